@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+# Cleave's build. `make` alone lists what there is; everything is built below build/.
+# Sources are found by folder: a new .c file needs no line here.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+# release | san (gcc, ASan+UBSan) | clang (clang, ASan+UBSan) | tsan | cov
+VARIANT ?= release
+B := build/$(VARIANT)
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+# The order is the order of the layers, top first (hack/check-layers.sh).
+LIB_DIRS := reconcilers nodeagent nodeagent/gpu controller kubeclient partition api base
+PACKAGES := libcurl jansson yaml-0.1 libwebsockets openssl libnghttp2
+HAVE_DEPS := $(shell pkg-config --exists $(PACKAGES) criterion 2>/dev/null && echo yes)
+
+CC_release := gcc
+CC_san := gcc
+CC_clang := clang-14
+CC_tsan := gcc
+CC_cov := gcc
+CC := $(CC_$(VARIANT))
+
+WARN := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wcast-qual -Wcast-align \
+    -Wwrite-strings -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wpointer-arith \
+    -Wundef -Wformat=2 -Wvla -Walloca -Wswitch-enum -Wnull-dereference -Wdouble-promotion \
+    -Wimplicit-fallthrough -Wredundant-decls -Wnested-externs -Wdate-time -Werror
+WARN_gcc := -Wlogical-op -Wduplicated-cond -Wduplicated-branches
+WARN_clang-14 := -Wthread-safety
+HARDEN := -D_FORTIFY_SOURCE=3 -fstack-protector-strong -fstack-clash-protection -fcf-protection -fPIE
+SAN := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+
+FLAGS_release := -O2 -g $(HARDEN) -ftrivial-auto-var-init=zero
+FLAGS_san := -O1 -g $(SAN)
+FLAGS_clang := -O1 -g $(SAN)
+FLAGS_tsan := -O1 -g -fsanitize=thread
+FLAGS_cov := -O0 -g --coverage
+LINK_release := -pie -Wl,-z,relro,-z,now,-z,noexecstack
+LINK_san := $(SAN)
+LINK_clang := $(SAN)
+LINK_tsan := -fsanitize=thread
+LINK_cov := --coverage
+
+CPPFLAGS := -D_GNU_SOURCE -I. -DCLEAVE_VERSION='"$(VERSION)"' $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
+CFLAGS := -std=gnu17 $(WARN) $(WARN_$(CC)) $(FLAGS_$(VARIANT)) -pthread
+LDFLAGS := $(LINK_$(VARIANT)) -pthread
+LDLIBS := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lprotobuf-c -ldl -lm
+
+src_of = $(filter-out $(1)/main.c,$(wildcard $(1)/*.c))
+obj_of = $(patsubst %.c,$(B)/%.o,$(1))
+lib_of = $(B)/lib$(subst /,-,$(1)).a
+LIB_DIRS_HERE := $(foreach d,$(LIB_DIRS),$(if $(call src_of,$(d)),$(d)))
+LIBS := $(foreach d,$(LIB_DIRS_HERE),$(call lib_of,$(d)))
+
+BINARIES := $(if $(wildcard controller/main.c),$(B)/cleave-controller) $(if $(wildcard nodeagent/main.c),$(B)/cleave-agent)
+UNIT_TESTS := $(patsubst %.c,$(B)/%,$(wildcard test/unit/*_test.c))
+# Fakes and harnesses that several tests share: test/unit/*_support.c
+UNIT_SUPPORT := $(call obj_of,$(wildcard test/unit/*_support.c))
+RACE_TESTS := $(patsubst %.c,$(B)/%,$(wildcard test/race/*.c))
+FUZZERS := $(patsubst %.c,$(B)/%,$(wildcard test/fuzz/*_fuzz.c))
+
+##@ General
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_-]+:.*##/ {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: deps
+deps: ## Install what is missing: compilers, libraries, the test control plane
+	@hack/install-deps.sh
+
+# The build needs pkg-config's answers, so what is missing is installed before make reads on.
+define with_deps
+	@$(if $(HAVE_DEPS),true,hack/install-deps.sh)
+endef
+
+##@ Build
+
+.PHONY: all
+all: $(BINARIES) sim ## Build the two programs and the simulator (VARIANT=release|san|clang|tsan|cov)
+
+.PHONY: sim
+sim: ## Build the simulated vendor libraries
+	@if [ -f sim/Makefile ]; then $(MAKE) -s -C sim VARIANT=$(VARIANT); fi
+
+.PHONY: clean
+clean: ## Remove build/
+	rm -rf build
+
+.SECONDARY:
+$(B)/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	@echo "  CC      $<"
+	@$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+
+define lib_rule
+$(call lib_of,$(1)): $(call obj_of,$(call src_of,$(1)))
+	@rm -f $$@ && ar rcs $$@ $$^
+endef
+$(foreach d,$(LIB_DIRS_HERE),$(eval $(call lib_rule,$(d))))
+
+$(B)/cleave-controller: $(B)/controller/main.o $(LIBS)
+	@echo "  LINK    $@"
+	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+
+$(B)/cleave-agent: $(B)/nodeagent/main.o $(LIBS)
+	@echo "  LINK    $@"
+	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+
+$(B)/test/unit/%_test: $(B)/test/unit/%_test.o $(UNIT_SUPPORT) $(LIBS)
+	@$(CC) $(LDFLAGS) $< $(UNIT_SUPPORT) -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -lcriterion -o $@
+
+$(B)/test/race/%: $(B)/test/race/%.o $(LIBS)
+	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+
+# Each fuzzer is a libFuzzer target; test/fuzz/driver.c replays a corpus with any compiler.
+$(B)/test/fuzz/%_fuzz: $(B)/test/fuzz/%_fuzz.o $(B)/test/fuzz/driver.o $(LIBS)
+	@$(CC) $(LDFLAGS) $< $(B)/test/fuzz/driver.o -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)
+
+##@ Test
+
+.PHONY: test
+test: ## Everything that must hold: units, simulator, races, fuzz corpus, end to end on a real API server
+	@hack/install-deps.sh
+	@hack/run-tests.sh all
+
+.PHONY: unit
+unit: ## Unit tests under ASan+UBSan, in seconds; T=workqueue runs one module's
+	$(with_deps)
+	@hack/run-tests.sh unit $(T)
+
+.PHONY: unit-build
+unit-build: $(UNIT_TESTS)
+.PHONY: race-build
+race-build: $(RACE_TESTS)
+.PHONY: fuzz-build
+fuzz-build: $(FUZZERS)
+
+.PHONY: race
+race: ## Thread tests under TSan
+	$(with_deps)
+	@hack/run-tests.sh race
+
+.PHONY: fuzz
+fuzz: ## Replay every fuzz corpus under ASan+UBSan
+	$(with_deps)
+	@hack/run-tests.sh fuzz
+
+.PHONY: e2e
+e2e: ## End to end: real etcd and kube-apiserver, simulated GPUs
+	@hack/install-deps.sh
+	@hack/run-tests.sh e2e $(T)
+
+##@ Check
+
+.PHONY: lint
+lint: ## Format, layers, headers, doc comments, SPDX lines, clang-tidy, shell, spelling
+	$(with_deps)
+	@hack/lint.sh
+
+.PHONY: format
+format: ## Rewrite the C files with clang-format
+	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format-14 -i
+
+-include hack/targets.mk

@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs the tests and closes with the line "N passed, N failed".
+#   hack/run-tests.sh all|unit|sim|race|fuzz|e2e [name]
+# A test counts as failed when it says so, when its program dies, and when a sanitizer wrote a
+# report: Criterion 2.4.1 passes a test whose only fault is a leak, so reports go to files.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+case "${1:-}" in -h | --help | "")
+    sed -n '3,6s/^# \{0,1\}//p' "$0"
+    exit 0
+    ;;
+esac
+
+passed=0
+failed=0
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+
+say() { printf '\n== %s\n' "$*"; }
+
+count() { # passed failed
+    passed=$((passed + $1))
+    failed=$((failed + $2))
+}
+
+build() { make -s -j"$(nproc)" VARIANT="$1" "${@:2}" || {
+    count 0 1
+    return 1
+}; }
+
+sanitized() { # program args...: with reports sent to files
+    ASAN_OPTIONS="log_path=$logs/asan:detect_leaks=1" UBSAN_OPTIONS="log_path=$logs/ubsan:print_stacktrace=1" "$@"
+}
+
+reports() { # counts the sanitizer reports written so far, shows and forgets them
+    local f
+    for f in "$logs"/asan.* "$logs"/ubsan.*; do
+        [ -e "$f" ] || continue
+        echo "not ok - a sanitizer report:"
+        head -40 "$f"
+        rm -f "$f"
+        count 0 1
+    done
+}
+
+unit() {
+    say "unit tests (ASan+UBSan)"
+    build san unit-build || return 0
+    local t out p f c
+    for t in build/san/test/unit/*_test; do
+        [ -x "$t" ] && [ -f "${t#build/san/}.c" ] || continue
+        [ -z "${1:-}" ] || [ "$(basename "$t")" = "${1}_test" ] || continue
+        out=$logs/out
+        sanitized "$t" --ascii >"$out" 2>&1 || true
+        read -r p f c < <(sed -n 's/.*Passing: \([0-9]*\) | Failing: \([0-9]*\) | Crashing: \([0-9]*\).*/\1 \2 \3/p' "$out" | tail -1) || true
+        if [ -z "${p:-}" ]; then
+            cat "$out"
+            count 0 1
+        else
+            printf '  %-32s %4d passed %3d failed\n' "$(basename "$t" _test)" "$p" $((f + c))
+            [ $((f + c)) = 0 ] || grep -v '^\[====\]' "$out" | head -60
+            count "$p" $((f + c))
+        fi
+        p=
+        reports
+    done
+}
+
+race() {
+    compgen -G 'test/race/*.c' >/dev/null || return 0
+    say "thread tests (TSan)"
+    build tsan race-build || return 0
+    local t
+    for t in build/tsan/test/race/*; do
+        [ -x "$t" ] && [ -f "${t#build/tsan/}.c" ] || continue
+        if TSAN_OPTIONS=halt_on_error=1 timeout 120 "$t" >"$logs/out" 2>&1; then
+            echo "ok - $(basename "$t")"
+            count 1 0
+        else
+            tail -40 "$logs/out"
+            echo "not ok - $(basename "$t")"
+            count 0 1
+        fi
+    done
+}
+
+fuzz() {
+    compgen -G 'test/fuzz/*_fuzz.c' >/dev/null || return 0
+    say "fuzz corpora (ASan+UBSan)"
+    build san fuzz-build || return 0
+    local t name
+    for t in build/san/test/fuzz/*_fuzz; do
+        [ -x "$t" ] && [ -f "${t#build/san/}.c" ] || continue
+        name=$(basename "$t" _fuzz)
+        if sanitized timeout 300 "$t" "test/fuzz/corpus/$name" >"$logs/out" 2>&1; then
+            echo "ok - $name: $(tail -1 "$logs/out")"
+            count 1 0
+        else
+            tail -20 "$logs/out"
+            echo "not ok - $name"
+            count 0 1
+        fi
+        reports
+    done
+}
+
+pytests() { # title, folder, [-k name]: pytest counts for itself
+    compgen -G "$2/test_*.py" >/dev/null || return 0
+    say "$1"
+    local out=$logs/pytest p f
+    /usr/bin/python3 -m pytest -p no:cacheprovider -q --color=no --tb=short "$2" ${3:+-k "$3"} 2>&1 | tee "$out" || true
+    p=$(grep -oE '[0-9]+ passed' "$out" | tail -1 | cut -d' ' -f1)
+    f=$(grep -oE '[0-9]+ (failed|errors?)' "$out" | awk '{n += $1} END {print n + 0}')
+    [ -n "$p" ] || [ "$f" -gt 0 ] || f=1
+    count "${p:-0}" "$f"
+}
+
+sim() {
+    [ -f sim/Makefile ] || return 0
+    make -s sim && pytests "the simulator, driven by a foreign NVML client" test/sim "${1:-}"
+}
+
+e2e() {
+    [ -d test/e2e ] || return 0
+    build release all || return 0
+    pytests "end to end on a real API server" test/e2e "${1:-}"
+}
+
+case "$1" in
+all)
+    unit
+    race
+    fuzz
+    sim
+    e2e
+    ;;
+*) "$1" "${2:-}" ;;
+esac
+
+printf '\n%d passed, %d failed\n' "$passed" "$failed"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
