@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+
+/*
+ * JSON by shape, never by hand-chained getters. A decode table says, once per struct, which JSON
+ * field goes where; the same table drives decoding, freeing, and the test that compares our
+ * typed views with the CRD schemas. "Absent", "wrong type" and "out of range" are different errors
+ * and name the JSON path (.spec.devices[2].mode).
+ *
+ * Targets in the C struct, by type:
+ *   JX_STR       char *            owned copy; NULL when absent. min/max: length in bytes (0: no bound)
+ *   JX_ENUM      int               index into choices; when absent the value already there stays
+ *   JX_INT       int64_t           min/max inclusive when min < max
+ *   JX_BOOL      bool
+ *   JX_QUANTITY  int64_t           Kubernetes quantity, or an integer, in base units (rounded up)
+ *   JX_TIME      int64_t           RFC 3339 as Unix milliseconds
+ *   JX_OBJECT    struct, inline    sub describes it; `present` offset may be given
+ *   JX_LIST      T *, size_t       array of sub structs: offset is the pointer, count_offset the size_t
+ *   JX_STR_LIST  char **, size_t   array of owned strings
+ *   JX_INT_LIST  int64_t *, size_t
+ *   JX_STR_MAP   struct jx_pair *, size_t   object of strings, sorted by key
+ *   JX_INT_MAP   struct jx_pair *, size_t   object of integers (num), sorted by key
+ *   JX_INT_OR_STR char *           integer or string, kept as its text ("25%", "1")
+ *   JX_ANY       json_t *          an owned reference, for parts that are passed through
+ */
+enum jx_type {
+    JX_END,
+    JX_STR,
+    JX_ENUM,
+    JX_INT,
+    JX_BOOL,
+    JX_QUANTITY,
+    JX_TIME,
+    JX_OBJECT,
+    JX_LIST,
+    JX_STR_LIST,
+    JX_INT_LIST,
+    JX_STR_MAP,
+    JX_INT_MAP,
+    JX_INT_OR_STR,
+    JX_ANY,
+};
+
+struct jx_pair {
+    char *key;
+    char *str;   /* JX_STR_MAP */
+    int64_t num; /* JX_INT_MAP */
+};
+
+#define JX_NO_OFFSET SIZE_MAX
+
+struct jx_field {
+    const char *name;
+    enum jx_type type;
+    bool required;
+    size_t offset;
+    size_t count_offset;   /* lists and maps */
+    size_t present_offset; /* bool set when the field was there; JX_NO_OFFSET: none */
+    size_t elem_bytes;     /* JX_LIST */
+    int64_t min, max;      /* bounds by type; for lists and maps max is the element count (0: JX_MAX_ITEMS) */
+    const char *const *choices; /* JX_ENUM, NULL-terminated */
+    const struct jx_field *sub; /* JX_OBJECT, JX_LIST; NULL-name-terminated */
+};
+
+/* Bound on any list or map that does not state one. */
+#define JX_MAX_ITEMS 4096
+
+/* Table entries; S is the struct, m the member. Append `, .required = true` and the like. */
+#define JX_F(S, m, js, t, ...)                                                                     \
+    {                                                                                              \
+        .name = (js), .type = (t), .offset = offsetof(struct S, m), .present_offset = JX_NO_OFFSET \
+                                                                        __VA_OPT__(, )             \
+                                                                            __VA_ARGS__            \
+    }
+#define JX_L(S, m, n, js, t, ...) JX_F(S, m, js, t, .count_offset = offsetof(struct S, n), ##__VA_ARGS__)
+
+/* Decodes obj into *out, which the caller zeroed (or filled with defaults). Unknown fields are
+ * ignored, null counts as absent. On error *out holds what was decoded so far and must still be freed
+ * with jx_free. ERR_INVALID with the path. */
+int jx_decode(const json_t *obj, const struct jx_field *fields, void *out, struct err *e) MUST_CHECK;
+
+/* Frees everything a decode with this table made and zeroes those fields. */
+void jx_free(const struct jx_field *fields, void *obj);
+
+/* The reverse: a JSON object with the fields that are set (NULL strings, empty lists and maps
+ * and absent objects are left out; integers and booleans are written when `required` or non-zero).
+ * New reference. */
+json_t *jx_encode(const struct jx_field *fields, const void *obj);
+
+/* Borrowed value at a path of object keys, ending with NULL; NULL when absent or not an object. */
+const json_t *jx_at(const json_t *obj, const char *const path[]);
+#define JX_AT(obj, ...) jx_at(obj, (const char *const[]){__VA_ARGS__, NULL})
+/* String at a path, or NULL when absent or no string. Borrowed. */
+#define JX_STR_AT(obj, ...) json_string_value(JX_AT(obj, __VA_ARGS__))
+
+/* RFC 7396 merge patch that turns from into to. *ret_patch is a new reference, or NULL when they
+ * are equal. Arrays are replaced whole. */
+void jx_merge_diff(const json_t *from, const json_t *to, json_t **ret_patch);
+
+/* Parses text strictly: at most max_bytes, nesting at most JX_MAX_DEPTH, duplicate keys refused,
+ * nothing behind the value. ERR_TOO_LARGE, ERR_PROTOCOL (with position). */
+#define JX_MAX_DEPTH 64
+int jx_parse(const char *text, size_t len, size_t max_bytes, json_t **ret, struct err *e) MUST_CHECK;
+
+/* Compact text with sorted keys. Caller frees. */
+char *jx_dump(const json_t *value);

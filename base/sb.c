@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/sb.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+
+static bool reserve(struct sb *b, size_t more)
+{
+    assert(b->cap > 0);
+    if (b->overflow || more > b->cap - b->len) {
+        b->overflow = true;
+        return false;
+    }
+    size_t need = b->len + more + 1;
+    if (need > b->room) {
+        size_t room = b->room ? b->room : 64;
+        while (room < need)
+            room *= 2;
+        b->data = xrealloc(b->data, room);
+        b->room = room;
+    }
+    return true;
+}
+
+void sb_add_mem(struct sb *b, const void *p, size_t len)
+{
+    if (!reserve(b, len))
+        return;
+    if (len)
+        memcpy(b->data + b->len, p, len);
+    b->len += len;
+    b->data[b->len] = '\0';
+}
+
+void sb_add(struct sb *b, const char *s)
+{
+    sb_add_mem(b, s, strlen(s));
+}
+
+void sb_add_char(struct sb *b, char c)
+{
+    sb_add_mem(b, &c, 1);
+}
+
+void sb_addf(struct sb *b, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    auto_free char *s = xvasprintf(fmt, ap);
+    va_end(ap);
+    sb_add(b, s);
+}
+
+void sb_drop_front(struct sb *b, size_t len)
+{
+    assert(len <= b->len);
+    if (!len)
+        return;
+    memmove(b->data, b->data + len, b->len - len + 1);
+    b->len -= len;
+}
+
+void sb_reset(struct sb *b)
+{
+    b->len = 0;
+    b->overflow = false;
+    if (b->data)
+        b->data[0] = '\0';
+}
+
+const char *sb_str(const struct sb *b)
+{
+    return b->data ? b->data : "";
+}
+
+char *sb_take(struct sb *b)
+{
+    char *s = b->data ? b->data : xstrdup("");
+    *b = SB_INIT(b->cap);
+    return s;
+}
+
+int sb_check(const struct sb *b, struct err *e)
+{
+    if (!b->overflow)
+        return 0;
+    return err_set(e, ERR_TOO_LARGE, "text longer than %zu bytes", b->cap);
+}
+
+void sb_done(struct sb *b)
+{
+    free(b->data);
+    *b = SB_INIT(b->cap);
+}
