@@ -14,7 +14,8 @@
  */
 
 /* Defines the cleanup function of a pointer type: `AUTO_DEFINE(sb, struct sb, sb_done)` gives
- * auto_done_sb(struct sb *). For use behind `#define auto_x __attribute__((cleanup(auto_done_x)))`. */
+ * auto_done_sb(struct sb *). For use behind `#define auto_x __attribute__((cleanup(auto_done_x)))`.
+ */
 #define AUTO_DEFINE(name, type, fn)                                                                \
     static inline void auto_done_##name(type *p)                                                   \
     {                                                                                              \
@@ -28,7 +29,7 @@
         (void)fn(*p);                                                                              \
     }
 
-#define AUTO(name) __attribute__((cleanup(auto_done_##name)))
+#define AUTO(name)     __attribute__((cleanup(auto_done_##name)))
 #define AUTO_PTR(name) __attribute__((cleanup(auto_free_##name)))
 
 static inline void auto_free_heap(void *p)
@@ -71,10 +72,10 @@ static inline void auto_decref_json(json_t **j)
 
 /* Holds a mutex until the end of the enclosing block. */
 #define HOLD_JOIN2(a, b) a##b
-#define HOLD_JOIN(a, b) HOLD_JOIN2(a, b)
+#define HOLD_JOIN(a, b)  HOLD_JOIN2(a, b)
 #define HOLD(mutex)                                                                                \
-    pthread_mutex_t *HOLD_JOIN(held_, __LINE__) __attribute__((cleanup(auto_unlock_mutex), unused)) = \
-        auto_lock(mutex)
+    pthread_mutex_t *HOLD_JOIN(held_, __LINE__)                                                    \
+        __attribute__((cleanup(auto_unlock_mutex), unused)) = auto_lock(mutex)
 
 static inline pthread_mutex_t *auto_lock(pthread_mutex_t *m)
 {

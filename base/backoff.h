@@ -8,8 +8,8 @@
 
 /*
  * Exponential backoff with jitter, cap and reset: the one place where retries get their delay.
- * A plain value, one thread. Delay n is base_ms * factor^n, at most cap_ms, plus up to jitter_pct percent
- * on top (client-go's wait.Jitter). After reset_after_ms without a call it starts over.
+ * A plain value, one thread. Delay n is base_ms * factor^n, at most cap_ms, plus up to jitter_pct
+ * percent on top (client-go's wait.Jitter). After reset_after_ms without a call it starts over.
  */
 struct backoff {
     int64_t base_ms, cap_ms, reset_after_ms; /* reset_after_ms 0: never by itself */
@@ -17,7 +17,8 @@ struct backoff {
     int64_t next_ms, last_mono_ms; /* state */
 };
 
-/* The reflector's: 0.8 s → 30 s, factor 2, jitter 100 %, reset after 2 min (client-go tools/cache/reflector.go). */
+/* The reflector's: 0.8 s → 30 s, factor 2, jitter 100 %, reset after 2 min (client-go
+ * tools/cache/reflector.go). */
 #define BACKOFF_REFLECTOR                                                                          \
     {                                                                                              \
         .base_ms = 800, .cap_ms = 30000, .factor = 2, .jitter_pct = 100, .reset_after_ms = 120000  \

@@ -8,7 +8,8 @@
 /*
  * Time is injected. Monotonic and wall time never share a variable: `mono_ms` counts from an
  * arbitrary start and measures durations, `wall_ms` is Unix time and is only ever shown or stored.
- * clock_real() is immutable and shared by all threads; a fake clock may be advanced from any thread.
+ * clock_real() is immutable and shared by all threads; a fake clock may be advanced from any
+ * thread.
  */
 struct clock;
 

@@ -57,8 +57,7 @@ int err_set_errno(struct err *e, int saved_errno, const char *fmt, ...)
     auto_free char *what = xvasprintf(fmt, ap);
     va_end(ap);
     char text[128];
-    replace(e, ERR_SYSTEM,
-            xasprintf("%s: %s", what, strerror_r(saved_errno, text, sizeof(text))));
+    replace(e, ERR_SYSTEM, xasprintf("%s: %s", what, strerror_r(saved_errno, text, sizeof(text))));
     if (e)
         e->sys_errno = saved_errno;
     return -(int)ERR_SYSTEM;

@@ -35,7 +35,7 @@ struct err {
     char *msg;              /* owned */
 };
 
-#define MUST_CHECK __attribute__((warn_unused_result))
+#define MUST_CHECK             __attribute__((warn_unused_result))
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
 
 /* Sets kind and message, replacing what stood there. Returns -kind, so: return err_set(e, …); */

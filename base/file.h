@@ -9,10 +9,12 @@
 
 /* Reads at most max_bytes (more is ERR_TOO_LARGE). *ret is NUL-terminated, owned by the caller;
  * ret_len may be NULL. "-" is standard input. ERR_NOT_FOUND when missing, ERR_SYSTEM. */
-int file_read(const char *path, size_t max_bytes, char **ret, size_t *ret_len, struct err *e) MUST_CHECK;
+int file_read(const char *path, size_t max_bytes, char **ret, size_t *ret_len,
+              struct err *e) MUST_CHECK;
 /* Replaces atomically and durably: temporary file beside it, fsync, rename, fsync of the folder.
  * After a crash the old or the new content stands there. mode as open(2). */
-int file_write_atomic(const char *path, const char *data, size_t len, unsigned mode, struct err *e) MUST_CHECK;
+int file_write_atomic(const char *path, const char *data, size_t len, unsigned mode,
+                      struct err *e) MUST_CHECK;
 /* Removes durably; a file that is not there is no error. */
 int file_remove(const char *path, struct err *e) MUST_CHECK;
 /* mkdir -p. */

@@ -15,16 +15,14 @@
  * and name the JSON path (.spec.devices[2].mode).
  *
  * Targets in the C struct, by type:
- *   JX_STR       char *            owned copy; NULL when absent. min/max: length in bytes (0: no bound)
- *   JX_ENUM      int               index into choices; when absent the value already there stays
- *   JX_INT       int64_t           min/max inclusive when min < max
- *   JX_BOOL      bool
+ *   JX_STR       char *            owned copy; NULL when absent. min/max: length in bytes (0: no
+ * bound) JX_ENUM      int               index into choices; when absent the value already there
+ * stays JX_INT       int64_t           min/max inclusive when min < max JX_BOOL      bool
  *   JX_QUANTITY  int64_t           Kubernetes quantity, or an integer, in base units (rounded up)
  *   JX_TIME      int64_t           RFC 3339 as Unix milliseconds
  *   JX_OBJECT    struct, inline    sub describes it; `present` offset may be given
- *   JX_LIST      T *, size_t       array of sub structs: offset is the pointer, count_offset the size_t
- *   JX_STR_LIST  char **, size_t   array of owned strings
- *   JX_INT_LIST  int64_t *, size_t
+ *   JX_LIST      T *, size_t       array of sub structs: offset is the pointer, count_offset the
+ * size_t JX_STR_LIST  char **, size_t   array of owned strings JX_INT_LIST  int64_t *, size_t
  *   JX_STR_MAP   struct jx_pair *, size_t   object of strings, sorted by key
  *   JX_INT_MAP   struct jx_pair *, size_t   object of integers (num), sorted by key
  *   JX_INT_OR_STR char *           integer or string, kept as its text ("25%", "1")
@@ -64,7 +62,8 @@ struct jx_field {
     size_t count_offset;   /* lists and maps */
     size_t present_offset; /* bool set when the field was there; JX_NO_OFFSET: none */
     size_t elem_bytes;     /* JX_LIST */
-    int64_t min, max;      /* bounds by type; for lists and maps max is the element count (0: JX_MAX_ITEMS) */
+    int64_t min,
+        max; /* bounds by type; for lists and maps max is the element count (0: JX_MAX_ITEMS) */
     const char *const *choices; /* JX_ENUM, NULL-terminated */
     const struct jx_field *sub; /* JX_OBJECT, JX_LIST; NULL-name-terminated */
 };
@@ -75,16 +74,17 @@ struct jx_field {
 /* Table entries; S is the struct, m the member. Append `, .required = true` and the like. */
 #define JX_F(S, m, js, t, ...)                                                                     \
     {                                                                                              \
-        .name = (js), .type = (t), .offset = offsetof(struct S, m), .present_offset = JX_NO_OFFSET \
-                                                                        __VA_OPT__(, )             \
-                                                                            __VA_ARGS__            \
+        .name = (js), .type = (t), .offset = offsetof(struct S, m),                                \
+        .present_offset = JX_NO_OFFSET __VA_OPT__(, ) __VA_ARGS__                                  \
     }
-#define JX_L(S, m, n, js, t, ...) JX_F(S, m, js, t, .count_offset = offsetof(struct S, n), ##__VA_ARGS__)
+#define JX_L(S, m, n, js, t, ...)                                                                  \
+    JX_F(S, m, js, t, .count_offset = offsetof(struct S, n), ##__VA_ARGS__)
 
 /* Decodes obj into *out, which the caller zeroed (or filled with defaults). Unknown fields are
- * ignored, null counts as absent. On error *out holds what was decoded so far and must still be freed
- * with jx_free. ERR_INVALID with the path. */
-int jx_decode(const json_t *obj, const struct jx_field *fields, void *out, struct err *e) MUST_CHECK;
+ * ignored, null counts as absent. On error *out holds what was decoded so far and must still be
+ * freed with jx_free. ERR_INVALID with the path. */
+int jx_decode(const json_t *obj, const struct jx_field *fields, void *out,
+              struct err *e) MUST_CHECK;
 
 /* Frees everything a decode with this table made and zeroes those fields. */
 void jx_free(const struct jx_field *fields, void *obj);
@@ -107,7 +107,8 @@ void jx_merge_diff(const json_t *from, const json_t *to, json_t **ret_patch);
 /* Parses text strictly: at most max_bytes, nesting at most JX_MAX_DEPTH, duplicate keys refused,
  * nothing behind the value. ERR_TOO_LARGE, ERR_PROTOCOL (with position). */
 #define JX_MAX_DEPTH 64
-int jx_parse(const char *text, size_t len, size_t max_bytes, json_t **ret, struct err *e) MUST_CHECK;
+int jx_parse(const char *text, size_t len, size_t max_bytes, json_t **ret,
+             struct err *e) MUST_CHECK;
 
 /* Compact text with sorted keys. Caller frees. */
 char *jx_dump(const json_t *value);

@@ -34,8 +34,8 @@ int log_format_parse(const char *s, enum log_format *ret, struct err *e) MUST_CH
 /* pairs ends with a LOG_KV_END element. Use the macros below. */
 void log_write(enum log_level level, const char *msg, const struct log_kv *pairs);
 
-#define kv(k, v) ((struct log_kv){.type = LOG_KV_STR, .key = (k), .str = (v)})
-#define kv_int(k, v) ((struct log_kv){.type = LOG_KV_INT, .key = (k), .num = (int64_t)(v)})
+#define kv(k, v)      ((struct log_kv){.type = LOG_KV_STR, .key = (k), .str = (v)})
+#define kv_int(k, v)  ((struct log_kv){.type = LOG_KV_INT, .key = (k), .num = (int64_t)(v)})
 #define kv_bool(k, v) ((struct log_kv){.type = LOG_KV_BOOL, .key = (k), .num = (v)})
 /* The error's message under the key "error". */
 #define kv_err(e) kv("error", err_msg(e))
@@ -46,6 +46,6 @@ void log_write(enum log_level level, const char *msg, const struct log_kv *pairs
             log_write(level, msg, (const struct log_kv[]){__VA_ARGS__ __VA_OPT__(, ){0}});         \
     } while (0)
 #define log_debug(msg, ...) LOG_AT(LOG_DEBUG, msg __VA_OPT__(, ) __VA_ARGS__)
-#define log_info(msg, ...) LOG_AT(LOG_INFO, msg __VA_OPT__(, ) __VA_ARGS__)
-#define log_warn(msg, ...) LOG_AT(LOG_WARN, msg __VA_OPT__(, ) __VA_ARGS__)
+#define log_info(msg, ...)  LOG_AT(LOG_INFO, msg __VA_OPT__(, ) __VA_ARGS__)
+#define log_warn(msg, ...)  LOG_AT(LOG_WARN, msg __VA_OPT__(, ) __VA_ARGS__)
 #define log_error(msg, ...) LOG_AT(LOG_ERROR, msg __VA_OPT__(, ) __VA_ARGS__)

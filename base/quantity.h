@@ -7,7 +7,8 @@
 
 /* Kubernetes resource quantities ("100m", "16Gi", "1e3"): apimachinery pkg/api/resource. */
 
-/* Value in base units, rounded up as Quantity.Value() does. ERR_INVALID; ERR_TOO_LARGE beyond int64. */
+/* Value in base units, rounded up as Quantity.Value() does. ERR_INVALID; ERR_TOO_LARGE beyond
+ * int64. */
 int quantity_parse(const char *s, int64_t *ret, struct err *e) MUST_CHECK;
 /* Canonical text of a whole number ("7"). Caller frees. */
 char *quantity_format(int64_t value);

@@ -5,7 +5,8 @@
 
 #include "base/err.h"
 
-/* Kubernetes timestamps: metav1.Time (seconds) and metav1.MicroTime. Unix milliseconds in and out. */
+/* Kubernetes timestamps: metav1.Time (seconds) and metav1.MicroTime. Unix milliseconds in and out.
+ */
 #define RFC3339_BYTES 32
 int rfc3339_parse(const char *s, int64_t *ret_ms, struct err *e) MUST_CHECK;
 /* "2026-11-20T22:55:35Z". buf holds RFC3339_BYTES. Returns buf. */

@@ -3,7 +3,8 @@
 
 #include <stdint.h>
 
-/* A small seeded generator (SplitMix64), so that jitter is injected and tests repeat. One thread. */
+/* A small seeded generator (SplitMix64), so that jitter is injected and tests repeat. One thread.
+ */
 struct rng {
     uint64_t state;
 };

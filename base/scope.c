@@ -42,8 +42,7 @@ struct scope *scope_new(struct scope *parent, int64_t timeout_ms)
     assert(s->fd >= 0);
     (void)pthread_mutex_init(&s->mu, NULL);
     atomic_init(&s->canceled, false);
-    s->deadline_mono_ms =
-        timeout_ms < 0 ? INT64_MAX : clock_mono_ms(clock_real()) + timeout_ms;
+    s->deadline_mono_ms = timeout_ms < 0 ? INT64_MAX : clock_mono_ms(clock_real()) + timeout_ms;
     if (parent) {
         if (parent->deadline_mono_ms < s->deadline_mono_ms)
             s->deadline_mono_ms = parent->deadline_mono_ms;

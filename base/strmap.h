@@ -7,9 +7,10 @@
 #include "base/auto.h"
 
 /*
- * Hash map from strings to pointers: open addressing with tombstones, keys copied, FNV-1a mixed with a per-process
- * seed (a peer that chooses keys cannot make it quadratic). Lookups O(1), memory about 32 bytes an entry and the
- * key. Not thread-safe; guard it with its owner's mutex. Iteration order is unspecified.
+ * Hash map from strings to pointers: open addressing with tombstones, keys copied, FNV-1a mixed
+ * with a per-process seed (a peer that chooses keys cannot make it quadratic). Lookups O(1), memory
+ * about 32 bytes an entry and the key. Not thread-safe; guard it with its owner's mutex. Iteration
+ * order is unspecified.
  */
 struct strmap;
 
@@ -21,7 +22,8 @@ void *strmap_put(struct strmap *m, const char *key, void *value);
 /* Removes, returning the value, or NULL. */
 void *strmap_remove(struct strmap *m, const char *key);
 size_t strmap_count(const struct strmap *m);
-/* Walks: *pos starts at 0; false at the end. The current entry may be removed while walking, nothing added. */
+/* Walks: *pos starts at 0; false at the end. The current entry may be removed while walking,
+ * nothing added. */
 bool strmap_next(const struct strmap *m, size_t *pos, const char **ret_key, void **ret_value);
 /* Frees the map, not the values. NULL allowed; returns NULL. */
 struct strmap *strmap_free(struct strmap *m);

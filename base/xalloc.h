@@ -17,7 +17,7 @@ void *xcalloc(size_t count, size_t bytes);
 void *xrealloc(void *p, size_t bytes);
 /* Like xrealloc for arrays; aborts when count * bytes overflows. */
 void *xreallocarray(void *p, size_t count, size_t bytes);
-char *xstrdup(const char *s);                  /* NULL gives NULL */
+char *xstrdup(const char *s); /* NULL gives NULL */
 char *xstrndup(const char *s, size_t max);
 void *xmemdup(const void *p, size_t bytes);
 char *xasprintf(const char *fmt, ...) PRINTF_LIKE(1, 2);

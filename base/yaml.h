@@ -8,8 +8,8 @@
 
 /*
  * YAML as the Kubernetes world writes it, read into JSON values: YAML 1.2 core scalars (so `on` and
- * `yes` stay strings, as with kubectl's YAML → JSON for quoted keys), anchors expanded within a bound, duplicate
- * keys refused, merge keys not supported.
+ * `yes` stay strings, as with kubectl's YAML → JSON for quoted keys), anchors expanded within a
+ * bound, duplicate keys refused, merge keys not supported.
  */
 
 /* All documents of a stream as a JSON array (empty documents left out). text is not NUL-terminated.
@@ -17,5 +17,6 @@
 int yaml_load_all(const char *text, size_t len, json_t **ret, struct err *e) MUST_CHECK;
 /* Exactly one document. */
 int yaml_load(const char *text, size_t len, json_t **ret, struct err *e) MUST_CHECK;
-/* Block-style YAML of a JSON value, strings quoted where needed so that it reads back equal. Caller frees. */
+/* Block-style YAML of a JSON value, strings quoted where needed so that it reads back equal. Caller
+ * frees. */
 char *yaml_dump(const json_t *value);

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+
+#include "partition/mig.h"
+
+/*
+ * One vendor's cards behind three-to-eight verbs. A struct gpu is used by one thread only (its
+ * library's calls can take seconds, or hang); what others may read while it is busy is
+ * struct gpu_activity. Cards are named by UUID everywhere: indices and minors change.
+ */
+
+#define GPU_UUID_BYTES    96
+#define GPU_NAME_BYTES    96
+#define GPU_BUS_ID_BYTES  32
+#define GPU_MAX_CARDS     64
+#define GPU_MAX_PROCESSES 256
+
+enum gpu_mode { GPU_NATIVE, GPU_MIG };
+
+struct gpu_process {
+    unsigned pid; /* the host's */
+    char name[64];
+    uint64_t memory_bytes;
+    int gi_id, ci_id; /* -1: the whole card */
+};
+
+/* A MIG device: one compute instance of one GPU instance, as workloads see it. */
+struct gpu_partition {
+    char uuid[GPU_UUID_BYTES]; /* the driver's, new on every creation; "" when it gave none */
+    unsigned gi_id, ci_id;
+    unsigned instance, ci; /* indices into card.state.items[].cis[] */
+};
+
+struct gpu_card {
+    char uuid[GPU_UUID_BYTES];
+    char model[GPU_NAME_BYTES]; /* "NVIDIA H100 80GB HBM3" */
+    char pci_bus_id[GPU_BUS_ID_BYTES];
+    char architecture[16];  /* "ampere", "hopper", "blackwell", … */
+    unsigned index, minor;  /* minor UINT_MAX: unknown */
+    uint32_t pci_device_id; /* 0x233010DE: device, vendor */
+    uint32_t pci_subsystem_id;
+    int numa_node; /* -1: none */
+    uint64_t memory_mib;
+    bool healthy;
+    char unhealthy_reason[64]; /* CamelCase: GPULost, ResetRequired, ReadFailed… */
+    char unhealthy_message[256];
+    bool mig_capable;
+    enum gpu_mode mode, pending_mode;
+    bool mode_needs_reset;  /* Ampere: a mode change takes effect at the next reset */
+    struct mig_table mig;   /* mig.n_profiles == 0: none */
+    struct mig_state state; /* instances that stand */
+    unsigned n_partitions;
+    struct gpu_partition partitions[MIG_MAX_INSTANCES * MIG_MAX_CIS];
+    unsigned n_processes;
+    struct gpu_process *processes; /* owned; n_processes of them */
+};
+
+/* Everything one reading of the hardware shows. Owned by the caller: gpu_inventory_done. */
+struct gpu_inventory {
+    char vendor[16]; /* "nvidia" */
+    char driver_version[80];
+    char cuda_version[16]; /* "12.8" */
+    char boot_id[40];
+    size_t n_cards;
+    struct gpu_card *cards; /* ordered by index */
+};
+
+/* What a mode switch answered. */
+enum gpu_mode_result { GPU_MODE_DONE, GPU_MODE_NEEDS_RESET, GPU_MODE_NEEDS_REBOOT };
+
+/* The vendor call in flight, for a watchdog on another thread. */
+struct gpu_activity {
+    _Atomic(const char *) call; /* NULL: none. Static string */
+    _Atomic int64_t since_mono_ms;
+};
+
+struct gpu;
+struct gpu_ops {
+    /* Reads all cards afresh. ERR_NOT_FOUND: no driver or library here; ERR_UNAVAILABLE; a single
+     * card that cannot be read is in the result as unhealthy, not an error. */
+    int (*read)(struct gpu *g, struct gpu_inventory *ret, struct err *e);
+    /* One card afresh. ERR_NOT_FOUND when the uuid is not there. ret was zeroed; free with
+     * gpu_card_done. */
+    int (*read_card)(struct gpu *g, const char *uuid, struct gpu_card *ret, struct err *e);
+    /* ERR_UNAVAILABLE: in use. ERR_INVALID: the card has no MIG. */
+    int (*mode_set)(struct gpu *g, const char *uuid, enum gpu_mode mode, enum gpu_mode_result *ret,
+                    struct err *e);
+    /* Resets the card (NVML has no call for it: nvidia-smi is run). ERR_UNAVAILABLE: clients are
+     * still there. */
+    int (*reset)(struct gpu *g, const char *uuid, struct err *e);
+    /* GPU instance of the driver's profile id at a placement, without compute instances. */
+    int (*gi_create)(struct gpu *g, const char *uuid, unsigned profile_id, unsigned start,
+                     unsigned size, unsigned *ret_gi_id, struct err *e);
+    /* ERR_UNAVAILABLE: in use; ERR_NOT_FOUND: gone already. */
+    int (*gi_destroy)(struct gpu *g, const char *uuid, unsigned gi_id, struct err *e);
+    int (*ci_create)(struct gpu *g, const char *uuid, unsigned gi_id, unsigned slices,
+                     unsigned *ret_ci_id, struct err *e);
+    int (*ci_destroy)(struct gpu *g, const char *uuid, unsigned gi_id, unsigned ci_id,
+                      struct err *e);
+    struct gpu *(*free)(struct gpu *g);
+};
+struct gpu {
+    const struct gpu_ops *ops;     /* embedded first in each implementation */
+    struct gpu_activity *activity; /* borrowed, may be NULL */
+};
+
+void gpu_card_done(struct gpu_card *c);
+void gpu_inventory_done(struct gpu_inventory *inv);
+AUTO_DEFINE(gpu_card, struct gpu_card, gpu_card_done)
+#define auto_gpu_card AUTO(gpu_card)
+AUTO_DEFINE(gpu_inventory, struct gpu_inventory, gpu_inventory_done)
+#define auto_gpu_inventory AUTO(gpu_inventory)
+
+struct gpu *gpu_free(struct gpu *g); /* NULL allowed; returns NULL */
+AUTO_DEFINE_PTR(gpu, struct gpu, gpu_free)
+#define auto_gpu AUTO_PTR(gpu)
+
+struct nvml_options {
+    const char *library;    /* path for dlopen; NULL: libnvidia-ml.so.1 by the loader's rules */
+    const char *nvidia_smi; /* for the reset; NULL: nvidia-smi on PATH */
+    const char *proc_root;  /* NULL: /proc. Source of boot_id and process names */
+};
+/* Opens NVIDIA's library. The driver need not be loaded yet: read says so and tries again.
+ * ERR_NOT_FOUND when there is no library. Options are copied. */
+int gpu_nvml_open(const struct nvml_options *o, struct gpu **ret, struct err *e) MUST_CHECK;
