@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/jx.h"
+
+/*
+ * metav1.Condition: a list map by type. lastTransitionTime moves only when the status flips,
+ * observedGeneration is always there. Plain values; one thread.
+ */
+enum condition_status { CONDITION_FALSE, CONDITION_TRUE, CONDITION_UNKNOWN };
+
+struct condition {
+    char *type, *reason, *message; /* owned */
+    int status;                    /* enum condition_status; an int for jx */
+    int64_t observed_generation, last_transition_ms;
+};
+
+struct conditions {
+    struct condition *items;
+    size_t count;
+};
+
+/* Decode and encode table of one element, for the tables of api kinds. */
+extern const struct jx_field condition_fields[];
+
+/* Sets the condition of this type, copying the strings. True when anything changed (what
+ * lastTransitionTime alone would show does not count). */
+bool condition_set(struct conditions *l, const char *type, enum condition_status status,
+                   const char *reason, const char *msg, int64_t generation, int64_t now_ms);
+/* Removes it; true when it was there. */
+bool condition_remove(struct conditions *l, const char *type);
+/* Borrowed until the next change, or NULL. */
+const struct condition *condition_get(const struct conditions *l, const char *type);
+bool condition_is_true(const struct conditions *l, const char *type);
+
+/* The kstatus habit (sigs.k8s.io/cli-utils/pkg/kstatus): Ready for people, Reconciling and Stalled
+ * for tools. Exactly one of the three is True; Reconciling and Stalled are absent while they are
+ * not True. */
+enum kstatus { KSTATUS_CURRENT, KSTATUS_IN_PROGRESS, KSTATUS_STALLED };
+bool conditions_set_kstatus(struct conditions *l, enum kstatus state, const char *reason,
+                            const char *msg, int64_t generation, int64_t now_ms);
+
+/* A copy of src over *dst (which is freed). */
+void conditions_copy(struct conditions *dst, const struct conditions *src);
+/* metav1.Condition array. New reference. */
+json_t *conditions_to_json(const struct conditions *l);
+/* Reads an array; NULL gives an empty list. Elements that are no condition (no type, wrong types:
+ * written by hand) are left out. *ret is overwritten. */
+void conditions_from_json(const json_t *array, struct conditions *ret);
+void conditions_done(struct conditions *l);
+
+AUTO_DEFINE(conditions, struct conditions, conditions_done)
+#define auto_conditions AUTO(conditions)

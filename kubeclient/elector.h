@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/clock.h"
+#include "base/scope.h"
+
+/*
+ * Leader election over a coordination.k8s.io/v1 Lease (client-go tools/leaderelection). A peer's
+ * clock is never believed: a lease counts as expired when *we* have seen it unchanged for its
+ * duration on our monotonic clock. Better than client-go: elector_is_leader answers by that clock
+ * too, so every write can be fenced, even if the renewing thread is stuck.
+ *
+ * leader(t)  ⇔  t < start of the last successful renewal + renew deadline (10 s). Another replica
+ * takes over no earlier than the lease duration (15 s) after it saw that renewal: the 5 s between
+ * are the slack for requests on their way.
+ */
+struct elector;
+struct kc;
+
+/* Zero times mean client-go's 15 s / 10 s / 2 s. Strings are borrowed. */
+struct elector_opts {
+    const char *ns, *name; /* of the Lease */
+    const char *identity;  /* unique per process: pod name and a random part */
+    int64_t lease_ms, renew_deadline_ms, retry_ms;
+    const struct clock *clk;
+    uint64_t seed; /* of the jitter on acquire (retry × 1..2.2) */
+};
+
+/* Borrows c. */
+struct elector *elector_new(struct kc *c, const struct elector_opts *opts);
+/* Acquires, then renews until the scope ends (ERR_CANCELED, after the lease was released: holder ""
+ * and 1 s duration) or the lease is lost (ERR_TIMEOUT). Blocks; one thread. */
+int elector_run(struct elector *el, struct scope *s, struct err *e) MUST_CHECK;
+/* One attempt to acquire or renew, for tests and for elector_run. *ret_wait_ms: when to try again.
+ * ERR_TIMEOUT once a lease that was held is lost; other errors of an attempt are kept inside and
+ * count as "not renewed". */
+int elector_step(struct elector *el, struct scope *s, int64_t *ret_wait_ms,
+                 struct err *e) MUST_CHECK;
+/* Gives the lease back if it is held. Retried on conflict. */
+int elector_release(struct elector *el, struct scope *s, struct err *e) MUST_CHECK;
+
+/* May this process act, by its own monotonic clock, now? Any thread, lock-free. */
+bool elector_is_leader(const struct elector *el);
+/* How long it still may, milliseconds; 0 when it may not. The deadline for a write. Any thread. */
+int64_t elector_left_ms(const struct elector *el);
+/* Waits until leader. ERR_CANCELED, ERR_TIMEOUT. Any thread. */
+int elector_wait_leader(struct elector *el, struct scope *s, struct err *e) MUST_CHECK;
+/* Who holds the lease as last seen, "" for nobody. Caller frees. Any thread. */
+char *elector_holder(struct elector *el);
+
+/* A client whose writes fail with ERR_TERMINAL unless elector_is_leader, and whose writes never
+ * outlast elector_left_ms; reads pass. Borrows both. Caller frees with kc's free. */
+struct kc *elector_fence_new(struct elector *el, struct kc *inner);
+
+/* Not while running. NULL allowed; returns NULL. */
+struct elector *elector_free(struct elector *el);
+
+AUTO_DEFINE_PTR(elector, struct elector, elector_free)
+#define auto_elector AUTO_PTR(elector)

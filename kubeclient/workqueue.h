@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/clock.h"
+
+#include "kubeclient/object.h"
+
+/*
+ * Queue of keys with set semantics (client-go util/workqueue): a key is queued once however often
+ * it is added; it is never given to two workers at a time; added while a worker has it, it runs
+ * once more after wq_done. Fair: first come, first served. Any thread, except where said. Guarded
+ * by one mutex. Bounded by the number of distinct keys, which are those of existing objects.
+ *
+ * Rate limits (default_rate_limiters.go): per key 5 ms doubling up to 1000 s, and for all together
+ * a bucket of 10 a second with a burst of 100; the longer delay counts.
+ */
+struct wq;
+
+/* name is borrowed (a literal), for metrics. clk outlives the queue. */
+struct wq *wq_new(const char *name, const struct clock *clk);
+const char *wq_name(const struct wq *q);
+
+/* Adds now. After wq_shut_down this and the other adds do nothing. */
+void wq_add(struct wq *q, const struct object_key *k);
+/* Adds when delay_ms have passed; of several waiting adds of a key the earliest counts. */
+void wq_add_after(struct wq *q, const struct object_key *k, int64_t delay_ms);
+/* Adds after the delay of the rate limits and counts one more failure of the key. */
+void wq_add_rate_limited(struct wq *q, const struct object_key *k);
+
+/* The next key, blocking; false once shut down and empty. *ret_key is valid until wq_done. With a
+ * fake clock only keys that are due are seen; use wq_try_get there. */
+bool wq_get(struct wq *q, struct object_key *ret_key);
+/* The next key that is due, or false at once. For tests that step. */
+bool wq_try_get(struct wq *q, struct object_key *ret_key);
+/* Ends the work on a key that wq_get gave; it is queued again if it was added meanwhile. */
+void wq_done(struct wq *q, const struct object_key *k);
+/* Success: the key's failures count from zero again. */
+void wq_forget(struct wq *q, const struct object_key *k);
+/* Failures since the last wq_forget. */
+int wq_failures(struct wq *q, const struct object_key *k);
+
+/* No more adds; getters take what is queued (waiting delays are dropped) and then see false. */
+void wq_shut_down(struct wq *q);
+/* The same, and what is queued is dropped too: workers finish the key they hold. */
+void wq_shut_down_now(struct wq *q);
+/* After wq_shut_down: blocks until every queued key was taken and done. */
+void wq_drain(struct wq *q);
+
+/* Buckets of wq_stats' histograms: upper bounds in milliseconds, the last one is infinity. */
+#define WQ_BUCKETS 9
+extern const int64_t wq_bucket_ms[WQ_BUCKETS]; /* 1 10 100 1000 10000 100000 … INT64_MAX */
+struct wq_histogram {
+    int64_t counts[WQ_BUCKETS]; /* not cumulative */
+    int64_t sum_ms, count;
+};
+/* client-go's workqueue metrics, read in one piece. */
+struct wq_stats {
+    int64_t depth, delayed, processing, adds, retries;
+    struct wq_histogram wait, work; /* due → get, get → done */
+    int64_t longest_running_ms;
+};
+void wq_stats(struct wq *q, struct wq_stats *ret);
+
+/* No thread may be inside. NULL allowed; returns NULL. */
+struct wq *wq_free(struct wq *q);
+
+AUTO_DEFINE_PTR(wq, struct wq, wq_free)
+#define auto_wq AUTO_PTR(wq)
