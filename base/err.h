@@ -32,6 +32,7 @@ struct err {
     int sys_errno;
     int http_status;        /* 0 when no HTTP answer was involved */
     int64_t retry_after_ms; /* 0: not told */
+    const char *reason;     /* static: the peer's own word for it (metav1.StatusReason, cause); or NULL */
     char *msg;              /* owned */
 };
 
