@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+
+/*
+ * Where the API server is and who we are: from a kubeconfig file or from the pod we run in
+ * (client-go tools/clientcmd/api/v1/types.go, rest/config.go). Files that it names are read again
+ * while the client lives (kubeclient/credentials.h); here only the names are kept.
+ */
+
+struct kc_exec_env {
+    char *name, *value;
+};
+
+/* A credential plugin (client.authentication.k8s.io ExecCredential). */
+struct kc_exec_config {
+    char *command; /* NULL: no plugin */
+    char *api_version;
+    char **args;
+    size_t arg_count;
+    struct kc_exec_env *env;
+    size_t env_count;
+    bool provide_cluster_info;
+};
+
+/* A plain value. Secrets inside: never print one. */
+struct kc_config {
+    char *server; /* URL, no trailing slash; a path prefix is kept */
+    char *ns;     /* the context's namespace; NULL: none said */
+    char *proxy_url;
+    char *tls_server_name;
+    bool insecure_skip_tls_verify;
+    char *ca_file, *ca_pem; /* PEM text; of a pair the text wins, as in client-go */
+    char *cert_file, *cert_pem;
+    char *key_file, *key_pem;
+    char *token, *token_file; /* of this pair the file wins */
+    struct kc_exec_config exec;
+    char *const *environ; /* borrowed: the environment a plugin inherits; NULL: none */
+};
+
+/*
+ * The configuration that a program started with this environment should use, first of:
+ *   path_flag                the --kubeconfig flag
+ *   $KUBECONFIG              the first existing file of its list (lists are not merged)
+ *   the pod we run in        when KUBERNETES_SERVICE_HOST is set
+ *   $HOME/.kube/config
+ * environ is borrowed as long as the result lives. ERR_NOT_FOUND when there is none of them;
+ * ERR_INVALID.
+ */
+int kc_config_discover(const char *path_flag, char *const environ[], struct kc_config *ret,
+                       struct err *e) MUST_CHECK;
+
+/* A kubeconfig file. context NULL: its current-context. Relative paths inside count from the file's
+ * folder. ERR_NOT_FOUND, ERR_INVALID (names the part), ERR_TOO_LARGE beyond 4 MiB. */
+int kc_config_load(const char *path, const char *context, struct kc_config *ret,
+                   struct err *e) MUST_CHECK;
+
+/* The same from memory; folder is what relative paths count from. */
+int kc_config_parse(const char *text, size_t len, const char *folder, const char *context,
+                    struct kc_config *ret, struct err *e) MUST_CHECK;
+
+/* The service account of a pod: host and port from the environment, token, ca.crt and namespace in
+ * folder (NULL: /var/run/secrets/kubernetes.io/serviceaccount). ERR_NOT_FOUND outside a pod. */
+int kc_config_in_cluster(char *const environ[], const char *folder, struct kc_config *ret,
+                         struct err *e) MUST_CHECK;
+
+/* Frees what it owns and zeroes it. */
+void kc_config_done(struct kc_config *c);
+
+AUTO_DEFINE(kc_config, struct kc_config, kc_config_done)
+#define auto_kc_config AUTO(kc_config)

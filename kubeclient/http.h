@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/clock.h"
+
+#include "kubeclient/client.h"
+#include "kubeclient/config.h"
+
+/*
+ * The client of a real API server, over libcurl.
+ *
+ * Connections: each call borrows one connection set (a libcurl multi handle) from the client's
+ * pool, last used first, and gives it back, so any thread may call and the number of connections is
+ * the number of calls that were in progress at once. libcurl's handles must not be shared between
+ * threads (CURLSHOPT_SHARE(3)); this way none is.
+ *
+ * Repeating, as client-go does it (rest/request.go, with_retry.go): 429 and 5xx only when the
+ * answer has Retry-After, at most 10 times; a connection that was reset or closed without an
+ * answer, for reads only. Nothing that reached a callback is asked for twice. A 401 drops the token
+ * and tries once with a new one.
+ *
+ * A peer that vanished without a word is noticed within 45 s: TCP keepalive from 20 s of silence
+ * on, and TCP_USER_TIMEOUT for what was sent (client-go reaches the same with HTTP/2 PING: 30 + 15
+ * s).
+ */
+
+struct kc_http_opts {
+    const char *user_agent; /* NULL: cleave-controller/<version> */
+    size_t
+        max_body_bytes; /* one object or Status; 0: 8 MiB (etcd refuses objects beyond 1.5 MiB) */
+    size_t max_list_bytes;      /* one page of a list, which is decoded item by item; 0: 1 GiB */
+    int64_t request_timeout_ms; /* a call other than a watch, retries included; 0: 60 s. The scope's
+                                   holds too */
+    const struct clock *clock;  /* NULL: the real one. When to re-read credentials */
+    int qps, burst;             /* 0: no throttle of our own; the server's flow control decides */
+};
+
+/* config is copied (its environ stays borrowed); o may be NULL. Connects only when called.
+ * ERR_INVALID: a URL, certificate or key that cannot be used; ERR_NOT_FOUND, ERR_SYSTEM: files. */
+int kc_http_new(const struct kc_config *config, const struct kc_http_opts *o, struct kc **ret,
+                struct err *e) MUST_CHECK;
