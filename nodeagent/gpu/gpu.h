@@ -37,10 +37,11 @@ struct gpu_partition {
     char uuid[GPU_UUID_BYTES]; /* the driver's, new on every creation; "" when it gave none */
     unsigned gi_id, ci_id;
     unsigned instance, ci; /* indices into card.state.items[].cis[] */
+    int ci_start;          /* first compute slice inside the GPU instance; -1: not told */
 };
 
 struct gpu_card {
-    char uuid[GPU_UUID_BYTES];
+    char uuid[GPU_UUID_BYTES];  /* "" only when a lost card was never read before */
     char model[GPU_NAME_BYTES]; /* "NVIDIA H100 80GB HBM3" */
     char pci_bus_id[GPU_BUS_ID_BYTES];
     char architecture[16];  /* "ampere", "hopper", "blackwell", … */
@@ -90,18 +91,21 @@ struct gpu_ops {
     /* One card afresh. ERR_NOT_FOUND when the uuid is not there. ret was zeroed; free with
      * gpu_card_done. */
     int (*read_card)(struct gpu *g, const char *uuid, struct gpu_card *ret, struct err *e);
-    /* ERR_UNAVAILABLE: in use. ERR_INVALID: the card has no MIG. */
+    /* ERR_UNAVAILABLE: in use. ERR_INVALID: the card has no MIG. NEEDS_RESET: the mode is pending;
+     * setting the current mode again takes that back. */
     int (*mode_set)(struct gpu *g, const char *uuid, enum gpu_mode mode, enum gpu_mode_result *ret,
                     struct err *e);
     /* Resets the card (NVML has no call for it: nvidia-smi is run). ERR_UNAVAILABLE: clients are
-     * still there. */
+     * still there. ERR_INVALID: this machine cannot reset it (passthrough), a reboot is needed. */
     int (*reset)(struct gpu *g, const char *uuid, struct err *e);
     /* GPU instance of the driver's profile id at a placement, without compute instances. */
     int (*gi_create)(struct gpu *g, const char *uuid, unsigned profile_id, unsigned start,
                      unsigned size, unsigned *ret_gi_id, struct err *e);
     /* ERR_UNAVAILABLE: in use; ERR_NOT_FOUND: gone already. */
     int (*gi_destroy)(struct gpu *g, const char *uuid, unsigned gi_id, struct err *e);
-    int (*ci_create)(struct gpu *g, const char *uuid, unsigned gi_id, unsigned slices,
+    /* start: first compute slice, or -1 for wherever the driver puts it. A driver without the call
+     * for it chooses by itself. */
+    int (*ci_create)(struct gpu *g, const char *uuid, unsigned gi_id, unsigned slices, int start,
                      unsigned *ret_ci_id, struct err *e);
     int (*ci_destroy)(struct gpu *g, const char *uuid, unsigned gi_id, unsigned ci_id,
                       struct err *e);

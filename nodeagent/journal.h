@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/err.h"
+
+#include "nodeagent/card_plan.h"
+
+/*
+ * The memory of a change that is under way on one card: one small JSON file per card,
+ * <state_dir>/<uuid>.json, replaced atomically and fsynced. While the file exists the card may
+ * stand between its old layout and the target; whoever starts next reads it and ends that. One
+ * thread per card; processes exclude one another with journal_lock.
+ */
+#define JOURNAL_VERSION     1
+#define JOURNAL_NOTE_BYTES  256
+#define JOURNAL_BOOT_ID_LEN 40
+
+enum journal_phase {
+    JOURNAL_FORWARD, /* on the way to the target */
+    JOURNAL_BACK,    /* a step failed: on the way to the old layout */
+    JOURNAL_HELD,    /* a step failed and the policy is to stop there */
+};
+
+struct journal {
+    char uuid[GPU_UUID_BYTES];
+    char boot_id[JOURNAL_BOOT_ID_LEN]; /* of the boot that the layouts belong to */
+    enum journal_phase phase;
+    unsigned step;                 /* how many steps were done when the phase was entered */
+    char note[JOURNAL_NOTE_BYTES]; /* why the phase was entered; "" for FORWARD */
+    struct card_layout old, target;
+};
+
+/* Writes the journal durably, making state_dir when it is not there. ERR_SYSTEM. */
+int journal_write(const char *state_dir, const struct journal *j, struct err *e) MUST_CHECK;
+
+/* The journal of a card. ERR_NOT_FOUND: none, the usual case. ERR_PROTOCOL: the file is damaged, of
+ * another version or of another card; it was moved to <name>.bad-<n> (never deleted) and the
+ * message says where. ERR_SYSTEM, ERR_TOO_LARGE: could not be read or moved; the file is still
+ * there. */
+int journal_read(const char *state_dir, const char *uuid, struct journal *ret,
+                 struct err *e) MUST_CHECK;
+
+/* Closes a change: removes the file durably. No file is no error. */
+int journal_remove(const char *state_dir, const char *uuid, struct err *e) MUST_CHECK;
+
+/* UUIDs of all cards with a journal, to be recovered at start: strings and array owned by the
+ * caller, none when state_dir does not exist. ERR_SYSTEM. */
+int journal_list(const char *state_dir, char ***ret_uuids, size_t *ret_n, struct err *e) MUST_CHECK;
+
+/* Keeps other processes from changing this node's cards until the descriptor is closed.
+ * ERR_CONFLICT: another process holds it. ERR_SYSTEM. */
+int journal_lock(const char *state_dir, int *ret_fd, struct err *e) MUST_CHECK;

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/err.h"
+
+#include "nodeagent/card_plan.h"
+#include "nodeagent/gpu/gpu.h"
+
+/*
+ * Changes one card, whole or not at all. The order is: plan, withdraw, look at the consumers once
+ * more, journal, steps, read back, compare, close the journal. An error at any step puts the exact
+ * old placements back (or holds, by policy); a kill at any point leaves a journal from which
+ * txn_recover ends in the old layout or the target. Cards other than the one named are never
+ * touched, and nothing in use is ever destroyed.
+ *
+ * All functions run on the thread that owns deps.gpu and block for as long as the hardware takes.
+ */
+
+enum txn_outcome {
+    TXN_APPLIED,         /* the card shows the wish, read back and compared */
+    TXN_NOTHING_TO_DO,   /* it did so before */
+    TXN_IN_USE,          /* something uses what would have to go; nothing was changed */
+    TXN_ROLLED_BACK,     /* a step failed; the old layout stands again, read back and compared */
+    TXN_HELD,            /* a step failed and the policy is hold, or neither way is open */
+    TXN_INFEASIBLE,      /* the wish cannot stand on this card; nothing was changed */
+    TXN_RESET_REQUIRED,  /* hold policy: the mode is pending and the card could not be reset */
+    TXN_REBOOT_REQUIRED, /* the mode is pending and only a reboot of the machine makes it current */
+    TXN_FAILED,          /* nothing was changed, or the journal stays and the next run goes on */
+};
+
+enum txn_policy { TXN_ROLLBACK, TXN_HOLD };
+
+struct txn_result {
+    enum txn_outcome outcome;
+    char reason[32]; /* CamelCase, for a condition: Applied, InUse, RolledBack, JournalCorrupt … */
+    char message[512]; /* for a person; names the call that failed and what to do */
+    bool changed;      /* the hardware was touched, so readers should look again */
+    unsigned steps;    /* that were done, rollback not counted */
+};
+
+/*
+ * The seam for whoever hands partitions out (the kubelet's device plugin). Functions may be NULL.
+ */
+struct txn_hooks {
+    void *arg;
+    /* Stops offering what plan->steps destroys; called before the last look at the consumers.
+     * Returns when nothing new can be granted any more. Failing stops the change. */
+    int (*withdraw)(void *arg, const struct gpu_card *card, const struct card_plan *plan,
+                    struct err *e);
+    /* Adds consumers that the driver cannot see: sets in_use in card->state, and *card_in_use for
+     * a card granted whole. Called after withdraw, and after every fresh reading. */
+    int (*consumers)(void *arg, struct gpu_card *card, bool *card_in_use, struct err *e);
+    /* The change is over, one way or the other: offer what the card shows now. */
+    void (*release)(void *arg, const char *uuid);
+};
+
+struct txn_deps {
+    struct gpu *gpu;
+    const char *state_dir; /* of the journals */
+    const char *boot_id;   /* of the running kernel (gpu_inventory.boot_id) */
+    struct txn_hooks hooks;
+};
+
+/* Makes the card `uuid` match the wish. A journal left behind is recovered first. All that can
+ * happen is told by *ret; there is no other error. */
+void txn_apply(const struct txn_deps *d, const char *uuid, const struct card_wish *wish,
+               enum txn_policy policy, struct txn_result *ret);
+
+/* Ends a change that a crash interrupted: forward to the target where possible, else back. After a
+ * reboot the instances are gone with it, so the journal is dropped. NOTHING_TO_DO without a
+ * journal; HELD when the journal says so (nothing is touched) or when both ways are blocked. */
+void txn_recover(const struct txn_deps *d, const char *uuid, struct txn_result *ret);
+
+/* "Applied", "InUse", … Static. */
+const char *txn_outcome_name(enum txn_outcome o);

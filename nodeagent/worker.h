@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/err.h"
+
+#include "nodeagent/gpu/gpu.h"
+
+/*
+ * The one thread that owns a struct gpu. Vendor calls take seconds or hang, so the agent's loop
+ * never makes them: it submits jobs, which run in order, and learns of their end through a file
+ * descriptor. The queue is bounded. A call that outlives its deadline is reported by worker_stuck
+ * while it still hangs; later jobs wait behind it.
+ *
+ * Threads: job functions run on the worker's thread; every function below belongs to one other
+ * thread, the loop's, and never blocks (worker_free: at most its grace).
+ */
+struct worker;
+
+typedef void worker_job_fn(struct gpu *g, void *arg);
+typedef void worker_done_fn(void *arg);
+
+struct worker_options {
+    size_t max_jobs;           /* queued ones; 0: 64 */
+    int64_t call_deadline_ms;  /* of one vendor call; 0: 30000 */
+    const struct clock *clock; /* NULL: clock_real */
+};
+
+/* Starts the thread and takes the gpu over: it is freed on that thread at the end. Options are
+ * copied. ERR_SYSTEM, and the gpu is still the caller's. */
+int worker_new(struct gpu *gpu, const struct worker_options *o, struct worker **ret,
+               struct err *e) MUST_CHECK;
+
+/* Queues a job: run(gpu, arg) on the worker's thread, then done(arg) from worker_dispatch. arg
+ * belongs to the job until done; jobs dropped by worker_free get neither call but drop(arg) (may be
+ * NULL). ERR_THROTTLED: the queue is full. */
+int worker_submit(struct worker *w, worker_job_fn *run, worker_done_fn *done, worker_done_fn *drop,
+                  void *arg, struct err *e) MUST_CHECK;
+
+/* Readable while completions wait for worker_dispatch. Owned by the worker. */
+int worker_fd(const struct worker *w);
+/* Calls done for every job that ended since. */
+void worker_dispatch(struct worker *w);
+/* Jobs submitted and not yet done. */
+size_t worker_pending(const struct worker *w);
+
+/* True while a vendor call is past its deadline: its name (static) and when it began. */
+bool worker_stuck(const struct worker *w, const char **ret_call, int64_t *ret_since_mono_ms);
+/* Milliseconds until the call in flight reaches its deadline: how long a loop may wait before it
+ * asks worker_stuck again. -1: no call in flight, or already reported past it. */
+int64_t worker_watch_ms(const struct worker *w);
+
+/* Stops after the job in progress and frees. When that job does not end within grace_ms, the
+ * thread, its gpu and its job are abandoned: the process can exit, and *ret_abandoned (may be NULL)
+ * says so. NULL allowed; returns NULL. */
+struct worker *worker_free(struct worker *w, int64_t grace_ms, bool *ret_abandoned);
