@@ -71,14 +71,17 @@ struct jx_field {
 /* Bound on any list or map that does not state one. */
 #define JX_MAX_ITEMS 4096
 
-/* Table entries; S is the struct, m the member. Append `, .required = true` and the like. */
-#define JX_F(S, m, js, t, ...)                                                                     \
+/* Table entries; S is the struct, m the member. Append `.required = true` and the like. JX_P also
+ * names the bool member that tells whether the field was there, JX_L the count of a list or map. */
+#define JX_FIELD(S, m, js, t, present, ...)                                                        \
     {                                                                                              \
-        .name = (js), .type = (t), .offset = offsetof(struct S, m),                                \
-        .present_offset = JX_NO_OFFSET __VA_OPT__(, ) __VA_ARGS__                                  \
+        .name = (js), .type = (t), .offset = offsetof(struct S, m), .present_offset = (present),   \
+        ##__VA_ARGS__                                                                              \
     }
+#define JX_F(S, m, js, t, ...)      JX_FIELD(S, m, js, t, JX_NO_OFFSET, ##__VA_ARGS__)
+#define JX_P(S, m, has, js, t, ...) JX_FIELD(S, m, js, t, offsetof(struct S, has), ##__VA_ARGS__)
 #define JX_L(S, m, n, js, t, ...)                                                                  \
-    JX_F(S, m, js, t, .count_offset = offsetof(struct S, n), ##__VA_ARGS__)
+    JX_FIELD(S, m, js, t, JX_NO_OFFSET, .count_offset = offsetof(struct S, n), ##__VA_ARGS__)
 
 /* Decodes obj into *out, which the caller zeroed (or filled with defaults). Unknown fields are
  * ignored, null counts as absent. On error *out holds what was decoded so far and must still be

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/decode.h"
+
+#include <string.h>
+
+int api_decode_part(const json_t *obj, const char *part, const struct jx_field *fields, void *ret,
+                    size_t bytes, struct err *e)
+{
+    const json_t *value = json_object_get(obj, part);
+    if (!value || json_is_null(value))
+        return 0;
+    int rc = jx_decode(value, fields, ret, e);
+    if (rc == 0)
+        return 0;
+    jx_free(fields, ret);
+    memset(ret, 0, bytes);
+    return err_wrap(e, ".%s", part);
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/device.h"
+
+#include <string.h>
+
+#include "api/decode.h"
+
+const char *const api_mode_names[] = {[API_MODE_NATIVE] = "native", [API_MODE_MIG] = "mig", NULL};
+const char *const api_drain_names[] =
+    {[API_DRAIN_REFUSE] = "refuseIfInUse", [API_DRAIN_EVICT] = "evict", NULL};
+const char *const api_failure_policy_names[] =
+    {[API_ROLLBACK] = "rollback", [API_HOLD] = "hold", NULL};
+const char *const api_mig_strategy_names[] = {[API_STRATEGY_NONE] = "none",
+                                              [API_STRATEGY_SINGLE] = "single",
+                                              [API_STRATEGY_MIXED] = "mixed",
+                                              NULL};
+static const char *const source_kind_names[] =
+    {[API_SOURCE_NODE_LABEL] = "NodeLabel", [API_SOURCE_PROFILE] = "GPUProfile", NULL};
+static const char *const publisher_names[] =
+    {[API_PUBLISHER_KUBELET] = "kubelet", [API_PUBLISHER_CONTROLLER] = "controller", NULL};
+
+#define INT32 .min = 0, .max = INT32_MAX
+#define INT64 .min = 0, .max = INT64_MAX
+#define LIST(S, m, js, fields, type, limit, ...)                                                   \
+    JX_L(S, m, n_##m, js, JX_LIST, .sub = (fields), .elem_bytes = sizeof(type), .max = (limit),    \
+         ##__VA_ARGS__)
+
+static const struct jx_field source_fields[] = {
+    JX_F(device_source, kind, "kind", JX_ENUM, .required = true, .choices = source_kind_names),
+    JX_F(device_source, name, "name", JX_STR, .required = true, .min = 1, .max = 253),
+    JX_F(device_source, generation, "generation", JX_INT, INT64),
+    {0},
+};
+
+static const struct jx_field rollout_fields[] = {
+    JX_F(device_rollout, drain, "drain", JX_ENUM, .choices = api_drain_names),
+    JX_F(device_rollout, timeout_s, "timeoutSeconds", JX_INT, .min = 1, .max = 86400),
+    {0},
+};
+
+static const struct jx_field profile_count_fields[] = {
+    JX_F(profile_count, profile, "profile", JX_STR, .required = true, .min = 1, .max = 48),
+    JX_F(profile_count, count, "count", JX_INT, .required = true, .min = 1, .max = 64),
+    {0},
+};
+
+/* The blocks mig and sharing are anonymous structs inside struct device_want: their tables
+ * count offsets from the block's own start. */
+#define MIG_OFFSET(m) (offsetof(struct device_want, mig.m) - offsetof(struct device_want, mig))
+static const struct jx_field want_mig_fields[] = {
+    {
+        .name = "profiles",
+        .type = JX_LIST,
+        .required = true,
+        .offset = MIG_OFFSET(profiles),
+        .count_offset = MIG_OFFSET(n_profiles),
+        .present_offset = JX_NO_OFFSET,
+        .elem_bytes = sizeof(struct profile_count),
+        .sub = profile_count_fields,
+        .max = 32,
+    },
+    {0},
+};
+
+static const struct jx_field time_slicing_fields[] = {
+    {
+        .name = "replicas",
+        .type = JX_INT,
+        .required = true,
+        .present_offset = JX_NO_OFFSET,
+        .min = 2,
+        .max = 256,
+    },
+    {0},
+};
+
+static const struct jx_field sharing_fields[] = {
+    {
+        .name = "timeSlicing",
+        .type = JX_OBJECT,
+        .required = true,
+        .present_offset = JX_NO_OFFSET,
+        .sub = time_slicing_fields,
+    },
+    {0},
+};
+
+static const struct jx_field want_fields[] = {
+    JX_F(device_want, uuid, "uuid", JX_STR, .required = true, .min = 1, .max = 96),
+    JX_F(device_want, mode, "mode", JX_ENUM, .required = true, .choices = api_mode_names),
+    JX_P(device_want, source, has_source, "source", JX_OBJECT, .sub = source_fields),
+    JX_P(device_want, rollout, has_rollout, "rollout", JX_OBJECT, .sub = rollout_fields),
+    JX_F(device_want, failure_policy, "failurePolicy", JX_ENUM,
+         .choices = api_failure_policy_names),
+    JX_P(device_want, mig, has_mig, "mig", JX_OBJECT, .sub = want_mig_fields),
+    JX_P(device_want, sharing, has_sharing, "sharing", JX_OBJECT, .sub = sharing_fields),
+    {0},
+};
+
+const struct jx_field device_spec_fields[] = {
+    JX_P(device_spec, source, has_source, "source", JX_OBJECT, .sub = source_fields),
+    JX_F(device_spec, mig_strategy, "migStrategy", JX_ENUM, .choices = api_mig_strategy_names),
+    JX_P(device_spec, rollout, has_rollout, "rollout", JX_OBJECT, .sub = rollout_fields),
+    JX_F(device_spec, failure_policy, "failurePolicy", JX_ENUM,
+         .choices = api_failure_policy_names),
+    LIST(device_spec, devices, "devices", want_fields, struct device_want, 64),
+    {0},
+};
+
+static const struct jx_field driver_fields[] = {
+    JX_F(device_driver, vendor, "vendor", JX_STR, .required = true, .min = 1, .max = 32),
+    JX_F(device_driver, version, "version", JX_STR, .max = 80),
+    JX_F(device_driver, library_version, "libraryVersion", JX_STR, .max = 80),
+    JX_F(device_driver, cuda_version, "cudaVersion", JX_STR, .max = 16),
+    {0},
+};
+
+static const struct jx_field placement_fields[] = {
+    JX_F(device_placement, start, "start", JX_INT, .required = true, .min = 0, .max = 63),
+    JX_F(device_placement, size, "size", JX_INT, .required = true, .min = 1, .max = 64),
+    {0},
+};
+
+static const struct jx_field engine_fields[] = {
+    JX_F(device_engines, copy, "copy", JX_INT, INT32),
+    JX_F(device_engines, decoder, "decoder", JX_INT, INT32),
+    JX_F(device_engines, encoder, "encoder", JX_INT, INT32),
+    JX_F(device_engines, jpeg, "jpeg", JX_INT, INT32),
+    JX_F(device_engines, ofa, "ofa", JX_INT, INT32),
+    {0},
+};
+
+static const struct jx_field mig_profile_fields[] = {
+    JX_F(device_mig_profile, name, "name", JX_STR, .required = true, .min = 1, .max = 64),
+    JX_F(device_mig_profile, id, "id", JX_INT, .required = true, INT32),
+    JX_F(device_mig_profile, slices, "slices", JX_INT, .required = true, .min = 0, .max = 64),
+    JX_F(device_mig_profile, memory_mib, "memoryMiB", JX_INT, INT64),
+    JX_F(device_mig_profile, max_count, "maxCount", JX_INT, .required = true, .min = 0, .max = 64),
+    JX_F(device_mig_profile, multiprocessors, "multiprocessors", JX_INT, INT32),
+    JX_P(device_mig_profile, engines, has_engines, "engines", JX_OBJECT, .sub = engine_fields),
+    LIST(device_mig_profile, placements, "placements", placement_fields, struct device_placement,
+         64, .required = true),
+    {0},
+};
+
+static const struct jx_field model_fields[] = {
+    JX_F(device_model, name, "name", JX_STR, .required = true, .min = 1, .max = 96),
+    JX_F(device_model, mig_slots, "migSlots", JX_INT, .min = 0, .max = 64),
+    LIST(device_model, mig_profiles, "migProfiles", mig_profile_fields, struct device_mig_profile,
+         64),
+    {0},
+};
+
+static const struct jx_field consumer_fields[] = {
+    JX_F(device_consumer, pid, "pid", JX_INT, .min = 1, .max = INT64_MAX),
+    JX_F(device_consumer, process, "process", JX_STR, .max = 256),
+    JX_F(device_consumer, namespace, "namespace", JX_STR, .max = 63),
+    JX_F(device_consumer, name, "name", JX_STR, .max = 253),
+    JX_F(device_consumer, uid, "uid", JX_STR, .max = 64),
+    JX_F(device_consumer, container, "container", JX_STR, .max = 63),
+    {0},
+};
+
+static const struct jx_field partition_fields[] = {
+    JX_F(device_partition, uuid, "uuid", JX_STR, .required = true, .min = 1, .max = 96),
+    JX_F(device_partition, profile, "profile", JX_STR, .min = 1, .max = 64),
+    JX_F(device_partition, gi_id, "giID", JX_INT, INT32),
+    JX_F(device_partition, ci_id, "ciID", JX_INT, INT32),
+    JX_P(device_partition, placement, has_placement, "placement", JX_OBJECT,
+         .sub = placement_fields),
+    JX_F(device_partition, in_use, "inUse", JX_BOOL),
+    LIST(device_partition, in_use_by, "inUseBy", consumer_fields, struct device_consumer, 64),
+    {0},
+};
+
+static const struct jx_field drain_fields[] = {
+    JX_F(device_drain, since_ms, "since", JX_TIME, .required = true),
+    JX_F(device_drain, deadline_ms, "deadline", JX_TIME),
+    JX_F(device_drain, card, "card", JX_BOOL),
+    JX_L(device_drain, partitions, n_partitions, "partitions", JX_STR_LIST, .max = 64),
+    {0},
+};
+
+#define CONDITIONS(S)                                                                              \
+    JX_F(S, conditions.items, "conditions", JX_LIST,                                               \
+         .count_offset = offsetof(struct S, conditions.n), .sub = condition_fields,                \
+         .elem_bytes = sizeof(struct condition), .max = 16)
+
+static const struct jx_field card_fields[] = {
+    JX_F(device_card, uuid, "uuid", JX_STR, .required = true, .min = 1, .max = 96),
+    JX_F(device_card, index, "index", JX_INT, .min = 0, .max = 255),
+    JX_F(device_card, minor, "minor", JX_INT, INT32),
+    JX_F(device_card, vendor, "vendor", JX_STR, .required = true, .min = 1, .max = 32),
+    JX_F(device_card, model, "model", JX_STR, .max = 96),
+    JX_F(device_card, pci_bus_id, "pciBusID", JX_STR, .max = 16),
+    JX_F(device_card, pci_device_id, "pciDeviceID", JX_STR, .max = 10),
+    JX_F(device_card, pci_subsystem_id, "pciSubsystemID", JX_STR, .max = 10),
+    JX_F(device_card, numa_node, "numaNode", JX_INT, .min = -1, .max = INT32_MAX),
+    JX_F(device_card, memory_mib, "memoryMiB", JX_INT, INT64),
+    JX_F(device_card, healthy, "healthy", JX_BOOL),
+    JX_F(device_card, mig_capable, "migCapable", JX_BOOL),
+    JX_F(device_card, mode, "mode", JX_ENUM, .choices = api_mode_names),
+    JX_P(device_card, pending_mode, has_pending_mode, "pendingMode", JX_ENUM,
+         .choices = api_mode_names),
+    JX_F(device_card, in_use, "inUse", JX_BOOL),
+    LIST(device_card, in_use_by, "inUseBy", consumer_fields, struct device_consumer, 64),
+    LIST(device_card, partitions, "partitions", partition_fields, struct device_partition, 64),
+    JX_P(device_card, drain, has_drain, "drain", JX_OBJECT, .sub = drain_fields),
+    CONDITIONS(device_card),
+    {0},
+};
+
+static const struct jx_field resource_fields[] = {
+    JX_F(device_resource, name, "name", JX_STR, .required = true, .min = 1, .max = 317),
+    JX_F(device_resource, count, "count", JX_INT, .required = true, INT32),
+    JX_F(device_resource, publisher, "publisher", JX_ENUM, .choices = publisher_names),
+    {0},
+};
+
+static const struct jx_field summary_fields[] = {
+    JX_F(device_summary, gpus, "gpus", JX_INT, INT32),
+    JX_F(device_summary, models, "models", JX_STR, .max = 512),
+    JX_F(device_summary, layout, "layout", JX_STR, .max = 1024),
+    JX_F(device_summary, partitions, "partitions", JX_INT, INT32),
+    JX_F(device_summary, in_use, "inUse", JX_INT, INT32),
+    {0},
+};
+
+const struct jx_field device_status_fields[] = {
+    JX_F(device_status, observed_generation, "observedGeneration", JX_INT, INT64),
+    JX_F(device_status, agent_version, "agentVersion", JX_STR, .max = 64),
+    JX_F(device_status, boot_id, "bootID", JX_STR, .max = 64),
+    JX_P(device_status, summary, has_summary, "summary", JX_OBJECT, .sub = summary_fields),
+    LIST(device_status, drivers, "drivers", driver_fields, struct device_driver, 8),
+    LIST(device_status, models, "models", model_fields, struct device_model, 16),
+    LIST(device_status, devices, "devices", card_fields, struct device_card, 64),
+    LIST(device_status, resources, "resources", resource_fields, struct device_resource, 64),
+    CONDITIONS(device_status),
+    {0},
+};
+
+int device_spec_decode(const json_t *device, struct device_spec *ret, struct err *e)
+{
+    *ret = (struct device_spec){.mig_strategy = API_STRATEGY_MIXED, .rollout.timeout_s = 600};
+    return api_decode_part(device, "spec", device_spec_fields, ret, sizeof(*ret), e);
+}
+
+int device_status_decode(const json_t *device, struct device_status *ret, struct err *e)
+{
+    *ret = (struct device_status){0};
+    return api_decode_part(device, "status", device_status_fields, ret, sizeof(*ret), e);
+}
+
+json_t *device_spec_encode(const struct device_spec *s)
+{
+    return jx_encode(device_spec_fields, s);
+}
+
+json_t *device_status_encode(const struct device_status *s)
+{
+    return jx_encode(device_status_fields, s);
+}
+
+void device_spec_done(struct device_spec *s)
+{
+    jx_free(device_spec_fields, s);
+}
+
+void device_status_done(struct device_status *s)
+{
+    jx_free(device_status_fields, s);
+}
+
+const struct device_card *device_status_card(const struct device_status *s, const char *uuid)
+{
+    for (size_t i = 0; i < s->n_devices; i++)
+        if (strcmp(s->devices[i].uuid, uuid) == 0)
+            return &s->devices[i];
+    return NULL;
+}
+
+const struct device_model *device_status_model(const struct device_status *s, const char *name)
+{
+    for (size_t i = 0; i < s->n_models; i++)
+        if (strcmp(s->models[i].name, name) == 0)
+            return &s->models[i];
+    return NULL;
+}

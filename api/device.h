@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+
+#include "api/condition.h"
+
+/*
+ * Typed view of the Device resource (crds/devices.yaml; a test compares the tables with it). Plain
+ * values that own their strings and arrays: device_spec_done and device_status_done free them.
+ * Decoding is strict about types and bounds, and deaf to unknown fields.
+ */
+
+enum api_mode { API_MODE_NATIVE, API_MODE_MIG };
+enum api_drain { API_DRAIN_REFUSE, API_DRAIN_EVICT };
+enum api_failure_policy { API_ROLLBACK, API_HOLD };
+enum api_mig_strategy { API_STRATEGY_NONE, API_STRATEGY_SINGLE, API_STRATEGY_MIXED };
+enum api_source_kind { API_SOURCE_NODE_LABEL, API_SOURCE_PROFILE };
+enum api_publisher { API_PUBLISHER_KUBELET, API_PUBLISHER_CONTROLLER };
+
+/* The words of the enums above, NULL-terminated, in the enums' order. */
+extern const char *const api_mode_names[];
+extern const char *const api_drain_names[];
+extern const char *const api_failure_policy_names[];
+extern const char *const api_mig_strategy_names[];
+
+/* What decided over a card. */
+struct device_source {
+    int kind; /* enum api_source_kind */
+    char *name;
+    int64_t generation;
+};
+
+struct device_rollout {
+    int drain; /* enum api_drain */
+    int64_t timeout_s;
+};
+
+/* "1g.10gb" and how many. */
+struct profile_count {
+    char *profile;
+    int64_t count;
+};
+
+/* What one card should be. */
+struct device_want {
+    char *uuid;
+    int mode; /* enum api_mode */
+    bool has_source;
+    struct device_source source;
+    bool has_rollout;
+    struct device_rollout rollout;
+    int failure_policy; /* enum api_failure_policy */
+    bool has_mig;
+    struct {
+        struct profile_count *profiles;
+        size_t n_profiles;
+    } mig;
+    bool has_sharing;
+    struct {
+        struct {
+            int64_t replicas;
+        } time_slicing;
+    } sharing;
+};
+
+struct device_spec {
+    bool has_source;
+    struct device_source source;
+    int mig_strategy; /* enum api_mig_strategy */
+    bool has_rollout;
+    struct device_rollout rollout;
+    int failure_policy;
+    struct device_want *devices; /* by uuid, ascending */
+    size_t n_devices;
+};
+
+struct device_driver {
+    char *vendor, *version, *library_version, *cuda_version;
+};
+
+struct device_placement {
+    int64_t start, size;
+};
+
+struct device_engines {
+    int64_t copy, decoder, encoder, jpeg, ofa;
+};
+
+struct device_mig_profile {
+    char *name;
+    int64_t id, slices, memory_mib, max_count, multiprocessors;
+    bool has_engines;
+    struct device_engines engines;
+    struct device_placement *placements;
+    size_t n_placements;
+};
+
+/* What one model of card can be cut into. */
+struct device_model {
+    char *name;
+    int64_t mig_slots;
+    struct device_mig_profile *mig_profiles;
+    size_t n_mig_profiles;
+};
+
+/* Who uses a card or partition: a process, a pod, or both. */
+struct device_consumer {
+    int64_t pid;
+    char *process;
+    char *namespace, *name, *uid, *container;
+};
+
+struct device_partition {
+    char *uuid, *profile;
+    int64_t gi_id, ci_id;
+    bool has_placement;
+    struct device_placement placement;
+    bool in_use;
+    struct device_consumer *in_use_by;
+    size_t n_in_use_by;
+};
+
+/* What a card waits for before it can change. */
+struct device_drain {
+    int64_t since_ms, deadline_ms; /* wall clock; deadline 0: none */
+    bool card;                     /* the whole card must be free */
+    char **partitions;             /* uuids of those that must be */
+    size_t n_partitions;
+};
+
+/* What one card is. */
+struct device_card {
+    char *uuid;
+    int64_t index, minor;
+    char *vendor, *model, *pci_bus_id, *pci_device_id, *pci_subsystem_id;
+    int64_t numa_node, memory_mib;
+    bool healthy, mig_capable;
+    int mode;
+    bool has_pending_mode;
+    int pending_mode;
+    bool in_use;
+    struct device_consumer *in_use_by;
+    size_t n_in_use_by;
+    struct device_partition *partitions;
+    size_t n_partitions;
+    bool has_drain;
+    struct device_drain drain;
+    struct condition_list conditions; /* Healthy, Applied */
+};
+
+struct device_resource {
+    char *name;
+    int64_t count;
+    int publisher; /* enum api_publisher */
+};
+
+struct device_summary {
+    int64_t gpus, partitions, in_use;
+    char *models, *layout;
+};
+
+struct device_status {
+    int64_t observed_generation;
+    char *agent_version, *boot_id;
+    bool has_summary;
+    struct device_summary summary;
+    struct device_driver *drivers;
+    size_t n_drivers;
+    struct device_model *models;
+    size_t n_models;
+    struct device_card *devices;
+    size_t n_devices;
+    struct device_resource *resources;
+    size_t n_resources;
+    struct condition_list conditions; /* Ready, Reconciling, Stalled */
+};
+
+extern const struct jx_field device_spec_fields[];
+extern const struct jx_field device_status_fields[];
+
+/* Decodes .spec (absent: all empty) or .status of a Device. On error *ret is freed and zeroed.
+ * ERR_INVALID with the path. */
+int device_spec_decode(const json_t *device, struct device_spec *ret, struct err *e) MUST_CHECK;
+int device_status_decode(const json_t *device, struct device_status *ret, struct err *e) MUST_CHECK;
+/* The value of .spec or .status. New reference. */
+json_t *device_spec_encode(const struct device_spec *s);
+json_t *device_status_encode(const struct device_status *s);
+
+void device_spec_done(struct device_spec *s);
+void device_status_done(struct device_status *s);
+AUTO_DEFINE(device_spec, struct device_spec, device_spec_done)
+#define auto_device_spec AUTO(device_spec)
+AUTO_DEFINE(device_status, struct device_status, device_status_done)
+#define auto_device_status AUTO(device_status)
+
+/* The card of this uuid, or NULL. Borrowed. */
+const struct device_card *device_status_card(const struct device_status *s, const char *uuid);
+const struct device_model *device_status_model(const struct device_status *s, const char *name);
