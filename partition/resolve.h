@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/auto.h"
+
+#include "api/device.h"
+#include "api/gpuprofile.h"
+#include "api/migconfig.h"
+
+/*
+ * What one node's cards should be, from everything that speaks about them: the node's label,
+ * GPUProfiles, MIGConfigs and built-in names, judged against what the hardware can do. Pure and
+ * deterministic: the controller runs it for every node, the agent's stand-alone verbs for their own
+ * host.
+ *
+ * Rules
+ *  - The label nvidia.com/mig.config beats every profile on the cards its config selects; of
+ * profiles the higher priority wins and the other is Overridden there; profiles of equal priority
+ * on one card are a Conflict for both, and that card keeps what is in force.
+ *  - Within a profile the first entry that selects a card takes it (`count` takes the lowest
+ * indices first); within a MIGConfig the last one does. `remainder: native` takes what no entry of
+ * the winning profile took.
+ *  - A source is applied to a node whole or not at all: one card that cannot be as wanted
+ * (UnknownProfile, Infeasible, MIGUnsupported, DeviceNotFound, UnknownConfig, Invalid) leaves all
+ * cards of that source on that node as they are.
+ *  - A card that nobody selects is not in the result: it is left alone, also after its profile is
+ * deleted.
+ *  - Unhealthy cards are resolved like others (the agent knows what can be done to them).
+ */
+
+struct resolve_profile {
+    const char *name;
+    int64_t generation;
+    const struct gpuprofile_spec *spec;
+};
+
+struct resolve_config {
+    const char *name;
+    int64_t generation;
+    const struct migconfig_spec *spec;
+};
+
+struct resolve_input {
+    const struct device_status *status;     /* what the agent reported */
+    const struct device_spec *current;      /* in force; NULL: nothing */
+    const struct resolve_profile *profiles; /* those whose nodeSelector matches; any order */
+    size_t n_profiles;
+    const struct resolve_config
+        *configs; /* all MIGConfigs, oldest first (aliases: the older wins) */
+    size_t n_configs;
+    const char *label; /* value of nvidia.com/mig.config; NULL or "": none */
+};
+
+/* What is wrong, for conditions and events. reason is one of the words above, or Conflict,
+ * Overridden. */
+struct resolve_problem {
+    char *reason;
+    char
+        *message; /* names card, profile, cause and, where there is one, the nearest legal layout */
+    char *uuid;   /* the card; NULL: the node */
+};
+
+enum resolve_verdict {
+    RESOLVE_NOT_CONCERNED, /* selects no card of this node */
+    RESOLVE_GOVERNS,       /* its cards are in the result */
+    RESOLVE_REFUSED,       /* problems say why; its cards keep what is in force */
+    RESOLVE_OVERRIDDEN,    /* others took all the cards that it selects */
+};
+
+/* How one source fared. */
+struct resolve_outcome {
+    struct device_source source;
+    enum resolve_verdict verdict;
+    size_t n_cards; /* in the result because of it */
+    struct resolve_problem *problems;
+    size_t n_problems;
+};
+
+struct resolve_result {
+    struct device_spec spec;
+    struct resolve_outcome
+        *outcomes; /* the label first (when there is one), then the profiles in input order */
+    size_t n_outcomes;
+};
+
+/* Total: bad input gives problems, never an error. */
+void resolve_node(const struct resolve_input *in, struct resolve_result *ret);
+void resolve_result_done(struct resolve_result *r);
+AUTO_DEFINE(resolve_result, struct resolve_result, resolve_result_done)
+#define auto_resolve_result AUTO(resolve_result)
+
+/* Does the card already show what is wanted (mode and multiset of partitions; placements do not
+ * matter)? model gives the table for tolerant names; NULL only for native. */
+bool resolve_card_matches(const struct device_card *card, const struct device_model *model,
+                          const struct device_want *want);
+
+/* The uuids, among those a profile lists, that no status has: a user's typing mistake. Each result
+ * entry is borrowed from the profile. Caller frees the array (n may be 0, then *ret is NULL). */
+void resolve_missing_uuids(const struct gpuprofile_spec *spec,
+                           const struct device_status *const *statuses, size_t n_statuses,
+                           const char ***ret, size_t *ret_n);
+
+/* Names under which cards and partitions are offered (NVIDIA's device plugin: none | single |
+ * mixed), with time-slicing replicas. Counts only healthy cards in the mode that is wanted of them.
+ * Appends to *list (XPUSH); publisher is set for all. */
+void resolve_resources(const struct device_status *status, const struct device_spec *spec,
+                       int publisher, struct device_resource **list, size_t *n);
