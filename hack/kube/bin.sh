@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Prints the folder that holds etcd, kube-apiserver and kubectl.
+#
+#   hack/kube/bin.sh
+#
+# The first of these that has all three wins:
+#   1. KUBEBUILDER_ASSETS
+#   2. PATH (a lone kubectl there is not enough)
+#   3. what hack/kube/build.sh built, in ${CLEAVE_CACHE:-~/.cache/cleave}
+# Exits with 1 and prints nothing where there is none: hack/kube/build.sh makes one.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+case "${1:-}" in
+'') ;;
+-h | --help)
+    usage
+    exit 0
+    ;;
+*) die "unknown argument '$1'; see --help" ;;
+esac
+
+complete() { [ -x "$1/etcd" ] && [ -x "$1/kube-apiserver" ] && [ -x "$1/kubectl" ]; }
+
+# The programs of PATH may lie in different folders: one folder of links stands for them.
+link_path_programs() {
+    local tool found links
+    links=$(cache_dir)/kube-path
+    for tool in etcd kube-apiserver kubectl; do
+        command -v "$tool" >/dev/null || return 1
+    done
+    rm -rf "$links.new.$$"
+    mkdir -p "$links.new.$$"
+    for tool in etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kubelet; do
+        found=$(command -v "$tool") && ln -s "$found" "$links.new.$$/$tool"
+    done
+    rm -rf "$links"
+    mv -T "$links.new.$$" "$links"
+    printf '%s\n' "$links"
+}
+
+if [ -n "${KUBEBUILDER_ASSETS:-}" ] && ! complete "$KUBEBUILDER_ASSETS"; then
+    say "KUBEBUILDER_ASSETS=$KUBEBUILDER_ASSETS lacks etcd, kube-apiserver or kubectl: not used"
+    KUBEBUILDER_ASSETS=
+fi
+if [ -n "${KUBEBUILDER_ASSETS:-}" ]; then
+    printf '%s\n' "$KUBEBUILDER_ASSETS"
+elif link_path_programs; then
+    :
+else
+    built=$(kube_cache_dir)/bin
+    complete "$built" || exit 1
+    printf '%s\n' "$built"
+fi

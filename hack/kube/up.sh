@@ -1,0 +1,193 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Starts etcd and kube-apiserver on loopback, as any user, with their state in RUNDIR.
+#
+#   hack/kube/up.sh RUNDIR [--with-kcm] [--with-scheduler] [--no-audit] [--instance N]
+#
+# The ports are free ones, chosen at start: any number of control planes can run side by side.
+# A control plane that already runs in RUNDIR is left as it is. Returns when all of them answer.
+#
+#   --with-kcm         kube-controller-manager too (garbage collection, ServiceAccounts, DaemonSets);
+#                      nodes without a kubelet stay Ready: it trusts a heartbeat for 24 hours
+#   --with-scheduler   kube-scheduler too
+#   --no-audit         no audit log, for measurements
+#   --instance N       service addresses from 10.(96+N).0.0/16 instead of 10.96.0.0/16
+#
+# RUNDIR holds admin.kubeconfig, server (the URL), ports, audit.log, and NAME.log and NAME.pid of
+# each process. Tokens are bound by NodeRestriction and RBAC as in a real cluster; TokenRequest,
+# CRDs and ValidatingAdmissionPolicies work. hack/kube/down.sh RUNDIR stops it.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+RUNDIR=
+with_kcm=
+with_scheduler=
+audit=yes
+instance=0
+while [ $# -gt 0 ]; do
+    case "$1" in
+    --with-kcm) with_kcm=yes ;;
+    --with-scheduler) with_scheduler=yes ;;
+    --no-audit) audit= ;;
+    --instance)
+        [[ "${2:-}" =~ ^[0-9]+$ ]] && [ "$2" -lt 100 ] || die "--instance wants a number below 100"
+        instance=$2
+        shift
+        ;;
+    -h | --help)
+        usage
+        exit 0
+        ;;
+    -*) die "unknown option '$1'; see --help" ;;
+    *)
+        [ -z "$RUNDIR" ] || die "one RUNDIR, please; see --help"
+        RUNDIR=$1
+        ;;
+    esac
+    shift
+done
+[ -n "$RUNDIR" ] || die "which RUNDIR? see --help"
+
+mkdir -p "$RUNDIR"
+RUNDIR=$(cd "$RUNDIR" && pwd)
+chmod 700 "$RUNDIR"
+bin=$("$KUBE_HERE/bin.sh") || die "no control plane here yet; hack/kube/build.sh builds one"
+for tool in ${with_kcm:+kube-controller-manager} ${with_scheduler:+kube-scheduler}; do
+    [ -x "$bin/$tool" ] || die "$bin has no $tool (unset KUBEBUILDER_ASSETS to build a complete set)"
+done
+
+# Ports below the ephemeral range, so that no outgoing connection takes one meanwhile. Another
+# control plane may still be faster: start_servers then runs again with others.
+choose_ports() {
+    python3 - <<'PY'
+import random, socket
+held = []
+while len(held) < 5:
+    s = socket.socket()
+    try:
+        s.bind(("127.0.0.1", random.randrange(18000, 32000)))
+    except OSError:
+        continue
+    held.append(s)
+print(*(s.getsockname()[1] for s in held))
+PY
+}
+
+make_secrets() {
+    (
+        umask 077
+        [ -s "$RUNDIR/sa.key" ] || openssl genrsa -out "$RUNDIR/sa.key" 2048 2>/dev/null
+        [ -s "$RUNDIR/sa.pub" ] || openssl rsa -in "$RUNDIR/sa.key" -pubout -out "$RUNDIR/sa.pub" 2>/dev/null
+        [ ! -s "$RUNDIR/tokens.csv" ] || return 0
+        # The API server reads this file once, at start.
+        {
+            printf '%s,admin,admin,"system:masters"\n' "$(openssl rand -hex 16)"
+            printf '%s,system:kube-controller-manager,kcm\n' "$(openssl rand -hex 16)"
+            printf '%s,system:kube-scheduler,scheduler\n' "$(openssl rand -hex 16)"
+        } >"$RUNDIR/tokens.csv"
+    )
+}
+
+token_of() { awk -F, -v uid="$1" '$3 == uid {print $1}' "$RUNDIR/tokens.csv"; }
+
+start_etcd() {
+    local client=http://127.0.0.1:$etcd_port peer=http://127.0.0.1:$peer_port
+    spawn "$RUNDIR" etcd "$bin/etcd" --name cleave --data-dir "$RUNDIR/etcd" --unsafe-no-fsync \
+        --listen-client-urls "$client" --advertise-client-urls "$client" \
+        --listen-peer-urls "$peer" --initial-advertise-peer-urls "$peer" \
+        --initial-cluster "cleave=$peer" --quota-backend-bytes 8589934592 --log-level warn
+}
+
+start_apiserver() {
+    local audit_flags=()
+    [ -z "$audit" ] || audit_flags=(--audit-policy-file "$KUBE_HERE/audit.yaml"
+        --audit-log-path "$RUNDIR/audit.log" --audit-log-maxsize 2000)
+    spawn "$RUNDIR" kube-apiserver "$bin/kube-apiserver" --etcd-servers "http://127.0.0.1:$etcd_port" \
+        --bind-address 127.0.0.1 --advertise-address 127.0.0.1 --secure-port "$api_port" \
+        --cert-dir "$RUNDIR/certs" --endpoint-reconciler-type none --shutdown-delay-duration 0s \
+        --service-cluster-ip-range "10.$((96 + instance)).0.0/16" \
+        --service-account-issuer https://kubernetes.default.svc \
+        --service-account-key-file "$RUNDIR/sa.pub" --service-account-signing-key-file "$RUNDIR/sa.key" \
+        --token-auth-file "$RUNDIR/tokens.csv" --authorization-mode Node,RBAC \
+        --enable-admission-plugins NodeRestriction --allow-privileged \
+        --kubelet-preferred-address-types InternalIP --profiling=false --v 1 "${audit_flags[@]}"
+}
+
+api() { # path, curl arguments...
+    local path=$1
+    shift
+    curl -sf --max-time 5 --cacert "$RUNDIR/certs/apiserver.crt" -H @"$RUNDIR/admin.header" "$@" \
+        "https://127.0.0.1:$api_port$path"
+}
+
+api_is_ready() { [ -s "$RUNDIR/certs/apiserver.crt" ] && api /readyz; }
+
+port_was_taken() { grep -qs 'address already in use' "$RUNDIR/etcd.log" "$RUNDIR/kube-apiserver.log"; }
+
+start_servers() {
+    read -r etcd_port peer_port api_port kcm_port scheduler_port < <(choose_ports)
+    start_etcd
+    start_apiserver
+    wait_until 90 "$RUNDIR" kube-apiserver "the API server was ready" api_is_ready
+}
+
+# Pods are refused until their namespace has this one, and the controller manager takes 5 s.
+default_service_account() {
+    api /api/v1/namespaces/default/serviceaccounts/default ||
+        api /api/v1/namespaces/default/serviceaccounts -H 'Content-Type: application/json' \
+            -d '{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default"}}'
+}
+
+start_kcm() {
+    spawn "$RUNDIR" kube-controller-manager "$bin/kube-controller-manager" \
+        --kubeconfig "$RUNDIR/kcm.kubeconfig" --authentication-kubeconfig "$RUNDIR/kcm.kubeconfig" \
+        --authorization-kubeconfig "$RUNDIR/kcm.kubeconfig" --bind-address 127.0.0.1 \
+        --secure-port "$kcm_port" --cert-dir "$RUNDIR/certs-kcm" --leader-elect=false \
+        --use-service-account-credentials --service-account-private-key-file "$RUNDIR/sa.key" \
+        --root-ca-file "$RUNDIR/certs/apiserver.crt" --node-monitor-grace-period 24h --profiling=false
+}
+
+start_scheduler() {
+    spawn "$RUNDIR" kube-scheduler "$bin/kube-scheduler" \
+        --kubeconfig "$RUNDIR/scheduler.kubeconfig" --authentication-kubeconfig "$RUNDIR/scheduler.kubeconfig" \
+        --authorization-kubeconfig "$RUNDIR/scheduler.kubeconfig" --bind-address 127.0.0.1 \
+        --secure-port "$scheduler_port" --cert-dir "$RUNDIR/certs-scheduler" --leader-elect=false --profiling=false
+}
+
+healthy() { curl -skf --max-time 5 "https://127.0.0.1:$1/healthz"; }
+
+if is_running "$RUNDIR" kube-apiserver && is_running "$RUNDIR" etcd; then
+    say "Control plane: already running at $(cat "$RUNDIR/server")"
+    exit 0
+fi
+
+started=$(date +%s%N)
+elapsed() { awk -v from="$started" -v to="$(date +%s%N)" 'BEGIN {printf "%.1f s", (to - from) / 1e9}'; }
+make_secrets
+(umask 077 && printf 'Authorization: Bearer %s\n' "$(token_of admin)" >"$RUNDIR/admin.header")
+printf '%s\n' "$bin" >"$RUNDIR/bin-dir"
+trap 'rc=$?; [ "$rc" = 0 ] || "$KUBE_HERE/down.sh" "$RUNDIR"' EXIT
+
+for attempt in 1 2 3; do
+    rm -f "$RUNDIR"/certs/apiserver.*
+    ! start_servers || break
+    port_was_taken && [ "$attempt" -lt 3 ] || die "the control plane did not start"
+    say "a port was taken meanwhile; trying others"
+    "$KUBE_HERE/down.sh" "$RUNDIR"
+done
+
+server=https://127.0.0.1:$api_port
+printf '%s\n' "$server" >"$RUNDIR/server"
+printf 'etcd=%s\napiserver=%s\ncontroller-manager=%s\nscheduler=%s\n' \
+    "$etcd_port" "$api_port" "$kcm_port" "$scheduler_port" >"$RUNDIR/ports"
+for user in admin kcm scheduler; do
+    write_kubeconfig "$RUNDIR/$user.kubeconfig" "$server" "$RUNDIR/certs/apiserver.crt" "$user" "$(token_of "$user")"
+done
+wait_until 30 "$RUNDIR" kube-apiserver "the default ServiceAccount could be made" default_service_account
+say "Control plane: $server ready after $(elapsed); KUBECONFIG=$RUNDIR/admin.kubeconfig"
+
+[ -z "$with_kcm" ] || start_kcm
+[ -z "$with_scheduler" ] || start_scheduler
+[ -z "$with_kcm" ] || wait_until 60 "$RUNDIR" kube-controller-manager "it was healthy" healthy "$kcm_port"
+[ -z "$with_scheduler" ] || wait_until 60 "$RUNDIR" kube-scheduler "it was healthy" healthy "$scheduler_port"
+[ -z "$with_kcm$with_scheduler" ] || say "Control plane: complete after $(elapsed)"
