@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what building and testing Cleave needs, as far as it is missing:
+#   - Debian packages: two compilers, the libraries, the checkers (apt-get, with sudo if not root)
+#   - the control plane of the demo and of the end-to-end tests: etcd, kube-apiserver and kubectl
+#     of KUBEBUILDER_ASSETS or PATH, else built once by hack/kube/build.sh and cached outside the
+#     tree; where that has to happen without a Go, Debian's too
+#
+#   hack/install-deps.sh [--no-kube]
+#
+# --no-kube leaves the control plane out: unit tests, lint and the programs do not need it.
+# Says nothing where nothing is missing.
+set -euo pipefail
+cd "$(dirname "$0")"
+. kube/lib.sh
+
+packages=(
+    # the build
+    gcc make pkg-config git clang-14
+    libcurl4-openssl-dev libjansson-dev libyaml-dev libwebsockets-dev libssl-dev
+    libnghttp2-dev libprotobuf-c-dev protobuf-c-compiler
+    # unit tests (the clang variant's sanitizers are in libclang-rt)
+    libcriterion-dev libclang-rt-14-dev valgrind
+    # lint
+    clang-format-14 clang-tidy-14 cppcheck shellcheck codespell
+    # the end-to-end tests and the scripts around them
+    python3 python3-venv python3-pytest python3-yaml curl jq openssl iproute2 ca-certificates
+)
+
+kube=yes
+for arg in "$@"; do
+    case "$arg" in
+    --no-kube) kube= ;;
+    -h | --help)
+        usage
+        exit 0
+        ;;
+    *) die "unknown argument '$arg'; see --help" ;;
+    esac
+done
+
+missing_of() { # packages...: those that are not installed
+    local name status
+    declare -A installed=()
+    while read -r name status; do
+        [ "$status" != installed ] || installed[$name]=yes
+    done < <(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "$@" 2>/dev/null)
+    for name in "$@"; do
+        [ -n "${installed[$name]:-}" ] || printf '%s\n' "$name"
+    done
+}
+
+# Asks for the password, if there has to be one, before the output goes to a file.
+become_root() {
+    [ "$(id -u)" != 0 ] || return 0
+    sudo -n true 2>/dev/null || { [ -t 0 ] && sudo -v; } ||
+        die "needs root, or sudo, to install: $*"
+}
+
+apt_get() {
+    local sudo=(sudo -n)
+    [ "$(id -u)" != 0 ] || sudo=()
+    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
+        apt-get -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3 "$@"
+}
+
+install_packages() { # packages...
+    local log
+    log=$(mktemp)
+    become_root "$@"
+    say "Installing ${#} Debian packages: $*"
+    # The package lists of a fresh machine are empty or old.
+    progress "apt-get update" "$log" '' apt_get update -q ||
+        say "going on with the package lists that are there"
+    progress "apt-get install" "$log" '' apt_get install -q -y --no-install-recommends "$@" ||
+        die "could not install the packages; the whole output is in $log"
+    rm -f "$log"
+}
+
+control_plane_missing() { ! kube/bin.sh >/dev/null; }
+
+# Any Go will do that can fetch a newer one.
+go_missing() {
+    local rc=0
+    kube/go.sh >/dev/null || rc=$?
+    [ "$rc" = 2 ]
+}
+
+command -v dpkg-query >/dev/null || die "knows Debian 12 and its kin only; elsewhere install what these hold: ${packages[*]}"
+mapfile -t missing < <(missing_of "${packages[@]}")
+[ -z "$kube" ] || ! control_plane_missing || ! go_missing || missing+=(golang-go)
+[ ${#missing[@]} = 0 ] || install_packages "${missing[@]}"
+[ -z "$kube" ] || kube/build.sh
