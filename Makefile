@@ -73,7 +73,7 @@ deps: ## Install what is missing: compilers, libraries, the test control plane
 
 # The build needs pkg-config's answers, so what is missing is installed before make reads on.
 define with_deps
-	@$(if $(HAVE_DEPS),true,hack/install-deps.sh)
+	@$(if $(HAVE_DEPS),true,hack/install-deps.sh --no-kube)
 endef
 
 ##@ Build
