@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Checks that includes point downwards only, and that each folder sees the libraries it may see.
+#
+#   hack/check-layers.sh
+#
+# Names every include that breaks the rule; says nothing and exits with 0 when there is none.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+case "${1:-}" in -h | --help)
+    awk 'NR <= 2 {next} !/^#/ {exit} {sub(/^# ?/, ""); print}' "$0"
+    exit 0
+    ;;
+esac
+
+# The layers, top first: a folder may include itself, what stands behind it, and nothing else.
+# A program's main.c may see everything below it.
+declare -A may_include=(
+    [controller/main.c]="reconcilers controller kubeclient partition api base"
+    [nodeagent/main.c]="nodeagent nodeagent/gpu nodeagent/kubelet controller kubeclient partition api base"
+    [reconcilers]="controller kubeclient partition api base"
+    [nodeagent]="nodeagent/gpu nodeagent/kubelet controller kubeclient partition api base"
+    [nodeagent/gpu]="partition api base"
+    [nodeagent/kubelet]="api base"
+    [controller]="kubeclient api base"
+    [kubeclient]="base"
+    [partition]="api base"
+    [api]="base"
+    [base]=""
+    # The simulated vendor libraries are programs of their own; nothing includes them.
+    [sim]="base"
+)
+
+# Headers from outside, as shell patterns. The C library's are in system_headers below.
+declare -A may_see=(
+    [controller/main.c]="jansson.h curl/*"
+    [nodeagent/main.c]="jansson.h curl/*"
+    [reconcilers]="jansson.h"
+    [nodeagent]="jansson.h libwebsockets.h"
+    [nodeagent/gpu]=""
+    [nodeagent/kubelet]="nghttp2/* protobuf-c/* *.pb-c.h jansson.h"
+    [controller]="jansson.h libwebsockets.h"
+    [kubeclient]="jansson.h curl/* openssl/*"
+    [partition]=""
+    [api]="jansson.h"
+    [base]="jansson.h yaml.h"
+    [sim]="yaml.h jansson.h"
+)
+
+system_headers="arpa/* assert.h ctype.h dirent.h dlfcn.h elf.h endian.h errno.h execinfo.h fcntl.h
+fnmatch.h ftw.h getopt.h glob.h grp.h ifaddrs.h inttypes.h libgen.h limits.h link.h linux/* locale.h
+malloc.h math.h net/* netdb.h netinet/* poll.h pthread.h pwd.h regex.h sched.h search.h semaphore.h
+setjmp.h signal.h spawn.h stdalign.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h
+stdlib.h stdnoreturn.h string.h strings.h sys/* sysexits.h syslog.h termios.h threads.h time.h
+ucontext.h uchar.h unistd.h utime.h wchar.h wctype.h"
+
+matches() { # word patterns...
+    local word=$1 pattern
+    shift
+    for pattern in "$@"; do
+        # shellcheck disable=SC2053 # the right side is a pattern
+        [[ $word != $pattern ]] || return 0
+    done
+    return 1
+}
+
+complain() { # file:line text
+    printf '%s: %s\n' "$1" "$2"
+    bad=1
+}
+
+check_own() { # file:line rule folder included
+    local target=${4%/*}
+    if [[ $4 != */* ]]; then
+        # Beside each other without a folder: sim only, whose headers foreign programs may read.
+        [ "$2" = sim ] || complain "$1" "\"$4\" is to be named from the root of the tree"
+    elif [ "$target" != "$3" ] && [[ $target != sim/* || $2 != sim ]]; then
+        # shellcheck disable=SC2086 # a list of words
+        matches "$target" ${may_include[$2]} ||
+            complain "$1" "$2 must not include \"$4\"; it may include: ${may_include[$2]:-nothing else}"
+    fi
+}
+
+check_foreign() { # file:line rule included
+    # shellcheck disable=SC2086 # lists of words
+    matches "$3" $system_headers ${may_see[$2]} ||
+        complain "$1" "$2 must not include <$3>; beside the C library it may see: ${may_see[$2]:-nothing}"
+}
+
+rule_of() { # file folder
+    local folder=$2
+    if [ -n "${may_include[$1]+x}" ]; then
+        printf '%s\n' "$1"
+        return
+    fi
+    while [ -z "${may_include[$folder]+x}" ] && [[ $folder == */* ]]; do folder=${folder%/*}; done
+    printf '%s\n' "$folder"
+}
+
+set -f # the patterns are for headers, not for files
+bad=0
+for top in base api partition kubeclient controller nodeagent reconcilers sim; do
+    [ -d "$top" ] || continue
+    while IFS=: read -r file line text; do
+        rule=$(rule_of "$file" "${file%/*}")
+        if [[ $text =~ ^[[:space:]]*#[[:space:]]*include[[:space:]]*\"([^\"]+)\" ]]; then
+            check_own "$file:$line" "$rule" "${file%/*}" "${BASH_REMATCH[1]}"
+        elif [[ $text =~ ^[[:space:]]*#[[:space:]]*include[[:space:]]*\<([^\>]+)\> ]]; then
+            check_foreign "$file:$line" "$rule" "${BASH_REMATCH[1]}"
+        else
+            complain "$file:$line" "an include that this script cannot read: $text"
+        fi
+    done < <(grep -rnE '^[[:space:]]*#[[:space:]]*include' --include='*.[ch]' "$top" || true)
+done
+exit "$bad"
