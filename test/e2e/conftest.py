@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the end-to-end tests share: a real control plane, kubectl, our programs, and waiting.
+
+Fixtures:
+    cluster      one etcd and kube-apiserver (and controller manager) for the whole run
+    kubectl      kubectl as its admin: kubectl("apply", "-f", path), kubectl.out(...), kubectl.json(...)
+    wait_for     wait_for(predicate, timeout, message): what the predicate gave, once that is true
+    processes    starts programs of ours with their logs in files, and ends them after the test
+    release      release("cleave-agent"): the path of a program in build/release
+
+A test that fails shows the ends of its programs' logs. Nothing here sleeps for a fixed time:
+everything waits for a condition, with a bound.
+"""
+
+import ctypes
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HACK = ROOT / "hack" / "kube"
+RUNS = ROOT / "build" / "e2e"
+POLL_S = 0.05
+PR_SET_PDEATHSIG = 1
+
+
+class KubectlError(AssertionError):
+    """kubectl ended with an error; the message is what it wrote."""
+
+
+def wait_for(predicate, timeout=30, message="the condition"):
+    """Returns the predicate's first true value. A kubectl error counts as "not yet".
+
+    message says what is waited for; it may be a function, called when the time is over.
+    """
+    end = time.monotonic() + timeout
+    while True:
+        try:
+            last = predicate()
+            if last:
+                return last
+        except KubectlError as error:
+            last = error
+        if time.monotonic() >= end:
+            text = message() if callable(message) else message
+            pytest.fail(f"waited {timeout} s for {text}; the last answer was: {last!r}")
+        time.sleep(POLL_S)
+
+
+class Kubectl:
+    """kubectl with the rights of one kubeconfig."""
+
+    def __init__(self, program, kubeconfig, cache):
+        self.program = program
+        self.kubeconfig = kubeconfig
+        self.env = {**os.environ, "KUBECACHEDIR": str(cache)}
+
+    def __call__(self, *args, input=None, check=True):
+        """Runs kubectl and returns the CompletedProcess; input is a string for its stdin."""
+        done = subprocess.run(
+            [self.program, "--kubeconfig", self.kubeconfig, *map(str, args)],
+            input="" if input is None else input,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=self.env,
+        )
+        if check and done.returncode != 0:
+            raise KubectlError(f"kubectl {' '.join(map(str, args))}: {done.stderr.strip()}")
+        return done
+
+    def out(self, *args, **options):
+        """What it printed, without the last newline."""
+        return self(*args, **options).stdout.rstrip("\n")
+
+    def json(self, *args, **options):
+        """The object that it printed with -o json."""
+        return json.loads(self(*args, "-o", "json", **options).stdout)
+
+    def apply(self, text):
+        """Applies a manifest that is given as text."""
+        return self("apply", "-f", "-", input=text)
+
+
+class Cluster:
+    """A control plane of hack/kube/up.sh, its nodes and its audit log."""
+
+    def __init__(self, rundir):
+        self.rundir = rundir
+        self.kubeconfig = rundir / "admin.kubeconfig"
+        self.audit_log = rundir / "audit.log"
+
+    def script(self, name, *args):
+        """Runs a script of hack/kube and returns what it printed."""
+        done = subprocess.run(
+            [HACK / name, *map(str, args)], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300
+        )
+        assert done.returncode == 0, f"hack/kube/{name} {' '.join(map(str, args))}:\n{done.stdout}{done.stderr}"
+        return done.stdout.strip()
+
+    def start(self):
+        self.script("up.sh", self.rundir, "--with-kcm")
+        self.server = (self.rundir / "server").read_text().strip()
+        self.kubectl = self.kubectl_as(self.kubeconfig)
+
+    def stop(self, purge):
+        self.script("down.sh", self.rundir, *(["--purge"] if purge else []))
+
+    def kubectl_as(self, kubeconfig):
+        """kubectl with the rights of another kubeconfig."""
+        program = Path((self.rundir / "bin-dir").read_text().strip()) / "kubectl"
+        return Kubectl(program, kubeconfig, self.rundir / "kubectl-cache")
+
+    def node(self, name, labels=None):
+        """Makes a Node without a kubelet that is Ready, or sets labels on the one that is there."""
+        self.script("node.sh", self.rundir, name, *(f"{k}={v}" for k, v in (labels or {}).items()))
+
+    def agent_kubeconfig(self, node, namespace="cleave-system", account="cleave-agent"):
+        """Path of a kubeconfig whose token names the node, as that of a DaemonSet's pod does."""
+        return Path(self.script("agent-token.sh", self.rundir, node, namespace, account))
+
+    def audit_mark(self):
+        """The place in the audit log up to which everything has happened already."""
+        return self.audit_log.stat().st_size
+
+    def audit(self, since=0):
+        """The audit events after a mark."""
+        with open(self.audit_log, "rb") as log:
+            log.seek(since)
+            return [json.loads(line) for line in log if line.endswith(b"\n")]
+
+    def writes(self, since=0, by=None):
+        """The writes after a mark, leases and token requests apart; by is a pattern for the user's name."""
+        return [
+            event
+            for event in self.audit(since)
+            if event["verb"] in ("create", "update", "patch", "delete", "deletecollection")
+            and event.get("objectRef", {}).get("resource") not in ("leases", "serviceaccounts", "subjectaccessreviews")
+            and (by is None or re.search(by, event["user"].get("username", "")))
+        ]
+
+
+def die_with_parent():
+    """Runs in the child: a test run that is killed leaves none of our programs behind."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Process:
+    """One program of ours; its standard output and error go to a file."""
+
+    def __init__(self, name, argv, log, env=None, cwd=None):
+        self.name, self.argv, self.log, self.env, self.cwd = name, [str(a) for a in argv], log, env or {}, cwd
+        self.start()
+
+    def start(self):
+        """Starts it, once more after it has ended; the log goes on."""
+        with open(self.log, "ab") as out:
+            self.popen = subprocess.Popen(
+                self.argv,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **self.env},
+                cwd=self.cwd or ROOT,
+                preexec_fn=die_with_parent,
+            )
+
+    @property
+    def pid(self):
+        return self.popen.pid
+
+    def running(self):
+        return self.popen.poll() is None
+
+    def text(self):
+        """The log so far."""
+        return self.log.read_text(errors="replace")
+
+    def tail(self, lines=30):
+        return "\n".join(self.text().splitlines()[-lines:])
+
+    def signal(self, number):
+        if self.running():
+            self.popen.send_signal(number)
+
+    def kill(self):
+        """As a crash does it. Returns when it is gone."""
+        self.signal(signal.SIGKILL)
+        self.popen.wait()
+
+    def stop(self, timeout=15):
+        """Politely. Returns the exit status; killing it in the end is a failure of the test."""
+        self.signal(signal.SIGTERM)
+        try:
+            return self.popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            pytest.fail(f"{self.name} did not end within {timeout} s of SIGTERM")
+
+
+class Processes:
+    """The programs of one test."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.all = []
+
+    def __call__(self, name, *argv, env=None, cwd=None):
+        """Starts argv; name is for its log and for messages. Returns a Process."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        process = Process(name, argv, self.folder / f"{name}.log", env, cwd)
+        self.all.append(process)
+        return process
+
+    def end(self):
+        """In reverse order, as they were started; those that hang are killed."""
+        for process in reversed(self.all):
+            process.signal(signal.SIGTERM)
+        for process in reversed(self.all):
+            try:
+                process.popen.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+    def tails(self):
+        return [(f"{p.name} (exit status {p.popen.poll()}), {p.log}", p.tail()) for p in self.all]
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def remove_stale_runs():
+    """Control planes of test runs that were killed: their folders are named after the run's pid."""
+    for folder in RUNS.glob("run-*"):
+        if folder.name[4:].isdigit() and not is_alive(int(folder.name[4:])):
+            subprocess.run([HACK / "down.sh", folder / "kube"], check=False, capture_output=True)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def rundir():
+    """This run's folder; it stays when a test failed."""
+    remove_stale_runs()
+    folder = RUNS / f"run-{os.getpid()}"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def cluster(rundir, request):
+    control_plane = Cluster(rundir / "kube")
+    control_plane.start()
+    yield control_plane
+    failed = request.session.testsfailed
+    control_plane.stop(purge=not failed)
+    if not failed:
+        shutil.rmtree(rundir, ignore_errors=True)
+
+
+@pytest.fixture
+def kubectl(cluster):
+    return cluster.kubectl
+
+
+@pytest.fixture(name="wait_for", scope="session")
+def wait_for_fixture():
+    return wait_for
+
+
+@pytest.fixture(scope="session")
+def release():
+    def path(name):
+        program = ROOT / "build" / "release" / name
+        assert program.exists(), f"{program} is not built; `make all` builds it"
+        return program
+
+    return path
+
+
+@pytest.fixture
+def processes(rundir, request):
+    folder = rundir / re.sub(r"[^A-Za-z0-9_.-]+", "_", request.node.name)
+    started = Processes(folder)
+    request.node.cleave_processes = started
+    yield started
+    started.end()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    outcome = yield
+    report = outcome.get_result()
+    if report.failed and hasattr(item, "cleave_processes"):
+        report.sections.extend(item.cleave_processes.tails())
