@@ -32,8 +32,9 @@ struct err {
     int sys_errno;
     int http_status;        /* 0 when no HTTP answer was involved */
     int64_t retry_after_ms; /* 0: not told */
-    const char *reason;     /* static: the peer's own word for it (metav1.StatusReason, cause); or NULL */
-    char *msg;              /* owned */
+    const char
+        *reason; /* static: the peer's own word for it (metav1.StatusReason, cause); or NULL */
+    char *msg;   /* owned */
 };
 
 #define MUST_CHECK             __attribute__((warn_unused_result))

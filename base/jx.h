@@ -15,18 +15,22 @@
  * and name the JSON path (.spec.devices[2].mode).
  *
  * Targets in the C struct, by type:
- *   JX_STR       char *            owned copy; NULL when absent. min/max: length in bytes (0: no
- * bound) JX_ENUM      int               index into choices; when absent the value already there
- * stays JX_INT       int64_t           min/max inclusive when min < max JX_BOOL      bool
- *   JX_QUANTITY  int64_t           Kubernetes quantity, or an integer, in base units (rounded up)
- *   JX_TIME      int64_t           RFC 3339 as Unix milliseconds
- *   JX_OBJECT    struct, inline    sub describes it; `present` offset may be given
- *   JX_LIST      T *, size_t       array of sub structs: offset is the pointer, count_offset the
- * size_t JX_STR_LIST  char **, size_t   array of owned strings JX_INT_LIST  int64_t *, size_t
- *   JX_STR_MAP   struct jx_pair *, size_t   object of strings, sorted by key
- *   JX_INT_MAP   struct jx_pair *, size_t   object of integers (num), sorted by key
+ *   JX_STR        char *           owned copy; NULL when absent. min/max: bytes (0: no bound)
+ *   JX_ENUM       int              index into choices; absent: the value already there stays
+ *   JX_INT        int64_t          min/max inclusive when min < max
+ *   JX_BOOL       bool
+ *   JX_QUANTITY   int64_t          quantity or integer, in base units (rounded up)
+ *   JX_TIME       int64_t          RFC 3339 as Unix milliseconds
+ *   JX_OBJECT     struct, inline   sub describes it; a `present` offset may be given
+ *   JX_LIST       T *, size_t      array of sub structs: offset is the pointer's
+ *   JX_STR_LIST   char **, size_t  array of owned strings
+ *   JX_INT_LIST   int64_t *, size_t
+ *   JX_STR_MAP    struct jx_pair *, size_t  object of strings, sorted by key
+ *   JX_INT_MAP    struct jx_pair *, size_t  object of integers (num), sorted by key
  *   JX_INT_OR_STR char *           integer or string, kept as its text ("25%", "1")
- *   JX_ANY       json_t *          an owned reference, for parts that are passed through
+ *   JX_ANY        json_t *         an owned reference, for parts that are passed through
+ *
+ * Lists and maps are made by xgrow, so XPUSH may go on where a decode ended.
  */
 enum jx_type {
     JX_END,
@@ -62,8 +66,7 @@ struct jx_field {
     size_t count_offset;   /* lists and maps */
     size_t present_offset; /* bool set when the field was there; JX_NO_OFFSET: none */
     size_t elem_bytes;     /* JX_LIST */
-    int64_t min,
-        max; /* bounds by type; for lists and maps max is the element count (0: JX_MAX_ITEMS) */
+    int64_t min, max;      /* bounds by type; of lists and maps: elements (max 0: JX_MAX_ITEMS) */
     const char *const *choices; /* JX_ENUM, NULL-terminated */
     const struct jx_field *sub; /* JX_OBJECT, JX_LIST; NULL-name-terminated */
 };
@@ -83,21 +86,23 @@ struct jx_field {
 #define JX_L(S, m, n, js, t, ...)                                                                  \
     JX_FIELD(S, m, js, t, JX_NO_OFFSET, .count_offset = offsetof(struct S, n), ##__VA_ARGS__)
 
-/* Decodes obj into *out, which the caller zeroed (or filled with defaults). Unknown fields are
- * ignored, null counts as absent. On error *out holds what was decoded so far and must still be
- * freed with jx_free. ERR_INVALID with the path. */
+/* Decodes obj into *out, which the caller zeroed (or filled with defaults that jx_free may free).
+ * Unknown fields are ignored, null counts as absent. On error *out holds what was decoded so far
+ * and must still be freed with jx_free. ERR_INVALID with the path. */
 int jx_decode(const json_t *obj, const struct jx_field *fields, void *out,
               struct err *e) MUST_CHECK;
 
-/* Frees everything a decode with this table made and zeroes those fields. */
+/* Frees everything a decode with this table made and zeroes the table's fields. */
 void jx_free(const struct jx_field *fields, void *obj);
 
 /* The reverse: a JSON object with the fields that are set (NULL strings, empty lists and maps
- * and absent objects are left out; integers and booleans are written when `required` or non-zero).
- * New reference. */
+ * and absent objects are left out; integers, quantities, times and booleans are written when
+ * `required` or non-zero; enums always, unless negative or the choice is ""). A field with a
+ * presence member is written exactly when that is set. New reference. */
 json_t *jx_encode(const struct jx_field *fields, const void *obj);
 
-/* Borrowed value at a path of object keys, ending with NULL; NULL when absent or not an object. */
+/* Borrowed value at a path of object keys, ending with NULL; NULL when absent, null or on
+ * the way there something is no object. */
 const json_t *jx_at(const json_t *obj, const char *const path[]);
 #define JX_AT(obj, ...) jx_at(obj, (const char *const[]){__VA_ARGS__, NULL})
 /* String at a path, or NULL when absent or no string. Borrowed. */

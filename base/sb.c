@@ -45,6 +45,51 @@ void sb_add_char(struct sb *b, char c)
     sb_add_mem(b, &c, 1);
 }
 
+/* Length of the well-formed UTF-8 sequence at s, or 0 (Unicode 15, table 3-7). */
+static size_t utf8_len(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    if (s[0] < 0x80)
+        return 1;
+    size_t len = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
+    unsigned char low = 0x80;
+    unsigned char high = 0xbf;
+    if (s[0] < 0xc2 || s[0] > 0xf4)
+        return 0;
+    if (s[0] == 0xe0)
+        low = 0xa0; /* overlong */
+    if (s[0] == 0xed)
+        high = 0x9f; /* surrogates */
+    if (s[0] == 0xf0)
+        low = 0x90; /* overlong */
+    if (s[0] == 0xf4)
+        high = 0x8f; /* beyond U+10FFFF */
+    if (s[1] < low || s[1] > high)
+        return 0;
+    for (size_t i = 2; i < len; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    return len;
+}
+
+void sb_add_utf8(struct sb *b, const char *s, size_t max)
+{
+    size_t run = 0;
+    size_t pos = 0;
+    while (s[pos]) {
+        size_t len = utf8_len(s + pos);
+        if (pos + (len ? len : 1) > max)
+            break;
+        pos += len ? len : 1;
+        if (len)
+            continue;
+        sb_add_mem(b, s + run, pos - 1 - run);
+        sb_add(b, "\xef\xbf\xbd");
+        run = pos;
+    }
+    sb_add_mem(b, s + run, pos - run);
+}
+
 void sb_addf(struct sb *b, const char *fmt, ...)
 {
     va_list ap;

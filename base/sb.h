@@ -27,6 +27,9 @@ struct sb {
 void sb_add(struct sb *b, const char *s);
 void sb_add_mem(struct sb *b, const void *p, size_t len);
 void sb_add_char(struct sb *b, char c);
+/* Adds at most max bytes of s with every byte that is no UTF-8 shown as U+FFFD; what is cut is cut
+ * between characters. For text of foreign origin that goes into JSON or a log. */
+void sb_add_utf8(struct sb *b, const char *s, size_t max);
 void sb_addf(struct sb *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* Removes the first len bytes (stream decoding). */

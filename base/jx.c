@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/jx.h"
+
+#include <assert.h>
+
+/* jansson's iterators want a mutable object although they only read. */
+static json_t *iterable(const json_t *obj)
+{
+    union {
+        const json_t *given;
+        json_t *wanted;
+    } u = {.given = obj};
+    return u.wanted;
+}
+
+const json_t *jx_at(const json_t *obj, const char *const path[])
+{
+    for (size_t i = 0; path[i]; i++)
+        obj = json_object_get(obj, path[i]);
+    return json_is_null(obj) ? NULL : obj;
+}
+
+static json_t *diff(const json_t *from, const json_t *to);
+
+/* What `to` sets anew or differently, added to patch. */
+static void diff_changed(const json_t *from, const json_t *to, json_t *patch)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(iterable(to), key, value) {
+        if (json_is_null(value))
+            continue;
+        json_t *change = diff(json_object_get(from, key), value);
+        if (change)
+            (void)json_object_set_new(patch, key, change);
+    }
+}
+
+/* What only `from` has, added to patch as null. */
+static void diff_removed(const json_t *from, const json_t *to, json_t *patch)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(iterable(from), key, value) {
+        const json_t *kept = json_object_get(to, key);
+        if (!json_is_null(value) && (!kept || json_is_null(kept)))
+            (void)json_object_set_new(patch, key, json_null());
+    }
+}
+
+static json_t *diff(const json_t *from, const json_t *to)
+{
+    if (!json_is_object(from) || !json_is_object(to))
+        return from && json_equal(from, to) ? NULL : json_deep_copy(to);
+    auto_json json_t *patch = json_object();
+    diff_changed(from, to, patch);
+    diff_removed(from, to, patch);
+    return json_object_size(patch) > 0 ? TAKE(patch) : NULL;
+}
+
+void jx_merge_diff(const json_t *from, const json_t *to, json_t **ret_patch)
+{
+    assert(to);
+    *ret_patch = diff(from, to);
+}
+
+/* Skips the string that starts at text[pos]; returns the position of its last byte. */
+static size_t skip_string(const char *text, size_t len, size_t pos)
+{
+    for (pos++; pos < len && text[pos] != '"'; pos++)
+        if (text[pos] == '\\')
+            pos++;
+    return pos;
+}
+
+/* jansson recurses up to 2048 levels, and so does everything that walks a document afterwards. */
+static int check_depth(const char *text, size_t len, struct err *e)
+{
+    size_t depth = 0;
+    for (size_t pos = 0; pos < len; pos++) {
+        if (text[pos] == '"')
+            pos = skip_string(text, len, pos);
+        else if ((text[pos] == ']' || text[pos] == '}') && depth > 0)
+            depth--;
+        else if (text[pos] == '[' || text[pos] == '{')
+            depth++;
+        if (depth > JX_MAX_DEPTH)
+            return err_set(e, ERR_TOO_LARGE, "JSON nested deeper than %d levels at byte %zu",
+                           JX_MAX_DEPTH, pos);
+    }
+    return 0;
+}
+
+int jx_parse(const char *text, size_t len, size_t max_bytes, json_t **ret, struct err *e)
+{
+    if (len > max_bytes)
+        return err_set(e, ERR_TOO_LARGE, "JSON of %zu bytes, at most %zu are read", len, max_bytes);
+    TRY(check_depth(text, len, e));
+    json_error_t why;
+    json_t *value = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
+    if (!value)
+        return err_set(e, ERR_PROTOCOL, "JSON line %d, column %d: %s", why.line, why.column,
+                       why.text);
+    *ret = value;
+    return 0;
+}
+
+char *jx_dump(const json_t *value)
+{
+    char *text = json_dumps(value, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+    assert(text);
+    return text;
+}
