@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kubeclient/list_decoder.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/jx.h"
+#include "base/sb.h"
+#include "base/xalloc.h"
+
+/* Where the scanner stands inside the items array. */
+enum place { OUTSIDE, AT_START, AFTER_ITEM, AFTER_COMMA };
+
+/* What one byte means for the splitting. */
+enum step { PLAIN, ITEMS_BEGIN, ITEM_BEGIN, ITEM_END, ITEMS_END, BAD };
+
+#define ITEMS_DEPTH 2 /* between the items: inside the document and the array */
+
+/*
+ * `rest` is the document with the items taken out of their array, parsed at the end; `item` the
+ * beginning of an item that is not complete yet. `key` is the last string at depth 1, which before
+ * a '[' is the member's name.
+ */
+struct list_decoder {
+    kc_item_fn *fn;
+    void *arg;
+    size_t max_item_bytes, count;
+    struct sb rest, item;
+    enum place place;
+    int depth;
+    bool in_string, escaped, failed;
+    char key[6];
+    size_t key_len;
+};
+
+struct list_decoder *list_decoder_new(size_t max_item_bytes, kc_item_fn *fn, void *arg)
+{
+    struct list_decoder *d = xmalloc(sizeof(*d));
+    d->fn = fn;
+    d->arg = arg;
+    d->max_item_bytes = max_item_bytes;
+    d->rest = SB_INIT(max_item_bytes);
+    d->item = SB_INIT(max_item_bytes);
+    return d;
+}
+
+static void scan_string(struct list_decoder *d, char c)
+{
+    if (d->escaped)
+        d->escaped = false;
+    else if (c == '\\')
+        d->escaped = true;
+    else if (c == '"')
+        d->in_string = false;
+    if (d->in_string && d->depth == 1 && d->key_len < sizeof(d->key))
+        d->key[d->key_len++] = c;
+}
+
+static bool key_is_items(const struct list_decoder *d)
+{
+    return d->key_len == 5 && !memcmp(d->key, "items", 5);
+}
+
+static enum step scan_open(struct list_decoder *d, char c)
+{
+    int outer = d->depth++;
+    if (d->place == OUTSIDE) {
+        if (outer != 1 || c != '[' || !key_is_items(d))
+            return PLAIN;
+        d->place = AT_START;
+        return ITEMS_BEGIN;
+    }
+    if (outer > ITEMS_DEPTH)
+        return PLAIN;
+    return c == '{' && d->place != AFTER_ITEM ? ITEM_BEGIN : BAD;
+}
+
+static enum step scan_close(struct list_decoder *d, char c)
+{
+    d->depth--;
+    if (d->depth < 0)
+        return BAD;
+    if (d->place == OUTSIDE || d->depth > ITEMS_DEPTH)
+        return PLAIN;
+    if (d->depth == ITEMS_DEPTH) {
+        d->place = AFTER_ITEM;
+        return ITEM_END;
+    }
+    bool complete = c == ']' && d->place != AFTER_COMMA;
+    d->place = OUTSIDE;
+    return complete ? ITEMS_END : BAD;
+}
+
+/* A byte outside strings and brackets. */
+static enum step scan_other(struct list_decoder *d, char c)
+{
+    if (d->place == OUTSIDE || d->depth > ITEMS_DEPTH)
+        return PLAIN;
+    if (c == ',' && d->place == AFTER_ITEM) {
+        d->place = AFTER_COMMA;
+        return PLAIN;
+    }
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t' ? PLAIN : BAD;
+}
+
+static enum step scan(struct list_decoder *d, char c)
+{
+    if (d->in_string) {
+        scan_string(d, c);
+        return PLAIN;
+    }
+    switch (c) {
+    case '"':
+        d->in_string = true;
+        if (d->depth == 1)
+            d->key_len = 0;
+        return d->place != OUTSIDE && d->depth == ITEMS_DEPTH ? BAD : PLAIN;
+    case '{':
+    case '[':
+        return scan_open(d, c);
+    case '}':
+    case ']':
+        return scan_close(d, c);
+    default:
+        return scan_other(d, c);
+    }
+}
+
+static int parse_item(struct list_decoder *d, const char *text, size_t len, struct err *e)
+{
+    auto_json json_t *obj = NULL;
+    if (jx_parse(text, len, d->max_item_bytes, &obj, e) < 0)
+        return err_wrap(e, "list item %zu", d->count);
+    d->count++;
+    return d->fn(d->arg, obj, e);
+}
+
+/* Items that lie whole in one chunk are parsed where they are. */
+static int end_item(struct list_decoder *d, const char *tail, size_t len, struct err *e)
+{
+    if (!d->item.len)
+        return parse_item(d, tail, len, e);
+    sb_add_mem(&d->item, tail, len);
+    TRY(sb_check(&d->item, e));
+    TRY(parse_item(d, sb_str(&d->item), d->item.len, e));
+    sb_reset(&d->item);
+    return 0;
+}
+
+/* Keeps the bytes of a piece that goes on in the next chunk, or that is no item. */
+static int keep(struct list_decoder *d, const char *data, size_t len, struct err *e)
+{
+    if (d->place != OUTSIDE && d->depth <= ITEMS_DEPTH)
+        return 0;
+    struct sb *sink = d->place == OUTSIDE ? &d->rest : &d->item;
+    sb_add_mem(sink, data, len);
+    return sb_check(sink, e);
+}
+
+static int feed(struct list_decoder *d, const char *data, size_t len, struct err *e)
+{
+    size_t from = 0; /* first byte of the current piece */
+    for (size_t i = 0; i < len; i++) {
+        switch (scan(d, data[i])) {
+        case PLAIN:
+            break;
+        case ITEMS_BEGIN:
+            sb_add_mem(&d->rest, data + from, i + 1 - from);
+            from = i + 1;
+            break;
+        case ITEM_BEGIN:
+        case ITEMS_END:
+            from = i;
+            break;
+        case ITEM_END:
+            TRY(end_item(d, data + from, i + 1 - from, e));
+            from = i + 1;
+            break;
+        case BAD:
+            return err_set(e, ERR_PROTOCOL, "not a list: unexpected '%c' near item %zu",
+                           data[i] >= ' ' && data[i] <= '~' ? data[i] : '?', d->count);
+        }
+    }
+    return keep(d, data + from, len - from, e);
+}
+
+int list_decoder_feed(struct list_decoder *d, const char *data, size_t len, struct err *e)
+{
+    assert(!d->failed);
+    int rc = feed(d, data, len, e);
+    d->failed = rc < 0;
+    return rc;
+}
+
+int list_decoder_finish(struct list_decoder *d, char **ret_version, char **ret_continue,
+                        struct err *e)
+{
+    assert(!d->failed);
+    auto_json json_t *rest = NULL;
+    TRY(sb_check(&d->rest, e));
+    if (jx_parse(sb_str(&d->rest), d->rest.len, d->max_item_bytes, &rest, e) < 0)
+        return err_wrap(e, "list");
+    if (!json_is_object(JX_AT(rest, "metadata")))
+        return err_set(e, ERR_PROTOCOL, "not a list: no metadata");
+    const char *version = JX_STR_AT(rest, "metadata", "resourceVersion");
+    const char *more = JX_STR_AT(rest, "metadata", "continue");
+    *ret_version = xstrdup(version ? version : "");
+    *ret_continue = more && *more ? xstrdup(more) : NULL;
+    return 0;
+}
+
+size_t list_decoder_count(const struct list_decoder *d)
+{
+    return d->count;
+}
+
+struct list_decoder *list_decoder_free(struct list_decoder *d)
+{
+    if (!d)
+        return NULL;
+    sb_done(&d->rest);
+    sb_done(&d->item);
+    free(d);
+    return NULL;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kubeclient/status.h"
+
+#include <string.h>
+
+#include "base/jx.h"
+#include "base/sb.h"
+
+/* Long enough for any message of the API server, short enough for a condition. */
+#define MAX_MESSAGE_BYTES 2048
+#define MAX_EXCERPT_BYTES 120
+
+/* StatusReason and CauseType values that callers or people may want to tell apart; err.reason
+ * points into this table, so that an answer's text never decides how long it lives. */
+static const char *const known_reasons[] = {
+    "AlreadyExists",
+    "BadRequest",
+    "Conflict",
+    "DisruptionBudget",
+    "Expired",
+    "FieldManagerConflict",
+    "Forbidden",
+    "Gone",
+    "InternalError",
+    "Invalid",
+    "MethodNotAllowed",
+    "NotAcceptable",
+    "NotFound",
+    "RequestEntityTooLarge",
+    "ResourceVersionTooLarge",
+    "ServerTimeout",
+    "ServiceUnavailable",
+    "StoreReadError",
+    "Timeout",
+    "TooManyRequests",
+    "Unauthorized",
+    "UnsupportedMediaType",
+};
+
+/* Causes that say more than the reason they come with. */
+static const char *const telling_causes[] = {"DisruptionBudget", "FieldManagerConflict",
+                                             "ResourceVersionTooLarge"};
+
+static const char *intern(const char *word)
+{
+    for (size_t i = 0; word && i < ARRAY_LEN(known_reasons); i++)
+        if (!strcmp(known_reasons[i], word))
+            return known_reasons[i];
+    return NULL;
+}
+
+static bool is_telling(const char *cause)
+{
+    for (size_t i = 0; cause && i < ARRAY_LEN(telling_causes); i++)
+        if (!strcmp(telling_causes[i], cause))
+            return true;
+    return false;
+}
+
+static const char *telling_cause(const json_t *status)
+{
+    const json_t *causes = JX_AT(status, "details", "causes");
+    for (size_t i = 0; i < json_array_size(causes); i++) {
+        const char *type = JX_STR_AT(json_array_get(causes, i), "reason");
+        if (is_telling(type))
+            return intern(type);
+    }
+    return NULL;
+}
+
+/* Servers before 1.24 say it in words only (client-go reflector.go,
+ * isTooLargeResourceVersionError). */
+static bool says_too_large_version(const char *reason, const char *message)
+{
+    return reason && message && !strcmp(reason, "Timeout") &&
+           strstr(message, "Too large resource version");
+}
+
+static enum err_kind kind_of(int code, const char *reason)
+{
+    switch (code) {
+    case 401:
+    case 403:
+        return ERR_FORBIDDEN;
+    case 404:
+        return ERR_NOT_FOUND;
+    case 408:
+    case 504:
+        return ERR_TIMEOUT;
+    case 409:
+        return reason && !strcmp(reason, "AlreadyExists") ? ERR_EXISTS : ERR_CONFLICT;
+    case 410:
+        return ERR_EXPIRED;
+    case 413:
+        return ERR_TOO_LARGE;
+    case 429:
+        return ERR_THROTTLED;
+    default:
+        if (code >= 500 && code < 600)
+            return ERR_UNAVAILABLE;
+        return code >= 400 && code < 500 ? ERR_INVALID : ERR_PROTOCOL;
+    }
+}
+
+/* One line without control characters, at most max bytes, "…" where it was cut. */
+static void add_excerpt(struct sb *out, const char *text, size_t len, size_t max)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < len && n < max; i++, n++) {
+        unsigned char c = (unsigned char)text[i];
+        sb_add_char(out, c < 0x20 || c == 0x7f ? ' ' : (char)c);
+    }
+    while (n < len && out->len && (out->data[out->len - 1] & 0x80))
+        out->data[--out->len] = '\0'; /* no half of a UTF-8 sequence */
+    if (n < len)
+        sb_add(out, "…");
+}
+
+int kc_status_to_err(const json_t *status, int http_status, struct err *e)
+{
+    const json_t *code_value = JX_AT(status, "code");
+    int code = json_is_integer(code_value) ? (int)json_integer_value(code_value) : http_status;
+    const char *word = JX_STR_AT(status, "reason");
+    const char *message = JX_STR_AT(status, "message");
+    const char *cause = telling_cause(status);
+    if (!cause && says_too_large_version(word, message))
+        cause = intern("ResourceVersionTooLarge");
+
+    auto_sb struct sb text = SB_INIT(2 * MAX_MESSAGE_BYTES);
+    if (message && *message)
+        add_excerpt(&text, message, strlen(message), MAX_MESSAGE_BYTES);
+    else
+        sb_addf(&text, "the API server answered with status %d", code);
+
+    const json_t *after = JX_AT(status, "details", "retryAfterSeconds");
+    int rc = err_set(e, kind_of(code, word), "%s", sb_str(&text));
+    if (!e)
+        return rc;
+    e->http_status = code;
+    e->reason = cause ? cause : intern(word);
+    if (json_is_integer(after) && json_integer_value(after) > 0 &&
+        json_integer_value(after) < INT32_MAX)
+        e->retry_after_ms = json_integer_value(after) * 1000;
+    return rc;
+}
+
+static int not_a_status(int http_status, const char *body, size_t len, struct err *e)
+{
+    enum err_kind kind = kind_of(http_status, /* reason= */ NULL);
+    const char *end = len ? memchr(body, '\n', len) : NULL;
+    size_t line = end ? (size_t)(end - body) : len;
+    auto_sb struct sb text = SB_INIT(2 * MAX_EXCERPT_BYTES);
+    if (line) {
+        sb_add(&text, ": ");
+        add_excerpt(&text, body, line, MAX_EXCERPT_BYTES);
+    }
+    int rc = err_set(e, kind, "HTTP status %d%s", http_status, sb_str(&text));
+    if (e)
+        e->http_status = http_status;
+    return rc;
+}
+
+int kc_status_from_body(int http_status, const char *body, size_t len, int64_t retry_after_ms,
+                        struct err *e)
+{
+    auto_json json_t *status = len ? json_loadb(body, len, 0, NULL) : NULL;
+    const char *kind = JX_STR_AT(status, "kind");
+    int rc = kind && !strcmp(kind, "Status") ? kc_status_to_err(status, http_status, e)
+                                             : not_a_status(http_status, body, len, e);
+    if (e && retry_after_ms > 0)
+        e->retry_after_ms = retry_after_ms;
+    return rc;
+}
+
+json_t *kc_status_new(int code, const char *reason, const char *message, const char *cause)
+{
+    json_t *status = json_pack("{s:s,s:s,s:{},s:s,s:s,s:s,s:i}", "kind", "Status", "apiVersion",
+                               "v1", "metadata", "status", "Failure", "message", message, "reason",
+                               reason, "code", code);
+    if (cause)
+        (void)json_object_set_new(status, "details",
+                                  json_pack("{s:[{s:s,s:s}]}", "causes", "reason", cause, "message",
+                                            message));
+    return status;
+}
