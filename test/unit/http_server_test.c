@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "controller/http_server.h"
+
+enum { LONG_BODY = 200000 };
+
+static int get_ok(void *arg, struct sb *body)
+{
+    sb_add(body, arg);
+    return 200;
+}
+
+static int get_not_ready(void *arg, struct sb *body)
+{
+    (void)arg;
+    sb_add(body, "caches are not synced\n");
+    return 503;
+}
+
+static int get_long(void *arg, struct sb *body)
+{
+    (void)arg;
+    for (int i = 0; i < LONG_BODY; i++)
+        sb_add_char(body, 'x');
+    return 200;
+}
+
+static char hello[] = "hello\n";
+static const struct http_route routes[] = {
+    {"/healthz", get_ok, hello},
+    {"/readyz", get_not_ready, NULL},
+    {"/metrics", get_long, NULL},
+};
+
+struct running {
+    struct scope *scope;
+    struct http_server *srv;
+    pthread_t thread;
+    int rc;
+};
+
+static void *serve(void *arg)
+{
+    struct running *r = arg;
+    r->rc = http_server_run(r->srv, r->scope, NULL);
+    return NULL;
+}
+
+static void start(struct running *r)
+{
+    auto_err struct err e = {0};
+    const struct http_listener l = {"127.0.0.1:0", routes, ARRAY_LEN(routes)};
+    cr_assert_eq(http_server_new(&l, 1, &r->srv, &e), 0, "%s", err_msg(&e));
+    r->scope = scope_new(NULL, -1);
+    cr_assert_eq(pthread_create(&r->thread, NULL, serve, r), 0);
+}
+
+static void stop(struct running *r)
+{
+    scope_cancel(r->scope);
+    cr_assert_eq(pthread_join(r->thread, NULL), 0);
+    cr_expect_eq(r->rc, 0);
+    r->srv = http_server_free(r->srv);
+    r->scope = scope_free(r->scope);
+}
+
+static int connect_to(const struct running *r)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_port = htons((uint16_t)http_server_port(r->srv, 0)),
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct timeval patience = {.tv_sec = 20};
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    cr_assert_eq(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+    return fd;
+}
+
+/* Sends a request and reads until the server closes. */
+static char *ask(const struct running *r, const char *method, const char *path)
+{
+    auto_fd int fd = connect_to(r);
+    auto_sb struct sb out = SB_INIT(1 << 20);
+    sb_addf(&out, "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", method, path);
+    cr_assert_eq(send(fd, out.data, out.len, 0), (ssize_t)out.len);
+    sb_reset(&out);
+    char buf[4096];
+    ssize_t n;
+    while ((n = recv(fd, buf, sizeof(buf), 0)) > 0)
+        sb_add_mem(&out, buf, (size_t)n);
+    return sb_take(&out);
+}
+
+static void expect_answer(const char *method, const char *path, const char *status, const char *end)
+{
+    struct running r = {0};
+    start(&r);
+    auto_free char *got = ask(&r, method, path);
+    cr_expect_not_null(strstr(got, status), "%s %s: %s", method, path, got);
+    size_t len = strlen(got);
+    cr_expect(len >= strlen(end) && strcmp(got + len - strlen(end), end) == 0, "%s", got);
+    stop(&r);
+}
+
+Test(http_server, a_route_answers_with_its_body)
+{
+    expect_answer("GET", "/healthz", " 200 ", "\r\n\r\nhello\n");
+}
+
+Test(http_server, a_route_chooses_its_status)
+{
+    expect_answer("GET", "/readyz", " 503 ", "\r\n\r\ncaches are not synced\n");
+}
+
+Test(http_server, head_answers_without_body)
+{
+    expect_answer("HEAD", "/healthz", " 200 ", "\r\n\r\n");
+}
+
+Test(http_server, an_unknown_path_is_404)
+{
+    expect_answer("GET", "/nothing", " 404 ", "");
+}
+
+Test(http_server, another_method_is_405)
+{
+    expect_answer("POST", "/healthz", " 405 ", "");
+}
+
+Test(http_server, a_body_longer_than_any_buffer_arrives_whole)
+{
+    struct running r = {0};
+    start(&r);
+    auto_free char *got = ask(&r, "GET", "/metrics");
+    const char *body = strstr(got, "\r\n\r\n");
+    cr_assert_not_null(body);
+    cr_expect_eq(strspn(body + 4, "x"), LONG_BODY);
+    stop(&r);
+}
+
+Test(http_server, silent_connections_do_not_keep_others_out)
+{
+    struct running r = {0};
+    start(&r);
+    int silent[32];
+    for (size_t i = 0; i < ARRAY_LEN(silent); i++)
+        silent[i] = connect_to(&r);
+    auto_free char *got = ask(&r, "GET", "/healthz");
+    cr_expect_not_null(strstr(got, " 200 "), "%s", got);
+    for (size_t i = 0; i < ARRAY_LEN(silent); i++)
+        (void)close(silent[i]);
+    stop(&r);
+}
+
+Test(http_server, a_taken_port_is_an_error)
+{
+    struct running r = {0};
+    start(&r);
+    auto_err struct err e = {0};
+    auto_free char *addr = NULL;
+    cr_assert(asprintf(&addr, "127.0.0.1:%d", http_server_port(r.srv, 0)) > 0);
+    const struct http_listener l = {addr, routes, 1};
+    auto_http_server struct http_server *second = NULL;
+    cr_expect_eq(http_server_new(&l, 1, &second, &e), -(int)ERR_UNAVAILABLE);
+    stop(&r);
+}
+
+Test(http_server, an_address_without_port_is_refused)
+{
+    auto_err struct err e = {0};
+    const struct http_listener l = {"localhost", routes, 1};
+    auto_http_server struct http_server *srv = NULL;
+    cr_expect_eq(http_server_new(&l, 1, &srv, &e), -(int)ERR_INVALID);
+}
+
+Test(http_server, a_listener_that_is_off_serves_nothing_and_stops)
+{
+    auto_err struct err e = {0};
+    const struct http_listener l = {"", routes, 1};
+    struct running r = {0};
+    cr_assert_eq(http_server_new(&l, 1, &r.srv, &e), 0);
+    r.scope = scope_new(NULL, -1);
+    cr_assert_eq(pthread_create(&r.thread, NULL, serve, &r), 0);
+    stop(&r);
+}
