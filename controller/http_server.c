@@ -180,7 +180,7 @@ static int create_context(struct http_server *srv, struct err *e)
         .fd_limit_per_thread = MAX_CONNECTIONS + MAX_LISTENERS + 4,
         .options = LWS_SERVER_OPTION_EXPLICIT_VHOSTS,
         .pt_serv_buf_size = 4096,
-        .max_http_header_pool = 16,
+        .max_http_header_pool = MAX_CONNECTIONS,
         .max_http_header_data = 4096,
         .timeout_secs = REQUEST_TIMEOUT_S,
     };

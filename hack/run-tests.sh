@@ -53,7 +53,7 @@ unit() {
         [ -x "$t" ] && [ -f "${t#build/san/}.c" ] || continue
         [ -z "${1:-}" ] || [ "$(basename "$t")" = "${1}_test" ] || continue
         out=$logs/out
-        sanitized "$t" --ascii >"$out" 2>&1 || true
+        sanitized "$t" >"$out" 2>&1 || true
         read -r p f c < <(sed -n 's/.*Passing: \([0-9]*\) | Failing: \([0-9]*\) | Crashing: \([0-9]*\).*/\1 \2 \3/p' "$out" | tail -1) || true
         if [ -z "${p:-}" ]; then
             cat "$out"
