@@ -6,6 +6,7 @@
 
 A group is a run of declarations without a blank line between them: one comment may speak for
 all of it. The paragraph that opens a header speaks for the first group of prototypes after it.
+Destructors (x_free, x_done, x_clear) may go without: their verbs say everything.
 """
 
 import re
@@ -18,6 +19,7 @@ COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 LITERAL = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'')
 ATTRIBUTE = re.compile(r"__attribute__\s*\(\(.*?\)\)(?!\))", re.S)
 FUNCTION = re.compile(r"([A-Za-z_]\w*)\s*\(")
+DESTRUCTOR = re.compile(r"_(free|done|clear)$")
 CONTROL = {"if", "for", "while", "switch", "return", "sizeof", "_Static_assert", "static_assert"}
 
 
@@ -29,9 +31,13 @@ def blank(match):
 
 
 def strip_directives(text):
-    """Leaves another mark: a directive neither documents nor ends a group."""
+    """Leaves another mark: a directive, or a macro that stands for declarations, neither documents
+    nor ends a group."""
     return re.sub(
-        r"^[ \t]*#(?:[^\n\\]|\\\n|\\.)*", lambda m: re.sub(r"[^\n]", "\x02", m.group(0)), text, flags=re.M
+        r"^[ \t]*#(?:[^\n\\]|\\\n|\\.)*|^[A-Z][A-Z0-9_]*\([^;{}]*?\)[ \t]*$",
+        lambda m: re.sub(r"[^\n]", "\x02", m.group(0)),
+        text,
+        flags=re.M,
     )
 
 
@@ -89,7 +95,7 @@ def undocumented(path):
         if documented:
             size = declaration.strip(" \n\x01\x02").count("\n")
             covered.update(range(line, line + size + 1))
-        if name and not documented:
+        if name and not documented and not DESTRUCTOR.search(name):
             yield line + 1, name
 
 

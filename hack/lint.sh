@@ -63,7 +63,7 @@ shell() {
 # Words of the field that look like misspellings.
 spelling() {
     files | grep -vE '\.(sum|png)$|/(corpus|golden|testdata)/' |
-        xargs -r codespell -q 3 -L 'ser,te,nd,fo,ue,hsa,allo,ans'
+        xargs -r codespell -q 3 -L 'uptodate,te,nd'
 }
 
 # The preprocessed text with its comments (they carry the suppressions) and the rules decide.
