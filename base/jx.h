@@ -95,10 +95,10 @@ int jx_decode(const json_t *obj, const struct jx_field *fields, void *out,
 /* Frees everything a decode with this table made and zeroes the table's fields. */
 void jx_free(const struct jx_field *fields, void *obj);
 
-/* The reverse: a JSON object with the fields that are set (NULL strings, empty lists and maps
- * and absent objects are left out; integers, quantities, times and booleans are written when
- * `required` or non-zero; enums always, unless negative or the choice is ""). A field with a
- * presence member is written exactly when that is set. New reference. */
+/* The reverse: a JSON object with the fields that are set. NULL strings are left out; empty lists,
+ * maps and objects, zero numbers and false are left out unless `required`; enums are written unless
+ * negative or their choice is "". A field with a presence member is written exactly when that is
+ * set. New reference. */
 json_t *jx_encode(const struct jx_field *fields, const void *obj);
 
 /* Borrowed value at a path of object keys, ending with NULL; NULL when absent, null or on

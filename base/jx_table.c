@@ -411,9 +411,8 @@ static json_t *to_json_string(const char *text)
 static json_t *encode_str(const struct jx_field *f, const void *obj, bool forced)
 {
     const char *text = load_ptr(const_member(obj, f->offset));
-    if (!text)
-        return forced ? json_string("") : NULL;
-    return to_json_string(text);
+    (void)forced;
+    return text ? to_json_string(text) : NULL;
 }
 
 static json_t *encode_enum(const struct jx_field *f, const void *obj, bool forced)
@@ -520,10 +519,8 @@ static json_t *encode_int_or_str(const struct jx_field *f, const void *obj, bool
 
 static json_t *encode_any(const struct jx_field *f, const void *obj, bool forced)
 {
-    json_t *value = load_ptr(const_member(obj, f->offset));
-    if (!value && forced)
-        return json_null();
-    return json_incref(value);
+    (void)forced;
+    return json_incref(load_ptr(const_member(obj, f->offset)));
 }
 
 struct codec {

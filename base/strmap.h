@@ -8,9 +8,9 @@
 
 /*
  * Hash map from strings to pointers: open addressing with tombstones, keys copied, FNV-1a mixed
- * with a per-process seed (a peer that chooses keys cannot make it quadratic). Lookups O(1), memory
- * about 32 bytes an entry and the key. Not thread-safe; guard it with its owner's mutex. Iteration
- * order is unspecified.
+ * with a random seed per map (a peer that chooses keys cannot make it quadratic, nor does copying
+ * one map into another). Lookups O(1), memory about 40 bytes an entry and the key. Not thread-safe;
+ * guard it with its owner's mutex. Iteration order is unspecified.
  */
 struct strmap;
 

@@ -160,11 +160,11 @@ Test(jx, leaves_out_what_is_not_set)
     struct card card = {.mode = -1};
     auto_json json_t *none = jx_encode(card_fields, &card);
     auto_free char *text = jx_dump(none);
-    cr_expect_str_eq(text, "{\"uuid\":\"\"}");
+    cr_expect_str_eq(text, "{}");
     struct part part = {0};
     auto_json json_t *zeros = jx_encode(part_fields, &part);
     auto_free char *zeros_text = jx_dump(zeros);
-    cr_expect_str_eq(zeros_text, "{\"name\":\"\",\"start\":0}");
+    cr_expect_str_eq(zeros_text, "{\"start\":0}");
 }
 
 Test(jx, writes_a_number_that_was_kept_as_text_as_a_number)
