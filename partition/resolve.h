@@ -3,12 +3,14 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/auto.h"
 
 #include "api/device.h"
 #include "api/gpuprofile.h"
 #include "api/migconfig.h"
+#include "partition/mig.h"
 
 /*
  * What one node's cards should be, from everything that speaks about them: the node's label,
@@ -41,6 +43,18 @@ struct resolve_config {
     const char *name;
     int64_t generation;
     const struct migconfig_spec *spec;
+};
+
+/* A card as the rules see it. Everything is borrowed. */
+struct resolve_card {
+    const char *uuid, *vendor, *model, *pci_bus_id;
+    uint32_t pci_device_id, pci_subsystem_id;
+    unsigned index;
+    bool mig_capable, healthy;
+    int mode;                               /* enum api_mode, current */
+    const struct mig_table *table;          /* NULL: no MIG */
+    const struct profile_count *partitions; /* that stand, by profile name as the table has it */
+    size_t n_partitions;
 };
 
 struct resolve_input {
@@ -93,18 +107,13 @@ AUTO_DEFINE(resolve_result, struct resolve_result, resolve_result_done)
 #define auto_resolve_result AUTO(resolve_result)
 
 /* Does the card already show what is wanted (mode and multiset of partitions; placements do not
- * matter)? model gives the table for tolerant names; NULL only for native. */
-bool resolve_card_matches(const struct device_card *card, const struct device_model *model,
-                          const struct device_want *want);
-
-/* The uuids, among those a profile lists, that no status has: a user's typing mistake. Each result
- * entry is borrowed from the profile. Caller frees the array (n may be 0, then *ret is NULL). */
-void resolve_missing_uuids(const struct gpuprofile_spec *spec,
-                           const struct device_status *const *statuses, size_t n_statuses,
-                           const char ***ret, size_t *ret_n);
+ * matter)? */
+bool resolve_card_matches(const struct resolve_card *card, const struct device_want *want);
 
 /* Names under which cards and partitions are offered (NVIDIA's device plugin: none | single |
- * mixed), with time-slicing replicas. Counts only healthy cards in the mode that is wanted of them.
- * Appends to *list (XPUSH); publisher is set for all. */
-void resolve_resources(const struct device_status *status, const struct device_spec *spec,
-                       int publisher, struct device_resource **list, size_t *n);
+ * mixed), with time-slicing replicas (counts multiplied). Counts only healthy cards that show the
+ * mode wanted of them; spec may be NULL (nothing is wanted: mixed). Sorted by name. *list and its
+ * strings are the caller's (count may be 0, then *list is NULL). */
+void resolve_resources(const struct resolve_card *cards, size_t n_cards,
+                       const struct device_spec *spec, int publisher, struct device_resource **list,
+                       size_t *n);
