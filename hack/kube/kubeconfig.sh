@@ -15,5 +15,5 @@ esac
 open_rundir "$1"
 [[ "$2" =~ ^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$ ]] || die "NAME '$2' is no lower-case name"
 
-write_kubeconfig "$RUNDIR/$2.kubeconfig" "$SERVER" "$RUNDIR/certs/apiserver.crt" "$2" "$3"
+write_kubeconfig "$RUNDIR/$2.kubeconfig" "$SERVER" "$RUNDIR/certs/apiserver.crt" "$2" "token: \"$3\""
 printf '%s\n' "$RUNDIR/$2.kubeconfig"

@@ -46,11 +46,16 @@ kube_cache_dir() {
 # progress TITLE LOG [COUNTER] COMMAND...: runs COMMAND with its output in LOG and says every
 # ten seconds how long it has taken; COUNTER is a function that prints how far it has come.
 # Returns what COMMAND returned, after showing the end of LOG where that is not 0.
+# Interrupted, it ends COMMAND and all that it started before the script ends.
 progress() {
     local title=$1 log=$2 counter=$3 started=$SECONDS next=10 pid rc=0
     shift 3
+    set -m # a process group of its own
     "$@" >"$log" 2>&1 </dev/null &
     pid=$!
+    set +m
+    # shellcheck disable=SC2064 # the pid is known now
+    trap "kill -- -$pid 2>/dev/null; exit 130" INT TERM HUP
     while kill -0 "$pid" 2>/dev/null; do
         sleep 0.2
         if [ $((SECONDS - started)) -ge "$next" ]; then
@@ -59,6 +64,7 @@ progress() {
         fi
     done
     wait "$pid" || rc=$?
+    trap - INT TERM HUP
     [ "$rc" = 0 ] || {
         say "$title ended with status $rc; the end of its output:"
         tail -n 25 "$log" >&2
@@ -130,7 +136,8 @@ wait_until() {
     done
 }
 
-# write_kubeconfig FILE SERVER CA-FILE USER TOKEN: self-contained, readable for the owner only
+# write_kubeconfig FILE SERVER CA-FILE USER CREDENTIALS: self-contained, readable for the owner
+# only. CREDENTIALS is what stands below "user:", in one line.
 write_kubeconfig() {
     (
         umask 077
@@ -144,7 +151,7 @@ clusters:
   cluster:
     server: $2
     certificate-authority-data: $(base64 -w0 <"$3")
-users: [{name: $4, user: {token: "$5"}}]
+users: [{name: $4, user: {$5}}]
 EOT
         mv "$1.new" "$1"
     )

@@ -78,6 +78,9 @@ make_secrets() {
         umask 077
         [ -s "$RUNDIR/sa.key" ] || openssl genrsa -out "$RUNDIR/sa.key" 2048 2>/dev/null
         [ -s "$RUNDIR/sa.pub" ] || openssl rsa -in "$RUNDIR/sa.key" -pubout -out "$RUNDIR/sa.pub" 2>/dev/null
+        # Signs the certificates that hack/kube/client-cert.sh makes.
+        [ -s "$RUNDIR/client-ca.crt" ] || openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes \
+            -days 3650 -subj /CN=cleave-clients -keyout "$RUNDIR/client-ca.key" -out "$RUNDIR/client-ca.crt" 2>/dev/null
         [ ! -s "$RUNDIR/tokens.csv" ] || return 0
         # The API server reads this file once, at start.
         {
@@ -108,7 +111,7 @@ start_apiserver() {
         --service-cluster-ip-range "10.$((96 + instance)).0.0/16" \
         --service-account-issuer https://kubernetes.default.svc \
         --service-account-key-file "$RUNDIR/sa.pub" --service-account-signing-key-file "$RUNDIR/sa.key" \
-        --token-auth-file "$RUNDIR/tokens.csv" --authorization-mode Node,RBAC \
+        --token-auth-file "$RUNDIR/tokens.csv" --client-ca-file "$RUNDIR/client-ca.crt" --authorization-mode Node,RBAC \
         --enable-admission-plugins NodeRestriction --allow-privileged \
         --kubelet-preferred-address-types InternalIP --profiling=false --v 1 "${audit_flags[@]}"
 }
@@ -181,7 +184,7 @@ printf '%s\n' "$server" >"$RUNDIR/server"
 printf 'etcd=%s\napiserver=%s\ncontroller-manager=%s\nscheduler=%s\n' \
     "$etcd_port" "$api_port" "$kcm_port" "$scheduler_port" >"$RUNDIR/ports"
 for user in admin kcm scheduler; do
-    write_kubeconfig "$RUNDIR/$user.kubeconfig" "$server" "$RUNDIR/certs/apiserver.crt" "$user" "$(token_of "$user")"
+    write_kubeconfig "$RUNDIR/$user.kubeconfig" "$server" "$RUNDIR/certs/apiserver.crt" "$user" "token: \"$(token_of "$user")\""
 done
 wait_until 30 "$RUNDIR" kube-apiserver "the default ServiceAccount could be made" default_service_account
 say "Control plane: $server ready after $(elapsed); KUBECONFIG=$RUNDIR/admin.kubeconfig"

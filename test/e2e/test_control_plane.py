@@ -115,6 +115,13 @@ def test_an_agent_token_is_bound_to_its_node(cluster, kubectl, wait_for):
     assert agent("get", "nodes", check=False).returncode != 0
 
 
+def test_a_client_certificate_carries_user_and_groups(cluster):
+    path = cluster.script("client-cert.sh", cluster.rundir, "system:node:node-a", "system:nodes")
+    whoami = cluster.kubectl_as(path).json("auth", "whoami")["status"]["userInfo"]
+    assert whoami["username"] == "system:node:node-a"
+    assert "system:nodes" in whoami["groups"]
+
+
 def test_the_audit_log_tells_who_wrote(cluster, kubectl):
     mark = cluster.audit_mark()
     kubectl("create", "configmap", "written", "--from-literal=a=b")
