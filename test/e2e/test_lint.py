@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each check of hack/lint.sh finds what it is for, and is quiet about what is right."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LICENCE = "/* SPDX-License-Identifier: Apache-2.0 */\n"
+
+GOOD_HEADER = LICENCE + """#pragma once
+
+#include <stddef.h>
+
+/* How many there are. */
+size_t thing_count(const char *name);
+size_t thing_size(const char *name);
+"""
+
+GOOD_SOURCE = LICENCE + """#include "base/thing.h"
+
+#include <string.h>
+
+size_t thing_count(const char *name)
+{
+    return strlen(name); /* not time(), strcpy() or goto */
+}
+"""
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A small tree of its own with the checks in it."""
+    shutil.copytree(ROOT / "hack", tmp_path / "hack")
+    shutil.copy(ROOT / ".clang-format", tmp_path)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    write(tmp_path, "base/thing.h", GOOD_HEADER)
+    write(tmp_path, "base/thing.c", GOOD_SOURCE)
+    return tmp_path
+
+
+def write(tree, path, text):
+    (tree / path).parent.mkdir(parents=True, exist_ok=True)
+    (tree / path).write_text(text)
+
+
+def lint(tree, check):
+    return subprocess.run([tree / "hack" / "lint.sh", check], capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("check", ["format", "layers", "headers", "docs", "calls", "spdx", "shell", "spelling"])
+def test_a_right_tree_passes_in_silence(tree, check):
+    done = lint(tree, check)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "check, path, text, complaint",
+    [
+        ("format", "base/bad.c", LICENCE + "int   x;\n", "base/bad.c:2"),
+        ("layers", "api/bad.c", LICENCE + '#include "kubeclient/client.h"\n', "api/bad.c:2"),
+        ("layers", "nodeagent/gpu/bad.c", LICENCE + '#include "nodeagent/agent.h"\n', "nodeagent/gpu/bad.c:2"),
+        ("layers", "partition/bad.c", LICENCE + "#include <curl/curl.h>\n", "partition/bad.c:2"),
+        ("layers", "controller/bad.c", LICENCE + '#include "sim/state.h"\n', "controller/bad.c:2"),
+        ("headers", "base/bad.h", LICENCE + "#pragma once\nsize_t bad(void);\n", "does not compile alone with gcc"),
+        ("headers", "base/bad.h", LICENCE + "struct bad {\n    int x;\n};\n", "does not compile alone with clang"),
+        ("docs", "base/bad.h", GOOD_HEADER + "\nint bad(int x);\n", "base/bad.h:10: bad"),
+        ("calls", "base/bad.c", LICENCE + "void f(void)\n{\n    strcpy(a, b);\n}\n", "base/bad.c:4: strcpy"),
+        ("calls", "api/bad.c", LICENCE + "long f(void)\n{\n    return time(0);\n}\n", "api/bad.c:4: time"),
+        ("calls", "test/unit/bad.c", LICENCE + "void f(void)\n{\n    usleep(1);\n}\n", "bad.c:4: usleep"),
+        ("spdx", "base/bad.c", "int x;\n", "base/bad.c: has no"),
+        ("shell", "hack/bad.sh", "#!/bin/bash\nrm $1\n", "SC2086"),
+        ("spelling", "base/bad.md", "teh\n", "base/bad.md:1"),
+    ],
+)
+def test_a_wrong_file_is_named(tree, check, path, text, complaint):
+    write(tree, path, text)
+    done = lint(tree, check)
+    assert done.returncode == 1
+    assert complaint in done.stdout + done.stderr
+
+
+def test_an_unknown_check_is_refused(tree):
+    done = lint(tree, "everything")
+    assert done.returncode == 2
+    assert "everything" in done.stderr
