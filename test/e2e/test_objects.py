@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The resource definitions, the samples, the rights and the manifests, judged by a real API server."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+INVALID = sorted((ROOT / "test" / "e2e" / "invalid").glob("*.yaml"))
+SAMPLES = sorted(p for p in (ROOT / "config" / "samples").glob("*.yaml") if p.name != "kustomization.yaml")
+DEVICES = "/apis/gpu.cleave.dev/v1alpha1/devices"
+EVENTS = "/api/v1/namespaces/default/events"
+
+FULL_STATUS = {
+    "observedGeneration": 1,
+    "agentVersion": "0.1.0",
+    "bootID": "5f0c6a52-0000-4000-8000-000000000000",
+    "summary": {"gpus": 1, "models": "1x NVIDIA A30", "layout": "1x2g.12gb", "partitions": 1, "inUse": 1},
+    "drivers": [{"vendor": "nvidia", "version": "570.86.15", "libraryVersion": "12.570.86.15", "cudaVersion": "12.8"}],
+    "models": [
+        {
+            "name": "NVIDIA A30",
+            "migSlots": 4,
+            "migProfiles": [
+                {
+                    "name": "2g.12gb+me",
+                    "id": 6,
+                    "slices": 2,
+                    "memoryMiB": 11968,
+                    "maxCount": 1,
+                    "multiprocessors": 28,
+                    "engines": {"copy": 2, "decoder": 2, "encoder": 0, "jpeg": 1, "ofa": 1},
+                    "placements": [{"start": 0, "size": 2}, {"start": 2, "size": 2}],
+                }
+            ],
+        }
+    ],
+    "devices": [
+        {
+            "uuid": "GPU-5f0c6a52-1111-4000-8000-000000000000",
+            "index": 0,
+            "minor": 0,
+            "vendor": "nvidia",
+            "model": "NVIDIA A30",
+            "pciBusID": "00000000:17:00.0",
+            "pciDeviceID": "0x20B710DE",
+            "pciSubsystemID": "0x153210DE",
+            "numaNode": -1,
+            "memoryMiB": 24576,
+            "healthy": True,
+            "migCapable": True,
+            "mode": "mig",
+            "pendingMode": "native",
+            "inUse": False,
+            "partitions": [
+                {
+                    "uuid": "MIG-5f0c6a52-2222-4000-8000-000000000000",
+                    "profile": "2g.12gb",
+                    "giID": 1,
+                    "ciID": 0,
+                    "placement": {"start": 2, "size": 2},
+                    "inUse": True,
+                    "inUseBy": [{"pid": 77, "process": "python3", "namespace": "a", "name": "p", "uid": "u", "container": "c"}],
+                },
+                {"uuid": "GPU-5f0c6a52-1111-4000-8000-000000000000/2", "giID": 2},
+            ],
+            "drain": {
+                "since": "2026-01-01T00:00:00Z",
+                "deadline": "2026-01-01T00:10:00Z",
+                "card": True,
+                "partitions": ["MIG-5f0c6a52-2222-4000-8000-000000000000"],
+            },
+        }
+    ],
+    "resources": [{"name": "nvidia.com/mig-2g.12gb", "count": 1, "publisher": "controller"}],
+    "conditions": [
+        {
+            "type": "Ready",
+            "status": "False",
+            "reason": "InUse",
+            "message": "waits",
+            "observedGeneration": 1,
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def admin(cluster):
+    """kubectl on a cluster with everything of config/ that no controller would act upon."""
+    for folder in ("crds", "config/namespace", "config/rbac", "config/admission"):
+        cluster.kubectl("apply", "--server-side", "-k", ROOT / folder)
+    cluster.kubectl("wait", "--for=condition=Established", "crd", "-l", "app.kubernetes.io/part-of=cleave", "--timeout=30s")
+    return cluster.kubectl
+
+
+@pytest.fixture(scope="module")
+def agent(cluster, admin, wait_for):
+    """kubectl as the agent of node alpha, once the policies are in force."""
+    cluster.node("alpha")
+    cluster.node("beta")
+    kubectl = cluster.kubectl_as(cluster.agent_kubeconfig("alpha"))
+    for probe in (device("beta"), event("Node", "beta")):
+        wait_for(lambda p=probe: "denied request" in create(kubectl, p, "--dry-run=server"), 30, "the policies to be in force")
+    yield kubectl
+    admin("delete", "devices.gpu.cleave.dev", "alpha", "beta", "--ignore-not-found")
+
+
+def device(name, **fields):
+    return {"apiVersion": "gpu.cleave.dev/v1alpha1", "kind": "Device", "metadata": {"name": name}, **fields}
+
+
+def event(kind, name, title="cleave-test"):
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": title, "namespace": "default"},
+        "involvedObject": {"kind": kind, "name": name},
+        "reason": "Test",
+        "message": "a test",
+        "type": "Normal",
+    }
+
+
+def new_event(kind, name, title):
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": title, "namespace": "default"},
+        "regarding": {"kind": kind, "name": name},
+        "reason": "Test",
+        "note": "a test",
+        "type": "Normal",
+        "action": "Test",
+        "reportingController": "gpu.cleave.dev/agent",
+        "reportingInstance": "test",
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+    }
+
+
+def create(kubectl, obj, *options):
+    """What the API server said, "" where it agreed."""
+    return kubectl("create", "--validate=false", "-f", "-", *options, input=json.dumps(obj), check=False).stderr
+
+
+def patch_status(kubectl, name, status):
+    # "apply" reads nothing first, as the agent's own patches do not; "kubectl patch" would need a right to read.
+    obj = json.dumps(device(name, status=status))
+    return kubectl(
+        "apply", "--server-side", "--subresource=status", "--validate=false", "--field-manager=cleave-agent", "-f", "-", input=obj, check=False
+    ).stderr
+
+
+def test_there_are_invalid_objects_and_samples():
+    assert len(INVALID) > 40
+    assert len(SAMPLES) >= 8
+
+
+@pytest.mark.parametrize("path", INVALID, ids=lambda p: p.stem)
+def test_an_invalid_object_is_refused_by_naming_the_field(admin, path):
+    expected = re.findall(r"^# expect: (.*)$", path.read_text(), re.M)
+    refused = admin("create", "--dry-run=server", "-f", path, check=False)
+    assert expected
+    assert refused.returncode != 0
+    for fragment in expected:
+        assert fragment in refused.stderr
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
+def test_a_sample_is_applied(admin, path):
+    admin("apply", "-f", path)
+    admin("delete", "-f", path)
+
+
+def test_what_a_profile_leaves_out_has_a_default(admin):
+    spec = "{nodeSelector: {}, devices: [{mode: native}]}"
+    text = f"apiVersion: gpu.cleave.dev/v1alpha1\nkind: GPUProfile\nmetadata: {{name: bare}}\nspec: {spec}\n"
+    made = admin.json("create", "--dry-run=server", "-f", "-", input=text)["spec"]
+    assert made == {
+        "nodeSelector": {},
+        "devices": [{"mode": "native"}],
+        "priority": 0,
+        "paused": False,
+        "remainder": "unchanged",
+        "migStrategy": "mixed",
+        "failurePolicy": "rollback",
+        "rollout": {"maxUnavailable": 1, "drain": "refuseIfInUse", "timeoutSeconds": 600},
+    }
+
+
+@pytest.mark.parametrize("name", ["1g.10gb", "1g.10gb+me", "1g.24gb+me.all", "1g.24gb-me", "1c.3g.40gb", "4g.96gb+gfx", "1g.99gb"])
+def test_a_name_that_only_the_hardware_can_judge_is_accepted(admin, name):
+    spec = {"nodeSelector": {}, "devices": [{"mode": "mig", "mig": {"profiles": {name: 7}}}]}
+    obj = {"apiVersion": "gpu.cleave.dev/v1alpha1", "kind": "GPUProfile", "metadata": {"name": "named"}, "spec": spec}
+    assert create(admin, obj, "--dry-run=server") == ""
+
+
+@pytest.mark.parametrize("value", [1, 1000, "1%", "25%", "100%"])
+def test_a_budget_is_a_number_or_a_percentage(admin, value):
+    spec = {"nodeSelector": {}, "devices": [{"mode": "native"}], "rollout": {"maxUnavailable": value}}
+    obj = {"apiVersion": "gpu.cleave.dev/v1alpha1", "kind": "GPUProfile", "metadata": {"name": "budget"}, "spec": spec}
+    assert create(admin, obj, "--dry-run=server") == ""
+
+
+def test_every_manifest_is_accepted(admin):
+    said = admin("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", ROOT / "config")
+    assert "violate" not in said.stderr
+    assert "deployment.apps/cleave-controller" in said.stdout
+    assert "daemonset.apps/cleave-agent" in said.stdout
+
+
+@pytest.mark.parametrize("component", ["nvidia-runtime", "host-driver"])
+def test_a_component_changes_the_agent(admin, tmp_path, component):
+    config = Path("/").joinpath(*[".."] * len(tmp_path.resolve().parts)) / ROOT.relative_to("/") / "config"
+    config = str(config).lstrip("/")
+    (tmp_path / "kustomization.yaml").write_text(
+        f"kind: Kustomization\nresources: [{config}/agent]\ncomponents: [{config}/agent/components/{component}]\n"
+    )
+    said = admin("apply", "--server-side", "--dry-run=server", "-k", tmp_path)
+    assert "daemonset.apps/cleave-agent" in said.stdout
+
+
+def test_each_field_of_each_resource_is_explained(admin):
+    for kind in ("devices", "gpuprofiles", "migconfigs"):
+        text = admin.out("explain", f"{kind}.gpu.cleave.dev", "--recursive")
+        assert "status" in text
+        schema = admin.json("get", "crd", f"{kind}.gpu.cleave.dev")["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        assert unexplained(schema["properties"]["spec"], ".spec") == []
+        assert unexplained(schema["properties"]["status"], ".status") == []
+
+
+def unexplained(schema, path):
+    missing = [] if "description" in schema or path.endswith("]") else [path]
+    for name, sub in schema.get("properties", {}).items():
+        missing += unexplained(sub, f"{path}.{name}")
+    if "items" in schema:
+        missing += unexplained(schema["items"], f"{path}[]")
+    return missing
+
+
+def test_every_length_and_number_is_bounded(admin):
+    for kind in ("devices", "gpuprofiles", "migconfigs"):
+        schema = admin.json("get", "crd", f"{kind}.gpu.cleave.dev")["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        assert unbounded(schema["properties"]["spec"], ".spec") == []
+        assert unbounded(schema["properties"]["status"], ".status") == []
+
+
+BOUND = {"string": ("maxLength", "enum"), "array": ("maxItems",), "integer": ("minimum",)}
+
+
+def unbounded(schema, path):
+    wants = BOUND.get(schema.get("type"), ())
+    missing = [path] if wants and not any(w in schema for w in wants) else []
+    if isinstance(schema.get("additionalProperties"), dict):
+        missing += [] if "maxProperties" in schema else [path]
+        missing += unbounded(schema["additionalProperties"], f"{path}[*]")
+    for name, sub in schema.get("properties", {}).items():
+        missing += unbounded(sub, f"{path}.{name}")
+    if "items" in schema:
+        missing += unbounded(schema["items"], f"{path}[]")
+    return missing
+
+
+def test_an_agent_creates_its_own_device_and_writes_its_status(admin, agent):
+    assert create(agent, device("alpha", spec={})) == ""
+    assert patch_status(agent, "alpha", FULL_STATUS) == ""
+    assert admin.json("get", "devices.gpu.cleave.dev", "alpha")["status"] == FULL_STATUS
+    columns = admin.out("get", "gpudev", "alpha").splitlines()
+    assert columns[0].split() == ["NAME", "GPUS", "MODEL", "LAYOUT", "IN-USE", "READY", "REASON", "AGE"]
+    assert "1x2g.12gb" in columns[1] and "InUse" in columns[1]
+
+
+def test_an_agent_cannot_write_another_nodes_device(admin, agent):
+    assert create(admin, device("beta")) == ""
+    assert "cleave-agent on node alpha may not write Device beta" in create(agent, device("beta"))
+    assert "cleave-agent on node alpha may not write Device beta" in patch_status(agent, "beta", {"bootID": "x"})
+    assert "status" not in admin.json("get", "devices.gpu.cleave.dev", "beta")
+
+
+def test_an_agent_cannot_say_what_should_be(agent):
+    assert "empty spec only" in create(agent, device("alpha", spec={"migStrategy": "single"}), "--dry-run=server")
+    refused = agent("patch", "devices.gpu.cleave.dev", "alpha", "--type=merge", "-p", '{"spec":{}}', check=False)
+    assert 'cannot patch resource "devices"' in refused.stderr
+
+
+def test_a_token_of_no_pod_writes_nothing(cluster, admin, agent):
+    token = admin.out("create", "token", "-n", "cleave-system", "cleave-agent")
+    unbound = cluster.kubectl_as(Path(cluster.script("kubeconfig.sh", cluster.rundir, "unbound", token)))
+    for obj in (device("alpha"), event("Node", "alpha")):
+        assert "is not bound to a pod" in create(unbound, obj, "--dry-run=server")
+    assert "is not bound to a pod" in patch_status(unbound, "alpha", {"bootID": "x"})
+
+
+def test_an_agent_tells_of_its_own_node_only(admin, agent):
+    assert create(agent, event("Node", "alpha", "told-1")) == ""
+    assert create(agent, new_event("Device", "alpha", "told-2")) == ""
+    for obj in (event("Node", "beta"), event("Pod", "alpha"), new_event("Node", "beta", "told-3")):
+        assert "may tell of this Node and its Device only" in create(agent, obj)
+    admin("delete", "events", "-n", "default", "told-1", "told-2")
+
+
+@pytest.mark.parametrize("resource", ["nodes", "pods", "secrets", "configmaps"])
+def test_an_agent_reads_nothing_but_devices(agent, resource):
+    assert agent.out("auth", "can-i", "list", resource, check=False) == "no"
+    assert agent.out("auth", "can-i", "list", "devices.gpu.cleave.dev") == "yes"
+
+
+def test_the_controller_has_the_rights_that_it_needs_and_no_more(admin):
+    def can(verb, resource, *options):
+        account = "system:serviceaccount:cleave-system:cleave-controller"
+        return admin.out("auth", "can-i", verb, resource, f"--as={account}", *options, check=False) == "yes"
+
+    for verb, resource in [
+        ("patch", "devices.gpu.cleave.dev"),
+        ("watch", "gpuprofiles.gpu.cleave.dev"),
+        ("patch", "nodes"),
+        ("get", "pods"),
+    ]:
+        assert can(verb, resource), (verb, resource)
+    assert can("patch", "nodes", "--subresource=status")
+    assert can("patch", "migconfigs.gpu.cleave.dev", "--subresource=status")
+    assert can("create", "pods", "--subresource=eviction")
+    assert can("update", "leases/cleave-controller", "-n", "cleave-system")
+    for verb, resource in [
+        ("create", "pods"),
+        ("delete", "pods"),
+        ("get", "secrets"),
+        ("get", "configmaps"),
+        ("create", "devices.gpu.cleave.dev"),
+        ("patch", "gpuprofiles.gpu.cleave.dev"),
+        ("patch", "clusterroles"),
+        ("delete", "nodes"),
+    ]:
+        assert not can(verb, resource), (verb, resource)
+    assert not can("patch", "devices.gpu.cleave.dev", "--subresource=status")
+
+
+def test_wrong_types_in_a_status_are_refused(admin):
+    bad = {"devices": [{"uuid": "GPU-1", "vendor": "nvidia", "partitions": {"a": 1}}]}
+    assert create(admin, device("gamma")) == ""
+    refused = admin(
+        "patch", "devices.gpu.cleave.dev", "gamma", "--subresource=status", "--type=merge", "-p", json.dumps({"status": bad}), check=False
+    )
+    admin("delete", "devices.gpu.cleave.dev", "gamma")
+    assert "status.devices[0].partitions" in refused.stderr
