@@ -72,7 +72,7 @@ def test_a_right_tree_passes_in_silence(tree, check):
         ("calls", "test/unit/bad.c", LICENCE + "void f(void)\n{\n    usleep(1);\n}\n", "bad.c:4: usleep"),
         ("spdx", "base/bad.c", "int x;\n", "base/bad.c: has no"),
         ("shell", "hack/bad.sh", "#!/bin/bash\nrm $1\n", "SC2086"),
-        ("spelling", "base/bad.md", "teh\n", "base/bad.md:1"),
+        ("spelling", "base/bad.md", "te" "h\n", "base/bad.md:1"),
     ],
 )
 def test_a_wrong_file_is_named(tree, check, path, text, complaint):
