@@ -34,10 +34,13 @@ struct migconfig_status {
 extern const struct jx_field migconfig_spec_fields[];
 extern const struct jx_field migconfig_status_fields[];
 
+/* Decodes .spec or .status of a MIGConfig. On error *ret is freed and zeroed. ERR_INVALID with the
+ * path. */
 int migconfig_spec_decode(const json_t *config, struct migconfig_spec *ret,
                           struct err *e) MUST_CHECK;
 int migconfig_status_decode(const json_t *config, struct migconfig_status *ret,
                             struct err *e) MUST_CHECK;
+/* The value of .spec or .status. New reference. */
 json_t *migconfig_spec_encode(const struct migconfig_spec *s);
 json_t *migconfig_status_encode(const struct migconfig_status *s);
 void migconfig_spec_done(struct migconfig_spec *s);

@@ -9,6 +9,7 @@ struct rng {
     uint64_t state;
 };
 
+/* The same seed gives the same numbers. */
 void rng_init(struct rng *r, uint64_t seed);
 /* From the kernel; for main. */
 void rng_init_random(struct rng *r);

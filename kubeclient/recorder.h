@@ -50,6 +50,7 @@ void recorder_step(struct recorder *r, struct scope *s, int64_t *ret_wait_ms);
 struct recorder_stats {
     int64_t recorded, dropped_full, dropped_spam, written, given_up;
 };
+/* Counts since the recorder was made. */
 struct recorder_stats recorder_stats(struct recorder *r);
 
 /* Not while running. NULL allowed; returns NULL. */

@@ -17,6 +17,7 @@ struct store_index_out;
 typedef void store_index_fn(const struct object *o, struct store_index_out *out);
 void store_index_emit(struct store_index_out *out, const char *value);
 
+/* An empty store without indexes. Caller frees with store_free. */
 struct store *store_new(void);
 /* Adds an index; only while the store is empty. name is borrowed (a literal). */
 void store_add_index(struct store *st, const char *name, store_index_fn *fn);
