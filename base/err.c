@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/err.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +68,7 @@ int err_wrap(struct err *e, const char *fmt, ...)
 {
     if (!e)
         return -(int)ERR_UNAVAILABLE;
+    assert(e->kind);
     va_list ap;
     va_start(ap, fmt);
     auto_free char *what = xvasprintf(fmt, ap);
@@ -79,6 +81,7 @@ int err_wrap(struct err *e, const char *fmt, ...)
 
 int err_move(struct err *to, struct err *from)
 {
+    assert(!to || to != from);
     if (!from)
         return 0;
     int rc = -(int)from->kind;

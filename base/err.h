@@ -46,7 +46,8 @@ int err_set(struct err *e, enum err_kind kind, const char *fmt, ...) PRINTF_LIKE
 /* The same for a system error; strerror(saved_errno) is appended. Returns -ERR_SYSTEM. */
 int err_set_errno(struct err *e, int saved_errno, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/* Puts "what we did: " before the message, keeping the kind. Returns -kind. */
+/* Puts "what we did: " before the message, keeping the kind. Returns -kind. e holds an
+ * error; when it is NULL the kind is not known and -ERR_UNAVAILABLE is returned. */
 int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* Moves *from to *to (either may be NULL), leaving *from empty. Returns -kind. */

@@ -34,6 +34,13 @@ static void attach(struct scope *parent, struct scope *s)
         scope_cancel(s);
 }
 
+/* The moment ms from now; INT64_MAX (never) for ms < 0 and for what no clock can reach. */
+static int64_t moment_in(int64_t ms)
+{
+    int64_t now = clock_mono_ms(clock_real());
+    return ms < 0 || ms > INT64_MAX - now ? INT64_MAX : now + ms;
+}
+
 struct scope *scope_new(struct scope *parent, int64_t timeout_ms)
 {
     struct scope *s = xmalloc(sizeof(*s));
@@ -42,7 +49,7 @@ struct scope *scope_new(struct scope *parent, int64_t timeout_ms)
     assert(s->fd >= 0);
     (void)pthread_mutex_init(&s->mu, NULL);
     atomic_init(&s->canceled, false);
-    s->deadline_mono_ms = timeout_ms < 0 ? INT64_MAX : clock_mono_ms(clock_real()) + timeout_ms;
+    s->deadline_mono_ms = moment_in(timeout_ms);
     if (parent) {
         if (parent->deadline_mono_ms < s->deadline_mono_ms)
             s->deadline_mono_ms = parent->deadline_mono_ms;
@@ -104,7 +111,7 @@ int scope_check(const struct scope *s, struct err *e)
 
 bool scope_wait_ms(const struct scope *s, int64_t ms)
 {
-    int64_t until = ms < 0 ? INT64_MAX : clock_mono_ms(clock_real()) + ms;
+    int64_t until = moment_in(ms);
     for (;;) {
         int64_t left = scope_left_ms(s);
         if (left == 0)
@@ -127,6 +134,12 @@ int scope_wait_readable(const struct scope *s, int fd, struct err *e)
     }
 }
 
+static bool is_childless(struct scope *s)
+{
+    HOLD(&s->mu);
+    return !s->children;
+}
+
 static void detach(struct scope *parent, const struct scope *s)
 {
     HOLD(&parent->mu);
@@ -141,7 +154,7 @@ struct scope *scope_free(struct scope *s)
 {
     if (!s)
         return NULL;
-    assert(!s->children);
+    assert(is_childless(s));
     if (s->parent)
         detach(s->parent, s);
     (void)close(s->fd);

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *checked(void *p, size_t bytes)
+static void *checked(void *p)
 {
-    if (!p && bytes) {
+    if (!p) {
         (void)fputs("out of memory\n", stderr);
         abort();
     }
@@ -17,32 +17,32 @@ static void *checked(void *p, size_t bytes)
 
 void *xmalloc(size_t bytes)
 {
-    return checked(calloc(1, bytes ? bytes : 1), bytes);
+    return checked(calloc(1, bytes ? bytes : 1));
 }
 
 void *xcalloc(size_t count, size_t bytes)
 {
-    return checked(calloc(count ? count : 1, bytes ? bytes : 1), 1);
+    return checked(calloc(count ? count : 1, bytes ? bytes : 1));
 }
 
 void *xrealloc(void *p, size_t bytes)
 {
-    return checked(realloc(p, bytes ? bytes : 1), 1);
+    return checked(realloc(p, bytes ? bytes : 1));
 }
 
 void *xreallocarray(void *p, size_t count, size_t bytes)
 {
-    return checked(reallocarray(p, count ? count : 1, bytes ? bytes : 1), 1);
+    return checked(reallocarray(p, count ? count : 1, bytes ? bytes : 1));
 }
 
 char *xstrdup(const char *s)
 {
-    return s ? checked(strdup(s), 1) : NULL;
+    return s ? checked(strdup(s)) : NULL;
 }
 
 char *xstrndup(const char *s, size_t max)
 {
-    return checked(strndup(s, max), 1);
+    return checked(strndup(s, max));
 }
 
 void *xmemdup(const void *p, size_t bytes)
@@ -66,7 +66,7 @@ char *xvasprintf(const char *fmt, va_list ap)
 {
     char *s = NULL;
     int n = vasprintf(&s, fmt, ap);
-    return checked(n < 0 ? NULL : s, 1);
+    return checked(n < 0 ? NULL : s);
 }
 
 void xstr_set(char **slot, const char *s)

@@ -27,6 +27,7 @@ char *xvasprintf(const char *fmt, va_list ap) __attribute__((format(printf, 1, 0
 void xstr_set(char **slot, const char *s);
 
 /* Appends one zeroed element of the given type to a growing array and returns its address.
- * Capacity doubles; `count` is the array's element count and is advanced. */
+ * Capacity doubles; `count` is the array's element count and is advanced. The array starts as NULL
+ * with count 0, or comes from earlier calls: the capacity is derived from the count. */
 void *xgrow(void *array_ptr, size_t *count, size_t elem_bytes);
 #define XPUSH(array, count) ((__typeof__(array))xgrow(&(array), &(count), sizeof(*(array))))

@@ -93,6 +93,7 @@ Test(log, does_not_evaluate_pairs_below_the_level)
     int evaluated = 0;
     log_debug("No", kv_int("n", ++evaluated));
     cr_expect_eq(evaluated, 0);
+    cr_expect_eq(lseek(fd, 0, SEEK_END), 0);
 }
 
 Test(log, cuts_long_values_and_keeps_the_line_whole)

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/auto.h"
+#include "base/rng.h"
+#include "base/sb.h"
+#include "base/xalloc.h"
+
+#define READ_BYTES ((size_t)16 * 1024)
+
+static int open_to_read(const char *path, int *ret_fd, struct err *e)
+{
+    bool is_stdin = strcmp(path, "-") == 0;
+    int fd = is_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return err_set(e, ERR_NOT_FOUND, "%s does not exist", path);
+    if (fd < 0)
+        return err_set_errno(e, errno, "open %s", path);
+    *ret_fd = fd;
+    return 0;
+}
+
+/* Reads on until the end; sizes are not asked for beforehand, as files below /proc have none. */
+static int read_all(int fd, const char *path, struct sb *text, struct err *e)
+{
+    auto_free char *chunk = xmalloc(READ_BYTES);
+    for (;;) {
+        ssize_t n = read(fd, chunk, READ_BYTES);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_set_errno(e, errno, "read %s", path);
+        if (n == 0)
+            return 0;
+        sb_add_mem(text, chunk, (size_t)n);
+        if (text->overflow)
+            return err_set(e, ERR_TOO_LARGE, "%s is larger than %zu bytes", path, text->cap);
+    }
+}
+
+int file_read(const char *path, size_t max_bytes, char **ret, size_t *ret_len, struct err *e)
+{
+    auto_fd int fd = -1;
+    auto_sb struct sb text = SB_INIT(max_bytes);
+    TRY(open_to_read(path, &fd, e));
+    TRY(read_all(fd, path, &text, e));
+    if (ret_len)
+        *ret_len = text.len;
+    *ret = sb_take(&text);
+    return 0;
+}
+
+/* The folder that a path lies in. Caller frees. */
+static char *parent_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return xstrdup(".");
+    return slash == path ? xstrdup("/") : xstrndup(path, (size_t)(slash - path));
+}
+
+/* Makes a rename or removal in the folder of path durable. */
+static int sync_parent(const char *path, struct err *e)
+{
+    auto_free char *folder = parent_of(path);
+    auto_fd int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fsync(fd) < 0)
+        return err_set_errno(e, errno, "fsync %s", folder);
+    return 0;
+}
+
+static int write_all(int fd, const char *data, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, data, len);
+        if (n < 0 && errno != EINTR)
+            return -1;
+        if (n > 0) {
+            data += n;
+            len -= (size_t)n;
+        }
+    }
+    return 0;
+}
+
+static int write_new(const char *path, const char *data, size_t len, unsigned mode, struct err *e)
+{
+    auto_fd int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (fd < 0)
+        return err_set_errno(e, errno, "create %s", path);
+    if (write_all(fd, data, len) < 0 || fsync(fd) < 0)
+        return err_set_errno(e, errno, "write %s", path);
+    if (close(TAKE_FD(fd)) < 0)
+        return err_set_errno(e, errno, "close %s", path);
+    return 0;
+}
+
+int file_write_atomic(const char *path, const char *data, size_t len, unsigned mode, struct err *e)
+{
+    struct rng rng;
+    rng_init_random(&rng);
+    auto_free char *fresh = xasprintf("%s.%016" PRIx64 ".tmp", path, rng_next(&rng));
+    int rc = write_new(fresh, data, len, mode, e);
+    if (rc == 0 && rename(fresh, path) < 0)
+        rc = err_set_errno(e, errno, "rename %s to %s", fresh, path);
+    if (rc < 0) {
+        (void)unlink(fresh);
+        return rc;
+    }
+    return sync_parent(path, e);
+}
+
+int file_remove(const char *path, struct err *e)
+{
+    if (unlink(path) == 0)
+        return sync_parent(path, e);
+    return errno == ENOENT ? 0 : err_set_errno(e, errno, "remove %s", path);
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static int make_dir(const char *path, unsigned mode, struct err *e)
+{
+    if (mkdir(path, mode) == 0 || (errno == EEXIST && is_folder(path)))
+        return 0;
+    return err_set_errno(e, errno, "create folder %s", path);
+}
+
+int file_make_dirs(const char *path, unsigned mode, struct err *e)
+{
+    auto_free char *part = xstrdup(path);
+    for (char *c = part + 1; part[0] && *c; c++) {
+        if (*c != '/')
+            continue;
+        *c = '\0';
+        TRY(make_dir(part, mode, e));
+        *c = '/';
+    }
+    return make_dir(part, mode, e);
+}
