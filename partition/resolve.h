@@ -58,7 +58,8 @@ struct resolve_card {
 };
 
 struct resolve_input {
-    const struct device_status *status;     /* what the agent reported */
+    const struct resolve_card *cards; /* by index, ascending */
+    size_t n_cards;
     const struct device_spec *current;      /* in force; NULL: nothing */
     const struct resolve_profile *profiles; /* those whose nodeSelector matches; any order */
     size_t n_profiles;

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "partition/model.h"
+
+#include <string.h>
+
+#include "base/xalloc.h"
+
+static int read_placements(const struct device_model *m, const struct device_mig_profile *from,
+                           struct mig_profile *to, struct err *e)
+{
+    if (from->n_placements > MIG_MAX_PLACEMENTS)
+        return err_set(e, ERR_INVALID, "profile %s of %s: %zu placements, at most %d are known",
+                       from->name, m->name, from->n_placements, MIG_MAX_PLACEMENTS);
+    for (size_t i = 0; i < from->n_placements; i++) {
+        const struct device_placement *p = &from->placements[i];
+        if (p->start + p->size > m->mig_slots || p->size != from->placements[0].size)
+            return err_set(e, ERR_INVALID,
+                           "profile %s of %s: placement %lld:%lld is not of its grid", from->name,
+                           m->name, (long long)p->start, (long long)p->size);
+        to->size = (unsigned)p->size;
+        to->starts[to->n_starts++] = (uint8_t)p->start;
+    }
+    return 0;
+}
+
+static int read_profile(const struct device_model *m, const struct device_mig_profile *from,
+                        struct mig_profile *to, struct err *e)
+{
+    struct mig_name name;
+    if (mig_name_parse(from->name, &name, e) < 0)
+        return err_wrap(e, "%s", m->name);
+    *to = (struct mig_profile){
+        .id = (unsigned)from->id,
+        .slices = (unsigned)from->slices,
+        .max_count = (unsigned)from->max_count,
+        .multiprocessors = (unsigned)from->multiprocessors,
+        .memory_mib = (uint64_t)from->memory_mib,
+        .engines = {.copy = (unsigned)from->engines.copy,
+                    .decoder = (unsigned)from->engines.decoder,
+                    .encoder = (unsigned)from->engines.encoder,
+                    .jpeg = (unsigned)from->engines.jpeg,
+                    .ofa = (unsigned)from->engines.ofa},
+    };
+    mig_name_format(&name, to->name);
+    return read_placements(m, from, to, e);
+}
+
+int model_to_table(const struct device_model *m, struct mig_table *ret, struct err *e)
+{
+    struct mig_table t = {.slots = (unsigned)m->mig_slots};
+    if (m->n_mig_profiles > MIG_MAX_PROFILES || m->mig_slots > MIG_MAX_SLOTS)
+        return err_set(e, ERR_INVALID, "%s: %zu profiles on %lld slots are more than is known",
+                       m->name, m->n_mig_profiles, (long long)m->mig_slots);
+    for (size_t i = 0; i < m->n_mig_profiles; i++) {
+        TRY(read_profile(m, &m->mig_profiles[i], &t.profiles[i], e));
+        if (t.profiles[i].slices > t.slices)
+            t.slices = t.profiles[i].slices;
+    }
+    t.n_profiles = (unsigned)m->n_mig_profiles;
+    *ret = t;
+    return 0;
+}
+
+static void write_profile(const struct mig_profile *from, struct device_mig_profile *to)
+{
+    *to = (struct device_mig_profile){
+        .name = xstrdup(from->name),
+        .id = from->id,
+        .slices = from->slices,
+        .memory_mib = (int64_t)from->memory_mib,
+        .max_count = from->max_count,
+        .multiprocessors = from->multiprocessors,
+        .has_engines = true,
+        .engines = {.copy = from->engines.copy,
+                    .decoder = from->engines.decoder,
+                    .encoder = from->engines.encoder,
+                    .jpeg = from->engines.jpeg,
+                    .ofa = from->engines.ofa},
+    };
+    for (unsigned i = 0; i < from->n_starts; i++) {
+        struct device_placement *p = XPUSH(to->placements, to->n_placements);
+        *p = (struct device_placement){.start = from->starts[i], .size = from->size};
+    }
+}
+
+void model_from_table(const char *name, const struct mig_table *t, struct device_model *ret)
+{
+    ret->name = xstrdup(name);
+    ret->mig_slots = t->slots;
+    for (unsigned i = 0; i < t->n_profiles; i++)
+        write_profile(&t->profiles[i], XPUSH(ret->mig_profiles, ret->n_mig_profiles));
+}

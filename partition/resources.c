@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/xalloc.h"
+
+#include "partition/resolve.h"
+
+/* Resource names of NVIDIA's device plugin (k8s-device-plugin internal/resource). */
+
+struct offer {
+    struct device_resource **list;
+    size_t *n;
+    int publisher;
+};
+
+static void offer(const struct offer *o, const char *name, int64_t count)
+{
+    struct device_resource *r = NULL;
+    for (size_t i = 0; i < *o->n && !r; i++)
+        if (strcmp((*o->list)[i].name, name) == 0)
+            r = &(*o->list)[i];
+    if (!r) {
+        r = XPUSH(*o->list, *o->n);
+        r->name = xstrdup(name);
+        r->publisher = o->publisher;
+    }
+    r->count += count;
+}
+
+static void offer_partition(const struct offer *o, const struct profile_count *p, int64_t replicas)
+{
+    struct mig_name parsed;
+    char label[MIG_NAME_BYTES];
+    if (mig_name_parse(p->profile, &parsed, NULL) < 0)
+        return;
+    auto_free char *name = xasprintf("nvidia.com/mig-%s", mig_name_format_label(&parsed, label));
+    offer(o, name, p->count * replicas);
+}
+
+static const struct device_want *want_of(const struct device_spec *spec, const char *uuid)
+{
+    for (size_t i = 0; spec && i < spec->n_devices; i++)
+        if (strcmp(spec->devices[i].uuid, uuid) == 0)
+            return &spec->devices[i];
+    return NULL;
+}
+
+/* single renames partitions to nvidia.com/gpu, which is unambiguous only while every card of the
+ * node is cut into one and the same kind. */
+static bool single_holds(const struct resolve_card *cards, size_t n)
+{
+    const char *kind = NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (cards[i].mode != API_MODE_MIG)
+            return false;
+        for (size_t k = 0; k < cards[i].n_partitions; k++) {
+            if (kind && strcmp(kind, cards[i].partitions[k].profile) != 0)
+                return false;
+            kind = cards[i].partitions[k].profile;
+        }
+    }
+    return kind;
+}
+
+static void offer_card(const struct offer *o, const struct resolve_card *card,
+                       const struct device_want *want, int strategy)
+{
+    int64_t replicas = want && want->has_sharing ? want->sharing.time_slicing.replicas : 1;
+    if (strategy == API_STRATEGY_NONE || card->mode != API_MODE_MIG) {
+        offer(o, "nvidia.com/gpu", replicas);
+        return;
+    }
+    for (size_t k = 0; k < card->n_partitions; k++) {
+        if (strategy == API_STRATEGY_SINGLE)
+            offer(o, "nvidia.com/gpu", card->partitions[k].count * replicas);
+        else
+            offer_partition(o, &card->partitions[k], replicas);
+    }
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct device_resource *)a)->name,
+                  ((const struct device_resource *)b)->name);
+}
+
+void resolve_resources(const struct resolve_card *cards, size_t n_cards,
+                       const struct device_spec *spec, int publisher, struct device_resource **list,
+                       size_t *n)
+{
+    *list = NULL;
+    *n = 0;
+    const struct offer o = {list, n, publisher};
+    int strategy = spec ? spec->mig_strategy : API_STRATEGY_MIXED;
+    if (strategy == API_STRATEGY_SINGLE && !single_holds(cards, n_cards))
+        strategy = API_STRATEGY_MIXED;
+    for (size_t i = 0; i < n_cards; i++) {
+        const struct device_want *want = want_of(spec, cards[i].uuid);
+        if (cards[i].healthy && (!want || want->mode == cards[i].mode))
+            offer_card(&o, &cards[i], want, strategy);
+    }
+    if (*n)
+        qsort(*list, *n, sizeof(**list), by_name);
+}
