@@ -223,13 +223,19 @@ def test_a_component_changes_the_agent(admin, tmp_path, component):
     assert "daemonset.apps/cleave-agent" in said.stdout
 
 
+def parts(admin, kind):
+    """The schemas of spec and status."""
+    crd = admin.json("get", "crd", f"{kind}.gpu.cleave.dev")
+    return crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+
+
 def test_each_field_of_each_resource_is_explained(admin):
     for kind in ("devices", "gpuprofiles", "migconfigs"):
         text = admin.out("explain", f"{kind}.gpu.cleave.dev", "--recursive")
         assert "status" in text
-        schema = admin.json("get", "crd", f"{kind}.gpu.cleave.dev")["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-        assert unexplained(schema["properties"]["spec"], ".spec") == []
-        assert unexplained(schema["properties"]["status"], ".status") == []
+        schema = parts(admin, kind)
+        assert unexplained(schema["spec"], ".spec") == []
+        assert unexplained(schema["status"], ".status") == []
 
 
 def unexplained(schema, path):
@@ -241,11 +247,28 @@ def unexplained(schema, path):
     return missing
 
 
+def test_the_api_page_lists_each_field(admin):
+    page = (ROOT / "docs" / "api.md").read_text()
+    for kind, title in {"devices": "Device", "gpuprofiles": "GPUProfile", "migconfigs": "MIGConfig"}.items():
+        section = page.split(f"\n## {title}\n")[1].split("\n## ")[0]
+        for part in ("spec", "status"):
+            assert [f for f in fields(parts(admin, kind)[part], part) if f"| `{f}` |" not in section] == []
+
+
+def fields(schema, path):
+    found = []
+    for name, sub in schema.get("properties", {}).items():
+        found.append(f"{path}.{name}")
+        if name != "conditions":
+            found += fields(sub, found[-1]) + fields(sub.get("items", {}), f"{found[-1]}[]")
+    return found
+
+
 def test_every_length_and_number_is_bounded(admin):
     for kind in ("devices", "gpuprofiles", "migconfigs"):
-        schema = admin.json("get", "crd", f"{kind}.gpu.cleave.dev")["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-        assert unbounded(schema["properties"]["spec"], ".spec") == []
-        assert unbounded(schema["properties"]["status"], ".status") == []
+        schema = parts(admin, kind)
+        assert unbounded(schema["spec"], ".spec") == []
+        assert unbounded(schema["status"], ".status") == []
 
 
 BOUND = {"string": ("maxLength", "enum"), "array": ("maxItems",), "integer": ("minimum",)}
