@@ -2,7 +2,7 @@
 #include "api/condition.h"
 
 static const char *const status_names[] =
-    {[CONDITION_UNKNOWN] = "Unknown", [CONDITION_TRUE] = "True", [CONDITION_FALSE] = "False", NULL};
+    {[CONDITION_FALSE] = "False", [CONDITION_TRUE] = "True", [CONDITION_UNKNOWN] = "Unknown", NULL};
 
 const struct jx_field condition_fields[] = {
     JX_F(condition, type, "type", JX_STR, .required = true, .min = 1, .max = 316),

@@ -6,22 +6,20 @@
 
 #include "base/jx.h"
 
-/* metav1.Condition as a plain value. Strings are owned (condition lists are freed by jx_free). */
-enum condition_status { CONDITION_UNKNOWN, CONDITION_TRUE, CONDITION_FALSE };
+/* metav1.Condition as plain values; controller/conditions.h sets and reads lists of them. */
+enum condition_status { CONDITION_FALSE, CONDITION_TRUE, CONDITION_UNKNOWN };
 
 struct condition {
-    char *type;
-    int status; /* enum condition_status */
+    char *type, *reason, *message; /* owned */
+    int status;                    /* enum condition_status; an int for jx */
     int64_t observed_generation;
     int64_t last_transition_ms; /* wall clock, whole seconds as the API keeps them */
-    char *reason;
-    char *message;
 };
 
-struct condition_list {
+struct conditions {
     struct condition *items;
-    size_t n;
+    size_t count;
 };
 
-/* jx table of one struct condition. */
+/* Decode and encode table of one element, for the tables of api kinds. */
 extern const struct jx_field condition_fields[];

@@ -183,7 +183,7 @@ static const struct jx_field drain_fields[] = {
 
 #define CONDITIONS(S)                                                                              \
     JX_F(S, conditions.items, "conditions", JX_LIST,                                               \
-         .count_offset = offsetof(struct S, conditions.n), .sub = condition_fields,                \
+         .count_offset = offsetof(struct S, conditions.count), .sub = condition_fields,            \
          .elem_bytes = sizeof(struct condition), .max = 16)
 
 static const struct jx_field card_fields[] = {

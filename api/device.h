@@ -151,7 +151,7 @@ struct device_card {
     size_t n_partitions;
     bool has_drain;
     struct device_drain drain;
-    struct condition_list conditions; /* Healthy, Applied */
+    struct conditions conditions; /* Healthy, Applied */
 };
 
 struct device_resource {
@@ -178,7 +178,7 @@ struct device_status {
     size_t n_devices;
     struct device_resource *resources;
     size_t n_resources;
-    struct condition_list conditions; /* Ready, Reconciling, Stalled */
+    struct conditions conditions; /* Ready, Reconciling, Stalled */
 };
 
 extern const struct jx_field device_spec_fields[];

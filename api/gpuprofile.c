@@ -143,8 +143,8 @@ const struct jx_field gpuprofile_status_fields[] = {
     JX_L(gpuprofile_status, failures, n_failures, "failures", JX_LIST, .sub = failure_fields,
          .elem_bytes = sizeof(struct gpuprofile_failure), .max = 16),
     JX_F(gpuprofile_status, conditions.items, "conditions", JX_LIST,
-         .count_offset = offsetof(struct gpuprofile_status, conditions.n), .sub = condition_fields,
-         .elem_bytes = sizeof(struct condition), .max = 16),
+         .count_offset = offsetof(struct gpuprofile_status, conditions.count),
+         .sub = condition_fields, .elem_bytes = sizeof(struct condition), .max = 16),
     {0},
 };
 

@@ -84,7 +84,7 @@ struct gpuprofile_status {
     } nodes;
     struct gpuprofile_failure *failures;
     size_t n_failures;
-    struct condition_list conditions; /* Accepted, Ready, Reconciling, Stalled */
+    struct conditions conditions; /* Accepted, Ready, Reconciling, Stalled */
 };
 
 extern const struct jx_field gpuprofile_spec_fields[];

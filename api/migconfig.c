@@ -37,8 +37,8 @@ const struct jx_field migconfig_status_fields[] = {
          .max = INT64_MAX),
     JX_P(migconfig_status, used_by, has_used_by, "usedBy", JX_OBJECT, .sub = used_by_fields),
     JX_F(migconfig_status, conditions.items, "conditions", JX_LIST,
-         .count_offset = offsetof(struct migconfig_status, conditions.n), .sub = condition_fields,
-         .elem_bytes = sizeof(struct condition), .max = 16),
+         .count_offset = offsetof(struct migconfig_status, conditions.count),
+         .sub = condition_fields, .elem_bytes = sizeof(struct condition), .max = 16),
     {0},
 };
 

@@ -28,7 +28,7 @@ struct migconfig_status {
     struct {
         int64_t gpuprofiles, nodes;
     } used_by;
-    struct condition_list conditions; /* Accepted */
+    struct conditions conditions; /* Accepted */
 };
 
 extern const struct jx_field migconfig_spec_fields[];

@@ -10,25 +10,12 @@
 #include "base/err.h"
 #include "base/jx.h"
 
+#include "api/condition.h"
+
 /*
  * metav1.Condition: a list map by type. lastTransitionTime moves only when the status flips,
- * observedGeneration is always there. Plain values; one thread.
+ * observedGeneration is always there. Plain values (api/condition.h); one thread.
  */
-enum condition_status { CONDITION_FALSE, CONDITION_TRUE, CONDITION_UNKNOWN };
-
-struct condition {
-    char *type, *reason, *message; /* owned */
-    int status;                    /* enum condition_status; an int for jx */
-    int64_t observed_generation, last_transition_ms;
-};
-
-struct conditions {
-    struct condition *items;
-    size_t count;
-};
-
-/* Decode and encode table of one element, for the tables of api kinds. */
-extern const struct jx_field condition_fields[];
 
 /* Sets the condition of this type, copying the strings. True when anything changed (what
  * lastTransitionTime alone would show does not count). */
