@@ -122,11 +122,11 @@ static const struct jx_field placement_fields[] = {
 };
 
 static const struct jx_field engine_fields[] = {
-    JX_F(device_engines, copy, "copy", JX_INT, INT32),
-    JX_F(device_engines, decoder, "decoder", JX_INT, INT32),
-    JX_F(device_engines, encoder, "encoder", JX_INT, INT32),
-    JX_F(device_engines, jpeg, "jpeg", JX_INT, INT32),
-    JX_F(device_engines, ofa, "ofa", JX_INT, INT32),
+    JX_F(device_engines, copy, "copy", JX_INT, .keep_zero = true, INT32),
+    JX_F(device_engines, decoder, "decoder", JX_INT, .keep_zero = true, INT32),
+    JX_F(device_engines, encoder, "encoder", JX_INT, .keep_zero = true, INT32),
+    JX_F(device_engines, jpeg, "jpeg", JX_INT, .keep_zero = true, INT32),
+    JX_F(device_engines, ofa, "ofa", JX_INT, .keep_zero = true, INT32),
     {0},
 };
 
@@ -136,7 +136,7 @@ static const struct jx_field mig_profile_fields[] = {
     JX_F(device_mig_profile, slices, "slices", JX_INT, .required = true, .min = 0, .max = 64),
     JX_F(device_mig_profile, memory_mib, "memoryMiB", JX_INT, INT64),
     JX_F(device_mig_profile, max_count, "maxCount", JX_INT, .required = true, .min = 0, .max = 64),
-    JX_F(device_mig_profile, multiprocessors, "multiprocessors", JX_INT, INT32),
+    JX_F(device_mig_profile, multiprocessors, "multiprocessors", JX_INT, .keep_zero = true, INT32),
     JX_P(device_mig_profile, engines, has_engines, "engines", JX_OBJECT, .sub = engine_fields),
     LIST(device_mig_profile, placements, "placements", placement_fields, struct device_placement,
          64, .required = true),
@@ -164,11 +164,11 @@ static const struct jx_field consumer_fields[] = {
 static const struct jx_field partition_fields[] = {
     JX_F(device_partition, uuid, "uuid", JX_STR, .required = true, .min = 1, .max = 96),
     JX_F(device_partition, profile, "profile", JX_STR, .min = 1, .max = 64),
-    JX_F(device_partition, gi_id, "giID", JX_INT, INT32),
-    JX_F(device_partition, ci_id, "ciID", JX_INT, INT32),
+    JX_F(device_partition, gi_id, "giID", JX_INT, .keep_zero = true, INT32),
+    JX_F(device_partition, ci_id, "ciID", JX_INT, .keep_zero = true, INT32),
     JX_P(device_partition, placement, has_placement, "placement", JX_OBJECT,
          .sub = placement_fields),
-    JX_F(device_partition, in_use, "inUse", JX_BOOL),
+    JX_F(device_partition, in_use, "inUse", JX_BOOL, .keep_zero = true),
     LIST(device_partition, in_use_by, "inUseBy", consumer_fields, struct device_consumer, 64),
     {0},
 };
@@ -188,21 +188,22 @@ static const struct jx_field drain_fields[] = {
 
 static const struct jx_field card_fields[] = {
     JX_F(device_card, uuid, "uuid", JX_STR, .required = true, .min = 1, .max = 96),
-    JX_F(device_card, index, "index", JX_INT, .min = 0, .max = 255),
-    JX_F(device_card, minor, "minor", JX_INT, INT32),
+    JX_F(device_card, index, "index", JX_INT, .keep_zero = true, .min = 0, .max = 255),
+    JX_F(device_card, minor, "minor", JX_INT, .keep_zero = true, INT32),
     JX_F(device_card, vendor, "vendor", JX_STR, .required = true, .min = 1, .max = 32),
     JX_F(device_card, model, "model", JX_STR, .max = 96),
     JX_F(device_card, pci_bus_id, "pciBusID", JX_STR, .max = 16),
     JX_F(device_card, pci_device_id, "pciDeviceID", JX_STR, .max = 10),
     JX_F(device_card, pci_subsystem_id, "pciSubsystemID", JX_STR, .max = 10),
-    JX_F(device_card, numa_node, "numaNode", JX_INT, .min = -1, .max = INT32_MAX),
+    JX_F(device_card, numa_node, "numaNode", JX_INT, .keep_zero = true, .min = -1,
+         .max = INT32_MAX),
     JX_F(device_card, memory_mib, "memoryMiB", JX_INT, INT64),
-    JX_F(device_card, healthy, "healthy", JX_BOOL),
-    JX_F(device_card, mig_capable, "migCapable", JX_BOOL),
+    JX_F(device_card, healthy, "healthy", JX_BOOL, .keep_zero = true),
+    JX_F(device_card, mig_capable, "migCapable", JX_BOOL, .keep_zero = true),
     JX_F(device_card, mode, "mode", JX_ENUM, .choices = api_mode_names),
     JX_P(device_card, pending_mode, has_pending_mode, "pendingMode", JX_ENUM,
          .choices = api_mode_names),
-    JX_F(device_card, in_use, "inUse", JX_BOOL),
+    JX_F(device_card, in_use, "inUse", JX_BOOL, .keep_zero = true),
     LIST(device_card, in_use_by, "inUseBy", consumer_fields, struct device_consumer, 64),
     LIST(device_card, partitions, "partitions", partition_fields, struct device_partition, 64),
     JX_P(device_card, drain, has_drain, "drain", JX_OBJECT, .sub = drain_fields),
@@ -218,11 +219,11 @@ static const struct jx_field resource_fields[] = {
 };
 
 static const struct jx_field summary_fields[] = {
-    JX_F(device_summary, gpus, "gpus", JX_INT, INT32),
+    JX_F(device_summary, gpus, "gpus", JX_INT, .keep_zero = true, INT32),
     JX_F(device_summary, models, "models", JX_STR, .max = 512),
     JX_F(device_summary, layout, "layout", JX_STR, .max = 1024),
-    JX_F(device_summary, partitions, "partitions", JX_INT, INT32),
-    JX_F(device_summary, in_use, "inUse", JX_INT, INT32),
+    JX_F(device_summary, partitions, "partitions", JX_INT, .keep_zero = true, INT32),
+    JX_F(device_summary, in_use, "inUse", JX_INT, .keep_zero = true, INT32),
     {0},
 };
 

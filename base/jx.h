@@ -62,6 +62,7 @@ struct jx_field {
     const char *name;
     enum jx_type type;
     bool required;
+    bool keep_zero; /* encoding writes zero and false as well */
     size_t offset;
     size_t count_offset;   /* lists and maps */
     size_t present_offset; /* bool set when the field was there; JX_NO_OFFSET: none */
@@ -96,9 +97,9 @@ int jx_decode(const json_t *obj, const struct jx_field *fields, void *out,
 void jx_free(const struct jx_field *fields, void *obj);
 
 /* The reverse: a JSON object with the fields that are set. NULL strings are left out; empty lists,
- * maps and objects, zero numbers and false are left out unless `required`; enums are written unless
- * negative or their choice is "". A field with a presence member is written exactly when that is
- * set. New reference. */
+ * maps and objects, zero numbers and false are left out unless `required` or `keep_zero`; enums are
+ * written unless negative or their choice is "". A field with a presence member is written exactly
+ * when that is set. New reference. */
 json_t *jx_encode(const struct jx_field *fields, const void *obj);
 
 /* Borrowed value at a path of object keys, ending with NULL; NULL when absent, null or on

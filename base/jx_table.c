@@ -600,7 +600,7 @@ void jx_free(const struct jx_field *fields, void *obj)
 
 static json_t *encode_field(const struct jx_field *f, const void *obj)
 {
-    bool forced = f->required;
+    bool forced = f->required || f->keep_zero;
     if (f->present_offset != JX_NO_OFFSET) {
         forced = *(const bool *)const_member(obj, f->present_offset);
         if (!forced)
