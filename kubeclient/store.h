@@ -37,6 +37,9 @@ bool store_has_seen(struct store *st, const char *resource_version);
 /* The latest version that the store reflects, "" before the first list. Caller frees. Any thread.
  */
 char *store_version(struct store *st);
+/* How often the version moved backwards: the API server's data came from a backup, and versions
+ * written before may never be seen again. Any thread. */
+unsigned store_rewinds(struct store *st);
 
 /* One difference that a write made. before NULL: added; after NULL: deleted. */
 struct store_delta {
