@@ -46,20 +46,18 @@ void wq_shut_down_now(struct wq *q);
 /* After wq_shut_down: blocks until every queued key was taken and done. */
 void wq_drain(struct wq *q);
 
-/* Buckets of wq_stats' histograms: upper bounds in milliseconds, the last one is infinity. */
-#define WQ_BUCKETS 9
-extern const int64_t wq_bucket_ms[WQ_BUCKETS]; /* 1 10 100 1000 10000 100000 … INT64_MAX */
-struct wq_histogram {
-    int64_t counts[WQ_BUCKETS]; /* not cumulative */
-    int64_t sum_ms, count;
-};
-/* client-go's workqueue metrics, read in one piece. */
+/* What an observer is told: client-go's workqueue metrics. ms is the time from due to get for
+ * WQ_WAITED, from get to done for WQ_WORKED, otherwise 0. */
+enum wq_event { WQ_ADDED, WQ_RETRIED, WQ_WAITED, WQ_WORKED };
+typedef void wq_observer_fn(void *arg, enum wq_event event, int64_t ms);
+/* Only before the queue is used. Called with the queue's lock held: must not call back. */
+void wq_observe(struct wq *q, wq_observer_fn *fn, void *arg);
+
+/* Keys queued now; waiting for their delay; with a worker; and the age of the longest work. */
 struct wq_stats {
-    int64_t depth, delayed, processing, adds, retries;
-    struct wq_histogram wait, work; /* due → get, get → done */
-    int64_t longest_running_ms;
+    int64_t queued, delayed, processing, longest_work_ms;
 };
-void wq_stats(struct wq *q, struct wq_stats *ret);
+struct wq_stats wq_stats(struct wq *q);
 
 /* No thread may be inside. NULL allowed; returns NULL. */
 struct wq *wq_free(struct wq *q);
