@@ -46,6 +46,9 @@ const struct informer_opts *informer_options(const struct informer *inf);
 /* Lists and watches until the scope ends; errors on the way are retried with backoff and logged.
  * Blocks; one thread. Returns ERR_CANCELED or ERR_TIMEOUT, as the scope ended. */
 int informer_run(struct informer *inf, struct scope *s, struct err *e) MUST_CHECK;
+/* One call of the reflector (reflector_step), in the caller's thread: deterministic tests. */
+int informer_step(struct informer *inf, struct scope *s, int64_t *ret_wait_ms,
+                  struct err *e) MUST_CHECK;
 /* True once the first full list is in the store and every handler has seen it. Any thread. */
 bool informer_has_synced(const struct informer *inf);
 /* Waits for has_synced. ERR_TIMEOUT, ERR_CANCELED. Any thread, and several at once. */
