@@ -25,6 +25,7 @@ bool condition_set(struct conditions *l, const char *type, enum condition_status
 bool condition_remove(struct conditions *l, const char *type);
 /* Borrowed until the next change, or NULL. */
 const struct condition *condition_get(const struct conditions *l, const char *type);
+/* Is it there and True? */
 bool condition_is_true(const struct conditions *l, const char *type);
 
 /* The kstatus habit (sigs.k8s.io/cli-utils/pkg/kstatus): Ready for people, Reconciling and Stalled
@@ -36,11 +37,14 @@ bool conditions_set_kstatus(struct conditions *l, enum kstatus state, const char
 
 /* A copy of src over *dst (which is freed). */
 void conditions_copy(struct conditions *dst, const struct conditions *src);
+/* Equal in everything, order and times included. */
+bool conditions_equal(const struct conditions *a, const struct conditions *b);
 /* metav1.Condition array. New reference. */
 json_t *conditions_to_json(const struct conditions *l);
 /* Reads an array; NULL gives an empty list. Elements that are no condition (no type, wrong types:
  * written by hand) are left out. *ret is overwritten. */
 void conditions_from_json(const json_t *array, struct conditions *ret);
+/* Frees the strings and the array; the list is empty afterwards. */
 void conditions_done(struct conditions *l);
 
 AUTO_DEFINE(conditions, struct conditions, conditions_done)
