@@ -137,7 +137,7 @@ static const struct jx_field failure_fields[] = {
 };
 
 const struct jx_field gpuprofile_status_fields[] = {
-    JX_F(gpuprofile_status, observed_generation, "observedGeneration", JX_INT, .min = 0,
+    JX_F(gpuprofile_status, observed_generation, "observedGeneration", JX_INT, .min = -1,
          .max = INT64_MAX),
     JX_P(gpuprofile_status, nodes, has_nodes, "nodes", JX_OBJECT, .sub = nodes_fields),
     JX_L(gpuprofile_status, failures, n_failures, "failures", JX_LIST, .sub = failure_fields,

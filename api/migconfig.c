@@ -33,7 +33,7 @@ static const struct jx_field used_by_fields[] = {
 };
 
 const struct jx_field migconfig_status_fields[] = {
-    JX_F(migconfig_status, observed_generation, "observedGeneration", JX_INT, .min = 0,
+    JX_F(migconfig_status, observed_generation, "observedGeneration", JX_INT, .min = -1,
          .max = INT64_MAX),
     JX_P(migconfig_status, used_by, has_used_by, "usedBy", JX_OBJECT, .sub = used_by_fields),
     JX_F(migconfig_status, conditions.items, "conditions", JX_LIST,

@@ -175,6 +175,16 @@ def test_a_sample_is_applied(admin, path):
     admin("delete", "-f", path)
 
 
+def test_an_object_that_nobody_has_looked_at_is_not_taken_for_finished(admin):
+    # kstatus, and with it Flux, takes an object without observedGeneration and conditions for current.
+    for sample in ("inference.yaml", "per-model.yaml"):
+        path = ROOT / "config" / "samples" / sample
+        admin("apply", "-f", path)
+        status = admin.json("get", "-f", path)["status"]
+        admin("delete", "-f", path)
+        assert status == {"observedGeneration": -1}
+
+
 def test_what_a_profile_leaves_out_has_a_default(admin):
     spec = "{nodeSelector: {}, devices: [{mode: native}]}"
     text = f"apiVersion: gpu.cleave.dev/v1alpha1\nkind: GPUProfile\nmetadata: {{name: bare}}\nspec: {spec}\n"
