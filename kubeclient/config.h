@@ -40,7 +40,7 @@ struct kc_config {
     char *key_file, *key_pem;
     char *token, *token_file; /* of this pair the file wins */
     struct kc_exec_config exec;
-    char *const *environ; /* borrowed: the environment a plugin inherits; NULL: none */
+    char *const *envp; /* borrowed: the environment a plugin inherits; NULL: none */
 };
 
 /*
@@ -49,10 +49,10 @@ struct kc_config {
  *   $KUBECONFIG              the first existing file of its list (lists are not merged)
  *   the pod we run in        when KUBERNETES_SERVICE_HOST is set
  *   $HOME/.kube/config
- * environ is borrowed as long as the result lives. ERR_NOT_FOUND when there is none of them;
+ * envp is borrowed as long as the result lives. ERR_NOT_FOUND when there is none of them;
  * ERR_INVALID.
  */
-int kc_config_discover(const char *path_flag, char *const environ[], struct kc_config *ret,
+int kc_config_discover(const char *path_flag, char *const envp[], struct kc_config *ret,
                        struct err *e) MUST_CHECK;
 
 /* A kubeconfig file. context NULL: its current-context. Relative paths inside count from the file's
@@ -66,8 +66,11 @@ int kc_config_parse(const char *text, size_t len, const char *folder, const char
 
 /* The service account of a pod: host and port from the environment, token, ca.crt and namespace in
  * folder (NULL: /var/run/secrets/kubernetes.io/serviceaccount). ERR_NOT_FOUND outside a pod. */
-int kc_config_in_cluster(char *const environ[], const char *folder, struct kc_config *ret,
+int kc_config_in_cluster(char *const envp[], const char *folder, struct kc_config *ret,
                          struct err *e) MUST_CHECK;
+
+/* A deep copy; envp stays borrowed. */
+void kc_config_copy(struct kc_config *to, const struct kc_config *from);
 
 /* Frees what it owns and zeroes it. */
 void kc_config_done(struct kc_config *c);

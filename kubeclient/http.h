@@ -32,10 +32,12 @@ struct kc_http_opts {
     int64_t request_timeout_ms; /* a call other than a watch, retries included; 0: 60 s. The scope's
                                    holds too */
     const struct clock *clock;  /* NULL: the real one. When to re-read credentials */
-    int qps, burst;             /* 0: no throttle of our own; the server's flow control decides */
+    int64_t retry_unit_ms;      /* what Retry-After counts in; 0: 1000. Tests shorten it */
 };
 
-/* config is copied (its environ stays borrowed); o may be NULL. Connects only when called.
- * ERR_INVALID: a URL, certificate or key that cannot be used; ERR_NOT_FOUND, ERR_SYSTEM: files. */
+/* Writing to a connection that the peer has closed must not end the program: the first call sets
+ * SIGPIPE to be ignored unless it has a handler. config is copied (its envp stays borrowed); o
+ * may be NULL. Connects only when called. ERR_INVALID: a URL, certificate or key that cannot be
+ * used; ERR_NOT_FOUND, ERR_SYSTEM: files. */
 int kc_http_new(const struct kc_config *config, const struct kc_http_opts *o, struct kc **ret,
                 struct err *e) MUST_CHECK;

@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kubeclient/transport.h"
+
+#include <assert.h>
+#include <curl/curl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/num.h"
+#include "base/xalloc.h"
+
+#include "kubeclient/credentials.h"
+
+#define MAX_IDLE_SESSIONS    8
+#define MAX_ERROR_BODY_BYTES (256UL << 10)
+#define MAX_RETRY_AFTER_S    3600
+#define CONNECT_TIMEOUT_MS   30000L
+
+/* Together at most 35 s until a peer that is gone is noticed; see http.h. */
+#define KEEPALIVE_IDLE_S     20
+#define KEEPALIVE_INTERVAL_S 5
+#define USER_TIMEOUT_MS      35000
+
+/* One connection set: used by one call at a time, kept for the next. */
+struct session {
+    CURLM *multi;
+    CURL *easy;
+    struct tls_material *tls; /* what its connections were made with */
+    struct session *next;
+};
+
+struct transport {
+    const struct kc_config *config;
+    char *user_agent;
+    struct credentials *credentials;
+    char *url_base;    /* what paths are appended to */
+    char *connect_to;  /* "name:port:host:port" with a tls-server-name, else NULL */
+    char *host_header; /* likewise */
+    bool loopback;
+
+    pthread_mutex_t mu;
+    struct session *idle; /* guarded by mu; last used first */
+    size_t idle_count;    /* guarded by mu */
+};
+
+/* One exchange in progress. */
+struct call {
+    struct exchange *x;
+    CURL *easy;
+    struct curl_slist *headers;
+    const char *rest; /* of the request's body */
+    size_t rest_bytes;
+    struct err failure; /* of on_body */
+    char reason[CURL_ERROR_SIZE];
+};
+
+static void call_done(struct call *c)
+{
+    curl_slist_free_all(c->headers);
+    err_clear(&c->failure);
+}
+#define auto_call __attribute__((cleanup(call_done)))
+
+void exchange_init(struct exchange *x)
+{
+    *x = (struct exchange){.retry_after_s = -1, .error_body = SB_INIT(MAX_ERROR_BODY_BYTES)};
+}
+
+void exchange_done(struct exchange *x)
+{
+    sb_done(&x->error_body);
+    if (x->token)
+        explicit_bzero(x->token, strlen(x->token));
+    free(x->token);
+    x->token = NULL;
+}
+
+/* ---- sessions ---- */
+
+static struct session *session_free(struct session *n)
+{
+    if (!n)
+        return NULL;
+    curl_easy_cleanup(n->easy);
+    (void)curl_multi_cleanup(n->multi);
+    (void)tls_material_unref(n->tls);
+    free(n);
+    return NULL;
+}
+
+static struct session *session_new(struct tls_material *tls)
+{
+    struct session *n = xmalloc(sizeof(*n));
+    n->multi = curl_multi_init();
+    n->easy = curl_easy_init();
+    assert(n->multi && n->easy);
+    n->tls = tls_material_ref(tls);
+    return n;
+}
+
+static struct session *pop_idle(struct transport *t)
+{
+    HOLD(&t->mu);
+    struct session *n = t->idle;
+    if (n) {
+        t->idle = n->next;
+        t->idle_count--;
+        n->next = NULL;
+    }
+    return n;
+}
+
+/* A session whose connections were made with this material. Older ones met on the way are closed:
+ * a rotated certificate must not live on in a connection. */
+static struct session *borrow_session(struct transport *t, struct tls_material *tls)
+{
+    struct session *n;
+    while ((n = pop_idle(t)) && n->tls != tls)
+        (void)session_free(n);
+    return n ? n : session_new(tls);
+}
+
+static void return_session(struct transport *t, struct session *n)
+{
+    {
+        HOLD(&t->mu);
+        if (t->idle_count < MAX_IDLE_SESSIONS) {
+            n->next = t->idle;
+            t->idle = n;
+            t->idle_count++;
+            return;
+        }
+    }
+    (void)session_free(n);
+}
+
+/* ---- callbacks of libcurl ---- */
+
+static int on_socket(void *arg, curl_socket_t fd, curlsocktype purpose)
+{
+    (void)arg;
+    (void)purpose;
+    static const struct {
+        int level, name, value;
+    } options[] = {
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S},
+        {IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, USER_TIMEOUT_MS},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(options); i++)
+        if (setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int)) < 0)
+            return CURL_SOCKOPT_ERROR;
+    return CURL_SOCKOPT_OK;
+}
+
+static size_t on_send(char *to, size_t size, size_t count, void *arg)
+{
+    struct call *c = arg;
+    size_t n = size * count < c->rest_bytes ? size * count : c->rest_bytes;
+    memcpy(to, c->rest, n);
+    c->rest += n;
+    c->rest_bytes -= n;
+    return n;
+}
+
+/* libcurl would repeat any request on a fresh connection when a reused one breaks before the
+ * answer. It must rewind the body for that, and may not: a write may have happened. */
+static int on_rewind(void *arg, curl_off_t offset, int origin)
+{
+    (void)arg;
+    (void)offset;
+    (void)origin;
+    return CURL_SEEKFUNC_FAIL;
+}
+
+static size_t on_header(char *line, size_t size, size_t count, void *arg)
+{
+    static const char name[] = "retry-after:";
+    struct call *c = arg;
+    size_t len = size * count;
+    if (len > strlen(name) && !strncasecmp(line, name, strlen(name))) {
+        auto_free char *text = xstrndup(line + strlen(name), len - strlen(name));
+        char *begin = text + strspn(text, " \t");
+        begin[strcspn(begin, " \t\r\n")] = '\0';
+        /* The form with a date is not used by API servers, nor understood by client-go. */
+        if (num_parse(begin, 0, MAX_RETRY_AFTER_S, &c->x->retry_after_s, NULL) < 0)
+            c->x->retry_after_s = -1;
+    }
+    return len;
+}
+
+static bool is_success(int status)
+{
+    return status >= 200 && status < 300;
+}
+
+static int check_content_type(const struct call *c, struct err *e)
+{
+    const char *type = NULL;
+    (void)curl_easy_getinfo(c->easy, CURLINFO_CONTENT_TYPE, &type);
+    if (!type || strncasecmp(type, "application/json", strlen("application/json")) != 0)
+        return err_set(e, ERR_PROTOCOL, "the answer is %.40s, not JSON: is this an API server?",
+                       type ? type : "of no type");
+    return 0;
+}
+
+static int take_body(struct call *c, const char *data, size_t len)
+{
+    if (!c->x->received)
+        TRY(check_content_type(c, &c->failure));
+    c->x->received += len;
+    return c->x->on_body(c->x->arg, data, len, &c->failure);
+}
+
+static size_t on_receive(char *data, size_t size, size_t count, void *arg)
+{
+    struct call *c = arg;
+    size_t len = size * count;
+    long status = 0;
+    (void)curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+    c->x->status = (int)status;
+    if (is_success(c->x->status))
+        return take_body(c, data, len) < 0 ? 0 : len;
+    size_t room = MAX_ERROR_BODY_BYTES - c->x->error_body.len;
+    sb_add_mem(&c->x->error_body, data, len < room ? len : room);
+    return len;
+}
+
+/* ---- one exchange ---- */
+
+#define SET(option, value)                                                                         \
+    do {                                                                                           \
+        CURLcode set_rc_ = curl_easy_setopt(easy, option, value);                                  \
+        assert(set_rc_ == CURLE_OK);                                                               \
+        (void)set_rc_;                                                                             \
+    } while (0)
+
+static void set_blob(CURL *easy, CURLoption option, char *pem)
+{
+    if (!pem)
+        return;
+    struct curl_blob blob = {.data = pem, .len = strlen(pem), .flags = CURL_BLOB_NOCOPY};
+    SET(option, &blob);
+}
+
+static void set_tls(CURL *easy, const struct kc_config *config, const struct tls_material *tls)
+{
+    SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    SET(CURLOPT_SSL_VERIFYPEER, config->insecure_skip_tls_verify ? 0L : 1L);
+    SET(CURLOPT_SSL_VERIFYHOST, config->insecure_skip_tls_verify ? 0L : 2L);
+    set_blob(easy, CURLOPT_CAINFO_BLOB, tls->ca_pem);
+    set_blob(easy, CURLOPT_SSLCERT_BLOB, tls->cert_pem);
+    set_blob(easy, CURLOPT_SSLKEY_BLOB, tls->key_pem);
+}
+
+static void set_way(CURL *easy, const struct transport *t)
+{
+    SET(CURLOPT_NOSIGNAL, 1L);
+    SET(CURLOPT_QUICK_EXIT, 1L);
+    SET(CURLOPT_PROTOCOLS_STR, "http,https");
+    SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+    SET(CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS);
+    SET(CURLOPT_SOCKOPTFUNCTION, on_socket);
+    if (t->config->proxy_url)
+        SET(CURLOPT_PROXY, t->config->proxy_url);
+    else if (t->loopback)
+        SET(CURLOPT_PROXY, ""); /* as Go: *_proxy is not for this machine */
+}
+
+static void add_header(struct call *c, const char *name, const char *value)
+{
+    if (!value)
+        return;
+    auto_free char *line = xasprintf("%s: %s", name, value);
+    c->headers = curl_slist_append(c->headers, line);
+    explicit_bzero(line, strlen(line));
+}
+
+static void set_headers(struct call *c, const struct transport *t)
+{
+    CURL *easy = c->easy;
+    auto_free char *bearer = c->x->token ? xasprintf("Bearer %s", c->x->token) : NULL;
+    add_header(c, "Accept", "application/json");
+    add_header(c, "Authorization", bearer);
+    add_header(c, "Host", t->host_header);
+    add_header(c, "Content-Type", c->x->content_type);
+    c->headers = curl_slist_append(c->headers, "Expect:");
+    if (bearer)
+        explicit_bzero(bearer, strlen(bearer));
+    SET(CURLOPT_HTTPHEADER, c->headers);
+    SET(CURLOPT_USERAGENT, t->user_agent);
+}
+
+static void set_request(struct call *c, const struct transport *t)
+{
+    CURL *easy = c->easy;
+    const struct exchange *x = c->x;
+    auto_free char *url = xasprintf("%s%s", t->url_base, x->path);
+    SET(CURLOPT_URL, url);
+    SET(CURLOPT_PATH_AS_IS, 1L);
+    if (!x->body)
+        return;
+    c->rest = x->body;
+    c->rest_bytes = strlen(x->body);
+    SET(CURLOPT_POST, 1L);
+    SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)c->rest_bytes);
+    SET(CURLOPT_READFUNCTION, on_send);
+    SET(CURLOPT_READDATA, c);
+    SET(CURLOPT_SEEKFUNCTION, on_rewind);
+    SET(CURLOPT_CUSTOMREQUEST, x->method);
+}
+
+static void set_up(struct call *c, const struct transport *t, const struct session *n,
+                   struct curl_slist *connect_to)
+{
+    CURL *easy = n->easy;
+    curl_easy_reset(easy);
+    set_way(easy, t);
+    set_tls(easy, t->config, n->tls);
+    set_request(c, t);
+    set_headers(c, t);
+    if (connect_to)
+        SET(CURLOPT_CONNECT_TO, connect_to);
+    SET(CURLOPT_ERRORBUFFER, c->reason);
+    SET(CURLOPT_HEADERFUNCTION, on_header);
+    SET(CURLOPT_HEADERDATA, c);
+    SET(CURLOPT_WRITEFUNCTION, on_receive);
+    SET(CURLOPT_WRITEDATA, c);
+}
+
+static enum err_kind kind_of(CURLcode code)
+{
+    switch ((int)code) {
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_URL_MALFORMAT:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+        return ERR_INVALID;
+    case CURLE_WEIRD_SERVER_REPLY:
+    case CURLE_BAD_CONTENT_ENCODING:
+    case CURLE_HTTP_RETURNED_ERROR:
+        return ERR_PROTOCOL;
+    default:
+        return ERR_UNAVAILABLE;
+    }
+}
+
+static bool is_lost_connection(CURLcode code)
+{
+    return code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR || code == CURLE_GOT_NOTHING ||
+           code == CURLE_PARTIAL_FILE || code == CURLE_HTTP2 || code == CURLE_HTTP2_STREAM ||
+           code == CURLE_SEND_FAIL_REWIND;
+}
+
+static int conclude(struct call *c, CURLcode code, struct err *e)
+{
+    if (c->failure.kind)
+        return err_move(e, &c->failure);
+    if (code == CURLE_OK) {
+        long status = 0;
+        (void)curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+        c->x->status = (int)status;
+        return 0;
+    }
+    c->x->connection_lost = is_lost_connection(code);
+    c->x->untrusted = code == CURLE_PEER_FAILED_VERIFICATION;
+    return err_set(e, kind_of(code), "%s", *c->reason ? c->reason : curl_easy_strerror(code));
+}
+
+/* Drives the transfer until it ends or the scope does. */
+static int drive(CURLM *multi, struct scope *s, CURLcode *ret, struct err *e)
+{
+    for (;;) {
+        int running = 0;
+        if (curl_multi_perform(multi, &running) != CURLM_OK)
+            return err_set(e, ERR_UNAVAILABLE, "libcurl gave up");
+        int left = 0;
+        const CURLMsg *msg = curl_multi_info_read(multi, &left);
+        if (msg) {
+            *ret = msg->data.result;
+            return 0;
+        }
+        TRY(scope_check(s, e));
+        struct curl_waitfd cancel = {.fd = scope_cancel_fd(s), .events = CURL_WAIT_POLLIN};
+        int wait = scope_poll_ms(s);
+        (void)curl_multi_poll(multi, &cancel, 1, wait < 0 ? 3600 * 1000 : wait, NULL);
+    }
+}
+
+static int perform(struct transport *t, struct session *n, struct scope *s, struct exchange *x,
+                   struct err *e)
+{
+    auto_call struct call c = {.x = x, .easy = n->easy};
+    struct curl_slist *connect_to = t->connect_to ? curl_slist_append(NULL, t->connect_to) : NULL;
+    set_up(&c, t, n, connect_to);
+    (void)curl_multi_add_handle(n->multi, n->easy);
+    CURLcode code = CURLE_OK;
+    int rc = drive(n->multi, s, &code, e);
+    if (rc == 0)
+        rc = conclude(&c, code, e);
+    (void)curl_multi_remove_handle(n->multi, n->easy);
+    curl_easy_reset(n->easy); /* nothing of this frame stays in it */
+    curl_slist_free_all(connect_to);
+    return rc;
+}
+
+int transport_do(struct transport *t, struct scope *s, struct exchange *x, struct err *e)
+{
+    auto_tls_material struct tls_material *tls = NULL;
+    TRY(credentials_get(t->credentials, s, &x->token, &tls, e));
+    struct session *n = borrow_session(t, tls);
+    int rc = perform(t, n, s, x, e);
+    return_session(t, n);
+    if (x->untrusted)
+        (void)credentials_reject(t->credentials, /* token= */ NULL);
+    return rc;
+}
+
+bool transport_drop_token(struct transport *t, const char *token)
+{
+    return token && credentials_reject(t->credentials, token);
+}
+
+/* ---- construction ---- */
+
+/* Where the authority ends in "https://host:port/prefix". */
+static size_t authority_begin(const char *url)
+{
+    const char *sep = strstr(url, "://");
+    return sep ? (size_t)(sep - url) + 3 : 0;
+}
+
+static bool is_loopback(const char *host)
+{
+    return !strncmp(host, "127.", 4) || !strncmp(host, "localhost", 9) ||
+           !strncmp(host, "[::1]", 5);
+}
+
+/* "host:port" of an authority that may lack the port. */
+static char *with_port(const char *authority, bool https)
+{
+    const char *bracket = strchr(authority, ']');
+    if (strchr(bracket ? bracket : authority, ':'))
+        return xstrdup(authority);
+    return xasprintf("%s:%s", authority, https ? "443" : "80");
+}
+
+/* With a tls-server-name the URL carries that name, so that SNI and verification use it, while the
+ * connection goes to the server and the Host header names it. */
+static void set_server(struct transport *t)
+{
+    const char *server = t->config->server;
+    size_t begin = authority_begin(server);
+    auto_free char *authority = xstrndup(server + begin, strcspn(server + begin, "/"));
+    t->loopback = is_loopback(authority);
+    if (!t->config->tls_server_name) {
+        t->url_base = xstrdup(server);
+        return;
+    }
+    auto_free char *real = with_port(authority, !strncmp(server, "https:", 6));
+    const char *port = strrchr(real, ':');
+    t->url_base = xasprintf("%.*s%s%s%s", (int)begin, server, t->config->tls_server_name, port,
+                            server + begin + strlen(authority));
+    t->connect_to = xasprintf("%s%s:%s", t->config->tls_server_name, port, real);
+    t->host_header = xstrdup(authority);
+}
+
+static void start_libcurl(void)
+{
+    struct sigaction now;
+    if (sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_DFL)
+        (void)signal(SIGPIPE, SIG_IGN);
+    CURLcode rc = curl_global_init(CURL_GLOBAL_DEFAULT);
+    assert(rc == CURLE_OK);
+    (void)rc;
+}
+
+int transport_new(const struct kc_config *config, const char *user_agent, const struct clock *clock,
+                  struct transport **ret, struct err *e)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, start_libcurl);
+    struct credentials *credentials;
+    TRY(credentials_new(config, clock, &credentials, e));
+    struct transport *t = xmalloc(sizeof(*t));
+    t->config = config;
+    t->user_agent = xstrdup(user_agent);
+    t->credentials = credentials;
+    (void)pthread_mutex_init(&t->mu, NULL);
+    set_server(t);
+    *ret = t;
+    return 0;
+}
+
+struct transport *transport_free(struct transport *t)
+{
+    if (!t)
+        return NULL;
+    struct session *n;
+    while ((n = pop_idle(t)))
+        (void)session_free(n);
+    (void)credentials_free(t->credentials);
+    (void)pthread_mutex_destroy(&t->mu);
+    free(t->user_agent);
+    free(t->url_base);
+    free(t->connect_to);
+    free(t->host_header);
+    free(t);
+    return NULL;
+}
