@@ -8,8 +8,9 @@
 
 /*
  * YAML as the Kubernetes world writes it, read into JSON values: YAML 1.2 core scalars (so `on` and
- * `yes` stay strings, as with kubectl's YAML → JSON for quoted keys), anchors expanded within a
- * bound, duplicate keys refused, merge keys not supported.
+ * `yes` stay strings), keys always strings, anchors expanded within a bound, duplicate keys
+ * refused, merge keys and tags beyond JSON's types not supported, nesting at most JX_MAX_DEPTH, 16
+ * MiB.
  */
 
 /* All documents of a stream as a JSON array (empty documents left out). text is not NUL-terminated.
@@ -17,6 +18,6 @@
 int yaml_load_all(const char *text, size_t len, json_t **ret, struct err *e) MUST_CHECK;
 /* Exactly one document. */
 int yaml_load(const char *text, size_t len, json_t **ret, struct err *e) MUST_CHECK;
-/* Block-style YAML of a JSON value, strings quoted where needed so that it reads back equal. Caller
- * frees. */
+/* Block-style YAML of a JSON value, keys in their order. Strings are quoted where a YAML 1.1 or 1.2
+ * reader could take them for something else. Caller frees. */
 char *yaml_dump(const json_t *value);
