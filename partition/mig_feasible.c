@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "partition/mig_feasible.h"
+
+#include "partition/mig_pack.h"
+
+/* The fewest GPU instances that hold the demand; false when a profile cannot hold its share. */
+static bool count_instances(const struct mig_table *t, const struct mig_demand *d,
+                            struct mig_counts *ret)
+{
+    *ret = (struct mig_counts){0};
+    for (unsigned p = 0; p < t->n_profiles; p++) {
+        if (mig_cuts_total(&d->of[p]) == 0)
+            continue;
+        struct mig_packing bins;
+        bins.n = 0;
+        if (!mig_pack(t->profiles[p].slices, &d->of[p], t->profiles[p].max_count, &bins))
+            return false;
+        ret->of[p] = bins.n;
+    }
+    return true;
+}
+
+bool mig_feasible_within(const struct mig_table *t, const struct mig_limits *l,
+                         const struct mig_wants *wants)
+{
+    struct mig_demand d;
+    struct mig_counts all;
+    return mig_demand_init(t, wants, &d) && count_instances(t, &d, &all) &&
+           mig_limits_check(t, l, &all).limit == MIG_LIMIT_NONE &&
+           mig_fits(t, /* taken= */ 0, &all);
+}
+
+bool mig_feasible(const struct mig_table *t, const struct mig_wants *wants)
+{
+    struct mig_limits l;
+    mig_limits_init(t, &l);
+    return mig_feasible_within(t, &l, wants);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "partition/mig_pack.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* nvidia.md 3.1 lists 2g: 1c; 3g: 1c 2c; 4g: 1c 2c; 7g: 1c 2c 3c 4c. All of them, and no others,
+ * are the sizes up to half of g rounded up, each as often as it goes in. */
+unsigned mig_ci_max(unsigned g, unsigned c)
+{
+    if (c == 0 || c > g)
+        return 0;
+    if (c == g)
+        return 1;
+    return c <= (g + 1) / 2 ? g / c : 0;
+}
+
+unsigned mig_cut_kind(unsigned slices, unsigned ci_slices)
+{
+    if (ci_slices == 0 || ci_slices == slices)
+        return 0;
+    if (ci_slices > MIG_MAX_CIS || mig_ci_max(slices, ci_slices) == 0)
+        return MIG_CI_KINDS;
+    return ci_slices;
+}
+
+unsigned mig_cut_slices(unsigned slices, unsigned kind)
+{
+    return kind == 0 ? slices : kind;
+}
+
+void mig_cuts_add(struct mig_cuts *c, unsigned kind, unsigned count)
+{
+    unsigned room = UINT8_MAX - c->n[kind];
+    c->n[kind] = (uint8_t)(c->n[kind] + (count < room ? count : room));
+}
+
+unsigned mig_cuts_total(const struct mig_cuts *c)
+{
+    unsigned total = 0;
+    for (unsigned kind = 0; kind < MIG_CI_KINDS; kind++)
+        total += c->n[kind];
+    return total;
+}
+
+unsigned mig_cuts_slices(const struct mig_cuts *c, unsigned slices)
+{
+    unsigned total = 0;
+    for (unsigned kind = 0; kind < MIG_CI_KINDS; kind++)
+        total += c->n[kind] * mig_cut_slices(slices, kind);
+    return total;
+}
+
+bool mig_demand_init(const struct mig_table *t, const struct mig_wants *wants,
+                     struct mig_demand *ret)
+{
+    *ret = (struct mig_demand){0};
+    bool known = true;
+    for (unsigned i = 0; i < wants->n; i++) {
+        const struct mig_want *w = &wants->items[i];
+        if (w->count == 0)
+            continue;
+        unsigned kind = MIG_CI_KINDS;
+        if (w->profile < t->n_profiles)
+            kind = mig_cut_kind(t->profiles[w->profile].slices, w->ci_slices);
+        if (kind == MIG_CI_KINDS)
+            known = false;
+        else
+            mig_cuts_add(&ret->of[w->profile], kind, w->count);
+    }
+    return known;
+}
+
+/* The search: bin by bin, and inside a bin kind by kind, each count from most to least. */
+struct packer {
+    unsigned slices;
+    unsigned first_new;    /* bins from here on are interchangeable */
+    struct mig_cuts left;  /* demand not yet in a bin */
+    unsigned left_slices;  /* of it */
+    struct mig_packing at; /* holds of the bins before the current one */
+    bool found;
+    unsigned bound; /* no answer retains more */
+    struct mig_packing *best;
+};
+
+static void fill_bin(struct packer *k, unsigned bin);
+
+static void finish(struct packer *k)
+{
+    if (k->left_slices > 0 || (k->found && k->at.retained <= k->best->retained))
+        return;
+    k->found = true;
+    *k->best = k->at;
+}
+
+static unsigned least(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+static void leave_bin(struct packer *k, unsigned bin, unsigned used)
+{
+    const struct mig_bin *b = &k->at.bins[bin];
+    bool in_order = bin <= k->first_new || memcmp(&b[-1].holds, &b->holds, sizeof(b->holds)) >= 0;
+    unsigned room_ahead = (k->at.n - bin - 1) * k->slices;
+    if (used > 0 && in_order && k->left_slices <= room_ahead)
+        fill_bin(k, bin + 1);
+}
+
+static void choose(struct packer *k, unsigned bin, unsigned kind, unsigned used)
+{
+    if (kind == MIG_CI_KINDS) {
+        leave_bin(k, bin, used);
+        return;
+    }
+    struct mig_bin *b = &k->at.bins[bin];
+    unsigned size = mig_cut_slices(k->slices, kind);
+    unsigned most =
+        least(k->left.n[kind], least(mig_ci_max(k->slices, size), (k->slices - used) / size));
+    for (unsigned n = most + 1; n-- > b->busy.n[kind];) {
+        unsigned kept = least(n, b->have.n[kind]);
+        b->holds.n[kind] = (uint8_t)n;
+        k->left.n[kind] = (uint8_t)(k->left.n[kind] - n);
+        k->left_slices -= n * size;
+        k->at.retained += kept;
+        choose(k, bin, kind + 1, used + n * size);
+        k->at.retained -= kept;
+        k->left_slices += n * size;
+        k->left.n[kind] = (uint8_t)(k->left.n[kind] + n);
+    }
+}
+
+static void fill_bin(struct packer *k, unsigned bin)
+{
+    if (bin == k->at.n)
+        finish(k);
+    else
+        choose(k, bin, 0, 0);
+}
+
+static unsigned retained_bound(const struct mig_cuts *demand, const struct mig_packing *p)
+{
+    unsigned bound = 0;
+    for (unsigned kind = 0; kind < MIG_CI_KINDS; kind++) {
+        unsigned have = 0;
+        for (unsigned i = 0; i < p->n; i++)
+            have += p->bins[i].have.n[kind];
+        bound += least(have, demand->n[kind]);
+    }
+    return bound;
+}
+
+/* No packing does with fewer: the slices must fit, and each kind alone. */
+static unsigned fewest_bins(unsigned slices, const struct mig_cuts *demand)
+{
+    unsigned fewest = (mig_cuts_slices(demand, slices) + slices - 1) / slices;
+    for (unsigned kind = 0; kind < MIG_CI_KINDS; kind++) {
+        if (demand->n[kind] == 0)
+            continue;
+        unsigned most = mig_ci_max(slices, mig_cut_slices(slices, kind));
+        assert(most > 0); /* demand has only kinds that are offered */
+        unsigned bins = (demand->n[kind] + most - 1) / most;
+        fewest = bins > fewest ? bins : fewest;
+    }
+    return fewest;
+}
+
+bool mig_pack(unsigned slices, const struct mig_cuts *demand, unsigned max_bins,
+              struct mig_packing *p)
+{
+    assert(slices > 0 && p->n <= MIG_MAX_INSTANCES);
+    struct packer k = {
+        .slices = slices,
+        .first_new = p->n,
+        .left = *demand,
+        .left_slices = mig_cuts_slices(demand, slices),
+        .at = *p,
+        .best = p,
+    };
+    k.at.retained = 0;
+    for (unsigned i = p->n; i < MIG_MAX_INSTANCES; i++)
+        k.at.bins[i] = (struct mig_bin){.have = {{0}}};
+    k.bound = retained_bound(demand, p);
+    unsigned fewest = fewest_bins(slices, demand);
+    unsigned most = least(least(max_bins, MIG_MAX_INSTANCES), mig_cuts_total(demand));
+    for (k.at.n = p->n > fewest ? p->n : fewest; k.at.n <= most && !k.found; k.at.n++)
+        fill_bin(&k, 0);
+    return k.found;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "partition/mig_place.h"
+
+#include <assert.h>
+#include <string.h>
+
+uint32_t mig_slots(unsigned start, unsigned size)
+{
+    if (start >= MIG_MAX_SLOTS)
+        return 0;
+    uint64_t ones = size >= MIG_MAX_SLOTS ? UINT32_MAX : (UINT64_C(1) << size) - 1;
+    return (uint32_t)(ones << start);
+}
+
+static unsigned engines_of(const struct mig_profile *p, enum mig_engine kind)
+{
+    const unsigned of[MIG_N_ENGINES] = {
+        [MIG_COPY] = p->engines.copy,       [MIG_DECODER] = p->engines.decoder,
+        [MIG_ENCODER] = p->engines.encoder, [MIG_JPEG] = p->engines.jpeg,
+        [MIG_OFA] = p->engines.ofa,
+    };
+    return of[kind];
+}
+
+/* The card's own number: what the profile that takes the whole grid has. */
+static unsigned engine_total(const struct mig_table *t, enum mig_engine kind)
+{
+    unsigned total = 0;
+    bool seen = false;
+    for (unsigned i = 0; i < t->n_profiles; i++) {
+        if (t->profiles[i].size != t->slots)
+            continue;
+        unsigned n = engines_of(&t->profiles[i], kind);
+        total = n > total ? n : total;
+        seen = true;
+    }
+    for (unsigned i = 0; i < t->n_profiles && seen; i++) {
+        const struct mig_profile *p = &t->profiles[i];
+        seen = (uint64_t)p->max_count * engines_of(p, kind) <= total;
+    }
+    return seen ? total : UINT32_MAX;
+}
+
+static bool has_attribute(const char *name, char sign, const char *attr)
+{
+    const char *list = strchr(name, sign);
+    size_t len = strlen(attr);
+    for (const char *s = list; s && *s; s += strcspn(s, ",")) {
+        s++; /* the sign, or the comma */
+        if (strcspn(s, ",") == len && strncmp(s, attr, len) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void add_spot(struct mig_limits *l, uint32_t slots)
+{
+    for (unsigned i = 0; i < l->n_spots; i++) {
+        if (l->spots[i] == slots)
+            return;
+    }
+    l->spots[l->n_spots++] = slots;
+}
+
+void mig_limits_init(const struct mig_table *t, struct mig_limits *ret)
+{
+    assert(t->slots <= MIG_MAX_SLOTS && t->n_profiles <= MIG_MAX_PROFILES);
+    ret->me = ret->me_all = ret->no_me = 0;
+    ret->n_spots = 0;
+    for (enum mig_engine kind = 0; kind < MIG_N_ENGINES; kind++)
+        ret->engines[kind] = engine_total(t, kind);
+    for (unsigned i = 0; i < t->n_profiles; i++) {
+        const struct mig_profile *p = &t->profiles[i];
+        assert(p->size > 0 && p->slices > 0 && p->n_starts <= MIG_MAX_PLACEMENTS);
+        ret->me |= (uint32_t)has_attribute(p->name, '+', "me") << i;
+        ret->me_all |= (uint32_t)has_attribute(p->name, '+', "me.all") << i;
+        ret->no_me |= (uint32_t)has_attribute(p->name, '-', "me") << i;
+        for (unsigned s = 0; s < p->n_starts; s++)
+            add_spot(ret, mig_slots(p->starts[s], p->size));
+    }
+}
+
+/* Instances whose profile is in the set of bits. */
+static unsigned count_in(const struct mig_table *t, const struct mig_counts *all, uint32_t profiles)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < t->n_profiles; i++)
+        n += (profiles >> i & 1) ? all->of[i] : 0;
+    return n;
+}
+
+static struct mig_breach check_sums(const struct mig_table *t, const struct mig_counts *all)
+{
+    unsigned slots = 0, slices = 0, instances = 0;
+    for (unsigned i = 0; i < t->n_profiles; i++) {
+        slots += all->of[i] * t->profiles[i].size;
+        slices += all->of[i] * t->profiles[i].slices;
+        instances += all->of[i];
+    }
+    if (slots > t->slots)
+        return (struct mig_breach){.limit = MIG_LIMIT_SLOTS, .needs = slots, .has = t->slots};
+    if (slices > t->slices)
+        return (struct mig_breach){.limit = MIG_LIMIT_SLICES, .needs = slices, .has = t->slices};
+    if (instances > MIG_MAX_INSTANCES)
+        return (struct mig_breach){.limit = MIG_LIMIT_INSTANCES,
+                                   .needs = instances,
+                                   .has = MIG_MAX_INSTANCES};
+    return (struct mig_breach){.limit = MIG_LIMIT_NONE};
+}
+
+/* nvml.h: at most one +me on a card; +me.all leaves room for -me only. */
+static struct mig_breach check_media(const struct mig_table *t, const struct mig_limits *l,
+                                     const struct mig_counts *all)
+{
+    unsigned me = count_in(t, all, l->me);
+    unsigned me_all = count_in(t, all, l->me_all);
+    unsigned others = count_in(t, all, ~l->no_me);
+    if (me_all > 0 && others > 1)
+        return (struct mig_breach){.limit = MIG_LIMIT_ME_ALL, .needs = others, .has = 1};
+    if (me > 1)
+        return (struct mig_breach){.limit = MIG_LIMIT_ME, .needs = me, .has = 1};
+    return (struct mig_breach){.limit = MIG_LIMIT_NONE};
+}
+
+static struct mig_breach check_engine(const struct mig_table *t, const struct mig_limits *l,
+                                      const struct mig_counts *all, enum mig_engine kind)
+{
+    unsigned needs = 0;
+    for (unsigned i = 0; i < t->n_profiles; i++)
+        needs += all->of[i] * engines_of(&t->profiles[i], kind);
+    if (needs <= l->engines[kind])
+        return (struct mig_breach){.limit = MIG_LIMIT_NONE};
+    return (struct mig_breach){.limit = MIG_LIMIT_ENGINES,
+                               .needs = needs,
+                               .has = l->engines[kind],
+                               .engine = kind};
+}
+
+struct mig_breach mig_limits_check(const struct mig_table *t, const struct mig_limits *l,
+                                   const struct mig_counts *all)
+{
+    struct mig_breach b = check_sums(t, all);
+    if (b.limit == MIG_LIMIT_NONE)
+        b = check_media(t, l, all);
+    for (unsigned i = 0; i < t->n_profiles && b.limit == MIG_LIMIT_NONE; i++) {
+        unsigned most = t->profiles[i].max_count;
+        if (all->of[i] > most)
+            b = (struct mig_breach){.limit = MIG_LIMIT_MAX_COUNT,
+                                    .needs = all->of[i],
+                                    .has = most,
+                                    .profile = i};
+    }
+    for (enum mig_engine kind = 0; kind < MIG_N_ENGINES && b.limit == MIG_LIMIT_NONE; kind++)
+        b = check_engine(t, l, all, kind);
+    return b;
+}
+
+/* Depth first over the instances to place; those of one profile take ascending starts. */
+struct placer {
+    const struct mig_table *t;
+    const struct mig_limits *l; /* NULL: any placement will do */
+    struct mig_layout at;
+    bool found;
+    struct mig_layout *best;
+};
+
+static unsigned longest_run(uint32_t slots)
+{
+    unsigned n = 0;
+    for (; slots; slots &= slots << 1)
+        n++;
+    return n;
+}
+
+static bool is_better(const struct mig_layout *a, const struct mig_layout *b)
+{
+    if (a->flexibility != b->flexibility)
+        return a->flexibility > b->flexibility;
+    return a->run > b->run;
+}
+
+static void judge(struct placer *k, uint32_t taken)
+{
+    unsigned flexibility = 0;
+    for (unsigned i = 0; i < k->l->n_spots; i++) {
+        if (!(k->l->spots[i] & taken))
+            flexibility += (unsigned)__builtin_popcount(k->l->spots[i]);
+    }
+    k->at.flexibility = flexibility;
+    k->at.run = longest_run(mig_slots(0, k->t->slots) & ~taken);
+    if (!k->found || is_better(&k->at, k->best))
+        *k->best = k->at;
+}
+
+static unsigned first_start(const struct placer *k, unsigned item)
+{
+    const struct mig_new *it = &k->at.items[item];
+    return item > 0 && it[-1].profile == it->profile ? it[-1].start + 1 : 0;
+}
+
+static void place_from(struct placer *k, unsigned item, uint32_t taken)
+{
+    if (item == k->at.n) {
+        if (k->l)
+            judge(k, taken);
+        k->found = true;
+        return;
+    }
+    struct mig_new *it = &k->at.items[item];
+    const struct mig_profile *p = &k->t->profiles[it->profile];
+    unsigned from = first_start(k, item);
+    for (unsigned i = 0; i < p->n_starts && (k->l || !k->found); i++) {
+        uint32_t slots = mig_slots(p->starts[i], p->size);
+        if (p->starts[i] < from || p->starts[i] + p->size > k->t->slots || (slots & taken))
+            continue;
+        it->start = p->starts[i];
+        place_from(k, item + 1, taken | slots);
+    }
+}
+
+static bool goes_before(const struct mig_profile *a, const struct mig_profile *b)
+{
+    if (a->size != b->size)
+        return a->size > b->size;
+    return a->slices > b->slices;
+}
+
+/* The instances to place, largest first and otherwise in the table's order. False when they are
+ * more than a layout can name, which the limits exclude. */
+static bool list_items(const struct mig_table *t, const struct mig_counts *need,
+                       struct mig_layout *l)
+{
+    l->n = 0;
+    for (unsigned p = 0; p < t->n_profiles; p++) {
+        for (unsigned i = 0; i < need->of[p]; i++) {
+            if (l->n == MIG_MAX_INSTANCES)
+                return false;
+            unsigned at = l->n++;
+            for (; at > 0 && goes_before(&t->profiles[p], &t->profiles[l->items[at - 1].profile]);
+                 at--)
+                l->items[at] = l->items[at - 1];
+            l->items[at] = (struct mig_new){.profile = p};
+        }
+    }
+    return true;
+}
+
+bool mig_fits(const struct mig_table *t, uint32_t taken, const struct mig_counts *need)
+{
+    struct placer k = {.t = t};
+    if (list_items(t, need, &k.at))
+        place_from(&k, 0, taken);
+    return k.found;
+}
+
+bool mig_place(const struct mig_table *t, const struct mig_limits *l, uint32_t taken,
+               const struct mig_counts *need, struct mig_layout *ret)
+{
+    struct placer k = {.t = t, .l = l, .best = ret};
+    if (list_items(t, need, &k.at))
+        place_from(&k, 0, taken);
+    return k.found;
+}

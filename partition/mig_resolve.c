@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/sb.h"
+
+#include "partition/mig.h"
+
+/* Enough for the names of every profile a table can hold. */
+#define MAX_OFFER_BYTES 2048
+
+/* How far a name's GB may be from the profile's: an eighth, which covers what drivers, ECC and
+ * VBIOS were seen to differ by (1g.23gb and 1g.24gb, 7g.186gb and 7g.189gb), and not another
+ * model's. */
+#define GB_TOLERANCE 8
+
+static unsigned gap(unsigned a, unsigned b)
+{
+    return a > b ? a - b : b - a;
+}
+
+/* The profile closest in GB among those of the same slices and attributes; t->n_profiles: none. */
+static unsigned find_profile(const struct mig_table *t, const struct mig_name *n)
+{
+    unsigned found = t->n_profiles;
+    unsigned closest = UINT32_MAX;
+    for (unsigned i = 0; i < t->n_profiles; i++) {
+        struct mig_name p;
+        if (mig_name_parse(t->profiles[i].name, &p, NULL) < 0 || p.gi_slices != n->gi_slices ||
+            strcmp(p.attr, n->attr) != 0)
+            continue;
+        unsigned d = gap(p.gb, n->gb);
+        if (d < closest && (uint64_t)d * GB_TOLERANCE <= p.gb) {
+            closest = d;
+            found = i;
+        }
+    }
+    return found;
+}
+
+static int refuse(const struct mig_table *t, const char *name, struct err *e)
+{
+    auto_sb struct sb offers = SB_INIT(MAX_OFFER_BYTES);
+    for (unsigned i = 0; i < t->n_profiles; i++)
+        sb_addf(&offers, "%s%s", i ? ", " : "", t->profiles[i].name);
+    return err_set(e, ERR_NOT_FOUND, "the card has no profile %.60s; it offers %s", name,
+                   sb_str(&offers));
+}
+
+static int resolve_one(const struct mig_table *t, const char *name, struct mig_want *ret,
+                       struct err *e)
+{
+    struct mig_name n = {0};
+    TRY(mig_name_parse(name, &n, e));
+    unsigned p = find_profile(t, &n);
+    if (p == t->n_profiles)
+        return refuse(t, name, e);
+    if (n.ci_slices && mig_ci_max(n.gi_slices, n.ci_slices) == 0)
+        return err_set(e, ERR_NOT_FOUND, "%s offers no compute instance of %u slices (%.60s)",
+                       t->profiles[p].name, n.ci_slices, name);
+    *ret = (struct mig_want){.profile = p, .ci_slices = n.ci_slices};
+    return 0;
+}
+
+static int add_want(struct mig_wants *w, const struct mig_want *one, unsigned count, struct err *e)
+{
+    for (unsigned i = 0; i < w->n; i++) {
+        struct mig_want *it = &w->items[i];
+        if (it->profile != one->profile || it->ci_slices != one->ci_slices)
+            continue;
+        it->count += count < UINT32_MAX - it->count ? count : UINT32_MAX - it->count;
+        return 0;
+    }
+    if (w->n == MIG_MAX_WANTS)
+        return err_set(e, ERR_TOO_LARGE, "a layout names at most %u kinds of partitions",
+                       MIG_MAX_WANTS);
+    w->items[w->n] = *one;
+    w->items[w->n++].count = count;
+    return 0;
+}
+
+int mig_resolve(const struct mig_table *t, const struct mig_request *requests, size_t n,
+                struct mig_wants *ret, struct err *e)
+{
+    struct mig_wants w = {0};
+    for (size_t i = 0; i < n; i++) {
+        struct mig_name unused;
+        TRY(mig_name_parse(requests[i].profile, &unused, e));
+        if (requests[i].count == 0)
+            continue;
+        struct mig_want one;
+        TRY(resolve_one(t, requests[i].profile, &one, e));
+        TRY(add_want(&w, &one, requests[i].count, e));
+    }
+    *ret = w;
+    return 0;
+}
+
+static int unknown_layout(const char *name, struct err *e)
+{
+    return err_set(e, ERR_NOT_FOUND, "the card has no built-in layout named %.60s", name);
+}
+
+/* all-<profile>: as many of it as the card allows. */
+static int all_of_one(const struct mig_table *t, const char *name, struct mig_wants *ret,
+                      struct err *e)
+{
+    struct mig_name n;
+    if (mig_name_parse_label(name + strlen("all-"), &n, NULL) < 0 || n.ci_slices)
+        return unknown_layout(name, e);
+    unsigned p = find_profile(t, &n);
+    if (p == t->n_profiles)
+        return unknown_layout(name, e);
+    *ret = (struct mig_wants){.n = 1, .items = {{.profile = p, .count = t->profiles[p].max_count}}};
+    return 0;
+}
+
+/* Among the profiles of so many slices that have no attribute, the one that goes in most often. */
+static unsigned base_profile(const struct mig_table *t, unsigned slices)
+{
+    unsigned found = t->n_profiles;
+    for (unsigned i = 0; i < t->n_profiles; i++) {
+        const struct mig_profile *p = &t->profiles[i];
+        if (p->slices != slices || strpbrk(p->name, "+-"))
+            continue;
+        if (found == t->n_profiles || p->max_count > t->profiles[found].max_count)
+            found = i;
+    }
+    return found;
+}
+
+/* mig-parted pkg/mig/builder: two of 1g, one of 2g, and on cards of seven slices one of 3g. */
+static int balanced(const struct mig_table *t, const char *name, struct mig_wants *ret,
+                    struct err *e)
+{
+    static const unsigned counts[] = {2, 1, 1};
+    unsigned kinds = t->slices == 7 ? 3 : t->slices == 4 ? 2 : 0;
+    struct mig_wants w = {.n = kinds};
+    for (unsigned i = 0; i < kinds; i++) {
+        w.items[i] = (struct mig_want){.profile = base_profile(t, i + 1), .count = counts[i]};
+        if (w.items[i].profile == t->n_profiles)
+            return unknown_layout(name, e);
+    }
+    if (kinds == 0)
+        return unknown_layout(name, e);
+    *ret = w;
+    return 0;
+}
+
+int mig_named_layout(const struct mig_table *t, const char *name, bool *ret_enabled,
+                     struct mig_wants *ret, struct err *e)
+{
+    struct mig_wants w = {0};
+    bool enabled = strcmp(name, "all-disabled") != 0;
+    if (enabled && (!t || strncmp(name, "all-", strlen("all-")) != 0))
+        return unknown_layout(name, e);
+    if (strcmp(name, "all-balanced") == 0)
+        TRY(balanced(t, name, &w, e));
+    else if (enabled && strcmp(name, "all-enabled") != 0)
+        TRY(all_of_one(t, name, &w, e));
+    *ret_enabled = enabled;
+    *ret = w;
+    return 0;
+}
