@@ -73,6 +73,7 @@ tidy_key() { # file flags...
 
 tidy_one() { # file flags...
     local key
+    [ "$1" = base/err.c ] || set -- "$@" -include hack/tidy-model.h
     key=$(tidy_key "$@")
     [ ! -e "build/lint/$key" ] || return 0
     printf '  tidy %s\n' "$1" >&2
