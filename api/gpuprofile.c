@@ -16,6 +16,7 @@ static const char *const operator_names[] = {[API_IN] = "In",
 static const char *const remainder_names[] =
     {[API_REMAINDER_UNCHANGED] = "unchanged", [API_REMAINDER_NATIVE] = "native", NULL};
 
+/* A member cannot stand in brackets. NOLINTNEXTLINE(bugprone-macro-parentheses) */
 #define IN_BLOCK(S, block, m) (offsetof(struct S, block.m) - offsetof(struct S, block))
 
 static const struct jx_field requirement_fields[] = {

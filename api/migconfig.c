@@ -3,6 +3,7 @@
 
 #include "api/decode.h"
 
+/* A member cannot stand in brackets. NOLINTNEXTLINE(bugprone-macro-parentheses) */
 #define IN_BLOCK(S, block, m) (offsetof(struct S, block.m) - offsetof(struct S, block))
 
 static const struct jx_field entry_fields[] = {
