@@ -20,11 +20,11 @@ packages=(
     libcurl4-openssl-dev libjansson-dev libyaml-dev libwebsockets-dev libssl-dev
     libnghttp2-dev libprotobuf-c-dev protobuf-c-compiler
     # unit tests (the clang variant's sanitizers are in libclang-rt)
-    libcriterion-dev libclang-rt-14-dev valgrind
+    libcriterion-dev libclang-rt-14-dev
     # lint
-    clang-format-14 clang-tidy-14 cppcheck shellcheck codespell
+    clang-format-14 clang-tidy-14 shellcheck codespell
     # the end-to-end tests and the scripts around them
-    python3 python3-venv python3-pytest python3-yaml curl jq openssl iproute2 ca-certificates
+    python3 python3-venv python3-pytest python3-yaml curl jq openssl ca-certificates
 )
 
 kube=yes

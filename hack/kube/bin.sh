@@ -23,20 +23,24 @@ esac
 
 complete() { [ -x "$1/etcd" ] && [ -x "$1/kube-apiserver" ] && [ -x "$1/kubectl" ]; }
 
-# The programs of PATH may lie in different folders: one folder of links stands for them.
+# The programs of PATH may lie in different folders: a folder of links stands for them, named
+# after what it holds, so that one that is in use never changes.
 link_path_programs() {
-    local tool found links
-    links=$(cache_dir)/kube-path
+    local tool links new found=()
     for tool in etcd kube-apiserver kubectl; do
-        command -v "$tool" >/dev/null || return 1
+        type -P "$tool" >/dev/null || return 1
     done
-    rm -rf "$links.new.$$"
-    mkdir -p "$links.new.$$"
     for tool in etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kubelet; do
-        found=$(command -v "$tool") && ln -s "$found" "$links.new.$$/$tool"
+        ! type -P "$tool" >/dev/null || found+=("$(type -P "$tool")")
     done
-    rm -rf "$links"
-    mv -T "$links.new.$$" "$links"
+    links=$(cache_dir)/path-$(printf '%s\n' "${found[@]}" | sha256sum | cut -c1-12)
+    if [ ! -d "$links" ]; then
+        new=$links.new.$$
+        mkdir -p "$new"
+        ln -s "${found[@]}" "$new"
+        # Another process may have been faster.
+        mv -T "$new" "$links" 2>/dev/null || rm -rf "$new"
+    fi
     printf '%s\n' "$links"
 }
 

@@ -5,7 +5,7 @@
 #   hack/kube/up.sh RUNDIR [--with-kcm] [--with-scheduler] [--no-audit] [--instance N]
 #
 # The ports are free ones, chosen at start: any number of control planes can run side by side.
-# A control plane that already runs in RUNDIR is left as it is. Returns when all of them answer.
+# What already runs in RUNDIR is left as it is. Returns when all of them answer.
 #
 #   --with-kcm         kube-controller-manager too (garbage collection, ServiceAccounts, DaemonSets);
 #                      nodes without a kubelet stay Ready: it trusts a heartbeat for 24 hours
@@ -13,7 +13,8 @@
 #   --no-audit         no audit log, for measurements
 #   --instance N       service addresses from 10.(96+N).0.0/16 instead of 10.96.0.0/16
 #
-# RUNDIR holds admin.kubeconfig, server (the URL), ports, audit.log, and NAME.log and NAME.pid of
+# RUNDIR holds admin.kubeconfig, server (the URL), ports (of etcd, its peers, the API server, the
+# controller manager and the scheduler), audit.log, and NAME.log and NAME.pid of
 # each process. Tokens are bound by NodeRestriction and RBAC as in a real cluster; TokenRequest,
 # CRDs and ValidatingAdmissionPolicies work. hack/kube/down.sh RUNDIR stops it.
 set -euo pipefail
@@ -159,36 +160,42 @@ start_scheduler() {
 
 healthy() { curl -skf --max-time 5 "https://127.0.0.1:$1/healthz"; }
 
-if is_running "$RUNDIR" kube-apiserver && is_running "$RUNDIR" etcd; then
-    say "Control plane: already running at $(cat "$RUNDIR/server")"
-    exit 0
-fi
+start_control_plane() {
+    local attempt user
+    make_secrets
+    (umask 077 && printf 'Authorization: Bearer %s\n' "$(token_of admin)" >"$RUNDIR/admin.header")
+    printf '%s\n' "$bin" >"$RUNDIR/bin-dir"
+    for attempt in 1 2 3; do
+        rm -f "$RUNDIR"/certs/apiserver.*
+        ! start_servers || break
+        port_was_taken && [ "$attempt" -lt 3 ] || die "the control plane did not start"
+        say "a port was taken meanwhile; trying others"
+        "$KUBE_HERE/down.sh" "$RUNDIR"
+    done
+    printf 'https://127.0.0.1:%s\n' "$api_port" >"$RUNDIR/server"
+    printf '%s ' "$etcd_port" "$peer_port" "$api_port" "$kcm_port" "$scheduler_port" >"$RUNDIR/ports"
+    for user in admin kcm scheduler; do
+        write_kubeconfig "$RUNDIR/$user.kubeconfig" "$(cat "$RUNDIR/server")" "$RUNDIR/certs/apiserver.crt" \
+            "$user" "token: \"$(token_of "$user")\""
+    done
+    wait_until 30 "$RUNDIR" kube-apiserver "the default ServiceAccount could be made" default_service_account
+    say "Control plane: $(cat "$RUNDIR/server") ready after $(elapsed); KUBECONFIG=$RUNDIR/admin.kubeconfig"
+}
 
 started=$(date +%s%N)
 elapsed() { awk -v from="$started" -v to="$(date +%s%N)" 'BEGIN {printf "%.1f s", (to - from) / 1e9}'; }
-make_secrets
-(umask 077 && printf 'Authorization: Bearer %s\n' "$(token_of admin)" >"$RUNDIR/admin.header")
-printf '%s\n' "$bin" >"$RUNDIR/bin-dir"
-trap 'rc=$?; [ "$rc" = 0 ] || "$KUBE_HERE/down.sh" "$RUNDIR"' EXIT
 
-for attempt in 1 2 3; do
-    rm -f "$RUNDIR"/certs/apiserver.*
-    ! start_servers || break
-    port_was_taken && [ "$attempt" -lt 3 ] || die "the control plane did not start"
-    say "a port was taken meanwhile; trying others"
-    "$KUBE_HERE/down.sh" "$RUNDIR"
-done
+if is_running "$RUNDIR" kube-apiserver && is_running "$RUNDIR" etcd; then
+    say "Control plane: already running at $(cat "$RUNDIR/server")"
+    read -r etcd_port peer_port api_port kcm_port scheduler_port <"$RUNDIR/ports" || true
+else
+    "$KUBE_HERE/down.sh" "$RUNDIR" # what is left where one of them has died
+    trap 'rc=$?; [ "$rc" = 0 ] || "$KUBE_HERE/down.sh" "$RUNDIR"' EXIT
+    start_control_plane
+fi
 
-server=https://127.0.0.1:$api_port
-printf '%s\n' "$server" >"$RUNDIR/server"
-printf 'etcd=%s\napiserver=%s\ncontroller-manager=%s\nscheduler=%s\n' \
-    "$etcd_port" "$api_port" "$kcm_port" "$scheduler_port" >"$RUNDIR/ports"
-for user in admin kcm scheduler; do
-    write_kubeconfig "$RUNDIR/$user.kubeconfig" "$server" "$RUNDIR/certs/apiserver.crt" "$user" "token: \"$(token_of "$user")\""
-done
-wait_until 30 "$RUNDIR" kube-apiserver "the default ServiceAccount could be made" default_service_account
-say "Control plane: $server ready after $(elapsed); KUBECONFIG=$RUNDIR/admin.kubeconfig"
-
+! is_running "$RUNDIR" kube-controller-manager || with_kcm=
+! is_running "$RUNDIR" kube-scheduler || with_scheduler=
 [ -z "$with_kcm" ] || start_kcm
 [ -z "$with_scheduler" ] || start_scheduler
 [ -z "$with_kcm" ] || wait_until 60 "$RUNDIR" kube-controller-manager "it was healthy" healthy "$kcm_port"
