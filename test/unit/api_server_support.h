@@ -63,3 +63,9 @@ char *api_request_header(const struct api_request *r, const char *name);
 size_t api_server_connections(struct api_server *srv);
 /* Ends all connections and threads. NULL allowed; returns NULL. */
 struct api_server *api_server_free(struct api_server *srv);
+
+#define auto_api_server __attribute__((cleanup(auto_free_api_server)))
+static inline void auto_free_api_server(struct api_server **srv)
+{
+    (void)api_server_free(*srv);
+}

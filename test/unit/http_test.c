@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/jx.h"
+#include "base/sb.h"
+#include "base/xalloc.h"
+
+#include "kubeclient/http.h"
+#include "test/unit/api_server_support.h"
+
+static const struct kc_resource pods = {"", "v1", "pods", "Pod", true};
+static const struct kc_resource devices = {"gpu.cleave.dev", "v1alpha1", "devices", "Device",
+                                           false};
+static const struct kc_target pod = {.res = &pods, .ns = "ns", .name = "p"};
+static const struct kc_target all_devices = {.res = &devices};
+
+/* A server with a client of it. */
+struct rig {
+    struct api_server *srv;
+    struct kc *kc;
+    struct scope *s;
+};
+
+static struct rig rig_new(const struct kc_http_opts *opts)
+{
+    struct rig r = {.srv = api_server_new(/* o= */ NULL), .s = scope_new(NULL, 10000)};
+    struct kc_http_opts o = opts ? *opts : (struct kc_http_opts){0};
+    o.retry_unit_ms = 1;
+    char *url = xstrdup(api_server_url(r.srv));
+    struct kc_config config = {.server = url};
+    auto_err struct err e = {0};
+    cr_assert_eq(kc_http_new(&config, &o, &r.kc, &e), 0, "%s", e.msg);
+    free(url);
+    return r;
+}
+
+static void rig_done(struct rig *r)
+{
+    (void)kc_free(r->kc);
+    (void)api_server_free(r->srv);
+    (void)scope_free(r->s);
+}
+#define auto_rig __attribute__((cleanup(rig_done)))
+
+#define EXPECT_TARGET(r, i, text) cr_expect_str_eq(api_server_request((r).srv, i)->target, text)
+
+static void expect_header(struct rig *r, size_t i, const char *name, const char *value)
+{
+    auto_free char *got = api_request_header(api_server_request(r->srv, i), name);
+    cr_assert_not_null(got, "no header %s", name);
+    cr_expect_str_eq(got, value);
+}
+
+Test(http, get_asks_for_json_and_says_who_it_is)
+{
+    auto_rig struct rig r = rig_new(NULL);
+    auto_err struct err e = {0};
+    auto_json json_t *obj = NULL;
+    api_server_add_json(r.srv, "GET", "/api/v1/namespaces/ns/pods/p", "{\"kind\":\"Pod\"}");
+    cr_assert_eq(kc_get(r.kc, r.s, &pod, &obj, &e), 0, "%s", e.msg);
+    cr_expect_str_eq(JX_STR_AT(obj, "kind"), "Pod");
+    EXPECT_TARGET(r, 0, "/api/v1/namespaces/ns/pods/p");
+    expect_header(&r, 0, "Accept", "application/json");
+    auto_free char *agent = api_request_header(api_server_request(r.srv, 0), "User-Agent");
+    cr_expect_eq(strncmp(agent, "cleave-controller/", 18), 0);
+    cr_expect_null(api_request_header(api_server_request(r.srv, 0), "Accept-Encoding"));
+}
+
+Test(http, writes_have_the_method_type_and_options_of_their_kind)
+{
+    static const struct {
+        int (*fn)(struct kc *, struct scope *, const struct kc_target *, const struct kc_write *,
+                  json_t **, struct err *);
+        struct kc_write w;
+        const char *method, *type, *query;
+    } rows[] = {
+        {kc_update, {0}, "PUT", "application/json", ""},
+        {kc_patch, {.how = KC_MERGE}, "PATCH", "application/merge-patch+json", ""},
+        {kc_patch, {.how = KC_JSON_PATCH}, "PATCH", "application/json-patch+json", ""},
+        {kc_patch,
+         {.how = KC_APPLY, .manager = "a b", .force = true},
+         "PATCH",
+         "application/apply-patch+yaml",
+         "?fieldManager=a%20b&force=true"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        auto_rig struct rig r = rig_new(NULL);
+        auto_err struct err e = {0};
+        auto_json json_t *obj = NULL;
+        auto_json json_t *body = json_pack("{s:i}", "x", 1);
+        struct kc_write w = rows[i].w;
+        w.body = body;
+        api_server_add_json(r.srv, NULL, NULL, "{\"kind\":\"Pod\"}");
+        cr_assert_eq(rows[i].fn(r.kc, r.s, &pod, &w, &obj, &e), 0, "%s", e.msg);
+        const struct api_request *got = api_server_request(r.srv, 0);
+        cr_expect_str_eq(got->method, rows[i].method);
+        cr_expect_str_eq(got->body, "{\"x\":1}");
+        cr_expect_str_eq(strchrnul(got->target, '?'), rows[i].query);
+        expect_header(&r, 0, "Content-Type", rows[i].type);
+    }
+}
+
+Test(http, create_goes_to_the_collection_and_eviction_to_the_pod)
+{
+    auto_rig struct rig r = rig_new(NULL);
+    auto_err struct err e = {0};
+    auto_json json_t *body = json_object();
+    struct kc_write w = {.body = body};
+    api_server_add(r.srv,
+                   &(struct api_answer){.method = "POST", .status = 201, .body = "{}", .times = 2});
+    cr_assert_eq(kc_create(r.kc, r.s, &pod, &w, /* ret_obj= */ NULL, &e), 0, "%s", e.msg);
+    cr_assert_eq(kc_evict(r.kc, r.s, &pod, "u-1", &e), 0, "%s", e.msg);
+    EXPECT_TARGET(r, 0, "/api/v1/namespaces/ns/pods");
+    EXPECT_TARGET(r, 1, "/api/v1/namespaces/ns/pods/p/eviction");
+    cr_expect_str_eq(api_server_request(r.srv, 1)->body,
+                     "{\"apiVersion\":\"policy/v1\",\"deleteOptions\":{\"preconditions\":{\"uid\":"
+                     "\"u-1\"}},\"kind\":\"Eviction\",\"metadata\":{\"name\":\"p\",\"namespace\":"
+                     "\"ns\"}}");
+}
+
+Test(http, removal_carries_its_preconditions)
+{
+    auto_rig struct rig r = rig_new(NULL);
+    auto_err struct err e = {0};
+    api_server_add_json(r.srv, "DELETE", "/api/v1/namespaces/ns/pods/p", "{}");
+    struct kc_remove_opts o = {.if_uid = "u",
+                               .if_resource_version = "7",
+                               .has_grace = true,
+                               .grace_s = 0};
+    cr_assert_eq(kc_remove_with(r.kc, r.s, &pod, &o, &e), 0, "%s", e.msg);
+    cr_expect_str_eq(api_server_request(r.srv, 0)->body,
+                     "{\"apiVersion\":\"v1\",\"gracePeriodSeconds\":0,\"kind\":\"DeleteOptions\","
+                     "\"preconditions\":{\"resourceVersion\":\"7\",\"uid\":\"u\"},"
+                     "\"propagationPolicy\":\"Background\"}");
+}
+
+Test(http, pages_of_a_list_are_followed_to_the_end)
+{
+    auto_rig struct rig r = rig_new(NULL);
+    auto_err struct err e = {0};
+    auto_json json_t *list = NULL;
+    api_server_add(r.srv,
+                   &(struct api_answer){.body = "{\"items\":[{\"n\":1},{\"n\":2}],\"metadata\":{"
+                                                "\"continue\":\"c&1\",\"resourceVersion\":\"40\"}}",
+                                        .cut_bytes = 3});
+    api_server_add_json(r.srv, NULL, NULL,
+                        "{\"metadata\":{\"resourceVersion\":\"40\"},\"items\":[{\"n\":3}]}");
+    struct kc_list_opts o = {.labels = "a=b",
+                             .fields = "metadata.name=x",
+                             .page_size = 2,
+                             .resource_version = "40",
+                             .version_match = "Exact"};
+    cr_assert_eq(kc_list(r.kc, r.s, &all_devices, &o, &list, &e), 0, "%s", e.msg);
+    cr_expect_eq(json_array_size(json_object_get(list, "items")), 3);
+    cr_expect_str_eq(JX_STR_AT(list, "metadata", "resourceVersion"), "40");
+    EXPECT_TARGET(r, 0,
+                  "/apis/gpu.cleave.dev/v1alpha1/devices?labelSelector=a%3Db&fieldSelector="
+                  "metadata.name%3Dx&limit=2&resourceVersion=40&resourceVersionMatch=Exact");
+    EXPECT_TARGET(r, 1,
+                  "/apis/gpu.cleave.dev/v1alpha1/devices?labelSelector=a%3Db&fieldSelector="
+                  "metadata.name%3Dx&limit=2&continue=c%261");
+}
+
+Test(http, list_beyond_the_bound_is_too_large)
+{
+    auto_rig struct rig r = rig_new(&(struct kc_http_opts){.max_list_bytes = 50});
+    auto_err struct err e = {0};
+    auto_json json_t *list = NULL;
+    api_server_add_json(r.srv, NULL, NULL,
+                        "{\"metadata\":{\"resourceVersion\":\"40\"},\"items\":[{\"n\":3}]}");
+    cr_expect_eq(kc_list(r.kc, r.s, &all_devices, NULL, &list, &e), -ERR_TOO_LARGE);
+}
+
+Test(http, answer_beyond_the_bound_is_too_large)
+{
+    auto_rig struct rig r = rig_new(&(struct kc_http_opts){.max_body_bytes = 1000});
+    auto_err struct err e = {0};
+    auto_json json_t *obj = NULL;
+    char body[2000];
+    (void)snprintf(body, sizeof(body), "{\"x\":\"%01500d\"}", 1);
+    api_server_add_json(r.srv, NULL, NULL, body);
+    cr_expect_eq(kc_get(r.kc, r.s, &pod, &obj, &e), -ERR_TOO_LARGE);
+    cr_expect_null(obj);
+}
+
+Test(http, page_of_a_proxy_is_a_protocol_error_that_says_so)
+{
+    auto_rig struct rig r = rig_new(NULL);
+    auto_err struct err e = {0};
+    auto_json json_t *obj = NULL;
+    api_server_add(r.srv, &(struct api_answer){.headers = "Content-Type: text/html\r\n",
+                                               .body = "<html>Please log in</html>"});
+    cr_expect_eq(kc_get(r.kc, r.s, &pod, &obj, &e), -ERR_PROTOCOL);
+    cr_expect_str_eq(e.msg, "GET /api/v1/namespaces/ns/pods/p: the answer is text/html, not JSON: "
+                            "is this an API server?");
+}
+
+Test(http, truncated_and_wrong_json_is_a_protocol_error)
+{
+    static const char *const bodies[] = {"{\"kind\":\"Po", "[]", "", "null", "{} {}"};
+    for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
+        auto_rig struct rig r = rig_new(NULL);
+        auto_err struct err e = {0};
+        auto_json json_t *obj = NULL;
+        api_server_add_json(r.srv, NULL, NULL, bodies[i]);
+        cr_expect_eq(kc_get(r.kc, r.s, &pod, &obj, &e), -ERR_PROTOCOL, "%s", bodies[i]);
+        cr_expect_null(obj);
+    }
+}
+
+Test(http, redirect_is_not_followed)
+{
+    auto_rig struct rig r = rig_new(NULL);
+    auto_err struct err e = {0};
+    api_server_add(r.srv,
+                   &(struct api_answer){.status = 302, .headers = "Location: /elsewhere\r\n"});
+    cr_expect_eq(kc_get(r.kc, r.s, &pod, NULL, &e), -ERR_PROTOCOL);
+    cr_expect_eq(api_server_count(r.srv), 1);
+}
+
+Test(http, errors_carry_status_reason_and_message)
+{
+    auto_rig struct rig r = rig_new(NULL);
+    auto_err struct err e = {0};
+    api_server_add(r.srv, &(struct api_answer){
+                              .status = 404,
+                              .body = "{\"kind\":\"Status\",\"code\":404,\"reason\":\"NotFound\","
+                                      "\"message\":\"pods \\\"p\\\" not found\"}"});
+    cr_expect_eq(kc_get(r.kc, r.s, &pod, NULL, &e), -ERR_NOT_FOUND);
+    cr_expect_eq(e.http_status, 404);
+    cr_expect_str_eq(e.reason, "NotFound");
+    cr_expect_str_eq(e.msg, "GET /api/v1/namespaces/ns/pods/p: pods \"p\" not found");
+}
+
+Test(http, throttled_call_with_retry_after_is_repeated_also_when_it_writes)
+{
+    auto_rig struct rig r = rig_new(NULL);
+    auto_err struct err e = {0};
+    auto_json json_t *body = json_object();
+    api_server_add(r.srv, &(struct api_answer){.status = 429,
+                                               .headers = "Retry-After: 1\r\n",
+                                               .times = 3});
+    api_server_add(r.srv, &(struct api_answer){.status = 201, .body = "{}"});
+    cr_expect_eq(kc_create(r.kc, r.s, &pod, &(struct kc_write){.body = body}, NULL, &e), 0);
+    cr_expect_eq(api_server_count(r.srv), 4);
+}
+
+Test(http, server_error_with_retry_after_is_given_up_after_ten_repetitions)
+{
+    auto_rig struct rig r = rig_new(NULL);
+    auto_err struct err e = {0};
+    api_server_add(r.srv, &(struct api_answer){.status = 503,
+                                               .headers = "Retry-After: 2\r\n",
+                                               .times = -1});
+    cr_expect_eq(kc_get(r.kc, r.s, &pod, NULL, &e), -ERR_UNAVAILABLE);
+    cr_expect_eq(e.retry_after_ms, 2); /* in the test's unit */
+    cr_expect_eq(api_server_count(r.srv), 11);
+}
+
+Test(http, without_retry_after_nothing_is_repeated)
+{
+    static const int codes[] = {429, 500, 503, 504};
+    for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
+        auto_rig struct rig r = rig_new(NULL);
+        auto_err struct err e = {0};
+        api_server_add(r.srv, &(struct api_answer){.status = codes[i], .times = -1});
+        cr_expect_lt(kc_get(r.kc, r.s, &pod, NULL, &e), 0);
+        cr_expect_eq(e.http_status, codes[i]);
+        cr_expect_eq(api_server_count(r.srv), 1);
+    }
+}
+
+Test(http, conflict_with_retry_after_is_not_repeated)
+{
+    auto_rig struct rig r = rig_new(NULL);
+    auto_err struct err e = {0};
+    auto_json json_t *body = json_object();
+    api_server_add(r.srv, &(struct api_answer){.status = 409,
+                                               .headers = "Retry-After: 1\r\n",
+                                               .times = -1});
+    cr_expect_eq(kc_update(r.kc, r.s, &pod, &(struct kc_write){.body = body}, NULL, &e),
+                 -ERR_CONFLICT);
+    cr_expect_eq(api_server_count(r.srv), 1);
+}
+
+Test(http, version_too_large_and_disruption_budget_are_for_the_caller)
+{
+    static const struct {
+        int status;
+        const char *body, *reason;
+    } rows[] = {
+        {504,
+         "{\"kind\":\"Status\",\"code\":504,\"reason\":\"Timeout\",\"details\":{\"causes\":["
+         "{\"reason\":\"ResourceVersionTooLarge\"}]}}",
+         "ResourceVersionTooLarge"},
+        {429,
+         "{\"kind\":\"Status\",\"code\":429,\"reason\":\"TooManyRequests\",\"details\":{\"causes\":["
+         "{\"reason\":\"DisruptionBudget\"}]}}",
+         "DisruptionBudget"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        auto_rig struct rig r = rig_new(NULL);
+        auto_err struct err e = {0};
+        api_server_add(r.srv, &(struct api_answer){.status = rows[i].status,
+                                                   .headers = "Retry-After: 1\r\n",
+                                                   .body = rows[i].body,
+                                                   .times = -1});
+        cr_expect_lt(kc_evict(r.kc, r.s, &pod, NULL, &e), 0);
+        cr_expect_str_eq(e.reason, rows[i].reason);
+        cr_expect_eq(api_server_count(r.srv), 1);
+    }
+}
+
+Test(http, deadline_before_the_next_try_gives_the_answer_in_hand)
+{
+    auto_rig struct rig r = rig_new(&(struct kc_http_opts){.request_timeout_ms = 5000});
+    auto_err struct err e = {0};
+    api_server_add(r.srv, &(struct api_answer){.status = 429,
+                                               .headers = "Retry-After: 3600\r\n",
+                                               .times = -1});
+    struct scope *soon = scope_new(r.s, 2000);
+    cr_expect_eq(kc_get(r.kc, soon, &pod, NULL, &e), -ERR_THROTTLED);
+    cr_expect_eq(api_server_count(r.srv), 1);
+    (void)scope_free(soon);
+}
+
+Test(http, reset_is_repeated_for_reads)
+{
+    auto_rig struct rig r = rig_new(NULL);
+    auto_err struct err e = {0};
+    api_server_add(r.srv, &(struct api_answer){.status = -1, .end = API_RESET, .times = 2});
+    api_server_add_json(r.srv, "GET", NULL, "{}");
+    cr_expect_eq(kc_get(r.kc, r.s, &pod, NULL, &e), 0, "%s", e.msg);
+    cr_expect_eq(api_server_count(r.srv), 3);
+}
+
+static void expect_sent_once(bool warm, enum api_end end)
+{
+    auto_rig struct rig r = rig_new(NULL);
+    auto_err struct err e = {0};
+    auto_json json_t *body = json_object();
+    if (warm) {
+        api_server_add_json(r.srv, "GET", NULL, "{}");
+        cr_assert_eq(kc_get(r.kc, r.s, &pod, NULL, &e), 0);
+    }
+    api_server_add(r.srv,
+                   &(struct api_answer){.method = "POST", .status = -1, .end = end, .times = -1});
+    cr_expect_eq(kc_create(r.kc, r.s, &pod, &(struct kc_write){.body = body}, NULL, &e),
+                 -ERR_UNAVAILABLE);
+    cr_expect_eq(api_server_count(r.srv), (warm ? 1 : 0) + 1, "%s", e.msg);
+}
+
+/* libcurl by itself would send it again when the connection was used before. */
+Test(http, write_whose_connection_broke_is_sent_once)
+{
+    expect_sent_once(/* warm= */ false, API_RESET);
+    expect_sent_once(/* warm= */ true, API_RESET);
+    expect_sent_once(/* warm= */ false, API_CUT);
+    expect_sent_once(/* warm= */ true, API_CUT);
+}
+
+Test(http, connection_is_used_again)
+{
+    auto_rig struct rig r = rig_new(NULL);
+    auto_err struct err e = {0};
+    api_server_add(r.srv, &(struct api_answer){.body = "{}", .times = -1});
+    for (int i = 0; i < 5; i++)
+        cr_assert_eq(kc_get(r.kc, r.s, &pod, NULL, &e), 0);
+    cr_expect_eq(api_server_connections(r.srv), 1);
+}
+
+Test(http, refused_connection_is_unavailable_and_not_repeated)
+{
+    struct rig r = rig_new(NULL);
+    auto_err struct err e = {0};
+    r.srv = api_server_free(r.srv);
+    cr_expect_eq(kc_get(r.kc, r.s, &pod, NULL, &e), -ERR_UNAVAILABLE);
+    cr_expect_not_null(e.msg);
+    rig_done(&r);
+}
+
+Test(http, silent_server_meets_the_timeout)
+{
+    auto_rig struct rig r = rig_new(&(struct kc_http_opts){.request_timeout_ms = 50});
+    auto_err struct err e = {0};
+    api_server_add(r.srv, &(struct api_answer){.status = -1, .end = API_HANG});
+    cr_expect_eq(kc_get(r.kc, r.s, &pod, NULL, &e), -ERR_TIMEOUT);
+}
+
+/* ---- watch ---- */
+
+struct events {
+    struct sb text;
+    struct scope *cancel_after; /* canceled by the first event */
+};
+
+static int note(void *arg, enum kc_change change, const json_t *obj, struct err *e)
+{
+    (void)e;
+    struct events *ev = arg;
+    sb_addf(&ev->text, "%d%s ", (int)change, JX_STR_AT(obj, "metadata", "resourceVersion"));
+    if (ev->cancel_after)
+        scope_cancel(ev->cancel_after);
+    return 0;
+}
+
+#define EVENT(type, rv)                                                                            \
+    "{\"type\":\"" type "\",\"object\":{\"metadata\":{\"resourceVersion\":\"" rv "\"}}}\n"
+
+static const struct kc_watch_opts from_5 = {.resource_version = "5", .timeout_s = 300};
+
+Test(http, watch_delivers_until_the_server_ends_it)
+{
+    auto_rig struct rig r = rig_new(NULL);
+    auto_err struct err e = {0};
+    struct events ev = {.text = SB_INIT(1000)};
+    api_server_add(r.srv, &(struct api_answer){.body = EVENT("ADDED", "6") EVENT("DELETED", "7")
+                                                   EVENT("BOOKMARK", "8"),
+                                               .cut_bytes = 7});
+    cr_expect_eq(kc_watch(r.kc, r.s, &all_devices, &from_5, note, &ev, &e), 0, "%s", e.msg);
+    cr_expect_str_eq(sb_str(&ev.text), "06 27 38 ");
+    EXPECT_TARGET(r, 0,
+                  "/apis/gpu.cleave.dev/v1alpha1/devices?watch=true&allowWatchBookmarks=true&"
+                  "resourceVersion=5&timeoutSeconds=300");
+    sb_done(&ev.text);
+}
+
+Test(http, watch_list_asks_for_initial_events)
+{
+    auto_rig struct rig r = rig_new(NULL);
+    auto_err struct err e = {0};
+    struct events ev = {.text = SB_INIT(1000)};
+    api_server_add_json(r.srv, NULL, NULL, "");
+    struct kc_watch_opts o = {.send_initial_events = true, .fields = "metadata.name=n"};
+    cr_expect_eq(kc_watch(r.kc, r.s, &all_devices, &o, note, &ev, &e), 0, "%s", e.msg);
+    EXPECT_TARGET(r, 0,
+                  "/apis/gpu.cleave.dev/v1alpha1/devices?watch=true&allowWatchBookmarks=true&"
+                  "fieldSelector=metadata.name%3Dn&sendInitialEvents=true&"
+                  "resourceVersionMatch=NotOlderThan");
+    sb_done(&ev.text);
+}
+
+static void expect_broken_watch(enum api_end end)
+{
+    auto_rig struct rig r = rig_new(NULL);
+    auto_err struct err e = {0};
+    struct events ev = {.text = SB_INIT(1000)};
+    static const char *const chunks[] = {EVENT("ADDED", "6"), "{\"type\":\"ADD", NULL};
+    api_server_add(r.srv, &(struct api_answer){.chunks = chunks, .end = end});
+    cr_expect_eq(kc_watch(r.kc, r.s, &all_devices, &from_5, note, &ev, &e), -ERR_UNAVAILABLE);
+    cr_expect_str_eq(sb_str(&ev.text), "06 ");
+    cr_expect_eq(api_server_count(r.srv), 1);
+    sb_done(&ev.text);
+}
+
+Test(http, watch_that_breaks_keeps_what_was_delivered)
+{
+    expect_broken_watch(API_CUT);
+    expect_broken_watch(API_CLOSE);
+}
+
+Test(http, watch_of_an_old_version_is_expired)
+{
+    auto_rig struct rig r = rig_new(NULL);
+    auto_err struct err e = {0};
+    struct events ev = {.text = SB_INIT(1000)};
+    api_server_add(r.srv, &(struct api_answer){.status = 410,
+                                               .body = "{\"kind\":\"Status\",\"code\":410}"});
+    api_server_add_json(r.srv, NULL, NULL,
+                        "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410}}\n");
+    for (int i = 0; i < 2; i++)
+        cr_expect_eq(kc_watch(r.kc, r.s, &all_devices, &from_5, note, &ev, &e), -ERR_EXPIRED);
+    sb_done(&ev.text);
+}
+
+Test(http, canceled_watch_returns_at_once)
+{
+    auto_rig struct rig r = rig_new(NULL);
+    auto_err struct err e = {0};
+    static const char *const chunks[] = {EVENT("ADDED", "6"), NULL};
+    struct scope *s = scope_new(r.s, -1);
+    struct events ev = {.text = SB_INIT(1000), .cancel_after = s};
+    api_server_add(r.srv, &(struct api_answer){.chunks = chunks, .end = API_HANG});
+    cr_expect_eq(kc_watch(r.kc, s, &all_devices, &from_5, note, &ev, &e), -ERR_CANCELED);
+    cr_expect_str_eq(sb_str(&ev.text), "06 ");
+    (void)scope_free(s);
+    sb_done(&ev.text);
+}
+
+struct canceller {
+    struct rig *r;
+    struct scope *s;
+};
+
+static void *cancel_when_asked(void *arg)
+{
+    struct canceller *c = arg;
+    (void)api_server_wait(c->r->srv, 1);
+    scope_cancel(c->s);
+    return NULL;
+}
+
+Test(http, another_thread_cancels_a_call_that_waits)
+{
+    auto_rig struct rig r = rig_new(NULL);
+    auto_err struct err e = {0};
+    struct canceller c = {.r = &r, .s = scope_new(r.s, -1)};
+    api_server_add(r.srv, &(struct api_answer){.status = -1, .end = API_HANG});
+    pthread_t thread;
+    cr_assert_eq(pthread_create(&thread, NULL, cancel_when_asked, &c), 0);
+    int64_t begin = clock_mono_ms(clock_real());
+    cr_expect_eq(kc_get(r.kc, c.s, &pod, NULL, &e), -ERR_CANCELED);
+    cr_expect_lt(clock_mono_ms(clock_real()) - begin, 5000);
+    (void)pthread_join(thread, NULL);
+    (void)scope_free(c.s);
+}
+
+/* A callback may call the same client: it gets a connection of its own. */
+static int nested_get(void *arg, enum kc_change change, const json_t *obj, struct err *e)
+{
+    (void)change;
+    (void)obj;
+    struct rig *r = arg;
+    return kc_get(r->kc, r->s, &pod, NULL, e);
+}
+
+Test(http, callback_may_use_the_client)
+{
+    auto_rig struct rig r = rig_new(NULL);
+    auto_err struct err e = {0};
+    api_server_add_json(r.srv, NULL, "/apis", EVENT("ADDED", "6"));
+    api_server_add_json(r.srv, NULL, "/api/v1", "{}");
+    cr_expect_eq(kc_watch(r.kc, r.s, &all_devices, &from_5, nested_get, &r, &e), 0, "%s", e.msg);
+    cr_expect_eq(api_server_connections(r.srv), 2);
+}
