@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/resources.h"
+
+#include "api/kinds.h"
+
+const struct kc_resource resource_devices = {API_GROUP, API_VERSION, "devices", "Device", false};
+const struct kc_resource resource_gpuprofiles = {API_GROUP, API_VERSION, "gpuprofiles",
+                                                 "GPUProfile", false};
+const struct kc_resource resource_migconfigs = {API_GROUP, API_VERSION, "migconfigs", "MIGConfig",
+                                                false};
+const struct kc_resource resource_nodes = {"", "v1", "nodes", "Node", false};
+const struct kc_resource resource_pods = {"", "v1", "pods", "Pod", true};

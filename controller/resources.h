@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "kubeclient/client.h"
+
+/* The kinds that Cleave's processes read and write. */
+extern const struct kc_resource resource_devices;
+extern const struct kc_resource resource_gpuprofiles;
+extern const struct kc_resource resource_migconfigs;
+extern const struct kc_resource resource_nodes;
+extern const struct kc_resource resource_pods;

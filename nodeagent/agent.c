@@ -1,0 +1,735 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/agent.h"
+
+#include <limits.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "base/backoff.h"
+#include "base/log.h"
+#include "base/xalloc.h"
+
+#include "controller/resources.h"
+#include "nodeagent/journal.h"
+#include "nodeagent/own_device.h"
+#include "nodeagent/status.h"
+
+enum {
+    RESYNC_MS = 30000,
+    DRAIN_POLL_MS = 1000,
+    PUBLISH_LAG_MS = 40, /* "in progress" is worth a write only when it lasts */
+};
+
+/* What the loop knows about one card of the spec, beyond what the status shows. */
+struct card_track {
+    struct card_memo memo;
+    struct backoff backoff;
+    int64_t retry_mono_ms; /* INT64_MAX: not by itself */
+};
+
+struct metrics_handles {
+    struct metric *transactions;
+    struct metric_series *duration, *cards, *partitions, *stuck;
+};
+
+struct agent {
+    struct agent_deps d;
+    int mail; /* eventfd: the Device changed */
+    pthread_mutex_t mu;
+    struct object *newest; /* guarded by mu; NULL: no Device */
+    bool newest_changed;   /* guarded by mu */
+    atomic_bool ready;
+
+    /* The rest belongs to the loop's thread. */
+    struct object *device;      /* whose payload `spec` points into */
+    struct device_spec no_spec; /* wanted while there is no Device */
+    bool device_seen;
+    struct gpu_inventory inventory; /* its cards array stays empty: they are in `cards` */
+    bool inventory_read;
+    struct card_view *cards;
+    size_t n_cards;
+    struct card_track *tracks;
+    size_t n_tracks;
+    bool job_running;
+    bool read_due;
+    char *read_error;
+    const char *read_reason;
+    struct backoff read_backoff;
+    int64_t next_read_mono_ms;
+    bool stuck;
+    int64_t publish_mono_ms; /* INT64_MAX: nothing to publish */
+    struct device_status published;
+    struct rng rng;
+    struct metrics_handles metrics;
+};
+
+/* --- Jobs: run on the worker's thread, ended on the loop's --- */
+
+enum job_kind { JOB_READ, JOB_CARD };
+
+struct job {
+    struct agent *a;
+    enum job_kind kind;
+    /* in */
+    char uuid[GPU_UUID_BYTES];
+    struct card_wish wish;
+    enum txn_policy policy;
+    char boot_id[40];
+    bool recover;
+    /* out */
+    int rc;
+    struct err err;
+    struct gpu_inventory inventory;
+    struct card_view view;
+    struct card_view *views;
+    size_t n_views;
+    struct txn_result result;
+    int64_t took_ms;
+};
+
+static void job_free(void *arg)
+{
+    struct job *j = arg;
+    err_clear(&j->err);
+    gpu_inventory_done(&j->inventory);
+    card_view_done(&j->view);
+    for (size_t i = 0; i < j->n_views; i++)
+        card_view_done(&j->views[i]);
+    free(j->views);
+    free(j);
+}
+
+static struct consumer *pods_of(const struct gpu_card *card, const char *proc_root)
+{
+    if (!card->n_processes)
+        return NULL;
+    struct consumer *pods = xcalloc(card->n_processes, sizeof(*pods));
+    for (unsigned i = 0; i < card->n_processes; i++)
+        if (consumer_of_pid(proc_root, card->processes[i].pid, &pods[i], NULL) < 0)
+            pods[i] = (struct consumer){0};
+    return pods;
+}
+
+static void recover_cards(struct gpu *g, struct job *j, const char *boot_id)
+{
+    char **uuids = NULL;
+    size_t n = 0;
+    auto_err struct err e = {0};
+    if (journal_list(j->a->d.state_dir, &uuids, &n, &e) < 0)
+        log_error("Could not list journals", kv_err(&e));
+    const struct txn_deps deps = {g, j->a->d.state_dir, boot_id, j->a->d.hooks};
+    for (size_t i = 0; i < n; i++) {
+        struct txn_result r;
+        txn_recover(&deps, uuids[i], &r);
+        log_info("Recovered an interrupted change", kv("gpu", uuids[i]),
+                 kv("outcome", txn_outcome_name(r.outcome)), kv("message", r.message));
+        free(uuids[i]);
+    }
+    free(uuids);
+}
+
+/* The cards move out of the inventory, each with the pods of its processes. */
+static void take_views(struct job *j)
+{
+    j->n_views = j->inventory.n_cards;
+    j->views = xcalloc(j->n_views, sizeof(*j->views));
+    for (size_t i = 0; i < j->n_views; i++) {
+        j->views[i].card = j->inventory.cards[i];
+        j->views[i].pods = pods_of(&j->views[i].card, j->a->d.proc_root);
+    }
+    free(TAKE(j->inventory.cards));
+    j->inventory.n_cards = 0;
+}
+
+static void run_read(struct gpu *g, struct job *j)
+{
+    j->rc = g->ops->read(g, &j->inventory, &j->err);
+    if (j->rc == 0 && j->recover) {
+        recover_cards(g, j, j->inventory.boot_id);
+        gpu_inventory_done(&j->inventory);
+        j->rc = g->ops->read(g, &j->inventory, &j->err);
+    }
+    if (j->rc == 0)
+        take_views(j);
+}
+
+static void run_card(struct gpu *g, struct job *j)
+{
+    const struct txn_deps deps = {g, j->a->d.state_dir, j->boot_id, j->a->d.hooks};
+    txn_apply(&deps, j->uuid, &j->wish, j->policy, &j->result);
+    j->rc = g->ops->read_card(g, j->uuid, &j->view.card, &j->err);
+    if (j->rc == 0)
+        j->view.pods = pods_of(&j->view.card, j->a->d.proc_root);
+}
+
+static void job_run(struct gpu *g, void *arg)
+{
+    struct job *j = arg;
+    int64_t begin = clock_mono_ms(j->a->d.clk);
+    if (j->kind == JOB_READ)
+        run_read(g, j);
+    else
+        run_card(g, j);
+    j->took_ms = clock_mono_ms(j->a->d.clk) - begin;
+}
+
+static void job_done(void *arg);
+
+static void submit(struct agent *a, struct job *j)
+{
+    auto_err struct err e = {0};
+    if (worker_submit(a->d.worker, job_run, job_done, job_free, j, &e) < 0) {
+        log_error("Could not queue work for the hardware", kv_err(&e));
+        job_free(j);
+        return;
+    }
+    a->job_running = true;
+}
+
+/* --- What is wanted --- */
+
+static const struct own_device *own(const struct agent *a)
+{
+    return a->device ? object_payload(a->device) : NULL;
+}
+
+static const struct device_spec *spec(const struct agent *a)
+{
+    const struct own_device *d = own(a);
+    return d && !d->spec_error ? &d->spec : &a->no_spec;
+}
+
+static const struct device_want *want_of(const struct agent *a, const char *uuid)
+{
+    const struct device_spec *s = spec(a);
+    for (size_t i = 0; i < s->n_devices; i++)
+        if (strcmp(s->devices[i].uuid, uuid) == 0)
+            return &s->devices[i];
+    return NULL;
+}
+
+static struct card_view *view_of(const struct agent *a, const char *uuid)
+{
+    for (size_t i = 0; i < a->n_cards; i++)
+        if (strcmp(a->cards[i].card.uuid, uuid) == 0)
+            return &a->cards[i];
+    return NULL;
+}
+
+static struct card_track *track_of(const struct agent *a, const char *uuid)
+{
+    for (size_t i = 0; i < a->n_tracks; i++)
+        if (strcmp(a->tracks[i].memo.uuid, uuid) == 0)
+            return &a->tracks[i];
+    return NULL;
+}
+
+static void publish_within(struct agent *a, int64_t lag_ms)
+{
+    int64_t at = clock_mono_ms(a->d.clk) + lag_ms;
+    if (at < a->publish_mono_ms)
+        a->publish_mono_ms = at;
+}
+
+static void track_pending(struct card_track *t)
+{
+    t->memo.progress = PROGRESS_PENDING;
+    t->retry_mono_ms = INT64_MAX;
+}
+
+static bool want_equal(const struct device_want *x, const struct device_want *y)
+{
+    struct device_spec a = {.devices = (struct device_want *)(uintptr_t)x, .n_devices = 1};
+    struct device_spec b = {.devices = (struct device_want *)(uintptr_t)y, .n_devices = 1};
+    auto_json json_t *ja = device_spec_encode(&a);
+    auto_json json_t *jb = device_spec_encode(&b);
+    return json_equal(ja, jb);
+}
+
+/* One track for each card of the spec. A wish that did not change keeps its result. */
+static void retrack(struct agent *a, const struct device_spec *before)
+{
+    const struct device_spec *s = spec(a);
+    struct card_track *tracks = xcalloc(s->n_devices, sizeof(*tracks));
+    for (size_t i = 0; i < s->n_devices; i++) {
+        const struct device_want *want = &s->devices[i];
+        const struct card_track *old = track_of(a, want->uuid);
+        const struct device_want *was = NULL;
+        for (size_t k = 0; k < before->n_devices && !was; k++)
+            if (strcmp(before->devices[k].uuid, want->uuid) == 0)
+                was = &before->devices[k];
+        if (old && was && want_equal(was, want)) {
+            tracks[i] = *old;
+            continue;
+        }
+        (void)snprintf(tracks[i].memo.uuid, sizeof(tracks[i].memo.uuid), "%s", want->uuid);
+        tracks[i].backoff =
+            (struct backoff){.base_ms = 2000, .cap_ms = 300000, .factor = 2, .jitter_pct = 20};
+        track_pending(&tracks[i]);
+    }
+    free(a->tracks);
+    a->tracks = tracks;
+    a->n_tracks = s->n_devices;
+}
+
+static void on_device(void *arg, const struct object *before, const struct object *after,
+                      bool stale)
+{
+    (void)before;
+    (void)stale;
+    struct agent *a = arg;
+    {
+        HOLD(&a->mu);
+        (void)object_unref(a->newest);
+        a->newest = after ? object_ref((struct object *)(uintptr_t)after) : NULL;
+        a->newest_changed = true;
+    }
+    (void)eventfd_write(a->mail, 1);
+}
+
+static void take_device(struct agent *a)
+{
+    struct object *next;
+    {
+        HOLD(&a->mu);
+        if (!a->newest_changed)
+            return;
+        a->newest_changed = false;
+        next = a->newest ? object_ref(a->newest) : NULL;
+    }
+    struct object *old = a->device;
+    const struct device_spec *before = spec(a);
+    bool same = a->device_seen && next && old &&
+                object_generation(next) == object_generation(old) &&
+                strcmp(object_uid(next), object_uid(old)) == 0;
+    a->device = next;
+    a->device_seen = true;
+    if (!same) {
+        retrack(a, before);
+        publish_within(a, PUBLISH_LAG_MS);
+    }
+    if (next && own(a)->spec_error)
+        log_error("Could not read the spec of Device", kv("object", a->d.node),
+                  kv("error", own(a)->spec_error));
+    (void)object_unref(old);
+    publisher_kick(a->d.publisher);
+}
+
+/* --- What is done next --- */
+
+static void refuse(struct agent *a, struct card_track *t, const char *reason, const char *why)
+{
+    t->memo.progress = PROGRESS_REFUSED;
+    t->memo.refusal_reason = reason;
+    (void)snprintf(t->memo.refusal, sizeof(t->memo.refusal), "%s", why);
+    t->retry_mono_ms = INT64_MAX;
+    publish_within(a, 0);
+}
+
+static void start_card(struct agent *a, struct card_track *t)
+{
+    const struct card_view *v = view_of(a, t->memo.uuid);
+    if (!v) {
+        refuse(a, t, "DeviceNotFound", "there is no such card on this node");
+        return;
+    }
+    const struct device_want *want = want_of(a, t->memo.uuid);
+    struct job *j = xmalloc(sizeof(*j));
+    auto_err struct err e = {0};
+    if (card_wish_of(&v->card, want, &j->wish, &e) < 0) {
+        refuse(a, t, e.kind == ERR_NOT_FOUND ? "UnknownProfile" : "Invalid", err_msg(&e));
+        job_free(j);
+        return;
+    }
+    j->a = a;
+    j->kind = JOB_CARD;
+    j->policy = want->failure_policy == API_HOLD ? TXN_HOLD : TXN_ROLLBACK;
+    memcpy(j->uuid, t->memo.uuid, sizeof(j->uuid));
+    (void)snprintf(j->boot_id, sizeof(j->boot_id), "%s", a->inventory.boot_id);
+    submit(a, j);
+}
+
+static void start_read(struct agent *a)
+{
+    struct job *j = xmalloc(sizeof(*j));
+    j->a = a;
+    j->kind = JOB_READ;
+    j->recover = !a->inventory_read;
+    a->read_due = false;
+    submit(a, j);
+}
+
+static struct card_track *next_card(struct agent *a)
+{
+    int64_t now = clock_mono_ms(a->d.clk);
+    for (size_t i = 0; i < a->n_tracks; i++) {
+        struct card_track *t = &a->tracks[i];
+        if (t->memo.progress == PROGRESS_PENDING || now >= t->retry_mono_ms)
+            return t;
+    }
+    return NULL;
+}
+
+static void start_next(struct agent *a)
+{
+    if (clock_mono_ms(a->d.clk) >= a->next_read_mono_ms)
+        a->read_due = true;
+    while (!a->job_running) {
+        if (a->read_due || !a->inventory_read) {
+            if (clock_mono_ms(a->d.clk) < a->next_read_mono_ms && !a->read_due)
+                return;
+            start_read(a);
+            return;
+        }
+        struct card_track *t = a->device_seen ? next_card(a) : NULL;
+        if (!t)
+            return;
+        start_card(a, t);
+    }
+}
+
+/* --- What came of it --- */
+
+static void event(struct agent *a, bool warning, const char *reason, const char *message)
+{
+    const struct event_about node = {.resource = &resource_nodes,
+                                     .name = a->d.node,
+                                     .uid = a->d.node};
+    recorder_event_about(a->d.recorder, &node, warning, reason, "%s", message);
+}
+
+static void tell(struct agent *a, const struct card_view *v, const struct txn_result *was,
+                 const struct txn_result *now)
+{
+    if (was->outcome == now->outcome && strcmp(was->message, now->message) == 0 && !now->changed)
+        return;
+    bool good = now->outcome == TXN_APPLIED || now->outcome == TXN_NOTHING_TO_DO;
+    log_info("Applied a layout", kv("gpu", v->card.uuid),
+             kv("outcome", txn_outcome_name(now->outcome)), kv("message", now->message),
+             kv_int("steps", now->steps));
+    if (good && !now->changed)
+        return;
+    auto_free char *text = xasprintf("GPU %u (%s): %s", v->card.index, v->card.uuid, now->message);
+    event(a, !good, good ? "Repartitioned" : now->reason, text);
+}
+
+static void note_drain(struct agent *a, struct card_track *t)
+{
+    const struct device_want *want = want_of(a, t->memo.uuid);
+    int64_t now = clock_wall_ms(a->d.clk);
+    t->retry_mono_ms = clock_mono_ms(a->d.clk) + DRAIN_POLL_MS;
+    if (t->memo.drain_since_ms)
+        return;
+    t->memo.drain_since_ms = now;
+    if (want->has_rollout && want->rollout.drain == API_DRAIN_EVICT)
+        t->memo.drain_deadline_ms = now + want->rollout.timeout_s * 1000;
+}
+
+static void note_result(struct agent *a, struct card_track *t, const struct txn_result *r)
+{
+    t->memo.progress = PROGRESS_DONE;
+    t->memo.result = *r;
+    t->retry_mono_ms = INT64_MAX;
+    if (r->outcome == TXN_IN_USE) {
+        note_drain(a, t);
+        return;
+    }
+    t->memo.drain_since_ms = 0;
+    t->memo.drain_deadline_ms = 0;
+    if (r->outcome == TXN_APPLIED || r->outcome == TXN_NOTHING_TO_DO)
+        backoff_reset(&t->backoff);
+    else if (r->outcome != TXN_HELD && r->outcome != TXN_INFEASIBLE)
+        t->retry_mono_ms =
+            clock_mono_ms(a->d.clk) + backoff_next_ms(&t->backoff, a->d.clk, &a->rng);
+}
+
+static void count(struct agent *a, const struct job *j)
+{
+    if (!a->d.metrics)
+        return;
+    metric_add(METRIC_WITH(a->metrics.transactions, txn_outcome_name(j->result.outcome)), 1);
+    if (j->result.changed)
+        metric_observe(a->metrics.duration, (double)j->took_ms / 1000);
+}
+
+static void end_card(struct agent *a, struct job *j)
+{
+    struct card_view *v = view_of(a, j->uuid);
+    struct card_track *t = track_of(a, j->uuid);
+    if (v && j->rc == 0) {
+        card_view_done(v);
+        *v = j->view;
+        j->view = (struct card_view){0};
+    } else {
+        a->read_due = true;
+    }
+    count(a, j);
+    if (!t)
+        return;
+    const struct txn_result was = t->memo.result;
+    /* The wish may have changed while the job ran: then it is pending again, and stays so. */
+    struct card_wish now;
+    const struct device_want *want = want_of(a, j->uuid);
+    bool current = v && want && card_wish_of(&v->card, want, &now, NULL) == 0 &&
+                   memcmp(&now, &j->wish, sizeof(now)) == 0;
+    if (current)
+        note_result(a, t, &j->result);
+    if (v)
+        tell(a, v, &was, &j->result);
+}
+
+static void replace_cards(struct agent *a, struct job *j)
+{
+    for (size_t i = 0; i < a->n_cards; i++)
+        card_view_done(&a->cards[i]);
+    free(a->cards);
+    gpu_inventory_done(&a->inventory);
+    a->cards = TAKE(j->views);
+    a->n_cards = j->n_views;
+    j->n_views = 0;
+    a->inventory = j->inventory;
+    j->inventory = (struct gpu_inventory){0};
+}
+
+/* A card that was right and no longer is (someone else changed it, or a reboot did) is wanted
+ * again. */
+static void recheck(struct agent *a)
+{
+    for (size_t i = 0; i < a->n_tracks; i++) {
+        struct card_track *t = &a->tracks[i];
+        const struct card_view *v = view_of(a, t->memo.uuid);
+        const struct device_want *want = want_of(a, t->memo.uuid);
+        if (t->memo.progress == PROGRESS_REFUSED && v)
+            track_pending(t);
+        if (t->memo.progress != PROGRESS_DONE || !v)
+            continue;
+        bool good =
+            t->memo.result.outcome == TXN_APPLIED || t->memo.result.outcome == TXN_NOTHING_TO_DO;
+        struct resolve_card view;
+        struct profile_count *counts;
+        card_resolve_view(&v->card, &view, &counts);
+        if (good && !resolve_card_matches(&view, want))
+            track_pending(t);
+        card_resolve_counts_free(counts, view.n_partitions);
+    }
+}
+
+static void end_read(struct agent *a, struct job *j)
+{
+    int64_t resync = a->d.resync_ms ? a->d.resync_ms : RESYNC_MS;
+    int64_t now = clock_mono_ms(a->d.clk);
+    if (j->rc == 0) {
+        replace_cards(a, j);
+        a->inventory_read = true;
+        free(TAKE(a->read_error));
+        backoff_reset(&a->read_backoff);
+        a->next_read_mono_ms = now + resync;
+        recheck(a);
+        return;
+    }
+    if (!a->read_error || strcmp(a->read_error, err_msg(&j->err)) != 0)
+        log_warn("Could not read the hardware", kv_err(&j->err));
+    xstr_set(&a->read_error, err_msg(&j->err));
+    a->read_reason = j->err.kind == ERR_NOT_FOUND ? "DriverNotLoaded" : "ReadFailed";
+    a->next_read_mono_ms = now + backoff_next_ms(&a->read_backoff, a->d.clk, &a->rng);
+}
+
+static void job_done(void *arg)
+{
+    struct job *j = arg;
+    struct agent *a = j->a;
+    a->job_running = false;
+    if (j->kind == JOB_READ)
+        end_read(a, j);
+    else
+        end_card(a, j);
+    job_free(j);
+    publish_within(a, a->n_tracks && next_card(a) ? PUBLISH_LAG_MS : 0);
+}
+
+/* --- Publishing --- */
+
+static void set_gauges(struct agent *a, const struct device_status *st)
+{
+    if (!a->d.metrics)
+        return;
+    metric_set(a->metrics.cards, st->summary.gpus);
+    metric_set(a->metrics.partitions, st->summary.partitions);
+    metric_set(a->metrics.stuck, a->stuck);
+}
+
+static void publish(struct agent *a)
+{
+    a->publish_mono_ms = INT64_MAX;
+    struct card_memo *memos = xcalloc(a->n_tracks, sizeof(*memos));
+    for (size_t i = 0; i < a->n_tracks; i++)
+        memos[i] = a->tracks[i].memo;
+    const char *call = NULL;
+    int64_t since;
+    const struct node_state state = {
+        .inventory = a->inventory_read ? &a->inventory : NULL,
+        .cards = a->cards,
+        .n_cards = a->n_cards,
+        .spec = spec(a),
+        .generation = a->device ? object_generation(a->device) : 0,
+        .spec_seen = a->device_seen,
+        .memos = memos,
+        .n_memos = a->n_tracks,
+        .read_reason = a->read_reason,
+        .read_error = a->read_error,
+        .stuck_call = worker_stuck(a->d.worker, &call, &since) ? call : NULL,
+        .agent_version = a->d.version,
+        .publisher = API_PUBLISHER_CONTROLLER,
+    };
+    struct device_status next;
+    node_status_build(&state, &a->published, clock_wall_ms(a->d.clk), &next);
+    device_status_done(&a->published);
+    a->published = next;
+    set_gauges(a, &next);
+    free(memos);
+    publisher_put(a->d.publisher, device_status_encode(&next));
+    atomic_store(&a->ready, a->device_seen && (a->inventory_read || a->read_error));
+}
+
+/* The first status continues the conditions of the agent before us. */
+static void adopt_published(struct agent *a)
+{
+    const struct own_device *d = own(a);
+    if (a->published.agent_version || !d || !d->status)
+        return;
+    auto_json json_t *holder = json_pack("{s:O}", "status", d->status);
+    if (device_status_decode(holder, &a->published, NULL) < 0)
+        a->published = (struct device_status){0};
+}
+
+/* --- The loop --- */
+
+static int64_t until(int64_t at_mono_ms, int64_t now)
+{
+    if (at_mono_ms == INT64_MAX)
+        return INT64_MAX;
+    return at_mono_ms > now ? at_mono_ms - now : 0;
+}
+
+static int64_t least(int64_t x, int64_t y)
+{
+    return x < y ? x : y;
+}
+
+static int wait_ms(const struct agent *a)
+{
+    int64_t now = clock_mono_ms(a->d.clk);
+    int64_t ms = until(a->publish_mono_ms, now);
+    int64_t watch = worker_watch_ms(a->d.worker);
+    if (watch >= 0)
+        ms = least(ms, watch);
+    if (!a->job_running) {
+        ms = least(ms, until(a->next_read_mono_ms, now));
+        for (size_t i = 0; i < a->n_tracks; i++)
+            ms = least(ms, until(a->tracks[i].retry_mono_ms, now));
+    }
+    return ms > INT_MAX ? -1 : (int)ms;
+}
+
+static void look_at_watchdog(struct agent *a)
+{
+    const char *call;
+    int64_t since;
+    bool stuck = worker_stuck(a->d.worker, &call, &since);
+    if (stuck == a->stuck)
+        return;
+    a->stuck = stuck;
+    if (stuck) {
+        log_error("A call into the vendor's library does not return", kv("call", call));
+        event(a, /* warning= */ true, "NVMLTimeout",
+              "a call into the vendor's library does not return");
+    }
+    publish_within(a, 0);
+}
+
+int agent_run(struct agent *a, struct scope *s, struct err *e)
+{
+    struct pollfd fds[] = {
+        {.fd = worker_fd(a->d.worker), .events = POLLIN},
+        {.fd = a->mail, .events = POLLIN},
+        {.fd = scope_cancel_fd(s), .events = POLLIN},
+    };
+    for (;;) {
+        TRY(scope_check(s, e));
+        start_next(a);
+        (void)poll(fds, ARRAY_LEN(fds), wait_ms(a));
+        eventfd_t n;
+        (void)eventfd_read(a->mail, &n);
+        take_device(a);
+        adopt_published(a);
+        worker_dispatch(a->d.worker);
+        look_at_watchdog(a);
+        if (clock_mono_ms(a->d.clk) >= a->publish_mono_ms)
+            publish(a);
+    }
+}
+
+static void register_metrics(struct agent *a)
+{
+    static const double seconds[] = {0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300};
+    struct metrics *m = a->d.metrics;
+    if (!m)
+        return;
+    a->metrics.transactions =
+        metrics_counter(m, "cleave_agent_transactions_total",
+                        "Attempts to bring one card to its layout.", METRIC_LABELS("outcome"));
+    a->metrics.duration =
+        METRIC_WITH(metrics_histogram(m, "cleave_agent_transaction_seconds",
+                                      "Time of transactions that touched the hardware.", NULL,
+                                      seconds, ARRAY_LEN(seconds)));
+    a->metrics.cards =
+        METRIC_WITH(metrics_gauge(m, "cleave_agent_cards", "Cards of the node.", NULL));
+    a->metrics.partitions =
+        METRIC_WITH(metrics_gauge(m, "cleave_agent_partitions", "Partitions that stand.", NULL));
+    a->metrics.stuck =
+        METRIC_WITH(metrics_gauge(m, "cleave_agent_library_stuck",
+                                  "1 while a vendor call is past its deadline.", NULL));
+}
+
+struct agent *agent_new(const struct agent_deps *d)
+{
+    struct agent *a = xmalloc(sizeof(*a));
+    a->d = *d;
+    a->mail = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    (void)pthread_mutex_init(&a->mu, NULL);
+    a->publish_mono_ms = INT64_MAX;
+    a->read_due = true;
+    a->read_backoff =
+        (struct backoff){.base_ms = 1000, .cap_ms = 60000, .factor = 2, .jitter_pct = 20};
+    a->no_spec.mig_strategy = API_STRATEGY_MIXED;
+    rng_init(&a->rng, d->seed);
+    register_metrics(a);
+    informer_add_handler(d->devices, on_device, a);
+    return a;
+}
+
+bool agent_is_ready(const struct agent *a)
+{
+    return atomic_load(&a->ready);
+}
+
+struct agent *agent_free(struct agent *a)
+{
+    if (!a)
+        return NULL;
+    for (size_t i = 0; i < a->n_cards; i++)
+        card_view_done(&a->cards[i]);
+    free(a->cards);
+    gpu_inventory_done(&a->inventory);
+    device_status_done(&a->published);
+    free(a->tracks);
+    free(a->read_error);
+    (void)object_unref(a->device);
+    (void)object_unref(a->newest);
+    (void)close(a->mail);
+    (void)pthread_mutex_destroy(&a->mu);
+    free(a);
+    return NULL;
+}

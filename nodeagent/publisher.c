@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/publisher.h"
+
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+
+#include "base/backoff.h"
+#include "base/jx.h"
+#include "base/log.h"
+#include "base/xalloc.h"
+
+#include "api/kinds.h"
+#include "controller/resources.h"
+#include "nodeagent/own_device.h"
+
+/*
+ * The difference is taken to what the server holds: the informer's view, or the answer to our own
+ * last write while the informer has not caught up with it (read your own writes). A status that
+ * somebody else touched thus differs and is put right.
+ */
+struct publisher {
+    struct publisher_deps d;
+    int wake; /* eventfd */
+    pthread_mutex_t mu;
+    json_t *wanted; /* guarded by mu; NULL: nothing put yet */
+    /* The rest belongs to the publisher's thread. */
+    struct backoff backoff;
+    struct rng rng;
+    char *acked_version; /* resourceVersion and status of our last write's answer */
+    json_t *acked_status;
+    _Atomic int64_t writes, creates, errors;
+};
+
+struct publisher *publisher_new(const struct publisher_deps *d)
+{
+    struct publisher *p = xmalloc(sizeof(*p));
+    p->d = *d;
+    p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    (void)pthread_mutex_init(&p->mu, NULL);
+    p->backoff = (struct backoff){.base_ms = 100, .cap_ms = 30000, .factor = 2, .jitter_pct = 50};
+    rng_init(&p->rng, d->seed);
+    return p;
+}
+
+void publisher_put(struct publisher *p, json_t *status_take)
+{
+    {
+        HOLD(&p->mu);
+        json_decref(p->wanted);
+        p->wanted = status_take;
+    }
+    publisher_kick(p);
+}
+
+void publisher_kick(struct publisher *p)
+{
+    (void)eventfd_write(p->wake, 1);
+}
+
+static json_t *wanted(struct publisher *p)
+{
+    HOLD(&p->mu);
+    return json_incref(p->wanted);
+}
+
+static struct kc_target target(const struct publisher *p, const char *subresource)
+{
+    return (
+        struct kc_target){.res = &resource_devices, .name = p->d.node, .subresource = subresource};
+}
+
+static int create(struct publisher *p, struct scope *s, struct err *e)
+{
+    auto_json json_t *body = json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", API_GROUP_VERSION,
+                                       "kind", "Device", "metadata", "name", p->d.node);
+    const struct kc_target t = target(p, NULL);
+    const struct kc_write w = {.body = body, .manager = MANAGER_AGENT};
+    int rc = kc_create(p->d.kc, s, &t, &w, NULL, e);
+    if (rc == -(int)ERR_EXISTS) {
+        err_clear(e);
+        return 0;
+    }
+    if (rc < 0)
+        return err_wrap(e, "create Device %s", p->d.node);
+    atomic_fetch_add(&p->creates, 1);
+    log_info("Created Device", kv("object", p->d.node));
+    return 0;
+}
+
+static void remember(struct publisher *p, const json_t *answer)
+{
+    xstr_set(&p->acked_version, JX_STR_AT(answer, "metadata", "resourceVersion"));
+    json_decref(p->acked_status);
+    p->acked_status = json_incref(json_object_get(answer, "status"));
+}
+
+/* What the server holds, as far as is known. Borrowed from o or p. */
+static const json_t *server_status(const struct publisher *p, const struct object *o)
+{
+    if (p->acked_version && resource_version_compare(object_version(o), p->acked_version) < 0)
+        return p->acked_status;
+    return ((const struct own_device *)object_payload(o))->status;
+}
+
+static int write_status(struct publisher *p, struct scope *s, const struct object *o,
+                        json_t *diff_take, struct err *e)
+{
+    auto_json json_t *body =
+        json_pack("{s:{s:s}, s:o}", "metadata", "uid", object_uid(o), "status", diff_take);
+    auto_json json_t *answer = NULL;
+    const struct kc_target t = target(p, "status");
+    const struct kc_write w = {.body = body, .how = KC_MERGE, .manager = MANAGER_AGENT};
+    if (kc_patch(p->d.kc, s, &t, &w, &answer, e) < 0)
+        return err_wrap(e, "patch status of Device %s", p->d.node);
+    atomic_fetch_add(&p->writes, 1);
+    remember(p, answer);
+    return 0;
+}
+
+static struct object *own(struct publisher *p)
+{
+    const struct object_key key = {.name = p->d.node};
+    return store_get(informer_store(p->d.devices), &key);
+}
+
+int publisher_step(struct publisher *p, struct scope *s, bool *ret_done, struct err *e)
+{
+    *ret_done = true;
+    if (!informer_has_synced(p->d.devices))
+        return 0;
+    auto_object struct object *o = own(p);
+    if (!o)
+        return create(p, s, e); /* the watch brings it, and kicks */
+    auto_json json_t *status = wanted(p);
+    if (!status)
+        return 0;
+    auto_json json_t *empty = json_object();
+    const json_t *there = server_status(p, o);
+    json_t *diff = NULL;
+    jx_merge_diff(there ? there : empty, status, &diff);
+    if (!diff)
+        return 0;
+    *ret_done = false;
+    TRY(write_status(p, s, o, diff, e));
+    *ret_done = true;
+    return 0;
+}
+
+/* Another process's object under our name, or ours gone: the watch will tell; look again then. */
+static bool is_settled_by_watch(const struct err *e)
+{
+    return e->kind == ERR_CONFLICT || e->kind == ERR_NOT_FOUND;
+}
+
+int publisher_run(struct publisher *p, struct scope *s, struct err *e)
+{
+    for (;;) {
+        auto_err struct err failed = {0};
+        bool done;
+        if (publisher_step(p, s, &done, &failed) == 0) {
+            backoff_reset(&p->backoff);
+            TRY(scope_wait_readable(s, p->wake, e));
+        } else {
+            TRY(scope_check(s, e));
+            atomic_fetch_add(&p->errors, 1);
+            if (!is_settled_by_watch(&failed))
+                log_warn("Could not write Device", kv("object", p->d.node), kv_err(&failed));
+            int64_t delay = backoff_next_ms(&p->backoff, p->d.clk, &p->rng);
+            if (failed.retry_after_ms > delay)
+                delay = failed.retry_after_ms;
+            (void)scope_wait_ms(s, delay);
+        }
+        eventfd_t count;
+        (void)eventfd_read(p->wake, &count);
+        TRY(scope_check(s, e));
+    }
+}
+
+struct publisher_stats publisher_stats(const struct publisher *p)
+{
+    return (struct publisher_stats){atomic_load(&p->writes), atomic_load(&p->creates),
+                                    atomic_load(&p->errors)};
+}
+
+struct publisher *publisher_free(struct publisher *p)
+{
+    if (!p)
+        return NULL;
+    (void)close(p->wake);
+    (void)pthread_mutex_destroy(&p->mu);
+    json_decref(p->wanted);
+    json_decref(p->acked_status);
+    free(p->acked_version);
+    free(p);
+    return NULL;
+}

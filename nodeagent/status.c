@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/status.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/sb.h"
+#include "base/xalloc.h"
+
+#include "controller/conditions.h"
+#include "partition/model.h"
+
+enum { TEXT_BYTES = 1000, MAX_CONSUMERS = 64 };
+
+void card_view_done(struct card_view *v)
+{
+    gpu_card_done(&v->card);
+    free(v->pods);
+    *v = (struct card_view){0};
+}
+
+static const char *vendor_name(const struct node_state *s)
+{
+    return s->inventory && *s->inventory->vendor ? s->inventory->vendor : "nvidia";
+}
+
+static void partition_name_of(const struct gpu_card *card, const struct gpu_partition *p, char *buf)
+{
+    const struct mig_instance *inst = &card->state.items[p->instance];
+    if (inst->profile == MIG_NO_PROFILE)
+        (void)snprintf(buf, MIG_NAME_BYTES, "unknown");
+    else
+        mig_partition_name(&card->mig.profiles[inst->profile], inst->cis[p->ci].slices, buf);
+}
+
+/* --- The resolver's view --- */
+
+void card_resolve_view(const struct gpu_card *card, struct resolve_card *ret,
+                       struct profile_count **counts)
+{
+    size_t n = 0;
+    *counts = NULL;
+    for (unsigned i = 0; i < card->n_partitions; i++) {
+        char name[MIG_NAME_BYTES];
+        partition_name_of(card, &card->partitions[i], name);
+        struct profile_count *pc = NULL;
+        for (size_t k = 0; k < n && !pc; k++)
+            if (strcmp((*counts)[k].profile, name) == 0)
+                pc = &(*counts)[k];
+        if (!pc) {
+            pc = XPUSH(*counts, n);
+            pc->profile = xstrdup(name);
+        }
+        pc->count++;
+    }
+    *ret = (struct resolve_card){
+        .uuid = card->uuid,
+        .vendor = "nvidia",
+        .model = card->model,
+        .pci_bus_id = card->pci_bus_id,
+        .pci_device_id = card->pci_device_id,
+        .pci_subsystem_id = card->pci_subsystem_id,
+        .index = card->index,
+        .mig_capable = card->mig_capable,
+        .healthy = card->healthy,
+        .mode = card->mode == GPU_MIG ? API_MODE_MIG : API_MODE_NATIVE,
+        .table = card->mig.n_profiles ? &card->mig : NULL,
+        .partitions = *counts,
+        .n_partitions = n,
+    };
+}
+
+void card_resolve_counts_free(struct profile_count *counts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(counts[i].profile);
+    free(counts);
+}
+
+int card_wish_of(const struct gpu_card *card, const struct device_want *want, struct card_wish *ret,
+                 struct err *e)
+{
+    struct card_wish wish = {.mode = want->mode == API_MODE_MIG ? GPU_MIG : GPU_NATIVE};
+    struct mig_request requests[MIG_MAX_WANTS];
+    size_t n = want->mode == API_MODE_MIG ? want->mig.n_profiles : 0;
+    if (n > ARRAY_LEN(requests))
+        return err_set(e, ERR_INVALID, "%zu kinds of partitions are more than is known", n);
+    for (size_t i = 0; i < n; i++)
+        requests[i] = (struct mig_request){want->mig.profiles[i].profile,
+                                           (unsigned)want->mig.profiles[i].count};
+    if (n)
+        TRY(mig_resolve(&card->mig, requests, n, &wish.wants, e));
+    *ret = wish;
+    return 0;
+}
+
+/* --- One card --- */
+
+static const struct card_memo *memo_of(const struct node_state *s, const char *uuid)
+{
+    for (size_t i = 0; i < s->n_memos; i++)
+        if (strcmp(s->memos[i].uuid, uuid) == 0)
+            return &s->memos[i];
+    return NULL;
+}
+
+static const struct device_want *want_of(const struct node_state *s, const char *uuid)
+{
+    for (size_t i = 0; s->spec && i < s->spec->n_devices; i++)
+        if (strcmp(s->spec->devices[i].uuid, uuid) == 0)
+            return &s->spec->devices[i];
+    return NULL;
+}
+
+static void add_consumer(const struct card_view *v, unsigned i, struct device_consumer **list,
+                         size_t *n)
+{
+    if (*n == MAX_CONSUMERS)
+        return;
+    const struct gpu_process *p = &v->card.processes[i];
+    struct device_consumer *c = XPUSH(*list, *n);
+    c->pid = p->pid;
+    c->process = *p->name ? xstrdup(p->name) : NULL;
+    c->uid = v->pods && *v->pods[i].pod_uid ? xstrdup(v->pods[i].pod_uid) : NULL;
+}
+
+static bool process_uses(const struct gpu_process *p, const struct gpu_partition *part)
+{
+    return p->gi_id == (int)part->gi_id && (p->ci_id < 0 || p->ci_id == (int)part->ci_id);
+}
+
+static void build_partition(const struct card_view *v, const struct gpu_partition *from,
+                            struct device_partition *to)
+{
+    const struct mig_instance *inst = &v->card.state.items[from->instance];
+    char name[MIG_NAME_BYTES];
+    partition_name_of(&v->card, from, name);
+    to->uuid = *from->uuid ? xstrdup(from->uuid)
+                           : xasprintf("%s/%u/%u", v->card.uuid, from->gi_id, from->ci_id);
+    to->profile = xstrdup(name);
+    to->gi_id = from->gi_id;
+    to->ci_id = from->ci_id;
+    to->has_placement = true;
+    to->placement = (struct device_placement){inst->start, inst->size};
+    for (unsigned i = 0; i < v->card.n_processes; i++)
+        if (process_uses(&v->card.processes[i], from))
+            add_consumer(v, i, &to->in_use_by, &to->n_in_use_by);
+    to->in_use = inst->cis[from->ci].in_use || to->n_in_use_by;
+}
+
+static void build_identity(const struct node_state *s, const struct gpu_card *from,
+                           struct device_card *to)
+{
+    to->uuid = xstrdup(from->uuid);
+    to->index = from->index;
+    to->minor = from->minor == UINT_MAX ? 0 : from->minor;
+    to->vendor = xstrdup(vendor_name(s));
+    to->model = *from->model ? xstrdup(from->model) : NULL;
+    to->pci_bus_id = *from->pci_bus_id ? xstrdup(from->pci_bus_id) : NULL;
+    if (from->pci_device_id)
+        to->pci_device_id = xasprintf("0x%08X", from->pci_device_id);
+    if (from->pci_subsystem_id)
+        to->pci_subsystem_id = xasprintf("0x%08X", from->pci_subsystem_id);
+    to->numa_node = from->numa_node;
+    to->memory_mib = (int64_t)from->memory_mib;
+    to->healthy = from->healthy;
+    to->mig_capable = from->mig_capable;
+    to->mode = from->mode == GPU_MIG ? API_MODE_MIG : API_MODE_NATIVE;
+    to->has_pending_mode = from->pending_mode != from->mode;
+    to->pending_mode = from->pending_mode == GPU_MIG ? API_MODE_MIG : API_MODE_NATIVE;
+}
+
+struct applied {
+    enum condition_status status;
+    const char *reason;
+    const char *message;
+};
+
+static bool drain_timed_out(const struct card_memo *m, int64_t now_ms)
+{
+    return m->drain_deadline_ms && now_ms >= m->drain_deadline_ms;
+}
+
+static const char *in_use_reason(const struct device_want *want, const struct card_memo *m,
+                                 int64_t now_ms)
+{
+    if (!want->has_rollout || want->rollout.drain != API_DRAIN_EVICT)
+        return "InUse";
+    return drain_timed_out(m, now_ms) ? "DrainTimeout" : "Draining";
+}
+
+/* The reasons of docs/api.md for what the transaction answered. */
+static const char *result_reason(const struct device_want *want, const struct card_memo *m,
+                                 int64_t now_ms)
+{
+    switch (m->result.outcome) {
+    case TXN_APPLIED:
+    case TXN_NOTHING_TO_DO:
+        return "Applied";
+    case TXN_IN_USE:
+        return in_use_reason(want, m, now_ms);
+    case TXN_ROLLED_BACK:
+        return "RolledBack";
+    case TXN_HELD:
+        return "Held";
+    case TXN_INFEASIBLE:
+        return strcmp(m->result.reason, "NotCapable") == 0 ? "MIGUnsupported"
+               : *m->result.reason                         ? m->result.reason
+                                                           : "Infeasible";
+    case TXN_RESET_REQUIRED:
+        return "ResetRequired";
+    case TXN_REBOOT_REQUIRED:
+        return "RebootRequired";
+    case TXN_FAILED:
+        return "ApplyFailed";
+    }
+    return "ApplyFailed";
+}
+
+static struct applied applied_of(const struct device_want *want, const struct card_memo *m,
+                                 int64_t now_ms)
+{
+    if (!m || m->progress == PROGRESS_NONE || m->progress == PROGRESS_PENDING)
+        return (struct applied){CONDITION_FALSE, "Progressing", "a change is under way"};
+    if (m->progress == PROGRESS_REFUSED)
+        return (struct applied){CONDITION_FALSE, m->refusal_reason, m->refusal};
+    bool good = m->result.outcome == TXN_APPLIED || m->result.outcome == TXN_NOTHING_TO_DO;
+    return (struct applied){good ? CONDITION_TRUE : CONDITION_FALSE, result_reason(want, m, now_ms),
+                            good ? "the hardware is as wanted" : m->result.message};
+}
+
+static void build_drain(const struct card_view *v, const struct device_want *want,
+                        const struct card_memo *m, struct device_card *to)
+{
+    struct card_wish wish;
+    if (card_wish_of(&v->card, want, &wish, NULL) < 0)
+        return;
+    struct card_plan *plan = xmalloc(sizeof(*plan));
+    card_plan(&v->card, &wish, plan);
+    to->has_drain = true;
+    to->drain.since_ms = m->drain_since_ms;
+    to->drain.deadline_ms = m->drain_deadline_ms;
+    to->drain.card = plan->steps.card_blocking;
+    for (unsigned i = 0; i < v->card.n_partitions; i++) {
+        const struct gpu_partition *p = &v->card.partitions[i];
+        if (!(plan->steps.blocking & (1U << p->instance)) || !to->partitions[i].in_use)
+            continue;
+        *XPUSH(to->drain.partitions, to->drain.n_partitions) = xstrdup(to->partitions[i].uuid);
+    }
+    free(plan);
+}
+
+static void build_card(const struct node_state *s, const struct card_view *v,
+                       const struct device_card *prev, int64_t now_ms, struct device_card *to)
+{
+    build_identity(s, &v->card, to);
+    for (unsigned i = 0; i < v->card.n_processes; i++)
+        if (v->card.processes[i].gi_id < 0)
+            add_consumer(v, i, &to->in_use_by, &to->n_in_use_by);
+    to->in_use = to->n_in_use_by;
+    for (unsigned i = 0; i < v->card.n_partitions; i++)
+        build_partition(v, &v->card.partitions[i], XPUSH(to->partitions, to->n_partitions));
+    if (prev)
+        conditions_copy(&to->conditions, &prev->conditions);
+    (void)condition_set(&to->conditions, "Healthy",
+                        v->card.healthy ? CONDITION_TRUE : CONDITION_FALSE,
+                        v->card.healthy             ? "Healthy"
+                        : *v->card.unhealthy_reason ? v->card.unhealthy_reason
+                                                    : "Unhealthy",
+                        v->card.healthy ? "the card works" : v->card.unhealthy_message,
+                        s->generation, now_ms);
+    const struct device_want *want = want_of(s, v->card.uuid);
+    if (!want) {
+        (void)condition_remove(&to->conditions, "Applied");
+        return;
+    }
+    const struct card_memo *m = memo_of(s, v->card.uuid);
+    struct applied a = applied_of(want, m, now_ms);
+    (void)condition_set(&to->conditions, "Applied", a.status, a.reason, a.message, s->generation,
+                        now_ms);
+    if (m && m->progress == PROGRESS_DONE && m->result.outcome == TXN_IN_USE &&
+        !drain_timed_out(m, now_ms))
+        build_drain(v, want, m, to);
+}
+
+/* --- The node --- */
+
+static void build_models(const struct node_state *s, struct device_status *ret)
+{
+    for (size_t i = 0; i < s->n_cards; i++) {
+        const struct gpu_card *card = &s->cards[i].card;
+        if (!*card->model || device_status_model(ret, card->model))
+            continue;
+        model_from_table(card->model, &card->mig, XPUSH(ret->models, ret->n_models));
+    }
+}
+
+struct tally {
+    char *name;
+    int64_t count;
+};
+
+static void tally_add(struct tally **list, size_t *n, const char *name)
+{
+    for (size_t i = 0; i < *n; i++) {
+        if (strcmp((*list)[i].name, name) == 0) {
+            (*list)[i].count++;
+            return;
+        }
+    }
+    struct tally *t = XPUSH(*list, *n);
+    *t = (struct tally){xstrdup(name), 1};
+}
+
+/* "14x1g.10gb 7x2g.20gb 1xgpu": joins and frees a tally. */
+static char *tally_text(struct tally *list, size_t n, const char *times, const char *separator)
+{
+    auto_sb struct sb text = SB_INIT(TEXT_BYTES);
+    for (size_t i = 0; i < n; i++) {
+        sb_addf(&text, "%s%lld%s%s", i ? separator : "", (long long)list[i].count, times,
+                list[i].name);
+        free(list[i].name);
+    }
+    free(list);
+    return sb_take(&text);
+}
+
+static int by_tally_name(const void *a, const void *b)
+{
+    return strcmp(((const struct tally *)a)->name, ((const struct tally *)b)->name);
+}
+
+static void build_summary(struct device_status *ret)
+{
+    struct tally *models = NULL;
+    struct tally *layout = NULL;
+    size_t n_models = 0;
+    size_t n_layout = 0;
+    ret->has_summary = true;
+    ret->summary.gpus = (int64_t)ret->n_devices;
+    for (size_t i = 0; i < ret->n_devices; i++) {
+        const struct device_card *c = &ret->devices[i];
+        tally_add(&models, &n_models, c->model ? c->model : "unknown");
+        if (c->mode != API_MODE_MIG)
+            tally_add(&layout, &n_layout, "gpu");
+        ret->summary.in_use += c->in_use;
+        ret->summary.partitions += (int64_t)c->n_partitions;
+        for (size_t k = 0; k < c->n_partitions; k++) {
+            tally_add(&layout, &n_layout, c->partitions[k].profile);
+            ret->summary.in_use += c->partitions[k].in_use;
+        }
+    }
+    if (n_layout)
+        qsort(layout, n_layout, sizeof(*layout), by_tally_name);
+    ret->summary.models = tally_text(models, n_models, "x ", ", ");
+    ret->summary.layout = tally_text(layout, n_layout, "x", " ");
+}
+
+static void build_resources(const struct node_state *s, struct device_status *ret)
+{
+    struct resolve_card *views = xcalloc(s->n_cards, sizeof(*views));
+    struct profile_count **counts = xcalloc(s->n_cards, sizeof(struct profile_count *));
+    for (size_t i = 0; i < s->n_cards; i++)
+        card_resolve_view(&s->cards[i].card, &views[i], &counts[i]);
+    resolve_resources(views, s->n_cards, s->spec, s->publisher, &ret->resources, &ret->n_resources);
+    for (size_t i = 0; i < s->n_cards; i++)
+        card_resolve_counts_free(counts[i], views[i].n_partitions);
+    free(counts);
+    free(views);
+}
+
+static void build_drivers(const struct node_state *s, struct device_status *ret)
+{
+    if (!s->inventory || !*s->inventory->driver_version)
+        return;
+    struct device_driver *d = XPUSH(ret->drivers, ret->n_drivers);
+    d->vendor = xstrdup(vendor_name(s));
+    d->version = xstrdup(s->inventory->driver_version);
+    d->cuda_version = *s->inventory->cuda_version ? xstrdup(s->inventory->cuda_version) : NULL;
+}
+
+struct verdict {
+    enum kstatus state;
+    const char *reason;
+    char *message; /* owned */
+};
+
+static bool is_waiting(const char *reason)
+{
+    static const char *const waiting[] = {"Progressing", "Draining", "InUse"};
+    for (size_t i = 0; i < ARRAY_LEN(waiting); i++)
+        if (strcmp(reason, waiting[i]) == 0)
+            return true;
+    return false;
+}
+
+static void take_card(const struct device_card *card, const struct condition *c, struct verdict *v)
+{
+    enum kstatus state = is_waiting(c->reason) ? KSTATUS_IN_PROGRESS : KSTATUS_STALLED;
+    /* While one card is worked on the node is in progress; after that the first card that needs
+     * somebody speaks for it. */
+    if (v->state == KSTATUS_IN_PROGRESS || (v->state == KSTATUS_STALLED && state == v->state))
+        return;
+    free(v->message);
+    *v = (struct verdict){state, c->reason,
+                          xasprintf("GPU %lld: %s", (long long)card->index, c->message)};
+}
+
+/* A card that is wanted and not on the node. */
+static const char *missing_card(const struct node_state *s)
+{
+    for (size_t i = 0; s->spec && i < s->spec->n_devices; i++) {
+        bool found = false;
+        for (size_t k = 0; k < s->n_cards && !found; k++)
+            found = strcmp(s->cards[k].card.uuid, s->spec->devices[i].uuid) == 0;
+        if (!found)
+            return s->spec->devices[i].uuid;
+    }
+    return NULL;
+}
+
+static struct verdict verdict_of(const struct node_state *s, const struct device_status *built)
+{
+    struct verdict v = {KSTATUS_CURRENT, "Applied", NULL};
+    if (s->stuck_call)
+        return (struct verdict){KSTATUS_STALLED, "NVMLTimeout",
+                                xasprintf("%s does not answer; the driver may hang (dmesg)",
+                                          s->stuck_call)};
+    if (s->read_error)
+        return (struct verdict){KSTATUS_STALLED, s->read_reason, xstrdup(s->read_error)};
+    if (!s->inventory || !s->spec_seen)
+        return (struct verdict){KSTATUS_IN_PROGRESS, "Progressing",
+                                xstrdup("the hardware is being read")};
+    for (size_t i = 0; i < built->n_devices; i++) {
+        const struct condition *c = condition_get(&built->devices[i].conditions, "Applied");
+        if (c && c->status != CONDITION_TRUE)
+            take_card(&built->devices[i], c, &v);
+    }
+    const char *missing = missing_card(s);
+    if (missing && v.state == KSTATUS_CURRENT)
+        return (struct verdict){KSTATUS_STALLED, "DeviceNotFound",
+                                xasprintf("there is no card %s on this node", missing)};
+    return v;
+}
+
+void node_status_build(const struct node_state *s, const struct device_status *prev, int64_t now_ms,
+                       struct device_status *ret)
+{
+    *ret = (struct device_status){.observed_generation = s->generation};
+    ret->agent_version = xstrdup(s->agent_version);
+    ret->boot_id = s->inventory && *s->inventory->boot_id ? xstrdup(s->inventory->boot_id) : NULL;
+    for (size_t i = 0; i < s->n_cards; i++)
+        build_card(s, &s->cards[i], prev ? device_status_card(prev, s->cards[i].card.uuid) : NULL,
+                   now_ms, XPUSH(ret->devices, ret->n_devices));
+    build_drivers(s, ret);
+    build_models(s, ret);
+    build_summary(ret);
+    build_resources(s, ret);
+    if (prev)
+        conditions_copy(&ret->conditions, &prev->conditions);
+    struct verdict v = verdict_of(s, ret);
+    (void)conditions_set_kstatus(&ret->conditions, v.state, v.reason,
+                                 v.message ? v.message : "the hardware is as wanted", s->generation,
+                                 now_ms);
+    free(v.message);
+}

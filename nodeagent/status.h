@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "api/device.h"
+#include "nodeagent/consumers.h"
+#include "nodeagent/gpu/gpu.h"
+#include "nodeagent/transaction.h"
+#include "partition/resolve.h"
+
+/*
+ * What the agent says about its node: a pure function of what was read from the hardware, what is
+ * wanted, and how the last attempts went. No I/O; the time is given.
+ */
+
+/* A card with the pods of its processes: pods[i] belongs to card.processes[i]. */
+struct card_view {
+    struct gpu_card card;
+    struct consumer *pods; /* owned; NULL when there are no processes */
+};
+
+/* How far the agent is with one card that the spec lists. */
+enum card_progress {
+    PROGRESS_NONE,    /* nothing is wanted of the card */
+    PROGRESS_PENDING, /* queued, or in the worker's hands */
+    PROGRESS_DONE,    /* result tells */
+    PROGRESS_REFUSED, /* the wish does not make sense on this card: refusal tells */
+};
+
+struct card_memo {
+    char uuid[GPU_UUID_BYTES];
+    enum card_progress progress;
+    struct txn_result result;
+    char refusal[384];
+    const char *refusal_reason; /* static */
+    int64_t drain_since_ms;     /* wall clock; 0: not waiting */
+    int64_t drain_deadline_ms;  /* wall clock; 0: none */
+};
+
+struct node_state {
+    const struct gpu_inventory
+        *inventory; /* vendor, versions, boot id; its cards are not looked at. NULL: not read yet */
+    const struct card_view *cards; /* by index */
+    size_t n_cards;
+    const struct device_spec *spec;
+    int64_t generation;            /* of the spec */
+    bool spec_seen;                /* the Device was read at least once */
+    const struct card_memo *memos; /* one for each card of the spec, any order */
+    size_t n_memos;
+    const char *read_reason, *read_error; /* the last reading failed; NULL: it did not */
+    const char *stuck_call;               /* a vendor call is past its deadline; NULL: none */
+    const char *agent_version;
+    int publisher; /* enum api_publisher of the resources */
+};
+
+/* prev (may be NULL) gives conditions their lastTransitionTime. *ret is the caller's
+ * (device_status_done). */
+void node_status_build(const struct node_state *s, const struct device_status *prev, int64_t now_ms,
+                       struct device_status *ret);
+
+/* The resolver's view of a reading. Borrows from the card; *counts (freed by the caller) holds the
+ * partitions. */
+void card_resolve_view(const struct gpu_card *card, struct resolve_card *ret,
+                       struct profile_count **counts);
+void card_resolve_counts_free(struct profile_count *counts, size_t n);
+
+/* The wish that a Device's entry means on this card. ERR_NOT_FOUND, ERR_INVALID as mig_resolve. */
+int card_wish_of(const struct gpu_card *card, const struct device_want *want, struct card_wish *ret,
+                 struct err *e) MUST_CHECK;
+
+void card_view_done(struct card_view *v);
