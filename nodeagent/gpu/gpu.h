@@ -131,6 +131,7 @@ struct nvml_options {
     const char *library;    /* path for dlopen; NULL: libnvidia-ml.so.1 by the loader's rules */
     const char *nvidia_smi; /* for the reset; NULL: nvidia-smi on PATH */
     const char *proc_root;  /* NULL: /proc. Source of boot_id and process names */
+    const char *sys_root;   /* NULL: /sys. Source of NUMA nodes */
 };
 /* Opens NVIDIA's library. The driver need not be loaded yet: read says so and tries again.
  * ERR_NOT_FOUND when there is no library. Options are copied. */

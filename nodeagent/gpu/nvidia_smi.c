@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/gpu/nvidia_smi.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/sb.h"
+#include "base/xalloc.h"
+
+#define MAX_OUTPUT 4096
+
+/* nvidia-smi's exit codes are NVML's return codes (its manual, RETURN VALUE). */
+enum { SMI_OK = 0, SMI_NOT_AVAILABLE = 3, SMI_NO_PERMISSION = 4 };
+
+/* Only what finding the program and its library needs; CLEAVE_SIM_ names lead simulated libraries
+ * to their state. Everything else of the agent's environment stays with the agent. */
+static bool passes(const char *variable)
+{
+    static const char *const ALLOWED[] = {"PATH=", "LD_LIBRARY_PATH=", "CLEAVE_SIM_"};
+    for (size_t i = 0; i < ARRAY_LEN(ALLOWED); i++)
+        if (strncmp(variable, ALLOWED[i], strlen(ALLOWED[i])) == 0)
+            return true;
+    return false;
+}
+
+/* The array is the caller's, the strings are not. */
+static char **clean_environment(void)
+{
+    size_t count = 0;
+    while (environ[count])
+        count++;
+    char **kept = xcalloc(count + 1, sizeof(*kept));
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++)
+        if (passes(environ[i]))
+            kept[n++] = environ[i];
+    return kept;
+}
+
+static int spawn(const char *nvidia_smi, const char *bus_id, int out_fd, pid_t *ret, struct err *e)
+{
+    auto_free char **env = clean_environment();
+    auto_free char *program = xstrdup(nvidia_smi);
+    auto_free char *bus = xstrdup(bus_id);
+    char reset[] = "--gpu-reset";
+    char id[] = "-i";
+    char *const argv[] = {program, reset, id, bus, NULL};
+    posix_spawn_file_actions_t actions;
+    (void)posix_spawn_file_actions_init(&actions);
+    (void)posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    (void)posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO);
+    (void)posix_spawn_file_actions_adddup2(&actions, out_fd, STDERR_FILENO);
+    int rc = posix_spawnp(ret, nvidia_smi, &actions, NULL, argv, env);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    if (rc == ENOENT)
+        return err_set(e, ERR_NOT_FOUND, "no program %s to reset the card with", nvidia_smi);
+    return rc ? err_set_errno(e, rc, "run %s", nvidia_smi) : 0;
+}
+
+static void add_bounded(struct sb *out, const char *data, size_t len)
+{
+    size_t room = out->cap - out->len;
+    sb_add_mem(out, data, len < room ? len : room);
+}
+
+/* Reads until the program closes its end. False: the time ran out. */
+static bool read_all(int fd, int64_t deadline_ms, struct sb *out)
+{
+    for (;;) {
+        int64_t left = deadline_ms - clock_mono_ms(clock_real());
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        int ready = left > 0 ? poll(&p, 1, (int)left) : 0;
+        if (ready == 0)
+            return false;
+        char chunk[512];
+        ssize_t got = ready > 0 ? read(fd, chunk, sizeof(chunk)) : -1;
+        if (got > 0)
+            add_bounded(out, chunk, (size_t)got);
+        else if (got == 0 || errno != EINTR)
+            return true;
+    }
+}
+
+static int wait_for(pid_t pid)
+{
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int judge(int exit_code, struct sb *out, const char *bus_id, struct err *e)
+{
+    if (exit_code == SMI_OK)
+        return 0;
+    char *said = out->data ? out->data : (char[]){"nothing"};
+    for (size_t i = 0; said[i]; i++)
+        if (said[i] == '\n')
+            said[i] = ' ';
+    enum err_kind kind = ERR_UNAVAILABLE;
+    if (exit_code == SMI_NOT_AVAILABLE)
+        kind = ERR_INVALID;
+    else if (exit_code == SMI_NO_PERMISSION)
+        kind = ERR_FORBIDDEN;
+    int rc = err_set(e, kind, "nvidia-smi --gpu-reset -i %s: exit %d, said: %s", bus_id, exit_code,
+                     said);
+    if (e && (strstr(said, "in use") || strstr(said, "being used")))
+        e->reason = "InUse";
+    return rc;
+}
+
+int nvidia_smi_reset(const char *nvidia_smi, const char *bus_id, int timeout_ms, struct err *e)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return err_set_errno(e, errno, "pipe");
+    auto_fd int from = ends[0];
+    auto_fd int to = ends[1];
+    auto_sb struct sb out = SB_INIT(MAX_OUTPUT);
+    pid_t pid = -1;
+    int64_t deadline_ms = clock_mono_ms(clock_real()) + timeout_ms;
+    TRY(spawn(nvidia_smi, bus_id, to, &pid, e));
+    (void)close(TAKE_FD(to));
+    if (!read_all(from, deadline_ms, &out)) {
+        (void)kill(pid, SIGKILL);
+        (void)wait_for(pid);
+        return err_set(e, ERR_TIMEOUT, "nvidia-smi --gpu-reset took longer than %d ms", timeout_ms);
+    }
+    return judge(wait_for(pid), &out, bus_id, e);
+}

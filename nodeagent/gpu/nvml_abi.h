@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+
+/*
+ * The part of NVML's binary interface (API 13, x86-64) that this back end calls, declared from its
+ * documented names, struct layouts and constants. Field names are NVML's. The layouts are frozen by
+ * the assertions at the end: NVML never changes a published struct, it adds a new version.
+ */
+
+typedef int nvml_ret; /* nvmlReturn_t */
+
+/* Handles are pointers passed by value. */
+typedef struct nvml_device_opaque *nvml_device;
+typedef struct nvml_gi_opaque *nvml_gi;
+typedef struct nvml_ci_opaque *nvml_ci;
+
+enum {
+    NVML_SUCCESS = 0,
+    NVML_UNINITIALIZED = 1,
+    NVML_INVALID_ARGUMENT = 2,
+    NVML_NOT_SUPPORTED = 3,
+    NVML_NO_PERMISSION = 4,
+    NVML_NOT_FOUND = 6,
+    NVML_INSUFFICIENT_SIZE = 7,
+    NVML_DRIVER_NOT_LOADED = 9,
+    NVML_TIMEOUT = 10,
+    NVML_LIBRARY_NOT_FOUND = 12,
+    NVML_FUNCTION_NOT_FOUND = 13,
+    NVML_GPU_IS_LOST = 15,
+    NVML_RESET_REQUIRED = 16,
+    NVML_LIB_RM_VERSION_MISMATCH = 18,
+    NVML_IN_USE = 19,
+    NVML_INSUFFICIENT_RESOURCES = 23,
+    NVML_ARGUMENT_VERSION_MISMATCH = 25,
+    NVML_NOT_READY = 27,
+    NVML_GPU_NOT_FOUND = 28,
+    NVML_INVALID_STATE = 29,
+};
+
+/* GPU instance profiles, by enumeration value; what a name's attribute follows from. */
+enum {
+    NVML_GI_1_SLICE = 0x0,
+    NVML_GI_1_SLICE_REV1 = 0x7,
+    NVML_GI_2_SLICE_REV1 = 0x8,
+    NVML_GI_1_SLICE_REV2 = 0x9,
+    NVML_GI_1_SLICE_GFX = 0xa,
+    NVML_GI_2_SLICE_GFX = 0xb,
+    NVML_GI_4_SLICE_GFX = 0xc,
+    NVML_GI_1_SLICE_NO_ME = 0xd,
+    NVML_GI_2_SLICE_NO_ME = 0xe,
+    NVML_GI_1_SLICE_ALL_ME = 0xf,
+    NVML_GI_2_SLICE_ALL_ME = 0x10,
+    NVML_GI_3_SLICE_GFX = 0x11,
+};
+
+/* The compute instance profile that comes with its own media engines; same slices as profile 0. */
+enum { NVML_CI_1_SLICE_REV1 = 0x7, NVML_CI_PROFILE_COUNT = 0x9, NVML_CI_ENGINE_SHARED = 0x0 };
+
+enum { NVML_MIG_DISABLE = 0, NVML_MIG_ENABLE = 1 };
+
+#define NVML_NO_INSTANCE             0xffffffffU /* a process's gpuInstanceId outside MIG */
+#define NVML_MEMORY_UNKNOWN          (~0ULL)     /* usedGpuMemory that the driver does not tell */
+#define NVML_NUMA_NONE               0xffffffffU
+#define NVML_NAME_BYTES              96
+#define NVML_UUID_BYTES              96
+#define NVML_DRIVER_BYTES            80
+#define NVML_STRUCT_VERSION(type, n) ((unsigned)(sizeof(type) | ((unsigned)(n) << 24)))
+
+struct nvml_pci_info {
+    char busIdLegacy[16];
+    unsigned domain, bus, device;
+    unsigned pciDeviceId, pciSubSystemId;
+    char busId[32];
+};
+
+struct nvml_memory {
+    unsigned long long total, free, used;
+};
+
+struct nvml_process_info {
+    unsigned pid;
+    unsigned long long usedGpuMemory;
+    unsigned gpuInstanceId, computeInstanceId;
+};
+
+struct nvml_placement {
+    unsigned start, size;
+};
+
+struct nvml_gi_profile {
+    unsigned id, isP2pSupported, sliceCount, instanceCount, multiprocessorCount;
+    unsigned copyEngineCount, decoderCount, encoderCount, jpegCount, ofaCount;
+    unsigned long long memorySizeMB;
+};
+
+struct nvml_gi_profile_v2 {
+    unsigned version;
+    unsigned id, isP2pSupported, sliceCount, instanceCount, multiprocessorCount;
+    unsigned copyEngineCount, decoderCount, encoderCount, jpegCount, ofaCount;
+    unsigned long long memorySizeMB;
+    char name[96];
+};
+
+struct nvml_gi_profile_v3 {
+    unsigned version;
+    unsigned id, sliceCount, instanceCount, multiprocessorCount;
+    unsigned copyEngineCount, decoderCount, encoderCount, jpegCount, ofaCount;
+    unsigned long long memorySizeMB;
+    char name[96];
+    unsigned capabilities;
+};
+
+struct nvml_gi_info {
+    nvml_device device;
+    unsigned id, profileId;
+    struct nvml_placement placement;
+};
+
+struct nvml_ci_profile {
+    unsigned id, sliceCount, instanceCount, multiprocessorCount;
+    unsigned sharedCopyEngineCount, sharedDecoderCount, sharedEncoderCount, sharedJpegCount;
+    unsigned sharedOfaCount;
+};
+
+struct nvml_ci_info {
+    nvml_device device; /* the MIG device: a handle for its UUID */
+    nvml_gi gpuInstance;
+    unsigned id, profileId;
+    struct nvml_placement placement;
+};
+
+#define NVML_LAYOUT(type, bytes) _Static_assert(sizeof(struct type) == (bytes), #type)
+#define NVML_OFFSET(type, member, bytes)                                                           \
+    _Static_assert(offsetof(struct type, member) == (bytes), #type "." #member)
+
+NVML_LAYOUT(nvml_pci_info, 68);
+NVML_OFFSET(nvml_pci_info, domain, 16);
+NVML_OFFSET(nvml_pci_info, pciDeviceId, 28);
+NVML_OFFSET(nvml_pci_info, pciSubSystemId, 32);
+NVML_OFFSET(nvml_pci_info, busId, 36);
+NVML_LAYOUT(nvml_memory, 24);
+NVML_LAYOUT(nvml_process_info, 24);
+NVML_OFFSET(nvml_process_info, usedGpuMemory, 8);
+NVML_OFFSET(nvml_process_info, gpuInstanceId, 16);
+NVML_OFFSET(nvml_process_info, computeInstanceId, 20);
+NVML_LAYOUT(nvml_placement, 8);
+NVML_LAYOUT(nvml_gi_profile, 48);
+NVML_OFFSET(nvml_gi_profile, multiprocessorCount, 16);
+NVML_OFFSET(nvml_gi_profile, ofaCount, 36);
+NVML_OFFSET(nvml_gi_profile, memorySizeMB, 40);
+NVML_LAYOUT(nvml_gi_profile_v2, 152);
+NVML_OFFSET(nvml_gi_profile_v2, sliceCount, 12);
+NVML_OFFSET(nvml_gi_profile_v2, ofaCount, 40);
+NVML_OFFSET(nvml_gi_profile_v2, memorySizeMB, 48);
+NVML_OFFSET(nvml_gi_profile_v2, name, 56);
+NVML_LAYOUT(nvml_gi_profile_v3, 152);
+NVML_OFFSET(nvml_gi_profile_v3, sliceCount, 8);
+NVML_OFFSET(nvml_gi_profile_v3, ofaCount, 36);
+NVML_OFFSET(nvml_gi_profile_v3, memorySizeMB, 40);
+NVML_OFFSET(nvml_gi_profile_v3, name, 48);
+NVML_OFFSET(nvml_gi_profile_v3, capabilities, 144);
+NVML_LAYOUT(nvml_gi_info, 24);
+NVML_OFFSET(nvml_gi_info, id, 8);
+NVML_OFFSET(nvml_gi_info, placement, 16);
+NVML_LAYOUT(nvml_ci_profile, 36);
+NVML_LAYOUT(nvml_ci_info, 32);
+NVML_OFFSET(nvml_ci_info, id, 16);
+NVML_OFFSET(nvml_ci_info, placement, 24);

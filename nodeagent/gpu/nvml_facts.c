@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/num.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/gpu/nvml_session.h"
+
+/* The NVML architectures whose name matters to a reader or to us. */
+static const struct {
+    unsigned value;
+    const char *name;
+} ARCHITECTURES[] = {
+    {5, "volta"},  {6, "turing"},     {7, "ampere"}, {8, "ada"},
+    {9, "hopper"}, {10, "blackwell"}, {13, "rubin"},
+};
+#define ARCH_AMPERE 7
+
+static const char *architecture_name(unsigned value)
+{
+    for (size_t i = 0; i < ARRAY_LEN(ARCHITECTURES); i++)
+        if (ARCHITECTURES[i].value == value)
+            return ARCHITECTURES[i].name;
+    return "unknown";
+}
+
+static void read_architecture(struct nvml *n, struct nvml_facts *f)
+{
+    unsigned arch = 0;
+    (void)NVML_CALL(n, architecture, f->device, &arch);
+    (void)snprintf(f->card.architecture, sizeof(f->card.architecture), "%s",
+                   architecture_name(arch));
+    f->card.mode_needs_reset = arch == ARCH_AMPERE;
+}
+
+/* sysfs spells 00000000:3B:00.0 as 0000:3b:00.0. */
+static char *sysfs_path(const struct nvml *n, const char *bus_id)
+{
+    char id[GPU_BUS_ID_BYTES];
+    size_t skip = strlen(bus_id) > 12 ? strlen(bus_id) - 12 : 0;
+    (void)snprintf(id, sizeof(id), "%s", bus_id + skip);
+    for (char *c = id; *c; c++)
+        *c = (char)tolower((unsigned char)*c);
+    return xasprintf("%s/bus/pci/devices/%s/numa_node", n->sys_root, id);
+}
+
+/* The kernel knows the card's NUMA node; NVML's call is about cards that are one themselves and
+ * serves where sysfs is not there. */
+static int numa_node_of(struct nvml *n, const struct nvml_facts *f)
+{
+    auto_free char *path = sysfs_path(n, f->card.pci_bus_id);
+    auto_free char *text = NULL;
+    int64_t node = -1;
+    if (file_read(path, 64, &text, NULL, NULL) == 0) {
+        text[strcspn(text, "\n")] = '\0';
+        if (num_parse(text, -1, INT_MAX, &node, NULL) == 0)
+            return (int)node;
+    }
+    unsigned from_nvml = NVML_NUMA_NONE;
+    if (NVML_CALL(n, numa_node, f->device, &from_nvml) != NVML_SUCCESS || from_nvml > INT_MAX)
+        return -1;
+    return (int)from_nvml;
+}
+
+static int read_pci(struct nvml *n, struct nvml_facts *f, struct err *e)
+{
+    struct nvml_pci_info pci = {0};
+    TRY(NVML_DO(n, e, pci, f->device, &pci));
+    (void)snprintf(f->card.pci_bus_id, sizeof(f->card.pci_bus_id), "%.*s",
+                   (int)sizeof(pci.busId) - 1, pci.busId);
+    f->card.pci_device_id = pci.pciDeviceId;
+    f->card.pci_subsystem_id = pci.pciSubSystemId;
+    f->card.numa_node = numa_node_of(n, f);
+    return 0;
+}
+
+static int learn(struct nvml *n, struct nvml_facts *f, struct err *e)
+{
+    struct nvml_memory memory = {0};
+    (void)NVML_CALL(n, name, f->device, f->card.model, sizeof(f->card.model));
+    (void)NVML_CALL(n, memory, f->device, &memory);
+    f->card.memory_mib = memory.total >> 20;
+    read_architecture(n, f);
+    TRY(read_pci(n, f, e));
+    f->current = true;
+    return 0;
+}
+
+static struct nvml_facts *find(const struct nvml *n, const char *uuid)
+{
+    for (size_t i = 0; i < n->n_facts; i++)
+        if (strcmp(n->facts[i]->card.uuid, uuid) == 0)
+            return n->facts[i];
+    return NULL;
+}
+
+/* A place for a card not seen before; one that is no longer there makes room. NULL: none. */
+static struct nvml_facts *place(struct nvml *n)
+{
+    if (n->n_facts < GPU_MAX_CARDS)
+        return n->facts[n->n_facts++] = xcalloc(1, sizeof(struct nvml_facts));
+    for (size_t i = 0; i < n->n_facts; i++)
+        if (!n->facts[i]->current)
+            return n->facts[i];
+    return NULL;
+}
+
+int nvml_facts_at(struct nvml *n, unsigned index, struct nvml_facts **ret, struct err *e)
+{
+    nvml_device device = NULL;
+    char uuid[NVML_UUID_BYTES] = "";
+    TRY(NVML_DO(n, e, by_index, index, &device));
+    TRY(NVML_DO(n, e, uuid, device, uuid, sizeof(uuid)));
+    struct nvml_facts *f = find(n, uuid);
+    if (!f)
+        f = place(n);
+    if (!f)
+        return err_set(e, ERR_TOO_LARGE, "more than %d cards", GPU_MAX_CARDS);
+    if (!f->current)
+        *f = (struct nvml_facts){0};
+    f->device = device;
+    f->card.index = index;
+    memcpy(f->card.uuid, uuid, sizeof(uuid));
+    if (!f->current)
+        TRY(learn(n, f, e));
+    *ret = f;
+    return 0;
+}
+
+const struct nvml_facts *nvml_facts_last_at(const struct nvml *n, unsigned index)
+{
+    for (size_t i = 0; i < n->n_facts; i++)
+        if (n->facts[i]->card.index == index)
+            return n->facts[i];
+    return NULL;
+}
+
+/* A card that cannot be read hides none of the others. */
+static int enumerate(struct nvml *n, const char *uuid, struct nvml_facts **ret, struct err *e)
+{
+    unsigned count = 0;
+    auto_err struct err first = {0};
+    TRY(NVML_DO(n, e, count, &count));
+    for (unsigned i = 0; i < count && i < GPU_MAX_CARDS; i++) {
+        struct nvml_facts *f = NULL;
+        int rc = nvml_facts_at(n, i, &f, first.kind ? NULL : &first);
+        if (rc == 0 && strcmp(f->card.uuid, uuid) == 0) {
+            *ret = f;
+            return 0;
+        }
+    }
+    if (first.kind)
+        return err_move(e, &first);
+    return err_set(e, ERR_NOT_FOUND, "no card %s on this machine", uuid);
+}
+
+int nvml_facts_get(struct nvml *n, const char *uuid, struct nvml_facts **ret, struct err *e)
+{
+    TRY(nvml_session_ensure(n, e));
+    struct nvml_facts *f = find(n, uuid);
+    if (!f || !f->current)
+        return enumerate(n, uuid, ret, e);
+    *ret = f;
+    return 0;
+}

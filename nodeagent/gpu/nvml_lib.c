@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/gpu/nvml_lib.h"
+
+#include <assert.h>
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define NVML_SONAME "libnvidia-ml.so.1"
+
+struct symbol {
+    const char *newest, *older;
+    size_t offset;
+    bool needed;
+};
+
+#define SYMBOL(member, must, new_name, old_name, args)                                             \
+    {.newest = (new_name),                                                                         \
+     .older = (old_name),                                                                          \
+     .offset = offsetof(struct nvml_lib, member),                                                  \
+     .needed = (must)},
+
+#define NAME_OF(member, must, new_name, old_name, args) .member = (new_name),
+
+const struct nvml_names NVML_NAMES = {NVML_FUNCTIONS(NAME_OF)};
+
+static const struct symbol SYMBOLS[] = {NVML_FUNCTIONS(SYMBOL)};
+
+static int bind(struct nvml_lib *lib, const struct symbol *s, struct err *e)
+{
+    void *found = dlsym(lib->dl, s->newest);
+    if (!found && s->older)
+        found = dlsym(lib->dl, s->older);
+    if (!found && s->needed)
+        return err_set(e, ERR_PROTOCOL, "the NVIDIA library lacks %s", s->newest);
+    memcpy((char *)lib + s->offset, &found, sizeof(found));
+    return 0;
+}
+
+static int bind_all(struct nvml_lib *lib, struct err *e)
+{
+    for (size_t i = 0; i < sizeof(SYMBOLS) / sizeof(SYMBOLS[0]); i++)
+        TRY(bind(lib, &SYMBOLS[i], e));
+    void *text = dlsym(lib->dl, "nvmlErrorString");
+    memcpy(&lib->error_string, &text, sizeof(text));
+    return 0;
+}
+
+int nvml_lib_open(const char *path, struct nvml_lib *ret, struct err *e)
+{
+    assert(ret);
+    struct nvml_lib lib = {.dl = dlopen(path ? path : NVML_SONAME, RTLD_NOW | RTLD_LOCAL)};
+    if (!lib.dl)
+        return err_set(e, ERR_NOT_FOUND, "no NVIDIA management library: %s", dlerror());
+    int rc = bind_all(&lib, e);
+    if (rc < 0) {
+        nvml_lib_close(&lib);
+        return rc;
+    }
+    *ret = lib;
+    return 0;
+}
+
+void nvml_lib_close(struct nvml_lib *lib)
+{
+    if (lib->dl)
+        (void)dlclose(lib->dl);
+    *lib = (struct nvml_lib){0};
+}
+
+const char *nvml_lib_text(const struct nvml_lib *lib, nvml_ret rc)
+{
+    const char *text = lib->error_string ? lib->error_string(rc) : NULL;
+    return text ? text : "unknown error";
+}
+
+static enum err_kind kind_of(nvml_ret rc)
+{
+    switch (rc) {
+    case NVML_INVALID_ARGUMENT:
+    case NVML_NOT_SUPPORTED:
+    case NVML_FUNCTION_NOT_FOUND:
+        return ERR_INVALID;
+    case NVML_NO_PERMISSION:
+        return ERR_FORBIDDEN;
+    case NVML_NOT_FOUND:
+    case NVML_GPU_NOT_FOUND:
+    case NVML_DRIVER_NOT_LOADED:
+    case NVML_LIBRARY_NOT_FOUND:
+        return ERR_NOT_FOUND;
+    case NVML_INSUFFICIENT_SIZE:
+        return ERR_TOO_LARGE;
+    case NVML_TIMEOUT:
+        return ERR_TIMEOUT;
+    case NVML_LIB_RM_VERSION_MISMATCH:
+    case NVML_ARGUMENT_VERSION_MISMATCH:
+        return ERR_PROTOCOL;
+    case NVML_INSUFFICIENT_RESOURCES:
+        return ERR_CONFLICT;
+    default:
+        return ERR_UNAVAILABLE;
+    }
+}
+
+/* A word for a condition. */
+static const char *reason_of(nvml_ret rc)
+{
+    switch (rc) {
+    case NVML_IN_USE:
+        return "InUse";
+    case NVML_GPU_IS_LOST:
+        return "GPULost";
+    case NVML_RESET_REQUIRED:
+        return "ResetRequired";
+    case NVML_TIMEOUT:
+        return "NVMLTimeout";
+    case NVML_INSUFFICIENT_RESOURCES:
+        return "InsufficientResources";
+    case NVML_NO_PERMISSION:
+        return "NoPermission";
+    case NVML_DRIVER_NOT_LOADED:
+    case NVML_LIBRARY_NOT_FOUND:
+        return "DriverNotLoaded";
+    case NVML_LIB_RM_VERSION_MISMATCH:
+        return "DriverVersionMismatch";
+    default:
+        return "NVMLError";
+    }
+}
+
+int nvml_lib_error(const struct nvml_lib *lib, const char *call, nvml_ret rc, struct err *e)
+{
+    assert(rc != NVML_SUCCESS);
+    int ret = err_set(e, kind_of(rc), "%s: %s (NVML error %d)", call, nvml_lib_text(lib, rc), rc);
+    if (e)
+        e->reason = reason_of(rc);
+    return ret;
+}

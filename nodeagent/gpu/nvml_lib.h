@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/err.h"
+
+#include "nodeagent/gpu/nvml_abi.h"
+
+/*
+ * The library as a table of functions. Each symbol is looked up by itself, the newest name first;
+ * one that this driver lacks is NULL and costs a feature, not the agent. Needed ones are checked by
+ * nvml_lib_open. X(member, needed, newest name, older name or NULL, arguments)
+ */
+#define NVML_FUNCTIONS(X)                                                                          \
+    X(init, 1, "nvmlInit_v2", "nvmlInit", (void))                                                  \
+    X(shutdown, 1, "nvmlShutdown", NULL, (void))                                                   \
+    X(driver_version, 0, "nvmlSystemGetDriverVersion", NULL, (char *, unsigned))                   \
+    X(cuda_version, 0, "nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion",      \
+      (int *))                                                                                     \
+    X(count, 1, "nvmlDeviceGetCount_v2", "nvmlDeviceGetCount", (unsigned *))                       \
+    X(by_index, 1, "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex",                  \
+      (unsigned, nvml_device *))                                                                   \
+    X(uuid, 1, "nvmlDeviceGetUUID", NULL, (nvml_device, char *, unsigned))                         \
+    X(name, 0, "nvmlDeviceGetName", NULL, (nvml_device, char *, unsigned))                         \
+    X(minor, 0, "nvmlDeviceGetMinorNumber", NULL, (nvml_device, unsigned *))                       \
+    X(pci, 1, "nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo_v2",                                \
+      (nvml_device, struct nvml_pci_info *))                                                       \
+    X(architecture, 0, "nvmlDeviceGetArchitecture", NULL, (nvml_device, unsigned *))               \
+    X(memory, 0, "nvmlDeviceGetMemoryInfo", NULL, (nvml_device, struct nvml_memory *))             \
+    X(numa_node, 0, "nvmlDeviceGetNumaNodeId", NULL, (nvml_device, unsigned *))                    \
+    X(mig_mode, 0, "nvmlDeviceGetMigMode", NULL, (nvml_device, unsigned *, unsigned *))            \
+    X(set_mig_mode, 0, "nvmlDeviceSetMigMode", NULL, (nvml_device, unsigned, nvml_ret *))          \
+    X(gi_profile, 0, "nvmlDeviceGetGpuInstanceProfileInfo", NULL,                                  \
+      (nvml_device, unsigned, struct nvml_gi_profile *))                                           \
+    X(gi_profile_v, 0, "nvmlDeviceGetGpuInstanceProfileInfoV", NULL,                               \
+      (nvml_device, unsigned, void *))                                                             \
+    X(gi_placements, 0, "nvmlDeviceGetGpuInstancePossiblePlacements_v2",                           \
+      "nvmlDeviceGetGpuInstancePossiblePlacements",                                                \
+      (nvml_device, unsigned, struct nvml_placement *, unsigned *))                                \
+    X(gi_create_at, 0, "nvmlDeviceCreateGpuInstanceWithPlacement", NULL,                           \
+      (nvml_device, unsigned, const struct nvml_placement *, nvml_gi *))                           \
+    X(gi_destroy, 0, "nvmlGpuInstanceDestroy", NULL, (nvml_gi))                                    \
+    X(gi_list, 0, "nvmlDeviceGetGpuInstances", NULL,                                               \
+      (nvml_device, unsigned, nvml_gi *, unsigned *))                                              \
+    X(gi_by_id, 0, "nvmlDeviceGetGpuInstanceById", NULL, (nvml_device, unsigned, nvml_gi *))       \
+    X(gi_info, 0, "nvmlGpuInstanceGetInfo", NULL, (nvml_gi, struct nvml_gi_info *))                \
+    X(ci_profile, 0, "nvmlGpuInstanceGetComputeInstanceProfileInfo", NULL,                         \
+      (nvml_gi, unsigned, unsigned, struct nvml_ci_profile *))                                     \
+    X(ci_create, 0, "nvmlGpuInstanceCreateComputeInstance", NULL, (nvml_gi, unsigned, nvml_ci *))  \
+    X(ci_create_at, 0, "nvmlGpuInstanceCreateComputeInstanceWithPlacement", NULL,                  \
+      (nvml_gi, unsigned, const struct nvml_placement *, nvml_ci *))                               \
+    X(ci_destroy, 0, "nvmlComputeInstanceDestroy", NULL, (nvml_ci))                                \
+    X(ci_list, 0, "nvmlGpuInstanceGetComputeInstances", NULL,                                      \
+      (nvml_gi, unsigned, nvml_ci *, unsigned *))                                                  \
+    X(ci_by_id, 0, "nvmlGpuInstanceGetComputeInstanceById", NULL, (nvml_gi, unsigned, nvml_ci *))  \
+    X(ci_info, 0, "nvmlComputeInstanceGetInfo_v2", "nvmlComputeInstanceGetInfo",                   \
+      (nvml_ci, struct nvml_ci_info *))                                                            \
+    X(compute_processes, 0, "nvmlDeviceGetComputeRunningProcesses_v3",                             \
+      "nvmlDeviceGetComputeRunningProcesses_v2",                                                   \
+      (nvml_device, unsigned *, struct nvml_process_info *))                                       \
+    X(graphics_processes, 0, "nvmlDeviceGetGraphicsRunningProcesses_v3",                           \
+      "nvmlDeviceGetGraphicsRunningProcesses_v2",                                                  \
+      (nvml_device, unsigned *, struct nvml_process_info *))                                       \
+    X(mps_processes, 0, "nvmlDeviceGetMPSComputeRunningProcesses_v3",                              \
+      "nvmlDeviceGetMPSComputeRunningProcesses_v2",                                                \
+      (nvml_device, unsigned *, struct nvml_process_info *))
+
+#define NVML_MEMBER(member, needed, newest, older, args) nvml_ret(*member) args;
+
+#define NVML_NAME(member, needed, newest, older, args) const char *member;
+
+struct nvml_lib {
+    void *dl;
+    const char *(*error_string)(nvml_ret);
+    NVML_FUNCTIONS(NVML_MEMBER)
+};
+
+/* The functions' names, for messages and the watchdog. */
+struct nvml_names {
+    NVML_FUNCTIONS(NVML_NAME)
+};
+extern const struct nvml_names NVML_NAMES;
+
+/* Loads the library (NULL: libnvidia-ml.so.1 by the loader's rules). ERR_NOT_FOUND: no library;
+ * ERR_PROTOCOL: one without a function that nothing works without. Caller closes. */
+int nvml_lib_open(const char *path, struct nvml_lib *ret, struct err *e) MUST_CHECK;
+void nvml_lib_close(struct nvml_lib *lib);
+
+/* NVML's own words for a return code; static or the library's. */
+const char *nvml_lib_text(const struct nvml_lib *lib, nvml_ret rc);
+
+/* Sets e from a return code: the kind that fits, a CamelCase reason, the call's name and NVML's
+ * words. A missing function is NVML_FUNCTION_NOT_FOUND. Returns -kind. */
+int nvml_lib_error(const struct nvml_lib *lib, const char *call, nvml_ret rc, struct err *e);

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/gpu/nvml_session.h"
+
+/* What the driver is asked for at most; the list we keep is shorter (GPU_MAX_PROCESSES), but the
+ * in-use marks come from all of them. */
+#define MAX_RAW   4096
+#define FIRST_TRY 64
+/* The list may grow between the question for its size and the one for its content. */
+#define MAX_TRIES 6
+
+struct raw_list {
+    unsigned n;
+    struct nvml_process_info *items; /* owned */
+};
+
+typedef nvml_ret list_fn(nvml_device, unsigned *, struct nvml_process_info *);
+
+/* One list by NVML's protocol: too small a buffer is answered with the size that would do. */
+static int ask(struct nvml *n, const char *call, list_fn *fn, nvml_device d, struct raw_list *ret,
+               struct err *e)
+{
+    unsigned room = FIRST_TRY;
+    nvml_ret rc = NVML_FUNCTION_NOT_FOUND;
+    for (int i = 0; fn && i < MAX_TRIES; i++) {
+        ret->items = xreallocarray(ret->items, room, sizeof(*ret->items));
+        ret->n = room;
+        nvml_call_begin(n, call);
+        rc = fn(d, &ret->n, ret->items);
+        nvml_call_end(n);
+        if (rc != NVML_INSUFFICIENT_SIZE || ret->n > MAX_RAW)
+            break;
+        room = (ret->n > room ? ret->n : room) + FIRST_TRY;
+    }
+    if (rc == NVML_SUCCESS)
+        return 0;
+    ret->n = 0;
+    if (rc == NVML_NOT_SUPPORTED || rc == NVML_FUNCTION_NOT_FOUND)
+        return 0;
+    return nvml_check(n, call, rc, e);
+}
+
+static int id_of(unsigned nvml_id)
+{
+    return nvml_id == NVML_NO_INSTANCE ? -1 : (int)nvml_id;
+}
+
+/* comm is what `ps` shows; a process that just ended has none. */
+static void read_name(const struct nvml *n, struct gpu_process *p)
+{
+    auto_free char *path = xasprintf("%s/%u/comm", n->proc_root, p->pid);
+    auto_free char *text = NULL;
+    if (file_read(path, sizeof(p->name), &text, NULL, NULL) < 0)
+        return;
+    text[strcspn(text, "\n")] = '\0';
+    (void)snprintf(p->name, sizeof(p->name), "%s", text);
+}
+
+static bool is_listed(const struct gpu_card *card, const struct nvml_process_info *raw)
+{
+    for (unsigned i = 0; i < card->n_processes; i++) {
+        const struct gpu_process *p = &card->processes[i];
+        if (p->pid == raw->pid && p->gi_id == id_of(raw->gpuInstanceId) &&
+            p->ci_id == id_of(raw->computeInstanceId))
+            return true;
+    }
+    return false;
+}
+
+static void list_process(const struct nvml *n, struct gpu_card *card,
+                         const struct nvml_process_info *raw)
+{
+    if (card->n_processes == GPU_MAX_PROCESSES || is_listed(card, raw))
+        return;
+    struct gpu_process *p = &card->processes[card->n_processes++];
+    *p = (struct gpu_process){.pid = raw->pid,
+                              .gi_id = id_of(raw->gpuInstanceId),
+                              .ci_id = id_of(raw->computeInstanceId)};
+    if (raw->usedGpuMemory != NVML_MEMORY_UNKNOWN)
+        p->memory_bytes = raw->usedGpuMemory;
+    read_name(n, p);
+}
+
+/* A process that names no compute instance holds all of its GPU instance. */
+static void mark_in_use(struct gpu_card *card, const struct nvml_process_info *raw)
+{
+    for (unsigned i = 0; i < card->state.n; i++) {
+        struct mig_instance *in = &card->state.items[i];
+        if (in->gi_id != raw->gpuInstanceId)
+            continue;
+        in->in_use = true;
+        for (unsigned c = 0; c < in->n_cis; c++)
+            if (raw->computeInstanceId == NVML_NO_INSTANCE ||
+                in->cis[c].id == raw->computeInstanceId)
+                in->cis[c].in_use = true;
+    }
+}
+
+static int read_list(struct nvml *n, const char *call, list_fn *fn, nvml_device d,
+                     struct gpu_card *card, struct err *e)
+{
+    struct raw_list raw = {0};
+    int rc = ask(n, call, fn, d, &raw, e);
+    auto_free struct nvml_process_info *items = raw.items;
+    TRY(rc);
+    for (unsigned i = 0; i < raw.n; i++) {
+        list_process(n, card, &items[i]);
+        mark_in_use(card, &items[i]);
+    }
+    return 0;
+}
+
+int nvml_processes_read(struct nvml *n, struct nvml_facts *f, struct gpu_card *card, struct err *e)
+{
+    const struct nvml_lib *l = &n->lib;
+    card->processes = xcalloc(GPU_MAX_PROCESSES, sizeof(*card->processes));
+    TRY(read_list(n, NVML_NAMES.compute_processes, l->compute_processes, f->device, card, e));
+    TRY(read_list(n, NVML_NAMES.graphics_processes, l->graphics_processes, f->device, card, e));
+    TRY(read_list(n, NVML_NAMES.mps_processes, l->mps_processes, f->device, card, e));
+    if (card->n_processes == 0)
+        free(TAKE(card->processes));
+    return 0;
+}

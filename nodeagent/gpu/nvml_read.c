@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/gpu/nvml_session.h"
+
+static enum gpu_mode mode_of(unsigned nvml_mode)
+{
+    return nvml_mode == NVML_MIG_ENABLE ? GPU_MIG : GPU_NATIVE;
+}
+
+/* A card without MIG answers NOT_SUPPORTED; one whose driver is too old for it has no such call. */
+static int read_mode(struct nvml *n, struct nvml_facts *f, struct gpu_card *card, struct err *e)
+{
+    unsigned current = NVML_MIG_DISABLE;
+    unsigned pending = NVML_MIG_DISABLE;
+    nvml_ret rc = NVML_CALL(n, mig_mode, f->device, &current, &pending);
+    card->mig_capable = rc == NVML_SUCCESS;
+    if (rc != NVML_NOT_SUPPORTED && rc != NVML_FUNCTION_NOT_FOUND)
+        TRY(nvml_check(n, NVML_NAMES.mig_mode, rc, e));
+    card->mode = mode_of(current);
+    card->pending_mode = mode_of(pending);
+    return 0;
+}
+
+/* The table is learned once; a driver that lists nothing while MIG is off is asked again. */
+static int read_table(struct nvml *n, struct nvml_facts *f, struct gpu_card *card, struct err *e)
+{
+    if (f->card.mig.n_profiles == 0)
+        TRY(nvml_mig_table(n, f, e));
+    card->mig = f->card.mig;
+    return 0;
+}
+
+static int read_dynamic(struct nvml *n, struct nvml_facts *f, struct gpu_card *card, struct err *e)
+{
+    card->minor = UINT_MAX;
+    (void)NVML_CALL(n, minor, f->device, &card->minor); /* a mode change may renumber it */
+    TRY(read_mode(n, f, card, e));
+    if (card->mig_capable)
+        TRY(read_table(n, f, card, e));
+    if (card->mode == GPU_MIG)
+        TRY(nvml_instances_read(n, f, card, e));
+    return nvml_processes_read(n, f, card, e);
+}
+
+static int read_card(struct nvml *n, struct nvml_facts *f, struct gpu_card *ret, struct err *e)
+{
+    auto_gpu_card struct gpu_card card = f->card;
+    TRY(read_dynamic(n, f, &card, e));
+    card.healthy = true;
+    *ret = card;
+    card.processes = NULL; /* handed over */
+    return 0;
+}
+
+static void mark_unhealthy(struct gpu_card *card, const struct err *why)
+{
+    const char *reason =
+        why->reason && strcmp(why->reason, "NVMLError") != 0 ? why->reason : "ReadFailed";
+    card->healthy = false;
+    (void)snprintf(card->unhealthy_reason, sizeof(card->unhealthy_reason), "%s", reason);
+    (void)snprintf(card->unhealthy_message, sizeof(card->unhealthy_message), "%s", err_msg(why));
+}
+
+/* One card of an inventory: what fails is told in the card. */
+static void read_slot(struct nvml *n, unsigned index, struct gpu_card *ret)
+{
+    auto_err struct err why = {0};
+    struct nvml_facts *f = NULL;
+    int rc = nvml_facts_at(n, index, &f, &why);
+    if (rc == 0)
+        rc = read_card(n, f, ret, &why);
+    if (rc == 0)
+        return;
+    const struct nvml_facts *last = f ? f : nvml_facts_last_at(n, index);
+    *ret = last ? last->card : (struct gpu_card){.minor = UINT_MAX, .numa_node = -1};
+    ret->index = index;
+    mark_unhealthy(ret, &why);
+}
+
+static void read_boot_id(const struct nvml *n, struct gpu_inventory *inv)
+{
+    auto_free char *path = xasprintf("%s/sys/kernel/random/boot_id", n->proc_root);
+    auto_free char *text = NULL;
+    if (file_read(path, sizeof(inv->boot_id), &text, NULL, NULL) < 0)
+        return;
+    text[strcspn(text, "\n")] = '\0';
+    (void)snprintf(inv->boot_id, sizeof(inv->boot_id), "%s", text);
+}
+
+static int count_cards(struct nvml *n, unsigned *ret, struct err *e)
+{
+    TRY(nvml_session_ensure(n, e));
+    TRY(NVML_DO(n, e, count, ret));
+    if (*ret > GPU_MAX_CARDS)
+        return err_set(e, ERR_TOO_LARGE, "%u cards; at most %d are managed", *ret, GPU_MAX_CARDS);
+    return 0;
+}
+
+/* A driver that was reloaded under us is noticed by the first call; a new session helps at once. */
+static int count_cards_afresh(struct nvml *n, unsigned *ret, struct err *e)
+{
+    bool was_open = n->open;
+    int rc = count_cards(n, ret, e);
+    return rc < 0 && was_open && n->stale ? count_cards(n, ret, e) : rc;
+}
+
+int nvml_op_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
+{
+    struct nvml *n = (struct nvml *)g;
+    unsigned count = 0;
+    TRY(count_cards_afresh(n, &count, e));
+    *ret = (struct gpu_inventory){.vendor = "nvidia", .n_cards = count};
+    ret->cards = xcalloc(count, sizeof(*ret->cards));
+    for (unsigned i = 0; i < count; i++)
+        read_slot(n, i, &ret->cards[i]);
+    (void)snprintf(ret->driver_version, sizeof(ret->driver_version), "%s", n->driver);
+    (void)snprintf(ret->cuda_version, sizeof(ret->cuda_version), "%s", n->cuda);
+    read_boot_id(n, ret);
+    return 0;
+}
+
+int nvml_op_read_card(struct gpu *g, const char *uuid, struct gpu_card *ret, struct err *e)
+{
+    struct nvml *n = (struct nvml *)g;
+    struct nvml_facts *f = NULL;
+    TRY(nvml_facts_get(n, uuid, &f, e));
+    return read_card(n, f, ret, e);
+}

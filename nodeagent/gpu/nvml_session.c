@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/gpu/nvml_session.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+
+/* How long a card that stays lost is left alone before a new session is tried for it. */
+#define LOST_RETRY_MS 60000
+
+void nvml_call_begin(struct nvml *n, const char *call)
+{
+    struct gpu_activity *a = n->gpu.activity;
+    if (!a)
+        return;
+    atomic_store(&a->since_mono_ms, clock_mono_ms(n->clock));
+    atomic_store(&a->call, call);
+}
+
+void nvml_call_end(struct nvml *n)
+{
+    if (n->gpu.activity)
+        atomic_store(&n->gpu.activity->call, NULL);
+}
+
+/* After these answers no handle of this session can be trusted. */
+static bool ends_session(struct nvml *n, nvml_ret rc)
+{
+    if (rc == NVML_UNINITIALIZED || rc == NVML_DRIVER_NOT_LOADED ||
+        rc == NVML_LIB_RM_VERSION_MISMATCH)
+        return true;
+    int64_t now = clock_mono_ms(n->clock);
+    if (rc != NVML_GPU_IS_LOST || now < n->lost_until_mono_ms)
+        return false;
+    n->lost_until_mono_ms = now + LOST_RETRY_MS;
+    return true;
+}
+
+int nvml_check(struct nvml *n, const char *call, nvml_ret rc, struct err *e)
+{
+    if (rc == NVML_SUCCESS)
+        return 0;
+    if (ends_session(n, rc))
+        n->stale = true;
+    return nvml_lib_error(&n->lib, call, rc, e);
+}
+
+static void outdate_cards(struct nvml *n)
+{
+    for (size_t i = 0; i < n->n_facts; i++)
+        n->facts[i]->current = false;
+}
+
+void nvml_session_end(struct nvml *n)
+{
+    if (n->open)
+        (void)NVML_CALL(n, shutdown);
+    n->open = false;
+    n->stale = false;
+    outdate_cards(n);
+}
+
+/* "12.8" from 12080. Versions are for people: a driver that does not tell them is not an error. */
+static void read_versions(struct nvml *n)
+{
+    int cuda = 0;
+    n->driver[0] = n->cuda[0] = '\0';
+    (void)NVML_CALL(n, driver_version, n->driver, sizeof(n->driver));
+    if (NVML_CALL(n, cuda_version, &cuda) == NVML_SUCCESS)
+        (void)snprintf(n->cuda, sizeof(n->cuda), "%d.%d", cuda / 1000, cuda % 1000 / 10);
+}
+
+int nvml_session_ensure(struct nvml *n, struct err *e)
+{
+    if (n->open && !n->stale)
+        return 0;
+    nvml_session_end(n);
+    TRY(NVML_DO(n, e, init));
+    n->open = true;
+    read_versions(n);
+    return 0;
+}
+
+static struct gpu *nvml_free(struct gpu *g)
+{
+    struct nvml *n = (struct nvml *)g;
+    nvml_session_end(n);
+    nvml_lib_close(&n->lib);
+    for (size_t i = 0; i < n->n_facts; i++)
+        free(n->facts[i]);
+    free(n->nvidia_smi);
+    free(n->proc_root);
+    free(n->sys_root);
+    free(n);
+    return NULL;
+}
+
+static const struct gpu_ops OPS = {
+    .read = nvml_op_read,
+    .read_card = nvml_op_read_card,
+    .mode_set = nvml_op_mode_set,
+    .reset = nvml_op_reset,
+    .gi_create = nvml_op_gi_create,
+    .gi_destroy = nvml_op_gi_destroy,
+    .ci_create = nvml_op_ci_create,
+    .ci_destroy = nvml_op_ci_destroy,
+    .free = nvml_free,
+};
+
+static char *copy_or(const char *s, const char *fallback)
+{
+    return xstrdup(s ? s : fallback);
+}
+
+int gpu_nvml_open(const struct nvml_options *o, struct gpu **ret, struct err *e)
+{
+    assert(o && ret);
+    struct nvml_lib lib;
+    TRY(nvml_lib_open(o->library, &lib, e));
+    struct nvml *n = xcalloc(1, sizeof(*n));
+    n->gpu.ops = &OPS;
+    n->lib = lib;
+    n->clock = clock_real();
+    n->nvidia_smi = copy_or(o->nvidia_smi, "nvidia-smi");
+    n->proc_root = copy_or(o->proc_root, "/proc");
+    n->sys_root = copy_or(o->sys_root, "/sys");
+    *ret = &n->gpu;
+    return 0;
+}

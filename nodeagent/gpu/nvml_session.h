@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/clock.h"
+
+#include "nodeagent/gpu/gpu.h"
+#include "nodeagent/gpu/nvml_lib.h"
+
+/*
+ * One long session with the driver, and what it has learned that cannot change while it lasts.
+ * nvmlInit costs seconds on a full node and handles by UUID were seen to take ten, so both are
+ * kept; a reloaded driver, a lost card or a reset of ours ends the session and the next call opens
+ * another. One thread.
+ */
+
+/* Compute instance profiles of one GPU instance profile, learned from the first instance of it: the
+ * driver tells them only once an instance exists. */
+struct nvml_ci_table {
+    bool known;
+    unsigned n;
+    struct nvml_ci_kind {
+        unsigned id, slices;
+        bool media; /* with engines of its own: never the one to create */
+    } items[NVML_CI_PROFILE_COUNT];
+};
+
+/* One card. After a session's end its identity stays known, so that a card that got lost can still
+ * be named. */
+struct nvml_facts {
+    bool current; /* learned in this session */
+    nvml_device device;
+    struct gpu_card card;                       /* identity alone; state and processes stay empty */
+    struct nvml_ci_table cis[MIG_MAX_PROFILES]; /* by index into card.mig.profiles */
+};
+
+struct nvml {
+    struct gpu gpu; /* first: a struct gpu * is a struct nvml * */
+    struct nvml_lib lib;
+    const struct clock *clock;
+    char *nvidia_smi, *proc_root, *sys_root;
+    bool open;                  /* nvmlInit succeeded */
+    bool stale;                 /* the session must be opened again before its next use */
+    int64_t lost_until_mono_ms; /* a lost card does not end sessions before then */
+    char driver[NVML_DRIVER_BYTES];
+    char cuda[16];
+    size_t n_facts;
+    struct nvml_facts *facts[GPU_MAX_CARDS]; /* owned */
+};
+
+/* Opens the session unless it is open and sound. ERR_NOT_FOUND: no driver is loaded. */
+int nvml_session_ensure(struct nvml *n, struct err *e) MUST_CHECK;
+/* Ends it; every card is learned afresh in the next one. */
+void nvml_session_end(struct nvml *n);
+
+/* The watchdog's marks around a call, and the judgement on its answer: 0 or -kind, noting answers
+ * that end a session. */
+void nvml_call_begin(struct nvml *n, const char *call);
+void nvml_call_end(struct nvml *n);
+int nvml_check(struct nvml *n, const char *call, nvml_ret rc, struct err *e) MUST_CHECK;
+
+/* Calls a function of the table; a missing one answers NVML_FUNCTION_NOT_FOUND. */
+#define NVML_CALL(n, fn, ...)                                                                      \
+    ({                                                                                             \
+        nvml_ret nvml_rc_ = NVML_FUNCTION_NOT_FOUND;                                               \
+        if ((n)->lib.fn) {                                                                         \
+            nvml_call_begin(n, NVML_NAMES.fn);                                                     \
+            nvml_rc_ = (n)->lib.fn(__VA_ARGS__);                                                   \
+            nvml_call_end(n);                                                                      \
+        }                                                                                          \
+        nvml_rc_;                                                                                  \
+    })
+/* The same as a fallible call of ours: `TRY(NVML_DO(n, e, count, &count));` */
+#define NVML_DO(n, e, fn, ...) nvml_check(n, NVML_NAMES.fn, NVML_CALL(n, fn, __VA_ARGS__), e)
+
+/* The card's facts, enumerating when it is not known yet. Borrowed until the session ends.
+ * ERR_NOT_FOUND: no such card. */
+int nvml_facts_get(struct nvml *n, const char *uuid, struct nvml_facts **ret,
+                   struct err *e) MUST_CHECK;
+/* The facts of the card at an index, learned when new. */
+int nvml_facts_at(struct nvml *n, unsigned index, struct nvml_facts **ret,
+                  struct err *e) MUST_CHECK;
+/* What was known about the card at an index before it failed; NULL: nothing. */
+const struct nvml_facts *nvml_facts_last_at(const struct nvml *n, unsigned index);
+
+/* Profiles and placements of a card into card->mig. A card whose driver lists none while MIG is off
+ * gets an empty table. */
+int nvml_mig_table(struct nvml *n, struct nvml_facts *f, struct err *e) MUST_CHECK;
+/* The compute instance profiles inside gi, of the card's profile with this index. Borrowed. */
+int nvml_ci_table_get(struct nvml *n, struct nvml_facts *f, unsigned profile, nvml_gi gi,
+                      const struct nvml_ci_table **ret, struct err *e) MUST_CHECK;
+/* The instances that stand, into card->state and card->partitions. */
+int nvml_instances_read(struct nvml *n, struct nvml_facts *f, struct gpu_card *card,
+                        struct err *e) MUST_CHECK;
+/* The processes, into card->processes and the in_use marks of card->state. */
+int nvml_processes_read(struct nvml *n, struct nvml_facts *f, struct gpu_card *card,
+                        struct err *e) MUST_CHECK;
+
+/* The operations of gpu_ops; see there. */
+int nvml_op_read(struct gpu *g, struct gpu_inventory *ret, struct err *e);
+int nvml_op_read_card(struct gpu *g, const char *uuid, struct gpu_card *ret, struct err *e);
+int nvml_op_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode, enum gpu_mode_result *ret,
+                     struct err *e);
+int nvml_op_reset(struct gpu *g, const char *uuid, struct err *e);
+int nvml_op_gi_create(struct gpu *g, const char *uuid, unsigned profile_id, unsigned start,
+                      unsigned size, unsigned *ret_gi_id, struct err *e);
+int nvml_op_gi_destroy(struct gpu *g, const char *uuid, unsigned gi_id, struct err *e);
+int nvml_op_ci_create(struct gpu *g, const char *uuid, unsigned gi_id, unsigned slices, int start,
+                      unsigned *ret_ci_id, struct err *e);
+int nvml_op_ci_destroy(struct gpu *g, const char *uuid, unsigned gi_id, unsigned ci_id,
+                       struct err *e);
