@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/sb.h"
+
+#include "nodeagent/card_plan.h"
+#include "test/unit/gpu_fake_support.h"
+
+static const unsigned WHOLE_1[] = {1, 0};
+static const unsigned WHOLE_2[] = {2, 0};
+static const unsigned WHOLE_3[] = {3, 0};
+
+/* The card as a reading shows it, with its users. Freed by gpu_card_done. */
+static struct gpu_card look(struct fake_hw *hw, const struct fake_card *c)
+{
+    auto_gpu struct gpu *g = gpu_fake_open(hw);
+    struct gpu_card card = {0};
+    cr_assert_eq(g->ops->read_card(g, c->card.uuid, &card, NULL), 0);
+    return card;
+}
+
+static void want(struct card_wish *w, const struct fake_card *c, const char *profile,
+                 unsigned ci_slices, unsigned count)
+{
+    w->mode = GPU_MIG;
+    w->wants.items[w->wants.n++] = (struct mig_want){.profile = fake_profile(c, profile),
+                                                     .ci_slices = ci_slices,
+                                                     .count = count};
+}
+
+/* The plan in words, one step a piece: what the golden texts below compare. */
+static void check_plan(struct fake_hw *hw, const struct fake_card *c, const struct card_wish *w,
+                       enum card_verdict verdict, const char *golden)
+{
+    auto_gpu_card struct gpu_card card = look(hw, c);
+    static struct card_plan plan;
+    auto_sb struct sb text = SB_INIT(4096);
+    card_plan(&card, w, &plan);
+    for (unsigned i = 0; i < plan.steps.n; i++) {
+        auto_free char *step = card_step_text(&plan.steps.items[i], &card.mig);
+        sb_addf(&text, "%s%s", i ? "; " : "", step);
+    }
+    cr_expect_eq(plan.verdict, verdict, "%s", plan.message);
+    cr_expect_str_eq(sb_str(&text), golden);
+}
+
+Test(card_plan, native_hopper_becomes_mig_without_a_reset)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_H100);
+    struct card_wish w = {0};
+    want(&w, c, "7g.80gb", 0, 1);
+    check_plan(&hw, c, &w, CARD_CHANGE,
+               "switch MIG on; create 7g.80gb at 0; create compute instance 7c at 0");
+}
+
+Test(card_plan, native_ampere_becomes_mig_by_a_reset)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_A100);
+    struct card_wish w = {0};
+    want(&w, c, "3g.40gb", 0, 1);
+    auto_gpu_card struct gpu_card card = look(&hw, c);
+    struct card_plan plan;
+    card_plan(&card, &w, &plan);
+    cr_expect_eq(plan.verdict, CARD_CHANGE);
+    cr_expect(plan.resets);
+    cr_expect_eq(plan.steps.items[0].kind, CARD_MODE_SET);
+    cr_expect_eq(plan.steps.items[1].kind, CARD_RESET);
+}
+
+Test(card_plan, pending_mode_that_is_wanted_needs_only_the_reset)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_A100);
+    struct card_wish w = {.mode = GPU_MIG};
+    c->card.pending_mode = GPU_MIG;
+    check_plan(&hw, c, &w, CARD_CHANGE, "reset the card");
+}
+
+Test(card_plan, pending_mode_that_is_not_wanted_is_taken_back_without_a_reset)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_A100);
+    struct card_wish w = {.mode = GPU_NATIVE};
+    c->card.pending_mode = GPU_MIG;
+    check_plan(&hw, c, &w, CARD_CHANGE, "switch MIG off");
+}
+
+Test(card_plan, leaving_mig_takes_the_instances_away_first)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_A100);
+    struct card_wish w = {.mode = GPU_NATIVE};
+    c->card.mode = c->card.pending_mode = GPU_MIG;
+    fake_put(c, "2g.20gb", 0, (const unsigned[]){1, 1, 0});
+    check_plan(&hw, c, &w, CARD_CHANGE,
+               "destroy compute instance 0 (1c) at 0; destroy compute instance 1 (1c) at 0; "
+               "destroy 2g.20gb at 0; switch MIG off; reset the card");
+}
+
+Test(card_plan, growing_keeps_what_stands)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_H100);
+    struct card_wish w = {0};
+    c->card.mode = c->card.pending_mode = GPU_MIG;
+    fake_put(c, "3g.40gb", 4, WHOLE_3);
+    want(&w, c, "3g.40gb", 0, 2);
+    check_plan(&hw, c, &w, CARD_CHANGE, "create 3g.40gb at 0; create compute instance 3c at 0");
+}
+
+Test(card_plan, card_as_wanted_needs_nothing)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_H100);
+    struct card_wish w = {0};
+    c->card.mode = c->card.pending_mode = GPU_MIG;
+    fake_put(c, "1g.10gb", 3, WHOLE_1);
+    want(&w, c, "1g.10gb", 0, 1);
+    check_plan(&hw, c, &w, CARD_NOTHING, "");
+}
+
+Test(card_plan, instance_left_without_its_compute_instance_gets_it_back)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_H100);
+    c->card.mode = c->card.pending_mode = GPU_MIG;
+    fake_put(c, "2g.20gb", 2, WHOLE_2);
+    auto_gpu_card struct gpu_card whole = look(&hw, c);
+    struct card_layout layout;
+    card_layout_of(&whole, &layout);
+    auto_gpu_card struct gpu_card bare = look(&hw, c);
+    bare.state.items[0].n_cis = bare.n_partitions = 0;
+    struct card_steps steps;
+    card_steps_to(&bare, &layout, &steps);
+    cr_expect_eq(steps.n, 1);
+    cr_expect_eq(steps.items[0].kind, CARD_CI_CREATE);
+    cr_expect_eq(steps.items[0].ci_start, 0);
+}
+
+Test(card_plan, recutting_a_free_instance_keeps_the_gpu_instance)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_H100);
+    struct card_wish w = {0};
+    c->card.mode = c->card.pending_mode = GPU_MIG;
+    fake_put(c, "3g.40gb", 4, WHOLE_3);
+    want(&w, c, "3g.40gb", 1, 3);
+    check_plan(&hw, c, &w, CARD_CHANGE,
+               "destroy compute instance 0 (3c) at 4; create compute instance 1c at 4; "
+               "create compute instance 1c at 4; create compute instance 1c at 4");
+}
+
+Test(card_plan, what_is_in_use_and_must_go_is_a_drain_that_names_its_user)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_H100);
+    struct card_wish w = {0};
+    c->card.mode = c->card.pending_mode = GPU_MIG;
+    fake_put(c, "7g.80gb", 0, (const unsigned[]){7, 0});
+    fake_attach(c, (struct fake_process){.pid = 77, .start = 0, .ci_start = -1});
+    want(&w, c, "1g.10gb", 0, 7);
+    auto_gpu_card struct gpu_card card = look(&hw, c);
+    struct card_plan plan;
+    card_plan(&card, &w, &plan);
+    cr_expect_eq(plan.verdict, CARD_DRAIN);
+    cr_expect_eq(plan.steps.blocking, 1);
+    cr_expect_str_eq(plan.message, "7g.80gb at slot 0 is in use by train (pid 77)");
+}
+
+Test(card_plan, instance_in_use_stays_where_it_is_when_there_is_room)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_H100);
+    struct card_wish w = {0};
+    c->card.mode = c->card.pending_mode = GPU_MIG;
+    fake_put(c, "1g.10gb", 0, WHOLE_1);
+    fake_attach(c, (struct fake_process){.pid = 77, .start = 0, .ci_start = -1});
+    want(&w, c, "3g.40gb", 0, 1);
+    want(&w, c, "1g.10gb", 0, 1);
+    check_plan(&hw, c, &w, CARD_CHANGE, "create 3g.40gb at 4; create compute instance 3c at 4");
+}
+
+Test(card_plan, native_card_in_use_cannot_change_its_mode)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_H100);
+    struct card_wish w = {.mode = GPU_MIG};
+    fake_attach(c, (struct fake_process){.pid = 9, .start = -1, .ci_start = -1});
+    auto_gpu_card struct gpu_card card = look(&hw, c);
+    struct card_plan plan;
+    card_plan(&card, &w, &plan);
+    cr_expect_eq(plan.verdict, CARD_DRAIN);
+    cr_expect(plan.steps.card_blocking);
+    cr_expect_str_eq(plan.message, "the card is in use by train (pid 9), and its mode "
+                                   "cannot change before that ends");
+}
+
+Test(card_plan, geometry_that_cannot_stand_names_the_nearest)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_H100);
+    struct card_wish w = {0};
+    want(&w, c, "3g.40gb", 0, 3);
+    auto_gpu_card struct gpu_card card = look(&hw, c);
+    struct card_plan plan;
+    card_plan(&card, &w, &plan);
+    cr_expect_eq(plan.verdict, CARD_INFEASIBLE);
+    cr_expect_str_eq(plan.reason, "Infeasible");
+    cr_expect_gt(plan.nearest.n, 0);
+}
+
+Test(card_plan, card_without_mig_is_not_capable_but_native)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_NO_MIG);
+    struct card_wish mig = {.mode = GPU_MIG};
+    struct card_wish native = {.mode = GPU_NATIVE};
+    check_plan(&hw, c, &mig, CARD_INFEASIBLE, "");
+    check_plan(&hw, c, &native, CARD_NOTHING, "");
+}
+
+Test(card_plan, unhealthy_card_is_left_alone)
+{
+    struct gpu_card card = {.mig_capable = true, .unhealthy_message = "lost"};
+    struct card_wish w = {.mode = GPU_MIG};
+    struct card_plan plan;
+    card_plan(&card, &w, &plan);
+    cr_expect_eq(plan.verdict, CARD_INFEASIBLE);
+    cr_expect_str_eq(plan.reason, "Unhealthy");
+    cr_expect_eq(plan.steps.n, 0);
+}
+
+Test(card_plan, old_compute_instances_are_told_apart_by_their_place)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_H100);
+    c->card.mode = c->card.pending_mode = GPU_MIG;
+    fake_put(c, "3g.40gb", 0, (const unsigned[]){2, 1, 0});
+    auto_gpu_card struct gpu_card before = look(&hw, c);
+    struct card_layout layout;
+    card_layout_of(&before, &layout);
+    c->card.state.n = c->card.n_partitions = 0;
+    fake_put(c, "3g.40gb", 0, (const unsigned[]){1, 1, 1, 0});
+    auto_gpu_card struct gpu_card now = look(&hw, c);
+    struct card_steps steps;
+    card_steps_to(&now, &layout, &steps);
+    /* The one at slice 2 stays, those at 0 and 1 make room for the 2c at 0. */
+    cr_assert_eq(steps.n, 3);
+    cr_expect_eq(steps.items[0].ci_id, 0);
+    cr_expect_eq(steps.items[1].ci_id, 1);
+    cr_expect_eq(steps.items[2].ci_start, 0);
+}
