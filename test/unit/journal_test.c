@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/journal.h"
+
+#define UUID "GPU-5f0c"
+
+static char dir[64];
+
+static void make_dir(void)
+{
+    (void)snprintf(dir, sizeof(dir), "/tmp/journal-test-XXXXXX");
+    cr_assert(mkdtemp(dir));
+}
+
+static void remove_dir(void)
+{
+    auto_free char *command = xasprintf("rm -rf '%s'", dir);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(journal, .init = make_dir, .fini = remove_dir);
+
+static struct journal sample(void)
+{
+    struct journal j = {.uuid = UUID,
+                        .boot_id = "b1",
+                        .phase = JOURNAL_BACK,
+                        .step = 3,
+                        .note = "create 1g.10gb at 4: \"no\"",
+                        .old = {.mode = GPU_MIG, .n = 1},
+                        .target = {.mode = GPU_NATIVE}};
+    j.old.items[0] = (struct card_instance){.profile_id = 9, .start = 4, .size = 4, .n_cis = 2};
+    j.old.items[0].ci_slices[0] = 2;
+    j.old.items[0].ci_slices[1] = 1;
+    j.old.items[0].ci_starts[1] = -1;
+    return j;
+}
+
+static void put(const char *text)
+{
+    auto_free char *path = xasprintf("%s/" UUID ".json", dir);
+    cr_assert_eq(file_write_atomic(path, text, strlen(text), 0600, NULL), 0);
+}
+
+static bool is_there(const char *name)
+{
+    auto_free char *path = xasprintf("%s/%s", dir, name);
+    return access(path, F_OK) == 0;
+}
+
+Test(journal, reads_back_what_was_written)
+{
+    struct journal j = sample();
+    struct journal back;
+    auto_err struct err e = {0};
+    cr_assert_eq(journal_write(dir, &j, &e), 0, "%s", err_msg(&e));
+    cr_assert_eq(journal_read(dir, UUID, &back, &e), 0, "%s", err_msg(&e));
+    cr_expect_eq(memcmp(&j.old, &back.old, sizeof(j.old)), 0);
+    cr_expect_eq(memcmp(&j.target, &back.target, sizeof(j.target)), 0);
+    cr_expect_str_eq(back.uuid, j.uuid);
+    cr_expect_str_eq(back.boot_id, j.boot_id);
+    cr_expect_str_eq(back.note, j.note);
+    cr_expect_eq(back.phase, JOURNAL_BACK);
+    cr_expect_eq(back.step, 3);
+}
+
+Test(journal, none_is_not_found)
+{
+    struct journal j;
+    cr_expect_eq(journal_read(dir, UUID, &j, NULL), -ERR_NOT_FOUND);
+    cr_expect_eq(journal_remove(dir, UUID, NULL), 0);
+}
+
+Test(journal, removed_is_gone)
+{
+    struct journal j = sample();
+    cr_assert_eq(journal_write(dir, &j, NULL), 0);
+    cr_assert_eq(journal_remove(dir, UUID, NULL), 0);
+    cr_expect_eq(journal_read(dir, UUID, &j, NULL), -ERR_NOT_FOUND);
+}
+
+Test(journal, makes_its_folder)
+{
+    struct journal j = sample();
+    auto_free char *deep = xasprintf("%s/a/b", dir);
+    cr_expect_eq(journal_write(deep, &j, NULL), 0);
+    cr_expect_eq(journal_read(deep, UUID, &j, NULL), 0);
+}
+
+Test(journal, damaged_one_is_an_error_and_kept_aside)
+{
+    static const char *const DAMAGED[] = {
+        "",
+        "{",
+        "{\"version\":1}",
+        "[1]",
+        "{\"version\":2,\"uuid\":\"" UUID "\",\"bootID\":\"b\",\"phase\":\"back\",\"step\":0,"
+        "\"old\":{\"mode\":\"mig\"},\"target\":{\"mode\":\"mig\"}}",
+        "{\"version\":1,\"uuid\":\"GPU-other\",\"bootID\":\"b\",\"phase\":\"back\",\"step\":0,"
+        "\"old\":{\"mode\":\"mig\"},\"target\":{\"mode\":\"mig\"}}",
+        "{\"version\":1,\"uuid\":\"" UUID "\",\"bootID\":\"b\",\"phase\":\"back\",\"step\":0,"
+        "\"old\":{\"mode\":\"mig\",\"instances\":[{\"profileID\":1,\"start\":99,\"size\":1}]},"
+        "\"target\":{\"mode\":\"mig\"}}",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(DAMAGED); i++) {
+        auto_err struct err e = {0};
+        auto_free char *aside = xasprintf(UUID ".json.bad-%zu", i + 1);
+        struct journal j;
+        put(DAMAGED[i]);
+        cr_expect_eq(journal_read(dir, UUID, &j, &e), -ERR_PROTOCOL, "%zu", i);
+        cr_expect(strstr(err_msg(&e), aside), "%s", err_msg(&e));
+        cr_expect(is_there(aside));
+        cr_expect_not(is_there(UUID ".json"));
+    }
+}
+
+Test(journal, lists_the_cards_that_have_one)
+{
+    struct journal j = sample();
+    char **uuids = NULL;
+    size_t n = 0;
+    cr_assert_eq(journal_write(dir, &j, NULL), 0);
+    put("{");
+    cr_assert_eq(journal_read(dir, UUID, &j, NULL), -ERR_PROTOCOL);
+    j = sample();
+    cr_assert_eq(journal_write(dir, &j, NULL), 0);
+    cr_assert_eq(journal_list(dir, &uuids, &n, NULL), 0);
+    cr_assert_eq(n, 1);
+    cr_expect_str_eq(uuids[0], UUID);
+    free(uuids[0]);
+    free(uuids);
+}
+
+Test(journal, list_of_no_folder_is_empty)
+{
+    char **uuids = NULL;
+    size_t n = 1;
+    cr_expect_eq(journal_list("/nonexistent/cleave", &uuids, &n, NULL), 0);
+    cr_expect_eq(n, 0);
+}
+
+Test(journal, uuid_cannot_lead_out_of_the_folder)
+{
+    struct journal j;
+    cr_expect_eq(journal_read(dir, "../x", &j, NULL), -ERR_INVALID);
+    cr_expect_eq(journal_read(dir, "", &j, NULL), -ERR_INVALID);
+}
+
+Test(journal, lock_excludes_a_second_holder_until_it_is_closed)
+{
+    int first = -1;
+    int second = -1;
+    cr_assert_eq(journal_lock(dir, &first, NULL), 0);
+    cr_expect_eq(journal_lock(dir, &second, NULL), -ERR_CONFLICT);
+    (void)close(first);
+    cr_expect_eq(journal_lock(dir, &second, NULL), 0);
+    (void)close(second);
+}
