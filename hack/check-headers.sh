@@ -6,13 +6,13 @@
 #
 # Shows the compiler's words for each that does not; says nothing when all do.
 set -euo pipefail
-cd "$(dirname "$0")/.."
 
 case "${1:-}" in -h | --help)
     awk 'NR <= 2 {next} !/^#/ {exit} {sub(/^# ?/, ""); print}' "$0"
     exit 0
     ;;
 esac
+cd "$(dirname "$0")/.."
 
 headers=("$@")
 [ $# -gt 0 ] || mapfile -t headers < <(git ls-files -co --exclude-standard '*.h')

@@ -6,13 +6,13 @@
 #
 # Names every include that breaks the rule; says nothing and exits with 0 when there is none.
 set -euo pipefail
-cd "$(dirname "$0")/.."
 
 case "${1:-}" in -h | --help)
     awk 'NR <= 2 {next} !/^#/ {exit} {sub(/^# ?/, ""); print}' "$0"
     exit 0
     ;;
 esac
+cd "$(dirname "$0")/.."
 
 # The layers, top first: a folder may include itself, what stands behind it, and nothing else.
 # A program's main.c may see everything below it.

@@ -6,13 +6,13 @@
 #
 # Left out are files that cannot hold a comment or are compared byte by byte, and prose.
 set -euo pipefail
-cd "$(dirname "$0")/.."
 
 case "${1:-}" in -h | --help)
     awk 'NR <= 2 {next} !/^#/ {exit} {sub(/^# ?/, ""); print}' "$0"
     exit 0
     ;;
 esac
+cd "$(dirname "$0")/.."
 
 bad=0
 while IFS= read -r file; do

@@ -11,8 +11,7 @@
 # --no-kube leaves the control plane out: unit tests, lint and the programs do not need it.
 # Says nothing where nothing is missing.
 set -euo pipefail
-cd "$(dirname "$0")"
-. kube/lib.sh
+. "$(dirname "$0")/kube/lib.sh"
 
 packages=(
     # the build
@@ -77,12 +76,12 @@ install_packages() { # packages...
     rm -f "$log"
 }
 
-control_plane_missing() { ! kube/bin.sh >/dev/null; }
+control_plane_missing() { ! "$KUBE_HERE/bin.sh" >/dev/null; }
 
 # Any Go will do that can fetch a newer one.
 go_missing() {
     local rc=0
-    kube/go.sh >/dev/null || rc=$?
+    "$KUBE_HERE/go.sh" >/dev/null || rc=$?
     [ "$rc" = 2 ]
 }
 
@@ -90,4 +89,4 @@ command -v dpkg-query >/dev/null || die "knows Debian 12 and its kin only; elsew
 mapfile -t missing < <(missing_of "${packages[@]}")
 [ -z "$kube" ] || ! control_plane_missing || ! go_missing || missing+=(golang-go)
 [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}"
-[ -z "$kube" ] || kube/build.sh
+[ -z "$kube" ] || "$KUBE_HERE/build.sh"

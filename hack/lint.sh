@@ -12,7 +12,6 @@
 # where. A file that clang-tidy passed is not looked at again until it, or a header it includes,
 # changes (build/lint remembers).
 set -euo pipefail
-cd "$(dirname "$0")/.."
 
 all=(format layers headers docs calls spdx shell spelling tidy)
 checks=()
@@ -36,6 +35,7 @@ for arg in "$@"; do
     esac
 done
 [ ${#checks[@]} -gt 0 ] || checks=("${all[@]}")
+cd "$(dirname "$0")/.."
 
 files() { # patterns...: tracked and new files that are there
     local f

@@ -36,6 +36,8 @@ def tree(tmp_path):
     shutil.copytree(ROOT / "hack", tmp_path / "hack")
     shutil.copy(ROOT / ".clang-format", tmp_path)
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / "base").mkdir()
+    shutil.copy(ROOT / "base" / "err.h", tmp_path / "base")
     write(tmp_path, "base/thing.h", GOOD_HEADER)
     write(tmp_path, "base/thing.c", GOOD_SOURCE)
     return tmp_path
@@ -80,6 +82,16 @@ def test_a_wrong_file_is_named(tree, check, path, text, complaint):
     done = lint(tree, check)
     assert done.returncode == 1
     assert complaint in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "script", sorted(p.relative_to(ROOT) for p in (ROOT / "hack").rglob("*.sh") if p.name not in ("lib.sh", "run-tests.sh")), ids=str
+)
+def test_each_script_tells_what_it_does(script):
+    for folder, program in ((ROOT, script), (ROOT / script.parent, Path(".") / script.name)):
+        done = subprocess.run([f"./{program}", "--help"], cwd=folder, capture_output=True, text=True, timeout=20)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert len(done.stdout.splitlines()) >= 2
 
 
 def test_an_unknown_check_is_refused(tree):
