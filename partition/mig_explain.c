@@ -2,6 +2,7 @@
 #include "partition/mig_explain.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +11,9 @@
 
 #include "partition/mig_feasible.h"
 #include "partition/mig_pack.h"
+
+/* A long list of partitions is cut here, so that what is wrong with it still finds room. */
+#define MAX_WHAT_BYTES 150
 
 static const char *const engine_names[MIG_N_ENGINES] = {
     [MIG_COPY] = "copy engines", [MIG_DECODER] = "decoders",         [MIG_ENCODER] = "encoders",
@@ -49,13 +53,10 @@ static void narrow(const struct mig_table *t, const struct mig_limits *l, struct
     }
 }
 
-/* Enough to be wrong by any limit, little enough that sums over a table do not overflow. */
-#define MANY 1000000
-
 static unsigned divide_up(uint64_t a, unsigned b)
 {
     uint64_t q = (a + b - 1) / b;
-    return q < MANY ? (unsigned)q : MANY;
+    return q < UINT32_MAX ? (unsigned)q : UINT32_MAX;
 }
 
 static unsigned greatest(unsigned a, unsigned b)
@@ -103,10 +104,10 @@ static void explain_breach(const struct mig_table *t, const struct mig_breach *b
 {
     switch (b->limit) {
     case MIG_LIMIT_SLOTS:
-        sb_addf(s, "%s needs %u of %u memory slots", what, b->needs, b->has);
+        sb_addf(s, "%s needs %" PRIu64 " of %u memory slots", what, b->needs, b->has);
         break;
     case MIG_LIMIT_SLICES:
-        sb_addf(s, "%s needs %u of %u compute slices", what, b->needs, b->has);
+        sb_addf(s, "%s needs %" PRIu64 " of %u compute slices", what, b->needs, b->has);
         break;
     case MIG_LIMIT_ME_ALL:
         sb_addf(s, "%s: +me.all takes every media engine, only -me profiles can stand beside it",
@@ -116,13 +117,16 @@ static void explain_breach(const struct mig_table *t, const struct mig_breach *b
         sb_addf(s, "%s: at most 1 partition with +me per card", what);
         break;
     case MIG_LIMIT_MAX_COUNT:
-        sb_addf(s, "%s at most %u per card", t->profiles[b->profile].name, b->has);
+        sb_addf(s, "%s at most %u per card, not %" PRIu64, t->profiles[b->profile].name, b->has,
+                b->needs);
         break;
     case MIG_LIMIT_ENGINES:
-        sb_addf(s, "%s needs %u of %u %s", what, b->needs, b->has, engine_names[b->engine]);
+        sb_addf(s, "%s needs %" PRIu64 " of %u %s", what, b->needs, b->has,
+                engine_names[b->engine]);
         break;
     case MIG_LIMIT_INSTANCES:
-        sb_addf(s, "%s needs %u GPU instances, at most %u are handled", what, b->needs, b->has);
+        sb_addf(s, "%s needs %" PRIu64 " GPU instances, at most %u are handled", what, b->needs,
+                b->has);
         break;
     case MIG_LIMIT_NONE:
         sb_addf(s, "%s: their possible placements overlap in every arrangement", what);
@@ -134,7 +138,7 @@ void mig_explain(const struct mig_table *t, const struct mig_limits *l,
                  const struct mig_wants *wants, char *buf, size_t bytes)
 {
     assert(bytes > 0);
-    auto_sb struct sb b = SB_INIT(bytes - 1);
+    auto_sb struct sb b = SB_INIT(1024);
     const struct mig_want *unknown = find_unknown(t, wants);
     if (unknown) {
         explain_unknown(t, unknown, &b);
@@ -145,6 +149,8 @@ void mig_explain(const struct mig_table *t, const struct mig_limits *l,
         count(t, &core, &all);
         struct mig_breach breach = mig_limits_check(t, l, &all);
         auto_free char *what = mig_wants_text(t, &core);
+        if (strlen(what) > MAX_WHAT_BYTES)
+            memcpy(what + MAX_WHAT_BYTES - 3, "...", 4);
         explain_breach(t, &breach, what, &b);
     }
     (void)snprintf(buf, bytes, "%s", sb_str(&b));

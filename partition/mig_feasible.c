@@ -9,8 +9,11 @@ static bool count_instances(const struct mig_table *t, const struct mig_demand *
 {
     *ret = (struct mig_counts){0};
     for (unsigned p = 0; p < t->n_profiles; p++) {
-        if (mig_cuts_total(&d->of[p]) == 0)
+        unsigned total = mig_cuts_total(&d->of[p]);
+        if (total == d->of[p].n[0]) { /* whole instances need no packing */
+            ret->of[p] = total;
             continue;
+        }
         struct mig_packing bins;
         bins.n = 0;
         if (!mig_pack(t->profiles[p].slices, &d->of[p], t->profiles[p].max_count, &bins))

@@ -13,18 +13,24 @@
 /* Every table known needs far less; this keeps a strange one from running on. */
 #define MAX_STEPS 100000
 
+/* What a partition takes of a card at least. */
+struct share {
+    unsigned parts, slices;
+};
+
 /* Branch and bound over how many of each wanted kind are kept. */
 struct nearest {
     const struct mig_table *t;
     const struct mig_limits *l;
-    struct mig_wants wants;        /* kinds merged, counts capped at what a card could ever hold */
-    unsigned parts[MIG_MAX_WANTS]; /* of one partition of a kind */
-    unsigned count_from[MIG_MAX_WANTS + 1];       /* partitions of the kinds from here on */
-    unsigned parts_from[MIG_MAX_WANTS + 1];       /* and their memory */
-    unsigned least_parts_from[MIG_MAX_WANTS + 1]; /* of the smallest one among them */
+    struct mig_wants wants;         /* kinds merged, counts capped at what a card could ever hold */
+    struct share of[MIG_MAX_WANTS]; /* of one partition of a kind */
+    struct share least_from[MIG_MAX_WANTS + 1]; /* the least of any kind from here on */
+    unsigned count_from[MIG_MAX_WANTS + 1];     /* partitions of the kinds from here on */
+    unsigned parts_from[MIG_MAX_WANTS + 1];     /* and their memory */
     unsigned steps_left;
     struct mig_wants at, best;
-    unsigned at_count, at_parts, best_count, best_parts;
+    unsigned at_count, best_count, best_parts;
+    struct share used;
 };
 
 static unsigned least(unsigned a, unsigned b)
@@ -62,31 +68,52 @@ static void merge(const struct mig_table *t, const struct mig_wants *wants, stru
     }
 }
 
+static struct share share_of(const struct mig_table *t, const struct mig_want *w)
+{
+    const struct mig_profile *p = &t->profiles[w->profile];
+    unsigned slices = mig_cut_slices(p->slices, w->ci_slices);
+    return (struct share){.parts = SLOT_PARTS * p->size * slices / p->slices, .slices = slices};
+}
+
+/* Insertion sort: small ones first, because they make the count that later choices must beat. */
+static void sort(const struct mig_table *t, struct mig_wants *w)
+{
+    for (unsigned i = 1; i < w->n; i++) {
+        struct mig_want it = w->items[i];
+        unsigned parts = share_of(t, &it).parts, at = i;
+        for (; at > 0 && share_of(t, &w->items[at - 1]).parts > parts; at--)
+            w->items[at] = w->items[at - 1];
+        w->items[at] = it;
+    }
+}
+
 static void measure(struct nearest *k)
 {
-    k->least_parts_from[k->wants.n] = UINT32_MAX;
+    k->least_from[k->wants.n] = (struct share){UINT32_MAX, UINT32_MAX};
     for (unsigned i = k->wants.n; i-- > 0;) {
         struct mig_want *w = &k->wants.items[i];
         const struct mig_profile *p = &k->t->profiles[w->profile];
-        unsigned size = mig_cut_slices(p->slices, w->ci_slices);
-        w->count =
-            least(w->count, least(p->max_count, MIG_MAX_SLOTS) * mig_ci_max(p->slices, size));
-        k->parts[i] = SLOT_PARTS * p->size * size / p->slices;
+        struct share one = share_of(k->t, w);
+        unsigned most = least(p->max_count, MIG_MAX_SLOTS) * mig_ci_max(p->slices, one.slices);
+        w->count = least(w->count, most);
+        k->of[i] = one;
+        k->least_from[i].parts = least(k->least_from[i + 1].parts, one.parts);
+        k->least_from[i].slices = least(k->least_from[i + 1].slices, one.slices);
         k->count_from[i] = k->count_from[i + 1] + w->count;
-        k->parts_from[i] = k->parts_from[i + 1] + w->count * k->parts[i];
-        k->least_parts_from[i] = least(k->least_parts_from[i + 1], k->parts[i]);
+        k->parts_from[i] = k->parts_from[i + 1] + w->count * one.parts;
     }
 }
 
 /* Can no choice among the kinds from here on beat the best? */
 static bool is_hopeless(const struct nearest *k, unsigned kind)
 {
-    unsigned room = SLOT_PARTS * k->t->slots - k->at_parts;
-    unsigned more = least(k->count_from[kind], room / k->least_parts_from[kind]);
-    unsigned parts = least(k->parts_from[kind], room);
-    if (k->at_count + more != k->best_count)
-        return k->at_count + more < k->best_count;
-    return k->at_parts + parts <= k->best_parts;
+    unsigned room = SLOT_PARTS * k->t->slots - k->used.parts;
+    unsigned slices = k->t->slices - k->used.slices;
+    unsigned more = least(room / k->least_from[kind].parts, slices / k->least_from[kind].slices);
+    unsigned count = k->at_count + least(more, k->count_from[kind]);
+    if (count != k->best_count)
+        return count < k->best_count;
+    return k->used.parts + least(k->parts_from[kind], room) <= k->best_parts;
 }
 
 /* The most partitions of a kind that can stand beside those kept already. */
@@ -103,6 +130,22 @@ static unsigned most_beside(struct nearest *k, unsigned kind)
     return w->count - 1;
 }
 
+static void keep_from(struct nearest *k, unsigned kind);
+
+static void keep_some(struct nearest *k, unsigned kind, unsigned n)
+{
+    struct share used = k->used;
+    k->at.n = kind + 1;
+    k->at.items[kind] = k->wants.items[kind];
+    k->at.items[kind].count = n;
+    k->at_count += n;
+    k->used.parts += n * k->of[kind].parts;
+    k->used.slices += n * k->of[kind].slices;
+    keep_from(k, kind + 1);
+    k->used = used;
+    k->at_count -= n;
+}
+
 static void keep_from(struct nearest *k, unsigned kind)
 {
     if (is_hopeless(k, kind) || k->steps_left == 0)
@@ -111,19 +154,11 @@ static void keep_from(struct nearest *k, unsigned kind)
     if (kind == k->wants.n) {
         k->best = k->at;
         k->best_count = k->at_count;
-        k->best_parts = k->at_parts;
+        k->best_parts = k->used.parts;
         return;
     }
-    for (unsigned n = most_beside(k, kind) + 1; n-- > 0;) {
-        k->at.n = kind + 1;
-        k->at.items[kind] = k->wants.items[kind];
-        k->at.items[kind].count = n;
-        k->at_count += n;
-        k->at_parts += n * k->parts[kind];
-        keep_from(k, kind + 1);
-        k->at_parts -= n * k->parts[kind];
-        k->at_count -= n;
-    }
+    for (unsigned n = most_beside(k, kind) + 1; n-- > 0;)
+        keep_some(k, kind, n);
 }
 
 /* How far profile b, no larger, is from what a dropped partition of profile a was to be. */
@@ -177,6 +212,7 @@ void mig_nearest(const struct mig_table *t, const struct mig_limits *l,
     struct nearest k = {.t = t, .l = l, .steps_left = MAX_STEPS};
     struct mig_wants asked;
     merge(t, wants, &asked);
+    sort(t, &asked);
     k.wants = asked;
     measure(&k);
     keep_from(&k, 0);

@@ -81,9 +81,9 @@ void mig_limits_init(const struct mig_table *t, struct mig_limits *ret)
 }
 
 /* Instances whose profile is in the set of bits. */
-static unsigned count_in(const struct mig_table *t, const struct mig_counts *all, uint32_t profiles)
+static uint64_t count_in(const struct mig_table *t, const struct mig_counts *all, uint32_t profiles)
 {
-    unsigned n = 0;
+    uint64_t n = 0;
     for (unsigned i = 0; i < t->n_profiles; i++)
         n += (profiles >> i & 1) ? all->of[i] : 0;
     return n;
@@ -91,10 +91,10 @@ static unsigned count_in(const struct mig_table *t, const struct mig_counts *all
 
 static struct mig_breach check_sums(const struct mig_table *t, const struct mig_counts *all)
 {
-    unsigned slots = 0, slices = 0, instances = 0;
+    uint64_t slots = 0, slices = 0, instances = 0;
     for (unsigned i = 0; i < t->n_profiles; i++) {
-        slots += all->of[i] * t->profiles[i].size;
-        slices += all->of[i] * t->profiles[i].slices;
+        slots += (uint64_t)all->of[i] * t->profiles[i].size;
+        slices += (uint64_t)all->of[i] * t->profiles[i].slices;
         instances += all->of[i];
     }
     if (slots > t->slots)
@@ -112,9 +112,9 @@ static struct mig_breach check_sums(const struct mig_table *t, const struct mig_
 static struct mig_breach check_media(const struct mig_table *t, const struct mig_limits *l,
                                      const struct mig_counts *all)
 {
-    unsigned me = count_in(t, all, l->me);
-    unsigned me_all = count_in(t, all, l->me_all);
-    unsigned others = count_in(t, all, ~l->no_me);
+    uint64_t me = count_in(t, all, l->me);
+    uint64_t me_all = count_in(t, all, l->me_all);
+    uint64_t others = count_in(t, all, ~l->no_me);
     if (me_all > 0 && others > 1)
         return (struct mig_breach){.limit = MIG_LIMIT_ME_ALL, .needs = others, .has = 1};
     if (me > 1)
@@ -125,9 +125,9 @@ static struct mig_breach check_media(const struct mig_table *t, const struct mig
 static struct mig_breach check_engine(const struct mig_table *t, const struct mig_limits *l,
                                       const struct mig_counts *all, enum mig_engine kind)
 {
-    unsigned needs = 0;
+    uint64_t needs = 0;
     for (unsigned i = 0; i < t->n_profiles; i++)
-        needs += all->of[i] * engines_of(&t->profiles[i], kind);
+        needs += (uint64_t)all->of[i] * engines_of(&t->profiles[i], kind);
     if (needs <= l->engines[kind])
         return (struct mig_breach){.limit = MIG_LIMIT_NONE};
     return (struct mig_breach){.limit = MIG_LIMIT_ENGINES,
@@ -140,8 +140,6 @@ struct mig_breach mig_limits_check(const struct mig_table *t, const struct mig_l
                                    const struct mig_counts *all)
 {
     struct mig_breach b = check_sums(t, all);
-    if (b.limit == MIG_LIMIT_NONE)
-        b = check_media(t, l, all);
     for (unsigned i = 0; i < t->n_profiles && b.limit == MIG_LIMIT_NONE; i++) {
         unsigned most = t->profiles[i].max_count;
         if (all->of[i] > most)
@@ -150,12 +148,15 @@ struct mig_breach mig_limits_check(const struct mig_table *t, const struct mig_l
                                     .has = most,
                                     .profile = i};
     }
+    if (b.limit == MIG_LIMIT_NONE)
+        b = check_media(t, l, all);
     for (enum mig_engine kind = 0; kind < MIG_N_ENGINES && b.limit == MIG_LIMIT_NONE; kind++)
         b = check_engine(t, l, all, kind);
     return b;
 }
 
-/* Depth first over the instances to place; those of one profile take ascending starts. */
+/* Depth first over the instances to place; those of one shape are interchangeable on the grid and
+ * take ascending starts. */
 struct placer {
     const struct mig_table *t;
     const struct mig_limits *l; /* NULL: any placement will do */
@@ -192,10 +193,18 @@ static void judge(struct placer *k, uint32_t taken)
         *k->best = k->at;
 }
 
+static bool is_same_shape(const struct mig_profile *a, const struct mig_profile *b)
+{
+    return a == b || (a->size == b->size && a->n_starts == b->n_starts &&
+                      memcmp(a->starts, b->starts, a->n_starts) == 0);
+}
+
 static unsigned first_start(const struct placer *k, unsigned item)
 {
     const struct mig_new *it = &k->at.items[item];
-    return item > 0 && it[-1].profile == it->profile ? it[-1].start + 1 : 0;
+    const struct mig_profile *all = k->t->profiles;
+    bool ordered = item > 0 && is_same_shape(&all[it[-1].profile], &all[it->profile]);
+    return ordered ? it[-1].start + 1 : 0;
 }
 
 static void place_from(struct placer *k, unsigned item, uint32_t taken)

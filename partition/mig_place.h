@@ -30,16 +30,17 @@ enum mig_limit {
     MIG_LIMIT_NONE,      /* all is well */
     MIG_LIMIT_SLOTS,     /* more memory slots than the card has */
     MIG_LIMIT_SLICES,    /* more compute slices */
+    MIG_LIMIT_MAX_COUNT, /* a profile more often than the driver allows */
     MIG_LIMIT_ME_ALL,    /* +me.all beside something that is not -me */
     MIG_LIMIT_ME,        /* more than one +me */
-    MIG_LIMIT_MAX_COUNT, /* a profile more often than the driver allows */
     MIG_LIMIT_ENGINES,   /* more media or copy engines */
     MIG_LIMIT_INSTANCES, /* more than MIG_MAX_INSTANCES */
 };
 
 struct mig_breach {
     enum mig_limit limit;
-    unsigned needs, has;
+    uint64_t needs;
+    unsigned has;
     unsigned profile;       /* MAX_COUNT */
     enum mig_engine engine; /* ENGINES */
 };

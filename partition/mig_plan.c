@@ -4,6 +4,7 @@
 
 #include "partition/mig.h"
 #include "partition/mig_explain.h"
+#include "partition/mig_feasible.h"
 #include "partition/mig_nearest.h"
 #include "partition/mig_pack.h"
 #include "partition/mig_place.h"
@@ -301,7 +302,7 @@ void mig_plan(const struct mig_table *t, const struct mig_state *now, const stru
     *ret = (struct mig_plan){.verdict = MIG_PLAN_INFEASIBLE};
     struct search s = {.t = t, .n = now->n};
     mig_limits_init(t, &s.limits);
-    if (mig_demand_init(t, wants, &s.demand)) {
+    if (mig_demand_init(t, wants, &s.demand) && mig_feasible_within(t, &s.limits, wants)) {
         for (unsigned i = 0; i < now->n; i++)
             s.standing[i] = observe(t, &now->items[i]);
         decide(&s, /* item= */ 0, /* taken= */ 0);

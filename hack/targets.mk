@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# Targets of single areas, included by the Makefile.
+
+# --- partition ---
+
+##@ Planner
+
+$(B)/test/bench/planner_bench: $(B)/test/bench/planner_bench.o $(UNIT_SUPPORT) $(LIBS)
+	@echo "  LINK    $@"
+	@$(CC) $(LDFLAGS) $< $(B)/test/unit/mig_oracle_support.o $(B)/test/unit/mig_tables_support.o \
+	    -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+
+.PHONY: bench-planner
+bench-planner: $(B)/test/bench/planner_bench ## Planner: worst and mean time over every multiset of every model
+	@$<
+
+# --- golden files ---
+
+# Tests that call golden_check write what they got instead of comparing it.
+GOLDEN_TESTS := $(patsubst %.c,build/san/%,$(shell grep -l golden_check test/unit/*_test.c 2>/dev/null))
+
+.PHONY: golden
+golden: ## Rewrite the golden files below test/golden (review the diff)
+	@$(MAKE) -s VARIANT=san $(GOLDEN_TESTS)
+	@for t in $(GOLDEN_TESTS); do GOLDEN_REWRITE=1 $$t >/dev/null 2>&1 || true; done
+	@git status --short test/golden
