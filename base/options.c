@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/options.h"
+
+#include <assert.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+
+/* Every long option is reported as this plus its place in the table. */
+enum { FIRST_CODE = 1000 };
+
+static int set_switch(const struct option_def *d, const char *value, struct err *e)
+{
+    if (!value || strcmp(value, "true") == 0 || strcmp(value, "1") == 0)
+        *d->on = true;
+    else if (strcmp(value, "false") == 0 || strcmp(value, "0") == 0)
+        *d->on = false;
+    else
+        return err_set(e, ERR_INVALID, "--%s is true or false, not \"%s\"", d->name, value);
+    return 0;
+}
+
+static int set(const struct option_def *d, const char *value, struct err *e)
+{
+    if (!d->value)
+        return set_switch(d, value, e);
+    *d->text = value;
+    return 0;
+}
+
+static int from_environment(const struct option_def *defs, struct err *e)
+{
+    for (const struct option_def *d = defs; d->name; d++) {
+        const char *value = d->env ? getenv(d->env) : NULL;
+        if (value && *value)
+            TRY(set(d, value, e));
+    }
+    return 0;
+}
+
+static void long_options(const struct option_def *defs, struct option *ret)
+{
+    size_t n = 0;
+    for (; defs[n].name; n++) {
+        assert(n < OPTIONS_MAX);
+        ret[n] = (struct option){.name = defs[n].name,
+                                 .has_arg = defs[n].value ? required_argument : optional_argument,
+                                 .val = FIRST_CODE + (int)n};
+    }
+    ret[n] = (struct option){0};
+}
+
+static int take_operands(int argc, char **argv, const char **operands, size_t max, size_t *ret_n,
+                         struct err *e)
+{
+    size_t n = 0;
+    for (int i = optind; i < argc; i++) {
+        if (n == max)
+            return err_set(e, ERR_INVALID, "unexpected argument \"%s\"", argv[i]);
+        operands[n++] = argv[i];
+    }
+    *ret_n = n;
+    return 0;
+}
+
+int options_parse(const struct option_def *defs, int argc, char **argv, const char **operands,
+                  size_t max, size_t *ret_n, struct err *e)
+{
+    struct option longs[OPTIONS_MAX + 1];
+    long_options(defs, longs);
+    TRY(from_environment(defs, e));
+    optind = 0; /* glibc: start over, permuting operands to the end */
+    for (;;) {
+        int at = optind ? optind : 1;
+        int code = getopt_long(argc, argv, ":", longs, NULL);
+        if (code == -1)
+            return take_operands(argc, argv, operands, max, ret_n, e);
+        if (code == ':')
+            return err_set(e, ERR_INVALID, "%s needs a value", argv[at]);
+        if (code < FIRST_CODE)
+            return err_set(e, ERR_INVALID, "unknown flag %s", argv[at]);
+        TRY(set(&defs[code - FIRST_CODE], optarg, e));
+    }
+}
+
+static void print_flag(const struct option_def *d)
+{
+    char left[64];
+    (void)snprintf(left, sizeof(left), "--%s%s%s", d->name, d->value ? " " : "",
+                   d->value ? d->value : "");
+    (void)printf("  %-28s %s", left, d->help);
+    if (d->value && *d->text && **d->text)
+        (void)printf(" (%s)", *d->text);
+    if (d->env)
+        (void)printf(" [$%s]", d->env);
+    (void)putchar('\n');
+}
+
+void options_help(const char *usage, const char *what, const struct option_def *defs)
+{
+    (void)printf("usage: %s\n\n%s\n\n", usage, what);
+    for (const struct option_def *d = defs; d->name; d++)
+        print_flag(d);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+/*
+ * Command-line flags as a table, over getopt_long: --name VALUE, --name=VALUE, or --name alone for
+ * a switch (--name=false turns it off). An environment variable may stand in for an absent flag.
+ * For main and its verbs only: it reads the environment.
+ */
+struct option_def {
+    const char *name;  /* without dashes; NULL ends the table */
+    const char *env;   /* variable that stands in; NULL: none */
+    const char *value; /* placeholder in the help ("PATH"); NULL: a switch */
+    const char *help;  /* one line */
+    const char **text; /* target of a value; holds the default */
+    bool *on;          /* target of a switch */
+};
+
+#define OPTIONS_MAX 40
+
+/* Flags may stand before and behind operands. operands gets up to max pointers into argv (all
+ * borrowed). ERR_INVALID: unknown flag, missing value, too many operands. */
+int options_parse(const struct option_def *defs, int argc, char **argv, const char **operands,
+                  size_t max, size_t *ret_n, struct err *e) MUST_CHECK;
+
+/* Prints the usage line, what the program does, and the table with its defaults to stdout. */
+void options_help(const char *usage, const char *what, const struct option_def *defs);

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "base/options.h"
+#include "base/rng.h"
+#include "base/xalloc.h"
+
+#include "controller/http_server.h"
+#include "kubeclient/http.h"
+#include "nodeagent/agent.h"
+#include "nodeagent/cmd.h"
+#include "nodeagent/journal.h"
+#include "nodeagent/own_device.h"
+
+/*
+ * `cleave-agent run`: the parts of the node's process and their threads. The main thread waits for
+ * signals; whatever thread ends first ends the others.
+ */
+
+enum { MAX_THREADS = 8, WORKER_GRACE_MS = 5000 };
+
+extern char **environ;
+
+struct flags {
+    const char *kubeconfig, *node, *library, *smi, *state_dir, *proc_root;
+    const char *health, *metrics, *level, *format, *resync, *call_deadline;
+    bool help;
+};
+
+struct part {
+    const char *name;
+    int (*run)(void *arg, struct scope *s, struct err *e);
+    void *arg;
+    struct scope *scope; /* borrowed */
+    pthread_t thread;
+    int rc;
+    struct err err;
+};
+
+/* Everything of one process; freed in the reverse order of its making. */
+struct process {
+    struct kc *kc;
+    struct informer *devices;
+    struct worker *worker;
+    struct publisher *publisher;
+    struct recorder *recorder;
+    struct metrics *metrics;
+    struct agent *agent;
+    struct http_server *http;
+    int lock;
+    struct part parts[MAX_THREADS];
+    size_t n_parts;
+};
+
+static int run_informer(void *arg, struct scope *s, struct err *e)
+{
+    return informer_run(arg, s, e);
+}
+
+static int run_publisher(void *arg, struct scope *s, struct err *e)
+{
+    return publisher_run(arg, s, e);
+}
+
+static int run_recorder(void *arg, struct scope *s, struct err *e)
+{
+    return recorder_run(arg, s, e);
+}
+
+static int run_agent(void *arg, struct scope *s, struct err *e)
+{
+    return agent_run(arg, s, e);
+}
+
+static int get_health(void *arg, struct sb *body)
+{
+    (void)arg;
+    sb_add(body, "ok\n");
+    return 200;
+}
+
+static int get_ready(void *arg, struct sb *body)
+{
+    bool ready = agent_is_ready(arg);
+    sb_add(body, ready ? "ok\n" : "the hardware or the Device has not been read yet\n");
+    return ready ? 200 : 503;
+}
+
+static int get_metrics(void *arg, struct sb *body)
+{
+    metrics_write(arg, body);
+    return 200;
+}
+
+static int check_flags(const struct flags *f, struct err *e)
+{
+    enum log_level level;
+    enum log_format format;
+    TRY(log_level_parse(f->level, &level, e));
+    TRY(log_format_parse(f->format, &format, e));
+    log_setup(level, format, STDERR_FILENO);
+    if (!f->node || !*f->node)
+        return err_set(e, ERR_INVALID, "--node-name (or $NODE_NAME) is missing");
+    return 0;
+}
+
+static int open_hardware(struct process *p, const struct flags *f, struct err *e)
+{
+    int64_t deadline_ms;
+    TRY(num_parse(f->call_deadline, 100, 3600000, &deadline_ms, e));
+    TRY(journal_lock(f->state_dir, &p->lock, e));
+    const struct nvml_options o = {f->library, f->smi, f->proc_root};
+    auto_gpu struct gpu *gpu = NULL;
+    TRY(gpu_nvml_open(&o, &gpu, e));
+    const struct worker_options w = {.call_deadline_ms = deadline_ms};
+    TRY(worker_new(gpu, &w, &p->worker, e));
+    gpu = NULL;
+    return 0;
+}
+
+static int connect_cluster(struct process *p, const struct flags *f, uint64_t seed, struct err *e)
+{
+    auto_kc_config struct kc_config config = {0};
+    TRY(kc_config_discover(f->kubeconfig, environ, &config, e));
+    const struct kc_http_opts o = {.user_agent = "cleave-agent/" CLEAVE_VERSION,
+                                   .max_list_bytes = 64 << 20};
+    TRY(kc_http_new(&config, &o, &p->kc, e));
+    const struct informer_opts i = {.type = &own_device_type,
+                                    .name = f->node,
+                                    .clk = clock_real(),
+                                    .seed = seed};
+    p->devices = informer_new(p->kc, &i);
+    const struct recorder_opts r = {"gpu.cleave.dev/agent", f->node, clock_real(), seed + 1};
+    p->recorder = recorder_new(p->kc, &r);
+    const struct publisher_deps d = {p->kc, p->devices, f->node, clock_real(), seed + 2};
+    p->publisher = publisher_new(&d);
+    return 0;
+}
+
+static int make_agent(struct process *p, const struct flags *f, uint64_t seed, struct err *e)
+{
+    int64_t resync_s;
+    TRY(num_parse(f->resync, 1, 86400, &resync_s, e));
+    p->metrics = metrics_new();
+    const struct agent_deps d = {
+        .worker = p->worker,
+        .devices = p->devices,
+        .publisher = p->publisher,
+        .recorder = p->recorder,
+        .metrics = p->metrics,
+        .clk = clock_real(),
+        .node = f->node,
+        .state_dir = f->state_dir,
+        .proc_root = f->proc_root,
+        .version = CLEAVE_VERSION,
+        .resync_ms = resync_s * 1000,
+        .seed = seed + 3,
+    };
+    p->agent = agent_new(&d);
+    return 0;
+}
+
+static void *part_main(void *arg)
+{
+    struct part *p = arg;
+    p->rc = p->run(p->arg, p->scope, &p->err);
+    /* A part that ends by itself takes the process down: half an agent helps nobody. */
+    if (!scope_is_canceled(p->scope))
+        (void)kill(getpid(), SIGTERM);
+    return NULL;
+}
+
+static void start_part(struct process *p, struct scope *s, const char *name,
+                       int (*run)(void *, struct scope *, struct err *), void *arg)
+{
+    struct part *part = &p->parts[p->n_parts];
+    *part = (struct part){.name = name, .run = run, .arg = arg, .scope = s};
+    if (pthread_create(&part->thread, NULL, part_main, part) != 0) {
+        log_error("Could not start a thread", kv("thread", name));
+        abort();
+    }
+    (void)pthread_setname_np(part->thread, name);
+    p->n_parts++;
+}
+
+static int join_parts(struct process *p)
+{
+    int failed = 0;
+    for (size_t i = 0; i < p->n_parts; i++) {
+        struct part *part = &p->parts[i];
+        (void)pthread_join(part->thread, NULL);
+        if (part->rc < 0 && part->err.kind != ERR_CANCELED) {
+            log_error("A part of the agent failed", kv("thread", part->name), kv_err(&part->err));
+            failed = 1;
+        }
+        err_clear(&part->err);
+    }
+    return failed;
+}
+
+static int serve(struct process *p, const sigset_t *signals)
+{
+    auto_scope struct scope *s = scope_new(NULL, -1);
+    start_part(p, s, "devices", run_informer, p->devices);
+    start_part(p, s, "publisher", run_publisher, p->publisher);
+    start_part(p, s, "recorder", run_recorder, p->recorder);
+    start_part(p, s, "http", http_server_run, p->http);
+    start_part(p, s, "agent", run_agent, p->agent);
+    int signal = 0;
+    (void)sigwait(signals, &signal);
+    log_info("Stopping", kv("signal", signal == SIGINT ? "SIGINT" : "SIGTERM"));
+    scope_cancel(s);
+    return join_parts(p);
+}
+
+/* True when the worker had to be left behind inside the vendor's library. */
+static bool process_done(struct process *p)
+{
+    bool abandoned = false;
+    p->worker = worker_free(p->worker, WORKER_GRACE_MS, &abandoned);
+    p->http = http_server_free(p->http);
+    p->agent = agent_free(p->agent);
+    p->publisher = publisher_free(p->publisher);
+    p->recorder = recorder_free(p->recorder);
+    p->devices = informer_free(p->devices);
+    p->metrics = metrics_free(p->metrics);
+    p->kc = kc_free(p->kc);
+    if (p->lock >= 0)
+        (void)close(p->lock);
+    return abandoned;
+}
+
+static int set_up(struct process *p, const struct flags *f, struct err *e)
+{
+    struct rng rng;
+    rng_init_random(&rng);
+    uint64_t seed = rng_next(&rng);
+    TRY(open_hardware(p, f, e));
+    TRY(connect_cluster(p, f, seed, e));
+    TRY(make_agent(p, f, seed, e));
+    const struct http_route health[] = {{"/healthz", get_health, NULL},
+                                        {"/readyz", get_ready, p->agent}};
+    const struct http_route metrics[] = {{"/metrics", get_metrics, p->metrics}};
+    static struct http_route routes[3]; /* the server borrows them for its life */
+    memcpy(routes, health, sizeof(health));
+    memcpy(&routes[2], metrics, sizeof(metrics));
+    const struct http_listener listeners[] = {{f->health, routes, 2}, {f->metrics, &routes[2], 1}};
+    return http_server_new(listeners, ARRAY_LEN(listeners), &p->http, e);
+}
+
+int cmd_run(int argc, char **argv)
+{
+    struct flags f = {
+        .state_dir = "/var/lib/cleave",
+        .health = ":8081",
+        .metrics = ":8080",
+        .level = "info",
+        .format = "logfmt",
+        .resync = "30",
+        .call_deadline = "30000",
+    };
+    const struct option_def defs[] = {
+        {"node-name", "NODE_NAME", "NAME", "name of this node", &f.node, NULL},
+        {"kubeconfig", NULL, "PATH", "kubeconfig; absent: $KUBECONFIG, the pod's, ~/.kube/config",
+         &f.kubeconfig, NULL},
+        {"nvml-library", "CLEAVE_NVML_LIBRARY", "PATH", "NVML; absent: libnvidia-ml.so.1",
+         &f.library, NULL},
+        {"nvidia-smi", "CLEAVE_NVIDIA_SMI", "PATH", "for resets of a card; absent: from PATH",
+         &f.smi, NULL},
+        {"state-dir", NULL, "PATH", "where journals of changes are kept", &f.state_dir, NULL},
+        {"proc-root", NULL, "PATH", "the host's /proc, to name processes", &f.proc_root, NULL},
+        {"resync-seconds", NULL, "N", "how often everything is read anew", &f.resync, NULL},
+        {"call-deadline-ms", NULL, "N", "when a library call counts as hung", &f.call_deadline,
+         NULL},
+        {"health-addr", NULL, "ADDR", "/healthz and /readyz; empty: off", &f.health, NULL},
+        {"metrics-addr", NULL, "ADDR", "/metrics; empty: off", &f.metrics, NULL},
+        {"log-level", NULL, "LEVEL", "debug, info, warn or error", &f.level, NULL},
+        {"log-format", NULL, "FORMAT", "logfmt or json", &f.format, NULL},
+        {"help", NULL, NULL, "show this", NULL, &f.help},
+        {0},
+    };
+    auto_err struct err e = {0};
+    size_t n;
+    if (options_parse(defs, argc, argv, NULL, 0, &n, &e) < 0 ||
+        (!f.help && check_flags(&f, &e) < 0)) {
+        (void)fprintf(stderr, "cleave-agent run: %s\n", err_msg(&e));
+        return 2;
+    }
+    if (f.help) {
+        options_help("cleave-agent run [flags]",
+                     "Serves one node: keeps its cards as its Device wants them.", defs);
+        return 0;
+    }
+    sigset_t signals;
+    (void)sigemptyset(&signals);
+    (void)sigaddset(&signals, SIGINT);
+    (void)sigaddset(&signals, SIGTERM);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+
+    struct process p = {.lock = -1};
+    int rc = 1;
+    if (set_up(&p, &f, &e) < 0)
+        log_error("Could not start", kv_err(&e));
+    else
+        rc = serve(&p, &signals);
+    if (process_done(&p)) {
+        log_error("Left a hanging library call behind");
+        _exit(1);
+    }
+    return rc;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <jansson.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/cmd.h"
+
+static const struct verb {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *what;
+} verbs[] = {
+    {"run", cmd_run, "serve this node of a cluster"},
+    {"inspect", cmd_inspect, "draw every card: its slices free, cut, in use"},
+    {"plan", cmd_plan, "show what apply would do"},
+    {"apply", cmd_apply, "bring this host's cards to a layout"},
+    {"assert", cmd_assert, "exit with 0 if the cards are as a file wants them"},
+    {"export", cmd_export, "print this host's layout as a MIGConfig or mig-parted file"},
+    {"import", cmd_import, "turn a mig-parted file into MIGConfigs"},
+};
+
+static int usage(FILE *out, int code)
+{
+    (void)fputs("usage: cleave-agent VERB [flags]   (VERB --help tells more)\n\n", out);
+    for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+        (void)fprintf(out, "  %-10s %s\n", verbs[i].name, verbs[i].what);
+    (void)fputs("  version    print the version\n", out);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    /* One arena: an agent has few threads and a small budget of memory. */
+    (void)mallopt(M_ARENA_MAX, 1);
+    json_set_alloc_funcs(xmalloc, free);
+    if (argc < 2)
+        return usage(stderr, 2);
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)
+        return usage(stdout, 0);
+    if (strcmp(argv[1], "version") == 0 || strcmp(argv[1], "--version") == 0)
+        return printf("cleave-agent %s\n", CLEAVE_VERSION) < 0;
+    for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+        if (strcmp(argv[1], verbs[i].name) == 0)
+            return verbs[i].run(argc - 1, argv + 1);
+    (void)fprintf(stderr, "cleave-agent: unknown verb \"%s\"\n", argv[1]);
+    return usage(stderr, 2);
+}

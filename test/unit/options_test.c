@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/auto.h"
+#include "base/options.h"
+
+static const char *path;
+static bool loud;
+static const struct option_def defs[] = {
+    {"path", "OPTIONS_TEST_PATH", "PATH", "where", &path, NULL},
+    {"loud", NULL, NULL, "say more", NULL, &loud},
+    {0},
+};
+
+static const char *operands[2];
+static size_t n_operands;
+
+static int parse(struct err *e, const char *const *args)
+{
+    static char words[8][32];
+    static char *argv[9];
+    int n = 0;
+    argv[n++] = words[0];
+    for (; *args; args++, n++) {
+        (void)snprintf(words[n], sizeof(words[n]), "%s", *args);
+        argv[n] = words[n];
+    }
+    argv[n] = NULL;
+    path = "default";
+    loud = false;
+    return options_parse(defs, n, argv, operands, 2, &n_operands, e);
+}
+
+#define PARSE(e, ...) parse(e, (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
+
+Test(options, a_value_follows_its_flag_or_an_equals_sign)
+{
+    cr_assert_eq(PARSE(NULL, "--path", "/a"), 0);
+    cr_expect_str_eq(path, "/a");
+    cr_assert_eq(PARSE(NULL, "--path=/b"), 0);
+    cr_expect_str_eq(path, "/b");
+}
+
+Test(options, a_switch_stands_alone_or_says_false)
+{
+    cr_assert_eq(PARSE(NULL, "--loud"), 0);
+    cr_expect(loud);
+    cr_assert_eq(PARSE(NULL, "--loud", "--loud=false"), 0);
+    cr_expect_not(loud);
+    cr_expect_eq(PARSE(NULL, "--loud=maybe"), -(int)ERR_INVALID);
+}
+
+Test(options, operands_may_stand_between_flags)
+{
+    cr_assert_eq(PARSE(NULL, "one", "--loud", "two"), 0);
+    cr_assert_eq(n_operands, 2);
+    cr_expect_str_eq(operands[0], "one");
+    cr_expect_str_eq(operands[1], "two");
+    cr_expect(loud);
+}
+
+Test(options, an_absent_flag_keeps_its_default_or_takes_the_environment)
+{
+    cr_assert_eq(PARSE(NULL), 0);
+    cr_expect_str_eq(path, "default");
+    cr_assert_eq(setenv("OPTIONS_TEST_PATH", "/env", 1), 0);
+    cr_assert_eq(PARSE(NULL), 0);
+    cr_expect_str_eq(path, "/env");
+    cr_assert_eq(PARSE(NULL, "--path=/flag"), 0);
+    cr_expect_str_eq(path, "/flag");
+}
+
+Test(options, mistakes_are_named)
+{
+    auto_err struct err e = {0};
+    cr_expect_eq(PARSE(&e, "--pth=/a"), -(int)ERR_INVALID);
+    cr_expect_str_eq(err_msg(&e), "unknown flag --pth=/a");
+    cr_expect_eq(PARSE(&e, "--path"), -(int)ERR_INVALID);
+    cr_expect_str_eq(err_msg(&e), "--path needs a value");
+    cr_expect_eq(PARSE(&e, "a", "b", "c"), -(int)ERR_INVALID);
+    cr_expect_str_eq(err_msg(&e), "unexpected argument \"c\"");
+}
