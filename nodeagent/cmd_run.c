@@ -25,8 +25,6 @@
 
 enum { MAX_THREADS = 8, WORKER_GRACE_MS = 5000 };
 
-extern char **environ;
-
 struct flags {
     const char *kubeconfig, *node, *library, *smi, *state_dir, *proc_root;
     const char *health, *metrics, *level, *format, *resync, *call_deadline;
