@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/transaction.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/log.h"
+
+#include "nodeagent/card_run.h"
+#include "nodeagent/journal.h"
+
+/* How often a plan is made again because the card changed between two looks at it. */
+#define MAX_PLANS 3
+/* A rollback meets hardware that just failed: one more try is worth it, a third is not. */
+#define MAX_ROLLBACKS 2
+
+struct txn {
+    const struct txn_deps *d;
+    const char *uuid;
+    enum txn_policy policy;
+    struct journal journal;
+    struct txn_result *ret;
+};
+
+const char *txn_outcome_name(enum txn_outcome o)
+{
+    static const char *const NAMES[] = {
+        [TXN_APPLIED] = "Applied",
+        [TXN_NOTHING_TO_DO] = "NothingToDo",
+        [TXN_IN_USE] = "InUse",
+        [TXN_ROLLED_BACK] = "RolledBack",
+        [TXN_HELD] = "Held",
+        [TXN_INFEASIBLE] = "Infeasible",
+        [TXN_RESET_REQUIRED] = "ResetRequired",
+        [TXN_REBOOT_REQUIRED] = "RebootRequired",
+        [TXN_FAILED] = "Failed",
+    };
+    return (size_t)o < ARRAY_LEN(NAMES) ? NAMES[o] : "Unknown";
+}
+
+static void conclude(struct txn_result *ret, enum txn_outcome outcome, const char *reason,
+                     const char *fmt, ...) PRINTF_LIKE(4, 5);
+
+static void conclude(struct txn_result *ret, enum txn_outcome outcome, const char *reason,
+                     const char *fmt, ...)
+{
+    va_list ap;
+    ret->outcome = outcome;
+    (void)snprintf(ret->reason, sizeof(ret->reason), "%s", reason);
+    va_start(ap, fmt);
+    (void)vsnprintf(ret->message, sizeof(ret->message), fmt, ap);
+    va_end(ap);
+}
+
+static const char *reason_or(const struct err *e, const char *otherwise)
+{
+    return e->reason ? e->reason : otherwise;
+}
+
+static bool is_in_use(const struct err *e)
+{
+    return e->reason && strcmp(e->reason, "InUse") == 0;
+}
+
+/* --- looking at the card --- */
+
+/* A fresh reading with everything that is known to use it. *ret was zeroed. */
+static int look(struct txn *t, struct gpu_card *ret, bool *ret_card_in_use, struct err *e)
+{
+    const struct txn_hooks *h = &t->d->hooks;
+    auto_gpu_card struct gpu_card card = {0};
+    bool card_in_use = false;
+    TRY(t->d->gpu->ops->read_card(t->d->gpu, t->uuid, &card, e));
+    if (h->consumers)
+        TRY(h->consumers(h->arg, &card, &card_in_use, e));
+    *ret = card;
+    card.processes = NULL; /* handed over */
+    *ret_card_in_use = card_in_use;
+    return 0;
+}
+
+static bool changes_mode(const struct card_steps *s)
+{
+    for (unsigned i = 0; i < s->n; i++)
+        if (s->items[i].kind == CARD_MODE_SET || s->items[i].kind == CARD_RESET)
+            return true;
+    return false;
+}
+
+/* The steps to a layout. ERR_UNAVAILABLE, reason InUse, when something in use is in their way. */
+static int steps_to(const struct gpu_card *card, bool card_in_use, const struct card_layout *layout,
+                    struct card_steps *ret, struct err *e)
+{
+    card_steps_to(card, layout, ret);
+    ret->card_blocking |= card_in_use && changes_mode(ret);
+    if (ret->blocking == 0 && !ret->card_blocking)
+        return 0;
+    int rc = err_set(e, ERR_UNAVAILABLE, "what would have to go is in use");
+    if (e)
+        e->reason = "InUse";
+    return rc;
+}
+
+/* --- going to a layout --- */
+
+static int verify(struct txn *t, const struct card_layout *layout, struct err *e)
+{
+    auto_gpu_card struct gpu_card card = {0};
+    bool card_in_use = false;
+    TRY(look(t, &card, &card_in_use, e));
+    if (card_layout_matches(&card, layout))
+        return 0;
+    return err_set(e, ERR_CONFLICT, "read back: the card does not show the layout it was given");
+}
+
+/* Looks, goes and verifies. Nothing is touched when something in use is in the way. */
+static int settle(struct txn *t, const struct card_layout *layout, struct err *e)
+{
+    auto_gpu_card struct gpu_card card = {0};
+    bool card_in_use = false;
+    struct card_steps steps;
+    unsigned done = 0;
+    TRY(look(t, &card, &card_in_use, e));
+    TRY(steps_to(&card, card_in_use, layout, &steps, e));
+    if (steps.n == 0)
+        return 0;
+    t->ret->changed = true;
+    TRY(card_steps_run(t->d->gpu, &card, &steps, &done, e));
+    return verify(t, layout, e);
+}
+
+/* --- the journal's ends --- */
+
+/* The hardware is where it should be; a journal that cannot be removed is told, and the next run
+ * finds everything in order and removes it. */
+static void close_journal(struct txn *t)
+{
+    auto_err struct err why = {0};
+    if (journal_remove(t->d->state_dir, t->uuid, &why) < 0)
+        conclude(t->ret, TXN_FAILED, "JournalNotClosed", "%s, but: %s",
+                 txn_outcome_name(t->ret->outcome), err_msg(&why));
+}
+
+/* Records why the direction changes. When even that fails, the older record still leads to the old
+ * layout or the target. */
+static void turn(struct txn *t, enum journal_phase phase, const struct err *why)
+{
+    t->journal.phase = phase;
+    t->journal.step = t->ret->steps;
+    (void)snprintf(t->journal.note, sizeof(t->journal.note), "%s", err_msg(why));
+    auto_err struct err unsaid = {0};
+    if (journal_write(t->d->state_dir, &t->journal, &unsaid) < 0)
+        log_debug("Could not update journal", kv("gpu", t->uuid), kv_err(&unsaid));
+}
+
+/* --- after a failed step --- */
+
+static void roll_back(struct txn *t, const struct err *why)
+{
+    auto_err struct err again = {0};
+    turn(t, JOURNAL_BACK, why);
+    int rc = -1;
+    for (int i = 0; i < MAX_ROLLBACKS && rc < 0 && !is_in_use(&again); i++)
+        rc = settle(t, &t->journal.old, &again);
+    if (rc == 0) {
+        conclude(t->ret, TXN_ROLLED_BACK, reason_or(why, "StepFailed"),
+                 "%s; the previous layout stands again", err_msg(why));
+        close_journal(t);
+        return;
+    }
+    conclude(t->ret, is_in_use(&again) ? TXN_HELD : TXN_FAILED,
+             is_in_use(&again) ? "InUse" : "RollbackFailed",
+             "%s; going back: %s; will be tried again", err_msg(why), err_msg(&again));
+}
+
+static void hold(struct txn *t, const struct card_step *at, const struct err *why)
+{
+    bool reset = at && at->kind == CARD_RESET;
+    turn(t, JOURNAL_HELD, why);
+    conclude(t->ret, reset ? TXN_RESET_REQUIRED : TXN_HELD, reason_or(why, "StepFailed"),
+             "%s; held there after %u steps, as the policy says", err_msg(why), t->ret->steps);
+}
+
+/* A failed call may have done its work all the same: what the card shows decides. */
+static void after_failure(struct txn *t, const struct card_step *at, const struct err *why)
+{
+    if (why->reason && strcmp(why->reason, "RebootRequired") == 0) {
+        conclude(t->ret, TXN_REBOOT_REQUIRED, "RebootRequired", "%s", err_msg(why));
+        close_journal(t);
+    } else if (verify(t, &t->journal.target, NULL) == 0) {
+        conclude(t->ret, TXN_APPLIED, "Applied", "the card shows the layout, although %s",
+                 err_msg(why));
+        close_journal(t);
+    } else if (t->policy == TXN_HOLD) {
+        hold(t, at, why);
+    } else {
+        roll_back(t, why);
+    }
+}
+
+/* --- going forward --- */
+
+static void go_forward(struct txn *t, const struct gpu_card *card, const struct card_steps *steps)
+{
+    auto_err struct err why = {0};
+    t->ret->changed = true;
+    int rc = card_steps_run(t->d->gpu, card, steps, &t->ret->steps, &why);
+    const struct card_step *at = rc < 0 ? &steps->items[t->ret->steps] : NULL;
+    if (rc == 0)
+        rc = verify(t, &t->journal.target, &why);
+    if (rc < 0) {
+        after_failure(t, at, &why);
+        return;
+    }
+    conclude(t->ret, TXN_APPLIED, "Applied", "the card shows the layout");
+    close_journal(t);
+}
+
+static bool same_steps(const struct card_steps *a, const struct card_steps *b)
+{
+    return a->n == b->n && memcmp(a->items, b->items, a->n * sizeof(a->items[0])) == 0;
+}
+
+static int open_journal(struct txn *t, const struct gpu_card *card, const struct card_plan *plan,
+                        struct err *e)
+{
+    struct journal *j = &t->journal;
+    *j = (struct journal){.phase = JOURNAL_FORWARD, .target = plan->target};
+    (void)snprintf(j->uuid, sizeof(j->uuid), "%s", t->uuid);
+    (void)snprintf(j->boot_id, sizeof(j->boot_id), "%s", t->d->boot_id ? t->d->boot_id : "");
+    card_layout_of(card, &j->old);
+    return journal_write(t->d->state_dir, j, e);
+}
+
+/* Nothing was touched yet: the journal goes, the card stays as it is. */
+static void back_out(struct txn *t, const struct err *why)
+{
+    conclude(t->ret, is_in_use(why) ? TXN_IN_USE : TXN_FAILED, reason_or(why, "Failed"),
+             "%s; nothing was changed", err_msg(why));
+    close_journal(t);
+}
+
+/* The last look, with the journal open: whoever came meanwhile stops the change here, before the
+ * first destructive step. False: the card is not what the plan was made for. */
+static bool carry_out(struct txn *t, const struct card_plan *plan)
+{
+    auto_err struct err why = {0};
+    auto_gpu_card struct gpu_card card = {0};
+    bool card_in_use = false;
+    struct card_steps steps;
+    int rc = look(t, &card, &card_in_use, &why);
+    if (rc == 0)
+        rc = steps_to(&card, card_in_use, &plan->target, &steps, &why);
+    if (rc < 0) {
+        back_out(t, &why);
+        return true;
+    }
+    if (!same_steps(&steps, &plan->steps))
+        return false;
+    go_forward(t, &card, &steps);
+    return true;
+}
+
+/* What a verdict without steps to run means. True: that was all. */
+static bool told_by_verdict(struct txn *t, const struct card_plan *plan)
+{
+    switch (plan->verdict) {
+    case CARD_NOTHING:
+        conclude(t->ret, TXN_NOTHING_TO_DO, "Applied", "the card is as wanted");
+        close_journal(t); /* one that a hold left behind */
+        return true;
+    case CARD_DRAIN:
+        conclude(t->ret, TXN_IN_USE, plan->reason, "%s", plan->message);
+        return true;
+    case CARD_INFEASIBLE:
+        conclude(t->ret, TXN_INFEASIBLE, plan->reason, "%s", plan->message);
+        return true;
+    case CARD_CHANGE:
+    default:
+        return false;
+    }
+}
+
+static int prepare(struct txn *t, const struct gpu_card *card, const struct card_plan *plan,
+                   struct err *e)
+{
+    const struct txn_hooks *h = &t->d->hooks;
+    if (h->withdraw)
+        TRY(h->withdraw(h->arg, card, plan, e));
+    return open_journal(t, card, plan, e);
+}
+
+/* One round of look, plan, prepare, carry out. False: the card changed meanwhile, plan again. */
+static bool attempt(struct txn *t, const struct card_wish *wish)
+{
+    auto_err struct err why = {0};
+    auto_gpu_card struct gpu_card card = {0};
+    bool card_in_use = false;
+    struct card_plan plan;
+    if (look(t, &card, &card_in_use, &why) < 0) {
+        conclude(t->ret, TXN_FAILED, reason_or(&why, "ReadFailed"), "%s; nothing was changed",
+                 err_msg(&why));
+        return true;
+    }
+    card_plan(&card, wish, &plan);
+    if (told_by_verdict(t, &plan))
+        return true;
+    if (prepare(t, &card, &plan, &why) < 0) {
+        conclude(t->ret, TXN_FAILED, reason_or(&why, "NotPrepared"), "%s; nothing was changed",
+                 err_msg(&why));
+        return true;
+    }
+    return carry_out(t, &plan);
+}
+
+static void release(const struct txn_deps *d, const char *uuid)
+{
+    if (d->hooks.release)
+        d->hooks.release(d->hooks.arg, uuid);
+}
+
+void txn_apply(const struct txn_deps *d, const char *uuid, const struct card_wish *wish,
+               enum txn_policy policy, struct txn_result *ret)
+{
+    assert(d && d->gpu && d->state_dir && uuid && wish && ret);
+    txn_recover(d, uuid, ret);
+    if (ret->outcome == TXN_FAILED)
+        return;
+    struct txn t = {.d = d, .uuid = uuid, .policy = policy, .ret = ret};
+    *ret = (struct txn_result){.changed = ret->changed};
+    bool over = false;
+    for (int i = 0; i < MAX_PLANS && !over; i++)
+        over = attempt(&t, wish);
+    if (!over) {
+        conclude(ret, TXN_FAILED, "CardChanges", "the card changes by itself; nothing was changed");
+        close_journal(&t);
+    }
+    release(d, uuid);
+}
+
+/* --- after a crash --- */
+
+static bool read_journal(struct txn *t)
+{
+    auto_err struct err why = {0};
+    int rc = journal_read(t->d->state_dir, t->uuid, &t->journal, &why);
+    if (rc == 0)
+        return true;
+    if (why.kind == ERR_NOT_FOUND)
+        conclude(t->ret, TXN_NOTHING_TO_DO, "NoJournal", "no change was under way");
+    else
+        conclude(t->ret, TXN_FAILED,
+                 why.kind == ERR_PROTOCOL ? "JournalCorrupt" : "JournalUnreadable",
+                 "%s; the card was not touched", err_msg(&why));
+    return false;
+}
+
+static bool rebooted_since(const struct txn *t)
+{
+    const char *now = t->d->boot_id;
+    return now && now[0] && t->journal.boot_id[0] && strcmp(now, t->journal.boot_id) != 0;
+}
+
+static void recovered(struct txn *t, bool forward)
+{
+    if (forward)
+        conclude(t->ret, TXN_APPLIED, "Recovered", "an interrupted change was completed");
+    else
+        conclude(t->ret, TXN_ROLLED_BACK, "Recovered", "an interrupted change was taken back");
+    close_journal(t);
+}
+
+static void finish_interrupted(struct txn *t)
+{
+    auto_err struct err first = {0};
+    auto_err struct err second = {0};
+    const struct journal *j = &t->journal;
+    bool forward = j->phase == JOURNAL_FORWARD;
+    const struct card_layout *one = forward ? &j->target : &j->old;
+    const struct card_layout *other = forward ? &j->old : &j->target;
+    if (settle(t, one, &first) == 0) {
+        recovered(t, forward);
+        return;
+    }
+    if (settle(t, other, &second) == 0) {
+        recovered(t, !forward);
+        return;
+    }
+    bool blocked = is_in_use(&first) && is_in_use(&second);
+    conclude(t->ret, blocked ? TXN_HELD : TXN_FAILED, blocked ? "InUse" : "RecoveryFailed",
+             "an interrupted change can neither go on (%s) nor back (%s)",
+             err_msg(forward ? &first : &second), err_msg(forward ? &second : &first));
+}
+
+void txn_recover(const struct txn_deps *d, const char *uuid, struct txn_result *ret)
+{
+    assert(d && d->gpu && d->state_dir && uuid && ret);
+    struct txn t = {.d = d, .uuid = uuid, .policy = TXN_ROLLBACK, .ret = ret};
+    *ret = (struct txn_result){0};
+    if (!read_journal(&t))
+        return;
+    if (rebooted_since(&t)) {
+        conclude(ret, TXN_NOTHING_TO_DO, "Rebooted", "the machine was rebooted during a change");
+        close_journal(&t);
+    } else if (t.journal.phase == JOURNAL_HELD) {
+        conclude(ret, TXN_HELD, "Held", "%s", t.journal.note);
+    } else {
+        finish_interrupted(&t);
+    }
+}

@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/journal.h"
+#include "nodeagent/transaction.h"
+#include "test/unit/gpu_fake_support.h"
+
+/*
+ * Every scenario is run once undisturbed, then again with a fault at its call k, for every k. After
+ * each the card shows the old layout or the target, nothing in use was attacked, no other card was
+ * touched, and a clean second run reaches the target.
+ */
+
+static char dir[64];
+
+static void make_dir(void)
+{
+    /* In memory where there is such a place: hundreds of journals are fsynced. */
+    const char *root = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    (void)snprintf(dir, sizeof(dir), "%s/txn-test-XXXXXX", root);
+    cr_assert(mkdtemp(dir));
+}
+
+static void remove_dir(void)
+{
+    auto_free char *command = xasprintf("rm -rf '%s'", dir);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(transaction, .init = make_dir, .fini = remove_dir);
+
+/* --- scenarios --- */
+
+struct scenario {
+    const char *name;
+    enum fake_model model;
+    enum gpu_mode mode; /* at the start */
+    struct piece {
+        const char *profile;
+        unsigned start;
+        unsigned cis[4];
+        bool in_use;
+    } stands[8];
+    enum gpu_mode wanted_mode;
+    struct {
+        const char *profile;
+        unsigned ci_slices, count;
+    } wants[4];
+};
+
+static const struct scenario SCENARIOS[] = {
+    {"native to MIG on Hopper",
+     FAKE_H100,
+     GPU_NATIVE,
+     {{0}},
+     GPU_MIG,
+     {{"1g.10gb", 0, 2}, {"2g.20gb", 0, 1}, {"3g.40gb", 0, 1}}},
+    {"re-cut that keeps what can stay, one in use",
+     FAKE_H100,
+     GPU_MIG,
+     {{"3g.40gb", 0, {3}, true}, {"2g.20gb", 4, {2}, false}, {"1g.10gb", 6, {1}, false}},
+     GPU_MIG,
+     {{"3g.40gb", 0, 2}}},
+    {"shrink",
+     FAKE_H100,
+     GPU_MIG,
+     {{"1g.10gb", 0, {1}, false}, {"1g.10gb", 3, {1}, true}, {"1g.10gb", 5, {1}, false}},
+     GPU_MIG,
+     {{"1g.10gb", 0, 1}}},
+    {"MIG to native on Hopper",
+     FAKE_H100,
+     GPU_MIG,
+     {{"4g.40gb", 0, {2, 2}, false}, {"3g.40gb", 4, {3}, false}},
+     GPU_NATIVE,
+     {{0}}},
+    {"Ampere gets MIG by a reset",
+     FAKE_A100,
+     GPU_NATIVE,
+     {{0}},
+     GPU_MIG,
+     {{"3g.40gb", 0, 1}, {"1g.10gb+me", 0, 1}}},
+    {"Ampere leaves MIG by a reset",
+     FAKE_A100,
+     GPU_MIG,
+     {{"2g.20gb", 2, {1, 1}, false}, {"1g.20gb", 6, {1}, false}},
+     GPU_NATIVE,
+     {{0}}},
+    {"compute instances are cut anew, one in use",
+     FAKE_H100,
+     GPU_MIG,
+     {{"3g.40gb", 0, {2, 1}, false}, {"2g.20gb", 4, {1, 1}, true}},
+     GPU_MIG,
+     {{"3g.40gb", 1, 3}, {"2g.20gb", 1, 2}}},
+    {"everything anew",
+     FAKE_H100,
+     GPU_MIG,
+     {{"7g.80gb", 0, {4, 2, 1}, false}},
+     GPU_MIG,
+     {{"1g.10gb", 0, 7}}},
+};
+
+static void set_up(const struct scenario *s, struct fake_hw *hw, struct card_wish *wish)
+{
+    *hw = (struct fake_hw){0};
+    struct fake_card *c = fake_add(hw, s->model);
+    struct fake_card *other = fake_add(hw, FAKE_H100);
+    other->card.mode = other->card.pending_mode = GPU_MIG;
+    fake_put(other, "7g.80gb", 0, (const unsigned[]){7, 0});
+    c->card.mode = c->card.pending_mode = s->mode;
+    unsigned pid = 100;
+    for (size_t i = 0; i < ARRAY_LEN(s->stands) && s->stands[i].profile; i++) {
+        const struct piece *p = &s->stands[i];
+        fake_put(c, p->profile, p->start, p->cis);
+        if (p->in_use)
+            fake_attach(c, (struct fake_process){.pid = pid++,
+                                                 .start = (int)p->start,
+                                                 .ci_start = -1});
+    }
+    *wish = (struct card_wish){.mode = s->wanted_mode};
+    for (size_t i = 0; i < ARRAY_LEN(s->wants) && s->wants[i].profile; i++)
+        wish->wants.items[wish->wants.n++] =
+            (struct mig_want){.profile = fake_profile(c, s->wants[i].profile),
+                              .ci_slices = s->wants[i].ci_slices,
+                              .count = s->wants[i].count};
+}
+
+/* --- running and looking --- */
+
+static void apply(struct fake_hw *hw, const struct card_wish *wish, enum txn_policy policy,
+                  struct txn_result *ret)
+{
+    auto_gpu struct gpu *g = gpu_fake_open(hw);
+    struct txn_deps d = {.gpu = g, .state_dir = dir, .boot_id = "boot-1"};
+    txn_apply(&d, hw->cards[0].card.uuid, wish, policy, ret);
+}
+
+static void recover(struct fake_hw *hw, const char *boot_id, struct txn_result *ret)
+{
+    auto_gpu struct gpu *g = gpu_fake_open(hw);
+    struct txn_deps d = {.gpu = g, .state_dir = dir, .boot_id = boot_id};
+    txn_recover(&d, hw->cards[0].card.uuid, ret);
+}
+
+static bool shows(const struct fake_hw *hw, const struct card_layout *l)
+{
+    return card_layout_matches(&hw->cards[0].card, l);
+}
+
+static bool shows_wish(const struct fake_hw *hw, const struct card_wish *w)
+{
+    const struct gpu_card *c = &hw->cards[0].card;
+    if (c->mode != w->mode || c->pending_mode != w->mode)
+        return false;
+    return w->mode == GPU_NATIVE ? c->state.n == 0 : mig_matches(&c->mig, &c->state, &w->wants);
+}
+
+static char *journal_path(const struct fake_hw *hw)
+{
+    return xasprintf("%s/%s.json", dir, hw->cards[0].card.uuid);
+}
+
+static bool has_journal(const struct fake_hw *hw)
+{
+    auto_free char *path = journal_path(hw);
+    return access(path, F_OK) == 0;
+}
+
+/* What holds after any disturbed run and its recovery. */
+static void check_whole(const struct scenario *s, const struct fake_hw *hw,
+                        const struct card_layout *old, const struct card_wish *wish,
+                        const char *how, unsigned k)
+{
+    cr_expect(shows(hw, old) || shows_wish(hw, wish), "%s: between, %s %u", s->name, how, k);
+    cr_expect_eq(hw->violations, 0, "%s: attacked something in use, %s %u", s->name, how, k);
+    cr_expect_eq(hw->cards[1].mutations, 0, "%s: touched another card, %s %u", s->name, how, k);
+    cr_expect(!has_journal(hw), "%s: journal left, %s %u", s->name, how, k);
+}
+
+static void check_converges(const struct scenario *s, struct fake_hw *hw,
+                            const struct card_wish *wish, const char *how, unsigned k)
+{
+    struct txn_result r;
+    fake_heal(hw);
+    apply(hw, wish, TXN_ROLLBACK, &r);
+    cr_expect(r.outcome == TXN_APPLIED || r.outcome == TXN_NOTHING_TO_DO, "%s: %s after %s %u: %s",
+              s->name, txn_outcome_name(r.outcome), how, k, r.message);
+    cr_expect(shows_wish(hw, wish), "%s: not there after %s %u", s->name, how, k);
+    cr_expect_eq(hw->violations, 0);
+}
+
+static unsigned undisturbed_calls(const struct scenario *s)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct txn_result r;
+    set_up(s, &hw, &wish);
+    apply(&hw, &wish, TXN_ROLLBACK, &r);
+    cr_assert_eq(r.outcome, TXN_APPLIED, "%s: %s", s->name, r.message);
+    cr_assert(shows_wish(&hw, &wish), "%s", s->name);
+    cr_assert(r.changed);
+    cr_assert(!has_journal(&hw));
+    cr_assert_eq(hw.violations, 0);
+    return hw.calls;
+}
+
+/* --- faults --- */
+
+static void fail_each_call(const struct scenario *s, bool after, unsigned count)
+{
+    unsigned calls = undisturbed_calls(s);
+    for (unsigned k = 1; k <= calls; k++) {
+        struct fake_hw hw;
+        struct card_wish wish;
+        struct card_layout old;
+        struct txn_result r;
+        set_up(s, &hw, &wish);
+        card_layout_of(&hw.cards[0].card, &old);
+        *(after ? &hw.fail_after_at : &hw.fail_at) = k;
+        hw.fail_count = count;
+        apply(&hw, &wish, TXN_ROLLBACK, &r);
+        if (r.outcome == TXN_APPLIED)
+            cr_expect(shows_wish(&hw, &wish), "%s: applied is a lie at %u", s->name, k);
+        if (r.outcome == TXN_ROLLED_BACK)
+            cr_expect(shows(&hw, &old), "%s: rolled back is a lie at %u", s->name, k);
+        if (r.outcome == TXN_FAILED && has_journal(&hw)) {
+            fake_heal(&hw);
+            recover(&hw, "boot-1", &r);
+        }
+        check_whole(s, &hw, &old, &wish, after ? "failing after" : "failing at", k);
+        check_converges(s, &hw, &wish, "failing", k);
+    }
+}
+
+Test(transaction, failed_at_every_call_stands_old_or_new)
+{
+    for (size_t i = 0; i < ARRAY_LEN(SCENARIOS); i++)
+        fail_each_call(&SCENARIOS[i], /* after= */ false, 1);
+}
+
+Test(transaction, failed_after_every_call_stands_old_or_new)
+{
+    for (size_t i = 0; i < ARRAY_LEN(SCENARIOS); i++)
+        fail_each_call(&SCENARIOS[i], /* after= */ true, 1);
+}
+
+Test(transaction, failing_for_long_is_ended_by_the_next_run)
+{
+    for (size_t i = 0; i < ARRAY_LEN(SCENARIOS); i++)
+        for (unsigned count = 2; count <= 8; count++)
+            fail_each_call(&SCENARIOS[i], /* after= */ false, count);
+}
+
+/* The journal as it was when the process died: what the code did afterwards, a dead process would
+ * not have done. */
+struct grave {
+    const struct fake_hw *hw;
+    char *text; /* NULL: no journal */
+};
+
+static void bury(void *arg)
+{
+    struct grave *g = arg;
+    auto_free char *path = journal_path(g->hw);
+    if (file_read(path, 1 << 20, &g->text, NULL, NULL) < 0)
+        g->text = NULL; /* it died before there was one */
+}
+
+static void dig_up(const struct grave *g)
+{
+    auto_free char *path = journal_path(g->hw);
+    (void)unlink(path);
+    if (g->text)
+        cr_assert_eq(file_write_atomic(path, g->text, strlen(g->text), 0600, NULL), 0);
+}
+
+static void kill_once(const struct scenario *s, bool after, unsigned k, bool second_kill)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct card_layout old;
+    struct txn_result r;
+    set_up(s, &hw, &wish);
+    card_layout_of(&hw.cards[0].card, &old);
+    struct grave grave = {.hw = &hw};
+    *(after ? &hw.kill_after_at : &hw.kill_at) = k;
+    hw.on_kill = bury;
+    hw.on_kill_arg = &grave;
+    apply(&hw, &wish, TXN_ROLLBACK, &r);
+    dig_up(&grave);
+    free(TAKE(grave.text));
+    fake_heal(&hw);
+    if (second_kill) {
+        hw.kill_after_at = 2; /* while recovering, behind its first step */
+        hw.on_kill = bury;
+        recover(&hw, "boot-1", &r);
+        if (hw.dead)
+            dig_up(&grave);
+        free(TAKE(grave.text));
+        fake_heal(&hw);
+    }
+    recover(&hw, "boot-1", &r);
+    cr_expect_neq(r.outcome, TXN_FAILED, "%s: recovery at %u: %s", s->name, k, r.message);
+    check_whole(s, &hw, &old, &wish, after ? "killed after" : "killed at", k);
+    check_converges(s, &hw, &wish, "killed", k);
+}
+
+static void kill_each_call(bool after, bool second_kill)
+{
+    for (size_t i = 0; i < ARRAY_LEN(SCENARIOS); i++) {
+        unsigned calls = undisturbed_calls(&SCENARIOS[i]);
+        for (unsigned k = 1; k <= calls; k++)
+            kill_once(&SCENARIOS[i], after, k, second_kill);
+    }
+}
+
+Test(transaction, killed_before_every_call_recovers_to_old_or_new)
+{
+    kill_each_call(/* after= */ false, /* second_kill= */ false);
+}
+
+Test(transaction, killed_after_every_call_recovers_to_old_or_new)
+{
+    kill_each_call(/* after= */ true, /* second_kill= */ false);
+}
+
+Test(transaction, killed_again_while_recovering_still_recovers)
+{
+    kill_each_call(/* after= */ false, /* second_kill= */ true);
+    kill_each_call(/* after= */ true, /* second_kill= */ true);
+}
+
+/* Somebody takes an instance that must go, before call k. Up to the last look he is seen; after it
+ * the driver refuses. Either way he keeps his instance. */
+Test(transaction, consumer_that_comes_at_any_call_keeps_its_instance)
+{
+    const struct scenario *s = &SCENARIOS[7];
+    unsigned calls = undisturbed_calls(s);
+    for (unsigned k = 1; k <= calls; k++) {
+        struct fake_hw hw;
+        struct card_wish wish;
+        struct card_layout old;
+        struct txn_result r;
+        set_up(s, &hw, &wish);
+        card_layout_of(&hw.cards[0].card, &old);
+        hw.attach_at = k;
+        hw.attach = (struct fake_process){.pid = 9, .start = 0, .ci_start = 6};
+        apply(&hw, &wish, TXN_ROLLBACK, &r);
+        if (k <= 2)
+            cr_expect_eq(r.outcome, TXN_IN_USE, "%u: %s", k, r.message);
+        cr_expect(shows(&hw, &old) || shows_wish(&hw, &wish), "%u: %s", k, r.message);
+        cr_expect(k > 2 || hw.violations == 0, "%u", k);
+    }
+}
+
+/* --- outcomes --- */
+
+Test(transaction, card_as_wanted_is_not_touched)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct txn_result r;
+    set_up(&SCENARIOS[0], &hw, &wish);
+    apply(&hw, &wish, TXN_ROLLBACK, &r);
+    hw.cards[0].mutations = 0;
+    apply(&hw, &wish, TXN_ROLLBACK, &r);
+    cr_expect_eq(r.outcome, TXN_NOTHING_TO_DO);
+    cr_expect(!r.changed);
+    cr_expect_eq(hw.cards[0].mutations, 0);
+}
+
+Test(transaction, what_is_in_use_stops_the_change_before_it_begins)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct txn_result r;
+    set_up(&SCENARIOS[7], &hw, &wish);
+    fake_attach(&hw.cards[0], (struct fake_process){.pid = 9, .start = 0, .ci_start = 0});
+    apply(&hw, &wish, TXN_ROLLBACK, &r);
+    cr_expect_eq(r.outcome, TXN_IN_USE);
+    cr_expect_str_eq(r.reason, "InUse");
+    cr_expect(strstr(r.message, "train (pid 9)"), "%s", r.message);
+    cr_expect_eq(hw.cards[0].mutations, 0);
+    cr_expect(!has_journal(&hw));
+}
+
+Test(transaction, infeasible_wish_touches_nothing)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct txn_result r;
+    set_up(&SCENARIOS[1], &hw, &wish);
+    wish.wants.items[0].count = 3;
+    apply(&hw, &wish, TXN_ROLLBACK, &r);
+    cr_expect_eq(r.outcome, TXN_INFEASIBLE);
+    cr_expect_eq(hw.cards[0].mutations, 0);
+}
+
+Test(transaction, hold_stops_where_it_failed_and_the_next_run_goes_on)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct txn_result r;
+    set_up(&SCENARIOS[7], &hw, &wish);
+    hw.fail_at = 8;
+    apply(&hw, &wish, TXN_HOLD, &r);
+    cr_expect_eq(r.outcome, TXN_HELD, "%s", r.message);
+    cr_expect(has_journal(&hw));
+    fake_heal(&hw);
+    recover(&hw, "boot-1", &r);
+    cr_expect_eq(r.outcome, TXN_HELD);
+    cr_expect(!r.changed);
+    apply(&hw, &wish, TXN_HOLD, &r);
+    cr_expect_eq(r.outcome, TXN_APPLIED, "%s", r.message);
+    cr_expect(!has_journal(&hw));
+}
+
+Test(transaction, reset_that_this_machine_cannot_do_asks_for_a_reboot)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct txn_result r;
+    set_up(&SCENARIOS[4], &hw, &wish);
+    hw.reset_impossible = true;
+    apply(&hw, &wish, TXN_ROLLBACK, &r);
+    cr_expect_eq(r.outcome, TXN_REBOOT_REQUIRED, "%s", r.message);
+    cr_expect_eq(hw.cards[0].card.mode, GPU_NATIVE);
+    cr_expect_eq(hw.cards[0].card.pending_mode, GPU_MIG);
+    cr_expect(!has_journal(&hw));
+}
+
+Test(transaction, reboot_during_a_change_drops_the_journal)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct txn_result r;
+    set_up(&SCENARIOS[7], &hw, &wish);
+    hw.fail_at = 8;
+    apply(&hw, &wish, TXN_HOLD, &r);
+    fake_heal(&hw);
+    hw.cards[0].mutations = 0;
+    recover(&hw, "boot-2", &r);
+    cr_expect_eq(r.outcome, TXN_NOTHING_TO_DO);
+    cr_expect_str_eq(r.reason, "Rebooted");
+    cr_expect_eq(hw.cards[0].mutations, 0);
+    cr_expect(!has_journal(&hw));
+}
+
+Test(transaction, corrupt_journal_is_loud_and_leaves_the_card_alone)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct txn_result r;
+    set_up(&SCENARIOS[7], &hw, &wish);
+    auto_free char *path = journal_path(&hw);
+    cr_assert_eq(file_write_atomic(path, "junk", 4, 0600, NULL), 0);
+    apply(&hw, &wish, TXN_ROLLBACK, &r);
+    cr_expect_eq(r.outcome, TXN_FAILED);
+    cr_expect_str_eq(r.reason, "JournalCorrupt");
+    cr_expect_eq(hw.cards[0].mutations, 0);
+    apply(&hw, &wish, TXN_ROLLBACK, &r);
+    cr_expect_eq(r.outcome, TXN_APPLIED);
+}
+
+Test(transaction, journal_that_cannot_be_written_stops_the_change)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct txn_result r;
+    set_up(&SCENARIOS[7], &hw, &wish);
+    auto_gpu struct gpu *g = gpu_fake_open(&hw);
+    struct txn_deps d = {.gpu = g, .state_dir = "/proc/no-such-place"};
+    txn_apply(&d, hw.cards[0].card.uuid, &wish, TXN_ROLLBACK, &r);
+    cr_expect_eq(r.outcome, TXN_FAILED);
+    cr_expect_eq(hw.cards[0].mutations, 0);
+}
+
+/* --- the kubelet's seam --- */
+
+struct hook_log {
+    struct fake_hw *hw;
+    unsigned withdrawn, released;
+    unsigned granted_at_look; /* at which look a pod holds instance 0; 0: never */
+    unsigned looks;
+};
+
+static int withdraw(void *arg, const struct gpu_card *card, const struct card_plan *plan,
+                    struct err *e)
+{
+    struct hook_log *l = arg;
+    (void)card;
+    (void)e;
+    cr_expect_gt(plan->steps.n, 0);
+    l->withdrawn++;
+    return 0;
+}
+
+static int consumers(void *arg, struct gpu_card *card, bool *card_in_use, struct err *e)
+{
+    struct hook_log *l = arg;
+    (void)card_in_use;
+    (void)e;
+    if (++l->looks == l->granted_at_look)
+        card->state.items[0].in_use = card->state.items[0].cis[0].in_use = true;
+    return 0;
+}
+
+static void released(void *arg, const char *uuid)
+{
+    struct hook_log *l = arg;
+    cr_expect_str_eq(uuid, l->hw->cards[0].card.uuid);
+    l->released++;
+}
+
+static void apply_hooked(struct hook_log *l, const struct card_wish *wish, struct txn_result *ret)
+{
+    auto_gpu struct gpu *g = gpu_fake_open(l->hw);
+    struct txn_deps d =
+        {.gpu = g,
+         .state_dir = dir,
+         .boot_id = "boot-1",
+         .hooks = {.arg = l, .withdraw = withdraw, .consumers = consumers, .release = released}};
+    txn_apply(&d, l->hw->cards[0].card.uuid, wish, TXN_ROLLBACK, ret);
+}
+
+Test(transaction, withdraws_before_it_destroys_and_releases_at_the_end)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct txn_result r;
+    set_up(&SCENARIOS[7], &hw, &wish);
+    struct hook_log l = {.hw = &hw};
+    apply_hooked(&l, &wish, &r);
+    cr_expect_eq(r.outcome, TXN_APPLIED);
+    cr_expect_eq(l.withdrawn, 1);
+    cr_expect_eq(l.released, 1);
+}
+
+Test(transaction, grant_that_arrives_during_the_withdrawal_wins)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct txn_result r;
+    set_up(&SCENARIOS[7], &hw, &wish);
+    struct hook_log l = {.hw = &hw, .granted_at_look = 2};
+    apply_hooked(&l, &wish, &r);
+    cr_expect_eq(r.outcome, TXN_IN_USE);
+    cr_expect_eq(hw.cards[0].mutations, 0);
+    cr_expect_eq(l.released, 1);
+    cr_expect(!has_journal(&hw));
+}
