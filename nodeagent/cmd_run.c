@@ -113,7 +113,9 @@ static int open_hardware(struct process *p, const struct flags *f, struct err *e
     int64_t deadline_ms;
     TRY(num_parse(f->call_deadline, 100, 3600000, &deadline_ms, e));
     TRY(journal_lock(f->state_dir, &p->lock, e));
-    const struct nvml_options o = {f->library, f->smi, f->proc_root};
+    const struct nvml_options o = {.library = f->library,
+                                   .nvidia_smi = f->smi,
+                                   .proc_root = f->proc_root};
     auto_gpu struct gpu *gpu = NULL;
     TRY(gpu_nvml_open(&o, &gpu, e));
     const struct worker_options w = {.call_deadline_ms = deadline_ms};
