@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of calls: an index, a name and a class for each function of the library. */
+#pragma once
+
+#include <stdbool.h>
+
+enum call_class { CALL_LIFE, CALL_QUERY, CALL_MUTATING };
+
+#define CALL(name, class) CALL_##name,
+enum call_id {
+#include "calls.def"
+    CALL_COUNT
+};
+#undef CALL
+
+/* The name of a call; borrowed, static. */
+const char *call_name(unsigned int id);
+
+/* The class of a call. */
+enum call_class call_class_of(unsigned int id);
+
+/*
+ * Finds a call by its name or one of its older names ("nvmlInit", "nvmlDeviceGetCount");
+ * the leading "nvml" may be left out. Returns CALL_COUNT when there is none.
+ */
+unsigned int call_find(const char *name);

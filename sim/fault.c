@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fault.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "nvml.h"
+
+static const struct {
+    int code;
+    const char *name;
+    const char *text;
+} codes[] = {
+    {NVML_SUCCESS, "SUCCESS", "Success"},
+    {NVML_ERROR_UNINITIALIZED, "UNINITIALIZED", "Uninitialized"},
+    {NVML_ERROR_INVALID_ARGUMENT, "INVALID_ARGUMENT", "Invalid Argument"},
+    {NVML_ERROR_NOT_SUPPORTED, "NOT_SUPPORTED", "Not Supported"},
+    {NVML_ERROR_NO_PERMISSION, "NO_PERMISSION", "Insufficient Permissions"},
+    {NVML_ERROR_ALREADY_INITIALIZED, "ALREADY_INITIALIZED", "Already Initialized"},
+    {NVML_ERROR_NOT_FOUND, "NOT_FOUND", "Not Found"},
+    {NVML_ERROR_INSUFFICIENT_SIZE, "INSUFFICIENT_SIZE", "Insufficient Size"},
+    {NVML_ERROR_INSUFFICIENT_POWER, "INSUFFICIENT_POWER", "Insufficient External Power"},
+    {NVML_ERROR_DRIVER_NOT_LOADED, "DRIVER_NOT_LOADED", "Driver Not Loaded"},
+    {NVML_ERROR_TIMEOUT, "TIMEOUT", "Timeout"},
+    {NVML_ERROR_IRQ_ISSUE, "IRQ_ISSUE", "Interrupt Request Issue"},
+    {NVML_ERROR_LIBRARY_NOT_FOUND, "LIBRARY_NOT_FOUND", "NVML Shared Library Not Found"},
+    {NVML_ERROR_FUNCTION_NOT_FOUND, "FUNCTION_NOT_FOUND", "Function Not Found"},
+    {NVML_ERROR_CORRUPTED_INFOROM, "CORRUPTED_INFOROM", "Corrupted infoROM"},
+    {NVML_ERROR_GPU_IS_LOST, "GPU_IS_LOST", "GPU is lost"},
+    {NVML_ERROR_RESET_REQUIRED, "RESET_REQUIRED", "GPU requires restart"},
+    {NVML_ERROR_OPERATING_SYSTEM, "OPERATING_SYSTEM",
+     "The operating system has blocked the request"},
+    {NVML_ERROR_LIB_RM_VERSION_MISMATCH, "LIB_RM_VERSION_MISMATCH",
+     "RM has detected an NVML/RM version mismatch"},
+    {NVML_ERROR_IN_USE, "IN_USE", "In use by another client"},
+    {NVML_ERROR_MEMORY, "MEMORY", "Insufficient Memory"},
+    {NVML_ERROR_NO_DATA, "NO_DATA", "No data"},
+    {NVML_ERROR_VGPU_ECC_NOT_SUPPORTED, "VGPU_ECC_NOT_SUPPORTED", "vGPU ECC not supported"},
+    {NVML_ERROR_INSUFFICIENT_RESOURCES, "INSUFFICIENT_RESOURCES", "Insufficient Resources"},
+    {NVML_ERROR_FREQ_NOT_SUPPORTED, "FREQ_NOT_SUPPORTED", "Frequency not supported"},
+    {NVML_ERROR_ARGUMENT_VERSION_MISMATCH, "ARGUMENT_VERSION_MISMATCH",
+     "Argument version mismatch"},
+    {NVML_ERROR_DEPRECATED, "DEPRECATED", "Deprecated"},
+    {NVML_ERROR_NOT_READY, "NOT_READY", "Not Ready"},
+    {NVML_ERROR_GPU_NOT_FOUND, "GPU_NOT_FOUND", "No GPUs found"},
+    {NVML_ERROR_INVALID_STATE, "INVALID_STATE", "Invalid state"},
+    {NVML_ERROR_RESET_TYPE_NOT_SUPPORTED, "RESET_TYPE_NOT_SUPPORTED", "Reset type not supported"},
+    {NVML_ERROR_UNKNOWN, "UNKNOWN", "Unknown Error"},
+};
+
+static const size_t code_count = sizeof(codes) / sizeof(codes[0]);
+
+static bool parse_number(const char *text, double max, double *ret)
+{
+    char *end = NULL;
+    errno = 0;
+    double value = strtod(text, &end);
+    if (end == text || *end != '\0' || errno != 0 || !(value >= 0 && value <= max))
+        return false;
+    *ret = value;
+    return true;
+}
+
+int nvml_code_parse(const char *text)
+{
+    double number = 0;
+    if (parse_number(text, 999, &number))
+        return (int)number;
+    const char *bare = strncmp(text, "NVML_", 5) == 0 ? text + 5 : text;
+    bare = strncmp(bare, "ERROR_", 6) == 0 ? bare + 6 : bare;
+    for (size_t i = 0; i < code_count; i++) {
+        if (strcasecmp(codes[i].name, bare) == 0)
+            return codes[i].code;
+    }
+    return -1;
+}
+
+const char *nvml_code_name(int code)
+{
+    for (size_t i = 0; i < code_count; i++) {
+        if (codes[i].code == code)
+            return codes[i].name;
+    }
+    return code < 0 ? "KILLED" : "UNNAMED";
+}
+
+const char *nvml_code_text(int code)
+{
+    for (size_t i = 0; i < code_count; i++) {
+        if (codes[i].code == code)
+            return codes[i].text;
+    }
+    return "Unknown Error";
+}
+
+bool fault_parse_action(const char *text, struct fault *ret)
+{
+    double seconds = 0;
+    ret->value = 0;
+    if (strcmp(text, "kill") == 0) {
+        ret->action = FAULT_KILL;
+        return true;
+    }
+    if (strcmp(text, "kill-after") == 0) {
+        ret->action = FAULT_KILL_AFTER;
+        return true;
+    }
+    if (strncmp(text, "fail:", 5) == 0) {
+        ret->action = FAULT_FAIL;
+        ret->value = nvml_code_parse(text + 5);
+        return ret->value > 0;
+    }
+    if (strncmp(text, "hang:", 5) == 0 && parse_number(text + 5, 1e6, &seconds)) {
+        ret->action = FAULT_HANG;
+        ret->value = (int32_t)(seconds * 1000);
+        return true;
+    }
+    return false;
+}
+
+bool fault_parse_call(const char *text, struct fault *ret)
+{
+    if (strcmp(text, "*") == 0)
+        ret->call = FAULT_ANY_CALL;
+    else if (strcmp(text, "mutating") == 0)
+        ret->call = FAULT_MUTATING_CALL;
+    else
+        ret->call = call_find(text);
+    return ret->call != CALL_COUNT;
+}
+
+bool fault_parse(const char *text, struct fault *ret)
+{
+    char call[64];
+    char nth[16];
+    char action[64];
+    double n = 0;
+    if (sscanf(text, "%63[^:]:%15[^:]:%63[^,]", call, nth, action) != 3)
+        return false;
+    if (!parse_number(nth, 1e9, &n) || !fault_parse_call(call, ret))
+        return false;
+    ret->nth = (uint32_t)n;
+    ret->gpu = HW_NONE;
+    return fault_parse_action(action, ret);
+}
+
+static const char *call_text(uint32_t call)
+{
+    if (call == FAULT_ANY_CALL)
+        return "*";
+    return call == FAULT_MUTATING_CALL ? "mutating" : call_name(call);
+}
+
+void fault_print(const struct fault *fault, char *ret_call, size_t call_size, char *ret_action,
+                 size_t action_size)
+{
+    (void)snprintf(ret_call, call_size, "%s", call_text(fault->call));
+    switch ((enum fault_action)fault->action) {
+    case FAULT_FAIL:
+        (void)snprintf(ret_action, action_size, "fail:%s", nvml_code_name(fault->value));
+        return;
+    case FAULT_HANG:
+        (void)snprintf(ret_action, action_size, "hang:%g", fault->value / 1000.0);
+        return;
+    case FAULT_KILL:
+        (void)snprintf(ret_action, action_size, "kill");
+        return;
+    case FAULT_KILL_AFTER:
+        (void)snprintf(ret_action, action_size, "kill-after");
+        return;
+    }
+}

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fleet.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <yaml.h>
+
+#include "nvml.h"
+
+/* One file being read: the document and where complaints go. One thread. */
+struct reader {
+    const char *path;
+    yaml_document_t doc;
+    struct state_file *file;
+    struct hw *hw;
+    bool ecc, ecc_set; /* for the groups that do not say */
+    bool failed;
+};
+
+__attribute__((format(printf, 3, 4))) static void complain(struct reader *r, const yaml_node_t *at,
+                                                           const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)fprintf(stderr, "cleave-sim: %s:%zu: ", r->path,
+                  at != NULL ? at->start_mark.line + 1 : 0);
+    (void)vfprintf(stderr, format, args);
+    (void)fputc('\n', stderr);
+    va_end(args);
+    r->failed = true;
+}
+
+static const char *text_of(struct reader *r, const yaml_node_t *node)
+{
+    if (node->type == YAML_SCALAR_NODE)
+        return (const char *)node->data.scalar.value;
+    complain(r, node, "a plain value is expected");
+    return "";
+}
+
+static uint32_t number_of(struct reader *r, const yaml_node_t *node, uint32_t max)
+{
+    const char *text = text_of(r, node);
+    char *end = NULL;
+    errno = 0;
+    unsigned long value = strtoul(text, &end, 0);
+    if (end == text || *end != '\0' || errno != 0 || value > max)
+        complain(r, node, "a number up to %u is expected, not \"%s\"", max, text);
+    return (uint32_t)value;
+}
+
+static bool flag_of(struct reader *r, const yaml_node_t *node)
+{
+    const char *text = text_of(r, node);
+    if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
+        complain(r, node, "true or false is expected, not \"%s\"", text);
+    return strcmp(text, "true") == 0;
+}
+
+static void copy_value(struct reader *r, const yaml_node_t *node, char *out, size_t size)
+{
+    const char *text = text_of(r, node);
+    if (strlen(text) >= size)
+        complain(r, node, "longer than %zu characters", size - 1);
+    else
+        memcpy(out, text, strlen(text) + 1);
+}
+
+/* A table of keys walks each mapping, so that an unknown key is always an error. */
+typedef void key_fn(struct reader *r, const yaml_node_t *value, void *into);
+struct key {
+    const char *name;
+    key_fn *read;
+};
+
+static key_fn *key_find(const struct key *keys, const char *name)
+{
+    for (; keys->name != NULL; keys++) {
+        if (strcmp(keys->name, name) == 0)
+            return keys->read;
+    }
+    return NULL;
+}
+
+static void read_mapping(struct reader *r, const yaml_node_t *node, const struct key *keys,
+                         void *into)
+{
+    if (node->type != YAML_MAPPING_NODE) {
+        complain(r, node, "a mapping is expected");
+        return;
+    }
+    for (yaml_node_pair_t *p = node->data.mapping.pairs.start; p < node->data.mapping.pairs.top;
+         p++) {
+        const yaml_node_t *key = yaml_document_get_node(&r->doc, p->key);
+        const char *name = text_of(r, key);
+        key_fn *read = key_find(keys, name);
+        if (read == NULL)
+            complain(r, key, "unknown key \"%s\"", name);
+        else
+            read(r, yaml_document_get_node(&r->doc, p->value), into);
+    }
+}
+
+/* One entry of `gpus`. */
+struct group {
+    const struct model *model;
+    uint32_t count;
+    bool mig;
+};
+
+static void read_group_model(struct reader *r, const yaml_node_t *value, void *into)
+{
+    struct group *g = into;
+    g->model = model_find(text_of(r, value));
+    if (g->model == NULL)
+        complain(r, value, "unknown model \"%s\"", text_of(r, value));
+}
+
+static void read_group_count(struct reader *r, const yaml_node_t *value, void *into)
+{
+    ((struct group *)into)->count = number_of(r, value, HW_MAX_GPUS);
+}
+
+static void read_group_mig(struct reader *r, const yaml_node_t *value, void *into)
+{
+    ((struct group *)into)->mig = flag_of(r, value);
+}
+
+static void add_gpu(struct hw *hw, const struct group *g)
+{
+    struct hw_gpu *gpu = &hw->gpus[hw->gpu_count];
+    *gpu = (struct hw_gpu){.minor = hw->gpu_count, .bus = 0x07 + 0x08 * hw->gpu_count};
+    gpu->temperature_c = 34;
+    (void)snprintf(gpu->model, sizeof(gpu->model), "%s", g->model->key);
+    gpu->ecc_current = gpu->ecc_pending = g->model->ecc_default;
+    gpu->mig_current = gpu->mig_pending = g->mig && g->model->mig != MIG_NONE;
+    hw->gpu_count++;
+}
+
+static void read_group(struct reader *r, const yaml_node_t *node)
+{
+    static const struct key keys[] = {{"model", read_group_model},
+                                      {"count", read_group_count},
+                                      {"mig", read_group_mig},
+                                      {NULL, NULL}};
+    struct group g = {.count = 1};
+    read_mapping(r, node, keys, &g);
+    if (g.model == NULL)
+        complain(r, node, "an entry of gpus needs a model");
+    else if (r->hw->gpu_count + g.count > HW_MAX_GPUS)
+        complain(r, node, "more than %d gpus", HW_MAX_GPUS);
+    else
+        for (uint32_t i = 0; i < g.count; i++)
+            add_gpu(r->hw, &g);
+}
+
+static void read_gpus(struct reader *r, const yaml_node_t *value, void *into)
+{
+    (void)into;
+    if (value->type != YAML_SEQUENCE_NODE) {
+        complain(r, value, "gpus is a list");
+        return;
+    }
+    for (yaml_node_item_t *i = value->data.sequence.items.start; i < value->data.sequence.items.top;
+         i++)
+        read_group(r, yaml_document_get_node(&r->doc, *i));
+}
+
+static void read_driver(struct reader *r, const yaml_node_t *value, void *into)
+{
+    struct hw *hw = into;
+    copy_value(r, value, hw->driver_version, sizeof(hw->driver_version));
+}
+
+static void read_cuda(struct reader *r, const yaml_node_t *value, void *into)
+{
+    int major = 0;
+    int minor = 0;
+    if (sscanf(text_of(r, value), "%d.%d", &major, &minor) != 2)
+        complain(r, value, "cudaVersion looks like \"12.8\"");
+    ((struct hw *)into)->cuda_version = major * 1000 + minor * 10;
+}
+
+static void read_numa(struct reader *r, const yaml_node_t *value, void *into)
+{
+    ((struct hw *)into)->numa_nodes = number_of(r, value, 64);
+}
+
+static void read_cpus(struct reader *r, const yaml_node_t *value, void *into)
+{
+    ((struct hw *)into)->cpus = number_of(r, value, 4096);
+}
+
+static void read_links(struct reader *r, const yaml_node_t *value, void *into)
+{
+    static const char *const names[] = {"none", "nvswitch", "mesh"};
+    for (uint32_t i = 0; i < 3; i++) {
+        if (strcmp(names[i], text_of(r, value)) == 0) {
+            ((struct hw *)into)->links = i;
+            return;
+        }
+    }
+    complain(r, value, "links is none, nvswitch or mesh");
+}
+
+static void read_seed(struct reader *r, const yaml_node_t *value, void *into)
+{
+    ((struct hw *)into)->random = number_of(r, value, UINT32_MAX);
+}
+
+static void read_clique(struct reader *r, const yaml_node_t *value, void *into)
+{
+    ((struct hw *)into)->fabric.clique = number_of(r, value, UINT32_MAX);
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+static void read_cluster(struct reader *r, const yaml_node_t *value, void *into)
+{
+    struct hw_fabric *fabric = &((struct hw *)into)->fabric;
+    size_t nibbles = 0;
+    for (const char *c = text_of(r, value); *c != '\0' && nibbles <= 32; c++) {
+        int digit = hex_digit(*c);
+        if (*c == '-')
+            continue;
+        if (digit < 0 || nibbles == 32) {
+            nibbles = 33;
+            break;
+        }
+        fabric->cluster_uuid[nibbles / 2] =
+            (unsigned char)(fabric->cluster_uuid[nibbles / 2] << 4 | digit);
+        nibbles++;
+    }
+    if (nibbles != 32)
+        complain(r, value, "clusterUUID is a UUID");
+}
+
+static void read_fabric_state(struct reader *r, const yaml_node_t *value, void *into)
+{
+    static const char *const names[] = {"notSupported", "notStarted", "inProgress", "completed"};
+    for (uint32_t i = 0; i < 4; i++) {
+        if (strcmp(names[i], text_of(r, value)) == 0) {
+            ((struct hw *)into)->fabric.state = i;
+            return;
+        }
+    }
+    complain(r, value, "state is notSupported, notStarted, inProgress or completed");
+}
+
+static void read_fabric(struct reader *r, const yaml_node_t *value, void *into)
+{
+    static const struct key keys[] = {{"clusterUUID", read_cluster},
+                                      {"clique", read_clique},
+                                      {"state", read_fabric_state},
+                                      {NULL, NULL}};
+    read_mapping(r, value, keys, into);
+}
+
+bool latency_set(struct state_file *file, const char *name, uint32_t us)
+{
+    unsigned int id = call_find(name);
+    if (strcmp(name, "*") == 0) {
+        for (id = 0; id < CALL_COUNT; id++)
+            atomic_store(&file->latency_us[id], us);
+        return true;
+    }
+    if (id == CALL_COUNT)
+        return false;
+    atomic_store(&file->latency_us[id], us);
+    return true;
+}
+
+/*
+ * GI destroy takes a second and creation less, as NVIDIA's DRA driver notes and its tests allow; a
+ * Hopper mode switch and an Ampere reset take seconds. The rest is of the order of a driver call.
+ */
+bool latency_preset(struct state_file *file, const char *name)
+{
+    static const struct {
+        const char *call;
+        uint32_t us;
+    } realistic[] = {
+        {"DeviceCreateGpuInstance", 150000},
+        {"DeviceCreateGpuInstanceWithPlacement", 150000},
+        {"GpuInstanceDestroy", 1000000},
+        {"GpuInstanceCreateComputeInstance", 20000},
+        {"GpuInstanceCreateComputeInstanceWithPlacement", 20000},
+        {"ComputeInstanceDestroy", 50000},
+        {"DeviceSetMigMode", 2000000},
+        {"cleaveSimDeviceReset", 4000000},
+        {"Init_v2", 50000},
+        {"InitWithFlags", 50000},
+    };
+    bool none = strcmp(name, "none") == 0;
+    if (!none && strcmp(name, "realistic") != 0)
+        return false;
+    (void)latency_set(file, "*", 0);
+    for (size_t i = 0; !none && i < sizeof(realistic) / sizeof(realistic[0]); i++)
+        (void)latency_set(file, realistic[i].call, realistic[i].us);
+    return true;
+}
+
+bool latency_parse(const char *text, uint32_t *ret_us)
+{
+    char *unit = NULL;
+    errno = 0;
+    double value = strtod(text, &unit);
+    double scale = strcmp(unit, "us") == 0                            ? 1
+                   : strcmp(unit, "ms") == 0 || strcmp(unit, "") == 0 ? 1e3
+                   : strcmp(unit, "s") == 0                           ? 1e6
+                                                                      : 0;
+    if (unit == text || errno != 0 || scale == 0 || !(value >= 0 && value * scale <= 3.6e9))
+        return false;
+    *ret_us = (uint32_t)(value * scale);
+    return true;
+}
+
+static void read_latency_pair(struct reader *r, const yaml_node_t *key, const yaml_node_t *value)
+{
+    uint32_t us = 0;
+    if (!latency_parse(text_of(r, value), &us))
+        complain(r, value, "a latency looks like 150ms, 20us or 1s");
+    else if (!latency_set(r->file, text_of(r, key), us))
+        complain(r, key, "no NVML call is named \"%s\"", text_of(r, key));
+}
+
+static void read_latency(struct reader *r, const yaml_node_t *value, void *into)
+{
+    (void)into;
+    if (value->type == YAML_SCALAR_NODE) {
+        if (!latency_preset(r->file, text_of(r, value)))
+            complain(r, value, "latency is none, realistic or a mapping from calls to times");
+        return;
+    }
+    if (value->type != YAML_MAPPING_NODE) {
+        complain(r, value, "latency is none, realistic or a mapping from calls to times");
+        return;
+    }
+    for (yaml_node_pair_t *p = value->data.mapping.pairs.start; p < value->data.mapping.pairs.top;
+         p++)
+        read_latency_pair(r, yaml_document_get_node(&r->doc, p->key),
+                          yaml_document_get_node(&r->doc, p->value));
+}
+
+static void read_ecc(struct reader *r, const yaml_node_t *value, void *into)
+{
+    (void)into;
+    r->ecc = flag_of(r, value);
+    r->ecc_set = true;
+}
+
+static void read_root(struct reader *r)
+{
+    static const struct key keys[] = {{"gpus", read_gpus},
+                                      {"driverVersion", read_driver},
+                                      {"cudaVersion", read_cuda},
+                                      {"ecc", read_ecc},
+                                      {"numaNodes", read_numa},
+                                      {"cpus", read_cpus},
+                                      {"links", read_links},
+                                      {"fabric", read_fabric},
+                                      {"latency", read_latency},
+                                      {"seed", read_seed},
+                                      {NULL, NULL}};
+    const yaml_node_t *root = yaml_document_get_root_node(&r->doc);
+    if (root == NULL)
+        complain(r, NULL, "the fleet is empty");
+    else
+        read_mapping(r, root, keys, r->hw);
+}
+
+static void defaults(struct hw *hw)
+{
+    (void)snprintf(hw->driver_version, sizeof(hw->driver_version), "580.95.05");
+    hw->cuda_version = 13000;
+    hw->numa_nodes = 2;
+    hw->cpus = 64;
+    hw->links = LINKS_NVSWITCH;
+    hw->fabric.state = FABRIC_COMPLETED;
+    if (getrandom(&hw->random, sizeof(hw->random), 0) != (ssize_t)sizeof(hw->random))
+        hw->random = (uint64_t)(uintptr_t)hw;
+}
+
+/* What depends on all of the file having been read. */
+static void finish(const struct reader *r)
+{
+    struct hw *hw = r->hw;
+    (void)snprintf(hw->nvml_version, sizeof(hw->nvml_version), "13.%.24s", hw->driver_version);
+    hw->boot = 1;
+    hw_new_uuid(hw, "", hw->boot_id, sizeof(hw->boot_id));
+    for (uint32_t i = 0; i < hw->gpu_count; i++) {
+        struct hw_gpu *gpu = &hw->gpus[i];
+        hw_new_uuid(hw, "GPU-", gpu->uuid, sizeof(gpu->uuid));
+        if (r->ecc_set)
+            gpu->ecc_current = gpu->ecc_pending = r->ecc;
+        (void)snprintf(gpu->serial_number, sizeof(gpu->serial_number), "1%012llu",
+                       (unsigned long long)(hw->random >> 24) % 1000000000000ULL);
+        gpu->numa = hw->numa_nodes == 0 ? 0 : i * hw->numa_nodes / hw->gpu_count;
+    }
+}
+
+static bool load(struct reader *r)
+{
+    FILE *in = fopen(r->path, "re");
+    if (in == NULL) {
+        (void)fprintf(stderr, "cleave-sim: %s: %s\n", r->path, strerror(errno));
+        return false;
+    }
+    yaml_parser_t parser;
+    bool loaded = yaml_parser_initialize(&parser) == 1;
+    if (loaded) {
+        yaml_parser_set_input_file(&parser, in);
+        loaded = yaml_parser_load(&parser, &r->doc) == 1;
+        if (!loaded)
+            (void)fprintf(stderr, "cleave-sim: %s:%zu: %s\n", r->path, parser.problem_mark.line + 1,
+                          parser.problem != NULL ? parser.problem : "not YAML");
+        yaml_parser_delete(&parser);
+    }
+    (void)fclose(in);
+    return loaded;
+}
+
+int fleet_fill(void *arg, struct state_file *file)
+{
+    struct reader r = {.path = arg, .file = file, .hw = &file->hw[0]};
+    if (!load(&r))
+        return NVML_ERROR_DRIVER_NOT_LOADED;
+    defaults(r.hw);
+    read_root(&r);
+    yaml_document_delete(&r.doc);
+    finish(&r);
+    return r.failed ? NVML_ERROR_DRIVER_NOT_LOADED : NVML_SUCCESS;
+}

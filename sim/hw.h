@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The simulated hardware as plain data: what one "instant" of a machine is.
+ *
+ * Position-independent, no pointers: it lives in the state file, in two copies (state.h). Whoever
+ * holds the state's lock may read the active copy and change the other.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "model.h"
+
+#define HW_MAX_GPUS   16
+#define HW_MAX_GI     8
+#define HW_MAX_CI     8
+#define HW_MAX_PROCS  256
+#define HW_MAX_EVENTS 128
+
+/* A GPU or compute instance id that is none. */
+#define HW_NONE 0xFFFFFFFFU
+
+/* `serial` is never used twice: a handle to a dead instance does not reach its successor. */
+struct hw_ci {
+    uint64_t serial; /* 0: the slot is empty */
+    uint32_t id;
+    uint32_t profile; /* enum ci_profile_enum */
+    uint32_t start, size;
+    char uuid[48];
+};
+
+struct hw_gi {
+    uint64_t serial; /* 0: the slot is empty */
+    uint32_t id;
+    uint32_t profile; /* enum gi_profile_enum */
+    uint32_t start, size;
+    struct hw_ci cis[HW_MAX_CI];
+};
+
+struct hw_ecc {
+    uint64_t corrected_volatile, corrected_aggregate;
+    uint64_t uncorrected_volatile, uncorrected_aggregate;
+    uint64_t sram_corrected, sram_uncorrected; /* since the last reset; part of the above */
+};
+
+struct hw_remap {
+    uint32_t corrected, uncorrected;
+    uint32_t pending, failed;
+};
+
+struct hw_gpu {
+    char model[24];
+    char uuid[48];
+    char serial_number[24];
+    uint32_t domain, bus, device;
+    uint32_t minor;
+    uint32_t numa;
+    uint32_t mig_current, mig_pending;
+    uint32_t ecc_current, ecc_pending;
+    uint32_t compute_mode, persistence, drained, removed;
+    uint32_t lost;
+    uint32_t recovery_action;
+    uint32_t last_xid;
+    uint32_t utilization_pct, temperature_c;
+    uint64_t pcie_replays;
+    struct hw_ecc ecc;
+    struct hw_remap remap;
+    struct hw_gi gis[HW_MAX_GI];
+};
+
+enum proc_kind { PROC_COMPUTE, PROC_GRAPHICS, PROC_MPS };
+
+struct hw_proc {
+    uint32_t pid; /* 0: the slot is empty */
+    uint32_t gpu;
+    uint32_t gi, ci; /* HW_NONE on a card without MIG */
+    uint32_t kind;
+    uint32_t memory_mib;
+    char name[64];
+};
+
+struct hw_event {
+    uint64_t sequence;
+    uint64_t type, data;
+    uint32_t gpu, gi, ci;
+};
+
+enum link_kind { LINKS_NONE, LINKS_NVSWITCH, LINKS_MESH };
+
+struct hw_fabric {
+    uint32_t state; /* enum nvml_fabric_state */
+    uint32_t clique;
+    unsigned char cluster_uuid[16];
+};
+
+struct hw {
+    uint32_t gpu_count;
+    uint32_t numa_nodes, cpus;
+    uint32_t links; /* enum link_kind */
+    uint32_t boot;  /* how often the machine came up */
+    int32_t cuda_version;
+    char driver_version[32], nvml_version[32];
+    char boot_id[40];
+    uint64_t serials; /* the last serial handed out */
+    uint64_t random;  /* state of the UUID generator */
+    uint64_t event_sequence;
+    struct hw_fabric fabric;
+    struct hw_gpu gpus[HW_MAX_GPUS];
+    struct hw_proc procs[HW_MAX_PROCS];
+    struct hw_event events[HW_MAX_EVENTS]; /* ring: sequence s lies at s % HW_MAX_EVENTS */
+};
+
+/* The model of a GPU of this hardware; never NULL for a GPU that hw_init or a fleet made. */
+const struct model *hw_model(const struct hw_gpu *gpu);
+
+/* A serial that was never handed out before. */
+uint64_t hw_next_serial(struct hw *hw);
+
+/* Writes a fresh random UUID, "<prefix>xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx". size >= 42. */
+void hw_new_uuid(struct hw *hw, const char *prefix, char *ret_uuid, size_t size);
+
+/* Appends an event for waiting clients; gi and ci are HW_NONE when it concerns the whole card. */
+void hw_emit(struct hw *hw, uint64_t type, uint64_t data, uint32_t gpu, uint32_t gi, uint32_t ci);
+
+/* Processes on the card: all of them, or with gi (and ci) not HW_NONE only those inside. */
+unsigned int hw_count_procs(const struct hw *hw, uint32_t gpu, uint32_t gi, uint32_t ci);
+
+/* Puts a process on a card; 0 or an NVML return code (no such place, table full). */
+int hw_attach(struct hw *hw, const struct hw_proc *proc);
+
+/* Takes the process off every card (or off `gpu` alone, unless HW_NONE); how many entries went. */
+unsigned int hw_detach(struct hw *hw, uint32_t pid, uint32_t gpu);
+
+/*
+ * Resets a card, as `nvidia-smi --gpu-reset` does: refused with IN_USE while a process is on it,
+ * else instances are gone, pending modes hold, volatile counters are zero.
+ */
+int hw_reset(struct hw *hw, uint32_t gpu);
+
+/*
+ * Reboots: instances and processes are gone; Ampere's MIG mode is the pending one (InfoROM),
+ * Hopper and later come up with MIG off; a new boot id.
+ */
+void hw_reboot(struct hw *hw);

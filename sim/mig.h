@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * MIG as the driver does it: modes, placements, occupancy, engines, instances.
+ *
+ * Pure functions on one card's data; the caller holds the state's lock. Functions that return int
+ * return an NVML return code.
+ */
+#pragma once
+
+#include "hw.h"
+
+/* A span of slots (memory slices of a card, compute slices of a GPU instance). */
+struct span {
+    unsigned int start, size;
+};
+
+/* The live instance with that id, or NULL. */
+const struct hw_gi *mig_find_gi(const struct hw_gpu *gpu, uint32_t id);
+const struct hw_ci *mig_find_ci(const struct hw_gi *gi, uint32_t id);
+
+/* The live instance with that serial, or NULL. */
+struct hw_gi *mig_gi_by_serial(struct hw_gpu *gpu, uint64_t serial);
+struct hw_ci *mig_ci_by_serial(struct hw_gi *gi, uint64_t serial);
+
+/*
+ * MIG devices of a card are its compute instances, counted by instance ids. The n-th: false beyond
+ * the last. And which one it is, by serial.
+ */
+bool mig_device_at(const struct hw_gpu *gpu, unsigned int index, const struct hw_gi **ret_gi,
+                   const struct hw_ci **ret_ci);
+unsigned int mig_device_index(const struct hw_gpu *gpu, uint64_t ci_serial);
+
+/* The profile a live GPU instance was made from. */
+const struct gi_profile *mig_profile_of(const struct hw_gpu *gpu, const struct hw_gi *gi);
+
+/* How many live GPU instances the card has. */
+unsigned int mig_gi_count(const struct hw_gpu *gpu);
+
+/*
+ * Asks for a mode. Ampere: the pending mode changes, and *ret_activation says why it does not hold
+ * yet: RESET_REQUIRED, or IN_USE while instances or processes stand in the reset's way. Hopper and
+ * later: holds at once, unless instances or processes are there (IN_USE, mode pending).
+ */
+int mig_set_mode(struct hw *hw, uint32_t gpu, unsigned int mode, int *ret_activation);
+
+/* How many more instances of the profile the card could take now. */
+unsigned int mig_remaining(const struct hw_gpu *gpu, const struct gi_profile *p);
+
+/*
+ * Creates a GPU instance; NULL `where` lets the driver choose: the free placement that blocks the
+ * fewest others, the lowest among equals. *ret_gi points into the card. INVALID_ARGUMENT for a
+ * placement the profile does not have, INSUFFICIENT_RESOURCES for slots or engines that are taken.
+ */
+int mig_create_gi(struct hw *hw, uint32_t gpu, const struct gi_profile *p, const struct span *where,
+                  struct hw_gi **ret_gi);
+
+/* Destroys a GPU instance; IN_USE while it has compute instances. */
+int mig_destroy_gi(struct hw *hw, uint32_t gpu, struct hw_gi *gi);
+
+/* The same three for compute instances; IN_USE while a process runs inside. */
+unsigned int mig_ci_remaining(const struct hw_gi *gi, const struct ci_profile *p);
+int mig_create_ci(struct hw *hw, uint32_t gpu, struct hw_gi *gi, const struct ci_profile *p,
+                  const struct span *where, struct hw_ci **ret_ci);
+int mig_destroy_ci(struct hw *hw, uint32_t gpu, const struct hw_gi *gi, struct hw_ci *ci);

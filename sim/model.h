@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What each simulated board is: identity, sizes, engines, and its MIG profile table.
+ *
+ * Immutable tables. Memory slices ("slots") are what placements count; a board has a grid of 4, 8
+ * or 12 of them. Compute slices are what the G of a profile name counts.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MODEL_MAX_STARTS 8
+
+/* Engines are counted resources: instances can exist side by side only while they suffice. */
+struct engines {
+    unsigned int copy, decoder, encoder, jpeg, ofa;
+};
+
+struct gi_profile {
+    unsigned int enumeration; /* enum gi_profile_enum: what GetGpuInstanceProfileInfo takes */
+    unsigned int id;          /* the driver's id: what CreateGpuInstance takes */
+    unsigned int slices;      /* compute slices, the G of the name */
+    unsigned int gb;          /* of the driver's name */
+    const char *attribute;    /* "", "+me", "+gfx", "+me.all", "-me" */
+    unsigned int size;        /* memory slots */
+    unsigned int starts[MODEL_MAX_STARTS];
+    unsigned int start_count;
+    unsigned int max_count;
+    unsigned int sms;
+    unsigned int memory_mib;
+    struct engines engines;
+    bool graphics;
+};
+
+enum mig_kind {
+    MIG_NONE,        /* answers NOT_SUPPORTED */
+    MIG_AFTER_RESET, /* Ampere: pending until a reset; kept in the InfoROM */
+    MIG_AT_ONCE,     /* Hopper and later: immediate; forgotten at reboot */
+};
+
+struct model {
+    const char *key;  /* as fleets name it */
+    const char *name; /* as the driver names it */
+    uint32_t pci_device_id, pci_subsystem_id;
+    unsigned int arch, cc_major, cc_minor, brand;
+    unsigned int memory_mib, reserved_mib, bar1_mib;
+    unsigned int sms, cores_per_sm;
+    unsigned int power_limit_w, clock_sm_mhz, clock_memory_mhz;
+    unsigned int nvlinks, pcie_generation;
+    bool nvswitch; /* its NVLinks end in switches, and it belongs to a fabric */
+    bool ecc_default, row_remapping;
+    const char *vbios, *part_number;
+    enum mig_kind mig;
+    unsigned int grid;   /* memory slots */
+    unsigned int slices; /* compute slices */
+    struct engines engines;
+    const struct gi_profile *profiles;
+    size_t profile_count;
+};
+
+/* A compute instance profile, within a GPU instance of some size. */
+struct ci_profile {
+    unsigned int enumeration; /* also the id */
+    unsigned int slices;
+    unsigned int starts[MODEL_MAX_STARTS];
+    unsigned int start_count;
+    bool media; /* the _REV1 profile: one slice with the media engines */
+};
+
+/* Every model, in a fixed order; NULL beyond the last. */
+const struct model *model_at(size_t index);
+
+/* The model of that key ("h100-80"), or NULL. */
+const struct model *model_find(const char *key);
+
+/* The profile with that enum value, or NULL when the model does not offer it. */
+const struct gi_profile *model_profile_by_enum(const struct model *m, unsigned int enumeration);
+
+/* The profile with that driver id, or NULL. */
+const struct gi_profile *model_profile_by_id(const struct model *m, unsigned int id);
+
+/* Writes the driver's name of the profile: "MIG 1g.10gb+me". */
+void gi_profile_name(const struct gi_profile *p, char *ret_name, size_t size);
+
+/* The name by which tools call it, without "MIG ": "1g.10gb+me". */
+void gi_profile_short_name(const struct gi_profile *p, char *ret_name, size_t size);
+
+/*
+ * The compute instance profile `enumeration` as a GPU instance of profile `gi` offers it.
+ * False when it is not offered there.
+ */
+bool ci_profile_get(const struct gi_profile *gi, unsigned int enumeration, struct ci_profile *ret);
+
+/* SMs of a compute instance of profile `ci` inside `gi`. */
+unsigned int ci_profile_sms(const struct gi_profile *gi, const struct ci_profile *ci);
+
+/* Writes "1c.3g.20gb", or "3g.20gb" where it spans the whole instance; "+me" for media. */
+void ci_profile_short_name(const struct gi_profile *gi, const struct ci_profile *ci, char *ret_name,
+                           size_t size);

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NVML: the calls that answer one number about a device, as a table of expressions over the call.
+ * Telemetry is steady: an idle card's values, and what cleave-simctl sets.
+ */
+#include "mig.h"
+#include "nvml_calls.h"
+#include "session.h"
+
+#define NUMBER_OF(type, name, on, expression)                                                      \
+    nvmlReturn_t name(nvmlDevice_t device, type *ret)                                              \
+    {                                                                                              \
+        struct call c = {.id = CALL_##name};                                                       \
+        int rc = call_enter(&c, device, on);                                                       \
+        if (rc == NVML_SUCCESS && ret == NULL)                                                     \
+            rc = NVML_ERROR_INVALID_ARGUMENT;                                                      \
+        if (rc == NVML_SUCCESS)                                                                    \
+            *ret = (expression);                                                                   \
+        return call_leave(&c, rc);                                                                 \
+    }
+#define NUMBER(name, on, expression) NUMBER_OF(unsigned int, name, on, expression)
+
+/* Idle draw is about a tenth of the limit on these boards. */
+static unsigned int power_mw(const struct call *c)
+{
+    return hw_model(c->gpu)->power_limit_w * (100 + 9 * c->gpu->utilization_pct);
+}
+
+/* Mode on: as many as 1g instances fit; the count of a card without MIG, or with it off, is 0. */
+static unsigned int max_mig_devices(const struct call *c)
+{
+    return c->gpu->mig_current ? hw_model(c->gpu)->slices : 0;
+}
+
+NUMBER(nvmlDeviceGetMinorNumber, ON_WHOLE, c.gpu->minor)
+NUMBER(nvmlDeviceGetArchitecture, ON_DEVICE, hw_model(c.gpu)->arch)
+NUMBER(nvmlDeviceGetBrand, ON_DEVICE, hw_model(c.gpu)->brand)
+NUMBER(nvmlDeviceGetVirtualizationMode, ON_DEVICE, 0)
+NUMBER(nvmlDeviceGetPersistenceMode, ON_WHOLE, c.gpu->persistence)
+NUMBER(nvmlDeviceGetComputeMode, ON_DEVICE, c.gpu->compute_mode)
+NUMBER(nvmlDeviceGetDisplayMode, ON_WHOLE, 0)
+NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, ON_WHOLE, hw_model(c.gpu)->pcie_generation)
+NUMBER(nvmlDeviceGetMaxPcieLinkWidth, ON_WHOLE, 16)
+NUMBER(nvmlDeviceGetNumGpuCores, ON_WHOLE, hw_model(c.gpu)->sms *hw_model(c.gpu)->cores_per_sm)
+NUMBER(nvmlDeviceIsMigDeviceHandle, ON_DEVICE, c.ci != NULL)
+NUMBER(nvmlDeviceGetMaxMigDeviceCount, ON_GPU, max_mig_devices(&c))
+NUMBER(nvmlDeviceGetPowerUsage, ON_WHOLE, power_mw(&c))
+NUMBER(nvmlDeviceGetEnforcedPowerLimit, ON_WHOLE, hw_model(c.gpu)->power_limit_w * 1000)
+NUMBER(nvmlDeviceGetPcieReplayCounter, ON_WHOLE, (unsigned int)c.gpu->pcie_replays)
+NUMBER(nvmlDeviceGetNumaNodeId, ON_WHOLE, c.gpu->numa)
+NUMBER_OF(unsigned long long, nvmlDeviceGetCurrentClocksEventReasons, ON_WHOLE, 1 /* idle */)
+
+ALIAS(nvmlDeviceGetCurrentClocksThrottleReasons, nvmlDeviceGetCurrentClocksEventReasons,
+      (nvmlDevice_t device, unsigned long long *reasons));

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NVML: utilisation, temperature, clocks, process samples: an idle card's, steady. */
+#include <time.h>
+
+#include "nvml_calls.h"
+#include "session.h"
+
+#define MIB 1048576ULL
+
+/* With MIG on there is no such figure, neither for the card nor for a part of it. */
+static int without_mig(const struct call *c)
+{
+    return c->gpu->mig_current ? NVML_ERROR_NOT_SUPPORTED : NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *utilization)
+{
+    struct call c = {.id = CALL_nvmlDeviceGetUtilizationRates};
+    int rc = call_enter(&c, device, ON_DEVICE);
+    if (rc == NVML_SUCCESS && utilization == NULL)
+        rc = NVML_ERROR_INVALID_ARGUMENT;
+    if (rc == NVML_SUCCESS)
+        rc = without_mig(&c);
+    if (rc == NVML_SUCCESS)
+        *utilization = (nvmlUtilization_t){.gpu = c.gpu->utilization_pct};
+    return call_leave(&c, rc);
+}
+
+static int idle_codec(unsigned int call, nvmlDevice_t device, unsigned int *utilization,
+                      unsigned int *period_us)
+{
+    struct call c = {.id = call};
+    int rc = call_enter(&c, device, ON_DEVICE);
+    if (rc == NVML_SUCCESS && (utilization == NULL || period_us == NULL))
+        rc = NVML_ERROR_INVALID_ARGUMENT;
+    if (rc == NVML_SUCCESS)
+        rc = without_mig(&c);
+    if (rc == NVML_SUCCESS) {
+        *utilization = 0;
+        *period_us = 167000;
+    }
+    return call_leave(&c, rc);
+}
+
+nvmlReturn_t nvmlDeviceGetEncoderUtilization(nvmlDevice_t device, unsigned int *utilization,
+                                             unsigned int *samplingPeriodUs)
+{
+    return idle_codec(CALL_nvmlDeviceGetEncoderUtilization, device, utilization, samplingPeriodUs);
+}
+
+nvmlReturn_t nvmlDeviceGetDecoderUtilization(nvmlDevice_t device, unsigned int *utilization,
+                                             unsigned int *samplingPeriodUs)
+{
+    return idle_codec(CALL_nvmlDeviceGetDecoderUtilization, device, utilization, samplingPeriodUs);
+}
+
+nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, unsigned int sensorType,
+                                      unsigned int *temp)
+{
+    struct call c = {.id = CALL_nvmlDeviceGetTemperature};
+    int rc = call_enter(&c, device, ON_WHOLE);
+    if (rc == NVML_SUCCESS && (temp == NULL || sensorType != 0))
+        rc = NVML_ERROR_INVALID_ARGUMENT;
+    if (rc == NVML_SUCCESS)
+        *temp = c.gpu->temperature_c;
+    return call_leave(&c, rc);
+}
+
+nvmlReturn_t nvmlDeviceGetTemperatureV(nvmlDevice_t device, nvmlTemperature_t *temperature)
+{
+    struct call c = {.id = CALL_nvmlDeviceGetTemperatureV};
+    int rc = call_enter(&c, device, ON_WHOLE);
+    if (rc == NVML_SUCCESS && temperature == NULL)
+        rc = NVML_ERROR_INVALID_ARGUMENT;
+    if (rc == NVML_SUCCESS && temperature->version != NVML_STRUCT_VERSION(sizeof(*temperature), 1U))
+        rc = NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    if (rc == NVML_SUCCESS && temperature->sensorType != 0)
+        rc = NVML_ERROR_INVALID_ARGUMENT;
+    if (rc == NVML_SUCCESS)
+        temperature->temperature = (int)c.gpu->temperature_c;
+    return call_leave(&c, rc);
+}
+
+/* Counted from the boot of this machine, at idle draw. */
+nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned long long *energy)
+{
+    struct call c = {.id = CALL_nvmlDeviceGetTotalEnergyConsumption};
+    int rc = call_enter(&c, device, ON_WHOLE);
+    if (rc == NVML_SUCCESS && energy == NULL)
+        rc = NVML_ERROR_INVALID_ARGUMENT;
+    if (rc == NVML_SUCCESS) {
+        struct timespec ts;
+        (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+        *energy = (unsigned long long)ts.tv_sec * hw_model(c.gpu)->power_limit_w * 100;
+    }
+    return call_leave(&c, rc);
+}
+
+/* Graphics, SM and video run off one clock here; memory has its own. */
+static int clock_of(unsigned int call, nvmlDevice_t device, unsigned int type, unsigned int *clock)
+{
+    struct call c = {.id = call};
+    int rc = call_enter(&c, device, ON_DEVICE);
+    if (rc == NVML_SUCCESS && (clock == NULL || type > 3))
+        rc = NVML_ERROR_INVALID_ARGUMENT;
+    if (rc == NVML_SUCCESS)
+        *clock = type == 2 ? hw_model(c.gpu)->clock_memory_mhz : hw_model(c.gpu)->clock_sm_mhz;
+    return call_leave(&c, rc);
+}
+
+nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, unsigned int type, unsigned int *clock)
+{
+    return clock_of(CALL_nvmlDeviceGetClockInfo, device, type, clock);
+}
+
+nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, unsigned int type, unsigned int *clock)
+{
+    return clock_of(CALL_nvmlDeviceGetMaxClockInfo, device, type, clock);
+}
+
+nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t device, unsigned int counter,
+                                         unsigned int *value)
+{
+    struct call c = {.id = CALL_nvmlDeviceGetPcieThroughput};
+    int rc = call_enter(&c, device, ON_WHOLE);
+    if (rc == NVML_SUCCESS && (value == NULL || counter > 1))
+        rc = NVML_ERROR_INVALID_ARGUMENT;
+    if (rc == NVML_SUCCESS)
+        *value = 0;
+    return call_leave(&c, rc);
+}
+
+nvmlReturn_t nvmlDeviceGetAddressingMode(nvmlDevice_t device, nvmlDeviceAddressingMode_t *mode)
+{
+    struct call c = {.id = CALL_nvmlDeviceGetAddressingMode};
+    int rc = call_enter(&c, device, ON_WHOLE);
+    if (rc == NVML_SUCCESS && mode == NULL)
+        rc = NVML_ERROR_INVALID_ARGUMENT;
+    if (rc == NVML_SUCCESS && mode->version != NVML_STRUCT_VERSION(sizeof(*mode), 1U))
+        rc = NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    if (rc == NVML_SUCCESS)
+        mode->value = 0; /* neither HMM nor ATS */
+    return call_leave(&c, rc);
+}
+
+static unsigned int count_here(const struct call *c)
+{
+    return hw_count_procs(c->hw, c->gpu_index, HW_NONE, HW_NONE);
+}
+
+/* A sample for each process, taken now; none is newer than a time to come. */
+nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
+                                             nvmlProcessUtilizationSample_t *utilization,
+                                             unsigned int *processSamplesCount,
+                                             unsigned long long lastSeenTimeStamp)
+{
+    struct call c = {.id = CALL_nvmlDeviceGetProcessUtilization};
+    struct timespec ts;
+    (void)clock_gettime(CLOCK_REALTIME, &ts);
+    unsigned long long now = (unsigned long long)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+    int rc = call_enter(&c, device, ON_WHOLE);
+    if (rc == NVML_SUCCESS && processSamplesCount == NULL)
+        rc = NVML_ERROR_INVALID_ARGUMENT;
+    if (rc == NVML_SUCCESS)
+        rc = without_mig(&c);
+    if (rc != NVML_SUCCESS)
+        return call_leave(&c, rc);
+    unsigned int n = now > lastSeenTimeStamp ? count_here(&c) : 0;
+    if (n == 0)
+        rc = NVML_ERROR_NOT_FOUND;
+    else if (utilization == NULL || *processSamplesCount < n)
+        rc = NVML_ERROR_INSUFFICIENT_SIZE;
+    *processSamplesCount = n;
+    for (size_t i = 0, at = 0; rc == NVML_SUCCESS && i < HW_MAX_PROCS; i++) {
+        const struct hw_proc *p = &c.hw->procs[i];
+        if (p->pid != 0 && p->gpu == c.gpu_index)
+            utilization[at++] =
+                (nvmlProcessUtilizationSample_t){.pid = p->pid,
+                                                 .timeStamp = now,
+                                                 .smUtil = c.gpu->utilization_pct / n};
+    }
+    return call_leave(&c, rc);
+}

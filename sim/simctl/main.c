@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cleave-simctl: looks at the simulated hardware and does to it what life does to hardware. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fault.h"
+#include "fleet.h"
+#include "simctl.h"
+
+static const char usage[] =
+    "usage: cleave-simctl [--state FILE] COMMAND ...\n"
+    "\n"
+    "  init [--fleet FILE] [--force]       make the state file (default: $CLEAVE_SIM_FLEET)\n"
+    "  show [--json]                       the cards, their instances and processes\n"
+    "  attach --gpu I [--gi G --ci C] --pid P [--name N] [--mem MIB] [--graphics|--mps]\n"
+    "         [--pod-uid UID] [--container ID]\n"
+    "  detach --pid P [--gpu I]            end a process (a proc entry goes with its last card)\n"
+    "  xid --gpu I --code N [--gi G] [--ci C]\n"
+    "  ecc --gpu I corrected|uncorrected|sram N, or clear\n"
+    "  remap --gpu I [--corrected N] [--uncorrected N] [--pending 0|1] [--failed 0|1], or clear\n"
+    "  recovery-action --gpu I none|reset|reboot|drain-p2p|drain-and-reset|imex\n"
+    "  lost --gpu I set|clear              fallen off the bus\n"
+    "  fault add --call NAME|*|mutating --nth N --action A [--gpu I]; fault list; fault clear\n"
+    "            A: fail:CODE, hang:SECONDS, kill, kill-after; N 0: every time\n"
+    "  latency set NAME|* TIME, latency preset none|realistic, latency list\n"
+    "  log [--json] [--mutating] [--clear] what was called; calls [--clear]: how often\n"
+    "  reboot                              new boot: instances and processes gone\n"
+    "\n"
+    "--gpu takes an index, a UUID or a PCI bus id. The state file is $CLEAVE_SIM_STATE.\n";
+
+void die(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)fputs("cleave-simctl: ", stderr);
+    (void)vfprintf(stderr, format, args);
+    (void)fputc('\n', stderr);
+    va_end(args);
+    exit(2);
+}
+
+void check(int code, const char *what)
+{
+    if (code != 0)
+        die("%s: %s (%s)", what, nvml_code_text(code), nvml_code_name(code));
+}
+
+static char *take_at(struct args *a, int i)
+{
+    char *word = a->words[i];
+    a->count--;
+    memmove(&a->words[i], &a->words[i + 1], (size_t)(a->count - i) * sizeof(a->words[0]));
+    return word;
+}
+
+const char *take_option(struct args *a, const char *name)
+{
+    for (int i = 0; i < a->count; i++) {
+        if (strcmp(a->words[i], name) != 0)
+            continue;
+        if (i + 1 == a->count)
+            die("%s needs a value", name);
+        (void)take_at(a, i);
+        return take_at(a, i);
+    }
+    return NULL;
+}
+
+bool take_flag(struct args *a, const char *name)
+{
+    for (int i = 0; i < a->count; i++) {
+        if (strcmp(a->words[i], name) != 0)
+            continue;
+        (void)take_at(a, i);
+        return true;
+    }
+    return false;
+}
+
+const char *take_word(struct args *a)
+{
+    return a->count > 0 ? take_at(a, 0) : NULL;
+}
+
+void take_end(const struct args *a)
+{
+    if (a->count > 0)
+        die("\"%s\" is not understood here; see --help", a->words[0]);
+}
+
+static bool parse_u32(const char *text, uint32_t *ret)
+{
+    char *end = NULL;
+    errno = 0;
+    unsigned long value = strtoul(text, &end, 0);
+    if (*text == '-' || end == text || *end != '\0' || errno != 0 || value > UINT32_MAX)
+        return false;
+    *ret = (uint32_t)value;
+    return true;
+}
+
+uint32_t take_number(struct args *a, const char *name, uint32_t otherwise)
+{
+    const char *text = take_option(a, name);
+    uint32_t value = otherwise;
+    if (text != NULL && !parse_u32(text, &value))
+        die("%s takes a number, not \"%s\"", name, text);
+    return value;
+}
+
+uint32_t take_gpu(struct args *a, const struct hw *hw)
+{
+    const char *text = take_option(a, "--gpu");
+    uint32_t index = 0;
+    char bus[32];
+    if (text == NULL)
+        die("--gpu is needed");
+    if (parse_u32(text, &index) && index < hw->gpu_count)
+        return index;
+    for (uint32_t i = 0; i < hw->gpu_count; i++) {
+        const struct hw_gpu *g = &hw->gpus[i];
+        (void)snprintf(bus, sizeof(bus), "%08X:%02X:%02X.0", g->domain, g->bus, g->device);
+        if (strcmp(text, g->uuid) == 0 || strcasecmp(text, bus) == 0)
+            return i;
+    }
+    die("no card is \"%s\"", text);
+}
+
+/* The state as the library would open it; unlike it, a missing one is an error worth words. */
+static void open_state(struct state *s, const char *path, const char *fleet)
+{
+    if (path == NULL || *path == '\0')
+        die("no state file: set CLEAVE_SIM_STATE or give --state");
+    int rc = state_open(s, path, fleet != NULL ? fleet_fill : NULL, (void *)(uintptr_t)fleet);
+    check(rc, path);
+}
+
+static void init(const char *path, struct args *a)
+{
+    struct state s = {0};
+    const char *fleet = take_option(a, "--fleet");
+    bool force = take_flag(a, "--force");
+    take_end(a);
+    fleet = fleet != NULL ? fleet : getenv("CLEAVE_SIM_FLEET");
+    if (fleet == NULL || *fleet == '\0')
+        die("no fleet: set CLEAVE_SIM_FLEET or give --fleet");
+    if (path != NULL && force)
+        (void)unlink(path);
+    else if (path != NULL && access(path, F_OK) == 0)
+        die("%s exists; --force replaces it", path);
+    open_state(&s, path, fleet);
+    proc_tree_boot(state_lock(&s)->boot_id);
+    state_unlock(&s);
+    state_close(&s);
+}
+
+static const struct {
+    const char *name;
+    command_fn *run;
+} commands[] = {
+    {"show", show},
+    {"attach", attach},
+    {"detach", detach},
+    {"xid", xid},
+    {"ecc", ecc},
+    {"remap", remap},
+    {"lost", lost},
+    {"fault", fault_command},
+    {"latency", latency},
+    {"log", log_command},
+    {"calls", calls_command},
+    {"reboot", reboot_command},
+    {"recovery-action", recovery_action},
+};
+
+static void run(const char *path, const char *name, struct args *a)
+{
+    struct state s = {0};
+    const char *fleet = getenv("CLEAVE_SIM_FLEET");
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        if (strcmp(commands[i].name, name) != 0)
+            continue;
+        open_state(&s, path, fleet != NULL && *fleet != '\0' ? fleet : NULL);
+        commands[i].run(&s, a);
+        state_close(&s);
+        return;
+    }
+    die("no command \"%s\"; see --help", name);
+}
+
+int main(int argc, char **argv)
+{
+    struct args a = {.count = argc - 1, .words = argv + 1};
+    if (take_flag(&a, "--help") || take_flag(&a, "-h") || a.count == 0) {
+        (void)fputs(usage, stdout);
+        return argc > 1 ? 0 : 2;
+    }
+    const char *path = take_option(&a, "--state");
+    path = path != NULL ? path : getenv("CLEAVE_SIM_STATE");
+    const char *name = take_word(&a);
+    if (name == NULL)
+        die("a command is needed; see --help");
+    if (strcmp(name, "init") == 0)
+        init(path, &a);
+    else
+        run(path, name, &a);
+    return 0;
+}

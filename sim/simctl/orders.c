@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commands about calls: faults on order, latencies, the log, the counters. */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fault.h"
+#include "fleet.h"
+#include "simctl.h"
+
+static void fault_add(struct state *s, struct args *a)
+{
+    struct fault f = {.gpu = HW_NONE};
+    const char *call = take_option(a, "--call");
+    const char *action = take_option(a, "--action");
+    f.nth = take_number(a, "--nth", 1);
+    if (a->count > 0) {
+        f.gpu = take_gpu(a, state_lock(s));
+        state_unlock(s);
+    }
+    take_end(a);
+    if (call == NULL || !fault_parse_call(call, &f))
+        die("--call takes a call's name, * or mutating");
+    if (action == NULL || !fault_parse_action(action, &f))
+        die("--action takes fail:CODE, hang:SECONDS, kill or kill-after");
+    if (!state_fault_add(s, &f))
+        die("there are %d faults on order already", STATE_MAX_FAULTS);
+}
+
+static void fault_list(struct state *s)
+{
+    char call[64];
+    char action[64];
+    for (size_t i = 0; i < STATE_MAX_FAULTS; i++) {
+        const struct fault *f = &s->file->faults[i];
+        if (f->armed == 0)
+            continue;
+        fault_print(f, call, sizeof(call), action, sizeof(action));
+        (void)printf("%s nth=%u %s seen=%u", call, f->nth, action, f->seen);
+        if (f->gpu != HW_NONE)
+            (void)printf(" gpu=%u", f->gpu);
+        (void)putchar('\n');
+    }
+}
+
+void fault_command(struct state *s, struct args *a)
+{
+    const char *what = take_word(a);
+    if (what != NULL && strcmp(what, "add") == 0) {
+        fault_add(s, a);
+        return;
+    }
+    take_end(a);
+    if (what != NULL && strcmp(what, "list") == 0)
+        fault_list(s);
+    else if (what != NULL && strcmp(what, "clear") == 0)
+        state_fault_clear(s);
+    else
+        die("fault takes add, list or clear");
+}
+
+static void latency_list(struct state *s)
+{
+    for (unsigned int id = 0; id < CALL_COUNT; id++) {
+        uint32_t us = s->file->latency_us[id];
+        if (us > 0)
+            (void)printf("%-52s %10.3f ms\n", call_name(id), us / 1000.0);
+    }
+}
+
+void latency(struct state *s, struct args *a)
+{
+    uint32_t us = 0;
+    const char *what = take_word(a);
+    const char *name = take_word(a);
+    const char *time = take_word(a);
+    take_end(a);
+    if (what != NULL && strcmp(what, "list") == 0 && name == NULL) {
+        latency_list(s);
+    } else if (what != NULL && strcmp(what, "preset") == 0 && name != NULL && time == NULL) {
+        if (!latency_preset(s->file, name))
+            die("latency preset is none or realistic");
+    } else if (what != NULL && strcmp(what, "set") == 0 && time != NULL) {
+        if (!latency_parse(time, &us))
+            die("a latency looks like 150ms, 20us or 1s, not \"%s\"", time);
+        if (!latency_set(s->file, name, us))
+            die("no NVML call is named \"%s\"", name);
+    } else {
+        die("latency takes set NAME TIME, preset NAME or list");
+    }
+}
+
+static void print_record(const struct log_record *r)
+{
+    (void)printf("%14.6f %9.3f ms pid %-7u ", (double)r->start_ns / 1e9,
+                 (double)(r->end_ns - r->start_ns) / 1e6, r->pid);
+    if (r->gpu != HW_NONE)
+        (void)printf("gpu %u ", r->gpu);
+    (void)printf("%s %s -> %s\n", call_name(r->call), r->args, nvml_code_name(r->result));
+}
+
+static void print_record_json(const struct log_record *r)
+{
+    json_t *o =
+        json_pack("{s:I, s:s, s:s, s:s, s:i, s:I, s:I, s:I}", "sequence", (json_int_t)r->sequence,
+                  "call", call_name(r->call), "args", r->args, "resultName",
+                  nvml_code_name(r->result), "result", r->result, "pid", (json_int_t)r->pid,
+                  "startNs", (json_int_t)r->start_ns, "endNs", (json_int_t)r->end_ns);
+    if (r->gpu != HW_NONE)
+        (void)json_object_set_new(o, "gpu", json_integer(r->gpu));
+    (void)json_object_set_new(o, "mutating", json_boolean(call_class_of(r->call) == CALL_MUTATING));
+    (void)json_dumpf(o, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    (void)putchar('\n');
+    json_decref(o);
+}
+
+void log_command(struct state *s, struct args *a)
+{
+    struct log_record *records = NULL;
+    bool json = take_flag(a, "--json");
+    bool mutating = take_flag(a, "--mutating");
+    bool clear = take_flag(a, "--clear");
+    take_end(a);
+    if (clear) {
+        state_log_clear(s);
+        return;
+    }
+    size_t n = state_log_read(s, &records);
+    for (size_t i = 0; i < n; i++) {
+        if (mutating && call_class_of(records[i].call) != CALL_MUTATING)
+            continue;
+        if (json)
+            print_record_json(&records[i]);
+        else
+            print_record(&records[i]);
+    }
+    free(records);
+}
+
+void calls_command(struct state *s, struct args *a)
+{
+    uint64_t all = 0;
+    bool clear = take_flag(a, "--clear");
+    take_end(a);
+    for (unsigned int id = 0; id < CALL_COUNT; id++) {
+        uint64_t n = clear ? atomic_exchange(&s->file->calls[id], 0) : s->file->calls[id];
+        if (n > 0 && !clear)
+            (void)printf("%10llu %s\n", (unsigned long long)n, call_name(id));
+        all += call_class_of(id) != CALL_LIFE ? n : 0;
+    }
+    if (!clear)
+        (void)printf("%10llu total\n", (unsigned long long)all);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cleave-simctl: what its commands share. One thread; an error ends the program with a message. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "state.h"
+
+/* The command line after the command's name. Options may stand anywhere among the words. */
+struct args {
+    int count;
+    char **words;
+};
+
+/* Prints "cleave-simctl: ..." and exits with 2. */
+_Noreturn __attribute__((format(printf, 1, 2))) void die(const char *format, ...);
+
+/* Takes "--name VALUE" out of the words: NULL when absent. */
+const char *take_option(struct args *a, const char *name);
+
+/* Takes "--name" out of the words. */
+bool take_flag(struct args *a, const char *name);
+
+/* The next plain word, or NULL; and the end of the line, beyond which nothing may stand. */
+const char *take_word(struct args *a);
+void take_end(const struct args *a);
+
+/* A number option; `otherwise` when absent. */
+uint32_t take_number(struct args *a, const char *name, uint32_t otherwise);
+
+/* --gpu as index, UUID or bus id: the card's slot in the state. Must be given. */
+uint32_t take_gpu(struct args *a, const struct hw *hw);
+
+/* Ends the program when an NVML code says that something went wrong. */
+void check(int code, const char *what);
+
+/* Commands: each gets the open state and its words. */
+typedef void command_fn(struct state *s, struct args *a);
+command_fn show, attach, detach, xid, ecc, remap, recovery_action, lost, fault_command, latency,
+    log_command, calls_command, reboot_command;
+
+/* The fake /proc below CLEAVE_SIM_PROC, where that is set. */
+struct proc_facts {
+    uint32_t pid;
+    const char *name, *pod_uid, *container; /* the last two may be NULL */
+};
+void proc_tree_boot(const char *boot_id);
+void proc_tree_add(const struct proc_facts *facts);
+void proc_tree_remove(uint32_t pid);
+void proc_tree_remove_all(void);

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state file: simulated hardware that outlives every process.
+ *
+ * One file of fixed, versioned layout, mapped shared by all. It holds the hardware twice; `active`
+ * says which copy is real. A change is made in the other copy and takes effect by one store to
+ * `active`, so a SIGKILL at any instruction leaves the old hardware or the new. The lock is an
+ * open-file-description lock: the kernel drops it with its holder. Around the hardware lie things
+ * that need no transaction: faults on order, latencies, call counters, the log (rings of records
+ * that are valid once their sequence number is stored).
+ *
+ * Any thread may use a struct state; state_lock excludes threads and processes alike.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "calls.h"
+#include "hw.h"
+
+#define STATE_MAX_FAULTS 64
+#define STATE_LOG_ARGS   96
+#define STATE_LOG_LONG   8192 /* records of mutating calls that are kept */
+#define STATE_LOG_SHORT  4096 /* records of queries */
+
+enum fault_action { FAULT_FAIL, FAULT_HANG, FAULT_KILL, FAULT_KILL_AFTER };
+
+/* `call` holds a call_id, or one of these. */
+enum { FAULT_ANY_CALL = 0x10000, FAULT_MUTATING_CALL = 0x10001 };
+
+struct fault {
+    _Atomic uint32_t armed; /* 0: the slot is empty */
+    _Atomic uint32_t seen;  /* matching calls so far */
+    uint32_t call;
+    uint32_t nth;    /* fires at this one; 0: at each */
+    uint32_t action; /* enum fault_action */
+    int32_t value;   /* FAIL: the return code; HANG: milliseconds */
+    uint32_t gpu;    /* HW_NONE: any card */
+};
+
+struct log_record {
+    _Atomic uint64_t sequence; /* 0 while it is written */
+    int64_t start_ns, end_ns;  /* CLOCK_MONOTONIC */
+    uint32_t call;
+    uint32_t gpu; /* HW_NONE: no card */
+    uint32_t pid;
+    int32_t result; /* -1: the caller was killed before the effect */
+    char args[STATE_LOG_ARGS];
+};
+
+struct state_file {
+    char magic[8];
+    uint32_t version;
+    uint32_t size;
+    _Atomic uint32_t active;
+    _Atomic uint32_t event_bell; /* futex: changes with each new event */
+    _Atomic uint32_t fault_count;
+    _Atomic uint64_t log_sequence, log_cleared;
+    _Atomic uint64_t calls[CALL_COUNT];
+    _Atomic uint32_t latency_us[CALL_COUNT];
+    struct fault faults[STATE_MAX_FAULTS];
+    _Atomic uint64_t log_long_next, log_short_next;
+    struct log_record log_long[STATE_LOG_LONG];
+    struct log_record log_short[STATE_LOG_SHORT];
+    struct hw hw[2];
+};
+
+struct state {
+    pthread_mutex_t mu;
+    int fd; /* the lock's, and the file's */
+    struct state_file *file;
+};
+
+/* Fills a new file's content before anyone sees it; 0 or an NVML return code. */
+typedef int state_fill_fn(void *arg, struct state_file *file);
+
+/*
+ * Opens the file at `path`, creating it through `fill` where there is none (of several at once one
+ * wins, and all use the winner's). With a NULL path the state is this process's own. 0, or
+ * DRIVER_NOT_LOADED (nothing there and `fill` NULL or failed), LIB_RM_VERSION_MISMATCH (another
+ * layout), OPERATING_SYSTEM.
+ */
+int state_open(struct state *s, const char *path, state_fill_fn *fill, void *arg);
+void state_close(struct state *s);
+
+/* Gives a zeroed file its header and an empty hardware. */
+void state_format(struct state_file *file);
+
+/* Locks and returns the active hardware, which stays as it is until state_unlock. */
+const struct hw *state_lock(struct state *s);
+void state_unlock(struct state *s);
+
+/*
+ * Under the lock: a private copy of the hardware to change, and the store that makes it the real
+ * one. Without state_commit the change never happened.
+ */
+struct hw *state_begin(struct state *s);
+void state_commit(struct state *s);
+
+/* Blocks until an event later than `bell` may be there, or timeout_ms went by. */
+uint32_t state_event_bell(struct state *s);
+void state_wait_event(struct state *s, uint32_t bell, int64_t timeout_ms);
+
+/*
+ * Sessions: each NVML client holds one while initialised. A reset is refused while another one is
+ * alive; a dead process holds none.
+ */
+void state_session_enter(struct state *s);
+bool state_session_others(struct state *s);
+
+/* Appends to the log. Any thread, without the lock. */
+void state_log(struct state *s, const struct log_record *record);
+
+/* Copies of the records that are there, in order; the caller frees *ret. Returns how many. */
+size_t state_log_read(struct state *s, struct log_record **ret);
+
+/* Forgets what was logged until now. */
+void state_log_clear(struct state *s);
+
+/* Orders a fault; false when the table is full. Clears all of them. */
+bool state_fault_add(struct state *s, const struct fault *fault);
+void state_fault_clear(struct state *s);
+
+/*
+ * Counts this call against the faults on order; true when one fires, *ret then says which
+ * (the first in the table if several do).
+ */
+bool state_fault_hit(struct state *s, uint32_t call, uint32_t gpu, struct fault *ret);
+
+/* True when `fault` concerns a call of that id on that card. */
+bool fault_matches(const struct fault *fault, uint32_t call, uint32_t gpu);
+
+/* Counts one matching call; true when it is the one on which the fault fires. */
+bool fault_counts_down(struct fault *fault);
