@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+
+#include "nodeagent/worker.h"
+#include "test/unit/gpu_fake_support.h"
+
+/* A vendor call that hangs until it is let go. */
+struct gate {
+    int ends[2];
+    struct clock *clock;
+};
+
+struct job_log {
+    unsigned order[8];
+    unsigned n;
+    unsigned dropped;
+    struct gate *gate;
+    struct worker *worker;
+};
+
+struct numbered {
+    struct job_log *log;
+    unsigned number;
+    bool ran;
+};
+
+static void run_job(struct gpu *g, void *arg)
+{
+    struct numbered *j = arg;
+    cr_expect(g);
+    j->ran = true;
+}
+
+static void job_done(void *arg)
+{
+    struct numbered *j = arg;
+    cr_expect(j->ran);
+    j->log->order[j->log->n++] = j->number;
+}
+
+static void job_dropped(void *arg)
+{
+    struct numbered *j = arg;
+    j->log->dropped++;
+}
+
+static void hang(struct gpu *g, void *arg)
+{
+    struct numbered *j = arg;
+    struct gate *gate = j->log->gate;
+    char c;
+    atomic_store(&g->activity->since_mono_ms, clock_mono_ms(gate->clock));
+    atomic_store(&g->activity->call, "nvmlHangs");
+    cr_expect_eq(write(gate->ends[1], "h", 1), 1); /* it hangs now */
+    while (read(gate->ends[1], &c, 1) < 0)
+        continue;
+    atomic_store(&g->activity->call, NULL);
+    j->ran = true;
+}
+
+static struct worker *start(struct fake_hw *hw, const struct worker_options *o)
+{
+    struct worker *w = NULL;
+    auto_err struct err e = {0};
+    cr_assert_eq(worker_new(gpu_fake_open(hw), o, &w, &e), 0, "%s", err_msg(&e));
+    return w;
+}
+
+static void dispatch_until(struct worker *w, const struct job_log *log, unsigned n)
+{
+    while (log->n < n) {
+        struct pollfd p = {.fd = worker_fd(w), .events = POLLIN};
+        cr_assert_gt(poll(&p, 1, 10000), 0);
+        worker_dispatch(w);
+    }
+}
+
+static void submit(struct worker *w, worker_job_fn *fn, struct numbered *j)
+{
+    cr_assert_eq(worker_submit(w, fn, job_done, job_dropped, j, NULL), 0);
+}
+
+Test(worker, runs_jobs_in_order_and_posts_their_ends)
+{
+    struct fake_hw hw = {0};
+    struct worker *w = start(&hw, &(struct worker_options){0});
+    struct job_log log = {0};
+    struct numbered jobs[4];
+    for (unsigned i = 0; i < 4; i++) {
+        jobs[i] = (struct numbered){.log = &log, .number = i};
+        submit(w, run_job, &jobs[i]);
+    }
+    dispatch_until(w, &log, 4);
+    for (unsigned i = 0; i < 4; i++)
+        cr_expect_eq(log.order[i], i);
+    cr_expect_eq(worker_pending(w), 0);
+    (void)worker_free(w, 10000, NULL);
+}
+
+/* A worker whose first job hangs. The clock is the test's. */
+struct hung {
+    struct fake_hw hw;
+    struct gate gate;
+    struct job_log log;
+    struct numbered job;
+    struct worker *w;
+};
+
+static void hung_start(struct hung *h, size_t max_jobs)
+{
+    char c;
+    *h = (struct hung){0};
+    h->gate.clock = clock_fake_new(0);
+    /* A pair: what one side writes the other reads. */
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, h->gate.ends), 0);
+    h->log.gate = &h->gate;
+    h->job = (struct numbered){.log = &h->log};
+    h->w = start(&h->hw, &(struct worker_options){.max_jobs = max_jobs,
+                                                  .call_deadline_ms = 500,
+                                                  .clock = h->gate.clock});
+    submit(h->w, hang, &h->job);
+    cr_assert_eq(read(h->gate.ends[0], &c, 1), 1);
+}
+
+static void hung_end(struct hung *h)
+{
+    bool abandoned = true;
+    cr_assert_eq(write(h->gate.ends[0], "g", 1), 1);
+    (void)worker_free(h->w, 10000, &abandoned);
+    cr_expect(!abandoned);
+    (void)close(h->gate.ends[0]);
+    (void)close(h->gate.ends[1]);
+    (void)clock_free(h->gate.clock);
+}
+
+Test(worker, hung_call_is_told_at_its_deadline_and_not_before)
+{
+    struct hung h;
+    const char *call = NULL;
+    int64_t since = -1;
+    hung_start(&h, 4);
+    cr_expect(!worker_stuck(h.w, &call, &since));
+    cr_expect_eq(worker_watch_ms(h.w), 500);
+    clock_fake_advance(h.gate.clock, 499);
+    cr_expect(!worker_stuck(h.w, &call, &since));
+    clock_fake_advance(h.gate.clock, 1);
+    cr_assert(worker_stuck(h.w, &call, &since));
+    cr_expect_str_eq(call, "nvmlHangs");
+    cr_expect_eq(worker_watch_ms(h.w), -1);
+    hung_end(&h);
+}
+
+Test(worker, submitting_behind_a_hung_call_never_blocks_and_is_bounded)
+{
+    struct hung h;
+    hung_start(&h, 2);
+    struct numbered a = {.log = &h.log, .number = 1};
+    struct numbered b = {.log = &h.log, .number = 2};
+    struct numbered c = {.log = &h.log, .number = 3};
+    submit(h.w, run_job, &a);
+    submit(h.w, run_job, &b);
+    cr_expect_eq(worker_submit(h.w, run_job, job_done, job_dropped, &c, NULL), -ERR_THROTTLED);
+    cr_expect_eq(worker_pending(h.w), 3);
+    hung_end(&h);
+    cr_expect_eq(h.log.n + h.log.dropped, 3);
+}
+
+Test(worker, jobs_behind_a_hung_call_run_once_it_returns)
+{
+    struct hung h;
+    hung_start(&h, 4);
+    struct numbered a = {.log = &h.log, .number = 1};
+    submit(h.w, run_job, &a);
+    cr_assert_eq(write(h.gate.ends[0], "g", 1), 1);
+    dispatch_until(h.w, &h.log, 2);
+    cr_expect_eq(h.log.order[1], 1);
+    cr_expect(!worker_stuck(h.w, NULL, NULL));
+    hung_end(&h);
+}
+
+/* The child leaves through exit with a thread that still hangs: what an agent's shutdown does. */
+Test(worker, process_exits_although_a_call_hangs)
+{
+    pid_t child = fork();
+    cr_assert_geq(child, 0);
+    if (child == 0) {
+        static struct hung h;
+        bool abandoned = false;
+        hung_start(&h, 4);
+        (void)worker_free(h.w, 10, &abandoned);
+        _exit(abandoned ? 7 : 8);
+    }
+    int status = 0;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_expect(WIFEXITED(status));
+    cr_expect_eq(WEXITSTATUS(status), 7);
+}
+
+Test(worker, free_drops_what_was_not_begun)
+{
+    struct hung h;
+    hung_start(&h, 4);
+    struct numbered a = {.log = &h.log, .number = 1};
+    submit(h.w, run_job, &a);
+    bool abandoned = true;
+    /* The grace ends while the call hangs only in the test above; here it is let go first. */
+    cr_assert_eq(write(h.gate.ends[0], "g", 1), 1);
+    (void)worker_free(h.w, 10000, &abandoned);
+    cr_expect(!abandoned);
+    cr_expect_eq(h.log.n, 0);
+    cr_expect_eq(h.log.dropped, 2);
+    (void)close(h.gate.ends[0]);
+    (void)close(h.gate.ends[1]);
+    (void)clock_free(h.gate.clock);
+}
+
+Test(worker, none_is_freed_without_ado)
+{
+    cr_expect_null(worker_free(NULL, 0, NULL));
+}
