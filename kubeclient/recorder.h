@@ -7,13 +7,13 @@
 #include "kubeclient/object.h"
 
 /*
- * Writes events.k8s.io/v1 Events (client-go tools/events). Recording never blocks: it puts a note
- * in a bounded queue (1000; when full the note is dropped and counted), a thread of its own writes.
- * Equal events (type, action, reason, regarding, related) form a series: the 2nd occurrence turns
- * the Event into a series of count 2 by a patch, later ones are only counted and written every 30
- * min, and at the end, 6 min after the last. A spam filter lets through, per source and object, 25
- * at once and then one in 300 s (tools/record/events_cache.go). A write is tried 12 times, 10 s
- * apart.
+ * Writes events.k8s.io/v1 Events (client-go tools/events). Recording never blocks: it notes the
+ * event under a lock, and a thread of its own writes; at most 1000 wait (more are dropped and
+ * counted). Equal events (type, reason, regarding and note) form a series: the 2nd occurrence turns
+ * the Event into a series of count 2 by a patch, later ones are only counted, and written every 30
+ * min and once more 6 min after the last. The API forbids changing a note, so another note is
+ * another Event; the spam filter bounds them: per object 25 at once and then one in 300 s
+ * (tools/record/events_cache.go). A write is tried 12 times, 10 s apart.
  */
 struct recorder;
 struct kc;
