@@ -24,6 +24,7 @@ struct metric_series;
 #define METRICS_MAX_SERIES 1000
 #define METRICS_MAX_LABELS 4
 
+/* An empty registry. Caller frees with metrics_free. */
 struct metrics *metrics_new(void);
 
 /* Families. name, help and label names are literals; labels is NULL or NULL-terminated. Asking
@@ -49,12 +50,8 @@ void metric_set(struct metric_series *s, int64_t value);
 int64_t metric_value(const struct metric_series *s);
 /* Histograms: one observation in seconds. */
 void metric_observe(struct metric_series *s, double seconds);
-/* Drops the series with these values, if it is there (an object went away); handles to it must no
- * longer be used. */
-void metric_forget(struct metric *f, const char *const *values);
-
-/* Called at each scrape before the text is written, to move gauges that are read rather than kept.
- */
+/* Called at each scrape before the text is written, in the scraping thread, to move gauges that are
+ * read rather than kept. Added at set-up, before the first scrape. arg outlives the registry. */
 typedef void metrics_collect_fn(void *arg);
 void metrics_on_collect(struct metrics *m, metrics_collect_fn *fn, void *arg);
 
