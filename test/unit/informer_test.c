@@ -9,7 +9,10 @@
 #include "kc_script_support.h"
 #include "kubeclient/informer.h"
 
-static const struct kc_resource nodes = {.version = "v1", .plural = "nodes", .kind = "Node"};
+static const struct kc_resource nodes = {.group = "",
+                                         .version = "v1",
+                                         .plural = "nodes",
+                                         .kind = "Node"};
 
 static int transforms;
 

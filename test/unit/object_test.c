@@ -8,7 +8,8 @@
 #include "kubeclient/client.h"
 #include "kubeclient/object.h"
 
-static const struct kc_resource pods = {.version = "v1",
+static const struct kc_resource pods = {.group = "",
+                                        .version = "v1",
                                         .plural = "pods",
                                         .kind = "Pod",
                                         .namespaced = true};

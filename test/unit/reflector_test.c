@@ -9,7 +9,10 @@
 #include "kc_script_support.h"
 #include "kubeclient/reflector.h"
 
-static const struct kc_resource nodes = {.version = "v1", .plural = "nodes", .kind = "Node"};
+static const struct kc_resource nodes = {.group = "",
+                                         .version = "v1",
+                                         .plural = "nodes",
+                                         .kind = "Node"};
 
 /* A sink that writes down what it is told: "[" begin, "]version" commit, items and changes as in
  * the script's language. */

@@ -9,7 +9,10 @@
 #include "kubeclient/client.h"
 #include "kubeclient/store.h"
 
-static const struct kc_resource nodes = {.version = "v1", .plural = "nodes", .kind = "Node"};
+static const struct kc_resource nodes = {.group = "",
+                                         .version = "v1",
+                                         .plural = "nodes",
+                                         .kind = "Node"};
 
 static int transform(const json_t *obj, void **ret, struct err *e)
 {
