@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/card_plan.h"
+#include "nodeagent/cmd.h"
+#include "nodeagent/host.h"
+#include "nodeagent/journal.h"
+#include "nodeagent/layout_file.h"
+#include "nodeagent/status.h"
+#include "nodeagent/transaction.h"
+
+/* `plan`, `apply` and `assert`: one file, or a built-in name, against this host's cards. */
+
+struct flags {
+    struct host_flags host;
+    const char *file, *config;
+    bool help;
+};
+
+struct session {
+    struct flags f;
+    struct host host;
+    struct layout_file file;
+    struct resolve_result want;
+};
+
+static void session_done(struct session *s)
+{
+    resolve_result_done(&s->want);
+    layout_file_done(&s->file);
+    host_done(&s->host);
+}
+
+AUTO_DEFINE(session, struct session, session_done)
+#define auto_session AUTO(session)
+
+static int fail(const char *verb, const struct err *e)
+{
+    (void)fprintf(stderr, "cleave-agent %s: %s\n", verb, err_msg(e));
+    return 1;
+}
+
+/* 0: go on; otherwise *ret_code is the exit code. */
+static bool parse(struct flags *f, int argc, char **argv, const char *usage, const char *what,
+                  int *ret_code)
+{
+    f->host = HOST_FLAGS_DEFAULT;
+    const struct option_def defs[] = {
+        {"file", "MIG_PARTED_CONFIG_FILE", "PATH",
+         "GPUProfile, MIGConfig or mig-parted file; - is stdin", &f->file, NULL},
+        {"config", "MIG_PARTED_SELECTED_CONFIG", "NAME",
+         "a config of the file, or a built-in (all-balanced)", &f->config, NULL},
+        HOST_OPTIONS(f->host),
+        {"help", NULL, NULL, "show this", NULL, &f->help},
+        {0},
+    };
+    auto_err struct err e = {0};
+    size_t n;
+    *ret_code = 0;
+    if (options_parse(defs, argc, argv, NULL, 0, &n, &e) < 0) {
+        (void)fail(argv[0], &e);
+        *ret_code = 2;
+        return false;
+    }
+    if (f->help)
+        options_help(usage, what, defs);
+    return !f->help;
+}
+
+static int open_session(struct session *s, struct err *e)
+{
+    if (s->f.file)
+        TRY(layout_file_read(s->f.file, &s->file, e));
+    TRY(host_open(&s->f.host, &s->host, e));
+    return layout_file_resolve(&s->file, s->f.config, s->host.cards, s->host.inventory.n_cards,
+                               &s->want, e);
+}
+
+/* Says what stands against the file; true when there is something. */
+static bool report_problems(const struct resolve_result *r)
+{
+    bool refused = false;
+    for (size_t i = 0; i < r->n_outcomes; i++) {
+        const struct resolve_outcome *o = &r->outcomes[i];
+        refused = refused || o->verdict == RESOLVE_REFUSED;
+        for (size_t k = 0; k < o->n_problems; k++) {
+            refused = refused || strcmp(o->problems[k].reason, "Conflict") == 0;
+            (void)fprintf(stderr, "%s: %s: %s\n", o->source.name, o->problems[k].reason,
+                          o->problems[k].message);
+        }
+    }
+    return refused;
+}
+
+static const struct gpu_card *card_of(const struct host *h, const char *uuid)
+{
+    for (size_t i = 0; i < h->inventory.n_cards; i++)
+        if (strcmp(h->inventory.cards[i].uuid, uuid) == 0)
+            return &h->inventory.cards[i];
+    return NULL;
+}
+
+static void print_plan(const struct gpu_card *card, const struct card_plan *plan)
+{
+    static const char *const verdicts[] = {
+        [CARD_NOTHING] = "as wanted",
+        [CARD_CHANGE] = "changes",
+        [CARD_DRAIN] = "must drain first",
+        [CARD_INFEASIBLE] = "cannot be",
+    };
+    (void)printf("GPU %u  %s  %s%s%s\n", card->index, card->model, verdicts[plan->verdict],
+                 *plan->message ? ": " : "", plan->message);
+    for (unsigned i = 0; i < plan->steps.n; i++) {
+        auto_free char *text = card_step_text(&plan->steps.items[i], &card->mig);
+        (void)printf("  %s\n", text);
+    }
+}
+
+int cmd_plan(int argc, char **argv)
+{
+    auto_session struct session s = {0};
+    auto_err struct err e = {0};
+    int code;
+    if (!parse(&s.f, argc, argv, "cleave-agent plan [--file PATH] [--config NAME] [flags]",
+               "Shows, card by card, the steps that apply would take. Changes nothing.", &code))
+        return code;
+    if (open_session(&s, &e) < 0)
+        return fail("plan", &e);
+    code = report_problems(&s.want);
+    struct card_plan *plan = xmalloc(sizeof(*plan));
+    for (size_t i = 0; i < s.want.spec.n_devices; i++) {
+        const struct device_want *want = &s.want.spec.devices[i];
+        const struct gpu_card *card = card_of(&s.host, want->uuid);
+        struct card_wish wish;
+        if (card_wish_of(card, want, &wish, &e) < 0) {
+            code = fail("plan", &e);
+            continue;
+        }
+        card_plan(card, &wish, plan);
+        print_plan(card, plan);
+        if (plan->verdict == CARD_DRAIN || plan->verdict == CARD_INFEASIBLE)
+            code = 1;
+    }
+    free(plan);
+    return code;
+}
+
+static int recover_all(const struct txn_deps *d, struct err *e)
+{
+    char **uuids = NULL;
+    size_t n = 0;
+    TRY(journal_list(d->state_dir, &uuids, &n, e));
+    for (size_t i = 0; i < n; i++) {
+        struct txn_result r;
+        txn_recover(d, uuids[i], &r);
+        (void)printf("%s: an interrupted change: %s\n", uuids[i], r.message);
+        free(uuids[i]);
+    }
+    free(uuids);
+    return 0;
+}
+
+static int apply_card(const struct session *s, const struct txn_deps *d,
+                      const struct device_want *want)
+{
+    auto_err struct err e = {0};
+    const struct gpu_card *card = card_of(&s->host, want->uuid);
+    struct card_wish wish;
+    if (card_wish_of(card, want, &wish, &e) < 0)
+        return fail("apply", &e);
+    struct txn_result r;
+    txn_apply(d, want->uuid, &wish, want->failure_policy == API_HOLD ? TXN_HOLD : TXN_ROLLBACK, &r);
+    (void)printf("GPU %u  %s  %s: %s\n", card->index, card->model, txn_outcome_name(r.outcome),
+                 r.message);
+    return r.outcome == TXN_APPLIED || r.outcome == TXN_NOTHING_TO_DO ? 0 : 1;
+}
+
+int cmd_apply(int argc, char **argv)
+{
+    auto_session struct session s = {0};
+    auto_err struct err e = {0};
+    int code;
+    if (!parse(
+            &s.f, argc, argv, "cleave-agent apply [--file PATH] [--config NAME] [flags]",
+            "Brings this host's cards to a layout: the smallest change, nothing in use touched,\n"
+            "read back, and rolled back when a step fails. Not for a host whose agent runs.",
+            &code))
+        return code;
+    auto_fd int lock = -1;
+    if (journal_lock(s.f.host.state_dir, &lock, &e) < 0 || open_session(&s, &e) < 0)
+        return fail("apply", &e);
+    if (report_problems(&s.want))
+        return 1;
+    const struct txn_deps d = {.gpu = s.host.gpu,
+                               .state_dir = s.f.host.state_dir,
+                               .boot_id = s.host.inventory.boot_id};
+    if (recover_all(&d, &e) < 0)
+        return fail("apply", &e);
+    for (size_t i = 0; i < s.want.spec.n_devices; i++)
+        code |= apply_card(&s, &d, &s.want.spec.devices[i]);
+    return code;
+}
+
+int cmd_assert(int argc, char **argv)
+{
+    auto_session struct session s = {0};
+    auto_err struct err e = {0};
+    int code;
+    if (!parse(
+            &s.f, argc, argv, "cleave-agent assert [--file PATH] [--config NAME] [flags]",
+            "Exits with 0 if every card that the layout selects is as it wants, else says which\n"
+            "is not and exits with 1.",
+            &code))
+        return code;
+    if (open_session(&s, &e) < 0)
+        return fail("assert", &e);
+    code = report_problems(&s.want);
+    for (size_t i = 0; i < s.host.inventory.n_cards; i++) {
+        const struct resolve_card *card = &s.host.cards[i];
+        for (size_t k = 0; k < s.want.spec.n_devices; k++) {
+            const struct device_want *want = &s.want.spec.devices[k];
+            if (strcmp(want->uuid, card->uuid) != 0 || resolve_card_matches(card, want))
+                continue;
+            (void)printf("GPU %u  %s  is not as wanted\n", card->index, card->model);
+            code = 1;
+        }
+    }
+    return code;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/options.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/cmd.h"
+#include "nodeagent/host.h"
+#include "nodeagent/status.h"
+
+/* `cleave-agent inspect`: every card as a bar of its memory slices. */
+
+enum { BAR_COLUMNS = 72, NAME_MAX_BYTES = 80 };
+
+static const char *profile_name(const struct gpu_card *card, const struct mig_instance *inst)
+{
+    return inst->profile == MIG_NO_PROFILE ? "?" : card->mig.profiles[inst->profile].name;
+}
+
+static const struct mig_instance *instance_at(const struct gpu_card *card, unsigned slot)
+{
+    for (unsigned i = 0; i < card->state.n; i++)
+        if (card->state.items[i].start == slot)
+            return &card->state.items[i];
+    return NULL;
+}
+
+/* One stretch of slots: "|1g.10gb====" cut, "#" in use, "." free. */
+static void draw_stretch(const char *name, char fill, unsigned columns)
+{
+    unsigned used = 1;
+    (void)putchar('|');
+    for (; *name && used + 1 < columns; name++, used++)
+        (void)putchar(*name);
+    for (; used < columns; used++)
+        (void)putchar(fill);
+}
+
+static void draw_bar(const struct gpu_card *card)
+{
+    unsigned columns = BAR_COLUMNS / card->mig.slots;
+    (void)fputs("  ", stdout);
+    for (unsigned slot = 0; slot < card->mig.slots;) {
+        const struct mig_instance *inst = instance_at(card, slot);
+        unsigned size = inst && inst->size ? inst->size : 1;
+        char fill = !inst ? '.' : inst->in_use ? '#' : '=';
+        draw_stretch(inst ? profile_name(card, inst) : "", fill, columns * size);
+        slot += size;
+    }
+    (void)puts("|");
+}
+
+static void print_users(const struct gpu_card *card, int gi_id, int ci_id)
+{
+    for (unsigned i = 0; i < card->n_processes; i++) {
+        const struct gpu_process *p = &card->processes[i];
+        if (p->gi_id == gi_id && (ci_id < 0 || p->ci_id < 0 || p->ci_id == ci_id))
+            (void)printf("      used by %s (pid %u, %llu MiB)\n", *p->name ? p->name : "a process",
+                         p->pid, (unsigned long long)(p->memory_bytes >> 20));
+    }
+}
+
+static void print_partition(const struct gpu_card *card, const struct gpu_partition *p)
+{
+    const struct mig_instance *inst = &card->state.items[p->instance];
+    char name[MIG_NAME_BYTES] = "?";
+    if (inst->profile != MIG_NO_PROFILE)
+        mig_partition_name(&card->mig.profiles[inst->profile], inst->cis[p->ci].slices, name);
+    (void)printf("    %-14s slots %u-%u  gi %u ci %u  %s\n", name, inst->start,
+                 inst->start + inst->size - 1, p->gi_id, p->ci_id, p->uuid);
+    print_users(card, (int)p->gi_id, (int)p->ci_id);
+}
+
+static void print_offer(const struct gpu_card *card)
+{
+    (void)fputs("    offers", stdout);
+    for (unsigned i = 0; i < card->mig.n_profiles; i++)
+        (void)printf("%s %s x%u", i ? "," : "", card->mig.profiles[i].name,
+                     card->mig.profiles[i].max_count);
+    (void)putchar('\n');
+}
+
+static void print_card(const struct gpu_card *card, bool offers)
+{
+    const char *mode = !card->mig_capable ? "no MIG" : card->mode == GPU_MIG ? "MIG" : "MIG off";
+    (void)printf("GPU %-2u  %s  %s  %llu MiB  %s\n  %s\n", card->index, card->model,
+                 card->pci_bus_id, (unsigned long long)card->memory_mib, mode, card->uuid);
+    if (card->pending_mode != card->mode)
+        (void)printf("  MIG will be %s after a reset\n",
+                     card->pending_mode == GPU_MIG ? "on" : "off");
+    if (!card->healthy)
+        (void)printf("  UNHEALTHY %s: %s\n", card->unhealthy_reason, card->unhealthy_message);
+    if (card->mode == GPU_MIG && card->mig.slots)
+        draw_bar(card);
+    for (unsigned i = 0; i < card->n_partitions; i++)
+        print_partition(card, &card->partitions[i]);
+    print_users(card, /* gi_id= */ -1, /* ci_id= */ -1);
+    if (offers && card->mig.n_profiles)
+        print_offer(card);
+}
+
+static void print_host(const struct host *h, bool offers)
+{
+    (void)printf("driver %s, CUDA %s, %zu GPU%s\n", h->inventory.driver_version,
+                 h->inventory.cuda_version, h->inventory.n_cards,
+                 h->inventory.n_cards == 1 ? "" : "s");
+    bool any_mig = false;
+    for (size_t i = 0; i < h->inventory.n_cards; i++)
+        any_mig = any_mig || h->inventory.cards[i].mode == GPU_MIG;
+    if (any_mig)
+        (void)puts("slices: . free   = cut   # in use");
+    for (size_t i = 0; i < h->inventory.n_cards; i++) {
+        (void)putchar('\n');
+        print_card(&h->inventory.cards[i], offers);
+    }
+}
+
+/* The reading in the form of a Device's status. */
+static void print_json(const struct host *h)
+{
+    struct card_view *views = xcalloc(h->inventory.n_cards, sizeof(*views));
+    for (size_t i = 0; i < h->inventory.n_cards; i++)
+        views[i].card = h->inventory.cards[i];
+    const struct node_state state = {
+        .inventory = &h->inventory,
+        .cards = views,
+        .n_cards = h->inventory.n_cards,
+        .spec_seen = true,
+        .agent_version = CLEAVE_VERSION,
+        .publisher = API_PUBLISHER_CONTROLLER,
+    };
+    auto_device_status struct device_status status = {0};
+    node_status_build(&state, NULL, clock_wall_ms(clock_real()), &status);
+    auto_json json_t *json = device_status_encode(&status);
+    (void)json_object_del(json, "conditions");
+    auto_free char *text = json_dumps(json, JSON_INDENT(2));
+    (void)puts(text);
+    free(views);
+}
+
+int cmd_inspect(int argc, char **argv)
+{
+    struct host_flags f = HOST_FLAGS_DEFAULT;
+    bool json = false;
+    bool offers = false;
+    bool help = false;
+    const struct option_def defs[] = {
+        HOST_OPTIONS(f),
+        {"profiles", NULL, NULL, "also list the profiles each card offers", NULL, &offers},
+        {"json", NULL, NULL, "print as a Device's status", NULL, &json},
+        {"help", NULL, NULL, "show this", NULL, &help},
+        {0},
+    };
+    auto_err struct err e = {0};
+    size_t n;
+    if (options_parse(defs, argc, argv, NULL, 0, &n, &e) < 0) {
+        (void)fprintf(stderr, "cleave-agent inspect: %s\n", err_msg(&e));
+        return 2;
+    }
+    if (help) {
+        options_help("cleave-agent inspect [flags]", "Draws every card of this host.", defs);
+        return 0;
+    }
+    auto_host struct host h = {0};
+    if (host_open(&f, &h, &e) < 0) {
+        (void)fprintf(stderr, "cleave-agent inspect: %s\n", err_msg(&e));
+        return 1;
+    }
+    if (json)
+        print_json(&h);
+    else
+        print_host(&h, offers);
+    return 0;
+}

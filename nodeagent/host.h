@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/options.h"
+
+#include "nodeagent/gpu/gpu.h"
+#include "partition/resolve.h"
+
+/* This host's cards, for the stand-alone verbs: one thread, no API server. */
+
+struct host_flags {
+    const char *library, *smi, *proc_root, *state_dir;
+};
+#define HOST_FLAGS_DEFAULT ((struct host_flags){.state_dir = "/var/lib/cleave"})
+/* Entries of a flag table for f (a struct host_flags lvalue). */
+#define HOST_OPTIONS(f)                                                                            \
+    {"nvml-library", "CLEAVE_NVML_LIBRARY",                                                        \
+     "PATH",         "NVML; absent: libnvidia-ml.so.1",                                            \
+     &(f).library,   NULL},                                                                        \
+        {"nvidia-smi", "CLEAVE_NVIDIA_SMI", "PATH", "for resets; absent: from PATH", &(f).smi,     \
+         NULL},                                                                                    \
+        {"proc-root", NULL, "PATH", "the host's /proc", &(f).proc_root, NULL},                     \
+    {                                                                                              \
+        "state-dir", "CLEAVE_STATE_DIR", "PATH", "where journals of changes are kept",             \
+            &(f).state_dir, NULL                                                                   \
+    }
+
+struct host {
+    struct gpu *gpu;
+    struct gpu_inventory inventory;
+    struct resolve_card *cards; /* borrow from the inventory */
+    struct profile_count **counts;
+};
+
+/* Opens the library and reads all cards. ERR_NOT_FOUND: no library or driver. */
+int host_open(const struct host_flags *f, struct host *ret, struct err *e) MUST_CHECK;
+/* Reads all cards anew. */
+int host_read(struct host *h, struct err *e) MUST_CHECK;
+void host_done(struct host *h);
+AUTO_DEFINE(host, struct host, host_done)
+#define auto_host AUTO(host)
