@@ -53,13 +53,14 @@ static bool has_attribute(const char *name, char sign, const char *attr)
     return false;
 }
 
-static void add_spot(struct mig_limits *l, uint32_t slots)
+/* Profiles that differ in attributes alone count as one; 3g and 4g at the same slots as two. */
+static void add_spot(struct mig_limits *l, uint32_t slots, unsigned slices)
 {
     for (unsigned i = 0; i < l->n_spots; i++) {
-        if (l->spots[i] == slots)
+        if (l->spots[i].slots == slots && l->spots[i].slices == slices)
             return;
     }
-    l->spots[l->n_spots++] = slots;
+    l->spots[l->n_spots++] = (struct mig_spot){.slots = slots, .slices = slices};
 }
 
 void mig_limits_init(const struct mig_table *t, struct mig_limits *ret)
@@ -76,7 +77,7 @@ void mig_limits_init(const struct mig_table *t, struct mig_limits *ret)
         ret->me_all |= (uint32_t)has_attribute(p->name, '+', "me.all") << i;
         ret->no_me |= (uint32_t)has_attribute(p->name, '-', "me") << i;
         for (unsigned s = 0; s < p->n_starts; s++)
-            add_spot(ret, mig_slots(p->starts[s], p->size));
+            add_spot(ret, mig_slots(p->starts[s], p->size), p->slices);
     }
 }
 
@@ -184,8 +185,9 @@ static void judge(struct placer *k, uint32_t taken)
 {
     unsigned flexibility = 0;
     for (unsigned i = 0; i < k->l->n_spots; i++) {
-        if (!(k->l->spots[i] & taken))
-            flexibility += (unsigned)__builtin_popcount(k->l->spots[i]);
+        uint32_t slots = k->l->spots[i].slots;
+        if (!(slots & taken))
+            flexibility += (unsigned)__builtin_popcount(slots);
     }
     k->at.flexibility = flexibility;
     k->at.run = longest_run(mig_slots(0, k->t->slots) & ~taken);

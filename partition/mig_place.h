@@ -23,7 +23,10 @@ struct mig_limits {
     unsigned engines[MIG_N_ENGINES];
     uint32_t me, me_all, no_me; /* bit p: profile p has the attribute +me, +me.all, -me */
     unsigned n_spots;
-    uint32_t spots[MIG_MAX_PROFILES * MIG_MAX_PLACEMENTS]; /* distinct places of any profile */
+    struct mig_spot {
+        uint32_t slots;
+        unsigned slices;
+    } spots[MIG_MAX_PROFILES * MIG_MAX_PLACEMENTS]; /* where something could go; each once */
 };
 
 enum mig_limit {

@@ -90,7 +90,7 @@ static void enumerate(struct mig_oracle *o, unsigned next, const bool grid[MIG_M
         return;
     }
     enumerate(o, next + 1, grid, set);
-    const struct mig_spot *spot = &o->spots[next];
+    const struct mig_oracle_spot *spot = &o->spots[next];
     bool covered[MIG_MAX_SLOTS];
     memcpy(covered, grid, sizeof(covered));
     for (unsigned i = 0; i < o->table->profiles[spot->profile].size; i++) {
@@ -115,7 +115,7 @@ void mig_oracle_init(struct mig_oracle *o, const struct mig_table *t)
     for (unsigned p = 0; p < t->n_profiles; p++) {
         for (unsigned i = 0; i < t->profiles[p].n_starts; i++) {
             assert(o->n_spots < MIG_ORACLE_SPOTS);
-            o->spots[o->n_spots++] = (struct mig_spot){p, t->profiles[p].starts[i]};
+            o->spots[o->n_spots++] = (struct mig_oracle_spot){p, t->profiles[p].starts[i]};
         }
     }
     bool grid[MIG_MAX_SLOTS] = {false};

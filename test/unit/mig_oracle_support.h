@@ -9,7 +9,7 @@
  */
 
 /* A placement of a profile, and a set of such. */
-struct mig_spot {
+struct mig_oracle_spot {
     unsigned profile, start;
 };
 #define MIG_ORACLE_SPOTS 32
@@ -17,7 +17,7 @@ struct mig_spot {
 struct mig_oracle {
     const struct mig_table *table;
     unsigned n_spots;
-    struct mig_spot spots[MIG_ORACLE_SPOTS];
+    struct mig_oracle_spot spots[MIG_ORACLE_SPOTS];
     size_t n_sets;
     struct mig_oracle_set {
         uint64_t counts; /* four bits for each profile */
