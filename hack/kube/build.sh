@@ -57,8 +57,8 @@ rm -rf "$new"
 mkdir -p "$new/bin"
 
 compiled() { # log: with -v the compiler prints each package that it had to compile
-    awk '/^go: downloading/ {modules++; next} /^[a-z0-9.]+\// {packages++}
-         END {printf ", %d modules fetched, %d of about 1900 packages compiled", modules, packages}' "$1"
+    awk '/^go: downloading/ {modules++; next} {packages++}
+         END {printf ", %d modules fetched, %d of about 2700 packages compiled", modules, packages}' "$1"
 }
 
 build() {
