@@ -24,7 +24,7 @@ int num_parse(const char *s, int64_t min, int64_t max, int64_t *ret, struct err 
 
 int num_parse_hex32(const char *s, uint32_t *ret, struct err *e)
 {
-    int64_t n;
+    int64_t n = 0;
     if (strncmp(s, "0x", 2) != 0 && strncmp(s, "0X", 2) != 0) {
         TRY(num_parse(s, 0, UINT32_MAX, &n, e));
         *ret = (uint32_t)n;

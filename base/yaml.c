@@ -12,14 +12,14 @@
 #include "base/xalloc.h"
 #include "base/yaml_scalar.h"
 
-/* Bounds on what a stream may hold, and on what its aliases may blow it up to. */
-#define MAX_BYTES     (16UL * 1024 * 1024)
-#define MAX_EXPANSION (1UL << 20)
+/* What aliases may blow a stream up by: 64 Ki nodes, or the bytes of text that as many take. */
+#define NODE_BYTES    64
+#define MAX_EXPANSION (64UL * 1024 * NODE_BYTES)
 
 struct loader {
     yaml_parser_t parser;
     struct strmap *anchors; /* name → owned json_t of a finished node */
-    size_t expansion_left;  /* nodes and bytes that aliases may still add */
+    size_t expansion_left;  /* bytes that aliases may still add */
 };
 
 static void loader_done(struct loader *l);
@@ -32,21 +32,28 @@ static void event_done(yaml_event_t *ev)
 AUTO_DEFINE(loader, struct loader, loader_done)
 AUTO_DEFINE(event, yaml_event_t, event_done)
 
-static void forget_anchors(struct loader *l)
+static struct strmap *anchors_free(struct strmap *anchors)
 {
     const char *name;
     void *value;
-    for (size_t pos = 0; strmap_next(l->anchors, &pos, &name, &value);) {
+    for (size_t pos = 0; strmap_next(anchors, &pos, &name, &value);)
         json_decref(value);
-        (void)strmap_remove(l->anchors, name);
-    }
+    return strmap_free(anchors);
 }
 
 static void loader_done(struct loader *l)
 {
     yaml_parser_delete(&l->parser);
-    forget_anchors(l);
-    l->anchors = strmap_free(l->anchors);
+    l->anchors = anchors_free(l->anchors);
+}
+
+/* The map is made anew, not emptied: one that grew large would cost every later document. */
+static void forget_anchors(struct loader *l)
+{
+    if (strmap_count(l->anchors) == 0)
+        return;
+    (void)anchors_free(l->anchors);
+    l->anchors = strmap_new();
 }
 
 static int fail(const yaml_mark_t *at, enum err_kind kind, const char *what, struct err *e)
@@ -149,10 +156,10 @@ static int load_mapping(struct loader *l, size_t depth, json_t **ret, struct err
     return 0;
 }
 
-/* What a copy of the value costs: its nodes and the bytes of its strings and keys. */
+/* About what a copy of the value costs, in bytes. */
 static size_t weight_of(json_t *value)
 {
-    size_t sum = 1 + json_string_length(value);
+    size_t sum = NODE_BYTES + json_string_length(value);
     size_t i;
     const char *key;
     json_t *part;
@@ -273,8 +280,9 @@ static int load_stream(struct loader *l, json_t *list, struct err *e)
 
 int yaml_load_all(const char *text, size_t len, json_t **ret, struct err *e)
 {
-    if (len > MAX_BYTES)
-        return err_set(e, ERR_TOO_LARGE, "YAML of %zu bytes, at most %lu are read", len, MAX_BYTES);
+    if (len > YAML_MAX_BYTES)
+        return err_set(e, ERR_TOO_LARGE, "YAML of %zu bytes, at most %zu are read", len,
+                       YAML_MAX_BYTES);
     AUTO(loader) struct loader l = {.expansion_left = MAX_EXPANSION};
     l.anchors = strmap_new();
     int ok = yaml_parser_initialize(&l.parser);

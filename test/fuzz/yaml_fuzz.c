@@ -13,6 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 static void check_document(const json_t *value)
 {
     auto_free char *text = yaml_dump(value);
+    if (strlen(text) > YAML_MAX_BYTES)
+        return;
     auto_json json_t *again = NULL;
     int rc = yaml_load(text, strlen(text), &again, NULL);
     assert(rc == 0 && json_equal(value, again));

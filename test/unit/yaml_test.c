@@ -167,7 +167,7 @@ Test(yaml, aliases_do_not_add_up_to_more_depth)
 
 Test(yaml, bounds_the_length)
 {
-    size_t len = (size_t)16 * 1024 * 1024 + 1;
+    size_t len = YAML_MAX_BYTES + 1;
     auto_free char *text = xmalloc(len + 1);
     memset(text, ' ', len);
     refuse_bytes(text, len, ERR_TOO_LARGE, NULL);
