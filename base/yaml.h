@@ -9,9 +9,13 @@
 /*
  * YAML as the Kubernetes world writes it, read into JSON values: YAML 1.2 core scalars (so `on` and
  * `yes` stay strings), keys always strings, anchors expanded within a bound, duplicate keys
- * refused, merge keys and tags beyond JSON's types not supported, nesting at most JX_MAX_DEPTH, 16
- * MiB.
+ * refused, merge keys and tags beyond JSON's types not supported, nesting at most JX_MAX_DEPTH.
  */
+
+/* The longest stream that is read: twice the largest object that an API server keeps (1.5 MiB,
+ * etcd's
+ * --max-request-bytes), as libyaml needs up to 200 times a text's length in memory. */
+#define YAML_MAX_BYTES ((size_t)3 * 1024 * 1024)
 
 /* All documents of a stream as a JSON array (empty documents left out). text is not NUL-terminated.
  * ERR_INVALID with line and column, ERR_TOO_LARGE. *ret is a new reference. */
