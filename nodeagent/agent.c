@@ -310,9 +310,10 @@ static void take_device(struct agent *a)
         retrack(a, before);
         publish_within(a, PUBLISH_LAG_MS);
     }
-    if (next && own(a)->spec_error)
+    const struct own_device *d = own(a);
+    if (d && d->spec_error)
         log_error("Could not read the spec of Device", kv("object", a->d.node),
-                  kv("error", own(a)->spec_error));
+                  kv("error", d->spec_error));
     (void)object_unref(old);
     publisher_kick(a->d.publisher);
 }

@@ -333,6 +333,7 @@ static bool judge(struct source *s, const struct claim *c, const struct resolve_
 {
     if (c->config) {
         const struct migconfig_entry *entry = config_entry(c->config, card);
+        assert(entry); /* the claim was made by one */
         return !entry->mig_enabled ||
                want_mig(s, card, entry->mig_devices, entry->n_mig_devices, want);
     }
