@@ -40,15 +40,22 @@ static int from_environment(const struct option_def *defs, struct err *e)
     return 0;
 }
 
-static void long_options(const struct option_def *defs, struct option *ret)
+static void list_options(const struct option_def *defs, struct option *ret, char *letters)
 {
     size_t n = 0;
+    *letters++ = ':'; /* tell a missing value from an unknown flag */
     for (; defs[n].name; n++) {
         assert(n < OPTIONS_MAX);
         ret[n] = (struct option){.name = defs[n].name,
                                  .has_arg = defs[n].value ? required_argument : optional_argument,
                                  .val = FIRST_CODE + (int)n};
+        if (!defs[n].letter)
+            continue;
+        *letters++ = defs[n].letter;
+        if (defs[n].value)
+            *letters++ = ':';
     }
+    *letters = '\0';
     ret[n] = (struct option){0};
 }
 
@@ -65,31 +72,44 @@ static int take_operands(int argc, char **argv, const char **operands, size_t ma
     return 0;
 }
 
+static const struct option_def *find(const struct option_def *defs, int code)
+{
+    if (code >= FIRST_CODE)
+        return &defs[code - FIRST_CODE];
+    for (const struct option_def *d = defs; d->name; d++)
+        if (d->letter == code && code != '?')
+            return d;
+    return NULL;
+}
+
 int options_parse(const struct option_def *defs, int argc, char **argv, const char **operands,
                   size_t max, size_t *ret_n, struct err *e)
 {
     struct option longs[OPTIONS_MAX + 1];
-    long_options(defs, longs);
+    char letters[2 * OPTIONS_MAX + 2];
+    list_options(defs, longs, letters);
     TRY(from_environment(defs, e));
     optind = 0; /* glibc: start over, permuting operands to the end */
     for (;;) {
         int at = optind ? optind : 1;
-        int code = getopt_long(argc, argv, ":", longs, NULL);
+        int code = getopt_long(argc, argv, letters, longs, NULL);
         if (code == -1)
             return take_operands(argc, argv, operands, max, ret_n, e);
         if (code == ':')
             return err_set(e, ERR_INVALID, "%s needs a value", argv[at]);
-        if (code < FIRST_CODE)
+        const struct option_def *d = find(defs, code);
+        if (!d)
             return err_set(e, ERR_INVALID, "unknown flag %s", argv[at]);
-        TRY(set(&defs[code - FIRST_CODE], optarg, e));
+        TRY(set(d, optarg, e));
     }
 }
 
 static void print_flag(const struct option_def *d)
 {
     char left[64];
-    (void)snprintf(left, sizeof(left), "--%s%s%s", d->name, d->value ? " " : "",
-                   d->value ? d->value : "");
+    const char letter[] = {'-', d->letter, ',', ' ', '\0'};
+    (void)snprintf(left, sizeof(left), "%s--%s%s%s", d->letter ? letter : "", d->name,
+                   d->value ? " " : "", d->value ? d->value : "");
     (void)printf("  %-28s %s", left, d->help);
     if (d->value && *d->text && **d->text)
         (void)printf(" (%s)", *d->text);

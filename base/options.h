@@ -7,12 +7,13 @@
 #include "base/err.h"
 
 /*
- * Command-line flags as a table, over getopt_long: --name VALUE, --name=VALUE, or --name alone for
- * a switch (--name=false turns it off). An environment variable may stand in for an absent flag.
- * For main and its verbs only: it reads the environment.
+ * Command-line flags as a table, over getopt_long: --name VALUE, --name=VALUE, -l VALUE, or --name
+ * alone for a switch (--name=false turns it off). An environment variable may stand in for an
+ * absent flag. For main and its verbs only: it reads the environment.
  */
 struct option_def {
     const char *name;  /* without dashes; NULL ends the table */
+    char letter;       /* short form; 0: none */
     const char *env;   /* variable that stands in; NULL: none */
     const char *value; /* placeholder in the help ("PATH"); NULL: a switch */
     const char *help;  /* one line */

@@ -50,12 +50,12 @@ static bool parse(struct flags *f, int argc, char **argv, const char *usage, con
 {
     f->host = HOST_FLAGS_DEFAULT;
     const struct option_def defs[] = {
-        {"file", "MIG_PARTED_CONFIG_FILE", "PATH",
+        {"file", 'f', "MIG_PARTED_CONFIG_FILE", "PATH",
          "GPUProfile, MIGConfig or mig-parted file; - is stdin", &f->file, NULL},
-        {"config", "MIG_PARTED_SELECTED_CONFIG", "NAME",
+        {"config", 'c', "MIG_PARTED_SELECTED_CONFIG", "NAME",
          "a config of the file, or a built-in (all-balanced)", &f->config, NULL},
         HOST_OPTIONS(f->host),
-        {"help", NULL, NULL, "show this", NULL, &f->help},
+        {"help", 0, NULL, NULL, "show this", NULL, &f->help},
         {0},
     };
     auto_err struct err e = {0};
@@ -96,11 +96,12 @@ static bool report_problems(const struct resolve_result *r)
     return refused;
 }
 
-static const struct gpu_card *card_of(const struct host *h, const char *uuid)
+/* What is wanted of a card; NULL: nothing, it is left alone. */
+static const struct device_want *want_of(const struct session *s, const char *uuid)
 {
-    for (size_t i = 0; i < h->inventory.n_cards; i++)
-        if (strcmp(h->inventory.cards[i].uuid, uuid) == 0)
-            return &h->inventory.cards[i];
+    for (size_t i = 0; i < s->want.spec.n_devices; i++)
+        if (strcmp(s->want.spec.devices[i].uuid, uuid) == 0)
+            return &s->want.spec.devices[i];
     return NULL;
 }
 
@@ -132,10 +133,12 @@ int cmd_plan(int argc, char **argv)
         return fail("plan", &e);
     code = report_problems(&s.want);
     struct card_plan *plan = xmalloc(sizeof(*plan));
-    for (size_t i = 0; i < s.want.spec.n_devices; i++) {
-        const struct device_want *want = &s.want.spec.devices[i];
-        const struct gpu_card *card = card_of(&s.host, want->uuid);
+    for (size_t i = 0; i < s.host.inventory.n_cards; i++) {
+        const struct gpu_card *card = &s.host.inventory.cards[i];
+        const struct device_want *want = want_of(&s, card->uuid);
         struct card_wish wish;
+        if (!want)
+            continue;
         if (card_wish_of(card, want, &wish, &e) < 0) {
             code = fail("plan", &e);
             continue;
@@ -164,11 +167,10 @@ static int recover_all(const struct txn_deps *d, struct err *e)
     return 0;
 }
 
-static int apply_card(const struct session *s, const struct txn_deps *d,
+static int apply_card(const struct txn_deps *d, const struct gpu_card *card,
                       const struct device_want *want)
 {
     auto_err struct err e = {0};
-    const struct gpu_card *card = card_of(&s->host, want->uuid);
     struct card_wish wish;
     if (card_wish_of(card, want, &wish, &e) < 0)
         return fail("apply", &e);
@@ -200,8 +202,12 @@ int cmd_apply(int argc, char **argv)
                                .boot_id = s.host.inventory.boot_id};
     if (recover_all(&d, &e) < 0)
         return fail("apply", &e);
-    for (size_t i = 0; i < s.want.spec.n_devices; i++)
-        code |= apply_card(&s, &d, &s.want.spec.devices[i]);
+    for (size_t i = 0; i < s.host.inventory.n_cards; i++) {
+        const struct gpu_card *card = &s.host.inventory.cards[i];
+        const struct device_want *want = want_of(&s, card->uuid);
+        if (want)
+            code |= apply_card(&d, card, want);
+    }
     return code;
 }
 
@@ -221,13 +227,11 @@ int cmd_assert(int argc, char **argv)
     code = report_problems(&s.want);
     for (size_t i = 0; i < s.host.inventory.n_cards; i++) {
         const struct resolve_card *card = &s.host.cards[i];
-        for (size_t k = 0; k < s.want.spec.n_devices; k++) {
-            const struct device_want *want = &s.want.spec.devices[k];
-            if (strcmp(want->uuid, card->uuid) != 0 || resolve_card_matches(card, want))
-                continue;
-            (void)printf("GPU %u  %s  is not as wanted\n", card->index, card->model);
-            code = 1;
-        }
+        const struct device_want *want = want_of(&s, card->uuid);
+        if (!want || resolve_card_matches(card, want))
+            continue;
+        (void)printf("GPU %u  %s  is not as wanted\n", card->index, card->model);
+        code = 1;
     }
     return code;
 }

@@ -78,11 +78,11 @@ int cmd_export(int argc, char **argv)
     bool migparted = false;
     bool help = false;
     const struct option_def defs[] = {
-        {"name", "MIG_PARTED_CONFIG_LABEL", "NAME", "name of the layout", &name, NULL},
-        {"mig-parted", NULL, NULL, "print a mig-parted v1 file instead of a MIGConfig", NULL,
+        {"name", 0, "MIG_PARTED_CONFIG_LABEL", "NAME", "name of the layout", &name, NULL},
+        {"mig-parted", 0, NULL, NULL, "print a mig-parted v1 file instead of a MIGConfig", NULL,
          &migparted},
         HOST_OPTIONS(f),
-        {"help", NULL, NULL, "show this", NULL, &help},
+        {"help", 0, NULL, NULL, "show this", NULL, &help},
         {0},
     };
     auto_err struct err e = {0};
@@ -133,7 +133,7 @@ static int import_file(const char *path, struct err *e)
 int cmd_import(int argc, char **argv)
 {
     bool help = false;
-    const struct option_def defs[] = {{"help", NULL, NULL, "show this", NULL, &help}, {0}};
+    const struct option_def defs[] = {{"help", 0, NULL, NULL, "show this", NULL, &help}, {0}};
     auto_err struct err e = {0};
     const char *path = "-";
     size_t n;

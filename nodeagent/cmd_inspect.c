@@ -148,9 +148,9 @@ int cmd_inspect(int argc, char **argv)
     bool help = false;
     const struct option_def defs[] = {
         HOST_OPTIONS(f),
-        {"profiles", NULL, NULL, "also list the profiles each card offers", NULL, &offers},
-        {"json", NULL, NULL, "print as a Device's status", NULL, &json},
-        {"help", NULL, NULL, "show this", NULL, &help},
+        {"profiles", 0, NULL, NULL, "also list the profiles each card offers", NULL, &offers},
+        {"json", 0, NULL, NULL, "print as a Device's status", NULL, &json},
+        {"help", 0, NULL, NULL, "show this", NULL, &help},
         {0},
     };
     auto_err struct err e = {0};

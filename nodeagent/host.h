@@ -14,14 +14,13 @@ struct host_flags {
 #define HOST_FLAGS_DEFAULT ((struct host_flags){.state_dir = "/var/lib/cleave"})
 /* Entries of a flag table for f (a struct host_flags lvalue). */
 #define HOST_OPTIONS(f)                                                                            \
-    {"nvml-library", "CLEAVE_NVML_LIBRARY",                                                        \
-     "PATH",         "NVML; absent: libnvidia-ml.so.1",                                            \
+    {"nvml-library", 0,   "CLEAVE_NVML_LIBRARY", "PATH", "NVML; absent: libnvidia-ml.so.1",        \
      &(f).library,   NULL},                                                                        \
-        {"nvidia-smi", "CLEAVE_NVIDIA_SMI", "PATH", "for resets; absent: from PATH", &(f).smi,     \
-         NULL},                                                                                    \
-        {"proc-root", NULL, "PATH", "the host's /proc", &(f).proc_root, NULL},                     \
+        {"nvidia-smi", 0,   "CLEAVE_NVIDIA_SMI", "PATH", "for resets; absent: from PATH",          \
+         &(f).smi,     NULL},                                                                      \
+        {"proc-root", 0, NULL, "PATH", "the host's /proc", &(f).proc_root, NULL},                  \
     {                                                                                              \
-        "state-dir", "CLEAVE_STATE_DIR", "PATH", "where journals of changes are kept",             \
+        "state-dir", 0, "CLEAVE_STATE_DIR", "PATH", "where journals of changes are kept",          \
             &(f).state_dir, NULL                                                                   \
     }
 

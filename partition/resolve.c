@@ -96,17 +96,21 @@ static const struct migconfig_entry *config_entry(const struct migconfig_spec *s
     return NULL;
 }
 
+static bool has_builtin(const struct resolve_card *card, const char *name)
+{
+    bool enabled;
+    struct mig_wants wants;
+    return card->table && mig_named_layout(card->table, name, &enabled, &wants, NULL) == 0;
+}
+
 /* A name is built in when it is so for any card of the node; each card is judged by itself later.
  */
 static bool is_builtin(const struct resolve_input *in, const char *name)
 {
-    bool enabled;
-    struct mig_wants wants;
     if (strcmp(name, "all-disabled") == 0)
         return true;
     for (size_t i = 0; i < in->n_cards; i++)
-        if (in->cards[i].table &&
-            mig_named_layout(in->cards[i].table, name, &enabled, &wants, NULL) == 0)
+        if (has_builtin(&in->cards[i], name))
             return true;
     return false;
 }
@@ -117,7 +121,9 @@ static bool claim_named(struct claim *c, const struct resolve_config *config, co
 {
     if (!config) {
         c->builtin = name;
-        return c->from_label ? card->mig_capable : true;
+        /* A name on a node means the models that have it, as in the configuration that mig-parted
+         * generates; a profile's entry means the very cards that it selects. */
+        return !c->from_label || has_builtin(card, name);
     }
     const struct migconfig_entry *entry = config_entry(config->spec, card);
     if (!entry || (entry->mig_enabled && !card->mig_capable && entry->n_indices == 0))

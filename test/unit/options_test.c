@@ -9,8 +9,8 @@
 static const char *path;
 static bool loud;
 static const struct option_def defs[] = {
-    {"path", "OPTIONS_TEST_PATH", "PATH", "where", &path, NULL},
-    {"loud", NULL, NULL, "say more", NULL, &loud},
+    {"path", 'p', "OPTIONS_TEST_PATH", "PATH", "where", &path, NULL},
+    {"loud", 0, NULL, NULL, "say more", NULL, &loud},
     {0},
 };
 
@@ -41,6 +41,8 @@ Test(options, a_value_follows_its_flag_or_an_equals_sign)
     cr_expect_str_eq(path, "/a");
     cr_assert_eq(PARSE(NULL, "--path=/b"), 0);
     cr_expect_str_eq(path, "/b");
+    cr_assert_eq(PARSE(NULL, "-p", "/c"), 0);
+    cr_expect_str_eq(path, "/c");
 }
 
 Test(options, a_switch_stands_alone_or_says_false)
@@ -77,6 +79,8 @@ Test(options, mistakes_are_named)
     auto_err struct err e = {0};
     cr_expect_eq(PARSE(&e, "--pth=/a"), -(int)ERR_INVALID);
     cr_expect_str_eq(err_msg(&e), "unknown flag --pth=/a");
+    cr_expect_eq(PARSE(&e, "-x"), -(int)ERR_INVALID);
+    cr_expect_str_eq(err_msg(&e), "unknown flag -x");
     cr_expect_eq(PARSE(&e, "--path"), -(int)ERR_INVALID);
     cr_expect_str_eq(err_msg(&e), "--path needs a value");
     cr_expect_eq(PARSE(&e, "a", "b", "c"), -(int)ERR_INVALID);
