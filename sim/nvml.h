@@ -53,7 +53,6 @@ typedef struct nvml_event_set *nvmlEventSet_t;
 
 /* `version = sizeof | N << 24`; a callee refuses any other value. */
 #define NVML_STRUCT_VERSION(size, n)        ((unsigned int)(size) | ((n) << 24U))
-#define NVML_VALUE_NOT_AVAILABLE            0xFFFFFFFFFFFFFFFFULL
 #define NVML_NO_INSTANCE                    0xFFFFFFFFU
 #define NVML_GPU_INSTANCE_PROFILE_COUNT     0x12U
 #define NVML_GPU_INSTANCE_CAPS_P2P          0x1U

@@ -266,6 +266,8 @@ NVML_API nvmlReturn_t nvmlEventSetWait(nvmlEventSet_t set, nvmlEventData_v1_t *d
                                        unsigned int timeoutms);
 
 NVML_API nvmlReturn_t nvmlDeviceRemoveGpu(nvmlPciInfo_t *pciInfo);
+NVML_API nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t device, unsigned int link,
+                                                       nvmlPciInfo_t *pci);
 NVML_API nvmlReturn_t nvmlDeviceGetRetiredPages(nvmlDevice_t device, unsigned int cause,
                                                 unsigned int *pageCount,
                                                 unsigned long long *addresses);

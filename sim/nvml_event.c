@@ -212,9 +212,7 @@ nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsi
 nvmlReturn_t nvmlEventSetWait(nvmlEventSet_t set, nvmlEventData_v1_t *data, unsigned int timeoutms)
 {
     nvmlEventData_t full = {0};
-    if (data == NULL)
-        return NVML_ERROR_INVALID_ARGUMENT;
-    int rc = nvmlEventSetWait_v2(set, &full, timeoutms);
+    int rc = nvmlEventSetWait_v2(set, data != NULL ? &full : NULL, timeoutms);
     if (rc == NVML_SUCCESS)
         memcpy(data, &full, sizeof(*data));
     return rc;

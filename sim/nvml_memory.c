@@ -214,8 +214,7 @@ static int fill_details(const struct call *c, nvmlProcessDetailList_t *list)
             (nvmlProcessDetail_v1_t){.pid = found[i].pid,
                                      .usedGpuMemory = found[i].usedGpuMemory,
                                      .gpuInstanceId = found[i].gpuInstanceId,
-                                     .computeInstanceId = found[i].computeInstanceId,
-                                     .usedGpuCcProtectedMemory = NVML_VALUE_NOT_AVAILABLE};
+                                     .computeInstanceId = found[i].computeInstanceId};
     return NVML_SUCCESS;
 }
 

@@ -210,6 +210,18 @@ nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned i
     return call_leave(&c, rc);
 }
 
+nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t device, unsigned int link,
+                                              nvmlPciInfo_t *pci)
+{
+    nvmlPciInfo_t full = {0};
+    int rc = nvmlDeviceGetNvLinkRemotePciInfo_v2(device, link, &full);
+    if (rc == NVML_SUCCESS && pci == NULL)
+        rc = NVML_ERROR_INVALID_ARGUMENT;
+    if (rc == NVML_SUCCESS)
+        memcpy(pci, &full, offsetof(nvmlPciInfo_t, busId));
+    return rc;
+}
+
 nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device1, nvmlDevice_t device2,
                                     unsigned int p2pIndex, unsigned int *p2pStatus)
 {

@@ -80,10 +80,18 @@ static void cgroup_line(const struct proc_facts *f, char *out, size_t size)
                    uid, f->container != NULL ? f->container : "c0ffee");
 }
 
+/* A process on several cards is one entry: the pod that the first attach named stays. */
+static bool is_there(uint32_t pid)
+{
+    char path[PATH_MAX];
+    return snprintf(path, sizeof(path), "%s/%u/cgroup", root(), pid) < (int)sizeof(path) &&
+           access(path, F_OK) == 0;
+}
+
 void proc_tree_add(const struct proc_facts *facts)
 {
     char line[512];
-    if (root() == NULL)
+    if (root() == NULL || (facts->pod_uid == NULL && is_there(facts->pid)))
         return;
     cgroup_line(facts, line, sizeof(line));
     write_file(line, "%s/%u/cgroup", root(), facts->pid);
