@@ -75,7 +75,7 @@ static unsigned count_instances(const struct mig_table *t, unsigned profile,
     if (mig_pack(p->slices, demand, p->max_count, &bins))
         return bins.n;
     uint64_t slices = 0;
-    unsigned most = p->max_count + 1;
+    unsigned most = (p->max_count < MIG_MAX_INSTANCES ? p->max_count : MIG_MAX_INSTANCES) + 1;
     for (unsigned i = 0; i < w->n; i++) {
         if (w->items[i].profile != profile)
             continue;

@@ -87,7 +87,8 @@ static void fill_bin(struct packer *k, unsigned bin);
 
 static void finish(struct packer *k)
 {
-    if (k->left_slices > 0 || (k->found && k->at.retained <= k->best->retained))
+    assert(k->left_slices == 0); /* the last bin was left only with nothing to spare */
+    if (k->found && k->at.retained <= k->best->retained)
         return;
     k->found = true;
     *k->best = k->at;

@@ -236,16 +236,14 @@ static bool goes_before(const struct mig_profile *a, const struct mig_profile *b
     return a->slices > b->slices;
 }
 
-/* The instances to place, largest first and otherwise in the table's order. False when they are
- * more than a layout can name, which the limits exclude. */
-static bool list_items(const struct mig_table *t, const struct mig_counts *need,
+/* The instances to place, largest first and otherwise in the table's order. */
+static void list_items(const struct mig_table *t, const struct mig_counts *need,
                        struct mig_layout *l)
 {
     l->n = 0;
     for (unsigned p = 0; p < t->n_profiles; p++) {
         for (unsigned i = 0; i < need->of[p]; i++) {
-            if (l->n == MIG_MAX_INSTANCES)
-                return false;
+            assert(l->n < MIG_MAX_INSTANCES); /* or the limits would have said so */
             unsigned at = l->n++;
             for (; at > 0 && goes_before(&t->profiles[p], &t->profiles[l->items[at - 1].profile]);
                  at--)
@@ -253,14 +251,13 @@ static bool list_items(const struct mig_table *t, const struct mig_counts *need,
             l->items[at] = (struct mig_new){.profile = p};
         }
     }
-    return true;
 }
 
 bool mig_fits(const struct mig_table *t, uint32_t taken, const struct mig_counts *need)
 {
     struct placer k = {.t = t};
-    if (list_items(t, need, &k.at))
-        place_from(&k, 0, taken);
+    list_items(t, need, &k.at);
+    place_from(&k, 0, taken);
     return k.found;
 }
 
@@ -268,7 +265,7 @@ bool mig_place(const struct mig_table *t, const struct mig_limits *l, uint32_t t
                const struct mig_counts *need, struct mig_layout *ret)
 {
     struct placer k = {.t = t, .l = l, .best = ret};
-    if (list_items(t, need, &k.at))
-        place_from(&k, 0, taken);
+    list_items(t, need, &k.at);
+    place_from(&k, 0, taken);
     return k.found;
 }

@@ -65,10 +65,11 @@ struct mig_breach mig_limits_check(const struct mig_table *t, const struct mig_l
 /* The slots of a placement as bits; what lies beyond the 32 possible slots is cut off. */
 uint32_t mig_slots(unsigned start, unsigned size);
 
-/* Is there room on the slots that are not taken? Limits are not looked at. */
+/* Is there room on the slots that are not taken? Only for needs within the limits. */
 bool mig_fits(const struct mig_table *t, uint32_t taken, const struct mig_counts *need);
 
 /* Of all ways to place them, one that leaves most flexibility, then the longest free run, then the
- * lowest starts. False when there is none; *ret is then unchanged. */
+ * lowest starts. False when there is none; *ret is then unchanged. Only for needs within the
+ * limits. */
 bool mig_place(const struct mig_table *t, const struct mig_limits *l, uint32_t taken,
                const struct mig_counts *need, struct mig_layout *ret);

@@ -121,8 +121,8 @@ static bool pack_profile(struct search *s, unsigned profile, unsigned *n_fresh)
         s->at.holds[owner[i]] = bins.bins[i].holds;
     s->at.all.of[profile] = bins.n;
     s->at.fresh.of[profile] = bins.n - kept;
-    if (*n_fresh + bins.n - kept > MIG_MAX_INSTANCES)
-        return false;
+    /* New ones are never more than an empty card would take, and that is feasible. */
+    assert(*n_fresh + bins.n - kept <= MIG_MAX_INSTANCES);
     for (unsigned i = kept; i < bins.n; i++)
         s->at.fresh_holds[(*n_fresh)++] = bins.bins[i].holds;
     s->at.cost.of[NOT_RETAINED] -= bins.retained;

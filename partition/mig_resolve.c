@@ -37,27 +37,26 @@ static unsigned find_profile(const struct mig_table *t, const struct mig_name *n
     return found;
 }
 
-static int refuse(const struct mig_table *t, const char *name, struct err *e)
+static int refuse(const struct mig_table *t, const struct mig_name *n, struct err *e)
 {
+    char name[MIG_NAME_BYTES];
     auto_sb struct sb offers = SB_INIT(MAX_OFFER_BYTES);
     for (unsigned i = 0; i < t->n_profiles; i++)
         sb_addf(&offers, "%s%s", i ? ", " : "", t->profiles[i].name);
-    return err_set(e, ERR_NOT_FOUND, "the card has no profile %.60s; it offers %s", name,
-                   sb_str(&offers));
+    return err_set(e, ERR_NOT_FOUND, "the card has no profile %s; it offers %s",
+                   mig_name_format(n, name), sb_str(&offers));
 }
 
-static int resolve_one(const struct mig_table *t, const char *name, struct mig_want *ret,
+static int resolve_one(const struct mig_table *t, const struct mig_name *n, struct mig_want *ret,
                        struct err *e)
 {
-    struct mig_name n = {0};
-    TRY(mig_name_parse(name, &n, e));
-    unsigned p = find_profile(t, &n);
+    unsigned p = find_profile(t, n);
     if (p == t->n_profiles)
-        return refuse(t, name, e);
-    if (n.ci_slices && mig_ci_max(n.gi_slices, n.ci_slices) == 0)
-        return err_set(e, ERR_NOT_FOUND, "%s offers no compute instance of %u slices (%.60s)",
-                       t->profiles[p].name, n.ci_slices, name);
-    *ret = (struct mig_want){.profile = p, .ci_slices = n.ci_slices};
+        return refuse(t, n, e);
+    if (n->ci_slices && mig_ci_max(n->gi_slices, n->ci_slices) == 0)
+        return err_set(e, ERR_NOT_FOUND, "%s offers no compute instance of %u slices",
+                       t->profiles[p].name, n->ci_slices);
+    *ret = (struct mig_want){.profile = p, .ci_slices = n->ci_slices};
     return 0;
 }
 
@@ -83,12 +82,12 @@ int mig_resolve(const struct mig_table *t, const struct mig_request *requests, s
 {
     struct mig_wants w = {0};
     for (size_t i = 0; i < n; i++) {
-        struct mig_name unused;
-        TRY(mig_name_parse(requests[i].profile, &unused, e));
+        struct mig_name name = {0};
+        TRY(mig_name_parse(requests[i].profile, &name, e));
         if (requests[i].count == 0)
             continue;
         struct mig_want one;
-        TRY(resolve_one(t, requests[i].profile, &one, e));
+        TRY(resolve_one(t, &name, &one, e));
         TRY(add_want(&w, &one, requests[i].count, e));
     }
     *ret = w;

@@ -71,6 +71,7 @@ Test(mig_name, says_what_is_wrong)
 
 Test(mig_name, an_attribute_that_starts_like_another_is_not_the_same)
 {
+    check_round("1g.24gb+me,mf", "1g.24gb+me,mf", "1g.24gb.me,mf");
     check_round("1g.24gb+me,me.all", "1g.24gb+me,me.all", "1g.24gb.me,me.all");
 }
 

@@ -241,7 +241,9 @@ Test(mig_plan, a_small_instance_goes_where_large_ones_stay_possible)
 
 Test(mig_plan, an_instance_the_table_does_not_know_goes)
 {
-    struct mig_state now = {.n = 1, .items = {{.profile = MIG_NO_PROFILE, .start = 4, .size = 4}}};
+    struct mig_state now = {.n = 1,
+                            .items = {
+                                {.profile = MIG_NO_PROFILE, .start = 4, .size = 4, .n_cis = 1}}};
     struct mig_wants w = wants_of(H100, "3g.40gb", 2);
     struct mig_plan plan;
     mig_plan(H100, &now, &w, &plan);
@@ -256,12 +258,13 @@ Test(mig_plan, an_instance_the_table_does_not_know_goes)
 
 Test(mig_plan, one_standing_where_the_grid_has_no_such_slots_can_be_planned_away)
 {
-    struct mig_state now = {.n = 1,
-                            .items = {{.profile = MIG_NO_PROFILE, .start = 999, .size = 999}}};
+    struct mig_state now = {.n = 2,
+                            .items = {{.profile = MIG_NO_PROFILE, .start = 999, .size = 999},
+                                      {.profile = MIG_NO_PROFILE, .start = 0, .size = 999}}};
     struct mig_plan plan;
     mig_plan(H100, &now, &(struct mig_wants){.n = 0}, &plan);
     cr_assert_eq(plan.verdict, MIG_PLAN_CHANGE);
-    cr_assert_eq(plan.destroy, 1);
+    cr_assert_eq(plan.destroy, 3);
 }
 
 Test(mig_plan, of_two_that_claim_the_same_slots_only_one_stays)
@@ -294,6 +297,7 @@ Test(mig_plan, wants_that_name_no_profile_of_the_table_are_infeasible)
     struct mig_wants w = {.n = 2,
                           .items = {{.profile = 0, .count = 1}, {.profile = 99, .count = 1}}};
     struct mig_plan plan;
+    cr_assert_not(mig_feasible(H100, &w));
     mig_plan(H100, &(struct mig_state){.n = 0}, &w, &plan);
     cr_assert_eq(plan.verdict, MIG_PLAN_INFEASIBLE);
     cr_assert_str_eq(plan.reason, "the card offers no such profile");

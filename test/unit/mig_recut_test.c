@@ -388,3 +388,30 @@ Test(mig_recut, a_compute_instance_of_a_size_not_offered_goes)
     cr_assert_eq(plan.verdict, MIG_PLAN_DRAIN);
     cr_assert_eq(plan.keep, 1);
 }
+
+Test(mig_recut, two_shares_in_use_that_leave_no_room_apart_must_move_together)
+{
+    const struct mig_table *t = mig_model("H100-80");
+    struct mig_state now = {.n = 2, .items = {gi("3g.40gb", 0, CIS(1)), gi("3g.40gb", 4, CIS(1))}};
+    now.items[0].cis[0].in_use = now.items[1].cis[0].in_use = true;
+    struct mig_wants w = {.n = 2,
+                          .items = {{mig_profile_index(t, "3g.40gb"), 1, 2},
+                                    {mig_profile_index(t, "4g.40gb"), 0, 1}}};
+    struct mig_plan plan;
+    mig_plan(t, &now, &w, &plan);
+    cr_assert_eq(plan.verdict, MIG_PLAN_DRAIN);
+    cr_assert_eq(plan.blocking, 1, "4g needs slot 0");
+    cr_assert_eq(plan.recut[0].n_create, 1);
+}
+
+Test(mig_recut, whole_and_shared_instances_of_one_profile_are_told_apart_when_too_many)
+{
+    const struct mig_table *t = mig_model("H100-80");
+    unsigned p = mig_profile_index(t, "3g.40gb");
+    struct mig_wants w = {.n = 3, .items = {{p, 0, 1}, {p, 1, 4}, {p, 2, 0}}};
+    struct mig_plan plan;
+    mig_plan(t, &(struct mig_state){.n = 0}, &w, &plan);
+    cr_assert_str_eq(plan.reason, "3g.40gb x1, 1c.3g.40gb x4 needs 12 of 8 memory slots");
+    auto_free char *nearest = mig_wants_text(t, &plan.nearest);
+    cr_assert_str_eq(nearest, "1c.3g.40gb x3, 3g.40gb x1");
+}
