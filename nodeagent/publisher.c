@@ -154,6 +154,8 @@ static bool is_settled_by_watch(const struct err *e)
 
 int publisher_run(struct publisher *p, struct scope *s, struct err *e)
 {
+    /* No handler tells that there is no Device: only a first list can. */
+    TRY(informer_wait_synced(p->d.devices, s, e));
     for (;;) {
         auto_err struct err failed = {0};
         bool done;
