@@ -24,3 +24,13 @@ golden: ## Rewrite the golden files below test/golden (review the diff)
 	@$(MAKE) -s VARIANT=san $(GOLDEN_TESTS)
 	@for t in $(GOLDEN_TESTS); do GOLDEN_REWRITE=1 $$t >/dev/null 2>&1 || true; done
 	@git status --short test/golden
+
+# --- the transaction's torture test: its driver, and the library that the NVML tests load ---
+$(B)/test/e2e/txn_driver: $(B)/test/e2e/txn_driver.o $(LIBS)
+	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+all: $(B)/test/e2e/txn_driver
+$(B)/test/unit/nvml_old.so: test/unit/nvml_old.c
+	@mkdir -p $(@D)
+	@$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -shared $(LINK_$(VARIANT):-pie=) $< -o $@
+$(B)/test/unit/nvml_test: $(B)/test/unit/nvml_old.so | sim
+# --- end of the transaction's part ---

@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/gpu/gpu.h"
+
+/*
+ * The back end against the simulated library, loaded as an agent loads NVIDIA's. Each test has a
+ * machine of its own: a fleet, a state file, a /proc.
+ */
+
+static char dir[64];
+static char sim[PATH_MAX]; /* folder of the simulated libraries, beside this program's */
+
+static void set_path(const char *variable, const char *name)
+{
+    auto_free char *path = xasprintf("%s/%s", dir, name);
+    cr_assert_eq(setenv(variable, path, 1), 0);
+}
+
+static void put(const char *name, const char *text)
+{
+    auto_free char *path = xasprintf("%s/%s", dir, name);
+    cr_assert_eq(file_write_atomic(path, text, strlen(text), 0600, NULL), 0);
+}
+
+static void make_machine(void)
+{
+    const char *root = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    ssize_t n = readlink("/proc/self/exe", sim, sizeof(sim) - 1);
+    cr_assert_gt(n, 0);
+    sim[n] = '\0';
+    for (int i = 0; i < 3; i++)
+        *strrchr(sim, '/') = '\0';
+    (void)strncat(sim, "/sim", sizeof(sim) - strlen(sim) - 1);
+    (void)snprintf(dir, sizeof(dir), "%s/nvml-test-XXXXXX", root);
+    cr_assert(mkdtemp(dir));
+    set_path("CLEAVE_SIM_STATE", "state");
+    set_path("CLEAVE_SIM_FLEET", "fleet.yaml");
+    set_path("CLEAVE_SIM_PROC", "proc");
+}
+
+static void run(const char *command)
+{
+    cr_assert_eq(system(command), 0, "%s", command);
+}
+
+static void remove_machine(void)
+{
+    auto_free char *command = xasprintf("rm -rf '%s'", dir);
+    run(command);
+}
+
+TestSuite(nvml, .init = make_machine, .fini = remove_machine);
+
+static void fleet(const char *gpus)
+{
+    auto_free char *text =
+        xasprintf("driverVersion: 580.95.05\ncudaVersion: \"13.0\"\ngpus: %s\n", gpus);
+    put("fleet.yaml", text);
+}
+
+/* What happens to the hardware from outside. */
+static void simctl(const char *words)
+{
+    auto_free char *command = xasprintf("'%s/cleave-simctl' %s > /dev/null", sim, words);
+    run(command);
+}
+
+static struct gpu *open_library(const char *name)
+{
+    auto_free char *library = xasprintf("%s/%s", sim, name);
+    auto_free char *smi = xasprintf("%s/nvidia-smi", sim);
+    auto_free char *proc = xasprintf("%s/proc", dir);
+    auto_free char *sys = xasprintf("%s/sys", dir);
+    struct gpu *g = NULL;
+    auto_err struct err e = {0};
+    const struct nvml_options o = {.library = library,
+                                   .nvidia_smi = smi,
+                                   .proc_root = proc,
+                                   .sys_root = sys};
+    cr_assert_eq(gpu_nvml_open(&o, &g, &e), 0, "%s", err_msg(&e));
+    return g;
+}
+
+static struct gpu *open_sim(void)
+{
+    return open_library("libnvidia-ml.so.1");
+}
+
+static struct gpu_inventory read_all(struct gpu *g)
+{
+    struct gpu_inventory inv = {0};
+    auto_err struct err e = {0};
+    cr_assert_eq(g->ops->read(g, &inv, &e), 0, "%s", err_msg(&e));
+    return inv;
+}
+
+static void check_profile(const struct mig_table *t, const char *name, unsigned id, unsigned slices,
+                          unsigned size, unsigned n_starts, unsigned last_start)
+{
+    for (unsigned i = 0; i < t->n_profiles; i++) {
+        const struct mig_profile *p = &t->profiles[i];
+        if (strcmp(p->name, name) != 0)
+            continue;
+        cr_expect_eq(p->id, id, "%s", name);
+        cr_expect_eq(p->slices, slices, "%s", name);
+        cr_expect_eq(p->size, size, "%s", name);
+        cr_assert_eq(p->n_starts, n_starts, "%s", name);
+        cr_expect_eq(p->starts[n_starts - 1], last_start, "%s", name);
+        return;
+    }
+    cr_expect(false, "no profile %s", name);
+}
+
+/* --- reading --- */
+
+Test(nvml, reads_what_a_card_is)
+{
+    fleet("[{model: h100-80, count: 2}]");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    cr_assert_eq(inv.n_cards, 2);
+    const struct gpu_card *c = &inv.cards[1];
+    cr_expect_str_eq(inv.vendor, "nvidia");
+    cr_expect_str_eq(inv.driver_version, "580.95.05");
+    cr_expect_str_eq(inv.cuda_version, "13.0");
+    cr_expect_str_eq(c->model, "NVIDIA H100 80GB HBM3");
+    cr_expect_str_eq(c->architecture, "hopper");
+    cr_expect_eq(c->pci_device_id, 0x233010DE);
+    cr_expect_eq(strncmp(c->uuid, "GPU-", 4), 0);
+    cr_expect_eq(c->index, 1);
+    cr_expect_eq(c->minor, 1);
+    cr_expect_gt(c->memory_mib, 80000);
+    cr_expect(c->healthy && c->mig_capable && !c->mode_needs_reset);
+    cr_expect_eq(c->mode, GPU_NATIVE);
+    cr_expect_eq(c->n_partitions, 0);
+}
+
+Test(nvml, reads_the_tables_of_every_grid)
+{
+    fleet("[{model: h100-80}, {model: a30}, {model: rtx-pro-6000}]");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    cr_assert_eq(inv.n_cards, 3);
+    cr_expect_eq(inv.cards[0].mig.slots, 8);
+    cr_expect_eq(inv.cards[0].mig.slices, 7);
+    check_profile(&inv.cards[0].mig, "1g.10gb", 19, 1, 1, 7, 6);
+    check_profile(&inv.cards[0].mig, "1g.10gb+me", 20, 1, 1, 7, 6);
+    check_profile(&inv.cards[0].mig, "1g.20gb", 15, 1, 2, 4, 6);
+    check_profile(&inv.cards[0].mig, "3g.40gb", 9, 3, 4, 2, 4);
+    check_profile(&inv.cards[0].mig, "7g.80gb", 0, 7, 8, 1, 0);
+    cr_expect_eq(inv.cards[1].mig.slots, 4);
+    check_profile(&inv.cards[1].mig, "2g.12gb+me", 6, 2, 2, 2, 2);
+    cr_expect_eq(inv.cards[2].mig.slots, 12);
+    check_profile(&inv.cards[2].mig, "1g.24gb-me", 67, 1, 3, 4, 9);
+    check_profile(&inv.cards[2].mig, "2g.48gb+gfx", 35, 2, 6, 2, 6);
+}
+
+Test(nvml, card_without_mig_is_native_and_not_capable)
+{
+    fleet("[{model: l4}]");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    cr_expect(inv.cards[0].healthy);
+    cr_expect(!inv.cards[0].mig_capable);
+    cr_expect_eq(inv.cards[0].mig.n_profiles, 0);
+}
+
+Test(nvml, boot_and_numa_node_come_from_the_kernel)
+{
+    fleet("[{model: h100-80}]");
+    auto_free char *make = xasprintf("mkdir -p '%s/sys/bus/pci/devices/0000:07:00.0' "
+                                     "'%s/proc/sys/kernel/random'",
+                                     dir, dir);
+    run(make);
+    put("sys/bus/pci/devices/0000:07:00.0/numa_node", "1\n");
+    put("proc/sys/kernel/random/boot_id", "b-1\n");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    cr_expect_eq(inv.cards[0].numa_node, 1);
+    cr_expect_str_eq(inv.boot_id, "b-1");
+}
+
+Test(nvml, lost_card_is_unhealthy_and_hides_no_other)
+{
+    fleet("[{model: h100-80, count: 3}]");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory before = read_all(g);
+    simctl("lost --gpu 1 set");
+    for (int i = 0; i < 3; i++) {
+        auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+        cr_assert_eq(inv.n_cards, 3);
+        cr_expect(inv.cards[0].healthy && inv.cards[2].healthy);
+        cr_expect(!inv.cards[1].healthy);
+        cr_expect_str_eq(inv.cards[1].unhealthy_reason, "GPULost");
+        cr_expect_str_eq(inv.cards[1].uuid, before.cards[1].uuid);
+    }
+    simctl("lost --gpu 1 clear");
+    auto_gpu_inventory struct gpu_inventory after = read_all(g);
+    cr_expect(after.cards[1].healthy, "%s", after.cards[1].unhealthy_message);
+}
+
+/* Whatever call of a reading fails, the answer is an error, an unhealthy card or a good one; never
+ * a crash, never a lost neighbour. */
+Test(nvml, any_call_of_a_reading_may_fail)
+{
+    fleet("[{model: h100-80, mig: true}, {model: a100-40}]");
+    for (unsigned k = 1; k <= 200; k++) {
+        auto_free char *fault = xasprintf("*:%u:fail:UNKNOWN", k);
+        cr_assert_eq(setenv("CLEAVE_SIM_FAULT", fault, 1), 0);
+        auto_gpu struct gpu *g = open_sim();
+        struct gpu_inventory inv = {0};
+        auto_err struct err e = {0};
+        if (g->ops->read(g, &inv, &e) < 0)
+            continue;
+        cr_assert_eq(inv.n_cards, 2, "%u", k);
+        cr_expect(inv.cards[0].healthy || inv.cards[1].healthy, "%u", k);
+        cr_expect(inv.cards[0].healthy || inv.cards[0].unhealthy_reason[0], "%u", k);
+        gpu_inventory_done(&inv);
+    }
+}
+
+Test(nvml, session_that_was_lost_is_opened_again)
+{
+    fleet("[{model: h100-80}]");
+    cr_assert_eq(setenv("CLEAVE_SIM_FAULT", "nvmlDeviceGetCount_v2:2:fail:UNINITIALIZED", 1), 0);
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory first = read_all(g);
+    auto_gpu_inventory struct gpu_inventory second = read_all(g);
+    cr_expect(second.cards[0].healthy);
+}
+
+Test(nvml, no_library_and_no_driver_are_not_found)
+{
+    struct gpu *none = NULL;
+    const struct nvml_options o = {.library = "/nonexistent/libnvidia-ml.so.1"};
+    cr_expect_eq(gpu_nvml_open(&o, &none, NULL), -ERR_NOT_FOUND);
+    cr_assert_eq(unsetenv("CLEAVE_SIM_FLEET"), 0);
+    cr_assert_eq(unsetenv("CLEAVE_SIM_STATE"), 0);
+    auto_gpu struct gpu *g = open_sim();
+    auto_err struct err e = {0};
+    struct gpu_inventory inv;
+    cr_expect_eq(g->ops->read(g, &inv, &e), -ERR_NOT_FOUND);
+    cr_expect_str_eq(e.reason, "DriverNotLoaded");
+}
+
+Test(nvml, unknown_uuid_is_not_found)
+{
+    fleet("[{model: h100-80}]");
+    auto_gpu struct gpu *g = open_sim();
+    struct gpu_card c = {0};
+    cr_expect_eq(g->ops->read_card(g, "GPU-none", &c, NULL), -ERR_NOT_FOUND);
+}
+
+/* --- changing --- */
+
+/* One instance of a profile id at a place with one compute instance; its ids. */
+struct ids {
+    unsigned gi, ci;
+};
+
+static struct ids cut(struct gpu *g, const char *uuid, unsigned profile, unsigned start,
+                      unsigned size, unsigned slices)
+{
+    struct ids ids = {0};
+    auto_err struct err e = {0};
+    cr_assert_eq(g->ops->gi_create(g, uuid, profile, start, size, &ids.gi, &e), 0, "%s",
+                 err_msg(&e));
+    cr_assert_eq(g->ops->ci_create(g, uuid, ids.gi, slices, -1, &ids.ci, &e), 0, "%s", err_msg(&e));
+    return ids;
+}
+
+static void read_one(struct gpu *g, const char *uuid, struct gpu_card *ret)
+{
+    auto_err struct err e = {0};
+    cr_assert_eq(g->ops->read_card(g, uuid, ret, &e), 0, "%s", err_msg(&e));
+}
+
+Test(nvml, instances_come_and_go_and_are_read_back)
+{
+    fleet("[{model: h100-80, mig: true}]");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    const char *uuid = inv.cards[0].uuid;
+    struct ids a = cut(g, uuid, 9, 4, 4, 3);
+    struct ids b = cut(g, uuid, 19, 2, 1, 1);
+    auto_gpu_card struct gpu_card c = {0};
+    read_one(g, uuid, &c);
+    cr_assert_eq(c.state.n, 2);
+    cr_assert_eq(c.n_partitions, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        const struct mig_instance *in = &c.state.items[i];
+        bool big = in->gi_id == a.gi;
+        cr_expect_str_eq(c.mig.profiles[in->profile].name, big ? "3g.40gb" : "1g.10gb");
+        cr_expect_eq(in->start, big ? 4 : 2);
+        cr_expect_eq(in->n_cis, 1);
+        cr_expect_eq(in->cis[0].slices, big ? 3 : 1);
+        cr_expect(!in->in_use);
+        cr_expect_eq(strncmp(c.partitions[i].uuid, "MIG-", 4), 0);
+        cr_expect_eq(c.partitions[i].ci_start, 0);
+    }
+    cr_expect_eq(g->ops->ci_destroy(g, uuid, b.gi, b.ci, NULL), 0);
+    cr_expect_eq(g->ops->gi_destroy(g, uuid, b.gi, NULL), 0);
+    cr_expect_eq(g->ops->gi_destroy(g, uuid, b.gi, NULL), -ERR_NOT_FOUND);
+    auto_gpu_card struct gpu_card after = {0};
+    read_one(g, uuid, &after);
+    cr_expect_eq(after.state.n, 1);
+}
+
+Test(nvml, compute_instances_go_where_they_are_told)
+{
+    fleet("[{model: h100-80, mig: true}]");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    const char *uuid = inv.cards[0].uuid;
+    unsigned gi = 0;
+    unsigned ci = 0;
+    cr_assert_eq(g->ops->gi_create(g, uuid, 9, 0, 4, &gi, NULL), 0);
+    cr_assert_eq(g->ops->ci_create(g, uuid, gi, 1, 2, &ci, NULL), 0);
+    cr_assert_eq(g->ops->ci_create(g, uuid, gi, 2, 0, &ci, NULL), 0);
+    cr_expect_eq(g->ops->ci_create(g, uuid, gi, 1, -1, &ci, NULL), -ERR_CONFLICT);
+    cr_expect_eq(g->ops->ci_create(g, uuid, gi, 5, -1, &ci, NULL), -ERR_INVALID);
+    auto_gpu_card struct gpu_card c = {0};
+    read_one(g, uuid, &c);
+    cr_assert_eq(c.n_partitions, 2);
+    for (unsigned i = 0; i < 2; i++)
+        cr_expect_eq(c.partitions[i].ci_start,
+                     c.state.items[0].cis[c.partitions[i].ci].slices == 1 ? 2 : 0);
+}
+
+Test(nvml, taken_place_is_a_conflict_that_names_the_call)
+{
+    fleet("[{model: h100-80, mig: true}]");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    auto_err struct err e = {0};
+    unsigned id = 77;
+    (void)cut(g, inv.cards[0].uuid, 9, 4, 4, 3);
+    cr_expect_eq(g->ops->gi_create(g, inv.cards[0].uuid, 9, 4, 4, &id, &e), -ERR_CONFLICT);
+    cr_expect_eq(id, 77);
+    cr_expect_str_eq(e.reason, "InsufficientResources");
+    cr_expect(strstr(err_msg(&e), "nvmlDeviceCreateGpuInstanceWithPlacement"));
+}
+
+Test(nvml, users_are_read_and_the_driver_refuses_to_take_theirs)
+{
+    fleet("[{model: h100-80, mig: true}]");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    const char *uuid = inv.cards[0].uuid;
+    struct ids a = cut(g, uuid, 9, 4, 4, 3);
+    struct ids b = cut(g, uuid, 9, 0, 4, 3);
+    auto_free char *words =
+        xasprintf("attach --gpu 0 --gi %u --ci %u --pid 4242 --name train", a.gi, a.ci);
+    simctl(words);
+    auto_gpu_card struct gpu_card c = {0};
+    auto_err struct err e = {0};
+    read_one(g, uuid, &c);
+    cr_assert_eq(c.n_processes, 1);
+    cr_expect_eq(c.processes[0].pid, 4242);
+    cr_expect_str_eq(c.processes[0].name, "train");
+    cr_expect_eq(c.processes[0].gi_id, (int)a.gi);
+    for (unsigned i = 0; i < c.state.n; i++)
+        cr_expect_eq(c.state.items[i].in_use, c.state.items[i].gi_id == a.gi);
+    cr_expect_eq(g->ops->ci_destroy(g, uuid, a.gi, a.ci, &e), -ERR_UNAVAILABLE);
+    cr_expect_str_eq(e.reason, "InUse");
+    cr_expect_eq(g->ops->ci_destroy(g, uuid, b.gi, b.ci, NULL), 0);
+}
+
+Test(nvml, more_processes_than_the_first_buffer_are_all_seen)
+{
+    fleet("[{model: h100-80}]");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    auto_free char *many = xasprintf("for i in $(seq 1000 1099); do '%s/cleave-simctl' attach "
+                                     "--gpu 0 --pid $i || exit 1; done",
+                                     sim);
+    run(many);
+    auto_gpu_card struct gpu_card c = {0};
+    read_one(g, inv.cards[0].uuid, &c);
+    cr_expect_eq(c.n_processes, 100);
+    cr_expect_eq(c.processes[99].gi_id, -1);
+}
+
+Test(nvml, hopper_switches_its_mode_at_once_and_not_under_a_user)
+{
+    fleet("[{model: h100-80}]");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    const char *uuid = inv.cards[0].uuid;
+    enum gpu_mode_result r = GPU_MODE_NEEDS_REBOOT;
+    auto_err struct err e = {0};
+    simctl("attach --gpu 0 --pid 7");
+    cr_expect_eq(g->ops->mode_set(g, uuid, GPU_MIG, &r, &e), -ERR_UNAVAILABLE);
+    cr_expect_str_eq(e.reason, "InUse");
+    simctl("detach --pid 7");
+    cr_expect_eq(g->ops->mode_set(g, uuid, GPU_MIG, &r, NULL), 0);
+    cr_expect_eq(r, GPU_MODE_DONE);
+    auto_gpu_card struct gpu_card c = {0};
+    read_one(g, uuid, &c);
+    cr_expect_eq(c.mode, GPU_MIG);
+}
+
+Test(nvml, ampere_waits_for_its_reset)
+{
+    fleet("[{model: a100-80, count: 2}]");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    const char *uuid = inv.cards[1].uuid;
+    enum gpu_mode_result r = GPU_MODE_DONE;
+    auto_err struct err e = {0};
+    cr_assert(inv.cards[1].mode_needs_reset);
+    cr_assert_eq(g->ops->mode_set(g, uuid, GPU_MIG, &r, NULL), 0);
+    cr_expect_eq(r, GPU_MODE_NEEDS_RESET);
+    auto_gpu_card struct gpu_card pending = {0};
+    read_one(g, uuid, &pending);
+    cr_expect_eq(pending.mode, GPU_NATIVE);
+    cr_expect_eq(pending.pending_mode, GPU_MIG);
+    cr_assert_eq(g->ops->reset(g, uuid, &e), 0, "%s", err_msg(&e));
+    auto_gpu_inventory struct gpu_inventory after = read_all(g);
+    cr_expect_eq(after.cards[1].mode, GPU_MIG);
+    cr_expect_eq(after.cards[0].mode, GPU_NATIVE);
+}
+
+Test(nvml, reset_of_a_card_in_use_is_refused_and_says_so)
+{
+    fleet("[{model: a100-80}]");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    auto_err struct err e = {0};
+    simctl("attach --gpu 0 --pid 7");
+    cr_expect_eq(g->ops->reset(g, inv.cards[0].uuid, &e), -ERR_UNAVAILABLE, "%s", err_msg(&e));
+    cr_expect_str_eq(e.reason, "InUse", "%s", err_msg(&e));
+}
+
+Test(nvml, reset_without_its_program_is_not_found)
+{
+    fleet("[{model: a100-80}]");
+    auto_free char *library = xasprintf("%s/libnvidia-ml.so.1", sim);
+    auto_gpu struct gpu *g = NULL;
+    const struct nvml_options o = {.library = library, .nvidia_smi = "/nonexistent/nvidia-smi"};
+    cr_assert_eq(gpu_nvml_open(&o, &g, NULL), 0);
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    cr_expect_eq(g->ops->reset(g, inv.cards[0].uuid, NULL), -ERR_NOT_FOUND);
+}
+
+Test(nvml, call_in_flight_is_shown_to_the_watchdog_and_then_not)
+{
+    fleet("[{model: h100-80}]");
+    struct gpu_activity activity = {0};
+    auto_gpu struct gpu *g = open_sim();
+    g->activity = &activity;
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    cr_expect_null(atomic_load(&activity.call));
+    cr_expect_gt(atomic_load(&activity.since_mono_ms), 0);
+}
+
+/* --- an old driver --- */
+
+Test(nvml, driver_with_old_names_and_structs_alone_is_understood)
+{
+    auto_gpu struct gpu *g = open_library("../test/unit/nvml_old.so");
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    cr_assert_eq(inv.n_cards, 1);
+    const struct gpu_card *c = &inv.cards[0];
+    cr_expect(c->healthy, "%s", c->unhealthy_message);
+    cr_expect_eq(c->minor, UINT_MAX);
+    cr_expect_str_eq(c->architecture, "unknown");
+    cr_assert_eq(c->mig.n_profiles, 3);
+    cr_expect_str_eq(c->mig.profiles[0].name, "1g.10gb");
+    cr_expect_str_eq(c->mig.profiles[1].name, "3g.40gb");
+    cr_expect_str_eq(c->mig.profiles[2].name, "1g.10gb+me");
+    cr_expect_eq(c->mig.slots, 8);
+    auto_err struct err e = {0};
+    cr_expect_eq(g->ops->gi_destroy(g, c->uuid, 1, &e), -ERR_INVALID);
+    cr_expect(strstr(err_msg(&e), "nvmlDeviceGetGpuInstanceById"), "%s", err_msg(&e));
+}
