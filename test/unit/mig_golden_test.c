@@ -114,3 +114,91 @@ Test(mig_golden, reasons_and_nearest_layouts)
     }
     golden_check("partition/infeasible.txt", sb_str(&b));
 }
+
+/* "3g.40gb@4 1g.10gb@6!" as a state; '!' marks one in use. */
+static void parse_state(const struct mig_table *t, const char *text, struct mig_state *ret)
+{
+    auto_free char *copy = xstrdup(text);
+    char *rest = copy;
+    ret->n = 0;
+    for (char *word; *text && (word = strsep(&rest, " ")) != NULL;) {
+        char *at = strchr(word, '@');
+        *at = '\0';
+        unsigned p = mig_profile_index(t, word);
+        bool in_use = strchr(at + 1, '!') != NULL;
+        ret->items[ret->n++] = (struct mig_instance){
+            .profile = p,
+            .start = (unsigned)strtoul(at + 1, NULL, 10),
+            .size = t->profiles[p].size,
+            .in_use = in_use,
+            .n_cis = 1,
+            .cis = {{.slices = t->profiles[p].slices, .in_use = in_use}},
+        };
+    }
+}
+
+static void add_standing(const struct mig_table *t, const struct mig_state *s, uint32_t which,
+                         const char *word, struct sb *b)
+{
+    for (unsigned i = 0; i < s->n; i++) {
+        if (which >> i & 1)
+            sb_addf(b, "    %-7s %s@%u\n", word, t->profiles[s->items[i].profile].name,
+                    s->items[i].start);
+    }
+}
+
+static void add_plan(const struct mig_table *t, const struct mig_state *now,
+                     const struct mig_plan *plan, struct sb *b)
+{
+    static const char *const verdicts[] = {
+        [MIG_PLAN_NOTHING] = "nothing to do",
+        [MIG_PLAN_CHANGE] = "can be done now",
+        [MIG_PLAN_DRAIN] = "waits for what is in use",
+        [MIG_PLAN_INFEASIBLE] = "impossible",
+    };
+    sb_addf(b, "  %s\n", verdicts[plan->verdict]);
+    add_standing(t, now, plan->blocking, "blocks", b);
+    add_standing(t, now, plan->keep, "keep", b);
+    add_standing(t, now, plan->destroy, "destroy", b);
+    for (unsigned i = 0; i < plan->n_create; i++)
+        sb_addf(b, "    create  %s@%u\n", t->profiles[plan->create[i].profile].name,
+                plan->create[i].start);
+}
+
+Test(mig_golden, plans)
+{
+    static const struct {
+        const char *model, *now, *wants;
+    } cases[] = {
+        {"H100-80", "", "1g.10gb=1"},
+        {"H100-80", "", "1g.10gb=2 2g.20gb=1 3g.40gb=1"},
+        {"H100-80", "", "1g.10gb=7"},
+        {"H100-80", "", "1g.10gb+me=1 1g.10gb=2 1g.20gb=1"},
+        {"H100-80", "", "4g.40gb=1 3g.40gb=1"},
+        {"H100-80", "3g.40gb@4 2g.20gb@0 1g.10gb@2 1g.10gb@3", "1g.10gb=2 2g.20gb=1 3g.40gb=1"},
+        {"H100-80", "1g.10gb@6", "1g.10gb=3"},
+        {"H100-80", "1g.10gb@0! 1g.10gb@1 1g.10gb@2 1g.10gb@3 1g.10gb@4 1g.10gb@5 1g.10gb@6",
+         "1g.10gb=2 3g.40gb=1"},
+        {"H100-80", "1g.10gb@0! 1g.10gb@4! 1g.10gb@6", "1g.10gb=2 3g.40gb=1"},
+        {"H100-80", "3g.40gb@0! 2g.20gb@4", "4g.40gb=1 3g.40gb=1"},
+        {"H100-80", "7g.80gb@0!", "1g.10gb=7"},
+        {"H100-80", "7g.80gb@0", "1g.10gb=7"},
+        {"A30", "1g.6gb@1!", "1g.6gb=2 2g.12gb=1"},
+        {"RTX-PRO-6000", "1g.24gb@3!", "1g.24gb=1 1g.24gb+gfx=1 2g.48gb=1"},
+        {"RTX-PRO-6000", "2g.48gb@0 2g.48gb@6!", "1g.24gb-me=2 2g.48gb=1"},
+    };
+    auto_sb struct sb b = SB_INIT(MAX_BYTES);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const struct mig_table *t = mig_model(cases[i].model);
+        struct mig_state now;
+        struct mig_wants w;
+        struct mig_plan plan;
+        parse_state(t, cases[i].now, &now);
+        parse_wants(t, cases[i].wants, &w);
+        mig_plan(t, &now, &w, &plan);
+        sb_addf(&b, "%s: %s -> %s\n", cases[i].model, now.n ? cases[i].now : "empty",
+                cases[i].wants);
+        add_plan(t, &now, &plan, &b);
+    }
+    golden_check("partition/plans.txt", sb_str(&b));
+}
