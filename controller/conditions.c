@@ -37,6 +37,13 @@ static struct condition *append(struct conditions *l, const char *type)
     return c;
 }
 
+/* metav1.Time: what the API would make of it. */
+static int64_t whole_seconds(int64_t ms)
+{
+    int64_t rest = ms % 1000;
+    return ms - (rest < 0 ? rest + 1000 : rest);
+}
+
 bool condition_set(struct conditions *l, const char *type, enum condition_status status,
                    const char *reason, const char *msg, int64_t generation, int64_t now_ms)
 {
@@ -46,7 +53,7 @@ bool condition_set(struct conditions *l, const char *type, enum condition_status
         c = append(l, type);
     bool changed = c->status != (int)status || c->observed_generation != generation;
     if (c->status != (int)status)
-        c->last_transition_ms = now_ms - now_ms % 1000;
+        c->last_transition_ms = whole_seconds(now_ms);
     c->status = (int)status;
     c->observed_generation = generation;
     changed |= set_text(&c->reason, reason);
@@ -153,10 +160,12 @@ void conditions_from_json(const json_t *array, struct conditions *ret)
     const json_t *value;
     json_array_foreach(array, i, value) {
         struct condition c = {0};
-        if (jx_decode(value, condition_fields, &c, /* e= */ NULL) < 0)
+        if (jx_decode(value, condition_fields, &c, /* e= */ NULL) < 0) {
             jx_free(condition_fields, &c);
-        else
-            *XPUSH(l.items, l.count) = c;
+            continue;
+        }
+        c.last_transition_ms = whole_seconds(c.last_transition_ms);
+        *XPUSH(l.items, l.count) = c;
     }
     *ret = l;
 }

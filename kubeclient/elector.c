@@ -117,6 +117,13 @@ static int64_t duration_ms_of(const json_t *lease)
     return (s < 0 ? 0 : s > MAX_LEASE_S ? MAX_LEASE_S : s) * 1000;
 }
 
+/* An int32 in the API; anything else, written by hand, starts anew. */
+static int64_t transitions_of(const json_t *lease)
+{
+    int64_t n = json_integer_value(JX_AT(lease, "spec", "leaseTransitions"));
+    return n < 0 || n >= INT32_MAX ? 0 : n;
+}
+
 static bool is_ours(const struct elector *el)
 {
     return el->lease && strcmp(holder_of(el->lease), el->opts.identity) == 0;
@@ -160,7 +167,7 @@ static json_t *spec_to_hold(const struct elector *el)
 {
     json_t *spec = json_object();
     const json_t *old = JX_AT(el->lease, "spec");
-    json_int_t transitions = json_integer_value(JX_AT(old, "leaseTransitions"));
+    int64_t transitions = transitions_of(el->lease);
     json_t *acquired = is_ours(el) ? json_deep_copy(JX_AT(old, "acquireTime")) : NULL;
     if (el->lease && !is_ours(el))
         transitions++;
