@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The transaction on simulated hardware, killed and failed at every single library call.
+
+For each scenario the change is made once undisturbed, which gives the target. Then, from the same
+state of the hardware, a process of its own makes the change again and is killed by SIGKILL before
+its n-th library call, or after the call's effect, or that call fails; for every n until the process
+no longer reaches it. A second process recovers. Judged by the simulator's own tool: the card shows
+the old layout or the target; instances with processes stand untouched (S1); the neighbour card is
+exactly as it was (S7); no journal is left; and a clean run ends in the target (L1).
+"""
+
+import concurrent.futures
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / os.environ.get("TORTURE_VARIANT", "release")
+SIM = BUILD / "sim"
+DRIVER = BUILD / "test" / "e2e" / "txn_driver"
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+WORKERS = max(2, os.cpu_count() or 2)
+MAX_CALLS = 5000
+
+
+class Machine:
+    """A state file of simulated cards, and the journals of whoever changes them."""
+
+    def __init__(self, folder, state=None):
+        self.folder = Path(folder)
+        self.state = self.folder / "hardware"
+        self.journals = self.folder / "journals"
+        if state:
+            shutil.copyfile(state, self.state)
+        self.env = dict(os.environ, CLEAVE_SIM_STATE=str(self.state), CLEAVE_SIM_FLEET=str(self.folder / "fleet.yaml"))
+        self.env.pop("CLEAVE_SIM_FAULT", None)
+
+    def run(self, program, *words, fault=None):
+        env = dict(self.env, CLEAVE_SIM_FAULT=fault) if fault else self.env
+        return subprocess.run(
+            [str(program), *map(str, words)], env=env, text=True, capture_output=True, timeout=60, close_fds=False
+        )
+
+    def ctl(self, *words):
+        done = self.run(SIM / "cleave-simctl", *words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def show(self):
+        return json.loads(self.ctl("show", "--json"))
+
+    def drive(self, *words, fault=None):
+        return self.run(DRIVER, SIM / "libnvidia-ml.so.1", SIM / "nvidia-smi", self.journals, *words, fault=fault)
+
+    def has_journal(self):
+        return any(self.journals.glob("*.json"))
+
+
+def layout(gpu):
+    """What a layout is: mode and every placement. UUIDs and ids are new with each creation."""
+    instances = [
+        (
+            gi["profileId"],
+            gi["placement"]["start"],
+            gi["placement"]["size"],
+            tuple(sorted((ci["placement"]["start"], ci["placement"]["size"]) for ci in gi["computeInstances"])),
+        )
+        for gi in gpu["gpuInstances"]
+    ]
+    return gpu["migCurrent"], gpu["migPending"], tuple(sorted(instances))
+
+
+def used(shown):
+    """The instances of card 0 that processes run on, with the identity they must keep."""
+    busy = {p["gi"] for p in shown["processes"] if p["gpu"] == 0 and "gi" in p}
+    return [gi for gi in shown["gpus"][0]["gpuInstances"] if gi["id"] in busy]
+
+
+# name: (fleet, what stands on card 0, profiles in use, the wish)
+SCENARIOS = {
+    "h100 native to mig": ("h100-80", None, (), ["mig", "1g.10gb=2", "2g.20gb=1", "3g.40gb=1"]),
+    "h100 re-cut around a user": (
+        "h100-80",
+        ["mig", "3g.40gb=1", "2g.20gb=1", "1g.10gb=1"],
+        ("3g.40gb",),
+        ["mig", "3g.40gb=2"],
+    ),
+    "h100 mig to native": ("h100-80", ["mig", "1c.3g.40gb=2", "4g.40gb=1"], (), ["native"]),
+    "a100 native to mig": ("a100-80", None, (), ["mig", "3g.40gb=1", "1g.10gb+me=1"]),
+    "a100 mig to native": ("a100-80", ["mig", "2g.20gb=1", "1g.20gb=1"], (), ["native"]),
+}
+
+
+class Scenario:
+    def __init__(self, folder, model, stands, in_use, wish):
+        (folder / "fleet.yaml").write_text(
+            f'driverVersion: 580.95.05\ncudaVersion: "13.0"\nseed: 7\ngpus: [{{model: {model}, count: 2}}]\n'
+        )
+        self.base = folder / "base"
+        self.wish = wish
+        machine = Machine(folder)
+        machine.ctl("init")
+        cards = [gpu["uuid"] for gpu in machine.show()["gpus"]]
+        self.uuid = cards[0]
+        self.change(machine, cards[1], ["mig", "7g.80gb=1"])
+        if stands:
+            self.change(machine, self.uuid, stands)
+        for gi in machine.show()["gpus"][0]["gpuInstances"]:
+            if gi["profile"] in in_use:
+                machine.ctl("attach", "--gpu", 0, "--gi", gi["id"], "--ci", 0, "--pid", 4000 + gi["id"])
+        shutil.copyfile(machine.state, self.base)
+        self.before = machine.show()
+        assert len(used(self.before)) == len(in_use)
+        self.old = layout(self.before["gpus"][0])
+        self.change(machine, self.uuid, wish)
+        self.target = layout(machine.show()["gpus"][0])
+        assert self.target != self.old
+
+    @staticmethod
+    def change(machine, uuid, wish):
+        done = machine.drive("apply", uuid, *wish)
+        assert done.returncode == 0 and done.stdout.startswith("Applied"), done.stdout + done.stderr
+
+    def check(self, machine, allowed, where):
+        shown = machine.show()
+        got = layout(shown["gpus"][0])
+        assert got in allowed, f"{where}: {got}, neither of {allowed}"
+        assert used(shown) == used(self.before), f"{where}: an instance in use was touched"
+        assert shown["gpus"][1] == self.before["gpus"][1], f"{where}: the other card was touched"
+        assert not machine.has_journal(), f"{where}: a journal is left"
+
+    def point(self, action, n, calls="*"):
+        """One disturbed run and what comes after. Returns whether the n-th call was reached."""
+        where = f"{calls} {n} {action}"
+        with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+            machine = Machine(folder, self.base)
+            run = machine.drive("apply", self.uuid, *self.wish, fault=f"{calls}:{n}:{action}")
+            killed = run.returncode == -signal.SIGKILL
+            assert killed or run.returncode in (0, 1, 2), f"{where}: {run.returncode} {run.stderr}"
+            if killed or machine.has_journal():
+                after = machine.drive("recover", self.uuid)
+                assert after.returncode == 0, f"{where}: {run.stdout} then {after.stdout}{after.stderr}"
+            self.check(machine, (self.old, self.target), where)
+            if run.stdout.startswith("Applied"):
+                self.check(machine, (self.target,), where)
+            if run.stdout.startswith(("RolledBack", "InUse")):
+                self.check(machine, (self.old,), where)
+            clean = machine.drive("apply", self.uuid, *self.wish)
+            assert clean.stdout.startswith(("Applied", "NothingToDo")), f"{where}: {clean.stdout}{clean.stderr}"
+            self.check(machine, (self.target,), where)
+            return killed
+
+    def call_count(self):
+        """How many library calls the undisturbed change makes, the reset's program included."""
+        with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+            machine = Machine(folder, self.base)
+            machine.ctl("calls", "--clear")
+            self.change(machine, self.uuid, self.wish)
+            return sum(int(line.split()[0]) for line in machine.ctl("calls").splitlines() if "total" not in line)
+
+
+@pytest.fixture(scope="module", params=list(SCENARIOS))
+def scenario(request, tmp_path_factory):
+    model, stands, in_use, wish = SCENARIOS[request.param]
+    return Scenario(tmp_path_factory.mktemp("torture"), model, stands, in_use, wish)
+
+
+def sweep(scenario, points):
+    """Runs (action, n, calls) points side by side. Returns what each said."""
+    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+        return list(pool.map(lambda p: scenario.point(*p), points))
+
+
+def tell(capsys, text):
+    with capsys.disabled():
+        print(f"    {text}")
+
+
+@pytest.mark.parametrize("action", ["kill", "kill-after", "fail:UNKNOWN"])
+def test_disturbed_at_every_library_call_ends_old_or_new(scenario, action, capsys):
+    count = scenario.call_count()
+    assert count < MAX_CALLS
+    reached = sweep(scenario, [(action, n, "*") for n in range(1, count + 1)])
+    if action.startswith("kill"):
+        # The count holds the reset program's calls too; those of the process itself come first.
+        assert all(reached[: sum(reached)]), "kills stopped before the last call"
+        assert sum(reached) > 100
+    tell(capsys, f"{action}: {len(reached)} points")
+
+
+@pytest.mark.parametrize("code", ["IN_USE", "INSUFFICIENT_RESOURCES", "GPU_IS_LOST", "TIMEOUT"])
+def test_refused_at_every_change_ends_old_or_new(scenario, code, capsys):
+    points = [(f"fail:{code}", n, "mutating") for n in range(1, 16)]
+    sweep(scenario, points)
+    tell(capsys, f"{code}: {len(points)} points")
