@@ -25,6 +25,7 @@ golden: ## Rewrite the golden files below test/golden (review the diff)
 	@for t in $(GOLDEN_TESTS); do GOLDEN_REWRITE=1 $$t >/dev/null 2>&1 || true; done
 	@git status --short test/golden
 
+<<<<<<< HEAD
 # --- the transaction's torture test: its driver, and the library that the NVML tests load ---
 $(B)/test/e2e/txn_driver: $(B)/test/e2e/txn_driver.o $(LIBS)
 	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
@@ -34,3 +35,18 @@ $(B)/test/unit/nvml_old.so: test/unit/nvml_old.c
 	@$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -shared $(LINK_$(VARIANT):-pie=) $< -o $@
 $(B)/test/unit/nvml_test: $(B)/test/unit/nvml_old.so | sim
 # --- end of the transaction's part ---
+=======
+# --- demo ---
+
+##@ Demo
+
+.PHONY: demo
+demo: ## Watch the main job: real etcd and API server, three simulated nodes; leaves it running
+	@hack/install-deps.sh
+	@$(MAKE) -s VARIANT=release all
+	@hack/demo.sh start
+
+.PHONY: demo-stop
+demo-stop: ## End what the demo left running
+	@hack/demo.sh stop
+>>>>>>> 0b16f50 (hack: the demo)
