@@ -25,7 +25,6 @@ golden: ## Rewrite the golden files below test/golden (review the diff)
 	@for t in $(GOLDEN_TESTS); do GOLDEN_REWRITE=1 $$t >/dev/null 2>&1 || true; done
 	@git status --short test/golden
 
-<<<<<<< HEAD
 # --- the transaction's torture test: its driver, and the library that the NVML tests load ---
 $(B)/test/e2e/txn_driver: $(B)/test/e2e/txn_driver.o $(LIBS)
 	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
@@ -35,7 +34,6 @@ $(B)/test/unit/nvml_old.so: test/unit/nvml_old.c
 	@$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -shared $(LINK_$(VARIANT):-pie=) $< -o $@
 $(B)/test/unit/nvml_test: $(B)/test/unit/nvml_old.so | sim
 # --- end of the transaction's part ---
-=======
 # --- demo ---
 
 ##@ Demo
@@ -49,4 +47,3 @@ demo: ## Watch the main job: real etcd and API server, three simulated nodes; le
 .PHONY: demo-stop
 demo-stop: ## End what the demo left running
 	@hack/demo.sh stop
->>>>>>> 0b16f50 (hack: the demo)
