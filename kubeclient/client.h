@@ -50,7 +50,8 @@ struct kc_list_opts {
 
 struct kc_watch_opts {
     const char *labels, *fields;
-    const char *resource_version; /* events after this one; NULL or "0": synthetic ADDED first */
+    const char *resource_version; /* events after this one; NULL or "0": the state as ADDED first,
+                                   * ended by that bookmark on servers with WatchList */
     bool send_initial_events; /* WatchList: the state as ADDED, then a BOOKMARK with the annotation
                                * k8s.io/initial-events-end */
     int timeout_s; /* the server ends the stream after it; 0: its default (30–60 min) */
@@ -140,8 +141,9 @@ int kc_update(struct kc *c, struct scope *s, const struct kc_target *t, const st
 
 /* RFC 7396 merge patch, RFC 6902 JSON patch (body is an array), or server-side apply (body carries
  * apiVersion, kind, metadata.name; creates what is missing). metadata.uid and resourceVersion in a
- * merge patch or an applied body are preconditions. ERR_CONFLICT (for apply: names the rivals),
- * ERR_NOT_FOUND, ERR_INVALID. */
+ * merge patch or an applied body are preconditions: ERR_CONFLICT for another version, ERR_INVALID
+ * for another uid ("field is immutable"). ERR_CONFLICT of apply names the rivals, ERR_NOT_FOUND,
+ * ERR_INVALID. */
 int kc_patch(struct kc *c, struct scope *s, const struct kc_target *t, const struct kc_write *w,
              json_t **ret_obj, struct err *e) MUST_CHECK;
 

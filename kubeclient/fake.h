@@ -67,5 +67,5 @@ typedef int kc_fake_hook_fn(void *arg, const struct kc_call *call, struct err *e
 void kc_fake_hook(struct kc *f, kc_fake_hook_fn *fn, void *arg);
 
 /* Writes that changed something, and calls of a verb, since the start. */
-size_t kc_fake_writes(const struct kc *f);
-size_t kc_fake_calls(const struct kc *f, enum kc_verb verb);
+size_t kc_fake_writes(struct kc *f);
+size_t kc_fake_calls(struct kc *f, enum kc_verb verb);

@@ -32,8 +32,8 @@ struct kc_fault_plan {
 struct kc *kc_fault_new(struct kc *inner, const struct kc_fault_plan *plan);
 
 /* Did the fault happen? */
-bool kc_fault_fired(const struct kc *c);
+bool kc_fault_fired(struct kc *c);
 /* How many calls there were to which it could have happened. */
-int kc_fault_calls(const struct kc *c);
+int kc_fault_calls(struct kc *c);
 /* Name for messages ("conflict"). Static. */
 const char *kc_fault_name(enum kc_fault fault);

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kubeclient/fake_fields.h"
+
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/jx.h"
+#include "base/sb.h"
+#include "base/xalloc.h"
+
+#include "kubeclient/fake_patch.h"
+
+#define MAX_PATH_BYTES 4096
+
+/* A place in a document: its path, and the same without the keys of items. */
+struct place {
+    const struct fake_schema *schema;
+    struct sb path, plain;
+};
+
+static struct place place_new(const struct fake_schema *schema)
+{
+    return (struct place){.schema = schema,
+                          .path = SB_INIT(MAX_PATH_BYTES),
+                          .plain = SB_INIT(MAX_PATH_BYTES)};
+}
+
+static void place_done(struct place *p)
+{
+    sb_done(&p->path);
+    sb_done(&p->plain);
+}
+#define auto_place __attribute__((cleanup(place_done)))
+
+/* Where to come back to. */
+struct mark {
+    size_t path, plain;
+};
+
+static struct mark here(const struct place *p)
+{
+    return (struct mark){p->path.len, p->plain.len};
+}
+
+static void cut(struct sb *b, size_t len)
+{
+    b->len = len;
+    if (b->data)
+        b->data[len] = '\0';
+}
+
+static void leave(struct place *p, struct mark m)
+{
+    cut(&p->path, m.path);
+    cut(&p->plain, m.plain);
+}
+
+static void enter_member(struct place *p, const char *name)
+{
+    sb_addf(&p->path, ".%s", name);
+    sb_addf(&p->plain, "%s%s", p->plain.len ? "." : "", name);
+}
+
+static void enter_item(struct place *p, const char *key, const char *value)
+{
+    sb_addf(&p->path, "[%s=\"%s\"]", key, value);
+}
+
+/* ---- the schema's say ---- */
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s);
+    size_t m = strlen(end);
+    return n >= m && !strcmp(s + n - m, end);
+}
+
+/* Member that identifies the items of the list at p; "" for a set; NULL: the list is a leaf. */
+static const char *key_at(const struct place *p)
+{
+    const char *plain = sb_str(&p->plain);
+    for (size_t i = 0; i < p->schema->count; i++)
+        if (!strcmp(p->schema->keys[i].path, plain))
+            return p->schema->keys[i].key;
+    if (ends_with(plain, "conditions"))
+        return "type";
+    if (!strcmp(plain, "metadata.ownerReferences"))
+        return "uid";
+    if (!strcmp(plain, "metadata.finalizers"))
+        return "";
+    return !strcmp(plain, "spec.containers") ? "name" : NULL;
+}
+
+/* What identifies an item, or NULL. Borrowed. */
+static const char *id_of(const json_t *item, const char *key)
+{
+    return *key ? JX_STR_AT(item, key) : json_string_value(item);
+}
+
+/* The key by which the list at p can be merged: all items have it. */
+static const char *merge_key(const struct place *p, const json_t *list)
+{
+    const char *key = json_is_array(list) ? key_at(p) : NULL;
+    for (size_t i = 0; key && i < json_array_size(list); i++)
+        if (!id_of(json_array_get(list, i), key))
+            return NULL;
+    return key;
+}
+
+static json_t *find_item(const json_t *list, const char *key, const char *id)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        json_t *item = json_array_get(list, i);
+        const char *other = id_of(item, key);
+        if (other && !strcmp(other, id))
+            return item;
+    }
+    return NULL;
+}
+
+/* What the server itself keeps, which nobody owns. */
+static bool is_of_the_server(const struct place *p)
+{
+    static const char *const names[] = {
+        "apiVersion",
+        "kind",
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.uid",
+        "metadata.resourceVersion",
+        "metadata.generation",
+        "metadata.creationTimestamp",
+        "metadata.selfLink",
+        "metadata.deletionTimestamp",
+        "metadata.managedFields",
+        "metadata.deletionGracePeriodSeconds",
+        "metadata.generateName",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (!strcmp(names[i], sb_str(&p->plain)))
+            return true;
+    return false;
+}
+
+/* ---- leaves ---- */
+
+static void add_leaves(struct place *p, const json_t *node, json_t *leaves);
+
+static void add_members(struct place *p, const json_t *node, json_t *leaves)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(fake_readable(node), name, value) {
+        struct mark m = here(p);
+        enter_member(p, name);
+        if (!is_of_the_server(p) && !json_is_null(value))
+            add_leaves(p, value, leaves);
+        leave(p, m);
+    }
+}
+
+static void add_items(struct place *p, const json_t *list, const char *key, json_t *leaves)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *item = json_array_get(list, i);
+        struct mark m = here(p);
+        enter_item(p, key, id_of(item, key));
+        (void)json_object_set_new(leaves, sb_str(&p->path), json_true());
+        if (json_is_object(item))
+            add_members(p, item, leaves);
+        leave(p, m);
+    }
+}
+
+static void add_leaves(struct place *p, const json_t *node, json_t *leaves)
+{
+    const char *key = merge_key(p, node);
+    if (json_is_object(node) && json_object_size(node))
+        add_members(p, node, leaves);
+    else if (key && json_array_size(node))
+        add_items(p, node, key, leaves);
+    else
+        (void)json_object_set(leaves, sb_str(&p->path), fake_readable(node));
+}
+
+/* path → value of every leaf, and path → true of every item of a list map. New reference. */
+static json_t *leaves_of(const struct fake_schema *schema, const json_t *obj)
+{
+    auto_place struct place p = place_new(schema);
+    json_t *leaves = json_object();
+    if (json_is_object(obj))
+        add_members(&p, obj, leaves);
+    return leaves;
+}
+
+/* ---- merging ---- */
+
+static json_t *merge(struct place *p, const json_t *live, const json_t *applied);
+
+static json_t *merge_objects(struct place *p, const json_t *live, const json_t *applied)
+{
+    json_t *result = json_deep_copy(live);
+    const char *name;
+    json_t *value;
+    json_object_foreach(fake_readable(applied), name, value) {
+        if (json_is_null(value))
+            continue;
+        struct mark m = here(p);
+        enter_member(p, name);
+        if (!is_of_the_server(p))
+            (void)json_object_set_new(result, name, merge(p, json_object_get(live, name), value));
+        leave(p, m);
+    }
+    return result;
+}
+
+static json_t *merge_lists(struct place *p, const json_t *live, const json_t *applied,
+                           const char *key)
+{
+    json_t *result = json_deep_copy(live);
+    for (size_t i = 0; i < json_array_size(applied); i++) {
+        const json_t *item = json_array_get(applied, i);
+        json_t *there = find_item(result, key, id_of(item, key));
+        if (!there) {
+            (void)json_array_append_new(result, json_deep_copy(item));
+        } else if (json_is_object(there)) {
+            auto_json json_t *merged = merge(p, there, item);
+            (void)json_object_update(there, merged);
+        }
+    }
+    return result;
+}
+
+static json_t *merge(struct place *p, const json_t *live, const json_t *applied)
+{
+    if (json_is_object(live) && json_is_object(applied))
+        return merge_objects(p, live, applied);
+    const char *key = merge_key(p, applied);
+    if (key && json_is_array(live) && merge_key(p, live))
+        return merge_lists(p, live, applied, key);
+    return json_deep_copy(applied);
+}
+
+/* ---- removing ---- */
+
+static bool is_empty(const json_t *value)
+{
+    return (json_is_object(value) && !json_object_size(value)) ||
+           (json_is_array(value) && !json_array_size(value));
+}
+
+static void prune(struct place *p, json_t *node, const json_t *gone);
+
+/* Removes the member when its path is listed, or when pruning emptied it. */
+static void prune_member(struct place *p, json_t *object, const char *name, json_t *value,
+                         const json_t *gone)
+{
+    struct mark m = here(p);
+    enter_member(p, name);
+    bool was_empty = is_empty(value);
+    if (!json_object_get(gone, sb_str(&p->path)))
+        prune(p, value, gone);
+    if (json_object_get(gone, sb_str(&p->path)) || (is_empty(value) && !was_empty))
+        (void)json_object_del(object, name);
+    leave(p, m);
+}
+
+static void prune_items(struct place *p, json_t *list, const char *key, const json_t *gone)
+{
+    for (size_t i = json_array_size(list); i-- > 0;) {
+        json_t *item = json_array_get(list, i);
+        struct mark m = here(p);
+        enter_item(p, key, id_of(item, key));
+        bool listed = json_object_get(gone, sb_str(&p->path));
+        if (!listed)
+            prune(p, item, gone);
+        leave(p, m);
+        if (listed)
+            (void)json_array_remove(list, i);
+    }
+}
+
+static void prune(struct place *p, json_t *node, const json_t *gone)
+{
+    const char *key = merge_key(p, node);
+    if (key)
+        prune_items(p, node, key, gone);
+    void *next;
+    const char *name;
+    json_t *value;
+    json_object_foreach_safe(node, next, name, value)
+        prune_member(p, node, name, value, gone);
+}
+
+/* ---- ownership ---- */
+
+static struct fake_owner *find_owner(struct fake_owners *owners, const struct fake_writer *who)
+{
+    for (size_t i = 0; i < owners->count; i++) {
+        struct fake_owner *o = &owners->items[i];
+        if (o->applies == who->applies && o->status == who->status &&
+            !strcmp(o->manager, who->manager))
+            return o;
+    }
+    return NULL;
+}
+
+static struct fake_owner *find_or_add_owner(struct fake_owners *owners,
+                                            const struct fake_writer *who)
+{
+    struct fake_owner *o = find_owner(owners, who);
+    if (o)
+        return o;
+    o = XPUSH(owners->items, owners->count);
+    *o = (struct fake_owner){.manager = xstrdup(who->manager),
+                             .applies = who->applies,
+                             .status = who->status,
+                             .paths = json_object()};
+    return o;
+}
+
+/* Is the path owned by anyone but this one? */
+static bool is_shared(const struct fake_owners *owners, const struct fake_owner *but,
+                      const char *path)
+{
+    for (size_t i = 0; i < owners->count; i++)
+        if (&owners->items[i] != but && json_object_get(owners->items[i].paths, path))
+            return true;
+    return false;
+}
+
+static void disown(struct fake_owners *owners, const struct fake_owner *but, const char *path)
+{
+    for (size_t i = 0; i < owners->count; i++)
+        if (&owners->items[i] != but)
+            (void)json_object_del(owners->items[i].paths, path);
+}
+
+/* Paths with a rival owner and another value. New reference: path → rival's name. */
+static json_t *find_conflicts(const struct fake_owners *owners, const struct fake_owner *own,
+                              const json_t *live, const json_t *wanted)
+{
+    json_t *conflicts = json_object();
+    const char *path;
+    json_t *value;
+    json_object_foreach(fake_readable(wanted), path, value) {
+        if (json_equal(json_object_get(live, path), value))
+            continue;
+        for (size_t i = 0; i < owners->count; i++)
+            if (&owners->items[i] != own && json_object_get(owners->items[i].paths, path))
+                (void)json_object_set_new(conflicts, path, json_string(owners->items[i].manager));
+    }
+    return conflicts;
+}
+
+static int refuse(const json_t *conflicts, struct err *e)
+{
+    auto_sb struct sb text = SB_INIT(65536);
+    const char *path;
+    json_t *rival;
+    json_object_foreach(fake_readable(conflicts), path, rival) {
+        sb_addf(&text, "%sconflict with \"%s\": %s", text.len ? "; " : "", json_string_value(rival),
+                path);
+    }
+    int rc = err_set(e, ERR_CONFLICT, "Apply failed with %zu conflicts: %s",
+                     json_object_size(conflicts), sb_str(&text));
+    if (e) {
+        e->http_status = 409;
+        e->reason = "FieldManagerConflict";
+    }
+    return rc;
+}
+
+/* What this manager applied before, does not apply now, and nobody else holds. New reference. */
+static json_t *find_gone(const struct fake_owners *owners, const struct fake_owner *own,
+                         const json_t *wanted)
+{
+    json_t *gone = json_object();
+    const char *path;
+    json_t *value;
+    json_object_foreach(own->paths, path, value) {
+        if (!json_object_get(wanted, path) && !is_shared(owners, own, path))
+            (void)json_object_set(gone, path, value);
+    }
+    return gone;
+}
+
+/* The wanted paths become a manager's set; returns whether that changes it. */
+static bool set_paths(struct fake_owner *own, const json_t *wanted)
+{
+    json_t *paths = json_object();
+    const char *path;
+    json_t *value;
+    json_object_foreach(fake_readable(wanted), path, value)
+        (void)json_object_set_new(paths, path, json_true());
+    bool changed = !json_equal(own->paths, paths);
+    json_decref(own->paths);
+    own->paths = paths;
+    return changed;
+}
+
+int fake_apply(const struct fake_schema *schema, struct fake_owners *owners,
+               const struct fake_writer *who, const json_t *live, const json_t *applied,
+               json_t **ret_obj, bool *ret_owned, struct err *e)
+{
+    auto_json json_t *wanted = leaves_of(schema, applied);
+    auto_json json_t *present = leaves_of(schema, live);
+    struct fake_owner *own = find_or_add_owner(owners, who);
+    auto_json json_t *conflicts = find_conflicts(owners, own, present, wanted);
+    if (json_object_size(conflicts) && !who->force)
+        return refuse(conflicts, e);
+    const char *path;
+    json_t *rival;
+    json_object_foreach(conflicts, path, rival)
+        disown(owners, own, path);
+
+    auto_json json_t *gone = find_gone(owners, own, wanted);
+    auto_place struct place p = place_new(schema);
+    json_t *result = live ? merge(&p, live, applied) : json_deep_copy(applied);
+    leave(&p, (struct mark){0, 0});
+    prune(&p, result, gone);
+    *ret_owned = set_paths(own, wanted) || json_object_size(conflicts);
+    *ret_obj = result;
+    return 0;
+}
+
+void fake_update_owners(const struct fake_schema *schema, struct fake_owners *owners,
+                        const struct fake_writer *who, const json_t *before, const json_t *after)
+{
+    auto_json json_t *old = leaves_of(schema, before);
+    auto_json json_t *new = leaves_of(schema, after);
+    const struct fake_owner *own = find_or_add_owner(owners, who);
+    const char *path;
+    json_t *value;
+    json_object_foreach(new, path, value) {
+        if (json_equal(json_object_get(old, path), value))
+            continue;
+        disown(owners, own, path);
+        (void)json_object_set_new(own->paths, path, json_true());
+    }
+    json_object_foreach(old, path, value) {
+        if (!json_object_get(new, path))
+            disown(owners, /* but= */ NULL, path);
+    }
+}
+
+void fake_owners_done(struct fake_owners *owners)
+{
+    for (size_t i = 0; i < owners->count; i++) {
+        free(owners->items[i].manager);
+        json_decref(owners->items[i].paths);
+    }
+    free(owners->items);
+    *owners = (struct fake_owners){0};
+}
+
+void fake_schema_done(struct fake_schema *schema)
+{
+    for (size_t i = 0; i < schema->count; i++) {
+        free(schema->keys[i].path);
+        free(schema->keys[i].key);
+    }
+    free(schema->keys);
+    *schema = (struct fake_schema){0};
+}
