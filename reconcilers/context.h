@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/clock.h"
+
+#include "controller/controller.h"
+#include "kubeclient/client.h"
+#include "kubeclient/expectations.h"
+#include "kubeclient/recorder.h"
+#include "reconcilers/rollout.h"
+
+/*
+ * What all reconcilers share. Filled once, then only its parts change, each of which any thread may
+ * use. The reconcilers keep no state of their own: what they know is in the caches, in the ledger
+ * of rollouts (rebuilt from the caches) and in the notes about writes that the caches have not
+ * shown yet.
+ */
+struct context {
+    struct kc *kc; /* writes fail unless this process leads */
+    const struct clock *clk;
+    struct recorder *recorder; /* NULL: no events */
+    struct informer *nodes, *devices, *profiles, *configs;
+    struct caches caches; /* of these informers */
+    struct rollout *rollout;
+    struct expectations *spec_writes, *label_writes, *resource_writes, *profile_writes,
+        *config_writes;
+    struct wq *node_queue;    /* of device_spec: nodes that may go on */
+    struct wq *profile_queue; /* of gpuprofile: profiles whose counts moved */
+    int workers;              /* of each controller */
+};

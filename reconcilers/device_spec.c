@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reconcilers/device_spec.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "base/xalloc.h"
+
+#include "api/kinds.h"
+#include "controller/resources.h"
+#include "reconcilers/label_value.h"
+#include "reconcilers/maps.h"
+
+/* Koordinator's keys, which its scheduler plugin reads on its own Device resource
+ * (koordinator apis/extension/device_share.go). */
+#define LABEL_GPU_VENDOR "node.koordinator.sh/gpu-vendor"
+#define LABEL_GPU_MODEL  "node.koordinator.sh/gpu-model"
+#define LABEL_GPU_DRIVER "node.koordinator.sh/gpu-driver-version"
+
+#define LABEL_VALUE_MAX 63
+
+/* --- The wish, pure --- */
+
+static bool is_of_profile(const struct device_want *w, const char *profile)
+{
+    return w->has_source && w->source.kind == API_SOURCE_PROFILE &&
+           strcmp(w->source.name, profile) == 0;
+}
+
+static const struct resolve_card *card_of(const struct node_view *v, const char *uuid)
+{
+    for (size_t i = 0; i < v->device->n_cards; i++)
+        if (strcmp(v->cards[i].uuid, uuid) == 0)
+            return &v->cards[i];
+    return NULL;
+}
+
+static bool is_ordered(const struct node_view *v, const struct device_want *want)
+{
+    const struct device_want *now = records_want(&v->device->spec, want->uuid);
+    return now && standing_same_want(now, want);
+}
+
+bool device_spec_needs_ticket(const struct node_view *v, const char *profile)
+{
+    for (size_t i = 0; i < v->result.spec.n_devices; i++) {
+        const struct device_want *want = &v->result.spec.devices[i];
+        if (!is_of_profile(want, profile) || is_ordered(v, want))
+            continue;
+        const struct resolve_card *card = card_of(v, want->uuid);
+        if (card && !resolve_card_matches(card, want))
+            return true;
+    }
+    return false;
+}
+
+/* A spec put together from cards of the resolver's and of the current one; it owns the array only.
+ */
+struct draft {
+    struct device_spec spec;
+    bool changed;
+};
+
+static bool is_held(const struct device_want *w, const char *const *held, size_t n_held)
+{
+    for (size_t i = 0; i < n_held; i++)
+        if (is_of_profile(w, held[i]))
+            return true;
+    return false;
+}
+
+static void draft_card(struct draft *d, const struct device_want *card)
+{
+    d->spec.devices[d->spec.n_devices++] = *card;
+}
+
+/* A card that means the same stays as it stands, with the generation it came from: a profile's edit
+ * that does not concern it writes nothing. */
+static void draft_cards(struct draft *d, const struct node_view *v, const char *const *held,
+                        size_t n_held)
+{
+    const struct device_spec *wanted = &v->result.spec;
+    const struct device_spec *now = &v->device->spec;
+    d->spec.devices = xcalloc(wanted->n_devices + now->n_devices, sizeof(*d->spec.devices));
+    for (size_t i = 0; i < wanted->n_devices; i++) {
+        const struct device_want *want = &wanted->devices[i];
+        const struct device_want *standing = records_want(now, want->uuid);
+        if (standing && (standing_same_want(standing, want) || is_held(want, held, n_held))) {
+            draft_card(d, standing);
+        } else if (!is_held(want, held, n_held)) {
+            draft_card(d, want);
+            d->changed = true;
+        }
+    }
+    if (d->spec.n_devices != now->n_devices)
+        d->changed = true;
+}
+
+static bool same_head(const struct device_spec *a, const struct device_spec *b)
+{
+    if (a->has_source != b->has_source || a->mig_strategy != b->mig_strategy ||
+        a->failure_policy != b->failure_policy || a->has_rollout != b->has_rollout)
+        return false;
+    if (a->has_rollout &&
+        (a->rollout.drain != b->rollout.drain || a->rollout.timeout_s != b->rollout.timeout_s))
+        return false;
+    return !a->has_source ||
+           (a->source.kind == b->source.kind && strcmp(a->source.name, b->source.name) == 0);
+}
+
+static bool head_is_held(const struct device_spec *wanted, const char *const *held, size_t n_held)
+{
+    const struct device_want lead = {.has_source = wanted->has_source, .source = wanted->source};
+    return is_held(&lead, held, n_held);
+}
+
+static void draft_head(struct draft *d, const struct node_view *v, const char *const *held,
+                       size_t n_held)
+{
+    const struct device_spec *wanted = &v->result.spec;
+    const struct device_spec *now = &v->device->spec;
+    bool keep = head_is_held(wanted, held, n_held) || (same_head(wanted, now) && !d->changed);
+    const struct device_spec *from = keep ? now : wanted;
+    d->changed |= !keep;
+    d->spec.has_source = from->has_source;
+    d->spec.source = from->source;
+    d->spec.mig_strategy = from->mig_strategy;
+    d->spec.has_rollout = from->has_rollout;
+    d->spec.rollout = from->rollout;
+    d->spec.failure_policy = from->failure_policy;
+}
+
+static bool is_blank(const struct device_spec *s)
+{
+    return s->n_devices == 0 && !s->has_source;
+}
+
+/* Without any card to look at (no driver, not read yet) nothing can be concluded: all stays. */
+static bool is_blind(const struct node_view *v)
+{
+    return v->device->n_cards == 0;
+}
+
+/* *ret is the value of .spec, NULL for none. True when it differs from what stands. */
+static bool draft_spec(const struct node_view *v, const char *const *held, size_t n_held,
+                       json_t **ret)
+{
+    const struct device_spec *now = &v->device->spec;
+    struct draft d = {.changed = v->device->spec_error != NULL};
+    if (is_blind(v)) {
+        *ret = is_blank(now) ? NULL : device_spec_encode(now);
+        return false;
+    }
+    draft_cards(&d, v, held, n_held);
+    draft_head(&d, v, held, n_held);
+    bool nothing = is_blank(&d.spec) && is_blank(now) && !v->device->spec_error;
+    *ret = nothing ? NULL : device_spec_encode(&d.spec);
+    free(d.spec.devices);
+    return d.changed && !nothing;
+}
+
+/* --- Labels and owner, pure --- */
+
+/* "NVIDIA H100 80GB HBM3" → "H100-80GB-HBM3"; NULL when cards differ or there are none. */
+static char *model_label(const struct device_record *d)
+{
+    for (size_t i = 1; i < d->n_cards; i++)
+        if (strcmp(d->cards[i].model, d->cards[0].model) != 0)
+            return NULL;
+    const char *model = d->n_cards ? d->cards[0].model : "";
+    if (strncmp(model, "NVIDIA ", 7) == 0)
+        model += 7;
+    return *model ? label_value_from(model) : NULL;
+}
+
+static void add_label(json_t *labels, const char *key, const char *value)
+{
+    if (value && *value && strlen(value) <= LABEL_VALUE_MAX)
+        (void)json_object_set_new(labels, key, json_string(value));
+}
+
+static json_t *device_labels(const struct device_record *d)
+{
+    json_t *labels = json_object();
+    auto_free char *model = model_label(d);
+    add_label(labels, LABEL_GPU_VENDOR, d->vendor);
+    add_label(labels, LABEL_GPU_MODEL, model);
+    add_label(labels, LABEL_GPU_DRIVER, d->driver_version);
+    return labels;
+}
+
+static bool labels_stand(const struct device_record *d, json_t *labels)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(labels, key, value) {
+        const char *now = records_label(d->labels, d->n_labels, key);
+        if (!now || strcmp(now, json_string_value(value)) != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool owner_stands(const struct node_view *v)
+{
+    return v->device->owner_uid && strcmp(v->device->owner_uid, object_uid(v->node_object)) == 0;
+}
+
+static json_t *owner_references(const struct node_view *v)
+{
+    return json_pack("[{s:s, s:s, s:s, s:s}]", "apiVersion", "v1", "kind", "Node", "name",
+                     object_name(v->node_object), "uid", object_uid(v->node_object));
+}
+
+json_t *device_spec_body(const struct node_view *v, const char *const *held, size_t n_held)
+{
+    if (!v->device->has_status || v->device->status_error)
+        return NULL;
+    auto_json json_t *spec = NULL;
+    auto_json json_t *labels = device_labels(v->device);
+    bool changed = draft_spec(v, held, n_held, &spec);
+    if (!changed && labels_stand(v->device, labels) && owner_stands(v))
+        return NULL;
+    json_t *body = json_pack("{s:s, s:s, s:{s:s, s:s, s:O, s:o}}", "apiVersion", API_GROUP_VERSION,
+                             "kind", "Device", "metadata", "name", object_name(v->device_object),
+                             "uid", object_uid(v->device_object), "labels", labels,
+                             "ownerReferences", owner_references(v));
+    if (spec)
+        (void)json_object_set(body, "spec", spec);
+    return body;
+}
+
+/* --- The ledger --- */
+
+static const struct object *profile_object(const struct node_view *v, const char *name)
+{
+    for (size_t i = 0; i < v->profiles.count; i++)
+        if (strcmp(object_name(v->profiles.items[i]), name) == 0)
+            return v->profiles.items[i];
+    return NULL;
+}
+
+/* A budget that cannot be read lets nothing begin; the profile's status says so. */
+static struct rollout_budget budget_of(struct context *ctx, const struct object *profile)
+{
+    const struct profile_record *p = object_payload(profile);
+    struct rollout_budget b = {.paused = p->spec.paused};
+    size_t matched = rollout_matched(ctx->rollout, object_name(profile));
+    if (gpuprofile_max_unavailable(p->spec.rollout.max_unavailable, matched ? matched : 1, &b.max,
+                                   NULL) < 0)
+        b.max = 0;
+    return b;
+}
+
+static void tell(struct context *ctx, const struct object *profile, const char *node,
+                 const struct standing *s, enum phase was)
+{
+    if (s->phase == was)
+        return;
+    if (s->phase == PHASE_FAILED)
+        recorder_event(ctx->recorder, profile, /* warning= */ true, "NodeFailed", "%s: %s: %s",
+                       node, s->reason, s->message);
+    else if (s->phase == PHASE_UP_TO_DATE && was != PHASES)
+        recorder_event(ctx->recorder, profile, /* warning= */ false, "NodeUpdated",
+                       "%s is as wanted", node);
+}
+
+/* One profile on the node: tickets, then how it stands. True when it has to wait. */
+static bool keep_profile(struct context *ctx, const struct node_view *v, const char *node,
+                         const struct resolve_outcome *o)
+{
+    const char *name = o->source.name;
+    const struct object *profile = profile_object(v, name);
+    const struct rollout_budget budget = budget_of(ctx, profile);
+    bool needs = device_spec_needs_ticket(v, name);
+    bool waits = needs && !rollout_ask(ctx->rollout, name, node, &budget);
+    if (!needs && standing_is_settled(v, name))
+        rollout_settle(ctx->rollout, name, node);
+    else if (!needs)
+        rollout_stop_waiting(ctx->rollout, name, node);
+    rollout_wake(ctx->rollout, name, &budget, ctx->node_queue);
+
+    auto_standing struct standing s = {0};
+    standing_of(v, o, &s);
+    if (waits && s.phase == PHASE_CHANGING)
+        standing_set(&s, PHASE_WAITING, budget.paused ? "Paused" : "Waiting",
+                     budget.paused ? "spec.paused is true"
+                                   : "other nodes are in change (rollout.maxUnavailable)");
+    enum phase was;
+    if (rollout_note(ctx->rollout, name, object_generation(profile), node, &s, &was)) {
+        tell(ctx, profile, node, &s, was);
+        wq_add(ctx->profile_queue, &(struct object_key){.name = name});
+    }
+    return waits;
+}
+
+static bool still_matches(const char *profile, const void *arg)
+{
+    return node_view_profile(arg, profile) != NULL;
+}
+
+/* Fills held (of as many as there are outcomes) with the profiles that have to wait. */
+static size_t keep_ledger(struct context *ctx, const struct node_view *v, const char *node,
+                          const char **held)
+{
+    size_t n_held = 0;
+    rollout_forget_node(ctx->rollout, node, still_matches, v, ctx->profile_queue);
+    for (size_t i = 0; i < v->result.n_outcomes; i++) {
+        const struct resolve_outcome *o = &v->result.outcomes[i];
+        if (o->source.kind == API_SOURCE_PROFILE && keep_profile(ctx, v, node, o))
+            held[n_held++] = o->source.name;
+    }
+    return n_held;
+}
+
+static void build_node(struct context *ctx, const char *node)
+{
+    auto_node_view struct node_view v = {0};
+    node_view_read(&ctx->caches, node, &v);
+    for (size_t i = 0; i < v.result.n_outcomes; i++) {
+        const struct resolve_outcome *o = &v.result.outcomes[i];
+        if (o->source.kind != API_SOURCE_PROFILE)
+            continue;
+        auto_standing struct standing s = {0};
+        standing_of(&v, o, &s);
+        if (!standing_is_settled(&v, o->source.name))
+            rollout_hold(ctx->rollout, o->source.name, node);
+        enum phase was;
+        (void)rollout_note(ctx->rollout, o->source.name,
+                           object_generation(profile_object(&v, o->source.name)), node, &s, &was);
+    }
+}
+
+void device_spec_build_ledger(struct rollout *r, void *arg)
+{
+    (void)r;
+    struct context *ctx = arg;
+    auto_object_list struct object_list devices = {0};
+    store_list(ctx->caches.devices, &devices);
+    for (size_t i = 0; i < devices.count; i++)
+        build_node(ctx, object_name(devices.items[i]));
+}
+
+/* --- Reconciling --- */
+
+static int apply_spec(struct context *ctx, struct scope *s, const struct object_key *k,
+                      const json_t *body, struct err *e)
+{
+    const struct kc_target target = {.res = &resource_devices, .name = k->name};
+    const struct kc_write write = {.body = body,
+                                   .how = KC_APPLY,
+                                   .manager = MANAGER_CONTROLLER,
+                                   .force = true};
+    auto_json json_t *written = NULL;
+    if (kc_patch(ctx->kc, s, &target, &write, &written, e) < 0)
+        return err_wrap(e, "applying the spec of Device %s", k->name);
+    expectations_wrote(ctx->spec_writes, k, ctx->caches.devices,
+                       JX_STR_AT(written, "metadata", "resourceVersion"));
+    log_info("Applied Device", kv("device", k->name));
+    return 0;
+}
+
+static int reconcile(void *self, struct scope *s, const struct object_key *k,
+                     struct reconcile_result *result, struct err *e)
+{
+    struct context *ctx = self;
+    auto_node_view struct node_view v = {0};
+    rollout_build(ctx->rollout, device_spec_build_ledger, ctx);
+    if (!expectations_met(ctx->spec_writes, k)) {
+        result->requeue_after_ms = EXPECTATIONS_RECHECK_MS;
+        return 0;
+    }
+    node_view_read(&ctx->caches, k->name, &v);
+    if (!v.node || !v.device) {
+        rollout_forget_node(ctx->rollout, k->name, /* keep= */ NULL, /* arg= */ NULL,
+                            ctx->profile_queue);
+        return 0;
+    }
+    auto_free const char **held = xcalloc(v.result.n_outcomes, sizeof(*held));
+    size_t n_held = keep_ledger(ctx, &v, k->name, held);
+    auto_json json_t *body = device_spec_body(&v, held, n_held);
+    return body ? apply_spec(ctx, s, k, body, e) : 0;
+}
+
+struct controller *device_spec_controller_new(struct context *ctx)
+{
+    struct controller *c = controller_new("device-spec", reconcile, ctx, ctx->workers, ctx->clk);
+    controller_watch(c, ctx->nodes, maps_labels_changed, /* map= */ NULL);
+    controller_watch(c, ctx->devices, /* keep= */ NULL, /* map= */ NULL);
+    controller_watch(c, ctx->profiles, predicate_generation, maps_profile_to_nodes);
+    controller_watch(c, ctx->configs, predicate_generation, maps_config_to_nodes);
+    ctx->node_queue = controller_queue(c);
+    return c;
+}

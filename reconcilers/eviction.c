@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reconcilers/eviction.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "base/xalloc.h"
+
+#include "controller/resources.h"
+
+enum { BLOCKED_RETRY_MS = 5000 };
+
+/* --- Pure --- */
+
+static bool may_evict(const struct device_spec *spec, const struct card_record *card,
+                      int64_t now_ms)
+{
+    const struct device_want *want = records_want(spec, card->uuid);
+    if (!card->draining || !want)
+        return false;
+    if (card->drain_deadline_ms && now_ms >= card->drain_deadline_ms)
+        return false;
+    const struct device_rollout *rollout = want->has_rollout ? &want->rollout : &spec->rollout;
+    return (want->has_rollout || spec->has_rollout) && rollout->drain == API_DRAIN_EVICT;
+}
+
+static bool is_among(const char *uid, const char *const *uids, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(uids[i], uid) == 0)
+            return true;
+    return false;
+}
+
+const char **eviction_uids(const struct device_record *device, int64_t now_ms, size_t *ret_n)
+{
+    const char **uids = NULL;
+    *ret_n = 0;
+    for (size_t i = 0; i < device->n_cards; i++) {
+        const struct card_record *card = &device->cards[i];
+        for (size_t k = 0; may_evict(&device->spec, card, now_ms) && k < card->n_drain_pods; k++)
+            if (!is_among(card->drain_pods[k].uid, uids, *ret_n))
+                *XPUSH(uids, *ret_n) = card->drain_pods[k].uid;
+    }
+    return uids;
+}
+
+/* --- The node's pods --- */
+
+struct pod {
+    char *ns, *name, *uid;
+};
+
+struct search {
+    const char *const *uids;
+    size_t n_uids;
+    struct pod *found;
+    size_t n_found;
+};
+
+static void search_done(struct search *w)
+{
+    for (size_t i = 0; i < w->n_found; i++) {
+        free(w->found[i].ns);
+        free(w->found[i].name);
+        free(w->found[i].uid);
+    }
+    free(w->found);
+}
+
+/* A pod that is ending already needs no second push. */
+static int on_pod(void *arg, const json_t *obj, struct err *e)
+{
+    (void)e;
+    struct search *w = arg;
+    const char *uid = JX_STR_AT(obj, "metadata", "uid");
+    const char *ns = JX_STR_AT(obj, "metadata", "namespace");
+    const char *name = JX_STR_AT(obj, "metadata", "name");
+    if (!uid || !ns || !name || JX_AT(obj, "metadata", "deletionTimestamp") ||
+        !is_among(uid, w->uids, w->n_uids))
+        return 0;
+    *XPUSH(w->found, w->n_found) = (struct pod){xstrdup(ns), xstrdup(name), xstrdup(uid)};
+    return 0;
+}
+
+static int find_pods(struct context *ctx, struct scope *s, const char *node, struct search *w,
+                     struct err *e)
+{
+    auto_free char *selector = xasprintf("spec.nodeName=%s", node);
+    const struct kc_target target = {.res = &resource_pods};
+    const struct kc_list_opts opts = {.fields = selector, .page_size = 200};
+    if (kc_list_each(ctx->kc, s, &target, &opts, on_pod, w, /* ret_version= */ NULL, e) < 0)
+        return err_wrap(e, "listing the pods of Node %s", node);
+    return 0;
+}
+
+/* --- Evicting --- */
+
+static void tell_pod(struct context *ctx, const struct pod *p, const char *node)
+{
+    const struct event_about about = {.resource = &resource_pods,
+                                      .ns = p->ns,
+                                      .name = p->name,
+                                      .uid = p->uid};
+    recorder_event_about(ctx->recorder, &about, /* warning= */ false, "Evicted",
+                         "a GPU that it uses on %s is to be partitioned otherwise", node);
+    log_info("Evicted Pod", kv("namespace", p->ns), kv("pod", p->name), kv("node", node));
+}
+
+/* *blocked: a budget holds the pod; it is tried again later. */
+static int evict(struct context *ctx, struct scope *s, const struct object *device,
+                 const struct pod *p, bool *blocked, struct err *e)
+{
+    auto_err struct err why = {0};
+    const struct kc_target target = {.res = &resource_pods, .ns = p->ns, .name = p->name};
+    int rc = kc_evict(ctx->kc, s, &target, p->uid, &why);
+    if (rc == 0) {
+        tell_pod(ctx, p, object_name(device));
+        return 0;
+    }
+    /* Gone, or the name belongs to another pod by now. */
+    if (rc == -(int)ERR_NOT_FOUND || rc == -(int)ERR_CONFLICT)
+        return 0;
+    if (rc != -(int)ERR_THROTTLED) {
+        (void)err_move(e, &why);
+        return err_wrap(e, "evicting Pod %s/%s", p->ns, p->name);
+    }
+    *blocked = true;
+    recorder_event(ctx->recorder, device, /* warning= */ true, "EvictionBlocked", "Pod %s/%s: %s",
+                   p->ns, p->name, err_msg(&why));
+    return 0;
+}
+
+static int reconcile(void *self, struct scope *s, const struct object_key *k,
+                     struct reconcile_result *result, struct err *e)
+{
+    struct context *ctx = self;
+    auto_object struct object *device = store_get(ctx->caches.devices, k);
+    if (!device)
+        return 0;
+    size_t n;
+    auto_free const char **uids =
+        eviction_uids(object_payload(device), clock_wall_ms(ctx->clk), &n);
+    if (n == 0)
+        return 0;
+    struct search w __attribute__((cleanup(search_done))) = {.uids = uids, .n_uids = n};
+    TRY(find_pods(ctx, s, k->name, &w, e));
+    bool blocked = false;
+    for (size_t i = 0; i < w.n_found; i++)
+        TRY(evict(ctx, s, device, &w.found[i], &blocked, e));
+    if (blocked)
+        result->requeue_after_ms = BLOCKED_RETRY_MS;
+    return 0;
+}
+
+/* --- Watches --- */
+
+static bool drains(const struct object *o)
+{
+    const struct device_record *d = o ? object_payload(o) : NULL;
+    for (size_t i = 0; d && i < d->n_cards; i++)
+        if (d->cards[i].draining)
+            return true;
+    return false;
+}
+
+static bool drain_changed(const struct object *before, const struct object *after)
+{
+    (void)before;
+    return drains(after);
+}
+
+struct controller *eviction_controller_new(struct context *ctx)
+{
+    struct controller *c = controller_new("eviction", reconcile, ctx, ctx->workers, ctx->clk);
+    controller_watch(c, ctx->devices, drain_changed, /* map= */ NULL);
+    return c;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "reconcilers/context.h"
+
+/*
+ * Pods that keep a card from changing, where the profile says drain: evict. Key: the node's name.
+ * Through the Eviction API, so PodDisruptionBudgets hold, and with the pod's uid as precondition:
+ * a pod that came under the same name is never hit. Nothing is kept in memory; whom to evict is
+ * read from Device.status, where the pods are from one LIST of the node's pods.
+ */
+struct controller *eviction_controller_new(struct context *ctx);
+
+/* --- Pure --- */
+
+/* Uids of the pods that have to go from this node now, each once. Strings are borrowed from the
+ * record; the array is the caller's. */
+const char **eviction_uids(const struct device_record *device, int64_t now_ms, size_t *ret_n);

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reconcilers/gpuprofile.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "base/xalloc.h"
+
+#include "controller/conditions.h"
+#include "controller/resources.h"
+#include "reconcilers/coverage.h"
+#include "reconcilers/device_spec.h"
+
+enum {
+    WRITE_GAP_MS = 1000,   /* between two writes of a status while a rollout runs */
+    NOTES_RECHECK_MS = 20, /* until the ledger speaks of this generation on every node */
+    MESSAGE_BYTES = 1024,
+};
+
+/* --- Pure --- */
+
+struct verdict {
+    enum kstatus state;
+    bool accepted;
+    char *accepted_reason, *accepted_message; /* owned */
+    char *reason, *message;                   /* owned */
+};
+
+static void verdict_done(struct verdict *v)
+{
+    free(v->accepted_reason);
+    free(v->accepted_message);
+    free(v->reason);
+    free(v->message);
+}
+
+static void set_reason(char **reason, char **message, const char *r, char *message_take)
+{
+    xstr_set(reason, r);
+    free(*message);
+    *message = message_take;
+}
+
+static void refuse(struct verdict *v, const char *reason, char *message_take)
+{
+    v->accepted = false;
+    set_reason(&v->accepted_reason, &v->accepted_message, reason, message_take);
+}
+
+static void conclude(struct verdict *v, enum kstatus state, const char *reason, char *message_take)
+{
+    v->state = state;
+    set_reason(&v->reason, &v->message, reason, message_take);
+}
+
+static char *sample_text(const struct gpuprofile_failure *f)
+{
+    return xasprintf("%s: %s", f->node, f->message ? f->message : f->reason);
+}
+
+/* Does the object make sense, as far as its nodes can tell? */
+static void judge_acceptance(const struct profile_facts *f, struct verdict *v)
+{
+    const struct rollout_summary *s = f->summary;
+    auto_err struct err e = {0};
+    size_t max;
+    v->accepted = true;
+    set_reason(&v->accepted_reason, &v->accepted_message, "Accepted",
+               xstrdup("the profile makes sense"));
+    if (f->record->spec_error)
+        refuse(v, "Invalid", xstrdup(f->record->spec_error));
+    else if (gpuprofile_max_unavailable(f->record->spec.rollout.max_unavailable, 1, &max, &e) < 0)
+        refuse(v, "Invalid", xstrdup(err_msg(&e)));
+    else if (s->misfit.node)
+        refuse(v, s->misfit.reason, sample_text(&s->misfit));
+    else if (f->not_found)
+        refuse(v, "DeviceNotFound", xasprintf("no matched node has a card with %s", f->not_found));
+    else if (s->refused && s->refused == f->matched)
+        refuse(v, s->failures[0].reason, sample_text(&s->failures[0]));
+}
+
+static size_t budget_of(const struct profile_facts *f)
+{
+    size_t max = 0;
+    if (gpuprofile_max_unavailable(f->record->spec.rollout.max_unavailable, f->matched, &max,
+                                   NULL) < 0)
+        return 0;
+    return max;
+}
+
+static char *failed_text(const struct profile_facts *f, const char *tail)
+{
+    const struct rollout_summary *s = f->summary;
+    auto_free char *sample = sample_text(&s->failures[0]);
+    return xasprintf("%zu of %zu nodes failed%s; %s", s->count[PHASE_FAILED], f->matched, tail,
+                     sample);
+}
+
+static void judge_waiting(const struct profile_facts *f, struct verdict *v)
+{
+    const struct rollout_summary *s = f->summary;
+    size_t waiting = s->count[PHASE_WAITING];
+    if (f->record->spec.paused) {
+        conclude(v, KSTATUS_STALLED, "Paused",
+                 xasprintf("spec.paused is true; %zu of %zu nodes wait", waiting, f->matched));
+    } else if (s->tickets_of_failed && s->tickets_of_failed >= budget_of(f)) {
+        auto_free char *tail =
+            xasprintf(" and use up rollout.maxUnavailable, %zu wait for them", waiting);
+        conclude(v, KSTATUS_STALLED, s->failures[0].reason, failed_text(f, tail));
+    } else {
+        conclude(v, KSTATUS_IN_PROGRESS, "Waiting",
+                 xasprintf("%zu of %zu nodes wait for their turn (rollout.maxUnavailable)", waiting,
+                           f->matched));
+    }
+}
+
+static char *changing_text(const struct profile_facts *f)
+{
+    const struct rollout_summary *s = f->summary;
+    auto_free char *sample = sample_text(&s->busy);
+    return xasprintf("%zu of %zu nodes are as wanted, %zu in change, %zu wait, %zu failed; %s",
+                     s->count[PHASE_UP_TO_DATE], f->matched, s->count[PHASE_CHANGING],
+                     s->count[PHASE_WAITING], s->count[PHASE_FAILED], sample);
+}
+
+static void judge_state(const struct profile_facts *f, struct verdict *v)
+{
+    const struct rollout_summary *s = f->summary;
+    if (strcmp(v->accepted_reason, "Invalid") == 0)
+        conclude(v, KSTATUS_STALLED, "Invalid", xstrdup(v->accepted_message));
+    else if (f->matched == 0)
+        conclude(v, KSTATUS_STALLED, "NoNodes",
+                 xstrdup("nodeSelector selects no node that has a Device"));
+    else if (s->count[PHASE_CHANGING])
+        conclude(v, KSTATUS_IN_PROGRESS, s->busy.reason, changing_text(f));
+    else if (s->count[PHASE_WAITING])
+        judge_waiting(f, v);
+    else if (s->count[PHASE_FAILED])
+        conclude(v, KSTATUS_STALLED, s->failures[0].reason, failed_text(f, ""));
+    else if (!v->accepted)
+        conclude(v, KSTATUS_STALLED, v->accepted_reason, xstrdup(v->accepted_message));
+    else if (s->count[PHASE_OVERRIDDEN] == f->matched)
+        conclude(
+            v, KSTATUS_STALLED, "Overridden",
+            xasprintf("labels or profiles of higher priority govern all its cards on %zu nodes",
+                      f->matched));
+    else
+        conclude(v, KSTATUS_CURRENT, "Applied",
+                 xasprintf("%zu nodes are as wanted", s->count[PHASE_UP_TO_DATE]));
+}
+
+static char *cut(char *text_take)
+{
+    if (strlen(text_take) > MESSAGE_BYTES)
+        text_take[MESSAGE_BYTES] = '\0';
+    return text_take;
+}
+
+static void copy_failures(const struct rollout_summary *s, struct gpuprofile_status *ret)
+{
+    for (size_t i = 0; i < s->n_failures; i++) {
+        struct gpuprofile_failure *f = XPUSH(ret->failures, ret->n_failures);
+        f->node = xstrdup(s->failures[i].node);
+        f->reason = xstrdup(s->failures[i].reason);
+        f->message = s->failures[i].message ? cut(xstrdup(s->failures[i].message)) : NULL;
+    }
+}
+
+void gpuprofile_plan(const struct profile_facts *f, const struct gpuprofile_status *old,
+                     struct gpuprofile_status *ret)
+{
+    const struct rollout_summary *s = f->summary;
+    struct verdict v __attribute__((cleanup(verdict_done))) = {0};
+    judge_acceptance(f, &v);
+    judge_state(f, &v);
+    *ret = (struct gpuprofile_status){.observed_generation = f->generation, .has_nodes = true};
+    ret->nodes.matched = (int64_t)f->matched;
+    ret->nodes.up_to_date = (int64_t)s->count[PHASE_UP_TO_DATE];
+    ret->nodes.progressing = (int64_t)(s->count[PHASE_CHANGING] + s->count[PHASE_WAITING]);
+    ret->nodes.failed = (int64_t)s->count[PHASE_FAILED];
+    copy_failures(s, ret);
+    conditions_copy(&ret->conditions, &old->conditions);
+    (void)condition_set(&ret->conditions, "Accepted", v.accepted ? CONDITION_TRUE : CONDITION_FALSE,
+                        v.accepted_reason, cut(v.accepted_message), f->generation, f->now_ms);
+    (void)conditions_set_kstatus(&ret->conditions, v.state, v.reason, cut(v.message), f->generation,
+                                 f->now_ms);
+}
+
+/* --- Observing --- */
+
+/* Walks the profile's nodes: how many there are, and which of the cards that it names they have. */
+static size_t survey(struct context *ctx, const struct profile_record *p, char **ret_not_found)
+{
+    auto_coverage struct coverage *coverage = coverage_new(&p->spec);
+    auto_object_list struct object_list devices = {0};
+    size_t matched = 0;
+    bool blind = false;
+    store_list(ctx->caches.devices, &devices);
+    for (size_t i = 0; i < devices.count; i++) {
+        const struct object_key key = object_key(devices.items[i]);
+        auto_object struct object *node = store_get(ctx->caches.nodes, &key);
+        const struct node_record *n = node ? object_payload(node) : NULL;
+        if (!n || !label_selector_matches(&p->spec.node_selector, n->labels, n->n_labels))
+            continue;
+        const struct device_record *d = object_payload(devices.items[i]);
+        matched++;
+        blind |= d->n_cards == 0;
+        for (size_t k = 0; k < d->n_cards; k++) {
+            struct resolve_card card;
+            records_card_view(&d->cards[k], &card);
+            coverage_add(coverage, &card);
+        }
+    }
+    *ret_not_found = matched && !blind ? coverage_missing(coverage) : NULL;
+    return matched;
+}
+
+/* --- Reconciling --- */
+
+static int patch_status(struct context *ctx, struct scope *s, const struct object *profile,
+                        json_t *difference, struct err *e)
+{
+    const struct object_key key = object_key(profile);
+    const struct kc_target target = {.res = &resource_gpuprofiles,
+                                     .name = key.name,
+                                     .subresource = "status"};
+    auto_json json_t *body =
+        json_pack("{s:{s:s}, s:O}", "metadata", "uid", object_uid(profile), "status", difference);
+    const struct kc_write write = {.body = body, .how = KC_MERGE};
+    auto_json json_t *written = NULL;
+    if (kc_patch(ctx->kc, s, &target, &write, &written, e) < 0)
+        return err_wrap(e, "writing the status of GPUProfile %s", key.name);
+    expectations_wrote(ctx->profile_writes, &key, ctx->caches.profiles,
+                       JX_STR_AT(written, "metadata", "resourceVersion"));
+    return 0;
+}
+
+static bool flipped(const struct gpuprofile_status *old, const struct gpuprofile_status *new,
+                    const char *type)
+{
+    const struct condition *was = condition_get(&old->conditions, type);
+    const struct condition *is = condition_get(&new->conditions, type);
+    return is && (!was || was->status != is->status);
+}
+
+static void tell(struct context *ctx, const struct object *profile,
+                 const struct gpuprofile_status *old, const struct gpuprofile_status *new)
+{
+    const struct condition *accepted = condition_get(&new->conditions, "Accepted");
+    const struct condition *ready = condition_get(&new->conditions, "Ready");
+    if (flipped(old, new, "Accepted"))
+        recorder_event(ctx->recorder, profile, accepted->status != CONDITION_TRUE, accepted->reason,
+                       "%s", accepted->message);
+    if (flipped(old, new, "Ready") && ready->status == CONDITION_TRUE)
+        recorder_event(ctx->recorder, profile, /* warning= */ false, "RolloutFinished", "%s",
+                       ready->message);
+}
+
+static int publish(struct context *ctx, struct scope *s, const struct object *profile,
+                   const struct gpuprofile_status *new, struct reconcile_result *result,
+                   struct err *e)
+{
+    const struct profile_record *p = object_payload(profile);
+    auto_json json_t *from = gpuprofile_status_encode(&p->status);
+    auto_json json_t *to = gpuprofile_status_encode(new);
+    auto_json json_t *difference = NULL;
+    jx_merge_diff(from, to, &difference);
+    if (!difference)
+        return 0;
+    bool runs = condition_is_true(&new->conditions, "Reconciling");
+    int64_t wait_ms =
+        rollout_pace(ctx->rollout, object_name(profile), clock_mono_ms(ctx->clk), WRITE_GAP_MS);
+    if (runs && wait_ms > 0) {
+        result->requeue_after_ms = wait_ms;
+        return 0;
+    }
+    TRY(patch_status(ctx, s, profile, difference, e));
+    tell(ctx, profile, &p->status, new);
+    return 0;
+}
+
+static void wake(struct context *ctx, const struct object *profile, size_t matched)
+{
+    const struct profile_record *p = object_payload(profile);
+    struct rollout_budget b = {.paused = p->spec.paused};
+    if (gpuprofile_max_unavailable(p->spec.rollout.max_unavailable, matched, &b.max, NULL) == 0)
+        rollout_wake(ctx->rollout, object_name(profile), &b, ctx->node_queue);
+}
+
+static int reconcile(void *self, struct scope *s, const struct object_key *k,
+                     struct reconcile_result *result, struct err *e)
+{
+    struct context *ctx = self;
+    auto_object struct object *profile = store_get(ctx->caches.profiles, k);
+    if (!profile) {
+        rollout_forget_profile(ctx->rollout, k->name);
+        expectations_forget(ctx->profile_writes, k);
+        return 0;
+    }
+    rollout_build(ctx->rollout, device_spec_build_ledger, ctx);
+    const struct profile_record *p = object_payload(profile);
+    auto_free char *not_found = NULL;
+    size_t matched = p->spec_error ? 0 : survey(ctx, p, &not_found);
+    auto_rollout_summary struct rollout_summary summary = {0};
+    rollout_summary(ctx->rollout, k->name, object_generation(profile), &summary);
+    wake(ctx, profile, matched);
+    if (!expectations_met(ctx->profile_writes, k) || (!p->spec_error && summary.noted != matched)) {
+        result->requeue_after_ms = NOTES_RECHECK_MS;
+        return 0;
+    }
+    auto_gpuprofile_status struct gpuprofile_status status = {0};
+    gpuprofile_plan(
+        &(struct profile_facts){
+            .generation = object_generation(profile),
+            .record = p,
+            .matched = matched,
+            .summary = &summary,
+            .not_found = not_found,
+            .now_ms = clock_wall_ms(ctx->clk),
+        },
+        &p->status, &status);
+    return publish(ctx, s, profile, &status, result, e);
+}
+
+/* --- Watches --- */
+
+static bool same_cards(const struct device_record *a, const struct device_record *b)
+{
+    if (a->n_cards != b->n_cards)
+        return false;
+    for (size_t i = 0; i < a->n_cards; i++)
+        if (strcmp(a->cards[i].uuid, b->cards[i].uuid) != 0 ||
+            a->cards[i].index != b->cards[i].index)
+            return false;
+    return true;
+}
+
+static bool cards_changed(const struct object *before, const struct object *after)
+{
+    return !before || !after || !same_cards(object_payload(before), object_payload(after));
+}
+
+static void map_device(void *self, const struct object *device, struct wq *out)
+{
+    const struct context *ctx = self;
+    const struct object_key key = object_key(device);
+    auto_object struct object *node = store_get(ctx->caches.nodes, &key);
+    const struct node_record *n = node ? object_payload(node) : NULL;
+    auto_object_list struct object_list profiles = {0};
+    store_list(ctx->caches.profiles, &profiles);
+    for (size_t i = 0; n && i < profiles.count; i++) {
+        const struct profile_record *p = object_payload(profiles.items[i]);
+        const struct object_key profile = object_key(profiles.items[i]);
+        if (!p->spec_error &&
+            label_selector_matches(&p->spec.node_selector, n->labels, n->n_labels))
+            wq_add(out, &profile);
+    }
+}
+
+struct controller *gpuprofile_controller_new(struct context *ctx)
+{
+    struct controller *c = controller_new("gpuprofile", reconcile, ctx, ctx->workers, ctx->clk);
+    controller_watch(c, ctx->profiles, /* keep= */ NULL, /* map= */ NULL);
+    controller_watch(c, ctx->devices, cards_changed, map_device);
+    ctx->profile_queue = controller_queue(c);
+    return c;
+}

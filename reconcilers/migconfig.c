@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reconcilers/migconfig.h"
+
+#include <string.h>
+
+#include "base/num.h"
+#include "base/xalloc.h"
+
+#include "controller/conditions.h"
+#include "controller/resources.h"
+#include "partition/mig_name.h"
+
+/* --- Pure --- */
+
+/* The object that a name means: the one of that name, else the oldest that has it as alias. */
+static const struct object *owner_of(const struct object_list *configs, const char *name)
+{
+    for (size_t i = 0; i < configs->count; i++)
+        if (strcmp(object_name(configs->items[i]), name) == 0)
+            return configs->items[i];
+    for (size_t i = 0; i < configs->count; i++)
+        if (records_config_named(configs->items[i], name))
+            return configs->items[i];
+    return NULL;
+}
+
+static bool is_mine(const struct config_facts *f, const char *name)
+{
+    const struct object *owner = owner_of(f->configs, name);
+    return owner && strcmp(object_name(owner), object_name(f->config)) == 0;
+}
+
+static char *alias_fault(const struct config_facts *f)
+{
+    const struct config_record *c = object_payload(f->config);
+    for (size_t i = 0; i < c->spec.n_aliases; i++) {
+        const char *alias = c->spec.aliases[i];
+        if (!is_mine(f, alias))
+            return xasprintf("the alias \"%s\" belongs to MIGConfig %s; choose another", alias,
+                             object_name(owner_of(f->configs, alias)));
+    }
+    return NULL;
+}
+
+static bool is_filter(const char *text)
+{
+    const char *colon = strchr(text, ':');
+    auto_free char *device = xstrndup(text, colon ? (size_t)(colon - text) : strlen(text));
+    uint32_t id;
+    return num_parse_hex32(device, &id, NULL) == 0 &&
+           (!colon || num_parse_hex32(colon + 1, &id, NULL) == 0);
+}
+
+static char *entry_fault(const struct migconfig_entry *entry, size_t number)
+{
+    auto_err struct err e = {0};
+    struct mig_name name;
+    for (size_t i = 0; i < entry->n_filter; i++)
+        if (!is_filter(entry->filter[i]))
+            return xasprintf(".spec.devices[%zu].filter: \"%s\" is no PCI id", number,
+                             entry->filter[i]);
+    for (size_t i = 0; i < entry->n_mig_devices; i++)
+        if (mig_name_parse(entry->mig_devices[i].key, &name, &e) < 0)
+            return xasprintf(".spec.devices[%zu].migDevices: %s", number, err_msg(&e));
+    return NULL;
+}
+
+static char *content_fault(const struct config_record *c)
+{
+    if (c->spec_error)
+        return xstrdup(c->spec_error);
+    for (size_t i = 0; i < c->spec.n_devices; i++) {
+        char *fault = entry_fault(&c->spec.devices[i], i);
+        if (fault)
+            return fault;
+    }
+    return NULL;
+}
+
+static bool profile_uses(const struct config_facts *f, const struct object *profile)
+{
+    const struct profile_record *p = object_payload(profile);
+    for (size_t i = 0; i < p->spec.n_devices; i++) {
+        const struct gpuprofile_entry *entry = &p->spec.devices[i];
+        if (entry->has_mig && entry->mig.config && is_mine(f, entry->mig.config))
+            return true;
+    }
+    return false;
+}
+
+void migconfig_plan(const struct config_facts *f, struct migconfig_status *ret)
+{
+    const struct config_record *c = object_payload(f->config);
+    int64_t generation = object_generation(f->config);
+    auto_free char *invalid = content_fault(c);
+    auto_free char *conflict = invalid ? NULL : alias_fault(f);
+    const char *fault = invalid ? invalid : conflict;
+    const char *reason = invalid ? "Invalid" : conflict ? "Conflict" : "Accepted";
+    const char *message = fault ? fault : "the configuration makes sense";
+
+    *ret = (struct migconfig_status){.observed_generation = generation, .has_used_by = true};
+    for (size_t i = 0; i < f->profiles->count; i++)
+        ret->used_by.gpuprofiles += profile_uses(f, f->profiles->items[i]);
+    ret->used_by.nodes = (int64_t)f->nodes;
+    conditions_copy(&ret->conditions, &c->status.conditions);
+    (void)condition_set(&ret->conditions, "Accepted", fault ? CONDITION_FALSE : CONDITION_TRUE,
+                        reason, message, generation, f->now_ms);
+    (void)conditions_set_kstatus(&ret->conditions, fault ? KSTATUS_STALLED : KSTATUS_CURRENT,
+                                 reason, message, generation, f->now_ms);
+}
+
+/* --- Observing --- */
+
+static size_t labelled(struct context *ctx, const char *name)
+{
+    auto_object_list struct object_list nodes = {0};
+    store_by_index(ctx->caches.nodes, INDEX_MIG_LABEL, name, &nodes);
+    return nodes.count;
+}
+
+static size_t count_nodes(struct context *ctx, const struct config_facts *f)
+{
+    const struct config_record *c = object_payload(f->config);
+    size_t n = labelled(ctx, object_name(f->config));
+    for (size_t i = 0; i < c->spec.n_aliases; i++)
+        if (is_mine(f, c->spec.aliases[i]))
+            n += labelled(ctx, c->spec.aliases[i]);
+    return n;
+}
+
+/* --- Reconciling --- */
+
+static int publish(struct context *ctx, struct scope *s, const struct object *config,
+                   const struct migconfig_status *new, struct err *e)
+{
+    const struct config_record *c = object_payload(config);
+    const struct object_key key = object_key(config);
+    auto_json json_t *from = migconfig_status_encode(&c->status);
+    auto_json json_t *to = migconfig_status_encode(new);
+    auto_json json_t *difference = NULL;
+    jx_merge_diff(from, to, &difference);
+    if (!difference)
+        return 0;
+    auto_json json_t *body =
+        json_pack("{s:{s:s}, s:O}", "metadata", "uid", object_uid(config), "status", difference);
+    const struct kc_target target = {.res = &resource_migconfigs,
+                                     .name = key.name,
+                                     .subresource = "status"};
+    const struct kc_write write = {.body = body, .how = KC_MERGE};
+    auto_json json_t *written = NULL;
+    if (kc_patch(ctx->kc, s, &target, &write, &written, e) < 0)
+        return err_wrap(e, "writing the status of MIGConfig %s", key.name);
+    expectations_wrote(ctx->config_writes, &key, ctx->caches.configs,
+                       JX_STR_AT(written, "metadata", "resourceVersion"));
+    return 0;
+}
+
+static int reconcile(void *self, struct scope *s, const struct object_key *k,
+                     struct reconcile_result *result, struct err *e)
+{
+    struct context *ctx = self;
+    auto_object struct object *config = store_get(ctx->caches.configs, k);
+    if (!config) {
+        expectations_forget(ctx->config_writes, k);
+        return 0;
+    }
+    if (!expectations_met(ctx->config_writes, k)) {
+        result->requeue_after_ms = EXPECTATIONS_RECHECK_MS;
+        return 0;
+    }
+    auto_object_list struct object_list configs = {0};
+    auto_object_list struct object_list profiles = {0};
+    node_view_configs(&ctx->caches, &configs);
+    store_list(ctx->caches.profiles, &profiles);
+    struct config_facts f = {.config = config,
+                             .configs = &configs,
+                             .profiles = &profiles,
+                             .now_ms = clock_wall_ms(ctx->clk)};
+    f.nodes = count_nodes(ctx, &f);
+    auto_migconfig_status struct migconfig_status status = {0};
+    migconfig_plan(&f, &status);
+    return publish(ctx, s, config, &status, e);
+}
+
+/* --- Watches --- */
+
+static void add_all(struct context *ctx, struct wq *out)
+{
+    auto_object_list struct object_list configs = {0};
+    store_list(ctx->caches.configs, &configs);
+    for (size_t i = 0; i < configs.count; i++) {
+        const struct object_key key = object_key(configs.items[i]);
+        wq_add(out, &key);
+    }
+}
+
+/* Names are shared among all of them, and there are few: any change concerns every one. */
+static void map_config(void *self, const struct object *config, struct wq *out)
+{
+    const struct object_key key = object_key(config);
+    wq_add(out, &key);
+    add_all(self, out);
+}
+
+static void map_profile(void *self, const struct object *profile, struct wq *out)
+{
+    struct context *ctx = self;
+    auto_object_list struct object_list configs = {0};
+    store_list(ctx->caches.configs, &configs);
+    for (size_t i = 0; i < configs.count; i++) {
+        const struct object_key key = object_key(configs.items[i]);
+        if (records_profile_names(object_payload(profile), configs.items[i]))
+            wq_add(out, &key);
+    }
+}
+
+static bool mig_label_changed(const struct object *before, const struct object *after)
+{
+    const char *was = before ? records_mig_label(object_payload(before)) : NULL;
+    const char *is = after ? records_mig_label(object_payload(after)) : NULL;
+    return strcmp(was ? was : "", is ? is : "") != 0;
+}
+
+static void map_node(void *self, const struct object *node, struct wq *out)
+{
+    struct context *ctx = self;
+    const char *label = records_mig_label(object_payload(node));
+    auto_object_list struct object_list configs = {0};
+    if (!label)
+        return;
+    store_list(ctx->caches.configs, &configs);
+    for (size_t i = 0; i < configs.count; i++) {
+        const struct object_key key = object_key(configs.items[i]);
+        if (records_config_named(configs.items[i], label))
+            wq_add(out, &key);
+    }
+}
+
+struct controller *migconfig_controller_new(struct context *ctx)
+{
+    struct controller *c = controller_new("migconfig", reconcile, ctx, /* workers= */ 1, ctx->clk);
+    controller_watch(c, ctx->configs, predicate_generation, map_config);
+    controller_watch(c, ctx->configs, /* keep= */ NULL, /* map= */ NULL);
+    controller_watch(c, ctx->profiles, predicate_generation, map_profile);
+    controller_watch(c, ctx->nodes, mig_label_changed, map_node);
+    return c;
+}

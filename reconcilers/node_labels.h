@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "reconcilers/context.h"
+
+/*
+ * A Node's labels: nvidia.com/mig.config.state, mig-manager's answer to nvidia.com/mig.config
+ * (NVIDIA/mig-parted cmd/nvidia-mig-manager), and a few of GPU feature discovery's
+ * (k8s-device-plugin internal/lm). Key: the node's name. Server-side apply under a field manager of
+ * their own, so that what no longer holds disappears.
+ */
+struct controller *node_labels_controller_new(struct context *ctx);
+
+/* --- Pure --- */
+
+/* What the label's state should be, and why. */
+struct label_state {
+    const char *value;      /* of api/kinds.h; NULL: there is no label to answer */
+    char *reason, *message; /* owned; NULL when all is well or nothing is to be said */
+};
+/* Of a resolved view. *ret is overwritten. */
+void node_labels_state(const struct node_view *v, struct label_state *ret);
+void label_state_done(struct label_state *s);
+AUTO_DEFINE(label_state, struct label_state, label_state_done)
+#define auto_label_state AUTO(label_state)
+
+/* All labels that should stand: a JSON object of strings. New reference. */
+json_t *node_labels_wanted(const struct node_view *v, const char *state);
+/* Do exactly these stand, applied by us? */
+bool node_labels_stand(const struct node_record *node, json_t *wanted);

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reconcilers/node_view.h"
+
+#include <string.h>
+
+#include "base/xalloc.h"
+
+static void index_mig_label(const struct object *o, struct store_index_out *out)
+{
+    const char *label = records_mig_label(object_payload(o));
+    if (label)
+        store_index_emit(out, label);
+}
+
+void node_view_add_indexes(const struct caches *c)
+{
+    store_add_index(c->nodes, INDEX_MIG_LABEL, index_mig_label);
+}
+
+/* --- Reading the caches --- */
+
+void node_view_look(const struct caches *c, const char *name, struct node_view *ret)
+{
+    const struct object_key key = {.name = name};
+    ret->node_object = store_get(c->nodes, &key);
+    ret->device_object = store_get(c->devices, &key);
+    if (ret->node_object)
+        ret->node = object_payload(ret->node_object);
+    if (ret->device_object) {
+        ret->device = object_payload(ret->device_object);
+        ret->generation = object_generation(ret->device_object);
+    }
+}
+
+/* Keeps the objects for which `keep` holds, dropping the references to the others. */
+static void filter(struct object_list *l, bool (*keep)(const struct object *o, const void *arg),
+                   const void *arg)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < l->count; i++) {
+        if (keep(l->items[i], arg))
+            l->items[kept++] = l->items[i];
+        else
+            (void)object_unref(l->items[i]);
+    }
+    l->count = kept;
+}
+
+static bool profile_matches(const struct object *o, const void *arg)
+{
+    const struct profile_record *p = object_payload(o);
+    const struct node_record *node = arg;
+    return !p->spec_error && !object_is_deleting(o) &&
+           label_selector_matches(&p->spec.node_selector, node->labels, node->n_labels);
+}
+
+static bool config_counts(const struct object *o, const void *arg)
+{
+    (void)arg;
+    const struct config_record *c = object_payload(o);
+    return !c->spec_error && !object_is_deleting(o);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(object_name(*(struct object *const *)a), object_name(*(struct object *const *)b));
+}
+
+static int by_age(const void *a, const void *b)
+{
+    const struct config_record *x = object_payload(*(struct object *const *)a);
+    const struct config_record *y = object_payload(*(struct object *const *)b);
+    if (x->created_ms != y->created_ms)
+        return x->created_ms < y->created_ms ? -1 : 1;
+    return by_name(a, b);
+}
+
+static void sort_objects(struct object_list *l, int (*order)(const void *, const void *))
+{
+    if (l->count)
+        qsort(l->items, l->count, sizeof(*l->items), order);
+}
+
+void node_view_configs(const struct caches *c, struct object_list *ret)
+{
+    store_list(c->configs, ret);
+    filter(ret, config_counts, NULL);
+    sort_objects(ret, by_age);
+}
+
+void node_view_gather(const struct caches *c, struct node_view *v)
+{
+    if (!v->node || !v->device)
+        return;
+    store_list(c->profiles, &v->profiles);
+    filter(&v->profiles, profile_matches, v->node);
+    sort_objects(&v->profiles, by_name);
+    node_view_configs(c, &v->configs);
+    node_view_resolve(v);
+}
+
+void node_view_read(const struct caches *c, const char *name, struct node_view *ret)
+{
+    node_view_look(c, name, ret);
+    node_view_gather(c, ret);
+}
+
+/* --- Resolving --- */
+
+static void expand_models(struct node_view *v)
+{
+    const struct device_record *d = v->device;
+    v->tables = xcalloc(d->n_models, sizeof(*v->tables));
+    for (size_t i = 0; i < d->n_models; i++) {
+        const struct model_record *m = &d->models[i];
+        v->tables[i].slots = m->slots;
+        v->tables[i].slices = m->slices;
+        v->tables[i].n_profiles = m->n_profiles;
+        if (m->n_profiles)
+            memcpy(v->tables[i].profiles, m->profiles, m->n_profiles * sizeof(*m->profiles));
+    }
+}
+
+static const struct mig_table *table_of(const struct node_view *v, const char *model)
+{
+    for (size_t i = 0; i < v->device->n_models; i++)
+        if (strcmp(v->device->models[i].name, model) == 0)
+            return v->tables[i].n_profiles ? &v->tables[i] : NULL;
+    return NULL;
+}
+
+static void expand_cards(struct node_view *v)
+{
+    const struct device_record *d = v->device;
+    v->cards = xcalloc(d->n_cards, sizeof(*v->cards));
+    for (size_t i = 0; i < d->n_cards; i++) {
+        records_card_view(&d->cards[i], &v->cards[i]);
+        v->cards[i].table = table_of(v, d->cards[i].model);
+    }
+}
+
+void node_view_resolve(struct node_view *v)
+{
+    expand_models(v);
+    expand_cards(v);
+    auto_free struct resolve_profile *profiles = xcalloc(v->profiles.count, sizeof(*profiles));
+    auto_free struct resolve_config *configs = xcalloc(v->configs.count, sizeof(*configs));
+    for (size_t i = 0; i < v->profiles.count; i++) {
+        const struct object *o = v->profiles.items[i];
+        const struct profile_record *p = object_payload(o);
+        profiles[i] = (struct resolve_profile){object_name(o), object_generation(o), &p->spec};
+    }
+    for (size_t i = 0; i < v->configs.count; i++) {
+        const struct object *o = v->configs.items[i];
+        const struct config_record *c = object_payload(o);
+        configs[i] = (struct resolve_config){object_name(o), object_generation(o), &c->spec};
+    }
+    resolve_node(
+        &(struct resolve_input){
+            .cards = v->cards,
+            .n_cards = v->device->n_cards,
+            .current = &v->device->spec,
+            .profiles = profiles,
+            .n_profiles = v->profiles.count,
+            .configs = configs,
+            .n_configs = v->configs.count,
+            .label = records_mig_label(v->node),
+        },
+        &v->result);
+}
+
+static const struct resolve_outcome *outcome(const struct node_view *v, enum api_source_kind kind,
+                                             const char *name)
+{
+    for (size_t i = 0; i < v->result.n_outcomes; i++) {
+        const struct device_source *s = &v->result.outcomes[i].source;
+        if (s->kind == (int)kind && strcmp(s->name, name) == 0)
+            return &v->result.outcomes[i];
+    }
+    return NULL;
+}
+
+const struct resolve_outcome *node_view_profile(const struct node_view *v, const char *profile)
+{
+    return outcome(v, API_SOURCE_PROFILE, profile);
+}
+
+const struct resolve_outcome *node_view_label(const struct node_view *v)
+{
+    const char *label = v->node ? records_mig_label(v->node) : NULL;
+    return label ? outcome(v, API_SOURCE_NODE_LABEL, label) : NULL;
+}
+
+void node_view_done(struct node_view *v)
+{
+    resolve_result_done(&v->result);
+    free(v->cards);
+    free(v->tables);
+    object_list_done(&v->profiles);
+    object_list_done(&v->configs);
+    (void)object_unref(v->node_object);
+    (void)object_unref(v->device_object);
+    *v = (struct node_view){0};
+}

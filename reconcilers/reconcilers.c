@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reconcilers/reconcilers.h"
+
+#include <assert.h>
+
+#include "base/xalloc.h"
+
+#include "reconcilers/device_spec.h"
+#include "reconcilers/eviction.h"
+#include "reconcilers/gpuprofile.h"
+#include "reconcilers/migconfig.h"
+#include "reconcilers/node_labels.h"
+#include "reconcilers/node_resources.h"
+
+typedef struct controller *constructor(struct context *ctx);
+
+static constructor *const constructors[] = {
+    device_spec_controller_new, gpuprofile_controller_new,     migconfig_controller_new,
+    node_labels_controller_new, node_resources_controller_new, eviction_controller_new,
+};
+
+enum { CONTROLLERS = ARRAY_LEN(constructors), INFORMERS = 4 };
+
+/* Set up by one thread; then only what the context shares is used by others. */
+struct reconcilers {
+    struct context ctx;
+    struct controller *controllers[CONTROLLERS]; /* NULL once handed over */
+    struct informer *informers[INFORMERS];       /* the same */
+};
+
+static struct informer *watch(const struct reconcilers_opts *o, const struct object_type *type,
+                              uint64_t number)
+{
+    return informer_new(o->reader, &(struct informer_opts){.type = type,
+                                                           .clk = o->clk,
+                                                           .seed = o->seed + number});
+}
+
+static void open_caches(struct context *ctx, const struct reconcilers_opts *o)
+{
+    ctx->nodes = watch(o, &records_node_type, 0);
+    ctx->devices = watch(o, &records_device_type, 1);
+    ctx->profiles = watch(o, &records_profile_type, 2);
+    ctx->configs = watch(o, &records_config_type, 3);
+    ctx->caches = (struct caches){
+        .nodes = informer_store(ctx->nodes),
+        .devices = informer_store(ctx->devices),
+        .profiles = informer_store(ctx->profiles),
+        .configs = informer_store(ctx->configs),
+    };
+    node_view_add_indexes(&ctx->caches);
+}
+
+static void open_notes(struct context *ctx)
+{
+    ctx->rollout = rollout_new();
+    ctx->spec_writes = expectations_new();
+    ctx->label_writes = expectations_new();
+    ctx->resource_writes = expectations_new();
+    ctx->profile_writes = expectations_new();
+    ctx->config_writes = expectations_new();
+}
+
+struct reconcilers *reconcilers_new(const struct reconcilers_opts *opts)
+{
+    assert(opts->reader && opts->writer && opts->clk && opts->workers >= 1);
+    struct reconcilers *r = xmalloc(sizeof(*r));
+    struct context *ctx = &r->ctx;
+    *ctx = (struct context){.kc = opts->writer,
+                            .clk = opts->clk,
+                            .recorder = opts->recorder,
+                            .workers = opts->workers};
+    open_caches(ctx, opts);
+    open_notes(ctx);
+    struct informer *const informers[INFORMERS] = {ctx->nodes, ctx->devices, ctx->profiles,
+                                                   ctx->configs};
+    for (size_t i = 0; i < INFORMERS; i++)
+        r->informers[i] = informers[i];
+    for (size_t i = 0; i < CONTROLLERS; i++) {
+        r->controllers[i] = constructors[i](ctx);
+        if (opts->metrics)
+            controller_register_metrics(r->controllers[i], opts->metrics);
+    }
+    return r;
+}
+
+void reconcilers_hand_over(struct reconcilers *r, struct manager *m)
+{
+    for (size_t i = 0; i < INFORMERS; i++)
+        manager_add_informer(m, TAKE(r->informers[i]));
+    for (size_t i = 0; i < CONTROLLERS; i++)
+        manager_add_controller(m, TAKE(r->controllers[i]));
+}
+
+static int step_controllers(struct reconcilers *r, struct scope *s)
+{
+    int n = 0;
+    for (size_t i = 0; i < CONTROLLERS; i++)
+        while (controller_step(r->controllers[i], s))
+            n++;
+    return n;
+}
+
+int reconcilers_step(struct reconcilers *r, struct scope *s)
+{
+    for (size_t i = 0; i < INFORMERS; i++)
+        (void)!informer_step(r->informers[i], s, /* ret_wait_ms= */ NULL, /* e= */ NULL);
+    return step_controllers(r, s);
+}
+
+const struct context *reconcilers_context(const struct reconcilers *r)
+{
+    return &r->ctx;
+}
+
+struct reconcilers *reconcilers_free(struct reconcilers *r)
+{
+    if (!r)
+        return NULL;
+    struct context *ctx = &r->ctx;
+    for (size_t i = 0; i < CONTROLLERS; i++)
+        (void)controller_free(r->controllers[i]);
+    for (size_t i = 0; i < INFORMERS; i++)
+        (void)informer_free(r->informers[i]);
+    (void)rollout_free(ctx->rollout);
+    (void)expectations_free(ctx->spec_writes);
+    (void)expectations_free(ctx->label_writes);
+    (void)expectations_free(ctx->resource_writes);
+    (void)expectations_free(ctx->profile_writes);
+    (void)expectations_free(ctx->config_writes);
+    free(r);
+    return NULL;
+}

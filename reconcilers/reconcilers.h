@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "controller/manager.h"
+#include "controller/metrics.h"
+#include "reconcilers/context.h"
+
+/*
+ * All of the controller's informers and controllers, wired together. main hands them to a manager;
+ * tests step them by hand.
+ */
+struct reconcilers;
+
+struct reconcilers_opts {
+    struct kc *reader; /* of the informers */
+    struct kc *writer; /* of the reconcilers: fenced by the lease */
+    const struct clock *clk;
+    struct recorder *recorder; /* NULL: no events */
+    struct metrics *metrics;   /* NULL: none */
+    int workers;               /* of each controller, at least 1 */
+    uint64_t seed;
+};
+
+/* Borrows what the options name. */
+struct reconcilers *reconcilers_new(const struct reconcilers_opts *opts);
+/* Hands informers and controllers over; r must outlive the manager. */
+void reconcilers_hand_over(struct reconcilers *r, struct manager *m);
+
+/* For tests: one call of every informer's reflector, then every key that is due, until nothing is
+ * left to do now. Returns the number of keys. */
+int reconcilers_step(struct reconcilers *r, struct scope *s);
+/* For tests. Borrowed. */
+const struct context *reconcilers_context(const struct reconcilers *r);
+
+/* NULL allowed; returns NULL. */
+struct reconcilers *reconcilers_free(struct reconcilers *r);
+AUTO_DEFINE_PTR(reconcilers, struct reconcilers, reconcilers_free)
+#define auto_reconcilers AUTO_PTR(reconcilers)

@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reconcilers/records.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "base/quantity.h"
+#include "base/rfc3339.h"
+#include "base/xalloc.h"
+
+#include "api/kinds.h"
+#include "controller/conditions.h"
+#include "controller/resources.h"
+#include "partition/model.h"
+
+/* Resources that Cleave may publish have names in these domains. */
+static const char *const domains[] = {"nvidia.com/"};
+
+/* --- Small parts --- */
+
+static int by_pair_key(const void *a, const void *b)
+{
+    return strcmp(((const struct jx_pair *)a)->key, ((const struct jx_pair *)b)->key);
+}
+
+static size_t pairs_bytes(json_t *map)
+{
+    size_t bytes = 0;
+    const char *key;
+    json_t *value;
+    json_object_foreach(map, key, value) {
+        const char *text = json_string_value(value);
+        bytes += sizeof(struct jx_pair) + strlen(key) + 1 + (text ? strlen(text) : 0) + 1;
+    }
+    return bytes;
+}
+
+/* A map of strings in one block of memory; other values count as "". */
+static struct jx_pair *pairs_read(const json_t *obj, const char *map_name, size_t *ret_n)
+{
+    json_t *map = json_object_get(json_object_get(obj, "metadata"), map_name);
+    size_t n = json_object_size(map);
+    struct jx_pair *pairs = xmalloc(pairs_bytes(map));
+    char *text = (char *)(pairs + n);
+    struct jx_pair *p = pairs;
+    const char *key;
+    json_t *value;
+    json_object_foreach(map, key, value) {
+        const char *s = json_string_value(value);
+        p->key = text;
+        p->str = stpcpy(text, key) + 1;
+        text = stpcpy(p->str, s ? s : "") + 1;
+        p++;
+    }
+    if (n)
+        qsort(pairs, n, sizeof(*pairs), by_pair_key);
+    *ret_n = n;
+    return pairs;
+}
+
+static void strings_free(char **list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(list[i]);
+    free(list);
+}
+
+static int by_string(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Adds the names in a fieldsV1 map ("f:nvidia.com/gpu.count") that are not there yet. */
+static void add_field_names(const json_t *fields, char ***list, size_t *n)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)fields, key, value) {
+        if (strncmp(key, "f:", 2) != 0)
+            continue;
+        bool known = false;
+        for (size_t i = 0; i < *n && !known; i++)
+            known = strcmp((*list)[i], key + 2) == 0;
+        if (!known)
+            *XPUSH(*list, *n) = xstrdup(key + 2);
+    }
+    if (*n)
+        qsort(*list, *n, sizeof(**list), by_string);
+}
+
+/* The fieldsV1 of what a manager applied, or NULL. Borrowed. */
+static const json_t *applied_fields(const json_t *obj, const char *manager)
+{
+    const json_t *entries = JX_AT(obj, "metadata", "managedFields");
+    size_t i;
+    const json_t *entry;
+    json_array_foreach(entries, i, entry) {
+        const char *name = JX_STR_AT(entry, "manager");
+        const char *operation = JX_STR_AT(entry, "operation");
+        if (name && operation && strcmp(name, manager) == 0 && strcmp(operation, "Apply") == 0)
+            return JX_AT(entry, "fieldsV1");
+    }
+    return NULL;
+}
+
+/* --- Node --- */
+
+static bool in_our_domains(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(domains); i++)
+        if (strncmp(name, domains[i], strlen(domains[i])) == 0)
+            return true;
+    return false;
+}
+
+static int by_resource_name(const void *a, const void *b)
+{
+    return strcmp(((const struct node_resource *)a)->name, ((const struct node_resource *)b)->name);
+}
+
+static struct node_resource *node_resource(struct node_record *r, const char *name)
+{
+    for (size_t i = 0; i < r->n_resources; i++)
+        if (strcmp(r->resources[i].name, name) == 0)
+            return &r->resources[i];
+    struct node_resource *added = XPUSH(r->resources, r->n_resources);
+    *added = (struct node_resource){xstrdup(name), -1, -1};
+    return added;
+}
+
+static void read_resources(const json_t *map, struct node_record *r, size_t offset)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)map, key, value) {
+        int64_t count;
+        if (!in_our_domains(key) || !json_is_string(value) ||
+            quantity_parse(json_string_value(value), &count, NULL) < 0)
+            continue;
+        memcpy((char *)node_resource(r, key) + offset, &count, sizeof(count));
+    }
+}
+
+static int transform_node(const json_t *obj, void **ret, struct err *e)
+{
+    (void)e;
+    struct node_record *r = xmalloc(sizeof(*r));
+    r->labels = pairs_read(obj, "labels", &r->n_labels);
+    add_field_names(JX_AT(applied_fields(obj, MANAGER_NODE_LABELS), "f:metadata", "f:labels"),
+                    &r->owned_labels, &r->n_owned_labels);
+    const json_t *status = JX_AT(applied_fields(obj, MANAGER_NODE_RESOURCES), "f:status");
+    add_field_names(JX_AT(status, "f:capacity"), &r->owned_resources, &r->n_owned_resources);
+    add_field_names(JX_AT(status, "f:allocatable"), &r->owned_resources, &r->n_owned_resources);
+    read_resources(JX_AT(obj, "status", "capacity"), r, offsetof(struct node_resource, capacity));
+    read_resources(JX_AT(obj, "status", "allocatable"), r,
+                   offsetof(struct node_resource, allocatable));
+    if (r->n_resources)
+        qsort(r->resources, r->n_resources, sizeof(*r->resources), by_resource_name);
+    *ret = r;
+    return 0;
+}
+
+static void free_node(void *payload)
+{
+    struct node_record *r = payload;
+    free(r->labels);
+    strings_free(r->owned_labels, r->n_owned_labels);
+    strings_free(r->owned_resources, r->n_owned_resources);
+    for (size_t i = 0; i < r->n_resources; i++)
+        free(r->resources[i].name);
+    free(r->resources);
+    free(r);
+}
+
+/* --- Device --- */
+
+static void read_condition(const struct conditions *list, const char *type,
+                           struct condition_record *ret)
+{
+    const struct condition *c = condition_get(list, type);
+    if (!c)
+        return;
+    *ret = (struct condition_record){true, c->status, xstrdup(c->reason), xstrdup(c->message)};
+}
+
+static void condition_record_done(struct condition_record *c)
+{
+    free(c->reason);
+    free(c->message);
+}
+
+static bool waits_for(const struct device_drain *d, const char *uuid)
+{
+    for (size_t i = 0; i < d->n_partitions; i++)
+        if (strcmp(d->partitions[i], uuid) == 0)
+            return true;
+    return false;
+}
+
+static void add_pods(struct card_record *r, const struct device_consumer *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        bool known = !list[i].uid || !*list[i].uid;
+        for (size_t k = 0; k < r->n_drain_pods && !known; k++)
+            known = strcmp(r->drain_pods[k].uid, list[i].uid) == 0;
+        if (known)
+            continue;
+        struct drain_pod *p = XPUSH(r->drain_pods, r->n_drain_pods);
+        *p = (struct drain_pod){.uid = xstrdup(list[i].uid),
+                                .ns = xstrdup(list[i].namespace),
+                                .name = xstrdup(list[i].name)};
+    }
+}
+
+static void read_drain(const struct device_card *c, struct card_record *r)
+{
+    if (!c->has_drain)
+        return;
+    r->draining = true;
+    r->drain_deadline_ms = c->drain.deadline_ms;
+    if (c->drain.card)
+        add_pods(r, c->in_use_by, c->n_in_use_by);
+    for (size_t i = 0; i < c->n_partitions; i++)
+        if (c->drain.card || waits_for(&c->drain, c->partitions[i].uuid))
+            add_pods(r, c->partitions[i].in_use_by, c->partitions[i].n_in_use_by);
+}
+
+static void read_partitions(const struct device_card *c, struct card_record *r)
+{
+    for (size_t i = 0; i < c->n_partitions; i++) {
+        struct profile_count *pc = NULL;
+        for (size_t k = 0; k < r->n_partitions && !pc; k++)
+            if (strcmp(r->partitions[k].profile, c->partitions[i].profile) == 0)
+                pc = &r->partitions[k];
+        if (!pc) {
+            pc = XPUSH(r->partitions, r->n_partitions);
+            pc->profile = xstrdup(c->partitions[i].profile);
+        }
+        pc->count++;
+    }
+}
+
+static uint32_t pci_id(const char *text)
+{
+    uint32_t id = 0;
+    return text && num_parse_hex32(text, &id, NULL) == 0 ? id : 0;
+}
+
+static char *text_or_empty(const char *s)
+{
+    return xstrdup(s ? s : "");
+}
+
+static void read_card(const struct device_card *c, struct card_record *r)
+{
+    *r = (struct card_record){
+        .uuid = xstrdup(c->uuid),
+        .vendor = text_or_empty(c->vendor),
+        .model = text_or_empty(c->model),
+        .pci_bus_id = text_or_empty(c->pci_bus_id),
+        .pci_device_id = pci_id(c->pci_device_id),
+        .pci_subsystem_id = pci_id(c->pci_subsystem_id),
+        .index = (unsigned)c->index,
+        .mig_capable = c->mig_capable,
+        .healthy = c->healthy,
+        .mode = c->mode,
+        .memory_mib = c->memory_mib,
+    };
+    read_partitions(c, r);
+    read_condition(&c->conditions, "Applied", &r->applied);
+    read_drain(c, r);
+}
+
+static void card_record_done(struct card_record *r)
+{
+    free(r->uuid);
+    free(r->vendor);
+    free(r->model);
+    free(r->pci_bus_id);
+    for (size_t i = 0; i < r->n_partitions; i++)
+        free(r->partitions[i].profile);
+    free(r->partitions);
+    condition_record_done(&r->applied);
+    for (size_t i = 0; i < r->n_drain_pods; i++) {
+        free(r->drain_pods[i].uid);
+        free(r->drain_pods[i].ns);
+        free(r->drain_pods[i].name);
+    }
+    free(r->drain_pods);
+}
+
+static int read_model(const struct device_model *m, struct device_record *r, struct err *e)
+{
+    auto_free struct mig_table *t = xmalloc(sizeof(*t));
+    TRY(model_to_table(m, t, e));
+    *XPUSH(r->models, r->n_models) = (struct model_record){
+        .name = xstrdup(m->name),
+        .slots = t->slots,
+        .slices = t->slices,
+        .n_profiles = t->n_profiles,
+        .profiles = xmemdup(t->profiles, t->n_profiles * sizeof(t->profiles[0])),
+    };
+    return 0;
+}
+
+static int by_card_index(const void *a, const void *b)
+{
+    const struct card_record *x = a;
+    const struct card_record *y = b;
+    if (x->index != y->index)
+        return x->index < y->index ? -1 : 1;
+    return strcmp(x->uuid, y->uuid);
+}
+
+static void forget_hardware(struct device_record *r)
+{
+    for (size_t i = 0; i < r->n_models; i++) {
+        free(r->models[i].name);
+        free(r->models[i].profiles);
+    }
+    for (size_t i = 0; i < r->n_cards; i++)
+        card_record_done(&r->cards[i]);
+    for (size_t i = 0; i < r->n_resources; i++)
+        free(r->resources[i].name);
+    free(r->models);
+    free(r->cards);
+    free(r->resources);
+    r->models = NULL;
+    r->cards = NULL;
+    r->resources = NULL;
+    r->n_models = r->n_cards = r->n_resources = 0;
+}
+
+static int read_hardware(struct device_status *st, struct device_record *r, struct err *e)
+{
+    for (size_t i = 0; i < st->n_models; i++)
+        TRY(read_model(&st->models[i], r, e));
+    for (size_t i = 0; i < st->n_devices; i++)
+        read_card(&st->devices[i], XPUSH(r->cards, r->n_cards));
+    if (r->n_cards)
+        qsort(r->cards, r->n_cards, sizeof(*r->cards), by_card_index);
+    r->resources = TAKE(st->resources);
+    r->n_resources = st->n_resources;
+    st->n_resources = 0;
+    return 0;
+}
+
+static void read_status(const json_t *obj, struct device_record *r)
+{
+    auto_err struct err e = {0};
+    auto_device_status struct device_status st = {0};
+    const json_t *status = json_object_get(obj, "status");
+    if (json_object_size(status) == 0 && !json_is_null(status) &&
+        (!status || json_is_object(status)))
+        return;
+    r->has_status = true;
+    if (device_status_decode(obj, &st, &e) < 0 || read_hardware(&st, r, &e) < 0) {
+        forget_hardware(r);
+        r->status_error = xstrdup(err_msg(&e));
+        return;
+    }
+    r->observed_generation = st.observed_generation;
+    if (st.n_drivers) {
+        r->vendor = xstrdup(st.drivers[0].vendor);
+        r->driver_version = xstrdup(st.drivers[0].version);
+    }
+    read_condition(&st.conditions, "Ready", &r->ready);
+    read_condition(&st.conditions, "Stalled", &r->stalled);
+}
+
+static char *owning_node_uid(const json_t *obj)
+{
+    size_t i;
+    const json_t *ref;
+    json_array_foreach(JX_AT(obj, "metadata", "ownerReferences"), i, ref) {
+        const char *kind = JX_STR_AT(ref, "kind");
+        if (kind && strcmp(kind, "Node") == 0)
+            return xstrdup(JX_STR_AT(ref, "uid"));
+    }
+    return NULL;
+}
+
+static int transform_device(const json_t *obj, void **ret, struct err *e)
+{
+    (void)e;
+    auto_err struct err why = {0};
+    struct device_record *r = xmalloc(sizeof(*r));
+    if (device_spec_decode(obj, &r->spec, &why) < 0)
+        r->spec_error = xstrdup(err_msg(&why));
+    read_status(obj, r);
+    r->labels = pairs_read(obj, "labels", &r->n_labels);
+    r->owner_uid = owning_node_uid(obj);
+    *ret = r;
+    return 0;
+}
+
+static void free_device(void *payload)
+{
+    struct device_record *r = payload;
+    device_spec_done(&r->spec);
+    forget_hardware(r);
+    condition_record_done(&r->ready);
+    condition_record_done(&r->stalled);
+    free(r->spec_error);
+    free(r->status_error);
+    free(r->vendor);
+    free(r->driver_version);
+    free(r->owner_uid);
+    free(r->labels);
+    free(r);
+}
+
+/* --- GPUProfile and MIGConfig --- */
+
+static int transform_profile(const json_t *obj, void **ret, struct err *e)
+{
+    (void)e;
+    auto_err struct err why = {0};
+    struct profile_record *r = xmalloc(sizeof(*r));
+    if (gpuprofile_spec_decode(obj, &r->spec, &why) < 0)
+        r->spec_error = xstrdup(err_msg(&why));
+    if (gpuprofile_status_decode(obj, &r->status, NULL) < 0)
+        r->status = (struct gpuprofile_status){0};
+    *ret = r;
+    return 0;
+}
+
+static void free_profile(void *payload)
+{
+    struct profile_record *r = payload;
+    gpuprofile_spec_done(&r->spec);
+    gpuprofile_status_done(&r->status);
+    free(r->spec_error);
+    free(r);
+}
+
+static int transform_config(const json_t *obj, void **ret, struct err *e)
+{
+    (void)e;
+    auto_err struct err why = {0};
+    struct config_record *r = xmalloc(sizeof(*r));
+    if (migconfig_spec_decode(obj, &r->spec, &why) < 0)
+        r->spec_error = xstrdup(err_msg(&why));
+    if (migconfig_status_decode(obj, &r->status, NULL) < 0)
+        r->status = (struct migconfig_status){0};
+    const char *created = JX_STR_AT(obj, "metadata", "creationTimestamp");
+    if (created && rfc3339_parse(created, &r->created_ms, NULL) < 0)
+        r->created_ms = 0;
+    *ret = r;
+    return 0;
+}
+
+static void free_config(void *payload)
+{
+    struct config_record *r = payload;
+    migconfig_spec_done(&r->spec);
+    migconfig_status_done(&r->status);
+    free(r->spec_error);
+    free(r);
+}
+
+const struct object_type records_node_type = {&resource_nodes, transform_node, free_node};
+const struct object_type records_device_type = {&resource_devices, transform_device, free_device};
+const struct object_type records_profile_type = {&resource_gpuprofiles, transform_profile,
+                                                 free_profile};
+const struct object_type records_config_type = {&resource_migconfigs, transform_config,
+                                                free_config};
+
+/* --- Questions --- */
+
+const char *records_label(const struct jx_pair *labels, size_t n, const char *key)
+{
+    const struct jx_pair wanted = {.key = (char *)(uintptr_t)key};
+    const struct jx_pair *found =
+        n ? bsearch(&wanted, labels, n, sizeof(*labels), by_pair_key) : NULL;
+    return found ? found->str : NULL;
+}
+
+const char *records_mig_label(const struct node_record *node)
+{
+    const char *value = records_label(node->labels, node->n_labels, LABEL_MIG_CONFIG);
+    return value && *value ? value : NULL;
+}
+
+const struct card_record *records_card(const struct device_record *device, const char *uuid)
+{
+    for (size_t i = 0; i < device->n_cards; i++)
+        if (strcmp(device->cards[i].uuid, uuid) == 0)
+            return &device->cards[i];
+    return NULL;
+}
+
+const struct device_want *records_want(const struct device_spec *spec, const char *uuid)
+{
+    for (size_t i = 0; i < spec->n_devices; i++)
+        if (strcmp(spec->devices[i].uuid, uuid) == 0)
+            return &spec->devices[i];
+    return NULL;
+}
+
+void records_card_view(const struct card_record *card, struct resolve_card *ret)
+{
+    *ret = (struct resolve_card){
+        .uuid = card->uuid,
+        .vendor = card->vendor,
+        .model = card->model,
+        .pci_bus_id = card->pci_bus_id,
+        .pci_device_id = card->pci_device_id,
+        .pci_subsystem_id = card->pci_subsystem_id,
+        .index = card->index,
+        .mig_capable = card->mig_capable,
+        .healthy = card->healthy,
+        .mode = card->mode,
+        .partitions = card->partitions,
+        .n_partitions = card->n_partitions,
+    };
+}
+
+static bool same_strings(char *const *a, size_t n_a, char *const *b, size_t n_b)
+{
+    if (n_a != n_b)
+        return false;
+    for (size_t i = 0; i < n_a; i++)
+        if (strcmp(a[i], b[i]) != 0)
+            return false;
+    return true;
+}
+
+bool records_same_labels(const struct node_record *a, const struct node_record *b)
+{
+    if (a->n_labels != b->n_labels)
+        return false;
+    for (size_t i = 0; i < a->n_labels; i++)
+        if (strcmp(a->labels[i].key, b->labels[i].key) != 0 ||
+            strcmp(a->labels[i].str, b->labels[i].str) != 0)
+            return false;
+    return same_strings(a->owned_labels, a->n_owned_labels, b->owned_labels, b->n_owned_labels);
+}
+
+bool records_same_resources(const struct node_record *a, const struct node_record *b)
+{
+    if (a->n_resources != b->n_resources)
+        return false;
+    for (size_t i = 0; i < a->n_resources; i++) {
+        const struct node_resource *x = &a->resources[i];
+        const struct node_resource *y = &b->resources[i];
+        if (strcmp(x->name, y->name) != 0 || x->capacity != y->capacity ||
+            x->allocatable != y->allocatable)
+            return false;
+    }
+    return same_strings(a->owned_resources, a->n_owned_resources, b->owned_resources,
+                        b->n_owned_resources);
+}
+
+bool records_config_named(const struct object *config, const char *name)
+{
+    const struct config_record *r = object_payload(config);
+    if (strcmp(object_name(config), name) == 0)
+        return true;
+    for (size_t i = 0; i < r->spec.n_aliases; i++)
+        if (strcmp(r->spec.aliases[i], name) == 0)
+            return true;
+    return false;
+}
+
+bool records_profile_names(const struct profile_record *profile, const struct object *config)
+{
+    for (size_t i = 0; i < profile->spec.n_devices; i++) {
+        const struct gpuprofile_entry *entry = &profile->spec.devices[i];
+        if (entry->has_mig && entry->mig.config && records_config_named(config, entry->mig.config))
+            return true;
+    }
+    return false;
+}

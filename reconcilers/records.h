@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "api/device.h"
+#include "api/gpuprofile.h"
+#include "api/migconfig.h"
+#include "kubeclient/object.h"
+#include "partition/resolve.h"
+
+/*
+ * What the controller keeps of each object: small typed records, made when an object arrives, after
+ * which its JSON is dropped. Immutable. A part that cannot be read (written by hand, past the
+ * schema) leaves a note of why in place of its contents; it never hides the object.
+ */
+
+/* A resource that a node reports. -1: the map has no such name. */
+struct node_resource {
+    char *name;
+    int64_t capacity, allocatable;
+};
+
+struct node_record {
+    struct jx_pair *labels; /* sorted by key; one block of memory, strings included */
+    size_t n_labels;
+    char **owned_labels; /* keys that our field manager applied, sorted */
+    size_t n_owned_labels;
+    struct node_resource *resources; /* of vendors' domains, sorted by name */
+    size_t n_resources;
+    char **owned_resources; /* names that our field manager applied, sorted */
+    size_t n_owned_resources;
+};
+
+/* A model's MIG table without its unused room (a struct mig_table is 4 KiB). */
+struct model_record {
+    char *name;
+    unsigned slots, slices, n_profiles;
+    struct mig_profile *profiles;
+};
+
+/* A pod that a card waits for. ns and name may be NULL. */
+struct drain_pod {
+    char *uid, *ns, *name;
+};
+
+/* One condition, as far as it matters here. */
+struct condition_record {
+    bool present;
+    int status;             /* enum condition_status */
+    char *reason, *message; /* NULL when absent */
+};
+
+struct card_record {
+    char *uuid, *vendor, *model, *pci_bus_id;
+    uint32_t pci_device_id, pci_subsystem_id;
+    unsigned index;
+    bool mig_capable, healthy;
+    int mode;
+    int64_t memory_mib;
+    struct profile_count *partitions; /* that stand, by profile */
+    size_t n_partitions;
+    struct condition_record applied;
+    bool draining;
+    int64_t drain_deadline_ms; /* wall clock; 0: none */
+    struct drain_pod *drain_pods;
+    size_t n_drain_pods;
+};
+
+struct device_record {
+    struct device_spec spec;
+    char *spec_error;   /* the spec cannot be read: NULL: it can */
+    char *status_error; /* the same of the status: cards, models and resources are empty then */
+    bool has_status;    /* an agent has reported */
+    int64_t observed_generation;
+    char *vendor, *driver_version; /* NULL: no driver */
+    struct model_record *models;
+    size_t n_models;
+    struct card_record *cards; /* by index */
+    size_t n_cards;
+    struct device_resource *resources;
+    size_t n_resources;
+    struct condition_record ready, stalled;
+    char *owner_uid;        /* of the Node that owns it; NULL: none */
+    struct jx_pair *labels; /* all, sorted */
+    size_t n_labels;
+};
+
+struct profile_record {
+    struct gpuprofile_spec spec;
+    char *spec_error;                /* NULL: it can be read */
+    struct gpuprofile_status status; /* empty when it cannot be read */
+};
+
+struct config_record {
+    struct migconfig_spec spec;
+    char *spec_error;
+    struct migconfig_status status;
+    int64_t created_ms; /* wall clock */
+};
+
+/* For informers: each object's payload is the record of the same name. */
+extern const struct object_type records_node_type;
+extern const struct object_type records_device_type;
+extern const struct object_type records_profile_type;
+extern const struct object_type records_config_type;
+
+/* Field managers of what we apply to Nodes: each set of fields disappears by itself when it is no
+ * longer applied, so each has an owner of its own. */
+#define MANAGER_NODE_LABELS    "cleave-controller-labels"
+#define MANAGER_NODE_RESOURCES "cleave-controller-resources"
+
+/* The value of a label, or NULL. Borrowed. */
+const char *records_label(const struct jx_pair *labels, size_t n, const char *key);
+/* The Node's label nvidia.com/mig.config; NULL when absent or empty. Borrowed. */
+const char *records_mig_label(const struct node_record *node);
+/* The card of this uuid, or NULL. Borrowed. */
+const struct card_record *records_card(const struct device_record *device, const char *uuid);
+/* What the Device's spec says of a card, or NULL. Borrowed. */
+const struct device_want *records_want(const struct device_spec *spec, const char *uuid);
+
+/* The card as the resolver sees it, without its MIG table. Borrows everything. */
+void records_card_view(const struct card_record *card, struct resolve_card *ret);
+
+/* Do two records of a Node agree in labels (and in who applied them), in resources? */
+bool records_same_labels(const struct node_record *a, const struct node_record *b);
+bool records_same_resources(const struct node_record *a, const struct node_record *b);
+
+/* Does this MIGConfig go by that name, or by that alias? */
+bool records_config_named(const struct object *config, const char *name);
+/* Does an entry of the profile name the configuration (by name or alias)? */
+bool records_profile_names(const struct profile_record *profile, const struct object *config);

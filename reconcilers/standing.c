@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reconcilers/standing.h"
+
+#include <string.h>
+
+#include "base/xalloc.h"
+
+void standing_set(struct standing *s, enum phase phase, const char *reason, const char *message)
+{
+    s->phase = phase;
+    xstr_set(&s->reason, reason);
+    xstr_set(&s->message, message);
+}
+
+bool standing_equal(const struct standing *a, const struct standing *b)
+{
+    return a->phase == b->phase && a->refused == b->refused &&
+           strcmp(a->reason ? a->reason : "", b->reason ? b->reason : "") == 0 &&
+           strcmp(a->message ? a->message : "", b->message ? b->message : "") == 0;
+}
+
+void standing_done(struct standing *s)
+{
+    free(s->reason);
+    free(s->message);
+    *s = (struct standing){0};
+}
+
+/* --- Wishes --- */
+
+static bool same_source(const struct device_want *a, const struct device_want *b)
+{
+    return a->has_source == b->has_source &&
+           (!a->has_source ||
+            (a->source.kind == b->source.kind && strcmp(a->source.name, b->source.name) == 0));
+}
+
+static bool same_rollout(const struct device_want *a, const struct device_want *b)
+{
+    return a->has_rollout == b->has_rollout && a->failure_policy == b->failure_policy &&
+           (!a->has_rollout ||
+            (a->rollout.drain == b->rollout.drain && a->rollout.timeout_s == b->rollout.timeout_s));
+}
+
+static int64_t wanted_count(const struct device_want *w, const char *profile)
+{
+    for (size_t i = 0; i < w->mig.n_profiles; i++)
+        if (strcmp(w->mig.profiles[i].profile, profile) == 0)
+            return w->mig.profiles[i].count;
+    return 0;
+}
+
+/* The list is a map by profile: the API server may keep it in another order. */
+static bool same_geometry(const struct device_want *a, const struct device_want *b)
+{
+    if (a->mode != b->mode || a->has_mig != b->has_mig || a->mig.n_profiles != b->mig.n_profiles)
+        return false;
+    for (size_t i = 0; i < a->mig.n_profiles; i++)
+        if (wanted_count(b, a->mig.profiles[i].profile) != a->mig.profiles[i].count)
+            return false;
+    return true;
+}
+
+static bool same_sharing(const struct device_want *a, const struct device_want *b)
+{
+    return a->has_sharing == b->has_sharing &&
+           (!a->has_sharing ||
+            a->sharing.time_slicing.replicas == b->sharing.time_slicing.replicas);
+}
+
+bool standing_same_want(const struct device_want *a, const struct device_want *b)
+{
+    return strcmp(a->uuid, b->uuid) == 0 && same_source(a, b) && same_rollout(a, b) &&
+           same_geometry(a, b) && same_sharing(a, b);
+}
+
+static bool is_from(const struct device_want *w, int kind, const char *name)
+{
+    return w->has_source && w->source.kind == kind && strcmp(w->source.name, name) == 0;
+}
+
+/* --- One card --- */
+
+static const char *const passing_reasons[] = {"Progressing", "Draining", "InUse"};
+
+static bool is_passing(const char *reason)
+{
+    for (size_t i = 0; i < ARRAY_LEN(passing_reasons); i++)
+        if (strcmp(passing_reasons[i], reason) == 0)
+            return true;
+    return false;
+}
+
+static bool is_agent_behind(const struct node_view *v)
+{
+    return v->device->observed_generation < v->generation;
+}
+
+static bool is_applied(const struct node_view *v, const char *uuid)
+{
+    const struct card_record *c = records_card(v->device, uuid);
+    return c && !is_agent_behind(v) && c->applied.present && c->applied.status == CONDITION_TRUE;
+}
+
+static void judge_card(const struct node_view *v, const struct device_want *want,
+                       struct standing *ret)
+{
+    const struct device_want *in_force = records_want(&v->device->spec, want->uuid);
+    const struct card_record *card = records_card(v->device, want->uuid);
+    if (!in_force || !standing_same_want(in_force, want) || is_agent_behind(v) || !card ||
+        !card->applied.present) {
+        standing_set(ret, PHASE_CHANGING, "Progressing", "a change is under way");
+        return;
+    }
+    if (card->applied.status == CONDITION_TRUE)
+        return;
+    auto_free char *message = xasprintf("GPU %u: %s", card->index, card->applied.message);
+    standing_set(ret, is_passing(card->applied.reason) ? PHASE_CHANGING : PHASE_FAILED,
+                 card->applied.reason, message);
+}
+
+/* --- The node --- */
+
+/* A failure of one card speaks for the node; without one, a card in change does. */
+static void judge_cards(const struct node_view *v, const struct resolve_outcome *o,
+                        struct standing *ret)
+{
+    for (size_t i = 0; i < v->result.spec.n_devices; i++) {
+        const struct device_want *want = &v->result.spec.devices[i];
+        if (!is_from(want, o->source.kind, o->source.name))
+            continue;
+        auto_standing struct standing card = {.phase = PHASE_UP_TO_DATE};
+        judge_card(v, want, &card);
+        if (card.phase == PHASE_UP_TO_DATE || ret->phase == PHASE_FAILED ||
+            card.phase == ret->phase)
+            continue;
+        standing_set(ret, card.phase, card.reason, card.message);
+    }
+}
+
+/* What stops the agent as a whole (no driver, a library that hangs) and is no card's own fault. */
+static const struct condition_record *node_fault(const struct node_view *v)
+{
+    const struct device_record *d = v->device;
+    if (!d->stalled.present || d->stalled.status != CONDITION_TRUE)
+        return NULL;
+    for (size_t i = 0; i < d->n_cards; i++)
+        if (d->cards[i].applied.present && d->cards[i].applied.status != CONDITION_TRUE)
+            return NULL;
+    return &d->stalled;
+}
+
+static const struct resolve_problem *conflict_in(const struct resolve_outcome *o)
+{
+    for (size_t i = 0; i < o->n_problems; i++)
+        if (strcmp(o->problems[i].reason, "Conflict") == 0)
+            return &o->problems[i];
+    return NULL;
+}
+
+static void refuse(struct standing *ret, const struct resolve_problem *p)
+{
+    standing_set(ret, PHASE_FAILED, p->reason, p->message);
+    ret->refused = true;
+}
+
+/* What can be told without looking at a card. */
+static bool judge_node(const struct node_view *v, struct standing *ret)
+{
+    const struct device_record *d = v->device;
+    if (d->status_error) {
+        auto_free char *message = xasprintf("the Device's status cannot be read: %s; the agent "
+                                            "writes it anew when it starts",
+                                            d->status_error);
+        standing_set(ret, PHASE_FAILED, "Invalid", message);
+        return true;
+    }
+    if (!d->has_status) {
+        standing_set(ret, PHASE_CHANGING, "Progressing", "the agent has not reported yet");
+        return true;
+    }
+    const struct condition_record *fault = node_fault(v);
+    if (fault)
+        standing_set(ret, PHASE_FAILED, fault->reason, fault->message);
+    return fault;
+}
+
+void standing_of(const struct node_view *v, const struct resolve_outcome *o, struct standing *ret)
+{
+    *ret = (struct standing){.phase = PHASE_UP_TO_DATE};
+    if (judge_node(v, ret))
+        return;
+    if (o->verdict == RESOLVE_REFUSED && o->n_problems) {
+        refuse(ret, &o->problems[0]);
+        return;
+    }
+    const struct resolve_problem *conflict = conflict_in(o);
+    if (conflict) {
+        refuse(ret, conflict);
+        return;
+    }
+    if (o->verdict == RESOLVE_OVERRIDDEN) {
+        standing_set(ret, PHASE_OVERRIDDEN, "Overridden",
+                     o->n_problems ? o->problems[0].message : "others govern its cards");
+        return;
+    }
+    judge_cards(v, o, ret);
+}
+
+bool standing_is_settled(const struct node_view *v, const char *profile)
+{
+    if (!v->device)
+        return true;
+    const struct device_spec *spec = &v->device->spec;
+    for (size_t i = 0; i < spec->n_devices; i++)
+        if (is_from(&spec->devices[i], API_SOURCE_PROFILE, profile) &&
+            !is_applied(v, spec->devices[i].uuid))
+            return false;
+    return true;
+}
