@@ -9,10 +9,15 @@ int api_decode_part(const json_t *obj, const char *part, const struct jx_field *
     const json_t *value = json_object_get(obj, part);
     if (!value || json_is_null(value))
         return 0;
-    int rc = jx_decode(value, fields, ret, e);
+    /* The part as a table's only field, so that paths in errors begin with it. */
+    const struct jx_field whole[] = {
+        {.name = part, .type = JX_OBJECT, .present_offset = JX_NO_OFFSET, .sub = fields},
+        {0},
+    };
+    int rc = jx_decode(obj, whole, ret, e);
     if (rc == 0)
         return 0;
     jx_free(fields, ret);
     memset(ret, 0, bytes);
-    return err_wrap(e, ".%s", part);
+    return rc;
 }

@@ -36,9 +36,9 @@ static const struct jx_field node_selector_fields[] = {
 static const struct jx_field card_selector_fields[] = {
     JX_F(card_selector, vendor, "vendor", JX_STR),
     JX_F(card_selector, model, "model", JX_STR, .min = 1, .max = 96),
-    JX_L(card_selector, indices, n_indices, "indices", JX_INT_LIST, .max = 64),
-    JX_L(card_selector, uuids, n_uuids, "uuids", JX_STR_LIST, .max = 256),
-    JX_L(card_selector, pci_bus_ids, n_pci_bus_ids, "pciBusIDs", JX_STR_LIST, .max = 64),
+    JX_L(card_selector, indices, n_indices, "indices", JX_INT_LIST, .min = 1, .max = 64),
+    JX_L(card_selector, uuids, n_uuids, "uuids", JX_STR_LIST, .min = 1, .max = 256),
+    JX_L(card_selector, pci_bus_ids, n_pci_bus_ids, "pciBusIDs", JX_STR_LIST, .min = 1, .max = 64),
     JX_F(card_selector, count, "count", JX_INT, .min = 1, .max = 64),
     {0},
 };
@@ -107,7 +107,7 @@ const struct jx_field gpuprofile_spec_fields[] = {
     JX_F(gpuprofile_spec, priority, "priority", JX_INT, .min = -1000000000, .max = 1000000000),
     JX_F(gpuprofile_spec, paused, "paused", JX_BOOL),
     JX_L(gpuprofile_spec, devices, n_devices, "devices", JX_LIST, .sub = entry_fields,
-         .elem_bytes = sizeof(struct gpuprofile_entry), .max = 64, .required = true),
+         .elem_bytes = sizeof(struct gpuprofile_entry), .min = 1, .max = 64, .required = true),
     JX_F(gpuprofile_spec, remainder, "remainder", JX_ENUM, .choices = remainder_names),
     JX_F(gpuprofile_spec, mig_strategy, "migStrategy", JX_ENUM, .choices = api_mig_strategy_names),
     JX_F(gpuprofile_spec, rollout, "rollout", JX_OBJECT, .sub = rollout_fields),

@@ -7,8 +7,8 @@
 #define IN_BLOCK(S, block, m) (offsetof(struct S, block.m) - offsetof(struct S, block))
 
 static const struct jx_field entry_fields[] = {
-    JX_L(migconfig_entry, filter, n_filter, "filter", JX_STR_LIST, .max = 64),
-    JX_L(migconfig_entry, indices, n_indices, "indices", JX_INT_LIST, .max = 64),
+    JX_L(migconfig_entry, filter, n_filter, "filter", JX_STR_LIST, .min = 1, .max = 64),
+    JX_L(migconfig_entry, indices, n_indices, "indices", JX_INT_LIST, .min = 1, .max = 64),
     JX_F(migconfig_entry, mig_enabled, "migEnabled", JX_BOOL, .required = true),
     JX_L(migconfig_entry, mig_devices, n_mig_devices, "migDevices", JX_INT_MAP, .max = 32),
     {0},
@@ -17,7 +17,7 @@ static const struct jx_field entry_fields[] = {
 const struct jx_field migconfig_spec_fields[] = {
     JX_L(migconfig_spec, aliases, n_aliases, "aliases", JX_STR_LIST, .max = 16),
     JX_L(migconfig_spec, devices, n_devices, "devices", JX_LIST, .sub = entry_fields,
-         .elem_bytes = sizeof(struct migconfig_entry), .max = 64, .required = true),
+         .elem_bytes = sizeof(struct migconfig_entry), .min = 1, .max = 64, .required = true),
     {0},
 };
 
