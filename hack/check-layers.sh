@@ -29,7 +29,7 @@ declare -A may_include=(
     [api]="base"
     [base]=""
     # The simulated vendor libraries are programs of their own; nothing includes them.
-    [sim]="base"
+    [sim]="base sim"
 )
 
 # Headers from outside, as shell patterns. The C library's are in system_headers below.
