@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "calls.h"
+#include "sim/calls.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@ static const struct {
     const char *name;
     enum call_class class;
 } table[CALL_COUNT] = {
-#include "calls.def"
+#include "sim/calls.def"
 };
 #undef CALL
 

@@ -8,7 +8,7 @@ enum call_class { CALL_LIFE, CALL_QUERY, CALL_MUTATING };
 
 #define CALL(name, class) CALL_##name,
 enum call_id {
-#include "calls.def"
+#include "sim/calls.def"
     CALL_COUNT
 };
 #undef CALL

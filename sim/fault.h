@@ -2,7 +2,7 @@
 /* Faults as people write them: "nvmlGpuInstanceDestroy:2:fail:IN_USE", "*:5:kill". */
 #pragma once
 
-#include "state.h"
+#include "sim/state.h"
 
 /* "fail:CODE" (number or name, with or without NVML_ERROR_), "hang:SECONDS", "kill", "kill-after".
  */

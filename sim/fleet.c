@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fleet.h"
+#include "sim/fleet.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 #include <sys/random.h>
 #include <yaml.h>
 
-#include "nvml.h"
+#include "sim/nvml.h"
 
 /* One file being read: the document and where complaints go. One thread. */
 struct reader {
@@ -176,13 +176,17 @@ static void read_driver(struct reader *r, const yaml_node_t *value, void *into)
     copy_value(r, value, hw->driver_version, sizeof(hw->driver_version));
 }
 
+/* "12.8" is 12080, as NVML counts. */
 static void read_cuda(struct reader *r, const yaml_node_t *value, void *into)
 {
-    int major = 0;
-    int minor = 0;
-    if (sscanf(text_of(r, value), "%d.%d", &major, &minor) != 2)
+    char *dot = NULL;
+    char *end = NULL;
+    const char *text = text_of(r, value);
+    unsigned long major = strtoul(text, &dot, 10);
+    unsigned long minor = *dot == '.' ? strtoul(dot + 1, &end, 10) : 0;
+    if (dot == text || end == NULL || end == dot + 1 || *end != '\0' || major > 99 || minor > 99)
         complain(r, value, "cudaVersion looks like \"12.8\"");
-    ((struct hw *)into)->cuda_version = major * 1000 + minor * 10;
+    ((struct hw *)into)->cuda_version = (int32_t)(major * 1000 + minor * 10);
 }
 
 static void read_numa(struct reader *r, const yaml_node_t *value, void *into)

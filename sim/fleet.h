@@ -2,7 +2,7 @@
 /* Fleets: the YAML description a new state file is made from. sim/README.md lists the keys. */
 #pragma once
 
-#include "state.h"
+#include "sim/state.h"
 
 /*
  * A state_fill_fn: reads the fleet file at the path `arg` into the new state file. What is wrong

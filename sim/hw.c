@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "hw.h"
+#include "sim/hw.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "mig.h"
-#include "nvml.h"
+#include "sim/mig.h"
+#include "sim/nvml.h"
 
 const struct model *hw_model(const struct hw_gpu *gpu)
 {

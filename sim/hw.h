@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "model.h"
+#include "sim/model.h"
 
 #define HW_MAX_GPUS   16
 #define HW_MAX_GI     8

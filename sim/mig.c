@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "mig.h"
+#include "sim/mig.h"
 
 #include <limits.h>
 #include <string.h>
 
-#include "nvml.h"
+#include "sim/nvml.h"
 
 const struct hw_gi *mig_find_gi(const struct hw_gpu *gpu, uint32_t id)
 {

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "hw.h"
+#include "sim/hw.h"
 
 /* A span of slots (memory slices of a card, compute slices of a GPU instance). */
 struct span {

@@ -4,12 +4,12 @@
  * and for A100 memory go-nvml. What no print shows is derived, and says so on its line.
  * -lgip prints GiB with two digits; here are the MiB that print so.
  */
-#include "model.h"
+#include "sim/model.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "nvml.h"
+#include "sim/nvml.h"
 
 /* Engines in the order of the prints: copy, decoder, encoder, JPEG, OFA. */
 #define E(ce, dec, enc, jpeg, ofa)                                                                 \

@@ -2,7 +2,7 @@
 /* Sizes, offsets and version words of the ABI, as measured; a wrong field stops the build. */
 #include <stddef.h>
 
-#include "nvml.h"
+#include "sim/nvml.h"
 
 _Static_assert(sizeof(nvmlPciInfo_t) == 68, "nvmlPciInfo_t");
 _Static_assert(offsetof(nvmlPciInfo_t, busIdLegacy) == 0, "nvmlPciInfo_t.busIdLegacy");

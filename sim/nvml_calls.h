@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "nvml.h"
+#include "sim/nvml.h"
 
 /* The same function under an older name. */
 #define ALIAS(old, current, parameters)                                                            \

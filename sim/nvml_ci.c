@@ -2,9 +2,9 @@
 /* NVML: compute instances and MIG devices. Contracts are NVML's own. */
 #include <string.h>
 
-#include "mig.h"
-#include "nvml_calls.h"
-#include "session.h"
+#include "sim/mig.h"
+#include "sim/nvml_calls.h"
+#include "sim/session.h"
 
 /* What the three generations of the profile struct say. */
 struct ci_facts {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVML: finding devices and what they are. Each function's contract is NVML's own of that name. */
+#include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "mig.h"
-#include "nvml_calls.h"
-#include "session.h"
+#include "sim/mig.h"
+#include "sim/nvml_calls.h"
+#include "sim/session.h"
 
 /* The index of a card counts the cards the driver still drives. */
 static uint32_t visible_count(const struct hw *hw)
@@ -148,15 +150,29 @@ nvmlReturn_t nvmlDeviceGetHandleByUUIDV(const nvmlUUID_t *uuid, nvmlDevice_t *de
     return call_leave(&c, rc);
 }
 
+/* One hexadecimal part and what ends it. */
+static bool parse_part(const char **at, char terminator, unsigned int *ret)
+{
+    char *end = NULL;
+    unsigned long value = strtoul(*at, &end, 16);
+    if (!isxdigit((unsigned char)**at) || *end != terminator || value > UINT32_MAX)
+        return false;
+    *ret = (unsigned int)value;
+    *at = terminator == '\0' ? end : end + 1;
+    return true;
+}
+
 /* "00000000:07:00.0", "0000:07:00.0", "07:00.0": tools write all of them. */
 static bool parse_bus_id(const char *text, unsigned int *domain, unsigned int *bus,
                          unsigned int *device)
 {
     unsigned int function = 0;
-    if (sscanf(text, "%8x:%2x:%2x.%1x", domain, bus, device, &function) == 4)
-        return true;
+    const char *first = strchr(text, ':');
     *domain = 0;
-    return sscanf(text, "%2x:%2x.%1x", bus, device, &function) == 3;
+    if (first != NULL && strchr(first + 1, ':') != NULL && !parse_part(&text, ':', domain))
+        return false;
+    return parse_part(&text, ':', bus) && parse_part(&text, '.', device) &&
+           parse_part(&text, '\0', &function);
 }
 
 static uint32_t find_bus_id(const struct hw *hw, const char *text)

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "nvml_calls.h"
-#include "session.h"
+#include "sim/nvml_calls.h"
+#include "sim/session.h"
 
 /* Guarded by sets_mu. `seen` is the last event that was looked at; older ones do not come again. */
 struct nvml_event_set {
@@ -213,7 +213,7 @@ nvmlReturn_t nvmlEventSetWait(nvmlEventSet_t set, nvmlEventData_v1_t *data, unsi
 {
     nvmlEventData_t full = {0};
     int rc = nvmlEventSetWait_v2(set, data != NULL ? &full : NULL, timeoutms);
-    if (rc == NVML_SUCCESS)
+    if (rc == NVML_SUCCESS && data != NULL)
         memcpy(data, &full, sizeof(*data));
     return rc;
 }

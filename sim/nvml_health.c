@@ -2,8 +2,8 @@
 /* NVML: ECC, row remapping, retired pages, field values. Contracts are NVML's own. */
 #include <time.h>
 
-#include "nvml_calls.h"
-#include "session.h"
+#include "sim/nvml_calls.h"
+#include "sim/session.h"
 
 nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending)
 {
@@ -118,6 +118,7 @@ static int retirement(const struct call *c)
     return hw_model(c->gpu)->row_remapping ? NVML_ERROR_NOT_SUPPORTED : NVML_SUCCESS;
 }
 
+/* NOLINTBEGIN(readability-non-const-parameter): the ABI's parameters; no page is ever written. */
 nvmlReturn_t nvmlDeviceGetRetiredPages_v2(nvmlDevice_t device, unsigned int cause,
                                           unsigned int *pageCount, unsigned long long *addresses,
                                           unsigned long long *timestamps)
@@ -134,6 +135,7 @@ nvmlReturn_t nvmlDeviceGetRetiredPages_v2(nvmlDevice_t device, unsigned int caus
         *pageCount = 0;
     return call_leave(&c, rc);
 }
+/* NOLINTEND(readability-non-const-parameter) */
 
 nvmlReturn_t nvmlDeviceGetRetiredPages(nvmlDevice_t device, unsigned int cause,
                                        unsigned int *pageCount, unsigned long long *addresses)

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fault.h"
-#include "nvml_calls.h"
-#include "session.h"
+#include "sim/fault.h"
+#include "sim/nvml_calls.h"
+#include "sim/session.h"
 
 nvmlReturn_t nvmlInit_v2(void)
 {

@@ -2,9 +2,9 @@
 /* NVML: memory and processes. Contracts are NVML's own. */
 #include <string.h>
 
-#include "mig.h"
-#include "nvml_calls.h"
-#include "session.h"
+#include "sim/mig.h"
+#include "sim/nvml_calls.h"
+#include "sim/session.h"
 
 #define MIB 1048576ULL
 

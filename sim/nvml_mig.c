@@ -2,9 +2,9 @@
 /* NVML: MIG mode, GPU instance profiles, GPU instances. Contracts are NVML's own. */
 #include <string.h>
 
-#include "mig.h"
-#include "nvml_calls.h"
-#include "session.h"
+#include "sim/mig.h"
+#include "sim/nvml_calls.h"
+#include "sim/session.h"
 
 static bool mig_capable(const struct call *c)
 {

@@ -3,10 +3,11 @@
  * NVML: the calls that answer one number about a device, as a table of expressions over the call.
  * Telemetry is steady: an idle card's values, and what cleave-simctl sets.
  */
-#include "mig.h"
-#include "nvml_calls.h"
-#include "session.h"
+#include "sim/mig.h"
+#include "sim/nvml_calls.h"
+#include "sim/session.h"
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses here. */
 #define NUMBER_OF(type, name, on, expression)                                                      \
     nvmlReturn_t name(nvmlDevice_t device, type *ret)                                              \
     {                                                                                              \
@@ -18,6 +19,7 @@
             *ret = (expression);                                                                   \
         return call_leave(&c, rc);                                                                 \
     }
+/* NOLINTEND(bugprone-macro-parentheses) */
 #define NUMBER(name, on, expression) NUMBER_OF(unsigned int, name, on, expression)
 
 /* Idle draw is about a tenth of the limit on these boards. */

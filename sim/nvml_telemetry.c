@@ -2,8 +2,8 @@
 /* NVML: utilisation, temperature, clocks, process samples: an idle card's, steady. */
 #include <time.h>
 
-#include "nvml_calls.h"
-#include "session.h"
+#include "sim/nvml_calls.h"
+#include "sim/session.h"
 
 #define MIB 1048576ULL
 

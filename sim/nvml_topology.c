@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "nvml_calls.h"
-#include "session.h"
+#include "sim/nvml_calls.h"
+#include "sim/session.h"
 
 static unsigned int nodes_of(const struct hw *hw)
 {

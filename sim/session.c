@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "session.h"
+#include "sim/session.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -10,9 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "fault.h"
-#include "fleet.h"
-#include "mig.h"
+#include "sim/fault.h"
+#include "sim/fleet.h"
+#include "sim/mig.h"
 
 #define ENV_FAULTS 8
 #define CHUNK      256

@@ -16,9 +16,9 @@
  */
 #pragma once
 
-#include "hw.h"
-#include "nvml.h"
-#include "state.h"
+#include "sim/hw.h"
+#include "sim/nvml.h"
+#include "sim/state.h"
 
 /*
  * What the handle must be. A MIG device's is refused by ON_GPU with INVALID_ARGUMENT, and by

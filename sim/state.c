@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "state.h"
+#include "sim/state.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "nvml.h"
+#include "sim/nvml.h"
 
 #define STATE_VERSION 1U
 static const char magic[8] = "CLVSIM";

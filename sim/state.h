@@ -18,8 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "calls.h"
-#include "hw.h"
+#include "sim/calls.h"
+#include "sim/hw.h"
 
 #define STATE_MAX_FAULTS 64
 #define STATE_LOG_ARGS   96

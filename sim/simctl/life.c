@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mig.h"
-#include "nvml.h"
-#include "simctl.h"
+#include "sim/mig.h"
+#include "sim/nvml.h"
+#include "sim/simctl/simctl.h"
 
 void attach(struct state *s, struct args *a)
 {

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fault.h"
-#include "fleet.h"
-#include "simctl.h"
+#include "sim/fault.h"
+#include "sim/fleet.h"
+#include "sim/simctl/simctl.h"
 
 static const char usage[] =
     "usage: cleave-simctl [--state FILE] COMMAND ...\n"

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fault.h"
-#include "fleet.h"
-#include "simctl.h"
+#include "sim/fault.h"
+#include "sim/fleet.h"
+#include "sim/simctl/simctl.h"
 
 static void fault_add(struct state *s, struct args *a)
 {

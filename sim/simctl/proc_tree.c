@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "simctl.h"
+#include "sim/simctl/simctl.h"
 
 static const char *root(void)
 {

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mig.h"
-#include "nvml.h"
-#include "simctl.h"
+#include "sim/mig.h"
+#include "sim/nvml.h"
+#include "sim/simctl/simctl.h"
 
 #define BAR 72
 
@@ -29,7 +29,9 @@ static void draw_instance(const struct hw *hw, uint32_t index, const struct hw_g
     cell[0] = '[';
     cell[span - 1] = ']';
     size_t length = strlen(name) < span - 2 ? strlen(name) : span - 2;
-    memcpy(cell + 1 + (span - 2 - length) / 2, name, length);
+    char *middle = cell + 1 + (span - 2 - length) / 2;
+    for (size_t i = 0; i < length; i++)
+        middle[i] = name[i];
 }
 
 static void draw_bar(const struct hw *hw, uint32_t index)

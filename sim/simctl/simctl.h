@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "state.h"
+#include "sim/state.h"
 
 /* The command line after the command's name. Options may stand anywhere among the words. */
 struct args {

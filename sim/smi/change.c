@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "smi.h"
+#include "sim/smi/smi.h"
 
 /* "19", "1g.10gb", "MIG 1g.10gb", each perhaps with ":START". */
 struct wish {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "smi.h"
+#include "sim/smi/smi.h"
 
 static void list_mig(const struct smi_gpu *gpu)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "smi.h"
+#include "sim/smi/smi.h"
 
 static const char usage[] =
     "nvidia-smi [-L | --list-gpus] [-i ID,...] [-mig 0|1] [-r | --gpu-reset]\n"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "smi.h"
+#include "sim/smi/smi.h"
 
 bool smi_listed(const char *list, unsigned int id)
 {

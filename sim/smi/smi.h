@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "nvml_calls.h"
+#include "sim/nvml_calls.h"
 
 #define SMI_MAX_GPUS  64
 #define SMI_MAX_ITEMS 64
