@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same library under ASan and UBSan: hostile arguments, the life cycle, the tools."""
+"""The same library under sanitizers, and under the eye of a debugger."""
 import os
 import subprocess
 import sys
@@ -13,7 +13,49 @@ def runtime(name):
     return out.stdout.strip()
 
 
-@pytest.mark.skipif(os.environ.get("VARIANT") == "san", reason="this is that run")
+inner = os.environ.get("VARIANT", "release") != "release"
+
+
+def compiled(tmp_path, source, variant, *flags):
+    """A C client linked with the library of that variant."""
+    out = ROOT / "build" / variant / "sim"
+    program = tmp_path / source.removesuffix(".c")
+    command = ["gcc", "-std=gnu17", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", *flags]
+    command += [f"-I{ROOT}", str(ROOT / "test/sim" / source), f"-L{out}", "-l:libnvidia-ml.so.1"]
+    subprocess.run([*command, f"-Wl,-rpath,{out}", "-o", str(program)], check=True)
+    return program
+
+
+def environment(tmp_path, fleet, **more):
+    return dict(
+        os.environ, CLEAVE_SIM_STATE=str(tmp_path / "s"), CLEAVE_SIM_FLEET=str(ROOT / f"sim/fleets/{fleet}.yaml"), **more
+    )
+
+
+@pytest.mark.skipif(inner, reason="of the plain library")
+def test_after_no_instruction_is_the_hardware_torn(tmp_path):
+    program = compiled(tmp_path, "step.c", "release")
+    # A string instruction would be stepped through byte by byte.
+    tunables = "glibc.cpu.x86_rep_movsb_threshold=100000000:glibc.cpu.x86_rep_stosb_threshold=100000000"
+    env = environment(tmp_path, "h100-80", GLIBC_TUNABLES=tunables)
+    result = subprocess.run([str(program)], env=env, text=True, capture_output=True)
+    if result.returncode == 77:
+        pytest.skip("ptrace is not allowed here")
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout) > 5000
+
+
+@pytest.mark.skipif(inner, reason="of the plain library")
+def test_threads_of_one_process_do_not_race(tmp_path):
+    library = "../build/tsan/sim/libnvidia-ml.so.1"
+    subprocess.run(["make", "-s", "-j2", "-C", str(ROOT / "sim"), "VARIANT=tsan", library], check=True)
+    program = compiled(tmp_path, "threads.c", "tsan", "-fsanitize=thread")
+    env = environment(tmp_path, "h100-80", TSAN_OPTIONS="halt_on_error=1")
+    result = subprocess.run([str(program)], env=env, text=True, capture_output=True)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.skipif(inner, reason="this is that run")
 def test_the_suite_is_clean_under_sanitizers(tmp_path):
     subprocess.run(["make", "-s", "-j2", "-C", str(ROOT / "sim"), "VARIANT=san"], check=True)
     env = dict(
@@ -35,13 +77,11 @@ def test_the_suite_is_clean_under_sanitizers(tmp_path):
     assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-4000:]
 
 
-@pytest.mark.skipif(os.environ.get("VARIANT") == "san", reason="leaks of the tools are looked for outside it")
+@pytest.mark.skipif(inner, reason="leaks of the tools are looked for outside it")
 def test_the_tools_leak_nothing(tmp_path):
     out = ROOT / "build/san/sim"
     subprocess.run(["make", "-s", "-j2", "-C", str(ROOT / "sim"), "VARIANT=san"], check=True)
-    env = dict(
-        os.environ, CLEAVE_SIM_STATE=str(tmp_path / "s"), CLEAVE_SIM_FLEET=str(ROOT / "sim/fleets/mixed.yaml")
-    )
+    env = environment(tmp_path, "mixed")
     for words in (
         ["cleave-simctl", "init"],
         ["nvidia-smi", "-mig", "1", "-i", "0,1"],

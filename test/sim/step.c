@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Watches a change of the simulated hardware instruction by instruction.
+ *
+ * A child makes one NVML call of each changing kind under PTRACE_SINGLESTEP; after every single
+ * instruction the parent looks at the state file. What a kill there would leave must be the
+ * hardware before the call or the one after it, byte for byte. Prints the number of instructions;
+ * exits 77 where ptrace is not allowed.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sim/nvml_calls.h"
+#include "sim/state.h"
+
+enum { SKIPPED = 77 };
+
+static void must(int rc, const char *what)
+{
+    if (rc == NVML_SUCCESS)
+        return;
+    (void)fprintf(stderr, "%s: %s\n", what, nvmlErrorString(rc));
+    exit(1);
+}
+
+static const struct state_file *map_state(void)
+{
+    int fd = open(getenv("CLEAVE_SIM_STATE"), O_RDONLY | O_CLOEXEC);
+    void *at = mmap(NULL, sizeof(struct state_file), PROT_READ, MAP_SHARED, fd, 0);
+    if (fd < 0 || at == MAP_FAILED)
+        abort();
+    (void)close(fd);
+    return at;
+}
+
+/* The child: stops before each change, so that the parent steps through the call alone. */
+static void change(void)
+{
+    nvmlDevice_t device = NULL;
+    nvmlGpuInstance_t gi = NULL;
+    nvmlComputeInstance_t ci = NULL;
+    nvmlReturn_t activation = NVML_SUCCESS;
+    must(nvmlInit_v2(), "init");
+    must(nvmlDeviceGetHandleByIndex_v2(0, &device), "handle");
+    (void)raise(SIGSTOP);
+    must(nvmlDeviceSetMigMode(device, 1, &activation), "mode");
+    (void)raise(SIGSTOP);
+    must(nvmlDeviceCreateGpuInstance(device, 9, &gi), "create a GPU instance");
+    (void)raise(SIGSTOP);
+    must(nvmlGpuInstanceCreateComputeInstance(gi, 2, &ci), "create a compute instance");
+    (void)raise(SIGSTOP);
+    must(nvmlComputeInstanceDestroy(ci), "destroy the compute instance");
+    (void)raise(SIGSTOP);
+    must(nvmlGpuInstanceDestroy(gi), "destroy the GPU instance");
+    (void)raise(SIGSTOP);
+    _exit(0);
+}
+
+static int wait_status(pid_t pid)
+{
+    int status = 0;
+    if (waitpid(pid, &status, 0) != pid)
+        abort();
+    return status;
+}
+
+static bool stopped_itself(int status)
+{
+    return WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP;
+}
+
+/* What the next process to open the file would take for the hardware. */
+static const struct hw *active(const struct state_file *file)
+{
+    return &file->hw[file->active];
+}
+
+/* One call, to the child's next stop. Sees the hardware switch at most once. */
+static unsigned long step_through(pid_t pid, const struct state_file *file)
+{
+    static struct hw before;
+    static struct hw after;
+    unsigned long steps = 0;
+    bool switched = false;
+    before = *active(file);
+    for (;;) {
+        (void)ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL);
+        int status = wait_status(pid);
+        if (stopped_itself(status))
+            break;
+        if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP)
+            exit(1);
+        steps++;
+        const struct hw *now = active(file);
+        if (!switched && memcmp(now, &before, sizeof(before)) != 0) {
+            switched = true;
+            after = *now;
+        } else if (switched && memcmp(now, &after, sizeof(after)) != 0) {
+            (void)fprintf(stderr, "torn hardware after %lu instructions\n", steps);
+            exit(1);
+        }
+    }
+    if (!switched) {
+        (void)fprintf(stderr, "the call changed nothing\n");
+        exit(1);
+    }
+    return steps;
+}
+
+int main(void)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+            _exit(SKIPPED);
+        change();
+    }
+    int status = wait_status(pid);
+    if (WIFEXITED(status))
+        return WEXITSTATUS(status);
+    const struct state_file *file = map_state();
+    unsigned long steps = 0;
+    for (int calls = 0; calls < 5; calls++)
+        steps += step_through(pid, file);
+    (void)ptrace(PTRACE_CONT, pid, NULL, NULL);
+    (void)wait_status(pid);
+    (void)printf("%lu\n", steps);
+    return 0;
+}
