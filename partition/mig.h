@@ -40,7 +40,8 @@ struct mig_profile {
     uint8_t starts[MIG_MAX_PLACEMENTS]; /* possible first slots, ascending */
 };
 
-/* What one card model (with its driver) can do. */
+/* What one card model (with its driver) can do. Whoever makes one from outside data checks it: at
+ * most 32 slots, and slices and size of every profile at least 1. */
 struct mig_table {
     unsigned slots;  /* of the grid */
     unsigned slices; /* compute slices of the whole card */
@@ -123,16 +124,20 @@ struct mig_request {
     unsigned count;
 };
 
-/* Resolves names tolerantly: exact name first, then the closest GB among profiles of the same
- * slices, attribute (so 1g.11gb finds 1g.10gb, but 1g.20gb finds the double-memory one where there
- * is one). Zero counts are dropped. ERR_NOT_FOUND names the profile and lists what the card offers;
- * ERR_INVALID for malformed names. */
+/* Resolves names tolerantly: among the profiles of the same slices and attributes the one closest
+ * in GB, if within an eighth of it (so 1g.11gb finds 1g.10gb, 1g.20gb the double-memory one where
+ * there is one, and 1g.5gb nothing on a card whose smallest is 1g.10gb). Zero counts are dropped,
+ * and the same kind in two spellings is counted together. ERR_NOT_FOUND names the profile and lists
+ * what the card offers; ERR_INVALID for malformed names, also with count zero; ERR_TOO_LARGE for
+ * more than MIG_MAX_WANTS kinds. */
 int mig_resolve(const struct mig_table *t, const struct mig_request *requests, size_t n,
                 struct mig_wants *ret, struct err *e) MUST_CHECK;
 
 /* The smallest change from `now` to `wants`: fewest instances in use lost (then verdict DRAIN),
- * then fewest destroyed, then least compute-instance work, then placements that leave the largest
- * free runs. Deterministic. Total: every input gets a verdict. */
+ * then fewest GPU instances destroyed, then fewest created, then most compute instances retained,
+ * then placements after which most can still be placed, then the longest free run. Deterministic.
+ * Total: every input gets a verdict, also a state whose instances overlap or lie off the grid. An
+ * instance in use whose compute instances are not marked is taken to be in use as a whole. */
 void mig_plan(const struct mig_table *t, const struct mig_state *now, const struct mig_wants *wants,
               struct mig_plan *ret);
 

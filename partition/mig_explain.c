@@ -38,8 +38,11 @@ static void explain_unknown(const struct mig_table *t, const struct mig_want *w,
         sb_add(b, "the card offers no such profile");
         return;
     }
-    const char *name = t->profiles[w->profile].name;
-    sb_addf(b, "%s offers no compute instance of %u slices", name, w->ci_slices);
+    const struct mig_profile *p = &t->profiles[w->profile];
+    if (mig_want_kind(t, &(struct mig_want){.profile = w->profile}) == MIG_CI_KINDS)
+        sb_addf(b, "%s has no size or place on this card", p->name);
+    else
+        sb_addf(b, "%s offers no compute instance of %u slices", p->name, w->ci_slices);
 }
 
 /* Takes away every kind without which the rest is still too much. */

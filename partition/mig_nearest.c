@@ -57,10 +57,8 @@ static void merge(const struct mig_table *t, const struct mig_wants *wants, stru
     ret->n = 0;
     for (unsigned i = 0; i < wants->n; i++) {
         const struct mig_want *w = &wants->items[i];
-        if (w->count == 0 || w->profile >= t->n_profiles)
-            continue;
-        unsigned kind = mig_cut_kind(t->profiles[w->profile].slices, w->ci_slices);
-        if (kind == MIG_CI_KINDS)
+        unsigned kind = mig_want_kind(t, w);
+        if (w->count == 0 || kind == MIG_CI_KINDS)
             continue;
         struct mig_want *into = find_want(ret, w->profile, kind);
         assert(into); /* merging never makes more */

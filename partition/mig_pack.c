@@ -51,6 +51,17 @@ unsigned mig_cuts_slices(const struct mig_cuts *c, unsigned slices)
     return total;
 }
 
+unsigned mig_want_kind(const struct mig_table *t, const struct mig_want *w)
+{
+    if (w->profile >= t->n_profiles)
+        return MIG_CI_KINDS;
+    const struct mig_profile *p = &t->profiles[w->profile];
+    /* A status written by hand may list profiles without placements, or with any number. */
+    if (p->slices == 0 || p->slices > MIG_MAX_SLOTS || p->size == 0)
+        return MIG_CI_KINDS;
+    return mig_cut_kind(p->slices, w->ci_slices);
+}
+
 bool mig_demand_init(const struct mig_table *t, const struct mig_wants *wants,
                      struct mig_demand *ret)
 {
@@ -60,9 +71,7 @@ bool mig_demand_init(const struct mig_table *t, const struct mig_wants *wants,
         const struct mig_want *w = &wants->items[i];
         if (w->count == 0)
             continue;
-        unsigned kind = MIG_CI_KINDS;
-        if (w->profile < t->n_profiles)
-            kind = mig_cut_kind(t->profiles[w->profile].slices, w->ci_slices);
+        unsigned kind = mig_want_kind(t, w);
         if (kind == MIG_CI_KINDS)
             known = false;
         else

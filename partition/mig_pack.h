@@ -47,8 +47,12 @@ unsigned mig_cuts_total(const struct mig_cuts *c);
 /* Slices that these take together in GPU instances of `slices`. */
 unsigned mig_cuts_slices(const struct mig_cuts *c, unsigned slices);
 
-/* Sums the wants by profile and kind. False when one of them names a profile that the table does
- * not have or a compute instance that its profile does not offer. */
+/* The kind of compute instance that a want asks for; MIG_CI_KINDS when the table has no such
+ * profile, or nothing of that size in it. */
+unsigned mig_want_kind(const struct mig_table *t, const struct mig_want *w);
+
+/* Sums the wants by profile and kind. False when one of them asks for what the table does not have;
+ * the sum then holds the others. */
 bool mig_demand_init(const struct mig_table *t, const struct mig_wants *wants,
                      struct mig_demand *ret);
 

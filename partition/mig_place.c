@@ -72,7 +72,7 @@ void mig_limits_init(const struct mig_table *t, struct mig_limits *ret)
         ret->engines[kind] = engine_total(t, kind);
     for (unsigned i = 0; i < t->n_profiles; i++) {
         const struct mig_profile *p = &t->profiles[i];
-        assert(p->size > 0 && p->slices > 0 && p->n_starts <= MIG_MAX_PLACEMENTS);
+        assert(p->n_starts <= MIG_MAX_PLACEMENTS);
         ret->me |= (uint32_t)has_attribute(p->name, '+', "me") << i;
         ret->me_all |= (uint32_t)has_attribute(p->name, '+', "me.all") << i;
         ret->no_me |= (uint32_t)has_attribute(p->name, '-', "me") << i;

@@ -24,7 +24,7 @@ static unsigned find_profile(const struct mig_table *t, const struct mig_name *n
     unsigned found = t->n_profiles;
     unsigned closest = UINT32_MAX;
     for (unsigned i = 0; i < t->n_profiles; i++) {
-        struct mig_name p;
+        struct mig_name p = {0};
         if (mig_name_parse(t->profiles[i].name, &p, NULL) < 0 || p.gi_slices != n->gi_slices ||
             strcmp(p.attr, n->attr) != 0)
             continue;
@@ -86,7 +86,7 @@ int mig_resolve(const struct mig_table *t, const struct mig_request *requests, s
         TRY(mig_name_parse(requests[i].profile, &name, e));
         if (requests[i].count == 0)
             continue;
-        struct mig_want one;
+        struct mig_want one = {0};
         TRY(resolve_one(t, &name, &one, e));
         TRY(add_want(&w, &one, requests[i].count, e));
     }
@@ -103,7 +103,7 @@ static int unknown_layout(const char *name, struct err *e)
 static int all_of_one(const struct mig_table *t, const char *name, struct mig_wants *ret,
                       struct err *e)
 {
-    struct mig_name n;
+    struct mig_name n = {0};
     if (mig_name_parse_label(name + strlen("all-"), &n, NULL) < 0 || n.ci_slices)
         return unknown_layout(name, e);
     unsigned p = find_profile(t, &n);

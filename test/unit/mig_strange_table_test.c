@@ -173,3 +173,29 @@ Test(mig_strange_table, a_full_list_of_kinds_takes_no_replacement_of_another)
     cr_assert_eq(plan.verdict, MIG_PLAN_INFEASIBLE);
     cr_assert(mig_feasible(&t, &plan.nearest));
 }
+
+Test(mig_strange_table, a_profile_without_size_or_slices_is_not_used)
+{
+    struct mig_table t = {.slots = 4, .slices = 4, .n_profiles = 3};
+    t.profiles[0] = profile("1g.1gb", 1, 0, 4);
+    t.profiles[1] = profile("0g.1gb", 0, 1, 4);
+    t.profiles[2] = aligned("4g.4gb", 4, 4, 4);
+    struct mig_wants w = {.n = 1, .items = {{.profile = 0, .count = 1}}};
+    struct mig_plan plan = plan_empty(&t, &w);
+    cr_assert_str_eq(plan.reason, "1g.1gb has no size or place on this card");
+    cr_assert_eq(plan.nearest.n, 0);
+    w.items[0].profile = 1;
+    cr_assert_eq(plan_empty(&t, &w).verdict, MIG_PLAN_INFEASIBLE);
+    t.profiles[1].slices = UINT32_MAX;
+    cr_assert_eq(plan_empty(&t, &w).verdict, MIG_PLAN_INFEASIBLE);
+    w.items[0] = (struct mig_want){.profile = 2, .count = 2};
+    cr_assert_eq(plan_empty(&t, &w).nearest.items[0].count, 1);
+    struct mig_state now = {.n = 2, .items = {{.profile = 0, .n_cis = 1}, {.profile = 1}}};
+    mig_plan(&t, &now, &w, &plan);
+    cr_assert_eq(plan.verdict, MIG_PLAN_INFEASIBLE);
+    w.items[0].count = 1;
+    mig_plan(&t, &now, &w, &plan);
+    cr_assert_eq(plan.destroy, 3);
+    t = (struct mig_table){.slots = 0};
+    cr_assert_eq(plan_empty(&t, &(struct mig_wants){.n = 0}).verdict, MIG_PLAN_NOTHING);
+}
