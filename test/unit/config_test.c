@@ -197,7 +197,7 @@ Test(config, pod_is_recognised_by_its_environment)
     auto_folder struct folder f = folder_new();
     auto_free char *token = write_file(f.path, "token", "abc\n");
     auto_free char *ca = write_file(f.path, "ca.crt", "x");
-    auto_free char *ns = write_file(f.path, "namespace", "cleave-system\n");
+    free(write_file(f.path, "namespace", "cleave-system\n"));
     char host[] = "KUBERNETES_SERVICE_HOST=fd00::1";
     char port[] = "KUBERNETES_SERVICE_PORT=443";
     char *env[] = {host, port, NULL};

@@ -176,7 +176,7 @@ Test(kc_fake, waiting_watch_wakes_for_a_change_and_ends_when_closed)
     auto_rig struct rig r = rig_new();
     struct watcher w;
     start(&w, &r, note_and_close);
-    auto_json json_t *a = create(&r, &maps, "a", NULL);
+    json_decref(create(&r, &maps, "a", NULL));
     (void)pthread_join(w.thread, NULL);
     cr_expect_eq(w.rc, 0, "%s", w.e.msg);
     cr_expect_str_eq(sb_str(&w.seen), "+a ");
@@ -196,7 +196,7 @@ Test(kc_fake, waiting_watch_ends_with_its_scope)
     auto_rig struct rig r = rig_new();
     struct watcher w;
     start(&w, &r, note_and_cancel);
-    auto_json json_t *a = create(&r, &maps, "a", NULL);
+    json_decref(create(&r, &maps, "a", NULL));
     (void)pthread_join(w.thread, NULL);
     cr_expect_eq(w.rc, -ERR_CANCELED);
     watcher_done(&w);
@@ -228,8 +228,8 @@ Test(kc_fake, dependants_go_with_their_last_owner)
     auto_json json_t *n1 = create(&r, &nodes, "n1", NULL);
     auto_json json_t *n2 = create(&r, &nodes, "n2", NULL);
     auto_json json_t *one = create(&r, &maps, "one", owned_by(n1, NULL));
-    auto_json json_t *grandchild = create(&r, &maps, "grandchild", owned_by(one, NULL));
-    auto_json json_t *both = create(&r, &maps, "both", owned_by(n1, n2));
+    json_decref(create(&r, &maps, "grandchild", owned_by(one, NULL)));
+    json_decref(create(&r, &maps, "both", owned_by(n1, n2)));
     remove_object(&r, &nodes, "n1");
     cr_expect_not(exists(&r, &maps, "one"));
     cr_expect_not(exists(&r, &maps, "grandchild"));
@@ -245,7 +245,7 @@ Test(kc_fake, lingering_pod_keeps_its_name_until_its_kubelet_lets_go)
     kc_fake_pods_linger(r.kc, true);
     auto_json json_t *bound =
         create(&r, &pods, "bound", json_pack("{s:{s:s}}", "spec", "nodeName", "n1"));
-    auto_json json_t *pending = create(&r, &pods, "pending", NULL);
+    json_decref(create(&r, &pods, "pending", NULL));
     struct kc_target t = {.res = &pods, .ns = "ns", .name = "bound"};
     cr_assert_eq(kc_evict(r.kc, r.s, &t, JX_STR_AT(bound, "metadata", "uid"), &e), 0, "%s", e.msg);
     auto_json json_t *going = NULL;
