@@ -22,6 +22,8 @@ struct txn {
     const char *uuid;
     enum txn_policy policy;
     struct journal journal;
+    bool has_left; /* an earlier change is not ended: the card may stand between two layouts */
+    struct journal left; /* its journal, valid when has_left */
     struct txn_result *ret;
 };
 
@@ -139,6 +141,7 @@ static int settle(struct txn *t, const struct card_layout *layout, struct err *e
 static void close_journal(struct txn *t)
 {
     auto_err struct err why = {0};
+    t->has_left = false;
     if (journal_remove(t->d->state_dir, t->uuid, &why) < 0)
         conclude(t->ret, TXN_FAILED, "JournalNotClosed", "%s, but: %s",
                  txn_outcome_name(t->ret->outcome), err_msg(&why));
@@ -231,16 +234,30 @@ static int open_journal(struct txn *t, const struct gpu_card *card, const struct
     *j = (struct journal){.phase = JOURNAL_FORWARD, .target = plan->target};
     (void)snprintf(j->uuid, sizeof(j->uuid), "%s", t->uuid);
     (void)snprintf(j->boot_id, sizeof(j->boot_id), "%s", t->d->boot_id ? t->d->boot_id : "");
-    card_layout_of(card, &j->old);
+    if (t->has_left)
+        j->old = t->left.old; /* the last layout that stood whole is the one to go back to */
+    else
+        card_layout_of(card, &j->old);
     return journal_write(t->d->state_dir, j, e);
 }
 
-/* Nothing was touched yet: the journal goes, the card stays as it is. */
+/* Nothing was touched: what an earlier change left behind is on record again, or nothing is. */
+static void unwrite_journal(struct txn *t)
+{
+    if (!t->has_left) {
+        close_journal(t);
+        return;
+    }
+    auto_err struct err why = {0};
+    if (journal_write(t->d->state_dir, &t->left, &why) < 0)
+        log_debug("Could not update journal", kv("gpu", t->uuid), kv_err(&why));
+}
+
 static void back_out(struct txn *t, const struct err *why)
 {
     conclude(t->ret, is_in_use(why) ? TXN_IN_USE : TXN_FAILED, reason_or(why, "Failed"),
              "%s; nothing was changed", err_msg(why));
-    close_journal(t);
+    unwrite_journal(t);
 }
 
 /* The last look, with the journal open: whoever came meanwhile stops the change here, before the
@@ -322,40 +339,28 @@ static void release(const struct txn_deps *d, const char *uuid)
         d->hooks.release(d->hooks.arg, uuid);
 }
 
-void txn_apply(const struct txn_deps *d, const char *uuid, const struct card_wish *wish,
-               enum txn_policy policy, struct txn_result *ret)
-{
-    assert(d && d->gpu && d->state_dir && uuid && wish && ret);
-    txn_recover(d, uuid, ret);
-    if (ret->outcome == TXN_FAILED)
-        return;
-    struct txn t = {.d = d, .uuid = uuid, .policy = policy, .ret = ret};
-    *ret = (struct txn_result){.changed = ret->changed};
-    bool over = false;
-    for (int i = 0; i < MAX_PLANS && !over; i++)
-        over = attempt(&t, wish);
-    if (!over) {
-        conclude(ret, TXN_FAILED, "CardChanges", "the card changes by itself; nothing was changed");
-        close_journal(&t);
-    }
-    release(d, uuid);
-}
-
 /* --- after a crash --- */
 
-static bool read_journal(struct txn *t)
+/* What an earlier change left behind. */
+enum leftover {
+    LEFT_NOTHING,  /* or it could be ended just now */
+    LEFT_STANDING, /* its journal, now in t->journal, could not be closed */
+    LEFT_UNUSABLE, /* a journal that cannot be understood */
+};
+
+static enum leftover read_journal(struct txn *t)
 {
     auto_err struct err why = {0};
     int rc = journal_read(t->d->state_dir, t->uuid, &t->journal, &why);
     if (rc == 0)
-        return true;
-    if (why.kind == ERR_NOT_FOUND)
+        return LEFT_STANDING;
+    if (why.kind == ERR_NOT_FOUND) {
         conclude(t->ret, TXN_NOTHING_TO_DO, "NoJournal", "no change was under way");
-    else
-        conclude(t->ret, TXN_FAILED,
-                 why.kind == ERR_PROTOCOL ? "JournalCorrupt" : "JournalUnreadable",
-                 "%s; the card was not touched", err_msg(&why));
-    return false;
+        return LEFT_NOTHING;
+    }
+    conclude(t->ret, TXN_FAILED, why.kind == ERR_PROTOCOL ? "JournalCorrupt" : "JournalUnreadable",
+             "%s; the card was not touched", err_msg(&why));
+    return LEFT_UNUSABLE;
 }
 
 static bool rebooted_since(const struct txn *t)
@@ -364,16 +369,17 @@ static bool rebooted_since(const struct txn *t)
     return now && now[0] && t->journal.boot_id[0] && strcmp(now, t->journal.boot_id) != 0;
 }
 
-static void recovered(struct txn *t, bool forward)
+static enum leftover recovered(struct txn *t, bool forward)
 {
     if (forward)
         conclude(t->ret, TXN_APPLIED, "Recovered", "an interrupted change was completed");
     else
         conclude(t->ret, TXN_ROLLED_BACK, "Recovered", "an interrupted change was taken back");
     close_journal(t);
+    return LEFT_NOTHING;
 }
 
-static void finish_interrupted(struct txn *t)
+static enum leftover finish_interrupted(struct txn *t)
 {
     auto_err struct err first = {0};
     auto_err struct err second = {0};
@@ -381,18 +387,64 @@ static void finish_interrupted(struct txn *t)
     bool forward = j->phase == JOURNAL_FORWARD;
     const struct card_layout *one = forward ? &j->target : &j->old;
     const struct card_layout *other = forward ? &j->old : &j->target;
-    if (settle(t, one, &first) == 0) {
-        recovered(t, forward);
-        return;
-    }
-    if (settle(t, other, &second) == 0) {
-        recovered(t, !forward);
-        return;
-    }
+    if (settle(t, one, &first) == 0)
+        return recovered(t, forward);
+    if (settle(t, other, &second) == 0)
+        return recovered(t, !forward);
     bool blocked = is_in_use(&first) && is_in_use(&second);
     conclude(t->ret, blocked ? TXN_HELD : TXN_FAILED, blocked ? "InUse" : "RecoveryFailed",
              "an interrupted change can neither go on (%s) nor back (%s)",
              err_msg(forward ? &first : &second), err_msg(forward ? &second : &first));
+    return LEFT_STANDING;
+}
+
+static enum leftover end_interrupted(struct txn *t)
+{
+    enum leftover found = read_journal(t);
+    if (found != LEFT_STANDING)
+        return found;
+    if (rebooted_since(t)) {
+        conclude(t->ret, TXN_NOTHING_TO_DO, "Rebooted", "the machine was rebooted during a change");
+        close_journal(t);
+        return LEFT_NOTHING;
+    }
+    if (t->journal.phase == JOURNAL_HELD) {
+        conclude(t->ret, TXN_HELD, "Held", "%s", t->journal.note);
+        return LEFT_STANDING;
+    }
+    return finish_interrupted(t);
+}
+
+/* --- the change --- */
+
+static void change(struct txn *t, const struct card_wish *wish)
+{
+    bool over = false;
+    for (int i = 0; i < MAX_PLANS && !over; i++)
+        over = attempt(t, wish);
+    if (!over) {
+        conclude(t->ret, TXN_FAILED, "CardChanges",
+                 "the card changes by itself; nothing was changed");
+        unwrite_journal(t);
+    }
+}
+
+/* A change that can neither be ended nor taken back must not keep the card from what is wanted now:
+ * the wish is planned from what stands. Only a journal that cannot be understood stops us. */
+void txn_apply(const struct txn_deps *d, const char *uuid, const struct card_wish *wish,
+               enum txn_policy policy, struct txn_result *ret)
+{
+    assert(d && d->gpu && d->state_dir && uuid && wish && ret);
+    struct txn t = {.d = d, .uuid = uuid, .policy = policy, .ret = ret};
+    *ret = (struct txn_result){0};
+    enum leftover leftover = end_interrupted(&t);
+    if (leftover == LEFT_UNUSABLE)
+        return;
+    t.has_left = leftover == LEFT_STANDING;
+    t.left = t.journal;
+    *ret = (struct txn_result){.changed = ret->changed};
+    change(&t, wish);
+    release(d, uuid);
 }
 
 void txn_recover(const struct txn_deps *d, const char *uuid, struct txn_result *ret)
@@ -400,14 +452,5 @@ void txn_recover(const struct txn_deps *d, const char *uuid, struct txn_result *
     assert(d && d->gpu && d->state_dir && uuid && ret);
     struct txn t = {.d = d, .uuid = uuid, .policy = TXN_ROLLBACK, .ret = ret};
     *ret = (struct txn_result){0};
-    if (!read_journal(&t))
-        return;
-    if (rebooted_since(&t)) {
-        conclude(ret, TXN_NOTHING_TO_DO, "Rebooted", "the machine was rebooted during a change");
-        close_journal(&t);
-    } else if (t.journal.phase == JOURNAL_HELD) {
-        conclude(ret, TXN_HELD, "Held", "%s", t.journal.note);
-    } else {
-        finish_interrupted(&t);
-    }
+    (void)end_interrupted(&t);
 }

@@ -24,7 +24,8 @@ enum txn_outcome {
     TXN_HELD,            /* a step failed and the policy is hold, or neither way is open */
     TXN_INFEASIBLE,      /* the wish cannot stand on this card; nothing was changed */
     TXN_RESET_REQUIRED,  /* hold policy: the mode is pending and the card could not be reset */
-    TXN_REBOOT_REQUIRED, /* the mode is pending and only a reboot of the machine makes it current */
+    TXN_REBOOT_REQUIRED, /* the mode is pending and only a reboot of the machine makes it current;
+                            what had to go before is gone */
     TXN_FAILED,          /* nothing was changed, or the journal stays and the next run goes on */
 };
 
@@ -61,8 +62,10 @@ struct txn_deps {
     struct txn_hooks hooks;
 };
 
-/* Makes the card `uuid` match the wish. A journal left behind is recovered first. All that can
- * happen is told by *ret; there is no other error. */
+/* Makes the card `uuid` match the wish. A journal left behind is recovered first; where that does
+ * not work out, or a hold left it, the wish is planned from what stands, and the layout to go back
+ * to stays the last one that stood whole. A damaged journal is FAILED, JournalCorrupt, once: it is
+ * set aside. All that can happen is told by *ret; there is no other error. */
 void txn_apply(const struct txn_deps *d, const char *uuid, const struct card_wish *wish,
                enum txn_policy policy, struct txn_result *ret);
 

@@ -555,3 +555,69 @@ Test(transaction, grant_that_arrives_during_the_withdrawal_wins)
     cr_expect_eq(l.released, 1);
     cr_expect(!has_journal(&hw));
 }
+
+/* A change that fails for good, both ways: the next run goes on from what stands, and when that
+ * fails too it is the first layout that comes back. */
+Test(transaction, layout_to_go_back_to_survives_a_failed_recovery)
+{
+    const struct scenario *s = &SCENARIOS[7];
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct card_layout old;
+    struct txn_result r;
+    set_up(s, &hw, &wish);
+    card_layout_of(&hw.cards[0].card, &old);
+    hw.fail_at = 8;
+    hw.fail_count = 1000;
+    apply(&hw, &wish, TXN_ROLLBACK, &r);
+    cr_expect_eq(r.outcome, TXN_FAILED);
+    cr_assert(!shows(&hw, &old) && has_journal(&hw));
+    fake_heal(&hw);
+    hw.fail_at = 2; /* a step of one way and the look of the other */
+    hw.fail_count = 2;
+    hw.fail_after_at = 7; /* a step towards the wish */
+    apply(&hw, &wish, TXN_ROLLBACK, &r);
+    cr_expect_eq(r.outcome, TXN_ROLLED_BACK, "%s", r.message);
+    cr_expect(shows(&hw, &old));
+    cr_expect(!has_journal(&hw));
+}
+
+Test(transaction, held_change_that_fails_again_can_go_back_to_its_beginning)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct card_layout old;
+    struct txn_result r;
+    set_up(&SCENARIOS[7], &hw, &wish);
+    card_layout_of(&hw.cards[0].card, &old);
+    hw.fail_at = 8;
+    apply(&hw, &wish, TXN_HOLD, &r);
+    cr_assert_eq(r.outcome, TXN_HELD);
+    cr_assert(!shows(&hw, &old));
+    fake_heal(&hw);
+    hw.fail_at = 5;
+    apply(&hw, &wish, TXN_ROLLBACK, &r);
+    cr_expect_eq(r.outcome, TXN_ROLLED_BACK, "%s", r.message);
+    cr_expect(shows(&hw, &old));
+}
+
+Test(transaction, held_change_stays_on_record_when_the_next_is_stopped_by_a_user)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct txn_result r;
+    set_up(&SCENARIOS[7], &hw, &wish);
+    hw.fail_at = 12;
+    apply(&hw, &wish, TXN_HOLD, &r);
+    cr_assert_eq(r.outcome, TXN_HELD);
+    cr_assert_gt(hw.cards[0].card.state.n, 0);
+    fake_heal(&hw);
+    hw.attach_at = 2; /* between the plan and the last look */
+    hw.attach = (struct fake_process){.pid = 9,
+                                      .start = (int)hw.cards[0].card.state.items[0].start,
+                                      .ci_start = -1};
+    apply(&hw, &(struct card_wish){.mode = GPU_NATIVE}, TXN_HOLD, &r);
+    cr_expect_eq(r.outcome, TXN_IN_USE, "%s", r.message);
+    recover(&hw, "boot-1", &r);
+    cr_expect_eq(r.outcome, TXN_HELD);
+}
