@@ -298,9 +298,9 @@ static void target_creates(const struct gpu_card *card, const struct mig_plan *p
 static bool plan_geometry(const struct gpu_card *card, const struct mig_wants *wants,
                           struct card_plan *ret)
 {
-    static const struct mig_state NONE = {0};
+    static const struct mig_state none = {0};
     struct mig_plan p;
-    mig_plan(&card->mig, card->mode == GPU_MIG ? &card->state : &NONE, wants, &p);
+    mig_plan(&card->mig, card->mode == GPU_MIG ? &card->state : &none, wants, &p);
     if (p.verdict == MIG_PLAN_INFEASIBLE) {
         infeasible(ret, "Infeasible", p.reason);
         ret->nearest = p.nearest;

@@ -45,44 +45,44 @@ struct doc {
     struct doc_layout old, target;
 };
 
-static const char *const MODES[] = {[GPU_NATIVE] = "native", [GPU_MIG] = "mig", NULL};
-static const char *const PHASES[] =
+static const char *const modes[] = {[GPU_NATIVE] = "native", [GPU_MIG] = "mig", NULL};
+static const char *const phases[] =
     {[JOURNAL_FORWARD] = "forward", [JOURNAL_BACK] = "back", [JOURNAL_HELD] = "held", NULL};
 
-static const struct jx_field CI[] = {JX_F(doc_ci, slices, "slices", JX_INT, .required = true,
-                                          .min = 1, .max = MIG_MAX_SLOTS),
-                                     JX_F(doc_ci, start, "start", JX_INT, .required = true,
-                                          .min = -1, .max = MIG_MAX_SLOTS),
-                                     {0}};
-static const struct jx_field INSTANCE[] =
+static const struct jx_field ci_fields[] = {JX_F(doc_ci, slices, "slices", JX_INT, .required = true,
+                                                 .min = 1, .max = MIG_MAX_SLOTS),
+                                            JX_F(doc_ci, start, "start", JX_INT, .required = true,
+                                                 .min = -1, .max = MIG_MAX_SLOTS),
+                                            {0}};
+static const struct jx_field instance_fields[] =
     {JX_F(doc_instance, profile_id, "profileID", JX_INT, .required = true, .min = 0,
           .max = MAX_NUMBER),
      JX_F(doc_instance, start, "start", JX_INT, .required = true, .min = 0, .max = MIG_MAX_SLOTS),
      JX_F(doc_instance, size, "size", JX_INT, .required = true, .min = 1, .max = MIG_MAX_SLOTS),
      JX_L(doc_instance, cis, n_cis, "computeInstances", JX_LIST,
-          .elem_bytes = sizeof(struct doc_ci), .max = MIG_MAX_CIS, .sub = CI),
+          .elem_bytes = sizeof(struct doc_ci), .max = MIG_MAX_CIS, .sub = ci_fields),
      {0}};
-static const struct jx_field LAYOUT[] = {JX_F(doc_layout, mode, "mode", JX_ENUM, .required = true,
-                                              .choices = MODES),
-                                         JX_L(doc_layout, instances, n_instances, "instances",
-                                              JX_LIST, .elem_bytes = sizeof(struct doc_instance),
-                                              .max = MIG_MAX_INSTANCES, .sub = INSTANCE),
-                                         {0}};
-static const struct jx_field DOC[] =
+static const struct jx_field layout_fields[] =
+    {JX_F(doc_layout, mode, "mode", JX_ENUM, .required = true, .choices = modes),
+     JX_L(doc_layout, instances, n_instances, "instances", JX_LIST,
+          .elem_bytes = sizeof(struct doc_instance), .max = MIG_MAX_INSTANCES,
+          .sub = instance_fields),
+     {0}};
+static const struct jx_field doc_fields[] =
     {JX_F(doc, version, "version", JX_INT, .required = true, .min = JOURNAL_VERSION,
           .max = JOURNAL_VERSION + 1),
      JX_F(doc, uuid, "uuid", JX_STR, .required = true, .max = GPU_UUID_BYTES - 1),
      JX_F(doc, boot_id, "bootID", JX_STR, .required = true, .max = JOURNAL_BOOT_ID_LEN - 1),
-     JX_F(doc, phase, "phase", JX_ENUM, .required = true, .choices = PHASES),
+     JX_F(doc, phase, "phase", JX_ENUM, .required = true, .choices = phases),
      JX_F(doc, step, "step", JX_INT, .required = true, .min = 0, .max = CARD_MAX_STEPS),
      JX_F(doc, note, "note", JX_STR, .max = JOURNAL_NOTE_BYTES - 1),
-     JX_F(doc, old, "old", JX_OBJECT, .required = true, .sub = LAYOUT),
-     JX_F(doc, target, "target", JX_OBJECT, .required = true, .sub = LAYOUT),
+     JX_F(doc, old, "old", JX_OBJECT, .required = true, .sub = layout_fields),
+     JX_F(doc, target, "target", JX_OBJECT, .required = true, .sub = layout_fields),
      {0}};
 
 static void doc_done(struct doc *d)
 {
-    jx_free(DOC, d);
+    jx_free(doc_fields, d);
 }
 AUTO_DEFINE(doc, struct doc, doc_done)
 #define auto_doc AUTO(doc)
@@ -131,7 +131,7 @@ static char *encode(const struct journal *j)
                              .note = xstrdup(j->note)};
     layout_to_doc(&j->old, &d.old);
     layout_to_doc(&j->target, &d.target);
-    auto_json json_t *json = jx_encode(DOC, &d);
+    auto_json json_t *json = jx_encode(doc_fields, &d);
     return jx_dump(json);
 }
 
@@ -141,7 +141,7 @@ static int decode(const char *text, size_t len, const char *uuid, struct journal
     auto_json json_t *json = NULL;
     auto_doc struct doc d = {0};
     TRY(jx_parse(text, len, MAX_BYTES, &json, e));
-    TRY(jx_decode(json, DOC, &d, e));
+    TRY(jx_decode(json, doc_fields, &d, e));
     if (d.version != JOURNAL_VERSION)
         return err_set(e, ERR_INVALID, "version %lld, not %d", (long long)d.version,
                        JOURNAL_VERSION);

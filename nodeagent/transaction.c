@@ -29,7 +29,7 @@ struct txn {
 
 const char *txn_outcome_name(enum txn_outcome o)
 {
-    static const char *const NAMES[] = {
+    static const char *const names[] = {
         [TXN_APPLIED] = "Applied",
         [TXN_NOTHING_TO_DO] = "NothingToDo",
         [TXN_IN_USE] = "InUse",
@@ -40,7 +40,7 @@ const char *txn_outcome_name(enum txn_outcome o)
         [TXN_REBOOT_REQUIRED] = "RebootRequired",
         [TXN_FAILED] = "Failed",
     };
-    return (size_t)o < ARRAY_LEN(NAMES) ? NAMES[o] : "Unknown";
+    return (size_t)o < ARRAY_LEN(names) ? names[o] : "Unknown";
 }
 
 static void conclude(struct txn_result *ret, enum txn_outcome outcome, const char *reason,

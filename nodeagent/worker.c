@@ -252,17 +252,11 @@ int64_t worker_watch_ms(const struct worker *w)
 
 /* --- the end --- */
 
+/* The condition waits on the clock that clock_real counts by. */
 static struct timespec after_ms(int64_t ms)
 {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += ms / 1000;
-    t.tv_nsec += ms % 1000 * 1000000;
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_sec++;
-        t.tv_nsec -= 1000000000;
-    }
-    return t;
+    int64_t at_ms = clock_mono_ms(clock_real()) + ms;
+    return (struct timespec){.tv_sec = at_ms / 1000, .tv_nsec = at_ms % 1000 * 1000000};
 }
 
 /* True: the thread is over. */

@@ -24,9 +24,9 @@ enum { SMI_OK = 0, SMI_NOT_AVAILABLE = 3, SMI_NO_PERMISSION = 4 };
  * to their state. Everything else of the agent's environment stays with the agent. */
 static bool passes(const char *variable)
 {
-    static const char *const ALLOWED[] = {"PATH=", "LD_LIBRARY_PATH=", "CLEAVE_SIM_"};
-    for (size_t i = 0; i < ARRAY_LEN(ALLOWED); i++)
-        if (strncmp(variable, ALLOWED[i], strlen(ALLOWED[i])) == 0)
+    static const char *const allowed[] = {"PATH=", "LD_LIBRARY_PATH=", "CLEAVE_SIM_"};
+    for (size_t i = 0; i < ARRAY_LEN(allowed); i++)
+        if (strncmp(variable, allowed[i], strlen(allowed[i])) == 0)
             return true;
     return false;
 }

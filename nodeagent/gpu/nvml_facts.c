@@ -14,7 +14,7 @@
 static const struct {
     unsigned value;
     const char *name;
-} ARCHITECTURES[] = {
+} architectures[] = {
     {5, "volta"},  {6, "turing"},     {7, "ampere"}, {8, "ada"},
     {9, "hopper"}, {10, "blackwell"}, {13, "rubin"},
 };
@@ -22,9 +22,9 @@ static const struct {
 
 static const char *architecture_name(unsigned value)
 {
-    for (size_t i = 0; i < ARRAY_LEN(ARCHITECTURES); i++)
-        if (ARCHITECTURES[i].value == value)
-            return ARCHITECTURES[i].name;
+    for (size_t i = 0; i < ARRAY_LEN(architectures); i++)
+        if (architectures[i].value == value)
+            return architectures[i].name;
     return "unknown";
 }
 

@@ -15,7 +15,7 @@ static int read_ci(struct nvml *n, nvml_ci ci, unsigned slices, struct gpu_card 
     nvml_ret rc = NVML_CALL(n, ci_info, ci, &info);
     if (rc == NVML_NOT_FOUND)
         return 0; /* went away between the list and the question */
-    TRY(nvml_check(n, NVML_NAMES.ci_info, rc, e));
+    TRY(nvml_check(n, nvml_names.ci_info, rc, e));
     if (in->n_cis == MIG_MAX_CIS)
         return err_set(e, ERR_TOO_LARGE, "more than %d compute instances in one", MIG_MAX_CIS);
     struct gpu_partition *p = &card->partitions[card->n_partitions];
@@ -35,12 +35,12 @@ static int read_cis(struct nvml *n, nvml_gi gi, const struct nvml_ci_table *kind
                     struct gpu_card *card, struct err *e)
 {
     for (unsigned k = 0; k < kinds->n; k++) {
-        nvml_ci cis[MAX_HANDLES];
+        nvml_ci cis[MAX_HANDLES] = {0};
         unsigned count = MAX_HANDLES;
         nvml_ret rc = NVML_CALL(n, ci_list, gi, kinds->items[k].id, cis, &count);
         if (rc == NVML_NOT_SUPPORTED)
             continue;
-        TRY(nvml_check(n, NVML_NAMES.ci_list, rc, e));
+        TRY(nvml_check(n, nvml_names.ci_list, rc, e));
         for (unsigned i = 0; i < count && i < MAX_HANDLES; i++)
             TRY(read_ci(n, cis[i], kinds->items[k].slices, card, e));
     }
@@ -55,7 +55,7 @@ static int read_instance(struct nvml *n, struct nvml_facts *f, unsigned profile,
     nvml_ret rc = NVML_CALL(n, gi_info, gi, &info);
     if (rc == NVML_NOT_FOUND)
         return 0;
-    TRY(nvml_check(n, NVML_NAMES.gi_info, rc, e));
+    TRY(nvml_check(n, nvml_names.gi_info, rc, e));
     if (card->state.n == MIG_MAX_INSTANCES)
         return err_set(e, ERR_TOO_LARGE, "more than %d GPU instances", MIG_MAX_INSTANCES);
     card->state.items[card->state.n++] = (struct mig_instance){.profile = profile,
@@ -71,12 +71,12 @@ int nvml_instances_read(struct nvml *n, struct nvml_facts *f, struct gpu_card *c
     card->state.n = 0;
     card->n_partitions = 0;
     for (unsigned p = 0; p < card->mig.n_profiles; p++) {
-        nvml_gi gis[MAX_HANDLES];
+        nvml_gi gis[MAX_HANDLES] = {0};
         unsigned count = MAX_HANDLES;
         nvml_ret rc = NVML_CALL(n, gi_list, f->device, card->mig.profiles[p].id, gis, &count);
         if (rc == NVML_NOT_SUPPORTED)
             continue;
-        TRY(nvml_check(n, NVML_NAMES.gi_list, rc, e));
+        TRY(nvml_check(n, nvml_names.gi_list, rc, e));
         for (unsigned i = 0; i < count && i < MAX_HANDLES; i++)
             TRY(read_instance(n, f, p, gis[i], card, e));
     }

@@ -22,9 +22,9 @@ struct symbol {
 
 #define NAME_OF(member, must, new_name, old_name, args) .member = (new_name),
 
-const struct nvml_names NVML_NAMES = {NVML_FUNCTIONS(NAME_OF)};
+const struct nvml_names nvml_names = {NVML_FUNCTIONS(NAME_OF)};
 
-static const struct symbol SYMBOLS[] = {NVML_FUNCTIONS(SYMBOL)};
+static const struct symbol symbols[] = {NVML_FUNCTIONS(SYMBOL)};
 
 static int bind(struct nvml_lib *lib, const struct symbol *s, struct err *e)
 {
@@ -39,8 +39,8 @@ static int bind(struct nvml_lib *lib, const struct symbol *s, struct err *e)
 
 static int bind_all(struct nvml_lib *lib, struct err *e)
 {
-    for (size_t i = 0; i < sizeof(SYMBOLS) / sizeof(SYMBOLS[0]); i++)
-        TRY(bind(lib, &SYMBOLS[i], e));
+    for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++)
+        TRY(bind(lib, &symbols[i], e));
     void *text = dlsym(lib->dl, "nvmlErrorString");
     memcpy(&lib->error_string, &text, sizeof(text));
     return 0;

@@ -78,7 +78,7 @@ struct nvml_lib {
 struct nvml_names {
     NVML_FUNCTIONS(NVML_NAME)
 };
-extern const struct nvml_names NVML_NAMES;
+extern const struct nvml_names nvml_names;
 
 /* Loads the library (NULL: libnvidia-ml.so.1 by the loader's rules). ERR_NOT_FOUND: no library;
  * ERR_PROTOCOL: one without a function that nothing works without. Caller closes. */

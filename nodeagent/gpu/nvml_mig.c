@@ -66,13 +66,13 @@ typedef nvml_ret ask_fn(struct nvml *n, nvml_device d, unsigned value, struct pr
  * of it is a refusal of the struct. */
 static ask_fn *ask_for(struct nvml *n, nvml_device d)
 {
-    static ask_fn *const NEWEST_FIRST[] = {ask_v3, ask_v2};
-    for (size_t i = 0; i < ARRAY_LEN(NEWEST_FIRST); i++) {
+    static ask_fn *const newest_first[] = {ask_v3, ask_v2};
+    for (size_t i = 0; i < ARRAY_LEN(newest_first); i++) {
         struct profile_answer a;
-        nvml_ret rc = NEWEST_FIRST[i](n, d, NVML_GI_1_SLICE, &a);
+        nvml_ret rc = newest_first[i](n, d, NVML_GI_1_SLICE, &a);
         if (rc != NVML_ARGUMENT_VERSION_MISMATCH && rc != NVML_INVALID_ARGUMENT &&
             rc != NVML_FUNCTION_NOT_FOUND)
-            return NEWEST_FIRST[i];
+            return newest_first[i];
     }
     return ask_v1;
 }
@@ -129,7 +129,7 @@ static int by_start(const void *a, const void *b)
 
 static int read_placements(struct nvml *n, nvml_device d, struct mig_profile *p, struct err *e)
 {
-    struct nvml_placement at[MIG_MAX_SLOTS];
+    struct nvml_placement at[MIG_MAX_PLACEMENTS] = {0};
     unsigned count = 0;
     TRY(NVML_DO(n, e, gi_placements, d, p->id, NULL, &count));
     if (count > MIG_MAX_PLACEMENTS)
@@ -173,7 +173,7 @@ static int add_profile(struct nvml *n, struct nvml_facts *f, const struct profil
 int nvml_mig_table(struct nvml *n, struct nvml_facts *f, struct err *e)
 {
     ask_fn *ask = ask_for(n, f->device);
-    const char *call = ask == ask_v1 ? NVML_NAMES.gi_profile : NVML_NAMES.gi_profile_v;
+    const char *call = ask == ask_v1 ? nvml_names.gi_profile : nvml_names.gi_profile_v;
     f->card.mig = (struct mig_table){0};
     for (unsigned value = 0; value < MAX_PROFILE_ENUM; value++) {
         struct profile_answer a = {0};
@@ -202,7 +202,7 @@ int nvml_ci_table_get(struct nvml *n, struct nvml_facts *f, unsigned profile, nv
         nvml_ret rc = NVML_CALL(n, ci_profile, gi, value, NVML_CI_ENGINE_SHARED, &p);
         if (rc == NVML_NOT_SUPPORTED || rc == NVML_INVALID_ARGUMENT)
             continue;
-        TRY(nvml_check(n, NVML_NAMES.ci_profile, rc, e));
+        TRY(nvml_check(n, nvml_names.ci_profile, rc, e));
         t->items[t->n++] = (struct nvml_ci_kind){.id = p.id,
                                                  .slices = p.sliceCount,
                                                  .media = value == NVML_CI_1_SLICE_REV1};

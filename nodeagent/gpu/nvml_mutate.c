@@ -41,10 +41,10 @@ static int judge_mode(struct nvml *n, struct nvml_facts *f, enum gpu_mode mode, 
         return 0;
     }
     if (activation == NVML_IN_USE)
-        return in_use(e, NVML_NAMES.set_mig_mode, mode);
+        return in_use(e, nvml_names.set_mig_mode, mode);
     if (activation != NVML_SUCCESS)
-        return nvml_check(n, NVML_NAMES.set_mig_mode, activation, e);
-    return err_set(e, ERR_UNAVAILABLE, "%s succeeded but MIG is not %s", NVML_NAMES.set_mig_mode,
+        return nvml_check(n, nvml_names.set_mig_mode, activation, e);
+    return err_set(e, ERR_UNAVAILABLE, "%s succeeded but MIG is not %s", nvml_names.set_mig_mode,
                    mode_word(mode));
 }
 
@@ -147,7 +147,7 @@ static int create_ci(struct nvml *n, nvml_gi gi, unsigned profile_id, unsigned s
     if (start >= 0)
         rc = NVML_CALL(n, ci_create_at, gi, profile_id, &at, ret);
     if (rc != NVML_FUNCTION_NOT_FOUND && rc != NVML_NOT_SUPPORTED)
-        return nvml_check(n, NVML_NAMES.ci_create_at, rc, e);
+        return nvml_check(n, nvml_names.ci_create_at, rc, e);
     return NVML_DO(n, e, ci_create, gi, profile_id, ret);
 }
 

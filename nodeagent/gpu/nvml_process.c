@@ -120,9 +120,9 @@ int nvml_processes_read(struct nvml *n, struct nvml_facts *f, struct gpu_card *c
 {
     const struct nvml_lib *l = &n->lib;
     card->processes = xcalloc(GPU_MAX_PROCESSES, sizeof(*card->processes));
-    TRY(read_list(n, NVML_NAMES.compute_processes, l->compute_processes, f->device, card, e));
-    TRY(read_list(n, NVML_NAMES.graphics_processes, l->graphics_processes, f->device, card, e));
-    TRY(read_list(n, NVML_NAMES.mps_processes, l->mps_processes, f->device, card, e));
+    TRY(read_list(n, nvml_names.compute_processes, l->compute_processes, f->device, card, e));
+    TRY(read_list(n, nvml_names.graphics_processes, l->graphics_processes, f->device, card, e));
+    TRY(read_list(n, nvml_names.mps_processes, l->mps_processes, f->device, card, e));
     if (card->n_processes == 0)
         free(TAKE(card->processes));
     return 0;

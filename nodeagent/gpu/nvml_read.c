@@ -21,7 +21,7 @@ static int read_mode(struct nvml *n, struct nvml_facts *f, struct gpu_card *card
     nvml_ret rc = NVML_CALL(n, mig_mode, f->device, &current, &pending);
     card->mig_capable = rc == NVML_SUCCESS;
     if (rc != NVML_NOT_SUPPORTED && rc != NVML_FUNCTION_NOT_FOUND)
-        TRY(nvml_check(n, NVML_NAMES.mig_mode, rc, e));
+        TRY(nvml_check(n, nvml_names.mig_mode, rc, e));
     card->mode = mode_of(current);
     card->pending_mode = mode_of(pending);
     return 0;

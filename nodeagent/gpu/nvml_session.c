@@ -97,7 +97,7 @@ static struct gpu *nvml_free(struct gpu *g)
     return NULL;
 }
 
-static const struct gpu_ops OPS = {
+static const struct gpu_ops nvml_ops = {
     .read = nvml_op_read,
     .read_card = nvml_op_read_card,
     .mode_set = nvml_op_mode_set,
@@ -120,7 +120,7 @@ int gpu_nvml_open(const struct nvml_options *o, struct gpu **ret, struct err *e)
     struct nvml_lib lib;
     TRY(nvml_lib_open(o->library, &lib, e));
     struct nvml *n = xcalloc(1, sizeof(*n));
-    n->gpu.ops = &OPS;
+    n->gpu.ops = &nvml_ops;
     n->lib = lib;
     n->clock = clock_real();
     n->nvidia_smi = copy_or(o->nvidia_smi, "nvidia-smi");

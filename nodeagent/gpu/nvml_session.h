@@ -63,14 +63,14 @@ int nvml_check(struct nvml *n, const char *call, nvml_ret rc, struct err *e) MUS
     ({                                                                                             \
         nvml_ret nvml_rc_ = NVML_FUNCTION_NOT_FOUND;                                               \
         if ((n)->lib.fn) {                                                                         \
-            nvml_call_begin(n, NVML_NAMES.fn);                                                     \
+            nvml_call_begin(n, nvml_names.fn);                                                     \
             nvml_rc_ = (n)->lib.fn(__VA_ARGS__);                                                   \
             nvml_call_end(n);                                                                      \
         }                                                                                          \
         nvml_rc_;                                                                                  \
     })
 /* The same as a fallible call of ours: `TRY(NVML_DO(n, e, count, &count));` */
-#define NVML_DO(n, e, fn, ...) nvml_check(n, NVML_NAMES.fn, NVML_CALL(n, fn, __VA_ARGS__), e)
+#define NVML_DO(n, e, fn, ...) nvml_check(n, nvml_names.fn, NVML_CALL(n, fn, __VA_ARGS__), e)
 
 /* The card's facts, enumerating when it is not known yet. Borrowed until the session ends.
  * ERR_NOT_FOUND: no such card. */

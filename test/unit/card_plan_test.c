@@ -8,9 +8,9 @@
 #include "nodeagent/card_plan.h"
 #include "test/unit/gpu_fake_support.h"
 
-static const unsigned WHOLE_1[] = {1, 0};
-static const unsigned WHOLE_2[] = {2, 0};
-static const unsigned WHOLE_3[] = {3, 0};
+static const unsigned whole_1[] = {1, 0};
+static const unsigned whole_2[] = {2, 0};
+static const unsigned whole_3[] = {3, 0};
 
 /* The card as a reading shows it, with its users. Freed by gpu_card_done. */
 static struct gpu_card look(struct fake_hw *hw, const struct fake_card *c)
@@ -107,7 +107,7 @@ Test(card_plan, growing_keeps_what_stands)
     struct fake_card *c = fake_add(&hw, FAKE_H100);
     struct card_wish w = {0};
     c->card.mode = c->card.pending_mode = GPU_MIG;
-    fake_put(c, "3g.40gb", 4, WHOLE_3);
+    fake_put(c, "3g.40gb", 4, whole_3);
     want(&w, c, "3g.40gb", 0, 2);
     check_plan(&hw, c, &w, CARD_CHANGE, "create 3g.40gb at 0; create compute instance 3c at 0");
 }
@@ -118,7 +118,7 @@ Test(card_plan, card_as_wanted_needs_nothing)
     struct fake_card *c = fake_add(&hw, FAKE_H100);
     struct card_wish w = {0};
     c->card.mode = c->card.pending_mode = GPU_MIG;
-    fake_put(c, "1g.10gb", 3, WHOLE_1);
+    fake_put(c, "1g.10gb", 3, whole_1);
     want(&w, c, "1g.10gb", 0, 1);
     check_plan(&hw, c, &w, CARD_NOTHING, "");
 }
@@ -128,7 +128,7 @@ Test(card_plan, instance_left_without_its_compute_instance_gets_it_back)
     struct fake_hw hw = {0};
     struct fake_card *c = fake_add(&hw, FAKE_H100);
     c->card.mode = c->card.pending_mode = GPU_MIG;
-    fake_put(c, "2g.20gb", 2, WHOLE_2);
+    fake_put(c, "2g.20gb", 2, whole_2);
     auto_gpu_card struct gpu_card whole = look(&hw, c);
     struct card_layout layout;
     card_layout_of(&whole, &layout);
@@ -147,7 +147,7 @@ Test(card_plan, recutting_a_free_instance_keeps_the_gpu_instance)
     struct fake_card *c = fake_add(&hw, FAKE_H100);
     struct card_wish w = {0};
     c->card.mode = c->card.pending_mode = GPU_MIG;
-    fake_put(c, "3g.40gb", 4, WHOLE_3);
+    fake_put(c, "3g.40gb", 4, whole_3);
     want(&w, c, "3g.40gb", 1, 3);
     check_plan(&hw, c, &w, CARD_CHANGE,
                "destroy compute instance 0 (3c) at 4; create compute instance 1c at 4; "
@@ -177,7 +177,7 @@ Test(card_plan, instance_in_use_stays_where_it_is_when_there_is_room)
     struct fake_card *c = fake_add(&hw, FAKE_H100);
     struct card_wish w = {0};
     c->card.mode = c->card.pending_mode = GPU_MIG;
-    fake_put(c, "1g.10gb", 0, WHOLE_1);
+    fake_put(c, "1g.10gb", 0, whole_1);
     fake_attach(c, (struct fake_process){.pid = 77, .start = 0, .ci_start = -1});
     want(&w, c, "3g.40gb", 0, 1);
     want(&w, c, "1g.10gb", 0, 1);

@@ -18,7 +18,7 @@
 
 static const struct {
     const char *text, *pod_uid, *container_id;
-} PODS[] = {
+} pods[] = {
     {"0::/kubepods/burstable/pod" UID "/" CID "\n", UID, CID},
     {"0::/kubepods/pod" UID "/" CID "\n", UID, CID},
     {"12:pids:/kubepods/besteffort/pod" UID "/" CID "\n11:cpu:/\n", UID, CID},
@@ -39,17 +39,17 @@ static const struct {
 
 Test(consumers, every_spelling_of_a_pod_cgroup_is_understood)
 {
-    for (size_t i = 0; i < ARRAY_LEN(PODS); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(pods); i++) {
         struct consumer c;
-        cr_assert(consumer_parse_cgroup(PODS[i].text, &c), "%s", PODS[i].text);
-        cr_expect_str_eq(c.pod_uid, PODS[i].pod_uid, "%s", PODS[i].text);
-        cr_expect_str_eq(c.container_id, PODS[i].container_id, "%s", PODS[i].text);
+        cr_assert(consumer_parse_cgroup(pods[i].text, &c), "%s", pods[i].text);
+        cr_expect_str_eq(c.pod_uid, pods[i].pod_uid, "%s", pods[i].text);
+        cr_expect_str_eq(c.container_id, pods[i].container_id, "%s", pods[i].text);
     }
 }
 
 Test(consumers, what_is_in_no_pod_is_told_so)
 {
-    static const char *const OTHERS[] = {
+    static const char *const others[] = {
         "",
         "\n\n",
         "0::/\n",
@@ -62,9 +62,9 @@ Test(consumers, what_is_in_no_pod_is_told_so)
         "0::/kubepods/burstable/pod1234/" CID "\n",
         "0::/kubepodspod",
     };
-    for (size_t i = 0; i < ARRAY_LEN(OTHERS); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(others); i++) {
         struct consumer c;
-        cr_expect(!consumer_parse_cgroup(OTHERS[i], &c), "%s", OTHERS[i]);
+        cr_expect(!consumer_parse_cgroup(others[i], &c), "%s", others[i]);
     }
 }
 
@@ -76,7 +76,7 @@ Test(consumers, process_is_looked_up_below_the_given_proc)
     auto_free char *folder = xasprintf("%s/42", root);
     auto_free char *path = xasprintf("%s/cgroup", folder);
     cr_assert_eq(mkdir(folder, 0700), 0);
-    cr_assert_eq(file_write_atomic(path, PODS[0].text, strlen(PODS[0].text), 0600, NULL), 0);
+    cr_assert_eq(file_write_atomic(path, pods[0].text, strlen(pods[0].text), 0600, NULL), 0);
     cr_expect_eq(consumer_of_pid(root, 42, &c, NULL), 0);
     cr_expect_str_eq(c.pod_uid, UID);
     cr_expect_eq(consumer_of_pid(root, 43, &c, NULL), -ERR_NOT_FOUND);

@@ -16,7 +16,7 @@ struct fake_gpu {
 /* --- hardware --- */
 
 /* reference: MIG user guide, A100/H100 placements; the ids are the driver's. */
-static const struct mig_profile PROFILES[] = {
+static const struct mig_profile profiles[] = {
     {.name = "1g.10gb",
      .id = 19,
      .slices = 1,
@@ -80,8 +80,8 @@ static void set_table(struct mig_table *t)
 {
     t->slots = 8;
     t->slices = 7;
-    t->n_profiles = ARRAY_LEN(PROFILES);
-    memcpy(t->profiles, PROFILES, sizeof(PROFILES));
+    t->n_profiles = ARRAY_LEN(profiles);
+    memcpy(t->profiles, profiles, sizeof(profiles));
 }
 
 struct fake_card *fake_add(struct fake_hw *hw, enum fake_model model)
@@ -493,7 +493,7 @@ static struct gpu *fake_free(struct gpu *g)
     return NULL;
 }
 
-static const struct gpu_ops OPS = {
+static const struct gpu_ops fake_ops = {
     .read = fake_read,
     .read_card = fake_read_card,
     .mode_set = fake_mode_set,
@@ -508,7 +508,7 @@ static const struct gpu_ops OPS = {
 struct gpu *gpu_fake_open(struct fake_hw *hw)
 {
     struct fake_gpu *f = xcalloc(1, sizeof(*f));
-    f->gpu.ops = &OPS;
+    f->gpu.ops = &fake_ops;
     f->hw = hw;
     return &f->gpu;
 }

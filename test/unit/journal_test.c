@@ -100,7 +100,7 @@ Test(journal, makes_its_folder)
 
 Test(journal, damaged_one_is_an_error_and_kept_aside)
 {
-    static const char *const DAMAGED[] = {
+    static const char *const damaged[] = {
         "",
         "{",
         "{\"version\":1}",
@@ -113,11 +113,11 @@ Test(journal, damaged_one_is_an_error_and_kept_aside)
         "\"old\":{\"mode\":\"mig\",\"instances\":[{\"profileID\":1,\"start\":99,\"size\":1}]},"
         "\"target\":{\"mode\":\"mig\"}}",
     };
-    for (size_t i = 0; i < ARRAY_LEN(DAMAGED); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(damaged); i++) {
         auto_err struct err e = {0};
         auto_free char *aside = xasprintf(UUID ".json.bad-%zu", i + 1);
         struct journal j;
-        put(DAMAGED[i]);
+        put(damaged[i]);
         cr_expect_eq(journal_read(dir, UUID, &j, &e), -ERR_PROTOCOL, "%zu", i);
         cr_expect(strstr(err_msg(&e), aside), "%s", err_msg(&e));
         cr_expect(is_there(aside));

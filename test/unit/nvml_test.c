@@ -40,7 +40,7 @@ static void make_machine(void)
     sim[n] = '\0';
     for (int i = 0; i < 3; i++)
         *strrchr(sim, '/') = '\0';
-    (void)strncat(sim, "/sim", sizeof(sim) - strlen(sim) - 1);
+    (void)snprintf(sim + strlen(sim), sizeof(sim) - strlen(sim), "/sim");
     (void)snprintf(dir, sizeof(dir), "%s/nvml-test-XXXXXX", root);
     cr_assert(mkdtemp(dir));
     set_path("CLEAVE_SIM_STATE", "state");

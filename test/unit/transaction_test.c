@@ -55,7 +55,7 @@ struct scenario {
     } wants[4];
 };
 
-static const struct scenario SCENARIOS[] = {
+static const struct scenario scenarios[] = {
     {"native to MIG on Hopper",
      FAKE_H100,
      GPU_NATIVE,
@@ -240,21 +240,21 @@ static void fail_each_call(const struct scenario *s, bool after, unsigned count)
 
 Test(transaction, failed_at_every_call_stands_old_or_new)
 {
-    for (size_t i = 0; i < ARRAY_LEN(SCENARIOS); i++)
-        fail_each_call(&SCENARIOS[i], /* after= */ false, 1);
+    for (size_t i = 0; i < ARRAY_LEN(scenarios); i++)
+        fail_each_call(&scenarios[i], /* after= */ false, 1);
 }
 
 Test(transaction, failed_after_every_call_stands_old_or_new)
 {
-    for (size_t i = 0; i < ARRAY_LEN(SCENARIOS); i++)
-        fail_each_call(&SCENARIOS[i], /* after= */ true, 1);
+    for (size_t i = 0; i < ARRAY_LEN(scenarios); i++)
+        fail_each_call(&scenarios[i], /* after= */ true, 1);
 }
 
 Test(transaction, failing_for_long_is_ended_by_the_next_run)
 {
-    for (size_t i = 0; i < ARRAY_LEN(SCENARIOS); i++)
+    for (size_t i = 0; i < ARRAY_LEN(scenarios); i++)
         for (unsigned count = 2; count <= 8; count++)
-            fail_each_call(&SCENARIOS[i], /* after= */ false, count);
+            fail_each_call(&scenarios[i], /* after= */ false, count);
 }
 
 /* The journal as it was when the process died: what the code did afterwards, a dead process would
@@ -313,10 +313,10 @@ static void kill_once(const struct scenario *s, bool after, unsigned k, bool sec
 
 static void kill_each_call(bool after, bool second_kill)
 {
-    for (size_t i = 0; i < ARRAY_LEN(SCENARIOS); i++) {
-        unsigned calls = undisturbed_calls(&SCENARIOS[i]);
+    for (size_t i = 0; i < ARRAY_LEN(scenarios); i++) {
+        unsigned calls = undisturbed_calls(&scenarios[i]);
         for (unsigned k = 1; k <= calls; k++)
-            kill_once(&SCENARIOS[i], after, k, second_kill);
+            kill_once(&scenarios[i], after, k, second_kill);
     }
 }
 
@@ -340,7 +340,7 @@ Test(transaction, killed_again_while_recovering_still_recovers)
  * the driver refuses. Either way he keeps his instance. */
 Test(transaction, consumer_that_comes_at_any_call_keeps_its_instance)
 {
-    const struct scenario *s = &SCENARIOS[7];
+    const struct scenario *s = &scenarios[7];
     unsigned calls = undisturbed_calls(s);
     for (unsigned k = 1; k <= calls; k++) {
         struct fake_hw hw;
@@ -366,7 +366,7 @@ Test(transaction, card_as_wanted_is_not_touched)
     struct fake_hw hw;
     struct card_wish wish;
     struct txn_result r;
-    set_up(&SCENARIOS[0], &hw, &wish);
+    set_up(&scenarios[0], &hw, &wish);
     apply(&hw, &wish, TXN_ROLLBACK, &r);
     hw.cards[0].mutations = 0;
     apply(&hw, &wish, TXN_ROLLBACK, &r);
@@ -380,7 +380,7 @@ Test(transaction, what_is_in_use_stops_the_change_before_it_begins)
     struct fake_hw hw;
     struct card_wish wish;
     struct txn_result r;
-    set_up(&SCENARIOS[7], &hw, &wish);
+    set_up(&scenarios[7], &hw, &wish);
     fake_attach(&hw.cards[0], (struct fake_process){.pid = 9, .start = 0, .ci_start = 0});
     apply(&hw, &wish, TXN_ROLLBACK, &r);
     cr_expect_eq(r.outcome, TXN_IN_USE);
@@ -395,7 +395,7 @@ Test(transaction, infeasible_wish_touches_nothing)
     struct fake_hw hw;
     struct card_wish wish;
     struct txn_result r;
-    set_up(&SCENARIOS[1], &hw, &wish);
+    set_up(&scenarios[1], &hw, &wish);
     wish.wants.items[0].count = 3;
     apply(&hw, &wish, TXN_ROLLBACK, &r);
     cr_expect_eq(r.outcome, TXN_INFEASIBLE);
@@ -407,7 +407,7 @@ Test(transaction, hold_stops_where_it_failed_and_the_next_run_goes_on)
     struct fake_hw hw;
     struct card_wish wish;
     struct txn_result r;
-    set_up(&SCENARIOS[7], &hw, &wish);
+    set_up(&scenarios[7], &hw, &wish);
     hw.fail_at = 8;
     apply(&hw, &wish, TXN_HOLD, &r);
     cr_expect_eq(r.outcome, TXN_HELD, "%s", r.message);
@@ -426,7 +426,7 @@ Test(transaction, reset_that_this_machine_cannot_do_asks_for_a_reboot)
     struct fake_hw hw;
     struct card_wish wish;
     struct txn_result r;
-    set_up(&SCENARIOS[4], &hw, &wish);
+    set_up(&scenarios[4], &hw, &wish);
     hw.reset_impossible = true;
     apply(&hw, &wish, TXN_ROLLBACK, &r);
     cr_expect_eq(r.outcome, TXN_REBOOT_REQUIRED, "%s", r.message);
@@ -440,7 +440,7 @@ Test(transaction, reboot_during_a_change_drops_the_journal)
     struct fake_hw hw;
     struct card_wish wish;
     struct txn_result r;
-    set_up(&SCENARIOS[7], &hw, &wish);
+    set_up(&scenarios[7], &hw, &wish);
     hw.fail_at = 8;
     apply(&hw, &wish, TXN_HOLD, &r);
     fake_heal(&hw);
@@ -457,7 +457,7 @@ Test(transaction, corrupt_journal_is_loud_and_leaves_the_card_alone)
     struct fake_hw hw;
     struct card_wish wish;
     struct txn_result r;
-    set_up(&SCENARIOS[7], &hw, &wish);
+    set_up(&scenarios[7], &hw, &wish);
     auto_free char *path = journal_path(&hw);
     cr_assert_eq(file_write_atomic(path, "junk", 4, 0600, NULL), 0);
     apply(&hw, &wish, TXN_ROLLBACK, &r);
@@ -473,7 +473,7 @@ Test(transaction, journal_that_cannot_be_written_stops_the_change)
     struct fake_hw hw;
     struct card_wish wish;
     struct txn_result r;
-    set_up(&SCENARIOS[7], &hw, &wish);
+    set_up(&scenarios[7], &hw, &wish);
     auto_gpu struct gpu *g = gpu_fake_open(&hw);
     struct txn_deps d = {.gpu = g, .state_dir = "/proc/no-such-place"};
     txn_apply(&d, hw.cards[0].card.uuid, &wish, TXN_ROLLBACK, &r);
@@ -534,7 +534,7 @@ Test(transaction, withdraws_before_it_destroys_and_releases_at_the_end)
     struct fake_hw hw;
     struct card_wish wish;
     struct txn_result r;
-    set_up(&SCENARIOS[7], &hw, &wish);
+    set_up(&scenarios[7], &hw, &wish);
     struct hook_log l = {.hw = &hw};
     apply_hooked(&l, &wish, &r);
     cr_expect_eq(r.outcome, TXN_APPLIED);
@@ -547,7 +547,7 @@ Test(transaction, grant_that_arrives_during_the_withdrawal_wins)
     struct fake_hw hw;
     struct card_wish wish;
     struct txn_result r;
-    set_up(&SCENARIOS[7], &hw, &wish);
+    set_up(&scenarios[7], &hw, &wish);
     struct hook_log l = {.hw = &hw, .granted_at_look = 2};
     apply_hooked(&l, &wish, &r);
     cr_expect_eq(r.outcome, TXN_IN_USE);
@@ -560,7 +560,7 @@ Test(transaction, grant_that_arrives_during_the_withdrawal_wins)
  * fails too it is the first layout that comes back. */
 Test(transaction, layout_to_go_back_to_survives_a_failed_recovery)
 {
-    const struct scenario *s = &SCENARIOS[7];
+    const struct scenario *s = &scenarios[7];
     struct fake_hw hw;
     struct card_wish wish;
     struct card_layout old;
@@ -588,7 +588,7 @@ Test(transaction, held_change_that_fails_again_can_go_back_to_its_beginning)
     struct card_wish wish;
     struct card_layout old;
     struct txn_result r;
-    set_up(&SCENARIOS[7], &hw, &wish);
+    set_up(&scenarios[7], &hw, &wish);
     card_layout_of(&hw.cards[0].card, &old);
     hw.fail_at = 8;
     apply(&hw, &wish, TXN_HOLD, &r);
@@ -606,7 +606,7 @@ Test(transaction, held_change_stays_on_record_when_the_next_is_stopped_by_a_user
     struct fake_hw hw;
     struct card_wish wish;
     struct txn_result r;
-    set_up(&SCENARIOS[7], &hw, &wish);
+    set_up(&scenarios[7], &hw, &wish);
     hw.fail_at = 12;
     apply(&hw, &wish, TXN_HOLD, &r);
     cr_assert_eq(r.outcome, TXN_HELD);
