@@ -9,7 +9,7 @@
 
 #include "partition/select.h"
 
-enum { TEXT_BYTES = 1024 };
+enum { TEXT_BYTES = 1024, MAX_COUNT = 64 };
 
 /*
  * Three passes over one node. 1. Every source (the label, each profile) claims cards, as if it were
@@ -24,6 +24,7 @@ struct claim {
     const char *builtin;                  /* … or a built-in layout … */
     const struct gpuprofile_entry *entry; /* … or a profile's entry; NULL: remainder native */
     bool from_label;
+    bool unknown; /* by a name that nothing has; its source is refused */
 };
 
 struct source {
@@ -34,6 +35,7 @@ struct source {
     struct claim *claims;                  /* one for each card */
     size_t owned, claimed;
     bool refused;
+    bool contends; /* a card is a conflict because of it */
     struct resolve_problem *problems;
     size_t n_problems;
 };
@@ -132,6 +134,13 @@ static bool claim_named(struct claim *c, const struct resolve_config *config, co
     return true;
 }
 
+static void refuse_name(struct source *s, const char *name)
+{
+    auto_sb struct sb text = SB_INIT(TEXT_BYTES);
+    sb_addf(&text, "there is no MIGConfig or built-in layout named \"%s\"", name);
+    refuse(s, "UnknownConfig", NULL, sb_str(&text));
+}
+
 static void claim_by_label(struct work *w, struct source *s)
 {
     const struct resolve_input *in = w->in;
@@ -141,12 +150,10 @@ static void claim_by_label(struct work *w, struct source *s)
         struct claim *c = &s->claims[i];
         c->from_label = true;
         c->made = known ? claim_named(c, config, in->label, &in->cards[i]) : true;
+        c->unknown = !known;
     }
-    if (known)
-        return;
-    auto_sb struct sb text = SB_INIT(TEXT_BYTES);
-    sb_addf(&text, "there is no MIGConfig or built-in layout named \"%s\"", in->label);
-    refuse(s, "UnknownConfig", NULL, sb_str(&text));
+    if (!known)
+        refuse_name(s, in->label);
 }
 
 static void claim_entry(struct work *w, struct source *s, const struct gpuprofile_entry *entry)
@@ -154,22 +161,22 @@ static void claim_entry(struct work *w, struct source *s, const struct gpuprofil
     const struct resolve_input *in = w->in;
     const char *name = entry->has_mig ? entry->mig.config : NULL;
     const struct resolve_config *config = name ? find_config(in, name) : NULL;
+    bool known = !name || config || is_builtin(in, name);
     int64_t taken = 0;
     for (size_t i = 0; i < in->n_cards; i++) {
         struct claim *c = &s->claims[i];
         if (c->made || !select_card(&entry->selector, &in->cards[i]))
             continue;
         if (entry->selector.count && taken == entry->selector.count)
-            return;
+            break;
         taken++;
-        c->entry = entry;
-        c->made = name ? claim_named(c, config, name, &in->cards[i]) : true;
+        c->made = known && name ? claim_named(c, config, name, &in->cards[i]) : true;
+        c->unknown = !known;
+        if (c->made)
+            c->entry = entry;
     }
-    if (name && !config && taken && !is_builtin(in, name)) {
-        auto_sb struct sb text = SB_INIT(TEXT_BYTES);
-        sb_addf(&text, "there is no MIGConfig or built-in layout named \"%s\"", name);
-        refuse(s, "UnknownConfig", NULL, sb_str(&text));
-    }
+    if (!known && taken)
+        refuse_name(s, name);
 }
 
 static void claim_by_profile(struct work *w, struct source *s)
@@ -204,20 +211,45 @@ static bool beats(const struct source *a, const struct source *b)
     return a->profile->priority > b->profile->priority;
 }
 
+/* The same as an order without ties, so that nothing depends on the order of the input. */
+static bool leads(const struct source *a, const struct source *b)
+{
+    return beats(a, b) || (!beats(b, a) && strcmp(a->name, b->name) < 0);
+}
+
+static void report_contender(const struct work *w, size_t card, const struct source *top,
+                             struct source *s)
+{
+    const struct resolve_card *c = &w->in->cards[card];
+    auto_sb struct sb text = SB_INIT(TEXT_BYTES);
+    sb_addf(&text, "GPU %u is selected with equal priority by GPUProfile", c->index);
+    const char *separator = " ";
+    for (size_t k = 0; k < w->n_sources; k++) {
+        const struct source *rival = &w->sources[k];
+        if (rival == s || !rival->claims[card].made || beats(top, rival))
+            continue;
+        sb_addf(&text, "%s%s", separator, rival->name);
+        separator = ", ";
+    }
+    sb_add(&text, " too; raise one priority or narrow a selector");
+    add_problem(s, "Conflict", c, sb_str(&text));
+    s->contends = true;
+}
+
 static void report_conflict(struct work *w, size_t card, const struct source *top)
 {
     const struct resolve_card *c = &w->in->cards[card];
     for (size_t i = 0; i < w->n_sources; i++) {
         struct source *s = &w->sources[i];
-        if (!s->claims[card].made || beats(top, s))
+        if (!s->claims[card].made)
             continue;
+        if (!beats(top, s)) {
+            report_contender(w, card, top, s);
+            continue;
+        }
         auto_sb struct sb text = SB_INIT(TEXT_BYTES);
-        sb_addf(&text, "GPU %u is selected with equal priority by GPUProfile", c->index);
-        for (size_t k = 0; k < w->n_sources; k++)
-            if (k != i && w->sources[k].claims[card].made && !beats(top, &w->sources[k]))
-                sb_addf(&text, " %s", w->sources[k].name);
-        sb_add(&text, " too; raise one priority or narrow a selector");
-        add_problem(s, "Conflict", c, sb_str(&text));
+        sb_addf(&text, "GPU %u is in conflict between stronger profiles", c->index);
+        add_problem(s, "Overridden", c, sb_str(&text));
     }
 }
 
@@ -285,6 +317,21 @@ static bool check_geometry(struct source *s, const struct resolve_card *card,
     return false;
 }
 
+/* Counts that no schema has bounded come from files. */
+static int requests_of(const struct jx_pair *profiles, size_t n, struct mig_request *ret,
+                       struct err *e)
+{
+    if (n > MIG_MAX_WANTS)
+        return err_set(e, ERR_INVALID, "%zu kinds of partitions are too many", n);
+    for (size_t i = 0; i < n; i++) {
+        if (profiles[i].num < 0 || profiles[i].num > MAX_COUNT)
+            return err_set(e, ERR_INVALID, "%s: the count must be from 0 to %d", profiles[i].key,
+                           MAX_COUNT);
+        ret[i] = (struct mig_request){profiles[i].key, (unsigned)profiles[i].num};
+    }
+    return 0;
+}
+
 /* Puts a resolved geometry into the wish, or refuses. */
 static bool want_mig(struct source *s, const struct resolve_card *card,
                      const struct jx_pair *profiles, size_t n, struct device_want *want)
@@ -294,15 +341,11 @@ static bool want_mig(struct source *s, const struct resolve_card *card,
         return false;
     }
     struct mig_request requests[MIG_MAX_WANTS];
-    if (n > ARRAY_LEN(requests)) {
-        refuse(s, "Invalid", card, "too many kinds of partitions");
-        return false;
-    }
-    for (size_t i = 0; i < n; i++)
-        requests[i] = (struct mig_request){profiles[i].key, (unsigned)profiles[i].num};
     auto_err struct err e = {0};
     struct mig_wants wants;
-    int rc = mig_resolve(card->table, requests, n, &wants, &e);
+    int rc = requests_of(profiles, n, requests, &e);
+    if (rc == 0)
+        rc = mig_resolve(card->table, requests, n, &wants, &e);
     if (rc < 0) {
         refuse(s, reason_of(rc), card, err_msg(&e));
         return false;
@@ -373,7 +416,7 @@ static void judge_cards(struct work *w)
 {
     for (size_t i = 0; i < w->in->n_cards; i++) {
         struct source *s = w->owner[i];
-        if (!s || (s->refused && !s->profile))
+        if (!s || s->claims[i].unknown)
             continue;
         (void)judge(s, &s->claims[i], &w->in->cards[i], &w->wants[i]);
         stamp(&w->wants[i], s, &s->claims[i], &w->in->cards[i]);
@@ -430,22 +473,32 @@ static const struct source *leading(const struct work *w)
     const struct source *top = NULL;
     for (size_t i = 0; i < w->n_sources; i++) {
         const struct source *s = &w->sources[i];
-        if (s->owned && !s->refused && (!top || beats(s, top)))
+        if (s->owned && !s->refused && (!top || leads(s, top)))
             top = s;
     }
     return top;
 }
 
-/* Names of resources belong to the node, so the strongest profile decides, under a label too. */
+/* Names of resources belong to the node, so the strongest profile decides, under a label too.
+ * While that one is refused, or equals disagree, the names that are in force stay. */
 static int strategy(const struct work *w)
 {
     const struct source *top = NULL;
+    bool agreed = true;
     for (size_t i = 0; i < w->n_sources; i++) {
         const struct source *s = &w->sources[i];
-        if (s->profile && s->claimed && (!top || beats(s, top)))
+        if (!s->profile || !s->claimed || (top && beats(top, s)))
+            continue;
+        if (!top || beats(s, top) || (top->refused && !s->refused)) {
             top = s;
+            agreed = true;
+        } else if (!s->refused) {
+            agreed &= s->profile->mig_strategy == top->profile->mig_strategy;
+        }
     }
-    return top ? top->profile->mig_strategy : API_STRATEGY_MIXED;
+    if (top && !top->refused && agreed)
+        return top->profile->mig_strategy;
+    return top && w->in->current ? w->in->current->mig_strategy : API_STRATEGY_MIXED;
 }
 
 static void emit_spec(struct work *w, struct device_spec *spec)
@@ -474,7 +527,9 @@ static enum resolve_verdict verdict_of(const struct source *s)
         return RESOLVE_REFUSED;
     if (!s->claimed)
         return RESOLVE_NOT_CONCERNED;
-    return s->owned ? RESOLVE_GOVERNS : RESOLVE_OVERRIDDEN;
+    if (s->owned)
+        return RESOLVE_GOVERNS;
+    return s->contends ? RESOLVE_REFUSED : RESOLVE_OVERRIDDEN;
 }
 
 static void report_overridden(struct work *w, struct source *s)
