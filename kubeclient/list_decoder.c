@@ -202,6 +202,10 @@ int list_decoder_finish(struct list_decoder *d, char **ret_version, char **ret_c
         return err_wrap(e, "list");
     if (!json_is_object(JX_AT(rest, "metadata")))
         return err_set(e, ERR_PROTOCOL, "not a list: no metadata");
+    /* A name that is written in escapes is the same name, but not to the scanner. */
+    const json_t *items = JX_AT(rest, "items");
+    if (items && (!json_is_array(items) || json_array_size(items) > 0))
+        return err_set(e, ERR_PROTOCOL, "not a list: items that cannot be read");
     const char *version = JX_STR_AT(rest, "metadata", "resourceVersion");
     const char *more = JX_STR_AT(rest, "metadata", "continue");
     *ret_version = xstrdup(version ? version : "");

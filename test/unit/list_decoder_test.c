@@ -85,6 +85,8 @@ Test(list_decoder, what_is_no_list_is_a_protocol_error)
         "{}",
         "{\"metadata\":1,\"items\":[]}",
         "{\"metadata\":{},\"items\":[1]}",
+        "{\"metadata\":{},\"items\":{}}",
+        "{\"metadata\":{},\"\\u0069tems\":[{}]}",
         "{\"metadata\":{},\"items\":[\"{\"]}",
         "{\"metadata\":{},\"items\":[[]]}",
         "{\"metadata\":{},\"items\":[{}{}]}",
