@@ -1,0 +1,549 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `make bench` measures, as ratios taken within one run.
+
+    test/bench/bench.py [latency] [recut] [fleet] [agent]      (none named: all)
+
+Each part brings up its own control plane on loopback (no audit log), runs the release builds against
+simulated cards, and prints figures beside the aim. BENCH_NODES (5000), BENCH_CHANGES (100) and
+BENCH_IDLE_SECONDS (60) change the sizes. Results also go to build/bench/results.json.
+"""
+
+import http.client
+import json
+import os
+import queue
+import shutil
+import signal
+import ssl
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from urllib.parse import urlparse
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = ROOT / "build/release"
+RUN = ROOT / "build/bench"
+GROUP = "/apis/gpu.cleave.dev/v1alpha1"
+NODES = int(os.environ.get("BENCH_NODES", "5000"))
+CHANGES = int(os.environ.get("BENCH_CHANGES", "100"))
+IDLE_SECONDS = int(os.environ.get("BENCH_IDLE_SECONDS", "60"))
+TICKS = os.sysconf("SC_CLK_TCK")
+
+results = {}
+
+
+def show(part, what, value, aim=""):
+    print(f"  {what:<58} {value:>14}  {aim}", flush=True)
+    results.setdefault(part, {})[what] = value
+
+
+def script(name, *args):
+    done = subprocess.run([ROOT / "hack/kube" / name, *map(str, args)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"hack/kube/{name}: {done.stdout}{done.stderr}")
+    return done.stdout.strip()
+
+
+class Api:
+    """The API server over one kept connection; one thread."""
+
+    def __init__(self, rundir):
+        self.rundir = rundir
+        url = urlparse((rundir / "server").read_text().strip())
+        config = json.loads(
+            subprocess.run(
+                [Path((rundir / "bin-dir").read_text().strip()) / "kubectl", "--kubeconfig",
+                 rundir / "admin.kubeconfig", "config", "view", "--raw", "-o", "json"],
+                capture_output=True, check=True).stdout)
+        self.token = config["users"][0]["user"]["token"]
+        self.host, self.port = url.hostname, url.port
+        self.tls = ssl.create_default_context(cafile=rundir / "certs/apiserver.crt")
+        self.conn = self.connect()
+
+    def connect(self, timeout=120):
+        return http.client.HTTPSConnection(self.host, self.port, context=self.tls, timeout=timeout)
+
+    def send(self, conn, method, path, body=None, kind="application/json"):
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": kind}
+        conn.request(method, path, json.dumps(body) if body is not None else None, headers)
+        return conn.getresponse()
+
+    def call(self, method, path, body=None, kind="application/json", ok=(200, 201)):
+        answer = self.send(self.conn, method, path, body, kind)
+        text = answer.read()
+        if answer.status not in ok:
+            raise RuntimeError(f"{method} {path}: {answer.status} {text[:300]}")
+        return json.loads(text)
+
+    def merge(self, path, body):
+        return self.call("PATCH", path, body, "application/merge-patch+json")
+
+    def watch(self, path, out):
+        """Puts (time, object) of every event into a queue, from a thread of its own."""
+
+        def run():
+            while True:  # a resource that was defined just now answers 404 for a moment
+                answer = self.send(self.connect(timeout=3600), "GET", path + ("&" if "?" in path else "?") + "watch=1")
+                if answer.status == 200:
+                    break
+                answer.read()
+                time.sleep(0.05)
+            for line in answer:
+                event = json.loads(line)
+                out.put((time.monotonic(), event["type"], event["object"]))
+
+        threading.Thread(target=run, daemon=True).start()
+
+
+class Proc:
+    def __init__(self, name, argv, env=None):
+        self.name = name
+        self.log = open(RUN / f"{name}.log", "ab")
+        self.popen = subprocess.Popen(list(map(str, argv)), env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL,
+                                      stdout=self.log, stderr=subprocess.STDOUT, cwd=ROOT)
+
+    def stop(self):
+        self.popen.send_signal(signal.SIGTERM)
+        self.popen.wait(timeout=20)
+
+
+def cpu_s(pid):
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def status_kib(pid, key):
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(key + ":"):
+            return int(line.split()[1])
+    return 0
+
+
+def anonymous_mib(pid):
+    return status_kib(pid, "RssAnon") / 1024
+
+
+def resident_mib(pid):
+    return status_kib(pid, "VmRSS") / 1024
+
+
+def context_switches(pid):
+    total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for line in (task / "status").read_text().splitlines():
+            if line.startswith("voluntary_ctxt"):
+                total += int(line.split()[1])
+    return total
+
+
+class Stack:
+    """A control plane with our resources installed, and programs of ours."""
+
+    def __init__(self, name):
+        self.dir = RUN / name
+        shutil.rmtree(self.dir, ignore_errors=True)
+        self.dir.mkdir(parents=True)
+        script("up.sh", self.dir / "kube", "--no-audit")
+        self.api = Api(self.dir / "kube")
+        self.kubeconfig = self.dir / "kube/admin.kubeconfig"
+        self.kubectl("apply", "--server-side", "-k", ROOT / "crds")
+        self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+        self.kubectl("create", "namespace", "cleave-system")
+        self.procs = []
+
+    def kubectl(self, *args, stdin=None):
+        program = Path((self.dir / "kube/bin-dir").read_text().strip()) / "kubectl"
+        return subprocess.run([program, "--kubeconfig", self.kubeconfig, *map(str, args)], input=stdin, check=True,
+                              capture_output=True, text=True).stdout
+
+    def node(self, name, *labels):
+        script("node.sh", self.dir / "kube", name, *labels)
+
+    def start(self, name, argv, env=None):
+        proc = Proc(f"{self.dir.name}-{name}", argv, env)
+        self.procs.append(proc)
+        return proc
+
+    def sim_env(self, node, fleet):
+        return {"CLEAVE_SIM_STATE": str(self.dir / f"{node}.hw"), "CLEAVE_SIM_FLEET": str(ROOT / "sim/fleets" / fleet)}
+
+    def agent(self, node, fleet):
+        return self.start(f"agent-{node}", [
+            BIN / "cleave-agent", "run", "--node-name", node, "--kubeconfig", self.kubeconfig,
+            "--nvml-library", BIN / "sim/libnvidia-ml.so.1", "--nvidia-smi", BIN / "sim/nvidia-smi",
+            "--state-dir", self.dir / f"{node}.state", "--health-addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0",
+        ], self.sim_env(node, fleet))
+
+    def controller(self, *flags):
+        return self.start("controller", [
+            BIN / "cleave-controller", "--kubeconfig", self.kubeconfig, "--leader-elect", "--namespace", "cleave-system",
+            "--health-addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0", *flags])
+
+    def simctl(self, node, *args):
+        return subprocess.run([BIN / "sim/cleave-simctl", *args], env={**os.environ, **self.sim_env(node, "h100x8.yaml")},
+                              check=True, capture_output=True, text=True).stdout
+
+    def server_pid(self):
+        return int((self.dir / "kube/kube-apiserver.pid").read_text())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for proc in reversed(self.procs):
+            proc.stop()
+        script("down.sh", self.dir / "kube", "--purge")
+
+
+def drain(events):
+    while True:
+        try:
+            yield events.get_nowait()
+        except queue.Empty:
+            return
+
+
+def until(predicate, seconds, what):
+    end = time.monotonic() + seconds
+    while not predicate():
+        if time.monotonic() > end:
+            sys.exit(f"bench: waited {seconds} s for {what}; logs are in {RUN}")
+        time.sleep(0.005)
+
+
+class Node:
+    """Follows one node's label state and its Device by watches, with the time of each event."""
+
+    def __init__(self, api, name):
+        self.api, self.name = api, name
+        self.events = queue.Queue()
+        api.watch(f"/api/v1/nodes?fieldSelector=metadata.name={name}", self.events)
+        api.watch(f"{GROUP}/devices?fieldSelector=metadata.name={name}", self.events)
+
+    def set(self, config):
+        """Sets the label; returns the seconds until state success and the hardware's new layout were both told."""
+        for _ in drain(self.events):
+            pass
+        before = time.monotonic()
+        self.api.merge(f"/api/v1/nodes/{self.name}", {"metadata": {"labels": {"nvidia.com/mig.config": config}}})
+        return self.settled(before)
+
+    def settled(self, before, seconds=300):
+        pending = applied = None
+        while True:
+            at, _, obj = self.events.get(timeout=seconds)
+            if obj["kind"] == "Device":
+                status = obj.get("status", {})
+                conditions = {c["type"]: c["status"] for c in status.get("conditions", [])}
+                if obj["metadata"]["generation"] != status.get("observedGeneration"):
+                    applied = None
+                elif conditions.get("Ready") == "True":
+                    applied = at
+            else:
+                state = obj["metadata"]["labels"].get("nvidia.com/mig.config.state")
+                if state == "failed":
+                    sys.exit("bench: the label's state is failed")
+                if state == "pending":
+                    pending = at
+                if state == "success" and pending and applied:
+                    return at - before
+
+
+def quantile(values, q):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(q * len(values)))]
+
+
+def latency():
+    print(f"\nLabel set → success and the hardware changed, {CHANGES} changes, simulator of zero latency")
+    with Stack("latency") as stack:
+        stack.node("n1")
+        stack.agent("n1", "h100x8.yaml")
+        stack.controller()
+        node = Node(stack.api, "n1")
+        layouts = ["all-balanced", "all-1g.10gb", "all-3g.40gb", "all-2g.20gb"]
+        for layout in layouts:
+            node.set(layout)
+        trips = []
+        for i in range(CHANGES):
+            begin = time.monotonic()
+            stack.api.merge("/api/v1/nodes/n1", {"metadata": {"annotations": {"bench": str(i)}}})
+            trips.append(time.monotonic() - begin)
+        times = [node.set(layouts[i % len(layouts)]) for i in range(CHANGES)]
+        trip = statistics.median(trips)
+        show("latency", "one write to the same API server, p50", f"{trip * 1e3:.2f} ms")
+        for name, q, aim in (("p50", 0.5, "aim < 12"), ("p99", 0.99, "")):
+            t = quantile(times, q)
+            show("latency", f"label → success, {name}", f"{t * 1e3:.1f} ms")
+            show("latency", f"label → success, {name}, in round trips", f"{t / trip:.1f}", aim)
+
+
+def recut():
+    print("\nA node of 8 H100 re-cut, latencies of hardware (create 150 ms, destroy 1 s)")
+    with Stack("recut") as stack:
+        stack.node("n1")
+        stack.agent("n1", "realistic.yaml")
+        stack.controller()
+        node = Node(stack.api, "n1")
+        node.set("all-1g.10gb")
+        stack.simctl("n1", "log", "--clear")
+        took = node.set("all-balanced")
+        calls = [json.loads(line) for line in stack.simctl("n1", "log", "--json", "--mutating").splitlines() if line.strip().startswith("{")]
+        if not calls:
+            calls = json.loads(stack.simctl("n1", "log", "--json", "--mutating"))
+        hardware = sum(call_seconds(c) for c in calls)
+        show("recut", "mutating library calls", len(calls))
+        show("recut", "sum of their own latencies", f"{hardware:.2f} s")
+        show("recut", "label → success", f"{took:.2f} s")
+        show("recut", "ratio", f"{took / hardware:.3f}", "aim < 1.05")
+
+
+def call_seconds(call):
+    for begin, end, scale in (("startNs", "endNs", 1e9), ("start_ns", "end_ns", 1e9), ("startUs", "endUs", 1e6), ("start", "end", 1)):
+        if begin in call:
+            return (call[end] - call[begin]) / scale
+    sys.exit(f"bench: no times in the simulator's log: {call}")
+
+
+def agent():
+    print("\nAgent, 8 H100, simulator of zero latency")
+    with Stack("agent") as stack:
+        stack.node("n1")
+        events = queue.Queue()
+        stack.api.watch(f"{GROUP}/devices?fieldSelector=metadata.name=n1", events)
+        begin = time.monotonic()
+        proc = stack.agent("n1", "h100x8.yaml")
+        while True:
+            at, _, obj = events.get(timeout=30)
+            conditions = {c["type"]: c["status"] for c in obj.get("status", {}).get("conditions", [])}
+            if conditions.get("Ready") == "True":
+                break
+        pid = proc.popen.pid
+        show("agent", "start → Ready in the Device", f"{(at - begin) * 1e3:.0f} ms")
+        show("agent", "resident / anonymous memory", f"{resident_mib(pid):.1f} / {anonymous_mib(pid):.1f} MiB", "aim 8")
+        seconds = min(IDLE_SECONDS, 60)
+        for _ in drain(events):
+            pass
+        switches, cpu = context_switches(pid), cpu_s(pid)
+        time.sleep(seconds)  # measures idleness: nothing is awaited
+        show("agent", "wake-ups a second while idle", f"{(context_switches(pid) - switches) / seconds:.2f}")
+        show("agent", "CPU while idle", f"{(cpu_s(pid) - cpu) / seconds * 100:.2f} %")
+        show("agent", "writes while idle", len(list(drain(events))), "aim 0")
+
+
+def in_parallel(count, work, threads=8):
+    """work(api, i) for every i, each thread on a connection of its own."""
+    numbers = iter(range(count))
+    lock = threading.Lock()
+    failed = []
+
+    def run(stack_api):
+        api = Api(stack_api.rundir)
+        while not failed:
+            with lock:
+                i = next(numbers, None)
+            if i is None:
+                return
+            try:
+                work(api, i)
+            except Exception as error:  # shown once, below
+                failed.append(error)
+
+    def start(api):
+        pool = [threading.Thread(target=run, args=(api,)) for _ in range(threads)]
+        for t in pool:
+            t.start()
+        for t in pool:
+            t.join()
+        if failed:
+            raise failed[0]
+
+    return start
+
+
+def template_status(stack):
+    """What an agent says of 8 H100, from a real one."""
+    stack.node("template")
+    proc = stack.agent("template", "h100x8.yaml")
+    path = f"{GROUP}/devices/template"
+
+    def ready():
+        try:
+            return stack.api.call("GET", path).get("status", {}).get("summary", {}).get("gpus") == 8
+        except RuntimeError:
+            return False
+
+    until(ready, 60, "the template's Device")
+    status = stack.api.call("GET", path)["status"]
+    proc.stop()
+    stack.procs.remove(proc)
+    stack.api.call("DELETE", path)
+    stack.api.call("DELETE", "/api/v1/nodes/template")
+    return status
+
+
+def own_status(status, i):
+    text = json.dumps(status)
+    for card in status["devices"]:
+        text = text.replace(card["uuid"], f"{card['uuid'][:28]}{i:012x}")
+    return json.loads(text)
+
+
+def make_fleet(stack, status):
+    def make(api, i):
+        name = f"node-{i:05d}"
+        api.call("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {
+            "name": name, "labels": {"pool": "bench", "kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}}})
+        api.call("POST", f"{GROUP}/devices", {"apiVersion": "gpu.cleave.dev/v1alpha1", "kind": "Device", "metadata": {"name": name}})
+        api.merge(f"{GROUP}/devices/{name}/status", {"status": own_status(status, i)})
+
+    in_parallel(NODES, make)(stack.api)
+
+
+class HollowAgents:
+    """Answers every Device.spec as an agent on perfect hardware would; one watch, a few writers."""
+
+    def __init__(self, api):
+        self.api, self.work, self.written = api, queue.Queue(), 0
+        events = queue.Queue()
+        api.watch(f"{GROUP}/devices", events)
+        threading.Thread(target=self.follow, args=(events,), daemon=True).start()
+        for _ in range(4):
+            threading.Thread(target=self.write, daemon=True).start()
+
+    def follow(self, events):
+        while True:
+            _, kind, obj = events.get()
+            if kind in ("ADDED", "MODIFIED") and obj["metadata"]["generation"] != obj.get("status", {}).get("observedGeneration"):
+                self.work.put(obj)
+
+    def write(self):
+        api = Api(self.api.rundir)
+        while True:
+            obj = self.work.get()
+            api.merge(f"{GROUP}/devices/{obj['metadata']['name']}/status", {"status": applied_status(obj)})
+            self.written += 1
+
+
+def applied_status(obj):
+    wants = {w["uuid"]: w for w in obj.get("spec", {}).get("devices", [])}
+    status, generation = obj["status"], obj["metadata"]["generation"]
+    counts = {}
+    for card in status["devices"]:
+        want = wants.get(card["uuid"])
+        if want and want["mode"] == "mig":
+            card["mode"] = "mig"
+            card["partitions"] = [
+                {"uuid": f"MIG-{card['uuid'][4:]}-{p['profile']}-{k}".replace("+", "."), "profile": p["profile"], "giID": k, "ciID": 0}
+                for p in want["mig"]["profiles"] for k in range(p["count"])]
+            for p in want["mig"]["profiles"]:
+                counts[p["profile"]] = counts.get(p["profile"], 0) + p["count"]
+        if want:
+            card["conditions"] = [c for c in card.get("conditions", []) if c["type"] != "Applied"] + [condition("Applied", generation)]
+    for c in status["conditions"]:
+        c["observedGeneration"] = generation
+    return {"observedGeneration": generation, "devices": status["devices"], "conditions": status["conditions"],
+            "resources": [{"name": f"nvidia.com/mig-{p}", "count": n, "publisher": "controller"} for p, n in sorted(counts.items())]}
+
+
+def condition(kind, generation):
+    return {"type": kind, "status": "True", "reason": "Applied", "message": "the hardware is as wanted",
+            "observedGeneration": generation, "lastTransitionTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+
+
+def read_lists(stack):
+    """The same lists, read to nowhere by curl: what the API server itself takes."""
+    begin = time.monotonic()
+    for path in ("/api/v1/nodes", f"{GROUP}/devices"):
+        subprocess.run(["curl", "-sf", "--cacert", stack.dir / "kube/certs/apiserver.crt", "-H", f"Authorization: Bearer {stack.api.token}",
+                        "-o", "/dev/null", f"https://{stack.api.host}:{stack.api.port}{path}?resourceVersion=0"], check=True)
+    return time.monotonic() - begin
+
+
+def log_has(proc, text):
+    return text in Path(proc.log.name).read_text(errors="replace")
+
+
+def fleet():
+    print(f"\nController with {NODES} nodes and {NODES} Devices of 8 cards on a real API server")
+    with Stack("fleet") as stack:
+        begin = time.monotonic()
+        make_fleet(stack, template_status(stack))
+        show("fleet", "objects made (the bench's own time)", f"{time.monotonic() - begin:.0f} s")
+        curl = read_lists(stack)
+        server = stack.server_pid()
+        server_cpu, begin = cpu_s(server), time.monotonic()
+        port = free_port()
+        proc = stack.controller("--health-addr", f"127.0.0.1:{port}")
+        pid = proc.popen.pid
+        until(lambda: ready(port), 300, "the controller to be ready")
+        took = time.monotonic() - begin
+        own, theirs = cpu_s(pid), cpu_s(server) - server_cpu
+        show("fleet", "curl reading the same lists", f"{curl:.2f} s")
+        show("fleet", "cold start → ready", f"{took:.2f} s")
+        show("fleet", "CPU beside the API server's in that time", f"{own:.2f} / {theirs:.2f} s")
+        show("fleet", "resident / anonymous memory, synced", f"{resident_mib(pid):.0f} / {anonymous_mib(pid):.0f} MiB", "aim 64")
+
+        hollow = HollowAgents(stack.api)
+        server_cpu, own_cpu, begin = cpu_s(server), cpu_s(pid), time.monotonic()
+        stack.api.call("POST", f"{GROUP}/gpuprofiles", {
+            "apiVersion": "gpu.cleave.dev/v1alpha1", "kind": "GPUProfile", "metadata": {"name": "all"},
+            "spec": {"nodeSelector": {"matchLabels": {"pool": "bench"}}, "rollout": {"maxUnavailable": "100%"},
+                     "devices": [{"mode": "mig", "mig": {"profiles": {"1g.10gb": 7}}}]}})
+
+        def done():
+            status = stack.api.call("GET", f"{GROUP}/gpuprofiles/all").get("status", {})
+            time.sleep(0.2)
+            return status.get("nodes", {}).get("upToDate") == NODES
+
+        until(done, 900, "all nodes to be up to date")
+        took = time.monotonic() - begin
+        own, theirs = cpu_s(pid) - own_cpu, cpu_s(server) - server_cpu
+        show("fleet", "a profile reaches all nodes", f"{took:.1f} s")
+        show("fleet", "Device specs a second", f"{NODES / took:.0f}")
+        show("fleet", "controller's CPU / the API server's", f"{own:.1f} / {theirs:.1f} s")
+        show("fleet", "ratio", f"{own / theirs:.3f}", "aim < 0.167")
+        show("fleet", "resident / anonymous memory after it", f"{resident_mib(pid):.0f} / {anonymous_mib(pid):.0f} MiB", "aim 64")
+        events = queue.Queue()
+        versions = [stack.api.call("GET", f"{path}?limit=1")["metadata"]["resourceVersion"] for path in ("/api/v1/nodes",)]
+        for path in ("/api/v1/nodes", f"{GROUP}/devices", f"{GROUP}/gpuprofiles"):
+            stack.api.watch(f"{path}?resourceVersion={versions[0]}", events)
+        time.sleep(IDLE_SECONDS)  # measures idleness: nothing is awaited
+        show("fleet", f"writes in the following {IDLE_SECONDS} s, the Lease apart", len(list(drain(events))), "aim 0")
+
+
+def free_port():
+    import socket
+
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def ready(port):
+    try:
+        conn = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+        conn.request("GET", "/readyz")
+        return conn.getresponse().status == 200
+    except OSError:
+        return False
+
+
+PARTS = {"latency": latency, "recut": recut, "agent": agent, "fleet": fleet}
+
+
+def main():
+    names = sys.argv[1:] or list(PARTS)
+    RUN.mkdir(parents=True, exist_ok=True)
+    print(f"{'':<60} {'measured':>14}  aim")
+    for name in names:
+        PARTS[name]()
+    (RUN / "results.json").write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
