@@ -362,15 +362,24 @@ static void start_read(struct agent *a)
     submit(a, j);
 }
 
+/* By index, as people count cards. */
 static struct card_track *next_card(struct agent *a)
 {
     int64_t now = clock_mono_ms(a->d.clk);
+    struct card_track *next = NULL;
+    unsigned lowest = UINT_MAX;
     for (size_t i = 0; i < a->n_tracks; i++) {
         struct card_track *t = &a->tracks[i];
-        if (t->memo.progress == PROGRESS_PENDING || now >= t->retry_mono_ms)
-            return t;
+        if (t->memo.progress != PROGRESS_PENDING && now < t->retry_mono_ms)
+            continue;
+        const struct card_view *v = view_of(a, t->memo.uuid);
+        unsigned index = v ? v->card.index : UINT_MAX - 1;
+        if (index >= lowest)
+            continue;
+        lowest = index;
+        next = t;
     }
-    return NULL;
+    return next;
 }
 
 static void start_next(struct agent *a)
@@ -412,7 +421,9 @@ static void tell(struct agent *a, const struct card_view *v, const struct txn_re
              kv_int("steps", now->steps));
     if (good && !now->changed)
         return;
-    auto_free char *text = xasprintf("GPU %u (%s): %s", v->card.index, v->card.uuid, now->message);
+    auto_free char *layout = card_layout_words(&v->card);
+    auto_free char *text = good ? xasprintf("GPU %u: now %s", v->card.index, layout)
+                                : xasprintf("GPU %u: %s", v->card.index, now->message);
     event(a, !good, good ? "Repartitioned" : now->reason, text);
 }
 

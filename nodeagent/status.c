@@ -78,6 +78,20 @@ void card_resolve_counts_free(struct profile_count *counts, size_t n)
     free(counts);
 }
 
+char *card_layout_words(const struct gpu_card *card)
+{
+    if (card->mode != GPU_MIG)
+        return xstrdup("whole");
+    struct resolve_card view;
+    struct profile_count *counts;
+    card_resolve_view(card, &view, &counts);
+    auto_sb struct sb text = SB_INIT(TEXT_BYTES);
+    for (size_t i = 0; i < view.n_partitions; i++)
+        sb_addf(&text, "%s%lldx%s", i ? " " : "", (long long)counts[i].count, counts[i].profile);
+    card_resolve_counts_free(counts, view.n_partitions);
+    return text.len ? sb_take(&text) : xstrdup("nothing cut");
+}
+
 int card_wish_of(const struct gpu_card *card, const struct device_want *want, struct card_wish *ret,
                  struct err *e)
 {

@@ -63,6 +63,10 @@ void card_resolve_view(const struct gpu_card *card, struct resolve_card *ret,
                        struct profile_count **counts);
 void card_resolve_counts_free(struct profile_count *counts, size_t n);
 
+/* What stands on the card, for a person: "2x1g.10gb 1x3g.40gb", "whole", "nothing cut". Caller
+ * frees. */
+char *card_layout_words(const struct gpu_card *card);
+
 /* The wish that a Device's entry means on this card. ERR_NOT_FOUND, ERR_INVALID as mig_resolve. */
 int card_wish_of(const struct gpu_card *card, const struct device_want *want, struct card_wish *ret,
                  struct err *e) MUST_CHECK;
