@@ -164,14 +164,16 @@ struct left {
 static struct left what_is_left(const struct hw_gpu *gpu, const struct gi_profile *p)
 {
     const struct model *m = hw_model(gpu);
-    struct left left = {.engines = m->engines, .slices = m->slices, .instances = p->max_count};
+    struct left left = {.engines = m->engines,
+                        .slices = m->slices,
+                        .instances = p->shape->max_count};
     for (size_t i = 0; i < HW_MAX_GI; i++) {
         const struct hw_gi *gi = &gpu->gis[i];
         if (gi->serial == 0)
             continue;
         const struct gi_profile *used = mig_profile_of(gpu, gi);
         engines_take(&left.engines, &used->engines);
-        left.slices -= used->slices;
+        left.slices -= used->shape->slices;
         left.instances -= used == p;
     }
     return left;
@@ -179,7 +181,7 @@ static struct left what_is_left(const struct hw_gpu *gpu, const struct gi_profil
 
 static bool left_suffices(const struct left *left, const struct gi_profile *p)
 {
-    return left->instances > 0 && left->slices >= p->slices &&
+    return left->instances > 0 && left->slices >= p->shape->slices &&
            engines_suffice(&left->engines, &p->engines);
 }
 
@@ -188,11 +190,11 @@ unsigned int mig_remaining(const struct hw_gpu *gpu, const struct gi_profile *p)
 {
     struct left left = what_is_left(gpu, p);
     unsigned int count = 0;
-    for (unsigned int i = 0; i < p->start_count; i++) {
-        if (!slots_free(gpu, p->starts[i], p->size) || !left_suffices(&left, p))
+    for (unsigned int i = 0; i < p->shape->start_count; i++) {
+        if (!slots_free(gpu, p->shape->starts[i], p->shape->size) || !left_suffices(&left, p))
             continue;
         engines_take(&left.engines, &p->engines);
-        left.slices -= p->slices;
+        left.slices -= p->shape->slices;
         left.instances--;
         count++;
     }
@@ -207,9 +209,9 @@ static unsigned int placements_blocked(const struct hw_gpu *gpu, unsigned int st
     unsigned int blocked = 0;
     for (size_t i = 0; i < m->profile_count; i++) {
         const struct gi_profile *p = &m->profiles[i];
-        for (unsigned int s = 0; s < p->start_count; s++)
-            blocked += overlap(start, size, p->starts[s], p->size) &&
-                       slots_free(gpu, p->starts[s], p->size);
+        for (unsigned int s = 0; s < p->shape->start_count; s++)
+            blocked += overlap(start, size, p->shape->starts[s], p->shape->size) &&
+                       slots_free(gpu, p->shape->starts[s], p->shape->size);
     }
     return blocked;
 }
@@ -222,22 +224,22 @@ static bool choose_placement(const struct hw_gpu *gpu, const struct gi_profile *
                              struct span *ret_where)
 {
     unsigned int best = UINT_MAX;
-    for (unsigned int i = 0; i < p->start_count; i++) {
-        if (!slots_free(gpu, p->starts[i], p->size))
+    for (unsigned int i = 0; i < p->shape->start_count; i++) {
+        if (!slots_free(gpu, p->shape->starts[i], p->shape->size))
             continue;
-        unsigned int blocked = placements_blocked(gpu, p->starts[i], p->size);
+        unsigned int blocked = placements_blocked(gpu, p->shape->starts[i], p->shape->size);
         if (blocked >= best)
             continue;
         best = blocked;
-        *ret_where = (struct span){p->starts[i], p->size};
+        *ret_where = (struct span){p->shape->starts[i], p->shape->size};
     }
     return best != UINT_MAX;
 }
 
 static bool has_placement(const struct gi_profile *p, const struct span *where)
 {
-    for (unsigned int i = 0; i < p->start_count; i++) {
-        if (where->size == p->size && where->start == p->starts[i])
+    for (unsigned int i = 0; i < p->shape->start_count; i++) {
+        if (where->size == p->shape->size && where->start == p->shape->starts[i])
             return true;
     }
     return false;
@@ -288,7 +290,7 @@ int mig_create_gi(struct hw *hw, uint32_t gpu, const struct gi_profile *p, const
         return NVML_ERROR_INSUFFICIENT_RESOURCES;
     *gi = (struct hw_gi){.serial = hw_next_serial(hw),
                          .id = instance_id(hw_model(card), &place),
-                         .profile = p->enumeration,
+                         .profile = p->shape->enumeration,
                          .start = place.start,
                          .size = place.size};
     hw_emit(hw, EVENT_MIG_CONFIG_CHANGE, 0, gpu, gi->id, HW_NONE);

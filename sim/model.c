@@ -11,89 +11,70 @@
 
 #include "sim/nvml.h"
 
-/* Engines in the order of the prints: copy, decoder, encoder, JPEG, OFA. */
-#define E(ce, dec, enc, jpeg, ofa)                                                                 \
-    {                                                                                              \
-        ce, dec, enc, jpeg, ofa                                                                    \
-    }
-#define STARTS(...)                                                                                \
-    .starts = {__VA_ARGS__},                                                                       \
-    .start_count = sizeof((const unsigned int[]){__VA_ARGS__}) / sizeof(unsigned int)
-#define PROFILE(enum_, id_, g, gb_, attr, sms_, mib, ...)                                          \
-    .enumeration = GI_##enum_, .id = (id_), .slices = (g), .gb = (gb_), .attribute = (attr),       \
-    .sms = (sms_), .memory_mib = (mib), .engines = __VA_ARGS__
+/* Tables are read by column. */
+/* clang-format off */
 
-/* Seven compute slices over eight memory slots: ids, placements and counts are the family's. */
-#define SEVEN_1G(gb, sms, mib, ...)                                                                \
-    {                                                                                              \
-        PROFILE(1_SLICE, 19, 1, gb, "", sms, mib, __VA_ARGS__), .size = 1, .max_count = 7,         \
-                                                                STARTS(0, 1, 2, 3, 4, 5, 6)        \
-    }
-#define SEVEN_1G_ME(gb, sms, mib, ...)                                                             \
-    {                                                                                              \
-        PROFILE(1_SLICE_REV1, 20, 1, gb, "+me", sms, mib, __VA_ARGS__),                            \
-            .size = 1, .max_count = 1, STARTS(0, 1, 2, 3, 4, 5, 6)                                 \
-    }
-#define SEVEN_1G_WIDE(gb, sms, mib, ...)                                                           \
-    {                                                                                              \
-        PROFILE(1_SLICE_REV2, 15, 1, gb, "", sms, mib, __VA_ARGS__), .size = 2, .max_count = 4,    \
-                                                                     STARTS(0, 2, 4, 6)            \
-    }
-#define SEVEN_2G(gb, sms, mib, ...)                                                                \
-    {                                                                                              \
-        PROFILE(2_SLICE, 14, 2, gb, "", sms, mib, __VA_ARGS__), .size = 2, .max_count = 3,         \
-                                                                STARTS(0, 2, 4)                    \
-    }
-#define SEVEN_3G(gb, sms, mib, ...)                                                                \
-    {                                                                                              \
-        PROFILE(3_SLICE, 9, 3, gb, "", sms, mib, __VA_ARGS__), .size = 4, .max_count = 2,          \
-                                                               STARTS(0, 4)                        \
-    }
-#define SEVEN_4G(gb, sms, mib, ...)                                                                \
-    {                                                                                              \
-        PROFILE(4_SLICE, 5, 4, gb, "", sms, mib, __VA_ARGS__), .size = 4, .max_count = 1,          \
-                                                               STARTS(0)                           \
-    }
-#define SEVEN_7G(gb, sms, mib, ...)                                                                \
-    {                                                                                              \
-        PROFILE(7_SLICE, 0, 7, gb, "", sms, mib, __VA_ARGS__), .size = 8, .max_count = 1,          \
-                                                               STARTS(0)                           \
-    }
+/* Seven compute slices over eight memory slots: A100, H100, H200, B200. */
+/* enumeration, driver's id, G, attribute, max, since, size, how many starts, which */
+static const struct gi_shape
+    seven_1g      = {GI_1_SLICE,      19, 1, "",    7,   0,  1, 7, {0, 1, 2, 3, 4, 5, 6}},
+    seven_1g_me   = {GI_1_SLICE_REV1, 20, 1, "+me", 1, 470,  1, 7, {0, 1, 2, 3, 4, 5, 6}},
+    seven_1g_wide = {GI_1_SLICE_REV2, 15, 1, "",    4, 525,  2, 4, {0, 2, 4, 6}},
+    seven_2g      = {GI_2_SLICE,      14, 2, "",    3,   0,  2, 3, {0, 2, 4}},
+    seven_3g      = {GI_3_SLICE,       9, 3, "",    2,   0,  4, 2, {0, 4}},
+    seven_4g      = {GI_4_SLICE,       5, 4, "",    1,   0,  4, 1, {0}},
+    seven_7g      = {GI_7_SLICE,       0, 7, "",    1,   0,  8, 1, {0}};
 
+/* shape, GB, SMs, MiB, engines: copy, decoder, encoder, JPEG, OFA */
 static const struct gi_profile a100_40[] = {
-    SEVEN_1G(5, 14, 4864, E(1, 0, 0, 0, 0)),       SEVEN_1G_ME(5, 14, 4864, E(1, 1, 0, 1, 1)),
-    SEVEN_1G_WIDE(10, 14, 9856, E(1, 1, 0, 0, 0)), SEVEN_2G(10, 28, 9856, E(2, 1, 0, 0, 0)),
-    SEVEN_3G(20, 42, 19968, E(3, 2, 0, 0, 0)),     SEVEN_4G(20, 56, 19968, E(4, 2, 0, 0, 0)),
-    SEVEN_7G(40, 98, 40192, E(7, 5, 0, 1, 1)),
+    {&seven_1g,        5,  14,   4864, { 1, 0, 0, 0, 0}},
+    {&seven_1g_me,     5,  14,   4864, { 1, 1, 0, 1, 1}},
+    {&seven_1g_wide,  10,  14,   9856, { 1, 1, 0, 0, 0}},
+    {&seven_2g,       10,  28,   9856, { 2, 1, 0, 0, 0}},
+    {&seven_3g,       20,  42,  19968, { 3, 2, 0, 0, 0}},
+    {&seven_4g,       20,  56,  19968, { 4, 2, 0, 0, 0}},
+    {&seven_7g,       40,  98,  40192, { 7, 5, 0, 1, 1}},
 };
 
 /* Engines as on the 40 GB board. go-nvml's one decoder for 1g cannot be: seven would need seven. */
 static const struct gi_profile a100_80[] = {
-    SEVEN_1G(10, 14, 9856, E(1, 0, 0, 0, 0)),       SEVEN_1G_ME(10, 14, 9856, E(1, 1, 0, 1, 1)),
-    SEVEN_1G_WIDE(20, 14, 19968, E(1, 1, 0, 0, 0)), SEVEN_2G(20, 28, 19968, E(2, 1, 0, 0, 0)),
-    SEVEN_3G(40, 42, 40192, E(3, 2, 0, 0, 0)),      SEVEN_4G(40, 56, 40192, E(4, 2, 0, 0, 0)),
-    SEVEN_7G(80, 98, 80384, E(7, 5, 0, 1, 1)),
+    {&seven_1g,       10,  14,   9856, { 1, 0, 0, 0, 0}},
+    {&seven_1g_me,    10,  14,   9856, { 1, 1, 0, 1, 1}},
+    {&seven_1g_wide,  20,  14,  19968, { 1, 1, 0, 0, 0}},
+    {&seven_2g,       20,  28,  19968, { 2, 1, 0, 0, 0}},
+    {&seven_3g,       40,  42,  40192, { 3, 2, 0, 0, 0}},
+    {&seven_4g,       40,  56,  40192, { 4, 2, 0, 0, 0}},
+    {&seven_7g,       80,  98,  80384, { 7, 5, 0, 1, 1}},
 };
 
 static const struct gi_profile h100_80[] = {
-    SEVEN_1G(10, 16, 9984, E(1, 1, 0, 1, 0)),       SEVEN_1G_ME(10, 16, 9984, E(1, 1, 0, 1, 1)),
-    SEVEN_1G_WIDE(20, 26, 20096, E(1, 1, 0, 1, 0)), SEVEN_2G(20, 32, 20096, E(2, 2, 0, 2, 0)),
-    SEVEN_3G(40, 60, 40448, E(3, 3, 0, 3, 0)),      SEVEN_4G(40, 64, 40448, E(4, 4, 0, 4, 0)),
-    SEVEN_7G(80, 132, 81152, E(8, 7, 0, 7, 1)),
+    {&seven_1g,       10,  16,   9984, { 1, 1, 0, 1, 0}},
+    {&seven_1g_me,    10,  16,   9984, { 1, 1, 0, 1, 1}},
+    {&seven_1g_wide,  20,  26,  20096, { 1, 1, 0, 1, 0}},
+    {&seven_2g,       20,  32,  20096, { 2, 2, 0, 2, 0}},
+    {&seven_3g,       40,  60,  40448, { 3, 3, 0, 3, 0}},
+    {&seven_4g,       40,  64,  40448, { 4, 4, 0, 4, 0}},
+    {&seven_7g,       80, 132,  81152, { 8, 7, 0, 7, 1}},
 };
 
 static const struct gi_profile h100_nvl[] = {
-    SEVEN_1G(12, 16, 11008, E(1, 1, 0, 1, 0)),      SEVEN_1G_ME(12, 16, 11008, E(1, 1, 0, 1, 1)),
-    SEVEN_1G_WIDE(24, 26, 22144, E(1, 1, 0, 1, 0)), SEVEN_2G(24, 32, 22144, E(2, 2, 0, 2, 0)),
-    SEVEN_3G(47, 60, 47488, E(3, 3, 0, 3, 0)),      SEVEN_4G(47, 64, 47488, E(4, 4, 0, 4, 0)),
-    SEVEN_7G(94, 132, 95360, E(8, 7, 0, 7, 1)),
+    {&seven_1g,       12,  16,  11008, { 1, 1, 0, 1, 0}},
+    {&seven_1g_me,    12,  16,  11008, { 1, 1, 0, 1, 1}},
+    {&seven_1g_wide,  24,  26,  22144, { 1, 1, 0, 1, 0}},
+    {&seven_2g,       24,  32,  22144, { 2, 2, 0, 2, 0}},
+    {&seven_3g,       47,  60,  47488, { 3, 3, 0, 3, 0}},
+    {&seven_4g,       47,  64,  47488, { 4, 4, 0, 4, 0}},
+    {&seven_7g,       94, 132,  95360, { 8, 7, 0, 7, 1}},
 };
 
 static const struct gi_profile h200[] = {
-    SEVEN_1G(18, 16, 16384, E(1, 1, 0, 1, 0)),      SEVEN_1G_ME(18, 16, 16384, E(1, 1, 0, 1, 1)),
-    SEVEN_1G_WIDE(35, 26, 33024, E(1, 1, 0, 1, 0)), SEVEN_2G(35, 32, 33024, E(2, 2, 0, 2, 0)),
-    SEVEN_3G(71, 60, 71168, E(3, 3, 0, 3, 0)),      SEVEN_4G(71, 64, 71168, E(4, 4, 0, 4, 0)),
-    SEVEN_7G(141, 132, 143360, E(8, 7, 0, 7, 1)),
+    {&seven_1g,       18,  16,  16384, { 1, 1, 0, 1, 0}},
+    {&seven_1g_me,    18,  16,  16384, { 1, 1, 0, 1, 1}},
+    {&seven_1g_wide,  35,  26,  33024, { 1, 1, 0, 1, 0}},
+    {&seven_2g,       35,  32,  33024, { 2, 2, 0, 2, 0}},
+    {&seven_3g,       71,  60,  71168, { 3, 3, 0, 3, 0}},
+    {&seven_4g,       71,  64,  71168, { 4, 4, 0, 4, 0}},
+    {&seven_7g,      141, 132, 143360, { 8, 7, 0, 7, 1}},
 };
 
 /*
@@ -102,47 +83,68 @@ static const struct gi_profile h200[] = {
  * decoders and JPEG one a slice as 1g and 2g have them.
  */
 static const struct gi_profile b200[] = {
-    SEVEN_1G(23, 18, 22528, E(2, 1, 0, 1, 0)),      SEVEN_1G_ME(23, 18, 22528, E(2, 1, 0, 1, 1)),
-    SEVEN_1G_WIDE(45, 30, 45312, E(2, 1, 0, 1, 0)), SEVEN_2G(45, 36, 45312, E(4, 2, 0, 2, 0)),
-    SEVEN_3G(90, 68, 90880, E(6, 3, 0, 3, 0)),      SEVEN_4G(90, 72, 90880, E(8, 4, 0, 4, 0)),
-    SEVEN_7G(180, 148, 182016, E(16, 7, 0, 7, 1)),
+    {&seven_1g,       23,  18,  22528, { 2, 1, 0, 1, 0}},
+    {&seven_1g_me,    23,  18,  22528, { 2, 1, 0, 1, 1}},
+    {&seven_1g_wide,  45,  30,  45312, { 2, 1, 0, 1, 0}},
+    {&seven_2g,       45,  36,  45312, { 4, 2, 0, 2, 0}},
+    {&seven_3g,       90,  68,  90880, { 6, 3, 0, 3, 0}},
+    {&seven_4g,       90,  72,  90880, { 8, 4, 0, 4, 0}},
+    {&seven_7g,      180, 148, 182016, {16, 7, 0, 7, 1}},
 };
+
+/* Four compute slices over four memory slots. */
+static const struct gi_shape a30_1g = {GI_1_SLICE, 14, 1, "", 4, 0, 1, 4, {0, 1, 2, 3}},
+                             a30_1g_me = {GI_1_SLICE_REV1, 21, 1, "+me", 1, 470, 1, 4,
+                                          {0, 1, 2, 3}},
+                             a30_2g = {GI_2_SLICE, 5, 2, "", 2, 0, 2, 2, {0, 2}},
+                             a30_2g_me = {GI_2_SLICE_REV1, 6, 2, "+me", 1, 525, 2, 2, {0, 2}},
+                             a30_4g = {GI_4_SLICE, 0, 4, "", 1, 0, 4, 1, {0}};
 
 /* The decoder of 1g is lgip's; the guide's table prints 0. */
 static const struct gi_profile a30[] = {
-    {PROFILE(1_SLICE, 14, 1, 6, "", 14, 5952, E(1, 1, 0, 0, 0)), .size = 1, .max_count = 4,
-     STARTS(0, 1, 2, 3)},
-    {PROFILE(1_SLICE_REV1, 21, 1, 6, "+me", 14, 5952, E(1, 1, 0, 1, 1)), .size = 1, .max_count = 1,
-     STARTS(0, 1, 2, 3)},
-    {PROFILE(2_SLICE, 5, 2, 12, "", 28, 11968, E(2, 2, 0, 0, 0)), .size = 2, .max_count = 2,
-     STARTS(0, 2)},
-    {PROFILE(2_SLICE_REV1, 6, 2, 12, "+me", 28, 11968, E(2, 2, 0, 1, 1)), .size = 2, .max_count = 1,
-     STARTS(0, 2)},
-    {PROFILE(4_SLICE, 0, 4, 24, "", 56, 24000, E(4, 4, 0, 1, 1)), .size = 4, .max_count = 1,
-     STARTS(0)},
+    {&a30_1g,      6,  14,   5952, { 1, 1, 0, 0, 0}},
+    {&a30_1g_me,   6,  14,   5952, { 1, 1, 0, 1, 1}},
+    {&a30_2g,     12,  28,  11968, { 2, 2, 0, 0, 0}},
+    {&a30_2g_me,  12,  28,  11968, { 2, 2, 0, 1, 1}},
+    {&a30_4g,     24,  56,  24000, { 4, 4, 0, 1, 1}},
 };
+
+/* Four compute slices over twelve memory slots: RTX PRO 6000 Blackwell. */
+/* enumeration, driver's id, G, attribute, max, since, size, how many starts, which */
+static const struct gi_shape
+    rtx_1g        = {GI_1_SLICE,        14, 1, "",        4,   0,  3, 4, {0, 3, 6, 9}},
+    rtx_1g_me     = {GI_1_SLICE_REV1,   21, 1, "+me",     1,   0,  3, 4, {0, 3, 6, 9}},
+    rtx_1g_gfx    = {GI_1_SLICE_GFX,    47, 1, "+gfx",    4,   0,  3, 4, {0, 3, 6, 9}},
+    rtx_1g_all_me = {GI_1_SLICE_ALL_ME, 65, 1, "+me.all", 1,   0,  3, 4, {0, 3, 6, 9}},
+    rtx_1g_no_me  = {GI_1_SLICE_NO_ME,  67, 1, "-me",     4,   0,  3, 4, {0, 3, 6, 9}},
+    rtx_2g        = {GI_2_SLICE,         5, 2, "",        2,   0,  6, 2, {0, 6}},
+    rtx_2g_gfx    = {GI_2_SLICE_GFX,    35, 2, "+gfx",    2,   0,  6, 2, {0, 6}},
+    rtx_2g_all_me = {GI_2_SLICE_ALL_ME, 64, 2, "+me.all", 1,   0,  6, 2, {0, 6}},
+    rtx_2g_no_me  = {GI_2_SLICE_NO_ME,  66, 2, "-me",     2,   0,  6, 2, {0, 6}},
+    rtx_4g        = {GI_4_SLICE,         0, 4, "",        1,   0, 12, 1, {0}},
+    rtx_4g_gfx    = {GI_4_SLICE_GFX,    32, 4, "+gfx",    1,   0, 12, 1, {0}};
 
 /* Server Edition: memory with ECC on. Engines of the gfx profiles are derived from their twins. */
-#define RTX_1G(enum_, id, attr, ...)                                                               \
-    PROFILE(enum_, id, 1, 24, attr, 46, 23680, __VA_ARGS__), .size = 3, STARTS(0, 3, 6, 9)
-#define RTX_2G(enum_, id, attr, ...)                                                               \
-    PROFILE(enum_, id, 2, 48, attr, 94, 47616, __VA_ARGS__), .size = 6, STARTS(0, 6)
-#define RTX_4G(enum_, id, attr, ...)                                                               \
-    PROFILE(enum_, id, 4, 96, attr, 188, 95616, __VA_ARGS__), .size = 12, STARTS(0)
 static const struct gi_profile rtx_pro_6000[] = {
-    {RTX_1G(1_SLICE, 14, "", E(1, 1, 1, 1, 0)), .max_count = 4},
-    {RTX_1G(1_SLICE_REV1, 21, "+me", E(1, 1, 1, 1, 1)), .max_count = 1},
-    {RTX_1G(1_SLICE_GFX, 47, "+gfx", E(1, 1, 1, 1, 0)), .max_count = 4, .graphics = true},
-    {RTX_1G(1_SLICE_ALL_ME, 65, "+me.all", E(1, 4, 4, 4, 1)), .max_count = 1},
-    {RTX_1G(1_SLICE_NO_ME, 67, "-me", E(1, 0, 0, 0, 0)), .max_count = 4},
-    {RTX_2G(2_SLICE, 5, "", E(2, 2, 2, 2, 0)), .max_count = 2},
-    {RTX_2G(2_SLICE_GFX, 35, "+gfx", E(2, 2, 2, 2, 0)), .max_count = 2, .graphics = true},
-    {RTX_2G(2_SLICE_ALL_ME, 64, "+me.all", E(2, 4, 4, 4, 1)), .max_count = 1},
-    {RTX_2G(2_SLICE_NO_ME, 66, "-me", E(2, 0, 0, 0, 0)), .max_count = 2},
-    {RTX_4G(4_SLICE, 0, "", E(4, 4, 4, 4, 1)), .max_count = 1},
-    {RTX_4G(4_SLICE_GFX, 32, "+gfx", E(4, 4, 4, 4, 1)), .max_count = 1, .graphics = true},
+    {&rtx_1g,         24,  46,  23680, { 1, 1, 1, 1, 0}},
+    {&rtx_1g_me,      24,  46,  23680, { 1, 1, 1, 1, 1}},
+    {&rtx_1g_gfx,     24,  46,  23680, { 1, 1, 1, 1, 0}},
+    {&rtx_1g_all_me,  24,  46,  23680, { 1, 4, 4, 4, 1}},
+    {&rtx_1g_no_me,   24,  46,  23680, { 1, 0, 0, 0, 0}},
+    {&rtx_2g,         48,  94,  47616, { 2, 2, 2, 2, 0}},
+    {&rtx_2g_gfx,     48,  94,  47616, { 2, 2, 2, 2, 0}},
+    {&rtx_2g_all_me,  48,  94,  47616, { 2, 4, 4, 4, 1}},
+    {&rtx_2g_no_me,   48,  94,  47616, { 2, 0, 0, 0, 0}},
+    {&rtx_4g,         96, 188,  95616, { 4, 4, 4, 4, 1}},
+    {&rtx_4g_gfx,     96, 188,  95616, { 4, 4, 4, 4, 1}},
 };
 
+/* clang-format on */
+
+#define E(...)                                                                                     \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
 #define PROFILES(t) .profiles = (t), .profile_count = sizeof(t) / sizeof((t)[0])
 #define AMPERE                                                                                     \
     .arch = ARCH_AMPERE, .cc_major = 8, .cc_minor = 0, .brand = BRAND_NVIDIA, .cores_per_sm = 64,  \
@@ -375,7 +377,7 @@ const struct model *model_find(const char *key)
 const struct gi_profile *model_profile_by_enum(const struct model *m, unsigned int enumeration)
 {
     for (size_t i = 0; i < m->profile_count; i++) {
-        if (m->profiles[i].enumeration == enumeration)
+        if (m->profiles[i].shape->enumeration == enumeration)
             return &m->profiles[i];
     }
     return NULL;
@@ -384,20 +386,25 @@ const struct gi_profile *model_profile_by_enum(const struct model *m, unsigned i
 const struct gi_profile *model_profile_by_id(const struct model *m, unsigned int id)
 {
     for (size_t i = 0; i < m->profile_count; i++) {
-        if (m->profiles[i].id == id)
+        if (m->profiles[i].shape->id == id)
             return &m->profiles[i];
     }
     return NULL;
 }
 
+bool gi_profile_draws(const struct gi_profile *p)
+{
+    return strcmp(p->shape->attribute, "+gfx") == 0;
+}
+
 void gi_profile_name(const struct gi_profile *p, char *ret_name, size_t size)
 {
-    (void)snprintf(ret_name, size, "MIG %ug.%ugb%s", p->slices, p->gb, p->attribute);
+    (void)snprintf(ret_name, size, "MIG %ug.%ugb%s", p->shape->slices, p->gb, p->shape->attribute);
 }
 
 void gi_profile_short_name(const struct gi_profile *p, char *ret_name, size_t size)
 {
-    (void)snprintf(ret_name, size, "%ug.%ugb%s", p->slices, p->gb, p->attribute);
+    (void)snprintf(ret_name, size, "%ug.%ugb%s", p->shape->slices, p->gb, p->shape->attribute);
 }
 
 /*
@@ -409,13 +416,22 @@ static const struct {
     unsigned int gi_slices;
     struct ci_profile ci;
 } ci_table[] = {
-    {1, {CI_1_SLICE, 1, STARTS(0)}},          {2, {CI_1_SLICE, 1, STARTS(0, 1)}},
-    {2, {CI_2_SLICE, 2, STARTS(0)}},          {3, {CI_1_SLICE, 1, STARTS(0, 1, 2)}},
-    {3, {CI_2_SLICE, 2, STARTS(0)}},          {3, {CI_3_SLICE, 3, STARTS(0)}},
-    {4, {CI_1_SLICE, 1, STARTS(0, 1, 2, 3)}}, {4, {CI_2_SLICE, 2, STARTS(0, 2)}},
-    {4, {CI_4_SLICE, 4, STARTS(0)}},          {7, {CI_1_SLICE, 1, STARTS(0, 1, 2, 3, 4, 5, 6)}},
-    {7, {CI_2_SLICE, 2, STARTS(0, 2, 4)}},    {7, {CI_3_SLICE, 3, STARTS(0, 4)}},
-    {7, {CI_4_SLICE, 4, STARTS(0)}},          {7, {CI_7_SLICE, 7, STARTS(0)}},
+    /* clang-format off */
+    {1, {CI_1_SLICE, 1, {0}, 1, false}},
+    {2, {CI_1_SLICE, 1, {0, 1}, 2, false}},
+    {2, {CI_2_SLICE, 2, {0}, 1, false}},
+    {3, {CI_1_SLICE, 1, {0, 1, 2}, 3, false}},
+    {3, {CI_2_SLICE, 2, {0}, 1, false}},
+    {3, {CI_3_SLICE, 3, {0}, 1, false}},
+    {4, {CI_1_SLICE, 1, {0, 1, 2, 3}, 4, false}},
+    {4, {CI_2_SLICE, 2, {0, 2}, 2, false}},
+    {4, {CI_4_SLICE, 4, {0}, 1, false}},
+    {7, {CI_1_SLICE, 1, {0, 1, 2, 3, 4, 5, 6}, 7, false}},
+    {7, {CI_2_SLICE, 2, {0, 2, 4}, 3, false}},
+    {7, {CI_3_SLICE, 3, {0, 4}, 2, false}},
+    {7, {CI_4_SLICE, 4, {0}, 1, false}},
+    {7, {CI_7_SLICE, 7, {0}, 1, false}},
+    /* clang-format on */
 };
 
 bool ci_profile_get(const struct gi_profile *gi, unsigned int enumeration, struct ci_profile *ret)
@@ -423,7 +439,7 @@ bool ci_profile_get(const struct gi_profile *gi, unsigned int enumeration, struc
     bool media = enumeration == CI_1_SLICE_REV1;
     unsigned int wanted = media ? CI_1_SLICE : enumeration;
     for (size_t i = 0; i < sizeof(ci_table) / sizeof(ci_table[0]); i++) {
-        if (ci_table[i].gi_slices != gi->slices || ci_table[i].ci.enumeration != wanted)
+        if (ci_table[i].gi_slices != gi->shape->slices || ci_table[i].ci.enumeration != wanted)
             continue;
         *ret = ci_table[i].ci;
         ret->enumeration = enumeration;
@@ -436,9 +452,9 @@ bool ci_profile_get(const struct gi_profile *gi, unsigned int enumeration, struc
 /* SMs come in pairs (TPCs); a part of an instance gets its share rounded down to pairs. */
 unsigned int ci_profile_sms(const struct gi_profile *gi, const struct ci_profile *ci)
 {
-    if (ci->slices == gi->slices)
+    if (ci->slices == gi->shape->slices)
         return gi->sms;
-    return gi->sms * ci->slices / gi->slices / 2 * 2;
+    return gi->sms * ci->slices / gi->shape->slices / 2 * 2;
 }
 
 void ci_profile_short_name(const struct gi_profile *gi, const struct ci_profile *ci, char *ret_name,
@@ -447,7 +463,7 @@ void ci_profile_short_name(const struct gi_profile *gi, const struct ci_profile 
     char whole[64];
     gi_profile_short_name(gi, whole, sizeof(whole));
     const char *media = ci->media ? "+me" : "";
-    if (ci->slices == gi->slices && !ci->media)
+    if (ci->slices == gi->shape->slices && !ci->media)
         (void)snprintf(ret_name, size, "%s", whole);
     else
         (void)snprintf(ret_name, size, "%uc.%s%s", ci->slices, whole, media);

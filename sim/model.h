@@ -18,21 +18,30 @@ struct engines {
     unsigned int copy, decoder, encoder, jpeg, ofa;
 };
 
-struct gi_profile {
+/* What a family of boards shares of a profile. */
+struct gi_shape {
     unsigned int enumeration; /* enum gi_profile_enum: what GetGpuInstanceProfileInfo takes */
     unsigned int id;          /* the driver's id: what CreateGpuInstance takes */
     unsigned int slices;      /* compute slices, the G of the name */
-    unsigned int gb;          /* of the driver's name */
     const char *attribute;    /* "", "+me", "+gfx", "+me.all", "-me" */
-    unsigned int size;        /* memory slots */
-    unsigned int starts[MODEL_MAX_STARTS];
-    unsigned int start_count;
     unsigned int max_count;
+    unsigned int since; /* the first driver branch that offers it; 0: all */
+    unsigned int size;  /* memory slots */
+    unsigned int start_count;
+    unsigned int starts[MODEL_MAX_STARTS];
+};
+
+/* What one board makes of it. */
+struct gi_profile {
+    const struct gi_shape *shape;
+    unsigned int gb; /* of the driver's name */
     unsigned int sms;
     unsigned int memory_mib;
     struct engines engines;
-    bool graphics;
 };
+
+/* Whether an instance of the profile can draw: NVML's capability GFX. */
+bool gi_profile_draws(const struct gi_profile *p);
 
 enum mig_kind {
     MIG_NONE,        /* answers NOT_SUPPORTED */

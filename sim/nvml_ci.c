@@ -43,7 +43,7 @@ static void fill_common(const struct ci_facts *f, nvmlComputeInstanceProfileInfo
                                                   .sharedEncoderCount = e->encoder,
                                                   .sharedJpegCount = e->jpeg,
                                                   .sharedOfaCount = e->ofa};
-    info->capabilities = f->gi->graphics ? NVML_COMPUTE_INSTANCE_CAPS_GFX : 0;
+    info->capabilities = gi_profile_draws(f->gi) ? NVML_COMPUTE_INSTANCE_CAPS_GFX : 0;
     memcpy(info->name, "MIG ", 4);
     ci_profile_short_name(f->gi, &f->ci, info->name + 4, sizeof(info->name) - 4);
 }
@@ -348,7 +348,7 @@ static int fill_attributes(const struct call *c, nvmlDeviceAttributes_t *attribu
                                            .sharedEncoderCount = gi->engines.encoder,
                                            .sharedJpegCount = gi->engines.jpeg,
                                            .sharedOfaCount = gi->engines.ofa,
-                                           .gpuInstanceSliceCount = gi->slices,
+                                           .gpuInstanceSliceCount = gi->shape->slices,
                                            .computeInstanceSliceCount = ci.slices,
                                            .memorySizeMB = gi->memory_mib};
     return NVML_SUCCESS;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVML: MIG mode, GPU instance profiles, GPU instances. Contracts are NVML's own. */
-#include <string.h>
+#include <stdlib.h>
 
 #include "sim/mig.h"
 #include "sim/nvml_calls.h"
@@ -45,10 +45,10 @@ nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned int mode,
 
 static void fill_profile(const struct gi_profile *p, nvmlGpuInstanceProfileInfo_t *info)
 {
-    *info = (nvmlGpuInstanceProfileInfo_t){.id = p->id,
+    *info = (nvmlGpuInstanceProfileInfo_t){.id = p->shape->id,
                                            .isP2pSupported = 0,
-                                           .sliceCount = p->slices,
-                                           .instanceCount = p->max_count,
+                                           .sliceCount = p->shape->slices,
+                                           .instanceCount = p->shape->max_count,
                                            .multiprocessorCount = p->sms,
                                            .copyEngineCount = p->engines.copy,
                                            .decoderCount = p->engines.decoder,
@@ -61,10 +61,10 @@ static void fill_profile(const struct gi_profile *p, nvmlGpuInstanceProfileInfo_
 static void fill_profile_v2(const struct gi_profile *p, nvmlGpuInstanceProfileInfo_v2_t *info)
 {
     *info = (nvmlGpuInstanceProfileInfo_v2_t){.version = info->version,
-                                              .id = p->id,
+                                              .id = p->shape->id,
                                               .isP2pSupported = 0,
-                                              .sliceCount = p->slices,
-                                              .instanceCount = p->max_count,
+                                              .sliceCount = p->shape->slices,
+                                              .instanceCount = p->shape->max_count,
                                               .multiprocessorCount = p->sms,
                                               .copyEngineCount = p->engines.copy,
                                               .decoderCount = p->engines.decoder,
@@ -78,9 +78,9 @@ static void fill_profile_v2(const struct gi_profile *p, nvmlGpuInstanceProfileIn
 static void fill_profile_v3(const struct gi_profile *p, nvmlGpuInstanceProfileInfo_v3_t *info)
 {
     *info = (nvmlGpuInstanceProfileInfo_v3_t){.version = info->version,
-                                              .id = p->id,
-                                              .sliceCount = p->slices,
-                                              .instanceCount = p->max_count,
+                                              .id = p->shape->id,
+                                              .sliceCount = p->shape->slices,
+                                              .instanceCount = p->shape->max_count,
                                               .multiprocessorCount = p->sms,
                                               .copyEngineCount = p->engines.copy,
                                               .decoderCount = p->engines.decoder,
@@ -88,7 +88,7 @@ static void fill_profile_v3(const struct gi_profile *p, nvmlGpuInstanceProfileIn
                                               .jpegCount = p->engines.jpeg,
                                               .ofaCount = p->engines.ofa,
                                               .memorySizeMB = p->memory_mib};
-    info->capabilities = p->graphics ? NVML_GPU_INSTANCE_CAPS_GFX : 0;
+    info->capabilities = gi_profile_draws(p) ? NVML_GPU_INSTANCE_CAPS_GFX : 0;
     gi_profile_name(p, info->name, sizeof(info->name));
 }
 
@@ -104,6 +104,17 @@ static int fill_profile_versioned(const struct gi_profile *p, void *info)
     return NVML_SUCCESS;
 }
 
+/* Branch 535 and older list nothing while MIG is off; mig-parted works around it. */
+enum { LAST_BRANCH_SILENT_WITHOUT_MIG = 535 };
+
+static bool offered(const struct call *c, const struct gi_profile *p)
+{
+    unsigned long branch = strtoul(c->hw->driver_version, NULL, 10);
+    if (p == NULL || branch < p->shape->since)
+        return false;
+    return c->gpu->mig_current || branch > LAST_BRANCH_SILENT_WITHOUT_MIG;
+}
+
 /* Beyond the last enum: INVALID_ARGUMENT, by which clients of any age find the end of the walk. */
 static int profile_by_enum(const struct call *c, unsigned int profile,
                            const struct gi_profile **ret)
@@ -111,15 +122,20 @@ static int profile_by_enum(const struct call *c, unsigned int profile,
     if (profile >= NVML_GPU_INSTANCE_PROFILE_COUNT)
         return NVML_ERROR_INVALID_ARGUMENT;
     *ret = model_profile_by_enum(hw_model(c->gpu), profile);
-    return *ret != NULL ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
+    return offered(c, *ret) ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
 static int profile_by_id(const struct call *c, unsigned int id, const struct gi_profile **ret)
 {
     if (!mig_capable(c))
         return NVML_ERROR_NOT_SUPPORTED;
-    *ret = model_profile_by_id(hw_model(c->gpu), id);
-    return *ret != NULL ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+    const struct gi_profile *found = model_profile_by_id(hw_model(c->gpu), id);
+    if (found == NULL)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    if (!offered(c, found))
+        return NVML_ERROR_NOT_SUPPORTED;
+    *ret = found;
+    return NVML_SUCCESS;
 }
 
 /* Instances exist, and can be asked for, only while MIG is on. */
@@ -176,8 +192,9 @@ nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoByIdV(nvmlDevice_t device, unsig
 /* Placements are the profile's; what stands on the card, and whether MIG is on, do not matter. */
 static void fill_placements(const struct gi_profile *p, nvmlGpuInstancePlacement_t *placements)
 {
-    for (unsigned int i = 0; i < p->start_count; i++)
-        placements[i] = (nvmlGpuInstancePlacement_t){.start = p->starts[i], .size = p->size};
+    for (unsigned int i = 0; i < p->shape->start_count; i++)
+        placements[i] =
+            (nvmlGpuInstancePlacement_t){.start = p->shape->starts[i], .size = p->shape->size};
 }
 
 nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements_v2(nvmlDevice_t device,
@@ -193,13 +210,13 @@ nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements_v2(nvmlDevice_t device,
     if (rc == NVML_SUCCESS)
         rc = profile_by_id(&c, profileId, &p);
     if (rc == NVML_SUCCESS && placements != NULL) {
-        if (*count < p->start_count)
+        if (*count < p->shape->start_count)
             rc = NVML_ERROR_INSUFFICIENT_SIZE;
         else
             fill_placements(p, placements);
     }
     if (p != NULL)
-        *count = p->start_count;
+        *count = p->shape->start_count;
     return call_leave(&c, rc);
 }
 
@@ -296,7 +313,7 @@ static unsigned int list_gis(const struct call *c, const struct gi_profile *p,
     for (unsigned int slot = 0; slot < hw_model(c->gpu)->grid; slot++) {
         for (size_t i = 0; i < HW_MAX_GI; i++) {
             const struct hw_gi *gi = &c->gpu->gis[i];
-            if (gi->serial != 0 && gi->start == slot && gi->profile == p->enumeration)
+            if (gi->serial != 0 && gi->start == slot && gi->profile == p->shape->enumeration)
                 instances[n++] = handle_of_gi(c->gpu_index, gi);
         }
     }
@@ -346,7 +363,7 @@ nvmlReturn_t nvmlGpuInstanceGetInfo(nvmlGpuInstance_t gpuInstance, nvmlGpuInstan
     if (rc == NVML_SUCCESS)
         *info = (nvmlGpuInstanceInfo_t){.device = handle_of_gpu(c.gpu_index),
                                         .id = c.gi->id,
-                                        .profileId = mig_profile_of(c.gpu, c.gi)->id,
+                                        .profileId = mig_profile_of(c.gpu, c.gi)->shape->id,
                                         .placement = {c.gi->start, c.gi->size}};
     return call_leave(&c, rc);
 }

@@ -106,7 +106,7 @@ static json_t *gi_json(const struct hw_gpu *gpu, const struct hw_gi *gi)
             (void)json_array_append_new(cis, ci_json(&gi->cis[i]));
     }
     return json_pack("{s:i, s:s, s:i, s:{s:i, s:i}, s:o}", "id", (int)gi->id, "profile", name,
-                     "profileId", (int)mig_profile_of(gpu, gi)->id, "placement", "start",
+                     "profileId", (int)mig_profile_of(gpu, gi)->shape->id, "placement", "start",
                      (int)gi->start, "size", (int)gi->size, "computeInstances", cis);
 }
 

@@ -126,8 +126,8 @@ def test_versions_are_the_fleets(machine):
         ("gpus: {a: b}", "gpus is a list"),
         ("gpus: [{model: a30}]\nlatency: {nvmlNothing: 3ms}", "no NVML call"),
         ("gpus: [{model: a30}]\nlatency: {nvmlShutdown: soon}", "a latency looks like"),
-        ("gpus: [", "1"),
-        ("", "empty"),
+        ("gpus: [", "did not find expected"),
+        ("", "the fleet is empty"),
     ],
 )
 def test_a_wrong_fleet_is_refused_with_its_line(machine, fleet, complaint):

@@ -329,3 +329,38 @@ def test_with_mig_off_there_is_nothing_to_create_or_list(h100):
     refuses(nv.NVML_ERROR_NOT_SUPPORTED, nv.nvmlDeviceCreateGpuInstance, device, 19)
     refuses(nv.NVML_ERROR_NOT_SUPPORTED, nv.nvmlDeviceGetGpuInstanceRemainingCapacity, device, 19)
     assert nv.nvmlDeviceGetMaxMigDeviceCount(device) == 0
+
+
+def test_older_drivers_offer_less_and_nothing_while_mig_is_off(machine):
+    machine("{driverVersion: 470.57.02, gpus: [{model: a100-40}]}")
+    device = nv.nvmlDeviceGetHandleByIndex(0)
+    assert profiles(device) == []
+    refuses(nv.NVML_ERROR_NOT_SUPPORTED, placements, device, 19)
+    mig_on()
+    assert [p.name for p in profiles(device)] == [
+        "MIG 1g.5gb",
+        "MIG 2g.10gb",
+        "MIG 3g.20gb",
+        "MIG 4g.20gb",
+        "MIG 7g.40gb",
+        "MIG 1g.5gb+me",
+    ]
+    refuses(nv.NVML_ERROR_NOT_SUPPORTED, create, device, 15, None)
+
+
+def test_media_on_a30_is_had_by_one_of_its_sizes(machine):
+    machine("gpus: [{model: a30}]")
+    device = mig_on()
+    create(device, 6)
+    refuses(nv.NVML_ERROR_INSUFFICIENT_RESOURCES, nv.nvmlDeviceCreateGpuInstance, device, 21)
+    create(device, 14), create(device, 14)
+    assert nv.nvmlDeviceGetGpuInstanceRemainingCapacity(device, 14) == 0
+
+
+def test_split_media_is_had_once_in_an_instance(h100):
+    gi, _ = create(mig_on(), 9)
+    media = nv.NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1
+    assert nv.nvmlGpuInstanceGetComputeInstanceProfileInfo(gi, media, 0).name == "MIG 1c.3g.40gb+me"
+    nv.nvmlGpuInstanceCreateComputeInstance(gi, media)
+    refuses(nv.NVML_ERROR_INSUFFICIENT_RESOURCES, nv.nvmlGpuInstanceCreateComputeInstance, gi, media)
+    assert nv.nvmlGpuInstanceGetComputeInstanceRemainingCapacity(gi, 0) == 2
