@@ -327,6 +327,7 @@ static int change_locked(struct kc_fake *f, const struct kc_target *t, const str
     struct fake_writer who = writer_of(t, w);
     fake_update_owners(fake_store_schema(&f->store, t->res->plural), &entry->owners, &who,
                        entry->obj, updated);
+    fake_note_managers(fake_store_schema(&f->store, t->res->plural), &entry->owners, updated);
     commit(f, k, entry, updated, /* owners_changed= */ false, ret);
     return 0;
 }
@@ -367,6 +368,7 @@ static int apply_new(struct kc_fake *f, const struct kc_target *t, const struct 
     TRY(fake_apply(fake_store_schema(&f->store, t->res->plural), &entry->owners, &who,
                    /* live= */ NULL, part, &merged, &owned, e));
     json_t *obj = fake_make_new(t, merged, ++f->store.serial, clock_wall_ms(f->clock));
+    fake_note_managers(fake_store_schema(&f->store, t->res->plural), &entry->owners, obj);
     *ret = json_incref(obj);
     fake_store_put_take(&f->store, k, entry, obj);
     wake_watchers(f);
@@ -397,6 +399,7 @@ static int apply_locked(struct kc_fake *f, const struct kc_target *t, const stru
     if (uid)
         (void)json_object_set_new(json_object_get(merged, "metadata"), "uid", json_string(uid));
     TRY(fake_make_updated(t, entry->obj, merged, /* replaces= */ false, &updated, e));
+    fake_note_managers(fake_store_schema(&f->store, t->res->plural), &entry->owners, updated);
     commit(f, k, entry, updated, owned, ret);
     return 0;
 }

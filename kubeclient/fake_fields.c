@@ -444,6 +444,74 @@ void fake_update_owners(const struct fake_schema *schema, struct fake_owners *ow
     }
 }
 
+/* ---- managedFields ---- */
+
+static json_t *fields_of(struct place *p, const json_t *node, const json_t *paths);
+
+static void set_fields(json_t *fields, const char *kind, const char *name, json_t *inner)
+{
+    auto_free char *key = xasprintf("%s:%s", kind, name);
+    if (inner)
+        (void)json_object_set_new(fields, key, inner);
+}
+
+static void add_item_fields(struct place *p, const json_t *list, const char *key,
+                            const json_t *paths, json_t *fields)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *item = json_array_get(list, i);
+        const char *id = id_of(item, key);
+        struct mark m = here(p);
+        enter_item(p, key, id);
+        auto_json json_t *name = *key ? json_pack("{s:s}", key, id) : json_string(id);
+        auto_free char *text = json_dumps(name, JSON_COMPACT | JSON_ENCODE_ANY);
+        set_fields(fields, *key ? "k" : "v", text, fields_of(p, item, paths));
+        leave(p, m);
+    }
+}
+
+/* fieldsV1 of the paths that lie in node, or NULL when none does. New reference. */
+static json_t *fields_of(struct place *p, const json_t *node, const json_t *paths)
+{
+    const char *key = merge_key(p, node);
+    auto_json json_t *fields = json_object();
+    bool owned = json_object_get(paths, sb_str(&p->path));
+    if (key)
+        add_item_fields(p, node, key, paths, fields);
+    const char *name;
+    json_t *value;
+    json_object_foreach(fake_readable(node), name, value) {
+        struct mark m = here(p);
+        enter_member(p, name);
+        set_fields(fields, "f", name, fields_of(p, value, paths));
+        leave(p, m);
+    }
+    return owned || json_object_size(fields) ? TAKE(fields) : NULL;
+}
+
+void fake_note_managers(const struct fake_schema *schema, const struct fake_owners *owners,
+                        json_t *obj)
+{
+    auto_json json_t *list = json_array();
+    for (size_t i = 0; i < owners->count; i++) {
+        const struct fake_owner *o = &owners->items[i];
+        auto_place struct place p = place_new(schema);
+        auto_json json_t *fields = o->applies ? fields_of(&p, obj, o->paths) : NULL;
+        if (!fields)
+            continue;
+        json_t *entry = json_pack("{s:s, s:s, s:s, s:O}", "manager", o->manager, "operation",
+                                  "Apply", "fieldsType", "FieldsV1", "fieldsV1", fields);
+        if (o->status)
+            (void)json_object_set_new(entry, "subresource", json_string("status"));
+        (void)json_array_append_new(list, entry);
+    }
+    json_t *meta = json_object_get(obj, "metadata");
+    if (json_array_size(list))
+        (void)json_object_set(meta, "managedFields", list);
+    else
+        (void)json_object_del(meta, "managedFields");
+}
+
 void fake_owners_done(struct fake_owners *owners)
 {
     for (size_t i = 0; i < owners->count; i++) {

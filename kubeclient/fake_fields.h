@@ -9,9 +9,9 @@
 
 /*
  * Who owns which field, and server-side apply (KEP-555); for the fake. Fields are named by
- * the path of their leaf: ".spec.devices[uuid=\"x\"].mode". Simplified against a real server: no
- * managedFields in the object, no schema (list maps are those it is told of, all other lists
- * and scalars are leaves), empty objects that lose their last member go, a field of an atomic
+ * the path of their leaf: ".spec.devices[uuid=\"x\"].mode". Simplified against a real server:
+ * managedFields name only those who apply, no schema (list maps are those it is told of, all other
+ * lists and scalars are leaves), empty objects that lose their last member go, a field of an atomic
  * list is the whole list. One thread.
  */
 
@@ -54,6 +54,10 @@ int fake_apply(const struct fake_schema *schema, struct fake_owners *owners,
 /* Notes an update or patch from before (NULL: creation) to after: what changed belongs to who. */
 void fake_update_owners(const struct fake_schema *schema, struct fake_owners *owners,
                         const struct fake_writer *who, const json_t *before, const json_t *after);
+
+/* Writes metadata.managedFields of obj anew: what each manager that applies owns of it. */
+void fake_note_managers(const struct fake_schema *schema, const struct fake_owners *owners,
+                        json_t *obj);
 
 void fake_owners_done(struct fake_owners *owners);
 void fake_schema_done(struct fake_schema *schema);
