@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "base/jx.h"
+
+#include "api/kinds.h"
+#include "cluster_support.h"
+#include "controller/resources.h"
+
+/*
+ * The label protocol of mig-manager, with the defects that its code has (NVIDIA/mig-parted
+ * cmd/nvidia-mig-manager, as of v0.12): each is a test here, named "defect".
+ */
+
+static struct cluster c;
+
+static void setup(void)
+{
+    cluster_start(&c, /* plan= */ NULL);
+    cluster_add_node(&c, "n1", 2);
+    cluster_settle(&c);
+}
+
+static void teardown(void)
+{
+    cluster_stop(&c);
+}
+
+TestSuite(node_labels, .init = setup, .fini = teardown);
+
+static void want(const char *value)
+{
+    cluster_label(&c, "n1", LABEL_MIG_CONFIG, value);
+    cluster_settle(&c);
+}
+
+static void agent(void)
+{
+    cluster_agent(&c, "n1");
+    cluster_settle(&c);
+}
+
+static void agent_fails(const char *reason)
+{
+    cluster_agent_fails(&c, "n1", reason);
+    cluster_settle(&c);
+}
+
+static void expect_state(const char *expected)
+{
+    auto_free char *state = cluster_label_of(&c, "n1", LABEL_MIG_CONFIG_STATE);
+    cr_assert_str_eq(state, expected);
+}
+
+static void expect_label(const char *key, const char *expected)
+{
+    auto_free char *value = cluster_label_of(&c, "n1", key);
+    cr_assert_str_eq(value, expected);
+}
+
+static void expect_spec(const char *expected)
+{
+    auto_free char *spec = cluster_spec(&c, "n1");
+    cr_assert_str_eq(spec, expected);
+}
+
+#define CONFIG(name, devices)                                                                      \
+    "apiVersion: gpu.cleave.dev/v1alpha1\n"                                                        \
+    "kind: MIGConfig\n"                                                                            \
+    "metadata: {name: " name "}\n"                                                                 \
+    "spec: {devices: [" devices "]}\n"
+
+Test(node_labels, there_is_no_state_without_the_label)
+{
+    expect_state("");
+}
+
+Test(node_labels, pending_then_success)
+{
+    want("all-1g.10gb");
+    expect_state("pending");
+    agent();
+    expect_state("success");
+}
+
+Test(node_labels, an_unknown_name_fails_with_an_event_and_touches_nothing)
+{
+    want("no-such");
+    expect_state("failed");
+    expect_spec("");
+    cr_assert(cluster_has_event(&c, "n1", "UnknownConfig"));
+}
+
+Test(node_labels, a_name_that_appears_later_heals_the_failure)
+{
+    want("mine");
+    expect_state("failed");
+    cluster_apply(&c, CONFIG("mine", "{migEnabled: true, migDevices: {3g.40gb: 2}}"));
+    cluster_settle(&c);
+    expect_state("pending");
+    agent();
+    expect_state("success");
+}
+
+/* Defect 1: a timeout on the way left the state pending and the node without capacity for ever. */
+Test(node_labels, defect_1_a_drain_that_times_out_ends_as_failed)
+{
+    want("all-1g.10gb");
+    agent_fails("DrainTimeout");
+    expect_state("failed");
+    agent();
+    expect_state("success");
+}
+
+/* Defect 2: the first failure after a success left things stopped, because flags were never reset.
+ */
+Test(node_labels, defect_2_a_failure_after_a_success_can_be_left_again)
+{
+    want("all-1g.10gb");
+    agent();
+    want("all-3g.40gb");
+    agent_fails("RolledBack");
+    expect_state("failed");
+    want("all-1g.10gb");
+    agent();
+    expect_state("success");
+}
+
+/* Defect 3: a mode that could not be changed was not reported. */
+Test(node_labels, defect_3_a_mode_that_does_not_change_is_said)
+{
+    want("all-1g.10gb");
+    agent_fails("ResetRequired");
+    expect_state("failed");
+    cr_assert(cluster_has_event(&c, "n1", "ResetRequired"));
+    agent_fails("RebootRequired");
+    expect_state("rebooting");
+}
+
+/* Defect 4: one card without MIG made every run clear all partitions, and failed. */
+Test(node_labels, defect_4_a_card_without_mig_is_passed_over)
+{
+    auto_json json_t *device = cluster_get(&c, &resource_devices, "n1");
+    json_t *cards = json_object_get(json_object_get(device, "status"), "devices");
+    json_t *patched = json_deep_copy(cards);
+    (void)json_object_set_new(json_array_get(patched, 1), "migCapable", json_false());
+    (void)json_object_set_new(json_array_get(patched, 1), "model", json_string("Tesla T4"));
+    auto_json json_t *patch = json_pack("{s:{s:o}}", "status", "devices", patched);
+    auto_free char *text = jx_dump(patch);
+    cluster_patch(&c, &resource_devices, "n1", "status", text);
+    cluster_apply(&c, CONFIG("mine", "{migEnabled: true, migDevices: {3g.40gb: 2}}"));
+    want("mine");
+    expect_spec("0:mig[3g.40gb*2]");
+    agent();
+    expect_state("success");
+}
+
+/* Defect 5: a configuration that does not cover all cards was applied anew at every restart. */
+Test(node_labels, defect_5_a_config_for_some_cards_is_done_when_these_are)
+{
+    cluster_apply(&c, CONFIG("mine", "{indices: [1], migEnabled: true, migDevices: {3g.40gb: 2}}"));
+    want("mine");
+    expect_spec("1:mig[3g.40gb*2]");
+    agent();
+    expect_state("success");
+    cluster_restart(&c);
+    cluster_settle(&c);
+    cr_assert_eq(cluster_writes(&c), 0);
+}
+
+/* Defect 6: the label was all that told what happened. */
+Test(node_labels, defect_6_success_and_failure_are_events_too)
+{
+    want("all-1g.10gb");
+    agent_fails("RolledBack");
+    cr_assert(cluster_has_event(&c, "n1", "RolledBack"));
+    agent();
+    cr_assert(cluster_has_event(&c, "n1", "MIGConfigApplied"));
+}
+
+Test(node_labels, taking_the_label_off_and_setting_it_again_changes_nothing_on_the_card)
+{
+    want("all-1g.10gb");
+    agent();
+    want(NULL);
+    expect_state("");
+    expect_spec("");
+    want("all-1g.10gb");
+    agent();
+    expect_state("success");
+}
+
+Test(node_labels, the_last_value_counts_when_it_changed_while_busy)
+{
+    want("all-1g.10gb");
+    want("all-3g.40gb");
+    want("all-1g.10gb");
+    expect_state("pending");
+    agent();
+    expect_spec("0:mig[1g.10gb*7] 1:mig[1g.10gb*7]");
+    expect_state("success");
+}
+
+Test(node_labels, removing_the_label_while_busy_is_no_failure)
+{
+    want("all-1g.10gb");
+    want(NULL);
+    expect_state("");
+    agent();
+    expect_state("");
+}
+
+Test(node_labels, an_edit_of_the_config_in_force_is_pending_again)
+{
+    cluster_apply(&c, CONFIG("mine", "{migEnabled: true, migDevices: {3g.40gb: 2}}"));
+    want("mine");
+    agent();
+    expect_state("success");
+    cluster_apply(&c, CONFIG("mine", "{migEnabled: true, migDevices: {7g.80gb: 1}}"));
+    cluster_settle(&c);
+    expect_state("pending");
+    agent();
+    expect_state("success");
+}
+
+Test(node_labels, cards_in_use_fail_until_they_are_free)
+{
+    want("all-1g.10gb");
+    agent_fails("InUse");
+    expect_state("failed");
+    agent();
+    expect_state("success");
+}
+
+Test(node_labels, draining_is_pending)
+{
+    want("all-1g.10gb");
+    agent_fails("Draining");
+    expect_state("pending");
+}
+
+Test(node_labels, hardware_is_described)
+{
+    expect_label("nvidia.com/gpu.count", "2");
+    expect_label("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3");
+    expect_label("nvidia.com/gpu.memory", "81559");
+    expect_label("nvidia.com/mig.capable", "true");
+    expect_label("nvidia.com/mig.strategy", "mixed");
+}
+
+Test(node_labels, what_somebody_overwrites_is_put_right)
+{
+    cluster_label(&c, "n1", "nvidia.com/gpu.count", "9");
+    cluster_label(&c, "n1", "nvidia.com/gpu.product", NULL);
+    cluster_settle(&c);
+    expect_label("nvidia.com/gpu.count", "2");
+    expect_label("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3");
+}
+
+Test(node_labels, labels_go_with_the_device)
+{
+    cluster_remove(&c, &resource_devices, "n1");
+    cluster_settle(&c);
+    expect_label("nvidia.com/gpu.count", "");
+    expect_label("pool", "a");
+}
+
+Test(node_labels, garbage_in_the_status_keeps_the_description)
+{
+    want("all-1g.10gb");
+    agent();
+    cluster_patch(&c, &resource_devices, "n1", "status", "{status: {devices: nonsense}}");
+    cluster_settle(&c);
+    expect_label("nvidia.com/gpu.count", "2");
+    expect_state("failed");
+}
