@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "base/jx.h"
@@ -275,6 +276,29 @@ Test(recorder, names_are_cut_to_what_the_api_takes)
 Test(recorder, nobody_to_record_to_is_no_error)
 {
     recorder_event_about(NULL, &n1, /* warning= */ false, "Seen", "seen");
+}
+
+static void *run_recorder(void *arg)
+{
+    auto_err struct err e = {0};
+    (void)!recorder_run(r, arg, &e);
+    return NULL;
+}
+
+Test(recorder, run_wakes_for_what_is_recorded)
+{
+    auto_scope struct scope *s = scope_new(NULL, 20000);
+    pthread_t t;
+    cr_assert_eq(pthread_create(&t, NULL, run_recorder, s), 0);
+    for (int i = 1; i <= 3; i++) {
+        auto_free char *note = xasprintf("note %d", i);
+        record(note);
+        while (kc_mini_writes(kc) < i && scope_wait_ms(s, 1))
+            ;
+        cr_assert_eq(kc_mini_writes(kc), i);
+    }
+    scope_cancel(s);
+    cr_assert_eq(pthread_join(t, NULL), 0);
 }
 
 Test(recorder, run_writes_what_waits_when_its_scope_ends)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/jx.h"
+#include "base/log.h"
 #include "base/sb.h"
 
 #include "kc_script_support.h"
@@ -57,6 +58,7 @@ static void on_change(void *arg, enum kc_change change, const json_t *obj, const
 
 static void setup(struct bench *b, const struct script_call *calls)
 {
+    log_setup(LOG_ERROR, LOG_LOGFMT, 2);
     b->clk = clock_fake_new(0);
     b->kc = kc_script_new(calls, b->clk);
     b->told = SB_INIT(10000);
@@ -244,6 +246,7 @@ struct watch_end {
 static const struct watch_end watch_ends[] = {
     {"clean end", {0}, 300000, NULL, SCRIPT_WATCH, false},
     {"very short watch", {0}, 999, NULL, SCRIPT_STREAM, true},
+    {"watch of one second", {0}, 1000, NULL, SCRIPT_WATCH, false},
     {"short watch with an event", {0}, 10, "+x@8", SCRIPT_WATCH, false},
     {"gone", {.kind = ERR_EXPIRED, .http_status = 410}, 5000, NULL, SCRIPT_STREAM, true},
     {"throttled", {.kind = ERR_THROTTLED, .http_status = 429}, 10, NULL, SCRIPT_WATCH, true},
@@ -369,6 +372,20 @@ Test(reflector, a_servers_retry_after_is_respected)
     setup(&b, calls);
     step(&b);
     cr_assert_eq(b.wait_ms, 7000);
+    teardown(&b);
+}
+
+Test(reflector, an_event_without_a_version_is_passed_over)
+{
+    const struct script_call calls[] = {{SCRIPT_STREAM, .brings = "+a@ !@7 ~b@ .@9",
+                                         .lasts_ms = 2000},
+                                        {SCRIPT_WATCH, .from = "9", .lasts_ms = 2000},
+                                        END_OF_SCRIPT};
+    struct bench b = {0};
+    setup(&b, calls);
+    step(&b);
+    step(&b);
+    cr_assert_str_eq(sb_str(&b.told), "[ ]7 .@9 ");
     teardown(&b);
 }
 

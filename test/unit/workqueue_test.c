@@ -240,6 +240,20 @@ Test(workqueue, shutdown_wakes_who_waits)
     cr_assert_not(got);
 }
 
+Test(workqueue, a_getter_on_the_real_clock_wakes_for_a_delayed_key)
+{
+    auto_wq struct wq *real = wq_new("real", clock_real());
+    struct object_key k;
+    wq_add_after(real, &b, 40);
+    wq_add_after(real, &a, 3);
+    cr_assert(wq_get(real, &k));
+    cr_assert_str_eq(k.name, "a");
+    wq_done(real, &k);
+    cr_assert(wq_get(real, &k));
+    cr_assert_str_eq(k.name, "b");
+    wq_done(real, &k);
+}
+
 static void *finish_all(void *arg)
 {
     (void)arg;
