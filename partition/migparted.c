@@ -11,7 +11,16 @@
 #include "api/kinds.h"
 #include "partition/mig_name.h"
 
-enum { MAX_ENTRIES = 1024, MAX_PARTS = 64, MAX_INDEX = 255, MAX_COUNT = 64, NAME_BYTES = 63 };
+enum {
+    MAX_ENTRIES = 1024,
+    MAX_PARTS = 64,
+    MAX_KINDS = 32,
+    MAX_INDEX = 255,
+    MAX_COUNT = 64,
+    NAME_BYTES = 63,
+    ALIAS_BYTES = 253,
+    ID_BYTES = 10
+};
 
 /* mig-parted refuses what it does not know at every level; a typing mistake is then an error and
  * not a silent default. */
@@ -29,24 +38,64 @@ static int only_keys(const json_t *obj, const char *const known[], const char *w
     return 0;
 }
 
+static bool is_pci_id(const char *s)
+{
+    uint32_t id;
+    return strncmp(s, "0x", 2) == 0 && strlen(s) == ID_BYTES && num_parse_hex32(s, &id, NULL) == 0;
+}
+
+/* "0xDDDDVVVV", or that and a subsystem behind a colon; what is no id would match no card,
+ * silently.
+ */
+static int check_filter(const char *filter, struct err *e)
+{
+    const char *colon = strchr(filter, ':');
+    auto_free char *device = xstrndup(filter, colon ? (size_t)(colon - filter) : strlen(filter));
+    if (!is_pci_id(device) || (colon && !is_pci_id(colon + 1)))
+        return err_set(e, ERR_INVALID,
+                       "device-filter: \"%s\" is no PCI id such as 0x233010DE or "
+                       "0x233010DE:0x16C110DE",
+                       filter);
+    return 0;
+}
+
+static int add_filter(const json_t *item, struct migconfig_entry *out, struct err *e)
+{
+    const char *text = json_string_value(item);
+    if (!text)
+        return err_set(e, ERR_INVALID, "device-filter must hold strings only");
+    TRY(check_filter(text, e));
+    for (size_t i = 0; i < out->n_filter; i++)
+        if (strcmp(out->filter[i], text) == 0)
+            return 0;
+    *XPUSH(out->filter, out->n_filter) = xstrdup(text);
+    return 0;
+}
+
 static int read_filter(const json_t *filter, struct migconfig_entry *out, struct err *e)
 {
     if (!filter)
         return 0;
-    if (json_is_string(filter)) {
-        *XPUSH(out->filter, out->n_filter) = xstrdup(json_string_value(filter));
-        return 0;
-    }
-    size_t i;
-    json_t *item;
+    if (json_is_string(filter))
+        return add_filter(filter, out, e);
     if (!json_is_array(filter) || json_array_size(filter) > MAX_PARTS)
         return err_set(e, ERR_INVALID, "device-filter must be a string or a list of strings");
-    json_array_foreach(filter, i, item) {
-        if (!json_is_string(item))
-            return err_set(e, ERR_INVALID, "device-filter must hold strings only");
-        *XPUSH(out->filter, out->n_filter) = xstrdup(json_string_value(item));
-    }
+    if (json_array_size(filter) == 0)
+        return err_set(e, ERR_INVALID, "device-filter is empty");
+    size_t i;
+    json_t *item;
+    json_array_foreach(filter, i, item)
+        TRY(add_filter(item, out, e));
     return 0;
+}
+
+/* MIGConfig keeps sets. */
+static void add_index(struct migconfig_entry *out, int64_t index)
+{
+    for (size_t i = 0; i < out->n_indices; i++)
+        if (out->indices[i] == index)
+            return;
+    *XPUSH(out->indices, out->n_indices) = index;
 }
 
 static int read_devices(const json_t *devices, struct migconfig_entry *out, struct err *e)
@@ -63,7 +112,7 @@ static int read_devices(const json_t *devices, struct migconfig_entry *out, stru
         json_int_t index = json_integer_value(item);
         if (!json_is_integer(item) || index < 0 || index > MAX_INDEX)
             return err_set(e, ERR_INVALID, "devices must hold indices from 0 to %d", MAX_INDEX);
-        *XPUSH(out->indices, out->n_indices) = index;
+        add_index(out, index);
     }
     return 0;
 }
@@ -75,8 +124,9 @@ static int read_mig_devices(const json_t *map, struct migconfig_entry *out, stru
                    ? err_set(e, ERR_INVALID, "mig-devices is required with mig-enabled true")
                    : 0;
     }
-    if (!json_is_object(map) || json_object_size(map) > MAX_PARTS)
-        return err_set(e, ERR_INVALID, "mig-devices must map profiles to counts");
+    if (!json_is_object(map) || json_object_size(map) > MAX_KINDS)
+        return err_set(e, ERR_INVALID, "mig-devices must map at most %d profiles to counts",
+                       MAX_KINDS);
     if (!out->mig_enabled && json_object_size(map))
         return err_set(e, ERR_INVALID, "mig-devices goes with mig-enabled true only");
     json_int_t sum = 0;
@@ -86,6 +136,8 @@ static int read_mig_devices(const json_t *map, struct migconfig_entry *out, stru
         struct mig_name name;
         json_int_t count = json_integer_value(value);
         TRY(mig_name_parse(key, &name, e));
+        if (strchr(key, ' '))
+            return err_set(e, ERR_INVALID, "mig-devices: write \"%s\" without \"MIG \"", key);
         if (!json_is_integer(value) || count < 0 || count > MAX_COUNT)
             return err_set(e, ERR_INVALID, "mig-devices: the count of %s must be from 0 to %d", key,
                            MAX_COUNT);
@@ -128,20 +180,29 @@ static int read_parts(const json_t *list, struct migconfig_spec *out, struct err
     return 0;
 }
 
-/* Lower case, with what an object's name cannot hold turned into '-', as a RFC 1123 subdomain. */
+static bool is_plain(char c)
+{
+    return isalnum((unsigned char)c);
+}
+
+/* Lower case, with what an object's name cannot hold turned into '-', as a RFC 1123 subdomain: a
+ * dot stands between letters or digits only. */
 static char *object_name_of(const char *name)
 {
     char *s = xstrndup(name, NAME_BYTES);
     for (char *p = s; *p; p++) {
+        bool inner_dot = *p == '.' && p > s && is_plain(p[-1]) && is_plain(p[1]);
         *p = (char)tolower((unsigned char)*p);
-        if (!isalnum((unsigned char)*p) && *p != '-' && *p != '.')
+        if (!is_plain(*p) && !inner_dot)
             *p = '-';
     }
     size_t len = strlen(s);
-    while (len && !isalnum((unsigned char)s[len - 1]))
+    while (len && !is_plain(s[len - 1]))
         s[--len] = '\0';
-    size_t lead = strcspn(s, "abcdefghijklmnopqrstuvwxyz0123456789");
-    memmove(s, s + lead, len - (lead < len ? lead : len) + 1);
+    size_t lead = 0;
+    while (lead < len && !is_plain(s[lead]))
+        lead++;
+    memmove(s, s + lead, len - lead + 1);
     return s;
 }
 
@@ -160,6 +221,8 @@ static int name_entry(struct migparted_file *f, struct migparted_entry *entry, c
     auto_free char *object_name = object_name_of(name);
     if (!*object_name)
         return err_set(e, ERR_INVALID, "the name has no letter or digit");
+    if (strlen(name) > ALIAS_BYTES)
+        return err_set(e, ERR_INVALID, "the name is longer than %d bytes", ALIAS_BYTES);
     if (name_taken(f, object_name))
         return err_set(e, ERR_EXISTS, "its object name \"%s\" is another entry's too", object_name);
     if (strcmp(object_name, name) != 0)

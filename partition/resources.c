@@ -45,18 +45,28 @@ static const struct device_want *want_of(const struct device_spec *spec, const c
     return NULL;
 }
 
+static bool has_name(const struct profile_count *p)
+{
+    struct mig_name parsed;
+    return mig_name_parse(p->profile, &parsed, NULL) == 0;
+}
+
 /* single renames partitions to nvidia.com/gpu, which is unambiguous only while every card of the
- * node is cut into one and the same kind. */
+ * node is cut into one and the same kind. A card that fell ill has no say: what the others offer
+ * keeps its name. */
 static bool single_holds(const struct resolve_card *cards, size_t n)
 {
     const char *kind = NULL;
     for (size_t i = 0; i < n; i++) {
+        if (!cards[i].healthy)
+            continue;
         if (cards[i].mode != API_MODE_MIG)
             return false;
         for (size_t k = 0; k < cards[i].n_partitions; k++) {
-            if (kind && strcmp(kind, cards[i].partitions[k].profile) != 0)
+            const struct profile_count *p = &cards[i].partitions[k];
+            if (!has_name(p) || (kind && strcmp(kind, p->profile) != 0))
                 return false;
-            kind = cards[i].partitions[k].profile;
+            kind = p->profile;
         }
     }
     return kind;

@@ -24,7 +24,8 @@ Test(migconfig, every_field_is_read_and_written_back)
                                 "    indices: [0, 7]\n"
                                 "    migEnabled: true\n"
                                 "    migDevices: {3g.40gb: 2}\n"
-                                "  - migEnabled: false\n");
+                                "  - migEnabled: false\n"
+                                "    migDevices: {}\n");
     auto_err struct err e = {0};
     auto_migconfig_spec struct migconfig_spec s;
     cr_assert_eq(migconfig_spec_decode(obj, &s, &e), 0, "%s", err_msg(&e));

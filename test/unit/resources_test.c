@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/sb.h"
+#include "base/xalloc.h"
+
+#include "scenario_support.h"
+
+#define TWO_CUT                                                                                    \
+    "cards: [{mode: mig, partitions: {1g.10gb: 7}}, {mode: mig, partitions: {1g.10gb: 3}}]\n"
+#define MIXED_CUT                                                                                  \
+    "cards: [{mode: mig, partitions: {1g.10gb: 2, 3g.40gb: 1}}, {mode: native}, {model: T4}]\n"
+
+/* "nvidia.com/gpu=2 nvidia.com/mig-1g.10gb=1" of what the scenario's cards offer. */
+static void check(const char *scenario, const char *expected)
+{
+    auto_scenario struct scenario s;
+    scenario_parse(scenario, &s);
+    struct device_resource *list;
+    size_t n;
+    resolve_resources(s.cards, s.in.n_cards, s.in.current, API_PUBLISHER_CONTROLLER, &list, &n);
+    auto_sb struct sb b = SB_INIT(4096);
+    for (size_t i = 0; i < n; i++) {
+        cr_expect_eq(list[i].publisher, API_PUBLISHER_CONTROLLER);
+        sb_addf(&b, "%s%s=%lld", i ? " " : "", list[i].name, (long long)list[i].count);
+        free(list[i].name);
+    }
+    free(list);
+    cr_expect_str_eq(sb_str(&b), expected, "%s", scenario);
+}
+
+Test(resources, mixed_offers_each_kind_by_its_name)
+{
+    check(MIXED_CUT, "nvidia.com/gpu=2 nvidia.com/mig-1g.10gb=2 nvidia.com/mig-3g.40gb=1");
+    check(TWO_CUT, "nvidia.com/mig-1g.10gb=10");
+}
+
+Test(resources, none_offers_every_card_cut_or_not)
+{
+    check(MIXED_CUT "current: {migStrategy: none}", "nvidia.com/gpu=3");
+}
+
+Test(resources, single_offers_partitions_as_cards_while_all_are_of_one_kind)
+{
+    check(TWO_CUT "current: {migStrategy: single}", "nvidia.com/gpu=10");
+}
+
+Test(resources, single_falls_back_to_mixed_names_on_a_mixed_node)
+{
+    check(MIXED_CUT "current: {migStrategy: single}",
+          "nvidia.com/gpu=2 nvidia.com/mig-1g.10gb=2 nvidia.com/mig-3g.40gb=1");
+    check("cards: [{mode: mig, partitions: {1g.10gb: 1}}, {mode: mig, partitions: {2g.20gb: 1}}]\n"
+          "current: {migStrategy: single}",
+          "nvidia.com/mig-1g.10gb=1 nvidia.com/mig-2g.20gb=1");
+}
+
+Test(resources, a_card_that_falls_ill_does_not_rename_what_the_others_offer)
+{
+    check("cards: [{mode: mig, partitions: {1g.10gb: 7}}, {mode: native, healthy: false}]\n"
+          "current: {migStrategy: single}",
+          "nvidia.com/gpu=7");
+}
+
+Test(resources, attributes_are_written_as_the_device_plugin_writes_them)
+{
+    check("cards: [{mode: mig, partitions: {1g.10gb+me: 1, 1c.3g.40gb: 3}}]",
+          "nvidia.com/mig-1c.3g.40gb=3 nvidia.com/mig-1g.10gb.me=1");
+    check("cards: [{model: RTX-PRO-6000, mode: mig, partitions: {2g.48gb+gfx: 1, 1g.24gb-me: 2}}]",
+          "nvidia.com/mig-1g.24gb-me=2 nvidia.com/mig-2g.48gb.gfx=1");
+}
+
+Test(resources, time_slicing_multiplies)
+{
+    check("cards: [{mode: mig, partitions: {1g.10gb: 2}}, {mode: native}, {mode: native}]\n"
+          "current:\n"
+          "  devices:\n"
+          "  - {uuid: GPU-d, mode: mig, sharing: {timeSlicing: {replicas: 3}}}\n"
+          "  - {uuid: GPU-b, mode: native, sharing: {timeSlicing: {replicas: 4}}}\n",
+          "nvidia.com/gpu=5 nvidia.com/mig-1g.10gb=6");
+}
+
+Test(resources, an_unhealthy_card_offers_nothing)
+{
+    check("cards: [{healthy: false}, {mode: mig, healthy: false, partitions: {1g.10gb: 7}}]", "");
+}
+
+Test(resources, a_card_on_its_way_to_another_mode_offers_nothing)
+{
+    check("cards: [{mode: native}, {mode: mig, partitions: {1g.10gb: 1}}]\n"
+          "current: {devices: [{uuid: GPU-d, mode: mig}, {uuid: GPU-b, mode: native}]}\n",
+          "");
+}
+
+Test(resources, an_empty_node_and_an_empty_cut_offer_nothing)
+{
+    check("cards: []", "");
+    check("cards: [{mode: mig}]", "");
+    check("cards: [{mode: mig}]\ncurrent: {migStrategy: single}", "");
+}
+
+Test(resources, a_partition_of_no_known_kind_is_not_offered)
+{
+    check("cards: [{mode: mig, partitions: {unknown: 2, 1g.10gb: 1}}]", "nvidia.com/mig-1g.10gb=1");
+    check("cards: [{mode: mig, partitions: {unknown: 2}}]\ncurrent: {migStrategy: single}", "");
+}
