@@ -293,7 +293,9 @@ int elector_step(struct elector *el, struct scope *s, int64_t *ret_wait_ms, stru
         *ret_wait_ms = el->opts.retry_ms;
         return 0;
     }
-    log_debug("Could not renew Lease", kv("lease", el->opts.name), kv_err(&own));
+    /* Somebody else's lease is the ordinary case; no right to read it is not. */
+    LOG_AT(own.kind == ERR_CONFLICT ? LOG_DEBUG : LOG_WARN, "Could not acquire or renew Lease",
+           kv("lease", el->opts.name), kv_err(&own));
     if (!held) {
         *ret_wait_ms = acquire_wait_ms(el);
         return 0;

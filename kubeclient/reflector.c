@@ -330,6 +330,13 @@ int reflector_step(struct reflector *r, struct scope *s, int64_t *ret_wait_ms, s
     return err_move(e, &own);
 }
 
+/* A version that became too old is the ordinary end of a long absence. */
+static void log_end(const struct reflector *r, const struct err *e, int64_t wait_ms)
+{
+    LOG_AT(e->kind == ERR_EXPIRED ? LOG_INFO : LOG_WARN, "Could not follow kind",
+           kv("kind", r->opts.target.res->kind), kv_err(e), kv_int("retryMs", wait_ms));
+}
+
 int reflector_run(struct reflector *r, struct scope *s, struct err *e)
 {
     for (;;) {
@@ -338,8 +345,7 @@ int reflector_run(struct reflector *r, struct scope *s, struct err *e)
         int rc = reflector_step(r, s, &wait_ms, &own);
         TRY(scope_check(s, e));
         if (rc < 0)
-            log_warn("Could not follow kind", kv("kind", r->opts.target.res->kind), kv_err(&own),
-                     kv_int("retryMs", wait_ms));
+            log_end(r, &own, wait_ms);
         if (wait_ms > 0)
             (void)scope_wait_ms(s, wait_ms);
         TRY(scope_check(s, e));

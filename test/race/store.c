@@ -106,6 +106,7 @@ static void *read_all(void *arg)
         auto_object struct object *one = store_get(st, &(struct object_key){.name = "n3"});
         store_list(st, &all);
         store_by_index(st, "parity", "odd", &odd);
+        assert(!one || strcmp(object_name(one), "n3") == 0);
         check(&all, NULL);
         check(&odd, "odd");
         (void)store_has_seen(st, "100");

@@ -186,6 +186,7 @@ Test(store, counts_when_versions_jump_back)
     auto_store struct store *st = store_new();
     put(st, "a", "100", "x");
     auto_free char *told = replace(st, NULL, 0, "40");
+    cr_assert_str_eq(told, "-a ");
     cr_assert_eq(store_rewinds(st), 1);
     cr_assert_not(store_has_seen(st, "41"));
 }
