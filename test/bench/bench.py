@@ -188,7 +188,7 @@ class Stack:
                               check=True, capture_output=True, text=True).stdout
 
     def server_pid(self):
-        return int((self.dir / "kube/kube-apiserver.pid").read_text())
+        return int((self.dir / "kube/kube-apiserver.pid").read_text().split()[0])
 
     def __enter__(self):
         return self
