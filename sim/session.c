@@ -92,6 +92,23 @@ static void close_when_unused(void)
     session.handle_count = 0;
 }
 
+/*
+ * A forked child shares the parent's open file, and with it the lock, which then excludes nothing
+ * between the two. So it starts without a session and has to initialise its own.
+ */
+static void forget_after_fork(void)
+{
+    (void)pthread_mutex_init(&session.mu, NULL);
+    session.refs = 0;
+    session.in_flight = 0;
+    close_when_unused();
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    (void)pthread_atfork(/* prepare= */ NULL, /* parent= */ NULL, forget_after_fork);
+}
+
 static int init_locked(void)
 {
     read_env_faults();

@@ -185,6 +185,8 @@ static void run(const char *path, const char *name, struct args *a)
         if (strcmp(commands[i].name, name) != 0)
             continue;
         open_state(&s, path, fleet != NULL && *fleet != '\0' ? fleet : NULL);
+        proc_tree_boot(state_lock(&s)->boot_id);
+        state_unlock(&s);
         commands[i].run(&s, a);
         state_close(&s);
         return;

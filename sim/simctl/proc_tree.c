@@ -54,6 +54,7 @@ static void write_file(const char *content, const char *format, ...)
         die("%s: %s", path, strerror(errno));
 }
 
+/* The library may have made the machine; whichever command comes first then writes its boot id. */
 void proc_tree_boot(const char *boot_id)
 {
     char line[64];

@@ -188,6 +188,20 @@ def test_several_first_users_make_one_machine(machine):
     assert [p.name for p in m.state.parent.glob("state*")] == ["state"]
 
 
+def test_a_forked_child_has_to_initialise_for_itself(h100):
+    seen = nv.nvmlDeviceGetCount()
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        lib = ctypes.CDLL("libnvidia-ml.so.1")
+        os.write(write, bytes([lib.nvmlDeviceGetCount_v2(None), lib.nvmlInit_v2(), lib.nvmlShutdown()]))
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert os.read(read, 3) == bytes([nv.NVML_ERROR_UNINITIALIZED, 0, 0])
+    os.close(read), os.close(write)
+    assert nv.nvmlDeviceGetCount() == seen
+
+
 def test_latency_is_taken_and_logged(machine):
     m = machine("{latency: {nvmlDeviceGetCount: 20ms}, gpus: [{model: a30}]}")
     nv.nvmlDeviceGetCount()

@@ -52,6 +52,37 @@ def test_what_does_not_fit_is_said(machine):
     assert m.smi("mig", "-cgi", "9g.1gb", ok=False).returncode == nv.NVML_ERROR_INVALID_ARGUMENT
 
 
+def test_compute_instances_are_made_and_ended_by_id(machine):
+    m = machine("gpus: [{model: h100-80, mig: true}]", init=False)
+    m.smi("mig", "-cgi", "3g.40gb,3g.40gb")
+    assert m.smi("mig", "-lci", ok=False).stdout == "No compute instances found: Not Found\n"
+    made = m.smi("mig", "-gi", 1, "-cci", "1,0").stdout.splitlines()
+    assert made[0].endswith("GPU instance ID  1 using profile MIG 2c.3g.40gb (ID  1)")
+    assert made[1].endswith("GPU instance ID  1 using profile MIG 1c.3g.40gb (ID  0)")
+    whole = m.smi("mig", "-gi", 2, "-cci").stdout
+    assert "GPU instance ID  2 using profile MIG 3g.40gb (ID  2)" in whole
+    full = m.smi("mig", "-gi", 2, "-cci", "1c.3g.40gb", ok=False)
+    assert full.returncode == nv.NVML_ERROR_INSUFFICIENT_RESOURCES
+    assert m.smi("mig", "-gi", 2, "-cci", "9c.3g.40gb", ok=False).returncode == nv.NVML_ERROR_INVALID_ARGUMENT
+    ended = m.smi("mig", "-gi", 1, "-ci", 0, "-dci").stdout
+    assert ended == "Successfully destroyed compute instance ID  0 from GPU  0 GPU instance ID  1\n"
+    assert m.smi("mig", "-gi", 9, "-dgi", ok=False).returncode == nv.NVML_ERROR_NOT_FOUND
+
+
+@pytest.mark.parametrize("words", [["-mig", "2"], ["mig", "-cgi"], ["--colour"], ["-L", "-r"], ["-i"]])
+def test_what_nvidia_smi_does_not_understand_it_says(machine, words):
+    m = machine("gpus: [{model: h100-80}]", init=False)
+    result = m.smi(*words, ok=False)
+    assert result.returncode == 2 and "nvidia-smi mig" in result.stderr
+
+
+def test_a_lost_card_is_named_and_left_out(machine):
+    m = machine("gpus: [{model: h100-80, count: 2}]", init=False)
+    m.ctl("lost", "--gpu", 0, "set")
+    out = m.smi("-L").stdout.splitlines()
+    assert out[0] == "Unable to determine the device handle for GPU0: GPU is lost" and out[1].startswith("GPU 1:")
+
+
 def test_placements_and_profiles_are_listed_as_the_real_tool_does(machine):
     m = machine("gpus: [{model: h100-80}, {model: rtx-pro-6000}]", init=False)
     placements = m.smi("mig", "-lgipp").stdout
