@@ -165,7 +165,7 @@ static const struct jx_field partition_fields[] = {
     JX_F(device_partition, uuid, "uuid", JX_STR, .required = true, .min = 1, .max = 96),
     JX_F(device_partition, profile, "profile", JX_STR, .min = 1, .max = 64),
     JX_F(device_partition, gi_id, "giID", JX_INT, .keep_zero = true, INT32),
-    JX_F(device_partition, ci_id, "ciID", JX_INT, .keep_zero = true, INT32),
+    JX_P(device_partition, ci_id, has_ci_id, "ciID", JX_INT, INT32),
     JX_P(device_partition, placement, has_placement, "placement", JX_OBJECT,
          .sub = placement_fields),
     JX_F(device_partition, in_use, "inUse", JX_BOOL, .keep_zero = true),
@@ -189,7 +189,7 @@ static const struct jx_field drain_fields[] = {
 static const struct jx_field card_fields[] = {
     JX_F(device_card, uuid, "uuid", JX_STR, .required = true, .min = 1, .max = 96),
     JX_F(device_card, index, "index", JX_INT, .keep_zero = true, .min = 0, .max = 255),
-    JX_F(device_card, minor, "minor", JX_INT, .keep_zero = true, INT32),
+    JX_P(device_card, minor, has_minor, "minor", JX_INT, INT32),
     JX_F(device_card, vendor, "vendor", JX_STR, .required = true, .min = 1, .max = 32),
     JX_F(device_card, model, "model", JX_STR, .max = 96),
     JX_F(device_card, pci_bus_id, "pciBusID", JX_STR, .max = 16),

@@ -118,7 +118,9 @@ struct device_consumer {
 
 struct device_partition {
     char *uuid, *profile;
-    int64_t gi_id, ci_id;
+    int64_t gi_id;
+    bool has_ci_id; /* not so: a GPU instance without compute instances */
+    int64_t ci_id;
     bool has_placement;
     struct device_placement placement;
     bool in_use;
@@ -137,7 +139,9 @@ struct device_drain {
 /* What one card is. */
 struct device_card {
     char *uuid;
-    int64_t index, minor;
+    int64_t index;
+    bool has_minor;
+    int64_t minor;
     char *vendor, *model, *pci_bus_id, *pci_device_id, *pci_subsystem_id;
     int64_t numa_node, memory_mib;
     bool healthy, mig_capable;

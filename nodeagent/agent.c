@@ -585,6 +585,7 @@ static void publish(struct agent *a)
         .cards = a->cards,
         .n_cards = a->n_cards,
         .spec = spec(a),
+        .spec_error = own(a) ? own(a)->spec_error : NULL,
         .generation = a->device ? object_generation(a->device) : 0,
         .spec_seen = a->device_seen,
         .memos = memos,

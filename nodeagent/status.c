@@ -154,6 +154,7 @@ static void build_partition(const struct card_view *v, const struct gpu_partitio
                            : xasprintf("%s/%u/%u", v->card.uuid, from->gi_id, from->ci_id);
     to->profile = xstrdup(name);
     to->gi_id = from->gi_id;
+    to->has_ci_id = true;
     to->ci_id = from->ci_id;
     to->has_placement = true;
     to->placement = (struct device_placement){inst->start, inst->size};
@@ -163,12 +164,38 @@ static void build_partition(const struct card_view *v, const struct gpu_partitio
     to->in_use = inst->cis[from->ci].in_use || to->n_in_use_by;
 }
 
+/* A GPU instance that has no compute instance is no device for a workload, but takes its place on
+ * the card. */
+static void build_bare_instance(const struct card_view *v, const struct mig_instance *from,
+                                struct device_partition *to)
+{
+    to->uuid = xasprintf("%s/%u", v->card.uuid, from->gi_id);
+    to->profile = xstrdup(
+        from->profile == MIG_NO_PROFILE ? "unknown" : v->card.mig.profiles[from->profile].name);
+    to->gi_id = from->gi_id;
+    to->has_placement = true;
+    to->placement = (struct device_placement){from->start, from->size};
+    to->in_use = from->in_use;
+}
+
+/* Those with a UUID first, in the order of card.partitions. */
+static void build_partitions(const struct card_view *v, struct device_card *to)
+{
+    for (unsigned i = 0; i < v->card.n_partitions; i++)
+        build_partition(v, &v->card.partitions[i], XPUSH(to->partitions, to->n_partitions));
+    for (unsigned i = 0; i < v->card.state.n; i++)
+        if (v->card.state.items[i].n_cis == 0)
+            build_bare_instance(v, &v->card.state.items[i],
+                                XPUSH(to->partitions, to->n_partitions));
+}
+
 static void build_identity(const struct node_state *s, const struct gpu_card *from,
                            struct device_card *to)
 {
     to->uuid = xstrdup(from->uuid);
     to->index = from->index;
-    to->minor = from->minor == UINT_MAX ? 0 : from->minor;
+    to->has_minor = from->minor != UINT_MAX;
+    to->minor = from->minor;
     to->vendor = xstrdup(vendor_name(s));
     to->model = *from->model ? xstrdup(from->model) : NULL;
     to->pci_bus_id = *from->pci_bus_id ? xstrdup(from->pci_bus_id) : NULL;
@@ -273,8 +300,7 @@ static void build_card(const struct node_state *s, const struct card_view *v,
         if (v->card.processes[i].gi_id < 0)
             add_consumer(v, i, &to->in_use_by, &to->n_in_use_by);
     to->in_use = to->n_in_use_by;
-    for (unsigned i = 0; i < v->card.n_partitions; i++)
-        build_partition(v, &v->card.partitions[i], XPUSH(to->partitions, to->n_partitions));
+    build_partitions(v, to);
     if (prev)
         conditions_copy(&to->conditions, &prev->conditions);
     (void)condition_set(&to->conditions, "Healthy",
@@ -446,6 +472,9 @@ static struct verdict verdict_of(const struct node_state *s, const struct device
     if (!s->inventory || !s->spec_seen)
         return (struct verdict){KSTATUS_IN_PROGRESS, "Progressing",
                                 xstrdup("the hardware is being read")};
+    if (s->spec_error)
+        return (struct verdict){KSTATUS_STALLED, "Invalid",
+                                xasprintf("the spec cannot be read: %s", s->spec_error)};
     for (size_t i = 0; i < built->n_devices; i++) {
         const struct condition *c = condition_get(&built->devices[i].conditions, "Applied");
         if (c && c->status != CONDITION_TRUE)

@@ -42,6 +42,7 @@ struct node_state {
     const struct card_view *cards; /* by index */
     size_t n_cards;
     const struct device_spec *spec;
+    const char *spec_error;        /* the spec cannot be read; NULL: it can */
     int64_t generation;            /* of the spec */
     bool spec_seen;                /* the Device was read at least once */
     const struct card_memo *memos; /* one for each card of the spec, any order */

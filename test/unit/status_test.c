@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/sb.h"
+#include "base/xalloc.h"
+#include "base/yaml.h"
+
+#include "controller/conditions.h"
+#include "golden_support.h"
+#include "gpu_fake_support.h"
+#include "nodeagent/status.h"
+
+#define NOW_MS    1767323045000 /* 2026-01-02T03:04:05Z */
+#define MAX_BYTES (1 << 20)
+
+static const unsigned whole_1g[] = {1, 0};
+static const unsigned whole_3g[] = {3, 0};
+
+/* A node as the agent knows it; the cards are the fake's. */
+struct node {
+    struct fake_hw hw;
+    struct gpu_inventory inventory;
+    struct card_view views[FAKE_MAX_CARDS];
+    struct card_memo memos[FAKE_MAX_CARDS];
+    struct device_spec spec;
+    struct node_state state;
+};
+
+static void node_init(struct node *n, unsigned n_cards)
+{
+    *n = (struct node){.spec.mig_strategy = API_STRATEGY_MIXED};
+    for (unsigned i = 0; i < n_cards; i++) {
+        struct gpu_card *c = &fake_add(&n->hw, FAKE_H100)->card;
+        (void)snprintf(c->pci_bus_id, sizeof(c->pci_bus_id), "00000000:%02X:00.0", 0x17 + i);
+        c->pci_device_id = 0x233010DE;
+        c->pci_subsystem_id = 0x16C110DE;
+        c->memory_mib = 81559;
+        c->mode = c->pending_mode = GPU_MIG;
+    }
+}
+
+/* Takes a reading, as the agent does. */
+static void node_read(struct node *n)
+{
+    auto_gpu struct gpu *g = gpu_fake_open(&n->hw);
+    cr_assert_eq(g->ops->read(g, &n->inventory, NULL), 0);
+    for (size_t i = 0; i < n->inventory.n_cards; i++)
+        n->views[i].card = n->inventory.cards[i];
+    free(TAKE(n->inventory.cards));
+    (void)snprintf(n->inventory.driver_version, sizeof(n->inventory.driver_version), "570.86.15");
+    (void)snprintf(n->inventory.cuda_version, sizeof(n->inventory.cuda_version), "12.8");
+    (void)snprintf(n->inventory.boot_id, sizeof(n->inventory.boot_id), "boot-1");
+    n->state = (struct node_state){
+        .inventory = &n->inventory,
+        .cards = n->views,
+        .n_cards = n->inventory.n_cards,
+        .spec = &n->spec,
+        .generation = 7,
+        .spec_seen = true,
+        .memos = n->memos,
+        .agent_version = "v1.0.0",
+        .publisher = API_PUBLISHER_CONTROLLER,
+    };
+    n->inventory.n_cards = 0;
+}
+
+static void node_done(struct node *n)
+{
+    for (size_t i = 0; i < FAKE_MAX_CARDS; i++)
+        card_view_done(&n->views[i]);
+    device_spec_done(&n->spec);
+}
+
+/* What is wanted, and how the last attempt at each card of it went. */
+static void node_want(struct node *n, const char *spec, struct txn_result result)
+{
+    auto_json json_t *doc = NULL;
+    auto_err struct err e = {0};
+    cr_assert_eq(yaml_load(spec, strlen(spec), &doc, &e), 0, "%s", err_msg(&e));
+    cr_assert_eq(device_spec_decode(doc, &n->spec, &e), 0, "%s", err_msg(&e));
+    for (size_t i = 0; i < n->spec.n_devices; i++) {
+        struct card_memo *m = &n->memos[i];
+        (void)snprintf(m->uuid, sizeof(m->uuid), "%s", n->spec.devices[i].uuid);
+        m->progress = PROGRESS_DONE;
+        m->result = result;
+    }
+    n->state.n_memos = n->spec.n_devices;
+}
+
+#define APPLIED ((struct txn_result){.outcome = TXN_APPLIED, .reason = "Applied"})
+#define WANT(i, more)                                                                              \
+    "spec: {devices: [{uuid: GPU-0000000" #i "-fake, mode: mig, mig: {profiles: [" more "]}}]}"
+#define WANT_3G "{profile: 3g.40gb, count: 2}"
+
+static char *text_of(const struct device_status *s, bool with_models)
+{
+    auto_json json_t *json = device_status_encode(s);
+    if (!with_models)
+        (void)json_object_del(json, "models");
+    return yaml_dump(json);
+}
+
+static void check(struct node *n, const char *golden, bool with_models)
+{
+    struct device_status st;
+    node_status_build(&n->state, NULL, NOW_MS, &st);
+    auto_free char *text = text_of(&st, with_models);
+    auto_free char *path = xasprintf("status/%s.yaml", golden);
+    golden_check(path, text);
+    /* What is published must be what the schema's typed view reads. */
+    auto_json json_t *holder = json_pack("{s:o}", "status", device_status_encode(&st));
+    auto_device_status struct device_status again;
+    auto_err struct err e = {0};
+    cr_expect_eq(device_status_decode(holder, &again, &e), 0, "%s", err_msg(&e));
+    device_status_done(&st);
+    node_done(n);
+}
+
+Test(status, a_node_without_cards)
+{
+    struct node n;
+    node_init(&n, 0);
+    node_read(&n);
+    check(&n, "empty-node", true);
+}
+
+Test(status, before_the_first_reading)
+{
+    struct node n;
+    node_init(&n, 0);
+    n.state = (struct node_state){.agent_version = "v1.0.0", .spec = &n.spec};
+    check(&n, "starting", true);
+}
+
+Test(status, the_reading_failed)
+{
+    struct node n;
+    node_init(&n, 0);
+    n.state = (struct node_state){.agent_version = "v1.0.0",
+                                  .spec = &n.spec,
+                                  .spec_seen = true,
+                                  .generation = 7,
+                                  .read_reason = "DriverNotLoaded",
+                                  .read_error = "no driver is loaded"};
+    check(&n, "reading-failed", true);
+}
+
+Test(status, a_vendor_call_hangs)
+{
+    struct node n;
+    node_init(&n, 1);
+    node_read(&n);
+    n.state.stuck_call = "nvmlDeviceCreateGpuInstance";
+    check(&n, "stuck-call", false);
+}
+
+Test(status, the_spec_cannot_be_read)
+{
+    struct node n;
+    node_init(&n, 1);
+    node_read(&n);
+    n.state.spec_error = ".spec.devices[0].mode: must be a string";
+    check(&n, "bad-spec", false);
+}
+
+Test(status, a_cut_node_with_processes_and_pods)
+{
+    struct node n;
+    node_init(&n, 2);
+    fake_put(&n.hw.cards[0], "1g.10gb", 0, whole_1g);
+    fake_put(&n.hw.cards[0], "3g.40gb", 4, (const unsigned[]){1, 1, 0});
+    fake_put(&n.hw.cards[0], "1g.10gb", 1, (const unsigned[]){0}); /* no compute instance */
+    n.hw.cards[1].card.mode = n.hw.cards[1].card.pending_mode = GPU_NATIVE;
+    n.hw.cards[1].card.minor = UINT_MAX;
+    fake_attach(&n.hw.cards[0], (struct fake_process){.pid = 41, .start = 4, .ci_start = 0});
+    fake_attach(&n.hw.cards[1], (struct fake_process){.pid = 42, .start = -1, .ci_start = -1});
+    node_read(&n);
+    n.views[0].pods = xcalloc(1, sizeof(struct consumer));
+    n.views[0].pods[0] = (struct consumer){.pod_uid = "3f2a1b4c-0d5e-4f60-8a71-92b3c4d5e6f7"};
+    check(&n, "in-use", true);
+}
+
+Test(status, a_card_as_wanted)
+{
+    struct node n;
+    node_init(&n, 1);
+    fake_put(&n.hw.cards[0], "3g.40gb", 0, whole_3g);
+    fake_put(&n.hw.cards[0], "3g.40gb", 4, whole_3g);
+    node_read(&n);
+    node_want(&n, WANT(0, WANT_3G), APPLIED);
+    check(&n, "applied", false);
+}
+
+static void busy(struct node *n, const char *spec, int64_t deadline_ms)
+{
+    node_init(n, 1);
+    fake_put(&n->hw.cards[0], "1g.10gb", 0, whole_1g);
+    fake_put(&n->hw.cards[0], "1g.10gb", 1, whole_1g);
+    fake_attach(&n->hw.cards[0], (struct fake_process){.pid = 41, .start = 1, .ci_start = -1});
+    node_read(n);
+    node_want(n, spec,
+              (struct txn_result){.outcome = TXN_IN_USE,
+                                  .reason = "InUse",
+                                  .message = "1g.10gb at 1 is in use by process 41 (train)"});
+    n->memos[0].drain_since_ms = NOW_MS - 60000;
+    n->memos[0].drain_deadline_ms = deadline_ms;
+}
+
+#define WANT_EVICT                                                                                 \
+    "spec: {devices: [{uuid: GPU-00000000-fake, mode: mig, mig: {profiles: [" WANT_3G "]},"        \
+    " rollout: {drain: evict, timeoutSeconds: 600}}]}"
+
+Test(status, in_use_and_to_be_refused)
+{
+    struct node n;
+    busy(&n, WANT(0, WANT_3G), 0);
+    check(&n, "waiting", false);
+}
+
+Test(status, in_use_and_to_be_drained)
+{
+    struct node n;
+    busy(&n, WANT_EVICT, NOW_MS + 540000);
+    check(&n, "draining", false);
+}
+
+Test(status, a_drain_that_took_too_long)
+{
+    struct node n;
+    busy(&n, WANT_EVICT, NOW_MS);
+    check(&n, "drain-timeout", false);
+}
+
+Test(status, a_mode_change_waits_for_the_whole_card)
+{
+    struct node n;
+    node_init(&n, 1);
+    n.hw.cards[0].card.mode = n.hw.cards[0].card.pending_mode = GPU_NATIVE;
+    fake_attach(&n.hw.cards[0], (struct fake_process){.pid = 42, .start = -1, .ci_start = -1});
+    node_read(&n);
+    node_want(&n, WANT(0, WANT_3G),
+              (struct txn_result){.outcome = TXN_IN_USE, .reason = "InUse", .message = "in use"});
+    n.memos[0].drain_since_ms = NOW_MS;
+    check(&n, "waiting-for-card", false);
+}
+
+Test(status, a_change_that_was_rolled_back)
+{
+    struct node n;
+    node_init(&n, 2);
+    fake_put(&n.hw.cards[0], "1g.10gb", 6, whole_1g);
+    node_read(&n);
+    node_want(&n, WANT(0, WANT_3G),
+              (struct txn_result){.outcome = TXN_ROLLED_BACK,
+                                  .reason = "RolledBack",
+                                  .message =
+                                      "create 3g.40gb at 4: nvmlDeviceCreateGpuInstance: "
+                                      "Insufficient Resources; the old layout stands again"});
+    check(&n, "rolled-back", false);
+}
+
+Test(status, a_wish_that_makes_no_sense_and_a_card_that_is_not_there)
+{
+    struct node n;
+    node_init(&n, 1);
+    node_read(&n);
+    node_want(&n,
+              "spec: {devices: [{uuid: GPU-00000000-fake, mode: mig, mig: {profiles:"
+              " [{profile: 9g.10gb, count: 1}]}}, {uuid: GPU-gone, mode: native}]}",
+              APPLIED);
+    n.memos[0].progress = n.memos[1].progress = PROGRESS_REFUSED;
+    n.memos[0].refusal_reason = "UnknownProfile";
+    (void)snprintf(n.memos[0].refusal, sizeof(n.memos[0].refusal), "there is no 9g.10gb");
+    check(&n, "refused", false);
+}
+
+Test(status, a_card_that_is_missing_alone)
+{
+    struct node n;
+    node_init(&n, 1);
+    node_read(&n);
+    node_want(&n, "spec: {devices: [{uuid: GPU-gone, mode: native}]}", APPLIED);
+    check(&n, "missing-card", false);
+}
+
+Test(status, an_unhealthy_card_with_a_pending_mode)
+{
+    struct node n;
+    node_init(&n, 1);
+    struct gpu_card *c = &n.hw.cards[0].card;
+    c->healthy = false;
+    c->pending_mode = GPU_NATIVE;
+    (void)snprintf(c->unhealthy_reason, sizeof(c->unhealthy_reason), "GPULost");
+    (void)snprintf(c->unhealthy_message, sizeof(c->unhealthy_message), "fell off the bus");
+    node_read(&n);
+    check(&n, "unhealthy", false);
+}
+
+/* --- Rules --- */
+
+static const char *reason_of(enum txn_outcome outcome, const char *reason)
+{
+    static char text[64];
+    struct node n;
+    node_init(&n, 1);
+    node_read(&n);
+    struct txn_result r = {.outcome = outcome, .message = "m"};
+    (void)snprintf(r.reason, sizeof(r.reason), "%s", reason);
+    node_want(&n, WANT(0, WANT_3G), r);
+    auto_device_status struct device_status st;
+    node_status_build(&n.state, NULL, NOW_MS, &st);
+    const struct condition *c = condition_get(&st.devices[0].conditions, "Applied");
+    (void)snprintf(text, sizeof(text), "%s %s", c->reason,
+                   condition_is_true(&st.conditions, "Ready")         ? "Ready"
+                   : condition_is_true(&st.conditions, "Reconciling") ? "Reconciling"
+                   : condition_is_true(&st.conditions, "Stalled")     ? "Stalled"
+                                                                      : "none");
+    node_done(&n);
+    return text;
+}
+
+Test(status, every_outcome_has_its_reason)
+{
+    cr_expect_str_eq(reason_of(TXN_APPLIED, "Applied"), "Applied Ready");
+    cr_expect_str_eq(reason_of(TXN_NOTHING_TO_DO, "Applied"), "Applied Ready");
+    cr_expect_str_eq(reason_of(TXN_IN_USE, "InUse"), "InUse Reconciling");
+    cr_expect_str_eq(reason_of(TXN_ROLLED_BACK, "RolledBack"), "RolledBack Stalled");
+    cr_expect_str_eq(reason_of(TXN_HELD, "Held"), "Held Stalled");
+    cr_expect_str_eq(reason_of(TXN_INFEASIBLE, "Infeasible"), "Infeasible Stalled");
+    cr_expect_str_eq(reason_of(TXN_INFEASIBLE, ""), "Infeasible Stalled");
+    cr_expect_str_eq(reason_of(TXN_INFEASIBLE, "NotCapable"), "MIGUnsupported Stalled");
+    cr_expect_str_eq(reason_of(TXN_INFEASIBLE, "Unhealthy"), "Unhealthy Stalled");
+    cr_expect_str_eq(reason_of(TXN_RESET_REQUIRED, "x"), "ResetRequired Stalled");
+    cr_expect_str_eq(reason_of(TXN_REBOOT_REQUIRED, "x"), "RebootRequired Stalled");
+    cr_expect_str_eq(reason_of(TXN_FAILED, "x"), "ApplyFailed Stalled");
+}
+
+Test(status, transition_times_stay_while_nothing_flips_and_move_when_it_does)
+{
+    struct node n;
+    node_init(&n, 1);
+    node_read(&n);
+    node_want(&n, WANT(0, WANT_3G), APPLIED);
+    struct device_status first;
+    struct device_status second;
+    struct device_status third;
+    node_status_build(&n.state, NULL, NOW_MS, &first);
+    node_status_build(&n.state, &first, NOW_MS + 5000, &second);
+    auto_free char *a = text_of(&first, true);
+    auto_free char *b = text_of(&second, true);
+    cr_expect_str_eq(a, b, "nothing may differ when nothing happened");
+    n.memos[0].result.outcome = TXN_FAILED;
+    node_status_build(&n.state, &second, NOW_MS + 9000, &third);
+    const struct conditions *card = &third.devices[0].conditions;
+    cr_expect_eq(condition_get(card, "Applied")->last_transition_ms, NOW_MS + 9000);
+    cr_expect_eq(condition_get(card, "Healthy")->last_transition_ms, NOW_MS);
+    cr_expect_eq(condition_get(&third.conditions, "Ready")->last_transition_ms, NOW_MS + 9000);
+    device_status_done(&first);
+    device_status_done(&second);
+    device_status_done(&third);
+    node_done(&n);
+}
+
+Test(status, a_card_that_is_no_longer_wanted_loses_its_verdict)
+{
+    struct node n;
+    node_init(&n, 1);
+    node_read(&n);
+    node_want(&n, WANT(0, WANT_3G), APPLIED);
+    struct device_status first;
+    struct device_status second;
+    node_status_build(&n.state, NULL, NOW_MS, &first);
+    n.state.spec = NULL;
+    n.state.n_memos = 0;
+    node_status_build(&n.state, &first, NOW_MS, &second);
+    cr_expect_null(condition_get(&second.devices[0].conditions, "Applied"));
+    cr_expect(condition_is_true(&second.conditions, "Ready"));
+    device_status_done(&first);
+    device_status_done(&second);
+    node_done(&n);
+}
+
+Test(status, more_consumers_than_the_schema_takes_are_left_out)
+{
+    struct node n;
+    node_init(&n, 1);
+    node_read(&n);
+    struct gpu_card *c = &n.views[0].card;
+    free(c->processes);
+    c->n_processes = 100;
+    c->processes = xcalloc(c->n_processes, sizeof(*c->processes));
+    for (unsigned i = 0; i < c->n_processes; i++)
+        c->processes[i] = (struct gpu_process){.pid = i + 1, .gi_id = -1, .ci_id = -1};
+    auto_device_status struct device_status st;
+    node_status_build(&n.state, NULL, NOW_MS, &st);
+    cr_expect_eq(st.devices[0].n_in_use_by, 64);
+    cr_expect(st.devices[0].in_use);
+    node_done(&n);
+}
+
+Test(status, a_wish_names_profiles_of_the_card)
+{
+    struct node n;
+    node_init(&n, 1);
+    node_read(&n);
+    node_want(&n, WANT(0, "{profile: 1g.11gb, count: 2}, {profile: 1c.3g.40gb, count: 3}"),
+              APPLIED);
+    struct card_wish wish;
+    auto_err struct err e = {0};
+    cr_assert_eq(card_wish_of(&n.views[0].card, &n.spec.devices[0], &wish, &e), 0, "%s",
+                 err_msg(&e));
+    cr_expect_eq(wish.mode, GPU_MIG);
+    cr_expect_eq(wish.wants.n, 2);
+    n.spec.devices[0].mode = API_MODE_NATIVE;
+    cr_assert_eq(card_wish_of(&n.views[0].card, &n.spec.devices[0], &wish, &e), 0);
+    cr_expect_eq(wish.wants.n, 0);
+    cr_expect_eq(wish.mode, GPU_NATIVE);
+    node_done(&n);
+}
