@@ -17,7 +17,15 @@
 
 #define MODEL "NVIDIA H100 80GB HBM3"
 
-enum { IDLE_STEPS = 66, STEP_MS = 30, MAX_STEPS = 20000, TEXT_BYTES = 4096 };
+/* Idle steps are short at first, for retries and for what waits for a cache, and long then. */
+enum {
+    SHORT_STEPS = 6,
+    SHORT_MS = 30,
+    IDLE_STEPS = 13,
+    LONG_MS = 300,
+    MAX_STEPS = 20000,
+    TEXT_BYTES = 4096,
+};
 
 static const struct kc_resource events = {"events.k8s.io", "v1", "events", "Event", true};
 
@@ -57,6 +65,7 @@ void cluster_start(struct cluster *c, const struct kc_fault_plan *plan)
     c->api = kc_fake_new(c->clk);
     kc_fake_watch_drains(c->api, true);
     kc_fake_list_key(c->api, "devices", "spec.devices", "uuid");
+    c->mortal = plan && plan->fault >= KC_FAULT_CRASH_BEFORE;
     start_reconcilers(c, plan);
 }
 
@@ -81,7 +90,11 @@ void cluster_settle(struct cluster *c)
     for (; idle < IDLE_STEPS && steps < MAX_STEPS; steps++) {
         idle = reconcilers_step(c->reconcilers, c->scope) ? 0 : idle + 1;
         recorder_step(c->recorder, c->scope, /* ret_wait_ms= */ NULL);
-        clock_fake_advance(c->clk, STEP_MS);
+        clock_fake_advance(c->clk, idle < SHORT_STEPS ? SHORT_MS : LONG_MS);
+        if (c->mortal && !c->died && kc_fault_fired(c->own)) {
+            c->died = true;
+            cluster_restart(c);
+        }
     }
     cr_assert_lt(steps, MAX_STEPS, "the controller never came to rest");
 }

@@ -16,6 +16,8 @@ struct cluster {
     struct kc *own; /* the reconcilers': counts their writes, spoils them when asked */
     struct recorder *recorder;
     struct reconcilers *reconcilers;
+    bool mortal; /* the planned fault is the end of the process: then the next one takes over */
+    bool died;
 };
 
 /* plan NULL: no faults. */

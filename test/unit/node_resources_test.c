@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+
+#include "base/jx.h"
+
+#include "cluster_support.h"
+#include "controller/resources.h"
+
+static struct cluster c;
+
+static void setup(void)
+{
+    cluster_start(&c, /* plan= */ NULL);
+    cluster_add_node(&c, "n1", 1);
+    cluster_label(&c, "n1", "nvidia.com/mig.config", "all-1g.10gb");
+    cluster_settle(&c);
+    cluster_agent(&c, "n1");
+    cluster_settle(&c);
+}
+
+static void teardown(void)
+{
+    cluster_stop(&c);
+}
+
+TestSuite(node_resources, .init = setup, .fini = teardown);
+
+static void expect(const char *name, const char *expected)
+{
+    static const char *const maps[] = {"capacity", "allocatable"};
+    auto_json json_t *node = cluster_get(&c, &resource_nodes, "n1");
+    for (size_t i = 0; i < ARRAY_LEN(maps); i++) {
+        const char *is = JX_STR_AT(node, "status", maps[i], name);
+        cr_assert_str_eq(is ? is : "", expected, "%s of %s", maps[i], name);
+    }
+}
+
+Test(node_resources, what_the_device_offers_stands_in_both_maps)
+{
+    expect("nvidia.com/mig-1g.10gb", "7");
+    expect("nvidia.com/gpu", "");
+}
+
+Test(node_resources, what_the_kubelet_resets_is_applied_again)
+{
+    cluster_patch(&c, &resource_nodes, "n1", "status",
+                  "{status: {capacity: {nvidia.com/mig-1g.10gb: '0'},"
+                  " allocatable: {nvidia.com/mig-1g.10gb: '0'}}}");
+    cluster_settle(&c);
+    expect("nvidia.com/mig-1g.10gb", "7");
+}
+
+Test(node_resources, what_is_retired_disappears)
+{
+    cluster_label(&c, "n1", "nvidia.com/mig.config", "all-3g.40gb");
+    cluster_settle(&c);
+    cluster_agent(&c, "n1");
+    cluster_settle(&c);
+    expect("nvidia.com/mig-1g.10gb", "");
+    expect("nvidia.com/mig-3g.40gb", "2");
+}
+
+Test(node_resources, what_a_device_plugin_serves_is_not_ours)
+{
+    cluster_patch(&c, &resource_devices, "n1", "status",
+                  "{status: {resources: [{name: nvidia.com/mig-1g.10gb, count: 7,"
+                  " publisher: kubelet}]}}");
+    cluster_settle(&c);
+    expect("nvidia.com/mig-1g.10gb", "");
+}
+
+Test(node_resources, foreign_resources_stay)
+{
+    cluster_patch(&c, &resource_nodes, "n1", "status",
+                  "{status: {capacity: {cpu: '8', nvidia.com/other: '1'},"
+                  " allocatable: {cpu: '8', nvidia.com/other: '1'}}}");
+    cluster_settle(&c);
+    expect("nvidia.com/other", "1");
+    expect("cpu", "8");
+}
+
+Test(node_resources, they_go_with_the_device)
+{
+    cluster_remove(&c, &resource_devices, "n1");
+    cluster_settle(&c);
+    expect("nvidia.com/mig-1g.10gb", "");
+}
+
+Test(node_resources, garbage_in_the_status_takes_nothing_away)
+{
+    cluster_patch(&c, &resource_devices, "n1", "status", "{status: {resources: 7}}");
+    cluster_settle(&c);
+    expect("nvidia.com/mig-1g.10gb", "7");
+}
+
+Test(node_resources, a_heartbeat_writes_nothing)
+{
+    int before = cluster_writes(&c);
+    cluster_patch(&c, &resource_nodes, "n1", "status",
+                  "{status: {conditions: [{type: Ready, status: 'True'}]}}");
+    cluster_settle(&c);
+    cr_assert_eq(cluster_writes(&c), before);
+}
