@@ -8,6 +8,8 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/ci_fit.h"
+
 /* --- layouts --- */
 
 static unsigned profile_id_of(const struct gpu_card *card, unsigned profile)
@@ -266,17 +268,89 @@ static const struct mig_recut *recut_of(const struct mig_plan *p, unsigned insta
     return NULL;
 }
 
+/* What stands in a GPU instance that is cut anew. Those in use that the planner gives up are not
+ * bound to stay: that is a drain, told by the steps. */
+static struct ci_cut cut_of(const struct gpu_card *card, unsigned i, uint32_t destroy)
+{
+    const struct mig_instance *in = &card->state.items[i];
+    struct ci_cut cut = {.n = in->n_cis};
+    for (unsigned c = 0; c < in->n_cis; c++) {
+        cut.slices[c] = in->cis[c].slices;
+        cut.starts[c] = ci_start_of(card, i, c);
+        cut.in_use[c] = in->cis[c].in_use && !(destroy & (1U << c));
+    }
+    return cut;
+}
+
+/* The sizes that a recut leads to. Returns their number. */
+static unsigned sizes_after(const struct mig_instance *in, const struct mig_recut *r, unsigned *ret)
+{
+    unsigned n = 0;
+    for (unsigned c = 0; c < in->n_cis; c++)
+        if (!(r->destroy & (1U << c)))
+            ret[n++] = in->cis[c].slices;
+    for (unsigned c = 0; c < r->n_create && n < MIG_MAX_CIS; c++)
+        ret[n++] = r->create[c];
+    return n;
+}
+
+/* As the planner says, places being the driver's business. */
+static void recut_as_planned(const struct gpu_card *card, unsigned i, const struct mig_recut *r,
+                             struct card_layout *ret)
+{
+    struct card_instance *item = add_standing(card, i, r->destroy, ret);
+    for (unsigned c = 0; c < r->n_create; c++)
+        add_ci(item, r->create[c], -1);
+}
+
+/* The planner says how many of each size; which of them stay follows from where they lie. Where
+ * nothing fits around those in use they have to end first, so the whole is cut anew: a drain. */
+static void target_recut(const struct gpu_card *card, unsigned i, const struct mig_recut *r,
+                         struct card_layout *ret)
+{
+    const struct mig_instance *in = &card->state.items[i];
+    struct ci_cut cut = cut_of(card, i, r->destroy);
+    unsigned sizes[MIG_MAX_CIS];
+    unsigned n = sizes_after(in, r, sizes);
+    unsigned room = card->mig.profiles[in->profile].slices;
+    struct ci_fit fit;
+    bool found = ci_fit_choose(room, &cut, sizes, n, &fit);
+    if (!found) {
+        memset(cut.in_use, 0, sizeof(cut.in_use));
+        found = ci_fit_choose(room, &cut, sizes, n, &fit);
+    }
+    if (!found) {
+        recut_as_planned(card, i, r, ret);
+        return;
+    }
+    struct card_instance *item = add_standing(card, i, ~fit.stay, ret);
+    for (unsigned c = 0; c < fit.n; c++)
+        add_ci(item, fit.slices[c], (int)fit.starts[c]);
+}
+
 static void target_keeps(const struct gpu_card *card, const struct mig_plan *p,
                          struct card_layout *ret)
 {
     for (unsigned i = 0; i < standing_count(card); i++) {
+        const struct mig_recut *r = recut_of(p, i);
         if (p->destroy & (1U << i))
             continue;
-        const struct mig_recut *r = recut_of(p, i);
-        struct card_instance *item = add_standing(card, i, r ? r->destroy : 0, ret);
-        for (unsigned c = 0; r && c < r->n_create; c++)
-            add_ci(item, r->create[c], -1);
+        if (r)
+            target_recut(card, i, r, ret);
+        else
+            (void)add_standing(card, i, 0, ret);
     }
+}
+
+/* One that fills its GPU instance needs no place; several get theirs from us, because a driver that
+ * takes them one by one may leave no room for the last. */
+static void create_cut(const struct mig_new *new, unsigned room, struct card_instance *item)
+{
+    static const struct ci_cut nothing = {0};
+    struct ci_fit fit;
+    bool placed = new->n_cis > 1 && ci_fit_choose(room, &nothing, new->cis, new->n_cis, &fit);
+    for (unsigned c = 0; c < new->n_cis; c++)
+        add_ci(item, placed ? fit.slices[c] : new->cis[c], placed ? (int)fit.starts[c] : -1);
 }
 
 static void target_creates(const struct gpu_card *card, const struct mig_plan *p,
@@ -289,8 +363,7 @@ static void target_creates(const struct gpu_card *card, const struct mig_plan *p
         *item = (struct card_instance){.profile_id = profile->id,
                                        .start = new->start,
                                        .size = profile->size};
-        for (unsigned c = 0; c < new->n_cis; c++)
-            add_ci(item, new->cis[c], -1);
+        create_cut(new, profile->slices, item);
     }
 }
 

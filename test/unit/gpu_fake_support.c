@@ -137,9 +137,15 @@ static uint32_t taken_slices(const struct fake_card *c, unsigned i)
     return taken;
 }
 
+/* Where GPU instances of the size may lie, compute instances may: a 3c at 0 and 4. */
+static unsigned stride_of(unsigned slices)
+{
+    return slices < 3 ? slices : 4;
+}
+
 static int first_fit(uint32_t taken, unsigned slices, unsigned room)
 {
-    for (unsigned s = 0; s + slices <= room; s++)
+    for (unsigned s = 0; s + slices <= room; s += stride_of(slices))
         if (!(taken & (((1U << slices) - 1) << s)))
             return (int)s;
     return -1;
@@ -152,8 +158,8 @@ static int make_ci(struct fake_card *c, unsigned i, unsigned slices, int start, 
     unsigned room = c->card.mig.profiles[in->profile].slices;
     if (start < 0)
         start = first_fit(taken, slices, room);
-    if (start < 0 || (unsigned)start + slices > room || taken & (((1U << slices) - 1) << start) ||
-        in->n_cis == MIG_MAX_CIS)
+    if (start < 0 || (unsigned)start % stride_of(slices) || (unsigned)start + slices > room ||
+        taken & (((1U << slices) - 1) << start) || in->n_cis == MIG_MAX_CIS)
         return -1;
     unsigned id = 0;
     for (unsigned k = 0; k < in->n_cis; k++)
@@ -403,10 +409,12 @@ static int fake_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode,
     if (changes && (c->card.state.n > 0 || (uses_card(c) && !c->card.mode_needs_reset)))
         return violation(g, e);
     c->card.pending_mode = mode;
-    if (!c->card.mode_needs_reset)
+    if (!c->card.mode_needs_reset && hw_of(g)->stubborn == GPU_MODE_DONE)
         c->card.mode = mode;
     TRY(leave(hw_of(g), e));
     *ret = c->card.mode == mode ? GPU_MODE_DONE : GPU_MODE_NEEDS_RESET;
+    if (c->card.mode != mode && hw_of(g)->stubborn)
+        *ret = hw_of(g)->stubborn;
     return 0;
 }
 
@@ -462,6 +470,8 @@ static int fake_ci_create(struct gpu *g, const char *uuid, unsigned gi_id, unsig
     int i = find_gi(c, gi_id);
     if (i < 0)
         return err_set(e, ERR_NOT_FOUND, "no such instance");
+    if (hw_of(g)->places_cis_itself)
+        start = -1;
     int id = make_ci(c, (unsigned)i, slices, start, ++hw_of(g)->serial);
     if (id < 0)
         return refuse(e, ERR_CONFLICT, "InsufficientResources", "no room");

@@ -31,6 +31,8 @@ struct fake_hw {
     unsigned serial;     /* of UUIDs */
     unsigned violations; /* attempts to destroy, reset or switch something in use */
     bool reset_impossible;
+    bool places_cis_itself;        /* as drivers did before they could be told */
+    enum gpu_mode_result stubborn; /* what a mode switch answers; the mode stays pending */
     /* Faults by number of the call, counted from 1; 0: none. */
     unsigned fail_at, fail_after_at; /* without, with the call's effect */
     unsigned fail_count;             /* how many calls from there on fail; 0: one */

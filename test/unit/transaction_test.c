@@ -359,6 +359,55 @@ Test(transaction, consumer_that_comes_at_any_call_keeps_its_instance)
     }
 }
 
+/* Every cut of a GPU instance into compute instances can follow every other: what stays never lies
+ * in the way of what comes. */
+static size_t list_cuts(const struct fake_card *c, const char *profile, struct mig_wants *ret,
+                        size_t max)
+{
+    static const unsigned sizes[] = {1, 2, 3, 4};
+    unsigned index = fake_profile(c, profile);
+    unsigned room = c->card.mig.profiles[index].slices;
+    size_t n = 0;
+    for (unsigned code = 1; code < 8 * 4 * 3 * 2; code++) {
+        const unsigned counts[] = {code % 8, code / 8 % 4, code / 32 % 3, code / 96};
+        struct mig_wants w = {0};
+        unsigned total = 0;
+        for (size_t k = 0; k < ARRAY_LEN(sizes); k++) {
+            total += counts[k] * sizes[k];
+            if (counts[k])
+                w.items[w.n++] =
+                    (struct mig_want){.profile = index, .ci_slices = sizes[k], .count = counts[k]};
+        }
+        /* Full cuts alone: part of one would leave the number of GPU instances open. */
+        if (total == room && mig_feasible(&c->card.mig, &w) && n < max)
+            ret[n++] = w;
+    }
+    return n;
+}
+
+Test(transaction, every_cut_into_compute_instances_follows_every_other)
+{
+    static const char *const profiles[] = {"2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"};
+    static struct mig_wants cuts[64];
+    for (size_t p = 0; p < ARRAY_LEN(profiles); p++) {
+        struct fake_hw hw = {0};
+        struct fake_card *c = fake_add(&hw, FAKE_H100);
+        size_t n = list_cuts(c, profiles[p], cuts, ARRAY_LEN(cuts));
+        cr_assert_gt(n, 0);
+        for (size_t from = 0; from < n; from++)
+            for (size_t to = 0; to < n; to++) {
+                struct txn_result r;
+                struct card_wish first = {.mode = GPU_MIG, .wants = cuts[from]};
+                struct card_wish second = {.mode = GPU_MIG, .wants = cuts[to]};
+                apply(&hw, &first, TXN_ROLLBACK, &r);
+                cr_expect(shows_wish(&hw, &first), "%s %zu: %s", profiles[p], from, r.message);
+                apply(&hw, &second, TXN_ROLLBACK, &r);
+                cr_expect(shows_wish(&hw, &second), "%s %zu to %zu: %s", profiles[p], from, to,
+                          r.message);
+            }
+    }
+}
+
 /* --- outcomes --- */
 
 Test(transaction, card_as_wanted_is_not_touched)
@@ -488,6 +537,7 @@ struct hook_log {
     unsigned withdrawn, released;
     unsigned granted_at_look; /* at which look a pod holds instance 0; 0: never */
     unsigned looks;
+    bool whole_card_granted, stirs, cannot_withdraw;
 };
 
 static int withdraw(void *arg, const struct gpu_card *card, const struct card_plan *plan,
@@ -495,17 +545,18 @@ static int withdraw(void *arg, const struct gpu_card *card, const struct card_pl
 {
     struct hook_log *l = arg;
     (void)card;
-    (void)e;
     cr_expect_gt(plan->steps.n, 0);
     l->withdrawn++;
-    return 0;
+    return l->cannot_withdraw ? err_set(e, ERR_UNAVAILABLE, "no kubelet") : 0;
 }
 
 static int consumers(void *arg, struct gpu_card *card, bool *card_in_use, struct err *e)
 {
     struct hook_log *l = arg;
-    (void)card_in_use;
     (void)e;
+    if (l->stirs)
+        card->state.items[0].cis[0].id += l->looks; /* never the same card twice */
+    *card_in_use = l->whole_card_granted;
     if (++l->looks == l->granted_at_look)
         card->state.items[0].in_use = card->state.items[0].cis[0].in_use = true;
     return 0;
@@ -620,4 +671,155 @@ Test(transaction, held_change_stays_on_record_when_the_next_is_stopped_by_a_user
     cr_expect_eq(r.outcome, TXN_IN_USE, "%s", r.message);
     recover(&hw, "boot-1", &r);
     cr_expect_eq(r.outcome, TXN_HELD);
+}
+
+Test(transaction, card_granted_whole_does_not_change_its_mode)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct txn_result r;
+    set_up(&scenarios[0], &hw, &wish);
+    struct hook_log l = {.hw = &hw, .whole_card_granted = true};
+    apply_hooked(&l, &wish, &r);
+    cr_expect_eq(r.outcome, TXN_IN_USE, "%s", r.message);
+    cr_expect_eq(hw.cards[0].mutations, 0);
+    cr_expect(!has_journal(&hw));
+}
+
+Test(transaction, card_that_never_stands_still_is_not_touched)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct txn_result r;
+    set_up(&scenarios[7], &hw, &wish);
+    struct hook_log l = {.hw = &hw, .stirs = true};
+    apply_hooked(&l, &wish, &r);
+    cr_expect_eq(r.outcome, TXN_FAILED);
+    cr_expect_str_eq(r.reason, "CardChanges");
+    cr_expect_eq(hw.cards[0].mutations, 0);
+    cr_expect(!has_journal(&hw));
+}
+
+Test(transaction, nothing_is_destroyed_that_could_not_be_withdrawn)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct txn_result r;
+    set_up(&scenarios[7], &hw, &wish);
+    struct hook_log l = {.hw = &hw, .cannot_withdraw = true};
+    apply_hooked(&l, &wish, &r);
+    cr_expect_eq(r.outcome, TXN_FAILED);
+    cr_expect_eq(hw.cards[0].mutations, 0);
+}
+
+/* --- recovery that meets users --- */
+
+/* Holds the change of scenario 7 half-way and makes its journal an interrupted one. */
+static void interrupt_half_way(struct fake_hw *hw, struct card_wish *wish, struct card_layout *old,
+                               unsigned calls)
+{
+    struct txn_result r;
+    struct journal j;
+    set_up(&scenarios[7], hw, wish);
+    card_layout_of(&hw->cards[0].card, old);
+    hw->fail_at = calls;
+    apply(hw, wish, TXN_HOLD, &r);
+    cr_assert_eq(r.outcome, TXN_HELD);
+    cr_assert_eq(journal_read(dir, hw->cards[0].card.uuid, &j, NULL), 0);
+    j.phase = JOURNAL_FORWARD;
+    cr_assert_eq(journal_write(dir, &j, NULL), 0);
+    fake_heal(hw);
+}
+
+Test(transaction, interrupted_change_goes_back_when_a_user_bars_the_way_forward)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct card_layout old;
+    struct txn_result r;
+    interrupt_half_way(&hw, &wish, &old, 4); /* one of three compute instances is gone */
+    fake_attach(&hw.cards[0], (struct fake_process){.pid = 9, .start = 0, .ci_start = -1});
+    recover(&hw, "boot-1", &r);
+    cr_expect_eq(r.outcome, TXN_ROLLED_BACK, "%s", r.message);
+    cr_expect(shows(&hw, &old));
+    cr_expect_eq(hw.violations, 0);
+}
+
+Test(transaction, interrupted_change_with_both_ways_barred_waits_for_its_users)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct card_layout old;
+    struct txn_result r;
+    interrupt_half_way(&hw, &wish, &old, 9); /* the first new instance stands */
+    hw.cards[0].card.state.items[0].profile = fake_profile(&hw.cards[0], "1g.10gb+me");
+    fake_attach(&hw.cards[0],
+                (struct fake_process){.pid = 9,
+                                      .start = (int)hw.cards[0].card.state.items[0].start,
+                                      .ci_start = -1});
+    recover(&hw, "boot-1", &r);
+    cr_expect_eq(r.outcome, TXN_HELD, "%s", r.message);
+    cr_expect_str_eq(r.reason, "InUse");
+    cr_expect_eq(hw.violations, 0);
+    cr_expect(has_journal(&hw));
+}
+
+/* --- what hardware may answer --- */
+
+Test(transaction, card_that_needs_a_reset_against_its_habit_gets_it)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct txn_result r;
+    set_up(&scenarios[0], &hw, &wish);
+    hw.stubborn = GPU_MODE_NEEDS_RESET;
+    apply(&hw, &wish, TXN_ROLLBACK, &r);
+    cr_expect_eq(r.outcome, TXN_APPLIED, "%s", r.message);
+    cr_expect(shows_wish(&hw, &wish));
+}
+
+Test(transaction, mode_that_waits_for_a_reboot_says_so)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct txn_result r;
+    set_up(&scenarios[4], &hw, &wish);
+    hw.stubborn = GPU_MODE_NEEDS_REBOOT;
+    apply(&hw, &wish, TXN_ROLLBACK, &r);
+    cr_expect_eq(r.outcome, TXN_REBOOT_REQUIRED, "%s", r.message);
+    cr_expect_eq(hw.cards[0].card.pending_mode, GPU_MIG);
+}
+
+Test(transaction, reset_that_fails_under_hold_leaves_the_mode_pending)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct txn_result r;
+    set_up(&scenarios[4], &hw, &wish);
+    hw.fail_at = 4;
+    apply(&hw, &wish, TXN_HOLD, &r);
+    cr_expect_eq(r.outcome, TXN_RESET_REQUIRED, "%s", r.message);
+    cr_expect_eq(hw.cards[0].card.pending_mode, GPU_MIG);
+    fake_heal(&hw);
+    apply(&hw, &wish, TXN_HOLD, &r);
+    cr_expect_eq(r.outcome, TXN_APPLIED, "%s", r.message);
+}
+
+Test(transaction, driver_that_places_compute_instances_itself_is_believed)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct txn_result r;
+    set_up(&scenarios[6], &hw, &wish);
+    hw.places_cis_itself = true;
+    apply(&hw, &wish, TXN_ROLLBACK, &r);
+    cr_expect_eq(r.outcome, TXN_APPLIED, "%s", r.message);
+    cr_expect(shows_wish(&hw, &wish));
+}
+
+Test(transaction, outcomes_have_names)
+{
+    cr_expect_str_eq(txn_outcome_name(TXN_APPLIED), "Applied");
+    cr_expect_str_eq(txn_outcome_name(TXN_FAILED), "Failed");
+    cr_expect_str_eq(txn_outcome_name((enum txn_outcome)99), "Unknown");
 }
