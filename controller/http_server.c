@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "controller/http_server.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <fcntl.h>
 #include <libwebsockets.h>
@@ -39,7 +40,7 @@ struct answer {
     bool head;
 };
 
-static const struct http_route *route_of(const struct listener *l, const char *path, size_t len)
+static const struct http_route *route_in(const struct listener *l, const char *path, size_t len)
 {
     for (size_t i = 0; i < l->opts.n_routes; i++) {
         const struct http_route *r = &l->opts.routes[i];
@@ -47,6 +48,30 @@ static const struct http_route *route_of(const struct listener *l, const char *p
             return r;
     }
     return NULL;
+}
+
+static bool same_addr(const struct listener *a, const struct listener *b)
+{
+    return a->opts.addr && b->opts.addr && strcmp(a->opts.addr, b->opts.addr) == 0;
+}
+
+/* The listener that has the port: the first of those that share an address. */
+static const struct listener *port_of(const struct http_server *srv, const struct listener *l)
+{
+    const struct listener *first = srv->listeners;
+    while (first != l && !same_addr(first, l))
+        first++;
+    return first;
+}
+
+/* l has a port; whoever shares its address is reached through it. */
+static const struct http_route *route_of(const struct listener *l, const char *path, size_t len)
+{
+    const struct http_route *found = NULL;
+    for (size_t i = 0; i < l->srv->n && !found; i++)
+        if (same_addr(l, &l->srv->listeners[i]))
+            found = route_in(&l->srv->listeners[i], path, len);
+    return found;
 }
 
 static bool is_head(struct lws *wsi)
@@ -150,6 +175,12 @@ static int split_addr(const char *addr, char **ret_host, int64_t *ret_port, stru
     return 0;
 }
 
+static bool is_ipv4(const char *host)
+{
+    struct in_addr ignored;
+    return host && inet_pton(AF_INET, host, &ignored) == 1;
+}
+
 static int listen_on(struct http_server *srv, struct listener *l, struct err *e)
 {
     auto_free char *host = NULL;
@@ -163,7 +194,9 @@ static int listen_on(struct http_server *srv, struct listener *l, struct err *e)
         .vhost_name = l->opts.addr,
         .keepalive_timeout = REQUEST_TIMEOUT_S,
         .timeout_secs = REQUEST_TIMEOUT_S,
-        .options = LWS_SERVER_OPTION_FAIL_UPON_UNABLE_TO_BIND,
+        /* Without the second, libwebsockets 4.1 binds an IPv4 address as [::], all addresses. */
+        .options = LWS_SERVER_OPTION_FAIL_UPON_UNABLE_TO_BIND |
+                   (is_ipv4(host) ? LWS_SERVER_OPTION_DISABLE_IPV6 : 0U),
     };
     l->vhost = lws_create_vhost(srv->ctx, &info);
     if (!l->vhost)
@@ -197,7 +230,7 @@ int http_server_new(const struct http_listener *listeners, size_t n, struct http
     for (size_t i = 0; i < n; i++) {
         struct listener *l = &srv->listeners[srv->n++];
         *l = (struct listener){.srv = srv, .opts = listeners[i]};
-        if (l->opts.addr && *l->opts.addr)
+        if (l->opts.addr && *l->opts.addr && port_of(srv, l) == l)
             TRY(listen_on(srv, l, e));
     }
     *ret = TAKE(srv);
@@ -206,7 +239,7 @@ int http_server_new(const struct http_listener *listeners, size_t n, struct http
 
 int http_server_port(const struct http_server *srv, size_t listener)
 {
-    const struct listener *l = &srv->listeners[listener];
+    const struct listener *l = port_of(srv, &srv->listeners[listener]);
     return l->vhost ? lws_get_vhost_listen_port(l->vhost) : 0;
 }
 

@@ -32,7 +32,8 @@ struct http_listener {
 
 struct http_server;
 
-/* Binds the listeners (at most 4). ERR_INVALID for an address, ERR_UNAVAILABLE when it is taken. */
+/* Binds the listeners (at most 4); those with the same address share one port. ERR_INVALID for an
+ * address, ERR_UNAVAILABLE when it is taken. */
 int http_server_new(const struct http_listener *listeners, size_t n, struct http_server **ret,
                     struct err *e) MUST_CHECK;
 /* The port a listener got, 0 when it is off. */

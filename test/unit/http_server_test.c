@@ -171,6 +171,35 @@ Test(http_server, a_taken_port_is_an_error)
     stop(&r);
 }
 
+Test(http_server, listeners_with_one_address_share_its_port)
+{
+    auto_err struct err e = {0};
+    const struct http_listener two[] = {{"127.0.0.1:0", routes, 1},
+                                        {"127.0.0.1:0", routes + 1, ARRAY_LEN(routes) - 1}};
+    struct running r = {0};
+    cr_assert_eq(http_server_new(two, ARRAY_LEN(two), &r.srv, &e), 0, "%s", err_msg(&e));
+    r.scope = scope_new(NULL, -1);
+    cr_assert_eq(pthread_create(&r.thread, NULL, serve, &r), 0);
+    cr_expect_eq(http_server_port(r.srv, 1), http_server_port(r.srv, 0));
+    for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
+        auto_free char *answer = ask(&r, "GET", routes[i].path);
+        cr_expect_not(strstr(answer, " 404 "), "%s", routes[i].path);
+    }
+    stop(&r);
+}
+
+Test(http_server, an_address_of_this_machine_alone_is_not_reached_from_another)
+{
+    struct running r = {0};
+    start(&r);
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_port = htons((uint16_t)http_server_port(r.srv, 0)),
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
+    auto_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_expect_eq(connect(fd, (struct sockaddr *)&a, sizeof(a)), -1);
+    stop(&r);
+}
+
 Test(http_server, an_address_without_port_is_refused)
 {
     auto_err struct err e = {0};
