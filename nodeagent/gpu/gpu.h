@@ -133,6 +133,6 @@ struct nvml_options {
     const char *proc_root;  /* NULL: /proc. Source of boot_id and process names */
     const char *sys_root;   /* NULL: /sys. Source of NUMA nodes */
 };
-/* Opens NVIDIA's library. The driver need not be loaded yet: read says so and tries again.
- * ERR_NOT_FOUND when there is no library. Options are copied. */
+/* NVIDIA's cards. Neither the library nor the driver need be there yet: every call says so
+ * (ERR_NOT_FOUND) and the next looks again. Options are copied. Returns 0. */
 int gpu_nvml_open(const struct nvml_options *o, struct gpu **ret, struct err *e) MUST_CHECK;

@@ -77,6 +77,8 @@ int nvml_session_ensure(struct nvml *n, struct err *e)
     if (n->open && !n->stale)
         return 0;
     nvml_session_end(n);
+    if (!n->lib.dl)
+        TRY(nvml_lib_open(n->library, &n->lib, e));
     TRY(NVML_DO(n, e, init));
     n->open = true;
     read_versions(n);
@@ -90,6 +92,7 @@ static struct gpu *nvml_free(struct gpu *g)
     nvml_lib_close(&n->lib);
     for (size_t i = 0; i < n->n_facts; i++)
         free(n->facts[i]);
+    free(n->library);
     free(n->nvidia_smi);
     free(n->proc_root);
     free(n->sys_root);
@@ -117,11 +120,10 @@ static char *copy_or(const char *s, const char *fallback)
 int gpu_nvml_open(const struct nvml_options *o, struct gpu **ret, struct err *e)
 {
     assert(o && ret);
-    struct nvml_lib lib;
-    TRY(nvml_lib_open(o->library, &lib, e));
+    (void)e; /* what can go wrong goes wrong at the first use, and may be right at the next */
     struct nvml *n = xcalloc(1, sizeof(*n));
     n->gpu.ops = &nvml_ops;
-    n->lib = lib;
+    n->library = xstrdup(o->library);
     n->clock = clock_real();
     n->nvidia_smi = copy_or(o->nvidia_smi, "nvidia-smi");
     n->proc_root = copy_or(o->proc_root, "/proc");

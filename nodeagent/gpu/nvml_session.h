@@ -34,10 +34,10 @@ struct nvml_facts {
 };
 
 struct nvml {
-    struct gpu gpu; /* first: a struct gpu * is a struct nvml * */
-    struct nvml_lib lib;
+    struct gpu gpu;      /* first: a struct gpu * is a struct nvml * */
+    struct nvml_lib lib; /* empty until the first session finds it */
     const struct clock *clock;
-    char *nvidia_smi, *proc_root, *sys_root;
+    char *library, *nvidia_smi, *proc_root, *sys_root;
     bool open;                  /* nvmlInit succeeded */
     bool stale;                 /* the session must be opened again before its next use */
     int64_t lost_until_mono_ms; /* a lost card does not end sessions before then */
@@ -47,7 +47,8 @@ struct nvml {
     struct nvml_facts *facts[GPU_MAX_CARDS]; /* owned */
 };
 
-/* Opens the session unless it is open and sound. ERR_NOT_FOUND: no driver is loaded. */
+/* Opens the session unless it is open and sound. ERR_NOT_FOUND: there is no library or no driver is
+ * loaded. */
 int nvml_session_ensure(struct nvml *n, struct err *e) MUST_CHECK;
 /* Ends it; every card is learned afresh in the next one. */
 void nvml_session_end(struct nvml *n);

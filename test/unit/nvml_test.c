@@ -241,14 +241,15 @@ Test(nvml, session_that_was_lost_is_opened_again)
 
 Test(nvml, no_library_and_no_driver_are_not_found)
 {
-    struct gpu *none = NULL;
+    auto_gpu struct gpu *none = NULL;
+    struct gpu_inventory inv;
     const struct nvml_options o = {.library = "/nonexistent/libnvidia-ml.so.1"};
-    cr_expect_eq(gpu_nvml_open(&o, &none, NULL), -ERR_NOT_FOUND);
+    cr_expect_eq(gpu_nvml_open(&o, &none, NULL), 0);
+    cr_expect_eq(none->ops->read(none, &inv, NULL), -ERR_NOT_FOUND);
     cr_assert_eq(unsetenv("CLEAVE_SIM_FLEET"), 0);
     cr_assert_eq(unsetenv("CLEAVE_SIM_STATE"), 0);
     auto_gpu struct gpu *g = open_sim();
     auto_err struct err e = {0};
-    struct gpu_inventory inv;
     cr_expect_eq(g->ops->read(g, &inv, &e), -ERR_NOT_FOUND);
     cr_expect_str_eq(e.reason, "DriverNotLoaded");
 }
