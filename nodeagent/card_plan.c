@@ -375,7 +375,10 @@ static bool plan_geometry(const struct gpu_card *card, const struct mig_wants *w
     struct mig_plan p;
     mig_plan(&card->mig, card->mode == GPU_MIG ? &card->state : &none, wants, &p);
     if (p.verdict == MIG_PLAN_INFEASIBLE) {
-        infeasible(ret, "Infeasible", p.reason);
+        auto_free char *nearest = mig_wants_text(&card->mig, &p.nearest);
+        auto_free char *text =
+            xasprintf("%s; the nearest layout that fits is %s", p.reason, nearest);
+        infeasible(ret, "Infeasible", text);
         ret->nearest = p.nearest;
         return false;
     }
