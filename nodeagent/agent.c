@@ -424,7 +424,7 @@ static void tell(struct agent *a, const struct card_view *v, const struct txn_re
     auto_free char *layout = card_layout_words(&v->card);
     auto_free char *text = good ? xasprintf("GPU %u: now %s", v->card.index, layout)
                                 : xasprintf("GPU %u: %s", v->card.index, now->message);
-    event(a, !good, good ? "Repartitioned" : now->reason, text);
+    event(a, !good, good ? "Repartitioned" : txn_outcome_name(now->outcome), text);
 }
 
 static void note_drain(struct agent *a, struct card_track *t)
@@ -572,9 +572,20 @@ static void set_gauges(struct agent *a, const struct device_status *st)
     metric_set(a->metrics.stuck, a->stuck);
 }
 
+/* An agent that starts must not take back what the one before it said, only because it has not
+ * looked yet: the node would lose its resources for that time. What is still to come, the Device
+ * or the end of the reading, asks again. */
+static bool is_too_early(const struct agent *a)
+{
+    bool blind = !a->inventory_read && !a->read_error && !a->stuck;
+    return !a->device_seen || (a->published.agent_version && blind);
+}
+
 static void publish(struct agent *a)
 {
     a->publish_mono_ms = INT64_MAX;
+    if (is_too_early(a))
+        return;
     struct card_memo *memos = xcalloc(a->n_tracks, sizeof(*memos));
     for (size_t i = 0; i < a->n_tracks; i++)
         memos[i] = a->tracks[i].memo;

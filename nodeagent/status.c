@@ -271,6 +271,24 @@ static struct applied applied_of(const struct device_want *want, const struct ca
                             good ? "the hardware is as wanted" : m->result.message};
 }
 
+/* True while a card that an earlier agent brought to this very spec shows it still and has not been
+ * worked on yet: a restart is no reason to call it in change. */
+static bool still_applied(const struct conditions *prev, const struct card_view *v,
+                          const struct device_want *want, const struct card_memo *m,
+                          int64_t generation)
+{
+    const struct condition *c = condition_get(prev, "Applied");
+    if (!c || c->status != CONDITION_TRUE || c->observed_generation != generation ||
+        (m && m->progress != PROGRESS_NONE && m->progress != PROGRESS_PENDING))
+        return false;
+    struct resolve_card view;
+    struct profile_count *counts;
+    card_resolve_view(&v->card, &view, &counts);
+    bool matches = resolve_card_matches(&view, want);
+    card_resolve_counts_free(counts, view.n_partitions);
+    return matches;
+}
+
 static void build_drain(const struct card_view *v, const struct device_want *want,
                         const struct card_memo *m, struct device_card *to)
 {
@@ -316,9 +334,11 @@ static void build_card(const struct node_state *s, const struct card_view *v,
         return;
     }
     const struct card_memo *m = memo_of(s, v->card.uuid);
-    struct applied a = applied_of(want, m, now_ms);
-    (void)condition_set(&to->conditions, "Applied", a.status, a.reason, a.message, s->generation,
-                        now_ms);
+    if (!still_applied(&to->conditions, v, want, m, s->generation)) {
+        struct applied a = applied_of(want, m, now_ms);
+        (void)condition_set(&to->conditions, "Applied", a.status, a.reason, a.message,
+                            s->generation, now_ms);
+    }
     if (m && m->progress == PROGRESS_DONE && m->result.outcome == TXN_IN_USE &&
         !drain_timed_out(m, now_ms))
         build_drain(v, want, m, to);
