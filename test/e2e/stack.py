@@ -1,0 +1,516 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes of simulated cards with our programs on them, for tests of the whole.
+
+    rig          makes nodes, agents, controllers and objects, and takes them all away again
+    rig.node()   a Node, its hardware in a state file, and an agent with a real node-bound token
+    rig.api      the API server as its admin, over one kept connection: polling costs next to nothing
+
+Hardware is judged by the simulator's own tool (SimNode.layout), never by what a status says.
+"""
+
+import http.client
+import itertools
+import json
+import os
+import re
+import ssl
+import subprocess
+import urllib.parse
+from collections import Counter
+
+import pytest
+from conftest import ROOT, KubectlError, wait_for
+
+GROUP = "/apis/gpu.cleave.dev/v1alpha1"
+SIM = ROOT / "build" / "release" / "sim"
+FLEETS = ROOT / "sim" / "fleets"
+MERGE = "application/merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+numbers = itertools.count(1)
+
+
+class ApiError(KubectlError):
+    """The API server refused; code is the HTTP status."""
+
+    def __init__(self, code, text):
+        super().__init__(text)
+        self.code = code
+
+
+class Api:
+    """The API server's REST interface with one token."""
+
+    def __init__(self, cluster, token=None):
+        self.cluster = cluster
+        header = (cluster.rundir / "admin.header").read_text().strip()
+        self.token = token or header.removeprefix("Authorization: Bearer ")
+        self.tls = ssl.create_default_context(cafile=str(cluster.rundir / "certs" / "apiserver.crt"))
+        self.connection = None
+
+    def request(self, method, path, body=None, kind="application/json"):
+        """The answer as an object; ApiError when it is none of 2xx."""
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": kind}
+        data = None if body is None else json.dumps(body)
+        for attempt in (1, 2):
+            try:
+                self.connection = self.connection or self.connect()
+                self.connection.request(method, path, data, headers)
+                answer = self.connection.getresponse()
+                text = answer.read().decode()
+                break
+            except (OSError, http.client.HTTPException) as error:
+                self.connection = None
+                if attempt == 2:
+                    raise ApiError(0, f"{method} {path}: {error}") from error
+        if answer.status >= 300:
+            raise ApiError(answer.status, f"{method} {path}: {answer.status}: {text}")
+        return json.loads(text) if text.startswith("{") else text
+
+    def connect(self):
+        server = urllib.parse.urlparse(self.cluster.server)
+        return http.client.HTTPSConnection(server.hostname, server.port, context=self.tls, timeout=30)
+
+    def get(self, path):
+        return self.request("GET", path)
+
+    def find(self, path):
+        """As get, and None where there is nothing."""
+        try:
+            return self.get(path)
+        except ApiError as error:
+            if error.code == 404:
+                return None
+            raise
+
+    def create(self, path, obj):
+        return self.request("POST", path, obj)
+
+    def merge(self, path, body):
+        return self.request("PATCH", path, body, MERGE)
+
+    def apply(self, path, obj, manager="test"):
+        return self.request("PATCH", f"{path}?fieldManager={manager}&force=true", obj, APPLY)
+
+    def delete(self, path, now=False):
+        """Gone or going; it is no error that it was not there. now: without a grace period."""
+        try:
+            return self.request("DELETE", path + ("?gracePeriodSeconds=0" if now else ""))
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return None
+
+
+def condition(obj, kind):
+    """The condition of this type of an object, a card or a status; {} when there is none."""
+    conditions = obj.get("status", obj).get("conditions", [])
+    return next((c for c in conditions if c["type"] == kind), {})
+
+
+def is_true(obj, kind):
+    return condition(obj, kind).get("status") == "True"
+
+
+def is_current(obj, kind="Ready"):
+    """Does the status speak of the newest spec, and is the condition true?"""
+    return obj.get("status", {}).get("observedGeneration") == obj["metadata"]["generation"] and is_true(obj, kind)
+
+
+def mig(uuid, profiles, **more):
+    """A card of Device.spec that is to be cut."""
+    return {"uuid": uuid, "mode": "mig", "mig": {"profiles": [{"profile": p, "count": n} for p, n in profiles.items()]}, **more}
+
+
+def native(uuid, **more):
+    return {"uuid": uuid, "mode": "native", **more}
+
+
+def listening_ports(pid):
+    """The ports on which a process listens."""
+    sockets = set()
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            sockets.add(os.readlink(f"/proc/{pid}/fd/{fd}"))
+        except FileNotFoundError:
+            continue
+    ports = set()
+    for table in ("tcp", "tcp6"):
+        for line in open(f"/proc/net/{table}", encoding="ascii").read().splitlines()[1:]:
+            words = line.split()
+            if words[3] == "0A" and f"socket:[{words[9]}]" in sockets:
+                ports.add(int(words[1].split(":")[1], 16))
+    return sorted(ports)
+
+
+def fetch(port, path):
+    """(status, body) of a plain HTTP server on this machine; (0, "") when it does not answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    except OSError:
+        return 0, ""
+    finally:
+        connection.close()
+
+
+def serve(process, path):
+    """What a program of ours answers on one of its two ports; (404, "") when on none."""
+    for port in listening_ports(process.pid):
+        code, body = fetch(port, path)
+        if code != 404:
+            return code, body
+    return 404, ""
+
+
+class SimNode:
+    """A Node, its simulated cards and its agent."""
+
+    def __init__(self, rig, name, fleet):
+        self.rig, self.api, self.name = rig, rig.api, name
+        self.folder = rig.folder / name
+        (self.folder / "state").mkdir(parents=True)
+        self.fleet = fleet if os.path.isabs(str(fleet)) else self.write_fleet(fleet)
+        self.env = {
+            "CLEAVE_SIM_STATE": str(self.folder / "hardware"),
+            "CLEAVE_SIM_FLEET": str(self.fleet),
+            "CLEAVE_SIM_PROC": str(self.folder / "proc"),
+        }
+        self.agent = None
+        self.library = SIM / "libnvidia-ml.so.1"
+        self.ctl("init")
+
+    def write_fleet(self, fleet):
+        """{"h100-80": 2} becomes a file; each node has other UUIDs."""
+        path = self.folder / "fleet.yaml"
+        cards = "".join(f"- {{model: {m}, count: {n}}}\n" for m, n in fleet.items())
+        path.write_text(f'driverVersion: 580.95.05\ncudaVersion: "13.0"\nseed: {next(numbers)}\ngpus:\n{cards}')
+        return path
+
+    # --- the hardware ---
+
+    def ctl(self, *words):
+        """Runs cleave-simctl on this node's cards."""
+        done = subprocess.run(
+            [SIM / "cleave-simctl", *map(str, words)], env={**os.environ, **self.env}, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, f"simctl {words}: {done.stderr}"
+        return done.stdout
+
+    def smi(self, *words):
+        """Runs nvidia-smi on this node's cards, as another program that changes them."""
+        done = subprocess.run(
+            [SIM / "nvidia-smi", *map(str, words)], env={**os.environ, **self.env, "LD_LIBRARY_PATH": str(SIM)}, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, f"nvidia-smi {words}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def hardware(self):
+        return json.loads(self.ctl("show", "--json"))
+
+    def cards(self):
+        return self.hardware()["gpus"]
+
+    def uuid(self, gpu=0):
+        return self.cards()[gpu]["uuid"]
+
+    def layout(self, gpu=0):
+        """{"1g.10gb": 2, ...} of a card with MIG on, "native" of another one."""
+        return layout_of(self.cards()[gpu])
+
+    def layouts(self):
+        return [layout_of(card) for card in self.cards()]
+
+    def placements(self, gpu=0):
+        """What a rollback must restore: profile and place of each instance, without its ids."""
+        return sorted((i["profile"], i["placement"]["start"], i["placement"]["size"]) for i in self.cards()[gpu]["gpuInstances"])
+
+    def instance(self, profile, gpu=0):
+        """The id of the first GPU instance of a profile."""
+        return next(i["id"] for i in self.cards()[gpu]["gpuInstances"] if i["profile"] == profile)
+
+    def calls(self):
+        """How often each library call was made since the state file was."""
+        return {name: int(n) for n, name in re.findall(r"^\s*(\d+)\s+(nvml\w+)", self.ctl("calls"), re.M)}
+
+    def reads(self):
+        """How often the agent has looked at all of the hardware."""
+        return self.calls().get("nvmlDeviceGetCount_v2", 0)
+
+    def changes(self):
+        """The log of calls that change cards."""
+        return [json.loads(line) for line in self.ctl("log", "--json", "--mutating").splitlines() if line.strip()]
+
+    # --- the agent ---
+
+    def argv(self, program=None, **flags):
+        flags = {
+            "node_name": self.name,
+            "kubeconfig": self.kubeconfig,
+            "nvml_library": self.library,
+            "nvidia_smi": SIM / "nvidia-smi",
+            "state_dir": self.folder / "state",
+            "proc_root": self.folder / "proc",
+            "health_addr": "127.0.0.1:0",
+            "metrics_addr": "127.0.0.1:0",
+            "resync_seconds": 1,
+            **flags,
+        }
+        program = program or self.rig.release("cleave-agent")
+        return [program, "run", *itertools.chain(*((f"--{k.replace('_', '-')}", str(v)) for k, v in flags.items()))]
+
+    def start(self, program=None, env=None, name="agent", **flags):
+        """Starts an agent and returns its Process; the newest one is SimNode.agent."""
+        self.agent = self.rig.processes(f"{name}-{self.name}", *self.argv(program, **flags), env={**self.env, **(env or {})})
+        return self.agent
+
+    # --- what the API server holds ---
+
+    @property
+    def path(self):
+        return f"{GROUP}/devices/{self.name}"
+
+    def device(self):
+        return self.api.get(self.path)
+
+    def status(self):
+        return self.device().get("status", {})
+
+    def card(self, gpu=0):
+        """A card as the status has it, with its conditions."""
+        return next(c for c in self.status()["devices"] if c["index"] == gpu)
+
+    def applied(self, gpu=0):
+        return condition(self.card(gpu), "Applied")
+
+    def resources(self):
+        return {r["name"]: r["count"] for r in self.status().get("resources", [])}
+
+    def want(self, *devices, **more):
+        """Writes Device.spec as the controller does, and returns the generation."""
+        self.api.merge(self.path, {"spec": None})
+        return self.api.merge(self.path, {"spec": {"devices": list(devices), **more}})["metadata"]["generation"]
+
+    def node_object(self):
+        return self.api.get(f"/api/v1/nodes/{self.name}")
+
+    def labels(self):
+        return self.node_object()["metadata"]["labels"]
+
+    def label(self, **labels):
+        """Sets labels; None removes one. Underscores stand for nothing: give real keys by **{}."""
+        self.api.merge(f"/api/v1/nodes/{self.name}", {"metadata": {"labels": labels}})
+
+    def offers(self):
+        """Allocatable in vendors' domains, after a look that capacity says the same."""
+        status = self.node_object()["status"]
+        given, has = ({k: int(v) for k, v in status[m].items() if k.startswith("nvidia.com/")} for m in ("allocatable", "capacity"))
+        return given if given == has else {"allocatable": given, "capacity": has}
+
+    # --- waiting ---
+
+    def wait_ready(self, timeout=30):
+        return wait_for(lambda: self.agrees(), timeout, lambda: f"Device {self.name} to be Ready: {json.dumps(self.status().get('conditions'))}")
+
+    def agrees(self):
+        device = self.device()
+        return device if is_current(device) else None
+
+    def wait_applied(self, reason, gpu=0, timeout=30):
+        """Waits for the reason of a card's condition Applied, and returns the condition."""
+
+        def look():
+            found = self.applied(gpu)
+            return found if found.get("reason") == reason else None
+
+        return wait_for(look, timeout, lambda: f"Applied to say {reason} on {self.name}; it says {self.applied(gpu)}")
+
+    def wait_layout(self, layout, gpu=0, timeout=30):
+        wait_for(lambda: self.layout(gpu) == layout, timeout, lambda: f"card {gpu} of {self.name} to be {layout}, not {self.layout(gpu)}")
+
+    def wait_reads(self, more, timeout=30):
+        """Until the agent has looked at the hardware a few times more: time for it to do something."""
+        target = self.reads() + more
+        wait_for(lambda: self.reads() >= target, timeout, f"{more} more readings of {self.name}'s hardware")
+
+    def run_pod(self, name, gpu, gi, pid, labels=None):
+        """A pod bound to this node with a process on an instance. Returns its uid."""
+        pod = self.rig.pod(name, self.name, labels)
+        uid = pod["metadata"]["uid"]
+        self.attach(gpu, gi, pid, "--pod-uid", uid, "--name", name)
+        return uid
+
+    def attach(self, gpu, gi, pid, *more):
+        where = () if gi is None else ("--gi", gi, "--ci", 0)
+        self.ctl("attach", "--gpu", gpu, *where, "--pid", pid, *more)
+
+    def detach(self, pid):
+        self.ctl("detach", "--pid", pid)
+
+
+def layout_of(card):
+    if not card["migCurrent"]:
+        return "native"
+    return dict(Counter(i["profile"] for i in card["gpuInstances"]))
+
+
+class Rig:
+    """What one test builds."""
+
+    def __init__(self, cluster, processes, release):
+        self.cluster, self.processes, self.release = cluster, processes, release
+        self.api = Api(cluster)
+        self.folder = processes.folder
+        self.id = f"t{next(numbers)}"
+        self.nodes, self.objects = [], []
+        self.mark = cluster.audit_mark()
+
+    # --- nodes ---
+
+    def node(self, fleet=None, labels=None, start=True, **flags):
+        """A node of its own with its agent; fleet is {"h100-80": 1} or a file. It carries the label test=<rig.id>."""
+        name = f"{self.id}-n{len(self.nodes)}"
+        resources = {"cpu": "64", "memory": "512Gi", "pods": "110"}
+        self.api.create(
+            "/api/v1/nodes",
+            {
+                "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "test": self.id, **(labels or {})}},
+                "status": {"capacity": resources, "allocatable": resources, "conditions": [{"type": "Ready", "status": "True"}]},
+            },
+        )
+        node = SimNode(self, name, fleet or {"h100-80": 1})
+        self.nodes.append(node)
+        node.kubeconfig = self.agent_kubeconfig(node)
+        if start:
+            node.start(**flags)
+            wait_for(lambda: is_current(node.device()), 30, f"the agent of {name}")
+        return node
+
+    def agent_kubeconfig(self, node):
+        """As hack/kube/agent-token.sh: a token that is bound to a pod on the node."""
+        pod = self.pod(f"agent-{node.name}", node.name, namespace="cleave-system", account="cleave-agent")
+        bound = {"kind": "Pod", "apiVersion": "v1", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+        return self.kubeconfig("cleave-agent", f"agent-{node.name}", bound)
+
+    def kubeconfig(self, account, name, bound=None):
+        """Credentials of a ServiceAccount of cleave-system."""
+        spec = {"expirationSeconds": 7200, **({"boundObjectRef": bound} if bound else {})}
+        path = f"/api/v1/namespaces/cleave-system/serviceaccounts/{account}/token"
+        token = self.api.create(path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec})["status"]["token"]
+        file = self.folder / f"{name}.kubeconfig"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        cluster = {"server": self.cluster.server, "certificate-authority": str(self.cluster.rundir / "certs" / "apiserver.crt")}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "test",
+            "clusters": [{"name": "test", "cluster": cluster}],
+            "users": [{"name": "test", "user": {"token": token}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+        }
+        file.write_text(json.dumps(config))
+        return file
+
+    def pod(self, name, node, labels=None, namespace="default", account="default"):
+        obj = {
+            "metadata": {"name": name, "labels": labels or {}},
+            "spec": {
+                "nodeName": node,
+                "serviceAccountName": account,
+                "automountServiceAccountToken": False,
+                "tolerations": [{"operator": "Exists"}],
+                "containers": [{"name": "main", "image": "localhost/never-run"}],
+            },
+        }
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        self.objects.append(f"{path}/{name}")
+        return self.api.create(path, obj)
+
+    # --- the controller ---
+
+    def controller(self, name="controller", program=None, kubeconfig=None, wait=True, **flags):
+        """Starts cleave-controller with the rights of its ServiceAccount, and waits until it is ready."""
+        flags = {
+            "kubeconfig": kubeconfig or self.kubeconfig("cleave-controller", "controller"),
+            "namespace": "cleave-system",
+            "health_addr": "127.0.0.1:0",
+            "metrics_addr": "127.0.0.1:0",
+            **flags,
+        }
+        words = [f"--{k.replace('_', '-')}={v}" for k, v in flags.items()]
+        process = self.processes(name, program or self.release("cleave-controller"), "--leader-elect", *words)
+        if wait:
+            wait_for(lambda: process.running() and serve(process, "/readyz")[0] == 200, 30, lambda: f"the controller to be ready:\n{process.tail()}")
+        return process
+
+    # --- policy ---
+
+    def make(self, plural, name, spec):
+        kind = {"gpuprofiles": "GPUProfile", "migconfigs": "MIGConfig"}[plural]
+        path = f"{GROUP}/{plural}/{name}"
+        obj = {"apiVersion": "gpu.cleave.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+        self.objects.append(path)
+        return self.api.apply(path, obj)
+
+    def profile(self, name, *devices, **spec):
+        """Applies a GPUProfile for this test's nodes, and returns its path."""
+        self.make("gpuprofiles", f"{self.id}-{name}", {"nodeSelector": {"matchLabels": {"test": self.id}}, "devices": list(devices), **spec})
+        return f"{GROUP}/gpuprofiles/{self.id}-{name}"
+
+    def config(self, name, *devices, aliases=None):
+        spec = {"devices": list(devices), **({"aliases": aliases} if aliases else {})}
+        self.make("migconfigs", name, spec)
+        return f"{GROUP}/migconfigs/{name}"
+
+    def wait_ready(self, path, timeout=30):
+        return self.wait_condition(path, "Ready", None, timeout)
+
+    def wait_condition(self, path, kind, reason=None, timeout=30):
+        """Waits until the condition is true of the newest generation, with this reason; returns the object."""
+
+        def look():
+            obj = self.api.get(path)
+            if is_current(obj, kind) and reason in (None, condition(obj, kind)["reason"]):
+                return obj
+            return None
+
+        return wait_for(look, timeout, lambda: f"{kind} {reason or ''} of {path}: {json.dumps(self.api.get(path).get('status'))}")
+
+    def events(self, name, reason=None):
+        """Events about the object of this name, as events.k8s.io has them."""
+        found = self.api.get("/apis/events.k8s.io/v1/events")["items"]
+        return [e for e in found if e["regarding"].get("name") == name and reason in (None, e["reason"])]
+
+    def writes(self, mark=None, by="cleave", resource=None):
+        """The writes of our programs since the test began or since a mark, Events apart."""
+        found = self.cluster.writes(self.mark if mark is None else mark, by)
+        found = [e for e in found if e["objectRef"]["resource"] != "events"]
+        mine = [e for e in found if e["objectRef"].get("name", "").startswith(f"{self.id}-") or not e["objectRef"].get("name")]
+        return [e for e in mine if resource is None or e["objectRef"]["resource"] == resource]
+
+    def end(self):
+        self.processes.end()
+        for path in reversed(self.objects):
+            self.api.delete(path, now="/pods/" in path)
+        for node in self.nodes:
+            self.api.delete(node.path)
+            self.api.delete(f"/api/v1/nodes/{node.name}")
+
+
+def install(cluster):
+    """Everything of config/ that needs no image."""
+    if getattr(cluster, "installed", False):
+        return
+    for folder in ("crds", "config/namespace", "config/rbac", "config/admission"):
+        cluster.kubectl("apply", "--server-side", "-k", ROOT / folder)
+    cluster.kubectl("wait", "--for=condition=Established", "crd", "-l", "app.kubernetes.io/part-of=cleave", "--timeout=30s")
+    cluster.installed = True
+
+
+@pytest.fixture
+def rig(cluster, processes, release):
+    install(cluster)
+    built = Rig(cluster, processes, release)
+    yield built
+    built.end()
