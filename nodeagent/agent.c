@@ -591,12 +591,13 @@ static void publish(struct agent *a)
         memos[i] = a->tracks[i].memo;
     const char *call = NULL;
     int64_t since;
+    const struct own_device *device = own(a);
     const struct node_state state = {
         .inventory = a->inventory_read ? &a->inventory : NULL,
         .cards = a->cards,
         .n_cards = a->n_cards,
         .spec = spec(a),
-        .spec_error = own(a) ? own(a)->spec_error : NULL,
+        .spec_error = device ? device->spec_error : NULL,
         .generation = a->device ? object_generation(a->device) : 0,
         .spec_seen = a->device_seen,
         .memos = memos,
