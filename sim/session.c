@@ -13,6 +13,7 @@
 #include "sim/fault.h"
 #include "sim/fleet.h"
 #include "sim/mig.h"
+#include "sim/proc_tree.h"
 
 #define ENV_FAULTS 8
 #define CHUNK      256
@@ -117,6 +118,8 @@ static int init_locked(void)
         if (rc != NVML_SUCCESS)
             return rc;
         state_session_enter(&session.state);
+        (void)proc_tree_boot(state_lock(&session.state)->boot_id);
+        state_unlock(&session.state);
     }
     session.refs++;
     return NVML_SUCCESS;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands that do to the hardware what life does: processes, errors, reboots. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/mig.h"
 #include "sim/nvml.h"
+#include "sim/proc_tree.h"
 #include "sim/simctl/simctl.h"
 
 void attach(struct state *s, struct args *a)
@@ -31,7 +33,8 @@ void attach(struct state *s, struct args *a)
     (void)snprintf(proc.name, sizeof(proc.name), "%s", facts.name);
     check(hw_attach(hw, &proc), "attach");
     /* The process is in /proc before any client can learn its pid. */
-    proc_tree_add(&facts);
+    if (!proc_tree_add(&facts))
+        die("CLEAVE_SIM_PROC: %s", strerror(errno));
     state_commit(s);
     state_unlock(s);
 }
@@ -191,6 +194,7 @@ void reboot_command(struct state *s, struct args *a)
     hw_reboot(hw);
     state_commit(s);
     proc_tree_remove_all();
-    proc_tree_boot(hw->boot_id);
+    if (!proc_tree_boot(hw->boot_id))
+        die("CLEAVE_SIM_PROC: %s", strerror(errno));
     state_unlock(s);
 }

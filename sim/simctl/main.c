@@ -9,6 +9,7 @@
 
 #include "sim/fault.h"
 #include "sim/fleet.h"
+#include "sim/proc_tree.h"
 #include "sim/simctl/simctl.h"
 
 static const char usage[] =
@@ -139,6 +140,13 @@ static void open_state(struct state *s, const char *path, const char *fleet)
     check(rc, path);
 }
 
+static void boot_proc_tree(struct state *s)
+{
+    if (!proc_tree_boot(state_lock(s)->boot_id))
+        die("CLEAVE_SIM_PROC: %s", strerror(errno));
+    state_unlock(s);
+}
+
 static void init(const char *path, struct args *a)
 {
     struct state s = {0};
@@ -153,8 +161,7 @@ static void init(const char *path, struct args *a)
     else if (path != NULL && access(path, F_OK) == 0)
         die("%s exists; --force replaces it", path);
     open_state(&s, path, fleet);
-    proc_tree_boot(state_lock(&s)->boot_id);
-    state_unlock(&s);
+    boot_proc_tree(&s);
     state_close(&s);
 }
 
@@ -185,8 +192,7 @@ static void run(const char *path, const char *name, struct args *a)
         if (strcmp(commands[i].name, name) != 0)
             continue;
         open_state(&s, path, fleet != NULL && *fleet != '\0' ? fleet : NULL);
-        proc_tree_boot(state_lock(&s)->boot_id);
-        state_unlock(&s);
+        boot_proc_tree(&s);
         commands[i].run(&s, a);
         state_close(&s);
         return;

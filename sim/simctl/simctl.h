@@ -39,13 +39,3 @@ void check(int code, const char *what);
 typedef void command_fn(struct state *s, struct args *a);
 command_fn show, attach, detach, xid, ecc, remap, recovery_action, lost, fault_command, latency,
     log_command, calls_command, reboot_command;
-
-/* The fake /proc below CLEAVE_SIM_PROC, where that is set. */
-struct proc_facts {
-    uint32_t pid;
-    const char *name, *pod_uid, *container; /* the last two may be NULL */
-};
-void proc_tree_boot(const char *boot_id);
-void proc_tree_add(const struct proc_facts *facts);
-void proc_tree_remove(uint32_t pid);
-void proc_tree_remove_all(void);

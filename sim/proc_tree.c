@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A fake /proc below CLEAVE_SIM_PROC: <pid>/cgroup, <pid>/comm and sys/kernel/random/boot_id, for
- * programs that look a pid up to learn whose it is.
- */
+#include "sim/proc_tree.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "sim/simctl/simctl.h"
 
 static const char *root(void)
 {
@@ -22,46 +17,60 @@ static const char *root(void)
     return dir != NULL && *dir != '\0' ? dir : NULL;
 }
 
-static void make_dirs(char *path)
+static bool make_dirs(char *path)
 {
     for (char *p = path + 1; (p = strchr(p, '/')) != NULL; p++) {
         *p = '\0';
-        if (mkdir(path, 0777) != 0 && errno != EEXIST)
-            die("%s: %s", path, strerror(errno));
+        int rc = mkdir(path, 0777);
         *p = '/';
+        if (rc != 0 && errno != EEXIST)
+            return false;
     }
+    return true;
+}
+
+static bool write_draft(const char *draft, const char *content)
+{
+    FILE *out = fopen(draft, "we");
+    if (out == NULL)
+        return false;
+    bool written = fputs(content, out) >= 0;
+    return fclose(out) == 0 && written;
 }
 
 /* Whole at once: a reader sees the old content or the new. */
-static void write_file(const char *content, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static void write_file(const char *content, const char *format, ...)
+static bool write_file(const char *name, const char *content)
 {
     char path[PATH_MAX];
     char draft[PATH_MAX + 8];
-    va_list args;
-    va_start(args, format);
-    int length = vsnprintf(path, sizeof(path), format, args);
-    va_end(args);
-    if (length >= (int)sizeof(path))
-        die("CLEAVE_SIM_PROC is too long");
-    make_dirs(path);
+    if (snprintf(path, sizeof(path), "%s/%s", root(), name) >= (int)sizeof(path)) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
     (void)snprintf(draft, sizeof(draft), "%s.new", path);
-    FILE *out = fopen(draft, "we");
-    bool written = out != NULL && fputs(content, out) >= 0;
-    written = out != NULL && fclose(out) == 0 && written;
-    if (!written || rename(draft, path) != 0)
-        die("%s: %s", path, strerror(errno));
+    return make_dirs(path) && write_draft(draft, content) && rename(draft, path) == 0;
 }
 
-/* The library may have made the machine; whichever command comes first then writes its boot id. */
-void proc_tree_boot(const char *boot_id)
+static bool holds(const char *name, const char *content)
 {
+    char path[PATH_MAX];
+    char text[128] = "";
+    if (snprintf(path, sizeof(path), "%s/%s", root(), name) >= (int)sizeof(path))
+        return false;
+    FILE *in = fopen(path, "re");
+    if (in == NULL)
+        return false;
+    bool same = fgets(text, sizeof(text), in) != NULL && strcmp(text, content) == 0;
+    (void)fclose(in);
+    return same;
+}
+
+bool proc_tree_boot(const char *boot_id)
+{
+    static const char name[] = "sys/kernel/random/boot_id";
     char line[64];
-    if (root() == NULL)
-        return;
     (void)snprintf(line, sizeof(line), "%s\n", boot_id);
-    write_file(line, "%s/sys/kernel/random/boot_id", root());
+    return root() == NULL || holds(name, line) || write_file(name, line);
 }
 
 /* The systemd cgroup driver's path: dashes of the uid become underscores. */
@@ -81,7 +90,6 @@ static void cgroup_line(const struct proc_facts *f, char *out, size_t size)
                    uid, f->container != NULL ? f->container : "c0ffee");
 }
 
-/* A process on several cards is one entry: the pod that the first attach named stays. */
 static bool is_there(uint32_t pid)
 {
     char path[PATH_MAX];
@@ -89,15 +97,20 @@ static bool is_there(uint32_t pid)
            access(path, F_OK) == 0;
 }
 
-void proc_tree_add(const struct proc_facts *facts)
+bool proc_tree_add(const struct proc_facts *facts)
 {
-    char line[512];
+    char name[32];
+    char comm[32];
+    char cgroup[512];
     if (root() == NULL || (facts->pod_uid == NULL && is_there(facts->pid)))
-        return;
-    cgroup_line(facts, line, sizeof(line));
-    write_file(line, "%s/%u/cgroup", root(), facts->pid);
-    (void)snprintf(line, sizeof(line), "%.15s\n", facts->name);
-    write_file(line, "%s/%u/comm", root(), facts->pid);
+        return true;
+    (void)snprintf(name, sizeof(name), "%u/comm", facts->pid);
+    (void)snprintf(comm, sizeof(comm), "%.15s\n", facts->name);
+    if (!write_file(name, comm))
+        return false;
+    (void)snprintf(name, sizeof(name), "%u/cgroup", facts->pid);
+    cgroup_line(facts, cgroup, sizeof(cgroup));
+    return write_file(name, cgroup);
 }
 
 static void remove_entry(const char *name)
