@@ -29,7 +29,8 @@ struct nvml_handle {
 };
 
 /*
- * The process's one session. Guarded by mu, apart from `state`, which guards itself. The state
+ * The process's one session. Guarded by mu, apart from `state`, which guards itself; where both are
+ * held the state's lock was taken first, as by a call that hands out a handle. The state
  * stays open while somebody is initialised or a call is under way: a thread may hang in a call
  * while another shuts down.
  */
@@ -118,8 +119,6 @@ static int init_locked(void)
         if (rc != NVML_SUCCESS)
             return rc;
         state_session_enter(&session.state);
-        (void)proc_tree_boot(state_lock(&session.state)->boot_id);
-        state_unlock(&session.state);
     }
     session.refs++;
     return NVML_SUCCESS;
@@ -143,7 +142,10 @@ int session_init(unsigned int call_id)
     if (rc != NVML_SUCCESS)
         return rc;
     struct call c = {.id = call_id};
-    rc = call_leave(&c, call_enter(&c, /* handle= */ NULL, ON_NOTHING));
+    rc = call_enter(&c, /* handle= */ NULL, ON_NOTHING);
+    if (rc == NVML_SUCCESS)
+        (void)proc_tree_boot(c.hw->boot_id);
+    rc = call_leave(&c, rc);
     if (rc == NVML_SUCCESS)
         return rc;
     (void)pthread_mutex_lock(&session.mu);
