@@ -28,13 +28,25 @@ static const char *architecture_name(unsigned value)
     return "unknown";
 }
 
-static void read_architecture(struct nvml *n, struct nvml_facts *f)
+/* A fact that not every card or driver has. One that could not be told just now is an error: what
+ * is learned here is not asked for again. */
+static int optional(struct nvml *n, const char *call, nvml_ret rc, struct err *e)
+{
+    if (rc == NVML_NOT_SUPPORTED || rc == NVML_FUNCTION_NOT_FOUND)
+        return 0;
+    return nvml_check(n, call, rc, e);
+}
+
+#define OPTIONAL(n, e, fn, ...) optional(n, nvml_names.fn, NVML_CALL(n, fn, __VA_ARGS__), e)
+
+static int read_architecture(struct nvml *n, struct nvml_facts *f, struct err *e)
 {
     unsigned arch = 0;
-    (void)NVML_CALL(n, architecture, f->device, &arch);
+    TRY(OPTIONAL(n, e, architecture, f->device, &arch));
     (void)snprintf(f->card.architecture, sizeof(f->card.architecture), "%s",
                    architecture_name(arch));
     f->card.mode_needs_reset = arch == ARCH_AMPERE;
+    return 0;
 }
 
 /* sysfs spells 00000000:3B:00.0 as 0000:3b:00.0. */
@@ -81,10 +93,10 @@ static int read_pci(struct nvml *n, struct nvml_facts *f, struct err *e)
 static int learn(struct nvml *n, struct nvml_facts *f, struct err *e)
 {
     struct nvml_memory memory = {0};
-    (void)NVML_CALL(n, name, f->device, f->card.model, sizeof(f->card.model));
-    (void)NVML_CALL(n, memory, f->device, &memory);
+    TRY(OPTIONAL(n, e, name, f->device, f->card.model, sizeof(f->card.model)));
+    TRY(OPTIONAL(n, e, memory, f->device, &memory));
     f->card.memory_mib = memory.total >> 20;
-    read_architecture(n, f);
+    TRY(read_architecture(n, f, e));
     TRY(read_pci(n, f, e));
     f->current = true;
     return 0;

@@ -170,11 +170,10 @@ static int add_profile(struct nvml *n, struct nvml_facts *f, const struct profil
     return 0;
 }
 
-int nvml_mig_table(struct nvml *n, struct nvml_facts *f, struct err *e)
+static int list_profiles(struct nvml *n, struct nvml_facts *f, struct err *e)
 {
     ask_fn *ask = ask_for(n, f->device);
     const char *call = ask == ask_v1 ? nvml_names.gi_profile : nvml_names.gi_profile_v;
-    f->card.mig = (struct mig_table){0};
     for (unsigned value = 0; value < MAX_PROFILE_ENUM; value++) {
         struct profile_answer a = {0};
         nvml_ret rc = ask(n, f->device, value, &a);
@@ -186,6 +185,16 @@ int nvml_mig_table(struct nvml *n, struct nvml_facts *f, struct err *e)
         TRY(add_profile(n, f, &a, value, e));
     }
     return 0;
+}
+
+/* Whole or not at all: instances of a profile that half a table lacks would not be seen. */
+int nvml_mig_table(struct nvml *n, struct nvml_facts *f, struct err *e)
+{
+    f->card.mig = (struct mig_table){0};
+    int rc = list_profiles(n, f, e);
+    if (rc < 0)
+        f->card.mig = (struct mig_table){0};
+    return rc;
 }
 
 int nvml_ci_table_get(struct nvml *n, struct nvml_facts *f, unsigned profile, nvml_gi gi,

@@ -286,6 +286,42 @@ static void read_one(struct gpu *g, const char *uuid, struct gpu_card *ret)
     cr_assert_eq(g->ops->read_card(g, uuid, ret, &e), 0, "%s", err_msg(&e));
 }
 
+/* What a card is does not depend on what went wrong while it was learned. */
+static void expect_same_card(const struct gpu_card *good, const struct gpu_card *c, unsigned k)
+{
+    cr_expect_str_eq(c->model, good->model, "%u", k);
+    cr_expect_str_eq(c->architecture, good->architecture, "%u", k);
+    cr_expect_eq(c->memory_mib, good->memory_mib, "%u", k);
+    cr_expect_eq(c->mode_needs_reset, good->mode_needs_reset, "%u", k);
+    cr_expect_eq(c->mig_capable, good->mig_capable, "%u", k);
+    cr_expect_eq(c->mig.n_profiles, good->mig.n_profiles, "%u", k);
+    cr_expect_eq(c->n_partitions, good->n_partitions, "%u", k);
+}
+
+Test(nvml, failed_reading_leaves_nothing_wrong_for_the_next)
+{
+    fleet("[{model: h100-80, mig: true}, {model: a100-40}]");
+    auto_gpu struct gpu *first = open_sim();
+    auto_gpu_inventory struct gpu_inventory blank = read_all(first);
+    (void)cut(first, blank.cards[0].uuid, 9, 4, 4, 3);
+    auto_gpu_inventory struct gpu_inventory good = read_all(first);
+    cr_assert_eq(good.cards[0].n_partitions, 1);
+    for (unsigned k = 1; k <= 200; k++) {
+        auto_free char *fault = xasprintf("*:%u:fail:TIMEOUT", k);
+        cr_assert_eq(setenv("CLEAVE_SIM_FAULT", fault, 1), 0);
+        auto_gpu struct gpu *g = open_sim();
+        struct gpu_inventory inv = {0};
+        if (g->ops->read(g, &inv, NULL) == 0)
+            gpu_inventory_done(&inv);
+        if (g->ops->read(g, &inv, NULL) < 0)
+            continue; /* the first reading has fewer calls than k */
+        for (unsigned i = 0; i < 2; i++)
+            if (inv.cards[i].healthy)
+                expect_same_card(&good.cards[i], &inv.cards[i], k);
+        gpu_inventory_done(&inv);
+    }
+}
+
 Test(nvml, instances_come_and_go_and_are_read_back)
 {
     fleet("[{model: h100-80, mig: true}]");
