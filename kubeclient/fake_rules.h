@@ -11,6 +11,7 @@
 
 /* Custom resources: their group is a domain that is not Kubernetes' own. */
 bool fake_is_custom(const struct kc_resource *r);
+/* Has it a status subresource? Does its metadata have a generation? */
 bool fake_has_status(const struct kc_resource *r);
 bool fake_has_generation(const struct kc_resource *r);
 /* Does an update need a resourceVersion? (Strategy AllowUnconditionalUpdate.) */
@@ -46,5 +47,6 @@ json_t *fake_make_deleting(const struct kc_resource *r, const json_t *live, int6
 int fake_check_preconditions(const struct kc_target *t, const json_t *live, const char *uid,
                              const char *version, struct err *e) MUST_CHECK;
 
+/* Has it a deletionTimestamp? Has it finalizers? */
 bool fake_is_deleting(const json_t *obj);
 bool fake_has_finalizers(const json_t *obj);
