@@ -23,7 +23,7 @@
  * modelled: schemas, defaulting, admission, authorization, field managers of update and merge patch
  * beyond "the fields they changed are theirs", paging tokens that expire by themselves.
  *
- * Any thread. Steps without threads: kc_fake_watch_drains(f, true) makes a watch return once it has
+ * Any thread. Steps without threads: kc_fake_watch_drains(c, true) makes a watch return once it has
  * delivered what there is, as if the server had closed it.
  */
 
@@ -32,25 +32,25 @@
 struct kc *kc_fake_new(const struct clock *clock);
 
 /* A watch returns 0 when it has caught up, instead of waiting for more. */
-void kc_fake_watch_drains(struct kc *f, bool drains);
+void kc_fake_watch_drains(struct kc *c, bool drains);
 /* Ends every watch in progress: 0, as a server that shuts down or reaches its timeout. */
-void kc_fake_close_watches(struct kc *f);
+void kc_fake_close_watches(struct kc *c);
 /* Sends a bookmark with the current version to every watch, and to later ones when they have caught
  * up. */
-void kc_fake_bookmark(struct kc *f);
+void kc_fake_bookmark(struct kc *c);
 /* Forgets the history so far: a watch from a version before now is ERR_EXPIRED. */
-void kc_fake_compact(struct kc *f);
+void kc_fake_compact(struct kc *c);
 /* Lists in resource.plural at a dotted path merge by key when applied, as x-kubernetes-list-type:
- * map does: kc_fake_list_key(f, "devices", "spec.devices", "uuid"). Known from the start:
+ * map does: kc_fake_list_key(c, "devices", "spec.devices", "uuid"). Known from the start:
  * conditions (type), ownerReferences (uid). Lists of strings under metadata.finalizers are sets. */
-void kc_fake_list_key(struct kc *f, const char *plural, const char *path, const char *key);
+void kc_fake_list_key(struct kc *c, const char *plural, const char *path, const char *key);
 /* Pods with spec.nodeName keep running after deletion with a deletionTimestamp, until removed with
  * grace 0 as their kubelet does. Off at first: they go at once. */
-void kc_fake_pods_linger(struct kc *f, bool linger);
+void kc_fake_pods_linger(struct kc *c, bool linger);
 
 /* May this pod be evicted now? Called without the lock. */
 typedef bool kc_fake_evict_fn(void *arg, const char *ns, const char *name);
-void kc_fake_on_evict(struct kc *f, kc_fake_evict_fn *fn, void *arg);
+void kc_fake_on_evict(struct kc *c, kc_fake_evict_fn *fn, void *arg);
 
 enum kc_verb { KC_GET, KC_LIST, KC_CREATE, KC_UPDATE, KC_PATCH, KC_REMOVE, KC_WATCH };
 
@@ -64,8 +64,8 @@ struct kc_call {
 /* Called before and after each call, without the lock: may call the fake itself. A negative return
  * replaces the result; returned after, the write has happened and its answer is lost. */
 typedef int kc_fake_hook_fn(void *arg, const struct kc_call *call, struct err *e);
-void kc_fake_hook(struct kc *f, kc_fake_hook_fn *fn, void *arg);
+void kc_fake_hook(struct kc *c, kc_fake_hook_fn *fn, void *arg);
 
 /* Writes that changed something, and calls of a verb, since the start. */
-size_t kc_fake_writes(struct kc *f);
-size_t kc_fake_calls(struct kc *f, enum kc_verb verb);
+size_t kc_fake_writes(struct kc *c);
+size_t kc_fake_calls(struct kc *c, enum kc_verb verb);
