@@ -40,7 +40,10 @@ struct call {
     struct log_record record;
 };
 
+/* Begins the call `c->id`; SUCCESS, or the return code with which to leave it. */
 int call_enter(struct call *c, const void *handle, enum call_on on);
+
+/* Ends it; always to be called, and returns what the NVML function returns. */
 int call_leave(struct call *c, int rc);
 
 /* Notes the arguments for the log. */
@@ -49,7 +52,7 @@ __attribute__((format(printf, 2, 3))) void call_args(struct call *c, const char 
 /* The state this process has open; valid inside an entered call. */
 struct state *session_state(void);
 
-/* Reference-counted; `flags` are nvmlInitWithFlags'. */
+/* Reference-counted; opens the state at the first and closes it at the last. */
 int session_init(unsigned int call_id);
 int session_shutdown(void);
 
