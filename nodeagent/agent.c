@@ -505,26 +505,41 @@ static void replace_cards(struct agent *a, struct job *j)
     j->inventory = (struct gpu_inventory){0};
 }
 
-/* A card that was right and no longer is (someone else changed it, or a reboot did) is wanted
- * again. */
+static enum card_verdict verdict_now(const struct card_view *v, const struct device_want *want)
+{
+    struct card_wish wish;
+    if (card_wish_of(&v->card, want, &wish, NULL) < 0)
+        return CARD_INFEASIBLE;
+    auto_free struct card_plan *plan = xmalloc(sizeof(*plan));
+    card_plan(&v->card, &wish, plan);
+    return plan->verdict;
+}
+
+/* Does the reading still bear out how the last attempt ended? Failures have a time of their own at
+ * which they are tried again. */
+static bool still_holds(const struct txn_result *r, const struct card_view *v,
+                        const struct device_want *want)
+{
+    if (r->outcome == TXN_APPLIED || r->outcome == TXN_NOTHING_TO_DO)
+        return verdict_now(v, want) == CARD_NOTHING;
+    if (r->outcome == TXN_INFEASIBLE)
+        return verdict_now(v, want) == CARD_INFEASIBLE;
+    return true;
+}
+
+/* A card that was right and no longer is (someone else changed it, or a reboot did), or that could
+ * not be and now could (it was ill, it was not there), is wanted again. */
 static void recheck(struct agent *a)
 {
     for (size_t i = 0; i < a->n_tracks; i++) {
         struct card_track *t = &a->tracks[i];
         const struct card_view *v = view_of(a, t->memo.uuid);
-        const struct device_want *want = want_of(a, t->memo.uuid);
-        if (t->memo.progress == PROGRESS_REFUSED && v)
-            track_pending(t);
-        if (t->memo.progress != PROGRESS_DONE || !v)
+        if (!v)
             continue;
-        bool good =
-            t->memo.result.outcome == TXN_APPLIED || t->memo.result.outcome == TXN_NOTHING_TO_DO;
-        struct resolve_card view;
-        struct profile_count *counts;
-        card_resolve_view(&v->card, &view, &counts);
-        if (good && !resolve_card_matches(&view, want))
+        if (t->memo.progress == PROGRESS_REFUSED ||
+            (t->memo.progress == PROGRESS_DONE &&
+             !still_holds(&t->memo.result, v, want_of(a, t->memo.uuid))))
             track_pending(t);
-        card_resolve_counts_free(counts, view.n_partitions);
     }
 }
 
@@ -643,7 +658,8 @@ static int64_t least(int64_t x, int64_t y)
     return x < y ? x : y;
 }
 
-static int wait_ms(const struct agent *a)
+/* Until something is due; INT64_MAX: only an event can bring work. */
+static int64_t wait_ms(const struct agent *a)
 {
     int64_t now = clock_mono_ms(a->d.clk);
     int64_t ms = until(a->publish_mono_ms, now);
@@ -655,7 +671,7 @@ static int wait_ms(const struct agent *a)
         for (size_t i = 0; i < a->n_tracks; i++)
             ms = least(ms, until(a->tracks[i].retry_mono_ms, now));
     }
-    return ms > INT_MAX ? -1 : (int)ms;
+    return ms;
 }
 
 static void look_at_watchdog(struct agent *a)
@@ -674,25 +690,31 @@ static void look_at_watchdog(struct agent *a)
     publish_within(a, 0);
 }
 
-int agent_run(struct agent *a, struct scope *s, struct err *e)
+void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
 {
     struct pollfd fds[] = {
         {.fd = worker_fd(a->d.worker), .events = POLLIN},
         {.fd = a->mail, .events = POLLIN},
         {.fd = scope_cancel_fd(s), .events = POLLIN},
     };
+    start_next(a);
+    int64_t ms = least(wait_ms(a), max_wait_ms);
+    (void)poll(fds, ARRAY_LEN(fds), ms > INT_MAX ? -1 : (int)ms);
+    eventfd_t n;
+    (void)eventfd_read(a->mail, &n);
+    take_device(a);
+    adopt_published(a);
+    worker_dispatch(a->d.worker);
+    look_at_watchdog(a);
+    if (clock_mono_ms(a->d.clk) >= a->publish_mono_ms)
+        publish(a);
+}
+
+int agent_run(struct agent *a, struct scope *s, struct err *e)
+{
     for (;;) {
         TRY(scope_check(s, e));
-        start_next(a);
-        (void)poll(fds, ARRAY_LEN(fds), wait_ms(a));
-        eventfd_t n;
-        (void)eventfd_read(a->mail, &n);
-        take_device(a);
-        adopt_published(a);
-        worker_dispatch(a->d.worker);
-        look_at_watchdog(a);
-        if (clock_mono_ms(a->d.clk) >= a->publish_mono_ms)
-            publish(a);
+        agent_step(a, s, INT64_MAX);
     }
 }
 

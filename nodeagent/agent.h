@@ -42,6 +42,9 @@ struct agent_deps {
 struct agent *agent_new(const struct agent_deps *d);
 /* Runs until the scope ends. Blocks; one thread. */
 int agent_run(struct agent *a, struct scope *s, struct err *e) MUST_CHECK;
+/* One round of it: starts what is due, waits at most max_wait_ms for an event or for the next thing
+ * to become due, takes what came, publishes. For tests, in place of agent_run. */
+void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms);
 /* For /readyz: was the hardware read and the Device seen? Any thread. */
 bool agent_is_ready(const struct agent *a);
 struct agent *agent_free(struct agent *a);

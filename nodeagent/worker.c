@@ -247,7 +247,9 @@ int64_t worker_watch_ms(const struct worker *w)
     const char *call = NULL;
     int64_t since = 0;
     int64_t age = call_age_ms(w, &call, &since);
-    return age < 0 || age >= w->deadline_ms ? -1 : w->deadline_ms - age;
+    if (age < 0) /* a job that is between two calls may hang in the next one */
+        return w->pending ? w->deadline_ms : -1;
+    return age >= w->deadline_ms ? -1 : w->deadline_ms - age;
 }
 
 /* --- the end --- */

@@ -51,8 +51,9 @@ size_t worker_pending(const struct worker *w);
 
 /* True while a vendor call is past its deadline: its name (static) and when it began. */
 bool worker_stuck(const struct worker *w, const char **ret_call, int64_t *ret_since_mono_ms);
-/* Milliseconds until the call in flight reaches its deadline: how long a loop may wait before it
- * asks worker_stuck again. -1: no call in flight, or already reported past it. */
+/* How long a loop may wait before it asks worker_stuck again: milliseconds until the call in flight
+ * reaches its deadline, or a whole deadline while a job is between calls. -1: no job, or the call
+ * is already reported past it. */
 int64_t worker_watch_ms(const struct worker *w);
 
 /* Stops after the job in progress and frees. When that job does not end within grace_ms, the

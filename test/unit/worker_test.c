@@ -158,6 +158,21 @@ Test(worker, hung_call_is_told_at_its_deadline_and_not_before)
     hung_end(&h);
 }
 
+/* Else a loop that looks before the job has reached its first call would sleep through its hang. */
+Test(worker, a_job_between_calls_is_watched_for_a_whole_deadline)
+{
+    struct fake_hw hw = {0};
+    struct worker *w = start(&hw, &(struct worker_options){.call_deadline_ms = 500});
+    struct job_log log = {0};
+    struct numbered j = {.log = &log};
+    cr_expect_eq(worker_watch_ms(w), -1);
+    submit(w, run_job, &j);
+    cr_expect_eq(worker_watch_ms(w), 500);
+    dispatch_until(w, &log, 1);
+    cr_expect_eq(worker_watch_ms(w), -1);
+    (void)worker_free(w, 10000, NULL);
+}
+
 Test(worker, submitting_behind_a_hung_call_never_blocks_and_is_bounded)
 {
     struct hung h;

@@ -1,0 +1,645 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/jx.h"
+#include "base/log.h"
+#include "base/xalloc.h"
+#include "base/yaml.h"
+
+#include "controller/resources.h"
+#include "gpu_fake_support.h"
+#include "kubeclient/fake.h"
+#include "nodeagent/agent.h"
+#include "nodeagent/journal.h"
+#include "nodeagent/own_device.h"
+
+/*
+ * The agent between cards in memory and a model of the API server. Informer, loop and publisher are
+ * stepped by the test's thread and the clock is the test's; only the worker is a thread, as it is
+ * in production.
+ */
+
+/* --- A library that can be unplugged, fail and hang, in front of the fake's cards --- */
+
+struct gate {
+    struct gpu gpu; /* first */
+    struct gpu *inner;
+    atomic_bool unplugged; /* no driver */
+    atomic_int failing;    /* so many creations of a whole card's instance fail */
+    atomic_int hanging;    /* so many gi_create calls hang until let go */
+    atomic_int creates;    /* gi_create calls so far */
+    const struct clock *clk;
+    int ends[2]; /* the hanging call says so on one side and is let go from the other */
+};
+
+static struct gate *gate_of(struct gpu *g)
+{
+    return (struct gate *)g;
+}
+
+static int gate_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
+{
+    if (atomic_load(&gate_of(g)->unplugged))
+        return err_set(e, ERR_NOT_FOUND, "the driver is not loaded");
+    struct gpu *in = gate_of(g)->inner;
+    return in->ops->read(in, ret, e);
+}
+
+static int gate_read_card(struct gpu *g, const char *uuid, struct gpu_card *ret, struct err *e)
+{
+    if (atomic_load(&gate_of(g)->unplugged))
+        return err_set(e, ERR_UNAVAILABLE, "the driver is gone");
+    struct gpu *in = gate_of(g)->inner;
+    return in->ops->read_card(in, uuid, ret, e);
+}
+
+static int gate_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode,
+                         enum gpu_mode_result *ret, struct err *e)
+{
+    struct gpu *in = gate_of(g)->inner;
+    return in->ops->mode_set(in, uuid, mode, ret, e);
+}
+
+static int gate_reset(struct gpu *g, const char *uuid, struct err *e)
+{
+    struct gpu *in = gate_of(g)->inner;
+    return in->ops->reset(in, uuid, e);
+}
+
+static void hang(struct gate *gate)
+{
+    char c;
+    atomic_store(&gate->gpu.activity->since_mono_ms, clock_mono_ms(gate->clk));
+    atomic_store(&gate->gpu.activity->call, "nvmlDeviceCreateGpuInstance");
+    cr_expect_eq(write(gate->ends[1], "h", 1), 1);
+    while (read(gate->ends[1], &c, 1) < 0)
+        continue;
+    atomic_store(&gate->gpu.activity->call, NULL);
+}
+
+static bool take_one(atomic_int *n)
+{
+    return atomic_load(n) > 0 && atomic_fetch_sub(n, 1) > 0;
+}
+
+static int gate_gi_create(struct gpu *g, const char *uuid, unsigned profile_id, unsigned start,
+                          unsigned size, unsigned *ret_gi_id, struct err *e)
+{
+    struct gate *gate = gate_of(g);
+    atomic_fetch_add(&gate->creates, 1);
+    if (take_one(&gate->hanging))
+        hang(gate);
+    if (size == 8 && take_one(&gate->failing))
+        return err_set(e, ERR_UNAVAILABLE, "injected");
+    return gate->inner->ops->gi_create(gate->inner, uuid, profile_id, start, size, ret_gi_id, e);
+}
+
+static int gate_gi_destroy(struct gpu *g, const char *uuid, unsigned gi_id, struct err *e)
+{
+    struct gpu *in = gate_of(g)->inner;
+    return in->ops->gi_destroy(in, uuid, gi_id, e);
+}
+
+static int gate_ci_create(struct gpu *g, const char *uuid, unsigned gi_id, unsigned slices,
+                          int start, unsigned *ret_ci_id, struct err *e)
+{
+    struct gpu *in = gate_of(g)->inner;
+    return in->ops->ci_create(in, uuid, gi_id, slices, start, ret_ci_id, e);
+}
+
+static int gate_ci_destroy(struct gpu *g, const char *uuid, unsigned gi_id, unsigned ci_id,
+                           struct err *e)
+{
+    struct gpu *in = gate_of(g)->inner;
+    return in->ops->ci_destroy(in, uuid, gi_id, ci_id, e);
+}
+
+/* The gate itself lives in the bench. */
+static struct gpu *gate_free(struct gpu *g)
+{
+    return gpu_free(gate_of(g)->inner);
+}
+
+static const struct gpu_ops gate_ops = {gate_read,      gate_read_card,  gate_mode_set,
+                                        gate_reset,     gate_gi_create,  gate_gi_destroy,
+                                        gate_ci_create, gate_ci_destroy, gate_free};
+
+/* --- The bench --- */
+
+enum { CALL_DEADLINE_MS = 5000, RESYNC_MS = 30000, PATIENCE_MS = 20000, TICK_MS = 20 };
+
+struct bench {
+    struct fake_hw hw;
+    struct gate gate;
+    char dir[64];
+    struct clock *clk;
+    struct scope *scope;
+    struct kc *server;
+    struct worker *worker;
+    struct informer *inf;
+    struct publisher *pub;
+    struct agent *agent;
+};
+
+static const struct kc_target device = {.res = &resource_devices, .name = "n1"};
+
+/* Opens everything on the hardware of b->hw, as a process that starts. */
+static void bench_start(struct bench *b)
+{
+    b->gate.gpu = (struct gpu){.ops = &gate_ops};
+    b->gate.inner = gpu_fake_open(&b->hw);
+    b->gate.clk = b->clk;
+    const struct worker_options w = {.call_deadline_ms = CALL_DEADLINE_MS, .clock = b->clk};
+    cr_assert_eq(worker_new(&b->gate.gpu, &w, &b->worker, NULL), 0);
+    const struct informer_opts i = {.type = &own_device_type, .name = "n1", .clk = b->clk};
+    b->inf = informer_new(b->server, &i);
+    const struct publisher_deps p = {b->server, b->inf, "n1", b->clk, 1};
+    b->pub = publisher_new(&p);
+    const struct agent_deps d = {
+        .worker = b->worker,
+        .devices = b->inf,
+        .publisher = b->pub,
+        .clk = b->clk,
+        .node = "n1",
+        .state_dir = b->dir,
+        .proc_root = "/nonexistent",
+        .version = "v1",
+        .resync_ms = RESYNC_MS,
+        .seed = 7,
+    };
+    b->agent = agent_new(&d);
+}
+
+static void bench_init(struct bench *b)
+{
+    log_setup(LOG_ERROR, LOG_LOGFMT, open("/dev/null", O_WRONLY | O_CLOEXEC));
+    *b = (struct bench){.clk = clock_fake_new(1767323045000), .scope = scope_new(NULL, -1)};
+    (void)snprintf(b->dir, sizeof(b->dir), "/tmp/agent_test.XXXXXX");
+    cr_assert_not_null(mkdtemp(b->dir));
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, b->gate.ends), 0);
+    b->server = kc_fake_new(b->clk);
+    kc_fake_watch_drains(b->server, true);
+}
+
+static void bench_stop(struct bench *b)
+{
+    bool abandoned = true;
+    b->worker = worker_free(b->worker, PATIENCE_MS, &abandoned);
+    cr_expect_not(abandoned);
+    b->agent = agent_free(b->agent);
+    b->pub = publisher_free(b->pub);
+    b->inf = informer_free(b->inf);
+}
+
+static void bench_done(struct bench *b)
+{
+    bench_stop(b);
+    cr_expect_eq(b->hw.violations, 0, "something in use was touched");
+    (void)kc_free(b->server);
+    (void)clock_free(b->clk);
+    (void)scope_free(b->scope);
+    (void)close(b->gate.ends[0]);
+    (void)close(b->gate.ends[1]);
+    auto_free char *command = xasprintf("rm -rf %s", b->dir);
+    cr_expect_eq(system(command), 0);
+}
+
+/* One round of everything; waits for the worker unless its call hangs. */
+static void round_of(struct bench *b, bool wait)
+{
+    auto_err struct err e = {0};
+    bool done;
+    (void)!informer_step(b->inf, b->scope, NULL, &e);
+    agent_step(b->agent, b->scope, 0);
+    while (wait && worker_pending(b->worker) > 0)
+        agent_step(b->agent, b->scope, PATIENCE_MS);
+    err_clear(&e);
+    (void)!publisher_step(b->pub, b->scope, &done, &e);
+}
+
+static void pass(struct bench *b, int64_t ms)
+{
+    for (int64_t t = 0; t < ms; t += TICK_MS) {
+        round_of(b, true);
+        clock_fake_advance(b->clk, TICK_MS);
+    }
+    round_of(b, true);
+}
+
+/* The same while a call hangs. */
+static void pass_hanging(struct bench *b, int64_t ms)
+{
+    for (int64_t t = 0; t < ms; t += TICK_MS) {
+        round_of(b, false);
+        clock_fake_advance(b->clk, TICK_MS);
+    }
+    round_of(b, false);
+}
+
+static void wait_for_hang(struct bench *b)
+{
+    char c;
+    round_of(b, false);
+    round_of(b, false);
+    cr_assert_eq(read(b->gate.ends[0], &c, 1), 1);
+}
+
+static void let_go(struct bench *b)
+{
+    cr_assert_eq(write(b->gate.ends[0], "g", 1), 1);
+}
+
+static void set_spec(struct bench *b, const char *spec)
+{
+    auto_json json_t *body = NULL;
+    cr_assert_eq(yaml_load(spec, strlen(spec), &body, NULL), 0, "%s", spec);
+    auto_json json_t *patch = json_pack("{s:O}", "spec", body);
+    const struct kc_write w = {.body = patch, .how = KC_MERGE};
+    cr_assert_eq(kc_patch(b->server, b->scope, &device, &w, NULL, NULL), 0);
+}
+
+/* Starts on cards that are as they should be, sees its Device made, and gets a spec. */
+static void bench_run(struct bench *b, const char *spec)
+{
+    bench_start(b);
+    pass(b, 200);
+    if (spec)
+        set_spec(b, spec);
+}
+
+#define WANT(profiles)                                                                             \
+    "{devices: [{uuid: GPU-00000000-fake, mode: mig, mig: {profiles: [" profiles "]}}]}"
+#define TWO_3G "{profile: 3g.40gb, count: 2}"
+#define ONE_7G "{profile: 7g.80gb, count: 1}"
+
+/* "Ready Applied 2" : the node's word, its reason and the generation that it speaks of. */
+static void expect_status(struct bench *b, const char *expected, const char *when)
+{
+    auto_json json_t *obj = NULL;
+    cr_assert_eq(kc_get(b->server, b->scope, &device, &obj, NULL), 0);
+    const char *state = "no status";
+    const char *reason = "";
+    size_t i;
+    json_t *c;
+    json_array_foreach(JX_AT(obj, "status", "conditions"), i, c) {
+        if (strcmp(JX_STR_AT(c, "status"), "True") != 0)
+            continue;
+        state = JX_STR_AT(c, "type");
+        reason = JX_STR_AT(c, "reason");
+    }
+    json_int_t behind = json_integer_value(JX_AT(obj, "metadata", "generation")) -
+                        json_integer_value(JX_AT(obj, "status", "observedGeneration"));
+    auto_free char *have = xasprintf("%s %s%s", state, reason, behind ? ", behind" : "");
+    cr_assert_str_eq(have, expected, "%s: %s, not %s", when, have, expected);
+}
+
+/* "3g.40gb@0 3g.40gb@4" */
+static void expect_card(struct bench *b, const char *expected)
+{
+    const struct gpu_card *c = &b->hw.cards[0].card;
+    char have[256] = "";
+    size_t len = 0;
+    for (unsigned start = 0; start < 8; start++)
+        for (unsigned i = 0; i < c->state.n; i++)
+            if (c->state.items[i].start == start)
+                len += (size_t)snprintf(have + len, sizeof(have) - len, "%s%s@%u", len ? " " : "",
+                                        c->mig.profiles[c->state.items[i].profile].name, start);
+    cr_assert_str_eq(have, expected, "%s, not %s", have, expected);
+}
+
+static void add_cut_card(struct bench *b)
+{
+    struct gpu_card *c = &fake_add(&b->hw, FAKE_H100)->card;
+    c->mode = c->pending_mode = GPU_MIG;
+}
+
+static const unsigned whole_1g[] = {1, 0};
+
+/* --- What it does --- */
+
+Test(agent, a_spec_that_arrives_becomes_the_card_and_is_told)
+{
+    struct bench b;
+    bench_init(&b);
+    fake_add(&b.hw, FAKE_H100);
+    bench_run(&b, NULL);
+    expect_status(&b, "Ready Applied", "at the start");
+    cr_expect(agent_is_ready(b.agent));
+    set_spec(&b, WANT(TWO_3G));
+    pass(&b, 200);
+    expect_card(&b, "3g.40gb@0 3g.40gb@4");
+    expect_status(&b, "Ready Applied", "after the change");
+    bench_done(&b);
+}
+
+Test(agent, an_ampere_card_is_reset_for_its_mode)
+{
+    struct bench b;
+    bench_init(&b);
+    fake_add(&b.hw, FAKE_A100);
+    bench_run(&b, WANT(TWO_3G));
+    pass(&b, 200);
+    expect_card(&b, "3g.40gb@0 3g.40gb@4");
+    bench_done(&b);
+}
+
+Test(agent, a_card_nobody_speaks_of_is_left_alone)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    fake_put(&b.hw.cards[0], "1g.10gb", 3, whole_1g);
+    bench_run(&b, "{devices: []}");
+    pass(&b, RESYNC_MS * 2);
+    cr_expect_eq(b.hw.cards[0].mutations, 0);
+    expect_status(&b, "Ready Applied", "nothing is wanted");
+    bench_done(&b);
+}
+
+Test(agent, a_card_in_use_waits_and_is_cut_once_it_is_free)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    fake_put(&b.hw.cards[0], "1g.10gb", 3, whole_1g);
+    fake_attach(&b.hw.cards[0], (struct fake_process){.pid = 9, .start = 3, .ci_start = -1});
+    bench_run(&b, WANT(ONE_7G));
+    pass(&b, 5000);
+    cr_expect_eq(b.hw.cards[0].mutations, 0);
+    expect_status(&b, "Reconciling InUse", "while it is used");
+    b.hw.cards[0].processes[0].pid = 0;
+    pass(&b, 1200);
+    expect_card(&b, "7g.80gb@0");
+    expect_status(&b, "Ready Applied", "once it is free");
+    bench_done(&b);
+}
+
+Test(agent, a_wish_that_cannot_be_leaves_the_hardware_alone)
+{
+    static const struct {
+        const char *spec, *status;
+    } cases[] = {
+        {WANT("{profile: 9g.10gb, count: 1}"), "Stalled UnknownProfile"},
+        {WANT("{profile: nonsense, count: 1}"), "Stalled Invalid"},
+        {WANT("{profile: 7g.80gb, count: 2}"), "Stalled Infeasible"},
+        {"{devices: [{uuid: GPU-none, mode: native}]}", "Stalled DeviceNotFound"},
+        {"{devices: [{uuid: 5}]}", "Stalled Invalid"},
+        {"{devices: 5}", "Stalled Invalid"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct bench b;
+        bench_init(&b);
+        add_cut_card(&b);
+        fake_put(&b.hw.cards[0], "1g.10gb", 3, whole_1g);
+        bench_run(&b, cases[i].spec);
+        pass(&b, RESYNC_MS + 1000);
+        cr_expect_eq(b.hw.cards[0].mutations, 0, "%s", cases[i].spec);
+        expect_status(&b, cases[i].status, cases[i].spec);
+        set_spec(&b, "{devices: null}");
+        set_spec(&b, WANT(ONE_7G));
+        pass(&b, 200);
+        expect_card(&b, "7g.80gb@0");
+        expect_status(&b, "Ready Applied", "a good wish after a bad one");
+        bench_done(&b);
+    }
+}
+
+Test(agent, a_card_that_fails_is_tried_again_with_growing_pauses)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    fake_put(&b.hw.cards[0], "1g.10gb", 3, whole_1g);
+    bench_run(&b, NULL);
+    atomic_store(&b.gate.failing, 3);
+    set_spec(&b, WANT(ONE_7G));
+    pass(&b, 1000);
+    expect_status(&b, "Stalled RolledBack", "after the first failure");
+    expect_card(&b, "1g.10gb@3");
+    int after_one = atomic_load(&b.gate.creates);
+    pass(&b, 2000);
+    cr_expect_gt(atomic_load(&b.gate.creates), after_one);
+    int after_two = atomic_load(&b.gate.creates);
+    pass(&b, 2000);
+    cr_expect_eq(atomic_load(&b.gate.creates), after_two, "the second pause is longer");
+    pass(&b, 30000);
+    expect_card(&b, "7g.80gb@0");
+    expect_status(&b, "Ready Applied", "after the last failure");
+    bench_done(&b);
+}
+
+Test(agent, a_driver_that_comes_late_or_goes_is_told_and_taken_up_again)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    atomic_store(&b.gate.unplugged, true);
+    bench_run(&b, NULL);
+    expect_status(&b, "Stalled DriverNotLoaded", "without a driver");
+    set_spec(&b, WANT(ONE_7G));
+    pass(&b, 5000);
+    expect_status(&b, "Stalled DriverNotLoaded", "a spec without a driver");
+    atomic_store(&b.gate.unplugged, false);
+    pass(&b, 10000);
+    expect_status(&b, "Ready Applied", "the driver came");
+    atomic_store(&b.gate.unplugged, true);
+    pass(&b, RESYNC_MS + 1000);
+    expect_status(&b, "Stalled DriverNotLoaded", "the driver went");
+    atomic_store(&b.gate.unplugged, false);
+    pass(&b, 10000);
+    expect_status(&b, "Ready Applied", "the driver came back");
+    bench_done(&b);
+}
+
+Test(agent, a_spec_that_changes_while_a_card_is_cut_is_followed)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    bench_run(&b, NULL);
+    atomic_store(&b.gate.hanging, 1);
+    set_spec(&b, WANT(ONE_7G));
+    wait_for_hang(&b);
+    set_spec(&b, WANT(TWO_3G));
+    pass_hanging(&b, 200);
+    expect_status(&b, "Reconciling Progressing", "the old change is still under way");
+    let_go(&b);
+    pass(&b, 200);
+    expect_card(&b, "3g.40gb@0 3g.40gb@4");
+    expect_status(&b, "Ready Applied", "the last word holds");
+    bench_done(&b);
+}
+
+Test(agent, what_somebody_else_changes_is_healed)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    bench_run(&b, WANT(TWO_3G));
+    pass(&b, 200);
+    struct gpu_card *c = &b.hw.cards[0].card;
+    c->state.n = c->n_partitions = 0;
+    pass(&b, RESYNC_MS + 200);
+    expect_card(&b, "3g.40gb@0 3g.40gb@4");
+    bench_done(&b);
+}
+
+/* An instance without compute instances is no partition, but it is not what was asked for. */
+Test(agent, a_bare_instance_that_somebody_else_made_is_removed)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    bench_run(&b, WANT("{profile: 3g.40gb, count: 1}"));
+    pass(&b, 200);
+    expect_card(&b, "3g.40gb@4");
+    fake_put(&b.hw.cards[0], "1g.10gb", 1, (const unsigned[]){0});
+    pass(&b, RESYNC_MS + 200);
+    expect_card(&b, "3g.40gb@4");
+    bench_done(&b);
+}
+
+Test(agent, a_card_that_was_ill_is_cut_once_it_is_well)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    b.hw.cards[0].card.healthy = false;
+    bench_run(&b, WANT(ONE_7G));
+    pass(&b, 1000);
+    expect_status(&b, "Stalled Unhealthy", "while it is ill");
+    b.hw.cards[0].card.healthy = true;
+    pass(&b, RESYNC_MS + 200);
+    expect_card(&b, "7g.80gb@0");
+    expect_status(&b, "Ready Applied", "once it is well");
+    bench_done(&b);
+}
+
+Test(agent, a_call_that_hangs_is_told_in_time_and_the_loop_goes_on)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    bench_run(&b, NULL);
+    atomic_store(&b.gate.hanging, 1);
+    set_spec(&b, WANT(ONE_7G));
+    wait_for_hang(&b);
+    pass_hanging(&b, CALL_DEADLINE_MS - 100);
+    expect_status(&b, "Reconciling Progressing", "within the deadline");
+    pass_hanging(&b, 200);
+    expect_status(&b, "Stalled NVMLTimeout", "past the deadline");
+    set_spec(&b, WANT(TWO_3G));
+    pass_hanging(&b, 200);
+    expect_status(&b, "Stalled NVMLTimeout", "a new spec is seen meanwhile");
+    let_go(&b);
+    pass(&b, 400);
+    expect_card(&b, "3g.40gb@0 3g.40gb@4");
+    expect_status(&b, "Ready Applied", "the call came back");
+    bench_done(&b);
+}
+
+static void break_off(struct fake_hw *hw, const char *dir, unsigned kill_at)
+{
+    hw->calls = 0;
+    hw->kill_at = kill_at;
+    auto_gpu struct gpu *g = gpu_fake_open(hw);
+    const struct txn_deps deps = {g, dir, "", {0}};
+    struct card_wish wish = {.mode = GPU_MIG,
+                             .wants = {1, {{fake_profile(&hw->cards[0], "7g.80gb"), 0, 1}}}};
+    struct txn_result r;
+    txn_apply(&deps, hw->cards[0].card.uuid, &wish, TXN_ROLLBACK, &r);
+    fake_heal(hw);
+}
+
+Test(agent, a_change_that_a_crash_interrupted_is_ended_at_the_start)
+{
+    for (unsigned kill_at = 2; kill_at < 8; kill_at++) {
+        struct bench b;
+        bench_init(&b);
+        add_cut_card(&b);
+        fake_put(&b.hw.cards[0], "1g.10gb", 3, whole_1g);
+        break_off(&b.hw, b.dir, kill_at);
+        bench_run(&b, NULL);
+        char **left = NULL;
+        size_t n = 1;
+        cr_expect_eq(journal_list(b.dir, &left, &n, NULL), 0);
+        cr_expect_eq(n, 0, "killed at %u: the journal stays", kill_at);
+        const struct mig_state *st = &b.hw.cards[0].card.state;
+        cr_expect_eq(st->n, 1, "killed at %u", kill_at);
+        cr_expect_eq(st->items[0].n_cis, 1, "killed at %u", kill_at);
+        expect_status(&b, "Ready Applied", "after the recovery");
+        bench_done(&b);
+    }
+}
+
+Test(agent, an_agent_that_starts_anew_changes_and_writes_nothing_that_is_right)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    bench_run(&b, WANT(TWO_3G));
+    pass(&b, 500);
+    bench_stop(&b);
+    unsigned mutations = b.hw.cards[0].mutations;
+    size_t writes = kc_fake_writes(b.server);
+    bench_start(&b);
+    pass(&b, 2000);
+    cr_expect_eq(b.hw.cards[0].mutations, mutations);
+    expect_status(&b, "Ready Applied", "after the restart");
+    cr_expect_eq(kc_fake_writes(b.server), writes, "%zu writes", kc_fake_writes(b.server) - writes);
+    bench_done(&b);
+}
+
+Test(agent, when_nothing_happens_nothing_is_written_or_touched)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    bench_run(&b, WANT(TWO_3G));
+    pass(&b, 1000);
+    size_t writes = kc_fake_writes(b.server);
+    unsigned mutations = b.hw.cards[0].mutations;
+    pass(&b, RESYNC_MS * 4);
+    cr_expect_eq(kc_fake_writes(b.server), writes);
+    cr_expect_eq(b.hw.cards[0].mutations, mutations);
+    bench_done(&b);
+}
+
+Test(agent, a_device_that_is_deleted_comes_back_and_leaves_the_cards_alone)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    bench_run(&b, WANT(TWO_3G));
+    pass(&b, 500);
+    unsigned mutations = b.hw.cards[0].mutations;
+    cr_assert_eq(kc_remove(b.server, b.scope, &device, /* if_uid= */ NULL, NULL), 0);
+    pass(&b, 1000);
+    expect_status(&b, "Ready Applied", "the new Device");
+    cr_expect_eq(b.hw.cards[0].mutations, mutations);
+    bench_done(&b);
+}
+
+Test(agent, one_card_that_waits_does_not_hold_up_another)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    add_cut_card(&b);
+    fake_put(&b.hw.cards[0], "1g.10gb", 3, whole_1g);
+    fake_attach(&b.hw.cards[0], (struct fake_process){.pid = 9, .start = 3, .ci_start = -1});
+    bench_run(&b, "{devices: [{uuid: GPU-00000000-fake, mode: mig, mig: {profiles: [" ONE_7G "]}},"
+                  " {uuid: GPU-00000001-fake, mode: mig, mig: {profiles: [" ONE_7G "]}}]}");
+    pass(&b, 500);
+    cr_expect_eq(b.hw.cards[0].mutations, 0);
+    cr_expect_eq(b.hw.cards[1].card.state.n, 1);
+    expect_status(&b, "Reconciling InUse", "one is done, one waits");
+    bench_done(&b);
+}
