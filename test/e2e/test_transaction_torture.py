@@ -91,6 +91,12 @@ SCENARIOS = {
         ("3g.40gb",),
         ["mig", "3g.40gb=2"],
     ),
+    "h100 compute instances cut anew": (
+        "h100-80",
+        ["mig", "1c.4g.40gb=4", "3g.40gb=1"],
+        ("3g.40gb",),
+        ["mig", "2c.4g.40gb=1", "1c.4g.40gb=2", "3g.40gb=1"],
+    ),
     "h100 mig to native": ("h100-80", ["mig", "1c.3g.40gb=2", "4g.40gb=1"], (), ["native"]),
     "a100 native to mig": ("a100-80", None, (), ["mig", "3g.40gb=1", "1g.10gb+me=1"]),
     "a100 mig to native": ("a100-80", ["mig", "2g.20gb=1", "1g.20gb=1"], (), ["native"]),
