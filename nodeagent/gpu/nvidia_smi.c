@@ -54,12 +54,19 @@ static int spawn(const char *nvidia_smi, const char *bus_id, int out_fd, pid_t *
     char id[] = "-i";
     char *const argv[] = {program, reset, id, bus, NULL};
     posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none; /* the agent blocks the signals that it waits for; the program must not */
+    (void)sigemptyset(&none);
+    (void)posix_spawnattr_init(&attributes);
+    (void)posix_spawnattr_setsigmask(&attributes, &none);
+    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
     (void)posix_spawn_file_actions_init(&actions);
     (void)posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     (void)posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO);
     (void)posix_spawn_file_actions_adddup2(&actions, out_fd, STDERR_FILENO);
-    int rc = posix_spawnp(ret, nvidia_smi, &actions, NULL, argv, env);
+    int rc = posix_spawnp(ret, nvidia_smi, &actions, &attributes, argv, env);
     (void)posix_spawn_file_actions_destroy(&actions);
+    (void)posix_spawnattr_destroy(&attributes);
     if (rc == ENOENT)
         return err_set(e, ERR_NOT_FOUND, "no program %s to reset the card with", nvidia_smi);
     return rc ? err_set_errno(e, rc, "run %s", nvidia_smi) : 0;

@@ -60,6 +60,17 @@ enum { NVML_CI_1_SLICE_REV1 = 0x7, NVML_CI_PROFILE_COUNT = 0x9, NVML_CI_ENGINE_S
 
 enum { NVML_MIG_DISABLE = 0, NVML_MIG_ENABLE = 1 };
 
+/* The field that says what the driver wants done to a faulty card, and its values. */
+enum { NVML_FI_RECOVERY_ACTION = 230 };
+enum {
+    NVML_RECOVERY_NONE = 0,
+    NVML_RECOVERY_RESET = 1,
+    NVML_RECOVERY_REBOOT = 2,
+    NVML_RECOVERY_DRAIN_P2P = 3,
+    NVML_RECOVERY_DRAIN_AND_RESET = 4,
+    NVML_RECOVERY_IMEX_DOMAIN = 5,
+};
+
 #define NVML_NO_INSTANCE             0xffffffffU /* a process's gpuInstanceId outside MIG */
 #define NVML_MEMORY_UNKNOWN          (~0ULL)     /* usedGpuMemory that the driver does not tell */
 #define NVML_NUMA_NONE               0xffffffffU
@@ -73,6 +84,18 @@ struct nvml_pci_info {
     unsigned domain, bus, device;
     unsigned pciDeviceId, pciSubSystemId;
     char busId[32];
+};
+
+struct nvml_field_value {
+    unsigned fieldId, scopeId;
+    long long timestamp, latencyUsec;
+    int valueType;
+    nvml_ret nvmlReturn;
+    union {
+        double dVal;
+        unsigned uiVal;
+        unsigned long long ullVal;
+    } value;
 };
 
 struct nvml_memory {
@@ -140,6 +163,11 @@ NVML_OFFSET(nvml_pci_info, domain, 16);
 NVML_OFFSET(nvml_pci_info, pciDeviceId, 28);
 NVML_OFFSET(nvml_pci_info, pciSubSystemId, 32);
 NVML_OFFSET(nvml_pci_info, busId, 36);
+NVML_LAYOUT(nvml_field_value, 40);
+NVML_OFFSET(nvml_field_value, timestamp, 8);
+NVML_OFFSET(nvml_field_value, valueType, 24);
+NVML_OFFSET(nvml_field_value, nvmlReturn, 28);
+NVML_OFFSET(nvml_field_value, value, 32);
 NVML_LAYOUT(nvml_memory, 24);
 NVML_LAYOUT(nvml_process_info, 24);
 NVML_OFFSET(nvml_process_info, usedGpuMemory, 8);

@@ -27,6 +27,8 @@
     X(architecture, 0, "nvmlDeviceGetArchitecture", NULL, (nvml_device, unsigned *))               \
     X(memory, 0, "nvmlDeviceGetMemoryInfo", NULL, (nvml_device, struct nvml_memory *))             \
     X(numa_node, 0, "nvmlDeviceGetNumaNodeId", NULL, (nvml_device, unsigned *))                    \
+    X(field_values, 0, "nvmlDeviceGetFieldValues", NULL,                                           \
+      (nvml_device, int, struct nvml_field_value *))                                               \
     X(mig_mode, 0, "nvmlDeviceGetMigMode", NULL, (nvml_device, unsigned *, unsigned *))            \
     X(set_mig_mode, 0, "nvmlDeviceSetMigMode", NULL, (nvml_device, unsigned, nvml_ret *))          \
     X(gi_profile, 0, "nvmlDeviceGetGpuInstanceProfileInfo", NULL,                                  \

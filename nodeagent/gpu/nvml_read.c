@@ -48,11 +48,45 @@ static int read_dynamic(struct nvml *n, struct nvml_facts *f, struct gpu_card *c
     return nvml_processes_read(n, f, card, e);
 }
 
+static const char *reason_of(unsigned action)
+{
+    switch (action) {
+    case NVML_RECOVERY_NONE:
+        return NULL;
+    case NVML_RECOVERY_RESET:
+    case NVML_RECOVERY_DRAIN_AND_RESET:
+        return "ResetRequired";
+    case NVML_RECOVERY_REBOOT:
+        return "RebootRequired";
+    default:
+        return "RecoveryRequired";
+    }
+}
+
+/* A card can be read well and still be one that the driver has given up on. Drivers before 570 do
+ * not tell. */
+static void read_health(struct nvml *n, struct nvml_facts *f, struct gpu_card *card)
+{
+    struct nvml_field_value v = {.fieldId = NVML_FI_RECOVERY_ACTION};
+    card->healthy = true;
+    if (NVML_CALL(n, field_values, f->device, 1, &v) != NVML_SUCCESS ||
+        v.nvmlReturn != NVML_SUCCESS)
+        return;
+    const char *reason = reason_of(v.value.uiVal);
+    if (!reason)
+        return;
+    card->healthy = false;
+    (void)snprintf(card->unhealthy_reason, sizeof(card->unhealthy_reason), "%s", reason);
+    (void)snprintf(card->unhealthy_message, sizeof(card->unhealthy_message),
+                   "the driver asks for recovery action %u (nvidia-smi -q shows it)",
+                   v.value.uiVal);
+}
+
 static int read_card(struct nvml *n, struct nvml_facts *f, struct gpu_card *ret, struct err *e)
 {
     auto_gpu_card struct gpu_card card = f->card;
     TRY(read_dynamic(n, f, &card, e));
-    card.healthy = true;
+    read_health(n, f, &card);
     *ret = card;
     card.processes = NULL; /* handed over */
     return 0;

@@ -254,3 +254,168 @@ Test(card_plan, old_compute_instances_are_told_apart_by_their_place)
     cr_expect_eq(steps.items[1].ci_id, 1);
     cr_expect_eq(steps.items[2].ci_start, 0);
 }
+
+Test(card_plan, pending_mode_of_the_other_kind_is_matched_by_no_layout)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_A100);
+    auto_gpu_card struct gpu_card card = look(&hw, c);
+    struct card_layout layout;
+    card_layout_of(&card, &layout);
+    cr_expect(card_layout_matches(&card, &layout));
+    card.pending_mode = GPU_MIG;
+    cr_expect(!card_layout_matches(&card, &layout));
+}
+
+Test(card_plan, hopper_stuck_in_a_pending_mode_is_switched_again)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_H100);
+    struct card_wish w = {.mode = GPU_MIG};
+    c->card.pending_mode = GPU_MIG;
+    check_plan(&hw, c, &w, CARD_CHANGE, "switch MIG on");
+}
+
+Test(card_plan, same_place_with_another_profile_is_another_instance)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_H100);
+    c->card.mode = c->card.pending_mode = GPU_MIG;
+    fake_put(c, "1g.10gb", 0, whole_1);
+    auto_gpu_card struct gpu_card card = look(&hw, c);
+    struct card_layout layout;
+    card_layout_of(&card, &layout);
+    layout.items[0].profile_id = 20; /* 1g.10gb+me: same place, same size */
+    struct card_steps steps;
+    card_steps_to(&card, &layout, &steps);
+    cr_expect_eq(steps.n, 4);
+    cr_expect_eq(steps.items[1].kind, CARD_GI_DESTROY);
+    cr_expect_eq(steps.items[2].profile_id, 20);
+}
+
+Test(card_plan, places_that_are_not_told_are_matched_by_size)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_H100);
+    c->card.mode = c->card.pending_mode = GPU_MIG;
+    fake_put(c, "3g.40gb", 0, (const unsigned[]){2, 1, 0});
+    auto_gpu_card struct gpu_card told = look(&hw, c);
+    auto_gpu_card struct gpu_card untold = look(&hw, c);
+    untold.partitions[0].ci_start = untold.partitions[1].ci_start = -1;
+    struct card_layout layout;
+    card_layout_of(&told, &layout);
+    cr_expect(card_layout_matches(&untold, &layout));
+    card_layout_of(&untold, &layout);
+    cr_expect(card_layout_matches(&told, &layout));
+    untold.n_partitions = 0;
+    cr_expect(card_layout_matches(&untold, &layout));
+}
+
+Test(card_plan, of_two_that_would_do_the_one_in_use_stays)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_H100);
+    c->card.mode = c->card.pending_mode = GPU_MIG;
+    fake_put(c, "2g.20gb", 0, (const unsigned[]){1, 1, 0});
+    fake_attach(c, (struct fake_process){.pid = 5, .start = 0, .ci_start = 1});
+    auto_gpu_card struct gpu_card card = look(&hw, c);
+    struct card_layout layout;
+    card_layout_of(&card, &layout);
+    layout.items[0].n_cis = 1;
+    layout.items[0].ci_starts[0] = -1;
+    struct card_steps steps;
+    card_steps_to(&card, &layout, &steps);
+    cr_assert_eq(steps.n, 1);
+    cr_expect_eq(steps.items[0].ci_id, 0);
+    cr_expect_eq(steps.blocking, 0);
+}
+
+Test(card_plan, drain_names_each_instance_and_up_to_three_of_its_users)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_H100);
+    struct card_wish w = {.mode = GPU_NATIVE};
+    c->card.mode = c->card.pending_mode = GPU_MIG;
+    fake_put(c, "1g.10gb", 0, whole_1);
+    fake_put(c, "1g.10gb", 1, whole_1);
+    fake_put(c, "2g.20gb", 2, whole_2);
+    for (unsigned pid = 1; pid <= 5; pid++)
+        fake_attach(c, (struct fake_process){.pid = pid, .start = 1, .ci_start = -1});
+    fake_attach(c, (struct fake_process){.pid = 9, .start = 2, .ci_start = -1});
+    auto_gpu_card struct gpu_card card = look(&hw, c);
+    card.processes[5].name[0] = '\0';
+    card.state.items[2].profile = MIG_NO_PROFILE;
+    struct card_plan plan;
+    card_plan(&card, &w, &plan);
+    cr_expect_eq(plan.verdict, CARD_DRAIN);
+    cr_expect_eq(plan.steps.blocking, 0x6);
+    cr_expect_str_eq(plan.message,
+                     "1g.10gb at slot 1 is in use by train (pid 1), train (pid 2), train (pid 3) "
+                     "and 2 more; an instance of unknown profile at slot 2 is in use by ? (pid 9)");
+}
+
+Test(card_plan, process_on_the_whole_of_a_mig_card_bars_leaving_mig)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_H100);
+    struct card_wish w = {.mode = GPU_NATIVE};
+    c->card.mode = c->card.pending_mode = GPU_MIG;
+    fake_put(c, "1g.10gb", 0, whole_1);
+    fake_attach(c, (struct fake_process){.pid = 4, .start = 0, .ci_start = -1});
+    fake_attach(c, (struct fake_process){.pid = 5, .start = -1, .ci_start = -1});
+    auto_gpu_card struct gpu_card card = look(&hw, c);
+    struct card_plan plan;
+    card_plan(&card, &w, &plan);
+    cr_expect_eq(plan.verdict, CARD_DRAIN);
+    cr_expect(plan.steps.card_blocking);
+    cr_expect(strstr(plan.message, "; the card is in use"), "%s", plan.message);
+}
+
+Test(card_plan, recut_that_nobody_in_use_leaves_room_for_is_a_drain)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_H100);
+    struct card_wish w = {0};
+    c->card.mode = c->card.pending_mode = GPU_MIG;
+    fake_put(c, "4g.40gb", 0, (const unsigned[]){1, 1, 1, 1, 0});
+    fake_attach(c, (struct fake_process){.pid = 5, .start = 0, .ci_start = 1});
+    fake_attach(c, (struct fake_process){.pid = 6, .start = 0, .ci_start = 2});
+    want(&w, c, "4g.40gb", 2, 1);
+    want(&w, c, "4g.40gb", 1, 2);
+    auto_gpu_card struct gpu_card card = look(&hw, c);
+    struct card_plan plan;
+    card_plan(&card, &w, &plan);
+    cr_expect_eq(plan.verdict, CARD_DRAIN, "%s", plan.message);
+}
+
+Test(card_plan, recut_without_known_places_is_as_planned)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_H100);
+    struct card_wish w = {0};
+    c->card.mode = c->card.pending_mode = GPU_MIG;
+    fake_put(c, "3g.40gb", 0, (const unsigned[]){1, 1, 1, 0});
+    want(&w, c, "3g.40gb", 2, 1);
+    want(&w, c, "3g.40gb", 1, 1);
+    auto_gpu_card struct gpu_card card = look(&hw, c);
+    for (unsigned i = 0; i < card.n_partitions; i++)
+        card.partitions[i].ci_start = -1;
+    struct card_plan plan;
+    card_plan(&card, &w, &plan);
+    cr_expect_eq(plan.verdict, CARD_CHANGE);
+    cr_expect_eq(plan.steps.n, 3);
+    cr_expect_eq(plan.steps.items[2].ci_start, -1);
+}
+
+Test(card_plan, steps_have_words_without_a_table_too)
+{
+    const struct card_step create = {.kind = CARD_GI_CREATE, .profile_id = 19, .start = 4};
+    auto_free char *text = card_step_text(&create, NULL);
+    cr_expect_str_eq(text, "create profile 19 at 4");
+    struct mig_table empty = {0};
+    auto_free char *again = card_step_text(&create, &empty);
+    cr_expect_str_eq(again, "create profile 19 at 4");
+    auto_free char *odd =
+        card_step_text(&(struct card_step){.kind = (enum card_step_kind)99}, NULL);
+    cr_expect_str_eq(odd, "?");
+}

@@ -209,6 +209,30 @@ Test(nvml, lost_card_is_unhealthy_and_hides_no_other)
     cr_expect(after.cards[1].healthy, "%s", after.cards[1].unhealthy_message);
 }
 
+Test(nvml, card_that_the_driver_gave_up_on_is_unhealthy_until_it_is_recovered)
+{
+    static const struct {
+        const char *action, *reason;
+    } actions[] = {{"reset", "ResetRequired"},
+                   {"drain-and-reset", "ResetRequired"},
+                   {"reboot", "RebootRequired"},
+                   {"imex", "RecoveryRequired"}};
+    fleet("[{model: h100-80, mig: true}]");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory before = read_all(g);
+    for (size_t i = 0; i < ARRAY_LEN(actions); i++) {
+        auto_free char *words = xasprintf("recovery-action --gpu 0 %s", actions[i].action);
+        simctl(words);
+        auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+        cr_expect(!inv.cards[0].healthy);
+        cr_expect_str_eq(inv.cards[0].unhealthy_reason, actions[i].reason);
+        cr_expect_gt(inv.cards[0].mig.n_profiles, 0);
+    }
+    simctl("recovery-action --gpu 0 none");
+    auto_gpu_inventory struct gpu_inventory after = read_all(g);
+    cr_expect(after.cards[0].healthy);
+}
+
 /* Whatever call of a reading fails, the answer is an error, an unhealthy card or a good one; never
  * a crash, never a lost neighbour. */
 Test(nvml, any_call_of_a_reading_may_fail)
