@@ -131,13 +131,24 @@ static int evict(struct context *ctx, struct scope *s, const struct object *devi
     return 0;
 }
 
+/* Whom the agent saw in the way of an older spec may be in nobody's way by now. */
+static bool is_agent_behind(const struct object *device)
+{
+    const struct device_record *d = object_payload(device);
+    return d->observed_generation != object_generation(device);
+}
+
 static int reconcile(void *self, struct scope *s, const struct object_key *k,
                      struct reconcile_result *result, struct err *e)
 {
     struct context *ctx = self;
-    auto_object struct object *device = store_get(ctx->caches.devices, k);
-    if (!device)
+    if (!expectations_met(ctx->spec_writes, k)) {
+        result->requeue_after_ms = EXPECTATIONS_RECHECK_MS;
         return 0;
+    }
+    auto_object struct object *device = store_get(ctx->caches.devices, k);
+    if (!device || is_agent_behind(device))
+        return 0; /* its next report brings us back */
     size_t n;
     auto_free const char **uids =
         eviction_uids(object_payload(device), clock_wall_ms(ctx->clk), &n);
