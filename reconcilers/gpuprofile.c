@@ -297,6 +297,8 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
         expectations_forget(ctx->profile_writes, k);
         return 0;
     }
+    if (object_is_deleting(profile))
+        return 0; /* no node follows it any more; somebody's finalizer keeps it */
     rollout_build(ctx->rollout, device_spec_build_ledger, ctx);
     const struct profile_record *p = object_payload(profile);
     auto_free char *not_found = NULL;

@@ -224,3 +224,15 @@ Test(device_spec, a_node_of_the_same_name_is_another_owner)
     cr_assert_str_neq(JX_STR_AT(json_array_get(owners, 0), "uid"),
                       JX_STR_AT(before, "metadata", "uid"));
 }
+
+/* A profile that somebody's finalizer keeps from going is nobody's work any more. */
+Test(device_spec, a_profile_that_is_going_leaves_the_controller_at_rest)
+{
+    cluster_add_node(&c, "n1", 1);
+    cluster_apply(&c, PROFILE("p", HALVES));
+    cluster_settle(&c);
+    cluster_patch(&c, &resource_gpuprofiles, "p", NULL, "{metadata: {finalizers: [test/keep]}}");
+    cluster_remove(&c, &resource_gpuprofiles, "p");
+    cluster_settle(&c); /* fails when it never comes to rest */
+    expect_spec("n1", "");
+}
