@@ -170,7 +170,7 @@ static int set_cluster(struct kc_config *c, const struct yaml_cluster *from, con
                        struct err *e)
 {
     if (!from->server ||
-        (strncmp(from->server, "https://", 8) && strncmp(from->server, "http://", 7)))
+        (strncmp(from->server, "https://", 8) != 0 && strncmp(from->server, "http://", 7) != 0))
         return err_set(e, ERR_INVALID, "cluster \"%s\" has no http or https server", from->name);
     size_t len = strlen(from->server);
     if (len > MAX_URL_BYTES)
@@ -260,6 +260,14 @@ static int choose(struct kubeconfig *k, const char *context_name, const char *fo
     return user ? set_user(ret, user, folder, e) : 0;
 }
 
+/* Hands a configuration over, leaving an empty one behind. */
+static struct kc_config take(struct kc_config *c)
+{
+    struct kc_config taken = *c;
+    *c = (struct kc_config){0};
+    return taken;
+}
+
 static int parse(const char *text, size_t len, const char *folder, const char *context,
                  struct kc_config *ret, struct err *e)
 {
@@ -269,8 +277,7 @@ static int parse(const char *text, size_t len, const char *folder, const char *c
     TRY(jx_decode(doc, kubeconfig_fields, &k, e));
     auto_kc_config struct kc_config made = {0};
     TRY(choose(&k, context, folder, &made, e));
-    *ret = made;
-    made = (struct kc_config){0};
+    *ret = take(&made);
     return 0;
 }
 
@@ -341,8 +348,7 @@ int kc_config_in_cluster(char *const envp[], const char *folder, struct kc_confi
     auto_free char *ns_file = xasprintf("%s/namespace", in);
     if (file_read(ns_file, 256, &made.ns, /* ret_len= */ NULL, /* e= */ NULL) == 0)
         made.ns[strcspn(made.ns, "\r\n")] = '\0';
-    *ret = made;
-    made = (struct kc_config){0};
+    *ret = take(&made);
     return 0;
 }
 

@@ -315,7 +315,7 @@ int credentials_new(const struct kc_config *config, const struct clock *clock,
     c->turn = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
     int rc = c->turn < 0 ? err_set(e, ERR_SYSTEM, "eventfd") : load_first(c, e);
     if (rc < 0)
-        c = credentials_free(c);
+        (void)credentials_free(c);
     else
         *ret = c;
     return rc;

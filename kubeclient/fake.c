@@ -475,7 +475,7 @@ static int snapshot(struct kc_fake *f, const struct filter *filter, json_t *ret_
 {
     const struct fake_kind *k = fake_store_kind(&f->store, filter->t->res);
     for (size_t i = 0; i < k->count; i++) {
-        bool fits;
+        bool fits = false;
         TRY(matches(filter, k->entries[i]->obj, &fits, e));
         if (fits)
             (void)json_array_append(ret_items, k->entries[i]->obj);
@@ -622,7 +622,7 @@ static int follow(struct watching *w, struct scope *s, struct err *e)
 {
     for (;;) {
         TRY(scope_check(s, e));
-        struct step step;
+        struct step step = {0};
         TRY(next_step(w, &step, e));
         auto_json json_t *obj = step.obj;
         if (step.what == STEP_END)

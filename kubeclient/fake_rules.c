@@ -117,7 +117,7 @@ static int check_type(const struct kc_resource *r, const json_t *obj, struct err
         *r->group ? xasprintf("%s/%s", r->group, r->version) : xstrdup(r->version);
     if (!kind || !version)
         return fake_fail(e, 400, "BadRequest", NULL, "Object 'Kind' or 'apiVersion' is missing");
-    if (strcmp(kind, r->kind) || strcmp(version, wanted))
+    if (strcmp(kind, r->kind) != 0 || strcmp(version, wanted) != 0)
         return fake_fail(e, 400, "BadRequest", NULL, "%s/%s in the object does not match %s/%s",
                          version, kind, wanted, r->kind);
     return 0;
@@ -129,11 +129,11 @@ int fake_check_object(const struct kc_target *t, const json_t *obj, struct err *
     const char *name = JX_STR_AT(obj, "metadata", "name");
     const char *ns = JX_STR_AT(obj, "metadata", "namespace");
     const char *prefix = JX_STR_AT(obj, "metadata", "generateName");
-    if (name && t->name && strcmp(name, t->name))
+    if (name && t->name && strcmp(name, t->name) != 0)
         return fake_fail(e, 400, "BadRequest", NULL,
                          "the name of the object (%s) does not match the name on the URL (%s)",
                          name, t->name);
-    if (ns && strcmp(ns, t->ns ? t->ns : ""))
+    if (ns && strcmp(ns, t->ns ? t->ns : "") != 0)
         return fake_fail(e, 400, "BadRequest", NULL,
                          "the namespace of the provided object does not match the request's");
     if (name ? !is_subdomain(name) : !prefix)
@@ -146,12 +146,12 @@ int fake_check_preconditions(const struct kc_target *t, const json_t *live, cons
                              const char *version, struct err *e)
 {
     auto_free char *resource = fake_resource_name(t->res);
-    if (uid && strcmp(uid, JX_STR_AT(live, "metadata", "uid")))
+    if (uid && strcmp(uid, JX_STR_AT(live, "metadata", "uid")) != 0)
         return fake_fail(e, 409, "Conflict", NULL,
                          "Operation cannot be fulfilled on %s \"%s\": the UID in the precondition "
                          "(%s) does not match the UID in record (%s)",
                          resource, t->name, uid, JX_STR_AT(live, "metadata", "uid"));
-    if (version && strcmp(version, JX_STR_AT(live, "metadata", "resourceVersion")))
+    if (version && strcmp(version, JX_STR_AT(live, "metadata", "resourceVersion")) != 0)
         return fake_fail(
             e, 409, "Conflict", NULL,
             "Operation cannot be fulfilled on %s \"%s\": the object has been modified; "
@@ -284,7 +284,7 @@ static int check_update(const struct kc_target *t, const json_t *live, const jso
                          "metadata.resourceVersion: Invalid value: 0x0: must be specified for an "
                          "update");
     TRY(fake_check_preconditions(t, live, replaces ? uid : NULL, version, e));
-    if (uid && strcmp(uid, JX_STR_AT(live, "metadata", "uid")))
+    if (uid && strcmp(uid, JX_STR_AT(live, "metadata", "uid")) != 0)
         return fake_fail(e, 422, "Invalid", NULL,
                          "metadata.uid: Invalid value: \"%s\": field is immutable", uid);
     return 0;
