@@ -94,10 +94,10 @@ static void add_cards(const struct device_record *d, json_t *labels)
 /* While the hardware cannot be seen, what was said about it stays. */
 static void keep_cards(const struct node_record *node, json_t *labels)
 {
-    for (size_t i = 0; i < node->n_owned_labels; i++)
-        if (strcmp(node->owned_labels[i], LABEL_MIG_CONFIG_STATE) != 0)
-            add_text(labels, node->owned_labels[i],
-                     records_label(node->labels, node->n_labels, node->owned_labels[i]));
+    for (size_t i = 0; i < node->owned_labels.n; i++)
+        if (strcmp(node->owned_labels.items[i], LABEL_MIG_CONFIG_STATE) != 0)
+            add_text(labels, node->owned_labels.items[i],
+                     records_label(node->labels, node->n_labels, node->owned_labels.items[i]));
 }
 
 json_t *node_labels_wanted(const struct node_view *v, const char *state)
@@ -123,10 +123,10 @@ bool node_labels_stand(const struct node_record *node, json_t *wanted)
             return false;
     }
     /* Every wanted key stands; as many owned keys, all wanted, means the same set. */
-    if (node->n_owned_labels != json_object_size(wanted))
+    if (node->owned_labels.n != json_object_size(wanted))
         return false;
-    for (size_t i = 0; i < node->n_owned_labels; i++)
-        if (!json_object_get(wanted, node->owned_labels[i]))
+    for (size_t i = 0; i < node->owned_labels.n; i++)
+        if (!json_object_get(wanted, node->owned_labels.items[i]))
             return false;
     return true;
 }

@@ -48,10 +48,10 @@ bool node_resources_stand(const struct node_record *node, json_t *wanted)
     json_object_foreach(wanted, name, count)
         if (!stands(node, name, json_string_value(count)))
             return false;
-    if (node->n_owned_resources != json_object_size(wanted))
+    if (node->owned_resources.n != json_object_size(wanted))
         return false;
-    for (size_t i = 0; i < node->n_owned_resources; i++)
-        if (!json_object_get(wanted, node->owned_resources[i]))
+    for (size_t i = 0; i < node->owned_resources.n; i++)
+        if (!json_object_get(wanted, node->owned_resources.items[i]))
             return false;
     return true;
 }

@@ -59,11 +59,11 @@ static struct jx_pair *pairs_read(const json_t *obj, const char *map_name, size_
     return pairs;
 }
 
-static void strings_free(char **list, size_t n)
+static void strings_free(struct string_list *l)
 {
-    for (size_t i = 0; i < n; i++)
-        free(list[i]);
-    free(list);
+    for (size_t i = 0; i < l->n; i++)
+        free(l->items[i]);
+    free(l->items);
 }
 
 static int by_string(const void *a, const void *b)
@@ -72,7 +72,7 @@ static int by_string(const void *a, const void *b)
 }
 
 /* Adds the names in a fieldsV1 map ("f:nvidia.com/gpu.count") that are not there yet. */
-static void add_field_names(const json_t *fields, char ***list, size_t *n)
+static void add_field_names(const json_t *fields, struct string_list *l)
 {
     const char *key;
     json_t *value;
@@ -80,13 +80,13 @@ static void add_field_names(const json_t *fields, char ***list, size_t *n)
         if (strncmp(key, "f:", 2) != 0)
             continue;
         bool known = false;
-        for (size_t i = 0; i < *n && !known; i++)
-            known = strcmp((*list)[i], key + 2) == 0;
+        for (size_t i = 0; i < l->n && !known; i++)
+            known = strcmp(l->items[i], key + 2) == 0;
         if (!known)
-            *XPUSH(*list, *n) = xstrdup(key + 2);
+            *XPUSH(l->items, l->n) = xstrdup(key + 2);
     }
-    if (*n)
-        qsort(*list, *n, sizeof(**list), by_string);
+    if (l->n)
+        qsort(l->items, l->n, sizeof(*l->items), by_string);
 }
 
 /* The fieldsV1 of what a manager applied, or NULL. Borrowed. */
@@ -148,10 +148,10 @@ static int transform_node(const json_t *obj, void **ret, struct err *e)
     struct node_record *r = xmalloc(sizeof(*r));
     r->labels = pairs_read(obj, "labels", &r->n_labels);
     add_field_names(JX_AT(applied_fields(obj, MANAGER_NODE_LABELS), "f:metadata", "f:labels"),
-                    &r->owned_labels, &r->n_owned_labels);
+                    &r->owned_labels);
     const json_t *status = JX_AT(applied_fields(obj, MANAGER_NODE_RESOURCES), "f:status");
-    add_field_names(JX_AT(status, "f:capacity"), &r->owned_resources, &r->n_owned_resources);
-    add_field_names(JX_AT(status, "f:allocatable"), &r->owned_resources, &r->n_owned_resources);
+    add_field_names(JX_AT(status, "f:capacity"), &r->owned_resources);
+    add_field_names(JX_AT(status, "f:allocatable"), &r->owned_resources);
     read_resources(JX_AT(obj, "status", "capacity"), r, offsetof(struct node_resource, capacity));
     read_resources(JX_AT(obj, "status", "allocatable"), r,
                    offsetof(struct node_resource, allocatable));
@@ -165,8 +165,8 @@ static void free_node(void *payload)
 {
     struct node_record *r = payload;
     free(r->labels);
-    strings_free(r->owned_labels, r->n_owned_labels);
-    strings_free(r->owned_resources, r->n_owned_resources);
+    strings_free(&r->owned_labels);
+    strings_free(&r->owned_resources);
     for (size_t i = 0; i < r->n_resources; i++)
         free(r->resources[i].name);
     free(r->resources);
@@ -517,12 +517,12 @@ void records_card_view(const struct card_record *card, struct resolve_card *ret)
     };
 }
 
-static bool same_strings(char *const *a, size_t n_a, char *const *b, size_t n_b)
+static bool same_strings(const struct string_list *a, const struct string_list *b)
 {
-    if (n_a != n_b)
+    if (a->n != b->n)
         return false;
-    for (size_t i = 0; i < n_a; i++)
-        if (strcmp(a[i], b[i]) != 0)
+    for (size_t i = 0; i < a->n; i++)
+        if (strcmp(a->items[i], b->items[i]) != 0)
             return false;
     return true;
 }
@@ -535,7 +535,7 @@ bool records_same_labels(const struct node_record *a, const struct node_record *
         if (strcmp(a->labels[i].key, b->labels[i].key) != 0 ||
             strcmp(a->labels[i].str, b->labels[i].str) != 0)
             return false;
-    return same_strings(a->owned_labels, a->n_owned_labels, b->owned_labels, b->n_owned_labels);
+    return same_strings(&a->owned_labels, &b->owned_labels);
 }
 
 bool records_same_resources(const struct node_record *a, const struct node_record *b)
@@ -549,8 +549,7 @@ bool records_same_resources(const struct node_record *a, const struct node_recor
             x->allocatable != y->allocatable)
             return false;
     }
-    return same_strings(a->owned_resources, a->n_owned_resources, b->owned_resources,
-                        b->n_owned_resources);
+    return same_strings(&a->owned_resources, &b->owned_resources);
 }
 
 bool records_config_named(const struct object *config, const char *name)

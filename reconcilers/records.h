@@ -19,15 +19,18 @@ struct node_resource {
     int64_t capacity, allocatable;
 };
 
+struct string_list {
+    char **items;
+    size_t n;
+};
+
 struct node_record {
     struct jx_pair *labels; /* sorted by key; one block of memory, strings included */
     size_t n_labels;
-    char **owned_labels; /* keys that our field manager applied, sorted */
-    size_t n_owned_labels;
+    struct string_list owned_labels; /* keys that our field manager applied, sorted */
     struct node_resource *resources; /* of vendors' domains, sorted by name */
     size_t n_resources;
-    char **owned_resources; /* names that our field manager applied, sorted */
-    size_t n_owned_resources;
+    struct string_list owned_resources; /* names that our field manager applied, sorted */
 };
 
 /* A model's MIG table without its unused room (a struct mig_table is 4 KiB). */
