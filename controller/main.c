@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <getopt.h>
 #include <jansson.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/num.h"
+#include "base/options.h"
 #include "base/rng.h"
 #include "base/xalloc.h"
 
@@ -23,125 +24,75 @@ enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE };
 
 enum { MAX_WORKERS = 16, HOSTNAME_BYTES = 256 };
 
-/* Threads share this many heaps: with one for each of the twenty, memory would lie idle in all. */
+/* The threads share this many heaps: with one for each, memory would lie idle in all of them. */
 enum { MALLOC_ARENAS = 2 };
 
 struct flags {
-    const char *kubeconfig, *namespace, *lease_name, *identity;
-    const char *health_addr, *metrics_addr;
-    bool leader_elect;
-    int64_t workers;
-    enum log_level level;
-    enum log_format format;
+    const char *kubeconfig, *namespace, *lease_name, *identity, *pod_name;
+    const char *health_addr, *metrics_addr, *workers, *level, *format;
+    bool leader_elect, version, help;
 };
 
-static const char usage[] =
-    "usage: cleave-controller [FLAGS]\n"
-    "\n"
-    "Resolves GPUProfiles, MIGConfigs and node labels into each node's Device, paces the rollout,\n"
-    "evicts where the profile says so, and writes the nodes' labels and resources.\n"
-    "\n"
-    "  --kubeconfig=PATH    the API server; otherwise $KUBECONFIG, the pod's own, ~/.kube/config\n"
-    "  --leader-elect       act only while holding the Lease; for more than one replica\n"
-    "  --namespace=NAME     of the Lease (the kubeconfig's or pod's own, else cleave-system)\n"
-    "  --lease-name=NAME    (cleave-controller)\n"
-    "  --identity=NAME      of this replica ($POD_NAME or the host, with a random part)\n"
-    "  --health-addr=ADDR   /healthz and /readyz, as :8081; empty: off (empty)\n"
-    "  --metrics-addr=ADDR  /metrics, as :8080; empty: off (empty)\n"
-    "  --workers=N          threads of each controller, 1 to 16 (2)\n"
-    "  --log-level=LEVEL    debug, info, warn, error (info)\n"
-    "  --log-format=FORMAT  logfmt, json (logfmt)\n"
-    "  --version, --help\n";
-
-/* --- Flags --- */
-
-enum {
-    OPT_KUBECONFIG = 1,
-    OPT_LEADER_ELECT,
-    OPT_NAMESPACE,
-    OPT_LEASE_NAME,
-    OPT_IDENTITY,
-    OPT_HEALTH_ADDR,
-    OPT_METRICS_ADDR,
-    OPT_WORKERS,
-    OPT_LOG_LEVEL,
-    OPT_LOG_FORMAT,
-    OPT_VERSION,
-    OPT_HELP,
+/* Everything of one process. The manager frees what it was handed; the rest goes in reverse order.
+ */
+struct process {
+    int signal_fd;
+    struct scope *life;
+    struct kc_config config;
+    struct kc *kc, *fence; /* fence NULL: no election */
+    char *identity;
+    struct metrics *metrics;
+    struct metric_series *leading;
+    struct reconcilers *reconcilers;
+    struct manager *manager;
+    struct http_route health[2], scrape[1]; /* of http */
+    struct http_server *http;
 };
 
-static const struct option options[] = {
-    {"kubeconfig", required_argument, NULL, OPT_KUBECONFIG},
-    {"leader-elect", no_argument, NULL, OPT_LEADER_ELECT},
-    {"namespace", required_argument, NULL, OPT_NAMESPACE},
-    {"lease-name", required_argument, NULL, OPT_LEASE_NAME},
-    {"identity", required_argument, NULL, OPT_IDENTITY},
-    {"health-addr", required_argument, NULL, OPT_HEALTH_ADDR},
-    {"metrics-addr", required_argument, NULL, OPT_METRICS_ADDR},
-    {"workers", required_argument, NULL, OPT_WORKERS},
-    {"log-level", required_argument, NULL, OPT_LOG_LEVEL},
-    {"log-format", required_argument, NULL, OPT_LOG_FORMAT},
-    {"version", no_argument, NULL, OPT_VERSION},
-    {"help", no_argument, NULL, OPT_HELP},
-    {0},
-};
-
-static int set_flag(struct flags *f, int option, struct err *e)
+static void process_done(struct process *p)
 {
-    switch (option) {
-    case OPT_KUBECONFIG:
-        f->kubeconfig = optarg;
-        return 0;
-    case OPT_LEADER_ELECT:
-        f->leader_elect = true;
-        return 0;
-    case OPT_NAMESPACE:
-        f->namespace = optarg;
-        return 0;
-    case OPT_LEASE_NAME:
-        f->lease_name = optarg;
-        return 0;
-    case OPT_IDENTITY:
-        f->identity = optarg;
-        return 0;
-    case OPT_HEALTH_ADDR:
-        f->health_addr = optarg;
-        return 0;
-    case OPT_METRICS_ADDR:
-        f->metrics_addr = optarg;
-        return 0;
-    case OPT_WORKERS:
-        return num_parse(optarg, 1, MAX_WORKERS, &f->workers, e);
-    case OPT_LOG_LEVEL:
-        return log_level_parse(optarg, &f->level, e);
-    case OPT_LOG_FORMAT:
-        return log_format_parse(optarg, &f->format, e);
-    default:
-        return err_set(e, ERR_INVALID, "see --help");
-    }
+    (void)http_server_free(p->http);
+    (void)manager_free(p->manager);
+    (void)reconcilers_free(p->reconcilers);
+    (void)metrics_free(p->metrics);
+    free(p->identity);
+    (void)kc_free(p->fence);
+    (void)kc_free(p->kc);
+    kc_config_done(&p->config);
+    (void)scope_free(p->life);
+    if (p->signal_fd >= 0)
+        (void)close(p->signal_fd);
+}
+AUTO_DEFINE(process, struct process, process_done)
+#define auto_process AUTO(process)
+
+/* --- Signals --- */
+
+/* Before any thread is made: they inherit the mask. */
+static int block_signals(int *ret_fd, struct err *e)
+{
+    sigset_t set;
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGTERM);
+    (void)sigaddset(&set, SIGINT);
+    int rc = pthread_sigmask(SIG_BLOCK, &set, NULL);
+    if (rc != 0)
+        return err_set_errno(e, rc, "blocking signals");
+    *ret_fd = signalfd(-1, &set, SFD_CLOEXEC);
+    return *ret_fd < 0 ? err_set_errno(e, errno, "signalfd") : 0;
 }
 
-/* -1: go on; otherwise the exit code. */
-static int parse_flags(int argc, char **argv, struct flags *f)
+/* A service of the manager: the first signal ends everything in order. */
+static int wait_signals(void *arg, struct scope *s, struct err *e)
 {
-    int option;
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        auto_err struct err e = {0};
-        if (option == OPT_HELP || option == OPT_VERSION) {
-            (void)fputs(option == OPT_HELP ? usage : "cleave-controller " CLEAVE_VERSION "\n",
-                        stdout);
-            return EXIT_OK;
-        }
-        if (set_flag(f, option, &e) < 0) {
-            (void)fprintf(stderr, "cleave-controller: %s\n", err_msg(&e));
-            return EXIT_USAGE;
-        }
-    }
-    if (optind == argc)
-        return -1;
-    (void)fprintf(stderr, "cleave-controller: %s: there are flags only; see --help\n",
-                  argv[optind]);
-    return EXIT_USAGE;
+    const struct process *p = arg;
+    struct signalfd_siginfo info;
+    TRY(scope_wait_readable(s, p->signal_fd, e));
+    if (read(p->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+        log_info("Got signal", kv("signal", sigabbrev_np((int)info.ssi_signo)));
+    scope_cancel(p->life);
+    (void)scope_wait_ms(s, -1);
+    return scope_check(s, e);
 }
 
 /* --- What the servers answer --- */
@@ -156,7 +107,7 @@ static int get_healthz(void *arg, struct sb *body)
 static int get_readyz(void *arg, struct sb *body)
 {
     bool ready = manager_is_ready(arg);
-    sb_add(body, ready ? "ok\n" : "caches are not synced\n");
+    sb_add(body, ready ? "ok\n" : "the caches are not synced yet\n");
     return ready ? 200 : 503;
 }
 
@@ -166,50 +117,36 @@ static int get_metrics(void *arg, struct sb *body)
     return 200;
 }
 
-/* --- Signals --- */
-
-struct signals {
-    int fd;
-    struct scope *life;
-};
-
-static int block_signals(int *ret_fd, struct err *e)
+static void collect_leading(void *arg)
 {
-    sigset_t set;
-    (void)sigemptyset(&set);
-    (void)sigaddset(&set, SIGTERM);
-    (void)sigaddset(&set, SIGINT);
-    int rc = pthread_sigmask(SIG_BLOCK, &set, NULL);
-    if (rc != 0)
-        return err_set_errno(e, rc, "blocking signals");
-    *ret_fd = signalfd(-1, &set, SFD_CLOEXEC);
-    return *ret_fd < 0 ? err_set_errno(e, errno, "signalfd") : 0;
+    const struct process *p = arg;
+    metric_set(p->leading, manager_is_leading(p->manager));
 }
 
-/* A service of the manager: the first signal ends everything, a second one the process. */
-static int wait_signals(void *arg, struct scope *s, struct err *e)
+static int serve_http(struct process *p, const struct flags *f, struct err *e)
 {
-    const struct signals *w = arg;
-    struct signalfd_siginfo info;
-    TRY(scope_wait_readable(s, w->fd, e));
-    if (read(w->fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
-        log_info("Got signal", kv("signal", strsignal((int)info.ssi_signo)));
-    scope_cancel(w->life);
-    (void)scope_wait_ms(s, -1);
-    return scope_check(s, e);
+    p->health[0] = (struct http_route){"/healthz", get_healthz, NULL};
+    p->health[1] = (struct http_route){"/readyz", get_readyz, p->manager};
+    p->scrape[0] = (struct http_route){"/metrics", get_metrics, p->metrics};
+    const struct http_listener listeners[] = {
+        {f->health_addr, p->health, ARRAY_LEN(p->health)},
+        {f->metrics_addr, p->scrape, ARRAY_LEN(p->scrape)},
+    };
+    TRY(http_server_new(listeners, ARRAY_LEN(listeners), &p->http, e));
+    manager_add_service(p->manager, "http", http_server_run, p->http);
+    return 0;
 }
 
-/* --- The process --- */
+/* --- The parts --- */
 
 static char *unique_identity(const struct flags *f, struct rng *rng)
 {
+    char host[HOSTNAME_BYTES] = "";
     if (f->identity)
         return xstrdup(f->identity);
-    char host[HOSTNAME_BYTES] = "";
-    const char *pod = getenv("POD_NAME");
-    if (gethostname(host, sizeof(host) - 1) != 0 || !*host)
-        (void)snprintf(host, sizeof(host), "cleave-controller");
-    return xasprintf("%s_%08llx", pod && *pod ? pod : host,
+    if (gethostname(host, sizeof(host) - 1) != 0)
+        host[0] = '\0';
+    return xasprintf("%s_%08llx", f->pod_name ? f->pod_name : host,
                      (unsigned long long)(rng_next(rng) & UINT32_MAX));
 }
 
@@ -220,99 +157,158 @@ static const char *namespace_of(const struct flags *f, const struct kc_config *c
     return config->ns && *config->ns ? config->ns : "cleave-system";
 }
 
-struct leader_gauge {
-    const struct manager *manager;
-    struct metric_series *series;
-};
-
-static void collect_leader(void *arg)
+static void elect(struct process *p, const struct flags *f, uint64_t seed)
 {
-    const struct leader_gauge *g = arg;
-    metric_set(g->series, manager_is_leading(g->manager));
+    const struct elector_opts o = {.ns = namespace_of(f, &p->config),
+                                   .name = f->lease_name,
+                                   .identity = p->identity,
+                                   .clk = clock_real(),
+                                   .seed = seed};
+    struct elector *elector = elector_new(p->kc, &o);
+    p->fence = elector_fence_new(elector, p->kc);
+    manager_set_elector(p->manager, elector);
 }
 
-static int run(const struct flags *f, struct err *e)
+static void reconcile(struct process *p, int workers, struct rng *rng)
 {
-    auto_fd int signal_fd = -1;
-    TRY(block_signals(&signal_fd, e));
-    auto_scope struct scope *life = scope_new(NULL, -1);
+    const struct recorder_opts r = {.controller = "gpu.cleave.dev/controller",
+                                    .instance = p->identity,
+                                    .clk = clock_real(),
+                                    .seed = rng_next(rng)};
+    struct recorder *recorder = recorder_new(p->kc, &r);
+    const struct reconcilers_opts o = {.reader = p->kc,
+                                       .writer = p->fence ? p->fence : p->kc,
+                                       .clk = clock_real(),
+                                       .recorder = recorder,
+                                       .metrics = p->metrics,
+                                       .workers = workers,
+                                       .seed = rng_next(rng)};
+    p->reconcilers = reconcilers_new(&o);
+    manager_set_recorder(p->manager, recorder);
+    reconcilers_hand_over(p->reconcilers, p->manager);
+}
+
+static void measure(struct process *p, const char *lease_name)
+{
+    struct metric *gauge = metrics_gauge(p->metrics, "leader_election_master_status",
+                                         "Does this process act?", METRIC_LABELS("name"));
+    p->leading = METRIC_WITH(gauge, lease_name);
+    metrics_on_collect(p->metrics, collect_leading, p);
+}
+
+static int assemble(struct process *p, const struct flags *f, int workers, struct err *e)
+{
     struct rng rng;
     rng_init_random(&rng);
+    TRY(kc_config_discover(f->kubeconfig, environ, &p->config, e));
+    TRY(kc_http_new(&p->config, /* o= */ NULL, &p->kc, e));
+    p->identity = unique_identity(f, &rng);
+    p->metrics = metrics_new();
+    p->manager = manager_new(/* opts= */ NULL);
+    if (f->leader_elect)
+        elect(p, f, rng_next(&rng));
+    reconcile(p, workers, &rng);
+    measure(p, f->lease_name);
+    manager_add_service(p->manager, "signals", wait_signals, p);
+    return serve_http(p, f, e);
+}
 
-    auto_kc_config struct kc_config config = {0};
-    TRY(kc_config_discover(f->kubeconfig, environ, &config, e));
-    auto_kc struct kc *kc = NULL;
-    TRY(kc_http_new(&config, /* o= */ NULL, &kc, e));
-
-    const struct clock *clk = clock_real();
-    auto_metrics struct metrics *metrics = metrics_new();
-    auto_free char *identity = unique_identity(f, &rng);
-    auto_kc struct kc *fence = NULL;
-    auto_reconcilers struct reconcilers *reconcilers = NULL;
-    auto_manager struct manager *manager = manager_new(/* opts= */ NULL);
-
-    if (f->leader_elect) {
-        struct elector *elector =
-            elector_new(kc, &(struct elector_opts){.ns = namespace_of(f, &config),
-                                                   .name = f->lease_name,
-                                                   .identity = identity,
-                                                   .clk = clk,
-                                                   .seed = rng_next(&rng)});
-        fence = elector_fence_new(elector, kc);
-        manager_set_elector(manager, elector);
-    }
-    struct recorder *recorder =
-        recorder_new(kc, &(struct recorder_opts){.controller = "gpu.cleave.dev/controller",
-                                                 .instance = identity,
-                                                 .clk = clk,
-                                                 .seed = rng_next(&rng)});
-    manager_set_recorder(manager, recorder);
-    reconcilers = reconcilers_new(&(struct reconcilers_opts){.reader = kc,
-                                                             .writer = fence ? fence : kc,
-                                                             .clk = clk,
-                                                             .recorder = recorder,
-                                                             .metrics = metrics,
-                                                             .workers = (int)f->workers,
-                                                             .seed = rng_next(&rng)});
-    reconcilers_hand_over(reconcilers, manager);
-
-    const struct http_route health[] = {{"/healthz", get_healthz, NULL},
-                                        {"/readyz", get_readyz, manager}};
-    const struct http_route scrape[] = {{"/metrics", get_metrics, metrics}};
-    const struct http_listener listeners[] = {{f->health_addr, health, ARRAY_LEN(health)},
-                                              {f->metrics_addr, scrape, ARRAY_LEN(scrape)}};
-    auto_http_server struct http_server *server = NULL;
-    TRY(http_server_new(listeners, ARRAY_LEN(listeners), &server, e));
-    manager_add_service(manager, "http", http_server_run, server);
-    struct signals signals = {.fd = signal_fd, .life = life};
-    manager_add_service(manager, "signals", wait_signals, &signals);
-    struct leader_gauge gauge = {manager,
-                                 METRIC_WITH(metrics_gauge(metrics, "leader_election_master_status",
-                                                           "Does this process act?",
-                                                           METRIC_LABELS("name")),
-                                             f->lease_name)};
-    metrics_on_collect(metrics, collect_leader, &gauge);
-
+static int run(const struct flags *f, int workers, struct err *e)
+{
+    auto_process struct process p = {.signal_fd = -1};
+    TRY(block_signals(&p.signal_fd, e));
+    p.life = scope_new(NULL, -1);
+    TRY(assemble(&p, f, workers, e));
     log_info("Started cleave-controller", kv("version", CLEAVE_VERSION),
-             kv("server", config.server), kv("identity", identity));
-    return manager_run(manager, life, e);
+             kv("server", p.config.server), kv("identity", p.identity));
+    return manager_run(p.manager, p.life, e);
+}
+
+/* --- Flags --- */
+
+static int read_flags(struct flags *f, int argc, char **argv, int64_t *ret_workers, struct err *e)
+{
+    const struct option_def defs[] = {
+        {.name = "kubeconfig",
+         .value = "PATH",
+         .text = &f->kubeconfig,
+         .help = "API server; else $KUBECONFIG, the pod's own, ~/.kube/config"},
+        {.name = "leader-elect",
+         .on = &f->leader_elect,
+         .help = "act only while holding the Lease: for more than one replica"},
+        {.name = "namespace",
+         .value = "NAME",
+         .text = &f->namespace,
+         .help = "of the Lease; else the kubeconfig's, the pod's, cleave-system"},
+        {.name = "lease-name", .value = "NAME", .text = &f->lease_name, .help = "of the Lease"},
+        {.name = "identity",
+         .value = "NAME",
+         .text = &f->identity,
+         .help = "of this replica; else made of the pod's name and a random part"},
+        {.name = "pod-name",
+         .env = "POD_NAME",
+         .value = "NAME",
+         .text = &f->pod_name,
+         .help = "of the pod it runs in; else the host's name"},
+        {.name = "health-addr",
+         .value = "ADDR",
+         .text = &f->health_addr,
+         .help = "where to serve /healthz and /readyz (\":8081\"); \"\": nowhere"},
+        {.name = "metrics-addr",
+         .value = "ADDR",
+         .text = &f->metrics_addr,
+         .help = "where to serve /metrics (\":8080\"); \"\": nowhere"},
+        {.name = "workers",
+         .value = "N",
+         .text = &f->workers,
+         .help = "threads of each controller, 1 to 16"},
+        {.name = "log-level",
+         .value = "LEVEL",
+         .text = &f->level,
+         .help = "debug, info, warn or error"},
+        {.name = "log-format", .value = "FORMAT", .text = &f->format, .help = "logfmt or json"},
+        {.name = "version", .on = &f->version, .help = "print the version"},
+        {.name = "help", .letter = 'h', .on = &f->help, .help = "print this"},
+        {0},
+    };
+    enum log_level level;
+    enum log_format format;
+    size_t n;
+    TRY(options_parse(defs, argc, argv, /* operands= */ NULL, /* max= */ 0, &n, e));
+    TRY(num_parse(f->workers, 1, MAX_WORKERS, ret_workers, e));
+    TRY(log_level_parse(f->level, &level, e));
+    TRY(log_format_parse(f->format, &format, e));
+    log_setup(level, format, STDERR_FILENO);
+    if (f->help)
+        options_help("cleave-controller [FLAGS]",
+                     "Resolves GPUProfiles, MIGConfigs and node labels into each node's Device, "
+                     "paces the\nrollout, evicts where a profile says so, and writes the nodes' "
+                     "labels and resources.",
+                     defs);
+    return 0;
 }
 
 int main(int argc, char **argv)
 {
+    auto_err struct err e = {0};
     struct flags f = {.lease_name = "cleave-controller",
-                      .workers = 2,
-                      .level = LOG_INFO,
-                      .format = LOG_LOGFMT};
-    int rc = parse_flags(argc, argv, &f);
-    if (rc >= 0)
-        return rc;
+                      .health_addr = "",
+                      .metrics_addr = "",
+                      .workers = "2",
+                      .level = "info",
+                      .format = "logfmt"};
+    int64_t workers;
     (void)mallopt(M_ARENA_MAX, MALLOC_ARENAS);
     json_set_alloc_funcs(xmalloc, free);
-    log_setup(f.level, f.format, STDERR_FILENO);
-
-    auto_err struct err e = {0};
-    if (run(&f, &e) < 0) {
+    if (read_flags(&f, argc, argv, &workers, &e) < 0) {
+        (void)fprintf(stderr, "cleave-controller: %s; see --help\n", err_msg(&e));
+        return EXIT_USAGE;
+    }
+    if (f.version)
+        (void)puts("cleave-controller " CLEAVE_VERSION);
+    if (f.help || f.version)
+        return EXIT_OK;
+    if (run(&f, (int)workers, &e) < 0) {
         log_error("Stopped", kv_err(&e));
         return EXIT_FAILED;
     }
