@@ -22,89 +22,170 @@ static void teardown(void)
 
 TestSuite(eviction, .init = setup, .fini = teardown);
 
-#define PROFILE(profiles)                                                                          \
-    "apiVersion: gpu.cleave.dev/v1alpha1\n"                                                        \
-    "kind: GPUProfile\n"                                                                           \
-    "metadata: {name: p}\n"                                                                        \
-    "spec:\n"                                                                                      \
-    "  nodeSelector: {matchLabels: {pool: a}}\n"                                                   \
-    "  rollout: {drain: evict}\n"                                                                  \
-    "  devices: [{selector: {indices: [0]}, mode: mig, mig: {profiles: " profiles "}}]\n"
-
-static void want(const char *profile)
+/* Returns the pod's uid; the caller frees. */
+static char *add_pod(const char *name, const char *node)
 {
-    cluster_apply(&c, profile);
+    auto_json json_t *body = json_pack("{s:s, s:s, s:{s:s}, s:{s:s}}", "apiVersion", "v1", "kind",
+                                       "Pod", "metadata", "name", name, "spec", "nodeName", node);
+    const struct kc_target t = {.res = &resource_pods, .ns = "default"};
+    const struct kc_write w = {.body = body};
+    auto_json json_t *pod = NULL;
+    cr_assert_eq(kc_create(c.api, c.scope, &t, &w, &pod, /* e= */ NULL), 0);
+    return xstrdup(JX_STR_AT(pod, "metadata", "uid"));
+}
+
+static bool has_pod(const char *name)
+{
+    const struct kc_target t = {.res = &resource_pods, .ns = "default", .name = name};
+    return kc_get(c.api, c.scope, &t, /* ret_obj= */ NULL, /* e= */ NULL) == 0;
+}
+
+static void profile(const char *drain)
+{
+    auto_free char *yaml = xasprintf("apiVersion: gpu.cleave.dev/v1alpha1\n"
+                                     "kind: GPUProfile\n"
+                                     "metadata: {name: p}\n"
+                                     "spec:\n"
+                                     "  nodeSelector: {}\n"
+                                     "  devices: [{mode: mig, mig: {profiles: {3g.40gb: 2}}}]\n"
+                                     "  rollout: {drain: %s}\n",
+                                     drain);
+    cluster_apply(&c, yaml);
     cluster_settle(&c);
 }
 
-/* A pod on the node that uses the first partition of its card. Caller frees its uid. */
-static char *run_pod(void)
-{
-    auto_json json_t *body = json_pack("{s:s, s:s, s:{s:s, s:s}, s:{s:s, s:[]}}", "apiVersion",
-                                       "v1", "kind", "Pod", "metadata", "namespace", "default",
-                                       "name", "user", "spec", "nodeName", "n1", "containers");
-    const struct kc_target t = {.res = &resource_pods, .ns = "default"};
-    auto_json json_t *made = NULL;
-    cr_assert_eq(kc_create(c.api, c.scope, &t, &(struct kc_write){.body = body}, &made, NULL), 0);
-    return xstrdup(JX_STR_AT(made, "metadata", "uid"));
-}
-
-/* The agent waits for the partition with this number, which the pod uses. */
-static void agent_drains(const char *uid, int64_t generation)
-{
-    auto_json json_t *device = cluster_get(&c, &resource_devices, "n1");
-    auto_json json_t *devices = json_deep_copy(JX_AT(device, "status", "devices"));
-    json_t *card = json_array_get(devices, 0);
-    json_t *partition = json_array_get(json_object_get(card, "partitions"), 0);
-    (void)json_object_set_new(partition, "inUseBy",
-                              json_pack("[{s:i, s:s}]", "pid", 7, "uid", uid));
-    (void)json_object_set_new(card, "drain",
-                              json_pack("{s:s, s:[O]}", "since", "2026-01-01T00:00:00Z",
-                                        "partitions", json_object_get(partition, "uuid")));
-    auto_free char *text = json_dumps(devices, 0);
-    auto_free char *patch =
-        xasprintf("{status: {observedGeneration: %lld, devices: %s}}", (long long)generation, text);
-    cluster_patch(&c, &resource_devices, "n1", "status", patch);
-}
-
-static int64_t generation(void)
+static json_int_t generation(void)
 {
     auto_json json_t *device = cluster_get(&c, &resource_devices, "n1");
     return json_integer_value(JX_AT(device, "metadata", "generation"));
 }
 
-static bool is_there(void)
+/* The card waits for partition MIG-0, which the pod of this uid uses; another one uses MIG-1. */
+static void drain_for(json_int_t observed, const char *uid, const char *bystander,
+                      const char *deadline)
 {
-    const struct kc_target t = {.res = &resource_pods, .ns = "default", .name = "user"};
-    auto_json json_t *pod = NULL;
-    return kc_get(c.api, c.scope, &t, &pod, NULL) == 0 &&
-           !JX_AT(pod, "metadata", "deletionTimestamp");
+    auto_json json_t *device = cluster_get(&c, &resource_devices, "n1");
+    auto_json json_t *cards = json_deep_copy(JX_AT(device, "status", "devices"));
+    json_t *card = json_array_get(cards, 0);
+    (void)json_object_set_new(
+        card, "partitions",
+        json_pack("[{s:s, s:s, s:b, s:[{s:i, s:s}]}, {s:s, s:s, s:b, s:[{s:i, s:s}]}]", "uuid",
+                  "MIG-0", "profile", "1g.10gb", "inUse", 1, "inUseBy", "pid", 1, "uid", uid,
+                  "uuid", "MIG-1", "profile", "1g.10gb", "inUse", 1, "inUseBy", "pid", 2, "uid",
+                  bystander));
+    (void)json_object_set_new(card, "drain",
+                              json_pack("{s:s, s:s, s:[s]}", "since", "2027-01-15T08:00:00Z",
+                                        "deadline", deadline, "partitions", "MIG-0"));
+    auto_json json_t *patch =
+        json_pack("{s:{s:I, s:O}}", "status", "observedGeneration", observed, "devices", cards);
+    auto_free char *text = jx_dump(patch);
+    cluster_patch(&c, &resource_devices, "n1", "status", text);
+    cluster_settle(&c);
 }
 
-Test(eviction, pod_in_the_way_is_evicted)
+static void drain(const char *uid, const char *bystander, const char *deadline)
 {
-    want(PROFILE("{1g.10gb: 7}"));
-    cluster_agent(&c, "n1");
-    cluster_settle(&c);
-    auto_free char *uid = run_pod();
-    want(PROFILE("{3g.40gb: 2}"));
-    agent_drains(uid, generation());
-    cluster_settle(&c);
-    cr_expect_not(is_there());
+    drain_for(generation(), uid, bystander, deadline);
+}
+
+#define LATER  "2099-01-01T00:00:00Z"
+#define BEFORE "2020-01-01T00:00:00Z"
+
+Test(eviction, evicts_who_is_in_the_way_and_nobody_else)
+{
+    auto_free char *uid = add_pod("victim", "n1");
+    auto_free char *bystander = add_pod("bystander", "n1");
+    profile("evict");
+    drain(uid, bystander, LATER);
+    cr_expect_not(has_pod("victim"));
+    cr_expect(has_pod("bystander"));
 }
 
 /* What the agent says about an older spec tells nothing about who is in the way of this one. */
-Test(eviction, pod_in_the_way_of_an_older_spec_stays)
+Test(eviction, who_was_in_the_way_of_an_older_spec_stays)
 {
-    want(PROFILE("{1g.10gb: 7}"));
-    cluster_agent(&c, "n1");
+    auto_free char *uid = add_pod("victim", "n1");
+    profile("evict");
+    drain_for(generation() - 1, uid, "x", LATER);
+    cr_expect(has_pod("victim"));
+    drain(uid, "x", LATER);
+    cr_expect_not(has_pod("victim"));
+}
+
+Test(eviction, refuse_if_in_use_evicts_nobody)
+{
+    auto_free char *uid = add_pod("victim", "n1");
+    profile("refuseIfInUse");
+    drain(uid, "x", LATER);
+    cr_expect(has_pod("victim"));
+}
+
+Test(eviction, a_pod_of_the_same_name_and_another_uid_is_left_alone)
+{
+    auto_free char *old = add_pod("victim", "n1");
+    profile("evict");
+    cluster_remove(&c, &resource_pods, "victim");
+    auto_free char *new = add_pod("victim", "n1");
+    drain(old, "x", LATER);
+    cr_expect(has_pod("victim"));
+}
+
+Test(eviction, a_pod_of_another_node_is_left_alone)
+{
+    auto_free char *uid = add_pod("elsewhere", "n2");
+    profile("evict");
+    drain(uid, "x", LATER);
+    cr_expect(has_pod("elsewhere"));
+}
+
+Test(eviction, after_the_deadline_nobody_is_evicted)
+{
+    auto_free char *uid = add_pod("victim", "n1");
+    profile("evict");
+    drain(uid, "x", BEFORE);
+    cr_expect(has_pod("victim"));
+}
+
+static bool allowed;
+static int asked;
+
+static bool may_evict(void *arg, const char *ns, const char *name)
+{
+    (void)arg;
+    (void)ns;
+    (void)name;
+    asked++;
+    return allowed;
+}
+
+Test(eviction, a_disruption_budget_holds_and_is_asked_again)
+{
+    auto_free char *uid = add_pod("victim", "n1");
+    profile("evict");
+    allowed = false;
+    kc_fake_on_evict(c.api, may_evict, NULL);
+    drain(uid, "x", LATER);
+    cr_expect(has_pod("victim"));
+    cr_expect(cluster_has_event(&c, "n1", "EvictionBlocked"));
+    int before = asked;
+    clock_fake_advance(c.clk, 5000);
     cluster_settle(&c);
-    auto_free char *uid = run_pod();
-    want(PROFILE("{3g.40gb: 2}"));
-    int64_t old = generation();
-    want(PROFILE("{1g.10gb: 7}"));
-    cr_assert_gt(generation(), old);
-    agent_drains(uid, old);
+    cr_expect_gt(asked, before);
+    allowed = true;
+    clock_fake_advance(c.clk, 5000);
     cluster_settle(&c);
-    cr_expect(is_there(), "nothing has to go for what is wanted now");
+    cr_expect_not(has_pod("victim"));
+}
+
+Test(eviction, a_pod_that_is_ending_is_not_pushed_again)
+{
+    kc_fake_pods_linger(c.api, true);
+    auto_free char *uid = add_pod("victim", "n1");
+    profile("evict");
+    allowed = true;
+    asked = 0;
+    kc_fake_on_evict(c.api, may_evict, NULL);
+    drain(uid, "x", LATER);
+    drain(uid, "y", LATER);
+    cr_expect_eq(asked, 1);
 }
