@@ -33,6 +33,8 @@ struct kc_fake {
     kc_fake_evict_fn *evict;
     void *evict_arg;
 
+    /* What is handed out is copied under mu: jansson's json_decref reads the count of a shared
+     * document without an atomic. */
     pthread_mutex_t mu;
     struct fake_store store; /* all guarded by mu */
     struct watcher *watchers;
@@ -224,8 +226,8 @@ static int create_locked(struct kc_fake *f, const struct kc_target *t, const str
     struct fake_writer who = writer_of(t, w);
     fake_update_owners(fake_store_schema(&f->store, t->res->plural), &entry->owners, &who,
                        /* before= */ NULL, obj);
-    *ret = json_incref(obj);
     fake_store_put_take(&f->store, k, entry, TAKE(obj));
+    *ret = json_deep_copy(entry->obj);
     wake_watchers(f);
     return 0;
 }
@@ -246,14 +248,6 @@ static int evict(struct kc_fake *f, const struct kc_target *t, const struct kc_w
     return remove_locked(f, &pod, &o, e);
 }
 
-/* Documents in the store are not handed out: whoever asked may change its copy. */
-static json_t *copy_and_drop(json_t *stored)
-{
-    json_t *copy = json_deep_copy(stored);
-    json_decref(stored);
-    return copy;
-}
-
 static int fake_create(struct kc *c, struct scope *s, const struct kc_target *t,
                        const struct kc_write *w, json_t **ret_obj, struct err *e)
 {
@@ -269,7 +263,7 @@ static int fake_create(struct kc *c, struct scope *s, const struct kc_target *t,
         rc = not_found(t, e);
     else
         rc = create_locked(f, t, w, &obj, e);
-    return finish_call(f, &call, rc, obj ? copy_and_drop(obj) : NULL, ret_obj, e);
+    return finish_call(f, &call, rc, obj, ret_obj, e);
 }
 
 /* ---- update and patch ---- */
@@ -280,18 +274,20 @@ static void commit(struct kc_fake *f, struct fake_kind *k, struct fake_entry *en
                    const json_t *updated, bool owners_changed, json_t **ret)
 {
     if (json_equal(entry->obj, updated) && !owners_changed) {
-        *ret = json_incref(entry->obj);
+        *ret = json_deep_copy(entry->obj);
         return;
     }
-    *ret = json_deep_copy(updated);
     /* The write that takes the last finalizer of an object that is being deleted ends it; nobody
      * sees it stored. */
     bool ends = fake_is_deleting(updated) && !fake_has_finalizers(updated) &&
                 !json_integer_value(JX_AT(updated, "metadata", "deletionGracePeriodSeconds"));
-    if (ends)
+    if (ends) {
+        *ret = json_deep_copy(updated);
         drop(f, k, entry, /* orphan= */ false);
-    else
-        fake_store_put_take(&f->store, k, entry, json_incref(*ret));
+    } else {
+        fake_store_put_take(&f->store, k, entry, json_deep_copy(updated));
+        *ret = json_deep_copy(entry->obj);
+    }
     wake_watchers(f);
 }
 
@@ -369,8 +365,8 @@ static int apply_new(struct kc_fake *f, const struct kc_target *t, const struct 
                    /* live= */ NULL, part, &merged, &owned, e));
     json_t *obj = fake_make_new(t, merged, ++f->store.serial, clock_wall_ms(f->clock));
     fake_note_managers(fake_store_schema(&f->store, t->res->plural), &entry->owners, obj);
-    *ret = json_incref(obj);
     fake_store_put_take(&f->store, k, entry, obj);
+    *ret = json_deep_copy(entry->obj);
     wake_watchers(f);
     return 0;
 }
@@ -414,7 +410,7 @@ static int change(struct kc *c, struct scope *s, enum kc_verb verb, const struct
     int rc = verb == KC_PATCH && w->how == KC_APPLY
                  ? apply_locked(f, t, w, &obj, e)
                  : change_locked(f, t, w, verb == KC_PATCH, &obj, e);
-    return finish_call(f, &call, rc, obj ? copy_and_drop(obj) : NULL, ret_obj, e);
+    return finish_call(f, &call, rc, obj, ret_obj, e);
 }
 
 static int fake_update(struct kc *c, struct scope *s, const struct kc_target *t,
@@ -469,7 +465,7 @@ static int check_reached(const struct kc_fake *f, uint64_t wanted, struct err *e
                      f->store.version);
 }
 
-/* The objects that fit, as an array that shares them, and the version. */
+/* The objects that fit, as an array of copies, and the version. */
 static int snapshot(struct kc_fake *f, const struct filter *filter, json_t *ret_items,
                     uint64_t *ret_version, struct err *e)
 {
@@ -478,7 +474,7 @@ static int snapshot(struct kc_fake *f, const struct filter *filter, json_t *ret_
         bool fits = false;
         TRY(matches(filter, k->entries[i]->obj, &fits, e));
         if (fits)
-            (void)json_array_append(ret_items, k->entries[i]->obj);
+            (void)json_array_append_new(ret_items, json_deep_copy(k->entries[i]->obj));
     }
     *ret_version = f->store.version;
     return 0;
@@ -579,7 +575,7 @@ static int look_at(const struct watching *w, const struct fake_event *ev, struct
     }
     ret->what = STEP_DELIVER;
     ret->change = is ? (was ? KC_MODIFIED : KC_ADDED) : KC_DELETED;
-    ret->obj = is ? json_incref(ev->obj) : last_seen(ev);
+    ret->obj = is ? json_deep_copy(ev->obj) : last_seen(ev);
     return 0;
 }
 

@@ -9,8 +9,7 @@
 
 /*
  * Objects by kind, and the history of their changes; for the fake, whose lock guards it. Stored
- * documents never change: a write puts another one in their place, so they may be read without the
- * lock as long as a reference is held.
+ * documents never change: a write puts another one in their place.
  */
 
 struct fake_entry {
