@@ -63,28 +63,15 @@ static const struct jx_field want_mig_fields[] = {
 };
 
 static const struct jx_field time_slicing_fields[] = {
-    {
-        .name = "replicas",
-        .type = JX_INT,
-        .required = true,
-        .present_offset = JX_NO_OFFSET,
-        .min = 2,
-        .max = 256,
-    },
+    JX_F(device_time_slicing, replicas, "replicas", JX_INT, .required = true, .min = 2, .max = 256),
     {0},
 };
 
-static const struct jx_field sharing_fields[] = {
-    {
-        .name = "timeSlicing",
-        .type = JX_OBJECT,
-        .required = true,
-        .present_offset = JX_NO_OFFSET,
-        .sub = time_slicing_fields,
-    },
+const struct jx_field device_sharing_fields[] = {
+    JX_F(device_sharing, time_slicing, "timeSlicing", JX_OBJECT, .required = true,
+         .sub = time_slicing_fields),
     {0},
 };
-
 static const struct jx_field want_fields[] = {
     JX_F(device_want, uuid, "uuid", JX_STR, .required = true, .min = 1, .max = 96),
     JX_F(device_want, mode, "mode", JX_ENUM, .required = true, .choices = api_mode_names),
@@ -93,7 +80,7 @@ static const struct jx_field want_fields[] = {
     JX_F(device_want, failure_policy, "failurePolicy", JX_ENUM,
          .choices = api_failure_policy_names),
     JX_P(device_want, mig, has_mig, "mig", JX_OBJECT, .sub = want_mig_fields),
-    JX_P(device_want, sharing, has_sharing, "sharing", JX_OBJECT, .sub = sharing_fields),
+    JX_P(device_want, sharing, has_sharing, "sharing", JX_OBJECT, .sub = device_sharing_fields),
     {0},
 };
 

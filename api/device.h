@@ -41,6 +41,15 @@ struct device_rollout {
     int64_t timeout_s;
 };
 
+/* How several containers share a card, or each of its partitions. */
+struct device_time_slicing {
+    int64_t replicas;
+};
+
+struct device_sharing {
+    struct device_time_slicing time_slicing;
+};
+
 /* "1g.10gb" and how many. */
 struct profile_count {
     char *profile;
@@ -62,11 +71,7 @@ struct device_want {
         size_t n_profiles;
     } mig;
     bool has_sharing;
-    struct {
-        struct {
-            int64_t replicas;
-        } time_slicing;
-    } sharing;
+    struct device_sharing sharing;
 };
 
 struct device_spec {
@@ -186,6 +191,7 @@ struct device_status {
 };
 
 extern const struct jx_field device_spec_fields[];
+extern const struct jx_field device_sharing_fields[];
 extern const struct jx_field device_status_fields[];
 
 /* Decodes .spec (absent: all empty) or .status of a Device. On error *ret is freed and zeroed.

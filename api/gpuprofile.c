@@ -63,34 +63,12 @@ static const struct jx_field entry_mig_fields[] = {
     {0},
 };
 
-static const struct jx_field time_slicing_fields[] = {
-    {
-        .name = "replicas",
-        .type = JX_INT,
-        .required = true,
-        .present_offset = JX_NO_OFFSET,
-        .min = 2,
-        .max = 256,
-    },
-    {0},
-};
-
-static const struct jx_field sharing_fields[] = {
-    {
-        .name = "timeSlicing",
-        .type = JX_OBJECT,
-        .required = true,
-        .present_offset = JX_NO_OFFSET,
-        .sub = time_slicing_fields,
-    },
-    {0},
-};
-
 static const struct jx_field entry_fields[] = {
     JX_F(gpuprofile_entry, selector, "selector", JX_OBJECT, .sub = card_selector_fields),
     JX_F(gpuprofile_entry, mode, "mode", JX_ENUM, .required = true, .choices = api_mode_names),
     JX_P(gpuprofile_entry, mig, has_mig, "mig", JX_OBJECT, .sub = entry_mig_fields),
-    JX_P(gpuprofile_entry, sharing, has_sharing, "sharing", JX_OBJECT, .sub = sharing_fields),
+    JX_P(gpuprofile_entry, sharing, has_sharing, "sharing", JX_OBJECT,
+         .sub = device_sharing_fields),
     {0},
 };
 

@@ -47,11 +47,7 @@ struct gpuprofile_entry {
         char *config; /* name of a MIGConfig or built-in; NULL when profiles is given */
     } mig;
     bool has_sharing;
-    struct {
-        struct {
-            int64_t replicas;
-        } time_slicing;
-    } sharing;
+    struct device_sharing sharing;
 };
 
 struct gpuprofile_rollout {
