@@ -34,6 +34,7 @@ $(B)/test/unit/nvml_old.so: test/unit/nvml_old.c
 	@$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -shared $(LINK_$(VARIANT):-pie=) $< -o $@
 $(B)/test/unit/nvml_test: $(B)/test/unit/nvml_old.so | sim
 # --- end of the transaction's part ---
+
 # --- demo ---
 
 ##@ Demo
@@ -47,3 +48,14 @@ demo: ## Watch the main job: real etcd and API server, three simulated nodes; le
 .PHONY: demo-stop
 demo-stop: ## End what the demo left running
 	@hack/demo.sh stop
+
+# --- bench ---
+
+##@ Measure
+
+.PHONY: bench
+bench: ## Speed and size as ratios within one run (BENCH_NODES, BENCH_CHANGES, BENCH_IDLE_SECONDS)
+	@hack/install-deps.sh
+	@$(MAKE) -s VARIANT=release all
+	@$(MAKE) -s VARIANT=release bench-planner
+	@test/bench/bench.py
