@@ -87,6 +87,8 @@ static bool report_problems(const struct resolve_result *r)
     for (size_t i = 0; i < r->n_outcomes; i++) {
         const struct resolve_outcome *o = &r->outcomes[i];
         refused = refused || o->verdict == RESOLVE_REFUSED;
+        if (o->verdict == RESOLVE_NOT_CONCERNED)
+            (void)fprintf(stderr, "%s: selects no card of this host\n", o->source.name);
         for (size_t k = 0; k < o->n_problems; k++) {
             refused = refused || strcmp(o->problems[k].reason, "Conflict") == 0;
             (void)fprintf(stderr, "%s: %s: %s\n", o->source.name, o->problems[k].reason,
@@ -121,6 +123,20 @@ static void print_plan(const struct gpu_card *card, const struct card_plan *plan
     }
 }
 
+/* Plans one card; the verdict, and for a wish that has no meaning on it CARD_INFEASIBLE. */
+static enum card_verdict plan_card(const char *verb, const struct gpu_card *card,
+                                   const struct device_want *want, struct card_plan *plan)
+{
+    auto_err struct err e = {0};
+    struct card_wish wish;
+    *plan = (struct card_plan){.verdict = CARD_INFEASIBLE};
+    if (card_wish_of(card, want, &wish, &e) < 0)
+        (void)fail(verb, &e);
+    else
+        card_plan(card, &wish, plan);
+    return plan->verdict;
+}
+
 int cmd_plan(int argc, char **argv)
 {
     auto_session struct session s = {0};
@@ -132,23 +148,17 @@ int cmd_plan(int argc, char **argv)
     if (open_session(&s, &e) < 0)
         return fail("plan", &e);
     code = report_problems(&s.want);
-    struct card_plan *plan = xmalloc(sizeof(*plan));
+    auto_free struct card_plan *plan = xmalloc(sizeof(*plan));
     for (size_t i = 0; i < s.host.inventory.n_cards; i++) {
         const struct gpu_card *card = &s.host.inventory.cards[i];
         const struct device_want *want = want_of(&s, card->uuid);
-        struct card_wish wish;
         if (!want)
             continue;
-        if (card_wish_of(card, want, &wish, &e) < 0) {
-            code = fail("plan", &e);
-            continue;
-        }
-        card_plan(card, &wish, plan);
+        enum card_verdict verdict = plan_card("plan", card, want, plan);
         print_plan(card, plan);
-        if (plan->verdict == CARD_DRAIN || plan->verdict == CARD_INFEASIBLE)
+        if (verdict == CARD_DRAIN || verdict == CARD_INFEASIBLE)
             code = 1;
     }
-    free(plan);
     return code;
 }
 
@@ -225,12 +235,14 @@ int cmd_assert(int argc, char **argv)
     if (open_session(&s, &e) < 0)
         return fail("assert", &e);
     code = report_problems(&s.want);
+    auto_free struct card_plan *plan = xmalloc(sizeof(*plan));
     for (size_t i = 0; i < s.host.inventory.n_cards; i++) {
-        const struct resolve_card *card = &s.host.cards[i];
+        const struct gpu_card *card = &s.host.inventory.cards[i];
         const struct device_want *want = want_of(&s, card->uuid);
-        if (!want || resolve_card_matches(card, want))
+        if (!want || plan_card("assert", card, want, plan) == CARD_NOTHING)
             continue;
-        (void)printf("GPU %u  %s  is not as wanted\n", card->index, card->model);
+        (void)printf("GPU %u  %s  is not as wanted%s%s\n", card->index, card->model,
+                     *plan->message ? ": " : "", plan->message);
         code = 1;
     }
     return code;

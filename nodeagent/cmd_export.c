@@ -97,6 +97,10 @@ int cmd_export(int argc, char **argv)
     auto_host struct host h = {0};
     if (host_open(&f, &h, &e) < 0)
         return fail("export", &e, 1);
+    if (h.inventory.n_cards == 0) {
+        (void)err_set(&e, ERR_NOT_FOUND, "this host has no cards");
+        return fail("export", &e, 1);
+    }
     auto_migconfig_spec struct migconfig_spec spec = {0};
     for (size_t i = 0; i < h.inventory.n_cards; i++)
         add_card(&spec, &h.cards[i]);

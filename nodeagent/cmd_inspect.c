@@ -73,6 +73,27 @@ static void print_partition(const struct gpu_card *card, const struct gpu_partit
     print_users(card, (int)p->gi_id, (int)p->ci_id);
 }
 
+static void print_instance(const struct gpu_card *card, unsigned instance)
+{
+    const struct mig_instance *inst = &card->state.items[instance];
+    for (unsigned i = 0; i < card->n_partitions; i++)
+        if (card->partitions[i].instance == instance)
+            print_partition(card, &card->partitions[i]);
+    if (inst->n_cis == 0)
+        (void)printf("    %-14s slots %u-%u  gi %u       no compute instance\n",
+                     profile_name(card, inst), inst->start, inst->start + inst->size - 1,
+                     inst->gi_id);
+}
+
+/* In the order of the bar. */
+static void print_instances(const struct gpu_card *card)
+{
+    for (unsigned slot = 0; slot < card->mig.slots; slot++)
+        for (unsigned i = 0; i < card->state.n; i++)
+            if (card->state.items[i].start == slot)
+                print_instance(card, i);
+}
+
 static void print_offer(const struct gpu_card *card)
 {
     (void)fputs("    offers", stdout);
@@ -94,8 +115,7 @@ static void print_card(const struct gpu_card *card, bool offers)
         (void)printf("  UNHEALTHY %s: %s\n", card->unhealthy_reason, card->unhealthy_message);
     if (card->mode == GPU_MIG && card->mig.slots)
         draw_bar(card);
-    for (unsigned i = 0; i < card->n_partitions; i++)
-        print_partition(card, &card->partitions[i]);
+    print_instances(card);
     print_users(card, /* gi_id= */ -1, /* ci_id= */ -1);
     if (offers && card->mig.n_profiles)
         print_offer(card);

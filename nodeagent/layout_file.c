@@ -8,25 +8,30 @@
 #include "base/yaml.h"
 
 #include "api/kinds.h"
+#include "nodeagent/layout_check.h"
 #include "partition/migparted.h"
 
 enum { MAX_FILE_BYTES = 4 << 20 };
 
 static int add_profile(const json_t *doc, const char *name, struct layout_file *f, struct err *e)
 {
-    struct gpuprofile_spec spec;
+    auto_gpuprofile_spec struct gpuprofile_spec spec = {0};
     TRY(gpuprofile_spec_decode(doc, &spec, e));
+    TRY(layout_check_profile(doc, &spec, e));
     XPUSH(f->profiles, f->n_profiles)->spec = spec;
     f->profiles[f->n_profiles - 1].name = xstrdup(name);
+    spec = (struct gpuprofile_spec){0};
     return 0;
 }
 
 static int add_config(const json_t *doc, const char *name, struct layout_file *f, struct err *e)
 {
-    struct migconfig_spec spec;
+    auto_migconfig_spec struct migconfig_spec spec = {0};
     TRY(migconfig_spec_decode(doc, &spec, e));
+    TRY(layout_check_config(doc, &spec, e));
     XPUSH(f->configs, f->n_configs)->spec = spec;
     f->configs[f->n_configs - 1].name = xstrdup(name);
+    spec = (struct migconfig_spec){0};
     return 0;
 }
 
@@ -69,6 +74,8 @@ int layout_file_read(const char *path, struct layout_file *ret, struct err *e)
     auto_json json_t *docs = NULL;
     if (yaml_load_all(text, len, &docs, e) < 0)
         return err_wrap(e, "%s", path);
+    if (json_array_size(docs) == 0)
+        return err_set(e, ERR_INVALID, "%s: holds nothing", path);
     auto_layout_file struct layout_file f = {0};
     size_t i;
     json_t *doc;
