@@ -22,6 +22,8 @@
 #define FILE_MODE  0600
 #define DIR_MODE   0700
 #define MAX_NUMBER UINT32_MAX
+/* What is no UTF-8 in a note becomes three bytes each in the file. */
+#define MAX_NOTE (3 * JOURNAL_NOTE_BYTES)
 
 /* The file's shape. Numbers are wide and lists growing here; the fixed structs come from them after
  * the bounds are checked. */
@@ -57,7 +59,8 @@ static const struct jx_field ci_fields[] = {JX_F(doc_ci, slices, "slices", JX_IN
 static const struct jx_field instance_fields[] =
     {JX_F(doc_instance, profile_id, "profileID", JX_INT, .required = true, .min = 0,
           .max = MAX_NUMBER),
-     JX_F(doc_instance, start, "start", JX_INT, .required = true, .min = 0, .max = MIG_MAX_SLOTS),
+     JX_F(doc_instance, start, "start", JX_INT, .required = true, .min = 0,
+          .max = MIG_MAX_SLOTS - 1),
      JX_F(doc_instance, size, "size", JX_INT, .required = true, .min = 1, .max = MIG_MAX_SLOTS),
      JX_L(doc_instance, cis, n_cis, "computeInstances", JX_LIST,
           .elem_bytes = sizeof(struct doc_ci), .max = MIG_MAX_CIS, .sub = ci_fields),
@@ -75,7 +78,7 @@ static const struct jx_field doc_fields[] =
      JX_F(doc, boot_id, "bootID", JX_STR, .required = true, .max = JOURNAL_BOOT_ID_LEN - 1),
      JX_F(doc, phase, "phase", JX_ENUM, .required = true, .choices = phases),
      JX_F(doc, step, "step", JX_INT, .required = true, .min = 0, .max = CARD_MAX_STEPS),
-     JX_F(doc, note, "note", JX_STR, .max = JOURNAL_NOTE_BYTES - 1),
+     JX_F(doc, note, "note", JX_STR, .max = MAX_NOTE),
      JX_F(doc, old, "old", JX_OBJECT, .required = true, .sub = layout_fields),
      JX_F(doc, target, "target", JX_OBJECT, .required = true, .sub = layout_fields),
      {0}};

@@ -125,6 +125,26 @@ Test(journal, damaged_one_is_an_error_and_kept_aside)
     }
 }
 
+/* What is read goes to code that relies on it. */
+Test(journal, place_that_no_card_has_is_damage)
+{
+    struct journal j = sample();
+    j.old.items[0].start = MIG_MAX_SLOTS;
+    cr_assert_eq(journal_write(dir, &j, NULL), 0);
+    cr_expect_eq(journal_read(dir, UUID, &j, NULL), -ERR_PROTOCOL);
+}
+
+/* Notes quote what other programs say. */
+Test(journal, note_in_another_encoding_does_not_cost_the_journal)
+{
+    struct journal j = sample();
+    memset(j.note, 0xFC, sizeof(j.note) - 1);
+    auto_err struct err e = {0};
+    cr_assert_eq(journal_write(dir, &j, NULL), 0);
+    cr_expect_eq(journal_read(dir, UUID, &j, &e), 0, "%s", err_msg(&e));
+    cr_expect_eq(j.old.n, 1);
+}
+
 Test(journal, lists_the_cards_that_have_one)
 {
     struct journal j = sample();
