@@ -286,8 +286,10 @@ static bool carry_out(struct txn *t, const struct card_plan *plan)
         back_out(t, &why);
         return true;
     }
-    if (!same_steps(&steps, &plan->steps))
+    if (!same_steps(&steps, &plan->steps)) {
+        unwrite_journal(t); /* the next plan may well be to do nothing */
         return false;
+    }
     go_forward(t, &card, &steps);
     return true;
 }
@@ -433,11 +435,9 @@ static void change(struct txn *t, const struct card_wish *wish)
     bool over = false;
     for (int i = 0; i < MAX_PLANS && !over; i++)
         over = attempt(t, wish);
-    if (!over) {
+    if (!over)
         conclude(t->ret, TXN_FAILED, "CardChanges",
                  "the card changes by itself; nothing was changed");
-        unwrite_journal(t);
-    }
 }
 
 /* A change that can neither be ended nor taken back must not keep the card from what is wanted now:

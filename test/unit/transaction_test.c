@@ -607,6 +607,22 @@ Test(transaction, grant_that_arrives_during_the_withdrawal_wins)
     cr_expect(!has_journal(&hw));
 }
 
+/* What was planned for a card that is no longer so must not be carried out by the next start. */
+Test(transaction, plan_that_was_given_up_is_not_on_record)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct txn_result r;
+    set_up(&scenarios[7], &hw, &wish);
+    struct hook_log l = {.hw = &hw, .stirs = true, .granted_at_look = 3};
+    apply_hooked(&l, &wish, &r);
+    cr_expect_eq(r.outcome, TXN_IN_USE, "%s", r.message);
+    cr_expect_eq(hw.cards[0].mutations, 0);
+    cr_expect(!has_journal(&hw));
+    recover(&hw, "boot-1", &r);
+    cr_expect_eq(hw.cards[0].mutations, 0);
+}
+
 /* A change that fails for good, both ways: the next run goes on from what stands, and when that
  * fails too it is the first layout that comes back. */
 Test(transaction, layout_to_go_back_to_survives_a_failed_recovery)
