@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "base/jx.h"
+#include "base/sb.h"
+#include "base/yaml.h"
+
+#include "reconcilers/label_value.h"
+#include "reconcilers/records.h"
+
+/* An object of this type from YAML. The caller drops it. */
+static struct object *make(const struct object_type *type, const char *yaml)
+{
+    auto_err struct err e = {0};
+    auto_json json_t *json = NULL;
+    struct object *o = NULL;
+    cr_assert_eq(yaml_load(yaml, strlen(yaml), &json, &e), 0, "%s", err_msg(&e));
+    cr_assert_eq(object_new(type, json, &o, &e), 0, "%s", err_msg(&e));
+    return o;
+}
+
+#define NODE                                                                                        \
+    "metadata:\n"                                                                                   \
+    "  name: n1\n"                                                                                  \
+    "  labels: {zone: z, nvidia.com/mig.config: all-balanced, arch: amd64}\n"                       \
+    "  managedFields:\n"                                                                            \
+    "  - {manager: kubelet, operation: Update, fieldsV1: {f:metadata: {f:labels: {f:arch: {}}}}}\n" \
+    "  - manager: cleave-controller-labels\n"                                                       \
+    "    operation: Apply\n"                                                                        \
+    "    fieldsV1: {f:metadata: {f:labels: {f:nvidia.com/gpu.count: {}, f:a: {}}}}\n"               \
+    "  - manager: cleave-controller-resources\n"                                                    \
+    "    operation: Apply\n"                                                                        \
+    "    subresource: status\n"                                                                     \
+    "    fieldsV1: {f:status: {f:capacity: {f:nvidia.com/gpu: {}},"                                 \
+    " f:allocatable: {f:nvidia.com/gpu: {}, f:nvidia.com/x: {}}}}\n"                                \
+    "status:\n"                                                                                     \
+    "  capacity: {cpu: '8', nvidia.com/gpu: '4', nvidia.com/x: 1k}\n"                               \
+    "  allocatable: {cpu: '8', nvidia.com/gpu: '3', nvidia.com/x: nonsense}\n"
+
+Test(records, a_node_is_its_labels_and_the_resources_of_vendors)
+{
+    auto_object struct object *o = make(&records_node_type, NODE);
+    const struct node_record *r = object_payload(o);
+    cr_expect_str_eq(records_label(r->labels, r->n_labels, "zone"), "z");
+    cr_expect_null(records_label(r->labels, r->n_labels, "zon"));
+    cr_expect_str_eq(records_mig_label(r), "all-balanced");
+    cr_assert_eq(r->n_resources, 2);
+    cr_expect_str_eq(r->resources[0].name, "nvidia.com/gpu");
+    cr_expect_eq(r->resources[0].capacity, 4);
+    cr_expect_eq(r->resources[0].allocatable, 3);
+    cr_expect_eq(r->resources[1].capacity, 1000);
+    cr_expect_eq(r->resources[1].allocatable, -1, "what is no quantity counts as absent");
+}
+
+Test(records, a_node_knows_what_we_applied)
+{
+    auto_object struct object *o = make(&records_node_type, NODE);
+    const struct node_record *r = object_payload(o);
+    cr_assert_eq(r->owned_labels.n, 2);
+    cr_expect_str_eq(r->owned_labels.items[0], "a");
+    cr_expect_str_eq(r->owned_labels.items[1], "nvidia.com/gpu.count");
+    cr_assert_eq(r->owned_resources.n, 2);
+    cr_expect_str_eq(r->owned_resources.items[1], "nvidia.com/x");
+}
+
+Test(records, nodes_are_compared_by_what_matters)
+{
+    auto_object struct object *a = make(&records_node_type, NODE);
+    auto_object struct object *b =
+        make(&records_node_type, NODE "  conditions: [{type: Ready, status: 'True'}]\n");
+    auto_object struct object *other =
+        make(&records_node_type, "metadata: {name: n1, labels: {zone: y}}\n");
+    cr_expect(records_same_labels(object_payload(a), object_payload(b)));
+    cr_expect(records_same_resources(object_payload(a), object_payload(b)));
+    cr_expect_not(records_same_labels(object_payload(a), object_payload(other)));
+    cr_expect_not(records_same_resources(object_payload(a), object_payload(other)));
+}
+
+Test(records, an_empty_label_is_none)
+{
+    auto_object struct object *o =
+        make(&records_node_type, "metadata: {name: n, labels: {nvidia.com/mig.config: ''}}\n");
+    cr_expect_null(records_mig_label(object_payload(o)));
+}
+
+#define DEVICE                                                                                       \
+    "metadata:\n"                                                                                    \
+    "  name: n1\n"                                                                                   \
+    "  generation: 3\n"                                                                              \
+    "  ownerReferences: [{apiVersion: v1, kind: Node, name: n1, uid: u1}]\n"                         \
+    "spec: {devices: [{uuid: GPU-1, mode: mig, mig: {profiles: [{profile: 1g.10gb, count: 1}]}}]}\n" \
+    "status:\n"                                                                                      \
+    "  observedGeneration: 2\n"                                                                      \
+    "  drivers: [{vendor: nvidia, version: '570.1'}]\n"                                              \
+    "  models: [{name: M, migSlots: 8, migProfiles: [{name: 1g.10gb, id: 19, slices: 1,"             \
+    " placements: [{start: 0, size: 1}]}]}]\n"                                                       \
+    "  devices:\n"                                                                                   \
+    "  - {uuid: GPU-2, index: 1, model: M}\n"                                                        \
+    "  - uuid: GPU-1\n"                                                                              \
+    "    index: 0\n"                                                                                 \
+    "    model: M\n"                                                                                 \
+    "    mode: mig\n"                                                                                \
+    "    pciDeviceID: '0x233010DE'\n"                                                                \
+    "    partitions:\n"                                                                              \
+    "    - {uuid: MIG-1, profile: 1g.10gb, giID: 1, inUseBy: [{pid: 1, uid: p1}, {pid: 2}]}\n"       \
+    "    - {uuid: MIG-2, profile: 1g.10gb, giID: 2, inUseBy: [{pid: 3, uid: p2}]}\n"                 \
+    "    drain: {since: '2027-01-01T00:00:00Z', partitions: [MIG-1]}\n"                              \
+    "    conditions: [{type: Applied, status: 'False', reason: Draining, message: m,"                \
+    " lastTransitionTime: '2027-01-01T00:00:00Z'}]\n"
+
+Test(records, a_device_is_its_cards_by_index)
+{
+    auto_object struct object *o = make(&records_device_type, DEVICE);
+    const struct device_record *r = object_payload(o);
+    cr_assert_null(r->status_error, "%s", r->status_error);
+    cr_assert_eq(r->n_cards, 2);
+    const struct card_record *card = &r->cards[0];
+    cr_expect_str_eq(card->uuid, "GPU-1");
+    cr_expect_eq(card->pci_device_id, 0x233010DE);
+    cr_assert_eq(card->n_partitions, 1);
+    cr_expect_eq(card->partitions[0].count, 2);
+    cr_expect_str_eq(card->applied.reason, "Draining");
+    cr_expect_str_eq(r->owner_uid, "u1");
+    cr_expect_str_eq(r->driver_version, "570.1");
+    cr_expect_eq(r->observed_generation, 2);
+}
+
+Test(records, only_the_pods_that_a_drain_waits_for_are_kept)
+{
+    auto_object struct object *o = make(&records_device_type, DEVICE);
+    const struct device_record *r = object_payload(o);
+    cr_assert(r->cards[0].draining);
+    cr_assert_eq(r->cards[0].n_drain_pods, 1);
+    cr_expect_str_eq(r->cards[0].drain_pods[0].uid, "p1");
+}
+
+Test(records, a_device_without_status_has_not_reported)
+{
+    auto_object struct object *o = make(&records_device_type, "metadata: {name: n1}\nspec: {}\n");
+    const struct device_record *r = object_payload(o);
+    cr_expect_not(r->has_status);
+    cr_expect_null(r->status_error);
+}
+
+Test(records, garbage_in_a_status_leaves_a_note_and_no_hardware)
+{
+    static const char *const garbage[] = {
+        "status: 7\n",
+        "status: {devices: 7}\n",
+        "status: {devices: [{uuid: 1}]}\n",
+        "status: {devices: [{index: 0}]}\n",
+        "status: {models: [{name: M, migSlots: 8, migProfiles: [{name: nonsense, id: 1}]}]}\n",
+        "status: {models: [{name: M, migSlots: 2, migProfiles: [{name: 1g.10gb, id: 1,"
+        " placements: [{start: 60, size: 8}]}]}]}\n",
+        "status: {resources: [{name: x, count: many}]}\n",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(garbage); i++) {
+        auto_sb struct sb yaml = SB_INIT(1024);
+        sb_addf(&yaml, "metadata: {name: n1}\n%s", garbage[i]);
+        auto_object struct object *o = make(&records_device_type, sb_str(&yaml));
+        const struct device_record *r = object_payload(o);
+        cr_expect_not_null(r->status_error, "%s", garbage[i]);
+        cr_expect(r->has_status);
+        cr_expect_eq(r->n_cards + r->n_models + r->n_resources, 0);
+    }
+}
+
+Test(records, garbage_in_a_spec_leaves_a_note)
+{
+    auto_object struct object *device =
+        make(&records_device_type, "metadata: {name: n}\nspec: {devices: {}}\n");
+    auto_object struct object *profile =
+        make(&records_profile_type, "metadata: {name: p}\nspec: {devices: 1}\nstatus: 3\n");
+    auto_object struct object *config =
+        make(&records_config_type, "metadata: {name: c}\nspec: []\nstatus: x\n");
+    cr_expect_not_null(((const struct device_record *)object_payload(device))->spec_error);
+    cr_expect_not_null(((const struct profile_record *)object_payload(profile))->spec_error);
+    cr_expect_not_null(((const struct config_record *)object_payload(config))->spec_error);
+}
+
+Test(records, configs_are_found_by_name_and_alias)
+{
+    auto_object struct object *config =
+        make(&records_config_type,
+             "metadata: {name: c}\nspec: {aliases: [C_1], devices: [{migEnabled: false}]}\n");
+    auto_object struct object *profile =
+        make(&records_profile_type, "metadata: {name: p}\nspec: {nodeSelector: {}, devices:"
+                                    " [{mode: mig, mig: {config: C_1}}]}\n");
+    const struct config_record *r = object_payload(config);
+    cr_assert_null(r->spec_error, "%s", r->spec_error);
+    cr_expect(records_config_named(config, "c"));
+    cr_expect(records_config_named(config, "C_1"));
+    cr_expect_not(records_config_named(config, "C"));
+    cr_expect(records_profile_names(object_payload(profile), config));
+}
+
+Test(records, label_values_are_made_of_product_names)
+{
+    static const struct {
+        const char *text, *value;
+    } rows[] = {
+        {"NVIDIA H100 80GB HBM3", "NVIDIA-H100-80GB-HBM3"},
+        {" (Tesla) T4! ", "Tesla-T4"},
+        {"RTX PRO 6000 Blackwell Server Edition with a very long name indeed, sir",
+         "RTX-PRO-6000-Blackwell-Server-Edition-with-a-very-long-name-ind"},
+        {"???", NULL},
+        {"", NULL},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        auto_free char *value = label_value_from(rows[i].text);
+        if (rows[i].value)
+            cr_expect_str_eq(value, rows[i].value);
+        else
+            cr_expect_null(value);
+    }
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "base/sb.h"
+#include "base/xalloc.h"
+#include "base/yaml.h"
+
+#include "golden_support.h"
+#include "reconcilers/device_spec.h"
+#include "reconcilers/node_labels.h"
+#include "reconcilers/standing.h"
+
+/*
+ * One card, one profile p or one label, and everything that the Device may say about it: what
+ * counts in the profile's status, what the label's state becomes, and whether a ticket is needed.
+ */
+
+static const struct {
+    const char *name, *spec, *status;
+} devices[] = {
+    {"not reported", "{}", "{}"},
+    {"nothing ordered", "{}", "observedGeneration: 2, devices: [CARD]"},
+    {"ordered, not seen", "ORDER", "observedGeneration: 1, devices: [CARD]"},
+    {"seen, in change", "ORDER", "observedGeneration: 2, devices: [CARD SAYS Progressing]"},
+    {"in use", "ORDER", "observedGeneration: 2, devices: [CARD SAYS InUse]"},
+    {"draining", "ORDER", "observedGeneration: 2, devices: [CARD SAYS Draining]"},
+    {"drain timed out", "ORDER", "observedGeneration: 2, devices: [CARD SAYS DrainTimeout]"},
+    {"rolled back", "ORDER", "observedGeneration: 2, devices: [CARD SAYS RolledBack]"},
+    {"reboot required", "ORDER", "observedGeneration: 2, devices: [CARD SAYS RebootRequired]"},
+    {"a reason of tomorrow", "ORDER", "observedGeneration: 2, devices: [CARD SAYS Eclipsed]"},
+    {"done", "ORDER", "observedGeneration: 2, devices: [CUT]"},
+    {"done, told otherwise since", "OTHER", "observedGeneration: 2, devices: [CUT]"},
+    {"driver gone", "ORDER",
+     "observedGeneration: 2, conditions: [{type: Stalled, status: 'True', reason: DriverNotLoaded,"
+     " message: no driver, lastTransitionTime: '2027-01-01T00:00:00Z'}]"},
+    {"garbage", "ORDER", "devices: 7"},
+};
+
+/* Words in capitals stand for more. */
+static void expand(struct sb *out, const char *text, const char *source)
+{
+    static const char card[] = "uuid: GPU-1, index: 0, vendor: nvidia, model: M, migCapable: true, "
+                               "healthy: true";
+    while (*text) {
+        if (strncmp(text, "CARD SAYS ", 10) == 0) {
+            size_t len = strcspn(text + 10, "]");
+            sb_addf(out,
+                    "{%s, mode: native, conditions: [{type: Applied, status: 'False', reason: "
+                    "%.*s, message: m, lastTransitionTime: '2027-01-01T00:00:00Z'}]}",
+                    card, (int)len, text + 10);
+            text += 10 + len;
+        } else if (strncmp(text, "CARD", 4) == 0) {
+            sb_addf(out, "{%s, mode: native}", card);
+            text += 4;
+        } else if (strncmp(text, "CUT", 3) == 0) {
+            sb_addf(out,
+                    "{%s, mode: mig, partitions: [{uuid: M1, profile: 1g.10gb, giID: 1}], "
+                    "conditions: [{type: Applied, status: 'True', reason: Applied, message: m, "
+                    "lastTransitionTime: '2027-01-01T00:00:00Z'}]}",
+                    card);
+            text += 3;
+        } else if (strncmp(text, "ORDER", 5) == 0 || strncmp(text, "OTHER", 5) == 0) {
+            sb_addf(out,
+                    "{devices: [{uuid: GPU-1, mode: mig, source: {%s}, rollout: {drain: "
+                    "refuseIfInUse, timeoutSeconds: 600}, mig: {profiles: [{profile: 1g.10gb, "
+                    "count: %d}]}}]}",
+                    source, text[1] == 'R' ? 1 : 2);
+            text += 5;
+        } else {
+            sb_add_char(out, *text++);
+        }
+    }
+}
+
+static struct object *make(const struct object_type *type, const char *yaml)
+{
+    auto_err struct err e = {0};
+    auto_json json_t *json = NULL;
+    struct object *o = NULL;
+    cr_assert_eq(yaml_load(yaml, strlen(yaml), &json, &e), 0, "%s in %s", err_msg(&e), yaml);
+    cr_assert_eq(object_new(type, json, &o, &e), 0, "%s", err_msg(&e));
+    return o;
+}
+
+static struct object *make_device(size_t i, const char *source)
+{
+    static const char models[] = "models: [{name: M, migSlots: 8, migProfiles: [{name: 1g.10gb, "
+                                 "id: 19, slices: 1, maxCount: 7, placements: [{start: 0, size: "
+                                 "1}, {start: 1, size: 1}]}]}]";
+    auto_sb struct sb yaml = SB_INIT(8192);
+    sb_add(&yaml, "metadata: {name: n1, uid: d1, generation: 2}\nspec: ");
+    expand(&yaml, devices[i].spec, source);
+    if (strcmp(devices[i].status, "{}") == 0) {
+        sb_add(&yaml, "\n");
+    } else {
+        sb_add(&yaml, "\nstatus: {");
+        expand(&yaml, devices[i].status, source);
+        sb_addf(&yaml, ", %s}\n", models);
+    }
+    return make(&records_device_type, sb_str(&yaml));
+}
+
+static void look(struct node_view *v, size_t i, const char *labels, const char *source)
+{
+    auto_sb struct sb node = SB_INIT(1024);
+    sb_addf(&node, "metadata: {name: n1, uid: u1, labels: {%s}}\n", labels);
+    v->node_object = make(&records_node_type, sb_str(&node));
+    v->device_object = make_device(i, source);
+    v->node = object_payload(v->node_object);
+    v->device = object_payload(v->device_object);
+    v->generation = object_generation(v->device_object);
+}
+
+static const char *const phases[] = {"up to date", "changing", "waiting", "failed", "overridden"};
+
+static void add_profile_line(struct sb *out, size_t i)
+{
+    auto_node_view struct node_view v = {0};
+    auto_standing struct standing s = {0};
+    look(&v, i, "pool: a", "kind: GPUProfile, name: p");
+    *XPUSH(v.profiles.items, v.profiles.count) =
+        make(&records_profile_type, "metadata: {name: p, generation: 5}\n"
+                                    "spec: {nodeSelector: {}, devices: [{mode: mig, mig: "
+                                    "{profiles: {1g.10gb: 1}}}]}\n");
+    node_view_resolve(&v);
+    standing_of(&v, node_view_profile(&v, "p"), &s);
+    sb_addf(out, "%-27s %s%s%s%s%s%s\n", devices[i].name, phases[s.phase], s.reason ? ", " : "",
+            s.reason ? s.reason : "", s.message ? ": " : "", s.message ? s.message : "",
+            s.refused ? " (refused)" : "");
+    sb_addf(out, "%27s settled %d, needs a ticket %d\n", "", standing_is_settled(&v, "p"),
+            device_spec_needs_ticket(&v, "p"));
+}
+
+static void add_label_line(struct sb *out, size_t i)
+{
+    auto_node_view struct node_view v = {0};
+    auto_label_state struct label_state s = {0};
+    look(&v, i, "nvidia.com/mig.config: c", "kind: NodeLabel, name: c");
+    *XPUSH(v.configs.items, v.configs.count) =
+        make(&records_config_type, "metadata: {name: c}\nspec: {devices: [{migEnabled: true, "
+                                   "migDevices: {1g.10gb: 1}}]}\n");
+    node_view_resolve(&v);
+    node_labels_state(&v, &s);
+    sb_addf(out, "%27s label: %s\n", "", s.value ? s.value : "none");
+}
+
+Test(standing, follows_from_what_the_device_says)
+{
+    auto_sb struct sb text = SB_INIT(16384);
+    for (size_t i = 0; i < ARRAY_LEN(devices); i++) {
+        add_profile_line(&text, i);
+        add_label_line(&text, i);
+    }
+    golden_check("reconcilers/standings.txt", sb_str(&text));
+}
+
+Test(standing, wishes_are_compared_as_maps)
+{
+    char a[] = "1g.10gb";
+    char b[] = "2g.20gb";
+    char uuid[] = "GPU-1";
+    struct profile_count there[] = {{a, 2}, {b, 1}};
+    struct profile_count here[] = {{b, 1}, {a, 2}};
+    struct device_want x = {.uuid = uuid, .mode = API_MODE_MIG, .has_mig = true};
+    struct device_want y = x;
+    x.mig.profiles = there;
+    y.mig.profiles = here;
+    x.mig.n_profiles = y.mig.n_profiles = 2;
+    cr_expect(standing_same_want(&x, &y));
+    here[1].count = 3;
+    cr_expect_not(standing_same_want(&x, &y));
+}
