@@ -229,13 +229,14 @@ static void read_drain(const struct device_card *c, struct card_record *r)
 static void read_partitions(const struct device_card *c, struct card_record *r)
 {
     for (size_t i = 0; i < c->n_partitions; i++) {
+        const char *profile = c->partitions[i].profile ? c->partitions[i].profile : "unknown";
         struct profile_count *pc = NULL;
         for (size_t k = 0; k < r->n_partitions && !pc; k++)
-            if (strcmp(r->partitions[k].profile, c->partitions[i].profile) == 0)
+            if (strcmp(r->partitions[k].profile, profile) == 0)
                 pc = &r->partitions[k];
         if (!pc) {
             pc = XPUSH(r->partitions, r->n_partitions);
-            pc->profile = xstrdup(c->partitions[i].profile);
+            pc->profile = xstrdup(profile);
         }
         pc->count++;
     }
