@@ -54,6 +54,7 @@ struct agent {
     size_t n_tracks;
     bool job_running;
     bool read_due;
+    bool recovery_due; /* a change may be on record that nobody will end */
     char *read_error;
     const char *read_reason;
     struct backoff read_backoff;
@@ -79,6 +80,7 @@ struct job {
     char boot_id[40];
     bool recover;
     /* out */
+    bool unrecovered; /* and is to be tried again */
     int rc;
     struct err err;
     struct gpu_inventory inventory;
@@ -125,6 +127,7 @@ static void recover_cards(struct gpu *g, struct job *j, const char *boot_id)
         txn_recover(&deps, uuids[i], &r);
         log_info("Recovered an interrupted change", kv("gpu", uuids[i]),
                  kv("outcome", txn_outcome_name(r.outcome)), kv("message", r.message));
+        j->unrecovered |= r.outcome == TXN_FAILED;
         free(uuids[i]);
     }
     free(uuids);
@@ -357,7 +360,7 @@ static void start_read(struct agent *a)
     struct job *j = xmalloc(sizeof(*j));
     j->a = a;
     j->kind = JOB_READ;
-    j->recover = !a->inventory_read;
+    j->recover = a->recovery_due;
     a->read_due = false;
     submit(a, j);
 }
@@ -478,6 +481,8 @@ static void end_card(struct agent *a, struct job *j)
         a->read_due = true;
     }
     count(a, j);
+    /* Should the card be wanted no more, the next reading ends what is on record. */
+    a->recovery_due |= j->result.outcome == TXN_FAILED;
     if (!t)
         return;
     const struct txn_result was = t->memo.result;
@@ -550,6 +555,7 @@ static void end_read(struct agent *a, struct job *j)
     if (j->rc == 0) {
         replace_cards(a, j);
         a->inventory_read = true;
+        a->recovery_due = j->unrecovered;
         free(TAKE(a->read_error));
         backoff_reset(&a->read_backoff);
         a->next_read_mono_ms = now + resync;
@@ -748,6 +754,7 @@ struct agent *agent_new(const struct agent_deps *d)
     (void)pthread_mutex_init(&a->mu, NULL);
     a->publish_mono_ms = INT64_MAX;
     a->read_due = true;
+    a->recovery_due = true;
     a->read_backoff =
         (struct backoff){.base_ms = 1000, .cap_ms = 60000, .factor = 2, .jitter_pct = 20};
     a->no_spec.mig_strategy = API_STRATEGY_MIXED;

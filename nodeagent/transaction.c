@@ -185,8 +185,7 @@ static void roll_back(struct txn *t, const struct err *why)
         close_journal(t);
         return;
     }
-    conclude(t->ret, is_in_use(&again) ? TXN_HELD : TXN_FAILED,
-             is_in_use(&again) ? "InUse" : "RollbackFailed",
+    conclude(t->ret, TXN_FAILED, is_in_use(&again) ? "InUse" : "RollbackFailed",
              "%s; going back: %s; will be tried again", err_msg(why), err_msg(&again));
 }
 
@@ -405,7 +404,7 @@ static enum leftover finish_interrupted(struct txn *t)
     if (settle(t, other, &second) == 0)
         return recovered(t, !forward);
     bool blocked = is_in_use(&first) && is_in_use(&second);
-    conclude(t->ret, blocked ? TXN_HELD : TXN_FAILED, blocked ? "InUse" : "RecoveryFailed",
+    conclude(t->ret, TXN_FAILED, blocked ? "InUse" : "RecoveryFailed",
              "an interrupted change can neither go on (%s) nor back (%s)",
              err_msg(forward ? &first : &second), err_msg(forward ? &second : &first));
     return LEFT_STANDING;

@@ -21,7 +21,7 @@ enum txn_outcome {
     TXN_NOTHING_TO_DO,   /* it did so before */
     TXN_IN_USE,          /* something uses what would have to go; nothing was changed */
     TXN_ROLLED_BACK,     /* a step failed; the old layout stands again, read back and compared */
-    TXN_HELD,            /* a step failed and the policy is hold, or neither way is open */
+    TXN_HELD,            /* a step failed and the policy is hold */
     TXN_INFEASIBLE,      /* the wish cannot stand on this card; nothing was changed */
     TXN_RESET_REQUIRED,  /* hold policy: the mode is pending and the card could not be reset */
     TXN_REBOOT_REQUIRED, /* the mode is pending and only a reboot of the machine makes it current;
@@ -71,7 +71,7 @@ void txn_apply(const struct txn_deps *d, const char *uuid, const struct card_wis
 
 /* Ends a change that a crash interrupted: forward to the target where possible, else back. After a
  * reboot the instances are gone with it, so the journal is dropped. NOTHING_TO_DO without a
- * journal; HELD when the journal says so (nothing is touched) or when both ways are blocked. */
+ * journal; HELD when the journal says so: nothing is touched. FAILED when both ways are blocked. */
 void txn_recover(const struct txn_deps *d, const char *uuid, struct txn_result *ret);
 
 /* "Applied", "InUse", … Static. */

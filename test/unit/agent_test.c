@@ -506,6 +506,50 @@ Test(agent, a_bare_instance_that_somebody_else_made_is_removed)
     bench_done(&b);
 }
 
+/* Fails the second creation of two, and gives the first instance a user before it can go again. */
+static void block_both_ways(struct bench *b)
+{
+    b->hw.calls = 0;
+    b->hw.fail_at = b->hw.attach_at = 5;
+    b->hw.attach = (struct fake_process){.pid = 9, .start = 0, .ci_start = -1};
+}
+
+Test(agent, a_change_blocked_both_ways_goes_on_by_itself)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    bench_run(&b, NULL);
+    block_both_ways(&b);
+    set_spec(&b, WANT(TWO_3G));
+    pass(&b, 200);
+    expect_card(&b, "3g.40gb@0");
+    pass(&b, 10000);
+    expect_card(&b, "3g.40gb@0 3g.40gb@4");
+    expect_status(&b, "Ready Applied", "the fault is over");
+    bench_done(&b);
+}
+
+Test(agent, a_change_that_nobody_wants_any_more_is_ended_all_the_same)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    bench_run(&b, NULL);
+    block_both_ways(&b);
+    set_spec(&b, WANT(TWO_3G));
+    pass(&b, 200);
+    set_spec(&b, "{devices: []}");
+    pass(&b, 200);
+    b.hw.cards[0].processes[0] = (struct fake_process){0};
+    pass(&b, 2 * RESYNC_MS);
+    char **left = NULL;
+    size_t n = 1;
+    cr_expect_eq(journal_list(b.dir, &left, &n, NULL), 0);
+    cr_expect_eq(n, 0, "the journal stays");
+    bench_done(&b);
+}
+
 Test(agent, a_card_that_was_ill_is_cut_once_it_is_well)
 {
     struct bench b;

@@ -774,7 +774,7 @@ Test(transaction, interrupted_change_with_both_ways_barred_waits_for_its_users)
                                       .start = (int)hw.cards[0].card.state.items[0].start,
                                       .ci_start = -1});
     recover(&hw, "boot-1", &r);
-    cr_expect_eq(r.outcome, TXN_HELD, "%s", r.message);
+    cr_expect_eq(r.outcome, TXN_FAILED, "%s", r.message);
     cr_expect_str_eq(r.reason, "InUse");
     cr_expect_eq(hw.violations, 0);
     cr_expect(has_journal(&hw));
