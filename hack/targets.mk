@@ -23,6 +23,8 @@ GOLDEN_TESTS := $(patsubst %.c,build/san/%,$(shell grep -l golden_check test/uni
 golden: ## Rewrite the golden files below test/golden (review the diff)
 	@$(MAKE) -s VARIANT=san $(GOLDEN_TESTS)
 	@for t in $(GOLDEN_TESTS); do GOLDEN_REWRITE=1 $$t >/dev/null 2>&1 || true; done
+	@$(MAKE) -s VARIANT=release all
+	@GOLDEN_REWRITE=1 /usr/bin/python3 -m pytest -p no:cacheprovider -q test/e2e/test_standalone.py -k golden >/dev/null || true
 	@git status --short test/golden
 
 # --- the transaction's torture test: its driver, and the library that the NVML tests load ---

@@ -1,0 +1,394 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stand-alone verbs of cleave-agent on simulated hosts, without an API server."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+SIM = ROOT / "build" / "release" / "sim"
+AGENT = ROOT / "build" / "release" / "cleave-agent"
+GOLDEN = ROOT / "test" / "golden" / "standalone"
+MIG_FLEETS = ["a100-40", "a100-80", "a30", "b200", "h100-80", "h100-nvl", "h200", "rtx-pro-6000"]
+DRAWN_FLEETS = ["a100-40", "a30", "h100-80", "rtx-pro-6000"]
+SAMPLE = ROOT / "config" / "samples" / "mig-parted" / "config.yaml"
+DEFAULTS = ROOT / "test" / "unit" / "data" / "default-mig-parted-config.yaml"
+
+
+class Host:
+    """A host with simulated cards."""
+
+    def __init__(self, folder, fleet):
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.journals = folder / "journals"
+        keep = {k: v for k, v in os.environ.items() if not k.startswith(("CLEAVE_", "MIG_PARTED_"))}
+        self.env = {
+            **keep,
+            "CLEAVE_SIM_STATE": str(folder / "hardware"),
+            "CLEAVE_SIM_PROC": str(folder / "proc"),
+            "CLEAVE_NVML_LIBRARY": str(SIM / "libnvidia-ml.so.1"),
+            "CLEAVE_NVIDIA_SMI": str(SIM / "nvidia-smi"),
+            "CLEAVE_STATE_DIR": str(self.journals),
+        }
+        if fleet:
+            self.env["CLEAVE_SIM_FLEET"] = str(ROOT / "sim" / "fleets" / f"{fleet}.yaml")
+
+    def agent(self, *words, code=0, input="", **env):
+        """Runs a verb that must exit with the code. Standard output and error as one text."""
+        done = subprocess.run(
+            [AGENT, *map(str, words)],
+            env={**self.env, **env},
+            input=input,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            cwd=ROOT,
+        )
+        assert done.returncode == code, f"cleave-agent {words} exited with {done.returncode}:\n{done.stdout}"
+        return done.stdout
+
+    def inspect(self):
+        """With the simulated host's processes."""
+        return self.agent("inspect", "--proc-root", self.folder / "proc")
+
+    def ctl(self, *words):
+        done = subprocess.run(
+            [SIM / "cleave-simctl", *map(str, words)], env=self.env, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def cards(self):
+        return json.loads(self.ctl("show", "--json"))["gpus"]
+
+    def layout(self):
+        """Mode and placements of every card; ids and UUIDs are new with each creation."""
+        return [
+            (
+                gpu["migCurrent"],
+                sorted(
+                    (gi["profileId"], gi["placement"]["start"], len(gi["computeInstances"]))
+                    for gi in gpu["gpuInstances"]
+                ),
+            )
+            for gpu in self.cards()
+        ]
+
+    def changes(self):
+        """The changing calls since the log was cleared."""
+        return [line for line in self.ctl("log", "--mutating").splitlines() if "nvml" in line]
+
+    def attach(self, gpu, profile_start, pid=4711):
+        """A process on the instance that begins at the slot."""
+        for gi in self.cards()[gpu]["gpuInstances"]:
+            if gi["placement"]["start"] == profile_start:
+                self.ctl("attach", "--gpu", gpu, "--gi", gi["id"], "--ci", 0, "--pid", pid, "--name", "train")
+                return
+        raise AssertionError(f"no instance at {profile_start}")
+
+    def file(self, name, text):
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+
+@pytest.fixture
+def host(tmp_path):
+    return lambda fleet, name="host": Host(tmp_path / name, fleet)
+
+
+def golden(name, text):
+    """Compares with test/golden/standalone; GOLDEN_REWRITE writes instead (make golden)."""
+    path = GOLDEN / name
+    if os.environ.get("GOLDEN_REWRITE"):
+        GOLDEN.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert path.read_text() == text
+
+
+def masked(text):
+    """Without what is new with each creation."""
+    return re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "xxxxxxxx", text)
+
+
+def profile(entries, **spec):
+    return yaml.safe_dump(
+        {
+            "apiVersion": "gpu.cleave.dev/v1alpha1",
+            "kind": "GPUProfile",
+            "metadata": {"name": "test"},
+            "spec": {"nodeSelector": {}, "devices": entries, **spec},
+        }
+    )
+
+
+def mig(profiles, **entry):
+    return {"mode": "mig", "mig": {"profiles": profiles}, **entry}
+
+
+# --- What is drawn ---
+
+
+@pytest.mark.parametrize("fleet", DRAWN_FLEETS)
+def test_inspect_golden(host, fleet):
+    h = host(fleet)
+    before = h.agent("inspect", "--profiles")
+    h.agent("apply", "-c", "all-balanced")
+    h.attach(0, 0)
+    golden(f"inspect-{fleet}.txt", masked(before + "\n" + h.inspect()))
+
+
+@pytest.mark.parametrize("fleet", DRAWN_FLEETS)
+def test_plan_golden(host, fleet):
+    h = host(fleet)
+    golden(f"plan-{fleet}.txt", masked(h.agent("plan", "-c", "all-balanced")))
+
+
+def test_inspect_as_json_is_a_status(host):
+    h = host("mixed")
+    h.agent("apply", "-c", "all-balanced")
+    status = json.loads(h.agent("inspect", "--json"))
+    assert status["summary"]["gpus"] == 8
+    assert {m["name"] for m in status["models"]} >= {"NVIDIA H100 80GB HBM3", "NVIDIA A30", "NVIDIA L4"}
+    resources = {r["name"]: r["count"] for r in status["resources"]}
+    assert resources["nvidia.com/gpu"] == 1
+    assert resources["nvidia.com/mig-3g.40gb"] == 2
+    partitions = sum(len(d.get("partitions", [])) for d in status["devices"])
+    assert partitions == status["summary"]["partitions"] == 4 * 4 + 3 * 3
+
+
+# --- The life of a layout, on every model ---
+
+
+@pytest.mark.parametrize("fleet", MIG_FLEETS)
+def test_a_layout_is_planned_applied_asserted_and_taken_back(host, fleet):
+    h = host(fleet)
+    untouched = h.layout()
+    h.agent("assert", "-c", "all-balanced", code=1)
+    assert "switch MIG on" in h.agent("plan", "-c", "all-balanced")
+    assert h.layout() == untouched
+    h.agent("apply", "-c", "all-balanced")
+    cut = h.layout()
+    assert all(mode and len(instances) >= 3 for mode, instances in cut), cut
+    h.agent("assert", "-c", "all-balanced")
+    h.agent("assert", "-c", "all-disabled", code=1)
+    assert "as wanted" in h.agent("plan", "-c", "all-balanced")
+    h.agent("apply", "-c", "all-disabled")
+    assert h.layout() == untouched
+    assert not list(h.journals.glob("*.json"))
+
+
+@pytest.mark.parametrize("fleet", MIG_FLEETS)
+def test_applying_twice_does_nothing(host, fleet):
+    h = host(fleet)
+    h.agent("apply", "-c", "all-balanced")
+    h.ctl("log", "--clear")
+    assert "NothingToDo" in h.agent("apply", "-c", "all-balanced")
+    assert h.changes() == []
+
+
+@pytest.mark.parametrize("flags", [[], ["--mig-parted"]], ids=["migconfig", "mig-parted"])
+@pytest.mark.parametrize("fleet", MIG_FLEETS + ["mixed"])
+def test_an_export_makes_another_host_the_same(host, fleet, flags):
+    h = host(fleet)
+    h.agent("apply", "-c", "all-balanced")
+    path = h.file("layout.yaml", h.agent("export", *flags))
+    h.agent("assert", "-f", path)
+    other = host(fleet, "other")
+    other.agent("apply", "-f", path, "-c", "current")
+    assert other.layout() == h.layout()
+
+
+def test_a_change_keeps_what_need_not_move(host):
+    h = host("h100-80")
+    h.agent("apply", "-f", h.file("a.yaml", profile([mig({"3g.40gb": 1, "1g.10gb": 2})])))
+    before = {p["uuid"] for d in json.loads(h.agent("inspect", "--json"))["devices"] for p in d["partitions"]}
+    h.agent("apply", "-f", h.file("b.yaml", profile([mig({"3g.40gb": 1, "1g.10gb": 3})])))
+    after = {p["uuid"] for d in json.loads(h.agent("inspect", "--json"))["devices"] for p in d["partitions"]}
+    assert before < after
+
+
+# --- Files ---
+
+
+def test_mig_parted_files_and_their_configmaps_are_read(host):
+    h = host("h100x8")
+    h.agent("apply", "-f", SAMPLE, "-c", "Two_Cards_Cut")
+    assert [len(instances) for _, instances in h.layout()] == [7, 7, 0, 0, 0, 0, 0, 0]
+    h.agent("apply", "--file", DEFAULTS, "--config", "all-balanced")
+    assert [len(instances) for _, instances in h.layout()] == [4] * 8
+    h.agent("assert", MIG_PARTED_CONFIG_FILE=str(DEFAULTS), MIG_PARTED_SELECTED_CONFIG="all-balanced")
+    h.agent("assert", "-f", "-", "-c", "all-balanced", input=DEFAULTS.read_text())
+
+
+def test_import_gives_an_object_for_each_entry(host):
+    h = host("h100-80")
+    objects = list(yaml.safe_load_all(h.agent("import", DEFAULTS)))
+    assert len(objects) == 81
+    assert all(o["kind"] == "MIGConfig" and o["apiVersion"] == "gpu.cleave.dev/v1alpha1" for o in objects)
+    sample = list(yaml.safe_load_all(h.agent("import", input=SAMPLE.read_text())))
+    assert [o["metadata"]["name"] for o in sample] == ["all-disabled", "all-halves", "two-cards-cut"]
+    assert sample[2]["spec"]["aliases"] == ["Two_Cards_Cut"]
+    imported = h.file("imported.yaml", h.agent("import", SAMPLE))
+    h.agent("apply", "-f", imported, "-c", "Two_Cards_Cut")
+    assert [len(instances) for _, instances in h.layout()] == [7, 7]
+
+
+def test_every_default_entry_can_be_planned_where_the_model_has_it(host):
+    h = host("h100-80")
+    names = [o["metadata"]["name"] for o in yaml.safe_load_all(h.agent("import", DEFAULTS))]
+    refused = []
+    for name in names:
+        done = subprocess.run(
+            [AGENT, "plan", "-f", DEFAULTS, "-c", name], env=h.env, capture_output=True, text=True, timeout=60
+        )
+        if done.returncode:
+            assert done.returncode == 1 and re.search("UnknownProfile|Infeasible", done.stderr), (name, done.stderr)
+            refused.append(name)
+    assert not {"all-disabled", "all-enabled", "all-balanced", "all-1g.10gb", "all-1g.10gb.me"} & set(refused)
+    assert {"all-1g.5gb", "all-1g.24gb-me"} <= set(refused)
+
+
+# --- What is refused ---
+
+
+def test_what_is_in_use_is_not_touched_and_named(host):
+    h = host("h100-80")
+    h.agent("apply", "-c", "all-balanced")
+    h.attach(0, 4)
+    before = h.layout()[0]
+    assert "must drain first" in h.agent("plan", "-c", "all-7g.80gb", code=1)
+    text = h.agent("apply", "-c", "all-7g.80gb", code=1)
+    assert "InUse" in text and "4711" in text, text
+    assert h.layout()[0] == before
+    assert h.layout()[1] == (True, [(0, 0, 1)])  # the other card is free
+    assert "used by train (pid 4711" in h.inspect()
+
+
+@pytest.mark.parametrize(
+    "entries, said",
+    [
+        ([mig({"3g.40gb": 2, "1g.10gb": 1})], ["Infeasible", "nearest layout that fits is 3g.40gb x2"]),
+        ([mig({"1g.10gb+me": 2})], ["Infeasible", "at most 1"]),
+        ([mig({"1g.5gb": 7})], ["UnknownProfile", "1g.10gb"]),
+        ([{"mode": "mig", "mig": {"config": "nowhere"}}], ["UnknownConfig", "nowhere"]),
+    ],
+    ids=["too-much", "me-twice", "other-model", "no-such-config"],
+)
+def test_what_cannot_be_changes_nothing_and_says_why(host, entries, said):
+    h = host("h100-80")
+    h.agent("apply", "-c", "all-balanced")
+    before = h.layout()
+    path = h.file("profile.yaml", profile(entries))
+    for verb in ("plan", "apply", "assert"):
+        text = h.agent(verb, "-f", path, code=1)
+        assert all(word in text for word in said), text
+    assert h.layout() == before
+
+
+def test_mig_on_a_card_without_it(host):
+    h = host("t4")
+    assert "MIGUnsupported" in h.agent("apply", "-f", h.file("p.yaml", profile([mig({})])), code=1)
+    assert "no MIG" in h.agent("inspect")
+    h.agent("apply", "-c", "all-disabled")
+
+
+def test_a_layout_for_other_cards_says_that_it_selects_none(host):
+    h = host("h100-80")
+    path = h.file("p.yaml", profile([mig({}, selector={"model": "*A100*"})]))
+    assert "selects no card of this host" in h.agent("apply", "-f", path)
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("{", "line"),
+        ("version: v2\nmig-configs: {}\n", "v1"),
+        (profile([{"mode": "mig", "mig": {"profile": {"1g.10gb": 7}}}]), ".spec.devices[0].mig.profile"),
+        ("", "holds nothing"),
+    ],
+    ids=["yaml", "version", "typing-mistake", "empty"],
+)
+def test_a_bad_file_is_named_and_nothing_happens(host, text, said):
+    h = host("h100-80")
+    h.agent("apply", "-c", "all-balanced")
+    before = h.layout()
+    path = h.file("bad.yaml", text)
+    for verb in ("plan", "apply", "assert"):
+        answer = h.agent(verb, "-f", path, code=1)
+        assert "bad.yaml" in answer and said in answer, answer
+    assert h.layout() == before
+
+
+# --- Ends ---
+
+
+def test_exit_codes_and_help(host):
+    h = host("h100-80")
+    assert "usage: cleave-agent" in h.agent(code=2)
+    assert "usage: cleave-agent" in h.agent("--help")
+    assert 'unknown verb "cut"' in h.agent("cut", code=2)
+    h.agent("version")
+    for verb in ("inspect", "plan", "apply", "assert", "export", "import", "run"):
+        assert "usage" in h.agent(verb, "--help").lower()
+        assert "--nonsense" in h.agent(verb, "--nonsense", code=2) or "nonsense" in h.agent(verb, "--nonsense", code=2)
+    assert "name a file (-f)" in h.agent("apply", code=1)
+    assert "/nonexistent" in h.agent("plan", "-f", "/nonexistent", code=1)
+    assert "choose one with -c" in h.agent("plan", "-f", SAMPLE, code=1)
+
+
+def test_a_host_without_library_or_driver_says_so(host):
+    h = host("h100-80")
+    for verb in (["inspect"], ["export"], ["plan", "-c", "all-balanced"], ["apply", "-c", "all-balanced"]):
+        assert "/nonexistent/lib.so" in h.agent(*verb, "--nvml-library", "/nonexistent/lib.so", code=1)
+    bare = host(None, "bare")
+    assert "driver" in bare.agent("inspect", code=1).lower()
+
+
+def test_a_failing_call_is_named_and_the_old_layout_stands_again(host):
+    h = host("h100-80")
+    h.agent("apply", "-c", "all-balanced")
+    before = h.layout()[0]
+    fault = "nvmlDeviceCreateGpuInstanceWithPlacement:1:fail:UNKNOWN"
+    text = h.agent("apply", "-c", "all-7g.80gb", code=1, CLEAVE_SIM_FAULT=fault)
+    assert "RolledBack" in text and "nvmlDeviceCreateGpuInstanceWithPlacement" in text, text
+    assert h.layout()[0] == before
+    assert not list(h.journals.glob("*.json"))
+
+
+def test_a_change_in_progress_keeps_others_out_and_is_ended_after_a_crash(host, wait_for):
+    h = host("h100-80")
+    h.agent("apply", "-c", "all-balanced")
+    first = subprocess.Popen(
+        [AGENT, "apply", "-c", "all-7g.80gb"],
+        env={**h.env, "CLEAVE_SIM_FAULT": "nvmlDeviceCreateGpuInstanceWithPlacement:1:hang:60"},
+        stdout=subprocess.DEVNULL,
+        cwd=ROOT,
+    )
+    try:
+        wait_for(lambda: list(h.journals.glob("*.json")), message="the journal of the first change")
+        assert "another process" in h.agent("apply", "-c", "all-disabled", code=1)
+        h.agent("inspect")
+    finally:
+        first.kill()
+        first.wait()
+    text = h.agent("apply", "-c", "all-7g.80gb")
+    assert "an interrupted change" in text, text
+    h.agent("assert", "-c", "all-7g.80gb")
+    assert not list(h.journals.glob("*.json"))
+
+
+def test_a_held_failure_leaves_the_card_for_a_person(host):
+    h = host("h100-80")
+    h.agent("apply", "-c", "all-balanced")
+    path = h.file("hold.yaml", profile([mig({"7g.80gb": 1})], failurePolicy="hold"))
+    fault = "nvmlDeviceCreateGpuInstanceWithPlacement:1:fail:UNKNOWN"
+    text = h.agent("apply", "-f", path, code=1, CLEAVE_SIM_FAULT=fault)
+    assert "Held" in text, text
