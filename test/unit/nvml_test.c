@@ -178,6 +178,7 @@ Test(nvml, card_without_mig_is_native_and_not_capable)
 Test(nvml, boot_and_numa_node_come_from_the_kernel)
 {
     fleet("[{model: h100-80}]");
+    cr_assert_eq(unsetenv("CLEAVE_SIM_PROC"), 0); /* this /proc is the test's own */
     auto_free char *make = xasprintf("mkdir -p '%s/sys/bus/pci/devices/0000:07:00.0' "
                                      "'%s/proc/sys/kernel/random'",
                                      dir, dir);
