@@ -343,6 +343,34 @@ void device_spec_build_ledger(struct rollout *r, void *arg)
 
 /* --- Reconciling --- */
 
+/* Does the answer say no more than what was applied? A list that is a map keeps the entries of
+ * other writers beside the applied ones. */
+static bool says_only(const json_t *written, const json_t *body)
+{
+    auto_device_spec struct device_spec got = {0};
+    auto_device_spec struct device_spec meant = {0};
+    if (device_spec_decode(written, &got, NULL) < 0 || device_spec_decode(body, &meant, NULL) < 0)
+        return false;
+    bool same = got.n_devices == meant.n_devices && same_head(&got, &meant);
+    for (size_t i = 0; same && i < meant.n_devices; i++) {
+        const struct device_want *want = records_want(&got, meant.devices[i].uuid);
+        same = want && standing_same_want(want, &meant.devices[i]);
+    }
+    return same;
+}
+
+/* Takes the spec out of everybody's hands; an empty one asks nothing of the cards. */
+static int clear_spec(struct context *ctx, struct scope *s, const struct kc_target *target,
+                      const json_t *seen, struct err *e)
+{
+    auto_json json_t *body =
+        json_pack("{s:{s:s, s:s}, s:n}", "metadata", "uid", JX_STR_AT(seen, "metadata", "uid"),
+                  "resourceVersion", JX_STR_AT(seen, "metadata", "resourceVersion"), "spec");
+    const struct kc_write write = {.body = body, .how = KC_MERGE, .manager = MANAGER_CONTROLLER};
+    log_warn("Cleared what others wrote into the spec of Device", kv("device", target->name));
+    return kc_patch(ctx->kc, s, target, &write, /* ret_obj= */ NULL, e);
+}
+
 static int apply_spec(struct context *ctx, struct scope *s, const struct object_key *k,
                       const json_t *body, struct err *e)
 {
@@ -354,6 +382,11 @@ static int apply_spec(struct context *ctx, struct scope *s, const struct object_
     auto_json json_t *written = NULL;
     if (kc_patch(ctx->kc, s, &target, &write, &written, e) < 0)
         return err_wrap(e, "applying the spec of Device %s", k->name);
+    if (!says_only(written, body)) {
+        TRY(clear_spec(ctx, s, &target, written, e));
+        json_decref(TAKE(written));
+        TRY(kc_patch(ctx->kc, s, &target, &write, &written, e));
+    }
     expectations_wrote(ctx->spec_writes, k, ctx->caches.devices,
                        JX_STR_AT(written, "metadata", "resourceVersion"));
     log_info("Applied Device", kv("device", k->name));
