@@ -58,16 +58,16 @@ bool node_resources_stand(const struct node_record *node, json_t *wanted)
 
 /* --- Reconciling --- */
 
+/* Both maps stand in the body even when they are empty: were they left out, server-side apply would
+ * remove whole maps, with every entry that no manager owns. A kubelet owns none of those that it
+ * registered its Node with (status is not tracked on create; structured-merge-diff merge/update.go,
+ * addBackDanglingItems). */
 static json_t *body_of(const struct node_view *v, json_t *wanted)
 {
-    json_t *body =
-        json_pack("{s:s, s:s, s:{s:s, s:s}}", "apiVersion", "v1", "kind", "Node", "metadata",
-                  "name", object_name(v->node_object), "uid", object_uid(v->node_object));
-    if (json_object_size(wanted))
-        (void)json_object_set_new(body, "status",
-                                  json_pack("{s:O, s:O}", "capacity", wanted, "allocatable",
-                                            wanted));
-    return body;
+    return json_pack("{s:s, s:s, s:{s:s, s:s}, s:{s:O, s:O}}", "apiVersion", "v1", "kind", "Node",
+                     "metadata", "name", object_name(v->node_object), "uid",
+                     object_uid(v->node_object), "status", "capacity", wanted, "allocatable",
+                     wanted);
 }
 
 static int apply_resources(struct context *ctx, struct scope *s, const struct object_key *k,
