@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Both programs with exactly the rights of config/: these suffice, and what they do not use is known."""
+
+import json
+
+from conftest import wait_for
+from stack import GROUP, Api, rig  # noqa: F401
+
+CONTROLLER = "system:serviceaccount:cleave-system:cleave-controller"
+AGENT = "system:serviceaccount:cleave-system:cleave-agent"
+# Granted, and not used by what these tests do: lists are for API servers without WatchList, single
+# reads for people who look with the account's eyes.
+OWN = ("devices.gpu.cleave.dev", "gpuprofiles.gpu.cleave.dev", "migconfigs.gpu.cleave.dev", "nodes")
+UNUSED = {
+    CONTROLLER: {(verb, what) for verb in ("get", "list") for what in OWN} | {("get", "pods")},
+    AGENT: {(verb, OWN[0]) for verb in ("get", "list")},
+}
+# The audit log of the tests does not tell of reads of these.
+UNSEEN = {("get", "leases.coordination.k8s.io"), ("patch", "leases.coordination.k8s.io")}
+
+
+def granted(rig, account):
+    """(verb, resource) of all roles of config/rbac for the account; wildcards would show as such."""
+    rules = []
+    name = account.rsplit(":", 1)[1]
+    rules += rig.api.get(f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{name}")["rules"]
+    role = rig.api.find(f"/apis/rbac.authorization.k8s.io/v1/namespaces/cleave-system/roles/{name}")
+    rules += role["rules"] if role else []
+    return {(verb, f"{resource}.{group}" if group else resource) for r in rules for verb in r["verbs"] for resource in r["resources"] for group in r["apiGroups"]}
+
+
+def used(rig, account):
+    """What the account has asked for in this test run, and what was forbidden."""
+    done, forbidden = set(), []
+    for event in rig.cluster.audit():
+        if event["user"].get("username") != account or "objectRef" not in event:
+            continue
+        ref = event["objectRef"]
+        resource = "/".join(filter(None, (ref["resource"], ref.get("subresource"))))
+        group = ref.get("apiGroup")
+        what = (event["verb"], f"{resource}.{group}" if group else resource)
+        if event["responseStatus"]["code"] == 403:
+            forbidden.append((*what, ref.get("name"), event["responseStatus"].get("message")))
+        done.add(what)
+    return done, forbidden
+
+
+def everything(rig):
+    """One of each thing that the programs do."""
+    rig.controller()
+    node = rig.node()
+    profile = rig.profile("p", {"mode": "mig", "mig": {"profiles": {"3g.40gb": 2}}}, rollout={"drain": "evict"})
+    rig.config(f"{rig.id}-c", {"migEnabled": True, "migDevices": {"7g.80gb": 1}})
+    rig.wait_ready(profile)
+    node.run_pod(f"{rig.id}-pod", 0, node.cards()[0]["gpuInstances"][0]["id"], 901)
+    rig.profile("p", {"mode": "mig", "mig": {"config": f"{rig.id}-c"}}, rollout={"drain": "evict"})
+    pod = f"/api/v1/namespaces/default/pods/{rig.id}-pod"
+    wait_for(lambda: rig.api.get(pod)["metadata"].get("deletionTimestamp"), 30, "the eviction")
+    node.detach(901)
+    rig.wait_ready(profile)
+    node.label(**{"nvidia.com/mig.config": "all-balanced"})
+    wait_for(lambda: node.labels().get("nvidia.com/mig.config.state") == "success", 30, "the label")
+    for reason in ("Repartitioned", "MIGConfigApplied"):
+        wait_for(lambda r=reason: rig.events(node.name, r), 30, f"the event {reason}")
+    return node
+
+
+def test_the_rights_of_both_accounts_suffice_and_no_more_are_used(rig):
+    everything(rig)
+    for account in (CONTROLLER, AGENT):
+        done, forbidden = used(rig, account)
+        may = granted(rig, account)
+        assert forbidden == []
+        # A list with a field selector for one name is authorized as a read of that object by name.
+        assert done - may == set(), account
+        assert not any("*" in part for what in may for part in what)
+        unused = may - done - UNSEEN
+        assert unused <= UNUSED[account] | events_twice(may), f"{account} never needed {sorted(unused - UNUSED[account])}"
+
+
+def events_twice(may):
+    """Events are one kind in two groups, and written through one of them; a series needs a patch."""
+    return {(verb, resource) for verb, resource in may if resource.startswith("events")}
+
+
+def test_a_stolen_agents_token_reaches_its_own_node_only(rig):
+    mine, other = rig.node(), rig.node()
+    mine.agent.stop()
+    token = json.loads(mine.kubeconfig.read_text())["users"][0]["user"]["token"]
+    thief = Api(rig.cluster, token)
+
+    def refused(call, *args):
+        try:
+            call(*args)
+        except Exception as error:
+            return getattr(error, "code", None) in (403, 422) and str(error)
+        return False
+
+    status = {"status": {"summary": {"gpus": 0}}}
+    # The policies of config/admission need a moment after they were applied.
+    wait_for(lambda: refused(thief.merge, f"{other.path}/status", status), 30, "the policy to be in force")
+    assert thief.merge(f"{mine.path}/status", status)
+    assert refused(thief.merge, mine.path, {"spec": {"devices": []}})
+    assert refused(thief.delete, mine.path) and refused(thief.delete, other.path)
+    assert refused(thief.create, f"{GROUP}/devices", {"apiVersion": "gpu.cleave.dev/v1alpha1", "kind": "Device", "metadata": {"name": "elsewhere"}})
+    for path in ("/api/v1/nodes", "/api/v1/pods", "/api/v1/secrets", "/api/v1/namespaces/cleave-system/secrets"):
+        assert refused(thief.get, path), path
+    assert refused(thief.merge, f"/api/v1/nodes/{mine.name}", {"metadata": {"labels": {"x": "y"}}})
+    assert refused(thief.merge, f"/api/v1/nodes/{mine.name}/status", {"status": {"capacity": {"nvidia.com/gpu": "9"}}})
+    assert refused(thief.create, "/apis/authentication.k8s.io/v1/tokenreviews", {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "x"}})
+
+
+def test_tokens_do_not_show_in_logs(rig):
+    controller = rig.controller(log_level="debug")
+    node = rig.node(log_level="debug")
+    rig.wait_ready(rig.profile("p", {"mode": "mig", "mig": {"profiles": {"3g.40gb": 2}}}))
+    token = json.loads(node.kubeconfig.read_text())["users"][0]["user"]["token"]
+    for process in (controller, node.agent):
+        assert "eyJ" not in process.text() and token not in process.text()
+        assert token not in open(f"/proc/{process.pid}/cmdline", encoding="utf-8").read()
