@@ -467,6 +467,15 @@ static void take_card(const struct device_card *card, const struct condition *c,
                           xasprintf("GPU %lld: %s", (long long)card->index, c->message)};
 }
 
+/* A card that was lost before it could be read once: it has no name to be listed by. */
+static const struct gpu_card *nameless_card(const struct node_state *s)
+{
+    for (size_t i = 0; i < s->n_cards; i++)
+        if (!*s->cards[i].card.uuid)
+            return &s->cards[i].card;
+    return NULL;
+}
+
 /* A card that is wanted and not on the node. */
 static const char *missing_card(const struct node_state *s)
 {
@@ -500,6 +509,11 @@ static struct verdict verdict_of(const struct node_state *s, const struct device
         if (c && c->status != CONDITION_TRUE)
             take_card(&built->devices[i], c, &v);
     }
+    const struct gpu_card *nameless = nameless_card(s);
+    if (nameless && v.state == KSTATUS_CURRENT)
+        return (struct verdict){KSTATUS_STALLED, nameless->unhealthy_reason,
+                                xasprintf("GPU %u cannot be read: %s", nameless->index,
+                                          nameless->unhealthy_message)};
     const char *missing = missing_card(s);
     if (missing && v.state == KSTATUS_CURRENT)
         return (struct verdict){KSTATUS_STALLED, "DeviceNotFound",
@@ -514,8 +528,10 @@ void node_status_build(const struct node_state *s, const struct device_status *p
     ret->agent_version = xstrdup(s->agent_version);
     ret->boot_id = s->inventory && *s->inventory->boot_id ? xstrdup(s->inventory->boot_id) : NULL;
     for (size_t i = 0; i < s->n_cards; i++)
-        build_card(s, &s->cards[i], prev ? device_status_card(prev, s->cards[i].card.uuid) : NULL,
-                   now_ms, XPUSH(ret->devices, ret->n_devices));
+        if (*s->cards[i].card.uuid)
+            build_card(s, &s->cards[i],
+                       prev ? device_status_card(prev, s->cards[i].card.uuid) : NULL, now_ms,
+                       XPUSH(ret->devices, ret->n_devices));
     build_drivers(s, ret);
     build_models(s, ret);
     build_summary(ret);

@@ -302,6 +302,29 @@ Test(status, an_unhealthy_card_with_a_pending_mode)
 
 /* --- Rules --- */
 
+/* The API server takes no card without a name, and would refuse the whole status with it. */
+Test(status, a_card_that_was_never_read_is_told_and_hides_no_other)
+{
+    struct node n;
+    node_init(&n, 2);
+    node_read(&n);
+    struct gpu_card *c = &n.views[1].card;
+    c->uuid[0] = c->model[0] = '\0';
+    c->healthy = false;
+    (void)snprintf(c->unhealthy_reason, sizeof(c->unhealthy_reason), "GPULost");
+    (void)snprintf(c->unhealthy_message, sizeof(c->unhealthy_message), "no answer");
+    struct device_status st;
+    node_status_build(&n.state, NULL, NOW_MS, &st);
+    cr_expect_eq(st.n_devices, 1);
+    const struct condition *stalled = condition_get(&st.conditions, "Stalled");
+    cr_assert(stalled);
+    cr_expect_eq(stalled->status, CONDITION_TRUE);
+    cr_expect_str_eq(stalled->reason, "GPULost");
+    cr_expect_str_eq(stalled->message, "GPU 1 cannot be read: no answer");
+    device_status_done(&st);
+    node_done(&n);
+}
+
 static const char *reason_of(enum txn_outcome outcome, const char *reason)
 {
     static char text[64];
