@@ -497,8 +497,29 @@ static void end_card(struct agent *a, struct job *j)
         tell(a, v, &was, &j->result);
 }
 
+/* A card that could not be read has not become a whole card that nobody uses: how it was seen last
+ * stays, beside the news that it is ill. */
+static void keep_last_seen(struct card_view *last, struct card_view *now)
+{
+    const struct gpu_card ill = now->card;
+    card_view_done(now);
+    *now = *last;
+    *last = (struct card_view){0};
+    now->card.index = ill.index;
+    now->card.healthy = ill.healthy;
+    now->card.unread = true;
+    memcpy(now->card.unhealthy_reason, ill.unhealthy_reason, sizeof(ill.unhealthy_reason));
+    memcpy(now->card.unhealthy_message, ill.unhealthy_message, sizeof(ill.unhealthy_message));
+}
+
 static void replace_cards(struct agent *a, struct job *j)
 {
+    for (size_t i = 0; i < j->n_views; i++) {
+        struct gpu_card *card = &j->views[i].card;
+        struct card_view *last = card->unread && *card->uuid ? view_of(a, card->uuid) : NULL;
+        if (last)
+            keep_last_seen(last, &j->views[i]);
+    }
     for (size_t i = 0; i < a->n_cards; i++)
         card_view_done(&a->cards[i]);
     free(a->cards);

@@ -53,6 +53,7 @@ struct gpu_card {
     bool healthy;
     char unhealthy_reason[64]; /* CamelCase: GPULost, ResetRequired, ReadFailed… */
     char unhealthy_message[256];
+    bool unread; /* it could not be read: what follows, but for the table, says nothing */
     bool mig_capable;
     enum gpu_mode mode, pending_mode;
     bool mode_needs_reset;  /* Ampere: a mode change takes effect at the next reset */

@@ -114,6 +114,7 @@ static void read_slot(struct nvml *n, unsigned index, struct gpu_card *ret)
     const struct nvml_facts *last = f ? f : nvml_facts_last_at(n, index);
     *ret = last ? last->card : (struct gpu_card){.minor = UINT_MAX, .numa_node = -1};
     ret->index = index;
+    ret->unread = true;
     mark_unhealthy(ret, &why);
 }
 

@@ -32,6 +32,7 @@ struct gate {
     struct gpu gpu; /* first */
     struct gpu *inner;
     atomic_bool unplugged; /* no driver */
+    atomic_bool blind;     /* the first card cannot be read */
     atomic_int failing;    /* so many creations of a whole card's instance fail */
     atomic_int hanging;    /* so many gi_create calls hang until let go */
     atomic_int creates;    /* gi_create calls so far */
@@ -44,12 +45,26 @@ static struct gate *gate_of(struct gpu *g)
     return (struct gate *)g;
 }
 
+/* What a back end tells of a card that it cannot read. */
+static void forget_card(struct gpu_card *c)
+{
+    struct gpu_card known = {.healthy = false, .unread = true, .mig = c->mig};
+    memcpy(known.uuid, c->uuid, sizeof(c->uuid));
+    memcpy(known.model, c->model, sizeof(c->model));
+    (void)snprintf(known.unhealthy_reason, sizeof(known.unhealthy_reason), "ReadFailed");
+    gpu_card_done(c);
+    *c = known;
+}
+
 static int gate_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
 {
     if (atomic_load(&gate_of(g)->unplugged))
         return err_set(e, ERR_NOT_FOUND, "the driver is not loaded");
     struct gpu *in = gate_of(g)->inner;
-    return in->ops->read(in, ret, e);
+    TRY(in->ops->read(in, ret, e));
+    if (atomic_load(&gate_of(g)->blind))
+        forget_card(&ret->cards[0]);
+    return 0;
 }
 
 static int gate_read_card(struct gpu *g, const char *uuid, struct gpu_card *ret, struct err *e)
@@ -547,6 +562,27 @@ Test(agent, a_change_that_nobody_wants_any_more_is_ended_all_the_same)
     size_t n = 1;
     cr_expect_eq(journal_list(b.dir, &left, &n, NULL), 0);
     cr_expect_eq(n, 0, "the journal stays");
+    bench_done(&b);
+}
+
+Test(agent, a_card_that_cannot_be_read_is_not_told_to_be_whole_and_free)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    fake_put(&b.hw.cards[0], "1g.10gb", 3, whole_1g);
+    fake_attach(&b.hw.cards[0], (struct fake_process){.pid = 9, .start = 3, .ci_start = -1});
+    bench_run(&b, NULL);
+    atomic_store(&b.gate.blind, true);
+    pass(&b, RESYNC_MS + 200);
+    auto_json json_t *obj = NULL;
+    cr_assert_eq(kc_get(b.server, b.scope, &device, &obj, NULL), 0);
+    const json_t *card = json_array_get(JX_AT(obj, "status", "devices"), 0);
+    cr_expect_not(json_is_true(JX_AT(card, "healthy")));
+    cr_expect_str_eq(JX_STR_AT(card, "mode"), "mig");
+    const json_t *partition = json_array_get(JX_AT(card, "partitions"), 0);
+    cr_assert(partition, "the partition is gone from the status");
+    cr_expect(json_is_true(JX_AT(partition, "inUse")));
     bench_done(&b);
 }
 

@@ -202,6 +202,7 @@ Test(nvml, lost_card_is_unhealthy_and_hides_no_other)
         cr_assert_eq(inv.n_cards, 3);
         cr_expect(inv.cards[0].healthy && inv.cards[2].healthy);
         cr_expect(!inv.cards[1].healthy);
+        cr_expect(inv.cards[1].unread && !inv.cards[0].unread);
         cr_expect_str_eq(inv.cards[1].unhealthy_reason, "GPULost");
         cr_expect_str_eq(inv.cards[1].uuid, before.cards[1].uuid);
     }
