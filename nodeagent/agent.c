@@ -666,9 +666,9 @@ static void adopt_published(struct agent *a)
     const struct own_device *d = own(a);
     if (a->published.agent_version || !d || !d->status)
         return;
-    auto_json json_t *holder = json_pack("{s:O}", "status", d->status);
-    if (device_status_decode(holder, &a->published, NULL) < 0)
-        a->published = (struct device_status){0};
+    /* The document is shared with other threads: read, never referenced. */
+    if (jx_decode(d->status, device_status_fields, &a->published, NULL) < 0)
+        device_status_done(&a->published);
 }
 
 /* --- The loop --- */

@@ -22,8 +22,9 @@ struct publisher {
     struct publisher_deps d;
     int wake; /* eventfd */
     pthread_mutex_t mu;
-    json_t *wanted; /* guarded by mu; NULL: nothing put yet */
-    /* The rest belongs to the publisher's thread. */
+    json_t *put; /* guarded by mu; NULL: nothing since the publisher's thread took it */
+    /* The rest belongs to the publisher's thread: no document is ever held by two. */
+    json_t *wanted; /* NULL: nothing put yet */
     struct backoff backoff;
     struct rng rng;
     char *acked_version; /* resourceVersion and status of our last write's answer */
@@ -46,8 +47,8 @@ void publisher_put(struct publisher *p, json_t *status_take)
 {
     {
         HOLD(&p->mu);
-        json_decref(p->wanted);
-        p->wanted = status_take;
+        json_decref(p->put);
+        p->put = status_take;
     }
     publisher_kick(p);
 }
@@ -57,10 +58,15 @@ void publisher_kick(struct publisher *p)
     (void)eventfd_write(p->wake, 1);
 }
 
-static json_t *wanted(struct publisher *p)
+/* The newest status that was put, borrowed; NULL: none yet. */
+static const json_t *newest(struct publisher *p)
 {
     HOLD(&p->mu);
-    return json_incref(p->wanted);
+    if (p->put) {
+        json_decref(p->wanted);
+        p->wanted = TAKE(p->put);
+    }
+    return p->wanted;
 }
 
 static struct kc_target target(const struct publisher *p, const char *subresource)
@@ -131,7 +137,7 @@ int publisher_step(struct publisher *p, struct scope *s, bool *ret_done, struct 
     auto_object struct object *o = own(p);
     if (!o)
         return create(p, s, e); /* the watch brings it, and kicks */
-    auto_json json_t *status = wanted(p);
+    const json_t *status = newest(p);
     if (!status)
         return 0;
     auto_json json_t *empty = json_object();
@@ -190,6 +196,7 @@ struct publisher *publisher_free(struct publisher *p)
         return NULL;
     (void)close(p->wake);
     (void)pthread_mutex_destroy(&p->mu);
+    json_decref(p->put);
     json_decref(p->wanted);
     json_decref(p->acked_status);
     free(p->acked_version);
