@@ -12,7 +12,7 @@
 #include "base/xalloc.h"
 
 #include "controller/resources.h"
-#include "nodeagent/journal.h"
+#include "nodeagent/agent_job.h"
 #include "nodeagent/own_device.h"
 #include "nodeagent/status.h"
 
@@ -36,6 +36,7 @@ struct metrics_handles {
 
 struct agent {
     struct agent_deps d;
+    struct agent_job_env env;
     int mail; /* eventfd: the Device changed */
     pthread_mutex_t mu;
     struct object *newest; /* guarded by mu; NULL: no Device */
@@ -66,126 +67,16 @@ struct agent {
     struct metrics_handles metrics;
 };
 
-/* --- Jobs: run on the worker's thread, ended on the loop's --- */
-
-enum job_kind { JOB_READ, JOB_CARD };
-
-struct job {
-    struct agent *a;
-    enum job_kind kind;
-    /* in */
-    char uuid[GPU_UUID_BYTES];
-    struct card_wish wish;
-    enum txn_policy policy;
-    char boot_id[40];
-    bool recover;
-    /* out */
-    bool unrecovered; /* and is to be tried again */
-    int rc;
-    struct err err;
-    struct gpu_inventory inventory;
-    struct card_view view;
-    struct card_view *views;
-    size_t n_views;
-    struct txn_result result;
-    int64_t took_ms;
-};
-
-static void job_free(void *arg)
-{
-    struct job *j = arg;
-    err_clear(&j->err);
-    gpu_inventory_done(&j->inventory);
-    card_view_done(&j->view);
-    for (size_t i = 0; i < j->n_views; i++)
-        card_view_done(&j->views[i]);
-    free(j->views);
-    free(j);
-}
-
-static struct consumer *pods_of(const struct gpu_card *card, const char *proc_root)
-{
-    if (!card->n_processes)
-        return NULL;
-    struct consumer *pods = xcalloc(card->n_processes, sizeof(*pods));
-    for (unsigned i = 0; i < card->n_processes; i++)
-        if (consumer_of_pid(proc_root, card->processes[i].pid, &pods[i], NULL) < 0)
-            pods[i] = (struct consumer){0};
-    return pods;
-}
-
-static void recover_cards(struct gpu *g, struct job *j, const char *boot_id)
-{
-    char **uuids = NULL;
-    size_t n = 0;
-    auto_err struct err e = {0};
-    if (journal_list(j->a->d.state_dir, &uuids, &n, &e) < 0)
-        log_error("Could not list journals", kv_err(&e));
-    const struct txn_deps deps = {g, j->a->d.state_dir, boot_id, j->a->d.hooks};
-    for (size_t i = 0; i < n; i++) {
-        struct txn_result r;
-        txn_recover(&deps, uuids[i], &r);
-        log_info("Recovered an interrupted change", kv("gpu", uuids[i]),
-                 kv("outcome", txn_outcome_name(r.outcome)), kv("message", r.message));
-        j->unrecovered |= r.outcome == TXN_FAILED;
-        free(uuids[i]);
-    }
-    free(uuids);
-}
-
-/* The cards move out of the inventory, each with the pods of its processes. */
-static void take_views(struct job *j)
-{
-    j->n_views = j->inventory.n_cards;
-    j->views = xcalloc(j->n_views, sizeof(*j->views));
-    for (size_t i = 0; i < j->n_views; i++) {
-        j->views[i].card = j->inventory.cards[i];
-        j->views[i].pods = pods_of(&j->views[i].card, j->a->d.proc_root);
-    }
-    free(TAKE(j->inventory.cards));
-    j->inventory.n_cards = 0;
-}
-
-static void run_read(struct gpu *g, struct job *j)
-{
-    j->rc = g->ops->read(g, &j->inventory, &j->err);
-    if (j->rc == 0 && j->recover) {
-        recover_cards(g, j, j->inventory.boot_id);
-        gpu_inventory_done(&j->inventory);
-        j->rc = g->ops->read(g, &j->inventory, &j->err);
-    }
-    if (j->rc == 0)
-        take_views(j);
-}
-
-static void run_card(struct gpu *g, struct job *j)
-{
-    const struct txn_deps deps = {g, j->a->d.state_dir, j->boot_id, j->a->d.hooks};
-    txn_apply(&deps, j->uuid, &j->wish, j->policy, &j->result);
-    j->rc = g->ops->read_card(g, j->uuid, &j->view.card, &j->err);
-    if (j->rc == 0)
-        j->view.pods = pods_of(&j->view.card, j->a->d.proc_root);
-}
-
-static void job_run(struct gpu *g, void *arg)
-{
-    struct job *j = arg;
-    int64_t begin = clock_mono_ms(j->a->d.clk);
-    if (j->kind == JOB_READ)
-        run_read(g, j);
-    else
-        run_card(g, j);
-    j->took_ms = clock_mono_ms(j->a->d.clk) - begin;
-}
+/* --- Jobs --- */
 
 static void job_done(void *arg);
 
-static void submit(struct agent *a, struct job *j)
+static void submit(struct agent *a, struct agent_job *j)
 {
     auto_err struct err e = {0};
-    if (worker_submit(a->d.worker, job_run, job_done, job_free, j, &e) < 0) {
+    if (worker_submit(a->d.worker, agent_job_run, job_done, agent_job_free, j, &e) < 0) {
         log_error("Could not queue work for the hardware", kv_err(&e));
-        job_free(j);
+        agent_job_free(j);
         return;
     }
     a->job_running = true;
@@ -340,15 +231,13 @@ static void start_card(struct agent *a, struct card_track *t)
         return;
     }
     const struct device_want *want = want_of(a, t->memo.uuid);
-    struct job *j = xmalloc(sizeof(*j));
+    struct agent_job *j = agent_job_new(AGENT_JOB_CARD, &a->env, a);
     auto_err struct err e = {0};
     if (card_wish_of(&v->card, want, &j->wish, &e) < 0) {
         refuse(a, t, e.kind == ERR_NOT_FOUND ? "UnknownProfile" : "Invalid", err_msg(&e));
-        job_free(j);
+        agent_job_free(j);
         return;
     }
-    j->a = a;
-    j->kind = JOB_CARD;
     j->policy = want->failure_policy == API_HOLD ? TXN_HOLD : TXN_ROLLBACK;
     memcpy(j->uuid, t->memo.uuid, sizeof(j->uuid));
     (void)snprintf(j->boot_id, sizeof(j->boot_id), "%s", a->inventory.boot_id);
@@ -357,9 +246,7 @@ static void start_card(struct agent *a, struct card_track *t)
 
 static void start_read(struct agent *a)
 {
-    struct job *j = xmalloc(sizeof(*j));
-    j->a = a;
-    j->kind = JOB_READ;
+    struct agent_job *j = agent_job_new(AGENT_JOB_READ, &a->env, a);
     j->recover = a->recovery_due;
     a->read_due = false;
     submit(a, j);
@@ -460,7 +347,7 @@ static void note_result(struct agent *a, struct card_track *t, const struct txn_
             clock_mono_ms(a->d.clk) + backoff_next_ms(&t->backoff, a->d.clk, &a->rng);
 }
 
-static void count(struct agent *a, const struct job *j)
+static void count(struct agent *a, const struct agent_job *j)
 {
     if (!a->d.metrics)
         return;
@@ -469,7 +356,7 @@ static void count(struct agent *a, const struct job *j)
         metric_observe(a->metrics.duration, (double)j->took_ms / 1000);
 }
 
-static void end_card(struct agent *a, struct job *j)
+static void end_card(struct agent *a, struct agent_job *j)
 {
     struct card_view *v = view_of(a, j->uuid);
     struct card_track *t = track_of(a, j->uuid);
@@ -512,7 +399,7 @@ static void keep_last_seen(struct card_view *last, struct card_view *now)
     memcpy(now->card.unhealthy_message, ill.unhealthy_message, sizeof(ill.unhealthy_message));
 }
 
-static void replace_cards(struct agent *a, struct job *j)
+static void replace_cards(struct agent *a, struct agent_job *j)
 {
     for (size_t i = 0; i < j->n_views; i++) {
         struct gpu_card *card = &j->views[i].card;
@@ -569,7 +456,7 @@ static void recheck(struct agent *a)
     }
 }
 
-static void end_read(struct agent *a, struct job *j)
+static void end_read(struct agent *a, struct agent_job *j)
 {
     int64_t resync = a->d.resync_ms ? a->d.resync_ms : RESYNC_MS;
     int64_t now = clock_mono_ms(a->d.clk);
@@ -592,14 +479,14 @@ static void end_read(struct agent *a, struct job *j)
 
 static void job_done(void *arg)
 {
-    struct job *j = arg;
-    struct agent *a = j->a;
+    struct agent_job *j = arg;
+    struct agent *a = j->owner;
     a->job_running = false;
-    if (j->kind == JOB_READ)
+    if (j->kind == AGENT_JOB_READ)
         end_read(a, j);
     else
         end_card(a, j);
-    job_free(j);
+    agent_job_free(j);
     publish_within(a, a->n_tracks && next_card(a) ? PUBLISH_LAG_MS : 0);
 }
 
@@ -771,6 +658,7 @@ struct agent *agent_new(const struct agent_deps *d)
 {
     struct agent *a = xmalloc(sizeof(*a));
     a->d = *d;
+    a->env = (struct agent_job_env){d->state_dir, d->proc_root, d->hooks, d->clk};
     a->mail = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     (void)pthread_mutex_init(&a->mu, NULL);
     a->publish_mono_ms = INT64_MAX;

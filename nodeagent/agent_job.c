@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/agent_job.h"
+
+#include "base/log.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/journal.h"
+
+struct agent_job *agent_job_new(enum agent_job_kind kind, const struct agent_job_env *env,
+                                void *owner)
+{
+    struct agent_job *j = xmalloc(sizeof(*j));
+    j->env = env;
+    j->owner = owner;
+    j->kind = kind;
+    return j;
+}
+
+void agent_job_free(void *job)
+{
+    struct agent_job *j = job;
+    err_clear(&j->err);
+    gpu_inventory_done(&j->inventory);
+    card_view_done(&j->view);
+    for (size_t i = 0; i < j->n_views; i++)
+        card_view_done(&j->views[i]);
+    free(j->views);
+    free(j);
+}
+
+static struct consumer *pods_of(const struct gpu_card *card, const char *proc_root)
+{
+    if (!card->n_processes)
+        return NULL;
+    struct consumer *pods = xcalloc(card->n_processes, sizeof(*pods));
+    for (unsigned i = 0; i < card->n_processes; i++)
+        if (consumer_of_pid(proc_root, card->processes[i].pid, &pods[i], NULL) < 0)
+            pods[i] = (struct consumer){0};
+    return pods;
+}
+
+static void recover_cards(struct gpu *g, struct agent_job *j, const char *boot_id)
+{
+    char **uuids = NULL;
+    size_t n = 0;
+    auto_err struct err e = {0};
+    if (journal_list(j->env->state_dir, &uuids, &n, &e) < 0)
+        log_error("Could not list journals", kv_err(&e));
+    const struct txn_deps deps = {g, j->env->state_dir, boot_id, j->env->hooks};
+    for (size_t i = 0; i < n; i++) {
+        struct txn_result r;
+        txn_recover(&deps, uuids[i], &r);
+        log_info("Recovered an interrupted change", kv("gpu", uuids[i]),
+                 kv("outcome", txn_outcome_name(r.outcome)), kv("message", r.message));
+        j->unrecovered |= r.outcome == TXN_FAILED;
+        free(uuids[i]);
+    }
+    free(uuids);
+}
+
+/* The cards move out of the inventory, each with the pods of its processes. */
+static void take_views(struct agent_job *j)
+{
+    j->n_views = j->inventory.n_cards;
+    j->views = xcalloc(j->n_views, sizeof(*j->views));
+    for (size_t i = 0; i < j->n_views; i++) {
+        j->views[i].card = j->inventory.cards[i];
+        j->views[i].pods = pods_of(&j->views[i].card, j->env->proc_root);
+    }
+    free(TAKE(j->inventory.cards));
+    j->inventory.n_cards = 0;
+}
+
+static void run_read(struct gpu *g, struct agent_job *j)
+{
+    j->rc = g->ops->read(g, &j->inventory, &j->err);
+    if (j->rc == 0 && j->recover) {
+        recover_cards(g, j, j->inventory.boot_id);
+        gpu_inventory_done(&j->inventory);
+        j->rc = g->ops->read(g, &j->inventory, &j->err);
+    }
+    if (j->rc == 0)
+        take_views(j);
+}
+
+static void run_card(struct gpu *g, struct agent_job *j)
+{
+    const struct txn_deps deps = {g, j->env->state_dir, j->boot_id, j->env->hooks};
+    txn_apply(&deps, j->uuid, &j->wish, j->policy, &j->result);
+    j->rc = g->ops->read_card(g, j->uuid, &j->view.card, &j->err);
+    if (j->rc == 0)
+        j->view.pods = pods_of(&j->view.card, j->env->proc_root);
+}
+
+void agent_job_run(struct gpu *g, void *job)
+{
+    struct agent_job *j = job;
+    int64_t begin = clock_mono_ms(j->env->clk);
+    if (j->kind == AGENT_JOB_READ)
+        run_read(g, j);
+    else
+        run_card(g, j);
+    j->took_ms = clock_mono_ms(j->env->clk) - begin;
+}

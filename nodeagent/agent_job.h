@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/clock.h"
+
+#include "nodeagent/status.h"
+#include "nodeagent/transaction.h"
+
+/*
+ * What the agent's loop asks of the worker's thread, as one value that travels there and back: read
+ * everything, or bring one card to its layout and read it back. Whoever has it in hand owns it; the
+ * other thread does not look at it meanwhile.
+ */
+enum agent_job_kind { AGENT_JOB_READ, AGENT_JOB_CARD };
+
+/* The same for all jobs of an agent, immutable. */
+struct agent_job_env {
+    const char *state_dir; /* of the journals */
+    const char *proc_root; /* NULL: /proc */
+    struct txn_hooks hooks;
+    const struct clock *clk;
+};
+
+struct agent_job {
+    const struct agent_job_env *env;
+    void *owner; /* for whoever takes it back */
+    enum agent_job_kind kind;
+    /* in: READ */
+    bool recover; /* end interrupted changes first */
+    /* in: CARD */
+    char uuid[GPU_UUID_BYTES];
+    struct card_wish wish;
+    enum txn_policy policy;
+    char boot_id[40];
+    /* out */
+    bool unrecovered; /* READ: a change could not be ended and is to be tried again */
+    int rc;           /* of the reading */
+    struct err err;
+    int64_t took_ms;
+    struct gpu_inventory inventory; /* READ; its cards moved to views */
+    struct card_view *views;
+    size_t n_views;
+    struct card_view view; /* CARD */
+    struct txn_result result;
+};
+
+/* Borrows env and owner. Caller frees with agent_job_free. */
+struct agent_job *agent_job_new(enum agent_job_kind kind, const struct agent_job_env *env,
+                                void *owner);
+/* A worker_job_fn: blocks for as long as the hardware takes; the thread that owns g. */
+void agent_job_run(struct gpu *g, void *job);
+/* A worker_done_fn: frees the job with all that was not taken out of it. */
+void agent_job_free(void *job);
