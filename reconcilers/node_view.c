@@ -107,25 +107,11 @@ void node_view_read(const struct caches *c, const char *name, struct node_view *
 
 /* --- Resolving --- */
 
-static void expand_models(struct node_view *v)
-{
-    const struct device_record *d = v->device;
-    v->tables = xcalloc(d->n_models, sizeof(*v->tables));
-    for (size_t i = 0; i < d->n_models; i++) {
-        const struct model_record *m = &d->models[i];
-        v->tables[i].slots = m->slots;
-        v->tables[i].slices = m->slices;
-        v->tables[i].n_profiles = m->n_profiles;
-        if (m->n_profiles)
-            memcpy(v->tables[i].profiles, m->profiles, m->n_profiles * sizeof(*m->profiles));
-    }
-}
-
 static const struct mig_table *table_of(const struct node_view *v, const char *model)
 {
     for (size_t i = 0; i < v->device->n_models; i++)
         if (strcmp(v->device->models[i].name, model) == 0)
-            return v->tables[i].n_profiles ? &v->tables[i] : NULL;
+            return v->device->models[i].table;
     return NULL;
 }
 
@@ -141,7 +127,6 @@ static void expand_cards(struct node_view *v)
 
 void node_view_resolve(struct node_view *v)
 {
-    expand_models(v);
     expand_cards(v);
     auto_free struct resolve_profile *profiles = xcalloc(v->profiles.count, sizeof(*profiles));
     auto_free struct resolve_config *configs = xcalloc(v->configs.count, sizeof(*configs));
@@ -195,7 +180,6 @@ void node_view_done(struct node_view *v)
 {
     resolve_result_done(&v->result);
     free(v->cards);
-    free(v->tables);
     object_list_done(&v->profiles);
     object_list_done(&v->configs);
     (void)object_unref(v->node_object);

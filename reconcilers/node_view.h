@@ -25,7 +25,6 @@ struct node_view {
     int64_t generation;                         /* of the Device's spec */
     struct object_list profiles;                /* whose nodeSelector matches */
     struct object_list configs;                 /* all that can be read, oldest first */
-    struct mig_table *tables;                   /* one for each of the Device's models */
     struct resolve_card *cards;                 /* one for each of the Device's cards */
     struct resolve_result result;               /* empty unless node_view_resolve was called */
 };

@@ -13,6 +13,7 @@
 #include "controller/conditions.h"
 #include "controller/resources.h"
 #include "partition/model.h"
+#include "reconcilers/intern.h"
 
 /* Resources that Cleave may publish have names in these domains. */
 static const char *const domains[] = {"nvidia.com/"};
@@ -24,33 +25,33 @@ static int by_pair_key(const void *a, const void *b)
     return strcmp(((const struct jx_pair *)a)->key, ((const struct jx_pair *)b)->key);
 }
 
-static size_t pairs_bytes(json_t *map)
+/* Shares a text of which this record was the owner. */
+static void share(char **slot)
 {
-    size_t bytes = 0;
-    const char *key;
-    json_t *value;
-    json_object_foreach(map, key, value) {
-        const char *text = json_string_value(value);
-        bytes += sizeof(struct jx_pair) + strlen(key) + 1 + (text ? strlen(text) : 0) + 1;
-    }
-    return bytes;
+    const char *shared = intern_text(*slot);
+    free(*slot);
+    *slot = (char *)(uintptr_t)shared;
 }
 
-/* A map of strings in one block of memory; other values count as "". */
+static void let_go(char **slot)
+{
+    intern_drop(*slot);
+    *slot = NULL;
+}
+
+/* A map of strings, all of them shared; other values count as "". */
 static struct jx_pair *pairs_read(const json_t *obj, const char *map_name, size_t *ret_n)
 {
     json_t *map = json_object_get(json_object_get(obj, "metadata"), map_name);
     size_t n = json_object_size(map);
-    struct jx_pair *pairs = xmalloc(pairs_bytes(map));
-    char *text = (char *)(pairs + n);
+    struct jx_pair *pairs = xcalloc(n, sizeof(*pairs));
     struct jx_pair *p = pairs;
     const char *key;
     json_t *value;
     json_object_foreach(map, key, value) {
-        const char *s = json_string_value(value);
-        p->key = text;
-        p->str = stpcpy(text, key) + 1;
-        text = stpcpy(p->str, s ? s : "") + 1;
+        const char *text = json_string_value(value);
+        p->key = (char *)(uintptr_t)intern_text(key);
+        p->str = (char *)(uintptr_t)intern_text(text ? text : "");
         p++;
     }
     if (n)
@@ -59,10 +60,19 @@ static struct jx_pair *pairs_read(const json_t *obj, const char *map_name, size_
     return pairs;
 }
 
+static void pairs_free(struct jx_pair *pairs, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        intern_drop(pairs[i].key);
+        intern_drop(pairs[i].str);
+    }
+    free(pairs);
+}
+
 static void strings_free(struct string_list *l)
 {
     for (size_t i = 0; i < l->n; i++)
-        free(l->items[i]);
+        intern_drop(l->items[i]);
     free(l->items);
 }
 
@@ -83,7 +93,7 @@ static void add_field_names(const json_t *fields, struct string_list *l)
         for (size_t i = 0; i < l->n && !known; i++)
             known = strcmp(l->items[i], key + 2) == 0;
         if (!known)
-            *XPUSH(l->items, l->n) = xstrdup(key + 2);
+            *XPUSH(l->items, l->n) = (char *)(uintptr_t)intern_text(key + 2);
     }
     if (l->n)
         qsort(l->items, l->n, sizeof(*l->items), by_string);
@@ -125,7 +135,7 @@ static struct node_resource *node_resource(struct node_record *r, const char *na
         if (strcmp(r->resources[i].name, name) == 0)
             return &r->resources[i];
     struct node_resource *added = XPUSH(r->resources, r->n_resources);
-    *added = (struct node_resource){xstrdup(name), -1, -1};
+    *added = (struct node_resource){(char *)(uintptr_t)intern_text(name), -1, -1};
     return added;
 }
 
@@ -164,11 +174,11 @@ static int transform_node(const json_t *obj, void **ret, struct err *e)
 static void free_node(void *payload)
 {
     struct node_record *r = payload;
-    free(r->labels);
+    pairs_free(r->labels, r->n_labels);
     strings_free(&r->owned_labels);
     strings_free(&r->owned_resources);
     for (size_t i = 0; i < r->n_resources; i++)
-        free(r->resources[i].name);
+        intern_drop(r->resources[i].name);
     free(r->resources);
     free(r);
 }
@@ -297,10 +307,7 @@ static int read_model(const struct device_model *m, struct device_record *r, str
     TRY(model_to_table(m, t, e));
     *XPUSH(r->models, r->n_models) = (struct model_record){
         .name = xstrdup(m->name),
-        .slots = t->slots,
-        .slices = t->slices,
-        .n_profiles = t->n_profiles,
-        .profiles = xmemdup(t->profiles, t->n_profiles * sizeof(t->profiles[0])),
+        .table = t->n_profiles ? intern_bytes(t, sizeof(*t)) : NULL,
     };
     return 0;
 }
@@ -318,7 +325,7 @@ static void forget_hardware(struct device_record *r)
 {
     for (size_t i = 0; i < r->n_models; i++) {
         free(r->models[i].name);
-        free(r->models[i].profiles);
+        intern_drop(r->models[i].table);
     }
     for (size_t i = 0; i < r->n_cards; i++)
         card_record_done(&r->cards[i]);
@@ -382,6 +389,76 @@ static char *owning_node_uid(const json_t *obj)
     return NULL;
 }
 
+/* A list of counts becomes one that all cards of the same layout share. The record holds a
+ * reference to each name in it, too: the list itself cannot. */
+static void share_counts(struct profile_count **list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        share(&(*list)[i].profile);
+    struct profile_count *own = *list;
+    if (n)
+        *list = (struct profile_count *)(uintptr_t)intern_bytes(own, n * sizeof(*own));
+    free(n ? own : NULL);
+}
+
+static void let_go_counts(struct profile_count **list, size_t *n)
+{
+    for (size_t i = 0; i < *n; i++)
+        intern_drop((*list)[i].profile);
+    if (*n)
+        intern_drop(*list);
+    else
+        free(*list);
+    *list = NULL;
+    *n = 0;
+}
+
+typedef void slot_fn(char **slot);
+
+/* Every text of a Device that others are likely to have as well. */
+static void each_text(struct device_record *r, slot_fn *fn)
+{
+    fn(&r->vendor);
+    fn(&r->driver_version);
+    fn(&r->ready.reason);
+    fn(&r->ready.message);
+    fn(&r->stalled.reason);
+    fn(&r->spec.source.name);
+    for (size_t i = 0; i < r->spec.n_devices; i++)
+        fn(&r->spec.devices[i].source.name);
+    for (size_t i = 0; i < r->n_models; i++)
+        fn(&r->models[i].name);
+    for (size_t i = 0; i < r->n_resources; i++)
+        fn(&r->resources[i].name);
+    for (size_t i = 0; i < r->n_cards; i++) {
+        struct card_record *c = &r->cards[i];
+        fn(&c->vendor);
+        fn(&c->model);
+        fn(&c->pci_bus_id);
+        fn(&c->applied.reason);
+        fn(&c->applied.message);
+    }
+}
+
+static void share_device(struct device_record *r)
+{
+    each_text(r, share);
+    for (size_t i = 0; i < r->spec.n_devices; i++)
+        share_counts(&r->spec.devices[i].mig.profiles, r->spec.devices[i].mig.n_profiles);
+    for (size_t i = 0; i < r->n_cards; i++)
+        share_counts(&r->cards[i].partitions, r->cards[i].n_partitions);
+}
+
+/* Afterwards what is left is the record's own and is freed as ever. */
+static void let_go_device(struct device_record *r)
+{
+    each_text(r, let_go);
+    for (size_t i = 0; i < r->spec.n_devices; i++)
+        let_go_counts(&r->spec.devices[i].mig.profiles, &r->spec.devices[i].mig.n_profiles);
+    for (size_t i = 0; i < r->n_cards; i++)
+        let_go_counts(&r->cards[i].partitions, &r->cards[i].n_partitions);
+}
+
 static int transform_device(const json_t *obj, void **ret, struct err *e)
 {
     (void)e;
@@ -392,6 +469,7 @@ static int transform_device(const json_t *obj, void **ret, struct err *e)
     read_status(obj, r);
     r->labels = pairs_read(obj, "labels", &r->n_labels);
     r->owner_uid = owning_node_uid(obj);
+    share_device(r);
     *ret = r;
     return 0;
 }
@@ -399,6 +477,7 @@ static int transform_device(const json_t *obj, void **ret, struct err *e)
 static void free_device(void *payload)
 {
     struct device_record *r = payload;
+    let_go_device(r);
     device_spec_done(&r->spec);
     forget_hardware(r);
     condition_record_done(&r->ready);
@@ -408,7 +487,7 @@ static void free_device(void *payload)
     free(r->vendor);
     free(r->driver_version);
     free(r->owner_uid);
-    free(r->labels);
+    pairs_free(r->labels, r->n_labels);
     free(r);
 }
 

@@ -9,7 +9,8 @@
 
 /*
  * What the controller keeps of each object: small typed records, made when an object arrives, after
- * which its JSON is dropped. Immutable. A part that cannot be read (written by hand, past the
+ * which its JSON is dropped. Immutable; texts that many nodes have in common are shared
+ * (reconcilers/intern.h). A part that cannot be read (written by hand, past the
  * schema) leaves a note of why in place of its contents; it never hides the object.
  */
 
@@ -25,7 +26,7 @@ struct string_list {
 };
 
 struct node_record {
-    struct jx_pair *labels; /* sorted by key; one block of memory, strings included */
+    struct jx_pair *labels; /* sorted by key */
     size_t n_labels;
     struct string_list owned_labels; /* keys that our field manager applied, sorted */
     struct node_resource *resources; /* of vendors' domains, sorted by name */
@@ -33,11 +34,10 @@ struct node_record {
     struct string_list owned_resources; /* names that our field manager applied, sorted */
 };
 
-/* A model's MIG table without its unused room (a struct mig_table is 4 KiB). */
+/* What one model can be cut into; the table is shared among all Devices that show it. */
 struct model_record {
     char *name;
-    unsigned slots, slices, n_profiles;
-    struct mig_profile *profiles;
+    const struct mig_table *table; /* NULL: no MIG */
 };
 
 /* A pod that a card waits for. ns and name may be NULL. */

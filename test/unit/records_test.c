@@ -146,6 +146,17 @@ Test(records, only_the_pods_that_a_drain_waits_for_are_kept)
     cr_expect_str_eq(r->cards[0].drain_pods[0].uid, "p1");
 }
 
+Test(records, devices_alike_share_what_they_say)
+{
+    auto_object struct object *a = make(&records_device_type, DEVICE);
+    auto_object struct object *b = make(&records_device_type, DEVICE);
+    const struct device_record *x = object_payload(a);
+    const struct device_record *y = object_payload(b);
+    cr_expect_eq(x->models[0].table, y->models[0].table);
+    cr_expect_eq(x->cards[0].partitions, y->cards[0].partitions);
+    cr_expect_eq(x->spec.devices[0].mig.profiles, y->spec.devices[0].mig.profiles);
+}
+
 Test(records, a_device_without_status_has_not_reported)
 {
     auto_object struct object *o = make(&records_device_type, "metadata: {name: n1}\nspec: {}\n");
