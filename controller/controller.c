@@ -228,9 +228,11 @@ static void count_active(const struct controller *c, int64_t n)
 
 /* Reconciling */
 
+/* What we find wrong ourselves stays wrong; what a server refuses it may take later: an admission
+ * webhook was being set up, a CRD is replaced. */
 static bool is_terminal(const struct err *e)
 {
-    return e->kind == ERR_TERMINAL || e->kind == ERR_INVALID;
+    return e->kind == ERR_TERMINAL || (e->kind == ERR_INVALID && !e->http_status);
 }
 
 static enum result judge(int rc, const struct reconcile_result *r, const struct err *e)

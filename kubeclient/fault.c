@@ -24,6 +24,7 @@ static const struct {
     [KC_FAULT_RESET] = {"reset", READS | WRITES},
     [KC_FAULT_UNAVAILABLE] = {"unavailable", READS | WRITES},
     [KC_FAULT_EXPIRED] = {"expired", BIT(LIST) | BIT(WATCH)},
+    [KC_FAULT_REFUSED] = {"refused", WRITES},
     [KC_FAULT_CRASH_BEFORE] = {"crash-before", WRITES},
     [KC_FAULT_CRASH_AFTER] = {"crash-after", WRITES},
 };
@@ -93,6 +94,8 @@ static int happen(enum kc_fault fault, struct err *e)
         return answer(e, 503, "ServiceUnavailable");
     case KC_FAULT_EXPIRED:
         return answer(e, 410, "Expired");
+    case KC_FAULT_REFUSED:
+        return answer(e, 400, "BadRequest");
     case KC_FAULT_CRASH_BEFORE:
     case KC_FAULT_CRASH_AFTER:
         return err_set(e, ERR_CANCELED, "planned: the process is dead");

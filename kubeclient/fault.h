@@ -17,6 +17,7 @@ enum kc_fault {
     KC_FAULT_RESET,        /* connection reset; nothing done. A watch: after its first event */
     KC_FAULT_UNAVAILABLE,  /* 503, nothing done */
     KC_FAULT_EXPIRED,      /* 410 (list, watch) */
+    KC_FAULT_REFUSED,      /* 400 as of an admission webhook, nothing done (writes) */
     KC_FAULT_CRASH_BEFORE, /* this call and every later one: ERR_CANCELED, nothing done (writes) */
     KC_FAULT_CRASH_AFTER, /* this one is done; its answer and all later calls: ERR_CANCELED (writes)
                            */

@@ -79,6 +79,7 @@ Test(kc_fault, each_fault_has_its_error_and_its_effect)
         {KC_FAULT_THROTTLED, ERR_THROTTLED, 0},
         {KC_FAULT_RESET, ERR_UNAVAILABLE, 0},
         {KC_FAULT_UNAVAILABLE, ERR_UNAVAILABLE, 0},
+        {KC_FAULT_REFUSED, ERR_INVALID, 0},
         {KC_FAULT_CRASH_BEFORE, ERR_CANCELED, 0},
         {KC_FAULT_CRASH_AFTER, ERR_CANCELED, 1},
     };

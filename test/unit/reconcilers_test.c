@@ -129,6 +129,11 @@ Test(reconcilers, the_connection_may_break_at_any_write)
     torture(KC_FAULT_RESET);
 }
 
+Test(reconcilers, any_write_may_be_refused_for_a_while)
+{
+    torture(KC_FAULT_REFUSED);
+}
+
 Test(reconcilers, the_process_may_die_before_any_write)
 {
     torture(KC_FAULT_CRASH_BEFORE);
