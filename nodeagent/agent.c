@@ -13,20 +13,13 @@
 
 #include "controller/resources.h"
 #include "nodeagent/agent_job.h"
+#include "nodeagent/card_track.h"
 #include "nodeagent/own_device.h"
 #include "nodeagent/status.h"
 
 enum {
     RESYNC_MS = 30000,
-    DRAIN_POLL_MS = 1000,
     PUBLISH_LAG_MS = 40, /* "in progress" is worth a write only when it lasts */
-};
-
-/* What the loop knows about one card of the spec, beyond what the status shows. */
-struct card_track {
-    struct card_memo memo;
-    struct backoff backoff;
-    int64_t retry_mono_ms; /* INT64_MAX: not by itself */
 };
 
 struct metrics_handles {
@@ -51,8 +44,7 @@ struct agent {
     bool inventory_read;
     struct card_view *cards;
     size_t n_cards;
-    struct card_track *tracks;
-    size_t n_tracks;
+    struct card_tracks tracks;
     bool job_running;
     bool read_due;
     bool recovery_due; /* a change may be on record that nobody will end */
@@ -97,11 +89,7 @@ static const struct device_spec *spec(const struct agent *a)
 
 static const struct device_want *want_of(const struct agent *a, const char *uuid)
 {
-    const struct device_spec *s = spec(a);
-    for (size_t i = 0; i < s->n_devices; i++)
-        if (strcmp(s->devices[i].uuid, uuid) == 0)
-            return &s->devices[i];
-    return NULL;
+    return card_want(spec(a), uuid);
 }
 
 static struct card_view *view_of(const struct agent *a, const char *uuid)
@@ -112,60 +100,11 @@ static struct card_view *view_of(const struct agent *a, const char *uuid)
     return NULL;
 }
 
-static struct card_track *track_of(const struct agent *a, const char *uuid)
-{
-    for (size_t i = 0; i < a->n_tracks; i++)
-        if (strcmp(a->tracks[i].memo.uuid, uuid) == 0)
-            return &a->tracks[i];
-    return NULL;
-}
-
 static void publish_within(struct agent *a, int64_t lag_ms)
 {
     int64_t at = clock_mono_ms(a->d.clk) + lag_ms;
     if (at < a->publish_mono_ms)
         a->publish_mono_ms = at;
-}
-
-static void track_pending(struct card_track *t)
-{
-    t->memo.progress = PROGRESS_PENDING;
-    t->retry_mono_ms = INT64_MAX;
-}
-
-static bool want_equal(const struct device_want *x, const struct device_want *y)
-{
-    struct device_spec a = {.devices = (struct device_want *)(uintptr_t)x, .n_devices = 1};
-    struct device_spec b = {.devices = (struct device_want *)(uintptr_t)y, .n_devices = 1};
-    auto_json json_t *ja = device_spec_encode(&a);
-    auto_json json_t *jb = device_spec_encode(&b);
-    return json_equal(ja, jb);
-}
-
-/* One track for each card of the spec. A wish that did not change keeps its result. */
-static void retrack(struct agent *a, const struct device_spec *before)
-{
-    const struct device_spec *s = spec(a);
-    struct card_track *tracks = xcalloc(s->n_devices, sizeof(*tracks));
-    for (size_t i = 0; i < s->n_devices; i++) {
-        const struct device_want *want = &s->devices[i];
-        const struct card_track *old = track_of(a, want->uuid);
-        const struct device_want *was = NULL;
-        for (size_t k = 0; k < before->n_devices && !was; k++)
-            if (strcmp(before->devices[k].uuid, want->uuid) == 0)
-                was = &before->devices[k];
-        if (old && was && want_equal(was, want)) {
-            tracks[i] = *old;
-            continue;
-        }
-        (void)snprintf(tracks[i].memo.uuid, sizeof(tracks[i].memo.uuid), "%s", want->uuid);
-        tracks[i].backoff =
-            (struct backoff){.base_ms = 2000, .cap_ms = 300000, .factor = 2, .jitter_pct = 20};
-        track_pending(&tracks[i]);
-    }
-    free(a->tracks);
-    a->tracks = tracks;
-    a->n_tracks = s->n_devices;
 }
 
 static void on_device(void *arg, const struct object *before, const struct object *after,
@@ -201,7 +140,7 @@ static void take_device(struct agent *a)
     a->device = next;
     a->device_seen = true;
     if (!same) {
-        retrack(a, before);
+        card_tracks_follow(&a->tracks, before, spec(a));
         publish_within(a, PUBLISH_LAG_MS);
     }
     const struct own_device *d = own(a);
@@ -216,10 +155,7 @@ static void take_device(struct agent *a)
 
 static void refuse(struct agent *a, struct card_track *t, const char *reason, const char *why)
 {
-    t->memo.progress = PROGRESS_REFUSED;
-    t->memo.refusal_reason = reason;
-    (void)snprintf(t->memo.refusal, sizeof(t->memo.refusal), "%s", why);
-    t->retry_mono_ms = INT64_MAX;
+    card_track_refuse(t, reason, why);
     publish_within(a, 0);
 }
 
@@ -258,9 +194,9 @@ static struct card_track *next_card(struct agent *a)
     int64_t now = clock_mono_ms(a->d.clk);
     struct card_track *next = NULL;
     unsigned lowest = UINT_MAX;
-    for (size_t i = 0; i < a->n_tracks; i++) {
-        struct card_track *t = &a->tracks[i];
-        if (t->memo.progress != PROGRESS_PENDING && now < t->retry_mono_ms)
+    for (size_t i = 0; i < a->tracks.n; i++) {
+        struct card_track *t = &a->tracks.items[i];
+        if (!card_track_is_due(t, now))
             continue;
         const struct card_view *v = view_of(a, t->memo.uuid);
         unsigned index = v ? v->card.index : UINT_MAX - 1;
@@ -317,36 +253,6 @@ static void tell(struct agent *a, const struct card_view *v, const struct txn_re
     event(a, !good, good ? "Repartitioned" : txn_outcome_name(now->outcome), text);
 }
 
-static void note_drain(struct agent *a, struct card_track *t)
-{
-    const struct device_want *want = want_of(a, t->memo.uuid);
-    int64_t now = clock_wall_ms(a->d.clk);
-    t->retry_mono_ms = clock_mono_ms(a->d.clk) + DRAIN_POLL_MS;
-    if (t->memo.drain_since_ms)
-        return;
-    t->memo.drain_since_ms = now;
-    if (want->has_rollout && want->rollout.drain == API_DRAIN_EVICT)
-        t->memo.drain_deadline_ms = now + want->rollout.timeout_s * 1000;
-}
-
-static void note_result(struct agent *a, struct card_track *t, const struct txn_result *r)
-{
-    t->memo.progress = PROGRESS_DONE;
-    t->memo.result = *r;
-    t->retry_mono_ms = INT64_MAX;
-    if (r->outcome == TXN_IN_USE) {
-        note_drain(a, t);
-        return;
-    }
-    t->memo.drain_since_ms = 0;
-    t->memo.drain_deadline_ms = 0;
-    if (r->outcome == TXN_APPLIED || r->outcome == TXN_NOTHING_TO_DO)
-        backoff_reset(&t->backoff);
-    else if (r->outcome != TXN_HELD && r->outcome != TXN_INFEASIBLE)
-        t->retry_mono_ms =
-            clock_mono_ms(a->d.clk) + backoff_next_ms(&t->backoff, a->d.clk, &a->rng);
-}
-
 static void count(struct agent *a, const struct agent_job *j)
 {
     if (!a->d.metrics)
@@ -359,7 +265,7 @@ static void count(struct agent *a, const struct agent_job *j)
 static void end_card(struct agent *a, struct agent_job *j)
 {
     struct card_view *v = view_of(a, j->uuid);
-    struct card_track *t = track_of(a, j->uuid);
+    struct card_track *t = card_tracks_find(&a->tracks, j->uuid);
     if (v && j->rc == 0) {
         card_view_done(v);
         *v = j->view;
@@ -378,8 +284,9 @@ static void end_card(struct agent *a, struct agent_job *j)
     const struct device_want *want = want_of(a, j->uuid);
     bool current = v && want && card_wish_of(&v->card, want, &now, NULL) == 0 &&
                    memcmp(&now, &j->wish, sizeof(now)) == 0;
+    const struct card_track_clock clock = {a->d.clk, &a->rng};
     if (current)
-        note_result(a, t, &j->result);
+        card_track_note(t, want, &j->result, &clock);
     if (v)
         tell(a, v, &was, &j->result);
 }
@@ -418,41 +325,13 @@ static void replace_cards(struct agent *a, struct agent_job *j)
     j->inventory = (struct gpu_inventory){0};
 }
 
-static enum card_verdict verdict_now(const struct card_view *v, const struct device_want *want)
-{
-    struct card_wish wish;
-    if (card_wish_of(&v->card, want, &wish, NULL) < 0)
-        return CARD_INFEASIBLE;
-    auto_free struct card_plan *plan = xmalloc(sizeof(*plan));
-    card_plan(&v->card, &wish, plan);
-    return plan->verdict;
-}
-
-/* Does the reading still bear out how the last attempt ended? Failures have a time of their own at
- * which they are tried again. */
-static bool still_holds(const struct txn_result *r, const struct card_view *v,
-                        const struct device_want *want)
-{
-    if (r->outcome == TXN_APPLIED || r->outcome == TXN_NOTHING_TO_DO)
-        return verdict_now(v, want) == CARD_NOTHING;
-    if (r->outcome == TXN_INFEASIBLE)
-        return verdict_now(v, want) == CARD_INFEASIBLE;
-    return true;
-}
-
-/* A card that was right and no longer is (someone else changed it, or a reboot did), or that could
- * not be and now could (it was ill, it was not there), is wanted again. */
 static void recheck(struct agent *a)
 {
-    for (size_t i = 0; i < a->n_tracks; i++) {
-        struct card_track *t = &a->tracks[i];
+    for (size_t i = 0; i < a->tracks.n; i++) {
+        struct card_track *t = &a->tracks.items[i];
         const struct card_view *v = view_of(a, t->memo.uuid);
-        if (!v)
-            continue;
-        if (t->memo.progress == PROGRESS_REFUSED ||
-            (t->memo.progress == PROGRESS_DONE &&
-             !still_holds(&t->memo.result, v, want_of(a, t->memo.uuid))))
-            track_pending(t);
+        if (v)
+            card_track_recheck(t, v, want_of(a, t->memo.uuid));
     }
 }
 
@@ -487,7 +366,7 @@ static void job_done(void *arg)
     else
         end_card(a, j);
     agent_job_free(j);
-    publish_within(a, a->n_tracks && next_card(a) ? PUBLISH_LAG_MS : 0);
+    publish_within(a, next_card(a) ? PUBLISH_LAG_MS : 0);
 }
 
 /* --- Publishing --- */
@@ -515,9 +394,9 @@ static void publish(struct agent *a)
     a->publish_mono_ms = INT64_MAX;
     if (is_too_early(a))
         return;
-    struct card_memo *memos = xcalloc(a->n_tracks, sizeof(*memos));
-    for (size_t i = 0; i < a->n_tracks; i++)
-        memos[i] = a->tracks[i].memo;
+    struct card_memo *memos = xcalloc(a->tracks.n, sizeof(*memos));
+    for (size_t i = 0; i < a->tracks.n; i++)
+        memos[i] = a->tracks.items[i].memo;
     const char *call = NULL;
     int64_t since;
     const struct own_device *device = own(a);
@@ -530,7 +409,7 @@ static void publish(struct agent *a)
         .generation = a->device ? object_generation(a->device) : 0,
         .spec_seen = a->device_seen,
         .memos = memos,
-        .n_memos = a->n_tracks,
+        .n_memos = a->tracks.n,
         .read_reason = a->read_reason,
         .read_error = a->read_error,
         .stuck_call = worker_stuck(a->d.worker, &call, &since) ? call : NULL,
@@ -582,8 +461,7 @@ static int64_t wait_ms(const struct agent *a)
         ms = least(ms, watch);
     if (!a->job_running) {
         ms = least(ms, until(a->next_read_mono_ms, now));
-        for (size_t i = 0; i < a->n_tracks; i++)
-            ms = least(ms, until(a->tracks[i].retry_mono_ms, now));
+        ms = least(ms, until(card_tracks_due_mono_ms(&a->tracks), now));
     }
     return ms;
 }
@@ -687,7 +565,7 @@ struct agent *agent_free(struct agent *a)
     free(a->cards);
     gpu_inventory_done(&a->inventory);
     device_status_done(&a->published);
-    free(a->tracks);
+    card_tracks_done(&a->tracks);
     free(a->read_error);
     (void)object_unref(a->device);
     (void)object_unref(a->newest);

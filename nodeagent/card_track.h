@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/backoff.h"
+#include "base/clock.h"
+
+#include "nodeagent/status.h"
+
+/*
+ * How far the agent is with each card that the spec lists: what is pending, what came of the last
+ * attempt, and when the next one is due by itself. Decides nothing about layouts and does no I/O;
+ * one thread.
+ */
+struct card_track {
+    struct card_memo memo;
+    struct backoff backoff;
+    int64_t retry_mono_ms; /* INT64_MAX: not by itself */
+};
+
+struct card_tracks {
+    struct card_track *items; /* one for each card of the spec, in its order */
+    size_t n;
+};
+
+/* Time and chance for pauses. */
+struct card_track_clock {
+    const struct clock *clk;
+    struct rng *rng;
+};
+
+/* The entry of a card in a spec, borrowed; NULL: it is not wanted to be anything. */
+const struct device_want *card_want(const struct device_spec *spec, const char *uuid);
+
+/* Follows the spec from `before` to `now`. A card whose wish is the same keeps its result, also
+ * when another generation or another source asks for it; all others are pending. */
+void card_tracks_follow(struct card_tracks *t, const struct device_spec *before,
+                        const struct device_spec *now);
+/* Borrowed until the next follow, or NULL. */
+struct card_track *card_tracks_find(const struct card_tracks *t, const char *uuid);
+/* When the first attempt is due by itself; INT64_MAX: none is. */
+int64_t card_tracks_due_mono_ms(const struct card_tracks *t);
+void card_tracks_done(struct card_tracks *t);
+
+/* Is it pending, or is its time to be tried again come? */
+bool card_track_is_due(const struct card_track *t, int64_t now_mono_ms);
+/* To be attempted at once. */
+void card_track_again(struct card_track *t);
+/* The wish has no meaning on this card: not attempted until a reading or another wish. reason is
+ * static. */
+void card_track_refuse(struct card_track *t, const char *reason, const char *why);
+/* How an attempt ended: done, to be looked at every second (in use), or to be tried again with
+ * growing pauses. */
+void card_track_note(struct card_track *t, const struct device_want *want,
+                     const struct txn_result *r, const struct card_track_clock *c);
+/* After a reading: a card that was right and no longer is (someone else changed it, or a reboot
+ * did), or that could not be and now could (it was ill, it was not there), is pending again. */
+void card_track_recheck(struct card_track *t, const struct card_view *v,
+                        const struct device_want *want);
