@@ -146,7 +146,8 @@ static void judge_state(const struct profile_facts *f, struct verdict *v)
                       f->matched));
     else
         conclude(v, KSTATUS_CURRENT, "Applied",
-                 xasprintf("%zu nodes are as wanted", s->count[PHASE_UP_TO_DATE]));
+                 xasprintf("%zu %s as wanted", s->count[PHASE_UP_TO_DATE],
+                           s->count[PHASE_UP_TO_DATE] == 1 ? "node is" : "nodes are"));
 }
 
 static char *cut(char *text_take)
