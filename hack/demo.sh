@@ -6,11 +6,12 @@
 #
 #   hack/demo.sh [start|stop]
 #
-# State and logs are in build/demo; build/demo/kubeconfig is for kubectl.
+# State and logs are in build/demo; build/demo/kubeconfig is for kubectl. CLEAVE_DEMO_DIR names
+# another folder, CLEAVE_DEMO_LATENCY=none cards that answer at once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-dir=$PWD/build/demo
+dir=${CLEAVE_DEMO_DIR:-$PWD/build/demo}
 bin=$PWD/build/release
 nodes=(h100-node a100-node rtx-node)
 
@@ -39,6 +40,8 @@ show() { # prints a command as a person would type it, then runs it
 }
 kubectl() { "$kube/kubectl" --kubeconfig "$dir/kubeconfig" "$@"; }
 
+pause() { read -rt 0.1 <> <(:) || true; }
+
 # Waits until a command succeeds: seconds, what is awaited, command...
 await() {
     local deadline=$((SECONDS + $1)) what=$2
@@ -49,7 +52,7 @@ await() {
             tail -n 5 "$dir"/*.log "$dir"/*/agent.log >&2 || true
             exit 1
         fi
-        read -rt 0.1 <> <(:) || true
+        pause
     done
 }
 
@@ -79,8 +82,9 @@ in_background() { # logfile, pidfile, command...
 start_agent() { # node
     local node=$1 home=$dir/$1
     mkdir -p "$home/state" "$home/proc"
+    sed "s/^latency: .*/latency: ${CLEAVE_DEMO_LATENCY:-realistic}/" "hack/demo/$node.yaml" >"$home/fleet.yaml"
     hack/kube/agent-token.sh "$dir/kube" "$node" cleave-system cleave-agent >/dev/null
-    CLEAVE_SIM_STATE=$home/hardware CLEAVE_SIM_FLEET=$PWD/hack/demo/$node.yaml CLEAVE_SIM_PROC=$home/proc \
+    CLEAVE_SIM_STATE=$home/hardware CLEAVE_SIM_FLEET=$home/fleet.yaml CLEAVE_SIM_PROC=$home/proc \
         in_background "$home/agent.log" "$home/agent.pid" \
         "$bin/cleave-agent" run --node-name "$node" --kubeconfig "$dir/kube/agent-$node.kubeconfig" \
         --nvml-library "$bin/sim/libnvidia-ml.so.1" --nvidia-smi "$bin/sim/nvidia-smi" \
@@ -107,20 +111,61 @@ devices_ready() {
         kubectl wait devices --all --for=condition=Ready --timeout=1s
 }
 
-columns='NODE:.metadata.name,MIG-CONFIG:.metadata.labels.nvidia\.com/mig\.config,STATE:.metadata.labels.nvidia\.com/mig\.config\.state'
-allocatable() { # node
-    kubectl get node "$1" -o json | jq -r '.status.allocatable | to_entries[] | select(.key | startswith("nvidia.com/")) | "  \(.key): \(.value)"'
+# What the node offers to pods, in one line.
+offers() { # node
+    kubectl get node "$1" -o json |
+        jq -r '[.status.allocatable | to_entries[] | select(.key | startswith("nvidia.com/")) | "\(.key) \(.value)"] | "  " + join(", ")'
 }
-message() { kubectl get gpuprofile "$1" -o json | jq -r '.status | ((.failures // [])[] | "  \(.node): \(.reason): \(.message)"), (.conditions[] | "  \(.type)=\(.status) \(.reason): \(.message)")'; }
 
-start() {
-    stop
-    rm -rf "$dir"
-    mkdir -p "$dir"
-    kube=$(hack/kube/bin.sh)
+# The cards of a node as cleave-agent draws them, without those after the first few.
+inspect() { # node, cards
+    printf '\n%s$ cleave-agent inspect     # on %s%s\n' "$dim" "$1" "$plain"
+    on_node "$1" "$bin/cleave-agent" inspect --nvml-library "$bin/sim/libnvidia-ml.so.1" |
+        awk -v last="$2" '/^GPU / && $2 >= last {hidden++} !hidden {print} END {if (hidden) print "… and " hidden " more"}'
+}
 
+label_is_seen() { [ -n "$(kubectl get node "$1" -o 'jsonpath={.metadata.labels.nvidia\.com/mig\.config\.state}')" ]; }
+
+# Tells how the node's layout changes until its label's state is success.
+follow_label() { # node
+    local layout='' now state
+    while :; do
+        state=$(kubectl get node "$1" -o 'jsonpath={.metadata.labels.nvidia\.com/mig\.config\.state}')
+        now=$(kubectl get device "$1" -o 'jsonpath={.status.summary.layout}')
+        if [ "$now $state" != "$layout" ]; then
+            printf '  %-9s %s\n' "$state" "$now"
+            layout="$now $state"
+        fi
+        [ "$state" != success ] || break
+        if [ "$state" = failed ] || [ "$SECONDS" -ge 300 ]; then
+            printf 'The demo waited in vain for the label of %s. Logs are in %s.\n' "$1" "$dir" >&2
+            exit 1
+        fi
+        pause
+    done
+}
+
+who_waits() { # node
+    kubectl get device "$1" -o json | jq -r '.status.devices[] | select(.drain)
+        | "  GPU \(.index) waits: \(.conditions[] | select(.type == "Applied") | .message)"'
+}
+
+memory() {
+    local pidfile name
+    for pidfile in "$dir/controller.pid" "$dir"/*/agent.pid; do
+        name=cleave-controller
+        [[ $pidfile = */controller.pid ]] || name="cleave-agent on $(basename "$(dirname "$pidfile")")"
+        printf '  %-26s %4.1f MiB\n' "$name" "$(awk '/^VmRSS/ {print $2 / 1024}' "/proc/$(cat "$pidfile")/status")"
+    done
+}
+
+set_up() {
     title "A control plane, three nodes and their agents"
-    hack/kube/up.sh "$dir/kube"
+    note "etcd, kube-apiserver, cleave-controller, and a cleave-agent on each node; only the cards are simulated."
+    hack/kube/up.sh "$dir/kube" 2>"$dir/up.log" || {
+        cat "$dir/up.log" >&2
+        exit 1
+    }
     cp "$dir/kube/admin.kubeconfig" "$dir/kubeconfig"
     kubectl apply --server-side -k config >"$dir/install.log"
     await 30 "the resource definitions" kubectl wait --for=condition=Established crd/devices.gpu.cleave.dev --timeout=1s
@@ -131,55 +176,96 @@ start() {
     for node in "${nodes[@]}"; do start_agent "$node"; done
     await 60 "the agents" devices_ready
     show kubectl get devices
+}
 
+profile_step() {
     title "A profile cuts the cards of its nodes"
     show kubectl apply -f config/samples/inference.yaml
     show kubectl wait gpuprofile/inference --for=condition=Ready --timeout=120s
     show kubectl get gpuprofiles
-    show kubectl get devices
-    note "What the node offers now:"
-    allocatable h100-node
-    note "The hardware itself, asked through NVML:"
-    show on_node h100-node "$bin/cleave-agent" inspect --nvml-library "$bin/sim/libnvidia-ml.so.1" | head -40
+    show kubectl get device h100-node
+    await 10 "the node's resources" bash -c "'$kube/kubectl' --kubeconfig '$dir/kubeconfig' get node h100-node -o json | jq -e '.status.allocatable[\"nvidia.com/mig-1g.10gb\"] == \"11\"'"
+    note "What the node offers to pods now, whole cards shared by four:"
+    offers h100-node
+    inspect h100-node 3
+}
 
+label_step() {
     title "A label does it too, as existing scripts set it"
     show kubectl label node a100-node nvidia.com/mig.config=all-balanced
-    await 120 "the label's state" kubectl wait node/a100-node --for='jsonpath={.metadata.labels.nvidia\.com/mig\.config\.state}=success' --timeout=1s
-    show kubectl get nodes -o "custom-columns=$columns"
-    show kubectl get devices
-    allocatable a100-node
+    await 30 "the label's state" label_is_seen a100-node
+    show kubectl get nodes -L nvidia.com/mig.config,nvidia.com/mig.config.state
+    note "Eight A100 need eight resets, of seconds each. The other nodes need not wait for that:"
+}
 
+graphics_step() {
     title "Cards with another grid, and profiles with attributes"
     show kubectl apply -f config/samples/graphics.yaml
     show kubectl wait gpuprofile/graphics --for=condition=Ready --timeout=120s
-    show kubectl get devices
+    show kubectl get device rtx-node
+}
 
+impossible_step() {
     title "A layout that cannot exist is refused, with the nearest one that can"
     show kubectl apply -f hack/demo/impossible.yaml
     await 60 "the refusal" kubectl wait gpuprofile/impossible --for=condition=Stalled --timeout=1s
-    message impossible
+    show kubectl get gpuprofile impossible -o 'jsonpath={.status.conditions[?(@.type=="Accepted")].message}{"\n"}'
+    note "Nothing on the node has changed; nothing tries again and again."
     show kubectl delete gpuprofile impossible
+}
 
-    title "What a process uses stays; the rest can change"
+in_use_step() {
     local gi
+    title "What a process uses stays until the process ends"
     gi=$(kubectl get device h100-node -o json | jq -r '[.status.devices[0].partitions[] | select(.profile == "3g.40gb") | .giID][0]')
+    note "train.py begins to compute on the 3g.40gb of GPU 0, which a new profile wants cut into seven:"
     on_node h100-node "$bin/sim/cleave-simctl" attach --gpu 0 --gi "$gi" --ci 0 --pid 4242 --name train.py
     show kubectl apply -f hack/demo/in-use.yaml
     await 60 "the card in use" bash -c "'$kube/kubectl' --kubeconfig '$dir/kubeconfig' get device h100-node -o json | jq -e '.status.devices[0].drain'"
-    show kubectl get devices
-    kubectl get device h100-node -o json | jq -r '.status.devices[] | select(.drain) | "  GPU \(.index) waits: \(.conditions[] | select(.type == "Applied") | .message)", (.partitions[] | select(.inUse) | "  \(.profile) \(.uuid) is used by \([.inUseBy[] | "\(.process) (pid \(.pid))"] | join(", "))")'
-    note "The process ends:"
+    show kubectl get device h100-node
+    who_waits h100-node
+    note "train.py ends:"
     on_node h100-node "$bin/sim/cleave-simctl" detach --gpu 0 --pid 4242
-    await 60 "the change" kubectl wait gpuprofile/maintenance --for=condition=Ready --timeout=1s
-    show kubectl get devices
+    show kubectl wait gpuprofile/maintenance --for=condition=Ready --timeout=60s
+    show kubectl get device h100-node
+    note "Without that profile the card is the other one's again:"
     show kubectl delete gpuprofile maintenance
+    show kubectl wait gpuprofile/inference --for=condition=Ready --timeout=60s
+}
+
+start() {
+    kube=$(hack/kube/bin.sh) || {
+        echo "demo.sh: there is no control plane yet; hack/install-deps.sh gets one" >&2
+        exit 1
+    }
+    stop
+    rm -rf "$dir"
+    mkdir -p "$dir"
+    set_up
+    profile_step
+    label_step
+    graphics_step
+    impossible_step
+    in_use_step
+
+    title "Back to the label: the script that waits for success goes on when the hardware is there"
+    follow_label a100-node
+    offers a100-node
 
     title "What happened, as events"
-    show kubectl get events -A --sort-by=.metadata.creationTimestamp
+    show kubectl get events --sort-by=.metadata.creationTimestamp -o \
+        custom-columns=TYPE:.type,REASON:.reason,KIND:.involvedObject.kind,NAME:.involvedObject.name,MESSAGE:.message
 
-    printf '\n%sEverything keeps running.%s Look around:\n' "$bold" "$plain"
-    printf '  export KUBECONFIG=%s\n  kubectl get devices,gpuprofiles,migconfigs\n' "build/demo/kubeconfig"
-    printf '  kubectl is %s if you have none\nEnd it with: make demo-stop\n' "$kube/kubectl"
+    title "Everything together"
+    show kubectl get gpuprofiles,devices
+    note "And what it takes:"
+    memory
+
+    printf '\n%sEverything keeps running.%s Look around:\n\n' "$bold" "$plain"
+    printf '  export KUBECONFIG=%s\n' "$dir/kubeconfig"
+    type -P kubectl >/dev/null || printf '  export PATH="%s:$%s"     # kubectl\n' "$kube" PATH
+    printf '  kubectl get cleave\n  kubectl describe device h100-node\n  kubectl explain gpuprofile.spec\n'
+    printf '\nLogs are in %s. End it with: make demo-stop\n' "${dir#"$PWD/"}"
 }
 
 case "${1:-start}" in
