@@ -224,6 +224,8 @@ static bool process_done(struct process *p)
 {
     bool abandoned = false;
     p->worker = worker_free(p->worker, WORKER_GRACE_MS, &abandoned);
+    if (abandoned)
+        return true; /* should its call return after all, its job needs the rest, and the lock */
     p->http = http_server_free(p->http);
     p->agent = agent_free(p->agent);
     p->publisher = publisher_free(p->publisher);
@@ -233,7 +235,7 @@ static bool process_done(struct process *p)
     p->kc = kc_free(p->kc);
     if (p->lock >= 0)
         (void)close(p->lock);
-    return abandoned;
+    return false;
 }
 
 static int set_up(struct process *p, const struct flags *f, struct err *e)
