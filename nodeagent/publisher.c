@@ -29,6 +29,7 @@ struct publisher {
     struct rng rng;
     char *acked_version; /* resourceVersion and status of our last write's answer */
     json_t *acked_status;
+    unsigned acked_rewinds; /* of the store, at that time */
     _Atomic int64_t writes, creates, errors;
 };
 
@@ -98,12 +99,15 @@ static void remember(struct publisher *p, const json_t *answer)
     xstr_set(&p->acked_version, JX_STR_AT(answer, "metadata", "resourceVersion"));
     json_decref(p->acked_status);
     p->acked_status = json_incref(json_object_get(answer, "status"));
+    p->acked_rewinds = store_rewinds(informer_store(p->d.devices));
 }
 
-/* What the server holds, as far as is known. Borrowed from o or p. */
+/* What the server holds, as far as is known. Borrowed from o or p. A server whose versions jumped
+ * back since our write was restored from a time before it. */
 static const json_t *server_status(const struct publisher *p, const struct object *o)
 {
-    if (p->acked_version && resource_version_compare(object_version(o), p->acked_version) < 0)
+    if (p->acked_version && p->acked_rewinds == store_rewinds(informer_store(p->d.devices)) &&
+        resource_version_compare(object_version(o), p->acked_version) < 0)
         return p->acked_status;
     return ((const struct own_device *)object_payload(o))->status;
 }

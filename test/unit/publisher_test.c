@@ -229,6 +229,34 @@ Test(publisher, a_device_made_anew_behind_its_back_is_not_written_by_mistake)
     bench_done(&b);
 }
 
+/* What the informer sees once the server's data was put back to how it was at version 1. */
+static void restore(struct bench *b)
+{
+    auto_json json_t *obj = stored(b);
+    auto_json json_t *older = json_deep_copy(obj);
+    (void)json_object_del(older, "status");
+    (void)json_object_set_new(json_object_get(older, "metadata"), "resourceVersion",
+                              json_string("1"));
+    struct object *o = NULL;
+    cr_assert_eq(object_new(&own_device_type, older, &o, NULL), 0);
+    auto_object_list struct object_list all = {0};
+    *XPUSH(all.items, all.count) = o;
+    auto_store_deltas struct store_deltas deltas = {0};
+    store_replace(informer_store(b->inf), &all, "1", &deltas);
+}
+
+Test(publisher, what_a_restored_server_has_lost_is_written_again)
+{
+    struct bench b;
+    bench_publish(&b, "{agentVersion: v1}");
+    see(&b);
+    size_t before = kc_fake_calls(b.server, KC_PATCH);
+    restore(&b);
+    step_good(&b);
+    cr_expect_eq(kc_fake_calls(b.server, KC_PATCH), before + 1);
+    bench_done(&b);
+}
+
 Test(publisher, a_deleted_device_comes_back)
 {
     struct bench b;
