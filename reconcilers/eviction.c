@@ -131,6 +131,19 @@ static int evict(struct context *ctx, struct scope *s, const struct object *devi
     return 0;
 }
 
+/* A pod that cannot go keeps none of the others: the first error is told after all were tried. */
+static int evict_all(struct context *ctx, struct scope *s, const struct object *device,
+                     const struct search *w, bool *blocked, struct err *e)
+{
+    auto_err struct err first = {0};
+    for (size_t i = 0; i < w->n_found; i++) {
+        auto_err struct err why = {0};
+        if (evict(ctx, s, device, &w->found[i], blocked, &why) < 0 && !first.kind)
+            (void)err_move(&first, &why);
+    }
+    return first.kind ? err_move(e, &first) : 0;
+}
+
 /* Whom the agent saw in the way of an older spec may be in nobody's way by now. */
 static bool is_agent_behind(const struct object *device)
 {
@@ -157,8 +170,7 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
     struct search w __attribute__((cleanup(search_done))) = {.uids = uids, .n_uids = n};
     TRY(find_pods(ctx, s, k->name, &w, e));
     bool blocked = false;
-    for (size_t i = 0; i < w.n_found; i++)
-        TRY(evict(ctx, s, device, &w.found[i], &blocked, e));
+    TRY(evict_all(ctx, s, device, &w, &blocked, e));
     if (blocked)
         result->requeue_after_ms = BLOCKED_RETRY_MS;
     return 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <string.h>
 
 #include "base/jx.h"
 #include "base/xalloc.h"
@@ -61,8 +62,8 @@ static json_int_t generation(void)
 }
 
 /* The card waits for partition MIG-0, which the pod of this uid uses; another one uses MIG-1. */
-static void drain_for(json_int_t observed, const char *uid, const char *bystander,
-                      const char *deadline)
+static void drain_of(bool card_too, json_int_t observed, const char *uid, const char *bystander,
+                     const char *deadline)
 {
     auto_json json_t *device = cluster_get(&c, &resource_devices, "n1");
     auto_json json_t *cards = json_deep_copy(JX_AT(device, "status", "devices"));
@@ -74,13 +75,20 @@ static void drain_for(json_int_t observed, const char *uid, const char *bystande
                   "uuid", "MIG-1", "profile", "1g.10gb", "inUse", 1, "inUseBy", "pid", 2, "uid",
                   bystander));
     (void)json_object_set_new(card, "drain",
-                              json_pack("{s:s, s:s, s:[s]}", "since", "2027-01-15T08:00:00Z",
-                                        "deadline", deadline, "partitions", "MIG-0"));
+                              json_pack("{s:s, s:s, s:b, s:[s]}", "since", "2027-01-15T08:00:00Z",
+                                        "deadline", deadline, "card", card_too, "partitions",
+                                        "MIG-0"));
     auto_json json_t *patch =
         json_pack("{s:{s:I, s:O}}", "status", "observedGeneration", observed, "devices", cards);
     auto_free char *text = jx_dump(patch);
     cluster_patch(&c, &resource_devices, "n1", "status", text);
     cluster_settle(&c);
+}
+
+static void drain_for(json_int_t observed, const char *uid, const char *bystander,
+                      const char *deadline)
+{
+    drain_of(/* card_too= */ false, observed, uid, bystander, deadline);
 }
 
 static void drain(const char *uid, const char *bystander, const char *deadline)
@@ -175,6 +183,30 @@ Test(eviction, a_disruption_budget_holds_and_is_asked_again)
     clock_fake_advance(c.clk, 5000);
     cluster_settle(&c);
     cr_expect_not(has_pod("victim"));
+}
+
+/* As a server answers for a pod with two disruption budgets. */
+static int refuse_stubborn(void *arg, const struct kc_call *call, struct err *e)
+{
+    (void)arg;
+    if (call->after || call->verb != KC_CREATE || !call->target->name ||
+        strcmp(call->target->name, "a-stubborn") != 0)
+        return 0;
+    return err_set(e, ERR_UNAVAILABLE, "more than one PodDisruptionBudget");
+}
+
+Test(eviction, a_pod_that_cannot_go_does_not_keep_the_others)
+{
+    auto_free char *stubborn = add_pod("a-stubborn", "n1");
+    auto_free char *other = add_pod("other", "n1");
+    profile("evict");
+    kc_fake_hook(c.api, refuse_stubborn, NULL);
+    drain(other, "x", LATER);
+    cr_assert_not(has_pod("other"), "it can go alone");
+    auto_free char *third = add_pod("third", "n1");
+    drain_of(/* card_too= */ true, generation(), stubborn, third, LATER);
+    cr_expect_not(has_pod("third"));
+    cr_expect(has_pod("a-stubborn"));
 }
 
 Test(eviction, a_pod_that_is_ending_is_not_pushed_again)
