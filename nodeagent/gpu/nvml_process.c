@@ -116,6 +116,18 @@ static int read_list(struct nvml *n, const char *call, list_fn *fn, nvml_device 
     return 0;
 }
 
+/* A process may be in several instances. */
+static int by_pid(const void *a, const void *b)
+{
+    const struct gpu_process *x = a;
+    const struct gpu_process *y = b;
+    if (x->pid != y->pid)
+        return x->pid < y->pid ? -1 : 1;
+    if (x->gi_id != y->gi_id)
+        return x->gi_id < y->gi_id ? -1 : 1;
+    return x->ci_id < y->ci_id ? -1 : x->ci_id > y->ci_id;
+}
+
 int nvml_processes_read(struct nvml *n, struct nvml_facts *f, struct gpu_card *card, struct err *e)
 {
     const struct nvml_lib *l = &n->lib;
@@ -125,5 +137,7 @@ int nvml_processes_read(struct nvml *n, struct nvml_facts *f, struct gpu_card *c
     TRY(read_list(n, nvml_names.mps_processes, l->mps_processes, f->device, card, e));
     if (card->n_processes == 0)
         free(TAKE(card->processes));
+    else
+        qsort(card->processes, card->n_processes, sizeof(*card->processes), by_pid);
     return 0;
 }

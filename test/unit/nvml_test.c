@@ -439,6 +439,21 @@ Test(nvml, users_are_read_and_the_driver_refuses_to_take_theirs)
     cr_expect_eq(g->ops->ci_destroy(g, uuid, b.gi, b.ci, NULL), 0);
 }
 
+/* Their order is nobody's promise, and in a status it would be news. */
+Test(nvml, processes_are_told_in_the_order_of_their_numbers)
+{
+    fleet("[{model: h100-80}]");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    simctl("attach --gpu 0 --pid 1009");
+    simctl("attach --gpu 0 --pid 1007");
+    auto_gpu_card struct gpu_card c = {0};
+    read_one(g, inv.cards[0].uuid, &c);
+    cr_assert_eq(c.n_processes, 2);
+    cr_expect_eq(c.processes[0].pid, 1007);
+    cr_expect_eq(c.processes[1].pid, 1009);
+}
+
 Test(nvml, more_processes_than_the_first_buffer_are_all_seen)
 {
     fleet("[{model: h100-80}]");
