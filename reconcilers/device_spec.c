@@ -10,6 +10,7 @@
 #include "controller/resources.h"
 #include "reconcilers/label_value.h"
 #include "reconcilers/maps.h"
+#include "reconcilers/node_ledger.h"
 
 /* Koordinator's keys, which its scheduler plugin reads on its own Device resource
  * (koordinator apis/extension/device_share.go). */
@@ -230,117 +231,6 @@ json_t *device_spec_body(const struct node_view *v, const char *const *held, siz
     return body;
 }
 
-/* --- The ledger --- */
-
-static const struct object *profile_object(const struct node_view *v, const char *name)
-{
-    for (size_t i = 0; i < v->profiles.count; i++)
-        if (strcmp(object_name(v->profiles.items[i]), name) == 0)
-            return v->profiles.items[i];
-    return NULL;
-}
-
-/* A budget that cannot be read lets nothing begin; the profile's status says so. */
-static struct rollout_budget budget_of(struct context *ctx, const struct object *profile)
-{
-    const struct profile_record *p = object_payload(profile);
-    struct rollout_budget b = {.paused = p->spec.paused};
-    size_t matched = rollout_matched(ctx->rollout, object_name(profile));
-    if (gpuprofile_max_unavailable(p->spec.rollout.max_unavailable, matched ? matched : 1, &b.max,
-                                   NULL) < 0)
-        b.max = 0;
-    return b;
-}
-
-static void tell(struct context *ctx, const struct object *profile, const char *node,
-                 const struct standing *s, enum phase was)
-{
-    if (s->phase == was)
-        return;
-    if (s->phase == PHASE_FAILED)
-        recorder_event(ctx->recorder, profile, /* warning= */ true, "NodeFailed", "%s: %s: %s",
-                       node, s->reason, s->message);
-    else if (s->phase == PHASE_UP_TO_DATE && was != PHASES)
-        recorder_event(ctx->recorder, profile, /* warning= */ false, "NodeUpdated",
-                       "%s is as wanted", node);
-}
-
-/* One profile on the node: tickets, then how it stands. True when it has to wait. */
-static bool keep_profile(struct context *ctx, const struct node_view *v, const char *node,
-                         const struct resolve_outcome *o)
-{
-    const char *name = o->source.name;
-    const struct object *profile = profile_object(v, name);
-    const struct rollout_budget budget = budget_of(ctx, profile);
-    bool needs = device_spec_needs_ticket(v, name);
-    bool waits = needs && !rollout_ask(ctx->rollout, name, node, &budget);
-    if (!needs && standing_is_settled(v, name))
-        rollout_settle(ctx->rollout, name, node);
-    else if (!needs)
-        rollout_stop_waiting(ctx->rollout, name, node);
-    rollout_wake(ctx->rollout, name, &budget, ctx->node_queue);
-
-    auto_standing struct standing s = {0};
-    standing_of(v, o, &s);
-    if (waits && s.phase == PHASE_CHANGING)
-        standing_set(&s, PHASE_WAITING, budget.paused ? "Paused" : "Waiting",
-                     budget.paused ? "spec.paused is true"
-                                   : "other nodes are in change (rollout.maxUnavailable)");
-    enum phase was;
-    if (rollout_note(ctx->rollout, name, object_generation(profile), node, &s, &was)) {
-        tell(ctx, profile, node, &s, was);
-        wq_add(ctx->profile_queue, &(struct object_key){.name = name});
-    }
-    return waits;
-}
-
-static bool still_matches(const char *profile, const void *arg)
-{
-    return node_view_profile(arg, profile) != NULL;
-}
-
-/* Fills held (of as many as there are outcomes) with the profiles that have to wait. */
-static size_t keep_ledger(struct context *ctx, const struct node_view *v, const char *node,
-                          const char **held)
-{
-    size_t n_held = 0;
-    rollout_forget_node(ctx->rollout, node, still_matches, v, ctx->profile_queue);
-    for (size_t i = 0; i < v->result.n_outcomes; i++) {
-        const struct resolve_outcome *o = &v->result.outcomes[i];
-        if (o->source.kind == API_SOURCE_PROFILE && keep_profile(ctx, v, node, o))
-            held[n_held++] = o->source.name;
-    }
-    return n_held;
-}
-
-static void build_node(struct context *ctx, const char *node)
-{
-    auto_node_view struct node_view v = {0};
-    node_view_read(&ctx->caches, node, &v);
-    for (size_t i = 0; i < v.result.n_outcomes; i++) {
-        const struct resolve_outcome *o = &v.result.outcomes[i];
-        if (o->source.kind != API_SOURCE_PROFILE)
-            continue;
-        auto_standing struct standing s = {0};
-        standing_of(&v, o, &s);
-        if (!standing_is_settled(&v, o->source.name))
-            rollout_hold(ctx->rollout, o->source.name, node);
-        enum phase was;
-        (void)rollout_note(ctx->rollout, o->source.name,
-                           object_generation(profile_object(&v, o->source.name)), node, &s, &was);
-    }
-}
-
-void device_spec_build_ledger(struct rollout *r, void *arg)
-{
-    (void)r;
-    struct context *ctx = arg;
-    auto_object_list struct object_list devices = {0};
-    store_list(ctx->caches.devices, &devices);
-    for (size_t i = 0; i < devices.count; i++)
-        build_node(ctx, object_name(devices.items[i]));
-}
-
 /* --- Reconciling --- */
 
 /* Does the answer say no more than what was applied? A list that is a map keeps the entries of
@@ -398,19 +288,18 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
 {
     struct context *ctx = self;
     auto_node_view struct node_view v = {0};
-    rollout_build(ctx->rollout, device_spec_build_ledger, ctx);
+    rollout_build(ctx->rollout, node_ledger_build, ctx);
     if (!expectations_met(ctx->spec_writes, k)) {
         result->requeue_after_ms = EXPECTATIONS_RECHECK_MS;
         return 0;
     }
     node_view_read(&ctx->caches, k->name, &v);
     if (!v.node || !v.device) {
-        rollout_forget_node(ctx->rollout, k->name, /* keep= */ NULL, /* arg= */ NULL,
-                            ctx->profile_queue);
+        node_ledger_forget(ctx, k->name);
         return 0;
     }
     auto_free const char **held = xcalloc(v.result.n_outcomes, sizeof(*held));
-    size_t n_held = keep_ledger(ctx, &v, k->name, held);
+    size_t n_held = node_ledger_keep(ctx, &v, k->name, held);
     auto_json json_t *body = device_spec_body(&v, held, n_held);
     return body ? apply_spec(ctx, s, k, body, e) : 0;
 }

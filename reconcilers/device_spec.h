@@ -9,10 +9,6 @@
  */
 struct controller *device_spec_controller_new(struct context *ctx);
 
-/* Notes how every profile stands on every node, and who is in change: for the ledger, after a
- * start. arg is a struct context. */
-void device_spec_build_ledger(struct rollout *r, void *arg);
-
 /* --- Pure --- */
 
 /* Must the hardware change before the profile's wish for this node is met, and is that not yet

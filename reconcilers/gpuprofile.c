@@ -9,12 +9,13 @@
 #include "controller/conditions.h"
 #include "controller/resources.h"
 #include "reconcilers/coverage.h"
-#include "reconcilers/device_spec.h"
+#include "reconcilers/node_ledger.h"
 
 enum {
     WRITE_GAP_MS = 1000,   /* between two writes of a status while a rollout runs */
     NOTES_RECHECK_MS = 20, /* until the ledger speaks of this generation on every node */
     MESSAGE_BYTES = 1024,
+    MANY_NODES = 200, /* from here on a look at all of them is rationed too */
 };
 
 /* --- Pure --- */
@@ -257,6 +258,16 @@ static void tell(struct context *ctx, const struct object *profile,
                        ready->message);
 }
 
+static bool is_large(struct context *ctx, const char *profile)
+{
+    return rollout_matched(ctx->rollout, profile) > MANY_NODES;
+}
+
+static int64_t pace(struct context *ctx, const char *profile)
+{
+    return rollout_pace(ctx->rollout, profile, clock_mono_ms(ctx->clk), WRITE_GAP_MS);
+}
+
 static int publish(struct context *ctx, struct scope *s, const struct object *profile,
                    const struct gpuprofile_status *new, struct reconcile_result *result,
                    struct err *e)
@@ -300,7 +311,12 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
     }
     if (object_is_deleting(profile))
         return 0; /* no node follows it any more; somebody's finalizer keeps it */
-    rollout_build(ctx->rollout, device_spec_build_ledger, ctx);
+    rollout_build(ctx->rollout, node_ledger_build, ctx);
+    int64_t wait_ms = is_large(ctx, k->name) ? pace(ctx, k->name) : 0;
+    if (wait_ms > 0) {
+        result->requeue_after_ms = wait_ms;
+        return 0;
+    }
     const struct profile_record *p = object_payload(profile);
     auto_free char *not_found = NULL;
     size_t matched = p->spec_error ? 0 : survey(ctx, p, &not_found);

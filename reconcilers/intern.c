@@ -124,8 +124,7 @@ void intern_drop(const void *shared)
 {
     if (!shared)
         return;
-    struct shared *v =
-        (struct shared *)((char *)(uintptr_t)shared - offsetof(struct shared, bytes));
+    struct shared *v = (void *)((char *)(uintptr_t)shared - offsetof(struct shared, bytes));
     HOLD(&pool.mu);
     assert(v->refs);
     if (--v->refs == 0)

@@ -9,24 +9,15 @@
 #include "controller/conditions.h"
 #include "controller/resources.h"
 #include "partition/mig_name.h"
+#include "reconcilers/node_ledger.h"
+
+enum { MANY_NODES = 200, LOOK_GAP_MS = 1000 };
 
 /* --- Pure --- */
 
-/* The object that a name means: the one of that name, else the oldest that has it as alias. */
-static const struct object *owner_of(const struct object_list *configs, const char *name)
-{
-    for (size_t i = 0; i < configs->count; i++)
-        if (strcmp(object_name(configs->items[i]), name) == 0)
-            return configs->items[i];
-    for (size_t i = 0; i < configs->count; i++)
-        if (records_config_named(configs->items[i], name))
-            return configs->items[i];
-    return NULL;
-}
-
 static bool is_mine(const struct config_facts *f, const char *name)
 {
-    const struct object *owner = owner_of(f->configs, name);
+    const struct object *owner = node_view_config(f->configs, name);
     return owner && strcmp(object_name(owner), object_name(f->config)) == 0;
 }
 
@@ -37,7 +28,7 @@ static char *alias_fault(const struct config_facts *f)
         const char *alias = c->spec.aliases[i];
         if (!is_mine(f, alias))
             return xasprintf("the alias \"%s\" belongs to MIGConfig %s; choose another", alias,
-                             object_name(owner_of(f->configs, alias)));
+                             object_name(node_view_config(f->configs, alias)));
     }
     return NULL;
 }
@@ -88,6 +79,37 @@ static bool profile_uses(const struct config_facts *f, const struct object *prof
     return false;
 }
 
+struct verdict {
+    enum kstatus state;
+    const char *reason;
+    char *message; /* owned */
+};
+
+static struct verdict failed(const struct rollout_summary *s)
+{
+    const struct gpuprofile_failure *f = &s->failures[0];
+    return (struct verdict){KSTATUS_STALLED, f->reason,
+                            xasprintf("%s: %s", f->node, f->message ? f->message : "")};
+}
+
+/* What the nodes make of it. No counts: they are in the profiles' status, and each would be a write
+ * for every node. */
+static struct verdict judge_nodes(const struct rollout_summary *s)
+{
+    if (s->count[PHASE_CHANGING])
+        return (struct verdict){KSTATUS_IN_PROGRESS, "Progressing",
+                                xstrdup("nodes that use it are in change")};
+    if (s->count[PHASE_FAILED])
+        return failed(s);
+    if (s->count[PHASE_WAITING])
+        return (struct verdict){KSTATUS_IN_PROGRESS, "Waiting",
+                                xstrdup("nodes that use it wait for their turn")};
+    if (s->count[PHASE_UP_TO_DATE])
+        return (struct verdict){KSTATUS_CURRENT, "Applied",
+                                xstrdup("every node that uses it is as it says")};
+    return (struct verdict){KSTATUS_CURRENT, "Accepted", xstrdup("no node uses it")};
+}
+
 void migconfig_plan(const struct config_facts *f, struct migconfig_status *ret)
 {
     const struct config_record *c = object_payload(f->config);
@@ -96,17 +118,19 @@ void migconfig_plan(const struct config_facts *f, struct migconfig_status *ret)
     auto_free char *conflict = invalid ? NULL : alias_fault(f);
     const char *fault = invalid ? invalid : conflict;
     const char *reason = invalid ? "Invalid" : conflict ? "Conflict" : "Accepted";
-    const char *message = fault ? fault : "the configuration makes sense";
-
+    struct verdict v =
+        fault ? (struct verdict){KSTATUS_STALLED, reason, xstrdup(fault)} : judge_nodes(f->summary);
     *ret = (struct migconfig_status){.observed_generation = generation, .has_used_by = true};
     for (size_t i = 0; i < f->profiles->count; i++)
         ret->used_by.gpuprofiles += profile_uses(f, f->profiles->items[i]);
     ret->used_by.nodes = (int64_t)f->nodes;
     conditions_copy(&ret->conditions, &c->status.conditions);
     (void)condition_set(&ret->conditions, "Accepted", fault ? CONDITION_FALSE : CONDITION_TRUE,
-                        reason, message, generation, f->now_ms);
-    (void)conditions_set_kstatus(&ret->conditions, fault ? KSTATUS_STALLED : KSTATUS_CURRENT,
-                                 reason, message, generation, f->now_ms);
+                        reason, fault ? fault : "the configuration makes sense", generation,
+                        f->now_ms);
+    (void)conditions_set_kstatus(&ret->conditions, v.state, v.reason, v.message, generation,
+                                 f->now_ms);
+    free(v.message);
 }
 
 /* --- Observing --- */
@@ -126,6 +150,35 @@ static size_t count_nodes(struct context *ctx, const struct config_facts *f)
         if (is_mine(f, c->spec.aliases[i]))
             n += labelled(ctx, c->spec.aliases[i]);
     return n;
+}
+
+static bool is_used_on(const struct config_facts *f, const struct node_record *n)
+{
+    const char *label = records_mig_label(n);
+    if (label && is_mine(f, label))
+        return true;
+    for (size_t i = 0; i < f->profiles->count; i++) {
+        const struct profile_record *p = object_payload(f->profiles->items[i]);
+        if (!p->spec_error && !object_is_deleting(f->profiles->items[i]) &&
+            profile_uses(f, f->profiles->items[i]) &&
+            label_selector_matches(&p->spec.node_selector, n->labels, n->n_labels))
+            return true;
+    }
+    return false;
+}
+
+/* On how many nodes the ledger has to know it before it tells the whole story. */
+static size_t count_users(struct context *ctx, const struct config_facts *f)
+{
+    auto_object_list struct object_list devices = {0};
+    size_t users = 0;
+    store_list(ctx->caches.devices, &devices);
+    for (size_t i = 0; i < devices.count; i++) {
+        const struct object_key key = object_key(devices.items[i]);
+        auto_object struct object *node = store_get(ctx->caches.nodes, &key);
+        users += node && is_used_on(f, object_payload(node));
+    }
+    return users;
 }
 
 /* --- Reconciling --- */
@@ -155,6 +208,17 @@ static int publish(struct context *ctx, struct scope *s, const struct object *co
     return 0;
 }
 
+/* Until when there is nothing to be done: a write is on its way back, or so many nodes use it that
+ * a look at all of them is rationed. */
+static int64_t wait_ms(struct context *ctx, const struct object_key *k)
+{
+    if (!expectations_met(ctx->config_writes, k))
+        return EXPECTATIONS_RECHECK_MS;
+    if (rollout_matched(ctx->config_ledger, k->name) <= MANY_NODES)
+        return 0;
+    return rollout_pace(ctx->config_ledger, k->name, clock_mono_ms(ctx->clk), LOOK_GAP_MS);
+}
+
 static int reconcile(void *self, struct scope *s, const struct object_key *k,
                      struct reconcile_result *result, struct err *e)
 {
@@ -162,12 +226,13 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
     auto_object struct object *config = store_get(ctx->caches.configs, k);
     if (!config) {
         expectations_forget(ctx->config_writes, k);
+        rollout_forget_profile(ctx->config_ledger, k->name);
         return 0;
     }
-    if (!expectations_met(ctx->config_writes, k)) {
-        result->requeue_after_ms = EXPECTATIONS_RECHECK_MS;
+    rollout_build(ctx->rollout, node_ledger_build, ctx);
+    result->requeue_after_ms = wait_ms(ctx, k);
+    if (result->requeue_after_ms)
         return 0;
-    }
     auto_object_list struct object_list configs = {0};
     auto_object_list struct object_list profiles = {0};
     node_view_configs(&ctx->caches, &configs);
@@ -177,6 +242,13 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
                              .profiles = &profiles,
                              .now_ms = clock_wall_ms(ctx->clk)};
     f.nodes = count_nodes(ctx, &f);
+    auto_rollout_summary struct rollout_summary summary = {0};
+    rollout_summary(ctx->config_ledger, k->name, object_generation(config), &summary);
+    f.summary = &summary;
+    if (summary.noted != count_users(ctx, &f)) {
+        result->requeue_after_ms = EXPECTATIONS_RECHECK_MS;
+        return 0;
+    }
     auto_migconfig_status struct migconfig_status status = {0};
     migconfig_plan(&f, &status);
     return publish(ctx, s, config, &status, e);
@@ -239,6 +311,7 @@ static void map_node(void *self, const struct object *node, struct wq *out)
 struct controller *migconfig_controller_new(struct context *ctx)
 {
     struct controller *c = controller_new("migconfig", reconcile, ctx, /* workers= */ 1, ctx->clk);
+    ctx->config_queue = controller_queue(c);
     controller_watch(c, ctx->configs, predicate_generation, map_config);
     controller_watch(c, ctx->configs, /* keep= */ NULL, /* map= */ NULL);
     controller_watch(c, ctx->profiles, predicate_generation, map_profile);

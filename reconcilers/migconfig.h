@@ -14,10 +14,11 @@ struct controller *migconfig_controller_new(struct context *ctx);
 /* What is known about one configuration. Borrowed. */
 struct config_facts {
     const struct object *config;
-    const struct object_list *configs;  /* all, oldest first */
-    const struct object_list *profiles; /* all */
-    size_t nodes;                       /* whose label names it */
-    int64_t now_ms;                     /* wall clock */
+    const struct object_list *configs;     /* all, oldest first */
+    const struct object_list *profiles;    /* all */
+    size_t nodes;                          /* whose label names it */
+    const struct rollout_summary *summary; /* of the nodes that use it, by label or profile */
+    int64_t now_ms;                        /* wall clock */
 };
 
 /* The status that follows. *ret is overwritten (migconfig_status_done). */

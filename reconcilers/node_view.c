@@ -88,6 +88,17 @@ void node_view_configs(const struct caches *c, struct object_list *ret)
     sort_objects(ret, by_age);
 }
 
+const struct object *node_view_config(const struct object_list *configs, const char *name)
+{
+    for (size_t i = 0; i < configs->count; i++)
+        if (strcmp(object_name(configs->items[i]), name) == 0)
+            return configs->items[i];
+    for (size_t i = 0; i < configs->count; i++)
+        if (records_config_named(configs->items[i], name))
+            return configs->items[i];
+    return NULL;
+}
+
 void node_view_gather(const struct caches *c, struct node_view *v)
 {
     if (!v->node || !v->device)

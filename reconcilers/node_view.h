@@ -41,6 +41,9 @@ void node_view_gather(const struct caches *c, struct node_view *v);
 void node_view_read(const struct caches *c, const char *name, struct node_view *ret);
 /* All MIGConfigs that can be read, oldest first. *ret is overwritten. */
 void node_view_configs(const struct caches *c, struct object_list *ret);
+/* The one that a name means among them: the object of that name, else the oldest that has it as an
+ * alias; NULL: none. Borrowed. */
+const struct object *node_view_config(const struct object_list *configs, const char *name);
 /* Resolves what the view holds (tests fill it by hand). Pure. */
 void node_view_resolve(struct node_view *v);
 

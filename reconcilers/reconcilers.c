@@ -54,6 +54,7 @@ static void open_caches(struct context *ctx, const struct reconcilers_opts *o)
 static void open_notes(struct context *ctx)
 {
     ctx->rollout = rollout_new();
+    ctx->config_ledger = rollout_new();
     ctx->spec_writes = expectations_new();
     ctx->label_writes = expectations_new();
     ctx->resource_writes = expectations_new();
@@ -123,6 +124,7 @@ struct reconcilers *reconcilers_free(struct reconcilers *r)
     for (size_t i = 0; i < INFORMERS; i++)
         (void)informer_free(r->informers[i]);
     (void)rollout_free(ctx->rollout);
+    (void)rollout_free(ctx->config_ledger);
     (void)expectations_free(ctx->spec_writes);
     (void)expectations_free(ctx->label_writes);
     (void)expectations_free(ctx->resource_writes);

@@ -55,11 +55,55 @@ Test(migconfig_status, counts_who_uses_it_by_name_and_alias)
     cluster_label(&c, "n2", "nvidia.com/mig.config", "My_Halves");
     cluster_settle(&c);
     expect("mine", "Accepted", "True Accepted");
-    expect("mine", "Ready", "True Accepted");
+    expect("mine", "Reconciling", "True Progressing");
     expect_used("mine", 1, 2);
     cluster_label(&c, "n2", "nvidia.com/mig.config", NULL);
     cluster_settle(&c);
     expect_used("mine", 1, 1);
+}
+
+Test(migconfig_status, ready_means_that_the_hardware_is_as_it_says)
+{
+    cluster_add_node(&c, "n1", 1);
+    cluster_apply(&c, CONFIG("mine", ""));
+    cluster_settle(&c);
+    expect("mine", "Ready", "True Accepted");
+    cluster_label(&c, "n1", "nvidia.com/mig.config", "mine");
+    cluster_settle(&c);
+    expect("mine", "Ready", "False Progressing");
+    cluster_agent(&c, "n1");
+    cluster_settle(&c);
+    expect("mine", "Ready", "True Applied");
+    cluster_patch(&c, &resource_migconfigs, "mine", NULL,
+                  "{spec: {devices: [{migEnabled: true, migDevices: {7g.80gb: 1}}]}}");
+    cluster_settle(&c);
+    expect("mine", "Ready", "False Progressing");
+    cluster_agent_fails(&c, "n1", "RolledBack");
+    cluster_settle(&c);
+    expect("mine", "Stalled", "True RolledBack");
+}
+
+Test(migconfig_status, a_profile_brings_it_to_its_nodes)
+{
+    cluster_add_node(&c, "n1", 1);
+    cluster_add_node(&c, "n2", 1);
+    cluster_apply(&c, CONFIG("mine", ""));
+    cluster_apply(&c, "apiVersion: gpu.cleave.dev/v1alpha1\n"
+                      "kind: GPUProfile\n"
+                      "metadata: {name: p}\n"
+                      "spec:\n"
+                      "  nodeSelector: {}\n"
+                      "  devices: [{mode: mig, mig: {config: mine}}]\n"
+                      "  rollout: {maxUnavailable: 2}\n");
+    cluster_settle(&c);
+    expect("mine", "Ready", "False Progressing");
+    cluster_agent(&c, "n1");
+    cluster_agent(&c, "n2");
+    cluster_settle(&c);
+    expect("mine", "Ready", "True Applied");
+    cluster_remove(&c, &resource_gpuprofiles, "p");
+    cluster_settle(&c);
+    expect("mine", "Ready", "True Accepted");
 }
 
 Test(migconfig_status, the_older_alias_wins_and_the_younger_is_told)
