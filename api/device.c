@@ -16,7 +16,7 @@ const char *const api_mig_strategy_names[] = {[API_STRATEGY_NONE] = "none",
                                               NULL};
 static const char *const source_kind_names[] =
     {[API_SOURCE_NODE_LABEL] = "NodeLabel", [API_SOURCE_PROFILE] = "GPUProfile", NULL};
-static const char *const publisher_names[] =
+const char *const api_publisher_names[] =
     {[API_PUBLISHER_KUBELET] = "kubelet", [API_PUBLISHER_CONTROLLER] = "controller", NULL};
 
 #define INT32 .min = 0, .max = INT32_MAX
@@ -201,7 +201,7 @@ static const struct jx_field card_fields[] = {
 static const struct jx_field resource_fields[] = {
     JX_F(device_resource, name, "name", JX_STR, .required = true, .min = 1, .max = 317),
     JX_F(device_resource, count, "count", JX_INT, .required = true, INT32),
-    JX_F(device_resource, publisher, "publisher", JX_ENUM, .choices = publisher_names),
+    JX_F(device_resource, publisher, "publisher", JX_ENUM, .choices = api_publisher_names),
     {0},
 };
 

@@ -28,6 +28,7 @@ extern const char *const api_mode_names[];
 extern const char *const api_drain_names[];
 extern const char *const api_failure_policy_names[];
 extern const char *const api_mig_strategy_names[];
+extern const char *const api_publisher_names[];
 
 /* What decided over a card. */
 struct device_source {

@@ -414,7 +414,7 @@ static void publish(struct agent *a)
         .read_error = a->read_error,
         .stuck_call = worker_stuck(a->d.worker, &call, &since) ? call : NULL,
         .agent_version = a->d.version,
-        .publisher = API_PUBLISHER_CONTROLLER,
+        .publisher = a->d.resource_publisher,
     };
     struct device_status next;
     node_status_build(&state, &a->published, clock_wall_ms(a->d.clk), &next);

@@ -34,7 +34,8 @@ struct agent_deps {
     const char *proc_root; /* NULL: /proc */
     const char *version;
     struct txn_hooks hooks;
-    int64_t resync_ms; /* 0: 30 s */
+    int resource_publisher; /* enum api_publisher: who brings the resources to the node */
+    int64_t resync_ms;      /* 0: 30 s */
     uint64_t seed;
 };
 

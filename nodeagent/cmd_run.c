@@ -27,7 +27,7 @@ enum { MAX_THREADS = 8, WORKER_GRACE_MS = 5000 };
 
 struct flags {
     const char *kubeconfig, *node, *library, *smi, *state_dir, *proc_root;
-    const char *health, *metrics, *level, *format, *resync, *call_deadline;
+    const char *health, *metrics, *level, *format, *resync, *call_deadline, *resources;
     bool help;
 };
 
@@ -143,10 +143,23 @@ static int connect_cluster(struct process *p, const struct flags *f, uint64_t se
     return 0;
 }
 
+static int parse_publisher(const char *word, int *ret, struct err *e)
+{
+    for (int i = 0; api_publisher_names[i]; i++) {
+        if (strcmp(api_publisher_names[i], word) == 0) {
+            *ret = i;
+            return 0;
+        }
+    }
+    return err_set(e, ERR_INVALID, "--resources is controller or kubelet, not \"%s\"", word);
+}
+
 static int make_agent(struct process *p, const struct flags *f, uint64_t seed, struct err *e)
 {
     int64_t resync_s;
+    int publisher;
     TRY(num_parse(f->resync, 1, 86400, &resync_s, e));
+    TRY(parse_publisher(f->resources, &publisher, e));
     p->metrics = metrics_new();
     const struct agent_deps d = {
         .worker = p->worker,
@@ -159,6 +172,7 @@ static int make_agent(struct process *p, const struct flags *f, uint64_t seed, s
         .state_dir = f->state_dir,
         .proc_root = f->proc_root,
         .version = CLEAVE_VERSION,
+        .resource_publisher = publisher,
         .resync_ms = resync_s * 1000,
         .seed = seed + 3,
     };
@@ -265,6 +279,7 @@ int cmd_run(int argc, char **argv)
         .level = "info",
         .format = "logfmt",
         .resync = "30",
+        .resources = api_publisher_names[API_PUBLISHER_CONTROLLER],
         .call_deadline = "30000",
     };
     const struct option_def defs[] = {
@@ -277,6 +292,9 @@ int cmd_run(int argc, char **argv)
          &f.smi, NULL},
         {"state-dir", 0, NULL, "PATH", "where journals of changes are kept", &f.state_dir, NULL},
         {"proc-root", 0, NULL, "PATH", "the host's /proc, to name processes", &f.proc_root, NULL},
+        {"resources", 0, NULL, "WHO",
+         "who brings resources to the node: controller, or kubelet (a device plugin serves them)",
+         &f.resources, NULL},
         {"resync-seconds", 0, NULL, "N", "how often everything is read anew", &f.resync, NULL},
         {"call-deadline-ms", 0, NULL, "N", "when a library call counts as hung", &f.call_deadline,
          NULL},
