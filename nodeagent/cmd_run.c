@@ -96,12 +96,25 @@ static int get_metrics(void *arg, struct sb *body)
     return 200;
 }
 
+static int parse_publisher(const char *word, int *ret, struct err *e)
+{
+    for (int i = 0; api_publisher_names[i]; i++) {
+        if (strcmp(api_publisher_names[i], word) == 0) {
+            *ret = i;
+            return 0;
+        }
+    }
+    return err_set(e, ERR_INVALID, "--resources is controller or kubelet, not \"%s\"", word);
+}
+
 static int check_flags(const struct flags *f, struct err *e)
 {
     enum log_level level;
     enum log_format format;
     TRY(log_level_parse(f->level, &level, e));
     TRY(log_format_parse(f->format, &format, e));
+    int publisher;
+    TRY(parse_publisher(f->resources, &publisher, e));
     log_setup(level, format, STDERR_FILENO);
     if (!f->node || !*f->node)
         return err_set(e, ERR_INVALID, "--node-name (or $NODE_NAME) is missing");
@@ -141,17 +154,6 @@ static int connect_cluster(struct process *p, const struct flags *f, uint64_t se
     const struct publisher_deps d = {p->kc, p->devices, f->node, clock_real(), seed + 2};
     p->publisher = publisher_new(&d);
     return 0;
-}
-
-static int parse_publisher(const char *word, int *ret, struct err *e)
-{
-    for (int i = 0; api_publisher_names[i]; i++) {
-        if (strcmp(api_publisher_names[i], word) == 0) {
-            *ret = i;
-            return 0;
-        }
-    }
-    return err_set(e, ERR_INVALID, "--resources is controller or kubelet, not \"%s\"", word);
 }
 
 static int make_agent(struct process *p, const struct flags *f, uint64_t seed, struct err *e)
