@@ -37,23 +37,22 @@ struct agent {
     atomic_bool ready;
 
     /* The rest belongs to the loop's thread. */
-    struct object *device;      /* whose payload `spec` points into */
-    struct device_spec no_spec; /* wanted while there is no Device */
-    bool device_seen;
+    struct object *device;          /* whose payload `spec` points into */
+    struct device_spec no_spec;     /* wanted while there is no Device */
     struct gpu_inventory inventory; /* its cards array stays empty: they are in `cards` */
-    bool inventory_read;
     struct card_view *cards;
     size_t n_cards;
     struct card_tracks tracks;
-    bool job_running;
-    bool read_due;
-    bool recovery_due; /* a change may be on record that nobody will end */
     char *read_error;
     const char *read_reason;
     struct backoff read_backoff;
     int64_t next_read_mono_ms;
-    bool stuck;
     int64_t publish_mono_ms; /* INT64_MAX: nothing to publish */
+    bool device_seen, inventory_read;
+    bool job_running;
+    bool read_due;
+    bool recovery_due; /* a change may be on record that nobody will end */
+    bool stuck;
     struct device_status published;
     struct rng rng;
     struct metrics_handles metrics;

@@ -127,6 +127,7 @@ static const struct device_want *want_of(const struct node_state *s, const char 
     return NULL;
 }
 
+/* XPUSH writes the count. NOLINTBEGIN(readability-non-const-parameter) */
 static void add_consumer(const struct card_view *v, unsigned i, struct device_consumer **list,
                          size_t *n)
 {
@@ -138,6 +139,7 @@ static void add_consumer(const struct card_view *v, unsigned i, struct device_co
     c->process = *p->name ? xstrdup(p->name) : NULL;
     c->uid = v->pods && *v->pods[i].pod_uid ? xstrdup(v->pods[i].pod_uid) : NULL;
 }
+/* NOLINTEND(readability-non-const-parameter) */
 
 static bool process_uses(const struct gpu_process *p, const struct gpu_partition *part)
 {
@@ -361,6 +363,7 @@ struct tally {
     int64_t count;
 };
 
+/* XPUSH writes the count. NOLINTNEXTLINE(readability-non-const-parameter) */
 static void tally_add(struct tally **list, size_t *n, const char *name)
 {
     for (size_t i = 0; i < *n; i++) {

@@ -342,7 +342,7 @@ static bool want_mig(struct source *s, const struct resolve_card *card,
     }
     struct mig_request requests[MIG_MAX_WANTS];
     auto_err struct err e = {0};
-    struct mig_wants wants;
+    struct mig_wants wants = {0};
     int rc = requests_of(profiles, n, requests, &e);
     if (rc == 0)
         rc = mig_resolve(card->table, requests, n, &wants, &e);
