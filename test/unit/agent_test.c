@@ -10,6 +10,7 @@
 
 #include "base/jx.h"
 #include "base/log.h"
+#include "base/rng.h"
 #include "base/xalloc.h"
 #include "base/yaml.h"
 
@@ -148,6 +149,7 @@ static const struct gpu_ops gate_ops = {gate_read,      gate_read_card,  gate_mo
 
 /* --- The bench --- */
 
+enum { CHAOS_SEEDS = 6 };
 enum { CALL_DEADLINE_MS = 5000, RESYNC_MS = 30000, PATIENCE_MS = 20000, TICK_MS = 20 };
 
 struct bench {
@@ -722,4 +724,124 @@ Test(agent, one_card_that_waits_does_not_hold_up_another)
     cr_expect_eq(b.hw.cards[1].card.state.n, 1);
     expect_status(&b, "Reconciling InUse", "one is done, one waits");
     bench_done(&b);
+}
+
+/* --- From any state, once faults stop, all comes to rest where it should (L1) --- */
+
+#define CARD(n, profiles)                                                                          \
+    "{uuid: GPU-0000000" #n "-fake, mode: mig, mig: {profiles: [" profiles "]}}"
+#define NATIVE(n) "{uuid: GPU-0000000" #n "-fake, mode: native}"
+
+static const char *const chaos_specs[] = {
+    "{devices: []}",
+    "{devices: [" CARD(0, ONE_7G) "]}",
+    "{devices: [" CARD(0, TWO_3G) "," CARD(1, "{profile: 1g.10gb, count: 7}") "]}",
+    "{devices: [" CARD(0, "{profile: 1g.10gb, count: 2}, {profile: 2g.20gb, count: 1}") "," NATIVE(
+        1) "]}",
+    "{devices: [" NATIVE(0) "," CARD(1, "{profile: 3g.40gb, count: 1}") "]}",
+    "{devices: [" CARD(1, "{profile: 2c.3g.40gb, count: 1}, {profile: 1c.3g.40gb, count: 1}") "]}",
+};
+
+static void stride(struct bench *b, int64_t ms, int64_t tick)
+{
+    for (int64_t t = 0; t < ms; t += tick) {
+        round_of(b, true);
+        clock_fake_advance(b->clk, tick);
+    }
+    round_of(b, true);
+}
+
+static void use_something(struct bench *b, struct rng *rng)
+{
+    struct fake_card *c = &b->hw.cards[rng_below(rng, 2)];
+    struct fake_process p = {.pid = 9, .start = -1, .ci_start = -1};
+    if (c->card.state.n)
+        p.start = (int)c->card.state.items[rng_below(rng, c->card.state.n)].start;
+    if (!c->processes[0].pid)
+        c->processes[0] = p;
+}
+
+static void calm(struct bench *b)
+{
+    fake_heal(&b->hw);
+    atomic_store(&b->gate.unplugged, false);
+    atomic_store(&b->gate.blind, false);
+    for (int i = 0; i < 2; i++)
+        b->hw.cards[i].processes[0] = (struct fake_process){0};
+}
+
+static void disturb(struct bench *b, struct rng *rng)
+{
+    unsigned at = b->hw.calls + 1 + (unsigned)rng_below(rng, 25);
+    switch (rng_below(rng, 9)) {
+    case 0:
+    case 1:
+        set_spec(b, chaos_specs[rng_below(rng, ARRAY_LEN(chaos_specs))]);
+        break;
+    case 2:
+        use_something(b, rng);
+        break;
+    case 3:
+        b->hw.fail_at = at;
+        b->hw.fail_count = 1 + (unsigned)rng_below(rng, 6);
+        break;
+    case 4:
+        b->hw.fail_after_at = at;
+        b->hw.fail_count = 1;
+        break;
+    case 5:
+        b->hw.kill_at = at;
+        stride(b, 200, TICK_MS);
+        bench_stop(b);
+        fake_heal(&b->hw);
+        bench_start(b);
+        break;
+    case 6:
+        atomic_store(&b->gate.unplugged, rng_below(rng, 2));
+        break;
+    case 7:
+        atomic_store(&b->gate.blind, rng_below(rng, 2));
+        break;
+    default:
+        calm(b);
+    }
+    stride(b, (int64_t)rng_below(rng, 4000), 100);
+}
+
+static void check_rest(struct bench *b, uint64_t seed)
+{
+    char **left = NULL;
+    size_t n = 1;
+    cr_expect_eq(journal_list(b->dir, &left, &n, NULL), 0);
+    cr_assert_eq(n, 0, "seed %llu: a journal stays", (unsigned long long)seed);
+    size_t writes = kc_fake_writes(b->server);
+    unsigned mutations = b->hw.cards[0].mutations + b->hw.cards[1].mutations;
+    stride(b, INT64_C(4) * RESYNC_MS, 1000);
+    cr_assert_eq(kc_fake_writes(b->server), writes, "seed %llu", (unsigned long long)seed);
+    cr_assert_eq(b->hw.cards[0].mutations + b->hw.cards[1].mutations, mutations, "seed %llu",
+                 (unsigned long long)seed);
+}
+
+Test(agent, whatever_happened_it_comes_to_rest_as_wanted)
+{
+    for (uint64_t seed = 1; seed <= CHAOS_SEEDS; seed++) {
+        struct bench b;
+        struct rng rng;
+        bench_init(&b);
+        rng_init(&rng, seed);
+        (void)fake_add(&b.hw, FAKE_A100);
+        add_cut_card(&b);
+        bench_start(&b);
+        stride(&b, 200, TICK_MS);
+        for (int i = 0; i < 15; i++)
+            disturb(&b, &rng);
+        calm(&b);
+        set_spec(&b, chaos_specs[1 + rng_below(&rng, ARRAY_LEN(chaos_specs) - 1)]);
+        stride(&b, 700000, 1000);
+        char when[64];
+        (void)snprintf(when, sizeof(when), "seed %llu", (unsigned long long)seed);
+        expect_status(&b, "Ready Applied", when);
+        check_rest(&b, seed);
+        bench_done(&b);
+    }
 }
