@@ -133,7 +133,8 @@ Test(eviction, a_pod_of_the_same_name_and_another_uid_is_left_alone)
     auto_free char *old = add_pod("victim", "n1");
     profile("evict");
     cluster_remove(&c, &resource_pods, "victim");
-    auto_free char *new = add_pod("victim", "n1");
+    auto_free char *again = add_pod("victim", "n1");
+    cr_assert_str_neq(again, old);
     drain(old, "x", LATER);
     cr_expect(has_pod("victim"));
 }
