@@ -420,12 +420,55 @@ static void build_summary(struct device_status *ret)
     ret->summary.layout = tally_text(layout, n_layout, "x", " ");
 }
 
-static void build_resources(const struct node_state *s, struct device_status *ret)
+static bool is_destroyed(const struct card_steps *steps, const struct gpu_partition *p)
 {
+    for (unsigned i = 0; i < steps->n; i++)
+        if (steps->items[i].kind == CARD_CI_DESTROY && steps->items[i].gi_id == p->gi_id &&
+            steps->items[i].ci_id == p->ci_id)
+            return true;
+    return false;
+}
+
+/* Is the plan being carried out, or its way being cleared by eviction? While a card is only waited
+ * for, or after a drain that took too long, all of it is offered. */
+static bool is_under_way(const struct device_want *want, const struct card_memo *m,
+                         const struct card_plan *plan, int64_t now_ms)
+{
+    if (m->progress == PROGRESS_PENDING)
+        return plan->verdict == CARD_CHANGE;
+    return m->progress == PROGRESS_DONE && m->result.outcome == TXN_IN_USE &&
+           plan->verdict == CARD_DRAIN && strcmp(in_use_reason(want, m, now_ms), "Draining") == 0;
+}
+
+/* Takes out what is about to go: offered on, it would be given to the next pod. */
+static void withhold(const struct node_state *s, struct gpu_card *card, int64_t now_ms)
+{
+    struct card_wish wish;
+    const struct device_want *want = want_of(s, card->uuid);
+    const struct card_memo *m = memo_of(s, card->uuid);
+    if (!want || !m || card_wish_of(card, want, &wish, NULL) < 0)
+        return;
+    auto_free struct card_plan *plan = xmalloc(sizeof(*plan));
+    card_plan(card, &wish, plan);
+    if (!is_under_way(want, m, plan, now_ms))
+        return;
+    unsigned n = 0;
+    for (unsigned i = 0; i < card->n_partitions; i++)
+        if (!is_destroyed(&plan->steps, &card->partitions[i]))
+            card->partitions[n++] = card->partitions[i];
+    card->n_partitions = n;
+}
+
+static void build_resources(const struct node_state *s, int64_t now_ms, struct device_status *ret)
+{
+    auto_free struct gpu_card *offered = xcalloc(s->n_cards, sizeof(*offered));
     struct resolve_card *views = xcalloc(s->n_cards, sizeof(*views));
     struct profile_count **counts = xcalloc(s->n_cards, sizeof(struct profile_count *));
-    for (size_t i = 0; i < s->n_cards; i++)
-        card_resolve_view(&s->cards[i].card, &views[i], &counts[i]);
+    for (size_t i = 0; i < s->n_cards; i++) {
+        offered[i] = s->cards[i].card;
+        withhold(s, &offered[i], now_ms);
+        card_resolve_view(&offered[i], &views[i], &counts[i]);
+    }
     resolve_resources(views, s->n_cards, s->spec, s->publisher, &ret->resources, &ret->n_resources);
     for (size_t i = 0; i < s->n_cards; i++)
         card_resolve_counts_free(counts[i], views[i].n_partitions);
@@ -538,7 +581,7 @@ void node_status_build(const struct node_state *s, const struct device_status *p
     build_drivers(s, ret);
     build_models(s, ret);
     build_summary(ret);
-    build_resources(s, ret);
+    build_resources(s, now_ms, ret);
     if (prev)
         conditions_copy(&ret->conditions, &prev->conditions);
     struct verdict v = verdict_of(s, ret);

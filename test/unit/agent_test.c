@@ -627,6 +627,38 @@ Test(agent, a_call_that_hangs_is_told_in_time_and_the_loop_goes_on)
     bench_done(&b);
 }
 
+static json_int_t offered(struct bench *b)
+{
+    auto_json json_t *obj = NULL;
+    cr_assert_eq(kc_get(b->server, b->scope, &device, &obj, NULL), 0);
+    json_int_t sum = 0;
+    size_t i;
+    json_t *r;
+    json_array_foreach(JX_AT(obj, "status", "resources"), i, r) {
+        sum += json_integer_value(JX_AT(r, "count"));
+    }
+    return sum;
+}
+
+Test(agent, what_is_being_cut_away_is_not_offered)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    fake_put(&b.hw.cards[0], "1g.10gb", 3, whole_1g);
+    bench_run(&b, NULL);
+    cr_expect_eq(offered(&b), 1);
+    atomic_store(&b.gate.hanging, 1);
+    set_spec(&b, WANT(ONE_7G));
+    wait_for_hang(&b);
+    pass_hanging(&b, 200);
+    cr_expect_eq(offered(&b), 0, "it is gone from the card");
+    let_go(&b);
+    pass(&b, 400);
+    cr_expect_eq(offered(&b), 1);
+    bench_done(&b);
+}
+
 static void break_off(struct fake_hw *hw, const char *dir, unsigned kill_at)
 {
     hw->calls = 0;
