@@ -8,11 +8,14 @@
 Hardware is judged by the simulator's own tool (SimNode.layout), never by what a status says.
 """
 
+import contextlib
 import http.client
 import itertools
 import json
 import os
 import re
+import signal
+import socket
 import ssl
 import subprocess
 import urllib.parse
@@ -162,6 +165,53 @@ def serve(process, path):
         if code != 404:
             return code, body
     return 404, ""
+
+
+class ApiServer:
+    """The kube-apiserver of the run, to be taken away for a while."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self.pidfile = cluster.rundir / "kube-apiserver.pid"
+        self.pid = int(self.pidfile.read_text().split()[0])
+
+    @contextlib.contextmanager
+    def stopped(self):
+        """It accepts connections and answers nothing, as over a network that swallows packets."""
+        os.kill(self.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.pid, signal.SIGCONT)
+        self.wait()
+
+    @contextlib.contextmanager
+    def gone(self):
+        """Killed; started again with the same words and the same port."""
+        argv = open(f"/proc/{self.pid}/cmdline", "rb").read().rstrip(b"\0").split(b"\0")
+        os.kill(self.pid, signal.SIGKILL)
+        wait_for(lambda: not listening(self.cluster.server), 10, "the port to be closed")
+        try:
+            yield
+        finally:
+            with open(self.cluster.rundir / "kube-apiserver.log", "ab") as log:
+                again = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            self.pid = again.pid
+            started = open(f"/proc/{again.pid}/stat", encoding="ascii").read().rsplit(")", 1)[1].split()[19]
+            self.pidfile.write_text(f"{again.pid} {started}\n")
+        self.wait()
+
+    def wait(self):
+        wait_for(lambda: self.cluster.kubectl.out("get", "--raw", "/readyz") == "ok", 60, "the API server to be ready")
+
+
+def listening(server):
+    where = urllib.parse.urlparse(server)
+    try:
+        socket.create_connection((where.hostname, where.port), 1).close()
+        return True
+    except OSError:
+        return False
 
 
 class SimNode:
@@ -429,7 +479,7 @@ class Rig:
 
     # --- the controller ---
 
-    def controller(self, name="controller", program=None, kubeconfig=None, wait=True, **flags):
+    def controller(self, name="controller", program=None, kubeconfig=None, wait=True, env=None, **flags):
         """Starts cleave-controller with the rights of its ServiceAccount, and waits until it is ready."""
         flags = {
             "kubeconfig": kubeconfig or self.kubeconfig("cleave-controller", "controller"),
@@ -439,7 +489,7 @@ class Rig:
             **flags,
         }
         words = [f"--{k.replace('_', '-')}={v}" for k, v in flags.items()]
-        process = self.processes(name, program or self.release("cleave-controller"), "--leader-elect", *words)
+        process = self.processes(name, program or self.release("cleave-controller"), "--leader-elect", *words, env=env)
         if wait:
             wait_for(lambda: process.running() and serve(process, "/readyz")[0] == 200, 30, lambda: f"the controller to be ready:\n{process.tail()}")
         return process
@@ -496,6 +546,14 @@ class Rig:
         for node in self.nodes:
             self.api.delete(node.path)
             self.api.delete(f"/api/v1/nodes/{node.name}")
+
+
+def sanitized(name):
+    """The path of a program with ASan and UBSan, built if need be, and its environment."""
+    program = ROOT / "build" / "san" / name
+    done = subprocess.run(["make", "-s", "VARIANT=san", str(program.relative_to(ROOT))], cwd=ROOT, capture_output=True, text=True, timeout=1200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return program, {"ASAN_OPTIONS": "detect_leaks=1:exitcode=99", "UBSAN_OPTIONS": "halt_on_error=1:exitcode=98"}
 
 
 def install(cluster):

@@ -4,11 +4,10 @@
 import json
 import os
 import signal
-from collections import Counter
 
 import pytest
-from conftest import ROOT, wait_for
-from stack import FLEETS, condition, is_current, is_true, mig, native, rig, serve  # noqa: F401
+from conftest import wait_for
+from stack import ApiServer, condition, is_current, is_true, mig, native, rig, sanitized, serve  # noqa: F401
 
 MODELS = {
     "a100-40": ("NVIDIA A100-SXM4-40GB", 8),
@@ -441,6 +440,34 @@ def test_an_agent_that_starts_again_changes_and_writes_nothing(rig):
     assert rig.writes(mark) == []
 
 
+def test_an_agent_that_waits_for_a_slow_driver_takes_nothing_back(rig):
+    node = rig.node({"h100-80": 2})
+    node.want(mig(node.uuid(), {"1g.10gb": 3, "3g.40gb": 1}))
+    node.wait_ready()
+    assert node.agent.stop() == 0
+    mark, reads = rig.cluster.audit_mark(), node.reads()
+    node.ctl("latency", "set", "nvmlInit_v2", "1s")
+    node.start()
+    wait_for(lambda: node.reads() > reads + 1, 30, "the agent to have looked")
+    assert rig.writes(mark) == []
+
+
+def test_cards_are_kept_right_while_the_api_server_is_silent(rig):
+    node = rig.node({"h100-80": 1})
+    node.want(mig(node.uuid(), {"2g.20gb": 3}))
+    node.wait_ready()
+    with ApiServer(rig.cluster).stopped():
+        gi = node.instance("2g.20gb")
+        node.smi("mig", "-i", 0, "-dci", "-gi", gi)
+        node.smi("mig", "-i", 0, "-dgi", "-gi", gi)
+        node.wait_layout({"2g.20gb": 3})
+        assert serve(node.agent, "/healthz")[0] == 200
+    node.want(mig(node.uuid(), {"1g.10gb": 7}))
+    node.wait_ready(60)
+    assert node.layout() == {"1g.10gb": 7}
+    agree(node)
+
+
 def test_a_reboot_is_seen_and_the_layout_comes_back(rig):
     node = rig.node({"h100-80": 1, "a100-80": 1})
     node.want(*(mig(c["uuid"], {"1g.10gb": 2, "3g.40gb": 1}) for c in node.cards()))
@@ -501,11 +528,9 @@ def test_sigterm_ends_an_agent_within_seconds_even_in_a_hanging_call(rig):
 
 
 def test_an_agent_under_the_sanitizers_leaks_nothing(rig):
-    program = ROOT / "build" / "san" / "cleave-agent"
-    if not program.exists():
-        pytest.skip("build/san/cleave-agent is not built (make VARIANT=san all)")
+    program, env = sanitized("cleave-agent")
     node = rig.node(start=False)
-    node.start(program, env={"ASAN_OPTIONS": "detect_leaks=1:exitcode=99", "UBSAN_OPTIONS": "halt_on_error=1:exitcode=98"})
+    node.start(program, env=env)
     wait_for(lambda: rig.api.find(node.path), 60, "the Device")
     node.wait_ready(60)
     node.want(mig(node.uuid(), {"1g.10gb": 3, "3g.40gb": 1}))

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 from conftest import ROOT, wait_for
-from stack import GROUP, condition, is_current, is_true, layout_of, rig  # noqa: F401
+from stack import GROUP, ApiServer, condition, is_current, is_true, rig, sanitized, serve  # noqa: F401
 
 SAMPLES = ROOT / "config" / "samples"
 CREATE = "nvmlDeviceCreateGpuInstanceWithPlacement"
@@ -544,6 +544,50 @@ def test_a_controller_killed_in_a_rollout_goes_on_where_it_was(rig):
     assert [n.layout() for n in nodes] == [{"1g.10gb": 4}] * 3
     assert most_in_change(rig) == 1
     assert all(Counter(c["call"] for c in n.changes())[CREATE] == 4 for n in nodes)
+
+
+def test_a_rollout_survives_an_api_server_that_goes_away(rig):
+    controller = rig.controller()
+    nodes = [rig.node() for _ in range(3)]
+    for node in nodes:
+        node.ctl("latency", "set", CREATE, "100ms")
+    profile = rig.profile("p", cut({"1g.10gb": 4}))
+    wait_for(lambda: any(n.device().get("spec", {}).get("devices") for n in nodes), 30, "the rollout to begin")
+    with ApiServer(rig.cluster).gone():
+        assert serve(controller, "/healthz")[0] == 200
+    wait_for(lambda: is_current(rig.api.get(profile)) or not controller.running(), 60, lambda: json.dumps(rig.api.get(profile).get("status")))
+    if not controller.running():  # as a Deployment does it, where the lease was lost meanwhile
+        rig.controller("again")
+        rig.wait_ready(profile, 60)
+    assert [n.layout() for n in nodes] == [{"1g.10gb": 4}] * 3
+    assert most_in_change(rig) == 1
+    assert all(n.agent.running() for n in nodes)
+
+
+def test_a_controller_under_the_sanitizers_leaks_nothing(rig):
+    program, env = sanitized("cleave-controller")
+    controller = rig.controller(program=program, env=env)
+    node = rig.node()
+    name = f"{rig.id}-c"
+    rig.config(name, {"migEnabled": True, "migDevices": {"3g.40gb": 2}}, aliases=[f"{rig.id}_Alias"])
+    profile = rig.profile("p", named(f"{rig.id}_Alias"), rollout={"drain": "evict"})
+    rig.wait_ready(profile, 60)
+    node.run_pod(f"{rig.id}-pod", 0, node.cards()[0]["gpuInstances"][0]["id"], 831)
+    rig.profile("p", cut({"7g.80gb": 1}), rollout={"drain": "evict"})
+    pod = f"/api/v1/namespaces/default/pods/{rig.id}-pod"
+    wait_for(lambda: rig.api.get(pod)["metadata"].get("deletionTimestamp"), 60, "the eviction")
+    node.detach(831)
+    rig.wait_ready(profile, 60)
+    rig.profile("q", cut({"1g.10gb": 1}))
+    rig.wait_condition(profile, "Stalled", "Conflict", 60)
+    node.label(**{"nvidia.com/mig.config": "no-such-thing"})
+    wait_for(lambda: node.labels().get("nvidia.com/mig.config.state") == "failed", 60, "the label's state")
+    rig.api.delete(profile)
+    rig.api.delete(node.path)
+    wait_for(lambda: rig.api.find(node.path) and node.status(), 60, "the Device again")
+    assert serve(controller, "/metrics")[0] == 200
+    assert controller.stop(30) == 0
+    assert "ERROR: " not in controller.text() and "runtime error" not in controller.text()
 
 
 def test_a_controller_that_starts_again_writes_nothing(rig):

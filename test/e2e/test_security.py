@@ -30,10 +30,10 @@ def granted(rig, account):
 
 
 def used(rig, account):
-    """What the account has asked for in this test run, and what was forbidden."""
+    """What our program has asked for as this account in the whole run, and what was forbidden."""
     done, forbidden = set(), []
     for event in rig.cluster.audit():
-        if event["user"].get("username") != account or "objectRef" not in event:
+        if event["user"].get("username") != account or "objectRef" not in event or not event.get("userAgent", "").startswith("cleave-"):
             continue
         ref = event["objectRef"]
         resource = "/".join(filter(None, (ref["resource"], ref.get("subresource"))))
