@@ -56,16 +56,19 @@ await() {
     done
 }
 
+is_ours() { tr '\0' ' ' 2>/dev/null <"/proc/$1/cmdline" | grep -q "$bin/cleave-"; }
+
 stop() {
-    local pidfile pid
+    local pidfile pid ours=()
     for pidfile in "$dir"/*.pid "$dir"/*/agent.pid; do
         [ -e "$pidfile" ] || continue
         pid=$(cat "$pidfile")
-        if tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -q "$bin/cleave-"; then
-            kill "$pid"
-            tail --pid="$pid" -f /dev/null
-        fi
+        ! is_ours "$pid" || ours+=("$pid")
         rm -f "$pidfile"
+    done
+    [ ${#ours[@]} = 0 ] || kill "${ours[@]}"
+    for pid in "${ours[@]}"; do
+        tail -s 0.1 --pid="$pid" -f /dev/null
     done
     if [ -d "$dir/kube" ]; then
         hack/kube/down.sh "$dir/kube" --purge
