@@ -364,20 +364,18 @@ def test_a_failing_call_rolls_back_to_the_placements_that_stood(rig, call):
     node.ctl("fault", "add", "--call", call, "--nth", 2, "--action", "fail:UNKNOWN")
     node.want(mig(node.uuid(), {"1g.10gb": 1, "2g.20gb": 3}))
     said = node.wait_applied("RolledBack")
+    assert node.placements() == before
     assert call in said["message"]
-    node.ctl("fault", "clear")
-    assert node.placements() in (before, node.placements())
     node.wait_ready(60)
     assert node.layout() == {"1g.10gb": 1, "2g.20gb": 3}
     agree(node)
 
 
-def test_a_call_that_always_fails_leaves_the_old_layout(rig):
+def test_a_change_that_was_rolled_back_is_stalled_and_told(rig):
     node = rig.node({"h100-80": 1})
     node.want(mig(node.uuid(), {"1g.10gb": 3, "3g.40gb": 1}))
     node.wait_ready()
     before = node.placements()
-    # The first create of the change fails, those of the way back do not.
     node.ctl("fault", "add", "--call", "nvmlDeviceCreateGpuInstanceWithPlacement", "--nth", 1, "--action", "fail:UNKNOWN")
     node.want(mig(node.uuid(), {"2g.20gb": 3}), failurePolicy="rollback")
     node.wait_applied("RolledBack")
