@@ -9,7 +9,7 @@
 #include "base/xalloc.h"
 
 /* Beyond it the older half of the history goes (a watch cache keeps 100 to 102,400 events). */
-#define MAX_EVENTS 20000
+#define MAX_EVENTS 2000
 
 struct fake_kind *fake_store_kind(struct fake_store *st, const struct kc_resource *res)
 {

@@ -25,7 +25,7 @@ static struct rig rig_new(void)
 {
     return (struct rig){.pki = pki_new(),
                         .clock = clock_fake_new(1700000000000),
-                        .s = scope_new(NULL, 20000)};
+                        .s = scope_new(NULL, 120000)};
 }
 
 static void rig_done(struct rig *r)

@@ -27,7 +27,7 @@ struct rig {
 
 static struct rig rig_new(const struct kc_http_opts *opts)
 {
-    struct rig r = {.srv = api_server_new(/* o= */ NULL), .s = scope_new(NULL, 10000)};
+    struct rig r = {.srv = api_server_new(/* o= */ NULL), .s = scope_new(NULL, 120000)};
     struct kc_http_opts o = opts ? *opts : (struct kc_http_opts){0};
     o.retry_unit_ms = 1;
     char *url = xstrdup(api_server_url(r.srv));

@@ -30,7 +30,7 @@ static struct kc *fake_server(void)
 static void run(void (*fn)(struct kc_conformance *t))
 {
     const char *kubeconfig = getenv("CLEAVE_TEST_KUBECONFIG");
-    auto_scope struct scope *s = scope_new(NULL, 60000);
+    auto_scope struct scope *s = scope_new(NULL, 120000);
     auto_kc struct kc *kc = kubeconfig ? real_server(kubeconfig) : fake_server();
     struct kc_conformance t = {.kc = kc, .s = s};
     kc_conformance_prepare(&t);

@@ -25,7 +25,7 @@ struct rig {
 
 static struct rig rig_new(void)
 {
-    struct rig r = {.clock = clock_fake_new(WALL_MS), .s = scope_new(NULL, 20000)};
+    struct rig r = {.clock = clock_fake_new(WALL_MS), .s = scope_new(NULL, 120000)};
     r.kc = kc_fake_new(r.clock);
     return r;
 }
@@ -361,7 +361,7 @@ Test(kc_fake, history_is_bounded)
     kc_fake_watch_drains(r.kc, true);
     auto_json json_t *a = create(&r, &maps, "a", NULL);
     struct kc_target t = {.res = &maps, .ns = "ns", .name = "a"};
-    for (int i = 0; i < 20001; i++) {
+    for (int i = 0; i < 2001; i++) {
         auto_json json_t *body = json_pack("{s:{s:o}}", "data", "k", json_sprintf("%d", i));
         struct kc_write w = {.body = body, .how = KC_MERGE};
         cr_assert_eq(kc_patch(r.kc, r.s, &t, &w, NULL, &e), 0, "%s", e.msg);

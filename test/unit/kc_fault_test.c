@@ -17,7 +17,7 @@ struct rig {
 
 static struct rig rig_new(enum kc_fault fault, int at)
 {
-    struct rig r = {.fake = kc_fake_new(clock_real()), .s = scope_new(NULL, 10000)};
+    struct rig r = {.fake = kc_fake_new(clock_real()), .s = scope_new(NULL, 120000)};
     kc_fake_watch_drains(r.fake, true);
     r.kc = kc_fault_new(r.fake, &(struct kc_fault_plan){.fault = fault, .at = at});
     return r;

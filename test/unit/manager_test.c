@@ -60,7 +60,7 @@ static void setup(void)
     auto_json json_t *node = json_pack("{s:{s:s,s:s}}", "metadata", "name", "n1", "uid", "u");
     kc_mini_put(b.kc, node);
     b.m = manager_new(&(struct manager_opts){.sync_timeout_ms = 20});
-    b.s = scope_new(NULL, 20000);
+    b.s = scope_new(NULL, 120000);
 }
 
 static void teardown(void)

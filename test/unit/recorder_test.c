@@ -287,7 +287,7 @@ static void *run_recorder(void *arg)
 
 Test(recorder, run_wakes_for_what_is_recorded)
 {
-    auto_scope struct scope *s = scope_new(NULL, 20000);
+    auto_scope struct scope *s = scope_new(NULL, 120000);
     pthread_t t;
     cr_assert_eq(pthread_create(&t, NULL, run_recorder, s), 0);
     for (int i = 1; i <= 3; i++) {

@@ -81,7 +81,7 @@ static void rig_init(struct rig *r)
 {
     log_setup(LOG_ERROR, LOG_LOGFMT, 2);
     *r = (struct rig){.srv = api_server_new(NULL),
-                      .s = scope_new(NULL, 20000),
+                      .s = scope_new(NULL, 120000),
                       .clk = clock_fake_new(0),
                       .told = SB_INIT(10000)};
     auto_free char *url = xstrdup(api_server_url(r->srv));
