@@ -29,4 +29,5 @@ struct context {
     struct wq *profile_queue; /* of gpuprofile: profiles whose counts moved */
     struct wq *config_queue;  /* of migconfig: configurations whose nodes moved */
     int workers;              /* of each controller */
+    size_t many_nodes;        /* from here on a look at all nodes of an object is rationed */
 };

@@ -15,7 +15,6 @@ enum {
     WRITE_GAP_MS = 1000,   /* between two writes of a status while a rollout runs */
     NOTES_RECHECK_MS = 20, /* until the ledger speaks of this generation on every node */
     MESSAGE_BYTES = 1024,
-    MANY_NODES = 200, /* from here on a look at all of them is rationed too */
 };
 
 /* --- Pure --- */
@@ -258,9 +257,10 @@ static void tell(struct context *ctx, const struct object *profile,
                        ready->message);
 }
 
+/* Then a look at all of its nodes is rationed, not only the writes. */
 static bool is_large(struct context *ctx, const char *profile)
 {
-    return rollout_matched(ctx->rollout, profile) > MANY_NODES;
+    return rollout_matched(ctx->rollout, profile) > ctx->many_nodes;
 }
 
 static int64_t pace(struct context *ctx, const char *profile)
@@ -280,8 +280,7 @@ static int publish(struct context *ctx, struct scope *s, const struct object *pr
     if (!difference)
         return 0;
     bool runs = condition_is_true(&new->conditions, "Reconciling");
-    int64_t wait_ms =
-        rollout_pace(ctx->rollout, object_name(profile), clock_mono_ms(ctx->clk), WRITE_GAP_MS);
+    int64_t wait_ms = is_large(ctx, object_name(profile)) ? 0 : pace(ctx, object_name(profile));
     if (runs && wait_ms > 0) {
         result->requeue_after_ms = wait_ms;
         return 0;

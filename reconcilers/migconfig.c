@@ -11,7 +11,7 @@
 #include "partition/mig_name.h"
 #include "reconcilers/node_ledger.h"
 
-enum { MANY_NODES = 200, LOOK_GAP_MS = 1000 };
+enum { LOOK_GAP_MS = 1000 };
 
 /* --- Pure --- */
 
@@ -214,7 +214,7 @@ static int64_t wait_ms(struct context *ctx, const struct object_key *k)
 {
     if (!expectations_met(ctx->config_writes, k))
         return EXPECTATIONS_RECHECK_MS;
-    if (rollout_matched(ctx->config_ledger, k->name) <= MANY_NODES)
+    if (rollout_matched(ctx->config_ledger, k->name) <= ctx->many_nodes)
         return 0;
     return rollout_pace(ctx->config_ledger, k->name, clock_mono_ms(ctx->clk), LOOK_GAP_MS);
 }

@@ -19,7 +19,7 @@ static constructor *const constructors[] = {
     node_labels_controller_new, node_resources_controller_new, eviction_controller_new,
 };
 
-enum { CONTROLLERS = ARRAY_LEN(constructors), INFORMERS = 4 };
+enum { CONTROLLERS = ARRAY_LEN(constructors), INFORMERS = 4, MANY_NODES = 200 };
 
 /* Set up by one thread; then only what the context shares is used by others. */
 struct reconcilers {
@@ -70,7 +70,8 @@ struct reconcilers *reconcilers_new(const struct reconcilers_opts *opts)
     *ctx = (struct context){.kc = opts->writer,
                             .clk = opts->clk,
                             .recorder = opts->recorder,
-                            .workers = opts->workers};
+                            .workers = opts->workers,
+                            .many_nodes = opts->many_nodes ? opts->many_nodes : MANY_NODES};
     open_caches(ctx, opts);
     open_notes(ctx);
     struct informer *const informers[INFORMERS] = {ctx->nodes, ctx->devices, ctx->profiles,

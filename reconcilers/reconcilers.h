@@ -18,6 +18,7 @@ struct reconcilers_opts {
     struct recorder *recorder; /* NULL: no events */
     struct metrics *metrics;   /* NULL: none */
     int workers;               /* of each controller, at least 1 */
+    size_t many_nodes; /* of one object, whose looks at all of them are then rationed; 0: 200 */
     uint64_t seed;
 };
 

@@ -47,7 +47,8 @@ static void start_reconcilers(struct cluster *c, const struct kc_fault_plan *pla
                                                                 .writer = c->own,
                                                                 .clk = c->clk,
                                                                 .recorder = c->recorder,
-                                                                .workers = 1});
+                                                                .workers = 1,
+                                                                .many_nodes = c->many_nodes});
 }
 
 static void stop_reconcilers(struct cluster *c)

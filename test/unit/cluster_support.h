@@ -18,6 +18,7 @@ struct cluster {
     struct reconcilers *reconcilers;
     bool mortal; /* the planned fault is the end of the process: then the next one takes over */
     bool died;
+    size_t many_nodes; /* for the next process; 0: as ever */
 };
 
 /* plan NULL: no faults. */

@@ -282,3 +282,22 @@ Test(gpuprofile_status, a_rollout_writes_at_most_one_status_a_second)
     cr_assert_leq(cluster_writes(&c) - before, 40 + 2, "40 Devices, and a first and last status");
     cluster_stop(&c);
 }
+
+/* From a number of nodes on a look at all of them is rationed, which must not stop the writes. */
+Test(gpuprofile_status, many_nodes_end_as_few_do)
+{
+    start(HALVES);
+    cluster_add_node(&c, "n2", 1);
+    c.many_nodes = 1;
+    cluster_restart(&c);
+    cluster_settle(&c);
+    auto_free char *before = cluster_profile(&c, "p");
+    cr_expect_str_eq(before, "2/0/2/0 False Progressing");
+    cluster_agent(&c, "n1");
+    cluster_settle(&c);
+    cluster_agent(&c, "n2");
+    cluster_settle(&c);
+    auto_free char *after = cluster_profile(&c, "p");
+    cr_expect_str_eq(after, "2/2/0/0 True Applied");
+    cluster_stop(&c);
+}

@@ -147,3 +147,20 @@ Test(migconfig_status, nothing_is_written_when_nothing_changed)
     cluster_settle(&c);
     cr_assert_eq(cluster_writes(&c), 0);
 }
+
+Test(migconfig_status, many_nodes_end_as_few_do)
+{
+    cluster_add_node(&c, "n1", 1);
+    cluster_add_node(&c, "n2", 1);
+    cluster_apply(&c, CONFIG("mine", ""));
+    cluster_label(&c, "n1", "nvidia.com/mig.config", "mine");
+    cluster_label(&c, "n2", "nvidia.com/mig.config", "mine");
+    c.many_nodes = 1;
+    cluster_restart(&c);
+    cluster_settle(&c);
+    expect("mine", "Ready", "False Progressing");
+    cluster_agent(&c, "n1");
+    cluster_agent(&c, "n2");
+    cluster_settle(&c);
+    expect("mine", "Ready", "True Applied");
+}
