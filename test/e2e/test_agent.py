@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """cleave-agent on simulated cards, with a real API server: what it says is so, and what is wanted happens."""
 
-import json
 import os
 import signal
 
