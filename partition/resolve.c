@@ -1,62 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "partition/resolve.h"
 
-#include <assert.h>
 #include <string.h>
 
-#include "base/sb.h"
 #include "base/xalloc.h"
 
-#include "partition/select.h"
-
-enum { TEXT_BYTES = 1024, MAX_COUNT = 64 };
-
-/*
- * Three passes over one node. 1. Every source (the label, each profile) claims cards, as if it were
- * alone. 2. Each card is given to one source, or to none in a conflict. 3. Each source's cards are
- * judged against the hardware; a single bad one refuses the source's whole share.
- */
-
-/* What one source wants of one card. */
-struct claim {
-    bool made;
-    const struct migconfig_spec *config;  /* from a MIGConfig … */
-    const char *builtin;                  /* … or a built-in layout … */
-    const struct gpuprofile_entry *entry; /* … or a profile's entry; NULL: remainder native */
-    bool from_label;
-    bool unknown; /* by a name that nothing has; its source is refused */
-};
-
-struct source {
-    enum api_source_kind kind;
-    const char *name;
-    int64_t generation;
-    const struct gpuprofile_spec *profile; /* NULL: the label */
-    struct claim *claims;                  /* one for each card */
-    size_t owned, claimed;
-    bool refused;
-    bool contends; /* a card is a conflict because of it */
-    struct resolve_problem *problems;
-    size_t n_problems;
-};
-
-struct work {
-    const struct resolve_input *in;
-    struct source *sources;
-    size_t n_sources;
-    struct source **owner;     /* for each card; NULL: nobody, or a conflict */
-    bool *contested;           /* for each card: a conflict */
-    struct device_want *wants; /* for each card that is owned and judged good */
-};
+#include "partition/resolve_work.h"
 
 /* The caller owns the name in it. */
-static struct device_source source_id(const struct source *s)
+struct device_source resolve_source_id(const struct source *s)
 {
     return (struct device_source){s->kind, xstrdup(s->name), s->generation};
 }
 
-static void add_problem(struct source *s, const char *reason, const struct resolve_card *card,
-                        const char *message)
+void resolve_add_problem(struct source *s, const char *reason, const struct resolve_card *card,
+                         const char *message)
 {
     struct resolve_problem *p = XPUSH(s->problems, s->n_problems);
     p->reason = xstrdup(reason);
@@ -64,141 +22,15 @@ static void add_problem(struct source *s, const char *reason, const struct resol
     p->uuid = card ? xstrdup(card->uuid) : NULL;
 }
 
-static void refuse(struct source *s, const char *reason, const struct resolve_card *card,
-                   const char *why)
+void resolve_refuse(struct source *s, const char *reason, const struct resolve_card *card,
+                    const char *why)
 {
     auto_sb struct sb text = SB_INIT(TEXT_BYTES);
     if (card)
         sb_addf(&text, "GPU %u (%s): ", card->index, card->model ? card->model : card->uuid);
     sb_add(&text, why);
-    add_problem(s, reason, card, sb_str(&text));
+    resolve_add_problem(s, reason, card, sb_str(&text));
     s->refused = true;
-}
-
-/* --- Pass 1: claims --- */
-
-static const struct resolve_config *find_config(const struct resolve_input *in, const char *name)
-{
-    for (size_t i = 0; i < in->n_configs; i++)
-        if (strcmp(in->configs[i].name, name) == 0)
-            return &in->configs[i];
-    for (size_t i = 0; i < in->n_configs; i++)
-        for (size_t k = 0; k < in->configs[i].spec->n_aliases; k++)
-            if (strcmp(in->configs[i].spec->aliases[k], name) == 0)
-                return &in->configs[i];
-    return NULL;
-}
-
-static const struct migconfig_entry *config_entry(const struct migconfig_spec *spec,
-                                                  const struct resolve_card *card)
-{
-    for (size_t i = spec->n_devices; i > 0; i--)
-        if (select_config_entry(&spec->devices[i - 1], card))
-            return &spec->devices[i - 1];
-    return NULL;
-}
-
-static bool has_builtin(const struct resolve_card *card, const char *name)
-{
-    bool enabled;
-    struct mig_wants wants;
-    return card->table && mig_named_layout(card->table, name, &enabled, &wants, NULL) == 0;
-}
-
-/* A name is built in when it is so for any card of the node; each card is judged by itself later.
- */
-static bool is_builtin(const struct resolve_input *in, const char *name)
-{
-    if (strcmp(name, "all-disabled") == 0)
-        return true;
-    for (size_t i = 0; i < in->n_cards; i++)
-        if (has_builtin(&in->cards[i], name))
-            return true;
-    return false;
-}
-
-/* Fills the claim from a name; false when the named config does not speak about this card. */
-static bool claim_named(struct claim *c, const struct resolve_config *config, const char *name,
-                        const struct resolve_card *card)
-{
-    if (!config) {
-        c->builtin = name;
-        /* A name on a node means the models that have it, as in the configuration that mig-parted
-         * generates; a profile's entry means the very cards that it selects. */
-        return !c->from_label || has_builtin(card, name);
-    }
-    const struct migconfig_entry *entry = config_entry(config->spec, card);
-    if (!entry || (entry->mig_enabled && !card->mig_capable && entry->n_indices == 0))
-        return false;
-    c->config = config->spec;
-    return true;
-}
-
-static void refuse_name(struct source *s, const char *name)
-{
-    auto_sb struct sb text = SB_INIT(TEXT_BYTES);
-    sb_addf(&text, "there is no MIGConfig or built-in layout named \"%s\"", name);
-    refuse(s, "UnknownConfig", NULL, sb_str(&text));
-}
-
-static void claim_by_label(struct work *w, struct source *s)
-{
-    const struct resolve_input *in = w->in;
-    const struct resolve_config *config = find_config(in, in->label);
-    bool known = config || is_builtin(in, in->label);
-    for (size_t i = 0; i < in->n_cards; i++) {
-        struct claim *c = &s->claims[i];
-        c->from_label = true;
-        c->made = known ? claim_named(c, config, in->label, &in->cards[i]) : true;
-        c->unknown = !known;
-    }
-    if (!known)
-        refuse_name(s, in->label);
-}
-
-static void claim_entry(struct work *w, struct source *s, const struct gpuprofile_entry *entry)
-{
-    const struct resolve_input *in = w->in;
-    const char *name = entry->has_mig ? entry->mig.config : NULL;
-    const struct resolve_config *config = name ? find_config(in, name) : NULL;
-    bool known = !name || config || is_builtin(in, name);
-    int64_t taken = 0;
-    for (size_t i = 0; i < in->n_cards; i++) {
-        struct claim *c = &s->claims[i];
-        if (c->made || !select_card(&entry->selector, &in->cards[i]))
-            continue;
-        if (entry->selector.count && taken == entry->selector.count)
-            break;
-        taken++;
-        c->made = known && name ? claim_named(c, config, name, &in->cards[i]) : true;
-        c->unknown = !known;
-        if (c->made)
-            c->entry = entry;
-    }
-    if (!known && taken)
-        refuse_name(s, name);
-}
-
-static void claim_by_profile(struct work *w, struct source *s)
-{
-    for (size_t i = 0; i < s->profile->n_devices; i++)
-        claim_entry(w, s, &s->profile->devices[i]);
-    if (s->profile->remainder == API_REMAINDER_NATIVE)
-        for (size_t i = 0; i < w->in->n_cards; i++)
-            s->claims[i].made = true;
-}
-
-static void make_claims(struct work *w)
-{
-    for (size_t i = 0; i < w->n_sources; i++) {
-        struct source *s = &w->sources[i];
-        if (s->profile)
-            claim_by_profile(w, s);
-        else
-            claim_by_label(w, s);
-        for (size_t k = 0; k < w->in->n_cards; k++)
-            s->claimed += s->claims[k].made;
-    }
 }
 
 /* --- Pass 2: owners --- */
@@ -232,7 +64,7 @@ static void report_contender(const struct work *w, size_t card, const struct sou
         separator = ", ";
     }
     sb_add(&text, " too; raise one priority or narrow a selector");
-    add_problem(s, "Conflict", c, sb_str(&text));
+    resolve_add_problem(s, "Conflict", c, sb_str(&text));
     s->contends = true;
 }
 
@@ -249,7 +81,7 @@ static void report_conflict(struct work *w, size_t card, const struct source *to
         }
         auto_sb struct sb text = SB_INIT(TEXT_BYTES);
         sb_addf(&text, "GPU %u is in conflict between stronger profiles", c->index);
-        add_problem(s, "Overridden", c, sb_str(&text));
+        resolve_add_problem(s, "Overridden", c, sb_str(&text));
     }
 }
 
@@ -274,153 +106,6 @@ static void give_card(struct work *w, size_t card)
     else if (top)
         top->owned++;
     w->owner[card] = tie ? NULL : top;
-}
-
-/* --- Pass 3: judgement --- */
-
-static void want_profiles(struct device_want *want, const struct mig_table *t,
-                          const struct mig_wants *wants)
-{
-    want->has_mig = true;
-    for (unsigned i = 0; i < wants->n; i++) {
-        char name[MIG_NAME_BYTES];
-        mig_partition_name(&t->profiles[wants->items[i].profile], wants->items[i].ci_slices, name);
-        struct profile_count *pc = NULL;
-        for (size_t k = 0; k < want->mig.n_profiles && !pc; k++)
-            if (strcmp(want->mig.profiles[k].profile, name) == 0)
-                pc = &want->mig.profiles[k];
-        if (!pc) {
-            pc = XPUSH(want->mig.profiles, want->mig.n_profiles);
-            pc->profile = xstrdup(name);
-        }
-        pc->count += wants->items[i].count;
-    }
-}
-
-static const char *reason_of(int rc)
-{
-    return rc == -(int)ERR_NOT_FOUND ? "UnknownProfile" : "Invalid";
-}
-
-static bool check_geometry(struct source *s, const struct resolve_card *card,
-                           const struct mig_wants *wants)
-{
-    const struct mig_state empty = {0};
-    struct mig_plan plan;
-    mig_plan(card->table, &empty, wants, &plan);
-    if (plan.verdict != MIG_PLAN_INFEASIBLE)
-        return true;
-    auto_free char *nearest = mig_wants_text(card->table, &plan.nearest);
-    auto_sb struct sb text = SB_INIT(TEXT_BYTES);
-    sb_addf(&text, "%s; the nearest layout that fits is %s", plan.reason, nearest);
-    refuse(s, "Infeasible", card, sb_str(&text));
-    return false;
-}
-
-/* Counts that no schema has bounded come from files. */
-static int requests_of(const struct jx_pair *profiles, size_t n, struct mig_request *ret,
-                       struct err *e)
-{
-    if (n > MIG_MAX_WANTS)
-        return err_set(e, ERR_INVALID, "%zu kinds of partitions are too many", n);
-    for (size_t i = 0; i < n; i++) {
-        if (profiles[i].num < 0 || profiles[i].num > MAX_COUNT)
-            return err_set(e, ERR_INVALID, "%s: the count must be from 0 to %d", profiles[i].key,
-                           MAX_COUNT);
-        ret[i] = (struct mig_request){profiles[i].key, (unsigned)profiles[i].num};
-    }
-    return 0;
-}
-
-/* Puts a resolved geometry into the wish, or refuses. */
-static bool want_mig(struct source *s, const struct resolve_card *card,
-                     const struct jx_pair *profiles, size_t n, struct device_want *want)
-{
-    if (!card->mig_capable || !card->table) {
-        refuse(s, "MIGUnsupported", card, "this card has no MIG");
-        return false;
-    }
-    struct mig_request requests[MIG_MAX_WANTS];
-    auto_err struct err e = {0};
-    struct mig_wants wants = {0};
-    int rc = requests_of(profiles, n, requests, &e);
-    if (rc == 0)
-        rc = mig_resolve(card->table, requests, n, &wants, &e);
-    if (rc < 0) {
-        refuse(s, reason_of(rc), card, err_msg(&e));
-        return false;
-    }
-    want->mode = API_MODE_MIG;
-    want_profiles(want, card->table, &wants);
-    return check_geometry(s, card, &wants);
-}
-
-static bool want_builtin(struct source *s, const struct resolve_card *card, const char *name,
-                         struct device_want *want)
-{
-    if (strcmp(name, "all-disabled") == 0)
-        return true;
-    if (!card->mig_capable || !card->table) {
-        refuse(s, "MIGUnsupported", card, "this card has no MIG");
-        return false;
-    }
-    auto_err struct err e = {0};
-    struct mig_wants wants;
-    bool enabled;
-    if (mig_named_layout(card->table, name, &enabled, &wants, &e) < 0) {
-        refuse(s, "UnknownProfile", card, err_msg(&e));
-        return false;
-    }
-    want->mode = enabled ? API_MODE_MIG : API_MODE_NATIVE;
-    if (enabled)
-        want_profiles(want, card->table, &wants);
-    return true;
-}
-
-static bool judge(struct source *s, const struct claim *c, const struct resolve_card *card,
-                  struct device_want *want)
-{
-    if (c->config) {
-        const struct migconfig_entry *entry = config_entry(c->config, card);
-        assert(entry); /* the claim was made by one */
-        return !entry->mig_enabled ||
-               want_mig(s, card, entry->mig_devices, entry->n_mig_devices, want);
-    }
-    if (c->builtin)
-        return want_builtin(s, card, c->builtin, want);
-    if (!c->entry || c->entry->mode != API_MODE_MIG)
-        return true;
-    return want_mig(s, card, c->entry->mig.profiles, c->entry->mig.n_profiles, want);
-}
-
-static void stamp(struct device_want *want, const struct source *s, const struct claim *c,
-                  const struct resolve_card *card)
-{
-    want->uuid = xstrdup(card->uuid);
-    want->has_source = true;
-    want->source = source_id(s);
-    want->has_rollout = true;
-    want->rollout.timeout_s = 600;
-    if (s->profile) {
-        want->rollout.drain = s->profile->rollout.drain;
-        want->rollout.timeout_s = s->profile->rollout.timeout_s;
-        want->failure_policy = s->profile->failure_policy;
-    }
-    if (c->entry && c->entry->has_sharing) {
-        want->has_sharing = true;
-        want->sharing.time_slicing.replicas = c->entry->sharing.time_slicing.replicas;
-    }
-}
-
-static void judge_cards(struct work *w)
-{
-    for (size_t i = 0; i < w->in->n_cards; i++) {
-        struct source *s = w->owner[i];
-        if (!s || s->claims[i].unknown)
-            continue;
-        (void)judge(s, &s->claims[i], &w->in->cards[i], &w->wants[i]);
-        stamp(&w->wants[i], s, &s->claims[i], &w->in->cards[i]);
-    }
 }
 
 /* --- The result --- */
@@ -513,7 +198,7 @@ static void emit_spec(struct work *w, struct device_spec *spec)
     if (!lead)
         return;
     spec->has_source = true;
-    spec->source = source_id(lead);
+    spec->source = resolve_source_id(lead);
     if (!lead->profile)
         return;
     spec->rollout.drain = lead->profile->rollout.drain;
@@ -543,7 +228,7 @@ static void report_overridden(struct work *w, struct source *s)
                 o->profile ? "GPUProfile" : "the node's label", o->name);
     }
     if (text.len)
-        add_problem(s, "Overridden", NULL, sb_str(&text));
+        resolve_add_problem(s, "Overridden", NULL, sb_str(&text));
 }
 
 static void emit_outcomes(struct work *w, struct resolve_result *ret)
@@ -552,7 +237,7 @@ static void emit_outcomes(struct work *w, struct resolve_result *ret)
         struct source *s = &w->sources[i];
         report_overridden(w, s);
         struct resolve_outcome *o = XPUSH(ret->outcomes, ret->n_outcomes);
-        o->source = source_id(s);
+        o->source = resolve_source_id(s);
         o->verdict = verdict_of(s);
         o->n_cards = s->refused ? 0 : s->owned;
         o->problems = TAKE(s->problems);
@@ -607,10 +292,10 @@ void resolve_node(const struct resolve_input *in, struct resolve_result *ret)
         .wants = xcalloc(in->n_cards, sizeof(*w.wants)),
     };
     collect_sources(&w);
-    make_claims(&w);
+    resolve_make_claims(&w);
     for (size_t i = 0; i < in->n_cards; i++)
         give_card(&w, i);
-    judge_cards(&w);
+    resolve_judge_cards(&w);
     emit_spec(&w, &ret->spec);
     emit_outcomes(&w, ret);
     work_done(&w);

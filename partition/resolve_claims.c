@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "partition/resolve_work.h"
+#include "partition/select.h"
+
+static const struct resolve_config *find_config(const struct resolve_input *in, const char *name)
+{
+    for (size_t i = 0; i < in->n_configs; i++)
+        if (strcmp(in->configs[i].name, name) == 0)
+            return &in->configs[i];
+    for (size_t i = 0; i < in->n_configs; i++)
+        for (size_t k = 0; k < in->configs[i].spec->n_aliases; k++)
+            if (strcmp(in->configs[i].spec->aliases[k], name) == 0)
+                return &in->configs[i];
+    return NULL;
+}
+
+const struct migconfig_entry *resolve_config_entry(const struct migconfig_spec *spec,
+                                                   const struct resolve_card *card)
+{
+    for (size_t i = spec->n_devices; i > 0; i--)
+        if (select_config_entry(&spec->devices[i - 1], card))
+            return &spec->devices[i - 1];
+    return NULL;
+}
+
+static bool has_builtin(const struct resolve_card *card, const char *name)
+{
+    bool enabled;
+    struct mig_wants wants;
+    return card->table && mig_named_layout(card->table, name, &enabled, &wants, NULL) == 0;
+}
+
+/* A name is built in when it is so for any card of the node; each card is judged by itself later.
+ */
+static bool is_builtin(const struct resolve_input *in, const char *name)
+{
+    if (strcmp(name, "all-disabled") == 0)
+        return true;
+    for (size_t i = 0; i < in->n_cards; i++)
+        if (has_builtin(&in->cards[i], name))
+            return true;
+    return false;
+}
+
+/* Fills the claim from a name; false when the named config does not speak about this card. */
+static bool claim_named(struct claim *c, const struct resolve_config *config, const char *name,
+                        const struct resolve_card *card)
+{
+    if (!config) {
+        c->builtin = name;
+        /* A name on a node means the models that have it, as in the configuration that mig-parted
+         * generates; a profile's entry means the very cards that it selects. */
+        return !c->from_label || has_builtin(card, name);
+    }
+    const struct migconfig_entry *entry = resolve_config_entry(config->spec, card);
+    if (!entry || (entry->mig_enabled && !card->mig_capable && entry->n_indices == 0))
+        return false;
+    c->config = config->spec;
+    return true;
+}
+
+static void refuse_name(struct source *s, const char *name)
+{
+    auto_sb struct sb text = SB_INIT(TEXT_BYTES);
+    sb_addf(&text, "there is no MIGConfig or built-in layout named \"%s\"", name);
+    resolve_refuse(s, "UnknownConfig", NULL, sb_str(&text));
+}
+
+static void claim_by_label(struct work *w, struct source *s)
+{
+    const struct resolve_input *in = w->in;
+    const struct resolve_config *config = find_config(in, in->label);
+    bool known = config || is_builtin(in, in->label);
+    for (size_t i = 0; i < in->n_cards; i++) {
+        struct claim *c = &s->claims[i];
+        c->from_label = true;
+        c->made = known ? claim_named(c, config, in->label, &in->cards[i]) : true;
+        c->unknown = !known;
+    }
+    if (!known)
+        refuse_name(s, in->label);
+}
+
+static void claim_entry(struct work *w, struct source *s, const struct gpuprofile_entry *entry)
+{
+    const struct resolve_input *in = w->in;
+    const char *name = entry->has_mig ? entry->mig.config : NULL;
+    const struct resolve_config *config = name ? find_config(in, name) : NULL;
+    bool known = !name || config || is_builtin(in, name);
+    int64_t taken = 0;
+    for (size_t i = 0; i < in->n_cards; i++) {
+        struct claim *c = &s->claims[i];
+        if (c->made || !select_card(&entry->selector, &in->cards[i]))
+            continue;
+        if (entry->selector.count && taken == entry->selector.count)
+            break;
+        taken++;
+        c->made = known && name ? claim_named(c, config, name, &in->cards[i]) : true;
+        c->unknown = !known;
+        if (c->made)
+            c->entry = entry;
+    }
+    if (!known && taken)
+        refuse_name(s, name);
+}
+
+static void claim_by_profile(struct work *w, struct source *s)
+{
+    for (size_t i = 0; i < s->profile->n_devices; i++)
+        claim_entry(w, s, &s->profile->devices[i]);
+    if (s->profile->remainder == API_REMAINDER_NATIVE)
+        for (size_t i = 0; i < w->in->n_cards; i++)
+            s->claims[i].made = true;
+}
+
+void resolve_make_claims(struct work *w)
+{
+    for (size_t i = 0; i < w->n_sources; i++) {
+        struct source *s = &w->sources[i];
+        if (s->profile)
+            claim_by_profile(w, s);
+        else
+            claim_by_label(w, s);
+        for (size_t k = 0; k < w->in->n_cards; k++)
+            s->claimed += s->claims[k].made;
+    }
+}

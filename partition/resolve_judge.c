@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+
+#include "partition/resolve_work.h"
+
+static void want_profiles(struct device_want *want, const struct mig_table *t,
+                          const struct mig_wants *wants)
+{
+    want->has_mig = true;
+    for (unsigned i = 0; i < wants->n; i++) {
+        char name[MIG_NAME_BYTES];
+        mig_partition_name(&t->profiles[wants->items[i].profile], wants->items[i].ci_slices, name);
+        struct profile_count *pc = NULL;
+        for (size_t k = 0; k < want->mig.n_profiles && !pc; k++)
+            if (strcmp(want->mig.profiles[k].profile, name) == 0)
+                pc = &want->mig.profiles[k];
+        if (!pc) {
+            pc = XPUSH(want->mig.profiles, want->mig.n_profiles);
+            pc->profile = xstrdup(name);
+        }
+        pc->count += wants->items[i].count;
+    }
+}
+
+static const char *reason_of(int rc)
+{
+    return rc == -(int)ERR_NOT_FOUND ? "UnknownProfile" : "Invalid";
+}
+
+static bool check_geometry(struct source *s, const struct resolve_card *card,
+                           const struct mig_wants *wants)
+{
+    const struct mig_state empty = {0};
+    struct mig_plan plan;
+    mig_plan(card->table, &empty, wants, &plan);
+    if (plan.verdict != MIG_PLAN_INFEASIBLE)
+        return true;
+    auto_free char *nearest = mig_wants_text(card->table, &plan.nearest);
+    auto_sb struct sb text = SB_INIT(TEXT_BYTES);
+    sb_addf(&text, "%s; the nearest layout that fits is %s", plan.reason, nearest);
+    resolve_refuse(s, "Infeasible", card, sb_str(&text));
+    return false;
+}
+
+/* Counts that no schema has bounded come from files. */
+static int requests_of(const struct jx_pair *profiles, size_t n, struct mig_request *ret,
+                       struct err *e)
+{
+    if (n > MIG_MAX_WANTS)
+        return err_set(e, ERR_INVALID, "%zu kinds of partitions are too many", n);
+    for (size_t i = 0; i < n; i++) {
+        if (profiles[i].num < 0 || profiles[i].num > MAX_COUNT)
+            return err_set(e, ERR_INVALID, "%s: the count must be from 0 to %d", profiles[i].key,
+                           MAX_COUNT);
+        ret[i] = (struct mig_request){profiles[i].key, (unsigned)profiles[i].num};
+    }
+    return 0;
+}
+
+/* Puts a resolved geometry into the wish, or refuses. */
+static bool want_mig(struct source *s, const struct resolve_card *card,
+                     const struct jx_pair *profiles, size_t n, struct device_want *want)
+{
+    if (!card->mig_capable || !card->table) {
+        resolve_refuse(s, "MIGUnsupported", card, "this card has no MIG");
+        return false;
+    }
+    struct mig_request requests[MIG_MAX_WANTS];
+    auto_err struct err e = {0};
+    struct mig_wants wants = {0};
+    int rc = requests_of(profiles, n, requests, &e);
+    if (rc == 0)
+        rc = mig_resolve(card->table, requests, n, &wants, &e);
+    if (rc < 0) {
+        resolve_refuse(s, reason_of(rc), card, err_msg(&e));
+        return false;
+    }
+    want->mode = API_MODE_MIG;
+    want_profiles(want, card->table, &wants);
+    return check_geometry(s, card, &wants);
+}
+
+static bool want_builtin(struct source *s, const struct resolve_card *card, const char *name,
+                         struct device_want *want)
+{
+    if (strcmp(name, "all-disabled") == 0)
+        return true;
+    if (!card->mig_capable || !card->table) {
+        resolve_refuse(s, "MIGUnsupported", card, "this card has no MIG");
+        return false;
+    }
+    auto_err struct err e = {0};
+    struct mig_wants wants;
+    bool enabled;
+    if (mig_named_layout(card->table, name, &enabled, &wants, &e) < 0) {
+        resolve_refuse(s, "UnknownProfile", card, err_msg(&e));
+        return false;
+    }
+    want->mode = enabled ? API_MODE_MIG : API_MODE_NATIVE;
+    if (enabled)
+        want_profiles(want, card->table, &wants);
+    return true;
+}
+
+static bool judge(struct source *s, const struct claim *c, const struct resolve_card *card,
+                  struct device_want *want)
+{
+    if (c->config) {
+        const struct migconfig_entry *entry = resolve_config_entry(c->config, card);
+        assert(entry); /* the claim was made by one */
+        return !entry->mig_enabled ||
+               want_mig(s, card, entry->mig_devices, entry->n_mig_devices, want);
+    }
+    if (c->builtin)
+        return want_builtin(s, card, c->builtin, want);
+    if (!c->entry || c->entry->mode != API_MODE_MIG)
+        return true;
+    return want_mig(s, card, c->entry->mig.profiles, c->entry->mig.n_profiles, want);
+}
+
+static void stamp(struct device_want *want, const struct source *s, const struct claim *c,
+                  const struct resolve_card *card)
+{
+    want->uuid = xstrdup(card->uuid);
+    want->has_source = true;
+    want->source = resolve_source_id(s);
+    want->has_rollout = true;
+    want->rollout.timeout_s = 600;
+    if (s->profile) {
+        want->rollout.drain = s->profile->rollout.drain;
+        want->rollout.timeout_s = s->profile->rollout.timeout_s;
+        want->failure_policy = s->profile->failure_policy;
+    }
+    if (c->entry && c->entry->has_sharing) {
+        want->has_sharing = true;
+        want->sharing.time_slicing.replicas = c->entry->sharing.time_slicing.replicas;
+    }
+}
+
+void resolve_judge_cards(struct work *w)
+{
+    for (size_t i = 0; i < w->in->n_cards; i++) {
+        struct source *s = w->owner[i];
+        if (!s || s->claims[i].unknown)
+            continue;
+        (void)judge(s, &s->claims[i], &w->in->cards[i], &w->wants[i]);
+        stamp(&w->wants[i], s, &s->claims[i], &w->in->cards[i]);
+    }
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/sb.h"
+
+#include "partition/resolve.h"
+
+enum { TEXT_BYTES = 1024, MAX_COUNT = 64 };
+
+/*
+ * Three passes over one node. 1. Every source (the label, each profile) claims cards, as if it were
+ * alone. 2. Each card is given to one source, or to none in a conflict. 3. Each source's cards are
+ * judged against the hardware; a single bad one refuses the source's whole share.
+ */
+
+/* What one source wants of one card. */
+struct claim {
+    bool made;
+    const struct migconfig_spec *config;  /* from a MIGConfig … */
+    const char *builtin;                  /* … or a built-in layout … */
+    const struct gpuprofile_entry *entry; /* … or a profile's entry; NULL: remainder native */
+    bool from_label;
+    bool unknown; /* by a name that nothing has; its source is refused */
+};
+
+struct source {
+    enum api_source_kind kind;
+    const char *name;
+    int64_t generation;
+    const struct gpuprofile_spec *profile; /* NULL: the label */
+    struct claim *claims;                  /* one for each card */
+    size_t owned, claimed;
+    bool refused;
+    bool contends; /* a card is a conflict because of it */
+    struct resolve_problem *problems;
+    size_t n_problems;
+};
+
+struct work {
+    const struct resolve_input *in;
+    struct source *sources;
+    size_t n_sources;
+    struct source **owner;     /* for each card; NULL: nobody, or a conflict */
+    bool *contested;           /* for each card: a conflict */
+    struct device_want *wants; /* for each card that is owned and judged good */
+};
+
+/* The caller owns the name in it. */
+struct device_source resolve_source_id(const struct source *s);
+/* Notes a problem; card NULL: the node's. */
+void resolve_add_problem(struct source *s, const char *reason, const struct resolve_card *card,
+                         const char *message);
+/* The same, and the source's share of this node is refused; the card's number and model are put
+ * before the words. */
+void resolve_refuse(struct source *s, const char *reason, const struct resolve_card *card,
+                    const char *why);
+
+/* Pass 1 (resolve_claims.c): what every source would take, were it alone. */
+void resolve_make_claims(struct work *w);
+/* The entry of a MIGConfig that speaks about the card, or NULL. Borrowed. */
+const struct migconfig_entry *resolve_config_entry(const struct migconfig_spec *spec,
+                                                   const struct resolve_card *card);
+/* Pass 3 (resolve_judge.c): the wish for every card that has an owner, or the reason why not. */
+void resolve_judge_cards(struct work *w);
