@@ -47,7 +47,7 @@ def used(rig, account, since=0):
 
 def everything(rig):
     """One of each thing that the programs do."""
-    rig.controller()
+    controller = rig.controller()
     node = rig.node()
     profile = rig.profile("p", {"mode": "mig", "mig": {"profiles": {"3g.40gb": 2}}}, rollout={"drain": "evict"})
     rig.config(f"{rig.id}-c", {"migEnabled": True, "migDevices": {"7g.80gb": 1}})
@@ -62,7 +62,7 @@ def everything(rig):
     wait_for(lambda: node.labels().get("nvidia.com/mig.config.state") == "success", 30, "the label")
     for reason in ("Repartitioned", "MIGConfigApplied"):
         wait_for(lambda r=reason: rig.events(node.name, r), 30, f"the event {reason}")
-    return node
+    assert controller.stop() == 0  # gives the lease back
 
 
 def test_the_rights_of_both_accounts_suffice_and_no_more_are_used(rig):
