@@ -106,20 +106,29 @@ fuzz() {
     done
 }
 
+sum_of() { # words file: the sum of the numbers before any of the words
+    { grep -oE "[0-9]+ ($1)" "$2" || true; } | awk '{n += $1} END {print n + 0}'
+}
+
 pytests() { # title, folder, [-k name]: pytest counts for itself
     compgen -G "$2/test_*.py" >/dev/null || return 0
     say "$1"
-    local out=$logs/pytest p f
-    /usr/bin/python3 -m pytest -p no:cacheprovider -q --color=no --tb=short "$2" ${3:+-k "$3"} 2>&1 | tee "$out" || true
-    p=$(grep -oE '[0-9]+ passed' "$out" | tail -1 | cut -d' ' -f1)
-    f=$(grep -oE '[0-9]+ (failed|errors?)' "$out" | awk '{n += $1} END {print n + 0}')
-    [ -n "$p" ] || [ "$f" -gt 0 ] || f=1
-    count "${p:-0}" "$f"
+    local out=$logs/pytest rc=0 p f
+    /usr/bin/python3 -m pytest -p no:cacheprovider -q --color=no --tb=short "$2" ${3:+-k "$3"} >"$out" 2>&1 &
+    tail -n +1 -s 0.2 -f --pid=$! "$out"
+    wait $! || rc=$?
+    tail -1 "$out" >"$logs/summary"
+    p=$(sum_of passed "$logs/summary")
+    f=$(sum_of 'failed|errors?' "$logs/summary")
+    # A run that broke off has no summary to count, and is a failure all the same.
+    [ "$rc" = 0 ] || [ "$f" -gt 0 ] || f=1
+    count "$p" "$f"
 }
 
 sim() {
     [ -f sim/Makefile ] || return 0
-    make -s sim && pytests "the simulator, driven by a foreign NVML client" test/sim "${1:-}"
+    build release sim || return 0
+    pytests "the simulator, driven by a foreign NVML client" test/sim "${1:-}"
 }
 
 e2e() {
