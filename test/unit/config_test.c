@@ -31,7 +31,7 @@ static const char full[] = //
     "    server: https://api.example:6443/prefix//\n"
     "    certificate-authority: pki/ca.crt\n"
     "    tls-server-name: kubernetes\n"
-    "    proxy-url: http://proxy.example:3128\n"
+    "    proxy-url: http://gateway.example:3128\n"
     "    insecure-skip-tls-verify: true\n"
     "users:\n"
     "- name: u0\n"
@@ -57,7 +57,7 @@ Test(config, every_field_is_read)
     cr_expect_str_eq(c.ns, "team");
     cr_expect_str_eq(c.ca_file, "/etc/kube/pki/ca.crt");
     cr_expect_str_eq(c.tls_server_name, "kubernetes");
-    cr_expect_str_eq(c.proxy_url, "http://proxy.example:3128");
+    cr_expect_str_eq(c.proxy_url, "http://gateway.example:3128");
     cr_expect(c.insecure_skip_tls_verify);
     cr_expect_str_eq(c.cert_pem, "-----CERT");
     cr_expect_str_eq(c.key_file, "/etc/kube/../key.pem");
