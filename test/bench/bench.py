@@ -86,15 +86,21 @@ class Api:
         """Puts (time, object) of every event into a queue, from a thread of its own."""
 
         def run():
-            while True:  # a resource that was defined just now answers 404 for a moment
-                answer = self.send(self.connect(timeout=3600), "GET", path + ("&" if "?" in path else "?") + "watch=1")
-                if answer.status == 200:
-                    break
-                answer.read()
-                time.sleep(0.05)
-            for line in answer:
-                event = json.loads(line)
-                out.put((time.monotonic(), event["type"], event["object"]))
+            version = ""
+            while True:  # a slow reader is cut off; a resource that was defined just now answers 404 for a moment
+                since = f"&resourceVersion={version}" if version else ""
+                answer = self.send(self.connect(timeout=3600), "GET", path + ("&" if "?" in path else "?") + "watch=1" + since)
+                if answer.status != 200:
+                    answer.read()
+                    time.sleep(0.05)
+                    continue
+                for line in answer:
+                    event = json.loads(line)
+                    if event["type"] == "ERROR":  # the version is too old: from the present state again
+                        version = ""
+                        break
+                    version = event["object"]["metadata"]["resourceVersion"]
+                    out.put((time.monotonic(), event["type"], event["object"]))
 
         threading.Thread(target=run, daemon=True).start()
 
