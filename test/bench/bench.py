@@ -49,10 +49,10 @@ def script(name, *args):
 
 
 class Api:
-    """The API server over one kept connection; one thread."""
+    """The API server over one kept connection; one thread. What it starts ends when `ended` is set."""
 
-    def __init__(self, rundir):
-        self.rundir = rundir
+    def __init__(self, rundir, ended=None):
+        self.rundir, self.ended = rundir, ended or threading.Event()
         url = urlparse((rundir / "server").read_text().strip())
         config = json.loads(
             subprocess.run(
@@ -85,22 +85,30 @@ class Api:
     def watch(self, path, out):
         """Puts (time, object) of every event into a queue, from a thread of its own."""
 
+        version = ""
+
+        def follow():
+            nonlocal version
+            since = f"&resourceVersion={version}" if version else ""
+            answer = self.send(self.connect(timeout=3600), "GET", path + ("&" if "?" in path else "?") + "watch=1" + since)
+            if answer.status != 200:
+                answer.read()
+                self.ended.wait(0.05)
+                return
+            for line in answer:
+                event = json.loads(line)
+                if event["type"] == "ERROR":  # the version is too old: from the present state again
+                    version = ""
+                    return
+                version = event["object"]["metadata"]["resourceVersion"]
+                out.put((time.monotonic(), event["type"], event["object"]))
+
         def run():
-            version = ""
-            while True:  # a slow reader is cut off; a resource that was defined just now answers 404 for a moment
-                since = f"&resourceVersion={version}" if version else ""
-                answer = self.send(self.connect(timeout=3600), "GET", path + ("&" if "?" in path else "?") + "watch=1" + since)
-                if answer.status != 200:
-                    answer.read()
-                    time.sleep(0.05)
-                    continue
-                for line in answer:
-                    event = json.loads(line)
-                    if event["type"] == "ERROR":  # the version is too old: from the present state again
-                        version = ""
-                        break
-                    version = event["object"]["metadata"]["resourceVersion"]
-                    out.put((time.monotonic(), event["type"], event["object"]))
+            while not self.ended.is_set():  # a slow reader is cut off; a resource that was defined just now answers 404 for a moment
+                try:
+                    follow()
+                except (OSError, http.client.HTTPException, json.JSONDecodeError):  # broken off, at the end for good
+                    self.ended.wait(0.05)
 
         threading.Thread(target=run, daemon=True).start()
 
@@ -154,7 +162,8 @@ class Stack:
         shutil.rmtree(self.dir, ignore_errors=True)
         self.dir.mkdir(parents=True)
         script("up.sh", self.dir / "kube", "--no-audit")
-        self.api = Api(self.dir / "kube")
+        self.ended = threading.Event()
+        self.api = Api(self.dir / "kube", self.ended)
         self.kubeconfig = self.dir / "kube/admin.kubeconfig"
         self.kubectl("apply", "--server-side", "-k", ROOT / "crds")
         self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
@@ -205,6 +214,7 @@ class Stack:
         return self
 
     def __exit__(self, *_):
+        self.ended.set()
         for proc in reversed(self.procs):
             proc.stop()
         script("down.sh", self.dir / "kube", "--purge")
@@ -439,17 +449,26 @@ class HollowAgents:
             threading.Thread(target=self.write, daemon=True).start()
 
     def follow(self, events):
-        while True:
-            _, kind, obj = events.get()
+        for _, kind, obj in self.taken(events):
             if kind in ("ADDED", "MODIFIED") and obj["metadata"]["generation"] != obj.get("status", {}).get("observedGeneration"):
                 self.work.put(obj)
 
     def write(self):
         api = Api(self.api.rundir)
-        while True:
-            obj = self.work.get()
-            api.merge(f"{GROUP}/devices/{obj['metadata']['name']}/status", {"status": applied_status(obj)})
-            self.written += 1
+        for obj in self.taken(self.work):
+            try:
+                api.merge(f"{GROUP}/devices/{obj['metadata']['name']}/status", {"status": applied_status(obj)})
+                self.written += 1
+            except (OSError, http.client.HTTPException, RuntimeError):  # the server goes away at the end, and only then
+                if not self.api.ended.is_set():
+                    raise
+
+    def taken(self, source):
+        while not self.api.ended.is_set():
+            try:
+                yield source.get(timeout=0.2)
+            except queue.Empty:
+                pass
 
 
 def applied_status(obj):
