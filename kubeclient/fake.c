@@ -483,7 +483,7 @@ static int snapshot(struct kc_fake *f, const struct filter *filter, json_t *ret_
 static int list_locked(struct kc_fake *f, const struct filter *filter, const struct kc_list_opts *o,
                        json_t *ret_items, uint64_t *ret_version, struct err *e)
 {
-    uint64_t wanted;
+    uint64_t wanted = 0;
     TRY(parse_version(o->resource_version, &wanted, e));
     HOLD(&f->mu);
     TRY(check_reached(f, wanted, e));
@@ -633,7 +633,7 @@ static int follow(struct watching *w, struct scope *s, struct err *e)
 /* The state so far as ADDED, and where to go on. */
 static int begin(struct watching *w, const struct kc_watch_opts *o, struct err *e)
 {
-    uint64_t from;
+    uint64_t from = 0;
     TRY(parse_version(o->resource_version, &from, e));
     auto_json json_t *items = json_array();
     auto_json json_t *bookmark = NULL;
