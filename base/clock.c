@@ -10,6 +10,7 @@
 struct clock {
     bool fake;
     _Atomic int64_t mono_ms;
+    _Atomic int64_t boot_ms;
     _Atomic int64_t wall_ms;
 };
 
@@ -32,6 +33,11 @@ int64_t clock_mono_ms(const struct clock *c)
     return c->fake ? atomic_load(&c->mono_ms) : read_ms(CLOCK_MONOTONIC);
 }
 
+int64_t clock_boot_ms(const struct clock *c)
+{
+    return c->fake ? atomic_load(&c->boot_ms) : read_ms(CLOCK_BOOTTIME);
+}
+
 int64_t clock_wall_ms(const struct clock *c)
 {
     return c->fake ? atomic_load(&c->wall_ms) : read_ms(CLOCK_REALTIME);
@@ -42,6 +48,7 @@ struct clock *clock_fake_new(int64_t wall_ms)
     struct clock *c = xmalloc(sizeof(*c));
     c->fake = true;
     atomic_init(&c->mono_ms, 1000000);
+    atomic_init(&c->boot_ms, 2000000);
     atomic_init(&c->wall_ms, wall_ms);
     return c;
 }
@@ -49,6 +56,12 @@ struct clock *clock_fake_new(int64_t wall_ms)
 void clock_fake_advance(struct clock *c, int64_t ms)
 {
     atomic_fetch_add(&c->mono_ms, ms);
+    clock_fake_suspend(c, ms);
+}
+
+void clock_fake_suspend(struct clock *c, int64_t ms)
+{
+    atomic_fetch_add(&c->boot_ms, ms);
     atomic_fetch_add(&c->wall_ms, ms);
 }
 

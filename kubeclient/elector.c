@@ -28,14 +28,14 @@ static const struct kc_resource leases = {.group = "coordination.k8s.io",
                                           .kind = "Lease",
                                           .namespaced = true};
 
-/* One thread runs it; others read renewed_mono_ms, leader_fd and, under mu, the holder. */
+/* One thread runs it; others read renewed_boot_ms, leader_fd and, under mu, the holder. */
 struct elector {
     struct elector_opts opts;
     struct kc *kc;
     struct rng rng;
     json_t *lease;            /* as last seen or written; NULL: never, or it does not exist */
-    int64_t observed_mono_ms; /* when *we* saw it change */
-    _Atomic int64_t renewed_mono_ms; /* start of the last renewal that worked, or NEVER */
+    int64_t observed_boot_ms; /* when *we* saw it change */
+    _Atomic int64_t renewed_boot_ms; /* start of the last renewal that worked, or NEVER */
     int leader_fd;                   /* readable once leader for the first time */
     pthread_mutex_t mu;
     char *holder; /* guarded by mu */
@@ -56,7 +56,7 @@ struct elector *elector_new(struct kc *c, const struct elector_opts *opts)
     assert(el->opts.lease_ms > el->opts.renew_deadline_ms &&
            el->opts.renew_deadline_ms > el->opts.retry_ms);
     rng_init(&el->rng, opts->seed);
-    atomic_init(&el->renewed_mono_ms, NEVER);
+    atomic_init(&el->renewed_boot_ms, NEVER);
     el->leader_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     assert(el->leader_fd >= 0);
     (void)pthread_mutex_init(&el->mu, NULL);
@@ -80,10 +80,10 @@ struct elector *elector_free(struct elector *el)
 
 int64_t elector_left_ms(const struct elector *el)
 {
-    int64_t renewed = atomic_load(&el->renewed_mono_ms);
+    int64_t renewed = atomic_load(&el->renewed_boot_ms);
     if (renewed == NEVER)
         return 0;
-    int64_t left = renewed + el->opts.renew_deadline_ms - clock_mono_ms(el->opts.clk);
+    int64_t left = renewed + el->opts.renew_deadline_ms - clock_boot_ms(el->opts.clk);
     return left > 0 ? left : 0;
 }
 
@@ -144,7 +144,7 @@ static void observe(struct elector *el, json_t *lease_take)
 {
     const json_t *old = JX_AT(el->lease, "spec");
     if (!old || !json_equal(old, JX_AT(lease_take, "spec")))
-        el->observed_mono_ms = clock_mono_ms(el->opts.clk);
+        el->observed_boot_ms = clock_boot_ms(el->opts.clk);
     json_decref(el->lease);
     el->lease = lease_take;
     note_holder(el, holder_of(el->lease));
@@ -153,7 +153,7 @@ static void observe(struct elector *el, json_t *lease_take)
 static bool is_held_by_other(const struct elector *el)
 {
     return el->lease && *holder_of(el->lease) && !is_ours(el) &&
-           clock_mono_ms(el->opts.clk) < el->observed_mono_ms + duration_ms_of(el->lease);
+           clock_boot_ms(el->opts.clk) < el->observed_boot_ms + duration_ms_of(el->lease);
 }
 
 static json_t *micro_time(const struct elector *el)
@@ -262,13 +262,13 @@ static int64_t acquire_wait_ms(struct elector *el)
 
 static int lost(struct elector *el, struct err *e, const struct err *why)
 {
-    atomic_store(&el->renewed_mono_ms, NEVER);
+    atomic_store(&el->renewed_boot_ms, NEVER);
     return err_set(e, ERR_TIMEOUT, "lost the lease %s: %s", el->opts.name, err_msg(why));
 }
 
-static void won(struct elector *el, int64_t start_mono_ms)
+static void won(struct elector *el, int64_t start_boot_ms)
 {
-    if (atomic_exchange(&el->renewed_mono_ms, start_mono_ms) != NEVER)
+    if (atomic_exchange(&el->renewed_boot_ms, start_boot_ms) != NEVER)
         return;
     log_info("Became leader", kv("lease", el->opts.name), kv("identity", el->opts.identity));
     (void)eventfd_write(el->leader_fd, 1);
@@ -277,8 +277,8 @@ static void won(struct elector *el, int64_t start_mono_ms)
 int elector_step(struct elector *el, struct scope *s, int64_t *ret_wait_ms, struct err *e)
 {
     auto_err struct err own = {0};
-    bool held = atomic_load(&el->renewed_mono_ms) != NEVER;
-    int64_t start = clock_mono_ms(el->opts.clk);
+    bool held = atomic_load(&el->renewed_boot_ms) != NEVER;
+    int64_t start = clock_boot_ms(el->opts.clk);
     /* Asleep for too long: others may act by now, whatever the server would answer. */
     if (held && !elector_is_leader(el)) {
         (void)err_set(&own, ERR_TIMEOUT, "not renewed in time");
@@ -322,7 +322,7 @@ static int try_release(struct elector *el, struct scope *s, struct err *e)
 
 int elector_release(struct elector *el, struct scope *s, struct err *e)
 {
-    bool held = atomic_exchange(&el->renewed_mono_ms, NEVER) != NEVER;
+    bool held = atomic_exchange(&el->renewed_boot_ms, NEVER) != NEVER;
     if (!held)
         return 0;
     TRY(try_release(el, s, e));
@@ -371,7 +371,7 @@ static int enter(struct fence *f, struct scope *s, struct scope **ret, struct er
 {
     int64_t left = elector_left_ms(f->elector);
     if (!left)
-        return err_set(e, ERR_TERMINAL, "not the leader: nothing is written");
+        return err_set(e, ERR_UNAVAILABLE, "not the leader: nothing is written");
     *ret = scope_new(s, left);
     return 0;
 }

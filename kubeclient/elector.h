@@ -7,8 +7,9 @@
 /*
  * Leader election over a coordination.k8s.io/v1 Lease (client-go tools/leaderelection). A peer's
  * clock is never believed: a lease counts as expired when *we* have seen it unchanged for its
- * duration on our monotonic clock. Better than client-go: elector_is_leader answers by that clock
- * too, so every write can be fenced, even if the renewing thread is stuck.
+ * duration on our own clock, which goes on while the machine is suspended (clock_boot_ms). Better
+ * than client-go: elector_is_leader answers by that clock too, so every write can be fenced, even
+ * if the renewing thread is stuck.
  *
  * leader(t)  ⇔  t < start of the last successful renewal + renew deadline (10 s). Another replica
  * takes over no earlier than the lease duration (15 s) after it saw that renewal: the 5 s between
@@ -39,7 +40,7 @@ int elector_step(struct elector *el, struct scope *s, int64_t *ret_wait_ms,
 /* Gives the lease back if it is held. Retried on conflict. */
 int elector_release(struct elector *el, struct scope *s, struct err *e) MUST_CHECK;
 
-/* May this process act, by its own monotonic clock, now? Any thread, lock-free. */
+/* May this process act, by its own clock, now? Any thread, lock-free. */
 bool elector_is_leader(const struct elector *el);
 /* How long it still may, milliseconds; 0 when it may not. The deadline for a write. Any thread. */
 int64_t elector_left_ms(const struct elector *el);
@@ -48,8 +49,12 @@ int elector_wait_leader(struct elector *el, struct scope *s, struct err *e) MUST
 /* Who holds the lease as last seen, "" for nobody. Caller frees. Any thread. */
 char *elector_holder(struct elector *el);
 
-/* A client whose writes fail with ERR_TERMINAL unless elector_is_leader, and whose writes never
- * outlast elector_left_ms; reads pass. Borrows both. Caller frees with kc's free. */
+/* A client whose writes fail with ERR_UNAVAILABLE unless elector_is_leader, and whose writes never
+ * outlast elector_left_ms; reads pass. Retriable, because a renewal whose answer was late makes it
+ * the leader again: a key that was refused in between must come back. A lease that is lost for good
+ * ends the process (manager.h), and the next leader begins with every key. A
+ * call under way while the machine sleeps is not cut short: its preconditions must hold it. Borrows
+ * both. Caller frees with kc's free. */
 struct kc *elector_fence_new(struct elector *el, struct kc *inner);
 
 /* Not while running. NULL allowed; returns NULL. */

@@ -21,6 +21,17 @@ Test(clock, a_fake_clock_does_not_start_at_zero)
     cr_expect_gt(clock_mono_ms(c), 0, "so that 0 can mean never");
 }
 
+Test(clock, a_suspended_machine_has_no_monotonic_time_but_the_others)
+{
+    auto_clock struct clock *c = clock_fake_new(0);
+    int64_t mono = clock_mono_ms(c);
+    int64_t boot = clock_boot_ms(c);
+    clock_fake_suspend(c, 700);
+    cr_expect_eq(clock_mono_ms(c), mono);
+    cr_expect_eq(clock_boot_ms(c), boot + 700);
+    cr_expect_eq(clock_wall_ms(c), 700);
+}
+
 Test(clock, the_real_clock_is_the_systems)
 {
     const struct clock *c = clock_real();
@@ -33,6 +44,9 @@ Test(clock, the_real_clock_is_the_systems)
     cr_expect_leq(wall, ((int64_t)after.tv_sec + 1) * 1000);
     int64_t mono = clock_mono_ms(c);
     cr_expect_geq(clock_mono_ms(c), mono);
+    struct timespec booted;
+    (void)clock_gettime(CLOCK_BOOTTIME, &booted);
+    cr_expect_geq(clock_boot_ms(c), (int64_t)booted.tv_sec * 1000);
 }
 
 Test(clock, free_takes_null)

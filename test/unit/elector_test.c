@@ -156,6 +156,27 @@ Test(elector, stops_being_leader_10_seconds_after_its_last_renewal_by_its_own_cl
     cr_assert_eq(try_once(el), -ERR_TIMEOUT);
 }
 
+Test(elector, a_machine_that_was_suspended_does_not_believe_that_it_still_leads)
+{
+    (void)try_once(el);
+    clock_fake_suspend(clk, 10000);
+    cr_expect_not(elector_is_leader(el));
+    cr_expect_eq(try_once(el), -ERR_TIMEOUT, "others may act by now");
+}
+
+Test(elector, a_peer_that_was_silent_while_we_slept_is_looked_at_before_its_lease_is_taken)
+{
+    put_lease("peer", 15, "2026-01-01T00:00:00.000000Z");
+    (void)try_once(el);
+    clock_fake_suspend(clk, 15000);
+    put_lease("peer", 15, "2026-01-01T00:00:14.000000Z");
+    (void)try_once(el);
+    cr_expect_not(elector_is_leader(el), "it has renewed meanwhile");
+    clock_fake_suspend(clk, 15000);
+    (void)try_once(el);
+    cr_expect(elector_is_leader(el), "it has not");
+}
+
 Test(elector, failed_renewals_are_repeated_until_the_deadline)
 {
     int64_t wait_ms;
@@ -300,14 +321,14 @@ static int write_node(struct kc *fence)
 Test(elector, the_fence_lets_only_the_leader_write)
 {
     auto_kc struct kc *fence = elector_fence_new(el, kc);
-    cr_assert_eq(write_node(fence), -ERR_TERMINAL);
+    cr_assert_eq(write_node(fence), -ERR_UNAVAILABLE);
     (void)try_once(el);
     cr_assert_eq(write_node(fence), 0);
     clock_fake_advance(clk, 10000);
-    cr_assert_eq(write_node(fence), -ERR_TERMINAL);
+    cr_assert_eq(write_node(fence), -ERR_UNAVAILABLE);
     cr_assert_eq(kc_remove(fence, NULL, &(struct kc_target){.res = &nodes, .name = "n1"}, "u",
                            NULL),
-                 -ERR_TERMINAL);
+                 -ERR_UNAVAILABLE);
     auto_json json_t *seen = NULL;
     cr_assert_eq(kc_get(fence, NULL, &(struct kc_target){.res = &nodes, .name = "n1"}, &seen, NULL),
                  0);
