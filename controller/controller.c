@@ -228,17 +228,12 @@ static void count_active(const struct controller *c, int64_t n)
 
 /* Reconciling */
 
-/* What we find wrong ourselves stays wrong; what a server refuses it may take later: an admission
- * webhook was being set up, a CRD is replaced. */
-static bool is_terminal(const struct err *e)
-{
-    return e->kind == ERR_TERMINAL || (e->kind == ERR_INVALID && !e->http_status);
-}
-
+/* Only what a reconciler says itself is for good. ERR_INVALID is not: a server that refuses may
+ * agree later (a CRD was being replaced), and so may a certificate that was found half-written. */
 static enum result judge(int rc, const struct reconcile_result *r, const struct err *e)
 {
     if (rc < 0)
-        return is_terminal(e) ? RESULT_TERMINAL : RESULT_ERROR;
+        return e->kind == ERR_TERMINAL ? RESULT_TERMINAL : RESULT_ERROR;
     return r->requeue_after_ms > 0 ? RESULT_REQUEUE_AFTER : RESULT_SUCCESS;
 }
 

@@ -7,7 +7,7 @@
 /*
  * Workers over one queue (controller-runtime's controller). Watches put keys into the queue,
  * workers take them and reconcile: error → rate-limited add; requeue_after → forget and add later;
- * ok → forget; ERR_TERMINAL, or ERR_INVALID that no server said → forget, logged, no retry.
+ * ok → forget; ERR_TERMINAL → forget, logged, no retry.
  */
 struct controller;
 struct metrics;

@@ -13,8 +13,8 @@ struct reconcile_result {
 
 /* Makes the world agree with one object. Level-based (the key only, never the event), idempotent,
  * may block under the scope, and is never called for one key by two threads at a time. The object
- * may be gone. Returns 0, or an error: retried with rate limit, except ERR_TERMINAL and an
- * ERR_INVALID of our own (no http_status), which wait for the next change. */
+ * may be gone. Returns 0, or an error: retried with rate limit, except ERR_TERMINAL, which waits
+ * for the next change. */
 typedef int reconcile_fn(void *self, struct scope *s, const struct object_key *k,
                          struct reconcile_result *r, struct err *e);
 
