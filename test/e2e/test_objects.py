@@ -115,18 +115,6 @@ def device(name, **fields):
 
 def event(kind, name, title="cleave-test"):
     return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": title, "namespace": "default"},
-        "involvedObject": {"kind": kind, "name": name},
-        "reason": "Test",
-        "message": "a test",
-        "type": "Normal",
-    }
-
-
-def new_event(kind, name, title):
-    return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {"name": title, "namespace": "default"},
@@ -329,9 +317,11 @@ def test_a_token_of_no_pod_writes_nothing(cluster, admin, agent):
 
 def test_an_agent_tells_of_its_own_node_only(admin, agent):
     assert create(agent, event("Node", "alpha", "told-1")) == ""
-    assert create(agent, new_event("Device", "alpha", "told-2")) == ""
-    for obj in (event("Node", "beta"), event("Pod", "alpha"), new_event("Node", "beta", "told-3")):
+    assert create(agent, event("Device", "alpha", "told-2")) == ""
+    for obj in (event("Node", "beta"), event("Pod", "alpha")):
         assert "may tell of this Node and its Device only" in create(agent, obj)
+    old = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "old", "namespace": "default"}, "involvedObject": {"kind": "Node", "name": "alpha"}}
+    assert 'cannot create resource "events" in API group ""' in create(agent, old)
     admin("delete", "events", "-n", "default", "told-1", "told-2")
 
 
@@ -350,7 +340,8 @@ def test_the_controller_has_the_rights_that_it_needs_and_no_more(admin):
         ("patch", "devices.gpu.cleave.dev"),
         ("watch", "gpuprofiles.gpu.cleave.dev"),
         ("patch", "nodes"),
-        ("get", "pods"),
+        ("list", "pods"),
+        ("create", "events.events.k8s.io"),
     ]:
         assert can(verb, resource), (verb, resource)
     assert can("patch", "nodes", "--subresource=status")
@@ -359,7 +350,9 @@ def test_the_controller_has_the_rights_that_it_needs_and_no_more(admin):
     assert can("update", "leases/cleave-controller", "-n", "cleave-system")
     for verb, resource in [
         ("create", "pods"),
+        ("get", "pods"),
         ("delete", "pods"),
+        ("create", "events"),
         ("get", "secrets"),
         ("get", "configmaps"),
         ("create", "devices.gpu.cleave.dev"),
