@@ -47,10 +47,10 @@ static int add_migparted(const json_t *doc, struct layout_file *f, struct err *e
     return 0;
 }
 
-static int add_document(const json_t *doc, struct layout_file *f, struct err *e)
+static int add_object(const json_t *doc, struct layout_file *f, struct err *e)
 {
-    const char *version = json_string_value(json_object_get(doc, "apiVersion"));
-    const char *kind = json_string_value(json_object_get(doc, "kind"));
+    const char *version = JX_STR_AT(doc, "apiVersion");
+    const char *kind = JX_STR_AT(doc, "kind");
     if (!version || !kind || strcmp(kind, "ConfigMap") == 0)
         return add_migparted(doc, f, e);
     const char *name = JX_STR_AT(doc, "metadata", "name");
@@ -64,6 +64,34 @@ static int add_document(const json_t *doc, struct layout_file *f, struct err *e)
     if (strcmp(kind, "MIGConfig") == 0)
         return add_config(doc, name, f, e) < 0 ? err_wrap(e, "MIGConfig %s", name) : 0;
     return err_set(e, ERR_INVALID, "%s %s is neither a GPUProfile nor a MIGConfig", kind, name);
+}
+
+/* kubectl calls what it prints of several objects a List of v1; the API server names the kind, too.
+ */
+static bool is_list(const json_t *doc)
+{
+    static const char *const kinds[] = {"List", "GPUProfileList", "MIGConfigList"};
+    const char *kind = JX_STR_AT(doc, "kind");
+    for (size_t i = 0; kind && i < ARRAY_LEN(kinds); i++)
+        if (strcmp(kind, kinds[i]) == 0)
+            return true;
+    return false;
+}
+
+static int add_document(const json_t *doc, struct layout_file *f, struct err *e)
+{
+    if (!is_list(doc))
+        return add_object(doc, f, e);
+    const json_t *items = json_object_get(doc, "items");
+    if (json_array_size(items) == 0)
+        return err_set(e, ERR_INVALID, ".items: holds nothing");
+    size_t i;
+    json_t *item;
+    json_array_foreach(items, i, item) {
+        if (add_object(item, f, e) < 0)
+            return err_wrap(e, ".items[%zu]", i);
+    }
+    return 0;
 }
 
 int layout_file_read(const char *path, struct layout_file *ret, struct err *e)

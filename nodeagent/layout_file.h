@@ -6,10 +6,10 @@
 #include "partition/resolve.h"
 
 /*
- * What a file asks of a host: GPUProfiles and MIGConfigs (YAML or JSON, several documents), or a
- * mig-parted v1 file or the ConfigMap that holds one. A profile's nodeSelector is not looked at:
- * whoever names the file on a host means this host. Read as strictly as an API server would
- * (nodeagent/layout_check.h).
+ * What a file asks of a host: GPUProfiles and MIGConfigs (YAML or JSON, several documents, or a
+ * List as kubectl prints it), or a mig-parted v1 file or the ConfigMap that holds one. A profile's
+ * nodeSelector is not looked at: whoever names the file on a host means this host. Read as strictly
+ * as an API server would (nodeagent/layout_check.h).
  */
 struct layout_file {
     struct {

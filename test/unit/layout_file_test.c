@@ -54,6 +54,40 @@ Test(layout_file, documents_of_every_kind_may_stand_in_one_file)
     cr_expect_str_eq(f.configs[2].name, "x");
 }
 
+/* As `kubectl get gpuprofiles,migconfigs -o yaml` prints them. */
+#define LIST(items)                                                                                \
+    "apiVersion: v1\nkind: List\nmetadata: {resourceVersion: ''}\nitems: " items "\n"
+#define HEAD(k, n)                                                                                 \
+    "apiVersion: gpu.cleave.dev/v1alpha1, kind: " k ", metadata: {name: " n                        \
+    ", uid: u, managedFields: []}, status: {observedGeneration: -1}, "
+
+Test(layout_file, a_list_of_objects_is_read_as_if_they_stood_alone)
+{
+    auto_layout_file struct layout_file f;
+    read_good(LIST("[{" HEAD("GPUProfile",
+                             "p") "spec: {nodeSelector: {}, devices: [{mode: native}]}}, "
+                                  "{" HEAD("MIGConfig",
+                                           "c") "spec: {devices: [{migEnabled: false}]}}]"),
+              &f);
+    cr_assert_eq(f.n_profiles, 1);
+    cr_expect_str_eq(f.profiles[0].name, "p");
+    cr_assert_eq(f.n_configs, 1);
+    cr_expect_str_eq(f.configs[0].name, "c");
+}
+
+Test(layout_file, the_item_that_is_wrong_is_counted)
+{
+    auto_err struct err e = {0};
+    struct layout_file f;
+    int rc = read_text(LIST("[{" HEAD("MIGConfig", "c") "spec: {devices: [{migEnabled: false}]}}, "
+                                                        "{" HEAD("MIGConfig",
+                                                                 "d") "spec: {devices: 1}}]"),
+                       &f, &e);
+    cr_expect_eq(rc, -(int)ERR_INVALID);
+    cr_expect_not_null(strstr(err_msg(&e), "document 1: .items[1]: MIGConfig d: .spec.devices"),
+                       "%s", err_msg(&e));
+}
+
 Test(layout_file, the_samples_are_read)
 {
     static const char *const samples[] = {
@@ -83,6 +117,12 @@ Test(layout_file, what_an_api_server_would_refuse_is_refused)
         {"", "holds nothing"},
         {"# nothing\n", "holds nothing"},
         {"{", "line"},
+        {LIST("[]"), ".items: holds nothing"},
+        {LIST("{}"), ".items: holds nothing"},
+        {LIST("[7]"), ".items[0]"},
+        {LIST("[{kind: List, apiVersion: v1, metadata: {name: x}, items: []}]"),
+         "apiVersion must be"},
+        {V "kind: MIGConfigList\n", ".items: holds nothing"},
         {V "kind: Pod\nmetadata: {name: x}\n", "Pod x is neither"},
         {"apiVersion: v1\nkind: GPUProfile\nmetadata: {name: x}\n", "apiVersion must be"},
         {V "kind: GPUProfile\nspec: {}\n", ".metadata.name is missing"},
