@@ -45,10 +45,27 @@ const char **eviction_uids(const struct device_record *device, int64_t now_ms, s
     return uids;
 }
 
+/* kubectl drain judges by the same two marks (kubectl: pkg/drain/filters.go). */
+const char *eviction_futile(const json_t *pod)
+{
+    if (JX_AT(pod, "metadata", "annotations", "kubernetes.io/config.mirror"))
+        return "is started by the kubelet from a file, which would start it again";
+    const json_t *owners = JX_AT(pod, "metadata", "ownerReferences");
+    size_t i;
+    const json_t *owner;
+    json_array_foreach(owners, i, owner) {
+        const char *kind = JX_STR_AT(owner, "kind");
+        if (json_is_true(JX_AT(owner, "controller")) && kind && strcmp(kind, "DaemonSet") == 0)
+            return "belongs to a DaemonSet, which would start it again";
+    }
+    return NULL;
+}
+
 /* --- The node's pods --- */
 
 struct pod {
     char *ns, *name, *uid;
+    const char *futile; /* why eviction would not help, a literal; NULL: it would */
 };
 
 struct search {
@@ -79,7 +96,12 @@ static int on_pod(void *arg, const json_t *obj, struct err *e)
     if (!uid || !ns || !name || JX_AT(obj, "metadata", "deletionTimestamp") ||
         !is_among(uid, w->uids, w->n_uids))
         return 0;
-    *XPUSH(w->found, w->n_found) = (struct pod){xstrdup(ns), xstrdup(name), xstrdup(uid)};
+    *XPUSH(w->found, w->n_found) = (struct pod){
+        .ns = xstrdup(ns),
+        .name = xstrdup(name),
+        .uid = xstrdup(uid),
+        .futile = eviction_futile(obj),
+    };
     return 0;
 }
 
@@ -105,6 +127,17 @@ static void tell_pod(struct context *ctx, const struct pod *p, const char *node)
     recorder_event_about(ctx->recorder, &about, /* warning= */ false, "Evicted",
                          "a GPU that it uses on %s is to be partitioned otherwise", node);
     log_info("Evicted Pod", kv("namespace", p->ns), kv("pod", p->name), kv("node", node));
+}
+
+/* Evicted, it would be back at once, for ever. The card's own condition says that it waits for this
+ * pod, this says what a person can do about it. */
+static void tell_futile(struct context *ctx, const struct object *device, const struct pod *p)
+{
+    recorder_event(
+        ctx->recorder, device, /* warning= */ true, "EvictionFutile",
+        "Pod %s/%s is in the way and is not evicted: it %s; end it there, or keep it off "
+        "this node",
+        p->ns, p->name, p->futile);
 }
 
 /* *blocked: a budget holds the pod; it is tried again later. */
@@ -138,6 +171,10 @@ static int evict_all(struct context *ctx, struct scope *s, const struct object *
     auto_err struct err first = {0};
     for (size_t i = 0; i < w->n_found; i++) {
         auto_err struct err why = {0};
+        if (w->found[i].futile) {
+            tell_futile(ctx, device, &w->found[i]);
+            continue;
+        }
         if (evict(ctx, s, device, &w->found[i], blocked, &why) < 0 && !first.kind)
             (void)err_move(&first, &why);
     }

@@ -7,6 +7,7 @@
 
 #include "cluster_support.h"
 #include "controller/resources.h"
+#include "reconcilers/eviction.h"
 
 static struct cluster c;
 
@@ -23,16 +24,28 @@ static void teardown(void)
 
 TestSuite(eviction, .init = setup, .fini = teardown);
 
-/* Returns the pod's uid; the caller frees. */
-static char *add_pod(const char *name, const char *node)
+/* Returns the pod's uid; the caller frees. meta_take is what else its metadata says. */
+static char *add_pod_with(const char *name, const char *node, json_t *meta_take)
 {
-    auto_json json_t *body = json_pack("{s:s, s:s, s:{s:s}, s:{s:s}}", "apiVersion", "v1", "kind",
-                                       "Pod", "metadata", "name", name, "spec", "nodeName", node);
+    (void)json_object_set_new(meta_take, "name", json_string(name));
+    auto_json json_t *body = json_pack("{s:s, s:s, s:o, s:{s:s}}", "apiVersion", "v1", "kind",
+                                       "Pod", "metadata", meta_take, "spec", "nodeName", node);
     const struct kc_target t = {.res = &resource_pods, .ns = "default"};
     const struct kc_write w = {.body = body};
     auto_json json_t *pod = NULL;
     cr_assert_eq(kc_create(c.api, c.scope, &t, &w, &pod, /* e= */ NULL), 0);
     return xstrdup(JX_STR_AT(pod, "metadata", "uid"));
+}
+
+static char *add_pod(const char *name, const char *node)
+{
+    return add_pod_with(name, node, json_object());
+}
+
+static json_t *owned_by(const char *kind, bool controller)
+{
+    return json_pack("{s:[{s:s, s:s, s:s, s:s, s:b}]}", "ownerReferences", "apiVersion", "apps/v1",
+                     "kind", kind, "name", "o", "uid", "u", "controller", controller);
 }
 
 static bool has_pod(const char *name)
@@ -221,4 +234,36 @@ Test(eviction, a_pod_that_is_ending_is_not_pushed_again)
     drain(uid, "x", LATER);
     drain(uid, "y", LATER);
     cr_expect_eq(asked, 1);
+}
+
+/* It would be back at once, for ever. */
+Test(eviction, a_pod_of_a_daemonset_is_told_of_and_left_alone)
+{
+    auto_free char *daemon = add_pod_with("a-daemon", "n1", owned_by("DaemonSet", true));
+    auto_free char *other = add_pod("other", "n1");
+    profile("evict");
+    drain_of(/* card_too= */ true, generation(), daemon, other, LATER);
+    cr_expect(has_pod("a-daemon"));
+    cr_expect_not(has_pod("other"), "others go all the same");
+    cr_expect(cluster_has_event(&c, "n1", "EvictionFutile"));
+}
+
+Test(eviction, who_would_be_back_at_once_is_known_by_its_marks)
+{
+    struct {
+        json_t *meta;
+        bool futile;
+    } cases[] = {
+        {json_object(), false},
+        {owned_by("DaemonSet", true), true},
+        {owned_by("DaemonSet", false), false},
+        {owned_by("ReplicaSet", true), false},
+        {json_pack("{s:{s:s}}", "annotations", "kubernetes.io/config.mirror", "hash"), true},
+        {json_pack("{s:{s:s}}", "annotations", "kubernetes.io/config.source", "api"), false},
+        {json_pack("{s:s, s:n}", "ownerReferences", "x", "annotations"), false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        auto_json json_t *pod = json_pack("{s:o}", "metadata", cases[i].meta);
+        cr_expect_eq(eviction_futile(pod) != NULL, cases[i].futile, "case %zu", i);
+    }
 }
