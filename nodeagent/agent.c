@@ -50,6 +50,12 @@ struct agent {
     int64_t publish_mono_ms; /* INT64_MAX: nothing to publish */
     bool device_seen, inventory_read;
     bool job_running;
+    char busy[GPU_UUID_BYTES]; /* the card of the job; "": none */
+    struct card_offer busy_offer;
+    /* A card whose interrupted change is still to be ended, "": none; and the number of the first
+     * status that offers nothing of it. */
+    char unended[GPU_UUID_BYTES];
+    int64_t unended_number;
     bool read_due;
     bool recovery_due; /* a change may be on record that nobody will end */
     bool stuck;
@@ -71,6 +77,8 @@ static void submit(struct agent *a, struct agent_job *j)
         return;
     }
     a->job_running = true;
+    memcpy(a->busy, j->uuid, sizeof(a->busy));
+    a->busy_offer = j->offered;
 }
 
 /* --- What is wanted --- */
@@ -121,6 +129,33 @@ static void on_device(void *arg, const struct object *before, const struct objec
     (void)eventfd_write(a->mail, 1);
 }
 
+/* A card whose change could not be ended, and that is not attempted again because nobody wants it
+ * to be anything: the next reading ends the change. "": there is none. */
+static void leave_to_recovery(struct agent *a, const char *uuid)
+{
+    if (strcmp(a->unended, uuid) == 0)
+        return;
+    (void)snprintf(a->unended, sizeof(a->unended), "%s", uuid);
+    a->unended_number = 0;
+}
+
+static bool may_recover(const struct agent *a)
+{
+    int64_t told = a->unended_number;
+    return a->recovery_due && (!*a->unended || (told && told <= publisher_acked(a->d.publisher)));
+}
+
+static void follow(struct agent *a, const struct device_spec *before)
+{
+    for (size_t i = 0; i < a->tracks.n; i++) {
+        const struct card_memo *m = &a->tracks.items[i].memo;
+        if (m->result.outcome == TXN_FAILED && !want_of(a, m->uuid))
+            leave_to_recovery(a, m->uuid);
+    }
+    card_tracks_follow(&a->tracks, before, spec(a));
+    publish_within(a, PUBLISH_LAG_MS);
+}
+
 static void take_device(struct agent *a)
 {
     struct object *next;
@@ -138,10 +173,8 @@ static void take_device(struct agent *a)
                 strcmp(object_uid(next), object_uid(old)) == 0;
     a->device = next;
     a->device_seen = true;
-    if (!same) {
-        card_tracks_follow(&a->tracks, before, spec(a));
-        publish_within(a, PUBLISH_LAG_MS);
-    }
+    if (!same)
+        follow(a, before);
     const struct own_device *d = own(a);
     if (d && d->spec_error)
         log_error("Could not read the spec of Device", kv("object", a->d.node),
@@ -155,6 +188,56 @@ static void take_device(struct agent *a)
 static void refuse(struct agent *a, struct card_track *t, const char *reason, const char *why)
 {
     card_track_refuse(t, reason, why);
+    publish_within(a, 0);
+}
+
+static void publish(struct agent *a);
+
+/* What others may believe to have of the card: all that stands, unless the API server has it in
+ * writing that it is less. */
+static struct card_offer believed(const struct agent *a, const struct card_track *t,
+                                  const struct gpu_card *card)
+{
+    struct card_offer all;
+    card_offer_of(card, &all);
+    bool acked = t->told_number && t->told_number <= publisher_acked(a->d.publisher);
+    return acked ? t->told : all;
+}
+
+/* Does nobody believe any more to have what the change takes away? Sees to it first. A change that
+ * takes nothing away waits for nobody. */
+static bool is_withdrawn(struct agent *a, struct card_track *t, const struct card_view *v,
+                         const struct card_wish *wish)
+{
+    struct card_offer offer;
+    auto_free struct card_plan *plan = xmalloc(sizeof(*plan));
+    card_plan(&v->card, wish, plan);
+    card_offer_of(&v->card, &offer);
+    if (plan->verdict != CARD_CHANGE || card_offer_allows(&offer, &plan->steps))
+        return true;
+    card_track_begin(t);
+    if (!t->told_number || !card_offer_allows(&t->told, &plan->steps))
+        publish(a);
+    offer = believed(a, t, &v->card);
+    return card_offer_allows(&offer, &plan->steps);
+}
+
+static void await_withdrawal(struct agent *a, struct card_track *t)
+{
+    static const struct txn_result late = {
+        .outcome = TXN_NOT_WITHDRAWN,
+        .reason = "NotWithdrawn",
+        .message = "the API server did not acknowledge in time that what would have to go is no "
+                   "longer offered; nothing was changed",
+    };
+    int64_t now = clock_mono_ms(a->d.clk);
+    if (!t->await_mono_ms) {
+        card_track_await(t, now);
+        return;
+    }
+    const struct card_track_clock clock = {a->d.clk, &a->rng};
+    card_track_note(t, want_of(a, t->memo.uuid), &late, &clock);
+    log_warn("Could not begin a change", kv("gpu", t->memo.uuid), kv("error", late.message));
     publish_within(a, 0);
 }
 
@@ -173,6 +256,12 @@ static void start_card(struct agent *a, struct card_track *t)
         agent_job_free(j);
         return;
     }
+    if (!is_withdrawn(a, t, v, &j->wish)) {
+        await_withdrawal(a, t);
+        agent_job_free(j);
+        return;
+    }
+    j->offered = believed(a, t, &v->card);
     j->policy = want->failure_policy == API_HOLD ? TXN_HOLD : TXN_ROLLBACK;
     memcpy(j->uuid, t->memo.uuid, sizeof(j->uuid));
     (void)snprintf(j->boot_id, sizeof(j->boot_id), "%s", a->inventory.boot_id);
@@ -182,7 +271,7 @@ static void start_card(struct agent *a, struct card_track *t)
 static void start_read(struct agent *a)
 {
     struct agent_job *j = agent_job_new(AGENT_JOB_READ, &a->env, a);
-    j->recover = a->recovery_due;
+    j->recover = may_recover(a);
     a->read_due = false;
     submit(a, j);
 }
@@ -207,10 +296,18 @@ static struct card_track *next_card(struct agent *a)
     return next;
 }
 
+static void take_acknowledgement(struct agent *a)
+{
+    eventfd_t n;
+    (void)eventfd_read(publisher_fd(a->d.publisher), &n);
+    card_tracks_acked(&a->tracks, publisher_acked(a->d.publisher));
+}
+
 static void start_next(struct agent *a)
 {
     if (clock_mono_ms(a->d.clk) >= a->next_read_mono_ms)
         a->read_due = true;
+    take_acknowledgement(a);
     while (!a->job_running) {
         if (a->read_due || !a->inventory_read) {
             if (clock_mono_ms(a->d.clk) < a->next_read_mono_ms && !a->read_due)
@@ -275,8 +372,11 @@ static void end_card(struct agent *a, struct agent_job *j)
     count(a, j);
     /* Should the card be wanted no more, the next reading ends what is on record. */
     a->recovery_due |= j->result.outcome == TXN_FAILED;
-    if (!t)
+    if (!t) {
+        if (j->result.outcome == TXN_FAILED)
+            leave_to_recovery(a, j->uuid);
         return;
+    }
     const struct txn_result was = t->memo.result;
     /* The wish may have changed while the job ran: then it is pending again, and stays so. */
     struct card_wish now;
@@ -286,7 +386,7 @@ static void end_card(struct agent *a, struct agent_job *j)
     const struct card_track_clock clock = {a->d.clk, &a->rng};
     if (current)
         card_track_note(t, want, &j->result, &clock);
-    if (v)
+    if (v && j->result.outcome != TXN_NOT_WITHDRAWN)
         tell(a, v, &was, &j->result);
 }
 
@@ -341,7 +441,10 @@ static void end_read(struct agent *a, struct agent_job *j)
     if (j->rc == 0) {
         replace_cards(a, j);
         a->inventory_read = true;
-        a->recovery_due = j->unrecovered;
+        if (j->recover) {
+            a->recovery_due = *j->unended;
+            leave_to_recovery(a, j->unended);
+        }
         free(TAKE(a->read_error));
         backoff_reset(&a->read_backoff);
         a->next_read_mono_ms = now + resync;
@@ -360,6 +463,7 @@ static void job_done(void *arg)
     struct agent_job *j = arg;
     struct agent *a = j->owner;
     a->job_running = false;
+    a->busy[0] = '\0';
     if (j->kind == AGENT_JOB_READ)
         end_read(a, j);
     else
@@ -388,6 +492,19 @@ static bool is_too_early(const struct agent *a)
     return !a->device_seen || (a->published.agent_version && blind);
 }
 
+static void note_told(struct agent *a, const struct node_state *state, int64_t now_ms,
+                      int64_t number)
+{
+    for (size_t i = 0; i < a->n_cards; i++) {
+        struct card_track *t = card_tracks_find(&a->tracks, a->cards[i].card.uuid);
+        struct card_offer offer;
+        if (!t)
+            continue;
+        node_status_offer(state, i, now_ms, &offer);
+        card_track_told(t, &offer, number);
+    }
+}
+
 static void publish(struct agent *a)
 {
     a->publish_mono_ms = INT64_MAX;
@@ -409,6 +526,9 @@ static void publish(struct agent *a)
         .spec_seen = a->device_seen,
         .memos = memos,
         .n_memos = a->tracks.n,
+        .busy = *a->busy ? a->busy : NULL,
+        .busy_offer = &a->busy_offer,
+        .unended = *a->unended ? a->unended : NULL,
         .read_reason = a->read_reason,
         .read_error = a->read_error,
         .stuck_call = worker_stuck(a->d.worker, &call, &since) ? call : NULL,
@@ -416,12 +536,16 @@ static void publish(struct agent *a)
         .publisher = a->d.resource_publisher,
     };
     struct device_status next;
-    node_status_build(&state, &a->published, clock_wall_ms(a->d.clk), &next);
+    int64_t now_ms = clock_wall_ms(a->d.clk);
+    node_status_build(&state, &a->published, now_ms, &next);
     device_status_done(&a->published);
     a->published = next;
     set_gauges(a, &next);
+    int64_t number = publisher_put(a->d.publisher, device_status_encode(&next));
+    note_told(a, &state, now_ms, number);
+    if (*a->unended && !a->unended_number)
+        a->unended_number = number;
     free(memos);
-    publisher_put(a->d.publisher, device_status_encode(&next));
     atomic_store(&a->ready, a->device_seen && (a->inventory_read || a->read_error));
 }
 
@@ -486,6 +610,7 @@ void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
     struct pollfd fds[] = {
         {.fd = worker_fd(a->d.worker), .events = POLLIN},
         {.fd = a->mail, .events = POLLIN},
+        {.fd = publisher_fd(a->d.publisher), .events = POLLIN},
         {.fd = scope_cancel_fd(s), .events = POLLIN},
     };
     start_next(a);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/agent_job.h"
 
+#include <stdio.h>
+
 #include "base/log.h"
 #include "base/xalloc.h"
 
@@ -46,13 +48,17 @@ static void recover_cards(struct gpu *g, struct agent_job *j, const char *boot_i
     auto_err struct err e = {0};
     if (journal_list(j->env->state_dir, &uuids, &n, &e) < 0)
         log_error("Could not list journals", kv_err(&e));
-    const struct txn_deps deps = {g, j->env->state_dir, boot_id, j->env->hooks};
+    const struct txn_deps deps = {.gpu = g,
+                                  .state_dir = j->env->state_dir,
+                                  .boot_id = boot_id,
+                                  .hooks = j->env->hooks};
     for (size_t i = 0; i < n; i++) {
         struct txn_result r;
         txn_recover(&deps, uuids[i], &r);
         log_info("Recovered an interrupted change", kv("gpu", uuids[i]),
                  kv("outcome", txn_outcome_name(r.outcome)), kv("message", r.message));
-        j->unrecovered |= r.outcome == TXN_FAILED;
+        if (r.outcome == TXN_FAILED)
+            (void)snprintf(j->unended, sizeof(j->unended), "%s", uuids[i]);
         free(uuids[i]);
     }
     free(uuids);
@@ -85,7 +91,11 @@ static void run_read(struct gpu *g, struct agent_job *j)
 
 static void run_card(struct gpu *g, struct agent_job *j)
 {
-    const struct txn_deps deps = {g, j->env->state_dir, j->boot_id, j->env->hooks};
+    const struct txn_deps deps = {.gpu = g,
+                                  .state_dir = j->env->state_dir,
+                                  .boot_id = j->boot_id,
+                                  .hooks = j->env->hooks,
+                                  .offered = &j->offered};
     txn_apply(&deps, j->uuid, &j->wish, j->policy, &j->result);
     j->rc = g->ops->read_card(g, j->uuid, &j->view.card, &j->err);
     if (j->rc == 0)

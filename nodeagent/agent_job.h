@@ -31,10 +31,12 @@ struct agent_job {
     char uuid[GPU_UUID_BYTES];
     struct card_wish wish;
     enum txn_policy policy;
+    struct card_offer offered; /* what others were told that they may have of the card */
     char boot_id[40];
     /* out */
-    bool unrecovered; /* READ: a change could not be ended and is to be tried again */
-    int rc;           /* of the reading */
+    char unended[GPU_UUID_BYTES]; /* READ: a card whose interrupted change could not be ended and is
+                                     to be tried again; "": none */
+    int rc;                       /* of the reading */
     struct err err;
     int64_t took_ms;
     struct gpu_inventory inventory; /* READ; its cards moved to views */

@@ -6,7 +6,10 @@
 
 #include "base/xalloc.h"
 
-enum { DRAIN_POLL_MS = 1000 };
+enum {
+    DRAIN_POLL_MS = 1000,
+    WITHDRAW_MS = 30000, /* an API server that takes longer is not there */
+};
 
 const struct device_want *card_want(const struct device_spec *spec, const char *uuid)
 {
@@ -64,12 +67,17 @@ void card_tracks_follow(struct card_tracks *t, const struct device_spec *before,
     *t = (struct card_tracks){items, now->n_devices};
 }
 
+static int64_t due_mono_ms(const struct card_track *t)
+{
+    return t->await_mono_ms ? t->await_mono_ms : t->retry_mono_ms;
+}
+
 int64_t card_tracks_due_mono_ms(const struct card_tracks *t)
 {
     int64_t due = INT64_MAX;
     for (size_t i = 0; i < t->n; i++)
-        if (t->items[i].retry_mono_ms < due)
-            due = t->items[i].retry_mono_ms;
+        if (due_mono_ms(&t->items[i]) < due)
+            due = due_mono_ms(&t->items[i]);
     return due;
 }
 
@@ -81,7 +89,8 @@ void card_tracks_done(struct card_tracks *t)
 
 bool card_track_is_due(const struct card_track *t, int64_t now_mono_ms)
 {
-    return t->memo.progress == PROGRESS_PENDING || now_mono_ms >= t->retry_mono_ms;
+    bool at_once = t->memo.progress == PROGRESS_PENDING && !t->await_mono_ms;
+    return at_once || now_mono_ms >= due_mono_ms(t);
 }
 
 void card_track_again(struct card_track *t)
@@ -90,9 +99,45 @@ void card_track_again(struct card_track *t)
     t->retry_mono_ms = INT64_MAX;
 }
 
+/* A card that was waited for is in change now; one that failed keeps its news until there are
+ * better ones. */
+void card_track_begin(struct card_track *t)
+{
+    t->memo.beginning = true;
+    if (t->memo.result.outcome == TXN_IN_USE)
+        t->memo.progress = PROGRESS_PENDING;
+}
+
+static bool same_offer(const struct card_offer *x, const struct card_offer *y)
+{
+    return x->whole == y->whole && x->n == y->n &&
+           memcmp(x->items, y->items, x->n * sizeof(x->items[0])) == 0;
+}
+
+void card_track_told(struct card_track *t, const struct card_offer *offer, int64_t number)
+{
+    if (t->told_number && same_offer(&t->told, offer))
+        return;
+    t->told = *offer;
+    t->told_number = number;
+}
+
+void card_track_await(struct card_track *t, int64_t now_mono_ms)
+{
+    t->await_mono_ms = now_mono_ms + WITHDRAW_MS;
+}
+
+void card_tracks_acked(struct card_tracks *t, int64_t number)
+{
+    for (size_t i = 0; i < t->n; i++)
+        if (t->items[i].told_number && t->items[i].told_number <= number)
+            t->items[i].await_mono_ms = 0;
+}
+
 void card_track_refuse(struct card_track *t, const char *reason, const char *why)
 {
     t->memo.progress = PROGRESS_REFUSED;
+    t->await_mono_ms = 0;
     t->memo.refusal_reason = reason;
     (void)snprintf(t->memo.refusal, sizeof(t->memo.refusal), "%s", why);
     t->retry_mono_ms = INT64_MAX;
@@ -113,6 +158,13 @@ static void note_drain(struct card_track *t, const struct device_want *want,
 void card_track_note(struct card_track *t, const struct device_want *want,
                      const struct txn_result *r, const struct card_track_clock *c)
 {
+    bool was_withdrawn = t->memo.beginning;
+    t->memo.beginning = false;
+    t->await_mono_ms = 0;
+    if (r->outcome == TXN_NOT_WITHDRAWN && !was_withdrawn) {
+        card_track_again(t);
+        return;
+    }
     t->memo.progress = PROGRESS_DONE;
     t->memo.result = *r;
     t->retry_mono_ms = INT64_MAX;

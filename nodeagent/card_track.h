@@ -15,6 +15,11 @@ struct card_track {
     struct card_memo memo;
     struct backoff backoff;
     int64_t retry_mono_ms; /* INT64_MAX: not by itself */
+    /* What was put last about the card, and the number of the first status that says so; 0: nothing
+     * yet. */
+    struct card_offer told;
+    int64_t told_number;
+    int64_t await_mono_ms; /* 0: not waiting for that status to be acknowledged; else until when */
 };
 
 struct card_tracks {
@@ -41,15 +46,24 @@ struct card_track *card_tracks_find(const struct card_tracks *t, const char *uui
 int64_t card_tracks_due_mono_ms(const struct card_tracks *t);
 void card_tracks_done(struct card_tracks *t);
 
-/* Is it pending, or is its time to be tried again come? */
+/* Is it pending, or is its time to be tried again come? One that waits for an acknowledgement is
+ * not, until its patience is over. */
 bool card_track_is_due(const struct card_track *t, int64_t now_mono_ms);
 /* To be attempted at once. */
 void card_track_again(struct card_track *t);
+/* An attempt begins that takes something away: from now on that is not offered. */
+void card_track_begin(struct card_track *t);
+/* The status with this number says so and so of the card. */
+void card_track_told(struct card_track *t, const struct card_offer *offer, int64_t number);
+/* Waits for the status that told it to be acknowledged, for a bounded time. */
+void card_track_await(struct card_track *t, int64_t now_mono_ms);
+/* All statuses up to this number are acknowledged. */
+void card_tracks_acked(struct card_tracks *t, int64_t number);
 /* The wish has no meaning on this card: not attempted until a reading or another wish. reason is
  * static. */
 void card_track_refuse(struct card_track *t, const char *reason, const char *why);
 /* How an attempt ended: done, to be looked at every second (in use), or to be tried again with
- * growing pauses. */
+ * growing pauses. One that found something to take away that it had not begun for is pending. */
 void card_track_note(struct card_track *t, const struct device_want *want,
                      const struct txn_result *r, const struct card_track_clock *c);
 /* After a reading: a card that was right and no longer is (someone else changed it, or a reboot

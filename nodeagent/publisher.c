@@ -20,11 +20,15 @@
  */
 struct publisher {
     struct publisher_deps d;
-    int wake; /* eventfd */
+    int wake;  /* eventfd */
+    int acked; /* eventfd: acked_number grew */
+    _Atomic int64_t acked_number;
     pthread_mutex_t mu;
-    json_t *put; /* guarded by mu; NULL: nothing since the publisher's thread took it */
+    json_t *put;        /* guarded by mu; NULL: nothing since the publisher's thread took it */
+    int64_t put_number; /* guarded by mu */
     /* The rest belongs to the publisher's thread: no document is ever held by two. */
     json_t *wanted; /* NULL: nothing put yet */
+    int64_t wanted_number;
     struct backoff backoff;
     struct rng rng;
     char *acked_version; /* resourceVersion and status of our last write's answer */
@@ -38,20 +42,34 @@ struct publisher *publisher_new(const struct publisher_deps *d)
     struct publisher *p = xmalloc(sizeof(*p));
     p->d = *d;
     p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    p->acked = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     (void)pthread_mutex_init(&p->mu, NULL);
     p->backoff = (struct backoff){.base_ms = 100, .cap_ms = 30000, .factor = 2, .jitter_pct = 50};
     rng_init(&p->rng, d->seed);
     return p;
 }
 
-void publisher_put(struct publisher *p, json_t *status_take)
+int64_t publisher_put(struct publisher *p, json_t *status_take)
 {
+    int64_t number;
     {
         HOLD(&p->mu);
         json_decref(p->put);
         p->put = status_take;
+        number = ++p->put_number;
     }
     publisher_kick(p);
+    return number;
+}
+
+int64_t publisher_acked(const struct publisher *p)
+{
+    return atomic_load(&p->acked_number);
+}
+
+int publisher_fd(const struct publisher *p)
+{
+    return p->acked;
 }
 
 void publisher_kick(struct publisher *p)
@@ -66,8 +84,16 @@ static const json_t *newest(struct publisher *p)
     if (p->put) {
         json_decref(p->wanted);
         p->wanted = TAKE(p->put);
+        p->wanted_number = p->put_number;
     }
     return p->wanted;
+}
+
+/* What is wanted stands on the server. */
+static void acknowledge(struct publisher *p)
+{
+    if (atomic_exchange(&p->acked_number, p->wanted_number) != p->wanted_number)
+        (void)eventfd_write(p->acked, 1);
 }
 
 static struct kc_target target(const struct publisher *p, const char *subresource)
@@ -148,10 +174,10 @@ int publisher_step(struct publisher *p, struct scope *s, bool *ret_done, struct 
     const json_t *there = server_status(p, o);
     json_t *diff = NULL;
     jx_merge_diff(there ? there : empty, status, &diff);
-    if (!diff)
-        return 0;
     *ret_done = false;
-    TRY(write_status(p, s, o, diff, e));
+    if (diff)
+        TRY(write_status(p, s, o, diff, e));
+    acknowledge(p);
     *ret_done = true;
     return 0;
 }
@@ -199,6 +225,7 @@ struct publisher *publisher_free(struct publisher *p)
     if (!p)
         return NULL;
     (void)close(p->wake);
+    (void)close(p->acked);
     (void)pthread_mutex_destroy(&p->mu);
     json_decref(p->put);
     json_decref(p->wanted);

@@ -26,8 +26,14 @@ struct publisher_deps {
 
 /* Borrows what deps name. */
 struct publisher *publisher_new(const struct publisher_deps *d);
-/* The status that should stand there, taken over. Any thread, never blocks. */
-void publisher_put(struct publisher *p, json_t *status_take);
+/* The status that should stand there, taken over. Returns its number: 1, 2, … Any thread, never
+ * blocks. */
+int64_t publisher_put(struct publisher *p, json_t *status_take);
+/* The number of the newest status that the API server has acknowledged, by its answer to the write
+ * or because it holds just that; 0: none. All before it are superseded. Any thread. */
+int64_t publisher_acked(const struct publisher *p);
+/* Readable when publisher_acked may have grown; whoever waits empties it (an eventfd). */
+int publisher_fd(const struct publisher *p);
 /* Look again: the Device changed on the server. Any thread, never blocks. */
 void publisher_kick(struct publisher *p);
 /* Writes until the scope ends. Blocks; one thread. */

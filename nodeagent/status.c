@@ -34,6 +34,11 @@ static void partition_name_of(const struct gpu_card *card, const struct gpu_part
         mig_partition_name(&card->mig.profiles[inst->profile], inst->cis[p->ci].slices, buf);
 }
 
+static int mode_of(const struct gpu_card *card)
+{
+    return card->mode == GPU_MIG ? API_MODE_MIG : API_MODE_NATIVE;
+}
+
 /* --- The resolver's view --- */
 
 void card_resolve_view(const struct gpu_card *card, struct resolve_card *ret,
@@ -64,7 +69,7 @@ void card_resolve_view(const struct gpu_card *card, struct resolve_card *ret,
         .index = card->index,
         .mig_capable = card->mig_capable,
         .healthy = card->healthy,
-        .mode = card->mode == GPU_MIG ? API_MODE_MIG : API_MODE_NATIVE,
+        .mode = mode_of(card),
         .table = card->mig.n_profiles ? &card->mig : NULL,
         .partitions = *counts,
         .n_partitions = n,
@@ -209,7 +214,7 @@ static void build_identity(const struct node_state *s, const struct gpu_card *fr
     to->memory_mib = (int64_t)from->memory_mib;
     to->healthy = from->healthy;
     to->mig_capable = from->mig_capable;
-    to->mode = from->mode == GPU_MIG ? API_MODE_MIG : API_MODE_NATIVE;
+    to->mode = mode_of(from);
     to->has_pending_mode = from->pending_mode != from->mode;
     to->pending_mode = from->pending_mode == GPU_MIG ? API_MODE_MIG : API_MODE_NATIVE;
 }
@@ -247,6 +252,8 @@ static const char *result_reason(const struct device_want *want, const struct ca
         return "RolledBack";
     case TXN_HELD:
         return "Held";
+    case TXN_NOT_WITHDRAWN:
+        return "NotWithdrawn";
     case TXN_INFEASIBLE:
         return strcmp(m->result.reason, "NotCapable") == 0 ? "MIGUnsupported"
                : *m->result.reason                         ? m->result.reason
@@ -420,43 +427,65 @@ static void build_summary(struct device_status *ret)
     ret->summary.layout = tally_text(layout, n_layout, "x", " ");
 }
 
-static bool is_destroyed(const struct card_steps *steps, const struct gpu_partition *p)
-{
-    for (unsigned i = 0; i < steps->n; i++)
-        if (steps->items[i].kind == CARD_CI_DESTROY && steps->items[i].gi_id == p->gi_id &&
-            steps->items[i].ci_id == p->ci_id)
-            return true;
-    return false;
-}
-
 /* Is the plan being carried out, or its way being cleared by eviction? While a card is only waited
  * for, or after a drain that took too long, all of it is offered. */
 static bool is_under_way(const struct device_want *want, const struct card_memo *m,
                          const struct card_plan *plan, int64_t now_ms)
 {
-    if (m->progress == PROGRESS_PENDING)
+    if (m->progress == PROGRESS_PENDING || m->beginning)
         return plan->verdict == CARD_CHANGE;
     return m->progress == PROGRESS_DONE && m->result.outcome == TXN_IN_USE &&
            plan->verdict == CARD_DRAIN && strcmp(in_use_reason(want, m, now_ms), "Draining") == 0;
 }
 
 /* Takes out what is about to go: offered on, it would be given to the next pod. */
-static void withhold(const struct node_state *s, struct gpu_card *card, int64_t now_ms)
+static void withhold(const struct gpu_card *card, const struct device_want *want,
+                     const struct card_memo *m, int64_t now_ms, struct card_offer *offer)
 {
     struct card_wish wish;
-    const struct device_want *want = want_of(s, card->uuid);
-    const struct card_memo *m = memo_of(s, card->uuid);
-    if (!want || !m || card_wish_of(card, want, &wish, NULL) < 0)
+    if (!m || card_wish_of(card, want, &wish, NULL) < 0)
         return;
     auto_free struct card_plan *plan = xmalloc(sizeof(*plan));
     card_plan(card, &wish, plan);
-    if (!is_under_way(want, m, plan, now_ms))
+    if (is_under_way(want, m, plan, now_ms))
+        card_offer_withdraw(offer, &plan->steps);
+}
+
+static bool is_card(const struct gpu_card *card, const char *uuid)
+{
+    return uuid && strcmp(card->uuid, uuid) == 0;
+}
+
+void node_status_offer(const struct node_state *s, size_t i, int64_t now_ms, struct card_offer *ret)
+{
+    const struct gpu_card *card = &s->cards[i].card;
+    const struct device_want *want = want_of(s, card->uuid);
+    if (is_card(card, s->busy)) {
+        *ret = *s->busy_offer;
         return;
+    }
+    *ret = (struct card_offer){0};
+    if (want ? want->mode != mode_of(card) : is_card(card, s->unended))
+        return;
+    card_offer_of(card, ret);
+    if (want)
+        withhold(card, want, memo_of(s, card->uuid), now_ms, ret);
+}
+
+/* The card as others are to see it. One that is about to be cut has nothing to offer, and no say in
+ * what the resources are called. */
+static struct gpu_card offered_card(const struct node_state *s, size_t i, int64_t now_ms)
+{
+    struct card_offer offer;
+    struct gpu_card card = s->cards[i].card;
     unsigned n = 0;
-    for (unsigned i = 0; i < card->n_partitions; i++)
-        if (!is_destroyed(&plan->steps, &card->partitions[i]))
-            card->partitions[n++] = card->partitions[i];
-    card->n_partitions = n;
+    node_status_offer(s, i, now_ms, &offer);
+    for (unsigned p = 0; p < card.n_partitions; p++)
+        if (card_offer_has(&offer, &card.partitions[p]))
+            card.partitions[n++] = card.partitions[p];
+    card.n_partitions = n;
+    card.healthy &= card.mode != GPU_NATIVE || offer.whole;
+    return card;
 }
 
 static void build_resources(const struct node_state *s, int64_t now_ms, struct device_status *ret)
@@ -465,8 +494,7 @@ static void build_resources(const struct node_state *s, int64_t now_ms, struct d
     struct resolve_card *views = xcalloc(s->n_cards, sizeof(*views));
     struct profile_count **counts = xcalloc(s->n_cards, sizeof(struct profile_count *));
     for (size_t i = 0; i < s->n_cards; i++) {
-        offered[i] = s->cards[i].card;
-        withhold(s, &offered[i], now_ms);
+        offered[i] = offered_card(s, i, now_ms);
         card_resolve_view(&offered[i], &views[i], &counts[i]);
     }
     resolve_resources(views, s->n_cards, s->spec, s->publisher, &ret->resources, &ret->n_resources);
@@ -513,6 +541,18 @@ static void take_card(const struct device_card *card, const struct condition *c,
                           xasprintf("GPU %lld: %s", (long long)card->index, c->message)};
 }
 
+/* A card that the spec does not speak of any more, and whose change is not over. */
+static void take_unwanted(const struct node_state *s, struct verdict *v)
+{
+    const char *uuid = s->busy && !want_of(s, s->busy) ? s->busy : s->unended;
+    if (!uuid || want_of(s, uuid) || v->state == KSTATUS_IN_PROGRESS)
+        return;
+    free(v->message);
+    *v =
+        (struct verdict){KSTATUS_IN_PROGRESS, "Progressing",
+                         xasprintf("a change of %s that is no longer wanted is being ended", uuid)};
+}
+
 /* A card that was lost before it could be read once: it has no name to be listed by. */
 static const struct gpu_card *nameless_card(const struct node_state *s)
 {
@@ -555,6 +595,7 @@ static struct verdict verdict_of(const struct node_state *s, const struct device
         if (c && c->status != CONDITION_TRUE)
             take_card(&built->devices[i], c, &v);
     }
+    take_unwanted(s, &v);
     const struct gpu_card *nameless = nameless_card(s);
     if (nameless && v.state == KSTATUS_CURRENT)
         return (struct verdict){KSTATUS_STALLED, nameless->unhealthy_reason,

@@ -32,8 +32,10 @@ struct card_memo {
     struct txn_result result;
     char refusal[384];
     const char *refusal_reason; /* static */
-    int64_t drain_since_ms;     /* wall clock; 0: not waiting */
-    int64_t drain_deadline_ms;  /* wall clock; 0: none */
+    bool
+        beginning; /* what the attempt that is about to begin, or runs, takes away is not offered */
+    int64_t drain_since_ms;    /* wall clock; 0: not waiting */
+    int64_t drain_deadline_ms; /* wall clock; 0: none */
 };
 
 struct node_state {
@@ -47,6 +49,9 @@ struct node_state {
     bool spec_seen;                /* the Device was read at least once */
     const struct card_memo *memos; /* one for each card of the spec, any order */
     size_t n_memos;
+    const char *busy;                    /* the card that is being changed; NULL: none is */
+    const struct card_offer *busy_offer; /* what stays of that card until the change is over */
+    const char *unended; /* a card whose interrupted change is still to be ended; NULL: none */
     const char *read_reason, *read_error; /* the last reading failed; NULL: it did not */
     const char *stuck_call;               /* a vendor call is past its deadline; NULL: none */
     const char *agent_version;
@@ -57,6 +62,11 @@ struct node_state {
  * (device_status_done). */
 void node_status_build(const struct node_state *s, const struct device_status *prev, int64_t now_ms,
                        struct device_status *ret);
+
+/* What of the i-th card the status offers: not what a change is about to take away, and nothing of
+ * a card that is to be something else. */
+void node_status_offer(const struct node_state *s, size_t i, int64_t now_ms,
+                       struct card_offer *ret);
 
 /* The resolver's view of a reading. Borrows from the card; *counts (freed by the caller) holds the
  * partitions. */

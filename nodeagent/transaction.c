@@ -35,6 +35,7 @@ const char *txn_outcome_name(enum txn_outcome o)
         [TXN_IN_USE] = "InUse",
         [TXN_ROLLED_BACK] = "RolledBack",
         [TXN_HELD] = "Held",
+        [TXN_NOT_WITHDRAWN] = "NotWithdrawn",
         [TXN_INFEASIBLE] = "Infeasible",
         [TXN_RESET_REQUIRED] = "ResetRequired",
         [TXN_REBOOT_REQUIRED] = "RebootRequired",
@@ -62,9 +63,22 @@ static const char *reason_or(const struct err *e, const char *otherwise)
     return e->reason ? e->reason : otherwise;
 }
 
+static bool has_reason(const struct err *e, const char *reason)
+{
+    return e->reason && strcmp(e->reason, reason) == 0;
+}
+
 static bool is_in_use(const struct err *e)
 {
-    return e->reason && strcmp(e->reason, "InUse") == 0;
+    return has_reason(e, "InUse");
+}
+
+static int err_reason(struct err *e, const char *reason, const char *text)
+{
+    int rc = err_set(e, ERR_UNAVAILABLE, "%s", text);
+    if (e)
+        e->reason = reason;
+    return rc;
 }
 
 /* --- looking at the card --- */
@@ -92,18 +106,23 @@ static bool changes_mode(const struct card_steps *s)
     return false;
 }
 
-/* The steps to a layout. ERR_UNAVAILABLE, reason InUse, when something in use is in their way. */
-static int steps_to(const struct gpu_card *card, bool card_in_use, const struct card_layout *layout,
-                    struct card_steps *ret, struct err *e)
+static int check_withdrawn(const struct txn *t, const struct card_steps *steps, struct err *e)
+{
+    if (!t->d->offered || card_offer_allows(t->d->offered, steps))
+        return 0;
+    return err_reason(e, "NotWithdrawn", "what would have to go is still on offer");
+}
+
+/* The steps to a layout. ERR_UNAVAILABLE, reason InUse or NotWithdrawn, when something in use or on
+ * offer is in their way. */
+static int steps_to(const struct txn *t, const struct gpu_card *card, bool card_in_use,
+                    const struct card_layout *layout, struct card_steps *ret, struct err *e)
 {
     card_steps_to(card, layout, ret);
     ret->card_blocking |= card_in_use && changes_mode(ret);
-    if (ret->blocking == 0 && !ret->card_blocking)
-        return 0;
-    int rc = err_set(e, ERR_UNAVAILABLE, "what would have to go is in use");
-    if (e)
-        e->reason = "InUse";
-    return rc;
+    if (ret->blocking || ret->card_blocking)
+        return err_reason(e, "InUse", "what would have to go is in use");
+    return check_withdrawn(t, ret, e);
 }
 
 /* --- going to a layout --- */
@@ -137,7 +156,7 @@ static int settle(struct txn *t, const struct card_layout *layout, struct err *e
     struct card_steps steps;
     unsigned done = 0;
     TRY(look(t, &card, &card_in_use, e));
-    TRY(steps_to(&card, card_in_use, layout, &steps, e));
+    TRY(steps_to(t, &card, card_in_use, layout, &steps, e));
     if (steps.n == 0)
         return 0;
     t->ret->changed = true;
@@ -263,11 +282,13 @@ static void unwrite_journal(struct txn *t)
         log_debug("Could not update journal", kv("gpu", t->uuid), kv_err(&why));
 }
 
-static void back_out(struct txn *t, const struct err *why)
+/* Nothing was begun. */
+static void refuse(struct txn *t, const struct err *why, const char *otherwise)
 {
-    conclude(t->ret, is_in_use(why) ? TXN_IN_USE : TXN_FAILED, reason_or(why, "Failed"),
-             "%s; nothing was changed", err_msg(why));
-    unwrite_journal(t);
+    enum txn_outcome outcome = is_in_use(why)                    ? TXN_IN_USE
+                               : has_reason(why, "NotWithdrawn") ? TXN_NOT_WITHDRAWN
+                                                                 : TXN_FAILED;
+    conclude(t->ret, outcome, reason_or(why, otherwise), "%s; nothing was changed", err_msg(why));
 }
 
 /* The last look, with the journal open: whoever came meanwhile stops the change here, before the
@@ -280,9 +301,10 @@ static bool carry_out(struct txn *t, const struct card_plan *plan)
     struct card_steps steps;
     int rc = look(t, &card, &card_in_use, &why);
     if (rc == 0)
-        rc = steps_to(&card, card_in_use, &plan->target, &steps, &why);
+        rc = steps_to(t, &card, card_in_use, &plan->target, &steps, &why);
     if (rc < 0) {
-        back_out(t, &why);
+        refuse(t, &why, "Failed");
+        unwrite_journal(t);
         return true;
     }
     if (!same_steps(&steps, &plan->steps)) {
@@ -317,6 +339,7 @@ static int prepare(struct txn *t, const struct gpu_card *card, const struct card
                    struct err *e)
 {
     const struct txn_hooks *h = &t->d->hooks;
+    TRY(check_withdrawn(t, &plan->steps, e));
     if (h->withdraw)
         TRY(h->withdraw(h->arg, card, plan, e));
     return open_journal(t, card, plan, e);
@@ -330,16 +353,14 @@ static bool attempt(struct txn *t, const struct card_wish *wish)
     bool card_in_use = false;
     struct card_plan plan;
     if (look(t, &card, &card_in_use, &why) < 0) {
-        conclude(t->ret, TXN_FAILED, reason_or(&why, "ReadFailed"), "%s; nothing was changed",
-                 err_msg(&why));
+        refuse(t, &why, "ReadFailed");
         return true;
     }
     card_plan(&card, wish, &plan);
     if (told_by_verdict(t, &plan))
         return true;
     if (prepare(t, &card, &plan, &why) < 0) {
-        conclude(t->ret, TXN_FAILED, reason_or(&why, "NotPrepared"), "%s; nothing was changed",
-                 err_msg(&why));
+        refuse(t, &why, "NotPrepared");
         return true;
     }
     return carry_out(t, &plan);

@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 
+#include "nodeagent/card_offer.h"
 #include "nodeagent/card_plan.h"
 #include "nodeagent/gpu/gpu.h"
 
@@ -22,6 +23,7 @@ enum txn_outcome {
     TXN_IN_USE,          /* something uses what would have to go; nothing was changed */
     TXN_ROLLED_BACK,     /* a step failed; the old layout stands again, read back and compared */
     TXN_HELD,            /* a step failed and the policy is hold */
+    TXN_NOT_WITHDRAWN,   /* something on offer would have to go; nothing was changed */
     TXN_INFEASIBLE,      /* the wish cannot stand on this card; nothing was changed */
     TXN_RESET_REQUIRED,  /* hold policy: the mode is pending and the card could not be reset */
     TXN_REBOOT_REQUIRED, /* the mode is pending and only a reboot of the machine makes it current;
@@ -60,6 +62,9 @@ struct txn_deps {
     const char *state_dir; /* of the journals */
     const char *boot_id;   /* of the running kernel (gpu_inventory.boot_id) */
     struct txn_hooks hooks;
+    /* What others were told that they may have of the card: never destroyed, NOT_WITHDRAWN instead.
+     * NULL: nobody was told anything. */
+    const struct card_offer *offered;
 };
 
 /* Makes the card `uuid` match the wish. A journal left behind is recovered first; where that does

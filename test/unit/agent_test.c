@@ -37,6 +37,10 @@ struct gate {
     atomic_int failing;    /* so many creations of a whole card's instance fail */
     atomic_int hanging;    /* so many gi_create calls hang until let go */
     atomic_int creates;    /* gi_create calls so far */
+    struct kc *server;     /* what is on offer there is held against the cards (S6) */
+    struct scope *scope;
+    struct fake_hw *hw;
+    atomic_int overpromised; /* calls that took away what was on offer */
     const struct clock *clk;
     int ends[2]; /* the hanging call says so on one side and is let go from the other */
 };
@@ -76,10 +80,45 @@ static int gate_read_card(struct gpu *g, const char *uuid, struct gpu_card *ret,
     return in->ops->read_card(in, uuid, ret, e);
 }
 
+static const struct kc_target device = {.res = &resource_devices, .name = "n1"};
+
+static json_int_t offered_by(struct kc *server, struct scope *s)
+{
+    auto_json json_t *obj = NULL;
+    if (kc_get(server, s, &device, &obj, NULL) < 0)
+        return 0;
+    json_int_t sum = 0;
+    size_t i;
+    json_t *r;
+    json_array_foreach(JX_AT(obj, "status", "resources"), i, r) {
+        sum += json_integer_value(JX_AT(r, "count"));
+    }
+    return sum;
+}
+
+static unsigned stands_on(const struct fake_card *c)
+{
+    return c->card.mode == GPU_NATIVE ? 1 : c->card.n_partitions;
+}
+
+/* Before a call that takes something of a card away: nobody may be told to have it. */
+static void check_offer(struct gate *gate, const char *uuid, bool whole)
+{
+    unsigned left = 0;
+    for (unsigned i = 0; i < gate->hw->n_cards; i++) {
+        const struct fake_card *c = &gate->hw->cards[i];
+        bool goes = strcmp(c->card.uuid, uuid) == 0 && whole == (c->card.mode == GPU_NATIVE);
+        left += stands_on(c) - (goes && stands_on(c) ? 1 : 0);
+    }
+    if (!gate->hw->dead && offered_by(gate->server, gate->scope) > left)
+        atomic_fetch_add(&gate->overpromised, 1);
+}
+
 static int gate_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode,
                          enum gpu_mode_result *ret, struct err *e)
 {
     struct gpu *in = gate_of(g)->inner;
+    check_offer(gate_of(g), uuid, /* whole= */ true);
     return in->ops->mode_set(in, uuid, mode, ret, e);
 }
 
@@ -134,6 +173,7 @@ static int gate_ci_destroy(struct gpu *g, const char *uuid, unsigned gi_id, unsi
                            struct err *e)
 {
     struct gpu *in = gate_of(g)->inner;
+    check_offer(gate_of(g), uuid, /* whole= */ false);
     return in->ops->ci_destroy(in, uuid, gi_id, ci_id, e);
 }
 
@@ -165,14 +205,15 @@ struct bench {
     struct agent *agent;
 };
 
-static const struct kc_target device = {.res = &resource_devices, .name = "n1"};
-
 /* Opens everything on the hardware of b->hw, as a process that starts. */
 static void bench_start(struct bench *b)
 {
     b->gate.gpu = (struct gpu){.ops = &gate_ops};
     b->gate.inner = gpu_fake_open(&b->hw);
     b->gate.clk = b->clk;
+    b->gate.server = b->server;
+    b->gate.scope = b->scope;
+    b->gate.hw = &b->hw;
     const struct worker_options w = {.call_deadline_ms = CALL_DEADLINE_MS, .clock = b->clk};
     cr_assert_eq(worker_new(&b->gate.gpu, &w, &b->worker, NULL), 0);
     const struct informer_opts i = {.type = &own_device_type, .name = "n1", .clk = b->clk};
@@ -219,6 +260,7 @@ static void bench_done(struct bench *b)
 {
     bench_stop(b);
     cr_expect_eq(b->hw.violations, 0, "something in use was touched");
+    cr_expect_eq(atomic_load(&b->gate.overpromised), 0, "what was on offer was taken away");
     (void)kc_free(b->server);
     (void)clock_free(b->clk);
     (void)scope_free(b->scope);
@@ -263,8 +305,8 @@ static void pass_hanging(struct bench *b, int64_t ms)
 static void wait_for_hang(struct bench *b)
 {
     char c;
-    round_of(b, false);
-    round_of(b, false);
+    for (int i = 0; i < 4; i++)
+        round_of(b, false);
     cr_assert_eq(read(b->gate.ends[0], &c, 1), 1);
 }
 
@@ -629,15 +671,7 @@ Test(agent, a_call_that_hangs_is_told_in_time_and_the_loop_goes_on)
 
 static json_int_t offered(struct bench *b)
 {
-    auto_json json_t *obj = NULL;
-    cr_assert_eq(kc_get(b->server, b->scope, &device, &obj, NULL), 0);
-    json_int_t sum = 0;
-    size_t i;
-    json_t *r;
-    json_array_foreach(JX_AT(obj, "status", "resources"), i, r) {
-        sum += json_integer_value(JX_AT(r, "count"));
-    }
-    return sum;
+    return offered_by(b->server, b->scope);
 }
 
 Test(agent, what_is_being_cut_away_is_not_offered)
@@ -659,12 +693,133 @@ Test(agent, what_is_being_cut_away_is_not_offered)
     bench_done(&b);
 }
 
+/* Rounds in which no write reaches the API server. */
+static void pass_unheard(struct bench *b, int64_t ms)
+{
+    auto_err struct err e = {0};
+    for (int64_t t = 0; t < ms; t += TICK_MS) {
+        err_clear(&e);
+        (void)!informer_step(b->inf, b->scope, NULL, &e);
+        agent_step(b->agent, b->scope, 0);
+        while (worker_pending(b->worker) > 0)
+            agent_step(b->agent, b->scope, PATIENCE_MS);
+        clock_fake_advance(b->clk, TICK_MS);
+    }
+}
+
+Test(agent, nothing_is_taken_away_before_its_withdrawal_is_acknowledged)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    fake_put(&b.hw.cards[0], "1g.10gb", 3, whole_1g);
+    bench_run(&b, NULL);
+    set_spec(&b, WANT(ONE_7G));
+    pass_unheard(&b, 5000);
+    cr_expect_eq(b.hw.cards[0].mutations, 0, "the API server still offers it");
+    pass(&b, 200);
+    expect_card(&b, "7g.80gb@0");
+    expect_status(&b, "Ready Applied", "once it could be told");
+    bench_done(&b);
+}
+
+Test(agent, a_withdrawal_that_is_never_acknowledged_is_given_up_and_tried_again)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    fake_put(&b.hw.cards[0], "1g.10gb", 3, whole_1g);
+    bench_run(&b, NULL);
+    set_spec(&b, WANT(ONE_7G));
+    pass_unheard(&b, 31000);
+    round_of(&b, true);
+    cr_expect_eq(b.hw.cards[0].mutations, 0);
+    expect_status(&b, "Stalled NotWithdrawn", "the bound is over");
+    cr_expect_eq(offered(&b), 1, "it is offered again meanwhile");
+    pass(&b, 5000);
+    expect_card(&b, "7g.80gb@0");
+    expect_status(&b, "Ready Applied", "once it could be told");
+    bench_done(&b);
+}
+
+Test(agent, a_change_that_takes_nothing_away_waits_for_nobody)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    fake_put(&b.hw.cards[0], "1g.10gb", 3, whole_1g);
+    bench_run(&b, NULL);
+    size_t writes = kc_fake_writes(b.server);
+    set_spec(&b, WANT("{profile: 1g.10gb, count: 1}, {profile: 3g.40gb, count: 1}"));
+    writes++;
+    pass_unheard(&b, 100);
+    expect_card(&b, "1g.10gb@3 3g.40gb@4");
+    pass(&b, 200);
+    cr_expect_eq(kc_fake_writes(b.server), writes + 1, "one write tells the end");
+    bench_done(&b);
+}
+
+Test(agent, a_change_that_takes_something_away_costs_two_writes)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    fake_put(&b.hw.cards[0], "1g.10gb", 3, whole_1g);
+    bench_run(&b, NULL);
+    set_spec(&b, WANT(ONE_7G));
+    size_t writes = kc_fake_writes(b.server);
+    pass(&b, 500);
+    expect_card(&b, "7g.80gb@0");
+    cr_expect_eq(kc_fake_writes(b.server), writes + 2, "the withdrawal and the end");
+    bench_done(&b);
+}
+
+/* In use at the last reading: nothing was withdrawn for it, and yet the next look finds it free. */
+Test(agent, a_card_that_becomes_free_is_withdrawn_before_it_is_cut)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    fake_put(&b.hw.cards[0], "1g.10gb", 3, whole_1g);
+    fake_attach(&b.hw.cards[0], (struct fake_process){.pid = 9, .start = 3, .ci_start = -1});
+    bench_run(&b, WANT(ONE_7G));
+    pass(&b, 2000);
+    cr_expect_eq(offered(&b), 1);
+    b.hw.cards[0].processes[0].pid = 0;
+    pass_unheard(&b, 3000);
+    cr_expect_eq(b.hw.cards[0].mutations, 0);
+    pass(&b, 200);
+    expect_card(&b, "7g.80gb@0");
+    bench_done(&b);
+}
+
+Test(agent, a_change_that_is_no_longer_wanted_keeps_the_node_from_ready_until_it_is_over)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    fake_put(&b.hw.cards[0], "1g.10gb", 3, whole_1g);
+    bench_run(&b, NULL);
+    atomic_store(&b.gate.hanging, 1);
+    set_spec(&b, WANT(ONE_7G));
+    wait_for_hang(&b);
+    set_spec(&b, "{devices: []}");
+    pass_hanging(&b, 200);
+    expect_status(&b, "Reconciling Progressing", "the change is still under way");
+    cr_expect_eq(offered(&b), 0, "what it took away is not offered again");
+    let_go(&b);
+    pass(&b, 400);
+    expect_status(&b, "Ready Applied", "the change is over");
+    cr_expect_eq(offered(&b), 1);
+    bench_done(&b);
+}
+
 static void break_off(struct fake_hw *hw, const char *dir, unsigned kill_at)
 {
     hw->calls = 0;
     hw->kill_at = kill_at;
     auto_gpu struct gpu *g = gpu_fake_open(hw);
-    const struct txn_deps deps = {g, dir, "", {0}};
+    const struct txn_deps deps = {.gpu = g, .state_dir = dir, .boot_id = ""};
     struct card_wish wish = {.mode = GPU_MIG,
                              .wants = {1, {{fake_profile(&hw->cards[0], "7g.80gb"), 0, 1}}}};
     struct txn_result r;

@@ -149,3 +149,53 @@ Test(card_track, a_drain_has_one_beginning_and_with_eviction_an_end)
     cr_expect_eq(t->memo.drain_deadline_ms, 0);
     bench_done(&b);
 }
+
+static const struct txn_result not_withdrawn = {.outcome = TXN_NOT_WITHDRAWN};
+
+Test(card_track, a_card_waits_for_its_withdrawal_and_no_longer_than_its_patience)
+{
+    struct bench b;
+    bench_init(&b, "[{uuid: a, mode: native}]", TXN_IN_USE);
+    struct card_track *t = &b.tracks.items[0];
+    card_track_begin(t);
+    cr_expect_eq(t->memo.progress, PROGRESS_PENDING, "it is in change now");
+    card_track_told(t, &(struct card_offer){0}, 5);
+    card_track_await(t, clock_mono_ms(b.clk));
+    cr_expect_not(card_track_is_due(t, clock_mono_ms(b.clk)));
+    int64_t patience = pause_ms(&b);
+    cr_expect(card_track_is_due(t, clock_mono_ms(b.clk) + patience));
+    card_tracks_acked(&b.tracks, 4);
+    cr_expect_not(card_track_is_due(t, clock_mono_ms(b.clk)), "an older status");
+    card_tracks_acked(&b.tracks, 6);
+    cr_expect(card_track_is_due(t, clock_mono_ms(b.clk)));
+    bench_done(&b);
+}
+
+Test(card_track, what_is_said_again_is_told_since_the_first_time)
+{
+    struct bench b;
+    bench_init(&b, "[{uuid: a, mode: native}]", TXN_APPLIED);
+    struct card_track *t = &b.tracks.items[0];
+    card_track_told(t, &(struct card_offer){.whole = true}, 5);
+    card_track_told(t, &(struct card_offer){.whole = true}, 6);
+    cr_expect_eq(t->told_number, 5);
+    card_track_told(t, &(struct card_offer){0}, 7);
+    cr_expect_eq(t->told_number, 7);
+    bench_done(&b);
+}
+
+Test(card_track, an_attempt_without_its_withdrawal_begins_anew_at_once_and_then_with_pauses)
+{
+    struct bench b;
+    bench_init(&b, "[{uuid: a, mode: native}]", TXN_IN_USE);
+    struct card_track *t = &b.tracks.items[0];
+    card_track_note(t, &b.before.devices[0], &not_withdrawn, &b.time);
+    cr_expect_eq(t->memo.progress, PROGRESS_PENDING);
+    cr_expect_eq(t->memo.result.outcome, TXN_IN_USE, "nothing came of it");
+    card_track_begin(t);
+    card_track_note(t, &b.before.devices[0], &not_withdrawn, &b.time);
+    cr_expect_eq(t->memo.progress, PROGRESS_DONE);
+    cr_expect_gt(pause_ms(&b), 0);
+    cr_expect_not(t->memo.beginning);
+    bench_done(&b);
+}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 #include "base/jx.h"
 #include "base/log.h"
@@ -144,6 +145,30 @@ Test(publisher, the_device_is_made_when_it_is_missing_and_then_filled)
     cr_expect_eq(st.creates, 1);
     cr_expect_eq(st.writes, 1);
     cr_expect_eq(kc_fake_writes(b.server), 2);
+    bench_done(&b);
+}
+
+Test(publisher, a_status_is_acknowledged_when_the_server_holds_it_and_not_before)
+{
+    struct bench b;
+    bench_init(&b, (struct kc_fault_plan){KC_FAULT_UNAVAILABLE, .at = 4});
+    auto_err struct err e = {0};
+    cr_expect_eq(publisher_put(b.pub, yaml("{agentVersion: v1}")), 1);
+    see(&b);
+    step_good(&b);
+    see(&b);
+    cr_expect_eq(publisher_acked(b.pub), 0);
+    for (int i = 0; i < 3 && publisher_acked(b.pub) == 0; i++)
+        if (step(&b, &e) < 0)
+            cr_expect_eq(publisher_acked(b.pub), 0, "the write failed");
+    cr_expect_eq(publisher_acked(b.pub), 1);
+    cr_expect_eq(publisher_put(b.pub, yaml("{agentVersion: v1}")), 2);
+    cr_expect_eq(publisher_acked(b.pub), 1);
+    step_good(&b);
+    cr_expect_eq(publisher_acked(b.pub), 2, "it holds just that: no write is needed");
+    eventfd_t grew = 0;
+    cr_expect_eq(eventfd_read(publisher_fd(b.pub), &grew), 0);
+    cr_expect_eq(grew, 2);
     bench_done(&b);
 }
 

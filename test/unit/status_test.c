@@ -353,6 +353,7 @@ Test(status, every_outcome_has_its_reason)
     cr_expect_str_eq(reason_of(TXN_IN_USE, "InUse"), "InUse Reconciling");
     cr_expect_str_eq(reason_of(TXN_ROLLED_BACK, "RolledBack"), "RolledBack Stalled");
     cr_expect_str_eq(reason_of(TXN_HELD, "Held"), "Held Stalled");
+    cr_expect_str_eq(reason_of(TXN_NOT_WITHDRAWN, "x"), "NotWithdrawn Stalled");
     cr_expect_str_eq(reason_of(TXN_INFEASIBLE, "Infeasible"), "Infeasible Stalled");
     cr_expect_str_eq(reason_of(TXN_INFEASIBLE, ""), "Infeasible Stalled");
     cr_expect_str_eq(reason_of(TXN_INFEASIBLE, "NotCapable"), "MIGUnsupported Stalled");

@@ -839,3 +839,30 @@ Test(transaction, outcomes_have_names)
     cr_expect_str_eq(txn_outcome_name(TXN_FAILED), "Failed");
     cr_expect_str_eq(txn_outcome_name((enum txn_outcome)99), "Unknown");
 }
+
+/* --- What others were told to have --- */
+
+Test(transaction, nothing_on_offer_is_taken_away)
+{
+    for (size_t i = 0; i < ARRAY_LEN(scenarios); i++) {
+        struct fake_hw hw;
+        struct card_wish wish;
+        struct txn_result r;
+        struct card_offer offer;
+        set_up(&scenarios[i], &hw, &wish);
+        card_offer_of(&hw.cards[0].card, &offer);
+        auto_gpu struct gpu *g = gpu_fake_open(&hw);
+        struct txn_deps d = {.gpu = g, .state_dir = dir, .boot_id = "boot-1", .offered = &offer};
+        txn_apply(&d, hw.cards[0].card.uuid, &wish, TXN_ROLLBACK, &r);
+        cr_expect_eq(r.outcome, TXN_NOT_WITHDRAWN, "%s: %s", scenarios[i].name, r.message);
+        cr_expect_eq(hw.cards[0].mutations, 0, "%s", scenarios[i].name);
+        cr_expect(!has_journal(&hw), "%s", scenarios[i].name);
+        struct card_plan plan;
+        auto_gpu_card struct gpu_card seen = {0};
+        cr_assert_eq(g->ops->read_card(g, hw.cards[0].card.uuid, &seen, NULL), 0);
+        card_plan(&seen, &wish, &plan);
+        card_offer_withdraw(&offer, &plan.steps);
+        txn_apply(&d, hw.cards[0].card.uuid, &wish, TXN_ROLLBACK, &r);
+        cr_expect_eq(r.outcome, TXN_APPLIED, "%s: %s", scenarios[i].name, r.message);
+    }
+}

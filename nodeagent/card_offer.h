@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+
+#include "nodeagent/card_plan.h"
+#include "nodeagent/gpu/gpu.h"
+
+/*
+ * What of one card others are told that they may have: the card itself, or some of its partitions.
+ * What a change takes away is withdrawn before its first step, so that nobody is ever told of more
+ * than there is. Pure values.
+ */
+struct card_offer {
+    bool whole; /* the card, while it is not cut */
+    unsigned n;
+    struct card_offer_item {
+        unsigned gi_id, ci_id;
+    } items[MIG_MAX_INSTANCES * MIG_MAX_CIS];
+};
+
+/* All that stands. */
+void card_offer_of(const struct gpu_card *card, struct card_offer *ret);
+/* Takes out what the steps take away. */
+void card_offer_withdraw(struct card_offer *o, const struct card_steps *steps);
+/* Do the steps leave alone all that is on offer? */
+bool card_offer_allows(const struct card_offer *o, const struct card_steps *steps);
+/* Is this partition on offer? */
+bool card_offer_has(const struct card_offer *o, const struct gpu_partition *p);

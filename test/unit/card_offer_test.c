@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+
+#include "nodeagent/card_offer.h"
+
+/* A cut card with two partitions in one instance and one in another. */
+static struct gpu_card cut_card(void)
+{
+    return (struct gpu_card){.mode = GPU_MIG,
+                             .n_partitions = 3,
+                             .partitions = {{.gi_id = 1, .ci_id = 0},
+                                            {.gi_id = 1, .ci_id = 1},
+                                            {.gi_id = 2, .ci_id = 0}}};
+}
+
+Test(card_offer, all_that_stands_is_on_offer)
+{
+    struct card_offer o;
+    struct gpu_card card = cut_card();
+    card_offer_of(&card, &o);
+    cr_expect_not(o.whole);
+    for (unsigned i = 0; i < card.n_partitions; i++)
+        cr_expect(card_offer_has(&o, &card.partitions[i]));
+    cr_expect_not(card_offer_has(&o, &(struct gpu_partition){.gi_id = 2, .ci_id = 1}));
+    card_offer_of(&(struct gpu_card){.mode = GPU_NATIVE}, &o);
+    cr_expect(o.whole);
+    cr_expect_eq(o.n, 0);
+}
+
+Test(card_offer, what_steps_destroy_is_withdrawn_and_nothing_else)
+{
+    static const struct card_steps steps =
+        {.n = 2,
+         .items = {{.kind = CARD_CI_DESTROY, .gi_id = 1, .ci_id = 1}, {.kind = CARD_GI_CREATE}}};
+    struct card_offer o;
+    struct gpu_card card = cut_card();
+    card_offer_of(&card, &o);
+    cr_expect_not(card_offer_allows(&o, &steps));
+    card_offer_withdraw(&o, &steps);
+    cr_expect(card_offer_allows(&o, &steps));
+    cr_expect_eq(o.n, 2);
+    cr_expect_not(card_offer_has(&o, &card.partitions[1]));
+}
+
+Test(card_offer, a_mode_switch_and_a_reset_take_the_whole_card)
+{
+    static const enum card_step_kind kinds[] = {CARD_MODE_SET, CARD_RESET};
+    for (int i = 0; i < 2; i++) {
+        const struct card_steps steps = {.n = 1, .items = {{.kind = kinds[i]}}};
+        struct card_offer o = {.whole = true};
+        cr_expect_not(card_offer_allows(&o, &steps));
+        card_offer_withdraw(&o, &steps);
+        cr_expect_not(o.whole);
+        struct gpu_card card = cut_card();
+        card_offer_of(&card, &o);
+        card_offer_withdraw(&o, &steps);
+        cr_expect_eq(o.n, 0);
+    }
+}
+
+Test(card_offer, steps_that_only_create_leave_all_alone)
+{
+    static const struct card_steps steps = {.n = 2,
+                                            .items = {{.kind = CARD_GI_CREATE},
+                                                      {.kind = CARD_CI_CREATE}}};
+    struct card_offer o;
+    struct gpu_card card = cut_card();
+    card_offer_of(&card, &o);
+    cr_expect(card_offer_allows(&o, &steps));
+}
