@@ -17,6 +17,7 @@
 #include "controller/http_server.h"
 #include "controller/manager.h"
 #include "controller/metrics.h"
+#include "controller/write_metrics.h"
 #include "kubeclient/http.h"
 #include "reconcilers/reconcilers.h"
 
@@ -39,7 +40,7 @@ struct process {
     int signal_fd;
     struct scope *life;
     struct kc_config config;
-    struct kc *kc, *fence; /* fence NULL: no election */
+    struct kc *kc, *fence, *writer; /* fence NULL: no election */
     char *identity;
     struct metrics *metrics;
     struct metric_series *leading;
@@ -56,6 +57,7 @@ static void process_done(struct process *p)
     (void)reconcilers_free(p->reconcilers);
     (void)metrics_free(p->metrics);
     free(p->identity);
+    (void)kc_free(p->writer);
     (void)kc_free(p->fence);
     (void)kc_free(p->kc);
     kc_config_done(&p->config);
@@ -176,8 +178,9 @@ static void reconcile(struct process *p, int workers, struct rng *rng)
                                     .clk = clock_real(),
                                     .seed = rng_next(rng)};
     struct recorder *recorder = recorder_new(p->kc, &r);
+    p->writer = write_metrics_new(p->fence ? p->fence : p->kc, p->metrics);
     const struct reconcilers_opts o = {.reader = p->kc,
-                                       .writer = p->fence ? p->fence : p->kc,
+                                       .writer = p->writer,
                                        .clk = clock_real(),
                                        .recorder = recorder,
                                        .metrics = p->metrics,

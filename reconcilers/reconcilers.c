@@ -7,6 +7,7 @@
 
 #include "reconcilers/device_spec.h"
 #include "reconcilers/eviction.h"
+#include "reconcilers/gauges.h"
 #include "reconcilers/gpuprofile.h"
 #include "reconcilers/migconfig.h"
 #include "reconcilers/node_labels.h"
@@ -26,6 +27,7 @@ struct reconcilers {
     struct context ctx;
     struct controller *controllers[CONTROLLERS]; /* NULL once handed over */
     struct informer *informers[INFORMERS];       /* the same */
+    struct gauges *gauges;                       /* NULL: no metrics */
 };
 
 static struct informer *watch(const struct reconcilers_opts *o, const struct object_type *type,
@@ -78,6 +80,8 @@ struct reconcilers *reconcilers_new(const struct reconcilers_opts *opts)
                                                    ctx->configs};
     for (size_t i = 0; i < INFORMERS; i++)
         r->informers[i] = informers[i];
+    if (opts->metrics)
+        r->gauges = gauges_new(opts->metrics, &ctx->caches);
     for (size_t i = 0; i < CONTROLLERS; i++) {
         r->controllers[i] = constructors[i](ctx);
         if (opts->metrics)
@@ -120,6 +124,7 @@ struct reconcilers *reconcilers_free(struct reconcilers *r)
     if (!r)
         return NULL;
     struct context *ctx = &r->ctx;
+    (void)gauges_free(r->gauges);
     for (size_t i = 0; i < CONTROLLERS; i++)
         (void)controller_free(r->controllers[i]);
     for (size_t i = 0; i < INFORMERS; i++)

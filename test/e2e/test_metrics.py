@@ -3,7 +3,7 @@
 
 import re
 
-from conftest import wait_for
+from conftest import ROOT, wait_for
 from stack import fetch, listening_ports, rig, serve  # noqa: F401
 
 SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\.)*",?)*)\})? (\S+)$')
@@ -82,6 +82,33 @@ def test_the_controllers_metrics_parse_and_bear_the_names_dashboards_know(rig):
     done = families["controller_runtime_reconcile_total"][2]
     assert sum(v for (_, labels), v in done.items() if 'controller="gpuprofile"' in labels and 'result="success"' in labels) > 0
     assert sum(families["controller_runtime_reconcile_errors_total"][2].values()) == 0
+
+
+def test_the_controllers_own_metrics_tell_of_profiles_nodes_and_writes(rig):
+    controller = rig.controller()
+    node = rig.node()
+
+    def value(name, labels):
+        return parse(serve(controller, "/metrics")[1])[name][2].get((name, labels), 0)
+
+    rig.wait_ready(rig.profile("p", {"mode": "mig", "mig": {"profiles": {"1g.10gb": 7}}}))
+    wait_for(lambda: value("cleave_controller_profiles", 'ready="true"') >= 1, 30, "the profile")
+    wait_for(lambda: value("cleave_controller_devices", 'ready="true"') >= 1, 30, "the Device")
+    node.label(**{"nvidia.com/mig.config": "all-3g.40gb"})
+    wait_for(lambda: value("cleave_controller_nodes", 'state="success"') >= 1, 30, "the node")
+    families = parse(serve(controller, "/metrics")[1])
+    check_habits(families)
+    done = {labels: n for (_, labels), n in families["cleave_controller_writes_total"][2].items()}
+    for resource in ("devices", "gpuprofiles/status", "nodes", "nodes/status"):
+        assert done[f'resource="{resource}",result="Success"'] >= 1, done
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    assert [name for name in families if f"`{name}`" not in page] == []
+
+
+def test_the_agents_metrics_are_in_the_docs(rig):
+    node = rig.node()
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    assert [name for name in parse(serve(node.agent, "/metrics")[1]) if f"`{name}`" not in page] == []
 
 
 def test_health_and_metrics_have_ports_of_their_own_and_nothing_else_is_served(rig):
