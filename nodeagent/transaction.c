@@ -361,6 +361,7 @@ static bool attempt(struct txn *t, const struct card_wish *wish)
         return true;
     if (prepare(t, &card, &plan, &why) < 0) {
         refuse(t, &why, "NotPrepared");
+        unwrite_journal(t); /* one whose writing failed may stand there all the same */
         return true;
     }
     return carry_out(t, &plan);

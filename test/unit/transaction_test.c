@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -19,6 +22,21 @@
  */
 
 static char dir[64];
+
+/* Takes the place of the C library's: a folder that cannot be synced, so that a file which stands
+ * there already counts as not written. */
+static unsigned failing_folder_syncs;
+
+int fsync(int fd)
+{
+    struct stat st;
+    if (failing_folder_syncs && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+        failing_folder_syncs--;
+        errno = EIO;
+        return -1;
+    }
+    return (int)syscall(SYS_fsync, fd);
+}
 
 static void make_dir(void)
 {
@@ -865,4 +883,53 @@ Test(transaction, nothing_on_offer_is_taken_away)
         txn_apply(&d, hw.cards[0].card.uuid, &wish, TXN_ROLLBACK, &r);
         cr_expect_eq(r.outcome, TXN_APPLIED, "%s: %s", scenarios[i].name, r.message);
     }
+}
+
+/* --- A journal that is not on the disk --- */
+
+Test(transaction, a_change_refused_for_its_journal_is_not_resumed_later)
+{
+    for (unsigned syncs = 1; syncs <= 2; syncs++) {
+        struct fake_hw hw;
+        struct card_wish wish;
+        struct txn_result r;
+        struct card_layout old;
+        set_up(&scenarios[7], &hw, &wish);
+        card_layout_of(&hw.cards[0].card, &old);
+        failing_folder_syncs = syncs; /* of the journal, and of its removal */
+        apply(&hw, &wish, TXN_ROLLBACK, &r);
+        failing_folder_syncs = 0;
+        cr_expect_eq(r.outcome, TXN_FAILED, "%s", r.message);
+        cr_expect_eq(hw.cards[0].mutations, 0);
+        cr_expect(!has_journal(&hw), "%u", syncs);
+        recover(&hw, "boot-1", &r);
+        cr_expect_eq(r.outcome, TXN_NOTHING_TO_DO, "%s", r.message);
+        cr_expect(shows(&hw, &old));
+    }
+}
+
+/* What an earlier change left behind stays on record when the next one is refused. */
+Test(transaction, a_change_refused_for_its_journal_leaves_the_older_record)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct txn_result r;
+    struct journal before;
+    struct journal after;
+    set_up(&scenarios[7], &hw, &wish);
+    hw.fail_at = undisturbed_calls(&scenarios[7]) - 2;
+    apply(&hw, &wish, TXN_HOLD, &r);
+    cr_assert_eq(r.outcome, TXN_HELD, "%s", r.message);
+    fake_heal(&hw);
+    const char *uuid = hw.cards[0].card.uuid;
+    cr_assert_eq(journal_read(dir, uuid, &before, NULL), 0);
+    unsigned mutations = hw.cards[0].mutations;
+    failing_folder_syncs = 1;
+    apply(&hw, &wish, TXN_HOLD, &r);
+    failing_folder_syncs = 0;
+    cr_expect_eq(r.outcome, TXN_FAILED, "%s", r.message);
+    cr_expect_eq(hw.cards[0].mutations, mutations);
+    cr_assert_eq(journal_read(dir, uuid, &after, NULL), 0);
+    cr_expect_eq(after.phase, JOURNAL_HELD);
+    cr_expect_eq(memcmp(&after.old, &before.old, sizeof(after.old)), 0);
 }
