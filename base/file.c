@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,6 +14,9 @@
 #include "base/xalloc.h"
 
 #define READ_BYTES ((size_t)16 * 1024)
+/* What file_write_atomic adds to a name: ".<16 hex digits>.tmp". */
+#define TMP_DIGITS 16
+#define TMP_TAIL   (1 + TMP_DIGITS + sizeof(".tmp") - 1)
 
 static int open_to_read(const char *path, int *ret_fd, struct err *e)
 {
@@ -114,6 +118,48 @@ int file_write_atomic(const char *path, const char *data, size_t len, unsigned m
         return rc;
     }
     return sync_parent(path, e);
+}
+
+/* Is it "<something><suffix>.<16 hex digits>.tmp", as file_write_atomic names them? */
+static bool is_temporary(const char *name, const char *suffix)
+{
+    size_t len = strlen(name);
+    size_t tail = strlen(suffix) + TMP_TAIL;
+    if (len <= tail)
+        return false;
+    const char *at = name + len - tail;
+    if (strncmp(at, suffix, strlen(suffix)) != 0)
+        return false;
+    at += strlen(suffix);
+    return *at == '.' && strspn(at + 1, "0123456789abcdef") == TMP_DIGITS &&
+           strcmp(at + 1 + TMP_DIGITS, ".tmp") == 0;
+}
+
+static void auto_close_dir(DIR **d)
+{
+    if (*d)
+        (void)closedir(*d);
+}
+
+int file_sweep(const char *folder, const char *suffix, size_t *ret_n, struct err *e)
+{
+    __attribute__((cleanup(auto_close_dir))) DIR *dir = opendir(folder);
+    if (!dir && errno != ENOENT)
+        return err_set_errno(e, errno, "read %s", folder);
+    int rc = 0;
+    size_t n = 0;
+    const struct dirent *entry;
+    while (dir && (entry = readdir(dir)) != NULL) {
+        if (!is_temporary(entry->d_name, suffix))
+            continue;
+        if (unlinkat(dirfd(dir), entry->d_name, 0) == 0)
+            n++;
+        else if (rc == 0)
+            rc = err_set_errno(e, errno, "remove %s/%s", folder, entry->d_name);
+    }
+    if (ret_n)
+        *ret_n = n;
+    return rc;
 }
 
 int file_remove(const char *path, struct err *e)

@@ -13,6 +13,7 @@
 #include "base/auto.h"
 #include "base/file.h"
 #include "base/jx.h"
+#include "base/log.h"
 #include "base/xalloc.h"
 
 #define MAX_BYTES  ((size_t)64 * 1024)
@@ -242,6 +243,13 @@ int journal_list(const char *state_dir, char ***ret_uuids, size_t *ret_n, struct
     return 0;
 }
 
+static void sweep(const char *state_dir)
+{
+    auto_err struct err e = {0};
+    if (file_sweep(state_dir, SUFFIX, NULL, &e) < 0)
+        log_warn("Could not remove what a crash left behind", kv_err(&e));
+}
+
 int journal_lock(const char *state_dir, int *ret_fd, struct err *e)
 {
     TRY(file_make_dirs(state_dir, DIR_MODE, e));
@@ -253,6 +261,7 @@ int journal_lock(const char *state_dir, int *ret_fd, struct err *e)
         return errno == EWOULDBLOCK
                    ? err_set(e, ERR_CONFLICT, "another process is changing this machine's cards")
                    : err_set_errno(e, errno, "lock %s", path);
+    sweep(state_dir);
     *ret_fd = TAKE_FD(fd);
     return 0;
 }

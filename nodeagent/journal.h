@@ -47,6 +47,7 @@ int journal_remove(const char *state_dir, const char *uuid, struct err *e) MUST_
  * caller, none when state_dir does not exist. ERR_SYSTEM. */
 int journal_list(const char *state_dir, char ***ret_uuids, size_t *ret_n, struct err *e) MUST_CHECK;
 
-/* Keeps other processes from changing this node's cards until the descriptor is closed.
- * ERR_CONFLICT: another process holds it. ERR_SYSTEM. */
+/* Keeps other processes from changing this node's cards until the descriptor is closed, and sweeps
+ * up what one that crashed while it wrote a journal left behind. ERR_CONFLICT: another process
+ * holds it. ERR_SYSTEM. */
 int journal_lock(const char *state_dir, int *ret_fd, struct err *e) MUST_CHECK;

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/file.h"
@@ -164,4 +166,53 @@ Test(file, makes_folders_on_the_way)
     auto_free char *absolute = xasprintf("%s/x/y", folder);
     cr_expect_eq(file_make_dirs(absolute, 0700, &e), 0);
     cr_expect_eq(file_make_dirs("", 0700, &e), -ERR_SYSTEM);
+}
+
+static void put(const char *path)
+{
+    cr_assert_eq(file_write_atomic(path, "x", 1, 0600, NULL), 0);
+}
+
+Test(file, sweeps_its_own_temporary_files_and_nothing_else)
+{
+    static const char *const kept[] = {"a.json",
+                                       "a.json.tmp",
+                                       "a.json.0123456789abcde.tmp",
+                                       "a.json.0123456789abcdeX.tmp",
+                                       "a.yaml.0123456789abcdef.tmp",
+                                       ".json.0123456789abcdef.tmp",
+                                       "a.json.0123456789abcdef.tmp2",
+                                       "a.json.bad-1"};
+    for (size_t i = 0; i < ARRAY_LEN(kept); i++)
+        put(kept[i]);
+    put("a.json.0123456789abcdef.tmp");
+    put("GPU-1.json.ffffffffffffffff.tmp");
+    size_t n = 0;
+    cr_assert_eq(file_sweep(".", ".json", &n, NULL), 0);
+    cr_expect_eq(n, 2);
+    cr_expect_eq(count_entries(), ARRAY_LEN(kept));
+    cr_assert_eq(file_sweep(".", ".json", &n, NULL), 0);
+    cr_expect_eq(n, 0);
+    cr_expect_eq(file_sweep("./none", ".json", &n, NULL), 0);
+}
+
+/* What file_write_atomic leaves when it is killed is what file_sweep looks for. */
+Test(file, sweeps_what_a_killed_writer_leaves)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit small = {.rlim_cur = 10, .rlim_max = 10};
+        (void)signal(SIGXFSZ, SIG_DFL); /* kills in the middle of the write */
+        (void)setrlimit(RLIMIT_FSIZE, &small);
+        (void)!file_write_atomic("b.json", "more than ten bytes", 19, 0600, NULL);
+        _exit(0);
+    }
+    int status = 0;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFSIGNALED(status));
+    cr_assert_eq(count_entries(), 1);
+    size_t n = 0;
+    cr_assert_eq(file_sweep(".", ".json", &n, NULL), 0);
+    cr_expect_eq(n, 1);
+    cr_expect_eq(count_entries(), 0);
 }

@@ -187,3 +187,17 @@ Test(journal, lock_excludes_a_second_holder_until_it_is_closed)
     cr_expect_eq(journal_lock(dir, &second, NULL), 0);
     (void)close(second);
 }
+
+Test(journal, whoever_takes_the_lock_sweeps_up_and_keeps_journals)
+{
+    static const char *const names[] = {UUID ".json", UUID ".json.0123456789abcdef.tmp",
+                                        UUID ".json.bad-1", "notes.tmp"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        auto_free char *path = xasprintf("%s/%s", dir, names[i]);
+        cr_assert_eq(file_write_atomic(path, "{}", 2, 0600, NULL), 0);
+    }
+    auto_fd int lock = -1;
+    cr_assert_eq(journal_lock(dir, &lock, NULL), 0);
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        cr_expect_eq(is_there(names[i]), i != 1, "%s", names[i]);
+}
