@@ -422,9 +422,22 @@ static void explain_drain(const struct gpu_card *card, struct card_plan *ret)
     (void)snprintf(ret->message, sizeof(ret->message), "%s", sb_str(&b));
 }
 
+static bool only_creates(const struct card_steps *steps)
+{
+    for (unsigned i = 0; i < steps->n; i++)
+        if (steps->items[i].kind != CARD_GI_CREATE && steps->items[i].kind != CARD_CI_CREATE)
+            return false;
+    return true;
+}
+
 static void judge(const struct gpu_card *card, struct card_plan *ret)
 {
     card_steps_to(card, &ret->target, &ret->steps);
+    if (card->users_unknown && !only_creates(&ret->steps)) {
+        infeasible(ret, "UsersUnknown",
+                   "the driver does not tell who uses the card, so nothing of it can go");
+        return;
+    }
     for (unsigned i = 0; i < ret->steps.n; i++)
         ret->resets |= ret->steps.items[i].kind == CARD_RESET;
     ret->verdict = ret->steps.n == 0 ? CARD_NOTHING : CARD_CHANGE;

@@ -71,7 +71,7 @@ enum card_verdict {
 
 struct card_plan {
     enum card_verdict verdict;
-    const char *reason; /* CamelCase, static: InUse, Infeasible, NotCapable, Unhealthy; "" else */
+    const char *reason; /* CamelCase, static: InUse, Infeasible, NotCapable, …; "" else */
     char message[384];  /* for a person; "" unless DRAIN or INFEASIBLE */
     bool resets;        /* the steps hold a reset of the card */
     struct card_layout target;
@@ -80,7 +80,8 @@ struct card_plan {
 };
 
 /* The smallest change that turns the card into the wish. Total: every input gets a verdict. An
- * unhealthy card is INFEASIBLE with reason Unhealthy. */
+ * unhealthy card is INFEASIBLE with reason Unhealthy; one whose users the driver does not tell,
+ * with reason UsersUnknown unless the change only adds. */
 void card_plan(const struct gpu_card *card, const struct card_wish *wish, struct card_plan *ret);
 
 /* The layout that stands on a card, with every placement. */

@@ -61,6 +61,8 @@ struct gpu_card {
     struct mig_state state; /* instances that stand */
     unsigned n_partitions;
     struct gpu_partition partitions[MIG_MAX_INSTANCES * MIG_MAX_CIS];
+    bool users_unknown; /* the driver does not tell who computes on it: nothing is known to be free
+                         */
     unsigned n_processes;
     struct gpu_process *processes; /* owned; n_processes of them */
 };

@@ -22,9 +22,10 @@ struct raw_list {
 
 typedef nvml_ret list_fn(nvml_device, unsigned *, struct nvml_process_info *);
 
-/* One list by NVML's protocol: too small a buffer is answered with the size that would do. */
+/* One list by NVML's protocol: too small a buffer is answered with the size that would do.
+ * *ret_told: false when this driver or card has no such list. */
 static int ask(struct nvml *n, const char *call, list_fn *fn, nvml_device d, struct raw_list *ret,
-               struct err *e)
+               bool *ret_told, struct err *e)
 {
     unsigned room = FIRST_TRY;
     nvml_ret rc = NVML_FUNCTION_NOT_FOUND;
@@ -38,7 +39,8 @@ static int ask(struct nvml *n, const char *call, list_fn *fn, nvml_device d, str
             break;
         room = (ret->n > room ? ret->n : room) + FIRST_TRY;
     }
-    if (rc == NVML_SUCCESS)
+    *ret_told = rc == NVML_SUCCESS;
+    if (*ret_told)
         return 0;
     ret->n = 0;
     if (rc == NVML_NOT_SUPPORTED || rc == NVML_FUNCTION_NOT_FOUND)
@@ -103,10 +105,10 @@ static void mark_in_use(struct gpu_card *card, const struct nvml_process_info *r
 }
 
 static int read_list(struct nvml *n, const char *call, list_fn *fn, nvml_device d,
-                     struct gpu_card *card, struct err *e)
+                     struct gpu_card *card, bool *ret_told, struct err *e)
 {
     struct raw_list raw = {0};
-    int rc = ask(n, call, fn, d, &raw, e);
+    int rc = ask(n, call, fn, d, &raw, ret_told, e);
     auto_free struct nvml_process_info *items = raw.items;
     TRY(rc);
     for (unsigned i = 0; i < raw.n; i++) {
@@ -128,13 +130,20 @@ static int by_pid(const void *a, const void *b)
     return x->ci_id < y->ci_id ? -1 : x->ci_id > y->ci_id;
 }
 
+#define READ_LIST(n, f, card, list, told, e)                                                       \
+    read_list(n, nvml_names.list, (n)->lib.list, (f)->device, card, told, e)
+
+/* A card that draws nothing has no list of graphics processes, an old driver none of MPS: then
+ * there are none. Without a list of those that compute, nobody knows whether there are any. */
 int nvml_processes_read(struct nvml *n, struct nvml_facts *f, struct gpu_card *card, struct err *e)
 {
-    const struct nvml_lib *l = &n->lib;
+    bool told = false;
+    bool unimportant;
     card->processes = xcalloc(GPU_MAX_PROCESSES, sizeof(*card->processes));
-    TRY(read_list(n, nvml_names.compute_processes, l->compute_processes, f->device, card, e));
-    TRY(read_list(n, nvml_names.graphics_processes, l->graphics_processes, f->device, card, e));
-    TRY(read_list(n, nvml_names.mps_processes, l->mps_processes, f->device, card, e));
+    TRY(READ_LIST(n, f, card, compute_processes, &told, e));
+    TRY(READ_LIST(n, f, card, graphics_processes, &unimportant, e));
+    TRY(READ_LIST(n, f, card, mps_processes, &unimportant, e));
+    card->users_unknown = !told;
     if (card->n_processes == 0)
         free(TAKE(card->processes));
     else

@@ -44,6 +44,8 @@ int nvml_check(struct nvml *n, const char *call, nvml_ret rc, struct err *e)
         return 0;
     if (ends_session(n, rc))
         n->stale = true;
+    if (rc == NVML_LIB_RM_VERSION_MISMATCH)
+        n->outdated = true;
     return nvml_lib_error(&n->lib, call, rc, e);
 }
 
@@ -77,6 +79,9 @@ int nvml_session_ensure(struct nvml *n, struct err *e)
     if (n->open && !n->stale)
         return 0;
     nvml_session_end(n);
+    if (n->outdated)
+        nvml_lib_close(&n->lib); /* by its path comes the one that the upgrade installed */
+    n->outdated = false;
     if (!n->lib.dl)
         TRY(nvml_lib_open(n->library, &n->lib, e));
     TRY(NVML_DO(n, e, init));

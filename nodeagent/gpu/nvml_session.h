@@ -40,6 +40,7 @@ struct nvml {
     char *library, *nvidia_smi, *proc_root, *sys_root;
     bool open;                  /* nvmlInit succeeded */
     bool stale;                 /* the session must be opened again before its next use */
+    bool outdated;              /* and the library loaded again: the driver was upgraded under it */
     int64_t lost_until_mono_ms; /* a lost card does not end sessions before then */
     char driver[NVML_DRIVER_BYTES];
     char cuda[16];

@@ -234,6 +234,28 @@ Test(card_plan, unhealthy_card_is_left_alone)
     cr_expect_eq(plan.steps.n, 0);
 }
 
+Test(card_plan, where_users_are_unknown_nothing_goes_and_more_may_come)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_H100);
+    c->card.mode = c->card.pending_mode = GPU_MIG;
+    c->card.users_unknown = true;
+    fake_put(c, "1g.10gb", 0, (const unsigned[]){1, 0});
+    struct card_wish more = {0};
+    want(&more, c, "1g.10gb", 0, 1);
+    want(&more, c, "3g.40gb", 0, 1);
+    check_plan(&hw, c, &more, CARD_CHANGE, "create 3g.40gb at 4; create compute instance 3c at 4");
+    struct card_wish other = {0};
+    want(&other, c, "7g.80gb", 0, 1);
+    struct card_plan plan;
+    card_plan(&c->card, &other, &plan);
+    cr_expect_eq(plan.verdict, CARD_INFEASIBLE);
+    cr_expect_str_eq(plan.reason, "UsersUnknown");
+    const struct card_wish native = {.mode = GPU_NATIVE};
+    card_plan(&c->card, &native, &plan);
+    cr_expect_eq(plan.verdict, CARD_INFEASIBLE);
+}
+
 Test(card_plan, old_compute_instances_are_told_apart_by_their_place)
 {
     struct fake_hw hw = {0};

@@ -75,9 +75,8 @@ static void simctl(const char *words)
     run(command);
 }
 
-static struct gpu *open_library(const char *name)
+static struct gpu *open_at(const char *library)
 {
-    auto_free char *library = xasprintf("%s/%s", sim, name);
     auto_free char *smi = xasprintf("%s/nvidia-smi", sim);
     auto_free char *proc = xasprintf("%s/proc", dir);
     auto_free char *sys = xasprintf("%s/sys", dir);
@@ -89,6 +88,12 @@ static struct gpu *open_library(const char *name)
                                    .sys_root = sys};
     cr_assert_eq(gpu_nvml_open(&o, &g, &e), 0, "%s", err_msg(&e));
     return g;
+}
+
+static struct gpu *open_library(const char *name)
+{
+    auto_free char *library = xasprintf("%s/%s", sim, name);
+    return open_at(library);
 }
 
 static struct gpu *open_sim(void)
@@ -265,6 +270,31 @@ Test(nvml, session_that_was_lost_is_opened_again)
     cr_expect(second.cards[0].healthy);
 }
 
+static void link_library(const char *name)
+{
+    auto_free char *command = xasprintf("ln -sfn '%s/%s' '%s/libnvidia-ml.so.1'", sim, name, dir);
+    run(command);
+}
+
+/* The kernel has the new driver and the old library is loaded: only the new one can help. */
+Test(nvml, library_that_an_upgrade_left_behind_is_loaded_again)
+{
+    fleet("[{model: h100-80}]");
+    cr_assert_eq(setenv("CLEAVE_SIM_FAULT", "nvmlDeviceGetCount_v2:2:fail:LIB_RM_VERSION_MISMATCH",
+                        1),
+                 0);
+    link_library("libnvidia-ml.so.1");
+    auto_free char *path = xasprintf("%s/libnvidia-ml.so.1", dir);
+    auto_gpu struct gpu *g = open_at(path);
+    auto_gpu_inventory struct gpu_inventory before = read_all(g);
+    cr_expect_eq(before.cards[0].minor, 0);
+    link_library("../test/unit/nvml_old.so");
+    auto_gpu_inventory struct gpu_inventory after = read_all(g);
+    cr_assert_eq(after.n_cards, 1);
+    cr_expect_str_eq(after.cards[0].uuid, "GPU-old");
+    cr_expect(after.cards[0].healthy, "%s", after.cards[0].unhealthy_message);
+}
+
 Test(nvml, no_library_and_no_driver_are_not_found)
 {
     auto_gpu struct gpu *none = NULL;
@@ -439,6 +469,39 @@ Test(nvml, users_are_read_and_the_driver_refuses_to_take_theirs)
     cr_expect_eq(g->ops->ci_destroy(g, uuid, b.gi, b.ci, NULL), 0);
 }
 
+static struct gpu_card read_under_fault(const char *fault)
+{
+    cr_assert_eq(setenv("CLEAVE_SIM_FAULT", fault, 1), 0);
+    fleet("[{model: h100-80}]");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    cr_assert_eq(inv.n_cards, 1);
+    struct gpu_card card = inv.cards[0];
+    card.processes = NULL;
+    return card;
+}
+
+/* "No answer" is never "nobody". */
+Test(nvml, users_that_the_driver_does_not_tell_are_unknown)
+{
+    struct gpu_card c =
+        read_under_fault("nvmlDeviceGetComputeRunningProcesses_v3:1:fail:NOT_SUPPORTED");
+    cr_expect(c.healthy);
+    cr_expect(c.users_unknown);
+    c = read_under_fault("nvmlDeviceGetGraphicsRunningProcesses_v3:1:fail:NOT_SUPPORTED");
+    cr_expect(c.healthy);
+    cr_expect_not(c.users_unknown, "a card that draws nothing");
+    c = read_under_fault("nvmlDeviceGetMPSComputeRunningProcesses_v3:1:fail:NOT_SUPPORTED");
+    cr_expect_not(c.users_unknown, "a driver without MPS");
+    static const char *const failing[] = {"Compute", "Graphics", "MPSCompute"};
+    for (size_t i = 0; i < ARRAY_LEN(failing); i++) {
+        auto_free char *fault =
+            xasprintf("nvmlDeviceGet%sRunningProcesses_v3:1:fail:UNKNOWN", failing[i]);
+        c = read_under_fault(fault);
+        cr_expect(c.unread, "%s", failing[i]);
+    }
+}
+
 /* Their order is nobody's promise, and in a status it would be news. */
 Test(nvml, processes_are_told_in_the_order_of_their_numbers)
 {
@@ -551,6 +614,7 @@ Test(nvml, driver_with_old_names_and_structs_alone_is_understood)
     cr_assert_eq(inv.n_cards, 1);
     const struct gpu_card *c = &inv.cards[0];
     cr_expect(c->healthy, "%s", c->unhealthy_message);
+    cr_expect(c->users_unknown, "it has no list of them that we could read");
     cr_expect_eq(c->minor, UINT_MAX);
     cr_expect_str_eq(c->architecture, "unknown");
     cr_assert_eq(c->mig.n_profiles, 3);
