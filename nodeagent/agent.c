@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
+#include "controller/conditions.h"
 #include "controller/resources.h"
 #include "nodeagent/agent_job.h"
 #include "nodeagent/card_track.h"
@@ -21,6 +22,11 @@ enum {
     RESYNC_MS = 30000,
     PUBLISH_LAG_MS = 40, /* "in progress" is worth a write only when it lasts */
 };
+
+static int64_t least(int64_t x, int64_t y)
+{
+    return x < y ? x : y;
+}
 
 struct metrics_handles {
     struct metric *transactions;
@@ -248,6 +254,10 @@ static void start_card(struct agent *a, struct card_track *t)
         refuse(a, t, "DeviceNotFound", "there is no such card on this node");
         return;
     }
+    if (v->card.unread) {
+        refuse(a, t, "ReadFailed", v->card.unhealthy_message);
+        return;
+    }
     const struct device_want *want = want_of(a, t->memo.uuid);
     struct agent_job *j = agent_job_new(AGENT_JOB_CARD, &a->env, a);
     auto_err struct err e = {0};
@@ -400,7 +410,6 @@ static void keep_last_seen(struct card_view *last, struct card_view *now)
     *last = (struct card_view){0};
     now->card.index = ill.index;
     now->card.healthy = ill.healthy;
-    now->card.unread = true;
     memcpy(now->card.unhealthy_reason, ill.unhealthy_reason, sizeof(ill.unhealthy_reason));
     memcpy(now->card.unhealthy_message, ill.unhealthy_message, sizeof(ill.unhealthy_message));
 }
@@ -434,6 +443,15 @@ static void recheck(struct agent *a)
     }
 }
 
+/* One that was not read even once. */
+static bool has_unread_card(const struct agent *a)
+{
+    for (size_t i = 0; i < a->n_cards; i++)
+        if (a->cards[i].card.unread)
+            return true;
+    return false;
+}
+
 static void end_read(struct agent *a, struct agent_job *j)
 {
     int64_t resync = a->d.resync_ms ? a->d.resync_ms : RESYNC_MS;
@@ -446,8 +464,12 @@ static void end_read(struct agent *a, struct agent_job *j)
             leave_to_recovery(a, j->unended);
         }
         free(TAKE(a->read_error));
-        backoff_reset(&a->read_backoff);
         a->next_read_mono_ms = now + resync;
+        if (has_unread_card(a))
+            a->next_read_mono_ms =
+                now + least(resync, backoff_next_ms(&a->read_backoff, a->d.clk, &a->rng));
+        else
+            backoff_reset(&a->read_backoff);
         recheck(a);
         return;
     }
@@ -549,6 +571,20 @@ static void publish(struct agent *a)
     atomic_store(&a->ready, a->device_seen && (a->inventory_read || a->read_error));
 }
 
+/* What the agent before us waited for, and since when: a restart gives no drain more time. */
+static void adopt_drains(struct agent *a)
+{
+    for (size_t i = 0; i < a->tracks.n; i++) {
+        struct card_memo *m = &a->tracks.items[i].memo;
+        const struct device_card *card = device_status_card(&a->published, m->uuid);
+        const struct condition *c = card ? condition_get(&card->conditions, "Applied") : NULL;
+        if (!c || !card->has_drain || c->observed_generation != object_generation(a->device))
+            continue;
+        m->drain_since_ms = card->drain.since_ms;
+        m->drain_deadline_ms = card->drain.deadline_ms;
+    }
+}
+
 /* The first status continues the conditions of the agent before us. */
 static void adopt_published(struct agent *a)
 {
@@ -558,6 +594,7 @@ static void adopt_published(struct agent *a)
     /* The document is shared with other threads: read, never referenced. */
     if (jx_decode(d->status, device_status_fields, &a->published, NULL) < 0)
         device_status_done(&a->published);
+    adopt_drains(a);
 }
 
 /* --- The loop --- */
@@ -567,11 +604,6 @@ static int64_t until(int64_t at_mono_ms, int64_t now)
     if (at_mono_ms == INT64_MAX)
         return INT64_MAX;
     return at_mono_ms > now ? at_mono_ms - now : 0;
-}
-
-static int64_t least(int64_t x, int64_t y)
-{
-    return x < y ? x : y;
 }
 
 /* Until something is due; INT64_MAX: only an event can bring work. */

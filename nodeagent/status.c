@@ -298,17 +298,20 @@ static bool still_applied(const struct conditions *prev, const struct card_view 
     return matches;
 }
 
+/* One that took too long clears nobody's way any more, but remembers how long it was. */
 static void build_drain(const struct card_view *v, const struct device_want *want,
-                        const struct card_memo *m, struct device_card *to)
+                        const struct card_memo *m, int64_t now_ms, struct device_card *to)
 {
     struct card_wish wish;
     if (card_wish_of(&v->card, want, &wish, NULL) < 0)
         return;
-    struct card_plan *plan = xmalloc(sizeof(*plan));
-    card_plan(&v->card, &wish, plan);
     to->has_drain = true;
     to->drain.since_ms = m->drain_since_ms;
     to->drain.deadline_ms = m->drain_deadline_ms;
+    if (drain_timed_out(m, now_ms))
+        return;
+    auto_free struct card_plan *plan = xmalloc(sizeof(*plan));
+    card_plan(&v->card, &wish, plan);
     to->drain.card = plan->steps.card_blocking;
     for (unsigned i = 0; i < v->card.n_partitions; i++) {
         const struct gpu_partition *p = &v->card.partitions[i];
@@ -316,11 +319,34 @@ static void build_drain(const struct card_view *v, const struct device_want *wan
             continue;
         *XPUSH(to->drain.partitions, to->drain.n_partitions) = xstrdup(to->partitions[i].uuid);
     }
-    free(plan);
 }
 
-static void build_card(const struct node_state *s, const struct card_view *v,
-                       const struct device_card *prev, int64_t now_ms, struct device_card *to)
+/* A deep copy. */
+static void copy_status(const struct device_status *from, struct device_status *ret)
+{
+    auto_json json_t *json = device_status_encode(from);
+    if (jx_decode(json, device_status_fields, ret, NULL) < 0)
+        *ret = (struct device_status){0}; /* it held more than the schema takes */
+}
+
+/* As it was said last. False: it cannot be told any more. */
+static bool keep_card(const struct device_card *last, struct device_card *to)
+{
+    struct device_card bare = *last;
+    const struct device_status holder = {.devices = &bare, .n_devices = 1};
+    auto_device_status struct device_status copy = {0};
+    copy_status(&holder, &copy);
+    if (copy.n_devices == 0)
+        return false;
+    *to = copy.devices[0];
+    copy.n_devices = 0;
+    to->healthy = false;
+    to->has_drain = false;
+    return true;
+}
+
+static void show_card(const struct node_state *s, const struct card_view *v,
+                      const struct device_card *prev, struct device_card *to)
 {
     build_identity(s, &v->card, to);
     for (unsigned i = 0; i < v->card.n_processes; i++)
@@ -330,6 +356,20 @@ static void build_card(const struct node_state *s, const struct card_view *v,
     build_partitions(v, to);
     if (prev)
         conditions_copy(&to->conditions, &prev->conditions);
+}
+
+/* A card that could not be read even once since we started is shown as it was said last, and not at
+ * all when nothing was: a whole card that nobody uses is what it must not be taken for. */
+static bool is_known(const struct gpu_card *card, const struct device_status *prev)
+{
+    return *card->uuid && (!card->unread || (prev && device_status_card(prev, card->uuid)));
+}
+
+static void build_card(const struct node_state *s, const struct card_view *v,
+                       const struct device_card *prev, int64_t now_ms, struct device_card *to)
+{
+    if (!v->card.unread || !prev || !keep_card(prev, to))
+        show_card(s, v, prev, to);
     (void)condition_set(&to->conditions, "Healthy",
                         v->card.healthy ? CONDITION_TRUE : CONDITION_FALSE,
                         v->card.healthy             ? "Healthy"
@@ -348,9 +388,8 @@ static void build_card(const struct node_state *s, const struct card_view *v,
         (void)condition_set(&to->conditions, "Applied", a.status, a.reason, a.message,
                             s->generation, now_ms);
     }
-    if (m && m->progress == PROGRESS_DONE && m->result.outcome == TXN_IN_USE &&
-        !drain_timed_out(m, now_ms))
-        build_drain(v, want, m, to);
+    if (m && m->progress == PROGRESS_DONE && m->result.outcome == TXN_IN_USE)
+        build_drain(v, want, m, now_ms, to);
 }
 
 /* --- The node --- */
@@ -359,9 +398,26 @@ static void build_models(const struct node_state *s, struct device_status *ret)
 {
     for (size_t i = 0; i < s->n_cards; i++) {
         const struct gpu_card *card = &s->cards[i].card;
-        if (!*card->model || device_status_model(ret, card->model))
+        if (card->unread || !*card->model || device_status_model(ret, card->model))
             continue;
         model_from_table(card->model, &card->mig, XPUSH(ret->models, ret->n_models));
+    }
+}
+
+/* The models of cards that are shown as they were said last. */
+static void keep_models(const struct device_status *prev, struct device_status *ret)
+{
+    auto_device_status struct device_status copy = {0};
+    copy_status(prev, &copy);
+    for (size_t i = 0; i < copy.n_models; i++) {
+        bool shown = false;
+        for (size_t k = 0; k < ret->n_devices && !shown; k++)
+            shown =
+                ret->devices[k].model && strcmp(ret->devices[k].model, copy.models[i].name) == 0;
+        if (!shown || device_status_model(ret, copy.models[i].name))
+            continue;
+        *XPUSH(ret->models, ret->n_models) = copy.models[i];
+        copy.models[i] = (struct device_model){0};
     }
 }
 
@@ -553,11 +609,12 @@ static void take_unwanted(const struct node_state *s, struct verdict *v)
                          xasprintf("a change of %s that is no longer wanted is being ended", uuid)};
 }
 
-/* A card that was lost before it could be read once: it has no name to be listed by. */
-static const struct gpu_card *nameless_card(const struct node_state *s)
+/* A card that could not be read once, and so is not listed. */
+static const struct gpu_card *unknown_card(const struct node_state *s,
+                                           const struct device_status *built)
 {
     for (size_t i = 0; i < s->n_cards; i++)
-        if (!*s->cards[i].card.uuid)
+        if (!*s->cards[i].card.uuid || !device_status_card(built, s->cards[i].card.uuid))
             return &s->cards[i].card;
     return NULL;
 }
@@ -596,11 +653,11 @@ static struct verdict verdict_of(const struct node_state *s, const struct device
             take_card(&built->devices[i], c, &v);
     }
     take_unwanted(s, &v);
-    const struct gpu_card *nameless = nameless_card(s);
-    if (nameless && v.state == KSTATUS_CURRENT)
-        return (struct verdict){KSTATUS_STALLED, nameless->unhealthy_reason,
-                                xasprintf("GPU %u cannot be read: %s", nameless->index,
-                                          nameless->unhealthy_message)};
+    const struct gpu_card *unknown = unknown_card(s, built);
+    if (unknown && v.state == KSTATUS_CURRENT)
+        return (struct verdict){KSTATUS_STALLED, unknown->unhealthy_reason,
+                                xasprintf("GPU %u cannot be read: %s", unknown->index,
+                                          unknown->unhealthy_message)};
     const char *missing = missing_card(s);
     if (missing && v.state == KSTATUS_CURRENT)
         return (struct verdict){KSTATUS_STALLED, "DeviceNotFound",
@@ -608,21 +665,43 @@ static struct verdict verdict_of(const struct node_state *s, const struct device
     return v;
 }
 
-void node_status_build(const struct node_state *s, const struct device_status *prev, int64_t now_ms,
-                       struct device_status *ret)
+static void build_hardware(const struct node_state *s, const struct device_status *prev,
+                           int64_t now_ms, struct device_status *ret)
 {
-    *ret = (struct device_status){.observed_generation = s->generation};
-    ret->agent_version = xstrdup(s->agent_version);
-    ret->boot_id = s->inventory && *s->inventory->boot_id ? xstrdup(s->inventory->boot_id) : NULL;
+    ret->boot_id = *s->inventory->boot_id ? xstrdup(s->inventory->boot_id) : NULL;
     for (size_t i = 0; i < s->n_cards; i++)
-        if (*s->cards[i].card.uuid)
+        if (is_known(&s->cards[i].card, prev))
             build_card(s, &s->cards[i],
                        prev ? device_status_card(prev, s->cards[i].card.uuid) : NULL, now_ms,
                        XPUSH(ret->devices, ret->n_devices));
     build_drivers(s, ret);
     build_models(s, ret);
+    if (prev && ret->n_models < prev->n_models)
+        keep_models(prev, ret);
     build_summary(ret);
     build_resources(s, now_ms, ret);
+}
+
+/* Nothing was read since we started: what was said last stands until something better is known. */
+static void keep_hardware(const struct device_status *prev, struct device_status *ret)
+{
+    copy_status(prev, ret);
+    free(TAKE(ret->agent_version));
+    conditions_done(&ret->conditions);
+}
+
+void node_status_build(const struct node_state *s, const struct device_status *prev, int64_t now_ms,
+                       struct device_status *ret)
+{
+    *ret = (struct device_status){0};
+    if (s->inventory)
+        build_hardware(s, prev, now_ms, ret);
+    else if (prev && prev->n_devices)
+        keep_hardware(prev, ret);
+    else
+        build_summary(ret);
+    ret->observed_generation = s->generation;
+    ret->agent_version = xstrdup(s->agent_version);
     if (prev)
         conditions_copy(&ret->conditions, &prev->conditions);
     struct verdict v = verdict_of(s, ret);

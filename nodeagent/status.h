@@ -58,7 +58,8 @@ struct node_state {
     int publisher; /* enum api_publisher of the resources */
 };
 
-/* prev (may be NULL) gives conditions their lastTransitionTime. *ret is the caller's
+/* prev (may be NULL) gives conditions their lastTransitionTime, and what could not be read since
+ * the agent started: all of it before the first reading, later single cards. *ret is the caller's
  * (device_status_done). */
 void node_status_build(const struct node_state *s, const struct device_status *prev, int64_t now_ms,
                        struct device_status *ret);

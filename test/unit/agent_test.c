@@ -36,8 +36,9 @@ struct gate {
     atomic_bool blind;     /* the first card cannot be read */
     atomic_int failing;    /* so many creations of a whole card's instance fail */
     atomic_int hanging;    /* so many gi_create calls hang until let go */
-    atomic_int creates;    /* gi_create calls so far */
-    struct kc *server;     /* what is on offer there is held against the cards (S6) */
+    atomic_int hanging_reads;
+    atomic_int creates; /* gi_create calls so far */
+    struct kc *server;  /* what is on offer there is held against the cards (S6) */
     struct scope *scope;
     struct fake_hw *hw;
     atomic_int overpromised; /* calls that took away what was on offer */
@@ -61,8 +62,26 @@ static void forget_card(struct gpu_card *c)
     *c = known;
 }
 
+static void hang(struct gate *gate)
+{
+    char c;
+    atomic_store(&gate->gpu.activity->since_mono_ms, clock_mono_ms(gate->clk));
+    atomic_store(&gate->gpu.activity->call, "nvmlDeviceCreateGpuInstance");
+    cr_expect_eq(write(gate->ends[1], "h", 1), 1);
+    while (read(gate->ends[1], &c, 1) < 0)
+        continue;
+    atomic_store(&gate->gpu.activity->call, NULL);
+}
+
+static bool take_one(atomic_int *n)
+{
+    return atomic_load(n) > 0 && atomic_fetch_sub(n, 1) > 0;
+}
+
 static int gate_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
 {
+    if (take_one(&gate_of(g)->hanging_reads))
+        hang(gate_of(g));
     if (atomic_load(&gate_of(g)->unplugged))
         return err_set(e, ERR_NOT_FOUND, "the driver is not loaded");
     struct gpu *in = gate_of(g)->inner;
@@ -126,22 +145,6 @@ static int gate_reset(struct gpu *g, const char *uuid, struct err *e)
 {
     struct gpu *in = gate_of(g)->inner;
     return in->ops->reset(in, uuid, e);
-}
-
-static void hang(struct gate *gate)
-{
-    char c;
-    atomic_store(&gate->gpu.activity->since_mono_ms, clock_mono_ms(gate->clk));
-    atomic_store(&gate->gpu.activity->call, "nvmlDeviceCreateGpuInstance");
-    cr_expect_eq(write(gate->ends[1], "h", 1), 1);
-    while (read(gate->ends[1], &c, 1) < 0)
-        continue;
-    atomic_store(&gate->gpu.activity->call, NULL);
-}
-
-static bool take_one(atomic_int *n)
-{
-    return atomic_load(n) > 0 && atomic_fetch_sub(n, 1) > 0;
 }
 
 static int gate_gi_create(struct gpu *g, const char *uuid, unsigned profile_id, unsigned start,
@@ -440,6 +443,48 @@ Test(agent, a_card_in_use_waits_and_is_cut_once_it_is_free)
     bench_done(&b);
 }
 
+#define WANT_EVICT                                                                                 \
+    "{devices: [{uuid: GPU-00000000-fake, mode: mig, mig: {profiles: [" ONE_7G "]},"               \
+    " rollout: {drain: evict, timeoutSeconds: 60}}]}"
+
+static char *drain_of(struct bench *b)
+{
+    auto_json json_t *obj = NULL;
+    cr_assert_eq(kc_get(b->server, b->scope, &device, &obj, NULL), 0);
+    const json_t *card = json_array_get(JX_AT(obj, "status", "devices"), 0);
+    return jx_dump(JX_AT(card, "drain"));
+}
+
+Test(agent, a_restart_gives_a_drain_no_more_time)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    fake_put(&b.hw.cards[0], "1g.10gb", 3, whole_1g);
+    fake_attach(&b.hw.cards[0], (struct fake_process){.pid = 9, .start = 3, .ci_start = -1});
+    bench_run(&b, WANT_EVICT);
+    pass(&b, 20000);
+    expect_status(&b, "Reconciling Draining", "while it is drained");
+    auto_free char *before = drain_of(&b);
+    cr_assert(strstr(before, "deadline"), "%s", before);
+    bench_stop(&b);
+    bench_start(&b);
+    pass(&b, 20000);
+    expect_status(&b, "Reconciling Draining", "after the restart");
+    auto_free char *after = drain_of(&b);
+    cr_expect_str_eq(after, before);
+    pass(&b, 25000);
+    expect_status(&b, "Stalled DrainTimeout", "the time is over");
+    bench_stop(&b);
+    bench_start(&b);
+    pass(&b, 2000);
+    expect_status(&b, "Stalled DrainTimeout", "and stays so");
+    b.hw.cards[0].processes[0].pid = 0;
+    pass(&b, 2000);
+    expect_card(&b, "7g.80gb@0");
+    bench_done(&b);
+}
+
 Test(agent, a_wish_that_cannot_be_leaves_the_hardware_alone)
 {
     static const struct {
@@ -630,6 +675,99 @@ Test(agent, a_card_that_cannot_be_read_is_not_told_to_be_whole_and_free)
     bench_done(&b);
 }
 
+static json_int_t offered(struct bench *b)
+{
+    return offered_by(b->server, b->scope);
+}
+
+/* The same through a restart: what the status said last is all that is known. */
+Test(agent, a_card_that_cannot_be_read_after_a_start_is_told_as_it_was_said_last)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    fake_put(&b.hw.cards[0], "1g.10gb", 3, whole_1g);
+    bench_run(&b, WANT("{profile: 1g.10gb, count: 1}"));
+    pass(&b, 200);
+    bench_stop(&b);
+    atomic_store(&b.gate.blind, true);
+    bench_start(&b);
+    pass(&b, 10000);
+    auto_json json_t *obj = NULL;
+    cr_assert_eq(kc_get(b.server, b.scope, &device, &obj, NULL), 0);
+    const json_t *card = json_array_get(JX_AT(obj, "status", "devices"), 0);
+    cr_expect_not(json_is_true(JX_AT(card, "healthy")));
+    cr_expect_str_eq(JX_STR_AT(card, "mode"), "mig");
+    cr_expect_eq(json_array_size(JX_AT(card, "partitions")), 1);
+    cr_expect_gt(json_array_size(
+                     JX_AT(json_array_get(JX_AT(obj, "status", "models"), 0), "migProfiles")),
+                 0);
+    cr_expect_eq(offered(&b), 0, "an ill card offers nothing");
+    expect_status(&b, "Stalled ReadFailed", "while it cannot be read");
+    atomic_store(&b.gate.blind, false);
+    pass(&b, RESYNC_MS + 200);
+    expect_status(&b, "Ready Applied", "once it can");
+    cr_expect_eq(b.hw.cards[0].mutations, 0);
+    bench_done(&b);
+}
+
+Test(agent, a_card_that_was_never_read_is_not_told_to_be_whole)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    fake_put(&b.hw.cards[0], "1g.10gb", 3, whole_1g);
+    atomic_store(&b.gate.blind, true);
+    bench_run(&b, WANT(ONE_7G));
+    pass(&b, 10000);
+    auto_json json_t *obj = NULL;
+    cr_assert_eq(kc_get(b.server, b.scope, &device, &obj, NULL), 0);
+    cr_expect_eq(json_array_size(JX_AT(obj, "status", "devices")), 0);
+    cr_expect_eq(offered(&b), 0);
+    cr_expect_eq(b.hw.cards[0].mutations, 0, "what it holds is not known");
+    expect_status(&b, "Stalled ReadFailed", "while it cannot be read");
+    atomic_store(&b.gate.blind, false);
+    pass(&b, RESYNC_MS + 200);
+    expect_card(&b, "7g.80gb@0");
+    bench_done(&b);
+}
+
+static void expect_kept(struct bench *b, const char *status)
+{
+    auto_json json_t *obj = NULL;
+    cr_assert_eq(kc_get(b->server, b->scope, &device, &obj, NULL), 0);
+    const json_t *card = json_array_get(JX_AT(obj, "status", "devices"), 0);
+    cr_expect_eq(json_array_size(JX_AT(card, "partitions")), 1);
+    cr_expect_eq(json_integer_value(JX_AT(obj, "status", "summary", "gpus")), 1);
+    cr_expect_eq(offered(b), 1);
+    expect_status(b, status, "before anything was read");
+}
+
+/* A library that hangs or fails when the agent starts takes nothing back that was said before. */
+Test(agent, cards_known_before_a_start_are_kept_until_they_can_be_read)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    fake_put(&b.hw.cards[0], "1g.10gb", 3, whole_1g);
+    bench_run(&b, NULL);
+    bench_stop(&b);
+    atomic_store(&b.gate.hanging_reads, 1);
+    bench_start(&b);
+    wait_for_hang(&b);
+    pass_hanging(&b, CALL_DEADLINE_MS + 200);
+    expect_kept(&b, "Stalled NVMLTimeout");
+    let_go(&b);
+    pass(&b, 400);
+    expect_kept(&b, "Ready Applied");
+    bench_stop(&b);
+    atomic_store(&b.gate.unplugged, true);
+    bench_start(&b);
+    pass(&b, 2000);
+    expect_kept(&b, "Stalled DriverNotLoaded");
+    bench_done(&b);
+}
+
 Test(agent, a_card_that_was_ill_is_cut_once_it_is_well)
 {
     struct bench b;
@@ -667,11 +805,6 @@ Test(agent, a_call_that_hangs_is_told_in_time_and_the_loop_goes_on)
     expect_card(&b, "3g.40gb@0 3g.40gb@4");
     expect_status(&b, "Ready Applied", "the call came back");
     bench_done(&b);
-}
-
-static json_int_t offered(struct bench *b)
-{
-    return offered_by(b->server, b->scope);
 }
 
 Test(agent, what_is_being_cut_away_is_not_offered)
