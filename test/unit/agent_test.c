@@ -37,8 +37,10 @@ struct gate {
     atomic_int failing;    /* so many creations of a whole card's instance fail */
     atomic_int hanging;    /* so many gi_create calls hang until let go */
     atomic_int hanging_reads;
-    atomic_int creates; /* gi_create calls so far */
-    struct kc *server;  /* what is on offer there is held against the cards (S6) */
+    atomic_int failing_resets; /* so many are refused, as for a client that no list shows */
+    atomic_int resets;         /* so far */
+    atomic_int creates;        /* gi_create calls so far */
+    struct kc *server;         /* what is on offer there is held against the cards (S6) */
     struct scope *scope;
     struct fake_hw *hw;
     atomic_int overpromised; /* calls that took away what was on offer */
@@ -144,6 +146,10 @@ static int gate_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode,
 static int gate_reset(struct gpu *g, const char *uuid, struct err *e)
 {
     struct gpu *in = gate_of(g)->inner;
+    check_offer(gate_of(g), uuid, /* whole= */ true);
+    atomic_fetch_add(&gate_of(g)->resets, 1);
+    if (take_one(&gate_of(g)->failing_resets))
+        return err_set(e, ERR_UNAVAILABLE, "a client holds the card");
     return in->ops->reset(in, uuid, e);
 }
 
@@ -440,6 +446,33 @@ Test(agent, a_card_in_use_waits_and_is_cut_once_it_is_free)
     pass(&b, 1200);
     expect_card(&b, "7g.80gb@0");
     expect_status(&b, "Ready Applied", "once it is free");
+    bench_done(&b);
+}
+
+/* Hold leaves the mode pending. Whoever the lists show is waited for without a try; whoever they do
+ * not show can only be found gone by trying, more and more rarely. */
+Test(agent, a_reset_that_is_refused_waits_for_users_and_is_tried_again)
+{
+    struct bench b;
+    bench_init(&b);
+    fake_add(&b.hw, FAKE_A100);
+    atomic_store(&b.gate.failing_resets, 2);
+    bench_run(&b, "{devices: [{uuid: GPU-00000000-fake, mode: mig, failurePolicy: hold,"
+                  " mig: {profiles: [" TWO_3G "]}}]}");
+    pass(&b, 500);
+    expect_status(&b, "Stalled ResetRequired", "somebody holds it");
+    fake_attach(&b.hw.cards[0], (struct fake_process){.pid = 9, .start = -1, .ci_start = -1});
+    pass(&b, 10000);
+    expect_status(&b, "Reconciling InUse", "somebody is seen to hold it");
+    int resets = atomic_load(&b.gate.resets);
+    pass(&b, 60000);
+    cr_expect_eq(atomic_load(&b.gate.resets), resets, "no try while it is used");
+    b.hw.cards[0].processes[0].pid = 0;
+    pass(&b, 1500);
+    cr_expect_eq(atomic_load(&b.gate.resets), resets + 1, "a try at once when it is free");
+    pass(&b, 20000);
+    expect_card(&b, "3g.40gb@0 3g.40gb@4");
+    expect_status(&b, "Ready Applied", "in the end");
     bench_done(&b);
 }
 
