@@ -315,9 +315,9 @@ static void take_acknowledgement(struct agent *a)
 
 static void start_next(struct agent *a)
 {
-    if (clock_mono_ms(a->d.clk) >= a->next_read_mono_ms)
-        a->read_due = true;
     take_acknowledgement(a);
+    if (!a->job_running && clock_mono_ms(a->d.clk) >= a->next_read_mono_ms)
+        a->read_due = true; /* a reading that runs sets the time of the next when it ends */
     while (!a->job_running) {
         if (a->read_due || !a->inventory_read) {
             if (clock_mono_ms(a->d.clk) < a->next_read_mono_ms && !a->read_due)

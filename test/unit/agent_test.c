@@ -37,6 +37,7 @@ struct gate {
     atomic_int failing;    /* so many creations of a whole card's instance fail */
     atomic_int hanging;    /* so many gi_create calls hang until let go */
     atomic_int hanging_reads;
+    atomic_int reads;          /* of everything, so far */
     atomic_int failing_resets; /* so many are refused, as for a client that no list shows */
     atomic_int resets;         /* so far */
     atomic_int creates;        /* gi_create calls so far */
@@ -82,6 +83,7 @@ static bool take_one(atomic_int *n)
 
 static int gate_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
 {
+    atomic_fetch_add(&gate_of(g)->reads, 1);
     if (take_one(&gate_of(g)->hanging_reads))
         hang(gate_of(g));
     if (atomic_load(&gate_of(g)->unplugged))
@@ -592,6 +594,24 @@ Test(agent, a_driver_that_comes_late_or_goes_is_told_and_taken_up_again)
     atomic_store(&b.gate.unplugged, false);
     pass(&b, 10000);
     expect_status(&b, "Ready Applied", "the driver came back");
+    bench_done(&b);
+}
+
+Test(agent, what_happens_during_a_reading_causes_no_second_one)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    bench_run(&b, WANT(TWO_3G));
+    pass(&b, 200);
+    atomic_store(&b.gate.hanging_reads, 1);
+    pass_hanging(&b, RESYNC_MS);
+    wait_for_hang(&b);
+    int reads = atomic_load(&b.gate.reads);
+    pass_hanging(&b, 1000);
+    let_go(&b);
+    pass(&b, 1000);
+    cr_expect_eq(atomic_load(&b.gate.reads), reads);
     bench_done(&b);
 }
 
