@@ -61,3 +61,20 @@ bench: ## Speed and size as ratios within one run (BENCH_NODES, BENCH_CHANGES, B
 	@$(MAKE) -s VARIANT=release all
 	@$(MAKE) -s VARIANT=release bench-planner
 	@test/bench/bench.py
+
+# --- measures of the code and of its tests ---
+
+.PHONY: stats
+stats: ## Sizes of files and functions beside those of other code, and the longest functions
+	@hack/stats.py
+
+.PHONY: coverage
+coverage: ## What the unit tests run, by folder, in lines and branches
+	$(with_deps)
+	@hack/coverage.py
+
+.PHONY: conformance
+conformance: ## One suite of the API client's promises, on the fake server and on a real one
+	@hack/install-deps.sh
+	@hack/run-tests.sh unit kc_conformance
+	@hack/run-tests.sh e2e test_conformance
