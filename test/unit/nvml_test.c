@@ -227,6 +227,7 @@ Test(nvml, card_that_the_driver_gave_up_on_is_unhealthy_until_it_is_recovered)
     fleet("[{model: h100-80, mig: true}]");
     auto_gpu struct gpu *g = open_sim();
     auto_gpu_inventory struct gpu_inventory before = read_all(g);
+    cr_expect(before.cards[0].healthy);
     for (size_t i = 0; i < ARRAY_LEN(actions); i++) {
         auto_free char *words = xasprintf("recovery-action --gpu 0 %s", actions[i].action);
         simctl(words);
@@ -266,6 +267,7 @@ Test(nvml, session_that_was_lost_is_opened_again)
     cr_assert_eq(setenv("CLEAVE_SIM_FAULT", "nvmlDeviceGetCount_v2:2:fail:UNINITIALIZED", 1), 0);
     auto_gpu struct gpu *g = open_sim();
     auto_gpu_inventory struct gpu_inventory first = read_all(g);
+    cr_expect(first.cards[0].healthy);
     auto_gpu_inventory struct gpu_inventory second = read_all(g);
     cr_expect(second.cards[0].healthy);
 }
@@ -597,10 +599,11 @@ Test(nvml, reset_without_its_program_is_not_found)
 Test(nvml, call_in_flight_is_shown_to_the_watchdog_and_then_not)
 {
     fleet("[{model: h100-80}]");
-    struct gpu_activity activity = {0};
+    struct gpu_activity activity = {.call = NULL};
     auto_gpu struct gpu *g = open_sim();
     g->activity = &activity;
     auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    cr_expect_eq(inv.n_cards, 1);
     cr_expect_null(atomic_load(&activity.call));
     cr_expect_gt(atomic_load(&activity.since_mono_ms), 0);
 }
