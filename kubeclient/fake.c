@@ -337,6 +337,10 @@ static json_t *applied_part(const struct kc_target *t, const json_t *body)
             (void)json_object_del(part, "status");
         return part;
     }
+    if (fake_status_takes_metadata(t->res)) {
+        (void)json_object_del(part, "spec");
+        return part;
+    }
     static const char *const kept[] = {"apiVersion", "kind", "status"};
     json_t *status = json_object();
     for (size_t i = 0; i < ARRAY_LEN(kept); i++)

@@ -371,6 +371,19 @@ static int refuse(const json_t *conflicts, struct err *e)
     return rc;
 }
 
+/* Does any of the paths lie below this one? Then that member is applied still. */
+static bool has_below(const json_t *paths, const char *above)
+{
+    size_t n = strlen(above);
+    const char *path;
+    json_t *value;
+    json_object_foreach(fake_readable(paths), path, value) {
+        if (!strncmp(path, above, n) && (path[n] == '.' || path[n] == '['))
+            return true;
+    }
+    return false;
+}
+
 /* What this manager applied before, does not apply now, and nobody else holds. New reference. */
 static json_t *find_gone(const struct fake_owners *owners, const struct fake_owner *own,
                          const json_t *wanted)
@@ -379,7 +392,8 @@ static json_t *find_gone(const struct fake_owners *owners, const struct fake_own
     const char *path;
     json_t *value;
     json_object_foreach(own->paths, path, value) {
-        if (!json_object_get(wanted, path) && !is_shared(owners, own, path))
+        if (!json_object_get(wanted, path) && !has_below(wanted, path) &&
+            !is_shared(owners, own, path))
             (void)json_object_set(gone, path, value);
     }
     return gone;

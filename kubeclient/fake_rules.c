@@ -36,6 +36,11 @@ bool fake_has_status(const struct kc_resource *r)
     return fake_is_custom(r) || !is_listed(r->plural, without);
 }
 
+bool fake_status_takes_metadata(const struct kc_resource *r)
+{
+    return !*r->group && !strcmp(r->plural, "nodes");
+}
+
 bool fake_has_generation(const struct kc_resource *r)
 {
     return fake_is_custom(r) || !strcmp(r->group, "apps") || !strcmp(r->group, "batch") ||
@@ -307,8 +312,11 @@ int fake_make_updated(const struct kc_target *t, const json_t *live, const json_
 {
     TRY(check_update(t, live, wanted, replaces, e));
     bool to_status = t->subresource && !strcmp(t->subresource, "status");
-    auto_json json_t *obj = json_deep_copy(to_status ? live : wanted);
-    if (to_status)
+    bool with_metadata = to_status && fake_status_takes_metadata(t->res);
+    auto_json json_t *obj = json_deep_copy(to_status && !with_metadata ? live : wanted);
+    if (with_metadata)
+        set_or_remove(obj, "spec", json_object_get(live, "spec"));
+    else if (to_status)
         set_or_remove(obj, "status", json_object_get(wanted, "status"));
     else if (fake_has_status(t->res))
         set_or_remove(obj, "status", json_object_get(live, "status"));

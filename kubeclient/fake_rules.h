@@ -14,6 +14,8 @@ bool fake_is_custom(const struct kc_resource *r);
 /* Has it a status subresource? Does its metadata have a generation? */
 bool fake_has_status(const struct kc_resource *r);
 bool fake_has_generation(const struct kc_resource *r);
+/* Do writes to its status take labels and annotations along? */
+bool fake_status_takes_metadata(const struct kc_resource *r);
 /* Does an update need a resourceVersion? (Strategy AllowUnconditionalUpdate.) */
 bool fake_needs_version(const struct kc_resource *r);
 

@@ -12,6 +12,7 @@
 const struct kc_resource kc_conformance_things = {"conformance.cleave.dev", "v1", "things", "Thing",
                                                   false};
 static const struct kc_resource pods = {"", "v1", "pods", "Pod", true};
+static const struct kc_resource nodes = {"", "v1", "nodes", "Node", false};
 static const struct kc_resource leases = {"coordination.k8s.io", "v1", "leases", "Lease", true};
 static const struct kc_resource crds = {"apiextensions.k8s.io", "v1", "customresourcedefinitions",
                                         "CustomResourceDefinition", false};
@@ -482,6 +483,58 @@ void kc_conformance_status_is_applied_on_its_own(struct kc_conformance *t)
     (void)json_object_del(json_object_get(body, "status"), "note");
     auto_json json_t *second = did(t, kc_patch, &status, &w);
     EXPECT_JSON(second, "{'phase':'p'}", "status");
+    clear(t, &what);
+}
+
+/* Of a Node alone: kubernetes pkg/registry/core/node/strategy.go, nodeStatusStrategy, resets the
+ * spec and nothing else; the kubelet sets labels and annotations this way. */
+void kc_conformance_status_of_a_node_is_applied_with_its_labels(struct kc_conformance *t)
+{
+    struct kc_target what = {.res = &nodes, .name = "kc-node"};
+    struct kc_target status = what;
+    status.subresource = "status";
+    json_decref(
+        make(t, &what,
+             "{'apiVersion':'v1','kind':'Node','metadata':{'name':'kc-node','labels':{"
+             "'foreign':'1'}},'status':{'capacity':{'cpu':'1'},'allocatable':{'cpu':'1'}}}"));
+    auto_json json_t *body =
+        parse("{'apiVersion':'v1','kind':'Node','metadata':{'name':'kc-node','labels':{'ours':'1'}"
+              "},'spec':{'unschedulable':true},'status':{'capacity':{'a.b/c':'7'},'allocatable':{"
+              "'a.b/c':'7'}}}");
+    struct kc_write w = {.body = body, .how = KC_APPLY, .manager = "a"};
+    auto_json json_t *first = did(t, kc_patch, &status, &w);
+    EXPECT_JSON(first, "{'foreign':'1','ours':'1'}", "metadata", "labels");
+    EXPECT_JSON(first, "{'a.b/c':'7','cpu':'1'}", "status", "capacity");
+    cr_expect_null(JX_AT(first, "spec", "unschedulable"));
+    auto_json json_t *empty =
+        parse("{'apiVersion':'v1','kind':'Node','metadata':{'name':'kc-node','labels':{}},"
+              "'status':{'capacity':{},'allocatable':{}}}");
+    struct kc_write gone = {.body = empty, .how = KC_APPLY, .manager = "a"};
+    auto_json json_t *second = did(t, kc_patch, &status, &gone);
+    EXPECT_JSON(second, "{'foreign':'1'}", "metadata", "labels");
+    EXPECT_JSON(second, "{'cpu':'1'}", "status", "capacity");
+    clear(t, &what);
+}
+
+void kc_conformance_empty_map_can_be_filled_and_emptied(struct kc_conformance *t)
+{
+    static const char *const sizes[] = {"{}", "{'a.b/c':'7'}", "{}", "{'a.b/d':'1'}"};
+    struct kc_target what = {.res = &nodes, .name = "kc-empty"};
+    struct kc_target status = what;
+    status.subresource = "status";
+    json_decref(make(t, &what, "{'apiVersion':'v1','kind':'Node','metadata':{'name':'kc-empty'}}"));
+    for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+        auto_free char *text = xasprintf("{'apiVersion':'v1','kind':'Node','metadata':{'name':"
+                                         "'kc-empty'},'status':{'capacity':%s}}",
+                                         sizes[i]);
+        auto_json json_t *body = parse(text);
+        struct kc_write w = {.body = body, .how = KC_APPLY, .manager = "a"};
+        auto_json json_t *now = did(t, kc_patch, &status, &w);
+        auto_json json_t *expected = parse(sizes[i]);
+        const json_t *capacity = JX_AT(now, "status", "capacity");
+        cr_expect(capacity ? json_equal(capacity, expected) : !json_object_size(expected), "%s",
+                  sizes[i]);
+    }
     clear(t, &what);
 }
 

@@ -34,6 +34,8 @@
     X(shared_field_stays_until_both_drop_it)                                                       \
     X(list_map_is_merged_by_its_key)                                                               \
     X(status_is_applied_on_its_own)                                                                \
+    X(status_of_a_node_is_applied_with_its_labels)                                                 \
+    X(empty_map_can_be_filled_and_emptied)                                                         \
     X(apply_with_another_uid_is_refused)                                                           \
     X(removal_with_wrong_preconditions_conflicts)                                                  \
     X(finalizer_holds_an_object)                                                                   \
