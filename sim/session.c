@@ -18,6 +18,7 @@
 #define ENV_FAULTS 8
 #define CHUNK      256
 #define CHUNKS     4096
+#define BUCKETS    4096
 
 enum handle_kind { HANDLE_GPU = 1, HANDLE_MIG, HANDLE_GI, HANDLE_CI };
 
@@ -26,6 +27,7 @@ struct nvml_handle {
     enum handle_kind kind;
     uint32_t gpu;
     uint64_t gi, ci;
+    struct nvml_handle *next; /* of its bucket */
 };
 
 /*
@@ -40,6 +42,7 @@ static struct {
     struct state state;
     struct nvml_handle *chunks[CHUNKS];
     size_t handle_count;
+    struct nvml_handle *buckets[BUCKETS]; /* newest first */
     struct fault env_faults[ENV_FAULTS];
     size_t env_fault_count;
     char env_fault_text[256];
@@ -92,6 +95,7 @@ static void close_when_unused(void)
         session.chunks[i] = NULL;
     }
     session.handle_count = 0;
+    memset(session.buckets, 0, sizeof(session.buckets));
 }
 
 /*
@@ -171,9 +175,10 @@ static bool same(const struct nvml_handle *a, const struct nvml_handle *b)
     return a->kind == b->kind && a->gpu == b->gpu && a->gi == b->gi && a->ci == b->ci;
 }
 
-static struct nvml_handle *handle_at(size_t i)
+static struct nvml_handle **bucket_of(const struct nvml_handle *h)
 {
-    return &session.chunks[i / CHUNK][i % CHUNK];
+    uint64_t mix = ((uint64_t)h->kind << 32U) ^ h->gpu ^ (h->gi * 31) ^ (h->ci * 1009);
+    return &session.buckets[mix * UINT64_C(0x9E3779B97F4A7C15) >> 52U];
 }
 
 static struct nvml_handle *new_handle(const struct nvml_handle *wanted)
@@ -183,20 +188,19 @@ static struct nvml_handle *new_handle(const struct nvml_handle *wanted)
         session.chunks[chunk] = calloc(CHUNK, sizeof(struct nvml_handle));
     if (chunk >= CHUNKS || session.chunks[chunk] == NULL)
         abort();
-    struct nvml_handle *h = handle_at(session.handle_count++);
+    struct nvml_handle *h = &session.chunks[chunk][session.handle_count++ % CHUNK];
     *h = *wanted;
+    h->next = *bucket_of(wanted);
+    *bucket_of(wanted) = h;
     return h;
 }
 
-/* Searched from the newest: what is asked for again was mostly handed out last. */
 static struct nvml_handle *intern(struct nvml_handle wanted)
 {
-    struct nvml_handle *found = NULL;
     (void)pthread_mutex_lock(&session.mu);
-    for (size_t i = session.handle_count; i > 0 && found == NULL; i--) {
-        if (same(handle_at(i - 1), &wanted))
-            found = handle_at(i - 1);
-    }
+    struct nvml_handle *found = *bucket_of(&wanted);
+    while (found != NULL && !same(found, &wanted))
+        found = found->next;
     if (found == NULL)
         found = new_handle(&wanted);
     (void)pthread_mutex_unlock(&session.mu);
