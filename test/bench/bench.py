@@ -253,6 +253,7 @@ class Node:
 
     def __init__(self, api, name):
         self.api, self.name = api, name
+        self.generation = 0  # of the Device's spec, when the last change was done
         self.events = queue.Queue()
         api.watch(f"/api/v1/nodes?fieldSelector=metadata.name={name}", self.events)
         api.watch(f"{GROUP}/devices?fieldSelector=metadata.name={name}", self.events)
@@ -266,24 +267,23 @@ class Node:
         return self.settled(before)
 
     def settled(self, before, seconds=300):
-        pending = applied = None
-        while True:
+        pending = applied = success = None  # two watches: their events come in any order
+        while not (applied and success):
             at, _, obj = self.events.get(timeout=seconds)
             if obj["kind"] == "Device":
                 status = obj.get("status", {})
                 conditions = {c["type"]: c["status"] for c in status.get("conditions", [])}
-                if obj["metadata"]["generation"] != status.get("observedGeneration"):
-                    applied = None
-                elif conditions.get("Ready") == "True":
-                    applied = at
-            else:
-                state = obj["metadata"]["labels"].get("nvidia.com/mig.config.state")
-                if state == "failed":
-                    sys.exit("bench: the label's state is failed")
-                if state == "pending":
-                    pending = at
-                if state == "success" and pending and applied:
-                    return at - before
+                observed = status.get("observedGeneration", 0)
+                done = observed == obj["metadata"]["generation"] > self.generation and conditions.get("Ready") == "True"
+                applied = at if done else None
+                continue
+            state = obj["metadata"]["labels"].get("nvidia.com/mig.config.state")
+            if state == "failed":
+                sys.exit("bench: the label's state is failed")
+            pending = pending or state == "pending"
+            success = at if pending and state == "success" else None
+        self.generation = observed
+        return max(applied, success) - before
 
 
 def quantile(values, q):
