@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/xalloc.h"
+
 #include "api/decode.h"
 
 const char *const api_mode_names[] = {[API_MODE_NATIVE] = "native", [API_MODE_MIG] = "mig", NULL};
@@ -102,18 +104,12 @@ static const struct jx_field driver_fields[] = {
     {0},
 };
 
-static const struct jx_field placement_fields[] = {
-    JX_F(device_placement, start, "start", JX_INT, .required = true, .min = 0, .max = 63),
-    JX_F(device_placement, size, "size", JX_INT, .required = true, .min = 1, .max = 64),
-    {0},
-};
-
 static const struct jx_field engine_fields[] = {
-    JX_F(device_engines, copy, "copy", JX_INT, .keep_zero = true, INT32),
-    JX_F(device_engines, decoder, "decoder", JX_INT, .keep_zero = true, INT32),
-    JX_F(device_engines, encoder, "encoder", JX_INT, .keep_zero = true, INT32),
-    JX_F(device_engines, jpeg, "jpeg", JX_INT, .keep_zero = true, INT32),
-    JX_F(device_engines, ofa, "ofa", JX_INT, .keep_zero = true, INT32),
+    JX_F(device_engines, copy, "copy", JX_INT, INT32),
+    JX_F(device_engines, decoder, "decoder", JX_INT, INT32),
+    JX_F(device_engines, encoder, "encoder", JX_INT, INT32),
+    JX_F(device_engines, jpeg, "jpeg", JX_INT, INT32),
+    JX_F(device_engines, ofa, "ofa", JX_INT, INT32),
     {0},
 };
 
@@ -125,8 +121,8 @@ static const struct jx_field mig_profile_fields[] = {
     JX_F(device_mig_profile, max_count, "maxCount", JX_INT, .required = true, .min = 0, .max = 64),
     JX_F(device_mig_profile, multiprocessors, "multiprocessors", JX_INT, .keep_zero = true, INT32),
     JX_P(device_mig_profile, engines, has_engines, "engines", JX_OBJECT, .sub = engine_fields),
-    LIST(device_mig_profile, placements, "placements", placement_fields, struct device_placement,
-         64, .required = true),
+    JX_F(device_mig_profile, size, "size", JX_INT, .required = true, .min = 0, .max = 64),
+    JX_L(device_mig_profile, starts, n_starts, "starts", JX_INT_LIST, .max = 64),
     {0},
 };
 
@@ -153,9 +149,8 @@ static const struct jx_field partition_fields[] = {
     JX_F(device_partition, profile, "profile", JX_STR, .min = 1, .max = 64),
     JX_F(device_partition, gi_id, "giID", JX_INT, .keep_zero = true, INT32),
     JX_P(device_partition, ci_id, has_ci_id, "ciID", JX_INT, INT32),
-    JX_P(device_partition, placement, has_placement, "placement", JX_OBJECT,
-         .sub = placement_fields),
-    JX_F(device_partition, in_use, "inUse", JX_BOOL, .keep_zero = true),
+    JX_F(device_partition, placement, "placement", JX_STR, .max = 5),
+    JX_F(device_partition, in_use, "inUse", JX_BOOL),
     LIST(device_partition, in_use_by, "inUseBy", consumer_fields, struct device_consumer, 64),
     {0},
 };
@@ -190,7 +185,7 @@ static const struct jx_field card_fields[] = {
     JX_F(device_card, mode, "mode", JX_ENUM, .choices = api_mode_names),
     JX_P(device_card, pending_mode, has_pending_mode, "pendingMode", JX_ENUM,
          .choices = api_mode_names),
-    JX_F(device_card, in_use, "inUse", JX_BOOL, .keep_zero = true),
+    JX_F(device_card, in_use, "inUse", JX_BOOL),
     LIST(device_card, in_use_by, "inUseBy", consumer_fields, struct device_consumer, 64),
     LIST(device_card, partitions, "partitions", partition_fields, struct device_partition, 64),
     JX_P(device_card, drain, has_drain, "drain", JX_OBJECT, .sub = drain_fields),
@@ -227,10 +222,30 @@ const struct jx_field device_status_fields[] = {
     {0},
 };
 
+/* What a card does not say for itself, the spec says for it. */
+static void inherit(struct device_spec *spec, struct device_want *want, const json_t *card)
+{
+    if (!json_object_get(card, "failurePolicy"))
+        want->failure_policy = spec->failure_policy;
+    if (!want->has_rollout && spec->has_rollout) {
+        want->has_rollout = true;
+        want->rollout = spec->rollout;
+    }
+    if (!want->has_source && spec->has_source) {
+        want->has_source = true;
+        want->source = spec->source;
+        want->source.name = xstrdup(spec->source.name);
+    }
+}
+
 int device_spec_decode(const json_t *device, struct device_spec *ret, struct err *e)
 {
     *ret = (struct device_spec){.mig_strategy = API_STRATEGY_MIXED, .rollout.timeout_s = 600};
-    return api_decode_part(device, "spec", device_spec_fields, ret, sizeof(*ret), e);
+    TRY(api_decode_part(device, "spec", device_spec_fields, ret, sizeof(*ret), e));
+    const json_t *cards = JX_AT(device, "spec", "devices");
+    for (size_t i = 0; i < ret->n_devices; i++)
+        inherit(ret, &ret->devices[i], json_array_get(cards, i));
+    return 0;
 }
 
 int device_status_decode(const json_t *device, struct device_status *ret, struct err *e)
@@ -241,7 +256,17 @@ int device_status_decode(const json_t *device, struct device_status *ret, struct
 
 json_t *device_spec_encode(const struct device_spec *s)
 {
-    return jx_encode(device_spec_fields, s);
+    static const char *const inherited[] = {"failurePolicy", "rollout", "source"};
+    json_t *spec = jx_encode(device_spec_fields, s);
+    size_t i;
+    json_t *card;
+    json_array_foreach(json_object_get(spec, "devices"), i, card) {
+        for (size_t k = 0; k < ARRAY_LEN(inherited); k++)
+            if (json_equal(json_object_get(card, inherited[k]),
+                           json_object_get(spec, inherited[k])))
+                (void)json_object_del(card, inherited[k]);
+    }
+    return spec;
 }
 
 json_t *device_status_encode(const struct device_status *s)

@@ -90,10 +90,6 @@ struct device_driver {
     char *vendor, *version, *library_version, *cuda_version;
 };
 
-struct device_placement {
-    int64_t start, size;
-};
-
 struct device_engines {
     int64_t copy, decoder, encoder, jpeg, ofa;
 };
@@ -103,8 +99,9 @@ struct device_mig_profile {
     int64_t id, slices, memory_mib, max_count, multiprocessors;
     bool has_engines;
     struct device_engines engines;
-    struct device_placement *placements;
-    size_t n_placements;
+    int64_t size;    /* memory slices of one partition */
+    int64_t *starts; /* memory slices where one may begin */
+    size_t n_starts;
 };
 
 /* What one model of card can be cut into. */
@@ -127,8 +124,7 @@ struct device_partition {
     int64_t gi_id;
     bool has_ci_id; /* not so: a GPU instance without compute instances */
     int64_t ci_id;
-    bool has_placement;
-    struct device_placement placement;
+    char *placement; /* "start:size" in memory slices, as nvidia-smi mig -lgi prints it */
     bool in_use;
     struct device_consumer *in_use_by;
     size_t n_in_use_by;
@@ -161,7 +157,7 @@ struct device_card {
     size_t n_partitions;
     bool has_drain;
     struct device_drain drain;
-    struct conditions conditions; /* Healthy, Applied */
+    struct conditions conditions; /* Applied; Healthy while it is not */
 };
 
 struct device_resource {
@@ -195,7 +191,9 @@ extern const struct jx_field device_spec_fields[];
 extern const struct jx_field device_sharing_fields[];
 extern const struct jx_field device_status_fields[];
 
-/* Decodes .spec (absent: all empty) or .status of a Device. On error *ret is freed and zeroed.
+/* Decodes .spec (absent: all empty) or .status of a Device. A card that does not name its source,
+ * rollout or failure policy has the spec's; encoding leaves out what is the same. On error *ret is
+ * freed and zeroed.
  * ERR_INVALID with the path. */
 int device_spec_decode(const json_t *device, struct device_spec *ret, struct err *e) MUST_CHECK;
 int device_status_decode(const json_t *device, struct device_status *ret, struct err *e) MUST_CHECK;

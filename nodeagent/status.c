@@ -163,8 +163,7 @@ static void build_partition(const struct card_view *v, const struct gpu_partitio
     to->gi_id = from->gi_id;
     to->has_ci_id = true;
     to->ci_id = from->ci_id;
-    to->has_placement = true;
-    to->placement = (struct device_placement){inst->start, inst->size};
+    to->placement = xasprintf("%u:%u", inst->start, inst->size);
     for (unsigned i = 0; i < v->card.n_processes; i++)
         if (process_uses(&v->card.processes[i], from))
             add_consumer(v, i, &to->in_use_by, &to->n_in_use_by);
@@ -180,8 +179,7 @@ static void build_bare_instance(const struct card_view *v, const struct mig_inst
     to->profile = xstrdup(
         from->profile == MIG_NO_PROFILE ? "unknown" : v->card.mig.profiles[from->profile].name);
     to->gi_id = from->gi_id;
-    to->has_placement = true;
-    to->placement = (struct device_placement){from->start, from->size};
+    to->placement = xasprintf("%u:%u", from->start, from->size);
     to->in_use = from->in_use;
 }
 
@@ -365,18 +363,24 @@ static bool is_known(const struct gpu_card *card, const struct device_status *pr
     return *card->uuid && (!card->unread || (prev && device_status_card(prev, card->uuid)));
 }
 
+/* Of a card that works there is nothing to say: the object is large as it is. */
+static void build_health(const struct gpu_card *card, int64_t generation, int64_t now_ms,
+                         struct device_card *to)
+{
+    if (card->healthy)
+        (void)condition_remove(&to->conditions, "Healthy");
+    else
+        (void)condition_set(&to->conditions, "Healthy", CONDITION_FALSE,
+                            *card->unhealthy_reason ? card->unhealthy_reason : "Unhealthy",
+                            card->unhealthy_message, generation, now_ms);
+}
+
 static void build_card(const struct node_state *s, const struct card_view *v,
                        const struct device_card *prev, int64_t now_ms, struct device_card *to)
 {
     if (!v->card.unread || !prev || !keep_card(prev, to))
         show_card(s, v, prev, to);
-    (void)condition_set(&to->conditions, "Healthy",
-                        v->card.healthy ? CONDITION_TRUE : CONDITION_FALSE,
-                        v->card.healthy             ? "Healthy"
-                        : *v->card.unhealthy_reason ? v->card.unhealthy_reason
-                                                    : "Unhealthy",
-                        v->card.healthy ? "the card works" : v->card.unhealthy_message,
-                        s->generation, now_ms);
+    build_health(&v->card, s->generation, now_ms, to);
     const struct device_want *want = want_of(s, v->card.uuid);
     if (!want) {
         (void)condition_remove(&to->conditions, "Applied");

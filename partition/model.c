@@ -8,18 +8,18 @@
 static int read_placements(const struct device_model *m, const struct device_mig_profile *from,
                            struct mig_profile *to, struct err *e)
 {
-    if (from->n_placements > MIG_MAX_PLACEMENTS)
+    if (from->n_starts > MIG_MAX_PLACEMENTS)
         return err_set(e, ERR_INVALID, "profile %s of %s: %zu placements, at most %d are known",
-                       from->name, m->name, from->n_placements, MIG_MAX_PLACEMENTS);
-    for (size_t i = 0; i < from->n_placements; i++) {
-        const struct device_placement *p = &from->placements[i];
-        if (p->start + p->size > m->mig_slots || p->size != from->placements[0].size)
+                       from->name, m->name, from->n_starts, MIG_MAX_PLACEMENTS);
+    for (size_t i = 0; i < from->n_starts; i++) {
+        int64_t start = from->starts[i];
+        if (start < 0 || from->size < 1 || start + from->size > m->mig_slots)
             return err_set(e, ERR_INVALID,
                            "profile %s of %s: placement %lld:%lld is not of its grid", from->name,
-                           m->name, (long long)p->start, (long long)p->size);
-        to->size = (unsigned)p->size;
-        to->starts[to->n_starts++] = (uint8_t)p->start;
+                           m->name, (long long)start, (long long)from->size);
+        to->starts[to->n_starts++] = (uint8_t)start;
     }
+    to->size = (unsigned)from->size;
     return 0;
 }
 
@@ -70,6 +70,7 @@ static void write_profile(const struct mig_profile *from, struct device_mig_prof
         .memory_mib = (int64_t)from->memory_mib,
         .max_count = from->max_count,
         .multiprocessors = from->multiprocessors,
+        .size = from->size,
         .has_engines = true,
         .engines = {.copy = from->engines.copy,
                     .decoder = from->engines.decoder,
@@ -77,10 +78,8 @@ static void write_profile(const struct mig_profile *from, struct device_mig_prof
                     .jpeg = from->engines.jpeg,
                     .ofa = from->engines.ofa},
     };
-    for (unsigned i = 0; i < from->n_starts; i++) {
-        struct device_placement *p = XPUSH(to->placements, to->n_placements);
-        *p = (struct device_placement){.start = from->starts[i], .size = from->size};
-    }
+    for (unsigned i = 0; i < from->n_starts; i++)
+        *XPUSH(to->starts, to->n_starts) = from->starts[i];
 }
 
 void model_from_table(const char *name, const struct mig_table *t, struct device_model *ret)

@@ -20,8 +20,7 @@ static bool may_evict(const struct device_spec *spec, const struct card_record *
         return false;
     if (card->drain_deadline_ms && now_ms >= card->drain_deadline_ms)
         return false;
-    const struct device_rollout *rollout = want->has_rollout ? &want->rollout : &spec->rollout;
-    return (want->has_rollout || spec->has_rollout) && rollout->drain == API_DRAIN_EVICT;
+    return want->has_rollout && want->rollout.drain == API_DRAIN_EVICT;
 }
 
 static bool is_among(const char *uid, const char *const *uids, size_t n)

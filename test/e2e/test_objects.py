@@ -31,8 +31,9 @@ FULL_STATUS = {
                     "memoryMiB": 11968,
                     "maxCount": 1,
                     "multiprocessors": 28,
-                    "engines": {"copy": 2, "decoder": 2, "encoder": 0, "jpeg": 1, "ofa": 1},
-                    "placements": [{"start": 0, "size": 2}, {"start": 2, "size": 2}],
+                    "engines": {"copy": 2, "decoder": 2, "jpeg": 1, "ofa": 1},
+                    "size": 2,
+                    "starts": [0, 2],
                 }
             ],
         }
@@ -53,14 +54,13 @@ FULL_STATUS = {
             "migCapable": True,
             "mode": "mig",
             "pendingMode": "native",
-            "inUse": False,
             "partitions": [
                 {
                     "uuid": "MIG-5f0c6a52-2222-4000-8000-000000000000",
                     "profile": "2g.12gb",
                     "giID": 1,
                     "ciID": 0,
-                    "placement": {"start": 2, "size": 2},
+                    "placement": "2:2",
                     "inUse": True,
                     "inUseBy": [{"pid": 77, "process": "python3", "namespace": "a", "name": "p", "uid": "u", "container": "c"}],
                 },
@@ -339,7 +339,7 @@ def test_the_controller_has_the_rights_that_it_needs_and_no_more(admin):
     for verb, resource in [
         ("patch", "devices.gpu.cleave.dev"),
         ("watch", "gpuprofiles.gpu.cleave.dev"),
-        ("patch", "nodes"),
+        ("watch", "nodes"),
         ("list", "pods"),
         ("create", "events.events.k8s.io"),
     ]:
@@ -359,6 +359,7 @@ def test_the_controller_has_the_rights_that_it_needs_and_no_more(admin):
         ("patch", "gpuprofiles.gpu.cleave.dev"),
         ("patch", "clusterroles"),
         ("delete", "nodes"),
+        ("patch", "nodes"),
     ]:
         assert not can(verb, resource), (verb, resource)
     assert not can("patch", "devices.gpu.cleave.dev", "--subresource=status")

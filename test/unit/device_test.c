@@ -52,7 +52,11 @@ Test(device, every_field_of_the_spec_is_read_and_written_back)
     cr_expect_str_eq(w->mig.profiles[1].profile, "1c.3g.40gb");
     cr_expect_eq(w->mig.profiles[1].count, 3);
     cr_expect_eq(w->sharing.time_slicing.replicas, 4);
-    cr_expect_not(s.devices[1].has_mig || s.devices[1].has_source);
+    cr_expect_not(s.devices[1].has_mig);
+    cr_expect_eq(s.devices[1].failure_policy, API_ROLLBACK, "not as the spec says");
+    cr_expect(s.devices[1].has_rollout && s.devices[1].has_source, "as the spec says");
+    cr_expect_str_eq(s.devices[1].source.name, s.source.name);
+    cr_expect_eq(s.devices[1].rollout.drain, s.rollout.drain);
     auto_json json_t *again = device_spec_encode(&s);
     cr_expect(json_equal(again, json_object_get(obj, "spec")));
 }
@@ -74,8 +78,9 @@ static const char full_status[] =
     "      memoryMiB: 9984\n"
     "      maxCount: 7\n"
     "      multiprocessors: 16\n"
-    "      engines: {copy: 1, decoder: 1, encoder: 0, jpeg: 1, ofa: 0}\n"
-    "      placements: [{start: 0, size: 1}, {start: 1, size: 1}]\n"
+    "      engines: {copy: 1, decoder: 1, jpeg: 1}\n"
+    "      size: 1\n"
+    "      starts: [0, 1]\n"
     "  devices:\n"
     "  - uuid: GPU-1\n"
     "    index: 0\n"
@@ -91,14 +96,13 @@ static const char full_status[] =
     "    migCapable: true\n"
     "    mode: mig\n"
     "    pendingMode: native\n"
-    "    inUse: false\n"
     "    inUseBy: [{pid: 1, process: smi}]\n"
     "    partitions:\n"
     "    - uuid: MIG-1\n"
     "      profile: 1g.10gb\n"
     "      giID: 7\n"
     "      ciID: 0\n"
-    "      placement: {start: 6, size: 1}\n"
+    "      placement: '6:1'\n"
     "      inUse: true\n"
     "      inUseBy: [{pid: 9, process: cuda, namespace: a, name: b, uid: c, container: d}]\n"
     "    drain:\n"

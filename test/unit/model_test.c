@@ -51,8 +51,7 @@ static int read_model(const char *text, struct mig_table *t, struct err *e)
     return model_to_table(&s.models[0], t, e);
 }
 
-#define PROFILE(name, placements)                                                                  \
-    "{name: " name ", id: 1, slices: 1, maxCount: 1, placements: [" placements "]}"
+#define PROFILE(name, placements) "{name: " name ", id: 1, slices: 1, maxCount: 1, " placements "}"
 #define MODEL(slots, profiles)                                                                     \
     "status: {models: [{name: X, migSlots: " slots ", migProfiles: [" profiles "]}]}"
 
@@ -69,12 +68,13 @@ Test(model, what_the_planner_cannot_hold_is_refused_by_name)
     static const struct {
         const char *text, *part;
     } cases[] = {
-        {MODEL("8", PROFILE("1g.10gb", "{start: 8, size: 1}")), "placement 8:1"},
-        {MODEL("8", PROFILE("1g.10gb", "{start: 5, size: 4}")), "placement 5:4"},
-        {MODEL("8", PROFILE("1g.10gb", "{start: 0, size: 1}, {start: 2, size: 2}")),
-         "placement 2:2"},
-        {MODEL("33", PROFILE("1g.10gb", "")), "33 slots"},
-        {MODEL("8", PROFILE("tiny", "")), "tiny"},
+        {MODEL("8", PROFILE("1g.10gb", "size: 1, starts: [8]")), "placement 8:1"},
+        {MODEL("8", PROFILE("1g.10gb", "size: 4, starts: [5]")), "placement 5:4"},
+        {MODEL("8", PROFILE("1g.10gb", "size: 2, starts: [0, 7]")), "placement 7:2"},
+        {MODEL("8", PROFILE("1g.10gb", "size: 0, starts: [3]")), "placement 3:0"},
+        {MODEL("8", PROFILE("1g.10gb", "size: 1, starts: [-1]")), "placement -1:1"},
+        {MODEL("33", PROFILE("1g.10gb", "size: 1")), "33 slots"},
+        {MODEL("8", PROFILE("tiny", "size: 1")), "tiny"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct mig_table t = {.slots = 77};
@@ -87,9 +87,9 @@ Test(model, what_the_planner_cannot_hold_is_refused_by_name)
 
 Test(model, more_profiles_or_placements_than_fit_are_refused)
 {
-    struct device_placement places[MIG_MAX_PLACEMENTS + 1];
-    for (size_t i = 0; i < ARRAY_LEN(places); i++)
-        places[i] = (struct device_placement){(int64_t)i, 1};
+    int64_t starts[MIG_MAX_PLACEMENTS + 1];
+    for (size_t i = 0; i < ARRAY_LEN(starts); i++)
+        starts[i] = (int64_t)i;
     char name[] = "1g.10gb";
     char model[] = "X";
     struct device_mig_profile profiles[MIG_MAX_PROFILES + 1];
@@ -99,9 +99,10 @@ Test(model, more_profiles_or_placements_than_fit_are_refused)
     struct mig_table t;
     cr_expect_eq(model_to_table(&m, &t, NULL), -(int)ERR_INVALID);
     m.n_mig_profiles = 1;
-    profiles[0].placements = places;
-    profiles[0].n_placements = ARRAY_LEN(places);
+    profiles[0].size = 1;
+    profiles[0].starts = starts;
+    profiles[0].n_starts = ARRAY_LEN(starts);
     cr_expect_eq(model_to_table(&m, &t, NULL), -(int)ERR_INVALID);
-    profiles[0].n_placements--;
+    profiles[0].n_starts--;
     cr_expect_eq(model_to_table(&m, &t, NULL), 0);
 }

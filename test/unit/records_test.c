@@ -26,13 +26,11 @@ static struct object *make(const struct object_type *type, const char *yaml)
     "  labels: {zone: z, nvidia.com/mig.config: all-balanced, arch: amd64}\n"                       \
     "  managedFields:\n"                                                                            \
     "  - {manager: kubelet, operation: Update, fieldsV1: {f:metadata: {f:labels: {f:arch: {}}}}}\n" \
-    "  - manager: cleave-controller-labels\n"                                                       \
-    "    operation: Apply\n"                                                                        \
-    "    fieldsV1: {f:metadata: {f:labels: {f:nvidia.com/gpu.count: {}, f:a: {}}}}\n"               \
-    "  - manager: cleave-controller-resources\n"                                                    \
+    "  - manager: cleave-controller-node\n"                                                         \
     "    operation: Apply\n"                                                                        \
     "    subresource: status\n"                                                                     \
-    "    fieldsV1: {f:status: {f:capacity: {f:nvidia.com/gpu: {}},"                                 \
+    "    fieldsV1: {f:metadata: {f:labels: {f:nvidia.com/gpu.count: {}, f:a: {}}},"                 \
+    " f:status: {f:capacity: {f:nvidia.com/gpu: {}},"                                               \
     " f:allocatable: {f:nvidia.com/gpu: {}, f:nvidia.com/x: {}}}}\n"                                \
     "status:\n"                                                                                     \
     "  capacity: {cpu: '8', nvidia.com/gpu: '4', nvidia.com/x: 1k}\n"                               \
@@ -94,7 +92,7 @@ Test(records, an_empty_label_is_none)
     "  observedGeneration: 2\n"                                                                       \
     "  drivers: [{vendor: nvidia, version: '570.1'}]\n"                                               \
     "  models: [{name: M, migSlots: 8, migProfiles: [{name: 1g.10gb, id: 19, slices: 1, maxCount: 7," \
-    " placements: [{start: 0, size: 1}]}]}]\n"                                                        \
+    " size: 1, starts: [0]}]}]\n"                                                                     \
     "  devices:\n"                                                                                    \
     "  - {uuid: GPU-2, index: 1, vendor: nvidia, model: M}\n"                                         \
     "  - uuid: GPU-1\n"                                                                               \
@@ -174,7 +172,7 @@ Test(records, garbage_in_a_status_leaves_a_note_and_no_hardware)
         "status: {devices: [{index: 0}]}\n",
         "status: {models: [{name: M, migSlots: 8, migProfiles: [{name: nonsense, id: 1, slices: 1, maxCount: 1}]}]}\n",
         "status: {models: [{name: M, migSlots: 2, migProfiles: [{name: 1g.10gb, id: 1, slices: 1, maxCount: 1,"
-        " placements: [{start: 60, size: 8}]}]}]}\n",
+        " size: 8, starts: [60]}]}]}\n",
         "status: {resources: [{name: x, count: many}]}\n",
     };
     for (size_t i = 0; i < ARRAY_LEN(garbage); i++) {
