@@ -151,14 +151,14 @@ static bool may_recover(const struct agent *a)
     return a->recovery_due && (!*a->unended || (told && told <= publisher_acked(a->d.publisher)));
 }
 
-static void follow(struct agent *a, const struct device_spec *before)
+static void follow(struct agent *a, const struct device_spec *before, bool ordered)
 {
     for (size_t i = 0; i < a->tracks.n; i++) {
         const struct card_memo *m = &a->tracks.items[i].memo;
         if (m->result.outcome == TXN_FAILED && !want_of(a, m->uuid))
             leave_to_recovery(a, m->uuid);
     }
-    card_tracks_follow(&a->tracks, before, spec(a));
+    card_tracks_follow(&a->tracks, before, spec(a), ordered);
     publish_within(a, PUBLISH_LAG_MS);
 }
 
@@ -174,13 +174,12 @@ static void take_device(struct agent *a)
     }
     struct object *old = a->device;
     const struct device_spec *before = spec(a);
-    bool same = a->device_seen && next && old &&
-                object_generation(next) == object_generation(old) &&
-                strcmp(object_uid(next), object_uid(old)) == 0;
+    bool known = a->device_seen && next && old && strcmp(object_uid(next), object_uid(old)) == 0;
+    bool same = known && object_generation(next) == object_generation(old);
     a->device = next;
     a->device_seen = true;
     if (!same)
-        follow(a, before);
+        follow(a, before, known);
     const struct own_device *d = own(a);
     if (d && d->spec_error)
         log_error("Could not read the spec of Device", kv("object", a->d.node),
@@ -199,33 +198,36 @@ static void refuse(struct agent *a, struct card_track *t, const char *reason, co
 
 static void publish(struct agent *a);
 
-/* What others may believe to have of the card: all that stands, unless the API server has it in
- * writing that it is less. */
-static struct card_offer believed(const struct agent *a, const struct card_track *t,
-                                  const struct gpu_card *card)
+/* What others may believe to have of the card: all that stands, unless it was taken from them with
+ * the order for this change, or the API server has it in writing that it is less. */
+static void believed(const struct agent *a, const struct card_track *t, const struct gpu_card *card,
+                     const struct card_steps *steps, struct card_offer *ret)
 {
-    struct card_offer all;
-    card_offer_of(card, &all);
-    bool acked = t->told_number && t->told_number <= publisher_acked(a->d.publisher);
-    return acked ? t->told : all;
+    card_offer_of(card, ret);
+    if (card_track_is_ordered(t))
+        card_offer_withdraw(ret, steps);
+    else if (t->told_number && t->told_number <= publisher_acked(a->d.publisher))
+        *ret = t->told;
 }
 
 /* Does nobody believe any more to have what the change takes away? Sees to it first. A change that
  * takes nothing away waits for nobody. */
 static bool is_withdrawn(struct agent *a, struct card_track *t, const struct card_view *v,
-                         const struct card_wish *wish)
+                         struct agent_job *j)
 {
-    struct card_offer offer;
     auto_free struct card_plan *plan = xmalloc(sizeof(*plan));
-    card_plan(&v->card, wish, plan);
-    card_offer_of(&v->card, &offer);
-    if (plan->verdict != CARD_CHANGE || card_offer_allows(&offer, &plan->steps))
+    card_plan(&v->card, &j->wish, plan);
+    card_offer_of(&v->card, &j->offered);
+    if (plan->verdict != CARD_CHANGE || card_offer_allows(&j->offered, &plan->steps)) {
+        believed(a, t, &v->card, &plan->steps, &j->offered);
         return true;
+    }
     card_track_begin(t);
-    if (!t->told_number || !card_offer_allows(&t->told, &plan->steps))
+    bool told_too_much = t->told_number && !card_offer_allows(&t->told, &plan->steps);
+    if (!card_track_is_ordered(t) && (!t->told_number || told_too_much))
         publish(a);
-    offer = believed(a, t, &v->card);
-    return card_offer_allows(&offer, &plan->steps);
+    believed(a, t, &v->card, &plan->steps, &j->offered);
+    return card_offer_allows(&j->offered, &plan->steps);
 }
 
 static void await_withdrawal(struct agent *a, struct card_track *t)
@@ -266,12 +268,11 @@ static void start_card(struct agent *a, struct card_track *t)
         agent_job_free(j);
         return;
     }
-    if (!is_withdrawn(a, t, v, &j->wish)) {
+    if (!is_withdrawn(a, t, v, j)) {
         await_withdrawal(a, t);
         agent_job_free(j);
         return;
     }
-    j->offered = believed(a, t, &v->card);
     j->policy = want->failure_policy == API_HOLD ? TXN_HOLD : TXN_ROLLBACK;
     memcpy(j->uuid, t->memo.uuid, sizeof(j->uuid));
     (void)snprintf(j->boot_id, sizeof(j->boot_id), "%s", a->inventory.boot_id);

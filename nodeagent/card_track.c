@@ -44,24 +44,25 @@ static bool same_wish(const struct device_want *x, const struct device_want *y)
     return json_equal(a, b);
 }
 
-static struct card_track track_new(const char *uuid)
+static struct card_track track_new(const char *uuid, bool ordered)
 {
-    struct card_track t = {
-        .backoff = {.base_ms = 2000, .cap_ms = 300000, .factor = 2, .jitter_pct = 20}};
+    struct card_track t =
+        {.ordered = ordered,
+         .backoff = {.base_ms = 2000, .cap_ms = 300000, .factor = 2, .jitter_pct = 20}};
     (void)snprintf(t.memo.uuid, sizeof(t.memo.uuid), "%s", uuid);
     card_track_again(&t);
     return t;
 }
 
 void card_tracks_follow(struct card_tracks *t, const struct device_spec *before,
-                        const struct device_spec *now)
+                        const struct device_spec *now, bool ordered)
 {
     struct card_track *items = xcalloc(now->n_devices, sizeof(*items));
     for (size_t i = 0; i < now->n_devices; i++) {
         const struct device_want *want = &now->devices[i];
         const struct device_want *was = card_want(before, want->uuid);
         const struct card_track *old = card_tracks_find(t, want->uuid);
-        items[i] = old && was && same_wish(was, want) ? *old : track_new(want->uuid);
+        items[i] = old && was && same_wish(was, want) ? *old : track_new(want->uuid, ordered);
     }
     free(t->items);
     *t = (struct card_tracks){items, now->n_devices};
@@ -112,6 +113,11 @@ static bool same_offer(const struct card_offer *x, const struct card_offer *y)
 {
     return x->whole == y->whole && x->n == y->n &&
            memcmp(x->items, y->items, x->n * sizeof(x->items[0])) == 0;
+}
+
+bool card_track_is_ordered(const struct card_track *t)
+{
+    return t->ordered && !t->told_number;
 }
 
 void card_track_told(struct card_track *t, const struct card_offer *offer, int64_t number)

@@ -17,6 +17,7 @@ struct card_track {
     int64_t retry_mono_ms; /* INT64_MAX: not by itself */
     /* What was put last about the card, and the number of the first status that says so; 0: nothing
      * yet. */
+    bool ordered; /* by a new spec, whose writer withdrew first what it takes away */
     struct card_offer told;
     int64_t told_number;
     int64_t await_mono_ms; /* 0: not waiting for that status to be acknowledged; else until when */
@@ -37,9 +38,10 @@ struct card_track_clock {
 const struct device_want *card_want(const struct device_spec *spec, const char *uuid);
 
 /* Follows the spec from `before` to `now`. A card whose wish is the same keeps its result, also
- * when another generation or another source asks for it; all others are pending. */
+ * when another generation or another source asks for it; all others are pending. ordered: the spec
+ * was replaced while the agent watched, so nothing of it has been told yet. */
 void card_tracks_follow(struct card_tracks *t, const struct device_spec *before,
-                        const struct device_spec *now);
+                        const struct device_spec *now, bool ordered);
 /* Borrowed until the next follow, or NULL. */
 struct card_track *card_tracks_find(const struct card_tracks *t, const char *uuid);
 /* When the first attempt is due by itself; INT64_MAX: none is. */
@@ -53,6 +55,10 @@ bool card_track_is_due(const struct card_track *t, int64_t now_mono_ms);
 void card_track_again(struct card_track *t);
 /* An attempt begins that takes something away: from now on that is not offered. */
 void card_track_begin(struct card_track *t);
+/* Is it still to be told anything of a change that was ordered? Until then the controller, which
+ * took what will go off the Node before it ordered, does not offer it again (reconcilers/node.h).
+ */
+bool card_track_is_ordered(const struct card_track *t);
 /* The status with this number says so and so of the card. */
 void card_track_told(struct card_track *t, const struct card_offer *offer, int64_t number);
 /* Waits for the status that told it to be acknowledged, for a bounded time. */

@@ -14,7 +14,7 @@
 #include "nodeagent/own_device.h"
 
 /*
- * The difference is taken to what the server holds: the informer's view, or the answer to our own
+ * A status is compared to what the server holds: the informer's view, or the answer to our own
  * last write while the informer has not caught up with it (read your own writes). A status that
  * somebody else touched thus differs and is put right.
  */
@@ -128,26 +128,35 @@ static void remember(struct publisher *p, const json_t *answer)
     p->acked_rewinds = store_rewinds(informer_store(p->d.devices));
 }
 
-/* What the server holds, as far as is known. Borrowed from o or p. A server whose versions jumped
- * back since our write was restored from a time before it. */
-static const json_t *server_status(const struct publisher *p, const struct object *o)
+/* What the server holds, as far as is known. Borrowed from o or p. */
+struct held {
+    const json_t *status; /* NULL: none */
+    const char *version;
+};
+
+/* A server whose versions jumped back since our write was restored from a time before it. */
+static struct held held_by_server(const struct publisher *p, const struct object *o)
 {
     if (p->acked_version && p->acked_rewinds == store_rewinds(informer_store(p->d.devices)) &&
         resource_version_compare(object_version(o), p->acked_version) < 0)
-        return p->acked_status;
-    return ((const struct own_device *)object_payload(o))->status;
+        return (struct held){p->acked_status, p->acked_version};
+    return (struct held){((const struct own_device *)object_payload(o))->status, object_version(o)};
 }
 
+/* Whole and by its version: for the API server a third cheaper than to merge a patch, and nothing
+ * that others wrote into it survives. */
 static int write_status(struct publisher *p, struct scope *s, const struct object *o,
-                        json_t *diff_take, struct err *e)
+                        const char *version, const json_t *status, struct err *e)
 {
     auto_json json_t *body =
-        json_pack("{s:{s:s}, s:o}", "metadata", "uid", object_uid(o), "status", diff_take);
+        json_pack("{s:s, s:s, s:{s:s, s:s, s:s}, s:O}", "apiVersion", API_GROUP_VERSION, "kind",
+                  "Device", "metadata", "name", p->d.node, "uid", object_uid(o), "resourceVersion",
+                  version, "status", status);
     auto_json json_t *answer = NULL;
     const struct kc_target t = target(p, "status");
-    const struct kc_write w = {.body = body, .how = KC_MERGE, .manager = MANAGER_AGENT};
-    if (kc_patch(p->d.kc, s, &t, &w, &answer, e) < 0)
-        return err_wrap(e, "patch status of Device %s", p->d.node);
+    const struct kc_write w = {.body = body, .manager = MANAGER_AGENT};
+    if (kc_update(p->d.kc, s, &t, &w, &answer, e) < 0)
+        return err_wrap(e, "update status of Device %s", p->d.node);
     atomic_fetch_add(&p->writes, 1);
     remember(p, answer);
     return 0;
@@ -170,13 +179,10 @@ int publisher_step(struct publisher *p, struct scope *s, bool *ret_done, struct 
     const json_t *status = newest(p);
     if (!status)
         return 0;
-    auto_json json_t *empty = json_object();
-    const json_t *there = server_status(p, o);
-    json_t *diff = NULL;
-    jx_merge_diff(there ? there : empty, status, &diff);
+    const struct held held = held_by_server(p, o);
     *ret_done = false;
-    if (diff)
-        TRY(write_status(p, s, o, diff, e));
+    if (!json_equal(held.status, status))
+        TRY(write_status(p, s, o, held.version, status, e));
     acknowledge(p);
     *ret_done = true;
     return 0;
@@ -186,6 +192,20 @@ int publisher_step(struct publisher *p, struct scope *s, bool *ret_done, struct 
 static bool is_settled_by_watch(const struct err *e)
 {
     return e->kind == ERR_CONFLICT || e->kind == ERR_NOT_FOUND;
+}
+
+static void hold_off(struct publisher *p, struct scope *s, const struct err *failed)
+{
+    int64_t delay = backoff_next_ms(&p->backoff, p->d.clk, &p->rng);
+    if (failed->retry_after_ms > delay)
+        delay = failed->retry_after_ms;
+    if (is_settled_by_watch(failed)) {
+        auto_scope struct scope *until = scope_new(s, delay);
+        (void)!scope_wait_readable(until, p->wake, /* e= */ NULL);
+        return;
+    }
+    log_warn("Could not write Device", kv("object", p->d.node), kv_err(failed));
+    (void)scope_wait_ms(s, delay);
 }
 
 int publisher_run(struct publisher *p, struct scope *s, struct err *e)
@@ -201,12 +221,7 @@ int publisher_run(struct publisher *p, struct scope *s, struct err *e)
         } else {
             TRY(scope_check(s, e));
             atomic_fetch_add(&p->errors, 1);
-            if (!is_settled_by_watch(&failed))
-                log_warn("Could not write Device", kv("object", p->d.node), kv_err(&failed));
-            int64_t delay = backoff_next_ms(&p->backoff, p->d.clk, &p->rng);
-            if (failed.retry_after_ms > delay)
-                delay = failed.retry_after_ms;
-            (void)scope_wait_ms(s, delay);
+            hold_off(p, s, &failed);
         }
         eventfd_t count;
         (void)eventfd_read(p->wake, &count);

@@ -11,7 +11,7 @@
 
 /*
  * Writes the agent's Device: creates it when it is missing, and brings its status to the last one
- * that was put, as a merge patch of what differs. One thread runs it and does all the blocking; any
+ * that was put, if that differs. One thread runs it and does all the blocking; any
  * thread puts. Only the newest status counts; a write that fails is tried again with backoff.
  */
 struct publisher;

@@ -23,9 +23,8 @@ struct context {
     struct caches caches;          /* of these informers */
     struct rollout *rollout;       /* by profile */
     struct rollout *config_ledger; /* by configuration: standings only, no tickets */
-    struct expectations *spec_writes, *label_writes, *resource_writes, *profile_writes,
-        *config_writes;
-    struct wq *node_queue;    /* of device_spec: nodes that may go on */
+    struct expectations *node_writes, *spec_writes, *profile_writes, *config_writes;
+    struct wq *node_queue;    /* of node: nodes that may go on */
     struct wq *profile_queue; /* of gpuprofile: profiles whose counts moved */
     struct wq *config_queue;  /* of migconfig: configurations whose nodes moved */
     int workers;              /* of each controller */

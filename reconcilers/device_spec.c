@@ -3,14 +3,11 @@
 
 #include <string.h>
 
-#include "base/log.h"
 #include "base/xalloc.h"
 
 #include "api/kinds.h"
-#include "controller/resources.h"
 #include "reconcilers/label_value.h"
-#include "reconcilers/maps.h"
-#include "reconcilers/node_ledger.h"
+#include "reconcilers/standing.h"
 
 /* Koordinator's keys, which its scheduler plugin reads on its own Device resource
  * (koordinator apis/extension/device_share.go). */
@@ -55,13 +52,6 @@ bool device_spec_needs_ticket(const struct node_view *v, const char *profile)
     return false;
 }
 
-/* A spec put together from cards of the resolver's and of the current one; it owns the array only.
- */
-struct draft {
-    struct device_spec spec;
-    bool changed;
-};
-
 static bool is_held(const struct device_want *w, const char *const *held, size_t n_held)
 {
     for (size_t i = 0; i < n_held; i++)
@@ -70,14 +60,14 @@ static bool is_held(const struct device_want *w, const char *const *held, size_t
     return false;
 }
 
-static void draft_card(struct draft *d, const struct device_want *card)
+static void draft_card(struct spec_draft *d, const struct device_want *card)
 {
     d->spec.devices[d->spec.n_devices++] = *card;
 }
 
 /* A card that means the same stays as it stands, with the generation it came from: a profile's edit
  * that does not concern it writes nothing. */
-static void draft_cards(struct draft *d, const struct node_view *v, const char *const *held,
+static void draft_cards(struct spec_draft *d, const struct node_view *v, const char *const *held,
                         size_t n_held)
 {
     const struct device_spec *wanted = &v->result.spec;
@@ -115,7 +105,7 @@ static bool head_is_held(const struct device_spec *wanted, const char *const *he
     return is_held(&lead, held, n_held);
 }
 
-static void draft_head(struct draft *d, const struct node_view *v, const char *const *held,
+static void draft_head(struct spec_draft *d, const struct node_view *v, const char *const *held,
                        size_t n_held)
 {
     const struct device_spec *wanted = &v->result.spec;
@@ -142,22 +132,26 @@ static bool is_blind(const struct node_view *v)
     return v->device->n_cards == 0;
 }
 
-/* *ret is the value of .spec, NULL for none. True when it differs from what stands. */
-static bool draft_spec(const struct node_view *v, const char *const *held, size_t n_held,
-                       json_t **ret)
+void device_spec_draft(const struct node_view *v, const char *const *held, size_t n_held,
+                       struct spec_draft *ret)
 {
     const struct device_spec *now = &v->device->spec;
-    struct draft d = {.changed = v->device->spec_error != NULL};
     if (is_blind(v)) {
-        *ret = is_blank(now) ? NULL : device_spec_encode(now);
-        return false;
+        *ret = (struct spec_draft){.spec = *now};
+        ret->spec.devices = xmemdup(now->devices, now->n_devices * sizeof(*now->devices));
+        return;
     }
-    draft_cards(&d, v, held, n_held);
-    draft_head(&d, v, held, n_held);
-    bool nothing = is_blank(&d.spec) && is_blank(now) && !v->device->spec_error;
-    *ret = nothing ? NULL : device_spec_encode(&d.spec);
-    free(d.spec.devices);
-    return d.changed && !nothing;
+    *ret = (struct spec_draft){.changed = v->device->spec_error != NULL};
+    draft_cards(ret, v, held, n_held);
+    draft_head(ret, v, held, n_held);
+    if (is_blank(&ret->spec) && is_blank(now) && !v->device->spec_error)
+        ret->changed = false;
+}
+
+void spec_draft_done(struct spec_draft *d)
+{
+    free(d->spec.devices);
+    *d = (struct spec_draft){0};
 }
 
 /* --- Labels and owner, pure --- */
@@ -213,29 +207,25 @@ static json_t *owner_references(const struct node_view *v)
                      object_name(v->node_object), "uid", object_uid(v->node_object));
 }
 
-json_t *device_spec_body(const struct node_view *v, const char *const *held, size_t n_held)
+json_t *device_spec_body(const struct node_view *v, const struct spec_draft *d)
 {
     if (!v->device->has_status || v->device->status_error)
         return NULL;
-    auto_json json_t *spec = NULL;
     auto_json json_t *labels = device_labels(v->device);
-    bool changed = draft_spec(v, held, n_held, &spec);
-    if (!changed && labels_stand(v->device, labels) && owner_stands(v))
+    if (!d->changed && labels_stand(v->device, labels) && owner_stands(v))
         return NULL;
     json_t *body = json_pack("{s:s, s:s, s:{s:s, s:s, s:O, s:o}}", "apiVersion", API_GROUP_VERSION,
                              "kind", "Device", "metadata", "name", object_name(v->device_object),
                              "uid", object_uid(v->device_object), "labels", labels,
                              "ownerReferences", owner_references(v));
-    if (spec)
-        (void)json_object_set(body, "spec", spec);
+    if (d->changed || !is_blank(&d->spec))
+        (void)json_object_set_new(body, "spec", device_spec_encode(&d->spec));
     return body;
 }
 
-/* --- Reconciling --- */
-
 /* Does the answer say no more than what was applied? A list that is a map keeps the entries of
  * other writers beside the applied ones. */
-static bool says_only(const json_t *written, const json_t *body)
+bool device_spec_says_only(const json_t *written, const json_t *body)
 {
     auto_device_spec struct device_spec got = {0};
     auto_device_spec struct device_spec meant = {0};
@@ -247,70 +237,4 @@ static bool says_only(const json_t *written, const json_t *body)
         same = want && standing_same_want(want, &meant.devices[i]);
     }
     return same;
-}
-
-/* Takes the spec out of everybody's hands; an empty one asks nothing of the cards. */
-static int clear_spec(struct context *ctx, struct scope *s, const struct kc_target *target,
-                      const json_t *seen, struct err *e)
-{
-    auto_json json_t *body =
-        json_pack("{s:{s:s, s:s}, s:n}", "metadata", "uid", JX_STR_AT(seen, "metadata", "uid"),
-                  "resourceVersion", JX_STR_AT(seen, "metadata", "resourceVersion"), "spec");
-    const struct kc_write write = {.body = body, .how = KC_MERGE, .manager = MANAGER_CONTROLLER};
-    log_warn("Cleared what others wrote into the spec of Device", kv("device", target->name));
-    return kc_patch(ctx->kc, s, target, &write, /* ret_obj= */ NULL, e);
-}
-
-static int apply_spec(struct context *ctx, struct scope *s, const struct object_key *k,
-                      const json_t *body, struct err *e)
-{
-    const struct kc_target target = {.res = &resource_devices, .name = k->name};
-    const struct kc_write write = {.body = body,
-                                   .how = KC_APPLY,
-                                   .manager = MANAGER_CONTROLLER,
-                                   .force = true};
-    auto_json json_t *written = NULL;
-    if (kc_patch(ctx->kc, s, &target, &write, &written, e) < 0)
-        return err_wrap(e, "applying the spec of Device %s", k->name);
-    if (!says_only(written, body)) {
-        TRY(clear_spec(ctx, s, &target, written, e));
-        json_decref(TAKE(written));
-        TRY(kc_patch(ctx->kc, s, &target, &write, &written, e));
-    }
-    expectations_wrote(ctx->spec_writes, k, ctx->caches.devices,
-                       JX_STR_AT(written, "metadata", "resourceVersion"));
-    log_info("Applied Device", kv("device", k->name));
-    return 0;
-}
-
-static int reconcile(void *self, struct scope *s, const struct object_key *k,
-                     struct reconcile_result *result, struct err *e)
-{
-    struct context *ctx = self;
-    auto_node_view struct node_view v = {0};
-    rollout_build(ctx->rollout, node_ledger_build, ctx);
-    if (!expectations_met(ctx->spec_writes, k)) {
-        result->requeue_after_ms = EXPECTATIONS_RECHECK_MS;
-        return 0;
-    }
-    node_view_read(&ctx->caches, k->name, &v);
-    if (!v.node || !v.device) {
-        node_ledger_forget(ctx, k->name);
-        return 0;
-    }
-    auto_free const char **held = xcalloc(v.result.n_outcomes, sizeof(*held));
-    size_t n_held = node_ledger_keep(ctx, &v, k->name, held);
-    auto_json json_t *body = device_spec_body(&v, held, n_held);
-    return body ? apply_spec(ctx, s, k, body, e) : 0;
-}
-
-struct controller *device_spec_controller_new(struct context *ctx)
-{
-    struct controller *c = controller_new("device-spec", reconcile, ctx, ctx->workers, ctx->clk);
-    controller_watch(c, ctx->nodes, maps_labels_changed, /* map= */ NULL);
-    controller_watch(c, ctx->devices, /* keep= */ NULL, /* map= */ NULL);
-    controller_watch(c, ctx->profiles, predicate_generation, maps_profile_to_nodes);
-    controller_watch(c, ctx->configs, predicate_generation, maps_config_to_nodes);
-    ctx->node_queue = controller_queue(c);
-    return c;
 }

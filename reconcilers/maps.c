@@ -8,15 +8,10 @@ static bool is_other(const struct object *before, const struct object *after)
     return !before || !after || strcmp(object_uid(before), object_uid(after)) != 0;
 }
 
-bool maps_labels_changed(const struct object *before, const struct object *after)
+bool maps_node_changed(const struct object *before, const struct object *after)
 {
     return is_other(before, after) ||
-           !records_same_labels(object_payload(before), object_payload(after));
-}
-
-bool maps_resources_changed(const struct object *before, const struct object *after)
-{
-    return is_other(before, after) ||
+           !records_same_labels(object_payload(before), object_payload(after)) ||
            !records_same_resources(object_payload(before), object_payload(after));
 }
 
@@ -53,19 +48,13 @@ static void add_labelled(const struct context *ctx, const char *value, struct wq
     }
 }
 
-void maps_config_to_labelled_nodes(void *self, const struct object *config, struct wq *out)
+void maps_config_to_nodes(void *self, const struct object *config, struct wq *out)
 {
     const struct context *ctx = self;
     const struct config_record *c = object_payload(config);
     add_labelled(ctx, object_name(config), out);
     for (size_t i = 0; i < c->spec.n_aliases; i++)
         add_labelled(ctx, c->spec.aliases[i], out);
-}
-
-void maps_config_to_nodes(void *self, const struct object *config, struct wq *out)
-{
-    const struct context *ctx = self;
-    maps_config_to_labelled_nodes(self, config, out);
     auto_object_list struct object_list profiles = {0};
     store_list(ctx->caches.profiles, &profiles);
     for (size_t i = 0; i < profiles.count; i++)

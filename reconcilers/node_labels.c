@@ -3,13 +3,11 @@
 
 #include <string.h>
 
-#include "base/log.h"
 #include "base/xalloc.h"
 
 #include "api/kinds.h"
-#include "controller/resources.h"
 #include "reconcilers/label_value.h"
-#include "reconcilers/maps.h"
+#include "reconcilers/standing.h"
 
 #define LABEL_GPU_COUNT    "nvidia.com/gpu.count"
 #define LABEL_GPU_PRODUCT  "nvidia.com/gpu.product"
@@ -17,7 +15,7 @@
 #define LABEL_MIG_CAPABLE  "nvidia.com/mig.capable"
 #define LABEL_MIG_STRATEGY "nvidia.com/mig.strategy"
 
-/* --- The answer to nvidia.com/mig.config, pure --- */
+/* --- The answer to nvidia.com/mig.config --- */
 
 /* InUse without eviction is mig-manager's failure; it mends itself when the card becomes free. */
 static const char *state_of(const struct standing *s)
@@ -57,7 +55,7 @@ void label_state_done(struct label_state *s)
     *s = (struct label_state){0};
 }
 
-/* --- Labels, pure --- */
+/* --- Labels --- */
 
 static void add_text(json_t *labels, const char *key, const char *value)
 {
@@ -129,75 +127,4 @@ bool node_labels_stand(const struct node_record *node, json_t *wanted)
         if (!json_object_get(wanted, node->owned_labels.items[i]))
             return false;
     return true;
-}
-
-/* --- Reconciling --- */
-
-static int apply_labels(struct context *ctx, struct scope *s, const struct node_view *v,
-                        json_t *labels, struct err *e)
-{
-    const struct object_key key = object_key(v->node_object);
-    const struct kc_target target = {.res = &resource_nodes, .name = key.name};
-    auto_json json_t *body =
-        json_pack("{s:s, s:s, s:{s:s, s:s, s:O}}", "apiVersion", "v1", "kind", "Node", "metadata",
-                  "name", key.name, "uid", object_uid(v->node_object), "labels", labels);
-    const struct kc_write write = {.body = body,
-                                   .how = KC_APPLY,
-                                   .manager = MANAGER_NODE_LABELS,
-                                   .force = true};
-    auto_json json_t *written = NULL;
-    if (kc_patch(ctx->kc, s, &target, &write, &written, e) < 0)
-        return err_wrap(e, "applying the labels of Node %s", key.name);
-    expectations_wrote(ctx->label_writes, &key, ctx->caches.nodes,
-                       JX_STR_AT(written, "metadata", "resourceVersion"));
-    return 0;
-}
-
-/* Once, when the state becomes what it is. */
-static void tell(struct context *ctx, const struct node_view *v, const struct label_state *st)
-{
-    const char *was = records_label(v->node->labels, v->node->n_labels, LABEL_MIG_CONFIG_STATE);
-    const char *label = records_mig_label(v->node);
-    if (!st->value || !label || (was && strcmp(was, st->value) == 0))
-        return;
-    if (strcmp(st->value, MIG_STATE_SUCCESS) == 0)
-        recorder_event(ctx->recorder, v->node_object, /* warning= */ false, "MIGConfigApplied",
-                       "the cards are as %s=%s says", LABEL_MIG_CONFIG, label);
-    else if (strcmp(st->value, MIG_STATE_PENDING) != 0)
-        recorder_event(ctx->recorder, v->node_object, /* warning= */ true,
-                       st->reason ? st->reason : "MIGConfigFailed", "%s=%s: %s", LABEL_MIG_CONFIG,
-                       label, st->message ? st->message : "");
-}
-
-static int reconcile(void *self, struct scope *s, const struct object_key *k,
-                     struct reconcile_result *result, struct err *e)
-{
-    struct context *ctx = self;
-    auto_node_view struct node_view v = {0};
-    auto_label_state struct label_state state = {0};
-    if (!expectations_met(ctx->label_writes, k)) {
-        result->requeue_after_ms = EXPECTATIONS_RECHECK_MS;
-        return 0;
-    }
-    node_view_look(&ctx->caches, k->name, &v);
-    if (!v.node)
-        return 0;
-    if (records_mig_label(v.node))
-        node_view_gather(&ctx->caches, &v);
-    node_labels_state(&v, &state);
-    auto_json json_t *wanted = node_labels_wanted(&v, state.value);
-    if (node_labels_stand(v.node, wanted))
-        return 0;
-    TRY(apply_labels(ctx, s, &v, wanted, e));
-    tell(ctx, &v, &state);
-    return 0;
-}
-
-struct controller *node_labels_controller_new(struct context *ctx)
-{
-    struct controller *c = controller_new("node-labels", reconcile, ctx, ctx->workers, ctx->clk);
-    controller_watch(c, ctx->nodes, maps_labels_changed, /* map= */ NULL);
-    controller_watch(c, ctx->devices, /* keep= */ NULL, /* map= */ NULL);
-    controller_watch(c, ctx->configs, predicate_generation, maps_config_to_labelled_nodes);
-    return c;
 }

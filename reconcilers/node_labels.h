@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "reconcilers/context.h"
+#include "reconcilers/node_view.h"
 
 /*
  * A Node's labels: nvidia.com/mig.config.state, mig-manager's answer to nvidia.com/mig.config
  * (NVIDIA/mig-parted cmd/nvidia-mig-manager), and a few of GPU feature discovery's
- * (k8s-device-plugin internal/lm). Key: the node's name. Server-side apply under a field manager of
- * their own, so that what no longer holds disappears.
+ * (k8s-device-plugin internal/lm). Pure; reconcilers/node.h writes them.
  */
-struct controller *node_labels_controller_new(struct context *ctx);
-
-/* --- Pure --- */
 
 /* What the label's state should be, and why. */
 struct label_state {

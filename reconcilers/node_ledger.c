@@ -6,6 +6,7 @@
 #include "base/xalloc.h"
 
 #include "reconcilers/device_spec.h"
+#include "reconcilers/node_resources.h"
 
 static const struct object *profile_object(const struct node_view *v, const char *name)
 {
@@ -13,6 +14,15 @@ static const struct object *profile_object(const struct node_view *v, const char
         if (strcmp(object_name(v->profiles.items[i]), name) == 0)
             return v->profiles.items[i];
     return NULL;
+}
+
+/* A source has reached the node when its resources are there too. */
+static void standing_on(const struct node_view *v, const struct resolve_outcome *o,
+                        struct standing *ret)
+{
+    standing_of(v, o, ret);
+    if (ret->phase == PHASE_UP_TO_DATE && !node_resources_published(v))
+        standing_set(ret, PHASE_CHANGING, "Progressing", "a change is under way");
 }
 
 /* --- Profiles --- */
@@ -64,7 +74,7 @@ static bool keep_profile(struct context *ctx, const struct node_view *v, const c
     const struct object *profile = profile_object(v, name);
     const struct rollout_budget budget = budget_of(ctx, profile);
     bool waits = settle_ticket(ctx, v, node, name, &budget);
-    standing_of(v, o, ret);
+    standing_on(v, o, ret);
     if (waits && ret->phase == PHASE_CHANGING)
         standing_set(ret, PHASE_WAITING, budget.paused ? "Paused" : "Waiting",
                      budget.paused ? "spec.paused is true"
@@ -170,7 +180,7 @@ size_t node_ledger_keep(struct context *ctx, const struct node_view *v, const ch
     for (size_t i = 0; i < n; i++) {
         const struct resolve_outcome *o = &v->result.outcomes[i];
         if (o->source.kind == API_SOURCE_NODE_LABEL)
-            standing_of(v, o, &standings[i]);
+            standing_on(v, o, &standings[i]);
         else if (keep_profile(ctx, v, node, o, &standings[i]))
             held[n_held++] = o->source.name;
     }
@@ -197,7 +207,7 @@ static void build_node(struct context *ctx, const char *node)
     for (size_t i = 0; i < n; i++) {
         const struct resolve_outcome *o = &v.result.outcomes[i];
         enum phase was;
-        standing_of(&v, o, &standings[i]);
+        standing_on(&v, o, &standings[i]);
         if (o->source.kind != API_SOURCE_PROFILE)
             continue;
         if (!standing_is_settled(&v, o->source.name))

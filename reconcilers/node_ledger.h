@@ -5,7 +5,7 @@
 
 /*
  * What one node means for the ledgers: who gets a ticket, and how each profile and each
- * configuration stands there. Called for a node by device_spec alone, never for one node by two
+ * configuration stands there. Called for a node by its reconciler alone, never for one node by two
  * threads.
  */
 

@@ -5,19 +5,19 @@
 
 #include "base/xalloc.h"
 
-#include "reconcilers/device_spec.h"
 #include "reconcilers/eviction.h"
 #include "reconcilers/gauges.h"
 #include "reconcilers/gpuprofile.h"
 #include "reconcilers/migconfig.h"
-#include "reconcilers/node_labels.h"
-#include "reconcilers/node_resources.h"
+#include "reconcilers/node.h"
 
 typedef struct controller *constructor(struct context *ctx);
 
 static constructor *const constructors[] = {
-    device_spec_controller_new, gpuprofile_controller_new,     migconfig_controller_new,
-    node_labels_controller_new, node_resources_controller_new, eviction_controller_new,
+    node_controller_new,
+    gpuprofile_controller_new,
+    migconfig_controller_new,
+    eviction_controller_new,
 };
 
 enum { CONTROLLERS = ARRAY_LEN(constructors), INFORMERS = 4, MANY_NODES = 200 };
@@ -57,9 +57,8 @@ static void open_notes(struct context *ctx)
 {
     ctx->rollout = rollout_new();
     ctx->config_ledger = rollout_new();
+    ctx->node_writes = expectations_new();
     ctx->spec_writes = expectations_new();
-    ctx->label_writes = expectations_new();
-    ctx->resource_writes = expectations_new();
     ctx->profile_writes = expectations_new();
     ctx->config_writes = expectations_new();
 }
@@ -131,9 +130,8 @@ struct reconcilers *reconcilers_free(struct reconcilers *r)
         (void)informer_free(r->informers[i]);
     (void)rollout_free(ctx->rollout);
     (void)rollout_free(ctx->config_ledger);
+    (void)expectations_free(ctx->node_writes);
     (void)expectations_free(ctx->spec_writes);
-    (void)expectations_free(ctx->label_writes);
-    (void)expectations_free(ctx->resource_writes);
     (void)expectations_free(ctx->profile_writes);
     (void)expectations_free(ctx->config_writes);
     free(r);

@@ -157,11 +157,10 @@ static int transform_node(const json_t *obj, void **ret, struct err *e)
     (void)e;
     struct node_record *r = xmalloc(sizeof(*r));
     r->labels = pairs_read(obj, "labels", &r->n_labels);
-    add_field_names(JX_AT(applied_fields(obj, MANAGER_NODE_LABELS), "f:metadata", "f:labels"),
-                    &r->owned_labels);
-    const json_t *status = JX_AT(applied_fields(obj, MANAGER_NODE_RESOURCES), "f:status");
-    add_field_names(JX_AT(status, "f:capacity"), &r->owned_resources);
-    add_field_names(JX_AT(status, "f:allocatable"), &r->owned_resources);
+    const json_t *ours = applied_fields(obj, MANAGER_NODE);
+    add_field_names(JX_AT(ours, "f:metadata", "f:labels"), &r->owned_labels);
+    add_field_names(JX_AT(ours, "f:status", "f:capacity"), &r->owned_resources);
+    add_field_names(JX_AT(ours, "f:status", "f:allocatable"), &r->owned_resources);
     read_resources(JX_AT(obj, "status", "capacity"), r, offsetof(struct node_resource, capacity));
     read_resources(JX_AT(obj, "status", "allocatable"), r,
                    offsetof(struct node_resource, allocatable));

@@ -106,10 +106,8 @@ extern const struct object_type records_device_type;
 extern const struct object_type records_profile_type;
 extern const struct object_type records_config_type;
 
-/* Field managers of what we apply to Nodes: each set of fields disappears by itself when it is no
- * longer applied, so each has an owner of its own. */
-#define MANAGER_NODE_LABELS    "cleave-controller-labels"
-#define MANAGER_NODE_RESOURCES "cleave-controller-resources"
+/* Field manager of what we apply to Nodes. */
+#define MANAGER_NODE "cleave-controller-node"
 
 /* The value of a label, or NULL. Borrowed. */
 const char *records_label(const struct jx_pair *labels, size_t n, const char *key);

@@ -34,7 +34,7 @@ static int on_call(void *arg, const struct kc_call *call, struct err *e)
 {
     (void)arg;
     (void)e;
-    if (!call->after || (call->verb != KC_PATCH && call->verb != KC_CREATE))
+    if (!call->after || (call->verb != KC_UPDATE && call->verb != KC_CREATE))
         return 0;
     HOLD(&mu);
     writes++;

@@ -31,7 +31,7 @@ static void bench_init(struct bench *b, const char *devices, enum txn_outcome ou
     b->time = (struct card_track_clock){b->clk, &b->rng};
     const struct device_spec none = {0};
     read_spec(devices, &b->before);
-    card_tracks_follow(&b->tracks, &none, &b->before);
+    card_tracks_follow(&b->tracks, &none, &b->before, false);
     const struct txn_result r = {.outcome = outcome};
     for (size_t i = 0; i < b->tracks.n; i++)
         card_track_note(&b->tracks.items[i], &b->before.devices[i], &r, &b->time);
@@ -40,7 +40,7 @@ static void bench_init(struct bench *b, const char *devices, enum txn_outcome ou
 static struct card_track *follow(struct bench *b, const char *devices)
 {
     read_spec(devices, &b->now);
-    card_tracks_follow(&b->tracks, &b->before, &b->now);
+    card_tracks_follow(&b->tracks, &b->before, &b->now, true);
     return card_tracks_find(&b->tracks, "a");
 }
 

@@ -65,7 +65,6 @@ void cluster_start(struct cluster *c, const struct kc_fault_plan *plan)
                           .scope = scope_new(NULL, -1)};
     c->api = kc_fake_new(c->clk);
     kc_fake_watch_drains(c->api, true);
-    kc_fake_list_key(c->api, "devices", "spec.devices", "uuid");
     c->mortal = plan && plan->fault >= KC_FAULT_CRASH_BEFORE;
     start_reconcilers(c, plan);
 }

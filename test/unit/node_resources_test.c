@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <string.h>
 
 #include "base/jx.h"
+#include "base/sb.h"
 
 #include "cluster_support.h"
 #include "controller/resources.h"
@@ -100,4 +102,71 @@ Test(node_resources, a_heartbeat_writes_nothing)
                   "{status: {conditions: [{type: Ready, status: 'True'}]}}");
     cluster_settle(&c);
     cr_assert_eq(cluster_writes(&c), before);
+}
+
+/* --- The order of writes --- */
+
+#define CLIP_CONFIG                                                                                \
+    "apiVersion: gpu.cleave.dev/v1alpha1\n"                                                        \
+    "kind: MIGConfig\n"                                                                            \
+    "metadata: {name: mixed}\n"                                                                    \
+    "spec: {devices: [{migEnabled: true, migDevices: {1g.10gb: 3, 3g.40gb: 1}}]}\n"
+
+Test(node_resources, what_a_new_spec_takes_away_is_withdrawn_before_the_agent_answers)
+{
+    cluster_apply(&c, CLIP_CONFIG);
+    cluster_label(&c, "n1", "nvidia.com/mig.config", "mixed");
+    cluster_settle(&c);
+    expect("nvidia.com/mig-1g.10gb", "3");
+    expect("nvidia.com/mig-3g.40gb", "");
+    cluster_agent(&c, "n1");
+    cluster_settle(&c);
+    expect("nvidia.com/mig-1g.10gb", "3");
+    expect("nvidia.com/mig-3g.40gb", "1");
+}
+
+Test(node_resources, a_card_that_leaves_mig_offers_nothing_meanwhile)
+{
+    cluster_label(&c, "n1", "nvidia.com/mig.config", "all-disabled");
+    cluster_settle(&c);
+    expect("nvidia.com/mig-1g.10gb", "");
+    expect("nvidia.com/gpu", "");
+    cluster_agent(&c, "n1");
+    cluster_settle(&c);
+    expect("nvidia.com/gpu", "1");
+}
+
+Test(node_resources, what_was_withdrawn_comes_back_when_the_agent_cannot)
+{
+    cluster_label(&c, "n1", "nvidia.com/mig.config", "all-3g.40gb");
+    cluster_settle(&c);
+    expect("nvidia.com/mig-1g.10gb", "");
+    cluster_agent_fails(&c, "n1", "InUse");
+    cluster_settle(&c);
+    expect("nvidia.com/mig-1g.10gb", "7");
+}
+
+/* The writes of the controller to the node's two objects, in their order. */
+static int note_write(void *arg, const struct kc_call *call, struct err *e)
+{
+    (void)e;
+    struct sb *story = arg;
+    bool node = strcmp(call->target->res->plural, "nodes") == 0;
+    bool device = strcmp(call->target->res->plural, "devices") == 0;
+    if (call->after && call->write && call->write->how == KC_APPLY && (node || device))
+        sb_addf(story, "%s%s", story->len ? " " : "", call->target->res->plural);
+    return 0;
+}
+
+Test(node_resources, the_node_is_written_before_the_order_goes_out)
+{
+    auto_sb struct sb story = SB_INIT(1024);
+    kc_fake_hook(c.api, note_write, &story);
+    cluster_label(&c, "n1", "nvidia.com/mig.config", "all-3g.40gb");
+    cluster_settle(&c);
+    cr_expect_str_eq(sb_str(&story), "nodes devices");
+    cluster_agent(&c, "n1");
+    cluster_settle(&c);
+    cr_expect_str_eq(sb_str(&story), "nodes devices nodes", "state and resources in one");
+    kc_fake_hook(c.api, NULL, NULL);
 }

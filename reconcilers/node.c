@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reconcilers/node.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "base/xalloc.h"
+
+#include "api/kinds.h"
+#include "controller/resources.h"
+#include "reconcilers/device_spec.h"
+#include "reconcilers/maps.h"
+#include "reconcilers/node_labels.h"
+#include "reconcilers/node_ledger.h"
+#include "reconcilers/node_resources.h"
+
+/* --- The Node --- */
+
+/* All maps stand in the body even when they are empty: were they left out, server-side apply would
+ * remove whole maps, with every entry that no manager owns. A kubelet owns none of those that it
+ * registered its Node with (status is not tracked on create; structured-merge-diff merge/update.go,
+ * addBackDanglingItems). */
+static json_t *node_body(const struct node_view *v, json_t *labels, json_t *resources)
+{
+    return json_pack("{s:s, s:s, s:{s:s, s:s, s:O}, s:{s:O, s:O}}", "apiVersion", "v1", "kind",
+                     "Node", "metadata", "name", object_name(v->node_object), "uid",
+                     object_uid(v->node_object), "labels", labels, "status", "capacity", resources,
+                     "allocatable", resources);
+}
+
+static int apply_node(struct context *ctx, struct scope *s, const struct object_key *k,
+                      const json_t *body, struct err *e)
+{
+    const struct kc_target target = {.res = &resource_nodes,
+                                     .name = k->name,
+                                     .subresource = "status"};
+    const struct kc_write write = {.body = body,
+                                   .how = KC_APPLY,
+                                   .manager = MANAGER_NODE,
+                                   .force = true};
+    auto_json json_t *written = NULL;
+    if (kc_patch(ctx->kc, s, &target, &write, &written, e) < 0)
+        return err_wrap(e, "applying labels and resources of Node %s", k->name);
+    expectations_wrote(ctx->node_writes, k, ctx->caches.nodes,
+                       JX_STR_AT(written, "metadata", "resourceVersion"));
+    log_info("Applied Node", kv("node", k->name));
+    return 0;
+}
+
+/* Once, when the state becomes what it is. */
+static void tell(struct context *ctx, const struct node_view *v, const struct label_state *st)
+{
+    const char *was = records_label(v->node->labels, v->node->n_labels, LABEL_MIG_CONFIG_STATE);
+    const char *label = records_mig_label(v->node);
+    if (!st->value || !label || (was && strcmp(was, st->value) == 0))
+        return;
+    if (strcmp(st->value, MIG_STATE_SUCCESS) == 0)
+        recorder_event(ctx->recorder, v->node_object, /* warning= */ false, "MIGConfigApplied",
+                       "the cards are as %s=%s says", LABEL_MIG_CONFIG, label);
+    else if (strcmp(st->value, MIG_STATE_PENDING) != 0)
+        recorder_event(ctx->recorder, v->node_object, /* warning= */ true,
+                       st->reason ? st->reason : "MIGConfigFailed", "%s=%s: %s", LABEL_MIG_CONFIG,
+                       label, st->message ? st->message : "");
+}
+
+/* next: what is about to be ordered, or was and is not answered; NULL: nothing. */
+static int keep_node(struct context *ctx, struct scope *s, const struct object_key *k,
+                     const struct node_view *v, const struct device_spec *next, struct err *e)
+{
+    auto_label_state struct label_state state = {0};
+    node_labels_state(v, &state);
+    auto_json json_t *labels = node_labels_wanted(v, state.value);
+    auto_json json_t *resources = node_resources_wanted(v, next);
+    if (node_labels_stand(v->node, labels) && node_resources_stand(v->node, resources))
+        return 0;
+    auto_json json_t *body = node_body(v, labels, resources);
+    TRY(apply_node(ctx, s, k, body, e));
+    tell(ctx, v, &state);
+    return 0;
+}
+
+/* --- Device.spec --- */
+
+/* Takes the spec out of everybody's hands; an empty one asks nothing of the cards. */
+static int clear_spec(struct context *ctx, struct scope *s, const struct kc_target *target,
+                      const json_t *seen, struct err *e)
+{
+    auto_json json_t *body =
+        json_pack("{s:{s:s, s:s}, s:n}", "metadata", "uid", JX_STR_AT(seen, "metadata", "uid"),
+                  "resourceVersion", JX_STR_AT(seen, "metadata", "resourceVersion"), "spec");
+    const struct kc_write write = {.body = body, .how = KC_MERGE, .manager = MANAGER_CONTROLLER};
+    log_warn("Cleared what others wrote into the spec of Device", kv("device", target->name));
+    return kc_patch(ctx->kc, s, target, &write, /* ret_obj= */ NULL, e);
+}
+
+static int apply_spec(struct context *ctx, struct scope *s, const struct object_key *k,
+                      const json_t *body, struct err *e)
+{
+    const struct kc_target target = {.res = &resource_devices, .name = k->name};
+    const struct kc_write write = {.body = body,
+                                   .how = KC_APPLY,
+                                   .manager = MANAGER_CONTROLLER,
+                                   .force = true};
+    auto_json json_t *written = NULL;
+    if (kc_patch(ctx->kc, s, &target, &write, &written, e) < 0)
+        return err_wrap(e, "applying the spec of Device %s", k->name);
+    if (!device_spec_says_only(written, body)) {
+        TRY(clear_spec(ctx, s, &target, written, e));
+        json_decref(TAKE(written));
+        TRY(kc_patch(ctx->kc, s, &target, &write, &written, e));
+    }
+    expectations_wrote(ctx->spec_writes, k, ctx->caches.devices,
+                       JX_STR_AT(written, "metadata", "resourceVersion"));
+    log_info("Applied Device", kv("device", k->name));
+    return 0;
+}
+
+/* --- Both --- */
+
+static int keep_both(struct context *ctx, struct scope *s, const struct object_key *k,
+                     const struct node_view *v, struct err *e)
+{
+    auto_free const char **held = xcalloc(v->result.n_outcomes, sizeof(*held));
+    size_t n_held = node_ledger_keep(ctx, v, k->name, held);
+    auto_spec_draft struct spec_draft draft;
+    device_spec_draft(v, held, n_held, &draft);
+    bool answered = v->device->observed_generation >= v->generation;
+    TRY(keep_node(ctx, s, k, v, draft.changed || !answered ? &draft.spec : NULL, e));
+    auto_json json_t *body = device_spec_body(v, &draft);
+    return body ? apply_spec(ctx, s, k, body, e) : 0;
+}
+
+static int reconcile(void *self, struct scope *s, const struct object_key *k,
+                     struct reconcile_result *result, struct err *e)
+{
+    struct context *ctx = self;
+    auto_node_view struct node_view v = {0};
+    rollout_build(ctx->rollout, node_ledger_build, ctx);
+    if (!expectations_met(ctx->node_writes, k) || !expectations_met(ctx->spec_writes, k)) {
+        result->requeue_after_ms = EXPECTATIONS_RECHECK_MS;
+        return 0;
+    }
+    node_view_read(&ctx->caches, k->name, &v);
+    if (v.node && v.device)
+        return keep_both(ctx, s, k, &v, e);
+    node_ledger_forget(ctx, k->name);
+    return v.node ? keep_node(ctx, s, k, &v, /* next= */ NULL, e) : 0;
+}
+
+struct controller *node_controller_new(struct context *ctx)
+{
+    struct controller *c = controller_new("node", reconcile, ctx, ctx->workers, ctx->clk);
+    controller_watch(c, ctx->nodes, maps_node_changed, /* map= */ NULL);
+    controller_watch(c, ctx->devices, /* keep= */ NULL, /* map= */ NULL);
+    controller_watch(c, ctx->profiles, predicate_generation, maps_profile_to_nodes);
+    controller_watch(c, ctx->configs, predicate_generation, maps_config_to_nodes);
+    ctx->node_queue = controller_queue(c);
+    return c;
+}
