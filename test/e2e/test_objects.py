@@ -134,12 +134,9 @@ def create(kubectl, obj, *options):
     return kubectl("create", "--validate=false", "-f", "-", *options, input=json.dumps(obj), check=False).stderr
 
 
-def patch_status(kubectl, name, status):
-    # "apply" reads nothing first, as the agent's own patches do not; "kubectl patch" would need a right to read.
-    obj = json.dumps(device(name, status=status))
-    return kubectl(
-        "apply", "--server-side", "--subresource=status", "--validate=false", "--field-manager=cleave-agent", "-f", "-", input=obj, check=False
-    ).stderr
+def write_status(kubectl, name, status):
+    obj = json.dumps({**kubectl.json("get", "devices.gpu.cleave.dev", name), "status": status})
+    return kubectl("replace", "--subresource=status", "--validate=false", "-f", "-", input=obj, check=False).stderr
 
 
 def test_there_are_invalid_objects_and_samples():
@@ -287,7 +284,7 @@ def unbounded(schema, path):
 
 def test_an_agent_creates_its_own_device_and_writes_its_status(admin, agent):
     assert create(agent, device("alpha", spec={})) == ""
-    assert patch_status(agent, "alpha", FULL_STATUS) == ""
+    assert write_status(agent, "alpha", FULL_STATUS) == ""
     assert admin.json("get", "devices.gpu.cleave.dev", "alpha")["status"] == FULL_STATUS
     columns = admin.out("get", "gpudev", "alpha").splitlines()
     assert columns[0].split() == ["NAME", "GPUS", "MODEL", "LAYOUT", "IN-USE", "READY", "REASON", "AGE"]
@@ -297,7 +294,7 @@ def test_an_agent_creates_its_own_device_and_writes_its_status(admin, agent):
 def test_an_agent_cannot_write_another_nodes_device(admin, agent):
     assert create(admin, device("beta")) == ""
     assert "cleave-agent on node alpha may not write Device beta" in create(agent, device("beta"))
-    assert "cleave-agent on node alpha may not write Device beta" in patch_status(agent, "beta", {"bootID": "x"})
+    assert "cleave-agent on node alpha may not write Device beta" in write_status(agent, "beta", {"bootID": "x"})
     assert "status" not in admin.json("get", "devices.gpu.cleave.dev", "beta")
 
 
@@ -312,7 +309,7 @@ def test_a_token_of_no_pod_writes_nothing(cluster, admin, agent):
     unbound = cluster.kubectl_as(Path(cluster.script("kubeconfig.sh", cluster.rundir, "unbound", token)))
     for obj in (device("alpha"), event("Node", "alpha")):
         assert "is not bound to a pod" in create(unbound, obj, "--dry-run=server")
-    assert "is not bound to a pod" in patch_status(unbound, "alpha", {"bootID": "x"})
+    assert "is not bound to a pod" in write_status(unbound, "alpha", {"bootID": "x"})
 
 
 def test_an_agent_tells_of_its_own_node_only(admin, agent):

@@ -95,10 +95,13 @@ def test_a_stolen_agents_token_reaches_its_own_node_only(rig):
             return getattr(error, "code", None) in (403, 422) and str(error)
         return False
 
-    status = {"status": {"summary": {"gpus": 0}}}
+    def lie(path):
+        return thief.request("PUT", f"{path}/status", {**thief.get(path), "status": {"summary": {"gpus": 0}}})
+
     # The policies of config/admission need a moment after they were applied.
-    wait_for(lambda: refused(thief.merge, f"{other.path}/status", status), 30, "the policy to be in force")
-    assert thief.merge(f"{mine.path}/status", status)
+    wait_for(lambda: refused(lie, other.path), 30, "the policy to be in force")
+    assert lie(mine.path)["status"] == {"summary": {"gpus": 0}}
+    assert refused(thief.merge, f"{mine.path}/status", {"status": {"bootID": "x"}})
     assert refused(thief.merge, mine.path, {"spec": {"devices": []}})
     assert refused(thief.delete, mine.path) and refused(thief.delete, other.path)
     assert refused(thief.create, f"{GROUP}/devices", {"apiVersion": "gpu.cleave.dev/v1alpha1", "kind": "Device", "metadata": {"name": "elsewhere"}})
