@@ -198,13 +198,26 @@ static void refuse(struct agent *a, struct card_track *t, const char *reason, co
 
 static void publish(struct agent *a);
 
+/* Did the controller take off the Node all that the change takes away, before it ordered? It knows
+ * how many of each kind stay, not which: one that has to move it left on offer. */
+static bool is_ordered(const struct agent *a, const struct card_track *t,
+                       const struct gpu_card *card, const struct card_steps *steps)
+{
+    const struct device_want *want = want_of(a, t->memo.uuid);
+    struct card_offer left;
+    card_offer_of(card, &left);
+    card_offer_withdraw(&left, steps);
+    return card_track_is_ordered(t) &&
+           (want->mode == API_MODE_NATIVE || card_offer_keeps(&left, card, want));
+}
+
 /* What others may believe to have of the card: all that stands, unless it was taken from them with
  * the order for this change, or the API server has it in writing that it is less. */
 static void believed(const struct agent *a, const struct card_track *t, const struct gpu_card *card,
                      const struct card_steps *steps, struct card_offer *ret)
 {
     card_offer_of(card, ret);
-    if (card_track_is_ordered(t))
+    if (is_ordered(a, t, card, steps))
         card_offer_withdraw(ret, steps);
     else if (t->told_number && t->told_number <= publisher_acked(a->d.publisher))
         *ret = t->told;
@@ -223,8 +236,8 @@ static bool is_withdrawn(struct agent *a, struct card_track *t, const struct car
         return true;
     }
     card_track_begin(t);
-    bool told_too_much = t->told_number && !card_offer_allows(&t->told, &plan->steps);
-    if (!card_track_is_ordered(t) && (!t->told_number || told_too_much))
+    bool told = t->told_number && card_offer_allows(&t->told, &plan->steps);
+    if (!told && !is_ordered(a, t, &v->card, &plan->steps))
         publish(a);
     believed(a, t, &v->card, &plan->steps, &j->offered);
     return card_offer_allows(&j->offered, &plan->steps);

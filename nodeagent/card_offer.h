@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 
+#include "api/device.h"
 #include "nodeagent/card_plan.h"
 #include "nodeagent/gpu/gpu.h"
 
@@ -23,6 +24,10 @@ struct card_offer {
 void card_offer_of(const struct gpu_card *card, struct card_offer *ret);
 /* Takes out what the steps take away. */
 void card_offer_withdraw(struct card_offer *o, const struct card_steps *steps);
+/* After `left` nothing of what stands on the card and is wanted is missing: only what is wanted no
+ * more has gone, none was moved elsewhere. */
+bool card_offer_keeps(const struct card_offer *left, const struct gpu_card *card,
+                      const struct device_want *want);
 /* Do the steps leave alone all that is on offer? */
 bool card_offer_allows(const struct card_offer *o, const struct card_steps *steps);
 /* Is this partition on offer? */

@@ -5,7 +5,7 @@
 #include "kubeclient/object.h"
 
 /* The agent's cached view of its own Device: the typed spec, and the status as JSON, because the
- * next status is written as the difference to it. */
+ * next status is compared to it. */
 struct own_device {
     struct device_spec spec;
     char *spec_error; /* the spec cannot be read (written by hand past the schema): leave all cards

@@ -492,10 +492,11 @@ static void build_summary(struct device_status *ret)
 static bool is_under_way(const struct device_want *want, const struct card_memo *m,
                          const struct card_plan *plan, int64_t now_ms)
 {
+    bool drains =
+        plan->verdict == CARD_DRAIN && strcmp(in_use_reason(want, m, now_ms), "Draining") == 0;
     if (m->progress == PROGRESS_PENDING || m->beginning)
-        return plan->verdict == CARD_CHANGE;
-    return m->progress == PROGRESS_DONE && m->result.outcome == TXN_IN_USE &&
-           plan->verdict == CARD_DRAIN && strcmp(in_use_reason(want, m, now_ms), "Draining") == 0;
+        return plan->verdict == CARD_CHANGE || drains;
+    return m->progress == PROGRESS_DONE && m->result.outcome == TXN_IN_USE && drains;
 }
 
 /* Takes out what is about to go: offered on, it would be given to the next pod. */
@@ -686,7 +687,8 @@ static void build_hardware(const struct node_state *s, const struct device_statu
     build_resources(s, now_ms, ret);
 }
 
-/* Nothing was read since we started: what was said last stands until something better is known. */
+/* Nothing was read since we started: what was said last stands until something better is known, and
+ * speaks of the generation that it was said of. */
 static void keep_hardware(const struct device_status *prev, struct device_status *ret)
 {
     copy_status(prev, ret);
@@ -697,14 +699,13 @@ static void keep_hardware(const struct device_status *prev, struct device_status
 void node_status_build(const struct node_state *s, const struct device_status *prev, int64_t now_ms,
                        struct device_status *ret)
 {
-    *ret = (struct device_status){0};
+    *ret = (struct device_status){.observed_generation = s->generation};
     if (s->inventory)
         build_hardware(s, prev, now_ms, ret);
     else if (prev && prev->n_devices)
         keep_hardware(prev, ret);
     else
         build_summary(ret);
-    ret->observed_generation = s->generation;
     ret->agent_version = xstrdup(s->agent_version);
     if (prev)
         conditions_copy(&ret->conditions, &prev->conditions);

@@ -13,7 +13,7 @@ static int read_placements(const struct device_model *m, const struct device_mig
                        from->name, m->name, from->n_starts, MIG_MAX_PLACEMENTS);
     for (size_t i = 0; i < from->n_starts; i++) {
         int64_t start = from->starts[i];
-        if (start < 0 || from->size < 1 || start + from->size > m->mig_slots)
+        if (start < 0 || from->size < 1 || start > m->mig_slots - from->size)
             return err_set(e, ERR_INVALID,
                            "profile %s of %s: placement %lld:%lld is not of its grid", from->name,
                            m->name, (long long)start, (long long)from->size);

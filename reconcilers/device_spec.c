@@ -223,8 +223,8 @@ json_t *device_spec_body(const struct node_view *v, const struct spec_draft *d)
     return body;
 }
 
-/* Does the answer say no more than what was applied? A list that is a map keeps the entries of
- * other writers beside the applied ones. */
+/* Does the answer say no more than what was applied? What others wrote beside the list of cards
+ * stands where we say nothing. */
 bool device_spec_says_only(const json_t *written, const json_t *body)
 {
     auto_device_spec struct device_spec got = {0};

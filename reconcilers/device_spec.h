@@ -25,5 +25,6 @@ AUTO_DEFINE(spec_draft, struct spec_draft, spec_draft_done)
 
 /* The body to apply, or NULL when the Device says all of it already. New reference. */
 json_t *device_spec_body(const struct node_view *v, const struct spec_draft *d);
-/* Does the Device say no more than what was applied? Fields of other writers stand beside ours. */
+/* Does the Device say no more than what was applied? What others wrote stands where we say nothing.
+ */
 bool device_spec_says_only(const json_t *device, const json_t *body);

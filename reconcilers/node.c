@@ -124,7 +124,7 @@ static int keep_both(struct context *ctx, struct scope *s, const struct object_k
     size_t n_held = node_ledger_keep(ctx, v, k->name, held);
     auto_spec_draft struct spec_draft draft;
     device_spec_draft(v, held, n_held, &draft);
-    bool answered = v->device->observed_generation >= v->generation;
+    bool answered = v->device->observed_generation == v->generation;
     TRY(keep_node(ctx, s, k, v, draft.changed || !answered ? &draft.spec : NULL, e));
     auto_json json_t *body = device_spec_body(v, &draft);
     return body ? apply_spec(ctx, s, k, body, e) : 0;

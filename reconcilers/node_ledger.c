@@ -58,7 +58,7 @@ static bool settle_ticket(struct context *ctx, const struct node_view *v, const 
 {
     bool needs = device_spec_needs_ticket(v, name);
     bool waits = needs && !rollout_ask(ctx->rollout, name, node, budget);
-    if (!needs && standing_is_settled(v, name))
+    if (!needs && standing_is_settled(v, name) && node_resources_published(v))
         rollout_settle(ctx->rollout, name, node);
     else if (!needs)
         rollout_stop_waiting(ctx->rollout, name, node);

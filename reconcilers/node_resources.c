@@ -27,21 +27,50 @@ struct offers {
     size_t n;
 };
 
-/* What the node would offer if its cards were as the spec says. Caller frees items and names. */
-static struct offers offers_after(const struct node_view *v, const struct device_spec *spec)
+static int64_t wanted_of(const struct device_want *want, const char *profile)
+{
+    for (size_t i = 0; i < want->mig.n_profiles; i++)
+        if (strcmp(want->mig.profiles[i].profile, profile) == 0)
+            return want->mig.profiles[i].count;
+    return 0;
+}
+
+/* The card keeps of what stands no more than is wanted; one whose mode changes keeps nothing, and
+ * has no say in what the others' partitions are called. `kept` has room for what stands. */
+static void keep_wanted(struct resolve_card *card, const struct device_want *want,
+                        struct profile_count *kept)
+{
+    size_t n = 0;
+    card->healthy &= card->mode == want->mode;
+    for (size_t i = 0; i < card->n_partitions; i++) {
+        const struct profile_count *stands = &card->partitions[i];
+        int64_t wanted = wanted_of(want, stands->profile);
+        if (wanted > 0)
+            kept[n++] = (struct profile_count){stands->profile,
+                                               wanted < stands->count ? wanted : stands->count};
+    }
+    card->partitions = kept;
+    card->n_partitions = n;
+}
+
+/* What is left to offer while the cards become what the spec says: of each card only what stands
+ * and is wanted. Caller frees items and names. */
+static struct offers offers_under(const struct node_view *v, const struct device_spec *spec)
 {
     struct offers ret;
     size_t n = v->device->n_cards;
     auto_free struct resolve_card *cards = xmemdup(v->cards, n * sizeof(*cards));
+    struct profile_count **kept = xcalloc(n, sizeof(struct profile_count *));
     for (size_t i = 0; i < n; i++) {
         const struct device_want *want = records_want(spec, cards[i].uuid);
-        if (!want)
-            continue;
-        cards[i].mode = want->mode;
-        cards[i].partitions = want->mig.profiles;
-        cards[i].n_partitions = want->mig.n_profiles;
+        kept[i] = xcalloc(cards[i].n_partitions, sizeof(*kept[i]));
+        if (want)
+            keep_wanted(&cards[i], want, kept[i]);
     }
     resolve_resources(cards, n, spec, API_PUBLISHER_CONTROLLER, &ret.items, &ret.n);
+    for (size_t i = 0; i < n; i++)
+        free(kept[i]);
+    free(kept);
     return ret;
 }
 
@@ -67,10 +96,27 @@ static json_t *kept(const struct node_record *node)
     for (size_t i = 0; i < node->owned_resources.n; i++) {
         const char *name = node->owned_resources.items[i];
         const struct node_resource *r = resource_of(node, name);
-        if (r)
+        if (r && r->capacity >= 0)
             add(wanted, name, r->capacity);
     }
     return wanted;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Of one resource. Until the agent has answered what was ordered last, an order before that may
+ * still be carried out: the Node goes down and not up. */
+static int64_t left_of(const struct node_view *v, const struct device_resource *r,
+                       const struct offers *under)
+{
+    const struct node_resource *now = resource_of(v->node, r->name);
+    int64_t left = smaller(r->count, count_of(under, r->name));
+    if (v->device->observed_generation == v->generation)
+        return left;
+    return smaller(left, now ? now->capacity : 0);
 }
 
 json_t *node_resources_wanted(const struct node_view *v, const struct device_spec *next)
@@ -78,18 +124,16 @@ json_t *node_resources_wanted(const struct node_view *v, const struct device_spe
     if (v->device && v->device->status_error)
         return kept(v->node);
     json_t *wanted = json_object();
-    struct offers after = {0};
+    struct offers under = {0};
     if (v->device && next)
-        after = offers_after(v, next);
+        under = offers_under(v, next);
     for (size_t i = 0; v->device && i < v->device->n_resources; i++) {
         const struct device_resource *r = &v->device->resources[i];
-        if (r->publisher != API_PUBLISHER_CONTROLLER)
-            continue;
-        int64_t left = next ? count_of(&after, r->name) : r->count;
-        if (left > 0)
-            add(wanted, r->name, left < r->count ? left : r->count);
+        int64_t count = next ? left_of(v, r, &under) : r->count;
+        if (r->publisher == API_PUBLISHER_CONTROLLER && count > 0)
+            add(wanted, r->name, count);
     }
-    offers_done(&after);
+    offers_done(&under);
     return wanted;
 }
 

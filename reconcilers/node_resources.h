@@ -11,8 +11,8 @@
  */
 
 /* Names and counts that should stand: a JSON object of strings. With `next`, a spec that is about
- * to be ordered or that the agent has not answered yet, what would go by it is not offered any
- * more, so that nothing is scheduled onto it; NULL: nothing is ordered. New reference. */
+ * to be ordered or that the agent has not answered yet, only what stands and stays by it is
+ * offered, so that nothing is scheduled onto what goes; NULL: nothing is ordered. New reference. */
 json_t *node_resources_wanted(const struct node_view *v, const struct device_spec *next);
 /* Do exactly these stand in both maps, applied by us? */
 bool node_resources_stand(const struct node_record *node, json_t *wanted);

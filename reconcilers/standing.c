@@ -93,7 +93,7 @@ static bool is_passing(const char *reason)
 
 static bool is_agent_behind(const struct node_view *v)
 {
-    return v->device->observed_generation < v->generation;
+    return v->device->observed_generation != v->generation;
 }
 
 static bool is_applied(const struct node_view *v, const char *uuid)

@@ -220,7 +220,7 @@ STATUSES = [
     {"devices": [{"uuid": 5}]},
     {"devices": [None, {"uuid": "GPU-1", "partitions": "none"}]},
     {"devices": [{"uuid": "GPU-1", "index": -1, "memoryMiB": "80Gi", "conditions": 3}]},
-    {"models": [{"name": "x", "migProfiles": [{"name": "1g.10gb", "placements": [{"start": -5, "size": 1e9}]}]}]},
+    {"models": [{"name": "x", "migProfiles": [{"name": "1g.10gb", "size": 1e9, "starts": [-5, 9223372036854775807]}]}]},
     {"observedGeneration": "x", "conditions": {"Ready": True}},
     {"drivers": "570", "resources": [{"name": 1, "count": "seven"}]},
     {"devices": [{"uuid": "a" * MIB}]},

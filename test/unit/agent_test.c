@@ -940,6 +940,22 @@ Test(agent, an_order_is_carried_out_at_once)
     bench_done(&b);
 }
 
+/* 1g at slot 0, where 4g has to begin: the order leaves one 1g on offer, and it must move. */
+Test(agent, a_partition_that_has_to_move_is_withdrawn_first)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    fake_put(&b.hw.cards[0], "1g.10gb", 0, whole_1g);
+    bench_run(&b, NULL);
+    set_spec(&b, WANT("{profile: 1g.10gb, count: 1}, {profile: 4g.40gb, count: 1}"));
+    pass_unheard(&b, 1000);
+    cr_expect_eq(b.hw.cards[0].mutations, 0, "the Node still offers it");
+    pass(&b, 400);
+    expect_status(&b, "Ready Applied", "once it could be told");
+    bench_done(&b);
+}
+
 Test(agent, nothing_is_taken_away_before_its_withdrawal_is_acknowledged)
 {
     struct bench b;

@@ -170,3 +170,56 @@ Test(node_resources, the_node_is_written_before_the_order_goes_out)
     cr_expect_str_eq(sb_str(&story), "nodes devices nodes", "state and resources in one");
     kc_fake_hook(c.api, NULL, NULL);
 }
+
+/* --- Two cards --- */
+
+#define SWAP(name, cut, whole)                                                                     \
+    "apiVersion: gpu.cleave.dev/v1alpha1\n"                                                        \
+    "kind: MIGConfig\n"                                                                            \
+    "metadata: {name: " name "}\n"                                                                 \
+    "spec: {devices: [{indices: [" cut "], migEnabled: true, migDevices: {1g.10gb: 7}},"           \
+    " {indices: [" whole "], migEnabled: false}]}\n"
+
+static void expect_on(const char *node, const char *name, const char *expected)
+{
+    auto_json json_t *obj = cluster_get(&c, &resource_nodes, node);
+    const char *is = JX_STR_AT(obj, "status", "allocatable", name);
+    cr_assert_str_eq(is ? is : "", expected, "%s of %s", name, node);
+}
+
+Test(node_resources, cards_that_change_places_offer_nothing_meanwhile)
+{
+    cluster_add_node(&c, "n2", 2);
+    cluster_apply(&c, SWAP("first-cut", "0", "1"));
+    cluster_apply(&c, SWAP("second-cut", "1", "0"));
+    cluster_label(&c, "n2", "nvidia.com/mig.config", "first-cut");
+    cluster_settle(&c);
+    cluster_agent(&c, "n2");
+    cluster_settle(&c);
+    expect_on("n2", "nvidia.com/mig-1g.10gb", "7");
+    expect_on("n2", "nvidia.com/gpu", "1");
+    cluster_label(&c, "n2", "nvidia.com/mig.config", "second-cut");
+    cluster_settle(&c);
+    expect_on("n2", "nvidia.com/mig-1g.10gb", "");
+    expect_on("n2", "nvidia.com/gpu", "");
+    cluster_agent(&c, "n2");
+    cluster_settle(&c);
+    expect_on("n2", "nvidia.com/mig-1g.10gb", "7");
+    expect_on("n2", "nvidia.com/gpu", "1");
+}
+
+Test(node_resources, an_order_that_is_taken_back_unanswered_brings_nothing_back)
+{
+    cluster_label(&c, "n1", "nvidia.com/mig.config", "all-3g.40gb");
+    cluster_settle(&c);
+    expect("nvidia.com/mig-1g.10gb", "");
+    cluster_label(&c, "n1", "nvidia.com/mig.config", "all-1g.10gb");
+    cluster_settle(&c);
+    expect("nvidia.com/mig-1g.10gb", "");
+    cluster_label(&c, "n1", "nvidia.com/mig.config", NULL);
+    cluster_settle(&c);
+    expect("nvidia.com/mig-1g.10gb", "");
+    cluster_agent(&c, "n1");
+    cluster_settle(&c);
+    expect("nvidia.com/mig-1g.10gb", "7");
+}
