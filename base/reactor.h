@@ -12,8 +12,12 @@
  * reactor_fd too and calls reactor_dispatch when that is readable. Timers are in it (a timerfd), so
  * the loop needs no deadline from here, and nothing wakes while nothing happens.
  *
+ * The clock decides which timers are due, at each dispatch; the timerfd only wakes. A test with a
+ * fake clock advances it and dispatches: no real time has to pass, and none that passes matters.
+ *
  * One thread. Callbacks may add and remove watches and timers, their own and others' included: what
- * was removed during a round is not called any more in it.
+ * was removed during a round is not called any more in it. A round calls watches first, then
+ * timers.
  */
 struct reactor;
 struct reactor_watch;
@@ -48,7 +52,8 @@ void reactor_timer_unset(struct reactor_timer *t);
 /* NULL allowed; returns NULL. */
 struct reactor_timer *reactor_timer_free(struct reactor_timer *t);
 
-/* After everything made with it is freed. NULL allowed; returns NULL. */
+/* After everything made with it is gone (timers that are unset may follow), not from a callback.
+ * NULL allowed; returns NULL. */
 struct reactor *reactor_free(struct reactor *r);
 AUTO_DEFINE_PTR(reactor, struct reactor, reactor_free)
 #define auto_reactor AUTO_PTR(reactor)
