@@ -12,7 +12,7 @@ B := build/$(VARIANT)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 # The order is the order of the layers, top first (hack/check-layers.sh).
-LIB_DIRS := reconcilers nodeagent nodeagent/gpu controller kubeclient partition api base
+LIB_DIRS := reconcilers nodeagent nodeagent/gpu nodeagent/kubelet controller kubeclient partition api base
 PACKAGES := libcurl jansson yaml-0.1 libwebsockets openssl libnghttp2
 HAVE_DEPS := $(shell pkg-config --exists $(PACKAGES) criterion 2>/dev/null && echo yes)
 

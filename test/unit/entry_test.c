@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+
+#include "base/sb.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/kubelet/device_nodes.h"
+#include "nodeagent/kubelet/entry.h"
+
+/*
+ * Each case: what is granted, in which ways, and the answer as text; one line for each thing that
+ * the runtime is told. The rules are NVIDIA's (k8s-device-plugin internal/plugin/server.go).
+ */
+
+static char card0_name[] = "GPU-0", card0_uuid[] = "GPU-0", card1_name[] = "GPU-1";
+static char slice_name[] = "GPU-1-1g.10gb.me-0", slice_uuid[] = "MIG-a", card1_uuid[] = "GPU-1";
+static char next_name[] = "GPU-1-1g.10gb-1", next_uuid[] = "MIG-b";
+
+static const struct entry_device card0 = {.cdi_name = card0_name,
+                                          .uuid = card0_uuid,
+                                          .card_uuid = card0_uuid,
+                                          .index = 0,
+                                          .minor = 2};
+static const struct entry_device card1 = {.cdi_name = card1_name,
+                                          .uuid = card1_uuid,
+                                          .card_uuid = card1_uuid,
+                                          .index = 1,
+                                          .minor = 1};
+static const struct entry_device slice = {.cdi_name = slice_name,
+                                          .uuid = slice_uuid,
+                                          .card_uuid = card1_uuid,
+                                          .index = 1,
+                                          .minor = 1,
+                                          .mig = true,
+                                          .gi_id = 7,
+                                          .ci_id = 0,
+                                          .mig_index = 3};
+static const struct entry_device next_slice = {.cdi_name = next_name,
+                                               .uuid = next_uuid,
+                                               .card_uuid = card1_uuid,
+                                               .index = 1,
+                                               .minor = 1,
+                                               .mig = true,
+                                               .gi_id = 8,
+                                               .ci_id = 1,
+                                               .mig_index = 4};
+
+static struct device_nodes_cap caps[] = {{1, 7, -1, 201},
+                                         {1, 7, 0, 202},
+                                         {1, 8, -1, 210},
+                                         {1, 8, 1, 212}};
+static char no_root[] = "", driver_root[] = "/run/nvidia/driver";
+static const struct device_nodes nodes = {.ctl = true,
+                                          .uvm = true,
+                                          .uvm_tools = true,
+                                          .caps = caps,
+                                          .n_caps = ARRAY_LEN(caps),
+                                          .host_dev_root = no_root};
+
+static char *render(const struct entry *en)
+{
+    auto_sb struct sb out = SB_INIT(65536);
+    for (size_t i = 0; i < en->n_cdi_names; i++)
+        sb_addf(&out, "cdi %s\n", en->cdi_names[i]);
+    for (size_t i = 0; i < en->n_annotations; i++)
+        sb_addf(&out, "note %s: %s\n", en->annotations[i].key, en->annotations[i].value);
+    for (size_t i = 0; i < en->n_envs; i++)
+        sb_addf(&out, "env %s=%s\n", en->envs[i].key, en->envs[i].value);
+    for (size_t i = 0; i < en->n_mounts; i++)
+        sb_addf(&out, "mount %s from %s%s\n", en->mounts[i].container_path, en->mounts[i].host_path,
+                en->mounts[i].read_only ? " ro" : "");
+    for (size_t i = 0; i < en->n_nodes; i++)
+        sb_addf(&out, "node %s from %s %s\n", en->nodes[i].container_path, en->nodes[i].host_path,
+                en->nodes[i].permissions);
+    return sb_take(&out);
+}
+
+static void expect(const struct entry_options *o, const struct device_nodes *dn,
+                   const struct entry_device *const *devices, size_t n, const char *answer)
+{
+    auto_entry struct entry en = {0};
+    auto_err struct err e = {0};
+    cr_assert_eq(entry_build(o, dn, devices, n, &en, &e), 0, "%s", err_msg(&e));
+    auto_free char *text = render(&en);
+    cr_expect_str_eq(text, answer);
+}
+
+Test(entry, cdi_cri_names_each_device)
+{
+    const struct entry_options o = {.ways = ENTRY_CDI_CRI};
+    const struct entry_device *granted[] = {&card0, &slice};
+    expect(&o, /* dn= */ NULL, granted, 2,
+           "cdi gpu.cleave.dev/nvidia=GPU-0\n"
+           "cdi gpu.cleave.dev/nvidia=GPU-1-1g.10gb.me-0\n");
+}
+
+Test(entry, replicas_of_a_device_are_one_device)
+{
+    const struct entry_options o = {.ways = ENTRY_CDI_CRI | ENTRY_ENVVAR};
+    const struct entry_device *granted[] = {&card0, &card0, &card1, &card0};
+    expect(&o, /* dn= */ NULL, granted, 4,
+           "cdi gpu.cleave.dev/nvidia=GPU-0\n"
+           "cdi gpu.cleave.dev/nvidia=GPU-1\n"
+           "env NVIDIA_VISIBLE_DEVICES=GPU-0,GPU-1\n");
+}
+
+Test(entry, cdi_annotations_name_them_under_one_key)
+{
+    const struct entry_options o = {.ways = ENTRY_CDI_ANNOTATIONS};
+    const struct entry_device *granted[] = {&card0, &slice};
+    expect(&o, /* dn= */ NULL, granted, 2,
+           "note cdi.k8s.io/nvidia-device-plugin_5958e90652cebd5c: "
+           "gpu.cleave.dev/nvidia=GPU-0,gpu.cleave.dev/nvidia=GPU-1-1g.10gb.me-0\n");
+}
+
+Test(entry, annotation_keys_of_two_grants_differ)
+{
+    const struct entry_options o = {.ways = ENTRY_CDI_ANNOTATIONS, .annotation_prefix = "x.io/"};
+    const struct entry_device *first[] = {&card0};
+    const struct entry_device *second[] = {&slice};
+    auto_entry struct entry a = {0};
+    auto_entry struct entry b = {0};
+    cr_assert_eq(entry_build(&o, /* nodes= */ NULL, first, 1, &a, /* e= */ NULL), 0);
+    cr_assert_eq(entry_build(&o, /* nodes= */ NULL, second, 1, &b, /* e= */ NULL), 0);
+    cr_expect_str_neq(a.annotations[0].key, b.annotations[0].key);
+    cr_expect_eq(strncmp(a.annotations[0].key, "x.io/nvidia-device-plugin_", 26), 0);
+    cr_expect_leq(strlen(a.annotations[0].key) - strlen("x.io/"), 63);
+}
+
+Test(entry, envvar_lists_uuids)
+{
+    const struct entry_options o = {.ways = ENTRY_ENVVAR};
+    const struct entry_device *granted[] = {&slice, &card0};
+    expect(&o, /* dn= */ NULL, granted, 2, "env NVIDIA_VISIBLE_DEVICES=MIG-a,GPU-0\n");
+}
+
+Test(entry, envvar_lists_indices_where_asked)
+{
+    const struct entry_options o = {.ways = ENTRY_ENVVAR, .by_index = true};
+    const struct entry_device *granted[] = {&slice, &card0};
+    expect(&o, /* dn= */ NULL, granted, 2, "env NVIDIA_VISIBLE_DEVICES=1:3,0\n");
+}
+
+Test(entry, volume_mounts_are_the_list)
+{
+    const struct entry_options o = {.ways = ENTRY_VOLUME_MOUNTS};
+    const struct entry_device *granted[] = {&slice, &card0};
+    expect(&o, /* dn= */ NULL, granted, 2,
+           "env NVIDIA_VISIBLE_DEVICES=/var/run/nvidia-container-devices\n"
+           "mount /var/run/nvidia-container-devices/MIG-a from /dev/null\n"
+           "mount /var/run/nvidia-container-devices/GPU-0 from /dev/null\n");
+}
+
+Test(entry, volume_mounts_have_the_variable_when_envvar_is_asked_too)
+{
+    const struct entry_options o = {.ways = ENTRY_VOLUME_MOUNTS | ENTRY_ENVVAR};
+    const struct entry_device *granted[] = {&card0};
+    expect(&o, /* dn= */ NULL, granted, 1,
+           "env NVIDIA_VISIBLE_DEVICES=/var/run/nvidia-container-devices\n"
+           "mount /var/run/nvidia-container-devices/GPU-0 from /dev/null\n");
+}
+
+Test(entry, device_nodes_are_the_common_the_cards_and_the_slices)
+{
+    const struct entry_options o = {.ways = ENTRY_ENVVAR, .pass_device_nodes = true};
+    const struct entry_device *granted[] = {&slice, &next_slice, &card0};
+    expect(&o, &nodes, granted, 3,
+           "env NVIDIA_VISIBLE_DEVICES=MIG-a,MIG-b,GPU-0\n"
+           "node /dev/nvidiactl from /dev/nvidiactl rw\n"
+           "node /dev/nvidia-uvm from /dev/nvidia-uvm rw\n"
+           "node /dev/nvidia-uvm-tools from /dev/nvidia-uvm-tools rw\n"
+           "node /dev/nvidia1 from /dev/nvidia1 rw\n"
+           "node /dev/nvidia-caps/nvidia-cap201 from /dev/nvidia-caps/nvidia-cap201 rw\n"
+           "node /dev/nvidia-caps/nvidia-cap202 from /dev/nvidia-caps/nvidia-cap202 rw\n"
+           "node /dev/nvidia-caps/nvidia-cap210 from /dev/nvidia-caps/nvidia-cap210 rw\n"
+           "node /dev/nvidia-caps/nvidia-cap212 from /dev/nvidia-caps/nvidia-cap212 rw\n"
+           "node /dev/nvidia2 from /dev/nvidia2 rw\n");
+}
+
+Test(entry, device_nodes_come_from_the_dev_root)
+{
+    const struct entry_options o = {.ways = ENTRY_ENVVAR, .pass_device_nodes = true};
+    const struct device_nodes below = {.ctl = true, .modeset = true, .host_dev_root = driver_root};
+    const struct entry_device *granted[] = {&card0};
+    expect(&o, &below, granted, 1,
+           "env NVIDIA_VISIBLE_DEVICES=GPU-0\n"
+           "node /dev/nvidiactl from /run/nvidia/driver/dev/nvidiactl rw\n"
+           "node /dev/nvidia-modeset from /run/nvidia/driver/dev/nvidia-modeset rw\n"
+           "node /dev/nvidia2 from /run/nvidia/driver/dev/nvidia2 rw\n");
+}
+
+Test(entry, with_cdi_alone_the_spec_says_the_rest)
+{
+    const struct entry_options o = {.ways = ENTRY_CDI_CRI, .pass_device_nodes = true, .gds = true};
+    const struct entry_device *granted[] = {&card0};
+    expect(&o, &nodes, granted, 1, "cdi gpu.cleave.dev/nvidia=GPU-0\n");
+}
+
+Test(entry, features_are_variables_for_nvidias_runtime)
+{
+    const struct entry_options o = {.ways = ENTRY_ENVVAR,
+                                    .gds = true,
+                                    .mofed = true,
+                                    .gdrcopy = true};
+    const struct entry_device *granted[] = {&card0};
+    expect(&o, /* dn= */ NULL, granted, 1,
+           "env NVIDIA_VISIBLE_DEVICES=GPU-0\n"
+           "env NVIDIA_GDRCOPY=enabled\n"
+           "env NVIDIA_GDS=enabled\n"
+           "env NVIDIA_MOFED=enabled\n");
+}
+
+Test(entry, slice_without_known_capabilities_is_refused)
+{
+    const struct entry_options o = {.ways = ENTRY_ENVVAR, .pass_device_nodes = true};
+    const struct device_nodes bare = {.ctl = true, .host_dev_root = no_root};
+    const struct entry_device *granted[] = {&slice};
+    struct entry en = {0};
+    auto_err struct err e = {0};
+    cr_assert_eq(entry_build(&o, &bare, granted, 1, &en, &e), -ERR_NOT_FOUND);
+    cr_expect_null(en.envs, "the answer is untouched");
+    cr_expect_not_null(strstr(err_msg(&e), "GPU instance 7, compute instance 0 on card GPU-1"));
+}
+
+Test(entry, environment_is_replaced_by_key)
+{
+    auto_entry struct entry en = {0};
+    entry_add_env(&en, "A", "1");
+    entry_add_env(&en, "B", "2");
+    entry_add_env(&en, "A", "3");
+    auto_free char *text = render(&en);
+    cr_expect_str_eq(text, "env A=3\nenv B=2\n");
+}
+
+Test(entry, names_say_the_slice_and_nothing_that_changes)
+{
+    auto_free char *whole = entry_cdi_name("GPU-0", /* profile= */ NULL, 0, -1);
+    auto_free char *plain = entry_cdi_name("GPU-0", "1g.10gb", 3, -1);
+    auto_free char *with_media = entry_cdi_name("GPU-0", "1g.10gb+me", 0, -1);
+    auto_free char *compute = entry_cdi_name("GPU-0", "1c.3g.40gb", 4, 2);
+    cr_expect_str_eq(whole, "GPU-0");
+    cr_expect_str_eq(plain, "GPU-0-1g.10gb-3");
+    cr_expect_str_eq(with_media, "GPU-0-1g.10gb.me-0");
+    cr_expect_str_eq(compute, "GPU-0-1c.3g.40gb-4-2");
+}
