@@ -20,6 +20,7 @@
 #define GPU_UUID_BYTES    96
 #define GPU_NAME_BYTES    96
 #define GPU_BUS_ID_BYTES  32
+#define GPU_FABRIC_BYTES  48
 #define GPU_MAX_CARDS     64
 #define GPU_MAX_PROCESSES 256
 
@@ -36,8 +37,9 @@ struct gpu_process {
 struct gpu_partition {
     char uuid[GPU_UUID_BYTES]; /* the driver's, new on every creation; "" when it gave none */
     unsigned gi_id, ci_id;
-    unsigned instance, ci; /* indices into card.state.items[].cis[] */
-    int ci_start;          /* first compute slice inside the GPU instance; -1: not told */
+    unsigned instance, ci;    /* indices into card.state.items[].cis[] */
+    int ci_start;             /* first compute slice inside the GPU instance; -1: not told */
+    unsigned multiprocessors; /* of a compute instance that is a part; 0: as the profile says */
 };
 
 struct gpu_card {
@@ -48,7 +50,10 @@ struct gpu_card {
     unsigned index, minor;  /* minor UINT_MAX: unknown */
     uint32_t pci_device_id; /* 0x233010DE: device, vendor */
     uint32_t pci_subsystem_id;
-    int numa_node; /* -1: none */
+    uint32_t pci_class;               /* 0x030200: a 3D controller; 0: not told */
+    int compute_major, compute_minor; /* CUDA compute capability; 0: not told */
+    char fabric[GPU_FABRIC_BYTES]; /* "<cluster's UUID>.<clique>" while its NVLink fabric is up */
+    int numa_node;                 /* -1: none */
     uint64_t memory_mib;
     bool healthy;
     char unhealthy_reason[64]; /* CamelCase: GPULost, ResetRequired, ReadFailed… */

@@ -86,6 +86,38 @@ struct nvml_pci_info {
     char busId[32];
 };
 
+struct nvml_pci_info_ext {
+    unsigned version;
+    unsigned domain, bus, device;
+    unsigned pciDeviceId, pciSubSystemId;
+    unsigned baseClass, subClass;
+    char busId[32];
+};
+
+/* A card's place in an NVLink fabric. The versioned struct's first version is its second. */
+enum { NVML_FABRIC_NOT_SUPPORTED = 0, NVML_FABRIC_COMPLETED = 3 };
+struct nvml_fabric {
+    unsigned char clusterUuid[16];
+    nvml_ret status;
+    unsigned cliqueId, state;
+};
+
+struct nvml_fabric_v2 {
+    unsigned version;
+    unsigned char clusterUuid[16];
+    nvml_ret status;
+    unsigned cliqueId, state, healthMask;
+};
+
+/* Of a MIG device. */
+struct nvml_attributes {
+    unsigned multiprocessorCount;
+    unsigned sharedCopyEngineCount, sharedDecoderCount, sharedEncoderCount, sharedJpegCount;
+    unsigned sharedOfaCount;
+    unsigned gpuInstanceSliceCount, computeInstanceSliceCount;
+    unsigned long long memorySizeMB;
+};
+
 struct nvml_field_value {
     unsigned fieldId, scopeId;
     long long timestamp, latencyUsec;
@@ -163,6 +195,16 @@ NVML_OFFSET(nvml_pci_info, domain, 16);
 NVML_OFFSET(nvml_pci_info, pciDeviceId, 28);
 NVML_OFFSET(nvml_pci_info, pciSubSystemId, 32);
 NVML_OFFSET(nvml_pci_info, busId, 36);
+NVML_LAYOUT(nvml_pci_info_ext, 64);
+NVML_OFFSET(nvml_pci_info_ext, baseClass, 24);
+NVML_OFFSET(nvml_pci_info_ext, busId, 32);
+NVML_LAYOUT(nvml_fabric, 28);
+NVML_OFFSET(nvml_fabric, state, 24);
+NVML_LAYOUT(nvml_fabric_v2, 36);
+NVML_OFFSET(nvml_fabric_v2, clusterUuid, 4);
+NVML_OFFSET(nvml_fabric_v2, state, 28);
+NVML_LAYOUT(nvml_attributes, 40);
+NVML_OFFSET(nvml_attributes, memorySizeMB, 32);
 NVML_LAYOUT(nvml_field_value, 40);
 NVML_OFFSET(nvml_field_value, timestamp, 8);
 NVML_OFFSET(nvml_field_value, valueType, 24);

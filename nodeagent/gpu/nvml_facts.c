@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -49,33 +50,51 @@ static int read_architecture(struct nvml *n, struct nvml_facts *f, struct err *e
     return 0;
 }
 
-/* sysfs spells 00000000:3B:00.0 as 0000:3b:00.0. */
-static char *sysfs_path(const struct nvml *n, const char *bus_id)
+/* What the kernel says of a PCI device: the first line of one of its files, owned by the caller, or
+ * NULL. sysfs spells 00000000:3B:00.0 as 0000:3b:00.0. */
+static char *sysfs_line(const struct nvml *n, const char *bus_id, const char *file)
 {
     char id[GPU_BUS_ID_BYTES];
     size_t skip = strlen(bus_id) > 12 ? strlen(bus_id) - 12 : 0;
     (void)snprintf(id, sizeof(id), "%s", bus_id + skip);
     for (char *c = id; *c; c++)
         *c = (char)tolower((unsigned char)*c);
-    return xasprintf("%s/bus/pci/devices/%s/numa_node", n->sys_root, id);
+    auto_free char *path = xasprintf("%s/bus/pci/devices/%s/%s", n->sys_root, id, file);
+    char *text = NULL;
+    if (file_read(path, 64, &text, NULL, NULL) < 0)
+        return NULL;
+    text[strcspn(text, "\n")] = '\0';
+    return text;
 }
 
 /* The kernel knows the card's NUMA node; NVML's call is about cards that are one themselves and
  * serves where sysfs is not there. */
 static int numa_node_of(struct nvml *n, const struct nvml_facts *f)
 {
-    auto_free char *path = sysfs_path(n, f->card.pci_bus_id);
-    auto_free char *text = NULL;
+    auto_free char *text = sysfs_line(n, f->card.pci_bus_id, "numa_node");
     int64_t node = -1;
-    if (file_read(path, 64, &text, NULL, NULL) == 0) {
-        text[strcspn(text, "\n")] = '\0';
-        if (num_parse(text, -1, INT_MAX, &node, NULL) == 0)
-            return (int)node;
-    }
+    if (text && num_parse(text, -1, INT_MAX, &node, NULL) == 0)
+        return (int)node;
     unsigned from_nvml = NVML_NUMA_NONE;
     if (NVML_CALL(n, numa_node, f->device, &from_nvml) != NVML_SUCCESS || from_nvml > INT_MAX)
         return -1;
     return (int)from_nvml;
+}
+
+/* 0x030200 a 3D controller, 0x030000 one that has a display. */
+static int read_class(struct nvml *n, struct nvml_facts *f, struct err *e)
+{
+    auto_free char *text = sysfs_line(n, f->card.pci_bus_id, "class");
+    f->card.pci_class = text ? (uint32_t)strtoul(text, NULL, 16) & 0xffffff : 0;
+    if (f->card.pci_class)
+        return 0;
+    struct nvml_pci_info_ext ext = {.version = NVML_STRUCT_VERSION(struct nvml_pci_info_ext, 1)};
+    nvml_ret rc = NVML_CALL(n, pci_ext, f->device, &ext);
+    if (rc == NVML_ARGUMENT_VERSION_MISMATCH || rc == NVML_INVALID_ARGUMENT)
+        return 0;
+    TRY(optional(n, nvml_names.pci_ext, rc, e));
+    f->card.pci_class = (ext.baseClass & 0xff) << 16 | (ext.subClass & 0xff) << 8;
+    return 0;
 }
 
 static int read_pci(struct nvml *n, struct nvml_facts *f, struct err *e)
@@ -87,7 +106,7 @@ static int read_pci(struct nvml *n, struct nvml_facts *f, struct err *e)
     f->card.pci_device_id = pci.pciDeviceId;
     f->card.pci_subsystem_id = pci.pciSubSystemId;
     f->card.numa_node = numa_node_of(n, f);
-    return 0;
+    return read_class(n, f, e);
 }
 
 static int learn(struct nvml *n, struct nvml_facts *f, struct err *e)
@@ -96,6 +115,7 @@ static int learn(struct nvml *n, struct nvml_facts *f, struct err *e)
     TRY(OPTIONAL(n, e, name, f->device, f->card.model, sizeof(f->card.model)));
     TRY(OPTIONAL(n, e, memory, f->device, &memory));
     f->card.memory_mib = memory.total >> 20;
+    TRY(OPTIONAL(n, e, compute, f->device, &f->card.compute_major, &f->card.compute_minor));
     TRY(read_architecture(n, f, e));
     TRY(read_pci(n, f, e));
     f->current = true;

@@ -6,6 +6,14 @@
 /* More compute instances in one GPU instance than any card has slices. */
 #define MAX_HANDLES 64
 
+/* The driver divides multiprocessors unevenly: three slices of an H100 have 60, one of them 16. */
+static unsigned multiprocessors_of(struct nvml *n, nvml_device device)
+{
+    struct nvml_attributes a = {0};
+    nvml_ret rc = NVML_CALL(n, attributes, device, &a);
+    return rc == NVML_SUCCESS ? a.multiprocessorCount : 0;
+}
+
 static int read_ci(struct nvml *n, nvml_ci ci, unsigned slices, struct gpu_card *card,
                    struct err *e)
 {
@@ -26,6 +34,8 @@ static int read_ci(struct nvml *n, nvml_ci ci, unsigned slices, struct gpu_card 
                                 .ci_start = (int)info.placement.start};
     /* A partition without a UUID is still one: it only cannot be handed out yet. */
     (void)NVML_CALL(n, uuid, info.device, p->uuid, sizeof(p->uuid));
+    if (slices != card->mig.profiles[in->profile].slices)
+        p->multiprocessors = multiprocessors_of(n, info.device);
     in->cis[in->n_cis++] = (struct mig_ci){.id = info.id, .slices = slices};
     card->n_partitions++;
     return 0;

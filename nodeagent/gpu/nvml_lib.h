@@ -24,6 +24,12 @@
     X(minor, 0, "nvmlDeviceGetMinorNumber", NULL, (nvml_device, unsigned *))                       \
     X(pci, 1, "nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo_v2",                                \
       (nvml_device, struct nvml_pci_info *))                                                       \
+    X(pci_ext, 0, "nvmlDeviceGetPciInfoExt", NULL, (nvml_device, struct nvml_pci_info_ext *))      \
+    X(compute, 0, "nvmlDeviceGetCudaComputeCapability", NULL, (nvml_device, int *, int *))         \
+    X(fabric_v, 0, "nvmlDeviceGetGpuFabricInfoV", NULL, (nvml_device, struct nvml_fabric_v2 *))    \
+    X(fabric, 0, "nvmlDeviceGetGpuFabricInfo", NULL, (nvml_device, struct nvml_fabric *))          \
+    X(attributes, 0, "nvmlDeviceGetAttributes_v2", "nvmlDeviceGetAttributes",                      \
+      (nvml_device, struct nvml_attributes *))                                                     \
     X(architecture, 0, "nvmlDeviceGetArchitecture", NULL, (nvml_device, unsigned *))               \
     X(memory, 0, "nvmlDeviceGetMemoryInfo", NULL, (nvml_device, struct nvml_memory *))             \
     X(numa_node, 0, "nvmlDeviceGetNumaNodeId", NULL, (nvml_device, unsigned *))                    \

@@ -36,10 +36,52 @@ static int read_table(struct nvml *n, struct nvml_facts *f, struct gpu_card *car
     return 0;
 }
 
+static nvml_ret ask_fabric(struct nvml *n, nvml_device d, struct nvml_fabric *ret)
+{
+    struct nvml_fabric_v2 v = {.version = NVML_STRUCT_VERSION(struct nvml_fabric_v2, 2)};
+    nvml_ret rc = NVML_CALL(n, fabric_v, d, &v);
+    if (rc == NVML_FUNCTION_NOT_FOUND || rc == NVML_ARGUMENT_VERSION_MISMATCH)
+        return NVML_CALL(n, fabric, d, ret);
+    *ret = (struct nvml_fabric){.status = v.status, .cliqueId = v.cliqueId, .state = v.state};
+    memcpy(ret->clusterUuid, v.clusterUuid, sizeof(ret->clusterUuid));
+    return rc;
+}
+
+static void fabric_words(const struct nvml_fabric *v, char *ret)
+{
+    static const unsigned char none[16];
+    const unsigned char *u = v->clusterUuid;
+    *ret = '\0';
+    if (v->state != NVML_FABRIC_COMPLETED || v->status != NVML_SUCCESS ||
+        memcmp(u, none, sizeof(none)) == 0)
+        return;
+    (void)snprintf(ret, GPU_FABRIC_BYTES,
+                   "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x.%u", u[0],
+                   u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
+                   u[14], u[15], v->cliqueId);
+}
+
+/* A fabric comes up minutes after the driver, and may be cut anew: it is asked for every time. What
+ * cannot be told just now is as it was told last. */
+static void read_fabric(struct nvml *n, struct nvml_facts *f, struct gpu_card *card)
+{
+    struct nvml_fabric v = {0};
+    if (f->no_fabric)
+        return;
+    nvml_ret rc = ask_fabric(n, f->device, &v);
+    f->no_fabric = rc == NVML_NOT_SUPPORTED || rc == NVML_FUNCTION_NOT_FOUND ||
+                   (rc == NVML_SUCCESS && v.state == NVML_FABRIC_NOT_SUPPORTED);
+    if (rc != NVML_SUCCESS)
+        return;
+    fabric_words(&v, f->card.fabric);
+    memcpy(card->fabric, f->card.fabric, sizeof(card->fabric));
+}
+
 static int read_dynamic(struct nvml *n, struct nvml_facts *f, struct gpu_card *card, struct err *e)
 {
     card->minor = UINT_MAX;
     (void)NVML_CALL(n, minor, f->device, &card->minor); /* a mode change may renumber it */
+    read_fabric(n, f, card);
     TRY(read_mode(n, f, card, e));
     if (card->mig_capable)
         TRY(read_table(n, f, card, e));

@@ -27,7 +27,8 @@ struct nvml_ci_table {
 /* One card. After a session's end its identity stays known, so that a card that got lost can still
  * be named. */
 struct nvml_facts {
-    bool current; /* learned in this session */
+    bool current;   /* learned in this session */
+    bool no_fabric; /* it is one that belongs to none: not asked again */
     nvml_device device;
     struct gpu_card card;                       /* identity alone; state and processes stay empty */
     struct nvml_ci_table cis[MIG_MAX_PROFILES]; /* by index into card.mig.profiles */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,6 +141,8 @@ Test(nvml, reads_what_a_card_is)
     cr_expect_str_eq(inv.cuda_version, "13.0");
     cr_expect_str_eq(c->model, "NVIDIA H100 80GB HBM3");
     cr_expect_str_eq(c->architecture, "hopper");
+    cr_expect_eq(c->compute_major, 9);
+    cr_expect_eq(c->compute_minor, 0);
     cr_expect_eq(c->pci_device_id, 0x233010DE);
     cr_expect_eq(strncmp(c->uuid, "GPU-", 4), 0);
     cr_expect_eq(c->index, 1);
@@ -178,6 +181,52 @@ Test(nvml, card_without_mig_is_native_and_not_capable)
     cr_expect(inv.cards[0].healthy);
     cr_expect(!inv.cards[0].mig_capable);
     cr_expect_eq(inv.cards[0].mig.n_profiles, 0);
+}
+
+/* --- what feature labels need --- */
+
+static void say_class(const char *bus_id, const char *class)
+{
+    auto_free char *command =
+        xasprintf("mkdir -p %s/sys/bus/pci/devices/%s && echo %s > %s/sys/bus/pci/devices/%s/class",
+                  dir, bus_id, class, dir, bus_id);
+    run(command);
+}
+
+Test(nvml, the_pci_class_is_the_kernels_and_else_the_drivers)
+{
+    fleet("[{model: h100-80, count: 2}]");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory told = read_all(g);
+    cr_expect_eq(told.cards[0].pci_class, 0x030200);
+    char id[GPU_BUS_ID_BYTES];
+    (void)snprintf(id, sizeof(id), "%s", told.cards[1].pci_bus_id + 4);
+    for (char *c = id; *c; c++)
+        *c = (char)tolower((unsigned char)*c);
+    say_class(id, "0x030000");
+    auto_gpu struct gpu *again = open_sim();
+    auto_gpu_inventory struct gpu_inventory inv = read_all(again);
+    cr_expect_eq(inv.cards[0].pci_class, 0x030200);
+    cr_expect_eq(inv.cards[1].pci_class, 0x030000);
+}
+
+Test(nvml, the_fabric_is_told_once_it_is_up)
+{
+    put("fleet.yaml", "fabric: {clusterUUID: 0e1b2c3d4e5f60718293a4b5c6d7e8f9, clique: 7,"
+                      " state: completed}\ngpus: [{model: h100-80}, {model: a100-40}]\n");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    cr_expect_str_eq(inv.cards[0].fabric, "0e1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9.7");
+    cr_expect_str_eq(inv.cards[1].fabric, "", "Ampere's switches form no fabric");
+}
+
+Test(nvml, a_fabric_that_is_coming_up_is_not_told)
+{
+    put("fleet.yaml", "fabric: {clusterUUID: 0e1b2c3d4e5f60718293a4b5c6d7e8f9, clique: 7,"
+                      " state: inProgress}\ngpus: [{model: h100-80}]\n");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    cr_expect_str_eq(inv.cards[0].fabric, "");
 }
 
 Test(nvml, boot_and_numa_node_come_from_the_kernel)
@@ -344,12 +393,30 @@ static void read_one(struct gpu *g, const char *uuid, struct gpu_card *ret)
     cr_assert_eq(g->ops->read_card(g, uuid, ret, &e), 0, "%s", err_msg(&e));
 }
 
+Test(nvml, a_part_of_an_instance_tells_its_own_multiprocessors)
+{
+    fleet("[{model: h100-80, mig: true}]");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory blank = read_all(g);
+    (void)cut(g, blank.cards[0].uuid, 9, 0, 4, 1);
+    (void)cut(g, blank.cards[0].uuid, 9, 4, 4, 3);
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    cr_assert_eq(inv.cards[0].n_partitions, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        const struct gpu_partition *p = &inv.cards[0].partitions[i];
+        bool part = inv.cards[0].state.items[p->instance].start == 0;
+        cr_expect_eq(p->multiprocessors, part ? 20 : 0);
+    }
+}
+
 /* What a card is does not depend on what went wrong while it was learned. */
 static void expect_same_card(const struct gpu_card *good, const struct gpu_card *c, unsigned k)
 {
     cr_expect_str_eq(c->model, good->model, "%u", k);
     cr_expect_str_eq(c->architecture, good->architecture, "%u", k);
     cr_expect_eq(c->memory_mib, good->memory_mib, "%u", k);
+    cr_expect_eq(c->compute_major, good->compute_major, "%u", k);
+    cr_expect_eq(c->pci_class, good->pci_class, "%u", k);
     cr_expect_eq(c->mode_needs_reset, good->mode_needs_reset, "%u", k);
     cr_expect_eq(c->mig_capable, good->mig_capable, "%u", k);
     cr_expect_eq(c->mig.n_profiles, good->mig.n_profiles, "%u", k);
@@ -620,6 +687,7 @@ Test(nvml, driver_with_old_names_and_structs_alone_is_understood)
     cr_expect(c->users_unknown, "it has no list of them that we could read");
     cr_expect_eq(c->minor, UINT_MAX);
     cr_expect_str_eq(c->architecture, "unknown");
+    cr_expect(c->compute_major == 0 && c->pci_class == 0 && !*c->fabric);
     cr_assert_eq(c->mig.n_profiles, 3);
     cr_expect_str_eq(c->mig.profiles[0].name, "1g.10gb");
     cr_expect_str_eq(c->mig.profiles[1].name, "3g.40gb");
