@@ -43,7 +43,7 @@ LINK_clang := $(SAN)
 LINK_tsan := -fsanitize=thread
 LINK_cov := --coverage
 
-CPPFLAGS := -D_GNU_SOURCE -I. -DCLEAVE_VERSION='"$(VERSION)"' $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
+CPPFLAGS := -D_GNU_SOURCE -I. -I$(B)/gen -DCLEAVE_VERSION='"$(VERSION)"' $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 CFLAGS := -std=gnu17 $(WARN) $(WARN_$(CC)) $(FLAGS_$(VARIANT)) -pthread
 LDFLAGS := $(LINK_$(VARIANT)) -pthread
 LDLIBS := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lprotobuf-c -ldl -lm
@@ -52,7 +52,11 @@ src_of = $(filter-out $(1)/main.c,$(wildcard $(1)/*.c))
 obj_of = $(patsubst %.c,$(B)/%.o,$(1))
 lib_of = $(B)/lib$(subst /,-,$(1)).a
 LIB_DIRS_HERE := $(foreach d,$(LIB_DIRS),$(if $(call src_of,$(d)),$(d)))
-LIBS := $(foreach d,$(LIB_DIRS_HERE),$(call lib_of,$(d)))
+# What protoc-c makes of the .proto files, found as "nodeagent/kubelet/proto/x.pb-c.h".
+PROTO_STEMS := $(patsubst %.proto,$(B)/gen/%.pb-c,$(wildcard nodeagent/kubelet/proto/*.proto))
+PROTO_HEADERS := $(addsuffix .h,$(PROTO_STEMS))
+PROTO_LIB := $(B)/libproto.a
+LIBS := $(foreach d,$(LIB_DIRS_HERE),$(call lib_of,$(d))) $(PROTO_LIB)
 
 BINARIES := $(if $(wildcard controller/main.c),$(B)/cleave-controller) $(if $(wildcard nodeagent/main.c),$(B)/cleave-agent)
 UNIT_TESTS := $(patsubst %.c,$(B)/%,$(wildcard test/unit/*_test.c))
@@ -90,10 +94,28 @@ clean: ## Remove build/
 	rm -rf build
 
 .SECONDARY:
-$(B)/%.o: %.c Makefile
+$(B)/%.o: %.c Makefile | $(PROTO_HEADERS)
 	@mkdir -p $(@D)
 	@echo "  CC      $<"
 	@$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+
+# The ..._INIT macros cast away const, about which -Wcast-qual would complain wherever they are used.
+$(B)/gen/%.pb-c.c $(B)/gen/%.pb-c.h: %.proto Makefile
+	@mkdir -p $(@D)
+	@protoc-c --c_out=$(B)/gen $<
+	@sed -i 's/(char \*)protobuf_c_empty_string/(char *)(size_t)protobuf_c_empty_string/' $(B)/gen/$*.pb-c.h
+
+# Without our warnings: nobody can do anything about them there.
+$(PROTO_STEMS:=.o): %.o: %.c %.h Makefile
+	@echo "  CC      $<"
+	@$(CC) $(CPPFLAGS) $(filter-out $(WARN) $(WARN_$(CC)),$(CFLAGS)) -c $< -o $@
+
+$(PROTO_LIB): $(PROTO_STEMS:=.o)
+	@rm -f $@ && ar rcs $@ $^
+
+# For the checkers, which compile for themselves.
+.PHONY: generated
+generated: $(PROTO_HEADERS)
 
 define lib_rule
 $(call lib_of,$(1)): $(call obj_of,$(call src_of,$(1)))

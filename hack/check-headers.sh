@@ -20,8 +20,9 @@ headers=("$@")
 mapfile -t headers < <(for h in "${headers[@]}"; do [ ! -f "$h" ] || printf '%s\n' "$h"; done)
 [ ${#headers[@]} -gt 0 ] || exit 0
 
+make -s VARIANT=lint generated
 read -ra flags < <(pkg-config --cflags libcurl jansson yaml-0.1 libwebsockets openssl libnghttp2)
-flags+=(-std=gnu17 -D_GNU_SOURCE -I. -Wall -Wextra -Werror -Wstrict-prototypes -fsyntax-only -x c)
+flags+=(-std=gnu17 -D_GNU_SOURCE -I. -Ibuild/lint/gen -Wall -Wextra -Werror -Wstrict-prototypes -fsyntax-only -x c)
 
 check() { # compiler header: included twice, so that a missing "#pragma once" shows too
     printf '#include "%s"\n#include "%s"\n' "$2" "$2" | "$1" "${flags[@]}" -I"$(dirname "$2")" - 2>&1 || {

@@ -16,13 +16,14 @@ cd "$(dirname "$0")/.."
 
 # The layers, top first: a folder may include itself, what stands behind it, and nothing else.
 # A program's main.c may see everything below it.
+# nodeagent/kubelet/proto holds what protoc-c generates.
 declare -A may_include=(
     [controller/main.c]="reconcilers controller kubeclient partition api base"
     [nodeagent/main.c]="nodeagent nodeagent/gpu nodeagent/kubelet controller kubeclient partition api base"
     [reconcilers]="controller kubeclient partition api base"
     [nodeagent]="nodeagent/gpu nodeagent/kubelet controller kubeclient partition api base"
     [nodeagent/gpu]="partition api base"
-    [nodeagent/kubelet]="api base"
+    [nodeagent/kubelet]="nodeagent/kubelet/proto api base"
     [controller]="kubeclient api base"
     [kubeclient]="base"
     [partition]="api base"
@@ -39,7 +40,7 @@ declare -A may_see=(
     [reconcilers]="jansson.h"
     [nodeagent]="jansson.h libwebsockets.h"
     [nodeagent/gpu]=""
-    [nodeagent/kubelet]="nghttp2/* protobuf-c/* *.pb-c.h jansson.h"
+    [nodeagent/kubelet]="nghttp2/* jansson.h"
     [controller]="jansson.h libwebsockets.h"
     [kubeclient]="jansson.h curl/* openssl/*"
     [partition]="jansson.h"

@@ -8,8 +8,8 @@
 
 /*
  * A gRPC server on a unix socket, inside a reactor. Every method takes one message and answers with
- * one, or with a stream of them. What a peer does wrong ends its call or its connection, and nothing
- * else. One thread, the reactor's.
+ * one, or with a stream of them. What a peer does wrong ends its call or its connection, and
+ * nothing else. One thread, the reactor's.
  */
 struct grpc_server;
 struct grpc_call;
