@@ -214,12 +214,12 @@ static bool stands(const char *dev_root, const char *name)
     return lstat(path, &st) == 0 && !S_ISLNK(st.st_mode) && !S_ISDIR(st.st_mode);
 }
 
-static void look_at_files(const char *dev_root, struct device_nodes *n)
+void device_nodes_look(const struct device_nodes_where *w, struct device_nodes *n)
 {
-    n->ctl = stands(dev_root, "nvidiactl");
-    n->modeset = stands(dev_root, "nvidia-modeset");
-    n->uvm = stands(dev_root, "nvidia-uvm");
-    n->uvm_tools = stands(dev_root, "nvidia-uvm-tools");
+    n->ctl = stands(w->dev_root, "nvidiactl");
+    n->modeset = stands(w->dev_root, "nvidia-modeset");
+    n->uvm = stands(w->dev_root, "nvidia-uvm");
+    n->uvm_tools = stands(w->dev_root, "nvidia-uvm-tools");
 }
 
 int device_nodes_read(const struct device_nodes_where *w, const char *host_dev_root,
@@ -230,7 +230,7 @@ int device_nodes_read(const struct device_nodes_where *w, const char *host_dev_r
     TRY(read_majors(w->proc_root, &n, e));
     TRY(read_optional(w->proc_root, "driver/nvidia-caps/mig-minors", MINORS_BYTES, &minors, e));
     TRY(device_nodes_parse_mig_minors(minors, &n, e));
-    look_at_files(w->dev_root, &n);
+    device_nodes_look(w, &n);
     bool is_root = !host_dev_root || strcmp(host_dev_root, "/") == 0;
     n.host_dev_root = xstrdup(is_root ? "" : host_dev_root);
     *ret = n;

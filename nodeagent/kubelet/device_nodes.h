@@ -8,8 +8,8 @@
 #include "base/err.h"
 
 /*
- * The driver's device files: which numbers the kernel gave them, which stand there, and making
- * those that do not.
+ * The driver's device files: which numbers the kernel gave them and which stand there
+ * (device_make.h makes those that do not).
  *
  *   /dev/nvidiactl                 195, 255
  *   /dev/nvidia<minor>             195, minor of the card
@@ -49,7 +49,7 @@ struct device_nodes {
 /* Reads majors, capability minors and which files stand. Without a driver all is -1, false and
  * empty, which is no error. host_dev_root: the folder that holds dev/ as the container runtime sees
  * it ("/" or NULL where the files are the host's own). Reads files below proc_root; for the
- * worker or the start, not for Allocate. ERR_PROTOCOL: a file is there and not understood.
+ * worker or the start, not for Allocate.
  * ERR_TOO_LARGE, ERR_SYSTEM. *ret is to be released with device_nodes_done. */
 int device_nodes_read(const struct device_nodes_where *w, const char *host_dev_root,
                       struct device_nodes *ret, struct err *e) MUST_CHECK;
@@ -58,6 +58,9 @@ int device_nodes_read(const struct device_nodes_where *w, const char *host_dev_r
  * names none. In memory, logarithmic. */
 int device_nodes_cap_minor(const struct device_nodes *n, unsigned card_minor, unsigned gi_id,
                            int ci_id);
+
+/* Looks again which of the common files stand. Reads the folder. */
+void device_nodes_look(const struct device_nodes_where *w, struct device_nodes *n);
 
 /* Frees what it owns and makes it empty. */
 void device_nodes_done(struct device_nodes *n);
