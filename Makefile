@@ -103,7 +103,7 @@ $(B)/%.o: %.c Makefile | $(PROTO_HEADERS)
 $(B)/gen/%.pb-c.c $(B)/gen/%.pb-c.h: %.proto Makefile
 	@mkdir -p $(@D)
 	@protoc-c --c_out=$(B)/gen $<
-	@sed -i 's/(char \*)protobuf_c_empty_string/(char *)(size_t)protobuf_c_empty_string/' $(B)/gen/$*.pb-c.h
+	@sed -i 's/(char \*)protobuf_c_empty_string/(char *)(size_t)protobuf_c_empty_string/g' $(B)/gen/$*.pb-c.h
 
 # Without our warnings: nobody can do anything about them there.
 $(PROTO_STEMS:=.o): %.o: %.c %.h Makefile
