@@ -40,6 +40,16 @@ struct gpu_partition {
     unsigned instance, ci;    /* indices into card.state.items[].cis[] */
     int ci_start;             /* first compute slice inside the GPU instance; -1: not told */
     unsigned multiprocessors; /* of a compute instance that is a part; 0: as the profile says */
+    bool healthy;             /* not so: it is ill itself, or its card is */
+};
+
+/* What the driver tells of a card's state of health; what it does not tell is not `known`. */
+struct gpu_vitals {
+    bool action_known, remap_known, ecc_known;
+    unsigned action; /* the recovery action it asks for, as NVML numbers them; 0: none */
+    bool remap_pending, remap_failed;
+    bool retired_pending;               /* pages, before row remapping was there; false: unknown */
+    unsigned long long ecc_uncorrected; /* since the last reset or load of the driver */
 };
 
 struct gpu_card {
@@ -58,6 +68,7 @@ struct gpu_card {
     bool healthy;
     char unhealthy_reason[64]; /* CamelCase: GPULost, ResetRequired, ReadFailed… */
     char unhealthy_message[256];
+    struct gpu_vitals vitals;
     bool unread; /* it could not be read: what follows, but for the table, says nothing */
     bool mig_capable;
     enum gpu_mode mode, pending_mode;

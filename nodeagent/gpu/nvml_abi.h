@@ -15,6 +15,7 @@ typedef int nvml_ret; /* nvmlReturn_t */
 typedef struct nvml_device_opaque *nvml_device;
 typedef struct nvml_gi_opaque *nvml_gi;
 typedef struct nvml_ci_opaque *nvml_ci;
+typedef struct nvml_event_set_opaque *nvml_event_set;
 
 enum {
     NVML_SUCCESS = 0,
@@ -60,8 +61,15 @@ enum { NVML_CI_1_SLICE_REV1 = 0x7, NVML_CI_PROFILE_COUNT = 0x9, NVML_CI_ENGINE_S
 
 enum { NVML_MIG_DISABLE = 0, NVML_MIG_ENABLE = 1 };
 
-/* The field that says what the driver wants done to a faulty card, and its values. */
-enum { NVML_FI_RECOVERY_ACTION = 230 };
+/* Fields: errors that ECC could not correct since the last reset, page retirement and row remapping
+ * that wait for a reset, and what the driver wants done to a faulty card, with its values. */
+enum {
+    NVML_FI_ECC_DBE_VOL_TOTAL = 4,
+    NVML_FI_RETIRED_PENDING = 31,
+    NVML_FI_REMAPPED_PENDING = 144,
+    NVML_FI_REMAPPED_FAILURE = 145,
+    NVML_FI_RECOVERY_ACTION = 230,
+};
 enum {
     NVML_RECOVERY_NONE = 0,
     NVML_RECOVERY_RESET = 1,
@@ -69,6 +77,22 @@ enum {
     NVML_RECOVERY_DRAIN_P2P = 3,
     NVML_RECOVERY_DRAIN_AND_RESET = 4,
     NVML_RECOVERY_IMEX_DOMAIN = 5,
+    NVML_RECOVERY_BUS_RESET = 6,
+    NVML_RECOVERY_SYSTEM_REBOOT = 7,
+};
+
+/* nvmlValueType_t, as far as fields are read here. */
+enum { NVML_VALUE_UNSIGNED_LONG = 2, NVML_VALUE_UNSIGNED_LONG_LONG = 3 };
+
+/* What can be waited for. */
+enum {
+    NVML_EVENT_DOUBLE_BIT_ECC = 0x2,
+    NVML_EVENT_XID = 0x8,
+    NVML_EVENT_DRAM_RETIREMENT = 0x400,
+    NVML_EVENT_DRAM_RETIREMENT_FAILURE = 0x800,
+    NVML_EVENT_FATAL_POISON = 0x2000,
+    NVML_EVENT_GPU_UNAVAILABLE = 0x4000,
+    NVML_EVENT_RECOVERY_ACTION = 0x8000,
 };
 
 #define NVML_NO_INSTANCE             0xffffffffU /* a process's gpuInstanceId outside MIG */
@@ -128,6 +152,12 @@ struct nvml_field_value {
         unsigned uiVal;
         unsigned long long ullVal;
     } value;
+};
+
+struct nvml_event_data {
+    nvml_device device;
+    unsigned long long eventType, eventData;
+    unsigned gpuInstanceId, computeInstanceId;
 };
 
 struct nvml_memory {
@@ -210,6 +240,9 @@ NVML_OFFSET(nvml_field_value, timestamp, 8);
 NVML_OFFSET(nvml_field_value, valueType, 24);
 NVML_OFFSET(nvml_field_value, nvmlReturn, 28);
 NVML_OFFSET(nvml_field_value, value, 32);
+NVML_LAYOUT(nvml_event_data, 32);
+NVML_OFFSET(nvml_event_data, eventData, 16);
+NVML_OFFSET(nvml_event_data, gpuInstanceId, 24);
 NVML_LAYOUT(nvml_memory, 24);
 NVML_LAYOUT(nvml_process_info, 24);
 NVML_OFFSET(nvml_process_info, usedGpuMemory, 8);

@@ -27,7 +27,8 @@ static int read_ci(struct nvml *n, nvml_ci ci, unsigned slices, struct gpu_card 
     if (in->n_cis == MIG_MAX_CIS)
         return err_set(e, ERR_TOO_LARGE, "more than %d compute instances in one", MIG_MAX_CIS);
     struct gpu_partition *p = &card->partitions[card->n_partitions];
-    *p = (struct gpu_partition){.gi_id = in->gi_id,
+    *p = (struct gpu_partition){.healthy = true,
+                                .gi_id = in->gi_id,
                                 .ci_id = info.id,
                                 .instance = at,
                                 .ci = in->n_cis,

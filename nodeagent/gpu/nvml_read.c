@@ -7,6 +7,7 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/gpu/nvml_session.h"
+#include "nodeagent/gpu/vitals.h"
 
 static enum gpu_mode mode_of(unsigned nvml_mode)
 {
@@ -90,45 +91,48 @@ static int read_dynamic(struct nvml *n, struct nvml_facts *f, struct gpu_card *c
     return nvml_processes_read(n, f, card, e);
 }
 
-static const char *reason_of(unsigned action)
+static unsigned long long number_of(const struct nvml_field_value *v)
 {
-    switch (action) {
-    case NVML_RECOVERY_NONE:
-        return NULL;
-    case NVML_RECOVERY_RESET:
-    case NVML_RECOVERY_DRAIN_AND_RESET:
-        return "ResetRequired";
-    case NVML_RECOVERY_REBOOT:
-        return "RebootRequired";
-    default:
-        return "RecoveryRequired";
-    }
+    bool wide =
+        v->valueType == NVML_VALUE_UNSIGNED_LONG || v->valueType == NVML_VALUE_UNSIGNED_LONG_LONG;
+    return wide ? v->value.ullVal : v->value.uiVal;
 }
 
-/* A card can be read well and still be one that the driver has given up on. Drivers before 570 do
- * not tell. */
-static void read_health(struct nvml *n, struct nvml_facts *f, struct gpu_card *card)
+/* A card can be read well and still be one that the driver has given up on. Each field has its own
+ * answer: drivers before 570 know no recovery action, cards without ECC count nothing, and a card
+ * with MIG instances may not tell of remapped rows. */
+static void read_vitals(struct nvml *n, struct nvml_facts *f, struct gpu_card *card)
 {
-    struct nvml_field_value v = {.fieldId = NVML_FI_RECOVERY_ACTION};
-    card->healthy = true;
-    if (NVML_CALL(n, field_values, f->device, 1, &v) != NVML_SUCCESS ||
-        v.nvmlReturn != NVML_SUCCESS)
+    enum { ACTION, PENDING, FAILURE, RETIRED, ECC, COUNT };
+    struct nvml_field_value v[COUNT] = {
+        [ACTION] = {.fieldId = NVML_FI_RECOVERY_ACTION},
+        [PENDING] = {.fieldId = NVML_FI_REMAPPED_PENDING},
+        [FAILURE] = {.fieldId = NVML_FI_REMAPPED_FAILURE},
+        [RETIRED] = {.fieldId = NVML_FI_RETIRED_PENDING},
+        [ECC] = {.fieldId = NVML_FI_ECC_DBE_VOL_TOTAL},
+    };
+    card->vitals = (struct gpu_vitals){0};
+    if (NVML_CALL(n, field_values, f->device, COUNT, v) != NVML_SUCCESS)
         return;
-    const char *reason = reason_of(v.value.uiVal);
-    if (!reason)
-        return;
-    card->healthy = false;
-    (void)snprintf(card->unhealthy_reason, sizeof(card->unhealthy_reason), "%s", reason);
-    (void)snprintf(card->unhealthy_message, sizeof(card->unhealthy_message),
-                   "the driver asks for recovery action %u (nvidia-smi -q shows it)",
-                   v.value.uiVal);
+    card->vitals = (struct gpu_vitals){
+        .action_known = v[ACTION].nvmlReturn == NVML_SUCCESS,
+        .action = (unsigned)number_of(&v[ACTION]),
+        .remap_known =
+            v[PENDING].nvmlReturn == NVML_SUCCESS && v[FAILURE].nvmlReturn == NVML_SUCCESS,
+        .remap_pending = number_of(&v[PENDING]) != 0,
+        .remap_failed = number_of(&v[FAILURE]) != 0,
+        .retired_pending = v[RETIRED].nvmlReturn == NVML_SUCCESS && number_of(&v[RETIRED]) != 0,
+        .ecc_known = v[ECC].nvmlReturn == NVML_SUCCESS,
+        .ecc_uncorrected = number_of(&v[ECC]),
+    };
 }
 
 static int read_card(struct nvml *n, struct nvml_facts *f, struct gpu_card *ret, struct err *e)
 {
     auto_gpu_card struct gpu_card card = f->card;
     TRY(read_dynamic(n, f, &card, e));
-    read_health(n, f, &card);
+    read_vitals(n, f, &card);
+    vitals_judge(&card);
     *ret = card;
     card.processes = NULL; /* handed over */
     return 0;
@@ -138,9 +142,7 @@ static void mark_unhealthy(struct gpu_card *card, const struct err *why)
 {
     const char *reason =
         why->reason && strcmp(why->reason, "NVMLError") != 0 ? why->reason : "ReadFailed";
-    card->healthy = false;
-    (void)snprintf(card->unhealthy_reason, sizeof(card->unhealthy_reason), "%s", reason);
-    (void)snprintf(card->unhealthy_message, sizeof(card->unhealthy_message), "%s", err_msg(why));
+    gpu_card_mark_ill(card, reason, err_msg(why));
 }
 
 /* One card of an inventory: what fails is told in the card. */

@@ -168,7 +168,8 @@ static int make_ci(struct fake_card *c, unsigned i, unsigned slices, int start, 
             k = UINT32_MAX; /* start over */
         }
     struct gpu_partition *p = &c->card.partitions[c->card.n_partitions++];
-    *p = (struct gpu_partition){.gi_id = in->gi_id,
+    *p = (struct gpu_partition){.healthy = true,
+                                .gi_id = in->gi_id,
                                 .ci_id = id,
                                 .instance = i,
                                 .ci = in->n_cis,
