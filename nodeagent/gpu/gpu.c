@@ -1,7 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/gpu/gpu.h"
 
+#include <assert.h>
 #include <stdlib.h>
+
+#include "base/xalloc.h"
+
+static size_t pair_count(size_t n_cards)
+{
+    return n_cards < 2 ? 0 : n_cards * (n_cards - 1) / 2;
+}
+
+/* A triangle: row b holds its pairs with every place before b. */
+static size_t pair_place(size_t a, size_t b)
+{
+    return a < b ? b * (b - 1) / 2 + a : a * (a - 1) / 2 + b;
+}
+
+void gpu_topology_init(struct gpu_topology *t, size_t n_cards)
+{
+    assert(n_cards <= GPU_MAX_CARDS);
+    *t = (struct gpu_topology){.n_cards = n_cards};
+    if (n_cards > 1)
+        t->pairs = xcalloc(pair_count(n_cards), sizeof(*t->pairs));
+}
+
+struct gpu_pair *gpu_topology_at(struct gpu_topology *t, size_t a, size_t b)
+{
+    assert(a != b && a < t->n_cards && b < t->n_cards);
+    return &t->pairs[pair_place(a, b)];
+}
+
+struct gpu_pair gpu_pair_between(const struct gpu_topology *t, size_t a, size_t b)
+{
+    if (!t->pairs || a == b || a >= t->n_cards || b >= t->n_cards)
+        return (struct gpu_pair){.level = GPU_LEVEL_UNKNOWN};
+    return t->pairs[pair_place(a, b)];
+}
+
+struct gpu_topology gpu_topology_copy(const struct gpu_topology *t)
+{
+    struct gpu_topology copy = {.n_cards = t->n_cards};
+    if (t->pairs)
+        copy.pairs = xmemdup(t->pairs, pair_count(t->n_cards) * sizeof(*t->pairs));
+    return copy;
+}
+
+void gpu_topology_done(struct gpu_topology *t)
+{
+    free(TAKE(t->pairs));
+    t->n_cards = 0;
+}
 
 void gpu_card_done(struct gpu_card *c)
 {
@@ -15,6 +64,7 @@ void gpu_inventory_done(struct gpu_inventory *inv)
         gpu_card_done(&inv->cards[i]);
     free(TAKE(inv->cards));
     inv->n_cards = 0;
+    gpu_topology_done(&inv->topology);
 }
 
 struct gpu *gpu_free(struct gpu *g)

@@ -83,6 +83,31 @@ struct gpu_card {
     struct gpu_process *processes; /* owned; n_processes of them */
 };
 
+/* The nearest thing that two cards have in common on the way over PCIe, from near to far (NVML's
+ * nvmlGpuTopologyLevel_t). */
+enum gpu_level {
+    GPU_LEVEL_UNKNOWN,
+    GPU_LEVEL_BOARD,       /* one board */
+    GPU_LEVEL_SWITCH,      /* one PCIe switch */
+    GPU_LEVEL_SWITCHES,    /* several switches, no host bridge between */
+    GPU_LEVEL_HOST_BRIDGE, /* one host bridge */
+    GPU_LEVEL_NODE,        /* several host bridges of one NUMA node */
+    GPU_LEVEL_SYSTEM,      /* nothing but the machine */
+};
+
+/* How two cards are joined. */
+struct gpu_pair {
+    uint8_t level; /* enum gpu_level */
+    uint8_t
+        links; /* active NVLinks, straight or through switches; what is not known is not there */
+};
+
+/* Every pair of a machine's cards, by their places in the inventory. Two bytes a pair. */
+struct gpu_topology {
+    size_t n_cards;
+    struct gpu_pair *pairs; /* owned; NULL: nothing is known. Read with gpu_pair_between */
+};
+
 /* Everything one reading of the hardware shows. Owned by the caller: gpu_inventory_done. */
 struct gpu_inventory {
     char vendor[16]; /* "nvidia" */
@@ -91,6 +116,7 @@ struct gpu_inventory {
     char boot_id[40];
     size_t n_cards;
     struct gpu_card *cards; /* ordered by index */
+    struct gpu_topology topology;
 };
 
 /* What a mode switch answered. */
@@ -134,6 +160,19 @@ struct gpu {
     const struct gpu_ops *ops;     /* embedded first in each implementation */
     struct gpu_activity *activity; /* borrowed, may be NULL */
 };
+
+/* How the cards at two places are joined, in either order; nothing is known of a card and itself,
+ * nor of places beyond the topology's. */
+struct gpu_pair gpu_pair_between(const struct gpu_topology *t, size_t a, size_t b);
+/* A topology of so many cards of which nothing is known. Free with gpu_topology_done. */
+void gpu_topology_init(struct gpu_topology *t, size_t n_cards);
+/* The pair of two different places below n_cards, for whoever fills the topology. Borrowed. */
+struct gpu_pair *gpu_topology_at(struct gpu_topology *t, size_t a, size_t b);
+/* A copy of its own. Free with gpu_topology_done. */
+struct gpu_topology gpu_topology_copy(const struct gpu_topology *t);
+void gpu_topology_done(struct gpu_topology *t);
+AUTO_DEFINE(gpu_topology, struct gpu_topology, gpu_topology_done)
+#define auto_gpu_topology AUTO(gpu_topology)
 
 void gpu_card_done(struct gpu_card *c);
 void gpu_inventory_done(struct gpu_inventory *inv);

@@ -95,6 +95,20 @@ enum {
     NVML_EVENT_RECOVERY_ACTION = 0x8000,
 };
 
+/* The common ancestor of two cards, from near to far. */
+enum {
+    NVML_TOPOLOGY_INTERNAL = 0,
+    NVML_TOPOLOGY_SINGLE = 10,
+    NVML_TOPOLOGY_MULTIPLE = 20,
+    NVML_TOPOLOGY_HOSTBRIDGE = 30,
+    NVML_TOPOLOGY_NODE = 40,
+    NVML_TOPOLOGY_SYSTEM = 50,
+};
+
+/* What an NVLink ends in. */
+enum { NVML_NVLINK_GPU = 0, NVML_NVLINK_SWITCH = 2, NVML_NVLINK_UNKNOWN = 255 };
+enum { NVML_NVLINK_MAX_LINKS = 36 };
+
 #define NVML_NO_INSTANCE             0xffffffffU /* a process's gpuInstanceId outside MIG */
 #define NVML_MEMORY_UNKNOWN          (~0ULL)     /* usedGpuMemory that the driver does not tell */
 #define NVML_NUMA_NONE               0xffffffffU

@@ -130,6 +130,11 @@ static struct nvml_facts *find(const struct nvml *n, const char *uuid)
     return NULL;
 }
 
+const struct nvml_facts *nvml_facts_known(const struct nvml *n, const char *uuid)
+{
+    return find(n, uuid);
+}
+
 /* A place for a card not seen before; one that is no longer there makes room. NULL: none. */
 static struct nvml_facts *place(struct nvml *n)
 {

@@ -33,6 +33,13 @@
     X(architecture, 0, "nvmlDeviceGetArchitecture", NULL, (nvml_device, unsigned *))               \
     X(memory, 0, "nvmlDeviceGetMemoryInfo", NULL, (nvml_device, struct nvml_memory *))             \
     X(numa_node, 0, "nvmlDeviceGetNumaNodeId", NULL, (nvml_device, unsigned *))                    \
+    X(common_ancestor, 0, "nvmlDeviceGetTopologyCommonAncestor", NULL,                             \
+      (nvml_device, nvml_device, unsigned *))                                                      \
+    X(nvlink_state, 0, "nvmlDeviceGetNvLinkState", NULL, (nvml_device, unsigned, unsigned *))      \
+    X(nvlink_remote_type, 0, "nvmlDeviceGetNvLinkRemoteDeviceType", NULL,                          \
+      (nvml_device, unsigned, unsigned *))                                                         \
+    X(nvlink_remote_pci, 0, "nvmlDeviceGetNvLinkRemotePciInfo_v2", NULL,                           \
+      (nvml_device, unsigned, struct nvml_pci_info *))                                             \
     X(field_values, 0, "nvmlDeviceGetFieldValues", NULL,                                           \
       (nvml_device, int, struct nvml_field_value *))                                               \
     X(mig_mode, 0, "nvmlDeviceGetMigMode", NULL, (nvml_device, unsigned *, unsigned *))            \

@@ -198,6 +198,7 @@ int nvml_op_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
     ret->cards = xcalloc(count, sizeof(*ret->cards));
     for (unsigned i = 0; i < count; i++)
         read_slot(n, i, &ret->cards[i]);
+    nvml_topology_read(n, ret);
     (void)snprintf(ret->driver_version, sizeof(ret->driver_version), "%s", n->driver);
     (void)snprintf(ret->cuda_version, sizeof(ret->cuda_version), "%s", n->cuda);
     read_boot_id(n, ret);

@@ -86,6 +86,7 @@ int nvml_session_ensure(struct nvml *n, struct err *e)
         TRY(nvml_lib_open(n->library, &n->lib, e));
     TRY(NVML_DO(n, e, init));
     n->open = true;
+    n->session++;
     read_versions(n);
     return 0;
 }
@@ -97,6 +98,8 @@ static struct gpu *nvml_free(struct gpu *g)
     nvml_lib_close(&n->lib);
     for (size_t i = 0; i < n->n_facts; i++)
         free(n->facts[i]);
+    gpu_topology_done(&n->topology.pairs);
+    free(n->topology.of);
     free(n->library);
     free(n->nvidia_smi);
     free(n->proc_root);

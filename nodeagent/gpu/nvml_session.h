@@ -34,6 +34,15 @@ struct nvml_facts {
     struct nvml_ci_table cis[MIG_MAX_PROFILES]; /* by index into card.mig.profiles */
 };
 
+/* How the cards are joined, as last asked. It is asked again when the cards, their modes or the
+ * session are others than they were; until all was told, also after 1, 2, 4 … readings. */
+struct nvml_topology {
+    char *of; /* owned: the session and the cards it was asked in; NULL: never */
+    struct gpu_topology pairs;
+    bool settled;         /* every question was answered, and no link was down */
+    unsigned pause, left; /* readings between two tries, and until the next one */
+};
+
 struct nvml {
     struct gpu gpu;      /* first: a struct gpu * is a struct nvml * */
     struct nvml_lib lib; /* empty until the first session finds it */
@@ -45,6 +54,8 @@ struct nvml {
     int64_t lost_until_mono_ms; /* a lost card does not end sessions before then */
     char driver[NVML_DRIVER_BYTES];
     char cuda[16];
+    unsigned session; /* how many there were */
+    struct nvml_topology topology;
     size_t n_facts;
     struct nvml_facts *facts[GPU_MAX_CARDS]; /* owned */
 };
@@ -82,6 +93,8 @@ int nvml_facts_get(struct nvml *n, const char *uuid, struct nvml_facts **ret,
 /* The facts of the card at an index, learned when new. */
 int nvml_facts_at(struct nvml *n, unsigned index, struct nvml_facts **ret,
                   struct err *e) MUST_CHECK;
+/* The facts of a card, learned in this session or before; NULL: none. Asks nothing. */
+const struct nvml_facts *nvml_facts_known(const struct nvml *n, const char *uuid);
 /* What was known about the card at an index before it failed; NULL: nothing. */
 const struct nvml_facts *nvml_facts_last_at(const struct nvml *n, unsigned index);
 
@@ -97,6 +110,10 @@ int nvml_instances_read(struct nvml *n, struct nvml_facts *f, struct gpu_card *c
 /* The processes, into card->processes and the in_use marks of card->state. */
 int nvml_processes_read(struct nvml *n, struct nvml_facts *f, struct gpu_card *card,
                         struct err *e) MUST_CHECK;
+
+/* How the inventory's cards are joined, into its topology: from memory unless something changed.
+ * What is not told is unknown, never an error. */
+void nvml_topology_read(struct nvml *n, struct gpu_inventory *inv);
 
 /* The operations of gpu_ops; see there. */
 int nvml_op_read(struct gpu *g, struct gpu_inventory *ret, struct err *e);

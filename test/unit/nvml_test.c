@@ -369,6 +369,154 @@ Test(nvml, unknown_uuid_is_not_found)
     cr_expect_eq(g->ops->read_card(g, "GPU-none", &c, NULL), -ERR_NOT_FOUND);
 }
 
+/* --- how cards are joined --- */
+
+static void machine_of(const char *model, unsigned count, const char *links)
+{
+    auto_free char *text = xasprintf("driverVersion: 580.95.05\ncudaVersion: \"13.0\"\n"
+                                     "gpus: [{model: %s, count: %u}]\nnumaNodes: 2\n%s\n",
+                                     model, count, links);
+    put("fleet.yaml", text);
+}
+
+static void expect_pair(const struct gpu_inventory *inv, size_t a, size_t b, enum gpu_level level,
+                        unsigned links)
+{
+    struct gpu_pair p = gpu_pair_between(&inv->topology, a, b);
+    struct gpu_pair back = gpu_pair_between(&inv->topology, b, a);
+    cr_expect_eq(p.level, level, "%zu-%zu: %u", a, b, p.level);
+    cr_expect_eq(p.links, links, "%zu-%zu: %u", a, b, p.links);
+    cr_expect(back.level == p.level && back.links == p.links, "%zu-%zu", b, a);
+}
+
+Test(nvml, through_switches_each_card_reaches_each_other_with_all_its_links)
+{
+    machine_of("h100-80", 8, "links: nvswitch");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    cr_assert_eq(inv.topology.n_cards, 8);
+    for (size_t a = 0; a < 8; a++)
+        for (size_t b = 0; b < a; b++)
+            expect_pair(&inv, a, b,
+                        a / 4 != b / 4   ? GPU_LEVEL_SYSTEM
+                        : a / 2 == b / 2 ? GPU_LEVEL_SWITCH
+                                         : GPU_LEVEL_NODE,
+                        18);
+}
+
+/* Twelve links of each card, dealt out to the five others in turn. */
+Test(nvml, links_between_cards_are_counted_by_pair)
+{
+    machine_of("a100-80", 6, "links: mesh");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    expect_pair(&inv, 0, 1, GPU_LEVEL_SWITCH, 3);
+    expect_pair(&inv, 0, 5, GPU_LEVEL_SYSTEM, 3); /* one end tells of two */
+    expect_pair(&inv, 1, 2, GPU_LEVEL_NODE, 3);
+    expect_pair(&inv, 4, 5, GPU_LEVEL_SWITCH, 2);
+}
+
+Test(nvml, cards_without_links_have_their_way_over_pcie)
+{
+    machine_of("l4", 3, "");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    expect_pair(&inv, 0, 1, GPU_LEVEL_SWITCH, 0);
+    expect_pair(&inv, 0, 2, GPU_LEVEL_SYSTEM, 0);
+    expect_pair(&inv, 2, 2, GPU_LEVEL_UNKNOWN, 0);
+    expect_pair(&inv, 0, 3, GPU_LEVEL_UNKNOWN, 0);
+}
+
+/* A call that no driver answers is as good as absent. */
+Test(nvml, each_call_about_pairs_is_missed_by_itself)
+{
+    static const struct {
+        const char *call;
+        enum gpu_level level;
+        unsigned links;
+    } missing[] = {{"nvmlDeviceGetTopologyCommonAncestor", GPU_LEVEL_UNKNOWN, 18},
+                   {"nvmlDeviceGetNvLinkState", GPU_LEVEL_SWITCH, 0},
+                   {"nvmlDeviceGetNvLinkRemoteDeviceType", GPU_LEVEL_SWITCH, 18},
+                   {"nvmlDeviceGetNvLinkRemotePciInfo_v2", GPU_LEVEL_SWITCH, 18}};
+    machine_of("h100-80", 2, "numaNodes: 1");
+    for (size_t i = 0; i < ARRAY_LEN(missing); i++) {
+        auto_free char *fault = xasprintf("%s:0:fail:NOT_SUPPORTED", missing[i].call);
+        cr_assert_eq(setenv("CLEAVE_SIM_FAULT", fault, 1), 0);
+        auto_gpu struct gpu *g = open_sim();
+        auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+        cr_expect(inv.cards[0].healthy && inv.cards[1].healthy);
+        expect_pair(&inv, 0, 1, missing[i].level, missing[i].links);
+    }
+}
+
+/* How often a function was called, by the hardware's own count. */
+static unsigned calls_of(const char *name)
+{
+    auto_free char *command =
+        xasprintf("'%s/cleave-simctl' calls | awk '$2 == \"%s\" {print $1}'", sim, name);
+    char text[32] = "";
+    FILE *f = popen(command, "r");
+    cr_assert(f);
+    cr_assert(fgets(text, sizeof(text), f), "%s", name);
+    cr_assert_eq(pclose(f), 0);
+    return (unsigned)strtoul(text, NULL, 10);
+}
+
+static void read_and_forget(struct gpu *g)
+{
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    cr_expect(inv.topology.pairs);
+}
+
+Test(nvml, pairs_are_asked_for_once_and_again_when_a_mode_changed)
+{
+    machine_of("h100-80", 3, "");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory first = read_all(g);
+    unsigned once = calls_of("nvmlDeviceGetNvLinkState");
+    cr_expect_gt(once, 0);
+    for (int i = 0; i < 5; i++)
+        read_and_forget(g);
+    cr_expect_eq(calls_of("nvmlDeviceGetNvLinkState"), once);
+    enum gpu_mode_result r;
+    cr_assert_eq(g->ops->mode_set(g, first.cards[1].uuid, GPU_MIG, &r, NULL), 0);
+    auto_gpu_inventory struct gpu_inventory after = read_all(g);
+    expect_pair(&after, 0, 1, GPU_LEVEL_SWITCH, 0);
+    expect_pair(&after, 0, 2, GPU_LEVEL_SYSTEM, 18);
+}
+
+/* 1, 2, 4 … readings after the first. */
+Test(nvml, what_was_not_told_is_asked_again_ever_less_often)
+{
+    machine_of("h100-80", 2, "numaNodes: 1");
+    cr_assert_eq(setenv("CLEAVE_SIM_FAULT",
+                        "nvmlDeviceGetTopologyCommonAncestor:1:fail:UNKNOWN,"
+                        "nvmlDeviceGetTopologyCommonAncestor:2:fail:UNKNOWN",
+                        1),
+                 0);
+    auto_gpu struct gpu *g = open_sim();
+    static const unsigned asked[] = {1, 2, 2, 3, 3, 3};
+    for (size_t i = 0; i < ARRAY_LEN(asked); i++) {
+        auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+        cr_expect_eq(calls_of("nvmlDeviceGetTopologyCommonAncestor"), asked[i], "%zu", i);
+        expect_pair(&inv, 0, 1, asked[i] < 3 ? GPU_LEVEL_UNKNOWN : GPU_LEVEL_SWITCH, 18);
+    }
+}
+
+Test(nvml, nothing_is_known_of_the_ways_to_a_lost_card_until_it_is_back)
+{
+    machine_of("h100-80", 3, "");
+    auto_gpu struct gpu *g = open_sim();
+    read_and_forget(g);
+    simctl("lost --gpu 1 set");
+    auto_gpu_inventory struct gpu_inventory lost = read_all(g);
+    expect_pair(&lost, 0, 1, GPU_LEVEL_UNKNOWN, 0);
+    expect_pair(&lost, 0, 2, GPU_LEVEL_SYSTEM, 18);
+    simctl("lost --gpu 1 clear");
+    auto_gpu_inventory struct gpu_inventory back = read_all(g);
+    expect_pair(&back, 0, 1, GPU_LEVEL_SWITCH, 18);
+}
+
 /* --- changing --- */
 
 /* One instance of a profile id at a place with one compute instance; its ids. */
