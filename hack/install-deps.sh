@@ -5,10 +5,12 @@
 #   - the control plane of the demo and of the end-to-end tests: etcd, kube-apiserver and kubectl
 #     of KUBEBUILDER_ASSETS or PATH, else built once by hack/kube/build.sh and cached outside the
 #     tree; where that has to happen without a Go, Debian's too
+#   - as root, what a node with a real kubelet needs (hack/kube/node-up.sh): containerd 1.7 or later
+#     of PATH, else built likewise; runc, CNI plugins and a static busybox
 #
 #   hack/install-deps.sh [--no-kube]
 #
-# --no-kube leaves the control plane out: unit tests, lint and the programs do not need it.
+# --no-kube leaves the last two out: unit tests, lint and the programs do not need them.
 # Says nothing where nothing is missing.
 set -euo pipefail
 . "$(dirname "$0")/kube/lib.sh"
@@ -25,6 +27,9 @@ packages=(
     # the end-to-end tests and the scripts around them
     python3 python3-venv python3-pytest python3-yaml curl jq openssl ca-certificates
 )
+
+# a node that runs pods
+node_packages=(runc containernetworking-plugins busybox-static iproute2 util-linux)
 
 kube=yes
 for arg in "$@"; do
@@ -76,7 +81,12 @@ install_packages() { # packages...
     rm -f "$log"
 }
 
-control_plane_missing() { ! "$KUBE_HERE/bin.sh" >/dev/null; }
+node_wanted() { [ -n "$kube" ] && [ "$(id -u)" = 0 ]; }
+
+something_to_build() {
+    [ -n "$kube" ] || return 1
+    ! "$KUBE_HERE/bin.sh" >/dev/null || { node_wanted && ! "$KUBE_HERE/containerd.sh" >/dev/null 2>&1; }
+}
 
 # Any Go will do that can fetch a newer one.
 go_missing() {
@@ -86,7 +96,9 @@ go_missing() {
 }
 
 command -v dpkg-query >/dev/null || die "knows Debian 12 and its kin only; elsewhere install what these hold: ${packages[*]}"
+! node_wanted || packages+=("${node_packages[@]}")
 mapfile -t missing < <(missing_of "${packages[@]}")
-[ -z "$kube" ] || ! control_plane_missing || ! go_missing || missing+=(golang-go)
+! something_to_build || ! go_missing || missing+=(golang-go)
 [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}"
 [ -z "$kube" ] || "$KUBE_HERE/build.sh"
+! node_wanted || "$KUBE_HERE/build.sh" containerd

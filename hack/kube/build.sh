@@ -1,27 +1,31 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the control plane for the demo and the end-to-end tests: etcd, kube-apiserver,
-# kube-controller-manager, kube-scheduler, kubelet and kubectl as one program.
+# Builds what the demo and the end-to-end tests run on, once, from Go modules.
 #
-#   hack/kube/build.sh [--force] [--keep-gocache]
+#   hack/kube/build.sh [--force] [--keep-gocache] [kube|containerd]
 #
-# Does nothing where bin.sh finds the binaries (KUBEBUILDER_ASSETS, PATH, the cache).
-# --force builds into the cache all the same. The result goes to
-# ${CLEAVE_CACHE:-~/.cache/cleave}/kube-<hash of the inputs>/bin, in one rename; an interrupted
-# build leaves only its compiler cache and goes on from there the next time. That cache (2.8 GiB)
-# is removed after a success unless --keep-gocache is given or GOCACHE names one of yours.
+#   kube         (when nothing is named) etcd, kube-apiserver, kube-controller-manager,
+#                kube-scheduler, kubelet and kubectl as one program. Cold, on two idle cores:
+#                5 minutes, 600 MiB of modules, 140 MB of program
+#   containerd   containerd with its runc shim and ctr, for a node with a real kubelet
+#                (hack/kube/node-up.sh): 90 seconds, 75 MB
 #
-# Needs Go 1.24 or later (hack/kube/go.sh) and the Go module proxy. Cold, on two idle cores:
-# 5 minutes, 600 MiB of modules, 140 MB of program.
+# Does nothing where bin.sh or containerd.sh finds the binaries. --force builds into the cache all
+# the same. The result goes to ${CLEAVE_CACHE:-~/.cache/cleave}/TARGET-<hash of the inputs>/bin, in
+# one rename; an interrupted build leaves only its compiler cache and goes on from there the next
+# time. That cache (2.8 GiB) is removed after a success unless --keep-gocache is given or GOCACHE
+# names one of yours. Needs Go 1.24 or later (hack/kube/go.sh) and the Go module proxy.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 force=
 keep_gocache=
+target=kube
 for arg in "$@"; do
     case "$arg" in
     --force) force=yes ;;
     --keep-gocache) keep_gocache=yes ;;
+    kube | containerd) target=$arg ;;
     -h | --help)
         usage
         exit 0
@@ -30,15 +34,42 @@ for arg in "$@"; do
     esac
 done
 
-[ -n "$force" ] || ! "$KUBE_HERE/bin.sh" >/dev/null || exit 0
+go_build() { nice -n 10 "$go" build -v -gcflags=all=-dwarf=false "$@"; }
 
-target=$(kube_cache_dir)
+# What is built, and in what: each target says the same four things.
+case "$target" in
+kube)
+    title="Control plane" what="Kubernetes $(kubernetes_version) and etcd" how_long="about 5 minutes"
+    packages=2700 folder=$(kube_cache_dir) finder=bin.sh program=etcd check="kubectl version --client"
+    build() {
+        cd "$KUBE_HERE/program"
+        go_build -ldflags "$(kube_ldflags)" -o "$new/bin/cleave-kube" . || return
+        for tool in etcd kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl; do
+            ln -s cleave-kube "$new/bin/$tool"
+        done
+    }
+    ;;
+containerd)
+    title="Container runtime" what="containerd $(containerd_version)" how_long="about 90 seconds"
+    packages=1000 folder=$(containerd_cache_dir) finder=containerd.sh program=containerd check="containerd --version"
+    build() {
+        local commands=github.com/containerd/containerd/v2/cmd
+        cd "$KUBE_HERE/containerd"
+        go_build -tags "$CONTAINERD_TAGS" -ldflags "$(containerd_ldflags)" -o "$new/bin/" \
+            "$commands/containerd" "$commands/containerd-shim-runc-v2" "$commands/ctr"
+    }
+    ;;
+esac
+
+[ -n "$force" ] || ! "$KUBE_HERE/$finder" >/dev/null 2>&1 || exit 0
+
+# One lock for all: they share the compiler's cache.
 mkdir -p "$(cache_dir)"
 exec 9>"$(cache_dir)/kube.lock"
 if ! flock -n 9; then
-    say "Control plane: another build of it is running; waiting for that one"
+    say "$title: another build is running; waiting for that one"
     flock 9
-    [ -n "$force" ] || ! [ -x "$target/bin/etcd" ] || exit 0
+    [ -n "$force" ] || ! [ -x "$folder/bin/$program" ] || exit 0
 fi
 
 go=$("$KUBE_HERE/go.sh" --fetch) || die "no Go: install golang-go (hack/install-deps.sh does) or Go $GO_NEEDED or later"
@@ -51,31 +82,24 @@ fi
 # The compiler inherits GOGC: with -dwarf=false it saves a tenth of the time.
 export GOTOOLCHAIN=local GOFLAGS="-mod=readonly -buildvcs=false -trimpath" CGO_ENABLED=0 GOGC=${GOGC:-400}
 
-new=$(cache_dir)/kube.new
-log=$(cache_dir)/kube-build.log
+new=$(cache_dir)/$target.new
+log=$(cache_dir)/$target-build.log
 rm -rf "$new"
 mkdir -p "$new/bin"
 
 compiled() { # log: with -v the compiler prints each package that it had to compile
-    awk '/^go: downloading/ {modules++; next} {packages++}
-         END {printf ", %d modules fetched, %d of about 2700 packages compiled", modules, packages}' "$1"
-}
-
-build() {
-    cd "$KUBE_HERE/program"
-    nice -n 10 "$go" build -v -gcflags=all=-dwarf=false -ldflags "$(kube_ldflags)" -o "$new/bin/cleave-kube" .
+    awk -v all="$packages" '/^go: downloading/ {modules++; next} {packages++}
+         END {printf ", %d modules fetched, %d of about %d packages compiled", modules, packages, all}' "$1"
 }
 
 started=$SECONDS
-say "Control plane: building Kubernetes $(kubernetes_version) and etcd with $("$go" version | cut -d' ' -f3)"
-say "  from Go modules, once; cold about 5 minutes on 2 idle cores. Into $target"
+say "$title: building $what with $("$go" version | cut -d' ' -f3)"
+say "  from Go modules, once; cold $how_long on 2 idle cores. Into $folder"
 progress "building" "$log" compiled build || die "the whole output is in $log; running it again goes on from there"
 
-for tool in etcd kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl; do
-    ln -s cleave-kube "$new/bin/$tool"
-done
-"$new/bin/kubectl" version --client >/dev/null || die "the new kubectl does not run"
-rm -rf "$target"
-mv -T "$new" "$target"
+# shellcheck disable=SC2086 # a program and its arguments
+"$new/bin/"$check >/dev/null || die "what was built does not run: $check"
+rm -rf "$folder"
+mv -T "$new" "$folder"
 [ -n "$keep_gocache" ] || rm -rf "$GOCACHE"
-say "Control plane: built in $((SECONDS - started)) s, $(du -m "$target/bin/cleave-kube" | cut -f1) MiB"
+say "$title: built in $((SECONDS - started)) s, $(du -ms "$folder/bin" | cut -f1) MiB"

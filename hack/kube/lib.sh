@@ -36,6 +36,22 @@ kube_ldflags() {
     printf '%s\n' "$flags"
 }
 
+containerd_version() { awk '$1 == "require" && $2 == "github.com/containerd/containerd/v2" {print $3; exit}' "$KUBE_HERE/containerd/go.mod"; }
+
+containerd_ldflags() {
+    local package=github.com/containerd/containerd/v2
+    printf '%s\n' "-s -w -X $package/version.Version=$(containerd_version) -X $package/version.Package=$package -X $package/version.Revision=module"
+}
+
+# Without the snapshotters that need C libraries.
+CONTAINERD_TAGS="no_btrfs no_devmapper no_zfs no_tracing"
+
+containerd_cache_dir() {
+    local hash
+    hash=$({ cat "$KUBE_HERE"/containerd/go.{mod,sum} && containerd_ldflags && echo "$CONTAINERD_TAGS"; } | sha256sum)
+    printf '%s/containerd-%s\n' "$(cache_dir)" "${hash:0:12}"
+}
+
 # A new version, module or flag makes a new folder; a change of a script does not.
 kube_cache_dir() {
     local hash
@@ -166,4 +182,16 @@ open_rundir() {
 }
 
 # Discovery is cached per control plane: ports come back, and what they serve differs.
-kubectl() { KUBECACHEDIR=$RUNDIR/kubectl-cache "$KUBECTL" --kubeconfig "$RUNDIR/admin.kubeconfig" "$@"; }
+kubectl() { in_network "$RUNDIR" env KUBECACHEDIR="$RUNDIR/kubectl-cache" "$KUBECTL" --kubeconfig "$RUNDIR/admin.kubeconfig" "$@"; }
+
+# in_network RUNDIR COMMAND...: in the network namespace of the cluster, where node-up.sh gave it one
+in_network() {
+    local run=$1 pid
+    shift
+    if is_running "$run" network; then
+        read -r pid _ <"$run/network.pid"
+        nsenter -t "$pid" -n -- "$@"
+    else
+        "$@"
+    fi
+}

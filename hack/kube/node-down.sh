@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Stops, by pid, what hack/kube/node-up.sh started in RUNDIR, and its pods.
+#
+#   hack/kube/node-down.sh RUNDIR [--node | --purge]
+#
+#   --node     the node alone, at once, as a power cut does it; what it has on disk stays, and
+#              node-up.sh starts it again
+#   --purge    all, and removes RUNDIR too
+#
+# A RUNDIR that is not there, or where nothing runs, is no error.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+RUNDIR=
+what=
+for arg in "$@"; do
+    case "$arg" in
+    --node | --purge) what=$arg ;;
+    -h | --help)
+        usage
+        exit 0
+        ;;
+    -*) die "unknown option '$arg'; see --help" ;;
+    *)
+        [ -z "$RUNDIR" ] || die "one RUNDIR, please; see --help"
+        RUNDIR=$arg
+        ;;
+    esac
+done
+[ -n "$RUNDIR" ] || die "which RUNDIR? see --help"
+[ -d "$RUNDIR" ] || exit 0
+
+# A cgroup is busy for a moment after its last process has ended.
+remove_cgroup() { # name
+    local folder attempt
+    for folder in /sys/fs/cgroup/"$1" /sys/fs/cgroup/*/"$1"; do
+        [ -d "$folder" ] || continue
+        for ((attempt = 0; attempt < 100; attempt++)); do
+            find "$folder" -depth -type d -exec rmdir {} + 2>/dev/null || true
+            [ -d "$folder" ] || continue 2
+            sleep 0.05
+        done
+        say "the cgroup $folder stays: it still has processes"
+    done
+}
+
+stop_node() {
+    local pid name
+    # Kubelet, containerd, pods and their mounts go with it; it counts as running until all have.
+    if is_running "$RUNDIR" init; then
+        read -r pid _ <"$RUNDIR/init.pid"
+        kill -KILL "$pid" 2>/dev/null || true
+        while is_running "$RUNDIR" init; do sleep 0.02; done
+    fi
+    stop "$RUNDIR" node 0
+    for name in init containerd kubelet; do
+        rm -f "$RUNDIR/$name.pid"
+    done
+    [ ! -s "$RUNDIR/node/cgroup" ] || remove_cgroup "$(cat "$RUNDIR/node/cgroup")"
+}
+
+stop_node
+[ "$what" != --node ] || exit 0
+"$KUBE_HERE/down.sh" "$RUNDIR"
+stop "$RUNDIR" network 10
+# A start that failed early has left nothing that down.sh knows.
+[ "$what" != --purge ] || [ ! -f "$RUNDIR/tokens.csv" ] || "$KUBE_HERE/down.sh" "$RUNDIR" --purge
+[ "$what" != --purge ] || [ ! -d "$RUNDIR/node" ] || rm -rf "$RUNDIR"

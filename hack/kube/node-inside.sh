@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The first process of a node, started by hack/kube/node-up.sh in namespaces made for it: gives the
+# node folders of its own where containerd and the kubelet have theirs, then becomes PROGRAM.
+#
+#   hack/kube/node-inside.sh NODEDIR PROGRAM
+#
+# Nothing of it is seen outside, and all of it goes when the namespaces do.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+case "${1:-}" in -h | --help)
+    usage
+    exit 0
+    ;;
+esac
+[ $# = 2 ] && [ $$ = 1 ] || die "is for hack/kube/node-up.sh; see --help"
+node=$1 program=$2
+
+# instead FOLDER OTHER: OTHER is seen at FOLDER. Where the machine has no such folder, it gets none:
+# the one that holds it is overlaid.
+instead() {
+    local over=/run/over$1
+    mkdir -p "$2"
+    if [ ! -d "$1" ]; then
+        mkdir -p "$over"/{upper,work}
+        mount -t overlay -o "lowerdir=${1%/*},upperdir=$over/upper,workdir=$over/work" overlay "${1%/*}"
+        mkdir "$1"
+    fi
+    mount --bind "$2" "$1"
+}
+
+# Kubelets set these for the whole machine and never back. One that finds the values it wants
+# writes nothing.
+pretend() { # file of /proc/sys, what it says
+    local file=/run/pretend/${1//\//-}
+    printf '%s\n' "$2" >"$file"
+    mount --bind "$file" "/proc/sys/$1"
+}
+
+mount -t tmpfs -o mode=755 node /run
+mkdir -p /run/netns /run/containerd /run/cdi /run/pretend
+# Device plugins' sockets are at a place that is a constant in the kubelet.
+instead /var/lib/kubelet "$node/kubelet"
+instead /var/lib/cni /run/cni
+instead /var/log/containers /run/log-links
+
+pretend vm/overcommit_memory 1
+pretend vm/panic_on_oom 0
+pretend kernel/panic 10
+pretend kernel/panic_on_oops 1
+pretend kernel/keys/root_maxkeys 1000000
+pretend kernel/keys/root_maxbytes 25000000
+# Each start of the node is a boot of its own.
+pretend kernel/random/boot_id "$(cat /proc/sys/kernel/random/uuid)"
+
+mount --make-rshared /
+exec "$program"
