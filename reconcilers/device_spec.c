@@ -6,7 +6,7 @@
 #include "base/xalloc.h"
 
 #include "api/kinds.h"
-#include "reconcilers/label_value.h"
+#include "api/label_value.h"
 #include "reconcilers/standing.h"
 
 /* Koordinator's keys, which its scheduler plugin reads on its own Device resource

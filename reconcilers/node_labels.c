@@ -6,7 +6,7 @@
 #include "base/xalloc.h"
 
 #include "api/kinds.h"
-#include "reconcilers/label_value.h"
+#include "api/label_value.h"
 #include "reconcilers/standing.h"
 
 #define LABEL_GPU_COUNT    "nvidia.com/gpu.count"

@@ -6,7 +6,7 @@
 #include "base/sb.h"
 #include "base/yaml.h"
 
-#include "reconcilers/label_value.h"
+#include "api/label_value.h"
 #include "reconcilers/records.h"
 
 /* An object of this type from YAML. The caller drops it. */

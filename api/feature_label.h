@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+
+/*
+ * The labels that describe a node's GPUs: which keys there can be. The agent makes them
+ * (nodeagent/features.h), the controller writes them to the Node, and takes no other key from an
+ * agent than these: a node that was taken over must not be able to label itself, say, as a control
+ * plane.
+ */
+
+/* NVIDIA's GPU feature discovery (k8s-device-plugin internal/lm). What speaks of a resource begins
+ * with its name: FEATURE_GPU "count", FEATURE_MIG "1g.10gb" ".count". */
+#define FEATURE_NVIDIA    "nvidia.com/"
+#define FEATURE_GPU       "nvidia.com/gpu."
+#define FEATURE_MIG       "nvidia.com/mig-"
+#define FEATURE_TIMESTAMP "nvidia.com/gfd.timestamp"
+#define FEATURE_MIG_CAP   "nvidia.com/mig.capable"
+#define FEATURE_MIG_STRAT "nvidia.com/mig.strategy"
+#define FEATURE_MPS_CAP   "nvidia.com/mps.capable"
+#define FEATURE_VGPU      "nvidia.com/vgpu."
+/* node-feature-discovery: "pci-10de.present", "pci-0302_10de.present", the same with
+ * ".sriov.capable". */
+#define FEATURE_PCI "feature.node.kubernetes.io/pci-"
+/* Our own, one set a model: "NVIDIA-H100-80GB-HBM3.count", ".memory". */
+#define FEATURE_MODEL "gpu.cleave.dev/"
+
+/* Is the pair one that may come from an agent? Both must be legal, and the key one of the above. */
+bool feature_label_allowed(const char *key, const char *value);

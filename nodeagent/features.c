@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/features.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+
+#include "api/device.h"
+#include "api/feature_label.h"
+#include "api/label_value.h"
+
+#define NVIDIA 0x10de
+
+struct labels {
+    struct jx_pair *items;
+    size_t n;
+};
+
+/* --- The list --- */
+
+/* A value that is there already is replaced: of two that speak of one key the later counts. */
+static void put(struct labels *l, const char *key, const char *value)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        if (strcmp(l->items[i].key, key) == 0) {
+            xstr_set(&l->items[i].str, value);
+            return;
+        }
+    }
+    struct jx_pair *p = XPUSH(l->items, l->n);
+    p->key = xstrdup(key);
+    p->str = xstrdup(value);
+}
+
+/* What is said of a resource: base "nvidia.com/gpu", what ".count". */
+static void PRINTF_LIKE(4, 5)
+    put_of(struct labels *l, const char *base, const char *what, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    auto_free char *value = xvasprintf(fmt, ap);
+    va_end(ap);
+    auto_free char *key = xasprintf("%s%s", base, what);
+    put(l, key, value);
+}
+
+/* Text of foreign origin. */
+static void put_text(struct labels *l, const char *base, const char *what, const char *text)
+{
+    auto_free char *value = text ? label_value_from(text) : NULL;
+    put_of(l, base, what, "%s", value ? value : "");
+}
+
+static int by_key(const void *a, const void *b)
+{
+    return strcmp(((const struct jx_pair *)a)->key, ((const struct jx_pair *)b)->key);
+}
+
+/* --- Versions and the machine --- */
+
+/* "570.86.15" as its parts; a part that is not there is "". */
+static void split_version(const char *text, char parts[3][24])
+{
+    for (size_t i = 0; i < 3; i++) {
+        size_t n = strcspn(text, ".");
+        (void)snprintf(parts[i], sizeof(parts[i]), "%.*s", (int)n, text);
+        text += n + (text[n] == '.');
+    }
+}
+
+/* Under today's names, and those that were deprecated and are still selected on. */
+static void add_driver(struct labels *l, const char *version)
+{
+    static const char *const today[] = {"major", "minor", "revision"};
+    static const char *const before[] = {"major", "minor", "rev"};
+    char parts[3][24];
+    if (!version || !*version)
+        return;
+    split_version(version, parts);
+    put_text(l, FEATURE_NVIDIA, "cuda.driver-version.full", version);
+    for (size_t i = 0; i < 3; i++) {
+        put_text(l, FEATURE_NVIDIA "cuda.driver-version.", today[i], parts[i]);
+        put_text(l, FEATURE_NVIDIA "cuda.driver.", before[i], parts[i]);
+    }
+}
+
+static void add_runtime(struct labels *l, const char *version)
+{
+    static const char *const names[] = {"major", "minor"};
+    char parts[3][24];
+    if (!version || !*version)
+        return;
+    split_version(version, parts);
+    put_text(l, FEATURE_NVIDIA, "cuda.runtime-version.full", version);
+    for (size_t i = 0; i < 2; i++) {
+        put_text(l, FEATURE_NVIDIA "cuda.runtime-version.", names[i], parts[i]);
+        put_text(l, FEATURE_NVIDIA "cuda.runtime.", names[i], parts[i]);
+    }
+}
+
+static void add_machine(struct labels *l, const struct host_facts *host)
+{
+    auto_free char *name = host ? label_value_from(host->machine) : NULL;
+    put_of(l, FEATURE_GPU, "machine", "%s", name ? name : "unknown");
+}
+
+/* --- A resource: devices that go by one name --- */
+
+/* What is known of one device: a whole card (no part), or a partition of it. */
+struct member {
+    const struct feature_card *of;
+    const struct gpu_partition *part;
+    char profile[MIG_NAME_BYTES]; /* in a label's spelling; "" of a whole card */
+};
+
+struct pool {
+    struct member *members;
+    size_t n;
+};
+
+static const char *model_of(const struct member *m)
+{
+    return m->of->card->model;
+}
+
+static size_t count_model(const struct pool *p, const char *model)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->n; i++)
+        n += strcmp(model_of(&p->members[i]), model) == 0;
+    return n;
+}
+
+/* The first device of the model that has most of them; ties: of the first by name. */
+static const struct member *speaker(const struct pool *p)
+{
+    const struct member *best = NULL;
+    size_t most = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        const struct member *m = &p->members[i];
+        size_t n = count_model(p, model_of(m));
+        if (n < most || (n == most && strcmp(model_of(m), model_of(best)) >= 0))
+            continue;
+        most = n;
+        best = m;
+    }
+    return best;
+}
+
+/* The device whose sharing is said: the one with fewest replicas. */
+static const struct feature_card *least_shared(const struct pool *p)
+{
+    const struct feature_card *least = NULL;
+    for (size_t i = 0; i < p->n; i++) {
+        const struct feature_card *c = p->members[i].of;
+        if (!least || c->replicas < least->replicas)
+            least = c;
+    }
+    return least;
+}
+
+static const char *strategy_word(enum feature_sharing s)
+{
+    return s == FEATURE_MPS ? "mps" : s == FEATURE_TIME_SLICING ? "time-slicing" : "none";
+}
+
+/* The model's name with what follows it; a long name is cut, what follows never is. */
+static void add_product(struct labels *l, const char *base, const char *model, const char *more)
+{
+    unsigned room = LABEL_VALUE_MAX - (unsigned)strlen(more);
+    auto_free char *name = label_value_of(model, room);
+    put_of(l, base, ".product", "%s%s", name ? name : "unknown", more);
+}
+
+/* How often each device is given out. shared NULL: they are not given out under this name. */
+static void add_sharing(struct labels *l, const char *base, const struct feature_card *shared)
+{
+    bool is_shared = shared && shared->replicas > 1;
+    put_of(l, base, ".replicas", "%lld",
+           (long long)(is_shared ? shared->replicas
+                       : shared  ? 1
+                                 : 0));
+    put_of(l, base, ".sharing-strategy", "%s",
+           strategy_word(is_shared ? shared->sharing : FEATURE_UNSHARED));
+}
+
+static const char *shared_mark(const struct feature_card *shared)
+{
+    return shared && shared->replicas > 1 && !shared->renamed ? "-SHARED" : "";
+}
+
+/* --- Whole cards --- */
+
+/* GFD's names by compute capability (internal/lm/resource.go, getArchFamily). */
+static const char *family_of(int major, int minor)
+{
+    switch (major) {
+    case 1:
+        return "tesla";
+    case 2:
+        return "fermi";
+    case 3:
+        return "kepler";
+    case 5:
+        return "maxwell";
+    case 6:
+        return "pascal";
+    case 7:
+        return minor < 5 ? "volta" : "turing";
+    case 8:
+        return minor < 9 ? "ampere" : "ada-lovelace";
+    case 9:
+        return "hopper";
+    case 10:
+    case 12:
+        return "blackwell";
+    case 13:
+        return "rubin";
+    default:
+        return "undefined";
+    }
+}
+
+static void add_architecture(struct labels *l, const struct gpu_card *card)
+{
+    if (card->compute_major == 0)
+        return;
+    put_of(l, FEATURE_GPU, "family", "%s", family_of(card->compute_major, card->compute_minor));
+    put_of(l, FEATURE_GPU, "compute.major", "%d", card->compute_major);
+    put_of(l, FEATURE_GPU, "compute.minor", "%d", card->compute_minor);
+}
+
+/* The cards of one model that are given out whole: their sharing is said, and none where all of
+ * them are cut. */
+static const struct feature_card *sharing_of_whole(const struct pool *cards, const char *model)
+{
+    struct pool whole = {0};
+    for (size_t i = 0; i < cards->n; i++)
+        if (cards->members[i].of->card->mode != GPU_MIG &&
+            strcmp(model_of(&cards->members[i]), model) == 0)
+            *XPUSH(whole.members, whole.n) = cards->members[i];
+    const struct feature_card *least = least_shared(&whole);
+    free(whole.members);
+    return least;
+}
+
+static void add_cards(struct labels *l, const struct pool *cards)
+{
+    const struct member *first = speaker(cards);
+    const struct feature_card *shared = sharing_of_whole(cards, model_of(first));
+    add_product(l, "nvidia.com/gpu", model_of(first), shared_mark(shared));
+    put_of(l, FEATURE_GPU, "count", "%zu", count_model(cards, model_of(first)));
+    add_sharing(l, "nvidia.com/gpu", shared);
+    if (first->of->card->memory_mib)
+        put_of(l, FEATURE_GPU, "memory", "%llu", (unsigned long long)first->of->card->memory_mib);
+    add_architecture(l, first->of->card);
+}
+
+/* Ours: what GFD has no key for. */
+static void add_models(struct labels *l, const struct pool *cards)
+{
+    for (size_t i = 0; i < cards->n; i++) {
+        const struct member *m = &cards->members[i];
+        auto_free char *name = label_value_of(model_of(m), LABEL_NAME_MAX - sizeof(".memory") + 1);
+        auto_free char *base = name ? xasprintf(FEATURE_MODEL "%s", name) : NULL;
+        if (!base)
+            continue;
+        put_of(l, base, ".count", "%zu", count_model(cards, model_of(m)));
+        put_of(l, base, ".memory", "%llu", (unsigned long long)m->of->card->memory_mib);
+    }
+}
+
+/* As GFD decides: the first card speaks for all (internal/lm/nvml.go, newGPUModeLabeler). */
+static void add_mode(struct labels *l, const struct pool *cards)
+{
+    uint32_t class = cards->members[0].of->card->pci_class;
+    put_of(l, FEATURE_GPU, "mode", "%s",
+           class == 0x030000   ? "graphics"
+           : class == 0x030200 ? "compute"
+                               : "unknown");
+}
+
+/* A node between two fabrics, or in part of one, is in none. */
+static void add_clique(struct labels *l, const struct pool *cards)
+{
+    const char *clique = NULL;
+    for (size_t i = 0; i < cards->n; i++) {
+        const char *its = cards->members[i].of->card->fabric;
+        if (!*its)
+            continue;
+        if (clique && strcmp(clique, its) != 0)
+            return;
+        clique = its;
+    }
+    if (clique)
+        put_text(l, FEATURE_GPU, "clique", clique);
+}
+
+static void add_abilities(struct labels *l, const struct pool *cards)
+{
+    bool mig_capable = false;
+    bool mps = false;
+    bool cut = false;
+    for (size_t i = 0; i < cards->n; i++) {
+        const struct feature_card *c = cards->members[i].of;
+        mig_capable |= c->card->mig_capable;
+        mps |= c->sharing == FEATURE_MPS && c->replicas > 1;
+        cut |= c->card->mode == GPU_MIG;
+    }
+    put(l, FEATURE_MIG_CAP, mig_capable ? "true" : "false");
+    put(l, FEATURE_MPS_CAP, mps && !cut ? "true" : "false");
+}
+
+/* --- Partitions --- */
+
+/* One of a profile that the driver's table lacks has no name to go by. */
+static bool member_of_part(const struct feature_card *c, const struct gpu_partition *p,
+                           struct member *ret)
+{
+    const struct mig_instance *in = &c->card->state.items[p->instance];
+    struct mig_name name;
+    char text[MIG_NAME_BYTES];
+    if (in->profile == MIG_NO_PROFILE)
+        return false;
+    mig_partition_name(&c->card->mig.profiles[in->profile], in->cis[p->ci].slices, text);
+    if (mig_name_parse(text, &name, NULL) < 0)
+        return false;
+    *ret = (struct member){.of = c, .part = p};
+    (void)mig_name_format_label(&name, ret->profile);
+    return true;
+}
+
+static void collect_parts(const struct pool *cards, struct pool *ret)
+{
+    for (size_t i = 0; i < cards->n; i++) {
+        const struct feature_card *c = cards->members[i].of;
+        struct member m;
+        for (unsigned k = 0; c->card->mode == GPU_MIG && k < c->card->n_partitions; k++)
+            if (member_of_part(c, &c->card->partitions[k], &m))
+                *XPUSH(ret->members, ret->n) = m;
+    }
+}
+
+/* What the driver tells of such a partition (nvmlDeviceGetAttributes): engines and memory are the
+ * GPU instance's. */
+static void add_attributes(struct labels *l, const char *base, const struct member *m)
+{
+    const struct gpu_card *card = m->of->card;
+    const struct mig_instance *in = &card->state.items[m->part->instance];
+    const struct mig_profile *p = &card->mig.profiles[in->profile];
+    const struct mig_engines *e = &p->engines;
+    unsigned ci = in->cis[m->part->ci].slices;
+    unsigned sms = m->part->multiprocessors;
+    if (!sms && ci == p->slices)
+        sms = p->multiprocessors;
+    put_of(l, base, ".memory", "%llu", (unsigned long long)p->memory_mib);
+    if (sms)
+        put_of(l, base, ".multiprocessors", "%u", sms);
+    put_of(l, base, ".slices.gi", "%u", p->slices);
+    put_of(l, base, ".slices.ci", "%u", ci);
+    put_of(l, base, ".engines.copy", "%u", e->copy);
+    put_of(l, base, ".engines.decoder", "%u", e->decoder);
+    put_of(l, base, ".engines.encoder", "%u", e->encoder);
+    put_of(l, base, ".engines.jpeg", "%u", e->jpeg);
+    put_of(l, base, ".engines.ofa", "%u", e->ofa);
+}
+
+/* Partitions of one profile, under base. */
+static void add_parts(struct labels *l, const char *base, const struct pool *parts)
+{
+    const struct member *first = speaker(parts);
+    const struct feature_card *shared = least_shared(parts);
+    auto_free char *more = xasprintf("-MIG-%s%s", first->profile, shared_mark(shared));
+    add_product(l, base, model_of(first), more);
+    put_of(l, base, ".count", "%zu", parts->n);
+    add_sharing(l, base, shared);
+    add_attributes(l, base, first);
+}
+
+static void pool_of_profile(const struct pool *parts, const char *profile, struct pool *ret)
+{
+    for (size_t i = 0; i < parts->n; i++)
+        if (strcmp(parts->members[i].profile, profile) == 0)
+            *XPUSH(ret->members, ret->n) = parts->members[i];
+}
+
+static void add_mixed(struct labels *l, const struct pool *parts)
+{
+    for (size_t i = 0; i < parts->n; i++) {
+        const char *profile = parts->members[i].profile;
+        struct pool same = {0};
+        pool_of_profile(parts, profile, &same);
+        /* Each profile once, when its first partition is met. */
+        if (same.members[0].part == parts->members[i].part) {
+            auto_free char *base = xasprintf(FEATURE_MIG "%s", profile);
+            add_parts(l, base, &same);
+        }
+        free(same.members);
+    }
+}
+
+/* Strategy single needs all cards cut, none of them empty, and one profile. */
+static bool is_single(const struct pool *cards, const struct pool *parts)
+{
+    for (size_t i = 0; i < cards->n; i++)
+        if (cards->members[i].of->card->mode != GPU_MIG ||
+            cards->members[i].of->card->n_partitions == 0)
+            return false;
+    for (size_t i = 1; i < parts->n; i++)
+        if (strcmp(parts->members[i].profile, parts->members[0].profile) != 0)
+            return false;
+    return parts->n > 0;
+}
+
+static void add_invalid(struct labels *l, const struct pool *cut)
+{
+    add_product(l, "nvidia.com/gpu", model_of(speaker(cut)), "-MIG-INVALID");
+    put(l, FEATURE_GPU "count", "0");
+    put(l, FEATURE_GPU "replicas", "0");
+    put(l, FEATURE_GPU "memory", "0");
+    put(l, FEATURE_GPU "sharing-strategy", "");
+}
+
+static void collect_cut(const struct pool *cards, struct pool *ret)
+{
+    for (size_t i = 0; i < cards->n; i++)
+        if (cards->members[i].of->card->mode == GPU_MIG)
+            *XPUSH(ret->members, ret->n) = cards->members[i];
+}
+
+/* Without a card that is cut, single is what none is. */
+static void add_single(struct labels *l, const struct pool *cards, const struct pool *parts)
+{
+    struct pool cut = {0};
+    collect_cut(cards, &cut);
+    if (cut.n && is_single(cards, parts))
+        add_parts(l, "nvidia.com/gpu", parts);
+    else if (cut.n)
+        add_invalid(l, &cut);
+    free(cut.members);
+}
+
+static void add_mig(struct labels *l, const struct pool *cards, int strategy)
+{
+    if (strategy == API_STRATEGY_NONE)
+        return;
+    struct pool parts = {0};
+    collect_parts(cards, &parts);
+    put(l, FEATURE_MIG_STRAT, api_mig_strategy_names[strategy]);
+    if (strategy == API_STRATEGY_SINGLE)
+        add_single(l, cards, &parts);
+    else
+        add_mixed(l, &parts);
+    free(parts.members);
+}
+
+/* --- The host --- */
+
+static void add_vgpu(struct labels *l, const struct host_facts *host)
+{
+    if (!host->vgpu)
+        return;
+    put(l, FEATURE_VGPU "present", "true");
+    put_text(l, FEATURE_VGPU, "host-driver-version", host->vgpu_driver);
+    put_text(l, FEATURE_VGPU, "host-driver-branch", host->vgpu_branch);
+}
+
+/* By vendor alone as the GPU operator's chart has it, and by class and vendor as
+ * node-feature-discovery has it by itself, which passes network devices over. */
+static void add_pci(struct labels *l, unsigned class, unsigned vendor, bool sriov)
+{
+    auto_free char *plain = xasprintf(FEATURE_PCI "%04x", vendor);
+    auto_free char *full = xasprintf(FEATURE_PCI "%04x_%04x", class, vendor);
+    bool network = class >> 8 == 0x02;
+    put_of(l, plain, ".present", "true");
+    if (sriov)
+        put_of(l, plain, ".sriov.capable", "true");
+    if (!network)
+        put_of(l, full, ".present", "true");
+    if (!network && sriov)
+        put_of(l, full, ".sriov.capable", "true");
+}
+
+static void add_host(struct labels *l, const struct host_facts *host)
+{
+    add_vgpu(l, host);
+    for (unsigned i = 0; i < host->n_pci; i++)
+        add_pci(l, host->pci[i].class, host->pci[i].vendor, host->pci[i].sriov);
+}
+
+/* A card that the driver shows is there, whatever the kernel's tree lets us see. */
+static void add_pci_of_cards(struct labels *l, const struct pool *cards)
+{
+    for (size_t i = 0; i < cards->n; i++) {
+        const struct gpu_card *c = cards->members[i].of->card;
+        uint32_t vendor = c->pci_device_id & 0xffff;
+        if (c->pci_class && vendor)
+            add_pci(l, c->pci_class >> 8, vendor, /* sriov= */ false);
+    }
+}
+
+/* --- All of it --- */
+
+static void add_gpus(struct labels *l, const struct features_input *in, const struct pool *cards)
+{
+    add_driver(l, in->driver_version);
+    add_runtime(l, in->cuda_version);
+    add_machine(l, in->host);
+    add_cards(l, cards);
+    add_models(l, cards);
+    add_mode(l, cards);
+    add_clique(l, cards);
+    add_abilities(l, cards);
+    add_mig(l, cards, in->mig_strategy);
+    add_pci_of_cards(l, cards);
+}
+
+void features_build(const struct features_input *in, struct jx_pair **ret, size_t *ret_n)
+{
+    struct labels l = {0};
+    struct pool cards = {0};
+    for (size_t i = 0; i < in->n_cards; i++)
+        if (!in->cards[i].card->unread)
+            *XPUSH(cards.members, cards.n) = (struct member){.of = &in->cards[i]};
+    if (cards.n)
+        add_gpus(&l, in, &cards);
+    if (in->host)
+        add_host(&l, in->host);
+    free(cards.members);
+    if (l.n)
+        qsort(l.items, l.n, sizeof(*l.items), by_key);
+    *ret = l.items;
+    *ret_n = l.n;
+}
+
+/* --- The timestamp --- */
+
+static const struct jx_pair *find(const struct jx_pair *labels, size_t n, const char *key)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(labels[i].key, key) == 0)
+            return &labels[i];
+    return NULL;
+}
+
+static bool same_but_stamp(const struct jx_pair *labels, size_t n, const struct jx_pair *prev,
+                           size_t n_prev)
+{
+    if (n + 1 != n_prev)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const struct jx_pair *was = find(prev, n_prev, labels[i].key);
+        if (!was || strcmp(was->str, labels[i].str) != 0)
+            return false;
+    }
+    return true;
+}
+
+void features_stamp(struct jx_pair **labels, size_t *n, const struct jx_pair *prev, size_t n_prev,
+                    int64_t now_s)
+{
+    if (!find(*labels, *n, FEATURE_MIG_CAP))
+        return;
+    const struct jx_pair *was = find(prev, n_prev, FEATURE_TIMESTAMP);
+    bool keep = was && same_but_stamp(*labels, *n, prev, n_prev);
+    struct jx_pair *p = XPUSH(*labels, *n);
+    p->key = xstrdup(FEATURE_TIMESTAMP);
+    p->str = keep ? xstrdup(was->str) : xasprintf("%lld", (long long)now_s);
+    qsort(*labels, *n, sizeof(**labels), by_key);
+}
+
+void features_free(struct jx_pair *labels, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        free(labels[i].key);
+        free(labels[i].str);
+    }
+    free(labels);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/jx.h"
+
+#include "nodeagent/gpu/gpu.h"
+#include "nodeagent/host_facts.h"
+
+/*
+ * The labels that describe a node's GPUs, name for name and value for value what NVIDIA's GPU
+ * feature discovery writes (k8s-device-plugin internal/lm and tests/expected-output*.txt), and
+ * node-feature-discovery's for PCI devices. Pure. docs/labels.md lists them.
+ *
+ * Two models on one node share the keys of a resource; feature discovery lets chance decide which
+ * one they speak of. Here the model with most of that resource's devices speaks (ties: the first by
+ * name), and each model has a count and a memory of its own under gpu.cleave.dev/.
+ *
+ * Devices of one resource that are shared unequally: what is true of each of them is said, so the
+ * fewest replicas.
+ */
+
+enum feature_sharing { FEATURE_UNSHARED, FEATURE_TIME_SLICING, FEATURE_MPS };
+
+/* A card and how it, or each of its partitions, is shared. */
+struct feature_card {
+    const struct gpu_card *card; /* borrowed; one that was never read is passed over */
+    enum feature_sharing sharing;
+    int64_t replicas; /* 0 and 1: not shared */
+    bool renamed; /* shared devices have a resource name of their own: products are not marked */
+};
+
+struct features_input {
+    const struct feature_card *cards; /* by index */
+    size_t n_cards;
+    const char *driver_version, *cuda_version; /* "570.86.15", "12.8"; NULL or "": not told */
+    int mig_strategy;                          /* enum api_mig_strategy */
+    const struct host_facts *host;             /* NULL: not read */
+};
+
+/* All labels but the timestamp, sorted by key: legal keys and values, each one that
+ * feature_label_allowed lets through. *ret is the caller's (features_free). */
+void features_build(const struct features_input *in, struct jx_pair **ret, size_t *ret_n);
+
+/* Adds nvidia.com/gfd.timestamp to labels that have none: the one of prev while nothing else
+ * differs from prev, else now. Labels that say nothing of GPUs get none. */
+void features_stamp(struct jx_pair **labels, size_t *n, const struct jx_pair *prev, size_t n_prev,
+                    int64_t now_s);
+
+void features_free(struct jx_pair *labels, size_t n);
