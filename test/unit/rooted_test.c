@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/file.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/kubelet/rooted.h"
+
+static char folder[] = "/tmp/cleave-rooted-XXXXXX";
+
+static void enter(void)
+{
+    cr_assert_not_null(mkdtemp(folder));
+    cr_assert_eq(chdir(folder), 0);
+    cr_assert_eq(file_make_dirs("root/usr/lib", 0755, NULL), 0);
+    cr_assert_eq(file_make_dirs("root/run", 0755, NULL), 0);
+    cr_assert_eq(file_write_atomic("root/usr/lib/a", "", 0, 0644, NULL), 0);
+}
+
+static void leave(void)
+{
+    auto_free char *command = xasprintf("rm -rf %s", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(rooted, .init = enter, .fini = leave);
+
+static void expect(const char *path, const char *leads_to)
+{
+    auto_free char *found = NULL;
+    auto_err struct err e = {0};
+    cr_assert_eq(rooted_resolve("root", path, &found, &e), 0, "%s", err_msg(&e));
+    cr_expect_str_eq(found, leads_to);
+}
+
+Test(rooted, plain_paths_are_themselves)
+{
+    expect("/usr/lib/a", "/usr/lib/a");
+    expect("/usr//lib/./a/", "/usr/lib/a");
+    expect("/", "/");
+}
+
+Test(rooted, absolute_links_stay_in_the_root)
+{
+    cr_assert_eq(symlink("/usr/lib", "root/lib"), 0);
+    expect("/lib/a", "/usr/lib/a");
+}
+
+Test(rooted, relative_links_are_relative_to_where_they_lie)
+{
+    cr_assert_eq(symlink("../run", "root/usr/run"), 0);
+    cr_assert_eq(symlink("lib/a", "root/usr/b"), 0);
+    expect("/usr/run", "/run");
+    expect("/usr/b", "/usr/lib/a");
+}
+
+Test(rooted, nothing_leads_above_the_root)
+{
+    cr_assert_eq(symlink("../../../../usr/lib/a", "root/usr/up"), 0);
+    expect("/usr/up", "/usr/lib/a");
+    expect("/../../usr/lib", "/usr/lib");
+}
+
+Test(rooted, circles_of_links_end)
+{
+    cr_assert_eq(symlink("two", "root/one"), 0);
+    cr_assert_eq(symlink("one", "root/two"), 0);
+    auto_free char *found = NULL;
+    cr_expect_eq(rooted_resolve("root", "/one", &found, NULL), -ERR_INVALID);
+    cr_expect_null(found);
+}
+
+Test(rooted, what_is_not_there_is_not_found)
+{
+    auto_free char *found = NULL;
+    cr_expect_eq(rooted_resolve("root", "/usr/lib/a/b", &found, NULL), -ERR_NOT_FOUND);
+    cr_expect_eq(rooted_resolve("root", "/usr/lib64", &found, NULL), -ERR_NOT_FOUND);
+}
+
+Test(rooted, joining_keeps_one_slash)
+{
+    auto_free char *a = rooted_join("/", "/usr");
+    auto_free char *b = rooted_join("/run/driver/", "/usr");
+    auto_free char *c = rooted_join("", "/usr");
+    cr_expect_str_eq(a, "/usr");
+    cr_expect_str_eq(b, "/run/driver/usr");
+    cr_expect_str_eq(c, "/usr");
+}
