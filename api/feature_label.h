@@ -5,7 +5,7 @@
 
 /*
  * The labels that describe a node's GPUs: which keys there can be. The agent makes them
- * (nodeagent/features.h), the controller writes them to the Node, and takes no other key from an
+ * (nodeagent/gpu_labels.h), the controller writes them to the Node, and takes no other key from an
  * agent than these: a node that was taken over must not be able to label itself, say, as a control
  * plane.
  */

@@ -35,7 +35,7 @@ $(B)/test/unit/nvml_old.so: test/unit/nvml_old.c
 	@mkdir -p $(@D)
 	@$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -shared $(LINK_$(VARIANT):-pie=) $< -o $@
 $(B)/test/unit/nvml_test: $(B)/test/unit/nvml_old.so | sim
-$(B)/test/unit/features_test: | sim
+$(B)/test/unit/gpu_labels_test: | sim
 # --- end of the transaction's part ---
 
 # --- demo ---

@@ -9,7 +9,7 @@
 #include "api/device.h"
 #include "api/feature_label.h"
 #include "golden_support.h"
-#include "nodeagent/features.h"
+#include "nodeagent/gpu_labels.h"
 #include "sim_support.h"
 
 /*
@@ -18,12 +18,12 @@
  * what it leaves to chance.
  */
 
-TestSuite(features, .init = sim_machine_start, .fini = sim_machine_stop);
+TestSuite(gpu_labels, .init = sim_machine_start, .fini = sim_machine_stop);
 
 /* What a test says of the node beside its cards. */
 struct setting {
     int strategy;
-    enum feature_sharing sharing;
+    enum gpu_labels_sharing sharing;
     int64_t replicas;
     bool renamed;
     const char *named; /* layout of the first n_cut cards; NULL: nothing is cut */
@@ -39,8 +39,8 @@ static const struct host_facts server = {
 struct node {
     struct gpu *gpu;
     struct gpu_inventory inv;
-    struct feature_card cards[8];
-    struct features_input in;
+    struct gpu_labels_card cards[8];
+    struct gpu_labels_input in;
     struct jx_pair *labels;
     size_t n_labels;
 };
@@ -48,14 +48,15 @@ struct node {
 static void node_label(struct node *n, const struct setting *s)
 {
     for (size_t i = 0; i < n->inv.n_cards; i++)
-        n->cards[i] = (struct feature_card){&n->inv.cards[i], s->sharing, s->replicas, s->renamed};
-    n->in = (struct features_input){.cards = n->cards,
-                                    .n_cards = n->inv.n_cards,
-                                    .driver_version = n->inv.driver_version,
-                                    .cuda_version = n->inv.cuda_version,
-                                    .mig_strategy = s->strategy,
-                                    .host = &server};
-    features_build(&n->in, &n->labels, &n->n_labels);
+        n->cards[i] =
+            (struct gpu_labels_card){&n->inv.cards[i], s->sharing, s->replicas, s->renamed};
+    n->in = (struct gpu_labels_input){.cards = n->cards,
+                                      .n_cards = n->inv.n_cards,
+                                      .driver_version = n->inv.driver_version,
+                                      .cuda_version = n->inv.cuda_version,
+                                      .mig_strategy = s->strategy,
+                                      .host = &server};
+    gpu_labels_build(&n->in, &n->labels, &n->n_labels);
 }
 
 static void node_reread(struct node *n)
@@ -77,7 +78,7 @@ static void node_start(struct node *n, const char *gpus, const struct setting *s
 
 static void node_done(struct node *n)
 {
-    features_free(n->labels, n->n_labels);
+    gpu_labels_free(n->labels, n->n_labels);
     gpu_inventory_done(&n->inv);
     n->gpu = gpu_free(n->gpu);
 }
@@ -144,11 +145,11 @@ static void check_cut(const char *model, const char *smallest)
 }
 
 #define MODEL(id, model, smallest)                                                                 \
-    Test(features, whole_cards_of_##id)                                                            \
+    Test(gpu_labels, whole_cards_of_##id)                                                          \
     {                                                                                              \
         check_whole(model);                                                                        \
     }                                                                                              \
-    Test(features, partitions_of_##id)                                                             \
+    Test(gpu_labels, partitions_of_##id)                                                           \
     {                                                                                              \
         check_cut(model, smallest);                                                                \
     }
@@ -161,31 +162,31 @@ MODEL(h200, "h200", "all-1g.18gb")
 MODEL(b200, "b200", "all-1g.23gb")
 MODEL(rtx_pro_6000, "rtx-pro-6000", "all-1g.24gb")
 
-Test(features, whole_cards_of_l4)
+Test(gpu_labels, whole_cards_of_l4)
 {
     check_whole("l4");
 }
 
-Test(features, whole_cards_of_t4)
+Test(gpu_labels, whole_cards_of_t4)
 {
     check_whole("t4");
 }
 
 /* --- strategies --- */
 
-Test(features, strategy_none_speaks_of_cards_alone)
+Test(gpu_labels, strategy_none_speaks_of_cards_alone)
 {
     check("h100-80-none", "[{model: h100-80, mig: true}]",
           &(struct setting){.strategy = API_STRATEGY_NONE, .named = "all-1g.10gb", .n_cut = 1});
 }
 
-Test(features, strategy_single_on_a_half_cut_node_is_invalid)
+Test(gpu_labels, strategy_single_on_a_half_cut_node_is_invalid)
 {
     check("h100-80-single-half", "[{model: h100-80, mig: true}, {model: h100-80}]",
           &(struct setting){.strategy = API_STRATEGY_SINGLE, .named = "all-1g.10gb", .n_cut = 1});
 }
 
-Test(features, strategy_single_with_two_profiles_is_invalid)
+Test(gpu_labels, strategy_single_with_two_profiles_is_invalid)
 {
     struct node n;
     node_start(&n, "[{model: h100-80, mig: true}]",
@@ -198,7 +199,7 @@ Test(features, strategy_single_with_two_profiles_is_invalid)
     node_done(&n);
 }
 
-Test(features, strategy_single_with_an_empty_card_is_invalid)
+Test(gpu_labels, strategy_single_with_an_empty_card_is_invalid)
 {
     struct node n;
     node_start(&n, "[{model: h100-80, mig: true, count: 2}]",
@@ -209,7 +210,7 @@ Test(features, strategy_single_with_an_empty_card_is_invalid)
     node_done(&n);
 }
 
-Test(features, strategy_single_with_nothing_cut_is_as_none)
+Test(gpu_labels, strategy_single_with_nothing_cut_is_as_none)
 {
     struct node n;
     node_start(&n, "[{model: h100-80}]", &(struct setting){.strategy = API_STRATEGY_SINGLE});
@@ -218,14 +219,14 @@ Test(features, strategy_single_with_nothing_cut_is_as_none)
     node_done(&n);
 }
 
-Test(features, a_part_of_an_instance_has_keys_of_its_own)
+Test(gpu_labels, a_part_of_an_instance_has_keys_of_its_own)
 {
     struct node n;
     node_start(&n, "[{model: h100-80, mig: true}]",
                &(struct setting){.strategy = API_STRATEGY_MIXED});
     sim_cut_part(n.gpu, &n.inv.cards[0], "3g.40gb", 4, 1);
     node_reread(&n);
-    features_free(n.labels, n.n_labels);
+    gpu_labels_free(n.labels, n.n_labels);
     node_label(&n, &(struct setting){.strategy = API_STRATEGY_MIXED});
     expect_sound(&n);
     cr_expect_str_eq(label(&n, "nvidia.com/mig-1c.3g.40gb.slices.gi"), "3");
@@ -238,51 +239,51 @@ Test(features, a_part_of_an_instance_has_keys_of_its_own)
 
 /* --- sharing --- */
 
-Test(features, shared_cards_are_marked)
+Test(gpu_labels, shared_cards_are_marked)
 {
     check("h100-80-time-slicing", "[{model: h100-80, count: 2}]",
           &(struct setting){.strategy = API_STRATEGY_MIXED,
-                            .sharing = FEATURE_TIME_SLICING,
+                            .sharing = GPU_TIME_SLICING,
                             .replicas = 4});
 }
 
-Test(features, a_resource_with_a_name_of_its_own_needs_no_mark)
+Test(gpu_labels, a_resource_with_a_name_of_its_own_needs_no_mark)
 {
     struct node n;
     node_start(&n, "[{model: h100-80}]",
-               &(struct setting){.sharing = FEATURE_TIME_SLICING, .replicas = 4, .renamed = true});
+               &(struct setting){.sharing = GPU_TIME_SLICING, .replicas = 4, .renamed = true});
     cr_expect_str_eq(label(&n, "nvidia.com/gpu.product"), "NVIDIA-H100-80GB-HBM3");
     cr_expect_str_eq(label(&n, "nvidia.com/gpu.replicas"), "4");
     node_done(&n);
 }
 
-Test(features, mps_is_said_where_it_can_be)
+Test(gpu_labels, mps_is_said_where_it_can_be)
 {
     struct node n;
-    node_start(&n, "[{model: h100-80}]", &(struct setting){.sharing = FEATURE_MPS, .replicas = 10});
+    node_start(&n, "[{model: h100-80}]", &(struct setting){.sharing = GPU_MPS, .replicas = 10});
     cr_expect_str_eq(label(&n, "nvidia.com/mps.capable"), "true");
     cr_expect_str_eq(label(&n, "nvidia.com/gpu.sharing-strategy"), "mps");
     node_done(&n);
 }
 
-Test(features, of_cards_that_are_shared_unequally_the_least_is_said)
+Test(gpu_labels, of_cards_that_are_shared_unequally_the_least_is_said)
 {
     struct node n;
     node_start(&n, "[{model: h100-80, count: 2}]", &(struct setting){0});
-    features_free(n.labels, n.n_labels);
-    n.cards[0].sharing = n.cards[1].sharing = FEATURE_TIME_SLICING;
+    gpu_labels_free(n.labels, n.n_labels);
+    n.cards[0].sharing = n.cards[1].sharing = GPU_TIME_SLICING;
     n.cards[0].replicas = 8;
     n.cards[1].replicas = 2;
-    features_build(&n.in, &n.labels, &n.n_labels);
+    gpu_labels_build(&n.in, &n.labels, &n.n_labels);
     cr_expect_str_eq(label(&n, "nvidia.com/gpu.replicas"), "2");
     node_done(&n);
 }
 
-Test(features, a_long_name_is_cut_and_never_what_follows_it)
+Test(gpu_labels, a_long_name_is_cut_and_never_what_follows_it)
 {
     check("rtx-pro-6000-single-shared", "[{model: rtx-pro-6000, mig: true}]",
           &(struct setting){.strategy = API_STRATEGY_SINGLE,
-                            .sharing = FEATURE_TIME_SLICING,
+                            .sharing = GPU_TIME_SLICING,
                             .replicas = 2,
                             .named = "all-1g.24gb.me.all",
                             .n_cut = 1});
@@ -290,13 +291,13 @@ Test(features, a_long_name_is_cut_and_never_what_follows_it)
 
 /* --- two models --- */
 
-Test(features, of_two_models_the_one_with_most_cards_speaks)
+Test(gpu_labels, of_two_models_the_one_with_most_cards_speaks)
 {
     check("two-models", "[{model: h100-80, mig: true}, {model: a100-80, count: 2}]",
           &(struct setting){.strategy = API_STRATEGY_MIXED, .named = "all-1g.10gb", .n_cut = 1});
 }
 
-Test(features, of_two_models_with_as_many_cards_the_first_by_name_speaks)
+Test(gpu_labels, of_two_models_with_as_many_cards_the_first_by_name_speaks)
 {
     static const char *const orders[] = {"[{model: h100-80}, {model: a100-80}]",
                                          "[{model: a100-80}, {model: h100-80}]"};
@@ -312,7 +313,7 @@ Test(features, of_two_models_with_as_many_cards_the_first_by_name_speaks)
     }
 }
 
-Test(features, one_profile_of_two_models_is_counted_together)
+Test(gpu_labels, one_profile_of_two_models_is_counted_together)
 {
     struct node n;
     node_start(&n, "[{model: h100-80, mig: true}, {model: a100-80, mig: true}]",
@@ -328,32 +329,32 @@ Test(features, one_profile_of_two_models_is_counted_together)
 
 /* --- little is known --- */
 
-Test(features, without_cards_the_machine_still_says_what_it_has)
+Test(gpu_labels, without_cards_the_machine_still_says_what_it_has)
 {
     struct jx_pair *labels;
     size_t n;
-    features_build(&(struct features_input){.host = &server}, &labels, &n);
+    gpu_labels_build(&(struct gpu_labels_input){.host = &server}, &labels, &n);
     cr_assert_eq(n, 8);
     cr_expect_str_eq(labels[0].key, "feature.node.kubernetes.io/pci-0300_102b.present");
-    features_free(labels, n);
+    gpu_labels_free(labels, n);
 }
 
-Test(features, nothing_known_is_no_label)
+Test(gpu_labels, nothing_known_is_no_label)
 {
     struct jx_pair *labels;
     size_t n;
-    features_build(&(struct features_input){0}, &labels, &n);
+    gpu_labels_build(&(struct gpu_labels_input){0}, &labels, &n);
     cr_expect_eq(n, 0);
     cr_expect_null(labels);
 }
 
-Test(features, a_card_that_tells_nothing_is_counted)
+Test(gpu_labels, a_card_that_tells_nothing_is_counted)
 {
     const struct gpu_card card = {.index = 0};
-    const struct feature_card cards[] = {{.card = &card}};
+    const struct gpu_labels_card cards[] = {{.card = &card}};
     struct node n = {0};
-    n.in = (struct features_input){.cards = cards, .n_cards = 1, .driver_version = "560.1"};
-    features_build(&n.in, &n.labels, &n.n_labels);
+    n.in = (struct gpu_labels_input){.cards = cards, .n_cards = 1, .driver_version = "560.1"};
+    gpu_labels_build(&n.in, &n.labels, &n.n_labels);
     expect_sound(&n);
     cr_expect_str_eq(label(&n, "nvidia.com/gpu.product"), "unknown");
     cr_expect_str_eq(label(&n, "nvidia.com/gpu.count"), "1");
@@ -362,47 +363,47 @@ Test(features, a_card_that_tells_nothing_is_counted)
     cr_expect_str_eq(label(&n, "nvidia.com/gpu.family"), "(none)");
     cr_expect_str_eq(label(&n, "nvidia.com/cuda.driver-version.revision"), "");
     cr_expect_str_eq(label(&n, "nvidia.com/cuda.runtime-version.full"), "(none)");
-    features_free(n.labels, n.n_labels);
+    gpu_labels_free(n.labels, n.n_labels);
 }
 
-Test(features, names_of_foreign_origin_become_legal)
+Test(gpu_labels, names_of_foreign_origin_become_legal)
 {
     const struct gpu_card card = {.model = " <NVIDIA>  (Weird)/Card\xff & more than fits into the "
                                            "sixty-three bytes of a label's value."};
-    const struct feature_card cards[] = {{.card = &card}};
+    const struct gpu_labels_card cards[] = {{.card = &card}};
     const struct host_facts host = {.machine = "--\"Standard PC\" (i440FX + PIIX, 1996)..",
                                     .vgpu = true,
                                     .vgpu_driver = "460.16\n",
                                     .vgpu_branch = "r460_00"};
     struct node n = {0};
-    n.in = (struct features_input){.cards = cards,
-                                   .n_cards = 1,
-                                   .driver_version = "5;7..x-",
-                                   .cuda_version = "12.8",
-                                   .host = &host};
-    features_build(&n.in, &n.labels, &n.n_labels);
+    n.in = (struct gpu_labels_input){.cards = cards,
+                                     .n_cards = 1,
+                                     .driver_version = "5;7..x-",
+                                     .cuda_version = "12.8",
+                                     .host = &host};
+    gpu_labels_build(&n.in, &n.labels, &n.n_labels);
     expect_sound(&n);
     cr_expect_str_eq(label(&n, "nvidia.com/gpu.product"),
                      "NVIDIA-WeirdCard-more-than-fits-into-the-sixty-three-bytes-of-a");
     cr_expect_str_eq(label(&n, "nvidia.com/gpu.machine"), "Standard-PC-i440FX-PIIX-1996");
     cr_expect_str_eq(label(&n, "nvidia.com/vgpu.host-driver-version"), "460.16");
-    features_free(n.labels, n.n_labels);
+    gpu_labels_free(n.labels, n.n_labels);
 }
 
-Test(features, a_card_between_two_fabrics_is_in_none)
+Test(gpu_labels, a_card_between_two_fabrics_is_in_none)
 {
     struct gpu_card a = {.model = "A", .fabric = "0e.1"};
     struct gpu_card b = {.model = "A", .fabric = "0e.2"};
-    const struct feature_card cards[] = {{.card = &a}, {.card = &b}};
+    const struct gpu_labels_card cards[] = {{.card = &a}, {.card = &b}};
     struct node n = {0};
-    n.in = (struct features_input){.cards = cards, .n_cards = 2};
-    features_build(&n.in, &n.labels, &n.n_labels);
+    n.in = (struct gpu_labels_input){.cards = cards, .n_cards = 2};
+    gpu_labels_build(&n.in, &n.labels, &n.n_labels);
     cr_expect_str_eq(label(&n, "nvidia.com/gpu.clique"), "(none)");
-    features_free(n.labels, n.n_labels);
+    gpu_labels_free(n.labels, n.n_labels);
     (void)snprintf(b.fabric, sizeof(b.fabric), "%s", "");
-    features_build(&n.in, &n.labels, &n.n_labels);
+    gpu_labels_build(&n.in, &n.labels, &n.n_labels);
     cr_expect_str_eq(label(&n, "nvidia.com/gpu.clique"), "0e.1");
-    features_free(n.labels, n.n_labels);
+    gpu_labels_free(n.labels, n.n_labels);
 }
 
 /* --- the timestamp --- */
@@ -410,10 +411,10 @@ Test(features, a_card_between_two_fabrics_is_in_none)
 static struct jx_pair *some_labels(size_t *n, const char *value)
 {
     const struct gpu_card card = {.model = "A"};
-    const struct feature_card cards[] = {{.card = &card}};
+    const struct gpu_labels_card cards[] = {{.card = &card}};
     struct jx_pair *labels;
-    const struct features_input in = {.cards = cards, .n_cards = 1, .cuda_version = value};
-    features_build(&in, &labels, n);
+    const struct gpu_labels_input in = {.cards = cards, .n_cards = 1, .cuda_version = value};
+    gpu_labels_build(&in, &labels, n);
     return labels;
 }
 
@@ -423,35 +424,35 @@ static const char *stamp_after(const char *before, const char *now)
     size_t n_prev;
     size_t n;
     struct jx_pair *prev = some_labels(&n_prev, before);
-    features_stamp(&prev, &n_prev, /* prev= */ NULL, 0, 1000);
+    gpu_labels_stamp(&prev, &n_prev, /* prev= */ NULL, 0, 1000);
     struct jx_pair *labels = some_labels(&n, now);
-    features_stamp(&labels, &n, prev, n_prev, 2000);
+    gpu_labels_stamp(&labels, &n, prev, n_prev, 2000);
     for (size_t i = 0; i < n; i++)
         if (strcmp(labels[i].key, "nvidia.com/gfd.timestamp") == 0)
             (void)snprintf(stamp, sizeof(stamp), "%s", labels[i].str);
-    features_free(prev, n_prev);
-    features_free(labels, n);
+    gpu_labels_free(prev, n_prev);
+    gpu_labels_free(labels, n);
     return stamp;
 }
 
-Test(features, the_timestamp_stands_while_nothing_else_changes)
+Test(gpu_labels, the_timestamp_stands_while_nothing_else_changes)
 {
     cr_expect_str_eq(stamp_after("12.8", "12.8"), "1000");
 }
 
-Test(features, the_timestamp_goes_on_with_a_change)
+Test(gpu_labels, the_timestamp_goes_on_with_a_change)
 {
     cr_expect_str_eq(stamp_after("12.8", "13.0"), "2000");
     cr_expect_str_eq(stamp_after("12.8", NULL), "2000");
     cr_expect_str_eq(stamp_after(NULL, "12.8"), "2000");
 }
 
-Test(features, labels_of_no_gpu_have_no_timestamp)
+Test(gpu_labels, labels_of_no_gpu_have_no_timestamp)
 {
     struct jx_pair *labels;
     size_t n;
-    features_build(&(struct features_input){.host = &server}, &labels, &n);
-    features_stamp(&labels, &n, /* prev= */ NULL, 0, 1000);
+    gpu_labels_build(&(struct gpu_labels_input){.host = &server}, &labels, &n);
+    gpu_labels_stamp(&labels, &n, /* prev= */ NULL, 0, 1000);
     cr_expect_eq(n, 8);
-    features_free(labels, n);
+    gpu_labels_free(labels, n);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "nodeagent/features.h"
+#include "nodeagent/gpu_labels.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -111,7 +111,7 @@ static void add_machine(struct labels *l, const struct host_facts *host)
 
 /* What is known of one device: a whole card (no part), or a partition of it. */
 struct member {
-    const struct feature_card *of;
+    const struct gpu_labels_card *of;
     const struct gpu_partition *part;
     char profile[MIG_NAME_BYTES]; /* in a label's spelling; "" of a whole card */
 };
@@ -151,20 +151,20 @@ static const struct member *speaker(const struct pool *p)
 }
 
 /* The device whose sharing is said: the one with fewest replicas. */
-static const struct feature_card *least_shared(const struct pool *p)
+static const struct gpu_labels_card *least_shared(const struct pool *p)
 {
-    const struct feature_card *least = NULL;
+    const struct gpu_labels_card *least = NULL;
     for (size_t i = 0; i < p->n; i++) {
-        const struct feature_card *c = p->members[i].of;
+        const struct gpu_labels_card *c = p->members[i].of;
         if (!least || c->replicas < least->replicas)
             least = c;
     }
     return least;
 }
 
-static const char *strategy_word(enum feature_sharing s)
+static const char *strategy_word(enum gpu_labels_sharing s)
 {
-    return s == FEATURE_MPS ? "mps" : s == FEATURE_TIME_SLICING ? "time-slicing" : "none";
+    return s == GPU_MPS ? "mps" : s == GPU_TIME_SLICING ? "time-slicing" : "none";
 }
 
 /* The model's name with what follows it; a long name is cut, what follows never is. */
@@ -176,7 +176,7 @@ static void add_product(struct labels *l, const char *base, const char *model, c
 }
 
 /* How often each device is given out. shared NULL: they are not given out under this name. */
-static void add_sharing(struct labels *l, const char *base, const struct feature_card *shared)
+static void add_sharing(struct labels *l, const char *base, const struct gpu_labels_card *shared)
 {
     bool is_shared = shared && shared->replicas > 1;
     put_of(l, base, ".replicas", "%lld",
@@ -184,10 +184,10 @@ static void add_sharing(struct labels *l, const char *base, const struct feature
                        : shared  ? 1
                                  : 0));
     put_of(l, base, ".sharing-strategy", "%s",
-           strategy_word(is_shared ? shared->sharing : FEATURE_UNSHARED));
+           strategy_word(is_shared ? shared->sharing : GPU_UNSHARED));
 }
 
-static const char *shared_mark(const struct feature_card *shared)
+static const char *shared_mark(const struct gpu_labels_card *shared)
 {
     return shared && shared->replicas > 1 && !shared->renamed ? "-SHARED" : "";
 }
@@ -235,14 +235,14 @@ static void add_architecture(struct labels *l, const struct gpu_card *card)
 
 /* The cards of one model that are given out whole: their sharing is said, and none where all of
  * them are cut. */
-static const struct feature_card *sharing_of_whole(const struct pool *cards, const char *model)
+static const struct gpu_labels_card *sharing_of_whole(const struct pool *cards, const char *model)
 {
     struct pool whole = {0};
     for (size_t i = 0; i < cards->n; i++)
         if (cards->members[i].of->card->mode != GPU_MIG &&
             strcmp(model_of(&cards->members[i]), model) == 0)
             *XPUSH(whole.members, whole.n) = cards->members[i];
-    const struct feature_card *least = least_shared(&whole);
+    const struct gpu_labels_card *least = least_shared(&whole);
     free(whole.members);
     return least;
 }
@@ -250,7 +250,7 @@ static const struct feature_card *sharing_of_whole(const struct pool *cards, con
 static void add_cards(struct labels *l, const struct pool *cards)
 {
     const struct member *first = speaker(cards);
-    const struct feature_card *shared = sharing_of_whole(cards, model_of(first));
+    const struct gpu_labels_card *shared = sharing_of_whole(cards, model_of(first));
     add_product(l, "nvidia.com/gpu", model_of(first), shared_mark(shared));
     put_of(l, FEATURE_GPU, "count", "%zu", count_model(cards, model_of(first)));
     add_sharing(l, "nvidia.com/gpu", shared);
@@ -305,9 +305,9 @@ static void add_abilities(struct labels *l, const struct pool *cards)
     bool mps = false;
     bool cut = false;
     for (size_t i = 0; i < cards->n; i++) {
-        const struct feature_card *c = cards->members[i].of;
+        const struct gpu_labels_card *c = cards->members[i].of;
         mig_capable |= c->card->mig_capable;
-        mps |= c->sharing == FEATURE_MPS && c->replicas > 1;
+        mps |= c->sharing == GPU_MPS && c->replicas > 1;
         cut |= c->card->mode == GPU_MIG;
     }
     put(l, FEATURE_MIG_CAP, mig_capable ? "true" : "false");
@@ -317,7 +317,7 @@ static void add_abilities(struct labels *l, const struct pool *cards)
 /* --- Partitions --- */
 
 /* One of a profile that the driver's table lacks has no name to go by. */
-static bool member_of_part(const struct feature_card *c, const struct gpu_partition *p,
+static bool member_of_part(const struct gpu_labels_card *c, const struct gpu_partition *p,
                            struct member *ret)
 {
     const struct mig_instance *in = &c->card->state.items[p->instance];
@@ -336,7 +336,7 @@ static bool member_of_part(const struct feature_card *c, const struct gpu_partit
 static void collect_parts(const struct pool *cards, struct pool *ret)
 {
     for (size_t i = 0; i < cards->n; i++) {
-        const struct feature_card *c = cards->members[i].of;
+        const struct gpu_labels_card *c = cards->members[i].of;
         struct member m;
         for (unsigned k = 0; c->card->mode == GPU_MIG && k < c->card->n_partitions; k++)
             if (member_of_part(c, &c->card->partitions[k], &m))
@@ -372,7 +372,7 @@ static void add_attributes(struct labels *l, const char *base, const struct memb
 static void add_parts(struct labels *l, const char *base, const struct pool *parts)
 {
     const struct member *first = speaker(parts);
-    const struct feature_card *shared = least_shared(parts);
+    const struct gpu_labels_card *shared = least_shared(parts);
     auto_free char *more = xasprintf("-MIG-%s%s", first->profile, shared_mark(shared));
     add_product(l, base, model_of(first), more);
     put_of(l, base, ".count", "%zu", parts->n);
@@ -504,7 +504,7 @@ static void add_pci_of_cards(struct labels *l, const struct pool *cards)
 
 /* --- All of it --- */
 
-static void add_gpus(struct labels *l, const struct features_input *in, const struct pool *cards)
+static void add_gpus(struct labels *l, const struct gpu_labels_input *in, const struct pool *cards)
 {
     add_driver(l, in->driver_version);
     add_runtime(l, in->cuda_version);
@@ -518,7 +518,7 @@ static void add_gpus(struct labels *l, const struct features_input *in, const st
     add_pci_of_cards(l, cards);
 }
 
-void features_build(const struct features_input *in, struct jx_pair **ret, size_t *ret_n)
+void gpu_labels_build(const struct gpu_labels_input *in, struct jx_pair **ret, size_t *ret_n)
 {
     struct labels l = {0};
     struct pool cards = {0};
@@ -559,8 +559,8 @@ static bool same_but_stamp(const struct jx_pair *labels, size_t n, const struct 
     return true;
 }
 
-void features_stamp(struct jx_pair **labels, size_t *n, const struct jx_pair *prev, size_t n_prev,
-                    int64_t now_s)
+void gpu_labels_stamp(struct jx_pair **labels, size_t *n, const struct jx_pair *prev, size_t n_prev,
+                      int64_t now_s)
 {
     if (!find(*labels, *n, FEATURE_MIG_CAP))
         return;
@@ -572,7 +572,7 @@ void features_stamp(struct jx_pair **labels, size_t *n, const struct jx_pair *pr
     qsort(*labels, *n, sizeof(**labels), by_key);
 }
 
-void features_free(struct jx_pair *labels, size_t n)
+void gpu_labels_free(struct jx_pair *labels, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         free(labels[i].key);

@@ -19,18 +19,18 @@
  * fewest replicas.
  */
 
-enum feature_sharing { FEATURE_UNSHARED, FEATURE_TIME_SLICING, FEATURE_MPS };
+enum gpu_labels_sharing { GPU_UNSHARED, GPU_TIME_SLICING, GPU_MPS };
 
 /* A card and how it, or each of its partitions, is shared. */
-struct feature_card {
+struct gpu_labels_card {
     const struct gpu_card *card; /* borrowed; one that was never read is passed over */
-    enum feature_sharing sharing;
+    enum gpu_labels_sharing sharing;
     int64_t replicas; /* 0 and 1: not shared */
     bool renamed; /* shared devices have a resource name of their own: products are not marked */
 };
 
-struct features_input {
-    const struct feature_card *cards; /* by index */
+struct gpu_labels_input {
+    const struct gpu_labels_card *cards; /* by index */
     size_t n_cards;
     const char *driver_version, *cuda_version; /* "570.86.15", "12.8"; NULL or "": not told */
     int mig_strategy;                          /* enum api_mig_strategy */
@@ -38,12 +38,12 @@ struct features_input {
 };
 
 /* All labels but the timestamp, sorted by key: legal keys and values, each one that
- * feature_label_allowed lets through. *ret is the caller's (features_free). */
-void features_build(const struct features_input *in, struct jx_pair **ret, size_t *ret_n);
+ * feature_label_allowed lets through. *ret is the caller's (gpu_labels_free). */
+void gpu_labels_build(const struct gpu_labels_input *in, struct jx_pair **ret, size_t *ret_n);
 
 /* Adds nvidia.com/gfd.timestamp to labels that have none: the one of prev while nothing else
  * differs from prev, else now. Labels that say nothing of GPUs get none. */
-void features_stamp(struct jx_pair **labels, size_t *n, const struct jx_pair *prev, size_t n_prev,
-                    int64_t now_s);
+void gpu_labels_stamp(struct jx_pair **labels, size_t *n, const struct jx_pair *prev, size_t n_prev,
+                      int64_t now_s);
 
-void features_free(struct jx_pair *labels, size_t n);
+void gpu_labels_free(struct jx_pair *labels, size_t n);
