@@ -173,13 +173,17 @@ static void ring(struct state_file *file)
     (void)syscall(SYS_futex, &file->event_bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
+/*
+ * The bell rings before the commit: whoever it wakes has to take the lock to look, and gets it only
+ * when the commit is done or its writer is dead. A writer killed in between has rung for nothing;
+ * the other way round it would leave an event that nobody comes to see.
+ */
 void state_commit(struct state *s)
 {
     uint32_t old = atomic_load(&s->file->active);
-    bool news = s->file->hw[old].event_sequence != s->file->hw[1 - old].event_sequence;
-    atomic_store(&s->file->active, 1 - old);
-    if (news)
+    if (s->file->hw[old].event_sequence != s->file->hw[1 - old].event_sequence)
         ring(s->file);
+    atomic_store(&s->file->active, 1 - old);
 }
 
 uint32_t state_event_bell(struct state *s)
@@ -187,14 +191,9 @@ uint32_t state_event_bell(struct state *s)
     return atomic_load(&s->file->event_bell);
 }
 
-/*
- * Bounded to a second: a writer that is killed between its commit and the bell rings for nobody,
- * and the event is there all the same.
- */
 void state_wait_event(struct state *s, uint32_t bell, int64_t timeout_ms)
 {
-    int64_t ms = timeout_ms < 1000 ? timeout_ms : 1000;
-    struct timespec ts = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    struct timespec ts = {.tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1000000};
     (void)syscall(SYS_futex, &s->file->event_bell, FUTEX_WAIT, bell, &ts, NULL, 0);
 }
 
