@@ -12,3 +12,4 @@ int cmd_apply(int argc, char **argv);
 int cmd_assert(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_import(int argc, char **argv);
+int cmd_watch_events(int argc, char **argv);

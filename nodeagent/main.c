@@ -22,14 +22,15 @@ static const struct verb {
     {"assert", cmd_assert, "exit with 0 if the cards are as a file wants them"},
     {"export", cmd_export, "print this host's layout as a MIGConfig or mig-parted file"},
     {"import", cmd_import, "turn a mig-parted file into MIGConfigs"},
+    {"watch-events", cmd_watch_events, "(run by the agent) wait for what the driver reports"},
 };
 
 static int usage(FILE *out, int code)
 {
     (void)fputs("usage: cleave-agent VERB [flags]   (VERB --help tells more)\n\n", out);
     for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
-        (void)fprintf(out, "  %-10s %s\n", verbs[i].name, verbs[i].what);
-    (void)fputs("  version    print the version\n", out);
+        (void)fprintf(out, "  %-12s %s\n", verbs[i].name, verbs[i].what);
+    (void)fputs("  version      print the version\n", out);
     return code;
 }
 

@@ -185,11 +185,13 @@ struct gpu *gpu_free(struct gpu *g); /* NULL allowed; returns NULL */
 AUTO_DEFINE_PTR(gpu, struct gpu, gpu_free)
 #define auto_gpu AUTO_PTR(gpu)
 
+struct gpu_watch;
 struct nvml_options {
-    const char *library;    /* path for dlopen; NULL: libnvidia-ml.so.1 by the loader's rules */
-    const char *nvidia_smi; /* for the reset; NULL: nvidia-smi on PATH */
-    const char *proc_root;  /* NULL: /proc. Source of boot_id and process names */
-    const char *sys_root;   /* NULL: /sys. Source of NUMA nodes */
+    const char *library;     /* path for dlopen; NULL: libnvidia-ml.so.1 by the loader's rules */
+    const char *nvidia_smi;  /* for the reset; NULL: nvidia-smi on PATH */
+    const char *proc_root;   /* NULL: /proc. Source of boot_id and process names */
+    const char *sys_root;    /* NULL: /sys. Source of NUMA nodes */
+    struct gpu_watch *watch; /* suspended while a card is reset; outlives the gpu. NULL: none */
 };
 /* NVIDIA's cards. Neither the library nor the driver need be there yet: every call says so
  * (ERR_NOT_FOUND) and the next looks again. Options are copied. Returns 0. */

@@ -75,6 +75,14 @@
     X(graphics_processes, 0, "nvmlDeviceGetGraphicsRunningProcesses_v3",                           \
       "nvmlDeviceGetGraphicsRunningProcesses_v2",                                                  \
       (nvml_device, unsigned *, struct nvml_process_info *))                                       \
+    X(event_set_create, 0, "nvmlEventSetCreate", NULL, (nvml_event_set *))                         \
+    X(event_set_free, 0, "nvmlEventSetFree", NULL, (nvml_event_set))                               \
+    X(event_types, 0, "nvmlDeviceGetSupportedEventTypes", NULL,                                    \
+      (nvml_device, unsigned long long *))                                                         \
+    X(event_register, 0, "nvmlDeviceRegisterEvents", NULL,                                         \
+      (nvml_device, unsigned long long, nvml_event_set))                                           \
+    X(event_wait, 0, "nvmlEventSetWait_v2", NULL,                                                  \
+      (nvml_event_set, struct nvml_event_data *, unsigned))                                        \
     X(mps_processes, 0, "nvmlDeviceGetMPSComputeRunningProcesses_v3",                              \
       "nvmlDeviceGetMPSComputeRunningProcesses_v2",                                                \
       (nvml_device, unsigned *, struct nvml_process_info *))

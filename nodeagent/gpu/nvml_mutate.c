@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
+#include "nodeagent/gpu/gpu_watch.h"
 #include "nodeagent/gpu/nvidia_smi.h"
 #include "nodeagent/gpu/nvml_session.h"
 
@@ -60,7 +61,7 @@ int nvml_op_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode, enum g
     return judge_mode(n, f, mode, activation, ret, e);
 }
 
-/* Our own session would count as a client of the card, so it ends first. */
+/* Our own sessions would count as clients of the card, so they end first. */
 int nvml_op_reset(struct gpu *g, const char *uuid, struct err *e)
 {
     struct nvml *n = (struct nvml *)g;
@@ -70,7 +71,9 @@ int nvml_op_reset(struct gpu *g, const char *uuid, struct err *e)
     (void)snprintf(bus_id, sizeof(bus_id), "%s", f->card.pci_bus_id);
     nvml_session_end(n);
     nvml_call_begin(n, "nvidia-smi --gpu-reset");
+    gpu_watch_suspend(n->watch);
     int rc = nvidia_smi_reset(n->nvidia_smi, bus_id, RESET_TIMEOUT_MS, e);
+    gpu_watch_resume(n->watch);
     nvml_call_end(n);
     return rc;
 }

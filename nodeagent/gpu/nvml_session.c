@@ -136,6 +136,7 @@ int gpu_nvml_open(const struct nvml_options *o, struct gpu **ret, struct err *e)
     n->nvidia_smi = copy_or(o->nvidia_smi, "nvidia-smi");
     n->proc_root = copy_or(o->proc_root, "/proc");
     n->sys_root = copy_or(o->sys_root, "/sys");
+    n->watch = o->watch;
     *ret = &n->gpu;
     return 0;
 }

@@ -48,6 +48,7 @@ struct nvml {
     struct nvml_lib lib; /* empty until the first session finds it */
     const struct clock *clock;
     char *library, *nvidia_smi, *proc_root, *sys_root;
+    struct gpu_watch *watch;    /* borrowed, may be NULL */
     bool open;                  /* nvmlInit succeeded */
     bool stale;                 /* the session must be opened again before its next use */
     bool outdated;              /* and the library loaded again: the driver was upgraded under it */

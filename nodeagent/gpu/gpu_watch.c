@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/gpu/gpu_watch.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/xalloc.h"
+
+enum { END_MS = 1000, SUSPEND_MS = 2000 };
+
+struct gpu_watch {
+    /* immutable */
+    char *program, *library;
+    /* the loop's thread alone */
+    int fd; /* of the pipe; -1: no child reports */
+    char (*cards)[GPU_UUID_BYTES];
+    size_t n_cards; /* that the child was started for */
+    /* guarded by mu */
+    pthread_mutex_t mu;
+    pid_t pid; /* 0: none, and none left to be waited for */
+    bool suspended;
+};
+
+struct gpu_watch *gpu_watch_new(const struct gpu_watch_options *o)
+{
+    assert(o);
+    struct gpu_watch *w = xcalloc(1, sizeof(*w));
+    w->program = xstrdup(o->program ? o->program : "/proc/self/exe");
+    w->library = xstrdup(o->library);
+    w->fd = -1;
+    (void)pthread_mutex_init(&w->mu, NULL);
+    return w;
+}
+
+static int spawn(struct gpu_watch *w, int out_fd, pid_t *ret)
+{
+    char name[] = "cleave-agent";
+    char verb[] = "watch-events";
+    char *const argv[] = {name, verb, w->library, NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none; /* the agent blocks the signals that it waits for */
+    (void)sigemptyset(&none);
+    (void)posix_spawnattr_init(&attributes);
+    (void)posix_spawnattr_setsigmask(&attributes, &none);
+    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    (void)posix_spawn_file_actions_init(&actions);
+    (void)posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    (void)posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO);
+    int rc = posix_spawn(ret, w->program, &actions, &attributes, argv, environ);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    (void)posix_spawnattr_destroy(&attributes);
+    return rc;
+}
+
+/* False: it still runs, or hangs in the driver and cannot die. mu is held. */
+static bool reap(struct gpu_watch *w)
+{
+    if (w->pid && waitpid(w->pid, NULL, WNOHANG) != 0)
+        w->pid = 0;
+    return !w->pid;
+}
+
+/* Kills the child and waits so long for its end. mu is held. */
+static void end_child(struct gpu_watch *w, int timeout_ms)
+{
+    if (reap(w))
+        return;
+    (void)kill(w->pid, SIGKILL);
+    auto_fd int child = (int)syscall(SYS_pidfd_open, w->pid, 0);
+    struct pollfd p = {.fd = child, .events = POLLIN};
+    if (child >= 0)
+        (void)poll(&p, 1, timeout_ms);
+    else if (waitpid(w->pid, NULL, 0) == w->pid) /* a kernel before 5.3 */
+        w->pid = 0;
+    (void)reap(w);
+}
+
+static void close_pipe(struct gpu_watch *w)
+{
+    if (w->fd >= 0)
+        (void)close(w->fd);
+    w->fd = -1;
+}
+
+struct gpu_watch *gpu_watch_free(struct gpu_watch *w)
+{
+    if (!w)
+        return NULL;
+    {
+        HOLD(&w->mu);
+        end_child(w, END_MS);
+    }
+    close_pipe(w);
+    (void)pthread_mutex_destroy(&w->mu);
+    free(w->cards);
+    free(w->program);
+    free(w->library);
+    free(w);
+    return NULL;
+}
+
+static bool is_new(const struct gpu_watch *w, const char *uuid)
+{
+    for (size_t i = 0; i < w->n_cards; i++)
+        if (strcmp(w->cards[i], uuid) == 0)
+            return false;
+    return true;
+}
+
+static bool has_new(const struct gpu_watch *w, const char *const *uuids, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (is_new(w, uuids[i]))
+            return true;
+    return false;
+}
+
+static void note_cards(struct gpu_watch *w, const char *const *uuids, size_t n)
+{
+    free(w->cards);
+    w->cards = xcalloc(n, sizeof(*w->cards));
+    w->n_cards = n;
+    for (size_t i = 0; i < n; i++)
+        memcpy(w->cards[i], uuids[i], strnlen(uuids[i], GPU_UUID_BYTES - 1));
+}
+
+static int start(struct gpu_watch *w, struct err *e)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return err_set_errno(e, errno, "pipe");
+    auto_fd int from = ends[0];
+    auto_fd int to = ends[1];
+    (void)fcntl(from, F_SETFL, O_NONBLOCK);
+    int rc = spawn(w, to, &w->pid);
+    if (rc) {
+        w->pid = 0;
+        return err_set_errno(e, rc, "run %s watch-events", w->program);
+    }
+    w->fd = TAKE_FD(from);
+    return 0;
+}
+
+int gpu_watch_keep(struct gpu_watch *w, const char *const *uuids, size_t n, struct err *e)
+{
+    HOLD(&w->mu);
+    if (w->suspended || n == 0)
+        return 0;
+    if (w->fd >= 0 && !has_new(w, uuids, n))
+        return 0;
+    close_pipe(w);
+    if (!reap(w))
+        end_child(w, END_MS / 10);
+    if (w->pid)
+        return err_set(e, ERR_UNAVAILABLE, "the process that waited for events does not end");
+    note_cards(w, uuids, n);
+    return start(w, e);
+}
+
+int gpu_watch_fd(const struct gpu_watch *w)
+{
+    return w->fd;
+}
+
+bool gpu_watch_take(struct gpu_watch *w, struct gpu_event *ret)
+{
+    if (w->fd < 0)
+        return false;
+    struct gpu_event ev;
+    ssize_t got = read(w->fd, &ev, sizeof(ev));
+    if (got == (ssize_t)sizeof(ev)) {
+        *ret = ev;
+        ret->uuid[sizeof(ret->uuid) - 1] = '\0';
+        return true;
+    }
+    if (got >= 0 || (errno != EAGAIN && errno != EINTR))
+        close_pipe(w); /* it ended, or writes something else */
+    return false;
+}
+
+void gpu_watch_suspend(struct gpu_watch *w)
+{
+    if (!w)
+        return;
+    HOLD(&w->mu);
+    w->suspended = true;
+    end_child(w, SUSPEND_MS);
+}
+
+void gpu_watch_resume(struct gpu_watch *w)
+{
+    if (!w)
+        return;
+    HOLD(&w->mu);
+    w->suspended = false;
+}

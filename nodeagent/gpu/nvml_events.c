@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/gpu/nvml_events.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "nodeagent/gpu/gpu_event.h"
+#include "nodeagent/gpu/nvml_lib.h"
+
+/* What a card that has it is watched for. Xids say what happened, the others that it is time to
+ * read the card. Single bit errors are corrected and clocks are not about health. */
+static const unsigned long long watched_types =
+    NVML_EVENT_XID | NVML_EVENT_DOUBLE_BIT_ECC | NVML_EVENT_DRAM_RETIREMENT |
+    NVML_EVENT_DRAM_RETIREMENT_FAILURE | NVML_EVENT_FATAL_POISON | NVML_EVENT_GPU_UNAVAILABLE |
+    NVML_EVENT_RECOVERY_ACTION;
+
+struct source {
+    struct nvml_lib lib;
+    nvml_event_set set;
+    int out_fd;
+    unsigned n;
+    /* A lost card does not tell its UUID any more. */
+    struct watched_card {
+        nvml_device device;
+        char uuid[NVML_UUID_BYTES];
+    } cards[GPU_MAX_CARDS];
+};
+
+static int tell(const struct source *s, const struct gpu_event *ev, struct err *e)
+{
+    ssize_t wrote;
+    do
+        wrote = write(s->out_fd, ev, sizeof(*ev));
+    while (wrote < 0 && errno == EINTR);
+    return wrote == (ssize_t)sizeof(*ev) ? 0 : err_set_errno(e, errno, "write an event");
+}
+
+static nvml_ret register_card(const struct source *s, nvml_device device)
+{
+    unsigned long long types = 0;
+    nvml_ret rc = s->lib.event_types(device, &types);
+    if (rc == NVML_SUCCESS && !(types & NVML_EVENT_XID))
+        rc = NVML_NOT_SUPPORTED;
+    return rc == NVML_SUCCESS ? s->lib.event_register(device, types & watched_types, s->set) : rc;
+}
+
+static int watch_card(struct source *s, unsigned index, struct err *e)
+{
+    struct watched_card *c = &s->cards[s->n];
+    struct gpu_event ev = {.kind = GPU_EVENT_UNWATCHED, .gi_id = -1, .ci_id = -1};
+    nvml_ret rc = s->lib.by_index(index, &c->device);
+    if (rc == NVML_SUCCESS)
+        rc = s->lib.uuid(c->device, c->uuid, sizeof(c->uuid));
+    if (rc == NVML_SUCCESS) {
+        s->n++;
+        memcpy(ev.uuid, c->uuid, sizeof(ev.uuid));
+        rc = register_card(s, c->device);
+    }
+    if (rc == NVML_SUCCESS)
+        ev.kind = GPU_EVENT_WATCHED;
+    ev.code = (uint64_t)rc;
+    return tell(s, &ev, e);
+}
+
+static int instance_of(unsigned id)
+{
+    return id == NVML_NO_INSTANCE || id > INT_MAX ? -1 : (int)id;
+}
+
+static int tell_event(const struct source *s, const struct nvml_event_data *d, struct err *e)
+{
+    bool xid = d->eventType & NVML_EVENT_XID;
+    struct gpu_event ev = {.kind = xid ? GPU_EVENT_XID : GPU_EVENT_OTHER,
+                           .code = xid ? d->eventData : d->eventType,
+                           .gi_id = instance_of(d->gpuInstanceId),
+                           .ci_id = instance_of(d->computeInstanceId)};
+    for (unsigned i = 0; i < s->n; i++)
+        if (s->cards[i].device == d->device)
+            memcpy(ev.uuid, s->cards[i].uuid, sizeof(ev.uuid));
+    return tell(s, &ev, e);
+}
+
+/* NVML's wait has a timeout and no end; this one is 24 days long, so that a quiet machine is not
+ * woken. */
+static int report(const struct source *s, struct err *e)
+{
+    for (;;) {
+        struct nvml_event_data d = {.gpuInstanceId = NVML_NO_INSTANCE,
+                                    .computeInstanceId = NVML_NO_INSTANCE};
+        nvml_ret rc = s->lib.event_wait(s->set, &d, INT_MAX);
+        if (rc == NVML_SUCCESS)
+            TRY(tell_event(s, &d, e));
+        else if (rc != NVML_TIMEOUT)
+            return 0; /* a card or the driver went away: whoever reads begins anew */
+    }
+}
+
+static int check(const struct nvml_lib *lib, const char *call, nvml_ret rc, struct err *e)
+{
+    return rc == NVML_SUCCESS ? 0 : nvml_lib_error(lib, call, rc, e);
+}
+
+static int watch(struct source *s, struct err *e)
+{
+    unsigned count = 0;
+    TRY(check(&s->lib, nvml_names.count, s->lib.count(&count), e));
+    TRY(check(&s->lib, nvml_names.event_set_create, s->lib.event_set_create(&s->set), e));
+    for (unsigned i = 0; i < count && i < GPU_MAX_CARDS; i++)
+        TRY(watch_card(s, i, e));
+    return report(s, e);
+}
+
+int nvml_events_run(const char *library, int out_fd, struct err *e)
+{
+    struct source s = {.out_fd = out_fd};
+    TRY(nvml_lib_open(library, &s.lib, e));
+    bool able =
+        s.lib.event_set_create && s.lib.event_types && s.lib.event_register && s.lib.event_wait;
+    int rc = able ? check(&s.lib, nvml_names.init, s.lib.init(), e)
+                  : nvml_lib_error(&s.lib, nvml_names.event_wait, NVML_FUNCTION_NOT_FOUND, e);
+    if (rc == 0) {
+        rc = watch(&s, e);
+        if (s.set && s.lib.event_set_free)
+            (void)s.lib.event_set_free(s.set);
+        (void)s.lib.shutdown();
+    }
+    nvml_lib_close(&s.lib);
+    return rc;
+}
