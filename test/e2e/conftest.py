@@ -12,6 +12,7 @@ A test that fails shows the ends of its programs' logs. Nothing here sleeps for 
 everything waits for a condition, with a bound.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -23,6 +24,7 @@ import time
 from pathlib import Path
 
 import pytest
+from namespaces import Where
 
 ROOT = Path(__file__).resolve().parents[2]
 HACK = ROOT / "hack" / "kube"
@@ -57,21 +59,23 @@ def wait_for(predicate, timeout=30, message="the condition"):
 class Kubectl:
     """kubectl with the rights of one kubeconfig."""
 
-    def __init__(self, program, kubeconfig, cache):
+    def __init__(self, program, kubeconfig, cache, network=contextlib.nullcontext):
         self.program = program
         self.kubeconfig = kubeconfig
+        self.network = network
         self.env = {**os.environ, "KUBECACHEDIR": str(cache)}
 
     def __call__(self, *args, input=None, check=True):
         """Runs kubectl and returns the CompletedProcess; input is a string for its stdin."""
-        done = subprocess.run(
-            [self.program, "--kubeconfig", self.kubeconfig, *map(str, args)],
-            input="" if input is None else input,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            env=self.env,
-        )
+        with self.network():
+            done = subprocess.run(
+                [self.program, "--kubeconfig", self.kubeconfig, *map(str, args)],
+                input="" if input is None else input,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                env=self.env,
+            )
         if check and done.returncode != 0:
             raise KubectlError(f"kubectl {' '.join(map(str, args))}: {done.stderr.strip()}")
         return done
@@ -97,6 +101,10 @@ class Cluster:
         self.kubeconfig = rundir / "admin.kubeconfig"
         self.audit_log = rundir / "audit.log"
 
+    def network(self):
+        """A context in which what is started, and the sockets that are opened, reach the API server."""
+        return contextlib.nullcontext()
+
     def script(self, name, *args):
         """Runs a script of hack/kube and returns what it printed."""
         done = subprocess.run(
@@ -116,7 +124,7 @@ class Cluster:
     def kubectl_as(self, kubeconfig):
         """kubectl with the rights of another kubeconfig."""
         program = Path((self.rundir / "bin-dir").read_text().strip()) / "kubectl"
-        return Kubectl(program, kubeconfig, self.rundir / "kubectl-cache")
+        return Kubectl(program, kubeconfig, self.rundir / "kubectl-cache", self.network)
 
     def node(self, name, labels=None):
         """Makes a Node without a kubelet that is Ready, or sets labels on the one that is there."""
@@ -153,24 +161,29 @@ def die_with_parent():
 
 
 class Process:
-    """One program of ours; its standard output and error go to a file."""
+    """One program of ours; its standard output and error go to a file. where is a namespaces.Where."""
 
-    def __init__(self, name, argv, log, env=None, cwd=None):
-        self.name, self.argv, self.log, self.env, self.cwd = name, [str(a) for a in argv], log, env or {}, cwd
+    def __init__(self, name, argv, log, env=None, cwd=None, where=None):
+        self.name, self.argv, self.log, self.env, self.cwd = name, [str(a) for a in argv], log, env or {}, cwd or ROOT
+        self.where = where or Where()
         self.start()
 
     def start(self):
         """Starts it, once more after it has ended; the log goes on."""
-        with open(self.log, "ab") as out:
+        with open(self.log, "ab") as out, self.where.around():
             self.popen = subprocess.Popen(
                 self.argv,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **self.env},
-                cwd=self.cwd or ROOT,
-                preexec_fn=die_with_parent,
+                cwd=self.cwd,
+                preexec_fn=self.before_exec,
             )
+
+    def before_exec(self):
+        die_with_parent()
+        self.where.before_exec(self.cwd)
 
     @property
     def pid(self):
@@ -212,10 +225,10 @@ class Processes:
         self.folder = folder
         self.all = []
 
-    def __call__(self, name, *argv, env=None, cwd=None):
+    def __call__(self, name, *argv, env=None, cwd=None, where=None):
         """Starts argv; name is for its log and for messages. Returns a Process."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        process = Process(name, argv, self.folder / f"{name}.log", env, cwd)
+        process = Process(name, argv, self.folder / f"{name}.log", env, cwd, where)
         self.all.append(process)
         return process
 
@@ -243,21 +256,30 @@ def is_alive(pid):
     return True
 
 
+def pytest_configure(config):
+    """Says why a test was skipped, whatever the command line says."""
+    if "s" not in config.option.reportchars:
+        config.option.reportchars += "s"
+
+
 def remove_stale_runs():
     """Control planes of test runs that were killed: their folders are named after the run's pid."""
     for folder in RUNS.glob("run-*"):
         if folder.name[4:].isdigit() and not is_alive(int(folder.name[4:])):
-            subprocess.run([HACK / "down.sh", folder / "kube"], check=False, capture_output=True)
+            for script, kind in (("down.sh", "kube"), ("node-down.sh", "real")):
+                subprocess.run([HACK / script, folder / kind], check=False, capture_output=True)
             shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
-def rundir():
+def rundir(request):
     """This run's folder; it stays when a test failed."""
     remove_stale_runs()
     folder = RUNS / f"run-{os.getpid()}"
     folder.mkdir(parents=True)
-    return folder
+    yield folder
+    if not request.session.testsfailed:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
@@ -265,10 +287,7 @@ def cluster(rundir, request):
     control_plane = Cluster(rundir / "kube")
     control_plane.start()
     yield control_plane
-    failed = request.session.testsfailed
-    control_plane.stop(purge=not failed)
-    if not failed:
-        shutil.rmtree(rundir, ignore_errors=True)
+    control_plane.stop(purge=not request.session.testsfailed)
 
 
 @pytest.fixture

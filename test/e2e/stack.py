@@ -23,6 +23,7 @@ from collections import Counter
 
 import pytest
 from conftest import ROOT, KubectlError, wait_for
+from namespaces import Where, inside
 
 GROUP = "/apis/gpu.cleave.dev/v1alpha1"
 SIM = ROOT / "build" / "release" / "sim"
@@ -71,7 +72,11 @@ class Api:
 
     def connect(self):
         server = urllib.parse.urlparse(self.cluster.server)
-        return http.client.HTTPSConnection(server.hostname, server.port, context=self.tls, timeout=30)
+        connection = http.client.HTTPSConnection(server.hostname, server.port, context=self.tls, timeout=30)
+        with self.cluster.network():
+            connection.connect()
+        connection.auto_open = 0  # again only from here
+        return connection
 
     def get(self, path):
         return self.request("GET", path)
@@ -138,7 +143,7 @@ def listening_ports(pid):
             continue
     ports = set()
     for table in ("tcp", "tcp6"):
-        for line in open(f"/proc/net/{table}", encoding="ascii").read().splitlines()[1:]:
+        for line in open(f"/proc/{pid}/net/{table}", encoding="ascii").read().splitlines()[1:]:
             words = line.split()
             if words[3] == "0A" and f"socket:[{words[9]}]" in sockets:
                 ports.add(int(words[1].split(":")[1], 16))
@@ -160,10 +165,11 @@ def fetch(port, path):
 
 def serve(process, path):
     """What a program of ours answers on one of its two ports; (404, "") when on none."""
-    for port in listening_ports(process.pid):
-        code, body = fetch(port, path)
-        if code != 404:
-            return code, body
+    with inside(process.pid, "net"):
+        for port in listening_ports(process.pid):
+            code, body = fetch(port, path)
+            if code != 404:
+                return code, body
     return 404, ""
 
 
@@ -216,6 +222,8 @@ def listening(server):
 
 class SimNode:
     """A Node, its simulated cards and its agent."""
+
+    where = Where()
 
     def __init__(self, rig, name, fleet):
         self.rig, self.api, self.name = rig, rig.api, name
@@ -312,7 +320,8 @@ class SimNode:
 
     def start(self, program=None, env=None, name="agent", **flags):
         """Starts an agent and returns its Process; the newest one is SimNode.agent."""
-        self.agent = self.rig.processes(f"{name}-{self.name}", *self.argv(program, **flags), env={**self.env, **(env or {})})
+        argv = self.argv(program, **flags)
+        self.agent = self.rig.processes(f"{name}-{self.name}", *argv, env={**self.env, **(env or {})}, where=self.where)
         return self.agent
 
     # --- what the API server holds ---
@@ -408,6 +417,8 @@ def layout_of(card):
 class Rig:
     """What one test builds."""
 
+    image = "localhost/never-run"
+
     def __init__(self, cluster, processes, release):
         self.cluster, self.processes, self.release = cluster, processes, release
         self.api = Api(cluster)
@@ -470,7 +481,7 @@ class Rig:
                 "serviceAccountName": account,
                 "automountServiceAccountToken": False,
                 "tolerations": [{"operator": "Exists"}],
-                "containers": [{"name": "main", "image": "localhost/never-run"}],
+                "containers": [{"name": "main", "image": self.image}],
             },
         }
         path = f"/api/v1/namespaces/{namespace}/pods"

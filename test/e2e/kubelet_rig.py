@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node with a real kubelet and containerd, for the tests that need one.
+
+    real_node            the node, with simulated cards; its pods and its agent end with the test
+    real_node.start()    our agent on it, as the DaemonSet would run it there
+    real_node.run(...)   a pod: scheduled, started by containerd and runc
+    real_node.kill_kubelet(), .up(), .down(), .reboot()
+
+The cluster is started by the first test that asks for it (hack/kube/node-up.sh) and serves all.
+Where the machine cannot have one the tests are skipped, and the summary says why.
+"""
+
+import contextlib
+import itertools
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import Cluster, wait_for
+from namespaces import Inside, inside
+from stack import Rig, SimNode, install
+
+IMAGE = "localhost/busybox:1"
+PODS = "/api/v1/namespaces/default/pods"
+numbers = itertools.count(1)
+
+
+def why_not(folder):
+    """Why this machine can have no real node; None where it can."""
+    if os.geteuid() != 0:
+        return "a real node needs root"
+    probe = subprocess.run(
+        ["unshare", "-n", "-m", "-p", "-f", "--mount-proc", "mount", "-t", "tmpfs", "probe", "/run"], capture_output=True, text=True
+    )
+    if probe.returncode != 0:
+        return f"a real node needs namespaces of its own: {probe.stderr.strip()}"
+    device = folder / "null"
+    try:
+        os.mknod(device, 0o600 | 0o020000, os.makedev(1, 3))
+    except OSError as error:
+        return f"a real node needs mknod: {error}"
+    device.unlink()
+    return None
+
+
+class RealCluster(Cluster):
+    """A control plane and one node, in a network namespace of their own."""
+
+    node_name = "node1"
+
+    def start(self):
+        self.up()
+        self.server = (self.rundir / "server").read_text().strip()
+        self.kubectl = self.kubectl_as(self.kubeconfig)
+
+    def up(self):
+        """Starts what does not run: everything, or a kubelet that was killed."""
+        self.script("node-up.sh", self.rundir, "--name", self.node_name)
+
+    def down(self):
+        """The node alone, as a power cut."""
+        self.script("node-down.sh", self.rundir, "--node")
+
+    def stop(self, purge):
+        self.script("node-down.sh", self.rundir, *(["--purge"] if purge else []))
+
+    def pid(self, name):
+        """Of network, init, containerd, kubelet, or a part of the control plane."""
+        return int((self.rundir / f"{name}.pid").read_text().split()[0])
+
+    def network(self):
+        return inside(self.pid("network"), "net")
+
+
+class RealNode(SimNode):
+    """The node: simulated cards, a real kubelet, and our agent when it is started."""
+
+    def __init__(self, rig, fleet):
+        super().__init__(rig, rig.cluster.node_name, fleet)
+        self.cluster = rig.cluster
+        self.where = Inside(lambda: self.pid("init"))
+        self.kubelet_dir = self.cluster.rundir / "node" / "kubelet"
+        self.plugins = self.kubelet_dir / "device-plugins"
+
+    def argv(self, program=None, **flags):
+        # The kubelet's own places are where they are on every node.
+        return super().argv(program, **{"kubelet_dir": "/var/lib/kubelet", "cdi_dir": "/var/run/cdi", **flags})
+
+    # --- its parts ---
+
+    def pid(self, name):
+        return self.cluster.pid(name)
+
+    def up(self):
+        self.cluster.up()
+
+    def down(self):
+        self.cluster.down()
+
+    def kill(self, name):
+        """Of kubelet and containerd. up() starts it again."""
+        os.kill(self.pid(name), signal.SIGKILL)
+        wait_for(lambda: not Path(f"/proc/{self.pid(name)}").exists(), 10, f"{name} to be gone")
+
+    def kill_kubelet(self):
+        self.kill("kubelet")
+
+    def restart_kubelet(self):
+        self.kill_kubelet()
+        self.up()
+
+    @contextlib.contextmanager
+    def kubelet_frozen(self):
+        """It holds its sockets and answers nothing."""
+        os.kill(self.pid("kubelet"), signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.pid("kubelet"), signal.SIGCONT)
+
+    def reboot(self):
+        """The power is cut and comes back: every process of the node ends, and the cards start anew."""
+        self.down()
+        self.ctl("reboot")
+        self.up()
+
+    def sees(self, path):
+        """A path of the node as this machine can open it. No symbolic link may be in it: /run, not /var/run."""
+        return Path(f"/proc/{self.pid('init')}/root") / path.lstrip("/")
+
+    def cdi_specs(self):
+        """The CDI files on the node, by name."""
+        folder = self.sees("/run/cdi")
+        return {f.name: json.loads(f.read_text()) for f in sorted(folder.iterdir()) if f.suffix == ".json"}
+
+    def checkpoint(self):
+        """What the kubelet has written down: {(pod uid, container, resource): [ids]}."""
+        data = json.loads((self.plugins / "kubelet_internal_checkpoint").read_text())["Data"]
+        return {
+            (e["PodUID"], e["ContainerName"], e["ResourceName"]): sorted(i for ids in e["DeviceIDs"].values() for i in ids)
+            for e in data["PodDeviceEntries"] or []
+        }
+
+    # --- pods ---
+
+    def pod_path(self, name):
+        return f"{PODS}/{name}"
+
+    def run(self, name, command, limits=None, restart="Never", **spec):
+        """Makes a pod that the scheduler puts on the node, and returns its name, which is unique. command is a shell's."""
+        name = f"{self.rig.id}-{name}-{next(numbers)}"
+        container = {"name": "main", "image": IMAGE, "imagePullPolicy": "Never", "command": ["sh", "-c", command]}
+        if limits:
+            container["resources"] = {"limits": limits}
+        self.rig.objects.append(self.pod_path(name))
+        self.api.create(
+            PODS,
+            {
+                "metadata": {"name": name, "labels": {"test": self.rig.id}},
+                "spec": {
+                    "restartPolicy": restart,
+                    "automountServiceAccountToken": False,
+                    "enableServiceLinks": False,
+                    "terminationGracePeriodSeconds": 1,
+                    "containers": [container],
+                    **spec,
+                },
+            },
+        )
+        return name
+
+    def phase(self, name):
+        return self.api.get(self.pod_path(name)).get("status", {}).get("phase")
+
+    def wait_phase(self, name, *phases, timeout=30):
+        """Waits for one of the phases, and returns the pod."""
+
+        def look():
+            pod = self.api.get(self.pod_path(name))
+            return pod if pod["status"].get("phase") in phases else None
+
+        return wait_for(look, timeout, lambda: f"{name} to be {' or '.join(phases)}: {self.why(name)}")
+
+    def why(self, name):
+        """What the pod and its Events say, for a message."""
+        status = self.api.get(self.pod_path(name)).get("status")
+        return json.dumps({"status": status, "events": [f"{e['reason']}: {e.get('note')}" for e in self.rig.events(name)]})
+
+    def log(self, name):
+        """What the pod's container wrote, also before it was restarted."""
+        return self.api.get(f"{self.pod_path(name)}/log")
+
+    def result(self, command, limits=None, timeout=30):
+        """Runs a pod to its end and returns what it wrote."""
+        name = self.run("job", command, limits)
+        self.wait_phase(name, "Succeeded", timeout=timeout)
+        return self.log(name)
+
+    def runner(self, name="runner", limits=None, greeting="env", restart="Always"):
+        """A pod that writes something at its start and then runs on. Returns its name once it runs."""
+        name = self.run(name, f"{greeting}; exec sleep 3600", limits, restart)
+        self.wait_phase(name, "Running")
+        return name
+
+    def container(self, name):
+        """The status of a pod's container."""
+        return self.api.get(self.pod_path(name))["status"]["containerStatuses"][0]
+
+    def uid(self, name):
+        return self.api.get(self.pod_path(name))["metadata"]["uid"]
+
+    def delete(self, name):
+        """Asks for it and waits until the kubelet has ended it."""
+        self.api.delete(self.pod_path(name))
+        wait_for(lambda: self.api.find(self.pod_path(name)) is None, 30, f"{name} to be gone")
+
+    def wait_offers(self, timeout=30, **counts):
+        """Waits for allocatable and capacity of nvidia.com/…: {"nvidia.com/gpu": 1}, by **."""
+        wait_for(lambda: self.offers() == counts, timeout, lambda: f"the node to offer {counts}, not {self.offers()}")
+
+
+class RealRig(Rig):
+    """What one test builds on the real node."""
+
+    image = "localhost/pause:1"
+
+    def node(self, fleet=None, labels=None, start=False, **flags):
+        node = RealNode(self, fleet or {"h100-80": 1})
+        self.nodes.append(node)
+        node.label(**{"test": self.id, **(labels or {})})
+        node.kubeconfig = self.agent_kubeconfig(node)
+        if start:
+            node.start(**flags)
+        return node
+
+    def end(self):
+        """The node is up and empty for the next test."""
+        self.cluster.up()
+        pods = [path for path in self.objects if "/pods/" in path]
+        for path in reversed(self.objects):
+            self.api.delete(path)
+        wait_for(lambda: not any(self.api.find(path) for path in pods), 60, "the test's pods to be gone")
+        self.processes.end()
+        for node in self.nodes:
+            self.api.delete(node.path)
+
+
+@pytest.fixture(scope="session")
+def real_cluster(rundir, request):
+    reason = why_not(rundir)
+    if reason:
+        pytest.skip(reason)
+    cluster = RealCluster(rundir / "real")
+    cluster.start()
+    install(cluster)
+    yield cluster
+    cluster.stop(purge=not request.session.testsfailed)
+
+
+@pytest.fixture
+def real_rig(real_cluster, processes, release):
+    built = RealRig(real_cluster, processes, release)
+    yield built
+    built.end()
+
+
+@pytest.fixture
+def real_node(real_rig):
+    """The node with one H100; real_rig.node(fleet) for other cards."""
+    return real_rig.node()
