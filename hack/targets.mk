@@ -36,7 +36,6 @@ $(B)/test/unit/nvml_old.so: test/unit/nvml_old.c
 	@$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -shared $(LINK_$(VARIANT):-pie=) $< -o $@
 $(B)/test/unit/nvml_test: $(B)/test/unit/nvml_old.so | sim
 $(B)/test/unit/gpu_labels_test: | sim
-$(B)/test/unit/features_test: | sim
 $(B)/test/unit/gpu_watch_test: | $(B)/cleave-agent sim
 # --- end of the transaction's part ---
 
