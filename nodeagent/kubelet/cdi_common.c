@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/kubelet/cdi_common.h"
+
+#include <assert.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/kubelet/rooted.h"
+
+static char *dump(const json_t *value)
+{
+    char *text = json_dumps(value, JSON_COMPACT);
+    assert(text);
+    return text;
+}
+
+/* Names of files that are no UTF-8 have no place in JSON; such a file is left out. */
+static void add_string(json_t *list, const char *text)
+{
+    json_t *s = json_string(text);
+    if (s)
+        json_array_append_new(list, s);
+}
+
+static void add_node(json_t *list, const struct device_nodes *nodes, const char *path)
+{
+    auto_free char *host =
+        xasprintf("%s%s", nodes->host_dev_root ? nodes->host_dev_root : "", path);
+    json_t *node = json_pack("{s:s?}", "path", path);
+    if (strcmp(host, path) != 0)
+        json_object_set_new(node, "hostPath", json_string(host));
+    json_object_set_new(node, "permissions", json_string("rw"));
+    json_array_append_new(list, node);
+}
+
+static json_t *control_nodes(const struct device_nodes *nodes)
+{
+    json_t *list = json_array();
+    if (nodes->ctl)
+        add_node(list, nodes, "/dev/nvidiactl");
+    if (nodes->uvm)
+        add_node(list, nodes, "/dev/nvidia-uvm");
+    if (nodes->uvm_tools)
+        add_node(list, nodes, "/dev/nvidia-uvm-tools");
+    if (nodes->modeset)
+        add_node(list, nodes, "/dev/nvidia-modeset");
+    return list;
+}
+
+static void add_mount(json_t *list, const char *host_path, const char *container_path)
+{
+    json_t *mount =
+        json_pack("{s:s, s:s, s:[s,s,s,s,s]}", "hostPath", host_path, "containerPath",
+                  container_path, "options", "ro", "nosuid", "nodev", "rbind", "rprivate");
+    if (mount)
+        json_array_append_new(list, mount);
+}
+
+/* Sockets lie in folders where the driver's daemons write; nothing there is to be run. */
+static void add_file(json_t *list, const struct driver_file *f)
+{
+    size_t before = json_array_size(list);
+    add_mount(list, f->host_path, f->container_path);
+    json_t *added = json_array_get(list, before);
+    if (added && f->kind == DRIVER_SOCKET)
+        add_string(json_object_get(added, "options"), "noexec");
+}
+
+/* The last part of a path, with its slash. */
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash : path;
+}
+
+/* Below the second folder the folders that a library lies in (vdpau, gbm) are not kept. */
+static void mount_again(json_t *list, const char *folder, const char *host_path, const char *name)
+{
+    auto_free char *path = rooted_join(folder, base_of(name));
+    if (folder[0])
+        add_mount(list, host_path, path);
+}
+
+/* Without a hook that could make links, each name of a library is a mount of it. To the dynamic
+ * linker they are one file: it compares device and inode. */
+static void mount_names(json_t *list, const struct cdi_common_options *o,
+                        const struct driver_files *files)
+{
+    for (size_t i = 0; i < files->n_links; i++)
+        add_mount(list, files->links[i].host_path, files->links[i].path);
+    for (size_t i = 0; i < files->n_files; i++) {
+        if (files->files[i].kind == DRIVER_LIBRARY)
+            mount_again(list, o->second_folder, files->files[i].host_path,
+                        files->files[i].container_path);
+    }
+    for (size_t i = 0; i < files->n_links; i++)
+        mount_again(list, o->second_folder, files->links[i].host_path, files->links[i].path);
+}
+
+static json_t *mounts(const struct cdi_common_options *o, const struct driver_files *files)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < files->n_files; i++)
+        add_file(list, &files->files[i]);
+    if (!o->hook)
+        mount_names(list, o, files);
+    return list;
+}
+
+/* nvidia-ctk has the same hooks as a subcommand (internal/discover/hooks.go). */
+static json_t *new_hook_args(const char *program, const char *verb)
+{
+    const char *name = base_of(program) + 1;
+    json_t *args = json_array();
+    add_string(args, name);
+    if (strcmp(name, "nvidia-ctk") == 0)
+        add_string(args, "hook");
+    add_string(args, verb);
+    return args;
+}
+
+static void add_hook(json_t *list, const char *program, json_t *args_take)
+{
+    json_t *hook = json_pack("{s:s, s:s, s:o}", "hookName", "createContainer", "path", program,
+                             "args", args_take);
+    if (hook)
+        json_array_append_new(list, hook);
+}
+
+static void add_links_hook(json_t *list, const char *program, const struct driver_files *files)
+{
+    json_t *args = new_hook_args(program, "create-symlinks");
+    for (size_t i = 0; i < files->n_links; i++) {
+        auto_free char *link = xasprintf("%s::%s", files->links[i].target, files->links[i].path);
+        add_string(args, "--link");
+        add_string(args, link);
+    }
+    add_hook(list, program, args);
+}
+
+static void add_ldcache_hook(json_t *list, const char *program, const struct driver_files *files)
+{
+    json_t *args = new_hook_args(program, "update-ldcache");
+    for (size_t i = 0; i < files->n_library_folders; i++) {
+        add_string(args, "--folder");
+        add_string(args, files->library_folders[i]);
+    }
+    add_hook(list, program, args);
+}
+
+static json_t *hooks(const struct cdi_common_options *o, const struct driver_files *files)
+{
+    json_t *list = json_array();
+    if (files->n_links)
+        add_links_hook(list, o->hook, files);
+    if (o->newer_hooks)
+        add_hook(list, o->hook, new_hook_args(o->hook, "enable-cuda-compat"));
+    add_ldcache_hook(list, o->hook, files);
+    if (o->newer_hooks)
+        add_hook(list, o->hook, new_hook_args(o->hook, "disable-device-node-modification"));
+    return list;
+}
+
+static json_t *environment(const struct cdi_common_options *o)
+{
+    json_t *env = json_array();
+    add_string(env, "NVIDIA_VISIBLE_DEVICES=void");
+    if (o->set_library_path && !o->hook && o->second_folder[0]) {
+        auto_free char *path = xasprintf("LD_LIBRARY_PATH=%s", o->second_folder);
+        add_string(env, path);
+    }
+    return env;
+}
+
+/* CDI allows empty lists, older runtimes complain of them. */
+static void set_list(json_t *edits, const char *key, json_t *list_take)
+{
+    if (json_array_size(list_take) > 0)
+        json_object_set_new(edits, key, list_take);
+    else
+        json_decref(list_take);
+}
+
+char *cdi_common_render(const struct cdi_common_options *o, const struct device_nodes *nodes,
+                        const struct driver_files *files)
+{
+    auto_json json_t *edits = json_object();
+    set_list(edits, "env", environment(o));
+    set_list(edits, "deviceNodes", control_nodes(nodes));
+    if (files) {
+        set_list(edits, "mounts", mounts(o, files));
+        if (o->hook)
+            set_list(edits, "hooks", hooks(o, files));
+    }
+    return dump(edits);
+}
+
+static int add_caps(json_t *list, const struct device_nodes *nodes, const struct entry_device *d,
+                    struct err *e)
+{
+    int gi = device_nodes_cap_minor(nodes, d->minor, d->gi_id, -1);
+    int ci = device_nodes_cap_minor(nodes, d->minor, d->gi_id, (int)d->ci_id);
+    if (gi < 0 || ci < 0)
+        return err_set(e, ERR_NOT_FOUND, "the driver names no capability devices of %s",
+                       d->cdi_name);
+    auto_free char *gi_path = xasprintf("/dev/nvidia-caps/nvidia-cap%d", gi);
+    auto_free char *ci_path = xasprintf("/dev/nvidia-caps/nvidia-cap%d", ci);
+    add_node(list, nodes, gi_path);
+    add_node(list, nodes, ci_path);
+    return 0;
+}
+
+int cdi_device_render(const struct device_nodes *nodes, const struct entry_device *d, char **ret,
+                      struct err *e)
+{
+    auto_json json_t *list = json_array();
+    auto_free char *card = xasprintf("/dev/nvidia%u", d->minor);
+    add_node(list, nodes, card);
+    if (d->mig)
+        TRY(add_caps(list, nodes, d, e));
+    auto_json json_t *device =
+        json_pack("{s:s, s:{s:O}}", "name", d->cdi_name, "containerEdits", "deviceNodes", list);
+    *ret = dump(device);
+    return 0;
+}

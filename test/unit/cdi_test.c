@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/file.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/kubelet/cdi.h"
+#include "nodeagent/kubelet/cdi_common.h"
+
+static char folder[] = "/tmp/cleave-cdi-XXXXXX";
+
+static void enter(void)
+{
+    cr_assert_not_null(mkdtemp(folder));
+    cr_assert_eq(chdir(folder), 0);
+}
+
+static void leave(void)
+{
+    auto_free char *command = xasprintf("rm -rf %s", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(cdi, .init = enter, .fini = leave);
+
+#define SPEC "cdi/gpu.cleave.dev-nvidia.json"
+
+static char card_name[] = "GPU-0", slice_name[] = "GPU-1-1g.10gb.me-0", bad_name[] = "GPU/2";
+static const struct entry_device card = {.cdi_name = card_name, .minor = 2};
+static const struct entry_device slice = {.cdi_name = slice_name,
+                                          .minor = 1,
+                                          .mig = true,
+                                          .gi_id = 7,
+                                          .ci_id = 0};
+static const struct entry_device unknown = {.cdi_name = slice_name,
+                                            .minor = 1,
+                                            .mig = true,
+                                            .gi_id = 9,
+                                            .ci_id = 0};
+static const struct entry_device misnamed = {.cdi_name = bad_name, .minor = 2};
+
+static struct device_nodes_cap caps[] = {{1, 7, -1, 201}, {1, 7, 0, 202}};
+static char no_root[] = "", driver_root[] = "/run/nvidia/driver";
+static const struct device_nodes nodes = {.ctl = true,
+                                          .uvm = true,
+                                          .caps = caps,
+                                          .n_caps = 2,
+                                          .host_dev_root = no_root};
+
+static char lib[] = "/usr/lib64/libcuda.so.570.1", lib_host[] = "/host/libcuda.so.570.1";
+static char link_path[] = "/usr/lib64/libcuda.so.1", target[] = "libcuda.so.570.1";
+static char socket_path[] = "/var/run/nvidia-persistenced/socket", lib_folder[] = "/usr/lib64";
+static struct driver_file files_list[] = {{DRIVER_LIBRARY, lib_host, lib},
+                                          {DRIVER_SOCKET, socket_path, socket_path}};
+static struct driver_link links[] = {{link_path, target, lib_host}};
+static char *folders[] = {lib_folder};
+static const struct driver_files files = {files_list, 2, links, 1, folders, 1};
+
+static const struct cdi_options here = {.folder = "cdi", .second_folder = ""};
+
+static char *read_spec(void)
+{
+    char *text = NULL;
+    cr_assert_eq(file_read(SPEC, 1 << 20, &text, /* ret_len= */ NULL, NULL), 0);
+    return text;
+}
+
+Test(cdi, spec_is_common_edits_and_devices)
+{
+    auto_cdi struct cdi *c = cdi_new(&here);
+    const struct entry_device *devices[] = {&card, &slice};
+    cr_assert_eq(cdi_set_common(c, &nodes, &files, NULL), 0);
+    cr_assert_eq(cdi_write(c, &nodes, devices, 2, NULL), 0);
+    auto_free char *text = read_spec();
+    cr_expect_str_eq(text,
+                     "{\"cdiVersion\":\"0.5.0\",\"kind\":\"gpu.cleave.dev/nvidia\",\n"
+                     "\"containerEdits\":{\"env\":[\"NVIDIA_VISIBLE_DEVICES=void\"],"
+                     "\"deviceNodes\":[{\"path\":\"/dev/nvidiactl\",\"permissions\":\"rw\"},"
+                     "{\"path\":\"/dev/nvidia-uvm\",\"permissions\":\"rw\"}],"
+                     "\"mounts\":[{\"hostPath\":\"/host/libcuda.so.570.1\","
+                     "\"containerPath\":\"/usr/lib64/libcuda.so.570.1\","
+                     "\"options\":[\"ro\",\"nosuid\",\"nodev\",\"rbind\",\"rprivate\"]},"
+                     "{\"hostPath\":\"/var/run/nvidia-persistenced/socket\","
+                     "\"containerPath\":\"/var/run/nvidia-persistenced/socket\","
+                     "\"options\":[\"ro\",\"nosuid\",\"nodev\",\"rbind\",\"rprivate\",\"noexec\"]},"
+                     "{\"hostPath\":\"/host/libcuda.so.570.1\","
+                     "\"containerPath\":\"/usr/lib64/libcuda.so.1\","
+                     "\"options\":[\"ro\",\"nosuid\",\"nodev\",\"rbind\",\"rprivate\"]}]},\n"
+                     "\"devices\":[\n"
+                     "{\"name\":\"GPU-0\",\"containerEdits\":{\"deviceNodes\":["
+                     "{\"path\":\"/dev/nvidia2\",\"permissions\":\"rw\"}]}},\n"
+                     "{\"name\":\"GPU-1-1g.10gb.me-0\",\"containerEdits\":{\"deviceNodes\":["
+                     "{\"path\":\"/dev/nvidia1\",\"permissions\":\"rw\"},"
+                     "{\"path\":\"/dev/nvidia-caps/nvidia-cap201\",\"permissions\":\"rw\"},"
+                     "{\"path\":\"/dev/nvidia-caps/nvidia-cap202\",\"permissions\":\"rw\"}]}}]}\n");
+    auto_json json_t *parsed = json_loads(text, 0, NULL);
+    cr_expect_not_null(parsed);
+}
+
+Test(cdi, nodes_below_a_dev_root_say_where_they_are)
+{
+    struct device_nodes below = nodes;
+    below.host_dev_root = driver_root;
+    auto_free char *text = NULL;
+    cr_assert_eq(cdi_device_render(&below, &card, &text, NULL), 0);
+    cr_expect_str_eq(text, "{\"name\":\"GPU-0\",\"containerEdits\":{\"deviceNodes\":[{\"path\":"
+                           "\"/dev/nvidia2\",\"hostPath\":\"/run/nvidia/driver/dev/nvidia2\","
+                           "\"permissions\":\"rw\"}]}}");
+}
+
+static size_t count(const char *text, const char *what)
+{
+    size_t n = 0;
+    for (const char *at = text; (at = strstr(at, what)) != NULL; at++)
+        n++;
+    return n;
+}
+
+Test(cdi, without_hooks_each_name_is_a_mount_in_both_folders)
+{
+    const struct cdi_common_options o = {.second_folder = CDI_SECOND_FOLDER};
+    auto_free char *text = cdi_common_render(&o, &nodes, &files);
+    cr_expect_eq(count(text, "\"hostPath\":\"/host/libcuda.so.570.1\""), 4);
+    cr_expect_eq(count(text, "\"/usr/local/nvidia/lib64/libcuda.so.1\""), 1);
+    cr_expect_eq(count(text, "\"/usr/local/nvidia/lib64/libcuda.so.570.1\""), 1);
+    cr_expect_eq(count(text, "hooks"), 0);
+    cr_expect_eq(count(text, "LD_LIBRARY_PATH"), 0);
+}
+
+Test(cdi, library_path_is_said_where_asked)
+{
+    const struct cdi_common_options o = {.second_folder = "/lib/gpu", .set_library_path = true};
+    auto_free char *text = cdi_common_render(&o, &nodes, &files);
+    cr_expect_eq(count(text, "\"LD_LIBRARY_PATH=/lib/gpu\""), 1);
+}
+
+Test(cdi, hooks_make_links_and_cache_instead_of_mounts)
+{
+    const struct cdi_common_options o = {.hook = "/usr/bin/nvidia-cdi-hook", .second_folder = "/x"};
+    auto_free char *text = cdi_common_render(&o, &nodes, &files);
+    cr_expect_eq(count(text, "\"hostPath\":\"/host/libcuda.so.570.1\""), 1);
+    cr_expect_eq(count(text, "{\"hookName\":\"createContainer\",\"path\":\"/usr/bin/"
+                             "nvidia-cdi-hook\",\"args\":[\"nvidia-cdi-hook\",\"create-symlinks\","
+                             "\"--link\",\"libcuda.so.570.1::/usr/lib64/libcuda.so.1\"]}"),
+                 1);
+    cr_expect_eq(count(text, "\"nvidia-cdi-hook\",\"update-ldcache\",\"--folder\",\"/usr/lib64\""),
+                 1);
+    cr_expect_eq(count(text, "disable-device-node-modification"), 0);
+}
+
+Test(cdi, hooks_of_the_toolkits_other_program_are_a_subcommand)
+{
+    const struct cdi_common_options o = {.hook = "/usr/bin/nvidia-ctk",
+                                         .newer_hooks = true,
+                                         .second_folder = ""};
+    auto_free char *text = cdi_common_render(&o, &nodes, &files);
+    cr_expect_eq(count(text, "[\"nvidia-ctk\",\"hook\",\"create-symlinks\""), 1);
+    cr_expect_eq(count(text, "[\"nvidia-ctk\",\"hook\",\"disable-device-node-modification\"]"), 1);
+    cr_expect_eq(count(text, "[\"nvidia-ctk\",\"hook\",\"enable-cuda-compat\"]"), 1);
+}
+
+Test(cdi, replicas_go_in_once)
+{
+    auto_cdi struct cdi *c = cdi_new(&here);
+    const struct entry_device *devices[] = {&card, &card, &slice, &card};
+    cr_assert_eq(cdi_write(c, &nodes, devices, 4, NULL), 0);
+    auto_free char *text = read_spec();
+    cr_expect_eq(count(text, "\"name\":"), 2);
+}
+
+Test(cdi, device_that_cannot_be_told_is_left_out_and_told)
+{
+    auto_cdi struct cdi *c = cdi_new(&here);
+    const struct entry_device *devices[] = {&unknown, &misnamed, &card};
+    auto_err struct err e = {0};
+    cr_expect_eq(cdi_write(c, &nodes, devices, 3, &e), -ERR_NOT_FOUND);
+    cr_expect_not_null(strstr(err_msg(&e), slice_name));
+    auto_free char *text = read_spec();
+    cr_expect_eq(count(text, "\"name\":"), 1);
+    cr_expect_eq(count(text, "\"GPU-0\""), 1);
+}
+
+static ino_t inode(void)
+{
+    struct stat st;
+    return stat(SPEC, &st) == 0 ? st.st_ino : 0;
+}
+
+Test(cdi, nothing_is_written_when_nothing_changed)
+{
+    auto_cdi struct cdi *c = cdi_new(&here);
+    const struct entry_device *devices[] = {&card};
+    cr_assert_eq(cdi_write(c, &nodes, devices, 1, NULL), 0);
+    ino_t before = inode();
+    cr_assert_eq(cdi_write(c, &nodes, devices, 1, NULL), 0);
+    cr_expect_eq(inode(), before);
+}
+
+Test(cdi, file_that_someone_removed_or_changed_is_written_again)
+{
+    auto_cdi struct cdi *c = cdi_new(&here);
+    const struct entry_device *devices[] = {&card};
+    cr_assert_eq(cdi_write(c, &nodes, devices, 1, NULL), 0);
+    auto_free char *whole = read_spec();
+    cr_assert_eq(unlink(SPEC), 0);
+    cr_assert_eq(cdi_write(c, &nodes, devices, 1, NULL), 0);
+    cr_assert_eq(file_write_atomic(SPEC, "{}", 2, 0600, NULL), 0);
+    cr_assert_eq(cdi_write(c, &nodes, devices, 1, NULL), 0);
+    auto_free char *again = read_spec();
+    cr_expect_str_eq(again, whole);
+}
+
+Test(cdi, spec_without_devices_is_no_file)
+{
+    auto_cdi struct cdi *c = cdi_new(&here);
+    const struct entry_device *devices[] = {&card};
+    cr_assert_eq(cdi_write(c, &nodes, devices, 0, NULL), 0);
+    cr_assert_eq(cdi_write(c, &nodes, devices, 1, NULL), 0);
+    cr_assert_eq(cdi_write(c, &nodes, devices, 0, NULL), 0);
+    cr_expect_eq(inode(), 0);
+}
+
+/* As a full disk does, a limit of the process cuts the write short. */
+Test(cdi, full_disk_keeps_the_old_spec_and_is_tried_again)
+{
+    auto_cdi struct cdi *c = cdi_new(&here);
+    const struct entry_device *devices[] = {&card, &slice};
+    cr_assert_eq(cdi_write(c, &nodes, devices, 1, NULL), 0);
+    auto_free char *old = read_spec();
+    struct rlimit limit;
+    cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    const struct rlimit tight = {.rlim_cur = 64, .rlim_max = limit.rlim_max};
+    cr_assert_neq(signal(SIGXFSZ, SIG_IGN), SIG_ERR);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &tight), 0);
+    auto_err struct err e = {0};
+    int rc = cdi_write(c, &nodes, devices, 2, &e);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    cr_expect_eq(rc, -ERR_SYSTEM);
+    cr_expect_not_null(strstr(err_msg(&e), "CDI spec: write cdi/"));
+    auto_free char *still = read_spec();
+    cr_expect_str_eq(still, old);
+    cr_assert_eq(cdi_write(c, &nodes, devices, 2, NULL), 0);
+    auto_free char *fresh = read_spec();
+    cr_expect_eq(count(fresh, "\"name\":"), 2);
+}
+
+Test(cdi, folder_that_cannot_be_made_is_told)
+{
+    cr_assert_eq(file_write_atomic("cdi", "", 0, 0644, NULL), 0);
+    auto_cdi struct cdi *c = cdi_new(&here);
+    const struct entry_device *devices[] = {&card};
+    auto_err struct err e = {0};
+    cr_expect_eq(cdi_write(c, &nodes, devices, 1, &e), -ERR_SYSTEM);
+    cr_expect_not_null(strstr(err_msg(&e), "create folder cdi"));
+}
+
+Test(cdi, drafts_of_a_crash_are_swept)
+{
+    cr_assert_eq(mkdir("cdi", 0755), 0);
+    cr_assert_eq(file_write_atomic(SPEC ".0123456789abcdef.tmp", "", 0, 0644, NULL), 0);
+    auto_cdi struct cdi *c = cdi_new(&here);
+    cr_expect_str_eq(cdi_path(c), SPEC);
+    cr_expect_neq(access(SPEC ".0123456789abcdef.tmp", F_OK), 0);
+}
+
+static const struct {
+    const char *name;
+    bool legal;
+} names[] = {{"GPU-0", true}, {"a", true},    {"1g.10gb:2_x", true}, {"", false},
+             {"-a", false},   {"a-", false},  {"a/b", false},        {"a b", false},
+             {"a=b", false},  {"a+b", false}, {".a", false}};
+
+Test(cdi, names_are_letters_digits_and_a_few_marks)
+{
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        cr_expect_eq(cdi_is_name(names[i].name), names[i].legal, "%s", names[i].name);
+}
+
+/* The machine's own programs stand for the host's. */
+Test(cdi, hook_program_is_roots_and_below_folders_of_roots)
+{
+    auto_free char *path = NULL;
+    auto_err struct err e = {0};
+    cr_assert_eq(cdi_check_hook("/", "/usr/bin/env", &path, &e), 0, "%s", err_msg(&e));
+    cr_expect_str_eq(path, "/usr/bin/env");
+}
+
+Test(cdi, hook_program_that_others_may_change_is_not_run)
+{
+    auto_free char *path = NULL;
+    auto_free char *program = xasprintf("%s/hook", folder);
+    auto_err struct err e = {0};
+    cr_assert_eq(file_write_atomic(program, "", 0, 0755, NULL), 0);
+    cr_expect_eq(cdi_check_hook("/", program, &path, &e), -ERR_FORBIDDEN);
+    cr_expect_not_null(strstr(err_msg(&e), "/tmp is not run"));
+    cr_expect_eq(cdi_check_hook("/", "/nowhere/hook", &path, NULL), -ERR_NOT_FOUND);
+    cr_expect_eq(cdi_check_hook("/", "/usr/bin", &path, NULL), -ERR_NOT_FOUND);
+}
+
+Test(cdi, without_a_trusted_hook_the_spec_has_none)
+{
+    const struct cdi_options o = {.folder = "cdi", .hook = "/nowhere/nvidia-cdi-hook"};
+    const struct entry_device *devices[] = {&card};
+    auto_cdi struct cdi *c = cdi_new(&o);
+    cr_expect_eq(cdi_set_common(c, &nodes, &files, NULL), -ERR_NOT_FOUND);
+    cr_assert_eq(cdi_write(c, &nodes, devices, 1, NULL), 0);
+    auto_free char *text = read_spec();
+    cr_expect_eq(count(text, "hooks"), 0);
+    cr_expect_eq(count(text, "\"/usr/local/nvidia/lib64/libcuda.so.1\""), 1);
+}
