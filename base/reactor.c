@@ -81,6 +81,11 @@ int reactor_fd(const struct reactor *r)
     return r->epoll_fd;
 }
 
+const struct clock *reactor_clock(const struct reactor *r)
+{
+    return r->clk;
+}
+
 struct reactor *reactor_free(struct reactor *r)
 {
     if (!r)

@@ -31,6 +31,8 @@ typedef void reactor_timer_fn(void *arg);
 int reactor_new(const struct clock *clk, struct reactor **ret, struct err *e) MUST_CHECK;
 /* Owned by the reactor. */
 int reactor_fd(const struct reactor *r);
+/* The one that was given. */
+const struct clock *reactor_clock(const struct reactor *r);
 /* Calls what is due; never blocks. */
 void reactor_dispatch(struct reactor *r);
 /* Blocks until something is due or max_wait_ms are over (-1: no limit), then dispatches. For tests

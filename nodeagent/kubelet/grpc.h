@@ -15,6 +15,7 @@ enum grpc_code {
     GRPC_INVALID_ARGUMENT = 3,
     GRPC_DEADLINE_EXCEEDED = 4,
     GRPC_NOT_FOUND = 5,
+    GRPC_ALREADY_EXISTS = 6,
     GRPC_PERMISSION_DENIED = 7,
     GRPC_RESOURCE_EXHAUSTED = 8,
     GRPC_FAILED_PRECONDITION = 9,
@@ -24,19 +25,28 @@ enum grpc_code {
     GRPC_UNAVAILABLE = 14,
 };
 
-/* "RESOURCE_EXHAUSTED", or the number. Static. */
+/* "RESOURCE_EXHAUSTED"; "an unknown code" for a number that gRPC does not have. Static. */
 const char *grpc_code_name(int code);
 /* The kind of error that a peer's code means, and back. */
 enum err_kind grpc_code_kind(int code);
 enum grpc_code grpc_code_of(enum err_kind kind);
 
+/* What is wrong. text is static, NULL with GRPC_OK. */
+struct grpc_verdict {
+    enum grpc_code code;
+    const char *text;
+};
+
 /* Bounds on what a peer can make us hold. 0: the default in brackets. */
 struct grpc_limits {
     size_t max_message;     /* bytes received in one message [1 MiB] */
-    size_t max_connections; /* of a server; the one silent for longest goes first [16] */
+    size_t max_connections; /* of a server; of those without a handler's call, the one silent
+                               for longest goes first [16] */
     size_t max_streams;     /* at once, of one connection [64] */
     size_t max_queued;      /* bytes waiting to be sent on one stream [4 MiB] */
     int64_t request_ms;     /* from a stream's first frame to its whole request [10000] */
     int64_t idle_ms; /* a connection without a stream that was never used, or sends half a frame
                         [30000] */
 };
+/* The same with defaults in place of zeros. */
+struct grpc_limits grpc_limits_filled(const struct grpc_limits *l);

@@ -15,7 +15,7 @@ struct grpc_server;
 struct grpc_call;
 
 /* A call whose request has arrived whole. The call is the handler's until it finishes it, now or
- * later; the request's bytes are borrowed for the call of the handler. */
+ * later, or is told of its end; the request's bytes are borrowed for the call of the handler. */
 typedef void grpc_handler_fn(void *arg, struct grpc_call *call, const uint8_t *request, size_t len);
 
 struct grpc_method {
@@ -36,7 +36,8 @@ struct grpc_server_options {
 int grpc_server_new(struct reactor *r, const struct grpc_server_options *o,
                     struct grpc_server **ret, struct err *e) MUST_CHECK;
 /* Ends all calls (UNAVAILABLE) and connections. Removes the socket's path if it still is this
- * server's socket (by inode). Handlers' on_end functions are called. NULL allowed; returns NULL. */
+ * server's socket (by inode). Handlers' on_end functions are called; calls that have none are gone
+ * too. Not from a handler or an on_end function. NULL allowed; returns NULL. */
 struct grpc_server *grpc_server_free(struct grpc_server *s);
 /* Does the path still name this server's socket? */
 bool grpc_server_is_reachable(const struct grpc_server *s);
@@ -47,7 +48,8 @@ int grpc_call_send(struct grpc_call *c, const uint8_t *message, size_t len,
 /* Ends the call with a status after what is queued; text may be NULL. c is gone afterwards. */
 void grpc_call_finish(struct grpc_call *c, enum grpc_code code, const char *text);
 /* When the peer ends an unfinished call (reset, closed, deadline) fn is called once and c is gone
- * after it. Not called after grpc_call_finish. */
+ * after it. Not called after grpc_call_finish. Without fn, c stays until it is finished, and what
+ * is sent on it goes nowhere. */
 void grpc_call_on_end(struct grpc_call *c, void (*fn)(void *arg), void *arg);
 
 AUTO_DEFINE_PTR(grpc_server, struct grpc_server, grpc_server_free)
