@@ -14,6 +14,17 @@ $(B)/test/bench/planner_bench: $(B)/test/bench/planner_bench.o $(UNIT_SUPPORT) $
 bench-planner: $(B)/test/bench/planner_bench ## Planner: worst and mean time over every multiset of every model
 	@$<
 
+# --- preferred devices ---
+
+$(B)/test/bench/preferred_bench: $(B)/test/bench/preferred_bench.o $(B)/test/unit/topologies_support.o $(LIBS)
+	@echo "  LINK    $@"
+	@$(CC) $(LDFLAGS) $< $(B)/test/unit/topologies_support.o \
+	    -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+
+.PHONY: bench-preferred
+bench-preferred: $(B)/test/bench/preferred_bench ## Which devices a pod should get: mean and worst time of a choice
+	@$<
+
 # --- golden files ---
 
 # Tests that call golden_check write what they got instead of comparing it.

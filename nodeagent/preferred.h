@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/auto.h"
+
+#include "nodeagent/card_choice.h"
+#include "nodeagent/slot_choice.h"
+
+/*
+ * The answer to the kubelet's GetPreferredAllocation, for the devices of one resource name. Names
+ * become numbers here; card_choice and slot_choice decide. A table is made when the devices change
+ * and asked from memory, in microseconds (`make bench-preferred`: about 1 for 8 whole cards, 2 to
+ * 80 for 16 of machines that there are, 3 for 56 partitions). A table is immutable once made.
+ */
+
+enum preferred_policy {
+    PREFERRED_CARDS,       /* whole cards, each offered once: those that are joined best */
+    PREFERRED_PACKED,      /* replicas and partitions: on as few cards as possible */
+    PREFERRED_DISTRIBUTED, /* and on as many */
+};
+
+struct preferred_device {
+    const char *id;  /* as the kubelet knows it; distinct */
+    uint8_t card;    /* place of its card in the inventory */
+    uint16_t device; /* the card or partition it is a share of, any numbering below the devices' */
+};
+
+struct preferred_offer {
+    enum preferred_policy policy;
+    const struct preferred_device *devices;
+    size_t n;
+    const struct card_scores *scores; /* only with PREFERRED_CARDS */
+};
+
+/* One container's request, as it came: every pointer is borrowed for the call. */
+struct preferred_request {
+    const char *const *available;
+    size_t n_available;
+    const char *const *required; /* must be included */
+    size_t n_required;
+    size_t size;               /* wanted, the required ones included */
+    const uint16_t *elsewhere; /* see struct slot_question; NULL: nothing */
+};
+
+struct preferred;
+
+/* A table of an offer, which is copied. Caller frees. */
+struct preferred *preferred_new(const struct preferred_offer *o);
+struct preferred *preferred_free(struct preferred *p); /* NULL allowed; returns NULL */
+AUTO_DEFINE_PTR(preferred, struct preferred, preferred_free)
+#define auto_preferred AUTO_PTR(preferred)
+
+/* Marks the preferred devices by their places in the offer: all its marks are set or cleared, size
+ * of them set. Available ids that are not offered (any more) are passed over. ERR_INVALID, with the
+ * id where there is one: a required device is not offered or not available, more are required than
+ * wanted, or more are wanted than available. */
+int preferred_choose(const struct preferred *p, const struct preferred_request *r, bool *ret_chosen,
+                     struct err *e) MUST_CHECK;
