@@ -144,6 +144,12 @@ static const struct jx_field consumer_fields[] = {
     {0},
 };
 
+static const struct jx_field illness_fields[] = {
+    JX_F(device_illness, reason, "reason", JX_STR, .required = true, .min = 1, .max = 64),
+    JX_F(device_illness, message, "message", JX_STR, .max = 256),
+    {0},
+};
+
 static const struct jx_field partition_fields[] = {
     JX_F(device_partition, uuid, "uuid", JX_STR, .required = true, .min = 1, .max = 96),
     JX_F(device_partition, profile, "profile", JX_STR, .min = 1, .max = 64),
@@ -152,6 +158,7 @@ static const struct jx_field partition_fields[] = {
     JX_F(device_partition, placement, "placement", JX_STR, .max = 5),
     JX_F(device_partition, in_use, "inUse", JX_BOOL),
     LIST(device_partition, in_use_by, "inUseBy", consumer_fields, struct device_consumer, 64),
+    JX_P(device_partition, unhealthy, has_unhealthy, "unhealthy", JX_OBJECT, .sub = illness_fields),
     {0},
 };
 

@@ -119,6 +119,11 @@ struct device_consumer {
     char *namespace, *name, *uid, *container;
 };
 
+/* Why a partition cannot be used although its card can. */
+struct device_illness {
+    char *reason, *message;
+};
+
 struct device_partition {
     char *uuid, *profile;
     int64_t gi_id;
@@ -128,6 +133,8 @@ struct device_partition {
     bool in_use;
     struct device_consumer *in_use_by;
     size_t n_in_use_by;
+    bool has_unhealthy;
+    struct device_illness unhealthy;
 };
 
 /* What a card waits for before it can change. */

@@ -382,14 +382,33 @@ static void count(struct agent *a, const struct agent_job *j)
         metric_observe(a->metrics.duration, (double)j->took_ms / 1000);
 }
 
+/* What a reading says of health is taken before it is put beside what was known. */
+static void take_health(struct agent *a, const struct agent_job *j)
+{
+    if (!a->d.health || j->rc < 0)
+        return;
+    if (j->kind == AGENT_JOB_READ)
+        health_watch_read(a->d.health, j->views, j->n_views, /* all= */ true, j->began_mono_ms);
+    else
+        health_watch_read(a->d.health, &j->view, 1, /* all= */ false, j->began_mono_ms);
+}
+
+static void mark_health(struct agent *a)
+{
+    if (a->d.health)
+        health_watch_mark(a->d.health, a->cards, a->n_cards);
+}
+
 static void end_card(struct agent *a, struct agent_job *j)
 {
     struct card_view *v = view_of(a, j->uuid);
     struct card_track *t = card_tracks_find(&a->tracks, j->uuid);
     if (v && j->rc == 0) {
+        take_health(a, j);
         card_view_done(v);
         *v = j->view;
         j->view = (struct card_view){0};
+        mark_health(a);
     } else {
         a->read_due = true;
     }
@@ -471,7 +490,9 @@ static void end_read(struct agent *a, struct agent_job *j)
     int64_t resync = a->d.resync_ms ? a->d.resync_ms : RESYNC_MS;
     int64_t now = clock_mono_ms(a->d.clk);
     if (j->rc == 0) {
+        take_health(a, j);
         replace_cards(a, j);
+        mark_health(a);
         a->inventory_read = true;
         if (j->recover) {
             a->recovery_due = *j->unended;
@@ -568,6 +589,7 @@ static void publish(struct agent *a)
         .read_reason = a->read_reason,
         .read_error = a->read_error,
         .stuck_call = worker_stuck(a->d.worker, &call, &since) ? call : NULL,
+        .health = a->d.health ? health_watch_memory(a->d.health) : NULL,
         .agent_version = a->d.version,
         .publisher = a->d.resource_publisher,
     };
@@ -651,6 +673,16 @@ static void look_at_watchdog(struct agent *a)
     publish_within(a, 0);
 }
 
+static void take_health_news(struct agent *a)
+{
+    if (!a->d.health)
+        return;
+    struct health_news news = health_watch_take(a->d.health, a->cards, a->n_cards);
+    a->read_due |= news.look;
+    if (news.changed)
+        publish_within(a, 0);
+}
+
 void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
 {
     struct pollfd fds[] = {
@@ -658,6 +690,7 @@ void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
         {.fd = a->mail, .events = POLLIN},
         {.fd = publisher_fd(a->d.publisher), .events = POLLIN},
         {.fd = scope_cancel_fd(s), .events = POLLIN},
+        {.fd = a->d.health ? health_watch_fd(a->d.health) : -1, .events = POLLIN},
     };
     start_next(a);
     int64_t ms = least(wait_ms(a), max_wait_ms);
@@ -667,6 +700,7 @@ void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
     take_device(a);
     adopt_published(a);
     worker_dispatch(a->d.worker);
+    take_health_news(a);
     look_at_watchdog(a);
     if (clock_mono_ms(a->d.clk) >= a->publish_mono_ms)
         publish(a);

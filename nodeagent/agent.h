@@ -7,6 +7,7 @@
 #include "controller/metrics.h"
 #include "kubeclient/informer.h"
 #include "kubeclient/recorder.h"
+#include "nodeagent/health_watch.h"
 #include "nodeagent/publisher.h"
 #include "nodeagent/transaction.h"
 #include "nodeagent/worker.h"
@@ -26,8 +27,9 @@ struct agent_deps {
     struct worker *worker;
     struct informer *devices; /* of the own Device, own_device_type */
     struct publisher *publisher;
-    struct recorder *recorder; /* NULL: no events */
-    struct metrics *metrics;   /* NULL: none */
+    struct recorder *recorder;   /* NULL: no events */
+    struct metrics *metrics;     /* NULL: none */
+    struct health_watch *health; /* NULL: what a reading says of health is all */
     const struct clock *clk;
     const char *node;
     const char *state_dir; /* of the journals */

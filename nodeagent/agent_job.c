@@ -105,10 +105,10 @@ static void run_card(struct gpu *g, struct agent_job *j)
 void agent_job_run(struct gpu *g, void *job)
 {
     struct agent_job *j = job;
-    int64_t begin = clock_mono_ms(j->env->clk);
+    j->began_mono_ms = clock_mono_ms(j->env->clk);
     if (j->kind == AGENT_JOB_READ)
         run_read(g, j);
     else
         run_card(g, j);
-    j->took_ms = clock_mono_ms(j->env->clk) - begin;
+    j->took_ms = clock_mono_ms(j->env->clk) - j->began_mono_ms;
 }

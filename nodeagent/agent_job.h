@@ -38,7 +38,7 @@ struct agent_job {
                                      to be tried again; "": none */
     int rc;                       /* of the reading */
     struct err err;
-    int64_t took_ms;
+    int64_t began_mono_ms, took_ms;
     struct gpu_inventory inventory; /* READ; its cards moved to views */
     struct card_view *views;
     size_t n_views;

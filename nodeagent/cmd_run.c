@@ -28,6 +28,7 @@ enum { MAX_THREADS = 8, WORKER_GRACE_MS = 5000 };
 struct flags {
     const char *kubeconfig, *node, *library, *smi, *state_dir, *proc_root;
     const char *health, *metrics, *level, *format, *resync, *call_deadline, *resources;
+    const char *settle, *disable_checks, *enable_checks;
     bool help;
 };
 
@@ -45,6 +46,8 @@ struct part {
 struct process {
     struct kc *kc;
     struct informer *devices;
+    struct gpu_watch *watch;
+    struct health_watch *health;
     struct worker *worker;
     struct publisher *publisher;
     struct recorder *recorder;
@@ -126,9 +129,11 @@ static int open_hardware(struct process *p, const struct flags *f, struct err *e
     int64_t deadline_ms;
     TRY(num_parse(f->call_deadline, 100, 3600000, &deadline_ms, e));
     TRY(journal_lock(f->state_dir, &p->lock, e));
+    p->watch = gpu_watch_new(&(struct gpu_watch_options){.library = f->library});
     const struct nvml_options o = {.library = f->library,
                                    .nvidia_smi = f->smi,
-                                   .proc_root = f->proc_root};
+                                   .proc_root = f->proc_root,
+                                   .watch = p->watch};
     auto_gpu struct gpu *gpu = NULL;
     TRY(gpu_nvml_open(&o, &gpu, e));
     const struct worker_options w = {.call_deadline_ms = deadline_ms};
@@ -156,6 +161,23 @@ static int connect_cluster(struct process *p, const struct flags *f, uint64_t se
     return 0;
 }
 
+static int make_health(struct process *p, const struct flags *f, struct err *e)
+{
+    int64_t settle_s;
+    auto_err struct err bad = {0};
+    struct health_watch_deps d = {.watch = p->watch,
+                                  .recorder = p->recorder,
+                                  .metrics = p->metrics,
+                                  .clk = clock_real(),
+                                  .node = f->node};
+    TRY(num_parse(f->settle, 1, 86400, &settle_s, e));
+    d.options.settle_ms = settle_s * 1000;
+    if (health_options_parse(f->disable_checks, f->enable_checks, &d.options, &bad) < 0)
+        log_warn("Could not understand all of the health checks' settings", kv_err(&bad));
+    p->health = health_watch_new(&d);
+    return 0;
+}
+
 static int make_agent(struct process *p, const struct flags *f, uint64_t seed, struct err *e)
 {
     int64_t resync_s;
@@ -163,12 +185,14 @@ static int make_agent(struct process *p, const struct flags *f, uint64_t seed, s
     TRY(num_parse(f->resync, 1, 86400, &resync_s, e));
     TRY(parse_publisher(f->resources, &publisher, e));
     p->metrics = metrics_new();
+    TRY(make_health(p, f, e));
     const struct agent_deps d = {
         .worker = p->worker,
         .devices = p->devices,
         .publisher = p->publisher,
         .recorder = p->recorder,
         .metrics = p->metrics,
+        .health = p->health,
         .clk = clock_real(),
         .node = f->node,
         .state_dir = f->state_dir,
@@ -244,6 +268,8 @@ static bool process_done(struct process *p)
         return true; /* should its call return after all, its job needs the rest, and the lock */
     p->http = http_server_free(p->http);
     p->agent = agent_free(p->agent);
+    p->health = health_watch_free(p->health);
+    p->watch = gpu_watch_free(p->watch);
     p->publisher = publisher_free(p->publisher);
     p->recorder = recorder_free(p->recorder);
     p->devices = informer_free(p->devices);
@@ -283,6 +309,7 @@ int cmd_run(int argc, char **argv)
         .resync = "30",
         .resources = api_publisher_names[API_PUBLISHER_CONTROLLER],
         .call_deadline = "30000",
+        .settle = "60",
     };
     const struct option_def defs[] = {
         {"node-name", 0, "NODE_NAME", "NAME", "name of this node", &f.node, NULL},
@@ -300,6 +327,13 @@ int cmd_run(int argc, char **argv)
         {"resync-seconds", 0, NULL, "N", "how often everything is read anew", &f.resync, NULL},
         {"call-deadline-ms", 0, NULL, "N", "when a library call counts as hung", &f.call_deadline,
          NULL},
+        {"health-settle-seconds", 0, NULL, "N",
+         "how long after an Xid the driver may still ask for a recovery", &f.settle, NULL},
+        {"disable-health-checks", 0, "DP_DISABLE_HEALTHCHECKS", "XIDS",
+         "Xids that make nothing unhealthy, beside those that programs cause; all: none does",
+         &f.disable_checks, NULL},
+        {"enable-health-checks", 0, "DP_ENABLE_HEALTHCHECKS", "XIDS",
+         "Xids that do, whatever else is said", &f.enable_checks, NULL},
         {"health-addr", 0, NULL, "ADDR", "/healthz and /readyz; empty: off", &f.health, NULL},
         {"metrics-addr", 0, NULL, "ADDR", "/metrics; empty: off", &f.metrics, NULL},
         {"log-level", 0, NULL, "LEVEL", "debug, info, warn or error", &f.level, NULL},

@@ -151,6 +151,18 @@ static bool process_uses(const struct gpu_process *p, const struct gpu_partition
     return p->gi_id == (int)part->gi_id && (p->ci_id < 0 || p->ci_id == (int)part->ci_id);
 }
 
+static void build_illness(const struct health *h, const char *uuid, unsigned gi_id,
+                          struct device_partition *to)
+{
+    const char *reason = NULL;
+    const char *message = NULL;
+    if (!h || !health_instance(h, uuid, gi_id, &reason, &message))
+        return;
+    to->has_unhealthy = true;
+    to->unhealthy.reason = xstrdup(reason);
+    to->unhealthy.message = xstrdup(message);
+}
+
 static void build_partition(const struct card_view *v, const struct gpu_partition *from,
                             struct device_partition *to)
 {
@@ -184,7 +196,8 @@ static void build_bare_instance(const struct card_view *v, const struct mig_inst
 }
 
 /* Those with a UUID first, in the order of card.partitions. */
-static void build_partitions(const struct card_view *v, struct device_card *to)
+static void build_partitions(const struct node_state *s, const struct card_view *v,
+                             struct device_card *to)
 {
     for (unsigned i = 0; i < v->card.n_partitions; i++)
         build_partition(v, &v->card.partitions[i], XPUSH(to->partitions, to->n_partitions));
@@ -192,6 +205,9 @@ static void build_partitions(const struct card_view *v, struct device_card *to)
         if (v->card.state.items[i].n_cis == 0)
             build_bare_instance(v, &v->card.state.items[i],
                                 XPUSH(to->partitions, to->n_partitions));
+    for (size_t i = 0; i < to->n_partitions; i++)
+        build_illness(s->health, v->card.uuid, (unsigned)to->partitions[i].gi_id,
+                      &to->partitions[i]);
 }
 
 static void build_identity(const struct node_state *s, const struct gpu_card *from,
@@ -351,7 +367,7 @@ static void show_card(const struct node_state *s, const struct card_view *v,
         if (v->card.processes[i].gi_id < 0)
             add_consumer(v, i, &to->in_use_by, &to->n_in_use_by);
     to->in_use = to->n_in_use_by;
-    build_partitions(v, to);
+    build_partitions(s, v, to);
     if (prev)
         conditions_copy(&to->conditions, &prev->conditions);
 }
@@ -367,12 +383,29 @@ static bool is_known(const struct gpu_card *card, const struct device_status *pr
 static void build_health(const struct gpu_card *card, int64_t generation, int64_t now_ms,
                          struct device_card *to)
 {
-    if (card->healthy)
-        (void)condition_remove(&to->conditions, "Healthy");
-    else
+    const char *message = NULL;
+    const char *notice = vitals_notice(&card->vitals, &message);
+    if (!card->healthy)
         (void)condition_set(&to->conditions, "Healthy", CONDITION_FALSE,
                             *card->unhealthy_reason ? card->unhealthy_reason : "Unhealthy",
                             card->unhealthy_message, generation, now_ms);
+    else if (notice)
+        (void)condition_set(&to->conditions, "Healthy", CONDITION_TRUE, notice, message, generation,
+                            now_ms);
+    else
+        (void)condition_remove(&to->conditions, "Healthy");
+}
+
+static void build_watched(const struct card_view *v, int64_t generation, int64_t now_ms,
+                          struct device_card *to)
+{
+    if (v->unwatched)
+        (void)condition_set(&to->conditions, "Watched", CONDITION_FALSE, "EventsUnsupported",
+                            "the driver does not report events of this card; only readings, each "
+                            "resync interval, tell of its health",
+                            generation, now_ms);
+    else
+        (void)condition_remove(&to->conditions, "Watched");
 }
 
 static void build_card(const struct node_state *s, const struct card_view *v,
@@ -381,6 +414,7 @@ static void build_card(const struct node_state *s, const struct card_view *v,
     if (!v->card.unread || !prev || !keep_card(prev, to))
         show_card(s, v, prev, to);
     build_health(&v->card, s->generation, now_ms, to);
+    build_watched(v, s->generation, now_ms, to);
     const struct device_want *want = want_of(s, v->card.uuid);
     if (!want) {
         (void)condition_remove(&to->conditions, "Applied");
@@ -534,7 +568,7 @@ void node_status_offer(const struct node_state *s, size_t i, int64_t now_ms, str
 }
 
 /* The card as others are to see it. One that is about to be cut has nothing to offer, and no say in
- * what the resources are called. */
+ * what the resources are called; of one with a sick partition the others are offered as ever. */
 static struct gpu_card offered_card(const struct node_state *s, size_t i, int64_t now_ms)
 {
     struct card_offer offer;
@@ -542,7 +576,7 @@ static struct gpu_card offered_card(const struct node_state *s, size_t i, int64_
     unsigned n = 0;
     node_status_offer(s, i, now_ms, &offer);
     for (unsigned p = 0; p < card.n_partitions; p++)
-        if (card_offer_has(&offer, &card.partitions[p]))
+        if (card.partitions[p].healthy && card_offer_has(&offer, &card.partitions[p]))
             card.partitions[n++] = card.partitions[p];
     card.n_partitions = n;
     card.healthy &= card.mode != GPU_NATIVE || offer.whole;

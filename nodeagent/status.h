@@ -4,6 +4,7 @@
 #include "api/device.h"
 #include "nodeagent/consumers.h"
 #include "nodeagent/gpu/gpu.h"
+#include "nodeagent/health.h"
 #include "nodeagent/transaction.h"
 #include "partition/resolve.h"
 
@@ -16,6 +17,7 @@
 struct card_view {
     struct gpu_card card;
     struct consumer *pods; /* owned; NULL when there are no processes */
+    bool unwatched;        /* its driver does not report events */
 };
 
 /* How far the agent is with one card that the spec lists. */
@@ -54,6 +56,7 @@ struct node_state {
     const char *unended; /* a card whose interrupted change is still to be ended; NULL: none */
     const char *read_reason, *read_error; /* the last reading failed; NULL: it did not */
     const char *stuck_call;               /* a vendor call is past its deadline; NULL: none */
+    const struct health *health;          /* why instances are ill; NULL: none is */
     const char *agent_version;
     int publisher; /* enum api_publisher of the resources */
 };

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,7 +22,8 @@ struct gpu_watch {
     /* immutable */
     char *program, *library;
     /* the loop's thread alone */
-    int fd; /* of the pipe; -1: no child reports */
+    int epoll; /* stays the same while children come and go */
+    int fd;    /* of the pipe; -1: no child reports */
     char (*cards)[GPU_UUID_BYTES];
     size_t n_cards; /* that the child was started for */
     /* guarded by mu */
@@ -37,6 +39,7 @@ struct gpu_watch *gpu_watch_new(const struct gpu_watch_options *o)
     w->program = xstrdup(o->program ? o->program : "/proc/self/exe");
     w->library = xstrdup(o->library);
     w->fd = -1;
+    w->epoll = epoll_create1(EPOLL_CLOEXEC);
     (void)pthread_mutex_init(&w->mu, NULL);
     return w;
 }
@@ -101,6 +104,8 @@ struct gpu_watch *gpu_watch_free(struct gpu_watch *w)
         end_child(w, END_MS);
     }
     close_pipe(w);
+    if (w->epoll >= 0)
+        (void)close(w->epoll);
     (void)pthread_mutex_destroy(&w->mu);
     free(w->cards);
     free(w->program);
@@ -142,6 +147,9 @@ static int start(struct gpu_watch *w, struct err *e)
     auto_fd int from = ends[0];
     auto_fd int to = ends[1];
     (void)fcntl(from, F_SETFL, O_NONBLOCK);
+    struct epoll_event when = {.events = EPOLLIN};
+    if (epoll_ctl(w->epoll, EPOLL_CTL_ADD, from, &when) < 0)
+        return err_set_errno(e, errno, "epoll_ctl");
     int rc = spawn(w, to, &w->pid);
     if (rc) {
         w->pid = 0;
@@ -169,7 +177,12 @@ int gpu_watch_keep(struct gpu_watch *w, const char *const *uuids, size_t n, stru
 
 int gpu_watch_fd(const struct gpu_watch *w)
 {
-    return w->fd;
+    return w->epoll;
+}
+
+bool gpu_watch_runs(const struct gpu_watch *w)
+{
+    return w->fd >= 0;
 }
 
 bool gpu_watch_take(struct gpu_watch *w, struct gpu_event *ret)

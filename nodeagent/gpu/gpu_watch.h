@@ -35,8 +35,10 @@ struct gpu_watch *gpu_watch_free(struct gpu_watch *w);
 int gpu_watch_keep(struct gpu_watch *w, const char *const *uuids, size_t n,
                    struct err *e) MUST_CHECK;
 
-/* Readable when gpu_watch_take has something; -1: no child runs. May change with any call. */
+/* Readable when gpu_watch_take has something to do. The same for the watch's life, and its own. */
 int gpu_watch_fd(const struct gpu_watch *w);
+/* Does a child wait, as far as is known? */
+bool gpu_watch_runs(const struct gpu_watch *w);
 /* The next report. False: there is none now. */
 bool gpu_watch_take(struct gpu_watch *w, struct gpu_event *ret);
 
