@@ -20,13 +20,13 @@ node=$1 program=$2
 # instead FOLDER OTHER: OTHER is seen at FOLDER. Where the machine has no such folder, it gets none:
 # the one that holds it is overlaid.
 instead() {
-    local over=/run/over$1
+    local parent=${1%/*} over=/run/over${1%/*}
     mkdir -p "$2"
-    if [ ! -d "$1" ]; then
+    if [ ! -d "$1" ] && [ ! -d "$over" ]; then
         mkdir -p "$over"/{upper,work}
-        mount -t overlay -o "lowerdir=${1%/*},upperdir=$over/upper,workdir=$over/work" overlay "${1%/*}"
-        mkdir "$1"
+        mount -t overlay -o "lowerdir=$parent,upperdir=$over/upper,workdir=$over/work" overlay "$parent"
     fi
+    mkdir -p "$1"
     mount --bind "$2" "$1"
 }
 
