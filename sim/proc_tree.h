@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A fake /proc below CLEAVE_SIM_PROC, where that is set: <pid>/cgroup, <pid>/comm and
- * sys/kernel/random/boot_id, for programs that look a pid up to learn whose it is.
+ * sys/kernel/random/boot_id, for programs that look a pid up to learn whose it is; and what the
+ * NVIDIA driver shows there (proc_driver.h).
  *
  * To be called with the state locked. Functions that return bool say false, with errno set, when a
  * file could not be written; without CLEAVE_SIM_PROC they do nothing and say true.
@@ -11,13 +12,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sim/hw.h"
+
 struct proc_facts {
     uint32_t pid;
     const char *name, *pod_uid, *container; /* the last two may be NULL */
 };
 
-/* Brings the boot id up to date: the library does when it opens a machine, simctl always. */
-bool proc_tree_boot(const char *boot_id);
+/* Brings the boot id and the driver's files (proc_driver.h) up to date: the library does when it
+ * opens a machine, simctl always. */
+bool proc_tree_boot(const struct hw *hw);
 
 /* A process on several cards is one entry: the pod that an earlier call named stays. */
 bool proc_tree_add(const struct proc_facts *facts);

@@ -13,6 +13,7 @@
 #include "sim/fault.h"
 #include "sim/fleet.h"
 #include "sim/mig.h"
+#include "sim/proc_driver.h"
 #include "sim/proc_tree.h"
 
 #define ENV_FAULTS 8
@@ -148,7 +149,7 @@ int session_init(unsigned int call_id)
     struct call c = {.id = call_id};
     rc = call_enter(&c, /* handle= */ NULL, ON_NOTHING);
     if (rc == NVML_SUCCESS)
-        (void)proc_tree_boot(c.hw->boot_id);
+        (void)proc_tree_boot(c.hw);
     rc = call_leave(&c, rc);
     if (rc == NVML_SUCCESS)
         return rc;
@@ -428,8 +429,10 @@ int call_leave(struct call *c, int rc)
 {
     if (!c->entered)
         return rc;
-    if (c->draft && rc == NVML_SUCCESS)
+    if (c->draft && rc == NVML_SUCCESS) {
         state_commit(&session.state);
+        (void)proc_driver_sync(c->hw, c->gpu_index);
+    }
     if (c->locked)
         state_unlock(&session.state);
     c->record.end_ns = now_ns();

@@ -194,7 +194,7 @@ void reboot_command(struct state *s, struct args *a)
     hw_reboot(hw);
     state_commit(s);
     proc_tree_remove_all();
-    if (!proc_tree_boot(hw->boot_id))
+    if (!proc_tree_boot(hw))
         die("CLEAVE_SIM_PROC: %s", strerror(errno));
     state_unlock(s);
 }

@@ -30,6 +30,9 @@ static const char usage[] =
     "  latency set NAME|* TIME, latency preset none|realistic, latency list\n"
     "  log [--json] [--mutating] [--clear] what was called; calls [--clear]: how often\n"
     "  reboot                              new boot: instances and processes gone\n"
+    "  driver-root DIR                     write a driver's libraries, programs and firmware there\n"
+    "  dev-root DIR [--plain]              write its device files to DIR/dev (plain: files that only\n"
+    "                                      have the names; also where device files may not be made)\n"
     "\n"
     "--gpu takes an index, a UUID or a PCI bus id. The state file is $CLEAVE_SIM_STATE.\n";
 
@@ -142,7 +145,7 @@ static void open_state(struct state *s, const char *path, const char *fleet)
 
 static void boot_proc_tree(struct state *s)
 {
-    if (!proc_tree_boot(state_lock(s)->boot_id))
+    if (!proc_tree_boot(state_lock(s)))
         die("CLEAVE_SIM_PROC: %s", strerror(errno));
     state_unlock(s);
 }
@@ -182,6 +185,8 @@ static const struct {
     {"calls", calls_command},
     {"reboot", reboot_command},
     {"recovery-action", recovery_action},
+    {"driver-root", driver_root},
+    {"dev-root", dev_root},
 };
 
 static void run(const char *path, const char *name, struct args *a)
