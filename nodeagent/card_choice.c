@@ -137,6 +137,7 @@ static void open_cards_of(const struct card_question *q, struct open_cards *ret)
     ret->take = q->size - count_of(q->required);
     for (uint64_t rest = q->available & ~q->required; rest; rest &= rest - 1)
         ret->place[ret->n++] = (uint8_t)__builtin_ctzll(rest);
+    assert(ret->take > 0 && ret->take < ret->n);
     for (unsigned i = 0; i < ret->n; i++) {
         ret->alone[i] = worth_alone(q, ret->place[i]);
         for (unsigned j = 0; j < ret->n; j++)
@@ -311,6 +312,7 @@ static void visit(struct search *s, unsigned depth, unsigned from, int64_t value
 {
     int64_t bounds[GPU_MAX_CARDS] UNINITIALIZED;
     unsigned left = s->o->take - depth;
+    assert(left > 0 && from < s->o->n && left <= s->o->n - from);
     if (s->steps++ >= s->most_steps)
         return;
     if (left == 1) {
