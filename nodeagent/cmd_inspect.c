@@ -9,6 +9,7 @@
 #include "nodeagent/cmd.h"
 #include "nodeagent/host.h"
 #include "nodeagent/status.h"
+#include "nodeagent/topology_table.h"
 
 /* `cleave-agent inspect`: every card as a bar of its memory slices. */
 
@@ -137,6 +138,13 @@ static void print_host(const struct host *h, bool offers)
     }
 }
 
+static void print_topology(const struct host *h)
+{
+    auto_sb struct sb text = SB_INIT(1 << 16);
+    topology_table_add(&text, &h->inventory);
+    (void)fputs(sb_str(&text), stdout);
+}
+
 /* The reading in the form of a Device's status. */
 static void print_json(const struct host *h)
 {
@@ -165,11 +173,13 @@ int cmd_inspect(int argc, char **argv)
     struct host_flags f = HOST_FLAGS_DEFAULT;
     bool json = false;
     bool offers = false;
+    bool topology = false;
     bool help = false;
     const struct option_def defs[] = {
         HOST_OPTIONS(f),
         {"profiles", 0, NULL, NULL, "also list the profiles each card offers", NULL, &offers},
         {"json", 0, NULL, NULL, "print as a Device's status", NULL, &json},
+        {"topology", 0, NULL, NULL, "print how the cards are joined instead", NULL, &topology},
         {"help", 0, NULL, NULL, "show this", NULL, &help},
         {0},
     };
@@ -177,6 +187,10 @@ int cmd_inspect(int argc, char **argv)
     size_t n;
     if (options_parse(defs, argc, argv, NULL, 0, &n, &e) < 0) {
         (void)fprintf(stderr, "cleave-agent inspect: %s\n", err_msg(&e));
+        return 2;
+    }
+    if (json && topology) {
+        (void)fputs("cleave-agent inspect: --json shows no topology; leave one out\n", stderr);
         return 2;
     }
     if (help) {
@@ -190,6 +204,8 @@ int cmd_inspect(int argc, char **argv)
     }
     if (json)
         print_json(&h);
+    else if (topology)
+        print_topology(&h);
     else
         print_host(&h, offers);
     return 0;

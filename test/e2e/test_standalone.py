@@ -145,6 +145,23 @@ def test_inspect_golden(host, fleet):
     golden(f"inspect-{fleet}.txt", masked(before + "\n" + h.inspect()))
 
 
+MACHINES = {
+    "nvswitch": "gpus: [{model: h100-80, count: 8}]\nlinks: nvswitch",
+    "mesh": "gpus: [{model: a100-80, count: 5}]\nlinks: mesh",
+    "pcie": "gpus: [{model: l4, count: 3}, {model: a30, mig: true}]\nlinks: none",
+}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_inspect_topology_golden(host, machine):
+    h = host(None)
+    fleet = h.folder / "fleet.yaml"
+    fleet.write_text(f'driverVersion: 580.95.05\ncudaVersion: "13.0"\nnumaNodes: 2\n{MACHINES[machine]}\n')
+    table = h.agent("inspect", "--topology", CLEAVE_SIM_FLEET=str(fleet))
+    # Where this machine has a PCI device of the same address, its NUMA node is the one told.
+    golden(f"topology-{machine}.txt", re.sub(r"(?m)^(GPU.*) \S+$", r"\1 n", table))
+
+
 @pytest.mark.parametrize("fleet", DRAWN_FLEETS)
 def test_plan_golden(host, fleet):
     h = host(fleet)
