@@ -263,13 +263,15 @@ static void take_xid(struct health_watch *w, const struct card_view *cards, size
     news->look |= effect != XID_IGNORED;
 }
 
-static void take_refusal(struct health_watch *w, const struct gpu_event *ev)
+/* True: that is news. */
+static bool take_refusal(struct health_watch *w, const struct gpu_event *ev)
 {
     if (!*ev->uuid || has_uuid(w->refused, w->n_refused, ev->uuid))
-        return;
+        return false;
     add_uuid(&w->refused, &w->n_refused, ev->uuid);
     log_warn("Driver does not report events of a card; only readings tell of its health",
              kv("gpu", ev->uuid), kv_int("nvmlError", (int64_t)ev->code));
+    return true;
 }
 
 struct health_news health_watch_take(struct health_watch *w, struct card_view *cards, size_t n)
@@ -282,7 +284,7 @@ struct health_news health_watch_take(struct health_watch *w, struct card_view *c
         if (ev.kind == GPU_EVENT_WATCHED)
             add_uuid(&w->watched, &w->n_watched, ev.uuid);
         else if (ev.kind == GPU_EVENT_UNWATCHED)
-            take_refusal(w, &ev);
+            news.changed |= take_refusal(w, &ev);
         else if (ev.kind == GPU_EVENT_XID)
             take_xid(w, cards, n, &ev, &news);
         else

@@ -47,11 +47,11 @@ static nvml_ret register_card(const struct source *s, nvml_device device)
     return rc == NVML_SUCCESS ? s->lib.event_register(device, types & watched_types, s->set) : rc;
 }
 
-static int watch_card(struct source *s, unsigned index, struct err *e)
+/* Says what became of the card whose handle was asked for with this answer. */
+static int watch_card(struct source *s, nvml_ret rc, struct err *e)
 {
     struct watched_card *c = &s->cards[s->n];
     struct gpu_event ev = {.kind = GPU_EVENT_UNWATCHED, .gi_id = -1, .ci_id = -1};
-    nvml_ret rc = s->lib.by_index(index, &c->device);
     if (rc == NVML_SUCCESS)
         rc = s->lib.uuid(c->device, c->uuid, sizeof(c->uuid));
     if (rc == NVML_SUCCESS) {
@@ -105,11 +105,13 @@ static int check(const struct nvml_lib *lib, const char *call, nvml_ret rc, stru
 
 static int watch(struct source *s, struct err *e)
 {
-    unsigned count = 0;
-    TRY(check(&s->lib, nvml_names.count, s->lib.count(&count), e));
     TRY(check(&s->lib, nvml_names.event_set_create, s->lib.event_set_create(&s->set), e));
-    for (unsigned i = 0; i < count && i < GPU_MAX_CARDS; i++)
-        TRY(watch_card(s, i, e));
+    for (unsigned i = 0; i < GPU_MAX_CARDS; i++) {
+        nvml_ret rc = s->lib.by_index(i, &s->cards[s->n].device);
+        if (rc == NVML_INVALID_ARGUMENT)
+            break; /* that was the last */
+        TRY(watch_card(s, rc, e));
+    }
     return report(s, e);
 }
 

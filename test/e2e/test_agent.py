@@ -341,8 +341,8 @@ def test_a_card_that_falls_off_the_bus_is_told_and_the_others_go_on(rig):
     node = rig.node({"h100-80": 2})
     node.want(mig(node.uuid(0), {"1g.10gb": 1}), mig(node.uuid(1), {"1g.10gb": 1}))
     node.wait_ready()
-    node.ctl("lost", "--gpu", 0, "set")
     assert condition(node.card(0), "Healthy") == {}
+    node.ctl("lost", "--gpu", 0, "set")
     wait_for(lambda: not node.card(0)["healthy"], 30, "the card to be unhealthy")
     assert condition(node.card(0), "Healthy")["reason"] == "GPULost"
     node.want(mig(node.uuid(0), {"1g.10gb": 1}), mig(node.uuid(1), {"2g.20gb": 1}))
