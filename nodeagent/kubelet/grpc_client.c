@@ -166,7 +166,7 @@ static void conclude_whole(struct client_call *call)
 {
     if (call->status > 0)
         conclude(call, (int)call->status, NULL);
-    else if (call->status < 0 && call->http_status != 200)
+    else if (call->status < 0 && call->http_status > 0 && call->http_status != 200)
         conclude(call, grpc_code_of_http((int)call->http_status), "an HTTP server that is no gRPC");
     else if (call->status < 0)
         conclude(call, GRPC_INTERNAL, "the answer has no grpc-status");

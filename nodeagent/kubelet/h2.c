@@ -101,12 +101,21 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     return 0;
 }
 
-/* An answer that ends before the request does: the rest of the request is not wanted (RFC 9113,
- * section 8.1). */
+/* A verdict on what the peer spoke explains its hanging up. */
+static void be_over(struct h2 *h, enum grpc_code code, const char *text)
+{
+    if (!h->why.code || code == GRPC_INTERNAL)
+        h->why = (struct grpc_verdict){code, text};
+}
+
+/* nghttp2 tells by its own goodbye what it thinks of the peer. And an answer that ends before the
+ * request does means that the rest is not wanted (RFC 9113, section 8.1). */
 static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
-    const struct h2 *h = arg;
+    struct h2 *h = arg;
     int32_t id = frame->hd.stream_id;
+    if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR)
+        be_over(h, GRPC_INTERNAL, "the peer does not speak HTTP/2");
     if (h->role->is_server && frame->hd.type == NGHTTP2_HEADERS &&
         (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) &&
         nghttp2_session_get_stream_remote_close(session, id) == 0)
@@ -255,12 +264,6 @@ struct h2 *h2_free(struct h2 *h)
 }
 
 /* ---- turns ---- */
-
-static void be_over(struct h2 *h, enum grpc_code code, const char *text)
-{
-    if (!h->why.code)
-        h->why = (struct grpc_verdict){code, text};
-}
 
 static void take_in(struct h2 *h, const uint8_t *p, size_t len)
 {

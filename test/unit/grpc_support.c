@@ -4,11 +4,14 @@
 #include <assert.h>
 #include <errno.h>
 #include <malloc.h>
+#include <nghttp2/nghttp2.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "base/num.h"
 #include "base/xalloc.h"
 
 #include "nodeagent/kubelet/grpc_socket.h"
@@ -211,27 +214,99 @@ bool grpc_raw_hello(struct grpc_world *w, int fd)
     return grpc_raw_send(w, fd, preface, strlen(preface)) && grpc_raw_send(w, fd, settings, len);
 }
 
+/* A number of 7 bits, or more (RFC 7541, section 5.1). */
+static size_t add_length(uint8_t *p, size_t len)
+{
+    size_t n = 0;
+    if (len < 127) {
+        p[n++] = (uint8_t)len;
+        return n;
+    }
+    p[n++] = 127;
+    for (len -= 127; len >= 128; len /= 128)
+        p[n++] = (uint8_t)(len % 128 + 128);
+    p[n++] = (uint8_t)len;
+    return n;
+}
+
 /* A header field whose name is not indexed (RFC 7541, section 6.2.2). */
 static size_t add_literal(uint8_t *p, const char *name, const char *value)
 {
-    size_t n = strlen(name);
-    size_t v = strlen(value);
-    p[0] = 0;
-    p[1] = (uint8_t)n;
-    memcpy(p + 2, name, n);
-    p[2 + n] = (uint8_t)v;
-    memcpy(p + 3 + n, value, v);
-    return 3 + n + v;
+    size_t n = 0;
+    p[n++] = 0;
+    n += add_length(p + n, strlen(name));
+    memcpy(p + n, name, strlen(name));
+    n += strlen(name);
+    n += add_length(p + n, strlen(value));
+    memcpy(p + n, value, strlen(value));
+    return n + strlen(value);
 }
 
-size_t grpc_raw_request(uint8_t *buf, uint8_t flags, uint32_t stream)
+size_t grpc_raw_fields(uint8_t *buf, uint8_t flags, uint32_t stream, const char *const *fields)
 {
-    uint8_t block[200] = {0x83, 0x86}; /* :method POST, :scheme http */
-    size_t n = 2;
-    n += add_literal(block + n, ":path", GRPC_ECHO);
-    n += add_literal(block + n, ":authority", "localhost");
-    n += add_literal(block + n, "content-type", "application/grpc");
+    auto_free uint8_t *block = xmalloc(64UL << 10);
+    size_t n = 0;
+    for (; *fields; fields += 2)
+        n += add_literal(block + n, fields[0], fields[1]);
     return grpc_raw_frame(buf, 1, flags, stream, block, n);
+}
+
+size_t grpc_raw_request(uint8_t *buf, uint8_t flags, uint32_t stream,
+                        const struct grpc_raw_headers *h)
+{
+    const char *fields[] = {
+        ":method",      h->method ? h->method : "POST",         ":scheme",    "http",
+        ":path",        h->path ? h->path : GRPC_ECHO,          ":authority", "localhost",
+        "content-type", h->type ? h->type : "application/grpc", h->name,      h->value,
+        NULL,
+    };
+    return grpc_raw_fields(buf, flags, stream, fields);
+}
+
+static void read_headers(nghttp2_hd_inflater *inflater, const uint8_t *p, size_t len,
+                         struct grpc_raw_reply *ret)
+{
+    for (;;) {
+        nghttp2_nv nv;
+        int flags = 0;
+        ssize_t n = nghttp2_hd_inflate_hd2(inflater, &nv, &flags, p, len, /* in_final= */ 1);
+        assert(n >= 0);
+        p += n;
+        len -= (size_t)n;
+        if (flags & NGHTTP2_HD_INFLATE_EMIT) {
+            auto_free char *value = xstrndup((const char *)nv.value, nv.valuelen);
+            int64_t number = -1;
+            if (num_parse(value, 0, 999, &number, NULL) == 0 && !strcmp((char *)nv.name, ":status"))
+                ret->http_status = (int)number;
+            if (number >= 0 && !strcmp((char *)nv.name, "grpc-status"))
+                ret->grpc_status = (int)number;
+        }
+        if (flags & NGHTTP2_HD_INFLATE_FINAL)
+            break;
+    }
+    nghttp2_hd_inflate_end_headers(inflater);
+}
+
+struct grpc_raw_reply grpc_raw_receive(int fd)
+{
+    struct grpc_raw_reply reply = {-1, -1, -1};
+    auto_free uint8_t *buf = xmalloc(64UL << 10);
+    ssize_t len = recv(fd, buf, 64UL << 10, 0);
+    nghttp2_hd_inflater *inflater = NULL;
+    int rc = nghttp2_hd_inflate_new(&inflater);
+    assert(rc == 0);
+    (void)rc;
+    for (ssize_t i = 0; i + 9 <= len;) {
+        size_t n = (size_t)buf[i] << 16 | (size_t)buf[i + 1] << 8 | buf[i + 2];
+        const uint8_t *body = buf + i + 9;
+        if (buf[i + 3] == 1)
+            read_headers(inflater, body, n, &reply);
+        if (buf[i + 3] == 3)
+            reply.reset = body[3];
+        i += 9 + (ssize_t)n;
+    }
+    nghttp2_hd_inflate_del(inflater);
+    return reply;
 }
 
 /* Of the sanitizer's allocator where there is one; the C library's knows nothing then. */

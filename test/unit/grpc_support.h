@@ -77,8 +77,21 @@ bool grpc_raw_is_open(int fd);
 /* One frame into buf (room for 9 + len); returns its length. */
 size_t grpc_raw_frame(uint8_t *buf, uint8_t type, uint8_t flags, uint32_t stream, const void *p,
                       size_t len);
-/* A HEADERS frame of a call of /test.Test/Echo into buf (256 bytes). END_HEADERS is in flags 4,
- * END_STREAM in 1. */
-size_t grpc_raw_request(uint8_t *buf, uint8_t flags, uint32_t stream);
+/* A HEADERS frame of names and values in turn, up to a NULL, into buf (room for 64 kB). END_HEADERS
+ * is in flags 4, END_STREAM in 1. */
+size_t grpc_raw_fields(uint8_t *buf, uint8_t flags, uint32_t stream, const char *const *fields);
+/* NULL: what a proper call of Echo has. */
+struct grpc_raw_headers {
+    const char *method, *path, *type;
+    const char *name, *value; /* one more */
+};
+/* The headers of a call. */
+size_t grpc_raw_request(uint8_t *buf, uint8_t flags, uint32_t stream,
+                        const struct grpc_raw_headers *h);
+/* What the server said on a connection with one call; -1: nothing of the kind. */
+struct grpc_raw_reply {
+    int http_status, grpc_status, reset;
+};
+struct grpc_raw_reply grpc_raw_receive(int fd);
 /* Bytes that the process has allocated. */
 size_t grpc_allocated(void);
