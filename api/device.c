@@ -225,6 +225,7 @@ const struct jx_field device_status_fields[] = {
     LIST(device_status, models, "models", model_fields, struct device_model, 16),
     LIST(device_status, devices, "devices", card_fields, struct device_card, 64),
     LIST(device_status, resources, "resources", resource_fields, struct device_resource, 64),
+    JX_L(device_status, labels, n_labels, "labels", JX_STR_MAP, .max = DEVICE_MAX_LABELS),
     CONDITIONS(device_status),
     {0},
 };

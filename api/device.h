@@ -30,6 +30,9 @@ extern const char *const api_failure_policy_names[];
 extern const char *const api_mig_strategy_names[];
 extern const char *const api_publisher_names[];
 
+/* A profile has 13 labels, a card at most 18 profiles; two models and their parts have room. */
+#define DEVICE_MAX_LABELS 512
+
 /* What decided over a card. */
 struct device_source {
     int kind; /* enum api_source_kind */
@@ -191,6 +194,8 @@ struct device_status {
     size_t n_devices;
     struct device_resource *resources;
     size_t n_resources;
+    struct jx_pair *labels; /* that describe the GPUs, for the Node; sorted by key */
+    size_t n_labels;
     struct conditions conditions; /* Ready, Reconciling, Stalled */
 };
 

@@ -148,3 +148,8 @@ bool feature_label_allowed(const char *key, const char *value)
         return is_nvidia(nvidia);
     return (pci && is_pci(pci) && strcmp(value, "true") == 0) || (model && is_model(model, value));
 }
+
+bool feature_label_discovered(const char *key)
+{
+    return behind(key, FEATURE_NVIDIA) || behind(key, FEATURE_PCI);
+}

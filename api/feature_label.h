@@ -28,3 +28,5 @@
 
 /* Is the pair one that may come from an agent? Both must be legal, and the key one of the above. */
 bool feature_label_allowed(const char *key, const char *value);
+/* Is the key in one of the families that feature discovery writes? Wider than the above. */
+bool feature_label_discovered(const char *key);

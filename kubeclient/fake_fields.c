@@ -503,6 +503,20 @@ static json_t *fields_of(struct place *p, const json_t *node, const json_t *path
     return owned || json_object_size(fields) ? TAKE(fields) : NULL;
 }
 
+/* New reference. */
+static json_t *labels_of(const json_t *paths)
+{
+    static const char labels[] = ".metadata.labels";
+    json_t *some = json_object();
+    const char *path;
+    json_t *value;
+    json_object_foreach(fake_readable(paths), path, value) {
+        if (strncmp(path, labels, sizeof(labels) - 1) == 0)
+            (void)json_object_set(some, path, value);
+    }
+    return some;
+}
+
 void fake_note_managers(const struct fake_schema *schema, const struct fake_owners *owners,
                         json_t *obj)
 {
@@ -510,11 +524,13 @@ void fake_note_managers(const struct fake_schema *schema, const struct fake_owne
     for (size_t i = 0; i < owners->count; i++) {
         const struct fake_owner *o = &owners->items[i];
         auto_place struct place p = place_new(schema);
-        auto_json json_t *fields = o->applies ? fields_of(&p, obj, o->paths) : NULL;
+        auto_json json_t *paths = o->applies ? json_incref(o->paths) : labels_of(o->paths);
+        auto_json json_t *fields = fields_of(&p, obj, paths);
         if (!fields)
             continue;
         json_t *entry = json_pack("{s:s, s:s, s:s, s:O}", "manager", o->manager, "operation",
-                                  "Apply", "fieldsType", "FieldsV1", "fieldsV1", fields);
+                                  o->applies ? "Apply" : "Update", "fieldsType", "FieldsV1",
+                                  "fieldsV1", fields);
         if (o->status)
             (void)json_object_set_new(entry, "subresource", json_string("status"));
         (void)json_array_append_new(list, entry);

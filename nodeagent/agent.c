@@ -48,6 +48,7 @@ struct agent {
     struct gpu_inventory inventory; /* its cards array stays empty: they are in `cards` */
     struct card_view *cards;
     size_t n_cards;
+    struct host_facts host;
     struct card_tracks tracks;
     char *read_error;
     const char *read_reason;
@@ -489,6 +490,7 @@ static void end_read(struct agent *a, struct agent_job *j)
 {
     int64_t resync = a->d.resync_ms ? a->d.resync_ms : RESYNC_MS;
     int64_t now = clock_mono_ms(a->d.clk);
+    a->host = j->host;
     if (j->rc == 0) {
         take_health(a, j);
         replace_cards(a, j);
@@ -577,6 +579,7 @@ static void publish(struct agent *a)
         .inventory = a->inventory_read ? &a->inventory : NULL,
         .cards = a->cards,
         .n_cards = a->n_cards,
+        .host = &a->host,
         .spec = spec(a),
         .spec_error = device ? device->spec_error : NULL,
         .generation = a->device ? object_generation(a->device) : 0,
@@ -740,7 +743,7 @@ struct agent *agent_new(const struct agent_deps *d)
 {
     struct agent *a = xmalloc(sizeof(*a));
     a->d = *d;
-    a->env = (struct agent_job_env){d->state_dir, d->proc_root, d->hooks, d->clk};
+    a->env = (struct agent_job_env){d->state_dir, d->proc_root, d->hooks, d->clk, d->sys_root};
     a->mail = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     (void)pthread_mutex_init(&a->mu, NULL);
     a->publish_mono_ms = INT64_MAX;

@@ -34,6 +34,7 @@ struct agent_deps {
     const char *node;
     const char *state_dir; /* of the journals */
     const char *proc_root; /* NULL: /proc */
+    const char *sys_root;  /* NULL: /sys */
     const char *version;
     struct txn_hooks hooks;
     int resource_publisher; /* enum api_publisher: who brings the resources to the node */

@@ -79,6 +79,7 @@ static void take_views(struct agent_job *j)
 
 static void run_read(struct gpu *g, struct agent_job *j)
 {
+    host_facts_read(j->env->sys_root, &j->host);
     j->rc = g->ops->read(g, &j->inventory, &j->err);
     if (j->rc == 0 && j->recover) {
         recover_cards(g, j, j->inventory.boot_id);

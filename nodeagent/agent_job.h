@@ -19,6 +19,7 @@ struct agent_job_env {
     const char *proc_root; /* NULL: /proc */
     struct txn_hooks hooks;
     const struct clock *clk;
+    const char *sys_root; /* NULL: /sys */
 };
 
 struct agent_job {
@@ -39,6 +40,7 @@ struct agent_job {
     int rc;                       /* of the reading */
     struct err err;
     int64_t began_mono_ms, took_ms;
+    struct host_facts host;         /* READ, also when the cards cannot be read */
     struct gpu_inventory inventory; /* READ; its cards moved to views */
     struct card_view *views;
     size_t n_views;

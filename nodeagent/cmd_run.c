@@ -26,7 +26,7 @@
 enum { MAX_THREADS = 8, WORKER_GRACE_MS = 5000 };
 
 struct flags {
-    const char *kubeconfig, *node, *library, *smi, *state_dir, *proc_root;
+    const char *kubeconfig, *node, *library, *smi, *state_dir, *proc_root, *sys_root;
     const char *health, *metrics, *level, *format, *resync, *call_deadline, *resources;
     const char *settle, *disable_checks, *enable_checks;
     bool help;
@@ -133,6 +133,7 @@ static int open_hardware(struct process *p, const struct flags *f, struct err *e
     const struct nvml_options o = {.library = f->library,
                                    .nvidia_smi = f->smi,
                                    .proc_root = f->proc_root,
+                                   .sys_root = f->sys_root,
                                    .watch = p->watch};
     auto_gpu struct gpu *gpu = NULL;
     TRY(gpu_nvml_open(&o, &gpu, e));
@@ -197,6 +198,7 @@ static int make_agent(struct process *p, const struct flags *f, uint64_t seed, s
         .node = f->node,
         .state_dir = f->state_dir,
         .proc_root = f->proc_root,
+        .sys_root = f->sys_root,
         .version = CLEAVE_VERSION,
         .resource_publisher = publisher,
         .resync_ms = resync_s * 1000,
@@ -321,6 +323,8 @@ int cmd_run(int argc, char **argv)
          &f.smi, NULL},
         {"state-dir", 0, NULL, "PATH", "where journals of changes are kept", &f.state_dir, NULL},
         {"proc-root", 0, NULL, "PATH", "the host's /proc, to name processes", &f.proc_root, NULL},
+        {"sys-root", 0, NULL, "PATH", "the host's /sys, for PCI devices and the machine's name",
+         &f.sys_root, NULL},
         {"resources", 0, NULL, "WHO",
          "who brings resources to the node: controller, or kubelet (a device plugin serves them)",
          &f.resources, NULL},

@@ -9,6 +9,7 @@
 #include "base/xalloc.h"
 
 #include "controller/conditions.h"
+#include "nodeagent/gpu_labels.h"
 #include "partition/model.h"
 
 enum { TEXT_BYTES = 1000, MAX_CONSUMERS = 64 };
@@ -609,6 +610,71 @@ static void build_drivers(const struct node_state *s, struct device_status *ret)
     d->cuda_version = *s->inventory->cuda_version ? xstrdup(s->inventory->cuda_version) : NULL;
 }
 
+/* --- Labels --- */
+
+static void copy_labels(const struct device_status *from, struct device_status *ret)
+{
+    for (size_t i = 0; i < from->n_labels; i++) {
+        struct jx_pair *p = XPUSH(ret->labels, ret->n_labels);
+        p->key = xstrdup(from->labels[i].key);
+        p->str = xstrdup(from->labels[i].str);
+    }
+}
+
+/* A card that was not read even once since we started could be of any kind, cut in any way. */
+static bool has_unread_card(const struct node_state *s)
+{
+    for (size_t i = 0; i < s->n_cards; i++)
+        if (s->cards[i].card.unread)
+            return true;
+    return false;
+}
+
+static struct gpu_labels_card labelled_card(const struct node_state *s, size_t i)
+{
+    struct gpu_labels_card ret = {.card = &s->cards[i].card};
+    const struct device_want *want = want_of(s, ret.card->uuid);
+    if (!want || !want->has_sharing)
+        return ret;
+    ret.sharing = GPU_TIME_SLICING;
+    ret.replicas = want->sharing.time_slicing.replicas;
+    return ret;
+}
+
+/* More than the schema takes are not said: half of a resource's labels would be worse than none. */
+static void bound_labels(struct device_status *ret)
+{
+    if (ret->n_labels <= DEVICE_MAX_LABELS)
+        return;
+    gpu_labels_free(ret->labels, ret->n_labels);
+    ret->labels = NULL;
+    ret->n_labels = 0;
+}
+
+/* While not all of the hardware can be seen, what was said about it stays. */
+static void build_labels(const struct node_state *s, const struct device_status *prev,
+                         int64_t now_ms, struct device_status *ret)
+{
+    if (prev && prev->n_labels && (!s->host || (s->inventory && has_unread_card(s)))) {
+        copy_labels(prev, ret);
+        return;
+    }
+    auto_free struct gpu_labels_card *cards = xcalloc(s->n_cards, sizeof(*cards));
+    struct gpu_labels_input in = {.cards = cards, .host = s->host};
+    if (s->inventory) {
+        in.n_cards = s->n_cards;
+        in.driver_version = s->inventory->driver_version;
+        in.cuda_version = s->inventory->cuda_version;
+        in.mig_strategy = s->spec ? s->spec->mig_strategy : API_STRATEGY_MIXED;
+    }
+    for (size_t i = 0; i < in.n_cards; i++)
+        cards[i] = labelled_card(s, i);
+    gpu_labels_build(&in, &ret->labels, &ret->n_labels);
+    gpu_labels_stamp(&ret->labels, &ret->n_labels, prev ? prev->labels : NULL,
+                     prev ? prev->n_labels : 0, now_ms / 1000);
+    bound_labels(ret);
+}
+
 struct verdict {
     enum kstatus state;
     const char *reason;
@@ -719,6 +785,7 @@ static void build_hardware(const struct node_state *s, const struct device_statu
         keep_models(prev, ret);
     build_summary(ret);
     build_resources(s, now_ms, ret);
+    build_labels(s, prev, now_ms, ret);
 }
 
 /* Nothing was read since we started: what was said last stands until something better is known, and
@@ -734,12 +801,14 @@ void node_status_build(const struct node_state *s, const struct device_status *p
                        struct device_status *ret)
 {
     *ret = (struct device_status){.observed_generation = s->generation};
-    if (s->inventory)
+    if (s->inventory) {
         build_hardware(s, prev, now_ms, ret);
-    else if (prev && prev->n_devices)
+    } else if (prev && prev->n_devices) {
         keep_hardware(prev, ret);
-    else
+    } else {
         build_summary(ret);
+        build_labels(s, prev, now_ms, ret);
+    }
     ret->agent_version = xstrdup(s->agent_version);
     if (prev)
         conditions_copy(&ret->conditions, &prev->conditions);

@@ -5,6 +5,7 @@
 #include "nodeagent/consumers.h"
 #include "nodeagent/gpu/gpu.h"
 #include "nodeagent/health.h"
+#include "nodeagent/host_facts.h"
 #include "nodeagent/transaction.h"
 #include "partition/resolve.h"
 
@@ -45,6 +46,7 @@ struct node_state {
         *inventory; /* vendor, versions, boot id; its cards are not looked at. NULL: not read yet */
     const struct card_view *cards; /* by index */
     size_t n_cards;
+    const struct host_facts *host; /* what the kernel says of the machine; NULL: not read yet */
     const struct device_spec *spec;
     const char *spec_error;        /* the spec cannot be read; NULL: it can */
     int64_t generation;            /* of the spec */

@@ -63,6 +63,21 @@ static void tell(struct context *ctx, const struct node_view *v, const struct la
                        label, st->message ? st->message : "");
 }
 
+static void tell_refused(const struct object_key *k, const struct node_view *v)
+{
+    if (v->device && v->device->n_refused)
+        log_warn("Refused labels that an agent may not set", kv("node", k->name),
+                 kv("label", v->device->refused), kv_int("count", (int64_t)v->device->n_refused));
+}
+
+static void tell_left(const struct object_key *k, const struct node_view *v)
+{
+    size_t n = node_labels_left(v);
+    if (n)
+        log_info("Left labels to the feature discovery that has them", kv("node", k->name),
+                 kv_int("count", (int64_t)n));
+}
+
 /* next: what is about to be ordered, or was and is not answered; NULL: nothing. */
 static int keep_node(struct context *ctx, struct scope *s, const struct object_key *k,
                      const struct node_view *v, const struct device_spec *next, struct err *e)
@@ -71,10 +86,12 @@ static int keep_node(struct context *ctx, struct scope *s, const struct object_k
     node_labels_state(v, &state);
     auto_json json_t *labels = node_labels_wanted(v, state.value);
     auto_json json_t *resources = node_resources_wanted(v, next);
+    tell_refused(k, v);
     if (node_labels_stand(v->node, labels) && node_resources_stand(v->node, resources))
         return 0;
     auto_json json_t *body = node_body(v, labels, resources);
     TRY(apply_node(ctx, s, k, body, e));
+    tell_left(k, v);
     tell(ctx, v, &state);
     return 0;
 }

@@ -3,17 +3,8 @@
 
 #include <string.h>
 
-#include "base/xalloc.h"
-
 #include "api/kinds.h"
-#include "api/label_value.h"
 #include "reconcilers/standing.h"
-
-#define LABEL_GPU_COUNT    "nvidia.com/gpu.count"
-#define LABEL_GPU_PRODUCT  "nvidia.com/gpu.product"
-#define LABEL_GPU_MEMORY   "nvidia.com/gpu.memory"
-#define LABEL_MIG_CAPABLE  "nvidia.com/mig.capable"
-#define LABEL_MIG_STRATEGY "nvidia.com/mig.strategy"
 
 /* --- The answer to nvidia.com/mig.config --- */
 
@@ -63,33 +54,33 @@ static void add_text(json_t *labels, const char *key, const char *value)
         (void)json_object_set_new(labels, key, json_string(value));
 }
 
-static void add_number(json_t *labels, const char *key, int64_t value)
+static bool is_discovered(const struct node_record *node, const char *key)
 {
-    auto_free char *text = xasprintf("%lld", (long long)value);
-    add_text(labels, key, text);
+    for (size_t i = 0; i < node->discovered_labels.n; i++)
+        if (strcmp(node->discovered_labels.items[i], key) == 0)
+            return true;
+    return false;
 }
 
-/* Two models on one node share these keys: the card with the lowest index speaks (feature discovery
- * leaves it to chance). */
-static void add_cards(const struct device_record *d, json_t *labels)
+/* What a feature discovery says on this Node is its own: we would only take turns. Others who
+ * change such a label are put right. */
+static void add_features(const struct node_view *v, json_t *labels)
 {
-    const struct card_record *first = &d->cards[0];
-    auto_free char *product = label_value_from(first->model);
-    int64_t count = 0;
-    bool capable = false;
-    for (size_t i = 0; i < d->n_cards; i++) {
-        count += strcmp(d->cards[i].model, first->model) == 0;
-        capable |= d->cards[i].mig_capable;
-    }
-    add_number(labels, LABEL_GPU_COUNT, count);
-    add_text(labels, LABEL_GPU_PRODUCT, product);
-    add_number(labels, LABEL_GPU_MEMORY, first->memory_mib);
-    add_text(labels, LABEL_MIG_CAPABLE, capable ? "true" : "false");
-    if (capable && d->spec.mig_strategy != API_STRATEGY_NONE)
-        add_text(labels, LABEL_MIG_STRATEGY, api_mig_strategy_names[d->spec.mig_strategy]);
+    for (size_t i = 0; i < v->device->n_features; i++)
+        if (!is_discovered(v->node, v->device->features[i].key))
+            add_text(labels, v->device->features[i].key, v->device->features[i].str);
 }
 
-/* While the hardware cannot be seen, what was said about it stays. */
+size_t node_labels_left(const struct node_view *v)
+{
+    size_t n = 0;
+    for (size_t i = 0; v->device && i < v->device->n_features; i++)
+        n += is_discovered(v->node, v->device->features[i].key);
+    return n;
+}
+
+/* While the hardware cannot be seen, or by an agent only that does not describe it yet, what was
+ * said about it stays. */
 static void keep_cards(const struct node_record *node, json_t *labels)
 {
     for (size_t i = 0; i < node->owned_labels.n; i++)
@@ -104,9 +95,9 @@ json_t *node_labels_wanted(const struct node_view *v, const char *state)
     add_text(labels, LABEL_MIG_CONFIG_STATE, state);
     if (!v->device)
         return labels;
-    if (v->device->n_cards)
-        add_cards(v->device, labels);
-    else if (v->device->status_error || !v->device->has_status)
+    if (v->device->n_features)
+        add_features(v, labels);
+    else if (v->device->status_error || !v->device->has_status || v->device->n_cards)
         keep_cards(v->node, labels);
     return labels;
 }

@@ -5,8 +5,8 @@
 
 /*
  * A Node's labels: nvidia.com/mig.config.state, mig-manager's answer to nvidia.com/mig.config
- * (NVIDIA/mig-parted cmd/nvidia-mig-manager), and a few of GPU feature discovery's
- * (k8s-device-plugin internal/lm). Pure; reconcilers/node.h writes them.
+ * (NVIDIA/mig-parted cmd/nvidia-mig-manager), and those by which the node's agent describes its
+ * GPUs (api/feature_label.h). Pure; reconcilers/node.h writes them.
  */
 
 /* What the label's state should be, and why. */
@@ -22,5 +22,7 @@ AUTO_DEFINE(label_state, struct label_state, label_state_done)
 
 /* All labels that should stand: a JSON object of strings. New reference. */
 json_t *node_labels_wanted(const struct node_view *v, const char *state);
+/* How many of the agent's are not among them, because a feature discovery has them on this Node. */
+size_t node_labels_left(const struct node_view *v);
 /* Do exactly these stand, applied by us? */
 bool node_labels_stand(const struct node_record *node, json_t *wanted);

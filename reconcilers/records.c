@@ -9,6 +9,7 @@
 #include "base/rfc3339.h"
 #include "base/xalloc.h"
 
+#include "api/feature_label.h"
 #include "api/kinds.h"
 #include "controller/conditions.h"
 #include "controller/resources.h"
@@ -114,6 +115,46 @@ static const json_t *applied_fields(const json_t *obj, const char *manager)
     return NULL;
 }
 
+/* Who writes GPU and PCI labels where NVIDIA's and node-feature-discovery's daemons run: GPU
+ * feature discovery hands its own to nfd-master (client-go names a manager by its program). */
+static bool is_discovery(const char *manager)
+{
+    return manager &&
+           (strncmp(manager, "nfd", 3) == 0 || strcmp(manager, "node-feature-discovery") == 0 ||
+            strcmp(manager, "gpu-feature-discovery") == 0);
+}
+
+static bool has_string(const struct string_list *l, const char *s)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (strcmp(l->items[i], s) == 0)
+            return true;
+    return false;
+}
+
+static void add_discovered(const json_t *fields, struct string_list *l)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)fields, key, value) {
+        if (strncmp(key, "f:", 2) == 0 && feature_label_discovered(key + 2) &&
+            !has_string(l, key + 2))
+            *XPUSH(l->items, l->n) = (char *)(uintptr_t)intern_text(key + 2);
+    }
+}
+
+static void read_discovered(const json_t *obj, struct string_list *l)
+{
+    size_t i;
+    const json_t *entry;
+    json_array_foreach(JX_AT(obj, "metadata", "managedFields"), i, entry) {
+        if (is_discovery(JX_STR_AT(entry, "manager")))
+            add_discovered(JX_AT(entry, "fieldsV1", "f:metadata", "f:labels"), l);
+    }
+    if (l->n)
+        qsort(l->items, l->n, sizeof(*l->items), by_string);
+}
+
 /* --- Node --- */
 
 static bool in_our_domains(const char *name)
@@ -159,6 +200,7 @@ static int transform_node(const json_t *obj, void **ret, struct err *e)
     r->labels = pairs_read(obj, "labels", &r->n_labels);
     const json_t *ours = applied_fields(obj, MANAGER_NODE);
     add_field_names(JX_AT(ours, "f:metadata", "f:labels"), &r->owned_labels);
+    read_discovered(obj, &r->discovered_labels);
     add_field_names(JX_AT(ours, "f:status", "f:capacity"), &r->owned_resources);
     add_field_names(JX_AT(ours, "f:status", "f:allocatable"), &r->owned_resources);
     read_resources(JX_AT(obj, "status", "capacity"), r, offsetof(struct node_resource, capacity));
@@ -175,6 +217,7 @@ static void free_node(void *payload)
     struct node_record *r = payload;
     pairs_free(r->labels, r->n_labels);
     strings_free(&r->owned_labels);
+    strings_free(&r->discovered_labels);
     strings_free(&r->owned_resources);
     for (size_t i = 0; i < r->n_resources; i++)
         intern_drop(r->resources[i].name);
@@ -353,6 +396,23 @@ static int read_hardware(struct device_status *st, struct device_record *r, stru
     return 0;
 }
 
+/* An agent's word is taken for what it is there to tell, and for nothing else. */
+static void read_features(const struct device_status *st, struct device_record *r)
+{
+    r->features = xcalloc(st->n_labels, sizeof(*r->features));
+    for (size_t i = 0; i < st->n_labels; i++) {
+        const struct jx_pair *p = &st->labels[i];
+        if (feature_label_allowed(p->key, p->str)) {
+            r->features[r->n_features++] =
+                (struct jx_pair){.key = (char *)(uintptr_t)intern_text(p->key),
+                                 .str = (char *)(uintptr_t)intern_text(p->str)};
+            continue;
+        }
+        if (r->n_refused++ == 0)
+            r->refused = xstrdup(p->key);
+    }
+}
+
 static void read_status(const json_t *obj, struct device_record *r)
 {
     auto_err struct err e = {0};
@@ -372,6 +432,7 @@ static void read_status(const json_t *obj, struct device_record *r)
         r->vendor = xstrdup(st.drivers[0].vendor);
         r->driver_version = xstrdup(st.drivers[0].version);
     }
+    read_features(&st, r);
     read_condition(&st.conditions, "Ready", &r->ready);
     read_condition(&st.conditions, "Stalled", &r->stalled);
 }
@@ -486,7 +547,9 @@ static void free_device(void *payload)
     free(r->vendor);
     free(r->driver_version);
     free(r->owner_uid);
+    free(r->refused);
     pairs_free(r->labels, r->n_labels);
+    pairs_free(r->features, r->n_features);
     free(r);
 }
 
@@ -614,7 +677,8 @@ bool records_same_labels(const struct node_record *a, const struct node_record *
         if (strcmp(a->labels[i].key, b->labels[i].key) != 0 ||
             strcmp(a->labels[i].str, b->labels[i].str) != 0)
             return false;
-    return same_strings(&a->owned_labels, &b->owned_labels);
+    return same_strings(&a->owned_labels, &b->owned_labels) &&
+           same_strings(&a->discovered_labels, &b->discovered_labels);
 }
 
 bool records_same_resources(const struct node_record *a, const struct node_record *b)

@@ -29,6 +29,8 @@ struct node_record {
     struct jx_pair *labels; /* sorted by key */
     size_t n_labels;
     struct string_list owned_labels; /* keys that our field manager applied, sorted */
+    /* Keys of GPU and PCI labels that a feature discovery wrote here, sorted: theirs. */
+    struct string_list discovered_labels;
     struct node_resource *resources; /* of vendors' domains, sorted by name */
     size_t n_resources;
     struct string_list owned_resources; /* names that our field manager applied, sorted */
@@ -82,6 +84,11 @@ struct device_record {
     struct device_resource *resources;
     size_t n_resources;
     struct condition_record ready, stalled;
+    /* What its agent says about the GPUs, for the Node: those keys alone that an agent may set. */
+    struct jx_pair *features; /* sorted */
+    size_t n_features;
+    size_t n_refused;       /* others that it said */
+    char *refused;          /* the first of them; NULL: none */
     char *owner_uid;        /* of the Node that owns it; NULL: none */
     struct jx_pair *labels; /* all, sorted */
     size_t n_labels;

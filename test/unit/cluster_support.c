@@ -153,14 +153,20 @@ json_t *cluster_get(struct cluster *c, const struct kc_resource *res, const char
     return obj;
 }
 
-static void patch(struct cluster *c, const struct kc_resource *res, const char *name,
-                  const char *subresource, const json_t *body)
+static void patch_as(struct cluster *c, const char *manager, const struct kc_resource *res,
+                     const char *name, const char *subresource, const json_t *body)
 {
     auto_err struct err e = {0};
     struct kc_target t = target_of(res, name);
     t.subresource = subresource;
-    const struct kc_write w = {.body = body, .how = KC_MERGE, .manager = "test"};
+    const struct kc_write w = {.body = body, .how = KC_MERGE, .manager = manager};
     cr_assert_eq(kc_patch(c->api, c->scope, &t, &w, /* ret_obj= */ NULL, &e), 0, "%s", err_msg(&e));
+}
+
+static void patch(struct cluster *c, const struct kc_resource *res, const char *name,
+                  const char *subresource, const json_t *body)
+{
+    patch_as(c, "test", res, name, subresource, body);
 }
 
 void cluster_patch(struct cluster *c, const struct kc_resource *res, const char *name,
@@ -171,11 +177,17 @@ void cluster_patch(struct cluster *c, const struct kc_resource *res, const char 
     patch(c, res, name, subresource, body);
 }
 
-void cluster_label(struct cluster *c, const char *node, const char *key, const char *value)
+void cluster_label_as(struct cluster *c, const char *manager, const char *node, const char *key,
+                      const char *value)
 {
     auto_json json_t *body = json_pack("{s:{s:{s:o}}}", "metadata", "labels", key,
                                        value ? json_string(value) : json_null());
-    patch(c, &resource_nodes, node, /* subresource= */ NULL, body);
+    patch_as(c, manager, &resource_nodes, node, /* subresource= */ NULL, body);
+}
+
+void cluster_label(struct cluster *c, const char *node, const char *key, const char *value)
+{
+    cluster_label_as(c, "test", node, key, value);
 }
 
 char *cluster_label_of(struct cluster *c, const char *node, const char *key)
@@ -186,6 +198,13 @@ char *cluster_label_of(struct cluster *c, const char *node, const char *key)
 }
 
 /* --- Agents --- */
+
+static void add_label(struct device_status *st, const char *key, char *value_take)
+{
+    struct jx_pair *p = XPUSH(st->labels, st->n_labels);
+    p->key = xstrdup(key);
+    p->str = value_take;
+}
 
 static void first_report(const char *node, size_t n_cards, struct device_status *st)
 {
@@ -207,6 +226,11 @@ static void first_report(const char *node, size_t n_cards, struct device_status 
     struct device_driver *d = XPUSH(st->drivers, st->n_drivers);
     d->vendor = xstrdup("nvidia");
     d->version = xstrdup("570.86.15");
+    add_label(st, "nvidia.com/gpu.count", xasprintf("%zu", n_cards));
+    add_label(st, "nvidia.com/gpu.memory", xstrdup("81559"));
+    add_label(st, "nvidia.com/gpu.product", xstrdup("NVIDIA-H100-80GB-HBM3"));
+    add_label(st, "nvidia.com/mig.capable", xstrdup("true"));
+    add_label(st, "nvidia.com/mig.strategy", xstrdup("mixed"));
 }
 
 static void publish(struct cluster *c, const char *node, const struct device_status *st)

@@ -44,6 +44,9 @@ void cluster_patch(struct cluster *c, const struct kc_resource *res, const char 
 void cluster_add_node(struct cluster *c, const char *name, size_t n_cards);
 /* Sets a label of a Node; value NULL removes it. */
 void cluster_label(struct cluster *c, const char *node, const char *key, const char *value);
+/* The same as another field manager than everybody else here. */
+void cluster_label_as(struct cluster *c, const char *manager, const char *node, const char *key,
+                      const char *value);
 /* The value of a Node's label; "" when absent. Caller frees. */
 char *cluster_label_of(struct cluster *c, const char *node, const char *key);
 

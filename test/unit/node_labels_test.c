@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/jx.h"
+#include "base/xalloc.h"
 
 #include "api/kinds.h"
 #include "cluster_support.h"
@@ -274,4 +275,59 @@ Test(node_labels, garbage_in_the_status_keeps_the_description)
     cluster_settle(&c);
     expect_label("nvidia.com/gpu.count", "2");
     expect_state("failed");
+}
+
+/* --- what agents describe --- */
+
+static void report(const char *labels)
+{
+    auto_free char *patch = xasprintf("{status: {labels: {%s}}}", labels);
+    cluster_patch(&c, &resource_devices, "n1", "status", patch);
+    cluster_settle(&c);
+}
+
+Test(node_labels, follow_what_the_agent_says)
+{
+    report("nvidia.com/mig-1g.10gb.count: '14'");
+    expect_label("nvidia.com/mig-1g.10gb.count", "14");
+    report("nvidia.com/mig-1g.10gb.count: null, nvidia.com/mig-3g.40gb.count: '4'");
+    expect_label("nvidia.com/mig-1g.10gb.count", "");
+    expect_label("nvidia.com/mig-3g.40gb.count", "4");
+    cluster_restart(&c);
+    cluster_settle(&c);
+    cr_assert_eq(cluster_writes(&c), 0);
+}
+
+Test(node_labels, of_what_an_agent_may_not_set_nothing_is_written)
+{
+    report("node-role.kubernetes.io/control-plane: '', pool: b, "
+           "nvidia.com/mig.config: all-disabled, nvidia.com/mig.config.state: success, "
+           "nvidia.com/gpu.machine: m");
+    expect_label("nvidia.com/gpu.machine", "m");
+    expect_label("pool", "a");
+    expect_label("nvidia.com/mig.config", "");
+    expect_label("nvidia.com/mig.config.state", "");
+    auto_json json_t *node = cluster_get(&c, &resource_nodes, "n1");
+    cr_expect_null(JX_AT(node, "metadata", "labels", "node-role.kubernetes.io/control-plane"));
+}
+
+Test(node_labels, what_a_feature_discovery_has_is_left_to_it)
+{
+    cluster_label_as(&c, "nfd-master", "n1", "nvidia.com/gpu.product", "Theirs");
+    cluster_settle(&c);
+    expect_label("nvidia.com/gpu.product", "Theirs");
+    expect_label("nvidia.com/gpu.count", "2");
+    int before = cluster_writes(&c);
+    cluster_settle(&c);
+    cr_expect_eq(cluster_writes(&c), before, "nobody argues");
+    cluster_label_as(&c, "nfd-master", "n1", "nvidia.com/gpu.product", NULL);
+    cluster_settle(&c);
+    expect_label("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3");
+}
+
+Test(node_labels, an_agent_that_does_not_describe_its_cards_leaves_the_description)
+{
+    cluster_patch(&c, &resource_devices, "n1", "status", "{status: {labels: null}}");
+    cluster_settle(&c);
+    expect_label("nvidia.com/gpu.count", "2");
 }

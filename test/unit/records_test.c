@@ -235,3 +235,32 @@ Test(records, label_values_are_made_of_product_names)
             cr_expect_null(value);
     }
 }
+
+Test(records, what_an_agent_may_not_say_is_no_feature)
+{
+    auto_object struct object *o =
+        make(&records_device_type,
+             "metadata: {name: n1}\n"
+             "status: {labels: {nvidia.com/gpu.count: '8', pool: b, zone: y}}\n");
+    const struct device_record *r = object_payload(o);
+    cr_assert_eq(r->n_features, 1);
+    cr_expect_str_eq(r->features[0].key, "nvidia.com/gpu.count");
+    cr_expect_eq(r->n_refused, 2);
+    cr_expect_str_eq(r->refused, "pool");
+}
+
+Test(records, a_node_knows_what_a_feature_discovery_wrote)
+{
+    auto_object struct object *o =
+        make(&records_node_type,
+             "metadata:\n"
+             "  name: n1\n"
+             "  managedFields:\n"
+             "  - {manager: kubectl, operation: Update, fieldsV1: {f:metadata: {f:labels:"
+             " {f:nvidia.com/gpu.count: {}}}}}\n"
+             "  - {manager: nfd-master, operation: Update, fieldsV1: {f:metadata: {f:labels:"
+             " {f:nvidia.com/gpu.product: {}, f:nvidia.com/gpu.family: {}, f:x/y: {}}}}}\n");
+    const struct node_record *r = object_payload(o);
+    cr_assert_eq(r->discovered_labels.n, 2);
+    cr_expect_str_eq(r->discovered_labels.items[0], "nvidia.com/gpu.family");
+}

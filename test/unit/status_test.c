@@ -101,6 +101,7 @@ static char *text_of(const struct device_status *s, bool with_models)
     auto_json json_t *json = device_status_encode(s);
     if (!with_models)
         (void)json_object_del(json, "models");
+    (void)json_object_del(json, "labels"); /* gpu_labels_test looks at them */
     return yaml_dump(json);
 }
 
@@ -443,5 +444,104 @@ Test(status, a_wish_names_profiles_of_the_card)
     cr_assert_eq(card_wish_of(&n.views[0].card, &n.spec.devices[0], &wish, &e), 0);
     cr_expect_eq(wish.wants.n, 0);
     cr_expect_eq(wish.mode, GPU_NATIVE);
+    node_done(&n);
+}
+
+/* --- labels --- */
+
+static const char *label_of(const struct device_status *s, const char *key)
+{
+    for (size_t i = 0; i < s->n_labels; i++)
+        if (strcmp(s->labels[i].key, key) == 0)
+            return s->labels[i].str;
+    return "(none)";
+}
+
+static const struct host_facts host = {.machine = "Test Machine",
+                                       .n_pci = 1,
+                                       .pci = {{0x0302, 0x10de, false}}};
+
+Test(status, labels_describe_the_cards_and_how_they_are_shared)
+{
+    struct node n;
+    node_init(&n, 2);
+    n.hw.cards[0].card.mode = n.hw.cards[1].card.mode = GPU_NATIVE;
+    node_read(&n);
+    n.state.host = &host;
+    node_want(&n,
+              "spec: {migStrategy: single, devices: ["
+              "{uuid: GPU-00000000-fake, mode: native, sharing: {timeSlicing: {replicas: 4}}},"
+              "{uuid: GPU-00000001-fake, mode: native, sharing: {timeSlicing: {replicas: 4}}}]}",
+              APPLIED);
+    auto_device_status struct device_status st;
+    node_status_build(&n.state, NULL, NOW_MS, &st);
+    cr_expect_str_eq(label_of(&st, "nvidia.com/gpu.count"), "2");
+    cr_expect_str_eq(label_of(&st, "nvidia.com/gpu.replicas"), "4");
+    cr_expect_str_eq(label_of(&st, "nvidia.com/gpu.sharing-strategy"), "time-slicing");
+    cr_expect_str_eq(label_of(&st, "nvidia.com/gpu.machine"), "Test-Machine");
+    cr_expect_str_eq(label_of(&st, "nvidia.com/mig.strategy"), "single");
+    cr_expect_str_eq(label_of(&st, "nvidia.com/cuda.driver-version.full"), "570.86.15");
+    cr_expect_str_eq(label_of(&st, "nvidia.com/gfd.timestamp"), "1767323045");
+    node_done(&n);
+}
+
+Test(status, labels_stay_as_they_are_while_nothing_happens)
+{
+    struct node n;
+    node_init(&n, 1);
+    node_read(&n);
+    struct device_status first;
+    struct device_status second;
+    node_status_build(&n.state, NULL, NOW_MS, &first);
+    node_status_build(&n.state, &first, NOW_MS + 60000, &second);
+    auto_json json_t *a = device_status_encode(&first);
+    auto_json json_t *b = device_status_encode(&second);
+    cr_expect(json_equal(json_object_get(a, "labels"), json_object_get(b, "labels")));
+    device_status_done(&first);
+    device_status_done(&second);
+    node_done(&n);
+}
+
+Test(status, a_card_not_read_since_the_start_leaves_the_labels_as_they_were)
+{
+    struct node n;
+    node_init(&n, 2);
+    node_read(&n);
+    n.state.host = &host;
+    struct device_status first;
+    struct device_status second;
+    node_status_build(&n.state, NULL, NOW_MS, &first);
+    n.views[1].card.unread = true;
+    node_status_build(&n.state, &first, NOW_MS, &second);
+    cr_expect_str_eq(label_of(&second, "nvidia.com/gpu.count"), "2");
+    device_status_done(&first);
+    device_status_done(&second);
+    node_done(&n);
+}
+
+Test(status, without_a_driver_the_labels_tell_the_devices)
+{
+    const struct node_state s = {.host = &host, .agent_version = "v1", .spec_seen = true};
+    auto_device_status struct device_status st;
+    node_status_build(&s, NULL, NOW_MS, &st);
+    cr_expect_str_eq(label_of(&st, "feature.node.kubernetes.io/pci-10de.present"), "true");
+    cr_expect_str_eq(label_of(&st, "nvidia.com/gpu.count"), "(none)");
+    cr_expect_str_eq(label_of(&st, "nvidia.com/gfd.timestamp"), "(none)");
+}
+
+Test(status, a_driver_that_goes_leaves_the_labels)
+{
+    struct node n;
+    node_init(&n, 1);
+    node_read(&n);
+    n.state.host = &host;
+    struct device_status first;
+    struct device_status second;
+    node_status_build(&n.state, NULL, NOW_MS, &first);
+    n.state.inventory = NULL;
+    node_status_build(&n.state, &first, NOW_MS, &second);
+    cr_expect_str_eq(label_of(&second, "nvidia.com/gpu.count"), "1");
+    device_status_done(&first);
+    device_status_done(&second);
     node_done(&n);
 }
