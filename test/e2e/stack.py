@@ -310,6 +310,7 @@ class SimNode:
             "nvidia_smi": SIM / "nvidia-smi",
             "state_dir": self.folder / "state",
             "proc_root": self.folder / "proc",
+            "sys_root": self.folder / "sys",
             "health_addr": "127.0.0.1:0",
             "metrics_addr": "127.0.0.1:0",
             "resync_seconds": 1,
