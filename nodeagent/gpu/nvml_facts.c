@@ -51,12 +51,13 @@ static int read_architecture(struct nvml *n, struct nvml_facts *f, struct err *e
 }
 
 /* What the kernel says of a PCI device: the first line of one of its files, owned by the caller, or
- * NULL. sysfs spells 00000000:3B:00.0 as 0000:3b:00.0. */
+ * NULL. sysfs spells 00000000:3B:00.0 as 0000:3b:00.0, and longer domains in full. */
 static char *sysfs_line(const struct nvml *n, const char *bus_id, const char *file)
 {
     char id[GPU_BUS_ID_BYTES];
-    size_t skip = strlen(bus_id) > 12 ? strlen(bus_id) - 12 : 0;
-    (void)snprintf(id, sizeof(id), "%s", bus_id + skip);
+    while (*bus_id == '0' && strlen(bus_id) > strlen("0000:00:00.0"))
+        bus_id++;
+    (void)snprintf(id, sizeof(id), "%s", bus_id);
     for (char *c = id; *c; c++)
         *c = (char)tolower((unsigned char)*c);
     auto_free char *path = xasprintf("%s/bus/pci/devices/%s/%s", n->sys_root, id, file);
@@ -146,6 +147,15 @@ static struct nvml_facts *place(struct nvml *n)
     return NULL;
 }
 
+/* Whoever was there before is somewhere else now, or gone. */
+static void settle_at(struct nvml *n, struct nvml_facts *f, unsigned index)
+{
+    for (size_t i = 0; i < n->n_facts; i++)
+        if (n->facts[i]->card.index == index)
+            n->facts[i]->card.index = UINT_MAX;
+    f->card.index = index;
+}
+
 int nvml_facts_at(struct nvml *n, unsigned index, struct nvml_facts **ret, struct err *e)
 {
     nvml_device device = NULL;
@@ -160,7 +170,7 @@ int nvml_facts_at(struct nvml *n, unsigned index, struct nvml_facts **ret, struc
     if (!f->current)
         *f = (struct nvml_facts){0};
     f->device = device;
-    f->card.index = index;
+    settle_at(n, f, index);
     memcpy(f->card.uuid, uuid, sizeof(uuid));
     if (!f->current)
         TRY(learn(n, f, e));

@@ -56,7 +56,7 @@ nvml_ret nvmlDeviceGetPciInfo_v2(nvml_device d, struct nvml_pci_info *pci)
 {
     (void)d;
     *pci = (struct nvml_pci_info){.pciDeviceId = 0x20B210DE};
-    (void)snprintf(pci->busId, sizeof(pci->busId), "00000000:07:00.0");
+    (void)snprintf(pci->busId, sizeof(pci->busId), "00010000:07:00.0");
     return NVML_SUCCESS;
 }
 

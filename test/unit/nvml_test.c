@@ -321,6 +321,26 @@ Test(nvml, session_that_was_lost_is_opened_again)
     cr_expect(second.cards[0].healthy);
 }
 
+/* One that was replaced is not remembered for the other's troubles. */
+Test(nvml, card_that_fails_is_named_as_the_one_that_was_there_last)
+{
+    fleet("[{model: h100-80}]");
+    cr_assert_eq(setenv("CLEAVE_SIM_FAULT",
+                        "nvmlDeviceGetCount_v2:2:fail:UNINITIALIZED,"
+                        "nvmlDeviceGetHandleByIndex_v2:3:fail:UNKNOWN",
+                        1),
+                 0);
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory first = read_all(g);
+    auto_free char *state = xasprintf("%s/state", dir);
+    cr_assert_eq(unlink(state), 0);
+    auto_gpu_inventory struct gpu_inventory second = read_all(g);
+    cr_expect_str_neq(second.cards[0].uuid, first.cards[0].uuid);
+    auto_gpu_inventory struct gpu_inventory third = read_all(g);
+    cr_expect(third.cards[0].unread);
+    cr_expect_str_eq(third.cards[0].uuid, second.cards[0].uuid);
+}
+
 static void link_library(const char *name)
 {
     auto_free char *command = xasprintf("ln -sfn '%s/%s' '%s/libnvidia-ml.so.1'", sim, name, dir);
@@ -827,10 +847,14 @@ Test(nvml, call_in_flight_is_shown_to_the_watchdog_and_then_not)
 
 Test(nvml, driver_with_old_names_and_structs_alone_is_understood)
 {
+    auto_free char *make = xasprintf("mkdir -p '%s/sys/bus/pci/devices/10000:07:00.0'", dir);
+    run(make);
+    put("sys/bus/pci/devices/10000:07:00.0/numa_node", "3\n");
     auto_gpu struct gpu *g = open_library("../test/unit/nvml_old.so");
     auto_gpu_inventory struct gpu_inventory inv = read_all(g);
     cr_assert_eq(inv.n_cards, 1);
     const struct gpu_card *c = &inv.cards[0];
+    cr_expect_eq(c->numa_node, 3);
     cr_expect(c->healthy, "%s", c->unhealthy_message);
     cr_expect(c->users_unknown, "it has no list of them that we could read");
     cr_expect_eq(c->minor, UINT_MAX);
