@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/kubelet/child.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+
+/* Default signals and an empty mask, whatever the agent has blocked. */
+static void set_attributes(posix_spawnattr_t *attr)
+{
+    sigset_t none;
+    sigset_t all;
+    (void)sigemptyset(&none);
+    (void)sigfillset(&all);
+    (void)posix_spawnattr_setsigmask(attr, &none);
+    (void)posix_spawnattr_setsigdefault(attr, &all);
+    (void)posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+}
+
+static int spawn(char *const argv[], char *const env[], int input_fd, pid_t *ret_pid)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
+    (void)posix_spawn_file_actions_init(&actions);
+    (void)posix_spawnattr_init(&attr);
+    set_attributes(&attr);
+    (void)posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (input_fd >= 0)
+        (void)posix_spawn_file_actions_adddup2(&actions, input_fd, STDIN_FILENO);
+    (void)posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    (void)posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    int failure = posix_spawn(ret_pid, argv[0], &actions, &attr, argv, env);
+    (void)posix_spawnattr_destroy(&attr);
+    (void)posix_spawn_file_actions_destroy(&actions);
+    return failure;
+}
+
+/* A file in memory instead of a pipe: nobody has to write while the child reads. */
+static int open_input(const char *text, int *ret_fd, struct err *e)
+{
+    auto_fd int fd = memfd_create("input", MFD_CLOEXEC);
+    size_t len = strlen(text);
+    if (fd < 0 || write(fd, text, len) != (ssize_t)len || lseek(fd, 0, SEEK_SET) < 0)
+        return err_set_errno(e, errno, "prepare input");
+    *ret_fd = TAKE_FD(fd);
+    return 0;
+}
+
+int child_start(char *const argv[], char *const env[], const char *input, struct child *ret,
+                struct err *e)
+{
+    auto_fd int input_fd = -1;
+    pid_t pid;
+    if (input)
+        TRY(open_input(input, &input_fd, e));
+    int failure = spawn(argv, env, input_fd, &pid);
+    if (failure)
+        return err_set_errno(e, failure, "start %s", argv[0]);
+    int pidfd = pidfd_open(pid, 0);
+    if (pidfd < 0) {
+        int saved_errno = errno;
+        (void)kill(pid, SIGKILL);
+        (void)waitpid(pid, NULL, 0);
+        return err_set_errno(e, saved_errno, "watch %s", argv[0]);
+    }
+    *ret = (struct child){pid, pidfd};
+    return 0;
+}
+
+void child_signal(const struct child *c, int signal)
+{
+    if (c->pid)
+        (void)kill(c->pid, signal);
+}
+
+static void forget(struct child *c)
+{
+    (void)close(c->pidfd);
+    *c = (struct child){0};
+}
+
+int child_reap(struct child *c)
+{
+    int status = 0;
+    assert(c->pid);
+    (void)waitpid(c->pid, &status, 0);
+    forget(c);
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+void child_done(struct child *c, int grace_ms)
+{
+    if (!c || !c->pid)
+        return;
+    struct pollfd end = {.fd = c->pidfd, .events = POLLIN};
+    (void)kill(c->pid, SIGTERM);
+    if (poll(&end, 1, grace_ms) != 1)
+        (void)kill(c->pid, SIGKILL);
+    (void)waitpid(c->pid, NULL, 0);
+    forget(c);
+}
