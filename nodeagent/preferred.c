@@ -46,64 +46,97 @@ struct preferred *preferred_free(struct preferred *p)
     return NULL;
 }
 
-/* The slot of an id in a copy of the table's; NULL: not offered. */
-static struct slot *slot_of(const struct preferred *p, struct slot *copy, const char *id)
+/* One request in numbers, by place in the offer. */
+struct work {
+    struct slot *slots;
+    const char **ids; /* the request's, of the available ones */
+    bool *chosen;
+};
+
+static void work_done(struct work *w)
 {
-    const struct slot *s = strmap_get(p->by_id, id);
-    return s ? &copy[s - p->slots] : NULL;
+    free(w->slots);
+    free(w->ids);
+    free(w->chosen);
 }
 
-static int mark(const struct preferred *p, const struct preferred_request *r, struct slot *slots,
+AUTO_DEFINE(work, struct work, work_done)
+#define auto_work AUTO(work)
+
+static struct work work_new(const struct preferred *p)
+{
+    return (struct work){.slots = xmemdup(p->slots, p->n * sizeof(struct slot)),
+                         .ids = xcalloc(p->n, sizeof(char *)),
+                         .chosen = xcalloc(p->n, sizeof(bool))};
+}
+
+/* The place of an id in the offer; n: none. */
+static size_t place_of(const struct preferred *p, const char *id)
+{
+    const struct slot *s = strmap_get(p->by_id, id);
+    return s ? (size_t)(s - p->slots) : p->n;
+}
+
+static int mark(const struct preferred *p, const struct preferred_request *r, struct work *w,
                 struct err *e)
 {
     for (size_t i = 0; i < r->n_available; i++) {
-        struct slot *s = slot_of(p, slots, r->available[i]);
-        if (s)
-            s->available = true;
+        size_t at = place_of(p, r->available[i]);
+        if (at == p->n)
+            continue;
+        w->slots[at].available = true;
+        w->ids[at] = r->available[i];
     }
     for (size_t i = 0; i < r->n_required; i++) {
-        struct slot *s = slot_of(p, slots, r->required[i]);
-        if (!s || !s->available)
+        size_t at = place_of(p, r->required[i]);
+        if (at == p->n || !w->slots[at].available)
             return err_set(e, ERR_INVALID, "device %.128s must be included and is not %s",
-                           r->required[i], s ? "available" : "offered");
-        s->required = true;
+                           r->required[i], at == p->n ? "offered" : "available");
+        w->slots[at].required = true;
     }
     return 0;
 }
 
-static int choose_cards(const struct preferred *p, const struct slot *slots, size_t size,
-                        bool *ret_chosen, struct err *e)
+static int choose_cards(const struct preferred *p, const struct work *w, size_t size, struct err *e)
 {
-    struct card_question q = {.scores = &p->scores};
+    struct card_question q = {.scores = &p->scores, .size = (unsigned)size};
     uint64_t chosen = 0;
     for (size_t i = 0; i < p->n; i++) {
-        assert(p->slot_of_card[slots[i].card] == i); /* each card once */
-        q.available |= (uint64_t)slots[i].available << slots[i].card;
-        q.required |= (uint64_t)slots[i].required << slots[i].card;
+        const struct slot *s = &w->slots[i];
+        assert(p->slot_of_card[s->card] == i); /* each card once */
+        q.available |= (uint64_t)s->available << s->card;
+        q.required |= (uint64_t)s->required << s->card;
     }
-    q.size = (unsigned)size;
     TRY(card_choice(&q, &chosen, e));
     for (size_t i = 0; i < p->n; i++)
-        ret_chosen[i] = chosen >> slots[i].card & 1;
+        w->chosen[i] = chosen >> w->slots[i].card & 1;
     return 0;
 }
 
-int preferred_choose(const struct preferred *p, const struct preferred_request *r, bool *ret_chosen,
-                     struct err *e)
+static int choose_slots(const struct preferred *p, const struct preferred_request *r,
+                        const struct work *w, struct err *e)
 {
-    if (r->size > p->n)
-        return err_set(e, ERR_INVALID, "%zu devices are wanted and only %zu offered", r->size,
-                       p->n);
-    auto_free struct slot *slots = xmemdup(p->slots, p->n * sizeof(*slots));
-    TRY(mark(p, r, slots, e));
-    if (p->policy == PREFERRED_CARDS)
-        return choose_cards(p, slots, r->size, ret_chosen, e);
     const struct slot_question q = {
-        .slots = slots,
+        .slots = w->slots,
         .n = p->n,
         .size = r->size,
         .policy = p->policy == PREFERRED_PACKED ? SLOTS_PACKED : SLOTS_DISTRIBUTED,
         .elsewhere = r->elsewhere,
     };
-    return slot_choice(&q, ret_chosen, e);
+    return slot_choice(&q, w->chosen, e);
+}
+
+int preferred_choose(const struct preferred *p, const struct preferred_request *r,
+                     const char **ret_ids, struct err *e)
+{
+    if (r->size > p->n)
+        return err_set(e, ERR_INVALID, "%zu devices are wanted and only %zu offered", r->size,
+                       p->n);
+    auto_work struct work w = work_new(p);
+    TRY(mark(p, r, &w, e));
+    TRY(p->policy == PREFERRED_CARDS ? choose_cards(p, &w, r->size, e) : choose_slots(p, r, &w, e));
+    for (size_t i = 0, n = 0; i < p->n; i++)
+        if (w.chosen[i])
+            ret_ids[n++] = w.ids[i];
+    return 0;
 }

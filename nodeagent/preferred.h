@@ -50,9 +50,9 @@ struct preferred *preferred_free(struct preferred *p); /* NULL allowed; returns 
 AUTO_DEFINE_PTR(preferred, struct preferred, preferred_free)
 #define auto_preferred AUTO_PTR(preferred)
 
-/* Marks the preferred devices by their places in the offer: all its marks are set or cleared, size
- * of them set. Available ids that are not offered (any more) are passed over. ERR_INVALID, with the
- * id where there is one: a required device is not offered or not available, more are required than
- * wanted, or more are wanted than available. */
-int preferred_choose(const struct preferred *p, const struct preferred_request *r, bool *ret_chosen,
-                     struct err *e) MUST_CHECK;
+/* The preferred ids: r->size of the pointers in r->available, in the order of the offer. Available
+ * ids that are not offered (any more) are passed over. ERR_INVALID, with the id where there is one:
+ * a required device is not offered or not available, more are required than wanted, or more are
+ * wanted than available. */
+int preferred_choose(const struct preferred *p, const struct preferred_request *r,
+                     const char **ret_ids, struct err *e) MUST_CHECK;

@@ -102,7 +102,7 @@ static void bench_replicas(const char *name, enum preferred_policy policy, unsig
     static char names[MOST][48];
     static struct preferred_device devices[MOST];
     static const char *available[MOST];
-    static bool chosen[MOST];
+    static const char *chosen[MOST];
     struct preferred_request r = {.available = available};
     const struct preferred_offer o = {.policy = policy,
                                       .devices = devices,

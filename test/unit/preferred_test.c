@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/sb.h"
+
 #include "nodeagent/preferred.h"
 #include "test/unit/topologies_support.h"
 
@@ -35,37 +37,48 @@ static struct preferred *make(enum preferred_policy policy)
     return preferred_new(&o);
 }
 
-static void expect_marks(const bool *chosen, unsigned n, unsigned long wanted)
+static bool is_available(const struct preferred_request *r, const char *id)
 {
-    for (unsigned i = 0; i < n; i++)
-        cr_expect_eq(chosen[i], (bool)(wanted >> i & 1), "%u", i);
+    for (size_t i = 0; i < r->n_available; i++)
+        if (r->available[i] == id)
+            return true;
+    return false;
+}
+
+/* The chosen ids with a blank between them are the text. */
+static void expect_choice(const struct preferred *p, const struct preferred_request *r,
+                          const char *text)
+{
+    const char *ids[MOST];
+    auto_err struct err e = {0};
+    auto_sb struct sb all = SB_INIT(1024);
+    cr_assert_eq(preferred_choose(p, r, ids, &e), 0, "%s", err_msg(&e));
+    for (size_t i = 0; i < r->size; i++) {
+        cr_expect(is_available(r, ids[i]));
+        sb_addf(&all, "%s%s", i ? " " : "", ids[i]);
+    }
+    cr_expect_str_eq(sb_str(&all), text);
 }
 
 Test(preferred, whole_cards_are_chosen_by_their_ties)
 {
     auto_preferred struct preferred *p = make(PREFERRED_CARDS);
     static const char *const available[] = {"GPU-7", "GPU-0", "GPU-6", "GPU-2"};
-    bool chosen[MOST];
     struct preferred_request r = {.available = available, .n_available = 4, .size = 2};
-    cr_assert_eq(preferred_choose(p, &r, chosen, NULL), 0);
-    expect_marks(chosen, CARDS, 1 << 6 | 1 << 7);
+    expect_choice(p, &r, "GPU-6 GPU-7");
     r.required = &available[1];
     r.n_required = 1;
-    cr_assert_eq(preferred_choose(p, &r, chosen, NULL), 0);
-    expect_marks(chosen, CARDS, 1 << 0 | 1 << 2);
+    expect_choice(p, &r, "GPU-0 GPU-2");
 }
 
 Test(preferred, replicas_are_chosen_by_the_policy)
 {
     static const char *const available[] = {"GPU-0::0", "GPU-0::1", "GPU-1::1", "GPU-5::0"};
-    bool chosen[MOST];
     const struct preferred_request r = {.available = available, .n_available = 4, .size = 1};
     auto_preferred struct preferred *packed = make(PREFERRED_PACKED);
-    cr_assert_eq(preferred_choose(packed, &r, chosen, NULL), 0);
-    expect_marks(chosen, MOST, 1 << 3);
+    expect_choice(packed, &r, "GPU-1::1");
     auto_preferred struct preferred *distributed = make(PREFERRED_DISTRIBUTED);
-    cr_assert_eq(preferred_choose(distributed, &r, chosen, NULL), 0);
-    expect_marks(chosen, MOST, 1 << 0);
+    expect_choice(distributed, &r, "GPU-0::0");
 }
 
 /* The kubelet remembers devices that are not there any more. */
@@ -73,10 +86,8 @@ Test(preferred, ids_that_are_not_offered_are_passed_over)
 {
     auto_preferred struct preferred *p = make(PREFERRED_CARDS);
     static const char *const available[] = {"GPU-gone", "GPU-3", "", "GPU-3"};
-    bool chosen[MOST];
     const struct preferred_request r = {.available = available, .n_available = 4, .size = 1};
-    cr_assert_eq(preferred_choose(p, &r, chosen, NULL), 0);
-    expect_marks(chosen, CARDS, 1 << 3);
+    expect_choice(p, &r, "GPU-3");
 }
 
 Test(preferred, what_cannot_be_is_refused_in_words)
@@ -97,7 +108,7 @@ Test(preferred, what_cannot_be_is_refused_in_words)
     auto_preferred struct preferred *p = make(PREFERRED_CARDS);
     for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
         struct preferred_request r = wrong[i].r;
-        bool chosen[MOST];
+        const char *chosen[MOST];
         auto_err struct err e = {0};
         r.available = ids;
         cr_expect_eq(preferred_choose(p, &r, chosen, &e), -ERR_INVALID);
@@ -110,6 +121,5 @@ Test(preferred, nothing_offered_and_nothing_wanted_is_nothing_chosen)
     const struct preferred_offer o = {.policy = PREFERRED_PACKED};
     auto_preferred struct preferred *p = preferred_new(&o);
     const struct preferred_request r = {.size = 0};
-    bool chosen;
-    cr_expect_eq(preferred_choose(p, &r, &chosen, NULL), 0);
+    expect_choice(p, &r, "");
 }
