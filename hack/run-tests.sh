@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs the tests and closes with the line "N passed, N failed".
-#   hack/run-tests.sh all|unit|sim|race|fuzz|e2e [name]
+#   hack/run-tests.sh all|unit|sim|grpc|race|fuzz|e2e [name]
 # A test counts as failed when it says so, when its program dies, and when a sanitizer wrote a
 # report: Criterion 2.4.1 passes a test whose only fault is a leak, so reports go to files.
 set -euo pipefail
@@ -131,6 +131,12 @@ sim() {
     pytests "the simulator, driven by a foreign NVML client" test/sim "${1:-}"
 }
 
+grpc() {
+    compgen -G 'test/grpc/test_*.py' >/dev/null || return 0
+    build san build/san/test/grpc/peer || return 0
+    pytests "kubelet protocols, driven by a foreign gRPC" test/grpc "${1:-}"
+}
+
 e2e() {
     [ -d test/e2e ] || return 0
     build release all || return 0
@@ -143,6 +149,7 @@ all)
     race
     fuzz
     sim
+    grpc
     e2e
     ;;
 *) "$1" "${2:-}" ;;

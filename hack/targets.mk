@@ -91,3 +91,8 @@ conformance: ## One suite of the API client's promises, on the fake server and o
 	@hack/install-deps.sh
 	@hack/run-tests.sh unit kc_conformance
 	@hack/run-tests.sh e2e test_conformance
+
+# --- gRPC: our end, for a foreign one to talk to ---
+
+$(B)/test/grpc/peer: $(B)/test/grpc/peer.o $(LIBS)
+	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@

@@ -45,7 +45,8 @@ size_t byte_queue_len(const struct byte_queue *q)
 
 const uint8_t *byte_queue_peek(const struct byte_queue *q)
 {
-    return q->data + q->begin;
+    static const uint8_t nothing; /* what is empty still has an address */
+    return q->data ? q->data + q->begin : &nothing;
 }
 
 void byte_queue_skip(struct byte_queue *q, size_t len)

@@ -15,7 +15,8 @@ struct byte_queue {
 void byte_queue_add(struct byte_queue *q, const void *p, size_t len);
 /* Bytes that wait. */
 size_t byte_queue_len(const struct byte_queue *q);
-/* The first of byte_queue_len bytes. Borrowed until the next change. */
+/* The first of byte_queue_len bytes. Borrowed until the next change; never
+ * NULL. */
 const uint8_t *byte_queue_peek(const struct byte_queue *q);
 /* Drops so many in front; no more than there are. */
 void byte_queue_skip(struct byte_queue *q, size_t len);

@@ -136,18 +136,29 @@ static void respond(struct grpc_call *c)
     c->responded = true;
 }
 
+/* From here on the call is its stream's alone. */
+static void end_call(struct grpc_call *c, const char *http_status, enum grpc_code code,
+                     const char *text)
+{
+    c->state = CALL_FINISHED;
+    c->code = code;
+    xstr_set(&c->text, text);
+    c->stream.out_ended = true;
+    reactor_timer_unset(c->timer);
+    if (c->responded)
+        h2_resume(&c->stream);
+    else
+        respond_only(c, http_status);
+}
+
 /* The end of a call that no handler has seen. */
 static void refuse(struct grpc_call *c, const char *http_status, enum grpc_code code,
                    const char *text)
 {
     if (c->state != CALL_ARRIVING)
         return;
-    c->state = CALL_FINISHED;
-    c->code = code;
-    c->text = xstrdup(text);
-    reactor_timer_unset(c->timer);
     grpc_reader_done(&c->in);
-    respond_only(c, http_status);
+    end_call(c, http_status, code, text);
 }
 
 /* The stream is gone. The handler's call stays until it knows. */
@@ -168,9 +179,17 @@ static void lose(struct grpc_call *c)
 static struct grpc_call *next_lost(const struct grpc_server *s)
 {
     struct grpc_call *c = TAILQ_FIRST(&s->lost);
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): does not see through TAILQ_REMOVE */
     while (c && c->state != CALL_LOST)
         c = TAILQ_NEXT(c, link);
     return c;
+}
+
+static void call_on_end(struct grpc_call *c)
+{
+    c->server->calling++;
+    c->on_end(c->on_end_arg);
+    c->server->calling--;
 }
 
 static void tell_lost(struct grpc_server *s)
@@ -179,27 +198,23 @@ static void tell_lost(struct grpc_server *s)
     while ((c = next_lost(s))) {
         TAILQ_REMOVE(&s->lost, c, link);
         c->state = CALL_FINISHED;
-        s->calling++;
-        c->on_end(c->on_end_arg);
-        s->calling--;
+        call_on_end(c);
         call_free(c);
     }
 }
 
 /* ---- what the peer does ---- */
 
+/* The peer has its own clock too: where the handler cannot be told, its reset will do. */
 static void on_call_timer(void *arg)
 {
     struct grpc_call *c = arg;
-    struct grpc_server *s = c->server;
     if (c->state == CALL_ARRIVING) {
         refuse(c, "200", GRPC_DEADLINE_EXCEEDED, "the request did not arrive in time");
-        return;
+    } else if (c->on_end) {
+        end_call(c, "200", GRPC_DEADLINE_EXCEEDED, "the caller's deadline");
+        call_on_end(c);
     }
-    /* The peer has its own clock, and knows what a reset means at this time. */
-    h2_drop(&c->stream);
-    lose(c);
-    tell_lost(s);
 }
 
 static struct h2_stream *on_begin(void *arg, struct h2 *h, int32_t id)
@@ -332,6 +347,7 @@ static void conn_free(struct conn *conn)
     s->n_conns--;
     struct grpc_call *c;
     while ((c = TAILQ_FIRST(&conn->calls))) {
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): does not see through TAILQ_REMOVE */
         c->stream.h2 = NULL;
         lose(c);
     }
@@ -464,20 +480,17 @@ bool grpc_server_is_reachable(const struct grpc_server *s)
     return grpc_socket_is(s->path, &s->id);
 }
 
+/* Handlers are told when the connection goes. */
 static void end_calls(struct conn *conn)
 {
     struct grpc_call *c;
     TAILQ_FOREACH(c, &conn->calls, link)
     {
-        if (c->state == CALL_FINISHED)
+        enum call_state state = c->state;
+        if (state == CALL_FINISHED)
             continue;
-        c->code = GRPC_UNAVAILABLE;
-        xstr_set(&c->text, "the server is shutting down");
-        c->stream.out_ended = true;
-        if (c->responded)
-            h2_resume(&c->stream);
-        else
-            respond_only(c, "200");
+        end_call(c, "200", GRPC_UNAVAILABLE, "the server is shutting down");
+        c->state = state;
     }
 }
 
@@ -536,17 +549,8 @@ void grpc_call_finish(struct grpc_call *c, enum grpc_code code, const char *text
         call_free(c);
         return;
     }
-    if (c->state != CALL_HANDLED)
-        return;
-    c->state = CALL_FINISHED;
-    c->code = code;
-    c->text = xstrdup(text);
-    c->stream.out_ended = true;
-    reactor_timer_unset(c->timer);
-    if (c->responded)
-        h2_resume(&c->stream);
-    else
-        respond_only(c, "200");
+    if (c->state == CALL_HANDLED)
+        end_call(c, "200", code, text);
 }
 
 void grpc_call_on_end(struct grpc_call *c, void (*fn)(void *arg), void *arg)

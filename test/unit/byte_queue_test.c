@@ -7,6 +7,7 @@
 Test(byte_queue, gives_what_it_took_in_order)
 {
     struct byte_queue q = {0};
+    cr_expect_not_null(byte_queue_peek(&q));
     unsigned in = 0;
     unsigned out = 0;
     for (size_t round = 1; round < 400; round++) {
