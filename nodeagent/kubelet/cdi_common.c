@@ -9,7 +9,6 @@
 #include "base/auto.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/kubelet/rooted.h"
 
 static char *dump(const json_t *value)
 {
@@ -70,17 +69,17 @@ static void add_file(json_t *list, const struct driver_file *f)
         add_string(json_object_get(added, "options"), "noexec");
 }
 
-/* The last part of a path, with its slash. */
+/* The last part of a path. */
 static const char *base_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    return slash ? slash : path;
+    return slash ? slash + 1 : path;
 }
 
 /* Below the second folder the folders that a library lies in (vdpau, gbm) are not kept. */
 static void mount_again(json_t *list, const char *folder, const char *host_path, const char *name)
 {
-    auto_free char *path = rooted_join(folder, base_of(name));
+    auto_free char *path = xasprintf("%s/%s", folder, base_of(name));
     if (folder[0])
         add_mount(list, host_path, path);
 }
@@ -114,7 +113,7 @@ static json_t *mounts(const struct cdi_common_options *o, const struct driver_fi
 /* nvidia-ctk has the same hooks as a subcommand (internal/discover/hooks.go). */
 static json_t *new_hook_args(const char *program, const char *verb)
 {
-    const char *name = base_of(program) + 1;
+    const char *name = base_of(program);
     json_t *args = json_array();
     add_string(args, name);
     if (strcmp(name, "nvidia-ctk") == 0)
