@@ -66,6 +66,9 @@ static const struct jx_field want_mig_fields[] = {
 
 static const struct jx_field time_slicing_fields[] = {
     JX_F(device_time_slicing, replicas, "replicas", JX_INT, .required = true, .min = 2, .max = 256),
+    JX_F(device_time_slicing, rename_by_default, "renameByDefault", JX_BOOL),
+    JX_F(device_time_slicing, fail_requests_greater_than_one, "failRequestsGreaterThanOne",
+         JX_BOOL),
     {0},
 };
 

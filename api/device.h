@@ -48,6 +48,8 @@ struct device_rollout {
 /* How several containers share a card, or each of its partitions. */
 struct device_time_slicing {
     int64_t replicas;
+    bool rename_by_default;              /* "nvidia.com/gpu.shared" in place of "nvidia.com/gpu" */
+    bool fail_requests_greater_than_one; /* a second replica gives a container no more of it */
 };
 
 struct device_sharing {

@@ -91,7 +91,7 @@ start_agent() { # node
         in_background "$home/agent.log" "$home/agent.pid" \
         "$bin/cleave-agent" run --node-name "$node" --kubeconfig "$dir/kube/agent-$node.kubeconfig" \
         --nvml-library "$bin/sim/libnvidia-ml.so.1" --nvidia-smi "$bin/sim/nvidia-smi" \
-        --state-dir "$home/state" --proc-root "$home/proc" --health-addr 127.0.0.1:0 --metrics-addr 127.0.0.1:0
+        --resources controller --state-dir "$home/state" --proc-root "$home/proc" --health-addr 127.0.0.1:0 --metrics-addr 127.0.0.1:0
 }
 
 on_node() { # node, command...: runs a tool of the simulator against that node's cards

@@ -66,6 +66,8 @@ struct agent {
     bool read_due;
     bool recovery_due; /* a change may be on record that nobody will end */
     bool stuck;
+    struct driver_view *driver_view;      /* NULL: not read yet */
+    bool kubelet_listed, kubelet_holders; /* news that was not looked at yet */
     struct device_status published;
     struct rng rng;
     struct metrics_handles metrics;
@@ -77,6 +79,7 @@ static void job_done(void *arg);
 
 static void submit(struct agent *a, struct agent_job *j)
 {
+    j->driver_view = a->driver_view;
     auto_err struct err e = {0};
     if (worker_submit(a->d.worker, agent_job_run, job_done, agent_job_free, j, &e) < 0) {
         log_error("Could not queue work for the hardware", kv_err(&e));
@@ -198,6 +201,7 @@ static void refuse(struct agent *a, struct card_track *t, const char *reason, co
 }
 
 static void publish(struct agent *a);
+static void serve(struct agent *a);
 
 /* Did the controller take off the Node all that the change takes away, before it ordered? It knows
  * how many of each kind stay, not which: one that has to move it left on offer. */
@@ -224,6 +228,76 @@ static void believed(const struct agent *a, const struct card_track *t, const st
         *ret = t->told;
 }
 
+/* --- Withdrawal from the kubelet --- */
+
+static void add_holder(const struct agent *a, const struct gpu_card *card,
+                       const struct gpu_partition *p, struct agent_job *j)
+{
+    char id[DEVICE_ID_BYTES];
+    const struct holders *holders = kubelet_link_holders(a->d.kubelet);
+    if (!holders_has(holders, device_id(card, p, id)))
+        return;
+    const struct holder *h = holders_get(holders, id, 0);
+    struct gpu_process *user = XPUSH(j->holders, j->n_holders);
+    user->gi_id = p ? (int)p->gi_id : -1;
+    user->ci_id = p ? (int)p->ci_id : -1;
+    if (h)
+        (void)snprintf(user->name, sizeof(user->name), "%s/%s", h->ns, h->pod);
+    else
+        (void)snprintf(user->name, sizeof(user->name), "that is being started");
+}
+
+/* The pods that the kubelet gave the card or parts of it. */
+static void add_holders(const struct agent *a, const struct gpu_card *card, struct agent_job *j)
+{
+    if (!a->d.kubelet)
+        return;
+    add_holder(a, card, /* p= */ NULL, j);
+    for (unsigned i = 0; i < card->n_partitions; i++)
+        add_holder(a, card, &card->partitions[i], j);
+}
+
+static void mark_holders(const struct agent *a, struct card_view *v)
+{
+    struct agent_job list = {0};
+    add_holders(a, &v->card, &list);
+    gpu_card_set_holders(&v->card, list.holders, (unsigned)list.n_holders);
+    free(list.holders);
+}
+
+/* From now on the kubelet is refused what goes. */
+static void seal(struct agent *a, const struct gpu_card *card, const struct card_offer *stays)
+{
+    char ids[MIG_MAX_INSTANCES * MIG_MAX_CIS + 1][DEVICE_ID_BYTES];
+    const char *list[ARRAY_LEN(ids)];
+    size_t n = 0;
+    if (!stays->whole)
+        list[n] = device_id(card, /* p= */ NULL, ids[n]), n++;
+    for (unsigned i = 0; i < card->n_partitions; i++)
+        if (!card_offer_has(stays, &card->partitions[i]))
+            list[n] = device_id(card, &card->partitions[i], ids[n]), n++;
+    kubelet_link_seal(a->d.kubelet, list, n);
+}
+
+/* Three steps (kubelet_link.h). The plan was made for what is known of the holders now, so by the
+ * seal nobody holds what goes. */
+static bool is_taken_back(struct agent *a, struct card_track *t, const struct card_view *v,
+                          const struct card_steps *steps, struct agent_job *j)
+{
+    const struct holders *h = kubelet_link_holders(a->d.kubelet);
+    card_track_begin(t);
+    if (!t->withdrawn_mono_ms) {
+        t->withdrawn_mono_ms = clock_mono_ms(a->d.clk);
+        publish(a);
+        kubelet_link_ask(a->d.kubelet);
+    }
+    if (!h->known || h->asked_mono_ms < t->withdrawn_mono_ms)
+        return false;
+    card_offer_withdraw(&j->offered, steps);
+    seal(a, &v->card, &j->offered);
+    return true;
+}
+
 /* Does nobody believe any more to have what the change takes away? Sees to it first. A change that
  * takes nothing away waits for nobody. */
 static bool is_withdrawn(struct agent *a, struct card_track *t, const struct card_view *v,
@@ -232,7 +306,10 @@ static bool is_withdrawn(struct agent *a, struct card_track *t, const struct car
     auto_free struct card_plan *plan = xmalloc(sizeof(*plan));
     card_plan(&v->card, &j->wish, plan);
     card_offer_of(&v->card, &j->offered);
-    if (plan->verdict != CARD_CHANGE || card_offer_allows(&j->offered, &plan->steps)) {
+    bool takes = plan->verdict == CARD_CHANGE && !card_offer_allows(&j->offered, &plan->steps);
+    if (a->d.kubelet)
+        return !takes || is_taken_back(a, t, v, &plan->steps, j);
+    if (!takes) {
         believed(a, t, &v->card, &plan->steps, &j->offered);
         return true;
     }
@@ -246,20 +323,28 @@ static bool is_withdrawn(struct agent *a, struct card_track *t, const struct car
 
 static void await_withdrawal(struct agent *a, struct card_track *t)
 {
-    static const struct txn_result late = {
+    static const struct txn_result not_acked = {
         .outcome = TXN_NOT_WITHDRAWN,
         .reason = "NotWithdrawn",
         .message = "the API server did not acknowledge in time that what would have to go is no "
                    "longer offered; nothing was changed",
     };
+    static const struct txn_result not_listed = {
+        .outcome = TXN_NOT_WITHDRAWN,
+        .reason = "NotWithdrawn",
+        .message =
+            "the kubelet did not tell in time which pods hold what would have to go; nothing "
+            "was changed",
+    };
+    const struct txn_result *late = a->d.kubelet ? &not_listed : &not_acked;
     int64_t now = clock_mono_ms(a->d.clk);
     if (!t->await_mono_ms) {
         card_track_await(t, now);
         return;
     }
     const struct card_track_clock clock = {a->d.clk, &a->rng};
-    card_track_note(t, want_of(a, t->memo.uuid), &late, &clock);
-    log_warn("Could not begin a change", kv("gpu", t->memo.uuid), kv("error", late.message));
+    card_track_note(t, want_of(a, t->memo.uuid), late, &clock);
+    log_warn("Could not begin a change", kv("gpu", t->memo.uuid), kv("error", late->message));
     publish_within(a, 0);
 }
 
@@ -282,11 +367,14 @@ static void start_card(struct agent *a, struct card_track *t)
         agent_job_free(j);
         return;
     }
+    if (a->d.kubelet && t->memo.result.outcome == TXN_IN_USE)
+        kubelet_link_ask(a->d.kubelet);
     if (!is_withdrawn(a, t, v, j)) {
         await_withdrawal(a, t);
         agent_job_free(j);
         return;
     }
+    add_holders(a, &v->card, j);
     j->policy = want->failure_policy == API_HOLD ? TXN_HOLD : TXN_ROLLBACK;
     memcpy(j->uuid, t->memo.uuid, sizeof(j->uuid));
     (void)snprintf(j->boot_id, sizeof(j->boot_id), "%s", a->inventory.boot_id);
@@ -410,6 +498,7 @@ static void end_card(struct agent *a, struct agent_job *j)
         *v = j->view;
         j->view = (struct card_view){0};
         mark_health(a);
+        mark_holders(a, v);
     } else {
         a->read_due = true;
     }
@@ -463,8 +552,21 @@ static void replace_cards(struct agent *a, struct agent_job *j)
     a->cards = TAKE(j->views);
     a->n_cards = j->n_views;
     j->n_views = 0;
+    for (size_t i = 0; i < a->n_cards; i++)
+        mark_holders(a, &a->cards[i]);
     a->inventory = j->inventory;
     j->inventory = (struct gpu_inventory){0};
+    if (!a->d.kubelet)
+        return;
+    int numa[GPU_MAX_CARDS];
+    for (size_t i = 0; i < a->n_cards && i < ARRAY_LEN(numa); i++)
+        numa[i] = a->cards[i].card.numa_node;
+    kubelet_link_set_topology(a->d.kubelet, &a->inventory.topology, numa);
+    if (!j->new_driver_view)
+        return;
+    kubelet_link_set_driver(a->d.kubelet, j->new_driver_view);
+    (void)driver_view_free(a->driver_view);
+    a->driver_view = TAKE(j->new_driver_view);
 }
 
 static void recheck(struct agent *a)
@@ -490,6 +592,8 @@ static void end_read(struct agent *a, struct agent_job *j)
 {
     int64_t resync = a->d.resync_ms ? a->d.resync_ms : RESYNC_MS;
     int64_t now = clock_mono_ms(a->d.clk);
+    if (a->d.kubelet)
+        kubelet_link_check(a->d.kubelet);
     a->host = j->host;
     if (j->rc == 0) {
         take_health(a, j);
@@ -528,6 +632,9 @@ static void job_done(void *arg)
     else
         end_card(a, j);
     agent_job_free(j);
+    serve(a); /* before the seal goes */
+    if (a->d.kubelet)
+        kubelet_link_unseal(a->d.kubelet);
     publish_within(a, next_card(a) ? PUBLISH_LAG_MS : 0);
 }
 
@@ -564,18 +671,17 @@ static void note_told(struct agent *a, const struct node_state *state, int64_t n
     }
 }
 
-static void publish(struct agent *a)
+/* What the status and the kubelet's list are made from. *ret_memos is freed by the caller. */
+static struct node_state state_of(const struct agent *a, struct card_memo **ret_memos)
 {
-    a->publish_mono_ms = INT64_MAX;
-    if (is_too_early(a))
-        return;
     struct card_memo *memos = xcalloc(a->tracks.n, sizeof(*memos));
     for (size_t i = 0; i < a->tracks.n; i++)
         memos[i] = a->tracks.items[i].memo;
+    *ret_memos = memos;
     const char *call = NULL;
     int64_t since;
     const struct own_device *device = own(a);
-    const struct node_state state = {
+    struct node_state state = {
         .inventory = a->inventory_read ? &a->inventory : NULL,
         .cards = a->cards,
         .n_cards = a->n_cards,
@@ -596,8 +702,41 @@ static void publish(struct agent *a)
         .agent_version = a->d.version,
         .publisher = a->d.resource_publisher,
     };
+    if (a->d.kubelet) {
+        state.holders = kubelet_link_holders(a->d.kubelet);
+        state.plugin_state = kubelet_link_state(a->d.kubelet, &state.plugin_text);
+    }
+    return state;
+}
+
+/* Tells the kubelet what is on offer. A card that cannot be read any more keeps what it had: the
+ * kubelet is answered from memory. */
+static void serve_state(struct agent *a, const struct node_state *state)
+{
+    struct device_table table;
+    if (!a->d.kubelet || !a->inventory_read || !a->device_seen)
+        return;
+    device_table_build(state, clock_wall_ms(a->d.clk), &table);
+    kubelet_link_offer(a->d.kubelet, &table);
+}
+
+static void serve(struct agent *a)
+{
+    auto_free struct card_memo *memos = NULL;
+    const struct node_state state = state_of(a, &memos);
+    serve_state(a, &state);
+}
+
+static void publish(struct agent *a)
+{
+    a->publish_mono_ms = INT64_MAX;
+    if (is_too_early(a))
+        return;
+    auto_free struct card_memo *memos = NULL;
+    const struct node_state state = state_of(a, &memos);
     struct device_status next;
     int64_t now_ms = clock_wall_ms(a->d.clk);
+    serve_state(a, &state);
     node_status_build(&state, &a->published, now_ms, &next);
     device_status_done(&a->published);
     a->published = next;
@@ -606,7 +745,6 @@ static void publish(struct agent *a)
     note_told(a, &state, now_ms, number);
     if (*a->unended && !a->unended_number)
         a->unended_number = number;
-    free(memos);
     atomic_store(&a->ready, a->device_seen && (a->inventory_read || a->read_error));
 }
 
@@ -686,6 +824,29 @@ static void take_health_news(struct agent *a)
         publish_within(a, 0);
 }
 
+static void on_kubelet(void *arg, enum kubelet_news news)
+{
+    struct agent *a = arg;
+    a->kubelet_listed |= news == KUBELET_LISTED;
+    a->kubelet_holders |= news == KUBELET_HOLDERS;
+    publish_within(a, PUBLISH_LAG_MS);
+}
+
+static void listen_to_kubelet(struct agent *a)
+{
+    if (!a->d.kubelet)
+        return;
+    kubelet_link_dispatch(a->d.kubelet);
+    if (a->kubelet_holders) {
+        for (size_t i = 0; i < a->n_cards; i++)
+            mark_holders(a, &a->cards[i]);
+        card_tracks_stir(&a->tracks, clock_mono_ms(a->d.clk));
+    }
+    if (a->kubelet_listed)
+        card_tracks_listed(&a->tracks);
+    a->kubelet_holders = a->kubelet_listed = false;
+}
+
 void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
 {
     struct pollfd fds[] = {
@@ -694,6 +855,7 @@ void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
         {.fd = publisher_fd(a->d.publisher), .events = POLLIN},
         {.fd = scope_cancel_fd(s), .events = POLLIN},
         {.fd = a->d.health ? health_watch_fd(a->d.health) : -1, .events = POLLIN},
+        {.fd = a->d.kubelet ? kubelet_link_fd(a->d.kubelet) : -1, .events = POLLIN},
     };
     start_next(a);
     int64_t ms = least(wait_ms(a), max_wait_ms);
@@ -702,6 +864,7 @@ void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
     (void)eventfd_read(a->mail, &n);
     take_device(a);
     adopt_published(a);
+    listen_to_kubelet(a);
     worker_dispatch(a->d.worker);
     take_health_news(a);
     look_at_watchdog(a);
@@ -743,7 +906,8 @@ struct agent *agent_new(const struct agent_deps *d)
 {
     struct agent *a = xmalloc(sizeof(*a));
     a->d = *d;
-    a->env = (struct agent_job_env){d->state_dir, d->proc_root, d->hooks, d->clk, d->sys_root};
+    a->env = (struct agent_job_env){d->state_dir, d->proc_root, d->kubelet ? &a->d.driver : NULL,
+                                    d->clk, d->sys_root};
     a->mail = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     (void)pthread_mutex_init(&a->mu, NULL);
     a->publish_mono_ms = INT64_MAX;
@@ -755,6 +919,8 @@ struct agent *agent_new(const struct agent_deps *d)
     rng_init(&a->rng, d->seed);
     register_metrics(a);
     informer_add_handler(d->devices, on_device, a);
+    if (d->kubelet)
+        kubelet_link_on_change(d->kubelet, on_kubelet, a);
     return a;
 }
 
@@ -773,6 +939,7 @@ struct agent *agent_free(struct agent *a)
     gpu_inventory_done(&a->inventory);
     device_status_done(&a->published);
     card_tracks_done(&a->tracks);
+    (void)driver_view_free(a->driver_view);
     free(a->read_error);
     (void)object_unref(a->device);
     (void)object_unref(a->newest);

@@ -8,6 +8,7 @@
 #include "kubeclient/informer.h"
 #include "kubeclient/recorder.h"
 #include "nodeagent/health_watch.h"
+#include "nodeagent/kubelet_link.h"
 #include "nodeagent/publisher.h"
 #include "nodeagent/transaction.h"
 #include "nodeagent/worker.h"
@@ -36,9 +37,12 @@ struct agent_deps {
     const char *proc_root; /* NULL: /proc */
     const char *sys_root;  /* NULL: /sys */
     const char *version;
-    struct txn_hooks hooks;
     int resource_publisher; /* enum api_publisher: who brings the resources to the node */
-    int64_t resync_ms;      /* 0: 30 s */
+    /* Serves the kubelet; NULL: somebody else's device plugin does, or the controller brings the
+     * resources to the node. */
+    struct kubelet_link *kubelet;
+    struct driver_where driver; /* with kubelet: where containers' device files are */
+    int64_t resync_ms;          /* 0: 30 s */
     uint64_t seed;
 };
 

@@ -27,6 +27,8 @@ void agent_job_free(void *job)
     for (size_t i = 0; i < j->n_views; i++)
         card_view_done(&j->views[i]);
     free(j->views);
+    free(j->holders);
+    (void)driver_view_free(j->new_driver_view);
     free(j);
 }
 
@@ -48,10 +50,7 @@ static void recover_cards(struct gpu *g, struct agent_job *j, const char *boot_i
     auto_err struct err e = {0};
     if (journal_list(j->env->state_dir, &uuids, &n, &e) < 0)
         log_error("Could not list journals", kv_err(&e));
-    const struct txn_deps deps = {.gpu = g,
-                                  .state_dir = j->env->state_dir,
-                                  .boot_id = boot_id,
-                                  .hooks = j->env->hooks};
+    const struct txn_deps deps = {.gpu = g, .state_dir = j->env->state_dir, .boot_id = boot_id};
     for (size_t i = 0; i < n; i++) {
         struct txn_result r;
         txn_recover(&deps, uuids[i], &r);
@@ -77,6 +76,22 @@ static void take_views(struct agent_job *j)
     j->inventory.n_cards = 0;
 }
 
+/* Device files go missing and drivers are replaced; a partition that a foreign tool made has none.
+ */
+static void look_at_driver(struct agent_job *j)
+{
+    const struct driver_where *w = j->env->driver;
+    if (!w)
+        return;
+    if (!driver_view_is_current(j->driver_view, &j->inventory)) {
+        j->new_driver_view = driver_view_read(w, &j->inventory);
+        driver_view_make(w, j->new_driver_view, j->inventory.cards, j->inventory.n_cards);
+        return;
+    }
+    for (size_t i = 0; i < j->inventory.n_cards; i++)
+        driver_view_make_partitions(w, j->driver_view, &j->inventory.cards[i]);
+}
+
 static void run_read(struct gpu *g, struct agent_job *j)
 {
     host_facts_read(j->env->sys_root, &j->host);
@@ -86,8 +101,16 @@ static void run_read(struct gpu *g, struct agent_job *j)
         gpu_inventory_done(&j->inventory);
         j->rc = g->ops->read(g, &j->inventory, &j->err);
     }
-    if (j->rc == 0)
-        take_views(j);
+    if (j->rc < 0)
+        return;
+    look_at_driver(j);
+    take_views(j);
+}
+
+static void observe(void *arg, struct gpu_card *card)
+{
+    const struct agent_job *j = arg;
+    gpu_card_set_holders(card, j->holders, (unsigned)j->n_holders);
 }
 
 static void run_card(struct gpu *g, struct agent_job *j)
@@ -95,12 +118,16 @@ static void run_card(struct gpu *g, struct agent_job *j)
     const struct txn_deps deps = {.gpu = g,
                                   .state_dir = j->env->state_dir,
                                   .boot_id = j->boot_id,
-                                  .hooks = j->env->hooks,
+                                  .observe = observe,
+                                  .arg = j,
                                   .offered = &j->offered};
     txn_apply(&deps, j->uuid, &j->wish, j->policy, &j->result);
     j->rc = g->ops->read_card(g, j->uuid, &j->view.card, &j->err);
-    if (j->rc == 0)
-        j->view.pods = pods_of(&j->view.card, j->env->proc_root);
+    if (j->rc < 0)
+        return;
+    j->view.pods = pods_of(&j->view.card, j->env->proc_root);
+    if (j->env->driver && j->driver_view)
+        driver_view_make_partitions(j->env->driver, j->driver_view, &j->view.card);
 }
 
 void agent_job_run(struct gpu *g, void *job)

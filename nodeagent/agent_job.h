@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 
+#include "nodeagent/driver_view.h"
 #include "nodeagent/status.h"
 #include "nodeagent/transaction.h"
 
@@ -15,9 +16,9 @@ enum agent_job_kind { AGENT_JOB_READ, AGENT_JOB_CARD };
 
 /* The same for all jobs of an agent, immutable. */
 struct agent_job_env {
-    const char *state_dir; /* of the journals */
-    const char *proc_root; /* NULL: /proc */
-    struct txn_hooks hooks;
+    const char *state_dir;             /* of the journals */
+    const char *proc_root;             /* NULL: /proc */
+    const struct driver_where *driver; /* NULL: nobody wants to know about device files */
     const struct clock *clk;
     const char *sys_root; /* NULL: /sys */
 };
@@ -32,16 +33,20 @@ struct agent_job {
     char uuid[GPU_UUID_BYTES];
     struct card_wish wish;
     enum txn_policy policy;
-    struct card_offer offered; /* what others were told that they may have of the card */
+    struct card_offer offered;   /* what others were told that they may have of the card */
+    struct gpu_process *holders; /* the pods that were given it; owned */
+    size_t n_holders;
     char boot_id[40];
+    const struct driver_view *driver_view; /* the newest; borrowed while the job runs */
     /* out */
     char unended[GPU_UUID_BYTES]; /* READ: a card whose interrupted change could not be ended and is
                                      to be tried again; "": none */
     int rc;                       /* of the reading */
     struct err err;
     int64_t began_mono_ms, took_ms;
-    struct host_facts host;         /* READ, also when the cards cannot be read */
-    struct gpu_inventory inventory; /* READ; its cards moved to views */
+    struct host_facts host;              /* READ, also when the cards cannot be read */
+    struct gpu_inventory inventory;      /* READ; its cards moved to views */
+    struct driver_view *new_driver_view; /* READ: where the one before is out of date */
     struct card_view *views;
     size_t n_views;
     struct card_view view; /* CARD */

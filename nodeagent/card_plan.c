@@ -394,9 +394,12 @@ static void add_users(const struct gpu_card *card, int gi_id, struct sb *b)
         const struct gpu_process *p = &card->processes[i];
         if (gi_id >= 0 && p->gi_id != gi_id)
             continue;
-        if (shown++ < 3)
-            sb_addf(b, "%s%s (pid %u)", shown > 1 ? ", " : " by ", p->name[0] ? p->name : "?",
-                    p->pid);
+        if (shown++ >= 3)
+            continue;
+        sb_addf(b, "%s%s%s", shown > 1 ? ", " : " by ", p->pid ? "" : "pod ",
+                p->name[0] ? p->name : "?");
+        if (p->pid)
+            sb_addf(b, " (pid %u)", p->pid);
     }
     if (shown > 3)
         sb_addf(b, " and %u more", shown - 3);

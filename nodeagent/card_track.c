@@ -140,6 +140,22 @@ void card_tracks_acked(struct card_tracks *t, int64_t number)
             t->items[i].await_mono_ms = 0;
 }
 
+void card_tracks_listed(struct card_tracks *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        if (t->items[i].withdrawn_mono_ms)
+            t->items[i].await_mono_ms = 0;
+}
+
+void card_tracks_stir(struct card_tracks *t, int64_t now_mono_ms)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        struct card_track *track = &t->items[i];
+        if (track->memo.progress == PROGRESS_DONE && track->memo.result.outcome == TXN_IN_USE)
+            track->retry_mono_ms = now_mono_ms;
+    }
+}
+
 void card_track_refuse(struct card_track *t, const char *reason, const char *why)
 {
     t->memo.progress = PROGRESS_REFUSED;
@@ -166,6 +182,7 @@ void card_track_note(struct card_track *t, const struct device_want *want,
 {
     bool was_withdrawn = t->memo.beginning;
     t->memo.beginning = false;
+    t->withdrawn_mono_ms = 0;
     t->await_mono_ms = 0;
     if (r->outcome == TXN_NOT_WITHDRAWN && !was_withdrawn) {
         card_track_again(t);

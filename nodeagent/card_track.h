@@ -20,6 +20,7 @@ struct card_track {
     bool ordered; /* by a new spec, whose writer withdrew first what it takes away */
     struct card_offer told;
     int64_t told_number;
+    int64_t withdrawn_mono_ms; /* when the kubelet was told what goes; 0: not yet */
     int64_t await_mono_ms; /* 0: not waiting for that status to be acknowledged; else until when */
 };
 
@@ -63,6 +64,10 @@ bool card_track_is_ordered(const struct card_track *t);
 void card_track_told(struct card_track *t, const struct card_offer *offer, int64_t number);
 /* Waits for the status that told it to be acknowledged, for a bounded time. */
 void card_track_await(struct card_track *t, int64_t now_mono_ms);
+/* The kubelet has told who holds what: what waited for that, goes on. */
+void card_tracks_listed(struct card_tracks *t);
+/* Somebody holds what nobody held, or the other way round: what is in use is looked at now. */
+void card_tracks_stir(struct card_tracks *t, int64_t now_mono_ms);
 /* All statuses up to this number are acknowledged. */
 void card_tracks_acked(struct card_tracks *t, int64_t number);
 /* The wish has no meaning on this card: not attempted until a reading or another wish. reason is

@@ -9,6 +9,7 @@
 #include "base/num.h"
 #include "base/options.h"
 #include "base/rng.h"
+#include "base/sb.h"
 #include "base/xalloc.h"
 
 #include "controller/http_server.h"
@@ -29,7 +30,9 @@ struct flags {
     const char *kubeconfig, *node, *library, *smi, *state_dir, *proc_root, *sys_root;
     const char *health, *metrics, *level, *format, *resync, *call_deadline, *resources;
     const char *settle, *disable_checks, *enable_checks;
-    bool help;
+    const char *kubelet_dir, *cdi_dir, *cdi_hook, *list_strategy, *id_strategy;
+    const char *driver_root, *host_driver_root, *dev_root, *host_dev_root;
+    bool pass_device_specs, help;
 };
 
 struct part {
@@ -52,6 +55,7 @@ struct process {
     struct publisher *publisher;
     struct recorder *recorder;
     struct metrics *metrics;
+    struct kubelet_link *kubelet;
     struct agent *agent;
     struct http_server *http;
     int lock;
@@ -99,15 +103,40 @@ static int get_metrics(void *arg, struct sb *body)
     return 200;
 }
 
-static int parse_publisher(const char *word, int *ret, struct err *e)
+/* Who brings the resources to the node. */
+enum resources { RESOURCES_KUBELET, RESOURCES_CONTROLLER, RESOURCES_NONE };
+static const char *const resources_names[] = {"kubelet", "controller", "none", NULL};
+
+static const char *const way_names[] = {"cdi-cri", "cdi-annotations", "envvar", "volume-mounts",
+                                        NULL}; /* in the order of enum entry_way's bits */
+static const char *const id_names[] = {"uuid", "index", NULL};
+
+static int parse_word(const char *flag, const char *const *words, const char *word, size_t len,
+                      int *ret, struct err *e)
 {
-    for (int i = 0; api_publisher_names[i]; i++) {
-        if (strcmp(api_publisher_names[i], word) == 0) {
+    auto_sb struct sb all = SB_INIT(200);
+    for (int i = 0; words[i]; i++) {
+        if (strlen(words[i]) == len && memcmp(words[i], word, len) == 0) {
             *ret = i;
             return 0;
         }
+        sb_addf(&all, "%s%s", i ? ", " : "", words[i]);
     }
-    return err_set(e, ERR_INVALID, "--resources is controller or kubelet, not \"%s\"", word);
+    return err_set(e, ERR_INVALID, "--%s knows %s, not \"%.*s\"", flag, sb_str(&all), (int)len,
+                   word);
+}
+
+static int parse_ways(const char *text, unsigned *ret, struct err *e)
+{
+    for (const char *at = text;; at++) {
+        size_t len = strcspn(at, ",");
+        int way;
+        TRY(parse_word("device-list-strategy", way_names, at, len, &way, e));
+        *ret |= 1U << way;
+        at += len;
+        if (!*at)
+            return 0;
+    }
 }
 
 static int check_flags(const struct flags *f, struct err *e)
@@ -116,8 +145,12 @@ static int check_flags(const struct flags *f, struct err *e)
     enum log_format format;
     TRY(log_level_parse(f->level, &level, e));
     TRY(log_format_parse(f->format, &format, e));
-    int publisher;
-    TRY(parse_publisher(f->resources, &publisher, e));
+    int word;
+    unsigned ways = 0;
+    TRY(parse_word("resources", resources_names, f->resources, strlen(f->resources), &word, e));
+    TRY(parse_word("device-id-strategy", id_names, f->id_strategy, strlen(f->id_strategy), &word,
+                   e));
+    TRY(parse_ways(f->list_strategy, &ways, e));
     log_setup(level, format, STDERR_FILENO);
     if (!f->node || !*f->node)
         return err_set(e, ERR_INVALID, "--node-name (or $NODE_NAME) is missing");
@@ -179,12 +212,32 @@ static int make_health(struct process *p, const struct flags *f, struct err *e)
     return 0;
 }
 
+static int open_kubelet(struct process *p, const struct flags *f, uint64_t seed, struct err *e)
+{
+    int by_index;
+    struct kubelet_link_options o = {
+        .clk = clock_real(),
+        .kubelet_dir = f->kubelet_dir,
+        .entry = {.pass_device_nodes = f->pass_device_specs},
+        .cdi = {.folder = f->cdi_dir, .hook = f->cdi_hook},
+        .seed = seed,
+    };
+    TRY(parse_ways(f->list_strategy, &o.entry.ways, e));
+    TRY(parse_word("device-id-strategy", id_names, f->id_strategy, strlen(f->id_strategy),
+                   &by_index, e));
+    o.entry.by_index = by_index;
+    return kubelet_link_new(&o, &p->kubelet, e);
+}
+
 static int make_agent(struct process *p, const struct flags *f, uint64_t seed, struct err *e)
 {
     int64_t resync_s;
-    int publisher;
+    int resources;
     TRY(num_parse(f->resync, 1, 86400, &resync_s, e));
-    TRY(parse_publisher(f->resources, &publisher, e));
+    TRY(parse_word("resources", resources_names, f->resources, strlen(f->resources), &resources,
+                   e));
+    if (resources == RESOURCES_KUBELET)
+        TRY(open_kubelet(p, f, seed + 4, e));
     p->metrics = metrics_new();
     TRY(make_health(p, f, e));
     const struct agent_deps d = {
@@ -200,7 +253,11 @@ static int make_agent(struct process *p, const struct flags *f, uint64_t seed, s
         .proc_root = f->proc_root,
         .sys_root = f->sys_root,
         .version = CLEAVE_VERSION,
-        .resource_publisher = publisher,
+        .resource_publisher =
+            resources == RESOURCES_CONTROLLER ? API_PUBLISHER_CONTROLLER : API_PUBLISHER_KUBELET,
+        .kubelet = p->kubelet,
+        .driver = {f->proc_root, f->dev_root, f->host_dev_root, f->driver_root,
+                   f->host_driver_root},
         .resync_ms = resync_s * 1000,
         .seed = seed + 3,
     };
@@ -272,6 +329,7 @@ static bool process_done(struct process *p)
     p->agent = agent_free(p->agent);
     p->health = health_watch_free(p->health);
     p->watch = gpu_watch_free(p->watch);
+    p->kubelet = kubelet_link_free(p->kubelet);
     p->publisher = publisher_free(p->publisher);
     p->recorder = recorder_free(p->recorder);
     p->devices = informer_free(p->devices);
@@ -309,7 +367,11 @@ int cmd_run(int argc, char **argv)
         .level = "info",
         .format = "logfmt",
         .resync = "30",
-        .resources = api_publisher_names[API_PUBLISHER_CONTROLLER],
+        .resources = resources_names[RESOURCES_KUBELET],
+        .kubelet_dir = "/var/lib/kubelet",
+        .cdi_dir = "/var/run/cdi",
+        .list_strategy = way_names[0],
+        .id_strategy = id_names[0],
         .call_deadline = "30000",
         .settle = "60",
     };
@@ -326,8 +388,30 @@ int cmd_run(int argc, char **argv)
         {"sys-root", 0, NULL, "PATH", "the host's /sys, for PCI devices and the machine's name",
          &f.sys_root, NULL},
         {"resources", 0, NULL, "WHO",
-         "who brings resources to the node: controller, or kubelet (a device plugin serves them)",
+         "who brings resources to the node: kubelet (we serve it), controller, or none "
+         "(somebody else's device plugin)",
          &f.resources, NULL},
+        {"kubelet-dir", 0, NULL, "PATH", "holds device-plugins/ and pod-resources/", &f.kubelet_dir,
+         NULL},
+        {"device-list-strategy", 0, "DEVICE_LIST_STRATEGY", "WAYS",
+         "how containers get devices: cdi-cri, cdi-annotations, envvar, volume-mounts, or several",
+         &f.list_strategy, NULL},
+        {"device-id-strategy", 0, "DEVICE_ID_STRATEGY", "HOW",
+         "how they are named to NVIDIA's runtime: uuid or index", &f.id_strategy, NULL},
+        {"pass-device-specs", 0, "PASS_DEVICE_SPECS", NULL,
+         "name device files to the kubelet too, beside ways other than CDI", NULL,
+         &f.pass_device_specs},
+        {"cdi-dir", 0, NULL, "PATH", "where the CDI file is written", &f.cdi_dir, NULL},
+        {"cdi-hook", 0, NULL, "PATH", "nvidia-cdi-hook on the host; absent: no hooks", &f.cdi_hook,
+         NULL},
+        {"driver-root", 0, NULL, "PATH", "the driver's installation, seen from here; absent: /",
+         &f.driver_root, NULL},
+        {"host-driver-root", 0, NULL, "PATH", "the same seen from the host; absent: as here",
+         &f.host_driver_root, NULL},
+        {"dev-root", 0, NULL, "PATH", "the folder that holds dev/, seen from here; absent: /",
+         &f.dev_root, NULL},
+        {"host-dev-root", 0, NULL, "PATH", "the same seen from the host; absent: /",
+         &f.host_dev_root, NULL},
         {"resync-seconds", 0, NULL, "N", "how often everything is read anew", &f.resync, NULL},
         {"call-deadline-ms", 0, NULL, "N", "when a library call counts as hung", &f.call_deadline,
          NULL},

@@ -9,6 +9,7 @@
 #include "base/xalloc.h"
 
 #include "controller/conditions.h"
+#include "nodeagent/device_table.h"
 #include "nodeagent/gpu_labels.h"
 #include "partition/model.h"
 
@@ -137,15 +138,34 @@ static const struct device_want *want_of(const struct node_state *s, const char 
 static void add_consumer(const struct card_view *v, unsigned i, struct device_consumer **list,
                          size_t *n)
 {
-    if (*n == MAX_CONSUMERS)
-        return;
     const struct gpu_process *p = &v->card.processes[i];
+    if (*n == MAX_CONSUMERS || !p->pid)
+        return;
     struct device_consumer *c = XPUSH(*list, *n);
     c->pid = p->pid;
     c->process = *p->name ? xstrdup(p->name) : NULL;
     c->uid = v->pods && *v->pods[i].pod_uid ? xstrdup(v->pods[i].pod_uid) : NULL;
 }
 /* NOLINTEND(readability-non-const-parameter) */
+
+/* The pods that were given the card, or the partition p. True: somebody was, also one whose name is
+ * not known yet. NOLINTNEXTLINE(readability-non-const-parameter) */
+static bool add_holders(const struct node_state *s, const struct gpu_card *card,
+                        const struct gpu_partition *p, struct device_consumer **list, size_t *n)
+{
+    char id[DEVICE_ID_BYTES];
+    const struct holder *h;
+    if (!s->holders)
+        return false;
+    device_id(card, p, id);
+    for (size_t i = 0; (h = holders_get(s->holders, id, i)) && *n < MAX_CONSUMERS; i++) {
+        struct device_consumer *c = XPUSH(*list, *n);
+        c->namespace = xstrdup(h->ns);
+        c->name = xstrdup(h->pod);
+        c->container = xstrdup(h->container);
+    }
+    return holders_has(s->holders, id);
+}
 
 static bool process_uses(const struct gpu_process *p, const struct gpu_partition *part)
 {
@@ -164,8 +184,8 @@ static void build_illness(const struct health *h, const char *uuid, unsigned gi_
     to->unhealthy.message = xstrdup(message);
 }
 
-static void build_partition(const struct card_view *v, const struct gpu_partition *from,
-                            struct device_partition *to)
+static void build_partition(const struct node_state *s, const struct card_view *v,
+                            const struct gpu_partition *from, struct device_partition *to)
 {
     const struct mig_instance *inst = &v->card.state.items[from->instance];
     char name[MIG_NAME_BYTES];
@@ -177,10 +197,11 @@ static void build_partition(const struct card_view *v, const struct gpu_partitio
     to->has_ci_id = true;
     to->ci_id = from->ci_id;
     to->placement = xasprintf("%u:%u", inst->start, inst->size);
+    bool held = add_holders(s, &v->card, from, &to->in_use_by, &to->n_in_use_by);
     for (unsigned i = 0; i < v->card.n_processes; i++)
         if (process_uses(&v->card.processes[i], from))
             add_consumer(v, i, &to->in_use_by, &to->n_in_use_by);
-    to->in_use = inst->cis[from->ci].in_use || to->n_in_use_by;
+    to->in_use = inst->cis[from->ci].in_use || to->n_in_use_by || held;
 }
 
 /* A GPU instance that has no compute instance is no device for a workload, but takes its place on
@@ -201,7 +222,7 @@ static void build_partitions(const struct node_state *s, const struct card_view 
                              struct device_card *to)
 {
     for (unsigned i = 0; i < v->card.n_partitions; i++)
-        build_partition(v, &v->card.partitions[i], XPUSH(to->partitions, to->n_partitions));
+        build_partition(s, v, &v->card.partitions[i], XPUSH(to->partitions, to->n_partitions));
     for (unsigned i = 0; i < v->card.state.n; i++)
         if (v->card.state.items[i].n_cis == 0)
             build_bare_instance(v, &v->card.state.items[i],
@@ -364,10 +385,11 @@ static void show_card(const struct node_state *s, const struct card_view *v,
                       const struct device_card *prev, struct device_card *to)
 {
     build_identity(s, &v->card, to);
+    bool held = add_holders(s, &v->card, /* p= */ NULL, &to->in_use_by, &to->n_in_use_by);
     for (unsigned i = 0; i < v->card.n_processes; i++)
         if (v->card.processes[i].gi_id < 0)
             add_consumer(v, i, &to->in_use_by, &to->n_in_use_by);
-    to->in_use = to->n_in_use_by;
+    to->in_use = to->n_in_use_by || held;
     build_partitions(s, v, to);
     if (prev)
         conditions_copy(&to->conditions, &prev->conditions);
@@ -568,36 +590,39 @@ void node_status_offer(const struct node_state *s, size_t i, int64_t now_ms, str
         withhold(card, want, memo_of(s, card->uuid), now_ms, ret);
 }
 
-/* The card as others are to see it. One that is about to be cut has nothing to offer, and no say in
- * what the resources are called; of one with a sick partition the others are offered as ever. */
-static struct gpu_card offered_card(const struct node_state *s, size_t i, int64_t now_ms)
+static const char *const plugin_reasons[] = {
+    [PLUGIN_SERVED] = "Served",          [PLUGIN_WAITING] = "KubeletUnavailable",
+    [PLUGIN_REFUSED] = "KubeletRefused", [PLUGIN_TOO_LARGE] = "TooManyDevices",
+    [PLUGIN_FAILED] = "SocketFailed",    [PLUGIN_NO_CDI] = "CDIFailed",
+};
+
+/* Where all is well there is only something to say of a kubelet that is served. */
+static void build_published(const struct node_state *s, int64_t now_ms, struct device_status *ret)
 {
-    struct card_offer offer;
-    struct gpu_card card = s->cards[i].card;
-    unsigned n = 0;
-    node_status_offer(s, i, now_ms, &offer);
-    for (unsigned p = 0; p < card.n_partitions; p++)
-        if (card.partitions[p].healthy && card_offer_has(&offer, &card.partitions[p]))
-            card.partitions[n++] = card.partitions[p];
-    card.n_partitions = n;
-    card.healthy &= card.mode != GPU_NATIVE || offer.whole;
-    return card;
+    static const char type[] = "ResourcesPublished";
+    bool served = s->plugin_text;
+    auto_device_table struct device_table table;
+    device_table_build(s, now_ms, &table);
+    if (served && s->plugin_state != PLUGIN_SERVED)
+        (void)condition_set(&ret->conditions, type, CONDITION_FALSE,
+                            plugin_reasons[s->plugin_state], s->plugin_text, s->generation, now_ms);
+    else if (table.mixed_instead_of_single)
+        (void)condition_set(&ret->conditions, type, CONDITION_FALSE, "MixedInsteadOfSingle",
+                            "migStrategy single fits only nodes all of whose cards are cut into "
+                            "one kind of partition: the names of mixed are used",
+                            s->generation, now_ms);
+    else if (served)
+        (void)condition_set(&ret->conditions, type, CONDITION_TRUE, "Served",
+                            "the kubelet is served", s->generation, now_ms);
+    else
+        (void)condition_remove(&ret->conditions, type);
 }
 
 static void build_resources(const struct node_state *s, int64_t now_ms, struct device_status *ret)
 {
-    auto_free struct gpu_card *offered = xcalloc(s->n_cards, sizeof(*offered));
-    struct resolve_card *views = xcalloc(s->n_cards, sizeof(*views));
-    struct profile_count **counts = xcalloc(s->n_cards, sizeof(struct profile_count *));
-    for (size_t i = 0; i < s->n_cards; i++) {
-        offered[i] = offered_card(s, i, now_ms);
-        card_resolve_view(&offered[i], &views[i], &counts[i]);
-    }
-    resolve_resources(views, s->n_cards, s->spec, s->publisher, &ret->resources, &ret->n_resources);
-    for (size_t i = 0; i < s->n_cards; i++)
-        card_resolve_counts_free(counts[i], views[i].n_partitions);
-    free(counts);
-    free(views);
+    auto_device_table struct device_table table;
+    device_table_build(s, now_ms, &table);
+    device_table_counts(&table, s->publisher, ret);
 }
 
 static void build_drivers(const struct node_state *s, struct device_status *ret)
@@ -812,6 +837,7 @@ void node_status_build(const struct node_state *s, const struct device_status *p
     ret->agent_version = xstrdup(s->agent_version);
     if (prev)
         conditions_copy(&ret->conditions, &prev->conditions);
+    build_published(s, now_ms, ret);
     struct verdict v = verdict_of(s, ret);
     (void)conditions_set_kstatus(&ret->conditions, v.state, v.reason,
                                  v.message ? v.message : "the hardware is as wanted", s->generation,

@@ -5,7 +5,9 @@
 #include "nodeagent/consumers.h"
 #include "nodeagent/gpu/gpu.h"
 #include "nodeagent/health.h"
+#include "nodeagent/holders.h"
 #include "nodeagent/host_facts.h"
+#include "nodeagent/kubelet/device_plugin.h"
 #include "nodeagent/transaction.h"
 #include "partition/resolve.h"
 
@@ -60,7 +62,10 @@ struct node_state {
     const char *stuck_call;               /* a vendor call is past its deadline; NULL: none */
     const struct health *health;          /* why instances are ill; NULL: none is */
     const char *agent_version;
-    int publisher; /* enum api_publisher of the resources */
+    int publisher;                  /* enum api_publisher of the resources */
+    const struct holders *holders;  /* the pods that were given devices; NULL: nobody gives */
+    enum plugin_state plugin_state; /* how serving the kubelet goes */
+    const char *plugin_text;        /* NULL: we do not */
 };
 
 /* prev (may be NULL) gives conditions their lastTransitionTime, and what could not be read since

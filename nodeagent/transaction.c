@@ -84,26 +84,12 @@ static int err_reason(struct err *e, const char *reason, const char *text)
 /* --- looking at the card --- */
 
 /* A fresh reading with everything that is known to use it. *ret was zeroed. */
-static int look(struct txn *t, struct gpu_card *ret, bool *ret_card_in_use, struct err *e)
+static int look(struct txn *t, struct gpu_card *ret, struct err *e)
 {
-    const struct txn_hooks *h = &t->d->hooks;
-    auto_gpu_card struct gpu_card card = {0};
-    bool card_in_use = false;
-    TRY(t->d->gpu->ops->read_card(t->d->gpu, t->uuid, &card, e));
-    if (h->consumers)
-        TRY(h->consumers(h->arg, &card, &card_in_use, e));
-    *ret = card;
-    card.processes = NULL; /* handed over */
-    *ret_card_in_use = card_in_use;
+    TRY(t->d->gpu->ops->read_card(t->d->gpu, t->uuid, ret, e));
+    if (t->d->observe)
+        t->d->observe(t->d->arg, ret);
     return 0;
-}
-
-static bool changes_mode(const struct card_steps *s)
-{
-    for (unsigned i = 0; i < s->n; i++)
-        if (s->items[i].kind == CARD_MODE_SET || s->items[i].kind == CARD_RESET)
-            return true;
-    return false;
 }
 
 static int check_withdrawn(const struct txn *t, const struct card_steps *steps, struct err *e)
@@ -115,11 +101,10 @@ static int check_withdrawn(const struct txn *t, const struct card_steps *steps, 
 
 /* The steps to a layout. ERR_UNAVAILABLE, reason InUse or NotWithdrawn, when something in use or on
  * offer is in their way. */
-static int steps_to(const struct txn *t, const struct gpu_card *card, bool card_in_use,
+static int steps_to(const struct txn *t, const struct gpu_card *card,
                     const struct card_layout *layout, struct card_steps *ret, struct err *e)
 {
     card_steps_to(card, layout, ret);
-    ret->card_blocking |= card_in_use && changes_mode(ret);
     if (ret->blocking || ret->card_blocking)
         return err_reason(e, "InUse", "what would have to go is in use");
     return check_withdrawn(t, ret, e);
@@ -141,8 +126,7 @@ static bool stands(const struct gpu_card *card, const struct card_layout *layout
 static int verify(struct txn *t, const struct card_layout *layout, struct err *e)
 {
     auto_gpu_card struct gpu_card card = {0};
-    bool card_in_use = false;
-    TRY(look(t, &card, &card_in_use, e));
+    TRY(look(t, &card, e));
     if (stands(&card, layout))
         return 0;
     return err_set(e, ERR_CONFLICT, "read back: the card does not show the layout it was given");
@@ -152,11 +136,10 @@ static int verify(struct txn *t, const struct card_layout *layout, struct err *e
 static int settle(struct txn *t, const struct card_layout *layout, struct err *e)
 {
     auto_gpu_card struct gpu_card card = {0};
-    bool card_in_use = false;
     struct card_steps steps;
     unsigned done = 0;
-    TRY(look(t, &card, &card_in_use, e));
-    TRY(steps_to(t, &card, card_in_use, layout, &steps, e));
+    TRY(look(t, &card, e));
+    TRY(steps_to(t, &card, layout, &steps, e));
     if (steps.n == 0)
         return 0;
     t->ret->changed = true;
@@ -297,11 +280,10 @@ static bool carry_out(struct txn *t, const struct card_plan *plan)
 {
     auto_err struct err why = {0};
     auto_gpu_card struct gpu_card card = {0};
-    bool card_in_use = false;
     struct card_steps steps;
-    int rc = look(t, &card, &card_in_use, &why);
+    int rc = look(t, &card, &why);
     if (rc == 0)
-        rc = steps_to(t, &card, card_in_use, &plan->target, &steps, &why);
+        rc = steps_to(t, &card, &plan->target, &steps, &why);
     if (rc < 0) {
         refuse(t, &why, "Failed");
         unwrite_journal(t);
@@ -338,10 +320,7 @@ static bool told_by_verdict(struct txn *t, const struct card_plan *plan)
 static int prepare(struct txn *t, const struct gpu_card *card, const struct card_plan *plan,
                    struct err *e)
 {
-    const struct txn_hooks *h = &t->d->hooks;
     TRY(check_withdrawn(t, &plan->steps, e));
-    if (h->withdraw)
-        TRY(h->withdraw(h->arg, card, plan, e));
     return open_journal(t, card, plan, e);
 }
 
@@ -350,9 +329,8 @@ static bool attempt(struct txn *t, const struct card_wish *wish)
 {
     auto_err struct err why = {0};
     auto_gpu_card struct gpu_card card = {0};
-    bool card_in_use = false;
     struct card_plan plan;
-    if (look(t, &card, &card_in_use, &why) < 0) {
+    if (look(t, &card, &why) < 0) {
         refuse(t, &why, "ReadFailed");
         return true;
     }
@@ -365,12 +343,6 @@ static bool attempt(struct txn *t, const struct card_wish *wish)
         return true;
     }
     return carry_out(t, &plan);
-}
-
-static void release(const struct txn_deps *d, const char *uuid)
-{
-    if (d->hooks.release)
-        d->hooks.release(d->hooks.arg, uuid);
 }
 
 /* --- after a crash --- */
@@ -476,7 +448,6 @@ void txn_apply(const struct txn_deps *d, const char *uuid, const struct card_wis
     t.left = t.journal;
     *ret = (struct txn_result){.changed = ret->changed};
     change(&t, wish);
-    release(d, uuid);
 }
 
 void txn_recover(const struct txn_deps *d, const char *uuid, struct txn_result *ret)

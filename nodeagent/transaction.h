@@ -8,8 +8,8 @@
 #include "nodeagent/gpu/gpu.h"
 
 /*
- * Changes one card, whole or not at all. The order is: plan, withdraw, look at the consumers once
- * more, journal, steps, read back, compare, close the journal. An error at any step puts the exact
+ * Changes one card, whole or not at all. The order is: plan, look at the consumers once more,
+ * journal, steps, read back, compare, close the journal. An error at any step puts the exact
  * old placements back (or holds, by policy); a kill at any point leaves a journal from which
  * txn_recover ends in the old layout or the target. Cards other than the one named are never
  * touched, and nothing in use is ever destroyed.
@@ -41,27 +41,14 @@ struct txn_result {
     unsigned steps;    /* that were done, rollback not counted */
 };
 
-/*
- * The seam for whoever hands partitions out (the kubelet's device plugin). Functions may be NULL.
- */
-struct txn_hooks {
-    void *arg;
-    /* Stops offering what plan->steps destroys; called before the last look at the consumers.
-     * Returns when nothing new can be granted any more. Failing stops the change. */
-    int (*withdraw)(void *arg, const struct gpu_card *card, const struct card_plan *plan,
-                    struct err *e);
-    /* Adds consumers that the driver cannot see: sets in_use in card->state, and *card_in_use for
-     * a card granted whole. Called after withdraw, and after every fresh reading. */
-    int (*consumers)(void *arg, struct gpu_card *card, bool *card_in_use, struct err *e);
-    /* The change is over, one way or the other: offer what the card shows now. */
-    void (*release)(void *arg, const char *uuid);
-};
-
 struct txn_deps {
     struct gpu *gpu;
     const char *state_dir; /* of the journals */
     const char *boot_id;   /* of the running kernel (gpu_inventory.boot_id) */
-    struct txn_hooks hooks;
+    /* Adds to a fresh reading the users that the driver cannot see (gpu_card_set_holders); NULL:
+     * there are none. Called on the thread of the transaction. */
+    void (*observe)(void *arg, struct gpu_card *card);
+    void *arg;
     /* What others were told that they may have of the card: never destroyed, NOT_WITHDRAWN instead.
      * NULL: nobody was told anything. */
     const struct card_offer *offered;

@@ -110,11 +110,3 @@ AUTO_DEFINE(resolve_result, struct resolve_result, resolve_result_done)
 /* Does the card already show what is wanted (mode and multiset of partitions; placements do not
  * matter)? */
 bool resolve_card_matches(const struct resolve_card *card, const struct device_want *want);
-
-/* Names under which cards and partitions are offered (NVIDIA's device plugin: none | single |
- * mixed), with time-slicing replicas (counts multiplied). Counts only healthy cards that show the
- * mode wanted of them; spec may be NULL (nothing is wanted: mixed). Sorted by name. *list and its
- * strings are the caller's (count may be 0, then *list is NULL). */
-void resolve_resources(const struct resolve_card *cards, size_t n_cards,
-                       const struct device_spec *spec, int publisher, struct device_resource **list,
-                       size_t *n);

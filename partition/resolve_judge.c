@@ -136,7 +136,7 @@ static void stamp(struct device_want *want, const struct source *s, const struct
     }
     if (c->entry && c->entry->has_sharing) {
         want->has_sharing = true;
-        want->sharing.time_slicing.replicas = c->entry->sharing.time_slicing.replicas;
+        want->sharing = c->entry->sharing;
     }
 }
 

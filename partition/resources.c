@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "partition/resources.h"
+
+#include <stdio.h>
 #include <string.h>
 
 #include "base/xalloc.h"
-
-#include "partition/resolve.h"
-
-/* Resource names of NVIDIA's device plugin (k8s-device-plugin internal/resource). */
 
 struct offer {
     struct device_resource **list;
@@ -25,16 +24,6 @@ static void offer(const struct offer *o, const char *name, int64_t count)
         r->publisher = o->publisher;
     }
     r->count += count;
-}
-
-static void offer_partition(const struct offer *o, const struct profile_count *p, int64_t replicas)
-{
-    struct mig_name parsed;
-    char label[MIG_NAME_BYTES];
-    if (mig_name_parse(p->profile, &parsed, NULL) < 0)
-        return;
-    auto_free char *name = xasprintf("nvidia.com/mig-%s", mig_name_format_label(&parsed, label));
-    offer(o, name, p->count * replicas);
 }
 
 static const struct device_want *want_of(const struct device_spec *spec, const char *uuid)
@@ -72,20 +61,45 @@ static bool single_holds(const struct resolve_card *cards, size_t n)
     return kind;
 }
 
+int resource_strategy(const struct resolve_card *cards, size_t n_cards,
+                      const struct device_spec *spec)
+{
+    int strategy = spec ? spec->mig_strategy : API_STRATEGY_MIXED;
+    bool ambiguous = strategy == API_STRATEGY_SINGLE && !single_holds(cards, n_cards);
+    return ambiguous ? API_STRATEGY_MIXED : strategy;
+}
+
+bool resource_name(int strategy, const struct device_sharing *sharing, const char *profile,
+                   char *buf)
+{
+    struct mig_name parsed;
+    char label[MIG_NAME_BYTES];
+    const char *shared = sharing && sharing->time_slicing.rename_by_default ? ".shared" : "";
+    int len;
+    if (!profile || strategy == API_STRATEGY_SINGLE)
+        len = snprintf(buf, RESOURCE_NAME_BYTES, "nvidia.com/gpu%s", shared);
+    else if (mig_name_parse(profile, &parsed, NULL) == 0)
+        len = snprintf(buf, RESOURCE_NAME_BYTES, "nvidia.com/mig-%s%s",
+                       mig_name_format_label(&parsed, label), shared);
+    else
+        return false;
+    return len > 0 && len < RESOURCE_NAME_BYTES && (!profile || strategy != API_STRATEGY_NONE);
+}
+
 static void offer_card(const struct offer *o, const struct resolve_card *card,
                        const struct device_want *want, int strategy)
 {
-    int64_t replicas = want && want->has_sharing ? want->sharing.time_slicing.replicas : 1;
-    if (strategy == API_STRATEGY_NONE || card->mode != API_MODE_MIG) {
-        offer(o, "nvidia.com/gpu", replicas);
+    const struct device_sharing *sharing = want && want->has_sharing ? &want->sharing : NULL;
+    int64_t replicas = sharing ? sharing->time_slicing.replicas : 1;
+    char name[RESOURCE_NAME_BYTES];
+    if (card->mode != API_MODE_MIG || strategy == API_STRATEGY_NONE) {
+        if (resource_name(strategy, sharing, /* profile= */ NULL, name))
+            offer(o, name, replicas);
         return;
     }
-    for (size_t k = 0; k < card->n_partitions; k++) {
-        if (strategy == API_STRATEGY_SINGLE)
-            offer(o, "nvidia.com/gpu", card->partitions[k].count * replicas);
-        else
-            offer_partition(o, &card->partitions[k], replicas);
-    }
+    for (size_t k = 0; k < card->n_partitions; k++)
+        if (resource_name(strategy, sharing, card->partitions[k].profile, name))
+            offer(o, name, card->partitions[k].count * replicas);
 }
 
 static int by_name(const void *a, const void *b)
@@ -101,9 +115,7 @@ void resolve_resources(const struct resolve_card *cards, size_t n_cards,
     *list = NULL;
     *n = 0;
     const struct offer o = {list, n, publisher};
-    int strategy = spec ? spec->mig_strategy : API_STRATEGY_MIXED;
-    if (strategy == API_STRATEGY_SINGLE && !single_holds(cards, n_cards))
-        strategy = API_STRATEGY_MIXED;
+    int strategy = resource_strategy(cards, n_cards, spec);
     for (size_t i = 0; i < n_cards; i++) {
         const struct device_want *want = want_of(spec, cards[i].uuid);
         if (cards[i].healthy && (!want || want->mode == cards[i].mode))

@@ -6,6 +6,8 @@
 #include "base/quantity.h"
 #include "base/xalloc.h"
 
+#include "partition/resources.h"
+
 static void add(json_t *wanted, const char *name, int64_t count)
 {
     auto_free char *text = quantity_format(count);

@@ -63,9 +63,12 @@ static bool same_geometry(const struct device_want *a, const struct device_want 
 
 static bool same_sharing(const struct device_want *a, const struct device_want *b)
 {
+    const struct device_time_slicing *x = &a->sharing.time_slicing;
+    const struct device_time_slicing *y = &b->sharing.time_slicing;
     return a->has_sharing == b->has_sharing &&
            (!a->has_sharing ||
-            a->sharing.time_slicing.replicas == b->sharing.time_slicing.replicas);
+            (x->replicas == y->replicas && x->rename_by_default == y->rename_by_default &&
+             x->fail_requests_greater_than_one == y->fail_requests_greater_than_one));
 }
 
 bool standing_same_want(const struct device_want *a, const struct device_want *b)

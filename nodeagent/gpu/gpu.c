@@ -52,6 +52,48 @@ void gpu_topology_done(struct gpu_topology *t)
     t->n_cards = 0;
 }
 
+/* A process that names no compute instance holds all of its GPU instance. */
+static void mark(struct gpu_card *c, const struct gpu_process *p)
+{
+    for (unsigned i = 0; i < c->state.n; i++) {
+        struct mig_instance *in = &c->state.items[i];
+        if ((int)in->gi_id != p->gi_id)
+            continue;
+        in->in_use = true;
+        for (unsigned k = 0; k < in->n_cis; k++)
+            if (p->ci_id < 0 || (int)in->cis[k].id == p->ci_id)
+                in->cis[k].in_use = true;
+    }
+}
+
+static void mark_users(struct gpu_card *c)
+{
+    for (unsigned i = 0; i < c->state.n; i++) {
+        struct mig_instance *in = &c->state.items[i];
+        in->in_use = false;
+        for (unsigned k = 0; k < in->n_cis; k++)
+            in->cis[k].in_use = false;
+    }
+    for (unsigned i = 0; i < c->n_processes; i++)
+        mark(c, &c->processes[i]);
+}
+
+void gpu_card_set_holders(struct gpu_card *c, const struct gpu_process *holders, unsigned n)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < c->n_processes; i++)
+        if (c->processes[i].pid)
+            kept++; /* they come first */
+    if (kept + n == 0)
+        free(TAKE(c->processes));
+    else
+        c->processes = xreallocarray(c->processes, kept + n, sizeof(*c->processes));
+    for (unsigned i = 0; i < n; i++)
+        c->processes[kept + i] = holders[i];
+    c->n_processes = kept + n;
+    mark_users(c);
+}
+
 void gpu_card_done(struct gpu_card *c)
 {
     free(TAKE(c->processes));

@@ -26,9 +26,10 @@
 
 enum gpu_mode { GPU_NATIVE, GPU_MIG };
 
+/* Who uses a card. */
 struct gpu_process {
-    unsigned pid; /* the host's */
-    char name[64];
+    unsigned pid;  /* the host's; 0: no process, but a pod that was given it */
+    char name[64]; /* of a pod: "namespace/name", as much of it as fits */
     uint64_t memory_bytes;
     int gi_id, ci_id; /* -1: the whole card */
 };
@@ -174,6 +175,9 @@ void gpu_topology_done(struct gpu_topology *t);
 AUTO_DEFINE(gpu_topology, struct gpu_topology, gpu_topology_done)
 #define auto_gpu_topology AUTO(gpu_topology)
 
+/* What the driver cannot see: the pods that were given the card or parts of it (pid 0) take the
+ * place of those that were named before, and what is in use is marked anew. Copies. */
+void gpu_card_set_holders(struct gpu_card *c, const struct gpu_process *holders, unsigned n);
 void gpu_card_done(struct gpu_card *c);
 void gpu_inventory_done(struct gpu_inventory *inv);
 AUTO_DEFINE(gpu_card, struct gpu_card, gpu_card_done)

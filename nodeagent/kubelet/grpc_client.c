@@ -28,7 +28,7 @@ struct grpc_client {
     bool suspect;  /* a deadline ran out on it */
     struct client_calls open, done;
     struct reactor_timer *deliver; /* for what is done outside of a turn */
-    bool *gone;                    /* set by grpc_client_free, for whoever delivers */
+    bool delivering, freed;        /* freed from a reply's function: whoever delivers does it */
 };
 
 struct client_call {
@@ -92,16 +92,16 @@ static void deliver(struct grpc_client *c)
 {
     if (c->suspect && TAILQ_EMPTY(&c->open))
         disconnect(c);
-    bool gone = false;
-    c->gone = &gone;
+    c->delivering = true;
     struct client_call *call;
-    while (!gone && (call = TAILQ_FIRST(&c->done))) {
+    while (!c->freed && (call = TAILQ_FIRST(&c->done))) {
         TAILQ_REMOVE(&c->done, call, link);
         tell(call);
         call_free(call);
     }
-    if (!gone)
-        c->gone = NULL;
+    c->delivering = false;
+    if (c->freed)
+        (void)grpc_client_free(c);
 }
 
 static void on_deliver(void *arg)
@@ -328,8 +328,10 @@ struct grpc_client *grpc_client_free(struct grpc_client *c)
 {
     if (!c)
         return NULL;
-    if (c->gone)
-        *c->gone = true;
+    if (c->delivering) {
+        c->freed = true;
+        return NULL;
+    }
     disconnect(c);
     free_calls(&c->open);
     free_calls(&c->done);

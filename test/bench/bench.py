@@ -195,7 +195,7 @@ class Stack:
         return self.start(f"agent-{node}", [
             BIN / "cleave-agent", "run", "--node-name", node, "--kubeconfig", self.kubeconfig,
             "--nvml-library", BIN / "sim/libnvidia-ml.so.1", "--nvidia-smi", BIN / "sim/nvidia-smi",
-            "--state-dir", self.state_dir(node), "--health-addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0",
+            "--resources", "controller", "--state-dir", self.state_dir(node), "--health-addr", "127.0.0.1:0", "--metrics-addr", "127.0.0.1:0",
         ], self.sim_env(node, fleet))
 
     def controller(self, *flags):

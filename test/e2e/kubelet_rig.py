@@ -87,7 +87,7 @@ class RealNode(SimNode):
 
     def argv(self, program=None, **flags):
         # The kubelet's own places are where they are on every node.
-        return super().argv(program, **{"kubelet_dir": "/var/lib/kubelet", "cdi_dir": "/var/run/cdi", **flags})
+        return super().argv(program, **{"resources": "kubelet", "kubelet_dir": "/var/lib/kubelet", "cdi_dir": "/var/run/cdi", **flags})
 
     # --- its parts ---
 

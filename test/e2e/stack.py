@@ -314,6 +314,7 @@ class SimNode:
             "health_addr": "127.0.0.1:0",
             "metrics_addr": "127.0.0.1:0",
             "resync_seconds": 1,
+            "resources": "controller",
             **flags,
         }
         program = program or self.rig.release("cleave-agent")

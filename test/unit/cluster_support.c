@@ -14,6 +14,7 @@
 #include "controller/resources.h"
 #include "mig_tables_support.h"
 #include "partition/model.h"
+#include "partition/resources.h"
 
 #define MODEL "NVIDIA H100 80GB HBM3"
 

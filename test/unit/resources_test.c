@@ -6,6 +6,7 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
+#include "partition/resources.h"
 #include "scenario_support.h"
 
 #define TWO_CUT                                                                                    \

@@ -548,80 +548,62 @@ Test(transaction, journal_that_cannot_be_written_stops_the_change)
     cr_expect_eq(hw.cards[0].mutations, 0);
 }
 
-/* --- the kubelet's seam --- */
+/* --- users that the driver does not see --- */
 
-struct hook_log {
+struct observer {
     struct fake_hw *hw;
-    unsigned withdrawn, released;
-    unsigned granted_at_look; /* at which look a pod holds instance 0; 0: never */
+    unsigned granted_at_look; /* from which look on a pod holds instance 0; 0: never */
     unsigned looks;
-    bool whole_card_granted, stirs, cannot_withdraw;
+    bool whole_card_granted, stirs;
 };
 
-static int withdraw(void *arg, const struct gpu_card *card, const struct card_plan *plan,
-                    struct err *e)
+static void observe(void *arg, struct gpu_card *card)
 {
-    struct hook_log *l = arg;
-    (void)card;
-    cr_expect_gt(plan->steps.n, 0);
-    l->withdrawn++;
-    return l->cannot_withdraw ? err_set(e, ERR_UNAVAILABLE, "no kubelet") : 0;
+    struct observer *o = arg;
+    struct gpu_process pod = {.name = "team/pod-1", .gi_id = -1, .ci_id = -1};
+    if (o->stirs)
+        card->state.items[0].cis[0].id += o->looks; /* never the same card twice */
+    o->looks++;
+    bool granted = o->granted_at_look && o->looks >= o->granted_at_look;
+    if (granted)
+        pod.gi_id = (int)card->state.items[0].gi_id;
+    gpu_card_set_holders(card, &pod, granted || o->whole_card_granted);
 }
 
-static int consumers(void *arg, struct gpu_card *card, bool *card_in_use, struct err *e)
+static void apply_observed(struct observer *o, const struct card_wish *wish, struct txn_result *ret)
 {
-    struct hook_log *l = arg;
-    (void)e;
-    if (l->stirs)
-        card->state.items[0].cis[0].id += l->looks; /* never the same card twice */
-    *card_in_use = l->whole_card_granted;
-    if (++l->looks == l->granted_at_look)
-        card->state.items[0].in_use = card->state.items[0].cis[0].in_use = true;
-    return 0;
+    auto_gpu struct gpu *g = gpu_fake_open(o->hw);
+    struct txn_deps d = {.gpu = g,
+                         .state_dir = dir,
+                         .boot_id = "boot-1",
+                         .observe = observe,
+                         .arg = o};
+    txn_apply(&d, o->hw->cards[0].card.uuid, wish, TXN_ROLLBACK, ret);
 }
 
-static void released(void *arg, const char *uuid)
-{
-    struct hook_log *l = arg;
-    cr_expect_str_eq(uuid, l->hw->cards[0].card.uuid);
-    l->released++;
-}
-
-static void apply_hooked(struct hook_log *l, const struct card_wish *wish, struct txn_result *ret)
-{
-    auto_gpu struct gpu *g = gpu_fake_open(l->hw);
-    struct txn_deps d =
-        {.gpu = g,
-         .state_dir = dir,
-         .boot_id = "boot-1",
-         .hooks = {.arg = l, .withdraw = withdraw, .consumers = consumers, .release = released}};
-    txn_apply(&d, l->hw->cards[0].card.uuid, wish, TXN_ROLLBACK, ret);
-}
-
-Test(transaction, withdraws_before_it_destroys_and_releases_at_the_end)
+Test(transaction, names_the_pod_that_holds_what_would_go)
 {
     struct fake_hw hw;
     struct card_wish wish;
     struct txn_result r;
     set_up(&scenarios[7], &hw, &wish);
-    struct hook_log l = {.hw = &hw};
-    apply_hooked(&l, &wish, &r);
-    cr_expect_eq(r.outcome, TXN_APPLIED);
-    cr_expect_eq(l.withdrawn, 1);
-    cr_expect_eq(l.released, 1);
+    struct observer o = {.hw = &hw, .granted_at_look = 1};
+    apply_observed(&o, &wish, &r);
+    cr_expect_eq(r.outcome, TXN_IN_USE);
+    cr_expect(strstr(r.message, "by pod team/pod-1"), "%s", r.message);
+    cr_expect_eq(hw.cards[0].mutations, 0);
 }
 
-Test(transaction, grant_that_arrives_during_the_withdrawal_wins)
+Test(transaction, grant_that_arrives_at_the_last_look_wins)
 {
     struct fake_hw hw;
     struct card_wish wish;
     struct txn_result r;
     set_up(&scenarios[7], &hw, &wish);
-    struct hook_log l = {.hw = &hw, .granted_at_look = 2};
-    apply_hooked(&l, &wish, &r);
+    struct observer o = {.hw = &hw, .granted_at_look = 2};
+    apply_observed(&o, &wish, &r);
     cr_expect_eq(r.outcome, TXN_IN_USE);
     cr_expect_eq(hw.cards[0].mutations, 0);
-    cr_expect_eq(l.released, 1);
     cr_expect(!has_journal(&hw));
 }
 
@@ -632,8 +614,8 @@ Test(transaction, plan_that_was_given_up_is_not_on_record)
     struct card_wish wish;
     struct txn_result r;
     set_up(&scenarios[7], &hw, &wish);
-    struct hook_log l = {.hw = &hw, .stirs = true, .granted_at_look = 3};
-    apply_hooked(&l, &wish, &r);
+    struct observer o = {.hw = &hw, .stirs = true, .granted_at_look = 3};
+    apply_observed(&o, &wish, &r);
     cr_expect_eq(r.outcome, TXN_IN_USE, "%s", r.message);
     cr_expect_eq(hw.cards[0].mutations, 0);
     cr_expect(!has_journal(&hw));
@@ -713,8 +695,8 @@ Test(transaction, card_granted_whole_does_not_change_its_mode)
     struct card_wish wish;
     struct txn_result r;
     set_up(&scenarios[0], &hw, &wish);
-    struct hook_log l = {.hw = &hw, .whole_card_granted = true};
-    apply_hooked(&l, &wish, &r);
+    struct observer o = {.hw = &hw, .whole_card_granted = true};
+    apply_observed(&o, &wish, &r);
     cr_expect_eq(r.outcome, TXN_IN_USE, "%s", r.message);
     cr_expect_eq(hw.cards[0].mutations, 0);
     cr_expect(!has_journal(&hw));
@@ -726,24 +708,12 @@ Test(transaction, card_that_never_stands_still_is_not_touched)
     struct card_wish wish;
     struct txn_result r;
     set_up(&scenarios[7], &hw, &wish);
-    struct hook_log l = {.hw = &hw, .stirs = true};
-    apply_hooked(&l, &wish, &r);
+    struct observer o = {.hw = &hw, .stirs = true};
+    apply_observed(&o, &wish, &r);
     cr_expect_eq(r.outcome, TXN_FAILED);
     cr_expect_str_eq(r.reason, "CardChanges");
     cr_expect_eq(hw.cards[0].mutations, 0);
     cr_expect(!has_journal(&hw));
-}
-
-Test(transaction, nothing_is_destroyed_that_could_not_be_withdrawn)
-{
-    struct fake_hw hw;
-    struct card_wish wish;
-    struct txn_result r;
-    set_up(&scenarios[7], &hw, &wish);
-    struct hook_log l = {.hw = &hw, .cannot_withdraw = true};
-    apply_hooked(&l, &wish, &r);
-    cr_expect_eq(r.outcome, TXN_FAILED);
-    cr_expect_eq(hw.cards[0].mutations, 0);
 }
 
 /* --- recovery that meets users --- */

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "nodeagent/kubelet/entry.h"
+#include "nodeagent/status.h"
+
+/*
+ * What the kubelet is told that the node has: for each resource its devices, by identifiers that
+ * outlive restarts, re-creations and reboots. A pure function of the same state as the status, so
+ * that the two never disagree.
+ *
+ * A device's id is the card's UUID; a partition's is the card's UUID, the profile and the first
+ * memory slice, "GPU-…/1g.10gb@4" (with compute instances apart, "GPU-…/1c.3g.40gb@4.1"); "::2" is
+ * appended to the third replica of a shared one (docs/adr/0007).
+ */
+#define DEVICE_ID_BYTES 192
+
+struct table_device {
+    char id[DEVICE_ID_BYTES]; /* without the replica */
+    uint8_t place;            /* of its card in the inventory */
+    bool healthy;             /* may be granted: it is well, stands as wanted and is to stay */
+    int64_t replicas;         /* 1: not shared */
+    int numa;                 /* -1: none */
+    unsigned start;           /* of a partition: first memory slice */
+    unsigned gi_id, ci_id;    /* of a partition */
+    struct entry_device entry;
+};
+
+struct table_resource {
+    char *name;
+    bool one_replica;             /* a container may have one at most */
+    struct table_device *devices; /* by card and placement */
+    size_t n_devices;
+};
+
+struct device_table {
+    struct table_resource *resources; /* by name */
+    size_t n_resources;
+    bool mixed_instead_of_single; /* single was asked for and does not fit the node's cards */
+};
+
+/* *ret is the caller's (device_table_done). */
+void device_table_build(const struct node_state *s, int64_t now_ms, struct device_table *ret);
+void device_table_done(struct device_table *t);
+AUTO_DEFINE(device_table, struct device_table, device_table_done)
+#define auto_device_table AUTO(device_table)
+
+/* Adds how many of each may be granted to status.resources (freed by device_status_done). What
+ * nothing may be granted of is named only where the kubelet serves it. publisher: enum
+ * api_publisher. */
+void device_table_counts(const struct device_table *t, int publisher, struct device_status *ret);
+
+/* The resource of this name, or NULL. Borrowed. */
+const struct table_resource *device_table_resource(const struct device_table *t, const char *name);
+/* The device of an id, whose replica is not looked at; NULL: there is none. Borrowed. */
+const struct table_device *table_resource_device(const struct table_resource *r, const char *id);
+
+/* The id of a whole card, or with p of a partition. buf holds DEVICE_ID_BYTES. Returns buf. */
+char *device_id(const struct gpu_card *card, const struct gpu_partition *p, char *buf);
+/* How long an id is without its replica. */
+size_t device_id_base(const char *id);

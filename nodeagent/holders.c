@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/holders.h"
+
+#include <string.h>
+
+#include "base/xalloc.h"
+
+#include "nodeagent/device_table.h"
+
+static bool is_of(const char *id_with_replica, const char *id)
+{
+    size_t len = device_id_base(id_with_replica);
+    return strncmp(id_with_replica, id, len) == 0 && id[len] == '\0';
+}
+
+void holder_done(struct holder *h)
+{
+    free(h->id);
+    free(h->ns);
+    free(h->pod);
+    free(h->container);
+    *h = (struct holder){0};
+}
+
+static void free_list(struct holder *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        holder_done(&list[i]);
+    free(list);
+}
+
+void holders_grant(struct holders *h, const char *const *ids, size_t n, int64_t now_mono_ms)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct grant *g = NULL;
+        for (size_t k = 0; k < h->n_grants && !g; k++)
+            if (strcmp(h->grants[k].id, ids[i]) == 0)
+                g = &h->grants[k];
+        if (!g) {
+            g = XPUSH(h->grants, h->n_grants);
+            g->id = xstrdup(ids[i]);
+        }
+        g->mono_ms = now_mono_ms;
+    }
+}
+
+static bool is_listed(const struct holders *h, const char *id)
+{
+    for (size_t i = 0; i < h->n_listed; i++)
+        if (strcmp(h->listed[i].id, id) == 0)
+            return true;
+    return false;
+}
+
+/* A list that was asked for before the grant says nothing about it, not even by showing the id:
+ * that may be the pod before. */
+static void settle_grants(struct holders *h, int64_t asked_mono_ms)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < h->n_grants; i++) {
+        struct grant *g = &h->grants[i];
+        bool shown = asked_mono_ms > g->mono_ms && is_listed(h, g->id);
+        if (shown || asked_mono_ms >= g->mono_ms + HOLDERS_GRANT_MS)
+            free(g->id);
+        else
+            h->grants[n++] = *g;
+    }
+    h->n_grants = n;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool same_list(const struct holders *h, const struct holder *list, size_t n)
+{
+    if (n != h->n_listed)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!same_text(list[i].id, h->listed[i].id) || !same_text(list[i].ns, h->listed[i].ns) ||
+            !same_text(list[i].pod, h->listed[i].pod) ||
+            !same_text(list[i].container, h->listed[i].container))
+            return false;
+    return true;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct holder *x = a;
+    const struct holder *y = b;
+    int order = strcmp(x->id, y->id);
+    if (order == 0)
+        order = strcmp(x->ns, y->ns);
+    return order ? order : strcmp(x->pod, y->pod);
+}
+
+bool holders_list(struct holders *h, struct holder *listed, size_t n, int64_t asked_mono_ms)
+{
+    if (n)
+        qsort(listed, n, sizeof(*listed), by_id);
+    bool changed = !h->known || !same_list(h, listed, n);
+    free_list(h->listed, h->n_listed);
+    h->listed = listed;
+    h->n_listed = n;
+    h->known = true;
+    h->asked_mono_ms = asked_mono_ms;
+    settle_grants(h, asked_mono_ms);
+    return changed;
+}
+
+void holders_unknown(struct holders *h)
+{
+    h->known = false;
+}
+
+bool holders_has(const struct holders *h, const char *id)
+{
+    if (holders_get(h, id, 0))
+        return true;
+    for (size_t i = 0; i < h->n_grants; i++)
+        if (is_of(h->grants[i].id, id))
+            return true;
+    return false;
+}
+
+const struct holder *holders_get(const struct holders *h, const char *id, size_t i)
+{
+    for (size_t k = 0; k < h->n_listed; k++)
+        if (is_of(h->listed[k].id, id) && i-- == 0)
+            return &h->listed[k];
+    return NULL;
+}
+
+bool holders_await(const struct holders *h)
+{
+    return h->n_grants > 0;
+}
+
+void holders_done(struct holders *h)
+{
+    free_list(h->listed, h->n_listed);
+    for (size_t i = 0; i < h->n_grants; i++)
+        free(h->grants[i].id);
+    free(h->grants);
+    *h = (struct holders){0};
+}

@@ -1,0 +1,628 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/kubelet/device_plugin.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdalign.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/backoff.h"
+#include "base/log.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/kubelet/grpc_client.h"
+#include "nodeagent/kubelet/grpc_server.h"
+#include "nodeagent/kubelet/plugin_messages.h"
+
+#define KUBELET_SOCKET "kubelet.sock"
+#define SOCKET_PREFIX  "cleave-"
+
+enum {
+    REGISTER_DEADLINE_MS = 10000, /* the kubelet's own patience when it dials back */
+    LISTEN_DEADLINE_MS = 10000,   /* from the registration to the kubelet's ListAndWatch */
+    LINGER_MS = 10000,            /* a resource that comes back meanwhile never was away */
+    FLUSH_MS = 1000,              /* for a last message to leave before the socket goes */
+    FOLDER_RETRY_MS = 1000,
+};
+
+/* Several at once while a kubelet goes and the next one comes. */
+struct stream {
+    struct served *of;
+    struct grpc_call *call;
+};
+
+/* What happens next to a resource by itself. */
+enum served_wait {
+    WAIT_NOTHING,
+    WAIT_REGISTER, /* then the registration is tried (again) */
+    WAIT_LISTEN,   /* then it is, because the kubelet does not listen */
+    WAIT_LINGER,   /* then its streams end */
+    WAIT_FLUSH,    /* then it is freed */
+};
+
+struct served {
+    struct device_plugin *plugin;
+    char *name;
+    char endpoint[48];
+    struct grpc_server *server; /* NULL: could not be made, or too large */
+    struct stream **streams;
+    size_t n_streams;
+    struct plugin_bytes list;
+    enum served_wait wait;
+    struct reactor_timer *timer;
+    struct backoff backoff;
+    bool registering;
+    bool too_large;
+    char *trouble; /* why the last attempt failed; NULL: it did not */
+    enum plugin_state state;
+};
+
+/* The kubelet's socket, or none. */
+struct socket_mark {
+    dev_t dev;
+    ino_t ino;
+    struct timespec changed;
+    bool there;
+};
+
+struct device_plugin {
+    struct device_plugin_options o;
+    char *dir;
+    struct served **items;
+    size_t n;
+    struct grpc_client *kubelet;
+    int notify; /* inotify; -1: none */
+    int folder; /* its watch of the folder; -1: the folder is not there */
+    struct reactor_watch *watch;
+    struct reactor_timer *folder_timer;
+    struct socket_mark mark;
+    struct rng rng;
+    uint32_t instance;
+    unsigned numbers;
+    struct plugin_stats stats;
+};
+
+/* --- Streams --- */
+
+static void set_state(struct served *s, enum plugin_state state, const char *trouble)
+{
+    s->state = state;
+    xstr_set(&s->trouble, trouble);
+    s->plugin->o.ops->changed(s->plugin->o.arg);
+}
+
+static void await(struct served *s, enum served_wait wait, int64_t ms)
+{
+    s->wait = wait;
+    reactor_timer_set(s->timer, ms);
+}
+
+static void retry(struct served *s)
+{
+    await(s, WAIT_REGISTER, backoff_next_ms(&s->backoff, s->plugin->o.clk, &s->plugin->rng));
+}
+
+static bool is_retiring(const struct served *s)
+{
+    return s->wait == WAIT_LINGER || s->wait == WAIT_FLUSH;
+}
+
+static void drop_stream(struct stream *t)
+{
+    struct served *s = t->of;
+    for (size_t i = 0; i < s->n_streams; i++)
+        if (s->streams[i] == t)
+            s->streams[i--] = s->streams[--s->n_streams];
+    free(t);
+}
+
+/* The kubelet counts the resource as gone, and does not dial again. */
+static void stream_ended(void *arg)
+{
+    struct stream *t = arg;
+    struct served *s = t->of;
+    drop_stream(t);
+    if (s->n_streams || is_retiring(s))
+        return;
+    set_state(s, PLUGIN_WAITING, "the kubelet does not listen any more");
+    if (!s->registering)
+        await(s, WAIT_REGISTER, 0);
+}
+
+static void end_streams(struct served *s, enum grpc_code code, const char *text)
+{
+    while (s->n_streams) {
+        struct stream *t = s->streams[s->n_streams - 1];
+        grpc_call_finish(t->call, code, text);
+        drop_stream(t);
+    }
+}
+
+/* One that cannot take it begins anew: every message is the whole list. */
+static void tell(struct stream *t)
+{
+    struct served *s = t->of;
+    auto_err struct err e = {0};
+    if (grpc_call_send(t->call, s->list.data, s->list.len, &e) == 0)
+        return;
+    log_warn("Could not tell the kubelet what is on offer", kv("resource", s->name), kv_err(&e));
+    grpc_call_finish(t->call, GRPC_RESOURCE_EXHAUSTED, err_msg(&e));
+    stream_ended(t);
+}
+
+static void list_and_watch(void *arg, struct grpc_call *call, const uint8_t *request, size_t len)
+{
+    (void)request;
+    (void)len;
+    struct served *s = arg;
+    struct stream *t = xmalloc(sizeof(*t));
+    *t = (struct stream){s, call};
+    *XPUSH(s->streams, s->n_streams) = t;
+    grpc_call_on_end(call, stream_ended, t);
+    if (s->wait == WAIT_LISTEN) {
+        s->wait = WAIT_NOTHING;
+        reactor_timer_unset(s->timer);
+    }
+    backoff_reset(&s->backoff);
+    log_info("The kubelet listens", kv("resource", s->name));
+    if (!is_retiring(s))
+        set_state(s, PLUGIN_SERVED, NULL);
+    tell(t);
+}
+
+/* --- The other calls --- */
+
+/* The one message of an answer, or the error in its place. */
+static void answer(struct grpc_call *call, int rc, struct plugin_bytes *bytes, struct err *e)
+{
+    if (rc == 0)
+        rc = grpc_call_send(call, bytes->data, bytes->len, e);
+    free(bytes->data);
+    if (rc < 0)
+        grpc_call_finish(call, grpc_code_of(e->kind), err_msg(e));
+    else
+        grpc_call_finish(call, GRPC_OK, NULL);
+}
+
+static void get_options(void *arg, struct grpc_call *call, const uint8_t *request, size_t len)
+{
+    (void)arg;
+    (void)request;
+    (void)len;
+    auto_err struct err e = {0};
+    struct plugin_bytes bytes = plugin_encode_options();
+    answer(call, 0, &bytes, &e);
+}
+
+static int allocate_one(void *arg, const char *const *ids, size_t n, struct entry *ret,
+                        struct err *e)
+{
+    struct served *s = arg;
+    return s->plugin->o.ops->allocate(s->plugin->o.arg, s->name, ids, n, ret, e);
+}
+
+static void allocate(void *arg, struct grpc_call *call, const uint8_t *request, size_t len)
+{
+    struct served *s = arg;
+    auto_err struct err e = {0};
+    struct plugin_bytes bytes = {0};
+    int rc = plugin_answer_allocate(request, len, allocate_one, s, &bytes, &e);
+    s->plugin->stats.allocations++;
+    if (rc < 0) {
+        s->plugin->stats.refused++;
+        log_warn("Refused what the kubelet wants to grant", kv("resource", s->name), kv_err(&e));
+    }
+    answer(call, rc, &bytes, &e);
+}
+
+static int prefer_one(void *arg, const struct plugin_preference *p, const char **ret_ids,
+                      struct err *e)
+{
+    struct served *s = arg;
+    return s->plugin->o.ops->prefer(s->plugin->o.arg, s->name, p, ret_ids, e);
+}
+
+static void prefer(void *arg, struct grpc_call *call, const uint8_t *request, size_t len)
+{
+    struct served *s = arg;
+    auto_err struct err e = {0};
+    struct plugin_bytes bytes = {0};
+    int rc = plugin_answer_prefer(request, len, prefer_one, s, &bytes, &e);
+    answer(call, rc, &bytes, &e);
+}
+
+static void pre_start(void *arg, struct grpc_call *call, const uint8_t *request, size_t len)
+{
+    (void)arg;
+    (void)request;
+    (void)len;
+    auto_err struct err e = {0};
+    struct plugin_bytes empty = {xmalloc(1), 0};
+    answer(call, 0, &empty, &e);
+}
+
+static const struct grpc_method methods[] = {
+    {"/v1beta1.DevicePlugin/GetDevicePluginOptions", get_options},
+    {"/v1beta1.DevicePlugin/ListAndWatch", list_and_watch},
+    {"/v1beta1.DevicePlugin/GetPreferredAllocation", prefer},
+    {"/v1beta1.DevicePlugin/Allocate", allocate},
+    {"/v1beta1.DevicePlugin/PreStartContainer", pre_start},
+};
+
+/* --- Registration --- */
+
+static int make_server(struct served *s, struct err *e)
+{
+    struct device_plugin *p = s->plugin;
+    if (s->server && grpc_server_is_reachable(s->server))
+        return 0;
+    end_streams(s, GRPC_UNAVAILABLE, "the plugin's socket was removed");
+    s->server = grpc_server_free(s->server);
+    (void)snprintf(s->endpoint, sizeof(s->endpoint), SOCKET_PREFIX "%08x-%u.sock", p->instance,
+                   p->numbers++);
+    auto_free char *path = xasprintf("%s/%s", p->dir, s->endpoint);
+    const struct grpc_server_options o = {
+        .path = path,
+        .methods = methods,
+        .n_methods = ARRAY_LEN(methods),
+        .arg = s,
+        .limits = {.max_queued = 2 * (PLUGIN_MAX_LIST + 64)},
+    };
+    return grpc_server_new(p->o.reactor, &o, &s->server, e);
+}
+
+static void registered(void *arg, const struct grpc_reply *reply)
+{
+    struct served *s = arg;
+    s->registering = false;
+    if (is_retiring(s))
+        return;
+    if (reply->code == GRPC_OK) {
+        s->plugin->stats.registrations++;
+        log_info("Registered with the kubelet", kv("resource", s->name));
+        if (!s->n_streams)
+            await(s, WAIT_LISTEN, LISTEN_DEADLINE_MS);
+        return;
+    }
+    bool absent = reply->code == GRPC_UNAVAILABLE || reply->code == GRPC_DEADLINE_EXCEEDED;
+    if (!s->trouble || strcmp(s->trouble, reply->text) != 0)
+        log_warn("Could not register with the kubelet", kv("resource", s->name),
+                 kv("code", grpc_code_name(reply->code)), kv("error", reply->text));
+    set_state(s, absent ? PLUGIN_WAITING : PLUGIN_REFUSED, reply->text);
+    retry(s);
+}
+
+static void enroll(struct served *s)
+{
+    auto_err struct err e = {0};
+    s->wait = WAIT_NOTHING;
+    if (s->registering || s->too_large)
+        return;
+    if (!s->plugin->mark.there) {
+        set_state(s, PLUGIN_WAITING, "there is no kubelet");
+        return; /* the folder is watched */
+    }
+    if (make_server(s, &e) < 0) {
+        set_state(s, PLUGIN_FAILED, err_msg(&e));
+        log_warn("Could not make the plugin's socket", kv("resource", s->name), kv_err(&e));
+        retry(s);
+        return;
+    }
+    struct plugin_bytes request = plugin_encode_register(s->endpoint, s->name);
+    s->registering = true;
+    grpc_client_call(s->plugin->kubelet, "/v1beta1.Registration/Register", request.data,
+                     request.len, REGISTER_DEADLINE_MS, registered, s);
+    free(request.data);
+}
+
+/* --- Coming and going --- */
+
+static void served_free(struct served *s)
+{
+    struct device_plugin *p = s->plugin;
+    for (size_t i = 0; i < p->n; i++)
+        if (p->items[i] == s)
+            p->items[i] = p->items[--p->n];
+    end_streams(s, GRPC_UNAVAILABLE, "the plugin ends");
+    (void)grpc_server_free(s->server);
+    (void)reactor_timer_free(s->timer);
+    free(s->list.data);
+    free(s->trouble);
+    free(s->name);
+    free(s);
+}
+
+static void on_timer(void *arg)
+{
+    struct served *s = arg;
+    switch (s->wait) {
+    case WAIT_NOTHING:
+        break;
+    case WAIT_LISTEN:
+        set_state(s, PLUGIN_WAITING, "the kubelet registered the resource and does not listen");
+        enroll(s);
+        break;
+    case WAIT_REGISTER:
+        enroll(s);
+        break;
+    case WAIT_LINGER:
+        end_streams(s, GRPC_OK, NULL);
+        await(s, WAIT_FLUSH, FLUSH_MS);
+        break;
+    case WAIT_FLUSH:
+        if (s->registering)
+            await(s, WAIT_FLUSH, FLUSH_MS); /* its answer still comes here */
+        else
+            served_free(s);
+        break;
+    }
+}
+
+static struct served *served_new(struct device_plugin *p, const char *name)
+{
+    struct served *s = xmalloc(sizeof(*s));
+    *s = (struct served){
+        .plugin = p,
+        .name = xstrdup(name),
+        .state = PLUGIN_WAITING,
+        .backoff = {.base_ms = 4, .cap_ms = 5000, .factor = 2, .jitter_pct = 20},
+    };
+    s->timer = reactor_timer_new(p->o.reactor, on_timer, s);
+    *XPUSH(p->items, p->n) = s;
+    return s;
+}
+
+/* One whose streams have ended already is not taken up again. */
+static struct served *find(const struct device_plugin *p, const char *name)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (p->items[i]->wait != WAIT_FLUSH && strcmp(p->items[i]->name, name) == 0)
+            return p->items[i];
+    return NULL;
+}
+
+static void refuse_large(struct served *s, size_t len)
+{
+    auto_free char *why =
+        xasprintf("%s: the list of its devices takes %zu bytes, more than %u; the kubelet reads no "
+                  "more than 4 MiB: use fewer replicas",
+                  s->name, len, PLUGIN_MAX_LIST);
+    s->too_large = true;
+    end_streams(s, GRPC_RESOURCE_EXHAUSTED, why);
+    s->server = grpc_server_free(s->server);
+    set_state(s, PLUGIN_TOO_LARGE, why);
+}
+
+static void offer(struct served *s, const struct plugin_resource *r)
+{
+    struct plugin_bytes list = plugin_encode_list(r);
+    bool same =
+        list.len == s->list.len && s->list.data && memcmp(list.data, s->list.data, list.len) == 0;
+    bool again = s->too_large && list.len <= PLUGIN_MAX_LIST;
+    if (list.len > PLUGIN_MAX_LIST) {
+        if (!s->too_large)
+            refuse_large(s, list.len);
+        free(list.data);
+        return;
+    }
+    s->too_large = false;
+    free(s->list.data);
+    s->list = list;
+    if (again)
+        await(s, WAIT_REGISTER, 0);
+    for (size_t i = same ? 0 : s->n_streams; i > 0; i--)
+        tell(s->streams[i - 1]);
+}
+
+static void retire(struct served *s)
+{
+    const struct plugin_resource none = {.name = s->name};
+    if (is_retiring(s))
+        return;
+    offer(s, &none);
+    await(s, WAIT_LINGER, LINGER_MS);
+}
+
+static bool is_among(const char *name, const struct plugin_resource *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(list[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+void device_plugin_set(struct device_plugin *p, const struct plugin_resource *list, size_t n)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (!is_among(p->items[i]->name, list, n))
+            retire(p->items[i]);
+    for (size_t i = 0; i < n; i++) {
+        struct served *s = find(p, list[i].name);
+        if (!s)
+            s = served_new(p, list[i].name);
+        else if (s->wait == WAIT_LINGER)
+            await(s, s->n_streams ? WAIT_NOTHING : WAIT_REGISTER, 0);
+        else {
+            offer(s, &list[i]);
+            continue;
+        }
+        offer(s, &list[i]);
+        if (!s->n_streams && !s->too_large)
+            await(s, WAIT_REGISTER, 0);
+    }
+}
+
+/* --- The folder --- */
+
+static struct socket_mark look(const struct device_plugin *p)
+{
+    auto_free char *path = xasprintf("%s/%s", p->dir, KUBELET_SOCKET);
+    struct stat st;
+    if (stat(path, &st) < 0)
+        return (struct socket_mark){0};
+    return (struct socket_mark){st.st_dev, st.st_ino, st.st_ctim, /* there= */ true};
+}
+
+static bool same_mark(const struct socket_mark *a, const struct socket_mark *b)
+{
+    return a->there == b->there && a->dev == b->dev && a->ino == b->ino &&
+           a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
+/* A kubelet that is new knows nothing of us, and has deleted our sockets. */
+static void look_again(struct device_plugin *p)
+{
+    struct socket_mark now = look(p);
+    bool same = same_mark(&now, &p->mark);
+    p->mark = now;
+    if (same || !now.there)
+        return;
+    for (size_t i = 0; i < p->n; i++) {
+        struct served *s = p->items[i];
+        if (is_retiring(s))
+            continue;
+        backoff_reset(&s->backoff);
+        await(s, WAIT_REGISTER, 0);
+    }
+}
+
+static void watch_folder(void *arg)
+{
+    struct device_plugin *p = arg;
+    p->folder = inotify_add_watch(p->notify, p->dir,
+                                  IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_ATTRIB | IN_DELETE_SELF |
+                                      IN_MOVE_SELF | IN_ONLYDIR);
+    if (p->folder < 0)
+        reactor_timer_set(p->folder_timer, FOLDER_RETRY_MS);
+    look_again(p);
+}
+
+static void folder_changed(void *arg, uint32_t events)
+{
+    (void)events;
+    struct device_plugin *p = arg;
+    alignas(struct inotify_event) char buf[4096];
+    bool gone = false;
+    ssize_t got;
+    while ((got = read(p->notify, buf, sizeof(buf))) > 0) {
+        for (char *at = buf; at < buf + got;) {
+            const struct inotify_event *event = (const void *)at;
+            gone |= event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED);
+            at += sizeof(*event) + event->len;
+        }
+    }
+    if (gone && p->folder >= 0) {
+        (void)inotify_rm_watch(p->notify, p->folder);
+        p->folder = -1;
+        reactor_timer_set(p->folder_timer, 0);
+    }
+    look_again(p);
+}
+
+void device_plugin_check(struct device_plugin *p)
+{
+    look_again(p);
+}
+
+static bool is_served(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof(address.sun_path))
+        return true;
+    memcpy(address.sun_path, path, strlen(path));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return true;
+    bool refused = connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 &&
+                   errno == ECONNREFUSED;
+    (void)close(fd);
+    return !refused;
+}
+
+/* A process that was killed left its sockets. */
+static void sweep(const struct device_plugin *p)
+{
+    DIR *dir = opendir(p->dir);
+    if (!dir)
+        return;
+    const struct dirent *entry;
+    while ((entry = readdir(dir))) {
+        if (strncmp(entry->d_name, SOCKET_PREFIX, strlen(SOCKET_PREFIX)) != 0)
+            continue;
+        auto_free char *path = xasprintf("%s/%s", p->dir, entry->d_name);
+        if (!is_served(path))
+            (void)unlink(path);
+    }
+    (void)closedir(dir);
+}
+
+/* --- The whole --- */
+
+static int watch(struct device_plugin *p, struct err *e)
+{
+    p->notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (p->notify < 0)
+        return err_set_errno(e, errno, "cannot watch %s", p->dir);
+    TRY(reactor_watch(p->o.reactor, p->notify, EPOLLIN, folder_changed, p, &p->watch, e));
+    p->folder_timer = reactor_timer_new(p->o.reactor, watch_folder, p);
+    watch_folder(p);
+    return 0;
+}
+
+int device_plugin_new(const struct device_plugin_options *o, struct device_plugin **ret,
+                      struct err *e)
+{
+    auto_device_plugin struct device_plugin *p = xmalloc(sizeof(*p));
+    *p = (struct device_plugin){.o = *o, .dir = xstrdup(o->dir), .notify = -1, .folder = -1};
+    rng_init(&p->rng, o->seed);
+    p->instance = (uint32_t)rng_next(&p->rng);
+    auto_free char *path = xasprintf("%s/%s", o->dir, KUBELET_SOCKET);
+    p->kubelet = grpc_client_new(o->reactor, path, NULL);
+    sweep(p);
+    TRY(watch(p, e));
+    *ret = TAKE(p);
+    return 0;
+}
+
+enum plugin_state device_plugin_trouble(const struct device_plugin *p, const char **ret_text)
+{
+    enum plugin_state worst = PLUGIN_SERVED;
+    *ret_text = "";
+    for (size_t i = 0; i < p->n; i++) {
+        const struct served *s = p->items[i];
+        if (is_retiring(s) || s->state <= worst)
+            continue;
+        worst = s->state;
+        *ret_text = s->trouble ? s->trouble : "the kubelet does not listen yet";
+    }
+    return worst;
+}
+
+struct plugin_stats device_plugin_stats(const struct device_plugin *p)
+{
+    return p->stats;
+}
+
+struct device_plugin *device_plugin_free(struct device_plugin *p)
+{
+    if (!p)
+        return NULL;
+    p->kubelet = grpc_client_free(p->kubelet);
+    while (p->n)
+        served_free(p->items[0]);
+    free(p->items);
+    (void)reactor_timer_free(p->folder_timer);
+    (void)reactor_unwatch(p->watch);
+    if (p->notify >= 0)
+        (void)close(p->notify);
+    free(p->dir);
+    free(p);
+    return NULL;
+}

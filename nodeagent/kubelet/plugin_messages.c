@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/kubelet/plugin_messages.h"
+
+#include "base/xalloc.h"
+
+#include "nodeagent/kubelet/proto/deviceplugin.pb-c.h"
+
+/* protobuf-c's strings are not const; packing does not write to them. */
+static char *lent(const char *s)
+{
+    return (char *)(uintptr_t)s;
+}
+
+static struct plugin_bytes packed(const ProtobufCMessage *m)
+{
+    struct plugin_bytes b = {.len = protobuf_c_message_get_packed_size(m)};
+    b.data = xmalloc(b.len + 1);
+    (void)protobuf_c_message_pack(m, b.data);
+    return b;
+}
+
+/* --- What is told --- */
+
+struct plugin_bytes plugin_encode_register(const char *endpoint, const char *resource)
+{
+    V1beta1__DevicePluginOptions options = V1BETA1__DEVICE_PLUGIN_OPTIONS__INIT;
+    options.get_preferred_allocation_available = 1;
+    V1beta1__RegisterRequest m = V1BETA1__REGISTER_REQUEST__INIT;
+    m.version = lent("v1beta1");
+    m.endpoint = lent(endpoint);
+    m.resource_name = lent(resource);
+    m.options = &options;
+    return packed(&m.base);
+}
+
+struct plugin_bytes plugin_encode_options(void)
+{
+    V1beta1__DevicePluginOptions m = V1BETA1__DEVICE_PLUGIN_OPTIONS__INIT;
+    m.get_preferred_allocation_available = 1;
+    return packed(&m.base);
+}
+
+/* A device with the place it is at; one value, so that its parts can point at each other. */
+struct listed {
+    V1beta1__Device device;
+    V1beta1__TopologyInfo topology;
+    V1beta1__NUMANode node;
+    V1beta1__NUMANode *nodes[1];
+};
+
+static void list_device(const struct plugin_device *from, struct listed *to)
+{
+    v1beta1__device__init(&to->device);
+    to->device.id = lent(from->id);
+    to->device.health = lent(from->healthy ? "Healthy" : "Unhealthy");
+    if (from->numa < 0)
+        return;
+    v1beta1__topology_info__init(&to->topology);
+    v1beta1__numanode__init(&to->node);
+    to->node.id = from->numa;
+    to->nodes[0] = &to->node;
+    to->topology.n_nodes = 1;
+    to->topology.nodes = to->nodes;
+    to->device.topology = &to->topology;
+}
+
+struct plugin_bytes plugin_encode_list(const struct plugin_resource *r)
+{
+    auto_free struct listed *listed = xcalloc(r->n_devices, sizeof(*listed));
+    auto_free V1beta1__Device **devices = xcalloc(r->n_devices, sizeof(V1beta1__Device *));
+    for (size_t i = 0; i < r->n_devices; i++) {
+        list_device(&r->devices[i], &listed[i]);
+        devices[i] = &listed[i].device;
+    }
+    V1beta1__ListAndWatchResponse m = V1BETA1__LIST_AND_WATCH_RESPONSE__INIT;
+    m.n_devices = r->n_devices;
+    m.devices = devices;
+    return packed(&m.base);
+}
+
+/* --- Allocate --- */
+
+/* One container's part of the answer: the entry, and the messages that point into it. */
+struct answer {
+    struct entry entry;
+    V1beta1__ContainerAllocateResponse message;
+    V1beta1__ContainerAllocateResponse__EnvsEntry *envs, **env_list;
+    V1beta1__ContainerAllocateResponse__AnnotationsEntry *annotations, **annotation_list;
+    V1beta1__Mount *mounts, **mount_list;
+    V1beta1__DeviceSpec *nodes, **node_list;
+    V1beta1__CDIDevice *names, **name_list;
+};
+
+static void fill_maps(struct answer *a)
+{
+    const struct entry *e = &a->entry;
+    a->envs = xcalloc(e->n_envs, sizeof(*a->envs));
+    a->env_list = xcalloc(e->n_envs, sizeof(*a->env_list));
+    for (size_t i = 0; i < e->n_envs; i++) {
+        v1beta1__container_allocate_response__envs_entry__init(&a->envs[i]);
+        a->envs[i].key = e->envs[i].key;
+        a->envs[i].value = e->envs[i].value;
+        a->env_list[i] = &a->envs[i];
+    }
+    a->annotations = xcalloc(e->n_annotations, sizeof(*a->annotations));
+    a->annotation_list = xcalloc(e->n_annotations, sizeof(*a->annotation_list));
+    for (size_t i = 0; i < e->n_annotations; i++) {
+        v1beta1__container_allocate_response__annotations_entry__init(&a->annotations[i]);
+        a->annotations[i].key = e->annotations[i].key;
+        a->annotations[i].value = e->annotations[i].value;
+        a->annotation_list[i] = &a->annotations[i];
+    }
+}
+
+static void fill_files(struct answer *a)
+{
+    const struct entry *e = &a->entry;
+    a->mounts = xcalloc(e->n_mounts, sizeof(*a->mounts));
+    a->mount_list = xcalloc(e->n_mounts, sizeof(*a->mount_list));
+    for (size_t i = 0; i < e->n_mounts; i++) {
+        v1beta1__mount__init(&a->mounts[i]);
+        a->mounts[i].container_path = e->mounts[i].container_path;
+        a->mounts[i].host_path = e->mounts[i].host_path;
+        a->mounts[i].read_only = e->mounts[i].read_only;
+        a->mount_list[i] = &a->mounts[i];
+    }
+    a->nodes = xcalloc(e->n_nodes, sizeof(*a->nodes));
+    a->node_list = xcalloc(e->n_nodes, sizeof(*a->node_list));
+    for (size_t i = 0; i < e->n_nodes; i++) {
+        v1beta1__device_spec__init(&a->nodes[i]);
+        a->nodes[i].container_path = e->nodes[i].container_path;
+        a->nodes[i].host_path = e->nodes[i].host_path;
+        a->nodes[i].permissions = e->nodes[i].permissions;
+        a->node_list[i] = &a->nodes[i];
+    }
+    a->names = xcalloc(e->n_cdi_names, sizeof(*a->names));
+    a->name_list = xcalloc(e->n_cdi_names, sizeof(*a->name_list));
+    for (size_t i = 0; i < e->n_cdi_names; i++) {
+        v1beta1__cdidevice__init(&a->names[i]);
+        a->names[i].name = e->cdi_names[i];
+        a->name_list[i] = &a->names[i];
+    }
+}
+
+static void fill(struct answer *a)
+{
+    const struct entry *e = &a->entry;
+    fill_maps(a);
+    fill_files(a);
+    v1beta1__container_allocate_response__init(&a->message);
+    a->message.n_envs = e->n_envs;
+    a->message.envs = a->env_list;
+    a->message.n_annotations = e->n_annotations;
+    a->message.annotations = a->annotation_list;
+    a->message.n_mounts = e->n_mounts;
+    a->message.mounts = a->mount_list;
+    a->message.n_devices = e->n_nodes;
+    a->message.devices = a->node_list;
+    a->message.n_cdi_devices = e->n_cdi_names;
+    a->message.cdi_devices = a->name_list;
+}
+
+static void answer_done(struct answer *a)
+{
+    entry_done(&a->entry);
+    free(a->envs);
+    free(a->env_list);
+    free(a->annotations);
+    free(a->annotation_list);
+    free(a->mounts);
+    free(a->mount_list);
+    free(a->nodes);
+    free(a->node_list);
+    free(a->names);
+    free(a->name_list);
+}
+
+static int answer_containers(const V1beta1__AllocateRequest *request, plugin_allocate_fn *fn,
+                             void *arg, struct answer *answers, struct err *e)
+{
+    for (size_t i = 0; i < request->n_container_requests; i++) {
+        const V1beta1__ContainerAllocateRequest *c = request->container_requests[i];
+        TRY(fn(arg, (const char *const *)c->devices_ids, c->n_devices_ids, &answers[i].entry, e));
+        fill(&answers[i]);
+    }
+    return 0;
+}
+
+static struct plugin_bytes pack_answers(struct answer *answers, size_t n)
+{
+    auto_free V1beta1__ContainerAllocateResponse **list =
+        xcalloc(n, sizeof(V1beta1__ContainerAllocateResponse *));
+    for (size_t i = 0; i < n; i++)
+        list[i] = &answers[i].message;
+    V1beta1__AllocateResponse m = V1BETA1__ALLOCATE_RESPONSE__INIT;
+    m.n_container_responses = n;
+    m.container_responses = list;
+    return packed(&m.base);
+}
+
+int plugin_answer_allocate(const uint8_t *request, size_t len, plugin_allocate_fn *fn, void *arg,
+                           struct plugin_bytes *ret, struct err *e)
+{
+    V1beta1__AllocateRequest *m = v1beta1__allocate_request__unpack(NULL, len, request);
+    if (!m)
+        return err_set(e, ERR_INVALID, "not an AllocateRequest");
+    size_t n = m->n_container_requests;
+    struct answer *answers = xcalloc(n, sizeof(*answers));
+    int rc = answer_containers(m, fn, arg, answers, e);
+    if (rc == 0)
+        *ret = pack_answers(answers, n);
+    for (size_t i = 0; i < n; i++)
+        answer_done(&answers[i]);
+    free(answers);
+    v1beta1__allocate_request__free_unpacked(m, NULL);
+    return rc;
+}
+
+/* --- GetPreferredAllocation --- */
+
+struct preferred {
+    V1beta1__ContainerPreferredAllocationResponse message;
+    const char **ids;
+};
+
+static int prefer_one(const V1beta1__ContainerPreferredAllocationRequest *c, plugin_prefer_fn *fn,
+                      void *arg, struct preferred *ret, struct err *e)
+{
+    v1beta1__container_preferred_allocation_response__init(&ret->message);
+    if (c->allocation_size < 0 || (size_t)c->allocation_size > c->n_available_deviceids)
+        return err_set(e, ERR_INVALID, "%d devices are asked for, %zu are available",
+                       c->allocation_size, c->n_available_deviceids);
+    const struct plugin_preference p = {
+        .available = (const char *const *)c->available_deviceids,
+        .n_available = c->n_available_deviceids,
+        .must_include = (const char *const *)c->must_include_deviceids,
+        .n_must_include = c->n_must_include_deviceids,
+        .size = (size_t)c->allocation_size,
+    };
+    ret->ids = xcalloc(p.size, sizeof(*ret->ids));
+    TRY(fn(arg, &p, ret->ids, e));
+    ret->message.n_deviceids = p.size;
+    ret->message.deviceids = (char **)(uintptr_t)ret->ids;
+    return 0;
+}
+
+static struct plugin_bytes pack_preferred(struct preferred *items, size_t n)
+{
+    auto_free V1beta1__ContainerPreferredAllocationResponse **list =
+        xcalloc(n, sizeof(V1beta1__ContainerPreferredAllocationResponse *));
+    for (size_t i = 0; i < n; i++)
+        list[i] = &items[i].message;
+    V1beta1__PreferredAllocationResponse m = V1BETA1__PREFERRED_ALLOCATION_RESPONSE__INIT;
+    m.n_container_responses = n;
+    m.container_responses = list;
+    return packed(&m.base);
+}
+
+int plugin_answer_prefer(const uint8_t *request, size_t len, plugin_prefer_fn *fn, void *arg,
+                         struct plugin_bytes *ret, struct err *e)
+{
+    V1beta1__PreferredAllocationRequest *m =
+        v1beta1__preferred_allocation_request__unpack(NULL, len, request);
+    if (!m)
+        return err_set(e, ERR_INVALID, "not a PreferredAllocationRequest");
+    size_t n = m->n_container_requests;
+    struct preferred *items = xcalloc(n, sizeof(*items));
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = prefer_one(m->container_requests[i], fn, arg, &items[i], e);
+    if (rc == 0)
+        *ret = pack_preferred(items, n);
+    for (size_t i = 0; i < n; i++)
+        free(items[i].ids);
+    free(items);
+    v1beta1__preferred_allocation_request__free_unpacked(m, NULL);
+    return rc;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/kubelet/pod_resources.h"
+
+#include "base/xalloc.h"
+
+#include "nodeagent/kubelet/grpc_client.h"
+#include "nodeagent/kubelet/proto/podresources.pb-c.h"
+
+enum {
+    DEADLINE_MS = 5000,
+    GAP_MS = 20,
+    MAX_ANSWER = 16 << 20, /* 110 pods take some 100 KiB */
+};
+
+struct pod_resources {
+    struct pod_resources_options o;
+    struct grpc_client *client;
+    struct reactor_timer *timer;
+    int64_t asked_mono_ms;
+    bool asking, again;
+};
+
+static size_t count_devices(const V1__ListPodResourcesResponse *m)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->n_pod_resources; i++)
+        for (size_t c = 0; c < m->pod_resources[i]->n_containers; c++)
+            for (size_t d = 0; d < m->pod_resources[i]->containers[c]->n_devices; d++)
+                n += m->pod_resources[i]->containers[c]->devices[d]->n_device_ids;
+    return n;
+}
+
+static struct pod_device *list_container(const V1__PodResources *pod,
+                                         const V1__ContainerResources *c, struct pod_device *at)
+{
+    for (size_t d = 0; d < c->n_devices; d++)
+        for (size_t i = 0; i < c->devices[d]->n_device_ids; i++)
+            *at++ = (struct pod_device){
+                .resource = c->devices[d]->resource_name,
+                .id = c->devices[d]->device_ids[i],
+                .ns = pod->namespace_,
+                .pod = pod->name,
+                .container = c->name,
+            };
+    return at;
+}
+
+static void tell(const struct pod_resources *p, const V1__ListPodResourcesResponse *m)
+{
+    size_t n = count_devices(m);
+    auto_free struct pod_device *list = xcalloc(n, sizeof(*list));
+    struct pod_device *at = list;
+    for (size_t i = 0; i < m->n_pod_resources; i++)
+        for (size_t c = 0; c < m->pod_resources[i]->n_containers; c++)
+            at = list_container(m->pod_resources[i], m->pod_resources[i]->containers[c], at);
+    p->o.fn(p->o.arg, list, n, p->asked_mono_ms, NULL);
+}
+
+static void fail(const struct pod_resources *p, enum err_kind kind, const char *text)
+{
+    auto_err struct err e = {0};
+    (void)err_set(&e, kind, "cannot read which pods hold devices: %s", text);
+    p->o.fn(p->o.arg, NULL, 0, p->asked_mono_ms, &e);
+}
+
+static void answered(void *arg, const struct grpc_reply *reply)
+{
+    struct pod_resources *p = arg;
+    p->asking = false;
+    if (p->again) {
+        p->again = false;
+        reactor_timer_set(p->timer, GAP_MS);
+    }
+    if (reply->code != GRPC_OK) {
+        fail(p, grpc_code_kind(reply->code), reply->text);
+        return;
+    }
+    V1__ListPodResourcesResponse *m =
+        v1__list_pod_resources_response__unpack(NULL, reply->len, reply->message);
+    if (m)
+        tell(p, m);
+    else
+        fail(p, ERR_PROTOCOL, "the answer is no ListPodResourcesResponse");
+    if (m)
+        v1__list_pod_resources_response__free_unpacked(m, NULL);
+}
+
+static void ask(void *arg)
+{
+    struct pod_resources *p = arg;
+    p->asking = true;
+    p->asked_mono_ms = clock_mono_ms(p->o.clk);
+    grpc_client_call(p->client, "/v1.PodResourcesLister/List", (const uint8_t *)"", 0, DEADLINE_MS,
+                     answered, p);
+}
+
+void pod_resources_ask(struct pod_resources *p)
+{
+    int64_t since = clock_mono_ms(p->o.clk) - p->asked_mono_ms;
+    if (p->asking)
+        p->again = true;
+    else if (since >= GAP_MS)
+        ask(p);
+    else
+        reactor_timer_set(p->timer, GAP_MS - since);
+}
+
+struct pod_resources *pod_resources_new(const struct pod_resources_options *o)
+{
+    static const struct grpc_limits limits = {.max_message = MAX_ANSWER};
+    struct pod_resources *p = xmalloc(sizeof(*p));
+    *p = (struct pod_resources){.o = *o, .asked_mono_ms = INT64_MIN / 2};
+    p->client = grpc_client_new(o->reactor, o->path, &limits);
+    p->timer = reactor_timer_new(o->reactor, ask, p);
+    return p;
+}
+
+struct pod_resources *pod_resources_free(struct pod_resources *p)
+{
+    if (!p)
+        return NULL;
+    (void)grpc_client_free(p->client);
+    (void)reactor_timer_free(p->timer);
+    free(p);
+    return NULL;
+}

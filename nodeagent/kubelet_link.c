@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/kubelet_link.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/kubelet/pod_resources.h"
+#include "nodeagent/preferred.h"
+
+enum {
+    SETTLE_MS = 20, /* the kubelet shows a grant 1.4 to 13 ms after Allocate */
+    SETTLE_CAP_MS = 1000,
+    WATCH_MS = 10000, /* while pods hold devices: nobody says when they end */
+    CDI_RETRY_MS = 5000,
+    RETRY_MS = 1000, /* while the kubelet does not answer */
+};
+
+struct kubelet_link {
+    struct kubelet_link_options o;
+    struct reactor *reactor;
+    struct device_plugin *plugin;
+    struct pod_resources *pods;
+    struct reactor_timer *timer; /* of the next question */
+    int64_t settle_ms;
+    struct device_table table;
+    struct preferred **preferred; /* of each resource of the table */
+    struct card_scores scores;
+    const struct driver_view *driver; /* NULL: not known yet */
+    struct cdi *cdi;                  /* NULL: containers are told in other ways */
+    char **written;                   /* names that the CDI file has */
+    size_t n_written;
+    char *cdi_trouble; /* NULL: the file is as it should be */
+    struct reactor_timer *cdi_timer;
+    struct holders holders;
+    char **sealed;
+    size_t n_sealed;
+    char *unread; /* why the holders are not known; NULL: they are */
+    kubelet_link_fn *on_change;
+    void *arg;
+};
+
+static void tell(struct kubelet_link *k, enum kubelet_news news)
+{
+    if (k->on_change)
+        k->on_change(k->arg, news);
+}
+
+/* --- Who holds what --- */
+
+static void ask_in(struct kubelet_link *k, int64_t ms)
+{
+    reactor_timer_set(k->timer, ms);
+}
+
+/* A grant is looked for soon and then less often; what pods hold, once in a while. */
+static void plan_question(struct kubelet_link *k)
+{
+    if (!k->holders.known) {
+        ask_in(k, RETRY_MS);
+    } else if (holders_await(&k->holders)) {
+        ask_in(k, k->settle_ms);
+        k->settle_ms = k->settle_ms * 2 > SETTLE_CAP_MS ? SETTLE_CAP_MS : k->settle_ms * 2;
+    } else if (k->holders.n_listed) {
+        ask_in(k, WATCH_MS);
+    } else {
+        reactor_timer_unset(k->timer);
+    }
+}
+
+static bool is_ours(const struct kubelet_link *k, const char *id)
+{
+    for (size_t i = 0; i < k->table.n_resources; i++)
+        if (table_resource_device(&k->table.resources[i], id))
+            return true;
+    return strncmp(id, "GPU-", 4) == 0; /* or was */
+}
+
+static void take_list(struct kubelet_link *k, const struct pod_device *list, size_t n,
+                      int64_t asked_mono_ms)
+{
+    struct holder *held = NULL;
+    size_t n_held = 0;
+    for (size_t i = 0; i < n; i++)
+        if (is_ours(k, list[i].id))
+            *XPUSH(held, n_held) = (struct holder){
+                xstrdup(list[i].id),
+                xstrdup(list[i].ns),
+                xstrdup(list[i].pod),
+                xstrdup(list[i].container),
+            };
+    free(TAKE(k->unread));
+    if (holders_list(&k->holders, held, n_held, asked_mono_ms))
+        tell(k, KUBELET_HOLDERS);
+}
+
+static void listed(void *arg, const struct pod_device *list, size_t n, int64_t asked_mono_ms,
+                   const struct err *err)
+{
+    struct kubelet_link *k = arg;
+    if (!err) {
+        take_list(k, list, n, asked_mono_ms);
+    } else {
+        if (!k->unread || strcmp(k->unread, err_msg(err)) != 0)
+            log_warn("Could not read which pods hold devices", kv_err(err));
+        xstr_set(&k->unread, err_msg(err));
+        bool news = k->holders.known;
+        holders_unknown(&k->holders);
+        if (news)
+            tell(k, KUBELET_HOLDERS);
+    }
+    plan_question(k);
+    tell(k, KUBELET_LISTED);
+}
+
+static void on_timer(void *arg)
+{
+    struct kubelet_link *k = arg;
+    pod_resources_ask(k->pods);
+}
+
+/* --- Granting --- */
+
+static bool is_sealed(const struct kubelet_link *k, const struct table_device *d)
+{
+    for (size_t i = 0; i < k->n_sealed; i++)
+        if (strcmp(k->sealed[i], d->id) == 0)
+            return true;
+    return false;
+}
+
+static int pick(const struct kubelet_link *k, const struct table_resource *r, const char *id,
+                const struct entry_device **ret, struct err *e)
+{
+    const struct table_device *d = table_resource_device(r, id);
+    if (!d)
+        return err_set(e, ERR_NOT_FOUND, "%s: there is no device %s (any more)", r->name, id);
+    if (is_sealed(k, d))
+        return err_set(e, ERR_UNAVAILABLE, "%s: the layout of %s is being changed", r->name, id);
+    *ret = &d->entry;
+    return 0;
+}
+
+static int allocate(void *arg, const char *resource, const char *const *ids, size_t n,
+                    struct entry *ret, struct err *e)
+{
+    struct kubelet_link *k = arg;
+    const struct table_resource *r = device_table_resource(&k->table, resource);
+    if (!r)
+        return err_set(e, ERR_NOT_FOUND, "%s is no more on offer", resource);
+    if (r->one_replica && n > 1)
+        return err_set(
+            e, ERR_INVALID,
+            "%s: a container may ask for one of it, not %zu: more replicas give no more of "
+            "the card (failRequestsGreaterThanOne)",
+            resource, n);
+    auto_free const struct entry_device **devices = xcalloc(n, sizeof(*devices));
+    for (size_t i = 0; i < n; i++)
+        TRY(pick(k, r, ids[i], &devices[i], e));
+    TRY(entry_build(&k->o.entry, k->driver ? &k->driver->nodes : NULL, devices, n, ret, e));
+    holders_grant(&k->holders, ids, n, clock_mono_ms(k->o.clk));
+    k->settle_ms = SETTLE_MS;
+    plan_question(k);
+    tell(k, KUBELET_HOLDERS);
+    return 0;
+}
+
+static int prefer(void *arg, const char *resource, const struct plugin_preference *p,
+                  const char **ret_ids, struct err *e)
+{
+    struct kubelet_link *k = arg;
+    const struct table_resource *r = device_table_resource(&k->table, resource);
+    if (!r)
+        return err_set(e, ERR_NOT_FOUND, "%s is no more on offer", resource);
+    const struct preferred_request request = {
+        .available = p->available,
+        .n_available = p->n_available,
+        .required = p->must_include,
+        .n_required = p->n_must_include,
+        .size = p->size,
+    };
+    return preferred_choose(k->preferred[r - k->table.resources], &request, ret_ids, e);
+}
+
+static void plugin_changed(void *arg)
+{
+    tell(arg, KUBELET_STATE);
+}
+
+static const struct plugin_ops plugin_ops = {allocate, prefer, plugin_changed};
+
+/* --- The CDI file --- */
+
+static bool is_written(const struct kubelet_link *k, const char *name)
+{
+    for (size_t i = 0; i < k->n_written; i++)
+        if (strcmp(k->written[i], name) == 0)
+            return true;
+    return false;
+}
+
+static void forget_written(struct kubelet_link *k)
+{
+    for (size_t i = 0; i < k->n_written; i++)
+        free(k->written[i]);
+    free(TAKE(k->written));
+    k->n_written = 0;
+}
+
+static const struct entry_device **entries_of(const struct device_table *t, size_t *ret_n)
+{
+    const struct entry_device **list = NULL;
+    *ret_n = 0;
+    for (size_t i = 0; i < t->n_resources; i++)
+        for (size_t d = 0; d < t->resources[i].n_devices; d++)
+            *XPUSH(list, *ret_n) = &t->resources[i].devices[d].entry;
+    return list;
+}
+
+static void note_cdi(struct kubelet_link *k, const char *trouble)
+{
+    if (trouble && (!k->cdi_trouble || strcmp(k->cdi_trouble, trouble) != 0))
+        log_warn("Could not write the CDI file", kv("error", trouble));
+    bool news = !trouble != !k->cdi_trouble;
+    xstr_set(&k->cdi_trouble, trouble);
+    if (trouble)
+        reactor_timer_set(k->cdi_timer, CDI_RETRY_MS);
+    if (news)
+        tell(k, KUBELET_STATE);
+}
+
+/* One whose capability devices are not known is left out of the file. */
+static bool can_be_told(const struct kubelet_link *k, const struct entry_device *d)
+{
+    const struct device_nodes *nodes = &k->driver->nodes;
+    return !d->mig || (device_nodes_cap_minor(nodes, d->minor, d->gi_id, -1) >= 0 &&
+                       device_nodes_cap_minor(nodes, d->minor, d->gi_id, (int)d->ci_id) >= 0);
+}
+
+/* A device that the file does not have, because it could not be written, is not offered. */
+static void write_cdi(struct kubelet_link *k)
+{
+    size_t n;
+    auto_err struct err e = {0};
+    if (!k->cdi || !k->driver)
+        return;
+    auto_free const struct entry_device **list = entries_of(&k->table, &n);
+    if (cdi_write(k->cdi, &k->driver->nodes, list, n, &e) < 0) {
+        note_cdi(k, err_msg(&e));
+        if (e.kind == ERR_SYSTEM)
+            return;
+    } else {
+        note_cdi(k, NULL);
+    }
+    forget_written(k);
+    for (size_t i = 0; i < n; i++)
+        if (can_be_told(k, list[i]))
+            *XPUSH(k->written, k->n_written) = xstrdup(list[i]->cdi_name);
+}
+
+/* --- Offering --- */
+
+/* A resource's devices with all their replicas. */
+struct expanded {
+    struct plugin_device *devices;
+    struct preferred_device *slots;
+    char **ids;
+    size_t n;
+    bool shared, whole;
+};
+
+static struct expanded expand(const struct kubelet_link *k, const struct table_resource *r)
+{
+    struct expanded x = {.whole = true};
+    size_t n_ids = 0;
+    size_t n_slots = 0;
+    for (size_t i = 0; i < r->n_devices; i++) {
+        const struct table_device *d = &r->devices[i];
+        bool healthy = d->healthy && (!k->cdi || is_written(k, d->entry.cdi_name));
+        for (int64_t replica = 0; replica < d->replicas; replica++) {
+            char *id = d->replicas == 1 ? xstrdup(d->id)
+                                        : xasprintf("%s::%lld", d->id, (long long)replica);
+            *XPUSH(x.ids, n_ids) = id;
+            *XPUSH(x.slots, n_slots) = (struct preferred_device){id, d->place, (uint16_t)i};
+            *XPUSH(x.devices, x.n) = (struct plugin_device){id, healthy, d->numa};
+        }
+        x.shared |= d->replicas > 1;
+        x.whole &= !d->entry.mig;
+    }
+    return x;
+}
+
+static void expanded_done(struct expanded *x)
+{
+    for (size_t i = 0; i < x->n; i++)
+        free(x->ids[i]);
+    free(x->ids);
+    free(x->slots);
+    free(x->devices);
+}
+
+/* Partitions are packed, so that cards stay free for others. */
+static struct preferred *preferred_of(const struct kubelet_link *k, const struct expanded *x)
+{
+    enum preferred_policy shared = k->o.pack_shared ? PREFERRED_PACKED : PREFERRED_DISTRIBUTED;
+    const struct preferred_offer offer = {
+        .policy = x->shared  ? shared
+                  : x->whole ? PREFERRED_CARDS
+                             : PREFERRED_PACKED,
+        .devices = x->slots,
+        .n = x->n,
+        .scores = &k->scores,
+    };
+    return preferred_new(&offer);
+}
+
+static void forget_preferred(struct kubelet_link *k)
+{
+    for (size_t i = 0; k->preferred && i < k->table.n_resources; i++)
+        (void)preferred_free(k->preferred[i]);
+    free(TAKE(k->preferred));
+}
+
+static void show(struct kubelet_link *k)
+{
+    size_t n = k->table.n_resources;
+    forget_preferred(k);
+    k->preferred = xcalloc(n, sizeof(struct preferred *));
+    auto_free struct expanded *expanded = xcalloc(n, sizeof(*expanded));
+    auto_free struct plugin_resource *list = xcalloc(n, sizeof(*list));
+    for (size_t i = 0; i < n; i++) {
+        expanded[i] = expand(k, &k->table.resources[i]);
+        k->preferred[i] = preferred_of(k, &expanded[i]);
+        list[i] = (struct plugin_resource){k->table.resources[i].name, expanded[i].devices,
+                                           expanded[i].n};
+    }
+    device_plugin_set(k->plugin, list, n);
+    for (size_t i = 0; i < n; i++)
+        expanded_done(&expanded[i]);
+}
+
+/* Before the kubelet hears of a device, its name means something to the runtime. */
+static void offer(struct kubelet_link *k)
+{
+    write_cdi(k);
+    show(k);
+}
+
+static void again(void *arg)
+{
+    offer(arg);
+}
+
+void kubelet_link_offer(struct kubelet_link *k, struct device_table *table_take)
+{
+    forget_preferred(k);
+    device_table_done(&k->table);
+    k->table = *table_take;
+    *table_take = (struct device_table){0};
+    offer(k);
+}
+
+void kubelet_link_set_topology(struct kubelet_link *k, const struct gpu_topology *t,
+                               const int *numa_nodes)
+{
+    card_scores_init(&k->scores, t, numa_nodes);
+}
+
+void kubelet_link_set_driver(struct kubelet_link *k, const struct driver_view *driver)
+{
+    k->driver = driver;
+    auto_err struct err e = {0};
+    if (k->cdi &&
+        cdi_set_common(k->cdi, &driver->nodes, driver->has_files ? &driver->files : NULL, &e) < 0)
+        log_warn("Containers start without hooks", kv_err(&e));
+}
+
+void kubelet_link_ask(struct kubelet_link *k)
+{
+    pod_resources_ask(k->pods);
+}
+
+void kubelet_link_check(struct kubelet_link *k)
+{
+    device_plugin_check(k->plugin);
+    pod_resources_ask(k->pods);
+}
+
+const struct holders *kubelet_link_holders(const struct kubelet_link *k)
+{
+    return &k->holders;
+}
+
+void kubelet_link_seal(struct kubelet_link *k, const char *const *ids, size_t n)
+{
+    kubelet_link_unseal(k);
+    for (size_t i = 0; i < n; i++)
+        *XPUSH(k->sealed, k->n_sealed) = xstrdup(ids[i]);
+}
+
+void kubelet_link_unseal(struct kubelet_link *k)
+{
+    for (size_t i = 0; i < k->n_sealed; i++)
+        free(k->sealed[i]);
+    free(TAKE(k->sealed));
+    k->n_sealed = 0;
+}
+
+enum plugin_state kubelet_link_state(const struct kubelet_link *k, const char **ret_text)
+{
+    enum plugin_state state = device_plugin_trouble(k->plugin, ret_text);
+    if (state != PLUGIN_SERVED || !k->cdi_trouble)
+        return state;
+    *ret_text = k->cdi_trouble;
+    return PLUGIN_NO_CDI;
+}
+
+struct plugin_stats kubelet_link_stats(const struct kubelet_link *k)
+{
+    return device_plugin_stats(k->plugin);
+}
+
+void kubelet_link_on_change(struct kubelet_link *k, kubelet_link_fn *fn, void *arg)
+{
+    k->on_change = fn;
+    k->arg = arg;
+}
+
+int kubelet_link_fd(const struct kubelet_link *k)
+{
+    return reactor_fd(k->reactor);
+}
+
+void kubelet_link_dispatch(struct kubelet_link *k)
+{
+    reactor_dispatch(k->reactor);
+}
+
+/* --- The whole --- */
+
+static int open_plugin(struct kubelet_link *k, struct err *e)
+{
+    auto_free char *dir = xasprintf("%s/device-plugins", k->o.kubelet_dir);
+    const struct device_plugin_options o = {
+        .reactor = k->reactor,
+        .clk = k->o.clk,
+        .dir = dir,
+        .ops = &plugin_ops,
+        .arg = k,
+        .seed = k->o.seed,
+    };
+    return device_plugin_new(&o, &k->plugin, e);
+}
+
+static void open_pods(struct kubelet_link *k)
+{
+    auto_free char *path = xasprintf("%s/pod-resources/kubelet.sock", k->o.kubelet_dir);
+    const struct pod_resources_options o = {
+        .reactor = k->reactor,
+        .clk = k->o.clk,
+        .path = path,
+        .fn = listed,
+        .arg = k,
+    };
+    k->pods = pod_resources_new(&o);
+    k->timer = reactor_timer_new(k->reactor, on_timer, k);
+    ask_in(k, 0);
+}
+
+int kubelet_link_new(const struct kubelet_link_options *o, struct kubelet_link **ret, struct err *e)
+{
+    auto_kubelet_link struct kubelet_link *k = xmalloc(sizeof(*k));
+    *k = (struct kubelet_link){.o = *o, .settle_ms = SETTLE_MS};
+    TRY(reactor_new(o->clk, &k->reactor, e));
+    TRY(open_plugin(k, e));
+    if (o->entry.ways & (ENTRY_CDI_CRI | ENTRY_CDI_ANNOTATIONS))
+        k->cdi = cdi_new(&o->cdi);
+    k->cdi_timer = reactor_timer_new(k->reactor, again, k);
+    open_pods(k);
+    *ret = TAKE(k);
+    return 0;
+}
+
+struct kubelet_link *kubelet_link_free(struct kubelet_link *k)
+{
+    if (!k)
+        return NULL;
+    k->plugin = device_plugin_free(k->plugin);
+    k->pods = pod_resources_free(k->pods);
+    if (k->timer)
+        (void)reactor_timer_free(k->timer);
+    if (k->cdi_timer)
+        (void)reactor_timer_free(k->cdi_timer);
+    k->reactor = reactor_free(k->reactor);
+    k->cdi = cdi_free(k->cdi);
+    forget_written(k);
+    free(k->cdi_trouble);
+    kubelet_link_unseal(k);
+    forget_preferred(k);
+    device_table_done(&k->table);
+    holders_done(&k->holders);
+    free(k->unread);
+    free(k);
+    return NULL;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/sb.h"
+#include "base/xalloc.h"
+#include "base/yaml.h"
+
+#include "gpu_fake_support.h"
+#include "nodeagent/device_table.h"
+
+static const unsigned whole_1g[] = {1, 0};
+static const unsigned whole_3g[] = {3, 0};
+static const unsigned thirds[] = {1, 1, 1, 0};
+
+struct node {
+    struct fake_hw hw;
+    struct gpu_inventory inventory;
+    struct card_view views[FAKE_MAX_CARDS];
+    struct device_spec spec;
+    struct node_state state;
+};
+
+static void node_init(struct node *n, unsigned n_cards, const char *spec)
+{
+    auto_json json_t *doc = NULL;
+    auto_err struct err e = {0};
+    *n = (struct node){0};
+    cr_assert_eq(yaml_load(spec, strlen(spec), &doc, &e), 0, "%s", err_msg(&e));
+    cr_assert_eq(device_spec_decode(doc, &n->spec, &e), 0, "%s", err_msg(&e));
+    for (unsigned i = 0; i < n_cards; i++)
+        fake_add(&n->hw, FAKE_H100);
+}
+
+static void node_read(struct node *n)
+{
+    auto_gpu struct gpu *g = gpu_fake_open(&n->hw);
+    cr_assert_eq(g->ops->read(g, &n->inventory, NULL), 0);
+    for (size_t i = 0; i < n->inventory.n_cards; i++)
+        n->views[i].card = n->inventory.cards[i];
+    free(TAKE(n->inventory.cards));
+    n->state = (struct node_state){
+        .inventory = &n->inventory,
+        .cards = n->views,
+        .n_cards = n->inventory.n_cards,
+        .spec = &n->spec,
+        .spec_seen = true,
+        .publisher = API_PUBLISHER_KUBELET,
+    };
+    n->inventory.n_cards = 0;
+}
+
+static void cut(struct node *n, unsigned card)
+{
+    struct gpu_card *c = &n->hw.cards[card].card;
+    c->mode = c->pending_mode = GPU_MIG;
+}
+
+/* "nvidia.com/gpu: GPU-…a! GPU-…b x4": each resource on a line, '!' what may not be granted. */
+static void check(struct node *n, const char *expected)
+{
+    auto_sb struct sb text = SB_INIT(4096);
+    struct device_table t;
+    device_table_build(&n->state, 0, &t);
+    for (size_t i = 0; i < t.n_resources; i++) {
+        sb_addf(&text, "%s:", t.resources[i].name);
+        for (size_t k = 0; k < t.resources[i].n_devices; k++) {
+            const struct table_device *d = &t.resources[i].devices[k];
+            sb_addf(&text, " %s%s", d->id, d->healthy ? "" : "!");
+            if (d->replicas > 1)
+                sb_addf(&text, " x%d", (int)d->replicas);
+            cr_expect_lt(strlen(d->id) + strlen("::255"), 63 + 1, "the API's bound on an id");
+        }
+        sb_add(&text, "\n");
+    }
+    cr_expect_str_eq(sb_str(&text), expected);
+    device_table_done(&t);
+    for (size_t i = 0; i < FAKE_MAX_CARDS; i++)
+        card_view_done(&n->views[i]);
+    device_spec_done(&n->spec);
+}
+
+#define A "GPU-00000000-fake"
+#define B "GPU-00000001-fake"
+
+Test(device_table, partitions_are_named_by_card_profile_and_place)
+{
+    struct node n;
+    node_init(&n, 2, "spec: {}");
+    cut(&n, 0);
+    fake_put(&n.hw.cards[0], "1g.10gb", 6, whole_1g);
+    fake_put(&n.hw.cards[0], "1g.10gb", 0, whole_1g);
+    fake_put(&n.hw.cards[0], "1g.10gb+me", 5, whole_1g);
+    node_read(&n);
+    check(&n, "nvidia.com/gpu: " B "\n"
+              "nvidia.com/mig-1g.10gb: " A "/1g.10gb@0 " A "/1g.10gb@6\n"
+              "nvidia.com/mig-1g.10gb.me: " A "/1g.10gb+me@5\n");
+}
+
+Test(device_table, compute_instances_apart_are_told_apart)
+{
+    struct node n;
+    node_init(&n, 1, "spec: {}");
+    cut(&n, 0);
+    fake_put(&n.hw.cards[0], "3g.40gb", 4, thirds);
+    node_read(&n);
+    check(&n, "nvidia.com/mig-1c.3g.40gb: " A "/1c.3g.40gb@4.0 " A "/1c.3g.40gb@4.1 " A
+              "/1c.3g.40gb@4.2\n");
+}
+
+Test(device_table, card_that_is_to_be_cut_stays_listed_and_is_not_granted)
+{
+    struct node n;
+    node_init(&n, 1,
+              "spec: {devices: [{uuid: " A ", mode: mig, mig: {profiles: [{profile: 3g.40gb, "
+              "count: 1}]}}]}");
+    node_read(&n);
+    check(&n, "nvidia.com/gpu: " A "!\n");
+}
+
+Test(device_table, sick_partition_is_not_granted_and_its_neighbour_is)
+{
+    struct node n;
+    node_init(&n, 1, "spec: {}");
+    cut(&n, 0);
+    fake_put(&n.hw.cards[0], "3g.40gb", 0, whole_3g);
+    fake_put(&n.hw.cards[0], "3g.40gb", 4, whole_3g);
+    node_read(&n);
+    n.views[0].card.partitions[0].healthy = false;
+    check(&n, "nvidia.com/mig-3g.40gb: " A "/3g.40gb@0! " A "/3g.40gb@4\n");
+}
+
+Test(device_table, single_names_partitions_as_cards)
+{
+    struct node n;
+    node_init(&n, 1, "spec: {migStrategy: single}");
+    cut(&n, 0);
+    fake_put(&n.hw.cards[0], "3g.40gb", 4, whole_3g);
+    node_read(&n);
+    check(&n, "nvidia.com/gpu: " A "/3g.40gb@4\n");
+}
+
+Test(device_table, shared_cards_may_have_a_name_of_their_own)
+{
+    struct node n;
+    node_init(&n, 2,
+              "spec: {devices: [{uuid: " A ", mode: native, sharing: {timeSlicing: {replicas: 4, "
+              "renameByDefault: true}}}]}");
+    node_read(&n);
+    check(&n, "nvidia.com/gpu: " B "\nnvidia.com/gpu.shared: " A " x4\n");
+}
