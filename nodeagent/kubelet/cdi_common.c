@@ -9,7 +9,6 @@
 #include "base/auto.h"
 #include "base/xalloc.h"
 
-
 static char *dump(const json_t *value)
 {
     char *text = json_dumps(value, JSON_COMPACT);

@@ -126,7 +126,7 @@ static void ensure_one(int folder, const char *name, int major, int minor,
 {
     struct err now = {0};
     const struct wanted want = {folder, name, makedev((unsigned)major, (unsigned)minor), how};
-    if (major < 0 || minor < 0)
+    if (major <= 0 || minor < 0)
         return;
     note(ensure(&want, &now), first, &now);
 }
@@ -195,7 +195,7 @@ static void make_manager_caps(const struct device_nodes_where *w, const struct d
     const int minors[] = {n->config_minor, n->monitor_minor};
     auto_fd int folder = -1;
     struct err now = {0};
-    if (n->caps_major < 0)
+    if (n->caps_major <= 0)
         return;
     note(open_caps(dev, &folder, &now), first, &now);
     for (size_t i = 0; folder >= 0 && i < ARRAY_LEN(shown); i++) {
@@ -210,7 +210,7 @@ int device_make_cards(const struct device_nodes_where *w, struct device_nodes *n
     auto_fd int dev = -1;
     auto_err struct err first = {0};
     struct device_nodes_file how;
-    if (n->nvidia_major < 0)
+    if (n->nvidia_major <= 0)
         return 0;
     TRY(read_params(w, &how, e));
     TRY(open_dev(w, &dev, e));
@@ -228,7 +228,7 @@ int device_make_caps(const struct device_nodes_where *w, const struct device_nod
     int ci = device_nodes_cap_minor(n, card_minor, gi_id, (int)ci_id);
     auto_fd int dev = -1;
     auto_fd int folder = -1;
-    if (n->caps_major < 0 || gi < 0 || ci < 0)
+    if (n->caps_major <= 0 || gi < 0 || ci < 0)
         return err_set(e, ERR_NOT_FOUND, "the driver names no capability of gpu%u/gi%u/ci%u",
                        card_minor, gi_id, ci_id);
     TRY(open_dev(w, &dev, e));

@@ -36,7 +36,7 @@ struct device_nodes_cap {
 
 /* What was read. Immutable once read; owned: device_nodes_done. */
 struct device_nodes {
-    int nvidia_major, uvm_major, caps_major; /* -1: not loaded */
+    int nvidia_major, uvm_major, caps_major; /* -1 or 0: not loaded */
     bool has_modeset;                        /* the kernel has nvidia-modeset */
     bool ctl, modeset, uvm, uvm_tools;       /* the file stands below dev_root */
     int config_minor, monitor_minor;         /* of the two MIG capabilities for managers; or -1 */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/kubelet/entry.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,7 +170,8 @@ static int add_cap_nodes(const struct device_nodes *nodes, const struct entry_de
 static int add_nodes(const struct device_nodes *nodes, const struct entry_device *const *devices,
                      size_t n, struct entry *en, struct err *e)
 {
-    assert(nodes);
+    if (!nodes)
+        return err_set(e, ERR_UNAVAILABLE, "the driver's device files are not known yet");
     add_common_nodes(nodes, en);
     for (size_t i = 0; i < n; i++) {
         add_node(nodes, en, xasprintf("/dev/nvidia%u", devices[i]->minor));

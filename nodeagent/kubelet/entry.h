@@ -71,10 +71,10 @@ struct entry {
 };
 
 /* The answer for one container that gets these n devices, in their order; devices of one cdi_name
- * go in once. nodes says which device files there are; it is used with pass_device_nodes alone and
- * may be NULL without. ERR_NOT_FOUND: a partition whose capability devices are not known, so that
- * a container could start and not use it. *ret is to be released with entry_done.
- * Source: NVIDIA k8s-device-plugin internal/plugin/server.go. */
+ * go in once. nodes says which device files there are; it is used with pass_device_nodes alone, and
+ * NULL is ERR_UNAVAILABLE then. ERR_NOT_FOUND: a partition whose capability devices are not known,
+ * so that a container could start and not use it. *ret is to be released with entry_done. Source:
+ * NVIDIA k8s-device-plugin internal/plugin/server.go. */
 int entry_build(const struct entry_options *o, const struct device_nodes *nodes,
                 const struct entry_device *const *devices, size_t n, struct entry *ret,
                 struct err *e) MUST_CHECK;

@@ -198,6 +198,13 @@ Test(device_make, drafts_of_a_crash_are_no_hindrance)
     cr_expect_neq(access("dev/.nvidia3.cleave", F_OK), 0);
 }
 
+Test(device_make, without_a_driver_nothing_is_made)
+{
+    struct device_nodes n = {0};
+    cr_expect_eq(device_make_cards(&here, &n, cards, 2, NULL), 0);
+    cr_expect_eq(count_entries("dev"), 0);
+}
+
 Test(device_make, missing_folder_is_an_error)
 {
     const struct device_nodes_where nowhere = {.proc_root = "proc", .dev_root = "nowhere"};

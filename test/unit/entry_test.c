@@ -222,6 +222,14 @@ Test(entry, slice_without_known_capabilities_is_refused)
     cr_expect_not_null(strstr(err_msg(&e), "GPU instance 7, compute instance 0 on card GPU-1"));
 }
 
+Test(entry, device_files_that_are_not_read_yet_are_an_error)
+{
+    const struct entry_options o = {.ways = ENTRY_ENVVAR, .pass_device_nodes = true};
+    const struct entry_device *granted[] = {&card0};
+    struct entry en = {0};
+    cr_expect_eq(entry_build(&o, /* nodes= */ NULL, granted, 1, &en, NULL), -ERR_UNAVAILABLE);
+}
+
 Test(entry, environment_is_replaced_by_key)
 {
     auto_entry struct entry en = {0};
