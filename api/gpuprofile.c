@@ -15,6 +15,7 @@ static const char *const operator_names[] = {[API_IN] = "In",
                                              NULL};
 static const char *const remainder_names[] =
     {[API_REMAINDER_UNCHANGED] = "unchanged", [API_REMAINDER_NATIVE] = "native", NULL};
+static const char *const taint_names[] = {"None", "NoSchedule", NULL};
 
 /* A member cannot stand in brackets. NOLINTNEXTLINE(bugprone-macro-parentheses) */
 #define IN_BLOCK(S, block, m) (offsetof(struct S, block.m) - offsetof(struct S, block))
@@ -79,6 +80,11 @@ static const struct jx_field rollout_fields[] = {
     {0},
 };
 
+static const struct jx_field health_fields[] = {
+    JX_F(gpuprofile_health, taint, "taint", JX_ENUM, .choices = taint_names),
+    {0},
+};
+
 const struct jx_field gpuprofile_spec_fields[] = {
     JX_F(gpuprofile_spec, node_selector, "nodeSelector", JX_OBJECT, .sub = node_selector_fields,
          .required = true),
@@ -91,6 +97,7 @@ const struct jx_field gpuprofile_spec_fields[] = {
     JX_F(gpuprofile_spec, rollout, "rollout", JX_OBJECT, .sub = rollout_fields),
     JX_F(gpuprofile_spec, failure_policy, "failurePolicy", JX_ENUM,
          .choices = api_failure_policy_names),
+    JX_F(gpuprofile_spec, health, "health", JX_OBJECT, .sub = health_fields),
     {0},
 };
 

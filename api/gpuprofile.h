@@ -7,6 +7,7 @@
 
 enum api_operator { API_IN, API_NOT_IN, API_EXISTS, API_DOES_NOT_EXIST };
 enum api_remainder { API_REMAINDER_UNCHANGED, API_REMAINDER_NATIVE };
+enum api_taint { API_TAINT_NONE, API_TAINT_NO_SCHEDULE };
 
 struct label_requirement {
     char *key;
@@ -56,6 +57,10 @@ struct gpuprofile_rollout {
     int64_t timeout_s; /* 0: 600 */
 };
 
+struct gpuprofile_health {
+    int taint; /* enum api_taint */
+};
+
 struct gpuprofile_spec {
     struct label_selector node_selector;
     int64_t priority;
@@ -66,6 +71,7 @@ struct gpuprofile_spec {
     int mig_strategy;
     struct gpuprofile_rollout rollout;
     int failure_policy;
+    struct gpuprofile_health health;
 };
 
 struct gpuprofile_failure {

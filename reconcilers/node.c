@@ -13,6 +13,7 @@
 #include "reconcilers/node_labels.h"
 #include "reconcilers/node_ledger.h"
 #include "reconcilers/node_resources.h"
+#include "reconcilers/node_taint.h"
 
 /* --- The Node --- */
 
@@ -132,6 +133,46 @@ static int apply_spec(struct context *ctx, struct scope *s, const struct object_
     return 0;
 }
 
+/* --- The taint --- */
+
+/* By a patch that holds all taints of the Node as it was read just now, and its version: a list
+ * without a merge key (core/v1 NodeSpec.taints is atomic) has no other way to leave alone what
+ * others put there or take away meanwhile. */
+static int write_taint(struct context *ctx, struct scope *s, const struct object_key *k,
+                       bool wanted, bool *ret_written, struct err *e)
+{
+    const struct kc_target target = {.res = &resource_nodes, .name = k->name};
+    auto_json json_t *node = NULL;
+    auto_json json_t *written = NULL;
+    TRY(kc_get(ctx->kc, s, &target, &node, e));
+    auto_json json_t *patch = node_taint_patch(node, wanted);
+    if (!patch)
+        return 0;
+    const struct kc_write write = {.body = patch, .how = KC_MERGE, .manager = MANAGER_CONTROLLER};
+    TRY(kc_patch(ctx->kc, s, &target, &write, &written, e));
+    expectations_wrote(ctx->node_writes, k, ctx->caches.nodes,
+                       JX_STR_AT(written, "metadata", "resourceVersion"));
+    *ret_written = true;
+    return 0;
+}
+
+static int keep_taint(struct context *ctx, struct scope *s, const struct object_key *k,
+                      const struct node_view *v, struct err *e)
+{
+    bool wanted = node_taint_wanted(v);
+    bool written = false;
+    if (wanted == v->node->tainted)
+        return 0;
+    if (write_taint(ctx, s, k, wanted, &written, e) < 0)
+        return err_wrap(e, "%s the taint of Node %s", wanted ? "setting" : "removing", k->name);
+    if (!written)
+        return 0;
+    log_info(wanted ? "Tainted Node" : "Removed taint of Node", kv("node", k->name));
+    recorder_event(ctx->recorder, v->node_object, wanted, wanted ? "GPUUnhealthy" : "GPUHealthy",
+                   "%s the taint %s:NoSchedule", wanted ? "set" : "removed", NODE_TAINT_KEY);
+    return 0;
+}
+
 /* --- Both --- */
 
 static int keep_both(struct context *ctx, struct scope *s, const struct object_key *k,
@@ -144,7 +185,17 @@ static int keep_both(struct context *ctx, struct scope *s, const struct object_k
     bool answered = v->device->observed_generation == v->generation;
     TRY(keep_node(ctx, s, k, v, draft.changed || !answered ? &draft.spec : NULL, e));
     auto_json json_t *body = device_spec_body(v, &draft);
-    return body ? apply_spec(ctx, s, k, body, e) : 0;
+    if (body)
+        TRY(apply_spec(ctx, s, k, body, e));
+    return keep_taint(ctx, s, k, v, e);
+}
+
+/* A Node whose Device is not there. */
+static int keep_bare(struct context *ctx, struct scope *s, const struct object_key *k,
+                     const struct node_view *v, struct err *e)
+{
+    TRY(keep_node(ctx, s, k, v, /* next= */ NULL, e));
+    return keep_taint(ctx, s, k, v, e);
 }
 
 static int reconcile(void *self, struct scope *s, const struct object_key *k,
@@ -161,7 +212,7 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
     if (v.node && v.device)
         return keep_both(ctx, s, k, &v, e);
     node_ledger_forget(ctx, k->name);
-    return v.node ? keep_node(ctx, s, k, &v, /* next= */ NULL, e) : 0;
+    return v.node ? keep_bare(ctx, s, k, &v, e) : 0;
 }
 
 struct controller *node_controller_new(struct context *ctx)

@@ -15,6 +15,7 @@
 #include "controller/resources.h"
 #include "partition/model.h"
 #include "reconcilers/intern.h"
+#include "reconcilers/node_taint.h"
 
 /* Resources that Cleave may publish have names in these domains. */
 static const char *const domains[] = {"nvidia.com/"};
@@ -208,6 +209,7 @@ static int transform_node(const json_t *obj, void **ret, struct err *e)
                    offsetof(struct node_resource, allocatable));
     if (r->n_resources)
         qsort(r->resources, r->n_resources, sizeof(*r->resources), by_resource_name);
+    r->tainted = node_taint_stands(obj);
     *ret = r;
     return 0;
 }

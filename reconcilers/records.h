@@ -34,6 +34,7 @@ struct node_record {
     struct node_resource *resources; /* of vendors' domains, sorted by name */
     size_t n_resources;
     struct string_list owned_resources; /* names that our field manager applied, sorted */
+    bool tainted;                       /* it carries our taint (node_taint.h) */
 };
 
 /* What one model can be cut into; the table is shared among all Devices that show it. */

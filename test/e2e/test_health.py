@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What falls ill is not offered, its neighbours are, and it comes back by itself when it is well."""
 
+import json
 import os
 import signal
 from pathlib import Path
 
 import pytest
 from conftest import wait_for
-from stack import condition, is_true, mig, rig, serve  # noqa: F401
+from stack import Api, ApiError, condition, is_true, mig, rig, serve  # noqa: F401
 
 FAST = {"health_settle_seconds": 1}
 LAYOUT = {"1g.10gb": 3, "3g.40gb": 1}
@@ -154,3 +155,58 @@ def test_who_waits_for_events_is_replaced_when_killed_and_dies_with_the_agent(ri
     wait_for(lambda: metric(node, "cleave_agent_unwatched_cards") == 0, 30, "the card to be watched again")
     os.kill(node.agent.pid, signal.SIGKILL)
     wait_for(lambda: not os.path.exists(f"/proc/{second}") or " Z " in Path(f"/proc/{second}/stat").read_text(), 10, "its end")
+
+
+# --- what a profile makes of it ---
+
+OURS = {"key": "gpu.cleave.dev/unhealthy", "value": "true", "effect": "NoSchedule"}
+
+
+def taints(node):
+    return node.node_object()["spec"].get("taints", [])
+
+
+def test_a_profile_may_have_the_node_tainted_and_others_taints_stay(rig):
+    node = rig.node({"h100-80": 2}, **FAST)
+    others = {"key": "example.com/reserved", "value": "x", "effect": "NoSchedule"}
+    rig.api.merge(f"/api/v1/nodes/{node.name}", {"spec": {"taints": [others]}})
+    rig.controller()
+    rig.wait_ready(rig.profile("tainted", {"selector": {}, "mode": "native"}, health={"taint": "NoSchedule"}))
+    node.ctl("recovery-action", "--gpu", 1, "reset")
+    wait_for(lambda: OURS in taints(node), 30, lambda: f"the taint; there are {taints(node)}")
+    assert others in taints(node) and len(taints(node)) == 2
+    assert wait_for(lambda: rig.events(node.name, "GPUUnhealthy"), 10, "the event")
+    node.ctl("recovery-action", "--gpu", 1, "none")
+    wait_for(lambda: taints(node) == [others], 30, lambda: f"it to go; there are {taints(node)}")
+
+
+def test_without_being_asked_nothing_is_tainted(rig):
+    node = rig.node({"h100-80": 1}, **FAST)
+    rig.controller()
+    rig.wait_ready(rig.profile("plain", {"selector": {}, "mode": "native"}))
+    node.ctl("recovery-action", "--gpu", 0, "reset")
+    wait_for(lambda: not node.card()["healthy"], 30, "the card to be ill")
+    wait_for(lambda: not node.offers(), 30, "the Node to offer it no more")
+    assert OURS not in taints(node)
+    assert [w for w in rig.writes(resource="nodes") if w["verb"] == "patch" and "subresource" not in w["objectRef"]] == []
+
+
+def test_the_right_to_taint_is_good_for_nothing_else(rig):
+    node = rig.node({"h100-80": 1})
+    path = f"/api/v1/nodes/{node.name}"
+    token = rig.kubeconfig("cleave-controller", "thief")
+    controller = Api(rig.cluster, token=json.loads(token.read_text())["users"][0]["user"]["token"])
+    controller.merge(path, {"spec": {"taints": [OURS]}})
+    for body in (
+        {"spec": {"taints": [OURS, {"key": "example.com/mine", "effect": "NoExecute"}]}},
+        {"spec": {"unschedulable": True}},
+        {"metadata": {"labels": {"pool": "stolen"}}},
+        {"metadata": {"annotations": {"note": "stolen"}}},
+        {"metadata": {"finalizers": ["example.com/stuck"]}},
+        {"spec": {"providerID": "other://machine"}},
+    ):
+        with pytest.raises(ApiError) as refused:
+            controller.merge(path, body)
+        assert refused.value.code == 403, body
+    controller.merge(path, {"spec": {"taints": None}})
+    assert OURS not in taints(node)
