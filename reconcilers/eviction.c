@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/rfc3339.h"
 #include "base/xalloc.h"
 
 #include "controller/resources.h"
@@ -23,25 +24,46 @@ static bool may_evict(const struct device_spec *spec, const struct card_record *
     return want->has_rollout && want->rollout.drain == API_DRAIN_EVICT;
 }
 
-static bool is_among(const char *uid, const char *const *uids, size_t n)
+const struct drain_pod **eviction_pods(const struct device_record *device, int64_t now_ms,
+                                       size_t *ret_n)
 {
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(uids[i], uid) == 0)
-            return true;
-    return false;
-}
-
-const char **eviction_uids(const struct device_record *device, int64_t now_ms, size_t *ret_n)
-{
-    const char **uids = NULL;
+    const struct drain_pod **pods = NULL;
     *ret_n = 0;
     for (size_t i = 0; i < device->n_cards; i++) {
         const struct card_record *card = &device->cards[i];
         for (size_t k = 0; may_evict(&device->spec, card, now_ms) && k < card->n_drain_pods; k++)
-            if (!is_among(card->drain_pods[k].uid, uids, *ret_n))
-                *XPUSH(uids, *ret_n) = card->drain_pods[k].uid;
+            *XPUSH(pods, *ret_n) = &card->drain_pods[k];
     }
-    return uids;
+    return pods;
+}
+
+/* The API server's times are whole seconds. */
+static bool is_older(const json_t *pod, int64_t since_ms)
+{
+    const char *created = JX_STR_AT(pod, "metadata", "creationTimestamp");
+    int64_t created_ms;
+    return !since_ms || !created || rfc3339_parse(created, &created_ms, NULL) < 0 ||
+           created_ms <= since_ms;
+}
+
+static bool is_same(const char *a, const char *b)
+{
+    return a && b && strcmp(a, b) == 0;
+}
+
+bool eviction_is_meant(const json_t *pod, const struct drain_pod *const *pods, size_t n)
+{
+    const char *uid = JX_STR_AT(pod, "metadata", "uid");
+    const char *ns = JX_STR_AT(pod, "metadata", "namespace");
+    const char *name = JX_STR_AT(pod, "metadata", "name");
+    for (size_t i = 0; i < n; i++) {
+        const struct drain_pod *p = pods[i];
+        if (p->uid && *p->uid
+                ? is_same(p->uid, uid)
+                : is_same(p->ns, ns) && is_same(p->name, name) && is_older(pod, p->since_ms))
+            return true;
+    }
+    return false;
 }
 
 /* kubectl drain judges by the same two marks (kubectl: pkg/drain/filters.go). */
@@ -68,8 +90,8 @@ struct pod {
 };
 
 struct search {
-    const char *const *uids;
-    size_t n_uids;
+    const struct drain_pod *const *pods;
+    size_t n_pods;
     struct pod *found;
     size_t n_found;
 };
@@ -93,7 +115,7 @@ static int on_pod(void *arg, const json_t *obj, struct err *e)
     const char *ns = JX_STR_AT(obj, "metadata", "namespace");
     const char *name = JX_STR_AT(obj, "metadata", "name");
     if (!uid || !ns || !name || JX_AT(obj, "metadata", "deletionTimestamp") ||
-        !is_among(uid, w->uids, w->n_uids))
+        !eviction_is_meant(obj, w->pods, w->n_pods))
         return 0;
     *XPUSH(w->found, w->n_found) = (struct pod){
         .ns = xstrdup(ns),
@@ -199,11 +221,11 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
     if (!device || is_agent_behind(device))
         return 0; /* its next report brings us back */
     size_t n;
-    auto_free const char **uids =
-        eviction_uids(object_payload(device), clock_wall_ms(ctx->clk), &n);
+    auto_free const struct drain_pod **pods =
+        eviction_pods(object_payload(device), clock_wall_ms(ctx->clk), &n);
     if (n == 0)
         return 0;
-    struct search w __attribute__((cleanup(search_done))) = {.uids = uids, .n_uids = n};
+    struct search w __attribute__((cleanup(search_done))) = {.pods = pods, .n_pods = n};
     TRY(find_pods(ctx, s, k->name, &w, e));
     bool blocked = false;
     TRY(evict_all(ctx, s, device, &w, &blocked, e));

@@ -17,9 +17,14 @@ struct controller *eviction_controller_new(struct context *ctx);
 
 /* --- Pure --- */
 
-/* Uids of the pods that have to go from this node now, each once. Strings are borrowed from the
- * record; the array is the caller's. */
-const char **eviction_uids(const struct device_record *device, int64_t now_ms, size_t *ret_n);
+/* The pods that have to go from this node now. Borrowed from the record; the array is the caller's.
+ */
+const struct drain_pod **eviction_pods(const struct device_record *device, int64_t now_ms,
+                                       size_t *ret_n);
+
+/* Is it one of them? A pod that is known by name alone may have been made anew: one that came after
+ * the drain began holds nothing of it. */
+bool eviction_is_meant(const json_t *pod, const struct drain_pod *const *pods, size_t n);
 
 /* Why evicting this pod would not help (a literal that continues "it …"), or NULL where it would.
  */

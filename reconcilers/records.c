@@ -252,18 +252,29 @@ static bool waits_for(const struct device_drain *d, const char *uuid)
     return false;
 }
 
-static void add_pods(struct card_record *r, const struct device_consumer *list, size_t n)
+static bool same_text(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static void add_pods(struct card_record *r, const struct device_consumer *list, size_t n,
+                     int64_t since_ms)
 {
     for (size_t i = 0; i < n; i++) {
-        bool known = !list[i].uid || !*list[i].uid;
+        const struct device_consumer *c = &list[i];
+        bool known = !(c->uid && *c->uid) && !(c->namespace && c->name);
         for (size_t k = 0; k < r->n_drain_pods && !known; k++)
-            known = strcmp(r->drain_pods[k].uid, list[i].uid) == 0;
+            known = same_text(r->drain_pods[k].uid, c->uid) &&
+                    same_text(r->drain_pods[k].ns, c->namespace) &&
+                    same_text(r->drain_pods[k].name, c->name);
         if (known)
             continue;
-        struct drain_pod *p = XPUSH(r->drain_pods, r->n_drain_pods);
-        *p = (struct drain_pod){.uid = xstrdup(list[i].uid),
-                                .ns = xstrdup(list[i].namespace),
-                                .name = xstrdup(list[i].name)};
+        *XPUSH(r->drain_pods, r->n_drain_pods) = (struct drain_pod){
+            .uid = xstrdup(c->uid),
+            .ns = xstrdup(c->namespace),
+            .name = xstrdup(c->name),
+            .since_ms = since_ms,
+        };
     }
 }
 
@@ -274,10 +285,11 @@ static void read_drain(const struct device_card *c, struct card_record *r)
     r->draining = true;
     r->drain_deadline_ms = c->drain.deadline_ms;
     if (c->drain.card)
-        add_pods(r, c->in_use_by, c->n_in_use_by);
+        add_pods(r, c->in_use_by, c->n_in_use_by, c->drain.since_ms);
     for (size_t i = 0; i < c->n_partitions; i++)
         if (c->drain.card || waits_for(&c->drain, c->partitions[i].uuid))
-            add_pods(r, c->partitions[i].in_use_by, c->partitions[i].n_in_use_by);
+            add_pods(r, c->partitions[i].in_use_by, c->partitions[i].n_in_use_by,
+                     c->drain.since_ms);
 }
 
 static void read_partitions(const struct device_card *c, struct card_record *r)

@@ -43,9 +43,11 @@ struct model_record {
     const struct mig_table *table; /* NULL: no MIG */
 };
 
-/* A pod that a card waits for. ns and name may be NULL. */
+/* A pod that a card waits for, as its process showed it (uid) or as the kubelet named it (ns and
+ * name). What is not told is NULL. */
 struct drain_pod {
     char *uid, *ns, *name;
+    int64_t since_ms; /* wall clock: what it holds has not been granted since; 0: not told */
 };
 
 /* One condition, as far as it matters here. */

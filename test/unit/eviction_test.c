@@ -122,6 +122,29 @@ Test(eviction, evicts_who_is_in_the_way_and_nobody_else)
     cr_expect(has_pod("bystander"));
 }
 
+static bool is_meant(const char *created, const struct drain_pod *p)
+{
+    auto_json json_t *pod =
+        json_pack("{s:{s:s, s:s, s:s, s:s}}", "metadata", "uid", "u1", "namespace", "team", "name",
+                  "pod-1", "creationTimestamp", created);
+    return eviction_is_meant(pod, &p, 1);
+}
+
+/* The kubelet names who was given a device, and tells no uid. */
+Test(eviction, pod_known_by_name_is_meant_unless_it_came_after_the_drain_began)
+{
+    struct drain_pod p = {.ns = (char[]){"team"}, .name = (char[]){"pod-1"}};
+    p.since_ms = 1767323045500; /* 2026-01-02T03:04:05.5Z */
+    cr_expect(is_meant("2026-01-02T03:04:05Z", &p));
+    cr_expect_not(is_meant("2026-01-02T03:04:06Z", &p));
+    p.ns = (char[]){"other"};
+    cr_expect_not(is_meant("2026-01-02T03:04:05Z", &p));
+    p = (struct drain_pod){.uid = (char[]){"u2"},
+                           .ns = (char[]){"team"},
+                           .name = (char[]){"pod-1"}};
+    cr_expect_not(is_meant("2026-01-02T03:04:05Z", &p), "a uid that is told decides");
+}
+
 /* What the agent says about an older spec tells nothing about who is in the way of this one. */
 Test(eviction, who_was_in_the_way_of_an_older_spec_stays)
 {
