@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -294,6 +295,20 @@ Test(grpc_abuse, where_all_have_calls_a_new_connection_is_refused)
     grpc_settle(w);
     cr_expect_not(grpc_raw_is_open(fd));
     cr_expect_eq(a.replies, 0);
+}
+
+Test(grpc_abuse, where_descriptors_run_out_the_server_waits_and_does_not_spin)
+{
+    auto_grpc_world struct grpc_world *w = grpc_world_new(&limits);
+    auto_fd int fd = grpc_raw_connect(w->path);
+    struct rlimit limit;
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    struct rlimit none = {.rlim_cur = (rlim_t)fd + 1, .rlim_max = limit.rlim_max};
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    grpc_settle(w); /* would never end */
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    grpc_pass(w, 1000);
+    expect_served(w);
 }
 
 /* ---- wrong requests ---- */
