@@ -11,7 +11,7 @@
  *
  * A device's id is the card's UUID; a partition's is the card's UUID, the profile and the first
  * memory slice, "GPU-…/1g.10gb@4" (with compute instances apart, "GPU-…/1c.3g.40gb@4.1"); "::2" is
- * appended to the third replica of a shared one (docs/adr/0007).
+ * appended to the third replica of a shared one (docs/adr/0011).
  */
 #define DEVICE_ID_BYTES 192
 
