@@ -348,6 +348,16 @@ static void await_withdrawal(struct agent *a, struct card_track *t)
     publish_within(a, 0);
 }
 
+/* A transaction reads the card anew, and no reading tells what only an Xid told. NULL: nothing. */
+static const char *remembered_illness(const struct agent *a, const char *uuid)
+{
+    const char *reason = NULL;
+    const char *message = NULL;
+    return a->d.health && health_card(health_watch_memory(a->d.health), uuid, &reason, &message)
+               ? message
+               : NULL;
+}
+
 static void start_card(struct agent *a, struct card_track *t)
 {
     const struct card_view *v = view_of(a, t->memo.uuid);
@@ -357,6 +367,11 @@ static void start_card(struct agent *a, struct card_track *t)
     }
     if (v->card.unread) {
         refuse(a, t, "ReadFailed", v->card.unhealthy_message);
+        return;
+    }
+    const char *ill = remembered_illness(a, t->memo.uuid);
+    if (ill) {
+        refuse(a, t, "Unhealthy", ill);
         return;
     }
     const struct device_want *want = want_of(a, t->memo.uuid);

@@ -402,14 +402,26 @@ void health_apply(const struct health *h, struct gpu_card *card)
     }
 }
 
-bool health_instance(const struct health *h, const char *uuid, unsigned gi_id,
-                     const char **ret_reason, const char **ret_message)
+static bool tell(const struct health *h, const char *uuid, int gi_id, const char **ret_reason,
+                 const char **ret_message)
 {
     const struct patient *p = find(h, uuid);
-    const struct illness *ill = p ? illness_of(p, (int)gi_id) : NULL;
+    const struct illness *ill = p ? illness_of(p, gi_id) : NULL;
     if (!ill)
         return false;
     *ret_reason = reason_of(ill);
     *ret_message = ill->message;
     return true;
+}
+
+bool health_instance(const struct health *h, const char *uuid, unsigned gi_id,
+                     const char **ret_reason, const char **ret_message)
+{
+    return tell(h, uuid, (int)gi_id, ret_reason, ret_message);
+}
+
+bool health_card(const struct health *h, const char *uuid, const char **ret_reason,
+                 const char **ret_message)
+{
+    return tell(h, uuid, /* gi_id= */ -1, ret_reason, ret_message);
 }

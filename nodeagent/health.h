@@ -89,3 +89,6 @@ void health_apply(const struct health *h, struct gpu_card *card);
  * with its whole card. The message is borrowed until h is given something new. */
 bool health_instance(const struct health *h, const char *uuid, unsigned gi_id,
                      const char **ret_reason, const char **ret_message);
+/* The same of a card as a whole. */
+bool health_card(const struct health *h, const char *uuid, const char **ret_reason,
+                 const char **ret_message);

@@ -91,6 +91,18 @@ def test_what_a_program_did_to_itself_harms_nobody(rig, code):
     assert node.resources() == ALL and not rig.events(node.name, "XidError")
 
 
+def test_a_card_that_an_xid_made_ill_is_cut_once_it_is_well(rig):
+    node = rig.node({"h100-80": 1}, health_settle_seconds=3)
+    wait_for(lambda: metric(node, "cleave_agent_unwatched_cards") == 0, 30, "the card to be watched")
+    node.ctl("xid", "--gpu", 0, "--code", 119)
+    wait_resources(node, {})
+    node.want(mig(node.uuid(), LAYOUT))
+    assert "Xid 119" in node.wait_applied("Unhealthy")["message"]
+    assert node.layout() == "native"
+    node.wait_ready()
+    assert node.layout() == LAYOUT and node.resources() == ALL
+
+
 def test_a_recovery_action_takes_the_card_and_its_end_gives_it_back(rig):
     node = cut(rig, 2)
     node.ctl("recovery-action", "--gpu", 0, "reset")

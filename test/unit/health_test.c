@@ -144,6 +144,10 @@ Test(health, event_without_an_instance_is_of_the_card)
     cr_expect_not(shown.healthy || shown.partitions[0].healthy || shown.partitions[1].healthy);
     cr_expect_str_eq(shown.unhealthy_reason, "XidError");
     cr_expect(strstr(shown.unhealthy_message, "reset"), "%s", shown.unhealthy_message);
+    const char *reason = NULL;
+    const char *message = NULL;
+    cr_expect(health_card(b.h, "GPU-0", &reason, &message));
+    cr_expect_not(health_instance(b.h, "GPU-0", FIRST, &reason, &message));
     stop(&b);
 }
 

@@ -301,6 +301,24 @@ Test(status, an_unhealthy_card_with_a_pending_mode)
     check(&n, "unhealthy", false);
 }
 
+/* What is left is offered, and says nothing of its neighbour. */
+Test(status, a_sick_partition_a_notice_and_a_card_without_events)
+{
+    struct node n;
+    const struct gpu_event ev = {.kind = GPU_EVENT_XID, .code = 95, .gi_id = 2, .ci_id = -1};
+    node_init(&n, 1);
+    fake_put(&n.hw.cards[0], "1g.10gb", 0, whole_1g);
+    fake_put(&n.hw.cards[0], "1g.10gb", 1, whole_1g);
+    n.hw.cards[0].card.vitals = (struct gpu_vitals){.remap_known = true, .remap_pending = true};
+    node_read(&n);
+    auto_health struct health *h = health_new(NULL);
+    cr_assert_eq(health_xid(h, &n.views[0].card, &ev, 1), XID_RESET);
+    health_apply(h, &n.views[0].card);
+    n.views[0].unwatched = true;
+    n.state.health = h;
+    check(&n, "sick-partition", false);
+}
+
 /* --- Rules --- */
 
 /* The API server takes no card without a name, and would refuse the whole status with it. */
