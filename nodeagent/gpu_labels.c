@@ -142,7 +142,7 @@ static const struct member *speaker(const struct pool *p)
     for (size_t i = 0; i < p->n; i++) {
         const struct member *m = &p->members[i];
         size_t n = count_model(p, model_of(m));
-        if (n < most || (n == most && strcmp(model_of(m), model_of(best)) >= 0))
+        if (n < most || (best && n == most && strcmp(model_of(m), model_of(best)) >= 0))
             continue;
         most = n;
         best = m;
@@ -559,6 +559,7 @@ static bool same_but_stamp(const struct jx_pair *labels, size_t n, const struct 
     return true;
 }
 
+/* XPUSH writes the count. NOLINTBEGIN(readability-non-const-parameter) */
 void gpu_labels_stamp(struct jx_pair **labels, size_t *n, const struct jx_pair *prev, size_t n_prev,
                       int64_t now_s)
 {
@@ -571,6 +572,7 @@ void gpu_labels_stamp(struct jx_pair **labels, size_t *n, const struct jx_pair *
     p->str = keep ? xstrdup(was->str) : xasprintf("%lld", (long long)now_s);
     qsort(*labels, *n, sizeof(**labels), by_key);
 }
+/* NOLINTEND(readability-non-const-parameter) */
 
 void gpu_labels_free(struct jx_pair *labels, size_t n)
 {

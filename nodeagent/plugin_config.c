@@ -62,8 +62,8 @@ enum option_id {
 struct option {
     const char *flag, *env;
     enum section section;
-    const char *key;
     enum kind kind;
+    const char *key;
     const char *fallback;
     const char *ignored;
 };
@@ -72,62 +72,62 @@ struct option {
 #define LABELS  "labels are written by the controller as soon as something changes"
 
 static const struct option options[OPTIONS] = {
-    [MIG_STRATEGY] = {"mig-strategy", "MIG_STRATEGY", IN_FLAGS, "migStrategy", OPT_TEXT, "none",
+    [MIG_STRATEGY] = {"mig-strategy", "MIG_STRATEGY", IN_FLAGS, OPT_TEXT, "migStrategy", "none",
                       NULL},
-    [FAIL_ON_INIT_ERROR] = {"fail-on-init-error", "FAIL_ON_INIT_ERROR", IN_FLAGS, "failOnInitError",
-                            OPT_BOOL, "true", NULL},
-    [MPS_ROOT] = {"mps-root", "MPS_ROOT", IN_FLAGS, "mpsRoot", OPT_TEXT, "", NULL},
-    [DRIVER_ROOT] = {"nvidia-driver-root", "NVIDIA_DRIVER_ROOT", IN_FLAGS, "nvidiaDriverRoot",
-                     OPT_TEXT, "/", NULL},
-    [DEV_ROOT] = {"nvidia-dev-root", "NVIDIA_DEV_ROOT", IN_FLAGS, "nvidiaDevRoot", OPT_TEXT, "",
+    [FAIL_ON_INIT_ERROR] = {"fail-on-init-error", "FAIL_ON_INIT_ERROR", IN_FLAGS, OPT_BOOL,
+                            "failOnInitError", "true", NULL},
+    [MPS_ROOT] = {"mps-root", "MPS_ROOT", IN_FLAGS, OPT_TEXT, "mpsRoot", "", NULL},
+    [DRIVER_ROOT] = {"nvidia-driver-root", "NVIDIA_DRIVER_ROOT", IN_FLAGS, OPT_TEXT,
+                     "nvidiaDriverRoot", "/", NULL},
+    [DEV_ROOT] = {"nvidia-dev-root", "NVIDIA_DEV_ROOT", IN_FLAGS, OPT_TEXT, "nvidiaDevRoot", "",
                   NULL},
-    [GDRCOPY] = {"gdrcopy-enabled", "GDRCOPY_ENABLED", IN_FLAGS, "gdrcopyEnabled", OPT_BOOL,
+    [GDRCOPY] = {"gdrcopy-enabled", "GDRCOPY_ENABLED", IN_FLAGS, OPT_BOOL, "gdrcopyEnabled",
                  "false", NULL},
-    [GDS] = {"gds-enabled", "GDS_ENABLED", IN_FLAGS, "gdsEnabled", OPT_BOOL, "false", NULL},
-    [MOFED] = {"mofed-enabled", "MOFED_ENABLED", IN_FLAGS, "mofedEnabled", OPT_BOOL, "false", NULL},
-    [DISCOVERY] = {"device-discovery-strategy", "DEVICE_DISCOVERY_STRATEGY", IN_FLAGS,
-                   "deviceDiscoveryStrategy", OPT_TEXT, "auto", NULL},
-    [NODE_FEATURE_API] = {"use-node-feature-api", "USE_NODE_FEATURE_API", IN_FLAGS,
-                          "useNodeFeatureAPI", OPT_BOOL, "true",
+    [GDS] = {"gds-enabled", "GDS_ENABLED", IN_FLAGS, OPT_BOOL, "gdsEnabled", "false", NULL},
+    [MOFED] = {"mofed-enabled", "MOFED_ENABLED", IN_FLAGS, OPT_BOOL, "mofedEnabled", "false", NULL},
+    [DISCOVERY] = {"device-discovery-strategy", "DEVICE_DISCOVERY_STRATEGY", IN_FLAGS, OPT_TEXT,
+                   "deviceDiscoveryStrategy", "auto", NULL},
+    [NODE_FEATURE_API] = {"use-node-feature-api", "USE_NODE_FEATURE_API", IN_FLAGS, OPT_BOOL,
+                          "useNodeFeatureAPI", "true",
                           "no feature file is written either: " LABELS},
     [RESTART_UNHEALTHY] = {"restart-on-device-unhealthy", "RESTART_ON_DEVICE_UNHEALTHY", IN_FLAGS,
-                           "restartOnDeviceUnhealthy", OPT_BOOL, "false",
+                           OPT_BOOL, "restartOnDeviceUnhealthy", "false",
                            "a device that is well again is offered again without a restart"},
-    [PASS_DEVICE_SPECS] = {"pass-device-specs", "PASS_DEVICE_SPECS", IN_PLUGIN, "passDeviceSpecs",
-                           OPT_BOOL, "false", NULL},
-    [LIST_STRATEGY] = {"device-list-strategy", "DEVICE_LIST_STRATEGY", IN_PLUGIN,
-                       "deviceListStrategy", OPT_LIST, "envvar", NULL},
-    [ID_STRATEGY] = {"device-id-strategy", "DEVICE_ID_STRATEGY", IN_PLUGIN, "deviceIDStrategy",
-                     OPT_TEXT, "uuid", NULL},
-    [CDI_PREFIX] = {"cdi-annotation-prefix", "CDI_ANNOTATION_PREFIX", IN_PLUGIN,
-                    "cdiAnnotationPrefix", OPT_TEXT, "cdi.k8s.io/", NULL},
-    [CTK_PATH] = {"nvidia-ctk-path", "NVIDIA_CTK_PATH", IN_PLUGIN, "nvidiaCTKPath", OPT_TEXT,
+    [PASS_DEVICE_SPECS] = {"pass-device-specs", "PASS_DEVICE_SPECS", IN_PLUGIN, OPT_BOOL,
+                           "passDeviceSpecs", "false", NULL},
+    [LIST_STRATEGY] = {"device-list-strategy", "DEVICE_LIST_STRATEGY", IN_PLUGIN, OPT_LIST,
+                       "deviceListStrategy", "envvar", NULL},
+    [ID_STRATEGY] = {"device-id-strategy", "DEVICE_ID_STRATEGY", IN_PLUGIN, OPT_TEXT,
+                     "deviceIDStrategy", "uuid", NULL},
+    [CDI_PREFIX] = {"cdi-annotation-prefix", "CDI_ANNOTATION_PREFIX", IN_PLUGIN, OPT_TEXT,
+                    "cdiAnnotationPrefix", "cdi.k8s.io/", NULL},
+    [CTK_PATH] = {"nvidia-ctk-path", "NVIDIA_CTK_PATH", IN_PLUGIN, OPT_TEXT, "nvidiaCTKPath",
                   "/usr/bin/nvidia-ctk", NO_HOOK},
-    [CDI_HOOK_PATH] = {"nvidia-cdi-hook-path", "NVIDIA_CDI_HOOK_PATH", IN_PLUGIN,
-                       "nvidiaCDIHookPath", OPT_TEXT, "/usr/bin/nvidia-cdi-hook", NO_HOOK},
-    [CDI_FEATURES] = {"cdi-feature-flags", "CDI_FEATURE_FLAGS", IN_PLUGIN, "cdiFeatureFlags",
-                      OPT_LIST, "", NO_HOOK},
-    [CONTAINER_ROOT] = {"container-driver-root", "CONTAINER_DRIVER_ROOT", IN_PLUGIN,
-                        "containerDriverRoot", OPT_TEXT, "/driver-root", NULL},
+    [CDI_HOOK_PATH] = {"nvidia-cdi-hook-path", "NVIDIA_CDI_HOOK_PATH", IN_PLUGIN, OPT_TEXT,
+                       "nvidiaCDIHookPath", "/usr/bin/nvidia-cdi-hook", NO_HOOK},
+    [CDI_FEATURES] = {"cdi-feature-flags", "CDI_FEATURE_FLAGS", IN_PLUGIN, OPT_LIST,
+                      "cdiFeatureFlags", "", NO_HOOK},
+    [CONTAINER_ROOT] = {"container-driver-root", "CONTAINER_DRIVER_ROOT", IN_PLUGIN, OPT_TEXT,
+                        "containerDriverRoot", "/driver-root", NULL},
     [ALLOCATION_POLICY] = {"shared-devices-allocation-policy", "SHARED_DEVICES_ALLOCATION_POLICY",
-                           IN_PLUGIN, "sharedDevicesAllocationPolicy", OPT_TEXT, "distributed",
+                           IN_PLUGIN, OPT_TEXT, "sharedDevicesAllocationPolicy", "distributed",
                            NULL},
-    [GFD_ONESHOT] = {"oneshot", "GFD_ONESHOT", IN_GFD, "oneshot", OPT_BOOL, "false", LABELS},
-    [GFD_NO_TIMESTAMP] = {"no-timestamp", "GFD_NO_TIMESTAMP", IN_GFD, "noTimestamp", OPT_BOOL,
+    [GFD_ONESHOT] = {"oneshot", "GFD_ONESHOT", IN_GFD, OPT_BOOL, "oneshot", "false", LABELS},
+    [GFD_NO_TIMESTAMP] = {"no-timestamp", "GFD_NO_TIMESTAMP", IN_GFD, OPT_BOOL, "noTimestamp",
                           "false", NULL},
-    [GFD_SLEEP] = {"sleep-interval", "GFD_SLEEP_INTERVAL", IN_GFD, "sleepInterval", OPT_DURATION,
+    [GFD_SLEEP] = {"sleep-interval", "GFD_SLEEP_INTERVAL", IN_GFD, OPT_DURATION, "sleepInterval",
                    "60s", LABELS},
-    [GFD_OUTPUT] = {"output-file", "GFD_OUTPUT_FILE", IN_GFD, "outputFile", OPT_TEXT,
+    [GFD_OUTPUT] = {"output-file", "GFD_OUTPUT_FILE", IN_GFD, OPT_TEXT, "outputFile",
                     "/etc/kubernetes/node-feature-discovery/features.d/gfd",
                     "no feature file is written: " LABELS},
-    [GFD_MACHINE] = {"machine-type-file", "GFD_MACHINE_TYPE_FILE", IN_GFD, "machineTypeFile",
-                     OPT_TEXT, "", NULL},
-    [IMEX_CHANNELS] = {"imex-channel-ids", "IMEX_CHANNEL_IDS", IN_IMEX, "channelIDs", OPT_LIST, "",
+    [GFD_MACHINE] = {"machine-type-file", "GFD_MACHINE_TYPE_FILE", IN_GFD, OPT_TEXT,
+                     "machineTypeFile", "", NULL},
+    [IMEX_CHANNELS] = {"imex-channel-ids", "IMEX_CHANNEL_IDS", IN_IMEX, OPT_LIST, "channelIDs", "",
                        NULL},
-    [IMEX_REQUIRED] = {"imex-required", "IMEX_REQUIRED", IN_IMEX, "required", OPT_BOOL, "false",
+    [IMEX_REQUIRED] = {"imex-required", "IMEX_REQUIRED", IN_IMEX, OPT_BOOL, "required", "false",
                        NULL},
-    [DISABLE_CHECKS] = {NULL, "DP_DISABLE_HEALTHCHECKS", IN_NONE, NULL, OPT_TEXT, "", NULL},
-    [ENABLE_CHECKS] = {NULL, "DP_ENABLE_HEALTHCHECKS", IN_NONE, NULL, OPT_TEXT, "", NULL},
+    [DISABLE_CHECKS] = {NULL, "DP_DISABLE_HEALTHCHECKS", IN_NONE, OPT_TEXT, NULL, "", NULL},
+    [ENABLE_CHECKS] = {NULL, "DP_ENABLE_HEALTHCHECKS", IN_NONE, OPT_TEXT, NULL, "", NULL},
 };
 
 /* A value as text ("true", "a,b"), and where it was said. */
@@ -170,7 +170,8 @@ static void set_take(struct draft *d, size_t option, char *text, char *where)
     struct value *v = &d->values[option];
     free(v->text);
     free(v->where);
-    *v = (struct value){text, where};
+    v->text = text;
+    v->where = where;
 }
 
 static const char *text_of(const struct draft *d, enum option_id id)
