@@ -183,6 +183,7 @@ def test_what_a_profile_leaves_out_has_a_default(admin):
         "migStrategy": "mixed",
         "failurePolicy": "rollback",
         "rollout": {"maxUnavailable": 1, "drain": "refuseIfInUse", "timeoutSeconds": 600},
+        "health": {"taint": "None"},
     }
 
 
