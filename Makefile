@@ -13,8 +13,8 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 
 # The order is the order of the layers, top first (hack/check-layers.sh).
 LIB_DIRS := reconcilers nodeagent nodeagent/gpu nodeagent/kubelet controller kubeclient partition api base
-PACKAGES := libcurl jansson yaml-0.1 libwebsockets openssl libnghttp2
-HAVE_DEPS := $(shell pkg-config --exists $(PACKAGES) criterion 2>/dev/null && echo yes)
+PACKAGES := libcurl jansson yaml-0.1 libwebsockets openssl libnghttp2 libprotobuf-c
+HAVE_DEPS := $(shell pkg-config --exists $(PACKAGES) criterion 2>/dev/null && command -v protoc-c >/dev/null && echo yes)
 
 CC_release := gcc
 CC_san := gcc
@@ -46,7 +46,7 @@ LINK_cov := --coverage
 CPPFLAGS := -D_GNU_SOURCE -I. -I$(B)/gen -DCLEAVE_VERSION='"$(VERSION)"' $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 CFLAGS := -std=gnu17 $(WARN) $(WARN_$(CC)) $(FLAGS_$(VARIANT)) -pthread
 LDFLAGS := $(LINK_$(VARIANT)) -pthread
-LDLIBS := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lprotobuf-c -ldl -lm
+LDLIBS := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -ldl -lm
 
 src_of = $(filter-out $(1)/main.c,$(wildcard $(1)/*.c))
 obj_of = $(patsubst %.c,$(B)/%.o,$(1))
