@@ -114,6 +114,7 @@ pytests() { # title, folder, [-k name]: pytest counts for itself
     compgen -G "$2/test_*.py" >/dev/null || return 0
     say "$1"
     local out=$logs/pytest rc=0 p f
+    : >"$out" # tail may be there first
     /usr/bin/python3 -m pytest -p no:cacheprovider -q --color=no --tb=short "$2" ${3:+-k "$3"} >"$out" 2>&1 &
     tail -n +1 -s 0.2 -f --pid=$! "$out"
     wait $! || rc=$?
