@@ -97,6 +97,7 @@ static bool has_uuid(char (*list)[GPU_UUID_BYTES], size_t n, const char *uuid)
     return false;
 }
 
+/* XPUSH writes the count. NOLINTNEXTLINE(readability-non-const-parameter) */
 static void add_uuid(char (**list)[GPU_UUID_BYTES], size_t *n, const char *uuid)
 {
     if (*n == GPU_MAX_CARDS || has_uuid(*list, *n, uuid))
