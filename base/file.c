@@ -93,9 +93,11 @@ static int write_all(int fd, const char *data, size_t len)
     return 0;
 }
 
-static int write_new(const char *path, const char *data, size_t len, unsigned mode, struct err *e)
+/* Errors name the file that it is to become: what is tried again says the same thing each time. */
+static int write_new(const char *fresh, const char *path, const char *data, size_t len,
+                     unsigned mode, struct err *e)
 {
-    auto_fd int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    auto_fd int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (fd < 0)
         return err_set_errno(e, errno, "create %s", path);
     if (write_all(fd, data, len) < 0 || fsync(fd) < 0)
@@ -110,9 +112,9 @@ int file_write_atomic(const char *path, const char *data, size_t len, unsigned m
     struct rng rng;
     rng_init_random(&rng);
     auto_free char *fresh = xasprintf("%s.%016" PRIx64 ".tmp", path, rng_next(&rng));
-    int rc = write_new(fresh, data, len, mode, e);
+    int rc = write_new(fresh, path, data, len, mode, e);
     if (rc == 0 && rename(fresh, path) < 0)
-        rc = err_set_errno(e, errno, "rename %s to %s", fresh, path);
+        rc = err_set_errno(e, errno, "replace %s", path);
     if (rc < 0) {
         (void)unlink(fresh);
         return rc;
