@@ -686,6 +686,15 @@ static void note_told(struct agent *a, const struct node_state *state, int64_t n
     }
 }
 
+/* What the kubelet's side says: borrowed from it until the next offer. */
+static void add_link(const struct agent *a, struct node_state *s)
+{
+    if (!a->d.kubelet)
+        return;
+    s->holders = kubelet_link_holders(a->d.kubelet);
+    s->plugin_state = kubelet_link_state(a->d.kubelet, &s->plugin_text);
+}
+
 /* What the status and the kubelet's list are made from. *ret_memos is freed by the caller. */
 static struct node_state state_of(const struct agent *a, struct card_memo **ret_memos)
 {
@@ -717,10 +726,7 @@ static struct node_state state_of(const struct agent *a, struct card_memo **ret_
         .agent_version = a->d.version,
         .publisher = a->d.resource_publisher,
     };
-    if (a->d.kubelet) {
-        state.holders = kubelet_link_holders(a->d.kubelet);
-        state.plugin_state = kubelet_link_state(a->d.kubelet, &state.plugin_text);
-    }
+    add_link(a, &state);
     return state;
 }
 
@@ -748,10 +754,11 @@ static void publish(struct agent *a)
     if (is_too_early(a))
         return;
     auto_free struct card_memo *memos = NULL;
-    const struct node_state state = state_of(a, &memos);
+    struct node_state state = state_of(a, &memos);
     struct device_status next;
     int64_t now_ms = clock_wall_ms(a->d.clk);
     serve_state(a, &state);
+    add_link(a, &state);
     node_status_build(&state, &a->published, now_ms, &next);
     device_status_done(&a->published);
     a->published = next;
