@@ -46,12 +46,15 @@ remove_cgroup() { # name
 }
 
 stop_node() {
-    local pid name
+    local pid name end=$((SECONDS + 30))
     # Kubelet, containerd, pods and their mounts go with it; it counts as running until all have.
     if is_running "$RUNDIR" init; then
         read -r pid _ <"$RUNDIR/init.pid"
         kill -KILL "$pid" 2>/dev/null || true
-        while is_running "$RUNDIR" init; do sleep 0.02; done
+        while is_running "$RUNDIR" init; do
+            [ "$SECONDS" -lt "$end" ] || die "the node does not end: somebody who started a program on it has not waited for its end"
+            sleep 0.02
+        done
     fi
     stop "$RUNDIR" node 0
     for name in init containerd kubelet; do

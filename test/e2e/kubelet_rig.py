@@ -67,6 +67,11 @@ class RealCluster(Cluster):
     def stop(self, purge):
         self.script("node-down.sh", self.rundir, *(["--purge"] if purge else []))
 
+    def is_up(self):
+        """Do the node's parts run?"""
+        files = [self.rundir / f"{name}.pid" for name in ("init", "containerd", "kubelet")]
+        return all(f.exists() and Path(f"/proc/{f.read_text().split()[0]}").exists() for f in files)
+
     def pid(self, name):
         """Of network, init, containerd, kubelet, or a part of the control plane."""
         return int((self.rundir / f"{name}.pid").read_text().split()[0])
@@ -85,9 +90,15 @@ class RealNode(SimNode):
         self.kubelet_dir = self.cluster.rundir / "node" / "kubelet"
         self.plugins = self.kubelet_dir / "device-plugins"
 
+        self.driver = self.folder / "driver"
+        self.ctl("driver-root", self.driver)
+        self.ctl("dev-root", self.driver)
+
     def argv(self, program=None, **flags):
-        # The kubelet's own places are where they are on every node.
-        return super().argv(program, **{"resources": "kubelet", "kubelet_dir": "/var/lib/kubelet", "cdi_dir": "/var/run/cdi", **flags})
+        """As the DaemonSet has it: the kubelet's places are where they are on every node."""
+        ours = {"resources": "kubelet", "kubelet_dir": "/var/lib/kubelet", "cdi_dir": "/var/run/cdi"}
+        driver = {f"{host}{what}_root": self.driver for host in ("", "host_") for what in ("driver", "dev")}
+        return super().argv(program, **{**ours, **driver, **flags})
 
     # --- its parts ---
 
@@ -98,6 +109,10 @@ class RealNode(SimNode):
         self.cluster.up()
 
     def down(self):
+        """The power is cut. The namespace ends when its last process is reaped: the agent is our child."""
+        for process in self.rig.processes.all:
+            if process.where is self.where:
+                process.kill()
         self.cluster.down()
 
     def kill(self, name):
@@ -201,7 +216,7 @@ class RealNode(SimNode):
 
     def runner(self, name="runner", limits=None, greeting="env", restart="Always"):
         """A pod that writes something at its start and then runs on. Returns its name once it runs."""
-        name = self.run(name, f"{greeting}; exec sleep 3600", limits, restart)
+        name = self.run(name, f"trap 'exit 0' TERM; {greeting}; sleep 3600 & wait", limits, restart)
         self.wait_phase(name, "Running")
         return name
 
@@ -217,15 +232,24 @@ class RealNode(SimNode):
         self.api.delete(self.pod_path(name))
         wait_for(lambda: self.api.find(self.pod_path(name)) is None, 30, f"{name} to be gone")
 
+    def offers(self):
+        """What can be had of nvidia.com/…; names of which nothing is left stay for five minutes."""
+        given = self.node_object()["status"]["allocatable"]
+        return {name: int(n) for name, n in given.items() if name.startswith("nvidia.com/") and n != "0"}
+
     def wait_offers(self, timeout=30, **counts):
-        """Waits for allocatable and capacity of nvidia.com/…: {"nvidia.com/gpu": 1}, by **."""
+        """Waits until nothing else can be had: {"nvidia.com/gpu": 1}, by **."""
         wait_for(lambda: self.offers() == counts, timeout, lambda: f"the node to offer {counts}, not {self.offers()}")
 
 
 class RealRig(Rig):
-    """What one test builds on the real node."""
+    """What one test builds on the real node. The controller runs beside the control plane."""
 
     image = "localhost/pause:1"
+
+    def __init__(self, cluster, processes, release):
+        super().__init__(cluster, processes, release)
+        self.where = Inside(lambda: cluster.pid("network"), "net")
 
     def node(self, fleet=None, labels=None, start=False, **flags):
         node = RealNode(self, fleet or {"h100-80": 1})
@@ -238,7 +262,8 @@ class RealRig(Rig):
 
     def end(self):
         """The node is up and empty for the next test."""
-        self.cluster.up()
+        if not self.cluster.is_up():
+            self.cluster.up()
         pods = [path for path in self.objects if "/pods/" in path]
         for path in reversed(self.objects):
             self.api.delete(path)

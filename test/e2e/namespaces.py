@@ -60,16 +60,18 @@ class Where:
 
 
 class Inside(Where):
-    """On a node: in the network, PID and mount namespaces of its first process."""
+    """In the namespaces of a process; of a node's first one, that is on the node."""
 
-    def __init__(self, pid):
-        """pid is a function: a node that was started again has another one."""
-        self.pid = pid
+    def __init__(self, pid, *kinds):
+        """pid is a function: a node that was started again has another one. Without kinds: net, pid and mnt."""
+        self.pid, self.kinds = pid, kinds or ("net", "pid", "mnt")
 
     def around(self):
-        return inside(self.pid(), "net", "pid")
+        return inside(self.pid(), *(k for k in self.kinds if k != "mnt"))
 
     def before_exec(self, cwd):
+        if "mnt" not in self.kinds:
+            return
         with opened(self.pid(), "mnt") as (mounts,):
             enter(mounts)
         # Entering has put the child at the node's root.

@@ -420,6 +420,7 @@ class Rig:
     """What one test builds."""
 
     image = "localhost/never-run"
+    where = Where()
 
     def __init__(self, cluster, processes, release):
         self.cluster, self.processes, self.release = cluster, processes, release
@@ -502,7 +503,7 @@ class Rig:
             **flags,
         }
         words = [f"--{k.replace('_', '-')}={v}" for k, v in flags.items()]
-        process = self.processes(name, program or self.release("cleave-controller"), "--leader-elect", *words, env=env)
+        process = self.processes(name, program or self.release("cleave-controller"), "--leader-elect", *words, env=env, where=self.where)
         if wait:
             wait_for(lambda: process.running() and serve(process, "/readyz")[0] == 200, 30, lambda: f"the controller to be ready:\n{process.tail()}")
         return process

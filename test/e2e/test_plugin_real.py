@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods get partitions: our agent on a node with a real kubelet, containerd and runc.
+
+After the main story, what Kubernetes asks of every device plugin in its own tests of nodes
+(test/e2e_node/device_plugin_test.go of k8s.io/kubernetes v1.34.4): the kubelet, the plugin, both
+or the whole node start anew, and who has a device keeps it.
+"""
+
+import signal
+
+import pytest
+from conftest import wait_for
+from kubelet_rig import real_cluster, real_node, real_rig  # noqa: F401
+from stack import mig
+
+GPU = "nvidia.com/gpu"
+SMALL = "nvidia.com/mig-1g.10gb"
+HALF = "nvidia.com/mig-3g.40gb"
+CDI_KIND = "gpu.cleave.dev/nvidia"
+LOOK = "find /dev -name 'nvidia*' -type c | sort; env | grep NVIDIA"
+
+
+@pytest.fixture
+def halves(real_node):
+    """The node with one H100 cut into a 3g.40gb and three 1g.10gb, served by our agent."""
+    real_node.start()
+    wait_for(lambda: real_node.agrees(), 30, "the agent")
+    real_node.want(mig(real_node.uuid(), {"3g.40gb": 1, "1g.10gb": 3}))
+    real_node.wait_layout({"3g.40gb": 1, "1g.10gb": 3})
+    real_node.wait_offers(**{HALF: 1, SMALL: 3})
+    return real_node
+
+
+def held(node, pod):
+    """The device ids that the kubelet gave a pod."""
+    uid = node.uid(pod)
+    return [i for (pod_uid, _, _), ids in node.checkpoint().items() if pod_uid == uid for i in ids]
+
+
+def device_files(node, device_id):
+    """The files that the CDI spec names for a device of the kubelet's."""
+    uuid, _, slice_ = device_id.partition("/")
+    name = f"{uuid}-{slice_.replace('@', '-')}" if slice_ else uuid
+    specs = [s for s in node.cdi_specs().values() if s["kind"] == CDI_KIND]
+    (entry,) = [d for s in specs for d in s["devices"] if d["name"] == name]
+    shared = [n["path"] for s in specs for n in s.get("containerEdits", {}).get("deviceNodes", [])]
+    return sorted([n["path"] for n in entry["containerEdits"]["deviceNodes"]] + shared)
+
+
+def restart_container(node, pod):
+    """Ends the pod's container, and waits until the kubelet has started it again."""
+    before = node.container(pod)["restartCount"]
+    volume = node.kubelet_dir / "pods" / node.uid(pod) / "volumes" / "kubernetes.io~empty-dir" / "data"
+    (volume / "end").touch()
+    wait_for(lambda: node.container(pod)["restartCount"] > before and node.container(pod)["ready"], 60, lambda: f"a restart: {node.why(pod)}")
+
+
+def wait_runs(node, limits):
+    """Until a pod that wants this runs to its end. A kubelet that has just started counts what ended meanwhile as held for a moment."""
+
+    def tried():
+        pod = node.wait_phase(node.run("try", "true", limits), "Succeeded", "Failed")
+        assert pod["status"]["phase"] == "Succeeded" or pod["status"]["reason"] == "UnexpectedAdmissionError", pod["status"]
+        return pod["status"]["phase"] == "Succeeded"
+
+    wait_for(tried, 60, f"a pod with {limits} to run")
+
+
+def worker(node, limits, name="worker"):
+    """A pod that says what it sees and runs until its container is to be restarted."""
+    command = f"trap 'exit 0' TERM; {LOOK}; while [ ! -e /data/end ]; do sleep 0.1; done; rm /data/end; exit 1"
+    volumes = [{"name": "data", "emptyDir": {}}]
+    container = {"name": "main", "image": "localhost/busybox:1", "imagePullPolicy": "Never", "command": ["sh", "-c", command]}
+    container |= {"resources": {"limits": limits}, "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    pod = node.run(name, command, limits, "Always", volumes=volumes, containers=[container])
+    node.wait_phase(pod, "Running")
+    return pod
+
+
+def assert_sees_its_own(node, pod):
+    (device,) = held(node, pod)
+    seen = wait_for(lambda: node.log(pod).splitlines(), 30, "the pod to say what it sees")
+    files = [line for line in seen if line.startswith("/dev/")]
+    assert files == device_files(node, device)
+    return device
+
+
+# --- the main story ---
+
+
+def test_a_pod_sees_its_partition_and_nothing_else(halves):
+    pod = worker(halves, {SMALL: "1"})
+    device = assert_sees_its_own(halves, pod)
+    assert device.startswith(f"{halves.uuid()}/1g.10gb@")
+    assert "NVIDIA_VISIBLE_DEVICES=void" in halves.log(pod).splitlines()
+
+
+def test_a_pod_gets_a_whole_card(real_node):
+    real_node.start()
+    real_node.wait_offers(**{GPU: 1})
+    pod = worker(real_node, {GPU: "1"})
+    assert assert_sees_its_own(real_node, pod) == real_node.uuid()
+
+
+def test_a_pod_runs_on_while_the_rest_of_its_card_is_cut_anew(halves):
+    pod = worker(halves, {HALF: "1"})
+    before = halves.container(pod)["containerID"], held(halves, pod), device_files(halves, held(halves, pod)[0])
+    halves.want(mig(halves.uuid(), {"3g.40gb": 1, "2g.20gb": 1, "1g.10gb": 1}))
+    halves.wait_offers(**{HALF: 1, SMALL: 1, "nvidia.com/mig-2g.20gb": 1})
+    after = halves.container(pod)["containerID"], held(halves, pod), device_files(halves, held(halves, pod)[0])
+    assert after == before and halves.container(pod)["restartCount"] == 0
+    assert halves.result("echo mine", {"nvidia.com/mig-2g.20gb": "1"}) == "mine\n"
+
+
+def test_a_partition_that_a_pod_holds_is_not_taken_and_the_pod_is_named(halves):
+    pod = worker(halves, {HALF: "1"})
+    standing = halves.placements()
+    halves.want(mig(halves.uuid(), {"1g.10gb": 7}))
+    halves.wait_applied("InUse")
+    holders = [u for p in halves.card()["partitions"] for u in p.get("inUseBy", [])]
+    assert [(u["namespace"], u["name"]) for u in holders] == [("default", pod)]
+    assert halves.placements() == standing and halves.container(pod)["ready"]
+    halves.delete(pod)
+    halves.wait_layout({"1g.10gb": 7})
+    halves.wait_offers(**{SMALL: 7})
+
+
+def test_with_evict_the_pod_goes_and_the_layout_changes(halves):
+    pod = worker(halves, {HALF: "1"})
+    rig = halves.rig
+    rig.controller()
+    profile = rig.profile(
+        "evict",
+        {"selector": {"vendor": "nvidia"}, "mode": "mig", "mig": {"profiles": {"1g.10gb": 7}}},
+        rollout={"drain": "evict", "maxUnavailable": 1, "timeoutSeconds": 120},
+    )
+    wait_for(lambda: halves.api.find(halves.pod_path(pod)) is None, 60, lambda: f"{pod} to be evicted: {halves.applied()}")
+    halves.wait_layout({"1g.10gb": 7})
+    rig.wait_ready(profile)
+    halves.wait_offers(**{SMALL: 7})
+
+
+# --- what every device plugin has to stand ---
+
+
+def test_a_container_that_restarts_keeps_its_device(halves):
+    pod = worker(halves, {SMALL: "1"})
+    device = assert_sees_its_own(halves, pod)
+    restart_container(halves, pod)
+    assert assert_sees_its_own(halves, pod) == device
+
+
+def test_the_kubelet_restarts_and_everybody_keeps_what_he_has(halves):
+    pod = worker(halves, {SMALL: "1"})
+    device = assert_sees_its_own(halves, pod)
+    container = halves.container(pod)["containerID"]
+    halves.restart_kubelet()
+    halves.wait_offers(**{HALF: 1, SMALL: 3})
+    assert halves.container(pod)["containerID"] == container and held(halves, pod) == [device]
+    restart_container(halves, pod)
+    assert assert_sees_its_own(halves, pod) == device
+    assert held(halves, worker(halves, {SMALL: "1"}, "other")) != [device]
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=["asked", "killed"])
+def test_the_agent_restarts_and_everybody_keeps_what_he_has(halves, end):
+    pod = worker(halves, {SMALL: "1"})
+    device = assert_sees_its_own(halves, pod)
+    container = halves.container(pod)["containerID"]
+    halves.agent.signal(end)
+    halves.agent.popen.wait(20)
+    halves.wait_offers()
+    halves.agent.start()
+    halves.wait_offers(**{HALF: 1, SMALL: 3})
+    assert halves.container(pod)["containerID"] == container and held(halves, pod) == [device]
+    restart_container(halves, pod)
+    assert assert_sees_its_own(halves, pod) == device
+    assert held(halves, worker(halves, {SMALL: "1"}, "other")) != [device]
+
+
+def test_both_restart_and_everybody_keeps_what_he_has(halves):
+    pod = worker(halves, {SMALL: "1"})
+    device = assert_sees_its_own(halves, pod)
+    halves.agent.kill()
+    halves.restart_kubelet()
+    halves.agent.start()
+    halves.wait_offers(**{HALF: 1, SMALL: 3})
+    assert held(halves, pod) == [device] and halves.container(pod)["restartCount"] == 0
+    others = [held(halves, worker(halves, {SMALL: "1"}, "other")) for _ in range(2)]
+    assert len({device, *(i for ids in others for i in ids)}) == 3
+
+
+def test_a_pod_that_is_deleted_while_the_kubelet_is_down_gives_back_its_device(halves):
+    pods = [worker(halves, {SMALL: "1"}) for _ in range(3)]
+    halves.kill_kubelet()
+    halves.api.delete(halves.pod_path(pods[0]), now=True)
+    halves.up()
+    halves.wait_offers(**{HALF: 1, SMALL: 3})
+    wait_runs(halves, {SMALL: "1"})
+
+
+def test_a_pod_that_has_finished_is_left_so_by_a_restart(halves):
+    pod = halves.run("done", "echo done", {SMALL: "1"})
+    halves.wait_phase(pod, "Succeeded")
+    halves.restart_kubelet()
+    halves.wait_offers(**{HALF: 1, SMALL: 3})
+    wait_runs(halves, {SMALL: "2"})
+    assert halves.phase(pod) == "Succeeded"
+
+
+def test_after_a_reboot_the_node_offers_the_same_and_pods_start(halves):
+    pod = worker(halves, {SMALL: "1"})
+    (device,) = held(halves, pod)
+    halves.reboot()
+    halves.agent.start()
+    halves.wait_layout({"3g.40gb": 1, "1g.10gb": 3})
+    halves.wait_offers(**{HALF: 1, SMALL: 3})
+
+    def settled():
+        """The kubelet admits no pod again before the plugin is there: it fails, or it runs with what it had."""
+        status = halves.api.get(halves.pod_path(pod))["status"]
+        if status["phase"] == "Failed":
+            return status.get("reason") == "UnexpectedAdmissionError"
+        return halves.container(pod)["restartCount"] >= 1 and halves.container(pod)["ready"] and held(halves, pod) == [device]
+
+    wait_for(settled, 60, lambda: f"the pod to be settled: {halves.why(pod)}")
+    after = worker(halves, {SMALL: "1"}, "after")
+    assert_sees_its_own(halves, after)
+
+
+def test_a_sick_card_takes_no_new_pods_and_is_offered_again_when_it_is_well(real_node):
+    real_node.start()
+    real_node.wait_offers(**{GPU: 1})
+    real_node.ctl("lost", "--gpu", 0, "set")
+    real_node.wait_offers()
+    real_node.ctl("lost", "--gpu", 0, "clear")
+    real_node.wait_offers(**{GPU: 1})
+    assert real_node.result("echo well", {GPU: "1"}) == "well\n"
