@@ -9,6 +9,7 @@
 #include "base/xalloc.h"
 
 #include "controller/resources.h"
+#include "nodeagent/gpu/nvml_abi.h"
 
 /* Something that people were told to be ill. */
 struct told {
@@ -267,7 +268,7 @@ static void take_xid(struct health_watch *w, const struct card_view *cards, size
 /* True: that is news. */
 static bool take_refusal(struct health_watch *w, const struct gpu_event *ev)
 {
-    if (!*ev->uuid || has_uuid(w->refused, w->n_refused, ev->uuid))
+    if (!*ev->uuid || ev->code == NVML_GPU_IS_LOST || has_uuid(w->refused, w->n_refused, ev->uuid))
         return false;
     add_uuid(&w->refused, &w->n_refused, ev->uuid);
     log_warn("Driver does not report events of a card; only readings tell of its health",

@@ -663,6 +663,7 @@ static struct gpu_labels_card labelled_card(const struct node_state *s, size_t i
         return ret;
     ret.sharing = GPU_TIME_SLICING;
     ret.replicas = want->sharing.time_slicing.replicas;
+    ret.renamed = want->sharing.time_slicing.rename_by_default;
     return ret;
 }
 

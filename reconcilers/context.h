@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "base/strmap.h"
 
 #include "controller/controller.h"
 #include "kubeclient/client.h"
@@ -24,9 +25,10 @@ struct context {
     struct rollout *rollout;       /* by profile */
     struct rollout *config_ledger; /* by configuration: standings only, no tickets */
     struct expectations *node_writes, *spec_writes, *profile_writes, *config_writes;
-    struct wq *node_queue;    /* of node: nodes that may go on */
-    struct wq *profile_queue; /* of gpuprofile: profiles whose counts moved */
-    struct wq *config_queue;  /* of migconfig: configurations whose nodes moved */
-    int workers;              /* of each controller */
-    size_t many_nodes;        /* from here on a look at all nodes of an object is rationed */
+    struct strmap *retired_since; /* node → monotonic ms; of reconcilers/retired.h alone */
+    struct wq *node_queue;        /* of node: nodes that may go on */
+    struct wq *profile_queue;     /* of gpuprofile: profiles whose counts moved */
+    struct wq *config_queue;      /* of migconfig: configurations whose nodes moved */
+    int workers;                  /* of each controller */
+    size_t many_nodes;            /* from here on a look at all nodes of an object is rationed */
 };

@@ -10,14 +10,13 @@
 #include "reconcilers/gpuprofile.h"
 #include "reconcilers/migconfig.h"
 #include "reconcilers/node.h"
+#include "reconcilers/retired.h"
 
 typedef struct controller *constructor(struct context *ctx);
 
 static constructor *const constructors[] = {
-    node_controller_new,
-    gpuprofile_controller_new,
-    migconfig_controller_new,
-    eviction_controller_new,
+    node_controller_new,     gpuprofile_controller_new, migconfig_controller_new,
+    eviction_controller_new, retired_controller_new,
 };
 
 enum { CONTROLLERS = ARRAY_LEN(constructors), INFORMERS = 4, MANY_NODES = 200 };
@@ -61,6 +60,7 @@ static void open_notes(struct context *ctx)
     ctx->spec_writes = expectations_new();
     ctx->profile_writes = expectations_new();
     ctx->config_writes = expectations_new();
+    ctx->retired_since = strmap_new();
 }
 
 struct reconcilers *reconcilers_new(const struct reconcilers_opts *opts)
@@ -134,6 +134,7 @@ struct reconcilers *reconcilers_free(struct reconcilers *r)
     (void)expectations_free(ctx->spec_writes);
     (void)expectations_free(ctx->profile_writes);
     (void)expectations_free(ctx->config_writes);
+    (void)strmap_free(ctx->retired_since);
     free(r);
     return NULL;
 }

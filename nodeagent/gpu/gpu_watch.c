@@ -164,8 +164,10 @@ int gpu_watch_keep(struct gpu_watch *w, const char *const *uuids, size_t n, stru
     HOLD(&w->mu);
     if (w->suspended || n == 0)
         return 0;
-    if (w->fd >= 0 && !has_new(w, uuids, n))
+    if (w->fd >= 0 && !has_new(w, uuids, n)) {
+        note_cards(w, uuids, n); /* one that went and comes back is new */
         return 0;
+    }
     close_pipe(w);
     if (!reap(w))
         end_child(w, END_MS / 10);

@@ -21,7 +21,7 @@ struct source {
     struct nvml_lib lib;
     nvml_event_set set;
     int out_fd;
-    unsigned n;
+    unsigned n, n_watched;
     /* A lost card does not tell its UUID any more. */
     struct watched_card {
         nvml_device device;
@@ -61,6 +61,7 @@ static int watch_card(struct source *s, nvml_ret rc, struct err *e)
     }
     if (rc == NVML_SUCCESS)
         ev.kind = GPU_EVENT_WATCHED;
+    s->n_watched += rc == NVML_SUCCESS;
     ev.code = (uint64_t)rc;
     return tell(s, &ev, e);
 }
@@ -84,8 +85,8 @@ static int tell_event(const struct source *s, const struct nvml_event_data *d, s
 }
 
 /* NVML's wait has a timeout and no end; this one is 24 days long, so that a quiet machine is not
- * woken. */
-static int report(const struct source *s, struct err *e)
+ * woken. *ret: what ended it. */
+static int report(const struct source *s, nvml_ret *ret, struct err *e)
 {
     for (;;) {
         struct nvml_event_data d = {.gpuInstanceId = NVML_NO_INSTANCE,
@@ -93,8 +94,10 @@ static int report(const struct source *s, struct err *e)
         nvml_ret rc = s->lib.event_wait(s->set, &d, INT_MAX);
         if (rc == NVML_SUCCESS)
             TRY(tell_event(s, &d, e));
-        else if (rc != NVML_TIMEOUT)
-            return 0; /* a card or the driver went away: whoever reads begins anew */
+        else if (rc != NVML_TIMEOUT) {
+            *ret = rc;
+            return 0;
+        }
     }
 }
 
@@ -103,8 +106,9 @@ static int check(const struct nvml_lib *lib, const char *call, nvml_ret rc, stru
     return rc == NVML_SUCCESS ? 0 : nvml_lib_error(lib, call, rc, e);
 }
 
-static int watch(struct source *s, struct err *e)
+static int watch_all(struct source *s, nvml_ret *ret, struct err *e)
 {
+    s->n = s->n_watched = 0;
     TRY(check(&s->lib, nvml_names.event_set_create, s->lib.event_set_create(&s->set), e));
     for (unsigned i = 0; i < GPU_MAX_CARDS; i++) {
         nvml_ret rc = s->lib.by_index(i, &s->cards[s->n].device);
@@ -112,7 +116,31 @@ static int watch(struct source *s, struct err *e)
             break; /* that was the last */
         TRY(watch_card(s, rc, e));
     }
-    return report(s, e);
+    return report(s, ret, e);
+}
+
+static void drop_set(struct source *s)
+{
+    if (s->set && s->lib.event_set_free)
+        (void)s->lib.event_set_free(s->set);
+    s->set = NULL;
+}
+
+/* A card that falls off the bus ends the wait for all: the others are waited for at once in a set
+ * of their own, as long as each is smaller than the one before. Anything else ends it for good, and
+ * whoever reads begins anew. */
+static int watch(struct source *s, struct err *e)
+{
+    unsigned before = GPU_MAX_CARDS + 1;
+    nvml_ret ended = NVML_GPU_IS_LOST;
+    while (ended == NVML_GPU_IS_LOST) {
+        int rc = watch_all(s, &ended, e);
+        drop_set(s);
+        if (rc < 0 || s->n_watched >= before)
+            return rc;
+        before = s->n_watched;
+    }
+    return 0;
 }
 
 int nvml_events_run(const char *library, int out_fd, struct err *e)
@@ -125,8 +153,6 @@ int nvml_events_run(const char *library, int out_fd, struct err *e)
                   : nvml_lib_error(&s.lib, nvml_names.event_wait, NVML_FUNCTION_NOT_FOUND, e);
     if (rc == 0) {
         rc = watch(&s, e);
-        if (s.set && s.lib.event_set_free)
-            (void)s.lib.event_set_free(s.set);
         (void)s.lib.shutdown();
     }
     nvml_lib_close(&s.lib);

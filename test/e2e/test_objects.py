@@ -182,7 +182,9 @@ def test_what_a_profile_leaves_out_has_a_default(admin):
         "remainder": "unchanged",
         "migStrategy": "mixed",
         "failurePolicy": "rollback",
+        "health": {"taint": "None"},
         "rollout": {"maxUnavailable": 1, "drain": "refuseIfInUse", "timeoutSeconds": 600},
+        "health": {"taint": "None"},
     }
 
 
@@ -342,6 +344,7 @@ def test_the_controller_has_the_rights_that_it_needs_and_no_more(admin):
     ]:
         assert can(verb, resource), (verb, resource)
     assert can("patch", "nodes", "--subresource=status")
+    assert can("patch", "nodes"), "one taint; test_health.py shows that it is good for nothing else"
     assert can("patch", "migconfigs.gpu.cleave.dev", "--subresource=status")
     assert can("create", "pods", "--subresource=eviction")
     assert can("update", "leases/cleave-controller", "-n", "cleave-system")
@@ -356,7 +359,7 @@ def test_the_controller_has_the_rights_that_it_needs_and_no_more(admin):
         ("patch", "gpuprofiles.gpu.cleave.dev"),
         ("patch", "clusterroles"),
         ("delete", "nodes"),
-        ("patch", "nodes"),
+        ("update", "nodes"),
     ]:
         assert not can(verb, resource), (verb, resource)
     assert not can("patch", "devices.gpu.cleave.dev", "--subresource=status")

@@ -161,11 +161,13 @@ Test(grpc_abuse, frames_that_come_slowly_but_whole_are_fine)
     auto_grpc_world struct grpc_world *w = grpc_world_new(&limits);
     auto_fd int fd = use_connection(w);
     static const char ping[] = "\0\0\x08\x06\0\0\0\0\0pingping";
+    uint8_t rest_and_next[17];
+    memcpy(rest_and_next, ping + 5, 12);
+    memcpy(rest_and_next + 12, ping, 5);
     cr_expect(grpc_raw_send(w, fd, ping, 5));
     for (int i = 0; i < 10; i++) {
         grpc_pass(w, limits.idle_ms - 1);
-        cr_expect(grpc_raw_send(w, fd, ping + 5, 12));
-        cr_expect(grpc_raw_send(w, fd, ping, 5));
+        cr_expect(grpc_raw_send(w, fd, rest_and_next, sizeof(rest_and_next)));
     }
 }
 
@@ -309,6 +311,24 @@ Test(grpc_abuse, where_descriptors_run_out_the_server_waits_and_does_not_spin)
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     grpc_pass(w, 1000);
     expect_served(w);
+}
+
+Test(grpc_abuse, requests_that_are_large_together_are_refused)
+{
+    auto_grpc_world struct grpc_world *w =
+        grpc_world_new(&(struct grpc_limits){.max_message = 1000});
+    auto_fd int fd = grpc_raw_connect(w->path);
+    (void)grpc_raw_hello(w, fd);
+    auto_free uint8_t *frames = xmalloc(64UL << 10);
+    uint8_t most[1004] = {0, 0, 0, 1000 >> 8, 1000 & 0xff}; /* all but the last byte */
+    size_t n = 0;
+    for (uint32_t stream = 1; stream <= 9; stream += 2) {
+        n += grpc_raw_request(frames + n, END_HEADERS, stream, &proper);
+        n += grpc_raw_frame(frames + n, DATA, 0, stream, most, sizeof(most));
+    }
+    cr_assert_eq(write(fd, frames, n), (ssize_t)n);
+    grpc_settle(w);
+    cr_expect_eq(grpc_raw_receive(fd).grpc_status, GRPC_RESOURCE_EXHAUSTED, "the fifth");
 }
 
 /* ---- wrong requests ---- */
@@ -543,6 +563,24 @@ Test(grpc_abuse, peers_that_are_no_grpc_servers_are_told_apart)
         int code = code_of_answer(frames, n);
         cr_expect_eq(code, cases[i].code, "case %zu: %s", i, grpc_code_name(code));
     }
+}
+
+Test(grpc_abuse, a_connection_that_cost_a_deadline_is_given_up)
+{
+    auto_grpc_world struct grpc_world *w = grpc_world_new(&limits);
+    w->server = grpc_server_free(w->server);
+    int listener = -1;
+    struct grpc_socket_id id;
+    cr_assert_eq(grpc_socket_listen(w->path, &listener, &id, NULL), 0);
+    auto_grpc_asked struct grpc_asked a = {0};
+    grpc_ask(w, GRPC_ECHO, "", &a);
+    grpc_settle(w);
+    auto_fd int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    cr_expect(grpc_raw_is_open(fd));
+    grpc_pass(w, GRPC_ASK_MS);
+    cr_expect_eq(a.code, GRPC_DEADLINE_EXCEEDED);
+    cr_expect_not(grpc_raw_is_open(fd));
+    close(listener);
 }
 
 Test(grpc_abuse, resets_are_told_apart)

@@ -503,6 +503,24 @@ Test(status, labels_describe_the_cards_and_how_they_are_shared)
     node_done(&n);
 }
 
+Test(status, shared_cards_under_a_name_of_their_own_are_not_marked)
+{
+    struct node n;
+    node_init(&n, 1);
+    n.hw.cards[0].card.mode = GPU_NATIVE;
+    node_read(&n);
+    node_want(&n,
+              "spec: {devices: [{uuid: GPU-00000000-fake, mode: native,"
+              " sharing: {timeSlicing: {replicas: 4, renameByDefault: true}}}]}",
+              APPLIED);
+    auto_device_status struct device_status st;
+    node_status_build(&n.state, NULL, NOW_MS, &st);
+    const char *product = label_of(&st, "nvidia.com/gpu.product");
+    cr_expect_null(strstr(product, "SHARED"), "%s", product);
+    cr_expect_str_eq(label_of(&st, "nvidia.com/gpu.replicas"), "4");
+    node_done(&n);
+}
+
 Test(status, labels_stay_as_they_are_while_nothing_happens)
 {
     struct node n;

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reconcilers/retired.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "base/xalloc.h"
+
+#include "controller/resources.h"
+#include "reconcilers/maps.h"
+
+/* --- Pure --- */
+
+static bool is_of_cards(const char *name)
+{
+    return strcmp(name, "nvidia.com/gpu") == 0 || strcmp(name, "nvidia.com/gpu.shared") == 0 ||
+           strncmp(name, "nvidia.com/mig-", strlen("nvidia.com/mig-")) == 0;
+}
+
+static bool is_listed(const struct device_record *device, const char *name)
+{
+    for (size_t i = 0; i < device->n_resources; i++)
+        if (strcmp(device->resources[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static bool is_ours(const struct node_record *node, const char *name)
+{
+    for (size_t i = 0; i < node->owned_resources.n; i++)
+        if (strcmp(node->owned_resources.items[i], name) == 0)
+            return true;
+    return false;
+}
+
+static bool is_retired(const struct node_view *v, const struct node_resource *r)
+{
+    return r->capacity == 0 && r->allocatable <= 0 && is_of_cards(r->name) &&
+           !is_listed(v->device, r->name) && !is_ours(v->node, r->name);
+}
+
+json_t *retired_patch(const struct node_view *v)
+{
+    if (!v->node || !v->device || !v->device->has_status || v->device->status_error)
+        return NULL;
+    auto_json json_t *names = json_object();
+    for (size_t i = 0; i < v->node->n_resources; i++)
+        if (is_retired(v, &v->node->resources[i]))
+            (void)json_object_set_new(names, v->node->resources[i].name, json_null());
+    if (json_object_size(names) == 0)
+        return NULL;
+    return json_pack("{s:{s:s, s:s}, s:{s:O, s:O}}", "metadata", "uid", object_uid(v->node_object),
+                     "resourceVersion", object_version(v->node_object), "status", "capacity", names,
+                     "allocatable", names);
+}
+
+/* --- The reconciler --- */
+
+/* How long the names have been there, in memory alone: a new process waits anew. */
+static int64_t waited_ms(struct context *ctx, const char *node)
+{
+    int64_t now = clock_mono_ms(ctx->clk);
+    if (!strmap_get(ctx->retired_since, node))
+        (void)strmap_put(ctx->retired_since, node, (void *)(intptr_t)(now ? now : 1));
+    return now - (intptr_t)strmap_get(ctx->retired_since, node);
+}
+
+static int remove_names(struct context *ctx, struct scope *s, const struct object_key *k,
+                        const json_t *patch, struct err *e)
+{
+    const struct kc_target target = {.res = &resource_nodes,
+                                     .name = k->name,
+                                     .subresource = "status"};
+    const struct kc_write write = {.body = patch, .how = KC_MERGE, .manager = MANAGER_NODE};
+    auto_json json_t *written = NULL;
+    if (kc_patch(ctx->kc, s, &target, &write, &written, e) < 0)
+        return err_wrap(e, "removing retired resources of Node %s", k->name);
+    expectations_wrote(ctx->node_writes, k, ctx->caches.nodes,
+                       JX_STR_AT(written, "metadata", "resourceVersion"));
+    log_info("Removed retired resources of Node", kv("node", k->name));
+    return 0;
+}
+
+static int reconcile(void *self, struct scope *s, const struct object_key *k,
+                     struct reconcile_result *result, struct err *e)
+{
+    struct context *ctx = self;
+    auto_node_view struct node_view v = {0};
+    if (!expectations_met(ctx->node_writes, k)) {
+        result->requeue_after_ms = EXPECTATIONS_RECHECK_MS;
+        return 0;
+    }
+    node_view_look(&ctx->caches, k->name, &v);
+    auto_json json_t *patch = retired_patch(&v);
+    if (!patch) {
+        (void)strmap_remove(ctx->retired_since, k->name);
+        return 0;
+    }
+    int64_t waited = waited_ms(ctx, k->name);
+    if (waited < RETIRED_AFTER_MS) {
+        result->requeue_after_ms = RETIRED_AFTER_MS - waited;
+        return 0;
+    }
+    TRY(remove_names(ctx, s, k, patch, e));
+    (void)strmap_remove(ctx->retired_since, k->name); /* should it come back, it waits again */
+    return 0;
+}
+
+struct controller *retired_controller_new(struct context *ctx)
+{
+    /* One worker: retired_since is its own. */
+    struct controller *c = controller_new("retired", reconcile, ctx, /* workers= */ 1, ctx->clk);
+    controller_watch(c, ctx->nodes, maps_node_changed, /* map= */ NULL);
+    controller_watch(c, ctx->devices, /* keep= */ NULL, /* map= */ NULL);
+    return c;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "base/jx.h"
+
+#include "cluster_support.h"
+#include "controller/resources.h"
+#include "reconcilers/retired.h"
+
+static struct cluster c;
+
+static void setup(void)
+{
+    cluster_start(&c, NULL);
+    cluster_add_node(&c, "n1", 1);
+    cluster_agent(&c, "n1");
+    cluster_settle(&c);
+}
+
+static void teardown(void)
+{
+    cluster_stop(&c);
+}
+
+TestSuite(retired, .init = setup, .fini = teardown);
+
+#define BOTH(names) "{\"status\":{\"capacity\":" names ",\"allocatable\":" names "}}"
+
+static void kubelet_shows(const char *patch)
+{
+    cluster_patch(&c, &resource_nodes, "n1", "status", patch);
+    cluster_settle(&c);
+}
+
+static bool has(const char *name)
+{
+    auto_json json_t *node = cluster_get(&c, &resource_nodes, "n1");
+    return JX_AT(node, "status", "capacity", name) || JX_AT(node, "status", "allocatable", name);
+}
+
+static void wait_out(void)
+{
+    clock_fake_advance(c.clk, RETIRED_AFTER_MS);
+    cluster_settle(&c);
+}
+
+Test(retired, name_that_the_kubelet_left_at_zero_goes_once_the_kubelet_has_forgotten_it)
+{
+    kubelet_shows(BOTH("{\"nvidia.com/mig-1g.10gb\":\"0\"}"));
+    cr_expect(has("nvidia.com/mig-1g.10gb"), "the kubelet would put it back");
+    wait_out();
+    cr_expect_not(has("nvidia.com/mig-1g.10gb"));
+    int writes = cluster_writes(&c);
+    wait_out();
+    cr_expect_eq(cluster_writes(&c), writes, "and that is all");
+}
+
+Test(retired, name_that_is_used_again_meanwhile_stays)
+{
+    kubelet_shows(BOTH("{\"nvidia.com/mig-1g.10gb\":\"0\"}"));
+    kubelet_shows(BOTH("{\"nvidia.com/mig-1g.10gb\":\"7\"}"));
+    wait_out();
+    cr_expect(has("nvidia.com/mig-1g.10gb"));
+}
+
+Test(retired, what_is_offered_or_is_no_card_of_ours_stays)
+{
+    kubelet_shows(BOTH("{\"nvidia.com/gpu\":\"0\",\"example.com/fpga\":\"0\","
+                       "\"nvidia.com/hostdev\":\"0\"}"));
+    wait_out();
+    cr_expect(has("nvidia.com/gpu"), "the Device lists it");
+    cr_expect(has("example.com/fpga"));
+    cr_expect(has("nvidia.com/hostdev"), "another plugin's");
+}
+
+Test(retired, zero_that_still_has_capacity_is_a_card_that_is_ill)
+{
+    kubelet_shows("{\"status\":{\"capacity\":{\"nvidia.com/mig-1g.10gb\":\"7\"},"
+                  "\"allocatable\":{\"nvidia.com/mig-1g.10gb\":\"0\"}}}");
+    wait_out();
+    cr_expect(has("nvidia.com/mig-1g.10gb"));
+}
