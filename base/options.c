@@ -13,12 +13,13 @@ enum { FIRST_CODE = 1000 };
 
 static int set_switch(const struct option_def *d, const char *value, struct err *e)
 {
-    if (!value || strcmp(value, "true") == 0 || strcmp(value, "1") == 0)
-        *d->on = true;
-    else if (strcmp(value, "false") == 0 || strcmp(value, "0") == 0)
-        *d->on = false;
-    else
+    bool on = !value || strcmp(value, "true") == 0 || strcmp(value, "1") == 0;
+    if (!on && strcmp(value, "false") != 0 && strcmp(value, "0") != 0)
         return err_set(e, ERR_INVALID, "--%s is true or false, not \"%s\"", d->name, value);
+    if (d->on)
+        *d->on = on;
+    if (d->text)
+        *d->text = on ? "true" : "false";
     return 0;
 }
 

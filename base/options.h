@@ -17,8 +17,9 @@ struct option_def {
     const char *env;   /* variable that stands in; NULL: none */
     const char *value; /* placeholder in the help ("PATH"); NULL: a switch */
     const char *help;  /* one line */
-    const char **text; /* target of a value; holds the default */
-    bool *on;          /* target of a switch */
+    const char **text; /* target of a value; holds the default. Of a switch, where it is not NULL:
+                        * becomes "true" or "false" when something was said */
+    bool *on;          /* target of a switch; NULL: text is */
 };
 
 #define OPTIONS_MAX 40

@@ -724,6 +724,7 @@ static struct node_state state_of(const struct agent *a, struct card_memo **ret_
         .stuck_call = worker_stuck(a->d.worker, &call, &since) ? call : NULL,
         .health = a->d.health ? health_watch_memory(a->d.health) : NULL,
         .agent_version = a->d.version,
+        .config = a->d.config,
         .publisher = a->d.resource_publisher,
     };
     add_link(a, &state);

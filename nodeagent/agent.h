@@ -37,6 +37,7 @@ struct agent_deps {
     const char *proc_root; /* NULL: /proc */
     const char *sys_root;  /* NULL: /sys */
     const char *version;
+    const struct plugin_config *config; /* what holds where the Device does not; NULL: nothing */
     int resource_publisher; /* enum api_publisher: who brings the resources to the node */
     /* Serves the kubelet; NULL: somebody else's device plugin does, or the controller brings the
      * resources to the node. */

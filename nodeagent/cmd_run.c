@@ -18,21 +18,25 @@
 #include "nodeagent/cmd.h"
 #include "nodeagent/journal.h"
 #include "nodeagent/own_device.h"
+#include "nodeagent/plugin_config.h"
 
 /*
  * `cleave-agent run`: the parts of the node's process and their threads. The main thread waits for
  * signals; whatever thread ends first ends the others.
  */
 
-enum { MAX_THREADS = 8, WORKER_GRACE_MS = 5000 };
+enum { MAX_THREADS = 8, WORKER_GRACE_MS = 5000, PLUGIN_FLAGS = 9 };
 
 struct flags {
     const char *kubeconfig, *node, *library, *smi, *state_dir, *proc_root, *sys_root;
     const char *health, *metrics, *level, *format, *resync, *call_deadline, *resources;
     const char *settle, *disable_checks, *enable_checks;
-    const char *kubelet_dir, *cdi_dir, *cdi_hook, *list_strategy, *id_strategy;
+    const char *kubelet_dir, *cdi_dir, *cdi_hook;
     const char *driver_root, *host_driver_root, *dev_root, *host_dev_root;
-    bool pass_device_specs, help;
+    /* With the names that they have for NVIDIA's device plugin; NULL: not said. */
+    const char *plugin_config, *list_strategy, *id_strategy, *pass_device_specs;
+    const char *mig_strategy, *allocation_policy, *annotation_prefix, *gds, *mofed, *gdrcopy;
+    bool help;
 };
 
 struct part {
@@ -47,6 +51,7 @@ struct part {
 
 /* Everything of one process; freed in the reverse order of its making. */
 struct process {
+    struct plugin_config config;
     struct kc *kc;
     struct informer *devices;
     struct gpu_watch *watch;
@@ -107,36 +112,15 @@ static int get_metrics(void *arg, struct sb *body)
 enum resources { RESOURCES_KUBELET, RESOURCES_CONTROLLER, RESOURCES_NONE };
 static const char *const resources_names[] = {"kubelet", "controller", "none", NULL};
 
-static const char *const way_names[] = {"cdi-cri", "cdi-annotations", "envvar", "volume-mounts",
-                                        NULL}; /* in the order of enum entry_way's bits */
-static const char *const id_names[] = {"uuid", "index", NULL};
-
-static int parse_word(const char *flag, const char *const *words, const char *word, size_t len,
-                      int *ret, struct err *e)
+static int parse_resources(const char *word, int *ret, struct err *e)
 {
-    auto_sb struct sb all = SB_INIT(200);
-    for (int i = 0; words[i]; i++) {
-        if (strlen(words[i]) == len && memcmp(words[i], word, len) == 0) {
+    for (int i = 0; resources_names[i]; i++) {
+        if (strcmp(resources_names[i], word) == 0) {
             *ret = i;
             return 0;
         }
-        sb_addf(&all, "%s%s", i ? ", " : "", words[i]);
     }
-    return err_set(e, ERR_INVALID, "--%s knows %s, not \"%.*s\"", flag, sb_str(&all), (int)len,
-                   word);
-}
-
-static int parse_ways(const char *text, unsigned *ret, struct err *e)
-{
-    for (const char *at = text;; at++) {
-        size_t len = strcspn(at, ",");
-        int way;
-        TRY(parse_word("device-list-strategy", way_names, at, len, &way, e));
-        *ret |= 1U << way;
-        at += len;
-        if (!*at)
-            return 0;
-    }
+    return err_set(e, ERR_INVALID, "--resources knows kubelet, controller, none, not \"%s\"", word);
 }
 
 static int check_flags(const struct flags *f, struct err *e)
@@ -145,16 +129,86 @@ static int check_flags(const struct flags *f, struct err *e)
     enum log_format format;
     TRY(log_level_parse(f->level, &level, e));
     TRY(log_format_parse(f->format, &format, e));
-    int word;
-    unsigned ways = 0;
-    TRY(parse_word("resources", resources_names, f->resources, strlen(f->resources), &word, e));
-    TRY(parse_word("device-id-strategy", id_names, f->id_strategy, strlen(f->id_strategy), &word,
-                   e));
-    TRY(parse_ways(f->list_strategy, &ways, e));
+    int who;
+    TRY(parse_resources(f->resources, &who, e));
     log_setup(level, format, STDERR_FILENO);
     if (!f->node || !*f->node)
         return err_set(e, ERR_INVALID, "--node-name (or $NODE_NAME) is missing");
     return 0;
+}
+
+/* --- The configuration of NVIDIA's device plugin --- */
+
+/* Those of our flags that the plugin has, too. Returns how many were said. */
+static size_t plugin_flags(const struct flags *f, struct plugin_setting *ret)
+{
+    const struct plugin_setting all[PLUGIN_FLAGS] = {
+        {"device-list-strategy", f->list_strategy},
+        {"device-id-strategy", f->id_strategy},
+        {"pass-device-specs", f->pass_device_specs},
+        {"mig-strategy", f->mig_strategy},
+        {"shared-devices-allocation-policy", f->allocation_policy},
+        {"cdi-annotation-prefix", f->annotation_prefix},
+        {"gds-enabled", f->gds},
+        {"mofed-enabled", f->mofed},
+        {"gdrcopy-enabled", f->gdrcopy},
+    };
+    size_t n = 0;
+    for (size_t i = 0; i < PLUGIN_FLAGS; i++)
+        if (all[i].value)
+            ret[n++] = all[i];
+    return n;
+}
+
+/* What the controller brings to the Node it names by the Device alone. */
+static void disregard_names(struct plugin_config *c)
+{
+    if (c->said.mig_strategy)
+        plugin_config_ignore(c, "migStrategy", "is ignored with --resources=controller");
+    if (c->n_shared)
+        plugin_config_ignore(c, ".sharing", "is ignored with --resources=controller");
+    c->said.mig_strategy = false;
+    c->sharing = PLUGIN_UNSHARED;
+}
+
+static int load_config(const struct flags *f, struct plugin_config *ret, struct err *e)
+{
+    struct plugin_setting flags[PLUGIN_FLAGS];
+    int who;
+    const struct plugin_config_source src = {.environment = (const char *const *)environ,
+                                             .flags = flags,
+                                             .n_flags = plugin_flags(f, flags)};
+    TRY(plugin_config_load(&src, f->plugin_config, /* label= */ NULL, ret, e));
+    TRY(parse_resources(f->resources, &who, e));
+    if (who == RESOURCES_CONTROLLER)
+        disregard_names(ret);
+    if (ret->sharing == PLUGIN_MPS) {
+        plugin_config_ignore(ret, ".sharing.mps", "is ignored: nothing is shared by MPS");
+        ret->sharing = PLUGIN_UNSHARED;
+    }
+    for (size_t i = 0; i < ret->n_notices; i++)
+        log_warn("Part of the configuration is ignored", kv("where", ret->notices[i].where),
+                 kv("why", ret->notices[i].why));
+    return 0;
+}
+
+/* Ours where it was said, else the configuration's where that was. */
+static const char *root_of(const char *ours, bool said, const char *theirs)
+{
+    return ours ? ours : said ? theirs : NULL;
+}
+
+static struct driver_where driver_where(const struct flags *f, const struct plugin_config *c)
+{
+    return (struct driver_where){
+        .proc_root = f->proc_root,
+        .dev_root = f->dev_root,
+        .host_dev_root =
+            root_of(f->host_dev_root, c->said.dev_root || c->said.driver_root, c->dev_root),
+        .driver_root =
+            root_of(f->driver_root, c->said.container_driver_root, c->container_driver_root),
+        .host_driver_root = root_of(f->host_driver_root, c->said.driver_root, c->driver_root),
+    };
 }
 
 static int open_hardware(struct process *p, const struct flags *f, struct err *e)
@@ -214,18 +268,21 @@ static int make_health(struct process *p, const struct flags *f, struct err *e)
 
 static int open_kubelet(struct process *p, const struct flags *f, uint64_t seed, struct err *e)
 {
-    int by_index;
-    struct kubelet_link_options o = {
+    const struct plugin_config *c = &p->config;
+    const struct kubelet_link_options o = {
         .clk = clock_real(),
         .kubelet_dir = f->kubelet_dir,
-        .entry = {.pass_device_nodes = f->pass_device_specs},
+        .entry = {.ways = c->said.ways ? c->ways : ENTRY_CDI_CRI,
+                  .by_index = c->by_index,
+                  .pass_device_nodes = c->pass_device_specs,
+                  .gds = c->gds,
+                  .mofed = c->mofed,
+                  .gdrcopy = c->gdrcopy,
+                  .annotation_prefix = c->cdi_annotation_prefix},
         .cdi = {.folder = f->cdi_dir, .hook = f->cdi_hook},
+        .pack_shared = c->packed,
         .seed = seed,
     };
-    TRY(parse_ways(f->list_strategy, &o.entry.ways, e));
-    TRY(parse_word("device-id-strategy", id_names, f->id_strategy, strlen(f->id_strategy),
-                   &by_index, e));
-    o.entry.by_index = by_index;
     return kubelet_link_new(&o, &p->kubelet, e);
 }
 
@@ -234,8 +291,7 @@ static int make_agent(struct process *p, const struct flags *f, uint64_t seed, s
     int64_t resync_s;
     int resources;
     TRY(num_parse(f->resync, 1, 86400, &resync_s, e));
-    TRY(parse_word("resources", resources_names, f->resources, strlen(f->resources), &resources,
-                   e));
+    TRY(parse_resources(f->resources, &resources, e));
     if (resources == RESOURCES_KUBELET)
         TRY(open_kubelet(p, f, seed + 4, e));
     p->metrics = metrics_new();
@@ -256,8 +312,8 @@ static int make_agent(struct process *p, const struct flags *f, uint64_t seed, s
         .resource_publisher =
             resources == RESOURCES_CONTROLLER ? API_PUBLISHER_CONTROLLER : API_PUBLISHER_KUBELET,
         .kubelet = p->kubelet,
-        .driver = {f->proc_root, f->dev_root, f->host_dev_root, f->driver_root,
-                   f->host_driver_root},
+        .driver = driver_where(f, &p->config),
+        .config = &p->config,
         .resync_ms = resync_s * 1000,
         .seed = seed + 3,
     };
@@ -335,6 +391,7 @@ static bool process_done(struct process *p)
     p->devices = informer_free(p->devices);
     p->metrics = metrics_free(p->metrics);
     p->kc = kc_free(p->kc);
+    plugin_config_done(&p->config);
     if (p->lock >= 0)
         (void)close(p->lock);
     return false;
@@ -345,6 +402,7 @@ static int set_up(struct process *p, const struct flags *f, struct err *e)
     struct rng rng;
     rng_init_random(&rng);
     uint64_t seed = rng_next(&rng);
+    TRY(load_config(f, &p->config, e));
     TRY(open_hardware(p, f, e));
     TRY(connect_cluster(p, f, seed, e));
     TRY(make_agent(p, f, seed, e));
@@ -370,8 +428,6 @@ int cmd_run(int argc, char **argv)
         .resources = resources_names[RESOURCES_KUBELET],
         .kubelet_dir = "/var/lib/kubelet",
         .cdi_dir = "/var/run/cdi",
-        .list_strategy = way_names[0],
-        .id_strategy = id_names[0],
         .call_deadline = "30000",
         .settle = "60",
     };
@@ -393,14 +449,32 @@ int cmd_run(int argc, char **argv)
          &f.resources, NULL},
         {"kubelet-dir", 0, NULL, "PATH", "holds device-plugins/ and pod-resources/", &f.kubelet_dir,
          NULL},
-        {"device-list-strategy", 0, "DEVICE_LIST_STRATEGY", "WAYS",
-         "how containers get devices: cdi-cri, cdi-annotations, envvar, volume-mounts, or several",
+        {"plugin-config", 0, NULL, "PATH",
+         "configuration of NVIDIA's device plugin; absent: $CONFIG_FILE. Its variables count too",
+         &f.plugin_config, NULL},
+        {"mig-strategy", 0, NULL, "HOW",
+         "names of partitions where no profile decides: none, single or mixed", &f.mig_strategy,
+         NULL},
+        {"device-list-strategy", 0, NULL, "WAYS",
+         "how containers get devices: cdi-cri (default), cdi-annotations, envvar, volume-mounts, "
+         "or several",
          &f.list_strategy, NULL},
-        {"device-id-strategy", 0, "DEVICE_ID_STRATEGY", "HOW",
-         "how they are named to NVIDIA's runtime: uuid or index", &f.id_strategy, NULL},
-        {"pass-device-specs", 0, "PASS_DEVICE_SPECS", NULL,
-         "name device files to the kubelet too, beside ways other than CDI", NULL,
-         &f.pass_device_specs},
+        {"device-id-strategy", 0, NULL, "HOW",
+         "how they are named to NVIDIA's runtime: uuid (default) or index", &f.id_strategy, NULL},
+        {"pass-device-specs", 0, NULL, NULL,
+         "name device files to the kubelet too, beside ways other than CDI", &f.pass_device_specs,
+         NULL},
+        {"cdi-annotation-prefix", 0, NULL, "PREFIX", "of cdi-annotations; absent: cdi.k8s.io/",
+         &f.annotation_prefix, NULL},
+        {"shared-devices-allocation-policy", 0, NULL, "HOW",
+         "replicas on as many cards as possible (distributed, default) or as few (packed)",
+         &f.allocation_policy, NULL},
+        {"gds-enabled", 0, NULL, NULL, "containers get GPUDirect Storage of NVIDIA's runtime",
+         &f.gds, NULL},
+        {"mofed-enabled", 0, NULL, NULL, "containers get MOFED of NVIDIA's runtime", &f.mofed,
+         NULL},
+        {"gdrcopy-enabled", 0, NULL, NULL, "containers get GDRCopy of NVIDIA's runtime", &f.gdrcopy,
+         NULL},
         {"cdi-dir", 0, NULL, "PATH", "where the CDI file is written", &f.cdi_dir, NULL},
         {"cdi-hook", 0, NULL, "PATH", "nvidia-cdi-hook on the host; absent: no hooks", &f.cdi_hook,
          NULL},

@@ -7,6 +7,7 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/card_track.h"
+#include "nodeagent/share.h"
 #include "partition/resources.h"
 
 /* --- Identifiers --- */
@@ -72,8 +73,7 @@ static const struct device_want *want_of(const struct build *b, const struct gpu
     return b->s->spec ? card_want(b->s->spec, card->uuid) : NULL;
 }
 
-static struct table_resource *resource_for(struct build *b, const char *name,
-                                           const struct device_sharing *sharing)
+static struct table_resource *resource_for(struct build *b, const char *name, bool one_replica)
 {
     struct device_table *t = b->table;
     for (size_t i = 0; i < t->n_resources; i++)
@@ -81,26 +81,27 @@ static struct table_resource *resource_for(struct build *b, const char *name,
             return &t->resources[i];
     struct table_resource *r = XPUSH(t->resources, t->n_resources);
     r->name = xstrdup(name);
-    r->one_replica = sharing && sharing->time_slicing.fail_requests_greater_than_one;
+    r->one_replica = one_replica;
     return r;
 }
 
 static void add(struct build *b, const struct gpu_card *card, const struct gpu_partition *p,
                 bool healthy)
 {
-    const struct device_want *want = want_of(b, card);
-    const struct device_sharing *sharing = want && want->has_sharing ? &want->sharing : NULL;
     char profile[MIG_NAME_BYTES];
     char name[RESOURCE_NAME_BYTES];
-    if ((p && !profile_of(card, p, profile)) ||
-        !resource_name(b->strategy, sharing, p ? profile : NULL, name))
+    if (p && !profile_of(card, p, profile))
         return;
-    struct table_resource *r = resource_for(b, name, sharing);
+    const struct share share =
+        share_of(b->s->config, want_of(b, card), b->strategy, p ? profile : NULL);
+    if (!resource_name(b->strategy, share.renamed, p ? profile : NULL, name))
+        return;
+    struct table_resource *r = resource_for(b, name, share.one_only);
     struct table_device *d = XPUSH(r->devices, r->n_devices);
     device_id(card, p, d->id);
     d->place = (uint8_t)b->place;
     d->healthy = healthy;
-    d->replicas = sharing ? sharing->time_slicing.replicas : 1;
+    d->replicas = share.replicas;
     d->numa = card->numa_node;
     d->start = p ? instance_of(card, p)->start : 0;
     d->gi_id = p ? p->gi_id : 0;
@@ -144,7 +145,7 @@ static int strategy_of(const struct node_state *s, const struct card_offer *offe
         cards[i] = offered_card(&s->cards[i].card, &offers[i]);
         card_resolve_view(&cards[i], &views[i], &counts[i]);
     }
-    int strategy = resource_strategy(views, s->n_cards, s->spec);
+    int strategy = resource_strategy(views, s->n_cards, share_strategy(s->config, s->spec));
     for (size_t i = 0; i < s->n_cards; i++)
         card_resolve_counts_free(counts[i], views[i].n_partitions);
     free(counts);
@@ -196,9 +197,7 @@ void device_table_build(const struct node_state *s, int64_t now_ms, struct devic
     for (size_t i = 0; i < s->n_cards; i++)
         node_status_offer(s, i, now_ms, &offers[i]);
     struct build b = {.s = s, .table = ret, .strategy = strategy_of(s, offers)};
-    ret->mixed_instead_of_single = s->n_cards && s->spec &&
-                                   s->spec->mig_strategy == API_STRATEGY_SINGLE &&
-                                   b.strategy != API_STRATEGY_SINGLE;
+    ret->mixed_instead_of_single = s->n_cards && b.strategy != share_strategy(s->config, s->spec);
     for (size_t i = 0; i < s->n_cards; i++)
         if (*s->cards[i].card.uuid && !s->cards[i].card.unread) {
             b.place = i;

@@ -113,6 +113,7 @@ static void add_machine(struct labels *l, const struct host_facts *host)
 struct member {
     const struct gpu_labels_card *of;
     const struct gpu_partition *part;
+    struct share share;
     char profile[MIG_NAME_BYTES]; /* in a label's spelling; "" of a whole card */
 };
 
@@ -150,21 +151,19 @@ static const struct member *speaker(const struct pool *p)
     return best;
 }
 
-/* The device whose sharing is said: the one with fewest replicas. */
-static const struct gpu_labels_card *least_shared(const struct pool *p)
+/* How the device with fewest replicas is shared: that is said. No devices: 0 replicas. */
+static struct share least_shared(const struct pool *p)
 {
-    const struct gpu_labels_card *least = NULL;
-    for (size_t i = 0; i < p->n; i++) {
-        const struct gpu_labels_card *c = p->members[i].of;
-        if (!least || c->replicas < least->replicas)
-            least = c;
-    }
+    struct share least = {0};
+    for (size_t i = 0; i < p->n; i++)
+        if (i == 0 || p->members[i].share.replicas < least.replicas)
+            least = p->members[i].share;
     return least;
 }
 
-static const char *strategy_word(enum gpu_labels_sharing s)
+static const char *strategy_word(enum share_kind s)
 {
-    return s == GPU_MPS ? "mps" : s == GPU_TIME_SLICING ? "time-slicing" : "none";
+    return s == SHARE_MPS ? "mps" : s == SHARE_TIME_SLICING ? "time-slicing" : "none";
 }
 
 /* The model's name with what follows it; a long name is cut, what follows never is. */
@@ -175,21 +174,17 @@ static void add_product(struct labels *l, const char *base, const char *model, c
     put_of(l, base, ".product", "%s%s", name ? name : "unknown", more);
 }
 
-/* How often each device is given out. shared NULL: they are not given out under this name. */
-static void add_sharing(struct labels *l, const char *base, const struct gpu_labels_card *shared)
+/* How often each device is given out; 0 replicas: they are not given out under this name. */
+static void add_sharing(struct labels *l, const char *base, const struct share *share)
 {
-    bool is_shared = shared && shared->replicas > 1;
-    put_of(l, base, ".replicas", "%lld",
-           (long long)(is_shared ? shared->replicas
-                       : shared  ? 1
-                                 : 0));
-    put_of(l, base, ".sharing-strategy", "%s",
-           strategy_word(is_shared ? shared->sharing : GPU_UNSHARED));
+    put_of(l, base, ".replicas", "%lld", (long long)share->replicas);
+    put_of(l, base, ".sharing-strategy", "%s", strategy_word(share->kind));
 }
 
-static const char *shared_mark(const struct gpu_labels_card *shared)
+/* A resource with a name of its own needs no mark on its product. */
+static const char *shared_mark(const struct share *share)
 {
-    return shared && shared->replicas > 1 && !shared->renamed ? "-SHARED" : "";
+    return share->replicas > 1 && !share->renamed ? "-SHARED" : "";
 }
 
 /* --- Whole cards --- */
@@ -235,14 +230,14 @@ static void add_architecture(struct labels *l, const struct gpu_card *card)
 
 /* The cards of one model that are given out whole: their sharing is said, and none where all of
  * them are cut. */
-static const struct gpu_labels_card *sharing_of_whole(const struct pool *cards, const char *model)
+static struct share sharing_of_whole(const struct pool *cards, const char *model)
 {
     struct pool whole = {0};
     for (size_t i = 0; i < cards->n; i++)
         if (cards->members[i].of->card->mode != GPU_MIG &&
             strcmp(model_of(&cards->members[i]), model) == 0)
             *XPUSH(whole.members, whole.n) = cards->members[i];
-    const struct gpu_labels_card *least = least_shared(&whole);
+    struct share least = least_shared(&whole);
     free(whole.members);
     return least;
 }
@@ -250,10 +245,10 @@ static const struct gpu_labels_card *sharing_of_whole(const struct pool *cards, 
 static void add_cards(struct labels *l, const struct pool *cards)
 {
     const struct member *first = speaker(cards);
-    const struct gpu_labels_card *shared = sharing_of_whole(cards, model_of(first));
-    add_product(l, "nvidia.com/gpu", model_of(first), shared_mark(shared));
+    const struct share share = sharing_of_whole(cards, model_of(first));
+    add_product(l, "nvidia.com/gpu", model_of(first), shared_mark(&share));
     put_of(l, FEATURE_GPU, "count", "%zu", count_model(cards, model_of(first)));
-    add_sharing(l, "nvidia.com/gpu", shared);
+    add_sharing(l, "nvidia.com/gpu", &share);
     if (first->of->card->memory_mib)
         put_of(l, FEATURE_GPU, "memory", "%llu", (unsigned long long)first->of->card->memory_mib);
     add_architecture(l, first->of->card);
@@ -307,7 +302,7 @@ static void add_abilities(struct labels *l, const struct pool *cards)
     for (size_t i = 0; i < cards->n; i++) {
         const struct gpu_labels_card *c = cards->members[i].of;
         mig_capable |= c->card->mig_capable;
-        mps |= c->sharing == GPU_MPS && c->replicas > 1;
+        mps |= cards->members[i].share.kind == SHARE_MPS;
         cut |= c->card->mode == GPU_MIG;
     }
     put(l, FEATURE_MIG_CAP, mig_capable ? "true" : "false");
@@ -317,29 +312,32 @@ static void add_abilities(struct labels *l, const struct pool *cards)
 /* --- Partitions --- */
 
 /* One of a profile that the driver's table lacks has no name to go by. */
-static bool member_of_part(const struct gpu_labels_card *c, const struct gpu_partition *p,
-                           struct member *ret)
+static bool member_of_part(const struct gpu_labels_input *in, const struct gpu_labels_card *c,
+                           const struct gpu_partition *p, struct member *ret)
 {
-    const struct mig_instance *in = &c->card->state.items[p->instance];
+    const struct mig_instance *inst = &c->card->state.items[p->instance];
     struct mig_name name;
     char text[MIG_NAME_BYTES];
-    if (in->profile == MIG_NO_PROFILE)
+    if (inst->profile == MIG_NO_PROFILE)
         return false;
-    mig_partition_name(&c->card->mig.profiles[in->profile], in->cis[p->ci].slices, text);
+    mig_partition_name(&c->card->mig.profiles[inst->profile], inst->cis[p->ci].slices, text);
     if (mig_name_parse(text, &name, NULL) < 0)
         return false;
-    *ret = (struct member){.of = c, .part = p};
+    *ret = (struct member){.of = c,
+                           .part = p,
+                           .share = share_of(in->config, c->want, in->mig_strategy, text)};
     (void)mig_name_format_label(&name, ret->profile);
     return true;
 }
 
-static void collect_parts(const struct pool *cards, struct pool *ret)
+static void collect_parts(const struct gpu_labels_input *in, const struct pool *cards,
+                          struct pool *ret)
 {
     for (size_t i = 0; i < cards->n; i++) {
         const struct gpu_labels_card *c = cards->members[i].of;
         struct member m;
         for (unsigned k = 0; c->card->mode == GPU_MIG && k < c->card->n_partitions; k++)
-            if (member_of_part(c, &c->card->partitions[k], &m))
+            if (member_of_part(in, c, &c->card->partitions[k], &m))
                 *XPUSH(ret->members, ret->n) = m;
     }
 }
@@ -372,11 +370,11 @@ static void add_attributes(struct labels *l, const char *base, const struct memb
 static void add_parts(struct labels *l, const char *base, const struct pool *parts)
 {
     const struct member *first = speaker(parts);
-    const struct gpu_labels_card *shared = least_shared(parts);
-    auto_free char *more = xasprintf("-MIG-%s%s", first->profile, shared_mark(shared));
+    const struct share share = least_shared(parts);
+    auto_free char *more = xasprintf("-MIG-%s%s", first->profile, shared_mark(&share));
     add_product(l, base, model_of(first), more);
     put_of(l, base, ".count", "%zu", parts->n);
-    add_sharing(l, base, shared);
+    add_sharing(l, base, &share);
     add_attributes(l, base, first);
 }
 
@@ -443,14 +441,14 @@ static void add_single(struct labels *l, const struct pool *cards, const struct 
     free(cut.members);
 }
 
-static void add_mig(struct labels *l, const struct pool *cards, int strategy)
+static void add_mig(struct labels *l, const struct gpu_labels_input *in, const struct pool *cards)
 {
-    if (strategy == API_STRATEGY_NONE)
+    if (in->mig_strategy == API_STRATEGY_NONE)
         return;
     struct pool parts = {0};
-    collect_parts(cards, &parts);
-    put(l, FEATURE_MIG_STRAT, api_mig_strategy_names[strategy]);
-    if (strategy == API_STRATEGY_SINGLE)
+    collect_parts(in, cards, &parts);
+    put(l, FEATURE_MIG_STRAT, api_mig_strategy_names[in->mig_strategy]);
+    if (in->mig_strategy == API_STRATEGY_SINGLE)
         add_single(l, cards, &parts);
     else
         add_mixed(l, &parts);
@@ -514,8 +512,16 @@ static void add_gpus(struct labels *l, const struct gpu_labels_input *in, const 
     add_mode(l, cards);
     add_clique(l, cards);
     add_abilities(l, cards);
-    add_mig(l, cards, in->mig_strategy);
+    add_mig(l, in, cards);
     add_pci_of_cards(l, cards);
+}
+
+static struct member member_of_card(const struct gpu_labels_input *in,
+                                    const struct gpu_labels_card *c)
+{
+    return (struct member){.of = c,
+                           .share = share_of(in->config, c->want, in->mig_strategy,
+                                             /* profile= */ NULL)};
 }
 
 void gpu_labels_build(const struct gpu_labels_input *in, struct jx_pair **ret, size_t *ret_n)
@@ -524,7 +530,7 @@ void gpu_labels_build(const struct gpu_labels_input *in, struct jx_pair **ret, s
     struct pool cards = {0};
     for (size_t i = 0; i < in->n_cards; i++)
         if (!in->cards[i].card->unread)
-            *XPUSH(cards.members, cards.n) = (struct member){.of = &in->cards[i]};
+            *XPUSH(cards.members, cards.n) = member_of_card(in, &in->cards[i]);
     if (cards.n)
         add_gpus(&l, in, &cards);
     if (in->host)

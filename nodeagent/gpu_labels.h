@@ -5,6 +5,7 @@
 
 #include "nodeagent/gpu/gpu.h"
 #include "nodeagent/host_facts.h"
+#include "nodeagent/share.h"
 
 /*
  * The labels that describe a node's GPUs, name for name and value for value what NVIDIA's GPU
@@ -19,21 +20,18 @@
  * fewest replicas.
  */
 
-enum gpu_labels_sharing { GPU_UNSHARED, GPU_TIME_SLICING, GPU_MPS };
-
-/* A card and how it, or each of its partitions, is shared. */
+/* A card and what is wanted of it. Borrowed. */
 struct gpu_labels_card {
-    const struct gpu_card *card; /* borrowed; one that was never read is passed over */
-    enum gpu_labels_sharing sharing;
-    int64_t replicas; /* 0 and 1: not shared */
-    bool renamed; /* shared devices have a resource name of their own: products are not marked */
+    const struct gpu_card *card;    /* one that was never read is passed over */
+    const struct device_want *want; /* NULL: nothing */
 };
 
 struct gpu_labels_input {
     const struct gpu_labels_card *cards; /* by index */
     size_t n_cards;
     const char *driver_version, *cuda_version; /* "570.86.15", "12.8"; NULL or "": not told */
-    int mig_strategy;                          /* enum api_mig_strategy */
+    int mig_strategy;                          /* enum api_mig_strategy: the one asked for */
+    const struct plugin_config *config;        /* as share_of takes it */
     const struct host_facts *host;             /* NULL: not read */
 };
 

@@ -17,6 +17,7 @@
 #include "nodeagent/kubelet/entry.h"
 
 enum { MAX_TEXT = 4096, MAX_NAME = 63, MAX_FILES = 1024 };
+enum { WORDS_BYTES = 4000 }; /* a condition's message has 4096 characters */
 
 /* --- Options: one table for the file's flags, the variables and the command line --- */
 
@@ -68,7 +69,8 @@ struct option {
     const char *ignored;
 };
 
-#define NO_HOOK "containers are set up without any program of NVIDIA's toolkit"
+#define NO_HOOK "a program is run for containers only where --cdi-hook names it"
+#define NO_IMEX "containers get no IMEX channels"
 #define LABELS  "labels are written by the controller as soon as something changes"
 
 static const struct option options[OPTIONS] = {
@@ -121,11 +123,12 @@ static const struct option options[OPTIONS] = {
                     "/etc/kubernetes/node-feature-discovery/features.d/gfd",
                     "no feature file is written: " LABELS},
     [GFD_MACHINE] = {"machine-type-file", "GFD_MACHINE_TYPE_FILE", IN_GFD, OPT_TEXT,
-                     "machineTypeFile", "", NULL},
+                     "machineTypeFile", "",
+                     "the machine's name is read where the kernel has it, below --sys-root"},
     [IMEX_CHANNELS] = {"imex-channel-ids", "IMEX_CHANNEL_IDS", IN_IMEX, OPT_LIST, "channelIDs", "",
-                       NULL},
+                       NO_IMEX},
     [IMEX_REQUIRED] = {"imex-required", "IMEX_REQUIRED", IN_IMEX, OPT_BOOL, "required", "false",
-                       NULL},
+                       NO_IMEX},
     [DISABLE_CHECKS] = {NULL, "DP_DISABLE_HEALTHCHECKS", IN_NONE, OPT_TEXT, NULL, "", NULL},
     [ENABLE_CHECKS] = {NULL, "DP_ENABLE_HEALTHCHECKS", IN_NONE, OPT_TEXT, NULL, "", NULL},
 };
@@ -689,6 +692,17 @@ static void read_switches(struct draft *d)
     c->enable_health_checks = xstrdup(text_of(d, ENABLE_CHECKS));
 }
 
+static void read_said(struct draft *d)
+{
+    struct plugin_config *c = &d->config;
+    c->said.mig_strategy = d->values[MIG_STRATEGY].text;
+    c->said.ways = d->values[LIST_STRATEGY].text;
+    c->said.driver_root = d->values[DRIVER_ROOT].text;
+    c->said.dev_root = d->values[DEV_ROOT].text;
+    c->said.container_driver_root = d->values[CONTAINER_ROOT].text;
+    c->said.mps_root = d->values[MPS_ROOT].text;
+}
+
 static void note_ignored(struct draft *d)
 {
     for (size_t i = 0; i < OPTIONS; i++)
@@ -713,10 +727,31 @@ int plugin_config_build(const struct plugin_config_source *src, struct plugin_co
     TRY(read_roots(&d, e));
     TRY(read_channels(&d, e));
     read_switches(&d);
+    read_said(&d);
     note_ignored(&d);
     *ret = d.config;
     d.config = (struct plugin_config){0};
     return 0;
+}
+
+void plugin_config_ignore(struct plugin_config *c, const char *where, const char *why)
+{
+    notice(c, where, "%s", why);
+}
+
+char *plugin_config_words(const struct plugin_config *c)
+{
+    auto_sb struct sb text = SB_INIT(WORDS_BYTES);
+    for (size_t i = 0; i < c->n_notices; i++) {
+        const struct plugin_notice *n = &c->notices[i];
+        size_t more = strlen(n->where) + strlen(n->why) + sizeof("; : ; and 100 more");
+        if (text.len + more > WORDS_BYTES) {
+            sb_addf(&text, "; and %zu more", c->n_notices - i);
+            break;
+        }
+        sb_addf(&text, "%s%s: %s", i ? "; " : "", n->where, n->why);
+    }
+    return sb_take(&text);
 }
 
 void plugin_config_done(struct plugin_config *c)

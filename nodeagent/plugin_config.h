@@ -40,6 +40,10 @@ struct plugin_notice {
 };
 
 struct plugin_config {
+    /* What was said by anybody; of the rest the values are the plugin's defaults. */
+    struct {
+        bool mig_strategy, ways, driver_root, dev_root, container_driver_root, mps_root;
+    } said;
     int mig_strategy; /* enum api_mig_strategy */
     bool fail_on_init_error;
     bool pass_device_specs;
@@ -100,6 +104,13 @@ int plugin_config_pick(const char *const *names, size_t n, const char *label,
  * on the disk. */
 int plugin_config_load(const struct plugin_config_source *src, const char *file, const char *label,
                        struct plugin_config *ret, struct err *e) MUST_CHECK;
+
+/* Adds something that is not done: where it was said, and why. Both are copied. */
+void plugin_config_ignore(struct plugin_config *c, const char *where, const char *why);
+
+/* All notices in one text, for a condition: "where: why; where: why". What would be longer than a
+ * condition's message may be is counted. Caller frees. */
+char *plugin_config_words(const struct plugin_config *c);
 
 void plugin_config_done(struct plugin_config *c);
 AUTO_DEFINE(plugin_config, struct plugin_config, plugin_config_done)

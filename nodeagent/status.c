@@ -11,6 +11,7 @@
 #include "controller/conditions.h"
 #include "nodeagent/device_table.h"
 #include "nodeagent/gpu_labels.h"
+#include "nodeagent/plugin_config.h"
 #include "partition/model.h"
 
 enum { TEXT_BYTES = 1000, MAX_CONSUMERS = 64 };
@@ -596,6 +597,19 @@ static const char *const plugin_reasons[] = {
     [PLUGIN_FAILED] = "SocketFailed",    [PLUGIN_NO_CDI] = "CDIFailed",
 };
 
+/* Only where there is something to say. */
+static void build_understood(const struct node_state *s, int64_t now_ms, struct device_status *ret)
+{
+    static const char type[] = "ConfigUnderstood";
+    if (!s->config || !s->config->n_notices) {
+        (void)condition_remove(&ret->conditions, type);
+        return;
+    }
+    auto_free char *text = plugin_config_words(s->config);
+    (void)condition_set(&ret->conditions, type, CONDITION_FALSE, "PartlyIgnored", text,
+                        s->generation, now_ms);
+}
+
 /* Where all is well there is only something to say of a kubelet that is served. */
 static void build_published(const struct node_state *s, int64_t now_ms, struct device_status *ret)
 {
@@ -655,18 +669,6 @@ static bool has_unread_card(const struct node_state *s)
     return false;
 }
 
-static struct gpu_labels_card labelled_card(const struct node_state *s, size_t i)
-{
-    struct gpu_labels_card ret = {.card = &s->cards[i].card};
-    const struct device_want *want = want_of(s, ret.card->uuid);
-    if (!want || !want->has_sharing)
-        return ret;
-    ret.sharing = GPU_TIME_SLICING;
-    ret.replicas = want->sharing.time_slicing.replicas;
-    ret.renamed = want->sharing.time_slicing.rename_by_default;
-    return ret;
-}
-
 /* More than the schema takes are not said: half of a resource's labels would be worse than none. */
 static void bound_labels(struct device_status *ret)
 {
@@ -686,18 +688,19 @@ static void build_labels(const struct node_state *s, const struct device_status 
         return;
     }
     auto_free struct gpu_labels_card *cards = xcalloc(s->n_cards, sizeof(*cards));
-    struct gpu_labels_input in = {.cards = cards, .host = s->host};
+    struct gpu_labels_input in = {.cards = cards, .host = s->host, .config = s->config};
     if (s->inventory) {
         in.n_cards = s->n_cards;
         in.driver_version = s->inventory->driver_version;
         in.cuda_version = s->inventory->cuda_version;
-        in.mig_strategy = s->spec ? s->spec->mig_strategy : API_STRATEGY_MIXED;
+        in.mig_strategy = share_strategy(s->config, s->spec);
     }
     for (size_t i = 0; i < in.n_cards; i++)
-        cards[i] = labelled_card(s, i);
+        cards[i] = (struct gpu_labels_card){&s->cards[i].card, want_of(s, s->cards[i].card.uuid)};
     gpu_labels_build(&in, &ret->labels, &ret->n_labels);
-    gpu_labels_stamp(&ret->labels, &ret->n_labels, prev ? prev->labels : NULL,
-                     prev ? prev->n_labels : 0, now_ms / 1000);
+    if (!s->config || !s->config->no_timestamp)
+        gpu_labels_stamp(&ret->labels, &ret->n_labels, prev ? prev->labels : NULL,
+                         prev ? prev->n_labels : 0, now_ms / 1000);
     bound_labels(ret);
 }
 
@@ -839,6 +842,7 @@ void node_status_build(const struct node_state *s, const struct device_status *p
     if (prev)
         conditions_copy(&ret->conditions, &prev->conditions);
     build_published(s, now_ms, ret);
+    build_understood(s, now_ms, ret);
     struct verdict v = verdict_of(s, ret);
     (void)conditions_set_kstatus(&ret->conditions, v.state, v.reason,
                                  v.message ? v.message : "the hardware is as wanted", s->generation,

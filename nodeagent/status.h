@@ -23,6 +23,8 @@ struct card_view {
     bool unwatched;        /* its driver does not report events */
 };
 
+struct plugin_config;
+
 /* How far the agent is with one card that the spec lists. */
 enum card_progress {
     PROGRESS_NONE,    /* nothing is wanted of the card */
@@ -62,10 +64,11 @@ struct node_state {
     const char *stuck_call;               /* a vendor call is past its deadline; NULL: none */
     const struct health *health;          /* why instances are ill; NULL: none is */
     const char *agent_version;
-    int publisher;                  /* enum api_publisher of the resources */
-    const struct holders *holders;  /* the pods that were given devices; NULL: nobody gives */
-    enum plugin_state plugin_state; /* how serving the kubelet goes */
-    const char *plugin_text;        /* NULL: we do not */
+    const struct plugin_config *config; /* what holds where the spec does not; NULL: nothing */
+    int publisher;                      /* enum api_publisher of the resources */
+    const struct holders *holders;      /* the pods that were given devices; NULL: nobody gives */
+    enum plugin_state plugin_state;     /* how serving the kubelet goes */
+    const char *plugin_text;            /* NULL: we do not */
 };
 
 /* prev (may be NULL) gives conditions their lastTransitionTime, and what could not be read since

@@ -61,20 +61,17 @@ static bool single_holds(const struct resolve_card *cards, size_t n)
     return kind;
 }
 
-int resource_strategy(const struct resolve_card *cards, size_t n_cards,
-                      const struct device_spec *spec)
+int resource_strategy(const struct resolve_card *cards, size_t n_cards, int asked)
 {
-    int strategy = spec ? spec->mig_strategy : API_STRATEGY_MIXED;
-    bool ambiguous = strategy == API_STRATEGY_SINGLE && !single_holds(cards, n_cards);
-    return ambiguous ? API_STRATEGY_MIXED : strategy;
+    bool ambiguous = asked == API_STRATEGY_SINGLE && !single_holds(cards, n_cards);
+    return ambiguous ? API_STRATEGY_MIXED : asked;
 }
 
-bool resource_name(int strategy, const struct device_sharing *sharing, const char *profile,
-                   char *buf)
+bool resource_name(int strategy, bool renamed, const char *profile, char *buf)
 {
     struct mig_name parsed;
     char label[MIG_NAME_BYTES];
-    const char *shared = sharing && sharing->time_slicing.rename_by_default ? ".shared" : "";
+    const char *shared = renamed ? ".shared" : "";
     int len;
     if (!profile || strategy == API_STRATEGY_SINGLE)
         len = snprintf(buf, RESOURCE_NAME_BYTES, "nvidia.com/gpu%s", shared);
@@ -91,14 +88,15 @@ static void offer_card(const struct offer *o, const struct resolve_card *card,
 {
     const struct device_sharing *sharing = want && want->has_sharing ? &want->sharing : NULL;
     int64_t replicas = sharing ? sharing->time_slicing.replicas : 1;
+    bool renamed = sharing && sharing->time_slicing.rename_by_default;
     char name[RESOURCE_NAME_BYTES];
     if (card->mode != API_MODE_MIG || strategy == API_STRATEGY_NONE) {
-        if (resource_name(strategy, sharing, /* profile= */ NULL, name))
+        if (resource_name(strategy, renamed, /* profile= */ NULL, name))
             offer(o, name, replicas);
         return;
     }
     for (size_t k = 0; k < card->n_partitions; k++)
-        if (resource_name(strategy, sharing, card->partitions[k].profile, name))
+        if (resource_name(strategy, renamed, card->partitions[k].profile, name))
             offer(o, name, card->partitions[k].count * replicas);
 }
 
@@ -115,7 +113,8 @@ void resolve_resources(const struct resolve_card *cards, size_t n_cards,
     *list = NULL;
     *n = 0;
     const struct offer o = {list, n, publisher};
-    int strategy = resource_strategy(cards, n_cards, spec);
+    int asked = spec ? spec->mig_strategy : API_STRATEGY_MIXED;
+    int strategy = resource_strategy(cards, n_cards, asked);
     for (size_t i = 0; i < n_cards; i++) {
         const struct device_want *want = want_of(spec, cards[i].uuid);
         if (cards[i].healthy && (!want || want->mode == cards[i].mode))

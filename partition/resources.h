@@ -11,16 +11,14 @@
 /* With its domain; the plugin's bound on the whole of it. */
 #define RESOURCE_NAME_BYTES 64
 
-/* The strategy that holds: the spec's (NULL: mixed), but mixed for single where the node's cards do
- * not all show one kind of partition. A card that is ill has no say. */
-int resource_strategy(const struct resolve_card *cards, size_t n_cards,
-                      const struct device_spec *spec);
+/* The strategy that holds: the one that is asked for, but mixed for single where the node's cards
+ * do not all show one kind of partition. A card that is ill has no say. */
+int resource_strategy(const struct resolve_card *cards, size_t n_cards, int asked);
 
-/* The name of a partition, or with profile NULL of a whole card; sharing NULL: not shared. buf
- * holds RESOURCE_NAME_BYTES. False: it is not offered (under none a partition is not, the card is),
- * or the name would be too long. */
-bool resource_name(int strategy, const struct device_sharing *sharing, const char *profile,
-                   char *buf);
+/* The name of a partition, or with profile NULL of a whole card. renamed: it is shared and has a
+ * name of its own for that. buf holds RESOURCE_NAME_BYTES. False: it is not offered (under none a
+ * partition is not, the card is), or the name would be too long. */
+bool resource_name(int strategy, bool renamed, const char *profile, char *buf);
 
 /* What all the cards offer, counts multiplied by replicas. Counts only healthy cards that show the
  * mode wanted of them; spec may be NULL (nothing is wanted: mixed). Sorted by name. *list and its

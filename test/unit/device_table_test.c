@@ -10,6 +10,7 @@
 
 #include "gpu_fake_support.h"
 #include "nodeagent/device_table.h"
+#include "nodeagent/plugin_config.h"
 
 static const unsigned whole_1g[] = {1, 0};
 static const unsigned whole_3g[] = {3, 0};
@@ -150,4 +151,25 @@ Test(device_table, shared_cards_may_have_a_name_of_their_own)
               "renameByDefault: true}}}]}");
     node_read(&n);
     check(&n, "nvidia.com/gpu: " B "\nnvidia.com/gpu.shared: " A " x4\n");
+}
+
+Test(device_table, configuration_of_nvidias_plugin_decides_over_what_no_source_governs)
+{
+    static const char file[] =
+        "sharing: {timeSlicing: {renameByDefault: true, resources: [{name: nvidia.com/gpu, "
+        "replicas: 3}, {name: nvidia.com/mig-3g.40gb, replicas: 2}]}}";
+    const struct plugin_config_source src = {.file_text = file, .file_bytes = strlen(file)};
+    auto_plugin_config struct plugin_config config = {0};
+    struct node n;
+    cr_assert_eq(plugin_config_build(&src, &config, NULL), 0);
+    node_init(&n, 3,
+              "spec: {devices: [{uuid: " B ", mode: native, source: {kind: GPUProfile, name: p, "
+              "generation: 1}}]}");
+    cut(&n, 0);
+    fake_put(&n.hw.cards[0], "3g.40gb", 4, whole_3g);
+    node_read(&n);
+    n.state.config = &config;
+    check(&n, "nvidia.com/gpu: " B "\n"
+              "nvidia.com/gpu.shared: GPU-00000002-fake x3\n"
+              "nvidia.com/mig-3g.40gb.shared: " A "/3g.40gb@4 x2\n");
 }

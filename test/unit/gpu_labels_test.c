@@ -10,6 +10,7 @@
 #include "api/feature_label.h"
 #include "golden_support.h"
 #include "nodeagent/gpu_labels.h"
+#include "nodeagent/plugin_config.h"
 #include "sim_support.h"
 
 /*
@@ -23,8 +24,7 @@ TestSuite(gpu_labels, .init = sim_machine_start, .fini = sim_machine_stop);
 /* What a test says of the node beside its cards. */
 struct setting {
     int strategy;
-    enum gpu_labels_sharing sharing;
-    int64_t replicas;
+    int64_t replicas; /* by time-slicing; 0: not shared */
     bool renamed;
     const char *named; /* layout of the first n_cut cards; NULL: nothing is cut */
     unsigned n_cut;
@@ -40,6 +40,7 @@ struct node {
     struct gpu *gpu;
     struct gpu_inventory inv;
     struct gpu_labels_card cards[8];
+    struct device_want wants[8];
     struct gpu_labels_input in;
     struct jx_pair *labels;
     size_t n_labels;
@@ -47,9 +48,12 @@ struct node {
 
 static void node_label(struct node *n, const struct setting *s)
 {
-    for (size_t i = 0; i < n->inv.n_cards; i++)
-        n->cards[i] =
-            (struct gpu_labels_card){&n->inv.cards[i], s->sharing, s->replicas, s->renamed};
+    for (size_t i = 0; i < n->inv.n_cards; i++) {
+        n->wants[i] = (struct device_want){.has_sharing = s->replicas};
+        n->wants[i].sharing.time_slicing =
+            (struct device_time_slicing){s->replicas, s->renamed, /* fail= */ false};
+        n->cards[i] = (struct gpu_labels_card){&n->inv.cards[i], &n->wants[i]};
+    }
     n->in = (struct gpu_labels_input){.cards = n->cards,
                                       .n_cards = n->inv.n_cards,
                                       .driver_version = n->inv.driver_version,
@@ -242,16 +246,13 @@ Test(gpu_labels, a_part_of_an_instance_has_keys_of_its_own)
 Test(gpu_labels, shared_cards_are_marked)
 {
     check("h100-80-time-slicing", "[{model: h100-80, count: 2}]",
-          &(struct setting){.strategy = API_STRATEGY_MIXED,
-                            .sharing = GPU_TIME_SLICING,
-                            .replicas = 4});
+          &(struct setting){.strategy = API_STRATEGY_MIXED, .replicas = 4});
 }
 
 Test(gpu_labels, a_resource_with_a_name_of_its_own_needs_no_mark)
 {
     struct node n;
-    node_start(&n, "[{model: h100-80}]",
-               &(struct setting){.sharing = GPU_TIME_SLICING, .replicas = 4, .renamed = true});
+    node_start(&n, "[{model: h100-80}]", &(struct setting){.replicas = 4, .renamed = true});
     cr_expect_str_eq(label(&n, "nvidia.com/gpu.product"), "NVIDIA-H100-80GB-HBM3");
     cr_expect_str_eq(label(&n, "nvidia.com/gpu.replicas"), "4");
     node_done(&n);
@@ -260,7 +261,13 @@ Test(gpu_labels, a_resource_with_a_name_of_its_own_needs_no_mark)
 Test(gpu_labels, mps_is_said_where_it_can_be)
 {
     struct node n;
-    node_start(&n, "[{model: h100-80}]", &(struct setting){.sharing = GPU_MPS, .replicas = 10});
+    char name[] = "nvidia.com/gpu";
+    struct plugin_shared gpus = {name, name, 10};
+    const struct plugin_config config = {.sharing = PLUGIN_MPS, .shared = &gpus, .n_shared = 1};
+    node_start(&n, "[{model: h100-80}]", &(struct setting){0});
+    gpu_labels_free(n.labels, n.n_labels);
+    n.in.config = &config;
+    gpu_labels_build(&n.in, &n.labels, &n.n_labels);
     cr_expect_str_eq(label(&n, "nvidia.com/mps.capable"), "true");
     cr_expect_str_eq(label(&n, "nvidia.com/gpu.sharing-strategy"), "mps");
     node_done(&n);
@@ -271,9 +278,9 @@ Test(gpu_labels, of_cards_that_are_shared_unequally_the_least_is_said)
     struct node n;
     node_start(&n, "[{model: h100-80, count: 2}]", &(struct setting){0});
     gpu_labels_free(n.labels, n.n_labels);
-    n.cards[0].sharing = n.cards[1].sharing = GPU_TIME_SLICING;
-    n.cards[0].replicas = 8;
-    n.cards[1].replicas = 2;
+    n.wants[0].has_sharing = n.wants[1].has_sharing = true;
+    n.wants[0].sharing.time_slicing.replicas = 8;
+    n.wants[1].sharing.time_slicing.replicas = 2;
     gpu_labels_build(&n.in, &n.labels, &n.n_labels);
     cr_expect_str_eq(label(&n, "nvidia.com/gpu.replicas"), "2");
     node_done(&n);
@@ -283,7 +290,6 @@ Test(gpu_labels, a_long_name_is_cut_and_never_what_follows_it)
 {
     check("rtx-pro-6000-single-shared", "[{model: rtx-pro-6000, mig: true}]",
           &(struct setting){.strategy = API_STRATEGY_SINGLE,
-                            .sharing = GPU_TIME_SLICING,
                             .replicas = 2,
                             .named = "all-1g.24gb.me.all",
                             .n_cut = 1});

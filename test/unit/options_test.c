@@ -8,9 +8,11 @@
 
 static const char *path;
 static bool loud;
+static const char *said;
 static const struct option_def defs[] = {
     {"path", 'p', "OPTIONS_TEST_PATH", "PATH", "where", &path, NULL},
     {"loud", 0, NULL, NULL, "say more", NULL, &loud},
+    {"said", 0, NULL, NULL, "or not", &said, NULL},
     {0},
 };
 
@@ -30,6 +32,7 @@ static int parse(struct err *e, const char *const *args)
     argv[n] = NULL;
     path = "default";
     loud = false;
+    said = NULL;
     return options_parse(defs, n, argv, operands, 2, &n_operands, e);
 }
 
@@ -52,6 +55,16 @@ Test(options, a_switch_stands_alone_or_says_false)
     cr_assert_eq(PARSE(NULL, "--loud", "--loud=false"), 0);
     cr_expect_not(loud);
     cr_expect_eq(PARSE(NULL, "--loud=maybe"), -(int)ERR_INVALID);
+}
+
+Test(options, a_switch_may_tell_whether_it_was_given)
+{
+    cr_assert_eq(PARSE(NULL, "--loud"), 0);
+    cr_expect_null(said);
+    cr_assert_eq(PARSE(NULL, "--said"), 0);
+    cr_expect_str_eq(said, "true");
+    cr_assert_eq(PARSE(NULL, "--said=0"), 0);
+    cr_expect_str_eq(said, "false");
 }
 
 Test(options, operands_may_stand_between_flags)

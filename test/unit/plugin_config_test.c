@@ -95,7 +95,26 @@ Test(plugin_config, a_file_is_understood)
     cr_expect_str_eq(c.shared[0].offered_as, "nvidia.com/gpu.shared");
     cr_expect_eq(c.shared[0].replicas, 10);
     cr_expect_str_eq(c.shared[1].name, "nvidia.com/mig-1g.10gb");
-    cr_expect_eq(c.n_notices, 0, "%s", c.n_notices ? c.notices[0].where : "");
+    cr_expect(c.said.mig_strategy && c.said.ways && c.said.driver_root && !c.said.dev_root);
+    cr_expect(c.said.container_driver_root && c.said.mps_root);
+    cr_expect_eq(c.n_notices, 3, "%s", c.n_notices ? c.notices[0].where : "");
+    cr_expect_not_null(notice_at(&c, ".flags.gfd.machineTypeFile"));
+    cr_expect_not_null(notice_at(&c, ".imex.channelIDs"));
+    cr_expect_not_null(notice_at(&c, ".imex.required"));
+}
+
+Test(plugin_config, what_is_ignored_fits_into_a_condition)
+{
+    auto_plugin_config struct plugin_config c = from_file("resources: {gpus: [{pattern: '*'}]}");
+    plugin_config_ignore(&c, "migStrategy", "is ignored today");
+    auto_free char *few = plugin_config_words(&c);
+    cr_expect_str_eq(few, ".resources: is ignored as NVIDIA's plugin ignores it; resources have "
+                          "their usual names; migStrategy: is ignored today");
+    for (int i = 0; i < 120; i++)
+        plugin_config_ignore(&c, ".a.place", "is ignored because this is about forty bytes");
+    auto_free char *many = plugin_config_words(&c);
+    cr_expect_lt(strlen(many), 4096);
+    cr_expect_not_null(strstr(many, " more"));
 }
 
 Test(plugin_config, flags_beat_variables_and_these_the_file)

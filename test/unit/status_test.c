@@ -12,6 +12,7 @@
 #include "controller/conditions.h"
 #include "golden_support.h"
 #include "gpu_fake_support.h"
+#include "nodeagent/plugin_config.h"
 #include "nodeagent/status.h"
 
 #define NOW_MS    1767323045000 /* 2026-01-02T03:04:05Z */
@@ -518,6 +519,31 @@ Test(status, shared_cards_under_a_name_of_their_own_are_not_marked)
     const char *product = label_of(&st, "nvidia.com/gpu.product");
     cr_expect_null(strstr(product, "SHARED"), "%s", product);
     cr_expect_str_eq(label_of(&st, "nvidia.com/gpu.replicas"), "4");
+    node_done(&n);
+}
+
+Test(status, what_a_configuration_asks_for_in_vain_is_said_and_only_while_it_does)
+{
+    struct node n;
+    struct device_status first;
+    struct plugin_config config = {.no_timestamp = true};
+    node_init(&n, 1);
+    node_read(&n);
+    n.state.host = &host;
+    n.state.config = &config;
+    plugin_config_ignore(&config, ".resources", "is ignored");
+    node_status_build(&n.state, NULL, NOW_MS, &first);
+    const struct condition *c = condition_get(&first.conditions, "ConfigUnderstood");
+    cr_assert_not_null(c);
+    cr_expect_eq(c->status, CONDITION_FALSE);
+    cr_expect_str_eq(c->reason, "PartlyIgnored");
+    cr_expect_str_eq(c->message, ".resources: is ignored");
+    cr_expect_str_eq(label_of(&first, "nvidia.com/gfd.timestamp"), "(none)");
+    plugin_config_done(&config);
+    auto_device_status struct device_status second;
+    node_status_build(&n.state, &first, NOW_MS, &second);
+    cr_expect_null(condition_get(&second.conditions, "ConfigUnderstood"));
+    device_status_done(&first);
     node_done(&n);
 }
 

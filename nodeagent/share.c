@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/share.h"
+
+#include <string.h>
+
+#include "nodeagent/plugin_config.h"
+#include "partition/resources.h"
+
+static const struct share unshared = {.replicas = 1};
+
+int share_strategy(const struct plugin_config *config, const struct device_spec *spec)
+{
+    bool governed = spec && spec->has_source;
+    if (!governed && config && config->said.mig_strategy)
+        return config->mig_strategy;
+    return spec ? spec->mig_strategy : API_STRATEGY_MIXED;
+}
+
+static struct share share_of_want(const struct device_want *want)
+{
+    const struct device_time_slicing *t = &want->sharing.time_slicing;
+    if (!want->has_sharing)
+        return unshared;
+    return (struct share){SHARE_TIME_SLICING, t->replicas, t->rename_by_default,
+                          t->fail_requests_greater_than_one};
+}
+
+static enum share_kind kind_of(enum plugin_sharing sharing)
+{
+    return sharing == PLUGIN_MPS ? SHARE_MPS : SHARE_TIME_SLICING;
+}
+
+/* The configuration speaks of resources by the name that they have unshared. */
+static struct share share_of_resource(const struct plugin_config *config, const char *name)
+{
+    for (size_t i = 0; i < config->n_shared; i++) {
+        const struct plugin_shared *s = &config->shared[i];
+        if (strcmp(s->name, name) == 0)
+            return (struct share){kind_of(config->sharing), s->replicas,
+                                  strcmp(s->offered_as, name) != 0,
+                                  config->fail_requests_greater_than_one};
+    }
+    return unshared;
+}
+
+struct share share_of(const struct plugin_config *config, const struct device_want *want,
+                      int strategy, const char *profile)
+{
+    char name[RESOURCE_NAME_BYTES];
+    if (want && (want->has_source || want->has_sharing))
+        return share_of_want(want);
+    if (!config || config->sharing == PLUGIN_UNSHARED ||
+        !resource_name(strategy, /* renamed= */ false, profile, name))
+        return unshared;
+    return share_of_resource(config, name);
+}

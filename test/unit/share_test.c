@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "base/yaml.h"
+
+#include "nodeagent/plugin_config.h"
+#include "nodeagent/share.h"
+
+/* A node with a file and a Device whose only card is GPU-a. */
+struct node {
+    struct plugin_config config;
+    struct device_spec spec;
+};
+
+static void node_init(struct node *n, const char *file, const char *spec)
+{
+    auto_json json_t *doc = NULL;
+    auto_err struct err e = {0};
+    const struct plugin_config_source src = {.file_text = file, .file_bytes = strlen(file)};
+    *n = (struct node){0};
+    cr_assert_eq(plugin_config_build(&src, &n->config, &e), 0, "%s", err_msg(&e));
+    cr_assert_eq(yaml_load(spec, strlen(spec), &doc, &e), 0, "%s", err_msg(&e));
+    cr_assert_eq(device_spec_decode(doc, &n->spec, &e), 0, "%s", err_msg(&e));
+}
+
+static void node_done(struct node *n)
+{
+    plugin_config_done(&n->config);
+    device_spec_done(&n->spec);
+}
+
+static struct share share_on(const struct node *n, const char *profile)
+{
+    const struct device_want *want = n->spec.n_devices ? &n->spec.devices[0] : NULL;
+    return share_of(&n->config, want, API_STRATEGY_MIXED, profile);
+}
+
+#define SLICED                                                                                     \
+    "flags: {migStrategy: single}\n"                                                               \
+    "sharing: {timeSlicing: {renameByDefault: true, failRequestsGreaterThanOne: true, resources: " \
+    "[{name: nvidia.com/gpu, replicas: 4}, {name: nvidia.com/mig-1g.10gb, replicas: 2}]}}\n"
+#define SOURCE "source: {kind: GPUProfile, name: p, generation: 1}"
+
+Test(share, without_a_device_the_configuration_decides)
+{
+    struct node n;
+    node_init(&n, SLICED, "spec: {}");
+    struct share s = share_on(&n, /* profile= */ NULL);
+    cr_expect(s.kind == SHARE_TIME_SLICING && s.replicas == 4 && s.renamed && s.one_only);
+    cr_expect_eq(share_on(&n, "1g.10gb").replicas, 2);
+    cr_expect_eq(share_strategy(&n.config, &n.spec), API_STRATEGY_SINGLE);
+    cr_expect_eq(share_strategy(&n.config, /* spec= */ NULL), API_STRATEGY_SINGLE);
+    node_done(&n);
+}
+
+Test(share, what_the_configuration_does_not_name_is_not_shared)
+{
+    struct node n;
+    node_init(&n, SLICED, "spec: {}");
+    struct share s = share_on(&n, "3g.40gb");
+    cr_expect(s.kind == SHARE_NONE && s.replicas == 1 && !s.renamed && !s.one_only);
+    node_done(&n);
+}
+
+Test(share, a_card_that_a_source_governs_is_shared_as_that_says_even_not_at_all)
+{
+    struct node n;
+    node_init(&n, SLICED,
+              "spec: {" SOURCE ", migStrategy: mixed, devices: [{uuid: GPU-a, mode: native}]}");
+    cr_expect_eq(share_on(&n, /* profile= */ NULL).replicas, 1);
+    cr_expect_eq(share_strategy(&n.config, &n.spec), API_STRATEGY_MIXED);
+    node_done(&n);
+}
+
+Test(share, a_device_without_a_source_leaves_the_rest_to_the_configuration)
+{
+    struct node n;
+    node_init(&n, SLICED, "spec: {migStrategy: mixed, devices: [{uuid: GPU-a, mode: native}]}");
+    cr_expect_eq(share_on(&n, /* profile= */ NULL).replicas, 4);
+    cr_expect_eq(share_strategy(&n.config, &n.spec), API_STRATEGY_SINGLE);
+    node_done(&n);
+}
+
+Test(share, a_configuration_that_says_no_strategy_changes_none)
+{
+    struct node n;
+    node_init(&n, "version: v1", "spec: {migStrategy: single}");
+    cr_expect_eq(share_strategy(&n.config, &n.spec), API_STRATEGY_SINGLE);
+    cr_expect_eq(share_strategy(&n.config, /* spec= */ NULL), API_STRATEGY_MIXED);
+    node_done(&n);
+}
+
+Test(share, partitions_under_single_are_the_resource_of_cards)
+{
+    struct node n;
+    node_init(&n, SLICED, "spec: {}");
+    struct share s = share_of(&n.config, /* want= */ NULL, API_STRATEGY_SINGLE, "3g.40gb");
+    cr_expect_eq(s.replicas, 4);
+    node_done(&n);
+}
