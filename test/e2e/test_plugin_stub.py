@@ -216,6 +216,21 @@ def test_a_wiped_folder_is_filled_again(halves):
     halves.kubelet.wait_offers(**{HALF: 1, SMALL: 3})
 
 
+def cpu_ticks(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+        return sum(int(word) for word in stat.read().rsplit(")", 1)[1].split()[11:13])
+
+
+def test_a_folder_that_is_moved_away_is_let_go(halves):
+    halves.kubelet.stop()
+    halves.kubelet.plugins.rename(halves.kubelet.folder / "old")
+    halves.kubelet.start()
+    halves.kubelet.wait_offers(**{HALF: 1, SMALL: 3})
+    before = cpu_ticks(halves.node.agent.pid)
+    halves.node.wait_reads(3)  # one a second
+    assert cpu_ticks(halves.node.agent.pid) - before < 100, "it spins"
+
+
 def test_sockets_that_vanish_under_a_running_kubelet_come_back(halves):
     for path in halves.sockets():
         path.unlink()
