@@ -169,13 +169,31 @@ static struct metric_series *series_locked(struct metric *f, const char *labels)
 
 struct metric_series *metric_series(struct metric *f, const char *const *values)
 {
-    static const char *const other[METRICS_MAX_LABELS] = {"other", "other", "other", "other"};
+    static const char *const other[METRICS_MAX_LABELS] = {"other", "other", "other",
+                                                          "other", "other", "other"};
     auto_free char *labels = label_text(f, values);
     HOLD(&f->mu);
     if (f->series_count < METRICS_MAX_SERIES || strmap_get(f->by_labels, labels))
         return series_locked(f, labels);
     auto_free char *rest = label_text(f, other);
     return series_locked(f, rest);
+}
+
+void metric_facts(struct metric *f, const char *const *rows, size_t n)
+{
+    assert(f->type == GAUGE);
+    HOLD(&f->mu);
+    for (size_t i = 0; i < f->series_count; i++) {
+        free(f->series[i]->labels);
+        free(f->series[i]);
+    }
+    f->series_count = 0;
+    (void)strmap_free(f->by_labels);
+    f->by_labels = strmap_new();
+    for (size_t i = 0; i < n && i < METRICS_MAX_SERIES; i++) {
+        auto_free char *labels = label_text(f, &rows[i * f->label_count]);
+        metric_set(series_locked(f, labels), 1);
+    }
 }
 
 void metric_add(struct metric_series *s, int64_t n)

@@ -22,7 +22,7 @@ struct metric;
 struct metric_series;
 
 #define METRICS_MAX_SERIES 1000
-#define METRICS_MAX_LABELS 4
+#define METRICS_MAX_LABELS 6
 
 /* An empty registry. Caller frees with metrics_free. */
 struct metrics *metrics_new(void);
@@ -43,6 +43,11 @@ struct metric *metrics_histogram(struct metrics *m, const char *name, const char
 struct metric_series *metric_series(struct metric *f, const char *const *values);
 #define METRIC_WITH(family, ...)                                                                   \
     metric_series(family, (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
+
+/* From now on the family, a gauge, has just these series, each with the value 1: facts that come
+ * and go. rows: n times as many values as it has labels. No handle of the family may be kept. Any
+ * thread. */
+void metric_facts(struct metric *f, const char *const *rows, size_t n);
 
 /* Counters and gauges. Any thread, lock-free. A counter only grows. */
 void metric_add(struct metric_series *s, int64_t n);

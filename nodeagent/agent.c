@@ -29,8 +29,9 @@ static int64_t least(int64_t x, int64_t y)
 }
 
 struct metrics_handles {
-    struct metric *transactions;
+    struct metric *transactions, *held;
     struct metric_series *duration, *cards, *partitions, *stuck;
+    struct metric_series *registrations, *granted, *refused; /* NULL: the kubelet is not served */
 };
 
 struct agent {
@@ -655,6 +656,47 @@ static void job_done(void *arg)
 
 /* --- Publishing --- */
 
+struct rows {
+    const char **values;
+    size_t n;
+};
+
+static void add_held(struct rows *r, const char *gpu, const char *partition,
+                     const struct device_consumer *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct device_consumer *c = &list[i];
+        if (!c->name)
+            continue; /* a process */
+        const char *const row[] = {gpu, partition, c->namespace, c->name, c->container};
+        for (size_t k = 0; k < ARRAY_LEN(row); k++)
+            *XPUSH(r->values, r->n) = row[k];
+    }
+}
+
+static void grow_to(struct metric_series *s, int64_t total)
+{
+    metric_add(s, total - metric_value(s));
+}
+
+static void count_kubelet(struct agent *a, const struct device_status *st)
+{
+    struct rows rows = {0};
+    struct plugin_stats stats = kubelet_link_stats(a->d.kubelet);
+    grow_to(a->metrics.registrations, stats.registrations);
+    grow_to(a->metrics.granted, stats.allocations - stats.refused);
+    grow_to(a->metrics.refused, stats.refused);
+    for (size_t i = 0; i < st->n_devices; i++) {
+        const struct device_card *c = &st->devices[i];
+        add_held(&rows, c->uuid, "", c->in_use_by, c->n_in_use_by);
+        for (size_t k = 0; k < c->n_partitions; k++)
+            add_held(&rows, c->uuid, c->partitions[k].uuid, c->partitions[k].in_use_by,
+                     c->partitions[k].n_in_use_by);
+    }
+    metric_facts(a->metrics.held, rows.values, rows.n / 5);
+    free(rows.values);
+}
+
 static void set_gauges(struct agent *a, const struct device_status *st)
 {
     if (!a->d.metrics)
@@ -662,6 +704,8 @@ static void set_gauges(struct agent *a, const struct device_status *st)
     metric_set(a->metrics.cards, st->summary.gpus);
     metric_set(a->metrics.partitions, st->summary.partitions);
     metric_set(a->metrics.stuck, a->stuck);
+    if (a->d.kubelet)
+        count_kubelet(a, st);
 }
 
 /* An agent that starts must not take back what the one before it said, only because it has not
@@ -923,6 +967,18 @@ static void register_metrics(struct agent *a)
     a->metrics.stuck =
         METRIC_WITH(metrics_gauge(m, "cleave_agent_library_stuck",
                                   "1 while a vendor call is past its deadline.", NULL));
+    if (!a->d.kubelet)
+        return;
+    a->metrics.held =
+        metrics_gauge(m, "cleave_agent_held", "Containers that were given a card or a partition.",
+                      METRIC_LABELS("gpu", "partition", "namespace", "pod", "container"));
+    a->metrics.registrations =
+        METRIC_WITH(metrics_counter(m, "cleave_agent_kubelet_registrations_total",
+                                    "Registrations of resources with the kubelet.", NULL));
+    struct metric *allocations = metrics_counter(m, "cleave_agent_kubelet_allocations_total",
+                                                 "Answers to Allocate.", METRIC_LABELS("result"));
+    a->metrics.granted = METRIC_WITH(allocations, "granted");
+    a->metrics.refused = METRIC_WITH(allocations, "refused");
 }
 
 struct agent *agent_new(const struct agent_deps *d)

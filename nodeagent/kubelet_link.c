@@ -15,7 +15,8 @@ enum {
     SETTLE_CAP_MS = 1000,
     WATCH_MS = 10000, /* while pods hold devices: nobody says when they end */
     CDI_RETRY_MS = 5000,
-    RETRY_MS = 1000, /* while the kubelet does not answer */
+    VERIFY_MS = 1000, /* the kubelet has long taken a list in by then */
+    RETRY_MS = 1000,  /* while the kubelet does not answer */
 };
 
 struct kubelet_link {
@@ -33,7 +34,7 @@ struct kubelet_link {
     char **written;                   /* names that the CDI file has */
     size_t n_written;
     char *cdi_trouble; /* NULL: the file is as it should be */
-    struct reactor_timer *cdi_timer;
+    struct reactor_timer *cdi_timer, *verify_timer;
     struct holders holders;
     char **sealed;
     size_t n_sealed;
@@ -184,8 +185,23 @@ static int prefer(void *arg, const char *resource, const struct plugin_preferenc
     return preferred_choose(k->preferred[r - k->table.resources], &request, ret_ids, e);
 }
 
+/* Some time after each registration. */
+static void verify(void *arg)
+{
+    struct kubelet_link *k = arg;
+    pod_resources_ask_names(k->pods);
+}
+
+static void named(void *arg, const char *const *names, size_t n)
+{
+    struct kubelet_link *k = arg;
+    device_plugin_verify(k->plugin, names, n);
+}
+
 static void plugin_changed(void *arg)
 {
+    struct kubelet_link *k = arg;
+    reactor_timer_set(k->verify_timer, VERIFY_MS);
     tell(arg, KUBELET_STATE);
 }
 
@@ -462,6 +478,7 @@ static void open_pods(struct kubelet_link *k)
         .clk = k->o.clk,
         .path = path,
         .fn = listed,
+        .names_fn = named,
         .arg = k,
     };
     k->pods = pod_resources_new(&o);
@@ -474,6 +491,7 @@ int kubelet_link_new(const struct kubelet_link_options *o, struct kubelet_link *
     auto_kubelet_link struct kubelet_link *k = xmalloc(sizeof(*k));
     *k = (struct kubelet_link){.o = *o, .settle_ms = SETTLE_MS};
     TRY(reactor_new(o->clk, &k->reactor, e));
+    k->verify_timer = reactor_timer_new(k->reactor, verify, k);
     TRY(open_plugin(k, e));
     if (o->entry.ways & (ENTRY_CDI_CRI | ENTRY_CDI_ANNOTATIONS))
         k->cdi = cdi_new(&o->cdi);
@@ -493,6 +511,8 @@ struct kubelet_link *kubelet_link_free(struct kubelet_link *k)
         (void)reactor_timer_free(k->timer);
     if (k->cdi_timer)
         (void)reactor_timer_free(k->cdi_timer);
+    if (k->verify_timer)
+        (void)reactor_timer_free(k->verify_timer);
     k->reactor = reactor_free(k->reactor);
     k->cdi = cdi_free(k->cdi);
     forget_written(k);

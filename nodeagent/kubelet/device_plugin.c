@@ -59,6 +59,7 @@ struct served {
     struct reactor_timer *timer;
     struct backoff backoff;
     bool registering;
+    bool offers; /* a device that may be granted */
     bool too_large;
     char *trouble; /* why the last attempt failed; NULL: it did not */
     enum plugin_state state;
@@ -413,6 +414,9 @@ static void offer(struct served *s, const struct plugin_resource *r)
         return;
     }
     s->too_large = false;
+    s->offers = false;
+    for (size_t i = 0; i < r->n_devices; i++)
+        s->offers |= r->devices[i].healthy;
     free(s->list.data);
     s->list = list;
     if (again)
@@ -589,6 +593,28 @@ int device_plugin_new(const struct device_plugin_options *o, struct device_plugi
     TRY(watch(p, e));
     *ret = TAKE(p);
     return 0;
+}
+
+static bool is_named(const char *name, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+void device_plugin_verify(struct device_plugin *p, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        struct served *s = p->items[i];
+        if (!s->n_streams || !s->offers || is_retiring(s) || is_named(s->name, names, n))
+            continue;
+        log_warn("The kubelet listens and offers nothing: registering again",
+                 kv("resource", s->name));
+        end_streams(s, GRPC_UNAVAILABLE, "the registration was lost");
+        set_state(s, PLUGIN_WAITING, "the kubelet listens and offers nothing");
+        retry(s);
+    }
 }
 
 enum plugin_state device_plugin_trouble(const struct device_plugin *p, const char **ret_text)

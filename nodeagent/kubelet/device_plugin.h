@@ -75,6 +75,11 @@ void device_plugin_set(struct device_plugin *p, const struct plugin_resource *li
  * notification was lost. */
 void device_plugin_check(struct device_plugin *p);
 
+/* The kubelet says of which resources it would grant something. One that it listens to and that has
+ * a healthy device, and that is not among them, is registered anew: kubelets before 1.36 let the
+ * late end of an old stream undo a new registration (kubernetes#135437). */
+void device_plugin_verify(struct device_plugin *p, const char *const *names, size_t n);
+
 enum plugin_state {
     PLUGIN_SERVED,    /* the kubelet listens to every resource */
     PLUGIN_WAITING,   /* for a kubelet that is not there, or for it to listen */

@@ -105,6 +105,30 @@ void pod_resources_ask(struct pod_resources *p)
         reactor_timer_set(p->timer, GAP_MS - since);
 }
 
+static void names_answered(void *arg, const struct grpc_reply *reply)
+{
+    struct pod_resources *p = arg;
+    if (reply->code != GRPC_OK)
+        return;
+    V1__AllocatableResourcesResponse *m =
+        v1__allocatable_resources_response__unpack(NULL, reply->len, reply->message);
+    if (!m)
+        return;
+    auto_free const char **names = xcalloc(m->n_devices, sizeof(*names));
+    size_t n = 0;
+    for (size_t i = 0; i < m->n_devices; i++)
+        if (m->devices[i]->n_device_ids)
+            names[n++] = m->devices[i]->resource_name;
+    p->o.names_fn(p->o.arg, names, n);
+    v1__allocatable_resources_response__free_unpacked(m, NULL);
+}
+
+void pod_resources_ask_names(struct pod_resources *p)
+{
+    grpc_client_call(p->client, "/v1.PodResourcesLister/GetAllocatableResources",
+                     (const uint8_t *)"", 0, DEADLINE_MS, names_answered, p);
+}
+
 struct pod_resources *pod_resources_new(const struct pod_resources_options *o)
 {
     static const struct grpc_limits limits = {.max_message = MAX_ANSWER};

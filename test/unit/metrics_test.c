@@ -98,3 +98,17 @@ Test(metrics, collectors_run_before_the_text_is_written)
     metrics_write(m, &text);
     cr_assert(strstr(sb_str(&text), "\nx 42\n"));
 }
+
+Test(metrics, facts_come_and_go)
+{
+    struct metric *f = metrics_gauge(m, "held", "Who holds what.", METRIC_LABELS("gpu", "pod"));
+    const char *const two[] = {"a", "p1", "b", "p2"};
+    const char *const one[] = {"b", "p3"};
+    metric_facts(f, two, 2);
+    metric_facts(f, one, 1);
+    auto_sb struct sb b = SB_INIT(4096);
+    metrics_write(m, &b);
+    cr_expect(strstr(sb_str(&b), "held{gpu=\"b\",pod=\"p3\"} 1"), "%s", sb_str(&b));
+    cr_expect_not(strstr(sb_str(&b), "p2"));
+    metric_facts(f, NULL, 0);
+}
