@@ -488,3 +488,35 @@ def test_a_full_disk_under_the_cdi_folder_is_said_and_heals(rig, kubelet):
 def test_a_card_that_is_made_whole_again_is_offered_whole(halves):
     halves.node.want(native(halves.node.uuid()))
     halves.kubelet.wait_offers(**{GPU: 1})
+
+
+# --- the configuration of NVIDIA's device plugin ---
+
+
+def test_a_configuration_of_nvidias_plugin_changes_what_is_offered_and_how(rig, kubelet):
+    host = Host(rig, kubelet, {"h100-80": 2})
+    file = host.node.folder / "plugin.yaml"
+    file.write_text(
+        """
+version: v1
+flags:
+  plugin: {deviceListStrategy: [envvar], deviceIDStrategy: uuid}
+sharing:
+  timeSlicing:
+    failRequestsGreaterThanOne: true
+    resources: [{name: nvidia.com/gpu, replicas: 3}]
+resources: {gpus: [{pattern: "*", name: other}]}
+"""
+    )
+    host.start(plugin_config=file, device_id_strategy="index")
+    kubelet.wait_offers(**{GPU: 6})
+    (answer,) = kubelet.allocate(GPU, [f"{host.node.uuid(1)}::2"])
+    assert answer.envs["NVIDIA_VISIBLE_DEVICES"] == "1", "the file names the way, and the flag beats it in how"
+    assert not answer.cdi_devices
+    with pytest.raises(grpc.RpcError, match="failRequestsGreaterThanOne"):
+        kubelet.allocate(GPU, [f"{host.node.uuid(1)}::{i}" for i in range(2)])
+    told = condition(host.node.device(), "ConfigUnderstood")
+    assert told["reason"] == "PartlyIgnored" and ".resources:" in told["message"]
+    source = {"kind": "GPUProfile", "name": "whole", "generation": 1}
+    host.node.want({**native(host.node.uuid(0)), "source": source})
+    kubelet.wait_offers(**{GPU: 4})
