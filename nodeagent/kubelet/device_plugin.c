@@ -518,7 +518,9 @@ static void folder_changed(void *arg, uint32_t events)
     while ((got = read(p->notify, buf, sizeof(buf))) > 0) {
         for (char *at = buf; at < buf + got;) {
             const struct inotify_event *event = (const void *)at;
-            gone |= event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED);
+            /* What is told of a watch that was given up already is old. */
+            gone |= event->wd == p->folder &&
+                    event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED);
             at += sizeof(*event) + event->len;
         }
     }

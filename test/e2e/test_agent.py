@@ -166,6 +166,7 @@ def test_an_idle_agent_writes_nothing(rig):
     node = rig.node({"h100-80": 8})
     node.want(mig(node.uuid(), {"1g.10gb": 7}))
     node.wait_ready()
+    wait_for(lambda: any(e["reason"] == "Repartitioned" for e in rig.events(node.name)), 30, "the Event of the change, which follows the status")
     mark = rig.cluster.audit_mark()
     node.wait_reads(4)
     assert rig.writes(mark) == []
