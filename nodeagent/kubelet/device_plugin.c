@@ -334,6 +334,7 @@ static void served_free(struct served *s)
     end_streams(s, GRPC_UNAVAILABLE, "the plugin ends");
     (void)grpc_server_free(s->server);
     (void)reactor_timer_free(s->timer);
+    free(s->streams);
     free(s->list.data);
     free(s->trouble);
     free(s->name);
