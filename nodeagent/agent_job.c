@@ -2,10 +2,12 @@
 #include "nodeagent/agent_job.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/exclusive.h"
 #include "nodeagent/journal.h"
 
 struct agent_job *agent_job_new(enum agent_job_kind kind, const struct agent_job_env *env,
@@ -28,6 +30,9 @@ void agent_job_free(void *job)
         card_view_done(&j->views[i]);
     free(j->views);
     free(j->holders);
+    for (size_t i = 0; i < j->n_exclusive; i++)
+        free(j->exclusive[i]);
+    free(j->exclusive);
     (void)driver_view_free(j->new_driver_view);
     free(j);
 }
@@ -92,6 +97,22 @@ static void look_at_driver(struct agent_job *j)
         driver_view_make_partitions(w, j->driver_view, &j->inventory.cards[i]);
 }
 
+static bool is_exclusive(const struct agent_job *j, const char *uuid)
+{
+    for (size_t i = 0; i < j->n_exclusive; i++)
+        if (strcmp(j->exclusive[i], uuid) == 0)
+            return true;
+    return false;
+}
+
+static void settle_modes(struct gpu *g, struct agent_job *j)
+{
+    for (size_t i = 0; i < j->inventory.n_cards; i++) {
+        struct gpu_card *card = &j->inventory.cards[i];
+        exclusive_settle(g, j->env->state_dir, card, is_exclusive(j, card->uuid));
+    }
+}
+
 static void run_read(struct gpu *g, struct agent_job *j)
 {
     host_facts_read(j->env->sys_root, &j->host);
@@ -104,6 +125,8 @@ static void run_read(struct gpu *g, struct agent_job *j)
     if (j->rc < 0)
         return;
     look_at_driver(j);
+    if (j->modes_known)
+        settle_modes(g, j);
     take_views(j);
 }
 

@@ -28,7 +28,10 @@ struct agent_job {
     void *owner; /* for whoever takes it back */
     enum agent_job_kind kind;
     /* in: READ */
-    bool recover; /* end interrupted changes first */
+    bool recover;     /* end interrupted changes first */
+    bool modes_known; /* the next says which compute modes are wanted */
+    char **exclusive; /* uuids of the cards that are MPS's alone; owned */
+    size_t n_exclusive;
     /* in: CARD */
     char uuid[GPU_UUID_BYTES];
     struct card_wish wish;

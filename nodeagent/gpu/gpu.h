@@ -73,6 +73,7 @@ struct gpu_card {
     bool unread; /* it could not be read: what follows, but for the table, says nothing */
     bool mig_capable;
     enum gpu_mode mode, pending_mode;
+    bool exclusive;         /* compute mode EXCLUSIVE_PROCESS */
     bool mode_needs_reset;  /* Ampere: a mode change takes effect at the next reset */
     struct mig_table mig;   /* mig.n_profiles == 0: none */
     struct mig_state state; /* instances that stand */
@@ -155,6 +156,8 @@ struct gpu_ops {
                      unsigned *ret_ci_id, struct err *e);
     int (*ci_destroy)(struct gpu *g, const char *uuid, unsigned gi_id, unsigned ci_id,
                       struct err *e);
+    /* Compute mode EXCLUSIVE_PROCESS, or DEFAULT. ERR_INVALID: the card has no such modes. */
+    int (*exclusive_set)(struct gpu *g, const char *uuid, bool on, struct err *e);
     struct gpu *(*free)(struct gpu *g);
 };
 struct gpu {

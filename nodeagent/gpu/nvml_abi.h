@@ -105,6 +105,9 @@ enum {
     NVML_TOPOLOGY_SYSTEM = 50,
 };
 
+/* nvmlComputeMode_t. */
+enum { NVML_COMPUTE_DEFAULT = 0, NVML_COMPUTE_EXCLUSIVE_PROCESS = 3 };
+
 /* What an NVLink ends in. */
 enum { NVML_NVLINK_GPU = 0, NVML_NVLINK_SWITCH = 2, NVML_NVLINK_UNKNOWN = 255 };
 enum { NVML_NVLINK_MAX_LINKS = 36 };

@@ -44,6 +44,8 @@
       (nvml_device, int, struct nvml_field_value *))                                               \
     X(mig_mode, 0, "nvmlDeviceGetMigMode", NULL, (nvml_device, unsigned *, unsigned *))            \
     X(set_mig_mode, 0, "nvmlDeviceSetMigMode", NULL, (nvml_device, unsigned, nvml_ret *))          \
+    X(compute_mode, 0, "nvmlDeviceGetComputeMode", NULL, (nvml_device, unsigned *))                \
+    X(set_compute_mode, 0, "nvmlDeviceSetComputeMode", NULL, (nvml_device, unsigned))              \
     X(gi_profile, 0, "nvmlDeviceGetGpuInstanceProfileInfo", NULL,                                  \
       (nvml_device, unsigned, struct nvml_gi_profile *))                                           \
     X(gi_profile_v, 0, "nvmlDeviceGetGpuInstanceProfileInfoV", NULL,                               \

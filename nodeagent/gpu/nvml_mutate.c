@@ -61,6 +61,15 @@ int nvml_op_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode, enum g
     return judge_mode(n, f, mode, activation, ret, e);
 }
 
+int nvml_op_exclusive_set(struct gpu *g, const char *uuid, bool on, struct err *e)
+{
+    struct nvml *n = (struct nvml *)g;
+    struct nvml_facts *f = NULL;
+    TRY(nvml_facts_get(n, uuid, &f, e));
+    return NVML_DO(n, e, set_compute_mode, f->device,
+                   on ? NVML_COMPUTE_EXCLUSIVE_PROCESS : NVML_COMPUTE_DEFAULT);
+}
+
 /* Our own sessions would count as clients of the card, so they end first. */
 int nvml_op_reset(struct gpu *g, const char *uuid, struct err *e)
 {

@@ -28,6 +28,14 @@ static int read_mode(struct nvml *n, struct nvml_facts *f, struct gpu_card *card
     return 0;
 }
 
+/* A driver that does not tell has the card for everybody. */
+static void read_compute_mode(struct nvml *n, struct nvml_facts *f, struct gpu_card *card)
+{
+    unsigned mode = NVML_COMPUTE_DEFAULT;
+    nvml_ret rc = NVML_CALL(n, compute_mode, f->device, &mode);
+    card->exclusive = rc == NVML_SUCCESS && mode == NVML_COMPUTE_EXCLUSIVE_PROCESS;
+}
+
 /* The table is learned once; a driver that lists nothing while MIG is off is asked again. */
 static int read_table(struct nvml *n, struct nvml_facts *f, struct gpu_card *card, struct err *e)
 {
@@ -131,6 +139,7 @@ static int read_card(struct nvml *n, struct nvml_facts *f, struct gpu_card *ret,
 {
     auto_gpu_card struct gpu_card card = f->card;
     TRY(read_dynamic(n, f, &card, e));
+    read_compute_mode(n, f, &card);
     read_vitals(n, f, &card);
     vitals_judge(&card);
     *ret = card;

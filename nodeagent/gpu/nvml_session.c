@@ -117,6 +117,7 @@ static const struct gpu_ops nvml_ops = {
     .gi_destroy = nvml_op_gi_destroy,
     .ci_create = nvml_op_ci_create,
     .ci_destroy = nvml_op_ci_destroy,
+    .exclusive_set = nvml_op_exclusive_set,
     .free = nvml_free,
 };
 

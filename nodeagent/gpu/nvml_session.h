@@ -121,6 +121,7 @@ int nvml_op_read(struct gpu *g, struct gpu_inventory *ret, struct err *e);
 int nvml_op_read_card(struct gpu *g, const char *uuid, struct gpu_card *ret, struct err *e);
 int nvml_op_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode, enum gpu_mode_result *ret,
                      struct err *e);
+int nvml_op_exclusive_set(struct gpu *g, const char *uuid, bool on, struct err *e);
 int nvml_op_reset(struct gpu *g, const char *uuid, struct err *e);
 int nvml_op_gi_create(struct gpu *g, const char *uuid, unsigned profile_id, unsigned start,
                       unsigned size, unsigned *ret_gi_id, struct err *e);

@@ -210,6 +210,12 @@ static int gate_ci_destroy(struct gpu *g, const char *uuid, unsigned gi_id, unsi
     return in->ops->ci_destroy(in, uuid, gi_id, ci_id, e);
 }
 
+static int gate_exclusive_set(struct gpu *g, const char *uuid, bool on, struct err *e)
+{
+    struct gpu *in = gate_of(g)->inner;
+    return in->ops->exclusive_set(in, uuid, on, e);
+}
+
 /* The gate itself lives in the bench. */
 static struct gpu *gate_free(struct gpu *g)
 {
@@ -218,7 +224,8 @@ static struct gpu *gate_free(struct gpu *g)
 
 static const struct gpu_ops gate_ops = {gate_read,      gate_read_card,  gate_mode_set,
                                         gate_reset,     gate_gi_create,  gate_gi_destroy,
-                                        gate_ci_create, gate_ci_destroy, gate_free};
+                                        gate_ci_create, gate_ci_destroy, gate_exclusive_set,
+                                        gate_free};
 
 /* --- The bench --- */
 

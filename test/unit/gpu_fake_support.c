@@ -419,6 +419,14 @@ static int fake_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode,
     return 0;
 }
 
+static int fake_exclusive_set(struct gpu *g, const char *uuid, bool on, struct err *e)
+{
+    struct fake_card *c = NULL;
+    TRY(find_to_change(g, uuid, &c, e));
+    c->card.exclusive = on;
+    return leave(hw_of(g), e);
+}
+
 static int fake_reset(struct gpu *g, const char *uuid, struct err *e)
 {
     struct fake_card *c = NULL;
@@ -513,6 +521,7 @@ static const struct gpu_ops fake_ops = {
     .gi_destroy = fake_gi_destroy,
     .ci_create = fake_ci_create,
     .ci_destroy = fake_ci_destroy,
+    .exclusive_set = fake_exclusive_set,
     .free = fake_free,
 };
 
