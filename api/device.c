@@ -65,16 +65,24 @@ static const struct jx_field want_mig_fields[] = {
 };
 
 static const struct jx_field time_slicing_fields[] = {
-    JX_F(device_time_slicing, replicas, "replicas", JX_INT, .required = true, .min = 2, .max = 256),
-    JX_F(device_time_slicing, rename_by_default, "renameByDefault", JX_BOOL),
-    JX_F(device_time_slicing, fail_requests_greater_than_one, "failRequestsGreaterThanOne",
-         JX_BOOL),
+    JX_F(device_replicas, replicas, "replicas", JX_INT, .required = true, .min = 2, .max = 256),
+    JX_F(device_replicas, rename_by_default, "renameByDefault", JX_BOOL),
+    JX_F(device_replicas, fail_requests_greater_than_one, "failRequestsGreaterThanOne", JX_BOOL),
+    {0},
+};
+
+/* MPS serves at most 48 clients a device. */
+static const struct jx_field mps_fields[] = {
+    JX_F(device_replicas, replicas, "replicas", JX_INT, .required = true, .min = 2, .max = 48),
+    JX_F(device_replicas, rename_by_default, "renameByDefault", JX_BOOL),
+    JX_F(device_replicas, fail_requests_greater_than_one, "failRequestsGreaterThanOne", JX_BOOL),
     {0},
 };
 
 const struct jx_field device_sharing_fields[] = {
-    JX_F(device_sharing, time_slicing, "timeSlicing", JX_OBJECT, .required = true,
+    JX_P(device_sharing, time_slicing, has_time_slicing, "timeSlicing", JX_OBJECT,
          .sub = time_slicing_fields),
+    JX_P(device_sharing, mps, has_mps, "mps", JX_OBJECT, .sub = mps_fields),
     {0},
 };
 static const struct jx_field want_fields[] = {
@@ -309,4 +317,9 @@ const struct device_model *device_status_model(const struct device_status *s, co
         if (strcmp(s->models[i].name, name) == 0)
             return &s->models[i];
     return NULL;
+}
+
+const struct device_replicas *device_sharing_terms(const struct device_sharing *s)
+{
+    return s->has_mps ? &s->mps : s->has_time_slicing ? &s->time_slicing : NULL;
 }

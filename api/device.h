@@ -46,14 +46,18 @@ struct device_rollout {
 };
 
 /* How several containers share a card, or each of its partitions. */
-struct device_time_slicing {
+struct device_replicas {
     int64_t replicas;
     bool rename_by_default;              /* "nvidia.com/gpu.shared" in place of "nvidia.com/gpu" */
     bool fail_requests_greater_than_one; /* a second replica gives a container no more of it */
 };
 
+/* Exactly one of them. */
 struct device_sharing {
-    struct device_time_slicing time_slicing;
+    bool has_time_slicing;
+    struct device_replicas time_slicing;
+    bool has_mps; /* by NVIDIA's MPS: equal parts of memory and threads */
+    struct device_replicas mps;
 };
 
 /* "1g.10gb" and how many. */
@@ -221,6 +225,9 @@ AUTO_DEFINE(device_spec, struct device_spec, device_spec_done)
 #define auto_device_spec AUTO(device_spec)
 AUTO_DEFINE(device_status, struct device_status, device_status_done)
 #define auto_device_status AUTO(device_status)
+
+/* How many replicas on what terms, by whatever means; NULL: it is not shared. Borrowed. */
+const struct device_replicas *device_sharing_terms(const struct device_sharing *s);
 
 /* The card of this uuid, or NULL. Borrowed. */
 const struct device_card *device_status_card(const struct device_status *s, const char *uuid);

@@ -134,10 +134,29 @@ const struct jx_field gpuprofile_status_fields[] = {
     {0},
 };
 
+/* The schema's rule, for files that no API server has seen. */
+static int check_sharing(const struct gpuprofile_spec *s, struct err *e)
+{
+    for (size_t i = 0; i < s->n_devices; i++) {
+        const struct gpuprofile_entry *entry = &s->devices[i];
+        if (entry->has_sharing && entry->sharing.has_time_slicing == entry->sharing.has_mps)
+            return err_set(e, ERR_INVALID,
+                           ".spec.devices[%zu].sharing: give exactly one of timeSlicing and mps",
+                           i);
+    }
+    return 0;
+}
+
 int gpuprofile_spec_decode(const json_t *profile, struct gpuprofile_spec *ret, struct err *e)
 {
     *ret = (struct gpuprofile_spec){.mig_strategy = API_STRATEGY_MIXED, .rollout.timeout_s = 600};
-    return api_decode_part(profile, "spec", gpuprofile_spec_fields, ret, sizeof(*ret), e);
+    TRY(api_decode_part(profile, "spec", gpuprofile_spec_fields, ret, sizeof(*ret), e));
+    int rc = check_sharing(ret, e);
+    if (rc < 0) {
+        gpuprofile_spec_done(ret);
+        *ret = (struct gpuprofile_spec){0};
+    }
+    return rc;
 }
 
 int gpuprofile_status_decode(const json_t *profile, struct gpuprofile_status *ret, struct err *e)

@@ -16,6 +16,7 @@
 #include "nodeagent/agent_job.h"
 #include "nodeagent/card_track.h"
 #include "nodeagent/own_device.h"
+#include "nodeagent/share.h"
 #include "nodeagent/status.h"
 
 enum {
@@ -65,7 +66,8 @@ struct agent {
     char unended[GPU_UUID_BYTES];
     int64_t unended_number;
     bool read_due;
-    bool recovery_due; /* a change may be on record that nobody will end */
+    uint64_t exclusive; /* places of the cards that were MPS's alone when it was looked at last */
+    bool recovery_due;  /* a change may be on record that nobody will end */
     bool stuck;
     struct driver_view *driver_view;      /* NULL: not read yet */
     bool kubelet_listed, kubelet_holders; /* news that was not looked at yet */
@@ -296,7 +298,7 @@ static bool is_taken_back(struct agent *a, struct card_track *t, const struct ca
         return false;
     card_offer_withdraw(&j->offered, steps);
     seal(a, &v->card, &j->offered);
-    return true;
+    return kubelet_link_is_released(a->d.kubelet);
 }
 
 /* Does nobody believe any more to have what the change takes away? Sees to it first. A change that
@@ -397,11 +399,44 @@ static void start_card(struct agent *a, struct card_track *t)
     submit(a, j);
 }
 
+/* Is the card whole, and shared by MPS? */
+static bool wants_exclusive(const struct agent *a, const struct gpu_card *card)
+{
+    const struct device_want *want = want_of(a, card->uuid);
+    const struct share share = share_of(a->d.config, want, share_strategy(a->d.config, spec(a)),
+                                        /* profile= */ NULL);
+    return card->mode == GPU_NATIVE && (!want || want->mode == API_MODE_NATIVE) &&
+           share.kind == SHARE_MPS;
+}
+
+/* Known once the Device and the cards are: an agent that starts takes nothing back before. */
+static void list_exclusive(const struct agent *a, struct agent_job *j)
+{
+    j->modes_known = a->d.kubelet && a->device_seen && a->inventory_read;
+    for (size_t i = 0; j->modes_known && i < a->n_cards; i++)
+        if (wants_exclusive(a, &a->cards[i].card))
+            *XPUSH(j->exclusive, j->n_exclusive) = xstrdup(a->cards[i].card.uuid);
+}
+
+/* Were other cards MPS's alone when that was settled last? */
+static bool modes_have_changed(struct agent *a)
+{
+    uint64_t wanted = 0;
+    if (!a->d.kubelet || !a->device_seen || !a->inventory_read)
+        return false;
+    for (size_t i = 0; i < a->n_cards && i < 64; i++)
+        wanted |= (uint64_t)wants_exclusive(a, &a->cards[i].card) << i;
+    bool changed = wanted != a->exclusive;
+    a->exclusive = wanted;
+    return changed;
+}
+
 static void start_read(struct agent *a)
 {
     struct agent_job *j = agent_job_new(AGENT_JOB_READ, &a->env, a);
     j->recover = may_recover(a);
     a->read_due = false;
+    list_exclusive(a, j);
     submit(a, j);
 }
 
@@ -437,6 +472,8 @@ static void start_next(struct agent *a)
     take_acknowledgement(a);
     if (!a->job_running && clock_mono_ms(a->d.clk) >= a->next_read_mono_ms)
         a->read_due = true; /* a reading that runs sets the time of the next when it ends */
+    if (!a->job_running && modes_have_changed(a))
+        a->read_due = true;
     while (!a->job_running) {
         if (a->read_due || !a->inventory_read) {
             if (clock_mono_ms(a->d.clk) < a->next_read_mono_ms && !a->read_due)

@@ -25,7 +25,9 @@
  * signals; whatever thread ends first ends the others.
  */
 
-enum { MAX_THREADS = 8, WORKER_GRACE_MS = 5000, PLUGIN_FLAGS = 9 };
+enum { MAX_THREADS = 8, WORKER_GRACE_MS = 5000, PLUGIN_FLAGS = 10 };
+
+#define MPS_ROOT "/run/cleave/mps"
 
 struct flags {
     const char *kubeconfig, *node, *library, *smi, *state_dir, *proc_root, *sys_root;
@@ -36,6 +38,7 @@ struct flags {
     /* With the names that they have for NVIDIA's device plugin; NULL: not said. */
     const char *plugin_config, *list_strategy, *id_strategy, *pass_device_specs;
     const char *mig_strategy, *allocation_policy, *annotation_prefix, *gds, *mofed, *gdrcopy;
+    const char *mps_root, *mps_control;
     bool help;
 };
 
@@ -152,6 +155,7 @@ static size_t plugin_flags(const struct flags *f, struct plugin_setting *ret)
         {"gds-enabled", f->gds},
         {"mofed-enabled", f->mofed},
         {"gdrcopy-enabled", f->gdrcopy},
+        {"mps-root", f->mps_root},
     };
     size_t n = 0;
     for (size_t i = 0; i < PLUGIN_FLAGS; i++)
@@ -182,10 +186,6 @@ static int load_config(const struct flags *f, struct plugin_config *ret, struct 
     TRY(parse_resources(f->resources, &who, e));
     if (who == RESOURCES_CONTROLLER)
         disregard_names(ret);
-    if (ret->sharing == PLUGIN_MPS) {
-        plugin_config_ignore(ret, ".sharing.mps", "is ignored: nothing is shared by MPS");
-        ret->sharing = PLUGIN_UNSHARED;
-    }
     for (size_t i = 0; i < ret->n_notices; i++)
         log_warn("Part of the configuration is ignored", kv("where", ret->notices[i].where),
                  kv("why", ret->notices[i].why));
@@ -281,6 +281,7 @@ static int open_kubelet(struct process *p, const struct flags *f, uint64_t seed,
                   .annotation_prefix = c->cdi_annotation_prefix},
         .cdi = {.folder = f->cdi_dir, .hook = f->cdi_hook},
         .pack_shared = c->packed,
+        .mps = {.root = *c->mps_root ? c->mps_root : MPS_ROOT, .program = f->mps_control},
         .seed = seed,
     };
     return kubelet_link_new(&o, &p->kubelet, e);
@@ -469,6 +470,11 @@ int cmd_run(int argc, char **argv)
         {"shared-devices-allocation-policy", 0, NULL, "HOW",
          "replicas on as many cards as possible (distributed, default) or as few (packed)",
          &f.allocation_policy, NULL},
+        {"mps-root", 0, NULL, "PATH",
+         "pipes of MPS daemons, at the same place here and on the host; absent: " MPS_ROOT,
+         &f.mps_root, NULL},
+        {"mps-control", 0, NULL, "PATH", "absent: /usr/bin/nvidia-cuda-mps-control", &f.mps_control,
+         NULL},
         {"gds-enabled", 0, NULL, NULL, "containers get GPUDirect Storage of NVIDIA's runtime",
          &f.gds, NULL},
         {"mofed-enabled", 0, NULL, NULL, "containers get MOFED of NVIDIA's runtime", &f.mofed,

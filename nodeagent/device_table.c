@@ -102,6 +102,9 @@ static void add(struct build *b, const struct gpu_card *card, const struct gpu_p
     d->place = (uint8_t)b->place;
     d->healthy = healthy;
     d->replicas = share.replicas;
+    d->mps = share.kind == SHARE_MPS;
+    d->memory_mib =
+        p ? card->mig.profiles[instance_of(card, p)->profile].memory_mib : card->memory_mib;
     d->numa = card->numa_node;
     d->start = p ? instance_of(card, p)->start : 0;
     d->gi_id = p ? p->gi_id : 0;

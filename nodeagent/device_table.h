@@ -20,9 +20,11 @@ struct table_device {
     uint8_t place;            /* of its card in the inventory */
     bool healthy;             /* may be granted: it is well, stands as wanted and is to stay */
     int64_t replicas;         /* 1: not shared */
-    int numa;                 /* -1: none */
-    unsigned start;           /* of a partition: first memory slice */
-    unsigned gi_id, ci_id;    /* of a partition */
+    bool mps;                 /* by MPS, under the entry's cdi_name */
+    uint64_t memory_mib;
+    int numa;              /* -1: none */
+    unsigned start;        /* of a partition: first memory slice */
+    unsigned gi_id, ci_id; /* of a partition */
     struct entry_device entry;
 };
 

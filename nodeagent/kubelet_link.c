@@ -35,6 +35,9 @@ struct kubelet_link {
     size_t n_written;
     char *cdi_trouble; /* NULL: the file is as it should be */
     struct reactor_timer *cdi_timer, *verify_timer;
+    struct mps *mps;   /* NULL: nothing can be shared by MPS */
+    bool setting_mps;  /* its news are our own doing */
+    char *mps_trouble; /* NULL: all daemons that are to run do, or start */
     struct holders holders;
     char **sealed;
     size_t n_sealed;
@@ -144,6 +147,33 @@ static int pick(const struct kubelet_link *k, const struct table_resource *r, co
     return 0;
 }
 
+/* The name of its MPS daemon. */
+static const char *unit_of(const struct table_device *d)
+{
+    return d->entry.cdi_name;
+}
+
+/* One container can be the client of one daemon. */
+static int enter_mps(const struct kubelet_link *k, const struct table_resource *r,
+                     const char *const *ids, size_t n, struct entry *ret, struct err *e)
+{
+    const char *unit = NULL;
+    for (size_t i = 0; i < n; i++) {
+        const struct table_device *d = table_resource_device(r, ids[i]);
+        if (!d->mps)
+            continue;
+        if (unit && strcmp(unit, unit_of(d)) != 0)
+            return err_set(e, ERR_INVALID,
+                           "%s: a container can have replicas of one device shared by MPS, not of "
+                           "several",
+                           r->name);
+        unit = unit_of(d);
+    }
+    if (unit && !k->mps)
+        return err_set(e, ERR_UNAVAILABLE, "%s: MPS is not served", r->name);
+    return unit ? mps_entry(k->mps, unit, ret, e) : 0;
+}
+
 static int allocate(void *arg, const char *resource, const char *const *ids, size_t n,
                     struct entry *ret, struct err *e)
 {
@@ -160,7 +190,11 @@ static int allocate(void *arg, const char *resource, const char *const *ids, siz
     auto_free const struct entry_device **devices = xcalloc(n, sizeof(*devices));
     for (size_t i = 0; i < n; i++)
         TRY(pick(k, r, ids[i], &devices[i], e));
-    TRY(entry_build(&k->o.entry, k->driver ? &k->driver->nodes : NULL, devices, n, ret, e));
+    auto_entry struct entry answer = {0};
+    TRY(entry_build(&k->o.entry, k->driver ? &k->driver->nodes : NULL, devices, n, &answer, e));
+    TRY(enter_mps(k, r, ids, n, &answer, e));
+    *ret = answer;
+    answer = (struct entry){0};
     holders_grant(&k->holders, ids, n, clock_mono_ms(k->o.clk));
     k->settle_ms = SETTLE_MS;
     plan_question(k);
@@ -276,6 +310,95 @@ static void write_cdi(struct kubelet_link *k)
             *XPUSH(k->written, k->n_written) = xstrdup(list[i]->cdi_name);
 }
 
+/* --- MPS --- */
+
+static const struct table_device *device_at(const struct kubelet_link *k, const char *id)
+{
+    const struct table_device *d = NULL;
+    for (size_t i = 0; i < k->table.n_resources && !d; i++)
+        d = table_resource_device(&k->table.resources[i], id);
+    return d;
+}
+
+/* A list of what is shared by MPS and is not about to go. */
+struct units {
+    struct mps_unit *items;
+    struct mps_device **devices; /* one each: they stay where they are */
+    size_t n, n_devices;
+};
+
+static void add_unit(struct units *u, const struct table_device *d)
+{
+    struct mps_device *device = xmalloc(sizeof(*device));
+    *device = (struct mps_device){d->entry.uuid, d->memory_mib};
+    *XPUSH(u->devices, u->n_devices) = device;
+    *XPUSH(u->items, u->n) = (struct mps_unit){.name = unit_of(d),
+                                               .devices = device,
+                                               .n_devices = 1,
+                                               .replicas = (unsigned)d->replicas};
+}
+
+static void units_done(struct units *u)
+{
+    for (size_t i = 0; i < u->n_devices; i++)
+        free(u->devices[i]);
+    free(u->devices);
+    free(u->items);
+}
+AUTO_DEFINE(units, struct units, units_done)
+
+static void list_units(const struct kubelet_link *k, struct units *ret)
+{
+    for (size_t i = 0; i < k->table.n_resources; i++) {
+        const struct table_resource *r = &k->table.resources[i];
+        for (size_t p = 0; p < r->n_devices; p++)
+            if (r->devices[p].mps && !is_sealed(k, &r->devices[p]))
+                add_unit(ret, &r->devices[p]);
+    }
+}
+
+/* The first that does not run speaks. */
+static void note_mps(struct kubelet_link *k, const struct units *u, const char *refused)
+{
+    auto_free char *text = refused ? xstrdup(refused) : NULL;
+    for (size_t i = 0; i < u->n && !text; i++) {
+        const char *problem = mps_problem(k->mps, u->items[i].name);
+        if (*problem && !mps_is_ready(k->mps, u->items[i].name))
+            text = xasprintf("%s cannot be shared by MPS: %s", u->items[i].name, problem);
+    }
+    if (text && (!k->mps_trouble || strcmp(k->mps_trouble, text) != 0))
+        log_warn("Could not share by MPS", kv("error", text));
+    xstr_set(&k->mps_trouble, text);
+}
+
+static void set_units(struct kubelet_link *k)
+{
+    AUTO(units) struct units u = {0};
+    auto_err struct err e = {0};
+    if (!k->mps)
+        return;
+    list_units(k, &u);
+    k->setting_mps = true;
+    int rc = mps_set(k->mps, u.items, u.n, &e);
+    k->setting_mps = false;
+    note_mps(k, &u, rc < 0 ? err_msg(&e) : NULL);
+}
+
+bool kubelet_link_is_released(const struct kubelet_link *k)
+{
+    for (size_t i = 0; k->mps && i < k->n_sealed; i++) {
+        const struct table_device *d = device_at(k, k->sealed[i]);
+        if (d && !mps_is_gone(k->mps, unit_of(d)))
+            return false;
+    }
+    return true;
+}
+
+static bool has_daemon(const struct kubelet_link *k, const struct table_device *d)
+{
+    return !d->mps || (k->mps && mps_is_ready(k->mps, unit_of(d)));
+}
+
 /* --- Offering --- */
 
 /* A resource's devices with all their replicas. */
@@ -284,7 +407,7 @@ struct expanded {
     struct preferred_device *slots;
     char **ids;
     size_t n;
-    bool shared, whole;
+    bool shared, mps, whole;
 };
 
 static struct expanded expand(const struct kubelet_link *k, const struct table_resource *r)
@@ -294,7 +417,8 @@ static struct expanded expand(const struct kubelet_link *k, const struct table_r
     size_t n_slots = 0;
     for (size_t i = 0; i < r->n_devices; i++) {
         const struct table_device *d = &r->devices[i];
-        bool healthy = d->healthy && (!k->cdi || is_written(k, d->entry.cdi_name));
+        bool healthy =
+            d->healthy && (!k->cdi || is_written(k, d->entry.cdi_name)) && has_daemon(k, d);
         for (int64_t replica = 0; replica < d->replicas; replica++) {
             char *id = d->replicas == 1 ? xstrdup(d->id)
                                         : xasprintf("%s::%lld", d->id, (long long)replica);
@@ -303,6 +427,7 @@ static struct expanded expand(const struct kubelet_link *k, const struct table_r
             *XPUSH(x.devices, x.n) = (struct plugin_device){id, healthy, d->numa};
         }
         x.shared |= d->replicas > 1;
+        x.mps |= d->mps;
         x.whole &= !d->entry.mig;
     }
     return x;
@@ -317,14 +442,16 @@ static void expanded_done(struct expanded *x)
     free(x->devices);
 }
 
-/* Partitions are packed, so that cards stay free for others. */
+/* Partitions are packed, so that cards stay free for others; replicas of MPS, since a container can
+ * have those of one device only. */
 static struct preferred *preferred_of(const struct kubelet_link *k, const struct expanded *x)
 {
     enum preferred_policy shared = k->o.pack_shared ? PREFERRED_PACKED : PREFERRED_DISTRIBUTED;
     const struct preferred_offer offer = {
-        .policy = x->shared  ? shared
-                  : x->whole ? PREFERRED_CARDS
-                             : PREFERRED_PACKED,
+        .policy = x->mps      ? PREFERRED_PACKED
+                  : x->shared ? shared
+                  : x->whole  ? PREFERRED_CARDS
+                              : PREFERRED_PACKED,
         .devices = x->slots,
         .n = x->n,
         .scores = &k->scores,
@@ -357,10 +484,26 @@ static void show(struct kubelet_link *k)
         expanded_done(&expanded[i]);
 }
 
+/* A daemon came up, went down, or is gone. */
+static void on_mps(void *arg)
+{
+    struct kubelet_link *k = arg;
+    AUTO(units) struct units u = {0};
+    if (k->setting_mps)
+        return;
+    list_units(k, &u);
+    note_mps(k, &u, /* refused= */ NULL);
+    show(k);
+    tell(k, KUBELET_STATE);
+    if (k->n_sealed)
+        tell(k, KUBELET_LISTED);
+}
+
 /* Before the kubelet hears of a device, its name means something to the runtime. */
 static void offer(struct kubelet_link *k)
 {
     write_cdi(k);
+    set_units(k);
     show(k);
 }
 
@@ -409,14 +552,7 @@ const struct holders *kubelet_link_holders(const struct kubelet_link *k)
     return &k->holders;
 }
 
-void kubelet_link_seal(struct kubelet_link *k, const char *const *ids, size_t n)
-{
-    kubelet_link_unseal(k);
-    for (size_t i = 0; i < n; i++)
-        *XPUSH(k->sealed, k->n_sealed) = xstrdup(ids[i]);
-}
-
-void kubelet_link_unseal(struct kubelet_link *k)
+static void drop_seal(struct kubelet_link *k)
 {
     for (size_t i = 0; i < k->n_sealed; i++)
         free(k->sealed[i]);
@@ -424,13 +560,29 @@ void kubelet_link_unseal(struct kubelet_link *k)
     k->n_sealed = 0;
 }
 
+void kubelet_link_seal(struct kubelet_link *k, const char *const *ids, size_t n)
+{
+    drop_seal(k);
+    for (size_t i = 0; i < n; i++)
+        *XPUSH(k->sealed, k->n_sealed) = xstrdup(ids[i]);
+    set_units(k);
+}
+
+void kubelet_link_unseal(struct kubelet_link *k)
+{
+    if (!k->n_sealed)
+        return;
+    drop_seal(k);
+    set_units(k);
+}
+
 enum plugin_state kubelet_link_state(const struct kubelet_link *k, const char **ret_text)
 {
     enum plugin_state state = device_plugin_trouble(k->plugin, ret_text);
-    if (state != PLUGIN_SERVED || !k->cdi_trouble)
+    if (state != PLUGIN_SERVED || (!k->cdi_trouble && !k->mps_trouble))
         return state;
-    *ret_text = k->cdi_trouble;
-    return PLUGIN_NO_CDI;
+    *ret_text = k->cdi_trouble ? k->cdi_trouble : k->mps_trouble;
+    return k->cdi_trouble ? PLUGIN_NO_CDI : PLUGIN_NO_MPS;
 }
 
 struct plugin_stats kubelet_link_stats(const struct kubelet_link *k)
@@ -495,6 +647,8 @@ int kubelet_link_new(const struct kubelet_link_options *o, struct kubelet_link *
     TRY(open_plugin(k, e));
     if (o->entry.ways & (ENTRY_CDI_CRI | ENTRY_CDI_ANNOTATIONS))
         k->cdi = cdi_new(&o->cdi);
+    if (o->mps.root)
+        k->mps = mps_new(k->reactor, &o->mps, on_mps, k);
     k->cdi_timer = reactor_timer_new(k->reactor, again, k);
     open_pods(k);
     *ret = TAKE(k);
@@ -513,11 +667,13 @@ struct kubelet_link *kubelet_link_free(struct kubelet_link *k)
         (void)reactor_timer_free(k->cdi_timer);
     if (k->verify_timer)
         (void)reactor_timer_free(k->verify_timer);
+    k->mps = mps_free(k->mps);
     k->reactor = reactor_free(k->reactor);
     k->cdi = cdi_free(k->cdi);
     forget_written(k);
     free(k->cdi_trouble);
-    kubelet_link_unseal(k);
+    free(k->mps_trouble);
+    drop_seal(k);
     forget_preferred(k);
     device_table_done(&k->table);
     holders_done(&k->holders);

@@ -9,6 +9,7 @@
 #include "nodeagent/holders.h"
 #include "nodeagent/kubelet/cdi.h"
 #include "nodeagent/kubelet/device_plugin.h"
+#include "nodeagent/kubelet/mps.h"
 
 /*
  * What the agent's loop and the kubelet have to do with each other: the loop says what is on offer,
@@ -19,6 +20,10 @@
  * is not granted any more; a list that was asked for after that shows that no pod holds it; and it
  * is sealed, from when on a grant that was under way all the same is refused. A grant before the
  * seal wins, and the change waits.
+ *
+ * A card or partition that is shared by MPS has a control daemon of its own, so that a change of
+ * one takes nothing from the clients of another. While its daemon is not ready it is shown
+ * unhealthy.
  */
 struct kubelet_link;
 
@@ -28,6 +33,7 @@ struct kubelet_link_options {
     struct entry_options entry;
     struct cdi_options cdi; /* used where entry's ways have CDI */
     bool pack_shared;       /* replicas on as few cards as possible, not on as many */
+    struct mps_options mps; /* root NULL: nothing can be shared by MPS */
     uint64_t seed;
 };
 
@@ -65,6 +71,10 @@ const struct holders *kubelet_link_holders(const struct kubelet_link *k);
  * a time. ids are copied. */
 void kubelet_link_seal(struct kubelet_link *k, const char *const *ids, size_t n);
 void kubelet_link_unseal(struct kubelet_link *k);
+
+/* Is no MPS daemon of what is sealed left? News come as KUBELET_LISTED. A daemon keeps a partition
+ * from being destroyed; the seal ends it. */
+bool kubelet_link_is_released(const struct kubelet_link *k);
 
 /* For a condition: what of serving the kubelet does not work. Text borrowed until the next call of
  * anything here. */

@@ -18,11 +18,12 @@ int share_strategy(const struct plugin_config *config, const struct device_spec 
 
 static struct share share_of_want(const struct device_want *want)
 {
-    const struct device_time_slicing *t = &want->sharing.time_slicing;
-    if (!want->has_sharing)
+    const struct device_replicas *t =
+        want->has_sharing ? device_sharing_terms(&want->sharing) : NULL;
+    if (!t)
         return unshared;
-    return (struct share){SHARE_TIME_SLICING, t->replicas, t->rename_by_default,
-                          t->fail_requests_greater_than_one};
+    return (struct share){want->sharing.has_mps ? SHARE_MPS : SHARE_TIME_SLICING, t->replicas,
+                          t->rename_by_default, t->fail_requests_greater_than_one};
 }
 
 static enum share_kind kind_of(enum plugin_sharing sharing)

@@ -595,6 +595,7 @@ static const char *const plugin_reasons[] = {
     [PLUGIN_SERVED] = "Served",          [PLUGIN_WAITING] = "KubeletUnavailable",
     [PLUGIN_REFUSED] = "KubeletRefused", [PLUGIN_TOO_LARGE] = "TooManyDevices",
     [PLUGIN_FAILED] = "SocketFailed",    [PLUGIN_NO_CDI] = "CDIFailed",
+    [PLUGIN_NO_MPS] = "MPSFailed",
 };
 
 /* Only where there is something to say. */

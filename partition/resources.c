@@ -87,8 +87,9 @@ static void offer_card(const struct offer *o, const struct resolve_card *card,
                        const struct device_want *want, int strategy)
 {
     const struct device_sharing *sharing = want && want->has_sharing ? &want->sharing : NULL;
-    int64_t replicas = sharing ? sharing->time_slicing.replicas : 1;
-    bool renamed = sharing && sharing->time_slicing.rename_by_default;
+    const struct device_replicas *terms = sharing ? device_sharing_terms(sharing) : NULL;
+    int64_t replicas = terms ? terms->replicas : 1;
+    bool renamed = terms && terms->rename_by_default;
     char name[RESOURCE_NAME_BYTES];
     if (card->mode != API_MODE_MIG || strategy == API_STRATEGY_NONE) {
         if (resource_name(strategy, renamed, /* profile= */ NULL, name))

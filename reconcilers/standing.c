@@ -61,14 +61,20 @@ static bool same_geometry(const struct device_want *a, const struct device_want 
     return true;
 }
 
+static const struct device_replicas *terms_of(const struct device_want *w)
+{
+    return w->has_sharing ? device_sharing_terms(&w->sharing) : NULL;
+}
+
 static bool same_sharing(const struct device_want *a, const struct device_want *b)
 {
-    const struct device_time_slicing *x = &a->sharing.time_slicing;
-    const struct device_time_slicing *y = &b->sharing.time_slicing;
-    return a->has_sharing == b->has_sharing &&
-           (!a->has_sharing ||
-            (x->replicas == y->replicas && x->rename_by_default == y->rename_by_default &&
-             x->fail_requests_greater_than_one == y->fail_requests_greater_than_one));
+    const struct device_replicas *x = terms_of(a);
+    const struct device_replicas *y = terms_of(b);
+    if (!x || !y)
+        return !x && !y;
+    return a->sharing.has_mps == b->sharing.has_mps && x->replicas == y->replicas &&
+           x->rename_by_default == y->rename_by_default &&
+           x->fail_requests_greater_than_one == y->fail_requests_greater_than_one;
 }
 
 bool standing_same_want(const struct device_want *a, const struct device_want *b)

@@ -87,6 +87,7 @@ enum plugin_state {
     PLUGIN_TOO_LARGE, /* a resource's list would be */
     PLUGIN_FAILED,    /* the socket cannot be made */
     PLUGIN_NO_CDI,    /* all is served, but the CDI file could not be written */
+    PLUGIN_NO_MPS,    /* all is served, but an MPS control daemon does not run */
 };
 /* The worst of what is wrong; *ret_text, for a person, is borrowed until the next call of anything
  * here. */

@@ -11,10 +11,11 @@
 #include "nodeagent/kubelet/entry.h"
 
 /*
- * Sharing by MPS: a control daemon for each shared resource of whole cards, and one for each shared
- * partition (a server serves one GPU context space; NVIDIA's MPS documentation, "MPS on MIG").
- * Replicas of a device get an equal part of its memory and of its threads, as NVIDIA's
- * plugin sets them (k8s-device-plugin cmd/mps-control-daemon/mps/daemon.go).
+ * Sharing by MPS: control daemons, each for one or several devices (a partition needs one of its
+ * own: a server serves one GPU context space; NVIDIA's MPS documentation, "MPS on MIG"). A daemon
+ * that gets other devices is started anew, so devices that change apart from each other have
+ * daemons of their own. Replicas of a device get an equal part of its memory and of its threads, as
+ * NVIDIA's plugin sets them (k8s-device-plugin cmd/mps-control-daemon/mps/daemon.go).
  *
  * What this module does not do: the compute mode EXCLUSIVE_PROCESS, which keeps others off a shared
  * card, is the vendor layer's to set; mps_wants_exclusive says when.
@@ -32,7 +33,7 @@ struct mps_device {
 
 /* What one daemon serves. Borrowed strings. */
 struct mps_unit {
-    const char *name; /* a resource ("nvidia.com/gpu"), or a partition's CDI name */
+    const char *name; /* becomes a folder: a resource ("nvidia.com/gpu"), or a CDI name */
     const struct mps_device *devices;
     size_t n_devices;
     unsigned replicas; /* of each device */

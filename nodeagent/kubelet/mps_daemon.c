@@ -109,7 +109,8 @@ static void on_daemon_end(void *arg, uint32_t events)
     (void)events;
     d->daemon_watch = reactor_unwatch(d->daemon_watch);
     int status = child_reap(&d->daemon);
-    if (d->state == READY || d->tries < COMMANDS_TRIES)
+    bool asked = d->state == ENDING;
+    if (!asked && (d->state == READY || d->tries < COMMANDS_TRIES))
         set_problem(d, xasprintf("the MPS control daemon ended with status %d", status));
     rest(d);
 }

@@ -55,6 +55,7 @@ MEANT = {
             {"nvidia.com/mig-1g.10gb": 11, "nvidia.com/mig-2g.20gb": 2, "nvidia.com/mig-3g.40gb": 2, "nvidia.com/gpu": 4},
         )
     ],
+    "mps.yaml": [({"pool": "serving"}, {"h100-80": 2}, ["native", "native"], {"nvidia.com/gpu": 16})],
     "per-model.yaml": [
         ({"nvidia.com/mig.config": "halves"}, {"a100-40": 1, "h100-80": 1}, [{"3g.20gb": 2}, {"3g.40gb": 2}], {"nvidia.com/mig-3g.20gb": 2, "nvidia.com/mig-3g.40gb": 2}),
         ({"nvidia.com/mig.config": "halves"}, {"a30": 1, "rtx-pro-6000": 1}, [{"2g.12gb": 2}, {"2g.48gb": 2}], None),

@@ -50,8 +50,9 @@ static void node_label(struct node *n, const struct setting *s)
 {
     for (size_t i = 0; i < n->inv.n_cards; i++) {
         n->wants[i] = (struct device_want){.has_sharing = s->replicas};
+        n->wants[i].sharing.has_time_slicing = true;
         n->wants[i].sharing.time_slicing =
-            (struct device_time_slicing){s->replicas, s->renamed, /* fail= */ false};
+            (struct device_replicas){s->replicas, s->renamed, /* fail= */ false};
         n->cards[i] = (struct gpu_labels_card){&n->inv.cards[i], &n->wants[i]};
     }
     n->in = (struct gpu_labels_input){.cards = n->cards,

@@ -95,6 +95,7 @@ Test(layout_file, the_samples_are_read)
         "config/samples/balanced.yaml",
         "config/samples/graphics.yaml",
         "config/samples/inference.yaml",
+        "config/samples/mps.yaml",
         "config/samples/per-model.yaml",
         "config/samples/priority-override.yaml",
         "config/samples/time-slicing.yaml",

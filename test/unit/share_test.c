@@ -99,3 +99,23 @@ Test(share, partitions_under_single_are_the_resource_of_cards)
     cr_expect_eq(s.replicas, 4);
     node_done(&n);
 }
+
+Test(share, mps_of_a_device_is_told_from_time_slicing)
+{
+    struct node n;
+    node_init(&n, SLICED,
+              "spec: {devices: [{uuid: GPU-a, mode: native, sharing: {mps: {replicas: 6, "
+              "failRequestsGreaterThanOne: true}}}]}");
+    struct share s = share_on(&n, /* profile= */ NULL);
+    cr_expect(s.kind == SHARE_MPS && s.replicas == 6 && !s.renamed && s.one_only);
+    node_done(&n);
+}
+
+Test(share, mps_of_a_configuration_is_told_from_time_slicing)
+{
+    struct node n;
+    node_init(&n, "sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}", "spec: {}");
+    struct share s = share_on(&n, /* profile= */ NULL);
+    cr_expect(s.kind == SHARE_MPS && s.replicas == 4 && s.one_only);
+    node_done(&n);
+}

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sharing by MPS, with a script in place of NVIDIA's control daemon: what it is told, what containers get, what
+becomes of both when it dies or its partition goes."""
+
+import os
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+
+import pytest
+from conftest import wait_for
+from kubelet_stub import grpc, kubelet  # noqa: F401
+from stack import condition, mig, native, rig  # noqa: F401
+from test_plugin_stub import GPU, HALF, SMALL, Host
+
+CONTROL = """#!/bin/sh
+cd "$CUDA_MPS_PIPE_DIRECTORY" || exit 9
+if [ "$1" = -f ]; then
+    [ ! -e ../../broken ] || exit 7
+    echo "$CUDA_VISIBLE_DEVICES" > visible
+    echo $$ > control
+    exec sleep 3600
+fi
+[ -e control ] || exit 1
+cat > commands
+"""
+
+
+class Shared(Host):
+    """A node whose agent runs the script."""
+
+    def __init__(self, rig, kubelet, fleet, root):
+        super().__init__(rig, kubelet, fleet)
+        self.root = root
+        control = self.node.folder / "mps-control"
+        control.write_text(CONTROL)
+        control.chmod(0o755)
+        self.start(mps_root=root, mps_control=control)
+        kubelet.wait_offers(**{GPU: sum(fleet.values())})
+
+    def pipe(self, unit):
+        return self.root / unit / "pipe"
+
+    def said(self, unit):
+        """The commands that the unit's daemon was given."""
+        return (self.pipe(unit) / "commands").read_text().splitlines()
+
+    def pid(self, unit):
+        return int((self.pipe(unit) / "control").read_text())
+
+    def unit(self, resource, place):
+        """The daemon's name of a partition: that of its CDI device."""
+        return next(i for i in self.ids(resource) if f"@{place}::" in i).split("::")[0].replace("/", "-").replace("@", "-")
+
+    def published(self):
+        return condition(self.node.device(), "ResourcesPublished")
+
+
+@pytest.fixture
+def root():
+    """Short: the path of a socket has 107 characters."""
+    folder = Path(tempfile.mkdtemp(prefix="mps"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def runs(pid):
+    return os.path.exists(f"/proc/{pid}")
+
+
+@pytest.fixture
+def card(rig, kubelet, root):
+    """One whole H100, shared by four."""
+    host = Shared(rig, kubelet, {"h100-80": 1}, root)
+    host.node.want({**native(host.node.uuid()), "sharing": {"mps": {"replicas": 4}}})
+    kubelet.wait_offers(**{GPU: 4})
+    return host
+
+
+def test_a_shared_card_has_a_daemon_with_limits_and_containers_are_told(card):
+    uuid = card.node.uuid()
+    assert (card.pipe(uuid) / "visible").read_text().strip() == uuid
+    assert card.said(uuid) == ["set_default_device_pinned_mem_limit 0 20389M", "set_default_active_thread_percentage 25"]
+    (answer,) = card.kubelet.allocate(GPU, [f"{uuid}::3"])
+    assert answer.envs["CUDA_MPS_PIPE_DIRECTORY"] == str(card.pipe(uuid))
+    assert {m.container_path: m.host_path for m in answer.mounts} == {str(card.pipe(uuid)): str(card.pipe(uuid)), "/dev/shm": "/dev/shm"}
+    assert len(answer.cdi_devices) == 1
+    labels = card.node.status()["labels"]
+    assert labels["nvidia.com/gpu.sharing-strategy"] == "mps" and labels["nvidia.com/mps.capable"] == "true"
+
+
+def test_nobody_else_computes_on_a_shared_card_until_it_is_not_shared_any_more(card):
+    def settings():
+        return [c for c in card.node.changes() if c["call"] == "nvmlDeviceSetComputeMode"]
+
+    wait_for(lambda: len(settings()) == 1, 30, "the compute mode to be set")
+    card.node.want(native(card.node.uuid()))
+    card.kubelet.wait_offers(**{GPU: 1})
+    wait_for(lambda: len(settings()) == 2, 30, "the compute mode to be taken back")
+    card.node.wait_reads(2)
+    assert len(settings()) == 2
+
+
+def test_a_card_whose_daemon_dies_is_not_offered_until_it_is_back(card):
+    uuid = card.node.uuid()
+    (card.root / "broken").touch()
+    os.kill(card.pid(uuid), signal.SIGKILL)
+    card.kubelet.wait_offer(GPU, 0, 4)
+    wait_for(lambda: card.published()["reason"] == "MPSFailed", 30, "the condition to name the daemon")
+    assert "ended with status" in card.published()["message"]
+    (card.root / "broken").unlink()
+    card.kubelet.wait_offer(GPU, 4, 4)
+    wait_for(lambda: card.published()["status"] == "True", 30, "the condition to be well again")
+
+
+def test_a_container_has_replicas_of_one_card_only(rig, kubelet, root):
+    host = Shared(rig, kubelet, {"h100-80": 2}, root)
+    host.node.want(*({**native(host.node.uuid(i)), "sharing": {"mps": {"replicas": 2}}} for i in (0, 1)))
+    kubelet.wait_offers(**{GPU: 4})
+    with pytest.raises(grpc.RpcError, match="of one device"):
+        kubelet.allocate(GPU, [f"{host.node.uuid(i)}::0" for i in (0, 1)])
+    chosen = kubelet.prefer(GPU, host.ids(GPU), 2)
+    assert len({i.split("::")[0] for i in chosen}) == 1
+
+
+def test_a_partition_goes_after_its_daemon_and_its_neighbours_daemon_stays(rig, kubelet, root):
+    host = Shared(rig, kubelet, {"h100-80": 1}, root)
+    uuid = host.node.uuid()
+    shared = {"sharing": {"mps": {"replicas": 2}}}
+    host.node.want(mig(uuid, {"3g.40gb": 1, "1g.10gb": 1}, **shared))
+    kubelet.wait_offers(**{HALF: 2, SMALL: 2})
+    places = {profile: start for profile, start, _ in host.node.placements()}
+    half, small = host.unit(HALF, places["3g.40gb"]), host.unit(SMALL, places["1g.10gb"])
+    going, staying = host.pid(half), host.pid(small)
+    assert (host.pipe(small) / "visible").read_text().startswith("MIG-")
+    # In one step: a card that nobody wants to be shared for a moment loses its daemons in it.
+    host.node.api.merge(host.node.path, {"spec": {"devices": [mig(uuid, {"1g.10gb": 2}, **shared)]}})
+    kubelet.wait_offers(**{SMALL: 4})
+    assert not runs(going) and runs(staying) and host.pid(small) == staying
+    host.node.agent.stop()
+    wait_for(lambda: not runs(staying), 30, "the daemon to end with the agent")
