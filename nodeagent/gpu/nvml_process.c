@@ -2,8 +2,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
+#include "base/num.h"
 #include "base/xalloc.h"
 
 #include "nodeagent/gpu/nvml_session.h"
@@ -14,6 +16,9 @@
 #define FIRST_TRY 64
 /* The list may grow between the question for its size and the one for its content. */
 #define MAX_TRIES 6
+
+#define STAT_BYTES  4096
+#define MAX_PARENTS 3 /* server, daemon, agent */
 
 struct raw_list {
     unsigned n;
@@ -64,6 +69,43 @@ static void read_name(const struct nvml *n, struct gpu_process *p)
     (void)snprintf(p->name, sizeof(p->name), "%s", text);
 }
 
+/* --- MPS servers of our own --- */
+
+/* 0: not told. The name in parentheses may hold anything; behind it come state and parent
+ * (proc(5)). */
+static unsigned parent_of(const struct nvml *n, unsigned pid)
+{
+    auto_free char *path = xasprintf("%s/%u/stat", n->proc_root, pid);
+    auto_free char *text = NULL;
+    int64_t parent = 0;
+    if (file_read(path, STAT_BYTES, &text, NULL, NULL) < 0)
+        return 0;
+    char *behind = strrchr(text, ')');
+    if (!behind || strlen(behind) < sizeof(") S 1") - 1)
+        return 0;
+    behind += sizeof(") S ") - 1;
+    behind[strcspn(behind, " ")] = '\0';
+    return num_parse(behind, 0, INT32_MAX, &parent, NULL) == 0 ? (unsigned)parent : 0;
+}
+
+/* A control daemon that the agent runs (kubelet/mps.h) starts the server for its first client and
+ * keeps it. The server is nobody's use of the card: its clients are told by themselves, and it ends
+ * with the daemon, which the agent ends before it takes the card or partition away. */
+static bool is_our_server(const struct nvml *n, unsigned pid)
+{
+    static const char name[] = "nvidia-cuda-mps"; /* the kernel keeps 15 characters of it */
+    struct gpu_process p = {.pid = pid};
+    read_name(n, &p);
+    if (strncmp(p.name, name, sizeof(name) - 1) != 0)
+        return false;
+    for (int i = 0; i < MAX_PARENTS && pid > 1; i++) {
+        pid = parent_of(n, pid);
+        if (pid == (unsigned)getpid())
+            return true;
+    }
+    return false;
+}
+
 static bool is_listed(const struct gpu_card *card, const struct nvml_process_info *raw)
 {
     for (unsigned i = 0; i < card->n_processes; i++) {
@@ -112,6 +154,8 @@ static int read_list(struct nvml *n, const char *call, list_fn *fn, nvml_device 
     auto_free struct nvml_process_info *items = raw.items;
     TRY(rc);
     for (unsigned i = 0; i < raw.n; i++) {
+        if (is_our_server(n, items[i].pid))
+            continue;
         list_process(n, card, &items[i]);
         mark_in_use(card, &items[i]);
     }

@@ -134,8 +134,14 @@ def test_a_partition_goes_after_its_daemon_and_its_neighbours_daemon_stays(rig, 
     half, small = host.unit(HALF, places["3g.40gb"]), host.unit(SMALL, places["1g.10gb"])
     going, staying = host.pid(half), host.pid(small)
     assert (host.pipe(small) / "visible").read_text().startswith("MIG-")
+    # What the daemon started for clients that are gone by now: it ends with the daemon.
+    host.node.attach(0, host.node.instance("3g.40gb"), 77, "--name", "nvidia-cuda-mps-server")
+    (host.node.folder / "proc" / "77" / "stat").write_text(f"77 (nvidia-cuda-mps) S {host.node.agent.pid} 77 77 0\n")
+    host.node.wait_reads(2)
     # In one step: a card that nobody wants to be shared for a moment loses its daemons in it.
     host.node.api.merge(host.node.path, {"spec": {"devices": [mig(uuid, {"1g.10gb": 2}, **shared)]}})
+    wait_for(lambda: not runs(going), 30, "the daemon to end before its partition")
+    host.node.detach(77)
     kubelet.wait_offers(**{SMALL: 4})
     assert not runs(going) and runs(staying) and host.pid(small) == staying
     host.node.agent.stop()

@@ -706,6 +706,46 @@ Test(nvml, users_are_read_and_the_driver_refuses_to_take_theirs)
     cr_expect_eq(g->ops->ci_destroy(g, uuid, b.gi, b.ci, NULL), 0);
 }
 
+/* A process on the only card, whose parent's parent is as given. */
+static void attach_grandchild(const char *name, unsigned ancestor)
+{
+    auto_free char *words = xasprintf("attach --gpu 0 --pid 4242 --name %s", name);
+    auto_free char *folders = xasprintf("mkdir -p '%s/proc/4242' '%s/proc/4200'", dir, dir);
+    auto_free char *parents = xasprintf("4200 (control) S %u 1 1 0\n", ancestor);
+    simctl(words);
+    run(folders);
+    put("proc/4242/stat", "4242 (a) b) S 4200 1 1 0\n");
+    put("proc/4200/stat", parents);
+}
+
+static unsigned count_users(void)
+{
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    return inv.cards[0].n_processes;
+}
+
+Test(nvml, mps_server_of_our_own_is_no_user)
+{
+    fleet("[{model: h100-80}]");
+    attach_grandchild("nvidia-cuda-mps-server", (unsigned)getpid());
+    cr_expect_eq(count_users(), 0);
+}
+
+Test(nvml, mps_server_of_somebody_else_is_a_user)
+{
+    fleet("[{model: h100-80}]");
+    attach_grandchild("nvidia-cuda-mps-server", 1);
+    cr_expect_eq(count_users(), 1);
+}
+
+Test(nvml, other_programs_of_our_own_are_users)
+{
+    fleet("[{model: h100-80}]");
+    attach_grandchild("train", (unsigned)getpid());
+    cr_expect_eq(count_users(), 1);
+}
+
 static struct gpu_card read_under_fault(const char *fault)
 {
     cr_assert_eq(setenv("CLEAVE_SIM_FAULT", fault, 1), 0);
