@@ -219,10 +219,19 @@ int mps_entry(const struct mps *m, const char *name, struct entry *en, struct er
     return 0;
 }
 
+static void ignore_change(void *arg)
+{
+    (void)arg;
+}
+
+/* All are told before the first is waited for. */
 struct mps *mps_free(struct mps *m)
 {
     if (!m)
         return NULL;
+    m->fn = ignore_change;
+    for (size_t i = 0; i < m->n_units; i++)
+        mps_daemon_end(m->units[i]->daemon);
     for (size_t i = 0; i < m->n_units; i++)
         free_unit(m->units[i]);
     free(m->units);

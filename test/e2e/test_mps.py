@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import wait_for
 from kubelet_stub import grpc, kubelet  # noqa: F401
-from stack import condition, mig, native, rig  # noqa: F401
+from stack import condition, mig, native, rig, sanitized  # noqa: F401
 from test_plugin_stub import GPU, HALF, SMALL, Host
 
 CONTROL = """#!/bin/sh
@@ -30,14 +30,14 @@ cat > commands
 class Shared(Host):
     """A node whose agent runs the script."""
 
-    def __init__(self, rig, kubelet, fleet, root):
+    def __init__(self, rig, kubelet, fleet, root, offers=None, **more):
         super().__init__(rig, kubelet, fleet)
         self.root = root
         control = self.node.folder / "mps-control"
         control.write_text(CONTROL)
         control.chmod(0o755)
-        self.start(mps_root=root, mps_control=control)
-        kubelet.wait_offers(**{GPU: sum(fleet.values())})
+        self.start(mps_root=root, mps_control=control, **more)
+        kubelet.wait_offers(timeout=60, **{GPU: offers or sum(fleet.values())})
 
     def pipe(self, unit):
         return self.root / unit / "pipe"
@@ -146,3 +146,26 @@ def test_a_partition_goes_after_its_daemon_and_its_neighbours_daemon_stays(rig, 
     assert not runs(going) and runs(staying) and host.pid(small) == staying
     host.node.agent.stop()
     wait_for(lambda: not runs(staying), 30, "the daemon to end with the agent")
+
+
+def test_a_configuration_of_nvidias_plugin_shares_by_mps(rig, kubelet, root):
+    file = root / "plugin.yaml"
+    file.write_text("sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 5}]}}\n")
+    host = Shared(rig, kubelet, {"h100-80": 1}, root, offers=5, plugin_config=file)
+    uuid = host.node.uuid()
+    assert "set_default_active_thread_percentage 20" in host.said(uuid)
+    with pytest.raises(grpc.RpcError, match="failRequestsGreaterThanOne"):
+        kubelet.allocate(GPU, [f"{uuid}::{i}" for i in range(2)])
+
+
+def test_an_agent_under_the_sanitizers_shares_by_mps_and_leaks_nothing(rig, kubelet, root):
+    program, env = sanitized("cleave-agent")
+    host = Shared(rig, kubelet, {"h100-80": 1}, root, program=program, env=env)
+    uuid = host.node.uuid()
+    host.node.want(mig(uuid, {"1g.10gb": 2}, sharing={"mps": {"replicas": 3}}))
+    kubelet.wait_offers(timeout=60, **{SMALL: 6})
+    assert "CUDA_MPS_PIPE_DIRECTORY" in kubelet.allocate(SMALL, host.ids(SMALL)[:1])[0].envs
+    host.node.want(native(uuid))
+    kubelet.wait_offers(timeout=60, **{GPU: 1})
+    assert host.node.agent.stop(30) == 0
+    assert "ERROR: " not in host.node.agent.text() and "runtime error" not in host.node.agent.text()

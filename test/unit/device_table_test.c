@@ -173,3 +173,26 @@ Test(device_table, configuration_of_nvidias_plugin_decides_over_what_no_source_g
               "nvidia.com/gpu.shared: GPU-00000002-fake x3\n"
               "nvidia.com/mig-3g.40gb.shared: " A "/3g.40gb@4 x2\n");
 }
+
+Test(device_table, what_mps_shares_is_told_with_the_memory_to_be_shared)
+{
+    struct node n;
+    struct device_table t;
+    node_init(&n, 2,
+              "spec: {devices: [{uuid: " A ", mode: mig, sharing: {mps: {replicas: 2}}, mig: "
+              "{profiles: [{profile: 3g.40gb, count: 1}]}}]}");
+    cut(&n, 0);
+    fake_put(&n.hw.cards[0], "3g.40gb", 4, whole_3g);
+    node_read(&n);
+    device_table_build(&n.state, 0, &t);
+    const struct table_resource *half = device_table_resource(&t, "nvidia.com/mig-3g.40gb");
+    const struct table_resource *whole = device_table_resource(&t, "nvidia.com/gpu");
+    cr_assert(half && whole && half->n_devices == 1 && whole->n_devices == 1);
+    cr_expect(half->devices[0].mps && half->devices[0].replicas == 2);
+    cr_expect(half->devices[0].memory_mib > 0 && half->devices[0].memory_mib < 80 * 1024);
+    cr_expect_not(whole->devices[0].mps);
+    device_table_done(&t);
+    for (size_t i = 0; i < FAKE_MAX_CARDS; i++)
+        card_view_done(&n.views[i]);
+    device_spec_done(&n.spec);
+}

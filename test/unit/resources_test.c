@@ -82,6 +82,15 @@ Test(resources, time_slicing_multiplies)
           "nvidia.com/gpu=5 nvidia.com/mig-1g.10gb=6");
 }
 
+Test(resources, mps_multiplies_and_renames_as_time_slicing_does)
+{
+    check("cards: [{mode: native}, {mode: native}]\n"
+          "current:\n"
+          "  devices:\n"
+          "  - {uuid: GPU-d, mode: native, sharing: {mps: {replicas: 8, renameByDefault: true}}}\n",
+          "nvidia.com/gpu=1 nvidia.com/gpu.shared=8");
+}
+
 Test(resources, an_unhealthy_card_offers_nothing)
 {
     check("cards: [{healthy: false}, {mode: mig, healthy: false, partitions: {1g.10gb: 7}}]", "");

@@ -170,3 +170,22 @@ Test(standing, wishes_are_compared_as_maps)
     here[1].count = 3;
     cr_expect_not(standing_same_want(&x, &y));
 }
+
+Test(standing, means_and_terms_of_sharing_tell_two_wishes_apart)
+{
+    char uuid[] = "GPU-1";
+    const struct device_want slices = {.uuid = uuid,
+                                       .has_sharing = true,
+                                       .sharing = {.has_time_slicing = true,
+                                                   .time_slicing = {.replicas = 4}}};
+    struct device_want mps = {.uuid = uuid,
+                              .has_sharing = true,
+                              .sharing = {.has_mps = true, .mps = {.replicas = 4}}};
+    const struct device_want same = mps;
+    const struct device_want whole = {.uuid = uuid};
+    cr_expect_not(standing_same_want(&slices, &mps));
+    cr_expect_not(standing_same_want(&whole, &mps));
+    cr_expect(standing_same_want(&mps, &same));
+    mps.sharing.mps.replicas = 5;
+    cr_expect_not(standing_same_want(&mps, &same));
+}
