@@ -208,6 +208,7 @@ def test_the_right_to_taint_is_good_for_nothing_else(rig):
     path = f"/api/v1/nodes/{node.name}"
     token = rig.kubeconfig("cleave-controller", "thief")
     controller = Api(rig.cluster, token=json.loads(token.read_text())["users"][0]["user"]["token"])
+    wait_for(lambda: not taints(node), 30, "the taints of a new Node to go")
     controller.merge(path, {"spec": {"taints": [OURS]}})
     for body in (
         {"spec": {"taints": [OURS, {"key": "example.com/mine", "effect": "NoExecute"}]}},
