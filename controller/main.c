@@ -177,7 +177,7 @@ static void reconcile(struct process *p, int workers, struct rng *rng)
                                     .instance = p->identity,
                                     .clk = clock_real(),
                                     .seed = rng_next(rng)};
-    struct recorder *recorder = recorder_new(p->kc, &r);
+    struct recorder *recorder = recorder_new(p->fence ? p->fence : p->kc, &r);
     p->writer = write_metrics_new(p->fence ? p->fence : p->kc, p->metrics);
     const struct reconcilers_opts o = {.reader = p->kc,
                                        .writer = p->writer,
