@@ -392,7 +392,8 @@ static void add_users(const struct gpu_card *card, int gi_id, struct sb *b)
     unsigned shown = 0;
     for (unsigned i = 0; i < card->n_processes; i++) {
         const struct gpu_process *p = &card->processes[i];
-        if (gi_id >= 0 && p->gi_id != gi_id)
+        bool holds_all = !p->pid && p->gi_id < 0;
+        if (gi_id >= 0 && p->gi_id != gi_id && !holds_all)
             continue;
         if (shown++ >= 3)
             continue;

@@ -52,12 +52,19 @@ void gpu_topology_done(struct gpu_topology *t)
     t->n_cards = 0;
 }
 
+/* A pod that was given a cut card as a whole (migStrategy none) holds all that stands on it. A
+ * process outside of all instances only watches. */
+static bool holds_all(const struct gpu_process *p)
+{
+    return !p->pid && p->gi_id < 0;
+}
+
 /* A process that names no compute instance holds all of its GPU instance. */
 static void mark(struct gpu_card *c, const struct gpu_process *p)
 {
     for (unsigned i = 0; i < c->state.n; i++) {
         struct mig_instance *in = &c->state.items[i];
-        if ((int)in->gi_id != p->gi_id)
+        if ((int)in->gi_id != p->gi_id && !holds_all(p))
             continue;
         in->in_use = true;
         for (unsigned k = 0; k < in->n_cis; k++)

@@ -393,6 +393,26 @@ Test(card_plan, process_on_the_whole_of_a_mig_card_bars_leaving_mig)
     cr_expect(strstr(plan.message, "; the card is in use"), "%s", plan.message);
 }
 
+Test(card_plan, pod_that_was_given_a_cut_card_as_a_whole_holds_what_stands_on_it)
+{
+    struct fake_hw hw = {0};
+    struct fake_card *c = fake_add(&hw, FAKE_H100);
+    struct card_wish w = {0};
+    c->card.mode = c->card.pending_mode = GPU_MIG;
+    fake_put(c, "7g.80gb", 0, (const unsigned[]){7, 0});
+    want(&w, c, "1g.10gb", 0, 7);
+    auto_gpu_card struct gpu_card card = look(&hw, c);
+    const struct gpu_process pod = {.gi_id = -1, .ci_id = -1, .name = "team/train-0"};
+    struct card_plan plan;
+    gpu_card_set_holders(&card, &pod, 1);
+    card_plan(&card, &w, &plan);
+    cr_expect_eq(plan.verdict, CARD_DRAIN);
+    cr_expect_str_eq(plan.message, "7g.80gb at slot 0 is in use by pod team/train-0");
+    gpu_card_set_holders(&card, NULL, 0);
+    card_plan(&card, &w, &plan);
+    cr_expect_eq(plan.verdict, CARD_CHANGE, "it has ended");
+}
+
 Test(card_plan, recut_that_nobody_in_use_leaves_room_for_is_a_drain)
 {
     struct fake_hw hw = {0};
