@@ -335,6 +335,26 @@ static bool still_applied(const struct conditions *prev, const struct card_view 
     return matches;
 }
 
+/* Its neighbours in the same GPU instance may stay. */
+static bool takes_partition(const struct card_steps *steps, const struct gpu_partition *p)
+{
+    for (unsigned i = 0; i < steps->n; i++) {
+        const struct card_step *s = &steps->items[i];
+        if (s->kind == CARD_CI_DESTROY && s->gi_id == p->gi_id && s->ci_id == p->ci_id)
+            return true;
+    }
+    return false;
+}
+
+/* By a pod that was given the card, however it is cut. */
+static bool held_as_a_whole(const struct gpu_card *card)
+{
+    for (unsigned i = 0; i < card->n_processes; i++)
+        if (!card->processes[i].pid && card->processes[i].gi_id < 0)
+            return true;
+    return false;
+}
+
 /* One that took too long clears nobody's way any more, but remembers how long it was. */
 static void build_drain(const struct card_view *v, const struct device_want *want,
                         const struct card_memo *m, int64_t now_ms, struct device_card *to)
@@ -352,8 +372,9 @@ static void build_drain(const struct card_view *v, const struct device_want *wan
     to->drain.card = plan->steps.card_blocking;
     for (unsigned i = 0; i < v->card.n_partitions; i++) {
         const struct gpu_partition *p = &v->card.partitions[i];
-        if (!(plan->steps.blocking & (1U << p->instance)) || !to->partitions[i].in_use)
+        if (!takes_partition(&plan->steps, p) || !to->partitions[i].in_use)
             continue;
+        to->drain.card |= held_as_a_whole(&v->card);
         *XPUSH(to->drain.partitions, to->drain.n_partitions) = xstrdup(to->partitions[i].uuid);
     }
 }

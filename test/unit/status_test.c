@@ -237,6 +237,53 @@ Test(status, a_drain_that_took_too_long)
     check(&n, "drain-timeout", false);
 }
 
+/* What a drain waits for, "start.ci": and "card". */
+static void check_drain(struct node *n, const char *expected)
+{
+    struct device_status st;
+    auto_sb struct sb text = SB_INIT(256);
+    n->memos[0].drain_since_ms = NOW_MS;
+    node_status_build(&n->state, NULL, NOW_MS, &st);
+    const struct device_card *c = &st.devices[0];
+    for (size_t i = 0; i < c->drain.n_partitions; i++)
+        for (size_t k = 0; k < c->n_partitions; k++)
+            if (strcmp(c->partitions[k].uuid, c->drain.partitions[i]) == 0)
+                sb_addf(&text, "%s.%d ", c->partitions[k].placement, (int)c->partitions[k].ci_id);
+    sb_add(&text, c->drain.card ? "card" : "");
+    cr_expect_str_eq(sb_str(&text), expected);
+    device_status_done(&st);
+    node_done(n);
+}
+
+static const struct txn_result in_use = {.outcome = TXN_IN_USE,
+                                         .reason = "InUse",
+                                         .message = "in use"};
+
+Test(status, a_drain_leaves_the_neighbour_alone_that_may_stay)
+{
+    struct node n;
+    node_init(&n, 1);
+    fake_put(&n.hw.cards[0], "3g.40gb", 0, (const unsigned[]){1, 1, 1, 0});
+    fake_attach(&n.hw.cards[0], (struct fake_process){.pid = 41, .start = 0, .ci_start = 0});
+    fake_attach(&n.hw.cards[0], (struct fake_process){.pid = 42, .start = 0, .ci_start = 1});
+    fake_attach(&n.hw.cards[0], (struct fake_process){.pid = 43, .start = 0, .ci_start = 2});
+    node_read(&n);
+    node_want(&n, WANT(0, "{profile: 1c.3g.40gb, count: 1}"), in_use);
+    check_drain(&n, "0:4.1 0:4.2 ");
+}
+
+Test(status, a_drain_waits_for_the_pod_that_was_given_a_cut_card_as_a_whole)
+{
+    struct node n;
+    node_init(&n, 1);
+    fake_put(&n.hw.cards[0], "1g.10gb", 0, whole_1g);
+    node_read(&n);
+    const struct gpu_process pod = {.gi_id = -1, .ci_id = -1, .name = "team/train-0"};
+    gpu_card_set_holders(&n.views[0].card, &pod, 1);
+    node_want(&n, WANT(0, WANT_3G), in_use);
+    check_drain(&n, "0:1.0 card");
+}
+
 Test(status, a_mode_change_waits_for_the_whole_card)
 {
     struct node n;
