@@ -44,10 +44,10 @@ void holders_grant(struct holders *h, const char *const *ids, size_t n, int64_t 
     }
 }
 
-static bool is_listed(const struct holders *h, const char *id)
+static bool is_in(const struct holder *list, size_t n, const char *id)
 {
-    for (size_t i = 0; i < h->n_listed; i++)
-        if (strcmp(h->listed[i].id, id) == 0)
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(list[i].id, id) == 0)
             return true;
     return false;
 }
@@ -59,7 +59,7 @@ static void settle_grants(struct holders *h, int64_t asked_mono_ms)
     size_t n = 0;
     for (size_t i = 0; i < h->n_grants; i++) {
         struct grant *g = &h->grants[i];
-        bool shown = asked_mono_ms > g->mono_ms && is_listed(h, g->id);
+        bool shown = asked_mono_ms > g->mono_ms && is_in(h->listed, h->n_listed, g->id);
         if (shown || asked_mono_ms >= g->mono_ms + HOLDERS_GRANT_MS)
             free(g->id);
         else
@@ -93,6 +93,22 @@ static int by_id(const void *a, const void *b)
     if (order == 0)
         order = strcmp(x->ns, y->ns);
     return order ? order : strcmp(x->pod, y->pod);
+}
+
+void holders_keep(const struct holders *h, struct holder **list, size_t *n)
+{
+    size_t given = *n;
+    for (size_t i = 0; i < h->n_listed; i++) {
+        const struct holder *old = &h->listed[i];
+        if (is_in(*list, given, old->id))
+            continue;
+        *XPUSH(*list, *n) = (struct holder){
+            xstrdup(old->id),
+            xstrdup(old->ns),
+            xstrdup(old->pod),
+            xstrdup(old->container),
+        };
+    }
 }
 
 bool holders_list(struct holders *h, struct holder *listed, size_t n, int64_t asked_mono_ms)

@@ -39,6 +39,9 @@ void holders_grant(struct holders *h, const char *const *ids, size_t n, int64_t 
 /* Takes a list over (freed by holders_done) that was asked for then. True: it differs from the one
  * before in who holds what. */
 bool holders_list(struct holders *h, struct holder *listed, size_t n, int64_t asked_mono_ms);
+/* Adds to a list what the one before has and it does not: that of a kubelet which has just started
+ * may lack pods. */
+void holders_keep(const struct holders *h, struct holder **list, size_t *n);
 /* The list could not be read: who holds what is as it was, but no longer known for sure. */
 void holders_unknown(struct holders *h);
 

@@ -17,6 +17,9 @@ enum {
     CDI_RETRY_MS = 5000,
     VERIFY_MS = 1000, /* the kubelet has long taken a list in by then */
     RETRY_MS = 1000,  /* while the kubelet does not answer */
+    /* A kubelet serves its list before it knows its pods again (kubernetes pkg/kubelet/kubelet.go:
+     * they come from the API server). */
+    YOUNG_MS = 30000,
 };
 
 struct kubelet_link {
@@ -96,6 +99,9 @@ static void take_list(struct kubelet_link *k, const struct pod_device *list, siz
                 xstrdup(list[i].container),
             };
     free(TAKE(k->unread));
+    int64_t renewed_mono_ms = pod_resources_renewed_mono_ms(k->pods);
+    if (renewed_mono_ms != INT64_MIN && asked_mono_ms < renewed_mono_ms + YOUNG_MS)
+        holders_keep(&k->holders, &held, &n_held);
     if (holders_list(&k->holders, held, n_held, asked_mono_ms))
         tell(k, KUBELET_HOLDERS);
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/kubelet/pod_resources.h"
 
+#include <string.h>
+#include <sys/stat.h>
+
 #include "base/xalloc.h"
 
 #include "nodeagent/kubelet/grpc_client.h"
@@ -18,6 +21,9 @@ struct pod_resources {
     struct reactor_timer *timer;
     int64_t asked_mono_ms;
     bool asking, again;
+    char *path;
+    struct stat seen; /* the socket, when it was there last; st_nlink 0: never yet */
+    int64_t renewed_mono_ms;
 };
 
 static size_t count_devices(const V1__ListPodResourcesResponse *m)
@@ -85,11 +91,34 @@ static void answered(void *arg, const struct grpc_reply *reply)
         v1__list_pod_resources_response__free_unpacked(m, NULL);
 }
 
+/* An inode may be used again, at another time. */
+static bool same_socket(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
+           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+static void look(struct pod_resources *p)
+{
+    struct stat now;
+    if (stat(p->path, &now) < 0)
+        return;
+    if (p->seen.st_nlink && !same_socket(&now, &p->seen))
+        p->renewed_mono_ms = p->asked_mono_ms;
+    p->seen = now;
+}
+
+int64_t pod_resources_renewed_mono_ms(const struct pod_resources *p)
+{
+    return p->renewed_mono_ms;
+}
+
 static void ask(void *arg)
 {
     struct pod_resources *p = arg;
     p->asking = true;
     p->asked_mono_ms = clock_mono_ms(p->o.clk);
+    look(p);
     grpc_client_call(p->client, "/v1.PodResourcesLister/List", (const uint8_t *)"", 0, DEADLINE_MS,
                      answered, p);
 }
@@ -133,7 +162,10 @@ struct pod_resources *pod_resources_new(const struct pod_resources_options *o)
 {
     static const struct grpc_limits limits = {.max_message = MAX_ANSWER};
     struct pod_resources *p = xmalloc(sizeof(*p));
-    *p = (struct pod_resources){.o = *o, .asked_mono_ms = INT64_MIN / 2};
+    *p = (struct pod_resources){.o = *o,
+                                .asked_mono_ms = INT64_MIN / 2,
+                                .path = xstrdup(o->path),
+                                .renewed_mono_ms = INT64_MIN};
     p->client = grpc_client_new(o->reactor, o->path, &limits);
     p->timer = reactor_timer_new(o->reactor, ask, p);
     return p;
@@ -145,6 +177,7 @@ struct pod_resources *pod_resources_free(struct pod_resources *p)
         return NULL;
     (void)grpc_client_free(p->client);
     (void)reactor_timer_free(p->timer);
+    free(p->path);
     free(p);
     return NULL;
 }

@@ -35,6 +35,8 @@ struct pod_resources_options {
 struct pod_resources *pod_resources_new(const struct pod_resources_options *o);
 /* Asks now, or as soon as the question in flight is answered and the rate allows. */
 void pod_resources_ask(struct pod_resources *p);
+/* When the kubelet's socket was first seen to be another than before; INT64_MIN: never. */
+int64_t pod_resources_renewed_mono_ms(const struct pod_resources *p);
 /* Asks what the kubelet would grant (GetAllocatableResources). Where it cannot say, nothing
  * follows.
  */

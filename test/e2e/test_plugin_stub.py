@@ -421,6 +421,19 @@ def test_nothing_is_destroyed_while_nobody_says_who_holds_it(halves):
     halves.node.wait_layout({"1g.10gb": 7})
 
 
+def test_a_kubelet_that_does_not_know_its_pods_yet_frees_nothing(halves):
+    kubelet, node = halves.kubelet, halves.node
+    kubelet.admit("default", "held", {HALF: 1})
+    node.want(mig(node.uuid(), {"1g.10gb": 7}))
+    node.wait_applied("InUse")
+    standing = node.placements()
+    kubelet.before_list = lambda: pr.ListPodResourcesResponse()
+    kubelet.restart()
+    kubelet.wait_offer(HALF, 1)
+    node.wait_reads(4)
+    assert node.placements() == standing
+
+
 def test_a_huge_answer_about_pods_is_an_error_and_no_more(halves):
     many = pr.ListPodResourcesResponse(pod_resources=[pr.PodResources(name="x" * 200, namespace="y" * 60) for _ in range(70000)])  # 18 MB
     halves.kubelet.before_list = many.SerializeToString

@@ -83,3 +83,22 @@ Test(holders, outage_leaves_who_held_what_and_says_that_it_is_old)
     cr_expect(holders_has(&h, ID));
     cr_expect(list(&h, ID, "pod-1", 200), "known again is news");
 }
+
+Test(holders, list_may_be_completed_by_the_one_before)
+{
+    auto_holders struct holders h = {0};
+    struct holder *items = NULL;
+    size_t n = 0;
+    (void)list(&h, ID, "pod-1", 100);
+    holders_keep(&h, &items, &n);
+    cr_expect_not(holders_list(&h, items, n, 200), "nothing has changed");
+    cr_expect_str_eq(holders_get(&h, ID, 0)->pod, "pod-1");
+    items = NULL;
+    n = 0;
+    *XPUSH(items, n) =
+        (struct holder){xstrdup(ID), xstrdup("team"), xstrdup("pod-2"), xstrdup("main")};
+    holders_keep(&h, &items, &n);
+    (void)holders_list(&h, items, n, 300);
+    cr_expect_str_eq(holders_get(&h, ID, 0)->pod, "pod-2", "what it says counts");
+    cr_expect_null(holders_get(&h, ID, 1));
+}
