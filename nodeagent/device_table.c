@@ -100,11 +100,12 @@ static void add(struct build *b, const struct gpu_card *card, const struct gpu_p
     struct table_device *d = XPUSH(r->devices, r->n_devices);
     device_id(card, p, d->id);
     d->place = (uint8_t)b->place;
-    d->healthy = healthy;
     d->replicas = share.replicas;
     d->mps = share.kind == SHARE_MPS;
     d->memory_mib =
         p ? card->mig.profiles[instance_of(card, p)->profile].memory_mib : card->memory_mib;
+    d->healthy = healthy && !(b->s->holders &&
+                              holders_has_otherwise(b->s->holders, name, d->id, d->replicas > 1));
     d->numa = card->numa_node;
     d->start = p ? instance_of(card, p)->start : 0;
     d->gi_id = p ? p->gi_id : 0;
@@ -242,6 +243,26 @@ const struct table_device *table_resource_device(const struct table_resource *r,
         if (strncmp(r->devices[i].id, id, len) == 0 && r->devices[i].id[len] == '\0')
             return &r->devices[i];
     return NULL;
+}
+
+static const struct table_device *find_partition(const struct device_table *t, const char *uuid,
+                                                 size_t len)
+{
+    for (size_t i = 0; i < t->n_resources; i++)
+        for (size_t k = 0; k < t->resources[i].n_devices; k++) {
+            const struct table_device *d = &t->resources[i].devices[k];
+            if (d->entry.mig && strlen(d->entry.uuid) == len &&
+                strncmp(d->entry.uuid, uuid, len) == 0)
+                return d;
+        }
+    return NULL;
+}
+
+char *device_table_translate(const struct device_table *t, const char *id)
+{
+    size_t len = device_id_base(id);
+    const struct table_device *d = find_partition(t, id, len);
+    return d ? xasprintf("%s%s", d->id, id + len) : NULL;
 }
 
 void device_table_done(struct device_table *t)

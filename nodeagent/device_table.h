@@ -18,9 +18,11 @@
 struct table_device {
     char id[DEVICE_ID_BYTES]; /* without the replica */
     uint8_t place;            /* of its card in the inventory */
-    bool healthy;             /* may be granted: it is well, stands as wanted and is to stay */
-    int64_t replicas;         /* 1: not shared */
-    bool mps;                 /* by MPS, under the entry's cdi_name */
+    /* May be granted: it is well, stands as wanted, is to stay, and nobody holds it without the
+     * kubelet's counting it. */
+    bool healthy;
+    int64_t replicas; /* 1: not shared */
+    bool mps;         /* by MPS, under the entry's cdi_name */
     uint64_t memory_mib;
     int numa;              /* -1: none */
     unsigned start;        /* of a partition: first memory slice */
@@ -57,6 +59,9 @@ const struct table_resource *device_table_resource(const struct device_table *t,
 /* The device of an id, whose replica is not looked at; NULL: there is none. Borrowed. */
 const struct table_device *table_resource_device(const struct table_resource *r, const char *id);
 
+/* Our id, in place of a MIG UUID with or without replica, which NVIDIA's plugin names partitions
+ * by. NULL: it is none of a partition that stands. Caller frees. */
+char *device_table_translate(const struct device_table *t, const char *id);
 /* The id of a whole card, or with p of a partition. buf holds DEVICE_ID_BYTES. Returns buf. */
 char *device_id(const struct gpu_card *card, const struct gpu_partition *p, char *buf);
 /* How long an id is without its replica. */

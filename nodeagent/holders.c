@@ -19,6 +19,7 @@ void holder_done(struct holder *h)
     free(h->ns);
     free(h->pod);
     free(h->container);
+    free(h->resource);
     *h = (struct holder){0};
 }
 
@@ -80,7 +81,8 @@ static bool same_list(const struct holders *h, const struct holder *list, size_t
     for (size_t i = 0; i < n; i++)
         if (!same_text(list[i].id, h->listed[i].id) || !same_text(list[i].ns, h->listed[i].ns) ||
             !same_text(list[i].pod, h->listed[i].pod) ||
-            !same_text(list[i].container, h->listed[i].container))
+            !same_text(list[i].container, h->listed[i].container) ||
+            !same_text(list[i].resource, h->listed[i].resource))
             return false;
     return true;
 }
@@ -107,6 +109,7 @@ void holders_keep(const struct holders *h, struct holder **list, size_t *n)
             xstrdup(old->ns),
             xstrdup(old->pod),
             xstrdup(old->container),
+            old->resource ? xstrdup(old->resource) : NULL,
         };
     }
 }
@@ -146,6 +149,41 @@ const struct holder *holders_get(const struct holders *h, const char *id, size_t
         if (is_of(h->listed[k].id, id) && i-- == 0)
             return &h->listed[k];
     return NULL;
+}
+
+/* "GPU-…/1g.10gb@4" is part of "GPU-…". */
+static bool is_part_of(const char *part, const char *whole)
+{
+    size_t len = strlen(whole);
+    return strncmp(part, whole, len) == 0 && part[len] == '/';
+}
+
+static bool overlaps(const char *held, const char *id)
+{
+    auto_free char *base = xstrndup(held, device_id_base(held));
+    return is_part_of(base, id) || is_part_of(id, base);
+}
+
+static bool is_shared(const char *id)
+{
+    return id[device_id_base(id)] != '\0';
+}
+
+bool holders_has_otherwise(const struct holders *h, const char *resource, const char *id,
+                           bool shared)
+{
+    for (size_t i = 0; i < h->n_listed; i++) {
+        const struct holder *k = &h->listed[i];
+        bool named = k->resource && strcmp(k->resource, resource) != 0;
+        if (overlaps(k->id, id) || (is_of(k->id, id) && (named || is_shared(k->id) != shared)))
+            return true;
+    }
+    for (size_t i = 0; i < h->n_grants; i++) {
+        const char *held = h->grants[i].id;
+        if (overlaps(held, id) || (is_of(held, id) && is_shared(held) != shared))
+            return true;
+    }
+    return false;
 }
 
 bool holders_await(const struct holders *h)

@@ -18,6 +18,8 @@
 struct holder {
     char *id;                   /* of the device, with its replica */
     char *ns, *pod, *container; /* NULL: granted, and not listed yet */
+    char *resource; /* under which it was given; "": under another id of another plugin; NULL: not
+                       known */
 };
 
 struct holders {
@@ -47,6 +49,11 @@ void holders_unknown(struct holders *h);
 
 /* Does anybody hold the device, or one of its replicas? id without replica. */
 bool holders_has(const struct holders *h, const char *id);
+/* Does anybody hold it in a way in which the kubelet does not count it when it grants `id` (with
+ * shared: its replicas) of this resource: under another name, shared where it is not now or the
+ * other way round, or as a part of the card or the card around it? It would be given twice. */
+bool holders_has_otherwise(const struct holders *h, const char *resource, const char *id,
+                           bool shared);
 /* The i-th that the list shows for it; NULL: no more. Borrowed. */
 const struct holder *holders_get(const struct holders *h, const char *id, size_t i);
 /* Grants that no list has shown yet. */

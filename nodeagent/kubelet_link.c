@@ -90,14 +90,18 @@ static void take_list(struct kubelet_link *k, const struct pod_device *list, siz
 {
     struct holder *held = NULL;
     size_t n_held = 0;
-    for (size_t i = 0; i < n; i++)
-        if (is_ours(k, list[i].id))
-            *XPUSH(held, n_held) = (struct holder){
-                xstrdup(list[i].id),
-                xstrdup(list[i].ns),
-                xstrdup(list[i].pod),
-                xstrdup(list[i].container),
-            };
+    for (size_t i = 0; i < n; i++) {
+        char *translated = device_table_translate(&k->table, list[i].id);
+        if (!translated && !is_ours(k, list[i].id))
+            continue;
+        *XPUSH(held, n_held) = (struct holder){
+            translated ? translated : xstrdup(list[i].id),
+            xstrdup(list[i].ns),
+            xstrdup(list[i].pod),
+            xstrdup(list[i].container),
+            xstrdup(translated ? "" : list[i].resource),
+        };
+    }
     free(TAKE(k->unread));
     int64_t renewed_mono_ms = pod_resources_renewed_mono_ms(k->pods);
     if (renewed_mono_ms != INT64_MIN && asked_mono_ms < renewed_mono_ms + YOUNG_MS)

@@ -196,3 +196,71 @@ Test(device_table, what_mps_shares_is_told_with_the_memory_to_be_shared)
         card_view_done(&n.views[i]);
     device_spec_done(&n.spec);
 }
+
+/* One pod that was given this. */
+static void hold(struct node *n, struct holders *h, const char *id, const char *resource)
+{
+    struct holder *items = NULL;
+    size_t n_items = 0;
+    *XPUSH(items, n_items) = (struct holder){
+        xstrdup(id), xstrdup("team"), xstrdup("pod-1"), xstrdup("main"), xstrdup(resource),
+    };
+    (void)holders_list(h, items, n_items, 1);
+    n->state.holders = h;
+}
+
+static void check_held(const char *spec, const char *id, const char *resource, const char *expected)
+{
+    struct node n;
+    auto_holders struct holders h = {0};
+    node_init(&n, 1, spec);
+    cut(&n, 0);
+    fake_put(&n.hw.cards[0], "3g.40gb", 4, whole_3g);
+    node_read(&n);
+    hold(&n, &h, id, resource);
+    check(&n, expected);
+}
+
+Test(device_table, what_is_held_under_another_name_is_not_given_twice)
+{
+    static const char single[] = "spec: {migStrategy: single}";
+    check_held(single, A "/3g.40gb@4", "nvidia.com/gpu", "nvidia.com/gpu: " A "/3g.40gb@4\n");
+    check_held(single, A "/3g.40gb@4", "nvidia.com/mig-3g.40gb",
+               "nvidia.com/gpu: " A "/3g.40gb@4!\n");
+}
+
+Test(device_table, parts_of_what_is_held_as_a_whole_are_not_given_and_the_other_way_round)
+{
+    check_held("spec: {}", A, "nvidia.com/gpu", "nvidia.com/mig-3g.40gb: " A "/3g.40gb@4!\n");
+    check_held("spec: {migStrategy: none}", A "/3g.40gb@4", "nvidia.com/mig-3g.40gb",
+               "nvidia.com/gpu: " A "!\n");
+}
+
+Test(device_table, what_is_held_alone_is_not_shared_and_the_other_way_round)
+{
+    static const char shared[] =
+        "spec: {devices: [{uuid: " A ", mode: mig, mig: {profiles: [{profile: 3g.40gb, count: 1}]},"
+        " sharing: {timeSlicing: {replicas: 2}}}]}";
+    static const char name[] = "nvidia.com/mig-3g.40gb";
+    check_held(shared, A "/3g.40gb@4", name, "nvidia.com/mig-3g.40gb: " A "/3g.40gb@4! x2\n");
+    check_held(shared, A "/3g.40gb@4::1", name, "nvidia.com/mig-3g.40gb: " A "/3g.40gb@4 x2\n");
+    check_held("spec: {}", A "/3g.40gb@4::1", name, "nvidia.com/mig-3g.40gb: " A "/3g.40gb@4!\n");
+}
+
+Test(device_table, partition_is_known_by_the_id_of_nvidias_plugin)
+{
+    struct node n;
+    struct device_table t;
+    node_init(&n, 1, "spec: {}");
+    cut(&n, 0);
+    fake_put(&n.hw.cards[0], "3g.40gb", 4, whole_3g);
+    node_read(&n);
+    device_table_build(&n.state, 0, &t);
+    auto_free char *theirs = xasprintf("%s::1", n.views[0].card.partitions[0].uuid);
+    auto_free char *ours = device_table_translate(&t, theirs);
+    cr_expect_str_eq(ours, A "/3g.40gb@4::1");
+    cr_expect_null(device_table_translate(&t, "MIG-other"));
+    cr_expect_null(device_table_translate(&t, A));
+    device_table_done(&t);
+    check(&n, "nvidia.com/mig-3g.40gb: " A "/3g.40gb@4\n");
+}

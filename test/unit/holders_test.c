@@ -17,7 +17,7 @@ static bool list(struct holders *h, const char *id, const char *pod, int64_t ask
     size_t n = 0;
     if (id)
         *XPUSH(items, n) =
-            (struct holder){xstrdup(id), xstrdup("team"), xstrdup(pod), xstrdup("main")};
+            (struct holder){xstrdup(id), xstrdup("team"), xstrdup(pod), xstrdup("main"), NULL};
     return holders_list(h, items, n, asked);
 }
 
@@ -96,7 +96,7 @@ Test(holders, list_may_be_completed_by_the_one_before)
     items = NULL;
     n = 0;
     *XPUSH(items, n) =
-        (struct holder){xstrdup(ID), xstrdup("team"), xstrdup("pod-2"), xstrdup("main")};
+        (struct holder){xstrdup(ID), xstrdup("team"), xstrdup("pod-2"), xstrdup("main"), NULL};
     holders_keep(&h, &items, &n);
     (void)holders_list(&h, items, n, 300);
     cr_expect_str_eq(holders_get(&h, ID, 0)->pod, "pod-2", "what it says counts");
