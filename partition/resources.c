@@ -42,7 +42,7 @@ static bool has_name(const struct profile_count *p)
 
 /* single renames partitions to nvidia.com/gpu, which is unambiguous only while every card of the
  * node is cut into one and the same kind. A card that fell ill has no say: what the others offer
- * keeps its name. */
+ * keeps its name. Nor has one with nothing to offer, as while it is cut anew. */
 static bool single_holds(const struct resolve_card *cards, size_t n)
 {
     const char *kind = NULL;
@@ -58,7 +58,7 @@ static bool single_holds(const struct resolve_card *cards, size_t n)
             kind = p->profile;
         }
     }
-    return kind;
+    return true;
 }
 
 int resource_strategy(const struct resolve_card *cards, size_t n_cards, int asked)

@@ -143,6 +143,23 @@ Test(device_table, single_names_partitions_as_cards)
     check(&n, "nvidia.com/gpu: " A "/3g.40gb@4\n");
 }
 
+Test(device_table, single_keeps_its_name_while_all_is_cut_anew)
+{
+    static const struct card_offer nothing;
+    struct node n;
+    struct device_table t;
+    node_init(&n, 1, "spec: {migStrategy: single}");
+    cut(&n, 0);
+    fake_put(&n.hw.cards[0], "3g.40gb", 4, whole_3g);
+    node_read(&n);
+    n.state.busy = A;
+    n.state.busy_offer = &nothing;
+    device_table_build(&n.state, 0, &t);
+    cr_expect_not(t.mixed_instead_of_single);
+    device_table_done(&t);
+    check(&n, "nvidia.com/gpu: " A "/3g.40gb@4!\n");
+}
+
 Test(device_table, shared_cards_may_have_a_name_of_their_own)
 {
     struct node n;
