@@ -135,9 +135,12 @@ void card_track_await(struct card_track *t, int64_t now_mono_ms)
 
 void card_tracks_acked(struct card_tracks *t, int64_t number)
 {
-    for (size_t i = 0; i < t->n; i++)
-        if (t->items[i].told_number && t->items[i].told_number <= number)
-            t->items[i].await_mono_ms = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        struct card_track *track = &t->items[i];
+        bool awaits_list = track->withdrawn_mono_ms;
+        if (!awaits_list && track->told_number && track->told_number <= number)
+            track->await_mono_ms = 0;
+    }
 }
 
 void card_tracks_listed(struct card_tracks *t)

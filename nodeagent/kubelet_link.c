@@ -126,7 +126,8 @@ static void listed(void *arg, const struct pod_device *list, size_t n, int64_t a
             tell(k, KUBELET_HOLDERS);
     }
     plan_question(k);
-    tell(k, KUBELET_LISTED);
+    if (!err)
+        tell(k, KUBELET_LISTED);
 }
 
 static void on_timer(void *arg)

@@ -39,7 +39,7 @@ struct kubelet_link_options {
 
 enum kubelet_news {
     KUBELET_STATE,   /* of kubelet_link_state */
-    KUBELET_LISTED,  /* a question about the holders was answered, well or not */
+    KUBELET_LISTED,  /* a question about the holders was answered */
     KUBELET_HOLDERS, /* who holds what has changed, or is known (again) or not */
 };
 typedef void kubelet_link_fn(void *arg, enum kubelet_news news);

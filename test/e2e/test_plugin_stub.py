@@ -421,6 +421,14 @@ def test_nothing_is_destroyed_while_nobody_says_who_holds_it(halves):
     halves.node.wait_layout({"1g.10gb": 7})
 
 
+def test_a_change_that_waits_for_the_list_of_pods_says_so(halves):
+    halves.kubelet.before_list = lambda: b"\xff\xff\xff"
+    halves.node.want(mig(halves.node.uuid(), {"1g.10gb": 7}))
+    halves.node.wait_applied("NotWithdrawn", timeout=60)
+    halves.kubelet.before_list = lambda: None
+    halves.node.wait_layout({"1g.10gb": 7})
+
+
 def test_a_kubelet_that_does_not_know_its_pods_yet_frees_nothing(halves):
     kubelet, node = halves.kubelet, halves.node
     kubelet.admit("default", "held", {HALF: 1})

@@ -171,6 +171,22 @@ Test(card_track, a_card_waits_for_its_withdrawal_and_no_longer_than_its_patience
     bench_done(&b);
 }
 
+Test(card_track, what_waits_for_the_list_of_pods_is_not_woken_by_an_acknowledgement)
+{
+    struct bench b;
+    bench_init(&b, "[{uuid: a, mode: native}]", TXN_IN_USE);
+    struct card_track *t = &b.tracks.items[0];
+    card_track_begin(t);
+    t->withdrawn_mono_ms = clock_mono_ms(b.clk) + 1;
+    card_track_told(t, &(struct card_offer){0}, 5);
+    card_track_await(t, clock_mono_ms(b.clk));
+    card_tracks_acked(&b.tracks, 6);
+    cr_expect_not(card_track_is_due(t, clock_mono_ms(b.clk)));
+    card_tracks_listed(&b.tracks);
+    cr_expect(card_track_is_due(t, clock_mono_ms(b.clk)));
+    bench_done(&b);
+}
+
 Test(card_track, what_is_said_again_is_told_since_the_first_time)
 {
     struct bench b;
