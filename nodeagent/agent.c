@@ -253,7 +253,7 @@ static void add_holder(const struct agent *a, const struct gpu_card *card,
 /* The pods that the kubelet gave the card or parts of it. */
 static void add_holders(const struct agent *a, const struct gpu_card *card, struct agent_job *j)
 {
-    if (!a->d.kubelet)
+    if (!a->d.kubelet || !holders_has_card(kubelet_link_holders(a->d.kubelet), card->uuid))
         return;
     add_holder(a, card, /* p= */ NULL, j);
     for (unsigned i = 0; i < card->n_partitions; i++)

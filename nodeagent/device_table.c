@@ -214,6 +214,43 @@ void device_table_build(const struct node_state *s, int64_t now_ms, struct devic
               sizeof(*ret->resources[i].devices), by_place);
 }
 
+static bool same_entry(const struct entry_device *a, const struct entry_device *b)
+{
+    return strcmp(a->cdi_name, b->cdi_name) == 0 && strcmp(a->uuid, b->uuid) == 0 &&
+           strcmp(a->card_uuid, b->card_uuid) == 0 && a->index == b->index &&
+           a->minor == b->minor && a->mig == b->mig && a->gi_id == b->gi_id &&
+           a->ci_id == b->ci_id && a->mig_index == b->mig_index;
+}
+
+static bool same_device(const struct table_device *a, const struct table_device *b)
+{
+    return strcmp(a->id, b->id) == 0 && a->place == b->place && a->healthy == b->healthy &&
+           a->replicas == b->replicas && a->mps == b->mps && a->memory_mib == b->memory_mib &&
+           a->numa == b->numa && same_entry(&a->entry, &b->entry);
+}
+
+static bool same_resource(const struct table_resource *a, const struct table_resource *b)
+{
+    if (strcmp(a->name, b->name) != 0 || a->one_replica != b->one_replica ||
+        a->n_devices != b->n_devices)
+        return false;
+    for (size_t i = 0; i < a->n_devices; i++)
+        if (!same_device(&a->devices[i], &b->devices[i]))
+            return false;
+    return true;
+}
+
+bool device_table_equal(const struct device_table *a, const struct device_table *b)
+{
+    if (a->n_resources != b->n_resources ||
+        a->mixed_instead_of_single != b->mixed_instead_of_single)
+        return false;
+    for (size_t i = 0; i < a->n_resources; i++)
+        if (!same_resource(&a->resources[i], &b->resources[i]))
+            return false;
+    return true;
+}
+
 void device_table_counts(const struct device_table *t, int publisher, struct device_status *ret)
 {
     for (size_t i = 0; i < t->n_resources; i++) {

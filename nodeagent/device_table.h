@@ -49,6 +49,9 @@ void device_table_done(struct device_table *t);
 AUTO_DEFINE(device_table, struct device_table, device_table_done)
 #define auto_device_table AUTO(device_table)
 
+/* Do they say the same of everything? */
+bool device_table_equal(const struct device_table *a, const struct device_table *b);
+
 /* Adds how many of each may be granted to status.resources (freed by device_status_done). What
  * nothing may be granted of is named only where the kubelet serves it. publisher: enum
  * api_publisher. */

@@ -143,6 +143,23 @@ bool holders_has(const struct holders *h, const char *id)
     return false;
 }
 
+static bool is_on(const char *id, const char *uuid)
+{
+    size_t len = strlen(uuid);
+    return strncmp(id, uuid, len) == 0 && (!id[len] || id[len] == '/' || id[len] == ':');
+}
+
+bool holders_has_card(const struct holders *h, const char *uuid)
+{
+    for (size_t i = 0; i < h->n_listed; i++)
+        if (is_on(h->listed[i].id, uuid))
+            return true;
+    for (size_t i = 0; i < h->n_grants; i++)
+        if (is_on(h->grants[i].id, uuid))
+            return true;
+    return false;
+}
+
 const struct holder *holders_get(const struct holders *h, const char *id, size_t i)
 {
     for (size_t k = 0; k < h->n_listed; k++)

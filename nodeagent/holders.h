@@ -54,6 +54,8 @@ bool holders_has(const struct holders *h, const char *id);
  * other way round, or as a part of the card or the card around it? It would be given twice. */
 bool holders_has_otherwise(const struct holders *h, const char *resource, const char *id,
                            bool shared);
+/* Does anybody hold the card of this uuid, or a part of it? */
+bool holders_has_card(const struct holders *h, const char *uuid);
 /* The i-th that the list shows for it; NULL: no more. Borrowed. */
 const struct holder *holders_get(const struct holders *h, const char *id, size_t i);
 /* Grants that no list has shown yet. */

@@ -28,6 +28,8 @@ struct kubelet_link {
     struct device_plugin *plugin;
     struct pod_resources *pods;
     struct reactor_timer *timer; /* of the next question */
+    int64_t due_mono_ms;         /* when it is due; 0: not set */
+    bool look_again;             /* the next offer is worked through, whatever it says */
     int64_t settle_ms;
     struct device_table table;
     struct preferred **preferred; /* of each resource of the table */
@@ -57,9 +59,20 @@ static void tell(struct kubelet_link *k, enum kubelet_news news)
 
 /* --- Who holds what --- */
 
+/* Grants that follow each other closely do not put the question off. */
 static void ask_in(struct kubelet_link *k, int64_t ms)
 {
+    int64_t due = clock_mono_ms(k->o.clk) + ms;
+    if (k->due_mono_ms && k->due_mono_ms <= due)
+        return;
+    k->due_mono_ms = due;
     reactor_timer_set(k->timer, ms);
+}
+
+static void ask_no_more(struct kubelet_link *k)
+{
+    k->due_mono_ms = 0;
+    reactor_timer_unset(k->timer);
 }
 
 /* A grant is looked for soon and then less often; what pods hold, once in a while. */
@@ -73,7 +86,7 @@ static void plan_question(struct kubelet_link *k)
     } else if (k->holders.n_listed) {
         ask_in(k, WATCH_MS);
     } else {
-        reactor_timer_unset(k->timer);
+        ask_no_more(k);
     }
 }
 
@@ -133,6 +146,7 @@ static void listed(void *arg, const struct pod_device *list, size_t n, int64_t a
 static void on_timer(void *arg)
 {
     struct kubelet_link *k = arg;
+    k->due_mono_ms = 0;
     pod_resources_ask(k->pods);
 }
 
@@ -525,6 +539,11 @@ static void again(void *arg)
 
 void kubelet_link_offer(struct kubelet_link *k, struct device_table *table_take)
 {
+    if (!k->look_again && device_table_equal(&k->table, table_take)) {
+        device_table_done(table_take);
+        return;
+    }
+    k->look_again = false;
     forget_preferred(k);
     device_table_done(&k->table);
     k->table = *table_take;
@@ -536,11 +555,13 @@ void kubelet_link_set_topology(struct kubelet_link *k, const struct gpu_topology
                                const int *numa_nodes)
 {
     card_scores_init(&k->scores, t, numa_nodes);
+    k->look_again = true;
 }
 
 void kubelet_link_set_driver(struct kubelet_link *k, const struct driver_view *driver)
 {
     k->driver = driver;
+    k->look_again = true;
     auto_err struct err e = {0};
     if (k->cdi &&
         cdi_set_common(k->cdi, &driver->nodes, driver->has_files ? &driver->files : NULL, &e) < 0)
@@ -554,6 +575,7 @@ void kubelet_link_ask(struct kubelet_link *k)
 
 void kubelet_link_check(struct kubelet_link *k)
 {
+    k->look_again = true; /* somebody may have removed the CDI file */
     device_plugin_check(k->plugin);
     pod_resources_ask(k->pods);
 }
