@@ -254,7 +254,8 @@ static void verify(void *arg)
 static void named(void *arg, const char *const *names, size_t n)
 {
     struct kubelet_link *k = arg;
-    device_plugin_verify(k->plugin, names, n);
+    if (device_plugin_verify(k->plugin, names, n))
+        reactor_timer_set(k->verify_timer, VERIFY_MS);
 }
 
 static void plugin_changed(void *arg)

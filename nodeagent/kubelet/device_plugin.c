@@ -59,7 +59,10 @@ struct served {
     struct reactor_timer *timer;
     struct backoff backoff;
     bool registering;
-    bool offers; /* a device that may be granted */
+    bool again;  /* to be registered once more when the call under way has ended */
+    bool offers; /* a device that may be granted, and did so when it was last verified */
+    bool verified;
+    struct backoff lost; /* between registrations that did not take */
     bool too_large;
     char *trouble; /* why the last attempt failed; NULL: it did not */
     enum plugin_state state;
@@ -283,8 +286,13 @@ static void registered(void *arg, const struct grpc_reply *reply)
 {
     struct served *s = arg;
     s->registering = false;
-    if (is_retiring(s))
+    if (is_retiring(s) || s->too_large)
         return;
+    if (s->again) {
+        s->again = false;
+        await(s, WAIT_REGISTER, 0);
+        return;
+    }
     if (reply->code == GRPC_OK) {
         s->plugin->stats.registrations++;
         log_info("Registered with the kubelet", kv("resource", s->name));
@@ -304,6 +312,7 @@ static void enroll(struct served *s)
 {
     auto_err struct err e = {0};
     s->wait = WAIT_NOTHING;
+    s->again |= s->registering; /* for another kubelet by now, perhaps */
     if (s->registering || s->too_large)
         return;
     if (!s->plugin->mark.there) {
@@ -375,6 +384,7 @@ static struct served *served_new(struct device_plugin *p, const char *name)
         .name = xstrdup(name),
         .state = PLUGIN_WAITING,
         .backoff = {.base_ms = 4, .cap_ms = 5000, .factor = 2, .jitter_pct = 20},
+        .lost = {.base_ms = 200, .cap_ms = 300000, .reset_after_ms = 3600000, .factor = 2},
     };
     s->timer = reactor_timer_new(p->o.reactor, on_timer, s);
     *XPUSH(p->items, p->n) = s;
@@ -397,6 +407,8 @@ static void refuse_large(struct served *s, size_t len)
                   "more than 4 MiB: use fewer replicas",
                   s->name, len, PLUGIN_MAX_LIST);
     s->too_large = true;
+    s->wait = WAIT_NOTHING;
+    reactor_timer_unset(s->timer);
     end_streams(s, GRPC_RESOURCE_EXHAUSTED, why);
     s->server = grpc_server_free(s->server);
     set_state(s, PLUGIN_TOO_LARGE, why);
@@ -443,6 +455,13 @@ static bool is_among(const char *name, const struct plugin_resource *list, size_
     return false;
 }
 
+static void come_back(struct served *s)
+{
+    await(s, s->n_streams ? WAIT_NOTHING : WAIT_REGISTER, 0);
+    if (s->n_streams)
+        set_state(s, PLUGIN_SERVED, NULL);
+}
+
 void device_plugin_set(struct device_plugin *p, const struct plugin_resource *list, size_t n)
 {
     for (size_t i = 0; i < p->n; i++)
@@ -453,7 +472,7 @@ void device_plugin_set(struct device_plugin *p, const struct plugin_resource *li
         if (!s)
             s = served_new(p, list[i].name);
         else if (s->wait == WAIT_LINGER)
-            await(s, s->n_streams ? WAIT_NOTHING : WAIT_REGISTER, 0);
+            come_back(s);
         else {
             offer(s, &list[i]);
             continue;
@@ -606,18 +625,24 @@ static bool is_named(const char *name, const char *const *names, size_t n)
     return false;
 }
 
-void device_plugin_verify(struct device_plugin *p, const char *const *names, size_t n)
+bool device_plugin_verify(struct device_plugin *p, const char *const *names, size_t n)
 {
+    bool again = false;
     for (size_t i = 0; i < p->n; i++) {
         struct served *s = p->items[i];
-        if (!s->n_streams || !s->offers || is_retiring(s) || is_named(s->name, names, n))
+        bool known = s->verified; /* what was not there yet when it was asked is passed over once */
+        s->verified = s->offers && s->n_streams;
+        again |= s->verified && !known;
+        if (!known || !s->verified || is_retiring(s) || is_named(s->name, names, n))
             continue;
+        s->verified = false;
         log_warn("The kubelet listens and offers nothing: registering again",
                  kv("resource", s->name));
         end_streams(s, GRPC_UNAVAILABLE, "the registration was lost");
         set_state(s, PLUGIN_WAITING, "the kubelet listens and offers nothing");
-        retry(s);
+        await(s, WAIT_REGISTER, backoff_next_ms(&s->lost, p->o.clk, &p->rng));
     }
+    return again;
 }
 
 enum plugin_state device_plugin_trouble(const struct device_plugin *p, const char **ret_text)

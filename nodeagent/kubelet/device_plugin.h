@@ -77,8 +77,9 @@ void device_plugin_check(struct device_plugin *p);
 
 /* The kubelet says of which resources it would grant something. One that it listens to and that has
  * a healthy device, and that is not among them, is registered anew: kubelets before 1.36 let the
- * late end of an old stream undo a new registration (kubernetes#135437). */
-void device_plugin_verify(struct device_plugin *p, const char *const *names, size_t n);
+ * late end of an old stream undo a new registration (kubernetes#135437). True: one was too new to
+ * be judged, ask once more. */
+bool device_plugin_verify(struct device_plugin *p, const char *const *names, size_t n);
 
 enum plugin_state {
     PLUGIN_SERVED,    /* the kubelet listens to every resource */

@@ -243,6 +243,8 @@ Test(device_plugin, list_beyond_the_bound_is_refused_and_comes_back_smaller)
     cr_expect_eq(device_plugin_trouble(n.plugin, &text), PLUGIN_TOO_LARGE);
     cr_expect(strstr(text, "nvidia.com/gpu") && strstr(text, "fewer replicas"), "%s", text);
     cr_expect_not(grpc_raw_is_open(fd), "what it offered before is not offered on");
+    grpc_pass(n.w, 60000);
+    cr_expect_eq(state(&n), PLUGIN_TOO_LARGE, "and stays so");
     unsigned before = n.registrations;
     offer(&n, "nvidia.com/gpu", 3);
     cr_expect_eq(n.registrations, before + 1);
@@ -264,6 +266,7 @@ Test(device_plugin, resource_that_comes_back_soon_was_never_away)
     offer(&n, NULL, 0);
     cr_expect(grpc_raw_is_open(fd), "it is shown empty first");
     offer(&n, "nvidia.com/gpu", 2);
+    cr_expect_eq(state(&n), PLUGIN_SERVED);
     grpc_pass(n.w, 60000);
     cr_expect(grpc_raw_is_open(fd));
     cr_expect_eq(n.registrations, 1);
@@ -287,10 +290,11 @@ Test(device_plugin, registration_that_did_not_take_is_made_again)
     plugin_start(&n);
     offer(&n, "nvidia.com/gpu", 2);
     int fd = listen_to(&n);
-    device_plugin_verify(n.plugin, ours, 1);
+    cr_expect(device_plugin_verify(n.plugin, other, 1), "the kubelet may not have seen it yet");
+    cr_expect_not(device_plugin_verify(n.plugin, ours, 1));
     grpc_pass(n.w, 1000);
     cr_expect_eq(n.registrations, 1);
-    device_plugin_verify(n.plugin, other, 1);
+    cr_expect_not(device_plugin_verify(n.plugin, other, 1));
     grpc_pass(n.w, 1000);
     cr_expect_eq(n.registrations, 2);
     (void)close(fd);
