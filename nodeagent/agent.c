@@ -67,6 +67,7 @@ struct agent {
     int64_t unended_number;
     bool read_due;
     uint64_t exclusive; /* places of the cards that were MPS's alone when it was looked at last */
+    bool recovered;     /* once: what a predecessor left half-way is ended, or is `unended` */
     bool recovery_due;  /* a change may be on record that nobody will end */
     bool stuck;
     struct driver_view *driver_view;      /* NULL: not read yet */
@@ -83,6 +84,8 @@ static void job_done(void *arg);
 static void submit(struct agent *a, struct agent_job *j)
 {
     j->driver_view = a->driver_view;
+    if (a->d.kubelet)
+        j->holders = holders_copy(kubelet_link_holders(a->d.kubelet));
     auto_err struct err e = {0};
     if (worker_submit(a->d.worker, agent_job_run, job_done, agent_job_free, j, &e) < 0) {
         log_error("Could not queue work for the hardware", kv_err(&e));
@@ -155,6 +158,8 @@ static void leave_to_recovery(struct agent *a, const char *uuid)
 static bool may_recover(const struct agent *a)
 {
     int64_t told = a->unended_number;
+    if (a->d.kubelet && !kubelet_link_holders(a->d.kubelet)->known)
+        return false; /* a pod may have what the change left */
     return a->recovery_due && (!*a->unended || (told && told <= publisher_acked(a->d.publisher)));
 }
 
@@ -233,39 +238,10 @@ static void believed(const struct agent *a, const struct card_track *t, const st
 
 /* --- Withdrawal from the kubelet --- */
 
-static void add_holder(const struct agent *a, const struct gpu_card *card,
-                       const struct gpu_partition *p, struct agent_job *j)
-{
-    char id[DEVICE_ID_BYTES];
-    const struct holders *holders = kubelet_link_holders(a->d.kubelet);
-    if (!holders_has(holders, device_id(card, p, id)))
-        return;
-    const struct holder *h = holders_get(holders, id, 0);
-    struct gpu_process *user = XPUSH(j->holders, j->n_holders);
-    user->gi_id = p ? (int)p->gi_id : -1;
-    user->ci_id = p ? (int)p->ci_id : -1;
-    if (h)
-        (void)snprintf(user->name, sizeof(user->name), "%s/%s", h->ns, h->pod);
-    else
-        (void)snprintf(user->name, sizeof(user->name), "that is being started");
-}
-
-/* The pods that the kubelet gave the card or parts of it. */
-static void add_holders(const struct agent *a, const struct gpu_card *card, struct agent_job *j)
-{
-    if (!a->d.kubelet || !holders_has_card(kubelet_link_holders(a->d.kubelet), card->uuid))
-        return;
-    add_holder(a, card, /* p= */ NULL, j);
-    for (unsigned i = 0; i < card->n_partitions; i++)
-        add_holder(a, card, &card->partitions[i], j);
-}
-
 static void mark_holders(const struct agent *a, struct card_view *v)
 {
-    struct agent_job list = {0};
-    add_holders(a, &v->card, &list);
-    gpu_card_set_holders(&v->card, list.holders, (unsigned)list.n_holders);
-    free(list.holders);
+    if (a->d.kubelet)
+        device_mark_holders(kubelet_link_holders(a->d.kubelet), &v->card);
 }
 
 /* From now on the kubelet is refused what goes. */
@@ -392,7 +368,6 @@ static void start_card(struct agent *a, struct card_track *t)
         agent_job_free(j);
         return;
     }
-    add_holders(a, &v->card, j);
     j->policy = want->failure_policy == API_HOLD ? TXN_HOLD : TXN_ROLLBACK;
     memcpy(j->uuid, t->memo.uuid, sizeof(j->uuid));
     (void)snprintf(j->boot_id, sizeof(j->boot_id), "%s", a->inventory.boot_id);
@@ -654,6 +629,7 @@ static void end_read(struct agent *a, struct agent_job *j)
         mark_health(a);
         a->inventory_read = true;
         if (j->recover) {
+            a->recovered = true;
             a->recovery_due = *j->unended;
             leave_to_recovery(a, j->unended);
         }
@@ -817,7 +793,7 @@ static struct node_state state_of(const struct agent *a, struct card_memo **ret_
 static void serve_state(struct agent *a, const struct node_state *state)
 {
     struct device_table table;
-    if (!a->d.kubelet || !a->inventory_read || !a->device_seen)
+    if (!a->d.kubelet || !a->inventory_read || !a->device_seen || !a->recovered)
         return;
     device_table_build(state, clock_wall_ms(a->d.clk), &table);
     kubelet_link_offer(a->d.kubelet, &table);
@@ -948,6 +924,7 @@ static void listen_to_kubelet(struct agent *a)
     }
     if (a->kubelet_listed)
         card_tracks_listed(&a->tracks);
+    a->read_due |= a->kubelet_listed && !a->recovered && may_recover(a);
     a->kubelet_holders = a->kubelet_listed = false;
 }
 

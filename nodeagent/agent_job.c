@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/device_table.h"
 #include "nodeagent/exclusive.h"
 #include "nodeagent/journal.h"
 
@@ -29,7 +30,7 @@ void agent_job_free(void *job)
     for (size_t i = 0; i < j->n_views; i++)
         card_view_done(&j->views[i]);
     free(j->views);
-    free(j->holders);
+    holders_done(&j->holders);
     for (size_t i = 0; i < j->n_exclusive; i++)
         free(j->exclusive[i]);
     free(j->exclusive);
@@ -48,6 +49,12 @@ static struct consumer *pods_of(const struct gpu_card *card, const char *proc_ro
     return pods;
 }
 
+static void observe(void *arg, struct gpu_card *card)
+{
+    const struct agent_job *j = arg;
+    device_mark_holders(&j->holders, card);
+}
+
 static void recover_cards(struct gpu *g, struct agent_job *j, const char *boot_id)
 {
     char **uuids = NULL;
@@ -55,7 +62,11 @@ static void recover_cards(struct gpu *g, struct agent_job *j, const char *boot_i
     auto_err struct err e = {0};
     if (journal_list(j->env->state_dir, &uuids, &n, &e) < 0)
         log_error("Could not list journals", kv_err(&e));
-    const struct txn_deps deps = {.gpu = g, .state_dir = j->env->state_dir, .boot_id = boot_id};
+    const struct txn_deps deps = {.gpu = g,
+                                  .state_dir = j->env->state_dir,
+                                  .boot_id = boot_id,
+                                  .observe = observe,
+                                  .arg = j};
     for (size_t i = 0; i < n; i++) {
         struct txn_result r;
         txn_recover(&deps, uuids[i], &r);
@@ -128,12 +139,6 @@ static void run_read(struct gpu *g, struct agent_job *j)
     if (j->modes_known)
         settle_modes(g, j);
     take_views(j);
-}
-
-static void observe(void *arg, struct gpu_card *card)
-{
-    const struct agent_job *j = arg;
-    gpu_card_set_holders(card, j->holders, (unsigned)j->n_holders);
 }
 
 static void run_card(struct gpu *g, struct agent_job *j)

@@ -27,6 +27,7 @@ struct agent_job {
     const struct agent_job_env *env;
     void *owner; /* for whoever takes it back */
     enum agent_job_kind kind;
+    struct holders holders; /* in: the pods that were given devices; owned */
     /* in: READ */
     bool recover;     /* end interrupted changes first */
     bool modes_known; /* the next says which compute modes are wanted */
@@ -36,9 +37,7 @@ struct agent_job {
     char uuid[GPU_UUID_BYTES];
     struct card_wish wish;
     enum txn_policy policy;
-    struct card_offer offered;   /* what others were told that they may have of the card */
-    struct gpu_process *holders; /* the pods that were given it; owned */
-    size_t n_holders;
+    struct card_offer offered; /* what others were told that they may have of the card */
     char boot_id[40];
     const struct driver_view *driver_view; /* the newest; borrowed while the job runs */
     /* out */

@@ -59,6 +59,41 @@ size_t device_id_base(const char *id)
     return replica ? (size_t)(replica - id) : strlen(id);
 }
 
+/* --- Holders --- */
+
+struct users {
+    struct gpu_process *items;
+    size_t n;
+};
+
+static void add_user(const struct holders *holders, const struct gpu_card *card,
+                     const struct gpu_partition *p, struct users *users)
+{
+    char id[DEVICE_ID_BYTES];
+    if (!holders_has(holders, device_id(card, p, id)))
+        return;
+    const struct holder *h = holders_get(holders, id, 0);
+    struct gpu_process *user = XPUSH(users->items, users->n);
+    user->gi_id = p ? (int)p->gi_id : -1;
+    user->ci_id = p ? (int)p->ci_id : -1;
+    if (h)
+        (void)snprintf(user->name, sizeof(user->name), "%s/%s", h->ns, h->pod);
+    else
+        (void)snprintf(user->name, sizeof(user->name), "that is being started");
+}
+
+void device_mark_holders(const struct holders *h, struct gpu_card *card)
+{
+    struct users users = {0};
+    if (holders_has_card(h, card->uuid)) {
+        add_user(h, card, /* p= */ NULL, &users);
+        for (unsigned i = 0; i < card->n_partitions; i++)
+            add_user(h, card, &card->partitions[i], &users);
+    }
+    gpu_card_set_holders(card, users.items, (unsigned)users.n);
+    free(users.items);
+}
+
 /* --- Building --- */
 
 struct build {

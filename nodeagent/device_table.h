@@ -67,5 +67,8 @@ const struct table_device *table_resource_device(const struct table_resource *r,
 char *device_table_translate(const struct device_table *t, const char *id);
 /* The id of a whole card, or with p of a partition. buf holds DEVICE_ID_BYTES. Returns buf. */
 char *device_id(const struct gpu_card *card, const struct gpu_partition *p, char *buf);
+/* Tells the card of the pods that were given it or parts of it, in place of those that it was told
+ * of before (gpu_card_set_holders). */
+void device_mark_holders(const struct holders *h, struct gpu_card *card);
 /* How long an id is without its replica. */
 size_t device_id_base(const char *id);

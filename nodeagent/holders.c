@@ -203,6 +203,30 @@ bool holders_has_otherwise(const struct holders *h, const char *resource, const 
     return false;
 }
 
+static char *copy_text(const char *s)
+{
+    return s ? xstrdup(s) : NULL;
+}
+
+struct holders holders_copy(const struct holders *h)
+{
+    struct holders copy = {.known = h->known, .asked_mono_ms = h->asked_mono_ms};
+    for (size_t i = 0; i < h->n_listed; i++) {
+        const struct holder *from = &h->listed[i];
+        *XPUSH(copy.listed, copy.n_listed) = (struct holder){
+            .id = xstrdup(from->id),
+            .ns = copy_text(from->ns),
+            .pod = copy_text(from->pod),
+            .container = copy_text(from->container),
+            .resource = copy_text(from->resource),
+        };
+    }
+    for (size_t i = 0; i < h->n_grants; i++)
+        *XPUSH(copy.grants, copy.n_grants) =
+            (struct grant){xstrdup(h->grants[i].id), h->grants[i].mono_ms};
+    return copy;
+}
+
 bool holders_await(const struct holders *h)
 {
     return h->n_grants > 0;

@@ -61,6 +61,9 @@ const struct holder *holders_get(const struct holders *h, const char *id, size_t
 /* Grants that no list has shown yet. */
 bool holders_await(const struct holders *h);
 
+/* A copy for another thread. Free with holders_done. */
+struct holders holders_copy(const struct holders *h);
+
 void holder_done(struct holder *h);
 void holders_done(struct holders *h);
 AUTO_DEFINE(holders, struct holders, holders_done)
