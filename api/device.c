@@ -18,8 +18,10 @@ const char *const api_mig_strategy_names[] = {[API_STRATEGY_NONE] = "none",
                                               NULL};
 static const char *const source_kind_names[] =
     {[API_SOURCE_NODE_LABEL] = "NodeLabel", [API_SOURCE_PROFILE] = "GPUProfile", NULL};
-const char *const api_publisher_names[] =
-    {[API_PUBLISHER_KUBELET] = "kubelet", [API_PUBLISHER_CONTROLLER] = "controller", NULL};
+const char *const api_publisher_names[] = {[API_PUBLISHER_KUBELET] = "kubelet",
+                                           [API_PUBLISHER_CONTROLLER] = "controller",
+                                           [API_PUBLISHER_OTHER] = "other",
+                                           NULL};
 
 #define INT32 .min = 0, .max = INT32_MAX
 #define INT64 .min = 0, .max = INT64_MAX

@@ -21,7 +21,7 @@ enum api_drain { API_DRAIN_REFUSE, API_DRAIN_EVICT };
 enum api_failure_policy { API_ROLLBACK, API_HOLD };
 enum api_mig_strategy { API_STRATEGY_NONE, API_STRATEGY_SINGLE, API_STRATEGY_MIXED };
 enum api_source_kind { API_SOURCE_NODE_LABEL, API_SOURCE_PROFILE };
-enum api_publisher { API_PUBLISHER_KUBELET, API_PUBLISHER_CONTROLLER };
+enum api_publisher { API_PUBLISHER_KUBELET, API_PUBLISHER_CONTROLLER, API_PUBLISHER_OTHER };
 
 /* The words of the enums above, NULL-terminated, in the enums' order. */
 extern const char *const api_mode_names[];

@@ -95,31 +95,42 @@ static int write_all(int fd, const char *data, size_t len)
 
 /* Errors name the file that it is to become: what is tried again says the same thing each time. */
 static int write_new(const char *fresh, const char *path, const char *data, size_t len,
-                     unsigned mode, struct err *e)
+                     unsigned mode, bool durably, struct err *e)
 {
     auto_fd int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (fd < 0)
         return err_set_errno(e, errno, "create %s", path);
-    if (write_all(fd, data, len) < 0 || fsync(fd) < 0)
+    if (write_all(fd, data, len) < 0 || (durably && fsync(fd) < 0))
         return err_set_errno(e, errno, "write %s", path);
     if (close(TAKE_FD(fd)) < 0)
         return err_set_errno(e, errno, "close %s", path);
     return 0;
 }
 
-int file_write_atomic(const char *path, const char *data, size_t len, unsigned mode, struct err *e)
+static int replace(const char *path, const char *data, size_t len, unsigned mode, bool durably,
+                   struct err *e)
 {
     struct rng rng;
     rng_init_random(&rng);
     auto_free char *fresh = xasprintf("%s.%016" PRIx64 ".tmp", path, rng_next(&rng));
-    int rc = write_new(fresh, path, data, len, mode, e);
+    int rc = write_new(fresh, path, data, len, mode, durably, e);
     if (rc == 0 && rename(fresh, path) < 0)
         rc = err_set_errno(e, errno, "replace %s", path);
     if (rc < 0) {
         (void)unlink(fresh);
         return rc;
     }
-    return sync_parent(path, e);
+    return durably ? sync_parent(path, e) : 0;
+}
+
+int file_write_atomic(const char *path, const char *data, size_t len, unsigned mode, struct err *e)
+{
+    return replace(path, data, len, mode, /* durably= */ true, e);
+}
+
+int file_replace(const char *path, const char *data, size_t len, unsigned mode, struct err *e)
+{
+    return replace(path, data, len, mode, /* durably= */ false, e);
 }
 
 /* Is it "<something><suffix>.<16 hex digits>.tmp", as file_write_atomic names them? */

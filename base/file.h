@@ -15,7 +15,10 @@ int file_read(const char *path, size_t max_bytes, char **ret, size_t *ret_len,
  * After a crash the old or the new content stands there. mode as open(2). */
 int file_write_atomic(const char *path, const char *data, size_t len, unsigned mode,
                       struct err *e) MUST_CHECK;
-/* Removes what a crash left behind of file_write_atomic: temporary files in the folder, of files
+/* The same without waiting for the disk: after a crash of the machine anything may stand there. */
+int file_replace(const char *path, const char *data, size_t len, unsigned mode,
+                 struct err *e) MUST_CHECK;
+/* Removes what a crash left behind of these two: temporary files in the folder, of files
  * whose names end in suffix. Only while nobody writes there. A folder that is not there has none.
  * *ret_n (may be NULL): how many. ERR_SYSTEM: one that cannot be removed; the others are. */
 int file_sweep(const char *folder, const char *suffix, size_t *ret_n, struct err *e) MUST_CHECK;

@@ -45,9 +45,15 @@ struct agent {
     atomic_bool ready;
 
     /* The rest belongs to the loop's thread. */
-    struct object *device;          /* whose payload `spec` points into */
-    struct device_spec no_spec;     /* wanted while there is no Device */
-    struct gpu_inventory inventory; /* its cards array stays empty: they are in `cards` */
+    bool device_seen, inventory_read;
+    bool job_running, read_due;
+    bool recovered;    /* once: what a predecessor left half-way is ended, or is `unended` */
+    bool recovery_due; /* a change may be on record that nobody will end */
+    bool stuck;
+    bool kubelet_listed, kubelet_holders; /* news that was not looked at yet */
+    struct object *device;                /* whose payload `spec` points into */
+    struct device_spec no_spec;           /* wanted while there is no Device */
+    struct gpu_inventory inventory;       /* its cards array stays empty: they are in `cards` */
     struct card_view *cards;
     size_t n_cards;
     struct host_facts host;
@@ -56,26 +62,24 @@ struct agent {
     const char *read_reason;
     struct backoff read_backoff;
     int64_t next_read_mono_ms;
-    int64_t publish_mono_ms; /* INT64_MAX: nothing to publish */
-    bool device_seen, inventory_read;
-    bool job_running;
+    int64_t publish_mono_ms;   /* INT64_MAX: nothing to publish */
     char busy[GPU_UUID_BYTES]; /* the card of the job; "": none */
     struct card_offer busy_offer;
     /* A card whose interrupted change is still to be ended, "": none; and the number of the first
      * status that offers nothing of it. */
     char unended[GPU_UUID_BYTES];
     int64_t unended_number;
-    bool read_due;
     uint64_t exclusive; /* places of the cards that were MPS's alone when it was looked at last */
-    bool recovered;     /* once: what a predecessor left half-way is ended, or is `unended` */
-    bool recovery_due;  /* a change may be on record that nobody will end */
-    bool stuck;
-    struct driver_view *driver_view;      /* NULL: not read yet */
-    bool kubelet_listed, kubelet_holders; /* news that was not looked at yet */
+    struct driver_view *driver_view; /* NULL: not read yet */
     struct device_status published;
     struct rng rng;
     struct metrics_handles metrics;
 };
+
+static bool serves_kubelet(const struct agent *a)
+{
+    return a->d.kubelet && a->d.resource_publisher == API_PUBLISHER_KUBELET;
+}
 
 /* --- Jobs --- */
 
@@ -387,7 +391,7 @@ static bool wants_exclusive(const struct agent *a, const struct gpu_card *card)
 /* Known once the Device and the cards are: an agent that starts takes nothing back before. */
 static void list_exclusive(const struct agent *a, struct agent_job *j)
 {
-    j->modes_known = a->d.kubelet && a->device_seen && a->inventory_read;
+    j->modes_known = serves_kubelet(a) && a->device_seen && a->inventory_read;
     for (size_t i = 0; j->modes_known && i < a->n_cards; i++)
         if (wants_exclusive(a, &a->cards[i].card))
             *XPUSH(j->exclusive, j->n_exclusive) = xstrdup(a->cards[i].card.uuid);
@@ -397,7 +401,7 @@ static void list_exclusive(const struct agent *a, struct agent_job *j)
 static bool modes_have_changed(struct agent *a)
 {
     uint64_t wanted = 0;
-    if (!a->d.kubelet || !a->device_seen || !a->inventory_read)
+    if (!serves_kubelet(a) || !a->device_seen || !a->inventory_read)
         return false;
     for (size_t i = 0; i < a->n_cards && i < 64; i++)
         wanted |= (uint64_t)wants_exclusive(a, &a->cards[i].card) << i;
@@ -584,7 +588,7 @@ static void replace_cards(struct agent *a, struct agent_job *j)
         mark_holders(a, &a->cards[i]);
     a->inventory = j->inventory;
     j->inventory = (struct gpu_inventory){0};
-    if (!a->d.kubelet)
+    if (!serves_kubelet(a))
         return;
     int numa[GPU_MAX_CARDS];
     for (size_t i = 0; i < a->n_cards && i < ARRAY_LEN(numa); i++)
@@ -696,9 +700,11 @@ static void count_kubelet(struct agent *a, const struct device_status *st)
 {
     struct rows rows = {0};
     struct plugin_stats stats = kubelet_link_stats(a->d.kubelet);
-    grow_to(a->metrics.registrations, stats.registrations);
-    grow_to(a->metrics.granted, stats.allocations - stats.refused);
-    grow_to(a->metrics.refused, stats.refused);
+    if (serves_kubelet(a)) {
+        grow_to(a->metrics.registrations, stats.registrations);
+        grow_to(a->metrics.granted, stats.allocations - stats.refused);
+        grow_to(a->metrics.refused, stats.refused);
+    }
     for (size_t i = 0; i < st->n_devices; i++) {
         const struct device_card *c = &st->devices[i];
         add_held(&rows, c->uuid, "", c->in_use_by, c->n_in_use_by);
@@ -817,6 +823,10 @@ static void publish(struct agent *a)
     int64_t now_ms = clock_wall_ms(a->d.clk);
     serve_state(a, &state);
     add_link(a, &state);
+    auto_free const char **withheld = NULL;
+    if (serves_kubelet(a))
+        withheld = kubelet_link_withheld(a->d.kubelet, &state.n_withheld);
+    state.withheld = withheld;
     node_status_build(&state, &a->published, now_ms, &next);
     device_status_done(&a->published);
     a->published = next;
@@ -986,6 +996,8 @@ static void register_metrics(struct agent *a)
     a->metrics.held =
         metrics_gauge(m, "cleave_agent_held", "Containers that were given a card or a partition.",
                       METRIC_LABELS("gpu", "partition", "namespace", "pod", "container"));
+    if (!serves_kubelet(a))
+        return;
     a->metrics.registrations =
         METRIC_WITH(metrics_counter(m, "cleave_agent_kubelet_registrations_total",
                                     "Registrations of resources with the kubelet.", NULL));
@@ -999,8 +1011,8 @@ struct agent *agent_new(const struct agent_deps *d)
 {
     struct agent *a = xmalloc(sizeof(*a));
     a->d = *d;
-    a->env = (struct agent_job_env){d->state_dir, d->proc_root, d->kubelet ? &a->d.driver : NULL,
-                                    d->clk, d->sys_root};
+    a->env = (struct agent_job_env){d->state_dir, d->proc_root,
+                                    serves_kubelet(a) ? &a->d.driver : NULL, d->clk, d->sys_root};
     a->mail = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     (void)pthread_mutex_init(&a->mu, NULL);
     a->publish_mono_ms = INT64_MAX;

@@ -39,10 +39,10 @@ struct agent_deps {
     const char *version;
     const struct plugin_config *config; /* what holds where the Device does not; NULL: nothing */
     int resource_publisher; /* enum api_publisher: who brings the resources to the node */
-    /* Serves the kubelet; NULL: somebody else's device plugin does, or the controller brings the
-     * resources to the node. */
+    /* Serves the kubelet where we publish through it, else observes it; NULL: there is none, the
+     * controller brings the resources to the node. */
     struct kubelet_link *kubelet;
-    struct driver_where driver; /* with kubelet: where containers' device files are */
+    struct driver_where driver; /* where we serve: where containers' device files are */
     int64_t resync_ms;          /* 0: 30 s */
     uint64_t seed;
 };

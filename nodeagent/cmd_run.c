@@ -115,6 +115,12 @@ static int get_metrics(void *arg, struct sb *body)
 enum resources { RESOURCES_KUBELET, RESOURCES_CONTROLLER, RESOURCES_NONE };
 static const char *const resources_names[] = {"kubelet", "controller", "none", NULL};
 
+static const int publisher_of[] = {
+    [RESOURCES_KUBELET] = API_PUBLISHER_KUBELET,
+    [RESOURCES_CONTROLLER] = API_PUBLISHER_CONTROLLER,
+    [RESOURCES_NONE] = API_PUBLISHER_OTHER,
+};
+
 static int parse_resources(const char *word, int *ret, struct err *e)
 {
     for (int i = 0; resources_names[i]; i++) {
@@ -132,7 +138,7 @@ static int check_flags(const struct flags *f, struct err *e)
     enum log_format format;
     TRY(log_level_parse(f->level, &level, e));
     TRY(log_format_parse(f->format, &format, e));
-    int who;
+    int who = RESOURCES_KUBELET;
     TRY(parse_resources(f->resources, &who, e));
     log_setup(level, format, STDERR_FILENO);
     if (!f->node || !*f->node)
@@ -178,7 +184,7 @@ static void disregard_names(struct plugin_config *c)
 static int load_config(const struct flags *f, struct plugin_config *ret, struct err *e)
 {
     struct plugin_setting flags[PLUGIN_FLAGS];
-    int who;
+    int who = RESOURCES_KUBELET;
     const struct plugin_config_source src = {.environment = (const char *const *)environ,
                                              .flags = flags,
                                              .n_flags = plugin_flags(f, flags)};
@@ -266,11 +272,13 @@ static int make_health(struct process *p, const struct flags *f, struct err *e)
     return 0;
 }
 
-static int open_kubelet(struct process *p, const struct flags *f, uint64_t seed, struct err *e)
+static int open_kubelet(struct process *p, const struct flags *f, bool observe, uint64_t seed,
+                        struct err *e)
 {
     const struct plugin_config *c = &p->config;
     const struct kubelet_link_options o = {
         .clk = clock_real(),
+        .observe = observe,
         .kubelet_dir = f->kubelet_dir,
         .entry = {.ways = c->said.ways ? c->ways : ENTRY_CDI_CRI,
                   .by_index = c->by_index,
@@ -290,11 +298,11 @@ static int open_kubelet(struct process *p, const struct flags *f, uint64_t seed,
 static int make_agent(struct process *p, const struct flags *f, uint64_t seed, struct err *e)
 {
     int64_t resync_s;
-    int resources;
+    int resources = RESOURCES_KUBELET;
     TRY(num_parse(f->resync, 1, 86400, &resync_s, e));
     TRY(parse_resources(f->resources, &resources, e));
-    if (resources == RESOURCES_KUBELET)
-        TRY(open_kubelet(p, f, seed + 4, e));
+    if (resources != RESOURCES_CONTROLLER)
+        TRY(open_kubelet(p, f, resources == RESOURCES_NONE, seed + 4, e));
     p->metrics = metrics_new();
     TRY(make_health(p, f, e));
     const struct agent_deps d = {
@@ -310,8 +318,7 @@ static int make_agent(struct process *p, const struct flags *f, uint64_t seed, s
         .proc_root = f->proc_root,
         .sys_root = f->sys_root,
         .version = CLEAVE_VERSION,
-        .resource_publisher =
-            resources == RESOURCES_CONTROLLER ? API_PUBLISHER_CONTROLLER : API_PUBLISHER_KUBELET,
+        .resource_publisher = publisher_of[resources],
         .kubelet = p->kubelet,
         .driver = driver_where(f, &p->config),
         .config = &p->config,
@@ -415,6 +422,30 @@ static int set_up(struct process *p, const struct flags *f, struct err *e)
     memcpy(&routes[2], metrics, sizeof(metrics));
     const struct http_listener listeners[] = {{f->health, routes, 2}, {f->metrics, &routes[2], 1}};
     return http_server_new(listeners, ARRAY_LEN(listeners), &p->http, e);
+}
+
+/* Returns the exit status. */
+static int run(const struct flags *f)
+{
+    auto_err struct err e = {0};
+    sigset_t signals;
+    (void)sigemptyset(&signals);
+    (void)sigaddset(&signals, SIGINT);
+    (void)sigaddset(&signals, SIGTERM);
+    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+
+    struct process p = {.lock = -1};
+    int rc = 1;
+    if (set_up(&p, f, &e) < 0)
+        log_error("Could not start", kv_err(&e));
+    else
+        rc = serve(&p, &signals);
+    if (process_done(&p)) {
+        log_error("Left a hanging library call behind");
+        _exit(1);
+    }
+    return rc;
 }
 
 int cmd_run(int argc, char **argv)
@@ -521,22 +552,5 @@ int cmd_run(int argc, char **argv)
                      "Serves one node: keeps its cards as its Device wants them.", defs);
         return 0;
     }
-    sigset_t signals;
-    (void)sigemptyset(&signals);
-    (void)sigaddset(&signals, SIGINT);
-    (void)sigaddset(&signals, SIGTERM);
-    (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    (void)signal(SIGPIPE, SIG_IGN);
-
-    struct process p = {.lock = -1};
-    int rc = 1;
-    if (set_up(&p, &f, &e) < 0)
-        log_error("Could not start", kv_err(&e));
-    else
-        rc = serve(&p, &signals);
-    if (process_done(&p)) {
-        log_error("Left a hanging library call behind");
-        _exit(1);
-    }
-    return rc;
+    return run(&f);
 }

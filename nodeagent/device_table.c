@@ -76,8 +76,10 @@ static void add_user(const struct holders *holders, const struct gpu_card *card,
     struct gpu_process *user = XPUSH(users->items, users->n);
     user->gi_id = p ? (int)p->gi_id : -1;
     user->ci_id = p ? (int)p->ci_id : -1;
-    if (h)
+    if (h && h->pod)
         (void)snprintf(user->name, sizeof(user->name), "%s/%s", h->ns, h->pod);
+    else if (h)
+        (void)snprintf(user->name, sizeof(user->name), "with uid %s", h->uid);
     else
         (void)snprintf(user->name, sizeof(user->name), "that is being started");
 }
@@ -284,6 +286,22 @@ bool device_table_equal(const struct device_table *a, const struct device_table 
         if (!same_resource(&a->resources[i], &b->resources[i]))
             return false;
     return true;
+}
+
+static bool is_named(const char *name, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+void device_table_withhold(struct device_table *t, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < t->n_resources; i++)
+        for (size_t k = 0; k < t->resources[i].n_devices; k++)
+            if (is_named(t->resources[i].devices[k].entry.cdi_name, names, n))
+                t->resources[i].devices[k].healthy = false;
 }
 
 void device_table_counts(const struct device_table *t, int publisher, struct device_status *ret)

@@ -52,6 +52,10 @@ AUTO_DEFINE(device_table, struct device_table, device_table_done)
 /* Do they say the same of everything? */
 bool device_table_equal(const struct device_table *a, const struct device_table *b);
 
+/* None of these may be granted: what their containers need is not there. By the entry's cdi_name.
+ */
+void device_table_withhold(struct device_table *t, const char *const *names, size_t n);
+
 /* Adds how many of each may be granted to status.resources (freed by device_status_done). What
  * nothing may be granted of is named only where the kubelet serves it. publisher: enum
  * api_publisher. */

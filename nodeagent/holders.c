@@ -18,6 +18,7 @@ void holder_done(struct holder *h)
     free(h->id);
     free(h->ns);
     free(h->pod);
+    free(h->uid);
     free(h->container);
     free(h->resource);
     *h = (struct holder){0};
@@ -81,10 +82,16 @@ static bool same_list(const struct holders *h, const struct holder *list, size_t
     for (size_t i = 0; i < n; i++)
         if (!same_text(list[i].id, h->listed[i].id) || !same_text(list[i].ns, h->listed[i].ns) ||
             !same_text(list[i].pod, h->listed[i].pod) ||
+            !same_text(list[i].uid, h->listed[i].uid) ||
             !same_text(list[i].container, h->listed[i].container) ||
             !same_text(list[i].resource, h->listed[i].resource))
             return false;
     return true;
+}
+
+static int compare_text(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "");
 }
 
 static int by_id(const void *a, const void *b)
@@ -93,26 +100,35 @@ static int by_id(const void *a, const void *b)
     const struct holder *y = b;
     int order = strcmp(x->id, y->id);
     if (order == 0)
-        order = strcmp(x->ns, y->ns);
-    return order ? order : strcmp(x->pod, y->pod);
+        order = compare_text(x->ns, y->ns);
+    if (order == 0)
+        order = compare_text(x->pod, y->pod);
+    return order ? order : compare_text(x->uid, y->uid);
 }
 
+static struct holder copy_holder(const struct holder *h)
+{
+    return (struct holder){
+        .id = xstrdup(h->id),
+        .ns = xstrdup(h->ns),
+        .pod = xstrdup(h->pod),
+        .uid = xstrdup(h->uid),
+        .container = xstrdup(h->container),
+        .resource = xstrdup(h->resource),
+    };
+}
+
+/* NOLINTBEGIN(readability-non-const-parameter): XPUSH counts up */
 void holders_keep(const struct holders *h, struct holder **list, size_t *n)
 {
     size_t given = *n;
     for (size_t i = 0; i < h->n_listed; i++) {
         const struct holder *old = &h->listed[i];
-        if (is_in(*list, given, old->id))
-            continue;
-        *XPUSH(*list, *n) = (struct holder){
-            xstrdup(old->id),
-            xstrdup(old->ns),
-            xstrdup(old->pod),
-            xstrdup(old->container),
-            old->resource ? xstrdup(old->resource) : NULL,
-        };
+        if (!is_in(*list, given, old->id))
+            *XPUSH(*list, *n) = copy_holder(old);
     }
 }
+/* NOLINTEND(readability-non-const-parameter) */
 
 bool holders_list(struct holders *h, struct holder *listed, size_t n, int64_t asked_mono_ms)
 {
@@ -203,24 +219,11 @@ bool holders_has_otherwise(const struct holders *h, const char *resource, const 
     return false;
 }
 
-static char *copy_text(const char *s)
-{
-    return s ? xstrdup(s) : NULL;
-}
-
 struct holders holders_copy(const struct holders *h)
 {
     struct holders copy = {.known = h->known, .asked_mono_ms = h->asked_mono_ms};
-    for (size_t i = 0; i < h->n_listed; i++) {
-        const struct holder *from = &h->listed[i];
-        *XPUSH(copy.listed, copy.n_listed) = (struct holder){
-            .id = xstrdup(from->id),
-            .ns = copy_text(from->ns),
-            .pod = copy_text(from->pod),
-            .container = copy_text(from->container),
-            .resource = copy_text(from->resource),
-        };
-    }
+    for (size_t i = 0; i < h->n_listed; i++)
+        *XPUSH(copy.listed, copy.n_listed) = copy_holder(&h->listed[i]);
     for (size_t i = 0; i < h->n_grants; i++)
         *XPUSH(copy.grants, copy.n_grants) =
             (struct grant){xstrdup(h->grants[i].id), h->grants[i].mono_ms};

@@ -8,16 +8,18 @@
 #include "base/auto.h"
 
 /*
- * Which pods hold which devices, as the kubelet tells it: what its PodResources list says, and what
- * it was granted since, which no list shows yet. Pure state; one thread; the time is given
- * (monotonic).
+ * Which pods hold which devices, as the kubelet tells it: what its PodResources list and its
+ * checkpoint say, and what it was granted since, which neither shows yet. Pure state; one thread;
+ * the time is given (monotonic).
  *
  * A grant holds its device until a list shows the pod, or until one that was asked for GRANT_MS
  * after it does not: the kubelet has given the device up, or never started the container.
  */
 struct holder {
-    char *id;                   /* of the device, with its replica */
-    char *ns, *pod, *container; /* NULL: granted, and not listed yet */
+    char *id;       /* of the device, with its replica */
+    char *ns, *pod; /* NULL: known by its uid alone */
+    char *uid;      /* NULL: known by its name */
+    char *container;
     char *resource; /* under which it was given; "": under another id of another plugin; NULL: not
                        known */
 };
@@ -56,7 +58,7 @@ bool holders_has_otherwise(const struct holders *h, const char *resource, const 
                            bool shared);
 /* Does anybody hold the card of this uuid, or a part of it? */
 bool holders_has_card(const struct holders *h, const char *uuid);
-/* The i-th that the list shows for it; NULL: no more. Borrowed. */
+/* The i-th that the list has for it; NULL: no more. Borrowed. */
 const struct holder *holders_get(const struct holders *h, const char *id, size_t i);
 /* Grants that no list has shown yet. */
 bool holders_await(const struct holders *h);

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/kubelet/checkpoint.h"
 #include "nodeagent/kubelet/pod_resources.h"
 #include "nodeagent/preferred.h"
 
@@ -25,7 +26,7 @@ enum {
 struct kubelet_link {
     struct kubelet_link_options o;
     struct reactor *reactor;
-    struct device_plugin *plugin;
+    struct device_plugin *plugin; /* NULL: another's serves the kubelet */
     struct pod_resources *pods;
     struct reactor_timer *timer; /* of the next question */
     int64_t due_mono_ms;         /* when it is due; 0: not set */
@@ -47,6 +48,12 @@ struct kubelet_link {
     char **sealed;
     size_t n_sealed;
     char *unread; /* why the holders are not known; NULL: they are */
+    char *checkpoint_path;
+    struct checkpoint checkpoint;
+    char *checkpoint_trouble; /* NULL: it can be read */
+    int64_t since_mono_ms;    /* the start of this link */
+    size_t n_unlisted;        /* devices of the checkpoint that the newest list does not show */
+    int64_t unlisted_ms;
     kubelet_link_fn *on_change;
     void *arg;
 };
@@ -83,6 +90,9 @@ static void plan_question(struct kubelet_link *k)
     } else if (holders_await(&k->holders)) {
         ask_in(k, k->settle_ms);
         k->settle_ms = k->settle_ms * 2 > SETTLE_CAP_MS ? SETTLE_CAP_MS : k->settle_ms * 2;
+    } else if (k->n_unlisted) {
+        ask_in(k, k->unlisted_ms);
+        k->unlisted_ms = k->unlisted_ms * 2 > WATCH_MS ? WATCH_MS : k->unlisted_ms * 2;
     } else if (k->holders.n_listed) {
         ask_in(k, WATCH_MS);
     } else {
@@ -98,6 +108,77 @@ static bool is_ours(const struct kubelet_link *k, const char *id)
     return strncmp(id, "GPU-", 4) == 0; /* or was */
 }
 
+static const struct holder *find_holder(const struct holder *list, size_t n, const char *id)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(list[i].id, id) == 0)
+            return &list[i];
+    return NULL;
+}
+
+/* NOLINTBEGIN(readability-non-const-parameter): XPUSH counts up */
+
+/* By name, if the list before named it. */
+static void add_unlisted(const struct kubelet_link *k, const struct checkpoint_device *d,
+                         const char *id, const char *resource, struct holder **list, size_t *n)
+{
+    const struct holder *old = find_holder(k->holders.listed, k->holders.n_listed, id);
+    *XPUSH(*list, *n) = (struct holder){
+        .id = xstrdup(id),
+        .ns = xstrdup(old ? old->ns : NULL),
+        .pod = xstrdup(old ? old->pod : NULL),
+        .uid = xstrdup(old && old->pod ? NULL : d->uid),
+        .container = xstrdup(d->container),
+        .resource = xstrdup(resource),
+    };
+}
+
+/* NOLINTEND(readability-non-const-parameter) */
+
+static void read_checkpoint(struct kubelet_link *k)
+{
+    auto_err struct err e = {0};
+    int rc = checkpoint_refresh(&k->checkpoint, k->checkpoint_path, &e);
+    if (rc < 0 && (!k->checkpoint_trouble || strcmp(k->checkpoint_trouble, err_msg(&e)) != 0))
+        log_warn("Could not read what the kubelet has on record", kv_err(&e));
+    xstr_set(&k->checkpoint_trouble, rc < 0 ? err_msg(&e) : NULL);
+}
+
+/* Is the kubelet, or are we, so new that it may not know its pods yet? */
+static bool is_young(const struct kubelet_link *k, int64_t now_mono_ms)
+{
+    int64_t renewed = pod_resources_renewed_mono_ms(k->pods);
+    return now_mono_ms < (renewed > k->since_mono_ms ? renewed : k->since_mono_ms) + YOUNG_MS;
+}
+
+/* What the kubelet has on record and does not list is held as well. It takes off its record what
+ * has ended when it answers a list, knowing all pods; it writes that down when a plugin says
+ * something. Who serves none cannot have it written, and believes the file for a while only. */
+static void add_checkpoint(struct kubelet_link *k, int64_t asked_mono_ms, struct holder **list,
+                           size_t *n)
+{
+    size_t n_unlisted = 0;
+    if (!k->plugin && !is_young(k, asked_mono_ms)) {
+        k->n_unlisted = 0;
+        return;
+    }
+    read_checkpoint(k);
+    for (size_t i = 0; i < k->checkpoint.n; i++) {
+        const struct checkpoint_device *d = &k->checkpoint.devices[i];
+        auto_free char *translated = device_table_translate(&k->table, d->id);
+        const char *id = translated ? translated : d->id;
+        if ((!translated && !is_ours(k, id)) || find_holder(*list, *n, id))
+            continue;
+        add_unlisted(k, d, id, translated ? "" : d->resource, list, n);
+        n_unlisted++;
+    }
+    if (n_unlisted != k->n_unlisted)
+        k->unlisted_ms = SETTLE_MS;
+    k->n_unlisted = n_unlisted;
+    if (n_unlisted && k->plugin)
+        device_plugin_repeat(k->plugin);
+}
+
 static void take_list(struct kubelet_link *k, const struct pod_device *list, size_t n,
                       int64_t asked_mono_ms)
 {
@@ -108,14 +189,15 @@ static void take_list(struct kubelet_link *k, const struct pod_device *list, siz
         if (!translated && !is_ours(k, list[i].id))
             continue;
         *XPUSH(held, n_held) = (struct holder){
-            translated ? translated : xstrdup(list[i].id),
-            xstrdup(list[i].ns),
-            xstrdup(list[i].pod),
-            xstrdup(list[i].container),
-            xstrdup(translated ? "" : list[i].resource),
+            .id = translated ? translated : xstrdup(list[i].id),
+            .ns = xstrdup(list[i].ns),
+            .pod = xstrdup(list[i].pod),
+            .container = xstrdup(list[i].container),
+            .resource = xstrdup(translated ? "" : list[i].resource),
         };
     }
     free(TAKE(k->unread));
+    add_checkpoint(k, asked_mono_ms, &held, &n_held);
     int64_t renewed_mono_ms = pod_resources_renewed_mono_ms(k->pods);
     if (renewed_mono_ms != INT64_MIN && asked_mono_ms < renewed_mono_ms + YOUNG_MS)
         holders_keep(&k->holders, &held, &n_held);
@@ -427,6 +509,24 @@ static bool has_daemon(const struct kubelet_link *k, const struct table_device *
 
 /* --- Offering --- */
 
+static bool can_be_given(const struct kubelet_link *k, const struct table_device *d)
+{
+    return (!k->cdi || is_written(k, d->entry.cdi_name)) && has_daemon(k, d);
+}
+
+const char **kubelet_link_withheld(const struct kubelet_link *k, size_t *ret_n)
+{
+    const char **names = NULL;
+    *ret_n = 0;
+    for (size_t i = 0; i < k->table.n_resources; i++) {
+        const struct table_resource *r = &k->table.resources[i];
+        for (size_t p = 0; p < r->n_devices; p++)
+            if (!can_be_given(k, &r->devices[p]))
+                *XPUSH(names, *ret_n) = r->devices[p].entry.cdi_name;
+    }
+    return names;
+}
+
 /* A resource's devices with all their replicas. */
 struct expanded {
     struct plugin_device *devices;
@@ -443,8 +543,7 @@ static struct expanded expand(const struct kubelet_link *k, const struct table_r
     size_t n_slots = 0;
     for (size_t i = 0; i < r->n_devices; i++) {
         const struct table_device *d = &r->devices[i];
-        bool healthy =
-            d->healthy && (!k->cdi || is_written(k, d->entry.cdi_name)) && has_daemon(k, d);
+        bool healthy = d->healthy && can_be_given(k, d);
         for (int64_t replica = 0; replica < d->replicas; replica++) {
             char *id = d->replicas == 1 ? xstrdup(d->id)
                                         : xasprintf("%s::%lld", d->id, (long long)replica);
@@ -495,6 +594,8 @@ static void forget_preferred(struct kubelet_link *k)
 static void show(struct kubelet_link *k)
 {
     size_t n = k->table.n_resources;
+    if (!k->plugin)
+        return;
     forget_preferred(k);
     k->preferred = xcalloc(n, sizeof(struct preferred *));
     auto_free struct expanded *expanded = xcalloc(n, sizeof(*expanded));
@@ -550,6 +651,8 @@ void kubelet_link_offer(struct kubelet_link *k, struct device_table *table_take)
     k->table = *table_take;
     *table_take = (struct device_table){0};
     offer(k);
+    if (!k->plugin)
+        pod_resources_ask(k->pods); /* the table says what the other's ids mean */
 }
 
 void kubelet_link_set_topology(struct kubelet_link *k, const struct gpu_topology *t,
@@ -577,7 +680,8 @@ void kubelet_link_ask(struct kubelet_link *k)
 void kubelet_link_check(struct kubelet_link *k)
 {
     k->look_again = true; /* somebody may have removed the CDI file */
-    device_plugin_check(k->plugin);
+    if (k->plugin)
+        device_plugin_check(k->plugin);
     pod_resources_ask(k->pods);
 }
 
@@ -612,6 +716,9 @@ void kubelet_link_unseal(struct kubelet_link *k)
 
 enum plugin_state kubelet_link_state(const struct kubelet_link *k, const char **ret_text)
 {
+    *ret_text = NULL;
+    if (!k->plugin)
+        return PLUGIN_SERVED;
     enum plugin_state state = device_plugin_trouble(k->plugin, ret_text);
     if (state != PLUGIN_SERVED || (!k->cdi_trouble && !k->mps_trouble))
         return state;
@@ -621,7 +728,7 @@ enum plugin_state kubelet_link_state(const struct kubelet_link *k, const char **
 
 struct plugin_stats kubelet_link_stats(const struct kubelet_link *k)
 {
-    return device_plugin_stats(k->plugin);
+    return k->plugin ? device_plugin_stats(k->plugin) : (struct plugin_stats){0};
 }
 
 void kubelet_link_on_change(struct kubelet_link *k, kubelet_link_fn *fn, void *arg)
@@ -675,15 +782,20 @@ static void open_pods(struct kubelet_link *k)
 int kubelet_link_new(const struct kubelet_link_options *o, struct kubelet_link **ret, struct err *e)
 {
     auto_kubelet_link struct kubelet_link *k = xmalloc(sizeof(*k));
-    *k = (struct kubelet_link){.o = *o, .settle_ms = SETTLE_MS};
+    *k = (struct kubelet_link){.o = *o,
+                               .settle_ms = SETTLE_MS,
+                               .unlisted_ms = SETTLE_MS,
+                               .since_mono_ms = clock_mono_ms(o->clk)};
     TRY(reactor_new(o->clk, &k->reactor, e));
     k->verify_timer = reactor_timer_new(k->reactor, verify, k);
-    TRY(open_plugin(k, e));
-    if (o->entry.ways & (ENTRY_CDI_CRI | ENTRY_CDI_ANNOTATIONS))
+    if (!o->observe)
+        TRY(open_plugin(k, e));
+    if (k->plugin && o->entry.ways & (ENTRY_CDI_CRI | ENTRY_CDI_ANNOTATIONS))
         k->cdi = cdi_new(&o->cdi);
-    if (o->mps.root)
+    if (k->plugin && o->mps.root)
         k->mps = mps_new(k->reactor, &o->mps, on_mps, k);
     k->cdi_timer = reactor_timer_new(k->reactor, again, k);
+    k->checkpoint_path = xasprintf("%s/device-plugins/kubelet_internal_checkpoint", o->kubelet_dir);
     open_pods(k);
     *ret = TAKE(k);
     return 0;
@@ -712,6 +824,9 @@ struct kubelet_link *kubelet_link_free(struct kubelet_link *k)
     device_table_done(&k->table);
     holders_done(&k->holders);
     free(k->unread);
+    checkpoint_done(&k->checkpoint);
+    free(k->checkpoint_path);
+    free(k->checkpoint_trouble);
     free(k);
     return NULL;
 }

@@ -13,13 +13,16 @@
 
 /*
  * What the agent's loop and the kubelet have to do with each other: the loop says what is on offer,
- * the kubelet grants it to pods, and its PodResources say which pod holds what. Everything is
- * answered from memory, on the loop's thread.
+ * the kubelet grants it to pods, and its PodResources and its checkpoint say which pod holds what.
+ * Everything is answered from memory, on the loop's thread.
  *
  * What a change is about to destroy is taken back in three steps: it is shown unhealthy, so that it
  * is not granted any more; a list that was asked for after that shows that no pod holds it; and it
  * is sealed, from when on a grant that was under way all the same is refused. A grant before the
  * seal wins, and the change waits.
+ *
+ * Where another's device plugin serves the kubelet, the link only observes who holds what; the seal
+ * is then nobody's.
  *
  * A card or partition that is shared by MPS has a control daemon of its own, so that a change of
  * one takes nothing from the clients of another. While its daemon is not ready it is shown
@@ -29,6 +32,7 @@ struct kubelet_link;
 
 struct kubelet_link_options {
     const struct clock *clk;
+    bool observe;            /* serve nothing; entry, cdi and mps are not looked at */
     const char *kubelet_dir; /* /var/lib/kubelet: holds device-plugins/ and pod-resources/ */
     struct entry_options entry;
     struct cdi_options cdi; /* used where entry's ways have CDI */
@@ -77,8 +81,12 @@ void kubelet_link_unseal(struct kubelet_link *k);
 bool kubelet_link_is_released(const struct kubelet_link *k);
 
 /* For a condition: what of serving the kubelet does not work. Text borrowed until the next call of
- * anything here. */
+ * anything here; NULL: it is only observed. */
 enum plugin_state kubelet_link_state(const struct kubelet_link *k, const char **ret_text);
+/* CDI names of devices of the offer that cannot be given: they are not in the CDI file, or their
+ * MPS daemon does not run. The caller frees the array; the names are borrowed until the next call
+ * of anything here. */
+const char **kubelet_link_withheld(const struct kubelet_link *k, size_t *ret_n);
 /* Counts since the start. */
 struct plugin_stats kubelet_link_stats(const struct kubelet_link *k);
 

@@ -147,10 +147,9 @@ static void add_consumer(const struct card_view *v, unsigned i, struct device_co
     c->process = *p->name ? xstrdup(p->name) : NULL;
     c->uid = v->pods && *v->pods[i].pod_uid ? xstrdup(v->pods[i].pod_uid) : NULL;
 }
-/* NOLINTEND(readability-non-const-parameter) */
 
 /* The pods that were given the card, or the partition p. True: somebody was, also one whose name is
- * not known yet. NOLINTNEXTLINE(readability-non-const-parameter) */
+ * not known yet. */
 static bool add_holders(const struct node_state *s, const struct gpu_card *card,
                         const struct gpu_partition *p, struct device_consumer **list, size_t *n)
 {
@@ -163,10 +162,12 @@ static bool add_holders(const struct node_state *s, const struct gpu_card *card,
         struct device_consumer *c = XPUSH(*list, *n);
         c->namespace = xstrdup(h->ns);
         c->name = xstrdup(h->pod);
+        c->uid = xstrdup(h->uid);
         c->container = xstrdup(h->container);
     }
     return holders_has(s->holders, id);
 }
+/* NOLINTEND(readability-non-const-parameter) */
 
 static bool process_uses(const struct gpu_process *p, const struct gpu_partition *part)
 {
@@ -658,6 +659,7 @@ static void build_resources(const struct node_state *s, int64_t now_ms, struct d
 {
     auto_device_table struct device_table table;
     device_table_build(s, now_ms, &table);
+    device_table_withhold(&table, s->withheld, s->n_withheld);
     device_table_counts(&table, s->publisher, ret);
 }
 

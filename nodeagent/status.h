@@ -69,6 +69,8 @@ struct node_state {
     const struct holders *holders;      /* the pods that were given devices; NULL: nobody gives */
     enum plugin_state plugin_state;     /* how serving the kubelet goes */
     const char *plugin_text;            /* NULL: we do not */
+    const char *const *withheld;        /* CDI names of devices that cannot be given all the same */
+    size_t n_withheld;
 };
 
 /* prev (may be NULL) gives conditions their lastTransitionTime, and what could not be read since

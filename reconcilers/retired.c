@@ -17,6 +17,16 @@ static bool is_of_cards(const char *name)
            strncmp(name, "nvidia.com/mig-", strlen("nvidia.com/mig-")) == 0;
 }
 
+/* Where another's device plugin serves the kubelet, the names are none of ours. One that offers
+ * nothing does not say who. */
+static bool is_left_to_others(const struct device_record *device)
+{
+    for (size_t i = 0; i < device->n_resources; i++)
+        if (device->resources[i].publisher == API_PUBLISHER_OTHER)
+            return true;
+    return device->n_resources == 0;
+}
+
 static bool is_listed(const struct device_record *device, const char *name)
 {
     for (size_t i = 0; i < device->n_resources; i++)
@@ -41,7 +51,8 @@ static bool is_retired(const struct node_view *v, const struct node_resource *r)
 
 json_t *retired_patch(const struct node_view *v)
 {
-    if (!v->node || !v->device || !v->device->has_status || v->device->status_error)
+    if (!v->node || !v->device || !v->device->has_status || v->device->status_error ||
+        is_left_to_others(v->device))
         return NULL;
     auto_json json_t *names = json_object();
     for (size_t i = 0; i < v->node->n_resources; i++)

@@ -22,7 +22,8 @@ struct controller *retired_controller_new(struct context *ctx);
 
 /* --- Pure --- */
 
-/* Removes from capacity and allocatable the names of cards and partitions that stand at 0, that the
- * Device does not list and that we did not apply: a merge patch of nodes/status with the Node's
- * version. NULL: there are none. New reference. */
+/* Removes from capacity and allocatable, unless another's device plugin serves the kubelet, the
+ * names of cards and partitions that stand at 0, that the Device does not list and that we did not
+ * apply: a merge patch of nodes/status with the Node's version. NULL: there are none. New
+ * reference. */
 json_t *retired_patch(const struct node_view *v);

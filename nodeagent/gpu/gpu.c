@@ -91,10 +91,13 @@ void gpu_card_set_holders(struct gpu_card *c, const struct gpu_process *holders,
     for (unsigned i = 0; i < c->n_processes; i++)
         if (c->processes[i].pid)
             kept++; /* they come first */
-    if (kept + n == 0)
+    if (kept + n == 0) {
         free(TAKE(c->processes));
-    else
-        c->processes = xreallocarray(c->processes, kept + n, sizeof(*c->processes));
+        c->n_processes = 0;
+        mark_users(c);
+        return;
+    }
+    c->processes = xreallocarray(c->processes, kept + n, sizeof(*c->processes));
     for (unsigned i = 0; i < n; i++)
         c->processes[kept + i] = holders[i];
     c->n_processes = kept + n;

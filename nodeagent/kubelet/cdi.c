@@ -188,7 +188,7 @@ static int write_file(struct cdi *c, const char *text, struct err *e)
         return 0;
     xstr_set(&c->written, NULL);
     TRY(file_make_dirs(c->folder, 0755, e));
-    TRY(file_write_atomic(c->path, text, strlen(text), 0644, e));
+    TRY(file_replace(c->path, text, strlen(text), 0644, e));
     if (stat(c->path, &c->seen) == 0)
         c->written = xstrdup(text);
     return 0;

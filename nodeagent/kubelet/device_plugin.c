@@ -68,7 +68,7 @@ struct served {
     enum plugin_state state;
 };
 
-/* The kubelet's socket, or none. */
+/* The kubelet's socket, or none. An inode may be used again, at another time. */
 struct socket_mark {
     dev_t dev;
     ino_t ino;
@@ -483,6 +483,15 @@ void device_plugin_set(struct device_plugin *p, const struct plugin_resource *li
     }
 }
 
+void device_plugin_repeat(struct device_plugin *p)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (p->items[i]->n_streams && p->items[i]->wait != WAIT_FLUSH) {
+            tell(p->items[i]->streams[p->items[i]->n_streams - 1]);
+            return;
+        }
+}
+
 /* --- The folder --- */
 
 static struct socket_mark look(const struct device_plugin *p)
@@ -500,17 +509,21 @@ static bool same_mark(const struct socket_mark *a, const struct socket_mark *b)
            a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
 }
 
-/* A kubelet that is new knows nothing of us, and has deleted our sockets. */
+/* A kubelet that is new knows nothing of us, and has deleted our sockets. A time alone that is
+ * another may come from a chmod: streams that are open then tell that the kubelet still listens,
+ * and end if it does not. */
 static void look_again(struct device_plugin *p)
 {
     struct socket_mark now = look(p);
     bool same = same_mark(&now, &p->mark);
+    bool same_inode =
+        now.there && p->mark.there && now.dev == p->mark.dev && now.ino == p->mark.ino;
     p->mark = now;
     if (same || !now.there)
         return;
     for (size_t i = 0; i < p->n; i++) {
         struct served *s = p->items[i];
-        if (is_retiring(s))
+        if (is_retiring(s) || (same_inode && s->n_streams))
             continue;
         backoff_reset(&s->backoff);
         await(s, WAIT_REGISTER, 0);

@@ -71,6 +71,9 @@ int device_plugin_new(const struct device_plugin_options *o, struct device_plugi
 /* What is on offer from now on, all of it. Copies. A resource that is no more among them is shown
  * empty, and after a while its registration ends. */
 void device_plugin_set(struct device_plugin *p, const struct plugin_resource *list, size_t n);
+/* Says once more what is on offer, of one resource that the kubelet listens to: it writes its
+ * checkpoint whenever it is told something. */
+void device_plugin_repeat(struct device_plugin *p);
 /* Looks whether the kubelet's socket is still the one that was registered with, for when a
  * notification was lost. */
 void device_plugin_check(struct device_plugin *p);

@@ -13,7 +13,8 @@ fast, or ill-mannered. It speaks gRPC by Google's library, compiled from our .pr
 What it does, and in what order, is what kubelet 1.34 does (pkg/kubelet/cm/devicemanager of
 k8s.io/kubernetes v1.34.4): Register dials back and asks for the options before it answers, a start
 removes every socket in the folder, a resource of the checkpoint counts 0 until its plugin is back,
-and the end of a resource's old stream disconnects whichever plugin has it by then.
+the end of a resource's old stream disconnects whichever plugin has it by then, and what an ended
+pod had is on record until the pods were listed and the checkpoint was written after that.
 """
 
 import base64
@@ -109,6 +110,8 @@ class Plugin:
 class Pod:
     """A pod that was admitted: what it holds, and what the plugins answered."""
 
+    initial = False  # its container is an init container, which PodResources does not list
+
     def __init__(self, namespace, name, container, uid):
         self.namespace, self.name, self.container, self.uid = namespace, name, container, uid
         self.devices, self.answers = {}, {}
@@ -154,7 +157,9 @@ class KubeletStub:
         """What is only in memory."""
         self.clients, self.endpoints = {}, {}
         self.healthy, self.unhealthy, self.all = {}, {}, {}
-        self.pods = []
+        self.pods = []  # that it knows of and lists
+        self.record = []  # pods that it counts what they have of
+        self.knows_pods = True  # the API server has told it
 
     # --- its life ---
 
@@ -340,6 +345,17 @@ class KubeletStub:
                 self.plugin(resource).call("PreStartContainer", dp.PreStartContainerRequest(devices_ids=ids), dp.PreStartContainerResponse)
         with self.lock:
             self.pods.append(pod)
+            self.record.append(pod)
+            self.write_checkpoint()
+        return pod
+
+    def gave(self, namespace, name, resource, device):
+        """A pod that was given a device by another plugin, before."""
+        pod = Pod(namespace, name, "main", str(uuid.uuid4()))
+        pod.devices[resource], pod.answers[resource] = [device], dp.ContainerAllocateResponse()
+        with self.lock:
+            self.pods.append(pod)
+            self.record.append(pod)
             self.write_checkpoint()
         return pod
 
@@ -369,12 +385,26 @@ class KubeletStub:
                 raise Refused(f"previously allocated devices are no longer healthy; cannot allocate unhealthy devices {resource}")
 
     def held(self, resource):
-        return {i for pod in self.pods for i in pod.devices.get(resource, ())}
+        self.forget_ended()
+        return {i for pod in self.record for i in pod.devices.get(resource, ())}
 
     def end(self, pod):
         with self.lock:
             self.pods = [p for p in self.pods if p.uid != pod.uid]
-            self.write_checkpoint()
+
+    def forget_ended(self):
+        """In memory; the checkpoint follows when it is written."""
+        if self.knows_pods:
+            self.record = [pod for pod in self.record if pod in self.pods]
+
+    def lose_api_server(self):
+        """As a kubelet that started while it cannot be reached: it knows no pods, and what they have."""
+        with self.lock:
+            self.knows_pods, self.unknown, self.pods = False, self.pods, []
+
+    def find_api_server(self):
+        with self.lock:
+            self.knows_pods, self.pods = True, self.pods + self.unknown
 
     # --- PodResources ---
 
@@ -388,9 +418,12 @@ class KubeletStub:
 
     def pod_answer(self):
         with self.lock:
+            self.forget_ended()
             return pr.ListPodResourcesResponse(
                 pod_resources=[
-                    pr.PodResources(name=p.name, namespace=p.namespace, containers=[pr.ContainerResources(name=p.container, devices=held_devices(p))])
+                    pr.PodResources(
+                        name=p.name, namespace=p.namespace, containers=[pr.ContainerResources(name=p.container, devices=held_devices(p))] if not p.initial else []
+                    )
                     for p in self.pods
                 ]
             )
@@ -414,7 +447,7 @@ class KubeletStub:
                 # Not the kubelet's: the pod's name is in its own store.
                 "Stub": [p.namespace, p.name],
             }
-            for p in self.pods
+            for p in self.record
             for resource, ids in p.devices.items()
         ]
         data = {"PodDeviceEntries": entries, "RegisteredDevices": {r: sorted(ids) for r, ids in self.healthy.items()}}
@@ -433,7 +466,7 @@ class KubeletStub:
                 pod = pods.setdefault(entry["PodUID"], Pod(*entry["Stub"], entry["ContainerName"], entry["PodUID"]))
                 pod.devices[entry["ResourceName"]] = entry["DeviceIDs"]["-1"]
                 pod.answers[entry["ResourceName"]] = dp.ContainerAllocateResponse.FromString(base64.b64decode(entry["AllocResp"]))
-            self.pods = list(pods.values())
+            self.pods, self.record = list(pods.values()), list(pods.values())
 
 
 def held_devices(pod):

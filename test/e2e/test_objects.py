@@ -209,7 +209,7 @@ def test_every_manifest_is_accepted(admin):
     assert "daemonset.apps/cleave-agent" in said.stdout
 
 
-@pytest.mark.parametrize("component", ["nvidia-runtime", "host-driver"])
+@pytest.mark.parametrize("component", ["nvidia-runtime", "host-driver", "mps"])
 def test_a_component_changes_the_agent(admin, tmp_path, component):
     config = Path("/").joinpath(*[".."] * len(tmp_path.resolve().parts)) / ROOT.relative_to("/") / "config"
     config = str(config).lstrip("/")

@@ -85,6 +85,16 @@ def assert_sees_its_own(node, pod):
     return device
 
 
+def evict(node):
+    """Has a controller ask for seven small partitions, whoever is in the way."""
+    node.rig.controller()
+    return node.rig.profile(
+        "evict",
+        {"selector": {"vendor": "nvidia"}, "mode": "mig", "mig": {"profiles": {"1g.10gb": 7}}},
+        rollout={"drain": "evict", "maxUnavailable": 1, "timeoutSeconds": 120},
+    )
+
+
 # --- the main story ---
 
 
@@ -125,15 +135,26 @@ def test_a_partition_that_a_pod_holds_is_not_taken_and_the_pod_is_named(halves):
     halves.wait_offers(**{SMALL: 7})
 
 
+def test_what_an_init_container_holds_is_not_taken_and_its_pod_is_evicted(halves):
+    look = f"{LOOK}; while true; do sleep 0.1; done"
+    first = {"name": "prepare", "image": "localhost/busybox:1", "imagePullPolicy": "Never", "command": ["sh", "-c", look]}
+    first |= {"resources": {"limits": {HALF: "1"}}}
+    pod = halves.run("prepares", "true", {}, initContainers=[first])
+    wait_for(lambda: held(halves, pod), 30, lambda: f"the init container to have its partition: {halves.why(pod)}")
+    standing = halves.placements()
+    halves.want(mig(halves.uuid(), {"1g.10gb": 7}))
+    halves.wait_applied("InUse")
+    users = [u for p in halves.card()["partitions"] for u in p.get("inUseBy", [])]
+    assert [(u["uid"], u["container"]) for u in users] == [(halves.uid(pod), "prepare")]
+    assert halves.placements() == standing
+    evict(halves)
+    wait_for(lambda: halves.api.find(halves.pod_path(pod)) is None, 60, lambda: f"{pod} to be evicted: {halves.applied()}")
+    halves.wait_layout({"1g.10gb": 7})
+
+
 def test_with_evict_the_pod_goes_and_the_layout_changes(halves):
     pod = worker(halves, {HALF: "1"})
-    rig = halves.rig
-    rig.controller()
-    profile = rig.profile(
-        "evict",
-        {"selector": {"vendor": "nvidia"}, "mode": "mig", "mig": {"profiles": {"1g.10gb": 7}}},
-        rollout={"drain": "evict", "maxUnavailable": 1, "timeoutSeconds": 120},
-    )
+    rig, profile = halves.rig, evict(halves)
     wait_for(lambda: halves.api.find(halves.pod_path(pod)) is None, 60, lambda: f"{pod} to be evicted: {halves.applied()}")
     halves.wait_layout({"1g.10gb": 7})
     rig.wait_ready(profile)

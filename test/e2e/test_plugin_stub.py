@@ -13,7 +13,7 @@ import struct
 
 import pytest
 from conftest import wait_for
-from kubelet_stub import Refused, grpc, kubelet, leave_socket, pr  # noqa: F401
+from kubelet_stub import CHECKPOINT, Refused, grpc, kubelet, leave_socket, pr  # noqa: F401
 from namespaces import LIBC, Where
 from stack import condition, mig, native, rig, serve  # noqa: F401
 
@@ -440,6 +440,80 @@ def test_a_kubelet_that_does_not_know_its_pods_yet_frees_nothing(halves):
     kubelet.wait_offer(HALF, 1)
     node.wait_reads(4)
     assert node.placements() == standing
+
+
+def users(node):
+    return [user for p in node.card()["partitions"] for user in p.get("inUseBy", [])]
+
+
+def test_what_pods_hold_is_known_when_agent_and_kubelet_restart_and_the_api_server_is_away(halves):
+    kubelet, node = halves.kubelet, halves.node
+    pod = kubelet.admit("default", "held", {HALF: 1})
+    standing = node.placements()
+    node.agent.kill()
+    kubelet.before_start = kubelet.lose_api_server
+    kubelet.restart()
+    node.want(mig(node.uuid(), {"1g.10gb": 7}))
+    node.agent.start()
+    node.wait_applied("InUse")
+    assert pod.uid in condition(node.card(), "Applied")["message"]
+    assert users(node) == [{"uid": pod.uid, "container": "main"}]
+    kubelet.find_api_server()
+    wait_for(lambda: [u.get("name") for u in users(node)] == ["held"], 30, lambda: f"the name of the pod: {users(node)}")
+    assert node.placements() == standing
+    kubelet.end(pod)
+    node.wait_layout({"1g.10gb": 7})
+
+
+def test_what_an_init_container_holds_is_not_taken(halves):
+    kubelet, node = halves.kubelet, halves.node
+    pod = kubelet.admit("default", "prepares", {HALF: 1}, container="prepare")
+    pod.initial = True
+    node.want(mig(node.uuid(), {"1g.10gb": 7}))
+    node.wait_applied("InUse")
+    wait_for(lambda: users(node) == [{"uid": pod.uid, "container": "prepare"}], 30, lambda: f"the uid of the pod: {users(node)}")
+    kubelet.end(pod)
+    node.wait_layout({"1g.10gb": 7})
+
+
+def test_what_another_plugin_gave_to_a_pod_is_not_taken(rig, kubelet):
+    node = rig.node({"h100-80": 1}, start=False)
+    node.start(resources="none", kubelet_dir=kubelet.folder)
+    node.wait_ready()
+    node.want(mig(node.uuid(), {"3g.40gb": 1, "1g.10gb": 3}))
+    node.wait_layout({"3g.40gb": 1, "1g.10gb": 3})
+    wait_for(lambda: len(node.card()["partitions"]) == 4, 30, "the partitions in the Device")
+    (half,) = [p["uuid"] for p in node.card()["partitions"] if p["profile"] == "3g.40gb"]
+    pod = kubelet.gave("default", "theirs", HALF, f"{half}::1")
+    standing = node.placements()
+    node.want(mig(node.uuid(), {"1g.10gb": 7}))
+    node.wait_applied("InUse")
+    assert [(u["namespace"], u["name"]) for u in users(node)] == [("default", "theirs")]
+    assert node.placements() == standing
+    assert {r["publisher"] for r in node.status()["resources"]} == {"other"} and not kubelet.registrations
+    kubelet.end(pod)
+    kubelet.forget_ended()
+    kubelet.write_checkpoint()  # as when their plugin says something
+    node.wait_layout({"1g.10gb": 7})
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"Data": {"PodDeviceEntries": 7}}', "x" * (17 << 20)], ids=["empty", "half", "odd", "huge"])
+def test_a_checkpoint_that_cannot_be_read_is_an_error_and_no_more(halves, text):
+    kubelet, node = halves.kubelet, halves.node
+    pod = kubelet.admit("default", "held", {SMALL: 1})
+    (kubelet.plugins / CHECKPOINT).write_text(text)
+    node.want(mig(node.uuid(), {"1g.10gb": 7}))
+    node.wait_layout({"1g.10gb": 7})
+    assert pod.devices[SMALL][0] in halves.ids(SMALL)
+
+
+def test_a_kubelet_s_socket_whose_mode_is_changed_is_the_same_kubelet(halves):
+    kept = halves.kubelet.plugin(SMALL)
+    registered = len(halves.kubelet.registrations)
+    halves.kubelet.socket.chmod(0o600)
+    halves.cut({"1g.10gb": 7})
+    halves.kubelet.wait_offers(**{SMALL: 7})
+    assert halves.kubelet.plugin(SMALL) is kept and len(halves.kubelet.registrations) == registered
 
 
 def test_a_huge_answer_about_pods_is_an_error_and_no_more(halves):

@@ -220,7 +220,11 @@ static void hold(struct node *n, struct holders *h, const char *id, const char *
     struct holder *items = NULL;
     size_t n_items = 0;
     *XPUSH(items, n_items) = (struct holder){
-        xstrdup(id), xstrdup("team"), xstrdup("pod-1"), xstrdup("main"), xstrdup(resource),
+        .id = xstrdup(id),
+        .ns = xstrdup("team"),
+        .pod = xstrdup("pod-1"),
+        .container = xstrdup("main"),
+        .resource = xstrdup(resource),
     };
     (void)holders_list(h, items, n_items, 1);
     n->state.holders = h;

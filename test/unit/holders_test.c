@@ -16,8 +16,10 @@ static bool list(struct holders *h, const char *id, const char *pod, int64_t ask
     struct holder *items = NULL;
     size_t n = 0;
     if (id)
-        *XPUSH(items, n) =
-            (struct holder){xstrdup(id), xstrdup("team"), xstrdup(pod), xstrdup("main"), NULL};
+        *XPUSH(items, n) = (struct holder){.id = xstrdup(id),
+                                           .ns = xstrdup("team"),
+                                           .pod = xstrdup(pod),
+                                           .container = xstrdup("main")};
     return holders_list(h, items, n, asked);
 }
 
@@ -95,8 +97,10 @@ Test(holders, list_may_be_completed_by_the_one_before)
     cr_expect_str_eq(holders_get(&h, ID, 0)->pod, "pod-1");
     items = NULL;
     n = 0;
-    *XPUSH(items, n) =
-        (struct holder){xstrdup(ID), xstrdup("team"), xstrdup("pod-2"), xstrdup("main"), NULL};
+    *XPUSH(items, n) = (struct holder){.id = xstrdup(ID),
+                                       .ns = xstrdup("team"),
+                                       .pod = xstrdup("pod-2"),
+                                       .container = xstrdup("main")};
     holders_keep(&h, &items, &n);
     (void)holders_list(&h, items, n, 300);
     cr_expect_str_eq(holders_get(&h, ID, 0)->pod, "pod-2", "what it says counts");

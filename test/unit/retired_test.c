@@ -56,6 +56,16 @@ Test(retired, name_that_the_kubelet_left_at_zero_goes_once_the_kubelet_has_forgo
     cr_expect_eq(cluster_writes(&c), writes, "and that is all");
 }
 
+Test(retired, names_of_another_device_plugin_stay)
+{
+    cluster_patch(&c, &resource_devices, "n1", "status",
+                  "{\"status\":{\"resources\":[{\"name\":\"nvidia.com/gpu\",\"count\":1,"
+                  "\"publisher\":\"other\"}]}}");
+    kubelet_shows(BOTH("{\"nvidia.com/gpu.shared\":\"0\"}"));
+    wait_out();
+    cr_expect(has("nvidia.com/gpu.shared"));
+}
+
 Test(retired, name_that_is_used_again_meanwhile_stays)
 {
     kubelet_shows(BOTH("{\"nvidia.com/mig-1g.10gb\":\"0\"}"));

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/kubelet/checkpoint.h"
+
+#include <errno.h>
+
+#include "base/file.h"
+#include "base/jx.h"
+#include "base/xalloc.h"
+
+/* As much as PodResources may answer: an entry has the plugin's answer beside the ids. */
+#define MAX_BYTES (16U << 20)
+
+static void forget(struct checkpoint_device *devices, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        free(devices[i].resource);
+        free(devices[i].id);
+        free(devices[i].container);
+        free(devices[i].uid);
+    }
+    free(devices);
+}
+
+void checkpoint_done(struct checkpoint *c)
+{
+    forget(c->devices, c->n);
+    *c = (struct checkpoint){0};
+}
+
+static int add_ids(const json_t *entry, const json_t *ids, struct checkpoint *c, struct err *e)
+{
+    const char *uid = JX_STR_AT(entry, "PodUID");
+    const char *resource = JX_STR_AT(entry, "ResourceName");
+    size_t i;
+    const json_t *id;
+    if (!uid || !resource || (ids && !json_is_array(ids)))
+        return err_set(e, ERR_INVALID, "an entry has no pod, no resource or no list of ids");
+    json_array_foreach(ids, i, id) {
+        if (!json_is_string(id))
+            return err_set(e, ERR_INVALID, "the id of a device is no string");
+        *XPUSH(c->devices, c->n) = (struct checkpoint_device){
+            .resource = xstrdup(resource),
+            .id = xstrdup(json_string_value(id)),
+            .container = xstrdup(JX_STR_AT(entry, "ContainerName")),
+            .uid = xstrdup(uid),
+        };
+    }
+    return 0;
+}
+
+/* By NUMA node; until Kubernetes 1.20 a plain list. */
+static int add_entry(const json_t *entry, struct checkpoint *c, struct err *e)
+{
+    const json_t *ids = JX_AT(entry, "DeviceIDs");
+    if (!json_is_object(ids))
+        return add_ids(entry, ids, c, e);
+    const char *node;
+    json_t *of_node;
+    json_object_foreach((json_t *)(uintptr_t)ids, node, of_node)
+        TRY(add_ids(entry, json_is_null(of_node) ? NULL : of_node, c, e));
+    return 0;
+}
+
+int checkpoint_parse(const char *text, size_t len, struct checkpoint *c, struct err *e)
+{
+    auto_json json_t *json = NULL;
+    auto_checkpoint struct checkpoint read = {.seen = c->seen};
+    TRY(jx_parse(text, len, MAX_BYTES, &json, e));
+    const json_t *data = JX_AT(json, "Data");
+    const json_t *entries = JX_AT(data, "PodDeviceEntries");
+    if (!json_is_object(data) || (entries && !json_is_array(entries)))
+        return err_set(e, ERR_INVALID, "the kubelet's checkpoint has no list of entries");
+    size_t i;
+    const json_t *entry;
+    json_array_foreach(entries, i, entry)
+        TRY(add_entry(entry, &read, e));
+    checkpoint_done(c);
+    *c = read;
+    read = (struct checkpoint){0};
+    return 0;
+}
+
+/* The kubelet replaces the file by a rename. An inode may be used again, at another time. */
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_nlink && a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
+           a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+int checkpoint_refresh(struct checkpoint *c, const char *path, struct err *e)
+{
+    struct stat now;
+    auto_free char *text = NULL;
+    size_t len;
+    if (stat(path, &now) < 0) {
+        if (errno != ENOENT && errno != ENOTDIR)
+            return err_set_errno(e, errno, "%s", path);
+        checkpoint_done(c);
+        return 0;
+    }
+    if (same_file(&c->seen, &now))
+        return 0;
+    int rc = file_read(path, MAX_BYTES, &text, &len, e);
+    if (rc == 0)
+        rc = checkpoint_parse(text, len, c, e);
+    if (rc < 0)
+        return err_wrap(e, "%s", path);
+    c->seen = now; /* a newer one is read twice, rather than not at all */
+    return 0;
+}
