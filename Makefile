@@ -177,6 +177,12 @@ e2e: ## End to end: real etcd and kube-apiserver, simulated GPUs
 	@hack/install-deps.sh
 	@hack/run-tests.sh e2e $(T)
 
+.PHONY: torture
+torture: ## Every plan of harm: each write and event of each workload, killed, lost, refused, missed; about an hour
+	@hack/install-deps.sh
+	@$(MAKE) -s VARIANT=release all
+	@/usr/bin/python3 test/fault/run.py --jobs 4 $(T)
+
 ##@ Check
 
 .PHONY: lint

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs the tests and closes with the line "N passed, N failed".
-#   hack/run-tests.sh all|unit|sim|grpc|race|fuzz|e2e [name]
+#   hack/run-tests.sh all|unit|sim|grpc|race|fuzz|e2e|fault [name]
 # A test counts as failed when it says so, when its program dies, and when a sanitizer wrote a
 # report: Criterion 2.4.1 passes a test whose only fault is a leak, so reports go to files.
 set -euo pipefail
@@ -144,6 +144,16 @@ e2e() {
     pytests "end to end on a real API server" test/e2e "${1:-}"
 }
 
+fault() {
+    [ -d test/fault ] || return 0
+    build release all || return 0
+    say "what goes wrong, a sample of the plans of make torture"
+    /usr/bin/python3 test/fault/run.py --sample 3 --jobs 3 2>&1 | tee "$logs/fault" || true
+    tail -1 "$logs/fault" >"$logs/summary"
+    count "$(sum_of passed "$logs/summary")" "$(sum_of failed "$logs/summary")"
+    grep -q ' passed, ' "$logs/summary" || count 0 1
+}
+
 case "$1" in
 all)
     unit
@@ -152,6 +162,7 @@ all)
     sim
     grpc
     e2e
+    fault
     ;;
 *) "$1" "${2:-}" ;;
 esac

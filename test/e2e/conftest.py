@@ -266,8 +266,9 @@ def remove_stale_runs():
     """Control planes of test runs that were killed: their folders are named after the run's pid."""
     for folder in RUNS.glob("run-*"):
         if folder.name[4:].isdigit() and not is_alive(int(folder.name[4:])):
-            for script, kind in (("down.sh", "kube"), ("node-down.sh", "real")):
-                subprocess.run([HACK / script, folder / kind], check=False, capture_output=True)
+            for script, made in (("down.sh", [folder / "kube", *folder.glob("lane-*/kube")]), ("node-down.sh", [folder / "real"])):
+                for rundir in made:
+                    subprocess.run([HACK / script, rundir], check=False, capture_output=True)
             shutil.rmtree(folder, ignore_errors=True)
 
 

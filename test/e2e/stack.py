@@ -435,6 +435,16 @@ class Rig:
     def node(self, fleet=None, labels=None, start=True, **flags):
         """A node of its own with its agent; fleet is {"h100-80": 1} or a file. It carries the label test=<rig.id>."""
         name = f"{self.id}-n{len(self.nodes)}"
+        self.add_node_object(name, labels)
+        node = SimNode(self, name, fleet or {"h100-80": 1})
+        self.nodes.append(node)
+        node.kubeconfig = self.agent_kubeconfig(node)
+        if start:
+            node.start(**flags)
+            wait_for(lambda: is_current(node.device()), 30, f"the agent of {name}")
+        return node
+
+    def add_node_object(self, name, labels=None):
         resources = {"cpu": "64", "memory": "512Gi", "pods": "110"}
         self.api.create(
             "/api/v1/nodes",
@@ -443,13 +453,6 @@ class Rig:
                 "status": {"capacity": resources, "allocatable": resources, "conditions": [{"type": "Ready", "status": "True"}]},
             },
         )
-        node = SimNode(self, name, fleet or {"h100-80": 1})
-        self.nodes.append(node)
-        node.kubeconfig = self.agent_kubeconfig(node)
-        if start:
-            node.start(**flags)
-            wait_for(lambda: is_current(node.device()), 30, f"the agent of {name}")
-        return node
 
     def agent_kubeconfig(self, node):
         """As hack/kube/agent-token.sh: a token that is bound to a pod on the node."""

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans: files that say what goes wrong in which workload, and all of them that an undisturbed run gives rise to.
+
+A plan is a JSON file of {"workload": NAME, "harms": [{...}]} (the fields of proxy.Harm), with "why" where it is kept
+for a bug that it found.
+"""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from proxy import WRITES, Harm
+
+KEPT = Path(__file__).parent / "plans"
+# Of an event stream, at most so many events in a row are withheld: a longer blindness is a longer hold of one more.
+LONGEST = 6
+
+KINDS = {
+    "killed-before-answer": "killed when the API server has done a write and before the program knows",
+    "killed-after-answer": "killed as soon as it knows",
+    "answer-lost": "the write is done, and the connection ends instead of an answer",
+    "refused": "a write is answered 409, 429, 500, 503 or 504, or with a page of HTML, and not done",
+    "missed": "events withheld from the n-th to the m-th, then 410: seen is only what has become of it",
+    "twice": "an event comes twice",
+    "killed-at-event": "killed when an event is about to come",
+}
+
+
+def is_write(r):
+    return r.verb in WRITES and r.code < 300 and r.resource not in ("leases", "events", "tokenreviews", "subjectaccessreviews")
+
+
+def enumerate_plans(trace):
+    """All plans, as (kind, Harm)."""
+    seen = Counter()
+    for r in trace:
+        if not is_write(r):
+            continue
+        key = (r.by, r.verb, r.resource, r.subresource)
+        seen[key] += 1
+        at = dict(by=r.by, verb=r.verb, resource=r.resource, subresource=r.subresource, nth=seen[key])
+        yield "killed-before-answer", Harm(**at, at="committed", do="kill")
+        yield "killed-after-answer", Harm(**at, at="answered", do="kill")
+        yield "answer-lost", Harm(**at, at="committed", do="reset")
+        for code in ("409", "429", "500", "503", "504", "html"):
+            yield "refused", Harm(**at, at="before", do=code)
+    streams = Counter((r.by, r.resource) for r in trace if r.verb == "event")
+    for (by, resource), n in sorted(streams.items()):
+        at = dict(by=by, verb="event", resource=resource)
+        for first in range(1, n + 1):
+            yield "twice", Harm(**at, nth=first, do="duplicate")
+            yield "killed-at-event", Harm(**at, nth=first, do="kill")
+            for many in range(1, min(LONGEST, n - first + 1) + 1):
+                yield "missed", Harm(**at, nth=first, do="hold", until=many)
+
+
+def read(path):
+    plan = json.loads(path.read_text())
+    return plan["workload"], [Harm(**words) for words in plan["harms"]], plan.get("why", "")
+
+
+def write(path, workload, harms, why=""):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    plan = {"workload": workload, **({"why": why} if why else {}), "harms": [h.words() for h in harms]}
+    path.write_text(json.dumps(plan, indent=1) + "\n")
+
+
+def kept():
+    """The plans that found a bug once."""
+    return sorted(KEPT.glob("*.json"))
+
+
+def label(kind, harm):
+    words = [harm.by, harm.verb, "/".join(filter(None, (harm.resource, harm.subresource))), f"#{harm.nth}"]
+    return " ".join([kind, *words, harm.do, *([f"x{harm.until}"] if harm.do == "hold" else [])])

@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs plans of harm and says which came out otherwise than undisturbed.
+
+    run.py [--workload NAME...] [--kind KIND...] [--jobs N] [--sample N] [--list] [PLAN...]
+
+Without PLAN files, all plans that follow from undisturbed runs of each workload, and those in test/fault/plans.
+A plan that fails is written to build/fault/failed, to be run again alone. Ends with "N passed, N failed"; a plan
+whose request never came ("not reached": how often a status is written depends on the time) is neither.
+"""
+
+import argparse
+import os
+import queue
+import shutil
+import sys
+import threading
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
+
+import oracle  # noqa: E402
+import plans  # noqa: E402
+import workloads  # noqa: E402
+import world  # noqa: E402
+from conftest import ROOT, RUNS, Cluster, remove_stale_runs  # noqa: E402
+
+FAILED = ROOT / "build" / "fault" / "failed"
+UNDISTURBED = 3  # runs that a reference is made of
+
+
+def release(name):
+    return ROOT / "build" / "release" / name
+
+
+class Lane:
+    """A control plane; one run after the other."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.cluster = Cluster(folder / "kube")
+        self.runs = 0
+
+    def run(self, workload, harms=()):
+        self.runs += 1
+        return world.run(self.cluster, release, self.folder / f"{self.runs:05d}-{workload}", workload, harms)
+
+
+class Lanes:
+    """Does jobs on several control planes at once."""
+
+    def __init__(self, folder, count):
+        self.lanes = [Lane(folder / f"lane-{i}") for i in range(count)]
+        each(self.lanes, lambda lane: lane.cluster.start())
+
+    def map(self, function, jobs):
+        """function(lane, job) of all."""
+        waiting, done = queue.SimpleQueue(), queue.SimpleQueue()
+        for number, job in enumerate(jobs):
+            waiting.put((number, job))
+
+        def work(lane):
+            while True:
+                try:
+                    number, job = waiting.get_nowait()
+                except queue.Empty:
+                    return
+                done.put((number, function(lane, job)))
+
+        each(self.lanes, work)
+        return [done.get() for _ in range(done.qsize())]
+
+    def stop(self, purge):
+        each(self.lanes, lambda lane: lane.cluster.stop(purge))
+
+
+def each(items, function):
+    """In a thread each; the first error is raised."""
+    errors = []
+
+    def guarded(item):
+        try:
+            function(item)
+        except BaseException as error:  # noqa: BLE001 - it is raised again
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(item,)) for item in items]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    if errors:
+        raise errors[0]
+
+
+def references(lanes, names):
+    """What each workload ends in, undisturbed."""
+    outcomes = {}
+    lock = threading.Lock()
+
+    def undisturbed(lane, name):
+        outcome = lane.run(name)
+        assert not outcome.broken, f"{name}, undisturbed: {outcome.broken}"
+        with lock:
+            outcomes.setdefault(name, []).append(outcome)
+
+    lanes.map(undisturbed, [name for name in names for _ in range(UNDISTURBED)])
+    return {name: oracle.Reference(found) for name, found in outcomes.items()}
+
+
+def judge(lane, reference, workload, harms):
+    """"ok", "not reached", or what is wrong."""
+    try:
+        wrong = reference.judge(lane.run(workload, harms), harms)
+    except world.NotReached:
+        return "not reached"
+    except BaseException as error:  # pytest.fail of wait_for is none of Exception
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        wrong = [str(error) or traceback.format_exc()]
+    return "\n".join(wrong) if wrong else "ok"
+
+
+def tell(workload, text, harms, said, took):
+    word = said if said in ("ok", "not reached") else "not ok"
+    lines = [f"{word} - {workload}: {text} ({took:.1f} s)"]
+    if word == "not ok":
+        lines += ["    " + line for line in said.splitlines()]
+        plans.write(FAILED / f"{workload}-{text.replace(' ', '-').replace('/', '.')}.json", workload, harms)
+    print("\n".join(lines), flush=True)
+
+
+def spread(every, count):
+    """So many of them, from the first to the last kind."""
+    every = sorted(every, key=lambda plan: plan[0])
+    return every if not count else [every[i * len(every) // count] for i in range(min(count, len(every)))]
+
+
+def chosen(options, known):
+    """(kind, workload, harms, text) of everything to be run."""
+    for path in map(Path, options.plan):
+        workload, harms, _ = plans.read(path)
+        yield "kept", workload, harms, path.stem
+    for name in known if not options.plan else ():
+        every = [p for p in plans.enumerate_plans(known[name].trace) if not options.kind or p[0] in options.kind]
+        for kind, harm in spread(every, options.sample):
+            yield kind, name, [harm], plans.label(kind, harm)
+    for path in plans.kept() if not (options.plan or options.kind) else ():
+        workload, harms, _ = plans.read(path)
+        if workload in known:
+            yield "kept", workload, harms, path.stem
+
+
+def run_all(lanes, options):
+    names = {plans.read(Path(p))[0] for p in options.plan} or options.workload or workloads.ALL
+    known = references(lanes, names)
+    todo = list(chosen(options, known))
+    tally = Counter()
+
+    def one(lane, plan):
+        kind, workload, harms, text = plan
+        begin = time.monotonic()
+        said = judge(lane, known[workload], workload, harms)
+        tell(workload, text, harms, said, time.monotonic() - begin)
+        tally[kind, said if said in ("ok", "not reached") else "failed"] += 1
+
+    if options.list:
+        for _, workload, _, text in todo:
+            print(f"{workload}: {text}")
+    else:
+        lanes.map(one, todo)
+    return tally
+
+
+def report(tally):
+    for kind in sorted({k for k, _ in tally}):
+        print(f"  {kind}: " + ", ".join(f"{tally[kind, s]} {s}" for s in ("ok", "not reached", "failed")))
+    passed, failed = (sum(n for (_, s), n in tally.items() if s == word) for word in ("ok", "failed"))
+    print(f"{passed} passed, {failed} failed")
+    return failed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workload", action="append", choices=workloads.ALL)
+    parser.add_argument("--kind", action="append", choices=plans.KINDS)
+    parser.add_argument("--jobs", type=int, default=1, help="so many at once, each on a control plane of its own")
+    parser.add_argument("--sample", type=int, default=0, help="only so many plans of each workload")
+    parser.add_argument("--list", action="store_true", help="say what would be run")
+    parser.add_argument("plan", nargs="*")
+    options = parser.parse_args()
+    remove_stale_runs()
+    folder = RUNS / f"run-{os.getpid()}"
+    folder.mkdir(parents=True)
+    lanes = Lanes(folder, options.jobs)
+    failed = 1
+    try:
+        failed = report(run_all(lanes, options))
+    finally:
+        lanes.stop(purge=not failed)
+        if not failed:
+            shutil.rmtree(folder, ignore_errors=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run: nodes, our programs behind the proxy, what people do, one plan of harm, and what came of it."""
+
+import contextlib
+import json
+import queue
+import signal
+import threading
+import time
+
+import oracle
+from conftest import Processes, wait_for
+from proxy import FaultProxy, Harm
+from stack import Rig, install
+from workloads import ALL
+
+DONE_S = 60  # after the last harm all is as wanted within this time
+QUIET_S = 2.0  # then nobody writes for this long
+
+
+class NotReached(Exception):
+    """The request or event that was to be harmed never came."""
+
+
+class Program:
+    """One of ours, that harm may kill at any time. Processes are started by a thread that lasts: they end with
+    the thread that they were started by (PR_SET_PDEATHSIG)."""
+
+    def __init__(self, start):
+        self.begin = start
+        self.process = None
+        self.orders = queue.SimpleQueue()
+        threading.Thread(target=self.work, daemon=True).start()
+        self.do(self.start)
+
+    def work(self):
+        while order := self.orders.get():
+            what, done = order
+            try:
+                what()
+            finally:
+                done.set()
+
+    def do(self, what):
+        done = threading.Event()
+        self.orders.put((what, done))
+        done.wait()
+
+    def start(self):
+        self.process = self.begin()
+
+    def stop(self):
+        """Politely and for good."""
+        self.do(self.end)
+
+    def end(self):
+        process, self.process = self.process, None
+        if process:
+            process.stop()
+
+    def crash(self):
+        """Killed, and started again; one that was ended for good stays so."""
+        self.do(self.restart)
+
+    def restart(self):
+        if self.process and self.process.running():
+            self.process.kill()
+            self.process.start()
+
+    def close(self):
+        self.orders.put(None)
+
+
+class World:
+    def __init__(self, cluster, release, folder, workload):
+        install(cluster)
+        self.cluster = cluster
+        self.processes = Processes(folder)
+        self.rig = Rig(cluster, self.processes, release)
+        self.proxy = FaultProxy(cluster, self.kill, self.pause)
+        self.workload = ALL[workload](self)
+        self.programs, self.nodes = {}, []
+
+    def open(self):
+        for _ in range(self.workload.nodes):
+            node = self.rig.node(self.workload.fleet, start=False)
+            self.nodes.append(node)
+            self.workload.furnish(node)
+            self.start_agent(node)
+        credentials = self.proxy.kubeconfig(self.rig.kubeconfig("cleave-controller", "controller"), "controller")
+        # By the same name, as one StatefulSet's pod has it: its Lease needs no waiting for.
+        self.programs["controller"] = Program(lambda: self.rig.controller(kubeconfig=credentials, identity="controller", wait=False))
+        for node in self.nodes:
+            node.wait_ready(60)
+
+    def by(self, node):
+        return f"agent{self.nodes.index(node)}"
+
+    def start_agent(self, node):
+        by = self.by(node)
+        credentials = self.proxy.kubeconfig(node.kubeconfig, by)
+
+        def start():
+            argv = node.argv(kubeconfig=credentials, **self.workload.flags(node))
+            node.agent = self.rig.processes(f"agent-{node.name}", *argv, env=node.env)
+            return node.agent
+
+        self.programs[by] = Program(start)
+
+    def end_agent(self, node):
+        self.programs[self.by(node)].stop()
+
+    def add_again(self, node):
+        """The Node is made again, as by a kubelet, and the agent's pod with it."""
+        name = node.name
+        self.rig.api.delete(f"/api/v1/namespaces/cleave-system/pods/agent-{name}", now=True)
+        wait_for(lambda: self.rig.api.find(f"/api/v1/namespaces/cleave-system/pods/agent-{name}") is None, 30, "the agent's pod to go")
+        self.rig.add_node_object(name)
+        node.kubeconfig = self.rig.agent_kubeconfig(node)
+        self.start_agent(node)
+
+    def kill(self, by):
+        self.programs[by].crash()
+
+    def pause(self, by, seconds):
+        process = self.programs[by].process
+        process.signal(signal.SIGSTOP)
+        threading.Timer(seconds, lambda: process.signal(signal.SIGCONT)).start()
+
+    # --- a run ---
+
+    def run(self, harms=()):
+        """Does the workload with these harms and returns the Outcome."""
+        self.open()
+        self.workload.before()
+        mark, self.marked = self.cluster.audit_mark(), time.time()
+        self.offered = {node.name: node.node_object()["status"]["allocatable"] for node in self.nodes}
+        self.proxy.order(*harms)
+        self.workload.act()
+        wait_for(lambda: self.workload.done(), DONE_S, lambda: f"the end of {type(self.workload).__name__}:\n{self.standing()}")
+        self.quiet(mark)
+        if self.proxy.pending():
+            raise NotReached(f"{self.proxy.pending()}")
+        if not self.workload.done():
+            raise AssertionError(f"what was reached was left again: {self.standing()}")
+        return oracle.Outcome(self, mark)
+
+    def quiet(self, mark):
+        """Until nobody of ours has written for QUIET_S."""
+        end = time.monotonic() + DONE_S
+        count, since = -1, time.monotonic()
+        while time.monotonic() - since < QUIET_S:
+            now = len(self.rig.writes(mark))
+            if now != count:
+                count, since = now, time.monotonic()
+            if time.monotonic() > end:
+                raise AssertionError(f"the writing never ends: {[oracle.what(e) for e in self.rig.writes(mark)[-10:]]}")
+            time.sleep(0.1)
+
+    def standing(self):
+        lines = [f"{node.name}: {node.layouts()}, {json.dumps(node.status().get('conditions'))}" for node in self.nodes if self.rig.api.find(node.path)]
+        if self.workload.profile:
+            lines.append(json.dumps(self.rig.api.get(self.workload.profile).get("status")))
+        return "\n".join(lines)
+
+    def close(self):
+        self.proxy.ended.set()
+        with contextlib.suppress(Exception):
+            self.rig.end()
+        for program in self.programs.values():
+            program.close()
+        self.proxy.end()
+        self.workload.close()
+
+
+def run(cluster, release, folder, workload, harms=()):
+    """One run in a world of its own."""
+    world = World(cluster, release, folder, workload)
+    try:
+        return world.run(harms)
+    finally:
+        world.close()
+
+
+def harms_of(plan):
+    return [Harm(**words) for words in plan["harms"]]
