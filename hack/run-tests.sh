@@ -152,6 +152,7 @@ fault() {
     tail -1 "$logs/fault" >"$logs/summary"
     count "$(sum_of passed "$logs/summary")" "$(sum_of failed "$logs/summary")"
     grep -q ' passed, ' "$logs/summary" || count 0 1
+    pytests "the state space of the API, a sample of the walk of make torture" test/fault "${1:-}"
 }
 
 case "$1" in
