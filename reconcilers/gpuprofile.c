@@ -320,7 +320,7 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
     auto_free char *not_found = NULL;
     size_t matched = p->spec_error ? 0 : survey(ctx, p, &not_found);
     auto_rollout_summary struct rollout_summary summary = {0};
-    rollout_summary(ctx->rollout, k->name, object_generation(profile), &summary);
+    rollout_summary(ctx->rollout, k->name, rollout_edition_of(profile), &summary);
     wake(ctx, profile, matched);
     if (!expectations_met(ctx->profile_writes, k) || (!p->spec_error && summary.noted != matched)) {
         result->requeue_after_ms = NOTES_RECHECK_MS;

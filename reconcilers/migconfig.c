@@ -243,7 +243,7 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
                              .now_ms = clock_wall_ms(ctx->clk)};
     f.nodes = count_nodes(ctx, &f);
     auto_rollout_summary struct rollout_summary summary = {0};
-    rollout_summary(ctx->config_ledger, k->name, object_generation(config), &summary);
+    rollout_summary(ctx->config_ledger, k->name, rollout_edition_of(config), &summary);
     f.summary = &summary;
     if (summary.noted != count_users(ctx, &f)) {
         result->requeue_after_ms = EXPECTATIONS_RECHECK_MS;

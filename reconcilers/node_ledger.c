@@ -80,7 +80,7 @@ static bool keep_profile(struct context *ctx, const struct node_view *v, const c
                      budget.paused ? "spec.paused is true"
                                    : "other nodes are in change (rollout.maxUnavailable)");
     enum phase was;
-    if (rollout_note(ctx->rollout, name, object_generation(profile), node, ret, &was)) {
+    if (rollout_note(ctx->rollout, name, rollout_edition_of(profile), node, ret, &was)) {
         tell(ctx, profile, node, ret, was);
         wq_add(ctx->profile_queue, &(struct object_key){.name = name});
     }
@@ -130,7 +130,7 @@ static void note_config(struct context *ctx, const struct node_view *v, const ch
         if (source_uses(v, &v->result.outcomes[i], config) && outranks(&standings[i], worst))
             worst = &standings[i];
     enum phase was;
-    if (worst && rollout_note(ctx->config_ledger, object_name(config), object_generation(config),
+    if (worst && rollout_note(ctx->config_ledger, object_name(config), rollout_edition_of(config),
                               node, worst, &was))
         wq_add(ctx->config_queue, &(struct object_key){.name = object_name(config)});
 }
@@ -213,7 +213,7 @@ static void build_node(struct context *ctx, const char *node)
         if (!standing_is_settled(&v, o->source.name))
             rollout_hold(ctx->rollout, o->source.name, node);
         (void)rollout_note(ctx->rollout, o->source.name,
-                           object_generation(profile_object(&v, o->source.name)), node,
+                           rollout_edition_of(profile_object(&v, o->source.name)), node,
                            &standings[i], &was);
     }
     keep_configs(ctx, &v, node, standings);

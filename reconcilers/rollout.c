@@ -11,6 +11,7 @@
 struct place {
     char *node;
     bool noted, ticket, waiting;
+    char *uid; /* with the generation: the edition noted */
     int64_t generation;
     struct standing standing;
     struct place *prev, *next; /* in the queue of those who wait */
@@ -113,6 +114,7 @@ static void place_drop(struct ledger *l, struct place *p)
     (void)strmap_remove(l->places, p->node);
     standing_done(&p->standing);
     free(p->node);
+    free(p->uid);
     free(p);
 }
 
@@ -208,18 +210,29 @@ static void copy_standing(struct standing *to, const struct standing *from)
     to->refused = from->refused;
 }
 
-bool rollout_note(struct rollout *r, const char *profile, int64_t generation, const char *node,
-                  const struct standing *s, enum phase *ret_was)
+struct rollout_edition rollout_edition_of(const struct object *o)
+{
+    return (struct rollout_edition){object_uid(o), object_generation(o)};
+}
+
+static bool is_of(const struct place *p, struct rollout_edition e)
+{
+    return p->noted && p->generation == e.generation && strcmp(p->uid, e.uid) == 0;
+}
+
+bool rollout_note(struct rollout *r, const char *profile, struct rollout_edition edition,
+                  const char *node, const struct standing *s, enum phase *ret_was)
 {
     HOLD(&r->mu);
     struct ledger *l = ledger_of(r, profile);
     struct place *p = place_of(l, node);
-    if (p->noted && p->generation == generation && standing_equal(&p->standing, s))
+    if (is_of(p, edition) && standing_equal(&p->standing, s))
         return false;
     *ret_was = p->noted ? p->standing.phase : PHASES;
     l->noted += !p->noted;
     p->noted = true;
-    p->generation = generation;
+    p->generation = edition.generation;
+    xstr_set(&p->uid, edition.uid);
     copy_standing(&p->standing, s);
     return true;
 }
@@ -325,7 +338,7 @@ static void add_place(struct rollout_summary *s, const struct place *p)
         keep_first(&s->misfit, p);
 }
 
-void rollout_summary(struct rollout *r, const char *profile, int64_t generation,
+void rollout_summary(struct rollout *r, const char *profile, struct rollout_edition edition,
                      struct rollout_summary *ret)
 {
     *ret = (struct rollout_summary){0};
@@ -335,7 +348,7 @@ void rollout_summary(struct rollout *r, const char *profile, int64_t generation,
     void *value;
     while (l && strmap_next(l->places, &pos, &(const char *){NULL}, &value)) {
         const struct place *p = value;
-        if (p->noted && p->generation == generation)
+        if (is_of(p, edition))
             add_place(ret, p);
     }
 }

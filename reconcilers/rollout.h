@@ -43,10 +43,18 @@ size_t rollout_tickets(struct rollout *r, const char *profile);
 void rollout_wake(struct rollout *r, const char *profile, const struct rollout_budget *budget,
                   struct wq *nodes);
 
-/* Notes how the profile of this generation stands on the node. True when that is news; *ret_was is
+/* Which spec of a name is spoken of: one that was deleted and made again begins at generation 1, as
+ * the one before did. Borrowed. */
+struct rollout_edition {
+    const char *uid;
+    int64_t generation;
+};
+struct rollout_edition rollout_edition_of(const struct object *o);
+
+/* Notes how this edition of the profile stands on the node. True when that is news; *ret_was is
  * then the phase before (PHASES: it was not known). */
-bool rollout_note(struct rollout *r, const char *profile, int64_t generation, const char *node,
-                  const struct standing *s, enum phase *ret_was);
+bool rollout_note(struct rollout *r, const char *profile, struct rollout_edition edition,
+                  const char *node, const struct standing *s, enum phase *ret_was);
 /* The number of nodes that the profile stands on. */
 size_t rollout_matched(struct rollout *r, const char *profile);
 /* Drops the node wherever `keep` does not hold, ticket included, and adds the profiles that it
@@ -61,7 +69,7 @@ void rollout_forget_profile(struct rollout *r, const char *profile);
 
 /* How a profile stands. A plain value; rollout_summary_done. */
 struct rollout_summary {
-    size_t noted;         /* nodes, with the generation asked for */
+    size_t noted;         /* nodes, with the edition asked for */
     size_t count[PHASES]; /* of these */
     size_t refused;       /* of the failed */
     size_t tickets_of_failed;
@@ -70,7 +78,7 @@ struct rollout_summary {
     struct gpuprofile_failure misfit; /* the first whose refusal is about names or conflicts */
     struct gpuprofile_failure busy;   /* the first in change */
 };
-void rollout_summary(struct rollout *r, const char *profile, int64_t generation,
+void rollout_summary(struct rollout *r, const char *profile, struct rollout_edition edition,
                      struct rollout_summary *ret);
 void rollout_summary_done(struct rollout_summary *s);
 AUTO_DEFINE(rollout_summary, struct rollout_summary, rollout_summary_done)

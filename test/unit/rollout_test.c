@@ -9,6 +9,8 @@
 
 /* --- The ledger alone --- */
 
+#define EDITION(generation) ((struct rollout_edition){"uid-1", generation})
+
 static const struct rollout_budget one = {.max = 1};
 static const struct rollout_budget paused = {.max = 1, .paused = true};
 
@@ -70,11 +72,25 @@ Test(rollout, standings_are_news_once)
     auto_standing struct standing s = {0};
     enum phase was = PHASE_FAILED;
     standing_set(&s, PHASE_FAILED, "RolledBack", "why");
-    cr_expect(rollout_note(r, "p", 1, "n1", &s, &was));
+    cr_expect(rollout_note(r, "p", EDITION(1), "n1", &s, &was));
     cr_expect_eq(was, PHASES);
-    cr_expect_not(rollout_note(r, "p", 1, "n1", &s, &was));
-    cr_expect(rollout_note(r, "p", 2, "n1", &s, &was), "of another generation");
+    cr_expect_not(rollout_note(r, "p", EDITION(1), "n1", &s, &was));
+    cr_expect(rollout_note(r, "p", EDITION(2), "n1", &s, &was), "of another generation");
     cr_expect_eq(was, PHASE_FAILED);
+}
+
+Test(rollout, profile_that_was_made_again_under_its_name_stands_nowhere_yet)
+{
+    auto_rollout struct rollout *r = rollout_new();
+    auto_standing struct standing s = {0};
+    enum phase was;
+    standing_set(&s, PHASE_UP_TO_DATE, "", "");
+    (void)rollout_note(r, "p", EDITION(1), "n1", &s, &was);
+    const struct rollout_edition again = {"uid-2", 1};
+    auto_rollout_summary struct rollout_summary sum = {0};
+    rollout_summary(r, "p", again, &sum);
+    cr_expect_eq(sum.noted, 0, "what is known is of the one before");
+    cr_expect(rollout_note(r, "p", again, "n1", &s, &was), "that is news, as alike as it is");
 }
 
 Test(rollout, the_sample_of_failures_is_the_first_sixteen_by_name)
@@ -85,10 +101,10 @@ Test(rollout, the_sample_of_failures_is_the_first_sixteen_by_name)
     standing_set(&s, PHASE_FAILED, "RolledBack", "why");
     for (int i = 39; i >= 0; i--) {
         auto_free char *node = xasprintf("n%02d", i);
-        (void)rollout_note(r, "p", 1, node, &s, &was);
+        (void)rollout_note(r, "p", EDITION(1), node, &s, &was);
     }
     auto_rollout_summary struct rollout_summary sum = {0};
-    rollout_summary(r, "p", 1, &sum);
+    rollout_summary(r, "p", EDITION(1), &sum);
     cr_assert_eq(sum.count[PHASE_FAILED], 40);
     cr_assert_eq(sum.n_failures, 16);
     cr_expect_str_eq(sum.failures[0].node, "n00");
