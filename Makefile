@@ -178,11 +178,12 @@ e2e: ## End to end: real etcd and kube-apiserver, simulated GPUs
 	@hack/run-tests.sh e2e $(T)
 
 .PHONY: torture
-torture: ## Every plan of harm: each write and event of each workload, killed, lost, refused, missed; every property of the API; about an hour
+torture: ## Every plan of harm: each write and event of each workload, killed, lost, refused, missed; every property of the API; every call made to fail; about an hour
 	@hack/install-deps.sh
 	@$(MAKE) -s VARIANT=release all
 	@/usr/bin/python3 test/fault/run.py --jobs 4 $(T)
 	@[ -n "$(T)" ] || /usr/bin/python3 test/fault/walk.py
+	@[ -n "$(T)" ] || FAILING=whole hack/run-tests.sh failing
 
 ##@ Check
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs the tests and closes with the line "N passed, N failed".
-#   hack/run-tests.sh all|unit|sim|grpc|race|fuzz|e2e|fault [name]
+#   hack/run-tests.sh all|unit|sim|grpc|race|fuzz|failing|e2e|fault [name]
 # A test counts as failed when it says so, when its program dies, and when a sanitizer wrote a
 # report: Criterion 2.4.1 passes a test whose only fault is a leak, so reports go to files.
 set -euo pipefail
@@ -138,6 +138,13 @@ grpc() {
     pytests "kubelet protocols, driven by a foreign gRPC" test/grpc "${1:-}"
 }
 
+failing() {
+    [ -d test/failing ] || return 0
+    build release sim || return 0
+    build san failing-build || return 0
+    pytests "each call of our programs made to fail${FAILING:+, all of them} (ASan+UBSan)" test/failing "${1:-}"
+}
+
 e2e() {
     [ -d test/e2e ] || return 0
     build release all || return 0
@@ -162,6 +169,7 @@ all)
     fuzz
     sim
     grpc
+    failing
     e2e
     fault
     ;;

@@ -100,3 +100,15 @@ conformance: ## One suite of the API client's promises, on the fake server and o
 
 $(B)/test/grpc/peer: $(B)/test/grpc/peer.o $(LIBS)
 	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+
+# --- calls made to fail: the library that does it ---
+
+# Plain: it lies between the program and the sanitizer's own wrappers, and defines what headers declare.
+FAIL_LIB := build/san/test/failing/fail.so
+$(FAIL_LIB): test/failing/fail.c
+	@mkdir -p $(@D)
+	@echo "  CC      $<"
+	@gcc $(CPPFLAGS) -std=gnu17 $(WARN) -Wno-redundant-decls -O1 -g -fno-builtin -fno-omit-frame-pointer \
+	    -pthread -fPIC -shared $< -o $@ -ldl
+.PHONY: failing-build
+failing-build: $(FAIL_LIB) $(B)/cleave-agent $(B)/test/e2e/txn_driver
