@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 
+#include "base/duration.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "base/options.h"
@@ -25,13 +26,22 @@ enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE };
 
 enum { MAX_WORKERS = 16, HOSTNAME_BYTES = 256 };
 
+/* A lease is told in whole seconds, and no peer believes in one of more than an hour. */
+enum { MIN_LEASE_MS = 1000, MAX_LEASE_MS = 3600 * 1000, MIN_RETRY_MS = 50 };
+
 /* The threads share this many heaps: with one for each, memory would lie idle in all of them. */
 enum { MALLOC_ARENAS = 2 };
 
 struct flags {
     const char *kubeconfig, *namespace, *lease_name, *identity, *pod_name;
+    const char *lease_duration, *renew_deadline, *retry_period;
     const char *health_addr, *metrics_addr, *workers, *level, *format;
     bool leader_elect, version, help;
+};
+
+/* What the texts among them say. */
+struct numbers {
+    int64_t workers, lease_ms, renew_deadline_ms, retry_ms;
 };
 
 /* Everything of one process. The manager frees what it was handed; the rest goes in reverse order.
@@ -159,11 +169,14 @@ static const char *namespace_of(const struct flags *f, const struct kc_config *c
     return config->ns && *config->ns ? config->ns : "cleave-system";
 }
 
-static void elect(struct process *p, const struct flags *f, uint64_t seed)
+static void elect(struct process *p, const struct flags *f, const struct numbers *n, uint64_t seed)
 {
     const struct elector_opts o = {.ns = namespace_of(f, &p->config),
                                    .name = f->lease_name,
                                    .identity = p->identity,
+                                   .lease_ms = n->lease_ms,
+                                   .renew_deadline_ms = n->renew_deadline_ms,
+                                   .retry_ms = n->retry_ms,
                                    .clk = clock_real(),
                                    .seed = seed};
     struct elector *elector = elector_new(p->kc, &o);
@@ -199,7 +212,8 @@ static void measure(struct process *p, const char *lease_name)
     metrics_on_collect(p->metrics, collect_leading, p);
 }
 
-static int assemble(struct process *p, const struct flags *f, int workers, struct err *e)
+static int assemble(struct process *p, const struct flags *f, const struct numbers *n,
+                    struct err *e)
 {
     struct rng rng;
     rng_init_random(&rng);
@@ -209,19 +223,19 @@ static int assemble(struct process *p, const struct flags *f, int workers, struc
     p->metrics = metrics_new();
     p->manager = manager_new(/* opts= */ NULL);
     if (f->leader_elect)
-        elect(p, f, rng_next(&rng));
-    reconcile(p, workers, &rng);
+        elect(p, f, n, rng_next(&rng));
+    reconcile(p, (int)n->workers, &rng);
     measure(p, f->lease_name);
     manager_add_service(p->manager, "signals", wait_signals, p);
     return serve_http(p, f, e);
 }
 
-static int run(const struct flags *f, int workers, struct err *e)
+static int run(const struct flags *f, const struct numbers *n, struct err *e)
 {
     auto_process struct process p = {.signal_fd = -1};
     TRY(block_signals(&p.signal_fd, e));
     p.life = scope_new(NULL, -1);
-    TRY(assemble(&p, f, workers, e));
+    TRY(assemble(&p, f, n, e));
     log_info("Started cleave-controller", kv("version", CLEAVE_VERSION),
              kv("server", p.config.server), kv("identity", p.identity));
     return manager_run(p.manager, p.life, e);
@@ -229,7 +243,20 @@ static int run(const struct flags *f, int workers, struct err *e)
 
 /* --- Flags --- */
 
-static int read_flags(struct flags *f, int argc, char **argv, int64_t *ret_workers, struct err *e)
+/* The slack between them is what keeps two from acting at once: see kubeclient/elector.h. */
+static int read_election(const struct flags *f, struct numbers *ret, struct err *e)
+{
+    if (duration_parse(f->lease_duration, MIN_LEASE_MS, MAX_LEASE_MS, &ret->lease_ms, e) < 0)
+        return err_wrap(e, "--leader-elect-lease-duration");
+    if (duration_parse(f->renew_deadline, 1, ret->lease_ms - 1, &ret->renew_deadline_ms, e) < 0)
+        return err_wrap(e, "--leader-elect-renew-deadline, less than the lease's duration");
+    if (duration_parse(f->retry_period, MIN_RETRY_MS, ret->renew_deadline_ms - 1, &ret->retry_ms,
+                       e) < 0)
+        return err_wrap(e, "--leader-elect-retry-period, less than the renew deadline");
+    return 0;
+}
+
+static int read_flags(struct flags *f, int argc, char **argv, struct numbers *ret, struct err *e)
 {
     const struct option_def defs[] = {
         {.name = "kubeconfig",
@@ -239,6 +266,18 @@ static int read_flags(struct flags *f, int argc, char **argv, int64_t *ret_worke
         {.name = "leader-elect",
          .on = &f->leader_elect,
          .help = "act only while holding the Lease: for more than one replica"},
+        {.name = "leader-elect-lease-duration",
+         .value = "DURATION",
+         .text = &f->lease_duration,
+         .help = "how long others wait for a leader that is not heard of"},
+        {.name = "leader-elect-renew-deadline",
+         .value = "DURATION",
+         .text = &f->renew_deadline,
+         .help = "how long a leader acts after a renewal; two thirds of the lease, or less"},
+        {.name = "leader-elect-retry-period",
+         .value = "DURATION",
+         .text = &f->retry_period,
+         .help = "between two tries to renew or to acquire"},
         {.name = "namespace",
          .value = "NAME",
          .text = &f->namespace,
@@ -278,7 +317,8 @@ static int read_flags(struct flags *f, int argc, char **argv, int64_t *ret_worke
     enum log_format format;
     size_t n;
     TRY(options_parse(defs, argc, argv, /* operands= */ NULL, /* max= */ 0, &n, e));
-    TRY(num_parse(f->workers, 1, MAX_WORKERS, ret_workers, e));
+    TRY(num_parse(f->workers, 1, MAX_WORKERS, &ret->workers, e));
+    TRY(read_election(f, ret, e));
     TRY(log_level_parse(f->level, &level, e));
     TRY(log_format_parse(f->format, &format, e));
     log_setup(level, format, STDERR_FILENO);
@@ -295,15 +335,18 @@ int main(int argc, char **argv)
 {
     auto_err struct err e = {0};
     struct flags f = {.lease_name = "cleave-controller",
+                      .lease_duration = "15s",
+                      .renew_deadline = "10s",
+                      .retry_period = "2s",
                       .health_addr = "",
                       .metrics_addr = "",
                       .workers = "2",
                       .level = "info",
                       .format = "logfmt"};
-    int64_t workers;
+    struct numbers n;
     (void)mallopt(M_ARENA_MAX, MALLOC_ARENAS);
     json_set_alloc_funcs(xmalloc, free);
-    if (read_flags(&f, argc, argv, &workers, &e) < 0) {
+    if (read_flags(&f, argc, argv, &n, &e) < 0) {
         (void)fprintf(stderr, "cleave-controller: %s; see --help\n", err_msg(&e));
         return EXIT_USAGE;
     }
@@ -311,7 +354,7 @@ int main(int argc, char **argv)
         (void)puts("cleave-controller " CLEAVE_VERSION);
     if (f.help || f.version)
         return EXIT_OK;
-    if (run(&f, (int)workers, &e) < 0) {
+    if (run(&f, &n, &e) < 0) {
         log_error("Stopped", kv_err(&e));
         return EXIT_FAILED;
     }
