@@ -214,10 +214,11 @@ json_t *device_spec_body(const struct node_view *v, const struct spec_draft *d)
     auto_json json_t *labels = device_labels(v->device);
     if (!d->changed && labels_stand(v->device, labels) && owner_stands(v))
         return NULL;
-    json_t *body = json_pack("{s:s, s:s, s:{s:s, s:s, s:O, s:o}}", "apiVersion", API_GROUP_VERSION,
-                             "kind", "Device", "metadata", "name", object_name(v->device_object),
-                             "uid", object_uid(v->device_object), "labels", labels,
-                             "ownerReferences", owner_references(v));
+    json_t *body =
+        json_pack("{s:s, s:s, s:{s:s, s:s, s:s, s:O, s:o}}", "apiVersion", API_GROUP_VERSION,
+                  "kind", "Device", "metadata", "name", object_name(v->device_object), "uid",
+                  object_uid(v->device_object), "resourceVersion", object_version(v->device_object),
+                  "labels", labels, "ownerReferences", owner_references(v));
     if (d->changed || !is_blank(&d->spec))
         (void)json_object_set_new(body, "spec", device_spec_encode(&d->spec));
     return body;

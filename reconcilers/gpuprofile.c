@@ -226,7 +226,8 @@ static int patch_status(struct context *ctx, struct scope *s, const struct objec
                                      .name = key.name,
                                      .subresource = "status"};
     auto_json json_t *body =
-        json_pack("{s:{s:s}, s:O}", "metadata", "uid", object_uid(profile), "status", difference);
+        json_pack("{s:{s:s, s:s}, s:O}", "metadata", "uid", object_uid(profile), "resourceVersion",
+                  object_version(profile), "status", difference);
     const struct kc_write write = {.body = body, .how = KC_MERGE};
     auto_json json_t *written = NULL;
     if (kc_patch(ctx->kc, s, &target, &write, &written, e) < 0)

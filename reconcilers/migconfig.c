@@ -195,7 +195,8 @@ static int publish(struct context *ctx, struct scope *s, const struct object *co
     if (!difference)
         return 0;
     auto_json json_t *body =
-        json_pack("{s:{s:s}, s:O}", "metadata", "uid", object_uid(config), "status", difference);
+        json_pack("{s:{s:s, s:s}, s:O}", "metadata", "uid", object_uid(config), "resourceVersion",
+                  object_version(config), "status", difference);
     const struct kc_target target = {.res = &resource_migconfigs,
                                      .name = key.name,
                                      .subresource = "status"};

@@ -23,10 +23,10 @@
  * addBackDanglingItems). */
 static json_t *node_body(const struct node_view *v, json_t *labels, json_t *resources)
 {
-    return json_pack("{s:s, s:s, s:{s:s, s:s, s:O}, s:{s:O, s:O}}", "apiVersion", "v1", "kind",
+    return json_pack("{s:s, s:s, s:{s:s, s:s, s:s, s:O}, s:{s:O, s:O}}", "apiVersion", "v1", "kind",
                      "Node", "metadata", "name", object_name(v->node_object), "uid",
-                     object_uid(v->node_object), "labels", labels, "status", "capacity", resources,
-                     "allocatable", resources);
+                     object_uid(v->node_object), "resourceVersion", object_version(v->node_object),
+                     "labels", labels, "status", "capacity", resources, "allocatable", resources);
 }
 
 static int apply_node(struct context *ctx, struct scope *s, const struct object_key *k,
@@ -101,18 +101,24 @@ static int keep_node(struct context *ctx, struct scope *s, const struct object_k
 
 /* Takes the spec out of everybody's hands; an empty one asks nothing of the cards. */
 static int clear_spec(struct context *ctx, struct scope *s, const struct kc_target *target,
-                      const json_t *seen, struct err *e)
+                      const json_t *seen, json_t **ret_cleared, struct err *e)
 {
     auto_json json_t *body =
         json_pack("{s:{s:s, s:s}, s:n}", "metadata", "uid", JX_STR_AT(seen, "metadata", "uid"),
                   "resourceVersion", JX_STR_AT(seen, "metadata", "resourceVersion"), "spec");
     const struct kc_write write = {.body = body, .how = KC_MERGE, .manager = MANAGER_CONTROLLER};
     log_warn("Cleared what others wrote into the spec of Device", kv("device", target->name));
-    return kc_patch(ctx->kc, s, target, &write, /* ret_obj= */ NULL, e);
+    return kc_patch(ctx->kc, s, target, &write, ret_cleared, e);
+}
+
+static void set_version(json_t *body, const json_t *seen)
+{
+    (void)json_object_set(json_object_get(body, "metadata"), "resourceVersion",
+                          (json_t *)(uintptr_t)JX_AT(seen, "metadata", "resourceVersion"));
 }
 
 static int apply_spec(struct context *ctx, struct scope *s, const struct object_key *k,
-                      const json_t *body, struct err *e)
+                      json_t *body, struct err *e)
 {
     const struct kc_target target = {.res = &resource_devices, .name = k->name};
     const struct kc_write write = {.body = body,
@@ -123,7 +129,9 @@ static int apply_spec(struct context *ctx, struct scope *s, const struct object_
     if (kc_patch(ctx->kc, s, &target, &write, &written, e) < 0)
         return err_wrap(e, "applying the spec of Device %s", k->name);
     if (!device_spec_says_only(written, body)) {
-        TRY(clear_spec(ctx, s, &target, written, e));
+        auto_json json_t *cleared = NULL;
+        TRY(clear_spec(ctx, s, &target, written, &cleared, e));
+        set_version(body, cleared);
         json_decref(TAKE(written));
         TRY(kc_patch(ctx->kc, s, &target, &write, &written, e));
     }
