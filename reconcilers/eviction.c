@@ -8,30 +8,38 @@
 #include "base/xalloc.h"
 
 #include "controller/resources.h"
+#include "reconcilers/node_view.h"
+#include "reconcilers/standing.h"
 
-enum { BLOCKED_RETRY_MS = 5000 };
+enum {
+    BLOCKED_RETRY_MS = 5000,
+    OUTDATED_RETRY_MS = 1000, /* until an order that policy no longer gives is taken back */
+};
 
 /* --- Pure --- */
 
-static bool may_evict(const struct device_spec *spec, const struct card_record *card,
-                      int64_t now_ms)
+static bool may_evict(const struct device_spec *spec, const struct device_spec *policy,
+                      const struct card_record *card, int64_t now_ms)
 {
     const struct device_want *want = records_want(spec, card->uuid);
-    if (!card->draining || !want)
+    const struct device_want *still = records_want(policy, card->uuid);
+    if (!card->draining || !want || !still || !standing_same_want(want, still))
         return false;
     if (card->drain_deadline_ms && now_ms >= card->drain_deadline_ms)
         return false;
     return want->has_rollout && want->rollout.drain == API_DRAIN_EVICT;
 }
 
-const struct drain_pod **eviction_pods(const struct device_record *device, int64_t now_ms,
+const struct drain_pod **eviction_pods(const struct device_record *device,
+                                       const struct device_spec *policy, int64_t now_ms,
                                        size_t *ret_n)
 {
     const struct drain_pod **pods = NULL;
     *ret_n = 0;
     for (size_t i = 0; i < device->n_cards; i++) {
         const struct card_record *card = &device->cards[i];
-        for (size_t k = 0; may_evict(&device->spec, card, now_ms) && k < card->n_drain_pods; k++)
+        for (size_t k = 0; may_evict(&device->spec, policy, card, now_ms) && k < card->n_drain_pods;
+             k++)
             *XPUSH(pods, *ret_n) = &card->drain_pods[k];
     }
     return pods;
@@ -209,6 +217,23 @@ static bool is_agent_behind(const struct object *device)
     return d->observed_generation != object_generation(device);
 }
 
+/* An order stands in the spec until the node's reconciler replaces it; one that policy gives
+ * otherwise by now, found by a new leader or by this thread when it is the faster one, is worth no
+ * pod's life. True: pods are in the way of such orders only. */
+static bool is_order_outdated(struct context *ctx, const struct object *device,
+                              const struct drain_pod ***ret, size_t *ret_n)
+{
+    const struct device_record *d = object_payload(device);
+    int64_t now_ms = clock_wall_ms(ctx->clk);
+    free(eviction_pods(d, &d->spec, now_ms, ret_n));
+    if (*ret_n == 0)
+        return false;
+    auto_node_view struct node_view v = {0};
+    node_view_read(&ctx->caches, object_name(device), &v);
+    *ret = eviction_pods(d, &v.result.spec, now_ms, ret_n);
+    return *ret_n == 0;
+}
+
 static int reconcile(void *self, struct scope *s, const struct object_key *k,
                      struct reconcile_result *result, struct err *e)
 {
@@ -221,8 +246,11 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
     if (!device || is_agent_behind(device))
         return 0; /* its next report brings us back */
     size_t n;
-    auto_free const struct drain_pod **pods =
-        eviction_pods(object_payload(device), clock_wall_ms(ctx->clk), &n);
+    auto_free const struct drain_pod **pods = NULL;
+    if (is_order_outdated(ctx, device, &pods, &n)) {
+        result->requeue_after_ms = OUTDATED_RETRY_MS;
+        return 0;
+    }
     if (n == 0)
         return 0;
     struct search w __attribute__((cleanup(search_done))) = {.pods = pods, .n_pods = n};

@@ -17,9 +17,11 @@ struct controller *eviction_controller_new(struct context *ctx);
 
 /* --- Pure --- */
 
-/* The pods that have to go from this node now. Borrowed from the record; the array is the caller's.
- */
-const struct drain_pod **eviction_pods(const struct device_record *device, int64_t now_ms,
+/* The pods that have to go from this node now: those in the way of orders of the Device's spec that
+ * policy (what its cards should be as of now) still gives. Borrowed from the record; the array is
+ * the caller's. */
+const struct drain_pod **eviction_pods(const struct device_record *device,
+                                       const struct device_spec *policy, int64_t now_ms,
                                        size_t *ret_n);
 
 /* Is it one of them? A pod that is known by name alone may have been made anew: one that came after

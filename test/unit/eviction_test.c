@@ -122,6 +122,36 @@ Test(eviction, evicts_who_is_in_the_way_and_nobody_else)
     cr_expect(has_pod("bystander"));
 }
 
+/* What a new leader finds: an order of its predecessor, and a policy that has changed since. */
+Test(eviction, nobody_has_to_go_for_an_order_that_policy_no_longer_gives)
+{
+    struct device_want ordered = {.uuid = (char[]){"GPU-0"}, .mode = API_MODE_MIG};
+    ordered.has_rollout = true;
+    ordered.rollout.drain = API_DRAIN_EVICT;
+    struct device_want other = ordered;
+    other.mode = API_MODE_NATIVE;
+    struct drain_pod in_the_way = {.uid = (char[]){"u1"}};
+    struct card_record card = {.uuid = (char[]){"GPU-0"},
+                               .draining = true,
+                               .drain_pods = &in_the_way,
+                               .n_drain_pods = 1};
+    const struct device_record device = {.spec = {.devices = &ordered, .n_devices = 1},
+                                         .cards = &card,
+                                         .n_cards = 1};
+    const struct {
+        struct device_spec policy;
+        size_t evicted;
+    } cases[] = {{{.devices = &ordered, .n_devices = 1}, 1},
+                 {{.devices = &other, .n_devices = 1}, 0},
+                 {{.devices = NULL}, 0}};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        size_t n;
+        auto_free const struct drain_pod **pods =
+            eviction_pods(&device, &cases[i].policy, /* now_ms= */ 0, &n);
+        cr_expect_eq(n, cases[i].evicted, "case %zu", i);
+    }
+}
+
 static bool is_meant(const char *created, const struct drain_pod *p)
 {
     auto_json json_t *pod =
