@@ -1,48 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two replicas of the controller, of which one acts: crashes, stops, and a leader that wakes up late."""
 
-import json
 import signal
 
 from conftest import wait_for
+from replicas import LEASE, accepted, holder, replicas
 from stack import rig, serve  # noqa: F401
 
-LEASE = "/apis/coordination.k8s.io/v1/namespaces/cleave-system/leases/cleave-controller"
 CUT = {"mode": "mig", "mig": {"profiles": {"1g.10gb": 7}}}
 HALVES = {"mode": "mig", "mig": {"profiles": {"3g.40gb": 2}}}
-
-
-def holder(rig):
-    return (rig.api.find(LEASE) or {"spec": {}})["spec"].get("holderIdentity", "")
-
-
-def replicas(rig, *names):
-    """Replicas with tokens of their own, so that the audit log tells them apart."""
-    made = {}
-    for name in names:
-        kubeconfig = rig.kubeconfig("cleave-controller", name)
-        made[name] = rig.controller(name, kubeconfig=kubeconfig, identity=name)
-        made[name].token_id = token_id(kubeconfig)
-    wait_for(lambda: holder(rig) == names[0], 30, lambda: f"{names[0]} to lead, not {holder(rig)}")
-    return [made[n] for n in names]
-
-
-def token_id(kubeconfig):
-    """What the audit log calls the kubeconfig's token."""
-    import base64
-
-    token = json.loads(kubeconfig.read_text())["users"][0]["user"]["token"]
-    body = token.split(".")[1]
-    return "JTI=" + json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))["jti"]
-
-
-def accepted(rig, process, mark):
-    """What the API server took from this replica since the mark, its lease apart."""
-    return [
-        (e["verb"], e["objectRef"].get("resource"), e["objectRef"].get("name"))
-        for e in rig.cluster.writes(mark, "cleave-controller")
-        if e["user"].get("extra", {}).get("authentication.kubernetes.io/credential-id") == [process.token_id] and e["responseStatus"]["code"] < 300
-    ]
 
 
 def test_one_of_two_replicas_acts_and_both_are_ready(rig):

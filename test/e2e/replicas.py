@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replicas of the controller of which one acts, and what the audit log says that each of them did."""
+
+import base64
+import json
+
+from conftest import wait_for
+
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/cleave-system/leases/cleave-controller"
+# What operators run in the same proportion, in less time.
+SHORT = {"leader_elect_lease_duration": "6s", "leader_elect_renew_deadline": "4s", "leader_elect_retry_period": "800ms"}
+
+
+def holder(rig):
+    return (rig.api.find(LEASE) or {"spec": {}})["spec"].get("holderIdentity", "")
+
+
+def transitions(rig):
+    return (rig.api.find(LEASE) or {"spec": {}})["spec"].get("leaseTransitions", 0)
+
+
+def replicas(rig, *names, **flags):
+    """Replicas with tokens of their own, so that the audit log tells them apart."""
+    made = [replica(rig, name, **flags) for name in names]
+    wait_for(lambda: holder(rig) == names[0], 30, lambda: f"{names[0]} to lead, not {holder(rig)}")
+    return made
+
+
+def replica(rig, name, way=None, **flags):
+    """One of them; way(kubeconfig) makes of its credentials those that it gets."""
+    kubeconfig = rig.kubeconfig("cleave-controller", name)
+    made = rig.controller(name, kubeconfig=way(kubeconfig) if way else kubeconfig, **{"identity": name, **flags})
+    made.token_id = token_id(kubeconfig)
+    return made
+
+
+def pod_replica(rig, name, node, way=None, **flags):
+    """One whose token and identity name a pod, as those of the Deployment do."""
+    pod = rig.pod(f"{rig.id}-{name}", node.name, namespace="cleave-system", account="cleave-controller")
+    bound = {"kind": "Pod", "apiVersion": "v1", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+    kubeconfig = rig.kubeconfig("cleave-controller", name, bound)
+    made = rig.controller(name, kubeconfig=way(kubeconfig) if way else kubeconfig, pod_name=bound["name"], **flags)
+    made.token_id, made.identity = token_id(kubeconfig), bound["name"] + "_"
+    return made
+
+
+def wait_leads(rig, process, timeout=30):
+    wait_for(lambda: holder(rig).startswith(process.identity), timeout, lambda: f"{process.identity} to lead, not {holder(rig)}")
+
+
+def token_id(kubeconfig):
+    """What the audit log calls the kubeconfig's token."""
+    token = json.loads(kubeconfig.read_text())["users"][0]["user"]["token"]
+    body = token.split(".")[1]
+    return "JTI=" + json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))["jti"]
+
+
+def is_by(event, process):
+    return event["user"].get("extra", {}).get("authentication.kubernetes.io/credential-id") == [process.token_id]
+
+
+def accepted(rig, process, mark):
+    """What the API server took from this replica since the mark, its lease apart."""
+    return [
+        (e["verb"], e["objectRef"].get("resource"), e["objectRef"].get("name"))
+        for e in rig.cluster.writes(mark, "cleave-controller")
+        if is_by(e, process) and e["responseStatus"]["code"] < 300
+    ]
