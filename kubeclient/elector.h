@@ -24,7 +24,7 @@ struct elector_opts {
     const char *identity;  /* unique per process: pod name and a random part */
     int64_t lease_ms, renew_deadline_ms, retry_ms;
     const struct clock *clk;
-    uint64_t seed; /* of the jitter on acquire (retry × 1..2.2) */
+    uint64_t seed; /* of the jitter on acquire (retry × 1..1.2) */
 };
 
 /* Borrows c. */
