@@ -78,7 +78,7 @@ def test_one_leader_after_another(rig):
         took.append((bool(i % 2), time.monotonic() - begin))
         rig.wait_ready(profile)
         assert node.layout() == layout
-        expected.update(made=sum(layout.values()), destroyed=sum(LAYOUTS[i - 1 if i else -1].values()))
+        expected.update(made=sum(layout.values()), destroyed=sum(LAYOUTS[(i - 1) % len(LAYOUTS)].values()))
         leader = other
     assert list(wrong_writes(rig, mark, everyone)) == []
     assert holder(rig) == leader.name
