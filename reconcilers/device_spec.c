@@ -196,7 +196,7 @@ static bool labels_stand(const struct device_record *d, json_t *labels)
     return true;
 }
 
-static bool owner_stands(const struct node_view *v)
+bool device_spec_is_owned(const struct node_view *v)
 {
     return v->device->owner_uid && strcmp(v->device->owner_uid, object_uid(v->node_object)) == 0;
 }
@@ -212,7 +212,7 @@ json_t *device_spec_body(const struct node_view *v, const struct spec_draft *d)
     if (!v->device->has_status || v->device->status_error)
         return NULL;
     auto_json json_t *labels = device_labels(v->device);
-    if (!d->changed && labels_stand(v->device, labels) && owner_stands(v))
+    if (!d->changed && labels_stand(v->device, labels) && device_spec_is_owned(v))
         return NULL;
     json_t *body =
         json_pack("{s:s, s:s, s:{s:s, s:s, s:s, s:O, s:o}}", "apiVersion", API_GROUP_VERSION,

@@ -23,6 +23,8 @@ void spec_draft_done(struct spec_draft *d);
 AUTO_DEFINE(spec_draft, struct spec_draft, spec_draft_done)
 #define auto_spec_draft AUTO(spec_draft)
 
+/* Does the Device belong to the Node that the view shows? */
+bool device_spec_is_owned(const struct node_view *v);
 /* The body to apply, or NULL when the Device says all of it already. New reference. */
 json_t *device_spec_body(const struct node_view *v, const struct spec_draft *d);
 /* Does the Device say no more than what was applied? What others wrote stands where we say nothing.

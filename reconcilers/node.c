@@ -181,6 +181,23 @@ static int keep_taint(struct context *ctx, struct scope *s, const struct object_
     return 0;
 }
 
+/* A Device that is given to a Node which has gone meanwhile is collected with it, and made and
+ * given again, for as long as the cache is behind. So the Node is looked at, once for each Device.
+ */
+static int check_owner(struct context *ctx, struct scope *s, const struct object_key *k,
+                       const struct node_view *v, struct err *e)
+{
+    const struct kc_target target = {.res = &resource_nodes, .name = k->name};
+    auto_json json_t *node = NULL;
+    if (device_spec_is_owned(v))
+        return 0;
+    TRY(kc_get(ctx->kc, s, &target, &node, e));
+    const char *uid = JX_STR_AT(node, "metadata", "uid");
+    if (uid && strcmp(uid, object_uid(v->node_object)) == 0)
+        return 0;
+    return err_set(e, ERR_CONFLICT, "Node %s is not the one that the cache has", k->name);
+}
+
 /* --- Both --- */
 
 static int keep_both(struct context *ctx, struct scope *s, const struct object_key *k,
@@ -193,6 +210,8 @@ static int keep_both(struct context *ctx, struct scope *s, const struct object_k
     bool answered = v->device->observed_generation == v->generation;
     TRY(keep_node(ctx, s, k, v, draft.changed || !answered ? &draft.spec : NULL, e));
     auto_json json_t *body = device_spec_body(v, &draft);
+    if (body)
+        TRY(check_owner(ctx, s, k, v, e));
     if (body)
         TRY(apply_spec(ctx, s, k, body, e));
     return keep_taint(ctx, s, k, v, e);
