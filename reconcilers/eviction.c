@@ -180,9 +180,14 @@ static int evict(struct context *ctx, struct scope *s, const struct object *devi
         tell_pod(ctx, p, object_name(device));
         return 0;
     }
-    /* Gone, or the name belongs to another pod by now. */
-    if (rc == -(int)ERR_NOT_FOUND || rc == -(int)ERR_CONFLICT)
+    if (rc == -(int)ERR_NOT_FOUND)
         return 0;
+    /* The name belongs to another pod by now, or two wrote the same budget at once: the next look
+     * at the node's pods tells. */
+    if (rc == -(int)ERR_CONFLICT) {
+        *blocked = true;
+        return 0;
+    }
     if (rc != -(int)ERR_THROTTLED) {
         (void)err_move(e, &why);
         return err_wrap(e, "evicting Pod %s/%s", p->ns, p->name);

@@ -252,6 +252,30 @@ Test(eviction, a_disruption_budget_holds_and_is_asked_again)
     cr_expect_not(has_pod("victim"));
 }
 
+/* As a server answers when two evictions write one budget at the same time. */
+static int conflict_once(void *arg, const struct kc_call *call, struct err *e)
+{
+    bool *done = arg;
+    if (call->after || call->verb != KC_CREATE || !call->target->name ||
+        strcmp(call->target->name, "victim") != 0 || *done)
+        return 0;
+    *done = true;
+    return err_set(e, ERR_CONFLICT, "the object has been modified");
+}
+
+Test(eviction, a_conflict_is_tried_again)
+{
+    auto_free char *uid = add_pod("victim", "n1");
+    bool done = false;
+    profile("evict");
+    kc_fake_hook(c.api, conflict_once, &done);
+    drain(uid, "x", LATER);
+    cr_expect(done);
+    clock_fake_advance(c.clk, 5000);
+    cluster_settle(&c);
+    cr_expect_not(has_pod("victim"));
+}
+
 /* As a server answers for a pod with two disruption budgets. */
 static int refuse_stubborn(void *arg, const struct kc_call *call, struct err *e)
 {
