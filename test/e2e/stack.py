@@ -50,6 +50,8 @@ class Api:
         self.token = token or header.removeprefix("Authorization: Bearer ")
         self.tls = ssl.create_default_context(cafile=str(cluster.rundir / "certs" / "apiserver.crt"))
         self.connection = None
+        server = urllib.parse.urlparse(cluster.server)
+        self.where = (server.hostname, server.port)
 
     def request(self, method, path, body=None, kind="application/json"):
         """The answer as an object; ApiError when it is none of 2xx."""
@@ -71,8 +73,7 @@ class Api:
         return json.loads(text) if text.startswith("{") else text
 
     def connect(self):
-        server = urllib.parse.urlparse(self.cluster.server)
-        connection = http.client.HTTPSConnection(server.hostname, server.port, context=self.tls, timeout=30)
+        connection = http.client.HTTPSConnection(*self.where, context=self.tls, timeout=30)
         with self.cluster.network():
             connection.connect()
         connection.auto_open = 0  # again only from here

@@ -14,6 +14,7 @@ from proxy import WRITES, Harm
 KEPT = Path(__file__).parent / "plans"
 # Of an event stream, at most so many events in a row are withheld: a longer blindness is a longer hold of one more.
 LONGEST = 6
+PAST_S = 2
 
 KINDS = {
     "killed-before-answer": "killed when the API server has done a write and before the program knows",
@@ -23,6 +24,8 @@ KINDS = {
     "missed": "events withheld from the n-th to the m-th, then 410: seen is only what has become of it",
     "twice": "an event comes twice",
     "killed-at-event": "killed when an event is about to come",
+    "time-travel": "killed when an event is about to come, and started again on an API server that is in the past",
+    "reconnected-to-the-past": "the same, not killed: its watches go on there",
 }
 
 
@@ -31,27 +34,36 @@ def is_write(r):
 
 
 def enumerate_plans(trace):
-    """All plans, as (kind, Harm)."""
+    """All plans that follow from an undisturbed run, as (kind, harms); the last harm is the one that a plan is about."""
+    yield from plans_of_writes(trace)
+    streams = Counter((r.by, r.resource) for r in trace if r.verb == "event")
+    for (by, resource), n in sorted(streams.items()):
+        yield from plans_of_events(dict(by=by, verb="event", resource=resource), n)
+
+
+def plans_of_writes(trace):
     seen = Counter()
-    for r in trace:
-        if not is_write(r):
-            continue
+    for r in filter(is_write, trace):
         key = (r.by, r.verb, r.resource, r.subresource)
         seen[key] += 1
         at = dict(by=r.by, verb=r.verb, resource=r.resource, subresource=r.subresource, nth=seen[key])
-        yield "killed-before-answer", Harm(**at, at="committed", do="kill")
-        yield "killed-after-answer", Harm(**at, at="answered", do="kill")
-        yield "answer-lost", Harm(**at, at="committed", do="reset")
+        yield "killed-before-answer", [Harm(**at, at="committed", do="kill")]
+        yield "killed-after-answer", [Harm(**at, at="answered", do="kill")]
+        yield "answer-lost", [Harm(**at, at="committed", do="reset")]
         for code in ("409", "429", "500", "503", "504", "html"):
-            yield "refused", Harm(**at, at="before", do=code)
-    streams = Counter((r.by, r.resource) for r in trace if r.verb == "event")
-    for (by, resource), n in sorted(streams.items()):
-        at = dict(by=by, verb="event", resource=resource)
-        for first in range(1, n + 1):
-            yield "twice", Harm(**at, nth=first, do="duplicate")
-            yield "killed-at-event", Harm(**at, nth=first, do="kill")
-            for many in range(1, min(LONGEST, n - first + 1) + 1):
-                yield "missed", Harm(**at, nth=first, do="hold", until=many)
+            yield "refused", [Harm(**at, at="before", do=code)]
+
+
+def plans_of_events(at, n):
+    for first in range(1, n + 1):
+        yield "twice", [Harm(**at, nth=first, do="duplicate")]
+        yield "killed-at-event", [Harm(**at, nth=first, do="kill")]
+        for many in range(1, min(LONGEST, n - first + 1) + 1):
+            yield "missed", [Harm(**at, nth=first, do="hold", until=many)]
+        yield "time-travel", [Harm(**at, nth=first, do="travel", seconds=PAST_S)]
+        yield "reconnected-to-the-past", [Harm(**at, nth=first, do="reconnect", seconds=PAST_S)]
+        for frozen in range(1, first):
+            yield "time-travel", [Harm(**at, nth=frozen, do="freeze"), Harm(**at, nth=first, do="travel", seconds=PAST_S)]
 
 
 def read(path):
@@ -70,6 +82,8 @@ def kept():
     return sorted(KEPT.glob("*.json"))
 
 
-def label(kind, harm):
-    words = [harm.by, harm.verb, "/".join(filter(None, (harm.resource, harm.subresource))), f"#{harm.nth}"]
-    return " ".join([kind, *words, harm.do, *([f"x{harm.until}"] if harm.do == "hold" else [])])
+def label(kind, harms):
+    harm = harms[-1]
+    words = [kind, harm.by, harm.verb, "/".join(filter(None, (harm.resource, harm.subresource))), f"#{harm.nth}", harm.do]
+    words += [f"x{harm.until}"] if harm.do == "hold" else []
+    return " ".join(words + [f"frozen-at-#{h.nth}" for h in harms[:-1]])

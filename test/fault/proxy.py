@@ -46,7 +46,8 @@ class Harm:
     What: do "kill", "stop" (for seconds), "reset", "drop", "delay" (seconds), "truncate", "blackhole" (seconds), "html",
     or a status code as text. Of events: "kill", "duplicate", "cut" (the stream ends), "gone" (ERROR 410), and "hold":
     no event passes until so many (`until`) were held back, or for HOLD_S; then the stream ends with 410, so that the
-    program sees what has become of it all, and never how.
+    program sees what has become of it all, and never how. "freeze": from here on the second API server serves the past;
+    "travel" (killed) and "reconnect" (not killed): for seconds, the program reads from that one.
     """
 
     by: str
@@ -124,12 +125,13 @@ class Gone(Exception):
 
 
 class FaultProxy:
-    def __init__(self, cluster, kill, stop=None):
-        """kill(by) ends that program as a crash does, and sees to its start; stop(by, seconds) stops and continues it."""
+    def __init__(self, cluster, kill, stop, past):
+        """kill(by) ends that program as a crash does, and sees to its start; stop(by, seconds) stops and continues it;
+        past (a world.Past) has the second API server."""
         self.upstream = self.where(cluster.server)
         self.tls = ssl.create_default_context(cafile=str(cluster.rundir / "certs" / "apiserver.crt"))
         self.server_url = cluster.server
-        self.kill, self.stop_for = kill, stop
+        self.kill, self.stop_for, self.past = kill, stop, past
         self.reads = {}  # by: where its reads go instead
         self.lock = threading.RLock()
         self.trace, self.harms = [], []
@@ -191,14 +193,16 @@ class FaultProxy:
     def strike(self, request, at):
         """The harm that is due here, once."""
         with self.lock:
+            due = []
             for harm in self.harms:
                 if harm.at != at or harm.struck or not harm.fits(request):
                     continue
                 harm.seen += 1
                 if harm.seen == harm.nth:
-                    harm.struck = harm.do != "hold"
-                    return harm
-        return None
+                    due.append(harm)
+            if due:
+                due[0].struck = due[0].do != "hold"
+            return due[0] if due else None
 
     def harmed(self, harm, request, client):
         """Does it, at the place it was asked for. Returns the answer to give instead, or None."""
@@ -208,6 +212,12 @@ class FaultProxy:
         if harm.do == "stop":
             self.stop_for(request.by, harm.seconds)
             return None
+        if harm.do == "freeze":
+            self.past.freeze()
+            return None
+        if harm.do in ("travel", "reconnect"):
+            self.past.travel(request.by, harm)
+            raise Gone
         if harm.do == "reset":
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             raise Gone

@@ -75,6 +75,9 @@ class Lanes:
         return [done.get() for _ in range(done.qsize())]
 
     def stop(self, purge):
+        for lane in self.lanes:
+            if hasattr(lane.cluster, "twin"):
+                lane.cluster.twin.stop()
         each(self.lanes, lambda lane: lane.cluster.stop(purge))
 
 
@@ -147,8 +150,8 @@ def chosen(options, known):
         yield "kept", workload, harms, path.stem
     for name in known if not options.plan else ():
         every = [p for p in plans.enumerate_plans(known[name].trace) if not options.kind or p[0] in options.kind]
-        for kind, harm in spread(every, options.sample):
-            yield kind, name, [harm], plans.label(kind, harm)
+        for kind, harms in spread(every, options.sample):
+            yield kind, name, harms, plans.label(kind, harms)
     for path in plans.kept() if not (options.plan or options.kind) else ():
         workload, harms, _ = plans.read(path)
         if workload in known:

@@ -152,22 +152,6 @@ class AgentUpgrade(Workload):
             self.world.start_agent(node)
 
 
-class FailingLayout(Workload):
-    """The third instance of a card cannot be made, once: what was there comes back, and then it works."""
-
-    fleet = {"h100-80": 1}
-
-    def before(self):
-        self.ask(HALVES)
-        self.settle({"3g.40gb": 2})
-        (node,) = self.world.nodes
-        node.ctl("fault", "add", "--call", "nvmlDeviceCreateGpuInstanceWithPlacement", "--nth", 3, "--action", "fail:UNKNOWN")
-
-    def act(self):
-        self.layout = {"1g.10gb": 7}
-        self.ask(SMALL)
-
-
 class Served(Workload):
     """The agent serves a kubelet (a stub of it)."""
 
@@ -203,6 +187,21 @@ class Served(Workload):
 
     def done(self):
         return super().done() and self.kubelet.offers().get("nvidia.com/mig-1g.10gb") == (7, 7)
+
+
+class FailingLayout(Served):
+    """The third instance of a card cannot be made, once: what was there comes back, and then it works."""
+
+    def before(self):
+        self.ask(HALVES)
+        self.layout = {"3g.40gb": 2}
+        wait_for(self.is_ready, 60, "the start")
+        (node,) = self.world.nodes
+        node.ctl("fault", "add", "--call", "nvmlDeviceCreateGpuInstanceWithPlacement", "--nth", 3, "--action", "fail:UNKNOWN")
+
+    def act(self):
+        self.layout = {"1g.10gb": 7}
+        self.ask(SMALL)
 
 
 class PodHolds(Served):

@@ -11,7 +11,8 @@ import time
 import oracle
 from conftest import Processes, wait_for
 from proxy import FaultProxy, Harm
-from stack import Rig, install
+from stack import Api, Rig, install
+from twin import Twin
 from workloads import ALL
 
 DONE_S = 60  # after the last harm all is as wanted within this time
@@ -71,13 +72,67 @@ class Program:
         self.orders.put(None)
 
 
+class Past:
+    """What programs of this world see of the second API server, which a lane has once one of its plans asks for it."""
+
+    def __init__(self, world):
+        self.world = world
+
+    def prepare(self, harms):
+        """Before what people do: the twin is up to date, and then stays so or, without a "freeze" of its own, not."""
+        if not any(h.do in ("travel", "reconnect") for h in harms):
+            return
+        self.twin = twin_of(self.world.cluster)
+        wait_for(self.is_current, 60, "the second API server to have caught up")
+        if not any(h.do == "freeze" for h in harms):
+            self.freeze()
+
+    def is_current(self):
+        """By the newest object there is."""
+        api = Api(self.world.cluster)
+        name = f"{self.world.rig.id}-{time.monotonic_ns()}"
+        path = "/api/v1/namespaces/default/configmaps"
+        self.world.rig.objects.append(f"{path}/{name}")
+        api.create(path, {"metadata": {"name": name}})
+        api.where = self.twin.where
+        return wait_for(lambda: api.find(f"{path}/{name}?resourceVersion=0"), 60, "it to show what was made")
+
+    def freeze(self):
+        self.twin.freeze()
+
+    def travel(self, by, harm):
+        proxy = self.world.proxy
+        proxy.reads[by] = self.twin.where
+        if harm.do == "travel":
+            self.world.kill(by)
+        else:
+            proxy.cut(by)
+        threading.Timer(harm.seconds, self.come_back, [by]).start()
+
+    def come_back(self, by):
+        self.twin.thaw()
+        self.world.proxy.reads.pop(by, None)
+        self.world.proxy.cut(by)
+
+    def close(self):
+        if hasattr(self, "twin"):
+            self.twin.thaw()
+
+
+def twin_of(cluster):
+    if not hasattr(cluster, "twin"):
+        cluster.twin = Twin(cluster).start()
+    return cluster.twin
+
+
 class World:
     def __init__(self, cluster, release, folder, workload):
         install(cluster)
         self.cluster = cluster
         self.processes = Processes(folder)
         self.rig = Rig(cluster, self.processes, release)
-        self.proxy = FaultProxy(cluster, self.kill, self.pause)
+        self.past = Past(self)
+        self.proxy = FaultProxy(cluster, self.kill, self.pause, self.past)
         self.workload = ALL[workload](self)
         self.programs, self.nodes = {}, []
 
@@ -135,9 +190,10 @@ class World:
         self.workload.before()
         mark, self.marked = self.cluster.audit_mark(), time.time()
         self.offered = {node.name: node.node_object()["status"]["allocatable"] for node in self.nodes}
+        self.past.prepare(harms)
         self.proxy.order(*harms)
         self.workload.act()
-        wait_for(lambda: self.workload.done(), DONE_S, lambda: f"the end of {type(self.workload).__name__}:\n{self.standing()}")
+        wait_for(lambda: self.workload.done() and not self.proxy.reads, DONE_S, lambda: f"the end of {type(self.workload).__name__}:\n{self.standing()}")
         self.quiet(mark)
         if self.proxy.pending():
             raise NotReached(f"{self.proxy.pending()}")
@@ -170,6 +226,7 @@ class World:
         for program in self.programs.values():
             program.close()
         self.proxy.end()
+        self.past.close()
         self.workload.close()
 
 
