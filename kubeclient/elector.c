@@ -368,13 +368,18 @@ static struct fence *fence_of(struct kc *c)
     return (struct fence *)(void *)c;
 }
 
-/* A scope that ends with the right to write, or an error. */
+/* A scope that ends with the right to write, or an error. It ends neither with the caller's own
+ * cancellation: the server goes on with a request whose sender hung up, and would do it after the
+ * lease has been given back. */
 static int enter(struct fence *f, struct scope *s, struct scope **ret, struct err *e)
 {
+    if (s)
+        TRY(scope_check(s, e));
     int64_t left = elector_left_ms(f->elector);
     if (!left)
         return err_set(e, ERR_UNAVAILABLE, "not the leader: nothing is written");
-    *ret = scope_new(s, left);
+    int64_t callers = s ? scope_left_ms(s) : left;
+    *ret = scope_new(NULL, callers > 0 && callers < left ? callers : left);
     return 0;
 }
 

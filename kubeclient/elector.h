@@ -52,9 +52,11 @@ char *elector_holder(struct elector *el);
 /* A client whose writes fail with ERR_UNAVAILABLE unless elector_is_leader, and whose writes never
  * outlast elector_left_ms; reads pass. Retriable, because a renewal whose answer was late makes it
  * the leader again: a key that was refused in between must come back. A lease that is lost for good
- * ends the process (manager.h), and the next leader begins with every key. A call
- * under way while the machine sleeps is not cut short: its preconditions must hold it. Borrows
- * both. Caller frees with kc's free. */
+ * ends the process (manager.h), and the next leader begins with every key. A write
+ * that has begun is not cut short by the caller's cancellation (the server would not know), but by
+ * the end of the lease and the caller's deadline: who joins the writers before the lease is
+ * released has no write of theirs behind it. A call under way while the machine sleeps is not cut
+ * short: its preconditions must hold it. Borrows both. Caller frees with kc's free. */
 struct kc *elector_fence_new(struct elector *el, struct kc *inner);
 
 /* Not while running. NULL allowed; returns NULL. */

@@ -333,3 +333,33 @@ Test(elector, the_fence_lets_only_the_leader_write)
     cr_assert_eq(kc_get(fence, NULL, &(struct kc_target){.res = &nodes, .name = "n1"}, &seen, NULL),
                  0);
 }
+
+/* A server that takes a write, while its sender is told to stop. */
+struct slow {
+    struct kc base;
+    struct scope *senders;
+};
+
+static int create_slowly(struct kc *c, struct scope *s, const struct kc_target *t,
+                         const struct kc_write *w, json_t **ret_obj, struct err *e)
+{
+    (void)t;
+    (void)w;
+    (void)ret_obj;
+    scope_cancel(((struct slow *)(void *)c)->senders);
+    return scope_check(s, e);
+}
+
+Test(elector, a_write_under_way_outlives_its_senders_cancellation)
+{
+    static const struct kc_ops ops = {.create = create_slowly};
+    auto_scope struct scope *senders = scope_new(NULL, -1);
+    struct slow server = {.base.ops = &ops, .senders = senders};
+    auto_kc struct kc *fence = elector_fence_new(el, &server.base);
+    auto_json json_t *node = json_pack("{s:{s:s}}", "metadata", "name", "n1");
+    const struct kc_target t = {.res = &nodes};
+    const struct kc_write w = {.body = node};
+    (void)try_once(el);
+    cr_expect_eq(kc_create(fence, senders, &t, &w, NULL, NULL), 0);
+    cr_expect_eq(kc_create(fence, senders, &t, &w, NULL, NULL), -ERR_CANCELED, "none begins");
+}
