@@ -88,5 +88,5 @@ def test_one_leader_after_another(rig):
     # Given back, a lease is taken as often as it is written with nobody in it.
     assert transitions(rig) - hands == FAILOVERS
     released, expired = ([t for polite, t in took if polite == p] for p in (True, False))
-    print(f"{FAILOVERS} failovers; released: {max(released, default=0):.2f} s at most, expired: {max(expired):.2f} s at most")
+    print(f"\n{FAILOVERS} failovers; released: {max(released, default=0):.2f} s at most, expired: {max(expired):.2f} s at most")
     assert max(released, default=0) <= RELEASED_S and max(expired) <= EXPIRED_S
