@@ -30,7 +30,7 @@ class Late:
     def __init__(self, rig):
         self.rig, self.node = rig, rig.node()
         self.arrived, self.on_its_way = threading.Event(), threading.Event()
-        self.proxy = FaultProxy(rig.cluster, kill=None, stop=self.hold)
+        self.proxy = FaultProxy(rig.cluster, kill=None, stop=self.hold, past=None)
         self.first = pod_replica(rig, "one", self.node, way=lambda k: self.proxy.kubeconfig(k, "one"), **SHORT)
         wait_leads(rig, self.first)
         self.second = pod_replica(rig, "two", self.node, **SHORT)

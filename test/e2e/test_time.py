@@ -101,7 +101,7 @@ class Muted:
     """What the first replica says of its Lease is lost; all else that it says arrives."""
 
     def __init__(self, rig):
-        self.proxy = FaultProxy(rig.cluster, kill=None, stop=self.lose)
+        self.proxy = FaultProxy(rig.cluster, kill=None, stop=self.lose, past=None)
         self.muted, self.ended = threading.Event(), threading.Event()
 
     def way(self, kubeconfig):
