@@ -54,7 +54,7 @@ static int add_terms(const char *s, int64_t max_ms, int64_t *ret_ms, struct err 
 
 int duration_parse(const char *s, int64_t min_ms, int64_t max_ms, int64_t *ret_ms, struct err *e)
 {
-    int64_t sum_ms;
+    int64_t sum_ms = 0;
     if (add_terms(s, max_ms, &sum_ms, e) < 0)
         return err_wrap(e, "\"%.*s\" is no duration like 15s", SHOWN_BYTES, s);
     if (sum_ms < min_ms)
