@@ -23,6 +23,7 @@ LOOK = "find /dev -name 'nvidia*' -type c | sort; env | grep NVIDIA"
 @pytest.fixture
 def halves(real_node):
     """The node with one H100 cut into a 3g.40gb and three 1g.10gb, served by our agent."""
+    real_node.wait_offers()  # what the agent of the test before offered is off the Node
     real_node.start()
     wait_for(lambda: real_node.agrees(), 30, "the agent")
     real_node.want(mig(real_node.uuid(), {"3g.40gb": 1, "1g.10gb": 3}))

@@ -610,7 +610,7 @@ resources: {gpus: [{pattern: "*", name: other}]}
     assert not answer.cdi_devices
     with pytest.raises(grpc.RpcError, match="failRequestsGreaterThanOne"):
         kubelet.allocate(GPU, [f"{host.node.uuid(1)}::{i}" for i in range(2)])
-    told = condition(host.node.device(), "ConfigUnderstood")
+    told = wait_for(lambda: condition(host.node.device(), "ConfigUnderstood"), 30, "what is said of the configuration")
     assert told["reason"] == "PartlyIgnored" and ".resources:" in told["message"]
     source = {"kind": "GPUProfile", "name": "whole", "generation": 1}
     host.node.want({**native(host.node.uuid(0)), "source": source})
