@@ -178,6 +178,15 @@ static void follow(struct agent *a, const struct device_spec *before, bool order
     publish_within(a, PUBLISH_LAG_MS);
 }
 
+/* The generation does not tell: what is stored can come to be read otherwise, with another schema
+ * or after bits have flipped, and back. */
+static bool same_spec(const struct device_spec *x, const struct device_spec *y)
+{
+    auto_json json_t *a = device_spec_encode(x);
+    auto_json json_t *b = device_spec_encode(y);
+    return json_equal(a, b);
+}
+
 static void take_device(struct agent *a)
 {
     struct object *next;
@@ -194,7 +203,7 @@ static void take_device(struct agent *a)
     bool same = known && object_generation(next) == object_generation(old);
     a->device = next;
     a->device_seen = true;
-    if (!same)
+    if (!same || !same_spec(before, spec(a)))
         follow(a, before, known);
     const struct own_device *d = own(a);
     if (d && d->spec_error)
