@@ -185,6 +185,8 @@ torture: ## Every plan of harm: each write and event of each workload, killed, l
 	@CLEAVE_TORTURE=1 CLEAVE_FAILOVERS=100 /usr/bin/python3 -m pytest -p no:cacheprovider -q -s test/e2e/test_late_writes.py test/e2e/test_failover.py test/e2e/test_time.py test/e2e/test_blackhole.py
 	@[ -n "$(T)" ] || /usr/bin/python3 test/fault/walk.py
 	@[ -n "$(T)" ] || FAILING=whole hack/run-tests.sh failing
+	@[ -n "$(T)" ] || MUTATION_STRIDE=1 hack/run-tests.sh unit mutation
+	@[ -n "$(T)" ] || MUTATION_STRIDE=1 hack/run-tests.sh unit agent_mutation
 
 ##@ Check
 

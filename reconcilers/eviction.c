@@ -66,9 +66,11 @@ bool eviction_is_meant(const json_t *pod, const struct drain_pod *const *pods, s
     const char *name = JX_STR_AT(pod, "metadata", "name");
     for (size_t i = 0; i < n; i++) {
         const struct drain_pod *p = pods[i];
-        if (p->uid && *p->uid
-                ? is_same(p->uid, uid)
-                : is_same(p->ns, ns) && is_same(p->name, name) && is_older(pod, p->since_ms))
+        bool has_uid = p->uid && *p->uid;
+        bool has_name = p->ns && p->name;
+        bool same_name = is_same(p->ns, ns) && is_same(p->name, name);
+        if (has_uid ? is_same(p->uid, uid) && (same_name || !has_name)
+                    : same_name && is_older(pod, p->since_ms))
             return true;
     }
     return false;

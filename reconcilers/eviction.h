@@ -25,7 +25,7 @@ const struct drain_pod **eviction_pods(const struct device_record *device,
                                        size_t *ret_n);
 
 /* Is it one of them? A pod that is known by name alone may have been made anew: one that came after
- * the drain began holds nothing of it. */
+ * the drain began holds nothing of it. Where uid and name are told, both have to be its own. */
 bool eviction_is_meant(const json_t *pod, const struct drain_pod *const *pods, size_t n);
 
 /* Why evicting this pod would not help (a literal that continues "it …"), or NULL where it would.

@@ -67,11 +67,14 @@ static struct kc *counted_and_judged(struct kc *api, const struct kc_fault_plan 
 
 static void start_reconcilers(struct cluster *c, const struct kc_fault_plan *plan)
 {
-    c->own = counted_and_judged(c->api, plan);
+    struct kc *read = c->reader ? c->reader : c->api;
+    /* What is read may lack a uid or a version: then so does what is written. */
+    c->own =
+        c->reader ? kc_fault_new(read, plan ? plan : &no_fault) : counted_and_judged(read, plan);
     c->recorder = recorder_new(c->api, &(struct recorder_opts){.controller = "test/controller",
                                                                .instance = "test",
                                                                .clk = c->clk});
-    c->reconcilers = reconcilers_new(&(struct reconcilers_opts){.reader = c->api,
+    c->reconcilers = reconcilers_new(&(struct reconcilers_opts){.reader = read,
                                                                 .writer = c->own,
                                                                 .clk = c->clk,
                                                                 .recorder = c->recorder,

@@ -12,8 +12,9 @@
 struct cluster {
     struct clock *clk;
     struct scope *scope;
-    struct kc *api; /* for the test's own calls */
-    struct kc *own; /* the reconcilers': counts their writes, spoils them when asked */
+    struct kc *api;    /* for the test's own calls */
+    struct kc *own;    /* the reconcilers': counts their writes, spoils them when asked */
+    struct kc *reader; /* what the next process sees the server through; NULL: nothing. Borrowed */
     struct recorder *recorder;
     struct reconcilers *reconcilers;
     bool mortal; /* the planned fault is the end of the process: then the next one takes over */

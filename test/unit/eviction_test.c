@@ -160,6 +160,17 @@ static bool is_meant(const char *created, const struct drain_pod *p)
     return eviction_is_meant(pod, &p, 1);
 }
 
+/* One of them was read otherwise than it was written: it may be anybody. */
+Test(eviction, pod_whose_uid_and_name_are_not_of_one_pod_is_not_meant)
+{
+    struct drain_pod p = {.uid = (char[]){"u1"}, .ns = (char[]){"team"}, .name = (char[]){"pod-1"}};
+    cr_expect(is_meant("2026-01-02T03:04:05Z", &p));
+    p.name = (char[]){"pod-2"};
+    cr_expect_not(is_meant("2026-01-02T03:04:05Z", &p));
+    p.name = NULL;
+    cr_expect(is_meant("2026-01-02T03:04:05Z", &p));
+}
+
 /* The kubelet names who was given a device, and tells no uid. */
 Test(eviction, pod_known_by_name_is_meant_unless_it_came_after_the_drain_began)
 {
