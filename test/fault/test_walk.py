@@ -30,7 +30,7 @@ def test_the_schema_refuses_what_is_past_it(walkers, plural):
 
 
 def test_what_a_property_was_before_makes_no_difference(walkers):
-    todo = [case for plural, count in SAMPLE.items() for case in walkers.cases([plural], count)]
+    todo = [case for plural, count in SAMPLE.items() for case in walkers.cases([plural], count, values=1)]
     assert len(todo) == sum(SAMPLE.values())
     wrong = [f"{case}: {text}" for case, texts in walkers.run(todo) for text in texts]
     assert wrong == []

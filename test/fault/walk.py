@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Walks the state space that the schemas span, one property at a time, and says where the way matters.
 
-    walk.py [--kind PLURAL...] [--jobs N] [--sample N] [--list] [-k TEXT]
+    walk.py [--kind PLURAL...] [--jobs N] [--sample N] [--values N] [--list] [-k TEXT]
 
 A case is an object that is valid as a whole, and the same with one property otherwise, as the API server takes it. The
 ways other→good→other and good→other→good, each on hardware of its own, must end alike wherever they pass, a good
@@ -13,6 +13,7 @@ itself is compared.
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import queue
@@ -131,14 +132,12 @@ def cases_of(judge, plural, whole, path, sub, required, first=0):
             break
 
 
-def cases(judge, plural, sample=0, turn=7):
-    """All of them, or one each of so many properties, from the first to the last."""
+def cases(judge, plural, sample=0, values=0, turn=7):
+    """All of them, or so many values each of so many properties, from the first to the last."""
     whole = schema.spec_of(plural)
-    every = list(schema.properties(whole))
-    if not sample:
-        return [case for p in every for case in cases_of(judge, plural, whole, *p)]
-    chosen = [next(cases_of(judge, plural, whole, *p, first=i * turn), None) for i, p in enumerate(spread(every, sample), 1)]
-    return list(filter(None, chosen))
+    chosen = spread(list(schema.properties(whole)), sample)
+    found = (cases_of(judge, plural, whole, *p, first=i * turn * bool(values)) for i, p in enumerate(chosen, 1))
+    return [case for some in found for case in itertools.islice(some, values or None)]
 
 
 def past_the_schema(plural):
@@ -215,6 +214,7 @@ class Place:
         if not ready:
             return {"accepted": View(self).plain(condition(obj, "Accepted"))}
         obj = {**obj, "spec": None}  # what was asked for is not ours
+        device = {**device, "spec": without_sources(device.get("spec", {}))}
         asked = {card["uuid"] for card in device.get("spec", {}).get("devices", [])}
         if asked != {card["uuid"] for card in self.node.cards()}:
             return {"object": View(self).plain(obj if obj["kind"] != "Device" else condition(obj, "Ready"))}
@@ -222,6 +222,13 @@ class Place:
 
     def end(self):
         self.rig.end()
+
+
+def without_sources(spec):
+    """A card that an edit does not concern keeps the generation that it came from, and names its source for that."""
+    lead = {**spec.get("source", {}), "generation": None}
+    cards = [{k: v for k, v in c.items() if k != "source" or {**v, "generation": None} != lead} for c in spec.get("devices", [])]
+    return {**spec, "devices": sorted(cards, key=lambda c: c["uuid"])}
 
 
 class View(oracle.Outcome):
@@ -309,9 +316,9 @@ class Walkers:
         self.done, self.numbers = queue.SimpleQueue(), iter(range(10**6))
         self.lock = threading.Lock()
 
-    def cases(self, plurals, sample=0):
+    def cases(self, plurals, sample=0, values=0):
         judge = Judge(self.rig)
-        return [case for plural in plurals for case in cases(judge, plural, sample)]
+        return [case for plural in plurals for case in cases(judge, plural, sample, values)]
 
     def run(self, todo, tell=lambda case, wrong, took: None):
         """[(case, what is wrong with it)]. A Device's spec has no second writer: those come before the controller."""
@@ -367,7 +374,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kind", action="append", choices=BASES)
     parser.add_argument("--jobs", type=int, default=4, help="so many at once, on one control plane")
-    parser.add_argument("--sample", type=int, default=0, help="only so many properties of each kind, with a value each")
+    parser.add_argument("--sample", type=int, default=0, help="only so many properties of each kind")
+    parser.add_argument("--values", type=int, default=0, help="only so many values of each property")
     parser.add_argument("--list", action="store_true", help="say what would be walked")
     parser.add_argument("-k", default="", help="only cases with this text")
     options = parser.parse_args()
@@ -389,7 +397,7 @@ def main():
 def run(cluster, folder, options):
     walkers = Walkers(cluster, folder, options.jobs)
     try:
-        todo = [c for c in walkers.cases(options.kind or BASES, options.sample) if options.k in str(c)]
+        todo = [c for c in walkers.cases(options.kind or BASES, options.sample, options.values) if options.k in str(c)]
         if options.list:
             print("\n".join(map(str, todo)))
             return False
