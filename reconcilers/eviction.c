@@ -14,6 +14,7 @@
 enum {
     BLOCKED_RETRY_MS = 5000,
     OUTDATED_RETRY_MS = 1000, /* until an order that policy no longer gives is taken back */
+    LOOK_AGAIN_MS = 30000,    /* pods are not watched: one left alone may be orphaned meanwhile */
 };
 
 /* --- Pure --- */
@@ -264,8 +265,7 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
     TRY(find_pods(ctx, s, k->name, &w, e));
     bool blocked = false;
     TRY(evict_all(ctx, s, device, &w, &blocked, e));
-    if (blocked)
-        result->requeue_after_ms = BLOCKED_RETRY_MS;
+    result->requeue_after_ms = blocked ? BLOCKED_RETRY_MS : LOOK_AGAIN_MS;
     return 0;
 }
 

@@ -192,11 +192,24 @@ static size_t stride(void)
     return text && num_parse(text, 1, MANY, &n, NULL) == 0 ? (size_t)n : STRIDE;
 }
 
+/* Until it was read, and a while. */
+static void let_it_read(const char *what)
+{
+    int64_t waited = 0;
+    for (; mutator_reads(mutator) == 0 && waited < HEALED_MS; waited += STEP_MS)
+        pass(STEP_MS, STEP_MS);
+    cr_expect_lt(waited, HEALED_MS, "%s: it was never read", what);
+    pass(WHILE_MS, TICK_MS);
+    pass(2 * STEP_MS, STEP_MS);
+}
+
 static void heal(const char *before, const char *what)
 {
-    mutator_order(mutator, NULL, NULL, 0);
+    mutator_order(mutator, &resource_devices, "n1", MUTATION_NONE);
+    if (mutation_is_of_identity(what))
+        kc_fake_compact(server);
     touch();
-    kc_fake_compact(server);
+    let_it_read(what);
     auto_free char *now = NULL;
     for (int64_t t = 0; t < HEALED_MS; t += STEP_MS) {
         pass(STEP_MS, STEP_MS);
@@ -229,8 +242,7 @@ Test(agent_mutation, of_the_own_device_touches_nothing_in_use)
             break;
         mutator_order(mutator, &resource_devices, "n1", n);
         touch();
-        pass(WHILE_MS, TICK_MS);
-        pass(2 * STEP_MS, STEP_MS);
+        let_it_read(what);
         cr_expect(all_stand(), "%s: something in use was touched", what);
         heal(before, what);
         cr_expect(all_stand(), "%s: something in use was touched", what);

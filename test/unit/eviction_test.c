@@ -336,6 +336,20 @@ Test(eviction, a_pod_of_a_daemonset_is_told_of_and_left_alone)
     cr_expect(cluster_has_event(&c, "n1", "EvictionFutile"));
 }
 
+/* Nobody would tell of it: pods are not watched. */
+Test(eviction, a_pod_left_alone_goes_once_it_was_orphaned)
+{
+    auto_free char *daemon = add_pod_with("a-daemon", "n1", owned_by("DaemonSet", true));
+    profile("evict");
+    drain(daemon, "x", LATER);
+    cr_assert(has_pod("a-daemon"));
+    cluster_patch(&c, &resource_pods, "a-daemon", /* subresource= */ NULL,
+                  "metadata: {ownerReferences: null}");
+    clock_fake_advance(c.clk, 30000);
+    cluster_settle(&c);
+    cr_expect_not(has_pod("a-daemon"));
+}
+
 Test(eviction, who_would_be_back_at_once_is_known_by_its_marks)
 {
     struct {

@@ -239,6 +239,18 @@ json_t *mutation_of(const json_t *doc, const json_t *const donors[MUTATION_DONOR
     return TAKE(copy);
 }
 
+bool mutation_is_of_identity(const char *what)
+{
+    static const char *const places[] = {".metadata ",           ".metadata.name ",
+                                         ".metadata.namespace ", ".metadata.resourceVersion ",
+                                         ".metadata.uid ",       ".kind ",
+                                         ".apiVersion "};
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+        if (strncmp(what, places[i], strlen(places[i])) == 0)
+            return true;
+    return false;
+}
+
 /* --- The client --- */
 
 struct mutator {
@@ -246,7 +258,7 @@ struct mutator {
     struct kc *inner;
     const struct kc_resource *res; /* NULL: nothing is mutated */
     const char *name;
-    size_t n;
+    size_t n, reads;
     const json_t *donors[MUTATION_DONORS];
 };
 
@@ -256,13 +268,15 @@ static struct mutator *mutator_of(struct kc *c)
 }
 
 /* New reference: the object as it is to be read. */
-static json_t *as_read(const struct mutator *m, const struct kc_resource *res, const json_t *obj)
+static json_t *as_read(struct mutator *m, const struct kc_resource *res, const json_t *obj)
 {
     const char *name = JX_STR_AT(obj, "metadata", "name");
     auto_free char *what = NULL;
-    if (res != m->res || !name || strcmp(name, m->name) != 0)
-        return json_incref((json_t *)(uintptr_t)obj);
-    json_t *other = mutation_of(obj, m->donors, m->n, &what);
+    json_t *other = NULL;
+    if (res == m->res && name && strcmp(name, m->name) == 0) {
+        m->reads++;
+        other = m->n == MUTATION_NONE ? NULL : mutation_of(obj, m->donors, m->n, &what);
+    }
     return other ? other : json_incref((json_t *)(uintptr_t)obj);
 }
 
@@ -277,7 +291,7 @@ static int mutator_get(struct kc *c, struct scope *s, const struct kc_target *t,
 }
 
 struct relay {
-    const struct mutator *m;
+    struct mutator *m;
     const struct kc_resource *res;
     kc_item_fn *item;
     kc_change_fn *change;
@@ -366,6 +380,12 @@ void mutator_order(struct kc *c, const struct kc_resource *res, const char *name
     mutator_of(c)->res = res;
     mutator_of(c)->name = name;
     mutator_of(c)->n = n;
+    mutator_of(c)->reads = 0;
+}
+
+size_t mutator_reads(struct kc *c)
+{
+    return mutator_of(c)->reads;
 }
 
 void mutator_donors(struct kc *c, const json_t *const donors[MUTATION_DONORS])
