@@ -18,7 +18,14 @@ struct watch {
     map_fn *map;
 };
 
-enum result { RESULT_SUCCESS, RESULT_REQUEUE_AFTER, RESULT_ERROR, RESULT_TERMINAL, RESULTS };
+enum result {
+    RESULT_SUCCESS,
+    RESULT_REQUEUE_AFTER,
+    RESULT_REQUEUE,
+    RESULT_ERROR,
+    RESULT_TERMINAL,
+    RESULTS,
+};
 
 /* Handles into a registry; all NULL when metrics were not asked for. */
 struct controller_metrics {
@@ -177,7 +184,7 @@ static void register_queue_metrics(struct controller *c, struct metrics *m)
 
 void controller_register_metrics(struct controller *c, struct metrics *m)
 {
-    static const char *const results[RESULTS] = {"success", "requeue_after", "error",
+    static const char *const results[RESULTS] = {"success", "requeue_after", "requeue", "error",
                                                  "terminal_error"};
     static const double bounds_s[] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
                                       1,     2.5,  5,     10,   30,  60};
@@ -230,10 +237,17 @@ static void count_active(const struct controller *c, int64_t n)
 
 /* Only what a reconciler says itself is for good. ERR_INVALID is not: a server that refuses may
  * agree later (a CRD was being replaced), and so may a certificate that was found half-written. */
+static enum result failure_of(const struct err *e)
+{
+    if (e->kind == ERR_TERMINAL)
+        return RESULT_TERMINAL;
+    return e->kind == ERR_CONFLICT ? RESULT_REQUEUE : RESULT_ERROR;
+}
+
 static enum result judge(int rc, const struct reconcile_result *r, const struct err *e)
 {
     if (rc < 0)
-        return e->kind == ERR_TERMINAL ? RESULT_TERMINAL : RESULT_ERROR;
+        return failure_of(e);
     return r->requeue_after_ms > 0 ? RESULT_REQUEUE_AFTER : RESULT_SUCCESS;
 }
 
@@ -247,14 +261,17 @@ static void log_failure(const struct controller *c, const struct object_key *k, 
 }
 
 /* controller-runtime's switch over the result. A conflict is the ordinary case of a cache that
- * lags: no line in the log. */
+ * lags: neither an error nor a line in the log. */
 static void settle(struct controller *c, const struct object_key *k, enum result result,
                    const struct reconcile_result *r, const struct err *e)
 {
     switch (result) {
     case RESULT_ERROR:
-        if (e->kind != ERR_CONFLICT && e->kind != ERR_CANCELED)
+        if (e->kind != ERR_CANCELED)
             log_failure(c, k, result, e);
+        wq_add_rate_limited(c->queue, k);
+        return;
+    case RESULT_REQUEUE:
         wq_add_rate_limited(c->queue, k);
         return;
     case RESULT_TERMINAL:

@@ -228,7 +228,7 @@ Test(controller, counts_results_under_the_fields_usual_names)
     run_with(0, 0);
     run_with(0, 5);
     run_with(ERR_TERMINAL, 0);
-    run_with(ERR_CONFLICT, 0);
+    run_with(ERR_UNAVAILABLE, 0);
     metrics_write(m, &text);
     static const char *const lines[] = {
         "controller_runtime_reconcile_total{controller=\"test\",result=\"success\"} 1\n",
@@ -245,6 +245,19 @@ Test(controller, counts_results_under_the_fields_usual_names)
     };
     for (size_t i = 0; i < ARRAY_LEN(lines); i++)
         cr_assert(strstr(sb_str(&text), lines[i]), "%s not in\n%s", lines[i], sb_str(&text));
+}
+
+/* The ordinary case of a cache that lags is nothing to be woken for. */
+Test(controller, a_conflict_is_tried_again_and_no_error)
+{
+    auto_metrics struct metrics *m = metrics_new();
+    auto_sb struct sb text = SB_INIT(100000);
+    controller_register_metrics(b.c, m);
+    run_with(ERR_CONFLICT, 0);
+    metrics_write(m, &text);
+    cr_expect(strstr(sb_str(&text), "reconcile_total{controller=\"test\",result=\"requeue\"} 1\n"));
+    cr_expect(strstr(sb_str(&text), "reconcile_errors_total{controller=\"test\"} 0\n"));
+    cr_expect(strstr(sb_str(&text), "workqueue_retries_total{name=\"test\"} 1\n"));
 }
 
 Test(controller, run_joins_its_workers_when_the_scope_ends)
