@@ -14,6 +14,8 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 # Of a history, not of a state: who was away saw fewer changes.
 UNSAID = ("uid", "resourceVersion", "managedFields", "creationTimestamp", "generation", "observedGeneration")
+# What Kubernetes' own controllers say of a Node, each in its own time.
+THEIRS = re.compile(r"node(\.alpha)?\.kubernetes\.io/")
 # In the order of UUIDs, which are other ones each time.
 UNORDERED = ("partitions", "conditions", "inUseBy", "devices")
 CHANGES = ("nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlGpuInstanceDestroy", "nvmlDeviceSetMigMode")
@@ -27,6 +29,10 @@ def what(event):
     """Of an audit record: (verb, resource, name)."""
     ref = event["objectRef"]
     return event["verb"], "/".join(filter(None, (ref["resource"], ref.get("subresource")))), ref.get("name", "")
+
+
+def is_theirs(value):
+    return isinstance(value, dict) and "effect" in value and bool(THEIRS.match(value.get("key", "")))
 
 
 class Outcome:
@@ -70,9 +76,10 @@ class Outcome:
 
     def plain(self, value, key=""):
         if isinstance(value, dict):
-            return {self.translate(k): self.plain(v, k) for k, v in value.items() if k not in UNSAID}
+            said = {self.translate(k): self.plain(v, k) for k, v in value.items() if k not in UNSAID and not THEIRS.match(k)}
+            return {k: v for k, v in said.items() if k not in ("taints", "annotations") or v}
         if isinstance(value, list):
-            items = [self.plain(v) for v in value]
+            items = [self.plain(v) for v in value if not is_theirs(v)]
             return sorted(items, key=lambda i: json.dumps(i, sort_keys=True)) if key in UNORDERED else items
         if isinstance(value, str):
             return "TIME" if key.endswith("timestamp") else self.translate(value)
