@@ -45,8 +45,7 @@ struct scope *scope_new(struct scope *parent, int64_t timeout_ms)
 {
     struct scope *s = xmalloc(sizeof(*s));
     s->parent = parent;
-    s->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    assert(s->fd >= 0);
+    s->fd = xfd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     (void)pthread_mutex_init(&s->mu, NULL);
     atomic_init(&s->canceled, false);
     s->deadline_mono_ms = moment_in(timeout_ms);

@@ -1,18 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/xalloc.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+void xalloc_failed(void)
+{
+    (void)fputs("out of memory\n", stderr);
+    abort();
+}
+
 static void *checked(void *p)
 {
-    if (!p) {
-        (void)fputs("out of memory\n", stderr);
+    if (!p)
+        xalloc_failed();
+    return p;
+}
+
+int xfd(int fd)
+{
+    if (fd < 0) {
+        (void)fprintf(stderr, "out of descriptors: %s\n", strerror(errno));
         abort();
     }
-    return p;
+    return fd;
 }
 
 void *xmalloc(size_t bytes)

@@ -31,3 +31,11 @@ void xstr_set(char **slot, const char *s);
  * with count 0, or comes from earlier calls: the capacity is derived from the count. */
 void *xgrow(void *array_ptr, size_t *count, size_t elem_bytes);
 #define XPUSH(array, count) ((__typeof__(array))xgrow(&(array), &(count), sizeof(*(array))))
+
+/* What the functions above do in the end; for what a library says of its own allocations. */
+_Noreturn void xalloc_failed(void);
+
+/* Returns fd; aborts when it is none, with errno's text. For what a process cannot work without and
+ * asks for at its start, or for moments: descriptors by which its threads wake each other. Whoever
+ * starts it again gives it a fresh set. */
+int xfd(int fd);

@@ -59,8 +59,7 @@ struct elector *elector_new(struct kc *c, const struct elector_opts *opts)
            el->opts.renew_deadline_ms > el->opts.retry_ms);
     rng_init(&el->rng, opts->seed);
     atomic_init(&el->renewed_boot_ms, NEVER);
-    el->leader_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    assert(el->leader_fd >= 0);
+    el->leader_fd = xfd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     (void)pthread_mutex_init(&el->mu, NULL);
     el->holder = xstrdup("");
     return el;

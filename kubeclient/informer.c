@@ -238,8 +238,7 @@ struct informer *informer_new(struct kc *c, const struct informer_opts *opts)
     inf->opts = *opts;
     inf->name_selector = name_selector(opts);
     inf->store = store_new();
-    inf->synced_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    assert(inf->synced_fd >= 0);
+    inf->synced_fd = xfd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     inf->reflector =
         reflector_new(c, &(struct reflector_opts){
                              .target = {.res = opts->type->resource, .ns = opts->ns},

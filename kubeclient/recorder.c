@@ -74,8 +74,7 @@ struct recorder *recorder_new(struct kc *c, const struct recorder_opts *opts)
     r->opts = *opts;
     r->kc = c;
     rng_init(&r->rng, opts->seed);
-    r->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    assert(r->wake_fd >= 0);
+    r->wake_fd = xfd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     (void)pthread_mutex_init(&r->mu, NULL);
     r->series = strmap_new();
     r->spam = strmap_new();

@@ -1022,7 +1022,7 @@ struct agent *agent_new(const struct agent_deps *d)
     a->d = *d;
     a->env = (struct agent_job_env){d->state_dir, d->proc_root,
                                     serves_kubelet(a) ? &a->d.driver : NULL, d->clk, d->sys_root};
-    a->mail = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    a->mail = xfd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     (void)pthread_mutex_init(&a->mu, NULL);
     a->publish_mono_ms = INT64_MAX;
     a->read_due = true;

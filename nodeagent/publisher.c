@@ -41,8 +41,8 @@ struct publisher *publisher_new(const struct publisher_deps *d)
 {
     struct publisher *p = xmalloc(sizeof(*p));
     p->d = *d;
-    p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    p->acked = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    p->wake = xfd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    p->acked = xfd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     (void)pthread_mutex_init(&p->mu, NULL);
     p->backoff = (struct backoff){.base_ms = 100, .cap_ms = 30000, .factor = 2, .jitter_pct = 50};
     rng_init(&p->rng, d->seed);

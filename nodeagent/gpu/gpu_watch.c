@@ -39,7 +39,7 @@ struct gpu_watch *gpu_watch_new(const struct gpu_watch_options *o)
     w->program = xstrdup(o->program ? o->program : "/proc/self/exe");
     w->library = xstrdup(o->library);
     w->fd = -1;
-    w->epoll = epoll_create1(EPOLL_CLOEXEC);
+    w->epoll = xfd(epoll_create1(EPOLL_CLOEXEC));
     (void)pthread_mutex_init(&w->mu, NULL);
     return w;
 }

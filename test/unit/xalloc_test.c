@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -59,6 +60,17 @@ Test(xalloc, a_slot_takes_a_string_from_itself_and_null)
     cr_expect_str_eq(slot, "llo");
     xstr_set(&slot, NULL);
     cr_expect_null(slot);
+}
+
+Test(xalloc, a_descriptor_that_is_one_is_passed_on)
+{
+    cr_expect_eq(xfd(3), 3);
+}
+
+Test(xalloc, a_process_without_descriptors_ends, .signal = SIGABRT)
+{
+    errno = EMFILE;
+    (void)xfd(-1);
 }
 
 Test(xalloc, pushing_appends_zeroed_elements)
