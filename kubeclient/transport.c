@@ -477,7 +477,10 @@ static void start_libcurl(void)
     struct sigaction now;
     if (sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_DFL)
         (void)signal(SIGPIPE, SIG_IGN);
-    CURLcode rc = curl_global_init(CURL_GLOBAL_DEFAULT);
+    /* As everywhere, memory that runs out ends the process. libcurl's own way would drop headers
+     * (curl_slist_append), and options that must hold. */
+    CURLcode rc =
+        curl_global_init_mem(CURL_GLOBAL_DEFAULT, xmalloc, free, xrealloc, xstrdup, xcalloc);
     assert(rc == CURLE_OK);
     (void)rc;
 }

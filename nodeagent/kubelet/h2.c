@@ -173,24 +173,52 @@ static void set_callbacks(nghttp2_session_callbacks *cbs)
     nghttp2_session_callbacks_set_on_stream_close_callback(cbs, on_stream_close);
 }
 
-/* nghttp2 fails here only when memory runs out, which aborts elsewhere too. */
+/* nghttp2 fails here only when memory runs out. */
 static void must(int rc)
 {
+    if (rc == NGHTTP2_ERR_NOMEM)
+        xalloc_failed();
     assert(rc == 0);
-    (void)rc;
+}
+
+static void *lib_malloc(size_t bytes, void *arg)
+{
+    (void)arg;
+    return xmalloc(bytes);
+}
+
+static void lib_free(void *p, void *arg)
+{
+    (void)arg;
+    free(p);
+}
+
+static void *lib_calloc(size_t count, size_t bytes, void *arg)
+{
+    (void)arg;
+    return xcalloc(count, bytes);
+}
+
+static void *lib_realloc(void *p, size_t bytes, void *arg)
+{
+    (void)arg;
+    return xrealloc(p, bytes);
 }
 
 static void open_session(struct h2 *h)
 {
     nghttp2_session_callbacks *cbs = NULL;
     nghttp2_option *option = NULL;
+    /* As everywhere, memory that runs out ends the process: a session that lost a frame for it
+     * would go on with a peer that waits for ever. Our settings bound what a peer can use up. */
+    nghttp2_mem memory = {NULL, lib_malloc, lib_free, lib_calloc, lib_realloc};
     must(nghttp2_session_callbacks_new(&cbs));
     must(nghttp2_option_new(&option));
     set_callbacks(cbs);
     /* Closed streams are kept for a tree of priorities that gRPC does not use. */
     nghttp2_option_set_no_closed_streams(option, 1);
-    must(h->role->is_server ? nghttp2_session_server_new2(&h->session, cbs, h, option)
-                            : nghttp2_session_client_new2(&h->session, cbs, h, option));
+    must(h->role->is_server ? nghttp2_session_server_new3(&h->session, cbs, h, option, &memory)
+                            : nghttp2_session_client_new3(&h->session, cbs, h, option, &memory));
     nghttp2_option_del(option);
     nghttp2_session_callbacks_del(cbs);
 }
