@@ -116,5 +116,7 @@ $(FAIL_LIB): test/failing/fail.c
 	@echo "  CC      $<"
 	@gcc $(CPPFLAGS) -std=gnu17 $(WARN) -Wno-redundant-decls -O1 -g -fno-builtin -fno-omit-frame-pointer \
 	    -pthread -fPIC -shared $< -o $@ -ldl
+$(B)/test/failing/paths: $(B)/test/failing/paths.o $(LIBS)
+	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
 .PHONY: failing-build
-failing-build: $(FAIL_LIB) $(B)/cleave-agent $(B)/test/e2e/txn_driver
+failing-build: $(FAIL_LIB) $(B)/test/failing/paths $(B)/cleave-agent $(B)/test/e2e/txn_driver

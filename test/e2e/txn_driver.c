@@ -9,6 +9,7 @@
  * Prints one line: the outcome and its message. Exit 0 unless the outcome is Failed or the call
  * wrong.
  */
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -106,6 +107,7 @@ int main(int argc, char **argv)
 {
     auto_err struct err e = {0};
     int status = 0;
+    json_set_alloc_funcs(xmalloc, free);
     if (argc < 5) {
         (void)fprintf(stderr, "usage: txn_driver LIBRARY NVIDIA_SMI STATE_DIR VERB [ARGS]\n");
         return 2;

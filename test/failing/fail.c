@@ -239,10 +239,15 @@ CALL("connect", int, getsockopt, (int fd, int level, int name, void *p, socklen_
 CALL("accept", int, accept, (int fd, struct sockaddr *from, socklen_t *n), (fd, from, n), -1)
 CALL("accept", int, accept4, (int fd, struct sockaddr *from, socklen_t *n, int flags),
      (fd, from, n, flags), -1)
-CALL("poll", int, epoll_ctl, (int fd, int op, int of, struct epoll_event *ev), (fd, op, of, ev), -1)
-CALL("poll", int, timerfd_settime,
-     (int fd, int flags, const struct itimerspec *to, struct itimerspec *old), (fd, flags, to, old),
-     -1)
+/* The kernel takes memory for an addition only. */
+NEXT(epoll_ctl)
+int epoll_ctl(int fd, int op, int of, struct epoll_event *ev)
+{
+    find_epoll_ctl();
+    if (op == EPOLL_CTL_ADD && fails("poll", "epoll_ctl", HERE))
+        return -1;
+    return next_epoll_ctl(fd, op, of, ev);
+}
 /* Waiting is only ever interrupted: other errors would be the program's own mistakes. */
 CALL("wait", int, epoll_wait, (int fd, struct epoll_event *ev, int n, int ms), (fd, ev, n, ms), -1)
 CALL("wait", int, poll, (struct pollfd * fds, nfds_t n, int ms), (fds, n, ms), -1)

@@ -8,14 +8,22 @@ import json
 import os
 import re
 import subprocess
+import sys
 
 import pytest
-from failing import BUILD, HANG_S, ROOT, Path_, copy, environment
+from api import Api
+from failing import BUILD, HANG_S, HOWS, ROOT, SOCKET_HOWS, Path_, copy, environment
+
+sys.path.insert(0, str(ROOT / "test" / "e2e"))
+import test_transaction_torture as torture  # noqa: E402
+
+torture.DRIVER = BUILD / "test" / "e2e" / "txn_driver"
 
 WHOLE = os.environ.get("FAILING") == "whole"
 SIM = ROOT / "build" / "release" / "sim"
 AGENT = BUILD / "cleave-agent"
-DRIVER = BUILD / "test" / "e2e" / "txn_driver"
+PROGRAM = BUILD / "test" / "failing" / "paths"
+DRIVER = torture.DRIVER
 FILE_CLASSES = ["alloc", "open", "read", "write", "sync", "name", "stat"]
 DEFAULTS = ROOT / "test" / "unit" / "data" / "default-mig-parted-config.yaml"
 
@@ -140,3 +148,133 @@ def tell(capsys, text):
 def test_a_verb_with_one_call_failing_fails_well_or_not_at_all(host, kind, capsys):
     n = host.sweep(kind, WHOLE)
     tell(capsys, f"{' '.join(host.words[:1])} {kind}: {n} points")
+
+
+# ---- the transaction, below a partition in use ----
+
+
+class Change(Path_):
+    """A change of one card while a process runs on another of its partitions (test/e2e)."""
+
+    def __init__(self, folder, name):
+        self.scenario = torture.Scenario(folder, *torture.SCENARIOS[name])
+
+    def start(self, folder):
+        machine = torture.Machine(folder, self.scenario.base)
+        wish = ["apply", self.scenario.uuid, *self.scenario.wish]
+        return [DRIVER, SIM / "libnvidia-ml.so.1", SIM / "nvidia-smi", machine.journals, *wish], machine.env
+
+    def check(self, folder, run, clean):
+        scenario = self.scenario
+        machine = torture.Machine(folder)
+        if machine.has_journal():
+            after = machine.drive("recover", scenario.uuid)
+            assert after.returncode == 0, f"{run}\nthen {after.stdout}{after.stderr}"
+        scenario.check(machine, (scenario.old, scenario.target), str(run))
+        if run.out.startswith("Applied"):
+            scenario.check(machine, (scenario.target,), str(run))
+        if run.out.startswith(("RolledBack", "InUse")):
+            scenario.check(machine, (scenario.old,), str(run))
+        again = machine.drive("apply", scenario.uuid, *scenario.wish)
+        assert again.stdout.startswith(("Applied", "NothingToDo")), f"{run}\nthen {again.stdout}{again.stderr}"
+        scenario.check(machine, (scenario.target,), str(run))
+        assert not list(machine.journals.glob("*.tmp")), f"{run}\nleft a draft"
+        assert not list(machine.journals.glob("*.bad-*")), f"{run}\nlost a journal"
+
+
+CHANGES = ["h100 re-cut around a user", "a100 native to mig"]
+
+
+@pytest.fixture(scope="module", params=CHANGES)
+def change(request, tmp_path_factory):
+    return Change(tmp_path_factory.mktemp("change"), request.param)
+
+
+@pytest.mark.parametrize("kind", [*FILE_CLASSES, "spawn"])
+def test_a_change_with_one_call_failing_ends_old_or_new(change, kind, capsys):
+    n = change.sweep(kind, WHOLE)
+    tell(capsys, f"transaction {kind}: {n} points")
+
+
+# ---- the kubelet's side ----
+
+
+class Program(Path_):
+    """One of the paths of paths.c."""
+
+    hows = {kind: [*hows, *SOCKET_HOWS.get(kind, [])] for kind, hows in HOWS.items()}
+    gave_up = re.compile(r"no answer|: wrong|has not registered")
+
+    def __init__(self, verb):
+        self.verb = verb
+
+    def start(self, folder):
+        return [PROGRAM, self.verb, folder], environment()
+
+    def check(self, folder, run, clean):
+        assert run.code == 0 or run.err, f"{run}\nfailed without a word"
+        assert not self.gave_up.search(run.err), f"{run}\ndid not get over it"
+        must([PROGRAM, self.verb, folder], environment())
+
+
+class Cdi(Program):
+    hows = HOWS
+
+    def check(self, folder, run, clean):
+        spec = folder / "cdi" / "gpu.cleave.dev-nvidia.json"
+        if spec.exists():
+            named = [d["name"] for d in json.loads(spec.read_text())["devices"]]
+            assert named in (["GPU-0"], ["GPU-0", "GPU-1"]), f"{run}\n{named}"
+        assert run.code == 0 or run.gave_up, f"{run}\ndid not get over it"
+        must([PROGRAM, "cdi", folder], environment())
+        assert [f.name for f in spec.parent.iterdir()] == [spec.name], f"{run}\nleft a draft"
+        assert len(json.loads(spec.read_text())["devices"]) == 2
+
+
+SOCKET_CLASSES = ["alloc", "open", "read", "write", "connect", "accept", "poll", "wait", "stat", "name"]
+
+
+@pytest.mark.parametrize("kind", FILE_CLASSES)
+def test_the_cdi_file_is_old_or_new_and_written_in_the_end(kind, capsys):
+    tell(capsys, f"cdi {kind}: {Cdi('cdi').sweep(kind, WHOLE)} points")
+
+
+@pytest.mark.parametrize("kind", SOCKET_CLASSES)
+@pytest.mark.parametrize("verb", ["grpc", "plugin"])
+def test_calls_go_on_after_one_that_failed(verb, kind, capsys):
+    tell(capsys, f"{verb} {kind}: {Program(verb).sweep(kind, WHOLE)} points")
+
+
+# ---- the API server's side ----
+
+
+class Kube(Program):
+    """Informer, publisher, recorder and elector, each run with a server of its own."""
+
+    workers = 8  # most of their time they wait to try again
+
+    def __init__(self):
+        super().__init__("kube")
+        self.api = Api()
+
+    def start(self, folder):
+        return [PROGRAM, "kube", self.api.url(folder.name)], environment()
+
+    def check(self, folder, run, clean):
+        objects = self.api.worlds.pop(folder.name).objects if folder.name in self.api.worlds else {}
+        # Without a client a process does not start at all, and says so.
+        assert run.code == 0 or run.gave_up or run.err.startswith("no client"), f"{run}\ndid not get over it"
+        if run.code == 0:
+            device = objects["apis/gpu.cleave.dev/v1alpha1/devices/n1"]
+            assert device["status"] == {"agentVersion": "v1"}, f"{run}\n{device}"
+            assert len(objects) == 3, f"{run}\n{list(objects)}"
+
+
+@pytest.fixture(scope="module")
+def kube():
+    return Kube()
+
+
+@pytest.mark.parametrize("kind", ["alloc", "open", "read", "write", "connect", "wait"])
+def test_the_api_is_reached_in_spite_of_one_call_that_failed(kube, kind, capsys):
+    tell(capsys, f"kube {kind}: {kube.sweep(kind, WHOLE)} points")

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Paths through the code that no single program of ours takes alone, for failing.py:
+ *   paths grpc DIR     a server and a client, small and large messages, a second connection
+ *   paths plugin DIR   the device plugin registers with a kubelet and answers it
+ *   paths cdi DIR      the CDI file is written, and written anew
+ *   paths kube URL     informer, publisher, recorder and elector on an API server
+ * Each goes on after an error as the agent does, and ends with 0 once it has come to its aim.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/xalloc.h"
+
+#include "api/kinds.h"
+#include "controller/resources.h"
+#include "kubeclient/elector.h"
+#include "kubeclient/http.h"
+#include "kubeclient/recorder.h"
+#include "nodeagent/kubelet/cdi.h"
+#include "nodeagent/kubelet/device_plugin.h"
+#include "nodeagent/kubelet/grpc_client.h"
+#include "nodeagent/kubelet/grpc_server.h"
+#include "nodeagent/kubelet/proto/deviceplugin.pb-c.h"
+#include "nodeagent/own_device.h"
+#include "nodeagent/publisher.h"
+
+#define PATIENCE_MS 60000
+#define CALL_MS     2000
+#define TRIES       5
+#define LARGE       ((size_t)300 << 10)
+
+static const struct grpc_limits limits = {.max_message = 4 << 20, .max_queued = 8 << 20};
+
+/* ---- calls ---- */
+
+struct question {
+    const char *method;
+    const uint8_t *message;
+    size_t len;
+    bool echo; /* the answer must be the question */
+};
+
+struct answer {
+    const struct question *q;
+    bool over, good, wrong;
+};
+
+static void on_reply(void *arg, const struct grpc_reply *reply)
+{
+    struct answer *a = arg;
+    a->over = true;
+    a->good = reply->code == GRPC_OK;
+    a->wrong = a->good && a->q->echo &&
+               (reply->len != a->q->len || memcmp(reply->message, a->q->message, a->q->len) != 0);
+}
+
+static int ask(struct reactor *r, struct grpc_client *c, const struct question *q, struct err *e)
+{
+    struct answer a = {.q = q};
+    for (int i = 0; i < TRIES && !a.good; i++) {
+        a.over = false;
+        grpc_client_call(c, q->method, q->message, q->len, CALL_MS, on_reply, &a);
+        while (!a.over)
+            reactor_run(r, -1);
+    }
+    if (a.wrong || !a.good)
+        return err_set(e, ERR_PROTOCOL, "%s: %s", q->method, a.wrong ? "wrong" : "no answer");
+    return 0;
+}
+
+/* ---- grpc ---- */
+
+static void on_echo(void *arg, struct grpc_call *call, const uint8_t *request, size_t len)
+{
+    (void)arg;
+    auto_err struct err e = {0};
+    int rc = grpc_call_send(call, request, len, &e);
+    grpc_call_finish(call, rc < 0 ? grpc_code_of(e.kind) : GRPC_OK, rc < 0 ? err_msg(&e) : NULL);
+}
+
+static int ask_both_sizes(struct reactor *r, const char *path, struct err *e)
+{
+    auto_free uint8_t *bytes = xmalloc(LARGE);
+    auto_grpc_client struct grpc_client *c = grpc_client_new(r, path, &limits);
+    memset(bytes, 'x', LARGE);
+    const struct question small = {"/test.Test/Echo", bytes, 10, .echo = true};
+    const struct question large = {"/test.Test/Echo", bytes, LARGE, .echo = true};
+    TRY(ask(r, c, &small, e));
+    TRY(ask(r, c, &large, e));
+    return ask(r, c, &small, e);
+}
+
+static int grpc(const char *dir, struct err *e)
+{
+    static const struct grpc_method methods[] = {{"/test.Test/Echo", on_echo}};
+    auto_free char *path = xasprintf("%s/s.sock", dir);
+    auto_reactor struct reactor *r = NULL;
+    auto_grpc_server struct grpc_server *s = NULL;
+    const struct grpc_server_options o = {.path = path,
+                                          .methods = methods,
+                                          .n_methods = ARRAY_LEN(methods),
+                                          .limits = limits};
+    TRY(reactor_new(clock_real(), &r, e));
+    TRY(grpc_server_new(r, &o, &s, e));
+    TRY(ask_both_sizes(r, path, e));
+    return ask_both_sizes(r, path, e);
+}
+
+/* ---- plugin ---- */
+
+static char endpoint[64];
+
+static void on_register(void *arg, struct grpc_call *call, const uint8_t *request, size_t len)
+{
+    (void)arg;
+    V1beta1__RegisterRequest *m = v1beta1__register_request__unpack(NULL, len, request);
+    int rc = m ? grpc_call_send(call, request, 0, NULL) : -1;
+    grpc_call_finish(call, rc < 0 ? GRPC_INTERNAL : GRPC_OK, NULL);
+    if (m && rc == 0)
+        (void)snprintf(endpoint, sizeof(endpoint), "%s", m->endpoint);
+    v1beta1__register_request__free_unpacked(m, NULL);
+}
+
+static int allocate(void *arg, const char *resource, const char *const *ids, size_t n,
+                    struct entry *ret, struct err *e)
+{
+    (void)arg;
+    (void)e;
+    entry_add_env(ret, resource, n ? ids[0] : "");
+    entry_add_mount(ret, "/there", "/here", /* read_only= */ true);
+    return 0;
+}
+
+static int prefer(void *arg, const char *resource, const struct plugin_preference *p,
+                  const char **ret_ids, struct err *e)
+{
+    (void)arg;
+    (void)resource;
+    (void)e;
+    for (size_t i = 0; i < p->size && i < p->n_available; i++)
+        ret_ids[i] = p->available[i];
+    return 0;
+}
+
+static void on_changed(void *arg)
+{
+    (void)arg;
+}
+
+static int ask_allocate(struct reactor *r, struct grpc_client *c, struct err *e)
+{
+    char id[] = "GPU-0";
+    char *ids[] = {id};
+    V1beta1__ContainerAllocateRequest one = V1BETA1__CONTAINER_ALLOCATE_REQUEST__INIT;
+    V1beta1__ContainerAllocateRequest *all[] = {&one};
+    V1beta1__AllocateRequest m = V1BETA1__ALLOCATE_REQUEST__INIT;
+    uint8_t buf[64];
+    one.n_devices_ids = 1;
+    one.devices_ids = ids;
+    m.n_container_requests = 1;
+    m.container_requests = all;
+    const struct question q = {.method = "/v1beta1.DevicePlugin/Allocate",
+                               .message = buf,
+                               .len = v1beta1__allocate_request__pack(&m, buf)};
+    return ask(r, c, &q, e);
+}
+
+static int use_plugin(struct reactor *r, struct device_plugin *p, const char *dir, struct err *e)
+{
+    static const struct plugin_device devices[] = {{"GPU-0", true, 0}, {"GPU-1", true, 1}};
+    const struct plugin_resource offer = {"nvidia.com/gpu", devices, ARRAY_LEN(devices)};
+    const int64_t end = clock_mono_ms(clock_real()) + PATIENCE_MS;
+    device_plugin_set(p, &offer, 1);
+    while (!endpoint[0] && clock_mono_ms(clock_real()) < end)
+        reactor_run(r, 100);
+    if (!endpoint[0])
+        return err_set(e, ERR_TIMEOUT, "the plugin has not registered");
+    auto_free char *path = xasprintf("%s/%s", dir, endpoint);
+    auto_grpc_client struct grpc_client *c = grpc_client_new(r, path, &limits);
+    const struct question options = {.method = "/v1beta1.DevicePlugin/GetDevicePluginOptions",
+                                     .message = (const uint8_t *)""};
+    TRY(ask(r, c, &options, e));
+    return ask_allocate(r, c, e);
+}
+
+static int plugin(const char *dir, struct err *e)
+{
+    static const struct grpc_method methods[] = {{"/v1beta1.Registration/Register", on_register}};
+    static const struct plugin_ops ops = {allocate, prefer, on_changed};
+    auto_free char *path = xasprintf("%s/kubelet.sock", dir);
+    auto_reactor struct reactor *r = NULL;
+    auto_grpc_server struct grpc_server *kubelet = NULL;
+    auto_device_plugin struct device_plugin *p = NULL;
+    TRY(reactor_new(clock_real(), &r, e));
+    const struct device_plugin_options o = {.reactor = r,
+                                            .clk = clock_real(),
+                                            .dir = dir,
+                                            .ops = &ops,
+                                            .seed = 1};
+    TRY(device_plugin_new(&o, &p, e));
+    const struct grpc_server_options k = {.path = path,
+                                          .methods = methods,
+                                          .n_methods = ARRAY_LEN(methods),
+                                          .limits = limits};
+    TRY(grpc_server_new(r, &k, &kubelet, e));
+    return use_plugin(r, p, dir, e);
+}
+
+/* ---- cdi ---- */
+
+static int write_until_good(struct cdi *c, const struct device_nodes *nodes,
+                            const struct entry_device *const *devices, size_t n, struct err *e)
+{
+    int rc = -1;
+    for (int i = 0; i < TRIES && rc < 0; i++) {
+        err_clear(e);
+        rc = cdi_write(c, nodes, devices, n, e);
+    }
+    return rc;
+}
+
+static int cdi(const char *dir, struct err *e)
+{
+    char first[] = "GPU-0";
+    char second[] = "GPU-1";
+    char root[] = "";
+    const struct device_nodes nodes = {.ctl = true, .uvm = true, .host_dev_root = root};
+    const struct entry_device a = {.cdi_name = first};
+    const struct entry_device b = {.cdi_name = second, .minor = 1};
+    const struct entry_device *const both[] = {&a, &b};
+    auto_free char *folder = xasprintf("%s/cdi", dir);
+    auto_cdi struct cdi *c = cdi_new(&(struct cdi_options){.folder = folder, .second_folder = ""});
+    TRY(cdi_set_common(c, &nodes, NULL, e));
+    TRY(write_until_good(c, &nodes, both, 1, e));
+    return write_until_good(c, &nodes, both, 2, e);
+}
+
+/* ---- kube ---- */
+
+struct cluster {
+    struct kc *kc;
+    struct scope *scope;
+    struct informer *inf;
+    struct publisher *pub;
+    struct recorder *rec;
+    struct elector *el;
+};
+
+static void *run_informer(void *arg)
+{
+    struct cluster *c = arg;
+    (void)!informer_run(c->inf, c->scope, NULL);
+    return NULL;
+}
+
+static void *run_publisher(void *arg)
+{
+    struct cluster *c = arg;
+    (void)!publisher_run(c->pub, c->scope, NULL);
+    return NULL;
+}
+
+static void *run_recorder(void *arg)
+{
+    struct cluster *c = arg;
+    (void)!recorder_run(c->rec, c->scope, NULL);
+    return NULL;
+}
+
+static void *run_elector(void *arg)
+{
+    struct cluster *c = arg;
+    auto_err struct err e = {0};
+    (void)!elector_run(c->el, c->scope, &e);
+    return NULL;
+}
+
+static void on_device(void *arg, const struct object *before, const struct object *after,
+                      bool stale)
+{
+    (void)before;
+    (void)after;
+    (void)stale;
+    publisher_kick(arg);
+}
+
+static void cluster_make(struct cluster *c)
+{
+    c->inf = informer_new(c->kc, &(struct informer_opts){.type = &own_device_type,
+                                                         .name = "n1",
+                                                         .clk = clock_real()});
+    c->pub = publisher_new(&(
+        struct publisher_deps){.kc = c->kc, .devices = c->inf, .node = "n1", .clk = clock_real()});
+    informer_add_handler(c->inf, on_device, c->pub);
+    c->rec = recorder_new(c->kc, &(struct recorder_opts){.controller = "gpu.cleave.dev/test",
+                                                         .instance = "i",
+                                                         .clk = clock_real()});
+    c->el = elector_new(c->kc, &(struct elector_opts){.ns = "default",
+                                                      .name = "lease",
+                                                      .identity = "me",
+                                                      .retry_ms = 50,
+                                                      .clk = clock_real()});
+    (void)publisher_put(c->pub, json_pack("{s:s}", "agentVersion", "v1"));
+    const struct event_about about = {.resource = &resource_devices, .name = "n1", .uid = "u"};
+    recorder_event_about(c->rec, &about, /* warning= */ false, "Tried", "once");
+}
+
+static void cluster_done(struct cluster *c)
+{
+    (void)publisher_free(c->pub);
+    (void)informer_free(c->inf);
+    (void)recorder_free(c->rec);
+    (void)elector_free(c->el);
+    (void)kc_free(c->kc);
+}
+
+static int wait_for_all(struct cluster *c, struct err *e)
+{
+    auto_scope struct scope *patience = scope_new(NULL, PATIENCE_MS);
+    bool published = false;
+    bool leads = false;
+    bool written = false;
+    while (!published || !leads || !written) {
+        if (!scope_wait_ms(patience, 2))
+            return err_set(e, ERR_TIMEOUT, "published %d, leads %d, event written %d", published,
+                           leads, written);
+        published = publisher_acked(c->pub) == 1;
+        leads = leads || elector_is_leader(c->el);
+        written = recorder_stats(c->rec).written == 1;
+    }
+    return 0;
+}
+
+static int kube(const char *url, struct err *e)
+{
+    static void *(*const parts[])(void *) = {run_informer, run_publisher, run_recorder,
+                                             run_elector};
+    pthread_t threads[ARRAY_LEN(parts)];
+    struct cluster c = {0};
+    auto_kc_config struct kc_config config = {.server = xstrdup(url)};
+    auto_scope struct scope *scope = scope_new(NULL, -1);
+    if (kc_http_new(&config, NULL, &c.kc, e) < 0)
+        return err_wrap(e, "no client");
+    c.scope = scope;
+    cluster_make(&c);
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+        (void)pthread_create(&threads[i], NULL, parts[i], &c);
+    int rc = wait_for_all(&c, e);
+    scope_cancel(scope);
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+        (void)pthread_join(threads[i], NULL);
+    cluster_done(&c);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*run)(const char *where, struct err *e);
+    } verbs[] = {{"grpc", grpc}, {"plugin", plugin}, {"cdi", cdi}, {"kube", kube}};
+    auto_err struct err e = {0};
+    json_set_alloc_funcs(xmalloc, free);
+    log_setup(LOG_WARN, LOG_LOGFMT, 2);
+    (void)signal(SIGPIPE, SIG_IGN);
+    for (size_t i = 0; argc == 3 && i < ARRAY_LEN(verbs); i++) {
+        if (strcmp(argv[1], verbs[i].name) != 0)
+            continue;
+        int rc = verbs[i].run(argv[2], &e);
+        if (rc < 0)
+            (void)fprintf(stderr, "%s\n", err_msg(&e));
+        return rc < 0;
+    }
+    (void)fprintf(stderr, "usage: paths grpc|plugin|cdi DIR | paths kube URL\n");
+    return 2;
+}
