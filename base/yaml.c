@@ -65,6 +65,8 @@ static int next_event(struct loader *l, yaml_event_t *ev, struct err *e)
 {
     if (yaml_parser_parse(&l->parser, ev))
         return 0;
+    if (l->parser.error == YAML_MEMORY_ERROR)
+        xalloc_failed();
     const char *what = l->parser.problem ? l->parser.problem : "not YAML";
     if (l->parser.error == YAML_READER_ERROR)
         return err_set(e, ERR_INVALID, "YAML byte %zu: %s", l->parser.problem_offset, what);
@@ -285,8 +287,8 @@ int yaml_load_all(const char *text, size_t len, json_t **ret, struct err *e)
                        YAML_MAX_BYTES);
     AUTO(loader) struct loader l = {.expansion_left = MAX_EXPANSION};
     l.anchors = strmap_new();
-    int ok = yaml_parser_initialize(&l.parser);
-    assert(ok);
+    if (!yaml_parser_initialize(&l.parser))
+        xalloc_failed();
     yaml_parser_set_input_string(&l.parser, (const unsigned char *)text, len);
     auto_json json_t *list = json_array();
     TRY(load_stream(&l, list, e));
@@ -305,12 +307,13 @@ int yaml_load(const char *text, size_t len, json_t **ret, struct err *e)
     return 0;
 }
 
-/* Writing. The emitter fails only when memory runs out, which is not survived here anyway. */
+/* Writing. The emitter fails only when memory runs out, or when we misuse it. */
 
 static void emit(yaml_emitter_t *emitter, int made, yaml_event_t *ev)
 {
-    int ok = made && yaml_emitter_emit(emitter, ev);
-    assert(ok);
+    if (!made || (!yaml_emitter_emit(emitter, ev) && emitter->error == YAML_MEMORY_ERROR))
+        xalloc_failed();
+    assert(!emitter->error);
 }
 
 static void emit_text(yaml_emitter_t *emitter, const char *text, yaml_scalar_style_t style)
@@ -380,8 +383,8 @@ char *yaml_dump(const json_t *value)
     auto_sb struct sb text = SB_INIT(SIZE_MAX / 2);
     yaml_emitter_t emitter;
     yaml_event_t ev;
-    int ok = yaml_emitter_initialize(&emitter);
-    assert(ok);
+    if (!yaml_emitter_initialize(&emitter))
+        xalloc_failed();
     yaml_emitter_set_output(&emitter, append, &text);
     yaml_emitter_set_unicode(&emitter, 1);
     yaml_emitter_set_width(&emitter, -1);
