@@ -175,8 +175,10 @@ static int use_plugin(struct reactor *r, struct device_plugin *p, const char *di
     const struct plugin_resource offer = {"nvidia.com/gpu", devices, ARRAY_LEN(devices)};
     const int64_t end = clock_mono_ms(clock_real()) + PATIENCE_MS;
     device_plugin_set(p, &offer, 1);
-    while (!endpoint[0] && clock_mono_ms(clock_real()) < end)
+    while (!endpoint[0] && clock_mono_ms(clock_real()) < end) {
         reactor_run(r, 100);
+        device_plugin_check(p); /* as the agent does, once in a while */
+    }
     if (!endpoint[0])
         return err_set(e, ERR_TIMEOUT, "the plugin has not registered");
     auto_free char *path = xasprintf("%s/%s", dir, endpoint);
