@@ -7,8 +7,29 @@ differ from each other. Names, UUIDs and times are put in place of what they sta
 
 import json
 import re
+import signal
 import time
 from collections import Counter
+
+import library
+from invariants import (
+    disturbed,
+    granted_twice,
+    history_of,
+    leaderless,
+    lies,
+    offers_of,
+    overdrawn,
+    oversold,
+    restless,
+    seconds,
+    silent_hangs,
+    statuses,
+    taken_away,
+    unconditional,
+    what,
+    withdrawn,
+)
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -19,16 +40,6 @@ THEIRS = re.compile(r"node(\.alpha)?\.kubernetes\.io/")
 # In the order of UUIDs, which are other ones each time.
 UNORDERED = ("partitions", "conditions", "inUseBy", "devices")
 CHANGES = ("nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlGpuInstanceDestroy", "nvmlDeviceSetMigMode")
-# nvmlGpuInstanceProfileInfo ids of the H100 80GB, the card of all workloads (reference: NVIDIA's MIG user guide).
-PROFILES = {19: "1g.10gb", 20: "1g.10gb+me", 15: "1g.20gb", 14: "2g.20gb", 9: "3g.40gb", 5: "4g.40gb", 0: "7g.80gb"}
-CLAIM_S = 10
-LAG_S = 0.5
-
-
-def what(event):
-    """Of an audit record: (verb, resource, name)."""
-    ref = event["objectRef"]
-    return event["verb"], "/".join(filter(None, (ref["resource"], ref.get("subresource")))), ref.get("name", "")
 
 
 def is_theirs(value):
@@ -45,8 +56,10 @@ class Outcome:
         self.state = self.plain(self.end_state(world))
         self.counts = Counter(tuple(map(self.translate, what(e))) for e in self.writes if e["verb"] in ("create", "delete"))
         self.log = {node.name: node.changes() for node in world.nodes}
+        self.calls = [library.calls_between(library.log_of(node), after, world.done_ns) for node, after in zip(world.nodes, world.sequences)]
+        self.deaths = [(by, status) for by, program in world.programs.items() for status in program.deaths]
         self.counts.update(self.hardware_counts(world))
-        self.broken = [text for check in (self.consumers, self.preconditions, self.truth, self.neighbours) for text in check(world)]
+        self.broken = [text for check in self.checks() for text in check(world)]
 
     # --- the end ---
 
@@ -94,98 +107,66 @@ class Outcome:
 
     # --- at every step ---
 
+    def checks(self):
+        return (self.consumers, self.grants, self.preconditions, self.leadership, self.truth, self.neighbours, self.rest, self.candour)
+
     def consumers(self, world):
-        """S1: nothing is destroyed while a pod holds it."""
-        offset = time.time() - time.monotonic()
-        for held in getattr(world.workload, "holds", ()):
-            for r in self.log[held["node"]]:
-                at = r["endNs"] / 1e9 + offset
-                if r["call"] == "nvmlGpuInstanceDestroy" and r["result"] == 0 and held["since"] < at < held["until"] and f"start={held['start']} " in r["args"]:
-                    yield f"S1: what a pod holds was destroyed at {at:.3f}, {held['until'] - at:.3f} s before it ended"
+        """S1"""
+        for node in world.nodes:
+            yield from taken_away(holds_on(world, node), self.log[node.name], offset())
+
+    def grants(self, world):
+        """S2"""
+        for node in world.nodes:
+            yield from granted_twice(holds_on(world, node), history_of(self.log[node.name], offset()), node.name)
+            for at, said in statuses(self.writes, node.name):
+                yield from oversold(said, at, node.name)
 
     def preconditions(self, world):
-        """S3: nothing is deleted or evicted but the one that was meant."""
-        for e in self.writes:
-            verb, resource, name = what(e)
-            body = e.get("requestObject", {})
-            options = body.get("deleteOptions", body) or {}
-            if (verb == "delete" or resource == "pods/eviction") and not options.get("preconditions", {}).get("uid"):
-                yield f"S3: {verb} {resource} {name} without a uid"
+        """S3"""
+        return unconditional(self.writes)
+
+    def leadership(self, world):
+        """S4. The Lease was taken before people began to act."""
+        return leaderless(world.cluster.audit(world.rig.mark))
 
     def truth(self, world):
         """S5, S6: each status, and each Node's resources, against what the hardware was just before and, for resources, until the next."""
-        offset = time.time() - time.monotonic()
-        mark_time = world.marked
         for node in world.nodes:
-            history = history_of(self.log[node.name], offset)
-            offers = [(mark_time, world.offered[node.name])]
-            for e in self.writes:
-                verb, resource, name = what(e)
-                said = e.get("responseObject", {}).get("status", {})
-                at = seconds(e["stageTimestamp"])
-                if name != node.name or verb == "delete":
-                    continue
-                if resource == "devices/status":
-                    yield from lies(said, history, at, name)
-                if resource in ("nodes/status", "nodes"):
-                    offers.append((at, said.get("allocatable", {})))
-            yield from overdrawn(offers, history, node.name)
+            history = history_of(self.log[node.name], offset())
+            for at, said in statuses(self.writes, node.name):
+                yield from lies(said, history, at, node.name)
+            yield from overdrawn([(world.marked, world.offered[node.name]), *offers_of(self.writes, node.name)], history, node.name, world.lag_s)
 
     def neighbours(self, world):
-        """S7: cards that nobody asked to change stay as they are. Every workload says which it asks."""
-        spared = getattr(world.workload, "spared", ())
+        """S7. Every workload says which cards it does not ask to change, and what they offer."""
         for node in world.nodes:
-            for record in self.log[node.name]:
-                if record["gpu"] in spared and record["result"] == 0:
-                    yield f"S7: {record['call']} on card {record['gpu']} of {node.name}"
+            since = world.marked - offset()
+            log = [r for r in self.log[node.name] if r["startNs"] / 1e9 > since]
+            yield from disturbed(world.workload.spared, log, node.name)
+            if world.cards_answer:
+                yield from withdrawn(world.workload.spared_offer, offers_of(self.writes, node.name), node.name)
+
+    def rest(self, world):
+        """L1"""
+        times = [seconds(e["stageTimestamp"]) for e in self.writes]
+        return restless(times, world.calm_since, world.DONE_S, world.watched)
+
+    def candour(self, world):
+        """L2, of calls that do not return."""
+        for node in world.nodes:
+            pids = world.programs[world.by(node)].pids
+            log = library.log_of(node)
+            yield from silent_hangs(log, pids, world.deadline_s, list(statuses(self.writes, node.name)), offset(), node.name)
 
 
-def seconds(text):
-    """An audit log's time as a Unix time."""
-    whole, _, part = text.rstrip("Z").partition(".")
-    return time.mktime(time.strptime(whole, "%Y-%m-%dT%H:%M:%S")) - time.timezone + float(f"0.{part or 0}")
+def offset():
+    """Of Unix time from the clock of the simulator's log."""
+    return time.time() - time.monotonic()
 
 
-def history_of(log, offset):
-    """[(time, {gpu: sorted [(profile, start)]})]: what stood from then on, from the simulator's log of changes."""
-    standing, history = {}, [(0, {})]
-    for r in log:
-        args = dict(w.split("=") for w in r["args"].split() if "=" in w)
-        card = standing.setdefault(r["gpu"], {})
-        if r["result"] != 0:
-            continue
-        if r["call"].startswith("nvmlDeviceCreateGpuInstance"):
-            card[args["gi"]] = (PROFILES.get(int(args["profile"]), args["profile"]), int(args["start"]))
-        elif r["call"] == "nvmlGpuInstanceDestroy":
-            card.pop(args["gi"], None)
-        history.append((r["endNs"] / 1e9 + offset, {gpu: sorted(c.values()) for gpu, c in standing.items()}))
-    return history
-
-
-def shown_between(history, gpu, begin, end):
-    """All that the card was in this time."""
-    before = [s for t, s in history if t <= begin][-1:]
-    return [s.get(gpu, []) for s in before + [s for t, s in history if begin < t <= end]]
-
-
-def lies(status, history, at, name):
-    for card in status.get("devices", []):
-        claim = sorted((p["profile"], int(re.match(r"\d+", str(p["placement"]))[0])) for p in card.get("partitions", []) if "placement" in p)
-        whole = [[profile_start for profile_start in state] for state in shown_between(history, card["index"], at - CLAIM_S, at)]
-        if claim not in whole:
-            yield f"S5: the status of {name} claims {claim} of card {card['index']} at {at:.3f}; it was {whole}"
-
-
-def overdrawn(offers, history, name):
-    """What a Node offered, and what there was. The controller takes off what it orders away first; of what changes without
-    an order it learns by the status, LAG_S is for that."""
-    for (at, offer), (until, _) in zip(offers, offers[1:] + [(float("inf"), {})]):
-        for t, state in [s for s in history if s[0] <= at][-1:] + [s for s in history if at < s[0] < until - LAG_S]:
-            have = Counter(f"nvidia.com/mig-{p.replace('+', '.')}" for card in state.values() for p, _ in card)
-            for resource, count in offer.items():
-                if resource.startswith("nvidia.com/mig-") and int(count) > have[resource]:
-                    yield f"S6: {name} offers {count} {resource} from {at:.3f} to {until:.3f}; at {max(t, at):.3f} there are {have[resource]}"
-                    return
+def holds_on(world, node):
+    return [held for held in getattr(world.workload, "holds", ()) if held["node"] == node.name]
 
 
 def differences(a, b, path=""):
@@ -207,14 +188,36 @@ class Reference:
         self.first = outcomes[0]
         self.masked = {path for other in outcomes[1:] for path, _, _ in differences(self.first.state, other.state)}
         self.loose = {k for other in outcomes[1:] for k in set(self.first.counts) | set(other.counts) if self.first.counts[k] != other.counts[k]}
-        self.trace = self.first.trace
+        self.trace, self.calls = self.first.trace, self.first.calls
 
     def judge(self, outcome, harms):
-        """What is wrong with a disturbed run. An agent that is killed in the middle of a change goes back, and begins anew."""
-        begins_anew = any(h.do == "kill" and h.by.startswith("agent") for h in harms)
+        """What is wrong with a disturbed run."""
+        calls = [h for h in harms if isinstance(h, library.CallHarm)]
         wrong = list(outcome.broken)
         wrong += [f"{path} is {b!r}, not {a!r}" for path, a, b in differences(self.first.state, outcome.state) if path not in self.masked]
-        for key in set(self.first.counts) | set(outcome.counts):
-            if key not in self.loose and not (begins_anew and key[0] in CHANGES) and self.first.counts[key] != outcome.counts[key]:
-                wrong.append(f"{' '.join(key)}: {outcome.counts[key]} times, not {self.first.counts[key]}")
+        wrong += self.miscounted(outcome, calls or any(h.do == "kill" and h.by.startswith("agent") for h in harms))
+        wrong += unasked_deaths(outcome.deaths, calls)
         return wrong
+
+    def miscounted(self, outcome, begins_anew):
+        """What was created and deleted more or less often. A change of a card that fails, or whose agent is killed, is undone
+        and made again: then at worst the new is made twice, and the old once."""
+        for key in set(self.first.counts) | set(outcome.counts):
+            expected, seen = self.first.counts[key], outcome.counts[key]
+            if key in self.loose or expected == seen:
+                continue
+            if begins_anew and key[0] in CHANGES:
+                worst = 2 * sum(n for k, n in self.first.counts.items() if k[0] in CHANGES and k[1:] == key[1:])
+                if expected <= seen <= worst:
+                    continue
+            yield f"{' '.join(key)}: {seen} times, not {expected}"
+
+
+def unasked_deaths(deaths, calls):
+    """A program ends by itself at no harm; by a call that kills only the one whose call it is, once."""
+    killers = [h.by for h in calls if h.kills()]
+    for by, status in deaths:
+        if by in killers and status == -signal.SIGKILL:
+            killers.remove(by)
+        else:
+            yield f"{by} ended by itself, {status}"

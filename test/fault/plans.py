@@ -9,23 +9,33 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import library
+from library import CallHarm
 from proxy import WRITES, Harm
 
 KEPT = Path(__file__).parent / "plans"
 # Of an event stream, at most so many events in a row are withheld: a longer blindness is a longer hold of one more.
 LONGEST = 6
 PAST_S = 2
+BLACKHOLE_S = 90
 
 KINDS = {
     "killed-before-answer": "killed when the API server has done a write and before the program knows",
     "killed-after-answer": "killed as soon as it knows",
     "answer-lost": "the write is done, and the connection ends instead of an answer",
+    "truncated": "the write is done, and the connection ends in the middle of the answer",
+    "blackholed": "the write is done or not, and no answer comes, nor an end of the connection",
     "refused": "a write is answered 409, 429, 500, 503 or 504, or with a page of HTML, and not done",
     "missed": "events withheld from the n-th to the m-th, then 410: seen is only what has become of it",
     "twice": "an event comes twice",
     "killed-at-event": "killed when an event is about to come",
     "time-travel": "killed when an event is about to come, and started again on an API server that is in the past",
     "reconnected-to-the-past": "the same, not killed: its watches go on there",
+    "call-fails": "a call into the vendor's library is answered with an error, once",
+    "call-hangs": "one does not return until the agent has given it up for some seconds",
+    "call-hangs-for-long": "one returns after a minute, with the deadline that agents have",
+    "killed-before-call": "the agent, or its child that waits for events, is killed in a call that has done nothing yet",
+    "killed-after-call": "killed when the hardware has changed and before it knows",
 }
 
 
@@ -33,8 +43,10 @@ def is_write(r):
     return r.verb in WRITES and r.code < 300 and r.resource not in ("leases", "events", "tokenreviews", "subjectaccessreviews")
 
 
-def enumerate_plans(trace):
-    """All plans that follow from an undisturbed run, as (kind, harms); the last harm is the one that a plan is about."""
+def enumerate_plans(trace, calls=()):
+    """All plans that follow from an undisturbed run, as (kind, harms); the last harm is the one that a plan is about.
+    trace: what went by the proxy; calls: into the vendor's library, of each node."""
+    yield from library.enumerate_plans(calls)
     yield from plans_of_writes(trace)
     streams = Counter((r.by, r.resource) for r in trace if r.verb == "event")
     for (by, resource), n in sorted(streams.items()):
@@ -50,6 +62,9 @@ def plans_of_writes(trace):
         yield "killed-before-answer", [Harm(**at, at="committed", do="kill")]
         yield "killed-after-answer", [Harm(**at, at="answered", do="kill")]
         yield "answer-lost", [Harm(**at, at="committed", do="reset")]
+        yield "truncated", [Harm(**at, at="committed", do="truncate")]
+        if seen[key] == 1:
+            yield from (("blackholed", [Harm(**at, at=when, do="blackhole", seconds=BLACKHOLE_S)]) for when in ("before", "committed"))
         for code in ("409", "429", "500", "503", "504", "html"):
             yield "refused", [Harm(**at, at="before", do=code)]
 
@@ -66,9 +81,13 @@ def plans_of_events(at, n):
             yield "time-travel", [Harm(**at, nth=frozen, do="freeze"), Harm(**at, nth=first, do="travel", seconds=PAST_S)]
 
 
+def harms_of(plan):
+    return [(CallHarm if "call" in words else Harm)(**words) for words in plan["harms"]]
+
+
 def read(path):
     plan = json.loads(path.read_text())
-    return plan["workload"], [Harm(**words) for words in plan["harms"]], plan.get("why", "")
+    return plan["workload"], harms_of(plan), plan.get("why", "")
 
 
 def write(path, workload, harms, why=""):
@@ -84,6 +103,9 @@ def kept():
 
 def label(kind, harms):
     harm = harms[-1]
+    if isinstance(harm, CallHarm):
+        return f"{kind} {harm.label()}"
     words = [kind, harm.by, harm.verb, "/".join(filter(None, (harm.resource, harm.subresource))), f"#{harm.nth}", harm.do]
     words += [f"x{harm.until}"] if harm.do == "hold" else []
+    words += [f"{harm.at}"] if harm.do == "blackhole" else []
     return " ".join(words + [f"frozen-at-#{h.nth}" for h in harms[:-1]])

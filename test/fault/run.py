@@ -31,6 +31,7 @@ from conftest import ROOT, RUNS, Cluster, remove_stale_runs  # noqa: E402
 
 FAILED = ROOT / "build" / "fault" / "failed"
 UNDISTURBED = 3  # runs that a reference is made of
+LONG_QUIET_S = 30  # after one of them, and after each plan that is kept, nobody may write for so long
 
 
 def release(name):
@@ -45,9 +46,9 @@ class Lane:
         self.cluster = Cluster(folder / "kube")
         self.runs = 0
 
-    def run(self, workload, harms=()):
+    def run(self, workload, harms=(), quiet_s=world.QUIET_S):
         self.runs += 1
-        return world.run(self.cluster, release, self.folder / f"{self.runs:05d}-{workload}", workload, harms)
+        return world.run(self.cluster, release, self.folder / f"{self.runs:05d}-{workload}", workload, harms, quiet_s)
 
 
 class Lanes:
@@ -100,25 +101,26 @@ def each(items, function):
         raise errors[0]
 
 
-def references(lanes, names):
-    """What each workload ends in, undisturbed."""
+def references(lanes, names, patiently):
+    """What each workload ends in, undisturbed. patiently: after one run of each it is watched for LONG_QUIET_S."""
     outcomes = {}
     lock = threading.Lock()
 
-    def undisturbed(lane, name):
-        outcome = lane.run(name)
+    def undisturbed(lane, job):
+        name, number = job
+        outcome = lane.run(name, quiet_s=LONG_QUIET_S if patiently and number == 0 else world.QUIET_S)
         assert not outcome.broken, f"{name}, undisturbed: {outcome.broken}"
         with lock:
             outcomes.setdefault(name, []).append(outcome)
 
-    lanes.map(undisturbed, [name for name in names for _ in range(UNDISTURBED)])
+    lanes.map(undisturbed, [(name, number) for name in names for number in range(UNDISTURBED)])
     return {name: oracle.Reference(found) for name, found in outcomes.items()}
 
 
-def judge(lane, reference, workload, harms):
+def judge(lane, reference, workload, harms, quiet_s=world.QUIET_S):
     """"ok", "not reached", or what is wrong."""
     try:
-        wrong = reference.judge(lane.run(workload, harms), harms)
+        wrong = reference.judge(lane.run(workload, harms, quiet_s), harms)
     except world.NotReached:
         return "not reached"
     except BaseException as error:  # pytest.fail of wait_for is none of Exception
@@ -149,7 +151,7 @@ def chosen(options, known):
         workload, harms, _ = plans.read(path)
         yield "kept", workload, harms, path.stem
     for name in known if not options.plan else ():
-        every = [p for p in plans.enumerate_plans(known[name].trace) if not options.kind or p[0] in options.kind]
+        every = [p for p in plans.enumerate_plans(known[name].trace, known[name].calls) if not options.kind or p[0] in options.kind]
         for kind, harms in spread(every, options.sample):
             yield kind, name, harms, plans.label(kind, harms)
     for path in plans.kept() if not (options.plan or options.kind) else ():
@@ -160,14 +162,14 @@ def chosen(options, known):
 
 def run_all(lanes, options):
     names = {plans.read(Path(p))[0] for p in options.plan} or options.workload or workloads.ALL
-    known = references(lanes, names)
+    known = references(lanes, names, patiently=not (options.sample or options.plan))
     todo = list(chosen(options, known))
     tally = Counter()
 
     def one(lane, plan):
         kind, workload, harms, text = plan
         begin = time.monotonic()
-        said = judge(lane, known[workload], workload, harms)
+        said = judge(lane, known[workload], workload, harms, LONG_QUIET_S if kind == "kept" and not options.sample else world.QUIET_S)
         tell(workload, text, harms, said, time.monotonic() - begin)
         tally[kind, said if said in ("ok", "not reached") else "failed"] += 1
 

@@ -27,6 +27,7 @@ class Workload:
     """world has the rig, its nodes, and the programs; one node of two cards, unless a workload says otherwise."""
 
     nodes, fleet = 1, {"h100-80": 2}
+    spared, spared_offer = (), {}  # cards that are not asked to change, and what they offer all the while
     profile = None
 
     def __init__(self, world):
@@ -85,6 +86,28 @@ class ProfileChange(Workload):
         self.ask(SMALL, maxUnavailable=1)
 
 
+class OneOfTwo(Workload):
+    """Of a node's two cards one is cut otherwise; the other one's partitions stay on offer all the while."""
+
+    spared, spared_offer = (1,), {HALF: 2}
+
+    def want(self, *layouts):
+        devices = [{"selector": {"indices": [i]}, **layout} for i, layout in enumerate(layouts)]
+        self.profile = self.rig.profile("p", *devices)
+
+    def before(self):
+        self.want(HALVES, HALVES)
+        self.layouts = [{"3g.40gb": 2}, {"3g.40gb": 2}]
+        wait_for(self.done, 60, "the start")
+
+    def act(self):
+        self.layouts = [{"1g.10gb": 7}, {"3g.40gb": 2}]
+        self.want(SMALL, HALVES)
+
+    def done(self):
+        return self.is_ready() and self.world.nodes[0].layouts() == self.layouts
+
+
 class LabelChange(Workload):
     """A node's label asks for one layout, then for another."""
 
@@ -130,7 +153,7 @@ class NodeReturns(Workload):
         (node,) = self.world.nodes
         self.world.end_agent(node)
         self.rig.api.delete(f"/api/v1/nodes/{node.name}")
-        wait_for(lambda: self.rig.api.find(node.path) is None, 60, "the Device to be collected")
+        wait_for(lambda: self.rig.api.find(node.path) is None, self.world.patience, "the Device to be collected")
         self.world.add_again(node)
 
     def is_ready(self):
@@ -217,8 +240,12 @@ class PodHolds(Served):
         (node,) = self.world.nodes
         self.layout = {"1g.10gb": 7}
         self.ask(SMALL)
-        wait_for(lambda: self.rig.api.find(node.path) and node.applied().get("reason") == "InUse", 60, lambda: f"the change to wait: {node.applied()}")
+        wait_for(self.waits, self.world.patience, lambda: f"the change to wait: {node.applied()}")
         self.let_go()
+
+    def waits(self):
+        (node,) = self.world.nodes
+        return self.rig.api.find(node.path) and node.applied().get("reason") == "InUse"
 
 
 class Evicted(Served):
@@ -235,9 +262,12 @@ class Evicted(Served):
         self.layout = {"1g.10gb": 7}
         self.ask(SMALL, drain="evict", maxUnavailable=1)
         path = f"/api/v1/namespaces/default/pods/{self.rig.id}-holds"
-        wait_for(lambda: self.rig.api.get(path)["metadata"].get("deletionTimestamp"), 60, "the eviction")
+        wait_for(lambda: self.rig.api.get(path)["metadata"].get("deletionTimestamp"), self.world.patience, "the eviction")
         self.let_go()
         self.rig.api.delete(path, now=True)
 
 
-ALL = {w.__name__: w for w in (FirstProfile, ProfileChange, LabelChange, ProfileReturns, NodeReturns, AgentUpgrade, FailingLayout, PodHolds, Evicted)}
+ALL = {
+    w.__name__: w
+    for w in (FirstProfile, ProfileChange, OneOfTwo, LabelChange, ProfileReturns, NodeReturns, AgentUpgrade, FailingLayout, PodHolds, Evicted)
+}

@@ -8,15 +8,19 @@ import signal
 import threading
 import time
 
+import library
 import oracle
 from conftest import Processes, wait_for
-from proxy import FaultProxy, Harm
+from library import CallHarm
+from proxy import FaultProxy
 from stack import Api, Rig, install
 from twin import Twin
 from workloads import ALL
 
 DONE_S = 60  # after the last harm all is as wanted within this time
-QUIET_S = 2.0  # then nobody writes for this long
+QUIET_S = 3.0  # then nobody writes for this long: three readings of the hardware
+RETRY_LAG_S = 2.0  # the Node follows a change that is tried again
+LOOK_S = 0.05
 
 
 class NotReached(Exception):
@@ -24,23 +28,38 @@ class NotReached(Exception):
 
 
 class Program:
-    """One of ours, that harm may kill at any time. Processes are started by a thread that lasts: they end with
-    the thread that they were started by (PR_SET_PDEATHSIG)."""
+    """One of ours, that harm may kill at any time. While watched() it is started again when it ends by itself, as by a kubelet.
+    Processes are started by a thread that lasts: they end with the thread that they were started by (PR_SET_PDEATHSIG)."""
 
-    def __init__(self, start):
+    def __init__(self, start, watched=lambda: False):
         self.begin = start
         self.process = None
+        self.watched = watched
+        self.deaths = []  # exit statuses of those that ended without our doing
+        self.pids = []
         self.orders = queue.SimpleQueue()
         threading.Thread(target=self.work, daemon=True).start()
         self.do(self.start)
 
     def work(self):
-        while order := self.orders.get():
+        while order := self.next_order():
             what, done = order
             try:
                 what()
             finally:
                 done.set()
+
+    def next_order(self):
+        while True:
+            try:
+                return self.orders.get(timeout=LOOK_S)
+            except queue.Empty:
+                self.revive()
+
+    def revive(self):
+        if self.watched() and self.process and not self.process.running():
+            self.deaths.append(self.process.popen.returncode)
+            self.start_again()
 
     def do(self, what):
         done = threading.Event()
@@ -49,6 +68,11 @@ class Program:
 
     def start(self):
         self.process = self.begin()
+        self.pids.append(self.process.pid)
+
+    def start_again(self):
+        self.process.start()
+        self.pids.append(self.process.pid)
 
     def stop(self):
         """Politely and for good."""
@@ -66,7 +90,7 @@ class Program:
     def restart(self):
         if self.process and self.process.running():
             self.process.kill()
-            self.process.start()
+            self.start_again()
 
     def close(self):
         self.orders.put(None)
@@ -126,6 +150,8 @@ def twin_of(cluster):
 
 
 class World:
+    DONE_S = DONE_S
+
     def __init__(self, cluster, release, folder, workload):
         install(cluster)
         self.cluster = cluster
@@ -135,6 +161,9 @@ class World:
         self.proxy = FaultProxy(cluster, self.kill, self.pause, self.past)
         self.workload = ALL[workload](self)
         self.programs, self.nodes = {}, []
+        self.supervising = False
+        self.agent_flags = {}
+        self.patience = self.DONE_S
 
     def open(self):
         for _ in range(self.workload.nodes):
@@ -144,9 +173,12 @@ class World:
             self.start_agent(node)
         credentials = self.proxy.kubeconfig(self.rig.kubeconfig("cleave-controller", "controller"), "controller")
         # By the same name, as one StatefulSet's pod has it: its Lease needs no waiting for.
-        self.programs["controller"] = Program(lambda: self.rig.controller(kubeconfig=credentials, identity="controller", wait=False))
+        self.programs["controller"] = Program(lambda: self.rig.controller(kubeconfig=credentials, identity="controller", wait=False), self.is_supervising)
         for node in self.nodes:
             node.wait_ready(60)
+
+    def is_supervising(self):
+        return self.supervising
 
     def by(self, node):
         return f"agent{self.nodes.index(node)}"
@@ -156,11 +188,11 @@ class World:
         credentials = self.proxy.kubeconfig(node.kubeconfig, by)
 
         def start():
-            argv = node.argv(kubeconfig=credentials, **self.workload.flags(node))
+            argv = node.argv(kubeconfig=credentials, **self.workload.flags(node), **self.agent_flags)
             node.agent = self.rig.processes(f"agent-{node.name}", *argv, env=node.env)
             return node.agent
 
-        self.programs[by] = Program(start)
+        self.programs[by] = Program(start, self.is_supervising)
 
     def end_agent(self, node):
         self.programs[self.by(node)].stop()
@@ -184,33 +216,55 @@ class World:
 
     # --- a run ---
 
-    def run(self, harms=()):
-        """Does the workload with these harms and returns the Outcome."""
+    def run(self, harms=(), quiet_s=QUIET_S):
+        """Does the workload with these harms and returns the Outcome; quiet_s: for so long nobody may write at the end."""
+        calls = [h for h in harms if isinstance(h, CallHarm)]
+        requests = [h for h in harms if h not in calls]
+        self.prepare(calls)
         self.open()
         self.workload.before()
         mark, self.marked = self.cluster.audit_mark(), time.time()
         self.offered = {node.name: node.node_object()["status"]["allocatable"] for node in self.nodes}
-        self.past.prepare(harms)
-        self.proxy.order(*harms)
+        self.past.prepare(requests)
+        self.order(requests, calls)
         self.workload.act()
-        wait_for(lambda: self.workload.done() and not self.proxy.reads, DONE_S, lambda: f"the end of {type(self.workload).__name__}:\n{self.standing()}")
-        self.quiet(mark)
-        if self.proxy.pending():
-            raise NotReached(f"{self.proxy.pending()}")
+        self.calm_since = time.time() + self.hang_s
+        wait_for(lambda: self.workload.done() and not self.proxy.reads, self.patience, lambda: f"the end of {type(self.workload).__name__}:\n{self.standing()}")
+        self.done_ns = time.monotonic_ns()
+        self.quiet(mark, quiet_s)
+        if self.proxy.pending() or not all(h.struck(self.nodes[h.node]) for h in calls):
+            raise NotReached(f"{self.proxy.pending()} {calls}")
         if not self.workload.done():
             raise AssertionError(f"what was reached was left again: {self.standing()}")
         return oracle.Outcome(self, mark)
 
-    def quiet(self, mark):
-        """Until nobody of ours has written for QUIET_S."""
+    def prepare(self, calls):
+        """For calls that hang: other flags, more patience."""
+        self.supervising = True
+        self.agent_flags = library.flags(calls)
+        self.hang_s = sum(h.hang_s for h in calls)
+        self.deadline_s = self.agent_flags.get("call_deadline_ms", library.DEADLINE_MS) / 1000
+        self.patience = self.DONE_S + self.hang_s
+        self.lag_s = RETRY_LAG_S if calls else 0.0
+        self.cards_answer = not any(library.is_blinding(h) for h in calls)
+
+    def order(self, requests, calls):
+        self.proxy.order(*requests)
+        self.sequences = [library.log_of(node)[-1]["sequence"] for node in self.nodes]
+        for harm in calls:
+            harm.order(self.nodes[harm.node])
+
+    def quiet(self, mark, quiet_s):
+        """Until nobody of ours has written for quiet_s."""
         end = time.monotonic() + DONE_S
         count, since = -1, time.monotonic()
-        while time.monotonic() - since < QUIET_S:
+        while time.monotonic() - since < quiet_s:
             now = len(self.rig.writes(mark))
             if now != count:
                 count, since = now, time.monotonic()
-            if time.monotonic() > end:
-                raise AssertionError(f"the writing never ends: {[oracle.what(e) for e in self.rig.writes(mark)[-10:]]}")
+                self.watched = (time.time(), time.time() + quiet_s)
+            if time.monotonic() > end + quiet_s:
+                raise AssertionError(f"L1: the writing never ends: {[oracle.what(e) for e in self.rig.writes(mark)[-10:]]}")
             time.sleep(0.1)
 
     def standing(self):
@@ -221,6 +275,7 @@ class World:
 
     def close(self):
         self.proxy.ended.set()
+        self.supervising = False
         with contextlib.suppress(Exception):
             self.rig.end()
         for program in self.programs.values():
@@ -230,14 +285,11 @@ class World:
         self.workload.close()
 
 
-def run(cluster, release, folder, workload, harms=()):
+def run(cluster, release, folder, workload, harms=(), quiet_s=QUIET_S):
     """One run in a world of its own."""
     world = World(cluster, release, folder, workload)
     try:
-        return world.run(harms)
+        return world.run(harms, quiet_s)
     finally:
         world.close()
 
-
-def harms_of(plan):
-    return [Harm(**words) for words in plan["harms"]]

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What must hold at every step, each as a function of plain records that yields what is wrong.
+
+Records are those of the audit log (writes that were done), of the simulator's log of calls, and what a workload says of
+its pods. No I/O here: test_oracle.py feeds each of them what is right and what is not.
+"""
+
+import re
+import time
+from collections import Counter
+
+# nvmlGpuInstanceProfileInfo ids of the H100 80GB, the card of all workloads (reference: NVIDIA's MIG user guide).
+PROFILES = {19: "1g.10gb", 20: "1g.10gb+me", 15: "1g.20gb", 14: "2g.20gb", 9: "3g.40gb", 5: "4g.40gb", 0: "7g.80gb"}
+CLAIM_S = 10
+LAG_S = 0.5
+CONTROLLER = "system:serviceaccount:cleave-system:cleave-controller"
+
+
+def what(event):
+    """Of an audit record: (verb, resource, name)."""
+    ref = event["objectRef"]
+    return event["verb"], "/".join(filter(None, (ref["resource"], ref.get("subresource")))), ref.get("name", "")
+
+
+def seconds(text):
+    """An audit log's time as a Unix time."""
+    whole, _, part = text.rstrip("Z").partition(".")
+    return time.mktime(time.strptime(whole, "%Y-%m-%dT%H:%M:%S")) - time.timezone + float(f"0.{part or 0}")
+
+
+def statuses(writes, name):
+    """(time, status) of each write of a node's Device."""
+    for e in writes:
+        verb, resource, of = what(e)
+        if of == name and resource == "devices/status" and verb != "delete":
+            yield seconds(e["stageTimestamp"]), e.get("responseObject", {}).get("status", {})
+
+
+def offers_of(writes, name):
+    """(time, allocatable) of each write of a Node."""
+    for e in writes:
+        verb, resource, of = what(e)
+        if of == name and resource in ("nodes", "nodes/status") and verb != "delete":
+            yield seconds(e["stageTimestamp"]), e.get("responseObject", {}).get("status", {}).get("allocatable", {})
+
+
+def history_of(log, offset):
+    """[(time, {gpu: sorted [(profile, start)]})]: what stood from then on, from the simulator's log of changes."""
+    standing, history = {}, [(0, {})]
+    for r in log:
+        args = dict(w.split("=") for w in r["args"].split() if "=" in w)
+        card = standing.setdefault(r["gpu"], {})
+        if r["result"] != 0:
+            continue
+        if r["call"].startswith("nvmlDeviceCreateGpuInstance"):
+            card[args["gi"]] = (PROFILES.get(int(args["profile"]), args["profile"]), int(args["start"]))
+        elif r["call"] == "nvmlGpuInstanceDestroy":
+            card.pop(args["gi"], None)
+        history.append((r["endNs"] / 1e9 + offset, {gpu: sorted(c.values()) for gpu, c in standing.items()}))
+    return history
+
+
+def shown_between(history, gpu, begin, end):
+    """All that the card was in this time."""
+    before = [s for t, s in history if t <= begin][-1:]
+    return [s.get(gpu, []) for s in before + [s for t, s in history if begin < t <= end]]
+
+
+# --- S1 ---
+
+
+def taken_away(holds, log, offset):
+    """Nothing is destroyed while a pod holds it. holds: of one node, {start, since, until}."""
+    for held in holds:
+        for r in log:
+            at = r["endNs"] / 1e9 + offset
+            if r["call"] == "nvmlGpuInstanceDestroy" and r["result"] == 0 and held["since"] < at < held["until"] and f"start={held['start']} " in r["args"]:
+                yield f"S1: what a pod holds was destroyed at {at:.3f}, {held['until'] - at:.3f} s before it ended"
+
+
+# --- S2 ---
+
+
+def oversold(status, at, name):
+    """What a status shows of a card fits on it: places, compute slices, multiprocessors, memory."""
+    models = {m["name"]: {p["name"]: p for p in m.get("migProfiles", [])} for m in status.get("models", [])}
+    for card in status.get("devices", []):
+        profiles = models.get(card.get("model"), {})
+        parts = [(profiles[p["profile"]], *map(int, p["placement"].split(":"))) for p in card.get("partitions", []) if p.get("profile") in profiles]
+        places = Counter(slot for _, start, size in parts for slot in range(start, start + size))
+        if any(n > 1 for n in places.values()):
+            yield f"S2: partitions of card {card['index']} of {name} overlap at {at:.3f}: {sorted(places.elements())}"
+        limits = {k: max((p[k] for p in profiles.values()), default=0) for k in ("size", "slices", "multiprocessors")}
+        sums = {k: sum(p[k] for p, _, _ in parts) for k in limits}
+        limits["memoryMiB"], sums["memoryMiB"] = card.get("memoryMiB", 0), sum(p["memoryMiB"] for p, _, _ in parts)
+        yield from (f"S2: card {card['index']} of {name} has {limits[k]} {k}, and {sums[k]} are given out at {at:.3f}" for k in limits if sums[k] > limits[k])
+
+
+def granted_twice(holds, history, name):
+    """What pods hold at one time are different partitions, and they are there. holds: of one node, with "gpu"."""
+    for i, held in enumerate(holds):
+        standing = shown_between(history, held.get("gpu", 0), held["since"], held["since"])
+        if not any(start == held["start"] for card in standing for _, start in card):
+            yield f"S2: {name} granted what starts at {held['start']} at {held['since']:.3f}; there is {standing}"
+        for other in holds[i + 1 :]:
+            same = all(held.get(k, 0) == other.get(k, 0) for k in ("gpu", "start"))
+            if same and held["since"] < other["until"] and other["since"] < held["until"]:
+                yield f"S2: {name} granted what starts at {held['start']} to two at a time"
+
+
+# --- S3 ---
+
+
+def unconditional(writes):
+    """Nothing is deleted or evicted but the one that was meant."""
+    for e in writes:
+        verb, resource, name = what(e)
+        body = e.get("requestObject", {})
+        options = body.get("deleteOptions", body) or {}
+        if (verb == "delete" or resource == "pods/eviction") and not options.get("preconditions", {}).get("uid"):
+            yield f"S3: {verb} {resource} {name} without a uid"
+
+
+# --- S4 ---
+
+
+def leaderless(audit):
+    """The controller writes while it holds the Lease, and within the Lease's time after a renewal. audit: since before the
+    first renewal, leases too. A replica whose token names no pod is any."""
+    holder, until = "", float("-inf")
+    for e in sorted(audit, key=lambda e: e["requestReceivedTimestamp"]):
+        if e["user"].get("username") != CONTROLLER or e["verb"] not in ("create", "update", "patch", "delete") or e["responseStatus"]["code"] >= 300:
+            continue
+        at = seconds(e["requestReceivedTimestamp"])
+        verb, resource, name = what(e)
+        if resource == "leases":
+            lease = e["responseObject"]["spec"]
+            holder, until = lease.get("holderIdentity", ""), at + lease.get("leaseDurationSeconds", 0)
+        elif resource not in ("events", "tokenreviews", "subjectaccessreviews"):
+            pod = e["user"].get("extra", {}).get("authentication.kubernetes.io/pod-name", [""])[0]
+            if not holder or (pod and not holder.startswith(f"{pod}_")):
+                yield f"S4: {verb} {resource} {name} by {pod or 'a replica'} at {at:.3f}, when {holder or 'nobody'} leads"
+            elif at > until:
+                yield f"S4: {verb} {resource} {name} at {at:.3f}, {at - until:.3f} s after the lease of {holder} had run out"
+
+
+# --- S5, S6 ---
+
+
+def lies(status, history, at, name):
+    """A status claims of each card what it was a moment ago."""
+    for card in status.get("devices", []):
+        claim = sorted((p["profile"], int(re.match(r"\d+", str(p["placement"]))[0])) for p in card.get("partitions", []) if "placement" in p)
+        whole = [[profile_start for profile_start in state] for state in shown_between(history, card["index"], at - CLAIM_S, at)]
+        if claim not in whole:
+            yield f"S5: the status of {name} claims {claim} of card {card['index']} at {at:.3f}; it was {whole}"
+
+
+def overdrawn(offers, history, name, lag_s=0.0):
+    """What a Node offered, and what there was. The controller takes off what it orders away first; of what changes without
+    an order it learns by the status, LAG_S is for that, and lag_s where a change is tried again, which nobody orders."""
+    for (at, offer), (until, _) in zip(offers, offers[1:] + [(float("inf"), {})]):
+        begin, end = at + lag_s, until - max(lag_s, LAG_S)
+        if lag_s and begin >= end:
+            continue
+        for t, state in [s for s in history if s[0] <= begin][-1:] + [s for s in history if begin < s[0] < end]:
+            have = Counter(f"nvidia.com/mig-{p.replace('+', '.')}" for card in state.values() for p, _ in card)
+            for resource, count in offer.items():
+                if resource.startswith("nvidia.com/mig-") and int(count) > have[resource]:
+                    yield f"S6: {name} offers {count} {resource} from {at:.3f} to {until:.3f}; at {max(t, at):.3f} there are {have[resource]}"
+                    return
+
+
+# --- S7 ---
+
+
+def disturbed(spared, log, name):
+    """Cards that nobody asked to change stay as they are."""
+    for r in log:
+        if r["gpu"] in spared and r["result"] == 0:
+            yield f"S7: {r['call']} on card {r['gpu']} of {name}"
+
+
+def withdrawn(least, offers, name):
+    """What they have stays allocatable throughout. least: {resource: count}; offers: (time, {resource: count})."""
+    for at, offer in offers:
+        for resource, n in least.items():
+            if int(offer.get(resource, 0)) < n:
+                yield f"S7: {name} offers {offer.get(resource, 0)} {resource} at {at:.3f}; cards that nobody touches have {n}"
+
+
+# --- L1, L2 ---
+
+
+def restless(times, since, bound_s, watched):
+    """After the last fault or change (since) all is written within bound_s, and then nothing: watched is (from, to)."""
+    late = [t for t in times if t > since + bound_s]
+    if late:
+        yield f"L1: {len(late)} writes later than {bound_s} s after the last fault, the last after {late[-1] - since:.3f} s"
+    begin, end = watched
+    again = [t for t in times if begin < t <= end]
+    if again:
+        yield f"L1: {len(again)} writes in the {end - begin:.1f} s in which all was as wanted"
+
+
+def silent_hangs(log, pids, deadline_s, said, offset, name):
+    """While a call of the agent does not return, the status says so, once its deadline is over. said: (time, status)."""
+    for r in log:
+        begin, end = r["startNs"] / 1e9 + offset, r["endNs"] / 1e9 + offset
+        if r["pid"] not in pids or end - begin < deadline_s + 1:
+            continue
+        told = [at for at, status in said if begin + deadline_s <= at <= end and stalled_by(status) == "NVMLTimeout"]
+        if not told:
+            yield f"L2: {r['call']} of {name} did not return for {end - begin:.1f} s, and no status said NVMLTimeout"
+
+
+def stalled_by(status):
+    return next((c["reason"] for c in status.get("conditions", []) if c["type"] == "Stalled" and c["status"] == "True"), "")
