@@ -153,7 +153,7 @@ test: ## Everything that must hold: units, simulator, races, fuzz corpus, end to
 .PHONY: unit
 unit: ## Unit tests under ASan+UBSan, in seconds; T=workqueue runs one module's
 	$(with_deps)
-	@hack/run-tests.sh unit $(T)
+	@hack/run-tests.sh unit "$(T)"
 
 .PHONY: unit-build
 unit-build: $(UNIT_TESTS)
@@ -175,7 +175,7 @@ fuzz: ## Replay every fuzz corpus under ASan+UBSan
 .PHONY: e2e
 e2e: ## End to end: real etcd and kube-apiserver, simulated GPUs
 	@hack/install-deps.sh
-	@hack/run-tests.sh e2e $(T)
+	@hack/run-tests.sh e2e "$(T)"
 
 .PHONY: torture
 torture: ## Every plan of harm: each write and event of each workload, killed, lost, refused, missed; every property of the API; every call made to fail; about an hour
