@@ -30,6 +30,8 @@ struct http_server {
     struct lws_context *ctx;
     size_t n;
     struct listener listeners[MAX_LISTENERS];
+    size_t n_open;
+    struct lws *open[MAX_CONNECTIONS]; /* by age */
     bool stop;
 };
 
@@ -39,6 +41,29 @@ struct answer {
     size_t sent;
     bool head;
 };
+
+/* --- Connections --- */
+
+/* Who sends slowly, or nothing, could hold all connections for ever, and with them kubelet's
+ * probes: to make room the oldest goes, at once (its callback forgets it). */
+static void admit(struct http_server *srv, struct lws *wsi)
+{
+    if (srv->n_open == MAX_CONNECTIONS)
+        lws_set_timeout(srv->open[0], PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_SYNC);
+    assert(srv->n_open < MAX_CONNECTIONS);
+    srv->open[srv->n_open++] = wsi;
+}
+
+static void forget(struct http_server *srv, const struct lws *wsi)
+{
+    for (size_t i = 0; i < srv->n_open; i++)
+        if (srv->open[i] == wsi) {
+            memmove(&srv->open[i], &srv->open[i + 1], (--srv->n_open - i) * sizeof(srv->open[0]));
+            return;
+        }
+}
+
+/* --- Requests --- */
 
 static const struct http_route *route_in(const struct listener *l, const char *path, size_t len)
 {
@@ -137,11 +162,22 @@ static int on_writeable(struct lws *wsi, struct answer *a)
     return lws_http_transaction_completed(wsi) ? -1 : 0;
 }
 
+static struct http_server *server_of(struct lws *wsi)
+{
+    return ((struct listener *)lws_vhost_user(lws_get_vhost(wsi)))->srv;
+}
+
 static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in,
                     size_t len)
 {
     struct answer *a = user;
     switch ((int)reason) {
+    case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
+        admit(server_of(wsi), wsi);
+        return 0;
+    case LWS_CALLBACK_WSI_DESTROY:
+        forget(server_of(wsi), wsi);
+        return 0;
     case LWS_CALLBACK_HTTP:
         return on_request(wsi, a, in, len);
     case LWS_CALLBACK_HTTP_WRITEABLE:
@@ -152,7 +188,7 @@ static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *use
             sb_done(&a->body);
         return 0;
     case LWS_CALLBACK_RAW_RX_FILE: /* the scope's descriptor: it was canceled */
-        ((struct listener *)lws_vhost_user(lws_get_vhost(wsi)))->srv->stop = true;
+        server_of(wsi)->stop = true;
         return -1;
     default:
         return lws_callback_http_dummy(wsi, reason, user, in, len);

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Both programs with exactly the rights of config/: these suffice, and what they do not use is known."""
 
+import contextlib
 import json
+import os
+import socket
+import subprocess
 
-from conftest import wait_for
-from stack import GROUP, Api, rig  # noqa: F401
+import pytest
+from conftest import ROOT, wait_for
+from stack import GROUP, Api, listening_ports, rig, serve  # noqa: F401
 
 CONTROLLER = "system:serviceaccount:cleave-system:cleave-controller"
 AGENT = "system:serviceaccount:cleave-system:cleave-agent"
@@ -120,3 +125,46 @@ def test_tokens_do_not_show_in_logs(rig):
     for process in (controller, node.agent):
         assert "eyJ" not in process.text() and token not in process.text()
         assert token not in open(f"/proc/{process.pid}/cmdline", encoding="utf-8").read()
+
+
+# --- who sends slowly ---
+
+CROWD = 400  # more than a port takes at once
+
+
+def test_a_crowd_of_slow_senders_holds_up_no_probe_and_takes_no_descriptors(rig):
+    node = rig.node()
+    for process in (rig.controller(), node.agent):
+        before = len(os.listdir(f"/proc/{process.pid}/fd"))
+        for port in listening_ports(process.pid):
+            with contextlib.ExitStack() as crowd:
+                for begun in (b"", b"G", b"GET /metrics HTTP/1.1\r\nHost: x\r\nX: ") * (CROWD // 3):
+                    slow = crowd.enter_context(socket.create_connection(("127.0.0.1", port), 30))
+                    with contextlib.suppress(OSError):  # it may have been closed for who came after
+                        slow.sendall(begun)
+                    assert len(os.listdir(f"/proc/{process.pid}/fd")) < before + CROWD // 2
+                assert serve(process, "/healthz")[0] == 200
+                assert serve(process, "/metrics")[0] == 200
+        assert process.stop() == 0
+
+
+# --- the programs themselves ---
+
+
+def readelf(program, *options):
+    return subprocess.run(["readelf", "-W", *options, ROOT / "build" / "release" / program], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("program", ["cleave-agent", "cleave-controller"])
+def test_the_programs_are_hardened(program):
+    segments = readelf(program, "-l").splitlines()
+    dynamic, symbols = readelf(program, "-d"), readelf(program, "--dyn-syms")
+    assert "DYN (Position-Independent Executable file)" in readelf(program, "-h")
+    assert "BIND_NOW" in dynamic and any("GNU_RELRO" in line for line in segments)
+    assert "RPATH" not in dynamic and "RUNPATH" not in dynamic and "TEXTREL" not in dynamic
+    assert not any("RWE" in line for line in segments), "memory that is written and run"
+    assert any("GNU_STACK" in line and " RW " in line for line in segments)
+    for guard in ("__stack_chk_fail", "__memcpy_chk", "printf_chk"):
+        assert guard in symbols, f"{guard} is never called"
+    for careless in ("gets", "strcpy", "strcat", "sprintf", "vsprintf", "tmpnam", "mktemp", "system", "popen"):
+        assert not any(line.split()[-1].split("@")[0] == careless for line in symbols.splitlines() if "UND" in line), careless

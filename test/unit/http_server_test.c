@@ -158,6 +158,42 @@ Test(http_server, silent_connections_do_not_keep_others_out)
     stop(&r);
 }
 
+/* "" once the server has closed. */
+static char *finish(int fd)
+{
+    static const char rest[] = "Connection: close\r\n\r\n";
+    auto_sb struct sb out = SB_INIT(1 << 20);
+    char buf[4096];
+    ssize_t n;
+    (void)send(fd, rest, sizeof(rest) - 1, MSG_NOSIGNAL);
+    while ((n = recv(fd, buf, sizeof(buf), 0)) > 0)
+        sb_add_mem(&out, buf, (size_t)n);
+    return sb_take(&out);
+}
+
+/* Who sends a request a byte at a time, from ever more connections, holds up no probe: it is the
+ * oldest of them that goes when there is no more room. */
+Test(http_server, a_crowd_of_slow_senders_keeps_nobody_out)
+{
+    static const char begun[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n";
+    struct running r = {0};
+    start(&r);
+    int slow[300];
+    for (size_t i = 0; i < ARRAY_LEN(slow); i++) {
+        slow[i] = connect_to(&r);
+        (void)send(slow[i], begun, sizeof(begun) - 1, MSG_NOSIGNAL);
+    }
+    auto_free char *got = ask(&r, "GET", "/healthz");
+    cr_expect_not_null(strstr(got, " 200 "), "%s", got);
+    auto_free char *last = finish(slow[ARRAY_LEN(slow) - 1]);
+    cr_expect_not_null(strstr(last, " 200 "), "%s", last);
+    auto_free char *first = finish(slow[0]);
+    cr_expect_str_empty(first);
+    for (size_t i = 0; i < ARRAY_LEN(slow); i++)
+        (void)close(slow[i]);
+    stop(&r);
+}
+
 Test(http_server, a_taken_port_is_an_error)
 {
     struct running r = {0};
