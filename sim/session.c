@@ -429,15 +429,17 @@ int call_leave(struct call *c, int rc)
 {
     if (!c->entered)
         return rc;
-    if (c->draft && rc == NVML_SUCCESS) {
+    bool changes = c->draft && rc == NVML_SUCCESS;
+    if (changes)
         state_commit(&session.state);
-        (void)proc_driver_sync(c->hw, c->gpu_index);
-    }
-    if (c->locked)
-        state_unlock(&session.state);
+    /* At once: who is killed here has changed the hardware, and the log should know. */
     c->record.end_ns = now_ns();
     c->record.result = rc;
     state_log(&session.state, &c->record);
+    if (changes)
+        (void)proc_driver_sync(c->hw, c->gpu_index);
+    if (c->locked)
+        state_unlock(&session.state);
     if (c->dies)
         die();
     end_use();
