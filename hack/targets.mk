@@ -120,3 +120,13 @@ $(B)/test/failing/paths: $(B)/test/failing/paths.o $(LIBS)
 	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
 .PHONY: failing-build
 failing-build: $(FAIL_LIB) $(B)/test/failing/paths $(B)/cleave-agent $(B)/test/e2e/txn_driver
+
+# --- soak and fleet ---
+
+##@ Soak and scale
+
+.PHONY: soak
+soak: ## Random changes and faults, with memory, descriptors and invariants watched; SOAK_MINUTES=5 SOAK_SEED=n
+	@hack/install-deps.sh
+	@$(MAKE) -s VARIANT=release all
+	@/usr/bin/python3 test/soak/soak.py --minutes $(or $(SOAK_MINUTES),5) $(if $(SOAK_SEED),--seed $(SOAK_SEED))

@@ -30,6 +30,7 @@ SIM = ROOT / "build" / "release" / "sim"
 FLEETS = ROOT / "sim" / "fleets"
 MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
+TOKEN_S = 7200
 numbers = itertools.count(1)
 
 
@@ -463,7 +464,7 @@ class Rig:
 
     def kubeconfig(self, account, name, bound=None):
         """Credentials of a ServiceAccount of cleave-system."""
-        spec = {"expirationSeconds": 7200, **({"boundObjectRef": bound} if bound else {})}
+        spec = {"expirationSeconds": TOKEN_S, **({"boundObjectRef": bound} if bound else {})}
         path = f"/api/v1/namespaces/cleave-system/serviceaccounts/{account}/token"
         token = self.api.create(path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec})["status"]["token"]
         file = self.folder / f"{name}.kubeconfig"
