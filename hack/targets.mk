@@ -130,3 +130,14 @@ soak: ## Random changes and faults, with memory, descriptors and invariants watc
 	@hack/install-deps.sh
 	@$(MAKE) -s VARIANT=release all
 	@/usr/bin/python3 test/soak/soak.py --minutes $(or $(SOAK_MINUTES),5) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
+
+# Agents by the hundred in one process, with cards in memory.
+$(B)/test/fleet/hollow: $(B)/test/fleet/hollow.o $(B)/test/unit/gpu_fake_support.o $(LIBS)
+	@echo "  LINK    $@"
+	@$(CC) $(LDFLAGS) $< $(B)/test/unit/gpu_fake_support.o -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+
+.PHONY: fleet
+fleet: ## A cluster of FLEET_NODES="100 1000" hollow nodes on a real API server: times, requests, memory
+	@hack/install-deps.sh
+	@$(MAKE) -s VARIANT=release all build/release/test/fleet/hollow
+	@/usr/bin/python3 test/fleet/fleet.py $(or $(FLEET_NODES),100 1000)
