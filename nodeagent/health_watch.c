@@ -106,6 +106,17 @@ static void add_uuid(char (**list)[GPU_UUID_BYTES], size_t *n, const char *uuid)
     (void)snprintf(*place, sizeof(*place), "%s", uuid);
 }
 
+/* True: it was there. */
+static bool remove_uuid(char (*list)[GPU_UUID_BYTES], size_t *n, const char *uuid)
+{
+    for (size_t i = 0; i < *n; i++)
+        if (strcmp(list[i], uuid) == 0) {
+            memmove(list[i], list[--*n], GPU_UUID_BYTES);
+            return true;
+        }
+    return false;
+}
+
 /* --- Telling people --- */
 
 static void tell(struct health_watch *w, bool warning, const char *reason, const char *text)
@@ -276,6 +287,13 @@ static bool take_refusal(struct health_watch *w, const struct gpu_event *ev)
     return true;
 }
 
+/* True: that is news, of one that was refused before. */
+static bool take_watched(struct health_watch *w, const struct gpu_event *ev)
+{
+    add_uuid(&w->watched, &w->n_watched, ev->uuid);
+    return remove_uuid(w->refused, &w->n_refused, ev->uuid);
+}
+
 struct health_news health_watch_take(struct health_watch *w, struct card_view *cards, size_t n)
 {
     struct health_news news = {0};
@@ -284,7 +302,7 @@ struct health_news health_watch_take(struct health_watch *w, struct card_view *c
     while (w->d.watch && gpu_watch_take(w->d.watch, &ev)) {
         any = true;
         if (ev.kind == GPU_EVENT_WATCHED)
-            add_uuid(&w->watched, &w->n_watched, ev.uuid);
+            news.changed |= take_watched(w, &ev);
         else if (ev.kind == GPU_EVENT_UNWATCHED)
             news.changed |= take_refusal(w, &ev);
         else if (ev.kind == GPU_EVENT_XID)

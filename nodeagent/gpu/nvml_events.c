@@ -17,15 +17,20 @@ static const unsigned long long watched_types =
     NVML_EVENT_DRAM_RETIREMENT_FAILURE | NVML_EVENT_FATAL_POISON | NVML_EVENT_GPU_UNAVAILABLE |
     NVML_EVENT_RECOVERY_ACTION;
 
+/* A card that could not be registered is tried again so long after, twice as long each time. */
+enum { RETRY_MS = 1000, RETRY_MAX_MS = 300000 };
+
 struct source {
     struct nvml_lib lib;
     nvml_event_set set;
     int out_fd;
+    int retry_ms;
     unsigned n, n_watched;
-    /* A lost card does not tell its UUID any more. */
+    /* By index. A lost card does not tell its UUID any more. */
     struct watched_card {
-        nvml_device device;
+        nvml_device device; /* NULL: not known yet */
         char uuid[NVML_UUID_BYTES];
+        bool again; /* it failed, and may not the next time */
     } cards[GPU_MAX_CARDS];
 };
 
@@ -47,23 +52,51 @@ static nvml_ret register_card(const struct source *s, nvml_device device)
     return rc == NVML_SUCCESS ? s->lib.event_register(device, types & watched_types, s->set) : rc;
 }
 
-/* Says what became of the card whose handle was asked for with this answer. */
-static int watch_card(struct source *s, nvml_ret rc, struct err *e)
+/* A driver without events stays so. A card that is lost is begun anew with when it is back, by
+ * whoever reads it. */
+static bool may_pass(nvml_ret rc)
 {
-    struct watched_card *c = &s->cards[s->n];
+    return rc != NVML_SUCCESS && rc != NVML_NOT_SUPPORTED && rc != NVML_FUNCTION_NOT_FOUND &&
+           rc != NVML_GPU_IS_LOST;
+}
+
+/* Says what became of the card whose handle was asked for with this answer. */
+static int watch_card(struct source *s, unsigned index, nvml_ret rc, struct err *e)
+{
+    struct watched_card *c = &s->cards[index];
     struct gpu_event ev = {.kind = GPU_EVENT_UNWATCHED, .gi_id = -1, .ci_id = -1};
     if (rc == NVML_SUCCESS)
         rc = s->lib.uuid(c->device, c->uuid, sizeof(c->uuid));
     if (rc == NVML_SUCCESS) {
-        s->n++;
         memcpy(ev.uuid, c->uuid, sizeof(ev.uuid));
         rc = register_card(s, c->device);
     }
     if (rc == NVML_SUCCESS)
         ev.kind = GPU_EVENT_WATCHED;
     s->n_watched += rc == NVML_SUCCESS;
+    c->again = may_pass(rc);
     ev.code = (uint64_t)rc;
     return tell(s, &ev, e);
+}
+
+/* *ret_last: there is no card of this index. */
+static int watch_index(struct source *s, unsigned index, bool *ret_last, struct err *e)
+{
+    struct watched_card *c = &s->cards[index];
+    *c = (struct watched_card){0};
+    nvml_ret rc = s->lib.by_index(index, &c->device);
+    *ret_last = rc == NVML_INVALID_ARGUMENT;
+    return *ret_last ? 0 : watch_card(s, index, rc, e);
+}
+
+static int watch_again(struct source *s, struct err *e)
+{
+    bool last;
+    s->retry_ms = s->retry_ms < RETRY_MAX_MS / 2 ? s->retry_ms * 2 : RETRY_MAX_MS;
+    for (unsigned i = 0; i < s->n; i++)
+        if (s->cards[i].again)
+            TRY(watch_index(s, i, &last, e));
+    return 0;
 }
 
 static int instance_of(unsigned id)
@@ -85,16 +118,27 @@ static int tell_event(const struct source *s, const struct nvml_event_data *d, s
 }
 
 /* NVML's wait has a timeout and no end; this one is 24 days long, so that a quiet machine is not
- * woken. *ret: what ended it. */
-static int report(const struct source *s, nvml_ret *ret, struct err *e)
+ * woken, unless cards are to be tried again. */
+static int wait_time_ms(const struct source *s)
+{
+    for (unsigned i = 0; i < s->n; i++)
+        if (s->cards[i].again)
+            return s->retry_ms;
+    return INT_MAX;
+}
+
+/* *ret: what ended it. */
+static int report(struct source *s, nvml_ret *ret, struct err *e)
 {
     for (;;) {
         struct nvml_event_data d = {.gpuInstanceId = NVML_NO_INSTANCE,
                                     .computeInstanceId = NVML_NO_INSTANCE};
-        nvml_ret rc = s->lib.event_wait(s->set, &d, INT_MAX);
+        nvml_ret rc = s->lib.event_wait(s->set, &d, (unsigned)wait_time_ms(s));
         if (rc == NVML_SUCCESS)
             TRY(tell_event(s, &d, e));
-        else if (rc != NVML_TIMEOUT) {
+        else if (rc == NVML_TIMEOUT)
+            TRY(watch_again(s, e));
+        else {
             *ret = rc;
             return 0;
         }
@@ -108,13 +152,13 @@ static int check(const struct nvml_lib *lib, const char *call, nvml_ret rc, stru
 
 static int watch_all(struct source *s, nvml_ret *ret, struct err *e)
 {
+    bool last = false;
     s->n = s->n_watched = 0;
+    s->retry_ms = RETRY_MS;
     TRY(check(&s->lib, nvml_names.event_set_create, s->lib.event_set_create(&s->set), e));
-    for (unsigned i = 0; i < GPU_MAX_CARDS; i++) {
-        nvml_ret rc = s->lib.by_index(i, &s->cards[s->n].device);
-        if (rc == NVML_INVALID_ARGUMENT)
-            break; /* that was the last */
-        TRY(watch_card(s, rc, e));
+    while (s->n < GPU_MAX_CARDS && !last) {
+        TRY(watch_index(s, s->n, &last, e));
+        s->n += !last;
     }
     return report(s, ret, e);
 }

@@ -147,6 +147,18 @@ def test_a_card_without_events_is_said_to_be_unwatched(rig):
     wait_for(lambda: condition(node.card(0), "Healthy").get("reason") == "RebootRequired", 10, "the reading to tell")
 
 
+def test_a_card_that_could_not_be_watched_is_tried_again(rig):
+    node = rig.node({"h100-80": 2}, start=False)
+    node.ctl("fault", "add", "--call", "nvmlDeviceRegisterEvents", "--nth", 2, "--action", "fail:UNKNOWN")
+    node.ctl("fault", "add", "--call", "nvmlDeviceRegisterEvents", "--nth", 3, "--action", "fail:TIMEOUT")
+    node.start(**FAST)
+    wait_for(lambda: rig.api.find(node.path) and node.resources() and condition(node.card(1), "Watched"), 30, "the condition")
+    wait_for(lambda: not condition(node.card(1), "Watched"), 30, "its end")
+    assert metric(node, "cleave_agent_unwatched_cards") == 0
+    node.ctl("xid", "--gpu", 1, "--code", 48)
+    wait_resources(node, {"nvidia.com/gpu": 1})
+
+
 def test_the_plugins_environment_overrides_the_table(rig):
     node = rig.node({"h100-80": 1}, start=False)
     node.start(env={"DP_DISABLE_HEALTHCHECKS": "95", "DP_ENABLE_HEALTHCHECKS": "13"}, **FAST, resync_seconds=3600)

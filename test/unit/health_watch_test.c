@@ -178,6 +178,21 @@ Test(health_watch, card_that_cannot_be_watched_is_named)
     stop(&b);
 }
 
+Test(health_watch, card_that_is_watched_at_the_second_attempt_is_named_no_more)
+{
+    struct bed b;
+    const struct gpu_event events[] = {
+        {.kind = GPU_EVENT_UNWATCHED, .code = 999, .gi_id = -1, .ci_id = -1, .uuid = "GPU-0"},
+        {.kind = GPU_EVENT_UNWATCHED, .code = 999, .gi_id = -1, .ci_id = -1, .uuid = "GPU-1"},
+        {.kind = GPU_EVENT_WATCHED, .gi_id = -1, .ci_id = -1, .uuid = "GPU-0"},
+    };
+    start(&b);
+    struct health_news news = say(&b, events, ARRAY_LEN(events));
+    cr_expect(news.changed && !news.look);
+    cr_expect(!b.cards[0].unwatched && b.cards[1].unwatched);
+    stop(&b);
+}
+
 Test(health_watch, half_a_record_ends_the_child_and_nothing_else)
 {
     struct bed b;
