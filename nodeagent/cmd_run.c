@@ -27,6 +27,9 @@
 
 enum { MAX_THREADS = 8, WORKER_GRACE_MS = 5000, PLUGIN_FLAGS = 10 };
 
+/* Of a request to the API server, all of them small: until then nobody is told what changed. */
+enum { REQUEST_MS = 15000 };
+
 #define MPS_ROOT "/run/cleave/mps"
 
 struct flags {
@@ -241,6 +244,7 @@ static int connect_cluster(struct process *p, const struct flags *f, uint64_t se
     auto_kc_config struct kc_config config = {0};
     TRY(kc_config_discover(f->kubeconfig, environ, &config, e));
     const struct kc_http_opts o = {.user_agent = "cleave-agent/" CLEAVE_VERSION,
+                                   .request_timeout_ms = REQUEST_MS,
                                    .max_list_bytes = 64 << 20};
     TRY(kc_http_new(&config, &o, &p->kc, e));
     const struct informer_opts i = {.type = &own_device_type,
