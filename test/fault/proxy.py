@@ -14,6 +14,7 @@ import contextlib
 import dataclasses
 import http.client
 import json
+import select
 import socket
 import ssl
 import struct
@@ -23,6 +24,7 @@ import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 HOLD_S = 2  # a program that is blind may be what the next event waits for
+LOOK_S = 0.1
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 STATUS = {
@@ -135,6 +137,7 @@ class FaultProxy:
         self.reads = {}  # by: where its reads go instead
         self.lock = threading.RLock()
         self.trace, self.harms = [], []
+        self.silent = 0  # requests that are being swallowed
         self.servers, self.sockets = {}, set()
         self.ended = threading.Event()
 
@@ -223,16 +226,28 @@ class FaultProxy:
             raise Gone
         if harm.do == "drop":
             raise Gone
-        if harm.do in ("delay", "blackhole"):
+        if harm.do == "delay":
             self.ended.wait(harm.seconds)
-            if harm.do == "blackhole":
-                raise Gone
             return None
+        if harm.do == "blackhole":
+            self.swallow(client, harm.seconds)
+            raise Gone
         if harm.do == "html":
             return 200, {"Content-Type": "text/html"}, b"<html><body>Please sign in</body></html>"
         code = int(harm.do)
         headers = {"Content-Type": "application/json", **({"Retry-After": "1"} if code in (429, 503) else {})}
         return code, headers, refusal(code)
+
+    def swallow(self, client, seconds):
+        """Until the program gives up and hangs up."""
+        end = time.monotonic() + seconds
+        with self.lock:
+            self.silent += 1
+        while time.monotonic() < end and not self.ended.is_set():
+            if select.select([client], [], [], LOOK_S)[0] and not client.recv(1, socket.MSG_PEEK):
+                break
+        with self.lock:
+            self.silent -= 1
 
     # --- passing on ---
 
