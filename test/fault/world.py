@@ -255,12 +255,12 @@ class World:
             harm.order(self.nodes[harm.node])
 
     def quiet(self, mark, quiet_s):
-        """Until nobody of ours has written for quiet_s, nor waits for an answer that does not come."""
+        """Until nobody of ours has written for quiet_s, waits for an answer that does not come, or reads the past."""
         end = time.monotonic() + DONE_S
         count, since = -1, time.monotonic()
         while time.monotonic() - since < quiet_s:
             now = len(self.rig.writes(mark))
-            if now != count or self.proxy.silent:
+            if now != count or self.proxy.silent or self.proxy.reads:
                 count, since = now, time.monotonic()
                 self.watched = (time.time(), time.time() + quiet_s)
             if time.monotonic() > end + quiet_s:
