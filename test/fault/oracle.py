@@ -131,11 +131,13 @@ class Outcome:
         return leaderless(world.cluster.audit(world.rig.mark))
 
     def truth(self, world):
-        """S5, S6: each status, and each Node's resources, against what the hardware was just before and, for resources, until the next."""
+        """S5, S6: each status, each Node's resources and each list of its kubelet, against what the hardware was just before
+        and, for resources, until the next."""
         for node in world.nodes:
             history = history_of(self.log[node.name], offset())
             for at, said in statuses(self.writes, node.name):
                 yield from lies(said, history, at, node.name)
+            yield from overdrawn(world.workload.offers(node), history, node.name)
             yield from overdrawn([(world.marked, world.offered[node.name]), *offers_of(self.writes, node.name)], history, node.name, world.lag_s)
 
     def neighbours(self, world):

@@ -40,6 +40,10 @@ class Workload:
         """Of the agent."""
         return {}
 
+    def offers(self, node):
+        """What its kubelet was told that it offers: (time, {resource: count})."""
+        return []
+
     def close(self):
         """Takes away what the rig does not."""
 
@@ -175,6 +179,26 @@ class AgentUpgrade(Workload):
             self.world.start_agent(node)
 
 
+class Kubelet(KubeletStub):
+    """One that remembers what it was told to offer, and when."""
+
+    def __init__(self, folder):
+        self.offered = []  # (time, {resource: count of those that are well})
+        super().__init__(folder)
+
+    def listed(self, resource, devices):
+        super().listed(resource, devices)
+        self.note()
+
+    def lose(self, resource):
+        super().lose(resource)
+        self.note()
+
+    def note(self):
+        with self.lock:
+            self.offered.append((time.time(), {name: len(ids) for name, ids in self.healthy.items()}))
+
+
 class Served(Workload):
     """The agent serves a kubelet (a stub of it)."""
 
@@ -182,7 +206,7 @@ class Served(Workload):
 
     def furnish(self, node):
         self.folder = tempfile.mkdtemp(prefix="ck", dir="/tmp")  # a socket's path has 107 bytes
-        self.kubelet = KubeletStub(self.folder).start()
+        self.kubelet = Kubelet(self.folder).start()
         self.driver = node.folder / "driver"
         node.ctl("driver-root", self.driver)
         node.ctl("dev-root", self.driver)
@@ -190,6 +214,9 @@ class Served(Workload):
     def flags(self, node):
         places = {f"{host}{what}_root": self.driver for host in ("", "host_") for what in ("driver", "dev")}
         return {"resources": "kubelet", "kubelet_dir": self.folder, "cdi_dir": node.folder / "cdi", **places}
+
+    def offers(self, node):
+        return self.kubelet.offered
 
     def close(self):
         self.kubelet.stop()

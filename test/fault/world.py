@@ -161,9 +161,8 @@ class World:
         self.proxy = FaultProxy(cluster, self.kill, self.pause, self.past)
         self.workload = ALL[workload](self)
         self.programs, self.nodes = {}, []
+        self.prepare(())
         self.supervising = False
-        self.agent_flags = {}
-        self.patience = self.DONE_S
 
     def open(self):
         for _ in range(self.workload.nodes):
@@ -221,6 +220,7 @@ class World:
         calls = [h for h in harms if isinstance(h, CallHarm)]
         requests = [h for h in harms if h not in calls]
         self.prepare(calls)
+        self.supervising = True
         self.open()
         self.workload.before()
         mark, self.marked = self.cluster.audit_mark(), time.time()
@@ -239,8 +239,7 @@ class World:
         return oracle.Outcome(self, mark)
 
     def prepare(self, calls):
-        """For calls that hang: other flags, more patience."""
-        self.supervising = True
+        """What is otherwise with these calls that go wrong: flags and patience where one hangs, and what is a lie."""
         self.agent_flags = library.flags(calls)
         self.hang_s = sum(h.hang_s for h in calls)
         self.deadline_s = self.agent_flags.get("call_deadline_ms", library.DEADLINE_MS) / 1000
