@@ -33,9 +33,7 @@ static const char *architecture_name(unsigned value)
  * is learned here is not asked for again. */
 static int optional(struct nvml *n, const char *call, nvml_ret rc, struct err *e)
 {
-    if (rc == NVML_NOT_SUPPORTED || rc == NVML_FUNCTION_NOT_FOUND)
-        return 0;
-    return nvml_check(n, call, rc, e);
+    return nvml_is_told(rc) ? 0 : nvml_check(n, call, rc, e);
 }
 
 #define OPTIONAL(n, e, fn, ...) optional(n, nvml_names.fn, NVML_CALL(n, fn, __VA_ARGS__), e)
@@ -69,17 +67,22 @@ static char *sysfs_line(const struct nvml *n, const char *bus_id, const char *fi
 }
 
 /* The kernel knows the card's NUMA node; NVML's call is about cards that are one themselves and
- * serves where sysfs is not there. */
-static int numa_node_of(struct nvml *n, const struct nvml_facts *f)
+ * serves where sysfs is not there. A card of which it is not told just now is asked again. */
+static void read_numa_node(struct nvml *n, struct nvml_facts *f)
 {
     auto_free char *text = sysfs_line(n, f->card.pci_bus_id, "numa_node");
     int64_t node = -1;
-    if (text && num_parse(text, -1, INT_MAX, &node, NULL) == 0)
-        return (int)node;
+    f->numa_told = true;
+    f->card.numa_node = -1;
+    if (text && num_parse(text, -1, INT_MAX, &node, NULL) == 0) {
+        f->card.numa_node = (int)node;
+        return;
+    }
     unsigned from_nvml = NVML_NUMA_NONE;
-    if (NVML_CALL(n, numa_node, f->device, &from_nvml) != NVML_SUCCESS || from_nvml > INT_MAX)
-        return -1;
-    return (int)from_nvml;
+    nvml_ret rc = NVML_CALL(n, numa_node, f->device, &from_nvml);
+    f->numa_told = nvml_is_told(rc);
+    if (rc == NVML_SUCCESS && from_nvml <= INT_MAX)
+        f->card.numa_node = (int)from_nvml;
 }
 
 /* 0x030200 a 3D controller, 0x030000 one that has a display. */
@@ -106,7 +109,7 @@ static int read_pci(struct nvml *n, struct nvml_facts *f, struct err *e)
                    (int)sizeof(pci.busId) - 1, pci.busId);
     f->card.pci_device_id = pci.pciDeviceId;
     f->card.pci_subsystem_id = pci.pciSubSystemId;
-    f->card.numa_node = numa_node_of(n, f);
+    read_numa_node(n, f);
     return read_class(n, f, e);
 }
 
@@ -174,6 +177,8 @@ int nvml_facts_at(struct nvml *n, unsigned index, struct nvml_facts **ret, struc
     memcpy(f->card.uuid, uuid, sizeof(uuid));
     if (!f->current)
         TRY(learn(n, f, e));
+    else if (!f->numa_told)
+        read_numa_node(n, f);
     *ret = f;
     return 0;
 }

@@ -64,20 +64,27 @@ void nvml_session_end(struct nvml *n)
     outdate_cards(n);
 }
 
+bool nvml_is_told(nvml_ret rc)
+{
+    return rc == NVML_SUCCESS || rc == NVML_NOT_SUPPORTED || rc == NVML_FUNCTION_NOT_FOUND;
+}
+
 /* "12.8" from 12080. Versions are for people: a driver that does not tell them is not an error. */
 static void read_versions(struct nvml *n)
 {
     int cuda = 0;
-    n->driver[0] = n->cuda[0] = '\0';
-    (void)NVML_CALL(n, driver_version, n->driver, sizeof(n->driver));
-    if (NVML_CALL(n, cuda_version, &cuda) == NVML_SUCCESS)
+    char driver[sizeof(n->driver)] = "";
+    nvml_ret of_driver = NVML_CALL(n, driver_version, driver, sizeof(driver));
+    if (of_driver == NVML_SUCCESS)
+        memcpy(n->driver, driver, sizeof(driver));
+    nvml_ret of_cuda = NVML_CALL(n, cuda_version, &cuda);
+    if (of_cuda == NVML_SUCCESS)
         (void)snprintf(n->cuda, sizeof(n->cuda), "%d.%d", cuda / 1000, cuda % 1000 / 10);
+    n->versions_told = nvml_is_told(of_driver) && nvml_is_told(of_cuda);
 }
 
-int nvml_session_ensure(struct nvml *n, struct err *e)
+static int open_session(struct nvml *n, struct err *e)
 {
-    if (n->open && !n->stale)
-        return 0;
     nvml_session_end(n);
     if (n->outdated)
         nvml_lib_close(&n->lib); /* by its path comes the one that the upgrade installed */
@@ -87,7 +94,17 @@ int nvml_session_ensure(struct nvml *n, struct err *e)
     TRY(NVML_DO(n, e, init));
     n->open = true;
     n->session++;
-    read_versions(n);
+    n->driver[0] = n->cuda[0] = '\0';
+    n->versions_told = false;
+    return 0;
+}
+
+int nvml_session_ensure(struct nvml *n, struct err *e)
+{
+    if (!n->open || n->stale)
+        TRY(open_session(n, e));
+    if (!n->versions_told)
+        read_versions(n);
     return 0;
 }
 

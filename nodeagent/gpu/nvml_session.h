@@ -28,6 +28,7 @@ struct nvml_ci_table {
  * be named. */
 struct nvml_facts {
     bool current;   /* learned in this session */
+    bool numa_told; /* or there is no such thing */
     bool no_fabric; /* it is one that belongs to none: not asked again */
     nvml_device device;
     struct gpu_card card;                       /* identity alone; state and processes stay empty */
@@ -55,7 +56,8 @@ struct nvml {
     int64_t lost_until_mono_ms; /* a lost card does not end sessions before then */
     char driver[NVML_DRIVER_BYTES];
     char cuda[16];
-    unsigned session; /* how many there were */
+    bool versions_told; /* both; else they are asked for again */
+    unsigned session;   /* how many there were */
     struct nvml_topology topology;
     size_t n_facts;
     struct nvml_facts *facts[GPU_MAX_CARDS]; /* owned */
@@ -66,6 +68,10 @@ struct nvml {
 int nvml_session_ensure(struct nvml *n, struct err *e) MUST_CHECK;
 /* Ends it; every card is learned afresh in the next one. */
 void nvml_session_end(struct nvml *n);
+
+/* The answer, or that there is none on this card or driver; any other may be another the next time.
+ */
+bool nvml_is_told(nvml_ret rc);
 
 /* The watchdog's marks around a call, and the judgement on its answer: 0 or -kind, noting answers
  * that end a session. */

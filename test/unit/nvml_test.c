@@ -585,6 +585,7 @@ static void expect_same_card(const struct gpu_card *good, const struct gpu_card 
     cr_expect_eq(c->memory_mib, good->memory_mib, "%u", k);
     cr_expect_eq(c->compute_major, good->compute_major, "%u", k);
     cr_expect_eq(c->pci_class, good->pci_class, "%u", k);
+    cr_expect_eq(c->numa_node, good->numa_node, "%u", k);
     cr_expect_eq(c->mode_needs_reset, good->mode_needs_reset, "%u", k);
     cr_expect_eq(c->mig_capable, good->mig_capable, "%u", k);
     cr_expect_eq(c->mig.n_profiles, good->mig.n_profiles, "%u", k);
@@ -611,6 +612,8 @@ Test(nvml, failed_reading_leaves_nothing_wrong_for_the_next)
         for (unsigned i = 0; i < 2; i++)
             if (inv.cards[i].healthy)
                 expect_same_card(&good.cards[i], &inv.cards[i], k);
+        cr_expect_str_eq(inv.driver_version, good.driver_version, "call %u", k);
+        cr_expect_str_eq(inv.cuda_version, good.cuda_version, "call %u", k);
         gpu_inventory_done(&inv);
     }
 }
