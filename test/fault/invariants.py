@@ -147,13 +147,26 @@ def leaderless(audit):
 # --- S5, S6 ---
 
 
+def claim_of(card):
+    """Of a card as a status has it: sorted [(profile, start)]."""
+    return sorted((p["profile"], int(re.match(r"\d+", str(p["placement"]))[0])) for p in card.get("partitions", []) if "placement" in p)
+
+
 def lies(status, history, at, name):
     """A status claims of each card what it was a moment ago."""
     for card in status.get("devices", []):
-        claim = sorted((p["profile"], int(re.match(r"\d+", str(p["placement"]))[0])) for p in card.get("partitions", []) if "placement" in p)
-        whole = [[profile_start for profile_start in state] for state in shown_between(history, card["index"], at - CLAIM_S, at)]
-        if claim not in whole:
-            yield f"S5: the status of {name} claims {claim} of card {card['index']} at {at:.3f}; it was {whole}"
+        whole = shown_between(history, card["index"], at - CLAIM_S, at)
+        if claim_of(card) not in whole:
+            yield f"S5: the status of {name} claims {claim_of(card)} of card {card['index']} at {at:.3f}; it was {whole}"
+
+
+def half_undone(status, before, at, name):
+    """A card that is said to be rolled back is what it was before. before: {gpu: [(profile, start)]}."""
+    for card in status.get("devices", []):
+        reason = next((c["reason"] for c in card.get("conditions", []) if c["type"] == "Applied"), "")
+        stands = before.get(card["index"], [])
+        if reason == "RolledBack" and claim_of(card) != stands:
+            yield f"S5: the status of {name} says that card {card['index']} is rolled back at {at:.3f}: {claim_of(card)}, not {stands}"
 
 
 def overdrawn(offers, history, name, lag_s=0.0):

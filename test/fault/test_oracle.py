@@ -153,6 +153,15 @@ def test_s5_a_status_claims_what_is_there():
     only(inv.lies(status("0:4", profile="7g.80gb"), HISTORY, at(5), NODE), "S5")
 
 
+def test_s5_rolled_back_is_what_stood_before():
+    back = {"type": "Applied", "status": "False", "reason": "RolledBack"}
+    said = status("0:4", "4:4")
+    only(inv.half_undone(said, {0: []}, at(5), NODE))
+    said["devices"][0]["conditions"] = [back]
+    only(inv.half_undone(said, {0: [("3g.40gb", 0), ("3g.40gb", 4)]}, at(5), NODE))
+    only(inv.half_undone(said, {0: [("3g.40gb", 0)]}, at(5), NODE), "S5")
+
+
 def test_s6_a_node_offers_no_more_than_there_is():
     gone = inv.history_of([*HALVES, destroyed(10, 2, 4)], BASE)
     only(inv.overdrawn([(at(5), {HALF: "2"}), (at(9), {HALF: "1"})], gone, NODE))
@@ -225,6 +234,7 @@ def test_creates_and_deletes_are_counted():
     assert judged(outcome(counts={device: 2, card: 2}), killed) == ["create devices T-n0: 2 times, not 1"]
     assert judged(outcome(counts={device: 1, card: 3})) == ["nvmlGpuInstanceDestroy T-n0 card 0: 3 times, not 2"]
     assert judged(outcome(counts={device: 1, card: 4}), killed) == []  # back, and once more
+    assert judged(outcome(counts={device: 1, card: 1}), killed) == []  # what failed undisturbed did not
     assert judged(outcome(counts={device: 1, card: 5}), killed) == ["nvmlGpuInstanceDestroy T-n0 card 0: 5 times, not 2"]
 
 
