@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HACK = ROOT / "hack" / "kube"
 RUNS = ROOT / "build" / "e2e"
 POLL_S = 0.05
+RECORD_BYTES = 1 << 20  # an audit record is shorter
 PR_SET_PDEATHSIG = 1
 
 
@@ -135,8 +136,12 @@ class Cluster:
         return Path(self.script("agent-token.sh", self.rundir, node, namespace, account))
 
     def audit_mark(self):
-        """The place in the audit log up to which everything has happened already."""
-        return self.audit_log.stat().st_size
+        """The place in the audit log up to which everything has happened already: the end of a record."""
+        with open(self.audit_log, "rb") as log:
+            size = log.seek(0, os.SEEK_END)
+            log.seek(max(0, size - RECORD_BYTES))
+            unfinished = log.read(RECORD_BYTES).rpartition(b"\n")[2]
+        return size - len(unfinished)
 
     def audit(self, since=0):
         """The audit events after a mark."""
