@@ -70,12 +70,20 @@ def shown_between(history, gpu, begin, end):
 
 
 def taken_away(holds, log, offset):
-    """Nothing is destroyed while a pod holds it. holds: of one node, {start, since, until}."""
+    """Nothing is destroyed while a pod holds it. holds: of one node, {start, since, until}, with "gpu" where cards are
+    several; start None: the whole card."""
     for held in holds:
         for r in log:
             at = r["endNs"] / 1e9 + offset
-            if r["call"] == "nvmlGpuInstanceDestroy" and r["result"] == 0 and held["since"] < at < held["until"] and f"start={held['start']} " in r["args"]:
+            if r["result"] == 0 and held["since"] < at < held["until"] and held.get("gpu", r["gpu"]) == r["gpu"] and ends(r, held["start"]):
                 yield f"S1: what a pod holds was destroyed at {at:.3f}, {held['until'] - at:.3f} s before it ended"
+
+
+def ends(record, start):
+    """Does this call end the instance that begins there, or the card as a whole?"""
+    if start is None:
+        return record["call"] == "nvmlDeviceSetMigMode" and "mode=1" in record["args"]
+    return record["call"] == "nvmlGpuInstanceDestroy" and f"start={start} " in record["args"]
 
 
 # --- S2 ---
