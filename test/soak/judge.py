@@ -8,7 +8,7 @@ import bisect
 import time
 from collections import Counter, defaultdict
 
-from oracle import history_of, lies, seconds, what
+from invariants import granted_twice, history_of, leaderless, lies, offers_of, oversold, statuses, taken_away, unconditional, what
 from world import DONE_S
 
 OVERDRAFT_S = 20  # as long as another replica may take to lead
@@ -20,32 +20,6 @@ class Broken(Exception):
 
 
 # --- at every step ---
-
-
-def taken_away(holds, log, offset):
-    """S1: nothing is destroyed while a pod holds it. holds: of one node."""
-    for held in holds:
-        for r in log:
-            at = r["endNs"] / 1e9 + offset
-            if r["result"] == 0 and r["gpu"] == held["gpu"] and held["since"] < at < held["until"] and ends(r, held["start"]):
-                yield f"S1: what a pod holds was destroyed at {at:.3f}, {held['until'] - at:.3f} s before it ended: {held}"
-
-
-def ends(record, start):
-    """Does this call end the instance that begins there, or (None) the card as a whole?"""
-    if start is None:
-        return record["call"] == "nvmlDeviceSetMigMode" and "mode=1" in record["args"]
-    return record["call"] == "nvmlGpuInstanceDestroy" and f"start={start} " in record["args"]
-
-
-def unconditional(writes):
-    """S3: nothing is deleted or evicted but the one that was meant."""
-    for e in writes:
-        verb, resource, name = what(e)
-        body = e.get("requestObject", {})
-        options = body.get("deleteOptions", body) or {}
-        if (verb == "delete" or resource == "pods/eviction") and not options.get("preconditions", {}).get("uid"):
-            yield f"S3: {verb} {resource} {name} without a uid"
 
 
 def overdrafts(offers, history):
@@ -92,6 +66,7 @@ class Judge:
         self.world, self.people = world, people
         self.logs = defaultdict(list)  # what made the instances that stand, and what came since
         self.seen = defaultdict(lambda: -1)
+        self.leases = []
         self.longest, self.overdraft, self.written = 0.0, 0.0, Counter()
 
     def begin(self):
@@ -113,7 +88,7 @@ class Judge:
         """Of the stretch that ends here; the next one begins."""
         writes = [e for e in self.world.rig.writes(self.mark) if e["responseStatus"]["code"] < 300]
         self.written.update(" ".join(what(e)[:2]) for e in writes)
-        wrong = list(unconditional(writes))
+        wrong = [*unconditional(writes), *self.judge_leaders()]
         for node in self.world.nodes:
             self.read(node)
             wrong += self.judge_node(node, [e for e in writes if what(e)[2] == node.name])
@@ -122,27 +97,31 @@ class Judge:
         self.people.holds = [p.held for p in self.people.pods]
         self.begin()
 
+    def judge_leaders(self):
+        """S4. The last write of the Lease before this stretch says who led when it began."""
+        audit = self.leases[-1:] + self.world.cluster.audit(self.mark)
+        self.leases = [e for e in audit if e.get("objectRef", {}).get("resource") == "leases" and e["verb"] in ("create", "update", "patch") and e["responseStatus"]["code"] < 300]
+        return leaderless([e for e in audit if e.get("objectRef")]) if self.leases else ()
+
     def judge_node(self, node, writes):
         offset, log = time.time() - time.monotonic(), self.logs[node.name]
         history = history_of(log, offset)
-        yield from taken_away([h for h in self.people.holds if h["node"] == node.name], log, offset)
-        for e in writes:
-            if what(e)[1] == "devices/status":
-                yield from lies(e.get("responseObject", {}).get("status", {}), history, seconds(e["stageTimestamp"]), node.name)
-        for begin, end, resource in overdrafts(self.offers_of(node, writes), history):
+        holds = [h for h in self.people.holds if h["node"] == node.name]
+        yield from taken_away(holds, log, offset)
+        yield from granted_twice([h for h in holds if h["start"] is not None], history, node.name)
+        for at, status in statuses(writes, node.name):
+            yield from oversold(status, at, node.name)
+            yield from lies(status, history, at, node.name)
+        for begin, end, resource in overdrafts(self.offers(node, writes), history):
             self.overdraft = max(self.overdraft, end - begin)
             if end - begin > OVERDRAFT_S:
                 yield f"S6: from {begin:.3f} on, for {end - begin:.1f} s, {node.name} offers more {resource} than there are"
 
-    def offers_of(self, node, writes):
+    def offers(self, node, writes):
         """[(since when, {resource: count})], by the kubelet or by the Node."""
         if node in self.world.kubelets:
             return list(self.world.kubelets[node].history)
-        found = [(self.since, self.offered[node.name])]
-        for e in writes:
-            if what(e)[1] in ("nodes", "nodes/status"):
-                found.append((seconds(e["stageTimestamp"]), e.get("responseObject", {}).get("status", {}).get("allocatable", {})))
-        return found
+        return [(self.since, self.offered[node.name]), *offers_of(writes, node.name)]
 
     # --- at a pause ---
 

@@ -8,8 +8,10 @@ from pathlib import Path
 KIB = 1024
 WARM_UP = 0.4  # of the time watched, at most WARM_UP_S: caches fill, arenas and stacks are touched for the first time
 WARM_UP_S = 3600
-# What may come on top within the time watched, whatever its length: a page here and there.
-SLACK = 256 * KIB
+# What may come on top within the time watched, whatever its length: tables with a bound that are not full yet, as that of
+# Events, which are remembered for half an hour.
+SLACK = 2 << 20
+COUNT_SLACK = 16  # descriptors and threads: a replica that leads has more of both
 SLOPE_PER_HOUR = 0.01  # of what the process has (R23 of the bars: below 1 % an hour after the first one)
 
 
@@ -87,12 +89,15 @@ class Record:
             self.rest.append(taken)
 
     def warm(self):
-        """The samples at rest of the newest life, without its beginning."""
+        """The samples at rest of the newest life, without its beginning; of those in which it led or those in which it did
+        not, which its threads tell, the more."""
         life = [s for s in self.rest if s.pid == self.rest[-1].pid] if self.rest else []
         if not life:
             return []
         begin, end = life[0].at, life[-1].at
-        return [s for s in life if s.at >= begin + min(WARM_UP_S, WARM_UP * (end - begin))]
+        warm = [s for s in life if s.at >= begin + min(WARM_UP_S, WARM_UP * (end - begin))]
+        role = statistics.mode(s.threads for s in warm)
+        return [s for s in warm if s.threads == role]
 
     def growth(self, what):
         """(a second's, of the whole time watched)"""
@@ -110,8 +115,8 @@ class Record:
         hours = (life[-1].at - life[0].at) / 3600
         _, grown = self.growth("anonymous")
         if grown > SLACK + SLOPE_PER_HOUR * hours * life[0].resident:
-            yield f"{self.name} grew by {grown / KIB:.0f} KiB within {hours * 60:.0f} min"
+            yield f"{self.name} grew by {grown / KIB:.0f} KiB within {hours * 60:.0f} min: {[s.anonymous // KIB for s in life]}"
         for what in ("descriptors", "threads"):
-            counts = [getattr(s, what) for s in life]
-            if self.growth(what)[1] >= 1 and counts[-1] > counts[0]:
+            counts = [getattr(s, what) for s in self.rest if s.pid == life[-1].pid]
+            if counts[-1] > counts[0] + COUNT_SLACK:
                 yield f"{self.name} has ever more {what}: {counts}"
