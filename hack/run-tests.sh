@@ -160,6 +160,8 @@ fault() {
     count "$(sum_of passed "$logs/summary")" "$(sum_of failed "$logs/summary")"
     grep -q ' passed, ' "$logs/summary" || count 0 1
     pytests "the state space of the API, a sample of the walk of make torture" test/fault "${1:-}"
+    pytests "what soak runs are judged by" test/soak "${1:-}"
+    pytests "what fleets are judged by" test/fleet "${1:-}"
 }
 
 case "$1" in

@@ -109,6 +109,7 @@ class Record:
 
     def judge(self):
         """What is wrong with it."""
+        yield from self.judge_counts()
         life = self.warm()
         if len(life) < 3:
             return
@@ -116,7 +117,10 @@ class Record:
         _, grown = self.growth("anonymous")
         if grown > SLACK + SLOPE_PER_HOUR * hours * life[0].resident:
             yield f"{self.name} grew by {grown / KIB:.0f} KiB within {hours * 60:.0f} min: {[s.anonymous // KIB for s in life]}"
+
+    def judge_counts(self):
+        life = [s for s in self.rest if s.pid == self.rest[-1].pid]
         for what in ("descriptors", "threads"):
-            counts = [getattr(s, what) for s in self.rest if s.pid == life[-1].pid]
-            if counts[-1] > counts[0] + COUNT_SLACK:
+            counts = [getattr(s, what) for s in life]
+            if counts and counts[-1] > counts[0] + COUNT_SLACK:
                 yield f"{self.name} has ever more {what}: {counts}"
