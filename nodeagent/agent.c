@@ -498,8 +498,9 @@ static void tell(struct agent *a, const struct card_view *v, const struct txn_re
     if (good && !now->changed)
         return;
     auto_free char *layout = card_layout_words(&v->card);
-    auto_free char *text = good ? xasprintf("GPU %u: now %s", v->card.index, layout)
-                                : xasprintf("GPU %u: %s", v->card.index, now->message);
+    auto_free char *text = good && !v->outdated
+                               ? xasprintf("GPU %u: now %s", v->card.index, layout)
+                               : xasprintf("GPU %u: %s", v->card.index, now->message);
     event(a, !good, good ? "Repartitioned" : txn_outcome_name(now->outcome), text);
 }
 
@@ -542,6 +543,8 @@ static void end_card(struct agent *a, struct agent_job *j)
         mark_holders(a, v);
     } else {
         a->read_due = true;
+        if (v)
+            v->outdated |= j->result.changed;
     }
     count(a, j);
     /* Should the card be wanted no more, the next reading ends what is on record. */

@@ -606,6 +606,8 @@ void node_status_offer(const struct node_state *s, size_t i, int64_t now_ms, str
         return;
     }
     *ret = (struct card_offer){0};
+    if (s->cards[i].outdated)
+        return;
     if (want ? want->mode != mode_of(card) : is_card(card, s->unended))
         return;
     card_offer_of(card, ret);

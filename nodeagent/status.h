@@ -21,6 +21,7 @@ struct card_view {
     struct gpu_card card;
     struct consumer *pods; /* owned; NULL when there are no processes */
     bool unwatched;        /* its driver does not report events */
+    bool outdated; /* changed since it was read: what it offers is known with the next reading */
 };
 
 struct plugin_config;

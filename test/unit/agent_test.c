@@ -38,6 +38,8 @@ struct gate {
     atomic_int hanging;    /* so many gi_create calls hang until let go */
     atomic_int hanging_reads;
     atomic_int reads;          /* of everything, so far */
+    atomic_int card_reads;     /* of one card, so far */
+    atomic_int unplugged_at;   /* the driver goes before that one; 0: never */
     atomic_int failing_resets; /* so many are refused, as for a client that no list shows */
     atomic_int resets;         /* so far */
     atomic_int creates;        /* gi_create calls so far */
@@ -97,6 +99,8 @@ static int gate_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
 
 static int gate_read_card(struct gpu *g, const char *uuid, struct gpu_card *ret, struct err *e)
 {
+    if (atomic_fetch_add(&gate_of(g)->card_reads, 1) + 1 == atomic_load(&gate_of(g)->unplugged_at))
+        atomic_store(&gate_of(g)->unplugged, true);
     if (atomic_load(&gate_of(g)->unplugged))
         return err_set(e, ERR_UNAVAILABLE, "the driver is gone");
     struct gpu *in = gate_of(g)->inner;
@@ -904,6 +908,37 @@ Test(agent, what_is_being_cut_away_is_not_offered)
     cr_expect_eq(offered(&b), 0, "it is gone from the card");
     let_go(&b);
     pass(&b, 400);
+    cr_expect_eq(offered(&b), 1);
+    bench_done(&b);
+}
+
+/* From one 1g to a 7g; the driver goes before the at-th reading of the card. Returns how many there
+ * were. */
+static int cut_until_unplugged(struct bench *b, int at)
+{
+    bench_init(b);
+    add_cut_card(b);
+    fake_put(&b->hw.cards[0], "1g.10gb", 3, whole_1g);
+    bench_run(b, NULL);
+    atomic_store(&b->gate.card_reads, 0);
+    atomic_store(&b->gate.unplugged_at, at);
+    set_spec(b, WANT(ONE_7G));
+    pass(b, 400);
+    return atomic_load(&b->gate.card_reads);
+}
+
+Test(agent, a_card_that_cannot_be_read_after_its_change_offers_nothing_until_it_is)
+{
+    struct bench b;
+    int last = cut_until_unplugged(&b, 0);
+    cr_expect_eq(offered(&b), 1);
+    bench_done(&b);
+    (void)cut_until_unplugged(&b, last);
+    expect_card(&b, "7g.80gb@0");
+    cr_expect_eq(offered(&b), 0, "what it offered is gone from the card");
+    atomic_store(&b.gate.unplugged, false);
+    pass(&b, RESYNC_MS);
+    expect_status(&b, "Ready Applied", "when the driver is back");
     cr_expect_eq(offered(&b), 1);
     bench_done(&b);
 }
