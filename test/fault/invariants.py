@@ -177,12 +177,13 @@ def half_undone(status, before, at, name):
             yield f"S5: the status of {name} says that card {card['index']} is rolled back at {at:.3f}: {claim_of(card)}, not {stands}"
 
 
-def overdrawn(offers, history, name, lag_s=0.0):
-    """What a Node offered, and what there was. The controller takes off what it orders away first; of what changes without
-    an order it learns by the status, LAG_S is for that, and lag_s where a change is tried again, which nobody orders."""
+def overdrawn(offers, history, name, early_s=0.0, late_s=LAG_S):
+    """What a Node offered, and what there was, from early_s after each offer until late_s before the next. What the controller
+    orders away it takes off first; of what changes without an order it learns by the status, and late_s is for that; early_s
+    for what it wrote before it learned."""
     for (at, offer), (until, _) in zip(offers, offers[1:] + [(float("inf"), {})]):
-        begin, end = at + lag_s, until - max(lag_s, LAG_S)
-        if lag_s and begin >= end:
+        begin, end = at + early_s, until - late_s
+        if early_s and begin >= end:
             continue
         for t, state in [s for s in history if s[0] <= begin][-1:] + [s for s in history if begin < s[0] < end]:
             have = Counter(f"nvidia.com/mig-{p.replace('+', '.')}" for card in state.values() for p, _ in card)

@@ -141,7 +141,7 @@ class Outcome:
                 yield from lies(said, history, at, node.name)
                 yield from half_undone(said, before, at, node.name)
             yield from overdrawn(world.workload.offers(node), history, node.name)
-            yield from overdrawn([(world.marked, world.offered[node.name]), *offers_of(self.writes, node.name)], history, node.name, world.lag_s)
+            yield from overdrawn([(world.marked, world.offered[node.name]), *offers_of(self.writes, node.name)], history, node.name, *world.lag)
 
     def neighbours(self, world):
         """S7. Every workload says which cards it does not ask to change, and what they offer."""

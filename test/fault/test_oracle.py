@@ -171,12 +171,18 @@ def test_s6_a_node_offers_no_more_than_there_is():
     only(inv.overdrawn([(at(11), {HALF: "2"})], gone, NODE), "S6")
 
 
+def test_s6_what_is_ordered_away_is_taken_off_first():
+    gone = inv.history_of([*HALVES, destroyed(10, 2, 4)], BASE)
+    only(inv.overdrawn([(at(5), {HALF: "2"}), (at(9.9), {HALF: "1"})], gone, NODE, late_s=0.0))
+    only(inv.overdrawn([(at(5), {HALF: "2"}), (at(10.1), {HALF: "1"})], gone, NODE, late_s=0.0), "S6")
+
+
 def test_s6_leaves_time_where_a_change_is_tried_again_but_not_for_ever():
     gone = inv.history_of([*HALVES, destroyed(10, 2, 4)], BASE)
-    only(inv.overdrawn([(at(5), {HALF: "2"}), (at(11.5), {HALF: "1"})], gone, NODE, lag_s=2.0))
-    only(inv.overdrawn([(at(10.1), {HALF: "2"}), (at(10.2), {HALF: "1"})], gone, NODE, lag_s=2.0))
-    only(inv.overdrawn([(at(5), {HALF: "2"}), (at(13), {HALF: "1"})], gone, NODE, lag_s=2.0), "S6")
-    only(inv.overdrawn([(at(10.1), {HALF: "2"})], gone, NODE, lag_s=2.0), "S6")
+    only(inv.overdrawn([(at(5), {HALF: "2"}), (at(11.5), {HALF: "1"})], gone, NODE, 2.0, 2.0))
+    only(inv.overdrawn([(at(10.1), {HALF: "2"}), (at(10.2), {HALF: "1"})], gone, NODE, 2.0, 2.0))
+    only(inv.overdrawn([(at(5), {HALF: "2"}), (at(13), {HALF: "1"})], gone, NODE, 2.0, 2.0), "S6")
+    only(inv.overdrawn([(at(10.1), {HALF: "2"})], gone, NODE, 2.0, 2.0), "S6")
 
 
 # --- S7 ---

@@ -28,6 +28,7 @@ class Workload:
 
     nodes, fleet = 1, {"h100-80": 2}
     spared, spared_offer = (), {}  # cards that are not asked to change, and what they offer all the while
+    ordered = True  # the agent is there when the change is ordered
     profile = None
 
     def __init__(self, world):
@@ -148,6 +149,8 @@ class ProfileReturns(Workload):
 class NodeReturns(Workload):
     """A node is removed, and added again under its name: its pods, and with them the agent's token, are new."""
 
+    ordered = False
+
     def before(self):
         self.ask(HALVES)
         self.settle({"3g.40gb": 2})
@@ -166,6 +169,8 @@ class NodeReturns(Workload):
 
 class AgentUpgrade(Workload):
     """While a profile changes, the agent is replaced by another one."""
+
+    ordered = False
 
     def before(self):
         self.ask(HALVES)

@@ -11,6 +11,7 @@ import time
 import library
 import oracle
 from conftest import Processes, wait_for
+from invariants import LAG_S
 from library import CallHarm
 from proxy import FaultProxy
 from stack import Api, Rig, install
@@ -221,6 +222,8 @@ class World:
         requests = [h for h in harms if h not in calls]
         self.prepare(calls)
         self.supervising = True
+        if self.workload.ordered and not harms:
+            self.lag = (0.0, 0.0)
         self.open()
         self.workload.before()
         mark, self.marked = self.cluster.audit_mark(), time.time()
@@ -244,7 +247,7 @@ class World:
         self.hang_s = sum(h.hang_s for h in calls)
         self.deadline_s = self.agent_flags.get("call_deadline_ms", library.DEADLINE_MS) / 1000
         self.patience = self.DONE_S + self.hang_s
-        self.lag_s = RETRY_LAG_S if calls else 0.0
+        self.lag = (RETRY_LAG_S, RETRY_LAG_S) if calls else (0.0, LAG_S)
         self.cards_answer = not any(library.is_blinding(h) for h in calls)
 
     def order(self, requests, calls):
