@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules
 
-# release | san (gcc, ASan+UBSan) | clang (clang, ASan+UBSan) | tsan | cov
+# release | san (gcc, ASan+UBSan) | clang (clang, ASan+UBSan) | tsan | cov | fuzz (libFuzzer)
 VARIANT ?= release
 B := build/$(VARIANT)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -21,6 +21,7 @@ CC_san := gcc
 CC_clang := clang-14
 CC_tsan := gcc
 CC_cov := gcc
+CC_fuzz := clang-14
 CC := $(CC_$(VARIANT))
 
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wcast-qual -Wcast-align \
@@ -37,11 +38,13 @@ FLAGS_san := -O1 -g $(SAN)
 FLAGS_clang := -O1 -g $(SAN)
 FLAGS_tsan := -O1 -g -fsanitize=thread
 FLAGS_cov := -O0 -g --coverage
+FLAGS_fuzz := -O1 -g $(SAN) -fsanitize=fuzzer-no-link
 LINK_release := -pie -Wl,-z,relro,-z,now,-z,noexecstack
 LINK_san := $(SAN)
 LINK_clang := $(SAN)
 LINK_tsan := -fsanitize=thread
 LINK_cov := --coverage
+LINK_fuzz := $(SAN) -fsanitize=fuzzer
 
 CPPFLAGS := -D_GNU_SOURCE -I. -I$(B)/gen -DCLEAVE_VERSION='"$(VERSION)"' $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 CFLAGS := -std=gnu17 $(WARN) $(WARN_$(CC)) $(FLAGS_$(VARIANT)) -pthread
@@ -138,8 +141,9 @@ $(B)/test/race/%: $(B)/test/race/%.o $(LIBS)
 	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
 
 # Each fuzzer is a libFuzzer target; test/fuzz/driver.c replays a corpus with any compiler.
-$(B)/test/fuzz/%_fuzz: $(B)/test/fuzz/%_fuzz.o $(B)/test/fuzz/driver.o $(LIBS)
-	@$(CC) $(LDFLAGS) $< $(B)/test/fuzz/driver.o -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+FUZZ_DRIVER := $(if $(filter fuzz,$(VARIANT)),,$(B)/test/fuzz/driver.o)
+$(B)/test/fuzz/%_fuzz: $(B)/test/fuzz/%_fuzz.o $(FUZZ_DRIVER) $(LIBS)
+	@$(CC) $(LDFLAGS) $< $(FUZZ_DRIVER) -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 
@@ -171,6 +175,12 @@ race: ## Thread tests under TSan
 fuzz: ## Replay every fuzz corpus under ASan+UBSan
 	$(with_deps)
 	@hack/run-tests.sh fuzz
+
+.PHONY: fuzz-search
+fuzz-search: ## Look for inputs that break something, FUZZ_SECONDS=60 each parser; T=yaml one of them
+	$(with_deps)
+	@$(MAKE) -s VARIANT=fuzz $(if $(T),build/fuzz/test/fuzz/$(T)_fuzz,fuzz-build)
+	@hack/fuzz-search.sh $(or $(FUZZ_SECONDS),60) $(T)
 
 .PHONY: e2e
 e2e: ## End to end: real etcd and kube-apiserver, simulated GPUs
