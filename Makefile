@@ -188,7 +188,7 @@ e2e: ## End to end: real etcd and kube-apiserver, simulated GPUs
 	@hack/run-tests.sh e2e "$(T)"
 
 .PHONY: torture
-torture: ## Every plan of harm: each write and event of each workload, killed, lost, refused, missed; every property of the API; every call made to fail; about an hour
+torture: ## Every plan of harm: each write and event of each workload, killed, lost, refused, missed; every property of the API; every call made to fail; hours
 	@hack/install-deps.sh
 	@$(MAKE) -s VARIANT=release all
 	@/usr/bin/python3 test/fault/run.py --jobs 4 $(T)
