@@ -33,10 +33,9 @@ struct journal {
 /* Writes the journal durably, making state_dir when it is not there. ERR_SYSTEM. */
 int journal_write(const char *state_dir, const struct journal *j, struct err *e) MUST_CHECK;
 
-/* The journal of a card. ERR_NOT_FOUND: none, the usual case. ERR_PROTOCOL: the file is damaged, of
- * another version or of another card; it was moved to <name>.bad-<n> (never deleted) and the
- * message says where. ERR_SYSTEM, ERR_TOO_LARGE: could not be read or moved; the file is still
- * there. */
+/* The journal of a card. ERR_NOT_FOUND: none, the usual case. ERR_PROTOCOL: the file is damaged,
+ * too large, of another version or of another card; it was moved to <name>.bad-<n> (never deleted)
+ * and the message says where. ERR_SYSTEM: it could not be read or moved, and is still there. */
 int journal_read(const char *state_dir, const char *uuid, struct journal *ret,
                  struct err *e) MUST_CHECK;
 
