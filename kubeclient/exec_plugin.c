@@ -6,7 +6,6 @@
 #include <openssl/evp.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
@@ -15,6 +14,7 @@
 #include "base/jx.h"
 #include "base/rfc3339.h"
 #include "base/sb.h"
+#include "base/spawn.h"
 #include "base/xalloc.h"
 
 #define MAX_OUTPUT_BYTES (1UL << 20)
@@ -130,34 +130,6 @@ static void make_environment(const struct kc_config *config, struct vector *env)
     push(env, NULL);
 }
 
-/* Default signals and an empty mask, whatever the program has blocked for sigwait. */
-static void set_attributes(posix_spawnattr_t *attr)
-{
-    sigset_t none;
-    sigset_t all;
-    (void)sigemptyset(&none);
-    (void)sigfillset(&all);
-    (void)posix_spawnattr_setsigmask(attr, &none);
-    (void)posix_spawnattr_setsigdefault(attr, &all);
-    (void)posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-}
-
-static int spawn(const struct kc_exec_config *x, char **argv, char **env, int stdout_fd,
-                 pid_t *ret_pid)
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attr;
-    (void)posix_spawn_file_actions_init(&actions);
-    (void)posix_spawnattr_init(&attr);
-    set_attributes(&attr);
-    (void)posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    (void)posix_spawn_file_actions_adddup2(&actions, stdout_fd, STDOUT_FILENO);
-    int failure = posix_spawnp(ret_pid, x->command, &actions, &attr, argv, env);
-    (void)posix_spawnattr_destroy(&attr);
-    (void)posix_spawn_file_actions_destroy(&actions);
-    return failure;
-}
-
 static int start(const struct kc_config *config, struct child *ret, struct err *e)
 {
     const struct kc_exec_config *x = &config->exec;
@@ -174,7 +146,8 @@ static int start(const struct kc_config *config, struct child *ret, struct err *
         return err_set_errno(e, errno, "pipe");
     ret->stdout_fd = ends[0];
     auto_fd int write_end = ends[1];
-    int failure = spawn(x, argv.items, env.items, write_end, &ret->pid);
+    const int fds[] = {SPAWN_NULL, write_end, SPAWN_OURS};
+    int failure = spawn(x->command, argv.items, env.items, fds, &ret->pid);
     if (failure) {
         ret->pid = 0;
         return err_set(e, failure == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM, "%s",

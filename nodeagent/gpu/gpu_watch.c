@@ -7,13 +7,13 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/spawn.h"
 #include "base/xalloc.h"
 
 enum { END_MS = 1000, SUSPEND_MS = 2000 };
@@ -44,25 +44,13 @@ struct gpu_watch *gpu_watch_new(const struct gpu_watch_options *o)
     return w;
 }
 
-static int spawn(struct gpu_watch *w, int out_fd, pid_t *ret)
+static int start_child(struct gpu_watch *w, int out_fd, pid_t *ret)
 {
     char name[] = "cleave-agent";
     char verb[] = "watch-events";
     char *const argv[] = {name, verb, w->library, NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none; /* the agent blocks the signals that it waits for */
-    (void)sigemptyset(&none);
-    (void)posix_spawnattr_init(&attributes);
-    (void)posix_spawnattr_setsigmask(&attributes, &none);
-    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    (void)posix_spawn_file_actions_init(&actions);
-    (void)posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    (void)posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO);
-    int rc = posix_spawn(ret, w->program, &actions, &attributes, argv, environ);
-    (void)posix_spawn_file_actions_destroy(&actions);
-    (void)posix_spawnattr_destroy(&attributes);
-    return rc;
+    const int fds[] = {SPAWN_NULL, out_fd, SPAWN_OURS};
+    return spawn(w->program, argv, environ, fds, ret);
 }
 
 /* False: it still runs, or hangs in the driver and cannot die. mu is held. */
@@ -150,7 +138,7 @@ static int start(struct gpu_watch *w, struct err *e)
     struct epoll_event when = {.events = EPOLLIN};
     if (epoll_ctl(w->epoll, EPOLL_CTL_ADD, from, &when) < 0)
         return err_set_errno(e, errno, "epoll_ctl");
-    int rc = spawn(w, to, &w->pid);
+    int rc = start_child(w, to, &w->pid);
     if (rc) {
         w->pid = 0;
         return err_set_errno(e, rc, "run %s watch-events", w->program);

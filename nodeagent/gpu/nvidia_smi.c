@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/sb.h"
+#include "base/spawn.h"
 #include "base/xalloc.h"
 
 #define MAX_OUTPUT 4096
@@ -45,7 +45,7 @@ static char **clean_environment(void)
     return kept;
 }
 
-static int spawn(const char *nvidia_smi, const char *bus_id, int out_fd, pid_t *ret, struct err *e)
+static int start(const char *nvidia_smi, const char *bus_id, int out_fd, pid_t *ret, struct err *e)
 {
     auto_free char **env = clean_environment();
     auto_free char *program = xstrdup(nvidia_smi);
@@ -53,20 +53,8 @@ static int spawn(const char *nvidia_smi, const char *bus_id, int out_fd, pid_t *
     char reset[] = "--gpu-reset";
     char id[] = "-i";
     char *const argv[] = {program, reset, id, bus, NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none; /* the agent blocks the signals that it waits for; the program must not */
-    (void)sigemptyset(&none);
-    (void)posix_spawnattr_init(&attributes);
-    (void)posix_spawnattr_setsigmask(&attributes, &none);
-    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    (void)posix_spawn_file_actions_init(&actions);
-    (void)posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    (void)posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO);
-    (void)posix_spawn_file_actions_adddup2(&actions, out_fd, STDERR_FILENO);
-    int rc = posix_spawnp(ret, nvidia_smi, &actions, &attributes, argv, env);
-    (void)posix_spawn_file_actions_destroy(&actions);
-    (void)posix_spawnattr_destroy(&attributes);
+    const int fds[] = {SPAWN_NULL, out_fd, out_fd};
+    int rc = spawn(nvidia_smi, argv, env, fds, ret);
     if (rc == ENOENT)
         return err_set(e, ERR_NOT_FOUND, "no program %s to reset the card with", nvidia_smi);
     return rc ? err_set_errno(e, rc, "run %s", nvidia_smi) : 0;
@@ -135,7 +123,7 @@ int nvidia_smi_reset(const char *nvidia_smi, const char *bus_id, int timeout_ms,
     auto_sb struct sb out = SB_INIT(MAX_OUTPUT);
     pid_t pid = -1;
     int64_t deadline_ms = clock_mono_ms(clock_real()) + timeout_ms;
-    TRY(spawn(nvidia_smi, bus_id, to, &pid, e));
+    TRY(start(nvidia_smi, bus_id, to, &pid, e));
     (void)close(TAKE_FD(to));
     if (!read_all(from, deadline_ms, &out)) {
         (void)kill(pid, SIGKILL);

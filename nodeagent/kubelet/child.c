@@ -3,44 +3,14 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 
-/* Default signals and an empty mask, whatever the agent has blocked. */
-static void set_attributes(posix_spawnattr_t *attr)
-{
-    sigset_t none;
-    sigset_t all;
-    (void)sigemptyset(&none);
-    (void)sigfillset(&all);
-    (void)posix_spawnattr_setsigmask(attr, &none);
-    (void)posix_spawnattr_setsigdefault(attr, &all);
-    (void)posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-}
-
-static int spawn(char *const argv[], char *const env[], int input_fd, pid_t *ret_pid)
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attr;
-    (void)posix_spawn_file_actions_init(&actions);
-    (void)posix_spawnattr_init(&attr);
-    set_attributes(&attr);
-    (void)posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    if (input_fd >= 0)
-        (void)posix_spawn_file_actions_adddup2(&actions, input_fd, STDIN_FILENO);
-    (void)posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    (void)posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    int failure = posix_spawn(ret_pid, argv[0], &actions, &attr, argv, env);
-    (void)posix_spawnattr_destroy(&attr);
-    (void)posix_spawn_file_actions_destroy(&actions);
-    return failure;
-}
+#include "base/spawn.h"
 
 /* A file in memory instead of a pipe: nobody has to write while the child reads. */
 static int open_input(const char *text, int *ret_fd, struct err *e)
@@ -60,7 +30,8 @@ int child_start(char *const argv[], char *const env[], const char *input, struct
     pid_t pid;
     if (input)
         TRY(open_input(input, &input_fd, e));
-    int failure = spawn(argv, env, input_fd, &pid);
+    const int fds[] = {input_fd >= 0 ? input_fd : SPAWN_NULL, SPAWN_NULL, SPAWN_NULL};
+    int failure = spawn(argv[0], argv, env, fds, &pid);
     if (failure)
         return err_set_errno(e, failure, "start %s", argv[0]);
     int pidfd = pidfd_open(pid, 0);
