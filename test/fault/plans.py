@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans: files that say what goes wrong in which workload, and all of them that an undisturbed run gives rise to.
 
-A plan is a JSON file of {"workload": NAME, "harms": [{...}]} (the fields of proxy.Harm), with "why" where it is kept
-for a bug that it found.
+A plan is a JSON file of {"workload": NAME, "harms": [{...}]} (the fields of proxy.Harm, or, with a "call" into the vendor's
+library, of library.CallHarm), with "why" where it is kept for a bug that it found.
 """
 
 import json
