@@ -7,6 +7,7 @@ The simulator does it (`cleave-simctl fault`); its log of an undisturbed run say
 import dataclasses
 import json
 import re
+import time
 
 DEADLINE_MS = 30000  # of the agent: --call-deadline-ms
 # Of an agent that is to notice soon that a call does not return, and for how long such a call then takes.
@@ -45,6 +46,7 @@ class CallHarm:
     call: str
     nth: int
     do: str
+    seen_s: float = dataclasses.field(default=0.0, compare=False)  # when it was seen to hang
 
     @property
     def by(self):
@@ -58,6 +60,7 @@ class CallHarm:
         return self.do.startswith("kill")
 
     def order(self, node):
+        self.seen_s = 0.0
         node.ctl("fault", "add", "--call", self.call, "--nth", self.nth, "--action", self.do)
 
     def struck(self, node):
@@ -65,8 +68,17 @@ class CallHarm:
         lines = re.findall(rf"^\s*{self.call} nth={self.nth} {action}.* seen=(\d+)", node.ctl("fault", "list"), re.M)
         return any(int(seen) >= self.nth for seen in lines)
 
+    def hangs(self, node):
+        """Does the call that hangs not return yet? One whose process ended never does."""
+        if not self.hang_s or not self.struck(node):
+            return False
+        if any(r["call"] == self.call and r["endNs"] - r["startNs"] >= self.hang_s * 1e9 for r in log_of(node)):
+            return False
+        self.seen_s = self.seen_s or time.monotonic()
+        return time.monotonic() < self.seen_s + self.hang_s
+
     def words(self):
-        return dataclasses.asdict(self)
+        return {k: v for k, v in dataclasses.asdict(self).items() if k != "seen_s"}
 
     def label(self):
         return f"{self.by} {self.call} #{self.nth} {self.do}"

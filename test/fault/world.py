@@ -234,7 +234,7 @@ class World:
         self.calm_since = time.time() + self.hang_s
         wait_for(lambda: self.workload.done() and not self.proxy.reads, self.patience, lambda: f"the end of {type(self.workload).__name__}:\n{self.standing()}")
         self.done_ns = time.monotonic_ns()
-        self.quiet(mark, quiet_s)
+        self.quiet(mark, quiet_s, calls)
         if self.proxy.pending() or not all(h.struck(self.nodes[h.node]) for h in calls):
             raise NotReached(f"{self.proxy.pending()} {calls}")
         if not self.workload.done():
@@ -256,13 +256,15 @@ class World:
         for harm in calls:
             harm.order(self.nodes[harm.node])
 
-    def quiet(self, mark, quiet_s):
-        """Until nobody of ours has written for quiet_s, waits for an answer that does not come, or reads the past."""
-        end = time.monotonic() + DONE_S
+    def quiet(self, mark, quiet_s, calls=()):
+        """Until nobody of ours has written for quiet_s, waits for an answer that does not come or for a call to return, or reads
+        the past."""
+        end = time.monotonic() + self.patience
         count, since = -1, time.monotonic()
         while time.monotonic() - since < quiet_s:
             now = len(self.rig.writes(mark))
-            if now != count or self.proxy.silent or self.proxy.reads:
+            hanging = any(h.hangs(self.nodes[h.node]) for h in calls)
+            if now != count or self.proxy.silent or self.proxy.reads or hanging:
                 count, since = now, time.monotonic()
                 self.watched = (time.time(), time.time() + quiet_s)
             if time.monotonic() > end + quiet_s:
