@@ -191,6 +191,10 @@ class Kubelet(KubeletStub):
         self.offered = []  # (time, {resource: count of those that are well})
         super().__init__(folder)
 
+    def forget(self):
+        super().forget()
+        self.note()
+
     def listed(self, resource, devices):
         super().listed(resource, devices)
         self.note()

@@ -73,7 +73,7 @@ class Judge:
         self.mark, self.since = self.world.cluster.audit_mark(), time.time()
         self.offered = {node.name: node.node_object()["status"]["allocatable"] for node in self.world.nodes}
         for kubelet in self.world.kubelets.values():
-            del kubelet.history[:-1]
+            del kubelet.offered[:-1]
         for node in self.world.nodes:
             self.read(node)
             self.logs[node.name] = standing(self.logs[node.name])
@@ -120,7 +120,7 @@ class Judge:
     def offers(self, node, writes):
         """[(since when, {resource: count})], by the kubelet or by the Node."""
         if node in self.world.kubelets:
-            return list(self.world.kubelets[node].history)
+            return list(self.world.kubelets[node].offered)
         return [(self.since, self.offered[node.name]), *offers_of(writes, node.name)]
 
     # --- at a pause ---

@@ -36,7 +36,6 @@ import workloads  # noqa: E402
 from conftest import ROOT, RUNS, Cluster, remove_stale_runs  # noqa: E402
 from harm import Disorder  # noqa: E402
 from judge import OVERDRAFT_S, TICK_S, Broken, Judge  # noqa: E402
-from kubelet_stub import KubeletStub  # noqa: E402
 from people import People  # noqa: E402
 from replicas import SHORT, holder, pod_replica  # noqa: E402
 from world import DONE_S, Program, World  # noqa: E402
@@ -48,12 +47,12 @@ SAMPLE_S = 5
 LATE_S = 10  # what took longer is told
 
 
-class Kubelet(KubeletStub):
-    """One that remembers what the node offered, and since when; and which pods have ended: when it starts, the API server
-    tells it of none of these, though its checkpoint may."""
+class Kubelet(workloads.Kubelet):
+    """One that remembers which pods have ended: when it starts, the API server tells it of none of these, though its
+    checkpoint may."""
 
     def __init__(self, folder):
-        self.history, self.ended = [], set()
+        self.ended = set()
         super().__init__(folder)
 
     def end(self, pod):
@@ -63,22 +62,6 @@ class Kubelet(KubeletStub):
     def read_checkpoint(self):
         super().read_checkpoint()
         self.pods = [pod for pod in self.pods if pod.uid not in self.ended]
-
-    def forget(self):
-        super().forget()
-        self.note()
-
-    def listed(self, resource, devices):
-        super().listed(resource, devices)
-        self.note()
-
-    def lose(self, resource):
-        super().lose(resource)
-        self.note()
-
-    def note(self):
-        with self.lock:
-            self.history.append((time.time(), {name: len(ids) for name, ids in self.healthy.items()}))
 
 
 class Fleet(workloads.Workload):
