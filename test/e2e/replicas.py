@@ -66,3 +66,8 @@ def accepted(rig, process, mark):
         for e in rig.cluster.writes(mark, "cleave-controller")
         if is_by(e, process) and e["responseStatus"]["code"] < 300
     ]
+
+
+def acted(rig, process, mark):
+    """The same without Events: they tell what was done while it led, and may be sent late."""
+    return [write for write in accepted(rig, process, mark) if write[1] != "events"]

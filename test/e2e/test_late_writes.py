@@ -13,7 +13,7 @@ import threading
 
 import pytest
 from conftest import ROOT, wait_for
-from replicas import SHORT, accepted, pod_replica, wait_leads
+from replicas import SHORT, acted, pod_replica, wait_leads
 from stack import is_true, rig  # noqa: F401
 
 sys.path.append(str(ROOT / "test" / "fault"))
@@ -60,7 +60,7 @@ class Late:
         code = wait_for(lambda: next((r.code for r in list(self.proxy.trace) if r.key()[:4] == key), None), 30, "the API server to answer it")
         self.first.signal(signal.SIGCONT)
         wait_for(lambda: not self.first.running(), 30, "the first replica to notice")
-        assert accepted(self.rig, self.first, self.mark) == []
+        assert acted(self.rig, self.first, self.mark) == []
         return code
 
     def end(self):
