@@ -55,9 +55,12 @@ spdx() { hack/check-spdx.sh; }
 # called by the name of a command line argument. SC1091: what is sourced is
 # checked for itself.
 shell() {
-    local scripts
+    local scripts bad=0
+    while IFS= read -r script; do
+        [ -x "$script" ] || ! head -n 1 "$script" | grep -q '^#!' || { printf '%s: begins with #! and cannot be run\n' "$script" && bad=1; }
+    done < <(files '*.sh' '*.py')
     mapfile -t scripts < <(files '*.sh' .ci/run)
-    shellcheck -x -P SCRIPTDIR -e SC1091,SC2015,SC2119,SC2120 "${scripts[@]}"
+    shellcheck -x -P SCRIPTDIR -e SC1091,SC2015,SC2119,SC2120 "${scripts[@]}" && [ "$bad" = 0 ]
 }
 
 # Words of the field that look like misspellings.
