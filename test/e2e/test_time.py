@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replicas of which one lives in another time: its wall clock jumps an hour, or all its clocks run fast or slow.
+"""A replica or an agent lives in another time: its wall clock jumps an hour, or all its clocks run fast or slow.
 
 CLEAVE_TORTURE=1 watches each for longer than a minute, and with the lease that operators run.
 """
@@ -95,6 +95,25 @@ def test_clocks_that_run_fast_or_slow_make_the_lease_flap_no_more(rig, who, rate
     work(rig, node, ROUNDS, lambda i: renewals(rig, rig.cluster.audit_mark(), 4))
     assert list(wrong_writes(rig, mark, both)) == []
     assert (holder(rig), transitions(rig)) == ("one", before)
+
+
+@pytest.mark.parametrize("rate", cases(1.0, 1.3, 0.7))
+def test_an_agent_in_another_time_does_its_work_and_then_rests(rig, rate):
+    clock = Clock(rig.folder / "clock", rate)
+    node = rig.node(env=clock.env)
+    rig.controller()
+
+    def jump(i):
+        clock.step((HOUR, -HOUR, 0)[i % 3])
+        node.wait_reads(3)
+        mark = rig.cluster.audit_mark()
+        node.wait_reads(5)
+        assert rig.writes(mark) == []
+
+    rounds = max(ROUNDS, 3)
+    work(rig, node, rounds, jump)
+    made = [c["call"] for c in node.changes()].count("nvmlDeviceCreateGpuInstanceWithPlacement")
+    assert made == sum((7, 2)[i % 2] for i in range(rounds))
 
 
 class Muted:
