@@ -80,6 +80,11 @@ class Api:
         connection.auto_open = 0  # again only from here
         return connection
 
+    def close(self):
+        if self.connection:
+            self.connection.close()
+        self.connection = None
+
     def get(self, path):
         return self.request("GET", path)
 
@@ -565,6 +570,7 @@ class Rig:
         for node in self.nodes:
             self.api.delete(node.path)
             self.api.delete(f"/api/v1/nodes/{node.name}")
+        self.api.close()
 
 
 def sanitized(name):

@@ -241,13 +241,17 @@ class FaultProxy:
     def swallow(self, client, seconds):
         """Until the program gives up and hangs up."""
         end = time.monotonic() + seconds
+        heard = select.poll()
+        heard.register(client, select.POLLIN)
         with self.lock:
             self.silent += 1
-        while time.monotonic() < end and not self.ended.is_set():
-            if select.select([client], [], [], LOOK_S)[0] and not client.recv(1, socket.MSG_PEEK):
-                break
-        with self.lock:
-            self.silent -= 1
+        try:
+            while time.monotonic() < end and not self.ended.is_set():
+                if heard.poll(LOOK_S * 1000) and not client.recv(1, socket.MSG_PEEK):
+                    break
+        finally:
+            with self.lock:
+                self.silent -= 1
 
     # --- passing on ---
 

@@ -108,19 +108,19 @@ class Past:
         if not any(h.do in ("travel", "reconnect") for h in harms):
             return
         self.twin = twin_of(self.world.cluster)
-        wait_for(self.is_current, 60, "the second API server to have caught up")
+        self.catch_up()
         if not any(h.do == "freeze" for h in harms):
             self.freeze()
 
-    def is_current(self):
-        """By the newest object there is."""
-        api = Api(self.world.cluster)
-        name = f"{self.world.rig.id}-{time.monotonic_ns()}"
-        path = "/api/v1/namespaces/default/configmaps"
-        self.world.rig.objects.append(f"{path}/{name}")
-        api.create(path, {"metadata": {"name": name}})
-        api.where = self.twin.where
-        return wait_for(lambda: api.find(f"{path}/{name}?resourceVersion=0"), 60, "it to show what was made")
+    def catch_up(self):
+        """Until it shows the newest object there is."""
+        rig = self.world.rig
+        path, name = "/api/v1/namespaces/default/configmaps", f"{rig.id}-{time.monotonic_ns()}"
+        rig.objects.append(f"{path}/{name}")
+        rig.api.create(path, {"metadata": {"name": name}})
+        with contextlib.closing(Api(self.world.cluster)) as api:
+            api.where = self.twin.where
+            wait_for(lambda: api.find(f"{path}/{name}?resourceVersion=0"), 60, "the second API server to have caught up")
 
     def freeze(self):
         self.twin.freeze()
