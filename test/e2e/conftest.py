@@ -139,8 +139,8 @@ class Cluster:
         """The place in the audit log up to which everything has happened already: the end of a record."""
         with open(self.audit_log, "rb") as log:
             size = log.seek(0, os.SEEK_END)
-            log.seek(max(0, size - RECORD_BYTES))
-            unfinished = log.read(RECORD_BYTES).rpartition(b"\n")[2]
+            start = log.seek(max(0, size - RECORD_BYTES))
+            unfinished = log.read(size - start).rpartition(b"\n")[2]
         return size - len(unfinished)
 
     def audit(self, since=0):
