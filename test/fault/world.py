@@ -20,6 +20,7 @@ from workloads import ALL
 
 DONE_S = 60  # after the last harm all is as wanted within this time
 QUIET_S = 3.0  # then nobody writes for this long: three readings of the hardware
+RETURN_S = 10.0  # or this long where a program was cut off twice: it looks again after some seconds, and only then sees the present
 RETRY_LAG_S = 2.0  # the Node follows a change that is tried again
 LOOK_S = 0.05
 
@@ -234,7 +235,8 @@ class World:
         self.calm_since = time.time() + self.hang_s
         wait_for(lambda: self.workload.done() and not self.proxy.reads, self.patience, lambda: f"the end of {type(self.workload).__name__}:\n{self.standing()}")
         self.done_ns = time.monotonic_ns()
-        self.quiet(mark, quiet_s, calls)
+        returns = any(h.do in ("travel", "reconnect") for h in requests)
+        self.quiet(mark, max(quiet_s, RETURN_S) if returns else quiet_s, calls)
         if self.proxy.pending() or not all(h.struck(self.nodes[h.node]) for h in calls):
             raise NotReached(f"{self.proxy.pending()} {calls}")
         if not self.workload.done():
