@@ -82,6 +82,13 @@ def source_of(failed):
     return f" at {tool.stdout.strip()}"
 
 
+def is_openssls(report, failed):
+    """OpenSSL loses what it has got so far when an allocation of its own fails: leaks of nothing but its memory, and only then."""
+    taken = re.findall(r"^ +#2 .*$", report, re.M)
+    own = re.compile(r"lib(crypto|ssl)\.so")
+    return bool("LeakSanitizer" in report and own.search(failed) and taken and all(own.search(frame) for frame in taken))
+
+
 def spec(kind, n, how):
     return f"{kind}:{n}:{getattr(errno, how) if how.startswith('E') else how}"
 
@@ -91,7 +98,7 @@ def disturbed(argv, env, kind, n, how, stdin=""):
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         report = Path(folder) / "report"
         logs = Path(folder) / "sanitizer"
-        options = f"verify_asan_link_order=0:log_path={logs}:allocator_may_return_null=1"
+        options = f"verify_asan_link_order=0:log_path={logs}:allocator_may_return_null=1:exitcode=0"  # the reports tell
         env = {
             **env,
             "LD_PRELOAD": str(LIBRARY),
@@ -108,7 +115,7 @@ def disturbed(argv, env, kind, n, how, stdin=""):
         failed = f"{said.splitlines()[0]}\nprogram {argv[0]}" if said.startswith("failed") else ""
         calls = int((re.search(r"^calls (\d+)", said, re.M) or [0, 0])[1])
         run = Run(where, done.returncode, done.stdout, done.stderr, failed, calls)
-        reports = [f.read_text() for f in Path(folder).glob("sanitizer*")]
+        reports = [text for f in Path(folder).glob("sanitizer*") if not is_openssls(text := f.read_text(), failed)]
         assert not reports, f"{run}\n{reports[0][:4000]}"
         return run
 
