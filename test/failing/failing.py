@@ -56,6 +56,7 @@ class Run:
     err: str
     failed: str  # the call, "" when the run did not come so far
     calls: int  # of the class; 0 when the run did not end by itself
+    blind: bool = False  # the sanitizer could not watch it
 
     @property
     def gave_up(self):
@@ -80,6 +81,10 @@ def source_of(failed):
         return ""
     tool = subprocess.run(["addr2line", "-e", program[1], offset[1]], text=True, capture_output=True, check=False)
     return f" at {tool.stdout.strip()}"
+
+
+# The sanitizer itself cannot go on: of a thread whose stack it could not be told of, it sees nothing.
+BLIND = "AddressSanitizer: CHECK failed: sanitizer_linux"
 
 
 def is_openssls(report, failed):
@@ -116,6 +121,9 @@ def disturbed(argv, env, kind, n, how, stdin=""):
         calls = int((re.search(r"^calls (\d+)", said, re.M) or [0, 0])[1])
         run = Run(where, done.returncode, done.stdout, done.stderr, failed, calls)
         reports = [text for f in Path(folder).glob("sanitizer*") if not is_openssls(text := f.read_text(), failed)]
+        if any(BLIND in text for text in reports):
+            run.blind = True
+            return run
         assert not reports, f"{run}\n{reports[0][:4000]}"
         return run
 
@@ -154,6 +162,8 @@ class Path_:
         """Returns whether the n-th call was reached."""
         with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
             run = self.go(folder, kind, n, how)
+            if run.blind:
+                return False
             orderly = run.code in (0, 1, 2) or (kind in ("alloc", "open") and run.gave_up)
             assert orderly, str(run)
             if run.unnoticed:

@@ -337,11 +337,29 @@ static int wait_for_all(struct cluster *c, struct err *e)
     return 0;
 }
 
-static int kube(const char *url, struct err *e)
+/* A process that cannot start a thread does not go on without it. */
+static int run_all(struct cluster *c, struct err *e)
 {
     static void *(*const parts[])(void *) = {run_informer, run_publisher, run_recorder,
                                              run_elector};
     pthread_t threads[ARRAY_LEN(parts)];
+    size_t n = 0;
+    int rc = 0;
+    while (n < ARRAY_LEN(parts) && rc == 0)
+        if (pthread_create(&threads[n], NULL, parts[n], c) == 0)
+            n++;
+        else
+            rc = err_set(e, ERR_SYSTEM, "no thread");
+    if (rc == 0)
+        rc = wait_for_all(c, e);
+    scope_cancel(c->scope);
+    while (n)
+        (void)pthread_join(threads[--n], NULL);
+    return rc;
+}
+
+static int kube(const char *url, struct err *e)
+{
     struct cluster c = {0};
     auto_kc_config struct kc_config config = {.server = xstrdup(url)};
     auto_scope struct scope *scope = scope_new(NULL, -1);
@@ -349,12 +367,7 @@ static int kube(const char *url, struct err *e)
         return err_wrap(e, "no client");
     c.scope = scope;
     cluster_make(&c);
-    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
-        (void)pthread_create(&threads[i], NULL, parts[i], &c);
-    int rc = wait_for_all(&c, e);
-    scope_cancel(scope);
-    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
-        (void)pthread_join(threads[i], NULL);
+    int rc = run_all(&c, e);
     cluster_done(&c);
     return rc;
 }
