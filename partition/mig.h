@@ -133,11 +133,12 @@ struct mig_request {
 int mig_resolve(const struct mig_table *t, const struct mig_request *requests, size_t n,
                 struct mig_wants *ret, struct err *e) MUST_CHECK;
 
-/* The smallest change from `now` to `wants`: fewest instances in use lost (then verdict DRAIN),
- * then fewest GPU instances destroyed, then fewest created, then most compute instances retained,
- * then placements after which most can still be placed, then the longest free run. Deterministic.
- * Total: every input gets a verdict, also a state whose instances overlap or lie off the grid. An
- * instance in use whose compute instances are not marked is taken to be in use as a whole. */
+/* The smallest change from `now` to `wants`, nothing where that is what stands: fewest instances in
+ * use lost (then verdict DRAIN), then fewest GPU instances at the end, of them fewest destroyed,
+ * then most compute instances retained, then placements after which most can still be placed, then
+ * the longest free run. Deterministic. Total: every input gets a verdict, also a state whose
+ * instances overlap or lie off the grid. An instance in use whose compute instances are not marked
+ * is taken to be in use as a whole. */
 void mig_plan(const struct mig_table *t, const struct mig_state *now, const struct mig_wants *wants,
               struct mig_plan *ret);
 

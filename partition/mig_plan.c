@@ -32,8 +32,10 @@ enum fate {
     YIELDS /* stays, but compute instances in use may go */
 };
 
-/* What a solution costs, what matters most first; all of it is to be small. */
-enum { LOST, DESTROYED, CREATED, NOT_RETAINED, NOT_FREE, NOT_RUN, N_COSTS };
+/* What a solution costs, what matters most first; all of it is to be small. That fewer GPU
+ * instances at the end come before fewer changes makes the layout the same from wherever one comes:
+ * else two of 3g that are to be one cut in three would both stay, for nothing but to be cut. */
+enum { LOST, TOTAL, DESTROYED, NOT_RETAINED, NOT_FREE, NOT_RUN, N_COSTS };
 struct cost {
     unsigned of[N_COSTS];
 };
@@ -55,6 +57,7 @@ struct search {
     struct standing standing[MIG_MAX_INSTANCES];
     struct solution at;
     unsigned staying[MIG_MAX_PROFILES]; /* instances that do not go, so far */
+    unsigned n_staying;                 /* all of them */
     bool found;
     struct solution best;
 };
@@ -138,7 +141,7 @@ static bool pack(struct search *s)
         if (mig_cuts_total(&s->demand.of[p]) > 0 && !pack_profile(s, p, &n_fresh))
             return false;
     }
-    s->at.cost.of[CREATED] = n_fresh;
+    s->at.cost.of[TOTAL] = s->n_staying + n_fresh;
     return true;
 }
 
@@ -167,8 +170,11 @@ static void try_fate(struct search *s, unsigned item, enum fate fate, uint32_t t
     s->at.fate[item] = fate;
     s->at.cost.of[LOST] += lost;
     s->at.cost.of[DESTROYED] += gone;
+    s->n_staying += !gone;
+    s->at.cost.of[TOTAL] = s->n_staying; /* at least */
     if (!costs_more(s, DESTROYED + 1))
         decide(s, item + 1, gone ? taken : taken | it->slots);
+    s->n_staying -= !gone;
     s->at.cost.of[DESTROYED] -= gone;
     s->at.cost.of[LOST] -= lost;
 }
@@ -295,10 +301,26 @@ static uint32_t first_bits(unsigned n)
     return (UINT32_C(1) << n) - 1;
 }
 
+static bool is_disjoint(const struct mig_table *t, const struct mig_state *now)
+{
+    uint32_t taken = 0;
+    for (unsigned i = 0; i < now->n; i++) {
+        uint32_t slots = mig_slots(now->items[i].start, now->items[i].size);
+        if (slots & taken || slots & ~mig_slots(0, t->slots))
+            return false;
+        taken |= slots;
+    }
+    return true;
+}
+
 void mig_plan(const struct mig_table *t, const struct mig_state *now, const struct mig_wants *wants,
               struct mig_plan *ret)
 {
     assert(now->n <= MIG_MAX_INSTANCES && wants->n <= MIG_MAX_WANTS);
+    if (mig_matches(t, now, wants) && is_disjoint(t, now)) {
+        *ret = (struct mig_plan){.verdict = MIG_PLAN_NOTHING, .keep = first_bits(now->n)};
+        return;
+    }
     *ret = (struct mig_plan){.verdict = MIG_PLAN_INFEASIBLE};
     struct search s = {.t = t, .n = now->n};
     mig_limits_init(t, &s.limits);

@@ -34,15 +34,15 @@ static const unsigned offered[MAX_SLICES][MAX_SLICES] = {
 };
 
 struct cost {
-    unsigned lost, destroyed, created, unretained;
+    unsigned lost, total, destroyed, unretained;
 };
 
 static bool is_less(const struct cost *a, const struct cost *b)
 {
-    return memcmp(&(unsigned[]){__builtin_bswap32(a->lost), __builtin_bswap32(a->destroyed),
-                                __builtin_bswap32(a->created), __builtin_bswap32(a->unretained)},
-                  &(unsigned[]){__builtin_bswap32(b->lost), __builtin_bswap32(b->destroyed),
-                                __builtin_bswap32(b->created), __builtin_bswap32(b->unretained)},
+    return memcmp(&(unsigned[]){__builtin_bswap32(a->lost), __builtin_bswap32(a->total),
+                                __builtin_bswap32(a->destroyed), __builtin_bswap32(a->unretained)},
+                  &(unsigned[]){__builtin_bswap32(b->lost), __builtin_bswap32(b->total),
+                                __builtin_bswap32(b->destroyed), __builtin_bswap32(b->unretained)},
                   sizeof(struct cost)) < 0;
 }
 
@@ -83,7 +83,7 @@ static struct cuts sum(const struct mig_instance *it, bool only_in_use)
 /* What it costs to get from what stands to what the trial's bins hold. */
 static struct cost judge(const struct trial *k)
 {
-    struct cost c = {.created = (unsigned)__builtin_popcount(k->final), .unretained = 1000};
+    struct cost c = {.total = (unsigned)__builtin_popcount(k->final), .unretained = 1000};
     for (unsigned i = 0; i < k->now->n; i++) {
         const struct mig_instance *it = &k->now->items[i];
         unsigned spot = standing_spot(k, i);
@@ -97,7 +97,6 @@ static struct cost judge(const struct trial *k)
         }
         c.lost += loses;
         c.destroyed += !stays;
-        c.created -= stays;
     }
     return c;
 }
@@ -174,8 +173,8 @@ static struct cost cost_of(const struct mig_oracle *o, const struct mig_state *n
 {
     struct mig_state after = {.n = 0};
     struct cost c = {.lost = (unsigned)__builtin_popcount(plan->blocking),
+                     .total = (unsigned)__builtin_popcount(plan->keep) + plan->n_create,
                      .destroyed = (unsigned)__builtin_popcount(plan->destroy),
-                     .created = plan->n_create,
                      .unretained = 1000};
     for (unsigned i = 0; i < now->n; i++) {
         if (!(plan->keep >> i & 1))
@@ -278,11 +277,15 @@ Test(mig_recut, from_random_cuts_to_random_cuts_costs_the_least, .timeout = 300)
             cr_assert_eq(plan.verdict != MIG_PLAN_INFEASIBLE, k.found);
             if (!k.found)
                 continue;
+            if (mig_matches(o.table, &now, &w)) {
+                cr_assert_eq(plan.verdict, MIG_PLAN_NOTHING);
+                continue;
+            }
             struct cost c = cost_of(&o, &now, &w, &plan);
             cr_assert(memcmp(&c, &k.best, sizeof(c)) == 0,
-                      "%s round %u: lost %u/%u destroyed %u/%u created %u/%u unretained %u/%u",
-                      models[m], round, c.lost, k.best.lost, c.destroyed, k.best.destroyed,
-                      c.created, k.best.created, c.unretained, k.best.unretained);
+                      "%s round %u: lost %u/%u total %u/%u destroyed %u/%u unretained %u/%u",
+                      models[m], round, c.lost, k.best.lost, c.total, k.best.total, c.destroyed,
+                      k.best.destroyed, c.unretained, k.best.unretained);
         }
     }
 }
@@ -322,6 +325,26 @@ Test(mig_recut, three_small_compute_instances_share_one_gpu_instance)
     cr_assert_eq(plan.n_create, 2);
     plan = plan_for(&(struct mig_state){.n = 0}, "3g.40gb", 2);
     cr_assert_eq(plan.n_create, 2, "a plain one takes a whole instance");
+}
+
+Test(mig_recut, no_more_instances_stay_than_the_cut_takes_on_an_empty_card)
+{
+    const struct mig_table *t = mig_model("H100-80");
+    const unsigned whole[] = {3, 0};
+    const unsigned single[] = {1, 0};
+    const struct mig_request thirds = {"1c.3g.40gb", 2};
+    struct mig_wants w;
+    struct mig_plan plan;
+    cr_assert_eq(mig_resolve(t, &thirds, 1, &w, NULL), 0);
+    struct mig_state now = {.n = 2, .items = {gi("3g.40gb", 0, whole), gi("3g.40gb", 4, whole)}};
+    mig_plan(t, &now, &w, &plan);
+    cr_expect_eq(plan.verdict, MIG_PLAN_CHANGE);
+    cr_expect_eq(__builtin_popcount(plan.destroy), 1);
+    cr_expect_eq(plan.n_recut, 1);
+
+    now = (struct mig_state){.n = 2, .items = {gi("3g.40gb", 0, single), gi("3g.40gb", 4, single)}};
+    mig_plan(t, &now, &w, &plan);
+    cr_expect_eq(plan.verdict, MIG_PLAN_NOTHING, "what is asked for is there");
 }
 
 Test(mig_recut, an_instance_is_cut_anew_rather_than_destroyed)
