@@ -211,6 +211,26 @@ Test(reflector, a_version_the_server_does_not_know_is_given_up_at_once_for_the_l
     teardown(&b);
 }
 
+Test(reflector, a_version_that_the_server_cannot_read_is_given_up_for_the_latest)
+{
+    static const struct err refused = {.kind = ERR_INVALID, .http_status = 400};
+    const struct script_call calls[] = {{SCRIPT_STREAM, .brings = "!@7 ~a@7O0 ",
+                                         .end = {.kind = ERR_EXPIRED, .http_status = 410}},
+                                        {SCRIPT_STREAM, .from = "7O0", .end = refused},
+                                        {SCRIPT_STREAM, .brings = "+a@8 !@8", .lasts_ms = 2000},
+                                        {SCRIPT_WATCH, .from = "8", .lasts_ms = 2000},
+                                        END_OF_SCRIPT};
+    struct bench b = {0};
+    setup(&b, calls);
+    step(&b);
+    step(&b);
+    cr_assert_eq(b.wait_ms, 0);
+    step(&b);
+    step(&b);
+    cr_assert_str_eq(sb_str(&b.told), "[ ]7 ~a@7O0 [ [ +a@8 ]8 ");
+    teardown(&b);
+}
+
 Test(reflector, a_list_whose_version_expired_is_repeated_at_once_in_pages)
 {
     const struct script_call calls[] =
