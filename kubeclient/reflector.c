@@ -99,11 +99,9 @@ enum reflector_next reflector_after_watch(const struct reflector_end *end)
     return REFLECTOR_RELIST_LATER;
 }
 
-/* Also one that the server cannot read: it came with an object that was garbled on its way, and
- * would be refused for ever. */
 static bool is_version_unavailable(const struct err *err)
 {
-    return err->kind == ERR_EXPIRED || err->kind == ERR_INVALID || kc_err_is_version_too_large(err);
+    return err->kind == ERR_EXPIRED || kc_err_is_version_too_large(err);
 }
 
 enum reflector_next reflector_after_stream(const struct reflector_end *end, bool latest)
@@ -118,9 +116,11 @@ enum reflector_next reflector_after_stream(const struct reflector_end *end, bool
     return REFLECTOR_LIST;
 }
 
+/* A version that the server cannot read came with an object that was garbled on its way, and would
+ * be refused for ever. */
 enum reflector_next reflector_after_list(const struct err *err, bool latest, bool paged)
 {
-    if (is_version_unavailable(err) && !latest)
+    if ((is_version_unavailable(err) || err->kind == ERR_INVALID) && !latest)
         return REFLECTOR_LIST_LATEST;
     /* The continuation of a list that took too long (client-go's pager: FullListIfExpired). */
     if (err->kind == ERR_EXPIRED && paged)

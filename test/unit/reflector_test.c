@@ -217,17 +217,18 @@ Test(reflector, a_version_that_the_server_cannot_read_is_given_up_for_the_latest
     const struct script_call calls[] = {{SCRIPT_STREAM, .brings = "!@7 ~a@7O0 ",
                                          .end = {.kind = ERR_EXPIRED, .http_status = 410}},
                                         {SCRIPT_STREAM, .from = "7O0", .end = refused},
-                                        {SCRIPT_STREAM, .brings = "+a@8 !@8", .lasts_ms = 2000},
+                                        {SCRIPT_LIST, .from = "7O0", .end = refused},
+                                        {SCRIPT_LIST, .page_size = 500, .version = "8"},
                                         {SCRIPT_WATCH, .from = "8", .lasts_ms = 2000},
                                         END_OF_SCRIPT};
     struct bench b = {0};
     setup(&b, calls);
-    step(&b);
-    step(&b);
+    for (int i = 0; i < 3; i++)
+        step(&b);
     cr_assert_eq(b.wait_ms, 0);
     step(&b);
     step(&b);
-    cr_assert_str_eq(sb_str(&b.told), "[ ]7 ~a@7O0 [ [ +a@8 ]8 ");
+    cr_assert_str_eq(sb_str(&b.told), "[ ]7 ~a@7O0 [ [ [ ]8 ");
     teardown(&b);
 }
 
