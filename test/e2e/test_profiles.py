@@ -489,7 +489,8 @@ def test_a_drain_that_takes_too_long_fails_and_the_old_layout_is_offered(rig):
     rig.profile("p", cut({"1g.10gb": 7}), rollout={"drain": "evict", "timeoutSeconds": 1})
     node.wait_applied("DrainTimeout")
     rig.wait_condition(profile, "Stalled", "DrainTimeout")
-    assert node.layout() == {"7g.80gb": 1} and node.offers() == {"nvidia.com/mig-7g.80gb": 1}
+    wait_for(lambda: node.offers() == {"nvidia.com/mig-7g.80gb": 1}, 30, "the old layout to be offered")
+    assert node.layout() == {"7g.80gb": 1}
     node.detach(821)
     rig.wait_ready(profile, 60)
     assert node.layout() == {"1g.10gb": 7}
