@@ -34,7 +34,7 @@ enum fate {
 
 /* What a solution costs, what matters most first; all of it is to be small. That fewer GPU
  * instances at the end come before fewer changes makes the layout the same from wherever one comes:
- * else two of 3g that are to be one cut in three would both stay, for nothing but to be cut. */
+ * else two of 3g that are to be 1c.3g twice would both stay, each with one of the parts. */
 enum { LOST, TOTAL, DESTROYED, NOT_RETAINED, NOT_FREE, NOT_RUN, N_COSTS };
 struct cost {
     unsigned of[N_COSTS];
