@@ -7,7 +7,15 @@
 
 #include "api/decode.h"
 
-const char *const api_mode_names[] = {[API_MODE_NATIVE] = "native", [API_MODE_MIG] = "mig", NULL};
+const char *const api_mode_names[] = {[API_MODE_NATIVE] = "native",
+                                      [API_MODE_MIG] = "mig",
+                                      [API_MODE_SGPU] = "sgpu",
+                                      [API_MODE_VGPU] = "vgpu",
+                                      NULL};
+const char *const api_qos_policy_names[] = {[API_BEST_EFFORT] = "best-effort",
+                                            [API_FIXED_SHARE] = "fixed-share",
+                                            [API_BURST_SHARE] = "burst-share",
+                                            NULL};
 const char *const api_drain_names[] =
     {[API_DRAIN_REFUSE] = "refuseIfInUse", [API_DRAIN_EVICT] = "evict", NULL};
 const char *const api_failure_policy_names[] =
@@ -87,6 +95,25 @@ const struct jx_field device_sharing_fields[] = {
     JX_P(device_sharing, mps, has_mps, "mps", JX_OBJECT, .sub = mps_fields),
     {0},
 };
+
+/* A card takes 16 slices. */
+static const struct jx_field slice_want_fields[] = {
+    JX_F(device_slice_want, alias, "alias", JX_STR, .required = true, .min = 1, .max = 22),
+    JX_F(device_slice_want, memory_mib, "memoryMiB", JX_INT, .required = true, .min = 128,
+         .max = 1 << 24),
+    JX_F(device_slice_want, compute_percent, "computePercent", JX_INT, .min = 0, .max = 100),
+    JX_F(device_slice_want, count, "count", JX_INT, .min = 1, .max = 16),
+    {0},
+};
+
+const struct jx_field device_sgpu_fields[] = {
+    JX_P(device_sgpu, qos_policy, has_qos_policy, "qosPolicy", JX_ENUM,
+         .choices = api_qos_policy_names),
+    JX_F(device_sgpu, timeslice_ms, "timesliceMilliseconds", JX_INT, .min = 1, .max = 10000),
+    LIST(device_sgpu, slices, "slices", slice_want_fields, struct device_slice_want, 16),
+    {0},
+};
+
 static const struct jx_field want_fields[] = {
     JX_F(device_want, uuid, "uuid", JX_STR, .required = true, .min = 1, .max = 96),
     JX_F(device_want, mode, "mode", JX_ENUM, .required = true, .choices = api_mode_names),
@@ -95,6 +122,7 @@ static const struct jx_field want_fields[] = {
     JX_F(device_want, failure_policy, "failurePolicy", JX_ENUM,
          .choices = api_failure_policy_names),
     JX_P(device_want, mig, has_mig, "mig", JX_OBJECT, .sub = want_mig_fields),
+    JX_P(device_want, sgpu, has_sgpu, "sgpu", JX_OBJECT, .sub = device_sgpu_fields),
     JX_P(device_want, sharing, has_sharing, "sharing", JX_OBJECT, .sub = device_sharing_fields),
     {0},
 };
@@ -163,12 +191,32 @@ static const struct jx_field illness_fields[] = {
     {0},
 };
 
+static const struct jx_field slice_fields[] = {
+    JX_F(device_slice, id, "id", JX_INT, .keep_zero = true, INT32),
+    JX_F(device_slice, alias, "alias", JX_STR, .max = 32),
+    JX_F(device_slice, memory_mib, "memoryMiB", JX_INT, .keep_zero = true, INT64),
+    JX_F(device_slice, compute_percent, "computePercent", JX_INT, .keep_zero = true, .min = 0,
+         .max = 100),
+    JX_F(device_slice, foreign, "foreign", JX_BOOL),
+    {0},
+};
+
+static const struct jx_field vf_fields[] = {
+    JX_F(device_vf, index, "index", JX_INT, .required = true, .keep_zero = true, .min = 0,
+         .max = 65535),
+    JX_F(device_vf, pci_bus_id, "pciBusID", JX_STR, .max = 16),
+    JX_F(device_vf, memory_mib, "memoryMiB", JX_INT, INT64),
+    {0},
+};
+
 static const struct jx_field partition_fields[] = {
     JX_F(device_partition, uuid, "uuid", JX_STR, .required = true, .min = 1, .max = 96),
     JX_F(device_partition, profile, "profile", JX_STR, .min = 1, .max = 64),
-    JX_F(device_partition, gi_id, "giID", JX_INT, .keep_zero = true, INT32),
+    JX_P(device_partition, gi_id, has_gi_id, "giID", JX_INT, INT32),
     JX_P(device_partition, ci_id, has_ci_id, "ciID", JX_INT, INT32),
     JX_F(device_partition, placement, "placement", JX_STR, .max = 5),
+    JX_P(device_partition, slice, has_slice, "slice", JX_OBJECT, .sub = slice_fields),
+    JX_P(device_partition, vf, has_vf, "vf", JX_OBJECT, .sub = vf_fields),
     JX_F(device_partition, in_use, "inUse", JX_BOOL),
     LIST(device_partition, in_use_by, "inUseBy", consumer_fields, struct device_consumer, 64),
     JX_P(device_partition, unhealthy, has_unhealthy, "unhealthy", JX_OBJECT, .sub = illness_fields),
@@ -188,6 +236,13 @@ static const struct jx_field drain_fields[] = {
          .count_offset = offsetof(struct S, conditions.count), .sub = condition_fields,            \
          .elem_bytes = sizeof(struct condition), .max = 16)
 
+static const struct jx_field sgpu_state_fields[] = {
+    JX_F(device_sgpu_state, memory_mib, "memoryMiB", JX_INT, .keep_zero = true, INT64),
+    JX_F(device_sgpu_state, qos_policy, "qosPolicy", JX_ENUM, .choices = api_qos_policy_names),
+    JX_F(device_sgpu_state, timeslice_ms, "timesliceMilliseconds", JX_INT, INT32),
+    {0},
+};
+
 static const struct jx_field card_fields[] = {
     JX_F(device_card, uuid, "uuid", JX_STR, .required = true, .min = 1, .max = 96),
     JX_F(device_card, index, "index", JX_INT, .keep_zero = true, .min = 0, .max = 255),
@@ -197,6 +252,8 @@ static const struct jx_field card_fields[] = {
     JX_F(device_card, pci_bus_id, "pciBusID", JX_STR, .max = 16),
     JX_F(device_card, pci_device_id, "pciDeviceID", JX_STR, .max = 10),
     JX_F(device_card, pci_subsystem_id, "pciSubsystemID", JX_STR, .max = 10),
+    JX_F(device_card, pcie_root, "pcieRoot", JX_STR, .max = 15),
+    JX_L(device_card, linked_with, n_linked_with, "linkedWith", JX_INT_LIST, .max = 64),
     JX_F(device_card, numa_node, "numaNode", JX_INT, .keep_zero = true, .min = -1,
          .max = INT32_MAX),
     JX_F(device_card, memory_mib, "memoryMiB", JX_INT, INT64),
@@ -208,6 +265,7 @@ static const struct jx_field card_fields[] = {
     JX_F(device_card, in_use, "inUse", JX_BOOL),
     LIST(device_card, in_use_by, "inUseBy", consumer_fields, struct device_consumer, 64),
     LIST(device_card, partitions, "partitions", partition_fields, struct device_partition, 64),
+    JX_P(device_card, sgpu, has_sgpu, "sgpu", JX_OBJECT, .sub = sgpu_state_fields),
     JX_P(device_card, drain, has_drain, "drain", JX_OBJECT, .sub = drain_fields),
     CONDITIONS(device_card),
     {0},
@@ -319,6 +377,18 @@ const struct device_model *device_status_model(const struct device_status *s, co
         if (strcmp(s->models[i].name, name) == 0)
             return &s->models[i];
     return NULL;
+}
+
+void device_sgpu_copy(const struct device_sgpu *from, struct device_sgpu *to)
+{
+    *to = *from;
+    to->slices = NULL;
+    to->n_slices = 0;
+    for (size_t i = 0; i < from->n_slices; i++) {
+        struct device_slice_want *slice = XPUSH(to->slices, to->n_slices);
+        *slice = from->slices[i];
+        slice->alias = xstrdup(slice->alias);
+    }
 }
 
 const struct device_replicas *device_sharing_terms(const struct device_sharing *s)

@@ -16,11 +16,12 @@
  * Decoding is strict about types and bounds, and deaf to unknown fields.
  */
 
-enum api_mode { API_MODE_NATIVE, API_MODE_MIG };
+enum api_mode { API_MODE_NATIVE, API_MODE_MIG, API_MODE_SGPU, API_MODE_VGPU };
 enum api_drain { API_DRAIN_REFUSE, API_DRAIN_EVICT };
 enum api_failure_policy { API_ROLLBACK, API_HOLD };
 enum api_mig_strategy { API_STRATEGY_NONE, API_STRATEGY_SINGLE, API_STRATEGY_MIXED };
 enum api_source_kind { API_SOURCE_NODE_LABEL, API_SOURCE_PROFILE };
+enum api_qos_policy { API_BEST_EFFORT, API_FIXED_SHARE, API_BURST_SHARE };
 enum api_publisher { API_PUBLISHER_KUBELET, API_PUBLISHER_CONTROLLER, API_PUBLISHER_OTHER };
 
 /* The words of the enums above, NULL-terminated, in the enums' order. */
@@ -29,6 +30,7 @@ extern const char *const api_drain_names[];
 extern const char *const api_failure_policy_names[];
 extern const char *const api_mig_strategy_names[];
 extern const char *const api_publisher_names[];
+extern const char *const api_qos_policy_names[];
 
 /* A profile has 13 labels, a card at most 18 profiles; two models and their parts have room. */
 #define DEVICE_MAX_LABELS 512
@@ -66,6 +68,22 @@ struct profile_count {
     int64_t count;
 };
 
+/* Slices of one kind. With a count above 1 they are named alias-0, alias-1, …. */
+struct device_slice_want {
+    char *alias;
+    int64_t memory_mib, compute_percent;
+    int64_t count; /* 0: 1 */
+};
+
+/* How a card is cut with quotas (MetaX sGPU). */
+struct device_sgpu {
+    bool has_qos_policy;  /* not so: best effort; where slices are made for pods, these say */
+    int qos_policy;       /* enum api_qos_policy; of the whole card */
+    int64_t timeslice_ms; /* of the whole card; 0: as it is */
+    struct device_slice_want *slices;
+    size_t n_slices; /* 0: slices are made for pods as these come */
+};
+
 /* What one card should be. */
 struct device_want {
     char *uuid;
@@ -80,6 +98,8 @@ struct device_want {
         struct profile_count *profiles;
         size_t n_profiles;
     } mig;
+    bool has_sgpu;
+    struct device_sgpu sgpu;
     bool has_sharing;
     struct device_sharing sharing;
 };
@@ -133,12 +153,32 @@ struct device_illness {
     char *reason, *message;
 };
 
+/* A slice that was made with quotas. */
+struct device_slice {
+    int64_t id; /* the driver's */
+    char *alias;
+    int64_t memory_mib, compute_percent;
+    bool foreign; /* somebody else made it */
+};
+
+/* A virtual function of a card. */
+struct device_vf {
+    int64_t index; /* behind the card's own function, from 0 */
+    char *pci_bus_id;
+    int64_t memory_mib; /* 0: not told */
+};
+
 struct device_partition {
     char *uuid, *profile;
+    bool has_gi_id; /* not so: it is a slice, or a virtual function */
     int64_t gi_id;
-    bool has_ci_id; /* not so: a GPU instance without compute instances */
+    bool has_ci_id; /* not so: a GPU instance without compute instances, or none of MIG's */
     int64_t ci_id;
     char *placement; /* "start:size" in memory slices, as nvidia-smi mig -lgi prints it */
+    bool has_slice;
+    struct device_slice slice;
+    bool has_vf;
+    struct device_vf vf;
     bool in_use;
     struct device_consumer *in_use_by;
     size_t n_in_use_by;
@@ -154,13 +194,22 @@ struct device_drain {
     size_t n_partitions;
 };
 
+/* Of a card that can be cut with quotas. */
+struct device_sgpu_state {
+    int64_t memory_mib; /* for all its slices */
+    int qos_policy;
+    int64_t timeslice_ms;
+};
+
 /* What one card is. */
 struct device_card {
     char *uuid;
     int64_t index;
     bool has_minor;
     int64_t minor;
-    char *vendor, *model, *pci_bus_id, *pci_device_id, *pci_subsystem_id;
+    char *vendor, *model, *pci_bus_id, *pci_device_id, *pci_subsystem_id, *pcie_root;
+    int64_t *linked_with; /* indexes of the vendor's cards that its links join this one to */
+    size_t n_linked_with;
     int64_t numa_node, memory_mib;
     bool healthy, mig_capable;
     int mode;
@@ -171,6 +220,8 @@ struct device_card {
     size_t n_in_use_by;
     struct device_partition *partitions;
     size_t n_partitions;
+    bool has_sgpu;
+    struct device_sgpu_state sgpu;
     bool has_drain;
     struct device_drain drain;
     struct conditions conditions; /* Applied; Healthy while it is not */
@@ -207,6 +258,7 @@ struct device_status {
 
 extern const struct jx_field device_spec_fields[];
 extern const struct jx_field device_sharing_fields[];
+extern const struct jx_field device_sgpu_fields[];
 extern const struct jx_field device_status_fields[];
 
 /* Decodes .spec (absent: all empty) or .status of a Device. A card that does not name its source,
@@ -225,6 +277,9 @@ AUTO_DEFINE(device_spec, struct device_spec, device_spec_done)
 #define auto_device_spec AUTO(device_spec)
 AUTO_DEFINE(device_status, struct device_status, device_status_done)
 #define auto_device_status AUTO(device_status)
+
+/* All of it with strings and lists of its own, for a want that device_spec_done frees. */
+void device_sgpu_copy(const struct device_sgpu *from, struct device_sgpu *to);
 
 /* How many replicas on what terms, by whatever means; NULL: it is not shared. Borrowed. */
 const struct device_replicas *device_sharing_terms(const struct device_sharing *s);

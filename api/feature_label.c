@@ -46,6 +46,9 @@ static const char *const of_resource[] = {
     ".slices.gi",
 };
 
+static const char *const of_metax[] = {
+    "driver.major", "driver.minor", "driver.patch", "family", "installed", "memory", "product",
+};
 static const char *const of_pci[] = {".present", ".sriov.capable"};
 static const char *const of_model[] = {".count", ".memory"};
 
@@ -142,14 +145,17 @@ bool feature_label_allowed(const char *key, const char *value)
         !label_value_legal(value))
         return false;
     const char *nvidia = behind(key, FEATURE_NVIDIA);
+    const char *metax = behind(key, FEATURE_METAX);
     const char *pci = behind(key, FEATURE_PCI);
     const char *model = behind(key, FEATURE_MODEL);
     if (nvidia)
         return is_nvidia(nvidia);
+    if (metax)
+        return is_one_of(metax, of_metax, ARRAY_LEN(of_metax));
     return (pci && is_pci(pci) && strcmp(value, "true") == 0) || (model && is_model(model, value));
 }
 
 bool feature_label_discovered(const char *key)
 {
-    return behind(key, FEATURE_NVIDIA) || behind(key, FEATURE_PCI);
+    return behind(key, FEATURE_NVIDIA) || behind(key, FEATURE_METAX) || behind(key, FEATURE_PCI);
 }

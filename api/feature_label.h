@@ -20,6 +20,8 @@
 #define FEATURE_MIG_STRAT "nvidia.com/mig.strategy"
 #define FEATURE_MPS_CAP   "nvidia.com/mps.capable"
 #define FEATURE_VGPU      "nvidia.com/vgpu."
+/* MetaX's operator (its gpu-label): "product", "driver.major". */
+#define FEATURE_METAX "metax-tech.com/gpu."
 /* node-feature-discovery: "pci-10de.present", "pci-0302_10de.present", the same with
  * ".sriov.capable". */
 #define FEATURE_PCI "feature.node.kubernetes.io/pci-"

@@ -68,6 +68,7 @@ static const struct jx_field entry_fields[] = {
     JX_F(gpuprofile_entry, selector, "selector", JX_OBJECT, .sub = card_selector_fields),
     JX_F(gpuprofile_entry, mode, "mode", JX_ENUM, .required = true, .choices = api_mode_names),
     JX_P(gpuprofile_entry, mig, has_mig, "mig", JX_OBJECT, .sub = entry_mig_fields),
+    JX_P(gpuprofile_entry, sgpu, has_sgpu, "sgpu", JX_OBJECT, .sub = device_sgpu_fields),
     JX_P(gpuprofile_entry, sharing, has_sharing, "sharing", JX_OBJECT,
          .sub = device_sharing_fields),
     {0},

@@ -47,6 +47,8 @@ struct gpuprofile_entry {
         size_t n_profiles;
         char *config; /* name of a MIGConfig or built-in; NULL when profiles is given */
     } mig;
+    bool has_sgpu;
+    struct device_sgpu sgpu;
     bool has_sharing;
     struct device_sharing sharing;
 };

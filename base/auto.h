@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <dirent.h>
 #include <jansson.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -50,6 +51,12 @@ static inline void auto_close_file(FILE **f)
         (void)fclose(*f);
 }
 
+static inline void auto_close_dir(DIR **d)
+{
+    if (*d)
+        (void)closedir(*d);
+}
+
 static inline void auto_unlock_mutex(pthread_mutex_t **m)
 {
     if (*m)
@@ -67,6 +74,8 @@ static inline void auto_decref_json(json_t **j)
 #define auto_fd __attribute__((cleanup(auto_close_fd)))
 /* A stdio stream whose close cannot lose data (reading). */
 #define auto_file __attribute__((cleanup(auto_close_file)))
+/* A folder that is being listed; NULL owns nothing. */
+#define auto_dir __attribute__((cleanup(auto_close_dir)))
 /* A reference to a JSON value. */
 #define auto_json __attribute__((cleanup(auto_decref_json)))
 

@@ -148,15 +148,9 @@ static bool is_temporary(const char *name, const char *suffix)
            strcmp(at + 1 + TMP_DIGITS, ".tmp") == 0;
 }
 
-static void auto_close_dir(DIR **d)
-{
-    if (*d)
-        (void)closedir(*d);
-}
-
 int file_sweep(const char *folder, const char *suffix, size_t *ret_n, struct err *e)
 {
-    __attribute__((cleanup(auto_close_dir))) DIR *dir = opendir(folder);
+    auto_dir DIR *dir = opendir(folder);
     if (!dir && errno != ENOENT)
         return err_set_errno(e, errno, "read %s", folder);
     int rc = 0;

@@ -145,3 +145,14 @@ char *quantity_format(int64_t value)
 {
     return xasprintf("%" PRId64, value);
 }
+
+char *quantity_format_binary(int64_t value)
+{
+    static const char *const units[] = {"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"};
+    size_t unit = 0;
+    while (value && value % 1024 == 0 && unit + 1 < ARRAY_LEN(units)) {
+        value /= 1024;
+        unit++;
+    }
+    return xasprintf("%" PRId64 "%s", value, units[unit]);
+}

@@ -11,7 +11,9 @@
 
 #include "api/device.h"
 #include "api/gpuprofile.h"
+#include "api/koordinator.h"
 #include "api/migconfig.h"
+#include "partition/vendor.h"
 
 /*
  * The typed views of api/ beside the schemas of crds/: both are walked at once, and every
@@ -86,7 +88,7 @@ static void compare_enum(struct walk *w, const char *path, const json_t *schema,
         differ(w, path, "the schema has other words");
 }
 
-/* No bounds in the table mean any 64-bit number. */
+/* No bounds in the table mean any 64-bit number, those of 32 bits a format without bounds. */
 static void compare_int(struct walk *w, const char *path, const json_t *schema,
                         const struct jx_field *f)
 {
@@ -94,7 +96,8 @@ static void compare_int(struct walk *w, const char *path, const json_t *schema,
     bool wide = format && strcmp(format, "int64") == 0;
     bool bounded = f->min < f->max;
     expect_word(w, path, schema, "type", "integer");
-    expect_number(w, path, schema, "minimum", INT64_MIN, bounded ? f->min : INT64_MIN);
+    expect_number(w, path, schema, "minimum", wide || !bounded ? INT64_MIN : INT32_MIN,
+                  bounded ? f->min : INT64_MIN);
     expect_number(w, path, schema, "maximum", wide ? INT64_MAX : INT32_MAX,
                   bounded ? f->max : INT64_MAX);
 }
@@ -104,7 +107,7 @@ static void compare_list(struct walk *w, const char *path, const json_t *schema,
 {
     expect_word(w, path, schema, "type", "array");
     expect_number(w, path, schema, "minItems", 0, f->min);
-    expect_number(w, path, schema, "maxItems", -1, f->max);
+    expect_number(w, path, schema, "maxItems", -1, f->max ? f->max : -1);
     expect_word(w, path, json_object_get(schema, "items"), "type", item_type);
 }
 
@@ -113,7 +116,7 @@ static void compare_map(struct walk *w, const char *path, const json_t *schema,
 {
     expect_word(w, path, schema, "type", "object");
     expect_number(w, path, schema, "minProperties", 0, f->min);
-    expect_number(w, path, schema, "maxProperties", -1, f->max);
+    expect_number(w, path, schema, "maxProperties", -1, f->max ? f->max : -1);
     expect_word(w, path, json_object_get(schema, "additionalProperties"), "type", value_type);
 }
 
@@ -233,13 +236,15 @@ static json_t *schema_of(const char *path)
     return json_incref((json_t *)(uintptr_t)schema);
 }
 
+/* status NULL: we have nothing to do with it. */
 static void check_kind(const char *crd, const struct jx_field *spec, const struct jx_field *status,
                        const char *const excepted[], size_t min_fields)
 {
     auto_json json_t *schema = schema_of(crd);
     struct walk w = {.report = SB_INIT(MAX_REPORT_BYTES), .excepted = excepted};
     compare_object(&w, "spec", json_object_get(schema, "spec"), spec);
-    compare_object(&w, "status", json_object_get(schema, "status"), status);
+    if (status)
+        compare_object(&w, "status", json_object_get(schema, "status"), status);
     size_t n = 0;
     while (excepted[n])
         n++;
@@ -264,8 +269,30 @@ Test(api_tables, gpuprofile_reads_and_writes_what_its_schema_says)
                30);
 }
 
+Test(api_tables, a_profile_may_name_the_vendors_that_there_are)
+{
+    auto_json json_t *schema = schema_of("crds/gpuprofiles.yaml");
+    const json_t *words = JX_AT(schema, "spec", "properties", "devices", "items", "properties",
+                                "selector", "properties", "vendor", "enum");
+    size_t n = 0;
+    for (; vendors[n].name; n++)
+        cr_expect(has_word(words, vendors[n].name), "%s", vendors[n].name);
+    cr_expect_eq(json_array_size(words), n, "the schema has other words");
+}
+
 Test(api_tables, migconfig_reads_and_writes_what_its_schema_says)
 {
     static const char *const none[] = {NULL};
     check_kind("crds/migconfigs.yaml", migconfig_spec_fields, migconfig_status_fields, none, 12);
+}
+
+Test(api_tables, koordinators_device_reads_and_writes_what_its_schema_says)
+{
+    /* Quantities may be numbers to the schema; we read those that are texts. Conditions have room
+     * for more than any of ours says. */
+    static const char *const excepted[] = {"spec.devices[].resources",
+                                           "spec.devices[].conditions[].reason",
+                                           "spec.devices[].conditions[].message", NULL};
+    check_kind("config/koordinator/devices.yaml", koordinator_spec_fields, /* status= */ NULL,
+               excepted, 20);
 }

@@ -161,7 +161,7 @@ Test(device, what_is_wrong_is_named_by_its_path)
         {"spec: {devices: [{mode: mig}]}", ".spec.devices[0].uuid"},
         {"spec: {devices: [{uuid: '', mode: mig}]}", ".spec.devices[0].uuid"},
         {"spec: {devices: [{uuid: a}]}", ".spec.devices[0].mode"},
-        {"spec: {devices: [{uuid: a, mode: sgpu}]}", ".spec.devices[0].mode"},
+        {"spec: {devices: [{uuid: a, mode: sliced}]}", ".spec.devices[0].mode"},
         {"spec: {devices: [{uuid: a, mode: mig, mig: {profiles: 3}}]}",
          ".spec.devices[0].mig.profiles"},
         {"spec: {devices: [{uuid: a, mode: mig, mig: {profiles: [{profile: x}]}}]}",

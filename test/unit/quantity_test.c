@@ -89,3 +89,25 @@ Test(quantity, formats_whole_numbers)
     auto_free char *text = quantity_format(INT64_MIN);
     cr_expect_str_eq(text, "-9223372036854775808");
 }
+
+Test(quantity, formats_in_the_largest_binary_unit_that_divides)
+{
+    static const struct {
+        int64_t value;
+        const char *text;
+    } table[] = {
+        {0, "0"},
+        {1023, "1023"},
+        {INT64_C(64) << 30, "64Gi"},
+        {INT64_C(81559) << 20, "81559Mi"},
+        {INT64_C(1) << 62, "4Ei"},
+        {-(INT64_C(3) << 10), "-3Ki"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+        auto_free char *text = quantity_format_binary(table[i].value);
+        int64_t back = 0;
+        cr_expect_str_eq(text, table[i].text);
+        cr_expect_eq(quantity_parse(text, &back, NULL), 0);
+        cr_expect_eq(back, table[i].value);
+    }
+}
