@@ -11,6 +11,7 @@ static const struct {
     enum call_class class;
 } table[CALL_COUNT] = {
 #include "sim/calls.def"
+#include "sim/mxsml_calls.def"
 };
 #undef CALL
 
@@ -26,9 +27,26 @@ enum call_class call_class_of(unsigned int id)
     return table[id].class;
 }
 
+enum call_library call_library_of(unsigned int id)
+{
+    assert(id < CALL_COUNT);
+    return id < CALL_mxSmlInit ? LIBRARY_NVML : LIBRARY_MXSML;
+}
+
+/* The library that the name itself tells. */
+static enum call_library library_in(const char *name)
+{
+    if (strncmp(name, "nvml", 4) == 0)
+        return LIBRARY_NVML;
+    return strncmp(name, "mxSml", 5) == 0 ? LIBRARY_MXSML : LIBRARY_ANY;
+}
+
 static const char *bare(const char *name)
 {
-    return strncmp(name, "nvml", 4) == 0 ? name + 4 : name;
+    static const size_t prefix[] = {[LIBRARY_ANY] = 0,
+                                    [LIBRARY_NVML] = sizeof("nvml") - 1,
+                                    [LIBRARY_MXSML] = sizeof("mxSml") - 1};
+    return name + prefix[library_in(name)];
 }
 
 /* "DeviceGetCount" stands for "DeviceGetCount_v2": equal up to a version suffix. */
@@ -42,7 +60,10 @@ static bool stands_for(const char *asked, const char *name)
 
 unsigned int call_find(const char *name)
 {
+    enum call_library library = library_in(name);
     for (unsigned int id = 0; id < CALL_COUNT; id++) {
+        if (library != LIBRARY_ANY && library != call_library_of(id))
+            continue;
         if (stands_for(bare(name), bare(table[id].name)))
             return id;
     }

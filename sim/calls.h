@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of calls: an index, a name and a class for each function of the library. */
+/* The table of calls: an index, a name and a class for each function of each library. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,6 +9,7 @@ enum call_class { CALL_LIFE, CALL_QUERY, CALL_MUTATING };
 #define CALL(name, class) CALL_##name,
 enum call_id {
 #include "sim/calls.def"
+#include "sim/mxsml_calls.def"
     CALL_COUNT
 };
 #undef CALL
@@ -16,11 +17,16 @@ enum call_id {
 /* The name of a call; borrowed, static. */
 const char *call_name(unsigned int id);
 
+/* The library that a call belongs to; its return codes are that library's. */
+enum call_library { LIBRARY_ANY, LIBRARY_NVML, LIBRARY_MXSML };
+enum call_library call_library_of(unsigned int id);
+
 /* The class of a call. */
 enum call_class call_class_of(unsigned int id);
 
 /*
  * Finds a call by its name or one of its older names ("nvmlInit", "nvmlDeviceGetCount");
- * the leading "nvml" may be left out. Returns CALL_COUNT when there is none.
+ * the leading "nvml" or "mxSml" may be left out: NVML's call comes first then. Returns CALL_COUNT
+ * when there is none.
  */
 unsigned int call_find(const char *name);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "sim/mxsml_code.h"
 #include "sim/nvml.h"
 
 static const struct {
@@ -96,10 +97,45 @@ const char *nvml_code_text(int code)
     return "Unknown Error";
 }
 
+/* "BusyDevice", "SysfsWriteError:EINVAL". */
+static bool parse_mxsml(const char *text, struct fault *ret)
+{
+    char name[64];
+    const char *detail = strchr(text, ':');
+    size_t length = detail != NULL ? (size_t)(detail - text) : strlen(text);
+    (void)snprintf(name, sizeof(name), "%.*s", (int)length, text);
+    ret->value = mxsml_code_parse(name);
+    ret->sys_errno = detail != NULL ? errno_parse(detail + 1) : 0;
+    return ret->value > 0 && (detail == NULL || ret->sys_errno > 0);
+}
+
+/*
+ * The code is one of the call's library. For "*" and "mutating" its name says which library that
+ * is, and the fault concerns no other's calls; a number is of any.
+ */
+static bool parse_failure(const char *text, struct fault *ret)
+{
+    double number = 0;
+    if (parse_number(text, 999, &number)) {
+        ret->value = (int32_t)number;
+        return ret->value > 0;
+    }
+    ret->value = ret->library != LIBRARY_MXSML ? nvml_code_parse(text) : -1;
+    if (ret->value >= 0) {
+        ret->library = LIBRARY_NVML;
+        return ret->value > 0;
+    }
+    if (ret->library == LIBRARY_NVML || !parse_mxsml(text, ret))
+        return false;
+    ret->library = LIBRARY_MXSML;
+    return true;
+}
+
 bool fault_parse_action(const char *text, struct fault *ret)
 {
     double seconds = 0;
     ret->value = 0;
+    ret->sys_errno = 0;
     if (strcmp(text, "kill") == 0) {
         ret->action = FAULT_KILL;
         return true;
@@ -110,8 +146,7 @@ bool fault_parse_action(const char *text, struct fault *ret)
     }
     if (strncmp(text, "fail:", 5) == 0) {
         ret->action = FAULT_FAIL;
-        ret->value = nvml_code_parse(text + 5);
-        return ret->value > 0;
+        return parse_failure(text + 5, ret);
     }
     if (strncmp(text, "hang:", 5) == 0 && parse_number(text + 5, 1e6, &seconds)) {
         ret->action = FAULT_HANG;
@@ -123,12 +158,15 @@ bool fault_parse_action(const char *text, struct fault *ret)
 
 bool fault_parse_call(const char *text, struct fault *ret)
 {
+    ret->library = LIBRARY_ANY;
     if (strcmp(text, "*") == 0)
         ret->call = FAULT_ANY_CALL;
     else if (strcmp(text, "mutating") == 0)
         ret->call = FAULT_MUTATING_CALL;
     else
         ret->call = call_find(text);
+    if (ret->call < CALL_COUNT)
+        ret->library = call_library_of(ret->call);
     return ret->call != CALL_COUNT;
 }
 
@@ -154,13 +192,30 @@ static const char *call_text(uint32_t call)
     return call == FAULT_MUTATING_CALL ? "mutating" : call_name(call);
 }
 
+const char *code_name(enum call_library library, int code)
+{
+    return library == LIBRARY_MXSML ? mxsml_code_name(code) : nvml_code_name(code);
+}
+
+static void print_failure(const struct fault *f, char *ret, size_t size)
+{
+    const char *detail = errno_name(f->sys_errno);
+    if (f->library == LIBRARY_ANY)
+        (void)snprintf(ret, size, "fail:%d", f->value);
+    else if (f->sys_errno != 0 && detail == NULL)
+        (void)snprintf(ret, size, "fail:%s:%d", code_name(f->library, f->value), f->sys_errno);
+    else
+        (void)snprintf(ret, size, "fail:%s%s%s", code_name(f->library, f->value),
+                       detail != NULL ? ":" : "", detail != NULL ? detail : "");
+}
+
 void fault_print(const struct fault *fault, char *ret_call, size_t call_size, char *ret_action,
                  size_t action_size)
 {
     (void)snprintf(ret_call, call_size, "%s", call_text(fault->call));
     switch ((enum fault_action)fault->action) {
     case FAULT_FAIL:
-        (void)snprintf(ret_action, action_size, "fail:%s", nvml_code_name(fault->value));
+        print_failure(fault, ret_action, action_size);
         return;
     case FAULT_HANG:
         (void)snprintf(ret_action, action_size, "hang:%g", fault->value / 1000.0);

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults as people write them: "nvmlGpuInstanceDestroy:2:fail:IN_USE", "*:5:kill". */
+/*
+ * Faults as people write them: "nvmlGpuInstanceDestroy:2:fail:IN_USE", "*:5:kill",
+ * "mxSmlCreateSgpu:1:fail:SysfsWriteError:EROFS".
+ */
 #pragma once
 
 #include "sim/state.h"
 
-/* "fail:CODE" (number or name, with or without NVML_ERROR_), "hang:SECONDS", "kill", "kill-after".
+/*
+ * "fail:CODE" (number or name; NVML's with or without NVML_ERROR_, MXSML's with the name or number
+ * of an errno behind it or not), "hang:SECONDS", "kill", "kill-after". The call is parsed already:
+ * the codes are those of its library.
  */
 bool fault_parse_action(const char *text, struct fault *ret);
 
@@ -18,7 +24,10 @@ bool fault_parse(const char *text, struct fault *ret);
 void fault_print(const struct fault *fault, char *ret_call, size_t call_size, char *ret_action,
                  size_t action_size);
 
-/* The return code of that name or number, or -1. */
+/* The name of a return code of that library (ANY: NVML's). Static. */
+const char *code_name(enum call_library library, int code);
+
+/* The return code of NVML of that name or number, or -1. */
 int nvml_code_parse(const char *text);
 
 /* "IN_USE", "SUCCESS" ...; "999" style numbers for codes without a name. Static. */

@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <yaml.h>
 
+#include "sim/metax.h"
 #include "sim/nvml.h"
 
 /* One file being read: the document and where complaints go. One thread. */
@@ -17,6 +18,7 @@ struct reader {
     yaml_document_t doc;
     struct state_file *file;
     struct hw *hw;
+    uint32_t links;    /* groups of linked cards so far */
     bool ecc, ecc_set; /* for the groups that do not say */
     bool failed;
 };
@@ -105,19 +107,22 @@ static void read_mapping(struct reader *r, const yaml_node_t *node, const struct
     }
 }
 
-/* One entry of `gpus`. */
+/* One entry of `gpus`: of one vendor's model or another's. */
 struct group {
     const struct model *model;
-    uint32_t count;
-    bool mig;
+    const struct mx_model *metax;
+    uint32_t count, vfs, linked;
+    bool mig, sgpu, vfs_set, linked_set;
 };
 
 static void read_group_model(struct reader *r, const yaml_node_t *value, void *into)
 {
     struct group *g = into;
-    g->model = model_find(text_of(r, value));
-    if (g->model == NULL)
-        complain(r, value, "unknown model \"%s\"", text_of(r, value));
+    const char *key = text_of(r, value);
+    g->model = model_find(key);
+    g->metax = mx_model_find(key);
+    if (g->model == NULL && g->metax == NULL)
+        complain(r, value, "unknown model \"%s\"", key);
 }
 
 static void read_group_count(struct reader *r, const yaml_node_t *value, void *into)
@@ -128,6 +133,25 @@ static void read_group_count(struct reader *r, const yaml_node_t *value, void *i
 static void read_group_mig(struct reader *r, const yaml_node_t *value, void *into)
 {
     ((struct group *)into)->mig = flag_of(r, value);
+}
+
+static void read_group_sgpu(struct reader *r, const yaml_node_t *value, void *into)
+{
+    ((struct group *)into)->sgpu = flag_of(r, value);
+}
+
+static void read_group_vfs(struct reader *r, const yaml_node_t *value, void *into)
+{
+    struct group *g = into;
+    g->vfs = number_of(r, value, MX_MAX_VFS);
+    g->vfs_set = true;
+}
+
+static void read_group_linked(struct reader *r, const yaml_node_t *value, void *into)
+{
+    struct group *g = into;
+    g->linked = number_of(r, value, MX_MAX_LINKED);
+    g->linked_set = true;
 }
 
 static void add_gpu(struct hw *hw, const struct group *g)
@@ -141,18 +165,51 @@ static void add_gpu(struct hw *hw, const struct group *g)
     hw->gpu_count++;
 }
 
+/* Cards of an entry are joined as they come, `linked` at a time: by default as many as can be. */
+static void add_metax(struct reader *r, const yaml_node_t *node, const struct group *g)
+{
+    struct hw *hw = r->hw;
+    uint32_t linked = g->linked_set ? g->linked : MX_MAX_LINKED;
+    for (uint32_t i = 0; i < g->count; i++) {
+        struct mx_card *card = mx_add(hw, g->metax);
+        bool alone = linked < 2 || (i % linked == 0 && i + 1 == g->count);
+        card->place = alone ? 0 : i % linked;
+        r->links += !alone && card->place == 0;
+        card->group = alone ? 0 : r->links;
+        card->toggle = g->sgpu;
+        if (mx_set_vfs(hw, hw->mx_count - 1, g->vfs) != 0)
+            complain(r, node, "vfs is 0, 1, 2, 4 or 8, and no card has both sgpu and vfs");
+    }
+}
+
+/* Keys of the other vendor's cards would say nothing. */
+static void check_keys(struct reader *r, const yaml_node_t *node, const struct group *g)
+{
+    if (g->metax != NULL && g->mig)
+        complain(r, node, "%s has no mig", g->metax->name);
+    if (g->model != NULL && (g->sgpu || g->vfs_set || g->linked_set))
+        complain(r, node, "%s has no sgpu, vfs or linked", g->model->name);
+}
+
 static void read_group(struct reader *r, const yaml_node_t *node)
 {
     static const struct key keys[] = {{"model", read_group_model},
                                       {"count", read_group_count},
                                       {"mig", read_group_mig},
+                                      {"sgpu", read_group_sgpu},
+                                      {"vfs", read_group_vfs},
+                                      {"linked", read_group_linked},
                                       {NULL, NULL}};
     struct group g = {.count = 1};
     read_mapping(r, node, keys, &g);
-    if (g.model == NULL)
+    check_keys(r, node, &g);
+    uint32_t there = g.metax != NULL ? r->hw->mx_count : r->hw->gpu_count;
+    if (g.model == NULL && g.metax == NULL)
         complain(r, node, "an entry of gpus needs a model");
-    else if (r->hw->gpu_count + g.count > HW_MAX_GPUS)
-        complain(r, node, "more than %d gpus", HW_MAX_GPUS);
+    else if (there + g.count > HW_MAX_GPUS)
+        complain(r, node, "more than %d gpus of one vendor", HW_MAX_GPUS);
+    else if (g.metax != NULL)
+        add_metax(r, node, &g);
     else
         for (uint32_t i = 0; i < g.count; i++)
             add_gpu(r->hw, &g);
@@ -174,6 +231,18 @@ static void read_driver(struct reader *r, const yaml_node_t *value, void *into)
 {
     struct hw *hw = into;
     copy_value(r, value, hw->driver_version, sizeof(hw->driver_version));
+}
+
+static void read_mx_driver(struct reader *r, const yaml_node_t *value, void *into)
+{
+    struct hw *hw = into;
+    copy_value(r, value, hw->mx_driver_version, sizeof(hw->mx_driver_version));
+}
+
+static void read_maca(struct reader *r, const yaml_node_t *value, void *into)
+{
+    struct hw *hw = into;
+    copy_value(r, value, hw->maca_version, sizeof(hw->maca_version));
 }
 
 /* "12.8" is 12080, as NVML counts. */
@@ -303,6 +372,14 @@ bool latency_preset(struct state_file *file, const char *name)
         {"ComputeInstanceDestroy", 50000},
         {"DeviceSetMigMode", 2000000},
         {"cleaveSimDeviceReset", 4000000},
+        /* Assumed: a slice is an entry in a table, a switch or a reset is the driver's. */
+        {"mxSmlCreateSgpu", 20000},
+        {"mxSmlRemoveSgpu", 20000},
+        {"mxSmlSetSgpuToggle", 500000},
+        {"mxSmlFunctionLevelReset", 1000000},
+        {"mxSmlReset", 4000000},
+        {"mxSmlInit", 50000},
+        {"mxSmlInitWithFlags", 50000},
         {"Init_v2", 50000},
         {"InitWithFlags", 50000},
     };
@@ -336,7 +413,7 @@ static void read_latency_pair(struct reader *r, const yaml_node_t *key, const ya
     if (!latency_parse(text_of(r, value), &us))
         complain(r, value, "a latency looks like 150ms, 20us or 1s");
     else if (!latency_set(r->file, text_of(r, key), us))
-        complain(r, key, "no NVML call is named \"%s\"", text_of(r, key));
+        complain(r, key, "no call is named \"%s\"", text_of(r, key));
 }
 
 static void read_latency(struct reader *r, const yaml_node_t *value, void *into)
@@ -369,6 +446,8 @@ static void read_root(struct reader *r)
     static const struct key keys[] = {{"gpus", read_gpus},
                                       {"driverVersion", read_driver},
                                       {"cudaVersion", read_cuda},
+                                      {"metaxDriverVersion", read_mx_driver},
+                                      {"macaVersion", read_maca},
                                       {"ecc", read_ecc},
                                       {"numaNodes", read_numa},
                                       {"cpus", read_cpus},
@@ -388,6 +467,8 @@ static void defaults(struct hw *hw)
 {
     (void)snprintf(hw->driver_version, sizeof(hw->driver_version), "580.95.05");
     hw->cuda_version = 13000;
+    (void)snprintf(hw->mx_driver_version, sizeof(hw->mx_driver_version), "2.32.0.6");
+    (void)snprintf(hw->maca_version, sizeof(hw->maca_version), "2.32.0.6");
     hw->numa_nodes = 2;
     hw->cpus = 64;
     hw->links = LINKS_NVSWITCH;
@@ -411,6 +492,21 @@ static void finish(const struct reader *r)
         (void)snprintf(gpu->serial_number, sizeof(gpu->serial_number), "1%012llu",
                        (unsigned long long)(hw->random >> 24) % 1000000000000ULL);
         gpu->numa = hw->numa_nodes == 0 ? 0 : i * hw->numa_nodes / hw->gpu_count;
+    }
+}
+
+static void finish_metax(const struct reader *r)
+{
+    struct hw *hw = r->hw;
+    for (uint32_t i = 0; i < hw->mx_count; i++) {
+        struct mx_card *card = &hw->mx_cards[i];
+        hw_new_uuid(hw, "GPU-", card->uuid, sizeof(card->uuid));
+        /* Again, now that the seed is known. */
+        if (card->vf_count > 0)
+            (void)mx_set_vfs(hw, i, card->vf_count);
+        if (r->ecc_set)
+            card->ecc_on = r->ecc;
+        card->numa = i * hw->numa_nodes / hw->mx_count;
     }
 }
 
@@ -444,5 +540,6 @@ int fleet_fill(void *arg, struct state_file *file)
     read_root(&r);
     yaml_document_delete(&r.doc);
     finish(&r);
+    finish_metax(&r);
     return r.failed ? NVML_ERROR_DRIVER_NOT_LOADED : NVML_SUCCESS;
 }

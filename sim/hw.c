@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sim/metax.h"
 #include "sim/mig.h"
 #include "sim/nvml.h"
 
@@ -13,6 +14,11 @@ const struct model *hw_model(const struct hw_gpu *gpu)
     const struct model *m = model_find(gpu->model);
     assert(m != NULL);
     return m;
+}
+
+bool hw_has_nvidia(const struct hw *hw)
+{
+    return hw->gpu_count > 0 || hw->mx_count == 0;
 }
 
 uint64_t hw_next_serial(struct hw *hw)
@@ -49,6 +55,13 @@ void hw_emit(struct hw *hw, uint64_t type, uint64_t data, uint32_t gpu, uint32_t
                                                              .ci = ci};
 }
 
+void hw_emit_text(struct hw *hw, uint64_t type, const char *text, uint32_t metax)
+{
+    hw_emit(hw, type, 0, HW_METAX + metax, HW_NONE, HW_NONE);
+    struct hw_event *e = &hw->events[hw->event_sequence % HW_MAX_EVENTS];
+    (void)snprintf(e->text, sizeof(e->text), "%s", text);
+}
+
 static bool lies_in(const struct hw_proc *p, uint32_t gpu, uint32_t gi, uint32_t ci)
 {
     return p->pid != 0 && p->gpu == gpu && (gi == HW_NONE || p->gi == gi) &&
@@ -66,9 +79,13 @@ unsigned int hw_count_procs(const struct hw *hw, uint32_t gpu, uint32_t gi, uint
 /* On a card with MIG on, work runs inside compute instances and nowhere else. */
 static int place_exists(const struct hw *hw, const struct hw_proc *proc)
 {
+    if (proc->gpu >= HW_METAX)
+        return mx_place_exists(hw, proc);
     if (proc->gpu >= hw->gpu_count)
         return NVML_ERROR_NOT_FOUND;
     const struct hw_gpu *gpu = &hw->gpus[proc->gpu];
+    if (proc->slice != HW_NONE || proc->vf != HW_NONE)
+        return NVML_ERROR_NOT_FOUND;
     if (!gpu->mig_current)
         return proc->gi == HW_NONE && proc->ci == HW_NONE ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND;
     const struct hw_gi *gi = mig_find_gi(gpu, proc->gi);
@@ -138,6 +155,7 @@ void hw_reboot(struct hw *hw)
         gpu->persistence = 0;
         gpu->compute_mode = 0;
     }
+    mx_reboot(hw);
     hw->boot++;
     hw_new_uuid(hw, "", hw->boot_id, sizeof(hw->boot_id));
 }

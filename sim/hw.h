@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sim/metax_hw.h"
 #include "sim/model.h"
 
 #define HW_MAX_GPUS   16
@@ -18,8 +19,11 @@
 #define HW_MAX_PROCS  256
 #define HW_MAX_EVENTS 128
 
-/* A GPU or compute instance id that is none. */
+/* A GPU or compute instance id that is none; a card, a slice, a virtual function that is none. */
 #define HW_NONE 0xFFFFFFFFU
+
+/* Cards of all vendors have one numbering: NVIDIA's count from 0, MetaX's from here. */
+#define HW_METAX 0x100U
 
 /* `serial` is never used twice: a handle to a dead instance does not reach its successor. */
 struct hw_ci {
@@ -74,7 +78,8 @@ enum proc_kind { PROC_COMPUTE, PROC_GRAPHICS, PROC_MPS };
 struct hw_proc {
     uint32_t pid; /* 0: the slot is empty */
     uint32_t gpu;
-    uint32_t gi, ci; /* HW_NONE on a card without MIG */
+    uint32_t gi, ci;    /* HW_NONE on a card without MIG */
+    uint32_t slice, vf; /* of a MetaX card: HW_NONE on the whole of it */
     uint32_t kind;
     uint32_t memory_mib;
     char name[64];
@@ -84,6 +89,7 @@ struct hw_event {
     uint64_t sequence;
     uint64_t type, data;
     uint32_t gpu, gi, ci;
+    char text[64]; /* what MetaX's events carry */
 };
 
 enum link_kind { LINKS_NONE, LINKS_NVSWITCH, LINKS_MESH };
@@ -95,24 +101,30 @@ struct hw_fabric {
 };
 
 struct hw {
-    uint32_t gpu_count;
+    uint32_t gpu_count; /* NVIDIA's */
+    uint32_t mx_count;  /* MetaX's */
     uint32_t numa_nodes, cpus;
     uint32_t links; /* enum link_kind */
     uint32_t boot;  /* how often the machine came up */
     int32_t cuda_version;
     char driver_version[32], nvml_version[32];
+    char mx_driver_version[32], maca_version[32];
     char boot_id[40];
     uint64_t serials; /* the last serial handed out */
     uint64_t random;  /* state of the UUID generator */
     uint64_t event_sequence;
     struct hw_fabric fabric;
     struct hw_gpu gpus[HW_MAX_GPUS];
+    struct mx_card mx_cards[MX_MAX_CARDS];
     struct hw_proc procs[HW_MAX_PROCS];
     struct hw_event events[HW_MAX_EVENTS]; /* ring: sequence s lies at s % HW_MAX_EVENTS */
 };
 
 /* The model of a GPU of this hardware; never NULL for a GPU that hw_init or a fleet made. */
 const struct model *hw_model(const struct hw_gpu *gpu);
+
+/* Whether the machine has NVIDIA's driver: one with other cards alone has not. */
+bool hw_has_nvidia(const struct hw *hw);
 
 /* A serial that was never handed out before. */
 uint64_t hw_next_serial(struct hw *hw);
@@ -122,6 +134,9 @@ void hw_new_uuid(struct hw *hw, const char *prefix, char *ret_uuid, size_t size)
 
 /* Appends an event for waiting clients; gi and ci are HW_NONE when it concerns the whole card. */
 void hw_emit(struct hw *hw, uint64_t type, uint64_t data, uint32_t gpu, uint32_t gi, uint32_t ci);
+
+/* The same of a MetaX card, by its place among them. */
+void hw_emit_text(struct hw *hw, uint64_t type, const char *text, uint32_t metax);
 
 /* Processes on the card: all of them, or with gi (and ci) not HW_NONE only those inside. */
 unsigned int hw_count_procs(const struct hw *hw, uint32_t gpu, uint32_t gi, uint32_t ci);
@@ -139,7 +154,7 @@ unsigned int hw_detach(struct hw *hw, uint32_t pid, uint32_t gpu);
 int hw_reset(struct hw *hw, uint32_t gpu);
 
 /*
- * Reboots: instances and processes are gone; Ampere's MIG mode is the pending one (InfoROM),
- * Hopper and later come up with MIG off; a new boot id.
+ * Reboots: instances, slices and processes are gone; Ampere's MIG mode is the pending one
+ * (InfoROM), Hopper and later come up with MIG off, MetaX cards with sGPU off; a new boot id.
  */
 void hw_reboot(struct hw *hw);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVML: persistence, compute mode, drain and removal; and the reset behind nvidia-smi. */
 #include "sim/nvml_calls.h"
-#include "sim/session.h"
+#include "sim/nvml_session.h"
 
 static int set_flag(unsigned int call, nvmlDevice_t device, unsigned int mode, unsigned int max,
                     size_t offset)

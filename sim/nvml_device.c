@@ -7,7 +7,7 @@
 
 #include "sim/mig.h"
 #include "sim/nvml_calls.h"
-#include "sim/session.h"
+#include "sim/nvml_session.h"
 
 /* The index of a card counts the cards the driver still drives. */
 static uint32_t visible_count(const struct hw *hw)

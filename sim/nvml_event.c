@@ -1,21 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVML: events. Contracts are NVML's own. */
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "sim/event_set.h"
 #include "sim/nvml_calls.h"
-#include "sim/session.h"
-
-/* Guarded by sets_mu. `seen` is the last event that was looked at; older ones do not come again. */
-struct nvml_event_set {
-    struct nvml_event_set *next;
-    uint64_t seen;
-    unsigned long long types[HW_MAX_GPUS];
-};
-
-static pthread_mutex_t sets_mu = PTHREAD_MUTEX_INITIALIZER;
-static struct nvml_event_set *sets;
+#include "sim/nvml_session.h"
 
 #define EVENTS_OF_ALL                                                                              \
     (EVENT_PSTATE | EVENT_XID | EVENT_CLOCK | EVENT_GPU_UNAVAILABLE | EVENT_RECOVERY_ACTION)
@@ -34,13 +23,10 @@ static unsigned long long supported_events(const struct hw_gpu *gpu)
     return types;
 }
 
-/* The set with that address, or NULL for one that is gone or never was. sets_mu is held. */
-static struct nvml_event_set *find_set(const struct nvml_event_set *set)
+/* NVML's name for a set. */
+static struct event_set *set_of(nvmlEventSet_t set)
 {
-    struct nvml_event_set *s = sets;
-    while (s != NULL && s != set)
-        s = s->next;
-    return s;
+    return (struct event_set *)(void *)set;
 }
 
 nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
@@ -49,44 +35,20 @@ nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
     int rc = call_enter(&c, NULL, ON_NOTHING);
     if (rc == NVML_SUCCESS && set == NULL)
         rc = NVML_ERROR_INVALID_ARGUMENT;
-    struct nvml_event_set *s = rc == NVML_SUCCESS ? calloc(1, sizeof(*s)) : NULL;
+    struct event_set *s = rc == NVML_SUCCESS ? event_set_new(c.hw->event_sequence) : NULL;
     if (rc == NVML_SUCCESS && s == NULL)
         rc = NVML_ERROR_MEMORY;
-    if (s != NULL) {
-        s->seen = c.hw->event_sequence;
-        (void)pthread_mutex_lock(&sets_mu);
-        s->next = sets;
-        sets = s;
-        (void)pthread_mutex_unlock(&sets_mu);
-        *set = s;
-    }
+    if (s != NULL)
+        *set = (nvmlEventSet_t)(void *)s;
     return call_leave(&c, rc);
-}
-
-static int drop_set(const struct nvml_event_set *set)
-{
-    int rc = NVML_ERROR_INVALID_ARGUMENT;
-    (void)pthread_mutex_lock(&sets_mu);
-    for (struct nvml_event_set **at = &sets; *at != NULL && rc != NVML_SUCCESS;) {
-        if (*at != set) {
-            at = &(*at)->next;
-            continue;
-        }
-        struct nvml_event_set *gone = *at;
-        *at = gone->next;
-        free(gone);
-        rc = NVML_SUCCESS;
-    }
-    (void)pthread_mutex_unlock(&sets_mu);
-    return rc;
 }
 
 nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set)
 {
     struct call c = {.id = CALL_nvmlEventSetFree};
     int rc = call_enter(&c, NULL, ON_NOTHING);
-    if (rc == NVML_SUCCESS)
-        rc = drop_set(set);
+    if (rc == NVML_SUCCESS && !event_set_drop(set_of(set)))
+        rc = NVML_ERROR_INVALID_ARGUMENT;
     return call_leave(&c, rc);
 }
 
@@ -101,16 +63,6 @@ nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long
     return call_leave(&c, rc);
 }
 
-static int add_types(const struct nvml_event_set *set, uint32_t gpu, unsigned long long types)
-{
-    (void)pthread_mutex_lock(&sets_mu);
-    struct nvml_event_set *s = find_set(set);
-    if (s != NULL)
-        s->types[gpu] |= types;
-    (void)pthread_mutex_unlock(&sets_mu);
-    return s != NULL ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
-}
-
 /* A type the card does not have is refused, and then none is registered. */
 nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long eventTypes,
                                       nvmlEventSet_t set)
@@ -119,76 +71,33 @@ nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long ev
     int rc = call_enter(&c, device, ON_WHOLE);
     if (rc == NVML_SUCCESS && (eventTypes & ~supported_events(c.gpu)) != 0)
         rc = NVML_ERROR_NOT_SUPPORTED;
-    if (rc == NVML_SUCCESS)
-        rc = add_types(set, c.gpu_index, eventTypes);
+    if (rc == NVML_SUCCESS && !event_set_register(set_of(set), c.gpu_index, eventTypes))
+        rc = NVML_ERROR_INVALID_ARGUMENT;
     return call_leave(&c, rc);
 }
 
-static bool wants(const struct nvml_event_set *s, const struct hw_event *e)
-{
-    return e->gpu < HW_MAX_GPUS && (s->types[e->gpu] & e->type) != 0;
-}
-
-/* Events that the ring has already dropped are lost, as on hardware. */
-static bool next_wanted(struct nvml_event_set *s, const struct hw *hw, struct hw_event *ret)
-{
-    if (s->seen + HW_MAX_EVENTS < hw->event_sequence)
-        s->seen = hw->event_sequence - HW_MAX_EVENTS;
-    while (s->seen < hw->event_sequence) {
-        const struct hw_event *e = &hw->events[++s->seen % HW_MAX_EVENTS];
-        if (!wants(s, e))
-            continue;
-        *ret = *e;
-        return true;
-    }
-    return false;
-}
-
-static bool watches_lost_card(const struct nvml_event_set *s, const struct hw *hw)
+static bool watches_lost_card(const struct event_set *set, const struct hw *hw)
 {
     for (uint32_t i = 0; i < hw->gpu_count; i++) {
-        if (s->types[i] != 0 && hw->gpus[i].lost)
+        if (event_set_has(set, i) && hw->gpus[i].lost)
             return true;
     }
     return false;
 }
 
-/* SUCCESS with an event, TIMEOUT for none yet, or what ends the wait. */
-static int look(const struct nvml_event_set *set, struct hw_event *ret)
+static int wait_for(nvmlEventSet_t set, unsigned int timeout_ms, struct hw_event *ret)
 {
-    const struct hw *hw = state_lock(session_state());
-    (void)pthread_mutex_lock(&sets_mu);
-    struct nvml_event_set *s = find_set(set);
-    int rc = NVML_ERROR_TIMEOUT;
-    if (s == NULL)
-        rc = NVML_ERROR_INVALID_ARGUMENT;
-    else if (next_wanted(s, hw, ret))
-        rc = NVML_SUCCESS;
-    else if (watches_lost_card(s, hw))
-        rc = NVML_ERROR_GPU_IS_LOST;
-    (void)pthread_mutex_unlock(&sets_mu);
-    state_unlock(session_state());
-    return rc;
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec ts;
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
-}
-
-static int wait_for(const struct nvml_event_set *set, unsigned int timeout_ms, struct hw_event *ret)
-{
-    int64_t until = now_ms() + timeout_ms;
-    for (;;) {
-        uint32_t bell = state_event_bell(session_state());
-        int rc = look(set, ret);
-        int64_t left = until - now_ms();
-        if (rc != NVML_ERROR_TIMEOUT || left <= 0)
-            return rc;
-        state_wait_event(session_state(), bell, left);
+    switch (event_set_wait(session_state(), set_of(set), timeout_ms, watches_lost_card, ret)) {
+    case EVENT_NONE:
+        return NVML_ERROR_TIMEOUT;
+    case EVENT_FOUND:
+        return NVML_SUCCESS;
+    case EVENT_ENDED:
+        return NVML_ERROR_GPU_IS_LOST;
+    case EVENT_NO_SET:
+        return NVML_ERROR_INVALID_ARGUMENT;
     }
+    return NVML_ERROR_UNKNOWN;
 }
 
 nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsigned int timeoutms)

@@ -5,7 +5,7 @@
 
 #include "sim/fault.h"
 #include "sim/nvml_calls.h"
-#include "sim/session.h"
+#include "sim/nvml_session.h"
 
 nvmlReturn_t nvmlInit_v2(void)
 {
@@ -68,7 +68,7 @@ nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *cudaDriverVersion)
 static const char *process_name(const struct hw *hw, unsigned int pid)
 {
     for (size_t i = 0; i < HW_MAX_PROCS; i++) {
-        if (pid != 0 && hw->procs[i].pid == pid)
+        if (pid != 0 && hw->procs[i].pid == pid && hw->procs[i].gpu < HW_METAX)
             return hw->procs[i].name;
     }
     return NULL;

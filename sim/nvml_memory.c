@@ -4,7 +4,7 @@
 
 #include "sim/mig.h"
 #include "sim/nvml_calls.h"
-#include "sim/session.h"
+#include "sim/nvml_session.h"
 
 #define MIB 1048576ULL
 

@@ -4,7 +4,7 @@
 
 #include "sim/mig.h"
 #include "sim/nvml_calls.h"
-#include "sim/session.h"
+#include "sim/nvml_session.h"
 
 static bool mig_capable(const struct call *c)
 {

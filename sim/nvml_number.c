@@ -5,7 +5,7 @@
  */
 #include "sim/mig.h"
 #include "sim/nvml_calls.h"
-#include "sim/session.h"
+#include "sim/nvml_session.h"
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses here. */
 #define NUMBER_OF(type, name, on, expression)                                                      \

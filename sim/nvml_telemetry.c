@@ -3,7 +3,7 @@
 #include <time.h>
 
 #include "sim/nvml_calls.h"
-#include "sim/session.h"
+#include "sim/nvml_session.h"
 
 #define MIB 1048576ULL
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "sim/nvml_calls.h"
-#include "sim/session.h"
+#include "sim/nvml_session.h"
 
 static unsigned int nodes_of(const struct hw *hw)
 {

@@ -26,15 +26,25 @@ uint32_t proc_cap_minor(uint32_t gpu_minor, uint32_t gi, uint32_t ci)
     return ci == HW_NONE ? of_gi : of_gi + 1 + ci;
 }
 
-static bool write_devices(void)
+static const char nvidia_devices[] = "%3d nvidia\n%3d nvidia-modeset\n%3d nvidiactl\n"
+                                     "%3d nvidia-caps\n%3d nvidia-uvm\n";
+
+/* The kernel lists the devices of every driver that is loaded. */
+static bool write_devices(const struct hw *hw)
 {
+    char nvidia[128] = "";
+    char metax[64] = "";
     char text[512];
+    if (hw_has_nvidia(hw))
+        (void)snprintf(nvidia, sizeof(nvidia), nvidia_devices, PROC_MAJOR_NVIDIA, PROC_MAJOR_NVIDIA,
+                       PROC_MAJOR_NVIDIA, PROC_MAJOR_CAPS, PROC_MAJOR_UVM);
+    if (hw->mx_count > 0)
+        (void)snprintf(metax, sizeof(metax), "%3d drm\n%3d metax\n", PROC_MAJOR_DRM,
+                       PROC_MAJOR_METAX);
     (void)snprintf(text, sizeof(text),
-                   "Character devices:\n  1 mem\n  5 /dev/tty\n%3d nvidia\n%3d nvidia-modeset\n"
-                   "%3d nvidiactl\n%3d nvidia-caps\n%3d nvidia-uvm\n\nBlock devices:\n  7 loop\n"
+                   "Character devices:\n  1 mem\n  5 /dev/tty\n%s%s\nBlock devices:\n  7 loop\n"
                    "259 blkext\n",
-                   PROC_MAJOR_NVIDIA, PROC_MAJOR_NVIDIA, PROC_MAJOR_NVIDIA, PROC_MAJOR_CAPS,
-                   PROC_MAJOR_UVM);
+                   nvidia, metax);
     return proc_write("devices", text);
 }
 
@@ -148,11 +158,13 @@ bool proc_driver_load(const struct hw *hw)
     if (proc_root() == NULL)
         return true;
     remove_old_cards(hw);
+    if (!hw_has_nvidia(hw))
+        return write_devices(hw);
     for (uint32_t i = 0; i < hw->gpu_count; i++) {
         if (!write_information(hw, &hw->gpus[i]))
             return false;
     }
-    return write_devices() && write_version(hw) && write_params() && write_minors() &&
+    return write_devices(hw) && write_version(hw) && write_params() && write_minors() &&
            write_cap("driver/nvidia/capabilities/mig/config", 1, MODE_CONFIG) &&
            write_cap("driver/nvidia/capabilities/mig/monitor", 2, MODE_ACCESS);
 }

@@ -19,6 +19,8 @@
 #define PROC_MAJOR_NVIDIA 195
 #define PROC_MAJOR_CAPS   240
 #define PROC_MAJOR_UVM    241
+#define PROC_MAJOR_METAX  242 /* mxcd, mxnd, mxgd */
+#define PROC_MAJOR_DRM    226
 
 /* The capability minor of a GPU instance, or with ci not HW_NONE of a compute instance; each is
  * one instance's alone. As the driver counts: 15 GPU instances a card with 8 compute instances

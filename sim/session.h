@@ -1,70 +1,81 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One process's side of the library: initialisation, handles, and what every call has in common.
+ * What the simulated libraries of all vendors share of a process's side: the state that it has
+ * open, the faults of its environment, and the way that each call takes.
  *
- * Each NVML function is written
+ * A call is
  *
- *     struct call c = {.id = CALL_nvmlDeviceGetName};
- *     int rc = call_enter(&c, device, ON_DEVICE);
- *     if (rc == NVML_SUCCESS)
- *         rc = ...                     (reads c.hw, c.gpu, c.gi, c.ci)
- *     return call_leave(&c, rc);
+ *     if (!turn_begin(&t, &session, call))             not initialised
+ *     rc = turn_play(&t, card, &fault) ? ... : 0;      counts it, plays faults and latency,
+ * unlocked turn_lock(&t);                                   t.hw: a draft in a call of class
+ * MUTATING turn_end(&t, rc);                                commits the draft of a call that went
+ * well
  *
- * call_enter counts the call, plays the faults and the latency (without any lock), takes the
- * state's lock and resolves the handle. In a call of class MUTATING c.hw is a draft that
- * call_leave commits when rc is SUCCESS. call_leave unlocks, logs and plays kill-after.
+ * What a call is about (handles or indices), its arguments and its return codes are the library's;
+ * 0 is success in all of them. Each library holds one struct session.
  */
 #pragma once
 
-#include "sim/hw.h"
-#include "sim/nvml.h"
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "sim/state.h"
 
-/*
- * What the handle must be. A MIG device's is refused by ON_GPU with INVALID_ARGUMENT, and by
- * ON_WHOLE with NOT_SUPPORTED: what can only be asked of a whole card. ON_RESET reaches a lost
- * card.
- */
-enum call_on { ON_NOTHING, ON_GPU, ON_WHOLE, ON_DEVICE, ON_GI, ON_CI };
+#define SESSION_ENV_FAULTS 8
 
-/* One thread: the caller's. The pointers are into the locked hardware, valid until call_leave. */
-struct call {
-    unsigned int id;
-    bool waits; /* set by the caller: takes the lock by itself, as a call that waits must */
-    struct hw *hw;
-    struct hw_gpu *gpu;
-    struct hw_gi *gi; /* NULL unless the handle is of an instance or a MIG device */
-    struct hw_ci *ci;
-    uint32_t gpu_index;
-    bool entered, locked, draft, dies;
+/*
+ * Guarded by mu, apart from `state`, which guards itself; where both are held the state's lock was
+ * taken first. The state stays open while somebody is initialised or a call is under way: a thread
+ * may hang in a call while another shuts down.
+ */
+struct session {
+    pthread_mutex_t mu;
+    unsigned int refs, in_flight;
+    struct state state;
+    void (*on_close)(void); /* with mu held, when the state was closed; may be NULL */
+    struct fault env_faults[SESSION_ENV_FAULTS];
+    size_t env_fault_count;
+    char env_fault_text[256];
+};
+
+/* Opens the state that the environment names, at the first of several; 0 or state_open's code. */
+int session_open(struct session *s);
+
+/* The counterpart, which closes it at the last; false when nobody has it open. */
+bool session_close(struct session *s);
+
+/*
+ * A forked child shares the parent's open file, and with it the lock, which then excludes nothing
+ * between the two. So it starts without a session: to be called in the child.
+ */
+void session_forget(struct session *s);
+
+/* One call on its way. One thread: the caller's. */
+struct turn {
+    struct session *session; /* NULL: not begun */
+    struct hw *hw;           /* from turn_lock to turn_end; a query only reads it */
+    bool locked, draft, dies;
     struct log_record record;
 };
 
-/* Begins the call `c->id`; SUCCESS, or the return code with which to leave it. */
-int call_enter(struct call *c, const void *handle, enum call_on on);
+/* Takes part in the session; false when nobody has initialised it. */
+bool turn_begin(struct turn *t, struct session *s, unsigned int call);
 
-/* Ends it; always to be called, and returns what the NVML function returns. */
-int call_leave(struct call *c, int rc);
+/*
+ * Counts the call, which concerns that card (HW_NONE: none), and plays what is on order for it: a
+ * kill does not come back, a hang and the latency take their time. True when it is to fail, *ret
+ * then says how.
+ */
+bool turn_play(struct turn *t, uint32_t card, struct fault *ret);
+
+/* Takes the state's lock. */
+void turn_lock(struct turn *t);
+
+/* Ends a turn that was begun: commits, logs, unlocks, plays kill-after. Keeps errno. */
+void turn_end(struct turn *t, int rc);
 
 /* Notes the arguments for the log. */
-__attribute__((format(printf, 2, 3))) void call_args(struct call *c, const char *format, ...);
-
-/* The state this process has open; valid inside an entered call. */
-struct state *session_state(void);
-
-/* Reference-counted; opens the state at the first and closes it at the last. */
-int session_init(unsigned int call_id);
-int session_shutdown(void);
-
-/* Handles stay valid until the last shutdown; the same thing has the same handle. In a call only.
- */
-nvmlDevice_t handle_of_gpu(uint32_t gpu);
-nvmlGpuInstance_t handle_of_gi(uint32_t gpu, const struct hw_gi *gi);
-nvmlComputeInstance_t handle_of_ci(uint32_t gpu, const struct hw_gi *gi, const struct hw_ci *ci);
-nvmlDevice_t handle_of_mig(uint32_t gpu, const struct hw_gi *gi, const struct hw_ci *ci);
-
-/* The card behind a device handle, HW_NONE for garbage. For calls that take a second device. */
-uint32_t handle_gpu(const void *handle);
-
-/* Copies text into a caller's buffer: INSUFFICIENT_SIZE, INVALID_ARGUMENT for no buffer. */
-int copy_text(char *buffer, unsigned int size, const char *text);
+__attribute__((format(printf, 2, 0))) void turn_args(struct turn *t, const char *format,
+                                                     va_list args);

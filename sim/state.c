@@ -17,7 +17,7 @@
 
 #include "sim/nvml.h"
 
-#define STATE_VERSION 1U
+#define STATE_VERSION 2U
 static const char magic[8] = "CLVSIM";
 
 /* Byte ranges that are locked; they need not exist in the file. */
@@ -291,6 +291,8 @@ bool state_fault_add(struct state *s, const struct fault *fault)
         slot->action = fault->action;
         slot->value = fault->value;
         slot->gpu = fault->gpu;
+        slot->library = fault->library;
+        slot->sys_errno = fault->sys_errno;
         atomic_store(&slot->seen, 0);
         atomic_store(&slot->armed, 1);
         added = true;
@@ -312,6 +314,8 @@ void state_fault_clear(struct state *s)
 bool fault_matches(const struct fault *fault, uint32_t call, uint32_t gpu)
 {
     if (fault->gpu != HW_NONE && fault->gpu != gpu)
+        return false;
+    if (fault->library != LIBRARY_ANY && fault->library != call_library_of(call))
         return false;
     if (fault->call == FAULT_ANY_CALL)
         return call_class_of(call) != CALL_LIFE;

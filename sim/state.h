@@ -35,10 +35,12 @@ struct fault {
     _Atomic uint32_t armed; /* 0: the slot is empty */
     _Atomic uint32_t seen;  /* matching calls so far */
     uint32_t call;
-    uint32_t nth;    /* fires at this one; 0: at each */
-    uint32_t action; /* enum fault_action */
-    int32_t value;   /* FAIL: the return code; HANG: milliseconds */
-    uint32_t gpu;    /* HW_NONE: any card */
+    uint32_t nth;      /* fires at this one; 0: at each */
+    uint32_t action;   /* enum fault_action */
+    int32_t value;     /* FAIL: the return code; HANG: milliseconds */
+    int32_t sys_errno; /* what a failing MXSML call leaves in errno; 0: nothing */
+    uint32_t gpu;      /* HW_NONE: any card */
+    uint32_t library;  /* enum call_library: whose calls it concerns */
 };
 
 struct log_record {

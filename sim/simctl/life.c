@@ -14,9 +14,11 @@ void attach(struct state *s, struct args *a)
 {
     (void)state_lock(s);
     struct hw *hw = state_begin(s);
-    struct hw_proc proc = {.gpu = take_gpu(a, hw)};
+    struct hw_proc proc = {.gpu = take_card(a, hw)};
     proc.gi = take_number(a, "--gi", HW_NONE);
     proc.ci = take_number(a, "--ci", proc.gi == HW_NONE ? HW_NONE : 0);
+    proc.slice = take_number(a, "--slice", HW_NONE);
+    proc.vf = take_number(a, "--vf", HW_NONE);
     proc.pid = take_number(a, "--pid", 0);
     proc.memory_mib = take_number(a, "--mem", 512);
     const char *name = take_option(a, "--name");
@@ -54,7 +56,7 @@ void detach(struct state *s, struct args *a)
     struct hw *hw = state_begin(s);
     uint32_t pid = take_number(a, "--pid", 0);
     bool one = a->count > 0;
-    uint32_t gpu = one ? take_gpu(a, hw) : HW_NONE;
+    uint32_t gpu = one ? take_card(a, hw) : HW_NONE;
     take_end(a);
     if (pid == 0)
         die("--pid is needed");
@@ -83,7 +85,7 @@ void xid(struct state *s, struct args *a)
     state_unlock(s);
 }
 
-static uint32_t word_number(struct args *a)
+uint32_t word_number(struct args *a)
 {
     const char *text = take_word(a);
     char *end = NULL;
@@ -111,11 +113,8 @@ static void ecc_count(struct hw *hw, uint32_t gpu, const char *what, uint32_t n)
     hw_emit(hw, EVENT_DOUBLE_BIT_ECC, n, gpu, HW_NONE, HW_NONE);
 }
 
-void ecc(struct state *s, struct args *a)
+static void nvidia_ecc(struct hw *hw, uint32_t gpu, struct args *a)
 {
-    (void)state_lock(s);
-    struct hw *hw = state_begin(s);
-    uint32_t gpu = take_gpu(a, hw);
     const char *what = take_word(a);
     if (what == NULL)
         die("ecc takes corrected, uncorrected, sram or clear");
@@ -123,6 +122,17 @@ void ecc(struct state *s, struct args *a)
         hw->gpus[gpu].ecc = (struct hw_ecc){0};
     else
         ecc_count(hw, gpu, what, word_number(a));
+}
+
+void ecc(struct state *s, struct args *a)
+{
+    (void)state_lock(s);
+    struct hw *hw = state_begin(s);
+    uint32_t card = take_card(a, hw);
+    if (card >= HW_METAX)
+        metax_ecc(hw, card - HW_METAX, a);
+    else
+        nvidia_ecc(hw, card, a);
     take_end(a);
     state_commit(s);
     state_unlock(s);

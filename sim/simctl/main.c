@@ -9,6 +9,7 @@
 
 #include "sim/fault.h"
 #include "sim/fleet.h"
+#include "sim/metax.h"
 #include "sim/proc_tree.h"
 #include "sim/simctl/simctl.h"
 
@@ -18,23 +19,32 @@ static const char usage[] =
     "  init [--fleet FILE] [--force]       make the state file (default: $CLEAVE_SIM_FLEET)\n"
     "  show [--json]                       the cards, their instances and processes\n"
     "  attach --gpu I [--gi G --ci C] --pid P [--name N] [--mem MIB] [--graphics|--mps]\n"
-    "         [--pod-uid UID] [--container ID]\n"
+    "         [--pod-uid UID] [--container ID]; on a MetaX card [--slice ID | --vf V]\n"
     "  detach --pid P [--gpu I]            end a process (a proc entry goes with its last card)\n"
     "  xid --gpu I --code N [--gi G] [--ci C]\n"
-    "  ecc --gpu I corrected|uncorrected|sram N, or clear\n"
+    "  ecc --gpu I corrected|uncorrected|sram N, or clear;\n"
+    "      of a MetaX card sram-ce|sram-ue|dram-ce|dram-ue|retired N, or clear\n"
     "  remap --gpu I [--corrected N] [--uncorrected N] [--pending 0|1] [--failed 0|1], or clear\n"
     "  recovery-action --gpu I none|reset|reboot|drain-p2p|drain-and-reset|imex\n"
     "  lost --gpu I set|clear              fallen off the bus\n"
+    "  unavailable --gpu M CODE REASON, or clear\n"
+    "  vfs --gpu M 0|1|2|4|8               virtual functions\n"
+    "  event --gpu M TEXT                  an error id occurred\n"
+    "  limited --gpu M set|clear           another driver has it\n"
+    "  slice --gpu M --slice ID [--annotations-id TEXT] [--available 0|1]\n"
     "  fault add --call NAME|*|mutating --nth N --action A [--gpu I]; fault list; fault clear\n"
-    "            A: fail:CODE, hang:SECONDS, kill, kill-after; N 0: every time\n"
+    "            A: fail:CODE, hang:SECONDS, kill, kill-after; N 0: every time; CODE as the\n"
+    "            call's library names it: IN_USE; BusyDevice, SysfsWriteError:EROFS\n"
     "  latency set NAME|* TIME, latency preset none|realistic, latency list\n"
     "  log [--json] [--mutating] [--clear] what was called; calls [--clear]: how often\n"
     "  reboot                              new boot: instances and processes gone\n"
     "  driver-root DIR                     write a driver's libraries, programs and firmware there\n"
     "  dev-root DIR [--plain]              write its device files to DIR/dev (plain: files that only\n"
     "                                      have the names; also where device files may not be made)\n"
+    "  sys-root DIR                        write what DIR/sys shows of the cards' PCI functions\n"
     "\n"
-    "--gpu takes an index, a UUID or a PCI bus id. The state file is $CLEAVE_SIM_STATE.\n";
+    "--gpu takes an index (of a MetaX card metax:0), a UUID or a PCI bus id; M is a MetaX card.\n"
+    "The state file is $CLEAVE_SIM_STATE.\n";
 
 void die(const char *format, ...)
 {
@@ -116,22 +126,62 @@ uint32_t take_number(struct args *a, const char *name, uint32_t otherwise)
     return value;
 }
 
-uint32_t take_gpu(struct args *a, const struct hw *hw)
+static bool is_gpu(const struct hw_gpu *g, const char *text)
+{
+    char bus[32];
+    (void)snprintf(bus, sizeof(bus), "%08X:%02X:%02X.0", g->domain, g->bus, g->device);
+    return strcmp(text, g->uuid) == 0 || strcasecmp(text, bus) == 0;
+}
+
+static bool is_metax(const struct mx_card *card, const char *text)
+{
+    char bdf[32];
+    mx_bdf(card, HW_NONE, bdf, sizeof(bdf));
+    return strcmp(text, card->uuid) == 0 || strcasecmp(text, bdf) == 0;
+}
+
+/* HW_NONE when it says no index. */
+static uint32_t by_index(const struct hw *hw, const char *text)
+{
+    static const char prefix[] = "metax:";
+    bool metax = strncmp(text, prefix, sizeof(prefix) - 1) == 0;
+    uint32_t index = 0;
+    if (!parse_u32(metax ? text + sizeof(prefix) - 1 : text, &index))
+        return HW_NONE;
+    if (metax)
+        return index < hw->mx_count ? HW_METAX + index : HW_NONE;
+    return index < hw->gpu_count ? index : HW_NONE;
+}
+
+uint32_t take_card(struct args *a, const struct hw *hw)
 {
     const char *text = take_option(a, "--gpu");
-    uint32_t index = 0;
-    char bus[32];
     if (text == NULL)
         die("--gpu is needed");
-    if (parse_u32(text, &index) && index < hw->gpu_count)
-        return index;
-    for (uint32_t i = 0; i < hw->gpu_count; i++) {
-        const struct hw_gpu *g = &hw->gpus[i];
-        (void)snprintf(bus, sizeof(bus), "%08X:%02X:%02X.0", g->domain, g->bus, g->device);
-        if (strcmp(text, g->uuid) == 0 || strcasecmp(text, bus) == 0)
-            return i;
-    }
-    die("no card is \"%s\"", text);
+    uint32_t card = by_index(hw, text);
+    for (uint32_t i = 0; card == HW_NONE && i < hw->gpu_count; i++)
+        card = is_gpu(&hw->gpus[i], text) ? i : card;
+    for (uint32_t i = 0; card == HW_NONE && i < hw->mx_count; i++)
+        card = is_metax(&hw->mx_cards[i], text) ? HW_METAX + i : card;
+    if (card == HW_NONE)
+        die("no card is \"%s\"", text);
+    return card;
+}
+
+uint32_t take_gpu(struct args *a, const struct hw *hw)
+{
+    uint32_t card = take_card(a, hw);
+    if (card >= HW_METAX)
+        die("this is for NVIDIA's cards");
+    return card;
+}
+
+uint32_t take_metax(struct args *a, const struct hw *hw)
+{
+    uint32_t card = take_card(a, hw);
+    if (card < HW_METAX)
+        die("this is for MetaX cards: metax:0, a UUID or a bus id");
+    return card - HW_METAX;
 }
 
 /* The state as the library would open it; unlike it, a missing one is an error worth words. */
@@ -187,6 +237,12 @@ static const struct {
     {"recovery-action", recovery_action},
     {"driver-root", driver_root},
     {"dev-root", dev_root},
+    {"sys-root", sys_root},
+    {"unavailable", unavailable},
+    {"vfs", vfs},
+    {"event", event_command},
+    {"limited", limited},
+    {"slice", slice_command},
 };
 
 static void run(const char *path, const char *name, struct args *a)

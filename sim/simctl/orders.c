@@ -9,6 +9,17 @@
 #include "sim/fleet.h"
 #include "sim/simctl/simctl.h"
 
+/* How --gpu would be given it. */
+static const char *vendor_prefix(uint32_t card)
+{
+    return card >= HW_METAX ? "metax:" : "";
+}
+
+static uint32_t card_index(uint32_t card)
+{
+    return card >= HW_METAX ? card - HW_METAX : card;
+}
+
 static void fault_add(struct state *s, struct args *a)
 {
     struct fault f = {.gpu = HW_NONE};
@@ -16,7 +27,7 @@ static void fault_add(struct state *s, struct args *a)
     const char *action = take_option(a, "--action");
     f.nth = take_number(a, "--nth", 1);
     if (a->count > 0) {
-        f.gpu = take_gpu(a, state_lock(s));
+        f.gpu = take_card(a, state_lock(s));
         state_unlock(s);
     }
     take_end(a);
@@ -39,7 +50,7 @@ static void fault_list(struct state *s)
         fault_print(f, call, sizeof(call), action, sizeof(action));
         (void)printf("%s nth=%u %s seen=%u", call, f->nth, action, f->seen);
         if (f->gpu != HW_NONE)
-            (void)printf(" gpu=%u", f->gpu);
+            (void)printf(" gpu=%s%u", vendor_prefix(f->gpu), card_index(f->gpu));
         (void)putchar('\n');
     }
 }
@@ -85,7 +96,7 @@ void latency(struct state *s, struct args *a)
         if (!latency_parse(time, &us))
             die("a latency looks like 150ms, 20us or 1s, not \"%s\"", time);
         if (!latency_set(s->file, name, us))
-            die("no NVML call is named \"%s\"", name);
+            die("no call is named \"%s\"", name);
     } else {
         die("latency takes set NAME TIME, preset NAME or list");
     }
@@ -96,19 +107,22 @@ static void print_record(const struct log_record *r)
     (void)printf("%14.6f %9.3f ms pid %-7u ", (double)r->start_ns / 1e9,
                  (double)(r->end_ns - r->start_ns) / 1e6, r->pid);
     if (r->gpu != HW_NONE)
-        (void)printf("gpu %u ", r->gpu);
-    (void)printf("%s %s -> %s\n", call_name(r->call), r->args, nvml_code_name(r->result));
+        (void)printf("gpu %s%u ", vendor_prefix(r->gpu), card_index(r->gpu));
+    (void)printf("%s %s -> %s\n", call_name(r->call), r->args,
+                 code_name(call_library_of(r->call), r->result));
 }
 
 static void print_record_json(const struct log_record *r)
 {
-    json_t *o =
-        json_pack("{s:I, s:s, s:s, s:s, s:i, s:I, s:I, s:I}", "sequence", (json_int_t)r->sequence,
-                  "call", call_name(r->call), "args", r->args, "resultName",
-                  nvml_code_name(r->result), "result", r->result, "pid", (json_int_t)r->pid,
-                  "startNs", (json_int_t)r->start_ns, "endNs", (json_int_t)r->end_ns);
+    json_t *o = json_pack("{s:I, s:s, s:s, s:s, s:i, s:I, s:I, s:I}", "sequence",
+                          (json_int_t)r->sequence, "call", call_name(r->call), "args", r->args,
+                          "resultName", code_name(call_library_of(r->call), r->result), "result",
+                          r->result, "pid", (json_int_t)r->pid, "startNs", (json_int_t)r->start_ns,
+                          "endNs", (json_int_t)r->end_ns);
     if (r->gpu != HW_NONE)
-        (void)json_object_set_new(o, "gpu", json_integer(r->gpu));
+        (void)json_object_set_new(o, "gpu", json_integer(card_index(r->gpu)));
+    if (call_library_of(r->call) == LIBRARY_MXSML)
+        (void)json_object_set_new(o, "vendor", json_string("metax"));
     (void)json_object_set_new(o, "mutating", json_boolean(call_class_of(r->call) == CALL_MUTATING));
     (void)json_dumpf(o, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER);
     (void)putchar('\n');

@@ -11,6 +11,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "sim/metax.h"
 #include "sim/proc_driver.h"
 #include "sim/simctl/simctl.h"
 
@@ -18,11 +19,13 @@
 
 /* "%" is the driver's version. A file's content is its name, unless the simulator has the real
  * thing beside this program; "+x" marks programs. */
-static const struct {
+struct root_file {
     const char *path;
     const char *beside; /* NULL: text */
     unsigned int mode;
-} files[] = {
+};
+
+static const struct root_file nvidia_files[] = {
     {LIBRARIES "/libnvidia-ml.so.%", "libnvidia-ml.so.1", 0644},
     {LIBRARIES "/libcuda.so.%", NULL, 0644},
     {LIBRARIES "/libcudadebugger.so.%", NULL, 0644},
@@ -48,6 +51,12 @@ static const struct {
     {"lib/firmware/nvidia/%/gsp_tu10x.bin", NULL, 0644},
     {"usr/share/glvnd/egl_vendor.d/10_nvidia.json", NULL, 0644},
     {"usr/share/vulkan/icd.d/nvidia_icd.json", NULL, 0644},
+};
+
+/* Where MetaX's packages put the library, and its tool. */
+static const struct root_file metax_files[] = {
+    {"opt/mxdriver/lib/libmxsml.so", "libmxsml.so", 0644},
+    {"opt/mxdriver/bin/mx-smi", NULL, 0755},
 };
 
 /* What ldconfig and the installer make. */
@@ -82,25 +91,6 @@ static void with_version(const char *text, const char *version, char *ret, size_
                 : snprintf(ret, size, "%.*s%s%s", (int)(mark - text), text, version, mark + 1);
     if (n < 0 || (size_t)n >= size)
         die("a path is too long");
-}
-
-static void make_parents(char *path)
-{
-    for (char *p = path + 1; (p = strchr(p, '/')) != NULL; p++) {
-        *p = '\0';
-        if (mkdir(path, 0755) != 0 && errno != EEXIST)
-            die("%s: %s", path, strerror(errno));
-        *p = '/';
-    }
-}
-
-/* The path of a name below the root, with its folders made. */
-static void place(const char *root, const char *name, char *ret, size_t size)
-{
-    int n = snprintf(ret, size, "%s/%s", root, name);
-    if (n < 0 || (size_t)n >= size)
-        die("a path is too long");
-    make_parents(ret);
 }
 
 static void copy(FILE *from, FILE *to, const char *path)
@@ -143,13 +133,14 @@ static void write_content(const char *path, const char *beside, unsigned int mod
         die("%s: %s", path, strerror(errno));
 }
 
-static void write_files(const char *root, const char *version)
+static void write_files(const char *root, const struct root_file *files, size_t count,
+                        const char *version)
 {
     char name[PATH_MAX];
     char path[PATH_MAX];
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+    for (size_t i = 0; i < count; i++) {
         with_version(files[i].path, version, name, sizeof(name));
-        place(root, name, path, sizeof(path));
+        place_file(root, name, path, sizeof(path));
         write_content(path, files[i].beside, files[i].mode);
     }
 }
@@ -160,7 +151,7 @@ static void write_links(const char *root, const char *version)
     char path[PATH_MAX];
     for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
         with_version(links[i].target, version, target, sizeof(target));
-        place(root, links[i].path, path, sizeof(path));
+        place_file(root, links[i].path, path, sizeof(path));
         if (symlink(target, path) != 0 && errno != EEXIST)
             die("%s: %s", path, strerror(errno));
     }
@@ -170,9 +161,16 @@ static void write_links(const char *root, const char *version)
 static void write_socket(const char *root, const char *name)
 {
     char path[PATH_MAX];
-    place(root, name, path, sizeof(path));
+    place_file(root, name, path, sizeof(path));
     if (mknod(path, S_IFSOCK | 0666, 0) != 0 && errno != EEXIST)
         die("%s: %s", path, strerror(errno));
+}
+
+static void write_nvidia_driver(const char *root, const char *version)
+{
+    write_files(root, nvidia_files, sizeof(nvidia_files) / sizeof(nvidia_files[0]), version);
+    write_socket(root, "run/nvidia-persistenced/socket");
+    write_links(root, version);
 }
 
 void driver_root(struct state *s, struct args *a)
@@ -182,11 +180,15 @@ void driver_root(struct state *s, struct args *a)
     if (root == NULL)
         die("driver-root needs a folder");
     take_end(a);
-    (void)snprintf(version, sizeof(version), "%s", state_lock(s)->driver_version);
+    const struct hw *hw = state_lock(s);
+    bool nvidia = hw_has_nvidia(hw);
+    bool metax = hw->mx_count > 0;
+    (void)snprintf(version, sizeof(version), "%s", hw->driver_version);
     state_unlock(s);
-    write_files(root, version);
-    write_socket(root, "run/nvidia-persistenced/socket");
-    write_links(root, version);
+    if (nvidia)
+        write_nvidia_driver(root, version);
+    if (metax)
+        write_files(root, metax_files, sizeof(metax_files) / sizeof(metax_files[0]), "");
 }
 
 /* The folder for device files, and whether they may only look like some. */
@@ -199,7 +201,7 @@ static void write_node(const struct dev *d, const char *name, unsigned int major
                        unsigned int minor_number, mode_t mode)
 {
     char path[PATH_MAX];
-    place(d->root, name, path, sizeof(path));
+    place_file(d->root, name, path, sizeof(path));
     (void)unlink(path);
     dev_t number = makedev(major_number, minor_number);
     bool made = !d->plain && mknod(path, S_IFCHR | mode, number) == 0;
@@ -235,20 +237,50 @@ static void write_card_nodes(const struct dev *d, const struct hw_gpu *g)
     }
 }
 
+static void write_nvidia_nodes(const struct dev *d, const struct hw *hw)
+{
+    write_node(d, "dev/nvidiactl", PROC_MAJOR_NVIDIA, 255, 0666);
+    write_node(d, "dev/nvidia-modeset", PROC_MAJOR_NVIDIA, 254, 0666);
+    write_node(d, "dev/nvidia-uvm", PROC_MAJOR_UVM, 0, 0666);
+    write_node(d, "dev/nvidia-uvm-tools", PROC_MAJOR_UVM, 1, 0666);
+    write_cap_node(d, 1, 0400);
+    write_cap_node(d, 2, 0444);
+    for (uint32_t i = 0; i < hw->gpu_count; i++)
+        write_card_nodes(d, &hw->gpus[i]);
+}
+
+static void write_dri_nodes(const struct dev *d, uint32_t metax, uint32_t vf)
+{
+    char name[32];
+    (void)snprintf(name, sizeof(name), "dev/dri/card%u", mx_dri_card(metax, vf));
+    write_node(d, name, PROC_MAJOR_DRM, mx_dri_card(metax, vf), 0660);
+    (void)snprintf(name, sizeof(name), "dev/dri/renderD%u", mx_dri_render(metax, vf));
+    write_node(d, name, PROC_MAJOR_DRM, mx_dri_render(metax, vf), 0660);
+}
+
+/* mxcd controls and is always there; what the other two are for is not known. */
+static void write_metax_nodes(const struct dev *d, const struct hw *hw)
+{
+    write_node(d, "dev/mxcd", PROC_MAJOR_METAX, 0, 0660);
+    write_node(d, "dev/mxnd", PROC_MAJOR_METAX, 1, 0660);
+    write_node(d, "dev/mxgd", PROC_MAJOR_METAX, 2, 0660);
+    for (uint32_t i = 0; i < hw->mx_count; i++) {
+        write_dri_nodes(d, i, HW_NONE);
+        for (uint32_t vf = 0; vf < hw->mx_cards[i].vf_count; vf++)
+            write_dri_nodes(d, i, vf);
+    }
+}
+
 void dev_root(struct state *s, struct args *a)
 {
     struct dev d = {.plain = take_flag(a, "--plain"), .root = take_word(a)};
     if (d.root == NULL)
         die("dev-root needs a folder");
     take_end(a);
-    write_node(&d, "dev/nvidiactl", PROC_MAJOR_NVIDIA, 255, 0666);
-    write_node(&d, "dev/nvidia-modeset", PROC_MAJOR_NVIDIA, 254, 0666);
-    write_node(&d, "dev/nvidia-uvm", PROC_MAJOR_UVM, 0, 0666);
-    write_node(&d, "dev/nvidia-uvm-tools", PROC_MAJOR_UVM, 1, 0666);
-    write_cap_node(&d, 1, 0400);
-    write_cap_node(&d, 2, 0444);
     const struct hw *hw = state_lock(s);
-    for (uint32_t i = 0; i < hw->gpu_count; i++)
-        write_card_nodes(&d, &hw->gpus[i]);
+    if (hw_has_nvidia(hw))
+        write_nvidia_nodes(&d, hw);
+    if (hw->mx_count > 0)
+        write_metax_nodes(&d, hw);
     state_unlock(s);
 }

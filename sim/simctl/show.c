@@ -78,9 +78,10 @@ static void show_text(const struct hw *hw)
     (void)printf("driver %s, boot %u\n", hw->driver_version, hw->boot);
     for (uint32_t i = 0; i < hw->gpu_count; i++)
         show_gpu(hw, i);
+    metax_show(hw);
     for (size_t i = 0; i < HW_MAX_PROCS; i++) {
         const struct hw_proc *p = &hw->procs[i];
-        if (p->pid == 0)
+        if (p->pid == 0 || p->gpu >= HW_METAX)
             continue;
         (void)printf("pid %-7u gpu %u", p->pid, p->gpu);
         if (p->gi != HW_NONE)
@@ -153,12 +154,12 @@ static void show_json(const struct hw *hw)
     for (uint32_t i = 0; i < hw->gpu_count; i++)
         (void)json_array_append_new(gpus, gpu_json(hw, i));
     for (size_t i = 0; i < HW_MAX_PROCS; i++) {
-        if (hw->procs[i].pid != 0)
+        if (hw->procs[i].pid != 0 && hw->procs[i].gpu < HW_METAX)
             (void)json_array_append_new(procs, proc_json(&hw->procs[i]));
     }
-    json_t *root =
-        json_pack("{s:s, s:i, s:s, s:o, s:o}", "driverVersion", hw->driver_version, "boot",
-                  (int)hw->boot, "bootId", hw->boot_id, "gpus", gpus, "processes", procs);
+    json_t *root = json_pack("{s:s, s:i, s:s, s:o, s:o, s:o}", "driverVersion", hw->driver_version,
+                             "boot", (int)hw->boot, "bootId", hw->boot_id, "gpus", gpus,
+                             "processes", procs, "metax", metax_json(hw));
     (void)json_dumpf(root, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
     (void)putchar('\n');
     json_decref(root);

@@ -29,8 +29,27 @@ void take_end(const struct args *a);
 /* A number option; `otherwise` when absent. */
 uint32_t take_number(struct args *a, const char *name, uint32_t otherwise);
 
-/* --gpu as index, UUID or bus id: the card's slot in the state. Must be given. */
+/* --gpu as index ("metax:0" of a MetaX card), UUID or bus id: the number of a card of any vendor
+ * (hw.h). Must be given. */
+uint32_t take_card(struct args *a, const struct hw *hw);
+
+/* The same for a card that must be NVIDIA's, or MetaX's: its place among those. */
 uint32_t take_gpu(struct args *a, const struct hw *hw);
+uint32_t take_metax(struct args *a, const struct hw *hw);
+
+/* The path of a name below a folder that stands for the root, with its folders made. */
+void place_file(const char *root, const char *name, char *ret, size_t size);
+
+/* Counts ECC errors of a MetaX card, by the words that are left. */
+void metax_ecc(struct hw *hw, uint32_t metax, struct args *a);
+
+/* The MetaX cards of a machine, as text and as JSON. */
+struct json_t;
+void metax_show(const struct hw *hw);
+struct json_t *metax_json(const struct hw *hw);
+
+/* The next word as a number; must be there. */
+uint32_t word_number(struct args *a);
 
 /* Ends the program when an NVML code says that something went wrong. */
 void check(int code, const char *what);
@@ -38,4 +57,5 @@ void check(int code, const char *what);
 /* Commands: each gets the open state and its words. */
 typedef void command_fn(struct state *s, struct args *a);
 command_fn show, attach, detach, xid, ecc, remap, recovery_action, lost, fault_command, latency,
-    log_command, calls_command, reboot_command, driver_root, dev_root;
+    log_command, calls_command, reboot_command, driver_root, dev_root, sys_root, unavailable, vfs,
+    event_command, limited, slice_command;

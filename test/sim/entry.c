@@ -2,9 +2,10 @@
 /*
  * What the agent makes of a simulated machine: its device files and its CDI spec.
  *
- *   entry PROC_ROOT DEV_ROOT DRIVER_ROOT VERSION CDI_FOLDER NAME:MINOR[:GI:CI]...
+ *   entry PROC_ROOT DEV_ROOT DRIVER_ROOT VERSION CDI_FOLDER NAME:MINOR[:GI:CI]|NAME=BUS_ID...
  *
- * Prints what could not be done, and exits with 1 then.
+ * With a bus id it is a card of MetaX's, whose nodes DEV_ROOT/sys names. Prints what could not be
+ * done, and exits with 1 then.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,15 @@
 static int parse_device(const char *text, struct entry_device *ret)
 {
     char name[128];
+    const char *bus_id = strchr(text, '=');
+    if (bus_id) {
+        ret->vendor = "metax";
+        ret->cdi_name = strndup(text, (size_t)(bus_id - text));
+        ret->pci_bus_id = strdup(bus_id + 1);
+        return 0;
+    }
     int n = sscanf(text, "%127[^:]:%u:%u:%u", name, &ret->minor, &ret->gi_id, &ret->ci_id);
+    ret->vendor = "nvidia";
     ret->cdi_name = strdup(name);
     ret->mig = n == 4;
     return n == 2 || n == 4 ? 0 : -1;
@@ -30,9 +39,11 @@ static int make_nodes(const struct device_nodes_where *w, struct device_nodes *n
                       const struct entry_device *devices, size_t n, struct err *e)
 {
     unsigned minors[MAX_DEVICES];
+    size_t n_minors = 0;
     for (size_t i = 0; i < n; i++)
-        minors[i] = devices[i].minor;
-    TRY(device_make_cards(w, nodes, minors, n, e));
+        if (!devices[i].pci_bus_id)
+            minors[n_minors++] = devices[i].minor;
+    TRY(device_make_cards(w, nodes, minors, n_minors, e));
     for (size_t i = 0; i < n; i++) {
         const struct entry_device *d = &devices[i];
         if (d->mig)
@@ -41,20 +52,36 @@ static int make_nodes(const struct device_nodes_where *w, struct device_nodes *n
     return 0;
 }
 
+static void look(const char *root, const struct entry_device *devices, size_t n,
+                 struct container_nodes *ret)
+{
+    char sys_root[4096];
+    const struct dri_where where = {.sys_root = sys_root, .dev_root = root};
+    const char *bus_ids[MAX_DEVICES];
+    size_t n_ids = 0;
+    (void)snprintf(sys_root, sizeof(sys_root), "%s/sys", root);
+    for (size_t i = 0; i < n; i++)
+        if (devices[i].pci_bus_id)
+            bus_ids[n_ids++] = devices[i].pci_bus_id;
+    container_nodes_look(&where, root, bus_ids, n_ids, ret);
+}
+
 static int run(char **argv, const struct entry_device *devices, size_t n, struct err *e)
 {
     const struct device_nodes_where where = {.proc_root = argv[1], .dev_root = argv[2]};
     const struct driver_files_where driver = {.root = argv[3], .version = argv[4]};
     const struct cdi_options options = {.folder = argv[5]};
     const struct entry_device *list[MAX_DEVICES];
-    auto_device_nodes struct device_nodes nodes = {0};
+    auto_container_nodes struct container_nodes nodes = {0};
     auto_driver_files struct driver_files files = {0};
     auto_cdi struct cdi *cdi = cdi_new(&options);
     for (size_t i = 0; i < n; i++)
         list[i] = &devices[i];
-    TRY(device_nodes_read(&where, argv[2], &nodes, e));
-    TRY(make_nodes(&where, &nodes, devices, n, e));
-    TRY(driver_files_find(&driver, &files, e));
+    TRY(device_nodes_read(&where, argv[2], &nodes.nvidia, e));
+    TRY(make_nodes(&where, &nodes.nvidia, devices, n, e));
+    look(argv[2], devices, n, &nodes);
+    if (n == 0 || !devices[0].pci_bus_id)
+        TRY(driver_files_find(&driver, &files, e));
     TRY(cdi_set_common(cdi, &nodes, &files, e));
     return cdi_write(cdi, &nodes, list, n, e);
 }

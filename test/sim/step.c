@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Watches a change of the simulated hardware instruction by instruction.
- *
- * A child makes one NVML call of each changing kind under PTRACE_SINGLESTEP; after every single
- * instruction the parent looks at the state file. What a kill there would leave must be the
- * hardware before the call or the one after it, byte for byte. Prints the number of instructions;
- * exits 77 where ptrace is not allowed.
- */
+#include "test/sim/step.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,18 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sim/nvml_calls.h"
 #include "sim/state.h"
 
 enum { SKIPPED = 77 };
-
-static void must(int rc, const char *what)
-{
-    if (rc == NVML_SUCCESS)
-        return;
-    (void)fprintf(stderr, "%s: %s\n", what, nvmlErrorString(rc));
-    exit(1);
-}
 
 static const struct state_file *map_state(void)
 {
@@ -38,29 +23,6 @@ static const struct state_file *map_state(void)
         abort();
     (void)close(fd);
     return at;
-}
-
-/* The child: stops before each change, so that the parent steps through the call alone. */
-static void change(void)
-{
-    nvmlDevice_t device = NULL;
-    nvmlGpuInstance_t gi = NULL;
-    nvmlComputeInstance_t ci = NULL;
-    nvmlReturn_t activation = NVML_SUCCESS;
-    must(nvmlInit_v2(), "init");
-    must(nvmlDeviceGetHandleByIndex_v2(0, &device), "handle");
-    (void)raise(SIGSTOP);
-    must(nvmlDeviceSetMigMode(device, 1, &activation), "mode");
-    (void)raise(SIGSTOP);
-    must(nvmlDeviceCreateGpuInstance(device, 9, &gi), "create a GPU instance");
-    (void)raise(SIGSTOP);
-    must(nvmlGpuInstanceCreateComputeInstance(gi, 2, &ci), "create a compute instance");
-    (void)raise(SIGSTOP);
-    must(nvmlComputeInstanceDestroy(ci), "destroy the compute instance");
-    (void)raise(SIGSTOP);
-    must(nvmlGpuInstanceDestroy(gi), "destroy the GPU instance");
-    (void)raise(SIGSTOP);
-    _exit(0);
 }
 
 static int wait_status(pid_t pid)
@@ -114,20 +76,21 @@ static unsigned long step_through(pid_t pid, const struct state_file *file)
     return steps;
 }
 
-int main(void)
+int step_main(change_fn *change, int calls)
 {
     pid_t pid = fork();
     if (pid == 0) {
         if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
             _exit(SKIPPED);
         change();
+        _exit(0);
     }
     int status = wait_status(pid);
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
     const struct state_file *file = map_state();
     unsigned long steps = 0;
-    for (int calls = 0; calls < 5; calls++)
+    for (int i = 0; i < calls; i++)
         steps += step_through(pid, file);
     (void)ptrace(PTRACE_CONT, pid, NULL, NULL);
     (void)wait_status(pid);

@@ -124,7 +124,7 @@ def test_versions_are_the_fleets(machine):
         ("gpus: [{model: a30, count: 17}]", "a number up to 16"),
         ("gpus: [{count: 1}]", "needs a model"),
         ("gpus: {a: b}", "gpus is a list"),
-        ("gpus: [{model: a30}]\nlatency: {nvmlNothing: 3ms}", "no NVML call"),
+        ("gpus: [{model: a30}]\nlatency: {nvmlNothing: 3ms}", "no call is named"),
         ("gpus: [{model: a30}]\nlatency: {nvmlShutdown: soon}", "a latency looks like"),
         ("gpus: [", "did not find expected"),
         ("", "the fleet is empty"),

@@ -10,7 +10,8 @@ import pytest
 from conftest import ROOT
 
 VERSION = "570.86.15"
-MODULES = "cdi cdi_common device_make device_nodes driver_files entry rooted".split()
+MODULES = "cdi cdi_common container_metax container_nvidia container_vendor device_make device_nodes".split()
+MODULES += "dri_nodes driver_files entry rooted".split()
 BASE = "err file num rng sb xalloc".split()
 
 
@@ -48,8 +49,8 @@ class Host:
         words = [self.program, self.machine.proc, self.driver, self.driver, VERSION, self.cdi, *devices]
         return subprocess.run([str(w) for w in words], text=True, capture_output=True)
 
-    def spec(self):
-        return json.loads((self.cdi / "gpu.cleave.dev-nvidia.json").read_text())
+    def spec(self, vendor="nvidia"):
+        return json.loads((self.cdi / f"gpu.cleave.dev-{vendor}.json").read_text())
 
 
 @pytest.fixture
@@ -118,4 +119,24 @@ def test_a_partition_that_is_not_there_gets_no_device_files(host):
     card = host.machine.show()["gpus"][0]
     done = host.run(f"{card['uuid']}-0:{card['index']}:2:0")
     assert done.returncode == 1 and "gi2/access does not exist" in done.stderr
+    assert not (host.cdi / "gpu.cleave.dev-nvidia.json").exists()
+
+
+def test_cards_of_metax_are_their_own_nodes_and_lack_nothing_of_nvidias(machine, tmp_path, program):
+    m = machine("gpus: [{model: c500, count: 2}]", init=False)
+    host = Host(m, tmp_path, program)
+    m.ctl("dev-root", host.driver)
+    m.ctl("sys-root", host.driver)
+    cards = m.show()["metax"]
+    done = host.run(*(f"{c['uuid']}={c['bdf']}" for c in cards))
+    assert done.returncode == 0, done.stderr
+    spec = host.spec("metax")
+    assert nodes_of(spec) == ["/dev/mxcd", "/dev/mxnd", "/dev/mxgd"] and "mounts" not in spec["containerEdits"]
+    assert [d["name"] for d in spec["devices"]] == [c["uuid"] for c in cards]
+    assert [nodes_of(d) for d in spec["devices"]] == [
+        ["/dev/dri/card1", "/dev/dri/renderD128"],
+        ["/dev/dri/card2", "/dev/dri/renderD129"],
+    ]
+    for node in (n for d in [spec, *spec["devices"]] for n in d["containerEdits"]["deviceNodes"]):
+        assert os.path.exists(node["hostPath"])
     assert not (host.cdi / "gpu.cleave.dev-nvidia.json").exists()

@@ -16,12 +16,16 @@ def runtime(name):
 inner = os.environ.get("VARIANT", "release") != "release"
 
 
-def compiled(tmp_path, source, variant, *flags):
+LIBRARIES = {"nvml": "libnvidia-ml.so.1", "metax": "libmxsml.so"}
+FLEETS = {"nvml": "h100-80", "metax": "c500"}
+
+
+def compiled(tmp_path, sources, variant, library, *flags):
     """A C client linked with the library of that variant."""
     out = ROOT / "build" / variant / "sim"
-    program = tmp_path / source.removesuffix(".c")
+    program = tmp_path / "program"
     command = ["gcc", "-std=gnu17", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", *flags]
-    command += [f"-I{ROOT}", str(ROOT / "test/sim" / source), f"-L{out}", "-l:libnvidia-ml.so.1"]
+    command += [f"-I{ROOT}", *(str(ROOT / "test/sim" / source) for source in sources), f"-L{out}", f"-l:{library}"]
     subprocess.run([*command, f"-Wl,-rpath,{out}", "-o", str(program)], check=True)
     return program
 
@@ -33,11 +37,12 @@ def environment(tmp_path, fleet, **more):
 
 
 @pytest.mark.skipif(inner, reason="of the plain library")
-def test_after_no_instruction_is_the_hardware_torn(tmp_path):
-    program = compiled(tmp_path, "step.c", "release")
+@pytest.mark.parametrize("vendor", LIBRARIES)
+def test_after_no_instruction_is_the_hardware_torn(tmp_path, vendor):
+    program = compiled(tmp_path, ["step.c", f"step_{vendor}.c"], "release", LIBRARIES[vendor])
     # A string instruction would be stepped through byte by byte.
     tunables = "glibc.cpu.x86_rep_movsb_threshold=100000000:glibc.cpu.x86_rep_stosb_threshold=100000000"
-    env = environment(tmp_path, "h100-80", GLIBC_TUNABLES=tunables)
+    env = environment(tmp_path, FLEETS[vendor], GLIBC_TUNABLES=tunables)
     result = subprocess.run([str(program)], env=env, text=True, capture_output=True)
     if result.returncode == 77:
         pytest.skip("ptrace is not allowed here")
@@ -46,11 +51,12 @@ def test_after_no_instruction_is_the_hardware_torn(tmp_path):
 
 
 @pytest.mark.skipif(inner, reason="of the plain library")
-def test_threads_of_one_process_do_not_race(tmp_path):
-    library = "../build/tsan/sim/libnvidia-ml.so.1"
+@pytest.mark.parametrize("vendor", LIBRARIES)
+def test_threads_of_one_process_do_not_race(tmp_path, vendor):
+    library = f"../build/tsan/sim/{LIBRARIES[vendor]}"
     subprocess.run(["make", "-s", "-j2", "-C", str(ROOT / "sim"), "VARIANT=tsan", library], check=True)
-    program = compiled(tmp_path, "threads.c", "tsan", "-fsanitize=thread")
-    env = environment(tmp_path, "h100-80", TSAN_OPTIONS="halt_on_error=1")
+    program = compiled(tmp_path, [f"threads_{vendor}.c"], "tsan", LIBRARIES[vendor], "-fsanitize=thread")
+    env = environment(tmp_path, FLEETS[vendor], TSAN_OPTIONS="halt_on_error=1")
     result = subprocess.run([str(program)], env=env, text=True, capture_output=True)
     assert result.returncode == 0, result.stderr
 
@@ -66,7 +72,7 @@ def test_the_suite_is_clean_under_sanitizers(tmp_path):
         ASAN_OPTIONS="detect_leaks=0",
         UBSAN_OPTIONS="print_stacktrace=1",
     )
-    files = ["test_abi.py", "test_mig.py", "test_process.py"]
+    files = ["test_abi.py", "test_mig.py", "test_process.py", "test_metax.py", "test_metax_health.py", "test_metax_faults.py"]
     result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files],
         cwd=ROOT / "test/sim",
@@ -78,10 +84,11 @@ def test_the_suite_is_clean_under_sanitizers(tmp_path):
 
 
 @pytest.mark.skipif(inner, reason="leaks of the tools are looked for outside it")
-def test_the_tools_leak_nothing(tmp_path):
+@pytest.mark.parametrize("fleet", ["mixed", "two-vendors"])
+def test_the_tools_leak_nothing(tmp_path, fleet):
     out = ROOT / "build/san/sim"
     subprocess.run(["make", "-s", "-j2", "-C", str(ROOT / "sim"), "VARIANT=san"], check=True)
-    env = environment(tmp_path, "mixed")
+    env = environment(tmp_path, fleet)
     for words in (
         ["cleave-simctl", "init"],
         ["nvidia-smi", "-mig", "1", "-i", "0,1"],
@@ -89,6 +96,7 @@ def test_the_tools_leak_nothing(tmp_path):
         ["nvidia-smi"],
         ["nvidia-smi", "mig", "-lgip"],
         ["cleave-simctl", "show", "--json"],
+        ["cleave-simctl", "show"],
         ["cleave-simctl", "log", "--json"],
         ["cleave-simctl", "reboot"],
     ):

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command that writes what the kernel shows of the cards in /sys: their PCI functions. */
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sim/metax.h"
+#include "sim/proc_driver.h"
+#include "sim/simctl/simctl.h"
+
+/* A 3D controller, and a display controller of another kind. Assumed for MetaX's. */
+#define CLASS_NVIDIA 0x030200
+#define CLASS_METAX  0x038000
+
+/* A PCI function: where it lies in /sys, its address, and what its files say. */
+struct function {
+    char path[128];
+    char bdf[32];
+    uint32_t id, subsystem; /* device in the upper half, vendor in the lower */
+    unsigned int class, numa;
+};
+
+__attribute__((format(printf, 4, 5))) static void
+write_file(const char *root, const struct function *f, const char *name, const char *format, ...)
+{
+    char path[PATH_MAX];
+    char below[256];
+    va_list args;
+    (void)snprintf(below, sizeof(below), "%s/%s", f->path + 1, name);
+    place_file(root, below, path, sizeof(path));
+    FILE *out = fopen(path, "we");
+    if (out == NULL)
+        die("%s: %s", path, strerror(errno));
+    va_start(args, format);
+    (void)vfprintf(out, format, args);
+    va_end(args);
+    if (fclose(out) != 0)
+        die("%s: %s", path, strerror(errno));
+}
+
+/* /sys/bus/pci/devices has links alone. */
+static void write_link(const char *root, const struct function *f)
+{
+    char path[PATH_MAX];
+    char below[64];
+    char target[160];
+    (void)snprintf(below, sizeof(below), "sys/bus/pci/devices/%s", f->bdf);
+    (void)snprintf(target, sizeof(target), "../../..%s", f->path + strlen("/sys"));
+    place_file(root, below, path, sizeof(path));
+    if (symlink(target, path) != 0 && errno != EEXIST)
+        die("%s: %s", path, strerror(errno));
+}
+
+static void write_function(const char *root, const struct function *f)
+{
+    write_file(root, f, "vendor", "0x%04x\n", f->id & 0xFFFF);
+    write_file(root, f, "device", "0x%04x\n", f->id >> 16);
+    write_file(root, f, "subsystem_vendor", "0x%04x\n", f->subsystem & 0xFFFF);
+    write_file(root, f, "subsystem_device", "0x%04x\n", f->subsystem >> 16);
+    write_file(root, f, "class", "0x%06x\n", f->class);
+    write_file(root, f, "numa_node", "%u\n", f->numa);
+    write_link(root, f);
+}
+
+static void write_nvidia(const char *root, const struct hw_gpu *g)
+{
+    struct function f = {.id = hw_model(g)->pci_device_id,
+                         .subsystem = hw_model(g)->pci_subsystem_id,
+                         .class = CLASS_NVIDIA,
+                         .numa = g->numa};
+    (void)snprintf(f.bdf, sizeof(f.bdf), "%04x:%02x:%02x.0", g->domain, g->bus, g->device);
+    (void)snprintf(f.path, sizeof(f.path), "/sys/devices/pci%04x:%02x/%04x:%02x:01.0/%s", g->domain,
+                   g->bus - 1, g->domain, g->bus - 1, f.bdf);
+    write_function(root, &f);
+}
+
+static void write_metax(const char *root, const struct hw *hw, uint32_t metax, uint32_t vf)
+{
+    char name[64];
+    const struct mx_card *card = &hw->mx_cards[metax];
+    struct function f = {.id = mx_model_of(card)->pci_device_id,
+                         .subsystem = mx_model_of(card)->pci_device_id,
+                         .class = CLASS_METAX,
+                         .numa = card->numa};
+    mx_bdf(card, vf, f.bdf, sizeof(f.bdf));
+    mx_sys_path(card, vf, f.path, sizeof(f.path));
+    write_function(root, &f);
+    (void)snprintf(name, sizeof(name), "drm/card%u/dev", mx_dri_card(metax, vf));
+    write_file(root, &f, name, "%u:%u\n", PROC_MAJOR_DRM, mx_dri_card(metax, vf));
+    (void)snprintf(name, sizeof(name), "drm/renderD%u/dev", mx_dri_render(metax, vf));
+    write_file(root, &f, name, "%u:%u\n", PROC_MAJOR_DRM, mx_dri_render(metax, vf));
+    if (vf != HW_NONE)
+        return;
+    write_file(root, &f, "sriov_totalvfs", "%u\n", MX_MAX_VFS);
+    write_file(root, &f, "sriov_numvfs", "%u\n", card->vf_count);
+}
+
+void sys_root(struct state *s, struct args *a)
+{
+    const char *root = take_word(a);
+    if (root == NULL)
+        die("sys-root needs a folder");
+    take_end(a);
+    const struct hw *hw = state_lock(s);
+    for (uint32_t i = 0; i < hw->gpu_count; i++)
+        write_nvidia(root, &hw->gpus[i]);
+    for (uint32_t i = 0; i < hw->mx_count; i++) {
+        write_metax(root, hw, i, HW_NONE);
+        for (uint32_t vf = 0; vf < hw->mx_cards[i].vf_count; vf++)
+            write_metax(root, hw, i, vf);
+    }
+    state_unlock(s);
+}
