@@ -122,6 +122,7 @@ static void want_copy(const struct device_want *from, struct device_want *to)
         pc->profile = xstrdup(from->mig.profiles[i].profile);
         pc->count = from->mig.profiles[i].count;
     }
+    device_sgpu_copy(&from->sgpu, &to->sgpu);
 }
 
 static const struct device_want *in_force(const struct work *w, const char *uuid)
@@ -335,10 +336,22 @@ static int64_t total(const struct profile_count *list, size_t n)
     return count;
 }
 
+static bool shows_slices(const struct resolve_card *card, const struct device_sgpu *wanted)
+{
+    struct sgpu_wants wants;
+    struct sgpu_plan plan;
+    if (!card->sgpu || sgpu_wants_of(wanted, &wants, NULL) < 0)
+        return false;
+    sgpu_plan(card->sgpu, &wants, &plan);
+    return plan.verdict == SGPU_PLAN_NOTHING;
+}
+
 bool resolve_card_matches(const struct resolve_card *card, const struct device_want *want)
 {
     if (card->mode != want->mode)
         return false;
+    if (want->mode == API_MODE_SGPU)
+        return shows_slices(card, &want->sgpu);
     if (want->mode != API_MODE_MIG)
         return true;
     const struct profile_count *wanted = want->mig.profiles;

@@ -11,6 +11,7 @@
 #include "api/gpuprofile.h"
 #include "api/migconfig.h"
 #include "partition/mig.h"
+#include "partition/sgpu.h"
 
 /*
  * What one node's cards should be, from everything that speaks about them: the node's label,
@@ -26,12 +27,24 @@
  * indices first); within a MIGConfig the last one does. `remainder: native` takes what no entry of
  * the winning profile took.
  *  - A source is applied to a node whole or not at all: one card that cannot be as wanted
- * (UnknownProfile, Infeasible, MIGUnsupported, DeviceNotFound, UnknownConfig, Invalid) leaves all
- * cards of that source on that node as they are.
+ * (UnknownProfile, Infeasible, MIGUnsupported, SGPUUnsupported, VGPUUnsupported, MPSUnsupported,
+ * VirtualFunctionsStand, VirtualFunctionsMissing, DeviceNotFound, UnknownConfig, Invalid) leaves
+ * all cards of that source on that node as they are.
  *  - A card that nobody selects is not in the result: it is left alone, also after its profile is
  * deleted.
  *  - Unhealthy cards are resolved like others (the agent knows what can be done to them).
  */
+
+/* Virtual functions are an administrator's: mode vgpu is what a card is, not what it is made. The
+ * reasons and words for it, of the resolver and of the agent's planner. */
+#define RESOLVE_VFS_STAND   "VirtualFunctionsStand"
+#define RESOLVE_VFS_MISSING "VirtualFunctionsMissing"
+#define RESOLVE_VFS_STAND_WHY                                                                      \
+    "virtual functions stand on this card, and only whoever administers the node removes them: "   \
+    "mx-smi vm --disable-vf, or ask for mode vgpu"
+#define RESOLVE_VFS_MISSING_WHY                                                                    \
+    "this card has no virtual functions, and only whoever administers the node makes them: "       \
+    "mx-smi vm --enable-vf 1|2|4|8"
 
 struct resolve_profile {
     const char *name;
@@ -53,7 +66,9 @@ struct resolve_card {
     bool mig_capable, healthy;
     int mode;                               /* enum api_mode, current */
     const struct mig_table *table;          /* NULL: no MIG */
-    const struct profile_count *partitions; /* that stand, by profile name as the table has it */
+    const struct sgpu_state *sgpu;          /* NULL: no sGPU */
+    const struct profile_count *partitions; /* that stand, by profile name as the table has it, or
+                                               by the alias under which slices are wanted */
     size_t n_partitions;
 };
 

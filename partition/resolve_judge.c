@@ -5,6 +5,8 @@
 #include "base/xalloc.h"
 
 #include "partition/resolve_work.h"
+#include "partition/resources.h"
+#include "partition/vendor.h"
 
 static void want_profiles(struct device_want *want, const struct mig_table *t,
                           const struct mig_wants *wants)
@@ -105,9 +107,75 @@ static bool want_builtin(struct source *s, const struct resolve_card *card, cons
     return true;
 }
 
+/* Against an empty card: what others have made there may be gone when the agent looks. */
+static bool check_slices(struct source *s, const struct resolve_card *card,
+                         const struct sgpu_wants *wants)
+{
+    const struct sgpu_state empty = {.memory_mib = card->sgpu->memory_mib};
+    struct sgpu_plan plan;
+    sgpu_plan(&empty, wants, &plan);
+    if (plan.verdict != SGPU_PLAN_INFEASIBLE)
+        return true;
+    resolve_refuse(s, "Infeasible", card, plan.reason);
+    return false;
+}
+
+static bool want_sgpu(struct source *s, const struct resolve_card *card,
+                      const struct device_sgpu *asked, struct device_want *want)
+{
+    if (!card->sgpu) {
+        resolve_refuse(s, "SGPUUnsupported", card, "this card has no sGPU");
+        return false;
+    }
+    struct sgpu_wants wants;
+    auto_err struct err e = {0};
+    int rc = sgpu_wants_of(asked, &wants, &e);
+    if (rc == 0)
+        rc = sgpu_wants_check(&wants, &e);
+    if (rc < 0) {
+        resolve_refuse(s, "Invalid", card, err_msg(&e));
+        return false;
+    }
+    want->mode = API_MODE_SGPU;
+    want->has_sgpu = true;
+    device_sgpu_copy(asked, &want->sgpu);
+    return check_slices(s, card, &wants);
+}
+
+static bool want_vgpu(struct source *s, const struct resolve_card *card, struct device_want *want)
+{
+    want->mode = API_MODE_VGPU;
+    if (resource_function_name(card->vendor) && card->mode == API_MODE_VGPU)
+        return true;
+    if (resource_function_name(card->vendor))
+        resolve_refuse(s, RESOLVE_VFS_MISSING, card, RESOLVE_VFS_MISSING_WHY);
+    else
+        resolve_refuse(s, "VGPUUnsupported", card,
+                       "mode vgpu is there for MetaX's cards alone so far");
+    return false;
+}
+
+static bool check_sharing(struct source *s, const struct claim *c, const struct resolve_card *card)
+{
+    const struct vendor *v = vendor_find(card->vendor);
+    if (!c->entry || !c->entry->has_sharing || !c->entry->sharing.has_mps || (v && v->has_mps))
+        return true;
+    resolve_refuse(s, "MPSUnsupported", card,
+                   "MPS is a service of NVIDIA's driver; this card can be shared by timeSlicing");
+    return false;
+}
+
 static bool judge(struct source *s, const struct claim *c, const struct resolve_card *card,
                   struct device_want *want)
 {
+    if (c->entry && c->entry->mode == API_MODE_VGPU)
+        return want_vgpu(s, card, want);
+    if (card->mode == API_MODE_VGPU) {
+        resolve_refuse(s, RESOLVE_VFS_STAND, card, RESOLVE_VFS_STAND_WHY);
+        return false;
+    }
+    if (!check_sharing(s, c, card))
+        return false;
     if (c->config) {
         const struct migconfig_entry *entry = resolve_config_entry(c->config, card);
         assert(entry); /* the claim was made by one */
@@ -116,9 +184,10 @@ static bool judge(struct source *s, const struct claim *c, const struct resolve_
     }
     if (c->builtin)
         return want_builtin(s, card, c->builtin, want);
-    if (!c->entry || c->entry->mode != API_MODE_MIG)
-        return true;
-    return want_mig(s, card, c->entry->mig.profiles, c->entry->mig.n_profiles, want);
+    if (c->entry && c->entry->mode == API_MODE_MIG)
+        return want_mig(s, card, c->entry->mig.profiles, c->entry->mig.n_profiles, want);
+    return !c->entry || c->entry->mode != API_MODE_SGPU ||
+           want_sgpu(s, card, &c->entry->sgpu, want);
 }
 
 static void stamp(struct device_want *want, const struct source *s, const struct claim *c,

@@ -6,6 +6,8 @@
 
 #include "base/xalloc.h"
 
+#include "partition/vendor.h"
+
 struct offer {
     struct device_resource **list;
     size_t *n;
@@ -42,12 +44,14 @@ static bool has_name(const struct profile_count *p)
 
 /* single renames partitions to nvidia.com/gpu, which is unambiguous only while every card of the
  * node is cut into one and the same kind. A card that fell ill has no say: what the others offer
- * keeps its name. Nor has one with nothing to offer, as while it is cut anew. */
+ * keeps its name. Nor has one with nothing to offer, as while it is cut anew, nor another vendor's.
+ */
 static bool single_holds(const struct resolve_card *cards, size_t n)
 {
     const char *kind = NULL;
     for (size_t i = 0; i < n; i++) {
-        if (!cards[i].healthy)
+        const struct vendor *v = vendor_find(cards[i].vendor);
+        if (!cards[i].healthy || !v || !v->part)
             continue;
         if (cards[i].mode != API_MODE_MIG)
             return false;
@@ -67,20 +71,60 @@ int resource_strategy(const struct resolve_card *cards, size_t n_cards, int aske
     return ambiguous ? API_STRATEGY_MIXED : asked;
 }
 
-bool resource_name(int strategy, bool renamed, const char *profile, char *buf)
+bool resource_name(const char *vendor, int strategy, bool renamed, const char *profile, char *buf)
 {
+    const struct vendor *v = vendor_find(vendor);
     struct mig_name parsed;
     char label[MIG_NAME_BYTES];
     const char *shared = renamed ? ".shared" : "";
     int len;
+    if (!v || (profile && !v->part))
+        return false;
     if (!profile || strategy == API_STRATEGY_SINGLE)
-        len = snprintf(buf, RESOURCE_NAME_BYTES, "nvidia.com/gpu%s", shared);
+        len = snprintf(buf, RESOURCE_NAME_BYTES, "%s%s", v->card, shared);
     else if (mig_name_parse(profile, &parsed, NULL) == 0)
-        len = snprintf(buf, RESOURCE_NAME_BYTES, "nvidia.com/mig-%s%s",
+        len = snprintf(buf, RESOURCE_NAME_BYTES, "%s%s%s", v->part,
                        mig_name_format_label(&parsed, label), shared);
     else
         return false;
     return len > 0 && len < RESOURCE_NAME_BYTES && (!profile || strategy != API_STRATEGY_NONE);
+}
+
+bool resource_slice_name(const char *vendor, const char *alias, char *buf)
+{
+    const struct vendor *v = vendor_find(vendor);
+    if (!v || !v->slice)
+        return false;
+    int len = snprintf(buf, RESOURCE_NAME_BYTES, "%s%s%s", v->slice, alias ? "-" : "",
+                       alias ? alias : "");
+    return len > 0 && len < RESOURCE_NAME_BYTES;
+}
+
+const char *resource_function_name(const char *vendor)
+{
+    const struct vendor *v = vendor_find(vendor);
+    return v ? v->function : NULL;
+}
+
+/* Nothing but virtual functions stands on a card that has any. */
+static void offer_functions(const struct offer *o, const struct resolve_card *card)
+{
+    const char *name = resource_function_name(card->vendor);
+    for (size_t k = 0; name && k < card->n_partitions; k++)
+        offer(o, name, card->partitions[k].count);
+}
+
+/* Where slices are made for pods, as many as there may be at a time; a pod says how much it wants.
+ */
+static void offer_slices(const struct offer *o, const struct resolve_card *card,
+                         const struct device_want *want)
+{
+    char name[RESOURCE_NAME_BYTES];
+    if (want && want->sgpu.n_slices == 0 && resource_slice_name(card->vendor, NULL, name))
+        offer(o, name, SGPU_MAX_SLICES);
+    for (size_t k = 0; want && k < card->n_partitions; k++)
+        if (resource_slice_name(card->vendor, card->partitions[k].profile, name))
+            offer(o, name, card->partitions[k].count);
 }
 
 static void offer_card(const struct offer *o, const struct resolve_card *card,
@@ -91,13 +135,21 @@ static void offer_card(const struct offer *o, const struct resolve_card *card,
     int64_t replicas = terms ? terms->replicas : 1;
     bool renamed = terms && terms->rename_by_default;
     char name[RESOURCE_NAME_BYTES];
+    if (card->mode == API_MODE_SGPU) {
+        offer_slices(o, card, want);
+        return;
+    }
+    if (card->mode == API_MODE_VGPU) {
+        offer_functions(o, card);
+        return;
+    }
     if (card->mode != API_MODE_MIG || strategy == API_STRATEGY_NONE) {
-        if (resource_name(strategy, renamed, /* profile= */ NULL, name))
+        if (resource_name(card->vendor, strategy, renamed, /* profile= */ NULL, name))
             offer(o, name, replicas);
         return;
     }
     for (size_t k = 0; k < card->n_partitions; k++)
-        if (resource_name(strategy, renamed, card->partitions[k].profile, name))
+        if (resource_name(card->vendor, strategy, renamed, card->partitions[k].profile, name))
             offer(o, name, card->partitions[k].count * replicas);
 }
 

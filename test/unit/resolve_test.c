@@ -106,6 +106,16 @@ Test(resolve, profile_names_become_the_cards_own)
     check_golden("names");
 }
 
+Test(resolve, slices_with_quotas)
+{
+    check_golden("sgpu");
+}
+
+Test(resolve, virtual_functions_and_what_is_shared)
+{
+    check_golden("vgpu");
+}
+
 /* --- Properties, over random nodes --- */
 
 enum { ROUNDS = 3000 };

@@ -115,3 +115,47 @@ Test(resources, a_partition_of_no_known_kind_is_not_offered)
     check("cards: [{mode: mig, partitions: {unknown: 2, 1g.10gb: 1}}]", "nvidia.com/mig-1g.10gb=1");
     check("cards: [{mode: mig, partitions: {unknown: 2}}]\ncurrent: {migStrategy: single}", "");
 }
+
+Test(resources, slices_are_offered_by_their_aliases_or_for_pods_to_come)
+{
+    check("cards:\n"
+          "- {model: C500, mode: sgpu, partitions: {small: 4, large: 1}}\n"
+          "- {model: C500, mode: sgpu}\n"
+          "- {model: C500}\n"
+          "current:\n"
+          "  devices:\n"
+          "  - {uuid: GPU-d, mode: sgpu, sgpu: {slices: [{alias: small, memoryMiB: 128, count: 4},"
+          " {alias: large, memoryMiB: 1024}]}}\n"
+          "  - {uuid: GPU-b, mode: sgpu, sgpu: {}}\n",
+          "metax-tech.com/gpu=1 metax-tech.com/sgpu=16 metax-tech.com/sgpu-large=1 "
+          "metax-tech.com/sgpu-small=4");
+}
+
+Test(resources, cards_of_another_vendor_have_no_say_in_the_names_of_partitions)
+{
+    check("cards: [{mode: mig, partitions: {1g.10gb: 7}}, {model: C500}]\n"
+          "current: {migStrategy: single}",
+          "metax-tech.com/gpu=1 nvidia.com/gpu=7");
+}
+
+Test(resources, functions_are_offered_as_many_as_stand)
+{
+    check("cards: [{model: C500, mode: vgpu, partitions: {vf: 4}}, {model: C500, mode: vgpu, "
+          "partitions: {vf: 2}}, {model: C500}]",
+          "metax-tech.com/gpu=1 metax-tech.com/vgpu=6");
+    check("cards: [{model: C500, mode: vgpu, partitions: {vf: 4}}]\n"
+          "current: {devices: [{uuid: GPU-d, mode: native}]}",
+          "");
+    check("cards: [{model: C500, mode: vgpu}]", "");
+}
+
+Test(resources, a_shared_card_of_metax_counts_as_often_as_it_is_shared)
+{
+    check("cards: [{model: C500}, {model: C500}]\n"
+          "current:\n"
+          "  devices:\n"
+          "  - {uuid: GPU-d, mode: native, sharing: {timeSlicing: {replicas: 4}}}\n"
+          "  - {uuid: GPU-b, mode: native, sharing: {timeSlicing: {replicas: 2, renameByDefault: "
+          "true}}}\n",
+          "metax-tech.com/gpu=4 metax-tech.com/gpu.shared=2");
+}

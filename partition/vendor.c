@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "partition/vendor.h"
+
+#include <stddef.h>
+#include <string.h>
+
+const struct vendor vendors[] = {
+    {.name = "metax",
+     .domain = "metax-tech.com/",
+     .card = "metax-tech.com/gpu",
+     .slice = "metax-tech.com/sgpu",
+     .function = "metax-tech.com/vgpu"},
+    {.name = "nvidia",
+     .domain = "nvidia.com/",
+     .card = "nvidia.com/gpu",
+     .part = "nvidia.com/mig-",
+     .has_mps = true},
+    {0},
+};
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* The word, alone or with this before whatever follows. */
+static bool is_named(const char *text, const char *word, const char *more)
+{
+    return begins(text, word) && (text[strlen(word)] == '\0' || begins(text + strlen(word), more));
+}
+
+static bool offers(const struct vendor *v, const char *resource)
+{
+    return is_named(resource, v->card, ".shared") || (v->part && begins(resource, v->part)) ||
+           (v->slice && is_named(resource, v->slice, "-")) ||
+           (v->function && strcmp(resource, v->function) == 0);
+}
+
+bool vendor_offers(const char *resource)
+{
+    for (const struct vendor *v = vendors; v->name; v++)
+        if (offers(v, resource))
+            return true;
+    return false;
+}
+
+bool vendor_owns(const char *resource)
+{
+    for (const struct vendor *v = vendors; v->name; v++)
+        if (begins(resource, v->domain))
+            return true;
+    return false;
+}
+
+const struct vendor *vendor_find(const char *name)
+{
+    for (const struct vendor *v = vendors; name && v->name; v++)
+        if (strcmp(v->name, name) == 0)
+            return v;
+    return NULL;
+}
