@@ -2,8 +2,12 @@
 #include "nodeagent/gpu/gpu.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/clock.h"
+#include "base/file.h"
 #include "base/xalloc.h"
 
 static size_t pair_count(size_t n_cards)
@@ -73,8 +77,30 @@ static void mark(struct gpu_card *c, const struct gpu_process *p)
     }
 }
 
+static void mark_slices(struct gpu_card *c)
+{
+    for (unsigned i = 0; i < c->sgpu.n; i++) {
+        struct sgpu_slice *s = &c->sgpu.items[i];
+        s->in_use = false;
+        for (unsigned k = 0; k < c->n_processes && !s->in_use; k++)
+            s->in_use = c->processes[k].gi_id == (int)s->id || holds_all(&c->processes[k]);
+    }
+}
+
+static void mark_vfs(struct gpu_card *c)
+{
+    for (unsigned i = 0; i < c->n_vfs; i++) {
+        struct gpu_vf *vf = &c->vfs[i];
+        vf->in_use = false;
+        for (unsigned k = 0; k < c->n_processes && !vf->in_use; k++)
+            vf->in_use = c->processes[k].gi_id == (int)vf->number || holds_all(&c->processes[k]);
+    }
+}
+
 static void mark_users(struct gpu_card *c)
 {
+    mark_slices(c);
+    mark_vfs(c);
     for (unsigned i = 0; i < c->state.n; i++) {
         struct mig_instance *in = &c->state.items[i];
         in->in_use = false;
@@ -110,6 +136,24 @@ void gpu_card_done(struct gpu_card *c)
     c->n_processes = 0;
 }
 
+const struct gpu_driver *gpu_inventory_driver(const struct gpu_inventory *inv, const char *vendor)
+{
+    for (size_t i = 0; i < inv->n_drivers; i++)
+        if (strcmp(inv->drivers[i].vendor, vendor) == 0)
+            return &inv->drivers[i];
+    return NULL;
+}
+
+void gpu_inventory_read_boot(struct gpu_inventory *inv, const char *proc_root)
+{
+    auto_free char *path = xasprintf("%s/sys/kernel/random/boot_id", proc_root);
+    auto_free char *text = NULL;
+    if (file_read(path, sizeof(inv->boot_id), &text, NULL, NULL) < 0)
+        return;
+    text[strcspn(text, "\n")] = '\0';
+    (void)snprintf(inv->boot_id, sizeof(inv->boot_id), "%s", text);
+}
+
 void gpu_inventory_done(struct gpu_inventory *inv)
 {
     for (size_t i = 0; i < inv->n_cards; i++)
@@ -117,6 +161,21 @@ void gpu_inventory_done(struct gpu_inventory *inv)
     free(TAKE(inv->cards));
     inv->n_cards = 0;
     gpu_topology_done(&inv->topology);
+}
+
+void gpu_call_begin(struct gpu *g, const char *call)
+{
+    struct gpu_activity *a = g->activity;
+    if (!a)
+        return;
+    atomic_store(&a->since_mono_ms, clock_mono_ms(clock_real()));
+    atomic_store(&a->call, call);
+}
+
+void gpu_call_end(struct gpu *g)
+{
+    if (g->activity)
+        atomic_store(&g->activity->call, NULL);
 }
 
 struct gpu *gpu_free(struct gpu *g)

@@ -10,6 +10,7 @@
 #include "base/err.h"
 
 #include "partition/mig.h"
+#include "partition/sgpu.h"
 
 /*
  * One vendor's cards behind three-to-eight verbs. A struct gpu is used by one thread only (its
@@ -21,17 +22,22 @@
 #define GPU_NAME_BYTES    96
 #define GPU_BUS_ID_BYTES  32
 #define GPU_FABRIC_BYTES  48
+#define GPU_ROOT_BYTES    16
 #define GPU_MAX_CARDS     64
 #define GPU_MAX_PROCESSES 256
+#define GPU_MAX_VFS       8
 
-enum gpu_mode { GPU_NATIVE, GPU_MIG };
+/* GPU_VGPU: it has virtual functions (SR-IOV), which an administrator made. No call of ours
+ * switches that on or off. */
+enum gpu_mode { GPU_NATIVE, GPU_MIG, GPU_SGPU, GPU_VGPU };
 
 /* Who uses a card. */
 struct gpu_process {
     unsigned pid;  /* the host's; 0: no process, but a pod that was given it */
     char name[64]; /* of a pod: "namespace/name", as much of it as fits */
     uint64_t memory_bytes;
-    int gi_id, ci_id; /* -1: the whole card */
+    int gi_id, ci_id; /* GPU instance and compute instance, slice and -1, or number of a virtual
+                          function and -1; -1: the whole card */
 };
 
 /* A MIG device: one compute instance of one GPU instance, as workloads see it. */
@@ -44,6 +50,26 @@ struct gpu_partition {
     bool healthy;             /* not so: it is ill itself, or its card is */
 };
 
+/* What a slice (card.sgpu.items[] of the same place) is beside its quotas. */
+struct gpu_slice {
+    char uuid[GPU_UUID_BYTES];
+    char alias[36]; /* as the driver has it */
+    unsigned minor; /* of its device node; UINT_MAX: unknown */
+    bool healthy;
+};
+
+/* A virtual function of a card: to a container it is a card. */
+struct gpu_vf {
+    unsigned dev;    /* the library's number of the moment */
+    unsigned number; /* how far behind the card's own function it lies, from 0: it stays the same */
+    char uuid[GPU_UUID_BYTES]; /* the driver's, new whenever the functions are made */
+    char pci_bus_id[GPU_BUS_ID_BYTES];
+    uint64_t memory_mib; /* 0: not told */
+    bool healthy;
+    char unhealthy_message[96];
+    bool in_use;
+};
+
 /* What the driver tells of a card's state of health; what it does not tell is not `known`. */
 struct gpu_vitals {
     bool action_known, remap_known, ecc_known;
@@ -54,12 +80,15 @@ struct gpu_vitals {
 };
 
 struct gpu_card {
+    const char *vendor;         /* "nvidia"; static */
     char uuid[GPU_UUID_BYTES];  /* "" only when a lost card was never read before */
     char model[GPU_NAME_BYTES]; /* "NVIDIA H100 80GB HBM3" */
     char pci_bus_id[GPU_BUS_ID_BYTES];
-    char architecture[16];  /* "ampere", "hopper", "blackwell", … */
-    unsigned index, minor;  /* minor UINT_MAX: unknown */
-    uint32_t pci_device_id; /* 0x233010DE: device, vendor */
+    char pcie_root[GPU_ROOT_BYTES]; /* "pci0000:3a": the root complex that it is below; "": not told
+                                     */
+    char architecture[16];          /* "ampere", "hopper", "blackwell", … */
+    unsigned index, minor;          /* minor UINT_MAX: unknown */
+    uint32_t pci_device_id;         /* 0x233010DE: device, vendor */
     uint32_t pci_subsystem_id;
     uint32_t pci_class;               /* 0x030200: a 3D controller; 0: not told */
     int compute_major, compute_minor; /* CUDA compute capability; 0: not told */
@@ -79,6 +108,12 @@ struct gpu_card {
     struct mig_state state; /* instances that stand */
     unsigned n_partitions;
     struct gpu_partition partitions[MIG_MAX_INSTANCES * MIG_MAX_CIS];
+    bool sgpu_capable;      /* can be cut into slices with quotas */
+    struct sgpu_state sgpu; /* slices that stand, and how they share the card */
+    struct gpu_slice slices[SGPU_MAX_SLICES];
+    unsigned n_vfs; /* that the driver shows; only with GPU_VGPU, and there none may be */
+    struct gpu_vf vfs[GPU_MAX_VFS];
+    bool no_events;     /* no watch of ours learns from its driver: readings tell of its health */
     bool users_unknown; /* the driver does not tell who computes on it: nothing is known to be free
                          */
     unsigned n_processes;
@@ -110,14 +145,22 @@ struct gpu_topology {
     struct gpu_pair *pairs; /* owned; NULL: nothing is known. Read with gpu_pair_between */
 };
 
+/* A vendor's driver. */
+struct gpu_driver {
+    const char *vendor; /* "nvidia"; static */
+    char version[80];
+    char cuda_version[16]; /* "12.8"; "": none */
+};
+
+#define GPU_MAX_VENDORS 4
+
 /* Everything one reading of the hardware shows. Owned by the caller: gpu_inventory_done. */
 struct gpu_inventory {
-    char vendor[16]; /* "nvidia" */
-    char driver_version[80];
-    char cuda_version[16]; /* "12.8" */
+    size_t n_drivers;
+    struct gpu_driver drivers[GPU_MAX_VENDORS]; /* that are there */
     char boot_id[40];
     size_t n_cards;
-    struct gpu_card *cards; /* ordered by index */
+    struct gpu_card *cards; /* of one vendor after the other, ordered by index */
     struct gpu_topology topology;
 };
 
@@ -131,6 +174,7 @@ struct gpu_activity {
 };
 
 struct gpu;
+/* Verbs that no card of a back end knows are NULL there; what a card can, its reading says. */
 struct gpu_ops {
     /* Reads all cards afresh. ERR_NOT_FOUND: no driver or library here; ERR_UNAVAILABLE; a single
      * card that cannot be read is in the result as unhealthy, not an error. */
@@ -156,6 +200,14 @@ struct gpu_ops {
                      unsigned *ret_ci_id, struct err *e);
     int (*ci_destroy)(struct gpu *g, const char *uuid, unsigned gi_id, unsigned ci_id,
                       struct err *e);
+    /* A slice with this alias and these quotas. ERR_INVALID: they do not fit, or off the steps. */
+    int (*slice_create)(struct gpu *g, const char *uuid, const struct sgpu_want *want,
+                        unsigned *ret_id, struct err *e);
+    /* ERR_UNAVAILABLE: in use; ERR_NOT_FOUND: gone already. */
+    int (*slice_destroy)(struct gpu *g, const char *uuid, unsigned id, struct err *e);
+    /* How the card's slices share its compute (enum api_qos_policy). ERR_UNAVAILABLE: in use. */
+    int (*qos_set)(struct gpu *g, const char *uuid, int qos, struct err *e);
+    int (*timeslice_set)(struct gpu *g, const char *uuid, unsigned ms, struct err *e);
     /* Compute mode EXCLUSIVE_PROCESS, or DEFAULT. ERR_INVALID: the card has no such modes. */
     int (*exclusive_set)(struct gpu *g, const char *uuid, bool on, struct err *e);
     struct gpu *(*free)(struct gpu *g);
@@ -164,6 +216,13 @@ struct gpu {
     const struct gpu_ops *ops;     /* embedded first in each implementation */
     struct gpu_activity *activity; /* borrowed, may be NULL */
 };
+
+/* Around each call into a vendor's library: what g's watchdog sees. call is static. */
+void gpu_call_begin(struct gpu *g, const char *call);
+void gpu_call_end(struct gpu *g);
+
+/* The driver of a vendor, NULL where there is none. Borrowed. */
+const struct gpu_driver *gpu_inventory_driver(const struct gpu_inventory *inv, const char *vendor);
 
 /* How the cards at two places are joined, in either order; nothing is known of a card and itself,
  * nor of places beyond the topology's. */
@@ -181,6 +240,8 @@ AUTO_DEFINE(gpu_topology, struct gpu_topology, gpu_topology_done)
 /* What the driver cannot see: the pods that were given the card or parts of it (pid 0) take the
  * place of those that were named before, and what is in use is marked anew. Copies. */
 void gpu_card_set_holders(struct gpu_card *c, const struct gpu_process *holders, unsigned n);
+/* The boot id of the machine whose /proc this is; "" when it is not told. */
+void gpu_inventory_read_boot(struct gpu_inventory *inv, const char *proc_root);
 void gpu_card_done(struct gpu_card *c);
 void gpu_inventory_done(struct gpu_inventory *inv);
 AUTO_DEFINE(gpu_card, struct gpu_card, gpu_card_done)
@@ -203,3 +264,18 @@ struct nvml_options {
 /* NVIDIA's cards. Neither the library nor the driver need be there yet: every call says so
  * (ERR_NOT_FOUND) and the next looks again. Options are copied. Returns 0. */
 int gpu_nvml_open(const struct nvml_options *o, struct gpu **ret, struct err *e) MUST_CHECK;
+
+struct mxsml_options {
+    const char *library;   /* path for dlopen; NULL: libmxsml.so by the loader's rules or MetaX's */
+    const char *proc_root; /* NULL: /proc. Source of boot_id */
+    const char *sys_root;  /* NULL: /sys. Source of PCI ids and NUMA nodes */
+};
+/* MetaX's cards; as gpu_nvml_open. */
+int gpu_mxsml_open(const struct mxsml_options *o, struct gpu **ret, struct err *e) MUST_CHECK;
+
+/* The cards of several vendors behind one struct gpu; it takes them over. A vendor that is not on
+ * this machine (ERR_NOT_FOUND) has no cards; one that was and cannot be read has those that it had,
+ * ill and unread. Cards beyond GPU_MAX_CARDS are a failure (ERR_TOO_LARGE) of the vendor that comes
+ * with them. Errors of read are those of the vendors when none can be read; of one among others
+ * that can, the log tells. */
+struct gpu *gpu_all_new(struct gpu *const *gpus, size_t n);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/gpu/nvml_session.h"
+#include "nodeagent/gpu/pci_sysfs.h"
 
 /* The NVML architectures whose name matters to a reader or to us. */
 static const struct {
@@ -48,29 +48,11 @@ static int read_architecture(struct nvml *n, struct nvml_facts *f, struct err *e
     return 0;
 }
 
-/* What the kernel says of a PCI device: the first line of one of its files, owned by the caller, or
- * NULL. sysfs spells 00000000:3B:00.0 as 0000:3b:00.0, and longer domains in full. */
-static char *sysfs_line(const struct nvml *n, const char *bus_id, const char *file)
-{
-    char id[GPU_BUS_ID_BYTES];
-    while (*bus_id == '0' && strlen(bus_id) > strlen("0000:00:00.0"))
-        bus_id++;
-    (void)snprintf(id, sizeof(id), "%s", bus_id);
-    for (char *c = id; *c; c++)
-        *c = (char)tolower((unsigned char)*c);
-    auto_free char *path = xasprintf("%s/bus/pci/devices/%s/%s", n->sys_root, id, file);
-    char *text = NULL;
-    if (file_read(path, 64, &text, NULL, NULL) < 0)
-        return NULL;
-    text[strcspn(text, "\n")] = '\0';
-    return text;
-}
-
 /* The kernel knows the card's NUMA node; NVML's call is about cards that are one themselves and
  * serves where sysfs is not there. A card of which it is not told just now is asked again. */
 static void read_numa_node(struct nvml *n, struct nvml_facts *f)
 {
-    auto_free char *text = sysfs_line(n, f->card.pci_bus_id, "numa_node");
+    auto_free char *text = pci_sysfs_line(n->sys_root, f->card.pci_bus_id, "numa_node");
     int64_t node = -1;
     f->numa_told = true;
     f->card.numa_node = -1;
@@ -88,8 +70,7 @@ static void read_numa_node(struct nvml *n, struct nvml_facts *f)
 /* 0x030200 a 3D controller, 0x030000 one that has a display. */
 static int read_class(struct nvml *n, struct nvml_facts *f, struct err *e)
 {
-    auto_free char *text = sysfs_line(n, f->card.pci_bus_id, "class");
-    f->card.pci_class = text ? (uint32_t)strtoul(text, NULL, 16) & 0xffffff : 0;
+    f->card.pci_class = pci_sysfs_hex(n->sys_root, f->card.pci_bus_id, "class") & 0xffffff;
     if (f->card.pci_class)
         return 0;
     struct nvml_pci_info_ext ext = {.version = NVML_STRUCT_VERSION(struct nvml_pci_info_ext, 1)};
@@ -109,6 +90,7 @@ static int read_pci(struct nvml *n, struct nvml_facts *f, struct err *e)
                    (int)sizeof(pci.busId) - 1, pci.busId);
     f->card.pci_device_id = pci.pciDeviceId;
     f->card.pci_subsystem_id = pci.pciSubSystemId;
+    pci_sysfs_root(n->sys_root, f->card.pci_bus_id, f->card.pcie_root, sizeof(f->card.pcie_root));
     read_numa_node(n, f);
     return read_class(n, f, e);
 }
@@ -116,6 +98,7 @@ static int read_pci(struct nvml *n, struct nvml_facts *f, struct err *e)
 static int learn(struct nvml *n, struct nvml_facts *f, struct err *e)
 {
     struct nvml_memory memory = {0};
+    f->card.vendor = "nvidia";
     TRY(OPTIONAL(n, e, name, f->device, f->card.model, sizeof(f->card.model)));
     TRY(OPTIONAL(n, e, memory, f->device, &memory));
     f->card.memory_mib = memory.total >> 20;

@@ -3,16 +3,12 @@
 
 #include <assert.h>
 #include <dlfcn.h>
-#include <stdbool.h>
-#include <string.h>
+
+#include "base/auto.h"
+
+#include "nodeagent/gpu/lib_table.h"
 
 #define NVML_SONAME "libnvidia-ml.so.1"
-
-struct symbol {
-    const char *newest, *older;
-    size_t offset;
-    bool needed;
-};
 
 #define SYMBOL(member, must, new_name, old_name, args)                                             \
     {.newest = (new_name),                                                                         \
@@ -24,39 +20,17 @@ struct symbol {
 
 const struct nvml_names nvml_names = {NVML_FUNCTIONS(NAME_OF)};
 
-static const struct symbol symbols[] = {NVML_FUNCTIONS(SYMBOL)};
-
-static int bind(struct nvml_lib *lib, const struct symbol *s, struct err *e)
-{
-    void *found = dlsym(lib->dl, s->newest);
-    if (!found && s->older)
-        found = dlsym(lib->dl, s->older);
-    if (!found && s->needed)
-        return err_set(e, ERR_PROTOCOL, "the NVIDIA library lacks %s", s->newest);
-    memcpy((char *)lib + s->offset, &found, sizeof(found));
-    return 0;
-}
-
-static int bind_all(struct nvml_lib *lib, struct err *e)
-{
-    for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++)
-        TRY(bind(lib, &symbols[i], e));
-    void *text = dlsym(lib->dl, "nvmlErrorString");
-    memcpy(&lib->error_string, &text, sizeof(text));
-    return 0;
-}
+static const struct lib_symbol symbols[] = {
+    NVML_FUNCTIONS(SYMBOL){.newest = "nvmlErrorString",
+                           .offset = offsetof(struct nvml_lib, error_string)},
+};
 
 int nvml_lib_open(const char *path, struct nvml_lib *ret, struct err *e)
 {
     assert(ret);
-    struct nvml_lib lib = {.dl = dlopen(path ? path : NVML_SONAME, RTLD_NOW | RTLD_LOCAL)};
-    if (!lib.dl)
-        return err_set(e, ERR_NOT_FOUND, "no NVIDIA management library: %s", dlerror());
-    int rc = bind_all(&lib, e);
-    if (rc < 0) {
-        nvml_lib_close(&lib);
-        return rc;
-    }
+    struct nvml_lib lib = {0};
+    TRY(lib_table_open(path ? path : NVML_SONAME, "NVIDIA", symbols, ARRAY_LEN(symbols), &lib,
+                       &lib.dl, e));
     *ret = lib;
     return 0;
 }

@@ -57,6 +57,8 @@ int nvml_op_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode, enum g
     nvml_ret activation = NVML_SUCCESS;
     unsigned wanted = mode == GPU_MIG ? NVML_MIG_ENABLE : NVML_MIG_DISABLE;
     TRY(nvml_facts_get(n, uuid, &f, e));
+    if (mode != GPU_MIG && mode != GPU_NATIVE)
+        return err_set(e, ERR_INVALID, "cards of NVIDIA have no sGPU");
     TRY(NVML_DO(n, e, set_mig_mode, f->device, wanted, &activation));
     return judge_mode(n, f, mode, activation, ret, e);
 }
@@ -79,11 +81,11 @@ int nvml_op_reset(struct gpu *g, const char *uuid, struct err *e)
     TRY(nvml_facts_get(n, uuid, &f, e));
     (void)snprintf(bus_id, sizeof(bus_id), "%s", f->card.pci_bus_id);
     nvml_session_end(n);
-    nvml_call_begin(n, "nvidia-smi --gpu-reset");
+    gpu_call_begin(&n->gpu, "nvidia-smi --gpu-reset");
     gpu_watch_suspend(n->watch);
     int rc = nvidia_smi_reset(n->nvidia_smi, bus_id, RESET_TIMEOUT_MS, e);
     gpu_watch_resume(n->watch);
-    nvml_call_end(n);
+    gpu_call_end(&n->gpu);
     return rc;
 }
 

@@ -37,9 +37,9 @@ static int ask(struct nvml *n, const char *call, list_fn *fn, nvml_device d, str
     for (int i = 0; fn && i < MAX_TRIES; i++) {
         ret->items = xreallocarray(ret->items, room, sizeof(*ret->items));
         ret->n = room;
-        nvml_call_begin(n, call);
+        gpu_call_begin(&n->gpu, call);
         rc = fn(d, &ret->n, ret->items);
-        nvml_call_end(n);
+        gpu_call_end(&n->gpu);
         if (rc != NVML_INSUFFICIENT_SIZE || ret->n > MAX_RAW)
             break;
         room = (ret->n > room ? ret->n : room) + FIRST_TRY;

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/xalloc.h"
 
 #include "nodeagent/gpu/nvml_session.h"
@@ -165,20 +164,11 @@ static void read_slot(struct nvml *n, unsigned index, struct gpu_card *ret)
     if (rc == 0)
         return;
     const struct nvml_facts *last = f ? f : nvml_facts_last_at(n, index);
-    *ret = last ? last->card : (struct gpu_card){.minor = UINT_MAX, .numa_node = -1};
+    *ret = last ? last->card
+                : (struct gpu_card){.vendor = "nvidia", .minor = UINT_MAX, .numa_node = -1};
     ret->index = index;
     ret->unread = true;
     mark_unhealthy(ret, &why);
-}
-
-static void read_boot_id(const struct nvml *n, struct gpu_inventory *inv)
-{
-    auto_free char *path = xasprintf("%s/sys/kernel/random/boot_id", n->proc_root);
-    auto_free char *text = NULL;
-    if (file_read(path, sizeof(inv->boot_id), &text, NULL, NULL) < 0)
-        return;
-    text[strcspn(text, "\n")] = '\0';
-    (void)snprintf(inv->boot_id, sizeof(inv->boot_id), "%s", text);
 }
 
 static int count_cards(struct nvml *n, unsigned *ret, struct err *e)
@@ -203,14 +193,16 @@ int nvml_op_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
     struct nvml *n = (struct nvml *)g;
     unsigned count = 0;
     TRY(count_cards_afresh(n, &count, e));
-    *ret = (struct gpu_inventory){.vendor = "nvidia", .n_cards = count};
+    *ret =
+        (struct gpu_inventory){.n_drivers = 1, .drivers = {{.vendor = "nvidia"}}, .n_cards = count};
     ret->cards = xcalloc(count, sizeof(*ret->cards));
     for (unsigned i = 0; i < count; i++)
         read_slot(n, i, &ret->cards[i]);
     nvml_topology_read(n, ret);
-    (void)snprintf(ret->driver_version, sizeof(ret->driver_version), "%s", n->driver);
-    (void)snprintf(ret->cuda_version, sizeof(ret->cuda_version), "%s", n->cuda);
-    read_boot_id(n, ret);
+    struct gpu_driver *d = &ret->drivers[0];
+    (void)snprintf(d->version, sizeof(d->version), "%s", n->driver);
+    (void)snprintf(d->cuda_version, sizeof(d->cuda_version), "%s", n->cuda);
+    gpu_inventory_read_boot(ret, n->proc_root);
     return 0;
 }
 

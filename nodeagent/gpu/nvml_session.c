@@ -10,21 +10,6 @@
 /* How long a card that stays lost is left alone before a new session is tried for it. */
 #define LOST_RETRY_MS 60000
 
-void nvml_call_begin(struct nvml *n, const char *call)
-{
-    struct gpu_activity *a = n->gpu.activity;
-    if (!a)
-        return;
-    atomic_store(&a->since_mono_ms, clock_mono_ms(n->clock));
-    atomic_store(&a->call, call);
-}
-
-void nvml_call_end(struct nvml *n)
-{
-    if (n->gpu.activity)
-        atomic_store(&n->gpu.activity->call, NULL);
-}
-
 /* After these answers no handle of this session can be trusted. */
 static bool ends_session(struct nvml *n, nvml_ret rc)
 {

@@ -73,10 +73,7 @@ void nvml_session_end(struct nvml *n);
  */
 bool nvml_is_told(nvml_ret rc);
 
-/* The watchdog's marks around a call, and the judgement on its answer: 0 or -kind, noting answers
- * that end a session. */
-void nvml_call_begin(struct nvml *n, const char *call);
-void nvml_call_end(struct nvml *n);
+/* The judgement on an answer: 0 or -kind, noting answers that end a session. */
 int nvml_check(struct nvml *n, const char *call, nvml_ret rc, struct err *e) MUST_CHECK;
 
 /* Calls a function of the table; a missing one answers NVML_FUNCTION_NOT_FOUND. */
@@ -84,9 +81,9 @@ int nvml_check(struct nvml *n, const char *call, nvml_ret rc, struct err *e) MUS
     ({                                                                                             \
         nvml_ret nvml_rc_ = NVML_FUNCTION_NOT_FOUND;                                               \
         if ((n)->lib.fn) {                                                                         \
-            nvml_call_begin(n, nvml_names.fn);                                                     \
+            gpu_call_begin(&(n)->gpu, nvml_names.fn);                                              \
             nvml_rc_ = (n)->lib.fn(__VA_ARGS__);                                                   \
-            nvml_call_end(n);                                                                      \
+            gpu_call_end(&(n)->gpu);                                                               \
         }                                                                                          \
         nvml_rc_;                                                                                  \
     })

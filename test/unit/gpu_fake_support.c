@@ -89,12 +89,20 @@ struct fake_card *fake_add(struct fake_hw *hw, enum fake_model model)
     assert(hw->n_cards < FAKE_MAX_CARDS);
     struct fake_card *c = &hw->cards[hw->n_cards];
     struct gpu_card *g = &c->card;
+    bool metax = model == FAKE_C500;
+    g->vendor = metax ? "metax" : "nvidia";
     g->index = g->minor = hw->n_cards;
     (void)snprintf(g->uuid, sizeof(g->uuid), "GPU-%08u-fake", hw->n_cards++);
-    (void)snprintf(g->model, sizeof(g->model), "%s", model == FAKE_A100 ? "A100" : "H100");
+    (void)snprintf(g->model, sizeof(g->model), "%s",
+                   metax                ? "C500"
+                   : model == FAKE_A100 ? "A100"
+                                        : "H100");
     g->healthy = true;
     g->numa_node = -1;
-    g->mig_capable = model != FAKE_NO_MIG;
+    g->mig_capable = model != FAKE_NO_MIG && !metax;
+    g->sgpu_capable = metax;
+    if (metax)
+        g->sgpu = (struct sgpu_state){.memory_mib = 65536, .timeslice_ms = 10};
     g->mode_needs_reset = model == FAKE_A100;
     if (g->mig_capable)
         set_table(&g->mig);
@@ -231,6 +239,31 @@ void fake_put(struct fake_card *c, const char *profile, unsigned start, const un
     }
 }
 
+static int find_slice(const struct fake_card *c, unsigned id)
+{
+    for (unsigned i = 0; i < c->card.sgpu.n; i++)
+        if (c->card.sgpu.items[i].id == id)
+            return (int)i;
+    return -1;
+}
+
+unsigned fake_slice(struct fake_card *c, const char *alias, struct sgpu_quota quota, bool foreign)
+{
+    struct sgpu_state *s = &c->card.sgpu;
+    assert(c->card.mode == GPU_SGPU && s->n < SGPU_MAX_SLICES);
+    unsigned id = 0;
+    while (find_slice(c, id) >= 0)
+        id++;
+    struct gpu_slice *more = &c->card.slices[s->n];
+    *more = (struct gpu_slice){.minor = id, .healthy = true};
+    (void)snprintf(more->uuid, sizeof(more->uuid), "GPU-slice-%u", id);
+    (void)snprintf(more->alias, sizeof(more->alias), "%s%s", foreign ? "" : "cleave.", alias);
+    struct sgpu_slice *slice = &s->items[s->n++];
+    *slice = (struct sgpu_slice){.id = id, .quota = quota, .foreign = foreign};
+    (void)snprintf(slice->alias, sizeof(slice->alias), "%s", alias);
+    return id;
+}
+
 void fake_attach(struct fake_card *c, struct fake_process p)
 {
     for (size_t i = 0; i < ARRAY_LEN(c->processes); i++)
@@ -268,6 +301,14 @@ static bool uses_ci(const struct fake_card *c, const struct gpu_partition *part)
     return false;
 }
 
+static bool uses_slice(const struct fake_card *c, unsigned id)
+{
+    for (size_t i = 0; i < ARRAY_LEN(c->processes); i++)
+        if (c->processes[i].pid && c->processes[i].start == (int)id)
+            return true;
+    return false;
+}
+
 static bool uses_card(const struct fake_card *c)
 {
     for (size_t i = 0; i < ARRAY_LEN(c->processes); i++)
@@ -284,6 +325,8 @@ static void mark_use(const struct fake_card *c, struct gpu_card *ret)
         ret->state.items[ret->partitions[p].instance].in_use = true;
         ret->state.items[ret->partitions[p].instance].cis[ret->partitions[p].ci].in_use = true;
     }
+    for (unsigned i = 0; i < ret->sgpu.n; i++)
+        ret->sgpu.items[i].in_use = uses_slice(c, ret->sgpu.items[i].id);
     ret->processes = xcalloc(ARRAY_LEN(c->processes), sizeof(*ret->processes));
     for (size_t i = 0; i < ARRAY_LEN(c->processes); i++) {
         const struct fake_process *p = &c->processes[i];
@@ -294,6 +337,8 @@ static void mark_use(const struct fake_card *c, struct gpu_card *ret)
         for (unsigned k = 0; k < c->card.state.n; k++)
             if (is_on(p, &c->card.state.items[k]))
                 shown->gi_id = (int)c->card.state.items[k].gi_id;
+        if (c->card.sgpu_capable)
+            shown->gi_id = p->start;
     }
 }
 
@@ -380,7 +425,9 @@ static int fake_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
 {
     struct fake_hw *hw = hw_of(g);
     TRY(enter(hw, e));
-    *ret = (struct gpu_inventory){.vendor = "nvidia", .n_cards = hw->n_cards};
+    *ret = (struct gpu_inventory){.n_drivers = 1,
+                                  .drivers = {{.vendor = "nvidia"}},
+                                  .n_cards = hw->n_cards};
     ret->cards = xcalloc(hw->n_cards, sizeof(*ret->cards));
     for (unsigned i = 0; i < hw->n_cards; i++) {
         ret->cards[i] = hw->cards[i].card;
@@ -404,10 +451,11 @@ static int fake_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode,
 {
     struct fake_card *c = NULL;
     TRY(find_to_change(g, uuid, &c, e));
-    if (!c->card.mig_capable)
-        return err_set(e, ERR_INVALID, "no MIG");
+    if (!(mode == GPU_SGPU ? c->card.sgpu_capable : c->card.mig_capable || mode == GPU_NATIVE))
+        return err_set(e, ERR_INVALID, "the card has no such mode");
     bool changes = c->card.mode != mode;
-    if (changes && (c->card.state.n > 0 || (uses_card(c) && !c->card.mode_needs_reset)))
+    if (changes &&
+        (c->card.state.n > 0 || c->card.sgpu.n > 0 || (uses_card(c) && !c->card.mode_needs_reset)))
         return violation(g, e);
     c->card.pending_mode = mode;
     if (!c->card.mode_needs_reset && hw_of(g)->stubborn == GPU_MODE_DONE)
@@ -506,6 +554,98 @@ static int fake_ci_destroy(struct gpu *g, const char *uuid, unsigned gi_id, unsi
     return err_set(e, ERR_NOT_FOUND, "no such compute instance");
 }
 
+/* What a slice that a caller made is known by, as long as it has no name. */
+#define MADE "GPU-made-"
+
+static void mark_made(struct fake_card *c, unsigned id)
+{
+    struct gpu_slice *s = &c->card.slices[find_slice(c, id)];
+    (void)snprintf(s->uuid, sizeof(s->uuid), MADE "%u", id);
+}
+
+static bool was_made(const struct fake_card *c, int i)
+{
+    return strncmp(c->card.slices[i].uuid, MADE, strlen(MADE)) == 0;
+}
+
+static void take_slice(struct fake_card *c, int i)
+{
+    struct sgpu_state *s = &c->card.sgpu;
+    size_t rest = s->n - (unsigned)i - 1;
+    memmove(&s->items[i], &s->items[i + 1], rest * sizeof(s->items[0]));
+    memmove(&c->card.slices[i], &c->card.slices[i + 1], rest * sizeof(c->card.slices[0]));
+    s->n--;
+}
+
+/* The second of the two calls that make a slice. */
+static int name_slice(struct gpu *g, const char *uuid, unsigned id, const char *alias,
+                      struct err *e)
+{
+    struct fake_card *c = NULL;
+    TRY(find_to_change(g, uuid, &c, e));
+    int i = find_slice(c, id);
+    struct sgpu_slice *s = &c->card.sgpu.items[i];
+    (void)snprintf(s->alias, sizeof(s->alias), "%s", alias);
+    (void)snprintf(c->card.slices[i].alias, sizeof(c->card.slices[i].alias), "cleave.%.*s",
+                   SGPU_ALIAS_MAX, alias);
+    s->foreign = false;
+    return leave(hw_of(g), e);
+}
+
+/* As the driver does it: made without a name, then named; one that gets none is removed. */
+static int fake_slice_create(struct gpu *g, const char *uuid, const struct sgpu_want *want,
+                             unsigned *ret_id, struct err *e)
+{
+    struct fake_card *c = NULL;
+    TRY(find_to_change(g, uuid, &c, e));
+    struct sgpu_room room = sgpu_room(&c->card.sgpu);
+    if (c->card.mode != GPU_SGPU || room.slices == 0 || room.memory_mib < want->quota.memory_mib ||
+        room.compute_percent < want->quota.compute_percent)
+        return refuse(e, ERR_INVALID, "InsufficientResources", "no room");
+    *ret_id = fake_slice(c, "", want->quota, /* foreign= */ true);
+    mark_made(c, *ret_id);
+    TRY(leave(hw_of(g), e));
+    int rc = name_slice(g, uuid, *ret_id, want->alias, e);
+    if (rc < 0 && !hw_of(g)->dead)
+        take_slice(c, find_slice(c, *ret_id));
+    return rc;
+}
+
+static int fake_slice_destroy(struct gpu *g, const char *uuid, unsigned id, struct err *e)
+{
+    struct fake_card *c = NULL;
+    TRY(find_to_change(g, uuid, &c, e));
+    int i = find_slice(c, id);
+    if (i < 0)
+        return err_set(e, ERR_NOT_FOUND, "no such slice");
+    bool theirs = c->card.sgpu.items[i].foreign && !was_made(c, i);
+    if (theirs || uses_slice(c, id))
+        return violation(g, e);
+    take_slice(c, i);
+    return leave(hw_of(g), e);
+}
+
+/* Stricter than the driver may be: with slices on the card. */
+static int fake_qos_set(struct gpu *g, const char *uuid, int qos, struct err *e)
+{
+    struct fake_card *c = NULL;
+    TRY(find_to_change(g, uuid, &c, e));
+    if (c->card.sgpu.n > 0)
+        return violation(g, e);
+    c->card.sgpu.qos = qos;
+    return leave(hw_of(g), e);
+}
+
+static int fake_timeslice_set(struct gpu *g, const char *uuid, unsigned ms, struct err *e)
+{
+    struct fake_card *c = NULL;
+    TRY(find_to_change(g, uuid, &c, e));
+    if (uses_card(c))
+        return violation(g, e);
+    c->card.sgpu.timeslice_ms = ms;
+    return leave(hw_of(g), e);
+}
+
 static struct gpu *fake_free(struct gpu *g)
 {
     free(g);
@@ -521,6 +661,10 @@ static const struct gpu_ops fake_ops = {
     .gi_destroy = fake_gi_destroy,
     .ci_create = fake_ci_create,
     .ci_destroy = fake_ci_destroy,
+    .slice_create = fake_slice_create,
+    .slice_destroy = fake_slice_destroy,
+    .qos_set = fake_qos_set,
+    .timeslice_set = fake_timeslice_set,
     .exclusive_set = fake_exclusive_set,
     .free = fake_free,
 };

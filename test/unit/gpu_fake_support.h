@@ -9,12 +9,13 @@
  */
 #define FAKE_MAX_CARDS 4
 
-enum fake_model { FAKE_H100, FAKE_A100, FAKE_NO_MIG };
+/* C500: no MIG, slices with quotas instead. */
+enum fake_model { FAKE_H100, FAKE_A100, FAKE_NO_MIG, FAKE_C500 };
 
 /* A process of a test: pid 0 is an empty place. */
 struct fake_process {
     unsigned pid;
-    int start;    /* of the GPU instance; -1: the whole card */
+    int start;    /* of the GPU instance, or a slice's id; -1: the whole card */
     int ci_start; /* -1: the whole GPU instance */
 };
 
@@ -49,6 +50,8 @@ struct fake_hw {
 struct fake_card *fake_add(struct fake_hw *hw, enum fake_model model);
 /* Puts an instance with one compute instance per entry of cis (0 ends them). MIG must be on. */
 void fake_put(struct fake_card *c, const char *profile, unsigned start, const unsigned *cis);
+/* Puts a slice. The card must be in mode GPU_SGPU. Returns its id. */
+unsigned fake_slice(struct fake_card *c, const char *alias, struct sgpu_quota quota, bool foreign);
 void fake_attach(struct fake_card *c, struct fake_process p);
 /* The index of a profile by name; fails the test when there is none. */
 unsigned fake_profile(const struct fake_card *c, const char *name);

@@ -136,9 +136,9 @@ Test(nvml, reads_what_a_card_is)
     auto_gpu_inventory struct gpu_inventory inv = read_all(g);
     cr_assert_eq(inv.n_cards, 2);
     const struct gpu_card *c = &inv.cards[1];
-    cr_expect_str_eq(inv.vendor, "nvidia");
-    cr_expect_str_eq(inv.driver_version, "580.95.05");
-    cr_expect_str_eq(inv.cuda_version, "13.0");
+    cr_expect_str_eq(inv.drivers[0].vendor, "nvidia");
+    cr_expect_str_eq(inv.drivers[0].version, "580.95.05");
+    cr_expect_str_eq(inv.drivers[0].cuda_version, "13.0");
     cr_expect_str_eq(c->model, "NVIDIA H100 80GB HBM3");
     cr_expect_str_eq(c->architecture, "hopper");
     cr_expect_eq(c->compute_major, 9);
@@ -242,6 +242,7 @@ Test(nvml, boot_and_numa_node_come_from_the_kernel)
     auto_gpu struct gpu *g = open_sim();
     auto_gpu_inventory struct gpu_inventory inv = read_all(g);
     cr_expect_eq(inv.cards[0].numa_node, 1);
+    cr_expect_str_eq(inv.cards[0].pcie_root, "", "a folder in place of a link tells of none");
     cr_expect_str_eq(inv.boot_id, "b-1");
 }
 
@@ -612,8 +613,8 @@ Test(nvml, failed_reading_leaves_nothing_wrong_for_the_next)
         for (unsigned i = 0; i < 2; i++)
             if (inv.cards[i].healthy)
                 expect_same_card(&good.cards[i], &inv.cards[i], k);
-        cr_expect_str_eq(inv.driver_version, good.driver_version, "call %u", k);
-        cr_expect_str_eq(inv.cuda_version, good.cuda_version, "call %u", k);
+        cr_expect_str_eq(inv.drivers[0].version, good.drivers[0].version, "call %u", k);
+        cr_expect_str_eq(inv.drivers[0].cuda_version, good.drivers[0].cuda_version, "call %u", k);
         gpu_inventory_done(&inv);
     }
 }

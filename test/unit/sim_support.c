@@ -2,6 +2,7 @@
 #include "sim_support.h"
 
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,6 +73,32 @@ struct gpu *sim_open(void)
                                    .sys_root = sys};
     cr_assert_eq(gpu_nvml_open(&o, &g, &e), 0, "%s", err_msg(&e));
     return g;
+}
+
+struct gpu *sim_open_metax(void)
+{
+    auto_free char *library = xasprintf("%s/libmxsml.so", sim);
+    auto_free char *proc = xasprintf("%s/proc", dir);
+    auto_free char *sys = xasprintf("%s/sys", dir);
+    struct gpu *g = NULL;
+    auto_err struct err e = {0};
+    const struct mxsml_options o = {.library = library, .proc_root = proc, .sys_root = sys};
+    cr_assert_eq(gpu_mxsml_open(&o, &g, &e), 0, "%s", err_msg(&e));
+    return g;
+}
+
+void *sim_symbol(const char *library, const char *name)
+{
+    auto_free char *path = xasprintf("%s/%s", sim, library);
+    void *dl = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* stays, as the program does */
+    cr_assert(dl, "%s", dlerror());
+    return dlsym(dl, name);
+}
+
+void sim_control(const char *words)
+{
+    auto_free char *command = xasprintf("'%s/cleave-simctl' %s > /dev/null", sim, words);
+    cr_assert_eq(system(command), 0, "%s", words);
 }
 
 struct gpu_inventory sim_read(struct gpu *g)

@@ -17,6 +17,12 @@ const char *sim_machine_dir(void);
 void sim_fleet(const char *gpus);
 /* The library of the simulator behind struct gpu, as an agent opens NVIDIA's. Caller frees. */
 struct gpu *sim_open(void);
+/* The same for MetaX's library. */
+struct gpu *sim_open_metax(void);
+/* What happens to the hardware from outside: words of cleave-simctl, which must succeed. */
+void sim_control(const char *words);
+/* A function of one of the simulated libraries, as another program would call it. */
+void *sim_symbol(const char *library, const char *name);
 /* Reads all cards; fails the test when that fails. Caller: gpu_inventory_done. */
 struct gpu_inventory sim_read(struct gpu *g);
 /* Cuts a card into a named layout ("all-balanced"); MIG must be on, and nothing cut. */

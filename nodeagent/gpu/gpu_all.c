@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/gpu/gpu.h"
+#include "nodeagent/gpu/vitals.h"
+
+/* One vendor's cards, and what they were at the last reading that succeeded, without processes. */
+struct member {
+    struct gpu *gpu;
+    struct err failed; /* why the last reading did; none: it did not */
+    char *told;        /* what the log has of that; NULL: nothing. Owned */
+    struct gpu_driver driver;
+    size_t n_last;
+    struct gpu_card *last; /* owned */
+};
+
+struct gpu_all {
+    struct gpu gpu; /* first */
+    size_t n;
+    struct member members[GPU_MAX_VENDORS];
+};
+
+/* --- reading --- */
+
+static void remember(struct member *m, const struct gpu_inventory *inv)
+{
+    free(m->last);
+    m->driver = inv->drivers[0];
+    m->n_last = inv->n_cards;
+    m->last = xmemdup(inv->cards, inv->n_cards * sizeof(*inv->cards));
+    for (size_t i = 0; i < m->n_last; i++) {
+        m->last[i].processes = NULL;
+        m->last[i].n_processes = 0;
+    }
+}
+
+/* The cards of a vendor that does not answer any more: they have not gone. */
+static void recall(const struct member *m, const struct err *why, struct gpu_inventory *ret)
+{
+    *ret = (struct gpu_inventory){.n_drivers = 1, .drivers = {m->driver}, .n_cards = m->n_last};
+    ret->cards = xmemdup(m->last, m->n_last * sizeof(*m->last));
+    for (size_t i = 0; i < ret->n_cards; i++) {
+        ret->cards[i].unread = true;
+        gpu_card_mark_ill(&ret->cards[i], why->reason ? why->reason : "ReadFailed", err_msg(why));
+    }
+}
+
+/* Pairs within a vendor are as they were; nothing is known of those across. */
+static void join_topology(struct gpu_topology *to, size_t before, const struct gpu_topology *of)
+{
+    for (size_t a = 0; a < of->n_cards; a++)
+        for (size_t b = a + 1; b < of->n_cards; b++)
+            *gpu_topology_at(to, before + a, before + b) = gpu_pair_between(of, a, b);
+}
+
+/* Takes the parts' cards. */
+static void join(struct gpu_inventory *parts, size_t n, struct gpu_inventory *ret)
+{
+    size_t all = 0;
+    for (size_t i = 0; i < n; i++)
+        all += parts[i].n_cards;
+    ret->cards = xcalloc(all, sizeof(*ret->cards));
+    gpu_topology_init(&ret->topology, all);
+    for (size_t i = 0; i < n; i++) {
+        struct gpu_inventory *p = &parts[i];
+        ret->drivers[ret->n_drivers++] = p->drivers[0];
+        if (p->boot_id[0])
+            memcpy(ret->boot_id, p->boot_id, sizeof(ret->boot_id));
+        if (p->n_cards)
+            memcpy(&ret->cards[ret->n_cards], p->cards, p->n_cards * sizeof(*p->cards));
+        join_topology(&ret->topology, ret->n_cards, &p->topology);
+        ret->n_cards += p->n_cards;
+        free(TAKE(p->cards));
+        p->n_cards = 0;
+        gpu_inventory_done(p);
+    }
+}
+
+static int say_again(const struct err *failed, struct err *e)
+{
+    int rc = err_set(e, failed->kind, "%s", err_msg(failed));
+    if (e)
+        e->reason = failed->reason;
+    return rc;
+}
+
+/* Cards beyond what is managed are a failure of the vendor that comes with them, not of those that
+ * were there first. */
+static int check_room(struct gpu_inventory *part, size_t room, struct err *e)
+{
+    size_t n = part->n_cards;
+    if (n <= room)
+        return 0;
+    gpu_inventory_done(part);
+    return err_set(e, ERR_TOO_LARGE,
+                   "%zu cards, beside %zu of other vendors; at most %d are managed", n,
+                   GPU_MAX_CARDS - room, GPU_MAX_CARDS);
+}
+
+static int read_member(struct gpu_all *a, struct member *m, size_t room, struct gpu_inventory *ret,
+                       struct err *e)
+{
+    m->gpu->activity = a->gpu.activity;
+    err_clear(&m->failed);
+    if (m->gpu->ops->read(m->gpu, ret, &m->failed) < 0 || check_room(ret, room, &m->failed) < 0)
+        return say_again(&m->failed, e);
+    remember(m, ret);
+    return 0;
+}
+
+/* What is said when nothing can be read: the first vendor that is there and fails, else that none
+ * is. */
+static int complain(struct err *why, size_t n, struct err *e)
+{
+    for (size_t i = 0; i < n; i++)
+        if (why[i].kind && why[i].kind != ERR_NOT_FOUND)
+            return err_move(e, &why[i]);
+    return err_move(e, &why[0]);
+}
+
+/* A vendor that cannot be read beside others that can is an error of nobody's: the log has it,
+ * once.
+ */
+static void tell(struct member *m)
+{
+    bool here = m->failed.kind && m->failed.kind != ERR_NOT_FOUND;
+    if (here && (!m->told || strcmp(m->told, err_msg(&m->failed)) != 0))
+        log_warn("Could not read one vendor's cards", kv_err(&m->failed));
+    xstr_set(&m->told, here ? err_msg(&m->failed) : NULL);
+}
+
+static int all_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
+{
+    struct gpu_all *a = (struct gpu_all *)g;
+    struct gpu_inventory parts[GPU_MAX_VENDORS] = {0};
+    struct err why[GPU_MAX_VENDORS] = {0};
+    size_t n = 0;
+    size_t cards = 0;
+    bool any = false;
+    for (size_t i = 0; i < a->n; i++) {
+        struct member *m = &a->members[i];
+        size_t room = GPU_MAX_CARDS - cards;
+        bool was_read = read_member(a, m, room, &parts[n], &why[i]) == 0;
+        if (!was_read && (m->n_last == 0 || m->n_last > room))
+            continue;
+        if (!was_read)
+            recall(m, &why[i], &parts[n]);
+        any |= was_read;
+        cards += parts[n++].n_cards;
+    }
+    for (size_t i = 0; any && i < a->n; i++)
+        tell(&a->members[i]);
+    *ret = (struct gpu_inventory){0};
+    join(parts, n, ret);
+    int rc = any ? 0 : complain(why, a->n, e);
+    for (size_t i = 0; i < a->n; i++)
+        err_clear(&why[i]);
+    if (rc < 0)
+        gpu_inventory_done(ret);
+    return rc;
+}
+
+/* --- one card --- */
+
+static bool has(const struct member *m, const char *uuid)
+{
+    for (size_t i = 0; i < m->n_last; i++)
+        if (strcmp(m->last[i].uuid, uuid) == 0)
+            return true;
+    return false;
+}
+
+/* A card can be asked for before anything was read: a journal names it. */
+static bool may_have(struct gpu_all *a, struct member *m, const char *uuid)
+{
+    if (m->n_last == 0) {
+        struct gpu_inventory inv = {0};
+        if (read_member(a, m, GPU_MAX_CARDS, &inv, /* e= */ NULL) == 0)
+            gpu_inventory_done(&inv);
+    }
+    return has(m, uuid);
+}
+
+static struct member *owner_of(struct gpu *g, const char *uuid)
+{
+    struct gpu_all *a = (struct gpu_all *)g;
+    for (size_t i = 0; i < a->n; i++)
+        if (may_have(a, &a->members[i], uuid)) {
+            a->members[i].gpu->activity = g->activity;
+            return &a->members[i];
+        }
+    return NULL;
+}
+
+/* Passes a verb on to the card's vendor. */
+#define PASS_ON(g, uuid, verb, e, ...)                                                             \
+    do {                                                                                           \
+        const struct member *owner = owner_of(g, uuid);                                            \
+        if (!owner)                                                                                \
+            return err_set(e, ERR_NOT_FOUND, "no card %s", uuid);                                  \
+        if (!owner->gpu->ops->verb)                                                                \
+            return err_set(e, ERR_INVALID, "this vendor's cards know no " #verb);                  \
+        return owner->gpu->ops->verb(owner->gpu, uuid, __VA_ARGS__);                               \
+    } while (0)
+
+/* Of a driver that cannot list its cards no single one is believed, or it would be ill by the one
+ * and well by the other, in turns. */
+static int all_read_card(struct gpu *g, const char *uuid, struct gpu_card *ret, struct err *e)
+{
+    const struct member *m = owner_of(g, uuid);
+    if (m && m->failed.kind)
+        return say_again(&m->failed, e);
+    PASS_ON(g, uuid, read_card, e, ret, e);
+}
+
+static int all_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode,
+                        enum gpu_mode_result *ret, struct err *e)
+{
+    PASS_ON(g, uuid, mode_set, e, mode, ret, e);
+}
+
+static int all_reset(struct gpu *g, const char *uuid, struct err *e)
+{
+    PASS_ON(g, uuid, reset, e, e);
+}
+
+static int all_gi_create(struct gpu *g, const char *uuid, unsigned profile_id, unsigned start,
+                         unsigned size, unsigned *ret_gi_id, struct err *e)
+{
+    PASS_ON(g, uuid, gi_create, e, profile_id, start, size, ret_gi_id, e);
+}
+
+static int all_gi_destroy(struct gpu *g, const char *uuid, unsigned gi_id, struct err *e)
+{
+    PASS_ON(g, uuid, gi_destroy, e, gi_id, e);
+}
+
+static int all_ci_create(struct gpu *g, const char *uuid, unsigned gi_id, unsigned slices,
+                         int start, unsigned *ret_ci_id, struct err *e)
+{
+    PASS_ON(g, uuid, ci_create, e, gi_id, slices, start, ret_ci_id, e);
+}
+
+static int all_ci_destroy(struct gpu *g, const char *uuid, unsigned gi_id, unsigned ci_id,
+                          struct err *e)
+{
+    PASS_ON(g, uuid, ci_destroy, e, gi_id, ci_id, e);
+}
+
+static int all_slice_create(struct gpu *g, const char *uuid, const struct sgpu_want *want,
+                            unsigned *ret_id, struct err *e)
+{
+    PASS_ON(g, uuid, slice_create, e, want, ret_id, e);
+}
+
+static int all_slice_destroy(struct gpu *g, const char *uuid, unsigned id, struct err *e)
+{
+    PASS_ON(g, uuid, slice_destroy, e, id, e);
+}
+
+static int all_qos_set(struct gpu *g, const char *uuid, int qos, struct err *e)
+{
+    PASS_ON(g, uuid, qos_set, e, qos, e);
+}
+
+static int all_timeslice_set(struct gpu *g, const char *uuid, unsigned ms, struct err *e)
+{
+    PASS_ON(g, uuid, timeslice_set, e, ms, e);
+}
+
+static int all_exclusive_set(struct gpu *g, const char *uuid, bool on, struct err *e)
+{
+    PASS_ON(g, uuid, exclusive_set, e, on, e);
+}
+
+static struct gpu *all_free(struct gpu *g)
+{
+    struct gpu_all *a = (struct gpu_all *)g;
+    for (size_t i = 0; i < a->n; i++) {
+        (void)gpu_free(a->members[i].gpu);
+        free(a->members[i].last);
+        err_clear(&a->members[i].failed);
+        free(a->members[i].told);
+    }
+    free(a);
+    return NULL;
+}
+
+static const struct gpu_ops all_ops = {
+    .read = all_read,
+    .read_card = all_read_card,
+    .mode_set = all_mode_set,
+    .reset = all_reset,
+    .gi_create = all_gi_create,
+    .gi_destroy = all_gi_destroy,
+    .ci_create = all_ci_create,
+    .ci_destroy = all_ci_destroy,
+    .slice_create = all_slice_create,
+    .slice_destroy = all_slice_destroy,
+    .qos_set = all_qos_set,
+    .timeslice_set = all_timeslice_set,
+    .exclusive_set = all_exclusive_set,
+    .free = all_free,
+};
+
+struct gpu *gpu_all_new(struct gpu *const *gpus, size_t n)
+{
+    assert(n > 0 && n <= GPU_MAX_VENDORS);
+    struct gpu_all *a = xcalloc(1, sizeof(*a));
+    a->gpu.ops = &all_ops;
+    a->n = n;
+    for (size_t i = 0; i < n; i++)
+        a->members[i].gpu = gpus[i];
+    return &a->gpu;
+}

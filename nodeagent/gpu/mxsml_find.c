@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/gpu/mxsml_find.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/num.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/gpu/pci_sysfs.h"
+
+/* --- identity --- */
+
+static struct mxsml_known *find_known(const struct mxsml *m, const char *uuid)
+{
+    for (size_t i = 0; i < m->n_known; i++)
+        if (strcmp(m->known[i]->card.uuid, uuid) == 0)
+            return m->known[i];
+    return NULL;
+}
+
+const struct gpu_card *mxsml_last_at(const struct mxsml *m, unsigned dev)
+{
+    for (size_t i = 0; i < m->n_known; i++)
+        if (m->known[i]->dev == dev)
+            return &m->known[i]->card;
+    return NULL;
+}
+
+static int learn(struct mxsml *m, const struct mxsml_info *info, struct mxsml_known **ret,
+                 struct err *e)
+{
+    if (m->n_known == ARRAY_LEN(m->known))
+        return err_set(e, ERR_TOO_LARGE, "more than %d cards were seen", GPU_MAX_CARDS);
+    struct mxsml_memory memory = {0};
+    struct mxsml_known *known = xcalloc(1, sizeof(*known));
+    struct gpu_card *c = &known->card;
+    *c = (struct gpu_card){.vendor = "metax", .minor = UINT_MAX, .healthy = true};
+    (void)snprintf(c->uuid, sizeof(c->uuid), "%s", info->uuid);
+    (void)snprintf(c->model, sizeof(c->model), "%s", info->name);
+    (void)snprintf(c->pci_bus_id, sizeof(c->pci_bus_id), "%s", info->bdf);
+    if (MXSML_CALL(m, memory, info->device_id, &memory) == MXSML_SUCCESS && memory.vram_total > 0)
+        c->memory_mib = (uint64_t)memory.vram_total >> 10;
+    pci_sysfs_card(m->sys_root, c);
+    m->known[m->n_known++] = known;
+    *ret = known;
+    return 0;
+}
+
+/* Of those that were known at a number the last one to be so is. */
+static void move_to(const struct mxsml *m, struct mxsml_known *known, unsigned dev)
+{
+    for (size_t i = 0; i < m->n_known; i++)
+        if (m->known[i]->dev == dev)
+            m->known[i]->dev = UINT_MAX;
+    known->dev = dev;
+}
+
+/* Who the card is that told of itself. */
+static int identify(struct mxsml *m, struct mxsml_place *p, struct err *e)
+{
+    TRY(mxsml_sound_info(p->dev, &p->info, e));
+    struct mxsml_known *known = find_known(m, p->info.uuid);
+    if (!known)
+        TRY(learn(m, &p->info, &known, e));
+    move_to(m, known, p->dev);
+    p->known = &known->card;
+    return 0;
+}
+
+/* --- virtual functions --- */
+
+/* The functions of all cards, by number. */
+struct vf_set {
+    bool among; /* some card has functions */
+    int last;   /* the highest number; -1: none is told */
+    uint64_t bits[(MXSML_FIRST_PF + 63) / 64];
+};
+
+static bool is_again(const struct mxsml_ids *ids, int at)
+{
+    for (int i = 0; i < at; i++)
+        if (ids->ids[i] == ids->ids[at])
+            return true;
+    return false;
+}
+
+int mxsml_list_vfs(struct mxsml *m, unsigned dev, struct mxsml_ids *ret, struct err *e)
+{
+    *ret = (struct mxsml_ids){0};
+    TRY(MXSML_DO(m, e, virtual_devices, dev, ret));
+    if (ret->n < 0 || ret->n > GPU_MAX_VFS)
+        return err_set(e, ERR_PROTOCOL,
+                       "the library tells of %d virtual functions of a card; a card has %d at most",
+                       ret->n, GPU_MAX_VFS);
+    for (int i = 0; i < ret->n; i++)
+        if (ret->ids[i] < 0 || ret->ids[i] >= MXSML_FIRST_PF || is_again(ret, i))
+            return err_set(e, ERR_PROTOCOL, "the library gives a virtual function the number %d",
+                           ret->ids[i]);
+    return 0;
+}
+
+/* What cannot be told here is told of the card when it is read; its functions say by themselves
+ * what they are. */
+static void note_vfs(struct mxsml *m, unsigned dev, struct vf_set *set)
+{
+    struct mxsml_ids ids;
+    set->among = true;
+    if (mxsml_list_vfs(m, dev, &ids, NULL) < 0)
+        return;
+    for (int i = 0; i < ids.n; i++)
+        set->bits[ids.ids[i] / 64] |= UINT64_C(1) << (ids.ids[i] % 64);
+    for (int i = 0; i < ids.n; i++)
+        set->last = ids.ids[i] > set->last ? ids.ids[i] : set->last;
+}
+
+static bool is_vf(const struct vf_set *set, unsigned dev)
+{
+    return set->among && set->bits[dev / 64] >> (dev % 64) & 1;
+}
+
+unsigned mxsml_kernels_vfs(const struct mxsml *m)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < m->n_known; i++) {
+        int64_t of_card = 0;
+        auto_free char *text =
+            pci_sysfs_line(m->sys_root, m->known[i]->card.pci_bus_id, "sriov_numvfs");
+        if (text && num_parse(text, 0, UINT16_MAX, &of_card, NULL) == 0)
+            n += (unsigned)of_card;
+    }
+    return n;
+}
+
+/* --- all cards --- */
+
+static unsigned count_by(struct mxsml *m, const char *call, unsigned (*count)(void))
+{
+    gpu_call_begin(&m->gpu, call);
+    unsigned n = count ? count() : 0;
+    gpu_call_end(&m->gpu);
+    return n;
+}
+
+static int count_devices(struct mxsml *m, unsigned *ret, unsigned *ret_pfs, struct err *e)
+{
+    TRY(mxsml_ensure(m, e));
+    *ret = count_by(m, mxsml_names.count, m->lib.count);
+    *ret_pfs = count_by(m, mxsml_names.pf_count, m->lib.pf_count);
+    if (*ret > (*ret_pfs ? MXSML_FIRST_PF : GPU_MAX_CARDS))
+        return err_set(e, ERR_TOO_LARGE, "%u cards%s; at most %d are managed", *ret,
+                       *ret_pfs ? " and functions" : "", GPU_MAX_CARDS);
+    if (*ret_pfs > GPU_MAX_CARDS)
+        return err_set(e, ERR_TOO_LARGE, "%u cards with virtual functions; at most %d are managed",
+                       *ret_pfs, GPU_MAX_CARDS);
+    return 0;
+}
+
+/* A function that is no card is passed over. */
+static int add(struct mxsml *m, unsigned dev, const struct vf_set *vfs, struct mxsml_places *ret,
+               struct err *e)
+{
+    if (ret->n == ARRAY_LEN(ret->items))
+        return err_set(e, ERR_TOO_LARGE, "more than %d cards", GPU_MAX_CARDS);
+    struct mxsml_place *p = &ret->items[ret->n];
+    *p = (struct mxsml_place){.dev = dev};
+    int rc = MXSML_DO(m, &p->why, info, dev, &p->info);
+    if (rc == 0 && vfs->among && p->info.mode == MXSML_MODE_VF)
+        return 0;
+    if (rc < 0 || identify(m, p, &p->why) < 0)
+        p->known = NULL;
+    ret->n++;
+    return 0;
+}
+
+/* Those that do not say who they are are taken for who was there last. */
+static const struct gpu_card *face_of(const struct mxsml *m, const struct mxsml_place *p)
+{
+    return p->known ? p->known : mxsml_last_at(m, p->dev);
+}
+
+static bool comes_before(const struct mxsml *m, const struct mxsml_place *a,
+                         const struct mxsml_place *b)
+{
+    const struct gpu_card *x = face_of(m, a);
+    const struct gpu_card *y = face_of(m, b);
+    int order = x && y ? strcasecmp(x->pci_bus_id, y->pci_bus_id) : !x - !y;
+    return order ? order < 0 : a->dev < b->dev;
+}
+
+static void sort(const struct mxsml *m, struct mxsml_places *p)
+{
+    for (unsigned i = 1; i < p->n; i++)
+        for (unsigned k = i; k > 0 && comes_before(m, &p->items[k], &p->items[k - 1]); k--) {
+            const struct mxsml_place moved = p->items[k];
+            p->items[k] = p->items[k - 1];
+            p->items[k - 1] = moved;
+        }
+}
+
+/* A card that was whole when the library looked, and has functions now, or the other way round. */
+static bool has_turned(const struct mxsml_place *p)
+{
+    return p->known && (p->dev >= MXSML_FIRST_PF) != (p->info.mode == MXSML_MODE_PF);
+}
+
+/* The library counts 0 on any error. Functions without a card that has them are those of a virtual
+ * machine, unless such a card shows. */
+static int check_counts(struct mxsml *m, unsigned count, const struct vf_set *vfs,
+                        const struct mxsml_places *p, struct err *e)
+{
+    struct mxsml_info info;
+    bool alone = false;
+    if (vfs->last >= (int)count)
+        return err_set(e, ERR_UNAVAILABLE, "the library counts %u cards and functions and shows %d",
+                       count, vfs->last + 1);
+    for (unsigned i = 0; i < p->n && !vfs->among; i++)
+        alone |= p->items[i].info.mode == MXSML_MODE_VF;
+    if (alone && MXSML_CALL(m, info, MXSML_FIRST_PF, &info) == MXSML_SUCCESS)
+        return err_set(e, ERR_UNAVAILABLE,
+                       "the library counts no card with virtual functions and shows one");
+    return 0;
+}
+
+static int find_once(struct mxsml *m, struct mxsml_places *ret, struct err *e)
+{
+    unsigned count = 0;
+    unsigned pfs = 0;
+    struct vf_set vfs = {.last = -1};
+    ret->n = 0;
+    TRY(count_devices(m, &count, &pfs, e));
+    for (unsigned i = 0; i < pfs; i++)
+        note_vfs(m, MXSML_FIRST_PF + i, &vfs);
+    for (unsigned dev = 0; dev < count; dev++)
+        if (!is_vf(&vfs, dev))
+            TRY(add(m, dev, &vfs, ret, e));
+    for (unsigned i = 0; i < pfs; i++)
+        TRY(add(m, MXSML_FIRST_PF + i, &vfs, ret, e));
+    TRY(check_counts(m, count, &vfs, ret, e));
+    if (pfs)
+        sort(m, ret);
+    for (unsigned i = 0; i < ret->n; i++)
+        if (ret->items[i].known)
+            ret->items[i].known->index = i;
+    return 0;
+}
+
+int mxsml_find(struct mxsml *m, struct mxsml_places *ret, struct err *e)
+{
+    TRY(find_once(m, ret, e));
+    bool turned = false;
+    for (unsigned i = 0; i < ret->n; i++)
+        turned |= has_turned(&ret->items[i]);
+    if (!turned || !m->lib.init_again)
+        return 0;
+    mxsml_places_done(ret);
+    m->stale = true;
+    return find_once(m, ret, e);
+}
+
+/* "Not there" has others believe that what was on the card is gone: that is said only where every
+ * card told its name. The library counts 0 on any error, and says so at once where it has none. */
+static int missing(struct mxsml *m, const struct mxsml_places *p, const char *uuid, struct err *e)
+{
+    const struct mxsml_place *silent = NULL;
+    for (unsigned i = 0; i < p->n && !silent; i++)
+        silent = p->items[i].known ? NULL : &p->items[i];
+    if (p->n && !silent)
+        return err_set(e, ERR_NOT_FOUND, "no card %s", uuid);
+    m->stale = true;
+    return err_set(e, ERR_UNAVAILABLE, "card %s does not show: %s", uuid,
+                   silent ? err_msg(&silent->why) : "the library counts no cards");
+}
+
+int mxsml_place_of(struct mxsml *m, const struct mxsml_places *p, const char *uuid,
+                   const struct mxsml_place **ret, struct err *e)
+{
+    for (unsigned i = 0; i < p->n; i++) {
+        const struct mxsml_place *at = &p->items[i];
+        if (!at->known || strcmp(at->known->uuid, uuid) != 0)
+            continue;
+        *ret = at;
+        return 0;
+    }
+    return missing(m, p, uuid, e);
+}
+
+void mxsml_places_done(struct mxsml_places *p)
+{
+    for (unsigned i = 0; i < p->n; i++)
+        err_clear(&p->items[i].why);
+    p->n = 0;
+}

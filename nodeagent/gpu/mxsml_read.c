@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/xalloc.h"
+
+#include "nodeagent/gpu/mxsml_find.h"
+#include "nodeagent/gpu/mxsml_vfs.h"
+#include "nodeagent/gpu/vitals.h"
+
+/* Numbers of slices are looked through up to here: sixteen stand at most, but nothing says that the
+ * driver hands out small ones only. */
+#define MAX_SLICE_ID 256
+/* Processes that are asked for first, each 3.6 KB. */
+#define FEW_PROCESSES 16
+
+int mxsml_index_of(struct mxsml *m, const char *uuid, unsigned *ret, struct err *e)
+{
+    auto_mxsml_places struct mxsml_places places = {0};
+    const struct mxsml_place *at = NULL;
+    TRY(mxsml_find(m, &places, e));
+    TRY(mxsml_place_of(m, &places, uuid, &at, e));
+    *ret = at->dev;
+    return 0;
+}
+
+/* --- slices --- */
+
+/* What stands for an alias that cannot be asked for: a slice without any may be one that we made
+ * and did not name. */
+#define NOT_TOLD "?"
+
+/* The driver's alias and what plans call the slice; without our mark it is somebody else's. */
+static int read_alias(struct mxsml *m, unsigned dev, struct sgpu_slice *s, struct gpu_slice *more,
+                      struct err *e)
+{
+    char alias[MXSML_ALIAS_BYTES] = "";
+    unsigned size = sizeof(alias);
+    mxsml_ret rc = MXSML_CALL(m, alias, dev, s->id, alias, &size);
+    if (rc == MXSML_NOT_SUPPORTED || rc == MXSML_NO_FUNCTION)
+        (void)snprintf(alias, sizeof(alias), NOT_TOLD);
+    else
+        TRY(mxsml_check(m, mxsml_names.alias, rc, errno, e));
+    alias[sizeof(alias) - 1] = '\0';
+    bool ours = strncmp(alias, MXSML_OURS, strlen(MXSML_OURS)) == 0;
+    (void)snprintf(s->alias, sizeof(s->alias), "%s", alias + (ours ? strlen(MXSML_OURS) : 0));
+    (void)snprintf(more->alias, sizeof(more->alias), "%s", alias);
+    s->foreign = !ours;
+    return 0;
+}
+
+static int add_slice(struct mxsml *m, unsigned dev, const struct mxsml_slice *from,
+                     struct gpu_card *c, struct err *e)
+{
+    struct gpu_slice *more = &c->slices[c->sgpu.n];
+    struct sgpu_slice *s = &c->sgpu.items[c->sgpu.n++];
+    int state = 1;
+    mxsml_ret told = MXSML_CALL(m, slice_state, dev, from->id, &state);
+    *s = (struct sgpu_slice){.id = from->id, .quota = {from->vram_mb, from->compute_percent}};
+    *more = (struct gpu_slice){.minor = from->minor, .healthy = told != MXSML_SUCCESS || state};
+    (void)snprintf(more->uuid, sizeof(more->uuid), "%s", from->uuid);
+    return read_alias(m, dev, s, more, e);
+}
+
+/* The library counts 0 on any error, too: that is believed only where no slice shows. */
+static int read_slices(struct mxsml *m, unsigned dev, struct gpu_card *c, struct err *e)
+{
+    gpu_call_begin(&m->gpu, mxsml_names.slice_count);
+    unsigned count = m->lib.slice_count ? m->lib.slice_count(dev) : 0;
+    gpu_call_end(&m->gpu);
+    unsigned ids = count ? MAX_SLICE_ID : SGPU_MAX_SLICES;
+    for (unsigned id = 0; (!count || c->sgpu.n < count) && id < ids; id++) {
+        struct mxsml_slice s = {0};
+        mxsml_ret rc = MXSML_CALL(m, slice_info, dev, id, &s);
+        if (rc == MXSML_NOT_SUPPORTED || rc == MXSML_INVALID_INPUT)
+            continue; /* no slice has this number */
+        TRY(mxsml_check(m, mxsml_names.slice_info, rc, errno, e));
+        if (c->sgpu.n == SGPU_MAX_SLICES)
+            break;
+        TRY(mxsml_sound_slice(c, id, &s, e));
+        TRY(add_slice(m, dev, &s, c, e));
+    }
+    if (c->sgpu.n == count || !m->lib.slice_count)
+        return 0;
+    return err_set(e, ERR_UNAVAILABLE, "the library counts %u slices and shows %u", count,
+                   c->sgpu.n);
+}
+
+/* Where one is not told, the other. */
+static unsigned least(unsigned a, unsigned b)
+{
+    return (a < b && a) || !b ? a : b;
+}
+
+/* The card's own: also asked while sGPU is off, since it stays. */
+static int read_sharing(struct mxsml *m, unsigned dev, unsigned toggle, struct gpu_card *c,
+                        struct err *e)
+{
+    unsigned sched = 0;
+    struct mxsml_quota quota = {0};
+    TRY(MXSML_DO(m, e, sched_class, dev, &sched));
+    TRY(MXSML_DO(m, e, timeslice, dev, &c->sgpu.timeslice_ms));
+    TRY(mxsml_sound_sharing(toggle, sched, c->sgpu.timeslice_ms, e));
+    c->sgpu.qos = sched <= API_BURST_SHARE ? (int)sched : API_BEST_EFFORT;
+    c->sgpu.memory_mib = (unsigned)c->memory_mib;
+    if (c->mode == GPU_SGPU && MXSML_CALL(m, quota, dev, &quota) == MXSML_SUCCESS)
+        c->sgpu.memory_mib = least(quota.vram_total_mb, c->sgpu.memory_mib);
+    return 0;
+}
+
+/* Functions and other series answer that they have no sGPU. */
+static int read_sgpu(struct mxsml *m, const struct mxsml_info *info, struct gpu_card *c,
+                     struct err *e)
+{
+    unsigned on = 0;
+    mxsml_ret rc = MXSML_CALL(m, toggle, info->device_id, &on);
+    c->mode = c->pending_mode = GPU_NATIVE;
+    if (rc == MXSML_NOT_SUPPORTED || rc == MXSML_NO_FUNCTION || info->mode != MXSML_MODE_BARE)
+        return 0;
+    TRY(mxsml_check(m, mxsml_names.toggle, rc, errno, e));
+    c->sgpu_capable = true;
+    c->mode = c->pending_mode = on ? GPU_SGPU : GPU_NATIVE;
+    TRY(read_sharing(m, info->device_id, on, c, e));
+    return on ? read_slices(m, info->device_id, c, e) : 0;
+}
+
+static int read_cut(struct mxsml *m, const struct mxsml_info *info, struct gpu_card *c,
+                    struct err *e)
+{
+    if (info->mode == MXSML_MODE_PF)
+        return mxsml_read_vfs(m, info->device_id, c, e);
+    return read_sgpu(m, info, c, e);
+}
+
+/* --- processes --- */
+
+static void add_process(const struct mxsml_process *p, const struct mxsml_process_gpu *on, int part,
+                        struct gpu_card *c)
+{
+    if (c->n_processes == GPU_MAX_PROCESSES)
+        return;
+    struct gpu_process *to = &c->processes[c->n_processes++];
+    *to = (struct gpu_process){.pid = p->pid,
+                               .memory_bytes = on->memory_bytes,
+                               .gi_id = part,
+                               .ci_id = -1};
+    (void)snprintf(to->name, sizeof(to->name), "%.*s", (int)sizeof(p->name) - 1, p->name);
+}
+
+/* Who is asked about: a card, or one of its virtual functions. */
+struct asked {
+    unsigned dev;
+    const char *bus_id;
+    const struct gpu_vf *vf; /* NULL: the card */
+};
+
+static bool is_address(const struct mxsml_process_gpu *on, const char *bus_id)
+{
+    return strncasecmp(on->bdf, bus_id, sizeof(on->bdf)) == 0;
+}
+
+/* Of a card's function: its own list tells of it. */
+static bool is_told_elsewhere(const struct asked *of, const struct mxsml_process_gpu *on,
+                              const struct gpu_card *c)
+{
+    for (unsigned i = 0; i < c->n_vfs && !of->vf; i++)
+        if (is_address(on, c->vfs[i].pci_bus_id))
+            return true;
+    return false;
+}
+
+static int part_of(const struct asked *of, const struct mxsml_process_gpu *on,
+                   const struct gpu_card *c)
+{
+    return of->vf ? (int)of->vf->number : mxsml_sound_slice_of(c, on->slice_id);
+}
+
+/* A process is listed for the card: where it does not say what of it, it uses all. */
+static void add_of(const struct asked *of, const struct mxsml_process *p, struct gpu_card *c)
+{
+    static const struct mxsml_process_gpu all = {.slice_id = -1};
+    unsigned n = p->n_gpus < ARRAY_LEN(p->gpus) ? p->n_gpus : ARRAY_LEN(p->gpus);
+    bool said = false;
+    for (unsigned i = 0; i < n; i++) {
+        const struct mxsml_process_gpu *on = &p->gpus[i];
+        bool is_of = is_address(on, of->bus_id);
+        said |= is_of || is_told_elsewhere(of, on, c);
+        if (is_of)
+            add_process(p, on, part_of(of, on, c), c);
+    }
+    if (!said)
+        add_process(p, &all, part_of(of, &all, c), c);
+}
+
+static int read_users(struct mxsml *m, const struct asked *of, struct gpu_card *c, struct err *e)
+{
+    unsigned n = FEW_PROCESSES;
+    unsigned room = n;
+    auto_free struct mxsml_process *list = xcalloc(n, sizeof(*list));
+    mxsml_ret rc = MXSML_CALL(m, processes, of->dev, &n, list);
+    if (rc == MXSML_INSUFFICIENT_SIZE && n > FEW_PROCESSES && n <= GPU_MAX_PROCESSES) {
+        n *= 2; /* more may come meanwhile */
+        room = n;
+        free(TAKE(list));
+        list = xcalloc(n, sizeof(*list));
+        rc = MXSML_CALL(m, processes, of->dev, &n, list);
+    }
+    c->users_unknown |= rc == MXSML_NOT_SUPPORTED || rc == MXSML_NO_FUNCTION;
+    if (c->users_unknown)
+        return 0;
+    TRY(mxsml_check(m, mxsml_names.processes, rc, errno, e));
+    if (n > room)
+        return err_set(e, ERR_PROTOCOL, "the library tells of %u processes where %u have room", n,
+                       room);
+    for (unsigned i = 0; i < n; i++)
+        add_of(of, &list[i], c);
+    return 0;
+}
+
+/* Whoever is not told who computes on a card knows nothing of it to be free. */
+static int read_processes(struct mxsml *m, unsigned dev, struct gpu_card *c, struct err *e)
+{
+    const struct asked card = {.dev = dev, .bus_id = c->pci_bus_id};
+    c->no_events = true;
+    c->processes = xcalloc(GPU_MAX_PROCESSES, sizeof(*c->processes));
+    TRY(read_users(m, &card, c, e));
+    for (unsigned i = 0; i < c->n_vfs; i++) {
+        const struct gpu_vf *vf = &c->vfs[i];
+        const struct asked function = {.dev = vf->dev, .bus_id = vf->pci_bus_id, .vf = vf};
+        TRY(read_users(m, &function, c, e));
+    }
+    gpu_card_set_holders(c, /* holders= */ NULL, 0); /* marks what is in use */
+    return 0;
+}
+
+/* --- health --- */
+
+static void judge_state(struct mxsml *m, unsigned dev, struct gpu_card *c)
+{
+    int state = 1;
+    struct mxsml_unavailable why = {0};
+    if (MXSML_CALL(m, state, dev, &state) != MXSML_SUCCESS || state)
+        return;
+    char text[128] = "the driver says that the card is not available";
+    if (MXSML_CALL(m, unavailable, dev, &why) == MXSML_SUCCESS && why.reason[0])
+        (void)snprintf(text, sizeof(text), "the card is not available: %.*s (%d)",
+                       (int)sizeof(why.reason) - 1, why.reason, why.code);
+    gpu_card_mark_ill(c, "NotAvailable", text);
+}
+
+/* Counters go back to 0 with a reset, and the card is well again. */
+static void judge_ecc(struct mxsml *m, unsigned dev, struct gpu_card *c)
+{
+    struct mxsml_ecc ecc = {0};
+    if (MXSML_CALL(m, ecc_errors, dev, &ecc) != MXSML_SUCCESS)
+        return;
+    c->vitals.ecc_known = true;
+    c->vitals.ecc_uncorrected = (unsigned long long)ecc.sram_uncorrected + ecc.dram_uncorrected;
+    if (c->vitals.ecc_uncorrected && c->healthy)
+        gpu_card_mark_ill(c, "UncorrectableECC",
+                          "memory errors that ECC could not correct since the last reset: end the "
+                          "work on the card, then mx-smi -r");
+}
+
+/* Of a card that falls silent its functions are known still: pods may hold them. */
+static void keep_vfs(const struct gpu_card *from, struct gpu_card *known)
+{
+    known->n_vfs = from->n_vfs;
+    memcpy(known->vfs, from->vfs, sizeof(known->vfs));
+}
+
+/* The place is of one that told who it is. */
+static int read_card(struct mxsml *m, const struct mxsml_place *at, struct gpu_card *ret,
+                     struct err *e)
+{
+    auto_gpu_card struct gpu_card card = *at->known;
+    card.n_vfs = 0;
+    TRY(read_cut(m, &at->info, &card, e));
+    TRY(read_processes(m, at->dev, &card, e));
+    judge_state(m, at->dev, &card);
+    judge_ecc(m, at->dev, &card);
+    keep_vfs(&card, at->known);
+    *ret = card;
+    card.processes = NULL; /* handed over */
+    return 0;
+}
+
+/* --- the node --- */
+
+/* A card of which nothing is known. */
+static struct gpu_card nobody(unsigned index)
+{
+    return (struct gpu_card){.vendor = "metax",
+                             .index = index,
+                             .minor = UINT_MAX,
+                             .numa_node = -1,
+                             .unread = true};
+}
+
+/* One card of an inventory: what fails is told in the card. */
+static void read_slot(struct mxsml *m, struct mxsml_place *at, unsigned index, struct gpu_card *ret)
+{
+    auto_err struct err why = {0};
+    const struct gpu_card *last = mxsml_last_at(m, at->dev);
+    if (at->known && read_card(m, at, ret, &why) == 0) {
+        ret->index = index;
+        return;
+    }
+    if (!at->known)
+        (void)err_move(&why, &at->why);
+    *ret = last ? *last : nobody(index);
+    ret->index = index;
+    ret->unread = true;
+    bool told = why.reason && strcmp(why.reason, "MXSMLError") != 0;
+    gpu_card_mark_ill(ret, told ? why.reason : "ReadFailed", err_msg(&why));
+}
+
+/* Two cards of one name cannot be told apart: the second has none. */
+static void refuse_twin(struct gpu_inventory *inv, unsigned index)
+{
+    struct gpu_card *c = &inv->cards[index];
+    for (unsigned i = 0; *c->uuid && i < index; i++) {
+        if (strcmp(inv->cards[i].uuid, c->uuid) != 0)
+            continue;
+        auto_free char *why = xasprintf("the library gives card %u the UUID of card %u", index, i);
+        gpu_card_done(c);
+        *c = nobody(index);
+        gpu_card_mark_ill(c, "ReadFailed", why);
+    }
+}
+
+static uint8_t level_of(unsigned topology)
+{
+    static const uint8_t levels[] = {
+        [MXSML_TOPO_INTERNAL] = GPU_LEVEL_BOARD,
+        [MXSML_TOPO_SWITCH] = GPU_LEVEL_SWITCH,
+        [MXSML_TOPO_SWITCHES] = GPU_LEVEL_SWITCHES,
+        [MXSML_TOPO_HOST_BRIDGE] = GPU_LEVEL_HOST_BRIDGE,
+        [MXSML_TOPO_NODE] = GPU_LEVEL_NODE,
+        [MXSML_TOPO_SYSTEM] = GPU_LEVEL_SYSTEM,
+    };
+    return topology < ARRAY_LEN(levels) ? levels[topology] : GPU_LEVEL_UNKNOWN;
+}
+
+/* MetaXLink is told in place of the way over PCIe. What is not told is unknown, never an error. */
+static void read_topology(struct mxsml *m, const struct mxsml_places *at, struct gpu_inventory *inv)
+{
+    gpu_topology_init(&inv->topology, at->n);
+    for (unsigned a = 0; a < at->n; a++)
+        for (unsigned b = a + 1; b < at->n; b++) {
+            unsigned level = UINT_MAX;
+            if (MXSML_CALL(m, topology, at->items[a].dev, at->items[b].dev, &level) !=
+                MXSML_SUCCESS)
+                continue;
+            struct gpu_pair *p = gpu_topology_at(&inv->topology, a, b);
+            p->links = level == MXSML_TOPO_METAXLINK;
+            p->level = level_of(level);
+        }
+}
+
+int mxsml_op_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
+{
+    struct mxsml *m = (struct mxsml *)g;
+    auto_mxsml_places struct mxsml_places places = {0};
+    m->stale |= mxsml_kernels_vfs(m) != m->kernels_vfs;
+    TRY(mxsml_find(m, &places, e));
+    m->kernels_vfs = mxsml_kernels_vfs(m);
+    *ret = (struct gpu_inventory){.n_drivers = 1,
+                                  .drivers = {{.vendor = "metax"}},
+                                  .n_cards = places.n};
+    ret->cards = xcalloc(places.n, sizeof(*ret->cards));
+    for (unsigned i = 0; i < places.n; i++) {
+        read_slot(m, &places.items[i], i, &ret->cards[i]);
+        refuse_twin(ret, i);
+    }
+    read_topology(m, &places, ret);
+    (void)snprintf(ret->drivers[0].version, sizeof(ret->drivers[0].version), "%s", m->driver);
+    gpu_inventory_read_boot(ret, m->proc_root);
+    return 0;
+}
+
+int mxsml_op_read_card(struct gpu *g, const char *uuid, struct gpu_card *ret, struct err *e)
+{
+    struct mxsml *m = (struct mxsml *)g;
+    auto_mxsml_places struct mxsml_places places = {0};
+    const struct mxsml_place *at = NULL;
+    TRY(mxsml_find(m, &places, e));
+    TRY(mxsml_place_of(m, &places, uuid, &at, e));
+    return read_card(m, at, ret, e);
+}

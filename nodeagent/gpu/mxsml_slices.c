@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "nodeagent/gpu/mxsml.h"
+
+static_assert(sizeof(MXSML_OURS) + SGPU_ALIAS_MAX <= MXSML_ALIAS_BYTES, "an alias fits");
+
+int mxsml_op_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode,
+                      enum gpu_mode_result *ret, struct err *e)
+{
+    struct mxsml *m = (struct mxsml *)g;
+    unsigned dev = 0;
+    if (mode == GPU_MIG)
+        return err_set(e, ERR_INVALID, "cards of MetaX have no MIG");
+    if (mode == GPU_VGPU)
+        return err_set(e, ERR_INVALID, "only mx-smi makes virtual functions");
+    TRY(mxsml_index_of(m, uuid, &dev, e));
+    TRY(MXSML_DO(m, e, set_toggle, dev, mode == GPU_SGPU));
+    *ret = GPU_MODE_DONE; /* what the card shows is read back by whoever asked for it */
+    return 0;
+}
+
+int mxsml_op_reset(struct gpu *g, const char *uuid, struct err *e)
+{
+    struct mxsml *m = (struct mxsml *)g;
+    unsigned dev = 0;
+    TRY(mxsml_index_of(m, uuid, &dev, e));
+    return MXSML_DO(m, e, reset, dev);
+}
+
+/* A slice without its name would be nobody's. Killed in between, it stays and is foreign: the
+ * transaction knows by its journal which nameless one is its own. */
+static int name_slice(struct mxsml *m, unsigned dev, unsigned id, const char *alias, struct err *e)
+{
+    char full[MXSML_ALIAS_BYTES];
+    (void)snprintf(full, sizeof(full), MXSML_OURS "%.*s", SGPU_ALIAS_MAX, alias);
+    int rc = MXSML_DO(m, e, set_alias, dev, id, full);
+    if (rc < 0)
+        (void)MXSML_CALL(m, slice_remove, dev, id);
+    return rc;
+}
+
+int mxsml_op_slice_create(struct gpu *g, const char *uuid, const struct sgpu_want *want,
+                          unsigned *ret_id, struct err *e)
+{
+    struct mxsml *m = (struct mxsml *)g;
+    unsigned dev = 0;
+    if (strlen(want->alias) > SGPU_ALIAS_MAX)
+        return err_set(e, ERR_INVALID, "the alias %s is too long", want->alias);
+    TRY(mxsml_index_of(m, uuid, &dev, e));
+    TRY(MXSML_DO(m, e, slice_create, dev, want->quota.memory_mib, want->quota.compute_percent,
+                 ret_id));
+    return name_slice(m, dev, *ret_id, want->alias, e);
+}
+
+/* A card that does not answer has not lost its slices. */
+static int not_gone(int rc, struct err *e)
+{
+    if (rc != -(int)ERR_NOT_FOUND)
+        return rc;
+    if (e)
+        e->kind = ERR_UNAVAILABLE;
+    return -(int)ERR_UNAVAILABLE;
+}
+
+int mxsml_op_slice_destroy(struct gpu *g, const char *uuid, unsigned id, struct err *e)
+{
+    struct mxsml *m = (struct mxsml *)g;
+    struct mxsml_slice there = {0};
+    unsigned dev = 0;
+    TRY(mxsml_index_of(m, uuid, &dev, e));
+    mxsml_ret rc = MXSML_CALL(m, slice_info, dev, id, &there);
+    if (rc == MXSML_NOT_SUPPORTED || rc == MXSML_INVALID_INPUT)
+        return err_set(e, ERR_NOT_FOUND, "there is no slice %u", id);
+    return not_gone(MXSML_DO(m, e, slice_remove, dev, id), e);
+}
+
+int mxsml_op_qos_set(struct gpu *g, const char *uuid, int qos, struct err *e)
+{
+    struct mxsml *m = (struct mxsml *)g;
+    unsigned dev = 0;
+    TRY(mxsml_index_of(m, uuid, &dev, e));
+    return MXSML_DO(m, e, set_sched_class, dev, (unsigned)qos);
+}
+
+int mxsml_op_timeslice_set(struct gpu *g, const char *uuid, unsigned ms, struct err *e)
+{
+    struct mxsml *m = (struct mxsml *)g;
+    unsigned dev = 0;
+    TRY(mxsml_index_of(m, uuid, &dev, e));
+    return MXSML_DO(m, e, set_timeslice, dev, ms);
+}

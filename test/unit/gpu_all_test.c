@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/xalloc.h"
+
+#include "gpu_contract_support.h"
+#include "sim_support.h"
+
+/*
+ * Two vendors behind one struct gpu: over the simulated libraries, which share a machine.
+ */
+
+TestSuite(gpu_all, .init = sim_machine_start, .fini = sim_machine_stop);
+
+static struct gpu *open_both(const char *gpus)
+{
+    sim_fleet(gpus);
+    struct gpu *const both[] = {sim_open(), sim_open_metax()};
+    return gpu_all_new(both, 2);
+}
+
+#define TWO_VENDORS "[{model: h100-80, count: 2}, {model: c500, count: 2}]"
+
+Test(gpu_all, cards_of_two_vendors_are_one_inventory)
+{
+    auto_gpu struct gpu *g = open_both(TWO_VENDORS);
+    auto_gpu_inventory struct gpu_inventory inv = sim_read(g);
+    cr_assert_eq(inv.n_cards, 4);
+    cr_expect_eq(inv.n_drivers, 2);
+    cr_expect_str_eq(inv.cards[0].vendor, "nvidia");
+    cr_expect_str_eq(inv.cards[3].vendor, "metax");
+    cr_expect(inv.boot_id[0]);
+    cr_expect_gt(gpu_pair_between(&inv.topology, 0, 1).level, GPU_LEVEL_UNKNOWN);
+    cr_expect_gt(gpu_pair_between(&inv.topology, 2, 3).links +
+                     gpu_pair_between(&inv.topology, 2, 3).level,
+                 0);
+    cr_expect_eq(gpu_pair_between(&inv.topology, 1, 2).level, GPU_LEVEL_UNKNOWN);
+}
+
+Test(gpu_all, a_vendor_that_is_not_there_has_no_cards)
+{
+    auto_gpu struct gpu *g = open_both("[{model: c500, count: 1}]");
+    auto_gpu_inventory struct gpu_inventory inv = sim_read(g);
+    cr_assert_eq(inv.n_cards, 1);
+    cr_expect_null(gpu_inventory_driver(&inv, "nvidia"));
+}
+
+Test(gpu_all, a_machine_without_cards_says_so)
+{
+    struct gpu_inventory inv;
+    auto_err struct err e = {0};
+    sim_fleet("[{model: c500, count: 1}]");
+    struct gpu *const one[] = {sim_open()};
+    auto_gpu struct gpu *g = gpu_all_new(one, 1);
+    cr_expect_eq(g->ops->read(g, &inv, &e), -(int)ERR_NOT_FOUND, "%s", err_msg(&e));
+}
+
+Test(gpu_all, a_verb_reaches_the_cards_vendor_and_no_other)
+{
+    auto_gpu struct gpu *g = open_both(TWO_VENDORS);
+    auto_gpu_inventory struct gpu_inventory inv = sim_read(g);
+    auto_err struct err e = {0};
+    enum gpu_mode_result result;
+    unsigned id;
+    const struct sgpu_want want = {"a", {1024, 10}};
+    cr_expect_eq(g->ops->mode_set(g, inv.cards[1].uuid, GPU_MIG, &result, &e), 0);
+    cr_expect_eq(g->ops->mode_set(g, inv.cards[2].uuid, GPU_SGPU, &result, &e), 0);
+    cr_expect_eq(g->ops->slice_create(g, inv.cards[2].uuid, &want, &id, &e), 0);
+    cr_expect_eq(g->ops->slice_create(g, inv.cards[0].uuid, &want, &id, &e), -(int)ERR_INVALID);
+    err_clear(&e);
+    cr_expect_eq(g->ops->slice_destroy(g, "GPU-none", id, &e), -(int)ERR_NOT_FOUND);
+    auto_gpu_inventory struct gpu_inventory after = sim_read(g);
+    cr_expect_eq(after.cards[0].mode, GPU_NATIVE);
+    cr_expect_eq(after.cards[1].mode, GPU_MIG);
+    cr_expect_eq(after.cards[2].sgpu.n, 1);
+    cr_expect_eq(after.cards[3].mode, GPU_NATIVE);
+}
+
+Test(gpu_all, a_card_can_be_asked_for_before_anything_was_read)
+{
+    auto_gpu struct gpu *first = open_both(TWO_VENDORS);
+    auto_gpu_inventory struct gpu_inventory inv = sim_read(first);
+    struct gpu *const both[] = {sim_open(), sim_open_metax()};
+    auto_gpu struct gpu *g = gpu_all_new(both, 2);
+    auto_gpu_card struct gpu_card c = {0};
+    cr_expect_eq(g->ops->read_card(g, inv.cards[3].uuid, &c, NULL), 0);
+    cr_expect_str_eq(c.uuid, inv.cards[3].uuid);
+}
+
+/* Whoever reports that the cards have gone would have their pods' shares taken away. */
+Test(gpu_all, a_vendor_that_does_not_answer_keeps_its_cards_as_ill_ones)
+{
+    auto_gpu struct gpu *g = open_both(TWO_VENDORS);
+    auto_gpu_inventory struct gpu_inventory before = sim_read(g);
+    sim_control("fault add --call nvmlDeviceGetCount_v2 --nth 0 --action fail:UNKNOWN");
+    auto_gpu_inventory struct gpu_inventory inv = sim_read(g);
+    cr_assert_eq(inv.n_cards, 4);
+    cr_expect(inv.cards[0].unread && !inv.cards[0].healthy);
+    cr_expect_str_eq(inv.cards[0].uuid, before.cards[0].uuid);
+    cr_expect(inv.cards[2].healthy && !inv.cards[2].unread);
+    auto_gpu_card struct gpu_card alone = {0};
+    auto_err struct err e = {0};
+    cr_expect_lt(g->ops->read_card(g, before.cards[0].uuid, &alone, &e), 0, "ill either way");
+    cr_expect_str_eq(e.reason, inv.cards[0].unhealthy_reason);
+    sim_control("fault clear");
+    auto_gpu_inventory struct gpu_inventory well = sim_read(g);
+    cr_expect(well.cards[0].healthy && !well.cards[0].unread);
+    cr_expect_eq(g->ops->read_card(g, before.cards[0].uuid, &alone, NULL), 0);
+}
+
+/* --- What every back end promises --- */
+
+Test(gpu_all, nvidias_back_end_keeps_its_promises)
+{
+    sim_fleet("[{model: h100-80, count: 1}, {model: t4, count: 1}]");
+    gpu_contract_check(sim_open);
+}
+
+Test(gpu_all, metaxs_back_end_keeps_its_promises)
+{
+    sim_fleet("[{model: c500, count: 2}]");
+    gpu_contract_check(sim_open_metax);
+}
+
+/* --- Too many --- */
+
+/* A vendor with a number of cards and nothing else. */
+struct many {
+    struct gpu gpu; /* first */
+    const char *vendor;
+    size_t n;
+};
+
+static int many_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
+{
+    const struct many *m = (const struct many *)g;
+    (void)e;
+    *ret = (struct gpu_inventory){.n_drivers = 1, .drivers = {{.vendor = m->vendor}}};
+    ret->n_cards = m->n;
+    ret->cards = xcalloc(m->n, sizeof(*ret->cards));
+    for (size_t i = 0; i < m->n; i++) {
+        ret->cards[i] = (struct gpu_card){.vendor = m->vendor, .healthy = true};
+        (void)snprintf(ret->cards[i].uuid, sizeof(ret->cards[i].uuid), "%s-%zu", m->vendor, i);
+    }
+    return 0;
+}
+
+static struct gpu *many_free(struct gpu *g)
+{
+    (void)g;
+    return NULL;
+}
+
+static const struct gpu_ops many_ops = {.read = many_read, .free = many_free};
+
+Test(gpu_all, cards_beyond_what_is_managed_are_left_out_by_vendor)
+{
+    struct many first = {{.ops = &many_ops}, "first", 40};
+    struct many second = {{.ops = &many_ops}, "second", 24};
+    auto_gpu struct gpu *g = gpu_all_new((struct gpu *const[]){&first.gpu, &second.gpu}, 2);
+    auto_gpu_inventory struct gpu_inventory full = sim_read(g);
+    cr_expect_eq(full.n_cards, GPU_MAX_CARDS);
+    second.n = 25;
+    auto_gpu_inventory struct gpu_inventory inv = sim_read(g);
+    cr_assert_eq(inv.n_cards, GPU_MAX_CARDS, "what it had has not gone");
+    cr_expect(inv.cards[39].healthy);
+    cr_expect(inv.cards[40].unread && !inv.cards[40].healthy);
+    first.n = 41;
+    auto_gpu_inventory struct gpu_inventory without = sim_read(g);
+    cr_assert_eq(without.n_cards, 41);
+    first.n = 40;
+    second.n = 1;
+    auto_gpu_inventory struct gpu_inventory again = sim_read(g);
+    cr_expect_eq(again.n_cards, 41);
+}
+
+Test(gpu_all, too_many_cards_of_the_only_vendor_are_an_error)
+{
+    struct many one = {{.ops = &many_ops}, "one", GPU_MAX_CARDS + 1};
+    auto_gpu struct gpu *g = gpu_all_new((struct gpu *const[]){&one.gpu}, 1);
+    struct gpu_inventory inv = {0};
+    auto_err struct err e = {0};
+    cr_expect_eq(g->ops->read(g, &inv, &e), -(int)ERR_TOO_LARGE, "%s", err_msg(&e));
+}
