@@ -83,11 +83,20 @@ static bool serves_kubelet(const struct agent *a)
 
 /* --- Jobs --- */
 
+static struct device_slots slots_made(const struct agent *a)
+{
+    struct device_slots made = {0};
+    for (size_t i = 0; i < a->n_cards; i++)
+        device_slots_add(&made, &a->cards[i].card);
+    return made;
+}
+
 static void job_done(void *arg);
 
 static void submit(struct agent *a, struct agent_job *j)
 {
     j->driver_view = a->driver_view;
+    j->slots_made = slots_made(a);
     if (a->d.kubelet)
         j->holders = holders_copy(kubelet_link_holders(a->d.kubelet));
     auto_err struct err e = {0};
@@ -253,8 +262,15 @@ static void believed(const struct agent *a, const struct card_track *t, const st
 
 static void mark_holders(const struct agent *a, struct card_view *v)
 {
+    const struct device_slots made = slots_made(a);
     if (a->d.kubelet)
-        device_mark_holders(kubelet_link_holders(a->d.kubelet), &v->card);
+        device_mark_holders(kubelet_link_holders(a->d.kubelet), &made, &v->card);
+}
+
+/* Slots belong to no card: one that is granted late has its slice made on another. */
+static bool is_of_slot(const struct card_part *p)
+{
+    return p->slice && sgpu_slot_of(p->slice->alias) >= 0;
 }
 
 /* From now on the kubelet is refused what goes. */
@@ -265,9 +281,11 @@ static void seal(struct agent *a, const struct gpu_card *card, const struct card
     size_t n = 0;
     if (!stays->whole)
         list[n] = device_id(card, /* p= */ NULL, ids[n]), n++;
-    for (unsigned i = 0; i < card->n_partitions; i++)
-        if (!card_offer_has(stays, &card->partitions[i]))
-            list[n] = device_id(card, &card->partitions[i], ids[n]), n++;
+    for (unsigned i = 0; i < card_parts(card); i++) {
+        const struct card_part part = card_part_at(card, i);
+        if (!card_offer_has(stays, &part) && !is_of_slot(&part))
+            list[n] = device_id(card, &part, ids[n]), n++;
+    }
     kubelet_link_seal(a->d.kubelet, list, n);
 }
 
@@ -391,8 +409,8 @@ static void start_card(struct agent *a, struct card_track *t)
 static bool wants_exclusive(const struct agent *a, const struct gpu_card *card)
 {
     const struct device_want *want = want_of(a, card->uuid);
-    const struct share share = share_of(a->d.config, want, share_strategy(a->d.config, spec(a)),
-                                        /* profile= */ NULL);
+    const struct share share = share_of(a->d.config, card->vendor, want,
+                                        share_strategy(a->d.config, spec(a)), /* profile= */ NULL);
     return card->mode == GPU_NATIVE && (!want || want->mode == API_MODE_NATIVE) &&
            share.kind == SHARE_MPS;
 }
@@ -455,6 +473,137 @@ static void take_acknowledgement(struct agent *a)
     card_tracks_acked(&a->tracks, publisher_acked(a->d.publisher));
 }
 
+/* --- Slots --- */
+
+static bool slots_are_served(const struct agent *a)
+{
+    return a->d.slots && a->recovered && a->device_seen && a->inventory_read;
+}
+
+/* New slices are made where the card is as wanted and nothing is under way. */
+static bool is_open(struct agent *a, const struct gpu_card *card)
+{
+    const struct device_want *want = want_of(a, card->uuid);
+    const struct card_track *t = card_tracks_find(&a->tracks, card->uuid);
+    bool settled =
+        !t || (t->memo.progress == PROGRESS_DONE && (t->memo.result.outcome == TXN_APPLIED ||
+                                                     t->memo.result.outcome == TXN_NOTHING_TO_DO));
+    return card->healthy && !card->unread && settled && strcmp(card->uuid, a->unended) != 0 &&
+           (!want || want->mode == API_MODE_SGPU);
+}
+
+static struct slot_card *slot_cards(struct agent *a, size_t *ret_n)
+{
+    struct slot_card *list = NULL;
+    *ret_n = 0;
+    for (size_t i = 0; i < a->n_cards; i++) {
+        const struct gpu_card *card = &a->cards[i].card;
+        const struct device_want *want = want_of(a, card->uuid);
+        if (card->mode != GPU_SGPU || !device_has_slots(card, want))
+            continue;
+        bool declared = want && want->sgpu.has_qos_policy;
+        *XPUSH(list, *ret_n) = (struct slot_card){.card = card,
+                                                  .qos = declared ? want->sgpu.qos_policy : -1,
+                                                  .open = is_open(a, card)};
+    }
+    return list;
+}
+
+/* The card stays as it is for everybody else. */
+static void submit_slots(struct agent *a, struct agent_job *j)
+{
+    const struct card_view *v = *j->uuid ? view_of(a, j->uuid) : NULL;
+    if (v)
+        card_offer_of(&v->card, &j->offered);
+    submit(a, j);
+}
+
+/* Until a slot's meaning stands nobody else may be granted it. */
+static void seal_slots(struct agent *a, const struct slot_binding *b)
+{
+    char(*ids)[DEVICE_ID_BYTES] = xcalloc(b->n, sizeof(*ids));
+    auto_free const char **list = xcalloc(b->n, sizeof(char *));
+    for (size_t i = 0; i < b->n; i++)
+        list[i] = device_slot_id(b->grants[i].slot, ids[i]);
+    kubelet_link_seal(a->d.kubelet, list, b->n);
+    free(ids);
+}
+
+/* Is a card about to be looked at? Then it is not known yet what it takes. */
+static bool is_pending(const struct agent *a)
+{
+    for (size_t i = 0; i < a->tracks.n; i++)
+        if (card_track_is_due(&a->tracks.items[i], clock_mono_ms(a->d.clk)))
+            return true;
+    return false;
+}
+
+static bool start_binding(struct agent *a)
+{
+    size_t n;
+    struct slot_binding b;
+    if (is_pending(a))
+        return false;
+    auto_free struct slot_card *cards = slot_cards(a, &n);
+    if (!late_binding_next(a->d.slots, cards, n, &b))
+        return false;
+    struct agent_job *j = agent_job_new(AGENT_JOB_BIND, &a->env, a);
+    j->binding = b;
+    memcpy(j->uuid, b.grants[0].card, sizeof(j->uuid));
+    seal_slots(a, &b);
+    submit_slots(a, j);
+    return true;
+}
+
+static const char *card_of_slot(const struct agent *a, unsigned slot)
+{
+    for (size_t i = 0; i < a->n_cards; i++) {
+        struct device_slots made = {0};
+        device_slots_add(&made, &a->cards[i].card);
+        if (device_slots_has(&made, slot))
+            return a->cards[i].card.uuid;
+    }
+    return "";
+}
+
+static bool start_release(struct agent *a)
+{
+    const struct device_slots made = slots_made(a);
+    unsigned slot = 0;
+    if (!late_binding_release(a->d.slots, kubelet_link_holders(a->d.kubelet), &made, &slot))
+        return false;
+    struct agent_job *j = agent_job_new(AGENT_JOB_RELEASE, &a->env, a);
+    j->slot = slot;
+    (void)snprintf(j->uuid, sizeof(j->uuid), "%s", card_of_slot(a, slot));
+    submit_slots(a, j);
+    return true;
+}
+
+/* Before changes of layouts: a container waits for it. */
+static bool start_slots(struct agent *a)
+{
+    return slots_are_served(a) && (start_release(a) || start_binding(a));
+}
+
+static void event(struct agent *a, bool warning, const char *reason, const char *message)
+{
+    const struct event_about node = {.resource = &resource_nodes,
+                                     .name = a->d.node,
+                                     .uid = a->d.node};
+    recorder_event_about(a->d.recorder, &node, warning, reason, "%s", message);
+}
+
+/* An agent may not speak of pods, which can be anybody's: config/admission. */
+static void tell_unbound(struct agent *a)
+{
+    struct unbound u;
+    while (late_binding_news(a->d.slots, &u)) {
+        auto_free char *text =
+            xasprintf("pod %s/%s, container %s: %s", u.ns, u.pod, u.container, u.why);
+        event(a, /* warning= */ true, "SliceNotMade", text);
+    }
+}
+
 static void start_next(struct agent *a)
 {
     take_acknowledgement(a);
@@ -463,6 +612,8 @@ static void start_next(struct agent *a)
     if (!a->job_running && modes_have_changed(a))
         a->read_due = true;
     while (!a->job_running) {
+        if (start_slots(a))
+            return;
         if (a->read_due || !a->inventory_read) {
             if (clock_mono_ms(a->d.clk) < a->next_read_mono_ms && !a->read_due)
                 return;
@@ -477,14 +628,6 @@ static void start_next(struct agent *a)
 }
 
 /* --- What came of it --- */
-
-static void event(struct agent *a, bool warning, const char *reason, const char *message)
-{
-    const struct event_about node = {.resource = &resource_nodes,
-                                     .name = a->d.node,
-                                     .uid = a->d.node};
-    recorder_event_about(a->d.recorder, &node, warning, reason, "%s", message);
-}
 
 static void tell(struct agent *a, const struct card_view *v, const struct txn_result *was,
                  const struct txn_result *now)
@@ -530,6 +673,30 @@ static void mark_health(struct agent *a)
         health_watch_mark(a->d.health, a->cards, a->n_cards);
 }
 
+static void end_slots(struct agent *a, struct agent_job *j)
+{
+    struct card_view *v = *j->uuid ? view_of(a, j->uuid) : NULL;
+    const struct err *err = j->err.kind ? &j->err : NULL;
+    if (v && *j->view.card.uuid) {
+        card_view_done(v);
+        *v = j->view;
+        j->view = (struct card_view){0};
+        mark_health(a);
+    } else {
+        a->read_due = true;
+    }
+    for (size_t i = 0; i < j->binding.n; i++)
+        a->read_due |= strcmp(j->binding.grants[i].card, j->uuid) != 0;
+    if (j->kind == AGENT_JOB_BIND)
+        late_binding_bound(a->d.slots, &j->binding, err);
+    else
+        late_binding_released(a->d.slots, j->slot, err);
+    for (size_t i = 0; i < a->n_cards; i++)
+        mark_holders(a, &a->cards[i]);
+    late_binding_stir(a->d.slots);
+    card_tracks_stir(&a->tracks, clock_mono_ms(a->d.clk));
+}
+
 static void end_card(struct agent *a, struct agent_job *j)
 {
     struct card_view *v = view_of(a, j->uuid);
@@ -559,7 +726,7 @@ static void end_card(struct agent *a, struct agent_job *j)
     struct card_wish now;
     const struct device_want *want = want_of(a, j->uuid);
     bool current = v && want && card_wish_of(&v->card, want, &now, NULL) == 0 &&
-                   memcmp(&now, &j->wish, sizeof(now)) == 0;
+                   card_wish_equal(&now, &j->wish);
     const struct card_track_clock clock = {a->d.clk, &a->rng};
     if (current)
         card_track_note(t, want, &j->result, &clock);
@@ -632,6 +799,21 @@ static bool has_unread_card(const struct agent *a)
     return false;
 }
 
+/* Somebody else removed slices of ours: no container may start with what they meant. */
+static void bind_lost_anew(struct agent *a)
+{
+    const struct device_slots made = slots_made(a);
+    unsigned slot;
+    while (late_binding_lost(a->d.slots, &made, &slot)) {
+        auto_err struct err e = {0};
+        auto_free char *name = cdi_slot_name(slot);
+        log_warn("A pod's slice was removed by somebody else: it is made again",
+                 kv_int("slot", slot));
+        if (a->d.cdi_slots && cdi_slots_remove(a->d.cdi_slots, name, &e) < 0)
+            log_warn("Could not take back what a slot means", kv_int("slot", slot), kv_err(&e));
+    }
+}
+
 static void end_read(struct agent *a, struct agent_job *j)
 {
     int64_t resync = a->d.resync_ms ? a->d.resync_ms : RESYNC_MS;
@@ -648,6 +830,8 @@ static void end_read(struct agent *a, struct agent_job *j)
             a->recovered = true;
             a->recovery_due = *j->unended;
             leave_to_recovery(a, j->unended);
+            if (a->d.slots)
+                late_binding_found(a->d.slots, j->slots_found, j->n_slots_found);
         }
         free(TAKE(a->read_error));
         a->next_read_mono_ms = now + resync;
@@ -657,6 +841,11 @@ static void end_read(struct agent *a, struct agent_job *j)
         else
             backoff_reset(&a->read_backoff);
         recheck(a);
+        if (a->d.slots) {
+            if (!has_unread_card(a))
+                bind_lost_anew(a);
+            late_binding_stir(a->d.slots);
+        }
         return;
     }
     if (!a->read_error || strcmp(a->read_error, err_msg(&j->err)) != 0)
@@ -674,8 +863,10 @@ static void job_done(void *arg)
     a->busy[0] = '\0';
     if (j->kind == AGENT_JOB_READ)
         end_read(a, j);
-    else
+    else if (j->kind == AGENT_JOB_CARD)
         end_card(a, j);
+    else
+        end_slots(a, j);
     agent_job_free(j);
     serve(a); /* before the seal goes */
     if (a->d.kubelet)
@@ -824,6 +1015,15 @@ static void serve(struct agent *a)
     serve_state(a, &state);
 }
 
+/* Before the first reading nothing better is known than what koordlet was told last. */
+static void tell_koordlet(struct agent *a)
+{
+    auto_err struct err e = {0};
+    if (a->d.koordinator && a->inventory_read &&
+        koord_infos_keep(a->d.koordinator, &a->published, spec(a), &e) < 0)
+        log_warn("Could not tell koordlet of the cards", kv_err(&e));
+}
+
 static void publish(struct agent *a)
 {
     a->publish_mono_ms = INT64_MAX;
@@ -842,6 +1042,7 @@ static void publish(struct agent *a)
     node_status_build(&state, &a->published, now_ms, &next);
     device_status_done(&a->published);
     a->published = next;
+    tell_koordlet(a);
     set_gauges(a, &next);
     int64_t number = publisher_put(a->d.publisher, device_status_encode(&next));
     note_told(a, &state, now_ms, number);
@@ -896,6 +1097,8 @@ static int64_t wait_ms(const struct agent *a)
     if (!a->job_running) {
         ms = least(ms, until(a->next_read_mono_ms, now));
         ms = least(ms, until(card_tracks_due_mono_ms(&a->tracks), now));
+        if (slots_are_served(a))
+            ms = least(ms, until(late_binding_due_mono_ms(a->d.slots), now));
     }
     return ms;
 }
@@ -939,6 +1142,8 @@ static void listen_to_kubelet(struct agent *a)
     if (!a->d.kubelet)
         return;
     kubelet_link_dispatch(a->d.kubelet);
+    if (a->kubelet_holders && a->d.slots)
+        late_binding_follow(a->d.slots, kubelet_link_holders(a->d.kubelet));
     if (a->kubelet_holders) {
         for (size_t i = 0; i < a->n_cards; i++)
             mark_holders(a, &a->cards[i]);
@@ -959,6 +1164,7 @@ void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
         {.fd = scope_cancel_fd(s), .events = POLLIN},
         {.fd = a->d.health ? health_watch_fd(a->d.health) : -1, .events = POLLIN},
         {.fd = a->d.kubelet ? kubelet_link_fd(a->d.kubelet) : -1, .events = POLLIN},
+        {.fd = a->d.pods ? pod_reader_fd(a->d.pods) : -1, .events = POLLIN},
     };
     start_next(a);
     int64_t ms = least(wait_ms(a), max_wait_ms);
@@ -968,7 +1174,11 @@ void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
     take_device(a);
     adopt_published(a);
     listen_to_kubelet(a);
+    if (a->d.slots)
+        late_binding_take(a->d.slots);
     worker_dispatch(a->d.worker);
+    if (a->d.slots)
+        tell_unbound(a);
     take_health_news(a);
     look_at_watchdog(a);
     if (clock_mono_ms(a->d.clk) >= a->publish_mono_ms)
@@ -1023,8 +1233,9 @@ struct agent *agent_new(const struct agent_deps *d)
 {
     struct agent *a = xmalloc(sizeof(*a));
     a->d = *d;
-    a->env = (struct agent_job_env){d->state_dir, d->proc_root,
-                                    serves_kubelet(a) ? &a->d.driver : NULL, d->clk, d->sys_root};
+    a->env =
+        (struct agent_job_env){d->state_dir, d->proc_root, serves_kubelet(a) ? &a->d.driver : NULL,
+                               d->clk,       d->sys_root,  d->cdi_slots};
     a->mail = xfd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     (void)pthread_mutex_init(&a->mu, NULL);
     a->publish_mono_ms = INT64_MAX;

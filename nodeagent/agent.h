@@ -8,7 +8,9 @@
 #include "kubeclient/informer.h"
 #include "kubeclient/recorder.h"
 #include "nodeagent/health_watch.h"
+#include "nodeagent/koord_infos.h"
 #include "nodeagent/kubelet_link.h"
+#include "nodeagent/late_binding.h"
 #include "nodeagent/publisher.h"
 #include "nodeagent/transaction.h"
 #include "nodeagent/worker.h"
@@ -42,8 +44,12 @@ struct agent_deps {
     /* Serves the kubelet where we publish through it, else observes it; NULL: there is none, the
      * controller brings the resources to the node. */
     struct kubelet_link *kubelet;
-    struct driver_where driver; /* where we serve: where containers' device files are */
-    int64_t resync_ms;          /* 0: 30 s */
+    struct koord_infos *koordinator; /* koordlet is told of the cards by a file; NULL: it is not */
+    struct late_binding *slots;      /* of slices made for pods; NULL: none are */
+    struct pod_reader *pods;         /* its reader */
+    const struct cdi_slots *cdi_slots; /* where their meaning is said; NULL: nowhere */
+    struct driver_where driver;        /* where we serve: where containers' device files are */
+    int64_t resync_ms;                 /* 0: 30 s */
     uint64_t seed;
 };
 

@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/device_table.h"
 #include "nodeagent/exclusive.h"
 #include "nodeagent/journal.h"
 
@@ -35,6 +34,8 @@ void agent_job_free(void *job)
         free(j->exclusive[i]);
     free(j->exclusive);
     (void)driver_view_free(j->new_driver_view);
+    slot_binding_done(&j->binding);
+    free(j->slots_found);
     free(j);
 }
 
@@ -52,7 +53,7 @@ static struct consumer *pods_of(const struct gpu_card *card, const char *proc_ro
 static void observe(void *arg, struct gpu_card *card)
 {
     const struct agent_job *j = arg;
-    device_mark_holders(&j->holders, card);
+    device_mark_holders(&j->holders, &j->slots_made, card);
 }
 
 static void recover_cards(struct gpu *g, struct agent_job *j, const char *boot_id)
@@ -99,7 +100,7 @@ static void look_at_driver(struct agent_job *j)
     const struct driver_where *w = j->env->driver;
     if (!w)
         return;
-    if (!driver_view_is_current(j->driver_view, &j->inventory)) {
+    if (!driver_view_is_current(w, j->driver_view, &j->inventory)) {
         j->new_driver_view = driver_view_read(w, &j->inventory);
         driver_view_make(w, j->new_driver_view, j->inventory.cards, j->inventory.n_cards);
         return;
@@ -124,12 +125,29 @@ static void settle_modes(struct gpu *g, struct agent_job *j)
     }
 }
 
+/* What an agent before us began or left for pods. */
+static void find_slots(struct agent_job *j)
+{
+    auto_err struct err e = {0};
+    if (slot_records_list(j->env->state_dir, &j->slots_found, &j->n_slots_found, &e) < 0)
+        log_error("Could not list the records of slots", kv_err(&e));
+    auto_cdi_slot_names struct cdi_slot_names names = {0};
+    if (j->env->slots && cdi_slots_list(j->env->slots, &names, &e) < 0)
+        log_error("Could not list the CDI files of slots", kv_err(&e));
+    for (size_t i = 0; i < names.n; i++) {
+        unsigned slot;
+        if (cdi_slot_parse(names.items[i], &slot))
+            *XPUSH(j->slots_found, j->n_slots_found) = slot;
+    }
+}
+
 static void run_read(struct gpu *g, struct agent_job *j)
 {
     host_facts_read(j->env->sys_root, &j->host);
     j->rc = g->ops->read(g, &j->inventory, &j->err);
     if (j->rc == 0 && j->recover) {
         recover_cards(g, j, j->inventory.boot_id);
+        find_slots(j);
         gpu_inventory_done(&j->inventory);
         j->rc = g->ops->read(g, &j->inventory, &j->err);
     }
@@ -141,6 +159,18 @@ static void run_read(struct gpu *g, struct agent_job *j)
     take_views(j);
 }
 
+/* The card as it is now. */
+static void read_view(struct gpu *g, struct agent_job *j, struct err *e)
+{
+    int rc = g->ops->read_card(g, j->uuid, &j->view.card, e);
+    j->rc = j->rc < 0 ? j->rc : rc;
+    if (rc < 0)
+        return;
+    j->view.pods = pods_of(&j->view.card, j->env->proc_root);
+    if (j->env->driver && j->driver_view)
+        driver_view_make_partitions(j->env->driver, j->driver_view, &j->view.card);
+}
+
 static void run_card(struct gpu *g, struct agent_job *j)
 {
     const struct txn_deps deps = {.gpu = g,
@@ -150,12 +180,22 @@ static void run_card(struct gpu *g, struct agent_job *j)
                                   .arg = j,
                                   .offered = &j->offered};
     txn_apply(&deps, j->uuid, &j->wish, j->policy, &j->result);
-    j->rc = g->ops->read_card(g, j->uuid, &j->view.card, &j->err);
-    if (j->rc < 0)
-        return;
-    j->view.pods = pods_of(&j->view.card, j->env->proc_root);
-    if (j->env->driver && j->driver_view)
-        driver_view_make_partitions(j->env->driver, j->driver_view, &j->view.card);
+    read_view(g, j, &j->err);
+}
+
+/* j->err says how the slots fared; whether the card could be read, its view. */
+static void run_slots(struct gpu *g, struct agent_job *j)
+{
+    const struct slot_deps deps = {.gpu = g,
+                                   .state_dir = j->env->state_dir,
+                                   .cdi = j->env->slots,
+                                   .nodes = j->driver_view ? &j->driver_view->nodes : NULL};
+    if (j->kind == AGENT_JOB_BIND)
+        j->rc = slot_bind(&deps, &j->binding, &j->err);
+    else
+        j->rc = slot_release(&deps, j->slot, j->uuid, &j->err);
+    if (*j->uuid)
+        read_view(g, j, /* e= */ NULL);
 }
 
 void agent_job_run(struct gpu *g, void *job)
@@ -164,7 +204,9 @@ void agent_job_run(struct gpu *g, void *job)
     j->began_mono_ms = clock_mono_ms(j->env->clk);
     if (j->kind == AGENT_JOB_READ)
         run_read(g, j);
-    else
+    else if (j->kind == AGENT_JOB_CARD)
         run_card(g, j);
+    else
+        run_slots(g, j);
     j->took_ms = clock_mono_ms(j->env->clk) - j->began_mono_ms;
 }

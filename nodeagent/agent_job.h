@@ -3,16 +3,18 @@
 
 #include "base/clock.h"
 
+#include "nodeagent/device_table.h"
 #include "nodeagent/driver_view.h"
+#include "nodeagent/slot_bind.h"
 #include "nodeagent/status.h"
 #include "nodeagent/transaction.h"
 
 /*
  * What the agent's loop asks of the worker's thread, as one value that travels there and back: read
- * everything, or bring one card to its layout and read it back. Whoever has it in hand owns it; the
- * other thread does not look at it meanwhile.
+ * everything, bring one card to its layout and read it back, or make or take back what slots mean.
+ * Whoever has it in hand owns it; the other thread does not look at it meanwhile.
  */
-enum agent_job_kind { AGENT_JOB_READ, AGENT_JOB_CARD };
+enum agent_job_kind { AGENT_JOB_READ, AGENT_JOB_CARD, AGENT_JOB_BIND, AGENT_JOB_RELEASE };
 
 /* The same for all jobs of an agent, immutable. */
 struct agent_job_env {
@@ -20,14 +22,16 @@ struct agent_job_env {
     const char *proc_root;             /* NULL: /proc */
     const struct driver_where *driver; /* NULL: nobody wants to know about device files */
     const struct clock *clk;
-    const char *sys_root; /* NULL: /sys */
+    const char *sys_root;          /* NULL: /sys */
+    const struct cdi_slots *slots; /* NULL: slots are said by no CDI file */
 };
 
 struct agent_job {
     const struct agent_job_env *env;
     void *owner; /* for whoever takes it back */
     enum agent_job_kind kind;
-    struct holders holders; /* in: the pods that were given devices; owned */
+    struct holders holders;         /* in: the pods that were given devices; owned */
+    struct device_slots slots_made; /* in: on any card */
     /* in: READ */
     bool recover;     /* end interrupted changes first */
     bool modes_known; /* the next says which compute modes are wanted */
@@ -40,7 +44,12 @@ struct agent_job {
     struct card_offer offered; /* what others were told that they may have of the card */
     char boot_id[40];
     const struct driver_view *driver_view; /* the newest; borrowed while the job runs */
+    /* in: BIND; owned. RELEASE: its slot, on the card uuid ("": none that shows it) */
+    struct slot_binding binding;
+    unsigned slot;
     /* out */
+    unsigned *slots_found; /* READ, with recover: those of which something is on record; owned */
+    size_t n_slots_found;
     char unended[GPU_UUID_BYTES]; /* READ: a card whose interrupted change could not be ended and is
                                      to be tried again; "": none */
     int rc;                       /* of the reading */
@@ -51,7 +60,7 @@ struct agent_job {
     struct driver_view *new_driver_view; /* READ: where the one before is out of date */
     struct card_view *views;
     size_t n_views;
-    struct card_view view; /* CARD */
+    struct card_view view; /* CARD; BIND and RELEASE: the card uuid, if it is not "" */
     struct txn_result result;
 };
 

@@ -8,7 +8,9 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/card_slices.h"
 #include "nodeagent/ci_fit.h"
+#include "partition/resolve.h"
 
 /* --- layouts --- */
 
@@ -52,6 +54,8 @@ void card_layout_of(const struct gpu_card *card, struct card_layout *ret)
     *ret = (struct card_layout){.mode = card->mode};
     for (unsigned i = 0; card->mode == GPU_MIG && i < card->state.n; i++)
         (void)add_standing(card, i, 0, ret);
+    if (card->mode == GPU_SGPU)
+        card_slices_layout_of(card, ret);
 }
 
 /* --- matching what stands with what a layout says --- */
@@ -233,12 +237,24 @@ static void steps_up(const struct gpu_card *card, const struct card_layout *layo
     }
 }
 
+/* Virtual functions are made and removed by nobody here: there are no steps from or to them. */
+static bool concerns_vfs(const struct gpu_card *card, enum gpu_mode mode)
+{
+    return card->mode == GPU_VGPU || mode == GPU_VGPU;
+}
+
 void card_steps_to(const struct gpu_card *card, const struct card_layout *layout,
                    struct card_steps *ret)
 {
     ret->n = 0;
     ret->blocking = 0;
     ret->card_blocking = false;
+    if (concerns_vfs(card, layout->mode))
+        return;
+    if (card_slices_concern(card, layout)) {
+        card_slices_steps_to(card, layout, ret);
+        return;
+    }
     steps_down(card, layout, ret);
     steps_mode(card, layout->mode, ret);
     steps_up(card, layout, ret);
@@ -247,8 +263,16 @@ void card_steps_to(const struct gpu_card *card, const struct card_layout *layout
 bool card_layout_matches(const struct gpu_card *card, const struct card_layout *layout)
 {
     struct card_steps steps;
+    if (concerns_vfs(card, layout->mode))
+        return card->mode == layout->mode;
     card_steps_to(card, layout, &steps);
     return steps.n == 0;
+}
+
+bool card_wish_equal(const struct card_wish *a, const struct card_wish *b)
+{
+    return a->mode == b->mode && memcmp(&a->wants, &b->wants, sizeof(a->wants)) == 0 &&
+           sgpu_wants_equal(&a->sgpu, &b->sgpu);
 }
 
 /* --- the plan --- */
@@ -406,6 +430,17 @@ static void add_users(const struct gpu_card *card, int gi_id, struct sb *b)
         sb_addf(b, " and %u more", shown - 3);
 }
 
+static void explain_slices(const struct gpu_card *card, uint32_t blocking, struct sb *b)
+{
+    for (unsigned i = 0; card->mode == GPU_SGPU && i < card->sgpu.n; i++) {
+        const struct sgpu_slice *s = &card->sgpu.items[i];
+        if (!(blocking & (1U << i)))
+            continue;
+        sb_addf(b, "%sslice %u (%s) is in use", b->len ? "; " : "", s->id, s->alias);
+        add_users(card, (int)s->id, b);
+    }
+}
+
 static void explain_drain(const struct gpu_card *card, struct card_plan *ret)
 {
     auto_sb struct sb b = SB_INIT(sizeof(ret->message) - 1);
@@ -418,6 +453,7 @@ static void explain_drain(const struct gpu_card *card, struct card_plan *ret)
         sb_addf(&b, "%s%s at slot %u is in use", b.len ? "; " : "", name, in->start);
         add_users(card, (int)in->gi_id, &b);
     }
+    explain_slices(card, ret->steps.blocking, &b);
     if (ret->steps.card_blocking) {
         sb_addf(&b, "%sthe card is in use", b.len ? "; " : "");
         add_users(card, -1, &b);
@@ -429,9 +465,23 @@ static void explain_drain(const struct gpu_card *card, struct card_plan *ret)
 static bool only_creates(const struct card_steps *steps)
 {
     for (unsigned i = 0; i < steps->n; i++)
-        if (steps->items[i].kind != CARD_GI_CREATE && steps->items[i].kind != CARD_CI_CREATE)
+        if (steps->items[i].kind != CARD_GI_CREATE && steps->items[i].kind != CARD_CI_CREATE &&
+            steps->items[i].kind != CARD_SLICE_CREATE)
             return false;
     return true;
+}
+
+static bool plan_slices(const struct gpu_card *card, const struct card_wish *wish,
+                        struct card_plan *ret)
+{
+    char why[256];
+    ret->target.sgpu = wish->sgpu;
+    if (wish->sgpu.qos < 0)
+        ret->target.sgpu.qos = card->sgpu.qos;
+    if (card_slices_feasible(card, wish, why, sizeof(why)))
+        return true;
+    infeasible(ret, "Infeasible", why);
+    return false;
 }
 
 static void judge(const struct gpu_card *card, struct card_plan *ret)
@@ -452,6 +502,16 @@ static void judge(const struct gpu_card *card, struct card_plan *ret)
     explain_drain(card, ret);
 }
 
+/* Those that stand are as wanted, how many they may be. */
+static void plan_vfs(const struct gpu_card *card, const struct card_wish *wish,
+                     struct card_plan *ret)
+{
+    if (wish->mode != GPU_VGPU)
+        infeasible(ret, RESOLVE_VFS_STAND, RESOLVE_VFS_STAND_WHY);
+    else if (card->mode != GPU_VGPU)
+        infeasible(ret, RESOLVE_VFS_MISSING, RESOLVE_VFS_MISSING_WHY);
+}
+
 void card_plan(const struct gpu_card *card, const struct card_wish *wish, struct card_plan *ret)
 {
     assert(card && wish && ret);
@@ -460,13 +520,23 @@ void card_plan(const struct gpu_card *card, const struct card_wish *wish, struct
         infeasible(ret, "Unhealthy", card->unhealthy_message);
         return;
     }
+    if (concerns_vfs(card, wish->mode)) {
+        plan_vfs(card, wish, ret);
+        return;
+    }
     if (wish->mode == GPU_MIG && !card->mig_capable) {
         infeasible(ret, "NotCapable", "this card has no MIG");
         return;
     }
-    if (!card->mig_capable)
+    if (wish->mode == GPU_SGPU && !card->sgpu_capable) {
+        infeasible(ret, "NotCapable", "this card has no sGPU");
+        return;
+    }
+    if (!card->mig_capable && !card->sgpu_capable)
         return; /* native, as it can only be */
     if (wish->mode == GPU_MIG && !plan_geometry(card, &wish->wants, ret))
+        return;
+    if (card->sgpu_capable && !plan_slices(card, wish, ret))
         return;
     judge(card, ret);
 }
@@ -489,6 +559,12 @@ static char *instance_text(const char *verb, const struct card_step *s, const st
     return xasprintf("%s profile %u at %u", verb, s->profile_id, s->start);
 }
 
+static char *slice_text(const char *verb, const struct card_step *s)
+{
+    return xasprintf("%s slice %s of %u MiB and %u %%", verb, s->slice.alias,
+                     s->slice.quota.memory_mib, s->slice.quota.compute_percent);
+}
+
 char *card_step_text(const struct card_step *s, const struct mig_table *t)
 {
     switch (s->kind) {
@@ -497,13 +573,23 @@ char *card_step_text(const struct card_step *s, const struct mig_table *t)
     case CARD_GI_DESTROY:
         return instance_text("destroy", s, t);
     case CARD_MODE_SET:
-        return xasprintf("switch MIG %s", s->mode == GPU_MIG ? "on" : "off");
+        return xasprintf("switch %s %s",
+                         s->mode == GPU_SGPU || s->from == GPU_SGPU ? "sGPU" : "MIG",
+                         s->mode == GPU_NATIVE ? "off" : "on");
     case CARD_RESET:
         return xstrdup("reset the card");
     case CARD_GI_CREATE:
         return instance_text("create", s, t);
     case CARD_CI_CREATE:
         return xasprintf("create compute instance %uc at %u", s->slices, s->start);
+    case CARD_SLICE_DESTROY:
+        return slice_text("remove", s);
+    case CARD_QOS_SET:
+        return xasprintf("set the QoS policy %s", api_qos_policy_names[s->qos]);
+    case CARD_TIMESLICE_SET:
+        return xasprintf("set a time slice of %u ms", s->timeslice_ms);
+    case CARD_SLICE_CREATE:
+        return slice_text("create", s);
     default:
         return xstrdup("?");
     }

@@ -6,6 +6,7 @@
 
 #include "nodeagent/gpu/gpu.h"
 #include "partition/mig.h"
+#include "partition/sgpu.h"
 
 /*
  * What has to happen on one card, as data: pure functions, no I/O, no clock. A layout is a card's
@@ -28,37 +29,51 @@ struct card_layout {
     enum gpu_mode mode;
     unsigned n;
     struct card_instance items[MIG_MAX_INSTANCES];
+    struct sgpu_wants sgpu; /* GPU_SGPU: the slices, foreign ones left out */
 };
 
-/* What is asked for; wants refers to the card's own table and is empty unless mode is GPU_MIG. */
+/* What is asked for; wants refers to the card's own table and is empty unless mode is GPU_MIG, sgpu
+ * is so unless it is GPU_SGPU. */
 struct card_wish {
     enum gpu_mode mode;
     struct mig_wants wants;
+    struct sgpu_wants sgpu;
 };
 
+/* Do they ask for the same? */
+bool card_wish_equal(const struct card_wish *a, const struct card_wish *b);
+
 enum card_step_kind {
-    CARD_CI_DESTROY, /* gi_id, ci_id */
-    CARD_GI_DESTROY, /* gi_id */
-    CARD_MODE_SET,   /* mode */
-    CARD_RESET,      /* makes a pending mode current */
-    CARD_GI_CREATE,  /* profile_id, start, size */
-    CARD_CI_CREATE,  /* in the instance at `start`: slices, ci_start */
+    CARD_CI_DESTROY,    /* gi_id, ci_id */
+    CARD_GI_DESTROY,    /* gi_id */
+    CARD_MODE_SET,      /* from, mode */
+    CARD_RESET,         /* makes a pending mode current */
+    CARD_GI_CREATE,     /* profile_id, start, size */
+    CARD_CI_CREATE,     /* in the instance at `start`: slices, ci_start */
+    CARD_SLICE_DESTROY, /* gi_id: its id; slice */
+    CARD_QOS_SET,       /* qos */
+    CARD_TIMESLICE_SET, /* timeslice_ms */
+    CARD_SLICE_CREATE,  /* slice */
 };
 
 struct card_step {
     enum card_step_kind kind;
-    enum gpu_mode mode;
+    enum gpu_mode from, mode;
     unsigned gi_id, ci_id;
     unsigned profile_id, start, size;
     unsigned slices;
     int ci_start;
+    int qos;
+    unsigned timeslice_ms;
+    struct sgpu_want slice;
 };
 
 #define CARD_MAX_STEPS (2 * MIG_MAX_INSTANCES * (MIG_MAX_CIS + 1) + 2)
 struct card_steps {
     unsigned n;
     struct card_step items[CARD_MAX_STEPS];
-    uint32_t blocking;  /* bit i: card.state item i is in use and would be touched */
+    uint32_t blocking;  /* bit i: card.state item i, or card.sgpu item i, is in use and would be
+                           touched */
     bool card_blocking; /* something uses the whole card, and the mode would change */
 };
 
@@ -81,7 +96,8 @@ struct card_plan {
 
 /* The smallest change that turns the card into the wish. Total: every input gets a verdict. An
  * unhealthy card is INFEASIBLE with reason Unhealthy; one whose users the driver does not tell,
- * with reason UsersUnknown unless the change only adds. */
+ * with reason UsersUnknown unless the change only adds; one that has virtual functions and is to be
+ * something else, or has none and is to have some, with the reasons of partition/resolve.h. */
 void card_plan(const struct gpu_card *card, const struct card_wish *wish, struct card_plan *ret);
 
 /* The layout that stands on a card, with every placement. */
@@ -91,8 +107,10 @@ void card_layout_of(const struct gpu_card *card, struct card_layout *ret);
 bool card_layout_matches(const struct gpu_card *card, const struct card_layout *layout);
 
 /* Ordered steps from what stands to the layout: compute instances go, GPU instances go, the mode
- * changes, instances come. What matches stays untouched. Blocking parts are marked, not left out:
- * whoever runs the steps must not when something blocks. */
+ * changes, instances come; slices the same, with the QoS policy and the time slice in the middle.
+ * What matches stays untouched. From and to virtual functions there are none: the layouts differ,
+ * and nobody here can change that. Blocking parts are marked, not left out: whoever runs the steps
+ * must not when something blocks. */
 void card_steps_to(const struct gpu_card *card, const struct card_layout *layout,
                    struct card_steps *ret);
 

@@ -72,6 +72,7 @@ static int run_step(struct run *r, const struct card_step *s, struct err *e)
 {
     struct gpu *g = r->gpu;
     const char *uuid = r->card->uuid;
+    unsigned id = 0;
     switch (s->kind) {
     case CARD_CI_DESTROY:
         return gone_is_done(g->ops->ci_destroy(g, uuid, s->gi_id, s->ci_id, e), e);
@@ -85,6 +86,14 @@ static int run_step(struct run *r, const struct card_step *s, struct err *e)
         return run_gi_create(r, s, e);
     case CARD_CI_CREATE:
         return run_ci_create(r, s, e);
+    case CARD_SLICE_DESTROY:
+        return gone_is_done(g->ops->slice_destroy(g, uuid, s->gi_id, e), e);
+    case CARD_QOS_SET:
+        return g->ops->qos_set(g, uuid, s->qos, e);
+    case CARD_TIMESLICE_SET:
+        return g->ops->timeslice_set(g, uuid, s->timeslice_ms, e);
+    case CARD_SLICE_CREATE:
+        return g->ops->slice_create(g, uuid, &s->slice, &id, e);
     default:
         return err_set(e, ERR_INVALID, "unknown step %d", (int)s->kind);
     }

@@ -109,12 +109,6 @@ void card_track_begin(struct card_track *t)
         t->memo.progress = PROGRESS_PENDING;
 }
 
-static bool same_offer(const struct card_offer *x, const struct card_offer *y)
-{
-    return x->whole == y->whole && x->n == y->n &&
-           memcmp(x->items, y->items, x->n * sizeof(x->items[0])) == 0;
-}
-
 bool card_track_is_ordered(const struct card_track *t)
 {
     return t->ordered && !t->told_number;
@@ -122,7 +116,7 @@ bool card_track_is_ordered(const struct card_track *t)
 
 void card_track_told(struct card_track *t, const struct card_offer *offer, int64_t number)
 {
-    if (t->told_number && same_offer(&t->told, offer))
+    if (t->told_number && card_offer_equal(&t->told, offer))
         return;
     t->told = *offer;
     t->told_number = number;

@@ -9,9 +9,11 @@
 
 #include "nodeagent/cmd.h"
 #include "nodeagent/host.h"
+#include "partition/metax_config.h"
 #include "partition/migparted.h"
+#include "partition/vendor.h"
 
-/* `export` and `import`: between this host, MIGConfigs and mig-parted's files. */
+/* `export` and `import`: between this host, our objects, and the files of mig-parted and MetaX. */
 
 enum { MAX_FILE_BYTES = 4 << 20 };
 
@@ -62,6 +64,13 @@ static void add_card(struct migconfig_spec *spec, const struct resolve_card *car
     *XPUSH(entry->indices, entry->n_indices) = card->index;
 }
 
+/* Can a MIGConfig speak of it? It counts the cards of such a vendor alone. */
+static bool has_parts(const struct resolve_card *card)
+{
+    const struct vendor *v = vendor_find(card->vendor);
+    return v && v->part;
+}
+
 /* A single layout for all cards needs no indices. */
 static void simplify(struct migconfig_spec *spec)
 {
@@ -103,7 +112,12 @@ int cmd_export(int argc, char **argv)
     }
     auto_migconfig_spec struct migconfig_spec spec = {0};
     for (size_t i = 0; i < h.inventory.n_cards; i++)
-        add_card(&spec, &h.cards[i]);
+        if (has_parts(&h.cards[i]))
+            add_card(&spec, &h.cards[i]);
+    if (spec.n_devices == 0) {
+        (void)err_set(&e, ERR_NOT_FOUND, "this host has no cards of a vendor with MIG");
+        return fail("export", &e, 1);
+    }
     simplify(&spec);
     auto_json json_t *doc = NULL;
     if (migparted) {
@@ -116,20 +130,34 @@ int cmd_export(int argc, char **argv)
     return print_yaml(doc);
 }
 
+/* One MIGConfig for each entry. *ret is a new reference. */
+static int import_migparted(const json_t *doc, json_t **ret, struct err *e)
+{
+    auto_migparted_file struct migparted_file file = {0};
+    TRY(migparted_read(doc, &file, e));
+    *ret = json_array();
+    for (size_t i = 0; i < file.n; i++)
+        (void)json_array_append_new(*ret, migparted_object(&file.entries[i]));
+    return 0;
+}
+
 static int import_file(const char *path, struct err *e)
 {
     auto_free char *text = NULL;
     size_t len;
     TRY(file_read(path, MAX_FILE_BYTES, &text, &len, e));
     auto_json json_t *doc = NULL;
-    auto_migparted_file struct migparted_file file = {0};
-    if (yaml_load(text, len, &doc, e) < 0 || migparted_read(doc, &file, e) < 0)
+    auto_json json_t *objects = NULL;
+    if (yaml_load(text, len, &doc, e) < 0)
         return err_wrap(e, "%s", path);
-    for (size_t i = 0; i < file.n; i++) {
-        auto_json json_t *obj = migparted_object(&file.entries[i]);
+    int rc = metax_config_is(doc) ? metax_config_read(doc, &objects, e)
+                                  : import_migparted(doc, &objects, e);
+    if (rc < 0)
+        return err_wrap(e, "%s", path);
+    for (size_t i = 0; i < json_array_size(objects); i++) {
         if (i)
             (void)puts("---");
-        (void)print_yaml(obj);
+        (void)print_yaml(json_array_get(objects, i));
     }
     return 0;
 }
@@ -147,7 +175,8 @@ int cmd_import(int argc, char **argv)
         options_help(
             "cleave-agent import [FILE]",
             "Prints the entries of a mig-parted v1 file, or of the ConfigMap that holds one,\n"
-            "as MIGConfigs: cleave-agent import config.yaml | kubectl apply -f -",
+            "as MIGConfigs, and MetaX's ConfigMap metax-device-config as GPUProfiles:\n"
+            "cleave-agent import config.yaml | kubectl apply -f -",
             defs);
         return 0;
     }

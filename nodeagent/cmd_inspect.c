@@ -6,10 +6,12 @@
 #include "base/options.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/card_part.h"
 #include "nodeagent/cmd.h"
 #include "nodeagent/host.h"
 #include "nodeagent/status.h"
 #include "nodeagent/topology_table.h"
+#include "partition/vendor.h"
 
 /* `cleave-agent inspect`: every card as a bar of its memory slices. */
 
@@ -74,6 +76,29 @@ static void print_partition(const struct gpu_card *card, const struct gpu_partit
     print_users(card, (int)p->gi_id, (int)p->ci_id);
 }
 
+/* Slices have no places: one line each. */
+static void print_slices(const struct gpu_card *card)
+{
+    for (unsigned i = 0; card->mode == GPU_SGPU && i < card->sgpu.n; i++) {
+        const struct sgpu_slice *s = &card->sgpu.items[i];
+        (void)printf("    %-14s slice %-2u  %5u MiB  %3u %%  %s%s\n", *s->alias ? s->alias : "?",
+                     s->id, s->quota.memory_mib, s->quota.compute_percent, card->slices[i].uuid,
+                     s->foreign ? "  (not made by Cleave)" : "");
+        print_users(card, (int)s->id, -1);
+    }
+}
+
+static void print_vfs(const struct gpu_card *card)
+{
+    for (unsigned i = 0; i < card->n_vfs; i++) {
+        const struct gpu_vf *vf = &card->vfs[i];
+        (void)printf("    %-14s %s  %llu MiB  %s%s%s\n", CARD_PART_VF, vf->pci_bus_id,
+                     (unsigned long long)vf->memory_mib, vf->uuid, vf->healthy ? "" : "  ",
+                     vf->unhealthy_message);
+        print_users(card, (int)vf->number, -1);
+    }
+}
+
 static void print_instance(const struct gpu_card *card, unsigned instance)
 {
     const struct mig_instance *inst = &card->state.items[instance];
@@ -104,11 +129,25 @@ static void print_offer(const struct gpu_card *card)
     (void)putchar('\n');
 }
 
+static const char *mode_words(const struct gpu_card *card)
+{
+    const struct vendor *v = vendor_find(card->vendor);
+    if (card->mode == GPU_VGPU)
+        return "virtual functions";
+    if (card->sgpu_capable)
+        return card->mode == GPU_SGPU ? "sGPU" : "sGPU off";
+    if (card->mig_capable)
+        return card->mode == GPU_MIG ? "MIG" : "MIG off";
+    return v && v->part ? "no MIG" : "no sGPU";
+}
+
 static void print_card(const struct gpu_card *card, bool offers)
 {
-    const char *mode = !card->mig_capable ? "no MIG" : card->mode == GPU_MIG ? "MIG" : "MIG off";
-    (void)printf("GPU %-2u  %s  %s  %llu MiB  %s\n  %s\n", card->index, card->model,
-                 card->pci_bus_id, (unsigned long long)card->memory_mib, mode, card->uuid);
+    (void)printf("GPU %-2u  %s  %s  %llu MiB  %s", card->index, card->model, card->pci_bus_id,
+                 (unsigned long long)card->memory_mib, mode_words(card));
+    if (card->mode == GPU_SGPU)
+        (void)printf(" %s, %u ms", api_qos_policy_names[card->sgpu.qos], card->sgpu.timeslice_ms);
+    (void)printf("\n  %s\n", card->uuid);
     if (card->pending_mode != card->mode)
         (void)printf("  MIG will be %s after a reset\n",
                      card->pending_mode == GPU_MIG ? "on" : "off");
@@ -117,6 +156,8 @@ static void print_card(const struct gpu_card *card, bool offers)
     if (card->mode == GPU_MIG && card->mig.slots)
         draw_bar(card);
     print_instances(card);
+    print_slices(card);
+    print_vfs(card);
     print_users(card, /* gi_id= */ -1, /* ci_id= */ -1);
     if (offers && card->mig.n_profiles)
         print_offer(card);
@@ -124,9 +165,14 @@ static void print_card(const struct gpu_card *card, bool offers)
 
 static void print_host(const struct host *h, bool offers)
 {
-    (void)printf("driver %s, CUDA %s, %zu GPU%s\n", h->inventory.driver_version,
-                 h->inventory.cuda_version, h->inventory.n_cards,
-                 h->inventory.n_cards == 1 ? "" : "s");
+    for (size_t i = 0; i < h->inventory.n_drivers; i++) {
+        const struct gpu_driver *d = &h->inventory.drivers[i];
+        if (h->inventory.n_drivers > 1)
+            (void)printf("%s ", d->vendor);
+        (void)printf("driver %s%s%s, ", d->version, *d->cuda_version ? ", CUDA " : "",
+                     d->cuda_version);
+    }
+    (void)printf("%zu GPU%s\n", h->inventory.n_cards, h->inventory.n_cards == 1 ? "" : "s");
     bool any_mig = false;
     for (size_t i = 0; i < h->inventory.n_cards; i++)
         any_mig = any_mig || h->inventory.cards[i].mode == GPU_MIG;

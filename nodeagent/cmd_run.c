@@ -16,6 +16,7 @@
 #include "kubeclient/http.h"
 #include "nodeagent/agent.h"
 #include "nodeagent/cmd.h"
+#include "nodeagent/host.h"
 #include "nodeagent/journal.h"
 #include "nodeagent/own_device.h"
 #include "nodeagent/plugin_config.h"
@@ -33,7 +34,8 @@ enum { REQUEST_MS = 15000 };
 #define MPS_ROOT "/run/cleave/mps"
 
 struct flags {
-    const char *kubeconfig, *node, *library, *smi, *state_dir, *proc_root, *sys_root;
+    struct host_flags host;
+    const char *kubeconfig, *node;
     const char *health, *metrics, *level, *format, *resync, *call_deadline, *resources;
     const char *settle, *disable_checks, *enable_checks;
     const char *kubelet_dir, *cdi_dir, *cdi_hook;
@@ -41,7 +43,7 @@ struct flags {
     /* With the names that they have for NVIDIA's device plugin; NULL: not said. */
     const char *plugin_config, *list_strategy, *id_strategy, *pass_device_specs;
     const char *mig_strategy, *allocation_policy, *annotation_prefix, *gds, *mofed, *gdrcopy;
-    const char *mps_root, *mps_control;
+    const char *mps_root, *mps_control, *device_infos;
     bool help;
 };
 
@@ -67,6 +69,10 @@ struct process {
     struct recorder *recorder;
     struct metrics *metrics;
     struct kubelet_link *kubelet;
+    struct pod_reader *pods;
+    struct cdi_slots *cdi_slots;
+    struct late_binding *slots;
+    struct koord_infos *koordinator; /* NULL: off */
     struct agent *agent;
     struct http_server *http;
     int lock;
@@ -87,6 +93,11 @@ static int run_publisher(void *arg, struct scope *s, struct err *e)
 static int run_recorder(void *arg, struct scope *s, struct err *e)
 {
     return recorder_run(arg, s, e);
+}
+
+static int run_pods(void *arg, struct scope *s, struct err *e)
+{
+    return pod_reader_run(arg, s, e);
 }
 
 static int run_agent(void *arg, struct scope *s, struct err *e)
@@ -210,10 +221,12 @@ static const char *root_of(const char *ours, bool said, const char *theirs)
 static struct driver_where driver_where(const struct flags *f, const struct plugin_config *c)
 {
     return (struct driver_where){
-        .proc_root = f->proc_root,
+        .proc_root = f->host.proc_root,
+        .sys_root = f->host.sys_root,
         .dev_root = f->dev_root,
         .host_dev_root =
             root_of(f->host_dev_root, c->said.dev_root || c->said.driver_root, c->dev_root),
+        .plain_dev_root = f->host_dev_root, /* the configuration is NVIDIA's */
         .driver_root =
             root_of(f->driver_root, c->said.container_driver_root, c->container_driver_root),
         .host_driver_root = root_of(f->host_driver_root, c->said.driver_root, c->driver_root),
@@ -224,15 +237,10 @@ static int open_hardware(struct process *p, const struct flags *f, struct err *e
 {
     int64_t deadline_ms;
     TRY(num_parse(f->call_deadline, 100, 3600000, &deadline_ms, e));
-    TRY(journal_lock(f->state_dir, &p->lock, e));
-    p->watch = gpu_watch_new(&(struct gpu_watch_options){.library = f->library});
-    const struct nvml_options o = {.library = f->library,
-                                   .nvidia_smi = f->smi,
-                                   .proc_root = f->proc_root,
-                                   .sys_root = f->sys_root,
-                                   .watch = p->watch};
+    TRY(journal_lock(f->host.state_dir, &p->lock, e));
+    p->watch = gpu_watch_new(&(struct gpu_watch_options){.library = f->host.library});
     auto_gpu struct gpu *gpu = NULL;
-    TRY(gpu_nvml_open(&o, &gpu, e));
+    TRY(host_gpus(&f->host, p->watch, &gpu, e));
     const struct worker_options w = {.call_deadline_ms = deadline_ms};
     TRY(worker_new(gpu, &w, &p->worker, e));
     gpu = NULL;
@@ -292,11 +300,21 @@ static int open_kubelet(struct process *p, const struct flags *f, bool observe, 
                   .gdrcopy = c->gdrcopy,
                   .annotation_prefix = c->cdi_annotation_prefix},
         .cdi = {.folder = f->cdi_dir, .hook = f->cdi_hook},
+        .slots = p->cdi_slots,
         .pack_shared = c->packed,
         .mps = {.root = *c->mps_root ? c->mps_root : MPS_ROOT, .program = f->mps_control},
         .seed = seed,
     };
     return kubelet_link_new(&o, &p->kubelet, e);
+}
+
+/* Slices for pods, where the kubelet grants them. */
+static void open_slots(struct process *p, const struct flags *f, uint64_t seed)
+{
+    p->cdi_slots = cdi_slots_new(f->cdi_dir, "metax");
+    p->pods = pod_reader_new(p->kc);
+    const struct late_binding_deps d = {p->pods, clock_real(), f->node, seed};
+    p->slots = late_binding_new(&d);
 }
 
 static int make_agent(struct process *p, const struct flags *f, uint64_t seed, struct err *e)
@@ -305,8 +323,12 @@ static int make_agent(struct process *p, const struct flags *f, uint64_t seed, s
     int resources = RESOURCES_KUBELET;
     TRY(num_parse(f->resync, 1, 86400, &resync_s, e));
     TRY(parse_resources(f->resources, &resources, e));
+    if (resources == RESOURCES_KUBELET)
+        open_slots(p, f, seed + 5);
     if (resources != RESOURCES_CONTROLLER)
         TRY(open_kubelet(p, f, resources == RESOURCES_NONE, seed + 4, e));
+    if (f->device_infos && *f->device_infos)
+        p->koordinator = koord_infos_new(f->device_infos);
     p->metrics = metrics_new();
     TRY(make_health(p, f, e));
     const struct agent_deps d = {
@@ -318,12 +340,16 @@ static int make_agent(struct process *p, const struct flags *f, uint64_t seed, s
         .health = p->health,
         .clk = clock_real(),
         .node = f->node,
-        .state_dir = f->state_dir,
-        .proc_root = f->proc_root,
-        .sys_root = f->sys_root,
+        .state_dir = f->host.state_dir,
+        .proc_root = f->host.proc_root,
+        .sys_root = f->host.sys_root,
         .version = CLEAVE_VERSION,
         .resource_publisher = publisher_of[resources],
         .kubelet = p->kubelet,
+        .slots = p->slots,
+        .pods = p->pods,
+        .cdi_slots = p->cdi_slots,
+        .koordinator = p->koordinator,
         .driver = driver_where(f, &p->config),
         .config = &p->config,
         .resync_ms = resync_s * 1000,
@@ -377,6 +403,8 @@ static int serve(struct process *p, const sigset_t *signals)
     start_part(p, s, "devices", run_informer, p->devices);
     start_part(p, s, "publisher", run_publisher, p->publisher);
     start_part(p, s, "recorder", run_recorder, p->recorder);
+    if (p->pods)
+        start_part(p, s, "pods", run_pods, p->pods);
     start_part(p, s, "http", http_server_run, p->http);
     start_part(p, s, "agent", run_agent, p->agent);
     int signal = 0;
@@ -395,9 +423,13 @@ static bool process_done(struct process *p)
         return true; /* should its call return after all, its job needs the rest, and the lock */
     p->http = http_server_free(p->http);
     p->agent = agent_free(p->agent);
+    p->koordinator = koord_infos_free(p->koordinator);
     p->health = health_watch_free(p->health);
     p->watch = gpu_watch_free(p->watch);
     p->kubelet = kubelet_link_free(p->kubelet);
+    p->slots = late_binding_free(p->slots);
+    p->pods = pod_reader_free(p->pods);
+    p->cdi_slots = cdi_slots_free(p->cdi_slots);
     p->publisher = publisher_free(p->publisher);
     p->recorder = recorder_free(p->recorder);
     p->devices = informer_free(p->devices);
@@ -455,7 +487,7 @@ static int run(const struct flags *f)
 int cmd_run(int argc, char **argv)
 {
     struct flags f = {
-        .state_dir = "/var/lib/cleave",
+        .host = HOST_FLAGS_DEFAULT,
         .health = ":8081",
         .metrics = ":8080",
         .level = "info",
@@ -471,14 +503,7 @@ int cmd_run(int argc, char **argv)
         {"node-name", 0, "NODE_NAME", "NAME", "name of this node", &f.node, NULL},
         {"kubeconfig", 0, NULL, "PATH",
          "kubeconfig; absent: $KUBECONFIG, the pod's, ~/.kube/config", &f.kubeconfig, NULL},
-        {"nvml-library", 0, "CLEAVE_NVML_LIBRARY", "PATH", "NVML; absent: libnvidia-ml.so.1",
-         &f.library, NULL},
-        {"nvidia-smi", 0, "CLEAVE_NVIDIA_SMI", "PATH", "for resets of a card; absent: from PATH",
-         &f.smi, NULL},
-        {"state-dir", 0, NULL, "PATH", "where journals of changes are kept", &f.state_dir, NULL},
-        {"proc-root", 0, NULL, "PATH", "the host's /proc, to name processes", &f.proc_root, NULL},
-        {"sys-root", 0, NULL, "PATH", "the host's /sys, for PCI devices and the machine's name",
-         &f.sys_root, NULL},
+        HOST_OPTIONS(f.host),
         {"resources", 0, NULL, "WHO",
          "who brings resources to the node: kubelet (we serve it), controller, or none "
          "(somebody else's device plugin)",
@@ -516,6 +541,9 @@ int cmd_run(int argc, char **argv)
          NULL},
         {"gdrcopy-enabled", 0, NULL, NULL, "containers get GDRCopy of NVIDIA's runtime", &f.gdrcopy,
          NULL},
+        {"koordinator-device-infos", 0, NULL, "PATH",
+         "koordlet's folder of device infos, where koordlet writes Koordinator's Device; empty: off",
+         &f.device_infos, NULL},
         {"cdi-dir", 0, NULL, "PATH", "where the CDI file is written", &f.cdi_dir, NULL},
         {"cdi-hook", 0, NULL, "PATH", "nvidia-cdi-hook on the host; absent: no hooks", &f.cdi_hook,
          NULL},

@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "base/xalloc.h"
 
 #include "nodeagent/card_track.h"
+#include "nodeagent/kubelet/cdi_slot.h"
 #include "nodeagent/share.h"
 #include "partition/resources.h"
 
@@ -16,15 +18,6 @@ static const struct mig_instance *instance_of(const struct gpu_card *card,
                                               const struct gpu_partition *p)
 {
     return &card->state.items[p->instance];
-}
-
-static bool profile_of(const struct gpu_card *card, const struct gpu_partition *p, char *buf)
-{
-    const struct mig_instance *inst = instance_of(card, p);
-    if (inst->profile == MIG_NO_PROFILE)
-        return false;
-    mig_partition_name(&card->mig.profiles[inst->profile], inst->cis[p->ci].slices, buf);
-    return true;
 }
 
 /* One that fills its GPU instance needs no place inside. */
@@ -39,17 +32,46 @@ static unsigned place_inside(const struct gpu_partition *p)
     return p->ci_start >= 0 ? (unsigned)p->ci_start : p->ci_id;
 }
 
-char *device_id(const struct gpu_card *card, const struct gpu_partition *p, char *buf)
+#define SLOT_ID "sgpu@"
+
+char *device_slot_id(unsigned slot, char *buf)
+{
+    (void)snprintf(buf, DEVICE_ID_BYTES, SLOT_ID "%u", slot);
+    return buf;
+}
+
+int device_slot_of(const char *id)
+{
+    int64_t slot = -1;
+    bool is_one = strncmp(id, SLOT_ID, strlen(SLOT_ID)) == 0 &&
+                  num_parse(id + strlen(SLOT_ID), 0, SGPU_MAX_SLOTS - 1, &slot, NULL) == 0;
+    return is_one ? (int)slot : -1;
+}
+
+static char *slice_id(const struct gpu_card *card, const struct sgpu_slice *s, char *buf)
+{
+    int slot = sgpu_slot_of(s->alias);
+    if (slot >= 0)
+        return device_slot_id((unsigned)slot, buf);
+    (void)snprintf(buf, DEVICE_ID_BYTES, "%s/%s", card->uuid, s->alias);
+    return buf;
+}
+
+char *device_id(const struct gpu_card *card, const struct card_part *p, char *buf)
 {
     char profile[MIG_NAME_BYTES];
-    if (!p || !profile_of(card, p, profile))
+    if (p && p->slice)
+        return slice_id(card, p->slice, buf);
+    if (p && p->vf)
+        (void)snprintf(buf, DEVICE_ID_BYTES, "%s/" CARD_PART_VF "@%u", card->uuid, p->vf->number);
+    else if (!p || !card_part_kind(card, p, profile))
         (void)snprintf(buf, DEVICE_ID_BYTES, "%s", card->uuid);
-    else if (is_split(card, p))
+    else if (is_split(card, p->mig))
         (void)snprintf(buf, DEVICE_ID_BYTES, "%s/%s@%u.%u", card->uuid, profile,
-                       instance_of(card, p)->start, place_inside(p));
+                       instance_of(card, p->mig)->start, place_inside(p->mig));
     else
         (void)snprintf(buf, DEVICE_ID_BYTES, "%s/%s@%u", card->uuid, profile,
-                       instance_of(card, p)->start);
+                       instance_of(card, p->mig)->start);
     return buf;
 }
 
@@ -66,16 +88,16 @@ struct users {
     size_t n;
 };
 
-static void add_user(const struct holders *holders, const struct gpu_card *card,
-                     const struct gpu_partition *p, struct users *users)
+/* gi_id, ci_id: what is held, as processes name it. */
+static void add_user(const struct holders *holders, const char *id, int gi_id, int ci_id,
+                     struct users *users)
 {
-    char id[DEVICE_ID_BYTES];
-    if (!holders_has(holders, device_id(card, p, id)))
+    if (!holders_has(holders, id))
         return;
     const struct holder *h = holders_get(holders, id, 0);
     struct gpu_process *user = XPUSH(users->items, users->n);
-    user->gi_id = p ? (int)p->gi_id : -1;
-    user->ci_id = p ? (int)p->ci_id : -1;
+    user->gi_id = gi_id;
+    user->ci_id = ci_id;
     if (h && h->pod)
         (void)snprintf(user->name, sizeof(user->name), "%s/%s", h->ns, h->pod);
     else if (h)
@@ -84,14 +106,63 @@ static void add_user(const struct holders *holders, const struct gpu_card *card,
         (void)snprintf(user->name, sizeof(user->name), "that is being started");
 }
 
-void device_mark_holders(const struct holders *h, struct gpu_card *card)
+static void add_part_user(const struct holders *holders, const struct gpu_card *card,
+                          const struct card_part *p, struct users *users)
+{
+    char id[DEVICE_ID_BYTES];
+    if (p->slice && p->slice->foreign)
+        return; /* its alias says nothing to us */
+    if (p->slice)
+        add_user(holders, device_id(card, p, id), (int)p->slice->id, -1, users);
+    else if (p->vf)
+        add_user(holders, device_id(card, p, id), (int)p->vf->number, -1, users);
+    else
+        add_user(holders, device_id(card, p, id), (int)p->mig->gi_id, (int)p->mig->ci_id, users);
+}
+
+void device_slots_add(struct device_slots *s, const struct gpu_card *card)
+{
+    for (unsigned i = 0; i < card->sgpu.n; i++) {
+        const struct sgpu_slice *slice = &card->sgpu.items[i];
+        int slot = slice->foreign ? -1 : sgpu_slot_of(slice->alias);
+        if (slot >= 0)
+            s->bits[slot / 64] |= UINT64_C(1) << (slot % 64);
+    }
+}
+
+bool device_slots_has(const struct device_slots *s, unsigned slot)
+{
+    return s->bits[slot / 64] >> (slot % 64) & 1;
+}
+
+static void add_slot_users(const struct holders *holders, const struct device_slots *made,
+                           struct users *users)
+{
+    for (size_t i = 0; i < holders->n_listed; i++) {
+        int slot = device_slot_of(holders->listed[i].id);
+        if (slot >= 0 && !device_slots_has(made, (unsigned)slot))
+            add_user(holders, holders->listed[i].id, -1, -1, users);
+    }
+    for (size_t i = 0; i < holders->n_grants; i++) {
+        const char *id = holders->grants[i].id;
+        int slot = device_slot_of(id);
+        if (slot >= 0 && !device_slots_has(made, (unsigned)slot) && !holders_get(holders, id, 0))
+            add_user(holders, id, -1, -1, users);
+    }
+}
+
+void device_mark_holders(const struct holders *h, const struct device_slots *made,
+                         struct gpu_card *card)
 {
     struct users users = {0};
-    if (holders_has_card(h, card->uuid)) {
-        add_user(h, card, /* p= */ NULL, &users);
-        for (unsigned i = 0; i < card->n_partitions; i++)
-            add_user(h, card, &card->partitions[i], &users);
+    if (holders_has_card(h, card->uuid))
+        add_user(h, card->uuid, -1, -1, &users);
+    for (unsigned i = 0; i < card_parts(card); i++) {
+        const struct card_part part = card_part_at(card, i);
+        add_part_user(h, card, &part, &users);
     }
+    if (card->mode == GPU_SGPU)
+        add_slot_users(h, made, &users);
     gpu_card_set_holders(card, users.items, (unsigned)users.n);
     free(users.items);
 }
@@ -103,6 +174,11 @@ struct build {
     struct device_table *table;
     int strategy;
     size_t place; /* of the card at hand */
+    struct {
+        const struct gpu_card *card; /* the first that has any */
+        unsigned n, places;
+        struct device_slots made;
+    } slots;
 };
 
 static const struct device_want *want_of(const struct build *b, const struct gpu_card *card)
@@ -122,43 +198,198 @@ static struct table_resource *resource_for(struct build *b, const char *name, bo
     return r;
 }
 
-static void add(struct build *b, const struct gpu_card *card, const struct gpu_partition *p,
+static struct entry_device card_entry(const struct gpu_card *card)
+{
+    return (struct entry_device){
+        .vendor = card->vendor,
+        .uuid = xstrdup(card->uuid),
+        .card_uuid = xstrdup(card->uuid),
+        .pci_bus_id = xstrdup(card->pci_bus_id),
+        .index = card->index,
+        .minor = card->minor,
+    };
+}
+
+void device_slice_entry(const struct gpu_card *card, const struct card_part *p, char *cdi_name_take,
+                        struct entry_device *ret)
+{
+    *ret = card_entry(card);
+    ret->cdi_name = cdi_name_take;
+    if (*p->device->uuid)
+        xstr_set(&ret->uuid, p->device->uuid);
+    ret->has_slice = true;
+    ret->slice = (struct entry_slice){.id = p->slice->id,
+                                      .minor = p->device->minor,
+                                      .memory_mib = p->slice->quota.memory_mib,
+                                      .compute_percent = p->slice->quota.compute_percent};
+    (void)snprintf(ret->slice.alias, sizeof(ret->slice.alias), "%s", p->device->alias);
+}
+
+/* What all devices of a card have. */
+static struct table_device *add_device(struct build *b, const char *name,
+                                       const struct gpu_card *card, const struct share *share,
+                                       const char *id)
+{
+    struct table_resource *r = resource_for(b, name, share->one_only);
+    struct table_device *d = XPUSH(r->devices, r->n_devices);
+    (void)snprintf(d->id, sizeof(d->id), "%s", id);
+    d->place = (uint8_t)b->place;
+    d->replicas = share->replicas;
+    d->mps = share->kind == SHARE_MPS;
+    d->memory_mib = card->memory_mib;
+    d->numa = card->numa_node;
+    d->entry = card_entry(card);
+    return d;
+}
+
+static bool is_free_of_others(const struct build *b, const char *name, const struct table_device *d)
+{
+    return !b->s->holders || !holders_has_otherwise(b->s->holders, name, d->id, d->replicas > 1);
+}
+
+static void add_mig_device(const struct gpu_card *card, const struct gpu_partition *p,
+                           const char *profile, struct table_device *d)
+{
+    d->memory_mib = card->mig.profiles[instance_of(card, p)->profile].memory_mib;
+    d->start = instance_of(card, p)->start;
+    d->gi_id = d->entry.gi_id = p->gi_id;
+    d->ci_id = d->entry.ci_id = p->ci_id;
+    d->entry.mig = true;
+    d->entry.mig_index = (unsigned)(p - card->partitions);
+    xstr_set(&d->entry.uuid, p->uuid);
+    d->entry.cdi_name = entry_cdi_name(card->uuid, profile, d->start,
+                                       is_split(card, p) ? (int)place_inside(p) : -1);
+}
+
+/* The whole card, or with p a MIG device of it. */
+static void add(struct build *b, const struct gpu_card *card, const struct card_part *p,
                 bool healthy)
 {
     char profile[MIG_NAME_BYTES];
     char name[RESOURCE_NAME_BYTES];
-    if (p && !profile_of(card, p, profile))
+    char id[DEVICE_ID_BYTES];
+    if (p && !card_part_kind(card, p, profile))
         return;
     const struct share share =
-        share_of(b->s->config, want_of(b, card), b->strategy, p ? profile : NULL);
-    if (!resource_name(b->strategy, share.renamed, p ? profile : NULL, name))
+        share_of(b->s->config, card->vendor, want_of(b, card), b->strategy, p ? profile : NULL);
+    if (!resource_name(card->vendor, b->strategy, share.renamed, p ? profile : NULL, name))
         return;
-    struct table_resource *r = resource_for(b, name, share.one_only);
-    struct table_device *d = XPUSH(r->devices, r->n_devices);
-    device_id(card, p, d->id);
-    d->place = (uint8_t)b->place;
-    d->replicas = share.replicas;
-    d->mps = share.kind == SHARE_MPS;
-    d->memory_mib =
-        p ? card->mig.profiles[instance_of(card, p)->profile].memory_mib : card->memory_mib;
-    d->healthy = healthy && !(b->s->holders &&
-                              holders_has_otherwise(b->s->holders, name, d->id, d->replicas > 1));
-    d->numa = card->numa_node;
-    d->start = p ? instance_of(card, p)->start : 0;
-    d->gi_id = p ? p->gi_id : 0;
-    d->ci_id = p ? p->ci_id : 0;
-    d->entry = (struct entry_device){
-        .cdi_name = entry_cdi_name(card->uuid, p ? profile : NULL, d->start,
-                                   p && is_split(card, p) ? (int)place_inside(p) : -1),
-        .uuid = xstrdup(p ? p->uuid : card->uuid),
-        .card_uuid = xstrdup(card->uuid),
-        .index = card->index,
-        .minor = card->minor,
-        .mig = p,
-        .gi_id = d->gi_id,
-        .ci_id = d->ci_id,
-        .mig_index = p ? (unsigned)(p - card->partitions) : 0,
-    };
+    struct table_device *d = add_device(b, name, card, &share, device_id(card, p, id));
+    d->healthy = healthy && is_free_of_others(b, name, d);
+    if (p)
+        add_mig_device(card, p->mig, profile, d);
+    else
+        d->entry.cdi_name = entry_cdi_name(card->uuid, NULL, 0, -1);
+}
+
+/* --- Slices --- */
+
+static const struct share unshared = {.replicas = 1};
+
+/* One that stands, under the name of its kind. */
+static void add_slice(struct build *b, const struct gpu_card *card, const struct card_part *p,
+                      bool healthy)
+{
+    char kind[MIG_NAME_BYTES];
+    char name[RESOURCE_NAME_BYTES];
+    char id[DEVICE_ID_BYTES];
+    if (!card_part_kind(card, p, kind) || !resource_slice_name(card->vendor, kind, name))
+        return;
+    struct table_device *d = add_device(b, name, card, &unshared, device_id(card, p, id));
+    d->memory_mib = p->slice->quota.memory_mib;
+    d->healthy = healthy && is_free_of_others(b, name, d);
+    entry_device_done(&d->entry);
+    device_slice_entry(card, p, entry_cdi_slice_name(card->uuid, p->slice->alias), &d->entry);
+}
+
+/* --- Virtual functions --- */
+
+static void add_vf(struct build *b, const struct gpu_card *card, const struct card_part *p,
+                   bool healthy)
+{
+    char id[DEVICE_ID_BYTES];
+    const char *name = resource_function_name(card->vendor);
+    if (!name)
+        return;
+    struct table_device *d = add_device(b, name, card, &unshared, device_id(card, p, id));
+    d->memory_mib = p->vf->memory_mib;
+    d->start = p->vf->number;
+    d->healthy = healthy && is_free_of_others(b, name, d);
+    d->entry.is_vf = true;
+    d->entry.cdi_name = entry_cdi_vf_name(card->uuid, p->vf->number);
+    xstr_set(&d->entry.uuid, p->vf->uuid);
+    xstr_set(&d->entry.pci_bus_id, p->vf->pci_bus_id);
+}
+
+/* --- Slots --- */
+
+/* The places that slices of others, and those of a spec, leave. */
+static unsigned slots_of(const struct gpu_card *card)
+{
+    unsigned n = SGPU_MAX_SLICES;
+    for (unsigned i = 0; i < card->sgpu.n; i++)
+        n -= card->sgpu.items[i].foreign || sgpu_slot_of(card->sgpu.items[i].alias) < 0;
+    return n;
+}
+
+static void add_slot(struct build *b, const char *name, unsigned slot)
+{
+    char id[DEVICE_ID_BYTES];
+    struct table_device *d =
+        add_device(b, name, b->slots.card, &unshared, device_slot_id(slot, id));
+    d->start = slot;
+    d->numa = -1;
+    d->entry.is_slot = true;
+    d->entry.cdi_name = cdi_slot_name(slot);
+}
+
+static bool is_held(const struct build *b, unsigned slot)
+{
+    char id[DEVICE_ID_BYTES];
+    return (b->s->holders && holders_has(b->s->holders, device_slot_id(slot, id))) ||
+           device_slots_has(&b->slots.made, slot);
+}
+
+/* Sixteen of each card whose slices are made for pods. What is held counts first; of the others as
+ * many may be granted as there are places left. */
+static void add_slots(struct build *b)
+{
+    char name[RESOURCE_NAME_BYTES];
+    unsigned left = b->slots.places;
+    if (!b->slots.n || !resource_slice_name(b->slots.card->vendor, NULL, name))
+        return;
+    for (unsigned slot = 0; slot < b->slots.n; slot++)
+        left -= left && is_held(b, slot);
+    for (unsigned slot = 0; slot < b->slots.n; slot++) {
+        bool held = is_held(b, slot);
+        add_slot(b, name, slot);
+        struct table_resource *r = resource_for(b, name, /* one_replica= */ false);
+        r->devices[r->n_devices - 1].healthy = b->slots.places && (held || left);
+        left -= left && !held;
+    }
+}
+
+static void count_slots(struct build *b, const struct gpu_card *card, bool healthy)
+{
+    if (!b->slots.card)
+        b->slots.card = card;
+    b->slots.n += b->slots.n < SGPU_MAX_SLOTS ? SGPU_MAX_SLICES : 0;
+    b->slots.places += healthy ? slots_of(card) : 0;
+    device_slots_add(&b->slots.made, card);
+}
+
+/* Are slices made for pods? Where nobody says, unless some stand that were asked for by a kind. */
+bool device_has_slots(const struct gpu_card *card, const struct device_want *want)
+{
+    char kind[MIG_NAME_BYTES];
+    if (want)
+        return want->mode == API_MODE_SGPU && want->sgpu.n_slices == 0;
+    for (unsigned i = 0; i < card->sgpu.n; i++) {
+        const struct card_part part = card_part_at(card, i);
+        if (card_part_kind(card, &part, kind))
+            return false;
+    }
+    return true;
 }
 
 /* --- Names --- */
@@ -169,9 +400,11 @@ static struct gpu_card offered_card(const struct gpu_card *from, const struct ca
 {
     struct gpu_card card = *from;
     unsigned n = 0;
-    for (unsigned p = 0; p < card.n_partitions; p++)
-        if (card.partitions[p].healthy && card_offer_has(offer, &card.partitions[p]))
+    for (unsigned p = 0; p < card.n_partitions; p++) {
+        const struct card_part part = {.mig = &card.partitions[p]};
+        if (card_part_is_good(&part) && card_offer_has(offer, &part))
             card.partitions[n++] = card.partitions[p];
+    }
     card.n_partitions = n;
     card.healthy &= card.mode != GPU_NATIVE || offer->whole;
     return card;
@@ -204,14 +437,22 @@ static void add_card(struct build *b, const struct gpu_card *card, const struct 
         add(b, card, /* p= */ NULL, card->healthy && offer->whole);
         return;
     }
-    if (b->strategy == API_STRATEGY_NONE) {
+    if (card->mode == GPU_MIG && b->strategy == API_STRATEGY_NONE) {
         add(b, card, /* p= */ NULL, card->healthy && (!want || want->mode == API_MODE_MIG));
         return;
     }
-    for (unsigned i = 0; i < card->n_partitions; i++) {
-        const struct gpu_partition *p = &card->partitions[i];
-        add(b, card, p, card->healthy && p->healthy && card_offer_has(offer, p));
+    for (unsigned i = 0; i < card_parts(card); i++) {
+        const struct card_part p = card_part_at(card, i);
+        bool good = card->healthy && card_part_is_good(&p) && card_offer_has(offer, &p);
+        if (p.slice)
+            add_slice(b, card, &p, good);
+        else if (p.vf)
+            add_vf(b, card, &p, good);
+        else
+            add(b, card, &p, good);
     }
+    if (card->mode == GPU_SGPU && device_has_slots(card, want))
+        count_slots(b, card, card->healthy && offer->slots);
 }
 
 static int by_name(const void *a, const void *b)
@@ -244,6 +485,7 @@ void device_table_build(const struct node_state *s, int64_t now_ms, struct devic
             b.place = i;
             add_card(&b, &s->cards[i].card, &offers[i]);
         }
+    add_slots(&b);
     if (ret->n_resources)
         qsort(ret->resources, ret->n_resources, sizeof(*ret->resources), by_name);
     for (size_t i = 0; i < ret->n_resources; i++)
@@ -251,12 +493,24 @@ void device_table_build(const struct node_state *s, int64_t now_ms, struct devic
               sizeof(*ret->resources[i].devices), by_place);
 }
 
+static bool same_slice(const struct entry_device *a, const struct entry_device *b)
+{
+    const struct entry_slice *x = &a->slice;
+    const struct entry_slice *y = &b->slice;
+    if (a->has_slice != b->has_slice || a->is_slot != b->is_slot || a->is_vf != b->is_vf)
+        return false;
+    return !a->has_slice ||
+           (x->id == y->id && x->minor == y->minor && x->memory_mib == y->memory_mib &&
+            x->compute_percent == y->compute_percent && strcmp(x->alias, y->alias) == 0);
+}
+
 static bool same_entry(const struct entry_device *a, const struct entry_device *b)
 {
-    return strcmp(a->cdi_name, b->cdi_name) == 0 && strcmp(a->uuid, b->uuid) == 0 &&
-           strcmp(a->card_uuid, b->card_uuid) == 0 && a->index == b->index &&
+    return strcmp(a->vendor, b->vendor) == 0 && strcmp(a->cdi_name, b->cdi_name) == 0 &&
+           strcmp(a->uuid, b->uuid) == 0 && strcmp(a->card_uuid, b->card_uuid) == 0 &&
+           strcmp(a->pci_bus_id, b->pci_bus_id) == 0 && a->index == b->index &&
            a->minor == b->minor && a->mig == b->mig && a->gi_id == b->gi_id &&
-           a->ci_id == b->ci_id && a->mig_index == b->mig_index;
+           a->ci_id == b->ci_id && a->mig_index == b->mig_index && same_slice(a, b);
 }
 
 static bool same_device(const struct table_device *a, const struct table_device *b)

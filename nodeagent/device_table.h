@@ -10,8 +10,11 @@
  * that the two never disagree.
  *
  * A device's id is the card's UUID; a partition's is the card's UUID, the profile and the first
- * memory slice, "GPU-…/1g.10gb@4" (with compute instances apart, "GPU-…/1c.3g.40gb@4.1"); "::2" is
- * appended to the third replica of a shared one (docs/adr/0011).
+ * memory slice, "GPU-…/1g.10gb@4" (with compute instances apart, "GPU-…/1c.3g.40gb@4.1"); a slice's
+ * is the card's UUID and its alias, "GPU-…/small-0"; a virtual function's is the card's UUID and
+ * how far behind the card's own function it lies, "GPU-…/vf@2"; a slot, for which a slice is made
+ * once its pod is known and on the card that is chosen then, is "sgpu@3"; "::2" is appended to the
+ * third replica of a shared one (docs/adr/0011).
  */
 #define DEVICE_ID_BYTES 192
 
@@ -69,10 +72,30 @@ const struct table_device *table_resource_device(const struct table_resource *r,
 /* Our id, in place of a MIG UUID with or without replica, which NVIDIA's plugin names partitions
  * by. NULL: it is none of a partition that stands. Caller frees. */
 char *device_table_translate(const struct device_table *t, const char *id);
-/* The id of a whole card, or with p of a partition. buf holds DEVICE_ID_BYTES. Returns buf. */
-char *device_id(const struct gpu_card *card, const struct gpu_partition *p, char *buf);
+/* The id of a whole card, or with p of a part. buf holds DEVICE_ID_BYTES. Returns buf. */
+char *device_id(const struct gpu_card *card, const struct card_part *p, char *buf);
+/* How a slice gets into a container, under this CDI name, which is taken over. *ret is freed with
+ * entry_device_done. */
+void device_slice_entry(const struct gpu_card *card, const struct card_part *p, char *cdi_name_take,
+                        struct entry_device *ret);
+/* The id of a slot. buf as above. */
+char *device_slot_id(unsigned slot, char *buf);
+/* The slot of an id; -1: it is none of a slot. */
+int device_slot_of(const char *id);
+/* Are slices of the card in mode GPU_SGPU made for pods? want: what is wanted of it, NULL: nothing.
+ */
+bool device_has_slots(const struct gpu_card *card, const struct device_want *want);
+/* Slots whose slices stand, on any card. */
+struct device_slots {
+    uint64_t bits[SGPU_MAX_SLOTS / 64];
+};
+void device_slots_add(struct device_slots *s, const struct gpu_card *card);
+bool device_slots_has(const struct device_slots *s, unsigned slot);
+
 /* Tells the card of the pods that were given it or parts of it, in place of those that it was told
- * of before (gpu_card_set_holders). */
-void device_mark_holders(const struct holders *h, struct gpu_card *card);
+ * of before (gpu_card_set_holders). A pod that was given a slot which is not in `made` holds each
+ * card on which its slice may come to stand. */
+void device_mark_holders(const struct holders *h, const struct device_slots *made,
+                         struct gpu_card *card);
 /* How long an id is without its replica. */
 size_t device_id_base(const char *id);

@@ -325,7 +325,8 @@ static bool member_of_part(const struct gpu_labels_input *in, const struct gpu_l
         return false;
     *ret = (struct member){.of = c,
                            .part = p,
-                           .share = share_of(in->config, c->want, in->mig_strategy, text)};
+                           .share = share_of(in->config, c->card->vendor, c->want, in->mig_strategy,
+                                             text)};
     (void)mig_name_format_label(&name, ret->profile);
     return true;
 }
@@ -502,37 +503,91 @@ static void add_pci_of_cards(struct labels *l, const struct pool *cards)
 
 /* --- All of it --- */
 
-static void add_gpus(struct labels *l, const struct gpu_labels_input *in, const struct pool *cards)
+static void add_nvidia(struct labels *l, const struct gpu_labels_input *in,
+                       const struct gpu_driver *driver, const struct pool *cards)
 {
-    add_driver(l, in->driver_version);
-    add_runtime(l, in->cuda_version);
+    add_driver(l, driver->version);
+    add_runtime(l, driver->cuda_version);
     add_machine(l, in->host);
     add_cards(l, cards);
-    add_models(l, cards);
     add_mode(l, cards);
     add_clique(l, cards);
     add_abilities(l, cards);
     add_mig(l, in, cards);
-    add_pci_of_cards(l, cards);
 }
+
+/* "MXC500" is of the family MXC. */
+static void add_metax_model(struct labels *l, const struct gpu_card *card)
+{
+    char family[GPU_NAME_BYTES];
+    size_t n = strcspn(card->model, "0123456789");
+    (void)snprintf(family, sizeof(family), "%.*s", (int)n, card->model);
+    put_text(l, FEATURE_METAX, "product", card->model);
+    put_text(l, FEATURE_METAX, "family", family);
+    if (card->memory_mib)
+        put_of(l, FEATURE_METAX, "memory", "%lluGB", (unsigned long long)card->memory_mib >> 10);
+}
+
+static void add_metax(struct labels *l, const struct gpu_labels_input *in,
+                      const struct gpu_driver *driver, const struct pool *cards)
+{
+    static const char *const names[] = {"major", "minor", "patch"};
+    char parts[3][24];
+    (void)in;
+    put(l, FEATURE_METAX "installed", "true");
+    add_metax_model(l, speaker(cards)->of->card);
+    split_version(driver->version, parts);
+    for (size_t i = 0; *driver->version && i < ARRAY_LEN(names); i++)
+        put_text(l, FEATURE_METAX "driver.", names[i], parts[i]);
+}
+
+/* What each vendor's own software says of its cards, and others select on. */
+static const struct {
+    const char *vendor;
+    void (*add)(struct labels *l, const struct gpu_labels_input *in,
+                const struct gpu_driver *driver, const struct pool *cards);
+} families[] = {{"metax", add_metax}, {"nvidia", add_nvidia}};
 
 static struct member member_of_card(const struct gpu_labels_input *in,
                                     const struct gpu_labels_card *c)
 {
     return (struct member){.of = c,
-                           .share = share_of(in->config, c->want, in->mig_strategy,
+                           .share = share_of(in->config, c->card->vendor, c->want, in->mig_strategy,
                                              /* profile= */ NULL)};
+}
+
+/* The cards that could be read, of this vendor or (NULL) of any. The members are the caller's. */
+static struct pool pool_of(const struct gpu_labels_input *in, const char *vendor)
+{
+    struct pool cards = {0};
+    for (size_t i = 0; i < in->n_cards; i++) {
+        const struct gpu_card *c = in->cards[i].card;
+        if (!c->unread && (!vendor || strcmp(c->vendor, vendor) == 0))
+            *XPUSH(cards.members, cards.n) = member_of_card(in, &in->cards[i]);
+    }
+    return cards;
+}
+
+static void add_family(struct labels *l, const struct gpu_labels_input *in, size_t family)
+{
+    struct gpu_driver driver = {.vendor = families[family].vendor};
+    for (size_t i = 0; i < in->n_drivers; i++)
+        if (strcmp(in->drivers[i].vendor, driver.vendor) == 0)
+            driver = in->drivers[i];
+    struct pool cards = pool_of(in, driver.vendor);
+    if (cards.n)
+        families[family].add(l, in, &driver, &cards);
+    free(cards.members);
 }
 
 void gpu_labels_build(const struct gpu_labels_input *in, struct jx_pair **ret, size_t *ret_n)
 {
     struct labels l = {0};
-    struct pool cards = {0};
-    for (size_t i = 0; i < in->n_cards; i++)
-        if (!in->cards[i].card->unread)
-            *XPUSH(cards.members, cards.n) = member_of_card(in, &in->cards[i]);
-    if (cards.n)
-        add_gpus(&l, in, &cards);
+    struct pool cards = pool_of(in, /* vendor= */ NULL);
+    for (size_t i = 0; i < ARRAY_LEN(families); i++)
+        add_family(&l, in, i);
+    add_models(&l, &cards);
+    add_pci_of_cards(&l, &cards);
     if (in->host)
         add_host(&l, in->host);
     free(cards.members);

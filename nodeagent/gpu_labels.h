@@ -9,7 +9,8 @@
 
 /*
  * The labels that describe a node's GPUs, name for name and value for value what NVIDIA's GPU
- * feature discovery writes (k8s-device-plugin internal/lm and tests/expected-output*.txt), and
+ * feature discovery writes (k8s-device-plugin internal/lm and tests/expected-output*.txt), for
+ * MetaX's cards what its operator's gpu-label does (developer.metax-tech.com), and
  * node-feature-discovery's for PCI devices. Pure. docs/labels.md lists them.
  *
  * Two models on one node share the keys of a resource; feature discovery lets chance decide which
@@ -29,10 +30,12 @@ struct gpu_labels_card {
 struct gpu_labels_input {
     const struct gpu_labels_card *cards; /* by index */
     size_t n_cards;
-    const char *driver_version, *cuda_version; /* "570.86.15", "12.8"; NULL or "": not told */
-    int mig_strategy;                          /* enum api_mig_strategy: the one asked for */
-    const struct plugin_config *config;        /* as share_of takes it */
-    const struct host_facts *host;             /* NULL: not read */
+    const struct gpu_driver
+        *drivers; /* of their vendors; of one that is not here nothing is told */
+    size_t n_drivers;
+    int mig_strategy;                   /* enum api_mig_strategy: the one asked for */
+    const struct plugin_config *config; /* as share_of takes it */
+    const struct host_facts *host;      /* NULL: not read */
 };
 
 /* All labels but the timestamp, sorted by key: legal keys and values, each one that

@@ -337,7 +337,7 @@ static void keep_watching(struct health_watch *w, const struct card_view *cards,
     size_t n_uuids = 0;
     auto_err struct err e = {0};
     for (size_t i = 0; i < n; i++)
-        if (!cards[i].card.unread)
+        if (!cards[i].card.unread && !cards[i].card.no_events)
             uuids[n_uuids++] = cards[i].card.uuid;
     bool ran = gpu_watch_runs(w->d.watch);
     int rc = gpu_watch_keep(w->d.watch, uuids, n_uuids, &e);

@@ -27,13 +27,61 @@ int host_read(struct host *h, struct err *e)
     return 0;
 }
 
+/* --- One of each vendor: a new one is a function and a line --- */
+
+static int open_nvml(const struct host_flags *f, struct gpu_watch *watch, struct gpu **ret,
+                     struct err *e)
+{
+    const struct nvml_options o = {.library = f->library,
+                                   .nvidia_smi = f->smi,
+                                   .proc_root = f->proc_root,
+                                   .sys_root = f->sys_root,
+                                   .watch = watch};
+    return gpu_nvml_open(&o, ret, e);
+}
+
+static int open_mxsml(const struct host_flags *f, struct gpu_watch *watch, struct gpu **ret,
+                      struct err *e)
+{
+    const struct mxsml_options o = {.library = f->mxsml,
+                                    .proc_root = f->proc_root,
+                                    .sys_root = f->sys_root};
+    (void)watch;
+    return gpu_mxsml_open(&o, ret, e);
+}
+
+typedef int open_fn(const struct host_flags *f, struct gpu_watch *watch, struct gpu **ret,
+                    struct err *e);
+static open_fn *const back_ends[] = {
+    open_nvml,
+    open_mxsml,
+};
+_Static_assert(ARRAY_LEN(back_ends) <= GPU_MAX_VENDORS, "what an inventory holds");
+
+static void free_all(struct gpu *const *gpus, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        (void)gpu_free(gpus[i]);
+}
+
+int host_gpus(const struct host_flags *f, struct gpu_watch *watch, struct gpu **ret, struct err *e)
+{
+    struct gpu *gpus[ARRAY_LEN(back_ends)] = {0};
+    for (size_t i = 0; i < ARRAY_LEN(back_ends); i++) {
+        int rc = back_ends[i](f, watch, &gpus[i], e);
+        if (rc < 0) {
+            free_all(gpus, i);
+            return rc;
+        }
+    }
+    *ret = gpu_all_new(gpus, ARRAY_LEN(gpus));
+    return 0;
+}
+
 int host_open(const struct host_flags *f, struct host *ret, struct err *e)
 {
     auto_host struct host h = {0};
-    const struct nvml_options o = {.library = f->library,
-                                   .nvidia_smi = f->smi,
-                                   .proc_root = f->proc_root};
-    TRY(gpu_nvml_open(&o, &h.gpu, e));
+    TRY(host_gpus(f, /* watch= */ NULL, &h.gpu, e));
     TRY(host_read(&h, e));
     *ret = h;
     h = (struct host){0};

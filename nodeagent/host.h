@@ -9,7 +9,7 @@
 /* This host's cards, for the stand-alone verbs: one thread, no API server. */
 
 struct host_flags {
-    const char *library, *smi, *proc_root, *state_dir;
+    const char *library, *mxsml, *smi, *proc_root, *sys_root, *state_dir;
 };
 #define HOST_FLAGS_DEFAULT ((struct host_flags){.state_dir = "/var/lib/cleave"})
 /* Entries of a flag table for f (a struct host_flags lvalue). */
@@ -18,7 +18,21 @@ struct host_flags {
      &(f).library,   NULL},                                                                        \
         {"nvidia-smi", 0,   "CLEAVE_NVIDIA_SMI", "PATH", "for resets; absent: from PATH",          \
          &(f).smi,     NULL},                                                                      \
+        {"mxsml-library",                                                                          \
+         0,                                                                                        \
+         "CLEAVE_MXSML_LIBRARY",                                                                   \
+         "PATH",                                                                                   \
+         "MetaX's library; absent: libmxsml.so",                                                   \
+         &(f).mxsml,                                                                               \
+         NULL},                                                                                    \
         {"proc-root", 0, NULL, "PATH", "the host's /proc", &(f).proc_root, NULL},                  \
+        {"sys-root",                                                                               \
+         0,                                                                                        \
+         NULL,                                                                                     \
+         "PATH",                                                                                   \
+         "the host's /sys, for PCI devices and the machine's name",                                \
+         &(f).sys_root,                                                                            \
+         NULL},                                                                                    \
     {                                                                                              \
         "state-dir", 0, "CLEAVE_STATE_DIR", "PATH", "where journals of changes are kept",          \
             &(f).state_dir, NULL                                                                   \
@@ -31,7 +45,11 @@ struct host {
     struct profile_count **counts;
 };
 
-/* Opens the library and reads all cards. ERR_NOT_FOUND: no library or driver. */
+/* The cards of all vendors on this machine. Neither a library nor a driver need be there yet.
+ * watch: of NVIDIA's (struct nvml_options), may be NULL. */
+int host_gpus(const struct host_flags *f, struct gpu_watch *watch, struct gpu **ret,
+              struct err *e) MUST_CHECK;
+/* Opens the libraries and reads all cards. ERR_NOT_FOUND: no library or driver of any vendor. */
 int host_open(const struct host_flags *f, struct host *ret, struct err *e) MUST_CHECK;
 /* Reads all cards anew. */
 int host_read(struct host *h, struct err *e) MUST_CHECK;

@@ -133,16 +133,10 @@ static int by_kind(const void *a, const void *b)
     return x->class != y->class ? (int)x->class - (int)y->class : (int)x->vendor - (int)y->vendor;
 }
 
-static void auto_close_dir(DIR **d)
-{
-    if (*d)
-        (void)closedir(*d);
-}
-
 static void read_devices(const char *sys_root, struct host_facts *ret)
 {
     auto_free char *folder = xasprintf("%s/bus/pci/devices", sys_root);
-    __attribute__((cleanup(auto_close_dir))) DIR *d = opendir(folder);
+    auto_dir DIR *d = opendir(folder);
     const struct dirent *entry;
     for (unsigned n = 0; d && n < MAX_DEVICES && (entry = readdir(d)); n++) {
         if (entry->d_name[0] == '.')

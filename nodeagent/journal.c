@@ -36,19 +36,31 @@ struct doc_instance {
     struct doc_ci *cis;
     size_t n_cis;
 };
+struct doc_slice {
+    char *alias;
+    int64_t memory_mib, compute_percent;
+};
 struct doc_layout {
     int mode;
     struct doc_instance *instances;
     size_t n_instances;
+    int qos;
+    int64_t timeslice_ms;
+    bool dynamic;
+    struct doc_slice *slices;
+    size_t n_slices;
 };
 struct doc {
     int64_t version, step;
     char *uuid, *boot_id, *note;
     int phase;
     struct doc_layout old, target;
+    int64_t *nameless;
+    size_t n_nameless;
 };
 
-static const char *const modes[] = {[GPU_NATIVE] = "native", [GPU_MIG] = "mig", NULL};
+static const char *const modes[] =
+    {[GPU_NATIVE] = "native", [GPU_MIG] = "mig", [GPU_SGPU] = "sgpu", [GPU_VGPU] = "vgpu", NULL};
 static const char *const phases[] =
     {[JOURNAL_FORWARD] = "forward", [JOURNAL_BACK] = "back", [JOURNAL_HELD] = "held", NULL};
 
@@ -66,11 +78,24 @@ static const struct jx_field instance_fields[] =
      JX_L(doc_instance, cis, n_cis, "computeInstances", JX_LIST,
           .elem_bytes = sizeof(struct doc_ci), .max = MIG_MAX_CIS, .sub = ci_fields),
      {0}};
+static const struct jx_field slice_fields[] = {JX_F(doc_slice, alias, "alias", JX_STR,
+                                                    .required = true, .max = SGPU_ALIAS_MAX),
+                                               JX_F(doc_slice, memory_mib, "memoryMiB", JX_INT,
+                                                    .required = true, .min = 0, .max = MAX_NUMBER),
+                                               JX_F(doc_slice, compute_percent, "computePercent",
+                                                    JX_INT, .required = true, .min = 0,
+                                                    .max = MAX_NUMBER),
+                                               {0}};
 static const struct jx_field layout_fields[] =
     {JX_F(doc_layout, mode, "mode", JX_ENUM, .required = true, .choices = modes),
      JX_L(doc_layout, instances, n_instances, "instances", JX_LIST,
           .elem_bytes = sizeof(struct doc_instance), .max = MIG_MAX_INSTANCES,
           .sub = instance_fields),
+     JX_F(doc_layout, qos, "qosPolicy", JX_ENUM, .choices = api_qos_policy_names),
+     JX_F(doc_layout, timeslice_ms, "timesliceMilliseconds", JX_INT, .min = 0, .max = MAX_NUMBER),
+     JX_F(doc_layout, dynamic, "dynamic", JX_BOOL),
+     JX_L(doc_layout, slices, n_slices, "slices", JX_LIST, .elem_bytes = sizeof(struct doc_slice),
+          .max = SGPU_MAX_SLICES, .sub = slice_fields),
      {0}};
 static const struct jx_field doc_fields[] =
     {JX_F(doc, version, "version", JX_INT, .required = true, .min = JOURNAL_VERSION,
@@ -82,6 +107,7 @@ static const struct jx_field doc_fields[] =
      JX_F(doc, note, "note", JX_STR, .max = MAX_NOTE),
      JX_F(doc, old, "old", JX_OBJECT, .required = true, .sub = layout_fields),
      JX_F(doc, target, "target", JX_OBJECT, .required = true, .sub = layout_fields),
+     JX_L(doc, nameless, n_nameless, "nameless", JX_INT_LIST, .max = SGPU_MAX_SLICES),
      {0}};
 
 static void doc_done(struct doc *d)
@@ -92,6 +118,31 @@ AUTO_DEFINE(doc, struct doc, doc_done)
 #define auto_doc AUTO(doc)
 
 /* --- to and from the file's shape --- */
+
+static void slices_to_doc(const struct sgpu_wants *w, struct doc_layout *ret)
+{
+    ret->qos = w->qos;
+    ret->timeslice_ms = w->timeslice_ms;
+    ret->dynamic = w->dynamic;
+    for (unsigned i = 0; i < w->n; i++)
+        *XPUSH(ret->slices, ret->n_slices) =
+            (struct doc_slice){xstrdup(w->items[i].alias), w->items[i].quota.memory_mib,
+                               w->items[i].quota.compute_percent};
+}
+
+static void slices_from_doc(const struct doc_layout *d, struct sgpu_wants *ret)
+{
+    ret->qos = d->qos;
+    ret->timeslice_ms = (unsigned)d->timeslice_ms;
+    ret->dynamic = d->dynamic;
+    ret->n = (unsigned)d->n_slices;
+    for (size_t i = 0; i < d->n_slices; i++) {
+        struct sgpu_want *w = &ret->items[i];
+        (void)snprintf(w->alias, sizeof(w->alias), "%s", d->slices[i].alias);
+        w->quota = (struct sgpu_quota){(unsigned)d->slices[i].memory_mib,
+                                       (unsigned)d->slices[i].compute_percent};
+    }
+}
 
 static void layout_to_doc(const struct card_layout *l, struct doc_layout *ret)
 {
@@ -106,6 +157,7 @@ static void layout_to_doc(const struct card_layout *l, struct doc_layout *ret)
             *XPUSH(d->cis, d->n_cis) =
                 (struct doc_ci){.slices = in->ci_slices[c], .start = in->ci_starts[c]};
     }
+    slices_to_doc(&l->sgpu, ret);
 }
 
 static void layout_from_doc(const struct doc_layout *d, struct card_layout *ret)
@@ -123,6 +175,7 @@ static void layout_from_doc(const struct doc_layout *d, struct card_layout *ret)
             in->ci_starts[c] = (int)from->cis[c].start;
         }
     }
+    slices_from_doc(d, &ret->sgpu);
 }
 
 static char *encode(const struct journal *j)
@@ -135,6 +188,8 @@ static char *encode(const struct journal *j)
                              .note = xstrdup(j->note)};
     layout_to_doc(&j->old, &d.old);
     layout_to_doc(&j->target, &d.target);
+    for (unsigned i = 0; i < j->nameless.n; i++)
+        *XPUSH(d.nameless, d.n_nameless) = j->nameless.ids[i];
     auto_json json_t *json = jx_encode(doc_fields, &d);
     return jx_dump(json);
 }
@@ -157,6 +212,8 @@ static int decode(const char *text, size_t len, const char *uuid, struct journal
     (void)snprintf(ret->note, sizeof(ret->note), "%s", d.note ? d.note : "");
     layout_from_doc(&d.old, &ret->old);
     layout_from_doc(&d.target, &ret->target);
+    for (size_t i = 0; i < d.n_nameless; i++)
+        ret->nameless.ids[ret->nameless.n++] = (unsigned)d.nameless[i];
     return 0;
 }
 
@@ -220,15 +277,9 @@ int journal_remove(const char *state_dir, const char *uuid, struct err *e)
     return file_remove(path, e);
 }
 
-static void auto_close_dir(DIR **d)
-{
-    if (*d)
-        (void)closedir(*d);
-}
-
 int journal_list(const char *state_dir, char ***ret_uuids, size_t *ret_n, struct err *e)
 {
-    __attribute__((cleanup(auto_close_dir))) DIR *dir = opendir(state_dir);
+    auto_dir DIR *dir = opendir(state_dir);
     if (!dir && errno != ENOENT)
         return err_set_errno(e, errno, "read %s", state_dir);
     *ret_uuids = NULL;

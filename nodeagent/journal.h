@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 
-#include "nodeagent/card_plan.h"
+#include "nodeagent/card_slices.h"
 
 /*
  * The memory of a change that is under way on one card: one small JSON file per card,
@@ -28,6 +28,7 @@ struct journal {
     unsigned step;                 /* how many steps were done when the phase was entered */
     char note[JOURNAL_NOTE_BYTES]; /* why the phase was entered; "" for FORWARD */
     struct card_layout old, target;
+    struct card_nameless nameless; /* that stood before the change: none of its making */
 };
 
 /* Writes the journal durably, making state_dir when it is not there. ERR_SYSTEM. */

@@ -37,9 +37,7 @@ struct kubelet_link {
     struct card_scores scores;
     const struct driver_view *driver; /* NULL: not known yet */
     struct cdi *cdi;                  /* NULL: containers are told in other ways */
-    char **written;                   /* names that the CDI file has */
-    size_t n_written;
-    char *cdi_trouble; /* NULL: the file is as it should be */
+    char *cdi_trouble;                /* NULL: the files are as they should be */
     struct reactor_timer *cdi_timer, *verify_timer;
     struct mps *mps;   /* NULL: nothing can be shared by MPS */
     bool setting_mps;  /* its news are our own doing */
@@ -105,7 +103,7 @@ static bool is_ours(const struct kubelet_link *k, const char *id)
     for (size_t i = 0; i < k->table.n_resources; i++)
         if (table_resource_device(&k->table.resources[i], id))
             return true;
-    return strncmp(id, "GPU-", 4) == 0; /* or was */
+    return strncmp(id, "GPU-", 4) == 0 || device_slot_of(id) >= 0; /* or was */
 }
 
 static const struct holder *find_holder(const struct holder *list, size_t n, const char *id)
@@ -254,6 +252,16 @@ static int pick(const struct kubelet_link *k, const struct table_resource *r, co
     return 0;
 }
 
+/* What a slot meant for the pod before must not be found by the next one's container. */
+static int forget_slots(const struct kubelet_link *k, const struct entry_device *const *devices,
+                        size_t n, struct err *e)
+{
+    for (size_t i = 0; k->o.slots && i < n; i++)
+        if (devices[i]->is_slot)
+            TRY(cdi_slots_remove(k->o.slots, devices[i]->cdi_name, e));
+    return 0;
+}
+
 /* The name of its MPS daemon. */
 static const char *unit_of(const struct table_device *d)
 {
@@ -297,6 +305,7 @@ static int allocate(void *arg, const char *resource, const char *const *ids, siz
     auto_free const struct entry_device **devices = xcalloc(n, sizeof(*devices));
     for (size_t i = 0; i < n; i++)
         TRY(pick(k, r, ids[i], &devices[i], e));
+    TRY(forget_slots(k, devices, n, e));
     auto_entry struct entry answer = {0};
     TRY(entry_build(&k->o.entry, k->driver ? &k->driver->nodes : NULL, devices, n, &answer, e));
     TRY(enter_mps(k, r, ids, n, &answer, e));
@@ -349,23 +358,7 @@ static void plugin_changed(void *arg)
 
 static const struct plugin_ops plugin_ops = {allocate, prefer, plugin_changed};
 
-/* --- The CDI file --- */
-
-static bool is_written(const struct kubelet_link *k, const char *name)
-{
-    for (size_t i = 0; i < k->n_written; i++)
-        if (strcmp(k->written[i], name) == 0)
-            return true;
-    return false;
-}
-
-static void forget_written(struct kubelet_link *k)
-{
-    for (size_t i = 0; i < k->n_written; i++)
-        free(k->written[i]);
-    free(TAKE(k->written));
-    k->n_written = 0;
-}
+/* --- The CDI files --- */
 
 static const struct entry_device **entries_of(const struct device_table *t, size_t *ret_n)
 {
@@ -389,15 +382,8 @@ static void note_cdi(struct kubelet_link *k, const char *trouble)
         tell(k, KUBELET_STATE);
 }
 
-/* One whose capability devices are not known is left out of the file. */
-static bool can_be_told(const struct kubelet_link *k, const struct entry_device *d)
-{
-    const struct device_nodes *nodes = &k->driver->nodes;
-    return !d->mig || (device_nodes_cap_minor(nodes, d->minor, d->gi_id, -1) >= 0 &&
-                       device_nodes_cap_minor(nodes, d->minor, d->gi_id, (int)d->ci_id) >= 0);
-}
-
-/* A device that the file does not have, because it could not be written, is not offered. */
+/* A device that its file does not have, since it cannot be told or the file could not be written,
+ * is not offered. */
 static void write_cdi(struct kubelet_link *k)
 {
     size_t n;
@@ -405,17 +391,16 @@ static void write_cdi(struct kubelet_link *k)
     if (!k->cdi || !k->driver)
         return;
     auto_free const struct entry_device **list = entries_of(&k->table, &n);
-    if (cdi_write(k->cdi, &k->driver->nodes, list, n, &e) < 0) {
-        note_cdi(k, err_msg(&e));
-        if (e.kind == ERR_SYSTEM)
-            return;
-    } else {
-        note_cdi(k, NULL);
-    }
-    forget_written(k);
-    for (size_t i = 0; i < n; i++)
-        if (can_be_told(k, list[i]))
-            *XPUSH(k->written, k->n_written) = xstrdup(list[i]->cdi_name);
+    int rc = cdi_write(k->cdi, &k->driver->nodes, list, n, &e);
+    note_cdi(k, rc < 0 ? err_msg(&e) : NULL);
+}
+
+/* What a slot means is written when it is known, and by CDI alone. */
+static bool has_cdi(const struct kubelet_link *k, const struct entry_device *d)
+{
+    if (!k->cdi || (d->is_slot && !k->o.slots))
+        return !d->is_slot;
+    return d->is_slot || cdi_has(k->cdi, d);
 }
 
 /* --- MPS --- */
@@ -511,7 +496,7 @@ static bool has_daemon(const struct kubelet_link *k, const struct table_device *
 
 static bool can_be_given(const struct kubelet_link *k, const struct table_device *d)
 {
-    return (!k->cdi || is_written(k, d->entry.cdi_name)) && has_daemon(k, d);
+    return has_cdi(k, &d->entry) && has_daemon(k, d);
 }
 
 const char **kubelet_link_withheld(const struct kubelet_link *k, size_t *ret_n)
@@ -553,7 +538,7 @@ static struct expanded expand(const struct kubelet_link *k, const struct table_r
         }
         x.shared |= d->replicas > 1;
         x.mps |= d->mps;
-        x.whole &= !d->entry.mig;
+        x.whole &= !d->entry.mig && !d->entry.has_slice && !d->entry.is_slot && !d->entry.is_vf;
     }
     return x;
 }
@@ -816,7 +801,6 @@ struct kubelet_link *kubelet_link_free(struct kubelet_link *k)
     k->mps = mps_free(k->mps);
     k->reactor = reactor_free(k->reactor);
     k->cdi = cdi_free(k->cdi);
-    forget_written(k);
     free(k->cdi_trouble);
     free(k->mps_trouble);
     drop_seal(k);

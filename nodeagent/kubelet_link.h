@@ -8,6 +8,7 @@
 #include "nodeagent/driver_view.h"
 #include "nodeagent/holders.h"
 #include "nodeagent/kubelet/cdi.h"
+#include "nodeagent/kubelet/cdi_slot.h"
 #include "nodeagent/kubelet/device_plugin.h"
 #include "nodeagent/kubelet/mps.h"
 
@@ -35,9 +36,11 @@ struct kubelet_link_options {
     bool observe;            /* serve nothing; entry, cdi and mps are not looked at */
     const char *kubelet_dir; /* /var/lib/kubelet: holds device-plugins/ and pod-resources/ */
     struct entry_options entry;
-    struct cdi_options cdi; /* used where entry's ways have CDI */
-    bool pack_shared;       /* replicas on as few cards as possible, not on as many */
-    struct mps_options mps; /* root NULL: nothing can be shared by MPS */
+    struct cdi_options cdi;        /* used where entry's ways have CDI */
+    const struct cdi_slots *slots; /* borrowed; what a slot means is forgotten when it is granted
+                                      anew. NULL: there are none */
+    bool pack_shared;              /* replicas on as few cards as possible, not on as many */
+    struct mps_options mps;        /* root NULL: nothing can be shared by MPS */
     uint64_t seed;
 };
 

@@ -3,7 +3,11 @@
 
 #include <string.h>
 
+#include "base/sb.h"
 #include "base/xalloc.h"
+
+#include "partition/sgpu.h"
+#include "partition/vendor.h"
 
 /* --- Fields that no table knows --- */
 
@@ -80,14 +84,47 @@ static int check_counts(const struct jx_pair *counts, size_t n, const char *path
                          path);
 }
 
+static int check_vendor(const char *vendor, const char *path, struct err *e)
+{
+    if (!vendor || vendor_find(vendor))
+        return 0;
+    auto_sb struct sb known = SB_INIT(256);
+    for (const struct vendor *v = vendors; v->name; v++)
+        sb_addf(&known, "%s%s", v == vendors ? "" : ", ", v->name);
+    return err_set(e, ERR_INVALID, "%s.selector.vendor: \"%s\" is none of %s", path, vendor,
+                   sb_str(&known));
+}
+
+static int check_sgpu(const struct gpuprofile_entry *entry, const char *path, struct err *e)
+{
+    struct sgpu_wants wants;
+    if (entry->has_sharing)
+        return err_set(e, ERR_INVALID, "%s.sharing: with mode sgpu slices share the card", path);
+    int rc = sgpu_wants_of(&entry->sgpu, &wants, e);
+    if (rc == 0)
+        rc = sgpu_wants_check(&wants, e);
+    return rc < 0 ? err_wrap(e, "%s.sgpu", path) : 0;
+}
+
+static int check_vgpu(const struct gpuprofile_entry *entry, const char *path, struct err *e)
+{
+    if (!entry->has_sharing)
+        return 0;
+    return err_set(e, ERR_INVALID, "%s.sharing: with mode vgpu virtual functions share the card",
+                   path);
+}
+
 static int check_entry(const struct gpuprofile_entry *entry, const char *path, struct err *e)
 {
-    const char *vendor = entry->selector.vendor;
-    if (vendor && strcmp(vendor, "nvidia") != 0)
-        return err_set(e, ERR_INVALID, "%s.selector.vendor: \"%s\" is not known; nvidia is", path,
-                       vendor);
+    TRY(check_vendor(entry->selector.vendor, path, e));
     if (entry->mode != API_MODE_MIG && entry->has_mig)
         return err_set(e, ERR_INVALID, "%s.mig: goes with mode mig only", path);
+    if (entry->mode != API_MODE_SGPU && entry->has_sgpu)
+        return err_set(e, ERR_INVALID, "%s.sgpu: goes with mode sgpu only", path);
+    if (entry->mode == API_MODE_SGPU)
+        return check_sgpu(entry, path, e);
+    if (entry->mode == API_MODE_VGPU)
+        return check_vgpu(entry, path, e);
     if (entry->mode != API_MODE_MIG)
         return 0;
     if (!entry->has_mig)

@@ -827,15 +827,9 @@ static void names_done(struct name_list *l)
 }
 AUTO_DEFINE(name_list, struct name_list, names_done)
 
-static void auto_close_dir(DIR **d)
-{
-    if (*d)
-        (void)closedir(*d);
-}
-
 static int list_folder(const char *folder, struct name_list *ret, struct err *e)
 {
-    __attribute__((cleanup(auto_close_dir))) DIR *d = opendir(folder);
+    auto_dir DIR *d = opendir(folder);
     const struct dirent *entry;
     if (!d)
         return err_set(e, ERR_NOT_FOUND, "%s cannot be listed", folder);

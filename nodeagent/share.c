@@ -5,6 +5,7 @@
 
 #include "nodeagent/plugin_config.h"
 #include "partition/resources.h"
+#include "partition/vendor.h"
 
 static const struct share unshared = {.replicas = 1};
 
@@ -44,14 +45,17 @@ static struct share share_of_resource(const struct plugin_config *config, const 
     return unshared;
 }
 
-struct share share_of(const struct plugin_config *config, const struct device_want *want,
-                      int strategy, const char *profile)
+struct share share_of(const struct plugin_config *config, const char *vendor,
+                      const struct device_want *want, int strategy, const char *profile)
 {
     char name[RESOURCE_NAME_BYTES];
+    const struct vendor *v = vendor_find(vendor);
+    if (want && want->has_sharing && want->sharing.has_mps && !(v && v->has_mps))
+        return unshared; /* and told as a mistake (card_wish_of) */
     if (want && (want->has_source || want->has_sharing))
         return share_of_want(want);
     if (!config || config->sharing == PLUGIN_UNSHARED ||
-        !resource_name(strategy, /* renamed= */ false, profile, name))
+        !resource_name(vendor, strategy, /* renamed= */ false, profile, name))
         return unshared;
     return share_of_resource(config, name);
 }

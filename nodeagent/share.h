@@ -29,7 +29,7 @@ struct share {
  * the configuration's where it says one, else the spec's. Both may be NULL. */
 int share_strategy(const struct plugin_config *config, const struct device_spec *spec);
 
-/* How a partition of this profile, or with profile NULL a whole card, is shared. want: what the
- * Device says of the card; NULL: nothing. config NULL: there is none. */
-struct share share_of(const struct plugin_config *config, const struct device_want *want,
-                      int strategy, const char *profile);
+/* How a partition of this profile, or with profile NULL a whole card, of this vendor is shared.
+ * want: what the Device says of the card; NULL: nothing. config NULL: there is none. */
+struct share share_of(const struct plugin_config *config, const char *vendor,
+                      const struct device_want *want, int strategy, const char *profile);

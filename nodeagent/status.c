@@ -9,10 +9,12 @@
 #include "base/xalloc.h"
 
 #include "controller/conditions.h"
+#include "nodeagent/card_part.h"
 #include "nodeagent/device_table.h"
 #include "nodeagent/gpu_labels.h"
 #include "nodeagent/plugin_config.h"
 #include "partition/model.h"
+#include "partition/vendor.h"
 
 enum { TEXT_BYTES = 1000, MAX_CONSUMERS = 64 };
 
@@ -23,23 +25,26 @@ void card_view_done(struct card_view *v)
     *v = (struct card_view){0};
 }
 
-static const char *vendor_name(const struct node_state *s)
+/* Slices that are made for pods are all of one kind, whatever they got. */
+static void part_name_of(const struct gpu_card *card, const struct card_part *p, char *buf)
 {
-    return s->inventory && *s->inventory->vendor ? s->inventory->vendor : "nvidia";
+    bool slot = p->slice && !p->slice->foreign && sgpu_slot_of(p->slice->alias) >= 0;
+    if (!card_part_kind(card, p, buf))
+        (void)snprintf(buf, MIG_NAME_BYTES, slot ? "sgpu" : "unknown");
 }
 
-static void partition_name_of(const struct gpu_card *card, const struct gpu_partition *p, char *buf)
+static int api_mode_of(enum gpu_mode mode)
 {
-    const struct mig_instance *inst = &card->state.items[p->instance];
-    if (inst->profile == MIG_NO_PROFILE)
-        (void)snprintf(buf, MIG_NAME_BYTES, "unknown");
-    else
-        mig_partition_name(&card->mig.profiles[inst->profile], inst->cis[p->ci].slices, buf);
+    static const int modes[] = {[GPU_NATIVE] = API_MODE_NATIVE,
+                                [GPU_MIG] = API_MODE_MIG,
+                                [GPU_SGPU] = API_MODE_SGPU,
+                                [GPU_VGPU] = API_MODE_VGPU};
+    return modes[mode];
 }
 
 static int mode_of(const struct gpu_card *card)
 {
-    return card->mode == GPU_MIG ? API_MODE_MIG : API_MODE_NATIVE;
+    return api_mode_of(card->mode);
 }
 
 /* --- The resolver's view --- */
@@ -49,9 +54,12 @@ void card_resolve_view(const struct gpu_card *card, struct resolve_card *ret,
 {
     size_t n = 0;
     *counts = NULL;
-    for (unsigned i = 0; i < card->n_partitions; i++) {
+    for (unsigned i = 0; i < card_parts(card); i++) {
         char name[MIG_NAME_BYTES];
-        partition_name_of(card, &card->partitions[i], name);
+        const struct card_part part = card_part_at(card, i);
+        part_name_of(card, &part, name);
+        if (part.slice && !card_part_kind(card, &part, name))
+            continue; /* a pod's, or nobody's that we know */
         struct profile_count *pc = NULL;
         for (size_t k = 0; k < n && !pc; k++)
             if (strcmp((*counts)[k].profile, name) == 0)
@@ -64,7 +72,7 @@ void card_resolve_view(const struct gpu_card *card, struct resolve_card *ret,
     }
     *ret = (struct resolve_card){
         .uuid = card->uuid,
-        .vendor = "nvidia",
+        .vendor = card->vendor,
         .model = card->model,
         .pci_bus_id = card->pci_bus_id,
         .pci_device_id = card->pci_device_id,
@@ -74,6 +82,7 @@ void card_resolve_view(const struct gpu_card *card, struct resolve_card *ret,
         .healthy = card->healthy,
         .mode = mode_of(card),
         .table = card->mig.n_profiles ? &card->mig : NULL,
+        .sgpu = card->sgpu_capable ? &card->sgpu : NULL,
         .partitions = *counts,
         .n_partitions = n,
     };
@@ -88,7 +97,7 @@ void card_resolve_counts_free(struct profile_count *counts, size_t n)
 
 char *card_layout_words(const struct gpu_card *card)
 {
-    if (card->mode != GPU_MIG)
+    if (card->mode == GPU_NATIVE)
         return xstrdup("whole");
     struct resolve_card view;
     struct profile_count *counts;
@@ -103,7 +112,14 @@ char *card_layout_words(const struct gpu_card *card)
 int card_wish_of(const struct gpu_card *card, const struct device_want *want, struct card_wish *ret,
                  struct err *e)
 {
-    struct card_wish wish = {.mode = want->mode == API_MODE_MIG ? GPU_MIG : GPU_NATIVE};
+    static const enum gpu_mode modes[] = {[API_MODE_NATIVE] = GPU_NATIVE,
+                                          [API_MODE_MIG] = GPU_MIG,
+                                          [API_MODE_SGPU] = GPU_SGPU,
+                                          [API_MODE_VGPU] = GPU_VGPU};
+    struct card_wish wish = {.mode = modes[want->mode]};
+    const struct vendor *v = vendor_find(card->vendor);
+    if (want->has_sharing && want->sharing.has_mps && !(v && v->has_mps))
+        return err_set(e, ERR_INVALID, "MPS is a service of NVIDIA's driver");
     struct mig_request requests[MIG_MAX_WANTS];
     size_t n = want->mode == API_MODE_MIG ? want->mig.n_profiles : 0;
     if (n > ARRAY_LEN(requests))
@@ -113,6 +129,8 @@ int card_wish_of(const struct gpu_card *card, const struct device_want *want, st
                                            (unsigned)want->mig.profiles[i].count};
     if (n)
         TRY(mig_resolve(&card->mig, requests, n, &wish.wants, e));
+    if (want->mode == API_MODE_SGPU)
+        TRY(sgpu_wants_of(&want->sgpu, &wish.sgpu, e));
     *ret = wish;
     return 0;
 }
@@ -148,10 +166,10 @@ static void add_consumer(const struct card_view *v, unsigned i, struct device_co
     c->uid = v->pods && *v->pods[i].pod_uid ? xstrdup(v->pods[i].pod_uid) : NULL;
 }
 
-/* The pods that were given the card, or the partition p. True: somebody was, also one whose name is
- * not known yet. */
+/* The pods that were given the card, or the part p. True: somebody was, also one whose name is not
+ * known yet. */
 static bool add_holders(const struct node_state *s, const struct gpu_card *card,
-                        const struct gpu_partition *p, struct device_consumer **list, size_t *n)
+                        const struct card_part *p, struct device_consumer **list, size_t *n)
 {
     char id[DEVICE_ID_BYTES];
     const struct holder *h;
@@ -169,11 +187,6 @@ static bool add_holders(const struct node_state *s, const struct gpu_card *card,
 }
 /* NOLINTEND(readability-non-const-parameter) */
 
-static bool process_uses(const struct gpu_process *p, const struct gpu_partition *part)
-{
-    return p->gi_id == (int)part->gi_id && (p->ci_id < 0 || p->ci_id == (int)part->ci_id);
-}
-
 static void build_illness(const struct health *h, const char *uuid, unsigned gi_id,
                           struct device_partition *to)
 {
@@ -186,24 +199,73 @@ static void build_illness(const struct health *h, const char *uuid, unsigned gi_
     to->unhealthy.message = xstrdup(message);
 }
 
-static void build_partition(const struct node_state *s, const struct card_view *v,
-                            const struct gpu_partition *from, struct device_partition *to)
+static void build_mig_device(const struct card_view *v, const struct gpu_partition *from,
+                             struct device_partition *to)
 {
     const struct mig_instance *inst = &v->card.state.items[from->instance];
-    char name[MIG_NAME_BYTES];
-    partition_name_of(&v->card, from, name);
     to->uuid = *from->uuid ? xstrdup(from->uuid)
                            : xasprintf("%s/%u/%u", v->card.uuid, from->gi_id, from->ci_id);
-    to->profile = xstrdup(name);
+    to->has_gi_id = true;
     to->gi_id = from->gi_id;
     to->has_ci_id = true;
     to->ci_id = from->ci_id;
     to->placement = xasprintf("%u:%u", inst->start, inst->size);
+    to->in_use = inst->cis[from->ci].in_use;
+}
+
+static void build_slice(const struct card_view *v, const struct card_part *from,
+                        struct device_partition *to)
+{
+    const struct sgpu_slice *s = from->slice;
+    to->uuid =
+        *from->device->uuid ? xstrdup(from->device->uuid) : xasprintf("%s/%u", v->card.uuid, s->id);
+    to->has_slice = true;
+    to->slice = (struct device_slice){
+        .id = s->id,
+        .alias = *s->alias ? xstrdup(s->alias) : NULL,
+        .memory_mib = s->quota.memory_mib,
+        .compute_percent = s->quota.compute_percent,
+        .foreign = s->foreign,
+    };
+    to->in_use = s->in_use;
+}
+
+static void build_vf(const struct card_view *v, const struct gpu_vf *from,
+                     struct device_partition *to)
+{
+    to->uuid = *from->uuid ? xstrdup(from->uuid)
+                           : xasprintf("%s/" CARD_PART_VF "@%u", v->card.uuid, from->number);
+    to->has_vf = true;
+    to->vf = (struct device_vf){
+        .index = from->number,
+        .pci_bus_id = xstrdup(from->pci_bus_id),
+        .memory_mib = (int64_t)from->memory_mib,
+    };
+    to->in_use = from->in_use;
+    to->has_unhealthy = !from->healthy;
+    if (!to->has_unhealthy)
+        return;
+    to->unhealthy.reason = xstrdup("NotAvailable");
+    to->unhealthy.message = xstrdup(from->unhealthy_message);
+}
+
+static void build_part(const struct node_state *s, const struct card_view *v,
+                       const struct card_part *from, struct device_partition *to)
+{
+    char name[MIG_NAME_BYTES];
+    part_name_of(&v->card, from, name);
+    to->profile = xstrdup(name);
+    if (from->slice)
+        build_slice(v, from, to);
+    else if (from->vf)
+        build_vf(v, from->vf, to);
+    else
+        build_mig_device(v, from->mig, to);
     bool held = add_holders(s, &v->card, from, &to->in_use_by, &to->n_in_use_by);
     for (unsigned i = 0; i < v->card.n_processes; i++)
-        if (process_uses(&v->card.processes[i], from))
+        if (card_part_is_used_by(from, &v->card.processes[i]))
             add_consumer(v, i, &to->in_use_by, &to->n_in_use_by);
-    to->in_use = inst->cis[from->ci].in_use || to->n_in_use_by || held;
+    to->in_use |= to->n_in_use_by || held;
 }
 
 /* A GPU instance that has no compute instance is no device for a workload, but takes its place on
@@ -214,47 +276,60 @@ static void build_bare_instance(const struct card_view *v, const struct mig_inst
     to->uuid = xasprintf("%s/%u", v->card.uuid, from->gi_id);
     to->profile = xstrdup(
         from->profile == MIG_NO_PROFILE ? "unknown" : v->card.mig.profiles[from->profile].name);
+    to->has_gi_id = true;
     to->gi_id = from->gi_id;
     to->placement = xasprintf("%u:%u", from->start, from->size);
     to->in_use = from->in_use;
 }
 
-/* Those with a UUID first, in the order of card.partitions. */
+/* Those with a UUID first, in the order of card_part_at. */
 static void build_partitions(const struct node_state *s, const struct card_view *v,
                              struct device_card *to)
 {
-    for (unsigned i = 0; i < v->card.n_partitions; i++)
-        build_partition(s, v, &v->card.partitions[i], XPUSH(to->partitions, to->n_partitions));
+    for (unsigned i = 0; i < card_parts(&v->card); i++) {
+        const struct card_part part = card_part_at(&v->card, i);
+        build_part(s, v, &part, XPUSH(to->partitions, to->n_partitions));
+    }
     for (unsigned i = 0; i < v->card.state.n; i++)
         if (v->card.state.items[i].n_cis == 0)
             build_bare_instance(v, &v->card.state.items[i],
                                 XPUSH(to->partitions, to->n_partitions));
     for (size_t i = 0; i < to->n_partitions; i++)
-        build_illness(s->health, v->card.uuid, (unsigned)to->partitions[i].gi_id,
-                      &to->partitions[i]);
+        if (to->partitions[i].has_gi_id)
+            build_illness(s->health, v->card.uuid, (unsigned)to->partitions[i].gi_id,
+                          &to->partitions[i]);
 }
 
-static void build_identity(const struct node_state *s, const struct gpu_card *from,
-                           struct device_card *to)
+static void build_sgpu(const struct gpu_card *from, struct device_card *to)
+{
+    to->has_sgpu = from->sgpu_capable;
+    if (to->has_sgpu)
+        to->sgpu = (struct device_sgpu_state){.memory_mib = from->sgpu.memory_mib,
+                                              .qos_policy = from->sgpu.qos,
+                                              .timeslice_ms = from->sgpu.timeslice_ms};
+}
+
+static void build_identity(const struct gpu_card *from, struct device_card *to)
 {
     to->uuid = xstrdup(from->uuid);
     to->index = from->index;
     to->has_minor = from->minor != UINT_MAX;
     to->minor = from->minor;
-    to->vendor = xstrdup(vendor_name(s));
+    to->vendor = xstrdup(from->vendor);
     to->model = *from->model ? xstrdup(from->model) : NULL;
     to->pci_bus_id = *from->pci_bus_id ? xstrdup(from->pci_bus_id) : NULL;
     if (from->pci_device_id)
         to->pci_device_id = xasprintf("0x%08X", from->pci_device_id);
     if (from->pci_subsystem_id)
         to->pci_subsystem_id = xasprintf("0x%08X", from->pci_subsystem_id);
+    to->pcie_root = *from->pcie_root ? xstrdup(from->pcie_root) : NULL;
     to->numa_node = from->numa_node;
     to->memory_mib = (int64_t)from->memory_mib;
     to->healthy = from->healthy;
     to->mig_capable = from->mig_capable;
     to->mode = mode_of(from);
     to->has_pending_mode = from->pending_mode != from->mode;
-    to->pending_mode = from->pending_mode == GPU_MIG ? API_MODE_MIG : API_MODE_NATIVE;
+    to->pending_mode = api_mode_of(from->pending_mode);
 }
 
 struct applied {
@@ -276,6 +351,11 @@ static const char *in_use_reason(const struct device_want *want, const struct ca
     return drain_timed_out(m, now_ms) ? "DrainTimeout" : "Draining";
 }
 
+static const char *unsupported_reason(const struct device_want *want)
+{
+    return want->mode == API_MODE_SGPU ? "SGPUUnsupported" : "MIGUnsupported";
+}
+
 /* The reasons of docs/api.md for what the transaction answered. */
 static const char *result_reason(const struct device_want *want, const struct card_memo *m,
                                  int64_t now_ms)
@@ -293,7 +373,7 @@ static const char *result_reason(const struct device_want *want, const struct ca
     case TXN_NOT_WITHDRAWN:
         return "NotWithdrawn";
     case TXN_INFEASIBLE:
-        return strcmp(m->result.reason, "NotCapable") == 0 ? "MIGUnsupported"
+        return strcmp(m->result.reason, "NotCapable") == 0 ? unsupported_reason(want)
                : *m->result.reason                         ? m->result.reason
                                                            : "Infeasible";
     case TXN_RESET_REQUIRED:
@@ -337,7 +417,7 @@ static bool still_applied(const struct conditions *prev, const struct card_view 
 }
 
 /* Its neighbours in the same GPU instance may stay. */
-static bool takes_partition(const struct card_steps *steps, const struct gpu_partition *p)
+static bool takes_mig_device(const struct card_steps *steps, const struct gpu_partition *p)
 {
     for (unsigned i = 0; i < steps->n; i++) {
         const struct card_step *s = &steps->items[i];
@@ -345,6 +425,15 @@ static bool takes_partition(const struct card_steps *steps, const struct gpu_par
             return true;
     }
     return false;
+}
+
+/* Must the i-th part be free first? A slice also where only the terms of the card change. Virtual
+ * functions go by nobody's hand here. */
+static bool must_be_free(const struct card_plan *plan, const struct card_part *p, unsigned i)
+{
+    if (p->slice)
+        return plan->steps.blocking & (1U << i);
+    return p->mig && takes_mig_device(&plan->steps, p->mig);
 }
 
 /* By a pod that was given the card, however it is cut. */
@@ -371,9 +460,9 @@ static void build_drain(const struct card_view *v, const struct device_want *wan
     auto_free struct card_plan *plan = xmalloc(sizeof(*plan));
     card_plan(&v->card, &wish, plan);
     to->drain.card = plan->steps.card_blocking;
-    for (unsigned i = 0; i < v->card.n_partitions; i++) {
-        const struct gpu_partition *p = &v->card.partitions[i];
-        if (!takes_partition(&plan->steps, p) || !to->partitions[i].in_use)
+    for (unsigned i = 0; i < card_parts(&v->card); i++) {
+        const struct card_part part = card_part_at(&v->card, i);
+        if (!must_be_free(plan, &part, i) || !to->partitions[i].in_use)
             continue;
         to->drain.card |= held_as_a_whole(&v->card);
         *XPUSH(to->drain.partitions, to->drain.n_partitions) = xstrdup(to->partitions[i].uuid);
@@ -407,7 +496,8 @@ static bool keep_card(const struct device_card *last, struct device_card *to)
 static void show_card(const struct node_state *s, const struct card_view *v,
                       const struct device_card *prev, struct device_card *to)
 {
-    build_identity(s, &v->card, to);
+    build_identity(&v->card, to);
+    build_sgpu(&v->card, to);
     bool held = add_holders(s, &v->card, /* p= */ NULL, &to->in_use_by, &to->n_in_use_by);
     for (unsigned i = 0; i < v->card.n_processes; i++)
         if (v->card.processes[i].gi_id < 0)
@@ -552,7 +642,7 @@ static void build_summary(struct device_status *ret)
     for (size_t i = 0; i < ret->n_devices; i++) {
         const struct device_card *c = &ret->devices[i];
         tally_add(&models, &n_models, c->model ? c->model : "unknown");
-        if (c->mode != API_MODE_MIG)
+        if (c->mode == API_MODE_NATIVE)
             tally_add(&layout, &n_layout, "gpu");
         ret->summary.in_use += c->in_use;
         ret->summary.partitions += (int64_t)c->n_partitions;
@@ -667,12 +757,15 @@ static void build_resources(const struct node_state *s, int64_t now_ms, struct d
 
 static void build_drivers(const struct node_state *s, struct device_status *ret)
 {
-    if (!s->inventory || !*s->inventory->driver_version)
-        return;
-    struct device_driver *d = XPUSH(ret->drivers, ret->n_drivers);
-    d->vendor = xstrdup(vendor_name(s));
-    d->version = xstrdup(s->inventory->driver_version);
-    d->cuda_version = *s->inventory->cuda_version ? xstrdup(s->inventory->cuda_version) : NULL;
+    for (size_t i = 0; s->inventory && i < s->inventory->n_drivers; i++) {
+        const struct gpu_driver *from = &s->inventory->drivers[i];
+        if (!*from->version)
+            continue;
+        struct device_driver *d = XPUSH(ret->drivers, ret->n_drivers);
+        d->vendor = xstrdup(from->vendor);
+        d->version = xstrdup(from->version);
+        d->cuda_version = *from->cuda_version ? xstrdup(from->cuda_version) : NULL;
+    }
 }
 
 /* --- Labels --- */
@@ -716,13 +809,13 @@ static void build_labels(const struct node_state *s, const struct device_status 
     auto_free struct gpu_labels_card *cards = xcalloc(s->n_cards, sizeof(*cards));
     struct gpu_labels_input in = {.cards = cards, .host = s->host, .config = s->config};
     if (s->inventory) {
-        in.n_cards = s->n_cards;
-        in.driver_version = s->inventory->driver_version;
-        in.cuda_version = s->inventory->cuda_version;
+        in.drivers = s->inventory->drivers;
+        in.n_drivers = s->inventory->n_drivers;
         in.mig_strategy = share_strategy(s->config, s->spec);
     }
-    for (size_t i = 0; i < in.n_cards; i++)
-        cards[i] = (struct gpu_labels_card){&s->cards[i].card, want_of(s, s->cards[i].card.uuid)};
+    for (size_t i = 0; s->inventory && i < s->n_cards; i++)
+        cards[in.n_cards++] =
+            (struct gpu_labels_card){&s->cards[i].card, want_of(s, s->cards[i].card.uuid)};
     gpu_labels_build(&in, &ret->labels, &ret->n_labels);
     if (!s->config || !s->config->no_timestamp)
         gpu_labels_stamp(&ret->labels, &ret->n_labels, prev ? prev->labels : NULL,
@@ -825,15 +918,41 @@ static struct verdict verdict_of(const struct node_state *s, const struct device
     return v;
 }
 
+/* Links are asked for when everything is read; a card that was cut since has none any more
+ * (NVIDIA's MIG user guide: no peer access). */
+static bool is_linked(const struct node_state *s, size_t a, size_t b)
+{
+    return s->cards[a].card.mode != GPU_MIG && s->cards[b].card.mode != GPU_MIG &&
+           gpu_pair_between(&s->inventory->topology, a, b).links;
+}
+
+/* A card that is shown as it was said last has them from there. */
+static void build_links(const struct node_state *s, size_t at, struct device_card *to)
+{
+    bool told = to->n_linked_with > 0;
+    for (size_t i = 0; i < s->n_cards && !told; i++)
+        if (is_linked(s, at, i))
+            *XPUSH(to->linked_with, to->n_linked_with) = s->cards[i].card.index;
+}
+
+static void build_cards(const struct node_state *s, const struct device_status *prev,
+                        int64_t now_ms, struct device_status *ret)
+{
+    for (size_t i = 0; i < s->n_cards; i++) {
+        const struct gpu_card *card = &s->cards[i].card;
+        if (!is_known(card, prev))
+            continue;
+        struct device_card *to = XPUSH(ret->devices, ret->n_devices);
+        build_card(s, &s->cards[i], prev ? device_status_card(prev, card->uuid) : NULL, now_ms, to);
+        build_links(s, i, to);
+    }
+}
+
 static void build_hardware(const struct node_state *s, const struct device_status *prev,
                            int64_t now_ms, struct device_status *ret)
 {
     ret->boot_id = *s->inventory->boot_id ? xstrdup(s->inventory->boot_id) : NULL;
-    for (size_t i = 0; i < s->n_cards; i++)
-        if (is_known(&s->cards[i].card, prev))
-            build_card(s, &s->cards[i],
-                       prev ? device_status_card(prev, s->cards[i].card.uuid) : NULL, now_ms,
-                       XPUSH(ret->devices, ret->n_devices));
+    build_cards(s, prev, now_ms, ret);
     build_drivers(s, ret);
     build_models(s, ret);
     if (prev && ret->n_models < prev->n_models)

@@ -132,9 +132,38 @@ static int verify(struct txn *t, const struct card_layout *layout, struct err *e
     return err_set(e, ERR_CONFLICT, "read back: the card does not show the layout it was given");
 }
 
+/* The slices that a change on record made and did not live to name. */
+static uint32_t unnamed(const struct journal *j, const struct gpu_card *card)
+{
+    return card_slices_unnamed(card, &j->nameless, &j->old.sgpu) |
+           card_slices_unnamed(card, &j->nameless, &j->target.sgpu);
+}
+
+/* They would count as somebody else's for ever: nobody but the journal knows of them. */
+static int remove_unnamed(struct txn *t, struct err *e)
+{
+    auto_gpu_card struct gpu_card card = {0};
+    if (t->journal.old.mode != GPU_SGPU && t->journal.target.mode != GPU_SGPU)
+        return 0;
+    TRY(look(t, &card, e));
+    uint32_t ours = unnamed(&t->journal, &card);
+    for (unsigned i = 0; i < card.sgpu.n; i++) {
+        auto_err struct err why = {0};
+        if (!(ours & (1U << i)))
+            continue;
+        t->ret->changed = true;
+        const struct gpu_ops *ops = t->d->gpu->ops;
+        if (ops->slice_destroy(t->d->gpu, t->uuid, card.sgpu.items[i].id, &why) < 0 &&
+            why.kind != ERR_NOT_FOUND)
+            return err_move(e, &why);
+    }
+    return 0;
+}
+
 /* Looks, goes and verifies. Nothing is touched when something in use is in the way. */
 static int settle(struct txn *t, const struct card_layout *layout, struct err *e)
 {
+    TRY(remove_unnamed(t, e));
     auto_gpu_card struct gpu_card card = {0};
     struct card_steps steps;
     unsigned done = 0;
@@ -250,6 +279,7 @@ static int open_journal(struct txn *t, const struct gpu_card *card, const struct
         j->old = t->left.old; /* the last layout that stood whole is the one to go back to */
     else
         card_layout_of(card, &j->old);
+    card_slices_nameless(card, t->has_left ? unnamed(&t->left, card) : 0, &j->nameless);
     return journal_write(t->d->state_dir, j, e);
 }
 
@@ -404,16 +434,30 @@ static enum leftover finish_interrupted(struct txn *t)
     return LEFT_STANDING;
 }
 
+/* Virtual functions are made on a card that nobody uses, and of neither layout anything is left
+ * then. */
+static bool was_overtaken(struct txn *t)
+{
+    auto_gpu_card struct gpu_card card = {0};
+    return look(t, &card, NULL) == 0 && card.mode == GPU_VGPU;
+}
+
+static enum leftover dropped(struct txn *t, const char *reason, const char *message)
+{
+    conclude(t->ret, TXN_NOTHING_TO_DO, reason, "%s", message);
+    close_journal(t);
+    return LEFT_NOTHING;
+}
+
 static enum leftover end_interrupted(struct txn *t)
 {
     enum leftover found = read_journal(t);
     if (found != LEFT_STANDING)
         return found;
-    if (rebooted_since(t)) {
-        conclude(t->ret, TXN_NOTHING_TO_DO, "Rebooted", "the machine was rebooted during a change");
-        close_journal(t);
-        return LEFT_NOTHING;
-    }
+    if (rebooted_since(t))
+        return dropped(t, "Rebooted", "the machine was rebooted during a change");
+    if (was_overtaken(t))
+        return dropped(t, "Overtaken", "the card was given virtual functions during a change");
     if (t->journal.phase == JOURNAL_HELD) {
         conclude(t->ret, TXN_HELD, "Held", "%s", t->journal.note);
         return LEFT_STANDING;
@@ -446,6 +490,8 @@ void txn_apply(const struct txn_deps *d, const char *uuid, const struct card_wis
         return;
     t.has_left = leftover == LEFT_STANDING;
     t.left = t.journal;
+    if (t.has_left)
+        (void)!remove_unnamed(&t, /* e= */ NULL); /* what then stands in the way, the plan says */
     *ret = (struct txn_result){.changed = ret->changed};
     change(&t, wish);
 }

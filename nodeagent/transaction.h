@@ -62,7 +62,8 @@ void txn_apply(const struct txn_deps *d, const char *uuid, const struct card_wis
                enum txn_policy policy, struct txn_result *ret);
 
 /* Ends a change that a crash interrupted: forward to the target where possible, else back. After a
- * reboot the instances are gone with it, so the journal is dropped. NOTHING_TO_DO without a
+ * reboot the instances are gone with it, so the journal is dropped, as it is when somebody made
+ * virtual functions of the card since. NOTHING_TO_DO without a
  * journal; HELD when the journal says so: nothing is touched. FAILED when both ways are blocked. */
 void txn_recover(const struct txn_deps *d, const char *uuid, struct txn_result *ret);
 

@@ -12,54 +12,111 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/kubelet/cdi_common.h"
+#include "nodeagent/kubelet/container_vendor.h"
 #include "nodeagent/kubelet/rooted.h"
 
-#define FOLDER     "/var/run/cdi"
-#define FILE_TAIL  ".cleave.dev-nvidia.json"
-#define FILE_NAME  "gpu" FILE_TAIL
 #define SPEC_BYTES ((size_t)16 << 20)
 
-struct cdi {
-    char *folder, *path, *host_root, *hook, *second_folder;
-    bool newer_hooks, set_library_path;
-    char *common;     /* JSON of containerEdits; NULL: not made yet */
-    char *written;    /* what the file says, as far as known; NULL: not known */
-    struct stat seen; /* of the file when it was written */
+struct names {
+    char **items;
+    size_t n;
 };
+
+/* The file of one vendor. */
+struct spec {
+    const struct container_vendor *vendor;
+    char *path;
+    char *common;       /* JSON of containerEdits; NULL: not made yet */
+    char *written;      /* what the file says, as far as known; NULL: not known */
+    struct stat seen;   /* of the file when it was written */
+    struct names names; /* of the devices that it has */
+};
+
+struct cdi {
+    char *folder, *host_root, *hook, *second_folder;
+    bool newer_hooks, set_library_path;
+    struct spec *specs; /* one a vendor */
+    size_t n_specs;
+};
+
+static void names_done(struct names *n)
+{
+    for (size_t i = 0; i < n->n; i++)
+        free(n->items[i]);
+    free(n->items);
+    *n = (struct names){0};
+}
+
+/* A draft that cannot be removed is no harm: its name is none of a spec. */
+static void add_spec(struct cdi *c, const struct container_vendor *v)
+{
+    auto_free char *tail = xasprintf(".cleave.dev-%s.json", v->name);
+    struct spec *s = XPUSH(c->specs, c->n_specs);
+    s->vendor = v;
+    s->path = xasprintf("%s/gpu%s", c->folder, tail);
+    (void)!file_sweep(c->folder, tail, /* ret_n= */ NULL, /* e= */ NULL);
+}
 
 struct cdi *cdi_new(const struct cdi_options *o)
 {
     struct cdi *c = xcalloc(1, sizeof(*c));
-    c->folder = xstrdup(o->folder ? o->folder : FOLDER);
-    c->path = xasprintf("%s/%s", c->folder, FILE_NAME);
+    c->folder = xstrdup(o->folder ? o->folder : CDI_FOLDER);
     c->host_root = xstrdup(o->host_root ? o->host_root : "/");
     c->hook = xstrdup(o->hook);
     c->second_folder = xstrdup(o->second_folder ? o->second_folder : CDI_SECOND_FOLDER);
     c->newer_hooks = o->newer_hooks;
     c->set_library_path = o->set_library_path;
-    /* A draft that cannot be removed is no harm: its name is none of a spec. */
-    (void)!file_sweep(c->folder, FILE_TAIL, /* ret_n= */ NULL, /* e= */ NULL);
+    for (const struct container_vendor *v = container_vendors; v->name; v++)
+        add_spec(c, v);
     return c;
+}
+
+static void spec_done(struct spec *s)
+{
+    free(s->path);
+    free(s->common);
+    free(s->written);
+    names_done(&s->names);
 }
 
 struct cdi *cdi_free(struct cdi *c)
 {
     if (!c)
         return NULL;
+    for (size_t i = 0; i < c->n_specs; i++)
+        spec_done(&c->specs[i]);
+    free(c->specs);
     free(c->folder);
-    free(c->path);
     free(c->host_root);
     free(c->hook);
     free(c->second_folder);
-    free(c->common);
-    free(c->written);
     free(c);
     return NULL;
 }
 
-const char *cdi_path(const struct cdi *c)
+static struct spec *spec_of(const struct cdi *c, const char *vendor)
 {
-    return c->path;
+    for (size_t i = 0; vendor && i < c->n_specs; i++) {
+        if (strcmp(c->specs[i].vendor->name, vendor) == 0)
+            return &c->specs[i];
+    }
+    return NULL;
+}
+
+const char *cdi_path(const struct cdi *c, const char *vendor)
+{
+    const struct spec *s = spec_of(c, vendor);
+    return s ? s->path : NULL;
+}
+
+bool cdi_has(const struct cdi *c, const struct entry_device *d)
+{
+    const struct spec *s = spec_of(c, d->vendor);
+    for (size_t i = 0; s && i < s->names.n; i++) {
+        if (strcmp(s->names.items[i], d->cdi_name) == 0)
+            return true;
+    }
+    return false;
 }
 
 bool cdi_is_name(const char *name)
@@ -110,7 +167,7 @@ int cdi_check_hook(const char *host_root, const char *hook, char **ret, struct e
     return 0;
 }
 
-int cdi_set_common(struct cdi *c, const struct device_nodes *nodes,
+int cdi_set_common(struct cdi *c, const struct container_nodes *nodes,
                    const struct driver_files *files, struct err *e)
 {
     auto_free char *hook = NULL;
@@ -121,95 +178,153 @@ int cdi_set_common(struct cdi *c, const struct device_nodes *nodes,
         .second_folder = c->second_folder,
         .set_library_path = c->set_library_path,
     };
-    free(c->common);
-    c->common = cdi_common_render(&o, nodes, files);
+    for (size_t i = 0; i < c->n_specs; i++) {
+        struct spec *s = &c->specs[i];
+        free(s->common);
+        s->common = cdi_common_render(s->vendor, &o, nodes, files);
+    }
     return rc;
 }
 
-/* Adds ',' before all but the first, then the device; a device that cannot be told is noted. */
-static void add_device(struct sb *out, const struct device_nodes *nodes,
-                       const struct entry_device *d, bool *is_first, struct err *first)
+/* --- The text of a file --- */
+
+/* A text under way: the devices so far, and why the first that is not among them is not. */
+struct draft {
+    struct sb text;
+    struct names names;
+    struct err left_out;
+};
+
+static void draft_done(struct draft *d)
 {
-    struct err now = {0};
-    auto_free char *text = NULL;
-    int rc = cdi_is_name(d->cdi_name)
-                 ? cdi_device_render(nodes, d, &text, &now)
-                 : err_set(&now, ERR_INVALID, "\"%s\" is no device name of CDI", d->cdi_name);
-    if (rc < 0) {
-        if (!first->kind)
-            (void)err_move(first, &now);
-        err_clear(&now);
-        return;
-    }
-    sb_addf(out, "%s\n%s", *is_first ? "" : ",", text);
-    *is_first = false;
+    sb_done(&d->text);
+    names_done(&d->names);
+    err_clear(&d->left_out);
+}
+AUTO_DEFINE(draft, struct draft, draft_done)
+
+static int render_device(const struct container_nodes *nodes, const struct entry_device *d,
+                         char **ret, struct err *e)
+{
+    if (!cdi_is_name(d->cdi_name))
+        return err_set(e, ERR_INVALID, "\"%s\" is no device name of CDI", d->cdi_name);
+    return cdi_device_render(nodes, d, /* together= */ NULL, 0, ret, e);
 }
 
-static bool is_again(const struct entry_device *const *devices, size_t i)
+/* Adds ',' before all but the first, then the device; a device that cannot be told is noted. */
+static void add_device(struct draft *draft, const struct container_nodes *nodes,
+                       const struct entry_device *d)
+{
+    auto_err struct err now = {0};
+    auto_free char *text = NULL;
+    if (render_device(nodes, d, &text, &now) < 0) {
+        if (!draft->left_out.kind)
+            (void)err_move(&draft->left_out, &now);
+        return;
+    }
+    sb_addf(&draft->text, "%s\n%s", draft->names.n ? "," : "", text);
+    *XPUSH(draft->names.items, draft->names.n) = xstrdup(d->cdi_name);
+}
+
+static bool is_of(const struct spec *s, const struct entry_device *d)
+{
+    return container_vendor_find(d->vendor) == s->vendor && !d->is_slot;
+}
+
+/* Is the i-th one that came before? */
+static bool is_again(const struct spec *s, const struct entry_device *const *devices, size_t i)
 {
     for (size_t k = 0; k < i; k++) {
-        if (devices[k] == devices[i] || strcmp(devices[k]->cdi_name, devices[i]->cdi_name) == 0)
+        if (devices[k] == devices[i] ||
+            (strcmp(devices[k]->cdi_name, devices[i]->cdi_name) == 0 && is_of(s, devices[k])))
             return true;
     }
     return false;
 }
 
-/* The whole text; *ret_none when no device is in it. */
-static int render(const struct cdi *c, const struct device_nodes *nodes,
-                  const struct entry_device *const *devices, size_t n, struct sb *out,
-                  bool *ret_none, struct err *first)
+static void render(const struct spec *s, const struct container_nodes *nodes,
+                   const struct entry_device *const *devices, size_t n, struct draft *ret)
 {
-    bool is_first = true;
-    sb_addf(out,
-            "{\"cdiVersion\":\"0.5.0\",\"kind\":\"%s\",\n\"containerEdits\":%s,\n\"devices\":[",
-            ENTRY_CDI_KIND, c->common ? c->common : "{}");
+    cdi_spec_begin(&ret->text, s->vendor, s->common);
     for (size_t i = 0; i < n; i++) {
-        if (!is_again(devices, i))
-            add_device(out, nodes, devices[i], &is_first, first);
+        if (is_of(s, devices[i]) && !is_again(s, devices, i))
+            add_device(ret, nodes, devices[i]);
     }
-    sb_add(out, "]}\n");
-    *ret_none = is_first;
-    return sb_check(out, first);
+    cdi_spec_end(&ret->text);
 }
+
+/* --- Files --- */
 
 /* Does the file stand as it was written? Whoever else writes there is put right. */
-static bool is_current(const struct cdi *c, const char *text)
+static bool is_current(const struct spec *s, const char *text)
 {
     struct stat st;
-    return c->written && strcmp(c->written, text) == 0 && stat(c->path, &st) == 0 &&
-           st.st_ino == c->seen.st_ino && st.st_size == c->seen.st_size &&
-           st.st_mtim.tv_sec == c->seen.st_mtim.tv_sec &&
-           st.st_mtim.tv_nsec == c->seen.st_mtim.tv_nsec;
+    return s->written && strcmp(s->written, text) == 0 && stat(s->path, &st) == 0 &&
+           st.st_ino == s->seen.st_ino && st.st_size == s->seen.st_size &&
+           st.st_mtim.tv_sec == s->seen.st_mtim.tv_sec &&
+           st.st_mtim.tv_nsec == s->seen.st_mtim.tv_nsec;
 }
 
-static int write_file(struct cdi *c, const char *text, struct err *e)
+static int write_file(const struct cdi *c, struct spec *s, const char *text, struct err *e)
 {
-    if (is_current(c, text))
+    if (is_current(s, text))
         return 0;
-    xstr_set(&c->written, NULL);
+    xstr_set(&s->written, NULL);
     TRY(file_make_dirs(c->folder, 0755, e));
-    TRY(file_replace(c->path, text, strlen(text), 0644, e));
-    if (stat(c->path, &c->seen) == 0)
-        c->written = xstrdup(text);
+    TRY(file_replace(s->path, text, strlen(text), 0644, e));
+    if (stat(s->path, &s->seen) == 0)
+        s->written = xstrdup(text);
     return 0;
 }
 
-static int remove_file(struct cdi *c, struct err *e)
+/* Where there is none, a folder that cannot be written to does no harm. */
+static int remove_file(struct spec *s, struct err *e)
 {
-    xstr_set(&c->written, NULL);
-    return file_remove(c->path, e);
+    struct stat st;
+    xstr_set(&s->written, NULL);
+    return lstat(s->path, &st) == 0 ? file_remove(s->path, e) : 0;
 }
 
-int cdi_write(struct cdi *c, const struct device_nodes *nodes,
-              const struct entry_device *const *devices, size_t n, struct err *e)
+/* *left_out gets the first device that cannot be told, unless it has one. */
+static int write_spec(const struct cdi *c, struct spec *s, const struct container_nodes *nodes,
+                      const struct entry_device *const *devices, size_t n, struct err *left_out,
+                      struct err *e)
 {
-    auto_sb struct sb text = SB_INIT(SPEC_BYTES);
-    auto_err struct err first = {0};
-    bool none = false;
-    if (render(c, nodes, devices, n, &text, &none, &first) < 0)
-        return err_move(e, &first);
-    int rc = none ? remove_file(c, e) : write_file(c, sb_str(&text), e);
+    AUTO(draft) struct draft draft = {.text = SB_INIT(SPEC_BYTES)};
+    render(s, nodes, devices, n, &draft);
+    TRY(sb_check(&draft.text, e));
+    int rc = draft.names.n ? write_file(c, s, sb_str(&draft.text), e) : remove_file(s, e);
     if (rc < 0)
         return e ? err_wrap(e, "CDI spec") : rc;
-    return first.kind ? err_move(e, &first) : 0;
+    names_done(&s->names);
+    s->names = draft.names;
+    draft.names = (struct names){0};
+    if (draft.left_out.kind && !left_out->kind)
+        (void)err_move(left_out, &draft.left_out);
+    return 0;
+}
+
+static void check_vendors(const struct entry_device *const *devices, size_t n, struct err *left_out)
+{
+    for (size_t i = 0; i < n && !left_out->kind; i++) {
+        if (!container_vendor_find(devices[i]->vendor))
+            (void)err_set(left_out, ERR_INVALID, "%s is of no vendor that we know",
+                          devices[i]->cdi_name);
+    }
+}
+
+int cdi_write(struct cdi *c, const struct container_nodes *nodes,
+              const struct entry_device *const *devices, size_t n, struct err *e)
+{
+    auto_err struct err failed = {0};
+    auto_err struct err left_out = {0};
+    for (size_t i = 0; i < c->n_specs; i++) {
+        auto_err struct err now = {0};
+        if (write_spec(c, &c->specs[i], nodes, devices, n, &left_out, &now) < 0 && !failed.kind)
+            (void)err_move(&failed, &now);
+    }
+    check_vendors(devices, n, &left_out);
+    if (failed.kind)
+        return err_move(e, &failed);
+    return left_out.kind ? err_move(e, &left_out) : 0;
 }

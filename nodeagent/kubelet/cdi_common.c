@@ -24,10 +24,9 @@ static void add_string(json_t *list, const char *text)
         json_array_append_new(list, s);
 }
 
-static void add_node(json_t *list, const struct device_nodes *nodes, const char *path)
+static void add_node(json_t *list, const char *host_root, const char *path)
 {
-    auto_free char *host =
-        xasprintf("%s%s", nodes->host_dev_root ? nodes->host_dev_root : "", path);
+    auto_free char *host = xasprintf("%s%s", host_root, path);
     json_t *node = json_pack("{s:s?}", "path", path);
     if (strcmp(host, path) != 0)
         json_object_set_new(node, "hostPath", json_string(host));
@@ -35,18 +34,19 @@ static void add_node(json_t *list, const struct device_nodes *nodes, const char 
     json_array_append_new(list, node);
 }
 
-static json_t *control_nodes(const struct device_nodes *nodes)
+static json_t *new_nodes(const struct node_list *nodes)
 {
     json_t *list = json_array();
-    if (nodes->ctl)
-        add_node(list, nodes, "/dev/nvidiactl");
-    if (nodes->uvm)
-        add_node(list, nodes, "/dev/nvidia-uvm");
-    if (nodes->uvm_tools)
-        add_node(list, nodes, "/dev/nvidia-uvm-tools");
-    if (nodes->modeset)
-        add_node(list, nodes, "/dev/nvidia-modeset");
+    for (size_t i = 0; i < nodes->n; i++)
+        add_node(list, nodes->host_root, nodes->paths[i]);
     return list;
+}
+
+static json_t *common_nodes(const struct container_vendor *v, const struct container_nodes *nodes)
+{
+    auto_node_list struct node_list list = {0};
+    v->common_nodes(nodes, &list);
+    return new_nodes(&list);
 }
 
 static void add_mount(json_t *list, const char *host_path, const char *container_path)
@@ -163,11 +163,12 @@ static json_t *hooks(const struct cdi_common_options *o, const struct driver_fil
     return list;
 }
 
-static json_t *environment(const struct cdi_common_options *o)
+static json_t *environment(const struct container_vendor *v, const struct cdi_common_options *o)
 {
     json_t *env = json_array();
-    add_string(env, "NVIDIA_VISIBLE_DEVICES=void");
-    if (o->set_library_path && !o->hook && o->second_folder[0]) {
+    if (v->common_env)
+        add_string(env, v->common_env);
+    if (v->mounts_driver && o->set_library_path && !o->hook && o->second_folder[0]) {
         auto_free char *path = xasprintf("LD_LIBRARY_PATH=%s", o->second_folder);
         add_string(env, path);
     }
@@ -183,13 +184,13 @@ static void set_list(json_t *edits, const char *key, json_t *list_take)
         json_decref(list_take);
 }
 
-char *cdi_common_render(const struct cdi_common_options *o, const struct device_nodes *nodes,
-                        const struct driver_files *files)
+char *cdi_common_render(const struct container_vendor *v, const struct cdi_common_options *o,
+                        const struct container_nodes *nodes, const struct driver_files *files)
 {
     auto_json json_t *edits = json_object();
-    set_list(edits, "env", environment(o));
-    set_list(edits, "deviceNodes", control_nodes(nodes));
-    if (files) {
+    set_list(edits, "env", environment(v, o));
+    set_list(edits, "deviceNodes", common_nodes(v, nodes));
+    if (files && v->mounts_driver) {
         set_list(edits, "mounts", mounts(o, files));
         if (o->hook)
             set_list(edits, "hooks", hooks(o, files));
@@ -197,31 +198,48 @@ char *cdi_common_render(const struct cdi_common_options *o, const struct device_
     return dump(edits);
 }
 
-static int add_caps(json_t *list, const struct device_nodes *nodes, const struct entry_device *d,
-                    struct err *e)
+static int device_env(const struct container_vendor *v, const struct entry_device *const *together,
+                      size_t n, json_t *env, struct err *e)
 {
-    int gi = device_nodes_cap_minor(nodes, d->minor, d->gi_id, -1);
-    int ci = device_nodes_cap_minor(nodes, d->minor, d->gi_id, (int)d->ci_id);
-    if (gi < 0 || ci < 0)
-        return err_set(e, ERR_NOT_FOUND, "the driver names no capability devices of %s",
-                       d->cdi_name);
-    auto_free char *gi_path = xasprintf("/dev/nvidia-caps/nvidia-cap%d", gi);
-    auto_free char *ci_path = xasprintf("/dev/nvidia-caps/nvidia-cap%d", ci);
-    add_node(list, nodes, gi_path);
-    add_node(list, nodes, ci_path);
+    const char *key = NULL;
+    auto_free char *value = NULL;
+    if (!v->device_env)
+        return 0;
+    TRY(v->device_env(together, n, &key, &value, e));
+    auto_free char *text = key ? xasprintf("%s=%s", key, value) : NULL;
+    if (text)
+        add_string(env, text);
     return 0;
 }
 
-int cdi_device_render(const struct device_nodes *nodes, const struct entry_device *d, char **ret,
+int cdi_device_render(const struct container_nodes *nodes, const struct entry_device *d,
+                      const struct entry_device *const *together, size_t n, char **ret,
                       struct err *e)
 {
-    auto_json json_t *list = json_array();
-    auto_free char *card = xasprintf("/dev/nvidia%u", d->minor);
-    add_node(list, nodes, card);
-    if (d->mig)
-        TRY(add_caps(list, nodes, d, e));
+    auto_node_list struct node_list list = {0};
+    auto_json json_t *env = json_array();
+    auto_json json_t *edits = json_object();
+    const struct container_vendor *v = container_vendor_find(d->vendor);
+    if (!v)
+        return err_set(e, ERR_INVALID, "%s is of no vendor that we know", d->cdi_name);
+    TRY(v->device_nodes(nodes, d, &list, e));
+    TRY(device_env(v, n ? together : &d, n ? n : 1, env, e));
+    set_list(edits, "env", json_incref(env));
+    set_list(edits, "deviceNodes", new_nodes(&list));
     auto_json json_t *device =
-        json_pack("{s:s, s:{s:O}}", "name", d->cdi_name, "containerEdits", "deviceNodes", list);
+        json_pack("{s:s, s:O}", "name", d->cdi_name, "containerEdits", edits);
     *ret = dump(device);
     return 0;
+}
+
+void cdi_spec_begin(struct sb *out, const struct container_vendor *v, const char *common)
+{
+    sb_addf(out,
+            "{\"cdiVersion\":\"0.5.0\",\"kind\":\"%s\",\n\"containerEdits\":%s,\n\"devices\":[",
+            v->cdi_kind, common ? common : "{}");
+}
+
+void cdi_spec_end(struct sb *out)
+{
+    sb_add(out, "]}\n");
 }

@@ -4,8 +4,9 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "base/sb.h"
 
-#include "nodeagent/kubelet/device_nodes.h"
+#include "nodeagent/kubelet/container_vendor.h"
 #include "nodeagent/kubelet/driver_files.h"
 #include "nodeagent/kubelet/entry.h"
 
@@ -22,12 +23,21 @@ struct cdi_common_options {
     bool set_library_path;
 };
 
-/* containerEdits of every container: NVIDIA_VISIBLE_DEVICES=void (keeps NVIDIA's own hook away),
- * the control devices, the driver's files (NULL: none), hooks. Caller frees. */
-char *cdi_common_render(const struct cdi_common_options *o, const struct device_nodes *nodes,
-                        const struct driver_files *files);
+/* containerEdits of every container: the vendor's variable (common_env) and control devices; and
+ * for a vendor whose driver is mounted (mounts_driver) the driver's files (NULL: none) and hooks.
+ * Caller frees. */
+char *cdi_common_render(const struct container_vendor *v, const struct cdi_common_options *o,
+                        const struct container_nodes *nodes, const struct driver_files *files);
 
-/* One entry of devices[]: the card's device and for a partition its two capability devices.
- * ERR_NOT_FOUND: these are not known. Caller frees *ret. */
-int cdi_device_render(const struct device_nodes *nodes, const struct entry_device *d, char **ret,
+/* One entry of devices[]: its device files, and what it is in the environment. together: all
+ * devices of its container, itself among them, where that is known (n 0: it alone is); only the
+ * environment is of all. ERR_NOT_FOUND: files of it are not known. ERR_INVALID: no vendor of that
+ * name, or something that cannot be told. Caller frees *ret. */
+int cdi_device_render(const struct container_nodes *nodes, const struct entry_device *d,
+                      const struct entry_device *const *together, size_t n, char **ret,
                       struct err *e) MUST_CHECK;
+
+/* What goes before and after the entries of a spec; common: as cdi_common_render made it, or NULL.
+ */
+void cdi_spec_begin(struct sb *out, const struct container_vendor *v, const char *common);
+void cdi_spec_end(struct sb *out);

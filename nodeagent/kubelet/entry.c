@@ -8,32 +8,9 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/kubelet/device_nodes.h"
+#include "nodeagent/kubelet/container_vendor.h"
 
-#define ALL_CDI ((unsigned)(ENTRY_CDI_CRI | ENTRY_CDI_ANNOTATIONS))
-/* Where NVIDIA's runtime looks for the list, one file a device (server.go:
- * deviceListAsVolumeMountsContainerPathRoot). */
-#define VOLUME_LIST "/var/run/nvidia-container-devices"
-#define LIST_BYTES  ((size_t)1 << 20)
-
-static char *device_id(const struct entry_options *o, const struct entry_device *d)
-{
-    if (!o->by_index)
-        return xstrdup(d->uuid);
-    if (d->mig)
-        return xasprintf("%u:%u", d->index, d->mig_index);
-    return xasprintf("%u", d->index);
-}
-
-/* Is the i-th device one that came before? Time-slicing replicas are several grants of one. */
-static bool is_again(const struct entry_device *const *devices, size_t i)
-{
-    for (size_t k = 0; k < i; k++) {
-        if (strcmp(devices[k]->cdi_name, devices[i]->cdi_name) == 0)
-            return true;
-    }
-    return false;
-}
+#define LIST_BYTES ((size_t)1 << 20)
 
 static struct entry_pair *find_env(struct entry *en, const char *key)
 {
@@ -63,13 +40,65 @@ void entry_add_mount(struct entry *en, const char *container_path, const char *h
     m->read_only = read_only;
 }
 
-static void add_cdi_names(const struct entry_device *const *devices, size_t n, struct entry *en)
+/* Cards of several partitions, and the common files, come up more than once. */
+void entry_add_node(struct entry *en, const char *host_root, const char *path)
+{
+    for (size_t i = 0; i < en->n_nodes; i++) {
+        if (strcmp(en->nodes[i].container_path, path) == 0)
+            return;
+    }
+    struct entry_node *node = XPUSH(en->nodes, en->n_nodes);
+    node->host_path = xasprintf("%s%s", host_root, path);
+    node->container_path = xstrdup(path);
+    memcpy(node->permissions, "rw", sizeof("rw"));
+}
+
+/* What is granted, each device once: time-slicing replicas are several grants of one. */
+struct granted {
+    const struct container_vendor *vendor;
+    const struct entry_device **devices;
+    size_t n;
+    bool slots; /* one of them is */
+};
+
+static void granted_done(struct granted *g)
+{
+    free(g->devices);
+}
+AUTO_DEFINE(granted, struct granted, granted_done)
+
+static bool has_name(const struct granted *g, const char *cdi_name)
+{
+    for (size_t i = 0; i < g->n; i++) {
+        if (strcmp(g->devices[i]->cdi_name, cdi_name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int collect(const struct entry_device *const *devices, size_t n, struct granted *ret,
+                   struct err *e)
 {
     for (size_t i = 0; i < n; i++) {
-        if (!is_again(devices, i))
-            *XPUSH(en->cdi_names, en->n_cdi_names) =
-                xasprintf("%s=%s", ENTRY_CDI_KIND, devices[i]->cdi_name);
+        const struct container_vendor *v = container_vendor_find(devices[i]->vendor);
+        if (!v)
+            return err_set(e, ERR_INVALID, "%s is of no vendor that we know", devices[i]->cdi_name);
+        if (ret->vendor && ret->vendor != v)
+            return err_set(e, ERR_INVALID, "a container cannot be granted %s and %s at once",
+                           ret->devices[0]->cdi_name, devices[i]->cdi_name);
+        ret->vendor = v;
+        ret->slots |= devices[i]->is_slot;
+        if (!has_name(ret, devices[i]->cdi_name))
+            *XPUSH(ret->devices, ret->n) = devices[i];
     }
+    return 0;
+}
+
+static void add_cdi_names(const struct granted *g, struct entry *en)
+{
+    for (size_t i = 0; i < g->n; i++)
+        *XPUSH(en->cdi_names, en->n_cdi_names) =
+            xasprintf("%s=%s", g->vendor->cdi_kind, g->devices[i]->cdi_name);
 }
 
 static uint64_t fnv1a(const char *text)
@@ -85,137 +114,105 @@ static uint64_t fnv1a(const char *text)
  * first of two equal keys (kubelet pkg/kubelet/cm/devicemanager/pod_devices.go). NVIDIA's plugin
  * puts a fresh uuid into the key; a digest of the names is as distinct and the same each time.
  */
-static void add_annotation(const struct entry_options *o, const struct entry_device *const *devices,
-                           size_t n, struct entry *en)
+static void add_annotation(const struct entry_options *o, const struct granted *g, struct entry *en)
 {
     auto_sb struct sb list = SB_INIT(LIST_BYTES);
-    for (size_t i = 0; i < n; i++) {
-        if (!is_again(devices, i))
-            sb_addf(&list, "%s%s=%s", i ? "," : "", ENTRY_CDI_KIND, devices[i]->cdi_name);
-    }
+    for (size_t i = 0; i < g->n; i++)
+        sb_addf(&list, "%s%s=%s", i ? "," : "", g->vendor->cdi_kind, g->devices[i]->cdi_name);
     const char *prefix = o->annotation_prefix ? o->annotation_prefix : "cdi.k8s.io/";
     struct entry_pair *a = XPUSH(en->annotations, en->n_annotations);
-    a->key = xasprintf("%snvidia-device-plugin_%016" PRIx64, prefix, fnv1a(sb_str(&list)));
+    a->key =
+        xasprintf("%s%s-device-plugin_%016" PRIx64, prefix, g->vendor->name, fnv1a(sb_str(&list)));
     a->value = sb_take(&list);
 }
 
-static void add_envvar(const struct entry_options *o, const struct entry_device *const *devices,
-                       size_t n, struct entry *en)
-{
-    auto_sb struct sb list = SB_INIT(LIST_BYTES);
-    for (size_t i = 0; i < n; i++) {
-        if (is_again(devices, i))
-            continue;
-        auto_free char *id = device_id(o, devices[i]);
-        sb_addf(&list, "%s%s", i ? "," : "", id);
-    }
-    entry_add_env(en, "NVIDIA_VISIBLE_DEVICES", sb_str(&list));
-}
+/* --- Ways other than CDI --- */
 
-/* Together with envvar this one has the variable, as in NVIDIA's plugin. */
-static void add_volume_list(const struct entry_options *o,
-                            const struct entry_device *const *devices, size_t n, struct entry *en)
+static int add_device_env(const struct granted *g, struct entry *en, struct err *e)
 {
-    entry_add_env(en, "NVIDIA_VISIBLE_DEVICES", VOLUME_LIST);
-    for (size_t i = 0; i < n; i++) {
-        if (is_again(devices, i))
-            continue;
-        auto_free char *id = device_id(o, devices[i]);
-        auto_free char *path = xasprintf("%s/%s", VOLUME_LIST, id);
-        entry_add_mount(en, path, "/dev/null", /* read_only= */ false);
-    }
-}
-
-/* Cards of several partitions, and the common files, come up more than once. */
-static void add_node(const struct device_nodes *nodes, struct entry *en, char *path_take)
-{
-    auto_free char *path = path_take;
-    for (size_t i = 0; i < en->n_nodes; i++) {
-        if (strcmp(en->nodes[i].container_path, path) == 0)
-            return;
-    }
-    struct entry_node *node = XPUSH(en->nodes, en->n_nodes);
-    node->host_path = xasprintf("%s%s", nodes->host_dev_root ? nodes->host_dev_root : "", path);
-    node->container_path = TAKE(path);
-    memcpy(node->permissions, "rw", sizeof("rw"));
-}
-
-static void add_common_nodes(const struct device_nodes *nodes, struct entry *en)
-{
-    if (nodes->ctl)
-        add_node(nodes, en, xstrdup("/dev/nvidiactl"));
-    if (nodes->uvm)
-        add_node(nodes, en, xstrdup("/dev/nvidia-uvm"));
-    if (nodes->uvm_tools)
-        add_node(nodes, en, xstrdup("/dev/nvidia-uvm-tools"));
-    if (nodes->modeset)
-        add_node(nodes, en, xstrdup("/dev/nvidia-modeset"));
-}
-
-static int add_cap_nodes(const struct device_nodes *nodes, const struct entry_device *d,
-                         struct entry *en, struct err *e)
-{
-    int gi = device_nodes_cap_minor(nodes, d->minor, d->gi_id, -1);
-    int ci = device_nodes_cap_minor(nodes, d->minor, d->gi_id, (int)d->ci_id);
-    if (gi < 0 || ci < 0)
-        return err_set(e, ERR_NOT_FOUND,
-                       "the driver names no capability device of GPU instance %u, compute "
-                       "instance %u on card %s",
-                       d->gi_id, d->ci_id, d->card_uuid);
-    add_node(nodes, en, xasprintf("/dev/nvidia-caps/nvidia-cap%d", gi));
-    add_node(nodes, en, xasprintf("/dev/nvidia-caps/nvidia-cap%d", ci));
+    const char *key = NULL;
+    auto_free char *value = NULL;
+    TRY(g->vendor->device_env(g->devices, g->n, &key, &value, e));
+    if (key)
+        entry_add_env(en, key, value);
     return 0;
 }
 
-static int add_nodes(const struct device_nodes *nodes, const struct entry_device *const *devices,
-                     size_t n, struct entry *en, struct err *e)
+static int add_nodes(const struct container_nodes *nodes, const struct granted *g, struct entry *en,
+                     struct err *e)
 {
+    auto_node_list struct node_list list = {0};
     if (!nodes)
         return err_set(e, ERR_UNAVAILABLE, "the driver's device files are not known yet");
-    add_common_nodes(nodes, en);
-    for (size_t i = 0; i < n; i++) {
-        add_node(nodes, en, xasprintf("/dev/nvidia%u", devices[i]->minor));
-        if (devices[i]->mig)
-            TRY(add_cap_nodes(nodes, devices[i], en, e));
-    }
+    g->vendor->common_nodes(nodes, &list);
+    for (size_t i = 0; i < g->n; i++)
+        TRY(g->vendor->device_nodes(nodes, g->devices[i], &list, e));
+    for (size_t i = 0; i < list.n; i++)
+        entry_add_node(en, list.host_root, list.paths[i]);
     return 0;
 }
 
-static void add_features(const struct entry_options *o, struct entry *en)
+static int add_without_cdi(const struct entry_options *o, const struct container_nodes *nodes,
+                           const struct granted *g, struct entry *en, struct err *e)
 {
-    if (o->gdrcopy)
-        entry_add_env(en, "NVIDIA_GDRCOPY", "enabled");
-    if (o->gds)
-        entry_add_env(en, "NVIDIA_GDS", "enabled");
-    if (o->mofed)
-        entry_add_env(en, "NVIDIA_MOFED", "enabled");
+    const struct container_vendor *v = g->vendor;
+    if (v->tell_runtime)
+        v->tell_runtime(o, g->devices, g->n, en);
+    if (v->device_env)
+        TRY(add_device_env(g, en, e));
+    return o->pass_device_nodes || !v->has_runtime ? add_nodes(nodes, g, en, e) : 0;
 }
 
-/* What CDI does not say itself; with CDI alone the spec has it all. */
-static int add_for_runtime(const struct entry_options *o, const struct device_nodes *nodes,
-                           const struct entry_device *const *devices, size_t n, struct entry *en,
-                           struct err *e)
+/* --- The whole --- */
+
+/* CDI says the environment of each device apart, and of one variable the last word holds. */
+static int check_env(const struct granted *g, struct err *e)
 {
-    if (!(o->ways & ~ALL_CDI))
+    size_t n = 0;
+    for (size_t i = 0; g->vendor->device_env && i < g->n; i++) {
+        const char *key = NULL;
+        auto_free char *value = NULL;
+        if (g->devices[i]->is_slot)
+            continue;
+        TRY(g->vendor->device_env(&g->devices[i], 1, &key, &value, e));
+        n += key != NULL;
+    }
+    if (n < 2)
         return 0;
-    if (o->ways & ENTRY_ENVVAR)
-        add_envvar(o, devices, n, en);
-    if (o->ways & ENTRY_VOLUME_MOUNTS)
-        add_volume_list(o, devices, n, en);
-    add_features(o, en);
-    return o->pass_device_nodes ? add_nodes(nodes, devices, n, en, e) : 0;
+    return err_set(e, ERR_INVALID,
+                   "a container can have one slice that stands already, not %zu: by CDI it would "
+                   "know of the last one alone",
+                   n);
 }
 
-int entry_build(const struct entry_options *o, const struct device_nodes *nodes,
+static int build(const struct entry_options *o, const struct container_nodes *nodes,
+                 const struct granted *g, struct entry *en, struct err *e)
+{
+    bool by_cdi = o->ways & ENTRY_ALL_CDI;
+    if (g->slots && !by_cdi)
+        return err_set(e, ERR_INVALID, "%s: what it is can be said later by CDI alone",
+                       g->devices[0]->cdi_name);
+    if (by_cdi)
+        TRY(check_env(g, e));
+    if (o->ways & ENTRY_CDI_CRI)
+        add_cdi_names(g, en);
+    if (o->ways & ENTRY_CDI_ANNOTATIONS)
+        add_annotation(o, g, en);
+    /* With CDI alone the spec has all the rest. */
+    if (g->slots || !(o->ways & ~ENTRY_ALL_CDI))
+        return 0;
+    return add_without_cdi(o, nodes, g, en, e);
+}
+
+int entry_build(const struct entry_options *o, const struct container_nodes *nodes,
                 const struct entry_device *const *devices, size_t n, struct entry *ret,
                 struct err *e)
 {
     auto_entry struct entry en = {0};
-    if (o->ways & ENTRY_CDI_CRI)
-        add_cdi_names(devices, n, &en);
-    if (o->ways & ENTRY_CDI_ANNOTATIONS)
-        add_annotation(o, devices, n, &en);
-    TRY(add_for_runtime(o, nodes, devices, n, &en, e));
+    AUTO(granted) struct granted g = {0};
+    TRY(collect(devices, n, &g, e));
+    if (g.n)
+        TRY(build(o, nodes, &g, &en, e));
     *ret = en;
     en = (struct entry){0};
     return 0;
@@ -232,11 +229,22 @@ char *entry_cdi_name(const char *card_uuid, const char *profile, unsigned start,
     return name;
 }
 
+char *entry_cdi_slice_name(const char *card_uuid, const char *alias)
+{
+    return xasprintf("%s-slice-%s", card_uuid, alias);
+}
+
+char *entry_cdi_vf_name(const char *card_uuid, unsigned number)
+{
+    return xasprintf("%s-vf-%u", card_uuid, number);
+}
+
 void entry_device_done(struct entry_device *d)
 {
     free(d->cdi_name);
     free(d->uuid);
     free(d->card_uuid);
+    free(d->pci_bus_id);
     *d = (struct entry_device){0};
 }
 

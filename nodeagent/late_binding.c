@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/late_binding.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "base/jx.h"
+#include "base/log.h"
+#include "base/xalloc.h"
+
+enum { AGAIN_MS = 1000 };
+
+enum state {
+    GRANTED, /* to somebody whom the list does not show yet */
+    NEW,     /* the pod's name is known */
+    ASKED,   /* the pod is being read */
+    KNOWN,   /* what it asks for is known */
+    RUNS,    /* in the worker's hands */
+    BOUND,
+};
+
+/* One container and its slots. */
+struct binding {
+    char *ns, *pod, *container, *uid;
+    unsigned *slots; /* ascending */
+    size_t n_slots;
+    struct slot_wish *wishes; /* of each; NULL before KNOWN */
+    enum state state;
+    char *trouble; /* NULL: none */
+    bool news;     /* it was not said yet */
+    struct backoff backoff;
+    int64_t due_mono_ms; /* of NEW and KNOWN */
+};
+
+/* A slot that may have left something behind. */
+struct leftover {
+    unsigned slot;
+    bool runs;
+    struct backoff backoff;
+    int64_t due_mono_ms;
+};
+
+struct late_binding {
+    struct late_binding_deps d;
+    struct rng rng;
+    struct binding *items;
+    size_t n;
+    struct leftover *leftovers;
+    size_t n_leftovers;
+};
+
+static const struct backoff retry = {.base_ms = 200,
+                                     .cap_ms = 10000,
+                                     .factor = 2,
+                                     .jitter_pct = 20};
+
+struct late_binding *late_binding_new(const struct late_binding_deps *d)
+{
+    struct late_binding *l = xmalloc(sizeof(*l));
+    *l = (struct late_binding){.d = *d};
+    rng_init(&l->rng, d->seed);
+    return l;
+}
+
+static void binding_done(struct binding *b)
+{
+    free(b->ns);
+    free(b->pod);
+    free(b->container);
+    free(b->uid);
+    free(b->slots);
+    free(b->wishes);
+    free(b->trouble);
+    *b = (struct binding){0};
+}
+
+struct late_binding *late_binding_free(struct late_binding *l)
+{
+    if (!l)
+        return NULL;
+    for (size_t i = 0; i < l->n; i++)
+        binding_done(&l->items[i]);
+    free(l->items);
+    free(l->leftovers);
+    free(l);
+    return NULL;
+}
+
+/* --- Who holds slots --- */
+
+static bool is_of(const struct binding *b, const struct holder *h)
+{
+    return strcmp(b->ns, h->ns) == 0 && strcmp(b->pod, h->pod) == 0 &&
+           strcmp(b->container, h->container) == 0;
+}
+
+static struct binding *find(struct binding *items, size_t n, const struct holder *h)
+{
+    for (size_t i = 0; i < n; i++)
+        if (is_of(&items[i], h))
+            return &items[i];
+    return NULL;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    unsigned x = *(const unsigned *)a;
+    unsigned y = *(const unsigned *)b;
+    return x < y ? -1 : x > y;
+}
+
+static bool is_granted(const struct holders *h, unsigned slot)
+{
+    for (size_t i = 0; i < h->n_grants; i++)
+        if (device_slot_of(h->grants[i].id) == (int)slot)
+            return true;
+    return false;
+}
+
+/* The containers that the list shows with slots, each NEW. */
+static struct binding *list_bindings(const struct holders *h, size_t *ret_n)
+{
+    struct binding *list = NULL;
+    *ret_n = 0;
+    for (size_t i = 0; i < h->n_listed; i++) {
+        const struct holder *holder = &h->listed[i];
+        int slot = device_slot_of(holder->id);
+        if (slot < 0 || !holder->pod || !holder->ns || !holder->container)
+            continue;
+        struct binding *b = find(list, *ret_n, holder);
+        if (!b) {
+            b = XPUSH(list, *ret_n);
+            *b = (struct binding){.ns = xstrdup(holder->ns),
+                                  .pod = xstrdup(holder->pod),
+                                  .container = xstrdup(holder->container),
+                                  .state = NEW,
+                                  .backoff = retry};
+        }
+        *XPUSH(b->slots, b->n_slots) = (unsigned)slot;
+    }
+    for (size_t i = 0; i < *ret_n; i++) {
+        qsort(list[i].slots, list[i].n_slots, sizeof(*list[i].slots), by_number);
+        for (size_t k = 0; k < list[i].n_slots; k++)
+            if (is_granted(h, list[i].slots[k]))
+                list[i].state = GRANTED; /* once more: it is another pod's now */
+    }
+    return list;
+}
+
+static bool same_container(const struct binding *a, const struct binding *b)
+{
+    return strcmp(a->ns, b->ns) == 0 && strcmp(a->pod, b->pod) == 0 &&
+           strcmp(a->container, b->container) == 0 && a->n_slots == b->n_slots &&
+           memcmp(a->slots, b->slots, a->n_slots * sizeof(*a->slots)) == 0;
+}
+
+/* What is known of a container that is still there goes on. The two change places: what is not
+ * carried over is forgotten. */
+static void carry_over(struct late_binding *l, struct binding *to)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        struct binding *from = &l->items[i];
+        if (!same_container(from, to) || from->state == GRANTED || to->state == GRANTED)
+            continue;
+        const struct binding listed = *to;
+        *to = *from;
+        *from = listed;
+        return;
+    }
+}
+
+static void add_leftover(struct late_binding *l, unsigned slot)
+{
+    for (size_t i = 0; i < l->n_leftovers; i++)
+        if (l->leftovers[i].slot == slot)
+            return;
+    *XPUSH(l->leftovers, l->n_leftovers) = (struct leftover){.slot = slot, .backoff = retry};
+}
+
+/* What is not there any more may have left something behind. */
+static void forget(struct late_binding *l)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        for (size_t k = 0; k < l->items[i].n_slots; k++)
+            add_leftover(l, l->items[i].slots[k]);
+        binding_done(&l->items[i]);
+    }
+    free(TAKE(l->items));
+    l->n = 0;
+}
+
+/* A slot that is listed has left nothing behind before it goes. */
+static void drop_held_leftovers(struct late_binding *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        for (size_t k = 0; k < l->items[i].n_slots; k++)
+            for (size_t o = l->n_leftovers; o-- > 0;)
+                if (l->leftovers[o].slot == l->items[i].slots[k] && !l->leftovers[o].runs)
+                    l->leftovers[o] = l->leftovers[--l->n_leftovers];
+}
+
+static void ask(struct late_binding *l);
+
+void late_binding_follow(struct late_binding *l, const struct holders *h)
+{
+    size_t n;
+    struct binding *list = list_bindings(h, &n);
+    for (size_t i = 0; i < n; i++)
+        carry_over(l, &list[i]);
+    forget(l);
+    l->items = list;
+    l->n = n;
+    drop_held_leftovers(l);
+    ask(l);
+}
+
+void late_binding_found(struct late_binding *l, const unsigned *slots, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        add_leftover(l, slots[i]);
+}
+
+/* --- What they ask for --- */
+
+static void put_off(struct late_binding *l, struct binding *b, enum state state, const char *why)
+{
+    if (!b->trouble || strcmp(b->trouble, why) != 0) {
+        log_warn("Could not bind a slot", kv("namespace", b->ns), kv("pod", b->pod),
+                 kv("container", b->container), kv("error", why));
+        b->news = true;
+    }
+    xstr_set(&b->trouble, why);
+    b->state = state;
+    b->due_mono_ms = clock_mono_ms(l->d.clk) + backoff_next_ms(&b->backoff, l->d.clk, &l->rng);
+}
+
+static int read_wishes(const struct late_binding *l, struct binding *b, const json_t *pod,
+                       struct err *e)
+{
+    const char *node = JX_STR_AT(pod, "spec", "nodeName");
+    const char *uid = JX_STR_AT(pod, "metadata", "uid");
+    if (!node || strcmp(node, l->d.node) != 0 || !uid)
+        return err_set(e, ERR_CONFLICT, "the pod of this name is not on this node");
+    auto_free struct slot_wish *wishes = xcalloc(b->n_slots, sizeof(*wishes));
+    for (size_t i = 0; i < b->n_slots; i++)
+        TRY(slot_wish_of(pod, b->container, (unsigned)i, &wishes[i], e));
+    free(b->wishes);
+    b->wishes = TAKE(wishes);
+    xstr_set(&b->uid, uid);
+    return 0;
+}
+
+static void take_answer(struct late_binding *l, struct binding *b, const struct pod_answer *a)
+{
+    auto_err struct err e = {0};
+    if (!a->pod || read_wishes(l, b, a->pod, &e) < 0) {
+        put_off(l, b, NEW, err_msg(a->pod ? &e : &a->err));
+        return;
+    }
+    b->state = KNOWN;
+    b->due_mono_ms = 0;
+}
+
+void late_binding_take(struct late_binding *l)
+{
+    struct pod_answer a;
+    while (pod_reader_take(l->d.pods, &a)) {
+        for (size_t i = 0; i < l->n; i++) {
+            struct binding *b = &l->items[i];
+            if (b->state == ASKED && strcmp(b->ns, a.ns) == 0 && strcmp(b->pod, a.name) == 0)
+                take_answer(l, b, &a);
+        }
+        pod_answer_done(&a);
+    }
+}
+
+static void ask(struct late_binding *l)
+{
+    int64_t now = clock_mono_ms(l->d.clk);
+    for (size_t i = 0; i < l->n; i++) {
+        struct binding *b = &l->items[i];
+        if (b->state == KNOWN && b->due_mono_ms && b->due_mono_ms <= now)
+            b->state = NEW; /* no room came: it may ask for something else by now */
+        if (b->state != NEW || b->due_mono_ms > now)
+            continue;
+        if (pod_reader_ask(l->d.pods, b->ns, b->pod))
+            b->state = ASKED;
+        else
+            b->due_mono_ms = now + AGAIN_MS;
+    }
+}
+
+void late_binding_stir(struct late_binding *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (l->items[i].state == KNOWN)
+            l->items[i].due_mono_ms = 0;
+}
+
+/* --- Binding --- */
+
+/* Cards as they will be once the slices before are made. */
+struct sketch {
+    struct gpu_card *cards;
+    struct slot_card *list;
+    size_t n;
+};
+
+static void sketch_init(struct sketch *s, const struct slot_card *cards, size_t n)
+{
+    *s = (struct sketch){.cards = xcalloc(n, sizeof(*s->cards)),
+                         .list = xcalloc(n, sizeof(*s->list)),
+                         .n = n};
+    for (size_t i = 0; i < n; i++) {
+        s->cards[i] = *cards[i].card;
+        s->list[i] = cards[i];
+        s->list[i].card = &s->cards[i];
+    }
+}
+
+static void sketch_done(struct sketch *s)
+{
+    free(s->cards);
+    free(s->list);
+}
+AUTO_DEFINE(sketch, struct sketch, sketch_done)
+
+static void sketch_slice(struct sketch *s, unsigned slot, const struct slot_place *p)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        struct sgpu_state *state = &s->cards[i].sgpu;
+        if (&s->cards[i] != p->card || state->n == SGPU_MAX_SLICES)
+            continue;
+        struct sgpu_slice *slice = &state->items[state->n++];
+        *slice = (struct sgpu_slice){.quota = p->quota};
+        sgpu_slot_alias(slot, slice->alias);
+        if (p->qos >= 0)
+            state->qos = p->qos;
+    }
+}
+
+static int choose(const struct binding *b, const struct slot_card *cards, size_t n,
+                  struct slot_binding *ret, struct err *e)
+{
+    AUTO(sketch) struct sketch s;
+    sketch_init(&s, cards, n);
+    for (size_t i = 0; i < b->n_slots; i++) {
+        struct slot_place p;
+        TRY(slot_place(s.list, s.n, b->slots[i], &b->wishes[i], &p, e));
+        struct slot_grant *g = XPUSH(ret->grants, ret->n);
+        *g = (struct slot_grant){.slot = b->slots[i], .quota = p.quota, .qos = p.qos};
+        memcpy(g->card, p.card->uuid, sizeof(g->card));
+        sketch_slice(&s, b->slots[i], &p);
+    }
+    return 0;
+}
+
+bool late_binding_next(struct late_binding *l, const struct slot_card *cards, size_t n,
+                       struct slot_binding *ret)
+{
+    int64_t now = clock_mono_ms(l->d.clk);
+    ask(l);
+    for (size_t i = 0; i < l->n; i++) {
+        struct binding *b = &l->items[i];
+        if (b->state != KNOWN || b->due_mono_ms > now)
+            continue;
+        auto_slot_binding struct slot_binding binding = {.ns = xstrdup(b->ns),
+                                                         .pod = xstrdup(b->pod),
+                                                         .uid = xstrdup(b->uid),
+                                                         .container = xstrdup(b->container)};
+        auto_err struct err e = {0};
+        if (choose(b, cards, n, &binding, &e) < 0) {
+            /* Room may come; of what can never be the pod may be put right. */
+            put_off(l, b, e.kind == ERR_UNAVAILABLE ? KNOWN : NEW, err_msg(&e));
+            continue;
+        }
+        b->state = RUNS;
+        *ret = binding;
+        binding = (struct slot_binding){0};
+        return true;
+    }
+    return false;
+}
+
+void late_binding_bound(struct late_binding *l, const struct slot_binding *b, const struct err *err)
+{
+    const struct holder about = {.ns = b->ns, .pod = b->pod, .container = b->container};
+    for (size_t i = 0; i < b->n; i++)
+        if (!find(l->items, l->n, &about))
+            add_leftover(l, b->grants[i].slot);
+    struct binding *now = find(l->items, l->n, &about);
+    if (!now || now->state != RUNS || strcmp(now->uid, b->uid) != 0)
+        return;
+    if (err) {
+        put_off(l, now, NEW, err_msg(err));
+        return;
+    }
+    now->state = BOUND;
+    free(TAKE(now->trouble));
+    backoff_reset(&now->backoff);
+}
+
+static bool lost_slot(const struct binding *b, const struct device_slots *made, unsigned *ret)
+{
+    for (size_t i = 0; b->state == BOUND && i < b->n_slots; i++)
+        if (!device_slots_has(made, b->slots[i])) {
+            *ret = b->slots[i];
+            return true;
+        }
+    return false;
+}
+
+bool late_binding_lost(struct late_binding *l, const struct device_slots *made, unsigned *ret)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        struct binding *b = &l->items[i];
+        if (!lost_slot(b, made, ret))
+            continue;
+        b->state = NEW;
+        b->due_mono_ms = 0;
+        return true;
+    }
+    return false;
+}
+
+/* --- Releasing --- */
+
+static bool is_held(const struct late_binding *l, const struct holders *h, unsigned slot)
+{
+    char id[DEVICE_ID_BYTES];
+    if (holders_has(h, device_slot_id(slot, id)))
+        return true;
+    for (size_t i = 0; i < l->n; i++)
+        for (size_t k = 0; k < l->items[i].n_slots; k++)
+            if (l->items[i].slots[k] == slot)
+                return true;
+    return false;
+}
+
+bool late_binding_release(struct late_binding *l, const struct holders *h,
+                          const struct device_slots *made, unsigned *ret)
+{
+    int64_t now = clock_mono_ms(l->d.clk);
+    if (!h->known)
+        return false;
+    for (unsigned slot = 0; slot < SGPU_MAX_SLOTS; slot++)
+        if (device_slots_has(made, slot) && !is_held(l, h, slot))
+            add_leftover(l, slot);
+    for (size_t i = 0; i < l->n_leftovers; i++) {
+        struct leftover *o = &l->leftovers[i];
+        if (o->runs || o->due_mono_ms > now)
+            continue;
+        if (is_held(l, h, o->slot)) {
+            o->due_mono_ms = now + AGAIN_MS; /* a grant that nothing comes of ends by itself */
+            continue;
+        }
+        o->runs = true;
+        *ret = o->slot;
+        return true;
+    }
+    return false;
+}
+
+void late_binding_released(struct late_binding *l, unsigned slot, const struct err *err)
+{
+    for (size_t i = 0; i < l->n_leftovers; i++) {
+        struct leftover *o = &l->leftovers[i];
+        if (o->slot != slot)
+            continue;
+        if (!err) {
+            *o = l->leftovers[--l->n_leftovers];
+            return;
+        }
+        o->runs = false;
+        o->due_mono_ms = clock_mono_ms(l->d.clk) + backoff_next_ms(&o->backoff, l->d.clk, &l->rng);
+        log_warn("Could not release a slot", kv_int("slot", slot), kv_err(err));
+        return;
+    }
+}
+
+/* --- For others --- */
+
+int64_t late_binding_due_mono_ms(const struct late_binding *l)
+{
+    int64_t due = INT64_MAX;
+    for (size_t i = 0; i < l->n; i++)
+        if ((l->items[i].state == NEW || l->items[i].state == KNOWN) &&
+            l->items[i].due_mono_ms < due)
+            due = l->items[i].due_mono_ms;
+    for (size_t i = 0; i < l->n_leftovers; i++)
+        if (!l->leftovers[i].runs && l->leftovers[i].due_mono_ms < due)
+            due = l->leftovers[i].due_mono_ms;
+    return due;
+}
+
+bool late_binding_news(struct late_binding *l, struct unbound *ret)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        struct binding *b = &l->items[i];
+        if (!b->trouble || !b->news)
+            continue;
+        b->news = false;
+        *ret = (struct unbound){b->ns, b->pod, b->uid, b->container, b->trouble};
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/slot_bind.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/card_part.h"
+#include "nodeagent/device_table.h"
+
+/* --- What stands --- */
+
+static int slice_at(const struct gpu_card *card, unsigned slot)
+{
+    for (unsigned i = 0; i < card->sgpu.n; i++)
+        if (!card->sgpu.items[i].foreign && sgpu_slot_of(card->sgpu.items[i].alias) == (int)slot)
+            return (int)i;
+    return -1;
+}
+
+static int read_card(const struct slot_deps *d, const char *uuid, struct gpu_card *ret,
+                     struct err *e)
+{
+    gpu_card_done(ret);
+    *ret = (struct gpu_card){0};
+    TRY(d->gpu->ops->read_card(d->gpu, uuid, ret, e));
+    if (ret->mode != GPU_SGPU)
+        return err_set(e, ERR_UNAVAILABLE, "GPU %u has no slices", ret->index);
+    return 0;
+}
+
+static bool same_quota(const struct sgpu_quota *a, const struct sgpu_quota *b)
+{
+    return a->memory_mib == b->memory_mib && a->compute_percent == b->compute_percent;
+}
+
+static int destroy(const struct slot_deps *d, const struct gpu_card *card,
+                   const struct sgpu_slice *s, struct err *e)
+{
+    if (s->in_use)
+        return err_set(e, ERR_UNAVAILABLE, "slice %u on GPU %u is still in use", s->id,
+                       card->index);
+    auto_err struct err why = {0};
+    int rc = d->gpu->ops->slice_destroy(d->gpu, card->uuid, s->id, &why);
+    return rc == 0 || why.kind == ERR_NOT_FOUND ? 0 : err_move(e, &why);
+}
+
+/* One that was made, and not named before its maker was killed. */
+static int destroy_unnamed(const struct slot_deps *d, const struct gpu_card *card,
+                           const struct slot_record *r, struct err *e)
+{
+    const struct sgpu_wants made = {.n = 1, .items = {{.quota = r->quota}}};
+    uint32_t ours =
+        strcmp(card->uuid, r->card) == 0 ? card_slices_unnamed(card, &r->nameless, &made) : 0;
+    for (unsigned i = 0; i < card->sgpu.n; i++)
+        if (ours & (1U << i))
+            TRY(destroy(d, card, &card->sgpu.items[i], e));
+    return 0;
+}
+
+/* --- Making --- */
+
+static bool is_of(const struct slot_record *r, const struct slot_binding *b)
+{
+    return strcmp(r->uid, b->uid) == 0 && strcmp(r->container, b->container) == 0;
+}
+
+/* A slice that stands is the pod's own, or one whose record is lost and that is as it asks for. */
+static bool may_stay(const struct gpu_card *card, int at, const struct slot_record *r,
+                     const struct slot_binding *b, const struct slot_grant *g)
+{
+    if (at < 0)
+        return false;
+    return r->uid ? is_of(r, b) : same_quota(&card->sgpu.items[at].quota, &g->quota);
+}
+
+static int clear_way(const struct slot_deps *d, const struct gpu_card *card, int at,
+                     const struct slot_record *r, struct err *e)
+{
+    if (at >= 0)
+        TRY(destroy(d, card, &card->sgpu.items[at], e));
+    return r->uid ? destroy_unnamed(d, card, r, e) : 0;
+}
+
+static int write_record(const struct slot_deps *d, const struct gpu_card *card,
+                        const struct slot_binding *b, const struct slot_grant *g, struct err *e)
+{
+    auto_slot_record struct slot_record r = {.slot = g->slot,
+                                             .ns = xstrdup(b->ns),
+                                             .pod = xstrdup(b->pod),
+                                             .uid = xstrdup(b->uid),
+                                             .container = xstrdup(b->container),
+                                             .quota = g->quota};
+    memcpy(r.card, g->card, sizeof(r.card));
+    card_slices_nameless(card, /* without= */ 0, &r.nameless);
+    return slot_record_write(d->state_dir, &r, e);
+}
+
+static int create(const struct slot_deps *d, const struct gpu_card *card,
+                  const struct slot_grant *g, struct err *e)
+{
+    struct sgpu_want want = {.quota = g->quota};
+    unsigned id = 0;
+    sgpu_slot_alias(g->slot, want.alias);
+    if (g->qos >= 0 && card->sgpu.qos != g->qos)
+        TRY(d->gpu->ops->qos_set(d->gpu, g->card, g->qos, e));
+    return d->gpu->ops->slice_create(d->gpu, g->card, &want, &id, e);
+}
+
+/* An earlier pod's slice of this slot may stand on another card than the one that is now meant. */
+static int leave_other_card(const struct slot_deps *d, const struct slot_record *r,
+                            const struct slot_grant *g, struct err *e)
+{
+    if (!r->uid || strcmp(r->card, g->card) == 0)
+        return 0;
+    return slot_release(d, g->slot, r->card, e);
+}
+
+/* *ret_card shows the slice afterwards, at the index that is returned. */
+static int make(const struct slot_deps *d, const struct slot_binding *b, const struct slot_grant *g,
+                struct gpu_card *ret_card, struct err *e)
+{
+    auto_slot_record struct slot_record r = {0};
+    auto_err struct err why = {0};
+    if (slot_record_read(d->state_dir, g->slot, &r, &why) < 0 && why.kind != ERR_NOT_FOUND)
+        log_warn("A record of a slot is lost", kv_int("slot", g->slot), kv_err(&why));
+    const char *uuid = r.uid && is_of(&r, b) ? r.card : g->card;
+    TRY(read_card(d, uuid, ret_card, e));
+    int at = slice_at(ret_card, g->slot);
+    if (may_stay(ret_card, at, &r, b, g))
+        return r.uid ? at : (write_record(d, ret_card, b, g, e) < 0 ? -(int)ERR_SYSTEM : at);
+    TRY(clear_way(d, ret_card, at, &r, e));
+    TRY(leave_other_card(d, &r, g, e));
+    TRY(read_card(d, g->card, ret_card, e));
+    TRY(write_record(d, ret_card, b, g, e));
+    TRY(create(d, ret_card, g, e));
+    TRY(read_card(d, g->card, ret_card, e));
+    at = slice_at(ret_card, g->slot);
+    if (at < 0 || !same_quota(&ret_card->sgpu.items[at].quota, &g->quota))
+        return err_set(e, ERR_CONFLICT, "GPU %u does not show the slice that was made on it",
+                       ret_card->index);
+    return at;
+}
+
+/* --- Binding --- */
+
+struct made {
+    struct entry_device *entries; /* of the binding's grants */
+    const struct entry_device **list;
+    size_t n;
+};
+
+static void made_done(struct made *m)
+{
+    for (size_t i = 0; i < m->n; i++)
+        entry_device_done(&m->entries[i]);
+    free(m->entries);
+    free(m->list);
+}
+AUTO_DEFINE(made, struct made, made_done)
+
+static int make_one(const struct slot_deps *d, const struct slot_binding *b,
+                    const struct slot_grant *g, struct made *m, struct err *e)
+{
+    auto_gpu_card struct gpu_card card = {0};
+    int at = make(d, b, g, &card, e);
+    TRY(at);
+    const struct card_part part = card_part_at(&card, (unsigned)at);
+    device_slice_entry(&card, &part, cdi_slot_name(g->slot), &m->entries[m->n]);
+    m->list[m->n] = &m->entries[m->n];
+    m->n++;
+    return 0;
+}
+
+int slot_bind(const struct slot_deps *d, const struct slot_binding *b, struct err *e)
+{
+    AUTO(made)
+    struct made m = {.entries = xcalloc(b->n, sizeof(*m.entries)),
+                     .list = xcalloc(b->n, sizeof(struct entry_device *))};
+    if (d->cdi && !d->nodes)
+        return err_set(e, ERR_UNAVAILABLE, "the driver's device files are not known yet");
+    for (size_t i = 0; i < b->n; i++)
+        TRY(make_one(d, b, &b->grants[i], &m, e));
+    for (size_t i = 0; d->cdi && i < m.n; i++)
+        TRY(cdi_slots_write(d->cdi, d->nodes, m.list[i], m.list, m.n, e));
+    return 0;
+}
+
+/* --- Releasing --- */
+
+static int release_slice(const struct slot_deps *d, unsigned slot, const char *uuid,
+                         const struct slot_record *r, struct err *e)
+{
+    auto_gpu_card struct gpu_card card = {0};
+    auto_err struct err why = {0};
+    if (d->gpu->ops->read_card(d->gpu, uuid, &card, &why) < 0)
+        return why.kind == ERR_NOT_FOUND ? 0 : err_move(e, &why);
+    int at = card.mode == GPU_SGPU ? slice_at(&card, slot) : -1;
+    if (card.mode != GPU_SGPU)
+        return 0;
+    if (at >= 0)
+        TRY(destroy(d, &card, &card.sgpu.items[at], e));
+    return r->uid ? destroy_unnamed(d, &card, r, e) : 0;
+}
+
+int slot_release(const struct slot_deps *d, unsigned slot, const char *card, struct err *e)
+{
+    auto_slot_record struct slot_record r = {0};
+    auto_free char *name = cdi_slot_name(slot);
+    if (d->cdi)
+        TRY(cdi_slots_remove(d->cdi, name, e));
+    (void)!slot_record_read(d->state_dir, slot, &r, /* e= */ NULL);
+    if (*card)
+        TRY(release_slice(d, slot, card, &r, e));
+    if (r.uid && strcmp(r.card, card) != 0)
+        TRY(release_slice(d, slot, r.card, &r, e));
+    return slot_record_remove(d->state_dir, slot, e);
+}
+
+void slot_binding_done(struct slot_binding *b)
+{
+    free(b->ns);
+    free(b->pod);
+    free(b->uid);
+    free(b->container);
+    free(b->grants);
+    *b = (struct slot_binding){0};
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+
+#include "nodeagent/card_slices.h"
+
+/*
+ * What is on record of a slice that is, or was about to be, made for a pod: <state-dir>/slots/
+ * slot.<n>.json, written durably before the slice is made and removed after it has gone. A slice
+ * gets its name only after it is made; killed in between, the record tells which of the nameless
+ * slices on the card is ours: none that was there before.
+ */
+struct slot_record {
+    unsigned slot;
+    char card[GPU_UUID_BYTES];
+    char *ns, *pod, *uid, *container; /* owned */
+    struct sgpu_quota quota;
+    struct card_nameless nameless; /* before ours was made */
+};
+
+/* ERR_SYSTEM. */
+int slot_record_write(const char *state_dir, const struct slot_record *r, struct err *e) MUST_CHECK;
+/* ERR_NOT_FOUND: there is none; ERR_PROTOCOL: it cannot be used. *ret is freed with
+ * slot_record_done. */
+int slot_record_read(const char *state_dir, unsigned slot, struct slot_record *ret,
+                     struct err *e) MUST_CHECK;
+/* One that is not there is no error. ERR_SYSTEM. */
+int slot_record_remove(const char *state_dir, unsigned slot, struct err *e) MUST_CHECK;
+/* The slots that have one, readable or not, in any order. *ret is the caller's. ERR_SYSTEM. */
+int slot_records_list(const char *state_dir, unsigned **ret, size_t *ret_n,
+                      struct err *e) MUST_CHECK;
+void slot_record_done(struct slot_record *r);
+AUTO_DEFINE(slot_record, struct slot_record, slot_record_done)
+#define auto_slot_record AUTO(slot_record)

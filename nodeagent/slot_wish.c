@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/slot_wish.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/jx.h"
+#include "base/quantity.h"
+#include "base/xalloc.h"
+
+enum {
+    MAX_ANNOTATION_BYTES = 1 << 18, /* as many as all annotations of an object may have together */
+    MAX_MEMORY_MIB = 1 << 24,
+};
+
+/* --- Numbers --- */
+
+static int take_memory(int64_t mib, struct slot_wish *ret, struct err *e)
+{
+    if (mib <= 0 || mib > MAX_MEMORY_MIB)
+        return err_set(e, ERR_INVALID, "%lld MiB of memory are nothing that a slice can have",
+                       (long long)mib);
+    ret->memory_mib = (unsigned)((mib + SGPU_STEP_MIB - 1) / SGPU_STEP_MIB * SGPU_STEP_MIB);
+    return 0;
+}
+
+/* Rounded up; what is not above 0 stays so. */
+static int64_t mib_of(int64_t bytes)
+{
+    return bytes > 0 ? ((bytes - 1) >> 20) + 1 : bytes;
+}
+
+static int take_percent(int64_t percent, int64_t least, const char *of, unsigned *ret,
+                        struct err *e)
+{
+    if (percent < least || percent > 100)
+        return err_set(e, ERR_INVALID, "%lld %% of %s are not from %lld to 100", (long long)percent,
+                       of, (long long)least);
+    *ret = (unsigned)percent;
+    return 0;
+}
+
+/* A quantity below the key. */
+static int quantity_at(const json_t *list, const char *key, bool *ret_there, int64_t *ret,
+                       struct err *e)
+{
+    const json_t *value = json_object_get(list, key);
+    *ret_there = value;
+    if (!value)
+        return 0;
+    if (json_is_integer(value)) {
+        *ret = json_integer_value(value);
+        return 0;
+    }
+    const char *text = json_string_value(value);
+    if (!text)
+        return err_set(e, ERR_INVALID, "%s is no quantity", key);
+    auto_err struct err why = {0};
+    return quantity_parse(text, ret, &why) < 0
+               ? err_set(e, ERR_INVALID, "%s: %s", key, err_msg(&why))
+               : 0;
+}
+
+/* --- The pod --- */
+
+static const char *annotation(const json_t *pod, const char *key)
+{
+    return JX_STR_AT(pod, "metadata", "annotations", key);
+}
+
+static const json_t *requests_of(const json_t *container)
+{
+    const json_t *limits = JX_AT(container, "resources", "limits");
+    return limits ? limits : JX_AT(container, "resources", "requests");
+}
+
+static int64_t slots_of(const json_t *container)
+{
+    bool there = false;
+    int64_t n = 0;
+    if (quantity_at(requests_of(container), SLOT_RESOURCE, &there, &n, /* e= */ NULL) < 0 || !there)
+        return 0;
+    return n > 0 && n <= SGPU_MAX_SLOTS ? n : 0;
+}
+
+/* Init containers come first, as in what schedulers say of them. Returns the container, and its
+ * number among those that ask for slots. */
+static const json_t *find_container(const json_t *pod, const char *name, size_t *ret_number)
+{
+    static const char *const lists[] = {"initContainers", "containers"};
+    *ret_number = 0;
+    for (size_t l = 0; l < ARRAY_LEN(lists); l++) {
+        const json_t *list = JX_AT(pod, "spec", lists[l]);
+        for (size_t i = 0; i < json_array_size(list); i++) {
+            const json_t *c = json_array_get(list, i);
+            const char *is = JX_STR_AT(c, "name");
+            if (is && strcmp(is, name) == 0)
+                return c;
+            *ret_number += slots_of(c) > 0;
+        }
+    }
+    return NULL;
+}
+
+static int parse_annotation(const char *key, const char *text, json_t **ret, struct err *e)
+{
+    auto_err struct err why = {0};
+    if (jx_parse(text, strlen(text), MAX_ANNOTATION_BYTES, ret, &why) < 0)
+        return err_set(e, ERR_INVALID, "annotation %s: %s", key, err_msg(&why));
+    return 0;
+}
+
+/* --- What schedulers say --- */
+
+static int take_card(const char *uuid, struct slot_wish *ret, struct err *e)
+{
+    if (strlen(uuid) >= sizeof(ret->card))
+        return err_set(e, ERR_INVALID, "a card's uuid is too long");
+    (void)snprintf(ret->card, sizeof(ret->card), "%s", uuid);
+    return 0;
+}
+
+/* [[{"uuid":"GPU-…","compute":10,"vRam":1024}]]: a list for each container that asks. Koordinator
+ * writes one list whatever their number. */
+static int from_allocated(const char *text, size_t container, unsigned nth, struct slot_wish *ret,
+                          struct err *e)
+{
+    auto_json json_t *doc = NULL;
+    TRY(parse_annotation(SLOT_ALLOCATED, text, &doc, e));
+    const json_t *device = json_array_get(json_array_get(doc, container), nth);
+    if (!json_is_array(doc))
+        return err_set(e, ERR_INVALID, "annotation %s is no list", SLOT_ALLOCATED);
+    if (!device)
+        return err_set(e, ERR_NOT_FOUND, "annotation %s has no device %u for container %zu",
+                       SLOT_ALLOCATED, nth, container);
+    const char *uuid = JX_STR_AT(device, "uuid");
+    const json_t *compute = json_object_get(device, "compute");
+    const json_t *memory = json_object_get(device, "vRam");
+    if (!uuid || (compute && !json_is_integer(compute)) || (memory && !json_is_integer(memory)))
+        return err_set(e, ERR_INVALID,
+                       "annotation %s: a device needs uuid, and numbers in compute "
+                       "and vRam",
+                       SLOT_ALLOCATED);
+    TRY(take_card(uuid, ret, e));
+    if (compute)
+        TRY(take_percent(json_integer_value(compute), 0, "compute", &ret->compute_percent, e));
+    return memory ? take_memory(json_integer_value(memory), ret, e) : 0;
+}
+
+/* The words of Koordinator for quotas, of so many slots together. */
+static int from_koordinator_list(const json_t *list, int64_t slots, struct slot_wish *ret,
+                                 struct err *e)
+{
+    bool has_core = false;
+    bool has_memory = false;
+    bool has_ratio = false;
+    int64_t core = 0;
+    int64_t memory = 0;
+    int64_t ratio = 0;
+    assert(slots > 0);
+    TRY(quantity_at(list, "koordinator.sh/gpu-core", &has_core, &core, e));
+    TRY(quantity_at(list, "koordinator.sh/gpu-memory", &has_memory, &memory, e));
+    TRY(quantity_at(list, "koordinator.sh/gpu-memory-ratio", &has_ratio, &ratio, e));
+    if (has_core)
+        TRY(take_percent(core / slots, 0, "compute", &ret->compute_percent, e));
+    if (has_memory)
+        return take_memory(mib_of(memory / slots), ret, e);
+    if (has_ratio)
+        return take_percent(ratio / slots, 1, "memory", &ret->memory_percent, e);
+    return 0;
+}
+
+/* {"gpu":[{"minor":0,"id":"GPU-…","resources":{…}}]} */
+static int from_koordinator(const char *text, unsigned nth, struct slot_wish *ret, struct err *e)
+{
+    auto_json json_t *doc = NULL;
+    TRY(parse_annotation(SLOT_KOORDINATOR, text, &doc, e));
+    const json_t *device = json_array_get(json_object_get(doc, "gpu"), nth);
+    if (!json_is_object(device))
+        return err_set(e, ERR_NOT_FOUND, "annotation %s has no gpu %u", SLOT_KOORDINATOR, nth);
+    const char *id = JX_STR_AT(device, "id");
+    if (id)
+        TRY(take_card(id, ret, e));
+    return from_koordinator_list(json_object_get(device, "resources"), 1, ret, e);
+}
+
+/* HAMi's: a bare number of memory is GiB. */
+static int from_hami_list(const json_t *list, struct slot_wish *ret, struct err *e)
+{
+    bool has_core = false;
+    bool has_memory = false;
+    int64_t core = 0;
+    int64_t memory = 0;
+    TRY(quantity_at(list, "metax-tech.com/vcore", &has_core, &core, e));
+    TRY(quantity_at(list, "metax-tech.com/vmemory", &has_memory, &memory, e));
+    if (has_core)
+        TRY(take_percent(core, 0, "compute", &ret->compute_percent, e));
+    bool bare = memory > 0 && memory < 1 << 20;
+    return has_memory ? take_memory(bare ? memory << 10 : mib_of(memory), ret, e) : 0;
+}
+
+static int take_policy(const json_t *pod, struct slot_wish *ret, struct err *e)
+{
+    const char *word = annotation(pod, SLOT_QOS_ANNOTATION);
+    ret->qos = -1;
+    if (!word)
+        return 0;
+    for (int i = 0; api_qos_policy_names[i]; i++)
+        if (strcmp(api_qos_policy_names[i], word) == 0)
+            ret->qos = i;
+    return ret->qos >= 0 ? 0
+                         : err_set(e, ERR_INVALID,
+                                   "annotation %s: \"%.40s\" is none of best-effort, fixed-share, "
+                                   "burst-share",
+                                   SLOT_QOS_ANNOTATION, word);
+}
+
+int slot_wish_of(const json_t *pod, const char *container, unsigned nth, struct slot_wish *ret,
+                 struct err *e)
+{
+    struct slot_wish w = {.memory_percent = 100, .compute_percent = 100};
+    size_t number;
+    const json_t *c = find_container(pod, container, &number);
+    const char *allocated = annotation(pod, SLOT_ALLOCATED);
+    const char *koordinator = annotation(pod, SLOT_KOORDINATOR);
+    if (!c || slots_of(c) == 0)
+        return err_set(e, ERR_NOT_FOUND, "the pod has no container %s that asks for %s", container,
+                       SLOT_RESOURCE);
+    TRY(take_policy(pod, &w, e));
+    if (allocated) {
+        TRY(from_allocated(allocated, number, nth, &w, e));
+    } else if (koordinator) {
+        TRY(from_koordinator(koordinator, nth, &w, e));
+    } else {
+        TRY(from_hami_list(requests_of(c), &w, e));
+        TRY(from_koordinator_list(requests_of(c), slots_of(c), &w, e));
+    }
+    *ret = w;
+    return 0;
+}
+
+struct sgpu_quota slot_quota(const struct slot_wish *w, unsigned card_memory_mib)
+{
+    unsigned memory = w->memory_mib;
+    if (!memory)
+        memory = (unsigned)((uint64_t)card_memory_mib * w->memory_percent / 100 / SGPU_STEP_MIB *
+                            SGPU_STEP_MIB);
+    return (struct sgpu_quota){memory ? memory : SGPU_STEP_MIB, w->compute_percent};
+}

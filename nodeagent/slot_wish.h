@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#include "nodeagent/gpu/gpu.h"
+
+/*
+ * What a pod asks for with a slot. Whoever schedules it says so, each in their own words: HAMi and
+ * Koordinator in annotations, with the card that they chose; else the container's requests do.
+ * Pure. Sources: HAMi pkg/device/metax/{protocol,sdevice,qos}.go; Koordinator
+ * pkg/scheduler/plugins/deviceshare/device_plugin_adapter.go, apis/extension/device_share.go.
+ */
+
+#define SLOT_RESOURCE       "metax-tech.com/sgpu"
+#define SLOT_QOS_ANNOTATION "metax-tech.com/sgpu-qos-policy"
+#define SLOT_ALLOCATED      "metax-tech.com/gpu-devices-allocated"
+#define SLOT_KOORDINATOR    "scheduling.koordinator.sh/device-allocated"
+
+struct slot_wish {
+    char card[GPU_UUID_BYTES]; /* that a scheduler chose; "": whichever has room */
+    unsigned memory_mib;       /* in steps, rounded up; 0: the percentage says */
+    unsigned memory_percent;   /* of a card's, with memory_mib 0 */
+    unsigned compute_percent;
+    int qos; /* enum api_qos_policy; -1: whatever the card has */
+};
+
+/* What this container of the pod (the object, as JSON) asks for with its nth slot, counted from 0.
+ * An annotation that is there decides; without any of these words a slot is a whole card's worth.
+ * ERR_INVALID: what is there cannot be understood, or is nothing that a card could give;
+ * ERR_NOT_FOUND: the pod has no such container, or the annotation says nothing of it. */
+int slot_wish_of(const json_t *pod, const char *container, unsigned nth, struct slot_wish *ret,
+                 struct err *e) MUST_CHECK;
+
+/* A quota on a card with so much memory for slices. */
+struct sgpu_quota slot_quota(const struct slot_wish *w, unsigned card_memory_mib);
