@@ -35,13 +35,14 @@ enum { MALLOC_ARENAS = 2 };
 struct flags {
     const char *kubeconfig, *namespace, *lease_name, *identity, *pod_name;
     const char *lease_duration, *renew_deadline, *retry_period;
-    const char *health_addr, *metrics_addr, *workers, *level, *format;
+    const char *health_addr, *metrics_addr, *workers, *level, *format, *koordinator, *hami;
     bool leader_elect, version, help;
 };
 
 /* What the texts among them say. */
 struct numbers {
     int64_t workers, lease_ms, renew_deadline_ms, retry_ms;
+    bool koordinator, hami;
 };
 
 /* Everything of one process. The manager frees what it was handed; the rest goes in reverse order.
@@ -184,7 +185,7 @@ static void elect(struct process *p, const struct flags *f, const struct numbers
     manager_set_elector(p->manager, elector);
 }
 
-static void reconcile(struct process *p, int workers, struct rng *rng)
+static void reconcile(struct process *p, const struct numbers *n, struct rng *rng)
 {
     const struct recorder_opts r = {.controller = "gpu.cleave.dev/controller",
                                     .instance = p->identity,
@@ -197,7 +198,9 @@ static void reconcile(struct process *p, int workers, struct rng *rng)
                                        .clk = clock_real(),
                                        .recorder = recorder,
                                        .metrics = p->metrics,
-                                       .workers = workers,
+                                       .koordinator = n->koordinator,
+                                       .hami = n->hami,
+                                       .workers = (int)n->workers,
                                        .seed = rng_next(rng)};
     p->reconcilers = reconcilers_new(&o);
     manager_set_recorder(p->manager, recorder);
@@ -224,7 +227,7 @@ static int assemble(struct process *p, const struct flags *f, const struct numbe
     p->manager = manager_new(/* opts= */ NULL);
     if (f->leader_elect)
         elect(p, f, n, rng_next(&rng));
-    reconcile(p, (int)n->workers, &rng);
+    reconcile(p, n, &rng);
     measure(p, f->lease_name);
     manager_add_service(p->manager, "signals", wait_signals, p);
     return serve_http(p, f, e);
@@ -254,6 +257,15 @@ static int read_election(const struct flags *f, struct numbers *ret, struct err 
                        e) < 0)
         return err_wrap(e, "--leader-elect-retry-period, less than the renew deadline");
     return 0;
+}
+
+/* One word turns it on, "off" turns it off. */
+static int read_switch(const char *flag, const char *text, const char *on, bool *ret, struct err *e)
+{
+    *ret = strcmp(text, on) == 0;
+    if (*ret || strcmp(text, "off") == 0)
+        return 0;
+    return err_set(e, ERR_INVALID, "--%s is \"%s\", neither %s nor off", flag, text, on);
 }
 
 static int read_flags(struct flags *f, int argc, char **argv, struct numbers *ret, struct err *e)
@@ -304,6 +316,14 @@ static int read_flags(struct flags *f, int argc, char **argv, struct numbers *re
          .value = "N",
          .text = &f->workers,
          .help = "threads of each controller, 1 to 16"},
+        {.name = "koordinator",
+         .value = "auto|off",
+         .text = &f->koordinator,
+         .help = "auto: keep Koordinator's Device and resources where it is installed"},
+        {.name = "hami",
+         .value = "on|off",
+         .text = &f->hami,
+         .help = "on: tell HAMi's scheduler of MetaX cards, and release its lock of Nodes"},
         {.name = "log-level",
          .value = "LEVEL",
          .text = &f->level,
@@ -319,6 +339,8 @@ static int read_flags(struct flags *f, int argc, char **argv, struct numbers *re
     TRY(options_parse(defs, argc, argv, /* operands= */ NULL, /* max= */ 0, &n, e));
     TRY(num_parse(f->workers, 1, MAX_WORKERS, &ret->workers, e));
     TRY(read_election(f, ret, e));
+    TRY(read_switch("koordinator", f->koordinator, "auto", &ret->koordinator, e));
+    TRY(read_switch("hami", f->hami, "on", &ret->hami, e));
     TRY(log_level_parse(f->level, &level, e));
     TRY(log_format_parse(f->format, &format, e));
     log_setup(level, format, STDERR_FILENO);
@@ -341,6 +363,8 @@ int main(int argc, char **argv)
                       .health_addr = "",
                       .metrics_addr = "",
                       .workers = "2",
+                      .koordinator = "auto",
+                      .hami = "on",
                       .level = "info",
                       .format = "logfmt"};
     struct numbers n;

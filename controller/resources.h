@@ -9,3 +9,5 @@ extern const struct kc_resource resource_gpuprofiles;
 extern const struct kc_resource resource_migconfigs;
 extern const struct kc_resource resource_nodes;
 extern const struct kc_resource resource_pods;
+extern const struct kc_resource resource_crds;
+extern const struct kc_resource resource_koordinator_devices;

@@ -21,10 +21,12 @@ struct context {
     const struct clock *clk;
     struct recorder *recorder; /* NULL: no events */
     struct informer *nodes, *devices, *profiles, *configs;
-    struct caches caches;          /* of these informers */
-    struct rollout *rollout;       /* by profile */
-    struct rollout *config_ledger; /* by configuration: standings only, no tickets */
-    struct expectations *node_writes, *spec_writes, *profile_writes, *config_writes;
+    struct koordinator_link *koordinator; /* NULL: nothing is done for Koordinator */
+    struct caches caches;                 /* of these informers */
+    struct rollout *rollout;              /* by profile */
+    struct rollout *config_ledger;        /* by configuration: standings only, no tickets */
+    struct expectations *node_writes, *spec_writes, *profile_writes, *config_writes,
+        *koordinator_writes;
     struct strmap *retired_since; /* node → monotonic ms; of reconcilers/retired.h alone */
     struct wq *node_queue;        /* of node: nodes that may go on */
     struct wq *profile_queue;     /* of gpuprofile: profiles whose counts moved */

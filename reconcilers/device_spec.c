@@ -7,6 +7,7 @@
 
 #include "api/kinds.h"
 #include "api/label_value.h"
+#include "partition/koordinator_mirror.h"
 #include "reconcilers/standing.h"
 
 /* Koordinator's keys, which its scheduler plugin reads on its own Device resource
@@ -156,15 +157,15 @@ void spec_draft_done(struct spec_draft *d)
 
 /* --- Labels and owner, pure --- */
 
-/* "NVIDIA H100 80GB HBM3" → "H100-80GB-HBM3"; NULL when cards differ or there are none. */
+/* "NVIDIA H100 80GB HBM3" → "H100-80GB-HBM3", "MXC500" → "C500"; NULL when cards differ or there
+ * are none. */
 static char *model_label(const struct device_record *d)
 {
     for (size_t i = 1; i < d->n_cards; i++)
         if (strcmp(d->cards[i].model, d->cards[0].model) != 0)
             return NULL;
-    const char *model = d->n_cards ? d->cards[0].model : "";
-    if (strncmp(model, "NVIDIA ", 7) == 0)
-        model += 7;
+    const char *model =
+        d->n_cards ? koordinator_mirror_model(d->cards[0].vendor, d->cards[0].model) : "";
     return *model ? label_value_from(model) : NULL;
 }
 

@@ -66,3 +66,15 @@ void maps_config_to_nodes(void *self, const struct object *config, struct wq *ou
         if (records_profile_names(object_payload(profiles.items[i]), config))
             maps_profile_to_nodes(self, profiles.items[i], out);
 }
+
+void maps_to_every_device(void *self, const struct object *obj, struct wq *out)
+{
+    (void)obj;
+    const struct context *ctx = self;
+    auto_object_list struct object_list devices = {0};
+    store_list(ctx->caches.devices, &devices);
+    for (size_t i = 0; i < devices.count; i++) {
+        const struct object_key key = object_key(devices.items[i]);
+        wq_add(out, &key);
+    }
+}

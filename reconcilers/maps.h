@@ -14,3 +14,5 @@ bool maps_node_changed(const struct object *before, const struct object *after);
 void maps_profile_to_nodes(void *self, const struct object *profile, struct wq *out);
 /* MIGConfig → the nodes whose label names it, and the nodes of all profiles that name it. */
 void maps_config_to_nodes(void *self, const struct object *config, struct wq *out);
+/* Anything that concerns all → every node that has a Device. */
+void maps_to_every_device(void *self, const struct object *obj, struct wq *out);

@@ -15,6 +15,9 @@
 #include "reconcilers/node_resources.h"
 #include "reconcilers/node_taint.h"
 
+/* Until it is known whether Koordinator is installed, which takes one list. */
+enum { KOORDINATOR_RECHECK_MS = 1000 };
+
 /* --- The Node --- */
 
 /* All maps stand in the body even when they are empty: were they left out, server-side apply would
@@ -236,6 +239,8 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
         return 0;
     }
     node_view_read(&ctx->caches, k->name, &v);
+    if (node_resources_wait(&v))
+        result->requeue_after_ms = KOORDINATOR_RECHECK_MS;
     if (v.node && v.device)
         return keep_both(ctx, s, k, &v, e);
     node_ledger_forget(ctx, k->name);
@@ -249,6 +254,9 @@ struct controller *node_controller_new(struct context *ctx)
     controller_watch(c, ctx->devices, /* keep= */ NULL, /* map= */ NULL);
     controller_watch(c, ctx->profiles, predicate_generation, maps_profile_to_nodes);
     controller_watch(c, ctx->configs, predicate_generation, maps_config_to_nodes);
+    if (ctx->koordinator)
+        controller_watch(c, koordinator_link_kinds(ctx->koordinator), /* keep= */ NULL,
+                         maps_to_every_device);
     ctx->node_queue = controller_queue(c);
     return c;
 }

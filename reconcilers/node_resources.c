@@ -7,10 +7,13 @@
 #include "base/xalloc.h"
 
 #include "partition/resources.h"
+#include "reconcilers/koordinator_cards.h"
 
+/* Bytes are shown as people write them. */
 static void add(json_t *wanted, const char *name, int64_t count)
 {
-    auto_free char *text = quantity_format(count);
+    bool bytes = strcmp(name, KOORDINATOR_MEMORY) == 0;
+    auto_free char *text = bytes ? quantity_format_binary(count) : quantity_format(count);
     (void)json_object_set_new(wanted, name, json_string(text));
 }
 
@@ -34,6 +37,9 @@ static int64_t wanted_of(const struct device_want *want, const char *profile)
     for (size_t i = 0; i < want->mig.n_profiles; i++)
         if (strcmp(want->mig.profiles[i].profile, profile) == 0)
             return want->mig.profiles[i].count;
+    for (size_t i = 0; i < want->sgpu.n_slices; i++)
+        if (strcmp(want->sgpu.slices[i].alias, profile) == 0)
+            return want->sgpu.slices[i].count ? want->sgpu.slices[i].count : 1;
     return 0;
 }
 
@@ -46,13 +52,25 @@ static void keep_wanted(struct resolve_card *card, const struct device_want *wan
     card->healthy &= card->mode == want->mode;
     for (size_t i = 0; i < card->n_partitions; i++) {
         const struct profile_count *stands = &card->partitions[i];
-        int64_t wanted = wanted_of(want, stands->profile);
+        /* Of virtual functions those are wanted that stand. */
+        int64_t wanted =
+            want->mode == API_MODE_VGPU ? stands->count : wanted_of(want, stands->profile);
         if (wanted > 0)
             kept[n++] = (struct profile_count){stands->profile,
                                                wanted < stands->count ? wanted : stands->count};
     }
     card->partitions = kept;
     card->n_partitions = n;
+}
+
+static void add_koordinator(const struct node_view *v, const struct device_spec *spec,
+                            struct offers *o)
+{
+    auto_koordinator_cards struct koordinator_cards cards = {0};
+    if (v->koordinator != KOORDINATOR_THERE)
+        return;
+    koordinator_cards_of(v, spec, &cards);
+    koordinator_mirror_resources(&cards.node, &o->items, &o->n);
 }
 
 /* What is left to offer while the cards become what the spec says: of each card only what stands
@@ -73,6 +91,7 @@ static struct offers offers_under(const struct node_view *v, const struct device
     for (size_t i = 0; i < n; i++)
         free(kept[i]);
     free(kept);
+    add_koordinator(v, spec, &ret);
     return ret;
 }
 
@@ -91,17 +110,22 @@ static void offers_done(struct offers *o)
     free(o->items);
 }
 
-/* While the status cannot be read, what was said because of it stays. */
-static json_t *kept(const struct node_record *node)
+static bool is_any(const char *name)
 {
-    json_t *wanted = json_object();
+    (void)name;
+    return true;
+}
+
+/* What we said of these names stays as it is. */
+static void keep_names(const struct node_record *node, bool (*keep)(const char *name),
+                       json_t *wanted)
+{
     for (size_t i = 0; i < node->owned_resources.n; i++) {
         const char *name = node->owned_resources.items[i];
         const struct node_resource *r = resource_of(node, name);
-        if (r && r->capacity >= 0)
+        if (r && r->capacity >= 0 && keep(name))
             add(wanted, name, r->capacity);
     }
-    return wanted;
 }
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -121,20 +145,40 @@ static int64_t left_of(const struct node_view *v, const struct device_resource *
     return smaller(left, now ? now->capacity : 0);
 }
 
+static void want(const struct node_view *v, const struct device_resource *r,
+                 const struct offers *under, json_t *wanted)
+{
+    int64_t count = under ? left_of(v, r, under) : r->count;
+    if (r->publisher == API_PUBLISHER_CONTROLLER && count > 0)
+        add(wanted, r->name, count);
+}
+
+static void want_all(const struct node_view *v, const struct offers *under, json_t *wanted)
+{
+    struct offers koordinator = {0};
+    add_koordinator(v, &v->device->spec, &koordinator);
+    for (size_t i = 0; i < v->device->n_resources; i++)
+        want(v, &v->device->resources[i], under, wanted);
+    for (size_t i = 0; i < koordinator.n; i++)
+        want(v, &koordinator.items[i], under, wanted);
+    offers_done(&koordinator);
+}
+
 json_t *node_resources_wanted(const struct node_view *v, const struct device_spec *next)
 {
-    if (v->device && v->device->status_error)
-        return kept(v->node);
     json_t *wanted = json_object();
     struct offers under = {0};
+    /* While the status cannot be read, what was said because of it stays. */
+    if (v->device && v->device->status_error) {
+        keep_names(v->node, is_any, wanted);
+        return wanted;
+    }
     if (v->device && next)
         under = offers_under(v, next);
-    for (size_t i = 0; v->device && i < v->device->n_resources; i++) {
-        const struct device_resource *r = &v->device->resources[i];
-        int64_t count = next ? left_of(v, r, &under) : r->count;
-        if (r->publisher == API_PUBLISHER_CONTROLLER && count > 0)
-            add(wanted, r->name, count);
-    }
+    if (v->device)
+        want_all(v, next ? &under : NULL, wanted);
+    if (v->device && v->koordinator == KOORDINATOR_UNKNOWN)
+        keep_names(v->node, koordinator_is_resource, wanted);
     offers_done(&under);
     return wanted;
 }
@@ -168,4 +212,14 @@ bool node_resources_published(const struct node_view *v)
 {
     auto_json json_t *wanted = node_resources_wanted(v, /* next= */ NULL);
     return node_resources_stand(v->node, wanted);
+}
+
+bool node_resources_wait(const struct node_view *v)
+{
+    if (!v->node || v->koordinator != KOORDINATOR_UNKNOWN)
+        return false;
+    for (size_t i = 0; i < v->node->owned_resources.n; i++)
+        if (koordinator_is_resource(v->node->owned_resources.items[i]))
+            return true;
+    return false;
 }

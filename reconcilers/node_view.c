@@ -24,6 +24,7 @@ void node_view_look(const struct caches *c, const char *name, struct node_view *
     const struct object_key key = {.name = name};
     ret->node_object = store_get(c->nodes, &key);
     ret->device_object = store_get(c->devices, &key);
+    ret->koordinator = koordinator_link_use(c->koordinator);
     if (ret->node_object)
         ret->node = object_payload(ret->node_object);
     if (ret->device_object) {

@@ -3,6 +3,7 @@
 
 #include "kubeclient/store.h"
 #include "partition/resolve.h"
+#include "reconcilers/koordinator_link.h"
 #include "reconcilers/records.h"
 
 /*
@@ -13,6 +14,7 @@
 /* The caches that reconcilers read. Any thread. */
 struct caches {
     struct store *nodes, *devices, *profiles, *configs;
+    const struct koordinator_link *koordinator; /* NULL: nothing is done for Koordinator */
 };
 
 /* Names of indexes that the caches have. */
@@ -23,10 +25,11 @@ struct node_view {
     const struct node_record *node;             /* NULL when there is no Node */
     const struct device_record *device;         /* NULL when there is no Device */
     int64_t generation;                         /* of the Device's spec */
-    struct object_list profiles;                /* whose nodeSelector matches */
-    struct object_list configs;                 /* all that can be read, oldest first */
-    struct resolve_card *cards;                 /* one for each of the Device's cards */
-    struct resolve_result result;               /* empty unless node_view_resolve was called */
+    enum koordinator_use koordinator;
+    struct object_list profiles;  /* whose nodeSelector matches */
+    struct object_list configs;   /* all that can be read, oldest first */
+    struct resolve_card *cards;   /* one for each of the Device's cards */
+    struct resolve_result result; /* empty unless node_view_resolve was called */
 };
 
 /* Adds the indexes to the stores. Only while they are empty. */

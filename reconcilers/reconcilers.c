@@ -8,15 +8,26 @@
 #include "reconcilers/eviction.h"
 #include "reconcilers/gauges.h"
 #include "reconcilers/gpuprofile.h"
+#include "reconcilers/koordinator.h"
 #include "reconcilers/migconfig.h"
 #include "reconcilers/node.h"
+#include "reconcilers/node_cards.h"
+#include "reconcilers/node_unlock.h"
 #include "reconcilers/retired.h"
 
 typedef struct controller *constructor(struct context *ctx);
 
-static constructor *const constructors[] = {
-    node_controller_new,     gpuprofile_controller_new, migconfig_controller_new,
-    eviction_controller_new, retired_controller_new,
+/* For whom a controller is. */
+enum party { ALL, KOORDINATOR, HAMI };
+
+static const struct {
+    constructor *make;
+    enum party party;
+} constructors[] = {
+    {node_controller_new, ALL},         {gpuprofile_controller_new, ALL},
+    {migconfig_controller_new, ALL},    {eviction_controller_new, ALL},
+    {retired_controller_new, ALL},      {koordinator_controller_new, KOORDINATOR},
+    {node_unlock_controller_new, HAMI}, {node_cards_controller_new, HAMI},
 };
 
 enum { CONTROLLERS = ARRAY_LEN(constructors), INFORMERS = 4, MANY_NODES = 200 };
@@ -24,7 +35,7 @@ enum { CONTROLLERS = ARRAY_LEN(constructors), INFORMERS = 4, MANY_NODES = 200 };
 /* Set up by one thread; then only what the context shares is used by others. */
 struct reconcilers {
     struct context ctx;
-    struct controller *controllers[CONTROLLERS]; /* NULL once handed over */
+    struct controller *controllers[CONTROLLERS]; /* NULL once handed over, or not wanted */
     struct informer *informers[INFORMERS];       /* the same */
     struct gauges *gauges;                       /* NULL: no metrics */
 };
@@ -43,11 +54,14 @@ static void open_caches(struct context *ctx, const struct reconcilers_opts *o)
     ctx->devices = watch(o, &records_device_type, 1);
     ctx->profiles = watch(o, &records_profile_type, 2);
     ctx->configs = watch(o, &records_config_type, 3);
+    if (o->koordinator)
+        ctx->koordinator = koordinator_link_new(o->reader, o->clk, o->seed + 4);
     ctx->caches = (struct caches){
         .nodes = informer_store(ctx->nodes),
         .devices = informer_store(ctx->devices),
         .profiles = informer_store(ctx->profiles),
         .configs = informer_store(ctx->configs),
+        .koordinator = ctx->koordinator,
     };
     node_view_add_indexes(&ctx->caches);
 }
@@ -60,7 +74,13 @@ static void open_notes(struct context *ctx)
     ctx->spec_writes = expectations_new();
     ctx->profile_writes = expectations_new();
     ctx->config_writes = expectations_new();
+    ctx->koordinator_writes = expectations_new();
     ctx->retired_since = strmap_new();
+}
+
+static bool is_wanted(enum party party, const struct reconcilers_opts *o)
+{
+    return party == ALL || (party == KOORDINATOR && o->koordinator) || (party == HAMI && o->hami);
 }
 
 struct reconcilers *reconcilers_new(const struct reconcilers_opts *opts)
@@ -82,7 +102,9 @@ struct reconcilers *reconcilers_new(const struct reconcilers_opts *opts)
     if (opts->metrics)
         r->gauges = gauges_new(opts->metrics, &ctx->caches);
     for (size_t i = 0; i < CONTROLLERS; i++) {
-        r->controllers[i] = constructors[i](ctx);
+        if (!is_wanted(constructors[i].party, opts))
+            continue;
+        r->controllers[i] = constructors[i].make(ctx);
         if (opts->metrics)
             controller_register_metrics(r->controllers[i], opts->metrics);
     }
@@ -94,14 +116,19 @@ void reconcilers_hand_over(struct reconcilers *r, struct manager *m)
     for (size_t i = 0; i < INFORMERS; i++)
         manager_add_informer(m, TAKE(r->informers[i]));
     for (size_t i = 0; i < CONTROLLERS; i++)
-        manager_add_controller(m, TAKE(r->controllers[i]));
+        if (r->controllers[i])
+            manager_add_controller(m, TAKE(r->controllers[i]));
+    if (!r->ctx.koordinator)
+        return;
+    manager_add_service(m, "koord-kinds", koordinator_link_run_kinds, r->ctx.koordinator);
+    manager_add_service(m, "koord-devices", koordinator_link_run_devices, r->ctx.koordinator);
 }
 
 static int step_controllers(struct reconcilers *r, struct scope *s)
 {
     int n = 0;
     for (size_t i = 0; i < CONTROLLERS; i++)
-        while (controller_step(r->controllers[i], s))
+        while (r->controllers[i] && controller_step(r->controllers[i], s))
             n++;
     return n;
 }
@@ -110,6 +137,8 @@ int reconcilers_step(struct reconcilers *r, struct scope *s)
 {
     for (size_t i = 0; i < INFORMERS; i++)
         (void)!informer_step(r->informers[i], s, /* ret_wait_ms= */ NULL, /* e= */ NULL);
+    if (r->ctx.koordinator)
+        koordinator_link_step(r->ctx.koordinator, s);
     return step_controllers(r, s);
 }
 
@@ -128,12 +157,14 @@ struct reconcilers *reconcilers_free(struct reconcilers *r)
         (void)controller_free(r->controllers[i]);
     for (size_t i = 0; i < INFORMERS; i++)
         (void)informer_free(r->informers[i]);
+    (void)koordinator_link_free(ctx->koordinator);
     (void)rollout_free(ctx->rollout);
     (void)rollout_free(ctx->config_ledger);
     (void)expectations_free(ctx->node_writes);
     (void)expectations_free(ctx->spec_writes);
     (void)expectations_free(ctx->profile_writes);
     (void)expectations_free(ctx->config_writes);
+    (void)expectations_free(ctx->koordinator_writes);
     (void)strmap_free(ctx->retired_since);
     free(r);
     return NULL;

@@ -17,7 +17,9 @@ struct reconcilers_opts {
     const struct clock *clk;
     struct recorder *recorder; /* NULL: no events */
     struct metrics *metrics;   /* NULL: none */
-    int workers;               /* of each controller, at least 1 */
+    bool koordinator;          /* do for Koordinator what there is to do, where it is installed */
+    bool hami; /* tell HAMi's scheduler of cards, and release the lock that such schedulers take */
+    int workers;       /* of each controller, at least 1 */
     size_t many_nodes; /* of one object, whose looks at all of them are then rationed; 0: 200 */
     uint64_t seed;
 };

@@ -11,14 +11,15 @@
 
 #include "api/feature_label.h"
 #include "api/kinds.h"
+#include "api/koordinator.h"
 #include "controller/conditions.h"
 #include "controller/resources.h"
+#include "partition/metax_cards.h"
 #include "partition/model.h"
+#include "partition/node_lock.h"
+#include "partition/vendor.h"
 #include "reconcilers/intern.h"
 #include "reconcilers/node_taint.h"
-
-/* Resources that Cleave may publish have names in these domains. */
-static const char *const domains[] = {"nvidia.com/"};
 
 /* --- Small parts --- */
 
@@ -158,14 +159,6 @@ static void read_discovered(const json_t *obj, struct string_list *l)
 
 /* --- Node --- */
 
-static bool in_our_domains(const char *name)
-{
-    for (size_t i = 0; i < ARRAY_LEN(domains); i++)
-        if (strncmp(name, domains[i], strlen(domains[i])) == 0)
-            return true;
-    return false;
-}
-
 static int by_resource_name(const void *a, const void *b)
 {
     return strcmp(((const struct node_resource *)a)->name, ((const struct node_resource *)b)->name);
@@ -187,11 +180,17 @@ static void read_resources(const json_t *map, struct node_record *r, size_t offs
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)map, key, value) {
         int64_t count;
-        if (!in_our_domains(key) || !json_is_string(value) ||
+        if ((!vendor_owns(key) && !koordinator_is_resource(key)) || !json_is_string(value) ||
             quantity_parse(json_string_value(value), &count, NULL) < 0)
             continue;
         memcpy((char *)node_resource(r, key) + offset, &count, sizeof(count));
     }
+}
+
+static char *annotation(const json_t *obj, const char *key, size_t max)
+{
+    const char *text = JX_STR_AT(obj, "metadata", "annotations", key);
+    return text ? xstrndup(text, max + 1) : NULL;
 }
 
 static int transform_node(const json_t *obj, void **ret, struct err *e)
@@ -210,6 +209,10 @@ static int transform_node(const json_t *obj, void **ret, struct err *e)
     if (r->n_resources)
         qsort(r->resources, r->n_resources, sizeof(*r->resources), by_resource_name);
     r->tainted = node_taint_stands(obj);
+    r->lock = annotation(obj, NODE_LOCK_ANNOTATION, NODE_LOCK_MAX_BYTES);
+    r->cards = annotation(obj, METAX_CARDS_ANNOTATION, METAX_CARDS_MAX_BYTES);
+    r->owns_cards = JX_AT(applied_fields(obj, MANAGER_NODE_CARDS), "f:metadata", "f:annotations",
+                          "f:" METAX_CARDS_ANNOTATION);
     *ret = r;
     return 0;
 }
@@ -224,6 +227,8 @@ static void free_node(void *payload)
     for (size_t i = 0; i < r->n_resources; i++)
         intern_drop(r->resources[i].name);
     free(r->resources);
+    free(r->lock);
+    free(r->cards);
     free(r);
 }
 
@@ -292,9 +297,43 @@ static void read_drain(const struct device_card *c, struct card_record *r)
                      c->drain.since_ms);
 }
 
+static void read_slice(const struct device_partition *p, struct sgpu_state *ret)
+{
+    const struct device_slice *from = &p->slice;
+    if (!p->has_slice || ret->n == SGPU_MAX_SLICES)
+        return;
+    struct sgpu_slice *to = &ret->items[ret->n++];
+    to->id = (unsigned)from->id;
+    to->quota = (struct sgpu_quota){(unsigned)from->memory_mib, (unsigned)from->compute_percent};
+    to->in_use = p->in_use;
+    to->foreign = from->foreign;
+    (void)snprintf(to->alias, sizeof(to->alias), "%s", from->alias ? from->alias : "");
+}
+
+static void read_sgpu(const struct device_card *c, struct card_record *r)
+{
+    if (!c->has_sgpu)
+        return;
+    r->sgpu = xmalloc(sizeof(*r->sgpu));
+    *r->sgpu = (struct sgpu_state){.memory_mib = (unsigned)c->sgpu.memory_mib,
+                                   .qos = c->sgpu.qos_policy,
+                                   .timeslice_ms = (unsigned)c->sgpu.timeslice_ms};
+    for (size_t i = 0; i < c->n_partitions; i++)
+        read_slice(&c->partitions[i], r->sgpu);
+}
+
+/* A slice that was made for its pod, or by others, is nothing that a spec counts. */
+static bool is_declared(const struct device_partition *p)
+{
+    return !p->has_slice ||
+           (!p->slice.foreign && p->slice.alias && sgpu_slot_of(p->slice.alias) < 0);
+}
+
 static void read_partitions(const struct device_card *c, struct card_record *r)
 {
     for (size_t i = 0; i < c->n_partitions; i++) {
+        if (!is_declared(&c->partitions[i]))
+            continue;
         const char *profile = c->partitions[i].profile ? c->partitions[i].profile : "unknown";
         struct profile_count *pc = NULL;
         for (size_t k = 0; k < r->n_partitions && !pc; k++)
@@ -319,6 +358,25 @@ static char *text_or_empty(const char *s)
     return xstrdup(s ? s : "");
 }
 
+static uint64_t links_of(const struct device_card *c)
+{
+    uint64_t bits = 0;
+    for (size_t i = 0; i < c->n_linked_with; i++)
+        if (c->linked_with[i] < 64)
+            bits |= UINT64_C(1) << c->linked_with[i];
+    return bits;
+}
+
+static void read_illness(const struct device_card *c, struct card_record *r)
+{
+    const struct condition *why = condition_get(&c->conditions, "Healthy");
+    if (c->healthy || !why)
+        return;
+    r->ill_reason = xstrdup(why->reason);
+    r->ill_message = xstrdup(why->message);
+    r->ill_since_ms = why->last_transition_ms;
+}
+
 static void read_card(const struct device_card *c, struct card_record *r)
 {
     *r = (struct card_record){
@@ -332,9 +390,16 @@ static void read_card(const struct device_card *c, struct card_record *r)
         .mig_capable = c->mig_capable,
         .healthy = c->healthy,
         .mode = c->mode,
+        .pending = c->has_pending_mode,
         .memory_mib = c->memory_mib,
+        .minor = c->has_minor ? c->minor : -1,
+        .numa_node = (int)c->numa_node,
+        .pcie_root = xstrdup(c->pcie_root),
+        .linked = links_of(c),
     };
+    read_illness(c, r);
     read_partitions(c, r);
+    read_sgpu(c, r);
     read_condition(&c->conditions, "Applied", &r->applied);
     read_drain(c, r);
 }
@@ -345,9 +410,13 @@ static void card_record_done(struct card_record *r)
     free(r->vendor);
     free(r->model);
     free(r->pci_bus_id);
+    free(r->pcie_root);
+    free(r->ill_reason);
+    free(r->ill_message);
     for (size_t i = 0; i < r->n_partitions; i++)
         free(r->partitions[i].profile);
     free(r->partitions);
+    free(r->sgpu);
     condition_record_done(&r->applied);
     for (size_t i = 0; i < r->n_drain_pods; i++) {
         free(r->drain_pods[i].uid);
@@ -446,6 +515,10 @@ static void read_status(const json_t *obj, struct device_record *r)
         r->vendor = xstrdup(st.drivers[0].vendor);
         r->driver_version = xstrdup(st.drivers[0].version);
     }
+    for (size_t i = 0; i < st.n_drivers; i++)
+        *XPUSH(r->drivers, r->n_drivers) =
+            (struct jx_pair){.key = text_or_empty(st.drivers[i].vendor),
+                             .str = text_or_empty(st.drivers[i].version)};
     read_features(&st, r);
     read_condition(&st.conditions, "Ready", &r->ready);
     read_condition(&st.conditions, "Stalled", &r->stalled);
@@ -498,6 +571,10 @@ static void each_text(struct device_record *r, slot_fn *fn)
     fn(&r->ready.message);
     fn(&r->stalled.reason);
     fn(&r->spec.source.name);
+    for (size_t i = 0; i < r->n_drivers; i++) {
+        fn(&r->drivers[i].key);
+        fn(&r->drivers[i].str);
+    }
     for (size_t i = 0; i < r->spec.n_devices; i++)
         fn(&r->spec.devices[i].source.name);
     for (size_t i = 0; i < r->n_models; i++)
@@ -509,6 +586,9 @@ static void each_text(struct device_record *r, slot_fn *fn)
         fn(&c->vendor);
         fn(&c->model);
         fn(&c->pci_bus_id);
+        fn(&c->pcie_root);
+        fn(&c->ill_reason);
+        fn(&c->ill_message);
         fn(&c->applied.reason);
         fn(&c->applied.message);
     }
@@ -560,6 +640,11 @@ static void free_device(void *payload)
     free(r->status_error);
     free(r->vendor);
     free(r->driver_version);
+    for (size_t i = 0; i < r->n_drivers; i++) {
+        free(r->drivers[i].key);
+        free(r->drivers[i].str);
+    }
+    free(r->drivers);
     free(r->owner_uid);
     free(r->refused);
     pairs_free(r->labels, r->n_labels);
@@ -668,6 +753,7 @@ void records_card_view(const struct card_record *card, struct resolve_card *ret)
         .mig_capable = card->mig_capable,
         .healthy = card->healthy,
         .mode = card->mode,
+        .sgpu = card->sgpu,
         .partitions = card->partitions,
         .n_partitions = card->n_partitions,
     };

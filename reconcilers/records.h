@@ -35,6 +35,10 @@ struct node_record {
     size_t n_resources;
     struct string_list owned_resources; /* names that our field manager applied, sorted */
     bool tainted;                       /* it carries our taint (node_taint.h) */
+    char *lock;      /* the annotation of partition/node_lock.h, cut at a byte beyond what may be
+                        there; NULL: none */
+    char *cards;     /* the same of partition/metax_cards.h */
+    bool owns_cards; /* our field manager applied it */
 };
 
 /* What one model can be cut into; the table is shared among all Devices that show it. */
@@ -63,7 +67,14 @@ struct card_record {
     unsigned index;
     bool mig_capable, healthy;
     int mode;
-    int64_t memory_mib;
+    bool pending;              /* another mode, with its next reset */
+    int64_t memory_mib, minor; /* minor -1: not told */
+    int numa_node;
+    char *pcie_root;                  /* NULL: not told */
+    uint64_t linked;                  /* bits: indexes of the cards that links join it to */
+    char *ill_reason, *ill_message;   /* NULL while it is healthy, and when it is not told */
+    int64_t ill_since_ms;             /* wall clock; 0: the same */
+    struct sgpu_state *sgpu;          /* owned; NULL: no sGPU */
     struct profile_count *partitions; /* that stand, by profile */
     size_t n_partitions;
     struct condition_record applied;
@@ -80,6 +91,8 @@ struct device_record {
     bool has_status;    /* an agent has reported */
     int64_t observed_generation;
     char *vendor, *driver_version; /* NULL: no driver */
+    struct jx_pair *drivers;       /* of all vendors: vendor → version */
+    size_t n_drivers;
     struct model_record *models;
     size_t n_models;
     struct card_record *cards; /* by index */
@@ -118,6 +131,10 @@ extern const struct object_type records_config_type;
 
 /* Field manager of what we apply to Nodes. */
 #define MANAGER_NODE "cleave-controller-node"
+
+/* Field manager of the annotation by which HAMi's scheduler knows cards: one of its own, so that
+ * Nodes without such cards have nothing of it. */
+#define MANAGER_NODE_CARDS "cleave-controller-node-cards"
 
 /* The value of a label, or NULL. Borrowed. */
 const char *records_label(const struct jx_pair *labels, size_t n, const char *key);

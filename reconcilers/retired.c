@@ -7,15 +7,10 @@
 #include "base/xalloc.h"
 
 #include "controller/resources.h"
+#include "partition/vendor.h"
 #include "reconcilers/maps.h"
 
 /* --- Pure --- */
-
-static bool is_of_cards(const char *name)
-{
-    return strcmp(name, "nvidia.com/gpu") == 0 || strcmp(name, "nvidia.com/gpu.shared") == 0 ||
-           strncmp(name, "nvidia.com/mig-", strlen("nvidia.com/mig-")) == 0;
-}
 
 /* Where another's device plugin serves the kubelet, the names are none of ours. One that offers
  * nothing does not say who. */
@@ -43,9 +38,16 @@ static bool is_ours(const struct node_record *node, const char *name)
     return false;
 }
 
+/* A name of which we can tell whether it is offered here. */
+static bool is_known(const struct node_view *v, const char *name)
+{
+    bool told = v->koordinator == KOORDINATOR_ABSENT || v->koordinator == KOORDINATOR_THERE;
+    return vendor_offers(name) || (told && koordinator_is_resource(name));
+}
+
 static bool is_retired(const struct node_view *v, const struct node_resource *r)
 {
-    return r->capacity == 0 && r->allocatable <= 0 && is_of_cards(r->name) &&
+    return r->capacity == 0 && r->allocatable <= 0 && is_known(v, r->name) &&
            !is_listed(v->device, r->name) && !is_ours(v->node, r->name);
 }
 

@@ -61,6 +61,38 @@ static bool same_geometry(const struct device_want *a, const struct device_want 
     return true;
 }
 
+static const struct device_slice_want *slice_of(const struct device_sgpu *g, const char *alias)
+{
+    for (size_t i = 0; i < g->n_slices; i++)
+        if (strcmp(g->slices[i].alias, alias) == 0)
+            return &g->slices[i];
+    return NULL;
+}
+
+/* A map by alias, as geometry is one by profile. */
+static bool same_slices(const struct device_sgpu *a, const struct device_sgpu *b)
+{
+    if (a->n_slices != b->n_slices)
+        return false;
+    for (size_t i = 0; i < a->n_slices; i++) {
+        const struct device_slice_want *x = &a->slices[i];
+        const struct device_slice_want *y = slice_of(b, x->alias);
+        if (!y || x->memory_mib != y->memory_mib || x->compute_percent != y->compute_percent ||
+            x->count != y->count)
+            return false;
+    }
+    return true;
+}
+
+static bool same_sgpu(const struct device_want *a, const struct device_want *b)
+{
+    const struct device_sgpu *x = &a->sgpu;
+    const struct device_sgpu *y = &b->sgpu;
+    return x->has_qos_policy == y->has_qos_policy &&
+           (!x->has_qos_policy || x->qos_policy == y->qos_policy) &&
+           x->timeslice_ms == y->timeslice_ms && same_slices(x, y);
+}
+
 static const struct device_replicas *terms_of(const struct device_want *w)
 {
     return w->has_sharing ? device_sharing_terms(&w->sharing) : NULL;
@@ -80,7 +112,7 @@ static bool same_sharing(const struct device_want *a, const struct device_want *
 bool standing_same_want(const struct device_want *a, const struct device_want *b)
 {
     return strcmp(a->uuid, b->uuid) == 0 && same_source(a, b) && same_rollout(a, b) &&
-           same_geometry(a, b) && same_sharing(a, b);
+           same_geometry(a, b) && same_sgpu(a, b) && same_sharing(a, b);
 }
 
 static bool is_from(const struct device_want *w, int kind, const char *name)
