@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The main job, to watch: a real etcd and kube-apiserver, cleave-controller, and three simulated
-# nodes of different models with a cleave-agent each. Applies the samples, shows each step and what
+# The main job, to watch: a real etcd and kube-apiserver, cleave-controller, and four simulated
+# nodes of different models and vendors with a cleave-agent each. Applies the samples, shows each step and what
 # came of it, and leaves everything running.
 #
 #   hack/demo.sh [start|stop]
@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 
 dir=${CLEAVE_DEMO_DIR:-$PWD/build/demo}
 bin=$PWD/build/release
-nodes=(h100-node a100-node rtx-node)
+nodes=(h100-node a100-node rtx-node metax-node)
 
 case "${1:-start}" in
 -h | --help)
@@ -91,7 +91,7 @@ start_agent() { # node
         in_background "$home/agent.log" "$home/agent.pid" \
         "$bin/cleave-agent" run --node-name "$node" --kubeconfig "$dir/kube/agent-$node.kubeconfig" \
         --nvml-library "$bin/sim/libnvidia-ml.so.1" --nvidia-smi "$bin/sim/nvidia-smi" \
-        --resources controller --state-dir "$home/state" --proc-root "$home/proc" --health-addr 127.0.0.1:0 --metrics-addr 127.0.0.1:0
+        --mxsml-library "$bin/sim/libmxsml.so" --resources controller --state-dir "$home/state" --proc-root "$home/proc" --health-addr 127.0.0.1:0 --metrics-addr 127.0.0.1:0
 }
 
 on_node() { # node, command...: runs a tool of the simulator against that node's cards
@@ -117,13 +117,13 @@ devices_ready() {
 # What the node offers to pods, in one line.
 offers() { # node
     kubectl get node "$1" -o json |
-        jq -r '[.status.allocatable | to_entries[] | select(.key | startswith("nvidia.com/")) | "\(.key) \(.value)"] | "  " + join(", ")'
+        jq -r '[.status.allocatable | to_entries[] | select(.key | test("^(nvidia|metax-tech)\\.com/")) | "\(.key) \(.value)"] | "  " + join(", ")'
 }
 
 # The cards of a node as cleave-agent draws them, without those after the first few.
 inspect() { # node, cards
     printf '\n%s$ cleave-agent inspect     # on %s%s\n' "$dim" "$1" "$plain"
-    on_node "$1" "$bin/cleave-agent" inspect --nvml-library "$bin/sim/libnvidia-ml.so.1" |
+    on_node "$1" "$bin/cleave-agent" inspect --nvml-library "$bin/sim/libnvidia-ml.so.1" --mxsml-library "$bin/sim/libmxsml.so" |
         awk -v last="$2" '/^GPU / && $2 >= last {hidden++} !hidden {print} END {if (hidden) print "… and " hidden " more"}'
 }
 
@@ -163,7 +163,7 @@ memory() {
 }
 
 set_up() {
-    title "A control plane, three nodes and their agents"
+    title "A control plane, four nodes and their agents"
     note "etcd, kube-apiserver, cleave-controller, and a cleave-agent on each node; only the cards are simulated."
     hack/kube/up.sh "$dir/kube" 2>"$dir/up.log" || {
         cat "$dir/up.log" >&2
@@ -175,6 +175,7 @@ set_up() {
     hack/kube/node.sh "$dir/kube" h100-node pool=inference
     hack/kube/node.sh "$dir/kube" a100-node pool=training
     hack/kube/node.sh "$dir/kube" rtx-node pool=graphics
+    hack/kube/node.sh "$dir/kube" metax-node pool=metax
     start_controller
     for node in "${nodes[@]}"; do start_agent "$node"; done
     await 60 "the agents" devices_ready
@@ -206,6 +207,17 @@ graphics_step() {
     show kubectl apply -f config/samples/graphics.yaml
     show kubectl wait gpuprofile/graphics --for=condition=Ready --timeout=120s
     show kubectl get device rtx-node
+}
+
+metax_step() {
+    title "Another vendor's cards, cut into slices with quotas"
+    show kubectl apply -f config/samples/metax.yaml
+    show kubectl wait gpuprofile/metax --for=condition=Ready --timeout=120s
+    await 10 "the node's resources" bash -c "'$kube/kubectl' --kubeconfig '$dir/kubeconfig' get node metax-node -o json | jq -e '.status.allocatable[\"metax-tech.com/sgpu-small\"] == \"4\"'"
+    show kubectl get device metax-node
+    note "Slices that stand on the first card; on the second, up to sixteen that are made for the pods that ask:"
+    offers metax-node
+    inspect metax-node 2
 }
 
 impossible_step() {
@@ -248,6 +260,7 @@ start() {
     profile_step
     label_step
     graphics_step
+    metax_step
     impossible_step
     in_use_step
 

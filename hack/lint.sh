@@ -66,7 +66,7 @@ shell() {
 # Words of the field that look like misspellings.
 spelling() {
     files | grep -vE '\.(sum|png)$|/(corpus|golden|testdata)/' |
-        xargs -r codespell -q 3 -L 'uptodate,te,nd'
+        xargs -r codespell -q 3 -L 'uptodate,te,nd,renderd'
 }
 
 # The preprocessed text with its comments (they carry the suppressions) and the rules decide.

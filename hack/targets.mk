@@ -48,13 +48,37 @@ all: $(B)/test/fault/skew.so
 $(B)/test/fault/skew.so: test/fault/skew.c Makefile
 	@mkdir -p $(@D)
 	@$(CC) $(CPPFLAGS) -std=gnu17 $(WARN) $(WARN_$(CC)) -O2 -g -fPIC -shared $< -ldl -o $@
-$(B)/test/unit/nvml_old.so: test/unit/nvml_old.c
+$(B)/test/unit/nvml_old.so $(B)/test/unit/mxsml_mad.so: $(B)/%.so: %.c
 	@mkdir -p $(@D)
 	@$(CC) $(CPPFLAGS) $(CFLAGS) -fPIC -shared $(LINK_$(VARIANT):-pie=) $< -o $@
 $(B)/test/unit/nvml_test: $(B)/test/unit/nvml_old.so | sim
-$(B)/test/unit/gpu_labels_test: | sim
+$(B)/test/unit/mxsml_test: $(B)/test/unit/mxsml_mad.so
+$(B)/test/unit/gpu_labels_test $(B)/test/unit/mxsml_test $(B)/test/unit/gpu_all_test: | sim
 $(B)/test/unit/gpu_watch_test: | $(B)/cleave-agent sim
 # --- end of the transaction's part ---
+
+# --- the code of docs/adding-a-vendor.md: taken out of it, compiled and tested as ours is ---
+
+VENDOR := $(B)/adding-a-vendor
+VENDOR_NEW := $(addprefix $(VENDOR)/,nodeagent/gpu/intel.c nodeagent/gpu/intel.h \
+    nodeagent/kubelet/container_intel.c nodeagent/kubelet/container_intel.h)
+VENDOR_CHANGED := $(addprefix $(VENDOR)/,nodeagent/host.c nodeagent/kubelet/container_vendor.c \
+    partition/koordinator_mirror.c partition/vendor.c)
+VENDOR_OBJECTS := $(patsubst %.c,%.o,$(filter %.c,$(VENDOR_NEW) $(VENDOR_CHANGED)))
+VENDOR_TEST := $(B)/test/unit/adding_a_vendor_test
+
+$(VENDOR_CHANGED): $(VENDOR)/%: %
+$(VENDOR_NEW) $(VENDOR_CHANGED): $(VENDOR)/%: docs/adding-a-vendor.md hack/doc-code.sh
+	@mkdir -p $(@D)
+	@hack/doc-code.sh $* > $@.part && mv $@.part $@
+# Its headers are seen first. What is changed here stands in for the library's object of that name.
+$(VENDOR_OBJECTS) $(VENDOR_TEST).o: CPPFLAGS := -I$(VENDOR) $(CPPFLAGS)
+$(VENDOR_OBJECTS) $(VENDOR_TEST).o: | $(VENDOR_NEW) $(VENDOR_CHANGED)
+$(VENDOR_OBJECTS): %.o: %.c Makefile
+	@echo "  CC      $<"
+	@$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+$(VENDOR_TEST): $(VENDOR_TEST).o $(VENDOR_OBJECTS) $(UNIT_SUPPORT) $(LIBS) | sim
+	@$(CC) $(LDFLAGS) $< $(VENDOR_OBJECTS) $(UNIT_SUPPORT) -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -lcriterion -o $@
 
 # --- demo ---
 

@@ -226,6 +226,7 @@ static int create_locked(struct kc_fake *f, const struct kc_target *t, const str
     struct fake_writer who = writer_of(t, w);
     fake_update_owners(fake_store_schema(&f->store, t->res->plural), &entry->owners, &who,
                        /* before= */ NULL, obj);
+    fake_note_managers(fake_store_schema(&f->store, t->res->plural), &entry->owners, obj);
     fake_store_put_take(&f->store, k, entry, TAKE(obj));
     *ret = json_deep_copy(entry->obj);
     wake_watchers(f);

@@ -503,15 +503,23 @@ static json_t *fields_of(struct place *p, const json_t *node, const json_t *path
     return owned || json_object_size(fields) ? TAKE(fields) : NULL;
 }
 
-/* New reference. */
-static json_t *labels_of(const json_t *paths)
+static bool is_named(const char *path)
 {
-    static const char labels[] = ".metadata.labels";
+    static const char *const parts[] = {".metadata.labels", ".metadata.annotations", ".spec"};
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+        if (strncmp(path, parts[i], strlen(parts[i])) == 0)
+            return true;
+    return false;
+}
+
+/* New reference. */
+static json_t *named_of(const json_t *paths)
+{
     json_t *some = json_object();
     const char *path;
     json_t *value;
     json_object_foreach(fake_readable(paths), path, value) {
-        if (strncmp(path, labels, sizeof(labels) - 1) == 0)
+        if (is_named(path))
             (void)json_object_set(some, path, value);
     }
     return some;
@@ -524,7 +532,7 @@ void fake_note_managers(const struct fake_schema *schema, const struct fake_owne
     for (size_t i = 0; i < owners->count; i++) {
         const struct fake_owner *o = &owners->items[i];
         auto_place struct place p = place_new(schema);
-        auto_json json_t *paths = o->applies ? json_incref(o->paths) : labels_of(o->paths);
+        auto_json json_t *paths = o->applies ? json_incref(o->paths) : named_of(o->paths);
         auto_json json_t *fields = fields_of(&p, obj, paths);
         if (!fields)
             continue;

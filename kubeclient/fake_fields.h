@@ -10,9 +10,9 @@
 /*
  * Who owns which field, and server-side apply (KEP-555); for the fake. Fields are named by
  * the path of their leaf: ".spec.devices[uuid=\"x\"].mode". Simplified against a real server:
- * managedFields name only those who apply, and the labels of others; no schema (list maps are those
- * it is told of, all other lists and scalars are leaves), empty objects that lose their last member
- * go, a field of an atomic list is the whole list. One thread.
+ * managedFields name only those who apply, and the labels, annotations and spec of others; no
+ * schema (list maps are those it is told of, all other lists and scalars are leaves), empty objects
+ * that lose their last member go, a field of an atomic list is the whole list. One thread.
  */
 
 /* Which lists merge by which member. A plain value; conditions (type), ownerReferences (uid), pods'
@@ -56,7 +56,7 @@ void fake_update_owners(const struct fake_schema *schema, struct fake_owners *ow
                         const struct fake_writer *who, const json_t *before, const json_t *after);
 
 /* Writes metadata.managedFields of obj anew: what each manager that applies owns of it, and the
- * labels that each other one owns. */
+ * labels, annotations and fields of the spec that each other one owns. */
 void fake_note_managers(const struct fake_schema *schema, const struct fake_owners *owners,
                         json_t *obj);
 
