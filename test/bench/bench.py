@@ -10,11 +10,12 @@
     allocatable   layout change → the kubelet's allocatable, beside a restart of the agent
     allocate      Allocate on the wire: quiet, and while something else goes on
     restarts      restarts of the kubelet: until all resources are back
+    slices        pods a second onto one node, each with a slice made for it, beside the same with a node lock
     fleet         the controller with a fleet
 
 Each part brings up its own control plane on loopback, runs the release builds against simulated
 cards, and prints figures beside the aim; one that this machine cannot do says why. BENCH_NODES
-(5000), BENCH_CHANGES (100), BENCH_IDLE_SECONDS (60) and those of kubelet_bench.py change the sizes.
+(5000), BENCH_CHANGES (100), BENCH_IDLE_SECONDS (60) and those of kubelet_bench.py and slices_bench.py change the sizes.
 Results also go to build/bench/results.json.
 """
 
@@ -30,6 +31,7 @@ import time
 from pathlib import Path
 
 import kubelet_bench
+import slices_bench
 from rig import (
     CHANGES, GROUP, IDLE_SECONDS, NODES, RUN, Api, Node, Skip, Stack, anonymous_mib, context_switches, cpu_s, drain, free_port, quantile,
     quiet, ready, resident_mib, results, show, until,
@@ -313,6 +315,7 @@ PARTS = {
     "allocatable": kubelet_bench.allocatable,
     "allocate": kubelet_bench.allocate,
     "restarts": kubelet_bench.restarts,
+    "slices": slices_bench.slices,
     "fleet": fleet,
 }
 

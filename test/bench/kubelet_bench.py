@@ -210,8 +210,8 @@ def stubbed(name, fleet, **flags):
 
 
 @contextlib.contextmanager
-def real(name, fleet, **flags):
-    """A Host on a real kubelet."""
+def real_rig(name):
+    """A rig on a real kubelet."""
     if MISSING:
         raise Skip(MISSING)
     RUN.mkdir(parents=True, exist_ok=True)
@@ -224,6 +224,13 @@ def real(name, fleet, **flags):
     except AssertionError as error:  # of a script, with what it wrote
         raise Skip(str(error).strip().splitlines()[-1]) from error
     with whole:
+        yield rig
+
+
+@contextlib.contextmanager
+def real(name, fleet, **flags):
+    """A Host on a real kubelet."""
+    with real_rig(name) as rig:
         # Journals in memory, as in the other parts: no disk is measured.
         node = rig.node(fleet, start=True, **{"resync_seconds": 30, "state_dir": "/run/cleave", **flags})
         node.wait_ready()

@@ -34,6 +34,9 @@ TOKEN_S = 7200
 numbers = itertools.count(1)
 
 
+VENDORS = ("nvidia.com/", "metax-tech.com/")  # whose names resources have
+
+
 class ApiError(KubectlError):
     """The API server refused; code is the HTTP status."""
 
@@ -285,7 +288,9 @@ class SimNode:
         return layout_of(self.cards()[gpu])
 
     def layouts(self):
-        return [layout_of(card) for card in self.cards()]
+        """Of all cards, one vendor's after the other's."""
+        hardware = self.hardware()
+        return [layout_of(card) for card in hardware["gpus"]] + [slices_of(card) for card in hardware["metax"]]
 
     def placements(self, gpu=0):
         """What a rollback must restore: profile and place of each instance, without its ids."""
@@ -314,6 +319,7 @@ class SimNode:
             "node_name": self.name,
             "kubeconfig": self.kubeconfig,
             "nvml_library": self.library,
+            "mxsml_library": SIM / "libmxsml.so",
             "nvidia_smi": SIM / "nvidia-smi",
             "state_dir": self.folder / "state",
             "proc_root": self.folder / "proc",
@@ -373,7 +379,7 @@ class SimNode:
     def offers(self):
         """Allocatable in vendors' domains, after a look that capacity says the same."""
         status = self.node_object()["status"]
-        given, has = ({k: int(v) for k, v in status[m].items() if k.startswith("nvidia.com/")} for m in ("allocatable", "capacity"))
+        given, has = ({k: int(v) for k, v in status[m].items() if k.startswith(VENDORS)} for m in ("allocatable", "capacity"))
         return given if given == has else {"allocatable": given, "capacity": has}
 
     # --- waiting ---
@@ -415,6 +421,13 @@ class SimNode:
 
     def detach(self, pid):
         self.ctl("detach", "--pid", pid)
+
+
+def slices_of(card):
+    """{"small": 4, ...} of one of MetaX's cards with slices on, by their kinds; "native" of another one."""
+    if not card["sgpu"]:
+        return "native"
+    return dict(Counter(re.sub(r"-\d+$", "", s["alias"].removeprefix("cleave.")) for s in card["slices"]))
 
 
 def layout_of(card):

@@ -42,6 +42,7 @@ def test_the_demo_runs_through_stays_up_and_ends(demo, cluster):
         "11x1g.10gb 2x2g.20gb 2x3g.40gb 5xgpu",
         "16x1g.10gb 8x2g.20gb 8x3g.40gb",
         "2x1g.24gb 2x1g.24gb+gfx 1x1g.24gb+me 1x1g.24gb-me 1x2g.48gb 1xgpu",
+        "metax-tech.com/sgpu 16, metax-tech.com/sgpu-large 1, metax-tech.com/sgpu-small 4",
         "the nearest layout that fits is 3g.40gb x2",
         "3g.40gb at slot 4 is in use by train.py (pid 4242)",
         "Everything keeps running",
@@ -49,7 +50,7 @@ def test_the_demo_runs_through_stays_up_and_ends(demo, cluster):
         assert told in done.stdout
     left = cluster.kubectl_as(demo.folder / "kubeconfig")
     devices = left.json("get", "devices")["items"]
-    assert len(devices) == 3
+    assert len(devices) == 4
     assert all(c["status"] == "True" for d in devices for c in d["status"]["conditions"] if c["type"] == "Ready")
     stopped = demo("stop")
     assert stopped.returncode == 0, stopped.stderr

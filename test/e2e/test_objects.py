@@ -154,6 +154,23 @@ def test_an_invalid_object_is_refused_by_naming_the_field(admin, path):
         assert fragment in refused.stderr
 
 
+@pytest.mark.parametrize(
+    "sgpu",
+    [
+        {"slices": [{"alias": "a" * 22, "memoryMiB": 128}, {"alias": "b" * 20, "memoryMiB": 128, "count": 10}]},
+        {"slices": [{"alias": "c" * 19, "memoryMiB": 128, "count": 11}, {"alias": "a-1b", "memoryMiB": 128, "count": 5}]},
+        {"qosPolicy": "burst-share", "slices": [{"alias": "a", "memoryMiB": 128, "computePercent": 100}]},
+        {"qosPolicy": "fixed-share", "slices": [{"alias": "1", "memoryMiB": 128, "computePercent": 6, "count": 16}]},
+        {"qosPolicy": "best-effort", "slices": [{"alias": "a", "memoryMiB": 128, "computePercent": 100, "count": 16}]},
+        {"qosPolicy": "fixed-share", "timesliceMilliseconds": 10000, "slices": []},
+    ],
+)
+def test_slices_at_the_bounds_are_taken(admin, sgpu):
+    spec = {"nodeSelector": {}, "devices": [{"mode": "sgpu", "sgpu": sgpu}]}
+    profile = {"apiVersion": "gpu.cleave.dev/v1alpha1", "kind": "GPUProfile", "metadata": {"name": "bounds"}, "spec": spec}
+    admin("create", "--dry-run=server", "-f", "-", input=json.dumps(profile))
+
+
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
 def test_a_sample_is_applied(admin, path):
     admin("apply", "-f", path)
@@ -209,7 +226,7 @@ def test_every_manifest_is_accepted(admin):
     assert "daemonset.apps/cleave-agent" in said.stdout
 
 
-@pytest.mark.parametrize("component", ["nvidia-runtime", "host-driver", "mps"])
+@pytest.mark.parametrize("component", ["nvidia-runtime", "host-driver", "mps", "koordlet"])
 def test_a_component_changes_the_agent(admin, tmp_path, component):
     config = Path("/").joinpath(*[".."] * len(tmp_path.resolve().parts)) / ROOT.relative_to("/") / "config"
     config = str(config).lstrip("/")

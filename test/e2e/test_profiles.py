@@ -55,6 +55,14 @@ MEANT = {
             {"nvidia.com/mig-1g.10gb": 11, "nvidia.com/mig-2g.20gb": 2, "nvidia.com/mig-3g.40gb": 2, "nvidia.com/gpu": 4},
         )
     ],
+    "metax.yaml": [
+        (
+            {"pool": "metax"},
+            {"c500": 2},
+            [{"small": 4, "large": 1}, {}],
+            {"metax-tech.com/sgpu-small": 4, "metax-tech.com/sgpu-large": 1, "metax-tech.com/sgpu": 16},
+        )
+    ],
     "mps.yaml": [({"pool": "serving"}, {"h100-80": 2}, ["native", "native"], {"nvidia.com/gpu": 16})],
     "per-model.yaml": [
         ({"nvidia.com/mig.config": "halves"}, {"a100-40": 1, "h100-80": 1}, [{"3g.20gb": 2}, {"3g.40gb": 2}], {"nvidia.com/mig-3g.20gb": 2, "nvidia.com/mig-3g.40gb": 2}),
@@ -82,7 +90,7 @@ def test_a_sample_reaches_the_hardware_the_resources_and_the_labels(rig, kubectl
             node.wait_ready()
             wait_for(lambda n=node: n.offers() == n.resources(), 30, lambda n=node: f"{n.resources()} to be offered, not {n.offers()}")
             assert offers is None or node.offers() == offers
-            assert node.labels()["nvidia.com/gpu.count"]
+            assert [key for key in node.labels() if key.startswith("gpu.cleave.dev/") and key.endswith(".count")]
     finally:
         kubectl("delete", "-f", SAMPLES / sample, "--wait=false")
 
@@ -259,6 +267,23 @@ def test_what_cannot_be_is_a_condition_and_nothing_changes(rig, fleet, entry, re
     assert not node.device().get("spec", {}).get("devices")
     assert node.offers() == node.resources()
     assert wait_for(lambda: rig.events(f"{rig.id}-p", reason), 30, "a warning event")[0]["type"] == "Warning"
+
+
+@pytest.mark.parametrize(
+    "fleet,memory_mib,reason,words",
+    [
+        ("h100-80", 1024, "SGPUUnsupported", "this card has no sGPU"),
+        ("c500", 16384, "Infeasible", "the slices take 81920 MiB of memory and the card has 65536"),
+    ],
+)
+def test_slices_that_cannot_be_are_a_condition_and_nothing_changes(rig, fleet, memory_mib, reason, words):
+    rig.controller()
+    node = rig.node({fleet: 1})
+    slices = [{"alias": "a", "memoryMiB": memory_mib, "count": 5}]
+    profile = rig.profile("p", {"mode": "sgpu", "sgpu": {"slices": slices}})
+    accepted = condition(rig.wait_condition(profile, "Stalled"), "Accepted")
+    assert (accepted["status"], accepted["reason"]) == ("False", reason) and words in accepted["message"]
+    assert node.changes() == [] and not node.device().get("spec", {}).get("devices")
 
 
 def test_one_impossible_card_keeps_the_whole_node_as_it_is(rig):

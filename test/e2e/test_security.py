@@ -10,14 +10,18 @@ import subprocess
 import pytest
 from conftest import ROOT, wait_for
 from stack import GROUP, Api, listening_ports, rig, serve  # noqa: F401
+from test_koordinator import install as install_koordinator
+from test_koordinator import mirror, shown, wait_mirror
+from test_koordinator import uninstall as uninstall_koordinator
 
 CONTROLLER = "system:serviceaccount:cleave-system:cleave-controller"
 AGENT = "system:serviceaccount:cleave-system:cleave-agent"
 # Granted, and not used by what these tests do: lists are for API servers without WatchList, single
 # reads for people who look with the account's eyes.
 OWN = ("devices.gpu.cleave.dev", "gpuprofiles.gpu.cleave.dev", "migconfigs.gpu.cleave.dev", "nodes")
+KOORDINATORS = ("customresourcedefinitions.apiextensions.k8s.io", "devices.scheduling.koordinator.sh")
 UNUSED = {
-    CONTROLLER: {(verb, what) for verb in ("get", "list") for what in OWN},
+    CONTROLLER: {(verb, what) for verb in ("get", "list") for what in OWN} | {("list", what) for what in KOORDINATORS},
     AGENT: {(verb, OWN[0]) for verb in ("get", "list")},
 }
 # The audit log of the tests does not tell of reads of these.
@@ -54,8 +58,14 @@ def used(rig, account, since=0):
 
 def everything(rig):
     """One of each thing that the programs do."""
+    install_koordinator(rig)
     controller = rig.controller()
     node = rig.node()
+    wait_mirror(node)
+    node.ctl("recovery-action", "--gpu", 0, "reset")
+    wait_for(lambda: False in shown(node).values(), 30, "Koordinator's Device to be changed")
+    node.ctl("recovery-action", "--gpu", 0, "none")
+    wait_for(lambda: False not in shown(node).values(), 30, "Koordinator's Device to be changed back")
     profile = rig.profile("p", {"mode": "mig", "mig": {"profiles": {"3g.40gb": 2}}}, rollout={"drain": "evict"})
     rig.config(f"{rig.id}-c", {"migEnabled": True, "migDevices": {"7g.80gb": 1}})
     rig.wait_ready(profile)
@@ -67,9 +77,11 @@ def everything(rig):
     rig.wait_ready(profile)
     node.label(**{"nvidia.com/mig.config": "all-balanced"})
     wait_for(lambda: node.labels().get("nvidia.com/mig.config.state") == "success", 30, "the label")
+    wait_for(lambda: mirror(node) is None, 30, "Koordinator's Device to be removed")
     for reason in ("Repartitioned", "MIGConfigApplied"):
         wait_for(lambda r=reason: rig.events(node.name, r), 30, f"the event {reason}")
     assert controller.stop() == 0  # gives the lease back
+    uninstall_koordinator(rig)
 
 
 def test_the_rights_of_both_accounts_suffice_and_no_more_are_used(rig):

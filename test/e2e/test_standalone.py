@@ -5,6 +5,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ class Host:
             "CLEAVE_SIM_STATE": str(folder / "hardware"),
             "CLEAVE_SIM_PROC": str(folder / "proc"),
             "CLEAVE_NVML_LIBRARY": str(SIM / "libnvidia-ml.so.1"),
+            "CLEAVE_MXSML_LIBRARY": str(SIM / "libmxsml.so"),
             "CLEAVE_NVIDIA_SMI": str(SIM / "nvidia-smi"),
             "CLEAVE_STATE_DIR": str(self.journals),
         }
@@ -83,7 +85,7 @@ class Host:
 
     def changes(self):
         """The changing calls since the log was cleared."""
-        return [line for line in self.ctl("log", "--mutating").splitlines() if "nvml" in line]
+        return [line for line in self.ctl("log", "--mutating").splitlines() if "nvml" in line or "mxSml" in line]
 
     def attach(self, gpu, profile_start, pid=4711):
         """A process on the instance that begins at the slot."""
@@ -230,6 +232,134 @@ def test_a_change_keeps_what_need_not_move(host):
     h.agent("apply", "-f", h.file("b.yaml", profile([mig({"3g.40gb": 1, "1g.10gb": 3})])))
     after = {p["uuid"] for d in json.loads(h.agent("inspect", "--json"))["devices"] for p in d["partitions"]}
     assert before < after
+
+
+# --- Slices with quotas ---
+
+
+def sgpu(slices, **block):
+    return {
+        "selector": {"vendor": "metax"},
+        "mode": "sgpu",
+        "sgpu": {"qosPolicy": "fixed-share", "slices": slices, **block},
+    }
+
+
+SMALL = {"alias": "small", "memoryMiB": 1024, "computePercent": 10, "count": 3}
+BIG = {"alias": "big", "memoryMiB": 32768, "computePercent": 50}
+
+
+def slices(host):
+    """{alias: [MiB, %]} of each card of MetaX."""
+    devices = json.loads(host.agent("inspect", "--json"))["devices"]
+    return [
+        {p["slice"]["alias"]: [p["slice"]["memoryMiB"], p["slice"]["computePercent"]] for p in d.get("partitions", [])}
+        for d in devices
+        if d["vendor"] == "metax"
+    ]
+
+
+def test_slices_are_planned_applied_asserted_and_taken_back(host):
+    h = host("two-vendors")
+    wish = h.file("slices.yaml", profile([sgpu([SMALL, BIG], timesliceMilliseconds=10)]))
+    native = h.file("native.yaml", profile([{"selector": {"vendor": "metax"}, "mode": "native"}]))
+    h.agent("assert", "-f", wish, code=1)
+    golden("plan-slices.txt", masked(h.agent("plan", "-f", wish)))
+    assert slices(h) == [{}, {}]
+    h.agent("apply", "-f", wish)
+    cut = {"small-0": [1024, 10], "small-1": [1024, 10], "small-2": [1024, 10], "big": [32768, 50]}
+    assert slices(h) == [cut, cut]
+    golden("inspect-slices.txt", masked(h.inspect()))
+    h.agent("assert", "-f", wish)
+    h.ctl("log", "--clear")
+    assert "NothingToDo" in h.agent("apply", "-f", wish)
+    assert h.changes() == []
+    h.agent("apply", "-f", native)
+    assert slices(h) == [{}, {}]
+    assert not list(h.journals.glob("*.json"))
+
+
+def test_a_layout_for_mig_concerns_the_cards_of_its_vendor_alone(host):
+    h = host("two-vendors")
+    h.agent("apply", "-f", h.file("slices.yaml", profile([sgpu([BIG])])))
+    h.agent("apply", "-c", "all-balanced")
+    assert slices(h) == [{"big": [32768, 50]}] * 2
+    path = h.file("layout.yaml", h.agent("export"))
+    h.agent("assert", "-f", path)
+    assert "indices" not in path.read_text(), "all cards of the vendor are alike"
+
+
+def test_a_slice_in_use_stays_and_its_neighbours_change(host):
+    h = host("c500")
+    first = {"selector": {"indices": [0]}}
+    h.agent("apply", "-f", h.file("a.yaml", profile([{**sgpu([SMALL, BIG]), **first}])))
+    h.ctl("attach", "--gpu", "metax:0", "--slice", 0, "--pid", 7, "--name", "train", "--mem", 100)
+    h.agent("apply", "-f", h.file("b.yaml", profile([{**sgpu([SMALL]), **first}])))
+    assert sorted(slices(h)[0]) == ["small-0", "small-1", "small-2"]
+    other = {**SMALL, "computePercent": 20}
+    said = h.agent("apply", "-f", h.file("c.yaml", profile([{**sgpu([other]), **first}])), code=1)
+    assert "InUse" in said and "small-0" in said, said
+    policy = sgpu([SMALL], qosPolicy="burst-share")
+    said = h.agent("apply", "-f", h.file("d.yaml", profile([{**policy, **first}])), code=1)
+    assert "InUse" in said, said
+    assert sorted(slices(h)[0]) == ["small-0", "small-1", "small-2"]
+
+
+def test_when_a_slice_cannot_be_made_the_old_ones_stand_again(host):
+    h = host("c500")
+    h.agent("apply", "-f", h.file("a.yaml", profile([sgpu([SMALL])])))
+    before = slices(h)
+    h.ctl("fault", "add", "--gpu", "metax:0", "--call", "mxSmlCreateSgpu", "--nth", 1, "--action", "fail:SysfsWriteError:EINVAL")
+    said = h.agent("apply", "-f", h.file("b.yaml", profile([{**sgpu([BIG]), "selector": {"indices": [0]}}])), code=1)
+    assert "RolledBack" in said, said
+    assert slices(h) == before
+
+
+BY_HAND = """
+import ctypes, sys
+mx = ctypes.CDLL(sys.argv[1])
+slice_id = ctypes.c_uint()
+assert mx.mxSmlInit() == 0
+mx.mxSmlSetSgpuToggle(0, 1)
+assert mx.mxSmlCreateSgpu(0, int(sys.argv[2]), int(sys.argv[3]), ctypes.byref(slice_id)) == 0
+"""
+
+
+def test_a_slice_of_somebody_else_is_left_alone_and_counts(host):
+    h = host("c500")
+    by_hand = [sys.executable, "-c", BY_HAND, SIM / "libmxsml.so", "40960", "50"]
+    subprocess.run(by_hand, env=h.env, check=True, timeout=60)
+    card = {"selector": {"indices": [0]}}
+    policy = {"qosPolicy": "best-effort"}
+    said = h.agent("apply", "-f", h.file("a.yaml", profile([{**sgpu([BIG], **policy), **card}])), code=1)
+    assert "the card has 24576 beside slices that Cleave did not make" in said, said
+    said = h.agent("apply", "-f", h.file("b.yaml", profile([{**card, "mode": "native"}])), code=1)
+    assert "was not made by Cleave" in said, said
+    h.agent("apply", "-f", h.file("c.yaml", profile([{**sgpu([SMALL], **policy), **card}])))
+    assert "not made by Cleave" in h.inspect()
+    h.agent("apply", "-f", h.file("d.yaml", profile([{**sgpu([], **policy), **card}])))
+    status = json.loads(h.agent("inspect", "--json"))
+    assert [p["slice"].get("foreign") for p in status["devices"][0]["partitions"]] == [True]
+
+
+@pytest.mark.parametrize(
+    "entry, said",
+    [
+        (sgpu([{**SMALL, "memoryMiB": 1000}]), "slice small-0: 1000 MiB of memory are not a multiple of 128"),
+        (sgpu([{**SMALL, "count": 16}]), "adds up to 160 %"),
+        (sgpu([SMALL, SMALL]), "two slices have the alias small-0"),
+        (sgpu([{**SMALL, "alias": "small-1"}]), "ends like slice 1 of small"),
+        (sgpu([{**SMALL, "memoryMiB": 131072, "count": 1}]), "take 131072 MiB of memory and the card has 65536"),
+        ({**sgpu([SMALL]), "mode": "native"}, "goes with mode sgpu only"),
+        ({**sgpu([SMALL]), "selector": {"vendor": "amd"}}, '"amd" is none of metax, nvidia'),
+        ({**mig({"1g.10gb": 1}), "selector": {"vendor": "metax"}}, "MIGUnsupported"),
+    ],
+)
+def test_slices_that_cannot_be_are_refused_with_the_reason(host, entry, said):
+    h = host("c500")
+    text = h.agent("apply", "-f", h.file("a.yaml", profile([entry])), code=1)
+    assert said in text, text
+    assert h.changes() == []
 
 
 # --- Files ---

@@ -7,6 +7,8 @@ its n-th library call, or after the call's effect, or that call fails; for every
 no longer reaches it. A second process recovers. Judged by the simulator's own tool: the card shows
 the old layout or the target; instances with processes stand untouched (S1); the neighbour card is
 exactly as it was (S7); no journal is left; and a clean run ends in the target (L1).
+
+MetaX's library goes through the same in test_transaction_torture_metax.py.
 """
 
 import concurrent.futures
@@ -32,8 +34,9 @@ MAX_CALLS = 5000
 class Machine:
     """A state file of simulated cards, and the journals of whoever changes them."""
 
-    def __init__(self, folder, state=None):
+    def __init__(self, folder, state=None, library="libnvidia-ml.so.1"):
         self.folder = Path(folder)
+        self.library = SIM / library
         self.state = self.folder / "hardware"
         self.journals = self.folder / "journals"
         if state:
@@ -56,7 +59,7 @@ class Machine:
         return json.loads(self.ctl("show", "--json"))
 
     def drive(self, *words, fault=None):
-        return self.run(DRIVER, SIM / "libnvidia-ml.so.1", SIM / "nvidia-smi", self.journals, *words, fault=fault)
+        return self.run(DRIVER, self.library, SIM / "nvidia-smi", self.journals, *words, fault=fault)
 
     def has_journal(self):
         return any(self.journals.glob("*.json"))
@@ -103,30 +106,40 @@ SCENARIOS = {
 }
 
 
-class Scenario:
-    def __init__(self, folder, model, stands, in_use, wish):
-        (folder / "fleet.yaml").write_text(
-            f'driverVersion: 580.95.05\ncudaVersion: "13.0"\nseed: 7\ngpus: [{{model: {model}, count: 2}}]\n'
-        )
+class Torture:
+    """A change of one card, from one state of the hardware, disturbed at one point after the other. What a vendor's cards
+    show is for whoever inherits."""
+
+    library = "libnvidia-ml.so.1"
+
+    def __init__(self, folder, fleet, wish):
+        (folder / "fleet.yaml").write_text(fleet)
         self.base = folder / "base"
         self.wish = wish
-        machine = Machine(folder)
+        machine = self.machine(folder, None)
         machine.ctl("init")
-        cards = [gpu["uuid"] for gpu in machine.show()["gpus"]]
-        self.uuid = cards[0]
-        self.change(machine, cards[1], ["mig", "7g.80gb=1"])
-        if stands:
-            self.change(machine, self.uuid, stands)
-        for gi in machine.show()["gpus"][0]["gpuInstances"]:
-            if gi["profile"] in in_use:
-                machine.ctl("attach", "--gpu", 0, "--gi", gi["id"], "--ci", 0, "--pid", 4000 + gi["id"])
+        self.uuid = self.prepare(machine)
         shutil.copyfile(machine.state, self.base)
         self.before = machine.show()
-        assert len(used(self.before)) == len(in_use)
-        self.old = layout(self.before["gpus"][0])
+        self.old = self.layout(self.before)
         self.change(machine, self.uuid, wish)
-        self.target = layout(machine.show()["gpus"][0])
+        self.target = self.layout(machine.show())
         assert self.target != self.old
+
+    def prepare(self, machine):
+        """What stands before, on the new machine. Returns the card's UUID."""
+        raise NotImplementedError
+
+    def layout(self, shown):
+        """The card's, without what is new with each creation."""
+        raise NotImplementedError
+
+    def kept(self, shown):
+        """What no change may touch, with all that it is."""
+        raise NotImplementedError
+
+    def machine(self, folder, state):
+        return Machine(folder, state, self.library)
 
     @staticmethod
     def change(machine, uuid, wish):
@@ -135,17 +148,16 @@ class Scenario:
 
     def check(self, machine, allowed, where):
         shown = machine.show()
-        got = layout(shown["gpus"][0])
+        got = self.layout(shown)
         assert got in allowed, f"{where}: {got}, neither of {allowed}"
-        assert used(shown) == used(self.before), f"{where}: an instance in use was touched"
-        assert shown["gpus"][1] == self.before["gpus"][1], f"{where}: the other card was touched"
+        assert self.kept(shown) == self.kept(self.before), f"{where}: what is none of its business was touched"
         assert not machine.has_journal(), f"{where}: a journal is left"
 
     def point(self, action, n, calls="*"):
         """One disturbed run and what comes after. Returns whether the n-th call was reached."""
         where = f"{calls} {n} {action}"
         with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-            machine = Machine(folder, self.base)
+            machine = self.machine(folder, self.base)
             run = machine.drive("apply", self.uuid, *self.wish, fault=f"{calls}:{n}:{action}")
             killed = run.returncode == -signal.SIGKILL
             assert killed or run.returncode in (0, 1, 2), f"{where}: {run.returncode} {run.stderr}"
@@ -165,10 +177,36 @@ class Scenario:
     def call_count(self):
         """How many library calls the undisturbed change makes, the reset's program included."""
         with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-            machine = Machine(folder, self.base)
+            machine = self.machine(folder, self.base)
             machine.ctl("calls", "--clear")
             self.change(machine, self.uuid, self.wish)
             return sum(int(line.split()[0]) for line in machine.ctl("calls").splitlines() if "total" not in line)
+
+
+class Scenario(Torture):
+    """NVIDIA: the second card has one instance that fills it."""
+
+    def __init__(self, folder, model, stands, in_use, wish):
+        self.stands, self.in_use = stands, in_use
+        fleet = f'driverVersion: 580.95.05\ncudaVersion: "13.0"\nseed: 7\ngpus: [{{model: {model}, count: 2}}]\n'
+        super().__init__(folder, fleet, wish)
+        assert len(used(self.before)) == len(in_use)
+
+    def prepare(self, machine):
+        cards = [gpu["uuid"] for gpu in machine.show()["gpus"]]
+        self.change(machine, cards[1], ["mig", "7g.80gb=1"])
+        if self.stands:
+            self.change(machine, cards[0], self.stands)
+        for gi in machine.show()["gpus"][0]["gpuInstances"]:
+            if gi["profile"] in self.in_use:
+                machine.ctl("attach", "--gpu", 0, "--gi", gi["id"], "--ci", 0, "--pid", 4000 + gi["id"])
+        return cards[0]
+
+    def layout(self, shown):
+        return layout(shown["gpus"][0])
+
+    def kept(self, shown):
+        return used(shown), shown["gpus"][1]
 
 
 @pytest.fixture(scope="module", params=list(SCENARIOS))

@@ -5,9 +5,13 @@
  *     txn_driver LIBRARY NVIDIA_SMI STATE_DIR show
  *     txn_driver LIBRARY NVIDIA_SMI STATE_DIR recover UUID
  *     txn_driver LIBRARY NVIDIA_SMI STATE_DIR apply UUID native|mig [PROFILE=COUNT]...
+ *     txn_driver LIBRARY NVIDIA_SMI STATE_DIR apply UUID sgpu POLICY TIMESLICE
+ * [ALIAS=MIB:PERCENT]... txn_driver LIBRARY NVIDIA_SMI STATE_DIR bind UUID POD POLICY
+ * [SLOT=MIB:PERCENT]... txn_driver LIBRARY NVIDIA_SMI STATE_DIR release UUID SLOT
  *
- * Prints one line: the outcome and its message. Exit 0 unless the outcome is Failed or the call
- * wrong.
+ * A library called libmxsml… is MetaX's, any other NVIDIA's. Without slices, sgpu makes them for
+ * pods. Prints one line: the outcome and its message. Exit 0 unless the outcome is Failed or the
+ * call wrong.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -18,6 +22,7 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/gpu/gpu.h"
+#include "nodeagent/slot_bind.h"
 #include "nodeagent/transaction.h"
 
 struct args {
@@ -43,14 +48,104 @@ static int parse_wants(const struct mig_table *t, char **texts, int n, struct mi
     return mig_resolve(t, requests, count, ret, e);
 }
 
+/* NAME=MIB:PERCENT, into the same struct that plans have for it. */
+static int parse_slice(char *text, struct sgpu_want *ret, struct err *e)
+{
+    char *equals = strchr(text, '=');
+    char *colon = equals ? strchr(equals, ':') : NULL;
+    int64_t mib = 0;
+    int64_t percent = 0;
+    if (!colon)
+        return err_set(e, ERR_INVALID, "not NAME=MIB:PERCENT: %s", text);
+    *equals = *colon = '\0';
+    TRY(num_parse(equals + 1, 0, UINT32_MAX, &mib, e));
+    TRY(num_parse(colon + 1, 0, UINT32_MAX, &percent, e));
+    (void)snprintf(ret->alias, sizeof(ret->alias), "%s", text);
+    ret->quota = (struct sgpu_quota){(unsigned)mib, (unsigned)percent};
+    return 0;
+}
+
+static int parse_policy(const char *text, int *ret, struct err *e)
+{
+    for (*ret = 0; api_qos_policy_names[*ret]; (*ret)++)
+        if (strcmp(api_qos_policy_names[*ret], text) == 0)
+            return 0;
+    return err_set(e, ERR_INVALID, "no policy: %s", text);
+}
+
+static int parse_sgpu(char **texts, int n, struct sgpu_wants *ret, struct err *e)
+{
+    int64_t timeslice = 0;
+    if (n < 2)
+        return err_set(e, ERR_INVALID, "sgpu POLICY TIMESLICE [ALIAS=MIB:PERCENT]...");
+    TRY(parse_policy(texts[0], &ret->qos, e));
+    TRY(num_parse(texts[1], 0, UINT32_MAX, &timeslice, e));
+    ret->timeslice_ms = (unsigned)timeslice;
+    ret->dynamic = n == 2;
+    for (int i = 2; i < n && ret->n < SGPU_MAX_SLICES; i++)
+        TRY(parse_slice(texts[i], &ret->items[ret->n++], e));
+    return 0;
+}
+
 static int parse_wish(struct gpu *g, const struct args *a, struct card_wish *ret, struct err *e)
 {
     auto_gpu_card struct gpu_card card = {0};
-    *ret = (struct card_wish){.mode = strcmp(a->rest[1], "mig") == 0 ? GPU_MIG : GPU_NATIVE};
+    *ret = (struct card_wish){.mode = strcmp(a->rest[1], "mig") == 0    ? GPU_MIG
+                                      : strcmp(a->rest[1], "sgpu") == 0 ? GPU_SGPU
+                                                                        : GPU_NATIVE};
     if (ret->mode == GPU_NATIVE)
         return 0;
+    if (ret->mode == GPU_SGPU)
+        return parse_sgpu(a->rest + 2, a->n_rest - 2, &ret->sgpu, e);
     TRY(g->ops->read_card(g, a->rest[0], &card, e));
     return parse_wants(&card.mig, a->rest + 2, a->n_rest - 2, &ret->wants, e);
+}
+
+static int parse_grant(char *text, const char *card, int qos, struct slot_grant *ret, struct err *e)
+{
+    struct sgpu_want as;
+    int64_t slot = 0;
+    TRY(parse_slice(text, &as, e));
+    TRY(num_parse(as.alias, 0, SGPU_MAX_SLOTS - 1, &slot, e));
+    *ret = (struct slot_grant){.slot = (unsigned)slot, .quota = as.quota, .qos = qos};
+    (void)snprintf(ret->card, sizeof(ret->card), "%s", card);
+    return 0;
+}
+
+/* Slots of one container, by the pod's name, which is its uid too. */
+static int bind_slots(const struct slot_deps *d, const struct args *a, struct err *e)
+{
+    int qos = 0;
+    TRY(parse_policy(a->rest[2], &qos, e));
+    size_t n = (size_t)a->n_rest - 3;
+    auto_slot_binding struct slot_binding b = {.ns = xstrdup("default"),
+                                               .pod = xstrdup(a->rest[1]),
+                                               .uid = xstrdup(a->rest[1]),
+                                               .container = xstrdup("main"),
+                                               .grants = xcalloc(n, sizeof(*b.grants)),
+                                               .n = n};
+    for (size_t i = 0; i < n; i++)
+        TRY(parse_grant(a->rest[3 + i], a->rest[0], qos, &b.grants[i], e));
+    return slot_bind(d, &b, e);
+}
+
+static int release_slot(const struct slot_deps *d, const struct args *a, struct err *e)
+{
+    int64_t slot = 0;
+    TRY(num_parse(a->rest[1], 0, SGPU_MAX_SLOTS - 1, &slot, e));
+    return slot_release(d, (unsigned)slot, a->rest[0], e);
+}
+
+/* What fails here is an outcome, as a transaction's is. */
+static int run_slots(struct gpu *g, const struct args *a, int *ret_status)
+{
+    const struct slot_deps d = {.gpu = g, .state_dir = a->state_dir};
+    auto_err struct err why = {0};
+    bool binds = strcmp(a->verb, "bind") == 0;
+    int rc = binds ? bind_slots(&d, a, &why) : release_slot(&d, a, &why);
+    *ret_status = rc < 0 ? 1 : 0;
+    (void)printf("%s: %s\n", rc < 0 ? "Failed" : binds ? "Bound" : "Released", err_msg(&why));
+    return 0;
 }
 
 static int tell(const struct txn_result *r)
@@ -82,6 +177,9 @@ static int run(struct gpu *g, const struct args *a, int *ret_status, struct err 
     struct txn_result result;
     if (strcmp(a->verb, "show") == 0)
         return show(g, e);
+    if ((strcmp(a->verb, "bind") == 0 && a->n_rest >= 4) ||
+        (strcmp(a->verb, "release") == 0 && a->n_rest == 2))
+        return run_slots(g, a, ret_status);
     if (strcmp(a->verb, "recover") == 0 && a->n_rest == 1) {
         txn_recover(&d, a->rest[0], &result);
     } else if (strcmp(a->verb, "apply") == 0 && a->n_rest >= 2) {
@@ -89,17 +187,24 @@ static int run(struct gpu *g, const struct args *a, int *ret_status, struct err 
         TRY(parse_wish(g, a, &wish, e));
         txn_apply(&d, a->rest[0], &wish, TXN_ROLLBACK, &result);
     } else {
-        return err_set(e, ERR_INVALID, "show, recover UUID, or apply UUID MODE [PROFILE=COUNT]...");
+        return err_set(e, ERR_INVALID, "no such verb, or not with these words: %s", a->verb);
     }
     *ret_status = tell(&result);
     return 0;
 }
 
+static int open_library(const struct args *a, struct gpu **ret, struct err *e)
+{
+    const struct nvml_options nvml = {.library = a->library, .nvidia_smi = a->smi};
+    const struct mxsml_options mxsml = {.library = a->library};
+    return strstr(a->library, "libmxsml") ? gpu_mxsml_open(&mxsml, ret, e)
+                                          : gpu_nvml_open(&nvml, ret, e);
+}
+
 static int open_and_run(const struct args *a, int *ret_status, struct err *e)
 {
     auto_gpu struct gpu *g = NULL;
-    const struct nvml_options o = {.library = a->library, .nvidia_smi = a->smi};
-    TRY(gpu_nvml_open(&o, &g, e));
+    TRY(open_library(a, &g, e));
     return run(g, a, ret_status, e);
 }
 

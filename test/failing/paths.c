@@ -214,7 +214,7 @@ static int plugin(const char *dir, struct err *e)
 
 /* ---- cdi ---- */
 
-static int write_until_good(struct cdi *c, const struct device_nodes *nodes,
+static int write_until_good(struct cdi *c, const struct container_nodes *nodes,
                             const struct entry_device *const *devices, size_t n, struct err *e)
 {
     int rc = -1;
@@ -230,9 +230,10 @@ static int cdi(const char *dir, struct err *e)
     char first[] = "GPU-0";
     char second[] = "GPU-1";
     char root[] = "";
-    const struct device_nodes nodes = {.ctl = true, .uvm = true, .host_dev_root = root};
-    const struct entry_device a = {.cdi_name = first};
-    const struct entry_device b = {.cdi_name = second, .minor = 1};
+    const struct container_nodes nodes = {
+        .nvidia = {.ctl = true, .uvm = true, .host_dev_root = root}};
+    const struct entry_device a = {.vendor = "nvidia", .cdi_name = first};
+    const struct entry_device b = {.vendor = "nvidia", .cdi_name = second, .minor = 1};
     const struct entry_device *const both[] = {&a, &b};
     auto_free char *folder = xasprintf("%s/cdi", dir);
     auto_cdi struct cdi *c = cdi_new(&(struct cdi_options){.folder = folder, .second_folder = ""});

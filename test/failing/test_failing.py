@@ -16,6 +16,7 @@ from failing import BUILD, HANG_S, HOWS, ROOT, SOCKET_HOWS, Path_, copy, environ
 
 sys.path.insert(0, str(ROOT / "test" / "e2e"))
 import test_transaction_torture as torture  # noqa: E402
+import test_transaction_torture_metax as metax  # noqa: E402
 
 torture.DRIVER = BUILD / "test" / "e2e" / "txn_driver"
 
@@ -157,16 +158,17 @@ class Change(Path_):
     """A change of one card while a process runs on another of its partitions (test/e2e)."""
 
     def __init__(self, folder, name):
-        self.scenario = torture.Scenario(folder, *torture.SCENARIOS[name])
+        vendor = CHANGES[name]
+        self.scenario = vendor.Scenario(folder, *vendor.SCENARIOS[name])
 
     def start(self, folder):
-        machine = torture.Machine(folder, self.scenario.base)
+        machine = self.scenario.machine(folder, self.scenario.base)
         wish = ["apply", self.scenario.uuid, *self.scenario.wish]
-        return [DRIVER, SIM / "libnvidia-ml.so.1", SIM / "nvidia-smi", machine.journals, *wish], machine.env
+        return [DRIVER, machine.library, SIM / "nvidia-smi", machine.journals, *wish], machine.env
 
     def check(self, folder, run, clean):
         scenario = self.scenario
-        machine = torture.Machine(folder)
+        machine = scenario.machine(folder, None)
         if machine.has_journal():
             after = machine.drive("recover", scenario.uuid)
             assert after.returncode == 0, f"{run}\nthen {after.stdout}{after.stderr}"
@@ -182,7 +184,7 @@ class Change(Path_):
         assert not list(machine.journals.glob("*.bad-*")), f"{run}\nlost a journal"
 
 
-CHANGES = ["h100 re-cut around a user", "a100 native to mig"]
+CHANGES = {"h100 re-cut around a user": torture, "a100 native to mig": torture, "cut anew around a user and others": metax}
 
 
 @pytest.fixture(scope="module", params=CHANGES)

@@ -46,7 +46,8 @@ def type_of(schema):
 
 def numbers(schema):
     low, high = schema.get("minimum", 0), schema.get("maximum", 2**63 - 1 if schema.get("format") == "int64" else 2**31 - 1)
-    return sorted({low, low + 1, (low + high) // 2, high})
+    step = schema.get("multipleOf", 1)
+    return sorted({low, low + step, (low + high) // 2 // step * step, high // step * step})
 
 
 def texts(schema):
@@ -125,6 +126,8 @@ def bad(schema):
     if kind in ("integer", "any"):
         yield from (schema["minimum"] - 1, schema["maximum"] + 1) if "maximum" in schema else (schema.get("minimum", 0) - 1,)
         yield 1.5
+    if schema.get("multipleOf", 1) > 1:
+        yield schema["minimum"] + 1
     if kind == "string" and "enum" in schema:
         yield "no-such"
     if "maxLength" in schema:

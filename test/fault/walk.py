@@ -32,16 +32,22 @@ import oracle  # noqa: E402
 import schema  # noqa: E402
 from conftest import RUNS, Cluster, Processes, remove_stale_runs, wait_for  # noqa: E402
 from run import each, release  # noqa: E402
-from stack import GROUP, ApiError, Rig, condition, install, is_current  # noqa: E402
+from stack import GROUP, ApiError, Rig, condition, install, is_current, layout_of  # noqa: E402
 
 READY_S = 60  # a good object is Ready within this time, whatever there was before it
 CALM_S = 0.5  # it has settled when nothing has been written for so long
 SLOW_S = 2.5  # the same where no condition says that it is at an end
 ALIKE_S = 20  # end states are alike after this time at the latest
-HISTORY = ("placement", "giID", "ciID", "uuid", "pid")
+HISTORY = ("placement", "giID", "ciID", "uuid", "pid", "id")
+# Of a card of slices: it stays as it was where nobody says how it is to be.
+STAYS = ("qosPolicy", "timesliceMilliseconds")
+# The cards as a scheduler is told of them, in one text.
+CARDS_TOLD = "metax-tech.com/node-gpu-devices"
 
 HERE_ONLY = {"matchLabels": {"test": schema.LANE}}
 HALVES = {"mode": "mig", "mig": {"profiles": {"3g.40gb": 2}}}
+SLICES = [{"alias": "small", "memoryMiB": 1024, "computePercent": 10, "count": 4}, {"alias": "large", "memoryMiB": 32768, "computePercent": 50}]
+SLICED = {"mode": "sgpu", "sgpu": {"qosPolicy": "fixed-share", "timesliceMilliseconds": 20, "slices": SLICES}}
 
 
 def policy(*devices, selector=None):
@@ -64,6 +70,7 @@ BASES = {
         (policy(HALVES, selector=EXPRESSION),) * 2,
         # Needs a kubelet to be served.
         (policy({"mode": "native", "sharing": {"mps": {"replicas": 4}}}), GOOD_POLICY),
+        (policy(SLICED),) * 2,
     ],
     "migconfigs": [
         ({"devices": [{"migEnabled": True, "migDevices": {"3g.40gb": 2}}]},) * 2,
@@ -73,17 +80,24 @@ BASES = {
         (GOOD_WANT, GOOD_WANT),
         (wanted(mode="native", sharing={"timeSlicing": {"replicas": 4}}),) * 2,
         (wanted(mode="native", sharing={"mps": {"replicas": 4}}), GOOD_WANT),
+        (wanted(**SLICED),) * 2,
     ],
 }
 KINDS = {"gpuprofiles": "GPUProfile", "migconfigs": "MIGConfig", "devices": "Device"}
 # Reaches beyond the own node: alone on the control plane.
 FAR = {("gpuprofiles", "nodeSelector")}
+# Becomes a part of other names, where the run's own word is not known again.
+PART_OF_NAMES = {"alias"}
 
 
 class Case(namedtuple("Case", "plural path value other good")):
     def __str__(self):
         value = "absent" if self.value is schema.ABSENT else json.dumps(self.value)
         return f"{KINDS[self.plural]} {schema.name(self.path)} = {value[:60]}"
+
+    def is_sliced(self):
+        """Is it about slices, which need a card of another vendor?"""
+        return "sgpu" in json.dumps(self.good)
 
     def is_far(self):
         return (self.plural, self.path[0]) in FAR
@@ -125,6 +139,8 @@ def cases_of(judge, plural, whole, path, sub, required, first=0):
     for value in values[first % len(values) :] + values[: first % len(values)]:
         for base, good in bases_of(plural, path):
             other = schema.changed(base, whole, path, value)
+            if value == schema.LANE and path[-1] in PART_OF_NAMES:
+                continue
             if other is None or other == good or other in seen or judge.refusal(plural, other):
                 continue
             seen.append(other)
@@ -157,18 +173,25 @@ def past_the_schema(plural):
 class Place:
     """A node of its own, whose cards one object decides about."""
 
-    def __init__(self, cluster, folder, plural):
-        self.plural = plural
+    def __init__(self, cluster, folder, case):
+        plural = self.plural = case.plural
         self.rig = Rig(cluster, Processes(folder), release)
-        self.node = self.rig.node({"h100-80": 1 if plural == "devices" else 2})
+        self.node = self.rig.node({"c500" if case.is_sliced() else "h100-80": 1 if plural == "devices" else 2})
         self.name = {"gpuprofiles": f"{self.rig.id}-p", "migconfigs": f"{self.rig.id}-c", "devices": self.node.name}[plural]
         self.path = f"{GROUP}/{plural}/{self.name}"
         if plural == "migconfigs":
             self.node.label(**{"nvidia.com/mig.config": self.name})
-        card = self.node.cards()[0]
-        bus = re.sub(r"^0000(?=.{4}:)", "", card.get("pciBusId", card.get("busId", "")))
+        card = self.cards()[0]
+        bus = re.sub(r"^0000(?=.{4}:)", "", card.get("pciBusId", card.get("busId", card.get("bdf", ""))))
         self.words = {schema.LANE: self.rig.id, schema.UUID: card["uuid"], schema.BUS: bus or schema.BUS}
         self.pid = self.node.agent.pid
+
+    def cards(self):
+        shown = self.node.hardware()
+        return shown["gpus"] or shown["metax"]
+
+    def layouts(self):
+        return [layout_of(card) if "migCurrent" in card else slices_of(card) for card in self.cards()]
 
     def own(self, spec):
         text = json.dumps(spec)
@@ -216,12 +239,19 @@ class Place:
         obj = {**obj, "spec": None}  # what was asked for is not ours
         device = {**device, "spec": without_sources(device.get("spec", {}))}
         asked = {card["uuid"] for card in device.get("spec", {}).get("devices", [])}
-        if asked != {card["uuid"] for card in self.node.cards()}:
-            return {"object": View(self).plain(obj if obj["kind"] != "Device" else condition(obj, "Ready"))}
-        return View(self).plain({"object": obj, "device": device, "node": node, "hardware": self.node.layouts()})
+        view = View(self, stays=[key for key in STAYS if key not in json.dumps(device["spec"])])
+        if asked != {card["uuid"] for card in self.cards()}:
+            return {"object": view.plain(obj if obj["kind"] != "Device" else condition(obj, "Ready"))}
+        return view.plain({"object": obj, "device": device, "node": node, "hardware": self.layouts()})
 
     def end(self):
         self.rig.end()
+
+
+def slices_of(card):
+    """The layout of a card that can be cut into slices, without their ids."""
+    terms = {"qosPolicy": card["schedClass"], "timesliceMilliseconds": card["timesliceMs"]}
+    return {"sgpu": card["sgpu"], **terms, "slices": sorted((s["alias"], s["vramMiB"], s["computePct"]) for s in card["slices"])}
 
 
 def without_sources(spec):
@@ -231,17 +261,27 @@ def without_sources(spec):
     return {**spec, "devices": sorted(cards, key=lambda c: c["uuid"])}
 
 
+def without_history(partition):
+    kept = {k: v for k, v in partition.items() if k not in HISTORY}
+    return {k: without_history(v) if k == "slice" else v for k, v in kept.items()}
+
+
 class View(oracle.Outcome):
     """An end state without what is one run's own, and without where on a card history put what it asks for."""
 
-    def __init__(self, place):  # of a state, where Outcome is of a run
-        self.words = {place.rig.id: "T"} | {card["uuid"]: f"GPU-{i}" for i, card in enumerate(place.node.cards())}
+    def __init__(self, place, stays=()):  # of a state, where Outcome is of a run
+        self.words = {place.rig.id: "T"} | {card["uuid"]: f"GPU-{i}" for i, card in enumerate(place.cards())}
+        self.stays = stays
 
     def plain(self, value, key=""):
+        if key == CARDS_TOLD:
+            value = json.loads(value)
+        if isinstance(value, dict):
+            value = {k: v for k, v in value.items() if k not in self.stays}
         if isinstance(value, dict) and key == "partitions":
-            value = {k: v for k, v in value.items() if k not in HISTORY}
+            value = without_history(value)
         if key == "partitions" and isinstance(value, list):
-            return sorted(json.dumps({k: v for k, v in p.items() if k not in HISTORY}, sort_keys=True) for p in value)
+            return sorted(json.dumps(without_history(p), sort_keys=True) for p in value)
         return super().plain(value, key)
 
 
@@ -293,7 +333,7 @@ def walk(cluster, folder, case):
     """What is wrong with a case."""
     wrong, fresh = [], Fresh()
     for number, ways in enumerate(([case.other, case.good, case.other], [case.good, case.other, case.good])):
-        place = Place(cluster, folder / str(number), case.plural)
+        place = Place(cluster, folder / str(number), case)
         try:
             for step, spec in enumerate(ways):
                 way = "→".join("good" if s is case.good else "other" for s in ways[: step + 1])

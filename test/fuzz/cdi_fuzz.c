@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/auto.h"
@@ -10,28 +11,82 @@
 
 #include "nodeagent/kubelet/cdi.h"
 #include "nodeagent/kubelet/cdi_common.h"
+#include "nodeagent/kubelet/cdi_slot.h"
 
 /* Whatever files and devices are called, the parts of the spec are JSON, and a name that is said to
  * be legal comes back as it was. */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-static void check_device(char *name)
+/* Says of the JSON whether the device has that name, and gives it. */
+static json_t *check_device(const struct container_nodes *nodes, const struct entry_device *d)
 {
-    const struct device_nodes nodes = {0};
-    const struct entry_device d = {.cdi_name = name, .minor = 1};
     auto_free char *text = NULL;
+    if (cdi_device_render(nodes, d, /* together= */ NULL, 0, &text, NULL) < 0)
+        return NULL;
+    json_t *parsed = json_loads(text, 0, NULL);
+    assert(parsed && strcmp(json_string_value(json_object_get(parsed, "name")), d->cdi_name) == 0);
+    return parsed;
+}
+
+static void check_name(char *name)
+{
+    const struct container_nodes nodes = {0};
+    const struct entry_device d = {.vendor = "nvidia", .cdi_name = name, .minor = 1};
     if (!cdi_is_name(name))
         return;
-    int rc = cdi_device_render(&nodes, &d, &text, NULL);
-    assert(rc == 0);
-    auto_json json_t *parsed = json_loads(text, 0, NULL);
-    assert(parsed && strcmp(json_string_value(json_object_get(parsed, "name")), name) == 0);
+    auto_json json_t *parsed = check_device(&nodes, &d);
+    assert(parsed);
+}
+
+/* An alias is the driver's text: refused, or whole in the one variable. */
+static void check_slice(const char *alias)
+{
+    char name[] = "slot.1";
+    char bus_id[] = "0000:05:00.0";
+    struct dri_card card = {.bus_id = "0000:05:00.0", .renders = {128}, .n_renders = 1};
+    const struct container_nodes nodes = {.metax = {.mxcd = true},
+                                          .dri = {.cards = &card, .n_cards = 1}};
+    struct entry_device d = {.vendor = "metax",
+                             .cdi_name = name,
+                             .pci_bus_id = bus_id,
+                             .has_slice = true,
+                             .slice = {.id = 1, .memory_mib = 128, .compute_percent = 5}};
+    (void)snprintf(d.slice.alias, sizeof(d.slice.alias), "%s", alias);
+    auto_json json_t *parsed = check_device(&nodes, &d);
+    if (!parsed)
+        return;
+    const json_t *env = json_object_get(json_object_get(parsed, "containerEdits"), "env");
+    const char *said = json_string_value(json_array_get(env, 0));
+    const char *begin = "METAX_SGPUS=sgpu=0000:05:00.0#1;compute=5;vram=128;alias=";
+    assert(json_array_size(env) == 1 && strncmp(said, begin, strlen(begin)) == 0);
+    assert(strcmp(said + strlen(begin), d.slice.alias) == 0);
+}
+
+/* What is taken for an address is one in one spelling, and leads out of no folder. */
+static void check_bus_id(const char *text)
+{
+    char once[DRI_BUS_ID_BYTES];
+    char twice[DRI_BUS_ID_BYTES];
+    if (!dri_bus_id(text, once))
+        return;
+    assert(dri_bus_id(once, twice) && strcmp(once, twice) == 0 && !strchr(once, '/'));
+}
+
+static void check_slot(const char *text)
+{
+    unsigned slot = 0;
+    if (!cdi_slot_parse(text, &slot))
+        return;
+    auto_free char *again = cdi_slot_name(slot);
+    assert(strcmp(again, text) == 0);
 }
 
 static void check_common(char *path)
 {
-    struct device_nodes nodes = {.ctl = true, .host_dev_root = path};
+    struct container_nodes nodes = {.nvidia = {.ctl = true, .host_dev_root = path},
+                                    .metax = {.mxcd = true},
+                                    .dri = {.host_dev_root = path}};
     struct driver_file file = {DRIVER_LIBRARY, path, path};
     struct driver_link link = {path, path, path};
     const struct driver_files files = {&file, 1, &link, 1, &path, 1};
@@ -39,17 +94,22 @@ static void check_common(char *path)
         {.hook = NULL, .second_folder = path, .set_library_path = true},
         {.hook = path, .second_folder = "", .newer_hooks = true},
     };
-    for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
-        auto_free char *text = cdi_common_render(&ways[i], &nodes, &files);
-        auto_json json_t *parsed = json_loads(text, 0, NULL);
-        assert(parsed);
+    for (const struct container_vendor *v = container_vendors; v->name; v++) {
+        for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
+            auto_free char *text = cdi_common_render(v, &ways[i], &nodes, &files);
+            auto_json json_t *parsed = json_loads(text, 0, NULL);
+            assert(parsed);
+        }
     }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     auto_free char *text = xstrndup((const char *)data, len);
-    check_device(text);
+    check_name(text);
+    check_slice(text);
+    check_bus_id(text);
+    check_slot(text);
     check_common(text);
     return 0;
 }

@@ -24,7 +24,7 @@
  * touched, and once the field is right again the agent says the same as before.
  */
 
-enum { RESYNC_MS = 30000, PATIENCE_MS = 20000, TICK_MS = 20, WHILE_MS = 100 };
+enum { SETTLED_MS = 10000, RESYNC_MS = 30000, PATIENCE_MS = 20000, TICK_MS = 20, WHILE_MS = 100 };
 enum { STRIDE = 23, MANY = 100000, HEALED_MS = 120000, STEP_MS = 1000 };
 
 static struct fake_hw hw;
@@ -40,13 +40,36 @@ static unsigned touched;
 
 static const struct kc_target device = {.res = &resource_devices, .name = "n1"};
 
-static const char spec[] =
-    "{source: {kind: GPUProfile, name: p, generation: 3}, migStrategy: mixed,"
-    " rollout: {drain: evict, timeoutSeconds: 60}, failurePolicy: rollback,"
-    " devices: [{uuid: GPU-00000000-fake, mode: mig, failurePolicy: hold,"
-    "  rollout: {drain: refuseIfInUse, timeoutSeconds: 60},"
-    "  mig: {profiles: [{profile: 3g.40gb, count: 1}, {profile: 1g.10gb, count: 1}]}},"
-    " {uuid: GPU-00000001-fake, mode: native, sharing: {timeSlicing: {replicas: 4}}}]}";
+/* A list is mutated in its first two entries: the cards of one kind come first, then the others. */
+#define SPEC                                                                                       \
+    "{source: {kind: GPUProfile, name: p, generation: 3}, migStrategy: mixed,"                     \
+    " rollout: {drain: evict, timeoutSeconds: 60}, failurePolicy: rollback, devices: ["
+#define CUT                                                                                        \
+    "{uuid: GPU-00000000-fake, mode: mig, failurePolicy: hold,"                                    \
+    " rollout: {drain: refuseIfInUse, timeoutSeconds: 60},"                                        \
+    " mig: {profiles: [{profile: 3g.40gb, count: 1}, {profile: 1g.10gb, count: 1}]}},"             \
+    "{uuid: GPU-00000001-fake, mode: native, sharing: {timeSlicing: {replicas: 4}}}"
+#define SLICED                                                                                     \
+    "{uuid: GPU-00000002-fake, mode: sgpu, sgpu: {qosPolicy: fixed-share,"                         \
+    " timesliceMilliseconds: 10, slices: ["                                                        \
+    "  {alias: small, memoryMiB: 1024, computePercent: 10, count: 2},"                             \
+    "  {alias: large, memoryMiB: 32768, computePercent: 50}]}},"                                   \
+    "{uuid: GPU-00000003-fake, mode: sgpu, sgpu: {qosPolicy: burst-share}}"
+
+/* A slice with a process in it. */
+static void add_slice(struct fake_card *c, const char *alias, unsigned mib, unsigned percent)
+{
+    unsigned id = fake_slice(c, alias, (struct sgpu_quota){mib, percent}, /* foreign= */ false);
+    fake_attach(c, (struct fake_process){.pid = 20 + id, .start = (int)id, .ci_start = -1});
+}
+
+static struct fake_card *add_sliced(int qos)
+{
+    struct fake_card *c = fake_add(&hw, FAKE_C500);
+    c->card.mode = c->card.pending_mode = GPU_SGPU;
+    c->card.sgpu.qos = qos;
+    return c;
+}
 
 static void add_cards(void)
 {
@@ -60,6 +83,11 @@ static void add_cards(void)
     fake_attach(c, (struct fake_process){.pid = 10, .start = 4, .ci_start = -1});
     fake_attach(fake_add(&hw, FAKE_H100),
                 (struct fake_process){.pid = 11, .start = -1, .ci_start = -1});
+    c = add_sliced(API_FIXED_SHARE);
+    add_slice(c, "small-0", 1024, 10);
+    add_slice(c, "small-1", 1024, 10);
+    add_slice(c, "large", 32768, 50);
+    add_slice(add_sliced(API_BURST_SHARE), "slot.3", 2048, 20);
 }
 
 static void round_of(void)
@@ -151,10 +179,14 @@ static void setup(void)
     add_cards();
     start();
     pass(200, TICK_MS);
+}
+
+static void want(const char *spec)
+{
     auto_json json_t *body = NULL;
     cr_assert_eq(yaml_load(spec, strlen(spec), &body, NULL), 0);
     patch(json_pack("{s:O}", "spec", body));
-    pass(2000, STEP_MS);
+    pass(SETTLED_MS, STEP_MS);
 }
 
 static void teardown(void)
@@ -175,6 +207,22 @@ static void teardown(void)
 
 TestSuite(agent_mutation, .init = setup, .fini = teardown);
 
+static bool has_slice(unsigned card, unsigned id, const char *alias)
+{
+    const struct sgpu_state *s = &hw.cards[card].card.sgpu;
+    for (unsigned i = 0; i < s->n; i++)
+        if (s->items[i].id == id)
+            return strcmp(s->items[i].alias, alias) == 0;
+    return false;
+}
+
+static bool slices_stand(void)
+{
+    return has_slice(2, 0, "small-0") && has_slice(2, 1, "small-1") && has_slice(2, 2, "large") &&
+           has_slice(3, 0, "slot.3") && hw.cards[2].card.sgpu.qos == API_FIXED_SHARE &&
+           hw.cards[2].card.sgpu.timeslice_ms == 10 && hw.cards[3].card.sgpu.qos == API_BURST_SHARE;
+}
+
 static bool all_stand(void)
 {
     const struct gpu_card *c = &hw.cards[0].card;
@@ -182,7 +230,7 @@ static bool all_stand(void)
     for (unsigned i = 0; i < c->state.n; i++)
         held += c->state.items[i].start == 0 || c->state.items[i].start == 4;
     return held == 2 && hw.violations == 0 && hw.cards[1].mutations == 0 &&
-           hw.cards[1].card.mode == GPU_NATIVE;
+           hw.cards[1].card.mode == GPU_NATIVE && slices_stand();
 }
 
 static size_t stride(void)
@@ -221,7 +269,7 @@ static void heal(const char *before, const char *what)
     cr_expect_str_eq(now, before, "%s is left behind:\n%s\nnot:\n%s", what, now, before);
 }
 
-Test(agent_mutation, of_the_own_device_touches_nothing_in_use)
+static void mutate_all(void)
 {
     auto_free char *before = state();
     auto_json json_t *donor = read_device();
@@ -231,7 +279,7 @@ Test(agent_mutation, of_the_own_device_touches_nothing_in_use)
     (void)json_array_append((json_t *)(uintptr_t)cards, first);
     const json_t *const donors[MUTATION_DONORS] = {donor};
     mutator_donors(mutator, donors);
-    cr_assert(strstr(before, "seen"), "%s", before);
+    cr_assert(strstr(before, "seen") && !strstr(before, "Progressing"), "%s", before);
     cr_assert(all_stand());
     size_t n = 0;
     for (; n < MANY; n += stride()) {
@@ -248,4 +296,16 @@ Test(agent_mutation, of_the_own_device_touches_nothing_in_use)
         cr_expect(all_stand(), "%s: something in use was touched", what);
     }
     cr_log_info("Device n1: up to %zu mutations", n);
+}
+
+Test(agent_mutation, of_the_own_device_touches_no_partition_in_use)
+{
+    want(SPEC CUT ", " SLICED "]}");
+    mutate_all();
+}
+
+Test(agent_mutation, of_the_own_device_touches_no_slice_in_use)
+{
+    want(SPEC SLICED ", " CUT "]}");
+    mutate_all();
 }

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/jx.h"
 #include "base/log.h"
 #include "base/rng.h"
@@ -59,7 +60,7 @@ static struct gate *gate_of(struct gpu *g)
 /* What a back end tells of a card that it cannot read. */
 static void forget_card(struct gpu_card *c)
 {
-    struct gpu_card known = {.healthy = false, .unread = true, .mig = c->mig};
+    struct gpu_card known = {.vendor = "nvidia", .healthy = false, .unread = true, .mig = c->mig};
     memcpy(known.uuid, c->uuid, sizeof(c->uuid));
     memcpy(known.model, c->model, sizeof(c->model));
     (void)snprintf(known.unhealthy_reason, sizeof(known.unhealthy_reason), "ReadFailed");
@@ -226,10 +227,18 @@ static struct gpu *gate_free(struct gpu *g)
     return gpu_free(gate_of(g)->inner);
 }
 
-static const struct gpu_ops gate_ops = {gate_read,      gate_read_card,  gate_mode_set,
-                                        gate_reset,     gate_gi_create,  gate_gi_destroy,
-                                        gate_ci_create, gate_ci_destroy, gate_exclusive_set,
-                                        gate_free};
+static const struct gpu_ops gate_ops = {
+    .read = gate_read,
+    .read_card = gate_read_card,
+    .mode_set = gate_mode_set,
+    .reset = gate_reset,
+    .gi_create = gate_gi_create,
+    .gi_destroy = gate_gi_destroy,
+    .ci_create = gate_ci_create,
+    .ci_destroy = gate_ci_destroy,
+    .exclusive_set = gate_exclusive_set,
+    .free = gate_free,
+};
 
 /* --- The bench --- */
 
@@ -246,6 +255,7 @@ struct bench {
     struct worker *worker;
     struct informer *inf;
     struct publisher *pub;
+    struct koord_infos *koordinator; /* NULL: none */
     struct agent *agent;
 };
 
@@ -273,6 +283,7 @@ static void bench_start(struct bench *b)
         .state_dir = b->dir,
         .proc_root = "/nonexistent",
         .version = "v1",
+        .koordinator = b->koordinator,
         .resync_ms = RESYNC_MS,
         .seed = 7,
     };
@@ -296,6 +307,7 @@ static void bench_stop(struct bench *b)
     b->worker = worker_free(b->worker, PATIENCE_MS, &abandoned);
     cr_expect_not(abandoned);
     b->agent = agent_free(b->agent);
+    b->koordinator = koord_infos_free(b->koordinator);
     b->pub = publisher_free(b->pub);
     b->inf = informer_free(b->inf);
 }
@@ -1319,4 +1331,32 @@ Test(agent, whatever_happened_it_comes_to_rest_as_wanted)
         check_rest(&b, seed);
         bench_done(&b);
     }
+}
+
+/* --- koordlet --- */
+
+/* What koordlet reads; NULL: no file. Caller frees. */
+static char *told_koordlet(const struct bench *b)
+{
+    auto_free char *path = xasprintf("%s/infos/%s", b->dir, KOORD_INFOS_FILE);
+    char *text = NULL;
+    return file_read(path, 1 << 16, &text, NULL, NULL) < 0 ? NULL : text;
+}
+
+Test(agent, koordlet_is_told_of_the_cards_while_they_are_whole)
+{
+    struct bench b;
+    bench_init(&b);
+    auto_free char *folder = xasprintf("%s/infos", b.dir);
+    b.koordinator = koord_infos_new(folder);
+    fake_add(&b.hw, FAKE_H100)->card.memory_mib = 81559;
+    bench_run(&b, NULL);
+    auto_free char *whole = told_koordlet(&b);
+    cr_expect(whole && strstr(whole, "\"healthy\":true"), "%s", whole ? whole : "nothing");
+    set_spec(&b, WANT(TWO_3G));
+    pass(&b, 200);
+    expect_card(&b, "3g.40gb@0 3g.40gb@4");
+    auto_free char *cut = told_koordlet(&b);
+    cr_expect_null(cut);
+    bench_done(&b);
 }

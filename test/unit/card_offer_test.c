@@ -13,6 +13,12 @@ static struct gpu_card cut_card(void)
                                             {.gi_id = 2, .ci_id = 0}}};
 }
 
+static bool has(const struct card_offer *o, const struct gpu_partition *p)
+{
+    const struct card_part part = {.mig = p};
+    return card_offer_has(o, &part);
+}
+
 Test(card_offer, all_that_stands_is_on_offer)
 {
     struct card_offer o;
@@ -20,8 +26,8 @@ Test(card_offer, all_that_stands_is_on_offer)
     card_offer_of(&card, &o);
     cr_expect_not(o.whole);
     for (unsigned i = 0; i < card.n_partitions; i++)
-        cr_expect(card_offer_has(&o, &card.partitions[i]));
-    cr_expect_not(card_offer_has(&o, &(struct gpu_partition){.gi_id = 2, .ci_id = 1}));
+        cr_expect(has(&o, &card.partitions[i]));
+    cr_expect_not(has(&o, &(struct gpu_partition){.gi_id = 2, .ci_id = 1}));
     card_offer_of(&(struct gpu_card){.mode = GPU_NATIVE}, &o);
     cr_expect(o.whole);
     cr_expect_eq(o.n, 0);
@@ -39,7 +45,7 @@ Test(card_offer, what_steps_destroy_is_withdrawn_and_nothing_else)
     card_offer_withdraw(&o, &steps);
     cr_expect(card_offer_allows(&o, &steps));
     cr_expect_eq(o.n, 2);
-    cr_expect_not(card_offer_has(&o, &card.partitions[1]));
+    cr_expect_not(has(&o, &card.partitions[1]));
 }
 
 Test(card_offer, a_mode_switch_and_a_reset_take_the_whole_card)
@@ -67,4 +73,29 @@ Test(card_offer, steps_that_only_create_leave_all_alone)
     struct gpu_card card = cut_card();
     card_offer_of(&card, &o);
     cr_expect(card_offer_allows(&o, &steps));
+}
+
+Test(card_offer, functions_are_on_offer_and_their_card_is_not)
+{
+    struct card_offer o;
+    struct card_offer before;
+    const struct gpu_card card = {.mode = GPU_VGPU, .n_vfs = 1};
+    const struct card_part part = card_part_at(&card, 0);
+    const struct card_steps steps = {.n = 1, .items = {{.kind = CARD_MODE_SET}}};
+    card_offer_of(&card, &o);
+    before = o;
+    cr_expect(card_offer_has(&o, &part) && !o.whole && !o.slots);
+    cr_expect_not(card_offer_allows(&o, &steps));
+    card_offer_withdraw(&o, &steps);
+    cr_expect_not(card_offer_has(&o, &part));
+    cr_expect_not(card_offer_equal(&o, &before));
+}
+
+Test(card_offer, slices_make_a_difference)
+{
+    const struct card_offer one = {.slots = true, .n_slices = 1, .slices = {3}};
+    const struct card_offer other = {.slots = true, .n_slices = 1, .slices = {4}};
+    const struct card_offer none = {.slots = true};
+    cr_expect(card_offer_equal(&one, &one));
+    cr_expect(!card_offer_equal(&one, &other) && !card_offer_equal(&one, &none));
 }

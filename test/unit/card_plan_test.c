@@ -461,3 +461,50 @@ Test(card_plan, steps_have_words_without_a_table_too)
         card_step_text(&(struct card_step){.kind = (enum card_step_kind)99}, NULL);
     cr_expect_str_eq(odd, "?");
 }
+
+/* --- virtual functions --- */
+
+static void check_vfs(enum gpu_mode is, enum gpu_mode wanted, const char *reason)
+{
+    static struct card_plan plan;
+    const struct gpu_card card = {.healthy = true,
+                                  .mode = is,
+                                  .pending_mode = is,
+                                  .sgpu_capable = is != GPU_VGPU,
+                                  .n_vfs = is == GPU_VGPU ? 2 : 0};
+    const struct card_wish wish = {.mode = wanted};
+    card_plan(&card, &wish, &plan);
+    cr_expect_eq(plan.verdict, *reason ? CARD_INFEASIBLE : CARD_NOTHING, "%s", plan.message);
+    cr_expect_str_eq(plan.reason, reason);
+    cr_expect_eq(plan.steps.n, 0, "never attempted");
+    cr_expect(!*reason || strstr(plan.message, "mx-smi vm --"), "%s", plan.message);
+}
+
+Test(card_plan, functions_stand_or_do_not_and_no_step_changes_that)
+{
+    check_vfs(GPU_VGPU, GPU_VGPU, "");
+    check_vfs(GPU_VGPU, GPU_NATIVE, "VirtualFunctionsStand");
+    check_vfs(GPU_VGPU, GPU_SGPU, "VirtualFunctionsStand");
+    check_vfs(GPU_VGPU, GPU_MIG, "VirtualFunctionsStand");
+    check_vfs(GPU_NATIVE, GPU_VGPU, "VirtualFunctionsMissing");
+    check_vfs(GPU_SGPU, GPU_VGPU, "VirtualFunctionsMissing");
+}
+
+/* As a change that was interrupted before they were made has it on record. */
+Test(card_plan, a_layout_of_a_card_without_functions_is_none_of_one_with)
+{
+    struct card_steps steps;
+    struct card_layout stands;
+    const struct gpu_card card = {.healthy = true,
+                                  .mode = GPU_VGPU,
+                                  .pending_mode = GPU_VGPU,
+                                  .n_vfs = 1};
+    for (enum gpu_mode mode = GPU_NATIVE; mode < GPU_VGPU; mode++) {
+        const struct card_layout other = {.mode = mode};
+        cr_expect_not(card_layout_matches(&card, &other));
+        card_steps_to(&card, &other, &steps);
+        cr_expect_eq(steps.n, 0);
+    }
+    card_layout_of(&card, &stands);
+    cr_expect(card_layout_matches(&card, &stands));
+}

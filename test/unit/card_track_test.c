@@ -215,3 +215,14 @@ Test(card_track, an_attempt_without_its_withdrawal_begins_anew_at_once_and_then_
     cr_expect_not(t->memo.beginning);
     bench_done(&b);
 }
+
+Test(card_track, a_slice_that_is_withdrawn_is_told_anew)
+{
+    struct bench b;
+    bench_init(&b, "[{uuid: a, mode: sgpu}]", TXN_APPLIED);
+    struct card_track *t = &b.tracks.items[0];
+    card_track_told(t, &(struct card_offer){.n_slices = 2, .slices = {0, 1}}, 5);
+    card_track_told(t, &(struct card_offer){.n_slices = 1, .slices = {1}}, 6);
+    cr_expect_eq(t->told_number, 6);
+    bench_done(&b);
+}

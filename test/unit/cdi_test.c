@@ -33,26 +33,17 @@ TestSuite(cdi, .init = enter, .fini = leave);
 #define SPEC "cdi/gpu.cleave.dev-nvidia.json"
 
 static char card_name[] = "GPU-0", slice_name[] = "GPU-1-1g.10gb.me-0", bad_name[] = "GPU/2";
-static const struct entry_device card = {.cdi_name = card_name, .minor = 2};
-static const struct entry_device slice = {.cdi_name = slice_name,
-                                          .minor = 1,
-                                          .mig = true,
-                                          .gi_id = 7,
-                                          .ci_id = 0};
-static const struct entry_device unknown = {.cdi_name = slice_name,
-                                            .minor = 1,
-                                            .mig = true,
-                                            .gi_id = 9,
-                                            .ci_id = 0};
-static const struct entry_device misnamed = {.cdi_name = bad_name, .minor = 2};
+static const struct entry_device card = {.vendor = "nvidia", .cdi_name = card_name, .minor = 2};
+static const struct entry_device slice =
+    {.vendor = "nvidia", .cdi_name = slice_name, .minor = 1, .mig = true, .gi_id = 7, .ci_id = 0};
+static const struct entry_device unknown =
+    {.vendor = "nvidia", .cdi_name = slice_name, .minor = 1, .mig = true, .gi_id = 9, .ci_id = 0};
+static const struct entry_device misnamed = {.vendor = "nvidia", .cdi_name = bad_name, .minor = 2};
 
 static struct device_nodes_cap caps[] = {{1, 7, -1, 201}, {1, 7, 0, 202}};
 static char no_root[] = "", driver_root[] = "/run/nvidia/driver";
-static const struct device_nodes nodes = {.ctl = true,
-                                          .uvm = true,
-                                          .caps = caps,
-                                          .n_caps = 2,
-                                          .host_dev_root = no_root};
+static const struct container_nodes nodes = {
+    .nvidia = {.ctl = true, .uvm = true, .caps = caps, .n_caps = 2, .host_dev_root = no_root}};
 
 static char lib[] = "/usr/lib64/libcuda.so.570.1", lib_host[] = "/host/libcuda.so.570.1";
 static char link_path[] = "/usr/lib64/libcuda.so.1", target[] = "libcuda.so.570.1";
@@ -106,10 +97,10 @@ Test(cdi, spec_is_common_edits_and_devices)
 
 Test(cdi, nodes_below_a_dev_root_say_where_they_are)
 {
-    struct device_nodes below = nodes;
-    below.host_dev_root = driver_root;
+    struct container_nodes below = nodes;
+    below.nvidia.host_dev_root = driver_root;
     auto_free char *text = NULL;
-    cr_assert_eq(cdi_device_render(&below, &card, &text, NULL), 0);
+    cr_assert_eq(cdi_device_render(&below, &card, /* together= */ NULL, 0, &text, NULL), 0);
     cr_expect_str_eq(text, "{\"name\":\"GPU-0\",\"containerEdits\":{\"deviceNodes\":[{\"path\":"
                            "\"/dev/nvidia2\",\"hostPath\":\"/run/nvidia/driver/dev/nvidia2\","
                            "\"permissions\":\"rw\"}]}}");
@@ -126,7 +117,7 @@ static size_t count(const char *text, const char *what)
 Test(cdi, without_hooks_each_name_is_a_mount_in_both_folders)
 {
     const struct cdi_common_options o = {.second_folder = CDI_SECOND_FOLDER};
-    auto_free char *text = cdi_common_render(&o, &nodes, &files);
+    auto_free char *text = cdi_common_render(container_vendor_find("nvidia"), &o, &nodes, &files);
     cr_expect_eq(count(text, "\"hostPath\":\"/host/libcuda.so.570.1\""), 4);
     cr_expect_eq(count(text, "\"/usr/local/nvidia/lib64/libcuda.so.1\""), 1);
     cr_expect_eq(count(text, "\"/usr/local/nvidia/lib64/libcuda.so.570.1\""), 1);
@@ -137,14 +128,14 @@ Test(cdi, without_hooks_each_name_is_a_mount_in_both_folders)
 Test(cdi, library_path_is_said_where_asked)
 {
     const struct cdi_common_options o = {.second_folder = "/lib/gpu", .set_library_path = true};
-    auto_free char *text = cdi_common_render(&o, &nodes, &files);
+    auto_free char *text = cdi_common_render(container_vendor_find("nvidia"), &o, &nodes, &files);
     cr_expect_eq(count(text, "\"LD_LIBRARY_PATH=/lib/gpu\""), 1);
 }
 
 Test(cdi, hooks_make_links_and_cache_instead_of_mounts)
 {
     const struct cdi_common_options o = {.hook = "/usr/bin/nvidia-cdi-hook", .second_folder = "/x"};
-    auto_free char *text = cdi_common_render(&o, &nodes, &files);
+    auto_free char *text = cdi_common_render(container_vendor_find("nvidia"), &o, &nodes, &files);
     cr_expect_eq(count(text, "\"hostPath\":\"/host/libcuda.so.570.1\""), 1);
     cr_expect_eq(count(text, "{\"hookName\":\"createContainer\",\"path\":\"/usr/bin/"
                              "nvidia-cdi-hook\",\"args\":[\"nvidia-cdi-hook\",\"create-symlinks\","
@@ -160,7 +151,7 @@ Test(cdi, hooks_of_the_toolkits_other_program_are_a_subcommand)
     const struct cdi_common_options o = {.hook = "/usr/bin/nvidia-ctk",
                                          .newer_hooks = true,
                                          .second_folder = ""};
-    auto_free char *text = cdi_common_render(&o, &nodes, &files);
+    auto_free char *text = cdi_common_render(container_vendor_find("nvidia"), &o, &nodes, &files);
     cr_expect_eq(count(text, "[\"nvidia-ctk\",\"hook\",\"create-symlinks\""), 1);
     cr_expect_eq(count(text, "[\"nvidia-ctk\",\"hook\",\"disable-device-node-modification\"]"), 1);
     cr_expect_eq(count(text, "[\"nvidia-ctk\",\"hook\",\"enable-cuda-compat\"]"), 1);
@@ -266,7 +257,7 @@ Test(cdi, drafts_of_a_crash_are_swept)
     cr_assert_eq(mkdir("cdi", 0755), 0);
     cr_assert_eq(file_write_atomic(SPEC ".0123456789abcdef.tmp", "", 0, 0644, NULL), 0);
     auto_cdi struct cdi *c = cdi_new(&here);
-    cr_expect_str_eq(cdi_path(c), SPEC);
+    cr_expect_str_eq(cdi_path(c, "nvidia"), SPEC);
     cr_expect_neq(access(SPEC ".0123456789abcdef.tmp", F_OK), 0);
 }
 
@@ -314,4 +305,165 @@ Test(cdi, without_a_trusted_hook_the_spec_has_none)
     auto_free char *text = read_spec();
     cr_expect_eq(count(text, "hooks"), 0);
     cr_expect_eq(count(text, "\"/usr/local/nvidia/lib64/libcuda.so.1\""), 1);
+}
+
+/* --- MetaX --- */
+
+#define METAX_SPEC "cdi/gpu.cleave.dev-metax.json"
+
+static char mx_name[] = "GPU-m0", mx_slice_name[] = "GPU-m0-slice-train", mx_slot[] = "slot.1";
+static char mx_bus[] = "0000:05:00.0", mx_other[] = "0000:06:00.0", dev_root[] = "/host";
+static const struct entry_device mx = {.vendor = "metax",
+                                       .cdi_name = mx_name,
+                                       .pci_bus_id = mx_bus};
+static const struct entry_device mx_slice = {.vendor = "metax",
+                                             .cdi_name = mx_slice_name,
+                                             .pci_bus_id = mx_bus,
+                                             .has_slice = true,
+                                             .slice = {.id = 0,
+                                                       .minor = 0,
+                                                       .memory_mib = 1024,
+                                                       .compute_percent = 10,
+                                                       .alias = "cleave-train"}};
+static const struct entry_device mx_undecided = {.vendor = "metax",
+                                                 .cdi_name = mx_slot,
+                                                 .pci_bus_id = mx_bus,
+                                                 .is_slot = true};
+static const struct entry_device mx_without_nodes = {.vendor = "metax",
+                                                     .cdi_name = mx_name,
+                                                     .pci_bus_id = mx_other};
+
+static struct dri_card mx_cards[] = {
+    {.bus_id = "0000:05:00.0", .cards = {1}, .n_cards = 1, .renders = {128}, .n_renders = 1}};
+static const struct container_nodes both_nodes =
+    {.nvidia = {.ctl = true, .host_dev_root = no_root},
+     .metax = {.mxcd = true, .mxnd = true, .mxgd = true},
+     .dri = {.cards = mx_cards, .n_cards = 1, .host_dev_root = no_root}};
+
+static char *text_of(const char *path)
+{
+    char *text = NULL;
+    cr_assert_eq(file_read(path, 1 << 20, &text, /* ret_len= */ NULL, NULL), 0, "%s", path);
+    return text;
+}
+
+Test(cdi, spec_of_metax_is_nodes_and_for_a_slice_what_it_is)
+{
+    auto_cdi struct cdi *c = cdi_new(&here);
+    const struct entry_device *devices[] = {&mx, &mx_slice, &mx_undecided};
+    cr_assert_eq(cdi_set_common(c, &both_nodes, &files, NULL), 0);
+    cr_assert_eq(cdi_write(c, &both_nodes, devices, 3, NULL), 0);
+    auto_free char *text = text_of(METAX_SPEC);
+    cr_expect_str_eq(text,
+                     "{\"cdiVersion\":\"0.5.0\",\"kind\":\"gpu.cleave.dev/metax\",\n"
+                     "\"containerEdits\":{"
+                     "\"deviceNodes\":[{\"path\":\"/dev/mxcd\",\"permissions\":\"rw\"},"
+                     "{\"path\":\"/dev/mxnd\",\"permissions\":\"rw\"},"
+                     "{\"path\":\"/dev/mxgd\",\"permissions\":\"rw\"}]},\n"
+                     "\"devices\":[\n"
+                     "{\"name\":\"GPU-m0\",\"containerEdits\":{\"deviceNodes\":["
+                     "{\"path\":\"/dev/dri/card1\",\"permissions\":\"rw\"},"
+                     "{\"path\":\"/dev/dri/renderD128\",\"permissions\":\"rw\"}]}},\n"
+                     "{\"name\":\"GPU-m0-slice-train\",\"containerEdits\":{\"env\":["
+                     "\"METAX_SGPUS=sgpu=0000:05:00.0#0;compute=10;vram=1024;alias=cleave-train\"],"
+                     "\"deviceNodes\":["
+                     "{\"path\":\"/dev/dri/card1\",\"permissions\":\"rw\"},"
+                     "{\"path\":\"/dev/dri/renderD128\",\"permissions\":\"rw\"}]}}]}\n");
+    auto_json json_t *parsed = json_loads(text, 0, NULL);
+    cr_expect_not_null(parsed);
+    cr_expect_neq(access(SPEC, F_OK), 0, "nothing of NVIDIA's");
+}
+
+static char mx_vf_name[] = "GPU-m0-vf-0", mx_vf_bus[] = "0000:05:00.1";
+static const struct entry_device mx_vf = {.vendor = "metax",
+                                          .cdi_name = mx_vf_name,
+                                          .pci_bus_id = mx_vf_bus,
+                                          .is_vf = true};
+
+Test(cdi, a_virtual_function_of_metax_is_the_nodes_of_its_own_address)
+{
+    struct dri_card both[] =
+        {mx_cards[0],
+         {.bus_id = "0000:05:00.1", .cards = {17}, .n_cards = 1, .renders = {144}, .n_renders = 1}};
+    struct container_nodes with_vf = both_nodes;
+    auto_free char *text = NULL;
+    auto_err struct err e = {0};
+    cr_expect_eq(cdi_device_render(&with_vf, &mx_vf, NULL, 0, &text, &e), -(int)ERR_NOT_FOUND,
+                 "its card's are not its own");
+    err_clear(&e);
+    with_vf.dri.cards = both;
+    with_vf.dri.n_cards = 2;
+    cr_assert_eq(cdi_device_render(&with_vf, &mx_vf, NULL, 0, &text, &e), 0, "%s", err_msg(&e));
+    cr_expect_str_eq(text, "{\"name\":\"GPU-m0-vf-0\",\"containerEdits\":{\"deviceNodes\":["
+                           "{\"path\":\"/dev/dri/card17\",\"permissions\":\"rw\"},"
+                           "{\"path\":\"/dev/dri/renderD144\",\"permissions\":\"rw\"}]}}");
+}
+
+Test(cdi, metax_nodes_that_do_not_stand_are_not_named_and_others_say_where_they_are)
+{
+    struct container_nodes some = both_nodes;
+    some.metax.mxnd = false;
+    some.metax.mxgd = false;
+    some.dri.host_dev_root = dev_root;
+    const struct cdi_common_options o = {.hook = "/hook",
+                                         .second_folder = "/x",
+                                         .set_library_path = true};
+    auto_free char *text = cdi_common_render(container_vendor_find("metax"), &o, &some, &files);
+    cr_expect_str_eq(text, "{\"deviceNodes\":[{\"path\":\"/dev/mxcd\","
+                           "\"hostPath\":\"/host/dev/mxcd\",\"permissions\":\"rw\"}]}");
+}
+
+Test(cdi, vendors_have_a_file_each_side_by_side)
+{
+    auto_cdi struct cdi *c = cdi_new(&here);
+    const struct entry_device *both[] = {&card, &mx};
+    cr_assert_eq(cdi_set_common(c, &both_nodes, &files, NULL), 0);
+    cr_assert_eq(cdi_write(c, &both_nodes, both, 2, NULL), 0);
+    auto_free char *nvidia = text_of(SPEC);
+    auto_free char *metax = text_of(METAX_SPEC);
+    cr_expect_eq(count(nvidia, "\"name\":"), 1);
+    cr_expect_eq(count(metax, "\"name\":"), 1);
+    cr_expect_eq(count(nvidia, "mxcd") + count(metax, "nvidia") + count(metax, "mounts"), 0);
+    cr_assert_eq(cdi_write(c, &both_nodes, both, 1, NULL), 0);
+    cr_expect_neq(access(METAX_SPEC, F_OK), 0);
+    auto_free char *still = text_of(SPEC);
+    cr_expect_str_eq(still, nvidia);
+}
+
+Test(cdi, what_the_files_have_is_known)
+{
+    auto_cdi struct cdi *c = cdi_new(&here);
+    const struct entry_device *devices[] = {&card, &mx_without_nodes};
+    cr_expect_not(cdi_has(c, &card));
+    cr_expect_eq(cdi_write(c, &both_nodes, devices, 2, NULL), -ERR_NOT_FOUND);
+    cr_expect(cdi_has(c, &card));
+    cr_expect_not(cdi_has(c, &mx_without_nodes), "it has no render node");
+    cr_assert_eq(cdi_write(c, &both_nodes, devices, 0, NULL), 0);
+    cr_expect_not(cdi_has(c, &card));
+}
+
+/* A folder in its place: the one file cannot be written, the other can. */
+Test(cdi, file_that_cannot_be_written_keeps_nothing_from_the_other_vendor)
+{
+    auto_cdi struct cdi *c = cdi_new(&here);
+    const struct entry_device *devices[] = {&misnamed, &card, &mx};
+    cr_assert_eq(file_make_dirs(SPEC, 0755, NULL), 0);
+    cr_expect_eq(cdi_write(c, &both_nodes, devices, 3, NULL), -ERR_SYSTEM,
+                 "which matters more than the name");
+    cr_expect(cdi_has(c, &mx));
+    cr_expect_not(cdi_has(c, &card));
+    cr_assert_eq(rmdir(SPEC), 0);
+    cr_expect_eq(cdi_write(c, &both_nodes, devices, 3, NULL), -ERR_INVALID);
+    cr_expect(cdi_has(c, &card));
+}
+
+Test(cdi, device_of_a_vendor_that_is_not_known_is_told)
+{
+    auto_cdi struct cdi *c = cdi_new(&here);
+    const struct entry_device strange = {.vendor = "amd", .cdi_name = card_name};
+    const struct entry_device *devices[] = {&strange, &card};
+    cr_expect_eq(cdi_write(c, &both_nodes, devices, 2, NULL), -ERR_INVALID);
+    cr_expect(cdi_has(c, &card));
+    cr_expect_not(cdi_has(c, &strange));
+    cr_expect_null(cdi_path(c, "amd"));
 }

@@ -6,6 +6,7 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
+#include "api/koordinator.h"
 #include "cluster_support.h"
 #include "controller/resources.h"
 
@@ -71,7 +72,7 @@ static void come_or_go(size_t i)
 static void act(struct rng *rng)
 {
     size_t i = rng_below(rng, NODES);
-    switch (rng_below(rng, 12)) {
+    switch (rng_below(rng, 14)) {
     case 0:
     case 1:
     case 2:
@@ -102,6 +103,15 @@ static void act(struct rng *rng)
     case 9:
         cluster_restart(&c);
         break;
+    case 10:
+        remove_if_there(&resource_koordinator_devices, nodes[i]);
+        break;
+    case 11:
+        if (rng_below(rng, 2))
+            cluster_install_koordinator(&c);
+        else
+            remove_if_there(&resource_crds, KOORDINATOR_CRD);
+        break;
     default:
         if (is_up[i])
             cluster_agent(&c, nodes[i]);
@@ -118,7 +128,8 @@ static char *end_state(void)
             continue;
         auto_free char *spec = cluster_spec(&c, nodes[i]);
         auto_free char *state = cluster_label_of(&c, nodes[i], "nvidia.com/mig.config.state");
-        sb_addf(&text, "%s: %s (%s)\n", nodes[i], spec, state);
+        auto_free char *mirror = cluster_mirror(&c, nodes[i]);
+        sb_addf(&text, "%s: %s (%s) %s\n", nodes[i], spec, state, mirror);
     }
     static const char *const names[] = {"p", "q", "r"};
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
@@ -149,6 +160,7 @@ Test(chaos, whatever_happened_it_comes_to_rest_where_a_new_start_would)
         rng_init(&rng, seed);
         cluster_start(&c, /* plan= */ NULL);
         memset(is_up, 0, sizeof(is_up));
+        cluster_install_koordinator(&c);
         for (size_t i = 0; i < NODES; i++)
             come_or_go(i);
         for (int k = 0; k < ACTS; k++)

@@ -10,6 +10,7 @@
 #include "base/yaml.h"
 
 #include "api/kinds.h"
+#include "api/koordinator.h"
 #include "controller/conditions.h"
 #include "controller/resources.h"
 #include "mig_tables_support.h"
@@ -33,9 +34,9 @@ typedef int patch_fn(struct kc *c, struct scope *s, const struct kc_target *t,
 
 static const struct kc_resource events = {"events.k8s.io", "v1", "events", "Event", true};
 
-static const struct kc_resource *const known[] = {&resource_devices, &resource_gpuprofiles,
+static const struct kc_resource *const known[] = {&resource_devices,    &resource_gpuprofiles,
                                                   &resource_migconfigs, &resource_nodes,
-                                                  &resource_pods};
+                                                  &resource_pods,       &resource_crds};
 
 /* Never reached: counts writes and spoils none. */
 static const struct kc_fault_plan no_fault = {.fault = KC_FAULT_TIMEOUT_AFTER_COMMIT,
@@ -43,11 +44,27 @@ static const struct kc_fault_plan no_fault = {.fault = KC_FAULT_TIMEOUT_AFTER_CO
 
 static patch_fn *inner_patch;
 
+static bool tests(const json_t *body, size_t at, const char *path)
+{
+    const json_t *op = json_array_get(body, at);
+    const char *verb = JX_STR_AT(op, "op");
+    const char *where = JX_STR_AT(op, "path");
+    return verb && where && strcmp(verb, "test") == 0 && strcmp(where, path) == 0;
+}
+
 /* A write that arrives late, from a leader that is none any more, must find that the object has
- * changed: every patch names the very version that it was thought out for. */
+ * changed: every patch names the very version that it was thought out for, or the very value that
+ * it removes. */
 static int patch_of_a_version(struct kc *c, struct scope *s, const struct kc_target *t,
                               const struct kc_write *w, json_t **ret_obj, struct err *e)
 {
+    if (w->how == KC_JSON_PATCH) {
+        const char *removed = JX_STR_AT(json_array_get(w->body, 2), "path");
+        cr_assert_eq(json_array_size(w->body), 3);
+        cr_assert(tests(w->body, 0, "/metadata/uid"), "%s without a uid", t->res->kind);
+        cr_assert(removed && tests(w->body, 1, removed), "%s without a value", t->res->kind);
+        return inner_patch(c, s, t, w, ret_obj, e);
+    }
     cr_assert(JX_STR_AT(w->body, "metadata", "uid"), "%s without a uid", t->res->kind);
     cr_assert(JX_STR_AT(w->body, "metadata", "resourceVersion"), "%s without a version",
               t->res->kind);
@@ -74,12 +91,15 @@ static void start_reconcilers(struct cluster *c, const struct kc_fault_plan *pla
     c->recorder = recorder_new(c->api, &(struct recorder_opts){.controller = "test/controller",
                                                                .instance = "test",
                                                                .clk = c->clk});
-    c->reconcilers = reconcilers_new(&(struct reconcilers_opts){.reader = read,
-                                                                .writer = c->own,
-                                                                .clk = c->clk,
-                                                                .recorder = c->recorder,
-                                                                .workers = 1,
-                                                                .many_nodes = c->many_nodes});
+    c->reconcilers =
+        reconcilers_new(&(struct reconcilers_opts){.reader = read,
+                                                   .writer = c->own,
+                                                   .clk = c->clk,
+                                                   .recorder = c->recorder,
+                                                   .koordinator = !c->without_koordinator,
+                                                   .hami = !c->without_hami,
+                                                   .workers = 1,
+                                                   .many_nodes = c->many_nodes});
 }
 
 static void stop_reconcilers(struct cluster *c)
@@ -208,6 +228,16 @@ void cluster_patch(struct cluster *c, const struct kc_resource *res, const char 
     patch(c, res, name, subresource, body);
 }
 
+void cluster_install_koordinator(struct cluster *c)
+{
+    cluster_apply(c, "apiVersion: apiextensions.k8s.io/v1\n"
+                     "kind: CustomResourceDefinition\n"
+                     "metadata: {name: devices.scheduling.koordinator.sh}\n"
+                     "spec: {group: scheduling.koordinator.sh}\n");
+    cluster_patch(c, &resource_crds, KOORDINATOR_CRD, "status",
+                  "{status: {conditions: [{type: Established, status: 'True'}]}}");
+}
+
 void cluster_label_as(struct cluster *c, const char *manager, const char *node, const char *key,
                       const char *value)
 {
@@ -321,6 +351,7 @@ static void view_of(const struct device_card *card, struct resolve_card *ret,
         counts[n++] = (struct profile_count){card->partitions[i].profile, 1};
     *ret_counts = counts;
     *ret = (struct resolve_card){.uuid = card->uuid,
+                                 .vendor = card->vendor,
                                  .mode = card->mode,
                                  .healthy = true,
                                  .partitions = counts,
@@ -389,6 +420,23 @@ void cluster_agent_fails(struct cluster *c, const char *node, const char *reason
 }
 
 /* --- What is seen --- */
+
+char *cluster_mirror(struct cluster *c, const char *node)
+{
+    auto_json json_t *obj = NULL;
+    auto_sb struct sb text = SB_INIT(TEXT_BYTES);
+    const struct kc_target t = target_of(&resource_koordinator_devices, node);
+    if (kc_get(c->api, c->scope, &t, &obj, /* e= */ NULL) < 0)
+        return xstrdup("");
+    size_t i;
+    const json_t *d;
+    json_array_foreach(JX_AT(obj, "spec", "devices"), i, d) {
+        const char *id = JX_STR_AT(d, "id");
+        sb_addf(&text, "%s%s:%s", i ? " " : "", id && strrchr(id, '-') ? strrchr(id, '-') + 1 : "?",
+                json_is_true(JX_AT(d, "health")) ? "well" : "ill");
+    }
+    return xstrdup(sb_str(&text));
+}
 
 static void describe(const struct device_want *w, struct sb *out)
 {

@@ -19,7 +19,9 @@ struct cluster {
     struct reconcilers *reconcilers;
     bool mortal; /* the planned fault is the end of the process: then the next one takes over */
     bool died;
-    size_t many_nodes; /* for the next process; 0: as ever */
+    size_t many_nodes;        /* for the next process; 0: as ever */
+    bool without_koordinator; /* the same */
+    bool without_hami;        /* the same */
 };
 
 /* plan NULL: no faults. */
@@ -43,6 +45,12 @@ void cluster_patch(struct cluster *c, const struct kc_resource *res, const char 
 
 /* A Node with the label pool=a and its Device of n H100 cards, as a fresh agent reports them. */
 void cluster_add_node(struct cluster *c, const char *name, size_t n_cards);
+/* Koordinator's Device becomes a kind of this cluster. */
+void cluster_install_koordinator(struct cluster *c);
+/* Koordinator's Device of a node in one line: "0:well 1:ill", by the numbers that end their ids; ""
+ * for none. Caller frees. */
+char *cluster_mirror(struct cluster *c, const char *node);
+
 /* Sets a label of a Node; value NULL removes it. */
 void cluster_label(struct cluster *c, const char *node, const char *key, const char *value);
 /* The same as another field manager than everybody else here. */

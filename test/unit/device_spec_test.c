@@ -60,6 +60,19 @@ Test(device_spec, names_source_owner_and_labels)
                      "H100-80GB-HBM3");
 }
 
+Test(device_spec, a_models_label_is_without_its_vendors_prefix)
+{
+    cluster_add_node(&c, "n1", 1);
+    cluster_apply(&c, PROFILE("p", HALVES));
+    cluster_patch(
+        &c, &resource_devices, "n1", "status",
+        "{status: {devices: [{uuid: GPU-n1-0, index: 0, vendor: metax, model: MXC500}]}}");
+    cluster_settle(&c);
+    auto_json json_t *device = cluster_get(&c, &resource_devices, "n1");
+    cr_assert_str_eq(JX_STR_AT(device, "metadata", "labels", "node.koordinator.sh/gpu-model"),
+                     "C500");
+}
+
 Test(device_spec, a_whole_change_of_one_node_takes_one_write_each)
 {
     cluster_add_node(&c, "n1", 1);

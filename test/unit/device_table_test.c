@@ -24,7 +24,8 @@ struct node {
     struct node_state state;
 };
 
-static void node_init(struct node *n, unsigned n_cards, const char *spec)
+static void node_init_with(struct node *n, enum fake_model model, unsigned n_cards,
+                           const char *spec)
 {
     auto_json json_t *doc = NULL;
     auto_err struct err e = {0};
@@ -32,7 +33,12 @@ static void node_init(struct node *n, unsigned n_cards, const char *spec)
     cr_assert_eq(yaml_load(spec, strlen(spec), &doc, &e), 0, "%s", err_msg(&e));
     cr_assert_eq(device_spec_decode(doc, &n->spec, &e), 0, "%s", err_msg(&e));
     for (unsigned i = 0; i < n_cards; i++)
-        fake_add(&n->hw, FAKE_H100);
+        fake_add(&n->hw, model);
+}
+
+static void node_init(struct node *n, unsigned n_cards, const char *spec)
+{
+    node_init_with(n, FAKE_H100, n_cards, spec);
 }
 
 static void node_read(struct node *n)
@@ -284,4 +290,258 @@ Test(device_table, partition_is_known_by_the_id_of_nvidias_plugin)
     cr_expect_null(device_table_translate(&t, A));
     device_table_done(&t);
     check(&n, "nvidia.com/mig-3g.40gb: " A "/3g.40gb@4\n");
+}
+
+/* --- Slices --- */
+
+#define LISTED                                                                                     \
+    "spec: {devices: [{uuid: " A ", mode: sgpu, sgpu: {qosPolicy: fixed-share, slices: "           \
+    "[{alias: small, memoryMiB: 1024, computePercent: 5, count: 2}]}}]}"
+#define FOR_PODS "spec: {devices: [{uuid: " A ", mode: sgpu, sgpu: {qosPolicy: fixed-share}}]}"
+
+static void put_slice(struct node *n, const char *alias, bool foreign)
+{
+    struct gpu_card *c = &n->views[0].card;
+    c->mode = c->pending_mode = GPU_SGPU;
+    c->slices[c->sgpu.n] = (struct gpu_slice){.minor = 40 + c->sgpu.n, .healthy = true};
+    (void)snprintf(c->slices[c->sgpu.n].alias, sizeof(c->slices[0].alias), "cleave.%s", alias);
+    struct sgpu_slice *s = &c->sgpu.items[c->sgpu.n];
+    *s = (struct sgpu_slice){.id = c->sgpu.n, .quota = {1024, 5}, .foreign = foreign};
+    (void)snprintf(s->alias, sizeof(s->alias), "%s", alias);
+    c->sgpu.n++;
+}
+
+Test(device_table, slices_that_stand_are_named_by_card_and_alias_and_offered_by_kind)
+{
+    struct node n;
+    node_init_with(&n, FAKE_C500, 2, LISTED);
+    node_read(&n);
+    put_slice(&n, "small-1", false);
+    put_slice(&n, "theirs", true);
+    put_slice(&n, "small-0", false);
+    check(&n, "metax-tech.com/gpu: " B "\n"
+              "metax-tech.com/sgpu-small: " A "/small-0 " A "/small-1\n");
+}
+
+Test(device_table, a_slice_says_what_its_container_has_to_know)
+{
+    struct node n;
+    node_init_with(&n, FAKE_C500, 1, LISTED);
+    node_read(&n);
+    put_slice(&n, "small-1", false);
+    put_slice(&n, "small-0", false);
+    auto_device_table struct device_table t = {0};
+    device_table_build(&n.state, 0, &t);
+    const struct table_resource *r = device_table_resource(&t, "metax-tech.com/sgpu-small");
+    cr_assert(r && r->n_devices == 2);
+    const struct entry_device *d = &r->devices[0].entry;
+    cr_expect_str_eq(d->cdi_name, A "-slice-small-0");
+    cr_expect_str_eq(d->vendor, "metax");
+    cr_expect_str_eq(d->pci_bus_id, n.views[0].card.pci_bus_id);
+    cr_expect(d->has_slice && !d->is_slot && !d->mig);
+    cr_expect_eq(d->slice.id, 1);
+    cr_expect_eq(d->slice.minor, 41);
+    cr_expect_eq(d->slice.memory_mib, 1024);
+    cr_expect_eq(d->slice.compute_percent, 5);
+    cr_expect_str_eq(d->slice.alias, "cleave.small-0", "as the driver has it");
+    check(&n, "metax-tech.com/sgpu-small: " A "/small-0 " A "/small-1\n");
+}
+
+/* Its name stays, and what it means in the CDI file is another slice. */
+Test(device_table, a_slice_that_was_made_again_is_another_table)
+{
+    struct node n;
+    node_init_with(&n, FAKE_C500, 1, LISTED);
+    node_read(&n);
+    put_slice(&n, "small-0", false);
+    auto_device_table struct device_table before = {0};
+    auto_device_table struct device_table same = {0};
+    auto_device_table struct device_table after = {0};
+    device_table_build(&n.state, 0, &before);
+    device_table_build(&n.state, 0, &same);
+    n.views[0].card.sgpu.items[0].id = 7;
+    device_table_build(&n.state, 0, &after);
+    cr_expect(device_table_equal(&before, &same));
+    cr_expect_not(device_table_equal(&before, &after));
+    check(&n, "metax-tech.com/sgpu-small: " A "/small-0\n");
+}
+
+Test(device_table, a_card_whose_slices_are_made_for_pods_has_places_for_sixteen)
+{
+    struct node n;
+    node_init_with(&n, FAKE_C500, 1, FOR_PODS);
+    node_read(&n);
+    put_slice(&n, "slot.3", false);
+    put_slice(&n, "theirs", true);
+    struct device_table t;
+    device_table_build(&n.state, 0, &t);
+    const struct table_resource *r = device_table_resource(&t, "metax-tech.com/sgpu");
+    cr_assert(r && t.n_resources == 1 && r->n_devices == 16);
+    cr_expect_str_eq(r->devices[3].id, "sgpu@3");
+    cr_expect_str_eq(r->devices[3].entry.cdi_name, "slot.3");
+    cr_expect(r->devices[3].entry.is_slot && !r->devices[3].entry.has_slice);
+    cr_expect(r->devices[3].entry.is_slot);
+    cr_expect(r->devices[14].healthy);
+    cr_expect_not(r->devices[15].healthy, "somebody else's slice takes a place");
+    device_table_done(&t);
+    check(&n, "metax-tech.com/sgpu: sgpu@0 sgpu@1 sgpu@2 sgpu@3 sgpu@4 sgpu@5 sgpu@6 sgpu@7 "
+              "sgpu@8 sgpu@9 sgpu@10 sgpu@11 sgpu@12 sgpu@13 sgpu@14 sgpu@15!\n");
+}
+
+Test(device_table, a_slot_that_is_held_counts_among_the_places_whatever_its_number)
+{
+    struct node n;
+    node_init_with(&n, FAKE_C500, 1, FOR_PODS);
+    node_read(&n);
+    for (unsigned i = 0; i < 14; i++)
+        put_slice(&n, "theirs", true);
+    put_slice(&n, "slot.9", false);
+    check(&n, "metax-tech.com/sgpu: sgpu@0 sgpu@1! sgpu@2! sgpu@3! sgpu@4! sgpu@5! sgpu@6! sgpu@7! "
+              "sgpu@8! sgpu@9 sgpu@10! sgpu@11! sgpu@12! sgpu@13! sgpu@14! sgpu@15!\n");
+}
+
+Test(device_table, a_card_that_nobody_speaks_of_any_more_offers_what_it_offered)
+{
+    struct node n;
+    node_init_with(&n, FAKE_C500, 1, "spec: {}");
+    node_read(&n);
+    put_slice(&n, "small-0", false);
+    check(&n, "metax-tech.com/sgpu-small: " A "/small-0\n");
+}
+
+Test(device_table, a_slice_and_a_slot_are_held_by_the_pods_that_were_given_them)
+{
+    struct node n;
+    node_init_with(&n, FAKE_C500, 1, FOR_PODS);
+    node_read(&n);
+    put_slice(&n, "slot.3", false);
+    auto_holders struct holders h = {0};
+    struct holder *list = NULL;
+    size_t count = 0;
+    for (unsigned slot = 3; slot < 5; slot++)
+        *XPUSH(list, count) = (struct holder){.id = xasprintf("sgpu@%u", slot),
+                                              .ns = xstrdup("ns"),
+                                              .pod = xasprintf("pod-%u", slot),
+                                              .resource = xstrdup("metax-tech.com/sgpu")};
+    (void)holders_list(&h, list, count, 1);
+    struct gpu_card *c = &n.views[0].card;
+    struct device_slots made = {0};
+    device_slots_add(&made, c);
+    device_mark_holders(&h, &made, c);
+    cr_assert_eq(c->n_processes, 2);
+    cr_expect_eq(c->processes[0].gi_id, 0, "by the number of its slice");
+    cr_expect_str_eq(c->processes[0].name, "ns/pod-3");
+    cr_expect_eq(c->processes[1].gi_id, -1, "its slice is not made yet: it holds each card");
+    cr_expect(c->sgpu.items[0].in_use);
+    card_view_done(&n.views[0]);
+    device_spec_done(&n.spec);
+}
+
+/* --- Virtual functions --- */
+
+static void put_vf(struct node *n, unsigned number)
+{
+    struct gpu_card *c = &n->views[0].card;
+    struct gpu_vf *vf = &c->vfs[c->n_vfs++];
+    c->mode = c->pending_mode = GPU_VGPU;
+    c->sgpu_capable = false;
+    *vf = (struct gpu_vf){.number = number, .memory_mib = 16384, .healthy = true};
+    (void)snprintf(vf->uuid, sizeof(vf->uuid), "GPU-vf-%u", number);
+    (void)snprintf(vf->pci_bus_id, sizeof(vf->pci_bus_id), "0000:05:00.%u", number + 1);
+}
+
+Test(device_table, a_card_with_functions_offers_each_that_is_well_and_never_itself)
+{
+    struct node n;
+    node_init_with(&n, FAKE_C500, 2, "spec: {}");
+    node_read(&n);
+    put_vf(&n, 0);
+    put_vf(&n, 1);
+    put_vf(&n, 5);
+    n.views[0].card.vfs[1].healthy = false;
+    check(&n, "metax-tech.com/gpu: " B "\n"
+              "metax-tech.com/vgpu: " A "/vf@0 " A "/vf@1! " A "/vf@5\n");
+}
+
+Test(device_table, functions_are_offered_where_they_are_wanted_and_not_to_who_wants_the_card)
+{
+    struct node n;
+    node_init_with(&n, FAKE_C500, 1, "spec: {devices: [{uuid: " A ", mode: vgpu}]}");
+    node_read(&n);
+    put_vf(&n, 0);
+    check(&n, "metax-tech.com/vgpu: " A "/vf@0\n");
+    node_init_with(&n, FAKE_C500, 1, "spec: {devices: [{uuid: " A ", mode: native}]}");
+    node_read(&n);
+    put_vf(&n, 0);
+    check(&n, "metax-tech.com/vgpu: " A "/vf@0!\n");
+    node_init_with(&n, FAKE_C500, 1, "spec: {devices: [{uuid: " A ", mode: vgpu}]}");
+    node_read(&n);
+    check(&n, "metax-tech.com/gpu: " A "!\n");
+}
+
+Test(device_table, a_function_says_what_its_container_has_to_know)
+{
+    struct node n;
+    node_init_with(&n, FAKE_C500, 1, "spec: {}");
+    node_read(&n);
+    put_vf(&n, 3);
+    auto_device_table struct device_table t = {0};
+    auto_device_table struct device_table made_anew = {0};
+    device_table_build(&n.state, 0, &t);
+    const struct table_resource *r = device_table_resource(&t, "metax-tech.com/vgpu");
+    cr_assert(r && r->n_devices == 1);
+    const struct entry_device *d = &r->devices[0].entry;
+    cr_expect_str_eq(d->cdi_name, A "-vf-3");
+    cr_expect_str_eq(d->uuid, "GPU-vf-3");
+    cr_expect_str_eq(d->card_uuid, A);
+    cr_expect_str_eq(d->pci_bus_id, "0000:05:00.4");
+    cr_expect(d->is_vf && !d->has_slice && !d->is_slot && !d->mig);
+    cr_expect_eq(r->devices[0].memory_mib, 16384);
+    (void)snprintf(n.views[0].card.vfs[0].uuid, GPU_UUID_BYTES, "GPU-another");
+    device_table_build(&n.state, 0, &made_anew);
+    cr_expect_not(device_table_equal(&t, &made_anew));
+    check(&n, "metax-tech.com/vgpu: " A "/vf@3\n");
+}
+
+Test(device_table, a_function_is_held_by_the_pod_that_was_given_it)
+{
+    struct node n;
+    node_init_with(&n, FAKE_C500, 1, "spec: {}");
+    node_read(&n);
+    put_vf(&n, 0);
+    put_vf(&n, 1);
+    auto_holders struct holders h = {0};
+    struct holder *list = NULL;
+    size_t count = 0;
+    *XPUSH(list, count) = (struct holder){.id = xstrdup(A "/vf@1"),
+                                          .ns = xstrdup("ns"),
+                                          .pod = xstrdup("pod"),
+                                          .resource = xstrdup("metax-tech.com/vgpu")};
+    (void)holders_list(&h, list, count, 1);
+    struct gpu_card *c = &n.views[0].card;
+    const struct device_slots none = {0};
+    device_mark_holders(&h, &none, c);
+    cr_assert_eq(c->n_processes, 1);
+    cr_expect_eq(c->processes[0].gi_id, 1);
+    cr_expect(!c->vfs[0].in_use && c->vfs[1].in_use);
+    card_view_done(&n.views[0]);
+    device_spec_done(&n.spec);
+}
+
+/* --- A card of MetaX's that several share --- */
+
+Test(device_table, a_shared_card_of_metax_is_offered_as_often_as_it_is_shared)
+{
+    struct node n;
+    node_init_with(&n, FAKE_C500, 1,
+                   "spec: {source: {kind: GPUProfile, name: p, generation: 1}, devices: [{uuid: " A
+                   ", mode: native, sharing: {timeSlicing: {replicas: 3}}}]}");
+    node_read(&n);
+    check(&n, "metax-tech.com/gpu: " A " x3\n");
+    node_init_with(&n, FAKE_C500, 1,
+                   "spec: {source: {kind: GPUProfile, name: p, generation: 1}, devices: [{uuid: " A
+                   ", mode: native, sharing: {timeSlicing: {replicas: 3, renameByDefault: "
+                   "true}}}]}");
+    node_read(&n);
+    check(&n, "metax-tech.com/gpu.shared: " A " x3\n");
 }

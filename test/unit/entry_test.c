@@ -4,7 +4,7 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/kubelet/device_nodes.h"
+#include "nodeagent/kubelet/container_vendor.h"
 #include "nodeagent/kubelet/entry.h"
 
 /*
@@ -16,17 +16,20 @@ static char card0_name[] = "GPU-0", card0_uuid[] = "GPU-0", card1_name[] = "GPU-
 static char slice_name[] = "GPU-1-1g.10gb.me-0", slice_uuid[] = "MIG-a", card1_uuid[] = "GPU-1";
 static char next_name[] = "GPU-1-1g.10gb-1", next_uuid[] = "MIG-b";
 
-static const struct entry_device card0 = {.cdi_name = card0_name,
+static const struct entry_device card0 = {.vendor = "nvidia",
+                                          .cdi_name = card0_name,
                                           .uuid = card0_uuid,
                                           .card_uuid = card0_uuid,
                                           .index = 0,
                                           .minor = 2};
-static const struct entry_device card1 = {.cdi_name = card1_name,
+static const struct entry_device card1 = {.vendor = "nvidia",
+                                          .cdi_name = card1_name,
                                           .uuid = card1_uuid,
                                           .card_uuid = card1_uuid,
                                           .index = 1,
                                           .minor = 1};
-static const struct entry_device slice = {.cdi_name = slice_name,
+static const struct entry_device slice = {.vendor = "nvidia",
+                                          .cdi_name = slice_name,
                                           .uuid = slice_uuid,
                                           .card_uuid = card1_uuid,
                                           .index = 1,
@@ -35,7 +38,8 @@ static const struct entry_device slice = {.cdi_name = slice_name,
                                           .gi_id = 7,
                                           .ci_id = 0,
                                           .mig_index = 3};
-static const struct entry_device next_slice = {.cdi_name = next_name,
+static const struct entry_device next_slice = {.vendor = "nvidia",
+                                               .cdi_name = next_name,
                                                .uuid = next_uuid,
                                                .card_uuid = card1_uuid,
                                                .index = 1,
@@ -50,12 +54,12 @@ static struct device_nodes_cap caps[] = {{1, 7, -1, 201},
                                          {1, 8, -1, 210},
                                          {1, 8, 1, 212}};
 static char no_root[] = "", driver_root[] = "/run/nvidia/driver";
-static const struct device_nodes nodes = {.ctl = true,
-                                          .uvm = true,
-                                          .uvm_tools = true,
-                                          .caps = caps,
-                                          .n_caps = ARRAY_LEN(caps),
-                                          .host_dev_root = no_root};
+static const struct container_nodes nodes = {.nvidia = {.ctl = true,
+                                                        .uvm = true,
+                                                        .uvm_tools = true,
+                                                        .caps = caps,
+                                                        .n_caps = ARRAY_LEN(caps),
+                                                        .host_dev_root = no_root}};
 
 static char *render(const struct entry *en)
 {
@@ -75,7 +79,7 @@ static char *render(const struct entry *en)
     return sb_take(&out);
 }
 
-static void expect(const struct entry_options *o, const struct device_nodes *dn,
+static void expect(const struct entry_options *o, const struct container_nodes *dn,
                    const struct entry_device *const *devices, size_t n, const char *answer)
 {
     auto_entry struct entry en = {0};
@@ -180,7 +184,8 @@ Test(entry, device_nodes_are_the_common_the_cards_and_the_slices)
 Test(entry, device_nodes_come_from_the_dev_root)
 {
     const struct entry_options o = {.ways = ENTRY_ENVVAR, .pass_device_nodes = true};
-    const struct device_nodes below = {.ctl = true, .modeset = true, .host_dev_root = driver_root};
+    const struct container_nodes below = {
+        .nvidia = {.ctl = true, .modeset = true, .host_dev_root = driver_root}};
     const struct entry_device *granted[] = {&card0};
     expect(&o, &below, granted, 1,
            "env NVIDIA_VISIBLE_DEVICES=GPU-0\n"
@@ -213,7 +218,7 @@ Test(entry, features_are_variables_for_nvidias_runtime)
 Test(entry, slice_without_known_capabilities_is_refused)
 {
     const struct entry_options o = {.ways = ENTRY_ENVVAR, .pass_device_nodes = true};
-    const struct device_nodes bare = {.ctl = true, .host_dev_root = no_root};
+    const struct container_nodes bare = {.nvidia = {.ctl = true, .host_dev_root = no_root}};
     const struct entry_device *granted[] = {&slice};
     struct entry en = {0};
     auto_err struct err e = {0};
@@ -250,4 +255,148 @@ Test(entry, names_say_the_slice_and_nothing_that_changes)
     cr_expect_str_eq(plain, "GPU-0-1g.10gb-3");
     cr_expect_str_eq(with_media, "GPU-0-1g.10gb.me-0");
     cr_expect_str_eq(compute, "GPU-0-1c.3g.40gb-4-2");
+}
+
+/* --- MetaX --- */
+
+static char mx0_name[] = "GPU-m0", mx0_bus[] = "0000:05:00.0", mx1_name[] = "GPU-m1",
+            mx1_bus[] = "0000:06:00.0";
+static char train_name[] = "GPU-m0-slice-train", serve_name[] = "GPU-m1-slice-serve",
+            slot_name[] = "slot.3";
+
+static const struct entry_device mx0 = {.vendor = "metax",
+                                        .cdi_name = mx0_name,
+                                        .pci_bus_id = mx0_bus};
+static const struct entry_device mx1 = {.vendor = "metax",
+                                        .cdi_name = mx1_name,
+                                        .pci_bus_id = mx1_bus};
+static const struct entry_device train = {.vendor = "metax",
+                                          .cdi_name = train_name,
+                                          .pci_bus_id = mx0_bus,
+                                          .has_slice = true,
+                                          .slice = {.id = 0,
+                                                    .minor = 16,
+                                                    .memory_mib = 16384,
+                                                    .compute_percent = 50,
+                                                    .alias = "cleave-train"}};
+static const struct entry_device serve = {.vendor = "metax",
+                                          .cdi_name = serve_name,
+                                          .pci_bus_id = mx1_bus,
+                                          .has_slice = true,
+                                          .slice = {.id = 1,
+                                                    .minor = 17,
+                                                    .memory_mib = 1024,
+                                                    .compute_percent = 10,
+                                                    .alias = "cleave-serve"}};
+static const struct entry_device slot = {.vendor = "metax",
+                                         .cdi_name = slot_name,
+                                         .pci_bus_id = mx0_bus,
+                                         .is_slot = true};
+
+static struct dri_card mx_cards[] =
+    {{.bus_id = "0000:05:00.0", .cards = {1}, .n_cards = 1, .renders = {128}, .n_renders = 1},
+     {.bus_id = "0000:06:00.0", .cards = {2}, .n_cards = 1, .renders = {129}, .n_renders = 1}};
+static const struct container_nodes mx_nodes = {.metax = {.mxcd = true, .mxgd = true},
+                                                .dri = {.cards = mx_cards,
+                                                        .n_cards = 2,
+                                                        .host_dev_root = no_root}};
+
+Test(entry, cdi_names_of_metax_are_of_its_kind)
+{
+    const struct entry_options o = {.ways = ENTRY_CDI_CRI | ENTRY_CDI_ANNOTATIONS};
+    const struct entry_device *granted[] = {&mx0, &mx1, &mx0};
+    expect(&o, /* dn= */ NULL, granted, 3,
+           "cdi gpu.cleave.dev/metax=GPU-m0\n"
+           "cdi gpu.cleave.dev/metax=GPU-m1\n"
+           "note cdi.k8s.io/metax-device-plugin_4bdc9d71208a03c8: "
+           "gpu.cleave.dev/metax=GPU-m0,gpu.cleave.dev/metax=GPU-m1\n");
+}
+
+/* No runtime of MetaX's is known that would make them of a variable. */
+Test(entry, without_cdi_cards_of_metax_are_their_device_files)
+{
+    const struct entry_options o = {.ways = ENTRY_ENVVAR, .gds = true};
+    const struct entry_device *granted[] = {&mx0, &mx1};
+    expect(&o, &mx_nodes, granted, 2,
+           "node /dev/mxcd from /dev/mxcd rw\n"
+           "node /dev/mxgd from /dev/mxgd rw\n"
+           "node /dev/dri/card1 from /dev/dri/card1 rw\n"
+           "node /dev/dri/renderD128 from /dev/dri/renderD128 rw\n"
+           "node /dev/dri/card2 from /dev/dri/card2 rw\n"
+           "node /dev/dri/renderD129 from /dev/dri/renderD129 rw\n");
+}
+
+Test(entry, without_cdi_slices_of_metax_are_in_one_variable)
+{
+    const struct entry_options o = {.ways = ENTRY_VOLUME_MOUNTS};
+    const struct entry_device *granted[] = {&train, &serve, &train};
+    expect(&o, &mx_nodes, granted, 3,
+           "env METAX_SGPUS=sgpu=0000:05:00.0#0;compute=50;vram=16384;alias=cleave-train,"
+           "sgpu=0000:06:00.0#1;compute=10;vram=1024;alias=cleave-serve\n"
+           "node /dev/mxcd from /dev/mxcd rw\n"
+           "node /dev/mxgd from /dev/mxgd rw\n"
+           "node /dev/dri/card1 from /dev/dri/card1 rw\n"
+           "node /dev/dri/renderD128 from /dev/dri/renderD128 rw\n"
+           "node /dev/dri/card2 from /dev/dri/card2 rw\n"
+           "node /dev/dri/renderD129 from /dev/dri/renderD129 rw\n");
+}
+
+static int build(unsigned ways, const struct entry_device *const *granted, size_t n, struct err *e)
+{
+    const struct entry_options o = {.ways = ways};
+    auto_entry struct entry en = {0};
+    return entry_build(&o, &mx_nodes, granted, n, &en, e);
+}
+
+Test(entry, several_slices_that_stand_cannot_be_told_by_cdi)
+{
+    const struct entry_device *one[] = {&train, &train};
+    const struct entry_device *two[] = {&train, &serve};
+    auto_err struct err e = {0};
+    cr_expect_eq(build(ENTRY_CDI_CRI, one, 2, NULL), 0);
+    cr_expect_eq(build(ENTRY_CDI_CRI, two, 2, &e), -ERR_INVALID);
+    cr_expect_not_null(strstr(err_msg(&e), "one slice that stands already, not 2"));
+}
+
+Test(entry, slots_are_names_and_nothing_more)
+{
+    const struct entry_options o = {.ways = ENTRY_CDI_CRI | ENTRY_ENVVAR};
+    const struct entry_device *granted[] = {&slot};
+    expect(&o, /* dn= */ NULL, granted, 1, "cdi gpu.cleave.dev/metax=slot.3\n");
+}
+
+/* It would get the whole card's files and no limit. */
+Test(entry, slot_without_cdi_is_refused)
+{
+    const struct entry_device *granted[] = {&slot};
+    auto_err struct err e = {0};
+    cr_expect_eq(build(ENTRY_ENVVAR, granted, 1, &e), -ERR_INVALID);
+    cr_expect_not_null(strstr(err_msg(&e), slot_name));
+}
+
+Test(entry, devices_of_two_vendors_are_not_for_one_answer)
+{
+    const struct entry_device *granted[] = {&mx0, &card0};
+    auto_err struct err e = {0};
+    cr_expect_eq(build(ENTRY_CDI_CRI, granted, 2, &e), -ERR_INVALID);
+    cr_expect_not_null(strstr(err_msg(&e), "GPU-m0 and GPU-0"));
+}
+
+Test(entry, device_of_a_vendor_that_is_not_known_is_refused)
+{
+    const struct entry_device strange = {.vendor = "amd", .cdi_name = card0_name};
+    const struct entry_device *granted[] = {&strange};
+    cr_expect_eq(build(ENTRY_CDI_CRI, granted, 1, NULL), -ERR_INVALID);
+}
+
+Test(entry, name_of_a_slice_that_stands_is_its_card_and_alias)
+{
+    auto_free char *name = entry_cdi_slice_name("GPU-m0", "train-0");
+    cr_expect_str_eq(name, "GPU-m0-slice-train-0");
+}
+
+Test(entry, name_of_a_virtual_function_is_its_card_and_number)
+{
+    auto_free char *name = entry_cdi_vf_name("GPU-m0", 2);
+    cr_expect_str_eq(name, "GPU-m0-vf-2");
 }

@@ -149,6 +149,7 @@ Test(eviction, nobody_has_to_go_for_an_order_that_policy_no_longer_gives)
         auto_free const struct drain_pod **pods =
             eviction_pods(&device, &cases[i].policy, /* now_ms= */ 0, &n);
         cr_expect_eq(n, cases[i].evicted, "case %zu", i);
+        cr_expect_eq(pods == NULL, n == 0);
     }
 }
 

@@ -57,8 +57,8 @@ static void node_label(struct node *n, const struct setting *s)
     }
     n->in = (struct gpu_labels_input){.cards = n->cards,
                                       .n_cards = n->inv.n_cards,
-                                      .driver_version = n->inv.driver_version,
-                                      .cuda_version = n->inv.cuda_version,
+                                      .drivers = n->inv.drivers,
+                                      .n_drivers = n->inv.n_drivers,
                                       .mig_strategy = s->strategy,
                                       .host = &server};
     gpu_labels_build(&n->in, &n->labels, &n->n_labels);
@@ -355,12 +355,40 @@ Test(gpu_labels, nothing_known_is_no_label)
     cr_expect_null(labels);
 }
 
+Test(gpu_labels, cards_of_metax_are_told_in_its_own_words)
+{
+    const struct gpu_driver drivers[] = {{.vendor = "nvidia", .version = "560.1"},
+                                         {.vendor = "metax", .version = "2.32.0.6"}};
+    const struct gpu_card card = {.vendor = "metax", .model = "MXC500", .memory_mib = 65536};
+    const struct gpu_labels_card cards[] = {{.card = &card}, {.card = &card}};
+    struct node n = {0};
+    n.in =
+        (struct gpu_labels_input){.cards = cards, .n_cards = 2, .drivers = drivers, .n_drivers = 2};
+    gpu_labels_build(&n.in, &n.labels, &n.n_labels);
+    expect_sound(&n);
+    cr_expect_str_eq(label(&n, "metax-tech.com/gpu.installed"), "true");
+    cr_expect_str_eq(label(&n, "metax-tech.com/gpu.product"), "MXC500");
+    cr_expect_str_eq(label(&n, "metax-tech.com/gpu.family"), "MXC");
+    cr_expect_str_eq(label(&n, "metax-tech.com/gpu.memory"), "64GB");
+    cr_expect_str_eq(label(&n, "metax-tech.com/gpu.driver.major"), "2");
+    cr_expect_str_eq(label(&n, "metax-tech.com/gpu.driver.minor"), "32");
+    cr_expect_str_eq(label(&n, "metax-tech.com/gpu.driver.patch"), "0");
+    cr_expect_str_eq(label(&n, "gpu.cleave.dev/MXC500.count"), "2");
+    cr_expect_str_eq(label(&n, "nvidia.com/gpu.product"), "(none)", "they are not NVIDIA's");
+    cr_expect_str_eq(label(&n, "nvidia.com/cuda.driver-version.full"), "(none)");
+    gpu_labels_stamp(&n.labels, &n.n_labels, NULL, 0, 1);
+    cr_expect_str_eq(label(&n, "nvidia.com/gfd.timestamp"), "(none)");
+    gpu_labels_free(n.labels, n.n_labels);
+}
+
 Test(gpu_labels, a_card_that_tells_nothing_is_counted)
 {
-    const struct gpu_card card = {.index = 0};
+    const struct gpu_driver driver = {.vendor = "nvidia", .version = "560.1"};
+    const struct gpu_card card = {.vendor = "nvidia"};
     const struct gpu_labels_card cards[] = {{.card = &card}};
     struct node n = {0};
-    n.in = (struct gpu_labels_input){.cards = cards, .n_cards = 1, .driver_version = "560.1"};
+    n.in =
+        (struct gpu_labels_input){.cards = cards, .n_cards = 1, .drivers = &driver, .n_drivers = 1};
     gpu_labels_build(&n.in, &n.labels, &n.n_labels);
     expect_sound(&n);
     cr_expect_str_eq(label(&n, "nvidia.com/gpu.product"), "unknown");
@@ -375,7 +403,11 @@ Test(gpu_labels, a_card_that_tells_nothing_is_counted)
 
 Test(gpu_labels, names_of_foreign_origin_become_legal)
 {
-    const struct gpu_card card = {.model = " <NVIDIA>  (Weird)/Card\xff & more than fits into the "
+    const struct gpu_driver driver = {.vendor = "nvidia",
+                                      .version = "5;7..x-",
+                                      .cuda_version = "12.8"};
+    const struct gpu_card card = {.vendor = "nvidia",
+                                  .model = " <NVIDIA>  (Weird)/Card\xff & more than fits into the "
                                            "sixty-three bytes of a label's value."};
     const struct gpu_labels_card cards[] = {{.card = &card}};
     const struct host_facts host = {.machine = "--\"Standard PC\" (i440FX + PIIX, 1996)..",
@@ -385,8 +417,8 @@ Test(gpu_labels, names_of_foreign_origin_become_legal)
     struct node n = {0};
     n.in = (struct gpu_labels_input){.cards = cards,
                                      .n_cards = 1,
-                                     .driver_version = "5;7..x-",
-                                     .cuda_version = "12.8",
+                                     .drivers = &driver,
+                                     .n_drivers = 1,
                                      .host = &host};
     gpu_labels_build(&n.in, &n.labels, &n.n_labels);
     expect_sound(&n);
@@ -399,8 +431,8 @@ Test(gpu_labels, names_of_foreign_origin_become_legal)
 
 Test(gpu_labels, a_card_between_two_fabrics_is_in_none)
 {
-    struct gpu_card a = {.model = "A", .fabric = "0e.1"};
-    struct gpu_card b = {.model = "A", .fabric = "0e.2"};
+    struct gpu_card a = {.vendor = "nvidia", .model = "A", .fabric = "0e.1"};
+    struct gpu_card b = {.vendor = "nvidia", .model = "A", .fabric = "0e.2"};
     const struct gpu_labels_card cards[] = {{.card = &a}, {.card = &b}};
     struct node n = {0};
     n.in = (struct gpu_labels_input){.cards = cards, .n_cards = 2};
@@ -417,10 +449,15 @@ Test(gpu_labels, a_card_between_two_fabrics_is_in_none)
 
 static struct jx_pair *some_labels(size_t *n, const char *value)
 {
-    const struct gpu_card card = {.model = "A"};
+    struct gpu_driver driver = {.vendor = "nvidia"};
+    const struct gpu_card card = {.vendor = "nvidia", .model = "A"};
     const struct gpu_labels_card cards[] = {{.card = &card}};
     struct jx_pair *labels;
-    const struct gpu_labels_input in = {.cards = cards, .n_cards = 1, .cuda_version = value};
+    const struct gpu_labels_input in = {.cards = cards,
+                                        .n_cards = 1,
+                                        .drivers = &driver,
+                                        .n_drivers = 1};
+    (void)snprintf(driver.cuda_version, sizeof(driver.cuda_version), "%s", value);
     gpu_labels_build(&in, &labels, n);
     return labels;
 }

@@ -39,7 +39,8 @@ static struct journal sample(void)
                         .step = 3,
                         .note = "create 1g.10gb at 4: \"no\"",
                         .old = {.mode = GPU_MIG, .n = 1},
-                        .target = {.mode = GPU_NATIVE}};
+                        .target = {.mode = GPU_NATIVE},
+                        .nameless = {.n = 2, .ids = {0, 200}}};
     j.old.items[0] = (struct card_instance){.profile_id = 9, .start = 4, .size = 4, .n_cis = 2};
     j.old.items[0].ci_slices[0] = 2;
     j.old.items[0].ci_slices[1] = 1;
@@ -68,6 +69,7 @@ Test(journal, reads_back_what_was_written)
     cr_assert_eq(journal_read(dir, UUID, &back, &e), 0, "%s", err_msg(&e));
     cr_expect_eq(memcmp(&j.old, &back.old, sizeof(j.old)), 0);
     cr_expect_eq(memcmp(&j.target, &back.target, sizeof(j.target)), 0);
+    cr_expect_eq(memcmp(&j.nameless, &back.nameless, sizeof(j.nameless)), 0);
     cr_expect_str_eq(back.uuid, j.uuid);
     cr_expect_str_eq(back.boot_id, j.boot_id);
     cr_expect_str_eq(back.note, j.note);

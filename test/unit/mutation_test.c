@@ -7,6 +7,7 @@
 #include "base/num.h"
 #include "base/sb.h"
 #include "base/xalloc.h"
+#include "base/yaml.h"
 
 #include "cluster_support.h"
 #include "controller/resources.h"
@@ -15,7 +16,8 @@
 /*
  * Each field of each object that the controller reads comes mutated: nothing is deleted, nobody is
  * evicted but the one pod that is in the way, and once the field is right again all is as before.
- * On n1 a card waits for a pod that a budget holds; n2 follows the same profile, n3 a label.
+ * On n1 a card waits for a pod that a budget holds, and another one, of another vendor, is cut into
+ * slices; n2 follows the same profile, n3 a label.
  */
 
 enum {
@@ -47,6 +49,12 @@ static const char policy[] =
     "  priority: 3\n"
     "  devices:\n"
     "  - {selector: {vendor: nvidia, indices: [0]}, mode: mig, mig: {profiles: {3g.40gb: 2}}}\n"
+    "  - selector: {vendor: metax}\n"
+    "    mode: sgpu\n"
+    "    sgpu:\n"
+    "      qosPolicy: fixed-share\n"
+    "      timesliceMilliseconds: 10\n"
+    "      slices: [{alias: small, memoryMiB: 1024, computePercent: 10, count: 2}]\n"
     "  - {mode: native, sharing: {timeSlicing: {replicas: 4}}}\n"
     "  migStrategy: mixed\n"
     "  rollout: {maxUnavailable: 2, drain: evict, timeoutSeconds: 600}\n"
@@ -111,6 +119,23 @@ static json_t *partition(const char *uuid, const char *pod, const char *uid)
                      pod, "uid", uid, "container", "main");
 }
 
+/* n1's second card, as an agent tells of slices that stand; a stranger made the last of them. */
+static void slice(json_t *card)
+{
+    static const char text[] =
+        "{vendor: metax, model: C500, pciDeviceID: \"0x40009999\", mode: sgpu, memoryMiB: 65536,"
+        " migCapable: false, sgpu: {memoryMiB: 65536, qosPolicy: fixed-share,"
+        "  timesliceMilliseconds: 10},"
+        " partitions: [{uuid: SGPU-0, profile: small, inUse: true, slice:"
+        "  {id: 0, alias: small-0, memoryMiB: 1024, computePercent: 10}},"
+        "  {uuid: SGPU-1, profile: small, slice:"
+        "  {id: 1, alias: small-1, memoryMiB: 1024, computePercent: 10}},"
+        "  {uuid: SGPU-2, slice: {id: 2, memoryMiB: 2048, computePercent: 5, foreign: true}}]}";
+    auto_json json_t *told = NULL;
+    cr_assert_eq(yaml_load(text, strlen(text), &told, NULL), 0);
+    (void)json_object_update(card, told);
+}
+
 /* n1's first card waits for MIG-5f0c, which the victim uses; the bystander uses MIG-a3d1. */
 static void drain(void)
 {
@@ -125,6 +150,7 @@ static void drain(void)
                               json_pack("{s:s, s:s, s:[s]}", "since", "2027-01-15T08:00:00Z",
                                         "deadline", "2099-01-01T00:00:00Z", "partitions",
                                         "MIG-5f0c"));
+    slice(json_array_get(cards, 1));
     auto_json json_t *body =
         json_pack("{s:{s:O, s:O}}", "status", "devices", cards, "observedGeneration",
                   JX_AT(device, "metadata", "generation"));
@@ -146,7 +172,7 @@ static void setup(void)
     mutator = c.reader = mutator_new(c.api);
     cluster_restart(&c);
     kc_fake_on_evict(c.api, by_budget, NULL);
-    cluster_add_node(&c, "n1", 2);
+    cluster_add_node(&c, "n1", 3);
     cluster_add_node(&c, "n2", 2);
     cluster_add_node(&c, "n3", 1);
     cluster_label(&c, "n3", "pool", "b");
@@ -305,6 +331,12 @@ static json_t *mixed_up_device(void)
     (void)json_array_remove(parts, 0);
     (void)json_array_append(parts, first);
     return donor;
+}
+
+Test(mutation, cards_of_two_vendors_are_decided_about)
+{
+    auto_free char *spec = cluster_spec(&c, "n1");
+    cr_expect_str_eq(spec, "0:mig[3g.40gb*2] 1:sgpu 2:native");
 }
 
 Test(mutation, of_a_device_harms_nothing)

@@ -4,9 +4,11 @@
 
 #include "base/jx.h"
 #include "base/sb.h"
+#include "base/xalloc.h"
 #include "base/yaml.h"
 
 #include "api/label_value.h"
+#include "partition/node_lock.h"
 #include "reconcilers/records.h"
 
 /* An object of this type from YAML. The caller drops it. */
@@ -125,6 +127,32 @@ Test(records, a_device_is_its_cards_by_index)
     cr_expect_eq(r->observed_generation, 2);
 }
 
+Test(records, what_schedulers_say_of_a_node_is_kept_as_far_as_it_may_be_meant)
+{
+    auto_object struct object *o = make(
+        &records_node_type,
+        "metadata:\n"
+        "  name: n\n"
+        "  annotations: {hami.io/mutex.lock: x, metax-tech.com/node-gpu-devices: y, other: z}\n"
+        "  managedFields:\n"
+        "  - manager: cleave-controller-node-cards\n"
+        "    operation: Apply\n"
+        "    fieldsV1: {f:metadata: {f:annotations: {f:metax-tech.com/node-gpu-devices: {}}}}\n");
+    const struct node_record *r = object_payload(o);
+    cr_expect_str_eq(r->lock, "x");
+    cr_expect_str_eq(r->cards, "y");
+    cr_expect(r->owns_cards);
+    auto_free char *long_text = xcalloc(1, 100001);
+    memset(long_text, 'x', 100000);
+    auto_free char *yaml =
+        xasprintf("metadata: {name: n, annotations: {hami.io/mutex.lock: %s}}\n", long_text);
+    auto_object struct object *big = make(&records_node_type, yaml);
+    r = object_payload(big);
+    cr_expect_eq(strlen(r->lock), NODE_LOCK_MAX_BYTES + 1);
+    cr_expect_null(r->cards);
+    cr_expect_not(r->owns_cards);
+}
+
 Test(records, a_partition_of_unknown_profile_counts_too)
 {
     auto_object struct object *o =
@@ -171,8 +199,7 @@ Test(records, garbage_in_a_status_leaves_a_note_and_no_hardware)
         "status: {devices: [{uuid: 1}]}\n",
         "status: {devices: [{index: 0}]}\n",
         "status: {models: [{name: M, migSlots: 8, migProfiles: [{name: nonsense, id: 1, slices: 1, maxCount: 1}]}]}\n",
-        "status: {models: [{name: M, migSlots: 2, migProfiles: [{name: 1g.10gb, id: 1, slices: 1, maxCount: 1,"
-        " size: 8, starts: [60]}]}]}\n",
+        "status: {models: [{name: M, migSlots: 2, migProfiles: [{name: 1g.10gb, id: 1, slices: 1, maxCount: 1, size: 8, starts: [60]}]}]}\n",
         "status: {resources: [{name: x, count: many}]}\n",
     };
     for (size_t i = 0; i < ARRAY_LEN(garbage); i++) {
@@ -263,4 +290,35 @@ Test(records, a_node_knows_what_a_feature_discovery_wrote)
     const struct node_record *r = object_payload(o);
     cr_assert_eq(r->discovered_labels.n, 2);
     cr_expect_str_eq(r->discovered_labels.items[0], "nvidia.com/gpu.family");
+}
+
+/* Slices of a layout are what a card is cut into; the rest comes and goes with pods, or is others'.
+ */
+Test(records, slices_count_as_partitions_where_a_layout_made_them)
+{
+    auto_object struct object *o =
+        make(&records_device_type,
+             "metadata: {name: n1, generation: 1}\n"
+             "status:\n"
+             "  devices:\n"
+             "  - uuid: GPU-1\n"
+             "    index: 0\n"
+             "    vendor: metax\n"
+             "    mode: sgpu\n"
+             "    sgpu: {memoryMiB: 65536, qosPolicy: fixed-share, timesliceMilliseconds: 10}\n"
+             "    partitions:\n"
+             "    - {uuid: S-0, profile: small, slice: {id: 0, alias: small-0, memoryMiB: 1024,"
+             " computePercent: 10}}\n"
+             "    - {uuid: S-1, profile: sgpu, slice: {id: 1, alias: slot.3, memoryMiB: 1024,"
+             " computePercent: 10}}\n"
+             "    - {uuid: S-2, profile: sgpu, slice: {id: 2, alias: theirs, foreign: true,"
+             " memoryMiB: 1024, computePercent: 10}}\n"
+             "    - {uuid: S-3, profile: sgpu, slice: {id: 3, foreign: true, memoryMiB: 1024,"
+             " computePercent: 10}}\n");
+    const struct device_record *r = object_payload(o);
+    cr_assert_eq(r->n_cards, 1);
+    cr_assert_eq(r->cards[0].n_partitions, 1);
+    cr_expect_str_eq(r->cards[0].partitions[0].profile, "small");
+    cr_expect_eq(r->cards[0].partitions[0].count, 1);
+    cr_expect_eq(r->cards[0].sgpu->n, 4, "all take their place on the card");
 }

@@ -48,16 +48,49 @@ static void put_partitions(const json_t *card, struct resolve_card *ret)
     ret->n_partitions = n;
 }
 
-static void put_card(const json_t *card, unsigned index, struct resolve_card *ret)
+static int choice_of(const json_t *obj, const char *key, const char *const *choices)
+{
+    const char *word = text_at(obj, key, choices[0]);
+    int i = 0;
+    while (choices[i] && strcmp(choices[i], word) != 0)
+        i++;
+    cr_assert(choices[i], "%s: %s", key, word);
+    return i;
+}
+
+static unsigned number_at(const json_t *obj, const char *key)
+{
+    return (unsigned)json_integer_value(json_object_get(obj, key));
+}
+
+static void put_sgpu(const json_t *card, struct sgpu_state *ret)
+{
+    *ret = (struct sgpu_state){.memory_mib = 65536,
+                               .qos = choice_of(card, "qosPolicy", api_qos_policy_names),
+                               .timeslice_ms = number_at(card, "timesliceMilliseconds")};
+    size_t i;
+    const json_t *slice;
+    json_array_foreach(json_object_get(card, "slices"), i, slice) {
+        struct sgpu_slice *s = &ret->items[ret->n++];
+        (void)snprintf(s->alias, sizeof(s->alias), "%s", text_at(slice, "alias", ""));
+        s->quota =
+            (struct sgpu_quota){number_at(slice, "memoryMiB"), number_at(slice, "computePercent")};
+        s->foreign = json_is_true(json_object_get(slice, "foreign"));
+    }
+}
+
+static void put_card(const json_t *card, unsigned index, struct resolve_card *ret,
+                     struct sgpu_state *sgpu)
 {
     static const char *const uuids[] = {"GPU-d", "GPU-b", "GPU-a", "GPU-c",
                                         "GPU-h", "GPU-f", "GPU-e", "GPU-g"};
     cr_assert_lt(index, ARRAY_LEN(uuids));
     const char *model = text_at(card, "model", "H100-80");
-    bool capable = strcmp(model, "T4") != 0 && strcmp(model, "L4") != 0;
+    bool metax = strcmp(model, "C500") == 0;
+    bool capable = !metax && strcmp(model, "T4") != 0 && strcmp(model, "L4") != 0;
     *ret = (struct resolve_card){
         .uuid = text_at(card, "uuid", uuids[index]),
-        .vendor = "nvidia",
+        .vendor = metax ? "metax" : "nvidia",
         .model = model,
         .pci_bus_id = text_at(card, "pciBusID", "00000000:17:00.0"),
         .pci_device_id = pci_id_of(model),
@@ -65,10 +98,13 @@ static void put_card(const json_t *card, unsigned index, struct resolve_card *re
         .index = index,
         .mig_capable = capable,
         .healthy = !json_is_false(json_object_get(card, "healthy")),
-        .mode =
-            strcmp(text_at(card, "mode", "native"), "mig") == 0 ? API_MODE_MIG : API_MODE_NATIVE,
+        .mode = choice_of(card, "mode", api_mode_names),
         .table = capable ? mig_model(model) : NULL,
+        .sgpu = metax ? sgpu : NULL,
     };
+    if (ret->mode == API_MODE_VGPU)
+        ret->sgpu = NULL; /* the two exclude each other */
+    put_sgpu(card, sgpu);
     put_partitions(card, ret);
 }
 
@@ -125,8 +161,9 @@ void scenario_from(const json_t *doc, struct scenario *ret)
     const json_t *cards = json_object_get(ret->doc, "cards");
     size_t n = json_array_size(cards);
     ret->cards = xcalloc(n, sizeof(*ret->cards));
+    ret->sgpu = xcalloc(n, sizeof(*ret->sgpu));
     for (size_t i = 0; i < n; i++)
-        put_card(json_array_get(cards, i), (unsigned)i, &ret->cards[i]);
+        put_card(json_array_get(cards, i), (unsigned)i, &ret->cards[i], &ret->sgpu[i]);
     ret->in = (struct resolve_input){
         .cards = ret->cards,
         .n_cards = n,
@@ -163,6 +200,7 @@ void scenario_done(struct scenario *s)
         migconfig_spec_done(&s->config_specs[i]);
     device_spec_done(&s->current);
     free(s->cards);
+    free(s->sgpu);
     free(s->profiles);
     free(s->profile_specs);
     free(s->configs);

@@ -12,6 +12,8 @@
  * order
  *   - {model: H100-80, mode: mig, partitions: {1g.10gb: 2}}
  *   - {model: T4}                   # a card without MIG
+ *   - {model: C500, mode: sgpu, qosPolicy: fixed-share, partitions: {small: 1},
+ *      slices: [{alias: small, memoryMiB: 1024, computePercent: 10}]} # a card of MetaX
  *   label: all-balanced
  *   configs: [{name: x, spec: {…}}] # oldest first
  *   profiles: [{name: y, generation: 3, spec: {…}}]
@@ -22,6 +24,7 @@ struct scenario {
     json_t *doc;
     struct resolve_input in; /* points into the rest */
     struct resolve_card *cards;
+    struct sgpu_state *sgpu; /* one for each card */
     struct resolve_profile *profiles;
     struct gpuprofile_spec *profile_specs;
     struct resolve_config *configs;

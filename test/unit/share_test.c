@@ -33,7 +33,7 @@ static void node_done(struct node *n)
 static struct share share_on(const struct node *n, const char *profile)
 {
     const struct device_want *want = n->spec.n_devices ? &n->spec.devices[0] : NULL;
-    return share_of(&n->config, want, API_STRATEGY_MIXED, profile);
+    return share_of(&n->config, "nvidia", want, API_STRATEGY_MIXED, profile);
 }
 
 #define SLICED                                                                                     \
@@ -95,7 +95,8 @@ Test(share, partitions_under_single_are_the_resource_of_cards)
 {
     struct node n;
     node_init(&n, SLICED, "spec: {}");
-    struct share s = share_of(&n.config, /* want= */ NULL, API_STRATEGY_SINGLE, "3g.40gb");
+    struct share s =
+        share_of(&n.config, "nvidia", /* want= */ NULL, API_STRATEGY_SINGLE, "3g.40gb");
     cr_expect_eq(s.replicas, 4);
     node_done(&n);
 }
@@ -117,5 +118,27 @@ Test(share, mps_of_a_configuration_is_told_from_time_slicing)
     node_init(&n, "sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}", "spec: {}");
     struct share s = share_on(&n, /* profile= */ NULL);
     cr_expect(s.kind == SHARE_MPS && s.replicas == 4 && s.one_only);
+    node_done(&n);
+}
+
+Test(share, what_the_configuration_says_of_nvidias_cards_is_not_said_of_others)
+{
+    struct node n;
+    node_init(&n, SLICED, "spec: {}");
+    struct share s = share_of(&n.config, "metax", /* want= */ NULL, API_STRATEGY_MIXED,
+                              /* profile= */ NULL);
+    cr_expect(s.kind == SHARE_NONE && s.replicas == 1);
+    node_done(&n);
+}
+
+Test(share, mps_is_for_cards_that_have_it)
+{
+    struct node n;
+    node_init(&n, "{}",
+              "spec: {" SOURCE ", devices: [{uuid: GPU-a, mode: native, sharing: {mps: "
+              "{replicas: 4}}}]}");
+    const struct device_want *want = &n.spec.devices[0];
+    cr_expect_eq(share_of(&n.config, "nvidia", want, API_STRATEGY_MIXED, NULL).kind, SHARE_MPS);
+    cr_expect_eq(share_of(&n.config, "metax", want, API_STRATEGY_MIXED, NULL).kind, SHARE_NONE);
     node_done(&n);
 }

@@ -189,3 +189,48 @@ Test(standing, means_and_terms_of_sharing_tell_two_wishes_apart)
     mps.sharing.mps.replicas = 5;
     cr_expect_not(standing_same_want(&mps, &same));
 }
+
+Test(standing, wants_with_other_slices_differ)
+{
+    struct device_slice_want two[] =
+        {{.alias = (char *)(uintptr_t) "a", .memory_mib = 1024, .compute_percent = 10},
+         {.alias = (char *)(uintptr_t) "b", .memory_mib = 2048, .compute_percent = 20}};
+    struct device_slice_want turned[] = {two[1], two[0]};
+    struct device_slice_want other[] = {two[0], two[1]};
+    const struct device_want x = {.uuid = (char *)(uintptr_t) "G",
+                                  .mode = API_MODE_SGPU,
+                                  .has_sgpu = true,
+                                  .sgpu = {.has_qos_policy = true,
+                                           .qos_policy = API_FIXED_SHARE,
+                                           .timeslice_ms = 10,
+                                           .slices = two,
+                                           .n_slices = 2}};
+    struct device_want y = x;
+    y.sgpu.slices = turned;
+    cr_expect(standing_same_want(&x, &y));
+    y.sgpu.slices = other;
+    cr_expect(standing_same_want(&x, &y));
+    other[1].memory_mib++;
+    cr_expect_not(standing_same_want(&x, &y));
+    other[1] = two[1];
+    other[1].compute_percent++;
+    cr_expect_not(standing_same_want(&x, &y));
+    other[1] = two[1];
+    other[1].count = 2;
+    cr_expect_not(standing_same_want(&x, &y));
+    other[1] = two[1];
+    other[1].alias = (char *)(uintptr_t) "c";
+    cr_expect_not(standing_same_want(&x, &y));
+    y = x;
+    y.sgpu.n_slices = 1;
+    cr_expect_not(standing_same_want(&x, &y));
+    y = x;
+    y.sgpu.qos_policy = API_BURST_SHARE;
+    cr_expect_not(standing_same_want(&x, &y));
+    y = x;
+    y.sgpu.has_qos_policy = false;
+    cr_expect_not(standing_same_want(&x, &y));
+    y = x;
+    y.sgpu.timeslice_ms = 20;
+    cr_expect_not(standing_same_want(&x, &y));
+}

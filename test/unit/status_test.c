@@ -52,8 +52,9 @@ static void node_read(struct node *n)
     for (size_t i = 0; i < n->inventory.n_cards; i++)
         n->views[i].card = n->inventory.cards[i];
     free(TAKE(n->inventory.cards));
-    (void)snprintf(n->inventory.driver_version, sizeof(n->inventory.driver_version), "570.86.15");
-    (void)snprintf(n->inventory.cuda_version, sizeof(n->inventory.cuda_version), "12.8");
+    n->inventory.n_drivers = 1;
+    n->inventory.drivers[0] =
+        (struct gpu_driver){.vendor = "nvidia", .version = "570.86.15", .cuda_version = "12.8"};
     (void)snprintf(n->inventory.boot_id, sizeof(n->inventory.boot_id), "boot-1");
     n->state = (struct node_state){
         .inventory = &n->inventory,
@@ -310,6 +311,67 @@ Test(status, a_change_that_was_rolled_back)
                                       "create 3g.40gb at 4: nvmlDeviceCreateGpuInstance: "
                                       "Insufficient Resources; the old layout stands again"});
     check(&n, "rolled-back", false);
+}
+
+static void node_init_metax(struct node *n)
+{
+    *n = (struct node){0};
+    fake_add(&n->hw, FAKE_C500);
+    fake_add(&n->hw, FAKE_C500);
+}
+
+/* Two functions, a process on the one, the other ill. */
+static void put_vfs(struct gpu_card *c)
+{
+    c->mode = c->pending_mode = GPU_VGPU;
+    c->sgpu_capable = false;
+    c->n_vfs = 2;
+    c->vfs[0] = (struct gpu_vf){.uuid = "GPU-vf-a",
+                                .pci_bus_id = "0000:05:00.1",
+                                .memory_mib = 32768,
+                                .healthy = true};
+    c->vfs[1] = (struct gpu_vf){.number = 1,
+                                .uuid = "GPU-vf-b",
+                                .pci_bus_id = "0000:05:00.2",
+                                .memory_mib = 32768,
+                                .unhealthy_message = "not available: die lost"};
+    const struct gpu_process process = {.pid = 4711, .name = "train", .gi_id = 0, .ci_id = -1};
+    free(c->processes);
+    c->processes = xmemdup(&process, sizeof(process));
+    c->n_processes = 1;
+    gpu_card_set_holders(c, NULL, 0);
+}
+
+Test(status, a_card_with_virtual_functions_beside_one_that_should_have_some)
+{
+    struct node n;
+    node_init_metax(&n);
+    node_read(&n);
+    put_vfs(&n.views[0].card);
+    node_want(&n,
+              "spec: {devices: [{uuid: GPU-00000000-fake, mode: vgpu},"
+              " {uuid: GPU-00000001-fake, mode: vgpu}]}",
+              (struct txn_result){.outcome = TXN_NOTHING_TO_DO, .reason = "Applied"});
+    n.memos[1].result = (struct txn_result){.outcome = TXN_INFEASIBLE,
+                                            .reason = "VirtualFunctionsMissing",
+                                            .message = "there are none"};
+    check(&n, "vgpu", false);
+}
+
+Test(status, mps_is_no_wish_for_a_card_of_metax)
+{
+    struct node n;
+    struct card_wish wish;
+    auto_err struct err e = {0};
+    node_init_metax(&n);
+    node_read(&n);
+    node_want(&n,
+              "spec: {devices: [{uuid: GPU-00000000-fake, mode: native, sharing: {mps: {replicas: "
+              "4}}}]}",
+              APPLIED);
+    cr_expect_eq(card_wish_of(&n.views[0].card, &n.spec.devices[0], &wish, &e), -(int)ERR_INVALID);
+    cr_expect_not_null(strstr(err_msg(&e), "MPS"));
+    node_done(&n);
 }
 
 Test(status, a_wish_that_makes_no_sense_and_a_card_that_is_not_there)
@@ -652,5 +714,29 @@ Test(status, a_driver_that_goes_leaves_the_labels)
     cr_expect_str_eq(label_of(&second, "nvidia.com/gpu.count"), "1");
     device_status_done(&first);
     device_status_done(&second);
+    node_done(&n);
+}
+
+Test(status, a_card_names_those_that_links_join_it_to)
+{
+    struct node n;
+    auto_device_status struct device_status st = {0};
+    node_init(&n, 3);
+    (void)snprintf(n.hw.cards[0].card.pcie_root, GPU_ROOT_BYTES, "pci0000:15");
+    node_read(&n);
+    gpu_topology_done(&n.inventory.topology);
+    gpu_topology_init(&n.inventory.topology, 3);
+    gpu_topology_at(&n.inventory.topology, 0, 1)->links = 18;
+    gpu_topology_at(&n.inventory.topology, 0, 2)->links = 18;
+    n.views[0].card.mode = n.views[2].card.mode = GPU_NATIVE; /* the second one is cut */
+    node_status_build(&n.state, /* prev= */ NULL, NOW_MS, &st);
+    cr_assert_eq(st.devices[0].n_linked_with, 1);
+    cr_expect_eq(st.devices[0].linked_with[0], 2);
+    cr_expect_eq(st.devices[1].n_linked_with, 0);
+    cr_assert_eq(st.devices[2].n_linked_with, 1);
+    cr_expect_eq(st.devices[2].linked_with[0], 0);
+    cr_expect_str_eq(st.devices[0].pcie_root, "pci0000:15");
+    cr_expect_null(st.devices[1].pcie_root);
+    gpu_topology_done(&n.inventory.topology);
     node_done(&n);
 }

@@ -71,57 +71,101 @@ struct scenario {
         const char *profile;
         unsigned ci_slices, count;
     } wants[4];
+    /* Slices with quotas. */
+    int qos;
+    struct slice {
+        const char *alias;
+        struct sgpu_quota quota;
+        bool in_use, foreign;
+    } slices[4];
+    struct sgpu_wants wanted_slices;
 };
 
 static const struct scenario scenarios[] = {
-    {"native to MIG on Hopper",
-     FAKE_H100,
-     GPU_NATIVE,
-     {{0}},
-     GPU_MIG,
-     {{"1g.10gb", 0, 2}, {"2g.20gb", 0, 1}, {"3g.40gb", 0, 1}}},
-    {"re-cut that keeps what can stay, one in use",
-     FAKE_H100,
-     GPU_MIG,
-     {{"3g.40gb", 0, {3}, true}, {"2g.20gb", 4, {2}, false}, {"1g.10gb", 6, {1}, false}},
-     GPU_MIG,
-     {{"3g.40gb", 0, 2}}},
-    {"shrink",
-     FAKE_H100,
-     GPU_MIG,
-     {{"1g.10gb", 0, {1}, false}, {"1g.10gb", 3, {1}, true}, {"1g.10gb", 5, {1}, false}},
-     GPU_MIG,
-     {{"1g.10gb", 0, 1}}},
-    {"MIG to native on Hopper",
-     FAKE_H100,
-     GPU_MIG,
-     {{"4g.40gb", 0, {2, 2}, false}, {"3g.40gb", 4, {3}, false}},
-     GPU_NATIVE,
-     {{0}}},
-    {"Ampere gets MIG by a reset",
-     FAKE_A100,
-     GPU_NATIVE,
-     {{0}},
-     GPU_MIG,
-     {{"3g.40gb", 0, 1}, {"1g.10gb+me", 0, 1}}},
-    {"Ampere leaves MIG by a reset",
-     FAKE_A100,
-     GPU_MIG,
-     {{"2g.20gb", 2, {1, 1}, false}, {"1g.20gb", 6, {1}, false}},
-     GPU_NATIVE,
-     {{0}}},
-    {"compute instances are cut anew, one in use",
-     FAKE_H100,
-     GPU_MIG,
-     {{"3g.40gb", 0, {2, 1}, false}, {"2g.20gb", 4, {1, 1}, true}},
-     GPU_MIG,
-     {{"3g.40gb", 1, 3}, {"2g.20gb", 1, 2}}},
-    {"everything anew",
-     FAKE_H100,
-     GPU_MIG,
-     {{"7g.80gb", 0, {4, 2, 1}, false}},
-     GPU_MIG,
-     {{"1g.10gb", 0, 7}}},
+    {.name = "native to MIG on Hopper",
+     .model = FAKE_H100,
+     .mode = GPU_NATIVE,
+     .stands = {{0}},
+     .wanted_mode = GPU_MIG,
+     .wants = {{"1g.10gb", 0, 2}, {"2g.20gb", 0, 1}, {"3g.40gb", 0, 1}}},
+    {.name = "re-cut that keeps what can stay, one in use",
+     .model = FAKE_H100,
+     .mode = GPU_MIG,
+     .stands = {{"3g.40gb", 0, {3}, true}, {"2g.20gb", 4, {2}, false}, {"1g.10gb", 6, {1}, false}},
+     .wanted_mode = GPU_MIG,
+     .wants = {{"3g.40gb", 0, 2}}},
+    {.name = "shrink",
+     .model = FAKE_H100,
+     .mode = GPU_MIG,
+     .stands = {{"1g.10gb", 0, {1}, false}, {"1g.10gb", 3, {1}, true}, {"1g.10gb", 5, {1}, false}},
+     .wanted_mode = GPU_MIG,
+     .wants = {{"1g.10gb", 0, 1}}},
+    {.name = "MIG to native on Hopper",
+     .model = FAKE_H100,
+     .mode = GPU_MIG,
+     .stands = {{"4g.40gb", 0, {2, 2}, false}, {"3g.40gb", 4, {3}, false}},
+     .wanted_mode = GPU_NATIVE,
+     .wants = {{0}}},
+    {.name = "Ampere gets MIG by a reset",
+     .model = FAKE_A100,
+     .mode = GPU_NATIVE,
+     .stands = {{0}},
+     .wanted_mode = GPU_MIG,
+     .wants = {{"3g.40gb", 0, 1}, {"1g.10gb+me", 0, 1}}},
+    {.name = "Ampere leaves MIG by a reset",
+     .model = FAKE_A100,
+     .mode = GPU_MIG,
+     .stands = {{"2g.20gb", 2, {1, 1}, false}, {"1g.20gb", 6, {1}, false}},
+     .wanted_mode = GPU_NATIVE,
+     .wants = {{0}}},
+    {.name = "compute instances are cut anew, one in use",
+     .model = FAKE_H100,
+     .mode = GPU_MIG,
+     .stands = {{"3g.40gb", 0, {2, 1}, false}, {"2g.20gb", 4, {1, 1}, true}},
+     .wanted_mode = GPU_MIG,
+     .wants = {{"3g.40gb", 1, 3}, {"2g.20gb", 1, 2}}},
+    {.name = "everything anew",
+     .model = FAKE_H100,
+     .mode = GPU_MIG,
+     .stands = {{"7g.80gb", 0, {4, 2, 1}, false}},
+     .wanted_mode = GPU_MIG,
+     .wants = {{"1g.10gb", 0, 7}}},
+    {.name = "native to slices of another policy and time slice",
+     .model = FAKE_C500,
+     .wanted_mode = GPU_SGPU,
+     .wanted_slices = {.qos = API_BURST_SHARE,
+                       .timeslice_ms = 20,
+                       .n = 2,
+                       .items = {{"a", {1024, 10}}, {"b", {2048, 20}}}}},
+    {.name = "one slice changes beside one in use and a foreign one",
+     .model = FAKE_C500,
+     .mode = GPU_SGPU,
+     .slices = {{"a", {1024, 10}, true, false},
+                {"b", {2048, 20}, false, false},
+                {"x", {4096, 30}, false, true},
+                {"", {128, 1}, false, true}}, /* like one that comes */
+     .wanted_mode = GPU_SGPU,
+     .wanted_slices = {.n = 3, .items = {{"a", {1024, 10}}, {"b", {3072, 20}}, {"c", {128, 1}}}}},
+    {.name = "another policy takes every slice along",
+     .model = FAKE_C500,
+     .mode = GPU_SGPU,
+     .qos = API_FIXED_SHARE,
+     .slices = {{"a", {1024, 10}, false, false}, {"b", {2048, 20}, false, false}},
+     .wanted_mode = GPU_SGPU,
+     .wanted_slices = {.qos = API_BURST_SHARE,
+                       .n = 2,
+                       .items = {{"a", {1024, 10}}, {"b", {2048, 20}}}}},
+    {.name = "slices to native",
+     .model = FAKE_C500,
+     .mode = GPU_SGPU,
+     .slices = {{"a", {1024, 10}, false, false}, {"b", {2048, 20}, false, false}},
+     .wanted_mode = GPU_NATIVE},
+    {.name = "slices to slices for pods, under another policy",
+     .model = FAKE_C500,
+     .mode = GPU_SGPU,
+     .slices = {{"a", {1024, 10}, false, false}},
+     .wanted_mode = GPU_SGPU,
+     .wanted_slices = {.qos = API_FIXED_SHARE, .dynamic = true}},
 };
 
 static void set_up(const struct scenario *s, struct fake_hw *hw, struct card_wish *wish)
@@ -141,7 +185,14 @@ static void set_up(const struct scenario *s, struct fake_hw *hw, struct card_wis
                                                  .start = (int)p->start,
                                                  .ci_start = -1});
     }
-    *wish = (struct card_wish){.mode = s->wanted_mode};
+    c->card.sgpu.qos = s->qos;
+    for (size_t i = 0; i < ARRAY_LEN(s->slices) && s->slices[i].alias; i++) {
+        const struct slice *p = &s->slices[i];
+        unsigned id = fake_slice(c, p->alias, p->quota, p->foreign);
+        if (p->in_use)
+            fake_attach(c, (struct fake_process){.pid = pid++, .start = (int)id, .ci_start = -1});
+    }
+    *wish = (struct card_wish){.mode = s->wanted_mode, .sgpu = s->wanted_slices};
     for (size_t i = 0; i < ARRAY_LEN(s->wants) && s->wants[i].profile; i++)
         wish->wants.items[wish->wants.n++] =
             (struct mig_want){.profile = fake_profile(c, s->wants[i].profile),
@@ -171,11 +222,20 @@ static bool shows(const struct fake_hw *hw, const struct card_layout *l)
     return card_layout_matches(&hw->cards[0].card, l);
 }
 
+static bool shows_slices(const struct sgpu_state *now, const struct card_wish *w)
+{
+    struct sgpu_plan p;
+    sgpu_plan(now, &w->sgpu, &p);
+    return w->mode == GPU_NATIVE ? now->n == 0 : p.verdict == SGPU_PLAN_NOTHING;
+}
+
 static bool shows_wish(const struct fake_hw *hw, const struct card_wish *w)
 {
     const struct gpu_card *c = &hw->cards[0].card;
     if (c->mode != w->mode || c->pending_mode != w->mode)
         return false;
+    if (c->sgpu_capable)
+        return shows_slices(&c->sgpu, w);
     return w->mode == GPU_NATIVE ? c->state.n == 0 : mig_matches(&c->mig, &c->state, &w->wants);
 }
 
@@ -190,6 +250,22 @@ static bool has_journal(const struct fake_hw *hw)
     return access(path, F_OK) == 0;
 }
 
+static unsigned foreign_count(const struct fake_hw *hw)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < hw->cards[0].card.sgpu.n; i++)
+        n += hw->cards[0].card.sgpu.items[i].foreign;
+    return n;
+}
+
+static unsigned others_of(const struct scenario *s)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < ARRAY_LEN(s->slices); i++)
+        n += s->slices[i].foreign;
+    return n;
+}
+
 /* What holds after any disturbed run and its recovery. */
 static void check_whole(const struct scenario *s, const struct fake_hw *hw,
                         const struct card_layout *old, const struct card_wish *wish,
@@ -199,6 +275,7 @@ static void check_whole(const struct scenario *s, const struct fake_hw *hw,
     cr_expect_eq(hw->violations, 0, "%s: attacked something in use, %s %u", s->name, how, k);
     cr_expect_eq(hw->cards[1].mutations, 0, "%s: touched another card, %s %u", s->name, how, k);
     cr_expect(!has_journal(hw), "%s: journal left, %s %u", s->name, how, k);
+    cr_expect_eq(foreign_count(hw), others_of(s), "%s: left nameless, %s %u", s->name, how, k);
 }
 
 static void check_converges(const struct scenario *s, struct fake_hw *hw,
@@ -352,6 +429,27 @@ Test(transaction, killed_again_while_recovering_still_recovers)
 {
     kill_each_call(/* after= */ false, /* second_kill= */ true);
     kill_each_call(/* after= */ true, /* second_kill= */ true);
+}
+
+/* A hold may last for days, and people make slices by hand meanwhile. */
+Test(transaction, held_change_that_goes_on_takes_its_own_nameless_slices_and_no_other)
+{
+    const struct scenario *s = &scenarios[9];
+    unsigned calls = undisturbed_calls(s);
+    unsigned held = 0;
+    for (unsigned k = 1; k <= calls; k++) {
+        struct fake_hw hw;
+        struct card_wish wish;
+        struct txn_result r;
+        set_up(s, &hw, &wish);
+        hw.fail_after_at = k;
+        apply(&hw, &wish, TXN_HOLD, &r);
+        held += r.outcome == TXN_HELD;
+        (void)fake_slice(&hw.cards[0], "", (struct sgpu_quota){512, 4}, /* foreign= */ true);
+        check_converges(s, &hw, &wish, "held", k);
+        cr_expect_eq(foreign_count(&hw), others_of(s) + 1, "at %u", k);
+    }
+    cr_expect_geq(held, 2);
 }
 
 /* Somebody takes an instance that must go, before call k. Up to the last look he is seen; after it

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slices that are made for pods, on a stub of the kubelet: who gets what when, and what is left when something fails at any
+call of the library. The same on a real kubelet is in test_metax.py."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from conftest import wait_for
+from kubelet_stub import kubelet  # noqa: F401
+from stack import SIM, rig  # noqa: F401
+from test_plugin_stub import Host
+from test_standalone import BY_HAND
+
+SGPU = "metax-tech.com/sgpu"
+CDI_KIND = "gpu.cleave.dev/metax"
+PODS = "/api/v1/namespaces/default/pods"
+STEPS = ["mxSmlSetDeviceSchedClass", "mxSmlCreateSgpu", "mxSmlSetSgpuAlias"]
+
+
+class Slices:
+    """A node with one C500 whose slices are made for pods."""
+
+    def __init__(self, rig, kubelet):
+        self.rig, self.kubelet = rig, kubelet
+        self.host = Host(rig, kubelet, {"c500": 1})
+        self.node = self.host.node
+        self.node.ctl("sys-root", self.node.folder)
+        self.start()
+        wait_for(self.node.agrees, 30, "the agent")
+        self.node.want({"uuid": self.card()["uuid"], "mode": "sgpu"})
+        kubelet.wait_offers(**{SGPU: 16})
+
+    def start(self):
+        self.host.start()
+
+    def card(self):
+        return self.node.hardware()["metax"][0]
+
+    def slices(self):
+        return sorted((s["alias"], s["vramMiB"], s["computePct"]) for s in self.card()["slices"])
+
+    def pod(self, name, annotations=None, core=10, memory="1Gi"):
+        """Makes the pod in the API, on this node, and has the kubelet admit it."""
+        limits = {SGPU: "1", "koordinator.sh/gpu-core": str(core), "koordinator.sh/gpu-memory": memory}
+        container = {"name": "main", "image": "none", "resources": {"limits": limits}}
+        name = f"{self.rig.id}-{name}"
+        self.rig.objects.append(f"{PODS}/{name}")
+        spec = {"nodeName": self.node.name, "containers": [container], "terminationGracePeriodSeconds": 0}
+        self.node.api.create(PODS, {"metadata": {"name": name, "annotations": annotations or {}}, "spec": spec})
+        return self.kubelet.admit("default", name, {SGPU: 1})
+
+    def end(self, pod):
+        self.node.api.delete(f"{PODS}/{pod.name}", now=True)
+        self.kubelet.end(pod)
+
+    def name(self, pod):
+        (device,) = pod.answers[SGPU].cdi_devices
+        assert device.name.startswith(f"{CDI_KIND}=slot.")
+        return device.name.removeprefix(f"{CDI_KIND}=")
+
+    def edits(self, pod):
+        """What the runtime finds under the pod's name; None: nothing."""
+        return self.host.spec().get(self.name(pod))
+
+    def wait_bound(self, pod, memory=1024, timeout=60):
+        """Until the pod's slice stands, alone of its name, and the runtime finds it."""
+        alias = f"cleave.{self.name(pod)}"
+        wait_for(lambda: [s[1] for s in self.slices() if s[0] == alias] == [memory], timeout, lambda: f"{alias}: {self.slices()}")
+        edits = wait_for(lambda: self.edits(pod), timeout, "its CDI file")
+        assert any(f"vram={memory};alias={alias}" in env for env in edits["env"]), edits
+        return edits
+
+
+@pytest.fixture
+def node(rig, kubelet):
+    return Slices(rig, kubelet)
+
+
+def test_a_slot_means_nothing_before_its_pod_is_known(node):
+    node.kubelet.before_list = lambda: node.kubelet.gate.wait() and None
+    with node.kubelet.frozen():
+        (answer,) = node.kubelet.allocate(SGPU, ["sgpu@3"])
+        assert [d.name for d in answer.cdi_devices] == [f"{CDI_KIND}=slot.3"]
+        assert not answer.envs and not answer.devices
+    assert node.slices() == [] and node.host.spec() == {}
+
+
+def test_the_slice_comes_and_goes_with_its_pod(node):
+    pod = node.pod("a", {"metax-tech.com/sgpu-qos-policy": "fixed-share"})
+    edits = node.wait_bound(pod)
+    assert "/dev/dri/renderD128" in [n["path"] for n in edits["deviceNodes"]]
+    assert node.card()["schedClass"] == "fixed-share"
+    node.end(pod)
+    wait_for(lambda: node.slices() == [] and node.host.spec() == {}, 30, "the slice to go")
+    assert not list((node.node.folder / "state" / "slots").glob("*.json"))
+
+
+def test_the_next_pod_of_a_slot_never_finds_the_slice_of_the_one_before(node):
+    first = node.pod("a", memory="1Gi")
+    node.wait_bound(first)
+    with node.kubelet.frozen():  # the list is late, and still shows the first
+        node.kubelet.end(first)
+        node.node.api.delete(f"{PODS}/{first.name}", now=True)
+        (answer,) = node.kubelet.allocate(SGPU, first.devices[SGPU])
+        assert node.edits(first) is None, "what it meant is taken away before it is handed out"
+    second = node.pod("b", memory="2Gi")
+    assert second.devices == first.devices
+    node.wait_bound(second, 2048)
+
+
+@pytest.mark.parametrize(
+    "annotations, said",
+    [
+        ({"metax-tech.com/sgpu-qos-policy": "fixed"}, '"fixed" is none of best-effort, fixed-share, burst-share'),
+        ({"metax-tech.com/gpu-devices-allocated": "[[{"}, "annotation metax-tech.com/gpu-devices-allocated: JSON line 1"),
+        ({"metax-tech.com/gpu-devices-allocated": json.dumps([[{"uuid": "GPU-elsewhere"}]])}, "no card GPU-elsewhere of this node has slices made for pods"),
+        ({"metax-tech.com/gpu-devices-allocated": "[" * 1000}, "nested deeper"),
+    ],
+)
+def test_what_cannot_be_understood_is_said_and_put_right_later(node, annotations, said):
+    pod = node.pod("a", annotations)
+    (event, *_) = wait_for(lambda: node.rig.events(node.node.name, "SliceNotMade"), 30, "the reason")
+    assert said in event["note"] and pod.name in event["note"], event["note"]
+    assert node.slices() == [] and node.edits(pod) is None
+    node.node.api.merge(f"{PODS}/{pod.name}", {"metadata": {"annotations": dict.fromkeys(annotations)}})
+    node.wait_bound(pod)
+
+
+def test_a_slice_of_somebody_else_is_left_alone(node):
+    subprocess.run([sys.executable, "-c", BY_HAND, SIM / "libmxsml.so", "1024", "10"], env={**node.node.env}, check=True, timeout=60)
+    pod = node.pod("a")
+    node.wait_bound(pod)
+    node.end(pod)
+    wait_for(lambda: [s[1:] for s in node.slices()] == [(1024, 10)], 30, "ours to go and theirs to stay")
+    node.node.agent.stop()
+    node.start()
+    node.kubelet.wait_offers(**{SGPU: 15})
+    assert [s[1:] for s in node.slices()] == [(1024, 10)]
+
+
+BY_OTHER_HANDS = """
+import ctypes, sys
+mx = ctypes.CDLL(sys.argv[1])
+assert mx.mxSmlInit() == 0
+assert mx.mxSmlRemoveSgpu(0, int(sys.argv[2])) == 0
+taken = ctypes.c_uint()
+assert mx.mxSmlCreateSgpu(0, 2048, 10, ctypes.byref(taken)) == 0
+assert taken.value == int(sys.argv[2])
+"""
+
+
+def test_a_slice_that_was_taken_away_is_made_again_and_its_place_is_not_mistaken_for_it(node):
+    pod = node.pod("a")
+    before = node.wait_bound(pod)["env"]
+    (slice_,) = node.card()["slices"]
+    subprocess.run([sys.executable, "-c", BY_OTHER_HANDS, SIM / "libmxsml.so", str(slice_["id"])], env={**node.node.env}, check=True, timeout=60)
+    wait_for(lambda: (node.edits(pod) or {"env": before})["env"] != before, 30, "the pod's slice to be another")
+    assert node.wait_bound(pod)["env"] != before
+    assert [s[1] for s in node.slices()] == [2048, 1024]
+
+
+@pytest.mark.parametrize("call", STEPS)
+@pytest.mark.parametrize("action", ["fail:SysfsWriteError:EINVAL", "kill", "kill-after"])
+def test_a_step_that_fails_or_is_the_last_leaves_one_slice_for_one_pod(node, call, action):
+    node.node.ctl("fault", "add", "--call", call, "--nth", 1, "--action", action)
+    pod = node.pod("a", {"metax-tech.com/sgpu-qos-policy": "burst-share"})
+    if action.startswith("kill"):
+        wait_for(lambda: not node.node.agent.running(), 30, "the agent to be killed")
+        node.start()
+    node.wait_bound(pod)
+    assert len(node.slices()) == 1, node.slices()
+    node.end(pod)
+    wait_for(lambda: node.slices() == [], 60, lambda: f"nothing to be left: {node.slices()}")
+
+
+@pytest.mark.parametrize("action", ["fail:BusyDevice", "kill", "kill-after"])
+def test_a_release_that_fails_or_is_the_last_is_done_again(node, action):
+    pod = node.pod("a")
+    node.wait_bound(pod)
+    node.node.ctl("fault", "add", "--call", "mxSmlRemoveSgpu", "--nth", 1, "--action", action)
+    node.end(pod)
+    if action.startswith("kill"):
+        wait_for(lambda: not node.node.agent.running(), 30, "the agent to be killed")
+        node.start()
+    wait_for(lambda: node.slices() == [] and node.host.spec() == {}, 60, "the slice to go")

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+#include "base/yaml.h"
+
+#include "controller/resources.h"
+#include "kubeclient/fake.h"
+#include "nodeagent/late_binding.h"
+
+/* One card of 64 GiB whose slices are made for pods, and an API server in memory. */
+static struct clock *clk;
+static struct kc *kc;
+static struct scope *scope;
+static struct pod_reader *pods;
+static struct late_binding *late;
+static struct gpu_card card;
+static struct holders holders;
+
+static void set_up(void)
+{
+    clk = clock_fake_new(1000000);
+    kc = kc_fake_new(clk);
+    scope = scope_new(NULL, -1);
+    pods = pod_reader_new(kc);
+    late = late_binding_new(&(struct late_binding_deps){pods, clk, "n1", 1});
+    card = (struct gpu_card){.uuid = "GPU-0", .mode = GPU_SGPU, .healthy = true};
+    card.sgpu = (struct sgpu_state){.memory_mib = 65536, .qos = API_FIXED_SHARE};
+    holders = (struct holders){0};
+}
+
+static void tear_down(void)
+{
+    holders_done(&holders);
+    late = late_binding_free(late);
+    pods = pod_reader_free(pods);
+    scope = scope_free(scope);
+    kc = kc_free(kc);
+    clk = clock_free(clk);
+}
+
+TestSuite(late_binding, .init = set_up, .fini = tear_down);
+
+/* A pod on the node, of one container that asks for so many slots. */
+static void make_pod(const char *name, const char *node, int slots, const char *memory)
+{
+    auto_json json_t *pod = NULL;
+    auto_err struct err e = {0};
+    auto_free char *text = xasprintf(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: %s, namespace: ns}\n"
+        "spec: {nodeName: %s, containers: [{name: main, resources: {limits: "
+        "{metax-tech.com/sgpu: '%d', koordinator.sh/gpu-core: '10', koordinator.sh/gpu-memory: "
+        "%s}}}]}",
+        name, node, slots, memory);
+    cr_assert_eq(yaml_load(text, strlen(text), &pod, &e), 0, "%s", err_msg(&e));
+    const struct kc_target target = {.res = &resource_pods, .ns = "ns"};
+    cr_assert_eq(kc_create(kc, scope, &target, &(struct kc_write){.body = pod}, NULL, &e), 0, "%s",
+                 err_msg(&e));
+}
+
+static void remove_pod(const char *name)
+{
+    const struct kc_target target = {.res = &resource_pods, .ns = "ns", .name = name};
+    cr_assert_eq(kc_remove(kc, scope, &target, NULL, NULL), 0);
+}
+
+struct given {
+    unsigned slot;
+    const char *pod;
+};
+
+/* The kubelet's list. */
+static void list(const struct given *given, size_t n)
+{
+    struct holder *listed = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        *XPUSH(listed, count) = (struct holder){.id = xasprintf("sgpu@%u", given[i].slot),
+                                                .ns = xstrdup("ns"),
+                                                .pod = xstrdup(given[i].pod),
+                                                .container = xstrdup("main"),
+                                                .resource = xstrdup("metax-tech.com/sgpu")};
+    (void)holders_list(&holders, listed, count, clock_mono_ms(clk) + 1);
+    late_binding_follow(late, &holders);
+}
+
+static void grant(unsigned slot)
+{
+    auto_free char *id = xasprintf("sgpu@%u", slot);
+    holders_grant(&holders, (const char *const[]){id}, 1, clock_mono_ms(clk));
+    late_binding_follow(late, &holders);
+}
+
+static void read_pods(void)
+{
+    while (pod_reader_step(pods, scope)) {
+    }
+    late_binding_take(late);
+}
+
+static bool next(struct slot_binding *ret)
+{
+    const struct slot_card cards[] = {{.card = &card, .qos = -1, .open = true}};
+    return late_binding_next(late, cards, 1, ret);
+}
+
+/* The next binding is of this pod with these slots, and succeeds. */
+static void expect_bound(const char *pod, size_t n, unsigned memory_mib)
+{
+    auto_slot_binding struct slot_binding b = {0};
+    cr_assert(next(&b), "%s", pod);
+    cr_expect_str_eq(b.pod, pod);
+    cr_expect_eq(b.n, n);
+    cr_expect_eq(b.grants[0].quota.memory_mib, memory_mib);
+    for (size_t i = 0; i < b.n; i++) {
+        struct sgpu_slice *s = &card.sgpu.items[card.sgpu.n];
+        *s = (struct sgpu_slice){.id = card.sgpu.n++, .quota = b.grants[i].quota};
+        sgpu_slot_alias(b.grants[i].slot, s->alias);
+    }
+    late_binding_bound(late, &b, NULL);
+}
+
+static void expect_none(void)
+{
+    auto_slot_binding struct slot_binding b = {0};
+    cr_expect_not(next(&b), "%s", b.pod);
+}
+
+static bool released(unsigned *ret)
+{
+    struct device_slots made = {0};
+    device_slots_add(&made, &card);
+    return late_binding_release(late, &holders, &made, ret);
+}
+
+static void expect_release(unsigned slot)
+{
+    unsigned found = 0;
+    cr_assert(released(&found));
+    cr_expect_eq(found, slot);
+    card.sgpu.n = 0;
+    late_binding_released(late, slot, NULL);
+}
+
+Test(late_binding, a_slot_is_bound_once_its_pod_is_listed_and_read)
+{
+    make_pod("a", "n1", 1, "1Gi");
+    grant(3);
+    expect_none();
+    list((struct given[]){{3, "a"}}, 1);
+    expect_none();
+    read_pods();
+    expect_bound("a", 1, 1024);
+    expect_none();
+    list((struct given[]){{3, "a"}}, 1);
+    read_pods();
+    expect_none();
+    cr_expect_eq(kc_fake_calls(kc, KC_GET), 1, "a pod is read once");
+    cr_expect_eq(late_binding_due_mono_ms(late), INT64_MAX, "nothing is left to do");
+}
+
+Test(late_binding, the_slots_of_one_container_are_bound_together)
+{
+    make_pod("a", "n1", 2, "2Gi");
+    list((struct given[]){{9, "a"}, {3, "a"}}, 2);
+    read_pods();
+    expect_bound("a", 2, 1024);
+}
+
+Test(late_binding, what_nobody_holds_any_more_is_released)
+{
+    unsigned slot;
+    make_pod("a", "n1", 1, "1Gi");
+    list((struct given[]){{3, "a"}}, 1);
+    read_pods();
+    expect_bound("a", 1, 1024);
+    cr_expect_not(released(&slot));
+    list(NULL, 0);
+    expect_release(3);
+    cr_expect_not(released(&slot));
+}
+
+static bool lost(unsigned *ret)
+{
+    struct device_slots made = {0};
+    device_slots_add(&made, &card);
+    return late_binding_lost(late, &made, ret);
+}
+
+Test(late_binding, a_slice_that_somebody_removed_is_made_again_once)
+{
+    unsigned slot = 0;
+    make_pod("a", "n1", 1, "1Gi");
+    list((struct given[]){{3, "a"}}, 1);
+    cr_expect_not(lost(&slot), "it has none yet");
+    read_pods();
+    expect_bound("a", 1, 1024);
+    cr_expect_not(lost(&slot), "it stands");
+    card.sgpu.n = 0;
+    cr_assert(lost(&slot));
+    cr_expect_eq(slot, 3);
+    cr_expect_not(lost(&slot), "it is on its way");
+    expect_none();
+    read_pods();
+    expect_bound("a", 1, 1024);
+    cr_expect_not(lost(&slot));
+}
+
+Test(late_binding, nothing_is_released_while_it_is_not_known_who_holds_what)
+{
+    unsigned slot;
+    make_pod("a", "n1", 1, "1Gi");
+    list((struct given[]){{3, "a"}}, 1);
+    read_pods();
+    expect_bound("a", 1, 1024);
+    list(NULL, 0);
+    holders_unknown(&holders);
+    cr_expect_not(released(&slot));
+}
+
+Test(late_binding, a_slot_that_is_granted_anew_is_read_anew_even_for_a_pod_of_the_same_name)
+{
+    make_pod("a", "n1", 1, "1Gi");
+    list((struct given[]){{3, "a"}}, 1);
+    read_pods();
+    expect_bound("a", 1, 1024);
+    remove_pod("a");
+    make_pod("a", "n1", 1, "2Gi");
+    clock_fake_advance(clk, 10);
+    grant(3);
+    expect_none();
+    list((struct given[]){{3, "a"}}, 1);
+    read_pods();
+    expect_bound("a", 1, 2048);
+}
+
+Test(late_binding, a_restarted_agent_binds_again_and_releases_what_is_found_and_not_held)
+{
+    make_pod("a", "n1", 1, "1Gi");
+    list((struct given[]){{3, "a"}}, 1);
+    late_binding_found(late, (unsigned[]){3, 5}, 2);
+    expect_release(5);
+    read_pods();
+    expect_bound("a", 1, 1024);
+    unsigned slot;
+    clock_fake_advance(clk, 60000);
+    cr_expect_not(released(&slot));
+}
+
+Test(late_binding, what_has_no_room_says_so_once_and_waits_for_it)
+{
+    struct unbound u;
+    make_pod("a", "n1", 1, "1Gi");
+    card.sgpu.n = 1;
+    card.sgpu.items[0] = (struct sgpu_slice){.quota = {65536, 100}, .foreign = true};
+    list((struct given[]){{3, "a"}}, 1);
+    read_pods();
+    expect_none();
+    cr_assert(late_binding_news(late, &u));
+    cr_expect_str_eq(u.pod, "a");
+    cr_expect_str_eq(u.why, "1024 MiB are asked for, and 0 are left on GPU 0");
+    cr_expect_not(late_binding_news(late, &u));
+    expect_none();
+    card.sgpu.n = 0;
+    late_binding_stir(late);
+    expect_bound("a", 1, 1024);
+}
+
+Test(late_binding, what_has_no_room_may_come_to_ask_for_less)
+{
+    make_pod("a", "n1", 1, "128Gi");
+    list((struct given[]){{3, "a"}}, 1);
+    read_pods();
+    expect_none();
+    card.sgpu.n = 1;
+    card.sgpu.items[0] = (struct sgpu_slice){.quota = {60 * 1024, 10}, .foreign = true};
+    remove_pod("a");
+    make_pod("a", "n1", 1, "8Gi");
+    clock_fake_advance(clk, 20000);
+    expect_none();
+    read_pods();
+    expect_none();
+    remove_pod("a");
+    make_pod("a", "n1", 1, "1Gi");
+    clock_fake_advance(clk, 20000);
+    expect_none();
+    read_pods();
+    expect_bound("a", 1, 1024);
+}
+
+Test(late_binding, a_pod_that_cannot_be_read_or_understood_is_read_again)
+{
+    struct unbound u;
+    list((struct given[]){{3, "a"}}, 1);
+    read_pods();
+    expect_none();
+    cr_assert(late_binding_news(late, &u), "there is no such pod");
+    make_pod("a", "n1", 1, "none");
+    clock_fake_advance(clk, 20000);
+    expect_none();
+    read_pods();
+    cr_assert(late_binding_news(late, &u));
+    cr_expect_str_eq(u.why, "koordinator.sh/gpu-memory: \"none\" is not a quantity");
+    remove_pod("a");
+    make_pod("a", "n1", 1, "1Gi");
+    clock_fake_advance(clk, 20000);
+    expect_none();
+    read_pods();
+    expect_bound("a", 1, 1024);
+}
+
+Test(late_binding, a_pod_of_another_node_is_nothing_to_us)
+{
+    struct unbound u;
+    make_pod("a", "n2", 1, "1Gi");
+    list((struct given[]){{3, "a"}}, 1);
+    read_pods();
+    expect_none();
+    cr_assert(late_binding_news(late, &u));
+    cr_expect_str_eq(u.why, "the pod of this name is not on this node");
+}
+
+Test(late_binding, a_binding_that_failed_is_tried_again_later)
+{
+    make_pod("a", "n1", 1, "1Gi");
+    list((struct given[]){{3, "a"}}, 1);
+    read_pods();
+    auto_slot_binding struct slot_binding b = {0};
+    auto_err struct err e = {0};
+    cr_assert(next(&b));
+    (void)err_set(&e, ERR_SYSTEM, "disk full");
+    late_binding_bound(late, &b, &e);
+    expect_none();
+    clock_fake_advance(clk, 20000);
+    expect_none();
+    read_pods();
+    expect_bound("a", 1, 1024);
+}
+
+Test(late_binding, a_pod_that_ends_while_its_slice_is_made_leaves_nothing)
+{
+    make_pod("a", "n1", 1, "1Gi");
+    list((struct given[]){{3, "a"}}, 1);
+    read_pods();
+    auto_slot_binding struct slot_binding b = {0};
+    cr_assert(next(&b));
+    list(NULL, 0);
+    late_binding_bound(late, &b, NULL);
+    expect_release(3);
+}
+
+Test(late_binding, a_release_that_failed_is_tried_again_and_wakes_nobody_meanwhile)
+{
+    unsigned slot = 0;
+    auto_err struct err e = {0};
+    list(NULL, 0);
+    late_binding_found(late, (unsigned[]){5}, 1);
+    cr_assert(released(&slot));
+    cr_expect_not(released(&slot), "it is in work");
+    (void)err_set(&e, ERR_UNAVAILABLE, "in use");
+    late_binding_released(late, 5, &e);
+    cr_expect_not(released(&slot));
+    cr_expect_gt(late_binding_due_mono_ms(late), clock_mono_ms(clk));
+    clock_fake_advance(clk, 20000);
+    expect_release(5);
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "base/jx.h"
+#include "base/sb.h"
+#include "base/xalloc.h"
+#include "base/yaml.h"
+
+#include "nodeagent/slot_wish.h"
+
+/* "GPU-1 1024MiB 10% fixed-share", or the error. */
+static char *wish(const char *annotations, const char *limits, const char *container, unsigned nth)
+{
+    auto_json json_t *pod = NULL;
+    auto_err struct err e = {0};
+    auto_free char *text =
+        xasprintf("metadata: {annotations: %s}\n"
+                  "spec: {initContainers: [{name: init}], containers: [{name: other}, {name: main, "
+                  "resources: {limits: %s}}, {name: second, resources: {limits: "
+                  "{metax-tech.com/sgpu: '1'}}}]}",
+                  annotations, limits);
+    cr_assert_eq(yaml_load(text, strlen(text), &pod, &e), 0, "%s", err_msg(&e));
+    struct slot_wish w;
+    if (slot_wish_of(pod, container, nth, &w, &e) < 0)
+        return xasprintf("%s: %s", err_kind_name(e.kind), err_msg(&e));
+    return xasprintf("%s %uMiB/%u%% %u%% %s", *w.card ? w.card : "any", w.memory_mib,
+                     w.memory_percent, w.compute_percent,
+                     w.qos < 0 ? "-" : api_qos_policy_names[w.qos]);
+}
+
+static void expect(const char *annotations, const char *limits, const char *expected)
+{
+    auto_free char *text = wish(annotations, limits, "main", 0);
+    cr_expect_str_eq(text, expected);
+}
+
+#define ONE "metax-tech.com/sgpu: '1'"
+
+Test(slot_wish, more_memory_than_a_number_holds_is_refused)
+{
+    expect("{}", "{" ONE ", koordinator.sh/gpu-memory: 9223372036854775807}",
+           "Invalid: 8796093022208 MiB of memory are nothing that a slice can have");
+    expect("{}", "{" ONE ", metax-tech.com/vmemory: 9223372036854775807}",
+           "Invalid: 8796093022208 MiB of memory are nothing that a slice can have");
+    expect("{}", "{" ONE ", koordinator.sh/gpu-memory: 16Ei}",
+           "Invalid: koordinator.sh/gpu-memory: 16Ei is more than 9223372036854775807");
+}
+
+Test(slot_wish, without_any_word_a_slot_is_a_whole_cards_worth)
+{
+    expect("{}", "{" ONE "}", "any 0MiB/100% 100% -");
+}
+
+Test(slot_wish, the_containers_requests_say_how_much_in_the_words_of_both_schedulers)
+{
+    expect("{metax-tech.com/sgpu-qos-policy: fixed-share}",
+           "{" ONE ", koordinator.sh/gpu-core: '10', koordinator.sh/gpu-memory: 1Gi}",
+           "any 1024MiB/100% 10% fixed-share");
+    expect("{}", "{" ONE ", koordinator.sh/gpu-core: 10, koordinator.sh/gpu-memory-ratio: '25'}",
+           "any 0MiB/25% 10% -");
+    expect("{}",
+           "{metax-tech.com/sgpu: '2', koordinator.sh/gpu-core: '50', "
+           "koordinator.sh/gpu-memory: 4Gi}",
+           "any 2048MiB/100% 25% -");
+    expect("{}", "{" ONE ", metax-tech.com/vcore: '30', metax-tech.com/vmemory: '4'}",
+           "any 4096MiB/100% 30% -");
+    expect("{}", "{" ONE ", metax-tech.com/vmemory: 1000Mi}", "any 1024MiB/100% 100% -");
+}
+
+Test(slot_wish, a_scheduler_that_chose_a_card_decides)
+{
+    expect("{metax-tech.com/gpu-devices-allocated: "
+           "'[[{\"uuid\":\"GPU-1\",\"compute\":10,\"vRam\":1024}]]'}",
+           "{" ONE ", koordinator.sh/gpu-core: '90'}", "GPU-1 1024MiB/100% 10% -");
+    expect(
+        "{scheduling.koordinator.sh/device-allocated: "
+        "'{\"gpu\":[{\"minor\":0,\"id\":\"GPU-1\",\"resources\":{\"koordinator.sh/gpu-core\":"
+        "\"20\",\"koordinator.sh/gpu-memory\":\"2Gi\",\"koordinator.sh/gpu-memory-ratio\":\"3\"}}"
+        "]}'}",
+        "{" ONE "}", "GPU-1 2048MiB/100% 20% -");
+}
+
+Test(slot_wish, each_container_has_its_own_list_and_each_slot_its_device)
+{
+    static const char two[] =
+        "{metax-tech.com/gpu-devices-allocated: '[[{\"uuid\":\"A\"},{\"uuid\":\"B\",\"compute\":5}],"
+        "[{\"uuid\":\"C\"}]]'}";
+    static const struct {
+        const char *container;
+        unsigned nth;
+        const char *expected;
+    } cases[] = {
+        {"main", 1, "B 0MiB/100% 5% -"},
+        {"second", 0, "C 0MiB/100% 100% -"},
+        {"second", 1,
+         "NotFound: annotation metax-tech.com/gpu-devices-allocated has no device 1 for "
+         "container 1"},
+        {"other", 0, "NotFound: the pod has no container other that asks for metax-tech.com/sgpu"},
+        {"none", 0, "NotFound: the pod has no container none that asks for metax-tech.com/sgpu"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        auto_free char *text =
+            wish(two, "{metax-tech.com/sgpu: '2'}", cases[i].container, cases[i].nth);
+        cr_expect_str_eq(text, cases[i].expected);
+    }
+}
+
+Test(slot_wish, what_cannot_be_understood_is_refused_and_never_taken_for_something_else)
+{
+    static const struct {
+        const char *annotations, *limits, *expected;
+    } cases[] = {
+        {"{metax-tech.com/sgpu-qos-policy: besteffort}", "{" ONE "}",
+         "Invalid: annotation metax-tech.com/sgpu-qos-policy: \"besteffort\" is none of "
+         "best-effort, fixed-share, burst-share"},
+        {"{metax-tech.com/gpu-devices-allocated: '[['}", "{" ONE "}",
+         "Invalid: annotation metax-tech.com/gpu-devices-allocated: JSON line 1, column 2: ']' "
+         "expected near end of file"},
+        {"{metax-tech.com/gpu-devices-allocated: '{}'}", "{" ONE "}",
+         "Invalid: annotation metax-tech.com/gpu-devices-allocated is no list"},
+        {"{metax-tech.com/gpu-devices-allocated: '[]'}", "{" ONE "}",
+         "NotFound: annotation metax-tech.com/gpu-devices-allocated has no device 0 for container "
+         "0"},
+        {"{metax-tech.com/gpu-devices-allocated: '[[{\"uuid\":\"A\",\"compute\":\"10\"}]]'}",
+         "{" ONE "}",
+         "Invalid: annotation metax-tech.com/gpu-devices-allocated: a device needs uuid, and "
+         "numbers in compute and vRam"},
+        {"{metax-tech.com/gpu-devices-allocated: '[[{\"uuid\":\"A\",\"compute\":101}]]'}",
+         "{" ONE "}", "Invalid: 101 % of compute are not from 0 to 100"},
+        {"{metax-tech.com/gpu-devices-allocated: '[[{\"uuid\":\"A\",\"vRam\":-1}]]'}", "{" ONE "}",
+         "Invalid: -1 MiB of memory are nothing that a slice can have"},
+        {"{scheduling.koordinator.sh/device-allocated: '{\"rdma\":[]}'}", "{" ONE "}",
+         "NotFound: annotation scheduling.koordinator.sh/device-allocated has no gpu 0"},
+        {"{}", "{" ONE ", koordinator.sh/gpu-core: ten}",
+         "Invalid: koordinator.sh/gpu-core: \"ten\" is not a quantity"},
+        {"{}", "{" ONE ", koordinator.sh/gpu-memory: '0'}",
+         "Invalid: 0 MiB of memory are nothing that a slice can have"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        expect(cases[i].annotations, cases[i].limits, cases[i].expected);
+}
+
+Test(slot_wish, a_share_of_a_cards_memory_is_rounded_down_to_the_step)
+{
+    const struct slot_wish all = {.memory_percent = 100, .compute_percent = 100};
+    const struct slot_wish third = {.memory_percent = 33};
+    const struct slot_wish said = {.memory_mib = 1024, .memory_percent = 33};
+    cr_expect_eq(slot_quota(&all, 65536).memory_mib, 65536);
+    cr_expect_eq(slot_quota(&third, 65536).memory_mib, 21504);
+    cr_expect_eq(slot_quota(&said, 65536).memory_mib, 1024);
+}
