@@ -124,8 +124,19 @@ class RealNode(SimNode):
         self.kill("kubelet")
 
     def restart_kubelet(self):
+        """Returns when the new one takes registrations: it is healthy before that, and Ready may be its predecessor's word."""
+        old = self.registry()
         self.kill_kubelet()
         self.up()
+        wait_for(lambda: self.registry() not in (None, old), 30, "the new kubelet to take registrations")
+
+    def registry(self):
+        """The identity of the socket that plugins register at; None while there is none. The kubelet makes it after it cleared the folder."""
+        try:
+            found = (self.plugins / "kubelet.sock").stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_mtime_ns
 
     @contextlib.contextmanager
     def kubelet_frozen(self):

@@ -106,10 +106,8 @@ def test_a_restart_removes_sockets_and_counts_nothing_until_the_plugin_is_back(h
     toy.show(a=True)
     toy.register()
     wait_offer(host, toy, 1, 1)
-    inode = (host.plugins / "kubelet.sock").stat().st_ino
     host.restart()
     assert not (host.plugins / toy.name).exists()
-    assert (host.plugins / "kubelet.sock").stat().st_ino != inode or host.offer(toy.resource) == (0, 0)
     wait_offer(host, toy, 0, 0)
     again = toys()
     again.show(a=True)
