@@ -7,10 +7,11 @@
 #     tree; where that has to happen without a Go, Debian's too
 #   - as root, what a node with a real kubelet needs (hack/kube/node-up.sh): containerd 1.7 or later
 #     of PATH, else built likewise; runc, CNI plugins and a static busybox
+#   - with --with-koordinator, as root: Koordinator's scheduler, built likewise
 #
-#   hack/install-deps.sh [--no-kube]
+#   hack/install-deps.sh [--no-kube | --with-koordinator]
 #
-# --no-kube leaves the last two out: unit tests, lint and the programs do not need them.
+# --no-kube leaves out all but the packages: unit tests, lint and the programs do not need it.
 # Says nothing where nothing is missing.
 set -euo pipefail
 . "$(dirname "$0")/kube/lib.sh"
@@ -32,9 +33,11 @@ packages=(
 node_packages=(runc containernetworking-plugins busybox-static iproute2 util-linux)
 
 kube=yes
+koordinator=
 for arg in "$@"; do
     case "$arg" in
     --no-kube) kube= ;;
+    --with-koordinator) koordinator=yes ;;
     -h | --help)
         usage
         exit 0
@@ -83,9 +86,13 @@ install_packages() { # packages...
 
 node_wanted() { [ -n "$kube" ] && [ "$(id -u)" = 0 ]; }
 
+koordinator_wanted() { [ -n "$koordinator" ] && node_wanted; }
+
 something_to_build() {
     [ -n "$kube" ] || return 1
-    ! "$KUBE_HERE/bin.sh" >/dev/null || { node_wanted && ! "$KUBE_HERE/containerd.sh" >/dev/null 2>&1; }
+    ! "$KUBE_HERE/bin.sh" >/dev/null ||
+        { node_wanted && ! "$KUBE_HERE/containerd.sh" >/dev/null 2>&1; } ||
+        { koordinator_wanted && ! "$KUBE_HERE/koordinator.sh" >/dev/null; }
 }
 
 # Any Go will do that can fetch a newer one.
@@ -102,3 +109,4 @@ mapfile -t missing < <(missing_of "${packages[@]}")
 [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}"
 [ -z "$kube" ] || "$KUBE_HERE/build.sh"
 ! node_wanted || "$KUBE_HERE/build.sh" containerd
+! koordinator_wanted || "$KUBE_HERE/build.sh" koordinator

@@ -85,7 +85,7 @@ $(VENDOR_TEST): $(VENDOR_TEST).o $(VENDOR_OBJECTS) $(UNIT_SUPPORT) $(LIBS) | sim
 ##@ Demo
 
 .PHONY: demo
-demo: ## Watch the main job: real etcd and API server, three simulated nodes; leaves it running
+demo: ## Watch the main job: real etcd and API server, simulated nodes of four kinds; leaves it running
 	@hack/install-deps.sh
 	@$(MAKE) -s VARIANT=release all
 	@hack/demo.sh start

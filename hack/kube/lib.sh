@@ -4,9 +4,9 @@
 
 KUBE_HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
-# Kubernetes 1.34 asks for Go 1.24; a Go that is fetched is this one.
-GO_NEEDED=1.24
-GO_FETCHED=1.24.9
+# Koordinator 1.8 asks for Go 1.25; a Go that is fetched is this one.
+GO_NEEDED=1.25
+GO_FETCHED=1.25.9
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -50,6 +50,14 @@ containerd_cache_dir() {
     local hash
     hash=$({ cat "$KUBE_HERE"/containerd/go.{mod,sum} && containerd_ldflags && echo "$CONTAINERD_TAGS"; } | sha256sum)
     printf '%s/containerd-%s\n' "$(cache_dir)" "${hash:0:12}"
+}
+
+koordinator_version() { awk '$1 == "github.com/koordinator-sh/koordinator" {print $2; exit}' "$KUBE_HERE/koordinator/go.mod"; }
+
+koordinator_cache_dir() {
+    local hash
+    hash=$(cat "$KUBE_HERE"/koordinator/go.{mod,sum} | sha256sum)
+    printf '%s/koordinator-%s\n' "$(cache_dir)" "${hash:0:12}"
 }
 
 # A new version, module or flag makes a new folder; a change of a script does not.
