@@ -55,8 +55,8 @@ static bool is_in(const struct holder *list, size_t n, const char *id)
 }
 
 /* A list that was asked for before the grant says nothing about it, not even by showing the id:
- * that may be the pod before. */
-static void settle_grants(struct holders *h, int64_t asked_mono_ms)
+ * that may be the pod before. True: one has ended. */
+static bool settle_grants(struct holders *h, int64_t asked_mono_ms)
 {
     size_t n = 0;
     for (size_t i = 0; i < h->n_grants; i++) {
@@ -67,7 +67,9 @@ static void settle_grants(struct holders *h, int64_t asked_mono_ms)
         else
             h->grants[n++] = *g;
     }
+    bool ended = n < h->n_grants;
     h->n_grants = n;
+    return ended;
 }
 
 static bool same_text(const char *a, const char *b)
@@ -140,8 +142,8 @@ bool holders_list(struct holders *h, struct holder *listed, size_t n, int64_t as
     h->n_listed = n;
     h->known = true;
     h->asked_mono_ms = asked_mono_ms;
-    settle_grants(h, asked_mono_ms);
-    return changed;
+    bool ended = settle_grants(h, asked_mono_ms);
+    return changed || ended;
 }
 
 void holders_unknown(struct holders *h)

@@ -41,7 +41,8 @@ enum { HOLDERS_GRANT_MS = 10000 };
 /* The kubelet was told that it may have these. */
 void holders_grant(struct holders *h, const char *const *ids, size_t n, int64_t now_mono_ms);
 /* Takes a list over (freed by holders_done) that was asked for then. True: it differs from the one
- * before in who holds what. */
+ * before in who holds what, or a grant ended with it: a pod that is made anew by its name may be
+ * granted what the list has shown for that name all along. */
 bool holders_list(struct holders *h, struct holder *listed, size_t n, int64_t asked_mono_ms);
 /* Adds to a list what the one before has and it does not: that of a kubelet which has just started
  * may lack pods. */

@@ -110,6 +110,17 @@ def test_the_next_pod_of_a_slot_never_finds_the_slice_of_the_one_before(node):
     node.wait_bound(second, 2048)
 
 
+def test_a_pod_made_again_by_its_name_gets_a_slice_of_its_own(node):
+    """As a StatefulSet does: it is granted the slot before anybody asks again, and no list ever looks different."""
+    first = node.pod("a", memory="1Gi")
+    node.wait_bound(first)
+    with node.kubelet.frozen():
+        node.end(first)
+        second = node.pod("a", memory="2Gi")
+        assert second.devices == first.devices
+    node.wait_bound(second, 2048)
+
+
 @pytest.mark.parametrize(
     "annotations, said",
     [

@@ -67,6 +67,18 @@ Test(holders, grant_that_no_list_shows_in_time_is_over)
     cr_expect_not(holders_has(&h, ID));
 }
 
+Test(holders, a_grant_that_ends_is_news_though_the_list_is_the_same)
+{
+    auto_holders struct holders h = {0};
+    (void)list(&h, ID, "pod-1", 50);
+    holders_grant(&h, one, 1, 100);
+    cr_expect_not(list(&h, ID, "pod-1", 90), "the pod before, and the grant still holds");
+    cr_expect(list(&h, ID, "pod-1", 120), "made anew, by the same name");
+    cr_expect_not(list(&h, ID, "pod-1", 140));
+    holders_grant(&h, (const char *const[]){"GPU-2"}, 1, 200);
+    cr_expect(list(&h, ID, "pod-1", 200 + HOLDERS_GRANT_MS), "nothing came of it");
+}
+
 Test(holders, replica_holds_the_device)
 {
     auto_holders struct holders h = {0};
