@@ -83,23 +83,32 @@ static int64_t slots_of(const json_t *container)
     return n > 0 && n <= SGPU_MAX_SLOTS ? n : 0;
 }
 
-/* Init containers come first, as in what schedulers say of them. Returns the container, and its
- * number among those that ask for slots. */
-static const json_t *find_container(const json_t *pod, const char *name, size_t *ret_number)
+/* A container among those of its pod that ask for slots, and its slots among theirs. */
+struct rank {
+    size_t container;
+    int64_t first_slot, n_slots;
+};
+
+/* Init containers come first, as in what schedulers say of them. */
+static const json_t *find_container(const json_t *pod, const char *name, struct rank *ret)
 {
     static const char *const lists[] = {"initContainers", "containers"};
-    *ret_number = 0;
+    const json_t *found = NULL;
+    *ret = (struct rank){0};
     for (size_t l = 0; l < ARRAY_LEN(lists); l++) {
         const json_t *list = JX_AT(pod, "spec", lists[l]);
         for (size_t i = 0; i < json_array_size(list); i++) {
             const json_t *c = json_array_get(list, i);
             const char *is = JX_STR_AT(c, "name");
-            if (is && strcmp(is, name) == 0)
-                return c;
-            *ret_number += slots_of(c) > 0;
+            if (!found && is && strcmp(is, name) == 0) {
+                found = c;
+                ret->first_slot = ret->n_slots;
+            }
+            ret->container += !found && slots_of(c) > 0;
+            ret->n_slots += slots_of(c);
         }
     }
-    return NULL;
+    return found;
 }
 
 static int parse_annotation(const char *key, const char *text, json_t **ret, struct err *e)
@@ -120,19 +129,46 @@ static int take_card(const char *uuid, struct slot_wish *ret, struct err *e)
     return 0;
 }
 
-/* [[{"uuid":"GPU-…","compute":10,"vRam":1024}]]: a list for each container that asks. Koordinator
- * writes one list whatever their number. */
-static int from_allocated(const char *text, size_t container, unsigned nth, struct slot_wish *ret,
-                          struct err *e)
+/* Which device a slot has of a list that is about the whole pod, as Koordinator writes them: it
+ * sums up what the containers ask for. With a device for each slot they go in turn. One device for
+ * several slots is what all of these ask for together (*ret_sum): each has its own part of it.
+ * NULL: neither. */
+static const json_t *device_of(const json_t *list, const struct rank *r, unsigned nth,
+                               bool *ret_sum)
 {
-    auto_json json_t *doc = NULL;
-    TRY(parse_annotation(SLOT_ALLOCATED, text, &doc, e));
-    const json_t *device = json_array_get(json_array_get(doc, container), nth);
-    if (!json_is_array(doc))
-        return err_set(e, ERR_INVALID, "annotation %s is no list", SLOT_ALLOCATED);
-    if (!device)
-        return err_set(e, ERR_NOT_FOUND, "annotation %s has no device %u for container %zu",
-                       SLOT_ALLOCATED, nth, container);
+    size_t n = json_array_size(list);
+    *ret_sum = n == 1 && r->n_slots > 1;
+    if (*ret_sum)
+        return json_array_get(list, 0);
+    return (int64_t)n < r->n_slots ? NULL : json_array_get(list, (size_t)r->first_slot + nth);
+}
+
+/* HAMi fills up with these for containers that ask for none: which of them, depends on its version.
+ */
+static bool is_empty(const json_t *list)
+{
+    const char *uuid = JX_STR_AT(json_array_get(list, 0), "uuid");
+    return json_array_size(list) == 0 || (uuid && !*uuid);
+}
+
+/* The list of this number among those with devices, and how many of these there are. */
+static const json_t *find_list(const json_t *doc, size_t number, size_t *ret_n)
+{
+    const json_t *found = NULL;
+    *ret_n = 0;
+    for (size_t i = 0; i < json_array_size(doc); i++) {
+        const json_t *list = json_array_get(doc, i);
+        if (is_empty(list))
+            continue;
+        if (*ret_n == number)
+            found = list;
+        ++*ret_n;
+    }
+    return found;
+}
+
+static int from_device(const json_t *device, bool sum, struct slot_wish *ret, struct err *e)
+{
     const char *uuid = JX_STR_AT(device, "uuid");
     const json_t *compute = json_object_get(device, "compute");
     const json_t *memory = json_object_get(device, "vRam");
@@ -142,9 +178,30 @@ static int from_allocated(const char *text, size_t container, unsigned nth, stru
                        "and vRam",
                        SLOT_ALLOCATED);
     TRY(take_card(uuid, ret, e));
-    if (compute)
+    if (compute && !sum)
         TRY(take_percent(json_integer_value(compute), 0, "compute", &ret->compute_percent, e));
-    return memory ? take_memory(json_integer_value(memory), ret, e) : 0;
+    return memory && !sum ? take_memory(json_integer_value(memory), ret, e) : 0;
+}
+
+/* [[{"uuid":"GPU-…","compute":10,"vRam":1024}]]: HAMi writes a list for each container that asks,
+ * Koordinator one for the pod. *ret_sum: of the device only the card is taken, see device_of. */
+static int from_allocated(const char *text, const struct rank *r, unsigned nth, bool *ret_sum,
+                          struct slot_wish *ret, struct err *e)
+{
+    size_t n;
+    auto_json json_t *doc = NULL;
+    TRY(parse_annotation(SLOT_ALLOCATED, text, &doc, e));
+    if (!json_is_array(doc))
+        return err_set(e, ERR_INVALID, "annotation %s is no list", SLOT_ALLOCATED);
+    const json_t *list = find_list(doc, r->container, &n);
+    const json_t *device = json_array_get(list, nth);
+    *ret_sum = false;
+    if (n == 1)
+        device = device_of(find_list(doc, 0, &n), r, nth, ret_sum);
+    if (!device)
+        return err_set(e, ERR_NOT_FOUND, "annotation %s has no device %u for container %zu",
+                       SLOT_ALLOCATED, nth, r->container);
+    return from_device(device, *ret_sum, ret, e);
 }
 
 /* The words of Koordinator for quotas, of so many slots together. */
@@ -170,18 +227,20 @@ static int from_koordinator_list(const json_t *list, int64_t slots, struct slot_
     return 0;
 }
 
-/* {"gpu":[{"minor":0,"id":"GPU-…","resources":{…}}]} */
-static int from_koordinator(const char *text, unsigned nth, struct slot_wish *ret, struct err *e)
+/* {"gpu":[{"minor":0,"id":"GPU-…","resources":{…}}]}. *ret_sum as above. */
+static int from_koordinator(const char *text, const struct rank *r, unsigned nth, bool *ret_sum,
+                            struct slot_wish *ret, struct err *e)
 {
     auto_json json_t *doc = NULL;
     TRY(parse_annotation(SLOT_KOORDINATOR, text, &doc, e));
-    const json_t *device = json_array_get(json_object_get(doc, "gpu"), nth);
+    const json_t *device = device_of(json_object_get(doc, "gpu"), r, nth, ret_sum);
     if (!json_is_object(device))
-        return err_set(e, ERR_NOT_FOUND, "annotation %s has no gpu %u", SLOT_KOORDINATOR, nth);
+        return err_set(e, ERR_NOT_FOUND, "annotation %s has no gpu %lld", SLOT_KOORDINATOR,
+                       (long long)r->first_slot + nth);
     const char *id = JX_STR_AT(device, "id");
     if (id)
         TRY(take_card(id, ret, e));
-    return from_koordinator_list(json_object_get(device, "resources"), 1, ret, e);
+    return *ret_sum ? 0 : from_koordinator_list(json_object_get(device, "resources"), 1, ret, e);
 }
 
 /* HAMi's: a bare number of memory is GiB. */
@@ -219,19 +278,20 @@ int slot_wish_of(const json_t *pod, const char *container, unsigned nth, struct 
                  struct err *e)
 {
     struct slot_wish w = {.memory_percent = 100, .compute_percent = 100};
-    size_t number;
-    const json_t *c = find_container(pod, container, &number);
+    struct rank rank;
+    bool own = true; /* the container's own words say how much */
+    const json_t *c = find_container(pod, container, &rank);
     const char *allocated = annotation(pod, SLOT_ALLOCATED);
     const char *koordinator = annotation(pod, SLOT_KOORDINATOR);
     if (!c || slots_of(c) == 0)
         return err_set(e, ERR_NOT_FOUND, "the pod has no container %s that asks for %s", container,
                        SLOT_RESOURCE);
     TRY(take_policy(pod, &w, e));
-    if (allocated) {
-        TRY(from_allocated(allocated, number, nth, &w, e));
-    } else if (koordinator) {
-        TRY(from_koordinator(koordinator, nth, &w, e));
-    } else {
+    if (allocated)
+        TRY(from_allocated(allocated, &rank, nth, &own, &w, e));
+    else if (koordinator)
+        TRY(from_koordinator(koordinator, &rank, nth, &own, &w, e));
+    if (own) {
         TRY(from_hami_list(requests_of(c), &w, e));
         TRY(from_koordinator_list(requests_of(c), slots_of(c), &w, e));
     }

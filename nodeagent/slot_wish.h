@@ -31,6 +31,8 @@ struct slot_wish {
 
 /* What this container of the pod (the object, as JSON) asks for with its nth slot, counted from 0.
  * An annotation that is there decides; without any of these words a slot is a whole card's worth.
+ * Where Koordinator gave one card to several slots of a pod together, the annotation decides the
+ * card, and the container's own requests what of it.
  * ERR_INVALID: what is there cannot be understood, or is nothing that a card could give;
  * ERR_NOT_FOUND: the pod has no such container, or the annotation says nothing of it. */
 int slot_wish_of(const json_t *pod, const char *container, unsigned nth, struct slot_wish *ret,

@@ -10,16 +10,14 @@
 #include "nodeagent/slot_wish.h"
 
 /* "GPU-1 1024MiB 10% fixed-share", or the error. */
-static char *wish(const char *annotations, const char *limits, const char *container, unsigned nth)
+static char *wish_in(const char *annotations, const char *containers, const char *container,
+                     unsigned nth)
 {
     auto_json json_t *pod = NULL;
     auto_err struct err e = {0};
-    auto_free char *text =
-        xasprintf("metadata: {annotations: %s}\n"
-                  "spec: {initContainers: [{name: init}], containers: [{name: other}, {name: main, "
-                  "resources: {limits: %s}}, {name: second, resources: {limits: "
-                  "{metax-tech.com/sgpu: '1'}}}]}",
-                  annotations, limits);
+    auto_free char *text = xasprintf("metadata: {annotations: %s}\n"
+                                     "spec: {initContainers: [{name: init}], containers: [%s]}",
+                                     annotations, containers);
     cr_assert_eq(yaml_load(text, strlen(text), &pod, &e), 0, "%s", err_msg(&e));
     struct slot_wish w;
     if (slot_wish_of(pod, container, nth, &w, &e) < 0)
@@ -31,7 +29,9 @@ static char *wish(const char *annotations, const char *limits, const char *conta
 
 static void expect(const char *annotations, const char *limits, const char *expected)
 {
-    auto_free char *text = wish(annotations, limits, "main", 0);
+    auto_free char *containers =
+        xasprintf("{name: other}, {name: main, resources: {limits: %s}}", limits);
+    auto_free char *text = wish_in(annotations, containers, "main", 0);
     cr_expect_str_eq(text, expected);
 }
 
@@ -101,9 +101,73 @@ Test(slot_wish, each_container_has_its_own_list_and_each_slot_its_device)
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         auto_free char *text =
-            wish(two, "{metax-tech.com/sgpu: '2'}", cases[i].container, cases[i].nth);
+            wish_in(two,
+                    "{name: other}, {name: main, resources: {limits: {metax-tech.com/sgpu: '2'}}}, "
+                    "{name: second, resources: {limits: {" ONE "}}}",
+                    cases[i].container, cases[i].nth);
         cr_expect_str_eq(text, cases[i].expected);
     }
+}
+
+#define ASKS(name, core, memory)                                                                   \
+    "{name: " name ", resources: {limits: {" ONE ", koordinator.sh/gpu-core: '" core               \
+    "', koordinator.sh/gpu-memory: " memory "}}}"
+
+Test(slot_wish, containers_that_ask_for_none_may_have_empty_lists)
+{
+    static const char *const lists[] = {
+        "[[{\"uuid\":\"A\",\"compute\":5}],[{\"uuid\":\"B\",\"compute\":5}]]",
+        "[[],[],[{\"uuid\":\"A\",\"compute\":5}],[],[{\"uuid\":\"B\",\"compute\":5}]]",
+        "[[{\"uuid\":\"A\",\"compute\":5}],[{\"uuid\":\"\"}],[{\"uuid\":\"B\",\"compute\":5}]]",
+    };
+    static const char containers[] =
+        "{name: other}, " ASKS("main", "50", "4Gi") ", {name: more}, " ASKS("second", "20", "2Gi");
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+        auto_free char *annotations =
+            xasprintf("{metax-tech.com/gpu-devices-allocated: '%s'}", lists[i]);
+        auto_free char *first = wish_in(annotations, containers, "main", 0);
+        auto_free char *second = wish_in(annotations, containers, "second", 0);
+        cr_expect_str_eq(first, "A 0MiB/100% 5% -", "%s: %s", lists[i], first);
+        cr_expect_str_eq(second, "B 0MiB/100% 5% -", "%s: %s", lists[i], second);
+    }
+}
+
+/* What Koordinator writes for a pod of two containers with a slot each, in both its annotations. */
+static void expect_two(const char *allocated, const char *koordinator, const char *first,
+                       const char *second)
+{
+    static const char containers[] = ASKS("main", "50", "4Gi") ", " ASKS("second", "20", "2Gi");
+    auto_free char *own =
+        xasprintf("{scheduling.koordinator.sh/device-allocated: '%s'}", koordinator);
+    auto_free char *adapted = xasprintf("{metax-tech.com/gpu-devices-allocated: '%s', "
+                                        "scheduling.koordinator.sh/device-allocated: '%s'}",
+                                        allocated, koordinator);
+    const char *const annotations[] = {own, adapted};
+    for (size_t i = 0; i < ARRAY_LEN(annotations); i++) {
+        auto_free char *main = wish_in(annotations[i], containers, "main", 0);
+        auto_free char *other = wish_in(annotations[i], containers, "second", 0);
+        cr_expect_str_eq(main, first, "%s: %s", annotations[i], main);
+        cr_expect_str_eq(other, second, "%s: %s", annotations[i], other);
+    }
+}
+
+#define GPU(id, core, memory)                                                                      \
+    "{\"minor\":0,\"id\":\"" id "\",\"resources\":{\"koordinator.sh/gpu-core\":\"" core            \
+    "\",\"koordinator.sh/gpu-memory\":\"" memory "\"}}"
+
+Test(slot_wish, a_list_for_the_whole_pod_gives_its_devices_to_the_slots_in_turn)
+{
+    expect_two("[[{\"uuid\":\"A\",\"compute\":35,\"vRam\":3072},"
+               "{\"uuid\":\"B\",\"compute\":35,\"vRam\":3072}]]",
+               "{\"gpu\":[" GPU("A", "35", "3Gi") "," GPU("B", "35", "3Gi") "]}",
+               "A 3072MiB/100% 35% -", "B 3072MiB/100% 35% -");
+}
+
+Test(slot_wish, one_device_for_the_whole_pod_is_shared_as_its_containers_ask)
+{
+    expect_two("[[{\"uuid\":\"A\",\"compute\":70,\"vRam\":6144}]]",
+               "{\"gpu\":[" GPU("A", "70", "6Gi") "]}", "A 4096MiB/100% 50% -",
+               "A 2048MiB/100% 20% -");
 }
 
 Test(slot_wish, what_cannot_be_understood_is_refused_and_never_taken_for_something_else)
