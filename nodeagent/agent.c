@@ -538,23 +538,6 @@ static bool is_pending(const struct agent *a)
     return false;
 }
 
-static bool start_binding(struct agent *a)
-{
-    size_t n;
-    struct slot_binding b;
-    if (is_pending(a))
-        return false;
-    auto_free struct slot_card *cards = slot_cards(a, &n);
-    if (!late_binding_next(a->d.slots, cards, n, &b))
-        return false;
-    struct agent_job *j = agent_job_new(AGENT_JOB_BIND, &a->env, a);
-    j->binding = b;
-    memcpy(j->uuid, b.grants[0].card, sizeof(j->uuid));
-    seal_slots(a, &b);
-    submit_slots(a, j);
-    return true;
-}
-
 static const char *card_of_slot(const struct agent *a, unsigned slot)
 {
     for (size_t i = 0; i < a->n_cards; i++) {
@@ -564,6 +547,26 @@ static const char *card_of_slot(const struct agent *a, unsigned slot)
             return a->cards[i].card.uuid;
     }
     return "";
+}
+
+static bool start_binding(struct agent *a)
+{
+    size_t n;
+    struct slot_binding b;
+    const struct device_slots made = slots_made(a);
+    if (is_pending(a))
+        return false;
+    auto_free struct slot_card *cards = slot_cards(a, &n);
+    if (!late_binding_next(a->d.slots, cards, n, &made, &b))
+        return false;
+    struct agent_job *j = agent_job_new(AGENT_JOB_BIND, &a->env, a);
+    j->binding = b;
+    for (size_t i = 0; i < b.n && !*j->uuid; i++)
+        (void)snprintf(j->uuid, sizeof(j->uuid), "%s",
+                       b.unplaced.kind ? card_of_slot(a, b.grants[i].slot) : b.grants[i].card);
+    seal_slots(a, &b);
+    submit_slots(a, j);
+    return true;
 }
 
 static bool start_release(struct agent *a)

@@ -29,6 +29,7 @@ struct binding {
     enum state state;
     char *trouble; /* NULL: none */
     bool news;     /* it was not said yet */
+    bool tried;    /* without a place, since it was read */
     struct backoff backoff;
     int64_t due_mono_ms; /* of NEW and KNOWN */
 };
@@ -260,6 +261,7 @@ static void take_answer(struct late_binding *l, struct binding *b, const struct 
     }
     b->state = KNOWN;
     b->due_mono_ms = 0;
+    b->tried = false;
 }
 
 void late_binding_take(struct late_binding *l)
@@ -356,8 +358,26 @@ static int choose(const struct binding *b, const struct slot_card *cards, size_t
     return 0;
 }
 
+static bool has_any_made(const struct binding *b, const struct device_slots *made)
+{
+    for (size_t i = 0; i < b->n_slots; i++)
+        if (device_slots_has(made, b->slots[i]))
+            return true;
+    return false;
+}
+
+/* As it is, without places. */
+static void leave_unplaced(const struct binding *b, struct err *why, struct slot_binding *ret)
+{
+    free(TAKE(ret->grants));
+    ret->n = 0;
+    for (size_t i = 0; i < b->n_slots; i++)
+        *XPUSH(ret->grants, ret->n) = (struct slot_grant){.slot = b->slots[i], .qos = -1};
+    (void)err_move(&ret->unplaced, why);
+}
+
 bool late_binding_next(struct late_binding *l, const struct slot_card *cards, size_t n,
-                       struct slot_binding *ret)
+                       const struct device_slots *made, struct slot_binding *ret)
 {
     int64_t now = clock_mono_ms(l->d.clk);
     ask(l);
@@ -370,7 +390,11 @@ bool late_binding_next(struct late_binding *l, const struct slot_card *cards, si
                                                          .uid = xstrdup(b->uid),
                                                          .container = xstrdup(b->container)};
         auto_err struct err e = {0};
-        if (choose(b, cards, n, &binding, &e) < 0) {
+        bool placed = choose(b, cards, n, &binding, &e) == 0;
+        if (!placed && !b->tried && has_any_made(b, made)) {
+            b->tried = true;
+            leave_unplaced(b, &e, &binding);
+        } else if (!placed) {
             /* Room may come; of what can never be the pod may be put right. */
             put_off(l, b, e.kind == ERR_UNAVAILABLE ? KNOWN : NEW, err_msg(&e));
             continue;
@@ -393,7 +417,7 @@ void late_binding_bound(struct late_binding *l, const struct slot_binding *b, co
     if (!now || now->state != RUNS || strcmp(now->uid, b->uid) != 0)
         return;
     if (err) {
-        put_off(l, now, NEW, err_msg(err));
+        put_off(l, now, b->unplaced.kind == ERR_UNAVAILABLE ? KNOWN : NEW, err_msg(err));
         return;
     }
     now->state = BOUND;

@@ -35,9 +35,12 @@ void late_binding_take(struct late_binding *l);
 void late_binding_stir(struct late_binding *l);
 
 /* The next slots to be bound, with places chosen on these cards; the binding is the caller's
- * (slot_binding_done), who calls late_binding_bound when it has been tried. False: none is due. */
+ * (slot_binding_done), who calls late_binding_bound when it has been tried. Where there is no place
+ * and a slice of one of its slots is in `made`, that is either its own or an earlier pod's, which
+ * only its record tells: it is then to be tried as it is (unplaced), once each time its pod was
+ * read. False: none is due. */
 bool late_binding_next(struct late_binding *l, const struct slot_card *cards, size_t n,
-                       struct slot_binding *ret);
+                       const struct device_slots *made, struct slot_binding *ret);
 /* All cards were read again, and show slices of these slots: one that was bound and is not among
  * them has lost its slice to somebody else's hands. True: the next of those, which is bound anew.
  * Its old meaning may be another slice by now. */

@@ -68,11 +68,9 @@ static bool is_of(const struct slot_record *r, const struct slot_binding *b)
 
 /* A slice that stands is the pod's own, or one whose record is lost and that is as it asks for. */
 static bool may_stay(const struct gpu_card *card, int at, const struct slot_record *r,
-                     const struct slot_binding *b, const struct slot_grant *g)
+                     const struct slot_grant *g)
 {
-    if (at < 0)
-        return false;
-    return r->uid ? is_of(r, b) : same_quota(&card->sgpu.items[at].quota, &g->quota);
+    return at >= 0 && (r->uid || same_quota(&card->sgpu.items[at].quota, &g->quota));
 }
 
 static int clear_way(const struct slot_deps *d, const struct gpu_card *card, int at,
@@ -108,7 +106,8 @@ static int create(const struct slot_deps *d, const struct gpu_card *card,
     return d->gpu->ops->slice_create(d->gpu, g->card, &want, &id, e);
 }
 
-/* An earlier pod's slice of this slot may stand on another card than the one that is now meant. */
+/* A container's slice that is gone may have stood on another card than the one that is now meant.
+ */
 static int leave_other_card(const struct slot_deps *d, const struct slot_record *r,
                             const struct slot_grant *g, struct err *e)
 {
@@ -117,19 +116,36 @@ static int leave_other_card(const struct slot_deps *d, const struct slot_record 
     return slot_release(d, g->slot, r->card, e);
 }
 
+static void read_record(const struct slot_deps *d, unsigned slot, struct slot_record *ret)
+{
+    auto_err struct err why = {0};
+    if (slot_record_read(d->state_dir, slot, ret, &why) < 0 && why.kind != ERR_NOT_FOUND)
+        log_warn("A record of a slot is lost", kv_int("slot", slot), kv_err(&why));
+}
+
+/* The slot was granted anew before it was released. */
+static int leave_earlier_pod(const struct slot_deps *d, const struct slot_binding *b,
+                             const struct slot_grant *g, struct err *e)
+{
+    auto_slot_record struct slot_record r = {0};
+    read_record(d, g->slot, &r);
+    return r.uid && !is_of(&r, b) ? slot_release(d, g->slot, g->card, e) : 0;
+}
+
 /* *ret_card shows the slice afterwards, at the index that is returned. */
 static int make(const struct slot_deps *d, const struct slot_binding *b, const struct slot_grant *g,
                 struct gpu_card *ret_card, struct err *e)
 {
     auto_slot_record struct slot_record r = {0};
-    auto_err struct err why = {0};
-    if (slot_record_read(d->state_dir, g->slot, &r, &why) < 0 && why.kind != ERR_NOT_FOUND)
-        log_warn("A record of a slot is lost", kv_int("slot", g->slot), kv_err(&why));
-    const char *uuid = r.uid && is_of(&r, b) ? r.card : g->card;
-    TRY(read_card(d, uuid, ret_card, e));
+    read_record(d, g->slot, &r);
+    if (b->unplaced.kind && !r.uid)
+        return err_set(e, b->unplaced.kind, "%s", err_msg(&b->unplaced));
+    TRY(read_card(d, r.uid ? r.card : g->card, ret_card, e));
     int at = slice_at(ret_card, g->slot);
-    if (may_stay(ret_card, at, &r, b, g))
+    if (may_stay(ret_card, at, &r, g))
         return r.uid ? at : (write_record(d, ret_card, b, g, e) < 0 ? -(int)ERR_SYSTEM : at);
+    if (b->unplaced.kind)
+        return err_set(e, b->unplaced.kind, "%s", err_msg(&b->unplaced));
     TRY(clear_way(d, ret_card, at, &r, e));
     TRY(leave_other_card(d, &r, g, e));
     TRY(read_card(d, g->card, ret_card, e));
@@ -181,6 +197,8 @@ int slot_bind(const struct slot_deps *d, const struct slot_binding *b, struct er
     if (d->cdi && !d->nodes)
         return err_set(e, ERR_UNAVAILABLE, "the driver's device files are not known yet");
     for (size_t i = 0; i < b->n; i++)
+        TRY(leave_earlier_pod(d, b, &b->grants[i], e));
+    for (size_t i = 0; i < b->n; i++)
         TRY(make_one(d, b, &b->grants[i], &m, e));
     for (size_t i = 0; d->cdi && i < m.n; i++)
         TRY(cdi_slots_write(d->cdi, d->nodes, m.list[i], m.list, m.n, e));
@@ -225,5 +243,6 @@ void slot_binding_done(struct slot_binding *b)
     free(b->uid);
     free(b->container);
     free(b->grants);
+    err_clear(&b->unplaced);
     *b = (struct slot_binding){0};
 }

@@ -23,6 +23,7 @@ struct slot_binding {
     char *ns, *pod, *uid, *container;
     struct slot_grant *grants;
     size_t n;
+    struct err unplaced; /* why no place was found, and the grants name none; kind 0: they do */
 };
 void slot_binding_done(struct slot_binding *b);
 AUTO_DEFINE(slot_binding, struct slot_binding, slot_binding_done)
@@ -37,9 +38,11 @@ struct slot_deps {
 };
 
 /* A slice that was made for this pod (by its uid) and container stays as it is, whatever is asked
- * for now. One that an earlier pod had is made anew. ERR_UNAVAILABLE: that one is still in use, or
- * the driver's files are not known yet; ERR_CONFLICT: the card does not show what was made; others
- * as the card's verbs and cdi_slots_write. */
+ * for now, and whether or not there is a place for another. What an earlier pod had under these
+ * slots is nobody's any more and goes, also where no place was found: that may be what stood in the
+ * way, of this pod or of others. ERR_UNAVAILABLE: it is still in use, or the driver's files are not
+ * known yet; ERR_CONFLICT: the card does not show what was made; b->unplaced, where a slice would
+ * have to be made; others as the card's verbs and cdi_slots_write. */
 int slot_bind(const struct slot_deps *d, const struct slot_binding *b, struct err *e) MUST_CHECK;
 
 /* The slot means nothing any more: its CDI file goes, its slice on the card (uuid; "": on none that

@@ -121,6 +121,22 @@ def test_a_pod_made_again_by_its_name_gets_a_slice_of_its_own(node):
     node.wait_bound(second, 2048)
 
 
+def test_slices_of_earlier_pods_are_not_in_the_way_of_one_another(node):
+    """Two pods are replaced at once by two that need the card under another policy: each holds the slot of what the other waits for."""
+    policy = "metax-tech.com/sgpu-qos-policy"
+    earlier = [node.pod(name, {policy: "fixed-share"}) for name in "ab"]
+    for pod in earlier:
+        node.wait_bound(pod)
+    with node.kubelet.frozen():
+        for pod in earlier:
+            node.end(pod)
+        later = [node.pod(name, {policy: "burst-share"}, memory="2Gi") for name in "cd"]
+        assert sorted(p.devices[SGPU] for p in later) == sorted(p.devices[SGPU] for p in earlier)
+    for pod in later:
+        node.wait_bound(pod, 2048)
+    assert node.card()["schedClass"] == "burst-share"
+
+
 @pytest.mark.parametrize(
     "annotations, said",
     [

@@ -16,6 +16,7 @@ static struct scope *scope;
 static struct pod_reader *pods;
 static struct late_binding *late;
 static struct gpu_card card;
+static bool open_card;
 static struct holders holders;
 
 static void set_up(void)
@@ -27,6 +28,7 @@ static void set_up(void)
     late = late_binding_new(&(struct late_binding_deps){pods, clk, "n1", 1});
     card = (struct gpu_card){.uuid = "GPU-0", .mode = GPU_SGPU, .healthy = true};
     card.sgpu = (struct sgpu_state){.memory_mib = 65536, .qos = API_FIXED_SHARE};
+    open_card = true;
     holders = (struct holders){0};
 }
 
@@ -101,8 +103,18 @@ static void read_pods(void)
 
 static bool next(struct slot_binding *ret)
 {
-    const struct slot_card cards[] = {{.card = &card, .qos = -1, .open = true}};
-    return late_binding_next(late, cards, 1, ret);
+    const struct slot_card cards[] = {{.card = &card, .qos = -1, .open = open_card}};
+    struct device_slots made = {0};
+    device_slots_add(&made, &card);
+    return late_binding_next(late, cards, 1, &made, ret);
+}
+
+/* A slice of a slot stands already. */
+static void stands(unsigned slot, unsigned memory_mib, unsigned compute_percent)
+{
+    struct sgpu_slice *s = &card.sgpu.items[card.sgpu.n];
+    *s = (struct sgpu_slice){.id = card.sgpu.n++, .quota = {memory_mib, compute_percent}};
+    sgpu_slot_alias(slot, s->alias);
 }
 
 /* The next binding is of this pod with these slots, and succeeds. */
@@ -113,11 +125,8 @@ static void expect_bound(const char *pod, size_t n, unsigned memory_mib)
     cr_expect_str_eq(b.pod, pod);
     cr_expect_eq(b.n, n);
     cr_expect_eq(b.grants[0].quota.memory_mib, memory_mib);
-    for (size_t i = 0; i < b.n; i++) {
-        struct sgpu_slice *s = &card.sgpu.items[card.sgpu.n];
-        *s = (struct sgpu_slice){.id = card.sgpu.n++, .quota = b.grants[i].quota};
-        sgpu_slot_alias(b.grants[i].slot, s->alias);
-    }
+    for (size_t i = 0; i < b.n; i++)
+        stands(b.grants[i].slot, b.grants[i].quota.memory_mib, b.grants[i].quota.compute_percent);
     late_binding_bound(late, &b, NULL);
 }
 
@@ -246,6 +255,50 @@ Test(late_binding, a_restarted_agent_binds_again_and_releases_what_is_found_and_
     unsigned slot;
     clock_fake_advance(clk, 60000);
     cr_expect_not(released(&slot));
+}
+
+/* No place is found, and the binding is tried with what stands. */
+static void expect_unplaced(const char *pod, const char *why, const struct err *outcome)
+{
+    auto_slot_binding struct slot_binding b = {0};
+    cr_assert(next(&b), "%s", pod);
+    cr_expect_str_eq(b.pod, pod);
+    cr_expect_str_eq(err_msg(&b.unplaced), why);
+    cr_expect_str_empty(b.grants[0].card);
+    late_binding_bound(late, &b, outcome);
+}
+
+Test(late_binding, what_earlier_pods_left_is_in_nobodys_way)
+{
+    auto_err struct err e = {0};
+    (void)err_set(&e, ERR_UNAVAILABLE, "no place");
+    make_pod("a", "n1", 1, "60Gi");
+    make_pod("b", "n1", 1, "60Gi");
+    stands(3, 32768, 50);
+    stands(4, 32768, 50);
+    list((struct given[]){{3, "a"}, {4, "b"}}, 2);
+    read_pods();
+    expect_unplaced("a", "61440 MiB are asked for, and 32768 are left on GPU 0", &e);
+    expect_unplaced("b", "61440 MiB are asked for, and 32768 are left on GPU 0", &e);
+    late_binding_stir(late);
+    expect_none();
+    card.sgpu.n = 0;
+    late_binding_stir(late);
+    expect_bound("a", 1, 61440);
+    expect_none();
+}
+
+Test(late_binding, a_slice_that_stands_stays_its_pods_whatever_became_of_the_card)
+{
+    struct unbound u;
+    make_pod("a", "n1", 1, "1Gi");
+    stands(3, 1024, 10);
+    open_card = false;
+    list((struct given[]){{3, "a"}}, 1);
+    read_pods();
+    expect_unplaced("a", "GPU 0 takes no new slices at the moment", NULL);
+    expect_none();
+    cr_expect_not(late_binding_news(late, &u));
 }
 
 Test(late_binding, what_has_no_room_says_so_once_and_waits_for_it)

@@ -75,7 +75,17 @@ static int bind_(const struct slot_deps *d, const void *arg, struct err *e)
 
 static int bind_for(char *of, struct slot_grant *grants, size_t n, struct err *e)
 {
-    const struct slot_binding b = {ns, pod, of, main_name, grants, n};
+    const struct slot_binding b = {ns, pod, of, main_name, grants, n, .unplaced = {0}};
+    return with(bind_, &b, e);
+}
+
+/* Where no place was found. */
+static int stay_for(char *of, unsigned slot, struct err *e)
+{
+    struct slot_grant g = {.slot = slot};
+    auto_err struct err why = {0};
+    (void)err_set(&why, ERR_INVALID, "no place");
+    const struct slot_binding b = {ns, pod, of, main_name, &g, 1, why};
     return with(bind_, &b, e);
 }
 
@@ -164,6 +174,22 @@ Test(slot_bind, a_slice_in_use_is_not_taken_from_its_pod)
     cr_expect_eq(hw.violations, 0);
     cr_expect(has_record(3));
     cr_expect_not(has_cdi(3), "no container can be made with it any more");
+}
+
+Test(slot_bind, without_a_place_the_pods_own_slice_stays_and_another_pods_goes)
+{
+    struct slot_grant g = grant(3, A, 1024);
+    auto_err struct err e = {0};
+    cr_assert_eq(bind_for(uid, &g, 1, NULL), 0);
+    auto_free char *name = cdi_slot_name(3);
+    cr_assert_eq(cdi_slots_remove(cdi, name, NULL), 0);
+    cr_assert_eq(stay_for(uid, 3, &e), 0, "%s", err_msg(&e));
+    expect_slices(0, "slot.3 1024 10");
+    cr_expect(has_cdi(3));
+    cr_assert_eq(stay_for(other_uid, 3, &e), -ERR_INVALID);
+    cr_expect_str_eq(err_msg(&e), "no place");
+    expect_slices(0, "");
+    cr_expect(!has_cdi(3) && !has_record(3));
 }
 
 Test(slot_bind, a_container_of_several_slots_is_told_of_all_of_them_in_each)
