@@ -328,10 +328,12 @@ static void sketch_done(struct sketch *s)
 }
 AUTO_DEFINE(sketch, struct sketch, sketch_done)
 
+/* In place of the one that the slot has. */
 static void sketch_slice(struct sketch *s, unsigned slot, const struct slot_place *p)
 {
     for (size_t i = 0; i < s->n; i++) {
         struct sgpu_state *state = &s->cards[i].sgpu;
+        sgpu_drop_slot(state, slot);
         if (&s->cards[i] != p->card || state->n == SGPU_MAX_SLICES)
             continue;
         struct sgpu_slice *slice = &state->items[state->n++];

@@ -7,12 +7,7 @@
 static struct sgpu_state without(const struct gpu_card *card, unsigned slot)
 {
     struct sgpu_state s = card->sgpu;
-    s.n = 0;
-    for (unsigned i = 0; i < card->sgpu.n; i++) {
-        const struct sgpu_slice *slice = &card->sgpu.items[i];
-        if (slice->foreign || sgpu_slot_of(slice->alias) != (int)slot)
-            s.items[s.n++] = *slice;
-    }
+    sgpu_drop_slot(&s, slot);
     return s;
 }
 

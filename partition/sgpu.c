@@ -235,6 +235,15 @@ int sgpu_slot_of(const char *alias)
     return (int)slot;
 }
 
+void sgpu_drop_slot(struct sgpu_state *s, unsigned slot)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < s->n; i++)
+        if (s->items[i].foreign || sgpu_slot_of(s->items[i].alias) != (int)slot)
+            s->items[n++] = s->items[i];
+    s->n = n;
+}
+
 void sgpu_kind_of(const char *alias, char *buf)
 {
     (void)snprintf(buf, SGPU_ALIAS_BYTES, "%s", alias);

@@ -102,6 +102,8 @@ struct sgpu_room sgpu_room(const struct sgpu_state *now);
 void sgpu_slot_alias(unsigned slot, char *buf);
 /* The slot of a slice with this alias; -1: it is none that is made for pods. */
 int sgpu_slot_of(const char *alias);
+/* The state without what is made for this slot. */
+void sgpu_drop_slot(struct sgpu_state *s, unsigned slot);
 /* The kind of a slice that a spec asks for: its alias without the number. buf holds
  * SGPU_ALIAS_BYTES. */
 void sgpu_kind_of(const char *alias, char *buf);

@@ -257,6 +257,18 @@ Test(late_binding, a_restarted_agent_binds_again_and_releases_what_is_found_and_
     cr_expect_not(released(&slot));
 }
 
+Test(late_binding, the_slices_of_one_container_stand_already_and_are_counted_once)
+{
+    make_pod("a", "n1", 2, "64Gi");
+    stands(3, 32768, 5);
+    stands(9, 32768, 5);
+    list((struct given[]){{3, "a"}, {9, "a"}}, 2);
+    read_pods();
+    auto_slot_binding struct slot_binding b = {0};
+    cr_assert(next(&b));
+    cr_expect_eq((int)b.unplaced.kind, 0, "%s", err_msg(&b.unplaced));
+}
+
 /* No place is found, and the binding is tried with what stands. */
 static void expect_unplaced(const char *pod, const char *why, const struct err *outcome)
 {
