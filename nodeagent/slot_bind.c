@@ -59,6 +59,15 @@ static int destroy_unnamed(const struct slot_deps *d, const struct gpu_card *car
     return 0;
 }
 
+/* Where the slot's slice has its name, no other was left without one: that is somebody else's. */
+static int clear_way(const struct slot_deps *d, const struct gpu_card *card, int at,
+                     const struct slot_record *r, struct err *e)
+{
+    if (at >= 0)
+        return destroy(d, card, &card->sgpu.items[at], e);
+    return r->uid ? destroy_unnamed(d, card, r, e) : 0;
+}
+
 /* --- Making --- */
 
 static bool is_of(const struct slot_record *r, const struct slot_binding *b)
@@ -71,14 +80,6 @@ static bool may_stay(const struct gpu_card *card, int at, const struct slot_reco
                      const struct slot_grant *g)
 {
     return at >= 0 && (r->uid || same_quota(&card->sgpu.items[at].quota, &g->quota));
-}
-
-static int clear_way(const struct slot_deps *d, const struct gpu_card *card, int at,
-                     const struct slot_record *r, struct err *e)
-{
-    if (at >= 0)
-        TRY(destroy(d, card, &card->sgpu.items[at], e));
-    return r->uid ? destroy_unnamed(d, card, r, e) : 0;
 }
 
 static int write_record(const struct slot_deps *d, const struct gpu_card *card,
@@ -214,12 +215,7 @@ static int release_slice(const struct slot_deps *d, unsigned slot, const char *u
     auto_err struct err why = {0};
     if (d->gpu->ops->read_card(d->gpu, uuid, &card, &why) < 0)
         return why.kind == ERR_NOT_FOUND ? 0 : err_move(e, &why);
-    int at = card.mode == GPU_SGPU ? slice_at(&card, slot) : -1;
-    if (card.mode != GPU_SGPU)
-        return 0;
-    if (at >= 0)
-        TRY(destroy(d, &card, &card.sgpu.items[at], e));
-    return r->uid ? destroy_unnamed(d, &card, r, e) : 0;
+    return card.mode == GPU_SGPU ? clear_way(d, &card, slice_at(&card, slot), r, e) : 0;
 }
 
 int slot_release(const struct slot_deps *d, unsigned slot, const char *card, struct err *e)

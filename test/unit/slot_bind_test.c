@@ -229,6 +229,20 @@ Test(slot_bind, a_nameless_slice_that_came_later_and_is_used_is_somebody_elses)
     cr_expect_eq(hw.violations, 0);
 }
 
+Test(slot_bind, a_nameless_slice_that_came_after_ours_had_its_name_is_somebody_elses)
+{
+    struct slot_grant g = grant(3, A, 1024);
+    struct slot_grant elsewhere = grant(3, B, 1024);
+    cr_assert_eq(bind_for(uid, &g, 1, NULL), 0);
+    (void)fake_slice(&hw.cards[0], "", g.quota, true);
+    cr_assert_eq(bind_for(other_uid, &g, 1, NULL), 0);
+    cr_assert_eq(bind_for(uid, &elsewhere, 1, NULL), 0);
+    (void)fake_slice(&hw.cards[1], "", g.quota, true);
+    cr_assert_eq(release(3, NULL), 0);
+    expect_slices(0, " 1024 10");
+    expect_slices(1, " 1024 10");
+}
+
 Test(slot_bind, a_slice_whose_record_is_lost_stays_if_it_is_as_the_pod_asks)
 {
     struct slot_grant g = grant(3, A, 1024);
