@@ -632,9 +632,11 @@ static void start_next(struct agent *a)
 
 /* --- What came of it --- */
 
+/* memo.result is what came of the attempt. */
 static void tell(struct agent *a, const struct card_view *v, const struct txn_result *was,
-                 const struct txn_result *now)
+                 const struct card_memo *memo)
 {
+    const struct txn_result *now = &memo->result;
     if (was->outcome == now->outcome && strcmp(was->message, now->message) == 0 && !now->changed)
         return;
     bool good = now->outcome == TXN_APPLIED || now->outcome == TXN_NOTHING_TO_DO;
@@ -647,7 +649,9 @@ static void tell(struct agent *a, const struct card_view *v, const struct txn_re
     auto_free char *text = good && !v->outdated
                                ? xasprintf("GPU %u: now %s", v->card.index, layout)
                                : xasprintf("GPU %u: %s", v->card.index, now->message);
-    event(a, !good, good ? "Repartitioned" : txn_outcome_name(now->outcome), text);
+    const char *reason =
+        card_result_reason(want_of(a, v->card.uuid), memo, clock_wall_ms(a->d.clk));
+    event(a, !good, good ? "Repartitioned" : reason, text);
 }
 
 static void count(struct agent *a, const struct agent_job *j)
@@ -733,8 +737,10 @@ static void end_card(struct agent *a, struct agent_job *j)
     const struct card_track_clock clock = {a->d.clk, &a->rng};
     if (current)
         card_track_note(t, want, &j->result, &clock);
+    struct card_memo said = t->memo;
+    said.result = j->result;
     if (v && j->result.outcome != TXN_NOT_WITHDRAWN)
-        tell(a, v, &was, &j->result);
+        tell(a, v, &was, &said);
 }
 
 /* A card that could not be read has not become a whole card that nobody uses: how it was seen last

@@ -346,19 +346,18 @@ static bool drain_timed_out(const struct card_memo *m, int64_t now_ms)
 static const char *in_use_reason(const struct device_want *want, const struct card_memo *m,
                                  int64_t now_ms)
 {
-    if (!want->has_rollout || want->rollout.drain != API_DRAIN_EVICT)
+    if (!want || !want->has_rollout || want->rollout.drain != API_DRAIN_EVICT)
         return "InUse";
     return drain_timed_out(m, now_ms) ? "DrainTimeout" : "Draining";
 }
 
 static const char *unsupported_reason(const struct device_want *want)
 {
-    return want->mode == API_MODE_SGPU ? "SGPUUnsupported" : "MIGUnsupported";
+    return want && want->mode == API_MODE_SGPU ? "SGPUUnsupported" : "MIGUnsupported";
 }
 
-/* The reasons of docs/api.md for what the transaction answered. */
-static const char *result_reason(const struct device_want *want, const struct card_memo *m,
-                                 int64_t now_ms)
+const char *card_result_reason(const struct device_want *want, const struct card_memo *m,
+                               int64_t now_ms)
 {
     switch (m->result.outcome) {
     case TXN_APPLIED:
@@ -394,7 +393,8 @@ static struct applied applied_of(const struct device_want *want, const struct ca
     if (m->progress == PROGRESS_REFUSED)
         return (struct applied){CONDITION_FALSE, m->refusal_reason, m->refusal};
     bool good = m->result.outcome == TXN_APPLIED || m->result.outcome == TXN_NOTHING_TO_DO;
-    return (struct applied){good ? CONDITION_TRUE : CONDITION_FALSE, result_reason(want, m, now_ms),
+    return (struct applied){good ? CONDITION_TRUE : CONDITION_FALSE,
+                            card_result_reason(want, m, now_ms),
                             good ? "the hardware is as wanted" : m->result.message};
 }
 

@@ -95,6 +95,11 @@ void card_resolve_counts_free(struct profile_count *counts, size_t n);
  * frees. */
 char *card_layout_words(const struct gpu_card *card);
 
+/* The reason of docs/api.md for what came of the memo's attempt, in conditions and Events alike;
+ * want NULL: the card is wanted no more. Static. */
+const char *card_result_reason(const struct device_want *want, const struct card_memo *m,
+                               int64_t now_ms);
+
 /* The wish that a Device's entry means on this card. ERR_NOT_FOUND, ERR_INVALID as mig_resolve. */
 int card_wish_of(const struct gpu_card *card, const struct device_want *want, struct card_wish *ret,
                  struct err *e) MUST_CHECK;

@@ -25,6 +25,7 @@ class Modes:
     """A node of MetaX's cards whose agent serves the stub."""
 
     def __init__(self, rig, kubelet, fleet):
+        self.rig = rig
         self.kubelet = kubelet
         self.host = Host(rig, kubelet, fleet)
         self.node = self.host.node
@@ -150,6 +151,9 @@ def test_what_functions_stand_in_the_way_of_is_refused_and_never_attempted(modes
     stand = modes.node.wait_applied("VirtualFunctionsStand", 0)
     missing = modes.node.wait_applied("VirtualFunctionsMissing", 1)
     assert "mx-smi vm --disable-vf" in stand["message"] and "mx-smi vm --enable-vf 1|2|4|8" in missing["message"]
+    for index, said in enumerate((stand, missing)):
+        (event,) = wait_for(lambda said=said: modes.rig.events(modes.node.name, said["reason"]), 30, "an Event")
+        assert event["type"] == "Warning" and event["note"] == f"GPU {index}: {said['message']}"
     modes.kubelet.wait_offers()
     assert modes.node.changes() == []
     modes.make_vfs(1, 2)
