@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/auto.h"
+
 #include "partition/resolve_work.h"
 #include "partition/select.h"
+
+enum { MAX_NAMES = 8 };
 
 static const struct resolve_config *find_config(const struct resolve_input *in, const char *name)
 {
@@ -61,10 +65,37 @@ static bool claim_named(struct claim *c, const struct resolve_config *config, co
     return true;
 }
 
-static void refuse_name(struct source *s, const char *name)
+static bool has_mig(const struct resolve_input *in)
+{
+    for (size_t i = 0; i < in->n_cards; i++)
+        if (in->cards[i].table)
+            return true;
+    return false;
+}
+
+/* The names that whoever misspelt one may have meant. */
+static void add_names(const struct resolve_input *in, struct sb *out)
+{
+    static const char *const builtin[] = {"all-disabled", "all-enabled", "all-balanced"};
+    sb_add(out, "; there are ");
+    for (size_t i = 0; i < ARRAY_LEN(builtin); i++)
+        if (is_builtin(in, builtin[i]))
+            sb_addf(out, "%s, ", builtin[i]);
+    sb_add(out, "all-<profile>");
+    for (size_t i = 0; i < in->n_configs && i < MAX_NAMES; i++)
+        sb_addf(out, ", %s", in->configs[i].name);
+    if (in->n_configs > MAX_NAMES)
+        sb_add(out, ", …");
+}
+
+static void refuse_name(const struct resolve_input *in, struct source *s, const char *name)
 {
     auto_sb struct sb text = SB_INIT(TEXT_BYTES);
     sb_addf(&text, "there is no MIGConfig or built-in layout named \"%s\"", name);
+    if (has_mig(in))
+        add_names(in, &text);
+    else
+        sb_add(&text, "; built-in ones need a card with MIG, and this node has none");
     resolve_refuse(s, "UnknownConfig", NULL, sb_str(&text));
 }
 
@@ -80,7 +111,7 @@ static void claim_by_label(struct work *w, struct source *s)
         c->unknown = !known;
     }
     if (!known)
-        refuse_name(s, in->label);
+        refuse_name(in, s, in->label);
 }
 
 static void claim_entry(struct work *w, struct source *s, const struct gpuprofile_entry *entry)
@@ -103,7 +134,7 @@ static void claim_entry(struct work *w, struct source *s, const struct gpuprofil
             c->entry = entry;
     }
     if (!known && taken)
-        refuse_name(s, name);
+        refuse_name(in, s, name);
 }
 
 static void claim_by_profile(struct work *w, struct source *s)
