@@ -1,47 +1,66 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reconcilers/coverage.h"
 
+#include <string.h>
+
 #include "base/sb.h"
 #include "base/xalloc.h"
 
 #include "partition/select.h"
 
-enum { TEXT_BYTES = 512 };
+enum { TEXT_BYTES = 512, MAX_MODELS = 8 };
 
-/* One name of a selector, alone. */
+/* One name of a selector, alone but for the vendor, whose cards are counted apart. */
 struct probe {
     struct card_selector selector; /* borrows from the spec */
     bool found;
 };
 
 struct coverage {
+    const struct gpuprofile_spec *spec; /* borrowed */
     struct probe *probes;
     size_t n_probes;
+    bool concerns_any;        /* an entry selects some card, or the remainder is wanted */
+    char *models[MAX_MODELS]; /* of the cards that there are, owned */
+    size_t n_models;
 };
 
-static void add_probe(struct coverage *c, struct card_selector selector)
+static void add_probe(struct coverage *c, const struct card_selector *of,
+                      struct card_selector selector)
 {
+    selector.vendor = of->vendor;
     XPUSH(c->probes, c->n_probes)->selector = selector;
 }
 
 static void add_probes(struct coverage *c, const struct card_selector *s)
 {
     for (size_t i = 0; i < s->n_uuids; i++)
-        add_probe(c, (struct card_selector){.uuids = &s->uuids[i], .n_uuids = 1});
+        add_probe(c, s, (struct card_selector){.uuids = &s->uuids[i], .n_uuids = 1});
     for (size_t i = 0; i < s->n_pci_bus_ids; i++)
-        add_probe(c, (struct card_selector){.pci_bus_ids = &s->pci_bus_ids[i], .n_pci_bus_ids = 1});
+        add_probe(c, s,
+                  (struct card_selector){.pci_bus_ids = &s->pci_bus_ids[i], .n_pci_bus_ids = 1});
     for (size_t i = 0; i < s->n_indices; i++)
-        add_probe(c, (struct card_selector){.indices = &s->indices[i], .n_indices = 1});
+        add_probe(c, s, (struct card_selector){.indices = &s->indices[i], .n_indices = 1});
     if (s->model)
-        add_probe(c, (struct card_selector){.model = s->model});
+        add_probe(c, s, (struct card_selector){.model = s->model});
 }
 
 struct coverage *coverage_new(const struct gpuprofile_spec *spec)
 {
     struct coverage *c = xmalloc(sizeof(*c));
+    *c = (struct coverage){.spec = spec, .concerns_any = spec->remainder == API_REMAINDER_NATIVE};
     for (size_t i = 0; i < spec->n_devices; i++)
         add_probes(c, &spec->devices[i].selector);
     return c;
+}
+
+static void note_model(struct coverage *c, const char *model)
+{
+    for (size_t i = 0; i < c->n_models; i++)
+        if (strcmp(c->models[i], model) == 0)
+            return;
+    if (c->n_models < MAX_MODELS)
+        c->models[c->n_models++] = xstrdup(model);
 }
 
 void coverage_add(struct coverage *c, const struct resolve_card *card)
@@ -49,12 +68,15 @@ void coverage_add(struct coverage *c, const struct resolve_card *card)
     for (size_t i = 0; i < c->n_probes; i++)
         if (!c->probes[i].found)
             c->probes[i].found = select_card(&c->probes[i].selector, card);
+    for (size_t i = 0; i < c->spec->n_devices && !c->concerns_any; i++)
+        c->concerns_any = select_card(&c->spec->devices[i].selector, card);
+    if (card->model)
+        note_model(c, card->model);
 }
 
 static void describe(const struct card_selector *s, struct sb *out)
 {
-    if (out->len)
-        sb_add(out, ", ");
+    sb_add(out, out->len ? ", " : "with ");
     if (s->n_uuids)
         sb_addf(out, "uuid %s", s->uuids[0]);
     else if (s->n_pci_bus_ids)
@@ -63,14 +85,32 @@ static void describe(const struct card_selector *s, struct sb *out)
         sb_addf(out, "index %lld", (long long)s->indices[0]);
     else
         sb_addf(out, "model \"%s\"", s->model);
+    if (s->vendor && (s->n_indices || s->model))
+        sb_addf(out, " of vendor %s", s->vendor);
+}
+
+static void describe_models(const struct coverage *c, struct sb *out)
+{
+    for (size_t i = 0; i < c->n_models; i++)
+        sb_addf(out, "%s%s", i ? ", " : "; there are ", c->models[i]);
 }
 
 char *coverage_missing(const struct coverage *c)
 {
     auto_sb struct sb text = SB_INIT(TEXT_BYTES);
-    for (size_t i = 0; i < c->n_probes; i++)
-        if (!c->probes[i].found)
-            describe(&c->probes[i].selector, &text);
+    bool lacks_model = false;
+    for (size_t i = 0; i < c->n_probes; i++) {
+        const struct probe *p = &c->probes[i];
+        if (p->found)
+            continue;
+        describe(&p->selector, &text);
+        lacks_model |= p->selector.model != NULL;
+    }
+    bool lacks_all = !text.len && !c->concerns_any;
+    if (lacks_all)
+        sb_add(&text, "that spec.devices selects");
+    if (lacks_model || lacks_all)
+        describe_models(c, &text);
     return text.len ? sb_take(&text) : NULL;
 }
 
@@ -78,6 +118,8 @@ struct coverage *coverage_free(struct coverage *c)
 {
     if (!c)
         return NULL;
+    for (size_t i = 0; i < c->n_models; i++)
+        free(c->models[i]);
     free(c->probes);
     free(c);
     return NULL;

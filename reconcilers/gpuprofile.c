@@ -74,7 +74,7 @@ static void judge_acceptance(const struct profile_facts *f, struct verdict *v)
     else if (s->misfit.node)
         refuse(v, s->misfit.reason, sample_text(&s->misfit));
     else if (f->not_found)
-        refuse(v, "DeviceNotFound", xasprintf("no matched node has a card with %s", f->not_found));
+        refuse(v, "DeviceNotFound", xasprintf("no matched node has a card %s", f->not_found));
     else if (s->refused && s->refused == f->matched)
         refuse(v, s->failures[0].reason, sample_text(&s->failures[0]));
 }

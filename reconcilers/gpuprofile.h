@@ -17,7 +17,7 @@ struct profile_facts {
     const struct profile_record *record;
     size_t matched;                        /* nodes that it selects and that have a Device */
     const struct rollout_summary *summary; /* of all of them */
-    const char *not_found;                 /* names of cards that none of them has; NULL: none */
+    const char *not_found;                 /* coverage_missing */
     int64_t now_ms;                        /* wall clock */
 };
 

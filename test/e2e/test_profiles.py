@@ -249,9 +249,10 @@ def test_equal_priorities_on_a_card_are_a_conflict_and_the_card_stays(rig):
         ({"l4": 1}, cut({"1g.10gb": 1}), "MIGUnsupported", ["L4"]),
         ({"h100-80": 1}, cut({"1g.10gb": 1}, uuids=["GPU-00000000-0000-4000-8000-000000000000"]), "DeviceNotFound", ["GPU-00000000"]),
         ({"h100-80": 1}, cut({"1g.10gb": 1}, indices=[5]), "DeviceNotFound", ["5"]),
+        ({"h100-80": 1}, {"selector": {"vendor": "metax"}, "mode": "native"}, "DeviceNotFound", ["spec.devices", "NVIDIA H100"]),
         ({"h100-80": 1}, named("no-such-config"), "UnknownConfig", ["no-such-config"]),
     ],
-    ids=["infeasible", "unknown-profile", "media-twice", "no-mig", "uuid-nowhere", "index-nowhere", "unknown-config"],
+    ids=["infeasible", "unknown-profile", "media-twice", "no-mig", "uuid-nowhere", "index-nowhere", "vendor-nowhere", "unknown-config"],
 )
 def test_what_cannot_be_is_a_condition_and_nothing_changes(rig, fleet, entry, reason, words):
     rig.controller()

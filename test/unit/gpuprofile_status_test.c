@@ -69,7 +69,7 @@ static const struct {
     {.name = "a card that no node has",
      .matched = 2,
      .count[PHASE_UP_TO_DATE] = 2,
-     .not_found = "index 9"},
+     .not_found = "with index 9"},
     {.name = "overridden everywhere", .matched = 2, .count[PHASE_OVERRIDDEN] = 2},
     {.name = "overridden on one of two",
      .matched = 2,
@@ -143,7 +143,53 @@ Test(gpuprofile_status, names_of_cards_that_do_not_exist_are_found)
                                              .model = "NVIDIA H100",
                                              .pci_bus_id = ""});
     auto_free char *missing = coverage_missing(cov);
-    cr_assert_str_eq(missing, "uuid GPU-2, index 9");
+    cr_assert_str_eq(missing, "with uuid GPU-2, index 9");
+}
+
+static char nvidia[] = "nvidia";
+static char metax[] = "metax";
+static char amd[] = "amd";
+
+/* What a profile of one entry lacks on a node with an H100 and two C500. */
+static char *lacking(struct card_selector selector, enum api_remainder remainder)
+{
+    struct gpuprofile_entry entry = {.selector = selector};
+    const struct gpuprofile_spec spec = {.devices = &entry, .n_devices = 1, .remainder = remainder};
+    auto_coverage struct coverage *cov = coverage_new(&spec);
+    for (unsigned i = 0; i < 3; i++)
+        coverage_add(cov, &(struct resolve_card){.uuid = "",
+                                                 .vendor = i ? "metax" : "nvidia",
+                                                 .model = i ? "MXC500" : "NVIDIA H100",
+                                                 .index = i ? i - 1 : 0,
+                                                 .pci_bus_id = ""});
+    return coverage_missing(cov);
+}
+
+Test(gpuprofile_status, index_of_one_vendor_is_not_found_among_those_of_another)
+{
+    int64_t index = 1;
+    struct card_selector s = {.vendor = nvidia, .indices = &index, .n_indices = 1};
+    auto_free char *missing = lacking(s, API_REMAINDER_UNCHANGED);
+    cr_assert_str_eq(missing, "with index 1 of vendor nvidia");
+    s.vendor = metax;
+    cr_assert_null(lacking(s, API_REMAINDER_UNCHANGED));
+}
+
+Test(gpuprofile_status, model_that_is_not_there_is_said_with_those_that_are)
+{
+    char model[] = "MetaX C500";
+    auto_free char *missing =
+        lacking((struct card_selector){.model = model}, API_REMAINDER_UNCHANGED);
+    cr_assert_str_eq(missing, "with model \"MetaX C500\"; there are NVIDIA H100, MXC500");
+}
+
+Test(gpuprofile_status, profile_that_concerns_no_card_is_found)
+{
+    auto_free char *missing =
+        lacking((struct card_selector){.vendor = amd}, API_REMAINDER_UNCHANGED);
+    cr_assert_str_eq(missing, "that spec.devices selects; there are NVIDIA H100, MXC500");
+    cr_assert_null(lacking((struct card_selector){.vendor = metax}, API_REMAINDER_UNCHANGED));
+    cr_assert_null(lacking((struct card_selector){.vendor = amd}, API_REMAINDER_NATIVE));
 }
 
 /* --- In the cluster --- */
