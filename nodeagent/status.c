@@ -106,7 +106,9 @@ char *card_layout_words(const struct gpu_card *card)
     for (size_t i = 0; i < view.n_partitions; i++)
         sb_addf(&text, "%s%lldx%s", i ? " " : "", (long long)counts[i].count, counts[i].profile);
     card_resolve_counts_free(counts, view.n_partitions);
-    return text.len ? sb_take(&text) : xstrdup("nothing cut");
+    if (text.len)
+        return sb_take(&text);
+    return xstrdup(card->mode == GPU_SGPU ? "slices made for pods" : "nothing cut");
 }
 
 int card_wish_of(const struct gpu_card *card, const struct device_want *want, struct card_wish *ret,
@@ -644,6 +646,8 @@ static void build_summary(struct device_status *ret)
         tally_add(&models, &n_models, c->model ? c->model : "unknown");
         if (c->mode == API_MODE_NATIVE)
             tally_add(&layout, &n_layout, "gpu");
+        else if (!c->n_partitions)
+            tally_add(&layout, &n_layout, "empty");
         ret->summary.in_use += c->in_use;
         ret->summary.partitions += (int64_t)c->n_partitions;
         for (size_t k = 0; k < c->n_partitions; k++) {

@@ -91,8 +91,8 @@ void card_resolve_view(const struct gpu_card *card, struct resolve_card *ret,
                        struct profile_count **counts);
 void card_resolve_counts_free(struct profile_count *counts, size_t n);
 
-/* What stands on the card, for a person: "2x1g.10gb 1x3g.40gb", "whole", "nothing cut". Caller
- * frees. */
+/* What stands on the card, for a person: "2x1g.10gb 1x3g.40gb", "whole", "nothing cut", "slices
+ * made for pods". Caller frees. */
 char *card_layout_words(const struct gpu_card *card);
 
 /* The reason of docs/api.md for what came of the memo's attempt, in conditions and Events alike;

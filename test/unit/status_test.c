@@ -358,6 +358,22 @@ Test(status, a_card_with_virtual_functions_beside_one_that_should_have_some)
     check(&n, "vgpu", false);
 }
 
+Test(status, a_card_for_pods_slices_is_empty_until_one_is_made)
+{
+    struct gpu_card card = {.mode = GPU_SGPU};
+    auto_free char *none = card_layout_words(&card);
+    cr_expect_str_eq(none, "slices made for pods");
+    struct node n;
+    node_init_metax(&n);
+    n.hw.cards[0].card.mode = GPU_SGPU;
+    node_read(&n);
+    n.views[0].card.mode = GPU_SGPU;
+    auto_device_status struct device_status status = {0};
+    node_status_build(&n.state, NULL, NOW_MS, &status);
+    cr_expect_str_eq(status.summary.layout, "1xempty 1xgpu");
+    node_done(&n);
+}
+
 Test(status, mps_is_no_wish_for_a_card_of_metax)
 {
     struct node n;
