@@ -261,12 +261,15 @@ def unexplained(schema, path):
     return missing
 
 
-def test_the_api_page_lists_each_field(admin):
+def test_the_api_page_lists_each_field_and_its_values(admin):
     page = (ROOT / "docs" / "api.md").read_text()
     for kind, title in {"devices": "Device", "gpuprofiles": "GPUProfile", "migconfigs": "MIGConfig"}.items():
         section = page.split(f"\n## {title}\n")[1].split("\n## ")[0]
         for part in ("spec", "status"):
-            assert [f for f in fields(parts(admin, kind)[part], part) if f"| `{f}` |" not in section] == []
+            schema = parts(admin, kind)[part]
+            assert [f for f in fields(schema, part) if f"| `{f}` |" not in section] == []
+            rows = {line.split("`")[1]: line for line in section.splitlines() if line.startswith("| `")}
+            assert [(f, v) for f, v in values(schema, part) if v not in rows[f]] == []
 
 
 def fields(schema, path):
@@ -275,6 +278,15 @@ def fields(schema, path):
         found.append(f"{path}.{name}")
         if name != "conditions":
             found += fields(sub, found[-1]) + fields(sub.get("items", {}), f"{found[-1]}[]")
+    return found
+
+
+def values(schema, path):
+    """Each value that a field may have, where it is one of a few."""
+    found = [(path, v) for v in schema.get("enum", [])]
+    for name, sub in schema.get("properties", {}).items():
+        if name != "conditions":
+            found += values(sub, f"{path}.{name}") + values(sub.get("items", {}), f"{path}.{name}[]")
     return found
 
 
