@@ -140,10 +140,9 @@ static void judge_state(const struct profile_facts *f, struct verdict *v)
     else if (!v->accepted)
         conclude(v, KSTATUS_STALLED, v->accepted_reason, xstrdup(v->accepted_message));
     else if (s->count[PHASE_OVERRIDDEN] == f->matched)
-        conclude(
-            v, KSTATUS_STALLED, "Overridden",
-            xasprintf("labels or profiles of higher priority govern all its cards on %zu nodes",
-                      f->matched));
+        conclude(v, KSTATUS_STALLED, "Overridden",
+                 xasprintf("labels or profiles of higher priority govern all its cards on %zu %s",
+                           f->matched, f->matched == 1 ? "node" : "nodes"));
     else
         conclude(v, KSTATUS_CURRENT, "Applied",
                  xasprintf("%zu %s as wanted", s->count[PHASE_UP_TO_DATE],

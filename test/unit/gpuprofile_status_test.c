@@ -71,6 +71,7 @@ static const struct {
      .count[PHASE_UP_TO_DATE] = 2,
      .not_found = "with index 9"},
     {.name = "overridden everywhere", .matched = 2, .count[PHASE_OVERRIDDEN] = 2},
+    {.name = "overridden on its only node", .matched = 1, .count[PHASE_OVERRIDDEN] = 1},
     {.name = "overridden on one of two",
      .matched = 2,
      .count = {[PHASE_OVERRIDDEN] = 1, [PHASE_UP_TO_DATE] = 1}},
