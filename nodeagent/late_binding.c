@@ -38,6 +38,7 @@ struct binding {
 struct leftover {
     unsigned slot;
     bool runs;
+    bool done; /* and its slice is to show no more */
     struct backoff backoff;
     int64_t due_mono_ms;
 };
@@ -470,6 +471,9 @@ bool late_binding_release(struct late_binding *l, const struct holders *h,
     int64_t now = clock_mono_ms(l->d.clk);
     if (!h->known)
         return false;
+    for (size_t i = l->n_leftovers; i-- > 0;)
+        if (l->leftovers[i].done && !device_slots_has(made, l->leftovers[i].slot))
+            l->leftovers[i] = l->leftovers[--l->n_leftovers];
     for (unsigned slot = 0; slot < SGPU_MAX_SLOTS; slot++)
         if (device_slots_has(made, slot) && !is_held(l, h, slot))
             add_leftover(l, slot);
@@ -482,6 +486,7 @@ bool late_binding_release(struct late_binding *l, const struct holders *h,
             continue;
         }
         o->runs = true;
+        o->done = false;
         *ret = o->slot;
         return true;
     }
@@ -494,13 +499,11 @@ void late_binding_released(struct late_binding *l, unsigned slot, const struct e
         struct leftover *o = &l->leftovers[i];
         if (o->slot != slot)
             continue;
-        if (!err) {
-            *o = l->leftovers[--l->n_leftovers];
-            return;
-        }
         o->runs = false;
+        o->done = !err;
         o->due_mono_ms = clock_mono_ms(l->d.clk) + backoff_next_ms(&o->backoff, l->d.clk, &l->rng);
-        log_warn("Could not release a slot", kv_int("slot", slot), kv_err(err));
+        if (err)
+            log_warn("Could not release a slot", kv_int("slot", slot), kv_err(err));
         return;
     }
 }

@@ -49,8 +49,9 @@ bool late_binding_lost(struct late_binding *l, const struct device_slots *made, 
 void late_binding_bound(struct late_binding *l, const struct slot_binding *b,
                         const struct err *err);
 
-/* The next slot to be released, of those found and those in `made`: nobody holds it. False: none is
- * due. */
+/* The next slot to be released, of those found and those in `made`: nobody holds it. One that was
+ * released and is in `made` all the same, since its card could not be read, comes again after a
+ * while. False: none is due. */
 bool late_binding_release(struct late_binding *l, const struct holders *h,
                           const struct device_slots *made, unsigned *ret);
 /* It was tried: err NULL, or why it failed. */

@@ -415,6 +415,21 @@ Test(late_binding, a_pod_that_ends_while_its_slice_is_made_leaves_nothing)
     expect_release(3);
 }
 
+Test(late_binding, a_released_slice_that_still_shows_holds_up_nobody)
+{
+    unsigned slot = 0;
+    list(NULL, 0);
+    stands(5, 1024, 10);
+    cr_assert(released(&slot));
+    late_binding_released(late, 5, NULL);
+    cr_expect_not(released(&slot), "its card could not be read since");
+    cr_expect_gt(late_binding_due_mono_ms(late), clock_mono_ms(clk));
+    clock_fake_advance(clk, 20000);
+    expect_release(5);
+    cr_expect_not(released(&slot));
+    cr_expect_eq(late_binding_due_mono_ms(late), INT64_MAX);
+}
+
 Test(late_binding, a_release_that_failed_is_tried_again_and_wakes_nobody_meanwhile)
 {
     unsigned slot = 0;
