@@ -465,12 +465,21 @@ static bool is_held(const struct late_binding *l, const struct holders *h, unsig
     return false;
 }
 
+static void look_again_later(struct late_binding *l, int64_t now)
+{
+    for (size_t i = 0; i < l->n_leftovers; i++)
+        if (l->leftovers[i].due_mono_ms <= now)
+            l->leftovers[i].due_mono_ms = now + AGAIN_MS;
+}
+
 bool late_binding_release(struct late_binding *l, const struct holders *h,
                           const struct device_slots *made, unsigned *ret)
 {
     int64_t now = clock_mono_ms(l->d.clk);
-    if (!h->known)
+    if (!h->known) {
+        look_again_later(l, now);
         return false;
+    }
     for (size_t i = l->n_leftovers; i-- > 0;)
         if (l->leftovers[i].done && !device_slots_has(made, l->leftovers[i].slot))
             l->leftovers[i] = l->leftovers[--l->n_leftovers];

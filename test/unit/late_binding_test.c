@@ -226,6 +226,7 @@ Test(late_binding, nothing_is_released_while_it_is_not_known_who_holds_what)
     list(NULL, 0);
     holders_unknown(&holders);
     cr_expect_not(released(&slot));
+    cr_expect_gt(late_binding_due_mono_ms(late), clock_mono_ms(clk), "and nobody is woken");
 }
 
 Test(late_binding, a_slot_that_is_granted_anew_is_read_anew_even_for_a_pod_of_the_same_name)
