@@ -237,11 +237,20 @@ static void put_off(struct late_binding *l, struct binding *b, enum state state,
     b->due_mono_ms = clock_mono_ms(l->d.clk) + backoff_next_ms(&b->backoff, l->d.clk, &l->rng);
 }
 
+/* Which pod it is. The uid of a static pod is known to the kubelet alone, which writes it into the
+ * pod's mirror (kubernetes pkg/kubelet/types/constants.go): the mirror may be made again with
+ * another uid of its own while the pod runs on. */
+static const char *identity_of(const json_t *pod)
+{
+    const char *mirrored = JX_STR_AT(pod, "metadata", "annotations", "kubernetes.io/config.mirror");
+    return mirrored ? mirrored : JX_STR_AT(pod, "metadata", "uid");
+}
+
 static int read_wishes(const struct late_binding *l, struct binding *b, const json_t *pod,
                        struct err *e)
 {
     const char *node = JX_STR_AT(pod, "spec", "nodeName");
-    const char *uid = JX_STR_AT(pod, "metadata", "uid");
+    const char *uid = identity_of(pod);
     if (!node || strcmp(node, l->d.node) != 0 || !uid)
         return err_set(e, ERR_CONFLICT, "the pod of this name is not on this node");
     auto_free struct slot_wish *wishes = xcalloc(b->n_slots, sizeof(*wishes));

@@ -376,6 +376,39 @@ Test(late_binding, a_pod_that_cannot_be_read_or_understood_is_read_again)
     expect_bound("a", 1, 1024);
 }
 
+/* The API server's image of a static pod, which somebody may delete: the kubelet makes it again,
+ * and the pod runs on. */
+static void make_mirror(const char *name)
+{
+    auto_json json_t *pod = NULL;
+    auto_err struct err e = {0};
+    auto_free char *text = xasprintf(
+        "apiVersion: v1\nkind: Pod\n"
+        "metadata: {name: %s, namespace: ns, annotations: {kubernetes.io/config.mirror: '8d5f'}}\n"
+        "spec: {nodeName: n1, containers: [{name: main, resources: {limits: "
+        "{metax-tech.com/sgpu: '1', koordinator.sh/gpu-memory: 1Gi}}}]}",
+        name);
+    cr_assert_eq(yaml_load(text, strlen(text), &pod, &e), 0, "%s", err_msg(&e));
+    const struct kc_target target = {.res = &resource_pods, .ns = "ns"};
+    cr_assert_eq(kc_create(kc, scope, &target, &(struct kc_write){.body = pod}, NULL, &e), 0, "%s",
+                 err_msg(&e));
+}
+
+Test(late_binding, a_static_pod_is_the_same_when_its_mirror_is_made_again)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        make_mirror("a");
+        list((struct given[]){{3, "a"}}, 1);
+        read_pods();
+        auto_slot_binding struct slot_binding b = {0};
+        cr_assert(next(&b));
+        cr_expect_str_eq(b.uid, "8d5f");
+        late_binding_bound(late, &b, NULL);
+        remove_pod("a");
+        list(NULL, 0); /* as an agent that starts again */
+    }
+}
+
 Test(late_binding, a_pod_of_another_node_is_nothing_to_us)
 {
     struct unbound u;
