@@ -104,7 +104,7 @@ $(B)/test/bench/plugin_call: $(B)/test/bench/plugin_call.o $(LIBS)
 
 .PHONY: bench
 bench: ## Speed and size as ratios within one run (parts and counts: test/bench/bench.py)
-	@hack/install-deps.sh
+	@hack/install-deps.sh --with-koordinator
 	@$(MAKE) -s VARIANT=release all build/release/test/bench/plugin_call
 	@$(MAKE) -s VARIANT=release bench-planner
 	@test/bench/bench.py

@@ -5,7 +5,9 @@ A scheduler that shares cards takes a lock of the whole node before it binds a p
 vendor's plugin gives it back when the pod has its slice: only so does that plugin know whose slice it makes. Cleave knows it by
 the kubelet's list, and needs no lock. The same pods, kubelet and agent serve all ways; the bench itself is the scheduler. It is
 also the plugin that gives the lock back, the moment the slice's CDI file is there; or cleave-controller gives it back as it sees
-it. BENCH_PODS (32) is their number.
+it. Then with real schedulers, from the first pod's making on: kube-scheduler, and Koordinator's without its lock and with it, which
+cleave-controller gives back.
+BENCH_PODS (32) is their number.
 """
 
 import contextlib
@@ -23,11 +25,13 @@ from rig import show
 
 if not MISSING:
     from conftest import wait_for
+    from koord_scheduler import koord_scheduler
     from kubelet_rig import IMAGE, PODS
     from stack import Api, ApiError, is_current
 
 COUNT = int(os.environ.get("BENCH_PODS", "32"))
 CARDS = 4
+KUBERNETES, KOORDINATOR = "default-scheduler", "koord-scheduler"
 COMPUTE, MEMORY_MIB = 10, 1024  # of each slice
 SGPU = "metax-tech.com/sgpu"
 LOCK = "hami.io/mutex.lock"
@@ -42,27 +46,32 @@ class Round:
 
     numbers = itertools.count(1)
 
-    def __init__(self, node):
-        self.node, self.name = node, f"slices-{next(self.numbers)}"
+    def __init__(self, node, scheduler=None):
+        self.node, self.name, self.scheduler = node, f"slices-{next(self.numbers)}", scheduler
         self.cards = [card["uuid"] for card in node.hardware()["metax"]]
 
     def pod(self, i):
-        allocated = json.dumps([[{"uuid": self.cards[i % CARDS], "compute": COMPUTE, "vRam": MEMORY_MIB}]])
+        limits, annotations = {SGPU: "1"}, {}
+        if self.scheduler == KOORDINATOR:
+            limits |= {f"koordinator.sh/{k}": v for k, v in (("gpu.shared", "1"), ("gpu-core", str(COMPUTE)), ("gpu-memory", f"{MEMORY_MIB}Mi"))}
+        else:
+            chosen = {"uuid": self.cards[i % CARDS], "compute": COMPUTE, "vRam": MEMORY_MIB}
+            annotations["metax-tech.com/gpu-devices-allocated"] = json.dumps([[chosen]])
         container = {
             "name": "main",
             "image": IMAGE,
             "imagePullPolicy": "Never",
             "command": ["sleep", "3600"],
-            "resources": {"limits": {SGPU: "1"}},
+            "resources": {"limits": limits},
         }
         return {
             "metadata": {
                 "name": f"{self.name}-{i}",
                 "labels": {"bench": self.name},
-                "annotations": {"metax-tech.com/gpu-devices-allocated": allocated},
+                "annotations": annotations,
             },
             "spec": {
-                "schedulerName": "bench",
+                "schedulerName": self.scheduler or "bench",
                 "automountServiceAccountToken": False,
                 "enableServiceLinks": False,
                 "terminationGracePeriodSeconds": 0,
@@ -90,12 +99,14 @@ class Round:
         wait_for(lambda: not self.phases(), PATIENCE_S, "the pods to be gone")
         wait_for(lambda: self.slices() == 0, PATIENCE_S, "their slices to be gone")
 
-    def measure(self, schedule):
-        """Seconds from the first bind until every pod has its slice, and until every container runs."""
+    def measure(self, schedule=None):
+        """Seconds until every pod has its slice, and until every container runs: from the first bind, or with a scheduler from the first pod."""
+        begin = time.monotonic()
         for i in range(COUNT):
             self.node.api.create(PODS, self.pod(i))
-        begin = time.monotonic()
-        schedule(self)
+        if schedule:
+            begin = time.monotonic()
+            schedule(self)
         wait_for(lambda: self.slices() == COUNT, PATIENCE_S, lambda: f"{COUNT} slices, not {self.slices()}")
         made = time.monotonic() - begin
         self.wait_running()
@@ -229,6 +240,11 @@ def slices():
         controller.stop()
         node.rig.controller(hami="on")
         found["lock, Cleave gives it back"] = Round(node).measure(given_back)
+        found["kube-scheduler"] = Round(node, KUBERNETES).measure()
+        for way, gates in {"koord-scheduler": {}, "koord-scheduler, lock": {"DevicePluginAdaption": True}}.items():
+            with koord_scheduler(node.rig, **gates):
+                wait_for(lambda: "koordinator.sh/gpu-core" in node.node_object()["status"]["allocatable"], 60, "Koordinator's resources")
+                found[way] = Round(node, KOORDINATOR).measure()
         for i, what in enumerate(("have their slice", "run")):
             for way in found:
                 show("slices", f"pods a second that {what}, {way}", f"{COUNT / found[way][i]:.2f}")

@@ -2,6 +2,7 @@
 """Koordinator's scheduler, as its project builds and configures it, on a cluster of ours.
 
     koord_scheduler(rig)    context: it schedules. Its Device ends with it; its other kinds stay, nobody else reads them
+    koord_scheduler(rig, DevicePluginAdaption=True)    with gates other than it has by itself
 """
 
 import contextlib
@@ -22,7 +23,7 @@ def built():
 
 
 @contextlib.contextmanager
-def koord_scheduler(rig):
+def koord_scheduler(rig, **gates):
     folder = built()
     kubectl = rig.cluster.kubectl
     kubectl("apply", "--server-side", "-f", f"{folder}/crds")
@@ -36,7 +37,7 @@ def koord_scheduler(rig):
         "config": place / "config.yaml",
         "authentication-kubeconfig": rig.cluster.kubeconfig,
         "authorization-kubeconfig": rig.cluster.kubeconfig,
-        "feature-gates": "DevicePluginAdaption=true",
+        "feature-gates": ",".join(f"{gate}={str(on).lower()}" for gate, on in gates.items()),
         "bind-address": "127.0.0.1",
         "secure-port": 10259,
         "cert-dir": place,

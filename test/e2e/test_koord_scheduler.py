@@ -11,8 +11,12 @@ from kubelet_rig import real_cluster, real_rig  # noqa: F401
 
 SGPU = "metax-tech.com/sgpu"
 QOS = "metax-tech.com/sgpu-qos-policy"
-ALLOCATED = "metax-tech.com/gpu-devices-allocated"
+ALLOCATED = "scheduling.koordinator.sh/device-allocated"
+METAX = "metax-tech.com/gpu-devices-allocated"
 LOCK = "hami.io/mutex.lock"
+# The gate with which it writes what MetaX's plugin reads, and locks the Node for each pod.
+LOCKING = {"DevicePluginAdaption": True}
+both_ways = pytest.mark.parametrize("node", [{}, LOCKING], ids=["as it is", "locking"], indirect=True)
 LOOK = "find /dev -name 'mx*' | sort; env | grep METAX_SGPUS"
 RUN = f"trap 'exit 0' TERM; {LOOK}; sleep 3600 & wait"
 
@@ -22,10 +26,10 @@ def two_cards(real_rig):
     """Makes the node of two cards of a model, our agent and controller on it, and koord-scheduler."""
     with contextlib.ExitStack() as stack:
 
-        def make(model):
+        def make(model, **gates):
             n = real_rig.node({model: 2})
             stack.callback(wait_for, lambda: koordinators(n) == {}, 30, lambda: f"Koordinator's resources to be taken back: {koordinators(n)}")
-            stack.enter_context(koord_scheduler(real_rig))
+            stack.enter_context(koord_scheduler(real_rig, **gates))
             n.ctl("sys-root", n.folder)
             n.start()
             real_rig.controller()
@@ -35,9 +39,9 @@ def two_cards(real_rig):
 
 
 @pytest.fixture
-def node(two_cards):
+def node(two_cards, request):
     """Two C500 that are cut for pods."""
-    n = two_cards("c500")
+    n = two_cards("c500", **getattr(request, "param", {}))
     n.rig.profile("slices", {"selector": {"vendor": "metax"}, "mode": "sgpu", "sgpu": {"qosPolicy": "fixed-share"}})
     wait_offers(n, **{SGPU: "32", "koordinator.sh/gpu-core": "200"})
     return n
@@ -88,14 +92,20 @@ def slices(node):
 
 def chosen(node, name):
     """What the scheduler wrote into the pod, as a slice of the hardware."""
-    ((one,),) = json.loads(node.api.get(node.pod_path(name))["metadata"]["annotations"][ALLOCATED])
-    return one["uuid"], one["vRam"], one["compute"]
+    notes = node.api.get(node.pod_path(name))["metadata"]["annotations"]
+    (one,) = json.loads(notes[ALLOCATED])["gpu"]
+    memory = one["resources"]["koordinator.sh/gpu-memory"]
+    given = one["id"], int(memory.removesuffix("Gi")) * 1024, int(one["resources"]["koordinator.sh/gpu-core"])
+    if METAX in notes:
+        assert json.loads(notes[METAX]) == [[dict(zip(("uuid", "vRam", "compute"), given, strict=True))]]
+    return given
 
 
 def lock(node):
     return node.node_object()["metadata"].get("annotations", {}).get(LOCK)
 
 
+@both_ways
 def test_the_manuals_pod_gets_its_slice_on_the_card_that_its_scheduler_chose(node):
     name = pod(node, "manual", 10, "1Gi")
     node.wait_phase(name, "Running", timeout=60)
@@ -108,6 +118,7 @@ def test_the_manuals_pod_gets_its_slice_on_the_card_that_its_scheduler_chose(nod
     wait_for(lambda: slices(node) == [], 30, "the slice to go with its pod")
 
 
+@both_ways
 def test_pods_that_fill_two_cards_run_one_beside_the_other_and_what_one_leaves_another_gets(node):
     pods = [pod(node, f"half-{i}", 50, "32Gi") for i in range(4)]
     for name in pods:
@@ -134,6 +145,7 @@ def test_a_card_that_falls_ill_is_not_chosen(node):
     assert {uuid for uuid, _, _ in slices(node)} == {well}, f"{ill} is ill"
 
 
+@both_ways
 def test_a_pod_of_two_cards_gets_a_slice_of_each(node):
     name = pod(node, "both", 200, "128Gi", cards=2)
     node.wait_phase(name, "Running", timeout=60)

@@ -72,8 +72,8 @@ struct given {
     const char *pod;
 };
 
-/* The kubelet's list. */
-static void list(const struct given *given, size_t n)
+/* The kubelet's list, asked for so long after now. Only news is followed, as kubelet_link has it. */
+static void list_after(int64_t ms, const struct given *given, size_t n)
 {
     struct holder *listed = NULL;
     size_t count = 0;
@@ -83,8 +83,13 @@ static void list(const struct given *given, size_t n)
                                                 .pod = xstrdup(given[i].pod),
                                                 .container = xstrdup("main"),
                                                 .resource = xstrdup("metax-tech.com/sgpu")};
-    (void)holders_list(&holders, listed, count, clock_mono_ms(clk) + 1);
-    late_binding_follow(late, &holders);
+    if (holders_list(&holders, listed, count, clock_mono_ms(clk) + ms))
+        late_binding_follow(late, &holders);
+}
+
+static void list(const struct given *given, size_t n)
+{
+    list_after(1, given, n);
 }
 
 static void grant(unsigned slot)
@@ -167,6 +172,18 @@ Test(late_binding, a_slot_is_bound_once_its_pod_is_listed_and_read)
     expect_none();
     cr_expect_eq(kc_fake_calls(kc, KC_GET), 1, "a pod is read once");
     cr_expect_eq(late_binding_due_mono_ms(late), INT64_MAX, "nothing is left to do");
+}
+
+Test(late_binding, a_list_of_the_moment_of_the_grant_may_show_its_pod_and_the_next_confirms_it)
+{
+    make_pod("a", "n1", 1, "1Gi");
+    grant(3);
+    list_after(0, (struct given[]){{3, "a"}}, 1);
+    read_pods();
+    expect_none();
+    list((struct given[]){{3, "a"}}, 1);
+    read_pods();
+    expect_bound("a", 1, 1024);
 }
 
 Test(late_binding, the_slots_of_one_container_are_bound_together)
