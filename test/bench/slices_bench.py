@@ -46,8 +46,8 @@ class Round:
 
     numbers = itertools.count(1)
 
-    def __init__(self, node, scheduler=None):
-        self.node, self.name, self.scheduler = node, f"slices-{next(self.numbers)}", scheduler
+    def __init__(self, node, scheduler=None, count=COUNT):
+        self.node, self.name, self.scheduler, self.count = node, f"slices-{next(self.numbers)}", scheduler, count
         self.cards = [card["uuid"] for card in node.hardware()["metax"]]
 
     def pod(self, i):
@@ -91,10 +91,10 @@ class Round:
         return [p["status"].get("phase") for p in self.node.api.get(f"{PODS}?labelSelector=bench%3D{self.name}")["items"]]
 
     def wait_running(self):
-        wait_for(lambda: self.phases().count("Running") == COUNT, PATIENCE_S, lambda: f"all pods to run: {self.phases()}")
+        wait_for(lambda: self.phases().count("Running") == self.count, PATIENCE_S, lambda: f"all pods to run: {self.phases()}")
 
     def clear(self):
-        for i in range(COUNT):
+        for i in range(self.count):
             self.node.api.delete(f"{PODS}/{self.name}-{i}")
         wait_for(lambda: not self.phases(), PATIENCE_S, "the pods to be gone")
         wait_for(lambda: self.slices() == 0, PATIENCE_S, "their slices to be gone")
@@ -102,12 +102,12 @@ class Round:
     def measure(self, schedule=None):
         """Seconds until every pod has its slice, and until every container runs: from the first bind, or with a scheduler from the first pod."""
         begin = time.monotonic()
-        for i in range(COUNT):
+        for i in range(self.count):
             self.node.api.create(PODS, self.pod(i))
         if schedule:
             begin = time.monotonic()
             schedule(self)
-        wait_for(lambda: self.slices() == COUNT, PATIENCE_S, lambda: f"{COUNT} slices, not {self.slices()}")
+        wait_for(lambda: self.slices() == self.count, PATIENCE_S, lambda: f"{self.count} slices, not {self.slices()}")
         made = time.monotonic() - begin
         self.wait_running()
         ran = time.monotonic() - begin
@@ -244,6 +244,7 @@ def slices():
         for way, gates in {"koord-scheduler": {}, "koord-scheduler, lock": {"DevicePluginAdaption": True}}.items():
             with koord_scheduler(node.rig, **gates):
                 wait_for(lambda: "koordinator.sh/gpu-core" in node.node_object()["status"]["allocatable"], 60, "Koordinator's resources")
+                Round(node, KOORDINATOR, count=1).measure()  # it is up then
                 found[way] = Round(node, KOORDINATOR).measure()
         for i, what in enumerate(("have their slice", "run")):
             for way in found:

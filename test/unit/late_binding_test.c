@@ -72,7 +72,8 @@ struct given {
     const char *pod;
 };
 
-/* The kubelet's list, asked for so long after now. Only news is followed, as kubelet_link has it. */
+/* The kubelet's list, asked for so long after now. Only news is followed, as kubelet_link has it.
+ */
 static void list_after(int64_t ms, const struct given *given, size_t n)
 {
     struct holder *listed = NULL;
