@@ -71,6 +71,7 @@ struct agent {
     int64_t unended_number;
     uint64_t exclusive; /* places of the cards that were MPS's alone when it was looked at last */
     struct driver_view *driver_view; /* NULL: not read yet */
+    struct device_slots sick;        /* what the newest node_state shows */
     struct device_status published;
     struct rng rng;
     struct metrics_handles metrics;
@@ -971,8 +972,9 @@ static void add_link(const struct agent *a, struct node_state *s)
 }
 
 /* What the status and the kubelet's list are made from. *ret_memos is freed by the caller. */
-static struct node_state state_of(const struct agent *a, struct card_memo **ret_memos)
+static struct node_state state_of(struct agent *a, struct card_memo **ret_memos)
 {
+    const struct device_slots made = slots_made(a);
     struct card_memo *memos = xcalloc(a->tracks.n, sizeof(*memos));
     for (size_t i = 0; i < a->tracks.n; i++)
         memos[i] = a->tracks.items[i].memo;
@@ -1001,7 +1003,10 @@ static struct node_state state_of(const struct agent *a, struct card_memo **ret_
         .agent_version = a->d.version,
         .config = a->d.config,
         .publisher = a->d.resource_publisher,
+        .sick = &a->sick,
     };
+    if (a->d.slots)
+        late_binding_sick(a->d.slots, &made, &a->sick);
     add_link(a, &state);
     return state;
 }

@@ -120,13 +120,18 @@ static void add_part_user(const struct holders *holders, const struct gpu_card *
         add_user(holders, device_id(card, p, id), (int)p->mig->gi_id, (int)p->mig->ci_id, users);
 }
 
+void device_slots_put(struct device_slots *s, unsigned slot)
+{
+    s->bits[slot / 64] |= UINT64_C(1) << (slot % 64);
+}
+
 void device_slots_add(struct device_slots *s, const struct gpu_card *card)
 {
     for (unsigned i = 0; i < card->sgpu.n; i++) {
         const struct sgpu_slice *slice = &card->sgpu.items[i];
         int slot = slice->foreign ? -1 : sgpu_slot_of(slice->alias);
         if (slot >= 0)
-            s->bits[slot / 64] |= UINT64_C(1) << (slot % 64);
+            device_slots_put(s, (unsigned)slot);
     }
 }
 
@@ -343,11 +348,20 @@ static void add_slot(struct build *b, const char *name, unsigned slot)
     d->entry.cdi_name = cdi_slot_name(slot);
 }
 
-static bool is_held(const struct build *b, unsigned slot)
+static bool has_holder(const struct build *b, unsigned slot)
 {
     char id[DEVICE_ID_BYTES];
-    return (b->s->holders && holders_has(b->s->holders, device_slot_id(slot, id))) ||
-           device_slots_has(&b->slots.made, slot);
+    return b->s->holders && holders_has(b->s->holders, device_slot_id(slot, id));
+}
+
+static bool is_held(const struct build *b, unsigned slot)
+{
+    return has_holder(b, slot) || device_slots_has(&b->slots.made, slot);
+}
+
+static bool is_sick(const struct build *b, unsigned slot)
+{
+    return b->s->sick && device_slots_has(b->s->sick, slot) && !has_holder(b, slot);
 }
 
 /* Sixteen of each card whose slices are made for pods. What is held counts first; of the others as
@@ -362,10 +376,11 @@ static void add_slots(struct build *b)
         left -= left && is_held(b, slot);
     for (unsigned slot = 0; slot < b->slots.n; slot++) {
         bool held = is_held(b, slot);
+        bool sick = is_sick(b, slot);
         add_slot(b, name, slot);
         struct table_resource *r = resource_for(b, name, /* one_replica= */ false);
-        r->devices[r->n_devices - 1].healthy = b->slots.places && (held || left);
-        left -= left && !held;
+        r->devices[r->n_devices - 1].healthy = b->slots.places && !sick && (held || left);
+        left -= left && !sick && !held;
     }
 }
 

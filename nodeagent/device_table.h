@@ -89,6 +89,7 @@ bool device_has_slots(const struct gpu_card *card, const struct device_want *wan
 struct device_slots {
     uint64_t bits[SGPU_MAX_SLOTS / 64];
 };
+void device_slots_put(struct device_slots *s, unsigned slot);
 void device_slots_add(struct device_slots *s, const struct gpu_card *card);
 bool device_slots_has(const struct device_slots *s, unsigned slot);
 

@@ -38,7 +38,8 @@ struct binding {
 struct leftover {
     unsigned slot;
     bool runs;
-    bool done; /* and its slice is to show no more */
+    bool failed; /* when it was tried last */
+    bool done;   /* and its slice is to show no more */
     struct backoff backoff;
     int64_t due_mono_ms;
 };
@@ -518,11 +519,23 @@ void late_binding_released(struct late_binding *l, unsigned slot, const struct e
         if (o->slot != slot)
             continue;
         o->runs = false;
+        o->failed = err;
         o->done = !err;
         o->due_mono_ms = clock_mono_ms(l->d.clk) + backoff_next_ms(&o->backoff, l->d.clk, &l->rng);
         if (err)
             log_warn("Could not release a slot", kv_int("slot", slot), kv_err(err));
         return;
+    }
+}
+
+void late_binding_sick(const struct late_binding *l, const struct device_slots *made,
+                       struct device_slots *ret)
+{
+    *ret = (struct device_slots){0};
+    for (size_t i = 0; i < l->n_leftovers; i++) {
+        const struct leftover *o = &l->leftovers[i];
+        if (o->failed || (o->done && device_slots_has(made, o->slot)))
+            device_slots_put(ret, o->slot);
     }
 }
 

@@ -57,6 +57,11 @@ bool late_binding_release(struct late_binding *l, const struct holders *h,
 /* It was tried: err NULL, or why it failed. */
 void late_binding_released(struct late_binding *l, unsigned slot, const struct err *err);
 
+/* The slots whose release failed, or after which the slice shows all the same: who was given one of
+ * them now would wait for what an earlier pod left. */
+void late_binding_sick(const struct late_binding *l, const struct device_slots *made,
+                       struct device_slots *ret);
+
 /* When something is due without news; INT64_MAX: nothing is. */
 int64_t late_binding_due_mono_ms(const struct late_binding *l);
 

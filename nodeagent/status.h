@@ -24,6 +24,7 @@ struct card_view {
     bool outdated; /* changed since it was read: what it offers is known with the next reading */
 };
 
+struct device_slots;
 struct plugin_config;
 
 /* How far the agent is with one card that the spec lists. */
@@ -72,6 +73,7 @@ struct node_state {
     const char *plugin_text;            /* NULL: we do not */
     const char *const *withheld;        /* CDI names of devices that cannot be given all the same */
     size_t n_withheld;
+    const struct device_slots *sick; /* slots that cannot be handed out anew; NULL: none */
 };
 
 /* prev (may be NULL) gives conditions their lastTransitionTime, and what could not be read since

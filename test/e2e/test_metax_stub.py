@@ -212,3 +212,19 @@ def test_a_release_that_fails_or_is_the_last_is_done_again(node, action):
         wait_for(lambda: not node.node.agent.running(), 30, "the agent to be killed")
         node.start()
     wait_for(lambda: node.slices() == [] and node.host.spec() == {}, 60, "the slice to go")
+
+
+def test_a_slot_whose_slice_cannot_be_removed_is_not_handed_out_until_it_is(node):
+    first = node.pod("a")
+    node.wait_bound(first)
+    (slot,) = first.devices[SGPU]
+    node.node.ctl("fault", "add", "--call", "mxSmlRemoveSgpu", "--action", "fail:BusyDevice")
+    node.end(first)
+    node.kubelet.wait_offers(**{SGPU: 15})
+    assert node.kubelet.devices(SGPU)[slot].health == "Unhealthy"
+    second = node.pod("b", memory="2Gi")
+    assert second.devices != first.devices
+    node.wait_bound(second, 2048)
+    node.node.ctl("fault", "clear")
+    node.kubelet.wait_offers(**{SGPU: 16})
+    wait_for(lambda: len(node.slices()) == 1, 30, lambda: f"the first slice to go: {node.slices()}")

@@ -400,6 +400,27 @@ Test(device_table, a_slot_that_is_held_counts_among_the_places_whatever_its_numb
               "sgpu@8! sgpu@9 sgpu@10! sgpu@11! sgpu@12! sgpu@13! sgpu@14! sgpu@15!\n");
 }
 
+/* What an earlier pod left takes its place all the same; whoever has such a slot keeps it. */
+Test(device_table, a_slot_that_cannot_be_released_is_not_handed_out_anew)
+{
+    struct node n;
+    struct holders holders = {0};
+    struct device_slots sick = {0};
+    node_init_with(&n, FAKE_C500, 1, FOR_PODS);
+    node_read(&n);
+    put_slice(&n, "slot.0", false);
+    for (unsigned slot = 0; slot < 3; slot++)
+        device_slots_put(&sick, slot);
+    holders_grant(&holders, (const char *const[]){"sgpu@2"}, 1, 0);
+    for (unsigned i = 0; i < 13; i++)
+        put_slice(&n, "theirs", true);
+    n.state.sick = &sick;
+    n.state.holders = &holders;
+    check(&n, "metax-tech.com/sgpu: sgpu@0! sgpu@1! sgpu@2 sgpu@3 sgpu@4! sgpu@5! sgpu@6! sgpu@7! "
+              "sgpu@8! sgpu@9! sgpu@10! sgpu@11! sgpu@12! sgpu@13! sgpu@14! sgpu@15!\n");
+    holders_done(&holders);
+}
+
 Test(device_table, a_card_that_nobody_speaks_of_any_more_offers_what_it_offered)
 {
     struct node n;

@@ -149,6 +149,15 @@ static bool released(unsigned *ret)
     return late_binding_release(late, &holders, &made, ret);
 }
 
+static bool is_sick(unsigned slot)
+{
+    struct device_slots made = {0};
+    struct device_slots sick;
+    device_slots_add(&made, &card);
+    late_binding_sick(late, &made, &sick);
+    return device_slots_has(&sick, slot);
+}
+
 static void expect_release(unsigned slot)
 {
     unsigned found = 0;
@@ -473,11 +482,14 @@ Test(late_binding, a_released_slice_that_still_shows_holds_up_nobody)
     list(NULL, 0);
     stands(5, 1024, 10);
     cr_assert(released(&slot));
+    cr_expect_not(is_sick(5));
     late_binding_released(late, 5, NULL);
     cr_expect_not(released(&slot), "its card could not be read since");
+    cr_expect(is_sick(5));
     cr_expect_gt(late_binding_due_mono_ms(late), clock_mono_ms(clk));
     clock_fake_advance(clk, 20000);
     expect_release(5);
+    cr_expect_not(is_sick(5));
     cr_expect_not(released(&slot));
     cr_expect_eq(late_binding_due_mono_ms(late), INT64_MAX);
 }
@@ -491,9 +503,12 @@ Test(late_binding, a_release_that_failed_is_tried_again_and_wakes_nobody_meanwhi
     cr_assert(released(&slot));
     cr_expect_not(released(&slot), "it is in work");
     (void)err_set(&e, ERR_UNAVAILABLE, "in use");
+    cr_expect_not(is_sick(5));
     late_binding_released(late, 5, &e);
+    cr_expect(is_sick(5) && !is_sick(4));
     cr_expect_not(released(&slot));
     cr_expect_gt(late_binding_due_mono_ms(late), clock_mono_ms(clk));
     clock_fake_advance(clk, 20000);
     expect_release(5);
+    cr_expect_not(is_sick(5));
 }
