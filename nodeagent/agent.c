@@ -493,6 +493,12 @@ static bool is_open(struct agent *a, const struct gpu_card *card)
            (!want || want->mode == API_MODE_SGPU);
 }
 
+/* What containers are told of slots with. NULL: nothing, or not known yet. */
+static const struct container_nodes *slot_nodes(const struct agent *a)
+{
+    return a->d.cdi_slots && a->driver_view ? &a->driver_view->nodes : NULL;
+}
+
 static struct slot_card *slot_cards(struct agent *a, size_t *ret_n)
 {
     struct slot_card *list = NULL;
@@ -503,9 +509,10 @@ static struct slot_card *slot_cards(struct agent *a, size_t *ret_n)
         if (card->mode != GPU_SGPU || !device_has_slots(card, want))
             continue;
         bool declared = want && want->sgpu.has_qos_policy;
+        bool has_nodes = device_check_nodes(slot_nodes(a), card, /* e= */ NULL) == 0;
         *XPUSH(list, *ret_n) = (struct slot_card){.card = card,
                                                   .qos = declared ? want->sgpu.qos_policy : -1,
-                                                  .open = is_open(a, card)};
+                                                  .open = has_nodes && is_open(a, card)};
     }
     return list;
 }
@@ -1003,6 +1010,7 @@ static struct node_state state_of(struct agent *a, struct card_memo **ret_memos)
         .agent_version = a->d.version,
         .config = a->d.config,
         .publisher = a->d.resource_publisher,
+        .nodes = slot_nodes(a),
         .sick = &a->sick,
     };
     if (a->d.slots)

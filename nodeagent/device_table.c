@@ -230,6 +230,18 @@ void device_slice_entry(const struct gpu_card *card, const struct card_part *p, 
     (void)snprintf(ret->slice.alias, sizeof(ret->slice.alias), "%s", p->device->alias);
 }
 
+int device_check_nodes(const struct container_nodes *nodes, const struct gpu_card *card,
+                       struct err *e)
+{
+    auto_node_list struct node_list list = {0};
+    const struct container_vendor *v = container_vendor_find(card->vendor);
+    struct entry_device d = card_entry(card);
+    d.cdi_name = entry_cdi_name(card->uuid, /* profile= */ NULL, 0, -1);
+    int rc = nodes && v ? v->device_nodes(nodes, &d, &list, e) : 0;
+    entry_device_done(&d);
+    return rc;
+}
+
 /* What all devices of a card have. */
 static struct table_device *add_device(struct build *b, const char *name,
                                        const struct gpu_card *card, const struct share *share,
@@ -386,10 +398,14 @@ static void add_slots(struct build *b)
 
 static void count_slots(struct build *b, const struct gpu_card *card, bool healthy)
 {
+    auto_err struct err e = {0};
+    bool has_nodes = device_check_nodes(b->s->nodes, card, &e) == 0;
+    if (!has_nodes && !b->table->left_out)
+        b->table->left_out = xstrdup(err_msg(&e));
     if (!b->slots.card)
         b->slots.card = card;
     b->slots.n += b->slots.n < SGPU_MAX_SLOTS ? SGPU_MAX_SLICES : 0;
-    b->slots.places += healthy ? slots_of(card) : 0;
+    b->slots.places += healthy && has_nodes ? slots_of(card) : 0;
     device_slots_add(&b->slots.made, card);
 }
 
@@ -633,5 +649,6 @@ void device_table_done(struct device_table *t)
         free(t->resources[i].name);
     }
     free(t->resources);
+    free(t->left_out);
     *t = (struct device_table){0};
 }

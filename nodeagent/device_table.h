@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "nodeagent/kubelet/container_vendor.h"
 #include "nodeagent/kubelet/entry.h"
 #include "nodeagent/status.h"
 
@@ -44,6 +45,7 @@ struct device_table {
     struct table_resource *resources; /* by name */
     size_t n_resources;
     bool mixed_instead_of_single; /* single was asked for and does not fit the node's cards */
+    char *left_out; /* why a card gets no slices for pods that could be told; NULL: none is */
 };
 
 /* *ret is the caller's (device_table_done). */
@@ -85,6 +87,10 @@ int device_slot_of(const char *id);
 /* Are slices of the card in mode GPU_SGPU made for pods? want: what is wanted of it, NULL: nothing.
  */
 bool device_has_slots(const struct gpu_card *card, const struct device_want *want);
+/* Do the device files stand with which containers use the card? nodes NULL: that is not asked.
+ * ERR_NOT_FOUND: not those without which it cannot be used. */
+int device_check_nodes(const struct container_nodes *nodes, const struct gpu_card *card,
+                       struct err *e) MUST_CHECK;
 /* Slots whose slices stand, on any card. */
 struct device_slots {
     uint64_t bits[SGPU_MAX_SLOTS / 64];

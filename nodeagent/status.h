@@ -24,6 +24,7 @@ struct card_view {
     bool outdated; /* changed since it was read: what it offers is known with the next reading */
 };
 
+struct container_nodes;
 struct device_slots;
 struct plugin_config;
 
@@ -73,7 +74,8 @@ struct node_state {
     const char *plugin_text;            /* NULL: we do not */
     const char *const *withheld;        /* CDI names of devices that cannot be given all the same */
     size_t n_withheld;
-    const struct device_slots *sick; /* slots that cannot be handed out anew; NULL: none */
+    const struct container_nodes *nodes; /* device files that containers get; NULL: not asked for */
+    const struct device_slots *sick;     /* slots that cannot be handed out anew; NULL: none */
 };
 
 /* prev (may be NULL) gives conditions their lastTransitionTime, and what could not be read since

@@ -9,7 +9,7 @@ import sys
 import pytest
 from conftest import wait_for
 from kubelet_stub import kubelet  # noqa: F401
-from stack import SIM, rig  # noqa: F401
+from stack import SIM, condition, rig  # noqa: F401
 from test_plugin_stub import Host
 from test_standalone import BY_HAND
 
@@ -20,17 +20,17 @@ STEPS = ["mxSmlSetDeviceSchedClass", "mxSmlCreateSgpu", "mxSmlSetSgpuAlias"]
 
 
 class Slices:
-    """A node with one C500 whose slices are made for pods."""
+    """A node with one C500, or several, whose slices are made for pods."""
 
-    def __init__(self, rig, kubelet):
+    def __init__(self, rig, kubelet, cards=1):
         self.rig, self.kubelet = rig, kubelet
-        self.host = Host(rig, kubelet, {"c500": 1})
+        self.host = Host(rig, kubelet, {"c500": cards})
         self.node = self.host.node
         self.node.ctl("sys-root", self.node.folder)
         self.start()
         wait_for(self.node.agrees, 30, "the agent")
-        self.node.want({"uuid": self.card()["uuid"], "mode": "sgpu"})
-        kubelet.wait_offers(**{SGPU: 16})
+        self.node.want(*({"uuid": c["uuid"], "mode": "sgpu"} for c in self.node.hardware()["metax"]))
+        kubelet.wait_offers(**{SGPU: 16 * cards})
 
     def start(self):
         self.host.start()
@@ -63,6 +63,11 @@ class Slices:
     def edits(self, pod):
         """What the runtime finds under the pod's name; None: nothing."""
         return self.host.spec().get(self.name(pod))
+
+    def trouble(self):
+        """Why not all can be given to containers, by the Device; "": all can."""
+        published = condition(self.node.device(), "ResourcesPublished")
+        return published["message"] if published.get("reason") == "CDIFailed" else ""
 
     def wait_bound(self, pod, memory=1024, timeout=60):
         """Until the pod's slice stands, alone of its name, and the runtime finds it."""
@@ -228,3 +233,17 @@ def test_a_slot_whose_slice_cannot_be_removed_is_not_handed_out_until_it_is(node
     node.node.ctl("fault", "clear")
     node.kubelet.wait_offers(**{SGPU: 16})
     wait_for(lambda: len(node.slices()) == 1, 30, lambda: f"the first slice to go: {node.slices()}")
+
+
+def test_a_slice_is_made_on_a_card_that_containers_can_use(rig, kubelet):
+    node = Slices(rig, kubelet, cards=2)
+    render = node.host.driver / "dev" / "dri" / "renderD128"
+    render.rename(render.with_name("away"))
+    node.kubelet.wait_offers(**{SGPU: 16})
+    wait_for(lambda: "no render node" in node.trouble(), 30, "the condition to say so")
+    pod = node.pod("a")
+    edits = wait_for(lambda: node.edits(pod), 30, "its CDI file")
+    assert "/dev/dri/renderD129" in [n["path"] for n in edits["deviceNodes"]]
+    render.with_name("away").rename(render)
+    node.kubelet.wait_offers(**{SGPU: 32})
+    wait_for(lambda: node.trouble() == "", 30, "the condition to be gone")

@@ -421,6 +421,31 @@ Test(device_table, a_slot_that_cannot_be_released_is_not_handed_out_anew)
     holders_done(&holders);
 }
 
+Test(device_table, a_card_without_its_device_files_has_no_places_and_says_why)
+{
+    struct node n;
+    struct dri_card dri = {.renders = {128}, .n_renders = 1};
+    struct container_nodes nodes = {.metax.mxcd = true, .dri = {.cards = &dri, .n_cards = 1}};
+    node_init_with(&n, FAKE_C500, 1, FOR_PODS);
+    node_read(&n);
+    put_slice(&n, "slot.3", false);
+    struct gpu_card *card = &n.views[0].card;
+    (void)snprintf(card->pci_bus_id, sizeof(card->pci_bus_id), "0000:05:00.0");
+    (void)snprintf(dri.bus_id, sizeof(dri.bus_id), "0000:05:00.0");
+    n.state.nodes = &nodes;
+    struct device_table t;
+    device_table_build(&n.state, 0, &t);
+    cr_expect(t.resources[0].devices[0].healthy);
+    cr_expect_null(t.left_out);
+    device_table_done(&t);
+    dri.n_renders = 0;
+    device_table_build(&n.state, 0, &t);
+    cr_expect_str_eq(t.left_out, A ": there is no render node of 0000:05:00.0 in /dev/dri");
+    device_table_done(&t);
+    check(&n, "metax-tech.com/sgpu: sgpu@0! sgpu@1! sgpu@2! sgpu@3! sgpu@4! sgpu@5! sgpu@6! "
+              "sgpu@7! sgpu@8! sgpu@9! sgpu@10! sgpu@11! sgpu@12! sgpu@13! sgpu@14! sgpu@15!\n");
+}
+
 Test(device_table, a_card_that_nobody_speaks_of_any_more_offers_what_it_offered)
 {
     struct node n;
