@@ -334,7 +334,7 @@ def main():
         sys.exit(f"bench: no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended
     RUN.mkdir(parents=True, exist_ok=True)
-    print(f"{'':<60} {'measured':>14}  aim")
+    print(f"{'':<72} {'measured':>14}  aim")
     for name in names:
         measure(name)
     (RUN / "results.json").write_text(json.dumps(results, indent=2) + "\n")

@@ -34,7 +34,7 @@ class Skip(Exception):
 
 
 def show(part, what, value, aim=""):
-    print(f"  {what:<58} {value:>14}  {aim}", flush=True)
+    print(f"  {what:<70} {value:>14}  {aim}", flush=True)
     results.setdefault(part, {})[what] = value
 
 
