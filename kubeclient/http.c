@@ -13,7 +13,7 @@
 #include "kubeclient/url.h"
 #include "kubeclient/watch_decoder.h"
 
-#define DEFAULT_BODY_BYTES (8UL << 20)
+#define DEFAULT_BODY_BYTES (4UL << 20)
 #define DEFAULT_LIST_BYTES (1UL << 30)
 #define DEFAULT_TIMEOUT_MS 60000
 #define WATCH_GRACE_MS     30000

@@ -26,9 +26,9 @@
 
 struct kc_http_opts {
     const char *user_agent; /* NULL: cleave-controller/<version> */
-    size_t
-        max_body_bytes; /* one object or Status; 0: 8 MiB (etcd refuses objects beyond 1.5 MiB) */
-    size_t max_list_bytes;      /* one page of a list, which is decoded item by item; 0: 1 GiB */
+    size_t max_body_bytes;  /* one object or Status; 0: 4 MiB (etcd refuses objects beyond 1.5 MiB,
+                               and each kind that is followed may hold so much at once) */
+    size_t max_list_bytes;  /* one page of a list, which is decoded item by item; 0: 1 GiB */
     int64_t request_timeout_ms; /* a call other than a watch, retries included; 0: 60 s. The scope's
                                    holds too */
     const struct clock *clock;  /* NULL: the real one. When to re-read credentials */

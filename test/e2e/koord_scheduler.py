@@ -3,9 +3,12 @@
 
     koord_scheduler(rig)    context: it schedules. Its Device ends with it; its other kinds stay, nobody else reads them
     koord_scheduler(rig, DevicePluginAdaption=True)    with gates other than it has by itself
+    scheduler.free(node)    what its own books have left, by resource: they follow what is deleted and what falls ill a moment later
 """
 
 import contextlib
+import http.client
+import json
 import subprocess
 from pathlib import Path
 
@@ -13,6 +16,27 @@ import pytest
 import yaml
 from conftest import HACK
 from koordinator_kind import uninstall
+
+SERVICES_PORT = 10251  # --insecure-port by default: what its plugins tell of themselves
+
+
+class KoordScheduler:
+    def __init__(self, rig, process):
+        self.rig, self.process = rig, process
+
+    def free(self, node):
+        connection = http.client.HTTPConnection("127.0.0.1", SERVICES_PORT, timeout=10)
+        try:
+            with self.rig.cluster.network():
+                connection.connect()
+            connection.request("GET", f"/apis/v1/plugins/DeviceShare/nodeDeviceSummaries/{node.name}")
+            answer = connection.getresponse()
+            return json.load(answer)["deviceFree"] if answer.status == 200 else {}
+        except ConnectionRefusedError:
+            return {}
+        finally:
+            connection.close()
+
 
 def built():
     """The folder of what hack/kube/build.sh built; the test is skipped where that was not done."""
@@ -46,7 +70,7 @@ def koord_scheduler(rig, **gates):
     words = [f"--{name}={value}" for name, value in flags.items()]
     process = rig.processes("koord-scheduler", f"{folder}/bin/koord-scheduler", *words, where=rig.where)
     try:
-        yield process
+        yield KoordScheduler(rig, process)
     finally:
         process.stop()
         uninstall(rig)

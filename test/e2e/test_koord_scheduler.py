@@ -29,7 +29,7 @@ def two_cards(real_rig):
         def make(model, **gates):
             n = real_rig.node({model: 2})
             stack.callback(wait_for, lambda: koordinators(n) == {}, 30, lambda: f"Koordinator's resources to be taken back: {koordinators(n)}")
-            stack.enter_context(koord_scheduler(real_rig, **gates))
+            n.scheduler = stack.enter_context(koord_scheduler(real_rig, **gates))
             n.ctl("sys-root", n.folder)
             n.start()
             real_rig.controller()
@@ -81,6 +81,13 @@ def pod(node, name, compute, memory, cards=1):
     return scheduled(node, name, RUN, limits, {QOS: "fixed-share"})
 
 
+def wait_free(node, percent):
+    def look():
+        return node.scheduler.free(node).get("koordinator.sh/gpu-core")
+
+    wait_for(lambda: look() == percent, 30, lambda: f"the scheduler's books to have {percent} % of cards left, not {look()}")
+
+
 def wait_no_room(node, name):
     wait_for(lambda: any(e["reason"] == "FailedScheduling" for e in node.rig.events(name)), 30, f"the scheduler to find no room for {name}")
 
@@ -129,7 +136,7 @@ def test_pods_that_fill_two_cards_run_one_beside_the_other_and_what_one_leaves_a
     wait_no_room(node, one_more)
     for name in (one_more, pods[0]):
         node.delete(name)
-    wait_for(lambda: len(slices(node)) == 3, 30, "a slice to go with its pod")
+    wait_free(node, "50")
     late = pod(node, "late", 50, "32Gi")
     node.wait_phase(late, "Running", timeout=120)
     assert slices(node) == sorted(chosen(node, name) for name in [*pods[1:], late])
@@ -138,7 +145,8 @@ def test_pods_that_fill_two_cards_run_one_beside_the_other_and_what_one_leaves_a
 def test_a_card_that_falls_ill_is_not_chosen(node):
     ill, well = (card["uuid"] for card in node.hardware()["metax"])
     node.ctl("ecc", "--gpu", "metax:0", "dram-ue", 2)
-    wait_for(lambda: koordinators(node)["koordinator.sh/gpu-core"] == "100", 30, "one card to be taken back")
+    wait_offers(node, **{"koordinator.sh/gpu-core": "100"})
+    wait_free(node, "100")
     pods = [pod(node, f"well-{i}", 50, "32Gi") for i in range(2)]
     for name in pods:
         node.wait_phase(name, "Running", timeout=120)
