@@ -235,6 +235,19 @@ int sgpu_slot_of(const char *alias)
     return (int)slot;
 }
 
+/* What is derived from it (resources, ids, names of CDI devices) allows no more than this. */
+static bool is_plain(const char *alias)
+{
+    size_t len = strlen(alias);
+    return len > 0 && alias[0] != '-' && alias[len - 1] != '-' &&
+           strspn(alias, "abcdefghijklmnopqrstuvwxyz0123456789-") == len;
+}
+
+bool sgpu_is_alias(const char *alias)
+{
+    return (is_plain(alias) && strlen(alias) <= SGPU_ALIAS_MAX) || sgpu_slot_of(alias) >= 0;
+}
+
 void sgpu_drop_slot(struct sgpu_state *s, unsigned slot)
 {
     unsigned n = 0;
@@ -258,6 +271,11 @@ static int check_kind(const char *alias, struct err *e)
 {
     char kind[SGPU_ALIAS_BYTES];
     sgpu_kind_of(alias, kind);
+    if (!is_plain(alias))
+        return err_set(e, ERR_INVALID,
+                       "the alias \"%s\" is not made of lower-case letters, digits, and dashes "
+                       "between them",
+                       alias);
     if (strlen(alias) <= SGPU_ALIAS_MAX && strcmp(kind, alias) != 0)
         return err_set(e, ERR_INVALID, "the alias %s ends like slice %s of %s", alias,
                        alias + strlen(kind) + 1, kind);

@@ -102,12 +102,14 @@ struct sgpu_room sgpu_room(const struct sgpu_state *now);
 void sgpu_slot_alias(unsigned slot, char *buf);
 /* The slot of a slice with this alias; -1: it is none that is made for pods. */
 int sgpu_slot_of(const char *alias);
+/* Can a slice of ours be called so? As the CRDs allow it in a spec, or for a slot. */
+bool sgpu_is_alias(const char *alias);
 /* The state without what is made for this slot. */
 void sgpu_drop_slot(struct sgpu_state *s, unsigned slot);
 /* The kind of a slice that a spec asks for: its alias without the number. buf holds
  * SGPU_ALIAS_BYTES. */
 void sgpu_kind_of(const char *alias, char *buf);
 
-/* What a spec asks for, each slice by its own alias. ERR_INVALID: too many, an alias that ends like
- * one with a number, or gets too long with it, or a quota that no number here holds. */
+/* What a spec asks for, each slice by its own alias. ERR_INVALID: too many, an alias that is none,
+ * ends like one with a number, or gets too long with it, or a quota that no number here holds. */
 int sgpu_wants_of(const struct device_sgpu *spec, struct sgpu_wants *ret, struct err *e) MUST_CHECK;

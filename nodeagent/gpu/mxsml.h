@@ -12,7 +12,7 @@
  * One thread.
  *
  * A slice of ours is known by its alias in the driver, which has the prefix below; the rest of the
- * alias is what the plan calls it. All other slices are foreign.
+ * alias is what the plan calls it (sgpu_is_alias). All other slices are foreign.
  */
 #define MXSML_OURS "cleave."
 

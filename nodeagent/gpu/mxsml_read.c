@@ -33,7 +33,8 @@ int mxsml_index_of(struct mxsml *m, const char *uuid, unsigned *ret, struct err 
  * and did not name. */
 #define NOT_TOLD "?"
 
-/* The driver's alias and what plans call the slice; without our mark it is somebody else's. */
+/* The driver's alias and what plans call the slice; without our mark, or called as we call none, it
+ * is somebody else's. */
 static int read_alias(struct mxsml *m, unsigned dev, struct sgpu_slice *s, struct gpu_slice *more,
                       struct err *e)
 {
@@ -45,7 +46,8 @@ static int read_alias(struct mxsml *m, unsigned dev, struct sgpu_slice *s, struc
     else
         TRY(mxsml_check(m, mxsml_names.alias, rc, errno, e));
     alias[sizeof(alias) - 1] = '\0';
-    bool ours = strncmp(alias, MXSML_OURS, strlen(MXSML_OURS)) == 0;
+    bool ours = strncmp(alias, MXSML_OURS, strlen(MXSML_OURS)) == 0 &&
+                sgpu_is_alias(alias + strlen(MXSML_OURS));
     (void)snprintf(s->alias, sizeof(s->alias), "%s", alias + (ours ? strlen(MXSML_OURS) : 0));
     (void)snprintf(more->alias, sizeof(more->alias), "%s", alias);
     s->foreign = !ours;

@@ -194,6 +194,31 @@ Test(mxsml, a_slice_that_cannot_be_named_is_not_left_behind)
     cr_expect_eq(c.sgpu.n, 0);
 }
 
+/* Names in the cluster, of files and of what is put back after a failure come from an alias. */
+Test(mxsml, an_alias_that_we_cannot_have_given_is_somebody_elses)
+{
+    static const char *const theirs[] =
+        {"cleave.",          "cleave.Small",   "cleave.a b",
+         "cleave.a/b",       "cleave.-a",      "cleave.a-",
+         "cleave.slot.1024", "cleave.slot.01", "cleave.abcdefghijklmnopqrstuvw",
+         "cleave.\xff"};
+    auto_gpu_inventory struct gpu_inventory inv = {0};
+    auto_gpu struct gpu *g = open_cut(&inv);
+    unsigned (*name)(unsigned, unsigned, const char *);
+    void *found = sim_symbol("libmxsml.so", "mxSmlSetSgpuAlias");
+    memcpy(&name, &found, sizeof(name));
+    unsigned id = put(g, inv.cards[0].uuid, &small);
+    for (size_t i = 0; i < ARRAY_LEN(theirs); i++) {
+        cr_assert_eq(name(0, id, theirs[i]), 0);
+        auto_gpu_card struct gpu_card c = card_of(g, inv.cards[0].uuid);
+        cr_expect(c.sgpu.items[0].foreign, "%s", theirs[i]);
+        cr_expect_str_eq(c.sgpu.items[0].alias, theirs[i]);
+    }
+    cr_assert_eq(name(0, id, "cleave.abcdefghijklmnopqr-123"), 0);
+    auto_gpu_card struct gpu_card c = card_of(g, inv.cards[0].uuid);
+    cr_expect(!c.sgpu.items[0].foreign);
+}
+
 /* --- Answers that say less than they seem to --- */
 
 Test(mxsml, a_count_of_none_is_not_believed_while_slices_show)

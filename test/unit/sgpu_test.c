@@ -385,7 +385,7 @@ Test(sgpu, every_plan_keeps_what_is_in_use_or_foreign_and_is_done_after_one_roun
 
 static char large[] = "large";
 static char small[] = "small";
-static char endless[] = "an-alias-of-thirty-two-bytes-ha!";
+static char endless[] = "an-alias-of-thirty-two-bytes-hah";
 
 Test(sgpu, each_slice_of_a_spec_gets_an_alias_of_its_own)
 {
@@ -434,6 +434,17 @@ Test(sgpu, a_spec_of_too_many_slices_or_too_long_a_name_is_refused)
     err_clear(&e);
     cr_expect_eq(sgpu_wants_of(&wordy, &w, &e), -(int)ERR_INVALID);
     cr_expect(strstr(err_msg(&e), "too long"));
+}
+
+Test(sgpu, an_alias_that_is_none_is_refused)
+{
+    static char aliases[][8] = {"Small", "a b", "a/b", "-a", "a-", "slot.3", ""};
+    for (size_t i = 0; i < ARRAY_LEN(aliases); i++) {
+        struct device_slice_want kinds[] = {{aliases[i], 128, 1, 1}};
+        const struct device_sgpu spec = {.slices = kinds, .n_slices = 1};
+        struct sgpu_wants w;
+        cr_expect_eq(sgpu_wants_of(&spec, &w, NULL), -(int)ERR_INVALID, "%s", aliases[i]);
+    }
 }
 
 Test(sgpu, an_alias_that_ends_like_a_numbered_one_is_refused)
