@@ -84,7 +84,7 @@ static void steps_by_plan(const struct gpu_card *card, const struct sgpu_wants *
 {
     struct sgpu_state now = standing(card);
     struct sgpu_plan p;
-    sgpu_plan(&now, wants, &p);
+    sgpu_plan_layout(&now, wants, &p);
     for (unsigned i = 0; i < now.n; i++)
         if (p.destroy & (1U << i))
             destroy(&now.items[i], ret);

@@ -157,26 +157,28 @@ static bool qos_is_free(const struct sgpu_state *now, const struct sgpu_wants *w
     return false;
 }
 
-static int wanted_as(const struct sgpu_slice *s, const struct sgpu_wants *w)
+/* The first that is not there yet. */
+static int wanted_as(const struct sgpu_slice *s, const struct sgpu_wants *w, uint32_t missing)
 {
     for (unsigned i = 0; i < w->n; i++)
-        if (strcmp(s->alias, w->items[i].alias) == 0 &&
+        if (missing & (1U << i) && strcmp(s->alias, w->items[i].alias) == 0 &&
             s->quota.memory_mib == w->items[i].quota.memory_mib &&
             s->quota.compute_percent == w->items[i].quota.compute_percent)
             return (int)i;
     return -1;
 }
 
-/* Sorts what stands into what stays and what goes. Two slices of one alias: the first stays. */
+/* Sorts what stands into what stays and what goes. Of more slices of one alias than are wanted the
+ * first stay. */
 static void sort_standing(const struct sgpu_state *now, const struct sgpu_wants *w,
                           struct sgpu_plan *ret)
 {
     ret->create = (uint32_t)((UINT64_C(1) << w->n) - 1);
     for (unsigned i = 0; i < now->n; i++) {
         const struct sgpu_slice *s = &now->items[i];
-        int as = s->foreign || ret->set_qos ? -1 : wanted_as(s, w);
+        int as = s->foreign || ret->set_qos ? -1 : wanted_as(s, w, ret->create);
         bool theirs = w->dynamic && !ret->set_qos && sgpu_slot_of(s->alias) >= 0;
-        if (s->foreign || theirs || (as >= 0 && ret->create & (1U << as))) {
+        if (s->foreign || theirs || as >= 0) {
             ret->keep |= 1U << i;
             if (as >= 0)
                 ret->create &= ~(1U << as);
@@ -197,13 +199,20 @@ static void block_timeslice(const struct sgpu_state *now, struct sgpu_plan *ret)
 
 void sgpu_plan(const struct sgpu_state *now, const struct sgpu_wants *wants, struct sgpu_plan *ret)
 {
-    assert(now->n <= SGPU_MAX_SLICES);
-    *ret = (struct sgpu_plan){.verdict = SGPU_PLAN_INFEASIBLE};
     auto_err struct err e = {0};
-    if (sgpu_wants_check(wants, &e) < 0) {
-        (void)snprintf(ret->reason, sizeof(ret->reason), "%s", err_msg(&e));
+    if (sgpu_wants_check(wants, &e) == 0) {
+        sgpu_plan_layout(now, wants, ret);
         return;
     }
+    *ret = (struct sgpu_plan){.verdict = SGPU_PLAN_INFEASIBLE};
+    (void)snprintf(ret->reason, sizeof(ret->reason), "%s", err_msg(&e));
+}
+
+void sgpu_plan_layout(const struct sgpu_state *now, const struct sgpu_wants *wants,
+                      struct sgpu_plan *ret)
+{
+    assert(now->n <= SGPU_MAX_SLICES && wants->n <= SGPU_MAX_SLICES);
+    *ret = (struct sgpu_plan){.verdict = SGPU_PLAN_INFEASIBLE};
     if (!qos_is_free(now, wants, ret) || !fits(now, wants, ret))
         return;
     ret->set_qos = wants->qos >= 0 && now->qos != wants->qos;

@@ -88,6 +88,11 @@ bool sgpu_wants_equal(const struct sgpu_wants *a, const struct sgpu_wants *b);
  * Total: every input gets a verdict. */
 void sgpu_plan(const struct sgpu_state *now, const struct sgpu_wants *wants, struct sgpu_plan *ret);
 
+/* The same change to a layout that stood once. It need not be one that can be asked for: people
+ * name two slices alike. */
+void sgpu_plan_layout(const struct sgpu_state *now, const struct sgpu_wants *layout,
+                      struct sgpu_plan *ret);
+
 /* What is left for new slices of a card with these: memory, the sum of compute (100 under best
  * effort), and how many more there may be. */
 struct sgpu_room {
