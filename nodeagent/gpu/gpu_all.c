@@ -197,12 +197,24 @@ static struct member *owner_of(struct gpu *g, const char *uuid)
     return NULL;
 }
 
+/* Nobody's that showed its cards; it may be one of a vendor that is there and never did. */
+static int no_owner(const struct gpu *g, const char *uuid, struct err *e)
+{
+    const struct gpu_all *a = (const struct gpu_all *)g;
+    for (size_t i = 0; i < a->n; i++) {
+        const struct member *m = &a->members[i];
+        if (!m->n_last && m->failed.kind && m->failed.kind != ERR_NOT_FOUND)
+            return say_again(&m->failed, e);
+    }
+    return err_set(e, ERR_NOT_FOUND, "no card %s", uuid);
+}
+
 /* Passes a verb on to the card's vendor. */
 #define PASS_ON(g, uuid, verb, e, ...)                                                             \
     do {                                                                                           \
         const struct member *owner = owner_of(g, uuid);                                            \
         if (!owner)                                                                                \
-            return err_set(e, ERR_NOT_FOUND, "no card %s", uuid);                                  \
+            return no_owner(g, uuid, e);                                                           \
         if (!owner->gpu->ops->verb)                                                                \
             return err_set(e, ERR_INVALID, "this vendor's cards know no " #verb);                  \
         return owner->gpu->ops->verb(owner->gpu, uuid, __VA_ARGS__);                               \

@@ -41,8 +41,7 @@ int mxsml_ensure(struct mxsml *m, struct err *e) MUST_CHECK;
 /* The judgement on an answer: 0 or -kind, noting those after which indices cannot be trusted. */
 int mxsml_check(struct mxsml *m, const char *call, mxsml_ret rc, int saved_errno,
                 struct err *e) MUST_CHECK;
-/* The index of a card now. ERR_NOT_FOUND: it is none of the cards; ERR_UNAVAILABLE: none of those
- * that answer. */
+/* The index of a card now. Errors as of mxsml_find_one. */
 int mxsml_index_of(struct mxsml *m, const char *uuid, unsigned *ret, struct err *e) MUST_CHECK;
 
 /* Is what the library said something that can be? What cannot be is ERR_PROTOCOL, or cut to what

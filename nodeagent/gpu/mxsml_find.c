@@ -225,6 +225,15 @@ static int check_counts(struct mxsml *m, unsigned count, const struct vf_set *vf
     return 0;
 }
 
+/* The library is there, and where it finds no card it says so when it is initialised. */
+static int check_any(struct mxsml *m, const struct mxsml_places *p, struct err *e)
+{
+    if (p->n)
+        return 0;
+    m->stale = true;
+    return err_set(e, ERR_UNAVAILABLE, "the library counts no cards");
+}
+
 static int find_once(struct mxsml *m, struct mxsml_places *ret, struct err *e)
 {
     unsigned count = 0;
@@ -240,6 +249,7 @@ static int find_once(struct mxsml *m, struct mxsml_places *ret, struct err *e)
     for (unsigned i = 0; i < pfs; i++)
         TRY(add(m, MXSML_FIRST_PF + i, &vfs, ret, e));
     TRY(check_counts(m, count, &vfs, ret, e));
+    TRY(check_any(m, ret, e));
     if (pfs)
         sort(m, ret);
     for (unsigned i = 0; i < ret->n; i++)
@@ -262,30 +272,42 @@ int mxsml_find(struct mxsml *m, struct mxsml_places *ret, struct err *e)
 }
 
 /* "Not there" has others believe that what was on the card is gone: that is said only where every
- * card told its name. The library counts 0 on any error, and says so at once where it has none. */
+ * card told its name. */
 static int missing(struct mxsml *m, const struct mxsml_places *p, const char *uuid, struct err *e)
 {
     const struct mxsml_place *silent = NULL;
     for (unsigned i = 0; i < p->n && !silent; i++)
         silent = p->items[i].known ? NULL : &p->items[i];
-    if (p->n && !silent)
+    if (!silent)
         return err_set(e, ERR_NOT_FOUND, "no card %s", uuid);
     m->stale = true;
-    return err_set(e, ERR_UNAVAILABLE, "card %s does not show: %s", uuid,
-                   silent ? err_msg(&silent->why) : "the library counts no cards");
+    return err_set(e, ERR_UNAVAILABLE, "card %s does not show: %s", uuid, err_msg(&silent->why));
 }
 
-int mxsml_place_of(struct mxsml *m, const struct mxsml_places *p, const char *uuid,
-                   const struct mxsml_place **ret, struct err *e)
+/* A driver that is gone for now is no news of the cards that it showed. */
+static int find_again(struct mxsml *m, struct mxsml_places *ret, struct err *e)
 {
-    for (unsigned i = 0; i < p->n; i++) {
-        const struct mxsml_place *at = &p->items[i];
+    auto_err struct err why = {0};
+    bool was_open = m->open;
+    if (mxsml_find(m, ret, &why) == 0)
+        return 0;
+    if (was_open && why.kind == ERR_NOT_FOUND)
+        why.kind = ERR_UNAVAILABLE;
+    return err_move(e, &why);
+}
+
+int mxsml_find_one(struct mxsml *m, const char *uuid, struct mxsml_places *ret,
+                   const struct mxsml_place **ret_at, struct err *e)
+{
+    TRY(find_again(m, ret, e));
+    for (unsigned i = 0; i < ret->n; i++) {
+        const struct mxsml_place *at = &ret->items[i];
         if (!at->known || strcmp(at->known->uuid, uuid) != 0)
             continue;
-        *ret = at;
+        *ret_at = at;
         return 0;
     }
-    return missing(m, p, uuid, e);
+    return missing(m, ret, uuid, e);
 }
 
 void mxsml_places_done(struct mxsml_places *p)

@@ -27,13 +27,14 @@ struct mxsml_places {
 };
 
 /* Finds the cards, and looks at the hardware again where functions came or went since it was done
- * last. ERR_NOT_FOUND: no library, or no card; ERR_TOO_LARGE. One that does not answer is among
- * them. Caller frees with mxsml_places_done, also on failure. */
+ * last. ERR_NOT_FOUND: no library, or no card; ERR_UNAVAILABLE: counts that cannot be;
+ * ERR_TOO_LARGE. One that does not answer is among them. Caller frees with mxsml_places_done, also
+ * on failure. */
 int mxsml_find(struct mxsml *m, struct mxsml_places *ret, struct err *e) MUST_CHECK;
-/* The card of this uuid. ERR_NOT_FOUND: it is none of the cards; ERR_UNAVAILABLE: none of those
- * that answer. Borrowed. */
-int mxsml_place_of(struct mxsml *m, const struct mxsml_places *p, const char *uuid,
-                   const struct mxsml_place **ret, struct err *e) MUST_CHECK;
+/* The same for whoever means the card of this uuid. ERR_NOT_FOUND: it is none of the cards;
+ * ERR_UNAVAILABLE: none of those that answer. *ret_at is borrowed from *ret. */
+int mxsml_find_one(struct mxsml *m, const char *uuid, struct mxsml_places *ret,
+                   const struct mxsml_place **ret_at, struct err *e) MUST_CHECK;
 void mxsml_places_done(struct mxsml_places *p);
 AUTO_DEFINE(mxsml_places, struct mxsml_places, mxsml_places_done)
 #define auto_mxsml_places AUTO(mxsml_places)

@@ -21,8 +21,7 @@ int mxsml_index_of(struct mxsml *m, const char *uuid, unsigned *ret, struct err 
 {
     auto_mxsml_places struct mxsml_places places = {0};
     const struct mxsml_place *at = NULL;
-    TRY(mxsml_find(m, &places, e));
-    TRY(mxsml_place_of(m, &places, uuid, &at, e));
+    TRY(mxsml_find_one(m, uuid, &places, &at, e));
     *ret = at->dev;
     return 0;
 }
@@ -389,7 +388,6 @@ int mxsml_op_read_card(struct gpu *g, const char *uuid, struct gpu_card *ret, st
     struct mxsml *m = (struct mxsml *)g;
     auto_mxsml_places struct mxsml_places places = {0};
     const struct mxsml_place *at = NULL;
-    TRY(mxsml_find(m, &places, e));
-    TRY(mxsml_place_of(m, &places, uuid, &at, e));
+    TRY(mxsml_find_one(m, uuid, &places, &at, e));
     return read_card(m, at, ret, e);
 }

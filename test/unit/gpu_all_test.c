@@ -90,6 +90,23 @@ Test(gpu_all, a_card_can_be_asked_for_before_anything_was_read)
     cr_expect_str_eq(c.uuid, inv.cards[3].uuid);
 }
 
+/* "Not there" would have what an earlier agent left on it be taken for gone. */
+Test(gpu_all, a_card_of_a_vendor_that_could_not_be_read_yet_is_not_said_to_be_none)
+{
+    auto_gpu struct gpu *first = open_both(TWO_VENDORS);
+    auto_gpu_inventory struct gpu_inventory inv = sim_read(first);
+    struct gpu *const both[] = {sim_open(), sim_open_metax()};
+    auto_gpu struct gpu *g = gpu_all_new(both, 2);
+    auto_gpu_card struct gpu_card c = {0};
+    const char *uuid = inv.cards[3].uuid;
+    sim_control("fault add --call mxSmlGetDeviceCount --nth 0 --action fail:Failure");
+    cr_expect_eq(g->ops->read_card(g, uuid, &c, NULL), -(int)ERR_UNAVAILABLE);
+    cr_expect_eq(g->ops->slice_destroy(g, uuid, 0, NULL), -(int)ERR_UNAVAILABLE);
+    sim_control("fault clear");
+    cr_expect_eq(g->ops->read_card(g, uuid, &c, NULL), 0);
+    cr_expect_eq(g->ops->slice_destroy(g, "GPU-none", 0, NULL), -(int)ERR_NOT_FOUND);
+}
+
 /* Whoever reports that the cards have gone would have their pods' shares taken away. */
 Test(gpu_all, a_vendor_that_does_not_answer_keeps_its_cards_as_ill_ones)
 {

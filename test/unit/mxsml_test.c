@@ -221,6 +221,36 @@ Test(mxsml, an_alias_that_we_cannot_have_given_is_somebody_elses)
 
 /* --- Answers that say less than they seem to --- */
 
+Test(mxsml, a_count_of_no_cards_is_not_believed_where_there_were_some)
+{
+    sim_fleet("[{model: c500, count: 2}]");
+    auto_gpu struct gpu *g = sim_open_metax();
+    auto_gpu_inventory struct gpu_inventory before = sim_read(g);
+    auto_err struct err e = {0};
+    struct gpu_inventory inv = {0};
+    sim_control("fault add --call mxSmlGetDeviceCount --nth 1 --action fail:Failure");
+    cr_expect_eq(g->ops->read(g, &inv, &e), -(int)ERR_UNAVAILABLE, "%s", err_msg(&e));
+    auto_gpu_inventory struct gpu_inventory again = sim_read(g);
+    cr_expect_eq(again.n_cards, 2);
+}
+
+Test(mxsml, a_library_that_cannot_look_again_has_not_lost_its_cards)
+{
+    auto_gpu_inventory struct gpu_inventory inv = {0};
+    auto_gpu struct gpu *g = open_cut(&inv);
+    auto_err struct err e = {0};
+    struct gpu_card c = {0};
+    unsigned id = put(g, inv.cards[0].uuid, &small);
+    sim_control("fault add --call mxSmlGetDeviceInfo --nth 1 --action fail:InvalidDeviceId");
+    sim_control("fault add --call mxSmlInitWithFlags --nth 0 --action fail:NoDevice");
+    cr_expect_lt(g->ops->read_card(g, inv.cards[0].uuid, &c, NULL), 0, "it has to look again");
+    cr_expect_eq(g->ops->read_card(g, inv.cards[0].uuid, &c, &e), -(int)ERR_UNAVAILABLE, "%s",
+                 err_msg(&e));
+    cr_expect_eq(g->ops->slice_destroy(g, inv.cards[0].uuid, id, NULL), -(int)ERR_UNAVAILABLE);
+    sim_control("fault clear");
+    cr_expect_eq(g->ops->slice_destroy(g, inv.cards[0].uuid, id, NULL), 0);
+}
+
 Test(mxsml, a_count_of_none_is_not_believed_while_slices_show)
 {
     auto_gpu_inventory struct gpu_inventory inv = {0};
