@@ -30,20 +30,25 @@ const struct gpu_card *mxsml_last_at(const struct mxsml *m, unsigned dev)
     return NULL;
 }
 
+/* 0: it is not told. */
+static uint64_t memory_mib_of(struct mxsml *m, unsigned dev)
+{
+    struct mxsml_memory memory = {0};
+    bool told = MXSML_CALL(m, memory, dev, &memory) == MXSML_SUCCESS && memory.vram_total > 0;
+    return told ? (uint64_t)memory.vram_total >> 10 : 0;
+}
+
 static int learn(struct mxsml *m, const struct mxsml_info *info, struct mxsml_known **ret,
                  struct err *e)
 {
     if (m->n_known == ARRAY_LEN(m->known))
         return err_set(e, ERR_TOO_LARGE, "more than %d cards were seen", GPU_MAX_CARDS);
-    struct mxsml_memory memory = {0};
     struct mxsml_known *known = xcalloc(1, sizeof(*known));
     struct gpu_card *c = &known->card;
     *c = (struct gpu_card){.vendor = "metax", .minor = UINT_MAX, .healthy = true};
     (void)snprintf(c->uuid, sizeof(c->uuid), "%s", info->uuid);
     (void)snprintf(c->model, sizeof(c->model), "%s", info->name);
     (void)snprintf(c->pci_bus_id, sizeof(c->pci_bus_id), "%s", info->bdf);
-    if (MXSML_CALL(m, memory, info->device_id, &memory) == MXSML_SUCCESS && memory.vram_total > 0)
-        c->memory_mib = (uint64_t)memory.vram_total >> 10;
     pci_sysfs_card(m->sys_root, c);
     m->known[m->n_known++] = known;
     *ret = known;
@@ -68,6 +73,8 @@ static int identify(struct mxsml *m, struct mxsml_place *p, struct err *e)
         TRY(learn(m, &p->info, &known, e));
     move_to(m, known, p->dev);
     p->known = &known->card;
+    if (!p->known->memory_mib)
+        p->known->memory_mib = memory_mib_of(m, p->dev);
     return 0;
 }
 

@@ -348,6 +348,17 @@ Test(mxsml, a_card_that_cannot_be_read_keeps_its_name)
     cr_expect(!inv.cards[1].unread);
 }
 
+Test(mxsml, memory_that_was_not_told_at_first_is_asked_for_again)
+{
+    sim_fleet("[{model: c500, count: 1}]");
+    auto_gpu struct gpu *g = sim_open_metax();
+    sim_control("fault add --call mxSmlGetMemoryInfo --nth 1 --action fail:Failure");
+    auto_gpu_inventory struct gpu_inventory first = sim_read(g);
+    cr_expect_eq(first.cards[0].memory_mib, 0);
+    auto_gpu_inventory struct gpu_inventory inv = sim_read(g);
+    cr_expect_eq(inv.cards[0].memory_mib, 65536);
+}
+
 /* --- virtual functions --- */
 
 Test(mxsml, a_card_with_virtual_functions_is_one_card_that_has_them)
