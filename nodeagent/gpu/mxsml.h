@@ -20,6 +20,7 @@
 struct mxsml_known {
     struct gpu_card card; /* its identity */
     unsigned dev;         /* where it was last; UINT_MAX: another is there now */
+    unsigned kernels_vfs; /* virtual functions that the kernel had of it when it was looked last */
 };
 
 struct mxsml {
@@ -30,7 +31,6 @@ struct mxsml {
     bool stale; /* the hardware must be looked at again before the next use */
     char driver[MXSML_VERSION_BYTES + 1];
     char maca[MXSML_VERSION_BYTES + 1];
-    unsigned kernels_vfs; /* virtual functions that there were when it was looked last */
     size_t n_known;
     struct mxsml_known *known[GPU_MAX_CARDS]; /* owned; also cards that fell silent */
 };

@@ -38,6 +38,14 @@ static uint64_t memory_mib_of(struct mxsml *m, unsigned dev)
     return told ? (uint64_t)memory.vram_total >> 10 : 0;
 }
 
+/* 0 also where the kernel does not tell. */
+static unsigned kernels_vfs_of(const struct mxsml *m, const struct gpu_card *c)
+{
+    int64_t n = 0;
+    auto_free char *text = pci_sysfs_line(m->sys_root, c->pci_bus_id, "sriov_numvfs");
+    return text && num_parse(text, 0, UINT16_MAX, &n, NULL) == 0 ? (unsigned)n : 0;
+}
+
 static int learn(struct mxsml *m, const struct mxsml_info *info, struct mxsml_known **ret,
                  struct err *e)
 {
@@ -50,6 +58,7 @@ static int learn(struct mxsml *m, const struct mxsml_info *info, struct mxsml_kn
     (void)snprintf(c->model, sizeof(c->model), "%s", info->name);
     (void)snprintf(c->pci_bus_id, sizeof(c->pci_bus_id), "%s", info->bdf);
     pci_sysfs_card(m->sys_root, c);
+    known->kernels_vfs = kernels_vfs_of(m, c);
     m->known[m->n_known++] = known;
     *ret = known;
     return 0;
@@ -129,17 +138,17 @@ static bool is_vf(const struct vf_set *set, unsigned dev)
     return set->among && set->bits[dev / 64] >> (dev % 64) & 1;
 }
 
-unsigned mxsml_kernels_vfs(const struct mxsml *m)
+/* Each card by itself: what one gives up another may get. */
+bool mxsml_vfs_have_changed(struct mxsml *m)
 {
-    unsigned n = 0;
+    bool changed = false;
     for (size_t i = 0; i < m->n_known; i++) {
-        int64_t of_card = 0;
-        auto_free char *text =
-            pci_sysfs_line(m->sys_root, m->known[i]->card.pci_bus_id, "sriov_numvfs");
-        if (text && num_parse(text, 0, UINT16_MAX, &of_card, NULL) == 0)
-            n += (unsigned)of_card;
+        struct mxsml_known *known = m->known[i];
+        unsigned now = kernels_vfs_of(m, &known->card);
+        changed |= now != known->kernels_vfs;
+        known->kernels_vfs = now;
     }
-    return n;
+    return changed;
 }
 
 /* --- all cards --- */

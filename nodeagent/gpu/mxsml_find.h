@@ -45,5 +45,6 @@ const struct gpu_card *mxsml_last_at(const struct mxsml *m, unsigned dev);
 /* The virtual functions of a card. ERR_PROTOCOL: a list that makes no sense. */
 int mxsml_list_vfs(struct mxsml *m, unsigned dev, struct mxsml_ids *ret, struct err *e) MUST_CHECK;
 
-/* How many virtual functions the kernel has of all cards that were ever seen. */
-unsigned mxsml_kernels_vfs(const struct mxsml *m);
+/* Has the kernel another number of virtual functions of any card that was ever seen than when this
+ * was asked last? */
+bool mxsml_vfs_have_changed(struct mxsml *m);

@@ -366,9 +366,8 @@ int mxsml_op_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
 {
     struct mxsml *m = (struct mxsml *)g;
     auto_mxsml_places struct mxsml_places places = {0};
-    m->stale |= mxsml_kernels_vfs(m) != m->kernels_vfs;
+    m->stale |= mxsml_vfs_have_changed(m);
     TRY(mxsml_find(m, &places, e));
-    m->kernels_vfs = mxsml_kernels_vfs(m);
     *ret = (struct gpu_inventory){.n_drivers = 1,
                                   .drivers = {{.vendor = "metax"}},
                                   .n_cards = places.n};

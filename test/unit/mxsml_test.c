@@ -409,6 +409,29 @@ Test(mxsml, functions_that_come_and_go_are_seen_and_the_other_cards_keep_their_n
     }
 }
 
+/* There are as many as before. */
+Test(mxsml, functions_that_went_from_one_card_to_another_are_seen)
+{
+    sim_fleet("[{model: c500, count: 1, vfs: 4}, {model: c500, count: 1, vfs: 2}]");
+    sim_control("init");
+    auto_free char *root = xasprintf("sys-root '%s'", sim_machine_dir());
+    sim_control(root);
+    auto_gpu struct gpu *g = sim_open_metax();
+    auto_gpu_inventory struct gpu_inventory before = sim_read(g);
+    cr_assert(before.cards[0].n_vfs == 4 && before.cards[1].n_vfs == 2);
+    sim_control("vfs --gpu metax:0 0");
+    sim_control("vfs --gpu metax:0 2");
+    sim_control("vfs --gpu metax:1 0");
+    sim_control("vfs --gpu metax:1 4");
+    sim_control(root);
+    auto_gpu_inventory struct gpu_inventory inv = sim_read(g);
+    cr_assert_eq(inv.n_cards, 2);
+    cr_expect_eq(inv.cards[0].n_vfs, 2);
+    cr_expect_eq(inv.cards[1].n_vfs, 4);
+    cr_expect(!inv.cards[0].unread, "%s", inv.cards[0].unhealthy_message);
+    cr_expect(!inv.cards[1].unread, "%s", inv.cards[1].unhealthy_message);
+}
+
 Test(mxsml, one_card_is_read_as_what_it_has_become)
 {
     sim_fleet("[{model: c500, count: 2}]");
