@@ -17,8 +17,11 @@
 
 #define SPEC_BYTES ((size_t)16 << 20)
 
-struct names {
-    char **items;
+/* Devices, and what a file says of them. */
+struct entries {
+    struct told {
+        char *name, *text;
+    } * items;
     size_t n;
 };
 
@@ -29,7 +32,7 @@ struct spec {
     char *common;       /* JSON of containerEdits; NULL: not made yet */
     char *written;      /* what the file says, as far as known; NULL: not known */
     struct stat seen;   /* of the file when it was written */
-    struct names names; /* of the devices that it has */
+    struct entries has; /* what it has, as it is to be */
 };
 
 struct cdi {
@@ -39,12 +42,26 @@ struct cdi {
     size_t n_specs;
 };
 
-static void names_done(struct names *n)
+static void told_done(struct told *t)
+{
+    free(t->name);
+    free(t->text);
+}
+
+static void entries_done(struct entries *n)
 {
     for (size_t i = 0; i < n->n; i++)
-        free(n->items[i]);
+        told_done(&n->items[i]);
     free(n->items);
-    *n = (struct names){0};
+    *n = (struct entries){0};
+}
+
+static const struct told *find(const struct entries *n, const char *name)
+{
+    for (size_t i = 0; i < n->n; i++)
+        if (strcmp(n->items[i].name, name) == 0)
+            return &n->items[i];
+    return NULL;
 }
 
 /* A draft that cannot be removed is no harm: its name is none of a spec. */
@@ -76,7 +93,7 @@ static void spec_done(struct spec *s)
     free(s->path);
     free(s->common);
     free(s->written);
-    names_done(&s->names);
+    entries_done(&s->has);
 }
 
 struct cdi *cdi_free(struct cdi *c)
@@ -112,11 +129,7 @@ const char *cdi_path(const struct cdi *c, const char *vendor)
 bool cdi_has(const struct cdi *c, const struct entry_device *d)
 {
     const struct spec *s = spec_of(c, d->vendor);
-    for (size_t i = 0; s && i < s->names.n; i++) {
-        if (strcmp(s->names.items[i], d->cdi_name) == 0)
-            return true;
-    }
-    return false;
+    return s && find(&s->has, d->cdi_name);
 }
 
 bool cdi_is_name(const char *name)
@@ -191,14 +204,14 @@ int cdi_set_common(struct cdi *c, const struct container_nodes *nodes,
 /* A text under way: the devices so far, and why the first that is not among them is not. */
 struct draft {
     struct sb text;
-    struct names names;
+    struct entries entries;
     struct err left_out;
 };
 
 static void draft_done(struct draft *d)
 {
     sb_done(&d->text);
-    names_done(&d->names);
+    entries_done(&d->entries);
     err_clear(&d->left_out);
 }
 AUTO_DEFINE(draft, struct draft, draft_done)
@@ -222,8 +235,9 @@ static void add_device(struct draft *draft, const struct container_nodes *nodes,
             (void)err_move(&draft->left_out, &now);
         return;
     }
-    sb_addf(&draft->text, "%s\n%s", draft->names.n ? "," : "", text);
-    *XPUSH(draft->names.items, draft->names.n) = xstrdup(d->cdi_name);
+    sb_addf(&draft->text, "%s\n%s", draft->entries.n ? "," : "", text);
+    *XPUSH(draft->entries.items, draft->entries.n) =
+        (struct told){xstrdup(d->cdi_name), TAKE(text)};
 }
 
 static bool is_of(const struct spec *s, const struct entry_device *d)
@@ -285,6 +299,27 @@ static int remove_file(struct spec *s, struct err *e)
     return lstat(s->path, &st) == 0 ? file_remove(s->path, e) : 0;
 }
 
+/* The file could not be written: what it says of a device that is another by now, under the same
+ * name, may be somebody else's device files. */
+static void drop_outdated(struct entries *has, const struct entries *wanted)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < has->n; i++) {
+        const struct told *now = find(wanted, has->items[i].name);
+        if (now && strcmp(now->text, has->items[i].text) == 0)
+            has->items[n++] = has->items[i];
+        else
+            told_done(&has->items[i]);
+    }
+    has->n = n;
+}
+
+static int bring(const struct cdi *c, struct spec *s, const struct draft *draft, struct err *e)
+{
+    TRY(sb_check(&draft->text, e));
+    return draft->entries.n ? write_file(c, s, sb_str(&draft->text), e) : remove_file(s, e);
+}
+
 /* *left_out gets the first device that cannot be told, unless it has one. */
 static int write_spec(const struct cdi *c, struct spec *s, const struct container_nodes *nodes,
                       const struct entry_device *const *devices, size_t n, struct err *left_out,
@@ -292,13 +327,14 @@ static int write_spec(const struct cdi *c, struct spec *s, const struct containe
 {
     AUTO(draft) struct draft draft = {.text = SB_INIT(SPEC_BYTES)};
     render(s, nodes, devices, n, &draft);
-    TRY(sb_check(&draft.text, e));
-    int rc = draft.names.n ? write_file(c, s, sb_str(&draft.text), e) : remove_file(s, e);
-    if (rc < 0)
+    int rc = bring(c, s, &draft, e);
+    if (rc < 0) {
+        drop_outdated(&s->has, &draft.entries);
         return e ? err_wrap(e, "CDI spec") : rc;
-    names_done(&s->names);
-    s->names = draft.names;
-    draft.names = (struct names){0};
+    }
+    entries_done(&s->has);
+    s->has = draft.entries;
+    draft.entries = (struct entries){0};
     if (draft.left_out.kind && !left_out->kind)
         (void)err_move(left_out, &draft.left_out);
     return 0;

@@ -62,7 +62,8 @@ int cdi_set_common(struct cdi *c, const struct container_nodes *nodes,
 int cdi_write(struct cdi *c, const struct container_nodes *nodes,
               const struct entry_device *const *devices, size_t n, struct err *e) MUST_CHECK;
 
-/* Does its vendor's file have the device, as of the last call of cdi_write that could write it? */
+/* Does its vendor's file have the device, as it was in the last call of cdi_write? Not one that
+ * became another under its name since the file could be written. */
 bool cdi_has(const struct cdi *c, const struct entry_device *d);
 
 /* The path of a vendor's file; NULL: no vendor of that name is known. Borrowed from c. */

@@ -40,10 +40,13 @@ static const struct entry_device unknown =
     {.vendor = "nvidia", .cdi_name = slice_name, .minor = 1, .mig = true, .gi_id = 9, .ci_id = 0};
 static const struct entry_device misnamed = {.vendor = "nvidia", .cdi_name = bad_name, .minor = 2};
 
-static struct device_nodes_cap caps[] = {{1, 7, -1, 201}, {1, 7, 0, 202}};
+static struct device_nodes_cap caps[] = {{1, 7, -1, 201},
+                                         {1, 7, 0, 202},
+                                         {1, 8, -1, 203},
+                                         {1, 8, 0, 204}};
 static char no_root[] = "", driver_root[] = "/run/nvidia/driver";
 static const struct container_nodes nodes = {
-    .nvidia = {.ctl = true, .uvm = true, .caps = caps, .n_caps = 2, .host_dev_root = no_root}};
+    .nvidia = {.ctl = true, .uvm = true, .caps = caps, .n_caps = 4, .host_dev_root = no_root}};
 
 static char lib[] = "/usr/lib64/libcuda.so.570.1", lib_host[] = "/host/libcuda.so.570.1";
 static char link_path[] = "/usr/lib64/libcuda.so.1", target[] = "libcuda.so.570.1";
@@ -240,6 +243,26 @@ Test(cdi, full_disk_keeps_the_old_spec_and_is_tried_again)
     cr_assert_eq(cdi_write(c, &nodes, devices, 2, NULL), 0);
     auto_free char *fresh = read_spec();
     cr_expect_eq(count(fresh, "\"name\":"), 2);
+}
+
+/* A partition that was made again has its name and other files; the old ones may be another's. */
+Test(cdi, what_an_old_file_says_of_another_device_of_that_name_is_not_had)
+{
+    auto_cdi struct cdi *c = cdi_new(&here);
+    struct entry_device again = slice;
+    const struct entry_device *before[] = {&card, &slice};
+    const struct entry_device *now[] = {&card, &again};
+    again.gi_id = 8;
+    cr_assert_eq(cdi_write(c, &nodes, before, 2, NULL), 0);
+    cr_assert(cdi_has(c, &card) && cdi_has(c, &slice));
+    cr_assert_eq(unlink(SPEC), 0);
+    cr_assert_eq(mkdir(SPEC, 0755), 0); /* in its place: nothing can be written */
+    cr_expect_eq(cdi_write(c, &nodes, now, 2, NULL), -ERR_SYSTEM);
+    cr_expect(cdi_has(c, &card));
+    cr_expect_not(cdi_has(c, &again));
+    cr_assert_eq(rmdir(SPEC), 0);
+    cr_expect_eq(cdi_write(c, &nodes, now, 2, NULL), 0);
+    cr_expect(cdi_has(c, &again));
 }
 
 Test(cdi, folder_that_cannot_be_made_is_told)
