@@ -30,6 +30,19 @@ static int read_card(const struct slot_deps *d, const char *uuid, struct gpu_car
     return 0;
 }
 
+/* The slot's slice on this card; *ret_at -1: it has none. A slice goes with its card, and with the
+ * card's mode; a card that is only lost (with a reason) may come back. */
+static int find_slice(const struct slot_deps *d, const char *uuid, unsigned slot,
+                      struct gpu_card *ret_card, int *ret_at, struct err *e)
+{
+    auto_err struct err why = {0};
+    int rc = d->gpu->ops->read_card(d->gpu, uuid, ret_card, &why);
+    if (rc < 0 && (why.kind != ERR_NOT_FOUND || why.reason))
+        return err_move(e, &why);
+    *ret_at = rc == 0 && ret_card->mode == GPU_SGPU ? slice_at(ret_card, slot) : -1;
+    return 0;
+}
+
 static bool same_quota(const struct sgpu_quota *a, const struct sgpu_quota *b)
 {
     return a->memory_mib == b->memory_mib && a->compute_percent == b->compute_percent;
@@ -141,8 +154,8 @@ static int make(const struct slot_deps *d, const struct slot_binding *b, const s
     read_record(d, g->slot, &r);
     if (b->unplaced.kind && !r.uid)
         return err_set(e, b->unplaced.kind, "%s", err_msg(&b->unplaced));
-    TRY(read_card(d, r.uid ? r.card : g->card, ret_card, e));
-    int at = slice_at(ret_card, g->slot);
+    int at = -1;
+    TRY(find_slice(d, r.uid ? r.card : g->card, g->slot, ret_card, &at, e));
     if (may_stay(ret_card, at, &r, g))
         return r.uid ? at : (write_record(d, ret_card, b, g, e) < 0 ? -(int)ERR_SYSTEM : at);
     if (b->unplaced.kind)

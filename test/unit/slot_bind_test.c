@@ -192,6 +192,27 @@ Test(slot_bind, without_a_place_the_pods_own_slice_stays_and_another_pods_goes)
     cr_expect(!has_cdi(3) && !has_record(3));
 }
 
+/* As after a reboot, when a card was taken out, or is to be something else by now. */
+Test(slot_bind, a_slice_that_went_with_its_card_or_its_mode_is_made_on_another)
+{
+    struct slot_grant there = grant(3, B, 1024);
+    struct slot_grant here = grant(3, A, 1024);
+    auto_err struct err e = {0};
+    cr_assert_eq(bind_for(uid, &there, 1, NULL), 0);
+    struct gpu_card *b = &hw.cards[1].card;
+    b->sgpu.n = 0;
+    b->mode = b->pending_mode = GPU_NATIVE;
+    cr_assert_eq(bind_for(uid, &here, 1, &e), 0, "%s", err_msg(&e));
+    expect_slices(0, "slot.3 1024 10");
+    cr_assert_eq(release(3, &e), 0, "%s", err_msg(&e));
+    b->mode = b->pending_mode = GPU_SGPU;
+    cr_assert_eq(bind_for(uid, &there, 1, &e), 0, "%s", err_msg(&e));
+    hw.n_cards = 1;
+    cr_assert_eq(bind_for(uid, &here, 1, &e), 0, "%s", err_msg(&e));
+    expect_slices(0, "slot.3 1024 10");
+    cr_expect(has_cdi(3) && has_record(3));
+}
+
 Test(slot_bind, a_container_of_several_slots_is_told_of_all_of_them_in_each)
 {
     struct slot_grant g[] = {grant(3, A, 1024), grant(9, B, 2048)};
