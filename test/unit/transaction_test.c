@@ -625,6 +625,28 @@ Test(transaction, reboot_during_a_change_drops_the_journal)
     cr_expect(!has_journal(&hw));
 }
 
+/* Virtual functions came, and the look that would have told failed. */
+Test(transaction, a_layout_that_no_step_leads_to_does_not_stand)
+{
+    struct fake_hw hw;
+    struct txn_result r;
+    struct journal j = {.phase = JOURNAL_FORWARD,
+                        .target = {.mode = GPU_SGPU,
+                                   .sgpu = {.n = 1, .items = {{"a", {1024, 10}}}}}};
+    hw = (struct fake_hw){0};
+    struct gpu_card *card = &fake_add(&hw, FAKE_C500)->card;
+    (void)snprintf(j.uuid, sizeof(j.uuid), "%s", card->uuid);
+    cr_assert_eq(journal_write(dir, &j, NULL), 0);
+    card->mode = card->pending_mode = GPU_VGPU;
+    hw.fail_at = 1;
+    recover(&hw, "boot-1", &r);
+    cr_expect_eq(r.outcome, TXN_FAILED, "%s: %s", txn_outcome_name(r.outcome), r.message);
+    cr_expect(has_journal(&hw));
+    fake_heal(&hw);
+    recover(&hw, "boot-1", &r);
+    cr_expect_str_eq(r.reason, "Overtaken");
+}
+
 Test(transaction, corrupt_journal_is_loud_and_leaves_the_card_alone)
 {
     struct fake_hw hw;
