@@ -96,14 +96,28 @@ static unsigned least(unsigned a, unsigned b)
     return (a < b && a) || !b ? a : b;
 }
 
+/* A setting of a card. A driver without it costs a feature and not the card: it is 0 then, best
+ * effort and no time slice. */
+static int check_setting(struct mxsml *m, const char *call, mxsml_ret rc, unsigned *value,
+                         struct err *e)
+{
+    if (rc != MXSML_NOT_SUPPORTED && rc != MXSML_NO_FUNCTION)
+        return mxsml_check(m, call, rc, errno, e);
+    *value = 0;
+    return 0;
+}
+
+#define READ_SETTING(m, dev, fn, value, e)                                                         \
+    check_setting(m, mxsml_names.fn, MXSML_CALL(m, fn, dev, value), value, e)
+
 /* The card's own: also asked while sGPU is off, since it stays. */
 static int read_sharing(struct mxsml *m, unsigned dev, unsigned toggle, struct gpu_card *c,
                         struct err *e)
 {
     unsigned sched = 0;
     struct mxsml_quota quota = {0};
-    TRY(MXSML_DO(m, e, sched_class, dev, &sched));
-    TRY(MXSML_DO(m, e, timeslice, dev, &c->sgpu.timeslice_ms));
+    TRY(READ_SETTING(m, dev, sched_class, &sched, e));
+    TRY(READ_SETTING(m, dev, timeslice, &c->sgpu.timeslice_ms, e));
     TRY(mxsml_sound_sharing(toggle, sched, c->sgpu.timeslice_ms, e));
     c->sgpu.qos = sched <= API_BURST_SHARE ? (int)sched : API_BEST_EFFORT;
     c->sgpu.memory_mib = (unsigned)c->memory_mib;

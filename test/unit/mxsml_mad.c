@@ -165,14 +165,14 @@ mxsml_ret mxSmlGetDeviceSchedClass(unsigned dev, unsigned *ret)
 {
     (void)dev;
     *ret = is("scheduling class") ? 9 : 0;
-    return MXSML_SUCCESS;
+    return is("no sharing") ? MXSML_NOT_SUPPORTED : MXSML_SUCCESS;
 }
 
 mxsml_ret mxSmlGetDeviceTimeslice(unsigned dev, unsigned *ret)
 {
     (void)dev;
     *ret = is("time slice") ? 4000000000U : 10;
-    return MXSML_SUCCESS;
+    return is("no sharing") ? MXSML_NOT_SUPPORTED : MXSML_SUCCESS;
 }
 
 mxsml_ret mxSmlGetSingleGpuProcess_v3(unsigned dev, unsigned *n, struct mxsml_process *list)

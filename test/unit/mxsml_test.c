@@ -596,6 +596,19 @@ Test(mxsml, a_library_of_a_test_is_believed_as_long_as_it_is_sane)
     cr_expect_eq(gpu_pair_between(&inv.topology, 0, 1).level, GPU_LEVEL_UNKNOWN);
 }
 
+/* A feature less, and no card less. */
+Test(mxsml, a_card_that_knows_no_policy_or_time_slice_is_read)
+{
+    auto_gpu struct gpu *g = open_mad("no sharing");
+    auto_gpu_inventory struct gpu_inventory inv = sim_read(g);
+    for (unsigned i = 0; i < 2; i++) {
+        const struct gpu_card *c = &inv.cards[i];
+        cr_expect(!c->unread && c->healthy, "%s", c->unhealthy_message);
+        cr_expect_eq(c->sgpu.qos, API_BEST_EFFORT);
+        cr_expect_eq(c->sgpu.timeslice_ms, 0);
+    }
+}
+
 Test(mxsml, what_cannot_be_makes_the_card_unread_and_says_so)
 {
     static const struct {
