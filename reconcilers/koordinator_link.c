@@ -154,9 +154,10 @@ enum koordinator_use koordinator_link_use(const struct koordinator_link *l)
 {
     if (!l)
         return KOORDINATOR_OFF;
-    if (!informer_has_synced(l->kinds))
-        return KOORDINATOR_UNKNOWN;
-    return atomic_load(&l->there) ? KOORDINATOR_THERE : KOORDINATOR_ABSENT;
+    /* First, since handlers are told of the kind before the cache calls itself complete. */
+    if (atomic_load(&l->there))
+        return KOORDINATOR_THERE;
+    return informer_has_synced(l->kinds) ? KOORDINATOR_ABSENT : KOORDINATOR_UNKNOWN;
 }
 
 bool koordinator_link_has_synced(const struct koordinator_link *l)

@@ -173,3 +173,32 @@ Test(koordinator_link, a_kind_that_is_established_no_more_is_absent)
     establish("False");
     wait_use(KOORDINATOR_ABSENT);
 }
+
+/* --- Without threads --- */
+
+static void ask(void *arg, const struct object *before, const struct object *after, bool stale)
+{
+    (void)before;
+    (void)after;
+    (void)stale;
+    *(enum koordinator_use *)arg = koordinator_link_use(koordinator);
+}
+
+/* Whoever is told is told once: a worker that found it unknown then would not look again. */
+Test(koordinator_kind, is_known_to_those_who_are_told_of_it)
+{
+    enum koordinator_use told = KOORDINATOR_OFF;
+    log_setup(LOG_ERROR, LOG_LOGFMT, -1);
+    life = scope_new(NULL, -1);
+    api = kc_fake_new(clock_real());
+    kc_fake_watch_drains(api, true);
+    koordinator = koordinator_link_new(api, clock_real(), 1);
+    informer_add_handler(koordinator_link_kinds(koordinator), ask, &told);
+    install();
+    cr_expect_eq(koordinator_link_use(koordinator), KOORDINATOR_UNKNOWN);
+    koordinator_link_step(koordinator, life);
+    cr_expect_eq(told, KOORDINATOR_THERE, "it is %d", (int)told);
+    koordinator = koordinator_link_free(koordinator);
+    api = kc_free(api);
+    life = scope_free(life);
+}
