@@ -373,23 +373,60 @@ static void add_count(struct device_resource **list, size_t *n, const char *name
                                                  .publisher = API_PUBLISHER_CONTROLLER};
 }
 
+/* Of all healthy cards together. */
+struct sums {
+    int64_t cards, core, memory, ratio;
+};
+
+static void add_sums(const struct sums *s, bool has_gpu, struct device_resource **list, size_t *n)
+{
+    if (!s->cards)
+        return;
+    if (has_gpu)
+        add_count(list, n, KOORDINATOR_GPU, s->core);
+    add_count(list, n, KOORDINATOR_CORE, s->core);
+    add_count(list, n, KOORDINATOR_MEMORY, s->memory);
+    add_count(list, n, KOORDINATOR_RATIO, s->ratio);
+    add_count(list, n, KOORDINATOR_SHARED, WHOLE * s->cards);
+}
+
 void koordinator_mirror_resources(const struct koordinator_node *node,
                                   struct device_resource **list, size_t *n)
 {
     struct seen s = look(node);
-    int64_t cards = 0;
-    int64_t memory_mib = 0;
+    struct sums sums = {0};
     for (size_t i = 0; i < s.n; i++)
         if (is_well(s.cards[i])) {
-            cards++;
-            memory_mib += s.cards[i]->memory_mib;
+            sums.cards++;
+            sums.core += WHOLE;
+            sums.memory += s.cards[i]->memory_mib * MIB;
+            sums.ratio += WHOLE;
         }
-    if (!cards)
-        return;
-    if (s.dialect->has_gpu)
-        add_count(list, n, KOORDINATOR_GPU, WHOLE * cards);
-    add_count(list, n, KOORDINATOR_CORE, WHOLE * cards);
-    add_count(list, n, KOORDINATOR_MEMORY, memory_mib * MIB);
-    add_count(list, n, KOORDINATOR_RATIO, WHOLE * cards);
-    add_count(list, n, KOORDINATOR_SHARED, WHOLE * cards);
+    add_sums(&sums, s.n && s.dialect->has_gpu, list, n);
+}
+
+static void add_amount(const struct koordinator_device *d, const char *name, int64_t *sum)
+{
+    int64_t amount;
+    for (size_t i = 0; i < d->n_resources; i++)
+        if (strcmp(d->resources[i].key, name) == 0 &&
+            quantity_parse(d->resources[i].str, &amount, NULL) == 0 &&
+            __builtin_add_overflow(*sum, amount, sum))
+            *sum = INT64_MAX;
+}
+
+void koordinator_mirror_resources_of(const struct koordinator_spec *device, const char *vendor,
+                                     struct device_resource **list, size_t *n)
+{
+    struct sums sums = {0};
+    for (size_t i = 0; i < device->n_devices; i++) {
+        const struct koordinator_device *d = &device->devices[i];
+        if (!d->type || strcmp(d->type, "gpu") != 0 || !d->health)
+            continue;
+        sums.cards++;
+        add_amount(d, KOORDINATOR_CORE, &sums.core);
+        add_amount(d, KOORDINATOR_MEMORY, &sums.memory);
+        add_amount(d, KOORDINATOR_RATIO, &sums.ratio);
+    }
+    add_sums(&sums, !vendor || !*vendor || dialect_of(vendor)->has_gpu, list, n);
 }

@@ -73,3 +73,9 @@ AUTO_DEFINE(koordinator_mirror, struct koordinator_mirror, koordinator_mirror_do
  * there is none. */
 void koordinator_mirror_resources(const struct koordinator_node *node,
                                   struct device_resource **list, size_t *n);
+/* The same of the Device that stands, where it is somebody else's, with its label of a vendor
+ * (NULL: none): as koord-manager computes them (pkg/slo-controller/noderesource/plugins/
+ * gpudeviceresource, calculate). It writes the Node whenever this shows anything else; two that do
+ * not agree would write for ever. */
+void koordinator_mirror_resources_of(const struct koordinator_spec *device, const char *vendor,
+                                     struct device_resource **list, size_t *n);

@@ -199,10 +199,8 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
         return 0;
     }
     node_view_look(&ctx->caches, k->name, &v);
-    auto_object struct object *standing =
-        store_get(informer_store(koordinator_link_devices(ctx->koordinator)), k);
-    koordinator_plan(&v, standing, clock_wall_ms(ctx->clk), &todo);
-    return act(ctx, s, k, standing, &todo, e);
+    koordinator_plan(&v, v.koordinator_object, clock_wall_ms(ctx->clk), &todo);
+    return act(ctx, s, k, v.koordinator_object, &todo, e);
 }
 
 struct controller *koordinator_controller_new(struct context *ctx)

@@ -39,11 +39,11 @@ static const struct object_type kind_type = {&resource_crds, transform_kind, fre
 /* --- Its objects --- */
 
 const struct koordinator_text_key koordinator_text_keys[KOORDINATOR_TEXTS] = {
-    {"labels", KOORDINATOR_LABEL_VENDOR, .yields = false},
-    {"labels", KOORDINATOR_LABEL_MODEL, .yields = false},
-    {"labels", KOORDINATOR_LABEL_DRIVER, .yields = false},
-    {"labels", KOORDINATOR_LABEL_POLICY, .yields = true},
-    {"annotations", KOORDINATOR_PARTITIONS, .yields = false},
+    [KOORDINATOR_TEXT_VENDOR] = {"labels", KOORDINATOR_LABEL_VENDOR, .yields = false},
+    [KOORDINATOR_TEXT_MODEL] = {"labels", KOORDINATOR_LABEL_MODEL, .yields = false},
+    [KOORDINATOR_TEXT_DRIVER] = {"labels", KOORDINATOR_LABEL_DRIVER, .yields = false},
+    [KOORDINATOR_TEXT_POLICY] = {"labels", KOORDINATOR_LABEL_POLICY, .yields = true},
+    [KOORDINATOR_TEXT_PARTITIONS] = {"annotations", KOORDINATOR_PARTITIONS, .yields = false},
 };
 
 static bool owns_text(const json_t *fields, const struct koordinator_text_key *key)
@@ -163,6 +163,12 @@ enum koordinator_use koordinator_link_use(const struct koordinator_link *l)
 bool koordinator_link_has_synced(const struct koordinator_link *l)
 {
     return informer_has_synced(l->devices);
+}
+
+struct object *koordinator_link_device(const struct koordinator_link *l,
+                                       const struct object_key *node)
+{
+    return store_get(informer_store(l->devices), node);
 }
 
 struct informer *koordinator_link_kinds(struct koordinator_link *l)

@@ -29,7 +29,14 @@ enum koordinator_writer {
 };
 
 /* Labels and annotations that the controller may write besides the list of devices. */
-enum { KOORDINATOR_TEXTS = 5 };
+enum koordinator_text {
+    KOORDINATOR_TEXT_VENDOR,
+    KOORDINATOR_TEXT_MODEL,
+    KOORDINATOR_TEXT_DRIVER,
+    KOORDINATOR_TEXT_POLICY,
+    KOORDINATOR_TEXT_PARTITIONS,
+    KOORDINATOR_TEXTS
+};
 
 /* Payload of a Device of Koordinator's in the cache. Immutable. */
 struct koordinator_record {
@@ -62,6 +69,9 @@ struct koordinator_link *koordinator_link_new(struct kc *reader, const struct cl
 enum koordinator_use koordinator_link_use(const struct koordinator_link *l);
 /* Are its Devices in the cache? Any thread. */
 bool koordinator_link_has_synced(const struct koordinator_link *l);
+/* The Device of a node, as the cache has it: a reference, or NULL. Any thread. */
+struct object *koordinator_link_device(const struct koordinator_link *l,
+                                       const struct object_key *node);
 /* What changes when it comes or goes, and its Devices; for handlers. Borrowed. */
 struct informer *koordinator_link_kinds(struct koordinator_link *l);
 struct informer *koordinator_link_devices(struct koordinator_link *l);

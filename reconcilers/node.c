@@ -254,9 +254,12 @@ struct controller *node_controller_new(struct context *ctx)
     controller_watch(c, ctx->devices, /* keep= */ NULL, /* map= */ NULL);
     controller_watch(c, ctx->profiles, predicate_generation, maps_profile_to_nodes);
     controller_watch(c, ctx->configs, predicate_generation, maps_config_to_nodes);
-    if (ctx->koordinator)
+    if (ctx->koordinator) {
         controller_watch(c, koordinator_link_kinds(ctx->koordinator), /* keep= */ NULL,
                          maps_to_every_device);
+        controller_watch(c, koordinator_link_devices(ctx->koordinator), /* keep= */ NULL,
+                         /* map= */ NULL);
+    }
     ctx->node_queue = controller_queue(c);
     return c;
 }

@@ -63,12 +63,26 @@ static void keep_wanted(struct resolve_card *card, const struct device_want *wan
     card->n_partitions = n;
 }
 
+/* Koordinator's Device, where somebody else keeps it; NULL: it is ours to keep. */
+static const struct koordinator_record *others_device(const struct node_view *v)
+{
+    const struct koordinator_record *r =
+        v->koordinator_object ? object_payload(v->koordinator_object) : NULL;
+    return r && r->writer == KOORDINATOR_OTHERS ? r : NULL;
+}
+
 static void add_koordinator(const struct node_view *v, const struct device_spec *spec,
                             struct offers *o)
 {
     auto_koordinator_cards struct koordinator_cards cards = {0};
     if (v->koordinator != KOORDINATOR_THERE)
         return;
+    const struct koordinator_record *others = others_device(v);
+    if (others) {
+        koordinator_mirror_resources_of(&others->spec, others->texts[KOORDINATOR_TEXT_VENDOR],
+                                        &o->items, &o->n);
+        return;
+    }
     koordinator_cards_of(v, spec, &cards);
     koordinator_mirror_resources(&cards.node, &o->items, &o->n);
 }

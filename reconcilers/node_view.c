@@ -19,12 +19,24 @@ void node_view_add_indexes(const struct caches *c)
 
 /* --- Reading the caches --- */
 
+static void look_at_koordinator(const struct koordinator_link *l, const struct object_key *key,
+                                struct node_view *ret)
+{
+    ret->koordinator = koordinator_link_use(l);
+    if (ret->koordinator != KOORDINATOR_THERE)
+        return;
+    ret->koordinator_object = koordinator_link_device(l, key);
+    /* One that is there may be told of before the cache calls itself complete. */
+    if (!ret->koordinator_object && !koordinator_link_has_synced(l))
+        ret->koordinator = KOORDINATOR_UNKNOWN;
+}
+
 void node_view_look(const struct caches *c, const char *name, struct node_view *ret)
 {
     const struct object_key key = {.name = name};
     ret->node_object = store_get(c->nodes, &key);
     ret->device_object = store_get(c->devices, &key);
-    ret->koordinator = koordinator_link_use(c->koordinator);
+    look_at_koordinator(c->koordinator, &key, ret);
     if (ret->node_object)
         ret->node = object_payload(ret->node_object);
     if (ret->device_object) {
@@ -196,5 +208,6 @@ void node_view_done(struct node_view *v)
     object_list_done(&v->configs);
     (void)object_unref(v->node_object);
     (void)object_unref(v->device_object);
+    (void)object_unref(v->koordinator_object);
     *v = (struct node_view){0};
 }

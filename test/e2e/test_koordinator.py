@@ -270,14 +270,20 @@ def as_koordlet(rig, method, path, obj):
 
 def test_what_koordlet_has_written_is_left_alone(koordinator):
     node = koordinator.node({"h100-80": 1})
-    spec = {"devices": [{"type": "rdma", "id": "0000:01:00.0", "minor": 0, "health": True}]}
+    whole = {"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory": f"{H100_MIB}Mi", "koordinator.sh/gpu-memory-ratio": "100"}
+    gpus = [{"type": "gpu", "id": f"x{i}", "minor": i, "health": True, "resources": whole} for i in range(2)]
+    spec = {"devices": [*gpus, {"type": "rdma", "id": "0000:01:00.0", "minor": 0, "health": True}]}
     obj = {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Device", "metadata": {"name": node.name}, "spec": spec}
     as_koordlet(koordinator, "POST", DEVICES, obj)
     koordinator.controller()
-    wait_offers(node, of_cards(1))  # it has looked at the node
+    wait_offers(node, of_cards(2))  # what koord-manager makes of it, whatever the agent says
     node.ctl("recovery-action", "--gpu", 0, "reset")
-    wait_offers(node, {})
-    assert mirror(node)["spec"] == spec
+    wait_for(lambda: not node.card(0)["healthy"], 30, "the card to be ill")
+    obj = mirror(node)
+    assert obj["spec"] == spec
+    obj["spec"]["devices"][1]["health"] = False
+    as_koordlet(koordinator, "PUT", f"{DEVICES}/{node.name}", obj)
+    wait_offers(node, of_cards(1))
     node.api.delete(f"{DEVICES}/{node.name}")
     wait_for(lambda: shown(node) == {node.uuid(): False}, 30, "the Device to be ours once koordlet's is gone")
 

@@ -111,6 +111,62 @@ static void golden(const char *name, const struct koordinator_node *node)
     golden_check(path, lines);
 }
 
+/* --- A Device of somebody else --- */
+
+static int64_t sum_of(const char *device, const char *vendor, const char *name)
+{
+    auto_json json_t *obj = json_loads(device, 0, NULL);
+    auto_koordinator_spec struct koordinator_spec spec = {0};
+    struct device_resource *list = NULL;
+    size_t n = 0;
+    int64_t sum = -1;
+    cr_assert_eq(koordinator_spec_decode(obj, &spec, NULL), 0);
+    koordinator_mirror_resources_of(&spec, vendor, &list, &n);
+    for (size_t i = 0; i < n; i++) {
+        sum = strcmp(list[i].name, name) == 0 ? list[i].count : sum;
+        free(list[i].name);
+    }
+    free(list);
+    return sum;
+}
+
+#define OF(type, health, memory)                                                                   \
+    "{\"type\":\"" type "\",\"health\":" health ",\"resources\":{"                                 \
+    "\"koordinator.sh/gpu-core\":\"100\",\"koordinator.sh/gpu-memory\":\"" memory "\","            \
+    "\"koordinator.sh/gpu-memory-ratio\":\"100\"}}"
+#define SPEC(devices) "{\"spec\":{\"devices\":[" devices "]}}"
+
+Test(koordinator_mirror, of_others_device_the_healthy_cards_are_summed)
+{
+    static const char text[] =
+        SPEC(OF("gpu", "true", "64Gi") "," OF("gpu", "false",
+                                              "64Gi") "," OF("gpu", "true",
+                                                             "16Gi") "," OF("fpga", "true", "1Gi"));
+    cr_expect_eq(sum_of(text, "metax", KOORDINATOR_CORE), 200);
+    cr_expect_eq(sum_of(text, "metax", KOORDINATOR_MEMORY), INT64_C(80) << 30);
+    cr_expect_eq(sum_of(text, "metax", KOORDINATOR_RATIO), 200);
+    cr_expect_eq(sum_of(text, "metax", KOORDINATOR_SHARED), 200);
+    cr_expect_eq(sum_of(text, "metax", KOORDINATOR_GPU), -1);
+    cr_expect_eq(sum_of(text, "nvidia", KOORDINATOR_GPU), 200);
+    cr_expect_eq(sum_of(text, NULL, KOORDINATOR_GPU), 200, "as koord-manager has it");
+    cr_expect_eq(sum_of(text, "", KOORDINATOR_GPU), 200);
+}
+
+Test(koordinator_mirror, of_others_device_without_healthy_cards_nothing_is_said)
+{
+    cr_expect_eq(sum_of(SPEC(OF("gpu", "false", "64Gi")), "nvidia", KOORDINATOR_CORE), -1);
+    cr_expect_eq(sum_of(SPEC(""), "nvidia", KOORDINATOR_SHARED), -1);
+    cr_expect_eq(sum_of("{}", NULL, KOORDINATOR_GPU), -1);
+}
+
+Test(koordinator_mirror, sums_of_others_device_stay_within_their_bounds)
+{
+    static const char text[] =
+        SPEC(OF("gpu", "true", "7Ei") "," OF("gpu", "true", "7Ei") "," OF("gpu", "true", "much"));
+    cr_expect_eq(sum_of(text, "nvidia", KOORDINATOR_MEMORY), INT64_MAX);
+    cr_expect_eq(sum_of(text, "nvidia", KOORDINATOR_CORE), 300);
+}
+
 /* koordinator.sh/docs, user manual "Device Scheduling - Metax GPU". */
 Test(koordinator_mirror, a_c500_is_what_koordinators_manual_shows)
 {

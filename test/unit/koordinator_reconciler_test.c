@@ -148,7 +148,50 @@ Test(koordinator_absent, a_device_that_koordlet_made_is_left_alone)
     cluster_settle(&c);
     auto_json json_t *obj = mirror();
     cr_expect_str_eq(JX_STR_AT(device_at(obj, 0), "type"), "rdma");
-    expect_cards(2); /* these it does not write */
+    expect_cards(0); /* it has none to give out */
+    expect_quiet();
+}
+
+/* A card, as koordlet writes it. */
+#define GPU(minor, health)                                                                         \
+    "{type: gpu, id: GPU-n1-" #minor ", minor: " #minor ", health: " #health                       \
+    ", resources: {koordinator.sh/gpu-core: '100', koordinator.sh/gpu-memory: 81559Mi,"            \
+    " koordinator.sh/gpu-memory-ratio: '100'}}"
+#define KOORDLETS(devices)                                                                         \
+    "apiVersion: scheduling.koordinator.sh/v1alpha1\n"                                             \
+    "kind: Device\n"                                                                               \
+    "metadata: {name: n1, labels: {node.koordinator.sh/gpu-vendor: nvidia}}\n"                     \
+    "spec: {devices: [" devices "]}\n"
+
+/* koord-manager computes them from the Device, and writes the Node when they differ from its own:
+ * two who differ would write for ever. */
+Test(koordinator_absent, of_koordlets_device_the_node_shows_what_it_says)
+{
+    create_mirror("koordlet", KOORDLETS(GPU(0, true) ", " GPU(1, false) ", {type: rdma,"
+                                                                        " health: true}"));
+    cluster_install_koordinator(&c);
+    cluster_settle(&c);
+    expect_cards(1); /* the agent says that both are well */
+    patch_mirror("koordlet", "{spec: {devices: [" GPU(0, true) ", " GPU(1, true) "]}}");
+    expect_cards(2);
+    say(ILL, WELL);
+    expect_cards(2);
+    patch_mirror("koordlet", "{spec: {devices: [" GPU(0, false) ", " GPU(1, true) "]}}");
+    expect_cards(1);
+    cluster_remove(&c, &resource_koordinator_devices, "n1");
+    cluster_settle(&c);
+    expect_cards(1); /* by a Device of our own */
+    expect_quiet();
+}
+
+Test(koordinator_absent, of_koordlets_device_of_another_vendor_there_is_no_gpu)
+{
+    create_mirror("koordlet", KOORDLETS(GPU(0, true) ", " GPU(1, true)));
+    patch_mirror("koordlet", "{metadata: {labels: {node.koordinator.sh/gpu-vendor: huawei}}}");
+    cluster_install_koordinator(&c);
+    cluster_settle(&c);
+    expect_on_node(KOORDINATOR_GPU, "");
+    expect_on_node(KOORDINATOR_CORE, "200");
 }
 
 Test(koordinator_absent, a_device_that_somebody_made_by_hand_is_left_alone)
@@ -335,6 +378,19 @@ Test(koordinator_reconciler, the_resources_go_with_the_kind)
     cluster_remove(&c, &resource_crds, KOORDINATOR_CRD);
     cluster_settle(&c);
     expect_cards(0);
+}
+
+Test(koordinator_reconciler, all_comes_back_with_the_kind)
+{
+    cluster_remove(&c, &resource_koordinator_devices, "n1");
+    cluster_remove(&c, &resource_crds, KOORDINATOR_CRD);
+    cluster_settle(&c);
+    cluster_install_koordinator(&c);
+    cluster_settle(&c);
+    auto_json json_t *obj = mirror();
+    cr_expect_eq(json_array_size(JX_AT(obj, "spec", "devices")), 2);
+    expect_cards(2);
+    expect_quiet();
 }
 
 Test(koordinator_reconciler, a_new_process_finds_everything_as_it_should_be)
