@@ -78,7 +78,7 @@ static json_t *number_text(int64_t n)
 /* Those that a device is joined to, as "1,2,3"; NULL: none. */
 static json_t *links_info(const struct koordinator_mirror *m, size_t at)
 {
-    auto_sb struct sb minors = SB_INIT(KOORDINATOR_MAX_CARDS * sizeof("63,"));
+    auto_sb struct sb minors = SB_INIT(KOORDINATOR_MAX_CARDS * sizeof("62,"));
     for (size_t i = 0; i < m->spec.n_devices; i++)
         if (m->linked[at] >> i & 1)
             sb_addf(&minors, "%s%" PRId64, minors.len ? "," : "", m->spec.devices[i].minor);

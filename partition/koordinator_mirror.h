@@ -19,8 +19,9 @@
  * now".
  */
 
-/* Koordinator keeps a set of cards as bits of their minors (pkg/scheduler/plugins/deviceshare). */
-#define KOORDINATOR_MAX_CARDS 64
+/* Koordinator keeps a set of cards as bits of their minors in a signed number, and misreads the
+ * sign (pkg/scheduler/plugins/deviceshare/allocator_gpu.go: "… > 0"). */
+#define KOORDINATOR_MAX_CARDS 63
 
 /* One card. Borrows everything; texts may be NULL. */
 struct koordinator_card {

@@ -167,6 +167,20 @@ Test(koordinator_mirror, sums_of_others_device_stay_within_their_bounds)
     cr_expect_eq(sum_of(text, "nvidia", KOORDINATOR_CORE), 300);
 }
 
+/* Its scheduler keeps cards as bits of a signed number, and takes what has the sign's for free
+ * (allocator_gpu.go, allocateByPartition). */
+Test(koordinator_mirror, a_minor_that_its_scheduler_cannot_count_is_not_shown)
+{
+    struct koordinator_card cards[] = {h100(0), h100(1)};
+    cards[0].minor = 62;
+    cards[1].minor = 63;
+    const struct koordinator_node node = node_of(cards, 2);
+    auto_json json_t *doc = seen(&node);
+    cr_expect_eq(json_array_size(JX_AT(doc, "spec", "devices")), 1);
+    cr_expect_eq(json_integer_value(JX_AT(device_at(doc, 0), "minor")), 62);
+    cr_expect_eq(on_node(doc, KOORDINATOR_CORE), 100);
+}
+
 /* koordinator.sh/docs, user manual "Device Scheduling - Metax GPU". */
 Test(koordinator_mirror, a_c500_is_what_koordinators_manual_shows)
 {
