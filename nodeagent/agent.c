@@ -839,6 +839,7 @@ static void end_read(struct agent *a, struct agent_job *j)
         kubelet_link_check(a->d.kubelet);
     a->host = j->host;
     if (j->rc == 0) {
+        bool is_driver_new = j->new_driver_view;
         take_health(a, j);
         replace_cards(a, j);
         mark_health(a);
@@ -861,6 +862,8 @@ static void end_read(struct agent *a, struct agent_job *j)
         if (a->d.slots) {
             if (!has_unread_card(a))
                 bind_lost_anew(a);
+            if (is_driver_new) /* device files may have other numbers */
+                late_binding_again(a->d.slots);
             late_binding_stir(a->d.slots);
         }
         return;

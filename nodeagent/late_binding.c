@@ -461,6 +461,18 @@ bool late_binding_lost(struct late_binding *l, const struct device_slots *made, 
     return false;
 }
 
+void late_binding_again(struct late_binding *l)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        struct binding *b = &l->items[i];
+        if (b->state != BOUND)
+            continue;
+        b->state = KNOWN;
+        b->due_mono_ms = 0;
+        b->tried = false;
+    }
+}
+
 /* --- Releasing --- */
 
 static bool is_held(const struct late_binding *l, const struct holders *h, unsigned slot)

@@ -45,6 +45,8 @@ bool late_binding_next(struct late_binding *l, const struct slot_card *cards, si
  * them has lost its slice to somebody else's hands. True: the next of those, which is bound anew.
  * Its old meaning may be another slice by now. */
 bool late_binding_lost(struct late_binding *l, const struct device_slots *made, unsigned *ret);
+/* What containers are told of slices has changed: all that is bound is told anew. */
+void late_binding_again(struct late_binding *l);
 /* It was tried: err NULL, or why it failed, to be tried again later. */
 void late_binding_bound(struct late_binding *l, const struct slot_binding *b,
                         const struct err *err);

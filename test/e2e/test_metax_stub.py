@@ -247,3 +247,15 @@ def test_a_slice_is_made_on_a_card_that_containers_can_use(rig, kubelet):
     render.with_name("away").rename(render)
     node.kubelet.wait_offers(**{SGPU: 32})
     wait_for(lambda: node.trouble() == "", 30, "the condition to be gone")
+
+
+def test_a_slot_names_the_device_files_that_its_card_has_now(node):
+    """Numbers of DRI nodes are the kernel's; when they change, the old one may become another card's."""
+    pod = node.pod("a")
+    node.wait_bound(pod)
+    (drm,) = (node.node.folder / "sys").glob("bus/pci/devices/*/drm")
+    (drm / "renderD128").rename(drm / "renderD140")
+    dri = node.host.driver / "dev" / "dri"
+    (dri / "renderD128").rename(dri / "renderD140")
+    wait_for(lambda: "/dev/dri/renderD140" in [n["path"] for n in node.edits(pod)["deviceNodes"]], 30, lambda: f"its CDI file: {node.edits(pod)}")
+    assert len(node.slices()) == 1

@@ -476,6 +476,24 @@ Test(late_binding, a_pod_that_ends_while_its_slice_is_made_leaves_nothing)
     expect_release(3);
 }
 
+Test(late_binding, what_is_bound_is_told_anew_without_asking_for_its_pod)
+{
+    auto_slot_binding struct slot_binding b = {0};
+    make_pod("a", "n1", 1, "1Gi");
+    list((struct given[]){{3, "a"}}, 1);
+    read_pods();
+    expect_bound("a", 1, 1024);
+    expect_none();
+    late_binding_again(late);
+    cr_assert(next(&b));
+    cr_expect_eq(b.grants[0].slot, 3);
+    cr_expect_eq(b.grants[0].quota.memory_mib, 1024, "in the place of its own slice");
+    late_binding_again(late);
+    expect_none();
+    late_binding_bound(late, &b, NULL);
+    expect_none();
+}
+
 Test(late_binding, a_released_slice_that_still_shows_holds_up_nobody)
 {
     unsigned slot = 0;
