@@ -376,17 +376,20 @@ static bool is_sick(const struct build *b, unsigned slot)
     return b->s->sick && device_slots_has(b->s->sick, slot) && !has_holder(b, slot);
 }
 
-/* Sixteen of each card whose slices are made for pods. What is held counts first; of the others as
- * many may be granted as there are places left. */
+/* Sixteen of each card whose slices are made for pods, and what is held beyond: it was granted
+ * while there were more cards. What is held counts first; of the others as many may be granted as
+ * there are places left. */
 static void add_slots(struct build *b)
 {
     char name[RESOURCE_NAME_BYTES];
     unsigned left = b->slots.places;
     if (!b->slots.n || !resource_slice_name(b->slots.card->vendor, NULL, name))
         return;
-    for (unsigned slot = 0; slot < b->slots.n; slot++)
+    for (unsigned slot = 0; slot < SGPU_MAX_SLOTS; slot++)
         left -= left && is_held(b, slot);
-    for (unsigned slot = 0; slot < b->slots.n; slot++) {
+    for (unsigned slot = 0; slot < SGPU_MAX_SLOTS; slot++) {
+        if (slot >= b->slots.n && !has_holder(b, slot))
+            continue;
         bool held = is_held(b, slot);
         bool sick = is_sick(b, slot);
         add_slot(b, name, slot);

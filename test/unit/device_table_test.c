@@ -400,6 +400,24 @@ Test(device_table, a_slot_that_is_held_counts_among_the_places_whatever_its_numb
               "sgpu@8! sgpu@9 sgpu@10! sgpu@11! sgpu@12! sgpu@13! sgpu@14! sgpu@15!\n");
 }
 
+/* Slots are the node's: of two cards the one may be something else by now. */
+Test(device_table, a_slot_of_a_card_that_has_gone_counts_and_stays_listed_while_it_is_held)
+{
+    struct node n;
+    struct holders holders = {0};
+    node_init_with(&n, FAKE_C500, 1, FOR_PODS);
+    node_read(&n);
+    put_slice(&n, "slot.20", false);
+    put_slice(&n, "slot.25", false);
+    for (unsigned i = 0; i < 12; i++)
+        put_slice(&n, "theirs", true);
+    holders_grant(&holders, (const char *const[]){"sgpu@20"}, 1, 0);
+    n.state.holders = &holders;
+    check(&n, "metax-tech.com/sgpu: sgpu@0 sgpu@1 sgpu@2! sgpu@3! sgpu@4! sgpu@5! sgpu@6! sgpu@7! "
+              "sgpu@8! sgpu@9! sgpu@10! sgpu@11! sgpu@12! sgpu@13! sgpu@14! sgpu@15! sgpu@20\n");
+    holders_done(&holders);
+}
+
 /* What an earlier pod left takes its place all the same; whoever has such a slot keeps it. */
 Test(device_table, a_slot_that_cannot_be_released_is_not_handed_out_anew)
 {
