@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +15,12 @@
 /* Numbers of slices are looked through up to here: sixteen stand at most, but nothing says that the
  * driver hands out small ones only. */
 #define MAX_SLICE_ID 256
-/* Processes that are asked for first, each 3.6 KB. */
-#define FEW_PROCESSES 16
+/* Processes that are asked for first, and at most, each 3.6 KB. Fewer are listed
+ * (GPU_MAX_PROCESSES). */
+#define FEW_PROCESSES  16
+#define MOST_PROCESSES 2048
+/* Places in the list for users of parts in which none is listed yet: a card has no more parts. */
+#define KEPT_PLACES (SGPU_MAX_SLICES + GPU_MAX_VFS + 1)
 
 int mxsml_index_of(struct mxsml *m, const char *uuid, unsigned *ret, struct err *e)
 {
@@ -152,11 +157,22 @@ static int read_cut(struct mxsml *m, const struct mxsml_info *info, struct gpu_c
 
 /* --- processes --- */
 
+static bool has_user(const struct gpu_card *c, int part)
+{
+    for (unsigned i = 0; i < c->n_processes; i++)
+        if (c->processes[i].gi_id == part)
+            return true;
+    return false;
+}
+
+/* What is in use is told by the list: one that is too long is shortened by those who are not the
+ * only users of anything. */
 static void add_process(const struct mxsml_process *p, const struct mxsml_process_gpu *on, int part,
                         struct gpu_card *c)
 {
-    if (c->n_processes == GPU_MAX_PROCESSES)
+    if (c->n_processes >= GPU_MAX_PROCESSES - KEPT_PLACES && has_user(c, part))
         return;
+    assert(c->n_processes < GPU_MAX_PROCESSES);
     struct gpu_process *to = &c->processes[c->n_processes++];
     *to = (struct gpu_process){.pid = p->pid,
                                .memory_bytes = on->memory_bytes,
@@ -216,7 +232,7 @@ static int read_users(struct mxsml *m, const struct asked *of, struct gpu_card *
     unsigned room = n;
     auto_free struct mxsml_process *list = xcalloc(n, sizeof(*list));
     mxsml_ret rc = MXSML_CALL(m, processes, of->dev, &n, list);
-    if (rc == MXSML_INSUFFICIENT_SIZE && n > FEW_PROCESSES && n <= GPU_MAX_PROCESSES) {
+    if (rc == MXSML_INSUFFICIENT_SIZE && n > FEW_PROCESSES && n <= MOST_PROCESSES) {
         n *= 2; /* more may come meanwhile */
         room = n;
         free(TAKE(list));

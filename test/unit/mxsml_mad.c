@@ -181,6 +181,16 @@ mxsml_ret mxSmlGetSingleGpuProcess_v3(unsigned dev, unsigned *n, struct mxsml_pr
         *n = 4000000000U;
         return MXSML_INSUFFICIENT_SIZE;
     }
+    if (is("many processes")) {
+        unsigned room = *n;
+        *n = 300;
+        for (unsigned i = 0; room >= 300 && i < 300; i++) {
+            list[i] = (struct mxsml_process){.pid = i + 1, .n_gpus = 1};
+            put(list[i].gpus[0].bdf, dev == 0 ? "0000:08:00.0" : "0000:18:00.0");
+            list[i].gpus[0].slice_id = i == 299; /* the last is the only one in its slice */
+        }
+        return room < 300 ? MXSML_INSUFFICIENT_SIZE : MXSML_SUCCESS;
+    }
     *n = is("count of processes") ? 4000000000U : 1;
     list[0] = (struct mxsml_process){.pid = 7, .n_gpus = 1};
     put(list[0].gpus[0].bdf, dev == 0 ? "0000:08:00.0" : "0000:18:00.0");

@@ -660,6 +660,17 @@ Test(mxsml, what_does_not_fit_is_cut)
     }
 }
 
+Test(mxsml, more_processes_than_are_listed_still_mark_what_they_use)
+{
+    auto_gpu struct gpu *g = open_mad("many processes");
+    auto_gpu_inventory struct gpu_inventory inv = sim_read(g);
+    const struct gpu_card *c = &inv.cards[0];
+    cr_assert(c->healthy && !c->unread, "%s", c->unhealthy_message);
+    cr_expect_leq(c->n_processes, GPU_MAX_PROCESSES);
+    cr_expect_gt(c->n_processes, GPU_MAX_PROCESSES / 2);
+    cr_expect(c->sgpu.items[0].in_use && c->sgpu.items[1].in_use);
+}
+
 static void expect_user_of_all(const char *about)
 {
     auto_gpu struct gpu *g = open_mad(about);
