@@ -169,11 +169,19 @@ int file_sweep(const char *folder, const char *suffix, size_t *ret_n, struct err
     return rc;
 }
 
+/* A read-only file system refuses before it looks whether the file is there. */
+static bool is_absent(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) < 0 && errno == ENOENT;
+}
+
 int file_remove(const char *path, struct err *e)
 {
     if (unlink(path) == 0)
         return sync_parent(path, e);
-    return errno == ENOENT ? 0 : err_set_errno(e, errno, "remove %s", path);
+    int failed = errno;
+    return is_absent(path) ? 0 : err_set_errno(e, failed, "remove %s", path);
 }
 
 static bool is_folder(const char *path)

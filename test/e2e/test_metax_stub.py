@@ -2,15 +2,18 @@
 """Slices that are made for pods, on a stub of the kubelet: who gets what when, and what is left when something fails at any
 call of the library. The same on a real kubelet is in test_metax.py."""
 
+import ctypes
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 from conftest import wait_for
 from kubelet_stub import kubelet  # noqa: F401
+from namespaces import LIBC, Where
 from stack import SIM, condition, rig  # noqa: F401
-from test_plugin_stub import Host
+from test_plugin_stub import CLONE_NEWNS, MS_REC_PRIVATE, Host
 from test_standalone import BY_HAND
 
 SGPU = "metax-tech.com/sgpu"
@@ -259,3 +262,32 @@ def test_a_slot_names_the_device_files_that_its_card_has_now(node):
     (dri / "renderD128").rename(dri / "renderD140")
     wait_for(lambda: "/dev/dri/renderD140" in [n["path"] for n in node.edits(pod)["deviceNodes"]], 30, lambda: f"its CDI file: {node.edits(pod)}")
     assert len(node.slices()) == 1
+
+
+class ReadOnlyFolder(Where):
+    """A mount namespace of its own, in which nothing can be written to a folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def before_exec(self, cwd):
+        for done in (
+            LIBC.unshare(CLONE_NEWNS),
+            LIBC.mount(b"none", b"/", None, MS_REC_PRIVATE, None),
+            LIBC.mount(b"tmpfs", os.fsencode(self.folder), b"tmpfs", 1, None),
+        ):
+            if done != 0:
+                raise OSError(ctypes.get_errno(), "a read-only folder")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a read-only folder needs root to mount one")
+def test_a_pod_waits_while_the_cdi_folder_is_read_only(node):
+    node.node.agent.stop()
+    node.host.cdi.mkdir(exist_ok=True)
+    node.host.start(where=ReadOnlyFolder(node.host.cdi))
+    node.kubelet.wait_offers(**{SGPU: 16})
+    pod = node.pod("a")  # and is not refused by the kubelet for good
+    wait_for(lambda: "Read-only" in node.node.agent.text(), 30, "the agent to say why")
+    node.node.agent.stop()
+    node.start()
+    node.wait_bound(pod)
