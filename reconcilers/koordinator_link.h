@@ -21,6 +21,9 @@ enum koordinator_use {
     KOORDINATOR_THERE,
 };
 
+/* Of what waits until it is known, which takes one list. */
+enum { KOORDINATOR_RECHECK_MS = 1000 };
+
 /* Who brings a Device of Koordinator's up to date, as its managed fields tell. */
 enum koordinator_writer {
     KOORDINATOR_NOBODY, /* it is there and says nothing of devices */

@@ -15,9 +15,6 @@
 #include "reconcilers/node_resources.h"
 #include "reconcilers/node_taint.h"
 
-/* Until it is known whether Koordinator is installed, which takes one list. */
-enum { KOORDINATOR_RECHECK_MS = 1000 };
-
 /* --- The Node --- */
 
 /* All maps stand in the body even when they are empty: were they left out, server-side apply would

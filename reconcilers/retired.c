@@ -45,16 +45,37 @@ static bool is_known(const struct node_view *v, const char *name)
     return vendor_offers(name) || (told && koordinator_is_resource(name));
 }
 
+static bool is_unclaimed(const struct node_view *v, const struct node_resource *r)
+{
+    return r->capacity == 0 && r->allocatable <= 0 && !is_listed(v->device, r->name) &&
+           !is_ours(v->node, r->name);
+}
+
 static bool is_retired(const struct node_view *v, const struct node_resource *r)
 {
-    return r->capacity == 0 && r->allocatable <= 0 && is_known(v, r->name) &&
-           !is_listed(v->device, r->name) && !is_ours(v->node, r->name);
+    return is_unclaimed(v, r) && is_known(v, r->name);
+}
+
+static bool is_for_us(const struct node_view *v)
+{
+    return v->node && v->device && v->device->has_status && !v->device->status_error &&
+           !is_left_to_others(v->device);
+}
+
+bool retired_wait(const struct node_view *v)
+{
+    if (!is_for_us(v) || v->koordinator != KOORDINATOR_UNKNOWN)
+        return false;
+    for (size_t i = 0; i < v->node->n_resources; i++)
+        if (is_unclaimed(v, &v->node->resources[i]) &&
+            koordinator_is_resource(v->node->resources[i].name))
+            return true;
+    return false;
 }
 
 json_t *retired_patch(const struct node_view *v)
 {
-    if (!v->node || !v->device || !v->device->has_status || v->device->status_error ||
-        is_left_to_others(v->device))
+    if (!is_for_us(v))
         return NULL;
     auto_json json_t *names = json_object();
     for (size_t i = 0; i < v->node->n_resources; i++)
@@ -107,6 +128,8 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
     auto_json json_t *patch = retired_patch(&v);
     if (!patch) {
         (void)strmap_remove(ctx->retired_since, k->name);
+        if (retired_wait(&v))
+            result->requeue_after_ms = KOORDINATOR_RECHECK_MS;
         return 0;
     }
     int64_t waited = waited_ms(ctx, k->name);

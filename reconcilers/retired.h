@@ -27,3 +27,5 @@ struct controller *retired_controller_new(struct context *ctx);
  * apply: a merge patch of nodes/status with the Node's version. NULL: there are none. New
  * reference. */
 json_t *retired_patch(const struct node_view *v);
+/* Is there a name of which it is not known yet whether it is retired? */
+bool retired_wait(const struct node_view *v);

@@ -91,3 +91,54 @@ Test(retired, zero_that_still_has_capacity_is_a_card_that_is_ill)
     wait_out();
     cr_expect(has("nvidia.com/mig-1g.10gb"));
 }
+
+/* --- While it is not known whether Koordinator is there --- */
+
+/* Another look at the server, by which nobody can list definitions of kinds until it is let. */
+struct veil {
+    struct kc kc;
+    struct kc *under;
+    bool lifted;
+};
+
+static int veiled_list(struct kc *kc, struct scope *s, const struct kc_target *t,
+                       const struct kc_list_opts *o, kc_item_fn *fn, void *arg, char **ret_version,
+                       struct err *e)
+{
+    struct veil *v = (struct veil *)kc;
+    if (t->res == &resource_crds && !v->lifted)
+        return err_set(e, ERR_UNAVAILABLE, "not yet");
+    return kc_list_each(v->under, s, t, o, fn, arg, ret_version, e);
+}
+
+static int veiled_watch(struct kc *kc, struct scope *s, const struct kc_target *t,
+                        const struct kc_watch_opts *o, kc_change_fn *fn, void *arg, struct err *e)
+{
+    struct veil *v = (struct veil *)kc;
+    if (t->res == &resource_crds && !v->lifted)
+        return err_set(e, ERR_UNAVAILABLE, "not yet");
+    return kc_watch(v->under, s, t, o, fn, arg, e);
+}
+
+static int veiled_patch(struct kc *kc, struct scope *s, const struct kc_target *t,
+                        const struct kc_write *w, json_t **ret_obj, struct err *e)
+{
+    return kc_patch(((struct veil *)kc)->under, s, t, w, ret_obj, e);
+}
+
+Test(retired, what_is_koordinators_goes_when_it_is_known_that_it_is_not_there)
+{
+    static const struct kc_ops ops = {.list = veiled_list,
+                                      .watch = veiled_watch,
+                                      .patch = veiled_patch};
+    struct veil veil = {.kc = {.ops = &ops}, .under = c.api};
+    cluster_patch(&c, &resource_nodes, "n1", "status", BOTH("{\"koordinator.sh/gpu-core\":\"0\"}"));
+    c.reader = &veil.kc;
+    cluster_restart(&c);
+    cr_assert_gt(reconcilers_step(c.reconcilers, c.scope), 0, "it looks at the node");
+    veil.lifted = true;
+    cluster_settle(&c);
+    wait_out();
+    wait_out();
+    cr_expect_not(has("koordinator.sh/gpu-core"));
+}
