@@ -90,7 +90,7 @@ void sgpu_plan(const struct sgpu_state *now, const struct sgpu_wants *wants, str
 
 /* The same change to a layout that stood once. It need not be one that can be asked for: people
  * name two slices alike. */
-void sgpu_plan_layout(const struct sgpu_state *now, const struct sgpu_wants *layout,
+void sgpu_plan_layout(const struct sgpu_state *now, const struct sgpu_wants *wants,
                       struct sgpu_plan *ret);
 
 /* What is left for new slices of a card with these: memory, the sum of compute (100 under best

@@ -82,8 +82,6 @@ static int identify(struct mxsml *m, struct mxsml_place *p, struct err *e)
         TRY(learn(m, &p->info, &known, e));
     move_to(m, known, p->dev);
     p->known = &known->card;
-    if (!p->known->memory_mib)
-        p->known->memory_mib = memory_mib_of(m, p->dev);
     return 0;
 }
 
@@ -268,9 +266,13 @@ static int find_once(struct mxsml *m, struct mxsml_places *ret, struct err *e)
     TRY(check_any(m, ret, e));
     if (pfs)
         sort(m, ret);
-    for (unsigned i = 0; i < ret->n; i++)
-        if (ret->items[i].known)
-            ret->items[i].known->index = i;
+    for (unsigned i = 0; i < ret->n; i++) {
+        struct gpu_card *known = ret->items[i].known;
+        if (known)
+            known->index = i;
+        if (known && !known->memory_mib)
+            known->memory_mib = memory_mib_of(m, ret->items[i].dev);
+    }
     return 0;
 }
 
