@@ -13,6 +13,7 @@
 
 #include "controller/conditions.h"
 #include "partition/koordinator_mirror.h"
+#include "partition/sgpu.h"
 
 /* --- The cards --- */
 
@@ -30,7 +31,7 @@ static bool is_cut(const struct device_card *c, const struct device_want *want)
     if (want && want->sgpu.n_slices)
         return true;
     for (size_t i = 0; i < c->n_partitions; i++)
-        if (!c->partitions[i].has_slice || c->partitions[i].profile)
+        if (sgpu_is_declared(&c->partitions[i]))
             return true;
     return false;
 }

@@ -244,6 +244,12 @@ int sgpu_slot_of(const char *alias)
     return (int)slot;
 }
 
+bool sgpu_is_declared(const struct device_partition *p)
+{
+    return !p->has_slice ||
+           (!p->slice.foreign && p->slice.alias && sgpu_slot_of(p->slice.alias) < 0);
+}
+
 /* What is derived from it (resources, ids, names of CDI devices) allows no more than this. */
 static bool is_plain(const char *alias)
 {

@@ -107,6 +107,9 @@ struct sgpu_room sgpu_room(const struct sgpu_state *now);
 void sgpu_slot_alias(unsigned slot, char *buf);
 /* The slot of a slice with this alias; -1: it is none that is made for pods. */
 int sgpu_slot_of(const char *alias);
+/* Is the partition one that a spec counts? A slice that was made for its pod, or by others, is
+ * none. */
+bool sgpu_is_declared(const struct device_partition *p);
 /* Can a slice of ours be called so? As the CRDs allow it in a spec, or for a slot. */
 bool sgpu_is_alias(const char *alias);
 /* The state without what is made for this slot. */

@@ -322,17 +322,10 @@ static void read_sgpu(const struct device_card *c, struct card_record *r)
         read_slice(&c->partitions[i], r->sgpu);
 }
 
-/* A slice that was made for its pod, or by others, is nothing that a spec counts. */
-static bool is_declared(const struct device_partition *p)
-{
-    return !p->has_slice ||
-           (!p->slice.foreign && p->slice.alias && sgpu_slot_of(p->slice.alias) < 0);
-}
-
 static void read_partitions(const struct device_card *c, struct card_record *r)
 {
     for (size_t i = 0; i < c->n_partitions; i++) {
-        if (!is_declared(&c->partitions[i]))
+        if (!sgpu_is_declared(&c->partitions[i]))
             continue;
         const char *profile = c->partitions[i].profile ? c->partitions[i].profile : "unknown";
         struct profile_count *pc = NULL;

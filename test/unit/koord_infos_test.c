@@ -104,10 +104,18 @@ Test(koord_infos, slices_made_for_pods_leave_a_card_to_koordinator_and_those_of_
 {
     struct device_card *c = &st.devices[0];
     struct device_partition *p = XPUSH(c->partitions, c->n_partitions);
-    *p = (struct device_partition){.uuid = xstrdup("s"), .has_slice = true};
+    *p = (struct device_partition){.uuid = xstrdup("s"),
+                                   .profile = xstrdup("sgpu"),
+                                   .has_slice = true,
+                                   .slice = {.alias = xstrdup("slot.3")}};
     auto_free char *shared = koord_infos_text(&st, /* spec= */ NULL);
     cr_expect(strstr(shared, c->uuid), "%s", shared);
-    p->profile = xstrdup("small");
+    p->slice.foreign = true;
+    auto_free char *others = koord_infos_text(&st, /* spec= */ NULL);
+    cr_expect(strstr(others, c->uuid), "as the controller has it: %s", others);
+    p->slice.foreign = false;
+    free(p->slice.alias);
+    p->slice.alias = xstrdup("small");
     auto_free char *cut = koord_infos_text(&st, /* spec= */ NULL);
     cr_expect_not(strstr(cut, c->uuid), "%s", cut);
 }
