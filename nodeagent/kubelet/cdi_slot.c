@@ -32,7 +32,8 @@ bool cdi_slot_parse(const char *name, unsigned *ret_slot)
     if (strncmp(name, MARK, strlen(MARK)) != 0)
         return false;
     const char *digits = name + strlen(MARK);
-    if ((digits[0] == '0' && digits[1]) ||
+    /* One spelling a slot, the one that cdi_slot_name writes: neither "-0" nor "00". */
+    if (digits[0] == '-' || (digits[0] == '0' && digits[1]) ||
         num_parse(digits, 0, CDI_MAX_SLOTS - 1, &slot, /* e= */ NULL) < 0)
         return false;
     if (ret_slot)

@@ -262,9 +262,10 @@ static const struct {
     unsigned slot;
 } names[] = {
     {"slot.0", true, 0},   {"slot.1023", true, 1023}, {"slot.1024", false, 0},
-    {"slot.01", false, 0}, {"slot.", false, 0},       {"slot.-1", false, 0},
+    {"slot.01", false, 0}, {"slot.-0", false, 0},     {"slot.-1", false, 0},
     {"slot", false, 0},    {"GPU-0", false, 0},       {"../slot.1", false, 0},
-    {"slot.1x", false, 0}, {"slot.1/..", false, 0},   {"", false, 0},
+    {"slot.1x", false, 0}, {"slot.1/..", false, 0},   {"slot.", false, 0},
+    {"", false, 0},
 };
 
 Test(cdi_slot, names_are_a_number)
