@@ -272,7 +272,7 @@ static void add_mig_device(const struct gpu_card *card, const struct gpu_partiti
     d->gi_id = d->entry.gi_id = p->gi_id;
     d->ci_id = d->entry.ci_id = p->ci_id;
     d->entry.mig = true;
-    d->entry.mig_index = (unsigned)(p - card->partitions);
+    d->entry.mig_index = p->mig_index;
     xstr_set(&d->entry.uuid, p->uuid);
     d->entry.cdi_name = entry_cdi_name(card->uuid, profile, d->start,
                                        is_split(card, p) ? (int)place_inside(p) : -1);

@@ -46,6 +46,7 @@ struct gpu_partition {
     unsigned gi_id, ci_id;
     unsigned instance, ci;    /* indices into card.state.items[].cis[] */
     int ci_start;             /* first compute slice inside the GPU instance; -1: not told */
+    int mig_index;            /* the driver's index of the MIG device on its card; -1: not told */
     unsigned multiprocessors; /* of a compute instance that is a part; 0: as the profile says */
     bool healthy;             /* not so: it is ill itself, or its card is */
 };

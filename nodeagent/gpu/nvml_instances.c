@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
 #include <stdio.h>
 
 #include "nodeagent/gpu/nvml_session.h"
@@ -12,6 +13,15 @@ static unsigned multiprocessors_of(struct nvml *n, nvml_device device)
     struct nvml_attributes a = {0};
     nvml_ret rc = NVML_CALL(n, attributes, device, &a);
     return rc == NVML_SUCCESS ? a.multiprocessorCount : 0;
+}
+
+/* nvmlDeviceGetIndex of a MIG handle is the index by which nvmlDeviceGetMigDeviceHandleByIndex
+ * returns it: one call for each device, where walking the indices would be three. */
+static int mig_index_of(struct nvml *n, nvml_device device)
+{
+    unsigned index = 0;
+    nvml_ret rc = NVML_CALL(n, index, device, &index);
+    return rc == NVML_SUCCESS && index <= INT_MAX ? (int)index : -1;
 }
 
 static int read_ci(struct nvml *n, nvml_ci ci, unsigned slices, struct gpu_card *card,
@@ -32,7 +42,8 @@ static int read_ci(struct nvml *n, nvml_ci ci, unsigned slices, struct gpu_card 
                                 .ci_id = info.id,
                                 .instance = at,
                                 .ci = in->n_cis,
-                                .ci_start = (int)info.placement.start};
+                                .ci_start = (int)info.placement.start,
+                                .mig_index = mig_index_of(n, info.device)};
     /* A partition without a UUID is still one: it only cannot be handed out yet. */
     (void)NVML_CALL(n, uuid, info.device, p->uuid, sizeof(p->uuid));
     if (slices != card->mig.profiles[in->profile].slices)

@@ -19,6 +19,7 @@
     X(count, 1, "nvmlDeviceGetCount_v2", "nvmlDeviceGetCount", (unsigned *))                       \
     X(by_index, 1, "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex",                  \
       (unsigned, nvml_device *))                                                                   \
+    X(index, 0, "nvmlDeviceGetIndex", NULL, (nvml_device, unsigned *))                             \
     X(uuid, 1, "nvmlDeviceGetUUID", NULL, (nvml_device, char *, unsigned))                         \
     X(name, 0, "nvmlDeviceGetName", NULL, (nvml_device, char *, unsigned))                         \
     X(minor, 0, "nvmlDeviceGetMinorNumber", NULL, (nvml_device, unsigned *))                       \

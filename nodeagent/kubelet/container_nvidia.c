@@ -48,12 +48,14 @@ int container_nvidia_device_nodes(const struct container_nodes *n, const struct 
 
 /* --- NVIDIA's container runtime --- */
 
+/* The runtime takes UUIDs and indices in one list, so a partition whose index the driver did not
+ * report goes by its UUID. */
 static char *device_id(const struct entry_options *o, const struct entry_device *d)
 {
-    if (!o->by_index)
+    if (!o->by_index || (d->mig && d->mig_index < 0))
         return xstrdup(d->uuid);
     if (d->mig)
-        return xasprintf("%u:%u", d->index, d->mig_index);
+        return xasprintf("%u:%d", d->index, d->mig_index);
     return xasprintf("%u", d->index);
 }
 

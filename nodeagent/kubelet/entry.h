@@ -47,7 +47,9 @@ struct entry_device {
     unsigned minor;     /* /dev/nvidia<minor> */
     bool mig;
     unsigned gi_id, ci_id; /* whose capability devices go in; only with mig */
-    unsigned mig_index;    /* the driver's index of the MIG device on its card; only with mig */
+    /* The driver's index of the MIG device on its card (nvmlDeviceGetMigDeviceHandleByIndex); -1:
+     * the driver did not report it. Only with mig. */
+    int mig_index;
     bool has_slice;
     struct entry_slice slice; /* only with has_slice */
     bool is_vf;               /* a virtual function: to the runtime a card of its own */

@@ -117,6 +117,27 @@ Test(device_table, compute_instances_apart_are_told_apart)
               "/1c.3g.40gb@4.2\n");
 }
 
+/* Not its place among those that are offered, nor the order of our reading. */
+Test(device_table, partitions_keep_the_index_that_the_driver_knows_them_by)
+{
+    struct node n;
+    auto_device_table struct device_table t = {0};
+    node_init(&n, 1, "spec: {}");
+    cut(&n, 0);
+    fake_put(&n.hw.cards[0], "1g.10gb", 6, whole_1g);
+    fake_put(&n.hw.cards[0], "3g.40gb", 0, whole_3g);
+    node_read(&n);
+    n.views[0].card.partitions[0].mig_index = 1;
+    n.views[0].card.partitions[1].mig_index = 0;
+    device_table_build(&n.state, 0, &t);
+    cr_assert_eq(t.n_resources, 2);
+    cr_expect_str_eq(t.resources[0].devices[0].id, A "/1g.10gb@6");
+    cr_expect_eq(t.resources[0].devices[0].entry.mig_index, 1);
+    cr_expect_eq(t.resources[1].devices[0].entry.mig_index, 0);
+    card_view_done(&n.views[0]);
+    device_spec_done(&n.spec);
+}
+
 Test(device_table, card_that_is_to_be_cut_stays_listed_and_is_not_granted)
 {
     struct node n;

@@ -145,6 +145,15 @@ Test(entry, envvar_lists_indices_where_asked)
     expect(&o, /* dn= */ NULL, granted, 2, "env NVIDIA_VISIBLE_DEVICES=1:3,0\n");
 }
 
+Test(entry, partition_without_an_index_goes_by_its_uuid)
+{
+    const struct entry_options o = {.ways = ENTRY_ENVVAR, .by_index = true};
+    struct entry_device untold = slice;
+    untold.mig_index = -1;
+    const struct entry_device *granted[] = {&untold, &card0};
+    expect(&o, /* dn= */ NULL, granted, 2, "env NVIDIA_VISIBLE_DEVICES=MIG-a,0\n");
+}
+
 Test(entry, volume_mounts_are_the_list)
 {
     const struct entry_options o = {.ways = ENTRY_VOLUME_MOUNTS};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <ctype.h>
+#include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -576,6 +577,61 @@ Test(nvml, a_part_of_an_instance_tells_its_own_multiprocessors)
         bool part = inv.cards[0].state.items[p->instance].start == 0;
         cr_expect_eq(p->multiprocessors, part ? 20 : 0);
     }
+}
+
+/* The UUID at each index of a card's MIG devices, as a client of the library finds it that is not
+ * ours. The library stays loaded, as in such a client. */
+static void uuid_at_index(int index, char *uuid, unsigned size)
+{
+    auto_free char *path = xasprintf("%s/libnvidia-ml.so.1", sim);
+    void *dl = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    cr_assert(dl);
+    int (*init)(void) = (int (*)(void))dlsym(dl, "nvmlInit_v2");
+    int (*card_at)(unsigned, void **) =
+        (int (*)(unsigned, void **))dlsym(dl, "nvmlDeviceGetHandleByIndex_v2");
+    int (*part_at)(void *, unsigned, void **) =
+        (int (*)(void *, unsigned, void **))dlsym(dl, "nvmlDeviceGetMigDeviceHandleByIndex");
+    int (*uuid_of)(void *, char *, unsigned) =
+        (int (*)(void *, char *, unsigned))dlsym(dl, "nvmlDeviceGetUUID");
+    void *card = NULL;
+    void *part = NULL;
+    cr_assert_eq(init(), 0);
+    cr_assert_eq(card_at(0, &card), 0);
+    cr_assert_eq(part_at(card, (unsigned)index, &part), 0, "index %d", index);
+    cr_assert_eq(uuid_of(part, uuid, size), 0);
+}
+
+/* What `deviceIDStrategy: index` tells NVIDIA's runtime. Partitions are read by profile, the driver
+ * counts its MIG devices by GPU instance. */
+Test(nvml, a_partition_has_the_index_that_the_driver_knows_it_by)
+{
+    fleet("[{model: h100-80, mig: true}]");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory blank = read_all(g);
+    (void)cut(g, blank.cards[0].uuid, 19, 6, 1, 1);
+    (void)cut(g, blank.cards[0].uuid, 9, 0, 4, 1);
+    (void)cut(g, blank.cards[0].uuid, 14, 4, 2, 2);
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    cr_assert_eq(inv.cards[0].n_partitions, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        const struct gpu_partition *p = &inv.cards[0].partitions[i];
+        char uuid[GPU_UUID_BYTES];
+        uuid_at_index(p->mig_index, uuid, sizeof(uuid));
+        cr_expect_str_eq(p->uuid, uuid, "index %d", p->mig_index);
+    }
+}
+
+Test(nvml, a_partition_whose_index_is_not_reported_has_none)
+{
+    fleet("[{model: h100-80, mig: true}]");
+    auto_gpu struct gpu *g = open_sim();
+    auto_gpu_inventory struct gpu_inventory blank = read_all(g);
+    (void)cut(g, blank.cards[0].uuid, 19, 6, 1, 1);
+    simctl("fault add --call nvmlDeviceGetIndex --nth 0 --action fail:UNKNOWN");
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    cr_assert_eq(inv.cards[0].n_partitions, 1);
+    cr_expect_eq(inv.cards[0].partitions[0].mig_index, -1);
+    cr_expect(inv.cards[0].healthy);
 }
 
 /* What a card is does not depend on what went wrong while it was learned. */
