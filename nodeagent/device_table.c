@@ -444,7 +444,7 @@ static struct gpu_card offered_card(const struct gpu_card *from, const struct ca
     return card;
 }
 
-static int strategy_of(const struct node_state *s, const struct card_offer *offers)
+static int strategy_in_force(const struct node_state *s, const struct card_offer *offers)
 {
     auto_free struct gpu_card *cards = xcalloc(s->n_cards, sizeof(*cards));
     auto_free struct resolve_card *views = xcalloc(s->n_cards, sizeof(*views));
@@ -452,12 +452,28 @@ static int strategy_of(const struct node_state *s, const struct card_offer *offe
     for (size_t i = 0; i < s->n_cards; i++) {
         cards[i] = offered_card(&s->cards[i].card, &offers[i]);
         card_resolve_view(&cards[i], &views[i], &counts[i]);
+        views[i].withheld = cards[i].n_partitions == 0 && s->cards[i].card.n_partitions;
     }
-    int strategy = resource_strategy(views, s->n_cards, share_strategy(s->config, s->spec));
+    int asked = share_strategy(s->config, s->spec);
+    int strategy = resource_strategy(views, s->n_cards, s->spec, asked);
     for (size_t i = 0; i < s->n_cards; i++)
         card_resolve_counts_free(counts[i], views[i].n_partitions);
     free(counts);
     return strategy;
+}
+
+static struct card_offer *offers_of(const struct node_state *s, int64_t now_ms)
+{
+    struct card_offer *offers = xcalloc(s->n_cards, sizeof(*offers));
+    for (size_t i = 0; i < s->n_cards; i++)
+        node_status_offer(s, i, now_ms, &offers[i]);
+    return offers;
+}
+
+int device_table_strategy(const struct node_state *s, int64_t now_ms)
+{
+    auto_free struct card_offer *offers = offers_of(s, now_ms);
+    return strategy_in_force(s, offers);
 }
 
 /* --- The table --- */
@@ -508,11 +524,9 @@ static int by_place(const void *a, const void *b)
 
 void device_table_build(const struct node_state *s, int64_t now_ms, struct device_table *ret)
 {
-    auto_free struct card_offer *offers = xcalloc(s->n_cards, sizeof(*offers));
+    auto_free struct card_offer *offers = offers_of(s, now_ms);
     *ret = (struct device_table){0};
-    for (size_t i = 0; i < s->n_cards; i++)
-        node_status_offer(s, i, now_ms, &offers[i]);
-    struct build b = {.s = s, .table = ret, .strategy = strategy_of(s, offers)};
+    struct build b = {.s = s, .table = ret, .strategy = strategy_in_force(s, offers)};
     ret->mixed_instead_of_single = s->n_cards && b.strategy != share_strategy(s->config, s->spec);
     for (size_t i = 0; i < s->n_cards; i++)
         if (*s->cards[i].card.uuid && !s->cards[i].card.unread) {

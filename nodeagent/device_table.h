@@ -54,6 +54,9 @@ void device_table_done(struct device_table *t);
 AUTO_DEFINE(device_table, struct device_table, device_table_done)
 #define auto_device_table AUTO(device_table)
 
+/* The strategy by which the table names partitions (resource_strategy). */
+int device_table_strategy(const struct node_state *s, int64_t now_ms);
+
 /* Do they say the same of everything? */
 bool device_table_equal(const struct device_table *a, const struct device_table *b);
 

@@ -401,17 +401,13 @@ static void add_mixed(struct labels *l, const struct pool *parts)
     }
 }
 
-/* Strategy single needs all cards cut, none of them empty, and one profile. */
-static bool is_single(const struct pool *cards, const struct pool *parts)
+/* The profile that single stands for; what stands on a card that is ill has no say in it. */
+static const char *single_profile(const struct pool *parts)
 {
-    for (size_t i = 0; i < cards->n; i++)
-        if (cards->members[i].of->card->mode != GPU_MIG ||
-            cards->members[i].of->card->n_partitions == 0)
-            return false;
-    for (size_t i = 1; i < parts->n; i++)
-        if (strcmp(parts->members[i].profile, parts->members[0].profile) != 0)
-            return false;
-    return parts->n > 0;
+    for (size_t i = 0; i < parts->n; i++)
+        if (parts->members[i].of->card->healthy)
+            return parts->members[i].profile;
+    return parts->n ? parts->members[0].profile : NULL;
 }
 
 static void add_invalid(struct labels *l, const struct pool *cut)
@@ -431,14 +427,20 @@ static void collect_cut(const struct pool *cards, struct pool *ret)
 }
 
 /* Without a card that is cut, single is what none is. */
-static void add_single(struct labels *l, const struct pool *cards, const struct pool *parts)
+static void add_single(struct labels *l, bool holds, const struct pool *cards,
+                       const struct pool *parts)
 {
     struct pool cut = {0};
+    struct pool same = {0};
     collect_cut(cards, &cut);
-    if (cut.n && is_single(cards, parts))
-        add_parts(l, "nvidia.com/gpu", parts);
+    const char *profile = single_profile(parts);
+    if (profile)
+        pool_of_profile(parts, profile, &same);
+    if (holds && same.n)
+        add_parts(l, "nvidia.com/gpu", &same);
     else if (cut.n)
         add_invalid(l, &cut);
+    free(same.members);
     free(cut.members);
 }
 
@@ -450,7 +452,7 @@ static void add_mig(struct labels *l, const struct gpu_labels_input *in, const s
     collect_parts(in, cards, &parts);
     put(l, FEATURE_MIG_STRAT, api_mig_strategy_names[in->mig_strategy]);
     if (in->mig_strategy == API_STRATEGY_SINGLE)
-        add_single(l, cards, &parts);
+        add_single(l, in->strategy_in_force == API_STRATEGY_SINGLE, cards, &parts);
     else
         add_mixed(l, &parts);
     free(parts.members);

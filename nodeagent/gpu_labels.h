@@ -33,7 +33,10 @@ struct gpu_labels_input {
     const struct gpu_driver
         *drivers; /* of their vendors; of one that is not here nothing is told */
     size_t n_drivers;
-    int mig_strategy;                   /* enum api_mig_strategy: the one asked for */
+    int mig_strategy; /* enum api_mig_strategy: the one asked for */
+    /* The one by which partitions are offered (resource_strategy): mixed where single was asked for
+     * and does not fit. */
+    int strategy_in_force;
     const struct plugin_config *config; /* as share_of takes it */
     const struct host_facts *host;      /* NULL: not read */
 };

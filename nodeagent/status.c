@@ -745,7 +745,8 @@ static void build_published(const struct node_state *s, int64_t now_ms, struct d
     else if (table.mixed_instead_of_single)
         (void)condition_set(&ret->conditions, type, CONDITION_FALSE, "MixedInsteadOfSingle",
                             "migStrategy single fits only nodes all of whose cards are cut into "
-                            "one kind of partition: the names of mixed are used",
+                            "one kind of partition, none of them empty: the names of mixed are "
+                            "used",
                             s->generation, now_ms);
     else if (served)
         (void)condition_set(&ret->conditions, type, CONDITION_TRUE, "Served",
@@ -819,6 +820,7 @@ static void build_labels(const struct node_state *s, const struct device_status 
         in.drivers = s->inventory->drivers;
         in.n_drivers = s->inventory->n_drivers;
         in.mig_strategy = share_strategy(s->config, s->spec);
+        in.strategy_in_force = device_table_strategy(s, now_ms);
     }
     for (size_t i = 0; s->inventory && i < s->n_cards; i++)
         cards[in.n_cards++] =

@@ -70,6 +70,7 @@ struct resolve_card {
     const struct profile_count *partitions; /* that stand, by profile name as the table has it, or
                                                by the alias under which slices are wanted */
     size_t n_partitions;
+    bool withheld; /* partitions stand, and none is offered just now: resource_strategy */
 };
 
 struct resolve_input {

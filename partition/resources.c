@@ -42,18 +42,30 @@ static bool has_name(const struct profile_count *p)
     return mig_name_parse(p->profile, &parsed, NULL) == 0;
 }
 
-/* single renames partitions to nvidia.com/gpu, which is unambiguous only while every card of the
- * node is cut into one and the same kind. A card that fell ill has no say: what the others offer
- * keeps its name. Nor has one with nothing to offer, as while it is cut anew, nor another vendor's.
- */
-static bool single_holds(const struct resolve_card *cards, size_t n)
+/* Is it in MIG mode to have no partition, rather than while it is cut anew? */
+static bool stays_empty(const struct resolve_card *card, const struct device_want *want)
+{
+    bool to_be_cut = want && want->mode == API_MODE_MIG && want->mig.n_profiles;
+    return card->n_partitions == 0 && !card->withheld && !to_be_cut;
+}
+
+/* single renames partitions to nvidia.com/gpu, which NVIDIA's plugin does only while every card of
+ * the node is cut, none of them is empty, and all have one kind of partition
+ * (assertAllMigDevicesAreValid); where no card is cut, single is what none is. A card that fell ill
+ * has no say: what the others offer keeps its name. Nor has one that has nothing to offer while it
+ * is cut anew, nor another vendor's. */
+static bool single_holds(const struct resolve_card *cards, size_t n, const struct device_spec *spec)
 {
     const char *kind = NULL;
+    bool whole = false;
+    bool cut = false;
     for (size_t i = 0; i < n; i++) {
         const struct vendor *v = vendor_find(cards[i].vendor);
         if (!cards[i].healthy || !v || !v->part)
             continue;
-        if (cards[i].mode != API_MODE_MIG)
+        cut |= cards[i].mode == API_MODE_MIG;
+        whole |= cards[i].mode != API_MODE_MIG;
+        if (cut && (whole || stays_empty(&cards[i], want_of(spec, cards[i].uuid))))
             return false;
         for (size_t k = 0; k < cards[i].n_partitions; k++) {
             const struct profile_count *p = &cards[i].partitions[k];
@@ -65,9 +77,10 @@ static bool single_holds(const struct resolve_card *cards, size_t n)
     return true;
 }
 
-int resource_strategy(const struct resolve_card *cards, size_t n_cards, int asked)
+int resource_strategy(const struct resolve_card *cards, size_t n_cards,
+                      const struct device_spec *spec, int asked)
 {
-    bool ambiguous = asked == API_STRATEGY_SINGLE && !single_holds(cards, n_cards);
+    bool ambiguous = asked == API_STRATEGY_SINGLE && !single_holds(cards, n_cards, spec);
     return ambiguous ? API_STRATEGY_MIXED : asked;
 }
 
@@ -167,7 +180,7 @@ void resolve_resources(const struct resolve_card *cards, size_t n_cards,
     *n = 0;
     const struct offer o = {list, n, publisher};
     int asked = spec ? spec->mig_strategy : API_STRATEGY_MIXED;
-    int strategy = resource_strategy(cards, n_cards, asked);
+    int strategy = resource_strategy(cards, n_cards, spec, asked);
     for (size_t i = 0; i < n_cards; i++) {
         const struct device_want *want = want_of(spec, cards[i].uuid);
         if (cards[i].healthy && (!want || want->mode == cards[i].mode))

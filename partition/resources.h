@@ -13,8 +13,11 @@
 #define RESOURCE_NAME_BYTES 64
 
 /* The strategy that holds: the one that is asked for, but mixed for single where the node's cards
- * do not all show one kind of partition. A card that is ill has no say. */
-int resource_strategy(const struct resolve_card *cards, size_t n_cards, int asked);
+ * do not all show one kind of partition, or one of them stays without any. A card that is ill, or
+ * empty only until it is cut as spec (NULL: nothing) wants, has no say. What the kubelet is
+ * offered, what the controller publishes and what the labels say follow this one decision. */
+int resource_strategy(const struct resolve_card *cards, size_t n_cards,
+                      const struct device_spec *spec, int asked);
 
 /* The name of a partition, or with profile NULL of a whole card, of this vendor. renamed: it is
  * shared and has a name of its own for that. buf holds RESOURCE_NAME_BYTES. False: it is not

@@ -11,6 +11,8 @@
 #include "golden_support.h"
 #include "nodeagent/gpu_labels.h"
 #include "nodeagent/plugin_config.h"
+#include "nodeagent/status.h"
+#include "partition/resources.h"
 #include "sim_support.h"
 
 /*
@@ -46,6 +48,19 @@ struct node {
     size_t n_labels;
 };
 
+/* By which names the kubelet is offered what stands, nothing else being wanted. */
+static int strategy_in_force(const struct node *n, int asked)
+{
+    struct resolve_card views[ARRAY_LEN(n->cards)];
+    struct profile_count *counts[ARRAY_LEN(n->cards)];
+    for (size_t i = 0; i < n->inv.n_cards; i++)
+        card_resolve_view(&n->inv.cards[i], &views[i], &counts[i]);
+    int strategy = resource_strategy(views, n->inv.n_cards, /* spec= */ NULL, asked);
+    for (size_t i = 0; i < n->inv.n_cards; i++)
+        card_resolve_counts_free(counts[i], views[i].n_partitions);
+    return strategy;
+}
+
 static void node_label(struct node *n, const struct setting *s)
 {
     for (size_t i = 0; i < n->inv.n_cards; i++) {
@@ -60,6 +75,7 @@ static void node_label(struct node *n, const struct setting *s)
                                       .drivers = n->inv.drivers,
                                       .n_drivers = n->inv.n_drivers,
                                       .mig_strategy = s->strategy,
+                                      .strategy_in_force = strategy_in_force(n, s->strategy),
                                       .host = &server};
     gpu_labels_build(&n->in, &n->labels, &n->n_labels);
 }

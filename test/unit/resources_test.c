@@ -64,6 +64,25 @@ Test(resources, a_card_that_falls_ill_does_not_rename_what_the_others_offer)
           "nvidia.com/gpu=7");
 }
 
+/* NVIDIA's plugin refuses to start there ("device 1 has no MIG devices configured"). */
+Test(resources, single_falls_back_to_mixed_names_where_a_card_stays_empty)
+{
+    check("cards: [{mode: mig, partitions: {1g.10gb: 7}}, {mode: mig}]\n"
+          "current: {migStrategy: single}",
+          "nvidia.com/mig-1g.10gb=7");
+    check("cards: [{mode: mig, partitions: {1g.10gb: 7}}, {mode: mig}]\n"
+          "current: {migStrategy: single, devices: [{uuid: GPU-b, mode: mig}]}",
+          "nvidia.com/mig-1g.10gb=7");
+}
+
+Test(resources, a_card_that_is_empty_until_it_is_cut_renames_nothing)
+{
+    check("cards: [{mode: mig, partitions: {1g.10gb: 7}}, {mode: mig}]\n"
+          "current: {migStrategy: single, devices: [{uuid: GPU-b, mode: mig, mig: {profiles: "
+          "[{profile: 1g.10gb, count: 7}]}}]}",
+          "nvidia.com/gpu=7");
+}
+
 Test(resources, attributes_are_written_as_the_device_plugin_writes_them)
 {
     check("cards: [{mode: mig, partitions: {1g.10gb+me: 1, 1c.3g.40gb: 3}}]",

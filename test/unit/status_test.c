@@ -629,6 +629,67 @@ Test(status, labels_describe_the_cards_and_how_they_are_shared)
     node_done(&n);
 }
 
+enum shape { WHOLE, EMPTY, ONES, THREES, ILL_ONES, SHAPES };
+
+static void shape(struct fake_card *c, enum shape s)
+{
+    c->card.mode = c->card.pending_mode = s == WHOLE ? GPU_NATIVE : GPU_MIG;
+    if (s == ONES || s == ILL_ONES)
+        for (unsigned i = 0; i < 7; i++)
+            fake_put(c, "1g.10gb", i, whole_1g);
+    if (s == THREES)
+        fake_put(c, "3g.40gb", 0, whole_3g);
+    c->card.healthy = s != ILL_ONES;
+}
+
+static bool offers_by_profile(const struct device_status *st)
+{
+    for (size_t i = 0; i < st->n_resources; i++)
+        if (strncmp(st->resources[i].name, "nvidia.com/mig-", 15) == 0)
+            return true;
+    return false;
+}
+
+static int64_t offered_as_cards(const struct device_status *st)
+{
+    for (size_t i = 0; i < st->n_resources; i++)
+        if (strcmp(st->resources[i].name, "nvidia.com/gpu") == 0)
+            return st->resources[i].count;
+    return 0;
+}
+
+static void check_single(enum shape a, enum shape b)
+{
+    struct node n;
+    node_init(&n, 2);
+    shape(&n.hw.cards[0], a);
+    shape(&n.hw.cards[1], b);
+    node_read(&n);
+    n.state.host = &host;
+    n.spec.mig_strategy = API_STRATEGY_SINGLE;
+    auto_device_status struct device_status st;
+    node_status_build(&n.state, NULL, NOW_MS, &st);
+    const char *product = label_of(&st, "nvidia.com/gpu.product");
+    unsigned whole = (a == WHOLE) + (b == WHOLE);
+    if (strstr(product, "-MIG-1g.10gb") || strstr(product, "-MIG-3g.40gb"))
+        cr_expect_not(offers_by_profile(&st), "%d %d: %s", a, b, product);
+    else
+        cr_expect_leq(offered_as_cards(&st), whole, "%d %d: %s", a, b, product);
+    if (strstr(product, "-MIG-INVALID"))
+        cr_expect(condition_get(&st.conditions, "ResourcesPublished") || (a == ILL_ONES) ||
+                      (b == ILL_ONES),
+                  "%d %d", a, b);
+    node_done(&n);
+}
+
+/* Who selects a node by its product gets what the kubelet offers under that name. */
+Test(status, under_single_labels_and_resources_agree_whatever_stands)
+{
+    for (int a = 0; a < SHAPES; a++)
+        for (int b = 0; b < SHAPES; b++)
+            check_single((enum shape)a, (enum shape)b);
+}
+
 Test(status, shared_cards_under_a_name_of_their_own_are_not_marked)
 {
     struct node n;
