@@ -268,10 +268,14 @@ static void add_models(struct labels *l, const struct pool *cards)
     }
 }
 
-/* As GFD decides: the first card speaks for all (internal/lm/nvml.go, newGPUModeLabeler). */
+/* As GFD decides: cards of different classes have no mode in common (internal/lm/nvml.go,
+ * getModeForClasses). */
 static void add_mode(struct labels *l, const struct pool *cards)
 {
     uint32_t class = cards->members[0].of->card->pci_class;
+    for (size_t i = 1; i < cards->n; i++)
+        if (cards->members[i].of->card->pci_class != class)
+            class = 0;
     put_of(l, FEATURE_GPU, "mode", "%s",
            class == 0x030000   ? "graphics"
            : class == 0x030200 ? "compute"
@@ -462,9 +466,11 @@ static void add_mig(struct labels *l, const struct gpu_labels_input *in, const s
 
 static void add_vgpu(struct labels *l, const struct host_facts *host)
 {
+    if (!host->vgpu_known)
+        return;
+    put(l, FEATURE_VGPU "present", host->vgpu ? "true" : "false");
     if (!host->vgpu)
         return;
-    put(l, FEATURE_VGPU "present", "true");
     put_text(l, FEATURE_VGPU, "host-driver-version", host->vgpu_driver);
     put_text(l, FEATURE_VGPU, "host-driver-branch", host->vgpu_branch);
 }

@@ -92,14 +92,16 @@ static bool has_file(const char *device, const char *file)
     return file_read(path, 64, &text, NULL, NULL) == 0;
 }
 
-static void look_for_vgpu(const char *device, struct host_facts *ret)
+/* Virtual or not? False: the kernel showed less than all of the configuration space. */
+static bool look_for_vgpu(const char *device, struct host_facts *ret)
 {
     auto_free char *path = xasprintf("%s/config", device);
     auto_free char *bytes = NULL;
     size_t len = 0;
-    /* Without CAP_SYS_ADMIN the kernel shows the first 64 bytes. */
-    if (file_read(path, 4096, &bytes, &len, NULL) == 0)
-        (void)host_vgpu_parse((const uint8_t *)bytes, len, ret);
+    if (file_read(path, 4096, &bytes, &len, NULL) < 0 || len < PCI_CONFIG_BYTES)
+        return false;
+    (void)host_vgpu_parse((const uint8_t *)bytes, len, ret);
+    return true;
 }
 
 static void note_kind(uint16_t class, uint16_t vendor, bool sriov, struct host_facts *ret)
@@ -115,15 +117,22 @@ static void note_kind(uint16_t class, uint16_t vendor, bool sriov, struct host_f
         ret->pci[ret->n_pci++] = (struct host_pci_kind){class, vendor, sriov};
 }
 
-static void read_device(const char *device, struct host_facts *ret)
+/* NVIDIA's GPUs met so far. */
+struct gpus {
+    unsigned n, n_shown; /* shown: with all of their configuration space */
+};
+
+static void read_device(const char *device, struct gpus *gpus, struct host_facts *ret)
 {
     uint16_t class = (uint16_t)(number_in(device, "class") >> 8 & 0xffff);
     if (!host_pci_class_told(class))
         return;
     uint16_t vendor = (uint16_t)(number_in(device, "vendor") & 0xffff);
     note_kind(class, vendor, has_file(device, "sriov_totalvfs"), ret);
-    if (vendor == NVIDIA && class >> 8 == 0x03 && !ret->vgpu)
-        look_for_vgpu(device, ret);
+    if (vendor != NVIDIA || class >> 8 != 0x03 || ret->vgpu)
+        return;
+    gpus->n++;
+    gpus->n_shown += look_for_vgpu(device, ret);
 }
 
 static int by_kind(const void *a, const void *b)
@@ -138,12 +147,14 @@ static void read_devices(const char *sys_root, struct host_facts *ret)
     auto_free char *folder = xasprintf("%s/bus/pci/devices", sys_root);
     auto_dir DIR *d = opendir(folder);
     const struct dirent *entry;
+    struct gpus gpus = {0};
     for (unsigned n = 0; d && n < MAX_DEVICES && (entry = readdir(d)); n++) {
         if (entry->d_name[0] == '.')
             continue;
         auto_free char *device = xasprintf("%s/%s", folder, entry->d_name);
-        read_device(device, ret);
+        read_device(device, &gpus, ret);
     }
+    ret->vgpu_known = ret->vgpu || (gpus.n && gpus.n_shown == gpus.n);
     qsort(ret->pci, ret->n_pci, sizeof(ret->pci[0]), by_kind);
 }
 

@@ -23,8 +23,10 @@ struct host_facts {
     char machine[128]; /* the DMI product name as it is written there; "" when it cannot be read */
     unsigned n_pci;
     struct host_pci_kind pci[HOST_PCI_KINDS]; /* those that labels speak of; by class, vendor */
-    bool vgpu;                                /* a GPU here is a hypervisor's virtual one */
-    char vgpu_driver[16], vgpu_branch[16];    /* of the hypervisor's driver: "460.16", "r460_00" */
+    bool vgpu_known; /* there are NVIDIA GPUs, and the kernel showed the whole configuration space
+                        of each (it shows 64 bytes without CAP_SYS_ADMIN) */
+    bool vgpu;       /* a GPU here is a hypervisor's virtual one; only with vgpu_known */
+    char vgpu_driver[16], vgpu_branch[16]; /* of the hypervisor's driver: "460.16", "r460_00" */
 };
 
 /* Reads it all; what cannot be read is left empty. sys_root NULL: /sys. */

@@ -34,6 +34,7 @@ struct setting {
 
 static const struct host_facts server = {
     .machine = "PowerEdge XE9680",
+    .vgpu_known = true,
     .n_pci = 3,
     .pci = {{0x0200, 0x15b3, true}, {0x0300, 0x102b, false}, {0x0302, 0x10de, true}},
 };
@@ -357,8 +358,10 @@ Test(gpu_labels, without_cards_the_machine_still_says_what_it_has)
     struct jx_pair *labels;
     size_t n;
     gpu_labels_build(&(struct gpu_labels_input){.host = &server}, &labels, &n);
-    cr_assert_eq(n, 8);
+    cr_assert_eq(n, 9);
     cr_expect_str_eq(labels[0].key, "feature.node.kubernetes.io/pci-0300_102b.present");
+    cr_expect_str_eq(labels[8].key, "nvidia.com/vgpu.present");
+    cr_expect_str_eq(labels[8].str, "false");
     gpu_labels_free(labels, n);
 }
 
@@ -417,6 +420,30 @@ Test(gpu_labels, a_card_that_tells_nothing_is_counted)
     gpu_labels_free(n.labels, n.n_labels);
 }
 
+Test(gpu_labels, cards_of_two_classes_have_no_mode_in_common)
+{
+    const struct gpu_card compute = {.vendor = "nvidia", .pci_class = 0x030200};
+    const struct gpu_card graphics = {.vendor = "nvidia", .pci_class = 0x030000};
+    const struct gpu_labels_card cards[] = {{.card = &compute}, {.card = &graphics}};
+    for (size_t n_cards = 1; n_cards <= 2; n_cards++) {
+        struct node n = {.in = {.cards = cards, .n_cards = n_cards}};
+        gpu_labels_build(&n.in, &n.labels, &n.n_labels);
+        cr_expect_str_eq(label(&n, "nvidia.com/gpu.mode"), n_cards == 1 ? "compute" : "unknown");
+        gpu_labels_free(n.labels, n.n_labels);
+    }
+}
+
+Test(gpu_labels, nothing_is_said_of_virtual_gpus_where_the_kernel_does_not_tell)
+{
+    const struct host_facts host = {.machine = "m"};
+    const struct gpu_card card = {.vendor = "nvidia"};
+    const struct gpu_labels_card cards[] = {{.card = &card}};
+    struct node n = {.in = {.cards = cards, .n_cards = 1, .host = &host}};
+    gpu_labels_build(&n.in, &n.labels, &n.n_labels);
+    cr_expect_str_eq(label(&n, "nvidia.com/vgpu.present"), "(none)");
+    gpu_labels_free(n.labels, n.n_labels);
+}
+
 Test(gpu_labels, names_of_foreign_origin_become_legal)
 {
     const struct gpu_driver driver = {.vendor = "nvidia",
@@ -427,6 +454,7 @@ Test(gpu_labels, names_of_foreign_origin_become_legal)
                                            "sixty-three bytes of a label's value."};
     const struct gpu_labels_card cards[] = {{.card = &card}};
     const struct host_facts host = {.machine = "--\"Standard PC\" (i440FX + PIIX, 1996)..",
+                                    .vgpu_known = true,
                                     .vgpu = true,
                                     .vgpu_driver = "460.16\n",
                                     .vgpu_branch = "r460_00"};
@@ -513,6 +541,6 @@ Test(gpu_labels, labels_of_no_gpu_have_no_timestamp)
     size_t n;
     gpu_labels_build(&(struct gpu_labels_input){.host = &server}, &labels, &n);
     gpu_labels_stamp(&labels, &n, /* prev= */ NULL, 0, 1000);
-    cr_expect_eq(n, 8);
+    cr_expect_eq(n, 9);
     gpu_labels_free(labels, n);
 }

@@ -116,9 +116,29 @@ Test(host_facts, a_virtual_gpu_tells_the_drivers_of_its_hypervisor)
     put_device("0000:3b:00.0", "0x030000\n", "0x10de\n");
     put("bus/pci/devices/0000:3b:00.0", "config", c.bytes, sizeof(c.bytes));
     host_facts_read(root, &f);
-    cr_expect(f.vgpu);
+    cr_expect(f.vgpu && f.vgpu_known);
     cr_expect_str_eq(f.vgpu_driver, "460.16");
     cr_expect_str_eq(f.vgpu_branch, "r460_00");
+}
+
+Test(host_facts, a_gpu_is_not_virtual_only_where_all_of_it_is_shown)
+{
+    static const uint8_t plain[256] = {0};
+    struct host_facts f;
+    host_facts_read(root, &f);
+    cr_expect(!f.vgpu_known, "no GPU of NVIDIA's");
+    put_device("0000:3b:00.0", "0x030200\n", "0x10de\n");
+    host_facts_read(root, &f);
+    cr_expect(!f.vgpu_known, "no configuration space");
+    put("bus/pci/devices/0000:3b:00.0", "config", plain, 64);
+    host_facts_read(root, &f);
+    cr_expect(!f.vgpu_known, "the part that everybody may read");
+    put("bus/pci/devices/0000:3b:00.0", "config", plain, sizeof(plain));
+    host_facts_read(root, &f);
+    cr_expect(f.vgpu_known && !f.vgpu);
+    put_device("0000:3c:00.0", "0x030200\n", "0x10de\n");
+    host_facts_read(root, &f);
+    cr_expect(!f.vgpu_known, "one of two");
 }
 
 Test(host_facts, what_is_not_the_signature_is_no_virtual_gpu)
