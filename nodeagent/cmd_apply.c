@@ -98,6 +98,30 @@ static bool report_problems(const struct resolve_result *r)
     return refused;
 }
 
+/* The built-in all-disabled speaks of cards that have MIG; where none has it, it is so already. */
+static bool is_all_disabled(const struct session *s)
+{
+    bool built_in = s->f.config && strcmp(s->f.config, "all-disabled") == 0;
+    for (size_t i = 0; i < s->file.n_configs && built_in; i++)
+        built_in = strcmp(s->file.configs[i].name, s->f.config) != 0;
+    return built_in;
+}
+
+/* The same, and a layout that selects no card at all: whoever names one on a host means some card
+ * of it, and a wrong filter must not pass for "as wanted". mig-parted's assert fails there, too. */
+static bool report_faults(const char *verb, const struct session *s)
+{
+    if (report_problems(&s->want))
+        return true;
+    if (s->want.spec.n_devices || is_all_disabled(s))
+        return false;
+    (void)fprintf(stderr,
+                  "cleave-agent %s: the layout selects none of this host's %zu cards; look at its "
+                  "selectors, device filters and indices\n",
+                  verb, s->host.inventory.n_cards);
+    return true;
+}
+
 /* What is wanted of a card; NULL: nothing, it is left alone. */
 static const struct device_want *want_of(const struct session *s, const char *uuid)
 {
@@ -147,7 +171,7 @@ int cmd_plan(int argc, char **argv)
         return code;
     if (open_session(&s, &e) < 0)
         return fail("plan", &e);
-    code = report_problems(&s.want);
+    code = report_faults("plan", &s);
     auto_free struct card_plan *plan = xmalloc(sizeof(*plan));
     for (size_t i = 0; i < s.host.inventory.n_cards; i++) {
         const struct gpu_card *card = &s.host.inventory.cards[i];
@@ -205,7 +229,7 @@ int cmd_apply(int argc, char **argv)
     auto_fd int lock = -1;
     if (journal_lock(s.f.host.state_dir, &lock, &e) < 0 || open_session(&s, &e) < 0)
         return fail("apply", &e);
-    if (report_problems(&s.want))
+    if (report_faults("apply", &s))
         return 1;
     const struct txn_deps d = {.gpu = s.host.gpu,
                                .state_dir = s.f.host.state_dir,
@@ -229,12 +253,12 @@ int cmd_assert(int argc, char **argv)
     if (!parse(
             &s.f, argc, argv, "cleave-agent assert [--file PATH] [--config NAME] [flags]",
             "Exits with 0 if every card that the layout selects is as it wants, else says which\n"
-            "is not and exits with 1.",
+            "is not and exits with 1; with 1 also if it selects no card of this host.",
             &code))
         return code;
     if (open_session(&s, &e) < 0)
         return fail("assert", &e);
-    code = report_problems(&s.want);
+    code = report_faults("assert", &s);
     auto_free struct card_plan *plan = xmalloc(sizeof(*plan));
     for (size_t i = 0; i < s.host.inventory.n_cards; i++) {
         const struct gpu_card *card = &s.host.inventory.cards[i];

@@ -21,6 +21,16 @@ SAMPLE = ROOT / "config" / "samples" / "mig-parted" / "config.yaml"
 DEFAULTS = ROOT / "test" / "unit" / "data" / "default-mig-parted-config.yaml"
 
 
+MIG_PARTED = """version: v1
+mig-configs:
+  wish:
+  - device-filter: "{filter}"
+    devices: {devices}
+    mig-enabled: true
+    mig-devices: {{1g.10gb: 7}}
+"""
+
+
 class Host:
     """A host with simulated cards."""
 
@@ -397,7 +407,7 @@ def test_every_default_entry_can_be_planned_where_the_model_has_it(host):
             [AGENT, "plan", "-f", DEFAULTS, "-c", name], env=h.env, capture_output=True, text=True, timeout=60
         )
         if done.returncode:
-            assert done.returncode == 1 and re.search("UnknownProfile|Infeasible", done.stderr), (name, done.stderr)
+            assert done.returncode == 1 and re.search("UnknownProfile|Infeasible|selects none", done.stderr), (name, done.stderr)
             refused.append(name)
     assert not {"all-disabled", "all-enabled", "all-balanced", "all-1g.10gb", "all-1g.10gb.me"} & set(refused)
     assert {"all-1g.5gb", "all-1g.24gb-me"} <= set(refused)
@@ -447,10 +457,32 @@ def test_mig_on_a_card_without_it(host):
     h.agent("apply", "-c", "all-disabled")
 
 
-def test_a_layout_for_other_cards_says_that_it_selects_none(host):
+@pytest.mark.parametrize("verb", ["plan", "apply", "assert"])
+def test_a_layout_for_other_cards_is_no_success(host, verb):
     h = host("h100-80")
+    before = h.layout()
     path = h.file("p.yaml", profile([mig({}, selector={"model": "*A100*"})]))
-    assert "selects no card of this host" in h.agent("apply", "-f", path)
+    text = h.agent(verb, "-f", path, code=1)
+    assert "test: selects no card of this host" in text
+    assert f"{verb}: the layout selects none of this host's 2 cards" in text
+    other = MIG_PARTED.format(filter="0x20B010DE", devices="all")
+    assert "selects none" in h.agent(verb, "-f", h.file("other.yaml", other), code=1)
+    beyond = MIG_PARTED.format(filter="0x233010DE", devices="[7]")
+    assert "selects none" in h.agent(verb, "-f", h.file("beyond.yaml", beyond), code=1)
+    assert h.layout() == before
+
+
+def test_a_layout_for_some_of_the_cards_is_judged_by_those(host):
+    h = host("h100-80")
+    path = h.file("first.yaml", MIG_PARTED.format(filter="0x233010DE", devices="[0]"))
+    h.agent("assert", "-f", path, code=1)
+    h.agent("apply", "-f", path)
+    h.agent("assert", "-f", path)
+
+
+def test_a_card_without_mig_is_as_all_disabled_wants_it(host):
+    h = host("t4")
+    h.agent("assert", "-c", "all-disabled")
 
 
 @pytest.mark.parametrize(
