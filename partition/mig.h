@@ -125,13 +125,19 @@ struct mig_request {
 };
 
 /* Resolves names tolerantly: among the profiles of the same slices and attributes the one closest
- * in GB, if within an eighth of it (so 1g.11gb finds 1g.10gb, 1g.20gb the double-memory one where
- * there is one, and 1g.5gb nothing on a card whose smallest is 1g.10gb). Zero counts are dropped,
+ * in GB, if it is within a sixteenth, or within one and an eighth (so 1g.24gb finds 1g.23gb, and
+ * 1g.5gb nothing on a card whose smallest is 1g.10gb). A 1g name that is published for profiles of
+ * twice the memory alone never finds one of the smallest share, nor the other way round: 1g.20gb
+ * finds nothing on an H200 (1g.18gb, 1g.35gb). mig_rounds says which were. Zero counts are dropped,
  * and the same kind in two spellings is counted together. ERR_NOT_FOUND names the profile and lists
  * what the card offers; ERR_INVALID for malformed names, also with count zero; ERR_TOO_LARGE for
  * more than MIG_MAX_WANTS kinds. */
 int mig_resolve(const struct mig_table *t, const struct mig_request *requests, size_t n,
                 struct mig_wants *ret, struct err *e) MUST_CHECK;
+
+/* Did resolving the name (in its own or in a label's spelling) take a profile of another GB? ret
+ * holds MIG_NAME_BYTES: the name of what it was taken for. */
+bool mig_rounds(const struct mig_table *t, const char *name, char *ret);
 
 /* The smallest change from `now` to `wants`, nothing where that is what stands: fewest instances in
  * use lost (then verdict DRAIN), then fewest GPU instances at the end, of them fewest destroyed,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/auto.h"
 #include "base/sb.h"
 
 #include "partition/mig.h"
@@ -8,17 +9,62 @@
 /* Enough for the names of every profile a table can hold. */
 #define MAX_OFFER_BYTES 2048
 
-/* How far a name's GB may be from the profile's: an eighth, which covers what drivers, ECC and
- * VBIOS were seen to differ by (1g.23gb and 1g.24gb, 7g.186gb and 7g.189gb), and not another
- * model's. */
-#define GB_TOLERANCE 8
+/* How far a name's GB may be from the profile's. Drivers, ECC and VBIOS were seen to move the
+ * memory of a card by up to a sixteenth (1g.23gb and 1g.24gb, 3g.90gb and 3g.95gb, 7g.180gb and
+ * 7g.189gb); of a small number rounding alone may be one more, which must be no more than an
+ * eighth: 1g.5gb and 1g.6gb are two models'. */
+#define GB_DRIFT    16
+#define GB_ROUNDING 8
 
-static unsigned gap(unsigned a, unsigned b)
+static bool is_near(unsigned gap, unsigned gb)
+{
+    return (uint64_t)gap * (gap > 1 ? GB_DRIFT : GB_ROUNDING) <= gb;
+}
+
+/* The GB under which 1g profiles without attributes are published: those of the smallest share of
+ * memory, and those of twice as much (mig-parted's shipped configurations, nvidia.md 1.5). */
+static const unsigned plain_gb[] = {5, 6, 10, 12, 16, 18, 23, 24, 34, 35};
+static const unsigned doubled_gb[] = {10, 20, 24, 35, 36, 45, 47, 67, 70};
+
+static bool is_among(unsigned gb, const unsigned *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == gb)
+            return true;
+    return false;
+}
+
+/* Has a profile of the same slices and attributes less memory? */
+static bool is_doubled(const struct mig_table *t, unsigned profile, const struct mig_name *name)
+{
+    for (unsigned i = 0; i < t->n_profiles; i++) {
+        struct mig_name p = {0};
+        if (t->profiles[i].size < t->profiles[profile].size &&
+            mig_name_parse(t->profiles[i].name, &p, NULL) == 0 && p.gi_slices == name->gi_slices &&
+            strcmp(p.attr, name->attr) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Is the name published for one of the two kinds of 1g alone, and the profile of the other? Then
+ * its closeness is chance: 1g.36gb is twice the memory of a GH200, 1g.35gb all that a GB300 gives
+ * to the smallest. */
+static bool is_other_kind(const struct mig_table *t, unsigned profile, const struct mig_name *n)
+{
+    bool plain = is_among(n->gb, plain_gb, ARRAY_LEN(plain_gb));
+    bool doubled = is_among(n->gb, doubled_gb, ARRAY_LEN(doubled_gb));
+    return n->gi_slices == 1 && !*n->attr && plain != doubled &&
+           doubled != is_doubled(t, profile, n);
+}
+
+static unsigned gap_between(unsigned a, unsigned b)
 {
     return a > b ? a - b : b - a;
 }
 
-/* The profile closest in GB among those of the same slices and attributes; t->n_profiles: none. */
+/* The profile closest in GB among those of the same slices and attributes; t->n_profiles: none. A
+ * name that the card has means that profile, whatever it means elsewhere. */
 static unsigned find_profile(const struct mig_table *t, const struct mig_name *n)
 {
     unsigned found = t->n_profiles;
@@ -28,9 +74,9 @@ static unsigned find_profile(const struct mig_table *t, const struct mig_name *n
         if (mig_name_parse(t->profiles[i].name, &p, NULL) < 0 || p.gi_slices != n->gi_slices ||
             strcmp(p.attr, n->attr) != 0)
             continue;
-        unsigned d = gap(p.gb, n->gb);
-        if (d < closest && (uint64_t)d * GB_TOLERANCE <= p.gb) {
-            closest = d;
+        unsigned gap = gap_between(p.gb, n->gb);
+        if (gap < closest && is_near(gap, p.gb) && (gap == 0 || !is_other_kind(t, i, n))) {
+            closest = gap;
             found = i;
         }
     }
@@ -92,6 +138,21 @@ int mig_resolve(const struct mig_table *t, const struct mig_request *requests, s
     }
     *ret = w;
     return 0;
+}
+
+bool mig_rounds(const struct mig_table *t, const char *name, char *ret)
+{
+    struct mig_name n = {0};
+    struct mig_name p = {0};
+    if (mig_name_parse(name, &n, NULL) < 0 && mig_name_parse_label(name, &n, NULL) < 0)
+        return false;
+    unsigned profile = find_profile(t, &n);
+    if (profile == t->n_profiles || mig_name_parse(t->profiles[profile].name, &p, NULL) < 0 ||
+        p.gb == n.gb)
+        return false;
+    p.ci_slices = n.ci_slices;
+    (void)mig_name_format(&p, ret);
+    return true;
 }
 
 static int unknown_layout(const char *name, struct err *e)

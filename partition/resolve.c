@@ -302,6 +302,14 @@ void resolve_node(const struct resolve_input *in, struct resolve_result *ret)
     work_done(&w);
 }
 
+const struct resolve_problem *resolve_outcome_refusal(const struct resolve_outcome *o)
+{
+    for (size_t i = 0; i < o->n_problems; i++)
+        if (strcmp(o->problems[i].reason, RESOLVE_ROUNDED) != 0)
+            return &o->problems[i];
+    return NULL;
+}
+
 void resolve_result_done(struct resolve_result *r)
 {
     device_spec_done(&r->spec);

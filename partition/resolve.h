@@ -85,8 +85,11 @@ struct resolve_input {
     const char *label; /* value of nvidia.com/mig.config; NULL or "": none */
 };
 
+/* A profile's name was taken for the nearest that the card has: no fault, and to be told. */
+#define RESOLVE_ROUNDED "ProfileRounded"
+
 /* What is wrong, for conditions and events. reason is one of the words above, or Conflict,
- * Overridden. */
+ * Overridden, ProfileRounded. */
 struct resolve_problem {
     char *reason;
     char
@@ -122,6 +125,9 @@ void resolve_node(const struct resolve_input *in, struct resolve_result *ret);
 void resolve_result_done(struct resolve_result *r);
 AUTO_DEFINE(resolve_result, struct resolve_result, resolve_result_done)
 #define auto_resolve_result AUTO(resolve_result)
+
+/* Why a source was refused; NULL: the outcome has no such problem. Borrowed. */
+const struct resolve_problem *resolve_outcome_refusal(const struct resolve_outcome *o);
 
 /* Does the card already show what is wanted (mode and multiset of partitions; placements do not
  * matter)? */

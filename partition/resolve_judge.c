@@ -47,6 +47,18 @@ static bool check_geometry(struct source *s, const struct resolve_card *card,
     return false;
 }
 
+/* Whoever wrote the name gets another amount of memory than it says. */
+static void note_rounding(struct source *s, const struct resolve_card *card, const char *name)
+{
+    char taken[MIG_NAME_BYTES];
+    if (!mig_rounds(card->table, name, taken))
+        return;
+    auto_free char *text =
+        xasprintf("GPU %u (%s): %s is taken for %s, the nearest that this card has", card->index,
+                  card->model ? card->model : card->uuid, name, taken);
+    resolve_add_problem(s, RESOLVE_ROUNDED, card, text);
+}
+
 /* Counts that no schema has bounded come from files. */
 static int requests_of(const struct jx_pair *profiles, size_t n, struct mig_request *ret,
                        struct err *e)
@@ -80,6 +92,9 @@ static bool want_mig(struct source *s, const struct resolve_card *card,
         resolve_refuse(s, reason_of(rc), card, err_msg(&e));
         return false;
     }
+    for (size_t i = 0; i < n; i++)
+        if (requests[i].count)
+            note_rounding(s, card, requests[i].profile);
     want->mode = API_MODE_MIG;
     want_profiles(want, card->table, &wants);
     return check_geometry(s, card, &wants);
@@ -101,6 +116,7 @@ static bool want_builtin(struct source *s, const struct resolve_card *card, cons
         resolve_refuse(s, "UnknownProfile", card, err_msg(&e));
         return false;
     }
+    note_rounding(s, card, name + strlen("all-"));
     want->mode = enabled ? API_MODE_MIG : API_MODE_NATIVE;
     if (enabled)
         want_profiles(want, card->table, &wants);

@@ -198,6 +198,30 @@ static int check_owner(struct context *ctx, struct scope *s, const struct object
     return err_set(e, ERR_CONFLICT, "Node %s is not the one that the cache has", k->name);
 }
 
+/* --- Names that were rounded --- */
+
+static bool is_rounding_in_force(const struct resolve_outcome *o, size_t i)
+{
+    return o->verdict == RESOLVE_GOVERNS && strcmp(o->problems[i].reason, RESOLVE_ROUNDED) == 0;
+}
+
+/* Once for each order: the sizes that were asked for are not those that will be there. */
+static void report_rounding(struct context *ctx, const struct object_key *k,
+                            const struct node_view *v)
+{
+    for (size_t i = 0; i < v->result.n_outcomes; i++) {
+        const struct resolve_outcome *o = &v->result.outcomes[i];
+        for (size_t p = 0; p < o->n_problems; p++) {
+            if (!is_rounding_in_force(o, p))
+                continue;
+            log_info("Rounded the name of a MIG profile", kv("node", k->name),
+                     kv("source", o->source.name), kv("message", o->problems[p].message));
+            recorder_event(ctx->recorder, v->node_object, /* warning= */ false, RESOLVE_ROUNDED,
+                           "%s: %s", o->source.name, o->problems[p].message);
+        }
+    }
+}
+
 /* --- Both --- */
 
 static int keep_both(struct context *ctx, struct scope *s, const struct object_key *k,
@@ -212,8 +236,10 @@ static int keep_both(struct context *ctx, struct scope *s, const struct object_k
     auto_json json_t *body = device_spec_body(v, &draft);
     if (body)
         TRY(check_owner(ctx, s, k, v, e));
-    if (body)
+    if (body) {
         TRY(apply_spec(ctx, s, k, body, e));
+        report_rounding(ctx, k, v);
+    }
     return keep_taint(ctx, s, k, v, e);
 }
 

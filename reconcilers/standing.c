@@ -231,8 +231,9 @@ void standing_of(const struct node_view *v, const struct resolve_outcome *o, str
     *ret = (struct standing){.phase = PHASE_UP_TO_DATE};
     if (judge_node(v, ret))
         return;
-    if (o->verdict == RESOLVE_REFUSED && o->n_problems) {
-        refuse(ret, &o->problems[0]);
+    const struct resolve_problem *refusal = resolve_outcome_refusal(o);
+    if (o->verdict == RESOLVE_REFUSED && refusal) {
+        refuse(ret, refusal);
         return;
     }
     const struct resolve_problem *conflict = conflict_in(o);

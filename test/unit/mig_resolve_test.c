@@ -44,7 +44,7 @@ Test(mig_resolve, a_name_whose_memory_drifted_finds_the_closest)
 {
     CHECK("H100-80", "1g.10gb x1", {"1g.11gb", 1});
     CHECK("H100-80", "1g.20gb x1", {"1g.20gb", 1});
-    CHECK("H100-80", "1g.20gb x1", {"1g.22gb", 1});
+    CHECK("H100-80", "1g.20gb x1", {"1g.21gb", 1});
     CHECK("B200", "1g.23gb x7", {"1g.24gb", 7});
     CHECK("B200", "7g.180gb x1", {"7g.189gb", 1});
     CHECK("H100-NVL", "3g.47gb x1", {"3g.48gb", 1});
@@ -58,6 +58,75 @@ Test(mig_resolve, another_models_name_is_not_taken_for_ours)
     check_refused("A30", "1g.5gb", ERR_NOT_FOUND, "it offers 1g.6gb, 1g.6gb+me");
     check_refused("H100-80", "1g.10gb+gfx", ERR_NOT_FOUND, "no profile 1g.10gb+gfx");
     check_refused("H100-80", "5g.40gb", ERR_NOT_FOUND, "no profile 5g.40gb");
+}
+
+/* mig-parted's all-1g.20gb is four of an A100's; an H200 has 1g.18gb seven times. */
+Test(mig_resolve, a_name_of_another_kind_is_not_rounded)
+{
+    check_refused("H200", "1g.20gb", ERR_NOT_FOUND, "it offers 1g.18gb, 1g.18gb+me, 1g.35gb");
+    check_refused("H100-80", "1g.18gb", ERR_NOT_FOUND, "no profile 1g.18gb");
+    check_refused("H100-NVL", "1g.23gb", ERR_NOT_FOUND, "no profile 1g.23gb");
+    check_refused("H200", "1g.34gb", ERR_NOT_FOUND, "no profile 1g.34gb");
+    check_refused("A30", "1g.7gb", ERR_NOT_FOUND, "no profile 1g.7gb");
+    CHECK("H200", "1g.35gb x1", {"1g.36gb", 1});
+    CHECK("B200", "1g.23gb x1", {"1g.24gb", 1});
+    CHECK("B200", "1g.45gb x1", {"1g.47gb", 1});
+}
+
+static const char *const published[] = {
+    "1g.5gb",   "1g.6gb",   "1g.10gb",  "1g.12gb",  "1g.18gb", "1g.20gb",  "1g.23gb",  "1g.24gb",
+    "1g.34gb",  "1g.35gb",  "1g.36gb",  "1g.45gb",  "1g.47gb", "1g.67gb",  "1g.70gb",  "2g.10gb",
+    "2g.12gb",  "2g.20gb",  "2g.24gb",  "2g.35gb",  "2g.36gb", "2g.45gb",  "2g.47gb",  "2g.67gb",
+    "2g.70gb",  "3g.20gb",  "3g.40gb",  "3g.47gb",  "3g.48gb", "3g.71gb",  "3g.72gb",  "3g.90gb",
+    "3g.93gb",  "3g.95gb",  "3g.135gb", "3g.139gb", "4g.20gb", "4g.24gb",  "4g.40gb",  "4g.47gb",
+    "4g.48gb",  "4g.71gb",  "4g.72gb",  "4g.90gb",  "4g.93gb", "4g.95gb",  "4g.96gb",  "4g.135gb",
+    "4g.139gb", "7g.40gb",  "7g.80gb",  "7g.94gb",  "7g.96gb", "7g.141gb", "7g.144gb", "7g.180gb",
+    "7g.186gb", "7g.189gb", "7g.269gb", "7g.278gb",
+};
+
+/* Whoever asks for a published name on another model gets within a sixteenth of what it says, or
+ * one GB where that is an eighth at most, and is told. */
+Test(mig_resolve, no_published_name_gets_another_amount_of_memory_unsaid)
+{
+    static const char *const models[] = {"A100-40",  "A100-80", "A30",  "H100-80",
+                                         "H100-NVL", "H200",    "B200", "RTX-PRO-6000"};
+    for (size_t m = 0; m < ARRAY_LEN(models); m++)
+        for (size_t i = 0; i < ARRAY_LEN(published); i++) {
+            const struct mig_request r = {published[i], 1};
+            const struct mig_table *t = mig_model(models[m]);
+            struct mig_wants w;
+            char taken[MIG_NAME_BYTES] = "";
+            bool rounds = mig_rounds(t, published[i], taken);
+            if (mig_resolve(t, &r, 1, &w, NULL) < 0) {
+                cr_expect_not(rounds, "%s %s", models[m], published[i]);
+                continue;
+            }
+            const char *found = t->profiles[w.items[0].profile].name;
+            struct mig_name asked, got;
+            cr_assert_eq(mig_name_parse(published[i], &asked, NULL), 0);
+            cr_assert_eq(mig_name_parse(found, &got, NULL), 0);
+            unsigned gap = asked.gb > got.gb ? asked.gb - got.gb : got.gb - asked.gb;
+            cr_expect(gap * 16 <= got.gb || (gap == 1 && got.gb >= 8), "%s: %s is %s", models[m],
+                      published[i], found);
+            cr_expect_eq(rounds, gap > 0, "%s: %s", models[m], published[i]);
+            if (gap)
+                cr_expect_str_eq(taken, found);
+        }
+}
+
+Test(mig_resolve, a_rounded_name_is_told_in_either_spelling)
+{
+    const struct mig_table *t = mig_model("B200");
+    char taken[MIG_NAME_BYTES];
+    cr_expect(mig_rounds(t, "1g.24gb+me", taken));
+    cr_expect_str_eq(taken, "1g.23gb+me");
+    cr_expect(mig_rounds(t, "1g.24gb.me", taken));
+    cr_expect_str_eq(taken, "1g.23gb+me");
+    cr_expect(mig_rounds(t, "1c.3g.93gb", taken));
+    cr_expect_str_eq(taken, "1c.3g.90gb");
+    cr_expect_not(mig_rounds(t, "1g.23gb", taken));
+    cr_expect_not(mig_rounds(t, "balanced", taken));
+    cr_expect_not(mig_rounds(t, "1g.5gb", taken));
 }
 
 Test(mig_resolve, malformed_names_are_invalid_even_with_count_zero)

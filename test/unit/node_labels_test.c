@@ -180,6 +180,17 @@ Test(node_labels, defect_6_success_and_failure_are_events_too)
     cr_assert(cluster_has_event(&c, "n1", "MIGConfigApplied"));
 }
 
+Test(node_labels, a_profile_that_was_taken_for_the_nearest_is_an_event)
+{
+    want("all-1g.10gb");
+    agent();
+    cr_assert_not(cluster_has_event(&c, "n1", "ProfileRounded"));
+    want("all-1g.11gb");
+    agent();
+    expect_state("success");
+    cr_assert(cluster_has_event(&c, "n1", "ProfileRounded"));
+}
+
 Test(node_labels, taking_the_label_off_and_setting_it_again_changes_nothing_on_the_card)
 {
     want("all-1g.10gb");

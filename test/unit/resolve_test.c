@@ -326,3 +326,14 @@ Test(resolve, a_card_matches_by_mode_and_number_of_each_kind)
                      "%s", text);
     }
 }
+
+/* A rounding that was noted before it has no say in why a source is refused. */
+Test(resolve, what_refused_a_source_is_no_rounding)
+{
+    struct resolve_problem problems[] = {{.reason = (char[]){RESOLVE_ROUNDED}},
+                                         {.reason = (char[]){"UnknownProfile"}}};
+    const struct resolve_outcome rounded = {.problems = problems, .n_problems = 1};
+    const struct resolve_outcome refused = {.problems = problems, .n_problems = 2};
+    cr_expect_null(resolve_outcome_refusal(&rounded));
+    cr_expect_eq(resolve_outcome_refusal(&refused), &problems[1]);
+}
