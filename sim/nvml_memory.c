@@ -75,17 +75,25 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *me
     return call_leave(&c, rc);
 }
 
+/* An instance has the part of the window that its memory slots are of the card's, less 1 MiB:
+ * nvidia-smi prints 8191 MiB of an A100-40's 65536 for 1g.5gb, 32767 for 3g.20gb (MIG guide). */
+static nvmlBAR1Memory_t bar1_of(const struct call *c)
+{
+    unsigned long long total = hw_model(c->gpu)->bar1_mib * MIB;
+    if (c->gi == NULL)
+        return (nvmlBAR1Memory_t){.bar1Total = total, .bar1Free = total - MIB, .bar1Used = MIB};
+    total = total * c->gi->size / hw_model(c->gpu)->grid - MIB;
+    return (nvmlBAR1Memory_t){.bar1Total = total, .bar1Free = total};
+}
+
 nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *bar1Memory)
 {
     struct call c = {.id = CALL_nvmlDeviceGetBAR1MemoryInfo};
-    int rc = call_enter(&c, device, ON_WHOLE);
+    int rc = call_enter(&c, device, ON_DEVICE);
     if (rc == NVML_SUCCESS && bar1Memory == NULL)
         rc = NVML_ERROR_INVALID_ARGUMENT;
-    if (rc == NVML_SUCCESS) {
-        unsigned long long total = hw_model(c.gpu)->bar1_mib * MIB;
-        *bar1Memory = (nvmlBAR1Memory_t){.bar1Total = total, .bar1Free = total - MIB};
-        bar1Memory->bar1Used = MIB;
-    }
+    if (rc == NVML_SUCCESS)
+        *bar1Memory = bar1_of(&c);
     return call_leave(&c, rc);
 }
 

@@ -49,7 +49,6 @@ NUMBER(nvmlDeviceGetMaxMigDeviceCount, ON_GPU, max_mig_devices(&c))
 NUMBER(nvmlDeviceGetPowerUsage, ON_WHOLE, power_mw(&c))
 NUMBER(nvmlDeviceGetEnforcedPowerLimit, ON_WHOLE, hw_model(c.gpu)->power_limit_w * 1000)
 NUMBER(nvmlDeviceGetPcieReplayCounter, ON_WHOLE, (unsigned int)c.gpu->pcie_replays)
-NUMBER(nvmlDeviceGetNumaNodeId, ON_WHOLE, c.gpu->numa)
 NUMBER_OF(unsigned long long, nvmlDeviceGetCurrentClocksEventReasons, ON_WHOLE, 1 /* idle */)
 
 ALIAS(nvmlDeviceGetCurrentClocksThrottleReasons, nvmlDeviceGetCurrentClocksEventReasons,

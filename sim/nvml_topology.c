@@ -27,6 +27,18 @@ static void set_bits(unsigned long *words, unsigned int count, unsigned int firs
         words[bit / width] |= 1UL << bit % width;
 }
 
+/* Of cards whose memory is a NUMA node of the machine (Grace Hopper, Grace Blackwell), none of
+ * which is simulated: where another card is plugged in, the kernel tells, and the affinities below.
+ */
+nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t device, unsigned int *node)
+{
+    struct call c = {.id = CALL_nvmlDeviceGetNumaNodeId};
+    int rc = call_enter(&c, device, ON_WHOLE);
+    if (rc == NVML_SUCCESS && node == NULL)
+        rc = NVML_ERROR_INVALID_ARGUMENT;
+    return call_leave(&c, rc == NVML_SUCCESS ? NVML_ERROR_NOT_SUPPORTED : rc);
+}
+
 nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned int cpuSetSize,
                                       unsigned long *cpuSet)
 {

@@ -66,6 +66,84 @@ static void write_function(const char *root, const struct function *f)
     write_link(root, f);
 }
 
+enum { CONFIG_BYTES = 256, BARS = 6, RESOURCES = 13 };
+
+/* The windows of a board: registers, memory, and the one beside it. */
+#define BAR0_BYTES (16ULL << 20)
+#define BAR3_BYTES (32ULL << 20)
+#define MIB        (1ULL << 20)
+
+/* IORESOURCE_MEM, with PREFETCH and MEM_64 (linux/ioport.h). */
+#define FLAGS_REGISTERS 0x040200ULL
+#define FLAGS_MEMORY    0x14220cULL
+
+struct window {
+    unsigned long long start, bytes, flags;
+};
+
+/* One after the other above 64 TiB, each card in a range of its own. BAR 1 and 3 are 64-bit ones,
+ * which take the places of the BARs behind them. */
+static void windows_of(const struct hw_gpu *g, struct window ret[BARS])
+{
+    unsigned long long base = (64ULL << 40) + ((unsigned long long)g->bus << 40);
+    unsigned long long bar1 = hw_model(g)->bar1_mib * MIB;
+    memset(ret, 0, BARS * sizeof(*ret));
+    ret[0] = (struct window){0x80000000ULL + g->bus * BAR0_BYTES, BAR0_BYTES, FLAGS_REGISTERS};
+    ret[1] = (struct window){base, bar1, FLAGS_MEMORY};
+    ret[3] = (struct window){base + bar1, BAR3_BYTES, FLAGS_MEMORY};
+}
+
+/* First and last address and flags, a line for each BAR, the ROM, and those of virtual functions,
+ * of which the boards here show none. */
+static void write_resource(const char *root, const struct function *f, const struct hw_gpu *g)
+{
+    struct window bars[BARS];
+    char text[RESOURCES * 64] = "";
+    size_t at = 0;
+    windows_of(g, bars);
+    for (unsigned int i = 0; i < RESOURCES; i++) {
+        struct window w = i < BARS ? bars[i] : (struct window){0};
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "0x%016llx 0x%016llx 0x%016llx\n",
+                               w.start, w.bytes ? w.start + w.bytes - 1 : 0, w.flags);
+    }
+    write_file(root, f, "resource", "%s", text);
+}
+
+static void put16(unsigned char *at, uint32_t value)
+{
+    at[0] = (unsigned char)(value & 0xFF);
+    at[1] = (unsigned char)(value >> 8 & 0xFF);
+}
+
+/* The configuration space's header (PCI 3.0, 6.1): ids, class, and a list of capabilities with the
+ * one of PCI Express in it. A board is no virtual GPU: the vendor's capability is missing. */
+static void write_config(const char *root, const struct function *f)
+{
+    unsigned char bytes[CONFIG_BYTES] = {0};
+    char path[PATH_MAX];
+    char below[256];
+    put16(bytes + 0x00, f->id & 0xFFFF);
+    put16(bytes + 0x02, f->id >> 16);
+    put16(bytes + 0x04, 0x0006); /* memory, bus master */
+    put16(bytes + 0x06, 0x0010); /* there is a list of capabilities */
+    bytes[0x08] = 0xA1;
+    bytes[0x0A] = (unsigned char)(f->class >> 8 & 0xFF);
+    bytes[0x0B] = (unsigned char)(f->class >> 16 & 0xFF);
+    put16(bytes + 0x2C, f->subsystem & 0xFFFF);
+    put16(bytes + 0x2E, f->subsystem >> 16);
+    bytes[0x34] = 0x78;
+    bytes[0x78] = 0x10; /* PCI Express, the last of the list */
+    put16(bytes + 0x7A, 0x0002);
+    (void)snprintf(below, sizeof(below), "%s/config", f->path + 1);
+    place_file(root, below, path, sizeof(path));
+    FILE *out = fopen(path, "we");
+    if (out == NULL)
+        die("%s: %s", path, strerror(errno));
+    bool written = fwrite(bytes, 1, sizeof(bytes), out) == sizeof(bytes);
+    if (fclose(out) != 0 || !written)
+        die("%s: %s", path, strerror(errno));
+}
+
 static void write_nvidia(const char *root, const struct hw_gpu *g)
 {
     struct function f = {.id = hw_model(g)->pci_device_id,
@@ -76,6 +154,8 @@ static void write_nvidia(const char *root, const struct hw_gpu *g)
     (void)snprintf(f.path, sizeof(f.path), "/sys/devices/pci%04x:%02x/%04x:%02x:01.0/%s", g->domain,
                    g->bus - 1, g->domain, g->bus - 1, f.bdf);
     write_function(root, &f);
+    write_resource(root, &f, g);
+    write_config(root, &f);
 }
 
 static void write_metax(const char *root, const struct hw *hw, uint32_t metax, uint32_t vf)

@@ -340,6 +340,12 @@ def test_a_sys_root_has_the_cards_functions_of_both_vendors(machine, tmp_path):
     nvidia = devices / "0000:07:00.0"
     said = [(nvidia / name).read_text() for name in ("vendor", "device", "subsystem_vendor", "class", "numa_node")]
     assert said == ["0x10de\n", "0x2330\n", "0x10de\n", "0x030200\n", "0\n"]
+    config = (nvidia / "config").read_bytes()
+    assert len(config) == 256 and config[:4] == b"\xde\x10\x30\x23" and config[9:12] == b"\x00\x02\x03"
+    assert config[6] & 0x10 and config[config[0x34]] == 0x10 and config[config[0x34] + 1] == 0
+    windows = [[int(word, 16) for word in line.split()] for line in (nvidia / "resource").read_text().splitlines()]
+    assert len(windows) == 13 and all(len(w) == 3 for w in windows)
+    assert windows[1][1] - windows[1][0] + 1 == 131072 << 20 and windows[2] == [0, 0, 0]
 
 
 def test_the_kernel_lists_the_drivers_of_the_vendors_that_are_there(c500):
