@@ -472,6 +472,12 @@ typedef struct {
     int temperature;
 } nvmlTemperature_t;
 
+/* How long clocks were held back, in ns, and until when that was counted, in us. */
+typedef struct {
+    unsigned long long referenceTime;
+    unsigned long long violationTime;
+} nvmlViolationTime_t;
+
 typedef union {
     char str[41];
     unsigned char bytes[16];

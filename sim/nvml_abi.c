@@ -343,6 +343,8 @@ _Static_assert(offsetof(nvmlEccSramErrorStatus_t, aggregateUncBucketOther) == 88
                "nvmlEccSramErrorStatus_t.aggregateUncBucketOther");
 _Static_assert(offsetof(nvmlEccSramErrorStatus_t, bThresholdExceeded) == 96,
                "nvmlEccSramErrorStatus_t.bThresholdExceeded");
+_Static_assert(sizeof(nvmlViolationTime_t) == 16, "nvmlViolationTime_t");
+_Static_assert(offsetof(nvmlViolationTime_t, violationTime) == 8, "nvmlViolationTime_t");
 _Static_assert(sizeof(nvmlTemperature_t) == 12, "nvmlTemperature_t");
 _Static_assert(offsetof(nvmlTemperature_t, version) == 0, "nvmlTemperature_t.version");
 _Static_assert(offsetof(nvmlTemperature_t, sensorType) == 4, "nvmlTemperature_t.sensorType");

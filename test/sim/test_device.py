@@ -235,6 +235,48 @@ def test_telemetry_of_a_whole_card(h100):
     assert nv.nvmlDeviceGetEncoderUtilization(device)[0] == 0
 
 
+def test_what_monitors_ask_for_besides(h100):
+    device = nv.nvmlDeviceGetHandleByIndex(0)
+    assert nv.nvmlDeviceGetPerformanceState(device) == nv.nvmlDeviceGetPowerState(device) == 0
+    assert nv.nvmlDeviceGetPowerManagementMode(device) == 1
+    assert nv.nvmlDeviceGetPowerManagementLimit(device) == nv.nvmlDeviceGetPowerManagementDefaultLimit(device) == 700000
+    assert nv.nvmlDeviceGetPowerManagementLimitConstraints(device) == [175000, 700000]
+    assert nv.nvmlDeviceGetCurrPcieLinkGeneration(device) == nv.nvmlDeviceGetGpuMaxPcieLinkGeneration(device) == 5
+    assert nv.nvmlDeviceGetCurrPcieLinkWidth(device) == 16
+    threshold = nv.nvmlDeviceGetTemperatureThreshold
+    assert threshold(device, nv.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN) > nv.nvmlDeviceGetTemperature(device, 0)
+    assert nv.nvmlDeviceGetApplicationsClock(device, nv.NVML_CLOCK_SM) == 1980
+    assert nv.nvmlDeviceGetDefaultApplicationsClock(device, nv.NVML_CLOCK_MEM) == 2619
+    assert nv.nvmlDeviceGetMaxCustomerBoostClock(device, nv.NVML_CLOCK_SM) == 1980
+    reasons = nv.nvmlDeviceGetSupportedClocksThrottleReasons(device)
+    assert reasons == nv.nvmlDeviceGetSupportedClocksEventReasons(device) and reasons & 1
+    assert nv.nvmlDeviceGetViolationStatus(device, nv.NVML_PERF_POLICY_POWER).violationTime == 0
+    assert nv.nvmlDeviceGetDisplayActive(device) == nv.nvmlDeviceGetMultiGpuBoard(device) == 0
+    assert nv.nvmlDeviceGetAccountingMode(device) == 0
+    assert nv.nvmlDeviceGetJpgUtilization(device)[0] == nv.nvmlDeviceGetOfaUtilization(device)[0] == 0
+    assert list(nv.nvmlDeviceGetEncoderStats(device)) == [0, 0, 0]
+    assert nv.nvmlDeviceGetNvLinkErrorCounter(device, 0, nv.NVML_NVLINK_ERROR_DL_REPLAY) == 0
+    version = ctypes.create_string_buffer(64)
+    assert LIB.nvmlDeviceGetGspFirmwareVersion(device, version) == 0
+    assert version.value.decode() == nv.nvmlSystemGetDriverVersion()
+
+
+def test_what_no_simulated_board_has_is_not_supported(h100):
+    device = nv.nvmlDeviceGetHandleByIndex(0)
+    refuses(nv.NVML_ERROR_NOT_SUPPORTED, nv.nvmlDeviceGetFanSpeed, device)
+    refuses(nv.NVML_ERROR_NOT_SUPPORTED, nv.nvmlDeviceGetFanSpeed_v2, device, 0)
+    refuses(nv.NVML_ERROR_NOT_SUPPORTED, nv.nvmlDeviceGetNumFans, device)
+    refuses(nv.NVML_ERROR_NOT_SUPPORTED, nv.nvmlDeviceGetCurrentGpuOperationMode, device)
+    refuses(nv.NVML_ERROR_NOT_SUPPORTED, nv.nvmlDeviceGetCurrentDriverModel, device)
+    refuses(nv.NVML_ERROR_NOT_SUPPORTED, nv.nvmlDeviceGetNvLinkErrorCounter, device, 18, 0)
+    mig_on()
+    create_whole(device, 19)
+    part = nv.nvmlDeviceGetMigDeviceHandleByIndex(device, 0)
+    for call in (nv.nvmlDeviceGetPerformanceState, nv.nvmlDeviceGetPowerManagementLimit, nv.nvmlDeviceGetFanSpeed):
+        refuses(nv.NVML_ERROR_NOT_SUPPORTED, call, part)
+    refuses(nv.NVML_ERROR_NOT_SUPPORTED, nv.nvmlDeviceGetJpgUtilization, device)
+
+
 @pytest.mark.parametrize("model, profile, mib", [("a100-40", 19, 8191), ("a100-40", 9, 32767), ("h100-80", 19, 16383)])
 def test_an_instance_has_its_part_of_the_window(machine, model, profile, mib):
     machine(f"gpus: [{{model: {model}, mig: true}}]")
