@@ -10,8 +10,8 @@
 #include "sim/nvml_session.h"
 
 /* One or two numbers of a card; NULL where the call has one. */
-static int numbers(struct call *c, nvmlDevice_t device, enum call_on on, unsigned int *first,
-                   unsigned int *second, bool two)
+static int numbers(struct call *c, nvmlDevice_t device, enum call_on on, const unsigned int *first,
+                   const unsigned int *second, bool two)
 {
     int rc = call_enter(c, device, on);
     if (rc == NVML_SUCCESS && (first == NULL || (two && second == NULL)))
