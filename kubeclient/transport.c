@@ -250,12 +250,26 @@ static void set_blob(CURL *easy, CURLoption option, char *pem)
     SET(option, &blob);
 }
 
+/* The given authorities alone, as client-go's RootCAs: libcurl would add those of the folder that
+ * it was built with (CURLOPT_CAPATH, Debian: /etc/ssl/certs), and any of them could then pose as
+ * the API server. Without given ones the system's are trusted. A proxy's own certificate is always
+ * verified by the system's (CURLOPT_PROXY_CAINFO, not touched): no request is sent to it in clear
+ * text unless the server's URL is http. */
+static void set_trust(CURL *easy, char *ca_pem)
+{
+    if (!ca_pem)
+        return;
+    SET(CURLOPT_CAINFO, NULL);
+    SET(CURLOPT_CAPATH, NULL);
+    set_blob(easy, CURLOPT_CAINFO_BLOB, ca_pem);
+}
+
 static void set_tls(CURL *easy, const struct kc_config *config, const struct tls_material *tls)
 {
     SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     SET(CURLOPT_SSL_VERIFYPEER, config->insecure_skip_tls_verify ? 0L : 1L);
     SET(CURLOPT_SSL_VERIFYHOST, config->insecure_skip_tls_verify ? 0L : 2L);
-    set_blob(easy, CURLOPT_CAINFO_BLOB, tls->ca_pem);
+    set_trust(easy, tls->ca_pem);
     set_blob(easy, CURLOPT_SSLCERT_BLOB, tls->cert_pem);
     set_blob(easy, CURLOPT_SSLKEY_BLOB, tls->key_pem);
 }
