@@ -154,24 +154,25 @@ static const struct jx_field engine_fields[] = {
     {0},
 };
 
+/* As mig_table_check (partition/mig.h) has them. */
 static const struct jx_field mig_profile_fields[] = {
     JX_F(device_mig_profile, name, "name", JX_STR, .required = true, .min = 1, .max = 64),
     JX_F(device_mig_profile, id, "id", JX_INT, .required = true, INT32),
-    JX_F(device_mig_profile, slices, "slices", JX_INT, .required = true, .min = 0, .max = 64),
-    JX_F(device_mig_profile, memory_mib, "memoryMiB", JX_INT, INT64),
-    JX_F(device_mig_profile, max_count, "maxCount", JX_INT, .required = true, .min = 0, .max = 64),
+    JX_F(device_mig_profile, slices, "slices", JX_INT, .required = true, .min = 1, .max = 8),
+    JX_F(device_mig_profile, memory_mib, "memoryMiB", JX_INT, .min = 0, .max = 1 << 24),
+    JX_F(device_mig_profile, max_count, "maxCount", JX_INT, .required = true, .min = 0, .max = 32),
     JX_F(device_mig_profile, multiprocessors, "multiprocessors", JX_INT, .keep_zero = true, INT32),
     JX_P(device_mig_profile, engines, has_engines, "engines", JX_OBJECT, .sub = engine_fields),
-    JX_F(device_mig_profile, size, "size", JX_INT, .required = true, .min = 0, .max = 64),
-    JX_L(device_mig_profile, starts, n_starts, "starts", JX_INT_LIST, .max = 64),
+    JX_F(device_mig_profile, size, "size", JX_INT, .required = true, .min = 0, .max = 32),
+    JX_L(device_mig_profile, starts, n_starts, "starts", JX_INT_LIST, .max = 16),
     {0},
 };
 
 static const struct jx_field model_fields[] = {
     JX_F(device_model, name, "name", JX_STR, .required = true, .min = 1, .max = 96),
-    JX_F(device_model, mig_slots, "migSlots", JX_INT, .min = 0, .max = 64),
+    JX_F(device_model, mig_slots, "migSlots", JX_INT, .min = 0, .max = 32),
     LIST(device_model, mig_profiles, "migProfiles", mig_profile_fields, struct device_mig_profile,
-         64),
+         32),
     {0},
 };
 

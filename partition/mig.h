@@ -22,6 +22,8 @@
 #define MIG_MAX_INSTANCES  16
 #define MIG_MAX_CIS        8
 #define MIG_MAX_WANTS      32
+#define MIG_MAX_SLICES     8                   /* compute slices of a card */
+#define MIG_MAX_MEMORY_MIB (UINT64_C(1) << 24) /* 16 TiB, of a card */
 
 struct mig_engines {
     unsigned copy, decoder, encoder, jpeg, ofa;
@@ -40,8 +42,8 @@ struct mig_profile {
     uint8_t starts[MIG_MAX_PLACEMENTS]; /* possible first slots, ascending */
 };
 
-/* What one card model (with its driver) can do. Whoever makes one from outside data checks it: at
- * most 32 slots, and slices and size of every profile at least 1. */
+/* What one card model (with its driver) can do. Whoever makes one from outside data has it judged
+ * by mig_table_check. */
 struct mig_table {
     unsigned slots;  /* of the grid */
     unsigned slices; /* compute slices of the whole card */
@@ -124,6 +126,12 @@ struct mig_request {
     unsigned count;
 };
 
+/* Is this a table that a card can have, and that everything here has room for? At most
+ * MIG_MAX_SLICES compute slices on MIG_MAX_SLOTS slots, placements on the grid and ascending, names
+ * and ids each once; a profile without placements may be without size. Only the used parts of the
+ * arrays are read. ERR_INVALID names the profile, the value and what is allowed. */
+int mig_table_check(const struct mig_table *t, struct err *e) MUST_CHECK;
+
 /* Resolves names tolerantly: among the profiles of the same slices and attributes the one closest
  * in GB, if it is within a sixteenth, or within one and an eighth (so 1g.24gb finds 1g.23gb, and
  * 1g.5gb nothing on a card whose smallest is 1g.10gb). A 1g name that is published for profiles of
@@ -163,7 +171,8 @@ int mig_named_layout(const struct mig_table *t, const char *name, bool *ret_enab
                      struct mig_wants *ret, struct err *e) MUST_CHECK;
 
 /* Compute-instance sizes offered inside a GPU instance of g slices: max count of c-slice instances,
- * 0 when not offered (nvidia.md 3.1; the driver lists them only once the instance exists). */
+ * 0 when not offered (nvidia.md 3.1; the driver lists them only once the instance exists), or when
+ * more of them would go in than MIG_MAX_CIS. */
 unsigned mig_ci_max(unsigned g, unsigned c);
 
 /* "1g.10gb x2, 3g.40gb x1"; "nothing" when empty. Caller frees. */

@@ -12,7 +12,8 @@ unsigned mig_ci_max(unsigned g, unsigned c)
         return 0;
     if (c == g)
         return 1;
-    return c <= (g + 1) / 2 ? g / c : 0;
+    /* Mixed sizes are never more than the smallest offered size alone, so MIG_MAX_CIS holds. */
+    return c <= (g + 1) / 2 && g / c <= MIG_MAX_CIS ? g / c : 0;
 }
 
 unsigned mig_cut_kind(unsigned slices, unsigned ci_slices)

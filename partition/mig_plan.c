@@ -207,10 +207,12 @@ static void decide(struct search *s, unsigned item, uint32_t taken)
     try_fate(s, item, GOES, taken);
 }
 
-/* Slices of the compute instances that a GPU instance holds, largest first. */
+/* Slices of the compute instances that a GPU instance holds, largest first. They fit, because
+ * mig_ci_max offers no size of which more than MIG_MAX_CIS would. */
 static unsigned list_cis(unsigned slices, const struct mig_cuts *c, unsigned ret[MIG_MAX_CIS])
 {
     unsigned n = 0;
+    assert(mig_cuts_total(c) <= MIG_MAX_CIS);
     for (unsigned i = 0; i < c->n[0]; i++)
         ret[n++] = slices;
     for (unsigned kind = MIG_CI_KINDS; kind-- > 1;) {

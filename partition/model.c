@@ -9,8 +9,9 @@ static int read_placements(const struct device_model *m, const struct device_mig
                            struct mig_profile *to, struct err *e)
 {
     if (from->n_starts > MIG_MAX_PLACEMENTS)
-        return err_set(e, ERR_INVALID, "profile %s of %s: %zu placements, at most %d are known",
-                       from->name, m->name, from->n_starts, MIG_MAX_PLACEMENTS);
+        return err_set(e, ERR_INVALID,
+                       "profile %s of %s: %zu placements; at most %d can be handled", from->name,
+                       m->name, from->n_starts, MIG_MAX_PLACEMENTS);
     for (size_t i = 0; i < from->n_starts; i++) {
         int64_t start = from->starts[i];
         if (start < 0 || from->size < 1 || start > m->mig_slots - from->size)
@@ -49,14 +50,17 @@ int model_to_table(const struct device_model *m, struct mig_table *ret, struct e
 {
     struct mig_table t = {.slots = (unsigned)m->mig_slots};
     if (m->n_mig_profiles > MIG_MAX_PROFILES || m->mig_slots > MIG_MAX_SLOTS)
-        return err_set(e, ERR_INVALID, "%s: %zu profiles on %lld slots are more than is known",
-                       m->name, m->n_mig_profiles, (long long)m->mig_slots);
+        return err_set(e, ERR_INVALID,
+                       "%s: %zu profiles on %lld slots are more than can be handled", m->name,
+                       m->n_mig_profiles, (long long)m->mig_slots);
     for (size_t i = 0; i < m->n_mig_profiles; i++) {
         TRY(read_profile(m, &m->mig_profiles[i], &t.profiles[i], e));
         if (t.profiles[i].slices > t.slices)
             t.slices = t.profiles[i].slices;
     }
     t.n_profiles = (unsigned)m->n_mig_profiles;
+    if (mig_table_check(&t, e) < 0)
+        return err_wrap(e, "%s", m->name);
     *ret = t;
     return 0;
 }

@@ -199,3 +199,21 @@ Test(mig_strange_table, a_profile_without_size_or_slices_is_not_used)
     t = (struct mig_table){.slots = 0};
     cr_assert_eq(plan_empty(&t, &(struct mig_wants){.n = 0}).verdict, MIG_PLAN_NOTHING);
 }
+
+/* Thirty-two compute instances in one GPU instance: nothing has room to list them. */
+Test(mig_strange_table, more_compute_instances_than_are_handled_are_not_offered)
+{
+    struct mig_table t = {.slots = 4, .slices = 32, .n_profiles = 1};
+    t.profiles[0] = aligned("3g.40gb", 32, 4, 4);
+    struct mig_wants w = {.n = 1, .items = {{.profile = 0, .ci_slices = 1, .count = 24}}};
+    cr_expect_str_eq(plan_empty(&t, &w).reason, "3g.40gb offers no compute instance of 1 slices");
+    struct mig_state now = {.n = 1, .items = {{.size = 4, .n_cis = 1, .cis = {{.slices = 1}}}}};
+    struct mig_plan plan;
+    mig_plan(&t, &now, &w, &plan);
+    cr_expect_eq(plan.verdict, MIG_PLAN_INFEASIBLE);
+    cr_expect_eq(mig_ci_max(32, 1), 0);
+    cr_expect_eq(mig_ci_max(32, 4), 8);
+    for (unsigned g = 1; g <= MIG_MAX_SLOTS; g++)
+        for (unsigned c = 1; c <= g; c++)
+            cr_expect_leq(mig_ci_max(g, c), MIG_MAX_CIS);
+}

@@ -73,7 +73,7 @@ Test(model, what_the_planner_cannot_hold_is_refused_by_name)
         {MODEL("8", PROFILE("1g.10gb", "size: 2, starts: [0, 7]")), "placement 7:2"},
         {MODEL("8", PROFILE("1g.10gb", "size: 0, starts: [3]")), "placement 3:0"},
         {MODEL("8", PROFILE("1g.10gb", "size: 1, starts: [-1]")), "placement -1:1"},
-        {MODEL("33", PROFILE("1g.10gb", "size: 1")), "33 slots"},
+        {MODEL("33", PROFILE("1g.10gb", "size: 1")), "migSlots: must be between 0 and 32"},
         {MODEL("8", PROFILE("tiny", "size: 1")), "tiny"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -94,7 +94,7 @@ Test(model, more_profiles_or_placements_than_fit_are_refused)
     char model[] = "X";
     struct device_mig_profile profiles[MIG_MAX_PROFILES + 1];
     for (size_t i = 0; i < ARRAY_LEN(profiles); i++)
-        profiles[i] = (struct device_mig_profile){.name = name, .slices = 1};
+        profiles[i] = (struct device_mig_profile){.name = name, .slices = 1, .id = (int64_t)i};
     struct device_model m = {model, 32, profiles, ARRAY_LEN(profiles)};
     struct mig_table t;
     cr_expect_eq(model_to_table(&m, &t, NULL), -(int)ERR_INVALID);
@@ -105,4 +105,24 @@ Test(model, more_profiles_or_placements_than_fit_are_refused)
     cr_expect_eq(model_to_table(&m, &t, NULL), -(int)ERR_INVALID);
     profiles[0].n_starts--;
     cr_expect_eq(model_to_table(&m, &t, NULL), 0);
+}
+
+/* An agent says it, so the controller does not plan with it. */
+Test(model, a_table_that_no_card_can_have_is_refused)
+{
+    struct mig_table t = {.slots = 77};
+    auto_err struct err e = {0};
+    char model[] = "X";
+    char name[] = "3g.40gb";
+    int64_t start = 0;
+    struct device_mig_profile profile = {.name = name,
+                                         .slices = 32,
+                                         .size = 4,
+                                         .starts = &start,
+                                         .n_starts = 1};
+    const struct device_model m = {model, 8, &profile, 1};
+    cr_expect_eq(model_to_table(&m, &t, &e), -(int)ERR_INVALID);
+    cr_expect_str_eq(err_msg(&e),
+                     "X: MIG profile 3g.40gb: compute slices 32, only 1 to 8 can be handled");
+    cr_expect_eq(t.slots, 77);
 }
