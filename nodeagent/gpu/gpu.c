@@ -97,15 +97,27 @@ static void mark_vfs(struct gpu_card *c)
     }
 }
 
+static_assert(MIG_MAX_CIS <= 8, "struct gpu_marks has a bit for each");
+
+void gpu_card_keep_marks(struct gpu_card *c)
+{
+    for (unsigned i = 0; i < c->state.n; i++) {
+        const struct mig_instance *in = &c->state.items[i];
+        c->marks[i] = (struct gpu_marks){.in_use = in->in_use};
+        for (unsigned k = 0; k < in->n_cis; k++)
+            c->marks[i].cis |= (uint8_t)(in->cis[k].in_use << k);
+    }
+}
+
 static void mark_users(struct gpu_card *c)
 {
     mark_slices(c);
     mark_vfs(c);
     for (unsigned i = 0; i < c->state.n; i++) {
         struct mig_instance *in = &c->state.items[i];
-        in->in_use = false;
+        in->in_use = c->marks[i].in_use;
         for (unsigned k = 0; k < in->n_cis; k++)
-            in->cis[k].in_use = false;
+            in->cis[k].in_use = c->marks[i].cis >> k & 1;
     }
     for (unsigned i = 0; i < c->n_processes; i++)
         mark(c, &c->processes[i]);

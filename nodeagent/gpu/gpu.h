@@ -26,6 +26,8 @@
 #define GPU_MAX_CARDS     64
 #define GPU_MAX_PROCESSES 256
 #define GPU_MAX_VFS       8
+/* As Device.status lists them, GPU instances without any beside them. */
+#define GPU_MAX_PARTITIONS 48
 
 /* GPU_VGPU: it has virtual functions (SR-IOV), which an administrator made. No call of ours
  * switches that on or off. */
@@ -108,7 +110,7 @@ struct gpu_card {
     struct mig_table mig;   /* mig.n_profiles == 0: none */
     struct mig_state state; /* instances that stand */
     unsigned n_partitions;
-    struct gpu_partition partitions[MIG_MAX_INSTANCES * MIG_MAX_CIS];
+    struct gpu_partition partitions[GPU_MAX_PARTITIONS];
     bool sgpu_capable;      /* can be cut into slices with quotas */
     struct sgpu_state sgpu; /* slices that stand, and how they share the card */
     struct gpu_slice slices[SGPU_MAX_SLICES];
@@ -119,6 +121,11 @@ struct gpu_card {
                          */
     unsigned n_processes;
     struct gpu_process *processes; /* owned; n_processes of them */
+    /* What the reading saw in use, also by processes that have no room in the list. */
+    struct gpu_marks {
+        bool in_use;
+        uint8_t cis;            /* bit i: cis[i] */
+    } marks[MIG_MAX_INSTANCES]; /* by place in state.items */
 };
 
 /* The nearest thing that two cards have in common on the way over PCIe, from near to far (NVML's
@@ -238,8 +245,12 @@ void gpu_topology_done(struct gpu_topology *t);
 AUTO_DEFINE(gpu_topology, struct gpu_topology, gpu_topology_done)
 #define auto_gpu_topology AUTO(gpu_topology)
 
+/* The in_use marks of card->state are those of the driver: gpu_card_set_holders only adds to them.
+ * For whoever has just read them. */
+void gpu_card_keep_marks(struct gpu_card *c);
 /* What the driver cannot see: the pods that were given the card or parts of it (pid 0) take the
- * place of those that were named before, and what is in use is marked anew. Copies. */
+ * place of those that were named before, and what is in use is marked anew: what the driver saw in
+ * use, what a listed process uses, what a pod holds. Copies. */
 void gpu_card_set_holders(struct gpu_card *c, const struct gpu_process *holders, unsigned n);
 /* The boot id of the machine whose /proc this is; "" when it is not told. */
 void gpu_inventory_read_boot(struct gpu_inventory *inv, const char *proc_root);

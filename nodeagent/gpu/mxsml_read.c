@@ -172,6 +172,10 @@ static void add_process(const struct mxsml_process *p, const struct mxsml_proces
 {
     if (c->n_processes >= GPU_MAX_PROCESSES - KEPT_PLACES && has_user(c, part))
         return;
+    if (!p->pid) {
+        c->users_unknown = true; /* somebody, and without a pid nobody can say who */
+        return;
+    }
     assert(c->n_processes < GPU_MAX_PROCESSES);
     struct gpu_process *to = &c->processes[c->n_processes++];
     *to = (struct gpu_process){.pid = p->pid,
@@ -239,8 +243,9 @@ static int read_users(struct mxsml *m, const struct asked *of, struct gpu_card *
         list = xcalloc(n, sizeof(*list));
         rc = MXSML_CALL(m, processes, of->dev, &n, list);
     }
-    c->users_unknown |= rc == MXSML_NOT_SUPPORTED || rc == MXSML_NO_FUNCTION;
-    if (c->users_unknown)
+    bool no_list = rc == MXSML_NOT_SUPPORTED || rc == MXSML_NO_FUNCTION;
+    c->users_unknown |= no_list;
+    if (no_list)
         return 0;
     TRY(mxsml_check(m, mxsml_names.processes, rc, errno, e));
     if (n > room)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "nodeagent/gpu/mxsml.h"
+#include "nodeagent/gpu/sound.h"
 
 /*
  * What the library says, before it is believed. What others rely on is refused where it makes no
@@ -12,38 +12,16 @@
  * switches with a third state. The rest is cut to what fits.
  */
 
-static bool is_name(const char *text)
-{
-    for (const char *c = text; *c; c++)
-        if (!isalnum((unsigned char)*c) && !strchr("-_.:", *c))
-            return false;
-    return isalnum((unsigned char)text[0]) != 0;
-}
-
-/* domain:bus:device.function */
-static bool is_bus_id(const char *text)
-{
-    size_t domain = strspn(text, "0123456789abcdefABCDEF");
-    const char *c = text + domain;
-    static const char shape[] = ":xx:xx.x";
-    if (domain < 4 || domain > 8)
-        return false;
-    for (size_t i = 0; i < strlen(shape); i++, c++)
-        if (shape[i] == 'x' ? !isxdigit((unsigned char)*c) : *c != shape[i])
-            return false;
-    return *c == '\0';
-}
-
 int mxsml_sound_info(unsigned index, struct mxsml_info *info, struct err *e)
 {
     info->device_id = index;
-    info->uuid[sizeof(info->uuid) - 1] = '\0';
-    info->bdf[sizeof(info->bdf) - 1] = '\0';
-    info->name[sizeof(info->name) - 1] = '\0';
-    if (!is_name(info->uuid))
+    SOUND_END(info->uuid);
+    SOUND_END(info->bdf);
+    SOUND_END(info->name);
+    if (!sound_is_name(info->uuid))
         return err_set(e, ERR_PROTOCOL, "the library gives card %u the UUID \"%s\"", index,
                        info->uuid);
-    if (!is_bus_id(info->bdf))
+    if (!sound_is_bus_id(info->bdf))
         return err_set(e, ERR_PROTOCOL, "the library gives card %u the PCI address \"%s\"", index,
                        info->bdf);
     return 0;
@@ -72,8 +50,8 @@ static bool has_uuid(const struct gpu_card *c, const char *uuid)
 int mxsml_sound_slice(const struct gpu_card *c, unsigned id, struct mxsml_slice *s, struct err *e)
 {
     s->id = id;
-    s->uuid[sizeof(s->uuid) - 1] = '\0';
-    if (!is_name(s->uuid) || has_uuid(c, s->uuid))
+    SOUND_END(s->uuid);
+    if (!sound_is_name(s->uuid) || has_uuid(c, s->uuid))
         s->uuid[0] = '\0';
     uint64_t memory_mib = c->memory_mib > c->sgpu.memory_mib ? c->memory_mib : c->sgpu.memory_mib;
     if ((memory_mib && s->vram_mb > memory_mib) || s->compute_percent > 100)

@@ -9,6 +9,7 @@
 
 #include "nodeagent/gpu/gpu_event.h"
 #include "nodeagent/gpu/nvml_lib.h"
+#include "nodeagent/gpu/sound.h"
 
 /* What a card that has it is watched for. Xids say what happened, the others that it is time to
  * read the card. Single bit errors are corrected and clocks are not about health. */
@@ -67,6 +68,7 @@ static int watch_card(struct source *s, unsigned index, nvml_ret rc, struct err 
     struct gpu_event ev = {.kind = GPU_EVENT_UNWATCHED, .gi_id = -1, .ci_id = -1};
     if (rc == NVML_SUCCESS)
         rc = s->lib.uuid(c->device, c->uuid, sizeof(c->uuid));
+    SOUND_END(c->uuid);
     if (rc == NVML_SUCCESS) {
         memcpy(ev.uuid, c->uuid, sizeof(ev.uuid));
         rc = register_card(s, c->device);

@@ -88,6 +88,7 @@ static int read_pci(struct nvml *n, struct nvml_facts *f, struct err *e)
     TRY(NVML_DO(n, e, pci, f->device, &pci));
     (void)snprintf(f->card.pci_bus_id, sizeof(f->card.pci_bus_id), "%.*s",
                    (int)sizeof(pci.busId) - 1, pci.busId);
+    TRY(nvml_sound_identity(&f->card, e)); /* folders are looked up by it */
     f->card.pci_device_id = pci.pciDeviceId;
     f->card.pci_subsystem_id = pci.pciSubSystemId;
     pci_sysfs_root(n->sys_root, f->card.pci_bus_id, f->card.pcie_root, sizeof(f->card.pcie_root));
@@ -148,6 +149,7 @@ int nvml_facts_at(struct nvml *n, unsigned index, struct nvml_facts **ret, struc
     char uuid[NVML_UUID_BYTES] = "";
     TRY(NVML_DO(n, e, by_index, index, &device));
     TRY(NVML_DO(n, e, uuid, device, uuid, sizeof(uuid)));
+    TRY(nvml_sound_uuid(index, uuid, e));
     struct nvml_facts *f = find(n, uuid);
     if (!f)
         f = place(n);

@@ -34,8 +34,11 @@ static int read_ci(struct nvml *n, nvml_ci ci, unsigned slices, struct gpu_card 
     if (rc == NVML_NOT_FOUND)
         return 0; /* went away between the list and the question */
     TRY(nvml_check(n, nvml_names.ci_info, rc, e));
+    TRY(nvml_sound_ci(in, &info, e));
     if (in->n_cis == MIG_MAX_CIS)
         return err_set(e, ERR_TOO_LARGE, "more than %d compute instances in one", MIG_MAX_CIS);
+    if (card->n_partitions == GPU_MAX_PARTITIONS)
+        return err_set(e, ERR_TOO_LARGE, "more than %d partitions", GPU_MAX_PARTITIONS);
     struct gpu_partition *p = &card->partitions[card->n_partitions];
     *p = (struct gpu_partition){.healthy = true,
                                 .gi_id = in->gi_id,
@@ -48,6 +51,7 @@ static int read_ci(struct nvml *n, nvml_ci ci, unsigned slices, struct gpu_card 
     (void)NVML_CALL(n, uuid, info.device, p->uuid, sizeof(p->uuid));
     if (slices != card->mig.profiles[in->profile].slices)
         p->multiprocessors = multiprocessors_of(n, info.device);
+    nvml_sound_partition(card, p);
     in->cis[in->n_cis++] = (struct mig_ci){.id = info.id, .slices = slices};
     card->n_partitions++;
     return 0;
@@ -63,7 +67,8 @@ static int read_cis(struct nvml *n, nvml_gi gi, const struct nvml_ci_table *kind
         if (rc == NVML_NOT_SUPPORTED)
             continue;
         TRY(nvml_check(n, nvml_names.ci_list, rc, e));
-        for (unsigned i = 0; i < count && i < MAX_HANDLES; i++)
+        TRY(nvml_sound_count("compute instances", count, MAX_HANDLES, e));
+        for (unsigned i = 0; i < count; i++)
             TRY(read_ci(n, cis[i], kinds->items[k].slices, card, e));
     }
     return 0;
@@ -78,6 +83,7 @@ static int read_instance(struct nvml *n, struct nvml_facts *f, unsigned profile,
     if (rc == NVML_NOT_FOUND)
         return 0;
     TRY(nvml_check(n, nvml_names.gi_info, rc, e));
+    TRY(nvml_sound_instance(card, &info, e));
     if (card->state.n == MIG_MAX_INSTANCES)
         return err_set(e, ERR_TOO_LARGE, "more than %d GPU instances", MIG_MAX_INSTANCES);
     card->state.items[card->state.n++] = (struct mig_instance){.profile = profile,
@@ -99,7 +105,8 @@ int nvml_instances_read(struct nvml *n, struct nvml_facts *f, struct gpu_card *c
         if (rc == NVML_NOT_SUPPORTED)
             continue;
         TRY(nvml_check(n, nvml_names.gi_list, rc, e));
-        for (unsigned i = 0; i < count && i < MAX_HANDLES; i++)
+        TRY(nvml_sound_count("GPU instances", count, MAX_HANDLES, e));
+        for (unsigned i = 0; i < count; i++)
             TRY(read_instance(n, f, p, gis[i], card, e));
     }
     return 0;

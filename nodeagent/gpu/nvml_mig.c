@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "nodeagent/gpu/nvml_session.h"
+#include "nodeagent/gpu/sound.h"
 #include "partition/mig_name.h"
 
 /* Profiles are numbered without gaps in the enumeration, new ones at its end: the walk stops at the
@@ -127,18 +128,35 @@ static int by_start(const void *a, const void *b)
     return (int)*(const uint8_t *)a - (int)*(const uint8_t *)b;
 }
 
+/* The driver says how many there are and may then list more: what it writes has room. */
+#define MAX_RAW_PLACEMENTS 256
+
+static int keep_placement(const struct nvml_placement *at, struct mig_profile *p, struct err *e)
+{
+    bool is_on_grid =
+        at->size > 0 && at->size <= MIG_MAX_SLOTS && at->start <= MIG_MAX_SLOTS - at->size;
+    if (!is_on_grid || (p->n_starts > 0 && at->size != p->size))
+        return err_set(e, ERR_INVALID,
+                       "MIG profile %s: placement %u:%u, only one size on a grid of %d slots can "
+                       "be handled",
+                       p->name, at->start, at->size, MIG_MAX_SLOTS);
+    p->size = at->size;
+    p->starts[p->n_starts++] = (uint8_t)at->start;
+    return 0;
+}
+
 static int read_placements(struct nvml *n, nvml_device d, struct mig_profile *p, struct err *e)
 {
-    struct nvml_placement at[MIG_MAX_PLACEMENTS] = {0};
+    struct nvml_placement at[MAX_RAW_PLACEMENTS] = {0};
     unsigned count = 0;
     TRY(NVML_DO(n, e, gi_placements, d, p->id, NULL, &count));
+    if (count <= MIG_MAX_PLACEMENTS)
+        TRY(NVML_DO(n, e, gi_placements, d, p->id, at, &count));
     if (count > MIG_MAX_PLACEMENTS)
-        return err_set(e, ERR_TOO_LARGE, "profile %s has %u placements", p->name, count);
-    TRY(NVML_DO(n, e, gi_placements, d, p->id, at, &count));
-    for (unsigned i = 0; i < count && i < MIG_MAX_PLACEMENTS; i++) {
-        p->size = at[i].size;
-        p->starts[p->n_starts++] = (uint8_t)at[i].start;
-    }
+        return err_set(e, ERR_INVALID, "MIG profile %s: placements %u, only 0 to %d can be handled",
+                       p->name, count, MIG_MAX_PLACEMENTS);
+    for (unsigned i = 0; i < count; i++)
+        TRY(keep_placement(&at[i], p, e));
     qsort(p->starts, p->n_starts, sizeof(p->starts[0]), by_start);
     return 0;
 }
@@ -148,7 +166,7 @@ static int add_profile(struct nvml *n, struct nvml_facts *f, const struct profil
 {
     struct mig_table *t = &f->card.mig;
     if (t->n_profiles == MIG_MAX_PROFILES)
-        return err_set(e, ERR_TOO_LARGE, "more than %d MIG profiles", MIG_MAX_PROFILES);
+        return err_set(e, ERR_INVALID, "more than %d MIG profiles", MIG_MAX_PROFILES);
     struct mig_profile p = {.id = a->p.id,
                             .slices = a->p.sliceCount,
                             .max_count = a->p.instanceCount,
@@ -182,9 +200,23 @@ static int list_profiles(struct nvml *n, struct nvml_facts *f, struct err *e)
         if (rc == NVML_NOT_SUPPORTED)
             continue;
         TRY(nvml_check(n, call, rc, e));
+        SOUND_END(a.name);
         TRY(add_profile(n, f, &a, value, e));
     }
     return 0;
+}
+
+/* A driver newer than this agent may list what no card has had before; nothing is planned with it.
+ */
+static int refuse_table(struct err *e)
+{
+    if (e && e->reason)
+        return -(int)e->kind; /* the library's own error */
+    int rc = err_wrap(e, "the card is left alone, its driver's MIG table cannot be handled by this "
+                         "version of Cleave");
+    if (e)
+        e->reason = "MIGTableInvalid";
+    return rc;
 }
 
 /* Whole or not at all: instances of a profile that half a table lacks would not be seen. */
@@ -192,9 +224,11 @@ int nvml_mig_table(struct nvml *n, struct nvml_facts *f, struct err *e)
 {
     f->card.mig = (struct mig_table){0};
     int rc = list_profiles(n, f, e);
+    if (rc == 0)
+        rc = mig_table_check(&f->card.mig, e);
     if (rc < 0)
         f->card.mig = (struct mig_table){0};
-    return rc;
+    return rc == -(int)ERR_INVALID ? refuse_table(e) : rc;
 }
 
 int nvml_ci_table_get(struct nvml *n, struct nvml_facts *f, unsigned profile, nvml_gi gi,
@@ -207,11 +241,12 @@ int nvml_ci_table_get(struct nvml *n, struct nvml_facts *f, unsigned profile, nv
         return 0;
     t->n = 0;
     for (unsigned value = 0; value < NVML_CI_PROFILE_COUNT; value++) {
-        struct nvml_ci_profile p;
+        struct nvml_ci_profile p = {0};
         nvml_ret rc = NVML_CALL(n, ci_profile, gi, value, NVML_CI_ENGINE_SHARED, &p);
         if (rc == NVML_NOT_SUPPORTED || rc == NVML_INVALID_ARGUMENT)
             continue;
         TRY(nvml_check(n, nvml_names.ci_profile, rc, e));
+        TRY(nvml_sound_ci_slices(p.sliceCount, e));
         t->items[t->n++] = (struct nvml_ci_kind){.id = p.id,
                                                  .slices = p.sliceCount,
                                                  .media = value == NVML_CI_1_SLICE_REV1};

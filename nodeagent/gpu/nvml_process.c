@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #include "nodeagent/gpu/nvml_session.h"
 
 /* What the driver is asked for at most; the list we keep is shorter (GPU_MAX_PROCESSES), but the
- * in-use marks come from all of them. */
+ * in-use marks come from all of them, and stay when pods are named (gpu_card_set_holders). */
 #define MAX_RAW   4096
 #define FIRST_TRY 64
 /* The list may grow between the question for its size and the one for its content. */
@@ -46,7 +47,7 @@ static int ask(struct nvml *n, const char *call, list_fn *fn, nvml_device d, str
     }
     *ret_told = rc == NVML_SUCCESS;
     if (*ret_told)
-        return 0;
+        return nvml_sound_count("processes", ret->n, room, e);
     ret->n = 0;
     if (rc == NVML_NOT_SUPPORTED || rc == NVML_FUNCTION_NOT_FOUND)
         return 0;
@@ -55,7 +56,7 @@ static int ask(struct nvml *n, const char *call, list_fn *fn, nvml_device d, str
 
 static int id_of(unsigned nvml_id)
 {
-    return nvml_id == NVML_NO_INSTANCE ? -1 : (int)nvml_id;
+    return nvml_id > INT_MAX ? -1 : (int)nvml_id; /* NVML_NO_INSTANCE, or nothing that can be */
 }
 
 /* comm is what `ps` shows; a process that just ended has none. */
@@ -156,8 +157,11 @@ static int read_list(struct nvml *n, const char *call, list_fn *fn, nvml_device 
     for (unsigned i = 0; i < raw.n; i++) {
         if (is_our_server(n, items[i].pid))
             continue;
-        list_process(n, card, &items[i]);
         mark_in_use(card, &items[i]);
+        if (items[i].pid)
+            list_process(n, card, &items[i]);
+        else
+            card->users_unknown = true; /* somebody, and without a pid nobody can say who */
     }
     return 0;
 }
@@ -187,7 +191,8 @@ int nvml_processes_read(struct nvml *n, struct nvml_facts *f, struct gpu_card *c
     TRY(READ_LIST(n, f, card, compute_processes, &told, e));
     TRY(READ_LIST(n, f, card, graphics_processes, &unimportant, e));
     TRY(READ_LIST(n, f, card, mps_processes, &unimportant, e));
-    card->users_unknown = !told;
+    card->users_unknown |= !told;
+    gpu_card_keep_marks(card);
     if (card->n_processes == 0)
         free(TAKE(card->processes));
     else

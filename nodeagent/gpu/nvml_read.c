@@ -87,8 +87,9 @@ static void read_fabric(struct nvml *n, struct nvml_facts *f, struct gpu_card *c
 
 static int read_dynamic(struct nvml *n, struct nvml_facts *f, struct gpu_card *card, struct err *e)
 {
-    card->minor = UINT_MAX;
-    (void)NVML_CALL(n, minor, f->device, &card->minor); /* a mode change may renumber it */
+    unsigned minor = UINT_MAX;
+    nvml_ret rc = NVML_CALL(n, minor, f->device, &minor); /* a mode change may renumber it */
+    card->minor = rc == NVML_SUCCESS ? nvml_sound_minor(minor) : UINT_MAX;
     read_fabric(n, f, card);
     TRY(read_mode(n, f, card, e));
     if (card->mig_capable)
@@ -153,12 +154,42 @@ static void mark_unhealthy(struct gpu_card *card, const struct err *why)
     gpu_card_mark_ill(card, reason, err_msg(why));
 }
 
+/* The card before this place that has its UUID; `index` itself: none. */
+static unsigned first_of(const struct gpu_card *cards, unsigned index, const char *uuid)
+{
+    unsigned i = 0;
+    while (i < index && strcmp(cards[i].uuid, uuid) != 0)
+        i++;
+    return i;
+}
+
+/* A UUID is one card's. The first keeps it, unless it was only remembered there; who has it is
+ * asked again by the next call. */
+static int check_unique(struct gpu_card *cards, unsigned index, struct nvml_facts **f,
+                        struct err *e)
+{
+    unsigned first = first_of(cards, index, (*f)->card.uuid);
+    if (first == index)
+        return 0;
+    if (cards[first].unread) {
+        cards[first].uuid[0] = '\0';
+        return 0;
+    }
+    (*f)->current = false;
+    (*f)->card.index = first;
+    *f = NULL;
+    return err_set(e, ERR_PROTOCOL, "the driver gives card %u the UUID of card %u", index, first);
+}
+
 /* One card of an inventory: what fails is told in the card. */
-static void read_slot(struct nvml *n, unsigned index, struct gpu_card *ret)
+static void read_slot(struct nvml *n, unsigned index, struct gpu_card *cards)
 {
     auto_err struct err why = {0};
+    struct gpu_card *ret = &cards[index];
     struct nvml_facts *f = NULL;
     int rc = nvml_facts_at(n, index, &f, &why);
+    if (rc == 0)
+        rc = check_unique(cards, index, &f, &why);
     if (rc == 0)
         rc = read_card(n, f, ret, &why);
     if (rc == 0)
@@ -197,7 +228,7 @@ int nvml_op_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
         (struct gpu_inventory){.n_drivers = 1, .drivers = {{.vendor = "nvidia"}}, .n_cards = count};
     ret->cards = xcalloc(count, sizeof(*ret->cards));
     for (unsigned i = 0; i < count; i++)
-        read_slot(n, i, &ret->cards[i]);
+        read_slot(n, i, ret->cards);
     nvml_topology_read(n, ret);
     struct gpu_driver *d = &ret->drivers[0];
     (void)snprintf(d->version, sizeof(d->version), "%s", n->driver);

@@ -7,6 +7,8 @@
 
 #include "base/xalloc.h"
 
+#include "nodeagent/gpu/sound.h"
+
 /* How long a card that stays lost is left alone before a new session is tried for it. */
 #define LOST_RETRY_MS 60000
 
@@ -60,10 +62,11 @@ static void read_versions(struct nvml *n)
     int cuda = 0;
     char driver[sizeof(n->driver)] = "";
     nvml_ret of_driver = NVML_CALL(n, driver_version, driver, sizeof(driver));
+    SOUND_END(driver);
     if (of_driver == NVML_SUCCESS)
         memcpy(n->driver, driver, sizeof(driver));
     nvml_ret of_cuda = NVML_CALL(n, cuda_version, &cuda);
-    if (of_cuda == NVML_SUCCESS)
+    if (of_cuda == NVML_SUCCESS && cuda > 0)
         (void)snprintf(n->cuda, sizeof(n->cuda), "%d.%d", cuda / 1000, cuda % 1000 / 10);
     n->versions_told = nvml_is_told(of_driver) && nvml_is_told(of_cuda);
 }

@@ -103,7 +103,8 @@ const struct nvml_facts *nvml_facts_known(const struct nvml *n, const char *uuid
 const struct nvml_facts *nvml_facts_last_at(const struct nvml *n, unsigned index);
 
 /* Profiles and placements of a card into card->mig. A card whose driver lists none while MIG is off
- * gets an empty table. */
+ * gets an empty table. ERR_PROTOCOL, with the reason MIGTableInvalid: one that mig_table_check
+ * refuses. */
 int nvml_mig_table(struct nvml *n, struct nvml_facts *f, struct err *e) MUST_CHECK;
 /* The compute instance profiles inside gi, of the card's profile with this index. Borrowed. */
 int nvml_ci_table_get(struct nvml *n, struct nvml_facts *f, unsigned profile, nvml_gi gi,
@@ -114,6 +115,25 @@ int nvml_instances_read(struct nvml *n, struct nvml_facts *f, struct gpu_card *c
 /* The processes, into card->processes and the in_use marks of card->state. */
 int nvml_processes_read(struct nvml *n, struct nvml_facts *f, struct gpu_card *card,
                         struct err *e) MUST_CHECK;
+
+/* Is what the driver said something that can be? What cannot be is ERR_PROTOCOL, or cut to what
+ * fits. Texts may lack their end. */
+int nvml_sound_uuid(unsigned index, char uuid[NVML_UUID_BYTES], struct err *e) MUST_CHECK;
+/* model, pci_bus_id, memory_mib and the compute capability. */
+int nvml_sound_identity(struct gpu_card *c, struct err *e) MUST_CHECK;
+/* UINT_MAX: none that a device file can have. */
+unsigned nvml_sound_minor(unsigned minor);
+/* One more instance beside those in c->state. */
+int nvml_sound_instance(const struct gpu_card *c, const struct nvml_gi_info *gi,
+                        struct err *e) MUST_CHECK;
+/* One more compute instance beside those in `in`. */
+int nvml_sound_ci(const struct mig_instance *in, const struct nvml_ci_info *ci,
+                  struct err *e) MUST_CHECK;
+/* One more partition beside those of c. A UUID that is none, or another's, is "". */
+void nvml_sound_partition(const struct gpu_card *c, struct gpu_partition *p);
+int nvml_sound_ci_slices(unsigned slices, struct err *e) MUST_CHECK;
+/* A count that came with success. of: "processes". */
+int nvml_sound_count(const char *of, unsigned count, unsigned room, struct err *e) MUST_CHECK;
 
 /* How the inventory's cards are joined, into its topology: from memory unless something changed.
  * What is not told is unknown, never an error. */

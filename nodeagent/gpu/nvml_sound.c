@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
+#include <string.h>
+
+#include "nodeagent/gpu/nvml_session.h"
+#include "nodeagent/gpu/sound.h"
+
+/*
+ * What the library says, before it is believed (as mxsml_sound.c for MetaX's). What others rely on
+ * is refused where it makes no sense, and the card is then unread: names, the MIG table, instances.
+ * The rest is cut to what fits.
+ */
+
+/* Linux counts minor numbers in 20 bits. */
+#define MAX_MINOR (1U << 20)
+
+int nvml_sound_uuid(unsigned index, char uuid[NVML_UUID_BYTES], struct err *e)
+{
+    uuid[NVML_UUID_BYTES - 1] = '\0';
+    if (sound_is_name(uuid))
+        return 0;
+    return err_set(e, ERR_PROTOCOL, "the driver gives card %u the UUID \"%s\"", index, uuid);
+}
+
+int nvml_sound_identity(struct gpu_card *c, struct err *e)
+{
+    SOUND_END(c->model);
+    SOUND_END(c->pci_bus_id);
+    if (!sound_is_bus_id(c->pci_bus_id))
+        return err_set(e, ERR_PROTOCOL, "the driver gives the card the PCI address \"%s\"",
+                       c->pci_bus_id);
+    if (c->memory_mib > MIG_MAX_MEMORY_MIB)
+        return err_set(e, ERR_PROTOCOL, "the driver gives the card %llu MiB of memory",
+                       (unsigned long long)c->memory_mib);
+    if (c->compute_major < 0 || c->compute_minor < 0)
+        c->compute_major = c->compute_minor = 0;
+    return 0;
+}
+
+unsigned nvml_sound_minor(unsigned minor)
+{
+    return minor < MAX_MINOR ? minor : UINT_MAX;
+}
+
+int nvml_sound_instance(const struct gpu_card *c, const struct nvml_gi_info *gi, struct err *e)
+{
+    const struct nvml_placement *at = &gi->placement;
+    for (unsigned i = 0; i < c->state.n; i++)
+        if (c->state.items[i].gi_id == gi->id)
+            return err_set(e, ERR_PROTOCOL, "the driver lists GPU instance %u twice", gi->id);
+    if (gi->id > INT_MAX)
+        return err_set(e, ERR_PROTOCOL, "the driver gives a GPU instance the id %u", gi->id);
+    if (at->size == 0 || at->size > MIG_MAX_SLOTS || at->start > MIG_MAX_SLOTS - at->size)
+        return err_set(e, ERR_PROTOCOL, "the driver gives GPU instance %u the placement %u:%u",
+                       gi->id, at->start, at->size);
+    return 0;
+}
+
+int nvml_sound_ci(const struct mig_instance *in, const struct nvml_ci_info *ci, struct err *e)
+{
+    for (unsigned i = 0; i < in->n_cis; i++)
+        if (in->cis[i].id == ci->id)
+            return err_set(e, ERR_PROTOCOL,
+                           "the driver lists compute instance %u of GPU instance %u twice", ci->id,
+                           in->gi_id);
+    if (ci->id > INT_MAX)
+        return err_set(e, ERR_PROTOCOL, "the driver gives a compute instance the id %u", ci->id);
+    return 0;
+}
+
+void nvml_sound_partition(const struct gpu_card *c, struct gpu_partition *p)
+{
+    SOUND_END(p->uuid);
+    bool sound = sound_is_part_name(p->uuid) && strcmp(p->uuid, c->uuid) != 0;
+    for (unsigned i = 0; i < c->n_partitions && sound; i++)
+        sound = strcmp(c->partitions[i].uuid, p->uuid) != 0;
+    if (!sound)
+        p->uuid[0] = '\0';
+    if (p->ci_start < 0 || p->ci_start >= MIG_MAX_SLICES)
+        p->ci_start = -1;
+    if (p->multiprocessors > INT_MAX)
+        p->multiprocessors = 0;
+}
+
+int nvml_sound_ci_slices(unsigned slices, struct err *e)
+{
+    if (slices >= 1 && slices <= MIG_MAX_SLICES)
+        return 0;
+    return err_set(e, ERR_PROTOCOL, "the driver tells of compute instances of %u slices", slices);
+}
+
+int nvml_sound_count(const char *of, unsigned count, unsigned room, struct err *e)
+{
+    if (count <= room)
+        return 0;
+    return err_set(e, ERR_PROTOCOL, "the driver tells of %u %s where %u have room", count, of,
+                   room);
+}
