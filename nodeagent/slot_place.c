@@ -54,7 +54,8 @@ static int try_card(const struct slot_card *c, unsigned slot, const struct slot_
                     struct slot_place *ret, struct err *e)
 {
     struct sgpu_state now = without(c->card, slot);
-    struct slot_place p = {.card = c->card, .quota = slot_quota(w, now.memory_mib)};
+    struct slot_place p = {.card = c->card};
+    TRY(slot_quota(w, now.memory_mib, &p.quota, e));
     if (!c->open)
         return err_set(e, ERR_UNAVAILABLE, "GPU %u takes no new slices at the moment",
                        c->card->index);

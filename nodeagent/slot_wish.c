@@ -129,17 +129,28 @@ static int take_card(const char *uuid, struct slot_wish *ret, struct err *e)
     return 0;
 }
 
+/* How an annotation is about a slot. */
+struct said {
+    bool sum;    /* the device is what several slots request together: only the card is taken */
+    bool evenly; /* the list is of the whole pod's devices, all of them alike */
+};
+
+/* Do two devices say the same of how much? */
+typedef bool same_fn(const json_t *a, const json_t *b);
+
 /* Which device a slot has of a list that is about the whole pod, as Koordinator writes them: it
  * sums up what the containers ask for. With a device for each slot they go in turn. One device for
- * several slots is what all of these ask for together (*ret_sum): each has its own part of it.
- * NULL: neither. */
+ * several slots is what all of these ask for together: each has its own part of it. NULL: neither.
+ */
 static const json_t *device_of(const json_t *list, const struct rank *r, unsigned nth,
-                               bool *ret_sum)
+                               same_fn *is_same, struct said *ret)
 {
     size_t n = json_array_size(list);
-    *ret_sum = n == 1 && r->n_slots > 1;
-    if (*ret_sum)
+    *ret = (struct said){.sum = n == 1 && r->n_slots > 1, .evenly = n > 1};
+    if (ret->sum)
         return json_array_get(list, 0);
+    for (size_t i = 1; i < n; i++)
+        ret->evenly &= is_same(json_array_get(list, 0), json_array_get(list, i));
     return (int64_t)n < r->n_slots ? NULL : json_array_get(list, (size_t)r->first_slot + nth);
 }
 
@@ -183,9 +194,22 @@ static int from_device(const json_t *device, bool sum, struct slot_wish *ret, st
     return memory && !sum ? take_memory(json_integer_value(memory), ret, e) : 0;
 }
 
+/* Also where both lack it. */
+static bool is_same_value(const json_t *a, const json_t *b, const char *key)
+{
+    const json_t *x = json_object_get(a, key);
+    const json_t *y = json_object_get(b, key);
+    return x && y ? json_equal(x, y) : x == y;
+}
+
+static bool is_same_device(const json_t *a, const json_t *b)
+{
+    return is_same_value(a, b, "compute") && is_same_value(a, b, "vRam");
+}
+
 /* [[{"uuid":"GPU-…","compute":10,"vRam":1024}]]: HAMi writes a list for each container that asks,
- * Koordinator one for the pod. *ret_sum: of the device only the card is taken, see device_of. */
-static int from_allocated(const char *text, const struct rank *r, unsigned nth, bool *ret_sum,
+ * Koordinator one for the pod. What it does not say, the container's requests do. */
+static int from_allocated(const char *text, const struct rank *r, unsigned nth, struct said *said,
                           struct slot_wish *ret, struct err *e)
 {
     size_t n;
@@ -195,16 +219,17 @@ static int from_allocated(const char *text, const struct rank *r, unsigned nth, 
         return err_set(e, ERR_INVALID, "annotation %s is no list", SLOT_ALLOCATED);
     const json_t *list = find_list(doc, r->container, &n);
     const json_t *device = json_array_get(list, nth);
-    *ret_sum = false;
+    *said = (struct said){0};
     if (n == 1)
-        device = device_of(find_list(doc, 0, &n), r, nth, ret_sum);
+        device = device_of(find_list(doc, 0, &n), r, nth, is_same_device, said);
     if (!device)
         return err_set(e, ERR_NOT_FOUND, "annotation %s has no device %u for container %zu",
                        SLOT_ALLOCATED, nth, r->container);
-    return from_device(device, *ret_sum, ret, e);
+    return from_device(device, said->sum, ret, e);
 }
 
-/* The words of Koordinator for quotas, of so many slots together. */
+/* The words of Koordinator for quotas, of so many slots together. koordinator.sh/gpu is short for
+ * as much of compute and memory, which its webhook writes out. */
 static int from_koordinator_list(const json_t *list, int64_t slots, struct slot_wish *ret,
                                  struct err *e)
 {
@@ -215,9 +240,14 @@ static int from_koordinator_list(const json_t *list, int64_t slots, struct slot_
     int64_t memory = 0;
     int64_t ratio = 0;
     assert(slots > 0);
-    TRY(quantity_at(list, "koordinator.sh/gpu-core", &has_core, &core, e));
+    TRY(quantity_at(list, "koordinator.sh/gpu", &has_core, &core, e));
+    has_ratio = has_core;
+    ratio = core;
+    if (!has_core)
+        TRY(quantity_at(list, "koordinator.sh/gpu-core", &has_core, &core, e));
     TRY(quantity_at(list, "koordinator.sh/gpu-memory", &has_memory, &memory, e));
-    TRY(quantity_at(list, "koordinator.sh/gpu-memory-ratio", &has_ratio, &ratio, e));
+    if (!has_ratio)
+        TRY(quantity_at(list, "koordinator.sh/gpu-memory-ratio", &has_ratio, &ratio, e));
     if (has_core)
         TRY(take_percent(core / slots, 0, "compute", &ret->compute_percent, e));
     if (has_memory)
@@ -227,20 +257,39 @@ static int from_koordinator_list(const json_t *list, int64_t slots, struct slot_
     return 0;
 }
 
-/* {"gpu":[{"minor":0,"id":"GPU-…","resources":{…}}]}. *ret_sum as above. */
-static int from_koordinator(const char *text, const struct rank *r, unsigned nth, bool *ret_sum,
+static bool is_same_gpu(const json_t *a, const json_t *b)
+{
+    return is_same_value(a, b, "resources");
+}
+
+/* {"gpu":[{"minor":0,"id":"GPU-…","resources":{…}}]} */
+static int from_koordinator(const char *text, const struct rank *r, unsigned nth, struct said *said,
                             struct slot_wish *ret, struct err *e)
 {
     auto_json json_t *doc = NULL;
     TRY(parse_annotation(SLOT_KOORDINATOR, text, &doc, e));
-    const json_t *device = device_of(json_object_get(doc, "gpu"), r, nth, ret_sum);
+    const json_t *device = device_of(json_object_get(doc, "gpu"), r, nth, is_same_gpu, said);
     if (!json_is_object(device))
         return err_set(e, ERR_NOT_FOUND, "annotation %s has no gpu %lld", SLOT_KOORDINATOR,
                        (long long)r->first_slot + nth);
     const char *id = JX_STR_AT(device, "id");
     if (id)
         TRY(take_card(id, ret, e));
-    return *ret_sum ? 0 : from_koordinator_list(json_object_get(device, "resources"), 1, ret, e);
+    if (said->sum)
+        return 0;
+    struct slot_wish given = {.memory_percent = ret->memory_percent,
+                              .compute_percent = ret->compute_percent};
+    const json_t *resources = json_object_get(device, "resources");
+    TRY(from_koordinator_list(resources, 1, &given, e));
+    bool tells_memory = json_object_get(resources, "koordinator.sh/gpu-memory") ||
+                        json_object_get(resources, "koordinator.sh/gpu-memory-ratio") ||
+                        json_object_get(resources, "koordinator.sh/gpu");
+    ret->compute_percent = given.compute_percent;
+    if (tells_memory) {
+        ret->memory_mib = given.memory_mib;
+        ret->memory_percent = given.memory_percent;
+    }
+    return 0;
 }
 
 /* HAMi's: a bare number of memory is GiB. */
@@ -274,36 +323,135 @@ static int take_policy(const json_t *pod, struct slot_wish *ret, struct err *e)
                                    SLOT_QOS_ANNOTATION, word);
 }
 
+/* --- What a container requests --- */
+
+/* One of its slots, without a card. A slot of a container that says nothing is a whole card's
+ * worth.
+ */
+static int from_requests(const json_t *c, struct slot_wish *ret, struct err *e)
+{
+    *ret = (struct slot_wish){.memory_percent = 100, .compute_percent = 100, .qos = -1};
+    TRY(from_hami_list(requests_of(c), ret, e));
+    return from_koordinator_list(requests_of(c), slots_of(c), ret, e);
+}
+
+/* What the slots of a pod request together, in whichever words all of them use. */
+struct total {
+    int64_t slots, compute_percent, memory_mib, memory_percent;
+    bool any_mib, any_percent;
+};
+
+static int add_requests(const json_t *c, struct total *ret, struct err *e)
+{
+    struct slot_wish own;
+    int64_t slots = slots_of(c);
+    if (slots == 0)
+        return 0;
+    TRY(from_requests(c, &own, e));
+    ret->slots += slots;
+    ret->compute_percent += slots * own.compute_percent;
+    ret->memory_mib += slots * own.memory_mib;
+    ret->memory_percent += slots * own.memory_percent;
+    ret->any_mib |= own.memory_mib > 0;
+    ret->any_percent |= own.memory_mib == 0;
+    return 0;
+}
+
+static int sum_requests(const json_t *pod, struct total *ret, struct err *e)
+{
+    static const char *const lists[] = {"initContainers", "containers"};
+    *ret = (struct total){0};
+    for (size_t l = 0; l < ARRAY_LEN(lists); l++) {
+        const json_t *list = JX_AT(pod, "spec", lists[l]);
+        for (size_t i = 0; i < json_array_size(list); i++)
+            TRY(add_requests(json_array_get(list, i), ret, e));
+    }
+    return 0;
+}
+
+/* Koordinator divides what the containers of a pod request together evenly among its devices: then
+ * no slot may have more than that part, though its own container asked for less. */
+static void bound_evenly(const struct total *t, struct slot_wish *bound)
+{
+    unsigned compute = (unsigned)((t->compute_percent + t->slots - 1) / t->slots);
+    unsigned mib = (unsigned)((t->memory_mib + t->slots - 1) / t->slots);
+    unsigned percent = (unsigned)((t->memory_percent + t->slots - 1) / t->slots);
+    if (compute > bound->compute_percent)
+        bound->compute_percent = compute;
+    if (!t->any_percent && mib > bound->memory_mib)
+        bound->memory_mib = (mib + SGPU_STEP_MIB - 1) / SGPU_STEP_MIB * SGPU_STEP_MIB;
+    if (!t->any_mib && percent > bound->memory_percent)
+        bound->memory_percent = percent;
+}
+
+/* --- Both --- */
+
+/* An annotation may be anybody's who may create pods: it chooses the card, and within what the
+ * container requests how much of it. */
+static int check_compute(const struct slot_wish *w, const struct slot_wish *bound, struct err *e)
+{
+    if (w->compute_percent <= bound->compute_percent)
+        return 0;
+    return err_set(e, ERR_INVALID,
+                   "annotation %s gives %u %% of compute, the container requests %u %%: let the "
+                   "scheduler write the annotation, or request more",
+                   w->said_by, w->compute_percent, bound->compute_percent);
+}
+
 int slot_wish_of(const json_t *pod, const char *container, unsigned nth, struct slot_wish *ret,
                  struct err *e)
 {
-    struct slot_wish w = {.memory_percent = 100, .compute_percent = 100};
+    struct slot_wish own;
     struct rank rank;
-    bool own = true; /* the container's own words say how much */
+    struct said said = {0};
     const json_t *c = find_container(pod, container, &rank);
     const char *allocated = annotation(pod, SLOT_ALLOCATED);
     const char *koordinator = annotation(pod, SLOT_KOORDINATOR);
     if (!c || slots_of(c) == 0)
         return err_set(e, ERR_NOT_FOUND, "the pod has no container %s that asks for %s", container,
                        SLOT_RESOURCE);
-    TRY(take_policy(pod, &w, e));
+    TRY(from_requests(c, &own, e));
+    TRY(take_policy(pod, &own, e));
+    struct slot_wish w = own;
     if (allocated)
-        TRY(from_allocated(allocated, &rank, nth, &own, &w, e));
+        TRY(from_allocated(allocated, &rank, nth, &said, &w, e));
     else if (koordinator)
-        TRY(from_koordinator(koordinator, &rank, nth, &own, &w, e));
-    if (own) {
-        TRY(from_hami_list(requests_of(c), &w, e));
-        TRY(from_koordinator_list(requests_of(c), slots_of(c), &w, e));
+        TRY(from_koordinator(koordinator, &rank, nth, &said, &w, e));
+    if (said.evenly) {
+        struct total total;
+        TRY(sum_requests(pod, &total, e));
+        bound_evenly(&total, &own);
     }
+    w.said_by = allocated ? SLOT_ALLOCATED : koordinator ? SLOT_KOORDINATOR : NULL;
+    w.most_memory_mib = own.memory_mib;
+    w.most_memory_percent = own.memory_percent;
+    TRY(check_compute(&w, &own, e));
     *ret = w;
     return 0;
 }
 
-struct sgpu_quota slot_quota(const struct slot_wish *w, unsigned card_memory_mib)
+/* A share of a card's memory in whole steps, rounded down or up. */
+static unsigned share_of(unsigned card_memory_mib, unsigned percent, bool up)
 {
-    unsigned memory = w->memory_mib;
-    if (!memory)
-        memory = (unsigned)((uint64_t)card_memory_mib * w->memory_percent / 100 / SGPU_STEP_MIB *
-                            SGPU_STEP_MIB);
-    return (struct sgpu_quota){memory ? memory : SGPU_STEP_MIB, w->compute_percent};
+    uint64_t hundredths = (uint64_t)card_memory_mib * percent + (up ? 100 * SGPU_STEP_MIB - 1 : 0);
+    uint64_t mib = hundredths / (100 * SGPU_STEP_MIB) * SGPU_STEP_MIB;
+    return mib ? (unsigned)mib : SGPU_STEP_MIB;
+}
+
+int slot_quota(const struct slot_wish *w, unsigned card_memory_mib, struct sgpu_quota *ret,
+               struct err *e)
+{
+    unsigned memory =
+        w->memory_mib ? w->memory_mib : share_of(card_memory_mib, w->memory_percent, false);
+    unsigned most = w->most_memory_mib
+                        ? w->most_memory_mib
+                        : share_of(card_memory_mib, w->most_memory_percent, /* up= */ true);
+    /* Of its own requests alone a whole card's worth may be more than what is there. */
+    if (w->said_by && memory > most)
+        return err_set(e, ERR_INVALID,
+                       "annotation %s gives %u MiB of memory, the container requests %u MiB: let "
+                       "the scheduler write the annotation, or request more",
+                       w->said_by, memory, most);
+    *ret = (struct sgpu_quota){memory, w->compute_percent};
+    return 0;
 }

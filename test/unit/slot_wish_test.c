@@ -127,8 +127,8 @@ Test(slot_wish, containers_that_ask_for_none_may_have_empty_lists)
             xasprintf("{metax-tech.com/gpu-devices-allocated: '%s'}", lists[i]);
         auto_free char *first = wish_in(annotations, containers, "main", 0);
         auto_free char *second = wish_in(annotations, containers, "second", 0);
-        cr_expect_str_eq(first, "A 0MiB/100% 5% -", "%s: %s", lists[i], first);
-        cr_expect_str_eq(second, "B 0MiB/100% 5% -", "%s: %s", lists[i], second);
+        cr_expect_str_eq(first, "A 4096MiB/100% 5% -", "%s: %s", lists[i], first);
+        cr_expect_str_eq(second, "B 2048MiB/100% 5% -", "%s: %s", lists[i], second);
     }
 }
 
@@ -205,12 +205,114 @@ Test(slot_wish, what_cannot_be_understood_is_refused_and_never_taken_for_somethi
         expect(cases[i].annotations, cases[i].limits, cases[i].expected);
 }
 
+static unsigned mib_of(const struct slot_wish *w)
+{
+    struct sgpu_quota q;
+    auto_err struct err e = {0};
+    cr_assert_eq(slot_quota(w, 65536, &q, &e), 0, "%s", err_msg(&e));
+    return q.memory_mib;
+}
+
 Test(slot_wish, a_share_of_a_cards_memory_is_rounded_down_to_the_step)
 {
-    const struct slot_wish all = {.memory_percent = 100, .compute_percent = 100};
-    const struct slot_wish third = {.memory_percent = 33};
-    const struct slot_wish said = {.memory_mib = 1024, .memory_percent = 33};
-    cr_expect_eq(slot_quota(&all, 65536).memory_mib, 65536);
-    cr_expect_eq(slot_quota(&third, 65536).memory_mib, 21504);
-    cr_expect_eq(slot_quota(&said, 65536).memory_mib, 1024);
+    cr_expect_eq(mib_of(&(struct slot_wish){.memory_percent = 100}), 65536);
+    cr_expect_eq(mib_of(&(struct slot_wish){.memory_percent = 33}), 21504);
+    cr_expect_eq(mib_of(&(struct slot_wish){.memory_mib = 1024, .memory_percent = 33}), 1024);
+}
+
+/* ---- an annotation is anybody's ---- */
+
+/* "1024MiB 1%" on a card of 64 GiB, or the error. */
+static void expect_given(const char *annotations, const char *containers, const char *container,
+                         unsigned nth, const char *expected)
+{
+    auto_json json_t *pod = NULL;
+    auto_err struct err e = {0};
+    auto_free char *text =
+        xasprintf("metadata: {annotations: %s}\nspec: {containers: [%s]}", annotations, containers);
+    cr_assert_eq(yaml_load(text, strlen(text), &pod, &e), 0, "%s", err_msg(&e));
+    struct slot_wish w;
+    struct sgpu_quota q;
+    auto_free char *got = NULL;
+    if (slot_wish_of(pod, container, nth, &w, &e) < 0 || slot_quota(&w, 65536, &q, &e) < 0)
+        got = xstrdup(err_msg(&e));
+    else
+        got = xasprintf("%uMiB %u%%", q.memory_mib, q.compute_percent);
+    cr_expect_str_eq(got, expected, "%s: %s", annotations, got);
+}
+
+#define ALLOCATED(list) "{metax-tech.com/gpu-devices-allocated: '" list "'}"
+#define OWN(device)     "{scheduling.koordinator.sh/device-allocated: '{\"gpu\":[" device "]}'}"
+#define WHOLE           "[[{\"uuid\":\"GPU-victim\",\"compute\":100,\"vRam\":65536}]]"
+#define LITTLE                                                                                     \
+    "{name: main, resources: {limits: {" ONE                                                       \
+    ", metax-tech.com/vcore: '1', metax-tech.com/vmemory: '1'}}}"
+#define REMEDY ": let the scheduler write the annotation, or request more"
+
+Test(slot_wish, an_annotation_gives_no_more_than_the_container_requests)
+{
+    static const char shares[] =
+        "{name: main, resources: {limits: {" ONE
+        ", koordinator.sh/gpu-core: '10', koordinator.sh/gpu-memory-ratio: '33'}}}";
+    static const char short_form[] =
+        "{name: main, resources: {limits: {" ONE ", koordinator.sh/gpu: '10'}}}";
+    expect_given("{}", LITTLE, "main", 0, "1024MiB 1%");
+    expect_given(ALLOCATED(WHOLE), LITTLE, "main", 0,
+                 "annotation metax-tech.com/gpu-devices-allocated gives 100 % of compute, the "
+                 "container requests 1 %" REMEDY);
+    expect_given(ALLOCATED("[[{\"uuid\":\"A\",\"compute\":1,\"vRam\":65536}]]"), LITTLE, "main", 0,
+                 "annotation metax-tech.com/gpu-devices-allocated gives 65536 MiB of memory, the "
+                 "container requests 1024 MiB" REMEDY);
+    expect_given(OWN(GPU("A", "100", "64Gi")), LITTLE, "main", 0,
+                 "annotation scheduling.koordinator.sh/device-allocated gives 100 % of compute, "
+                 "the container requests 1 %" REMEDY);
+    expect_given(OWN(GPU("A", "1", "64Gi")), LITTLE, "main", 0,
+                 "annotation scheduling.koordinator.sh/device-allocated gives 65536 MiB of memory, "
+                 "the container requests 1024 MiB" REMEDY);
+    expect_given(OWN("{\"id\":\"A\",\"resources\":{\"koordinator.sh/gpu-core\":\"1\","
+                     "\"koordinator.sh/gpu-memory-ratio\":\"100\"}}"),
+                 LITTLE, "main", 0,
+                 "annotation scheduling.koordinator.sh/device-allocated gives 65536 MiB of memory, "
+                 "the container requests 1024 MiB" REMEDY);
+    expect_given(OWN(GPU("A", "10", "22Gi")), shares, "main", 0,
+                 "annotation scheduling.koordinator.sh/device-allocated gives 22528 MiB of memory, "
+                 "the container requests 21632 MiB" REMEDY);
+    expect_given(OWN(GPU("A", "11", "1Gi")), short_form, "main", 0,
+                 "annotation scheduling.koordinator.sh/device-allocated gives 11 % of compute, the "
+                 "container requests 10 %" REMEDY);
+}
+
+/* Schedulers count in bytes where the container said a share, and leave out what is the default. */
+Test(slot_wish, what_schedulers_round_or_leave_out_is_no_more_than_requested)
+{
+    static const char shares[] =
+        "{name: main, resources: {limits: {" ONE
+        ", koordinator.sh/gpu-core: '10', koordinator.sh/gpu-memory-ratio: '33'}}}";
+    static const char odd[] = "{name: main, resources: {limits: {" ONE
+                              ", metax-tech.com/vcore: '10', metax-tech.com/vmemory: 1000Mi}}}";
+    expect_given(OWN(GPU("A", "10", "22677200895")), shares, "main", 0, "21632MiB 10%");
+    expect_given(ALLOCATED("[[{\"uuid\":\"A\",\"compute\":10,\"vRam\":1000}]]"), odd, "main", 0,
+                 "1024MiB 10%");
+    expect_given(ALLOCATED("[[{\"uuid\":\"A\",\"compute\":10}]]"), odd, "main", 0, "1024MiB 10%");
+    expect_given(ALLOCATED("[[{\"uuid\":\"A\"}]]"), odd, "main", 0, "1024MiB 10%");
+    expect_given(ALLOCATED("[[{\"uuid\":\"A\",\"compute\":5,\"vRam\":128}]]"), odd, "main", 0,
+                 "128MiB 5%");
+    expect_given(ALLOCATED(WHOLE), "{name: main, resources: {limits: {" ONE "}}}", "main", 0,
+                 "65536MiB 100%");
+}
+
+/* An even part of what a pod requests is for pods whose devices are all alike. */
+Test(slot_wish, a_pods_devices_give_together_no_more_than_the_pod_requests)
+{
+    static const char two[] = ASKS("main", "50", "4Gi") ", " ASKS("second", "20", "2Gi");
+    expect_given(OWN(GPU("A", "35", "3Gi") "," GPU("B", "35", "3Gi")), two, "second", 0,
+                 "3072MiB 35%");
+    expect_given(OWN(GPU("A", "50", "4Gi") "," GPU("B", "20", "2Gi")), two, "second", 0,
+                 "2048MiB 20%");
+    expect_given(OWN(GPU("A", "50", "4Gi") "," GPU("B", "35", "3Gi")), two, "second", 0,
+                 "annotation scheduling.koordinator.sh/device-allocated gives 35 % of compute, the "
+                 "container requests 20 %" REMEDY);
+    expect_given(OWN(GPU("A", "36", "3Gi") "," GPU("B", "36", "3Gi")), two, "second", 0,
+                 "annotation scheduling.koordinator.sh/device-allocated gives 36 % of compute, the "
+                 "container requests 35 %" REMEDY);
 }
