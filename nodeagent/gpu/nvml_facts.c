@@ -10,6 +10,7 @@
 
 #include "nodeagent/gpu/nvml_session.h"
 #include "nodeagent/gpu/pci_sysfs.h"
+#include "nodeagent/gpu/sound.h"
 
 /* The NVML architectures whose name matters to a reader or to us. */
 static const struct {
@@ -86,9 +87,9 @@ static int read_pci(struct nvml *n, struct nvml_facts *f, struct err *e)
 {
     struct nvml_pci_info pci = {0};
     TRY(NVML_DO(n, e, pci, f->device, &pci));
-    (void)snprintf(f->card.pci_bus_id, sizeof(f->card.pci_bus_id), "%.*s",
-                   (int)sizeof(pci.busId) - 1, pci.busId);
-    TRY(nvml_sound_identity(&f->card, e)); /* folders are looked up by it */
+    SOUND_END(pci.busId);
+    TRY(nvml_sound_bus_id(pci.busId, e)); /* folders are looked up by it */
+    (void)snprintf(f->card.pci_bus_id, sizeof(f->card.pci_bus_id), "%s", pci.busId);
     f->card.pci_device_id = pci.pciDeviceId;
     f->card.pci_subsystem_id = pci.pciSubSystemId;
     pci_sysfs_root(n->sys_root, f->card.pci_bus_id, f->card.pcie_root, sizeof(f->card.pcie_root));
@@ -96,14 +97,29 @@ static int read_pci(struct nvml *n, struct nvml_facts *f, struct err *e)
     return read_class(n, f, e);
 }
 
+static int read_capability(struct nvml *n, struct nvml_facts *f, struct err *e)
+{
+    int major = 0;
+    int minor = 0;
+    TRY(OPTIONAL(n, e, compute, f->device, &major, &minor));
+    bool sound = major >= 0 && minor >= 0;
+    f->card.compute_major = sound ? major : 0;
+    f->card.compute_minor = sound ? minor : 0;
+    return 0;
+}
+
+/* A card that fails half-way is shown with what was learned: nothing unsound is stored. */
 static int learn(struct nvml *n, struct nvml_facts *f, struct err *e)
 {
     struct nvml_memory memory = {0};
     f->card.vendor = "nvidia";
-    TRY(OPTIONAL(n, e, name, f->device, f->card.model, sizeof(f->card.model)));
+    int named = OPTIONAL(n, e, name, f->device, f->card.model, sizeof(f->card.model));
+    SOUND_END(f->card.model);
+    TRY(named);
     TRY(OPTIONAL(n, e, memory, f->device, &memory));
+    TRY(nvml_sound_memory(memory.total >> 20, e));
     f->card.memory_mib = memory.total >> 20;
-    TRY(OPTIONAL(n, e, compute, f->device, &f->card.compute_major, &f->card.compute_minor));
+    TRY(read_capability(n, f, e));
     TRY(read_architecture(n, f, e));
     TRY(read_pci(n, f, e));
     f->current = true;

@@ -119,8 +119,8 @@ int nvml_processes_read(struct nvml *n, struct nvml_facts *f, struct gpu_card *c
 /* Is what the driver said something that can be? What cannot be is ERR_PROTOCOL, or cut to what
  * fits. Texts may lack their end. */
 int nvml_sound_uuid(unsigned index, char uuid[NVML_UUID_BYTES], struct err *e) MUST_CHECK;
-/* model, pci_bus_id, memory_mib and the compute capability. */
-int nvml_sound_identity(struct gpu_card *c, struct err *e) MUST_CHECK;
+int nvml_sound_bus_id(const char *bus_id, struct err *e) MUST_CHECK;
+int nvml_sound_memory(uint64_t mib, struct err *e) MUST_CHECK;
 /* UINT_MAX: none that a device file can have. */
 unsigned nvml_sound_minor(unsigned minor);
 /* One more instance beside those in c->state. */

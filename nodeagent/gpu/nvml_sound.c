@@ -22,19 +22,19 @@ int nvml_sound_uuid(unsigned index, char uuid[NVML_UUID_BYTES], struct err *e)
     return err_set(e, ERR_PROTOCOL, "the driver gives card %u the UUID \"%s\"", index, uuid);
 }
 
-int nvml_sound_identity(struct gpu_card *c, struct err *e)
+int nvml_sound_bus_id(const char *bus_id, struct err *e)
 {
-    SOUND_END(c->model);
-    SOUND_END(c->pci_bus_id);
-    if (!sound_is_bus_id(c->pci_bus_id))
-        return err_set(e, ERR_PROTOCOL, "the driver gives the card the PCI address \"%s\"",
-                       c->pci_bus_id);
-    if (c->memory_mib > MIG_MAX_MEMORY_MIB)
-        return err_set(e, ERR_PROTOCOL, "the driver gives the card %llu MiB of memory",
-                       (unsigned long long)c->memory_mib);
-    if (c->compute_major < 0 || c->compute_minor < 0)
-        c->compute_major = c->compute_minor = 0;
-    return 0;
+    if (sound_is_bus_id(bus_id))
+        return 0;
+    return err_set(e, ERR_PROTOCOL, "the driver gives the card the PCI address \"%s\"", bus_id);
+}
+
+int nvml_sound_memory(uint64_t mib, struct err *e)
+{
+    if (mib <= MIG_MAX_MEMORY_MIB)
+        return 0;
+    return err_set(e, ERR_PROTOCOL, "the driver gives the card %llu MiB of memory",
+                   (unsigned long long)mib);
 }
 
 unsigned nvml_sound_minor(unsigned minor)

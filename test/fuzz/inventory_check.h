@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+
+#include "nodeagent/gpu/gpu.h"
+#include "nodeagent/gpu/sound.h"
+#include "nodeagent/status.h"
+
+/*
+ * What a back end promises of a reading (nodeagent/gpu/gpu.h), whatever the vendor's library says,
+ * and that a status made of it is one that the API server takes.
+ */
+
+#define ENDS(text) assert(memchr(text, '\0', sizeof(text)))
+
+static void check_part_names(const struct gpu_card *c)
+{
+    for (unsigned i = 0; i < c->n_partitions; i++) {
+        const struct gpu_partition *p = &c->partitions[i];
+        ENDS(p->uuid);
+        assert(!p->uuid[0] || sound_is_part_name(p->uuid));
+        assert(p->instance < c->state.n && p->ci < c->state.items[p->instance].n_cis);
+        assert(p->gi_id == c->state.items[p->instance].gi_id);
+        assert(p->ci_id == c->state.items[p->instance].cis[p->ci].id);
+        for (unsigned k = 0; k < i; k++)
+            assert(!p->uuid[0] || strcmp(p->uuid, c->partitions[k].uuid) != 0);
+    }
+}
+
+static void check_instances(const struct gpu_card *c)
+{
+    assert(mig_table_check(&c->mig, NULL) == 0);
+    assert(c->state.n <= MIG_MAX_INSTANCES && c->n_partitions <= GPU_MAX_PARTITIONS);
+    for (unsigned i = 0; i < c->state.n; i++) {
+        const struct mig_instance *in = &c->state.items[i];
+        assert(in->profile < c->mig.n_profiles && in->n_cis <= MIG_MAX_CIS);
+        assert(in->size > 0 && in->start + in->size <= MIG_MAX_SLOTS);
+        for (unsigned k = 0; k < i; k++)
+            assert(c->state.items[k].gi_id != in->gi_id);
+    }
+    check_part_names(c);
+}
+
+static void check_slices(const struct gpu_card *c)
+{
+    assert(c->sgpu.n <= SGPU_MAX_SLICES && c->n_vfs <= GPU_MAX_VFS);
+    for (unsigned i = 0; i < c->sgpu.n; i++) {
+        ENDS(c->slices[i].uuid);
+        ENDS(c->slices[i].alias);
+        assert(c->sgpu.items[i].quota.compute_percent <= 100);
+    }
+    for (unsigned i = 0; i < c->n_vfs; i++) {
+        ENDS(c->vfs[i].uuid);
+        ENDS(c->vfs[i].pci_bus_id);
+        ENDS(c->vfs[i].unhealthy_message);
+    }
+}
+
+static void check_processes(const struct gpu_card *c)
+{
+    assert(c->n_processes <= GPU_MAX_PROCESSES && !c->n_processes == !c->processes);
+    for (unsigned i = 0; i < c->n_processes; i++) {
+        ENDS(c->processes[i].name);
+        assert(c->processes[i].pid != 0 && c->processes[i].gi_id >= -1);
+    }
+}
+
+static void check_card(const struct gpu_card *c)
+{
+    ENDS(c->uuid);
+    ENDS(c->model);
+    ENDS(c->pci_bus_id);
+    ENDS(c->pcie_root);
+    ENDS(c->fabric);
+    ENDS(c->unhealthy_reason);
+    ENDS(c->unhealthy_message);
+    assert(!c->uuid[0] || sound_is_name(c->uuid));
+    assert(!c->pci_bus_id[0] || sound_is_bus_id(c->pci_bus_id));
+    assert(!c->unread || !c->healthy);
+    assert(c->memory_mib <= MIG_MAX_MEMORY_MIB);
+    check_instances(c);
+    check_slices(c);
+    check_processes(c);
+}
+
+/* As the agent publishes it. */
+static void check_status(const struct gpu_inventory *inv)
+{
+    auto_free struct card_view *views = xcalloc(inv->n_cards, sizeof(*views));
+    for (size_t i = 0; i < inv->n_cards; i++) {
+        views[i].card = inv->cards[i];
+        views[i].pods = xcalloc(inv->cards[i].n_processes, sizeof(*views[i].pods));
+    }
+    const struct device_spec spec = {0};
+    const struct node_state state = {.inventory = inv,
+                                     .cards = views,
+                                     .n_cards = inv->n_cards,
+                                     .spec = &spec,
+                                     .spec_seen = true,
+                                     .agent_version = "v1"};
+    auto_device_status struct device_status made = {0};
+    auto_device_status struct device_status got = {0};
+    node_status_build(&state, /* prev= */ NULL, /* now_ms= */ 1700000000000, &made);
+    auto_json json_t *obj = json_pack("{s:o}", "status", device_status_encode(&made));
+    auto_err struct err e = {0};
+    if (device_status_decode(obj, &got, &e) < 0)
+        fprintf(stderr, "%s\n", err_msg(&e));
+    assert(!e.kind);
+    for (size_t i = 0; i < inv->n_cards; i++)
+        free(views[i].pods);
+}
+
+static void check_inventory(const struct gpu_inventory *inv)
+{
+    assert(inv->n_cards <= GPU_MAX_CARDS && inv->n_drivers <= GPU_MAX_VENDORS);
+    ENDS(inv->drivers[0].version);
+    ENDS(inv->drivers[0].cuda_version);
+    for (size_t i = 0; i < inv->n_cards; i++) {
+        check_card(&inv->cards[i]);
+        for (size_t k = 0; k < i; k++)
+            assert(!inv->cards[i].uuid[0] || strcmp(inv->cards[i].uuid, inv->cards[k].uuid) != 0);
+    }
+    check_status(inv);
+}
