@@ -398,6 +398,10 @@ static bool plan_geometry(const struct gpu_card *card, const struct mig_wants *w
     static const struct mig_state none = {0};
     struct mig_plan p;
     mig_plan(&card->mig, card->mode == GPU_MIG ? &card->state : &none, wants, &p);
+    if (p.undecided) {
+        infeasible(ret, "TooComplex", p.reason);
+        return false;
+    }
     if (p.verdict == MIG_PLAN_INFEASIBLE) {
         auto_free char *nearest = mig_wants_text(&card->mig, &p.nearest);
         auto_free char *text =

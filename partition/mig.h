@@ -116,6 +116,7 @@ struct mig_plan {
     struct mig_new create[MIG_MAX_INSTANCES]; /* ordered: create in this order */
     unsigned n_recut;
     struct mig_recut recut[MIG_MAX_INSTANCES];
+    bool undecided;           /* INFEASIBLE: not known to be so, it takes too many steps to tell */
     struct mig_wants nearest; /* INFEASIBLE: the nearest layout that can stand */
     char reason[256];         /* INFEASIBLE: why, for a person */
 };
@@ -151,12 +152,13 @@ bool mig_rounds(const struct mig_table *t, const char *name, char *ret);
  * use lost (then verdict DRAIN), then fewest GPU instances at the end, of them fewest destroyed,
  * then most compute instances retained, then placements after which most can still be placed, then
  * the longest free run. Deterministic. Total: every input gets a verdict, also a state whose
- * instances overlap or lie off the grid. An instance in use whose compute instances are not marked
- * is taken to be in use as a whole. */
+ * instances overlap or lie off the grid, and in bounded time: sixty times what a real card's
+ * worst question takes, then INFEASIBLE and undecided. An instance in use whose compute instances
+ * are not marked is taken to be in use as a whole. */
 void mig_plan(const struct mig_table *t, const struct mig_state *now, const struct mig_wants *wants,
               struct mig_plan *ret);
 
-/* Can this multiset stand on an empty card? */
+/* Can this multiset stand on an empty card? False also where that takes too many steps to tell. */
 bool mig_feasible(const struct mig_table *t, const struct mig_wants *wants);
 
 /* Does the state show exactly these wants (placements do not matter)? */

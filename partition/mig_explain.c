@@ -45,13 +45,14 @@ static void explain_unknown(const struct mig_table *t, const struct mig_want *w,
         sb_addf(b, "%s offers no compute instance of %u slices", p->name, w->ci_slices);
 }
 
-/* Takes away every kind without which the rest is still too much. */
+/* Takes away every kind without which the rest is still too much, as far as that can be told. */
 static void narrow(const struct mig_table *t, const struct mig_limits *l, struct mig_wants *w)
 {
+    struct mig_effort effort = mig_effort_whole();
     for (unsigned i = w->n; i-- > 0;) {
         unsigned count = w->items[i].count;
         w->items[i].count = 0;
-        if (mig_feasible_within(t, l, w))
+        if (mig_feasible_within(t, l, w, &effort) || mig_effort_is_spent(&effort))
             w->items[i].count = count;
     }
 }
@@ -75,7 +76,8 @@ static unsigned count_instances(const struct mig_table *t, unsigned profile,
     const struct mig_profile *p = &t->profiles[profile];
     struct mig_packing bins;
     bins.n = 0;
-    if (mig_pack(p->slices, demand, p->max_count, &bins))
+    struct mig_effort effort = mig_effort_whole();
+    if (mig_pack(p->slices, demand, p->max_count, &effort, &bins))
         return bins.n;
     uint64_t slices = 0;
     unsigned most = (p->max_count < MIG_MAX_INSTANCES ? p->max_count : MIG_MAX_INSTANCES) + 1;

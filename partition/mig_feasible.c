@@ -5,7 +5,7 @@
 
 /* The fewest GPU instances that hold the demand; false when a profile cannot hold its share. */
 static bool count_instances(const struct mig_table *t, const struct mig_demand *d,
-                            struct mig_counts *ret)
+                            struct mig_effort *effort, struct mig_counts *ret)
 {
     *ret = (struct mig_counts){0};
     for (unsigned p = 0; p < t->n_profiles; p++) {
@@ -16,7 +16,7 @@ static bool count_instances(const struct mig_table *t, const struct mig_demand *
         }
         struct mig_packing bins;
         bins.n = 0;
-        if (!mig_pack(t->profiles[p].slices, &d->of[p], t->profiles[p].max_count, &bins))
+        if (!mig_pack(t->profiles[p].slices, &d->of[p], t->profiles[p].max_count, effort, &bins))
             return false;
         ret->of[p] = bins.n;
     }
@@ -24,18 +24,19 @@ static bool count_instances(const struct mig_table *t, const struct mig_demand *
 }
 
 bool mig_feasible_within(const struct mig_table *t, const struct mig_limits *l,
-                         const struct mig_wants *wants)
+                         const struct mig_wants *wants, struct mig_effort *effort)
 {
     struct mig_demand d;
     struct mig_counts all;
-    return mig_demand_init(t, wants, &d) && count_instances(t, &d, &all) &&
+    return mig_demand_init(t, wants, &d) && count_instances(t, &d, effort, &all) &&
            mig_limits_check(t, l, &all).limit == MIG_LIMIT_NONE &&
-           mig_fits(t, /* taken= */ 0, &all);
+           mig_fits(t, /* taken= */ 0, &all, effort);
 }
 
 bool mig_feasible(const struct mig_table *t, const struct mig_wants *wants)
 {
     struct mig_limits l;
+    struct mig_effort effort = mig_effort_whole();
     mig_limits_init(t, &l);
-    return mig_feasible_within(t, &l, wants);
+    return mig_feasible_within(t, &l, wants, &effort);
 }

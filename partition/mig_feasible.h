@@ -10,4 +10,4 @@
 
 /* mig_feasible with the table's limits already worked out. */
 bool mig_feasible_within(const struct mig_table *t, const struct mig_limits *l,
-                         const struct mig_wants *wants);
+                         const struct mig_wants *wants, struct mig_effort *effort);

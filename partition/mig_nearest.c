@@ -10,9 +10,6 @@
 /* Memory is compared in parts of a slot, so that a share of a GPU instance is a whole number. */
 #define SLOT_PARTS 840
 
-/* Every table known needs far less; this keeps a strange one from running on. */
-#define MAX_STEPS 100000
-
 /* What a partition takes of a card at least. */
 struct share {
     unsigned parts, slices;
@@ -27,7 +24,7 @@ struct nearest {
     struct share least_from[MIG_MAX_WANTS + 1]; /* the least of any kind from here on */
     unsigned count_from[MIG_MAX_WANTS + 1];     /* partitions of the kinds from here on */
     unsigned parts_from[MIG_MAX_WANTS + 1];     /* and their memory */
-    unsigned steps_left;
+    struct mig_effort *effort;
     struct mig_wants at, best;
     unsigned at_count, best_count, best_parts;
     struct share used;
@@ -122,7 +119,7 @@ static unsigned most_beside(struct nearest *k, unsigned kind)
     *w = k->wants.items[kind];
     k->at.n = kind + 1;
     for (w->count = 1; w->count <= most; w->count++) {
-        if (!mig_feasible_within(k->t, k->l, &k->at))
+        if (!mig_feasible_within(k->t, k->l, &k->at, k->effort))
             break;
     }
     return w->count - 1;
@@ -146,9 +143,8 @@ static void keep_some(struct nearest *k, unsigned kind, unsigned n)
 
 static void keep_from(struct nearest *k, unsigned kind)
 {
-    if (is_hopeless(k, kind) || k->steps_left == 0)
+    if (is_hopeless(k, kind) || !mig_effort_spend(k->effort, 1))
         return;
-    k->steps_left--;
     if (kind == k->wants.n) {
         k->best = k->at;
         k->best_count = k->at_count;
@@ -184,7 +180,7 @@ static bool replace_one(const struct nearest *k, const struct mig_want *dropped,
         if (d >= best || !into)
             continue;
         into->count++;
-        if (!mig_feasible_within(k->t, k->l, &with))
+        if (!mig_feasible_within(k->t, k->l, &with, k->effort))
             continue;
         best = d;
         found = with;
@@ -207,7 +203,8 @@ static void drop_empty(struct mig_wants *w)
 void mig_nearest(const struct mig_table *t, const struct mig_limits *l,
                  const struct mig_wants *wants, struct mig_wants *ret)
 {
-    struct nearest k = {.t = t, .l = l, .steps_left = MAX_STEPS};
+    struct mig_effort effort = mig_effort_whole();
+    struct nearest k = {.t = t, .l = l, .effort = &effort};
     struct mig_wants asked;
     merge(t, wants, &asked);
     sort(t, &asked);

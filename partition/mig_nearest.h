@@ -9,6 +9,7 @@
 
 /* As many of the wanted partitions as can stand together, of those choices one that covers most
  * memory, and for each partition dropped the closest profile, no larger, that still finds room.
- * Exact in the first two, greedy in the last. */
+ * Exact in the first two, greedy in the last; what was found so far where the search takes more
+ * than MIG_MAX_STEPS. */
 void mig_nearest(const struct mig_table *t, const struct mig_limits *l,
                  const struct mig_wants *wants, struct mig_wants *ret);

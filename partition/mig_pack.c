@@ -84,6 +84,7 @@ bool mig_demand_init(const struct mig_table *t, const struct mig_wants *wants,
 /* The search: bin by bin, and inside a bin kind by kind, each count from most to least. */
 struct packer {
     unsigned slices;
+    struct mig_effort *effort;
     unsigned first_new;    /* bins from here on are interchangeable */
     struct mig_cuts left;  /* demand not yet in a bin */
     unsigned left_slices;  /* of it */
@@ -120,6 +121,8 @@ static void leave_bin(struct packer *k, unsigned bin, unsigned used)
 
 static void choose(struct packer *k, unsigned bin, unsigned kind, unsigned used)
 {
+    if (!mig_effort_spend(k->effort, 4))
+        return;
     if (kind == MIG_CI_KINDS) {
         leave_bin(k, bin, used);
         return;
@@ -177,11 +180,12 @@ static unsigned fewest_bins(unsigned slices, const struct mig_cuts *demand)
 }
 
 bool mig_pack(unsigned slices, const struct mig_cuts *demand, unsigned max_bins,
-              struct mig_packing *p)
+              struct mig_effort *effort, struct mig_packing *p)
 {
     assert(slices > 0 && p->n <= MIG_MAX_INSTANCES);
     struct packer k = {
         .slices = slices,
+        .effort = effort,
         .first_new = p->n,
         .left = *demand,
         .left_slices = mig_cuts_slices(demand, slices),
@@ -193,6 +197,7 @@ bool mig_pack(unsigned slices, const struct mig_cuts *demand, unsigned max_bins,
         k.at.bins[i] = (struct mig_bin){.have = {{0}}};
     k.bound = retained_bound(demand, p);
     unsigned fewest = fewest_bins(slices, demand);
+    (void)mig_effort_spend(effort, 100);
     unsigned most = least(least(max_bins, MIG_MAX_INSTANCES), mig_cuts_total(demand));
     for (k.at.n = p->n > fewest ? p->n : fewest; k.at.n <= most && !k.found; k.at.n++)
         fill_bin(&k, 0);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "partition/mig.h"
+#include "partition/mig_effort.h"
 
 /*
  * How compute instances share GPU instances of one profile: exact bin packing, tiny and pure.
@@ -61,4 +62,4 @@ bool mig_demand_init(const struct mig_table *t, const struct mig_wants *wants,
  * ones stay. Of all ways that need the same number of bins it takes one that retains most. False,
  * and p->bins[].holds undefined, when there is none. */
 bool mig_pack(unsigned slices, const struct mig_cuts *demand, unsigned max_bins,
-              struct mig_packing *p);
+              struct mig_effort *effort, struct mig_packing *p);

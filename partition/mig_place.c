@@ -161,6 +161,7 @@ struct mig_breach mig_limits_check(const struct mig_table *t, const struct mig_l
 struct placer {
     const struct mig_table *t;
     const struct mig_limits *l; /* NULL: any placement will do */
+    struct mig_effort *effort;
     struct mig_layout at;
     bool found;
     struct mig_layout *best;
@@ -212,7 +213,7 @@ static unsigned first_start(const struct placer *k, unsigned item)
 static void place_from(struct placer *k, unsigned item, uint32_t taken)
 {
     if (item == k->at.n) {
-        if (k->l)
+        if (k->l && mig_effort_spend(k->effort, k->l->n_spots))
             judge(k, taken);
         k->found = true;
         return;
@@ -220,6 +221,8 @@ static void place_from(struct placer *k, unsigned item, uint32_t taken)
     struct mig_new *it = &k->at.items[item];
     const struct mig_profile *p = &k->t->profiles[it->profile];
     unsigned from = first_start(k, item);
+    if (!mig_effort_spend(k->effort, 1 + p->n_starts))
+        return;
     for (unsigned i = 0; i < p->n_starts && (k->l || !k->found); i++) {
         uint32_t slots = mig_slots(p->starts[i], p->size);
         if (p->starts[i] < from || p->starts[i] + p->size > k->t->slots || (slots & taken))
@@ -253,18 +256,19 @@ static void list_items(const struct mig_table *t, const struct mig_counts *need,
     }
 }
 
-bool mig_fits(const struct mig_table *t, uint32_t taken, const struct mig_counts *need)
+bool mig_fits(const struct mig_table *t, uint32_t taken, const struct mig_counts *need,
+              struct mig_effort *effort)
 {
-    struct placer k = {.t = t};
+    struct placer k = {.t = t, .effort = effort};
     list_items(t, need, &k.at);
     place_from(&k, 0, taken);
     return k.found;
 }
 
 bool mig_place(const struct mig_table *t, const struct mig_limits *l, uint32_t taken,
-               const struct mig_counts *need, struct mig_layout *ret)
+               const struct mig_counts *need, struct mig_effort *effort, struct mig_layout *ret)
 {
-    struct placer k = {.t = t, .l = l, .best = ret};
+    struct placer k = {.t = t, .l = l, .effort = effort, .best = ret};
     list_items(t, need, &k.at);
     place_from(&k, 0, taken);
     return k.found;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "partition/mig.h"
+#include "partition/mig_effort.h"
 
 /*
  * What one card can hold at once: its limits, and where on the grid things can go. Internal to
@@ -66,10 +67,11 @@ struct mig_breach mig_limits_check(const struct mig_table *t, const struct mig_l
 uint32_t mig_slots(unsigned start, unsigned size);
 
 /* Is there room on the slots that are not taken? Only for needs within the limits. */
-bool mig_fits(const struct mig_table *t, uint32_t taken, const struct mig_counts *need);
+bool mig_fits(const struct mig_table *t, uint32_t taken, const struct mig_counts *need,
+              struct mig_effort *effort);
 
 /* Of all ways to place them, one that leaves most flexibility, then the longest free run, then the
  * lowest starts. False when there is none; *ret is then unchanged. Only for needs within the
  * limits. */
 bool mig_place(const struct mig_table *t, const struct mig_limits *l, uint32_t taken,
-               const struct mig_counts *need, struct mig_layout *ret);
+               const struct mig_counts *need, struct mig_effort *effort, struct mig_layout *ret);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "partition/mig.h"
@@ -51,6 +52,7 @@ struct solution {
 
 struct search {
     const struct mig_table *t;
+    struct mig_effort *effort;
     struct mig_limits limits;
     struct mig_demand demand;
     unsigned n;
@@ -118,7 +120,7 @@ static bool pack_profile(struct search *s, unsigned profile, unsigned *n_fresh)
         bins.n++;
     }
     unsigned kept = bins.n;
-    if (!mig_pack(p->slices, &s->demand.of[profile], p->max_count, &bins))
+    if (!mig_pack(p->slices, &s->demand.of[profile], p->max_count, s->effort, &bins))
         return false;
     for (unsigned i = 0; i < kept; i++)
         s->at.holds[owner[i]] = bins.bins[i].holds;
@@ -148,9 +150,10 @@ static bool pack(struct search *s)
 /* All fates are given: is it a solution, and the best so far? */
 static void settle(struct search *s, uint32_t taken)
 {
+    (void)mig_effort_spend(s->effort, 8 * s->t->n_profiles);
     if (!pack(s) || costs_more(s, NOT_RETAINED + 1) ||
         mig_limits_check(s->t, &s->limits, &s->at.all).limit != MIG_LIMIT_NONE ||
-        !mig_place(s->t, &s->limits, taken, &s->at.fresh, &s->at.layout))
+        !mig_place(s->t, &s->limits, taken, &s->at.fresh, s->effort, &s->at.layout))
         return;
     s->at.cost.of[NOT_FREE] = UINT32_MAX - s->at.layout.flexibility;
     s->at.cost.of[NOT_RUN] = MIG_MAX_SLOTS - s->at.layout.run;
@@ -191,6 +194,8 @@ static bool may_stay(const struct search *s, const struct standing *it, uint32_t
 
 static void decide(struct search *s, unsigned item, uint32_t taken)
 {
+    if (!mig_effort_spend(s->effort, 8))
+        return;
     if (item == s->n) {
         settle(s, taken);
         return;
@@ -315,6 +320,16 @@ static bool is_disjoint(const struct mig_table *t, const struct mig_state *now)
     return true;
 }
 
+/* Whether it can stand, or with less harm than what was found so far, nobody knows. */
+static void leave_undecided(const struct mig_wants *wants, struct mig_plan *ret)
+{
+    ret->undecided = true;
+    (void)snprintf(ret->reason, sizeof(ret->reason),
+                   "whether %u kinds of partitions fit could not be decided in %d steps; ask for "
+                   "fewer kinds on one card",
+                   wants->n, MIG_MAX_STEPS);
+}
+
 void mig_plan(const struct mig_table *t, const struct mig_state *now, const struct mig_wants *wants,
               struct mig_plan *ret)
 {
@@ -324,18 +339,24 @@ void mig_plan(const struct mig_table *t, const struct mig_state *now, const stru
         return;
     }
     *ret = (struct mig_plan){.verdict = MIG_PLAN_INFEASIBLE};
-    struct search s = {.t = t, .n = now->n};
+    struct mig_effort effort = mig_effort_whole();
+    struct search s = {.t = t, .effort = &effort, .n = now->n};
     mig_limits_init(t, &s.limits);
-    if (mig_demand_init(t, wants, &s.demand) && mig_feasible_within(t, &s.limits, wants)) {
+    if (mig_demand_init(t, wants, &s.demand) && mig_feasible_within(t, &s.limits, wants, &effort)) {
         for (unsigned i = 0; i < now->n; i++)
             s.standing[i] = observe(t, &now->items[i]);
         decide(&s, /* item= */ 0, /* taken= */ 0);
     }
+    ret->keep = first_bits(now->n);
+    if (mig_effort_is_spent(&effort)) {
+        leave_undecided(wants, ret);
+        return;
+    }
     if (s.found) {
+        ret->keep = 0;
         write_plan(&s, now, ret);
         return;
     }
-    ret->keep = first_bits(now->n);
     mig_nearest(t, &s.limits, wants, &ret->nearest);
     mig_explain(t, &s.limits, wants, ret->reason, sizeof(ret->reason));
 }

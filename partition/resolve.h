@@ -27,9 +27,9 @@
  * indices first); within a MIGConfig the last one does. `remainder: native` takes what no entry of
  * the winning profile took.
  *  - A source is applied to a node whole or not at all: one card that cannot be as wanted
- * (UnknownProfile, Infeasible, MIGUnsupported, SGPUUnsupported, VGPUUnsupported, MPSUnsupported,
- * VirtualFunctionsStand, VirtualFunctionsMissing, DeviceNotFound, UnknownConfig, Invalid) leaves
- * all cards of that source on that node as they are.
+ * (UnknownProfile, Infeasible, TooComplex, MIGUnsupported, SGPUUnsupported, VGPUUnsupported,
+ * MPSUnsupported, VirtualFunctionsStand, VirtualFunctionsMissing, DeviceNotFound, UnknownConfig,
+ * Invalid) leaves all cards of that source on that node as they are.
  *  - A card that nobody selects is not in the result: it is left alone, also after its profile is
  * deleted.
  *  - Unhealthy cards are resolved like others (the agent knows what can be done to them).

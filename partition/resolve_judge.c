@@ -40,6 +40,10 @@ static bool check_geometry(struct source *s, const struct resolve_card *card,
     mig_plan(card->table, &empty, wants, &plan);
     if (plan.verdict != MIG_PLAN_INFEASIBLE)
         return true;
+    if (plan.undecided) {
+        resolve_refuse(s, "TooComplex", card, plan.reason);
+        return false;
+    }
     auto_free char *nearest = mig_wants_text(card->table, &plan.nearest);
     auto_sb struct sb text = SB_INIT(TEXT_BYTES);
     sb_addf(&text, "%s; the nearest layout that fits is %s", plan.reason, nearest);

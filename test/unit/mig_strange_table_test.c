@@ -217,3 +217,51 @@ Test(mig_strange_table, more_compute_instances_than_are_handled_are_not_offered)
         for (unsigned c = 1; c <= g; c++)
             cr_expect_leq(mig_ci_max(g, c), MIG_MAX_CIS);
 }
+
+/* ---- time ---- */
+
+/* Profiles of one slot each that differ in name alone: every order of them is another layout. */
+static void many_alike(unsigned kinds, unsigned slots, struct mig_table *t, struct mig_wants *w)
+{
+    *t = (struct mig_table){.slots = slots, .slices = 8, .n_profiles = kinds};
+    *w = (struct mig_wants){.n = kinds};
+    for (unsigned i = 0; i < kinds; i++) {
+        struct mig_profile *p = &t->profiles[i];
+        *p = profile("", 1, 1, 1);
+        (void)snprintf(p->name, sizeof(p->name), "1g.%ugb", i + 1);
+        p->id = i;
+        for (unsigned at = i % 2; at < slots && p->n_starts < MIG_MAX_PLACEMENTS - i / 2; at++)
+            p->starts[p->n_starts++] = (uint8_t)at;
+        w->items[i] = (struct mig_want){.profile = i, .count = 1};
+    }
+}
+
+/* A table that an agent may send: the controller says that it does not know, and soon. */
+Test(mig_strange_table, what_takes_too_long_is_undecided_and_never_infeasible)
+{
+    struct mig_table t;
+    struct mig_wants w;
+    many_alike(8, 32, &t, &w);
+    cr_assert_eq(mig_table_check(&t, NULL), 0);
+    struct mig_plan plan = plan_empty(&t, &w);
+    cr_expect_eq(plan.verdict, MIG_PLAN_INFEASIBLE);
+    cr_expect(plan.undecided);
+    cr_expect_str_eq(plan.reason, "whether 8 kinds of partitions fit could not be decided in "
+                                  "2000000 steps; ask for fewer kinds on one card");
+    cr_expect_eq(plan.nearest.n, 0);
+    cr_expect(mig_feasible(&t, &w), "they do fit: what is undecided is how best");
+}
+
+Test(mig_strange_table, an_undecided_card_keeps_what_stands)
+{
+    struct mig_table t;
+    struct mig_wants w;
+    many_alike(8, 32, &t, &w);
+    struct mig_state now = {.n = 1, .items = {{.profile = 0, .size = 1, .n_cis = 1}}};
+    now.items[0].cis[0] = (struct mig_ci){.slices = 1, .in_use = true};
+    struct mig_plan plan;
+    mig_plan(&t, &now, &w, &plan);
+    cr_assert(plan.undecided);
+    cr_expect_eq(plan.keep, 1);
+    cr_expect(!plan.destroy && !plan.blocking && !plan.n_create && !plan.n_recut);
+}
