@@ -33,6 +33,8 @@ const char *const api_publisher_names[] = {[API_PUBLISHER_KUBELET] = "kubelet",
 
 #define INT32 .min = 0, .max = INT32_MAX
 #define INT64 .min = 0, .max = INT64_MAX
+/* 16 TiB: what cards of a node have together is then a number of bytes. */
+#define MEMORY_MIB .min = 0, .max = 1 << 24
 #define LIST(S, m, js, fields, type, limit, ...)                                                   \
     JX_L(S, m, n_##m, js, JX_LIST, .sub = (fields), .elem_bytes = sizeof(type), .max = (limit),    \
          ##__VA_ARGS__)
@@ -159,7 +161,7 @@ static const struct jx_field mig_profile_fields[] = {
     JX_F(device_mig_profile, name, "name", JX_STR, .required = true, .min = 1, .max = 64),
     JX_F(device_mig_profile, id, "id", JX_INT, .required = true, INT32),
     JX_F(device_mig_profile, slices, "slices", JX_INT, .required = true, .min = 1, .max = 8),
-    JX_F(device_mig_profile, memory_mib, "memoryMiB", JX_INT, .min = 0, .max = 1 << 24),
+    JX_F(device_mig_profile, memory_mib, "memoryMiB", JX_INT, MEMORY_MIB),
     JX_F(device_mig_profile, max_count, "maxCount", JX_INT, .required = true, .min = 0, .max = 32),
     JX_F(device_mig_profile, multiprocessors, "multiprocessors", JX_INT, .keep_zero = true, INT32),
     JX_P(device_mig_profile, engines, has_engines, "engines", JX_OBJECT, .sub = engine_fields),
@@ -195,7 +197,7 @@ static const struct jx_field illness_fields[] = {
 static const struct jx_field slice_fields[] = {
     JX_F(device_slice, id, "id", JX_INT, .keep_zero = true, INT32),
     JX_F(device_slice, alias, "alias", JX_STR, .max = 32),
-    JX_F(device_slice, memory_mib, "memoryMiB", JX_INT, .keep_zero = true, INT64),
+    JX_F(device_slice, memory_mib, "memoryMiB", JX_INT, .keep_zero = true, MEMORY_MIB),
     JX_F(device_slice, compute_percent, "computePercent", JX_INT, .keep_zero = true, .min = 0,
          .max = 100),
     JX_F(device_slice, foreign, "foreign", JX_BOOL),
@@ -206,7 +208,7 @@ static const struct jx_field vf_fields[] = {
     JX_F(device_vf, index, "index", JX_INT, .required = true, .keep_zero = true, .min = 0,
          .max = 65535),
     JX_F(device_vf, pci_bus_id, "pciBusID", JX_STR, .max = 16),
-    JX_F(device_vf, memory_mib, "memoryMiB", JX_INT, INT64),
+    JX_F(device_vf, memory_mib, "memoryMiB", JX_INT, MEMORY_MIB),
     {0},
 };
 
@@ -238,7 +240,7 @@ static const struct jx_field drain_fields[] = {
          .elem_bytes = sizeof(struct condition), .max = 16)
 
 static const struct jx_field sgpu_state_fields[] = {
-    JX_F(device_sgpu_state, memory_mib, "memoryMiB", JX_INT, .keep_zero = true, INT64),
+    JX_F(device_sgpu_state, memory_mib, "memoryMiB", JX_INT, .keep_zero = true, MEMORY_MIB),
     JX_F(device_sgpu_state, qos_policy, "qosPolicy", JX_ENUM, .choices = api_qos_policy_names),
     JX_F(device_sgpu_state, timeslice_ms, "timesliceMilliseconds", JX_INT, INT32),
     {0},
@@ -257,7 +259,7 @@ static const struct jx_field card_fields[] = {
     JX_L(device_card, linked_with, n_linked_with, "linkedWith", JX_INT_LIST, .max = 64),
     JX_F(device_card, numa_node, "numaNode", JX_INT, .keep_zero = true, .min = -1,
          .max = INT32_MAX),
-    JX_F(device_card, memory_mib, "memoryMiB", JX_INT, INT64),
+    JX_F(device_card, memory_mib, "memoryMiB", JX_INT, MEMORY_MIB),
     JX_F(device_card, healthy, "healthy", JX_BOOL, .keep_zero = true),
     JX_F(device_card, mig_capable, "migCapable", JX_BOOL, .keep_zero = true),
     JX_F(device_card, mode, "mode", JX_ENUM, .choices = api_mode_names),

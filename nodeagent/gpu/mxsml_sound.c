@@ -54,7 +54,7 @@ int mxsml_sound_slice(const struct gpu_card *c, unsigned id, struct mxsml_slice 
     if (!sound_is_name(s->uuid) || has_uuid(c, s->uuid))
         s->uuid[0] = '\0';
     uint64_t memory_mib = c->memory_mib > c->sgpu.memory_mib ? c->memory_mib : c->sgpu.memory_mib;
-    if ((memory_mib && s->vram_mb > memory_mib) || s->compute_percent > 100)
+    if (s->vram_mb > (memory_mib ? memory_mib : MIG_MAX_MEMORY_MIB) || s->compute_percent > 100)
         return err_set(e, ERR_PROTOCOL, "the library gives slice %u %u MiB and %u %% of a card", id,
                        s->vram_mb, s->compute_percent);
     return 0;

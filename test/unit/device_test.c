@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/xalloc.h"
 #include "base/yaml.h"
 
 #include "api/device.h"
@@ -204,5 +205,26 @@ Test(device, a_status_written_by_hand_past_the_schema_is_an_error_and_leaks_noth
         cr_expect_eq(device_status_decode(obj, &s, &e), -(int)ERR_INVALID, "%s", bad[i]);
         cr_expect_eq(strncmp(err_msg(&e), ".status", 7), 0, "%s", err_msg(&e));
         cr_expect_null(s.devices);
+    }
+}
+
+/* Numbers of an agent's that are added up and made bytes of stay within 63 bits. */
+Test(device, more_memory_than_a_card_can_have_is_refused)
+{
+    static const char *const parts[] = {
+        "memoryMiB: 16777217",
+        "sgpu: {memoryMiB: 9007199254740992}",
+        "partitions: [{uuid: P, slice: {memoryMiB: 9007199254740992}}]",
+        "partitions: [{uuid: P, vf: {index: 0, memoryMiB: 9007199254740992}}]",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+        auto_err struct err e = {0};
+        auto_json json_t *obj = NULL;
+        auto_device_status struct device_status st = {0};
+        auto_free char *text =
+            xasprintf("status: {devices: [{uuid: U, vendor: nvidia, %s}]}", parts[i]);
+        cr_assert_eq(yaml_load(text, strlen(text), &obj, &e), 0, "%s", err_msg(&e));
+        cr_expect_eq(device_status_decode(obj, &st, &e), -(int)ERR_INVALID, "%s", parts[i]);
+        cr_expect(e.msg && strstr(e.msg, "between 0 and 16777216"), "%s", err_msg(&e));
     }
 }

@@ -169,6 +169,29 @@ Test(koordinator_mirror, sums_of_others_device_stay_within_their_bounds)
 
 /* Its scheduler keeps cards as bits of a signed number, and takes what has the sign's for free
  * (allocator_gpu.go, allocateByPartition). */
+/* The most that a Device may say (crds/devices.yaml): 64 cards of 16 TiB. */
+Test(koordinator_mirror, the_largest_cards_are_a_number_of_bytes)
+{
+    struct koordinator_card cards[64];
+    struct device_resource *list = NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < ARRAY_LEN(cards); i++) {
+        cards[i] = h100(0);
+        cards[i].index = cards[i].minor = (int64_t)i;
+        cards[i].memory_mib = 1 << 24;
+    }
+    const struct koordinator_node node = node_of(cards, ARRAY_LEN(cards));
+    koordinator_mirror_resources(&node, &list, &n);
+    cr_assert_gt(n, 0);
+    for (size_t i = 0; i < n; i++) {
+        cr_expect_geq(list[i].count, 0, "%s", list[i].name);
+        if (strcmp(list[i].name, KOORDINATOR_MEMORY) == 0)
+            cr_expect_leq(list[i].count, (int64_t)64 << 44);
+        free(list[i].name);
+    }
+    free(list);
+}
+
 Test(koordinator_mirror, a_minor_that_its_scheduler_cannot_count_is_not_shown)
 {
     struct koordinator_card cards[] = {h100(0), h100(1)};
