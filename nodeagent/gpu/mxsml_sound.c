@@ -17,7 +17,7 @@ int mxsml_sound_info(unsigned index, struct mxsml_info *info, struct err *e)
     info->device_id = index;
     SOUND_END(info->uuid);
     SOUND_END(info->bdf);
-    SOUND_END(info->name);
+    sound_text(info->name, sizeof(info->name));
     if (!sound_is_name(info->uuid))
         return err_set(e, ERR_PROTOCOL, "the library gives card %u the UUID \"%s\"", index,
                        info->uuid);

@@ -114,7 +114,7 @@ static int learn(struct nvml *n, struct nvml_facts *f, struct err *e)
     struct nvml_memory memory = {0};
     f->card.vendor = "nvidia";
     int named = OPTIONAL(n, e, name, f->device, f->card.model, sizeof(f->card.model));
-    SOUND_END(f->card.model);
+    sound_text(f->card.model, sizeof(f->card.model));
     TRY(named);
     TRY(OPTIONAL(n, e, memory, f->device, &memory));
     TRY(nvml_sound_memory(memory.total >> 20, e));

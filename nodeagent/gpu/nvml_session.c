@@ -62,7 +62,7 @@ static void read_versions(struct nvml *n)
     int cuda = 0;
     char driver[sizeof(n->driver)] = "";
     nvml_ret of_driver = NVML_CALL(n, driver_version, driver, sizeof(driver));
-    SOUND_END(driver);
+    sound_text(driver, sizeof(driver));
     if (of_driver == NVML_SUCCESS)
         memcpy(n->driver, driver, sizeof(driver));
     nvml_ret of_cuda = NVML_CALL(n, cuda_version, &cuda);

@@ -34,3 +34,11 @@ bool sound_is_bus_id(const char *text)
             return false;
     return *c == '\0';
 }
+
+void sound_text(char *text, size_t room)
+{
+    text[room - 1] = '\0';
+    for (char *c = text; *c; c++)
+        if (*c < ' ' || *c > '~')
+            *c = '?';
+}

@@ -18,5 +18,9 @@ bool sound_is_part_name(const char *text);
 /* A PCI address, domain:bus:device.function. */
 bool sound_is_bus_id(const char *text);
 
+/* Ends a text for people in its place, with '?' for what is no printable ASCII: as UTF-8 it would
+ * become longer than a status may have it. */
+void sound_text(char *text, size_t room);
+
 /* Ends a text that fills its place. */
 #define SOUND_END(text) ((text)[sizeof(text) - 1] = '\0')

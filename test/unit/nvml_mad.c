@@ -145,7 +145,7 @@ MAD(nvmlDeviceGetName, (nvml_device d, char *text, unsigned room))
 {
     (void)d;
     if (is("card's name without end"))
-        memset(text, 'A', room);
+        memset(text, '\xff', room);
     else
         put(text, room, "NVIDIA A100-SXM4-40GB");
     return answer(NVML_SUCCESS);

@@ -122,6 +122,7 @@ Test(nvml_mad, what_does_not_fit_is_cut)
         const struct gpu_card *c = &inv.cards[0];
         cr_assert(c->healthy && !c->unread, "%s: %s", abouts[i], c->unhealthy_message);
         cr_expect_lt(strnlen(c->model, sizeof(c->model)), sizeof(c->model), "%s", abouts[i]);
+        cr_expect(!strchr(c->model, '\xff'), "%s", abouts[i]);
         cr_expect_lt(strlen(inv.drivers[0].version), sizeof(inv.drivers[0].version));
         cr_expect_geq(c->compute_major, 0, "%s", abouts[i]);
         cr_expect(c->minor == UINT_MAX || c->minor < 1 << 20, "%s", abouts[i]);
