@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/sb.h"
 #include "base/xalloc.h"
 
@@ -53,8 +54,11 @@ static const char *const programs[] = {
     "nvidia-imex-ctl",
 };
 
+/* The toolkit's list has /tmp/nvidia-mps as well, the pipe folder of a host's own MPS daemon. It is
+ * left out: once the daemon's folder is removed, anybody may put a link of that name into /tmp, and
+ * the runtime would mount what it leads to. */
 static const char *const sockets[] = {"/var/run/nvidia-persistenced/socket",
-                                      "/var/run/nvidia-fabricmanager/socket", "/tmp/nvidia-mps"};
+                                      "/var/run/nvidia-fabricmanager/socket"};
 
 static const char *const setting_folders[] = {"/etc", "/usr/local/share", "/usr/share"};
 
@@ -93,6 +97,7 @@ static const struct {
 struct search {
     const struct driver_files_where *w;
     struct driver_files found;
+    struct err refused; /* the first thing that is there and that others than root may change */
 };
 
 static char *host_path(const struct search *s, const char *resolved)
@@ -100,13 +105,24 @@ static char *host_path(const struct search *s, const char *resolved)
     return rooted_join(s->w->host_root ? s->w->host_root : s->w->root, resolved);
 }
 
-/* Follows a path below the root. false: nothing is there. Caller frees *ret_resolved. */
-static bool find(const struct search *s, const char *path, char **ret_resolved, struct stat *ret_st)
+static void note_refused(struct search *s, struct err *why)
 {
-    if (rooted_resolve(s->w->root, path, ret_resolved, NULL) < 0)
+    if (why->kind == ERR_FORBIDDEN && !s->refused.kind)
+        (void)err_move(&s->refused, why);
+    err_clear(why);
+}
+
+/* Follows a path below the root. false: nothing is there that only root may change. Caller frees
+ * *ret_resolved. */
+static bool find(struct search *s, const char *path, char **ret_resolved, struct stat *ret_st)
+{
+    auto_fd int fd = -1;
+    struct err why = {0};
+    if (rooted_open(s->w->root, path, ret_resolved, &fd, &why) < 0) {
+        note_refused(s, &why);
         return false;
-    auto_free char *seen = rooted_join(s->w->root, *ret_resolved);
-    if (lstat(seen, ret_st) == 0)
+    }
+    if (fstat(fd, ret_st) == 0)
         return true;
     xstr_set(ret_resolved, NULL);
     return false;
@@ -155,13 +171,22 @@ static void names_done(struct names *n)
     free(n->items);
 }
 
-static int list_folder(const struct search *s, const char *folder, struct names *ret, struct err *e)
+static int list_folder(struct search *s, const char *folder, struct names *ret, struct err *e)
 {
-    auto_free char *seen = rooted_join(s->w->root, folder);
+    auto_fd int fd = -1;
+    auto_free char *resolved = NULL;
+    struct err why = {0};
     struct dirent **entries = NULL;
-    int n = scandir(seen[0] ? seen : "/", &entries, NULL, by_name);
-    if (n < 0)
-        return errno == ENOENT ? 0 : err_set_errno(e, errno, "read folder %s", seen);
+    if (rooted_open(s->w->root, folder, &resolved, &fd, &why) < 0) {
+        note_refused(s, &why);
+        return 0;
+    }
+    int n = scandirat(fd, ".", &entries, NULL, by_name);
+    if (n < 0 && errno != ENOENT) {
+        int saved_errno = errno;
+        auto_free char *seen = rooted_join(s->w->root, folder);
+        return err_set_errno(e, saved_errno, "read folder %s", seen);
+    }
     for (int i = 0; i < n; i++) {
         *XPUSH(ret->items, ret->count) = xasprintf("/%s", entries[i]->d_name);
         free(entries[i]);
@@ -269,7 +294,7 @@ static int add_libraries(struct search *s, const char *folder, struct err *e)
 
 /* The folder of the driver's libraries is the one with libcuda or NVML of its version
  * (root/root.go). NULL: it is not this one. */
-static char *driver_folder(const struct search *s, const char *folder)
+static char *driver_folder(struct search *s, const char *folder)
 {
     static const char *const witnesses[] = {"libcuda", "libnvidia-ml"};
     for (size_t i = 0; i < ARRAY_LEN(witnesses); i++) {
@@ -300,8 +325,9 @@ static int find_libraries(struct search *s, struct err *e)
         return add_libraries(s, vdpau, e);
     }
     return err_set(e, ERR_NOT_FOUND,
-                   "no libcuda.so.%s and no libnvidia-ml.so.%s below driver root %s in %s",
-                   s->w->version, s->w->version, s->w->root, sb_str(&tried));
+                   "no libcuda.so.%s and no libnvidia-ml.so.%s below driver root %s in %s%s%s",
+                   s->w->version, s->w->version, s->w->root, sb_str(&tried),
+                   s->refused.kind ? "; " : "", s->refused.kind ? err_msg(&s->refused) : "");
 }
 
 static int find_program(struct search *s, const char *name, struct err *e)
@@ -316,19 +342,13 @@ static int find_program(struct search *s, const char *name, struct err *e)
     return 0;
 }
 
-/* /tmp is everyone's: what another user put there is no socket of the driver's. */
-static bool is_trusted(const struct stat *st)
-{
-    return st->st_uid == 0 || st->st_uid == geteuid();
-}
-
 static int find_socket(struct search *s, const char *path, struct err *e)
 {
     auto_free char *resolved = NULL;
     struct stat st;
-    if (!find(s, path, &resolved, &st) || !(S_ISSOCK(st.st_mode) || S_ISDIR(st.st_mode)))
+    if (!find(s, path, &resolved, &st) || !S_ISSOCK(st.st_mode))
         return 0;
-    return is_trusted(&st) ? add_file(s, DRIVER_SOCKET, resolved, path, e) : 0;
+    return add_file(s, DRIVER_SOCKET, resolved, path, e);
 }
 
 /* The first folder that has some, as the kernel takes them. *ret_found tells. */
@@ -424,6 +444,7 @@ static int find_all(struct search *s, struct err *e)
 static void search_done(struct search *s)
 {
     driver_files_done(&s->found);
+    err_clear(&s->refused);
 }
 
 int driver_files_find(const struct driver_files_where *w, struct driver_files *ret, struct err *e)
@@ -431,6 +452,8 @@ int driver_files_find(const struct driver_files_where *w, struct driver_files *r
     __attribute__((cleanup(search_done))) struct search s = {.w = w};
     TRY(check_version(w->version, e));
     TRY(find_all(&s, e));
+    if (s.refused.kind)
+        log_warn("Containers go without a part of the driver", kv_err(&s.refused));
     *ret = s.found;
     s.found = (struct driver_files){0};
     return 0;

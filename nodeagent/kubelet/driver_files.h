@@ -12,13 +12,14 @@
  * driver-nvml.go, internal/discover graphics.go, ipc.go, internal/lookup library.go,
  * root/root.go), below any driver root. Unlike there, links are resolved inside that root, and
  * the other names of a library (libcuda.so.1) are read from the links that lie beside it, so that
- * nothing has to be run in the container to make them.
+ * nothing has to be run in the container to make them. And only what root alone may change counts
+ * as there (rooted.h): a container gets whatever these paths lead to.
  */
 
 enum driver_file_kind {
     DRIVER_LIBRARY,
     DRIVER_PROGRAM,
-    DRIVER_SOCKET, /* a socket, or a folder of them */
+    DRIVER_SOCKET,
     DRIVER_FIRMWARE,
     DRIVER_SETTING, /* of graphics */
 };
@@ -58,9 +59,9 @@ struct driver_files_where {
 };
 
 /* Finds everything of that version. What is not there is left out, but without a library folder
- * nothing can work: ERR_NOT_FOUND, saying where it was looked for. ERR_INVALID: no version number.
- * ERR_TOO_LARGE: beyond 1,024 files. ERR_SYSTEM: a folder that is there cannot be read. Reads
- * folders; once per driver version, not per change of layout. */
+ * nothing can work: ERR_NOT_FOUND, saying where it was looked for and what was refused.
+ * ERR_INVALID: no version number. ERR_TOO_LARGE: beyond 1,024 files. ERR_SYSTEM: a folder that is
+ * there cannot be read. Reads folders; once per driver version, not per change of layout. */
 int driver_files_find(const struct driver_files_where *w, struct driver_files *ret,
                       struct err *e) MUST_CHECK;
 

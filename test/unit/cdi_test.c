@@ -313,7 +313,7 @@ Test(cdi, hook_program_that_others_may_change_is_not_run)
     auto_err struct err e = {0};
     cr_assert_eq(file_write_atomic(program, "", 0, 0755, NULL), 0);
     cr_expect_eq(cdi_check_hook("/", program, &path, &e), -ERR_FORBIDDEN);
-    cr_expect_not_null(strstr(err_msg(&e), "/tmp is not run"));
+    cr_expect_not_null(strstr(err_msg(&e), "/tmp is not used"));
     cr_expect_eq(cdi_check_hook("/", "/nowhere/hook", &path, NULL), -ERR_NOT_FOUND);
     cr_expect_eq(cdi_check_hook("/", "/usr/bin", &path, NULL), -ERR_NOT_FOUND);
 }

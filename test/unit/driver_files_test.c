@@ -159,15 +159,123 @@ Test(driver_files, firmware_is_the_kernels_own_before_anyones)
                "folder /usr/lib64\n");
 }
 
-Test(driver_files, sockets_are_the_drivers_and_not_a_strangers)
+/* --- What others than root may change is not there --- */
+
+#define PERSISTENCED "/var/run/nvidia-persistenced"
+#define SOMEBODY     12345
+
+static void put_socket(const char *path)
 {
+    auto_free char *parent = xstrndup(path, (size_t)(strrchr(path, '/') - path));
+    cr_assert_eq(file_make_dirs(parent, 0755, NULL), 0);
+    cr_assert_eq(mknod(path, S_IFSOCK | 0666, 0), 0);
+    cr_assert_eq(chmod(path, 0666), 0, "who may write a socket may connect to it, no more");
+}
+
+/* As /tmp: everybody makes names there, and removes only his own. */
+static void put_sticky(const char *path)
+{
+    cr_assert_eq(file_make_dirs(path, 0755, NULL), 0);
+    cr_assert_eq(chmod(path, 01777), 0);
+}
+
+/* How many sockets and folders of sockets a container would get. */
+static size_t count_sockets(void)
+{
+    auto_driver_files struct driver_files f = {0};
+    auto_err struct err e = {0};
+    size_t n = 0;
     put("root/usr/lib64/libnvidia-ml.so.570.86.15");
+    cr_assert_eq(driver_files_find(&there, &f, &e), 0, "%s", err_msg(&e));
+    for (size_t i = 0; i < f.n_files; i++)
+        n += f.files[i].kind == DRIVER_SOCKET;
+    return n;
+}
+
+Test(driver_files, sockets_of_the_drivers_daemons_are_found)
+{
+    put_socket("root/run/nvidia-persistenced/socket");
+    put_socket("root/run/nvidia-fabricmanager/socket");
+    cr_assert_eq(file_make_dirs("root/var", 0755, NULL), 0);
+    cr_assert_eq(symlink("../run", "root/var/run"), 0);
+    cr_expect_eq(count_sockets(), 2);
+}
+
+Test(driver_files, plain_file_or_folder_is_no_socket)
+{
+    put("root" PERSISTENCED "/socket");
+    cr_assert_eq(file_make_dirs("root/var/run/nvidia-fabricmanager/socket", 0755, NULL), 0);
+    cr_expect_eq(count_sockets(), 0);
+}
+
+/* The way into every container that was open: "ln -s / /tmp/nvidia-mps". */
+Test(driver_files, link_in_everybodys_folder_leads_nowhere)
+{
+    static const char *const targets[] = {"/", "/etc", "../etc", "../../../etc", "/run"};
+    put_sticky("root/tmp");
+    cr_assert_eq(file_make_dirs("root/etc", 0755, NULL), 0);
+    cr_assert_eq(file_make_dirs("root/run", 0755, NULL), 0);
+    for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
+        cr_assert_eq(symlink(targets[i], "root/tmp/nvidia-mps"), 0);
+        cr_expect_eq(count_sockets(), 0, "%s", targets[i]);
+        cr_assert_eq(unlink("root/tmp/nvidia-mps"), 0);
+    }
     cr_assert_eq(file_make_dirs("root/tmp/nvidia-mps", 0755, NULL), 0);
-    put("root/var/run/nvidia-persistenced/socket");
+    cr_expect_eq(count_sockets(), 0, "its name may lead elsewhere by the time of a mount");
+}
+
+Test(driver_files, nothing_is_found_through_a_folder_that_others_write)
+{
+    put_sticky("root/tmp");
+    put_socket("root/tmp/mine/socket");
+    cr_assert_eq(file_make_dirs("root/var/run", 0755, NULL), 0);
+    cr_assert_eq(symlink("/tmp/mine", "root" PERSISTENCED), 0);
+    cr_expect_eq(count_sockets(), 0);
+    cr_assert_eq(chmod("root/tmp", 0755), 0);
+    cr_expect_eq(count_sockets(), 1, "root's alone, it is found");
+    cr_assert_eq(chmod("root/tmp/mine", 0775), 0);
+    cr_expect_eq(count_sockets(), 0, "a group's");
+}
+
+Test(driver_files, nothing_of_a_users_is_found)
+{
+    if (geteuid() != 0)
+        cr_skip_test("only root can make what belongs to somebody else");
+    put_socket("root" PERSISTENCED "/socket");
+    put_socket("root/secret");
+    cr_assert_eq(count_sockets(), 1);
+    cr_assert_eq(lchown("root" PERSISTENCED "/socket", SOMEBODY, 0), 0);
+    cr_expect_eq(count_sockets(), 0, "the socket");
+    cr_assert_eq(unlink("root" PERSISTENCED "/socket"), 0);
+    cr_assert_eq(symlink("/secret", "root" PERSISTENCED "/socket"), 0);
+    cr_expect_eq(count_sockets(), 1, "root's link");
+    cr_assert_eq(lchown("root" PERSISTENCED "/socket", SOMEBODY, 0), 0);
+    cr_expect_eq(count_sockets(), 0, "a user's link to a socket of root's");
+    cr_assert_eq(lchown("root" PERSISTENCED "/socket", 0, 0), 0);
+    cr_assert_eq(lchown("root" PERSISTENCED, SOMEBODY, 0), 0);
+    cr_expect_eq(count_sockets(), 0, "the folder");
+}
+
+Test(driver_files, library_that_others_may_write_is_none)
+{
+    put("root/usr/lib64/libcuda.so.570.86.15");
+    put_mode("root/usr/lib64/libnvidia-ml.so.570.86.15", 0644);
+    cr_assert_eq(chmod("root/usr/lib64/libnvidia-ml.so.570.86.15", 0646), 0);
     auto_driver_files struct driver_files f = {0};
     cr_assert_eq(driver_files_find(&there, &f, NULL), 0);
-    cr_assert_eq(f.n_files, 2, "a plain file is no socket");
-    cr_expect_str_eq(f.files[1].container_path, "/tmp/nvidia-mps");
+    cr_assert_eq(f.n_files, 1);
+    cr_expect_str_eq(f.files[0].container_path, "/usr/lib64/libcuda.so.570.86.15");
+}
+
+Test(driver_files, folder_of_libraries_that_others_may_write_is_told)
+{
+    put("root/usr/lib64/libcuda.so.570.86.15");
+    cr_assert_eq(chmod("root/usr/lib64", 0777), 0);
+    auto_driver_files struct driver_files f = {0};
+    auto_err struct err e = {0};
+    cr_assert_eq(driver_files_find(&there, &f, &e), -ERR_NOT_FOUND);
+    cr_expect_not_null(strstr(err_msg(&e), "root/usr/lib64 is not used: its mode 0777"), "%s",
+                       err_msg(&e));
 }
 
 Test(driver_files, settings_of_vulkan_belong_below_etc)
