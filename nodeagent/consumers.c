@@ -28,21 +28,170 @@ static size_t uid_length(const char *s)
     size_t n = 0;
     while (is_uid_char(s[n]))
         n++;
-    bool ends = s[n] == '\0' || s[n] == '/' || s[n] == '.' || s[n] == ':';
-    return ends && n >= MIN_UID_LEN && n <= MAX_UID_LEN ? n : 0;
+    return n >= MIN_UID_LEN && n <= MAX_UID_LEN ? n : 0;
 }
 
-/* The UID behind "pod" in a path below kubepods. NULL: none. */
-static const char *find_uid(const char *path)
+/* Moves *p behind the word if it is there, whole: up to the next "/". */
+static bool take_folder(const char **p, const char *word)
 {
-    const char *below = strstr(path, "kubepods");
-    if (!below)
+    size_t len = strlen(word);
+    if (strncmp(*p, word, len) != 0 || ((*p)[len] != '/' && (*p)[len] != '\0'))
+        return false;
+    *p += len;
+    return true;
+}
+
+static void take_qos_folder(const char **p)
+{
+    if (!take_folder(p, "/burstable"))
+        (void)take_folder(p, "/besteffort");
+}
+
+/* The UID in "/pod<uid>", alone in its folder's name; NULL: there is none. */
+static const char *uid_of_folder(const char *p)
+{
+    size_t len = strncmp(p, "/pod", 4) == 0 ? uid_length(p + 4) : 0;
+    return len && (p[4 + len] == '/' || p[4 + len] == '\0') ? p + 4 : NULL;
+}
+
+/* The kubelet's cgroupfs driver: /kubepods[/burstable|/besteffort]/pod<uid>. */
+static const char *uid_below_kubepods(const char *p)
+{
+    if (!take_folder(&p, "/kubepods"))
         return NULL;
-    below += strlen("kubepods");
-    for (const char *p = strstr(below, "pod"); p; p = strstr(p + 1, "pod"))
-        if ((p[-1] == '/' || p[-1] == '-') && uid_length(p + 3) > 0)
-            return p + 3;
+    take_qos_folder(&p);
+    return uid_of_folder(p);
+}
+
+/* --- systemd's slices: "a-b-c.slice" lies in "a-b.slice", and that in "a.slice" --- */
+
+static bool ends_in(const char *name, size_t len, const char *end)
+{
+    size_t n = strlen(end);
+    return len >= n && strncmp(name + len - n, end, n) == 0;
+}
+
+/* May pods lie right below the slice of this name? */
+static bool is_pods_slice(const char *name, size_t len)
+{
+    if (ends_in(name, len, "-burstable"))
+        len -= strlen("-burstable");
+    else if (ends_in(name, len, "-besteffort"))
+        len -= strlen("-besteffort");
+    return ends_in(name, len, "kubepods") &&
+           (len == strlen("kubepods") || name[len - strlen("kubepods") - 1] == '-');
+}
+
+/* The UID in "<kubepods slice>-pod<uid>.slice", which name begins with; the runtime's words may
+ * follow a colon. */
+static const char *uid_of_slice(const char *name)
+{
+    const char *pod = strstr(name, "-pod");
+    size_t folder = strcspn(name, "/");
+    for (; pod && pod < name + folder; pod = strstr(pod + 1, "-pod")) {
+        const char *uid = pod + strlen("-pod");
+        size_t len = uid_length(uid);
+        const char *end = uid + len;
+        if (len && strncmp(end, ".slice", 6) == 0 && strchr("/:", end[6]) &&
+            is_pods_slice(name, (size_t)(pod - name)))
+            return uid;
+    }
     return NULL;
+}
+
+/* Is the folder `in` the slice that systemd puts this one into? */
+static bool is_parent(const char *in, size_t in_len, const char *name)
+{
+    const char *end = name + strcspn(name, "/");
+    size_t len = in_len - strlen(".slice");
+    return strncmp(name, in, len) == 0 && name[len] == '-' &&
+           !memchr(name + len + 1, '-', (size_t)(end - name) - len - 1);
+}
+
+/* The systemd driver: a row of slices, each in the one that its name says, down to a pod's. From
+ * the top, the first has a name of one word. */
+static const char *uid_below_slices(const char *p, bool from_top)
+{
+    const char *first = p + 1;
+    if (*p != '/' || (from_top && memchr(first, '-', strcspn(first, "/"))))
+        return NULL;
+    for (const char *name = first;;) {
+        const char *uid = uid_of_slice(name);
+        size_t len = strcspn(name, "/");
+        if (uid)
+            return uid;
+        if (!ends_in(name, len, ".slice") || !name[len] || !is_parent(name, len, name + len + 1))
+            return NULL;
+        name += len + 1;
+    }
+}
+
+/* --- Where a kubelet's pods lie --- */
+
+static const char *uid_below_root(const char *p)
+{
+    const char *uid = uid_below_kubepods(p);
+    return uid ? uid : uid_below_slices(p, /* from_top= */ true);
+}
+
+/* From a cgroup namespace of our own paths go up from our container's cgroup. What follows lies in
+ * a folder that our own cgroup lies in too: our pod's, its QoS class's, the kubelet's, or the top.
+ * Only the kubelet, the runtime and systemd make cgroups in those; up to our pod's are two steps at
+ * least. */
+static const char *uid_beside_us(const char *p)
+{
+    size_t up = 0;
+    while (take_folder(&p, "/.."))
+        up++;
+    if (up < 2)
+        return NULL;
+    const char *uid = uid_below_kubepods(p);
+    if (!uid)
+        uid = uid_below_slices(p, /* from_top= */ false);
+    if (uid)
+        return uid;
+    take_qos_folder(&p);
+    return uid_of_folder(p);
+}
+
+/* The path of a line "12:pids:/…"; "" where there is none. */
+static const char *path_in(const char *line)
+{
+    const char *colon = strchr(line, ':');
+    colon = colon ? strchr(colon + 1, ':') : NULL;
+    return colon ? colon + 1 : "";
+}
+
+/* Length of what precedes the kubelet's folder in our own path; -1: we are in no pod, or cannot
+ * see it. */
+static ssize_t own_root(const char *path)
+{
+    for (size_t i = strlen(path); i-- > 0;)
+        if (path[i] == '/' && uid_below_root(path + i))
+            return (ssize_t)i;
+    return -1;
+}
+
+/* Pods lie where our own pod lies. Outside of pods, where the kubelet has them unless it is told
+ * another place. Nowhere else: users and containers name the cgroups that were left to them as they
+ * like. */
+static const char *find_uid(const char *path, const char *own)
+{
+    static const char *const usual[] = {"", "/kubelet"};
+    static const char containerd[] = "/system.slice/containerd.service";
+    ssize_t root = own ? own_root(own) : -1;
+    const char *uid = uid_beside_us(path);
+    if (uid)
+        return uid;
+    if (root >= 0)
+        return strncmp(path, own, (size_t)root) == 0 ? uid_below_root(path + root) : NULL;
+    for (size_t i = 0; i < ARRAY_LEN(usual) && !uid; i++)
+        if (strncmp(path, usual[i], strlen(usual[i])) == 0)
+            uid = uid_below_root(path + strlen(usual[i]));
+    /* Where the runtime does not know that the kubelet means slices. */
+    if (!uid && take_folder(&path, containerd) && *path)
+        uid = uid_of_slice(path + 1);
+    return uid;
 }
 
 static void copy_uid(const char *from, size_t len, char *ret)
@@ -66,9 +215,9 @@ static void copy_container(const char *path, char *ret)
     }
 }
 
-static bool parse_line(const char *line, struct consumer *ret)
+static bool parse_line(const char *line, const char *own, struct consumer *ret)
 {
-    const char *uid = find_uid(line);
+    const char *uid = find_uid(path_in(line), own);
     if (!uid)
         return false;
     size_t len = uid_length(uid);
@@ -78,25 +227,51 @@ static bool parse_line(const char *line, struct consumer *ret)
     return true;
 }
 
-bool consumer_parse_cgroup(const char *text, struct consumer *ret)
+/* Takes the first line off the text. NULL: nothing is left. Caller frees. */
+static char *next_line(const char **text)
+{
+    if (!**text)
+        return NULL;
+    size_t len = strcspn(*text, "\n");
+    char *line = xstrndup(*text, len);
+    *text += len + ((*text)[len] == '\n');
+    return line;
+}
+
+/* Our own path in the first hierarchy that shows our pod; NULL: none does. Caller frees. */
+static char *own_path(const char *text)
+{
+    for (;;) {
+        auto_free char *line = next_line(&text);
+        if (!line)
+            return NULL;
+        if (own_root(path_in(line)) >= 0)
+            return xstrdup(path_in(line));
+    }
+}
+
+bool consumer_parse_cgroup(const char *text, const char *own_text, struct consumer *ret)
 {
     assert(text && ret);
-    while (*text) {
-        size_t len = strcspn(text, "\n");
-        auto_free char *line = xstrndup(text, len);
-        if (parse_line(line, ret))
+    auto_free char *own = own_path(own_text ? own_text : "");
+    for (;;) {
+        auto_free char *line = next_line(&text);
+        if (!line)
+            return false;
+        if (parse_line(line, own, ret))
             return true;
-        text += len + (text[len] == '\n');
     }
-    return false;
 }
 
 int consumer_of_pid(const char *proc_root, unsigned pid, struct consumer *ret, struct err *e)
 {
     auto_free char *path = xasprintf("%s/%u/cgroup", proc_root ? proc_root : "/proc", pid);
+    auto_free char *own_file = xasprintf("%s/self/cgroup", proc_root ? proc_root : "/proc");
     auto_free char *text = NULL;
+    auto_free char *own = NULL;
     TRY(file_read(path, MAX_CGROUP_BYTES, &text, NULL, e));
-    if (!consumer_parse_cgroup(text, ret))
+    (void)!file_read(own_file, MAX_CGROUP_BYTES, &own, NULL, /* e= */ NULL);
+    if (!consumer_parse_cgroup(text, own, ret))
         return err_set(e, ERR_NOT_FOUND, "process %u is in no pod", pid);
     return 0;
 }
