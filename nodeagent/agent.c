@@ -68,6 +68,7 @@ struct agent {
     /* A card whose interrupted change is still to be ended, "": none; and the number of the first
      * status that offers nothing of it. */
     char unended[GPU_UUID_BYTES];
+    char unended_why[512]; /* what it waits for; "": for its time */
     int64_t unended_number;
     uint64_t exclusive; /* places of the cards that were MPS's alone when it was looked at last */
     struct driver_view *driver_view; /* NULL: not read yet */
@@ -166,6 +167,7 @@ static void leave_to_recovery(struct agent *a, const char *uuid)
     if (strcmp(a->unended, uuid) == 0)
         return;
     (void)snprintf(a->unended, sizeof(a->unended), "%s", uuid);
+    a->unended_why[0] = '\0';
     a->unended_number = 0;
 }
 
@@ -848,6 +850,7 @@ static void end_read(struct agent *a, struct agent_job *j)
             a->recovered = true;
             a->recovery_due = *j->unended;
             leave_to_recovery(a, j->unended);
+            (void)snprintf(a->unended_why, sizeof(a->unended_why), "%s", j->unended_why);
             if (a->d.slots)
                 late_binding_found(a->d.slots, j->slots_found, j->n_slots_found);
         }
@@ -1006,6 +1009,7 @@ static struct node_state state_of(struct agent *a, struct card_memo **ret_memos)
         .busy = *a->busy ? a->busy : NULL,
         .busy_offer = &a->busy_offer,
         .unended = *a->unended ? a->unended : NULL,
+        .unended_why = *a->unended_why ? a->unended_why : NULL,
         .read_reason = a->read_reason,
         .read_error = a->read_error,
         .stuck_call = worker_stuck(a->d.worker, &call, &since) ? call : NULL,

@@ -73,8 +73,11 @@ static void recover_cards(struct gpu *g, struct agent_job *j, const char *boot_i
         txn_recover(&deps, uuids[i], &r);
         log_info("Recovered an interrupted change", kv("gpu", uuids[i]),
                  kv("outcome", txn_outcome_name(r.outcome)), kv("message", r.message));
-        if (r.outcome == TXN_FAILED)
+        if (r.outcome == TXN_FAILED) {
+            bool waits = strcmp(r.reason, "OtherVersion") == 0;
             (void)snprintf(j->unended, sizeof(j->unended), "%s", uuids[i]);
+            (void)snprintf(j->unended_why, sizeof(j->unended_why), "%s", waits ? r.message : "");
+        }
         free(uuids[i]);
     }
     free(uuids);

@@ -52,6 +52,7 @@ struct agent_job {
     size_t n_slots_found;
     char unended[GPU_UUID_BYTES]; /* READ: a card whose interrupted change could not be ended and is
                                      to be tried again; "": none */
+    char unended_why[512];        /* it waits for a person, who is told this; "": it does not */
     int rc;                       /* of the reading */
     struct err err;
     int64_t began_mono_ms, took_ms;

@@ -16,6 +16,8 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/record_version.h"
+
 #define MAX_BYTES  ((size_t)64 * 1024)
 #define SUFFIX     ".json"
 #define LOCK_NAME  "lock"
@@ -25,6 +27,8 @@
 #define MAX_NUMBER UINT32_MAX
 /* What is no UTF-8 in a note becomes three bytes each in the file. */
 #define MAX_NOTE (3 * JOURNAL_NOTE_BYTES)
+
+static const struct record_versions versions = {JOURNAL_OLDEST, JOURNAL_VERSION};
 
 /* The file's shape. Numbers are wide and lists growing here; the fixed structs come from them after
  * the bounds are checked. */
@@ -98,8 +102,7 @@ static const struct jx_field layout_fields[] =
           .max = SGPU_MAX_SLICES, .sub = slice_fields),
      {0}};
 static const struct jx_field doc_fields[] =
-    {JX_F(doc, version, "version", JX_INT, .required = true, .min = JOURNAL_VERSION,
-          .max = JOURNAL_VERSION + 1),
+    {JX_F(doc, version, "version", JX_INT, .required = true, .min = 1, .max = INT32_MAX),
      JX_F(doc, uuid, "uuid", JX_STR, .required = true, .max = GPU_UUID_BYTES - 1),
      JX_F(doc, boot_id, "bootID", JX_STR, .required = true, .max = JOURNAL_BOOT_ID_LEN - 1),
      JX_F(doc, phase, "phase", JX_ENUM, .required = true, .choices = phases),
@@ -191,19 +194,17 @@ static char *encode(const struct journal *j)
     for (unsigned i = 0; i < j->nameless.n; i++)
         *XPUSH(d.nameless, d.n_nameless) = j->nameless.ids[i];
     auto_json json_t *json = jx_encode(doc_fields, &d);
-    return jx_dump(json);
+    return record_version_dump(json, JOURNAL_VERSION);
 }
 
-static int decode(const char *text, size_t len, const char *uuid, struct journal *ret,
-                  struct err *e)
+static int decode(const char *path, const char *text, size_t len, const char *uuid,
+                  struct journal *ret, struct err *e)
 {
     auto_json json_t *json = NULL;
     auto_doc struct doc d = {0};
     TRY(jx_parse(text, len, MAX_BYTES, &json, e));
+    TRY(record_version_check(path, json, &versions, e));
     TRY(jx_decode(json, doc_fields, &d, e));
-    if (d.version != JOURNAL_VERSION)
-        return err_set(e, ERR_INVALID, "version %lld, not %d", (long long)d.version,
-                       JOURNAL_VERSION);
     if (strcmp(d.uuid, uuid) != 0)
         return err_set(e, ERR_INVALID, "it is about %s", d.uuid);
     *ret = (struct journal){.phase = (enum journal_phase)d.phase, .step = (unsigned)d.step};
@@ -262,11 +263,14 @@ int journal_read(const char *state_dir, const char *uuid, struct journal *ret, s
     auto_err struct err why = {0};
     size_t len = 0;
     TRY(path_of(state_dir, uuid, &path, e));
+    TRY(record_version_peek(path, &versions, e));
     int rc = file_read(path, MAX_BYTES, &text, &len, &why);
     if (rc < 0 && why.kind != ERR_TOO_LARGE)
         return err_move(e, &why);
     if (rc == 0)
-        rc = decode(text, len, uuid, ret, &why);
+        rc = decode(path, text, len, uuid, ret, &why);
+    if (rc == -ERR_CONFLICT)
+        return err_move(e, &why);
     return rc < 0 ? set_aside(path, &why, e) : 0;
 }
 

@@ -10,8 +10,13 @@
  * <state_dir>/<uuid>.json, replaced atomically and fsynced. While the file exists the card may
  * stand between its old layout and the target; whoever starts next reads it and ends that. One
  * thread per card; processes exclude one another with journal_lock.
+ *
+ * Files are written in JOURNAL_VERSION and read from JOURNAL_OLDEST on, the version before. What a
+ * newer release wrote is left as it is (docs/adr/0020-records-across-versions.md, which says what
+ * raises the version). A field that is not known here is passed over.
  */
 #define JOURNAL_VERSION     1
+#define JOURNAL_OLDEST      1
 #define JOURNAL_NOTE_BYTES  256
 #define JOURNAL_BOOT_ID_LEN 40
 
@@ -34,9 +39,10 @@ struct journal {
 /* Writes the journal durably, making state_dir when it is not there. ERR_SYSTEM. */
 int journal_write(const char *state_dir, const struct journal *j, struct err *e) MUST_CHECK;
 
-/* The journal of a card. ERR_NOT_FOUND: none, the usual case. ERR_PROTOCOL: the file is damaged,
- * too large, of another version or of another card; it was moved to <name>.bad-<n> (never deleted)
- * and the message says where. ERR_SYSTEM: it could not be read or moved, and is still there. */
+/* The journal of a card. ERR_NOT_FOUND: none, the usual case. ERR_CONFLICT, reason OtherVersion:
+ * the file is of a version that is not read here; it stays, and so must the card. ERR_PROTOCOL: the
+ * file is damaged, too large or of another card; it was moved to <name>.bad-<n> (never deleted) and
+ * the message says where. ERR_SYSTEM: it could not be read or moved, and is still there. */
 int journal_read(const char *state_dir, const char *uuid, struct journal *ret,
                  struct err *e) MUST_CHECK;
 

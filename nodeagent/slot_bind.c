@@ -130,11 +130,18 @@ static int leave_other_card(const struct slot_deps *d, const struct slot_record 
     return slot_release(d, g->slot, r->card, e);
 }
 
-static void read_record(const struct slot_deps *d, unsigned slot, struct slot_record *ret)
+/* A damaged record is none. One of another version is an error: what it says holds, and only that
+ * version knows it. */
+static int read_record(const struct slot_deps *d, unsigned slot, struct slot_record *ret,
+                       struct err *e)
 {
     auto_err struct err why = {0};
-    if (slot_record_read(d->state_dir, slot, ret, &why) < 0 && why.kind != ERR_NOT_FOUND)
+    int rc = slot_record_read(d->state_dir, slot, ret, &why);
+    if (rc == -ERR_CONFLICT)
+        return err_move(e, &why);
+    if (rc < 0 && rc != -ERR_NOT_FOUND)
         log_warn("A record of a slot is lost", kv_int("slot", slot), kv_err(&why));
+    return 0;
 }
 
 /* The slot was granted anew before it was released. */
@@ -142,7 +149,7 @@ static int leave_earlier_pod(const struct slot_deps *d, const struct slot_bindin
                              const struct slot_grant *g, struct err *e)
 {
     auto_slot_record struct slot_record r = {0};
-    read_record(d, g->slot, &r);
+    TRY(read_record(d, g->slot, &r, e));
     return r.uid && !is_of(&r, b) ? slot_release(d, g->slot, g->card, e) : 0;
 }
 
@@ -151,7 +158,7 @@ static int make(const struct slot_deps *d, const struct slot_binding *b, const s
                 struct gpu_card *ret_card, struct err *e)
 {
     auto_slot_record struct slot_record r = {0};
-    read_record(d, g->slot, &r);
+    TRY(read_record(d, g->slot, &r, e));
     if (b->unplaced.kind && !r.uid)
         return err_set(e, b->unplaced.kind, "%s", err_msg(&b->unplaced));
     int at = -1;
@@ -237,7 +244,7 @@ int slot_release(const struct slot_deps *d, unsigned slot, const char *card, str
     auto_free char *name = cdi_slot_name(slot);
     if (d->cdi)
         TRY(cdi_slots_remove(d->cdi, name, e));
-    (void)!slot_record_read(d->state_dir, slot, &r, /* e= */ NULL);
+    TRY(read_record(d, slot, &r, e));
     if (*card)
         TRY(release_slice(d, slot, card, &r, e));
     if (r.uid && strcmp(r.card, card) != 0)

@@ -11,11 +11,15 @@
 #include "base/num.h"
 #include "base/xalloc.h"
 
-enum { VERSION = 1, MAX_BYTES = 16384, MAX_NAME = 253, DIR_MODE = 0700, FILE_MODE = 0600 };
+#include "nodeagent/record_version.h"
+
+enum { MAX_BYTES = 16384, MAX_NAME = 253, DIR_MODE = 0700, FILE_MODE = 0600 };
 
 #define FOLDER "slots"
 #define PREFIX "slot."
 #define SUFFIX ".json"
+
+static const struct record_versions versions = {SLOT_RECORD_OLDEST, SLOT_RECORD_VERSION};
 
 struct doc {
     int64_t version, slot, memory_mib, compute_percent;
@@ -25,7 +29,7 @@ struct doc {
 };
 
 static const struct jx_field doc_fields[] =
-    {JX_F(doc, version, "version", JX_INT, .required = true, .min = VERSION, .max = VERSION),
+    {JX_F(doc, version, "version", JX_INT, .required = true, .min = 1, .max = INT32_MAX),
      JX_F(doc, slot, "slot", JX_INT, .required = true, .keep_zero = true, .min = 0,
           .max = SGPU_MAX_SLOTS - 1),
      JX_F(doc, card, "card", JX_STR, .required = true, .min = 1, .max = GPU_UUID_BYTES - 1),
@@ -55,7 +59,7 @@ static char *path_of(const char *state_dir, unsigned slot)
 static char *encode(const struct slot_record *r)
 {
     auto_doc struct doc d = {
-        .version = VERSION,
+        .version = SLOT_RECORD_VERSION,
         .slot = r->slot,
         .card = xstrdup(r->card),
         .ns = xstrdup(r->ns),
@@ -68,7 +72,7 @@ static char *encode(const struct slot_record *r)
     for (unsigned i = 0; i < r->nameless.n; i++)
         *XPUSH(d.nameless, d.n_nameless) = r->nameless.ids[i];
     auto_json json_t *json = jx_encode(doc_fields, &d);
-    return jx_dump(json);
+    return record_version_dump(json, SLOT_RECORD_VERSION);
 }
 
 int slot_record_write(const char *state_dir, const struct slot_record *r, struct err *e)
@@ -80,12 +84,13 @@ int slot_record_write(const char *state_dir, const struct slot_record *r, struct
     return file_write_atomic(path, text, strlen(text), FILE_MODE, e);
 }
 
-static int decode(const char *text, size_t len, unsigned slot, struct slot_record *ret,
-                  struct err *e)
+static int decode(const char *path, const char *text, size_t len, unsigned slot,
+                  struct slot_record *ret, struct err *e)
 {
     auto_json json_t *json = NULL;
     auto_doc struct doc d = {0};
     TRY(jx_parse(text, len, MAX_BYTES, &json, e));
+    TRY(record_version_check(path, json, &versions, e));
     TRY(jx_decode(json, doc_fields, &d, e));
     if (d.slot != slot)
         return err_set(e, ERR_INVALID, "it is about slot %lld", (long long)d.slot);
@@ -108,8 +113,15 @@ int slot_record_read(const char *state_dir, unsigned slot, struct slot_record *r
     auto_free char *text = NULL;
     auto_err struct err why = {0};
     size_t len = 0;
-    TRY(file_read(path, MAX_BYTES, &text, &len, e));
-    if (decode(text, len, slot, ret, &why) < 0)
+    TRY(record_version_peek(path, &versions, e));
+    int rc = file_read(path, MAX_BYTES, &text, &len, &why);
+    if (rc < 0 && why.kind != ERR_TOO_LARGE)
+        return err_move(e, &why);
+    if (rc == 0)
+        rc = decode(path, text, len, slot, ret, &why);
+    if (rc == -ERR_CONFLICT)
+        return err_move(e, &why);
+    if (rc < 0)
         return err_set(e, ERR_PROTOCOL, "%s cannot be used: %s", path, err_msg(&why));
     return 0;
 }

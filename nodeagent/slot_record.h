@@ -13,7 +13,13 @@
  * slot.<n>.json, written durably before the slice is made and removed after it has gone. A slice
  * gets its name only after it is made; killed in between, the record tells which of the nameless
  * slices on the card is ours: none that was there before.
+ *
+ * Files are written in SLOT_RECORD_VERSION and read from SLOT_RECORD_OLDEST on, the version before;
+ * what a newer release wrote is left as it is (docs/adr/0020-records-across-versions.md).
  */
+#define SLOT_RECORD_VERSION 1
+#define SLOT_RECORD_OLDEST  1
+
 struct slot_record {
     unsigned slot;
     char card[GPU_UUID_BYTES];
@@ -24,8 +30,9 @@ struct slot_record {
 
 /* ERR_SYSTEM. */
 int slot_record_write(const char *state_dir, const struct slot_record *r, struct err *e) MUST_CHECK;
-/* ERR_NOT_FOUND: there is none; ERR_PROTOCOL: it cannot be used. *ret is freed with
- * slot_record_done. */
+/* ERR_NOT_FOUND: there is none; ERR_PROTOCOL: it cannot be used; ERR_CONFLICT, reason OtherVersion:
+ * it is of a version that is not read here, and neither it nor the slice may be touched. *ret is
+ * freed with slot_record_done. */
 int slot_record_read(const char *state_dir, unsigned slot, struct slot_record *ret,
                      struct err *e) MUST_CHECK;
 /* One that is not there is no error. ERR_SYSTEM. */

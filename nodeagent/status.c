@@ -382,7 +382,7 @@ const char *card_result_reason(const struct device_want *want, const struct card
     case TXN_REBOOT_REQUIRED:
         return "RebootRequired";
     case TXN_FAILED:
-        return "ApplyFailed";
+        return strcmp(m->result.reason, "OtherVersion") == 0 ? "OtherVersion" : "ApplyFailed";
     }
     return "ApplyFailed";
 }
@@ -866,6 +866,11 @@ static void take_unwanted(const struct node_state *s, struct verdict *v)
     if (!uuid || want_of(s, uuid) || v->state == KSTATUS_IN_PROGRESS)
         return;
     free(v->message);
+    if (s->unended_why && uuid == s->unended) {
+        *v = (struct verdict){KSTATUS_STALLED, "OtherVersion",
+                              xasprintf("%s: %s", uuid, s->unended_why)};
+        return;
+    }
     *v =
         (struct verdict){KSTATUS_IN_PROGRESS, "Progressing",
                          xasprintf("a change of %s that is no longer wanted is being ended", uuid)};

@@ -62,7 +62,9 @@ struct node_state {
     size_t n_memos;
     const char *busy;                    /* the card that is being changed; NULL: none is */
     const struct card_offer *busy_offer; /* what stays of that card until the change is over */
-    const char *unended; /* a card whose interrupted change is still to be ended; NULL: none */
+    const char *unended;     /* a card whose interrupted change is still to be ended; NULL: none */
+    const char *unended_why; /* it is on record by another version and waits for a person, who is
+                                told this; NULL: it is ended soon */
     const char *read_reason, *read_error; /* the last reading failed; NULL: it did not */
     const char *stuck_call;               /* a vendor call is past its deadline; NULL: none */
     const struct health *health;          /* why instances are ill; NULL: none is */

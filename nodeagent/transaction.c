@@ -400,8 +400,9 @@ static enum leftover read_journal(struct txn *t)
         conclude(t->ret, TXN_NOTHING_TO_DO, "NoJournal", "no change was under way");
         return LEFT_NOTHING;
     }
-    conclude(t->ret, TXN_FAILED, why.kind == ERR_PROTOCOL ? "JournalCorrupt" : "JournalUnreadable",
-             "%s; the card was not touched", err_msg(&why));
+    const char *otherwise = why.kind == ERR_PROTOCOL ? "JournalCorrupt" : "JournalUnreadable";
+    conclude(t->ret, TXN_FAILED, reason_or(&why, otherwise), "%s; the card was not touched",
+             err_msg(&why));
     return LEFT_UNUSABLE;
 }
 

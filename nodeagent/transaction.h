@@ -57,7 +57,9 @@ struct txn_deps {
 /* Makes the card `uuid` match the wish. A journal left behind is recovered first; where that does
  * not work out, or a hold left it, the wish is planned from what stands, and the layout to go back
  * to stays the last one that stood whole. A damaged journal is FAILED, JournalCorrupt, once: it is
- * set aside. All that can happen is told by *ret; there is no other error. */
+ * set aside. One of another version is FAILED, OtherVersion, until it is gone: the card is not
+ * touched, and the journal stays for the release that wrote it. All that can happen is told by
+ * *ret; there is no other error. */
 void txn_apply(const struct txn_deps *d, const char *uuid, const struct card_wish *wish,
                enum txn_policy policy, struct txn_result *ret);
 

@@ -10,8 +10,9 @@
 #include "nodeagent/journal.h"
 
 /*
- * Input: a journal's file as a full disk, a crash or a person left it. What can be read can be
- * written and is read equal; what cannot is moved out of the way.
+ * Input: a journal's file as a full disk, a crash, a person or another release left it. What can be
+ * read can be written and is read equal; what is of another version stays; what cannot be read is
+ * moved out of the way.
  */
 #define CARD      "GPU-1"
 #define MAX_BYTES (1UL << 20)
@@ -62,7 +63,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     assert(rc == 0);
     rc = journal_read(folder, CARD, &first, &e);
     assert((rc < 0) == (e.msg != NULL));
-    assert((rc < 0) == (access(path, F_OK) < 0));
+    assert((rc < 0 && rc != -ERR_CONFLICT) == (access(path, F_OK) < 0));
+    assert((rc == -ERR_CONFLICT) == (e.reason && strcmp(e.reason, "OtherVersion") == 0));
     if (rc == 0) {
         auto_free char *once = written(&first, path);
         rc = journal_read(folder, CARD, &second, NULL);

@@ -10,8 +10,8 @@
 #include "nodeagent/slot_record.h"
 
 /*
- * Input: a slot's record as a full disk, a crash or a person left it. What can be read can be
- * written and is read equal; what cannot stays, is listed, and can be removed.
+ * Input: a slot's record as a full disk, a crash, a person or another release left it. What can be
+ * read can be written and is read equal; what cannot stays, is listed, and can be removed.
  */
 #define SLOT      3
 #define MAX_BYTES (1UL << 20)

@@ -1114,6 +1114,32 @@ Test(agent, a_change_that_is_no_longer_wanted_keeps_the_node_from_ready_until_it
     bench_done(&b);
 }
 
+/* An agent that was taken back to an older release while a card was being cut. */
+Test(agent, a_change_on_record_by_another_version_waits_for_a_person_who_is_told)
+{
+    static const char newer[] = "{\"version\":2}";
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    fake_put(&b.hw.cards[0], "1g.10gb", 3, whole_1g);
+    auto_free char *path = xasprintf("%s/%s.json", b.dir, b.hw.cards[0].card.uuid);
+    cr_assert_eq(file_write_atomic(path, newer, strlen(newer), 0600, NULL), 0);
+    bench_run(&b, NULL);
+    pass(&b, 2000);
+    expect_status(&b, "Stalled OtherVersion", "nobody wants the card to be anything");
+    cr_expect_eq(offered(&b), 0);
+    set_spec(&b, WANT(ONE_7G));
+    pass(&b, 2000);
+    expect_status(&b, "Stalled OtherVersion", "it is to be something");
+    cr_expect_eq(b.hw.cards[0].mutations, 0);
+    cr_expect_eq(access(path, F_OK), 0);
+    cr_assert_eq(unlink(path), 0);
+    pass(&b, 120000);
+    expect_card(&b, "7g.80gb@0");
+    expect_status(&b, "Ready Applied", "it was settled");
+    bench_done(&b);
+}
+
 static void break_off(struct fake_hw *hw, const char *dir, unsigned kill_at)
 {
     hw->calls = 0;

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 
+#include "golden_support.h"
 #include "nodeagent/journal.h"
 
 #define UUID "GPU-5f0c"
@@ -107,7 +108,7 @@ Test(journal, damaged_one_is_an_error_and_kept_aside)
         "{",
         "{\"version\":1}",
         "[1]",
-        "{\"version\":2,\"uuid\":\"" UUID "\",\"bootID\":\"b\",\"phase\":\"back\",\"step\":0,"
+        "{\"version\":0,\"uuid\":\"" UUID "\",\"bootID\":\"b\",\"phase\":\"back\",\"step\":0,"
         "\"old\":{\"mode\":\"mig\"},\"target\":{\"mode\":\"mig\"}}",
         "{\"version\":1,\"uuid\":\"GPU-other\",\"bootID\":\"b\",\"phase\":\"back\",\"step\":0,"
         "\"old\":{\"mode\":\"mig\"},\"target\":{\"mode\":\"mig\"}}",
@@ -202,4 +203,127 @@ Test(journal, whoever_takes_the_lock_sweeps_up_and_keeps_journals)
     cr_assert_eq(journal_lock(dir, &lock, NULL), 0);
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         cr_expect_eq(is_there(names[i]), i != 1, "%s", names[i]);
+}
+
+/* --- The release before and the one after --- */
+
+/* A journal for each kind of layout, with every field that has a place in a file. */
+static struct journal of_mode(enum gpu_mode mode)
+{
+    struct journal j = sample();
+    if (mode == GPU_MIG)
+        return j;
+    j.phase = JOURNAL_FORWARD;
+    j.note[0] = '\0';
+    j.old = (struct card_layout){.mode = GPU_NATIVE};
+    j.target = (struct card_layout){.mode = GPU_SGPU,
+                                    .sgpu = {.qos = API_FIXED_SHARE,
+                                             .timeslice_ms = 20,
+                                             .dynamic = true,
+                                             .n = 2,
+                                             .items = {{"a", {1024, 10}}, {"b", {2048, 0}}}}};
+    return j;
+}
+
+static const struct {
+    const char *name;
+    enum gpu_mode mode;
+} kept[] = {{"mig", GPU_MIG}, {"slices", GPU_SGPU}};
+
+/* Files are kept for ever under the version that wrote them; today's writer still writes these. */
+Test(journal, todays_files_are_those_kept_for_the_next_release)
+{
+    for (size_t i = 0; i < ARRAY_LEN(kept); i++) {
+        const struct journal j = of_mode(kept[i].mode);
+        auto_free char *path = xasprintf("%s/" UUID ".json", dir);
+        auto_free char *text = NULL;
+        auto_free char *golden = xasprintf("journal/%d-%s.json", JOURNAL_VERSION, kept[i].name);
+        cr_assert_eq(journal_write(dir, &j, NULL), 0);
+        cr_assert_eq(file_read(path, 65536, &text, NULL, NULL), 0);
+        golden_check(golden, text);
+    }
+}
+
+/* Beside today's: as the first release with version 1 wrote them, the version last. */
+static const char *const forms[] = {"", "-sorted"};
+
+static void expect_read(int version, const char *name, const char *form,
+                        const struct journal *expected)
+{
+    auto_free char *golden = xasprintf("test/golden/journal/%d-%s%s.json", version, name, form);
+    auto_free char *text = NULL;
+    auto_err struct err e = {0};
+    struct journal j;
+    if (*form && version > 1)
+        return;
+    cr_assert_eq(file_read(golden, 65536, &text, NULL, &e), 0, "%s", err_msg(&e));
+    put(text);
+    cr_assert_eq(journal_read(dir, UUID, &j, &e), 0, "%s: %s", golden, err_msg(&e));
+    cr_expect_eq(j.phase, expected->phase, "%s", golden);
+    cr_expect_eq(j.step, expected->step, "%s", golden);
+    cr_expect_str_eq(j.note, expected->note, "%s", golden);
+    cr_expect_str_eq(j.boot_id, expected->boot_id, "%s", golden);
+    cr_expect_eq(memcmp(&j.old, &expected->old, sizeof(j.old)), 0, "%s", golden);
+    cr_expect_eq(memcmp(&j.target, &expected->target, sizeof(j.target)), 0, "%s", golden);
+    cr_expect_eq(memcmp(&j.nameless, &expected->nameless, sizeof(j.nameless)), 0, "%s", golden);
+}
+
+Test(journal, files_of_this_version_and_the_one_before_are_read)
+{
+    const int before = JOURNAL_VERSION > 1 ? JOURNAL_VERSION - 1 : 1;
+    cr_assert_eq(JOURNAL_OLDEST, before);
+    for (int version = JOURNAL_OLDEST; version <= JOURNAL_VERSION; version++)
+        for (size_t i = 0; i < ARRAY_LEN(kept) * ARRAY_LEN(forms); i++) {
+            const struct journal expected = of_mode(kept[i / ARRAY_LEN(forms)].mode);
+            expect_read(version, kept[i / ARRAY_LEN(forms)].name, forms[i % ARRAY_LEN(forms)],
+                        &expected);
+        }
+}
+
+/* As a later release may write it, in ways that do not change what is known here. */
+Test(journal, unknown_fields_are_passed_over)
+{
+    struct journal j;
+    put("{\"version\":1,\"uuid\":\"" UUID "\",\"bootID\":\"b\",\"phase\":\"back\",\"step\":0,"
+        "\"writtenBy\":{\"release\":\"9\"},\"old\":{\"mode\":\"mig\",\"colour\":[1,2],\"instances\":"
+        "[{\"profileID\":9,\"start\":0,\"size\":4,\"shape\":\"round\"}]},\"target\":{\"mode\":"
+        "\"mig\"}}");
+    cr_assert_eq(journal_read(dir, UUID, &j, NULL), 0);
+    cr_expect_eq(j.old.n, 1);
+}
+
+/* The way back of a change that a newer release began is in its file alone. */
+Test(journal, file_of_another_version_stays_and_is_told)
+{
+    auto_free char *huge = xasprintf("{\"version\":2,\"pad\":\"%0*d\"}", 100000, 0);
+    const char *const newer[] = {
+        "{\"version\":2,\"uuid\":\"" UUID "\",\"bootID\":\"b\",\"phase\":\"back\",\"step\":0,"
+        "\"old\":{\"mode\":\"mig\"},\"target\":{\"mode\":\"mig\"}}",
+        "{\"version\":2,\"card\":{}}",
+        " {\n  \"version\" : 3 }\n",
+        "{\"uuid\":\"" UUID "\",\"version\":2}",
+        "{\"version\":2,\"uuid\":\"" UUID "\",\"boo",
+        "{\"version\":99999999999999999999999999}",
+        huge,
+    };
+    for (size_t i = 0; i < ARRAY_LEN(newer); i++) {
+        auto_err struct err e = {0};
+        struct journal j;
+        put(newer[i]);
+        cr_expect_eq(journal_read(dir, UUID, &j, &e), -ERR_CONFLICT, "%zu: %s", i, err_msg(&e));
+        cr_expect(e.reason && strcmp(e.reason, "OtherVersion") == 0);
+        cr_expect(strstr(err_msg(&e), "run the release of Cleave that wrote it"), "%s",
+                  err_msg(&e));
+        cr_expect(is_there(UUID ".json"), "%zu", i);
+        cr_expect_not(is_there(UUID ".json.bad-1"), "%zu", i);
+    }
+}
+
+Test(journal, huge_one_of_our_version_is_damage)
+{
+    auto_free char *huge = xasprintf("{\"version\":1,\"pad\":\"%0*d\"}", 100000, 0);
+    struct journal j;
+    put(huge);
+    cr_expect_eq(journal_read(dir, UUID, &j, NULL), -ERR_PROTOCOL);
+    cr_expect(is_there(UUID ".json.bad-1"));
 }

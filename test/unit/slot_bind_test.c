@@ -303,6 +303,28 @@ static void end_well(enum fault fault, unsigned n)
     cr_expect_eq(hw.violations, 0);
 }
 
+/* Left by a newer release: what it says of the slice is not known, so neither is touched. */
+Test(slot_bind, record_of_another_version_keeps_slice_and_record)
+{
+    static const char newer[] = "{\"version\":2,\"slot\":3}";
+    struct slot_grant g = grant(3, A, 1024);
+    struct slot_grant bigger = grant(3, A, 4096);
+    cr_assert_eq(bind_for(uid, &g, 1, NULL), 0);
+    unsigned before = hw.cards[0].mutations;
+    cr_assert_eq(file_write_atomic("state/slots/slot.3.json", newer, strlen(newer), 0600, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        auto_err struct err e = {0};
+        cr_expect_eq(bind_for(i ? other_uid : uid, &bigger, 1, &e), -ERR_CONFLICT);
+        cr_expect(strstr(err_msg(&e), "of version 2"), "%s", err_msg(&e));
+        cr_expect_eq(release(3, &e), -ERR_CONFLICT);
+    }
+    auto_free char *text = NULL;
+    cr_assert_eq(file_read("state/slots/slot.3.json", 4096, &text, NULL, NULL), 0);
+    cr_expect_str_eq(text, newer);
+    cr_expect_eq(hw.cards[0].mutations, before);
+    expect_slices(0, "slot.3 1024 10");
+}
+
 Test(slot_bind, failed_or_killed_at_any_call_it_goes_on_from_there)
 {
     unsigned reached = 0;

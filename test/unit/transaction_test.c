@@ -663,6 +663,35 @@ Test(transaction, corrupt_journal_is_loud_and_leaves_the_card_alone)
     cr_expect_eq(r.outcome, TXN_APPLIED);
 }
 
+/* An agent that was downgraded in the middle of a change: the card is held as it is, nothing is
+ * planned for it, and the release that began the change finds its journal as it left it. */
+Test(transaction, journal_of_another_version_holds_the_card_and_stays)
+{
+    static const char newer[] = "{\"version\":2,\"wayBack\":\"only here\"}";
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct txn_result r;
+    set_up(&scenarios[7], &hw, &wish);
+    auto_free char *path = journal_path(&hw);
+    auto_free char *text = NULL;
+    cr_assert_eq(file_write_atomic(path, newer, strlen(newer), 0600, NULL), 0);
+    for (int i = 0; i < 3; i++) {
+        apply(&hw, &wish, i ? TXN_ROLLBACK : TXN_HOLD, &r);
+        cr_expect_eq(r.outcome, TXN_FAILED);
+        cr_expect_str_eq(r.reason, "OtherVersion");
+        cr_expect(strstr(r.message, "of version 2 and this agent reads 1"), "%s", r.message);
+        cr_expect(strstr(r.message, "the card was not touched"), "%s", r.message);
+        recover(&hw, "boot-2", &r);
+        cr_expect_str_eq(r.reason, "OtherVersion", "after a reboot as well");
+    }
+    cr_expect_eq(hw.cards[0].mutations, 0);
+    cr_assert_eq(file_read(path, 4096, &text, NULL, NULL), 0);
+    cr_expect_str_eq(text, newer);
+    cr_assert_eq(unlink(path), 0);
+    apply(&hw, &wish, TXN_ROLLBACK, &r);
+    cr_expect_eq(r.outcome, TXN_APPLIED, "a person settled it");
+}
+
 Test(transaction, journal_that_cannot_be_written_stops_the_change)
 {
     struct fake_hw hw;
