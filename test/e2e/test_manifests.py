@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the shipped manifests let our pods do to the host, against a written list. Needs no server."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+CONFIG = Path(__file__).resolve().parents[2] / "config"
+
+# Each folder of the host that a container of ours may write, with what for. config/agent/daemonset.yaml says more.
+WRITTEN = {
+    "/var/lib/cleave": "journals and records",
+    "/var/lib/kubelet/device-plugins": "the device plugin's sockets",
+    "/var/run/cdi": "CDI files",
+    "/dev": "device files that nobody made yet",
+}
+WRITTEN_BY_COMPONENT = {
+    "host-driver": {},
+    "koordlet": {"/var/run/koordlet/xpu-device-infos": "what koordlet reads"},
+    "mps": {"/run/cleave/mps": "pipes and logs of the daemons", "/dev/shm": "the daemons' memory, which their clients share"},
+    "nvidia-runtime": {},
+}
+# Each that is read. Everything else that a manifest mounts from the host is a surprise.
+READ = {"/", "/var/lib/kubelet/pod-resources"}
+READ_BY_COMPONENT = {"host-driver": {"/usr/lib/x86_64-linux-gnu", "/usr/bin"}}
+
+
+def render(folder):
+    """The objects that a folder's kustomization makes."""
+    text = subprocess.run(["kubectl", "kustomize", folder], check=True, capture_output=True, text=True, timeout=60).stdout
+    return [obj for obj in yaml.safe_load_all(text) if obj]
+
+
+def pods(objects):
+    """The pod specs of all workloads."""
+    return [o["spec"]["template"]["spec"] for o in objects if "template" in o.get("spec", {})]
+
+
+def host_mounts(objects):
+    """(path on the host, the mount), of each container."""
+    for pod in pods(objects):
+        on_host = {v["name"]: v["hostPath"]["path"] for v in pod.get("volumes", []) if "hostPath" in v}
+        for container in pod["containers"] + pod.get("initContainers", []):
+            for mount in container.get("volumeMounts", []):
+                if mount["name"] in on_host:
+                    yield on_host.pop(mount["name"]), mount
+        assert not on_host, f"mounted nowhere: {on_host}"
+
+
+def with_component(folder, name):
+    """The agent with one component, as an overlay has it; kustomize reads nothing outside of an overlay's folder."""
+    shutil.copytree(CONFIG / "agent", folder / "agent")
+    (folder / "kustomization.yaml").write_text(f"resources: [agent]\ncomponents: [agent/components/{name}]\n")
+    return render(folder)
+
+
+def check(objects, written, read):
+    mounts = list(host_mounts(objects))
+    assert {path for path, m in mounts if not m.get("readOnly")} == set(written)
+    assert {path for path, m in mounts if m.get("readOnly")} == set(read)
+    for path, mount in mounts:
+        if mount.get("readOnly"):
+            assert mount.get("recursiveReadOnly") == "IfPossible", f"{path}: what is mounted below it can be written"
+        assert mount.get("mountPropagation", "None") == "None", path
+
+
+def test_agent_writes_to_the_listed_folders_of_the_host_alone():
+    check(render(CONFIG / "agent"), WRITTEN, READ)
+
+
+@pytest.mark.parametrize("name", sorted(p.name for p in (CONFIG / "agent" / "components").iterdir()))
+def test_component_adds_no_folder_but_the_listed(name, tmp_path):
+    objects = with_component(tmp_path, name)
+    check(objects, {**WRITTEN, **WRITTEN_BY_COMPONENT[name]}, READ | READ_BY_COMPONENT.get(name, set()))
+
+
+def test_whole_installation_has_no_other_pod_on_the_host():
+    objects = render(CONFIG)
+    check(objects, WRITTEN, READ)
+    assert len([p for p in pods(objects) if p.get("hostPID")]) == 1, "the agent's"
+    for pod in pods(objects):
+        assert not pod.get("hostNetwork") and not pod.get("hostIPC")
