@@ -21,6 +21,12 @@
  * card, is the vendor layer's to set; mps_wants_exclusive says when.
  *
  * A daemon is the agent's child: it ends with the agent, and with it the contexts of its clients.
+ *
+ * Clients have the pipe folder and write into it, and the root of a container is root here: it can
+ * talk to the daemon, take its sockets' place for the other clients, and change everybody's limits.
+ * Sharing by MPS is for those who trust each other. What the agent and the next daemon rely on is
+ * kept from them: each start has a pipe folder that is new, limits are told to a daemon before a
+ * device of it is given to anybody, whether it runs is known of the child and not by a file.
  */
 
 /* MPS serves at most 48 clients a device from Volta on (cmd/mps-control-daemon/mps/device.go). */

@@ -12,6 +12,7 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/kubelet/child.h"
+#include "nodeagent/kubelet/fresh_folder.h"
 
 #define GRACE_MS 2000
 /* The daemon makes its socket some time after it started; until then commands are refused. */
@@ -177,7 +178,7 @@ static void send_commands(struct mps_daemon *d)
 
 static int start(struct mps_daemon *d, struct err *e)
 {
-    TRY(file_make_dirs(d->pipe_folder, 0755, e));
+    TRY(fresh_folder_make(d->pipe_folder, 0755, e));
     TRY(file_make_dirs(d->log_folder, 0755, e));
     return start_child(d, "-f", /* input= */ NULL, on_daemon_end, &d->daemon, &d->daemon_watch, e);
 }

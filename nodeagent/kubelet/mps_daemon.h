@@ -21,11 +21,12 @@ typedef void mps_daemon_fn(void *arg);
 
 /* Copied. */
 struct mps_daemon_options {
-    const char *program;                  /* nvidia-cuda-mps-control, a path */
-    const char *library_path;             /* its LD_LIBRARY_PATH; NULL: none */
-    const char *pipe_folder, *log_folder; /* made if missing */
-    const char *visible;                  /* uuids of the devices it serves, with commas */
-    const char *commands; /* for nvidia-cuda-mps-control, a line each; sets the limits */
+    const char *program;      /* nvidia-cuda-mps-control, a path */
+    const char *library_path; /* its LD_LIBRARY_PATH; NULL: none */
+    const char *pipe_folder;  /* made anew for each start (fresh_folder.h) */
+    const char *log_folder;   /* made if missing; no container sees it */
+    const char *visible;      /* uuids of the devices it serves, with commas */
+    const char *commands;     /* for nvidia-cuda-mps-control, a line each; sets the limits */
 };
 
 /* Starts at the next dispatch. Borrows r. */

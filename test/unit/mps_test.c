@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -17,16 +18,17 @@
  * and its environment, and stays; as the client it notes what it is told, and refuses while "deaf"
  * is there or the daemon is not.
  */
-static const char script[] = "#!/bin/sh\n"
-                             "cd \"$CUDA_MPS_PIPE_DIRECTORY\" || exit 9\n"
-                             "if [ \"$1\" = -f ]; then\n"
-                             "    [ ! -e broken ] || exit 7\n"
-                             "    echo \"$CUDA_VISIBLE_DEVICES\" >> visible\n"
-                             "    echo $$ > control\n"
-                             "    exec sleep 60\n"
-                             "fi\n"
-                             "[ -e control ] && [ ! -e deaf ] || exit 1\n"
-                             "cat > commands\n";
+static const char script[] =
+    "#!/bin/sh\n"
+    "cd \"$CUDA_MPS_PIPE_DIRECTORY\" || exit 9\n"
+    "if [ \"$1\" = -f ]; then\n"
+    "    [ ! -e \"$CUDA_MPS_LOG_DIRECTORY/broken\" ] || exit 7\n"
+    "    echo \"$CUDA_VISIBLE_DEVICES\" >> \"$CUDA_MPS_LOG_DIRECTORY/visible\"\n"
+    "    echo $$ > control\n"
+    "    exec sleep 60\n"
+    "fi\n"
+    "[ -e control ] && [ ! -e \"$CUDA_MPS_LOG_DIRECTORY/deaf\" ] || exit 1\n"
+    "cat > commands\n";
 
 static char folder[] = "/tmp/cleave-mps-XXXXXX";
 static struct clock *clk;
@@ -142,7 +144,7 @@ Test(mps, daemon_is_ready_once_it_took_its_limits, .timeout = 20)
     wait_ready(m, gpus.name, true);
     auto_free char *commands = read_text("nvidia.com/gpu/pipe/commands");
     auto_free char *wanted = mps_commands(&gpus);
-    auto_free char *visible = read_text("nvidia.com/gpu/pipe/visible");
+    auto_free char *visible = read_text("nvidia.com/gpu/log/visible");
     cr_expect_str_eq(commands, wanted);
     cr_expect_str_eq(visible, "GPU-0,GPU-1\n");
     cr_expect_eq(access("nvidia.com/gpu/log", F_OK), 0);
@@ -192,18 +194,42 @@ Test(mps, daemon_that_died_is_started_again_after_a_pause, .timeout = 20)
     cr_expect_str_eq(mps_problem(m, part.name), "");
 }
 
+/* The root of a container that has the pipe folder is root here. */
+Test(mps, what_a_container_left_does_not_meet_the_next_daemon, .timeout = 20)
+{
+    auto_mps struct mps *m = new_mps();
+    struct stat before, after;
+    cr_assert_eq(file_write_atomic("victim", "ours", 4, 0600, NULL), 0);
+    cr_assert_eq(mps_set(m, &part, 1, NULL), 0);
+    wait_ready(m, part.name, true);
+    pid_t first = read_pid("GPU-2-1g.10gb-0/pipe/control");
+    cr_assert_eq(stat("GPU-2-1g.10gb-0/pipe", &before), 0);
+    auto_fd int mounted = open("GPU-2-1g.10gb-0/pipe", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cr_assert_eq(unlink("GPU-2-1g.10gb-0/pipe/control"), 0);
+    cr_assert_eq(symlink("../../victim", "GPU-2-1g.10gb-0/pipe/control"), 0);
+    cr_assert_eq(kill(first, SIGKILL), 0);
+    wait_ready(m, part.name, false);
+    wait_ready(m, part.name, true);
+    auto_free char *victim = read_text("victim");
+    cr_expect_str_eq(victim, "ours");
+    cr_assert_eq(stat("GPU-2-1g.10gb-0/pipe", &after), 0);
+    cr_expect_neq(after.st_ino, before.st_ino, "those who have the old one do not have the new");
+    cr_expect_neq(unlinkat(mounted, "control", 0), 0);
+    cr_expect_neq(read_pid("GPU-2-1g.10gb-0/pipe/control"), first);
+}
+
 Test(mps, daemon_that_takes_no_limits_is_not_ready, .timeout = 20)
 {
     auto_mps struct mps *m = new_mps();
-    cr_assert_eq(file_make_dirs("GPU-2-1g.10gb-0/pipe", 0755, NULL), 0);
-    cr_assert_eq(file_write_atomic("GPU-2-1g.10gb-0/pipe/deaf", "", 0, 0644, NULL), 0);
+    cr_assert_eq(file_make_dirs("GPU-2-1g.10gb-0/log", 0755, NULL), 0);
+    cr_assert_eq(file_write_atomic("GPU-2-1g.10gb-0/log/deaf", "", 0, 0644, NULL), 0);
     cr_assert_eq(mps_set(m, &part, 1, NULL), 0);
     while (!strstr(mps_problem(m, part.name), "does not take its limits")) {
         clock_fake_advance(clk, 100);
         reactor_run(reactor, 20);
     }
     cr_expect_not(mps_is_ready(m, part.name));
-    cr_assert_eq(unlink("GPU-2-1g.10gb-0/pipe/deaf"), 0);
+    cr_assert_eq(unlink("GPU-2-1g.10gb-0/log/deaf"), 0);
     wait_ready(m, part.name, true);
 }
 
@@ -233,7 +259,7 @@ Test(mps, partition_made_again_gets_a_fresh_daemon, .timeout = 20)
     cr_assert_eq(mps_set(m, &part_again, 1, NULL), 0);
     cr_expect_not(mps_is_ready(m, part.name));
     wait_ready(m, part.name, true);
-    auto_free char *visible = read_text("GPU-2-1g.10gb-0/pipe/visible");
+    auto_free char *visible = read_text("GPU-2-1g.10gb-0/log/visible");
     cr_expect_str_eq(visible, "MIG-a\nMIG-b\n");
 }
 

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/file.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/kubelet/fresh_folder.h"
+
+static char folder[] = "/tmp/cleave-fresh-XXXXXX";
+
+static void enter(void)
+{
+    cr_assert_not_null(mkdtemp(folder));
+    cr_assert_eq(chdir(folder), 0);
+}
+
+static void leave(void)
+{
+    auto_free char *command = xasprintf("rm -rf %s", folder);
+    cr_assert_eq(system(command), 0);
+}
+
+TestSuite(fresh_folder, .init = enter, .fini = leave);
+
+static void put(const char *path)
+{
+    cr_assert_eq(file_write_atomic(path, "", 0, 0600, NULL), 0);
+}
+
+static size_t count(const char *path)
+{
+    auto_dir DIR *dir = opendir(path);
+    size_t n = 0;
+    cr_assert_not_null(dir, "%s", path);
+    while (readdir(dir))
+        n++;
+    return n - 2;
+}
+
+static void make(void)
+{
+    auto_err struct err e = {0};
+    cr_assert_eq(fresh_folder_make("mps/gpu/pipe", 0755, &e), 0, "%s", err_msg(&e));
+}
+
+static void expect_fresh(void)
+{
+    struct stat st;
+    cr_assert_eq(lstat("mps/gpu/pipe", &st), 0);
+    cr_expect(S_ISDIR(st.st_mode) && (st.st_mode & 07777) == 0755, "%o", (unsigned)st.st_mode);
+    cr_expect_eq(st.st_uid, geteuid());
+    cr_expect_eq(count("mps/gpu/pipe"), 0);
+    cr_expect_eq(count("mps/gpu"), 1, "nothing is left beside it");
+}
+
+Test(fresh_folder, is_made_with_those_above_whatever_the_umask_is)
+{
+    (void)umask(077);
+    make();
+    expect_fresh();
+}
+
+/* What a container of the daemon before left, and goes on with. */
+Test(fresh_folder, whoever_has_the_one_before_does_not_reach_it)
+{
+    make();
+    auto_fd int mounted = open("mps/gpu/pipe", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    put("mps/gpu/pipe/control_lock");
+    make();
+    expect_fresh();
+    cr_expect_lt(symlinkat("/etc/passwd", mounted, "log"), 0, "the folder is gone");
+    expect_fresh();
+}
+
+Test(fresh_folder, links_are_removed_and_not_followed)
+{
+    cr_assert_eq(file_make_dirs("kept/deep", 0755, NULL), 0);
+    put("kept/file");
+    put("kept/deep/file");
+    make();
+    cr_assert_eq(symlink("../../../kept", "mps/gpu/pipe/control"), 0);
+    cr_assert_eq(symlink("../../../kept/file", "mps/gpu/pipe/log"), 0);
+    cr_assert_eq(mkdir("mps/gpu/pipe/d", 0), 0);
+    cr_assert_eq(mknod("mps/gpu/pipe/socket", S_IFSOCK | 0666, 0), 0);
+    make();
+    expect_fresh();
+    cr_expect_eq(count("kept"), 2);
+    cr_expect_eq(count("kept/deep"), 1);
+}
+
+Test(fresh_folder, link_in_its_place_goes_and_leads_nowhere)
+{
+    cr_assert_eq(file_make_dirs("mps/gpu", 0755, NULL), 0);
+    cr_assert_eq(file_make_dirs("kept", 0700, NULL), 0);
+    put("kept/file");
+    cr_assert_eq(symlink("../../kept", "mps/gpu/pipe"), 0);
+    make();
+    expect_fresh();
+    cr_expect_eq(count("kept"), 1);
+}
+
+Test(fresh_folder, link_for_the_folder_above_is_refused)
+{
+    cr_assert_eq(file_make_dirs("mps", 0755, NULL), 0);
+    cr_assert_eq(file_make_dirs("kept", 0755, NULL), 0);
+    cr_assert_eq(symlink("../kept", "mps/gpu"), 0);
+    cr_expect_eq(fresh_folder_make("mps/gpu/pipe", 0755, NULL), -ERR_SYSTEM);
+    cr_expect_eq(count("kept"), 0);
+}
+
+/* A loop of the agent's does not stand still for a container's fun. */
+Test(fresh_folder, thousands_of_files_are_removed_by_and_by)
+{
+    make();
+    for (int i = 0; i < 5000; i++) {
+        auto_free char *path = xasprintf("mps/gpu/pipe/%d", i);
+        cr_assert_eq(mknod(path, S_IFREG | 0600, 0), 0);
+    }
+    make();
+    cr_expect_eq(count("mps/gpu/pipe"), 0);
+    cr_expect_eq(count("mps/gpu"), 2);
+    make();
+    expect_fresh();
+}
+
+Test(fresh_folder, folders_in_folders_end)
+{
+    make();
+    cr_assert_eq(chdir("mps/gpu/pipe"), 0);
+    for (int i = 0; i < 200; i++)
+        cr_assert(mkdir("d", 0755) == 0 && chdir("d") == 0);
+    cr_assert_eq(chdir(folder), 0);
+    make();
+    cr_expect_eq(count("mps/gpu/pipe"), 0);
+}
