@@ -148,7 +148,7 @@ Test(consumers, cgroup_that_only_looks_like_a_pods_is_none)
         "0::/burstable/pod" VICTIM "/" CID,
         "0::/kubepods-pod" VICTIM_ ".slice",
         "0::/../" CID "/pod" VICTIM,
-        "0::/../pod" VICTIM,
+        "0::/../pod" VICTIM "/" CID,
     };
     for (size_t i = 0; i < ARRAY_LEN(forged); i++) {
         struct consumer c;
