@@ -178,6 +178,9 @@ static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *use
     case LWS_CALLBACK_WSI_DESTROY:
         forget(server_of(wsi), wsi);
         return 0;
+    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
+        /* Neither HTTP/2 nor WebSocket: the library's HTTP/2 in clear text corrupts memory. */
+        return -1;
     case LWS_CALLBACK_HTTP:
         return on_request(wsi, a, in, len);
     case LWS_CALLBACK_HTTP_WRITEABLE:

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/file.h"
+
 #include "controller/http_server.h"
 
 enum { LONG_BODY = 200000 };
@@ -252,5 +254,77 @@ Test(http_server, a_listener_that_is_off_serves_nothing_and_stops)
     cr_assert_eq(http_server_new(&l, 1, &r.srv, &e), 0);
     r.scope = scope_new(NULL, -1);
     cr_assert_eq(pthread_create(&r.thread, NULL, serve, &r), 0);
+    stop(&r);
+}
+
+/* --- Other protocols --- */
+
+/* Sends bytes as they are and reads until the server closes. */
+static char *ask_raw(const struct running *r, const char *bytes, size_t len)
+{
+    auto_fd int fd = connect_to(r);
+    auto_sb struct sb out = SB_INIT(1 << 20);
+    char buf[4096];
+    ssize_t n;
+    (void)send(fd, bytes, len, MSG_NOSIGNAL);
+    (void)shutdown(fd, SHUT_WR);
+    while ((n = recv(fd, buf, sizeof(buf), 0)) > 0)
+        sb_add_mem(&out, buf, (size_t)n);
+    sb_add_char(&out, '\0');
+    return sb_take(&out);
+}
+
+#define H2C_UPGRADE                                                                                \
+    "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\n"                  \
+    "Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n"
+#define WEBSOCKET_UPGRADE                                                                          \
+    "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"            \
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+
+static void expect_no_other_protocol(const char *request)
+{
+    struct running r = {0};
+    start(&r);
+    auto_free char *got = ask_raw(&r, request, strlen(request));
+    cr_expect_null(strstr(got, " 101 "), "%s", got);
+    /* Neither the preface of HTTP/2 nor a frame: what comes back, if anything does, is HTTP/1. */
+    cr_expect(*got == '\0' || strncmp(got, "HTTP/1.", 7) == 0, "%s", got);
+    stop(&r);
+}
+
+Test(http_server, an_upgrade_to_http2_is_not_followed)
+{
+    expect_no_other_protocol(H2C_UPGRADE);
+}
+
+Test(http_server, an_upgrade_to_websocket_is_not_followed)
+{
+    expect_no_other_protocol(WEBSOCKET_UPGRADE);
+}
+
+Test(http_server, http2_is_not_spoken_by_prior_knowledge)
+{
+    expect_no_other_protocol("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+                             "\0\0\0\4\0\0\0\0\0");
+}
+
+/* These frames behind an upgrade to HTTP/2 corrupted the server's heap. */
+Test(http_server, frames_behind_an_upgrade_harm_nothing)
+{
+    auto_free char *frames = NULL;
+    size_t len = 0;
+    cr_assert_eq(file_read("test/fuzz/corpus/http_server/h2c-frames", 4096, &frames, &len, NULL),
+                 0);
+    auto_sb struct sb bytes = SB_INIT(8192);
+    sb_add(&bytes, H2C_UPGRADE);
+    sb_add_mem(&bytes, frames, len);
+    struct running r = {0};
+    start(&r);
+    for (int i = 0; i < 50; i++) {
+        auto_free char *got = ask_raw(&r, bytes.data, bytes.len);
+        cr_expect_null(strstr(got, " 101 "), "%s", got);
+    }
+    auto_free char *after = ask(&r, "GET", "/healthz");
+    cr_expect_not_null(strstr(after, " 200 "), "%s", after);
     stop(&r);
 }
