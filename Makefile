@@ -13,7 +13,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 
 # The order is the order of the layers, top first (hack/check-layers.sh).
 LIB_DIRS := reconcilers nodeagent nodeagent/gpu nodeagent/kubelet controller kubeclient partition api base
-PACKAGES := libcurl jansson yaml-0.1 libwebsockets openssl libnghttp2 libprotobuf-c
+PACKAGES := libcurl jansson yaml-0.1 libmicrohttpd libseccomp openssl libnghttp2 libprotobuf-c
 HAVE_DEPS := $(shell pkg-config --exists $(PACKAGES) criterion 2>/dev/null && command -v protoc-c >/dev/null && echo yes)
 
 CC_release := gcc

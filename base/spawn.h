@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stddef.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -9,12 +10,18 @@
 
 enum {
     SPAWN_NULL = -1, /* /dev/null */
-    SPAWN_OURS = -2, /* the one that we have */
+    SPAWN_OURS = -2, /* the one that we have: of the first three alone */
 };
 
+#define SPAWN_MAX_FDS 16
+
 /* Starts a program with exactly this environment, default signals, none of them blocked, and no
- * descriptors but the first three, which become these. argv and env end in NULL. file without a
- * slash is looked for in our PATH. Returns 0, or errno's number: ENOENT, no such program. Any
- * thread. */
+ * descriptors but n_fds (at most SPAWN_MAX_FDS): fds[i] becomes its descriptor i. argv and env end
+ * in NULL. file without a slash is looked for in our PATH. Returns 0, or errno's number: ENOENT, no
+ * such program. Any thread. */
+int spawn_with(const char *file, char *const argv[], char *const env[], const int *fds,
+               size_t n_fds, pid_t *ret) MUST_CHECK;
+
+/* The same with three descriptors. */
 int spawn(const char *file, char *const argv[], char *const env[], const int fds[3],
           pid_t *ret) MUST_CHECK;

@@ -1,78 +1,138 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "controller/http_server.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
+#include <errno.h>
 #include <fcntl.h>
-#include <libwebsockets.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 
+#include "base/backoff.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "base/rng.h"
+#include "base/spawn.h"
 #include "base/xalloc.h"
+
+#include "controller/http_channel.h"
+#include "controller/http_child.h"
+#include "controller/sandbox.h"
 
 enum {
     MAX_LISTENERS = 4,
-    MAX_CONNECTIONS = 64,
-    MAX_BODY_BYTES = 4 << 20,
-    CHUNK_BYTES = 16 << 10,
-    REQUEST_TIMEOUT_S = 10,
+    /* A child that takes no answer for so long hangs. */
+    ANSWER_MS = 5000,
+    /* Of what a child said before it ended. */
+    MAX_LAST_WORDS = 4096,
+    /* Nobody's: neither the user of images without root (65532) nor nobody (65534), whose processes
+     * there may be more of on a node. */
+    CHILD_UID = 65533,
 };
 
 struct listener {
-    struct http_server *srv;
     struct http_listener opts;
-    struct lws_vhost *vhost;
+    int fd;        /* -1: off, or it shares another's */
+    size_t socket; /* its number for the child, and that of those who share it */
+};
+
+/* A route as the child numbers it. */
+struct served {
+    const struct http_route *route;
+    size_t socket;
+};
+
+struct child {
+    pid_t pid;
+    int channel, words; /* its standard error */
 };
 
 /* One thread: the one in http_server_run. */
 struct http_server {
-    struct lws_context *ctx;
-    size_t n;
     struct listener listeners[MAX_LISTENERS];
-    size_t n_open;
-    struct lws *open[MAX_CONNECTIONS]; /* by age */
-    bool stop;
+    size_t n;
+    size_t n_sockets;
+    struct served served[HTTP_MAX_ROUTES];
+    size_t n_served;
+    struct metric_series *restarts; /* NULL: not counted */
+    struct backoff backoff;
+    struct rng rng;
 };
 
-/* An answer on its way; libwebsockets zeroes it for each connection. */
-struct answer {
-    struct sb body;
-    size_t sent;
-    bool head;
-};
+/* --- Sockets --- */
 
-/* --- Connections --- */
-
-/* Who sends slowly, or nothing, could hold all connections for ever, and with them kubelet's
- * probes: to make room the oldest goes, at once (its callback forgets it). */
-static void admit(struct http_server *srv, struct lws *wsi)
+static int split_addr(const char *addr, char **ret_host, const char **ret_port, struct err *e)
 {
-    if (srv->n_open == MAX_CONNECTIONS)
-        lws_set_timeout(srv->open[0], PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_SYNC);
-    assert(srv->n_open < MAX_CONNECTIONS);
-    srv->open[srv->n_open++] = wsi;
+    int64_t port;
+    const char *colon = strrchr(addr, ':');
+    if (!colon)
+        return err_set(e, ERR_INVALID, "listen address %s: no port (want HOST:PORT)", addr);
+    if (num_parse(colon + 1, 0, 65535, &port, e) < 0)
+        return err_wrap(e, "listen address %s", addr);
+    size_t len = (size_t)(colon - addr);
+    bool bracketed = len >= 2 && addr[0] == '[' && colon[-1] == ']';
+    *ret_host = len == 0 ? NULL : bracketed ? xstrndup(addr + 1, len - 2) : xstrndup(addr, len);
+    *ret_port = colon + 1;
+    return 0;
 }
 
-static void forget(struct http_server *srv, const struct lws *wsi)
+/* All addresses of both kinds, where there are both. */
+static int open_socket(const struct addrinfo *a, bool all)
 {
-    for (size_t i = 0; i < srv->n_open; i++)
-        if (srv->open[i] == wsi) {
-            memmove(&srv->open[i], &srv->open[i + 1], (--srv->n_open - i) * sizeof(srv->open[0]));
-            return;
-        }
+    const int on = 1;
+    const int off = 0;
+    auto_fd int fd =
+        socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol);
+    if (fd < 0)
+        return -1;
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (a->ai_family == AF_INET6)
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, all ? &off : &on, sizeof(on));
+    if (bind(fd, a->ai_addr, a->ai_addrlen) < 0 || listen(fd, SOMAXCONN) < 0)
+        return -1;
+    return TAKE_FD(fd);
 }
 
-/* --- Requests --- */
-
-static const struct http_route *route_in(const struct listener *l, const char *path, size_t len)
+static const struct addrinfo *first_of(const struct addrinfo *list, int family)
 {
-    for (size_t i = 0; i < l->opts.n_routes; i++) {
-        const struct http_route *r = &l->opts.routes[i];
-        if (strlen(r->path) == len && memcmp(r->path, path, len) == 0)
-            return r;
-    }
-    return NULL;
+    while (list && list->ai_family != family)
+        list = list->ai_next;
+    return list;
+}
+
+/* The first address of a name; of all addresses, those of IPv6 take in the others. */
+static int open_first(const struct addrinfo *list, bool all)
+{
+    const struct addrinfo *v6 = all ? first_of(list, AF_INET6) : NULL;
+    const struct addrinfo *v4 = all ? first_of(list, AF_INET) : NULL;
+    int fd = v6 ? open_socket(v6, all) : -1;
+    if (fd < 0 && v6 && v4 && (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL))
+        fd = open_socket(v4, all);
+    return v6 ? fd : open_socket(list, all);
+}
+
+static int listen_on(struct listener *l, struct err *e)
+{
+    auto_free char *host = NULL;
+    const char *port = NULL;
+    struct addrinfo *list = NULL;
+    const struct addrinfo want = {.ai_socktype = SOCK_STREAM,
+                                  .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    TRY(split_addr(l->opts.addr, &host, &port, e));
+    int rc = getaddrinfo(host, port, &want, &list);
+    if (rc != 0)
+        return err_set(e, ERR_INVALID, "listen address %s: %s", l->opts.addr, gai_strerror(rc));
+    l->fd = open_first(list, !host);
+    int failure = errno;
+    freeaddrinfo(list);
+    if (l->fd < 0)
+        return err_set(e, ERR_UNAVAILABLE, "cannot listen on %s: %s", l->opts.addr,
+                       strerrordesc_np(failure));
+    return 0;
 }
 
 static bool same_addr(const struct listener *a, const struct listener *b)
@@ -89,189 +149,48 @@ static const struct listener *port_of(const struct http_server *srv, const struc
     return first;
 }
 
-/* l has a port; whoever shares its address is reached through it. */
-static const struct http_route *route_of(const struct listener *l, const char *path, size_t len)
+static void serve_routes(struct http_server *srv, const struct listener *l)
 {
-    const struct http_route *found = NULL;
-    for (size_t i = 0; i < l->srv->n && !found; i++)
-        if (same_addr(l, &l->srv->listeners[i]))
-            found = route_in(&l->srv->listeners[i], path, len);
-    return found;
-}
-
-static bool is_head(struct lws *wsi)
-{
-    return lws_hdr_total_length(wsi, WSI_TOKEN_HEAD_URI) > 0;
-}
-
-static bool is_get(struct lws *wsi)
-{
-    return lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) > 0;
-}
-
-static int send_headers(struct lws *wsi, unsigned status, size_t body_len)
-{
-    unsigned char buf[LWS_PRE + 1024];
-    unsigned char *start = buf + LWS_PRE;
-    unsigned char *p = start;
-    if (lws_add_http_common_headers(wsi, status, "text/plain; version=0.0.4; charset=utf-8",
-                                    body_len, &p, buf + sizeof(buf) - 1) ||
-        lws_finalize_write_http_header(wsi, start, &p, buf + sizeof(buf) - 1))
-        return -1;
-    return 0;
-}
-
-static int on_request(struct lws *wsi, struct answer *a, const char *path, size_t len)
-{
-    const struct listener *l = lws_vhost_user(lws_get_vhost(wsi));
-    a->body = SB_INIT(MAX_BODY_BYTES);
-    a->sent = 0;
-    a->head = is_head(wsi);
-    if (!a->head && !is_get(wsi))
-        return lws_return_http_status(wsi, HTTP_STATUS_METHOD_NOT_ALLOWED, NULL) ? -1 : 1;
-    const struct http_route *r = route_of(l, path, len);
-    if (!r)
-        return lws_return_http_status(wsi, HTTP_STATUS_NOT_FOUND, NULL) ? -1 : 1;
-    int status = r->get(r->arg, &a->body);
-    if (a->body.overflow)
-        return lws_return_http_status(wsi, HTTP_STATUS_INTERNAL_SERVER_ERROR, NULL) ? -1 : 1;
-    TRY(send_headers(wsi, (unsigned)status, a->body.len));
-    if (a->head || a->body.len == 0)
-        return lws_http_transaction_completed(wsi) ? -1 : 0;
-    (void)lws_callback_on_writable(wsi);
-    return 0;
-}
-
-static int on_writeable(struct lws *wsi, struct answer *a)
-{
-    unsigned char buf[LWS_PRE + CHUNK_BYTES];
-    size_t left = a->body.len - a->sent;
-    size_t n = left < CHUNK_BYTES ? left : CHUNK_BYTES;
-    if (!n)
-        return 0;
-    memcpy(buf + LWS_PRE, a->body.data + a->sent, n);
-    bool last = n == left;
-    if (lws_write(wsi, buf + LWS_PRE, n, last ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP) < (int)n)
-        return -1;
-    a->sent += n;
-    if (!last) {
-        (void)lws_callback_on_writable(wsi);
-        return 0;
-    }
-    sb_done(&a->body);
-    return lws_http_transaction_completed(wsi) ? -1 : 0;
-}
-
-static struct http_server *server_of(struct lws *wsi)
-{
-    return ((struct listener *)lws_vhost_user(lws_get_vhost(wsi)))->srv;
-}
-
-static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in,
-                    size_t len)
-{
-    struct answer *a = user;
-    switch ((int)reason) {
-    case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
-        admit(server_of(wsi), wsi);
-        return 0;
-    case LWS_CALLBACK_WSI_DESTROY:
-        forget(server_of(wsi), wsi);
-        return 0;
-    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
-        /* Neither HTTP/2 nor WebSocket: the library's HTTP/2 in clear text corrupts memory. */
-        return -1;
-    case LWS_CALLBACK_HTTP:
-        return on_request(wsi, a, in, len);
-    case LWS_CALLBACK_HTTP_WRITEABLE:
-        return on_writeable(wsi, a);
-    case LWS_CALLBACK_CLOSED_HTTP:
-    case LWS_CALLBACK_HTTP_DROP_PROTOCOL:
-        if (a)
-            sb_done(&a->body);
-        return 0;
-    case LWS_CALLBACK_RAW_RX_FILE: /* the scope's descriptor: it was canceled */
-        server_of(wsi)->stop = true;
-        return -1;
-    default:
-        return lws_callback_http_dummy(wsi, reason, user, in, len);
+    for (size_t i = 0; i < l->opts.n_routes; i++) {
+        assert(srv->n_served < HTTP_MAX_ROUTES);
+        srv->served[srv->n_served++] = (struct served){&l->opts.routes[i], l->socket};
     }
 }
 
-static const struct lws_protocols protocols[] = {
-    {.name = "http", .callback = on_event, .per_session_data_size = sizeof(struct answer)},
-    {0},
-};
-
-static int split_addr(const char *addr, char **ret_host, int64_t *ret_port, struct err *e)
+static int add_listener(struct http_server *srv, const struct http_listener *o, struct err *e)
 {
-    const char *colon = strrchr(addr, ':');
-    if (!colon)
-        return err_set(e, ERR_INVALID, "listen address %s: no port (want HOST:PORT)", addr);
-    if (num_parse(colon + 1, 0, 65535, ret_port, e) < 0)
-        return err_wrap(e, "listen address %s", addr);
-    *ret_host = colon == addr ? NULL : xstrndup(addr, (size_t)(colon - addr));
+    struct listener *l = &srv->listeners[srv->n++];
+    *l = (struct listener){.opts = *o, .fd = -1};
+    if (!o->addr || !*o->addr)
+        return 0;
+    if (port_of(srv, l) == l) {
+        TRY(listen_on(l, e));
+        l->socket = srv->n_sockets++;
+    } else {
+        l->socket = port_of(srv, l)->socket;
+    }
+    serve_routes(srv, l);
     return 0;
 }
 
-static bool is_ipv4(const char *host)
-{
-    struct in_addr ignored;
-    return host && inet_pton(AF_INET, host, &ignored) == 1;
-}
-
-static int listen_on(struct http_server *srv, struct listener *l, struct err *e)
-{
-    auto_free char *host = NULL;
-    int64_t port;
-    TRY(split_addr(l->opts.addr, &host, &port, e));
-    struct lws_context_creation_info info = {
-        .port = (int)port,
-        .iface = host,
-        .protocols = protocols,
-        .user = l,
-        .vhost_name = l->opts.addr,
-        .keepalive_timeout = REQUEST_TIMEOUT_S,
-        .timeout_secs = REQUEST_TIMEOUT_S,
-        /* Without the second, libwebsockets 4.1 binds an IPv4 address as [::], all addresses. */
-        .options = LWS_SERVER_OPTION_FAIL_UPON_UNABLE_TO_BIND |
-                   (is_ipv4(host) ? LWS_SERVER_OPTION_DISABLE_IPV6 : 0U),
-    };
-    l->vhost = lws_create_vhost(srv->ctx, &info);
-    if (!l->vhost)
-        return err_set(e, ERR_UNAVAILABLE, "cannot listen on %s", l->opts.addr);
-    return 0;
-}
-
-static int create_context(struct http_server *srv, struct err *e)
-{
-    lws_set_log_level(0, NULL);
-    /* Without a limit libwebsockets sizes its tables by RLIMIT_NOFILE, megabytes on many nodes. */
-    struct lws_context_creation_info info = {
-        .port = CONTEXT_PORT_NO_LISTEN,
-        .fd_limit_per_thread = MAX_CONNECTIONS + MAX_LISTENERS + 4,
-        .options = LWS_SERVER_OPTION_EXPLICIT_VHOSTS,
-        .pt_serv_buf_size = 4096,
-        .max_http_header_pool = MAX_CONNECTIONS,
-        .max_http_header_data = 4096,
-        .timeout_secs = REQUEST_TIMEOUT_S,
-    };
-    srv->ctx = lws_create_context(&info);
-    return srv->ctx ? 0 : err_set(e, ERR_SYSTEM, "cannot create the HTTP server's context");
-}
-
-int http_server_new(const struct http_listener *listeners, size_t n, struct http_server **ret,
-                    struct err *e)
+int http_server_new(const struct http_listener *listeners, size_t n, struct metrics *metrics,
+                    struct http_server **ret, struct err *e)
 {
     assert(n <= MAX_LISTENERS);
     auto_http_server struct http_server *srv = xmalloc(sizeof(*srv));
-    TRY(create_context(srv, e));
-    for (size_t i = 0; i < n; i++) {
-        struct listener *l = &srv->listeners[srv->n++];
-        *l = (struct listener){.srv = srv, .opts = listeners[i]};
-        if (l->opts.addr && *l->opts.addr && port_of(srv, l) == l)
-            TRY(listen_on(srv, l, e));
-    }
+    /* The kubelet gives up a probe after three seconds and a container after a minute. */
+    srv->backoff = (struct backoff){.base_ms = 50,
+                                    .cap_ms = 1000,
+                                    .factor = 2,
+                                    .jitter_pct = 20,
+                                    .reset_after_ms = 60000};
+    rng_init_random(&srv->rng);
+    for (size_t i = 0; i < n; i++)
+        TRY(add_listener(srv, &listeners[i], e));
+    if (metrics)
+        srv->restarts = METRIC_WITH(metrics_counter(
+            metrics, "cleave_http_restarts_total",
+            "Ends of the process that serves HTTP, after which it was started again.", NULL));
     *ret = TAKE(srv);
     return 0;
 }
@@ -279,32 +198,202 @@ int http_server_new(const struct http_listener *listeners, size_t n, struct http
 int http_server_port(const struct http_server *srv, size_t listener)
 {
     const struct listener *l = port_of(srv, &srv->listeners[listener]);
-    return l->vhost ? lws_get_vhost_listen_port(l->vhost) : 0;
+    struct sockaddr_storage a;
+    socklen_t len = sizeof(a);
+    if (l->fd < 0 || getsockname(l->fd, (struct sockaddr *)&a, &len) < 0)
+        return 0;
+    return ntohs(a.ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)&a)->sin6_port
+                                         : ((const struct sockaddr_in *)&a)->sin_port);
 }
 
-static const struct listener *first_listening(const struct http_server *srv)
+/* --- The child --- */
+
+static uid_t child_user(void)
 {
+    static bool told;
+    if (geteuid() != 0)
+        return 0;
+    if (sandbox_can_change_user())
+        return CHILD_UID;
+    if (!told)
+        log_warn("The process that serves HTTP stays user 0, without capabilities",
+                 kv("why", "this one lacks the capabilities SETUID and SETGID"));
+    told = true;
+    return 0;
+}
+
+static void add_arg(char *args[], size_t *n, char *arg_take)
+{
+    args[(*n)++] = arg_take;
+}
+
+static int start_program(const struct http_server *srv, int channel, int words, pid_t *ret)
+{
+    char *argv[5 + HTTP_MAX_ROUTES] = {0};
+    char *env[] = {NULL};
+    int fds[HTTP_CHILD_SOCKETS + MAX_LISTENERS] = {SPAWN_NULL, SPAWN_NULL, words, channel};
+    size_t n = 0;
+    size_t n_fds = HTTP_CHILD_SOCKETS;
+    add_arg(argv, &n, xstrdup("cleave"));
+    add_arg(argv, &n, xstrdup(HTTP_CHILD_VERB));
+    add_arg(argv, &n, xasprintf("%u", child_user()));
+    add_arg(argv, &n, xasprintf("%zu", srv->n_sockets));
+    for (size_t i = 0; i < srv->n_served; i++)
+        add_arg(argv, &n, xasprintf("%zu=%s", srv->served[i].socket, srv->served[i].route->path));
     for (size_t i = 0; i < srv->n; i++)
-        if (srv->listeners[i].vhost)
-            return &srv->listeners[i];
-    return NULL;
+        if (srv->listeners[i].fd >= 0)
+            fds[n_fds++] = srv->listeners[i].fd;
+    int failure = spawn_with("/proc/self/exe", argv, env, fds, n_fds, ret);
+    for (size_t i = 0; i < n; i++)
+        free(argv[i]);
+    return failure;
+}
+
+static void child_close(struct child *c)
+{
+    if (c->channel >= 0)
+        (void)close(c->channel);
+    if (c->words >= 0)
+        (void)close(c->words);
+}
+
+static int child_start(const struct http_server *srv, struct child *ret, struct err *e)
+{
+    int channel[2];
+    int words[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, channel) < 0)
+        return err_set_errno(e, errno, "socketpair");
+    auto_fd int ours = channel[0];
+    auto_fd int theirs = channel[1];
+    if (pipe2(words, O_CLOEXEC | O_NONBLOCK) < 0)
+        return err_set_errno(e, errno, "pipe");
+    auto_fd int listens = words[0];
+    auto_fd int speaks = words[1];
+    int failure = start_program(srv, theirs, speaks, &ret->pid);
+    if (failure)
+        return err_set_errno(e, failure, "run %s", HTTP_CHILD_VERB);
+    ret->channel = TAKE_FD(ours);
+    ret->words = TAKE_FD(listens);
+    return 0;
+}
+
+/* Sends all of it. False: the child takes no more, or the scope ended. */
+static bool tell(const struct child *c, const struct scope *s, const void *p, size_t len)
+{
+    for (size_t done = 0; done < len;) {
+        ssize_t n = send(c->channel, (const char *)p + done, len - done, MSG_NOSIGNAL);
+        if (n > 0) {
+            done += (size_t)n;
+            continue;
+        }
+        struct pollfd fds[] = {{.fd = c->channel, .events = POLLOUT},
+                               {.fd = scope_cancel_fd(s), .events = POLLIN}};
+        if (n < 0 && errno != EAGAIN && errno != EINTR)
+            return false;
+        if (poll(fds, ARRAY_LEN(fds), ANSWER_MS) <= 0 || fds[1].revents)
+            return false;
+    }
+    return true;
+}
+
+static bool answer(const struct http_server *srv, const struct child *c, const struct scope *s,
+                   uint16_t route)
+{
+    auto_sb struct sb body = SB_INIT(HTTP_MAX_BODY_BYTES);
+    const struct http_route *r = srv->served[route].route;
+    int status = r->get(r->arg, &body);
+    if (body.overflow) {
+        status = 500;
+        sb_reset(&body);
+        sb_add(&body, "the page is too long\n");
+    }
+    const struct http_answer head = {route, (uint16_t)status, (uint32_t)body.len};
+    return tell(c, s, &head, sizeof(head)) && tell(c, s, body.data, body.len);
+}
+
+/* What the child asks for is answered. False: it says what it must not, or nothing any more. */
+static bool serve_child(const struct http_server *srv, const struct child *c, const struct scope *s)
+{
+    struct http_ask a;
+    ssize_t n = recv(c->channel, &a, sizeof(a), 0);
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR;
+    if (n != (ssize_t)sizeof(a) || a.zero != 0 || a.route >= srv->n_served)
+        return false;
+    return answer(srv, c, s, a.route);
+}
+
+static void attend(const struct http_server *srv, const struct child *c, const struct scope *s)
+{
+    auto_err struct err e = {0};
+    while (scope_wait_readable(s, c->channel, &e) == 0)
+        if (!serve_child(srv, c, s))
+            return;
+}
+
+static char *last_words(const struct child *c)
+{
+    char text[MAX_LAST_WORDS];
+    ssize_t n = read(c->words, text, sizeof(text));
+    while (n > 0 && text[n - 1] == '\n')
+        n--;
+    return n > 0 ? xstrndup(text, (size_t)n) : NULL;
+}
+
+static char *how_it_ended(int status)
+{
+    if (WIFSIGNALED(status))
+        return xasprintf("signal %s", sigabbrev_np(WTERMSIG(status)));
+    return xasprintf("exit status %d", WEXITSTATUS(status));
+}
+
+/* It may live on with its channel closed: whatever it does, now it ends. */
+static void child_end(struct child *c, bool expected)
+{
+    int status = 0;
+    if (expected)
+        (void)kill(c->pid, SIGKILL);
+    struct pollfd gone = {.fd = c->words, .events = 0};
+    if (!expected && poll(&gone, 1, 100) <= 0)
+        (void)kill(c->pid, SIGKILL);
+    while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (!expected) {
+        auto_free char *how = how_it_ended(status);
+        auto_free char *words = last_words(c);
+        log_error("The process that serves HTTP ended and is started again", kv("ended", how),
+                  kv("said", words));
+    }
+    child_close(c);
+}
+
+static void run_child(const struct http_server *srv, const struct scope *s)
+{
+    auto_err struct err e = {0};
+    struct child c = {.channel = -1, .words = -1};
+    if (child_start(srv, &c, &e) < 0) {
+        log_error("Could not start the process that serves HTTP", kv_err(&e));
+        return;
+    }
+    log_debug("Started the process that serves HTTP", kv_int("pid", c.pid));
+    attend(srv, &c, s);
+    child_end(&c, scope_is_canceled(s));
 }
 
 int http_server_run(void *arg, struct scope *s, struct err *e)
 {
     struct http_server *srv = arg;
-    const struct listener *l = first_listening(srv);
-    if (!l) {
+    (void)e;
+    if (srv->n_sockets == 0)
         (void)scope_wait_ms(s, -1);
-        return 0;
+    while (!scope_is_canceled(s)) {
+        run_child(srv, s);
+        if (scope_is_canceled(s))
+            break;
+        if (srv->restarts)
+            metric_add(srv->restarts, 1);
+        (void)scope_wait_ms(s, backoff_next_ms(&srv->backoff, clock_real(), &srv->rng));
     }
-    /* libwebsockets closes what it adopts, so it gets a duplicate. */
-    lws_sock_file_fd_type cancel = {.filefd = fcntl(scope_cancel_fd(s), F_DUPFD_CLOEXEC, 0)};
-    if (!lws_adopt_descriptor_vhost(l->vhost, LWS_ADOPT_RAW_FILE_DESC, cancel, "http", NULL))
-        return err_set(e, ERR_SYSTEM, "the HTTP server cannot watch its scope");
-    srv->stop = false;
-    while (!srv->stop && lws_service(srv->ctx, 0) >= 0)
-        ;
     return 0;
 }
 
@@ -312,8 +401,9 @@ struct http_server *http_server_free(struct http_server *srv)
 {
     if (!srv)
         return NULL;
-    if (srv->ctx)
-        lws_context_destroy(srv->ctx);
+    for (size_t i = 0; i < srv->n; i++)
+        if (srv->listeners[i].fd >= 0)
+            (void)close(srv->listeners[i].fd);
     free(srv);
     return NULL;
 }

@@ -8,10 +8,14 @@
 #include "base/sb.h"
 #include "base/scope.h"
 
+#include "controller/metrics.h"
+
 /*
- * The small HTTP server of both processes (health, readiness, metrics), on libwebsockets: one
- * thread, GET and HEAD only, bounded connections, headers and time for each request. Plain HTTP:
- * these ports carry no secrets and are fenced by a NetworkPolicy.
+ * The small HTTP server of both processes (health, readiness, metrics). Strangers talk to a child
+ * process (http_child.h) that has no rights, can open nothing, and knows nothing but the names of
+ * the pages; this side binds the sockets, makes the pages' texts, and hands each over when the
+ * child asks for it (http_channel.h). A child that ends, or that says what it must not, is ended
+ * and started again; the sockets stay open meanwhile, and who connects waits. Plain HTTP.
  */
 
 /* Writes the body and returns the HTTP status. Called on the server's thread; must not block. */
@@ -32,10 +36,11 @@ struct http_listener {
 
 struct http_server;
 
-/* Binds the listeners (at most 4); those with the same address share one port. ERR_INVALID for an
- * address, ERR_UNAVAILABLE when it is taken. */
-int http_server_new(const struct http_listener *listeners, size_t n, struct http_server **ret,
-                    struct err *e) MUST_CHECK;
+/* Binds the listeners (at most 4); those with the same address share one port. Counts in metrics,
+ * borrowed, unless NULL. The program is run again as the child: its main hands HTTP_CHILD_VERB to
+ * http_child_main. ERR_INVALID for an address, ERR_UNAVAILABLE when it is taken. */
+int http_server_new(const struct http_listener *listeners, size_t n, struct metrics *metrics,
+                    struct http_server **ret, struct err *e) MUST_CHECK;
 /* The port a listener got, 0 when it is off. */
 int http_server_port(const struct http_server *srv, size_t listener);
 /* Serves until the scope ends. One thread. arg is a struct http_server: fits the manager's

@@ -15,6 +15,7 @@
 #include "base/rng.h"
 #include "base/xalloc.h"
 
+#include "controller/http_child.h"
 #include "controller/http_server.h"
 #include "controller/manager.h"
 #include "controller/metrics.h"
@@ -145,7 +146,7 @@ static int serve_http(struct process *p, const struct flags *f, struct err *e)
         {f->health_addr, p->health, ARRAY_LEN(p->health)},
         {f->metrics_addr, p->scrape, ARRAY_LEN(p->scrape)},
     };
-    TRY(http_server_new(listeners, ARRAY_LEN(listeners), &p->http, e));
+    TRY(http_server_new(listeners, ARRAY_LEN(listeners), p->metrics, &p->http, e));
     manager_add_service(p->manager, "http", http_server_run, p->http);
     return 0;
 }
@@ -370,6 +371,8 @@ int main(int argc, char **argv)
     struct numbers n;
     (void)mallopt(M_ARENA_MAX, MALLOC_ARENAS);
     json_set_alloc_funcs(xmalloc, free);
+    if (argc > 1 && strcmp(argv[1], HTTP_CHILD_VERB) == 0)
+        return http_child_main(argc - 1, argv + 1);
     if (read_flags(&f, argc, argv, &n, &e) < 0) {
         (void)fprintf(stderr, "cleave-controller: %s; see --help\n", err_msg(&e));
         return EXIT_USAGE;

@@ -22,7 +22,7 @@ mapfile -t headers < <(for h in "${headers[@]}"; do [ ! -f "$h" ] || printf '%s\
 
 # Headers that the build makes.
 [ ! -f Makefile ] || make -s VARIANT=lint generated
-read -ra flags < <(pkg-config --cflags libcurl jansson yaml-0.1 libwebsockets openssl libnghttp2)
+read -ra flags < <(pkg-config --cflags libcurl jansson yaml-0.1 libmicrohttpd libseccomp openssl libnghttp2)
 flags+=(-std=gnu17 -D_GNU_SOURCE -I. -Ibuild/lint/gen -Wall -Wextra -Werror -Wstrict-prototypes -fsyntax-only -x c)
 
 check() { # compiler header: included twice, so that a missing "#pragma once" shows too

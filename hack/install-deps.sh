@@ -19,7 +19,7 @@ set -euo pipefail
 packages=(
     # the build
     gcc make pkg-config git clang-14
-    libcurl4-openssl-dev libjansson-dev libyaml-dev libwebsockets-dev libssl-dev
+    libcurl4-openssl-dev libjansson-dev libyaml-dev libmicrohttpd-dev libseccomp-dev libssl-dev
     libnghttp2-dev libprotobuf-c-dev protobuf-c-compiler
     # unit tests (the clang variant's sanitizers are in libclang-rt)
     libcriterion-dev libclang-rt-14-dev

@@ -88,7 +88,7 @@ export -f tidy_one tidy_key
 tidy() {
     local flags sources folders=(base api partition kubeclient controller nodeagent reconcilers sim)
     make -s VARIANT=lint generated
-    read -ra flags < <(pkg-config --cflags libcurl jansson yaml-0.1 libwebsockets openssl libnghttp2)
+    read -ra flags < <(pkg-config --cflags libcurl jansson yaml-0.1 libmicrohttpd libseccomp openssl libnghttp2)
     flags+=(-std=gnu17 -D_GNU_SOURCE -I. -Ibuild/lint/gen "-DCLEAVE_VERSION=\"lint\"" -Wall -Wextra)
     mapfile -t sources < <(files "${folders[@]/%//*.c}")
     [ -z "$changed" ] || mapfile -t sources < <(

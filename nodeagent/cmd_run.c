@@ -457,7 +457,7 @@ static int set_up(struct process *p, const struct flags *f, struct err *e)
     memcpy(routes, health, sizeof(health));
     memcpy(&routes[2], metrics, sizeof(metrics));
     const struct http_listener listeners[] = {{f->health, routes, 2}, {f->metrics, &routes[2], 1}};
-    return http_server_new(listeners, ARRAY_LEN(listeners), &p->http, e);
+    return http_server_new(listeners, ARRAY_LEN(listeners), p->metrics, &p->http, e);
 }
 
 /* Returns the exit status. */

@@ -8,6 +8,7 @@
 #include "base/auto.h"
 #include "base/xalloc.h"
 
+#include "controller/http_child.h"
 #include "nodeagent/cmd.h"
 
 static const struct verb {
@@ -23,6 +24,7 @@ static const struct verb {
     {"export", cmd_export, "print this host's layout as a MIGConfig or mig-parted file"},
     {"import", cmd_import, "turn a mig-parted file, or MetaX's ConfigMap, into our objects"},
     {"watch-events", cmd_watch_events, "(run by the agent) wait for what the driver reports"},
+    {HTTP_CHILD_VERB, http_child_main, "(run by the agent) serve health and metrics"},
 };
 
 static int usage(FILE *out, int code)

@@ -42,9 +42,8 @@ def ill(node, gpu=0):
 
 def watchers(node):
     """The children of the agent that wait for events."""
-    return [int(p) for p in Path(f"/proc/{node.agent.pid}/task/{node.agent.pid}/children").read_text().split()] or [
-        int(p) for t in Path(f"/proc/{node.agent.pid}/task").iterdir() for p in (t / "children").read_text().split()
-    ]
+    found = [int(p) for t in Path(f"/proc/{node.agent.pid}/task").iterdir() for p in (t / "children").read_text().split()]
+    return [p for p in found if b"watch-events" in Path(f"/proc/{p}/cmdline").read_bytes()]
 
 
 def test_a_sick_instance_is_not_offered_and_its_neighbours_are(rig):

@@ -1,14 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "base/file.h"
+#include "base/xalloc.h"
 
+#include "controller/http_child.h"
 #include "controller/http_server.h"
+
+/* A child that is to serve this page says on its channel what no child of ours does. */
+#define HIJACKED "/hijacked"
+
+/* The server runs its own program again for its child: this one, before any test begins. */
+__attribute__((constructor)) static void be_the_child(int argc, char **argv)
+{
+    if (argc < 3 || strcmp(argv[1], HTTP_CHILD_VERB) != 0)
+        return;
+    if (strstr(argv[argc - 1], HIJACKED)) {
+        static const char lies[] = "a page that nobody has, asked for in a strange tongue";
+        ssize_t n = write(HTTP_CHILD_CHANNEL, lies, sizeof(lies));
+        for (char c; n > 0; n = recv(HTTP_CHILD_CHANNEL, &c, 1, 0) + 1) /* does not end by itself */
+            ;
+        _exit(0);
+    }
+    exit(http_child_main(argc - 1, argv + 1));
+}
 
 enum { LONG_BODY = 200000 };
 
@@ -41,6 +63,7 @@ static const struct http_route routes[] = {
 };
 
 struct running {
+    struct metrics *metrics;
     struct scope *scope;
     struct http_server *srv;
     pthread_t thread;
@@ -54,13 +77,19 @@ static void *serve(void *arg)
     return NULL;
 }
 
-static void start(struct running *r)
+static void start_with(struct running *r, const struct http_route *some, size_t n)
 {
     auto_err struct err e = {0};
-    const struct http_listener l = {"127.0.0.1:0", routes, ARRAY_LEN(routes)};
-    cr_assert_eq(http_server_new(&l, 1, &r->srv, &e), 0, "%s", err_msg(&e));
+    const struct http_listener l = {"127.0.0.1:0", some, n};
+    r->metrics = metrics_new();
+    cr_assert_eq(http_server_new(&l, 1, r->metrics, &r->srv, &e), 0, "%s", err_msg(&e));
     r->scope = scope_new(NULL, -1);
     cr_assert_eq(pthread_create(&r->thread, NULL, serve, r), 0);
+}
+
+static void start(struct running *r)
+{
+    start_with(r, routes, ARRAY_LEN(routes));
 }
 
 static void stop(struct running *r)
@@ -69,6 +98,7 @@ static void stop(struct running *r)
     cr_assert_eq(pthread_join(r->thread, NULL), 0);
     cr_expect_eq(r->rc, 0);
     r->srv = http_server_free(r->srv);
+    r->metrics = metrics_free(r->metrics);
     r->scope = scope_free(r->scope);
 }
 
@@ -205,7 +235,7 @@ Test(http_server, a_taken_port_is_an_error)
     cr_assert(asprintf(&addr, "127.0.0.1:%d", http_server_port(r.srv, 0)) > 0);
     const struct http_listener l = {addr, routes, 1};
     auto_http_server struct http_server *second = NULL;
-    cr_expect_eq(http_server_new(&l, 1, &second, &e), -(int)ERR_UNAVAILABLE);
+    cr_expect_eq(http_server_new(&l, 1, NULL, &second, &e), -(int)ERR_UNAVAILABLE);
     stop(&r);
 }
 
@@ -215,7 +245,7 @@ Test(http_server, listeners_with_one_address_share_its_port)
     const struct http_listener two[] = {{"127.0.0.1:0", routes, 1},
                                         {"127.0.0.1:0", routes + 1, ARRAY_LEN(routes) - 1}};
     struct running r = {0};
-    cr_assert_eq(http_server_new(two, ARRAY_LEN(two), &r.srv, &e), 0, "%s", err_msg(&e));
+    cr_assert_eq(http_server_new(two, ARRAY_LEN(two), NULL, &r.srv, &e), 0, "%s", err_msg(&e));
     r.scope = scope_new(NULL, -1);
     cr_assert_eq(pthread_create(&r.thread, NULL, serve, &r), 0);
     cr_expect_eq(http_server_port(r.srv, 1), http_server_port(r.srv, 0));
@@ -243,7 +273,7 @@ Test(http_server, an_address_without_port_is_refused)
     auto_err struct err e = {0};
     const struct http_listener l = {"localhost", routes, 1};
     auto_http_server struct http_server *srv = NULL;
-    cr_expect_eq(http_server_new(&l, 1, &srv, &e), -(int)ERR_INVALID);
+    cr_expect_eq(http_server_new(&l, 1, NULL, &srv, &e), -(int)ERR_INVALID);
 }
 
 Test(http_server, a_listener_that_is_off_serves_nothing_and_stops)
@@ -251,7 +281,7 @@ Test(http_server, a_listener_that_is_off_serves_nothing_and_stops)
     auto_err struct err e = {0};
     const struct http_listener l = {"", routes, 1};
     struct running r = {0};
-    cr_assert_eq(http_server_new(&l, 1, &r.srv, &e), 0);
+    cr_assert_eq(http_server_new(&l, 1, NULL, &r.srv, &e), 0);
     r.scope = scope_new(NULL, -1);
     cr_assert_eq(pthread_create(&r.thread, NULL, serve, &r), 0);
     stop(&r);
@@ -326,5 +356,119 @@ Test(http_server, frames_behind_an_upgrade_harm_nothing)
     }
     auto_free char *after = ask(&r, "GET", "/healthz");
     cr_expect_not_null(strstr(after, " 200 "), "%s", after);
+    stop(&r);
+}
+
+/* --- The child --- */
+
+/* The only child of this process, once it is another than the one before. */
+static pid_t child_other_than(pid_t before)
+{
+    for (;;) {
+        auto_dir DIR *tasks = opendir("/proc/self/task");
+        for (struct dirent *d; (d = readdir(tasks));) {
+            auto_free char *path = xasprintf("/proc/self/task/%s/children", d->d_name);
+            auto_file FILE *f = fopen(path, "re");
+            int pid = 0;
+            if (d->d_name[0] != '.' && f && fscanf(f, "%d", &pid) == 1 && pid != before)
+                return pid;
+        }
+    }
+}
+
+/* The value of a line of /proc/PID/status. */
+static void expect_status(pid_t pid, const char *key, const char *value)
+{
+    auto_free char *path = xasprintf("/proc/%d/status", pid);
+    auto_free char *text = NULL;
+    cr_assert_eq(file_read(path, 1 << 16, &text, /* ret_len= */ NULL, NULL), 0);
+    auto_free char *line = xasprintf("\n%s:\t%s\n", key, value);
+    cr_expect_not_null(strstr(text, line), "wanted %s %s in %s", key, value, text);
+}
+
+static size_t descriptors_of(pid_t pid)
+{
+    auto_free char *path = xasprintf("/proc/%d/fd", pid);
+    auto_dir DIR *fds = opendir(path);
+    size_t n = 0;
+    for (struct dirent *d; fds && (d = readdir(fds));)
+        n += d->d_name[0] != '.';
+    return n;
+}
+
+Test(http_server, strangers_talk_to_a_process_without_rights, .timeout = 60)
+{
+    struct running r = {0};
+    start(&r);
+    auto_free char *got = ask(&r, "GET", "/healthz"); /* from here on it is sealed */
+    cr_assert_not_null(strstr(got, " 200 "), "%s", got);
+    pid_t child = child_other_than(0);
+    if (geteuid() == 0) {
+        expect_status(child, "Uid", "65533\t65533\t65533\t65533");
+        expect_status(child, "Gid", "65533\t65533\t65533\t65533");
+        expect_status(child, "Groups", " ");
+        expect_status(child, "CapBnd", "0000000000000000");
+    }
+    expect_status(child, "CapPrm", "0000000000000000");
+    expect_status(child, "CapEff", "0000000000000000");
+    expect_status(child, "CapInh", "0000000000000000");
+    expect_status(child, "CapAmb", "0000000000000000");
+    expect_status(child, "NoNewPrivs", "1");
+    expect_status(child, "Seccomp", "2");
+    expect_status(child, "Threads", "1");
+    /* Three of every program's, the channel, the socket, and what the library has for it. */
+    cr_expect_leq(descriptors_of(child), 8);
+    stop(&r);
+}
+
+Test(http_server, a_child_that_dies_is_started_again_and_nobody_is_turned_away, .timeout = 60)
+{
+    struct running r = {0};
+    start(&r);
+    pid_t child = 0;
+    for (int i = 0; i < 5; i++) {
+        child = child_other_than(child);
+        cr_assert_eq(kill(child, SIGSEGV), 0);
+        auto_free char *got = ask(&r, "GET", "/healthz"); /* waits in the socket's queue */
+        /* It may have got the connection while it died. */
+        auto_free char *again = *got ? xstrdup(got) : ask(&r, "GET", "/healthz");
+        cr_expect_not_null(strstr(again, " 200 "), "%s", again);
+    }
+    struct metric *restarts = metrics_counter(r.metrics, "cleave_http_restarts_total", "", NULL);
+    cr_expect_eq(metric_value(METRIC_WITH(restarts)), 5);
+    stop(&r);
+}
+
+Test(http_server, a_child_that_says_what_it_must_not_is_ended_and_started_again, .timeout = 60)
+{
+    static const struct http_route one[] = {{HIJACKED, get_ok, hello}};
+    struct running r = {0};
+    start_with(&r, one, ARRAY_LEN(one));
+    pid_t first = child_other_than(0);
+    pid_t second = child_other_than(first);
+    cr_expect_neq(child_other_than(second), second);
+    stop(&r);
+}
+
+Test(http_server, the_end_of_the_server_is_the_end_of_its_child, .timeout = 60)
+{
+    struct running r = {0};
+    start(&r);
+    pid_t child = child_other_than(0);
+    stop(&r);
+    cr_expect_eq(kill(child, 0), -1);
+}
+
+Test(http_server, a_connection_that_is_kept_gets_one_answer_after_the_other)
+{
+    struct running r = {0};
+    start(&r);
+    auto_fd int fd = connect_to(&r);
+    static const char both[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+                               "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n";
+    cr_assert_eq(send(fd, both, sizeof(both) - 1, 0), (ssize_t)sizeof(both) - 1);
+    auto_free char *got = finish(fd);
+    cr_expect_not_null(strstr(got, "hello\n"), "%s", got);
+    cr_expect_not_null(strstr(got, "caches are not synced\n"), "%s", got);
     stop(&r);
 }

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/http_child.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/num.h"
+
+#include "controller/http_channel.h"
+#include "controller/http_front.h"
+#include "controller/sandbox.h"
+
+enum {
+    MAX_BYTES = 96 << 20,
+    /* A request takes a fraction of a millisecond: this is years of probes, or half a minute of a
+     * fault that spins. */
+    MAX_CPU_S = 30,
+    /* Beside connections and sockets: the first four, and what the library has for each socket. */
+    OTHER_FDS = 16,
+    /* Those that are about to go. */
+    LEAVING = 16,
+};
+
+struct task {
+    int64_t uid, n_sockets;
+    struct http_front_route routes[HTTP_MAX_ROUTES];
+    size_t n_routes;
+};
+
+static int read_route(const char *text, struct task *t, struct err *e)
+{
+    int64_t socket;
+    const char *path = strchr(text, '=');
+    char number[8] = "";
+    if (!path || (size_t)(path - text) >= sizeof(number) || t->n_routes == HTTP_MAX_ROUTES)
+        return err_set(e, ERR_INVALID, "route \"%s\" (want SOCKET=PATH)", text);
+    memcpy(number, text, (size_t)(path - text));
+    TRY(num_parse(number, 0, t->n_sockets - 1, &socket, e));
+    t->routes[t->n_routes++] = (struct http_front_route){path + 1, (size_t)socket};
+    return 0;
+}
+
+static int read_task(int argc, char **argv, struct task *ret, struct err *e)
+{
+    if (argc < 3)
+        return err_set(e, ERR_INVALID, "it is run by Cleave's programs alone");
+    TRY(num_parse(argv[1], 0, INT32_MAX, &ret->uid, e));
+    TRY(num_parse(argv[2], 1, HTTP_FRONT_MAX_SOCKETS, &ret->n_sockets, e));
+    for (int i = 3; i < argc; i++)
+        TRY(read_route(argv[i], ret, e));
+    return 0;
+}
+
+static int serve(const struct task *t, struct err *e)
+{
+    const size_t n = (size_t)t->n_sockets;
+    const struct sandbox s = {.uid = (uid_t)t->uid,
+                              .max_fds = OTHER_FDS + n * (HTTP_FRONT_CONNECTIONS + LEAVING),
+                              .max_bytes = SANDBOX_SANITIZED ? 0 : MAX_BYTES,
+                              .max_cpu_s = MAX_CPU_S};
+    int sockets[HTTP_FRONT_MAX_SOCKETS];
+    for (size_t i = 0; i < n; i++)
+        sockets[i] = HTTP_CHILD_SOCKETS + (int)i;
+    const struct http_front_options o = {.sockets = sockets,
+                                         .n_sockets = n,
+                                         .routes = t->routes,
+                                         .n_routes = t->n_routes,
+                                         .channel = HTTP_CHILD_CHANNEL};
+    struct http_front *front = NULL;
+    tzset(); /* reads a file, and would at the first Date of an answer */
+    TRY(sandbox_drop(&s, e));
+    TRY(http_front_new(&o, &front, e));
+    TRY(sandbox_seal(SANDBOX_SANITIZED, e));
+    int rc = 0;
+    while (rc == 0)
+        rc = http_front_step(front, /* max_wait_ms= */ -1, /* ret_busy= */ NULL, e);
+    return rc; /* the front goes with the process */
+}
+
+int http_child_main(int argc, char **argv)
+{
+    auto_err struct err e = {0};
+    struct task task = {0};
+    /* The parent is who ends it: what is sent to all of a terminal's processes is not for it. */
+    (void)signal(SIGINT, SIG_IGN);
+    (void)signal(SIGTERM, SIG_IGN);
+    (void)signal(SIGHUP, SIG_IGN);
+    (void)signal(SIGPIPE, SIG_IGN);
+    int rc = read_task(argc, argv, &task, &e);
+    if (rc == 0)
+        rc = serve(&task, &e);
+    if (rc == -(int)ERR_CANCELED)
+        _exit(0);
+    (void)dprintf(STDERR_FILENO, "%s: %s\n", HTTP_CHILD_VERB, err_msg(&e));
+    _exit(1);
+}

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/http_front.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <microhttpd.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/xalloc.h"
+
+#include "controller/http_channel.h"
+
+enum {
+    /* More than are kept: those that have to go are still counted until they are gone. */
+    CONNECTION_LIMIT = HTTP_FRONT_CONNECTIONS + 16,
+    CONNECTION_BYTES = 16 << 10,
+    CONNECTION_TIMEOUT_S = 10,
+    /* Of pages on their way to those who asked. */
+    MAX_HELD_BYTES = 16 << 20,
+};
+
+#define CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+/* A connection. */
+struct guest {
+    int fd;
+    bool reads;  /* a text is on its way */
+    bool leaves; /* it was shut down and is about to go */
+};
+
+struct port {
+    struct http_front *front;
+    size_t index;
+    struct MHD_Daemon *daemon;
+    int epoll;
+    struct guest *guests[CONNECTION_LIMIT]; /* by age */
+    size_t n_guests;
+};
+
+/* A text on its way to those who asked for it. */
+struct text {
+    struct http_front *front;
+    struct MHD_Response *response;
+    unsigned status;
+    unsigned readers; /* who have not been given the response yet */
+    size_t len;
+    char *bytes;
+};
+
+/* A request for a page: from the end of its headers to the end of its answer. */
+struct request {
+    struct MHD_Connection *connection;
+    bool covered;         /* the page's text was asked for after the request had come */
+    struct text *text;    /* the answer; NULL: not yet, or given */
+    struct request *next; /* of those who wait for the page */
+};
+
+/* Requests that come while the text is on its way wait for the one after it: nobody gets a text
+ * that is older than the request. */
+struct page {
+    const struct http_front_route *route;
+    struct request *waiting;
+    bool asked;
+};
+
+struct http_front {
+    int channel;
+    struct port ports[HTTP_FRONT_MAX_SOCKETS];
+    size_t n_ports;
+    struct page pages[HTTP_MAX_ROUTES];
+    size_t n_pages;
+    size_t held; /* bytes of texts that are not freed yet */
+    /* the answer that is being read */
+    struct http_answer head;
+    size_t got; /* bytes of head and body */
+    char *body;
+    bool broken; /* the channel takes no more */
+};
+
+/* --- Connections --- */
+
+static void send_away(struct guest *g)
+{
+    g->leaves = true;
+    (void)shutdown(g->fd, SHUT_RDWR);
+}
+
+/* Whoever sends slowly, or nothing, could hold all connections for ever, and with them kubelet's
+ * probes: to make room the oldest goes. */
+static void make_room(struct port *p)
+{
+    size_t staying = 0;
+    for (size_t i = 0; i < p->n_guests; i++)
+        staying += !p->guests[i]->leaves;
+    for (size_t i = 0; i < p->n_guests && staying > HTTP_FRONT_CONNECTIONS; i++) {
+        if (p->guests[i]->leaves)
+            continue;
+        send_away(p->guests[i]);
+        staying--;
+    }
+}
+
+static void admit(struct port *p, struct MHD_Connection *connection, void **ret_guest)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    assert(info && p->n_guests < CONNECTION_LIMIT);
+    struct guest *g = xmalloc(sizeof(*g));
+    *g = (struct guest){.fd = info->connect_fd};
+    p->guests[p->n_guests++] = g;
+    *ret_guest = g;
+    make_room(p);
+}
+
+static void forget(struct port *p, struct guest *g)
+{
+    for (size_t i = 0; i < p->n_guests; i++)
+        if (p->guests[i] == g) {
+            memmove(&p->guests[i], &p->guests[i + 1], (--p->n_guests - i) * sizeof(g));
+            free(g);
+            return;
+        }
+}
+
+static void on_connection(void *arg, struct MHD_Connection *connection, void **guest,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    if (what == MHD_CONNECTION_NOTIFY_STARTED)
+        admit(arg, connection, guest);
+    else
+        forget(arg, *guest);
+}
+
+static struct guest *guest_of(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+/* Whoever reads slowly keeps a text in memory: beyond the bound all go who still read one. */
+static void dismiss_readers(struct http_front *f)
+{
+    for (size_t i = 0; i < f->n_ports; i++)
+        for (size_t k = 0; k < f->ports[i].n_guests; k++)
+            if (f->ports[i].guests[k]->reads && !f->ports[i].guests[k]->leaves)
+                send_away(f->ports[i].guests[k]);
+}
+
+/* --- The channel --- */
+
+static void ask(struct http_front *f, struct page *page)
+{
+    const struct http_ask a = {.route = (uint16_t)(page - f->pages)};
+    /* Never more than one for each route is on its way: there is always room. */
+    if (send(f->channel, &a, sizeof(a), MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)sizeof(a))
+        f->broken = true;
+    page->asked = true;
+    for (struct request *r = page->waiting; r; r = r->next)
+        r->covered = true;
+}
+
+static void free_text(void *arg)
+{
+    struct text *t = arg;
+    t->front->held -= t->len;
+    free(t->bytes);
+    free(t);
+}
+
+/* Freed when nobody has to be given it any more and the last answer with it has ended. */
+static struct text *text_new(struct http_front *f, unsigned status, char *bytes_take, size_t len)
+{
+    struct text *t = xmalloc(sizeof(*t));
+    *t = (struct text){.front = f, .status = status, .readers = 1, .len = len, .bytes = bytes_take};
+    if (f->held + len > MAX_HELD_BYTES)
+        dismiss_readers(f);
+    f->held += len;
+    t->response =
+        MHD_create_response_from_buffer_with_free_callback_cls(len, bytes_take, free_text, t);
+    if (!t->response)
+        xalloc_failed();
+    (void)MHD_add_response_header(t->response, MHD_HTTP_HEADER_CONTENT_TYPE, CONTENT_TYPE);
+    return t;
+}
+
+static void text_unref(struct text *t)
+{
+    if (--t->readers == 0)
+        MHD_destroy_response(t->response);
+}
+
+/* Has those served who waited for the text that has come. */
+static void deliver(struct page *page, struct text *t)
+{
+    struct request *later = NULL;
+    struct request *next;
+    for (struct request *r = page->waiting; r; r = next) {
+        next = r->next;
+        if (r->covered) {
+            t->readers++;
+            r->text = t;
+            MHD_resume_connection(r->connection);
+        } else {
+            r->next = later;
+            later = r;
+        }
+    }
+    page->waiting = later;
+    page->asked = false;
+}
+
+static bool is_sound(const struct http_front *f)
+{
+    return f->head.route < f->n_pages && f->pages[f->head.route].asked && f->head.status >= 200 &&
+           f->head.status < 600 && f->head.len <= HTTP_MAX_BODY_BYTES;
+}
+
+/* The rest of what is being read. */
+static ssize_t take(struct http_front *f)
+{
+    size_t head = sizeof(f->head);
+    if (f->got < head)
+        return recv(f->channel, (char *)&f->head + f->got, head - f->got, MSG_DONTWAIT);
+    return recv(f->channel, f->body + (f->got - head), f->head.len - (f->got - head), MSG_DONTWAIT);
+}
+
+static void answer_read(struct http_front *f)
+{
+    struct page *page = &f->pages[f->head.route];
+    struct text *t = text_new(f, f->head.status, TAKE(f->body), f->head.len);
+    deliver(page, t);
+    text_unref(t);
+    f->got = 0;
+    if (page->waiting)
+        ask(f, page);
+}
+
+/* Reads what the parent has said so far. */
+static int listen_to_parent(struct http_front *f, struct err *e)
+{
+    for (;;) {
+        ssize_t n = take(f);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return 0;
+        if (n <= 0)
+            return err_set(e, ERR_CANCELED, "the channel was closed");
+        f->got += (size_t)n;
+        if (f->got == sizeof(f->head)) {
+            if (!is_sound(f))
+                return err_set(e, ERR_PROTOCOL, "an answer that nobody asked for");
+            f->body = xmalloc(f->head.len + 1UL);
+        }
+        if (f->got >= sizeof(f->head) && f->got == sizeof(f->head) + f->head.len)
+            answer_read(f);
+    }
+}
+
+/* --- Requests --- */
+
+static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status, const char *why)
+{
+    /* Copied: none of the library's ways to lend a text takes one that is const. */
+    struct MHD_Response *r =
+        MHD_create_response_from_buffer(strlen(why), (void *)(uintptr_t)why, MHD_RESPMEM_MUST_COPY);
+    if (!r)
+        xalloc_failed();
+    (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, CONTENT_TYPE);
+    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    enum MHD_Result rc = MHD_queue_response(connection, status, r);
+    MHD_destroy_response(r);
+    return rc;
+}
+
+static struct page *page_of(struct port *p, const char *path)
+{
+    struct http_front *f = p->front;
+    for (size_t i = 0; i < f->n_pages; i++)
+        if (f->pages[i].route->socket == p->index && strcmp(f->pages[i].route->path, path) == 0)
+            return &f->pages[i];
+    return NULL;
+}
+
+static enum MHD_Result wait_for_text(struct http_front *f, struct page *page, struct request *r)
+{
+    r->next = page->waiting;
+    page->waiting = r;
+    MHD_suspend_connection(r->connection);
+    if (!page->asked)
+        ask(f, page);
+    return MHD_YES;
+}
+
+static enum MHD_Result give_text(struct request *r)
+{
+    struct text *t = TAKE(r->text);
+    guest_of(r->connection)->reads = true;
+    enum MHD_Result rc = MHD_queue_response(r->connection, t->status, t->response);
+    text_unref(t);
+    return rc;
+}
+
+static bool is_read(const char *method)
+{
+    return strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+}
+
+/* Called when the headers are there, again when the body is, and again when the text has come. An
+ * answer at the first call would end the connection. */
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *path,
+                                  const char *method, const char *version, const char *upload,
+                                  size_t *upload_size, void **state)
+{
+    struct port *p = arg;
+    struct request *r = *state;
+    (void)version;
+    (void)upload;
+    if (!is_read(method))
+        return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+    if (!r) {
+        r = xmalloc(sizeof(*r));
+        *r = (struct request){.connection = connection};
+        *state = r;
+        return MHD_YES;
+    }
+    if (*upload_size) { /* a GET with a body: nobody reads it */
+        *upload_size = 0;
+        return MHD_YES;
+    }
+    if (r->text)
+        return give_text(r);
+    struct page *page = page_of(p, path);
+    if (!page)
+        return refuse(connection, MHD_HTTP_NOT_FOUND, "no such page\n");
+    return wait_for_text(p->front, page, r);
+}
+
+static void on_completed(void *arg, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode how)
+{
+    struct request *r = *state;
+    (void)arg;
+    (void)how;
+    guest_of(connection)->reads = false;
+    if (r && r->text)
+        text_unref(r->text);
+    free(r);
+    *state = NULL;
+}
+
+/* --- Life --- */
+
+static int open_port(struct http_front *f, int fd, struct err *e)
+{
+    struct port *p = &f->ports[f->n_ports];
+    *p = (struct port){.front = f, .index = f->n_ports};
+    p->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, /* port= */ 0,
+                                 /* policy= */ NULL, NULL, on_request, p, MHD_OPTION_LISTEN_SOCKET,
+                                 fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTION_LIMIT,
+                                 MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
+                                 MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_TIMEOUT_S,
+                                 MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION,
+                                 on_connection, p, MHD_OPTION_NOTIFY_COMPLETED, on_completed, p,
+                                 MHD_OPTION_END);
+    if (!p->daemon)
+        return err_set_errno(e, errno, "cannot serve HTTP on a socket");
+    f->n_ports++;
+    p->epoll = MHD_get_daemon_info(p->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    return 0;
+}
+
+int http_front_new(const struct http_front_options *o, struct http_front **ret, struct err *e)
+{
+    assert(o->n_sockets > 0 && o->n_sockets <= HTTP_FRONT_MAX_SOCKETS);
+    assert(o->n_routes <= HTTP_MAX_ROUTES);
+    auto_http_front struct http_front *f = xmalloc(sizeof(*f));
+    f->channel = o->channel;
+    for (; f->n_pages < o->n_routes; f->n_pages++)
+        f->pages[f->n_pages].route = &o->routes[f->n_pages];
+    for (size_t i = 0; i < o->n_sockets; i++)
+        TRY(open_port(f, o->sockets[i], e));
+    *ret = TAKE(f);
+    return 0;
+}
+
+/* How long the library lets us wait, at most max_wait_ms. */
+static int patience(const struct http_front *f, int max_wait_ms)
+{
+    MHD_UNSIGNED_LONG_LONG ms;
+    unsigned long long least = max_wait_ms < 0 ? ULLONG_MAX : (unsigned long long)max_wait_ms;
+    for (size_t i = 0; i < f->n_ports; i++)
+        if (MHD_get_timeout(f->ports[i].daemon, &ms) == MHD_YES && ms < least)
+            least = ms;
+    return least == ULLONG_MAX ? -1 : least > INT_MAX ? INT_MAX : (int)least;
+}
+
+int http_front_step(struct http_front *f, int max_wait_ms, bool *ret_busy, struct err *e)
+{
+    struct pollfd fds[HTTP_FRONT_MAX_SOCKETS + 1];
+    int wait_ms = patience(f, max_wait_ms);
+    for (size_t i = 0; i < f->n_ports; i++)
+        fds[i] = (struct pollfd){.fd = f->ports[i].epoll, .events = POLLIN};
+    fds[f->n_ports] = (struct pollfd){.fd = f->channel, .events = POLLIN};
+    int n = poll(fds, f->n_ports + 1, wait_ms);
+    if (n < 0 && errno != EINTR)
+        return err_set_errno(e, errno, "poll");
+    if (fds[f->n_ports].revents)
+        TRY(listen_to_parent(f, e));
+    for (size_t i = 0; i < f->n_ports; i++)
+        (void)MHD_run(f->ports[i].daemon);
+    if (ret_busy)
+        *ret_busy = n > 0 || (wait_ms >= 0 && wait_ms != max_wait_ms);
+    return f->broken ? err_set(e, ERR_CANCELED, "the channel takes no more") : 0;
+}
+
+/* Connections that wait for a text are not looked at: the library wants them resumed. */
+static void release(struct page *page)
+{
+    for (struct request *r = page->waiting; r; r = r->next)
+        MHD_resume_connection(r->connection);
+    page->waiting = NULL;
+}
+
+struct http_front *http_front_free(struct http_front *f)
+{
+    if (!f)
+        return NULL;
+    for (size_t i = 0; i < f->n_pages; i++)
+        release(&f->pages[i]);
+    for (size_t i = 0; i < f->n_ports; i++) {
+        /* The socket is the caller's: the library would close it. */
+        (void)MHD_quiesce_daemon(f->ports[i].daemon);
+        MHD_stop_daemon(f->ports[i].daemon);
+    }
+    free(f->body);
+    free(f);
+    return NULL;
+}

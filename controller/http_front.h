@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+
+/*
+ * The side of the HTTP server that strangers reach: HTTP/1.1 on libmicrohttpd, GET and HEAD only,
+ * bounded connections, headers, memory and time for each. It knows the names of the pages; their
+ * text it asks for over a channel (http_channel.h). One thread. It opens no file and no socket: its
+ * descriptors are those that it is given, what http_front_new makes, and its connections.
+ */
+struct http_front;
+
+#define HTTP_FRONT_MAX_SOCKETS 4
+
+/* Connections of one socket that are kept. For one more the oldest goes. */
+#define HTTP_FRONT_CONNECTIONS 64
+
+struct http_front_route {
+    const char *path; /* exact */
+    size_t socket;    /* that it is served on */
+};
+
+struct http_front_options {
+    const int *sockets;                    /* they listen, and do not block; the caller's */
+    size_t n_sockets;                      /* 1 to HTTP_FRONT_MAX_SOCKETS */
+    const struct http_front_route *routes; /* borrowed; numbered from 0 on the channel */
+    size_t n_routes;                       /* at most HTTP_MAX_ROUTES */
+    int channel;                           /* a stream socket; the caller's */
+};
+
+/* ERR_SYSTEM. */
+int http_front_new(const struct http_front_options *o, struct http_front **ret,
+                   struct err *e) MUST_CHECK;
+/* Waits until there is something to do, at most max_wait_ms (-1: without limit), and does it.
+ * *ret_busy (may be NULL): was there something? ERR_CANCELED: the channel was closed.
+ * ERR_PROTOCOL: it says what it must not. */
+int http_front_step(struct http_front *f, int max_wait_ms, bool *ret_busy,
+                    struct err *e) MUST_CHECK;
+/* Ends all connections. NULL allowed; returns NULL. */
+struct http_front *http_front_free(struct http_front *f);
+AUTO_DEFINE_PTR(http_front, struct http_front, http_front_free)
+#define auto_http_front AUTO_PTR(http_front)
