@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <assert.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/xalloc.h"
+
+#include "controller/http_channel.h"
+#include "controller/http_front.h"
+
+/*
+ * Input: what strangers do to the server over real sockets. Bytes are sent as they are, on the
+ * connection that is talked on; 0xFE and a letter is a deed:
+ *
+ *     n  another connection, on the other port    0 to 3  talk on that connection from now on
+ *     .  wait until the server has done all       h  no more is sent (half-closed)
+ *     c  close                                    r  close with a reset
+ *     u  a request to upgrade to HTTP/2           w  one to upgrade to WebSocket
+ *     t  the start of a TLS handshake             a  the parent answers; until then pages wait
+ *     l  from now on the pages are long           0xFE  this byte
+ *
+ * The server is one for all inputs, as it is in its process. After each of them every connection
+ * has been closed, and a request is answered.
+ */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+enum { PORTS = 2, CONNECTIONS = 4, ESCAPE = 0xFE, LONG_PAGE = 300000, MAX_SENT = 4096 };
+
+static const struct http_front_route routes[] = {{"/healthz", 0}, {"/readyz", 0}, {"/metrics", 1}};
+
+static const char h2c[] =
+    "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\n"
+    "Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n";
+static const char websocket[] =
+    "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
+static const char tls[] = "\x16\x03\x01\x00\x2f\x01\x00\x00\x2b\x03\x03"
+                          "0123456789abcdef0123456789abcdef\x00\x00\x02\x13\x01\x01\x00";
+
+/* Lives as long as the process. */
+static struct world {
+    int sockets[PORTS];
+    struct sockaddr_in at[PORTS];
+    int channel; /* the parent's end */
+    struct http_front *front;
+    /* of one input */
+    int connections[CONNECTIONS];
+    int talks; /* which of them is talked on */
+    bool patient, long_pages;
+} w = {.channel = -1};
+
+static void must(bool holds, const char *what)
+{
+    if (holds)
+        return;
+    perror(what);
+    abort();
+}
+
+static void open_port(size_t i)
+{
+    socklen_t len = sizeof(w.at[i]);
+    w.at[i] =
+        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    w.sockets[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    must(bind(w.sockets[i], (struct sockaddr *)&w.at[i], len) == 0, "bind");
+    must(listen(w.sockets[i], SOMAXCONN) == 0, "listen");
+    must(getsockname(w.sockets[i], (struct sockaddr *)&w.at[i], &len) == 0, "getsockname");
+}
+
+static void start(void)
+{
+    int channel[2];
+    (void)signal(SIGPIPE, SIG_IGN);
+    for (size_t i = 0; i < PORTS; i++)
+        open_port(i);
+    must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, channel) == 0,
+         "socketpair");
+    w.channel = channel[0];
+    const struct http_front_options o = {.sockets = w.sockets,
+                                         .n_sockets = PORTS,
+                                         .routes = routes,
+                                         .n_routes = ARRAY_LEN(routes),
+                                         .channel = channel[1]};
+    must(http_front_new(&o, &w.front, NULL) == 0, "http_front_new");
+}
+
+/* --- The server's side --- */
+
+static void send_page(uint16_t route)
+{
+    static char body[LONG_PAGE];
+    const struct http_answer a = {route, route == 1 ? 503 : 200, w.long_pages ? LONG_PAGE : 3};
+    memset(body, 'x', sizeof(body));
+    must(send(w.channel, &a, sizeof(a), 0) == (ssize_t)sizeof(a), "answer");
+    for (size_t done = 0; done < a.len;) {
+        ssize_t n = send(w.channel, body + done, a.len - done, 0);
+        done += n > 0 ? (size_t)n : 0;
+        must(http_front_step(w.front, 0, NULL, NULL) == 0, "step");
+    }
+}
+
+/* What the server asks for is bounded and sound, whatever strangers say. */
+static bool answer(void)
+{
+    struct http_ask a;
+    ssize_t n = recv(w.channel, &a, sizeof(a), 0);
+    if (n < 0)
+        return false;
+    assert(n == (ssize_t)sizeof(a) && a.zero == 0 && a.route < ARRAY_LEN(routes));
+    send_page(a.route);
+    return true;
+}
+
+static void settle(void)
+{
+    bool busy;
+    do {
+        must(http_front_step(w.front, 0, &busy, NULL) == 0, "step");
+        busy |= !w.patient && answer();
+    } while (busy);
+}
+
+/* --- The strangers' side --- */
+
+static void dial(size_t port)
+{
+    const int on = 1;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    must(fd >= 0 && connect(fd, (struct sockaddr *)&w.at[port], sizeof(w.at[port])) == 0,
+         "connect");
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){LONG_PAGE}, sizeof(int));
+    w.connections[w.talks] = fd;
+}
+
+static void hang_up(int i, bool reset)
+{
+    const struct linger now = {.l_onoff = 1};
+    if (w.connections[i] < 0)
+        return;
+    if (reset)
+        (void)setsockopt(w.connections[i], SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+    (void)close(w.connections[i]);
+    w.connections[i] = -1;
+}
+
+static void say(const void *p, size_t len)
+{
+    if (w.connections[w.talks] < 0)
+        dial((size_t)w.talks % PORTS);
+    (void)send(w.connections[w.talks], p, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* No input makes the server speak anything but HTTP/1. */
+static void hear(void)
+{
+    char got[4096];
+    if (w.connections[w.talks] < 0)
+        return;
+    ssize_t n = recv(w.connections[w.talks], got, sizeof(got), MSG_DONTWAIT);
+    assert(n < 12 || strncmp(got, "HTTP/1.", 7) != 0 || strncmp(got + 9, "101", 3) != 0);
+}
+
+static void talk_on_another(void)
+{
+    w.talks = (w.talks + 1) % CONNECTIONS;
+    hang_up(w.talks, false);
+    dial((size_t)w.talks % PORTS);
+}
+
+static void act(uint8_t deed)
+{
+    switch (deed) {
+    case 'n':
+        talk_on_another();
+        break;
+    case '0':
+    case '1':
+    case '2':
+    case '3':
+        w.talks = deed - '0';
+        break;
+    case '.':
+        settle();
+        hear();
+        break;
+    case 'h':
+        if (w.connections[w.talks] >= 0)
+            (void)shutdown(w.connections[w.talks], SHUT_WR);
+        break;
+    case 'c':
+    case 'r':
+        hang_up(w.talks, deed == 'r');
+        break;
+    case 'u':
+        say(h2c, sizeof(h2c) - 1);
+        break;
+    case 'w':
+        say(websocket, sizeof(websocket) - 1);
+        break;
+    case 't':
+        say(tls, sizeof(tls) - 1);
+        break;
+    case 'a':
+        w.patient = !w.patient;
+        settle();
+        break;
+    case 'l':
+        w.long_pages = true;
+        break;
+    default:
+        say(&deed, 1);
+    }
+}
+
+/* The server is whole: a request of somebody else's is answered at once. */
+static void expect_service(void)
+{
+    static const char request[] = "GET /healthz HTTP/1.0\r\n\r\n";
+    char got[512] = "";
+    w.talks = 0;
+    dial(0);
+    say(request, sizeof(request) - 1);
+    for (int i = 0; i < 1000 && !*got; i++) {
+        settle();
+        (void)recv(w.connections[0], got, sizeof(got) - 1, MSG_DONTWAIT);
+    }
+    must(strncmp(got, "HTTP/1.", 7) == 0 && strncmp(got + 8, " 200 ", 5) == 0, got);
+    hang_up(0, true);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    if (w.channel < 0)
+        start();
+    w.talks = 0;
+    w.patient = false;
+    w.long_pages = false;
+    memset(w.connections, -1, sizeof(w.connections));
+    for (size_t i = 0; i < len;) {
+        const uint8_t *deed = memchr(data + i, ESCAPE, len - i);
+        size_t n = deed ? (size_t)(deed - data) - i : len - i;
+        for (size_t done = 0; done < n; done += MAX_SENT)
+            say(data + i + done, n - done < MAX_SENT ? n - done : MAX_SENT);
+        i += n;
+        if (i + 1 < len)
+            act(data[i + 1]);
+        i += 2;
+    }
+    w.patient = false;
+    settle();
+    for (int i = 0; i < CONNECTIONS; i++) {
+        w.talks = i;
+        hear();
+        hang_up(i, true);
+    }
+    settle();
+    w.long_pages = false;
+    expect_service();
+    settle();
+    return 0;
+}
