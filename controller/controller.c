@@ -45,6 +45,7 @@ struct controller {
     struct watch **watches;
     size_t watch_count;
     struct controller_metrics metrics;
+    struct heartbeat **beats; /* one a worker; NULL: nobody asks */
 };
 
 struct controller *controller_new(const char *name, reconcile_fn *fn, void *self, int workers,
@@ -68,6 +69,7 @@ struct controller *controller_free(struct controller *c)
     for (size_t i = 0; i < c->watch_count; i++)
         free(c->watches[i]);
     free(c->watches);
+    free(c->beats);
     (void)wq_free(c->queue);
     free(c);
     return NULL;
@@ -314,6 +316,23 @@ bool controller_step(struct controller *c, struct scope *s)
 
 /* Workers */
 
+void controller_set_beats(struct controller *c, struct heartbeats *set)
+{
+    c->beats = xcalloc((size_t)c->workers, sizeof(struct heartbeat *));
+    for (int i = 0; i < c->workers; i++) {
+        auto_free char *name = xasprintf("%s/%d", c->name, i);
+        c->beats[i] = heartbeat_add(set, name, CONTROLLER_HANG_MS);
+    }
+}
+
+bool controller_hangs(const struct controller *c)
+{
+    for (int i = 0; c->beats && i < c->workers; i++)
+        if (heartbeat_is_stale(c->beats[i]))
+            return true;
+    return false;
+}
+
 struct worker {
     struct controller *controller;
     struct scope *scope;
@@ -328,8 +347,12 @@ static void *work(void *arg)
     (void)snprintf(name, sizeof(name), "%.11s/%d", w->controller->name, w->number);
     (void)pthread_setname_np(pthread_self(), name);
     struct object_key k;
-    while (wq_get(w->controller->queue, &k))
+    struct heartbeat *beat = w->controller->beats ? w->controller->beats[w->number] : NULL;
+    while (wq_get(w->controller->queue, &k)) {
+        heartbeat_busy(beat);
         process(w->controller, w->scope, &k);
+        heartbeat_idle(beat);
+    }
     return NULL;
 }
 

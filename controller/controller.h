@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "base/heartbeat.h"
+
 #include "controller/reconcile.h"
 #include "kubeclient/informer.h"
 
@@ -26,6 +28,12 @@ const char *controller_name(const struct controller *c);
 /* Registers the controller's and its queue's metrics (controller_runtime_* and workqueue_*). Before
  * run. m outlives c. */
 void controller_register_metrics(struct controller *c, struct metrics *m);
+/* Gives each worker a heartbeat in the set: a reconcile that takes longer than CONTROLLER_HANG_MS
+ * hangs, since each of its requests ends long before. Before run. set outlives c. */
+void controller_set_beats(struct controller *c, struct heartbeats *set);
+#define CONTROLLER_HANG_MS (10 * 60 * 1000)
+/* Is a worker stale? Any thread, lock-free. */
+bool controller_hangs(const struct controller *c);
 /* One key that is due, in the caller's thread; false when none is. For deterministic tests. */
 bool controller_step(struct controller *c, struct scope *s);
 /* Runs the workers until the scope ends, then joins them. Blocks. Returns ERR_CANCELED or

@@ -58,6 +58,7 @@ struct process {
     struct metric_series *leading;
     struct reconcilers *reconcilers;
     struct manager *manager;
+    struct heartbeats *beats;
     struct http_route health[2], scrape[1]; /* of http */
     struct http_server *http;
 };
@@ -66,6 +67,7 @@ static void process_done(struct process *p)
 {
     (void)http_server_free(p->http);
     (void)manager_free(p->manager);
+    (void)heartbeats_free(p->beats);
     (void)reconcilers_free(p->reconcilers);
     (void)metrics_free(p->metrics);
     free(p->identity);
@@ -113,7 +115,8 @@ static int wait_signals(void *arg, struct scope *s, struct err *e)
 
 static int get_healthz(void *arg, struct sb *body)
 {
-    (void)arg;
+    if (!heartbeats_check(arg, body))
+        return 500;
     sb_add(body, "ok\n");
     return 200;
 }
@@ -139,7 +142,7 @@ static void collect_leading(void *arg)
 
 static int serve_http(struct process *p, const struct flags *f, struct err *e)
 {
-    p->health[0] = (struct http_route){"/healthz", get_healthz, NULL};
+    p->health[0] = (struct http_route){"/healthz", get_healthz, p->beats};
     p->health[1] = (struct http_route){"/readyz", get_readyz, p->manager};
     p->scrape[0] = (struct http_route){"/metrics", get_metrics, p->metrics};
     const struct http_listener listeners[] = {
@@ -230,6 +233,8 @@ static int assemble(struct process *p, const struct flags *f, const struct numbe
         elect(p, f, n, rng_next(&rng));
     reconcile(p, n, &rng);
     measure(p, f->lease_name);
+    p->beats = heartbeats_new(clock_real());
+    manager_set_beats(p->manager, p->beats);
     manager_add_service(p->manager, "signals", wait_signals, p);
     return serve_http(p, f, e);
 }

@@ -127,6 +127,32 @@ void manager_add_service(struct manager *m, const char *name, service_fn *fn, vo
     add_part(m, &m->infra, "", name, fn, arg);
 }
 
+enum { ELECTOR_ATTEMPT_MS = 2 * 60 * 1000 };
+
+static bool works(void *arg)
+{
+    const struct manager *m = arg;
+    for (size_t i = 0; i < m->controller_count; i++)
+        if (controller_hangs(m->controllers[i]))
+            return false;
+    return true;
+}
+
+void manager_set_beats(struct manager *m, struct heartbeats *set)
+{
+    for (size_t i = 0; i < m->informer_count; i++) {
+        const char *plural = informer_options(m->informers[i])->type->resource->plural;
+        auto_free char *name = xasprintf("informer of %s", plural);
+        informer_set_beat(m->informers[i], heartbeat_add(set, name, INFORMER_CALL_MS));
+    }
+    for (size_t i = 0; i < m->controller_count; i++)
+        controller_set_beats(m->controllers[i], set);
+    if (!m->elector)
+        return;
+    elector_set_beat(m->elector, heartbeat_add(set, "elector", ELECTOR_ATTEMPT_MS));
+    elector_set_check(m->elector, works, m);
+}
+
 /* Threads */
 
 static void fail(struct manager *m, struct err *e)

@@ -34,6 +34,9 @@ void manager_add_service(struct manager *m, const char *name, service_fn *fn, vo
 /* Runs all of it until the scope ends: 0. Otherwise what went wrong: ERR_TIMEOUT (caches did not
  * sync, lease lost) or a service's error. Blocks. */
 int manager_run(struct manager *m, struct scope *s, struct err *e) MUST_CHECK;
+/* Gives every part that was added so far a heartbeat in the set, for /healthz; and has the lease
+ * lost when a controller hangs, so that another replica takes over. Before run. set outlives m. */
+void manager_set_beats(struct manager *m, struct heartbeats *set);
 /* For /readyz: are all caches synced and the manager not stopping? Any thread. */
 bool manager_is_ready(const struct manager *m);
 /* Do the controllers of this process run now? Any thread. */

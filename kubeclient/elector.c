@@ -33,6 +33,9 @@ static const struct kc_resource leases = {.group = "coordination.k8s.io",
 /* One thread runs it; others read renewed_boot_ms, leader_fd and, under mu, the holder. */
 struct elector {
     struct elector_opts opts;
+    elector_works_fn *works; /* NULL: it always does */
+    void *works_arg;
+    struct heartbeat *beat; /* NULL: nobody asks */
     struct kc *kc;
     struct rng rng;
     json_t *lease;            /* as last seen or written; NULL: never, or it does not exist */
@@ -75,6 +78,17 @@ struct elector *elector_free(struct elector *el)
     (void)pthread_mutex_destroy(&el->mu);
     free(el);
     return NULL;
+}
+
+void elector_set_check(struct elector *el, elector_works_fn *works, void *arg)
+{
+    el->works = works;
+    el->works_arg = arg;
+}
+
+void elector_set_beat(struct elector *el, struct heartbeat *beat)
+{
+    el->beat = beat;
 }
 
 /* What others ask */
@@ -285,6 +299,10 @@ int elector_step(struct elector *el, struct scope *s, int64_t *ret_wait_ms, stru
         (void)err_set(&own, ERR_TIMEOUT, "not renewed in time");
         return lost(el, e, &own);
     }
+    if (held && el->works && !el->works(el->works_arg)) {
+        (void)err_set(&own, ERR_TIMEOUT, "this process no longer does what it leads for");
+        return lost(el, e, &own);
+    }
     auto_scope struct scope *attempt =
         scope_new(s, held ? elector_left_ms(el) : el->opts.renew_deadline_ms);
 
@@ -343,7 +361,9 @@ int elector_run(struct elector *el, struct scope *s, struct err *e)
 {
     for (;;) {
         int64_t wait_ms = 0;
+        heartbeat_busy(el->beat);
         int rc = elector_step(el, s, &wait_ms, e);
+        heartbeat_idle(el->beat);
         if (scope_left_ms(s) == 0 || (rc == 0 && !scope_wait_ms(s, wait_ms))) {
             release_at_end(el);
             if (e)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "base/heartbeat.h"
 #include "base/scope.h"
 
 /*
@@ -39,6 +40,14 @@ int elector_step(struct elector *el, struct scope *s, int64_t *ret_wait_ms,
                  struct err *e) MUST_CHECK;
 /* Gives the lease back if it is held. Retried on conflict. */
 int elector_release(struct elector *el, struct scope *s, struct err *e) MUST_CHECK;
+
+/* Does this process still do what it leads for? Called before each renewal, in the elector's
+ * thread; false loses the lease, which runs out by itself: what is under way has until then, as
+ * with any lease that is lost. Only before elector_run; arg is borrowed. */
+typedef bool elector_works_fn(void *arg);
+void elector_set_check(struct elector *el, elector_works_fn *works, void *arg);
+/* Says to beat when it begins an attempt and when it waits. Only before elector_run. Borrowed. */
+void elector_set_beat(struct elector *el, struct heartbeat *beat);
 
 /* May this process act, by its own clock, now? Any thread, lock-free. */
 bool elector_is_leader(const struct elector *el);

@@ -283,6 +283,11 @@ int informer_run(struct informer *inf, struct scope *s, struct err *e)
     return reflector_run(inf->reflector, s, e);
 }
 
+void informer_set_beat(struct informer *inf, struct heartbeat *beat)
+{
+    reflector_set_beat(inf->reflector, beat);
+}
+
 bool informer_has_synced(const struct informer *inf)
 {
     return atomic_load(&inf->synced);

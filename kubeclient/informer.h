@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "base/heartbeat.h"
 #include "base/scope.h"
 
 #include "kubeclient/store.h"
@@ -39,6 +40,10 @@ typedef void informer_fn(void *arg, const struct object *before, const struct ob
 struct informer *informer_new(struct kc *c, const struct informer_opts *opts);
 /* Only before informer_run. Handlers are called in the order of their adding. */
 void informer_add_handler(struct informer *inf, informer_fn *fn, void *arg);
+/* As reflector_set_beat. A watch ends after ten minutes at most: an informer that has been at one
+ * call for INFORMER_CALL_MS hangs. Only before informer_run. */
+void informer_set_beat(struct informer *inf, struct heartbeat *beat);
+#define INFORMER_CALL_MS (20 * 60 * 1000)
 /* Borrowed for the informer's life. */
 struct store *informer_store(struct informer *inf);
 /* What it watches; borrowed. */

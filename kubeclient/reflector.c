@@ -24,6 +24,7 @@ enum phase { PHASE_STREAM, PHASE_LIST, PHASE_WATCH };
 struct reflector {
     struct kc *kc;
     struct reflector_opts opts;
+    struct heartbeat *beat; /* NULL: nobody asks */
     struct backoff backoff;
     struct rng rng;
     enum phase phase;
@@ -339,12 +340,19 @@ static void log_end(const struct reflector *r, const struct err *e, int64_t wait
            kv("kind", r->opts.target.res->kind), kv_err(e), kv_int("retryMs", wait_ms));
 }
 
+void reflector_set_beat(struct reflector *r, struct heartbeat *beat)
+{
+    r->beat = beat;
+}
+
 int reflector_run(struct reflector *r, struct scope *s, struct err *e)
 {
     for (;;) {
         auto_err struct err own = {0};
         int64_t wait_ms;
+        heartbeat_busy(r->beat);
         int rc = reflector_step(r, s, &wait_ms, &own);
+        heartbeat_idle(r->beat);
         TRY(scope_check(s, e));
         if (rc < 0)
             log_end(r, &own, wait_ms);

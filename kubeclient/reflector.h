@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "base/heartbeat.h"
 #include "base/scope.h"
 
 #include "kubeclient/client.h"
@@ -45,6 +46,10 @@ int reflector_step(struct reflector *r, struct scope *s, int64_t *ret_wait_ms,
                    struct err *e) MUST_CHECK;
 /* Steps until the scope ends. Blocks. Returns ERR_CANCELED or ERR_TIMEOUT. */
 int reflector_run(struct reflector *r, struct scope *s, struct err *e) MUST_CHECK;
+
+/* From now on reflector_run says to beat when it begins a call and when it waits. Before it runs.
+ * Borrowed. */
+void reflector_set_beat(struct reflector *r, struct heartbeat *beat);
 
 /* Counts since the start. Any thread. */
 struct reflector_stats {

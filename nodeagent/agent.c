@@ -1197,7 +1197,9 @@ void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
     };
     start_next(a);
     int64_t ms = least(wait_ms(a), max_wait_ms);
+    heartbeat_idle(a->d.beat);
     (void)poll(fds, ARRAY_LEN(fds), ms > INT_MAX ? -1 : (int)ms);
+    heartbeat_busy(a->d.beat);
     eventfd_t n;
     (void)eventfd_read(a->mail, &n);
     take_device(a);

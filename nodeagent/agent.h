@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "base/heartbeat.h"
 #include "base/scope.h"
 
 #include "controller/metrics.h"
@@ -32,6 +33,7 @@ struct agent_deps {
     struct publisher *publisher;
     struct recorder *recorder;   /* NULL: no events */
     struct metrics *metrics;     /* NULL: none */
+    struct heartbeat *beat;      /* of the loop; NULL: nobody asks */
     struct health_watch *health; /* NULL: what a reading says of health is all */
     const struct clock *clk;
     const char *node;

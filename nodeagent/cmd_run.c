@@ -31,6 +31,10 @@ enum { MAX_THREADS = 8, WORKER_GRACE_MS = 5000, PLUGIN_FLAGS = 10 };
 /* Of a request to the API server, all of them small: until then nobody is told what changed. */
 enum { REQUEST_MS = 15000 };
 
+/* What cannot take so long: a request, with what comes before and after; a round of the loop, which
+ * writes small files and waits for nothing. */
+enum { WRITE_HANG_MS = 2 * 60 * 1000, LOOP_HANG_MS = 2 * 60 * 1000 };
+
 #define MPS_ROOT "/run/cleave/mps"
 
 struct flags {
@@ -75,6 +79,7 @@ struct process {
     struct koord_infos *koordinator; /* NULL: off */
     struct agent *agent;
     struct http_server *http;
+    struct heartbeats *beats;
     int lock;
     struct part parts[MAX_THREADS];
     size_t n_parts;
@@ -105,10 +110,19 @@ static int run_agent(void *arg, struct scope *s, struct err *e)
     return agent_run(arg, s, e);
 }
 
+/* A call into a vendor's library that hangs is told and is no reason to be started again: the
+ * driver would hang as before, and pods that share a card by MPS would lose it. */
 static int get_health(void *arg, struct sb *body)
 {
-    (void)arg;
+    const struct process *p = arg;
+    const char *call = NULL;
+    int64_t since_ms;
+    if (!heartbeats_check(p->beats, body))
+        return 500;
     sb_add(body, "ok\n");
+    if (worker_stuck(p->worker, &call, &since_ms))
+        sb_addf(body, "%s, a call into the vendor's library, has not returned for %lld s\n", call,
+                (long long)(clock_mono_ms(clock_real()) - since_ms) / 1000);
     return 200;
 }
 
@@ -262,8 +276,10 @@ static int connect_cluster(struct process *p, const struct flags *f, uint64_t se
     p->devices = informer_new(p->kc, &i);
     const struct recorder_opts r = {"gpu.cleave.dev/agent", f->node, clock_real(), seed + 1};
     p->recorder = recorder_new(p->kc, &r);
+    informer_set_beat(p->devices, heartbeat_add(p->beats, "informer of devices", INFORMER_CALL_MS));
     const struct publisher_deps d = {p->kc, p->devices, f->node, clock_real(), seed + 2};
     p->publisher = publisher_new(&d);
+    publisher_set_beat(p->publisher, heartbeat_add(p->beats, "publisher", WRITE_HANG_MS));
     return 0;
 }
 
@@ -313,6 +329,7 @@ static void open_slots(struct process *p, const struct flags *f, uint64_t seed)
 {
     p->cdi_slots = cdi_slots_new(f->cdi_dir, "metax");
     p->pods = pod_reader_new(p->kc);
+    pod_reader_set_beat(p->pods, heartbeat_add(p->beats, "reader of pods", WRITE_HANG_MS));
     const struct late_binding_deps d = {p->pods, clock_real(), f->node, seed};
     p->slots = late_binding_new(&d);
 }
@@ -337,6 +354,7 @@ static int make_agent(struct process *p, const struct flags *f, uint64_t seed, s
         .publisher = p->publisher,
         .recorder = p->recorder,
         .metrics = p->metrics,
+        .beat = heartbeat_add(p->beats, "loop", LOOP_HANG_MS),
         .health = p->health,
         .clk = clock_real(),
         .node = f->node,
@@ -434,6 +452,7 @@ static bool process_done(struct process *p)
     p->recorder = recorder_free(p->recorder);
     p->devices = informer_free(p->devices);
     p->metrics = metrics_free(p->metrics);
+    p->beats = heartbeats_free(p->beats);
     p->kc = kc_free(p->kc);
     plugin_config_done(&p->config);
     if (p->lock >= 0)
@@ -446,11 +465,12 @@ static int set_up(struct process *p, const struct flags *f, struct err *e)
     struct rng rng;
     rng_init_random(&rng);
     uint64_t seed = rng_next(&rng);
+    p->beats = heartbeats_new(clock_real());
     TRY(load_config(f, &p->config, e));
     TRY(open_hardware(p, f, e));
     TRY(connect_cluster(p, f, seed, e));
     TRY(make_agent(p, f, seed, e));
-    const struct http_route health[] = {{"/healthz", get_health, NULL},
+    const struct http_route health[] = {{"/healthz", get_health, p},
                                         {"/readyz", get_ready, p->agent}};
     const struct http_route metrics[] = {{"/metrics", get_metrics, p->metrics}};
     static struct http_route routes[3]; /* the server borrows them for its life */

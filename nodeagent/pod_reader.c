@@ -19,7 +19,8 @@ struct question {
 
 struct pod_reader {
     struct kc *kc;
-    int wake, answered; /* eventfds */
+    struct heartbeat *beat; /* NULL: nobody asks */
+    int wake, answered;     /* eventfds */
     pthread_mutex_t mu;
     /* Guarded by mu. */
     struct question *questions; /* the first may be in work */
@@ -36,6 +37,11 @@ struct pod_reader *pod_reader_new(struct kc *kc)
                              .answered = xfd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))};
     (void)pthread_mutex_init(&r->mu, NULL);
     return r;
+}
+
+void pod_reader_set_beat(struct pod_reader *r, struct heartbeat *beat)
+{
+    r->beat = beat;
 }
 
 static bool add_question(struct pod_reader *r, const char *ns, const char *name)
@@ -122,7 +128,10 @@ int pod_reader_run(struct pod_reader *r, struct scope *s, struct err *e)
         TRY(scope_check(s, e));
         eventfd_t n;
         (void)eventfd_read(r->wake, &n);
-        if (pod_reader_step(r, s))
+        heartbeat_busy(r->beat);
+        bool read = pod_reader_step(r, s);
+        heartbeat_idle(r->beat);
+        if (read)
             continue;
         struct pollfd fds[] = {{.fd = r->wake, .events = POLLIN},
                                {.fd = scope_cancel_fd(s), .events = POLLIN}};

@@ -4,6 +4,7 @@
 #include <jansson.h>
 
 #include "base/auto.h"
+#include "base/heartbeat.h"
 #include "base/scope.h"
 
 #include "kubeclient/client.h"
@@ -17,6 +18,8 @@ struct pod_reader;
 
 /* Borrows kc. */
 struct pod_reader *pod_reader_new(struct kc *kc);
+/* Says to beat when it begins a request and when it waits. Before it runs. Borrowed. */
+void pod_reader_set_beat(struct pod_reader *r, struct heartbeat *beat);
 /* Asks for a pod, once however often it is asked for before the answer. False: too many wait. Never
  * blocks. */
 bool pod_reader_ask(struct pod_reader *r, const char *ns, const char *name);

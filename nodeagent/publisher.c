@@ -20,8 +20,9 @@
  */
 struct publisher {
     struct publisher_deps d;
-    int wake;  /* eventfd */
-    int acked; /* eventfd: acked_number grew */
+    struct heartbeat *beat; /* NULL: nobody asks */
+    int wake;               /* eventfd */
+    int acked;              /* eventfd: acked_number grew */
     _Atomic int64_t acked_number;
     pthread_mutex_t mu;
     json_t *put;        /* guarded by mu; NULL: nothing since the publisher's thread took it */
@@ -47,6 +48,11 @@ struct publisher *publisher_new(const struct publisher_deps *d)
     p->backoff = (struct backoff){.base_ms = 100, .cap_ms = 30000, .factor = 2, .jitter_pct = 50};
     rng_init(&p->rng, d->seed);
     return p;
+}
+
+void publisher_set_beat(struct publisher *p, struct heartbeat *beat)
+{
+    p->beat = beat;
 }
 
 int64_t publisher_put(struct publisher *p, json_t *status_take)
@@ -215,7 +221,10 @@ int publisher_run(struct publisher *p, struct scope *s, struct err *e)
     for (;;) {
         auto_err struct err failed = {0};
         bool done;
-        if (publisher_step(p, s, &done, &failed) == 0) {
+        heartbeat_busy(p->beat);
+        int rc = publisher_step(p, s, &done, &failed);
+        heartbeat_idle(p->beat);
+        if (rc == 0) {
             backoff_reset(&p->backoff);
             TRY(scope_wait_readable(s, p->wake, e));
         } else {

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "base/heartbeat.h"
 #include "base/scope.h"
 
 #include "kubeclient/informer.h"
@@ -26,6 +27,8 @@ struct publisher_deps {
 
 /* Borrows what deps name. */
 struct publisher *publisher_new(const struct publisher_deps *d);
+/* Says to beat when it begins to write and when it waits. Before it runs. Borrowed. */
+void publisher_set_beat(struct publisher *p, struct heartbeat *beat);
 /* The status that should stand there, taken over. Returns its number: 1, 2, … Any thread, never
  * blocks. */
 int64_t publisher_put(struct publisher *p, json_t *status_take);

@@ -17,8 +17,8 @@
  * descriptor. The queue is bounded. A call that outlives its deadline is reported by worker_stuck
  * while it still hangs; later jobs wait behind it.
  *
- * Threads: job functions run on the worker's thread; every function below belongs to one other
- * thread, the loop's, and never blocks (worker_free: at most its grace).
+ * Threads: job functions run on the worker's thread; every function below, where it does not say
+ * else, belongs to one other thread, the loop's, and never blocks (worker_free: at most its grace).
  */
 struct worker;
 
@@ -49,7 +49,8 @@ void worker_dispatch(struct worker *w);
 /* Jobs submitted and not yet done. */
 size_t worker_pending(const struct worker *w);
 
-/* True while a vendor call is past its deadline: its name (static) and when it began. */
+/* True while a vendor call is past its deadline: its name (static) and when it began. Any thread.
+ */
 bool worker_stuck(const struct worker *w, const char **ret_call, int64_t *ret_since_mono_ms);
 /* How long a loop may wait before it asks worker_stuck again: milliseconds until the call in flight
  * reaches its deadline, or a whole deadline while a job is between calls. -1: no job, or the call

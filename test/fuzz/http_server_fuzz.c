@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <assert.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -132,11 +133,23 @@ static void settle(void)
 
 /* --- The strangers' side --- */
 
+/* A signal of libFuzzer's interrupted it. */
+static bool is_connected(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    int error = EINTR;
+    while (errno == EINTR && poll(&p, 1, -1) < 0)
+        ;
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &(socklen_t){sizeof(error)}) == 0 &&
+           error == 0;
+}
+
 static void dial(size_t port)
 {
     const int on = 1;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    must(fd >= 0 && connect(fd, (struct sockaddr *)&w.at[port], sizeof(w.at[port])) == 0,
+    must(fd >= 0, "socket");
+    must(connect(fd, (struct sockaddr *)&w.at[port], sizeof(w.at[port])) == 0 || is_connected(fd),
          "connect");
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){LONG_PAGE}, sizeof(int));

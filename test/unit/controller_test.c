@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/jx.h"
 #include "base/log.h"
@@ -266,4 +268,71 @@ Test(controller, run_joins_its_workers_when_the_scope_ends)
     auto_err struct err e = {0};
     scope_cancel(s);
     cr_assert_eq(controller_run(b.c, s, &e), -ERR_CANCELED);
+}
+
+/* --- A reconcile that hangs --- */
+
+/* What the hanging reconcile and its test say to each other. */
+struct hang {
+    int begun[2], go_on[2]; /* pipes */
+};
+
+static int hang(void *self, struct scope *s, const struct object_key *k, struct reconcile_result *r,
+                struct err *e)
+{
+    const struct hang *h = self;
+    char c = 0;
+    (void)s;
+    (void)k;
+    (void)r;
+    cr_assert_eq(write(h->begun[1], &c, 1), 1);
+    return read(h->go_on[0], &c, 1) == 1 ? 0 : err_set(e, ERR_SYSTEM, "the test is over");
+}
+
+struct running {
+    struct controller *c;
+    struct scope *s;
+    pthread_t thread;
+};
+
+static void *run_it(void *arg)
+{
+    const struct running *r = arg;
+    (void)!controller_run(r->c, r->s, NULL);
+    return NULL;
+}
+
+Test(controller, a_worker_that_hangs_is_stale_until_it_gets_on)
+{
+    struct hang h;
+    char c = 0;
+    cr_assert_eq(pipe2(h.begun, O_CLOEXEC), 0);
+    cr_assert_eq(pipe2(h.go_on, O_CLOEXEC), 0);
+    auto_heartbeats struct heartbeats *beats = heartbeats_new(b.clk);
+    struct running r = {.c = controller_new("node-labels", hang, &h, 1, b.clk),
+                        .s = scope_new(NULL, -1)};
+    controller_set_beats(r.c, beats);
+    cr_assert_eq(pthread_create(&r.thread, NULL, run_it, &r), 0);
+    clock_fake_advance(b.clk, 2L * CONTROLLER_HANG_MS); /* nothing to do is no hang */
+    cr_expect_not(controller_hangs(r.c));
+    wq_add(controller_queue(r.c), &a);
+    cr_assert_eq(read(h.begun[0], &c, 1), 1);
+    clock_fake_advance(b.clk, CONTROLLER_HANG_MS);
+    cr_expect_not(controller_hangs(r.c));
+    clock_fake_advance(b.clk, 1000);
+    cr_expect(controller_hangs(r.c));
+    auto_sb struct sb text = SB_INIT(1000);
+    cr_expect_not(heartbeats_check(beats, &text));
+    cr_expect_str_eq(sb_str(&text), "node-labels/0 has been at one thing for 601 s, at most 600 s "
+                                    "are expected\n");
+    cr_assert_eq(write(h.go_on[1], &c, 1), 1);
+    scope_cancel(r.s);
+    cr_assert_eq(pthread_join(r.thread, NULL), 0);
+    cr_expect_not(controller_hangs(r.c));
+    (void)controller_free(r.c);
+    (void)scope_free(r.s);
+    for (int i = 0; i < 2; i++) {
+        (void)close(h.begun[i]);
+        (void)close(h.go_on[i]);
+    }
 }

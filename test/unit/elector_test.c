@@ -363,3 +363,28 @@ Test(elector, a_write_under_way_outlives_its_senders_cancellation)
     cr_expect_eq(kc_create(fence, senders, &t, &w, NULL, NULL), 0);
     cr_expect_eq(kc_create(fence, senders, &t, &w, NULL, NULL), -ERR_CANCELED, "none begins");
 }
+
+static bool works(void *arg)
+{
+    return *(const bool *)arg;
+}
+
+/* A replica whose workers hang would keep the lease for ever, and nobody would reconcile. */
+Test(elector, who_no_longer_works_renews_no_more_and_another_takes_over)
+{
+    bool still = true;
+    elector_set_check(el, works, &still);
+    cr_assert_eq(try_once(el), 0);
+    clock_fake_advance(clk, 2000);
+    cr_assert_eq(try_once(el), 0);
+    cr_assert(elector_is_leader(el));
+    still = false;
+    clock_fake_advance(clk, 2000);
+    cr_expect_eq(try_once(el), -(int)ERR_TIMEOUT);
+    cr_expect_not(elector_is_leader(el));
+    auto_elector struct elector *other = new_elector("other");
+    (void)try_once(other);
+    clock_fake_advance(clk, 15000);
+    cr_assert_eq(try_once(other), 0);
+    cr_expect(elector_is_leader(other));
+}

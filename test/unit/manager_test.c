@@ -177,3 +177,33 @@ Test(manager, writes_the_last_events_before_it_ends)
     cr_assert_eq(run(), 0);
     cr_assert_eq(kc_mini_writes(b.kc), 1);
 }
+
+static struct clock *beats_clock;
+
+/* Time goes by until somebody ends it. */
+static int hang(void *self, struct scope *s, const struct object_key *k, struct reconcile_result *r,
+                struct err *e)
+{
+    (void)self;
+    (void)k;
+    (void)r;
+    clock_fake_advance(beats_clock, CONTROLLER_HANG_MS + 1000);
+    (void)scope_wait_ms(s, -1);
+    return scope_check(s, e);
+}
+
+Test(manager, workers_that_hang_lose_the_lease_which_is_not_given_back)
+{
+    beats_clock = clock_fake_new(0);
+    auto_heartbeats struct heartbeats *beats = heartbeats_new(beats_clock);
+    struct controller *c = controller_new("test", hang, NULL, 2, clock_real());
+    manager_add_controller(b.m, c);
+    manager_set_elector(b.m, new_elector(1000));
+    manager_set_beats(b.m, beats);
+    wq_add(controller_queue(c), &(struct object_key){.name = "n1"});
+    cr_assert_eq(run(), -ERR_TIMEOUT);
+    /* What a worker that hangs has under way must not outlast the lease: it runs out. */
+    auto_json json_t *lease = kc_mini_object(b.kc, "lease");
+    cr_assert_str_eq(JX_STR_AT(lease, "spec", "holderIdentity"), "me");
+    (void)clock_free(beats_clock);
+}
