@@ -176,6 +176,11 @@ fuzz: ## Replay every fuzz corpus under ASan+UBSan
 	$(with_deps)
 	@hack/run-tests.sh fuzz
 
+.PHONY: fuzz-http
+fuzz-http: ## 100,000 strangers' connections to both programs, as released and under ASan+UBSan; HTTP_CONNECTIONS=n
+	$(with_deps)
+	@HTTP_CONNECTIONS=$(or $(HTTP_CONNECTIONS),100000) hack/run-tests.sh strangers
+
 .PHONY: fuzz-search
 fuzz-search: ## Look for inputs that break something, FUZZ_SECONDS=60 each parser; T=yaml one of them
 	$(with_deps)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs the tests and closes with the line "N passed, N failed".
-#   hack/run-tests.sh all|unit|sim|grpc|race|fuzz|failing|e2e|fault [name]
+#   hack/run-tests.sh all|unit|sim|grpc|race|fuzz|strangers|failing|e2e|fault [name]
 # A test counts as failed when it says so, when its program dies, and when a sanitizer wrote a
 # report: Criterion 2.4.1 passes a test whose only fault is a leak, so reports go to files.
 set -euo pipefail
@@ -103,6 +103,20 @@ fuzz() {
             count 0 1
         fi
         reports
+    done
+    strangers
+}
+
+# Of what the kernel ends for a call that is not allowed, only the shipped build tells; of memory,
+# only the sanitized one.
+strangers() {
+    local out variant
+    for variant in release san; do
+        build "$variant" "build/$variant/cleave-agent" "build/$variant/cleave-controller" || continue
+        out=$logs/strangers
+        /usr/bin/python3 test/fuzz/http_strangers.py --connections "${HTTP_CONNECTIONS:-3000}" \
+            "build/$variant/cleave-agent" "build/$variant/cleave-controller" | tee "$out"
+        count "$(grep -c '^ok' "$out" || true)" "$(grep -c '^not ok' "$out" || true)"
     done
 }
 
