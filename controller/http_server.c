@@ -198,7 +198,7 @@ int http_server_new(const struct http_listener *listeners, size_t n, struct metr
 int http_server_port(const struct http_server *srv, size_t listener)
 {
     const struct listener *l = port_of(srv, &srv->listeners[listener]);
-    struct sockaddr_storage a;
+    struct sockaddr_storage a = {0};
     socklen_t len = sizeof(a);
     if (l->fd < 0 || getsockname(l->fd, (struct sockaddr *)&a, &len) < 0)
         return 0;
