@@ -69,6 +69,10 @@ static void tell_refused(const struct object_key *k, const struct node_view *v)
     if (v->device && v->device->n_refused)
         log_warn("Refused labels that an agent may not set", kv("node", k->name),
                  kv("label", v->device->refused), kv_int("count", (int64_t)v->device->n_refused));
+    if (v->device && v->device->n_refused_resources)
+        log_warn("Refused resources that an agent may not offer", kv("node", k->name),
+                 kv("resource", v->device->refused_resource),
+                 kv_int("count", (int64_t)v->device->n_refused_resources));
 }
 
 static void tell_left(const struct object_key *k, const struct node_view *v)

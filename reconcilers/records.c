@@ -12,6 +12,7 @@
 #include "api/feature_label.h"
 #include "api/kinds.h"
 #include "api/koordinator.h"
+#include "api/label_value.h"
 #include "controller/conditions.h"
 #include "controller/resources.h"
 #include "partition/metax_cards.h"
@@ -458,6 +459,28 @@ static void forget_hardware(struct device_record *r)
     r->n_models = r->n_cards = r->n_resources = 0;
 }
 
+/* The Node's resources are applied by force and all at once: a name such as cpu or another vendor's
+ * would be overwritten and, with the next apply, removed; one that the API server refuses would
+ * hold up all others and the order after them. */
+static bool is_resource_allowed(const char *name)
+{
+    const char *slash = strchr(name, '/');
+    return slash && vendor_offers(name) && label_value_legal(slash + 1);
+}
+
+static void read_offers(struct device_status *st, struct device_record *r)
+{
+    for (size_t i = 0; i < st->n_resources; i++) {
+        struct device_resource *resource = &st->resources[i];
+        if (is_resource_allowed(resource->name)) {
+            *XPUSH(r->resources, r->n_resources) = *resource;
+            resource->name = NULL;
+        } else if (r->n_refused_resources++ == 0) {
+            r->refused_resource = xstrdup(resource->name);
+        }
+    }
+}
+
 static int read_hardware(struct device_status *st, struct device_record *r, struct err *e)
 {
     for (size_t i = 0; i < st->n_models; i++)
@@ -466,9 +489,7 @@ static int read_hardware(struct device_status *st, struct device_record *r, stru
         read_card(&st->devices[i], XPUSH(r->cards, r->n_cards));
     if (r->n_cards)
         qsort(r->cards, r->n_cards, sizeof(*r->cards), by_card_index);
-    r->resources = TAKE(st->resources);
-    r->n_resources = st->n_resources;
-    st->n_resources = 0;
+    read_offers(st, r);
     return 0;
 }
 
@@ -640,6 +661,7 @@ static void free_device(void *payload)
     free(r->drivers);
     free(r->owner_uid);
     free(r->refused);
+    free(r->refused_resource);
     pairs_free(r->labels, r->n_labels);
     pairs_free(r->features, r->n_features);
     free(r);

@@ -97,8 +97,11 @@ struct device_record {
     size_t n_models;
     struct card_record *cards; /* by index */
     size_t n_cards;
+    /* Under names of vendors' that Cleave offers, each one that the API server takes. */
     struct device_resource *resources;
     size_t n_resources;
+    size_t n_refused_resources; /* others that the agent reported */
+    char *refused_resource;     /* the first of them; NULL: none */
     struct condition_record ready, stalled;
     /* What its agent says about the GPUs, for the Node: those keys alone that an agent may set. */
     struct jx_pair *features; /* sorted */

@@ -280,6 +280,22 @@ Test(api_tables, a_profile_may_name_the_vendors_that_there_are)
     cr_expect_eq(json_array_size(words), n, "the schema has other words");
 }
 
+/* The pattern of a resource's name begins with the vendors' domains, and with no other. */
+Test(api_tables, a_device_offers_under_the_vendors_domains)
+{
+    auto_json json_t *schema = schema_of("crds/devices.yaml");
+    const char *pattern = JX_STR_AT(schema, "status", "properties", "resources", "items",
+                                    "properties", "name", "pattern");
+    auto_sb struct sb expected = SB_INIT(1024);
+    for (const struct vendor *v = vendors; v->name; v++) {
+        sb_add(&expected, v == vendors ? "^(" : "|");
+        for (const char *c = v->domain; *c != '/'; c++)
+            sb_addf(&expected, *c == '.' ? "[%c]" : "%c", *c);
+    }
+    sb_add(&expected, ")/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$");
+    cr_expect_str_eq(pattern, sb_str(&expected));
+}
+
 Test(api_tables, migconfig_reads_and_writes_what_its_schema_says)
 {
     static const char *const none[] = {NULL};

@@ -276,6 +276,34 @@ Test(records, what_an_agent_may_not_say_is_no_feature)
     cr_expect_str_eq(r->refused, "pool");
 }
 
+Test(records, an_agent_offers_nothing_but_vendors_names)
+{
+    auto_object struct object *o =
+        make(&records_device_type,
+             "metadata: {name: n1}\n"
+             "status:\n"
+             "  resources:\n"
+             "  - {name: cpu, count: 4096, publisher: controller}\n"
+             "  - {name: nvidia.com/mig-1g.10gb, count: 7, publisher: controller}\n"
+             "  - {name: amd.com/gpu, count: 8, publisher: controller}\n"
+             "  - {name: nvidia.com/anything, count: 1, publisher: controller}\n"
+             "  - {name: koordinator.sh/gpu-core, count: 1, publisher: controller}\n"
+             "  - {name: nvidia.com/mig-1g.10gb/x, count: 1, publisher: controller}\n"
+             "  - {name: nvidia.com/mig-, count: 1, publisher: controller}\n"
+             "  - {name: 'nvidia.com/mig-1g 10gb', count: 1, publisher: controller}\n"
+             "  - {name: nvidia.com/mig-"
+             "a123456789a123456789a123456789a123456789a123456789a123456789, count: 1}\n"
+             "  - {name: metax-tech.com/sgpu-small, count: 4, publisher: controller}\n");
+    const struct device_record *r = object_payload(o);
+    cr_assert_null(r->status_error, "%s", r->status_error);
+    cr_assert_eq(r->n_resources, 2);
+    cr_expect_str_eq(r->resources[0].name, "nvidia.com/mig-1g.10gb");
+    cr_expect_eq(r->resources[0].count, 7);
+    cr_expect_str_eq(r->resources[1].name, "metax-tech.com/sgpu-small");
+    cr_expect_eq(r->n_refused_resources, 8);
+    cr_expect_str_eq(r->refused_resource, "cpu");
+}
+
 Test(records, a_node_knows_what_a_feature_discovery_wrote)
 {
     auto_object struct object *o =
