@@ -83,10 +83,11 @@ in_background() { # logfile, pidfile, command...
 }
 
 start_agent() { # node
-    local node=$1 home=$dir/$1
+    local node=$1 home=$dir/$1 account=cleave-agent
+    [ "$node" != metax-node ] || account=cleave-agent-slots # config/slots: it reads the pods that it makes slices for
     mkdir -p "$home/state" "$home/proc"
     sed "s/^latency: .*/latency: ${CLEAVE_DEMO_LATENCY:-realistic}/" "hack/demo/$node.yaml" >"$home/fleet.yaml"
-    hack/kube/agent-token.sh "$dir/kube" "$node" cleave-system cleave-agent >/dev/null
+    hack/kube/agent-token.sh "$dir/kube" "$node" cleave-node "$account" >/dev/null
     CLEAVE_SIM_STATE=$home/hardware CLEAVE_SIM_FLEET=$home/fleet.yaml CLEAVE_SIM_PROC=$home/proc \
         in_background "$home/agent.log" "$home/agent.pid" \
         "$bin/cleave-agent" run --node-name "$node" --kubeconfig "$dir/kube/agent-$node.kubeconfig" \
@@ -101,12 +102,10 @@ on_node() { # node, command...: runs a tool of the simulator against that node's
 }
 
 start_controller() {
-    local token
-    token=$(kubectl create token -n cleave-system cleave-controller --duration 24h)
-    hack/kube/kubeconfig.sh "$dir/kube" controller "$token" >/dev/null
+    hack/kube/pod-token.sh "$dir/kube" cleave-controller-demo cleave-system cleave-controller >/dev/null
     in_background "$dir/controller.log" "$dir/controller.pid" \
-        "$bin/cleave-controller" --kubeconfig "$dir/kube/controller.kubeconfig" --leader-elect \
-        --namespace cleave-system --health-addr 127.0.0.1:0 --metrics-addr 127.0.0.1:0
+        "$bin/cleave-controller" --kubeconfig "$dir/kube/cleave-controller-demo.kubeconfig" --leader-elect \
+        --pod-name cleave-controller-demo --namespace cleave-system --health-addr 127.0.0.1:0 --metrics-addr 127.0.0.1:0
 }
 
 devices_ready() {
@@ -171,6 +170,7 @@ set_up() {
     }
     cp "$dir/kube/admin.kubeconfig" "$dir/kubeconfig"
     kubectl apply --server-side -k config >"$dir/install.log"
+    kubectl apply --server-side -f config/slots/account.yaml -f config/slots/pod-slots.yaml >>"$dir/install.log"
     await 30 "the resource definitions" kubectl wait --for=condition=Established crd/devices.gpu.cleave.dev --timeout=1s
     hack/kube/node.sh "$dir/kube" h100-node pool=inference
     hack/kube/node.sh "$dir/kube" a100-node pool=training

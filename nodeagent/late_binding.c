@@ -263,9 +263,18 @@ static int read_wishes(const struct late_binding *l, struct binding *b, const js
     return 0;
 }
 
+/* The account of most agents reads no pods: config/slots has another one for nodes like this. */
+static const char no_right[] =
+    "this node's agent may not read pods, and what the slice is to be stands in the pod: install "
+    "config/slots and label the Node gpu.cleave.dev.node-restriction.kubernetes.io/slots=true";
+
 static void take_answer(struct late_binding *l, struct binding *b, const struct pod_answer *a)
 {
     auto_err struct err e = {0};
+    if (!a->pod && a->err.kind == ERR_FORBIDDEN) {
+        put_off(l, b, NEW, no_right);
+        return;
+    }
     if (!a->pod || read_wishes(l, b, a->pod, &e) < 0) {
         put_off(l, b, NEW, err_msg(a->pod ? &e : &a->err));
         return;

@@ -131,7 +131,7 @@ class Cluster:
         """Makes a Node without a kubelet that is Ready, or sets labels on the one that is there."""
         self.script("node.sh", self.rundir, name, *(f"{k}={v}" for k, v in (labels or {}).items()))
 
-    def agent_kubeconfig(self, node, namespace="cleave-system", account="cleave-agent"):
+    def agent_kubeconfig(self, node, namespace="cleave-node", account="cleave-agent"):
         """Path of a kubeconfig whose token names the node, as that of a DaemonSet's pod does."""
         return Path(self.script("agent-token.sh", self.rundir, node, namespace, account))
 

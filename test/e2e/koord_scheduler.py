@@ -55,7 +55,11 @@ def koord_scheduler(rig, **gates):
     place = rig.cluster.rundir / "koord-scheduler"
     place.mkdir(exist_ok=True)
     installed = yaml.safe_load(Path(folder, "scheduler-config.yaml").read_text())["data"]["koord-scheduler-config"]
-    config = {**yaml.safe_load(installed), "leaderElection": {"leaderElect": False}, "clientConnection": {"kubeconfig": str(rig.cluster.kubeconfig)}}
+    # Under the name that Koordinator installs it with, which config/slots knows, and with the rights of an admin.
+    kubeconfig = yaml.safe_load(Path(rig.cluster.kubeconfig).read_text())
+    kubeconfig["users"][0]["user"] |= {"as": "system:serviceaccount:koordinator-system:koord-scheduler", "as-groups": ["system:masters"]}
+    (place / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
+    config = {**yaml.safe_load(installed), "leaderElection": {"leaderElect": False}, "clientConnection": {"kubeconfig": str(place / "kubeconfig")}}
     (place / "config.yaml").write_text(yaml.safe_dump(config))
     flags = {
         "config": place / "config.yaml",

@@ -3,6 +3,7 @@
 
 import base64
 import json
+import re
 
 from conftest import wait_for
 
@@ -11,8 +12,13 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/cleave-system/leases/cleave-con
 SHORT = {"leader_elect_lease_duration": "6s", "leader_elect_renew_deadline": "4s", "leader_elect_retry_period": "800ms"}
 
 
+def name_of(identity):
+    """Of a replica, by the name of its pod: "t7-one_1f" is "one"."""
+    return re.sub(r"^t\d+-|_.*$", "", identity)
+
+
 def holder(rig):
-    return (rig.api.find(LEASE) or {"spec": {}})["spec"].get("holderIdentity", "")
+    return name_of((rig.api.find(LEASE) or {"spec": {}})["spec"].get("holderIdentity", ""))
 
 
 def transitions(rig):
@@ -20,7 +26,7 @@ def transitions(rig):
 
 
 def replicas(rig, *names, **flags):
-    """Replicas with tokens of their own, so that the audit log tells them apart."""
+    """Replicas with pods and tokens of their own, so that the audit log tells them apart."""
     made = [replica(rig, name, **flags) for name in names]
     wait_for(lambda: holder(rig) == names[0], 30, lambda: f"{names[0]} to lead, not {holder(rig)}")
     return made
@@ -28,24 +34,14 @@ def replicas(rig, *names, **flags):
 
 def replica(rig, name, way=None, **flags):
     """One of them; way(kubeconfig) makes of its credentials those that it gets."""
-    kubeconfig = rig.kubeconfig("cleave-controller", name)
-    made = rig.controller(name, kubeconfig=way(kubeconfig) if way else kubeconfig, **{"identity": name, **flags})
+    kubeconfig = rig.controller_kubeconfig(name)
+    made = rig.controller(name, kubeconfig=way(kubeconfig) if way else kubeconfig, **flags)
     made.token_id = token_id(kubeconfig)
     return made
 
 
-def pod_replica(rig, name, node, way=None, **flags):
-    """One whose token and identity name a pod, as those of the Deployment do."""
-    pod = rig.pod(f"{rig.id}-{name}", node.name, namespace="cleave-system", account="cleave-controller")
-    bound = {"kind": "Pod", "apiVersion": "v1", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
-    kubeconfig = rig.kubeconfig("cleave-controller", name, bound)
-    made = rig.controller(name, kubeconfig=way(kubeconfig) if way else kubeconfig, pod_name=bound["name"], **flags)
-    made.token_id, made.identity = token_id(kubeconfig), bound["name"] + "_"
-    return made
-
-
 def wait_leads(rig, process, timeout=30):
-    wait_for(lambda: holder(rig).startswith(process.identity), timeout, lambda: f"{process.identity} to lead, not {holder(rig)}")
+    wait_for(lambda: holder(rig) == process.name, timeout, lambda: f"{process.name} to lead, not {holder(rig)}")
 
 
 def token_id(kubeconfig):

@@ -34,6 +34,12 @@ TOKEN_S = 7200
 numbers = itertools.count(1)
 
 
+NAMESPACES = {"cleave-controller": "cleave-system", "cleave-agent": "cleave-node", "cleave-agent-slots": "cleave-node"}
+# What Pod Security "restricted" asks of a pod.
+RESTRICTED = {
+    "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+    "container": {"securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}},
+}
 VENDORS = ("nvidia.com/", "metax-tech.com/")  # whose names resources have
 
 
@@ -46,10 +52,11 @@ class ApiError(KubectlError):
 
 
 class Api:
-    """The API server's REST interface with one token."""
+    """The API server's REST interface with one token; user: as the admin in the name of this one, with an admin's rights."""
 
-    def __init__(self, cluster, token=None):
+    def __init__(self, cluster, token=None, user=None):
         self.cluster = cluster
+        self.impersonation = {"Impersonate-User": user, "Impersonate-Group": "system:masters"} if user else {}
         header = (cluster.rundir / "admin.header").read_text().strip()
         self.token = token or header.removeprefix("Authorization: Bearer ")
         self.tls = ssl.create_default_context(cafile=str(cluster.rundir / "certs" / "apiserver.crt"))
@@ -59,7 +66,7 @@ class Api:
 
     def request(self, method, path, body=None, kind="application/json"):
         """The answer as an object; ApiError when it is none of 2xx."""
-        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": kind}
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": kind, **self.impersonation}
         data = None if body is None else json.dumps(body)
         for attempt in (1, 2):
             try:
@@ -256,6 +263,11 @@ class SimNode:
         path.write_text(f'driverVersion: 580.95.05\ncudaVersion: "13.0"\nseed: {next(numbers)}\ngpus:\n{cards}')
         return path
 
+    @property
+    def account(self):
+        """Of its agent: MetaX's cards may have slices that are made for pods, which the agent then reads."""
+        return "cleave-agent-slots" if "c500" in open(self.fleet, encoding="utf-8").read() else "cleave-agent"
+
     # --- the hardware ---
 
     def ctl(self, *words):
@@ -436,6 +448,11 @@ def layout_of(card):
     return dict(Counter(i["profile"] for i in card["gpuInstances"]))
 
 
+def bound_to(pod):
+    """A pod as what a token is bound to."""
+    return {"kind": "Pod", "apiVersion": "v1", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+
+
 class Rig:
     """What one test builds."""
 
@@ -445,6 +462,7 @@ class Rig:
     def __init__(self, cluster, processes, release):
         self.cluster, self.processes, self.release = cluster, processes, release
         self.api = Api(cluster)
+        self.scheduler = Api(cluster, user="system:kube-scheduler")  # writes what config/slots keeps for schedulers
         self.folder = processes.folder
         self.id = f"t{next(numbers)}"
         self.nodes, self.objects = [], []
@@ -476,15 +494,37 @@ class Rig:
 
     def agent_kubeconfig(self, node):
         """As hack/kube/agent-token.sh: a token that is bound to a pod on the node."""
-        pod = self.pod(f"agent-{node.name}", node.name, namespace="cleave-system", account="cleave-agent")
-        bound = {"kind": "Pod", "apiVersion": "v1", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
-        return self.kubeconfig("cleave-agent", f"agent-{node.name}", bound)
+        account = node.account
+        pod = self.pod(f"agent-{node.name}", node.name, namespace="cleave-node", account=account)
+        return self.write_kubeconfig(f"agent-{node.name}", self.token(account, pod))
 
-    def kubeconfig(self, account, name, bound=None):
-        """Credentials of a ServiceAccount of cleave-system."""
-        spec = {"expirationSeconds": TOKEN_S, **({"boundObjectRef": bound} if bound else {})}
-        path = f"/api/v1/namespaces/cleave-system/serviceaccounts/{account}/token"
-        token = self.api.create(path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec})["status"]["token"]
+    def token(self, account, pod=None):
+        """A token of one of our ServiceAccounts, bound to this pod, or to none."""
+        spec = {"expirationSeconds": TOKEN_S, **({"boundObjectRef": bound_to(pod)} if pod else {})}
+        path = f"/api/v1/namespaces/{NAMESPACES[account]}/serviceaccounts/{account}/token"
+        return self.api.create(path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec})["status"]["token"]
+
+    def controller_kubeconfig(self, name):
+        """Credentials as the Deployment's replicas have them: the token names the pod <rig.id>-<name>, which is made here."""
+        pod = self.controller_pod(name)
+        return self.write_kubeconfig(name, self.token("cleave-controller", pod))
+
+    def controller_pod(self, name):
+        """A pod of the controller's that never runs, as Pod Security "restricted" lets it in."""
+        path = f"/api/v1/namespaces/cleave-system/pods/{self.id}-{name}"
+        return self.api.find(path) or self.pod(
+            f"{self.id}-{name}", None, namespace="cleave-system", account="cleave-controller", schedulerName="none", **RESTRICTED
+        )
+
+    def give_lease(self, name):
+        """The Lease is held by the pod of this name, whatever it does: the API server takes its writes."""
+        path = "/apis/coordination.k8s.io/v1/namespaces/cleave-system/leases/cleave-controller"
+        meta = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "cleave-controller", "namespace": "cleave-system"}}
+        self.api.apply(path, {**meta, "spec": {"holderIdentity": f"{self.id}-{name}_given", "leaseDurationSeconds": 1}})
+        if path not in self.objects:
+            self.objects.append(path)
+
+    def write_kubeconfig(self, name, token):
         file = self.folder / f"{name}.kubeconfig"
         file.parent.mkdir(parents=True, exist_ok=True)
         cluster = {"server": self.cluster.server, "certificate-authority": str(self.cluster.rundir / "certs" / "apiserver.crt")}
@@ -499,7 +539,7 @@ class Rig:
         file.write_text(json.dumps(config))
         return file
 
-    def pod(self, name, node, labels=None, namespace="default", account="default"):
+    def pod(self, name, node, labels=None, namespace="default", account="default", container=None, **spec):
         obj = {
             "metadata": {"name": name, "labels": labels or {}},
             "spec": {
@@ -507,7 +547,8 @@ class Rig:
                 "serviceAccountName": account,
                 "automountServiceAccountToken": False,
                 "tolerations": [{"operator": "Exists"}],
-                "containers": [{"name": "main", "image": self.image}],
+                "containers": [{"name": "main", "image": self.image, **(container or {})}],
+                **spec,
             },
         }
         path = f"/api/v1/namespaces/{namespace}/pods"
@@ -517,9 +558,13 @@ class Rig:
     # --- the controller ---
 
     def controller(self, name="controller", program=None, kubeconfig=None, wait=True, env=None, **flags):
-        """Starts cleave-controller with the rights of its ServiceAccount, and waits until it is ready."""
+        """Starts cleave-controller with the rights of its ServiceAccount, and waits until it is ready. It takes itself for the pod
+        <rig.id>-<name>, to which its token is bound; identity is what follows the pod's name."""
+        if "identity" in flags:
+            flags["identity"] = f"{self.id}-{name}_{flags['identity']}"
         flags = {
-            "kubeconfig": kubeconfig or self.kubeconfig("cleave-controller", "controller"),
+            "kubeconfig": kubeconfig or self.controller_kubeconfig(name),
+            "pod_name": f"{self.id}-{name}",
             "namespace": "cleave-system",
             "health_addr": "127.0.0.1:0",
             "metrics_addr": "127.0.0.1:0",
@@ -583,6 +628,7 @@ class Rig:
         for node in self.nodes:
             self.api.delete(node.path)
             self.api.delete(f"/api/v1/nodes/{node.name}")
+        self.scheduler.close()
         self.api.close()
 
 
@@ -600,6 +646,8 @@ def install(cluster):
         return
     for folder in ("crds", "config/namespace", "config/rbac", "config/admission"):
         cluster.kubectl("apply", "--server-side", "-k", ROOT / folder)
+    for file in ("account.yaml", "pod-slots.yaml"):
+        cluster.kubectl("apply", "--server-side", "-f", ROOT / "config" / "slots" / file)
     cluster.kubectl("wait", "--for=condition=Established", "crd", "-l", "app.kubernetes.io/part-of=cleave", "--timeout=30s")
     cluster.installed = True
 

@@ -36,7 +36,7 @@ def spoiled(rig):
     node = rig.node(start=False)
     node.kubeconfig = proxy.kubeconfig(node.kubeconfig)
     node.start()
-    controller = rig.controller(kubeconfig=proxy.kubeconfig(rig.kubeconfig("cleave-controller", "controller")))
+    controller = rig.controller(kubeconfig=proxy.kubeconfig(rig.controller_kubeconfig("controller")))
     yield proxy, controller, node
     proxy.stop()
 

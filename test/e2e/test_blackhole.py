@@ -128,8 +128,9 @@ def castaway(rig, island, who):
     agent = node.start()
     if who == "controller":
         rig.where = island.where()
-        kubeconfig = island.kubeconfig(rig.kubeconfig("cleave-controller", "controller"))
-        # A leader would end with its lease, and be current as a new process.
+        kubeconfig = island.kubeconfig(rig.controller_kubeconfig("controller"))
+        # A leader would end with its lease, and be current as a new process. So the Lease is given to its pod by hand.
+        rig.give_lease("controller")
         return node, rig.controller(kubeconfig=kubeconfig, wait=False, leader_elect="false")
     rig.controller()
     return node, agent

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 
 from conftest import ROOT
-from replicas import SHORT, holder, is_by, replica, transitions, wait_leads
+from replicas import SHORT, holder, is_by, name_of, replica, transitions, wait_leads
 from stack import rig  # noqa: F401
 
 sys.path.append(str(ROOT / "test" / "fault"))
@@ -27,7 +27,7 @@ def reigns(rig, mark):
     found, last = [], ""
     for e in rig.cluster.audit(mark):
         if e.get("objectRef", {}).get("resource") == "leases" and e["verb"] in ("create", "update") and e["responseStatus"]["code"] < 300:
-            who = e["requestObject"]["spec"].get("holderIdentity", "")
+            who = name_of(e["requestObject"]["spec"].get("holderIdentity", ""))
             if who != last:
                 found.append((who, seconds(e["stageTimestamp"])))
                 last = who
@@ -56,7 +56,6 @@ def test_one_leader_after_another(rig):
 
     def add():
         everyone.append(replica(rig, next(names), **SHORT))
-        everyone[-1].identity = everyone[-1].name
         return everyone[-1]
 
     mark = rig.cluster.audit_mark()

@@ -220,7 +220,7 @@ def test_the_next_pod_waits_for_no_lock_when_a_slice_cannot_be_made(rig, kubelet
         name = f"{rig.id}-{name}"
         rig.objects.append(f"{PODS}/{name}")
         container = {"name": "main", "image": "none", "resources": {"limits": TENTH}}
-        rig.api.create(PODS, {"metadata": {"name": name, "annotations": annotations}, "spec": {"containers": [container], "schedulerName": "none"}})
+        rig.scheduler.create(PODS, {"metadata": {"name": name, "annotations": annotations}, "spec": {"containers": [container], "schedulerName": "none"}})
         lock(host.node, name)
         binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": host.node.name}}
         rig.api.create(f"{PODS}/{name}/binding", binding)

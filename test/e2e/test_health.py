@@ -217,12 +217,13 @@ def test_without_being_asked_nothing_is_tainted(rig):
 def test_the_right_to_taint_is_good_for_nothing_else(rig):
     node = rig.node({"h100-80": 1})
     path = f"/api/v1/nodes/{node.name}"
-    token = rig.kubeconfig("cleave-controller", "thief")
-    controller = Api(rig.cluster, token=json.loads(token.read_text())["users"][0]["user"]["token"])
+    controller = Api(rig.cluster, token=rig.token("cleave-controller", rig.controller_pod("thief")))
+    rig.give_lease("thief")
     wait_for(lambda: not taints(node), 30, "the taints of a new Node to go")
-    controller.merge(path, {"spec": {"taints": [OURS]}})
+    wait_for(lambda: controller.merge(path, {"spec": {"taints": [OURS]}}), 30, "the policies to know who leads")
     for body in (
         {"spec": {"taints": [OURS, {"key": "example.com/mine", "effect": "NoExecute"}]}},
+        {"spec": {"taints": [{**OURS, "effect": "NoExecute"}]}},
         {"spec": {"unschedulable": True}},
         {"metadata": {"labels": {"pool": "stolen"}}},
         {"metadata": {"annotations": {"note": "stolen"}}},

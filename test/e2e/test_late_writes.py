@@ -13,7 +13,7 @@ import threading
 
 import pytest
 from conftest import ROOT, wait_for
-from replicas import SHORT, acted, pod_replica, wait_leads
+from replicas import SHORT, acted, replica, wait_leads
 from stack import is_true, rig  # noqa: F401
 
 sys.path.append(str(ROOT / "test" / "fault"))
@@ -31,9 +31,9 @@ class Late:
         self.rig, self.node = rig, rig.node()
         self.arrived, self.on_its_way = threading.Event(), threading.Event()
         self.proxy = FaultProxy(rig.cluster, kill=None, stop=self.hold, past=None)
-        self.first = pod_replica(rig, "one", self.node, way=lambda k: self.proxy.kubeconfig(k, "one"), **SHORT)
+        self.first = replica(rig, "one", way=lambda k: self.proxy.kubeconfig(k, "one"), **SHORT)
         wait_leads(rig, self.first)
-        self.second = pod_replica(rig, "two", self.node, **SHORT)
+        self.second = replica(rig, "two", **SHORT)
         wait_for(lambda: self.node.device()["metadata"].get("ownerReferences"), 30, "the first writes to be over")
 
     def hold(self, by, seconds):

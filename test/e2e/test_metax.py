@@ -76,7 +76,7 @@ def annotated(node, name, command, annotations=None, limits=None, restart="Never
     name = f"{node.rig.id}-{name}"
     node.rig.objects.append(f"{path}/{name}")
     spec = {"restartPolicy": restart, "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 1, "containers": [container]}
-    node.api.create(path, {"metadata": {"name": name, "annotations": annotations or {}, "labels": {"test": node.rig.id}}, "spec": spec})
+    node.rig.scheduler.create(path, {"metadata": {"name": name, "annotations": annotations or {}, "labels": {"test": node.rig.id}}, "spec": spec})
     return name
 
 

@@ -51,7 +51,7 @@ class Slices:
         name = f"{self.rig.id}-{name}"
         self.rig.objects.append(f"{PODS}/{name}")
         spec = {"nodeName": self.node.name, "containers": [container], "terminationGracePeriodSeconds": 0}
-        self.node.api.create(PODS, {"metadata": {"name": name, "annotations": annotations or {}}, "spec": spec})
+        self.node.rig.scheduler.create(PODS, {"metadata": {"name": name, "annotations": annotations or {}}, "spec": spec})
         return self.kubelet.admit("default", name, {SGPU: 1})
 
     def end(self, pod):
@@ -159,7 +159,29 @@ def test_what_cannot_be_understood_is_said_and_put_right_later(node, annotations
     (event, *_) = wait_for(lambda: node.rig.events(node.node.name, "SliceNotMade"), 30, "the reason")
     assert said in event["note"] and pod.name in event["note"], event["note"]
     assert node.slices() == [] and node.edits(pod) is None
-    node.node.api.merge(f"{PODS}/{pod.name}", {"metadata": {"annotations": dict.fromkeys(annotations)}})
+    node.node.rig.scheduler.merge(f"{PODS}/{pod.name}", {"metadata": {"annotations": dict.fromkeys(annotations)}})
+    node.wait_bound(pod)
+
+
+@pytest.fixture
+def no_right(rig):
+    """The slots' account reads no pods, as on a node that has the plain agent; returns what gives it the right again."""
+    path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+    binding = rig.api.get(f"{path}/cleave-agent-slots")
+    del binding["metadata"]["resourceVersion"], binding["metadata"]["uid"]
+    rig.api.delete(f"{path}/cleave-agent-slots")
+    yield lambda: rig.api.create(path, binding)
+    if not rig.api.find(f"{path}/cleave-agent-slots"):
+        rig.api.create(path, binding)
+
+
+def test_an_agent_that_may_not_read_pods_says_what_is_missing(node, no_right):
+    pod = node.pod("a")
+    (event, *_) = wait_for(lambda: node.rig.events(node.node.name, "SliceNotMade"), 30, "the reason")
+    assert pod.name in event["note"] and "may not read pods" in event["note"] and "config/slots" in event["note"], event["note"]
+    assert event["type"] == "Warning"
+    assert node.slices() == [] and node.edits(pod) is None
+    no_right()
     node.wait_bound(pod)
 
 

@@ -124,7 +124,7 @@ def test_health_and_metrics_have_ports_of_their_own_and_nothing_else_is_served(r
 
 
 def test_a_controller_without_an_api_server_is_alive_and_not_ready(rig):
-    kubeconfig = rig.kubeconfig("cleave-controller", "lost")
+    kubeconfig = rig.controller_kubeconfig("lost")
     kubeconfig.write_text(kubeconfig.read_text().replace(rig.cluster.server, "https://127.0.0.1:9"))
     controller = rig.controller("lost", kubeconfig=kubeconfig, wait=False)
     wait_for(lambda: serve(controller, "/healthz")[0] == 200, 30, "the health port")

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 INVALID = sorted((ROOT / "test" / "e2e" / "invalid").glob("*.yaml"))
@@ -226,15 +227,38 @@ def test_every_manifest_is_accepted(admin):
     assert "daemonset.apps/cleave-agent" in said.stdout
 
 
+def overlay(folder, *components):
+    """A kustomization of the agent with these components of config/."""
+    config = Path("/").joinpath(*[".."] * len(folder.resolve().parts)) / ROOT.relative_to("/") / "config"
+    config = str(config).lstrip("/")
+    listed = ", ".join(f"{config}/{component}" for component in components)
+    (folder / "kustomization.yaml").write_text(f"kind: Kustomization\nresources: [{config}/agent]\ncomponents: [{listed}]\n")
+    return folder
+
+
 @pytest.mark.parametrize("component", ["nvidia-runtime", "host-driver", "mps", "koordlet"])
 def test_a_component_changes_the_agent(admin, tmp_path, component):
-    config = Path("/").joinpath(*[".."] * len(tmp_path.resolve().parts)) / ROOT.relative_to("/") / "config"
-    config = str(config).lstrip("/")
-    (tmp_path / "kustomization.yaml").write_text(
-        f"kind: Kustomization\nresources: [{config}/agent]\ncomponents: [{config}/agent/components/{component}]\n"
-    )
-    said = admin("apply", "--server-side", "--dry-run=server", "-k", tmp_path)
+    said = admin("apply", "--server-side", "--dry-run=server", "-k", overlay(tmp_path, f"agent/components/{component}"))
     assert "daemonset.apps/cleave-agent" in said.stdout
+
+
+SLOTS = "gpu.cleave.dev.node-restriction.kubernetes.io/slots"
+
+
+def test_nodes_with_slots_have_an_agent_of_their_own(admin, tmp_path):
+    built = admin.out("kustomize", overlay(tmp_path, "slots", "agent/components/mps"))
+    objects = [o for o in yaml.safe_load_all(built) if o]
+    plain, slots = ({o["metadata"]["name"]: o for o in objects if o["kind"] == "DaemonSet"}[n] for n in ("cleave-agent", "cleave-agent-slots"))
+    spec = slots["spec"]["template"]["spec"]
+    assert (spec["serviceAccountName"], spec["nodeSelector"][SLOTS]) == ("cleave-agent-slots", "true")
+    terms = plain["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert terms == [{"matchExpressions": [{"key": SLOTS, "operator": "NotIn", "values": ["true"]}]}]
+    assert plain["spec"]["template"]["spec"]["serviceAccountName"] == "cleave-agent" and "affinity" not in spec
+    assert plain["spec"]["selector"] != slots["spec"]["selector"], "one must not take the other's pods"
+    assert len([o for o in objects if o["kind"] in ("Service", "NetworkPolicy")]) == 2
+    for one in (plain, slots):  # a component is for both
+        assert "/dev/shm" in [m["mountPath"] for m in one["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]]
+    admin("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", tmp_path)
 
 
 def parts(admin, kind):
@@ -336,7 +360,7 @@ def test_an_agent_cannot_say_what_should_be(agent):
 
 
 def test_a_token_of_no_pod_writes_nothing(cluster, admin, agent):
-    token = admin.out("create", "token", "-n", "cleave-system", "cleave-agent")
+    token = admin.out("create", "token", "-n", "cleave-node", "cleave-agent")
     unbound = cluster.kubectl_as(Path(cluster.script("kubeconfig.sh", cluster.rundir, "unbound", token)))
     for obj in (device("alpha"), event("Node", "alpha")):
         assert "is not bound to a pod" in create(unbound, obj, "--dry-run=server")

@@ -15,7 +15,7 @@ from test_koordinator import mirror, shown, wait_mirror
 from test_koordinator import uninstall as uninstall_koordinator
 
 CONTROLLER = "system:serviceaccount:cleave-system:cleave-controller"
-AGENT = "system:serviceaccount:cleave-system:cleave-agent"
+AGENT = "system:serviceaccount:cleave-node:cleave-agent"
 # Granted, and not used by what these tests do: lists are for API servers without WatchList, single
 # reads for people who look with the account's eyes.
 OWN = ("devices.gpu.cleave.dev", "gpuprofiles.gpu.cleave.dev", "migconfigs.gpu.cleave.dev", "nodes")

@@ -139,7 +139,7 @@ def test_s4_not_after_the_lease_ran_out():
 
 
 def test_s4_speaks_of_the_controller_alone_and_of_what_was_done():
-    agent = "system:serviceaccount:cleave-system:cleave-agent"
+    agent = "system:serviceaccount:cleave-node:cleave-agent"
     only(inv.leaderless([write(1, "patch", "devices/status", user=agent), write(1, "patch", "devices", code=403), write(1, "create", "events")]))
 
 

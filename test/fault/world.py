@@ -172,7 +172,7 @@ class World:
             self.nodes.append(node)
             self.workload.furnish(node)
             self.start_agent(node)
-        credentials = self.proxy.kubeconfig(self.rig.kubeconfig("cleave-controller", "controller"), "controller")
+        credentials = self.proxy.kubeconfig(self.rig.controller_kubeconfig("controller"), "controller")
         # By the same name, as one StatefulSet's pod has it: its Lease needs no waiting for.
         self.programs["controller"] = Program(lambda: self.rig.controller(kubeconfig=credentials, identity="controller", wait=False), self.is_supervising)
         for node in self.nodes:
@@ -201,8 +201,8 @@ class World:
     def add_again(self, node):
         """The Node is made again, as by a kubelet, and the agent's pod with it."""
         name = node.name
-        self.rig.api.delete(f"/api/v1/namespaces/cleave-system/pods/agent-{name}", now=True)
-        wait_for(lambda: self.rig.api.find(f"/api/v1/namespaces/cleave-system/pods/agent-{name}") is None, 30, "the agent's pod to go")
+        self.rig.api.delete(f"/api/v1/namespaces/cleave-node/pods/agent-{name}", now=True)
+        wait_for(lambda: self.rig.api.find(f"/api/v1/namespaces/cleave-node/pods/agent-{name}") is None, 30, "the agent's pod to go")
         self.rig.add_node_object(name)
         node.kubeconfig = self.rig.agent_kubeconfig(node)
         self.start_agent(node)

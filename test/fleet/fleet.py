@@ -103,7 +103,7 @@ class Fleet:
 
     def make_node(self, name):
         """A Node and its agent's pod; returns the pod's token."""
-        api, system = self.my_api(), "/api/v1/namespaces/cleave-system"
+        api, system = self.my_api(), "/api/v1/namespaces/cleave-node"
         resources = {"cpu": "64", "memory": "512Gi", "pods": "110"}
         labels = {"kubernetes.io/hostname": name, "test": self.rig.id}
         status = {"capacity": resources, "allocatable": resources, "conditions": [{"type": "Ready", "status": "True"}]}
@@ -290,7 +290,7 @@ class Fleet:
 
 
 def is_ours(event, who=""):
-    return f"system:serviceaccount:cleave-system:cleave-{who}" in event["user"].get("username", "")
+    return event["user"].get("username", "").endswith(f":cleave-{who}")
 
 
 def latency(event):

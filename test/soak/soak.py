@@ -37,7 +37,7 @@ from conftest import ROOT, RUNS, Cluster, remove_stale_runs  # noqa: E402
 from harm import Disorder  # noqa: E402
 from judge import OVERDRAFT_S, TICK_S, Broken, Judge  # noqa: E402
 from people import People  # noqa: E402
-from replicas import SHORT, holder, pod_replica  # noqa: E402
+from replicas import SHORT, holder, replica  # noqa: E402
 from world import DONE_S, Program, World  # noqa: E402
 
 STRETCH_S = 60  # between two pauses
@@ -125,7 +125,7 @@ class SoakWorld(World):
             node.wait_ready(60)
 
     def start_replica(self, name):
-        return pod_replica(self.rig, name, self.nodes[1], lambda k: self.proxy.kubeconfig(k, name), wait=False, **SHORT)
+        return replica(self.rig, name, lambda k: self.proxy.kubeconfig(k, name), wait=False, **SHORT)
 
     def mortal_nodes(self):
         return [node for node in self.nodes if self.by(node) in self.mortals]

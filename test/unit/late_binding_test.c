@@ -421,6 +421,45 @@ static void make_mirror(const char *name)
                  err_msg(&e));
 }
 
+static int forbid(struct kc *c, struct scope *s, const struct kc_target *t, json_t **ret_obj,
+                  struct err *e)
+{
+    (void)c;
+    (void)s;
+    (void)ret_obj;
+    return err_set(e, ERR_FORBIDDEN, "cannot get resource \"pods\" %s", t->name);
+}
+
+/* Nobody is left to wonder why the container is not created: what to do is said, once, and when it
+ * was done the slice is made. */
+Test(late_binding, an_agent_that_may_not_read_pods_says_what_to_do)
+{
+    static const struct kc_ops ops = {.get = forbid};
+    struct kc stranger = {.ops = &ops};
+    struct unbound u;
+    struct slot_binding b;
+    pods = pod_reader_free(pods);
+    late = late_binding_free(late);
+    pods = pod_reader_new(&stranger);
+    late = late_binding_new(&(struct late_binding_deps){pods, clk, "n1", 1});
+    make_pod("a", "n1", 1, "1Gi");
+    grant(0);
+    clock_fake_advance(clk, 10);
+    list((struct given[]){{0, "a"}}, 1);
+    read_pods();
+    cr_assert(late_binding_news(late, &u));
+    cr_expect_str_eq(u.pod, "a");
+    cr_expect_not_null(strstr(u.why, "may not read pods"), "%s", u.why);
+    cr_expect_not_null(strstr(u.why, "install config/slots and label the Node"), "%s", u.why);
+    cr_expect_not(late_binding_news(late, &u), "it is said once");
+    cr_expect_not(next(&b));
+    clock_fake_advance(clk, 20000);
+    cr_expect_not(next(&b));
+    read_pods();
+    cr_expect_not(late_binding_news(late, &u), "the same is not said again");
+    cr_expect_lt(late_binding_due_mono_ms(late), clock_mono_ms(clk) + 15000, "it is tried again");
+}
+
 Test(late_binding, a_static_pod_is_the_same_when_its_mirror_is_made_again)
 {
     for (unsigned i = 0; i < 2; i++) {
