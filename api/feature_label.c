@@ -5,12 +5,9 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/auto.h"
-
 #include "api/label_value.h"
 
-/* Keys that stand for themselves, behind nvidia.com/. */
-static const char *const single[] = {
+const char *const feature_label_nvidia[] = {
     "cuda.driver-version.full",
     "cuda.driver-version.major",
     "cuda.driver-version.minor",
@@ -36,25 +33,36 @@ static const char *const single[] = {
     "vgpu.host-driver-branch",
     "vgpu.host-driver-version",
     "vgpu.present",
+    NULL,
 };
 
-/* What is said of a resource, behind "gpu" or "mig-<profile>". */
-static const char *const of_resource[] = {
-    ".count",        ".engines.copy", ".engines.decoder",  ".engines.encoder",
-    ".engines.jpeg", ".engines.ofa",  ".memory",           ".multiprocessors",
-    ".product",      ".replicas",     ".sharing-strategy", ".slices.ci",
+const char *const feature_label_resource[] = {
+    ".count",
+    ".engines.copy",
+    ".engines.decoder",
+    ".engines.encoder",
+    ".engines.jpeg",
+    ".engines.ofa",
+    ".memory",
+    ".multiprocessors",
+    ".product",
+    ".replicas",
+    ".sharing-strategy",
+    ".slices.ci",
     ".slices.gi",
+    NULL,
 };
 
-static const char *const of_metax[] = {
-    "driver.major", "driver.minor", "driver.patch", "family", "installed", "memory", "product",
+const char *const feature_label_metax[] = {
+    "driver.major", "driver.minor", "driver.patch", "family",
+    "installed",    "memory",       "product",      NULL,
 };
-static const char *const of_pci[] = {".present", ".sriov.capable"};
-static const char *const of_model[] = {".count", ".memory"};
+static const char *const of_pci[] = {".present", ".sriov.capable", NULL};
+const char *const feature_label_model[] = {".count", ".memory", NULL};
 
-static bool is_one_of(const char *s, const char *const *list, size_t n)
+static bool is_one_of(const char *s, const char *const *list)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; list[i]; i++)
         if (strcmp(s, list[i]) == 0)
             return true;
     return false;
@@ -68,10 +76,10 @@ static const char *behind(const char *s, const char *prefix)
 }
 
 /* The length of what stands before one of these endings; 0: there is none of them. */
-static size_t before_ending(const char *s, const char *const *endings, size_t n)
+static size_t before_ending(const char *s, const char *const *endings)
 {
     size_t len = strlen(s);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; endings[i]; i++) {
         size_t end = strlen(endings[i]);
         if (len > end && strcmp(s + len - end, endings[i]) == 0)
             return len - end;
@@ -108,13 +116,13 @@ static bool is_profile(const char *s, size_t len)
 
 static bool is_nvidia(const char *name)
 {
-    if (is_one_of(name, single, ARRAY_LEN(single)))
+    if (is_one_of(name, feature_label_nvidia))
         return true;
     const char *gpu = behind(name, "gpu");
-    if (gpu && is_one_of(gpu, of_resource, ARRAY_LEN(of_resource)))
+    if (gpu && is_one_of(gpu, feature_label_resource))
         return true;
     const char *mig = behind(name, "mig-");
-    size_t profile = mig ? before_ending(mig, of_resource, ARRAY_LEN(of_resource)) : 0;
+    size_t profile = mig ? before_ending(mig, feature_label_resource) : 0;
     return profile && is_profile(mig, profile);
 }
 
@@ -125,7 +133,7 @@ static size_t hex_digits(const char *s)
 
 static bool is_pci(const char *s)
 {
-    size_t len = before_ending(s, of_pci, ARRAY_LEN(of_pci));
+    size_t len = before_ending(s, of_pci);
     if (len == 4)
         return hex_digits(s) == 4;
     return len == 9 && hex_digits(s) == 4 && s[4] == '_' && hex_digits(s + 5) == 4;
@@ -134,8 +142,7 @@ static bool is_pci(const char *s)
 /* How many of a model there are, and how much memory: numbers and nothing else. */
 static bool is_model(const char *s, const char *value)
 {
-    return before_ending(s, of_model, ARRAY_LEN(of_model)) && *value &&
-           value[digits(value)] == '\0';
+    return before_ending(s, feature_label_model) && *value && value[digits(value)] == '\0';
 }
 
 bool feature_label_allowed(const char *key, const char *value)
@@ -151,7 +158,7 @@ bool feature_label_allowed(const char *key, const char *value)
     if (nvidia)
         return is_nvidia(nvidia);
     if (metax)
-        return is_one_of(metax, of_metax, ARRAY_LEN(of_metax));
+        return is_one_of(metax, feature_label_metax);
     return (pci && is_pci(pci) && strcmp(value, "true") == 0) || (model && is_model(model, value));
 }
 

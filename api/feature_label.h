@@ -28,6 +28,13 @@
 /* Our own, one set a model: "NVIDIA-H100-80GB-HBM3.count", ".memory". */
 #define FEATURE_MODEL "gpu.cleave.dev/"
 
+/* The names behind these prefixes, each list ended by NULL. The policy for the controller's writes
+ * of Nodes has the same (config/admission/controller-node-status.yaml): a test compares them. */
+extern const char *const feature_label_nvidia[];   /* FEATURE_NVIDIA */
+extern const char *const feature_label_resource[]; /* nvidia.com/gpu, nvidia.com/mig-<profile> */
+extern const char *const feature_label_metax[];    /* FEATURE_METAX */
+extern const char *const feature_label_model[];    /* FEATURE_MODEL<model> */
+
 /* Is the pair one that may come from an agent? Both must be legal, and the key one of the above. */
 bool feature_label_allowed(const char *key, const char *value);
 /* Is the key in one of the families that feature discovery writes? Wider than the above. */

@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stolen tokens, whole: all that the tokens of cleave-agent and cleave-controller may do, enumerated on a real API server with the
+rights and policies of config/ in force, and compared with the written lists in test/golden/tokens. What is not on a list is refused.
+
+    rights.yaml   verbs by resource and subresource, of everything that the cluster serves
+    fields.yaml   fields of the objects that a token may write, each of which was tried (field_walk.py)
+
+GOLDEN_REWRITE=1 writes the lists anew.
+"""
+
+import itertools
+import os
+
+import pytest
+import yaml
+from conftest import ROOT, wait_for
+from field_walk import Walk, fields
+from stack import GROUP, Api, ApiError, rig  # noqa: F401
+from koordinator_kind import DEVICES as KOORDINATOR_DEVICES
+from koordinator_kind import install as install_koordinator
+from koordinator_kind import uninstall as uninstall_koordinator
+
+GOLDEN = ROOT / "test" / "golden" / "tokens"
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+# Verbs that stand for no request, by which one account takes another's rights.
+SPECIAL = (
+    ("impersonate", "", "users"),
+    ("impersonate", "", "groups"),
+    ("impersonate", "", "serviceaccounts"),
+    ("bind", "rbac.authorization.k8s.io", "clusterroles"),
+    ("escalate", "rbac.authorization.k8s.io", "clusterroles"),
+    ("approve", "certificates.k8s.io", "signers"),
+    ("sign", "certificates.k8s.io", "signers"),
+    ("attest", "certificates.k8s.io", "signers"),
+    ("use", "policy", "podsecuritypolicies"),
+    ("proxy", "", "nodes"),
+)
+NAMESPACES = ("", "default", "kube-system", "cleave-system", "cleave-node")
+ACCOUNTS = ("cleave-agent", "cleave-agent-slots", "cleave-controller")
+REVIEWS = "/apis/authorization.k8s.io/v1"
+NODE = "io.k8s.api.core.v1.Node"
+CORE, EVENTS, LEASES = "/openapi/v3/api/v1", "/openapi/v3/apis/events.k8s.io/v1", "/openapi/v3/apis/coordination.k8s.io/v1"
+OURS, KOORDINATORS = "/openapi/v3/apis/gpu.cleave.dev/v1alpha1", "/openapi/v3/apis/scheduling.koordinator.sh/v1alpha1"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/cleave-system/leases"
+
+
+class Thief:
+    """Tokens as one node or one replica has them, and the API server with each of them."""
+
+    def __init__(self, rig):
+        install_koordinator(rig)
+        self.rig, self.node, self.other = rig, rig.node(), rig.node(start=False)
+        self.node.agent.stop()
+        controller = [rig.controller_pod(name) for name in ("leader", "follower")]
+        agents = {a: rig.pod(f"{rig.id}-{a}", self.node.name, namespace="cleave-node", account=a) for a in ACCOUNTS[:2]}
+        bare = rig.pod(f"{rig.id}-bare", self.other.name, namespace="cleave-node", account="cleave-agent")
+        tokens = {
+            **{f"{account}, own node": rig.token(account, pod) for account, pod in agents.items()},
+            "cleave-agent, node without a Device": rig.token("cleave-agent", bare),
+            "cleave-agent, bound to no pod": rig.token("cleave-agent"),
+            "cleave-controller, leader": rig.token("cleave-controller", controller[0]),
+            "cleave-controller, follower": rig.token("cleave-controller", controller[1]),
+            "cleave-controller, bound to no pod": rig.token("cleave-controller"),
+        }
+        self.apis = {name: Api(rig.cluster, token) for name, token in tokens.items()}
+        rig.give_lease("leader")
+        self.wait_in_force()
+
+    def wait_in_force(self):
+        """Policies take effect when the API server's informers have seen them."""
+        path = f"{GROUP}/devices/{self.node.name}?dryRun=All"
+        for who, code in (("leader", 200), ("follower", 403), ("bound to no pod", 403)):
+            wait_for(lambda w=who, c=code: status(self.apis[f"cleave-controller, {w}"], "PATCH", path, {"spec": {}}) == c, 30, f"{who} to get {code}")
+        path = f"{GROUP}/devices/{self.node.name}/status?dryRun=All"
+        own = self.rig.api.get(f"{GROUP}/devices/{self.node.name}")
+        wait_for(lambda: status(self.apis["cleave-agent, bound to no pod"], "PUT", path, own) == 403, 30, "the agents' policy to be in force")
+
+    def close(self):
+        for api in self.apis.values():
+            api.close()
+        uninstall_koordinator(self.rig)
+
+
+def status(api, method, path, body):
+    try:
+        api.request(method, path, body, "application/merge-patch+json" if method == "PATCH" else "application/json")
+        return 200
+    except ApiError as error:
+        return error.code
+
+
+@pytest.fixture
+def thief(rig):
+    made = Thief(rig)
+    yield made
+    made.close()
+
+
+def compare(name, found):
+    """Prints what was found, and holds it against the written list."""
+    text = yaml.safe_dump(found, sort_keys=False, width=1000)
+    print(f"\n--- test/golden/tokens/{name} ---\n{text}")
+    path = GOLDEN / name
+    if os.environ.get("GOLDEN_REWRITE"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(HEADS[name] + text)
+    assert found == yaml.safe_load(path.read_text())
+
+
+HEADS = {
+    "rights.yaml": """# SPDX-License-Identifier: Apache-2.0
+# All that RBAC lets the accounts of Cleave ask for, of everything that a cluster with Koordinator's Device serves; "in" names the
+# namespaces that were tried where it is not all of them. What every authenticated account may do (asking for its own rights) is
+# "everyone". test/e2e/test_tokens.py compares.
+""",
+    "fields.yaml": """# SPDX-License-Identifier: Apache-2.0
+# All fields that a token can write of the objects that RBAC lets it write, with the policies of config/ in force: every field of the
+# schema was tried. Of everything else, and with every token that is not here, the API server refuses the request or ignores the
+# field. test/e2e/test_tokens.py compares.
+""",
+}
+
+
+# --- verbs, resources and subresources ---
+
+
+def served(api):
+    """(group, resource with subresource, verbs) of everything that the cluster serves, in any version."""
+    documents = [("", "/api/v1")]
+    for group in api.get("/apis")["groups"]:
+        documents += [(group["name"], f"/apis/{v['groupVersion']}") for v in group["versions"]]
+    found = {}
+    for group, path in documents:
+        for resource in api.get(path)["resources"]:
+            found.setdefault((group, resource["name"]), set()).update(resource["verbs"])
+    return found
+
+
+def may(api, verb, group, resource, namespace):
+    name, _, subresource = resource.partition("/")
+    asked = {"verb": verb, "group": group, "resource": name, "subresource": subresource, "namespace": namespace}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": asked}}
+    return api.create(f"{REVIEWS}/selfsubjectaccessreviews", review)["status"].get("allowed", False)
+
+
+def named(group, resource, names=()):
+    return " ".join(filter(None, (group, resource, *(names and [f"({', '.join(names)})"]))))
+
+
+def asked_rights(api, everything):
+    """{"group resource": [verbs]} by a question for each verb, resource, subresource and namespace."""
+    rights = {}
+    questions = [(verb, *what) for what in everything for verb in VERBS] + list(SPECIAL)
+    for verb, group, resource in questions:
+        where = [ns for ns in NAMESPACES if may(api, verb, group, resource, ns)]
+        if where:
+            text = verb if "" in where else f"{verb} in {', '.join(where)}"
+            rights.setdefault(named(group, resource), []).append(text)
+    return {what: sorted(verbs) for what, verbs in rights.items()}
+
+
+def ruled_rights(api):
+    """What the API server lists of its own accord: rules with names, and paths that are no resources, show here alone."""
+    rights, paths = {}, set()
+    for namespace in NAMESPACES[1:]:
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": {"namespace": namespace}}
+        status = api.create(f"{REVIEWS}/selfsubjectrulesreviews", review)["status"]
+        assert not status["incomplete"], status
+        for rule in status["resourceRules"]:
+            for group, resource in itertools.product(rule["apiGroups"], rule["resources"]):
+                for verb in rule["verbs"]:
+                    rights.setdefault(named(group, resource, rule.get("resourceNames", ())), {}).setdefault(verb, set()).add(namespace)
+        for rule in status["nonResourceRules"]:
+            paths.update(itertools.product(rule["verbs"], rule["nonResourceURLs"]))
+    everywhere = set(NAMESPACES[1:])
+    listed = {what: sorted(v if ns == everywhere else f"{v} in {', '.join(sorted(ns))}" for v, ns in verbs.items()) for what, verbs in rights.items()}
+    return listed, sorted(f"{verb} {path}" for verb, path in paths)
+
+
+def test_all_that_rbac_lets_the_accounts_ask_for(rig, thief):
+    everything = served(rig.api)
+    assert {("", "nodes"), ("", "nodes/status"), ("", "pods/eviction"), ("", "secrets"), ("gpu.cleave.dev", "devices/status")} <= set(everything)
+    apis = {a: next(api for name, api in thief.apis.items() if name.startswith(f"{a},")) for a in ACCOUNTS}
+    asked = {account: asked_rights(api, everything) for account, api in apis.items()}
+    ruled = {account: ruled_rights(api) for account, api in apis.items()}
+    rights = {}
+    for account in ACCOUNTS:
+        unnamed = {what: verbs for what, verbs in ruled[account][0].items() if not what.endswith(")")}
+        assert asked[account] == unnamed, "the API server answers otherwise than it lists"
+        assert not any("*" in word for what, verbs in unnamed.items() for word in (what, *verbs))
+        rights[account] = ruled[account][0]
+    everyone = {w: v for w, v in rights["cleave-agent"].items() if all(r.get(w) == v for r in rights.values()) and w.startswith("auth")}
+    assert len({tuple(paths) for _, paths in ruled.values()}) == 1
+    found = {"everyone": dict(sorted(everyone.items())), "everyone, paths": ruled["cleave-agent"][1]}
+    found.update({a: dict(sorted((w, v) for w, v in rights[a].items() if w not in everyone)) for a in ACCOUNTS})
+    compare("rights.yaml", found)
+
+
+def test_reading_what_is_not_on_the_list_is_refused(rig, thief):
+    """The answers to the questions are held against requests: each resource is listed for real with each token."""
+    listed = yaml.safe_load((GOLDEN / "rights.yaml").read_text())
+    for name, api in thief.apis.items():
+        allowed = listed[name.split(",")[0]]
+        for (group, resource), verbs in served(rig.api).items():
+            if "list" not in verbs:
+                continue
+            version = next(g["preferredVersion"]["groupVersion"] for g in rig.api.get("/apis")["groups"] if g["name"] == group) if group else None
+            code = status(api, "GET", f"/{f'apis/{version}' if group else 'api/v1'}/{resource}?limit=1", None)
+            expected = (200, 404) if "list" in allowed.get(named(group, resource), ()) else (403, 404)
+            assert code in expected, (name, group, resource, code)
+
+
+# --- fields ---
+
+
+def event_about(kind, name, controller, title="x"):
+    version = "v1" if kind in ("Node", "Pod") else "gpu.cleave.dev/v1alpha1"
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": title, "namespace": "default"},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "action": "X",
+        "reason": "X",
+        "type": "Normal",
+        "reportingController": f"gpu.cleave.dev/{controller}",
+        "reportingInstance": "x",
+        "series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:00.000000Z"},
+        "regarding": {"apiVersion": version, "kind": kind, "name": name, **({"namespace": "default"} if kind == "Pod" else {})},
+    }
+
+
+def device(name):
+    return {"apiVersion": "gpu.cleave.dev/v1alpha1", "kind": "Device", "metadata": {"name": name}}
+
+
+def koordinators(name):
+    return {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Device", "metadata": {"name": name}, "spec": {"devices": []}}
+
+
+class Fields:
+    """Outcomes of all fields for one token, by what was asked for."""
+
+    def __init__(self, thief, name):
+        self.api, self.admin, self.rig = thief.apis[name], thief.rig.api, thief.rig
+        self.found, self.invalid = {}, {}
+
+    def walk(self, title, document, kind, method, *args):
+        walk = Walk(self.admin, self.api, document, kind)
+        try:
+            outcomes = getattr(walk, method)(*args)
+        except ApiError as error:
+            assert error.code in (403, 404, 405), (title, str(error))
+            return
+        allowed = fields(outcomes, "allowed")
+        if allowed or walk.taken:
+            self.found[title] = allowed
+        self.invalid[title] = fields(outcomes, "invalid")
+
+    def made(self, path, obj):
+        """An object that somebody else made; returns its path."""
+        where = f"{path}/{obj['metadata']['name']}"
+        if not self.admin.find(where):
+            self.admin.create(path, obj)
+            self.rig.objects.append(where)
+        return where
+
+
+def walk_all(thief, name):
+    rig, node, other = thief.rig, thief.node, thief.other
+    who = "agent" if "agent" in name else "controller"
+    found = Fields(thief, name)
+    nodes, devices = "/api/v1/nodes", f"{GROUP}/devices"
+    events = "/apis/events.k8s.io/v1/namespaces/default/events"
+    event = found.made(events, event_about("Node", node.name, who, f"{rig.id}-{who}"))
+    pod = "/api/v1/namespaces/default/pods"
+    pod = found.made(pod, {"metadata": {"name": f"{rig.id}-victim"}, "spec": {"nodeName": node.name, "containers": [{"name": "main", "image": "x"}]}})
+    uid = rig.api.get(pod)["metadata"]["uid"]
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": f"{rig.id}-victim", "namespace": "default"}, "deleteOptions": {"preconditions": {"uid": uid}}}
+    pod_name = f"{rig.id}-{name.rsplit(' ', 1)[1]}"
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "cleave-controller", "namespace": "cleave-system"}}
+    lease["spec"] = {"holderIdentity": f"{pod_name}_x", "leaseDurationSeconds": 15}
+    own = ("of its own pod", ("spec", "holderIdentity"), f"{pod_name}_x")
+    long = ("hours", ("spec", "leaseDurationSeconds"), 36000)
+
+    taint = {"key": "gpu.cleave.dev/unhealthy", "value": "true", "effect": "NoSchedule"}
+    taints = [("gpu.cleave.dev/unhealthy", ("spec", "taints"), [taint]), ("gpu.cleave.dev/unhealthy, NoExecute", ("spec", "taints"), [{**taint, "effect": "NoExecute"}])]
+    locked = rig.api.merge(f"{nodes}/{node.name}", {"metadata": {"annotations": {"hami.io/mutex.lock": "x"}}})
+    unlock = [("removed", ("metadata", "annotations", "hami.io/mutex.lock"), None)]
+    owner = {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": locked["metadata"]["uid"]}
+    owners = [("its Node", ("metadata", "ownerReferences"), [owner]), ("its Node, blocked", ("metadata", "ownerReferences"), [{**owner, "blockOwnerDeletion": True}])]
+    source = [("whole", ("spec", "source"), {"kind": "GPUProfile", "name": "stolen", "generation": 1})]
+    nodes_of = [("whole", ("status", "nodes"), {"matched": 1, "upToDate": 1, "progressing": 0, "failed": 0})]
+    used_by = [("whole", ("status", "usedBy"), {"gpuProfiles": 1, "nodes": 1})]
+    cpu = [("cpu", ("status", "resources"), [{"name": "cpu", "count": 1, "publisher": "controller"}])]
+
+    found.walk("patch Node", CORE, NODE, "patch", f"{nodes}/{node.name}", "", taints)
+    found.walk("patch Node/status", CORE, NODE, "patch", f"{nodes}/{node.name}", "/status", unlock)
+    found.walk("create Device", OURS, "dev.cleave.gpu.v1alpha1.Device", "create", devices, device(other.name))
+    found.walk("patch Device", OURS, "dev.cleave.gpu.v1alpha1.Device", "patch", f"{devices}/{node.name}", "", owners + source)
+    found.walk("update Device/status", OURS, "dev.cleave.gpu.v1alpha1.Device", "update", f"{devices}/{node.name}", "/status", cpu)
+    found.walk("update another node's Device/status", OURS, "dev.cleave.gpu.v1alpha1.Device", "update", f"{devices}/{thief.third}", "/status")
+    for plural, kind in (("gpuprofiles", "GPUProfile"), ("migconfigs", "MIGConfig")):
+        made = rig.profile("p", {"mode": "native"}) if kind == "GPUProfile" else rig.config(f"{rig.id}-c", {"migEnabled": False})
+        found.walk(f"patch {kind}", OURS, f"dev.cleave.gpu.v1alpha1.{kind}", "patch", made)
+        found.walk(f"patch {kind}/status", OURS, f"dev.cleave.gpu.v1alpha1.{kind}", "patch", made, "/status", nodes_of if kind == "GPUProfile" else used_by)
+    found.walk("create Event", EVENTS, "io.k8s.api.events.v1.Event", "create", events, event_about("Node", node.name, who))
+    found.walk("patch Event", EVENTS, "io.k8s.api.events.v1.Event", "patch", event)
+    found.walk("update Lease", LEASES, "io.k8s.api.coordination.v1.Lease", "update", f"{LEASE}/cleave-controller", "", [own, long])
+    found.walk("create Pod/eviction", "/openapi/v3/api/v1", "io.k8s.api.policy.v1.Eviction", "create", f"{pod}/eviction", eviction)
+    found.walk("create Koordinator's Device", KOORDINATORS, "sh.koordinator.scheduling.v1alpha1.Device", "create", KOORDINATOR_DEVICES, koordinators(other.name))
+    koordinators_own = found.made(KOORDINATOR_DEVICES, koordinators(node.name))
+    found.walk("patch Koordinator's Device", KOORDINATORS, "sh.koordinator.scheduling.v1alpha1.Device", "patch", koordinators_own)
+    found.walk("patch Pod", CORE, "io.k8s.api.core.v1.Pod", "patch", pod)
+    found.walk("patch Pod/status", CORE, "io.k8s.api.core.v1.Pod", "patch", pod, "/status")
+    rig.api.delete(f"{LEASE}/cleave-controller")  # last: nobody leads now
+    found.walk("create Lease", LEASES, "io.k8s.api.coordination.v1.Lease", "create", LEASE, lease)
+    rig.give_lease("leader")
+    thief.wait_in_force()
+    return found
+
+
+def test_all_fields_that_a_token_can_write(rig, thief):
+    thief.third = f"{rig.id}-third"
+    rig.api.create(f"{GROUP}/devices", device(thief.third))
+    rig.objects.append(f"{GROUP}/devices/{thief.third}")
+    results = {name: walk_all(thief, name) for name in thief.apis}
+    for name, result in results.items():
+        print(f"{name}: not valid, whatever was tried: {({t: f for t, f in result.invalid.items() if f})}")
+    compare("fields.yaml", {name: result.found for name, result in results.items()})
+
+
+# --- what a pod says of itself ---
+
+PODS = "/api/v1/namespaces/default/pods"
+SCHEDULERS = ("metax-tech.com/gpu-devices-allocated", "scheduling.koordinator.sh/device-allocated")
+
+
+def bare_pod(name, annotations=None, **spec):
+    return {"metadata": {"name": name, "annotations": annotations or {}}, "spec": {"schedulerName": "none", "containers": [{"name": "main", "image": "x"}], **spec}}
+
+
+def ways(rig, api, name, annotations):
+    """Each way on which annotations may reach a pod that is there: what it is called, and a call that tries it."""
+    path, body = f"{PODS}/{name}", {"metadata": {"annotations": annotations}}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "annotations": annotations}, "target": {"kind": "Node", "name": f"{rig.id}-n0"}}
+    yield "update", lambda: api.merge(path, body)
+    for subresource in ("status", "ephemeralcontainers", "resize"):
+        yield subresource, lambda s=subresource: api.merge(f"{path}/{s}", body)
+    yield "binding", lambda: api.create(f"{path}/binding", binding)
+    yield "bindings", lambda: api.create("/api/v1/namespaces/default/bindings", binding)
+
+
+def carried(rig, name, key):
+    return rig.api.get(f"{PODS}/{name}")["metadata"].get("annotations", {}).get(key)
+
+
+@pytest.mark.parametrize("key", SCHEDULERS)
+def test_a_pods_author_writes_nothing_that_slices_are_made_by(rig, key):
+    rig.add_node_object(f"{rig.id}-n0")
+    rig.objects.append(f"/api/v1/nodes/{rig.id}-n0")
+    wait_for(lambda: status(rig.api, "POST", f"{PODS}?dryRun=All", bare_pod("x", {key: "[]"})) == 403, 30, "the policy to be in force")
+    stranger = Api(rig.cluster, user="system:serviceaccount:default:some-scheduler")
+    for i, (way, _) in enumerate(ways(rig, rig.api, "x", {})):
+        name = f"{rig.id}-p{i}"
+        rig.api.create(PODS, bare_pod(name))
+        rig.objects.append(f"{PODS}/{name}")
+        for api in (rig.api, stranger):
+            code = called(dict(ways(rig, api, name, {key: "stolen"}))[way])
+            print(f"{key} by {way}: {code}")
+            assert carried(rig, name, key) is None, way
+            assert code in (403, 404) or way in ("ephemeralcontainers", "resize"), (way, code)  # these two keep annotations as they are
+    stranger.close()
+
+
+def called(way):
+    try:
+        way()
+        return 200
+    except ApiError as error:
+        return error.code
+
+
+@pytest.mark.parametrize("key", SCHEDULERS)
+@pytest.mark.parametrize("way", ["update", "status", "binding", "bindings"])
+def test_a_scheduler_writes_it_and_nobody_else_changes_it(rig, way, key):
+    rig.add_node_object(f"{rig.id}-n0")
+    rig.objects.append(f"/api/v1/nodes/{rig.id}-n0")
+    name = f"{rig.id}-p"
+    rig.api.create(PODS, bare_pod(name, tolerations=[{"operator": "Exists"}]))
+    rig.objects.append(f"{PODS}/{name}")
+    dict(ways(rig, rig.scheduler, name, {key: "mine"}))[way]()
+    assert carried(rig, name, key) == "mine"
+    for value in ("stolen", None):
+        assert status(rig.api, "PATCH", f"{PODS}/{name}", {"metadata": {"annotations": {key: value}}}) == 403
+        assert status(rig.api, "PATCH", f"{PODS}/{name}/status", {"metadata": {"annotations": {key: value}}}) == 403
+    assert status(rig.api, "PATCH", f"{PODS}/{name}", {"metadata": {"labels": {"still": "mine"}}}) == 200
+    assert carried(rig, name, key) == "mine"
