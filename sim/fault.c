@@ -197,6 +197,20 @@ const char *code_name(enum call_library library, int code)
     return library == LIBRARY_MXSML ? mxsml_code_name(code) : nvml_code_name(code);
 }
 
+const char *code_at(enum call_library library, size_t i)
+{
+    if (library == LIBRARY_MXSML)
+        return mxsml_code_at(i + 1); /* the first is success */
+    return i + 1 < code_count ? codes[i + 1].name : NULL;
+}
+
+const char *library_name(enum call_library library)
+{
+    static const char *const names[] =
+        {[LIBRARY_ANY] = "any library", [LIBRARY_NVML] = "NVML", [LIBRARY_MXSML] = "MXSML"};
+    return names[library];
+}
+
 static void print_failure(const struct fault *f, char *ret, size_t size)
 {
     const char *detail = errno_name(f->sys_errno);

@@ -27,6 +27,12 @@ void fault_print(const struct fault *fault, char *ret_call, size_t call_size, ch
 /* The name of a return code of that library (ANY: NVML's). Static. */
 const char *code_name(enum call_library library, int code);
 
+/* The i-th failure that a library knows by name; NULL behind the last. Not of ANY. Static. */
+const char *code_at(enum call_library library, size_t i);
+
+/* "NVML"; ANY: "any library". Static. */
+const char *library_name(enum call_library library);
+
 /* The return code of NVML of that name or number, or -1. */
 int nvml_code_parse(const char *text);
 

@@ -77,6 +77,11 @@ int mxsml_code_parse(const char *name)
     return -1;
 }
 
+const char *mxsml_code_at(size_t i)
+{
+    return i < COUNT(codes) ? codes[i].name : NULL;
+}
+
 int errno_parse(const char *name)
 {
     char *end = NULL;

@@ -2,6 +2,8 @@
 /* The names of MXSML's return codes, and of the errno values that go with some of them. */
 #pragma once
 
+#include <stddef.h>
+
 /* "BusyDevice", "Success" ...; "UNNAMED" for other codes. Static. */
 const char *mxsml_code_name(int code);
 
@@ -10,6 +12,9 @@ const char *mxsml_code_text(int code);
 
 /* The code of that name ("BusyDevice"), or -1. */
 int mxsml_code_parse(const char *name);
+
+/* The name of the i-th code, "Success" first; NULL behind the last. Static. */
+const char *mxsml_code_at(size_t i);
 
 /* The errno of that name ("EINVAL") or number, or 0. */
 int errno_parse(const char *name);

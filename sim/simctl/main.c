@@ -35,6 +35,7 @@ static const char usage[] =
     "  fault add --call NAME|*|mutating --nth N --action A [--gpu I]; fault list; fault clear\n"
     "            A: fail:CODE, hang:SECONDS, kill, kill-after; N 0: every time; CODE as the\n"
     "            call's library names it: IN_USE; BusyDevice, SysfsWriteError:EROFS\n"
+    "  fault names                         all calls and codes, by library\n"
     "  latency set NAME|* TIME, latency preset none|realistic, latency list\n"
     "  log [--json] [--mutating] [--clear] what was called; calls [--clear]: how often\n"
     "  reboot                              new boot: instances and processes gone\n"

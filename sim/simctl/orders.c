@@ -20,6 +20,28 @@ static uint32_t card_index(uint32_t card)
     return card >= HW_METAX ? card - HW_METAX : card;
 }
 
+/* A library's failures in one line. */
+static void list_codes(enum call_library library, char *ret, size_t size)
+{
+    size_t used = 0;
+    for (size_t i = 0; code_at(library, i) != NULL && used < size; i++)
+        used += (size_t)snprintf(ret + used, size - used, "%s%s", i > 0 ? ", " : "",
+                                 code_at(library, i));
+}
+
+/* Which of the two libraries the call is of decides what it can be answered. */
+_Noreturn static void die_of_action(const struct fault *f, const char *call, const char *action)
+{
+    char codes[1024];
+    if (action == NULL || strncmp(action, "fail:", 5) != 0)
+        die("--action takes fail:CODE, hang:SECONDS, kill or kill-after");
+    if (f->library == LIBRARY_ANY)
+        die("no library has a code \"%s\"; \"fault names\" lists what there is", action + 5);
+    list_codes(f->library, codes, sizeof(codes));
+    die("%s is of %s, which has no code \"%s\"; take a number or one of %s", call,
+        library_name(f->library), action + 5, codes);
+}
+
 static void fault_add(struct state *s, struct args *a)
 {
     struct fault f = {.gpu = HW_NONE};
@@ -34,7 +56,7 @@ static void fault_add(struct state *s, struct args *a)
     if (call == NULL || !fault_parse_call(call, &f))
         die("--call takes a call's name, * or mutating");
     if (action == NULL || !fault_parse_action(action, &f))
-        die("--action takes fail:CODE, hang:SECONDS, kill or kill-after");
+        die_of_action(&f, call, action);
     if (!state_fault_add(s, &f))
         die("there are %d faults on order already", STATE_MAX_FAULTS);
 }
@@ -55,6 +77,24 @@ static void fault_list(struct state *s)
     }
 }
 
+static void print_codes(enum call_library library)
+{
+    for (size_t i = 0; code_at(library, i) != NULL; i++)
+        (void)printf("%s code %s\n", library_name(library), code_at(library, i));
+}
+
+/* What faults can be ordered of: "NVML code IN_USE", "NVML call nvmlInit_v2 life". */
+static void fault_names(void)
+{
+    static const char *const classes[] =
+        {[CALL_LIFE] = "life", [CALL_QUERY] = "query", [CALL_MUTATING] = "mutating"};
+    print_codes(LIBRARY_NVML);
+    print_codes(LIBRARY_MXSML);
+    for (unsigned int id = 0; id < CALL_COUNT; id++)
+        (void)printf("%s call %s %s\n", library_name(call_library_of(id)), call_name(id),
+                     classes[call_class_of(id)]);
+}
+
 void fault_command(struct state *s, struct args *a)
 {
     const char *what = take_word(a);
@@ -67,8 +107,10 @@ void fault_command(struct state *s, struct args *a)
         fault_list(s);
     else if (what != NULL && strcmp(what, "clear") == 0)
         state_fault_clear(s);
+    else if (what != NULL && strcmp(what, "names") == 0)
+        fault_names();
     else
-        die("fault takes add, list or clear");
+        die("fault takes add, list, names or clear");
 }
 
 static void latency_list(struct state *s)

@@ -7,6 +7,7 @@ The simulator does it (`cleave-simctl fault`); its log of an undisturbed run say
 import dataclasses
 import json
 import re
+import subprocess
 import time
 
 DEADLINE_MS = 30000  # of the agent: --call-deadline-ms
@@ -15,24 +16,86 @@ SHORT_DEADLINE_MS, SHORT_HANG_S = 1000, 4
 # Longer than the deadline that agents have.
 LONG_HANG_S = 60
 
-LOST = ("UNKNOWN", "GPU_IS_LOST", "TIMEOUT")
-CREATE = ("INSUFFICIENT_RESOURCES", *LOST, "NO_PERMISSION", "NOT_SUPPORTED")
-DESTROY = ("IN_USE", *LOST, "NOT_FOUND")
-READ = (*LOST, "MEMORY", "NOT_READY")
+# By the name that a call of the library begins with, what it may answer for a while, in its own words
+# (`cleave-simctl fault names`): what its hardware, a driver or a kernel may do to any call, ...
+LOST = {"nvml": ("UNKNOWN", "GPU_IS_LOST", "TIMEOUT"), "mxSml": ("Failure", "SysfsError:EIO", "IOControlFailure")}
+# ... what it may do to a reading. A reading is never answered NOT_SUPPORTED once only: that is a fact, no fault.
+READ = {"nvml": (*LOST["nvml"], "MEMORY", "NOT_READY"), "mxSml": (*LOST["mxSml"], "OpenDeviceFileFailure", "MmapFailure")}
+CREATE = ("INSUFFICIENT_RESOURCES", *LOST["nvml"], "NO_PERMISSION", "NOT_SUPPORTED")
+DESTROY = ("IN_USE", *LOST["nvml"], "NOT_FOUND")
+SETTING = ("BusyDevice", "SysfsWriteError:EROFS", *LOST["mxSml"], "PermissionDenied")
+# Of calls that are no readings.
 CODES = {
-    "nvmlDeviceSetMigMode": ("IN_USE", *LOST, "NO_PERMISSION", "NOT_SUPPORTED"),
+    "nvmlDeviceSetMigMode": ("IN_USE", *LOST["nvml"], "NO_PERMISSION", "NOT_SUPPORTED"),
     "nvmlDeviceCreateGpuInstanceWithPlacement": CREATE,
     "nvmlGpuInstanceCreateComputeInstance": CREATE,
     "nvmlGpuInstanceCreateComputeInstanceWithPlacement": CREATE,
     "nvmlGpuInstanceDestroy": DESTROY,
     "nvmlComputeInstanceDestroy": DESTROY,
     "nvmlInit_v2": ("DRIVER_NOT_LOADED", "UNKNOWN", "LIB_RM_VERSION_MISMATCH"),
+    "mxSmlInit": ("NoDevice", "Failure", "LoadDllFailure"),
+    "mxSmlInitWithFlags": ("NoDevice", "Failure", "LoadDllFailure"),
+    "mxSmlSetSgpuToggle": SETTING,
+    "mxSmlCreateSgpu": ("SysfsWriteError:ENOSPC", "SysfsWriteError:EINVAL", *LOST["mxSml"], "PermissionDenied"),
+    "mxSmlRemoveSgpu": ("BusyDevice", "SysfsWriteError:EBUSY", *LOST["mxSml"]),
+    "mxSmlSetDeviceSchedClass": SETTING,
+    "mxSmlSetDeviceTimeslice": SETTING,
+    "mxSmlSetSgpuVramQuota": SETTING,
+    "mxSmlSetSgpuComputeQuota": SETTING,
+    "mxSmlSetSgpuDeviceQueuePriority": SETTING,
+    "mxSmlSetSgpuAlias": SETTING,
 }
 
 
+def library_of(call):
+    """The one whose call it is; a new vendor's needs lines above first. (cleaveSimDeviceReset is what nvidia-smi does.)"""
+    return next(prefix for prefix in LOST if call.replace("cleaveSim", "nvml").startswith(prefix))
+
+
 def codes_of(call):
-    """What such a call may plausibly be answered. A reading is never answered NOT_SUPPORTED once only: that is a fact, no fault."""
-    return CODES.get(call, READ)
+    """What such a call may plausibly be answered."""
+    return CODES.get(call, READ[library_of(call)])
+
+
+@dataclasses.dataclass
+class Names:
+    """What the simulator can be told to do: the codes of each library, {call: (library, class)}."""
+
+    codes: dict
+    calls: dict
+
+    @classmethod
+    def of(cls, text):
+        """From what `cleave-simctl fault names` prints."""
+        names = cls({}, {})
+        for library, kind, name, *rest in map(str.split, text.splitlines()):
+            if kind == "code":
+                names.codes.setdefault(library, set()).add(name)
+            else:
+                names.calls[name] = (library, *rest)
+        return names
+
+    def refuses(self, harm):
+        """Why the simulator would not take this order; None: it takes it."""
+        if harm.call not in self.calls:
+            return f"{harm.label()}: no library has this call"
+        library, _ = self.calls[harm.call]
+        word, _, detail = harm.do.partition(":")
+        if word == "fail" and detail.partition(":")[0] not in self.codes[library]:
+            return f"{harm.label()}: {library} has no such code"
+        return None
+
+    def stratum(self, harm):
+        """The library and the class of a call that goes wrong."""
+        return self.calls[harm.call]
+
+
+def ask_simulator(simctl, folder):
+    """The Names; folder: for a state file, which simctl wants."""
+    fleet = folder / "fleet.yaml"
+    fleet.write_text("gpus: [{model: h100-80}]\n")
+    env = {"CLEAVE_SIM_STATE": str(folder / "names"), "CLEAVE_SIM_FLEET": str(fleet)}
+    return Names.of(subprocess.run([simctl, "fault", "names"], env=env, check=True, text=True, capture_output=True).stdout)
 
 
 @dataclasses.dataclass

@@ -101,6 +101,40 @@ def kept():
     return sorted(KEPT.glob("*.json"))
 
 
+def refused(every, names):
+    """What of these [(kind, harms)] the simulator would refuse, and why. names: library.Names."""
+    calls = (h for _, harms in every for h in harms if isinstance(h, CallHarm))
+    return [why for why in map(names.refuses, calls) if why]
+
+
+def stratum(plan, names):
+    """What a sample has one of at least: each kind and, of calls, each library's and class's in each kind."""
+    kind, harms = plan
+    return (kind, *names.stratum(harms[-1])) if isinstance(harms[-1], CallHarm) else (kind,)
+
+
+def spread(every, count):
+    """So many of them, from the first to the last."""
+    return [every[i * len(every) // count] for i in range(min(count, len(every)))]
+
+
+def sample(every, count, names):
+    """Of {workload: [(kind, harms)]} for each workload so many as count, and more where there are more strata than that: of
+    each stratum one at least, of the workload that has fewest by then."""
+    strata = {}
+    for workload, found in every.items():
+        for plan in found:
+            strata.setdefault(stratum(plan, names), {}).setdefault(workload, []).append(plan)
+    picked = {workload: [] for workload in every}
+    for _, found in sorted(strata.items(), key=lambda item: (len(item[1]), item[0])):
+        workload = min(found, key=lambda w: len(picked[w]))
+        picked[workload].append(found[workload][len(found[workload]) // 2])
+    for workload, found in every.items():
+        rest = [plan for plan in sorted(found, key=lambda plan: plan[0]) if plan not in picked[workload]]
+        picked[workload] += spread(rest, max(count - len(picked[workload]), 0)) if rest else []
+    return picked
+
+
 def label(kind, harms):
     harm = harms[-1]
     if isinstance(harm, CallHarm):

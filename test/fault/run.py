@@ -24,6 +24,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 
+import library  # noqa: E402
 import oracle  # noqa: E402
 import plans  # noqa: E402
 import workloads  # noqa: E402
@@ -142,21 +143,24 @@ def tell(workload, text, harms, said, took):
     print("\n".join(lines), flush=True)
 
 
-def spread(every, count):
-    """So many of them, from the first to the last kind."""
-    every = sorted(every, key=lambda plan: plan[0])
-    return every if not count else [every[i * len(every) // count] for i in range(min(count, len(every)))]
+def enumerated(known, simulator):
+    """{workload: [(kind, harms)]}, all of them; an order that the simulator does not take is an error before anything is run."""
+    every = {name: list(plans.enumerate_plans(known[name].trace, known[name].calls)) for name in known}
+    refused = [f"{name}: {why}" for name in every for why in plans.refused(every[name], simulator)]
+    if refused:
+        raise AssertionError("the simulator would refuse:\n" + "\n".join(refused))
+    return every
 
 
-def chosen(options, known):
+def chosen(options, known, simulator):
     """(kind, workload, harms, text) of everything to be run."""
     for path in map(Path, options.plan):
         workload, harms, _ = plans.read(path)
         yield "kept", workload, harms, path.stem
-    for name in known if not options.plan else ():
-        every = [p for p in plans.enumerate_plans(known[name].trace, known[name].calls) if not options.kind or p[0] in options.kind]
-        for kind, harms in spread(every, options.sample):
-            yield kind, name, harms, plans.label(kind, harms)
+    every = enumerated(known, simulator) if not options.plan else {}
+    every = {name: [p for p in found if not options.kind or p[0] in options.kind] for name, found in every.items()}
+    for name, found in (plans.sample(every, options.sample, simulator) if options.sample else every).items():
+        yield from ((kind, name, harms, plans.label(kind, harms)) for kind, harms in found)
     for path in plans.kept() if not (options.plan or options.kind) else ():
         workload, harms, _ = plans.read(path)
         if workload in known:
@@ -176,10 +180,10 @@ def shard(text):
     return k, n
 
 
-def run_all(lanes, options):
+def run_all(lanes, options, simulator):
     names = {plans.read(Path(p))[0] for p in options.plan} or options.workload or workloads.ALL
     known = references(lanes, names, patiently=not (options.sample or options.plan))
-    todo = [plan for plan in chosen(options, known) if in_shard(plan, *options.shard)]
+    todo = [plan for plan in chosen(options, known, simulator) if in_shard(plan, *options.shard)]
     tally = Counter()
 
     def one(lane, plan):
@@ -210,7 +214,7 @@ def main():
     parser.add_argument("--workload", action="append", choices=workloads.ALL)
     parser.add_argument("--kind", action="append", choices=plans.KINDS)
     parser.add_argument("--jobs", type=int, default=1, help="so many at once, each on a control plane of its own")
-    parser.add_argument("--sample", type=int, default=0, help="only so many plans of each workload")
+    parser.add_argument("--sample", type=int, default=0, help="only so many plans of each workload, and one of each kind, library and class of calls")
     parser.add_argument("--shard", type=shard, default=(1, 1), metavar="K/N", help="only the K-th of N parts of all plans")
     parser.add_argument("--list", action="store_true", help="say what would be run")
     parser.add_argument("plan", nargs="*")
@@ -221,7 +225,7 @@ def main():
     lanes = Lanes(folder, options.jobs)
     failed = 1
     try:
-        failed = report(run_all(lanes, options))
+        failed = report(run_all(lanes, options, library.ask_simulator(release("sim/cleave-simctl"), folder)))
     finally:
         lanes.stop(purge=not failed)
         if not failed:

@@ -2,6 +2,7 @@
 """The judge, judged: each invariant is fed one record that is right and one that is not, and must tell them apart."""
 
 import signal
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -12,6 +13,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve
 import invariants as inv  # noqa: E402
 import library  # noqa: E402
 import oracle  # noqa: E402
+import plans  # noqa: E402
 from library import Call, CallHarm  # noqa: E402
 from proxy import Harm  # noqa: E402
 
@@ -260,19 +262,58 @@ def test_nobody_dies_of_an_error():
 def test_each_change_is_harmed_in_each_way_and_each_reading_in_one():
     destroy, read = "nvmlGpuInstanceDestroy", "nvmlDeviceGetUUID"
     log = [Call(name, name == destroy) for name in (read, destroy, destroy, read, destroy, read)]
-    plans = [(kind, harms[0].call, harms[0].nth, harms[0].do) for kind, harms in library.enumerate_plans([log])]
-    assert len(plans) == len(set(plans))
+    found = [(kind, harms[0].call, harms[0].nth, harms[0].do) for kind, harms in library.enumerate_plans([log])]
+    assert len(found) == len(set(found))
     for nth in (1, 2, 3):
-        assert {p[3] for p in plans if p[1:3] == (destroy, nth)} >= {"kill", "kill-after", "hang:4"}
-        codes = {p[3] for p in plans if p[:3] == ("call-fails", destroy, nth)}
+        assert {p[3] for p in found if p[1:3] == (destroy, nth)} >= {"kill", "kill-after", "hang:4"}
+        codes = {p[3] for p in found if p[:3] == ("call-fails", destroy, nth)}
         assert len(codes) == (1 if nth == 2 else len(library.DESTROY))
-    assert {(p[0], p[2]) for p in plans if p[1] == read} == {("call-fails", n) for n in (1, 2, 3)} | {("call-hangs", 2), ("killed-before-call", 2)}
-    assert [p for p in plans if p[0] == "call-hangs-for-long"] == [("call-hangs-for-long", destroy, 1, "hang:60")]
+    assert {(p[0], p[2]) for p in found if p[1] == read} == {("call-fails", n) for n in (1, 2, 3)} | {("call-hangs", 2), ("killed-before-call", 2)}
+    assert [p for p in found if p[0] == "call-hangs-for-long"] == [("call-hangs-for-long", destroy, 1, "hang:60")]
+
+
+SIMCTL = Path(__file__).resolve().parents[2] / "build" / "release" / "sim" / "cleave-simctl"
+
+
+def every_call(names):
+    """A run in which each call of each library is made, some more than once."""
+    return [Call(call, how == "mutating") for call, (_, how) in names.calls.items() for _ in range(3)]
+
+
+def test_no_plan_of_any_call_is_one_that_the_simulator_refuses(tmp_path):
+    names = library.ask_simulator(SIMCTL, tmp_path)
+    assert set(names.codes) == {"NVML", "MXSML"}
+    every = list(library.enumerate_plans([every_call(names)]))
+    assert {h.call for _, harms in every for h in harms} == set(names.calls)
+    assert plans.refused(every, names) == []
+    assert plans.refused([("kept", plans.read(path)[1]) for path in plans.kept()], names) == []
+    strange = [("call-fails", [CallHarm(0, "mxSmlInit", 1, "fail:UNKNOWN")]), ("call-hangs", [CallHarm(0, "nvmlNone", 1, "hang:4")])]
+    assert plans.refused(strange, names) == ["agent0 mxSmlInit #1 fail:UNKNOWN: MXSML has no such code", "agent0 nvmlNone #1 hang:4: no library has this call"]
+
+
+def test_what_the_simulator_is_said_to_refuse_it_refuses(tmp_path):
+    library.ask_simulator(SIMCTL, tmp_path)
+    env = {"CLEAVE_SIM_STATE": str(tmp_path / "names")}
+    for call, code, taken in (("mxSmlInit", "UNKNOWN", 0), ("mxSmlInit", "Failure", 1), ("nvmlInit_v2", "Failure", 0), ("nvmlInit_v2", "UNKNOWN", 1)):
+        words = [SIMCTL, "fault", "add", "--call", call, "--action", f"fail:{code}"]
+        done = subprocess.run(words, env=env, text=True, capture_output=True)
+        assert (done.returncode == 0) == bool(taken), (call, code, done.stderr)
+
+
+def test_a_sample_has_every_kind_of_every_class_of_each_library(tmp_path):
+    names = library.ask_simulator(SIMCTL, tmp_path)
+    calls = {w: list(library.enumerate_plans([every_call(names)])) for w in ("A", "B")}
+    writes = [("refused", [Harm(by="a", verb="patch", resource="nodes", do=code)]) for code in ("409", "500")]
+    every = {**calls, "C": writes, "D": []}
+    picked = plans.sample(every, 3, names)
+    strata = {plans.stratum(plan, names) for found in every.values() for plan in found}
+    assert strata == {plans.stratum(plan, names) for found in picked.values() for plan in found}
+    assert {s[1:] for s in strata if s[0] == "call-fails"} == {(of, how) for of in ("NVML", "MXSML") for how in ("life", "query", "mutating")}
+    assert len(picked["C"]) == len(writes) and picked["D"] == [] and len(picked["A"]) + len(picked["B"]) == len(strata) - 1
+    assert len(plans.sample({"A": calls["A"]}, 40, names)["A"]) == 40
 
 
 def test_plans_are_written_down_and_read_again(tmp_path):
-    import plans
-
     for harms in ([CallHarm(0, "nvmlGpuInstanceDestroy", 2, "fail:IN_USE")], [Harm(by="a", verb="patch", resource="nodes", do="hold", until=3)]):
         plans.write(tmp_path / "plan.json", "FirstProfile", harms, "why")
         assert plans.read(tmp_path / "plan.json") == ("FirstProfile", harms, "why")

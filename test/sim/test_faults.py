@@ -243,12 +243,30 @@ def test_calls_are_counted(h100):
     assert ["2", "nvmlDeviceGetCount_v2"] in lines and ["1", "nvmlInitWithFlags"] in lines and lines[-1] == ["2", "total"]
 
 
+def test_simctl_says_which_codes_a_call_can_be_answered(h100):
+    refused = h100.ctl("fault", "add", "--call", "mxSmlInit", "--action", "fail:UNKNOWN", ok=False).stderr
+    assert 'mxSmlInit is of MXSML, which has no code "UNKNOWN"' in refused and "Failure, NoDevice, " in refused
+    refused = h100.ctl("fault", "add", "--call", "*", "--action", "fail:NOTHING", ok=False).stderr
+    assert 'no library has a code "NOTHING"' in refused
+    lines = h100.ctl("fault", "names").stdout.splitlines()
+    assert {"NVML code UNKNOWN", "MXSML code BusyDevice", "NVML call nvmlInit_v2 life", "MXSML call mxSmlCreateSgpu mutating"} <= set(lines)
+    assert not any(line.lower().endswith("success") for line in lines)
+    for line in lines:
+        library, kind, name, *_ = line.split()
+        if kind == "code":
+            call = {"NVML": "nvmlDeviceGetUUID", "MXSML": "mxSmlGetDeviceInfo"}[library]
+            h100.ctl("fault", "clear")
+            h100.ctl("fault", "add", "--call", call, "--action", f"fail:{name}")
+
+
 @pytest.mark.parametrize(
     "words",
     [
         ["fault", "add", "--call", "nvmlNothing", "--action", "kill"],
         ["fault", "add", "--call", "*", "--action", "explode"],
         ["fault", "add", "--call", "*", "--action", "fail:NOTHING"],
+        ["fault", "add", "--call", "mxSmlInit", "--action", "fail:UNKNOWN"],
+        ["fault", "add", "--call", "nvmlInit", "--action", "fail:BusyDevice"],
         ["latency", "set", "nvmlNothing", "1"],
         ["latency", "set", "*", "-1"],
         ["xid", "--gpu", "9", "--code", "1"],
