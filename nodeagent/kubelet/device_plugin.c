@@ -27,6 +27,8 @@
 enum {
     REGISTER_DEADLINE_MS = 10000, /* the kubelet's own patience when it dials back */
     LISTEN_DEADLINE_MS = 10000,   /* from the registration to the kubelet's ListAndWatch */
+    MAX_STREAMS = 4,              /* of a resource: the kubelet has one, and others that end; for
+                                     each two of the longest lists may wait */
     LINGER_MS = 10000,            /* a resource that comes back meanwhile never was away */
     FLUSH_MS = 1000,              /* for a last message to leave before the socket goes */
     FOLDER_RETRY_MS = 1000,
@@ -166,6 +168,10 @@ static void list_and_watch(void *arg, struct grpc_call *call, const uint8_t *req
     (void)request;
     (void)len;
     struct served *s = arg;
+    if (s->n_streams == MAX_STREAMS) {
+        grpc_call_finish(call, GRPC_RESOURCE_EXHAUSTED, "too many listen at once");
+        return;
+    }
     struct stream *t = xmalloc(sizeof(*t));
     *t = (struct stream){s, call};
     *XPUSH(s->streams, s->n_streams) = t;

@@ -4,6 +4,12 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/kubelet/proto/deviceplugin.pb-c.h"
+#include "nodeagent/kubelet/proto_arena.h"
+
+enum {
+    MAX_CONTAINERS = 256,
+    MAX_UNPACKED = 8 << 20, /* of a request; the transport takes 1 MiB on the wire */
+};
 
 /* protobuf-c's strings are not const; packing does not write to them. */
 static char *lent(const char *s)
@@ -175,6 +181,15 @@ static void answer_done(struct answer *a)
     free(a->name_list);
 }
 
+/* The kubelet asks for one after the other. */
+static int check_containers(size_t n, struct err *e)
+{
+    if (n <= MAX_CONTAINERS)
+        return 0;
+    return err_set(e, ERR_INVALID, "%zu containers in one request; at most %d are answered", n,
+                   MAX_CONTAINERS);
+}
+
 static int answer_containers(const V1beta1__AllocateRequest *request, plugin_allocate_fn *fn,
                              void *arg, struct answer *answers, struct err *e)
 {
@@ -201,18 +216,22 @@ static struct plugin_bytes pack_answers(struct answer *answers, size_t n)
 int plugin_answer_allocate(const uint8_t *request, size_t len, plugin_allocate_fn *fn, void *arg,
                            struct plugin_bytes *ret, struct err *e)
 {
-    V1beta1__AllocateRequest *m = v1beta1__allocate_request__unpack(NULL, len, request);
+    auto_proto_arena struct proto_arena arena;
+    proto_arena_init(&arena, MAX_UNPACKED);
+    V1beta1__AllocateRequest *m = v1beta1__allocate_request__unpack(&arena.allocator, len, request);
     if (!m)
-        return err_set(e, ERR_INVALID, "not an AllocateRequest");
+        return err_set(e, ERR_INVALID, "not an AllocateRequest, or too large a one");
     size_t n = m->n_container_requests;
+    int rc = check_containers(n, e);
+    n = rc < 0 ? 0 : n;
     struct answer *answers = xcalloc(n, sizeof(*answers));
-    int rc = answer_containers(m, fn, arg, answers, e);
+    if (rc == 0)
+        rc = answer_containers(m, fn, arg, answers, e);
     if (rc == 0)
         *ret = pack_answers(answers, n);
     for (size_t i = 0; i < n; i++)
         answer_done(&answers[i]);
     free(answers);
-    v1beta1__allocate_request__free_unpacked(m, NULL);
     return rc;
 }
 
@@ -259,13 +278,16 @@ static struct plugin_bytes pack_preferred(struct preferred *items, size_t n)
 int plugin_answer_prefer(const uint8_t *request, size_t len, plugin_prefer_fn *fn, void *arg,
                          struct plugin_bytes *ret, struct err *e)
 {
+    auto_proto_arena struct proto_arena arena;
+    proto_arena_init(&arena, MAX_UNPACKED);
     V1beta1__PreferredAllocationRequest *m =
-        v1beta1__preferred_allocation_request__unpack(NULL, len, request);
+        v1beta1__preferred_allocation_request__unpack(&arena.allocator, len, request);
     if (!m)
-        return err_set(e, ERR_INVALID, "not a PreferredAllocationRequest");
+        return err_set(e, ERR_INVALID, "not a PreferredAllocationRequest, or too large a one");
     size_t n = m->n_container_requests;
+    int rc = check_containers(n, e);
+    n = rc < 0 ? 0 : n;
     struct preferred *items = xcalloc(n, sizeof(*items));
-    int rc = 0;
     for (size_t i = 0; i < n && rc == 0; i++)
         rc = prefer_one(m->container_requests[i], fn, arg, &items[i], e);
     if (rc == 0)
@@ -273,6 +295,5 @@ int plugin_answer_prefer(const uint8_t *request, size_t len, plugin_prefer_fn *f
     for (size_t i = 0; i < n; i++)
         free(items[i].ids);
     free(items);
-    v1beta1__preferred_allocation_request__free_unpacked(m, NULL);
     return rc;
 }

@@ -8,11 +8,13 @@
 
 #include "nodeagent/kubelet/grpc_client.h"
 #include "nodeagent/kubelet/proto/podresources.pb-c.h"
+#include "nodeagent/kubelet/proto_arena.h"
 
 enum {
     DEADLINE_MS = 5000,
     GAP_MS = 20,
-    MAX_ANSWER = 16 << 20, /* 110 pods take some 100 KiB */
+    MAX_ANSWER = 4 << 20, /* 110 pods take some 100 KiB */
+    MAX_UNPACKED = 32 << 20,
 };
 
 struct pod_resources {
@@ -81,14 +83,14 @@ static void answered(void *arg, const struct grpc_reply *reply)
         fail(p, grpc_code_kind(reply->code), reply->text);
         return;
     }
+    auto_proto_arena struct proto_arena arena;
+    proto_arena_init(&arena, MAX_UNPACKED);
     V1__ListPodResourcesResponse *m =
-        v1__list_pod_resources_response__unpack(NULL, reply->len, reply->message);
+        v1__list_pod_resources_response__unpack(&arena.allocator, reply->len, reply->message);
     if (m)
         tell(p, m);
     else
-        fail(p, ERR_PROTOCOL, "the answer is no ListPodResourcesResponse");
-    if (m)
-        v1__list_pod_resources_response__free_unpacked(m, NULL);
+        fail(p, ERR_PROTOCOL, "the answer is no ListPodResourcesResponse, or too large a one");
 }
 
 /* An inode may be used again, at another time. */
@@ -139,8 +141,10 @@ static void names_answered(void *arg, const struct grpc_reply *reply)
     struct pod_resources *p = arg;
     if (reply->code != GRPC_OK)
         return;
+    auto_proto_arena struct proto_arena arena;
+    proto_arena_init(&arena, MAX_UNPACKED);
     V1__AllocatableResourcesResponse *m =
-        v1__allocatable_resources_response__unpack(NULL, reply->len, reply->message);
+        v1__allocatable_resources_response__unpack(&arena.allocator, reply->len, reply->message);
     if (!m)
         return;
     auto_free const char **names = xcalloc(m->n_devices, sizeof(*names));
@@ -149,7 +153,6 @@ static void names_answered(void *arg, const struct grpc_reply *reply)
         if (m->devices[i]->n_device_ids)
             names[n++] = m->devices[i]->resource_name;
     p->o.names_fn(p->o.arg, names, n);
-    v1__allocatable_resources_response__free_unpacked(m, NULL);
 }
 
 void pod_resources_ask_names(struct pod_resources *p)

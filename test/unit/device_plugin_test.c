@@ -137,6 +137,22 @@ static int listen_to(struct node *n)
     return fd;
 }
 
+/* Dials and listens at once; what is answered is left to be read. */
+static int listen_unread(struct node *n)
+{
+    static const uint8_t empty[5];
+    uint8_t buf[1024];
+    auto_free char *path = xasprintf("%s/%s", n->w->folder, n->endpoint);
+    int fd = grpc_raw_connect(path);
+    const struct grpc_raw_headers h = {.path = "/v1beta1.DevicePlugin/ListAndWatch"};
+    cr_assert(grpc_raw_hello(n->w, fd));
+    size_t len = grpc_raw_request(buf, /* flags= */ 4, 1, &h);
+    len += grpc_raw_frame(buf + len, 0, 1, 1, empty, sizeof(empty));
+    cr_assert_eq(write(fd, buf, len), (ssize_t)len);
+    grpc_settle(n->w);
+    return fd;
+}
+
 static enum plugin_state state(const struct node *n)
 {
     const char *text;
@@ -252,6 +268,30 @@ Test(device_plugin, list_beyond_the_bound_is_refused_and_comes_back_smaller)
     fd = listen_to(&n);
     cr_expect_eq(state(&n), PLUGIN_SERVED);
     (void)close(fd);
+    node_done(&n);
+}
+
+/* Each stream may hold some megabytes that nobody reads. */
+Test(device_plugin, more_who_listen_than_kubelets_come_and_go_are_refused)
+{
+    struct node n;
+    int fds[5];
+    node_init(&n);
+    kubelet_start(&n);
+    plugin_start(&n);
+    offer(&n, "nvidia.com/gpu", 2);
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+        fds[i] = listen_unread(&n);
+        int status = grpc_raw_receive(fds[i]).grpc_status;
+        cr_expect_eq(status, i < 4 ? -1 : GRPC_RESOURCE_EXHAUSTED, "%zu: %d", i, status);
+    }
+    (void)close(fds[0]);
+    grpc_pass(n.w, 10);
+    int late = listen_unread(&n);
+    cr_expect_eq(grpc_raw_receive(late).grpc_status, -1, "there is room again");
+    for (size_t i = 1; i < ARRAY_LEN(fds); i++)
+        (void)close(fds[i]);
+    (void)close(late);
     node_done(&n);
 }
 
