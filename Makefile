@@ -140,10 +140,12 @@ $(B)/test/unit/%_test: $(B)/test/unit/%_test.o $(UNIT_SUPPORT) $(LIBS)
 $(B)/test/race/%: $(B)/test/race/%.o $(LIBS)
 	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
 
-# Each fuzzer is a libFuzzer target; test/fuzz/driver.c replays a corpus with any compiler.
+# Each fuzzer is a libFuzzer target; test/fuzz/driver.c replays a corpus with any compiler. What
+# several share: test/fuzz/*_support.c
 FUZZ_DRIVER := $(if $(filter fuzz,$(VARIANT)),,$(B)/test/fuzz/driver.o)
-$(B)/test/fuzz/%_fuzz: $(B)/test/fuzz/%_fuzz.o $(FUZZ_DRIVER) $(LIBS)
-	@$(CC) $(LDFLAGS) $< $(FUZZ_DRIVER) -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+FUZZ_SUPPORT := $(call obj_of,$(wildcard test/fuzz/*_support.c))
+$(B)/test/fuzz/%_fuzz: $(B)/test/fuzz/%_fuzz.o $(FUZZ_SUPPORT) $(FUZZ_DRIVER) $(LIBS)
+	@$(CC) $(LDFLAGS) $< $(FUZZ_SUPPORT) $(FUZZ_DRIVER) -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 

@@ -2,20 +2,28 @@
 #include <assert.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/xalloc.h"
 
+#include "memory_support.h"
+#include "nodeagent/kubelet/grpc_client.h"
 #include "nodeagent/kubelet/grpc_server.h"
 #include "nodeagent/kubelet/grpc_socket.h"
 
 /*
  * Input: a first byte that says how long the pieces are, then what a peer sends to a server, with
- * its preface, and hangs up. Whatever it is, calls are handled or not, and nothing is left behind.
+ * its preface, and hangs up. Whatever it is, calls are handled or not, nothing is left behind, the
+ * server comes to rest after each piece, keeps to its memory, and answers the next one who asks.
+ * (kubelet_link_fuzz.c does what takes several connections, or time.)
  */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+#define MAX_TURNS  1000
+#define MAX_MEMORY (1UL << 20) /* beyond what is held at rest */
 
 #define PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
@@ -84,9 +92,11 @@ static void world_done(struct world *w)
 static void settle(struct world *w)
 {
     struct pollfd p = {.fd = reactor_fd(w->reactor), .events = POLLIN};
-    do
+    unsigned turns = 0;
+    do {
         reactor_dispatch(w->reactor);
-    while (poll(&p, 1, 0) > 0);
+        assert(++turns < MAX_TURNS && "it never comes to rest");
+    } while (poll(&p, 1, 0) > 0);
 }
 
 /* Returns how much was taken; what the server says is dropped. */
@@ -100,12 +110,28 @@ static size_t give(struct world *w, int fd, const uint8_t *p, size_t len)
     return n > 0 ? (size_t)n : 0;
 }
 
+static void on_reply(void *arg, const struct grpc_reply *reply)
+{
+    *(bool *)arg = reply->code == GRPC_OK && reply->len == 5 && !memcmp(reply->message, "hello", 5);
+}
+
+static bool is_served(struct world *w)
+{
+    bool served = false;
+    auto_grpc_client struct grpc_client *c = grpc_client_new(w->reactor, w->path, NULL);
+    grpc_client_call(c, "/t/Echo", (const uint8_t *)"hello", 5, 1000, on_reply, &served);
+    settle(w);
+    return served;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     if (len == 0)
         return 0;
     struct world w;
     world_init(&w);
+    size_t at_rest = memory_used();
+    memory_mark();
     int fd = -1;
     int rc = grpc_socket_connect(w.path, &fd, NULL);
     assert(rc == 0);
@@ -119,6 +145,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     (void)close(fd);
     settle(&w);
     assert(w.seen.streams == w.seen.ends);
+    assert(memory_peak() < at_rest + MAX_MEMORY && "it takes too much memory");
+    bool served = is_served(&w);
+    assert(served && "the next one is not served");
+    (void)served;
+    (void)at_rest;
     world_done(&w);
     return 0;
 }
