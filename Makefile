@@ -212,6 +212,11 @@ lint: ## Format, layers, headers, doc comments, SPDX lines, clang-tidy, shell, s
 	$(with_deps)
 	@hack/lint.sh
 
+.PHONY: dependencies
+dependencies: ## Every library that the programs load, what is known to be wrong with it, and what was decided (docs/dependencies.md)
+	@$(MAKE) -s VARIANT=release build/release/cleave-controller build/release/cleave-agent
+	@hack/dependencies.py
+
 .PHONY: format
 format: ## Rewrite the C files with clang-format
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format-14 -i
