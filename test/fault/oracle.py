@@ -73,14 +73,15 @@ class Outcome:
             objects[f"/api/v1/nodes/{node.name}"] = api.find(f"/api/v1/nodes/{node.name}")
         return {
             "objects": objects,
-            "hardware": {n.name: [[n.layout(i), n.placements(i)] for i in range(len(n.cards()))] for n in world.nodes},
+            "hardware": {n.name: [[n.layout(i), n.placements(i)] for i in range(len(n.cards()))] + list(map(as_set, n.hardware()["metax"])) for n in world.nodes},
             "journals": {n.name: sorted(p.name for p in (n.folder / "state").iterdir() if p.name != "lock") for n in world.nodes},
         }
 
     def dictionary(self, world):
         words = {world.rig.id: "T"}
         for n, node in enumerate(world.nodes):
-            words |= {card["uuid"]: f"GPU-{n}-{i}" for i, card in enumerate(node.cards())}
+            hardware = node.hardware()
+            words |= {card["uuid"]: f"GPU-{n}-{i}" for i, card in enumerate(hardware["gpus"] + hardware["metax"])}
         return words
 
     def translate(self, text):
@@ -163,6 +164,12 @@ class Outcome:
             pids = world.programs[world.by(node)].pids
             log = library.log_of(node)
             yield from silent_hangs(log, pids, world.deadline_s, list(statuses(self.writes, node.name)), offset(), node.name)
+
+
+def as_set(card):
+    """What was set of one of MetaX's cards: all but what its library counts and measures."""
+    slices = sorted((s["alias"], s["vramMiB"], s["computePct"]) for s in card["slices"])
+    return [card["sgpu"], card["schedClass"], card["timesliceMs"], slices]
 
 
 def offset():

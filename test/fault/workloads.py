@@ -133,6 +133,24 @@ class LabelChange(Workload):
         return all(n.labels().get(f"{LABEL}.state") == "success" and is_current(n.device()) for n in self.world.nodes)
 
 
+def slices(alias, count):
+    return {"mode": "sgpu", "sgpu": {"qosPolicy": "fixed-share", "slices": [{"alias": alias, "memoryMiB": 2048, "computePercent": 10, "count": count}]}}
+
+
+class Slices(Workload):
+    """MetaX's cards are cut into slices, and then into others."""
+
+    fleet = {"c500": 2}
+
+    def before(self):
+        self.ask(slices("half", 2))
+        self.settle({"half": 2})
+
+    def act(self):
+        self.layout = {"small": 3}
+        self.ask(slices("small", 3))
+
+
 class ProfileReturns(Workload):
     """A profile is deleted, and at once made again under its name, with another layout."""
 
@@ -305,5 +323,5 @@ class Evicted(Served):
 
 ALL = {
     w.__name__: w
-    for w in (FirstProfile, ProfileChange, OneOfTwo, LabelChange, ProfileReturns, NodeReturns, AgentUpgrade, FailingLayout, PodHolds, Evicted)
+    for w in (FirstProfile, ProfileChange, OneOfTwo, LabelChange, Slices, ProfileReturns, NodeReturns, AgentUpgrade, FailingLayout, PodHolds, Evicted)
 }
