@@ -82,7 +82,7 @@ int slot_place(const struct slot_card *cards, size_t n, unsigned slot, const str
     struct slot_place best = {0};
     auto_err struct err first = {0};
     for (size_t i = 0; i < n; i++) {
-        struct slot_place p;
+        struct slot_place p = {0};
         auto_err struct err why = {0};
         if (*w->card && strcmp(cards[i].card->uuid, w->card) != 0)
             continue;
