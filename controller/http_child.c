@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "controller/http_child.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,12 +14,15 @@
 #include "controller/sandbox.h"
 
 enum {
-    MAX_BYTES = 96 << 20,
+    /* http_front.c's texts (16 MiB and the one that is being read, 4) and connections (5), and as
+     * much again as they need for what the program has of its own and for gaps between them. With
+     * the parent's it stays below the limit of the agent's container (128 MiB). */
+    MAX_BYTES = 40 << 20,
     /* A request takes a fraction of a millisecond: this is years of probes, or half a minute of a
      * fault that spins. */
     MAX_CPU_S = 30,
-    /* Beside connections and sockets: the first four, and what the library has for each socket. */
-    OTHER_FDS = 16,
+    /* Beside connections: what is inherited, and what the library has for each socket. */
+    OTHER_FDS = SANDBOX_FIRST_OWN_FD + 4 * HTTP_FRONT_MAX_SOCKETS,
     /* Those that are about to go. */
     LEAVING = 16,
 };
@@ -60,6 +64,8 @@ static int serve(const struct task *t, struct err *e)
                               .max_fds = OTHER_FDS + n * (HTTP_FRONT_CONNECTIONS + LEAVING),
                               .max_bytes = SANDBOX_SANITIZED ? 0 : MAX_BYTES,
                               .max_cpu_s = MAX_CPU_S};
+    static_assert(HTTP_CHILD_FDS == SANDBOX_FIRST_OWN_FD, "what is inherited");
+    static_assert(HTTP_CHILD_SOCKETS + HTTP_FRONT_MAX_SOCKETS <= HTTP_CHILD_FDS, "all sockets");
     int sockets[HTTP_FRONT_MAX_SOCKETS];
     for (size_t i = 0; i < n; i++)
         sockets[i] = HTTP_CHILD_SOCKETS + (int)i;

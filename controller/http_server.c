@@ -231,7 +231,7 @@ static int start_program(const struct http_server *srv, int channel, int words, 
 {
     char *argv[5 + HTTP_MAX_ROUTES] = {0};
     char *env[] = {NULL};
-    int fds[HTTP_CHILD_SOCKETS + MAX_LISTENERS] = {SPAWN_NULL, SPAWN_NULL, words, channel};
+    int fds[HTTP_CHILD_FDS] = {SPAWN_NULL, SPAWN_NULL, words, channel};
     size_t n = 0;
     size_t n_fds = HTTP_CHILD_SOCKETS;
     add_arg(argv, &n, xstrdup("cleave"));
@@ -243,6 +243,8 @@ static int start_program(const struct http_server *srv, int channel, int words, 
     for (size_t i = 0; i < srv->n; i++)
         if (srv->listeners[i].fd >= 0)
             fds[n_fds++] = srv->listeners[i].fd;
+    while (n_fds < ARRAY_LEN(fds))
+        fds[n_fds++] = SPAWN_NULL;
     int failure = spawn_with("/proc/self/exe", argv, env, fds, n_fds, ret);
     for (size_t i = 0; i < n; i++)
         free(argv[i]);

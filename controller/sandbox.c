@@ -2,17 +2,23 @@
 #include "controller/sandbox.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <seccomp.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/file.h"
 
 /* --- Rights and means --- */
 
@@ -79,6 +85,17 @@ static int limit(int what, rlim_t soft, rlim_t hard, struct err *e)
     return 0;
 }
 
+/* RLIMIT_DATA counts what is private and written, neither shared memory nor a stack; RLIMIT_AS
+ * counts everything, and so what is mapped already: programs and libraries. */
+static int limit_memory(rlim_t bytes, struct err *e)
+{
+    auto_free char *pages = NULL;
+    TRY(file_read("/proc/self/statm", 256, &pages, /* ret_len= */ NULL, e));
+    const rlim_t mapped = strtoul(pages, NULL, 10) * (rlim_t)sysconf(_SC_PAGESIZE);
+    TRY(limit(RLIMIT_AS, mapped + bytes, mapped + bytes, e));
+    return limit(RLIMIT_DATA, bytes, bytes, e);
+}
+
 static int set_limits(const struct sandbox *s, struct err *e)
 {
     TRY(limit(RLIMIT_NOFILE, s->max_fds, s->max_fds, e));
@@ -86,7 +103,7 @@ static int set_limits(const struct sandbox *s, struct err *e)
     TRY(limit(RLIMIT_CORE, 0, 0, e));
     TRY(limit(RLIMIT_FSIZE, 0, 0, e));
     if (s->max_bytes)
-        TRY(limit(RLIMIT_DATA, s->max_bytes, s->max_bytes, e));
+        TRY(limit_memory(s->max_bytes, e));
     return limit(RLIMIT_NPROC, 0, 0, e);
 }
 
@@ -95,8 +112,19 @@ static int set_flag(int option, unsigned long value, const char *name, struct er
     return prctl(option, value, 0, 0, 0) < 0 ? err_set_errno(e, errno, "%s", name) : 0;
 }
 
+/* Limits do not count what the kernel has for us: sockets' buffers, page tables. When the container
+ * has no memory left, it is this process that goes. Whoever runs us may not allow even that. */
+static void go_first(void)
+{
+    static const char most[] = "1000";
+    auto_fd int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0)
+        (void)!write(fd, most, sizeof(most) - 1);
+}
+
 int sandbox_drop(const struct sandbox *s, struct err *e)
 {
+    go_first(); /* the file is another user's after the change of ours */
     empty_bounding_set();
     TRY(change_user(s->uid, e));
     TRY(drop_capabilities(e));
@@ -109,20 +137,22 @@ int sandbox_drop(const struct sandbox *s, struct err *e)
 
 /* --- System calls --- */
 
-/* What libmicrohttpd's connections, the channel and the allocator take. */
+/* What libmicrohttpd's connections, the channel and the allocator take; what else they take for
+ * some arguments alone is in allow_some_uses. */
 static const int allowed[] = {
-    SCMP_SYS(accept4),         SCMP_SYS(brk),          SCMP_SYS(clock_gettime),
-
-    SCMP_SYS(close),           SCMP_SYS(epoll_ctl),    SCMP_SYS(epoll_pwait),
-    SCMP_SYS(epoll_wait),      SCMP_SYS(exit),         SCMP_SYS(exit_group),
-    SCMP_SYS(fcntl),           SCMP_SYS(futex),        SCMP_SYS(getpid),
-    SCMP_SYS(gettid),          SCMP_SYS(gettimeofday), SCMP_SYS(madvise),
-    SCMP_SYS(mremap),          SCMP_SYS(munmap),       SCMP_SYS(poll),
-    SCMP_SYS(ppoll),           SCMP_SYS(read),         SCMP_SYS(recvfrom),
-    SCMP_SYS(restart_syscall), SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask),
-    SCMP_SYS(rt_sigreturn),    SCMP_SYS(sendmsg),      SCMP_SYS(sendto),
-    SCMP_SYS(setsockopt),      SCMP_SYS(shutdown),     SCMP_SYS(time),
-    SCMP_SYS(write),           SCMP_SYS(writev),
+    SCMP_SYS(accept4),       SCMP_SYS(brk),
+    SCMP_SYS(clock_gettime), SCMP_SYS(close),
+    SCMP_SYS(epoll_ctl),     SCMP_SYS(epoll_pwait),
+    SCMP_SYS(epoll_wait),    SCMP_SYS(exit),
+    SCMP_SYS(exit_group),    SCMP_SYS(futex),
+    SCMP_SYS(getpid),        SCMP_SYS(gettid),
+    SCMP_SYS(gettimeofday),  SCMP_SYS(madvise),
+    SCMP_SYS(munmap),        SCMP_SYS(poll),
+    SCMP_SYS(ppoll),         SCMP_SYS(read),
+    SCMP_SYS(recvfrom),      SCMP_SYS(restart_syscall),
+    SCMP_SYS(rt_sigaction),  SCMP_SYS(rt_sigprocmask),
+    SCMP_SYS(rt_sigreturn),  SCMP_SYS(time),
+    SCMP_SYS(write),
 };
 
 /* What a sanitizer takes to find out what it reports. */
@@ -155,6 +185,8 @@ static const int sanitizers_too[] = {
     SCMP_SYS(sysinfo),
     SCMP_SYS(getcwd),
     SCMP_SYS(clock_nanosleep),
+    SCMP_SYS(fcntl),
+    SCMP_SYS(mremap),
 };
 
 static int allow(scmp_filter_ctx filter, const int *calls, size_t n)
@@ -165,12 +197,16 @@ static int allow(scmp_filter_ctx filter, const int *calls, size_t n)
     return rc;
 }
 
-/* Memory to write or to read, never to run; a signal to nobody but itself (abort). */
-static int allow_some_uses(scmp_filter_ctx filter)
+/* Numbers are compared in all their 64 bits, of which the kernel takes 32 for an int: a comparison
+ * must fail, not pass, for one with other bits set. */
+
+/* Memory of its own to write or to read: neither shared, nor to be run, nor a stack, which no limit
+ * of data counts. A signal to nobody but itself (abort). */
+static int allow_own_memory(scmp_filter_ctx filter)
 {
     int rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 2,
                               SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0),
-                              SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_ANONYMOUS, MAP_ANONYMOUS));
+                              SCMP_A3(SCMP_CMP_EQ, MAP_PRIVATE | MAP_ANONYMOUS));
     if (rc == 0)
         rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1,
                               SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
@@ -180,11 +216,63 @@ static int allow_some_uses(scmp_filter_ctx filter)
     return rc;
 }
 
+/* To whom a socket is connected already: neither an address nor TCP Fast Open, which connects. */
+static int allow_sending(scmp_filter_ctx filter)
+{
+    int rc =
+        seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(sendto), 2,
+                         SCMP_A3(SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, 0), SCMP_A4(SCMP_CMP_EQ, 0));
+    if (rc == 0)
+        rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(sendmsg), 1,
+                              SCMP_A2(SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, 0));
+    return rc;
+}
+
+/* What libmicrohttpd sets. */
+static int allow_options(scmp_filter_ctx filter)
+{
+    static const scmp_datum_t options[] = {TCP_NODELAY, TCP_CORK};
+    int rc = 0;
+    for (size_t i = 0; i < ARRAY_LEN(options) && rc == 0; i++)
+        rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(setsockopt), 2,
+                              SCMP_A1(SCMP_CMP_EQ, IPPROTO_TCP), SCMP_A2(SCMP_CMP_EQ, options[i]));
+    return rc;
+}
+
+/* A connection, never a socket that listens: it is the parent's, and would be closed for every
+ * process after this one. A number has one of these bits exactly when it is SANDBOX_FIRST_OWN_FD or
+ * more, whatever else is in the argument. */
+static int allow_shutdown(scmp_filter_ctx filter)
+{
+    int rc = 0;
+    for (scmp_datum_t bit = SANDBOX_FIRST_OWN_FD; bit <= INT32_MAX && rc == 0; bit <<= 1)
+        rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(shutdown), 1,
+                              SCMP_A0(SCMP_CMP_MASKED_EQ, bit, bit));
+    return rc;
+}
+
+static int allow_some_uses(scmp_filter_ctx filter)
+{
+    int rc = allow_own_memory(filter);
+    if (rc == 0)
+        rc = allow_sending(filter);
+    if (rc == 0)
+        rc = allow_options(filter);
+    return rc == 0 ? allow_shutdown(filter) : rc;
+}
+
+/* realloc copies when it cannot move. Moved, a stack would grow beyond the limit of data. */
+static int refuse_to_move(scmp_filter_ctx filter)
+{
+    return seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOMEM), SCMP_SYS(mremap), 0);
+}
+
 static int fill(scmp_filter_ctx filter, bool sanitized)
 {
     int rc = allow(filter, allowed, ARRAY_LEN(allowed));
-    if (rc == 0 && sanitized)
-        rc = allow(filter, sanitizers_too, ARRAY_LEN(sanitizers_too));
+    if (rc == 0)
+        rc = sanitized ? allow(filter, sanitizers_too, ARRAY_LEN(sanitizers_too))
+                       : refuse_to_move(filter);
     if (rc == 0)
         rc = allow_some_uses(filter);
     return rc == 0 ? seccomp_load(filter) : rc;

@@ -416,8 +416,12 @@ Test(http_server, strangers_talk_to_a_process_without_rights, .timeout = 60)
     expect_status(child, "NoNewPrivs", "1");
     expect_status(child, "Seccomp", "2");
     expect_status(child, "Threads", "1");
-    /* Three of every program's, the channel, the socket, and what the library has for it. */
-    cr_expect_leq(descriptors_of(child), 8);
+    /* What is inherited, and what the library has for the socket. */
+    cr_expect_leq(descriptors_of(child), HTTP_CHILD_FDS + 2);
+    auto_free char *path = xasprintf("/proc/%d/oom_score_adj", child);
+    auto_free char *score = NULL;
+    cr_assert_eq(file_read(path, 16, &score, /* ret_len= */ NULL, NULL), 0);
+    cr_expect_str_eq(score, "1000\n");
     stop(&r);
 }
 
