@@ -36,7 +36,9 @@ enum {
 
 struct listener {
     struct http_listener opts;
-    int fd;        /* -1: off, or it shares another's */
+    bool owns;     /* it has a port: neither off nor sharing another's */
+    int fd;        /* of its port; -1: it could not be bound anew yet */
+    int port;      /* that it got */
     size_t socket; /* its number for the child, and that of those who share it */
 };
 
@@ -115,15 +117,27 @@ static int open_first(const struct addrinfo *list, bool all)
     return v6 ? fd : open_socket(list, all);
 }
 
+static int port_number(int fd)
+{
+    struct sockaddr_storage a = {0};
+    socklen_t len = sizeof(a);
+    if (getsockname(fd, (struct sockaddr *)&a, &len) < 0)
+        return 0;
+    return ntohs(a.ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)&a)->sin6_port
+                                         : ((const struct sockaddr_in *)&a)->sin_port);
+}
+
+/* On the port that it got, when it got one. */
 static int listen_on(struct listener *l, struct err *e)
 {
+    auto_free char *same = xasprintf("%d", l->port);
     auto_free char *host = NULL;
     const char *port = NULL;
     struct addrinfo *list = NULL;
     const struct addrinfo want = {.ai_socktype = SOCK_STREAM,
                                   .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     TRY(split_addr(l->opts.addr, &host, &port, e));
-    int rc = getaddrinfo(host, port, &want, &list);
+    int rc = getaddrinfo(host, l->port ? same : port, &want, &list);
     if (rc != 0)
         return err_set(e, ERR_INVALID, "listen address %s: %s", l->opts.addr, gai_strerror(rc));
     l->fd = open_first(list, !host);
@@ -132,6 +146,7 @@ static int listen_on(struct listener *l, struct err *e)
     if (l->fd < 0)
         return err_set(e, ERR_UNAVAILABLE, "cannot listen on %s: %s", l->opts.addr,
                        strerrordesc_np(failure));
+    l->port = port_number(l->fd);
     return 0;
 }
 
@@ -165,6 +180,7 @@ static int add_listener(struct http_server *srv, const struct http_listener *o, 
         return 0;
     if (port_of(srv, l) == l) {
         TRY(listen_on(l, e));
+        l->owns = true;
         l->socket = srv->n_sockets++;
     } else {
         l->socket = port_of(srv, l)->socket;
@@ -197,13 +213,36 @@ int http_server_new(const struct http_listener *listeners, size_t n, struct metr
 
 int http_server_port(const struct http_server *srv, size_t listener)
 {
-    const struct listener *l = port_of(srv, &srv->listeners[listener]);
-    struct sockaddr_storage a = {0};
-    socklen_t len = sizeof(a);
-    if (l->fd < 0 || getsockname(l->fd, (struct sockaddr *)&a, &len) < 0)
+    return port_of(srv, &srv->listeners[listener])->port;
+}
+
+static bool is_listening(int fd)
+{
+    int listening = 0;
+    socklen_t len = sizeof(listening);
+    return fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) == 0 && listening;
+}
+
+/* The child has the same socket as we, and its filter of system calls is what keeps it from ending
+ * it. No child has it now. */
+static int bind_anew(struct listener *l, struct err *e)
+{
+    if (!l->owns || is_listening(l->fd))
         return 0;
-    return ntohs(a.ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)&a)->sin6_port
-                                         : ((const struct sockaddr_in *)&a)->sin_port);
+    if (l->fd >= 0)
+        (void)close(l->fd);
+    l->fd = -1;
+    TRY(listen_on(l, e));
+    log_error("A socket did not listen any more and was bound anew", kv("address", l->opts.addr),
+              kv_int("port", l->port));
+    return 0;
+}
+
+static int bind_all_anew(struct http_server *srv, struct err *e)
+{
+    for (size_t i = 0; i < srv->n; i++)
+        TRY(bind_anew(&srv->listeners[i], e));
+    return 0;
 }
 
 /* --- The child --- */
@@ -241,7 +280,7 @@ static int start_program(const struct http_server *srv, int channel, int words, 
     for (size_t i = 0; i < srv->n_served; i++)
         add_arg(argv, &n, xasprintf("%zu=%s", srv->served[i].socket, srv->served[i].route->path));
     for (size_t i = 0; i < srv->n; i++)
-        if (srv->listeners[i].fd >= 0)
+        if (srv->listeners[i].owns)
             fds[n_fds++] = srv->listeners[i].fd;
     while (n_fds < ARRAY_LEN(fds))
         fds[n_fds++] = SPAWN_NULL;
@@ -369,11 +408,11 @@ static void child_end(struct child *c, bool expected)
     child_close(c);
 }
 
-static void run_child(const struct http_server *srv, const struct scope *s)
+static void run_child(struct http_server *srv, const struct scope *s)
 {
     auto_err struct err e = {0};
     struct child c = {.channel = -1, .words = -1};
-    if (child_start(srv, &c, &e) < 0) {
+    if (bind_all_anew(srv, &e) < 0 || child_start(srv, &c, &e) < 0) {
         log_error("Could not start the process that serves HTTP", kv_err(&e));
         return;
     }

@@ -15,7 +15,8 @@
  * process (http_child.h) that has no rights, can open nothing, and knows nothing but the names of
  * the pages; this side binds the sockets, makes the pages' texts, and hands each over when the
  * child asks for it (http_channel.h). A child that ends, or that says what it must not, is ended
- * and started again; the sockets stay open meanwhile, and who connects waits. Plain HTTP.
+ * and started again; the sockets stay open meanwhile, and who connects waits. One that does not
+ * listen any more by then is bound anew. Plain HTTP.
  */
 
 /* Writes the body and returns the HTTP status. Called on the server's thread; must not block. */

@@ -454,6 +454,36 @@ Test(http_server, a_child_that_says_what_it_must_not_is_ended_and_started_again,
     stop(&r);
 }
 
+/* What a child could do if nothing kept it from it: the socket is the same open file. */
+static size_t shut_listeners_down(void)
+{
+    size_t n = 0;
+    for (int fd = 3; fd < 1024; fd++) {
+        int listening = 0;
+        socklen_t len = sizeof(listening);
+        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) == 0 && listening)
+            n += shutdown(fd, SHUT_RD) == 0;
+    }
+    return n;
+}
+
+Test(http_server, a_socket_that_was_shut_down_is_bound_anew_for_the_next_child, .timeout = 60)
+{
+    struct running r = {0};
+    start(&r);
+    auto_free char *before = ask(&r, "GET", "/healthz");
+    cr_expect_not_null(strstr(before, " 200 "), "%s", before);
+    pid_t child = child_other_than(0);
+    int port = http_server_port(r.srv, 0);
+    cr_assert_eq(shut_listeners_down(), 1);
+    cr_assert_eq(kill(child, SIGKILL), 0);
+    (void)child_other_than(child); /* before it is started the socket is there */
+    cr_expect_eq(http_server_port(r.srv, 0), port);
+    auto_free char *after = ask(&r, "GET", "/healthz");
+    cr_expect_not_null(strstr(after, " 200 "), "%s", after);
+    stop(&r);
+}
+
 Test(http_server, the_end_of_the_server_is_the_end_of_its_child, .timeout = 60)
 {
     struct running r = {0};
