@@ -291,13 +291,22 @@ static void settle(struct controller *c, const struct object_key *k, enum result
     }
 }
 
+/* A reconcile makes as many requests as there are objects, and each may take a minute of a slow
+ * server: without a bound of its own it would look hung. What it has not done the next one does. */
+static int reconcile_in_time(const struct controller *c, struct scope *s,
+                             const struct object_key *k, struct reconcile_result *r, struct err *e)
+{
+    auto_scope struct scope *bounded = scope_new(s, CONTROLLER_RECONCILE_MS);
+    return c->fn(c->self, bounded, k, r, e);
+}
+
 static void process(struct controller *c, struct scope *s, const struct object_key *k)
 {
     auto_err struct err e = {0};
     struct reconcile_result r = {0};
     int64_t start_mono_ms = clock_mono_ms(c->clk);
     count_active(c, 1);
-    int rc = c->fn(c->self, s, k, &r, &e);
+    int rc = reconcile_in_time(c, s, k, &r, &e);
     enum result result = judge(rc, &r, &e);
     count_active(c, -1);
     count_result(c, result, clock_mono_ms(c->clk) - start_mono_ms);

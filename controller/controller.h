@@ -9,7 +9,8 @@
 /*
  * Workers over one queue (controller-runtime's controller). Watches put keys into the queue,
  * workers take them and reconcile: error → rate-limited add; requeue_after → forget and add later;
- * ok → forget; ERR_TERMINAL → forget, logged, no retry.
+ * ok → forget; ERR_TERMINAL → forget, logged, no retry. A reconcile's scope ends after
+ * CONTROLLER_RECONCILE_MS: ERR_TIMEOUT is an error as any other.
  */
 struct controller;
 struct metrics;
@@ -29,9 +30,10 @@ const char *controller_name(const struct controller *c);
  * run. m outlives c. */
 void controller_register_metrics(struct controller *c, struct metrics *m);
 /* Gives each worker a heartbeat in the set: a reconcile that takes longer than CONTROLLER_HANG_MS
- * hangs, since each of its requests ends long before. Before run. set outlives c. */
+ * hangs, since its scope ended long before. Before run. set outlives c. */
 void controller_set_beats(struct controller *c, struct heartbeats *set);
-#define CONTROLLER_HANG_MS (10 * 60 * 1000)
+#define CONTROLLER_RECONCILE_MS (5 * 60 * 1000)
+#define CONTROLLER_HANG_MS      (2 * CONTROLLER_RECONCILE_MS)
 /* Is a worker stale? Any thread, lock-free. */
 bool controller_hangs(const struct controller *c);
 /* One key that is due, in the caller's thread; false when none is. For deterministic tests. */

@@ -131,6 +131,34 @@ Test(controller, requeue_after_comes_back_after_that_time)
     cr_assert_eq(wq_failures(controller_queue(b.c), &a), 0);
 }
 
+/* A server that takes its time for each of many requests: the reconcile ends, is tried again and
+ * looks hung to nobody. */
+static int reconcile_slowly(void *self, struct scope *s, const struct object_key *k,
+                            struct reconcile_result *r, struct err *e)
+{
+    int64_t *ret_left_ms = self;
+    (void)k;
+    (void)r;
+    *ret_left_ms = scope_left_ms(s);
+    return err_set(e, ERR_TIMEOUT, "as a request says whose scope has ended");
+}
+
+Test(controller, a_reconcile_ends_before_it_looks_hung)
+{
+    int64_t left_ms = 0;
+    auto_scope struct scope *life = scope_new(NULL, -1);
+    auto_controller struct controller *slow =
+        controller_new("slow", reconcile_slowly, &left_ms, 1, b.clk);
+    wq_add(controller_queue(slow), &a);
+    cr_assert(controller_step(slow, life));
+    cr_expect_gt(left_ms, 0);
+    cr_expect_leq(left_ms, CONTROLLER_RECONCILE_MS);
+    cr_expect_leq(CONTROLLER_RECONCILE_MS + 2 * 60 * 1000, CONTROLLER_HANG_MS);
+    cr_expect_eq(wq_failures(controller_queue(slow), &a), 1);
+    clock_fake_advance(b.clk, 5);
+    cr_expect(controller_step(slow, life));
+}
+
 /* Watches */
 
 static void follow(const char *events, predicate_fn *keep, map_fn *map)
