@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/num.h"
@@ -14,63 +13,45 @@
 #include "controller/sandbox.h"
 
 enum {
-    /* http_front.c's texts (16 MiB and the one that is being read, 4) and connections (5), and as
-     * much again as they need for what the program has of its own and for gaps between them. With
-     * the parent's it stays below the limit of the agent's container (128 MiB). */
-    MAX_BYTES = 40 << 20,
+    /* http_front.c's texts (16 MiB and the one that is being read, 4) and connections (1), and some
+     * for what the program has of its own and for gaps between them. Two of them and the parent
+     * stay below the limit of the agent's container (128 MiB). */
+    MAX_BYTES = 36 << 20,
     /* A request takes a fraction of a millisecond: this is years of probes, or half a minute of a
      * fault that spins. */
     MAX_CPU_S = 30,
-    /* Beside connections: what is inherited, and what the library has for each socket. */
-    OTHER_FDS = SANDBOX_FIRST_OWN_FD + 4 * HTTP_FRONT_MAX_SOCKETS,
+    /* Beside connections: what is inherited, and what the library has for the socket. */
+    OTHER_FDS = SANDBOX_FIRST_OWN_FD + 8,
     /* Those that are about to go. */
     LEAVING = 16,
 };
 
 struct task {
-    int64_t uid, n_sockets;
+    int64_t uid;
     struct http_front_route routes[HTTP_MAX_ROUTES];
     size_t n_routes;
 };
 
-static int read_route(const char *text, struct task *t, struct err *e)
-{
-    int64_t socket;
-    const char *path = strchr(text, '=');
-    char number[8] = "";
-    if (!path || (size_t)(path - text) >= sizeof(number) || t->n_routes == HTTP_MAX_ROUTES)
-        return err_set(e, ERR_INVALID, "route \"%s\" (want SOCKET=PATH)", text);
-    memcpy(number, text, (size_t)(path - text));
-    TRY(num_parse(number, 0, t->n_sockets - 1, &socket, e));
-    t->routes[t->n_routes++] = (struct http_front_route){path + 1, (size_t)socket};
-    return 0;
-}
-
 static int read_task(int argc, char **argv, struct task *ret, struct err *e)
 {
-    if (argc < 3)
+    if (argc < 2 || argc - 2 > HTTP_MAX_ROUTES)
         return err_set(e, ERR_INVALID, "it is run by Cleave's programs alone");
     TRY(num_parse(argv[1], 0, INT32_MAX, &ret->uid, e));
-    TRY(num_parse(argv[2], 1, HTTP_FRONT_MAX_SOCKETS, &ret->n_sockets, e));
-    for (int i = 3; i < argc; i++)
-        TRY(read_route(argv[i], ret, e));
+    for (int i = 2; i < argc; i++)
+        ret->routes[ret->n_routes++] = (struct http_front_route){.path = argv[i]};
     return 0;
 }
 
 static int serve(const struct task *t, struct err *e)
 {
-    const size_t n = (size_t)t->n_sockets;
+    static_assert((int)HTTP_CHILD_FDS == SANDBOX_FIRST_OWN_FD, "what is inherited");
+    const int socket = HTTP_CHILD_SOCKET;
     const struct sandbox s = {.uid = (uid_t)t->uid,
-                              .max_fds = OTHER_FDS + n * (HTTP_FRONT_CONNECTIONS + LEAVING),
+                              .max_fds = OTHER_FDS + HTTP_FRONT_CONNECTIONS + LEAVING,
                               .max_bytes = SANDBOX_SANITIZED ? 0 : MAX_BYTES,
                               .max_cpu_s = MAX_CPU_S};
-    static_assert(HTTP_CHILD_FDS == SANDBOX_FIRST_OWN_FD, "what is inherited");
-    static_assert(HTTP_CHILD_SOCKETS + HTTP_FRONT_MAX_SOCKETS <= HTTP_CHILD_FDS, "all sockets");
-    int sockets[HTTP_FRONT_MAX_SOCKETS];
-    for (size_t i = 0; i < n; i++)
-        sockets[i] = HTTP_CHILD_SOCKETS + (int)i;
-    const struct http_front_options o = {.sockets = sockets,
-                                         .n_sockets = n,
+    const struct http_front_options o = {.sockets = &socket,
+                                         .n_sockets = 1,
                                          .routes = t->routes,
                                          .n_routes = t->n_routes,
                                          .channel = HTTP_CHILD_CHANNEL};

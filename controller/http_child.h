@@ -2,18 +2,18 @@
 #pragma once
 
 /*
- * The process that serves HTTP for a program of ours (http_server.h starts it): `http-child`
- * and what it is to serve. Its descriptors: 2 a pipe that its parent reads when it has ended, 3 the
- * channel, from 4 on the sockets that listen, up to 7 /dev/null in place of those that are not: the
- * numbers of its connections begin behind them. It gives up all rights before it looks at any of
- * them, and runs until the channel is closed.
+ * The process that serves HTTP on one port for a program of ours (http_server.h starts it):
+ * `http-child` and what it is to serve. Its descriptors: 2 a pipe that its parent reads when it has
+ * ended, 3 the channel, 4 the socket that listens, up to 7 /dev/null: the numbers of its
+ * connections begin behind them. It gives up all rights before it looks at any of them, and runs
+ * until the channel is closed.
  */
 
 #define HTTP_CHILD_VERB "http-child"
 
 /* The numbers of its descriptors. */
-enum { HTTP_CHILD_CHANNEL = 3, HTTP_CHILD_SOCKETS = 4, HTTP_CHILD_FDS = 8 };
+enum { HTTP_CHILD_CHANNEL = 3, HTTP_CHILD_SOCKET = 4, HTTP_CHILD_FDS = 8 };
 
-/* argv: the verb, the user to become ("0": stay), the number of sockets, and for each route
- * SOCKET=PATH. Returns the exit status. */
+/* argv: the verb, the user to become ("0": stay), and the path of each route. Returns the exit
+ * status. */
 int http_child_main(int argc, char **argv);

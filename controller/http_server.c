@@ -7,6 +7,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -34,18 +35,18 @@ enum {
     CHILD_UID = 65533,
 };
 
+/* Its own port has a thread and a child. Set up by one thread; then fd, backoff and rng are that
+ * thread's, the others do not change. */
 struct listener {
+    const struct http_server *srv;
     struct http_listener opts;
-    bool owns;     /* it has a port: neither off nor sharing another's */
-    int fd;        /* of its port; -1: it could not be bound anew yet */
-    int port;      /* that it got */
-    size_t socket; /* its number for the child, and that of those who share it */
-};
-
-/* A route as the child numbers it. */
-struct served {
-    const struct http_route *route;
-    size_t socket;
+    bool owns; /* it has a port: neither off nor sharing another's */
+    int fd;    /* of its port; -1: it could not be bound anew yet */
+    int port;  /* that it got */
+    const struct http_route *served[HTTP_MAX_ROUTES]; /* on its port, as the child numbers them */
+    size_t n_served;
+    struct backoff backoff;
+    struct rng rng;
 };
 
 struct child {
@@ -53,16 +54,11 @@ struct child {
     int channel, words; /* its standard error */
 };
 
-/* One thread: the one in http_server_run. */
 struct http_server {
     struct listener listeners[MAX_LISTENERS];
     size_t n;
-    size_t n_sockets;
-    struct served served[HTTP_MAX_ROUTES];
-    size_t n_served;
+    uid_t child_uid;                /* 0: it stays who we are */
     struct metric_series *restarts; /* NULL: not counted */
-    struct backoff backoff;
-    struct rng rng;
 };
 
 /* --- Sockets --- */
@@ -167,28 +163,44 @@ static const struct listener *port_of(const struct http_server *srv, const struc
     return first;
 }
 
-static void serve_routes(struct http_server *srv, const struct listener *l)
+static void serve_routes(struct listener *owner, const struct http_listener *o)
 {
-    for (size_t i = 0; i < l->opts.n_routes; i++) {
-        assert(srv->n_served < HTTP_MAX_ROUTES);
-        srv->served[srv->n_served++] = (struct served){&l->opts.routes[i], l->socket};
+    for (size_t i = 0; i < o->n_routes; i++) {
+        assert(owner->n_served < HTTP_MAX_ROUTES);
+        owner->served[owner->n_served++] = &o->routes[i];
     }
 }
 
 static int add_listener(struct http_server *srv, const struct http_listener *o, struct err *e)
 {
     struct listener *l = &srv->listeners[srv->n++];
-    *l = (struct listener){.opts = *o, .fd = -1};
+    *l = (struct listener){.srv = srv, .opts = *o, .fd = -1};
     if (!o->addr || !*o->addr)
         return 0;
-    if (port_of(srv, l) == l) {
+    struct listener *owner = &srv->listeners[port_of(srv, l) - srv->listeners];
+    if (owner == l) {
         TRY(listen_on(l, e));
         l->owns = true;
-        l->socket = srv->n_sockets++;
-    } else {
-        l->socket = port_of(srv, l)->socket;
+        /* The kubelet gives up a probe after three seconds and a container after a minute. */
+        l->backoff = (struct backoff){.base_ms = 50,
+                                      .cap_ms = 1000,
+                                      .factor = 2,
+                                      .jitter_pct = 20,
+                                      .reset_after_ms = 60000};
+        rng_init_random(&l->rng);
     }
-    serve_routes(srv, l);
+    serve_routes(owner, o);
+    return 0;
+}
+
+static uid_t child_user(void)
+{
+    if (geteuid() != 0)
+        return 0;
+    if (sandbox_can_change_user())
+        return CHILD_UID;
+    log_warn("The processes that serve HTTP stay user 0, without capabilities",
+             kv("why", "this one lacks the capabilities SETUID and SETGID"));
     return 0;
 }
 
@@ -197,13 +209,7 @@ int http_server_new(const struct http_listener *listeners, size_t n, struct metr
 {
     assert(n <= MAX_LISTENERS);
     auto_http_server struct http_server *srv = xmalloc(sizeof(*srv));
-    /* The kubelet gives up a probe after three seconds and a container after a minute. */
-    srv->backoff = (struct backoff){.base_ms = 50,
-                                    .cap_ms = 1000,
-                                    .factor = 2,
-                                    .jitter_pct = 20,
-                                    .reset_after_ms = 60000};
-    rng_init_random(&srv->rng);
+    srv->child_uid = child_user();
     for (size_t i = 0; i < n; i++)
         TRY(add_listener(srv, &listeners[i], e));
     if (metrics)
@@ -230,7 +236,7 @@ static bool is_listening(int fd)
  * it. No child has it now. */
 static int bind_anew(struct listener *l, struct err *e)
 {
-    if (!l->owns || is_listening(l->fd))
+    if (is_listening(l->fd))
         return 0;
     if (l->fd >= 0)
         (void)close(l->fd);
@@ -241,53 +247,30 @@ static int bind_anew(struct listener *l, struct err *e)
     return 0;
 }
 
-static int bind_all_anew(struct http_server *srv, struct err *e)
-{
-    for (size_t i = 0; i < srv->n; i++)
-        TRY(bind_anew(&srv->listeners[i], e));
-    return 0;
-}
-
 /* --- The child --- */
-
-static uid_t child_user(void)
-{
-    static bool told;
-    if (geteuid() != 0)
-        return 0;
-    if (sandbox_can_change_user())
-        return CHILD_UID;
-    if (!told)
-        log_warn("The process that serves HTTP stays user 0, without capabilities",
-                 kv("why", "this one lacks the capabilities SETUID and SETGID"));
-    told = true;
-    return 0;
-}
 
 static void add_arg(char *args[], size_t *n, char *arg_take)
 {
     args[(*n)++] = arg_take;
 }
 
-static int start_program(const struct http_server *srv, int channel, int words, pid_t *ret)
+static int start_program(const struct listener *l, int channel, int words, pid_t *ret)
 {
-    char *argv[5 + HTTP_MAX_ROUTES] = {0};
+    char *argv[4 + HTTP_MAX_ROUTES] = {0};
     char *env[] = {NULL};
-    int fds[HTTP_CHILD_FDS] = {SPAWN_NULL, SPAWN_NULL, words, channel};
+    int fds[HTTP_CHILD_FDS];
     size_t n = 0;
-    size_t n_fds = HTTP_CHILD_SOCKETS;
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+        fds[i] = SPAWN_NULL;
+    fds[STDERR_FILENO] = words;
+    fds[HTTP_CHILD_CHANNEL] = channel;
+    fds[HTTP_CHILD_SOCKET] = l->fd;
     add_arg(argv, &n, xstrdup("cleave"));
     add_arg(argv, &n, xstrdup(HTTP_CHILD_VERB));
-    add_arg(argv, &n, xasprintf("%u", child_user()));
-    add_arg(argv, &n, xasprintf("%zu", srv->n_sockets));
-    for (size_t i = 0; i < srv->n_served; i++)
-        add_arg(argv, &n, xasprintf("%zu=%s", srv->served[i].socket, srv->served[i].route->path));
-    for (size_t i = 0; i < srv->n; i++)
-        if (srv->listeners[i].owns)
-            fds[n_fds++] = srv->listeners[i].fd;
-    while (n_fds < ARRAY_LEN(fds))
-        fds[n_fds++] = SPAWN_NULL;
-    int failure = spawn_with("/proc/self/exe", argv, env, fds, n_fds, ret);
+    add_arg(argv, &n, xasprintf("%u", l->srv->child_uid));
+    for (size_t i = 0; i < l->n_served; i++)
+        add_arg(argv, &n, xstrdup(l->served[i]->path));
+    int failure = spawn_with("/proc/self/exe", argv, env, fds, ARRAY_LEN(fds), ret);
     for (size_t i = 0; i < n; i++)
         free(argv[i]);
     return failure;
@@ -301,7 +284,7 @@ static void child_close(struct child *c)
         (void)close(c->words);
 }
 
-static int child_start(const struct http_server *srv, struct child *ret, struct err *e)
+static int child_start(const struct listener *l, struct child *ret, struct err *e)
 {
     int channel[2];
     int words[2];
@@ -313,7 +296,7 @@ static int child_start(const struct http_server *srv, struct child *ret, struct 
         return err_set_errno(e, errno, "pipe");
     auto_fd int listens = words[0];
     auto_fd int speaks = words[1];
-    int failure = start_program(srv, theirs, speaks, &ret->pid);
+    int failure = start_program(l, theirs, speaks, &ret->pid);
     if (failure)
         return err_set_errno(e, failure, "run %s", HTTP_CHILD_VERB);
     ret->channel = TAKE_FD(ours);
@@ -340,11 +323,11 @@ static bool tell(const struct child *c, const struct scope *s, const void *p, si
     return true;
 }
 
-static bool answer(const struct http_server *srv, const struct child *c, const struct scope *s,
+static bool answer(const struct listener *l, const struct child *c, const struct scope *s,
                    uint16_t route)
 {
     auto_sb struct sb body = SB_INIT(HTTP_MAX_BODY_BYTES);
-    const struct http_route *r = srv->served[route].route;
+    const struct http_route *r = l->served[route];
     int status = r->get(r->arg, &body);
     if (body.overflow) {
         status = 500;
@@ -356,22 +339,22 @@ static bool answer(const struct http_server *srv, const struct child *c, const s
 }
 
 /* What the child asks for is answered. False: it says what it must not, or nothing any more. */
-static bool serve_child(const struct http_server *srv, const struct child *c, const struct scope *s)
+static bool serve_child(const struct listener *l, const struct child *c, const struct scope *s)
 {
     struct http_ask a;
     ssize_t n = recv(c->channel, &a, sizeof(a), 0);
     if (n < 0)
         return errno == EAGAIN || errno == EINTR;
-    if (n != (ssize_t)sizeof(a) || a.zero != 0 || a.route >= srv->n_served)
+    if (n != (ssize_t)sizeof(a) || a.zero != 0 || a.route >= l->n_served)
         return false;
-    return answer(srv, c, s, a.route);
+    return answer(l, c, s, a.route);
 }
 
-static void attend(const struct http_server *srv, const struct child *c, const struct scope *s)
+static void attend(const struct listener *l, const struct child *c, const struct scope *s)
 {
     auto_err struct err e = {0};
     while (scope_wait_readable(s, c->channel, &e) == 0)
-        if (!serve_child(srv, c, s))
+        if (!serve_child(l, c, s))
             return;
 }
 
@@ -392,7 +375,7 @@ static char *how_it_ended(int status)
 }
 
 /* It may live on with its channel closed: whatever it does, now it ends. */
-static void child_end(struct child *c, bool expected)
+static void child_end(const struct listener *l, struct child *c, bool expected)
 {
     int status = 0;
     if (expected)
@@ -405,40 +388,78 @@ static void child_end(struct child *c, bool expected)
     if (!expected) {
         auto_free char *how = how_it_ended(status);
         auto_free char *words = last_words(c);
-        log_error("The process that serves HTTP ended and is started again", kv("ended", how),
-                  kv("said", words));
+        log_error("The process that serves HTTP ended and is started again",
+                  kv("address", l->opts.addr), kv("ended", how), kv("said", words));
     }
     child_close(c);
 }
 
-static void run_child(struct http_server *srv, const struct scope *s)
+static void run_child(struct listener *l, const struct scope *s)
 {
     auto_err struct err e = {0};
     struct child c = {.channel = -1, .words = -1};
-    if (bind_all_anew(srv, &e) < 0 || child_start(srv, &c, &e) < 0) {
-        log_error("Could not start the process that serves HTTP", kv_err(&e));
+    if (bind_anew(l, &e) < 0 || child_start(l, &c, &e) < 0) {
+        log_error("Could not start the process that serves HTTP", kv("address", l->opts.addr),
+                  kv_err(&e));
         return;
     }
-    log_debug("Started the process that serves HTTP", kv_int("pid", c.pid));
-    attend(srv, &c, s);
-    child_end(&c, scope_is_canceled(s));
+    log_debug("Started the process that serves HTTP", kv("address", l->opts.addr),
+              kv_int("pid", c.pid));
+    attend(l, &c, s);
+    child_end(l, &c, scope_is_canceled(s));
+}
+
+struct attendant {
+    struct listener *listener;
+    const struct scope *scope;
+    pthread_t thread;
+};
+
+static void *attend_port(void *arg)
+{
+    const struct attendant *a = arg;
+    struct listener *l = a->listener;
+    while (!scope_is_canceled(a->scope)) {
+        run_child(l, a->scope);
+        if (scope_is_canceled(a->scope))
+            break;
+        if (l->srv->restarts)
+            metric_add(l->srv->restarts, 1);
+        (void)scope_wait_ms(a->scope, backoff_next_ms(&l->backoff, clock_real(), &l->rng));
+    }
+    return NULL;
+}
+
+/* 0, or the errno of the first that did not start. */
+static int start_attendants(struct http_server *srv, const struct scope *s,
+                            struct attendant *attendants, size_t *ret_started)
+{
+    *ret_started = 0;
+    for (size_t i = 0; i < srv->n; i++) {
+        struct attendant *a = &attendants[*ret_started];
+        if (!srv->listeners[i].owns)
+            continue;
+        *a = (struct attendant){.listener = &srv->listeners[i], .scope = s};
+        int failure = pthread_create(&a->thread, NULL, attend_port, a);
+        if (failure)
+            return failure;
+        (*ret_started)++;
+    }
+    return 0;
 }
 
 int http_server_run(void *arg, struct scope *s, struct err *e)
 {
-    struct http_server *srv = arg;
-    (void)e;
-    if (srv->n_sockets == 0)
+    struct attendant attendants[MAX_LISTENERS];
+    size_t n;
+    auto_scope struct scope *life = scope_new(s, -1);
+    int failure = start_attendants(arg, life, attendants, &n);
+    if (!failure)
         (void)scope_wait_ms(s, -1);
-    while (!scope_is_canceled(s)) {
-        run_child(srv, s);
-        if (scope_is_canceled(s))
-            break;
-        if (srv->restarts)
-            metric_add(srv->restarts, 1);
-        (void)scope_wait_ms(s, backoff_next_ms(&srv->backoff, clock_real(), &srv->rng));
-    }
-    return 0;
+    scope_cancel(life);
+    for (size_t i = 0; i < n; i++)
+        (void)pthread_join(attendants[i].thread, NULL);
+    return failure ? err_set_errno(e, failure, "starting the threads of the HTTP server") : 0;
 }
 
 struct http_server *http_server_free(struct http_server *srv)

@@ -12,14 +12,15 @@
 
 /*
  * The small HTTP server of both processes (health, readiness, metrics). Strangers talk to a child
- * process (http_child.h) that has no rights, can open nothing, and knows nothing but the names of
- * the pages; this side binds the sockets, makes the pages' texts, and hands each over when the
- * child asks for it (http_channel.h). A child that ends, or that says what it must not, is ended
- * and started again; the sockets stay open meanwhile, and who connects waits. One that does not
- * listen any more by then is bound anew. Plain HTTP.
+ * process (http_child.h), one for each port, that has no rights, can open nothing, and knows
+ * nothing but the names of the pages; this side binds the sockets, makes the pages' texts, and
+ * hands each over when the child asks for it (http_channel.h). A child that ends, or that says what
+ * it must not, is ended and started again; the sockets stay open meanwhile, and who connects waits.
+ * One that does not listen any more by then is bound anew. Plain HTTP.
  */
 
-/* Writes the body and returns the HTTP status. Called on the server's thread; must not block. */
+/* Writes the body and returns the HTTP status. Called on the thread of its port; must
+ * not block. */
 typedef int http_get_fn(void *arg, struct sb *body);
 
 struct http_route {
@@ -44,8 +45,8 @@ int http_server_new(const struct http_listener *listeners, size_t n, struct metr
                     struct http_server **ret, struct err *e) MUST_CHECK;
 /* The port a listener got, 0 when it is off. */
 int http_server_port(const struct http_server *srv, size_t listener);
-/* Serves until the scope ends. One thread. arg is a struct http_server: fits the manager's
- * services. */
+/* Serves until the scope ends, with a thread for each port. ERR_SYSTEM: one could not be started.
+ * arg is a struct http_server: fits the manager's services. */
 int http_server_run(void *arg, struct scope *s, struct err *e) MUST_CHECK;
 /* Not while running. NULL allowed; returns NULL. */
 struct http_server *http_server_free(struct http_server *srv);

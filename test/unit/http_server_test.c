@@ -484,6 +484,34 @@ Test(http_server, a_socket_that_was_shut_down_is_bound_anew_for_the_next_child, 
     stop(&r);
 }
 
+/* The child that serves this page, once there is one. */
+static pid_t child_that_serves(const char *page)
+{
+    pid_t child = 0;
+    for (;;) {
+        child = child_other_than(child);
+        auto_free char *path = xasprintf("/proc/%d/cmdline", child);
+        auto_free char *args = NULL;
+        size_t len = 0;
+        if (file_read(path, 4096, &args, &len, NULL) == 0 && memmem(args, len, page, strlen(page)))
+            return child;
+    }
+}
+
+/* Who took over the one that everybody reaches answers no probes. */
+Test(http_server, each_port_has_a_child_of_its_own, .timeout = 60)
+{
+    const struct http_listener two[] = {{"127.0.0.1:0", routes, 2}, {"127.0.0.2:0", routes + 2, 1}};
+    struct running r = {0};
+    cr_assert_eq(http_server_new(two, ARRAY_LEN(two), NULL, &r.srv, NULL), 0);
+    r.scope = scope_new(NULL, -1);
+    cr_assert_eq(pthread_create(&r.thread, NULL, serve, &r), 0);
+    cr_assert_eq(kill(child_that_serves("/metrics"), SIGSTOP), 0);
+    auto_free char *got = ask(&r, "GET", "/healthz");
+    cr_expect_not_null(strstr(got, " 200 "), "%s", got);
+    stop(&r);
+}
+
 Test(http_server, the_end_of_the_server_is_the_end_of_its_child, .timeout = 60)
 {
     struct running r = {0};
