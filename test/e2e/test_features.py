@@ -43,8 +43,12 @@ def put(folder, **files):
 def described_node(rig):
     rig.controller()
 
-    def make(fleet, **flags):
-        return rig.node(fleet, **flags)
+    def make(fleet, start=True, **flags):
+        node = rig.node(fleet, start=False)
+        if start:
+            node.ctl("sys-root", node.folder)  # what the kernel shows of the cards
+            node.start(**flags)
+        return node
 
     return make
 
