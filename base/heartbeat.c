@@ -80,8 +80,7 @@ bool heartbeats_check(const struct heartbeats *set, struct sb *out)
         well = false;
         if (out)
             sb_addf(out,
-                    "%s has been at one thing for %" PRId64 " s, at most %" PRId64
-                    " s are expected\n",
+                    "%s hangs: it has been at one thing for %" PRId64 " s (limit %" PRId64 " s)\n",
                     b->name, ms / 1000, b->bound_ms / 1000);
     }
     return well;

@@ -35,7 +35,9 @@ struct task {
 static int read_task(int argc, char **argv, struct task *ret, struct err *e)
 {
     if (argc < 2 || argc - 2 > HTTP_MAX_ROUTES)
-        return err_set(e, ERR_INVALID, "it is run by Cleave's programs alone");
+        return err_set(
+            e, ERR_INVALID,
+            "cleave-agent and cleave-controller start it themselves; it takes a uid and paths");
     TRY(num_parse(argv[1], 0, INT32_MAX, &ret->uid, e));
     for (int i = 2; i < argc; i++)
         ret->routes[ret->n_routes++] = (struct http_front_route){.path = argv[i]};

@@ -141,7 +141,8 @@ static struct guest *guest_of(struct MHD_Connection *connection)
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
-/* Whoever reads slowly keeps a text in memory: beyond the bound all go who still read one. */
+/* A slow reader keeps a page in memory. When the pages on their way exceed MAX_HELD_BYTES, every
+ * connection that still reads one is closed. */
 static void dismiss_readers(struct http_front *f)
 {
     for (size_t i = 0; i < f->n_ports; i++)
@@ -193,7 +194,7 @@ static void text_unref(struct text *t)
         MHD_destroy_response(t->response);
 }
 
-/* Has those served who waited for the text that has come. */
+/* Gives the page that has just arrived to every request that came before it was asked for. */
 static void deliver(struct page *page, struct text *t)
 {
     struct request *later = NULL;

@@ -30,8 +30,8 @@ enum {
     ANSWER_MS = 5000,
     /* Of what a child said before it ended. */
     MAX_LAST_WORDS = 4096,
-    /* Nobody's: neither the user of images without root (65532) nor nobody (65534), whose processes
-     * there may be more of on a node. */
+    /* A uid that nothing else uses: 65532 is the usual user of images without root, 65534 is
+     * nobody, and both may own other processes of the node. */
     CHILD_UID = 65533,
 };
 
@@ -199,8 +199,9 @@ static uid_t child_user(void)
         return 0;
     if (sandbox_can_change_user())
         return CHILD_UID;
-    log_warn("The processes that serve HTTP stay user 0, without capabilities",
-             kv("why", "this one lacks the capabilities SETUID and SETGID"));
+    log_warn("The processes that serve HTTP run as user 0 without capabilities",
+             kv("why", "this program lacks the capabilities SETUID and SETGID"),
+             kv("remedy", "add both to the container's securityContext.capabilities.add"));
     return 0;
 }
 
@@ -232,8 +233,8 @@ static bool is_listening(int fd)
     return fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) == 0 && listening;
 }
 
-/* The child has the same socket as we, and its filter of system calls is what keeps it from ending
- * it. No child has it now. */
+/* Parent and child share the listening socket; only the child's filter of system calls stops it
+ * from shutting the socket down. No child runs when this is called. */
 static int bind_anew(struct listener *l, struct err *e)
 {
     if (is_listening(l->fd))
@@ -317,7 +318,10 @@ static bool tell(const struct child *c, const struct scope *s, const void *p, si
                                {.fd = scope_cancel_fd(s), .events = POLLIN}};
         if (n < 0 && errno != EAGAIN && errno != EINTR)
             return false;
-        if (poll(fds, ARRAY_LEN(fds), ANSWER_MS) <= 0 || fds[1].revents)
+        int ready = poll(fds, ARRAY_LEN(fds), ANSWER_MS);
+        if (ready < 0 && errno == EINTR)
+            continue;
+        if (ready <= 0 || fds[1].revents)
             return false;
     }
     return true;

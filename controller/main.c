@@ -27,8 +27,9 @@ enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE };
 
 enum { MAX_WORKERS = 16, HOSTNAME_BYTES = 256 };
 
-/* A lease is told in whole seconds, and no peer believes in one of more than an hour. */
-enum { MIN_LEASE_MS = 1000, MAX_LEASE_MS = 3600 * 1000, MIN_RETRY_MS = 50 };
+/* A Lease counts whole seconds, and config/admission/controller-lease.yaml refuses more than 300.
+ */
+enum { MIN_LEASE_MS = 1000, MAX_LEASE_MS = 300 * 1000, MIN_RETRY_MS = 50 };
 
 /* The threads share this many heaps: with one for each, memory would lie idle in all of them. */
 enum { MALLOC_ARENAS = 2 };

@@ -127,7 +127,8 @@ void manager_add_service(struct manager *m, const char *name, service_fn *fn, vo
     add_part(m, &m->infra, "", name, fn, arg);
 }
 
-enum { ELECTOR_ATTEMPT_MS = 2 * 60 * 1000 };
+/* An attempt to renew ends with the renew deadline, at most five minutes. */
+enum { ELECTOR_ATTEMPT_MS = 6 * 60 * 1000 };
 
 static bool works(void *arg)
 {

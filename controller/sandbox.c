@@ -54,8 +54,6 @@ static int change_user(uid_t uid, struct err *e)
     return 0;
 }
 
-/* The bounding set is what a program that is run could gain. Nothing is run, and nothing is gained;
- * it is emptied all the same where the right to is there. */
 static int drop_capabilities(struct err *e)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -65,6 +63,8 @@ static int drop_capabilities(struct err *e)
     return 0;
 }
 
+/* The bounding set limits what a program that is run could gain. The child runs none; the set is
+ * emptied all the same, where this process may. */
 static void empty_bounding_set(void)
 {
     for (unsigned long cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)

@@ -300,7 +300,8 @@ int elector_step(struct elector *el, struct scope *s, int64_t *ret_wait_ms, stru
         return lost(el, e, &own);
     }
     if (held && el->works && !el->works(el->works_arg)) {
-        (void)err_set(&own, ERR_TIMEOUT, "this process no longer does what it leads for");
+        (void)err_set(&own, ERR_TIMEOUT,
+                      "a controller's worker hangs; the lease is left to another replica");
         return lost(el, e, &own);
     }
     auto_scope struct scope *attempt =

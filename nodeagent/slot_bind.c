@@ -242,9 +242,10 @@ int slot_release(const struct slot_deps *d, unsigned slot, const char *card, str
 {
     auto_slot_record struct slot_record r = {0};
     auto_free char *name = cdi_slot_name(slot);
+    /* First the record: where another version wrote it, nothing of the slot is touched. */
+    TRY(read_record(d, slot, &r, e));
     if (d->cdi)
         TRY(cdi_slots_remove(d->cdi, name, e));
-    TRY(read_record(d, slot, &r, e));
     if (*card)
         TRY(release_slice(d, slot, card, &r, e));
     if (r.uid && strcmp(r.card, card) != 0)

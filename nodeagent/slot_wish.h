@@ -12,8 +12,8 @@
 /*
  * What a pod asks for with a slot. Whoever schedules it says so, each in their own words: HAMi and
  * Koordinator in annotations, with the card that they chose; else the container's requests do.
- * Anybody who may create pods can write such an annotation, so it chooses the card and gives no
- * more than the container requests: quotas count requests. Pure. Sources: HAMi
+ * Without config/slots anybody who may create pods writes such an annotation. It chooses the card
+ * and gives no more than the container requests, since quotas count requests. Pure. Sources: HAMi
  * pkg/device/metax/{protocol,sdevice,qos}.go; Koordinator
  * pkg/scheduler/plugins/deviceshare/device_plugin_adapter.go, apis/extension/device_share.go.
  */

@@ -137,7 +137,7 @@ int mig_table_check(const struct mig_table *t, struct err *e) MUST_CHECK;
  * in GB, if it is within a sixteenth, or within one and an eighth (so 1g.24gb finds 1g.23gb, and
  * 1g.5gb nothing on a card whose smallest is 1g.10gb). A 1g name that is published for profiles of
  * twice the memory alone never finds one of the smallest share, nor the other way round: 1g.20gb
- * finds nothing on an H200 (1g.18gb, 1g.35gb). mig_rounds says which were. Zero counts are dropped,
+ * finds nothing on an H200 (1g.18gb, 1g.35gb). mig_rounds tells whether a name was. Zero counts go,
  * and the same kind in two spellings is counted together. ERR_NOT_FOUND names the profile and lists
  * what the card offers; ERR_INVALID for malformed names, also with count zero; ERR_TOO_LARGE for
  * more than MIG_MAX_WANTS kinds. */

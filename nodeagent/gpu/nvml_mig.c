@@ -135,11 +135,14 @@ static int keep_placement(const struct nvml_placement *at, struct mig_profile *p
 {
     bool is_on_grid =
         at->size > 0 && at->size <= MIG_MAX_SLOTS && at->start <= MIG_MAX_SLOTS - at->size;
-    if (!is_on_grid || (p->n_starts > 0 && at->size != p->size))
-        return err_set(e, ERR_INVALID,
-                       "MIG profile %s: placement %u:%u, only one size on a grid of %d slots can "
-                       "be handled",
+    if (!is_on_grid)
+        return err_set(e, ERR_INVALID, "MIG profile %s: placement %u:%u is outside the %d slots",
                        p->name, at->start, at->size, MIG_MAX_SLOTS);
+    if (p->n_starts > 0 && at->size != p->size)
+        return err_set(e, ERR_INVALID,
+                       "MIG profile %s: placement %u:%u has size %u, the one before %d; a profile "
+                       "has one size",
+                       p->name, at->start, at->size, at->size, p->size);
     p->size = at->size;
     p->starts[p->n_starts++] = (uint8_t)at->start;
     return 0;

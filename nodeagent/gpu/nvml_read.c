@@ -163,8 +163,8 @@ static unsigned first_of(const struct gpu_card *cards, unsigned index, const cha
     return i;
 }
 
-/* A UUID is one card's. The first keeps it, unless it was only remembered there; who has it is
- * asked again by the next call. */
+/* Two cards may not report one UUID. The lower index keeps it, unless that card could not be read
+ * now and its UUID is only remembered. The next reading asks both again. */
 static int check_unique(struct gpu_card *cards, unsigned index, struct nvml_facts **f,
                         struct err *e)
 {

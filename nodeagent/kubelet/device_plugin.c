@@ -169,7 +169,8 @@ static void list_and_watch(void *arg, struct grpc_call *call, const uint8_t *req
     (void)len;
     struct served *s = arg;
     if (s->n_streams == MAX_STREAMS) {
-        grpc_call_finish(call, GRPC_RESOURCE_EXHAUSTED, "too many listen at once");
+        grpc_call_finish(call, GRPC_RESOURCE_EXHAUSTED,
+                         "this resource has 4 ListAndWatch streams; one has to end first");
         return;
     }
     struct stream *t = xmalloc(sizeof(*t));

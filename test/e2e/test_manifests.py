@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-CONFIG = Path(__file__).resolve().parents[2] / "config"
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG = ROOT / "config"
 
 # Each folder of the host that a container of ours may write, with what for. config/agent/daemonset.yaml says more.
 WRITTEN = {
@@ -30,7 +31,8 @@ READ_BY_COMPONENT = {"host-driver": {"/usr/lib/x86_64-linux-gnu", "/usr/bin"}}
 
 def render(folder):
     """The objects that a folder's kustomization makes."""
-    text = subprocess.run(["kubectl", "kustomize", folder], check=True, capture_output=True, text=True, timeout=60).stdout
+    programs = Path(subprocess.run([ROOT / "hack" / "kube" / "bin.sh"], check=True, capture_output=True, text=True).stdout.strip())
+    text = subprocess.run([programs / "kubectl", "kustomize", folder], check=True, capture_output=True, text=True, timeout=60).stdout
     return [obj for obj in yaml.safe_load_all(text) if obj]
 
 
@@ -83,3 +85,14 @@ def test_whole_installation_has_no_other_pod_on_the_host():
     assert len([p for p in pods(objects) if p.get("hostPID")]) == 1, "the agent's"
     for pod in pods(objects):
         assert not pod.get("hostNetwork") and not pod.get("hostIPC")
+
+
+def test_only_the_monitoring_namespace_reaches_our_pods_and_only_their_metrics():
+    objects = render(CONFIG)
+    policies = {o["metadata"]["namespace"]: o["spec"] for o in objects if o["kind"] == "NetworkPolicy"}
+    assert set(policies) == {o["metadata"]["name"] for o in objects if o["kind"] == "Namespace"}
+    monitoring = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
+    for spec in policies.values():
+        assert spec["podSelector"] == {} and sorted(spec["policyTypes"]) == ["Egress", "Ingress"]
+        assert spec["ingress"] == [{"from": monitoring, "ports": [{"port": 8080, "protocol": "TCP"}]}]
+        assert {p["port"] for rule in spec["egress"] for p in rule["ports"]} == {443, 6443}
