@@ -47,7 +47,7 @@ struct agent {
     /* The rest belongs to the loop's thread. */
     bool device_seen, inventory_read;
     bool job_running, read_due;
-    bool recovered;    /* once: what a predecessor left half-way is ended, or is `unended` */
+    bool recovered;    /* once: what a predecessor left half-way is ended, or is in `unended` */
     bool recovery_due; /* a change may be on record that nobody will end */
     bool stuck;
     bool kubelet_listed, kubelet_holders; /* news that was not looked at yet */
@@ -65,11 +65,7 @@ struct agent {
     int64_t publish_mono_ms;   /* INT64_MAX: nothing to publish */
     char busy[GPU_UUID_BYTES]; /* the card of the job; "": none */
     struct card_offer busy_offer;
-    /* A card whose interrupted change is still to be ended, "": none; and the number of the first
-     * status that offers nothing of it. */
-    char unended[GPU_UUID_BYTES];
-    char unended_why[512]; /* what it waits for; "": for its time */
-    int64_t unended_number;
+    struct unended unended;
     uint64_t exclusive; /* places of the cards that were MPS's alone when it was looked at last */
     struct driver_view *driver_view; /* NULL: not read yet */
     struct device_slots sick;        /* what the newest node_state shows */
@@ -160,32 +156,53 @@ static void on_device(void *arg, const struct object *before, const struct objec
     (void)eventfd_write(a->mail, 1);
 }
 
-/* A card whose change could not be ended, and that is not attempted again because nobody wants it
- * to be anything: the next reading ends the change. "": there is none. */
-static void leave_to_recovery(struct agent *a, const char *uuid)
+/* What stands of a card that is wanted again, or is being changed, may be on offer. */
+static bool is_withheld(const struct agent *a, const struct unended_card *u)
 {
-    if (strcmp(a->unended, uuid) == 0)
-        return;
-    (void)snprintf(a->unended, sizeof(a->unended), "%s", uuid);
-    a->unended_why[0] = '\0';
-    a->unended_number = 0;
+    return !want_of(a, u->uuid) && strcmp(a->busy, u->uuid) != 0;
 }
 
+/* A recovery goes through all journals: it waits until each unended card that nobody wants to be
+ * anything is known not to be on offer. */
 static bool may_recover(const struct agent *a)
 {
-    int64_t told = a->unended_number;
     if (a->d.kubelet && !kubelet_link_holders(a->d.kubelet)->known)
         return false; /* a pod may have what the change left */
-    return a->recovery_due && (!*a->unended || (told && told <= publisher_acked(a->d.publisher)));
+    int64_t acked = publisher_acked(a->d.publisher);
+    for (size_t i = 0; i < a->unended.n; i++) {
+        const struct unended_card *u = &a->unended.items[i];
+        if (is_withheld(a, u) && (!u->told_number || u->told_number > acked))
+            return false;
+    }
+    return a->recovery_due;
 }
 
+/* What a recovery could not end is all there is now. */
+static void take_unended(struct agent *a, struct agent_job *j)
+{
+    for (size_t i = 0; i < j->unended.n; i++) {
+        struct unended_card *u = &j->unended.items[i];
+        const struct unended_card *known = unended_find(&a->unended, u->uuid);
+        u->told_number = known ? known->told_number : 0;
+    }
+    unended_done(&a->unended);
+    a->unended = j->unended;
+    j->unended = (struct unended){0};
+    a->recovery_due = a->unended.n > 0;
+}
+
+/* A card whose change failed and that nobody wants to be anything any more is not attempted again:
+ * it is left to recovery. */
 static void follow(struct agent *a, const struct device_spec *before, bool ordered)
 {
     for (size_t i = 0; i < a->tracks.n; i++) {
         const struct card_memo *m = &a->tracks.items[i].memo;
         if (m->result.outcome == TXN_FAILED && !want_of(a, m->uuid))
-            leave_to_recovery(a, m->uuid);
+            unended_note(&a->unended, m->uuid, &m->result);
     }
+    for (size_t i = 0; i < a->unended.n; i++)
+        if (!is_withheld(a, &a->unended.items[i]))
+            a->unended.items[i].told_number = 0;
     card_tracks_follow(&a->tracks, before, spec(a), ordered);
     publish_within(a, PUBLISH_LAG_MS);
 }
@@ -491,7 +508,7 @@ static bool is_open(struct agent *a, const struct gpu_card *card)
     bool settled =
         !t || (t->memo.progress == PROGRESS_DONE && (t->memo.result.outcome == TXN_APPLIED ||
                                                      t->memo.result.outcome == TXN_NOTHING_TO_DO));
-    return card->healthy && !card->unread && settled && strcmp(card->uuid, a->unended) != 0 &&
+    return card->healthy && !card->unread && settled && !unended_find(&a->unended, card->uuid) &&
            (!want || want->mode == API_MODE_SGPU);
 }
 
@@ -735,7 +752,7 @@ static void end_card(struct agent *a, struct agent_job *j)
     a->recovery_due |= j->result.outcome == TXN_FAILED;
     if (!t) {
         if (j->result.outcome == TXN_FAILED)
-            leave_to_recovery(a, j->uuid);
+            unended_note(&a->unended, j->uuid, &j->result);
         return;
     }
     const struct txn_result was = t->memo.result;
@@ -848,9 +865,7 @@ static void end_read(struct agent *a, struct agent_job *j)
         a->inventory_read = true;
         if (j->recover) {
             a->recovered = true;
-            a->recovery_due = *j->unended;
-            leave_to_recovery(a, j->unended);
-            (void)snprintf(a->unended_why, sizeof(a->unended_why), "%s", j->unended_why);
+            take_unended(a, j);
             if (a->d.slots)
                 late_binding_found(a->d.slots, j->slots_found, j->n_slots_found);
         }
@@ -973,6 +988,11 @@ static void note_told(struct agent *a, const struct node_state *state, int64_t n
         node_status_offer(state, i, now_ms, &offer);
         card_track_told(t, &offer, number);
     }
+    for (size_t i = 0; i < a->unended.n; i++) {
+        struct unended_card *u = &a->unended.items[i];
+        if (!u->told_number && is_withheld(a, u))
+            u->told_number = number;
+    }
 }
 
 /* What the kubelet's side says: borrowed from it until the next offer. */
@@ -1008,8 +1028,7 @@ static struct node_state state_of(struct agent *a, struct card_memo **ret_memos)
         .n_memos = a->tracks.n,
         .busy = *a->busy ? a->busy : NULL,
         .busy_offer = &a->busy_offer,
-        .unended = *a->unended ? a->unended : NULL,
-        .unended_why = *a->unended_why ? a->unended_why : NULL,
+        .unended = &a->unended,
         .read_reason = a->read_reason,
         .read_error = a->read_error,
         .stuck_call = worker_stuck(a->d.worker, &call, &since) ? call : NULL,
@@ -1075,8 +1094,6 @@ static void publish(struct agent *a)
     set_gauges(a, &next);
     int64_t number = publisher_put(a->d.publisher, device_status_encode(&next));
     note_told(a, &state, now_ms, number);
-    if (*a->unended && !a->unended_number)
-        a->unended_number = number;
     atomic_store(&a->ready, a->device_seen && (a->inventory_read || a->read_error));
 }
 
@@ -1298,6 +1315,7 @@ struct agent *agent_free(struct agent *a)
     gpu_inventory_done(&a->inventory);
     device_status_done(&a->published);
     card_tracks_done(&a->tracks);
+    unended_done(&a->unended);
     (void)driver_view_free(a->driver_view);
     free(a->read_error);
     (void)object_unref(a->device);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/agent_job.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -36,6 +35,7 @@ void agent_job_free(void *job)
     (void)driver_view_free(j->new_driver_view);
     slot_binding_done(&j->binding);
     free(j->slots_found);
+    unended_done(&j->unended);
     free(j);
 }
 
@@ -73,11 +73,8 @@ static void recover_cards(struct gpu *g, struct agent_job *j, const char *boot_i
         txn_recover(&deps, uuids[i], &r);
         log_info("Recovered an interrupted change", kv("gpu", uuids[i]),
                  kv("outcome", txn_outcome_name(r.outcome)), kv("message", r.message));
-        if (r.outcome == TXN_FAILED) {
-            bool waits = strcmp(r.reason, "OtherVersion") == 0;
-            (void)snprintf(j->unended, sizeof(j->unended), "%s", uuids[i]);
-            (void)snprintf(j->unended_why, sizeof(j->unended_why), "%s", waits ? r.message : "");
-        }
+        if (r.outcome == TXN_FAILED)
+            unended_note(&j->unended, uuids[i], &r);
         free(uuids[i]);
     }
     free(uuids);

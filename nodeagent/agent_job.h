@@ -8,6 +8,7 @@
 #include "nodeagent/slot_bind.h"
 #include "nodeagent/status.h"
 #include "nodeagent/transaction.h"
+#include "nodeagent/unended.h"
 
 /*
  * What the agent's loop asks of the worker's thread, as one value that travels there and back: read
@@ -50,10 +51,8 @@ struct agent_job {
     /* out */
     unsigned *slots_found; /* READ, with recover: those of which something is on record; owned */
     size_t n_slots_found;
-    char unended[GPU_UUID_BYTES]; /* READ: a card whose interrupted change could not be ended and is
-                                     to be tried again; "": none */
-    char unended_why[512];        /* it waits for a person, who is told this; "": it does not */
-    int rc;                       /* of the reading */
+    struct unended unended; /* READ, with recover: all there are now; owned */
+    int rc;                 /* of the reading */
     struct err err;
     int64_t began_mono_ms, took_ms;
     struct host_facts host;              /* READ, also when the cards cannot be read */

@@ -546,6 +546,24 @@ static void build_watched(const struct card_view *v, int64_t generation, int64_t
         (void)condition_remove(&to->conditions, "Watched");
 }
 
+static const char *unended_reason(const struct unended_card *u)
+{
+    return u->waits ? "OtherVersion" : "Progressing";
+}
+
+/* Of a card that nobody wants to be anything there is nothing to say, but that a change of it is
+ * not over. */
+static void build_unended(const struct node_state *s, const char *uuid, int64_t now_ms,
+                          struct device_card *to)
+{
+    const struct unended_card *u = unended_find(s->unended, uuid);
+    if (u)
+        (void)condition_set(&to->conditions, "Applied", CONDITION_FALSE, unended_reason(u), u->why,
+                            s->generation, now_ms);
+    else
+        (void)condition_remove(&to->conditions, "Applied");
+}
+
 static void build_card(const struct node_state *s, const struct card_view *v,
                        const struct device_card *prev, int64_t now_ms, struct device_card *to)
 {
@@ -555,7 +573,7 @@ static void build_card(const struct node_state *s, const struct card_view *v,
     build_watched(v, s->generation, now_ms, to);
     const struct device_want *want = want_of(s, v->card.uuid);
     if (!want) {
-        (void)condition_remove(&to->conditions, "Applied");
+        build_unended(s, v->card.uuid, now_ms, to);
         return;
     }
     const struct card_memo *m = memo_of(s, v->card.uuid);
@@ -702,7 +720,7 @@ void node_status_offer(const struct node_state *s, size_t i, int64_t now_ms, str
     *ret = (struct card_offer){0};
     if (s->cards[i].outdated)
         return;
-    if (want ? want->mode != mode_of(card) : is_card(card, s->unended))
+    if (want ? want->mode != mode_of(card) : unended_find(s->unended, card->uuid) != NULL)
         return;
     card_offer_of(card, ret);
     if (want)
@@ -859,21 +877,45 @@ static void take_card(const struct device_card *card, const struct condition *c,
                           xasprintf("GPU %lld: %s", (long long)card->index, c->message)};
 }
 
-/* A card that the spec does not speak of any more, and whose change is not over. */
+/* Those that the spec does not speak of: the one that speaks for all, which is one that goes on by
+ * itself while there is any, and how many more there are. NULL: there is none. */
+static const struct unended_card *first_unended(const struct node_state *s, size_t *ret_more)
+{
+    const struct unended_card *first = NULL;
+    size_t n = 0;
+    for (size_t i = 0; s->unended && i < s->unended->n; i++) {
+        const struct unended_card *u = &s->unended->items[i];
+        if (want_of(s, u->uuid))
+            continue;
+        n++;
+        if (!first || (first->waits && !u->waits))
+            first = u;
+    }
+    *ret_more = n ? n - 1 : 0;
+    return first;
+}
+
+/* Cards that the spec does not speak of, and whose change is not over. One may be gone from the
+ * node, so that this is all that is said of it. */
 static void take_unwanted(const struct node_state *s, struct verdict *v)
 {
-    const char *uuid = s->busy && !want_of(s, s->busy) ? s->busy : s->unended;
-    if (!uuid || want_of(s, uuid) || v->state == KSTATUS_IN_PROGRESS)
+    size_t more;
+    const struct unended_card *u = first_unended(s, &more);
+    bool busy = s->busy && !want_of(s, s->busy);
+    if ((!busy && !u) || v->state == KSTATUS_IN_PROGRESS)
         return;
     free(v->message);
-    if (s->unended_why && uuid == s->unended) {
-        *v = (struct verdict){KSTATUS_STALLED, "OtherVersion",
-                              xasprintf("%s: %s", uuid, s->unended_why)};
+    if (busy) {
+        *v = (struct verdict){KSTATUS_IN_PROGRESS, "Progressing",
+                              xasprintf("a change of %s that is no longer wanted is being ended",
+                                        s->busy)};
         return;
     }
-    *v =
-        (struct verdict){KSTATUS_IN_PROGRESS, "Progressing",
-                         xasprintf("a change of %s that is no longer wanted is being ended", uuid)};
+    auto_free char *others =
+        more ? xasprintf("; so with %zu more, as the condition Applied of each card says", more)
+             : NULL;
+    *v = (struct verdict){u->waits ? KSTATUS_STALLED : KSTATUS_IN_PROGRESS, unended_reason(u),
+                          xasprintf("%s: %s%s", u->uuid, u->why, others ? others : "")};
 }
 
 /* A card that could not be read once, and so is not listed. */
@@ -916,7 +958,7 @@ static struct verdict verdict_of(const struct node_state *s, const struct device
                                 xasprintf("the spec cannot be read: %s", s->spec_error)};
     for (size_t i = 0; i < built->n_devices; i++) {
         const struct condition *c = condition_get(&built->devices[i].conditions, "Applied");
-        if (c && c->status != CONDITION_TRUE)
+        if (c && c->status != CONDITION_TRUE && want_of(s, built->devices[i].uuid))
             take_card(&built->devices[i], c, &v);
     }
     take_unwanted(s, &v);

@@ -9,6 +9,7 @@
 #include "nodeagent/host_facts.h"
 #include "nodeagent/kubelet/device_plugin.h"
 #include "nodeagent/transaction.h"
+#include "nodeagent/unended.h"
 #include "partition/resolve.h"
 
 /*
@@ -60,11 +61,9 @@ struct node_state {
     bool spec_seen;                /* the Device was read at least once */
     const struct card_memo *memos; /* one for each card of the spec, any order */
     size_t n_memos;
-    const char *busy;                    /* the card that is being changed; NULL: none is */
-    const struct card_offer *busy_offer; /* what stays of that card until the change is over */
-    const char *unended;     /* a card whose interrupted change is still to be ended; NULL: none */
-    const char *unended_why; /* it is on record by another version and waits for a person, who is
-                                told this; NULL: it is ended soon */
+    const char *busy;                     /* the card that is being changed; NULL: none is */
+    const struct card_offer *busy_offer;  /* what stays of that card until the change is over */
+    const struct unended *unended;        /* changes that are still to be ended; NULL: none */
     const char *read_reason, *read_error; /* the last reading failed; NULL: it did not */
     const char *stuck_call;               /* a vendor call is past its deadline; NULL: none */
     const struct health *health;          /* why instances are ill; NULL: none is */

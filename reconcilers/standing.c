@@ -179,14 +179,16 @@ static void judge_cards(const struct node_view *v, const struct resolve_outcome 
     }
 }
 
-/* What stops the agent as a whole (no driver, a library that hangs) and is no card's own fault. */
+/* What stops the agent as a whole (no driver, a library that hangs) and is no fault of a card that
+ * is to be something. */
 static const struct condition_record *node_fault(const struct node_view *v)
 {
     const struct device_record *d = v->device;
     if (!d->stalled.present || d->stalled.status != CONDITION_TRUE)
         return NULL;
     for (size_t i = 0; i < d->n_cards; i++)
-        if (d->cards[i].applied.present && d->cards[i].applied.status != CONDITION_TRUE)
+        if (d->cards[i].applied.present && d->cards[i].applied.status != CONDITION_TRUE &&
+            records_want(&d->spec, d->cards[i].uuid))
             return NULL;
     return &d->stalled;
 }

@@ -35,6 +35,7 @@ struct gate {
     struct gpu *inner;
     atomic_bool unplugged; /* no driver */
     atomic_bool blind;     /* the first card cannot be read */
+    atomic_bool refusing;  /* no instance can be made or removed */
     atomic_int failing;    /* so many creations of a whole card's instance fail */
     atomic_int hanging;    /* so many gi_create calls hang until let go */
     atomic_int hanging_reads;
@@ -189,7 +190,7 @@ static int gate_gi_create(struct gpu *g, const char *uuid, unsigned profile_id, 
     atomic_fetch_add(&gate->creates, 1);
     if (take_one(&gate->hanging))
         hang(gate);
-    if (size == 8 && take_one(&gate->failing))
+    if (atomic_load(&gate->refusing) || (size == 8 && take_one(&gate->failing)))
         return err_set(e, ERR_UNAVAILABLE, "injected");
     return gate->inner->ops->gi_create(gate->inner, uuid, profile_id, start, size, ret_gi_id, e);
 }
@@ -212,6 +213,8 @@ static int gate_ci_destroy(struct gpu *g, const char *uuid, unsigned gi_id, unsi
 {
     struct gpu *in = gate_of(g)->inner;
     check_offer(gate_of(g), uuid, /* whole= */ false);
+    if (atomic_load(&gate_of(g)->refusing))
+        return err_set(e, ERR_UNAVAILABLE, "injected");
     return in->ops->ci_destroy(in, uuid, gi_id, ci_id, e);
 }
 
@@ -1140,17 +1143,126 @@ Test(agent, a_change_on_record_by_another_version_waits_for_a_person_who_is_told
     bench_done(&b);
 }
 
-static void break_off(struct fake_hw *hw, const char *dir, unsigned kill_at)
+/* What the Device says of a card, "OtherVersion", ""; and whether it names `hint` there. */
+static void expect_applied(struct bench *b, size_t i, const char *reason, const char *hint)
+{
+    auto_json json_t *obj = NULL;
+    cr_assert_eq(kc_get(b->server, b->scope, &device, &obj, NULL), 0);
+    const json_t *card = json_array_get(JX_AT(obj, "status", "devices"), i);
+    const char *have = "";
+    const char *message = "";
+    size_t k;
+    json_t *c;
+    json_array_foreach(JX_AT(card, "conditions"), k, c) {
+        if (strcmp(JX_STR_AT(c, "type"), "Applied") != 0)
+            continue;
+        have = JX_STR_AT(c, "reason");
+        message = JX_STR_AT(c, "message");
+    }
+    cr_expect_str_eq(have, reason, "card %zu: %s, not %s", i, have, reason);
+    cr_expect_not_null(strstr(message, hint), "card %zu: %s lacks %s", i, message, hint);
+}
+
+/* How many interrupted changes there are, each of its own card. */
+static size_t journals_in(const char *dir)
+{
+    char **uuids = NULL;
+    size_t n = 0;
+    cr_assert_eq(journal_list(dir, &uuids, &n, NULL), 0);
+    for (size_t i = 0; i < n; i++)
+        free(uuids[i]);
+    free(uuids);
+    return n;
+}
+
+/* A downgrade does not choose a card: the folder may list them in any order. */
+Test(agent, each_card_with_a_journal_of_another_version_is_held_and_named)
+{
+    static const char newer[] = "{\"version\":2}";
+    struct bench b;
+    bench_init(&b);
+    for (size_t i = 0; i < 3; i++) {
+        add_cut_card(&b);
+        fake_put(&b.hw.cards[i], "1g.10gb", 3, whole_1g);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        auto_free char *path = xasprintf("%s/%s.json", b.dir, b.hw.cards[i].card.uuid);
+        cr_assert_eq(file_write_atomic(path, newer, strlen(newer), 0600, NULL), 0);
+    }
+    bench_run(&b, NULL);
+    pass(&b, RESYNC_MS * 2);
+    expect_status(&b, "Stalled OtherVersion", "nobody wants the cards to be anything");
+    cr_expect_eq(offered(&b), 1, "%lld offered, not the third card's alone",
+                 (long long)offered(&b));
+    for (size_t i = 0; i < 2; i++) {
+        expect_applied(&b, i, "OtherVersion", b.hw.cards[i].card.uuid);
+        cr_expect_eq(b.hw.cards[i].mutations, 0);
+    }
+    expect_applied(&b, 2, "", "");
+    auto_free char *path = xasprintf("%s/%s.json", b.dir, b.hw.cards[0].card.uuid);
+    cr_assert_eq(unlink(path), 0);
+    pass(&b, RESYNC_MS * 2);
+    expect_status(&b, "Stalled OtherVersion", "one of two was settled");
+    cr_expect_eq(offered(&b), 2);
+    expect_applied(&b, 0, "", "");
+    expect_applied(&b, 1, "OtherVersion", "run the release");
+    bench_done(&b);
+}
+
+static void break_off_card(struct fake_hw *hw, size_t card, const char *dir, unsigned kill_at)
 {
     hw->calls = 0;
     hw->kill_at = kill_at;
     auto_gpu struct gpu *g = gpu_fake_open(hw);
     const struct txn_deps deps = {.gpu = g, .state_dir = dir, .boot_id = ""};
     struct card_wish wish = {.mode = GPU_MIG,
-                             .wants = {1, {{fake_profile(&hw->cards[0], "7g.80gb"), 0, 1}}}};
+                             .wants = {1, {{fake_profile(&hw->cards[card], "7g.80gb"), 0, 1}}}};
     struct txn_result r;
-    txn_apply(&deps, hw->cards[0].card.uuid, &wish, TXN_ROLLBACK, &r);
+    txn_apply(&deps, hw->cards[card].card.uuid, &wish, TXN_ROLLBACK, &r);
     fake_heal(hw);
+}
+
+static void break_off(struct fake_hw *hw, const char *dir, unsigned kill_at)
+{
+    break_off_card(hw, 0, dir, kill_at);
+}
+
+/* Each is tried again, and only once nothing of either is on offer. */
+Test(agent, changes_of_two_cards_that_cannot_be_ended_are_withheld_until_they_are)
+{
+    struct bench b;
+    bench_init(&b);
+    for (size_t i = 0; i < 3; i++) {
+        add_cut_card(&b);
+        fake_put(&b.hw.cards[i], "1g.10gb", 3, whole_1g);
+        fake_put(&b.hw.cards[i], "1g.10gb", 4, whole_1g);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        break_off_card(&b.hw, i, b.dir, /* kill_at= */ 5);
+        cr_assert_eq(b.hw.cards[i].card.state.n, 1, "one of two is gone, the other stands");
+    }
+    atomic_store(&b.gate.refusing, true);
+    bench_start(&b);
+    pass_unheard(&b, 1000);
+    int tries = atomic_load(&b.gate.creates);
+    cr_assert_gt(tries, 0);
+    pass_unheard(&b, RESYNC_MS * 3);
+    cr_expect_eq(atomic_load(&b.gate.creates), tries, "nobody was told");
+    pass(&b, RESYNC_MS * 2);
+    expect_status(&b, "Reconciling Progressing", "neither could be ended");
+    cr_expect_eq(offered(&b), 2, "%lld offered, not the third card's alone",
+                 (long long)offered(&b));
+    for (size_t i = 0; i < 2; i++)
+        expect_applied(&b, i, "Progressing", "injected");
+    cr_expect_gt(atomic_load(&b.gate.creates), tries, "they are tried again");
+    cr_expect_eq(journals_in(b.dir), 2);
+    atomic_store(&b.gate.refusing, false);
+    pass(&b, RESYNC_MS * 2);
+    expect_status(&b, "Ready Applied", "both were ended");
+    cr_expect_eq(journals_in(b.dir), 0);
+    for (size_t i = 0; i < 2; i++)
+        expect_applied(&b, i, "", "");
+    bench_done(&b);
 }
 
 Test(agent, a_change_that_a_crash_interrupted_is_ended_at_the_start)

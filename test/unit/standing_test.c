@@ -34,6 +34,12 @@ static const struct {
     {"driver gone", "ORDER",
      "observedGeneration: 2, conditions: [{type: Stalled, status: 'True', reason: DriverNotLoaded,"
      " message: no driver, lastTransitionTime: '2027-01-01T00:00:00Z'}]"},
+    {"hangs, another is held", "ORDER",
+     "observedGeneration: 2, devices: [CUT, {uuid: GPU-2, index: 1, vendor: nvidia, model: M, "
+     "migCapable: true, healthy: true, mode: native, conditions: [{type: Applied, status: 'False', "
+     "reason: OtherVersion, message: m, lastTransitionTime: '2027-01-01T00:00:00Z'}]}],"
+     " conditions: [{type: Stalled, status: 'True', reason: NVMLTimeout, message: it hangs, "
+     "lastTransitionTime: '2027-01-01T00:00:00Z'}]"},
     {"garbage", "ORDER", "devices: 7"},
 };
 

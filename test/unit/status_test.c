@@ -313,6 +313,79 @@ Test(status, a_change_that_was_rolled_back)
     check(&n, "rolled-back", false);
 }
 
+static void node_unended(struct node *n, struct unended *list, size_t i, const char *reason)
+{
+    const char *uuid = n->views[i].card.uuid;
+    struct txn_result r = {.outcome = TXN_FAILED};
+    (void)snprintf(r.reason, sizeof(r.reason), "%s", reason);
+    (void)snprintf(r.message, sizeof(r.message), "%s.json: what to do", uuid);
+    unended_note(list, uuid, &r);
+    n->state.unended = list;
+}
+
+static const struct condition *applied_on(const struct device_status *st, size_t i)
+{
+    return condition_get(&st->devices[i].conditions, "Applied");
+}
+
+static bool offers(const struct node *n, size_t i)
+{
+    struct card_offer offer;
+    node_status_offer(&n->state, i, NOW_MS, &offer);
+    return offer.n > 0;
+}
+
+Test(status, each_card_whose_change_could_not_be_ended_is_named_and_not_offered)
+{
+    struct node n;
+    struct unended list = {0};
+    auto_device_status struct device_status st = {0};
+    node_init(&n, 4);
+    for (size_t i = 0; i < 4; i++)
+        fake_put(&n.hw.cards[i], "1g.10gb", 0, whole_1g);
+    node_read(&n);
+    for (size_t i = 0; i < 3; i++)
+        node_unended(&n, &list, i, "OtherVersion");
+    node_status_build(&n.state, /* prev= */ NULL, NOW_MS, &st);
+    for (size_t i = 0; i < 3; i++) {
+        cr_expect_not(offers(&n, i), "card %zu", i);
+        cr_assert_not_null(applied_on(&st, i), "card %zu", i);
+        cr_expect_str_eq(applied_on(&st, i)->reason, "OtherVersion");
+        cr_expect_not_null(strstr(applied_on(&st, i)->message, n.views[i].card.uuid));
+    }
+    cr_expect(offers(&n, 3));
+    cr_expect_null(applied_on(&st, 3));
+    const struct condition *stalled = condition_get(&st.conditions, "Stalled");
+    cr_assert_not_null(stalled);
+    cr_expect_str_eq(stalled->message,
+                     "GPU-00000000-fake: GPU-00000000-fake.json: what to do; so with 2 more, as "
+                     "the condition Applied of each card says");
+    unended_done(&list);
+    node_done(&n);
+}
+
+/* As with cards that are wanted: the node is in progress while anything of it is. */
+Test(status, a_change_that_goes_on_by_itself_speaks_before_one_that_waits_for_a_person)
+{
+    struct node n;
+    struct unended list = {0};
+    auto_device_status struct device_status st = {0};
+    node_init(&n, 2);
+    node_read(&n);
+    node_unended(&n, &list, 0, "OtherVersion");
+    node_unended(&n, &list, 1, "RecoveryFailed");
+    node_status_build(&n.state, /* prev= */ NULL, NOW_MS, &st);
+    cr_expect_str_eq(applied_on(&st, 0)->reason, "OtherVersion");
+    cr_expect_str_eq(applied_on(&st, 1)->reason, "Progressing");
+    const struct condition *c = condition_get(&st.conditions, "Reconciling");
+    cr_assert_not_null(c);
+    cr_expect_eq(strncmp(c->message, "GPU-00000001-fake: ", 19), 0, "%s", c->message);
+    node_unended(&n, &list, 1, "OtherVersion");
+    cr_expect_eq(list.n, 2, "each is listed once");
+    unended_done(&list);
+    node_done(&n);
+}
+
 static void node_init_metax(struct node *n)
 {
     *n = (struct node){0};
