@@ -2,7 +2,7 @@
 """Which fields of an object can a token write? Every field that the API server's schema has is tried, one at a time and as a dry
 run, which admission judges like any other request.
 
-    walk = Walk(admin, thief, "/openapi/v3/api/v1", "io.k8s.api.core.v1.Node")
+    walk = Walk(admin, thief, "/openapi/v3/api/v1", "io.k8s.api.core.v1.Node", "cleave-controller")
     walk.patch(path)                    # fields of the object there, by merge patches
     walk.update(path) / walk.create(path, base)
 
@@ -11,7 +11,7 @@ more: further values, as (what, path, value), shown as "field[what]". Each retur
     ignored    the request was taken, and the field is as it was
     refused    403, 405 or 409
     invalid    the server's own validation refused every value that was tried
-Fields are written "metadata.labels[pool]"; lists are tried as a whole, maps by the keys of MAPS and by one that is there.
+The last word is whom the thief says to be in metadata.managedFields. Fields are written "metadata.labels[pool]"; lists are tried as a whole, maps by the keys of MAPS and by one that is there.
 """
 
 import copy
@@ -136,9 +136,19 @@ def written(path):
     return ".".join(path)
 
 
+STRANGER = "somebody-else"
+
+
+def disown(live):
+    """managedFields by which somebody else applied a label, and would remove it with the next apply."""
+    entry = {"manager": STRANGER, "operation": "Apply", "apiVersion": live["apiVersion"], "time": "2026-01-01T00:00:00Z"}
+    entry.update({"fieldsType": "FieldsV1", "fieldsV1": {"f:metadata": {"f:labels": {"f:pool": {}}}}})
+    return [*live["metadata"].get("managedFields", []), entry]
+
+
 class Walk:
-    def __init__(self, admin, thief, document, kind):
-        self.admin, self.thief = admin, thief
+    def __init__(self, admin, thief, document, kind, manager):
+        self.admin, self.thief, self.query = admin, thief, f"?dryRun=All&fieldManager={manager}"
         self.schemas = admin.get(document)["components"]["schemas"]
         self.root = self.schemas[kind]
 
@@ -157,7 +167,7 @@ class Walk:
         schema = self.resolve(schema or self.root)
         for name, sub in schema.get("properties", {}).items():
             sub, at = self.resolve(sub), (*path, name)
-            if at in (("apiVersion",), ("kind",), ("metadata", "managedFields"), ("metadata", "resourceVersion")):
+            if at in (("apiVersion",), ("kind",), ("metadata", "resourceVersion")):
                 continue
             if "properties" in sub and len(at) < DEPTH and id(sub) not in seen:
                 yield from self.leaves(sub, at, (*seen, id(sub)))
@@ -205,6 +215,9 @@ class Walk:
     def trials(self, live):
         """(field, path, values)"""
         for path, schema in self.leaves():
+            if path == ("metadata", "managedFields"):
+                yield path, [disown(live)]
+                continue
             keys = MAPS.get(".".join(path))
             if not keys:
                 yield path, list(self.values(path, schema, get(live, path)))
@@ -239,6 +252,8 @@ class Walk:
                 found.add("invalid" if error.code in (400, 422) else "refused")
                 continue
             there, of_server = get(answer, path), ".".join(path) in SERVERS
+            if path == ("metadata", "managedFields") and there is not None:  # our own entry may be new
+                there = there if any(e.get("manager") == STRANGER for e in there) else get(live, path)
             if answer.get("kind") == "Status":  # says nothing of the object
                 changed = value is not None and not of_server
             else:  # some of metadata the server makes itself, whatever is asked
@@ -257,17 +272,17 @@ class Walk:
 
     def patch(self, path, subresource="", more=()):
         live = self.admin.get(path)
-        there = f"{path}{subresource}?dryRun=All"
+        there = f"{path}{subresource}{self.query}"
         return self.walk(live, lambda at, value: self.thief.request("PATCH", there, nested(at, value), MERGE), more)
 
     def update(self, path, subresource="", more=()):
         live = self.admin.get(path)
-        there = f"{path}{subresource}?dryRun=All"
+        there = f"{path}{subresource}{self.query}"
         return self.walk(live, lambda at, value: self.thief.request("PUT", there, put(live, at, value)), more)
 
     def create(self, path, base, more=()):
         """The base is taken as it is; each field besides."""
-        there = f"{path}?dryRun=All"
+        there = f"{path}{self.query}"
         return self.walk(base, lambda at, value: self.thief.request("POST", there, put(base, at, value)), more)
 
 

@@ -216,7 +216,7 @@ def test_without_being_asked_nothing_is_tainted(rig):
 
 def test_the_right_to_taint_is_good_for_nothing_else(rig):
     node = rig.node({"h100-80": 1})
-    path = f"/api/v1/nodes/{node.name}"
+    path = f"/api/v1/nodes/{node.name}?fieldManager=cleave-controller"
     controller = Api(rig.cluster, token=rig.token("cleave-controller", rig.controller_pod("thief")))
     rig.give_lease("thief")
     wait_for(lambda: not taints(node), 30, "the taints of a new Node to go")

@@ -8,6 +8,7 @@ rights and policies of config/ in force, and compared with the written lists in 
 GOLDEN_REWRITE=1 writes the lists anew.
 """
 
+import copy
 import itertools
 import os
 
@@ -68,7 +69,7 @@ class Thief:
 
     def wait_in_force(self):
         """Policies take effect when the API server's informers have seen them."""
-        path = f"{GROUP}/devices/{self.node.name}?dryRun=All"
+        path = f"{GROUP}/devices/{self.node.name}?dryRun=All&fieldManager=cleave-controller"
         for who, code in (("leader", 200), ("follower", 403), ("bound to no pod", 403)):
             wait_for(lambda w=who, c=code: status(self.apis[f"cleave-controller, {w}"], "PATCH", path, {"spec": {}}) == c, 30, f"{who} to get {code}")
         path = f"{GROUP}/devices/{self.node.name}/status?dryRun=All"
@@ -116,7 +117,8 @@ HEADS = {
     "fields.yaml": """# SPDX-License-Identifier: Apache-2.0
 # All fields that a token can write of the objects that RBAC lets it write, with the policies of config/ in force: every field of the
 # schema was tried. Of everything else, and with every token that is not here, the API server refuses the request or ignores the
-# field. test/e2e/test_tokens.py compares.
+# field. test/e2e/test_tokens.py compares. metadata.managedFields stands where somebody else may be made the owner of fields: of
+# Leases and Events alone, which nobody applies, and of an eviction, which is not kept.
 """,
 }
 
@@ -243,10 +245,12 @@ class Fields:
 
     def __init__(self, thief, name):
         self.api, self.admin, self.rig = thief.apis[name], thief.rig.api, thief.rig
+        self.manager = name.split(",")[0]
         self.found, self.invalid = {}, {}
 
     def walk(self, title, document, kind, method, *args):
-        walk = Walk(self.admin, self.api, document, kind)
+        manager = f"{self.manager}-koordinator" if "Koordinator" in title else self.manager
+        walk = Walk(self.admin, self.api, document, kind, manager)
         try:
             outcomes = getattr(walk, method)(*args)
         except ApiError as error:
@@ -328,6 +332,105 @@ def test_all_fields_that_a_token_can_write(rig, thief):
     for name, result in results.items():
         print(f"{name}: not valid, whatever was tried: {({t: f for t, f in result.invalid.items() if f})}")
     compare("fields.yaml", {name: result.found for name, result in results.items()})
+
+
+# --- whose fields they are ---
+
+
+def label_entry(entries, manager):
+    """The fields of metadata.labels in somebody's entry of managedFields."""
+    entry = next(e for e in entries if e["manager"] == manager)
+    return entry["fieldsV1"].setdefault("f:metadata", {}).setdefault("f:labels", {})
+
+
+def given(entries):
+    label_entry(entries, "applier")["f:pool"] = {}
+    return entries
+
+
+def moved(entries):
+    label_entry(entries, "administrator").pop("f:pool")
+    return given(entries)
+
+
+def made_up(entries):
+    forged = {"manager": "applier", "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": {"f:metadata": {"f:labels": {"f:pool": {}}}}}
+    return [e for e in entries if e["manager"] != "applier"] + [{**next(e for e in entries if e["manager"] == "applier"), **forged}]
+
+
+def by_update(entries):
+    """Tools that turn to server-side apply take over what an update of theirs owned."""
+    label_entry(entries, "kubectl-client-side-apply")["f:pool"] = {}
+    return entries
+
+
+def shared(rig, path, head):
+    """An object with labels of an administrator, of one who applies and of one who updates; returns what is applied."""
+    for manager, label in (("administrator", "pool"), ("kubectl-client-side-apply", "tier")):
+        config = {**head, "metadata": {"name": path.rsplit("/", 1)[1], "labels": {"team": "x"}}}
+        rig.api.apply(path, config, "applier")  # first: before that the API server of a bare object keeps no book
+        rig.api.request("PATCH", f"{path}?fieldManager={manager}", {"metadata": {"labels": {label: "a"}}}, "application/merge-patch+json")
+    return config
+
+
+FORGERIES = (given, moved, made_up, by_update)
+
+
+def test_no_token_makes_others_remove_what_they_never_owned(rig, thief):
+    """By an entry of managedFields that says so, their next server-side apply would."""
+    leader, node = thief.apis["cleave-controller, leader"], thief.node.name
+    rig.api.create(KOORDINATOR_DEVICES, koordinators(node))
+    for path, head in (
+        (f"/api/v1/nodes/{node}", {"apiVersion": "v1", "kind": "Node"}),
+        (f"{GROUP}/devices/{node}", {"apiVersion": "gpu.cleave.dev/v1alpha1", "kind": "Device"}),
+        (f"{KOORDINATOR_DEVICES}/{node}", {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Device"}),
+    ):
+        config = shared(rig, path, head)
+        own = "cleave-controller-koordinator" if "koordinator" in path else "cleave-controller"
+        for forge, manager, subresource in itertools.product(FORGERIES, (own, "applier"), ("", "/status")):
+            before = rig.api.get(path)["metadata"]["managedFields"]
+            forged = {"metadata": {"managedFields": forge(copy.deepcopy(before))}}
+            try:
+                leader.request("PATCH", f"{path}{subresource}?fieldManager={manager}", forged, "application/merge-patch+json")
+                code = 200
+            except ApiError as error:
+                code = error.code
+            print(f"{head['apiVersion']} {head['kind']}{subresource}, {forge.__name__}, as {manager}: {code}")
+            assert code in (403, 404) or subresource, (path, forge.__name__, manager)
+            assert rig.api.get(path)["metadata"]["managedFields"] == before
+        rig.api.apply(path, config, "applier")
+        assert rig.api.get(path)["metadata"]["labels"]["pool"] == "a", path
+
+
+def test_those_who_apply_a_nodes_labels_stay_their_owners(rig, thief):
+    """Else what they take out of their configuration would stay."""
+    leader, path = thief.apis["cleave-controller, leader"], f"/api/v1/nodes/{thief.node.name}"
+    shared(rig, path, {"apiVersion": "v1", "kind": "Node"})
+    before = rig.api.get(path)["metadata"]["managedFields"]
+    for entries in ([{}], [e for e in before if e["manager"] != "applier"]):
+        assert status(leader, "PATCH", f"{path}?fieldManager=cleave-controller", {"metadata": {"managedFields": entries}}) == 403
+    assert rig.api.get(path)["metadata"]["managedFields"] == before
+
+
+def updaters(rig, path):
+    return [e["manager"] for e in rig.api.get(path)["metadata"]["managedFields"] if e["operation"] == "Update"]
+
+
+def test_the_taint_is_written_whoever_owned_the_taints(rig, thief):
+    """Somebody who applies a Node's taints, and more who update the Node than the API server keeps apart."""
+    leader, path = thief.apis["cleave-controller, leader"], f"/api/v1/nodes/{thief.node.name}"
+    mine = {"key": "example.com/mine", "effect": "NoSchedule"}
+    wait_for(lambda: not rig.api.get(path)["spec"].get("taints"), 30, "the taints of a new Node to go")
+    rig.api.apply(path, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": thief.node.name, "labels": {"team": "x"}}, "spec": {"taints": [mine]}}, "applier")
+    for i in range(10 - len(updaters(rig, path))):
+        rig.api.request("PATCH", f"{path}?fieldManager=manager-{i}", {"metadata": {"labels": {f"label-{i}": "a"}}}, "application/merge-patch+json")
+    assert len(updaters(rig, path)) == 10 and "ancient-changes" not in updaters(rig, path)
+    taint = {"key": "gpu.cleave.dev/unhealthy", "value": "true", "effect": "NoSchedule"}
+    leader.merge(f"{path}?fieldManager=cleave-controller", {"spec": {"taints": [mine, taint]}})
+    live = rig.api.get(path)
+    assert [t["key"] for t in live["spec"]["taints"]] == [mine["key"], taint["key"]]
+    assert "ancient-changes" in updaters(rig, path)
+    assert "f:spec" not in next(e["fieldsV1"] for e in live["metadata"]["managedFields"] if e["manager"] == "applier")
 
 
 # --- what a pod says of itself ---
