@@ -609,9 +609,18 @@ static bool start_release(struct agent *a)
     return true;
 }
 
+static void ask_right(struct agent *a)
+{
+    size_t n;
+    auto_free struct slot_card *cards = slot_cards(a, &n);
+    late_binding_ask_right(a->d.slots, n > 0);
+}
+
 /* Before changes of layouts: a container waits for it. */
 static bool start_slots(struct agent *a)
 {
+    if (slots_are_served(a))
+        ask_right(a);
     return slots_are_served(a) && (start_release(a) || start_binding(a));
 }
 
@@ -1039,8 +1048,10 @@ static struct node_state state_of(struct agent *a, struct card_memo **ret_memos)
         .nodes = slot_nodes(a),
         .sick = &a->sick,
     };
-    if (a->d.slots)
+    if (a->d.slots) {
         late_binding_sick(a->d.slots, &made, &a->sick);
+        state.pods_forbidden = late_binding_forbidden(a->d.slots);
+    }
     add_link(a, &state);
     return state;
 }
@@ -1222,8 +1233,8 @@ void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
     take_device(a);
     adopt_published(a);
     listen_to_kubelet(a);
-    if (a->d.slots)
-        late_binding_take(a->d.slots);
+    if (a->d.slots && late_binding_take(a->d.slots))
+        publish_within(a, 0);
     worker_dispatch(a->d.worker);
     if (a->d.slots)
         tell_unbound(a);

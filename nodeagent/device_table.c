@@ -394,7 +394,8 @@ static void add_slots(struct build *b)
         bool sick = is_sick(b, slot);
         add_slot(b, name, slot);
         struct table_resource *r = resource_for(b, name, /* one_replica= */ false);
-        r->devices[r->n_devices - 1].healthy = b->slots.places && !sick && (held || left);
+        r->devices[r->n_devices - 1].healthy = b->slots.places && !sick && (held || left) &&
+                                               (!b->s->pods_forbidden || has_holder(b, slot));
         left -= left && !sick && !held;
     }
 }
@@ -405,6 +406,7 @@ static void count_slots(struct build *b, const struct gpu_card *card, bool healt
     bool has_nodes = device_check_nodes(b->s->nodes, card, &e) == 0;
     if (!has_nodes && !b->table->left_out)
         b->table->left_out = xstrdup(err_msg(&e));
+    b->table->pods_forbidden |= b->s->pods_forbidden != NULL;
     if (!b->slots.card)
         b->slots.card = card;
     b->slots.n += b->slots.n < SGPU_MAX_SLOTS ? SGPU_MAX_SLICES : 0;

@@ -45,7 +45,8 @@ struct device_table {
     struct table_resource *resources; /* by name */
     size_t n_resources;
     bool mixed_instead_of_single; /* single was asked for and does not fit the node's cards */
-    char *left_out; /* why a card gets no slices for pods that could be told; NULL: none is */
+    char *left_out;      /* why a card gets no slices for pods that could be told; NULL: none is */
+    bool pods_forbidden; /* there would be slices for pods, if the agent could read these */
 };
 
 /* *ret is the caller's (device_table_done). */

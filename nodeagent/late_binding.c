@@ -51,6 +51,10 @@ struct late_binding {
     size_t n;
     struct leftover *leftovers;
     size_t n_leftovers;
+    bool forbidden;   /* to read pods */
+    bool right_asked; /* once at least */
+    struct backoff right_backoff;
+    int64_t right_due_mono_ms; /* when it is asked again; INT64_MAX: no need, or an answer is due */
 };
 
 static const struct backoff retry = {.base_ms = 200,
@@ -61,7 +65,7 @@ static const struct backoff retry = {.base_ms = 200,
 struct late_binding *late_binding_new(const struct late_binding_deps *d)
 {
     struct late_binding *l = xmalloc(sizeof(*l));
-    *l = (struct late_binding){.d = *d};
+    *l = (struct late_binding){.d = *d, .right_backoff = retry, .right_due_mono_ms = INT64_MAX};
     rng_init(&l->rng, d->seed);
     return l;
 }
@@ -284,10 +288,60 @@ static void take_answer(struct late_binding *l, struct binding *b, const struct 
     b->tried = false;
 }
 
-void late_binding_take(struct late_binding *l)
+/* No pod is called so: whoever may read pods learns that there is none. */
+static const char nobody[] = "_";
+
+static void put_off_right(struct late_binding *l)
+{
+    l->right_due_mono_ms =
+        clock_mono_ms(l->d.clk) + backoff_next_ms(&l->right_backoff, l->d.clk, &l->rng);
+}
+
+/* Every answer tells. What failed otherwise says nothing. */
+static void note_right(struct late_binding *l, const struct pod_answer *a)
+{
+    bool asked = strcmp(a->name, nobody) == 0;
+    if (!a->pod && a->err.kind == ERR_FORBIDDEN) {
+        if (!l->forbidden)
+            log_warn("Could not read pods: no slices are offered", kv("error", no_right));
+        l->forbidden = true;
+        if (asked || l->right_due_mono_ms == INT64_MAX)
+            put_off_right(l);
+    } else if (a->pod || a->err.kind == ERR_NOT_FOUND) {
+        if (l->forbidden)
+            log_info("Pods can be read: slices are offered");
+        l->forbidden = false;
+        l->right_due_mono_ms = INT64_MAX;
+        backoff_reset(&l->right_backoff);
+    } else if (asked) {
+        put_off_right(l);
+    }
+}
+
+void late_binding_ask_right(struct late_binding *l, bool needed)
+{
+    int64_t now = clock_mono_ms(l->d.clk);
+    bool due = needed && (!l->right_asked || l->right_due_mono_ms <= now);
+    l->right_asked = needed;
+    if (!needed)
+        l->right_due_mono_ms = INT64_MAX;
+    if (!due)
+        return;
+    l->right_due_mono_ms =
+        pod_reader_ask(l->d.pods, "default", nobody) ? INT64_MAX : now + AGAIN_MS;
+}
+
+const char *late_binding_forbidden(const struct late_binding *l)
+{
+    return l->forbidden ? no_right : NULL;
+}
+
+bool late_binding_take(struct late_binding *l)
 {
     struct pod_answer a;
+    bool before = l->forbidden;
     while (pod_reader_take(l->d.pods, &a)) {
+        note_right(l, &a);
         for (size_t i = 0; i < l->n; i++) {
             struct binding *b = &l->items[i];
             if (b->state == ASKED && strcmp(b->ns, a.ns) == 0 && strcmp(b->pod, a.name) == 0)
@@ -295,6 +349,7 @@ void late_binding_take(struct late_binding *l)
         }
         pod_answer_done(&a);
     }
+    return l->forbidden != before;
 }
 
 static void ask(struct late_binding *l)
@@ -564,7 +619,7 @@ void late_binding_sick(const struct late_binding *l, const struct device_slots *
 
 int64_t late_binding_due_mono_ms(const struct late_binding *l)
 {
-    int64_t due = INT64_MAX;
+    int64_t due = l->right_due_mono_ms;
     for (size_t i = 0; i < l->n; i++)
         if ((l->items[i].state == NEW || l->items[i].state == KNOWN) &&
             l->items[i].due_mono_ms < due)

@@ -29,8 +29,15 @@ struct late_binding *late_binding_new(const struct late_binding_deps *d);
 void late_binding_follow(struct late_binding *l, const struct holders *h);
 /* Slots of which something is on record or on disk; what nobody holds of them is released. */
 void late_binding_found(struct late_binding *l, const unsigned *slots, size_t n);
-/* Takes what the reader has to say. */
-void late_binding_take(struct late_binding *l);
+/* Takes what the reader has to say. True: late_binding_forbidden says something else now. */
+bool late_binding_take(struct late_binding *l);
+/* May the agent read pods? Where that is needed, since there are cards whose slices are made for
+ * pods, the API server is asked once, and from time to time while the answer is no. Never blocks.
+ */
+void late_binding_ask_right(struct late_binding *l, bool needed);
+/* Why no slice can be made for any pod, and what to do: the API server refuses to show pods. NULL:
+ * it does not, or it is not known. Static. */
+const char *late_binding_forbidden(const struct late_binding *l);
 /* Something changed: what had no room is tried again at once. */
 void late_binding_stir(struct late_binding *l);
 

@@ -757,6 +757,9 @@ static void build_published(const struct node_state *s, int64_t now_ms, struct d
     if (served && s->plugin_state != PLUGIN_SERVED)
         (void)condition_set(&ret->conditions, type, CONDITION_FALSE,
                             plugin_reasons[s->plugin_state], s->plugin_text, s->generation, now_ms);
+    else if (served && table.pods_forbidden)
+        (void)condition_set(&ret->conditions, type, CONDITION_FALSE, "PodsForbidden",
+                            s->pods_forbidden, s->generation, now_ms);
     else if (served && table.left_out)
         (void)condition_set(&ret->conditions, type, CONDITION_FALSE, plugin_reasons[PLUGIN_NO_CDI],
                             table.left_out, s->generation, now_ms);

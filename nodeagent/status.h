@@ -77,6 +77,7 @@ struct node_state {
     size_t n_withheld;
     const struct container_nodes *nodes; /* device files that containers get; NULL: not asked for */
     const struct device_slots *sick;     /* slots that cannot be handed out anew; NULL: none */
+    const char *pods_forbidden;          /* why no slice can be made for a pod; NULL: they can */
 };
 
 /* prev (may be NULL) gives conditions their lastTransitionTime, and what could not be read since

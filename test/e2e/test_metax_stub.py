@@ -170,6 +170,10 @@ def no_right(rig):
     binding = rig.api.get(f"{path}/cleave-agent-slots")
     del binding["metadata"]["resourceVersion"], binding["metadata"]["uid"]
     rig.api.delete(f"{path}/cleave-agent-slots")
+    asked = {"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"}, "user": "system:serviceaccount:cleave-node:cleave-agent-slots"}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": asked}
+    reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    wait_for(lambda: not rig.api.create(reviews, review)["status"]["allowed"], 30, "the right to be gone")
     yield lambda: rig.api.create(path, binding)
     if not rig.api.find(f"{path}/cleave-agent-slots"):
         rig.api.create(path, binding)
@@ -181,8 +185,26 @@ def test_an_agent_that_may_not_read_pods_says_what_is_missing(node, no_right):
     assert pod.name in event["note"] and "may not read pods" in event["note"] and "config/slots" in event["note"], event["note"]
     assert event["type"] == "Warning"
     assert node.slices() == [] and node.edits(pod) is None
+    node.kubelet.wait_offers(**{SGPU: 1})
     no_right()
     node.wait_bound(pod)
+    node.kubelet.wait_offers(**{SGPU: 16})
+
+
+def published(node):
+    return condition(node.node.device(), "ResourcesPublished")
+
+
+def test_an_agent_that_may_not_read_pods_offers_no_slices(node, no_right):
+    """Before any pod comes, which would wait for its slice."""
+    node.node.agent.stop()
+    node.start()
+    wait_for(lambda: published(node).get("reason") == "PodsForbidden", 30, lambda: f"the condition: {published(node)}")
+    assert "install config/slots and label the Node" in published(node)["message"]
+    node.kubelet.wait_offers()
+    no_right()
+    node.kubelet.wait_offers(**{SGPU: 16})
+    wait_for(lambda: published(node)["reason"] == "Served", 30, lambda: f"the condition: {published(node)}")
 
 
 def test_a_slice_of_somebody_else_is_left_alone(node):

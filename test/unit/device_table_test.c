@@ -460,6 +460,22 @@ Test(device_table, a_slot_that_cannot_be_released_is_not_handed_out_anew)
     holders_done(&holders);
 }
 
+/* A slice is made by what its pod says; who has a slot keeps it, also where one was left. */
+Test(device_table, where_pods_cannot_be_read_no_slot_is_handed_out_anew)
+{
+    struct node n;
+    struct holders holders = {0};
+    node_init_with(&n, FAKE_C500, 1, FOR_PODS);
+    node_read(&n);
+    put_slice(&n, "slot.1", false);
+    holders_grant(&holders, (const char *const[]){"sgpu@2"}, 1, 0);
+    n.state.pods_forbidden = "may not";
+    n.state.holders = &holders;
+    check(&n, "metax-tech.com/sgpu: sgpu@0! sgpu@1! sgpu@2 sgpu@3! sgpu@4! sgpu@5! sgpu@6! sgpu@7! "
+              "sgpu@8! sgpu@9! sgpu@10! sgpu@11! sgpu@12! sgpu@13! sgpu@14! sgpu@15!\n");
+    holders_done(&holders);
+}
+
 Test(device_table, a_card_without_its_device_files_has_no_places_and_says_why)
 {
     struct node n;

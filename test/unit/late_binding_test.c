@@ -460,6 +460,72 @@ Test(late_binding, an_agent_that_may_not_read_pods_says_what_to_do)
     cr_expect_lt(late_binding_due_mono_ms(late), clock_mono_ms(clk) + 15000, "it is tried again");
 }
 
+static bool may_read;
+
+static int forbid_at_first(struct kc *c, struct scope *s, const struct kc_target *t,
+                           json_t **ret_obj, struct err *e)
+{
+    if (!may_read)
+        return forbid(c, s, t, ret_obj, e);
+    return err_set(e, ERR_NOT_FOUND, "%s", t->name);
+}
+
+/* Before any pod is here, so that none comes and waits; and until somebody gives the right. */
+Test(late_binding, the_right_to_read_pods_is_asked_for_before_a_pod_needs_it)
+{
+    static const struct kc_ops ops = {.get = forbid_at_first};
+    struct kc stranger = {.ops = &ops};
+    pods = pod_reader_free(pods);
+    late = late_binding_free(late);
+    pods = pod_reader_new(&stranger);
+    late = late_binding_new(&(struct late_binding_deps){pods, clk, "n1", 1});
+    may_read = false;
+    cr_expect_eq(late_binding_due_mono_ms(late), INT64_MAX);
+    late_binding_ask_right(late, true);
+    cr_expect_null(late_binding_forbidden(late), "it is not known yet");
+    cr_assert(pod_reader_step(pods, scope));
+    cr_expect(late_binding_take(late), "news");
+    cr_expect_not_null(strstr(late_binding_forbidden(late), "install config/slots and label"));
+    late_binding_ask_right(late, true);
+    cr_expect_not(pod_reader_step(pods, scope), "not at once");
+    cr_expect_lt(late_binding_due_mono_ms(late), clock_mono_ms(clk) + 15000);
+    late_binding_ask_right(late, false);
+    cr_expect_eq(late_binding_due_mono_ms(late), INT64_MAX, "no slices are made for pods");
+    late_binding_ask_right(late, true);
+    cr_assert(pod_reader_step(pods, scope));
+    cr_expect_not(late_binding_take(late), "it is as it was");
+    may_read = true;
+    clock_fake_advance(clk, 15000);
+    late_binding_ask_right(late, true);
+    cr_assert(pod_reader_step(pods, scope));
+    cr_expect(late_binding_take(late));
+    cr_expect_null(late_binding_forbidden(late));
+    cr_expect_eq(late_binding_due_mono_ms(late), INT64_MAX, "nothing more is asked");
+    clock_fake_advance(clk, 60000);
+    late_binding_ask_right(late, true);
+    cr_expect_not(pod_reader_step(pods, scope));
+}
+
+Test(late_binding, a_right_that_is_taken_away_is_missed_with_the_next_pod)
+{
+    static const struct kc_ops ops = {.get = forbid_at_first};
+    struct kc stranger = {.ops = &ops};
+    pods = pod_reader_free(pods);
+    late = late_binding_free(late);
+    pods = pod_reader_new(&stranger);
+    late = late_binding_new(&(struct late_binding_deps){pods, clk, "n1", 1});
+    may_read = true;
+    late_binding_ask_right(late, true);
+    cr_assert(pod_reader_step(pods, scope));
+    cr_expect_not(late_binding_take(late), "as was thought");
+    may_read = false;
+    grant(0);
+    list((struct given[]){{0, "a"}}, 1);
+    cr_assert(pod_reader_step(pods, scope));
+    cr_expect(late_binding_take(late));
+    cr_expect_not_null(late_binding_forbidden(late));
+}
+
 Test(late_binding, a_static_pod_is_the_same_when_its_mirror_is_made_again)
 {
     for (unsigned i = 0; i < 2; i++) {

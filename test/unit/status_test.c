@@ -393,6 +393,31 @@ static void node_init_metax(struct node *n)
     fake_add(&n->hw, FAKE_C500);
 }
 
+static void check_published(const struct node_state *s, const char *reason, const char *message)
+{
+    struct device_status st;
+    node_status_build(s, NULL, NOW_MS, &st);
+    const struct condition *c = condition_get(&st.conditions, "ResourcesPublished");
+    cr_assert_not_null(c);
+    cr_expect_str_eq(c->reason, reason);
+    cr_expect_str_eq(c->message, message);
+    device_status_done(&st);
+}
+
+/* Where none are made for pods it is nothing to anybody. */
+Test(status, slices_for_pods_that_cannot_be_read_are_not_published)
+{
+    struct node n;
+    node_init_metax(&n);
+    node_read(&n);
+    n.state.plugin_text = "served";
+    n.state.pods_forbidden = "install it";
+    check_published(&n.state, "Served", "the kubelet is served");
+    n.views[0].card.mode = n.views[0].card.pending_mode = GPU_SGPU;
+    check_published(&n.state, "PodsForbidden", "install it");
+    node_done(&n);
+}
+
 /* Two functions, a process on the one, the other ill. */
 static void put_vfs(struct gpu_card *c)
 {
