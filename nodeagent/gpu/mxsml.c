@@ -8,6 +8,8 @@
 
 #include "base/xalloc.h"
 
+#include "nodeagent/gpu/sound.h"
+
 /* After these answers an index may be another card's. */
 static bool shifts_indices(mxsml_ret rc)
 {
@@ -22,15 +24,18 @@ int mxsml_check(struct mxsml *m, const char *call, mxsml_ret rc, int saved_errno
     return mxsml_lib_error(&m->lib, call, rc, saved_errno, e);
 }
 
-/* Versions are for people: what is not told is no error. */
+/* Versions are for people: what is not told is no error, and one that no status may have would keep
+ * the node's whole status from being written. */
 static void read_versions(struct mxsml *m)
 {
     unsigned size = sizeof(m->driver) - 1;
     if (MXSML_CALL(m, version, 0, MXSML_UNIT_DRIVER, m->driver, &size) != MXSML_SUCCESS)
         m->driver[0] = '\0';
+    sound_text(m->driver, sizeof(m->driver));
     size = sizeof(m->maca) - 1;
     if (MXSML_CALL(m, maca_version, m->maca, &size) != MXSML_SUCCESS)
         m->maca[0] = '\0';
+    sound_text(m->maca, sizeof(m->maca));
 }
 
 /* An older library has no way to look again: it goes on with what it found first. */

@@ -46,12 +46,15 @@ int mxsml_op_slice_create(struct gpu *g, const char *uuid, const struct sgpu_wan
 {
     struct mxsml *m = (struct mxsml *)g;
     unsigned dev = 0;
+    unsigned id = 0;
     if (strlen(want->alias) > SGPU_ALIAS_MAX)
         return err_set(e, ERR_INVALID, "the alias %s is too long", want->alias);
     TRY(mxsml_index_of(m, uuid, &dev, e));
     TRY(MXSML_DO(m, e, slice_create, dev, want->quota.memory_mib, want->quota.compute_percent,
-                 ret_id));
-    return name_slice(m, dev, *ret_id, want->alias, e);
+                 &id));
+    TRY(name_slice(m, dev, id, want->alias, e));
+    *ret_id = id;
+    return 0;
 }
 
 /* A card that does not answer has not lost its slices. */

@@ -596,6 +596,15 @@ Test(mxsml, a_library_of_a_test_is_believed_as_long_as_it_is_sane)
     cr_expect_eq(gpu_pair_between(&inv.topology, 0, 1).level, GPU_LEVEL_UNKNOWN);
 }
 
+/* In UTF-8 it would be longer than a status may have it, which is refused as a whole then. */
+Test(mxsml, a_driver_version_of_no_letters_can_be_published)
+{
+    auto_gpu struct gpu *g = open_mad("driver's version of no letters");
+    auto_gpu_inventory struct gpu_inventory inv = sim_read(g);
+    cr_expect_eq(strlen(inv.drivers[0].version), MXSML_VERSION_BYTES);
+    cr_expect_eq(strspn(inv.drivers[0].version, "?"), MXSML_VERSION_BYTES);
+}
+
 /* A feature less, and no card less. */
 Test(mxsml, a_card_that_knows_no_policy_or_time_slice_is_read)
 {
