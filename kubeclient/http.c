@@ -114,10 +114,19 @@ static int send_request(struct kc_http *h, struct scope *s, const struct request
     }
 }
 
+/* A message may quote what the server sent: that moves nobody's cursor. */
+static void clean(struct err *e)
+{
+    for (char *c = e ? e->msg : NULL; c && *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
+}
+
 static int wrap(int rc, const struct request *r, struct err *e)
 {
     if (rc == 0)
         return 0;
+    clean(e);
     return err_wrap(e, "%s %.*s", r->method, (int)strcspn(r->path, "?"), r->path);
 }
 

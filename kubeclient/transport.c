@@ -18,7 +18,11 @@
 #define MAX_IDLE_SESSIONS    8
 #define MAX_ERROR_BODY_BYTES (256UL << 10)
 #define MAX_RETRY_AFTER_S    3600
-#define CONNECT_TIMEOUT_MS   30000L
+/* Of all headers of one exchange, interim answers and trailers too: many times what an API server
+ * sends. libcurl keeps those of an answer, and reads interim ones for as long as they come. */
+#define MAX_HEADER_BYTES   (128UL << 10)
+#define MAX_HEADER_LINES   1000
+#define CONNECT_TIMEOUT_MS 30000L
 
 /* Together at most 35 s until a peer that is gone is noticed; see http.h. */
 #define KEEPALIVE_IDLE_S     20
@@ -54,7 +58,8 @@ struct call {
     struct curl_slist *headers;
     const char *rest; /* of the request's body */
     size_t rest_bytes;
-    struct err failure; /* of on_body */
+    size_t header_bytes, header_lines;
+    struct err failure; /* of on_body, or what on_header found */
     char reason[CURL_ERROR_SIZE];
 };
 
@@ -178,11 +183,9 @@ static int on_rewind(void *arg, curl_off_t offset, int origin)
     return CURL_SEEKFUNC_FAIL;
 }
 
-static size_t on_header(char *line, size_t size, size_t count, void *arg)
+static void take_header(struct call *c, const char *line, size_t len)
 {
     static const char name[] = "retry-after:";
-    struct call *c = arg;
-    size_t len = size * count;
     if (len > strlen(name) && !strncasecmp(line, name, strlen(name))) {
         auto_free char *text = xstrndup(line + strlen(name), len - strlen(name));
         char *begin = text + strspn(text, " \t");
@@ -191,6 +194,21 @@ static size_t on_header(char *line, size_t size, size_t count, void *arg)
         if (num_parse(begin, 0, MAX_RETRY_AFTER_S, &c->x->retry_after_s, NULL) < 0)
             c->x->retry_after_s = -1;
     }
+}
+
+static size_t on_header(char *line, size_t size, size_t count, void *arg)
+{
+    struct call *c = arg;
+    size_t len = size * count;
+    c->header_bytes += len;
+    c->header_lines++;
+    if (c->header_bytes > MAX_HEADER_BYTES || c->header_lines > MAX_HEADER_LINES) {
+        (void)err_set(&c->failure, ERR_TOO_LARGE,
+                      "the answer's headers are larger than %lu bytes or %d lines",
+                      MAX_HEADER_BYTES, MAX_HEADER_LINES);
+        return 0;
+    }
+    take_header(c, line, len);
     return len;
 }
 
@@ -199,13 +217,27 @@ static bool is_success(int status)
     return status >= 200 && status < 300;
 }
 
+/* What a server said moves nobody's cursor, and is UTF-8 in whatever the message is put into. */
+static void clean_words(char *text)
+{
+    for (; *text; text++)
+        if (*text < ' ' || *text > '~')
+            *text = '?';
+}
+
+static int refuse_content_type(const char *type, struct err *e)
+{
+    auto_free char *words = xstrdup(type ? type : "of no type");
+    clean_words(words);
+    return err_set(e, ERR_PROTOCOL, "the answer is %.40s, not JSON: is this an API server?", words);
+}
+
 static int check_content_type(const struct call *c, struct err *e)
 {
     const char *type = NULL;
     (void)curl_easy_getinfo(c->easy, CURLINFO_CONTENT_TYPE, &type);
     if (!type || strncasecmp(type, "application/json", strlen("application/json")) != 0)
-        return err_set(e, ERR_PROTOCOL, "the answer is %.40s, not JSON: is this an API server?",
-                       type ? type : "of no type");
+        return refuse_content_type(type, e);
     return 0;
 }
 
@@ -349,6 +381,9 @@ static void set_up(struct call *c, const struct transport *t, const struct sessi
     SET(CURLOPT_WRITEDATA, c);
 }
 
+/* CURLE_TOO_LARGE, which older headers do not name. */
+#define TOO_LARGE_SINCE_8_6 100
+
 static enum err_kind kind_of(CURLcode code)
 {
     switch ((int)code) {
@@ -361,6 +396,9 @@ static enum err_kind kind_of(CURLcode code)
     case CURLE_BAD_CONTENT_ENCODING:
     case CURLE_HTTP_RETURNED_ERROR:
         return ERR_PROTOCOL;
+    case CURLE_OUT_OF_MEMORY: /* a bound of libcurl's: without memory we would not be here */
+    case TOO_LARGE_SINCE_8_6:
+        return ERR_TOO_LARGE;
     default:
         return ERR_UNAVAILABLE;
     }
@@ -385,6 +423,7 @@ static int conclude(struct call *c, CURLcode code, struct err *e)
     }
     c->x->connection_lost = is_lost_connection(code);
     c->x->untrusted = code == CURLE_PEER_FAILED_VERIFICATION;
+    clean_words(c->reason);
     return err_set(e, kind_of(code), "%s", *c->reason ? c->reason : curl_easy_strerror(code));
 }
 

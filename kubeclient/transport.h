@@ -41,8 +41,9 @@ int transport_new(const struct kc_config *config, const char *user_agent, const 
 
 /* Sends it and receives the whole answer, under s; the answer may have any status. The caller made
  * *x with exchange_init and frees it with exchange_done. Errors: ERR_UNAVAILABLE (no connection, or
- * it broke), ERR_PROTOCOL (no HTTP, or a body that is not JSON), ERR_CANCELED, ERR_TIMEOUT, what
- * on_body or the credentials returned. Any thread. */
+ * it broke), ERR_PROTOCOL (no HTTP, or a body that is not JSON), ERR_TOO_LARGE (headers beyond
+ * 128 KiB or 1000 lines), ERR_CANCELED, ERR_TIMEOUT, what on_body or the credentials returned. Any
+ * thread. */
 int transport_do(struct transport *t, struct scope *s, struct exchange *x,
                  struct err *e) MUST_CHECK;
 

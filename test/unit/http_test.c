@@ -187,6 +187,37 @@ Test(http, answer_beyond_the_bound_is_too_large)
     cr_expect_null(obj);
 }
 
+static void expect_headers_too_large(const char *headers)
+{
+    auto_rig struct rig r = rig_new(NULL);
+    auto_err struct err e = {0};
+    auto_json json_t *obj = NULL;
+    api_server_add(r.srv, &(struct api_answer){.headers = headers, .body = "{}", .times = -1});
+    cr_expect_eq(kc_get(r.kc, r.s, &pod, &obj, &e), -ERR_TOO_LARGE, "%s", err_msg(&e));
+    cr_expect(strstr(err_msg(&e), "headers are larger than"), "%s", err_msg(&e));
+    cr_expect_eq(api_server_count(r.srv), 1, "it is not asked again");
+}
+
+/* libcurl keeps them all, for whoever may ask. */
+Test(http, headers_beyond_the_bound_are_too_large)
+{
+    auto_sb struct sb lines = SB_INIT(1 << 20);
+    for (int i = 0; i < 2000; i++)
+        sb_add(&lines, "X: y\r\n");
+    expect_headers_too_large(sb_str(&lines));
+}
+
+Test(http, words_of_a_server_have_no_control_characters)
+{
+    auto_rig struct rig r = rig_new(NULL);
+    auto_err struct err e = {0};
+    auto_json json_t *obj = NULL;
+    api_server_add(r.srv, &(struct api_answer){.headers = "Content-Type: text/\x1b[2Jhtml\r\n",
+                                               .body = "<html>"});
+    cr_expect_eq(kc_get(r.kc, r.s, &pod, &obj, &e), -ERR_PROTOCOL);
+    cr_expect(strstr(err_msg(&e), "the answer is text/?[2Jhtml, not JSON"), "%s", err_msg(&e));
+}
+
 Test(http, page_of_a_proxy_is_a_protocol_error_that_says_so)
 {
     auto_rig struct rig r = rig_new(NULL);
