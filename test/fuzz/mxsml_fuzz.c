@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "test/fuzz/inventory_check.h"
+#include "test/fuzz/inventory_support.h"
 #include "test/unit/mxsml_mad.h"
 
 /*

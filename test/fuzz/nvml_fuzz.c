@@ -6,7 +6,7 @@
 
 #include "nodeagent/gpu/gpu_event.h"
 #include "nodeagent/gpu/nvml_events.h"
-#include "test/fuzz/inventory_check.h"
+#include "test/fuzz/inventory_support.h"
 #include "test/unit/nvml_mad.h"
 
 /*

@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
+#include "test/fuzz/inventory_support.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "base/xalloc.h"
 
-#include "nodeagent/gpu/gpu.h"
 #include "nodeagent/gpu/sound.h"
 #include "nodeagent/status.h"
-
-/*
- * What a back end promises of a reading (nodeagent/gpu/gpu.h), whatever the vendor's library says,
- * and that a status made of it is one that the API server takes.
- */
-
-#define ENDS(text) assert(memchr(text, '\0', sizeof(text)))
 
 static void check_part_names(const struct gpu_card *c)
 {
@@ -69,7 +61,7 @@ static void check_processes(const struct gpu_card *c)
     }
 }
 
-static void check_card(const struct gpu_card *c)
+void check_card(const struct gpu_card *c)
 {
     ENDS(c->uuid);
     ENDS(c->model);
@@ -114,7 +106,7 @@ static void check_status(const struct gpu_inventory *inv)
         free(views[i].pods);
 }
 
-static void check_inventory(const struct gpu_inventory *inv)
+void check_inventory(const struct gpu_inventory *inv)
 {
     assert(inv->n_cards <= GPU_MAX_CARDS && inv->n_drivers <= GPU_MAX_VENDORS);
     ENDS(inv->drivers[0].version);
