@@ -12,7 +12,7 @@ from conftest import ROOT
 VERSION = "570.86.15"
 MODULES = "cdi cdi_common container_metax container_nvidia container_vendor device_make device_nodes".split()
 MODULES += "dri_nodes driver_files entry rooted".split()
-BASE = "err file num rng sb xalloc".split()
+BASE = "clock err file log num rfc3339 rng sb xalloc".split()
 
 
 @pytest.fixture(scope="session")
