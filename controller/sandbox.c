@@ -206,7 +206,7 @@ static int allow_own_memory(scmp_filter_ctx filter)
 {
     int rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 2,
                               SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0),
-                              SCMP_A3(SCMP_CMP_EQ, MAP_PRIVATE | MAP_ANONYMOUS));
+                              SCMP_A3(SCMP_CMP_EQ, MAP_PRIVATE | MAP_ANONYMOUS, 0));
     if (rc == 0)
         rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1,
                               SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
@@ -221,7 +221,7 @@ static int allow_sending(scmp_filter_ctx filter)
 {
     int rc =
         seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(sendto), 2,
-                         SCMP_A3(SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, 0), SCMP_A4(SCMP_CMP_EQ, 0));
+                         SCMP_A3(SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, 0), SCMP_A4(SCMP_CMP_EQ, 0, 0));
     if (rc == 0)
         rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(sendmsg), 1,
                               SCMP_A2(SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, 0));
@@ -235,7 +235,8 @@ static int allow_options(scmp_filter_ctx filter)
     int rc = 0;
     for (size_t i = 0; i < ARRAY_LEN(options) && rc == 0; i++)
         rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(setsockopt), 2,
-                              SCMP_A1(SCMP_CMP_EQ, IPPROTO_TCP), SCMP_A2(SCMP_CMP_EQ, options[i]));
+                              SCMP_A1(SCMP_CMP_EQ, IPPROTO_TCP, 0),
+                              SCMP_A2(SCMP_CMP_EQ, options[i], 0));
     return rc;
 }
 
