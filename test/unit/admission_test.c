@@ -136,7 +136,7 @@ static void expect_list(const char *name, const char *const *table, const char *
 
 Test(admission, a_node_gets_the_labels_that_the_program_writes)
 {
-    expect_list("nvidia", feature_label_nvidia, LABEL_MIG_CONFIG_STATE + strlen(FEATURE_NVIDIA));
+    expect_list("nvidia", feature_label_nvidia, &LABEL_MIG_CONFIG_STATE[strlen(FEATURE_NVIDIA)]);
     expect_list("ofResource", feature_label_resource, NULL);
     expect_list("metax", feature_label_metax, NULL);
     expect_list("ofModel", feature_label_model, NULL);

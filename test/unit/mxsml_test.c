@@ -228,6 +228,7 @@ Test(mxsml, a_count_of_no_cards_is_not_believed_where_there_were_some)
     auto_gpu_inventory struct gpu_inventory before = sim_read(g);
     auto_err struct err e = {0};
     struct gpu_inventory inv = {0};
+    cr_assert_eq(before.n_cards, 2);
     sim_control("fault add --call mxSmlGetDeviceCount --nth 1 --action fail:Failure");
     cr_expect_eq(g->ops->read(g, &inv, &e), -(int)ERR_UNAVAILABLE, "%s", err_msg(&e));
     auto_gpu_inventory struct gpu_inventory again = sim_read(g);
