@@ -21,9 +21,9 @@ POLICY = """libssl3:
   Candidate: 3.0.22-1
   Version table:
      3.0.22-1 500
-        500 http://deb.debian.org/debian-security bookworm-security/main amd64 Packages
+        500 http://mirror.example/debian-security bookworm-security/main amd64 Packages
      3.0.20-1 500
-        500 http://deb.debian.org/debian bookworm/main amd64 Packages
+        500 http://mirror.example/debian bookworm/main amd64 Packages
  *** 3.0.19-1 100
         100 /var/lib/dpkg/status
 """
@@ -57,7 +57,7 @@ def test_a_library_without_a_row_and_a_row_without_a_library_are_told():
 def test_what_the_security_archive_has_and_is_not_installed_is_a_failure():
     assert list(dependencies.outdated({"libssl3": package(version="3.0.22-1")})) == []
     (told,) = dependencies.outdated({"libssl3": package()})
-    assert told == "libssl3 3.0.19-1: the security archive has 3.0.22-1 (http://deb.debian.org/debian-security bookworm-security/main)"
+    assert told == "libssl3 3.0.19-1: the security archive has 3.0.22-1 (http://mirror.example/debian-security bookworm-security/main)"
     assert [version for version, _ in dependencies.updates(package(), security=False)] == ["3.0.20-1"]
 
 
