@@ -22,7 +22,7 @@ enum {
     MAX_CPU_S = 30,
     /* Beside connections: what is inherited, and what the library has for the socket. */
     OTHER_FDS = SANDBOX_FIRST_OWN_FD + 8,
-    /* Those that are about to go. */
+    /* Connections that were shut down and are about to go. */
     LEAVING = 16,
 };
 

@@ -20,7 +20,7 @@ enum {
     CONNECTION_LIMIT = HTTP_FRONT_CONNECTIONS + 16,
     CONNECTION_BYTES = 16 << 10,
     CONNECTION_TIMEOUT_S = 10,
-    /* Of pages on their way to those who asked. */
+    /* The pages that are being sent, all together. */
     MAX_HELD_BYTES = 16 << 20,
 };
 
@@ -90,8 +90,8 @@ static void send_away(struct guest *g)
     (void)shutdown(g->fd, SHUT_RDWR);
 }
 
-/* Whoever sends slowly, or nothing, could hold all connections for ever, and with them kubelet's
- * probes: to make room the oldest goes. */
+/* Slow senders could hold all connections for ever and keep the kubelet's probes out: the oldest
+ * connection is closed to make room. */
 static void make_room(struct port *p)
 {
     size_t staying = 0;

@@ -28,7 +28,7 @@ enum {
     MAX_LISTENERS = 4,
     /* A child that takes no answer for so long hangs. */
     ANSWER_MS = 5000,
-    /* Of what a child said before it ended. */
+    /* A child's standard error, as far as the log shows it. */
     MAX_LAST_WORDS = 4096,
     /* A uid that nothing else uses: 65532 is the usual user of images without root, 65534 is
      * nobody, and both may own other processes of the node. */
@@ -342,7 +342,7 @@ static bool answer(const struct listener *l, const struct child *c, const struct
     return tell(c, s, &head, sizeof(head)) && tell(c, s, body.data, body.len);
 }
 
-/* What the child asks for is answered. False: it says what it must not, or nothing any more. */
+/* Answers one request of the child. False: the child broke the protocol, or closed the channel. */
 static bool serve_child(const struct listener *l, const struct child *c, const struct scope *s)
 {
     struct http_ask a;

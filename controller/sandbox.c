@@ -137,8 +137,8 @@ int sandbox_drop(const struct sandbox *s, struct err *e)
 
 /* --- System calls --- */
 
-/* What libmicrohttpd's connections, the channel and the allocator take; what else they take for
- * some arguments alone is in allow_some_uses. */
+/* System calls of libmicrohttpd's connections, the channel and the allocator. Those that are
+ * allowed with some arguments only are in allow_some_uses. */
 static const int allowed[] = {
     SCMP_SYS(accept4),       SCMP_SYS(brk),
     SCMP_SYS(clock_gettime), SCMP_SYS(close),
@@ -155,7 +155,7 @@ static const int allowed[] = {
     SCMP_SYS(write),
 };
 
-/* What a sanitizer takes to find out what it reports. */
+/* System calls by which a sanitizer finds out what it reports. */
 static const int sanitizers_too[] = {
     SCMP_SYS(open),
     SCMP_SYS(openat),
@@ -228,7 +228,7 @@ static int allow_sending(scmp_filter_ctx filter)
     return rc;
 }
 
-/* What libmicrohttpd sets. */
+/* The two options that libmicrohttpd sets. */
 static int allow_options(scmp_filter_ctx filter)
 {
     static const scmp_datum_t options[] = {TCP_NODELAY, TCP_CORK};
