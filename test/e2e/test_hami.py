@@ -11,7 +11,7 @@ import pytest
 from conftest import wait_for
 from kubelet_stub import kubelet  # noqa: F401
 from replicas import accepted, replicas
-from stack import FLEETS, GROUP, SIM, is_current, rig  # noqa: F401
+from stack import FLEETS, GROUP, SIM, ApiError, is_current, rig  # noqa: F401
 from test_plugin_stub import Host
 
 LOCK = "hami.io/mutex.lock"
@@ -98,12 +98,20 @@ def now(minutes=0):
 
 
 def lock(node, pod_name, minutes=0):
-    """As nodelock.SetNodeLock does it: by the version that it has read, and only where there is none."""
-    meta = node.node_object()["metadata"]
-    assert LOCK not in meta.get("annotations", {}), "the node is locked"
-    value = f"{now(minutes)},default,{pod_name}"
-    node.api.merge(f"/api/v1/nodes/{node.name}", {"metadata": {"annotations": {LOCK: value}, "resourceVersion": meta["resourceVersion"]}})
-    return value
+    """As nodelock.SetNodeLock does it: by the version that it has read, only where there is none, and again where somebody wrote
+    meanwhile."""
+    for _ in range(5):
+        meta = node.node_object()["metadata"]
+        assert LOCK not in meta.get("annotations", {}), "the node is locked"
+        value = f"{now(minutes)},default,{pod_name}"
+        wish = {"metadata": {"annotations": {LOCK: value}, "resourceVersion": meta["resourceVersion"]}}
+        try:
+            node.api.merge(f"/api/v1/nodes/{node.name}", wish)
+            return value
+        except ApiError as e:
+            if e.code != 409:
+                raise
+    pytest.fail("somebody else wrote the node each time")
 
 
 def wait_released(node):

@@ -131,8 +131,9 @@ def event(kind, name, title="cleave-test"):
 
 
 def create(kubectl, obj, *options):
-    """What the API server said, "" where it agreed."""
-    return kubectl("create", "--validate=false", "-f", "-", *options, input=json.dumps(obj), check=False).stderr
+    """What the API server said, "" where it agreed. Fields that are created belong to cleave-agent, as when the agent creates them."""
+    create = ("create", "--validate=false", "--field-manager=cleave-agent", "-f", "-")
+    return kubectl(*create, *options, input=json.dumps(obj), check=False).stderr
 
 
 def write_status(kubectl, name, status):
