@@ -22,14 +22,12 @@ enum {
     MAX_CPU_S = 30,
     /* Beside connections: what is inherited, and what the library has for the socket. */
     OTHER_FDS = SANDBOX_FIRST_OWN_FD + 8,
-    /* Connections that were shut down and are about to go. */
-    LEAVING = 16,
 };
 
 struct task {
     int64_t uid;
-    struct http_front_route routes[HTTP_MAX_ROUTES];
-    size_t n_routes;
+    const char *paths[HTTP_MAX_ROUTES];
+    size_t n_paths;
 };
 
 static int read_task(int argc, char **argv, struct task *ret, struct err *e)
@@ -40,22 +38,20 @@ static int read_task(int argc, char **argv, struct task *ret, struct err *e)
             "cleave-agent and cleave-controller start it themselves; it takes a uid and paths");
     TRY(num_parse(argv[1], 0, INT32_MAX, &ret->uid, e));
     for (int i = 2; i < argc; i++)
-        ret->routes[ret->n_routes++] = (struct http_front_route){.path = argv[i]};
+        ret->paths[ret->n_paths++] = argv[i];
     return 0;
 }
 
 static int serve(const struct task *t, struct err *e)
 {
     static_assert((int)HTTP_CHILD_FDS == SANDBOX_FIRST_OWN_FD, "what is inherited");
-    const int socket = HTTP_CHILD_SOCKET;
     const struct sandbox s = {.uid = (uid_t)t->uid,
-                              .max_fds = OTHER_FDS + HTTP_FRONT_CONNECTIONS + LEAVING,
+                              .max_fds = OTHER_FDS + HTTP_FRONT_MAX_CONNECTIONS,
                               .max_bytes = SANDBOX_SANITIZED ? 0 : MAX_BYTES,
                               .max_cpu_s = MAX_CPU_S};
-    const struct http_front_options o = {.sockets = &socket,
-                                         .n_sockets = 1,
-                                         .routes = t->routes,
-                                         .n_routes = t->n_routes,
+    const struct http_front_options o = {.socket = HTTP_CHILD_SOCKET,
+                                         .paths = t->paths,
+                                         .n_paths = t->n_paths,
                                          .channel = HTTP_CHILD_CHANNEL};
     struct http_front *front = NULL;
     tzset(); /* reads a file, and would at the first Date of an answer */

@@ -16,8 +16,6 @@
 #include "controller/http_channel.h"
 
 enum {
-    /* More than are kept: those that have to go are still counted until they are gone. */
-    CONNECTION_LIMIT = HTTP_FRONT_CONNECTIONS + 16,
     CONNECTION_BYTES = 16 << 10,
     CONNECTION_TIMEOUT_S = 10,
     /* The pages that are being sent, all together. */
@@ -31,15 +29,6 @@ struct guest {
     int fd;
     bool reads;  /* a text is on its way */
     bool leaves; /* it was shut down and is about to go */
-};
-
-struct port {
-    struct http_front *front;
-    size_t index;
-    struct MHD_Daemon *daemon;
-    int epoll;
-    struct guest *guests[CONNECTION_LIMIT]; /* by age */
-    size_t n_guests;
 };
 
 /* A text on its way to those who asked for it. */
@@ -63,15 +52,17 @@ struct request {
 /* Requests that come while the text is on its way wait for the one after it: nobody gets a text
  * that is older than the request. */
 struct page {
-    const struct http_front_route *route;
+    const char *path;
     struct request *waiting;
     bool asked;
 };
 
 struct http_front {
     int channel;
-    struct port ports[HTTP_FRONT_MAX_SOCKETS];
-    size_t n_ports;
+    struct MHD_Daemon *daemon;
+    int epoll;
+    struct guest *guests[HTTP_FRONT_MAX_CONNECTIONS]; /* by age */
+    size_t n_guests;
     struct page pages[HTTP_MAX_ROUTES];
     size_t n_pages;
     size_t held; /* bytes of texts that are not freed yet */
@@ -92,36 +83,36 @@ static void send_away(struct guest *g)
 
 /* Slow senders could hold all connections for ever and keep the kubelet's probes out: the oldest
  * connection is closed to make room. */
-static void make_room(struct port *p)
+static void make_room(struct http_front *f)
 {
     size_t staying = 0;
-    for (size_t i = 0; i < p->n_guests; i++)
-        staying += !p->guests[i]->leaves;
-    for (size_t i = 0; i < p->n_guests && staying > HTTP_FRONT_CONNECTIONS; i++) {
-        if (p->guests[i]->leaves)
+    for (size_t i = 0; i < f->n_guests; i++)
+        staying += !f->guests[i]->leaves;
+    for (size_t i = 0; i < f->n_guests && staying > HTTP_FRONT_CONNECTIONS; i++) {
+        if (f->guests[i]->leaves)
             continue;
-        send_away(p->guests[i]);
+        send_away(f->guests[i]);
         staying--;
     }
 }
 
-static void admit(struct port *p, struct MHD_Connection *connection, void **ret_guest)
+static void admit(struct http_front *f, struct MHD_Connection *connection, void **ret_guest)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    assert(info && p->n_guests < CONNECTION_LIMIT);
+    assert(info && f->n_guests < HTTP_FRONT_MAX_CONNECTIONS);
     struct guest *g = xmalloc(sizeof(*g));
     *g = (struct guest){.fd = info->connect_fd};
-    p->guests[p->n_guests++] = g;
+    f->guests[f->n_guests++] = g;
     *ret_guest = g;
-    make_room(p);
+    make_room(f);
 }
 
-static void forget(struct port *p, struct guest *g)
+static void forget(struct http_front *f, struct guest *g)
 {
-    for (size_t i = 0; i < p->n_guests; i++)
-        if (p->guests[i] == g) {
-            memmove(&p->guests[i], &p->guests[i + 1], (--p->n_guests - i) * sizeof(g));
+    for (size_t i = 0; i < f->n_guests; i++)
+        if (f->guests[i] == g) {
+            memmove(&f->guests[i], &f->guests[i + 1], (--f->n_guests - i) * sizeof(g));
             free(g);
             return;
         }
@@ -145,10 +136,9 @@ static struct guest *guest_of(struct MHD_Connection *connection)
  * connection that still reads one is closed. */
 static void dismiss_readers(struct http_front *f)
 {
-    for (size_t i = 0; i < f->n_ports; i++)
-        for (size_t k = 0; k < f->ports[i].n_guests; k++)
-            if (f->ports[i].guests[k]->reads && !f->ports[i].guests[k]->leaves)
-                send_away(f->ports[i].guests[k]);
+    for (size_t i = 0; i < f->n_guests; i++)
+        if (f->guests[i]->reads && !f->guests[i]->leaves)
+            send_away(f->guests[i]);
 }
 
 /* --- The channel --- */
@@ -277,11 +267,10 @@ static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status
     return rc;
 }
 
-static struct page *page_of(struct port *p, const char *path)
+static struct page *page_of(struct http_front *f, const char *path)
 {
-    struct http_front *f = p->front;
     for (size_t i = 0; i < f->n_pages; i++)
-        if (f->pages[i].route->socket == p->index && strcmp(f->pages[i].route->path, path) == 0)
+        if (strcmp(f->pages[i].path, path) == 0)
             return &f->pages[i];
     return NULL;
 }
@@ -316,7 +305,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
                                   const char *method, const char *version, const char *upload,
                                   size_t *upload_size, void **state)
 {
-    struct port *p = arg;
+    struct http_front *f = arg;
     struct request *r = *state;
     (void)version;
     (void)upload;
@@ -334,10 +323,10 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
     }
     if (r->text)
         return give_text(r);
-    struct page *page = page_of(p, path);
+    struct page *page = page_of(f, path);
     if (!page)
         return refuse(connection, MHD_HTTP_NOT_FOUND, "no such page\n");
-    return wait_for_text(p->front, page, r);
+    return wait_for_text(f, page, r);
 }
 
 static void on_completed(void *arg, struct MHD_Connection *connection, void **state,
@@ -357,33 +346,29 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **st
 
 static int open_port(struct http_front *f, int fd, struct err *e)
 {
-    struct port *p = &f->ports[f->n_ports];
-    *p = (struct port){.front = f, .index = f->n_ports};
-    p->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, /* port= */ 0,
-                                 /* policy= */ NULL, NULL, on_request, p, MHD_OPTION_LISTEN_SOCKET,
-                                 fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTION_LIMIT,
-                                 MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
-                                 MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_TIMEOUT_S,
-                                 MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION,
-                                 on_connection, p, MHD_OPTION_NOTIFY_COMPLETED, on_completed, p,
-                                 MHD_OPTION_END);
-    if (!p->daemon)
+    f->daemon =
+        MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, /* port= */ 0,
+                         /* policy= */ NULL, NULL, on_request, f, MHD_OPTION_LISTEN_SOCKET, fd,
+                         MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_FRONT_MAX_CONNECTIONS,
+                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
+                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_TIMEOUT_S,
+                         MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION,
+                         on_connection, f, MHD_OPTION_NOTIFY_COMPLETED, on_completed, f,
+                         MHD_OPTION_END);
+    if (!f->daemon)
         return err_set_errno(e, errno, "cannot serve HTTP on a socket");
-    f->n_ports++;
-    p->epoll = MHD_get_daemon_info(p->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    f->epoll = MHD_get_daemon_info(f->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
     return 0;
 }
 
 int http_front_new(const struct http_front_options *o, struct http_front **ret, struct err *e)
 {
-    assert(o->n_sockets > 0 && o->n_sockets <= HTTP_FRONT_MAX_SOCKETS);
-    assert(o->n_routes <= HTTP_MAX_ROUTES);
+    assert(o->n_paths <= HTTP_MAX_ROUTES);
     auto_http_front struct http_front *f = xmalloc(sizeof(*f));
     f->channel = o->channel;
-    for (; f->n_pages < o->n_routes; f->n_pages++)
-        f->pages[f->n_pages].route = &o->routes[f->n_pages];
-    for (size_t i = 0; i < o->n_sockets; i++)
-        TRY(open_port(f, o->sockets[i], e));
+    for (; f->n_pages < o->n_paths; f->n_pages++)
+        f->pages[f->n_pages].path = o->paths[f->n_pages];
+    TRY(open_port(f, o->socket, e));
     *ret = TAKE(f);
     return 0;
 }
@@ -393,26 +378,22 @@ static int patience(const struct http_front *f, int max_wait_ms)
 {
     MHD_UNSIGNED_LONG_LONG ms;
     unsigned long long least = max_wait_ms < 0 ? ULLONG_MAX : (unsigned long long)max_wait_ms;
-    for (size_t i = 0; i < f->n_ports; i++)
-        if (MHD_get_timeout(f->ports[i].daemon, &ms) == MHD_YES && ms < least)
-            least = ms;
+    if (MHD_get_timeout(f->daemon, &ms) == MHD_YES && ms < least)
+        least = ms;
     return least == ULLONG_MAX ? -1 : least > INT_MAX ? INT_MAX : (int)least;
 }
 
 int http_front_step(struct http_front *f, int max_wait_ms, bool *ret_busy, struct err *e)
 {
-    struct pollfd fds[HTTP_FRONT_MAX_SOCKETS + 1];
     int wait_ms = patience(f, max_wait_ms);
-    for (size_t i = 0; i < f->n_ports; i++)
-        fds[i] = (struct pollfd){.fd = f->ports[i].epoll, .events = POLLIN};
-    fds[f->n_ports] = (struct pollfd){.fd = f->channel, .events = POLLIN};
-    int n = poll(fds, f->n_ports + 1, wait_ms);
+    struct pollfd fds[] = {{.fd = f->epoll, .events = POLLIN},
+                           {.fd = f->channel, .events = POLLIN}};
+    int n = poll(fds, ARRAY_LEN(fds), wait_ms);
     if (n < 0 && errno != EINTR)
         return err_set_errno(e, errno, "poll");
-    if (fds[f->n_ports].revents)
+    if (fds[1].revents)
         TRY(listen_to_parent(f, e));
-    for (size_t i = 0; i < f->n_ports; i++)
-        (void)MHD_run(f->ports[i].daemon);
+    (void)MHD_run(f->daemon);
     if (ret_busy)
         *ret_busy = n > 0 || (wait_ms >= 0 && wait_ms != max_wait_ms);
     return f->broken ? err_set(e, ERR_CANCELED, "the channel takes no more") : 0;
@@ -432,10 +413,10 @@ struct http_front *http_front_free(struct http_front *f)
         return NULL;
     for (size_t i = 0; i < f->n_pages; i++)
         release(&f->pages[i]);
-    for (size_t i = 0; i < f->n_ports; i++) {
+    if (f->daemon) {
         /* The socket is the caller's: the library would close it. */
-        (void)MHD_quiesce_daemon(f->ports[i].daemon);
-        MHD_stop_daemon(f->ports[i].daemon);
+        (void)MHD_quiesce_daemon(f->daemon);
+        MHD_stop_daemon(f->daemon);
     }
     free(f->body);
     free(f);

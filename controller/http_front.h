@@ -15,22 +15,18 @@
  */
 struct http_front;
 
-#define HTTP_FRONT_MAX_SOCKETS 4
-
-/* Connections of one socket that are kept. For one more the oldest goes. */
-#define HTTP_FRONT_CONNECTIONS 64
-
-struct http_front_route {
-    const char *path; /* exact */
-    size_t socket;    /* that it is served on */
+enum {
+    /* Connections that are kept. For one more the oldest goes. */
+    HTTP_FRONT_CONNECTIONS = 64,
+    /* With those that have to go, which are counted until they are gone. */
+    HTTP_FRONT_MAX_CONNECTIONS = HTTP_FRONT_CONNECTIONS + 16,
 };
 
 struct http_front_options {
-    const int *sockets;                    /* they listen, and do not block; the caller's */
-    size_t n_sockets;                      /* 1 to HTTP_FRONT_MAX_SOCKETS */
-    const struct http_front_route *routes; /* borrowed; numbered from 0 on the channel */
-    size_t n_routes;                       /* at most HTTP_MAX_ROUTES */
-    int channel;                           /* a stream socket; the caller's */
+    int socket;               /* listens, and does not block; the caller's */
+    const char *const *paths; /* exact; borrowed; numbered from 0 on the channel */
+    size_t n_paths;           /* at most HTTP_MAX_ROUTES */
+    int channel;              /* a stream socket; the caller's */
 };
 
 /* ERR_SYSTEM. */

@@ -4,8 +4,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -15,13 +13,13 @@
 
 #include "base/backoff.h"
 #include "base/log.h"
-#include "base/num.h"
 #include "base/rng.h"
 #include "base/spawn.h"
 #include "base/xalloc.h"
 
 #include "controller/http_channel.h"
 #include "controller/http_child.h"
+#include "controller/listen_socket.h"
 #include "controller/sandbox.h"
 
 enum {
@@ -61,93 +59,7 @@ struct http_server {
     struct metric_series *restarts; /* NULL: not counted */
 };
 
-/* --- Sockets --- */
-
-static int split_addr(const char *addr, char **ret_host, const char **ret_port, struct err *e)
-{
-    int64_t port;
-    const char *colon = strrchr(addr, ':');
-    if (!colon)
-        return err_set(e, ERR_INVALID, "listen address %s: no port (want HOST:PORT)", addr);
-    if (num_parse(colon + 1, 0, 65535, &port, e) < 0)
-        return err_wrap(e, "listen address %s", addr);
-    size_t len = (size_t)(colon - addr);
-    bool bracketed = len >= 2 && addr[0] == '[' && colon[-1] == ']';
-    *ret_host = len == 0 ? NULL : bracketed ? xstrndup(addr + 1, len - 2) : xstrndup(addr, len);
-    *ret_port = colon + 1;
-    return 0;
-}
-
-/* All addresses of both kinds, where there are both. */
-static int open_socket(const struct addrinfo *a, bool all)
-{
-    const int on = 1;
-    const int off = 0;
-    auto_fd int fd =
-        socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol);
-    if (fd < 0)
-        return -1;
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (a->ai_family == AF_INET6)
-        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, all ? &off : &on, sizeof(on));
-    if (bind(fd, a->ai_addr, a->ai_addrlen) < 0 || listen(fd, SOMAXCONN) < 0)
-        return -1;
-    return TAKE_FD(fd);
-}
-
-static const struct addrinfo *first_of(const struct addrinfo *list, int family)
-{
-    while (list && list->ai_family != family)
-        list = list->ai_next;
-    return list;
-}
-
-/* The first address of a name; of all addresses, those of IPv6 take in the others. */
-static int open_first(const struct addrinfo *list, bool all)
-{
-    const struct addrinfo *v6 = all ? first_of(list, AF_INET6) : NULL;
-    const struct addrinfo *v4 = all ? first_of(list, AF_INET) : NULL;
-    int fd = v6 ? open_socket(v6, all) : -1;
-    if (fd < 0 && v6 && v4 && (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL))
-        fd = open_socket(v4, all);
-    return v6 ? fd : open_socket(list, all);
-}
-
-static int port_number(int fd)
-{
-    union {
-        struct sockaddr any;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
-    } a = {0};
-    socklen_t len = sizeof(a);
-    if (getsockname(fd, &a.any, &len) < 0)
-        return 0;
-    return ntohs(a.any.sa_family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
-}
-
-/* On the port that it got, when it got one. */
-static int listen_on(struct listener *l, struct err *e)
-{
-    auto_free char *same = xasprintf("%d", l->port);
-    auto_free char *host = NULL;
-    const char *port = NULL;
-    struct addrinfo *list = NULL;
-    const struct addrinfo want = {.ai_socktype = SOCK_STREAM,
-                                  .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    TRY(split_addr(l->opts.addr, &host, &port, e));
-    int rc = getaddrinfo(host, l->port ? same : port, &want, &list);
-    if (rc != 0)
-        return err_set(e, ERR_INVALID, "listen address %s: %s", l->opts.addr, gai_strerror(rc));
-    l->fd = open_first(list, !host);
-    int failure = errno;
-    freeaddrinfo(list);
-    if (l->fd < 0)
-        return err_set(e, ERR_UNAVAILABLE, "cannot listen on %s: %s", l->opts.addr,
-                       strerrordesc_np(failure));
-    l->port = port_number(l->fd);
-    return 0;
-}
+/* --- Ports --- */
 
 static bool same_addr(const struct listener *a, const struct listener *b)
 {
@@ -179,7 +91,7 @@ static int add_listener(struct http_server *srv, const struct http_listener *o, 
         return 0;
     struct listener *owner = &srv->listeners[port_of(srv, l) - srv->listeners];
     if (owner == l) {
-        TRY(listen_on(l, e));
+        TRY(listen_socket_open(o->addr, /* port= */ 0, &l->fd, &l->port, e));
         l->owns = true;
         /* The kubelet gives up a probe after three seconds and a container after a minute. */
         l->backoff = (struct backoff){.base_ms = 50,
@@ -226,23 +138,16 @@ int http_server_port(const struct http_server *srv, size_t listener)
     return port_of(srv, &srv->listeners[listener])->port;
 }
 
-static bool is_listening(int fd)
-{
-    int listening = 0;
-    socklen_t len = sizeof(listening);
-    return fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) == 0 && listening;
-}
-
 /* Parent and child share the listening socket; only the child's filter of system calls stops it
  * from shutting the socket down. No child runs when this is called. */
 static int bind_anew(struct listener *l, struct err *e)
 {
-    if (is_listening(l->fd))
+    if (listen_socket_listens(l->fd))
         return 0;
     if (l->fd >= 0)
         (void)close(l->fd);
     l->fd = -1;
-    TRY(listen_on(l, e));
+    TRY(listen_socket_open(l->opts.addr, l->port, &l->fd, &l->port, e));
     log_error("A socket did not listen any more and was bound anew", kv("address", l->opts.addr),
               kv_int("port", l->port));
     return 0;

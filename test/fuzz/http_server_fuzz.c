@@ -21,7 +21,7 @@
  * Input: what strangers do to the server over real sockets. Bytes are sent as they are, on the
  * connection that is talked on; 0xFE and a letter is a deed:
  *
- *     n  another connection, on the other port    0 to 3  talk on that connection from now on
+ *     n  another connection                       0 to 3  talk on that connection from now on
  *     .  wait until the server has done all       h  no more is sent (half-closed)
  *     c  close                                    r  close with a reset
  *     u  a request to upgrade to HTTP/2           w  one to upgrade to WebSocket
@@ -34,9 +34,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-enum { PORTS = 2, CONNECTIONS = 4, ESCAPE = 0xFE, LONG_PAGE = 300000, MAX_SENT = 4096 };
+enum { CONNECTIONS = 4, ESCAPE = 0xFE, LONG_PAGE = 300000, MAX_SENT = 4096 };
 
-static const struct http_front_route routes[] = {{"/healthz", 0}, {"/readyz", 0}, {"/metrics", 1}};
+static const char *const paths[] = {"/healthz", "/readyz", "/metrics"};
 
 static const char h2c[] =
     "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\n"
@@ -49,8 +49,8 @@ static const char tls[] = "\x16\x03\x01\x00\x2f\x01\x00\x00\x2b\x03\x03"
 
 /* Lives as long as the process. */
 static struct world {
-    int sockets[PORTS];
-    struct sockaddr_in at[PORTS];
+    int socket;
+    struct sockaddr_in at;
     int channel; /* the parent's end */
     struct http_front *front;
     /* of one input */
@@ -67,30 +67,27 @@ static void must(bool holds, const char *what)
     abort();
 }
 
-static void open_port(size_t i)
+static void open_port(void)
 {
-    socklen_t len = sizeof(w.at[i]);
-    w.at[i] =
-        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    w.sockets[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    must(bind(w.sockets[i], (struct sockaddr *)&w.at[i], len) == 0, "bind");
-    must(listen(w.sockets[i], SOMAXCONN) == 0, "listen");
-    must(getsockname(w.sockets[i], (struct sockaddr *)&w.at[i], &len) == 0, "getsockname");
+    socklen_t len = sizeof(w.at);
+    w.at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    w.socket = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    must(bind(w.socket, (struct sockaddr *)&w.at, len) == 0, "bind");
+    must(listen(w.socket, SOMAXCONN) == 0, "listen");
+    must(getsockname(w.socket, (struct sockaddr *)&w.at, &len) == 0, "getsockname");
 }
 
 static void start(void)
 {
     int channel[2];
     (void)signal(SIGPIPE, SIG_IGN);
-    for (size_t i = 0; i < PORTS; i++)
-        open_port(i);
+    open_port();
     must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, channel) == 0,
          "socketpair");
     w.channel = channel[0];
-    const struct http_front_options o = {.sockets = w.sockets,
-                                         .n_sockets = PORTS,
-                                         .routes = routes,
-                                         .n_routes = ARRAY_LEN(routes),
+    const struct http_front_options o = {.socket = w.socket,
+                                         .paths = paths,
+                                         .n_paths = ARRAY_LEN(paths),
                                          .channel = channel[1]};
     must(http_front_new(&o, &w.front, NULL) == 0, "http_front_new");
 }
@@ -117,7 +114,7 @@ static bool answer(void)
     ssize_t n = recv(w.channel, &a, sizeof(a), 0);
     if (n < 0)
         return false;
-    assert(n == (ssize_t)sizeof(a) && a.zero == 0 && a.route < ARRAY_LEN(routes));
+    assert(n == (ssize_t)sizeof(a) && a.zero == 0 && a.route < ARRAY_LEN(paths));
     send_page(a.route);
     return true;
 }
@@ -144,13 +141,12 @@ static bool is_connected(int fd)
            error == 0;
 }
 
-static void dial(size_t port)
+static void dial(void)
 {
     const int on = 1;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     must(fd >= 0, "socket");
-    must(connect(fd, (struct sockaddr *)&w.at[port], sizeof(w.at[port])) == 0 || is_connected(fd),
-         "connect");
+    must(connect(fd, (struct sockaddr *)&w.at, sizeof(w.at)) == 0 || is_connected(fd), "connect");
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){LONG_PAGE}, sizeof(int));
     w.connections[w.talks] = fd;
@@ -170,7 +166,7 @@ static void hang_up(int i, bool reset)
 static void say(const void *p, size_t len)
 {
     if (w.connections[w.talks] < 0)
-        dial((size_t)w.talks % PORTS);
+        dial();
     (void)send(w.connections[w.talks], p, len, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -188,7 +184,7 @@ static void talk_on_another(void)
 {
     w.talks = (w.talks + 1) % CONNECTIONS;
     hang_up(w.talks, false);
-    dial((size_t)w.talks % PORTS);
+    dial();
 }
 
 static void act(uint8_t deed)
@@ -242,7 +238,7 @@ static void expect_service(void)
     static const char request[] = "GET /healthz HTTP/1.0\r\n\r\n";
     char got[512] = "";
     w.talks = 0;
-    dial(0);
+    dial();
     say(request, sizeof(request) - 1);
     for (int i = 0; i < 1000 && !*got; i++) {
         settle();
