@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/num.h"
@@ -28,16 +29,19 @@ struct task {
     int64_t uid;
     const char *paths[HTTP_MAX_ROUTES];
     size_t n_paths;
+    bool guarded;
 };
 
 static int read_task(int argc, char **argv, struct task *ret, struct err *e)
 {
-    if (argc < 2 || argc - 2 > HTTP_MAX_ROUTES)
-        return err_set(
-            e, ERR_INVALID,
-            "cleave-agent and cleave-controller start it themselves; it takes a uid and paths");
+    enum { FIXED = 3 };
+    if (argc < FIXED || argc - FIXED > HTTP_MAX_ROUTES)
+        return err_set(e, ERR_INVALID,
+                       "cleave-agent and cleave-controller start it themselves; it takes a uid, "
+                       "how it is to serve, and paths");
     TRY(num_parse(argv[1], 0, INT32_MAX, &ret->uid, e));
-    for (int i = 2; i < argc; i++)
+    ret->guarded = strcmp(argv[2], HTTP_CHILD_GUARDED) == 0;
+    for (int i = FIXED; i < argc; i++)
         ret->paths[ret->n_paths++] = argv[i];
     return 0;
 }
@@ -52,6 +56,7 @@ static int serve(const struct task *t, struct err *e)
     const struct http_front_options o = {.socket = HTTP_CHILD_SOCKET,
                                          .paths = t->paths,
                                          .n_paths = t->n_paths,
+                                         .guarded = t->guarded,
                                          .channel = HTTP_CHILD_CHANNEL};
     struct http_front *front = NULL;
     tzset(); /* reads a file, and would at the first Date of an answer */

@@ -11,9 +11,13 @@
 
 #define HTTP_CHILD_VERB "http-child"
 
+/* How it is to serve: pages are open, or behind a token. */
+#define HTTP_CHILD_OPEN    "open"
+#define HTTP_CHILD_GUARDED "guarded"
+
 /* The numbers of its descriptors. */
 enum { HTTP_CHILD_CHANNEL = 3, HTTP_CHILD_SOCKET = 4, HTTP_CHILD_FDS = 8 };
 
-/* argv: the verb, the user to become ("0": stay), and the path of each route. Returns the exit
- * status. */
+/* argv: the verb, the user to become ("0": stay), HTTP_CHILD_OPEN or HTTP_CHILD_GUARDED, and the
+ * path of each route. Returns the exit status. */
 int http_child_main(int argc, char **argv);

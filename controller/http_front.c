@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 
 #include "base/xalloc.h"
@@ -49,10 +50,10 @@ struct request {
     struct request *next; /* of those who wait for the page */
 };
 
-/* Requests that come while the text is on its way wait for the one after it: nobody gets a text
- * that is older than the request. */
-struct page {
-    const char *path;
+/* A question to the parent. Where the pages are open there is one for each page, and requests that
+ * come while it is on its way wait for the one after it: nobody gets a text that is older than the
+ * request. Where they are behind a token each request has its own. */
+struct question {
     struct request *waiting;
     bool asked;
 };
@@ -63,8 +64,10 @@ struct http_front {
     int epoll;
     struct guest *guests[HTTP_FRONT_MAX_CONNECTIONS]; /* by age */
     size_t n_guests;
-    struct page pages[HTTP_MAX_ROUTES];
-    size_t n_pages;
+    const char *const *paths;
+    size_t n_paths;
+    bool guarded;
+    struct question questions[HTTP_MAX_QUESTIONS];
     size_t held; /* bytes of texts that are not freed yet */
     /* the answer that is being read */
     struct http_answer head;
@@ -143,15 +146,31 @@ static void dismiss_readers(struct http_front *f)
 
 /* --- The channel --- */
 
-static void ask(struct http_front *f, struct page *page)
+/* token NULL: none. False: the channel is full of others' tokens. */
+static bool ask(struct http_front *f, struct question *q, size_t route, const char *token)
 {
-    const struct http_ask a = {.route = (uint16_t)(page - f->pages)};
-    /* Never more than one for each route is on its way: there is always room. */
-    if (send(f->channel, &a, sizeof(a), MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)sizeof(a))
+    struct http_ask_record a = {.head = {.question = (uint16_t)(q - f->questions),
+                                         .route = (uint16_t)route,
+                                         .token_len = (uint16_t)(token ? strlen(token) : 0)}};
+    size_t len = sizeof(a.head) + a.head.token_len;
+    if (token)
+        memcpy(a.token, token, a.head.token_len);
+    ssize_t n = send(f->channel, &a, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (token && n < 0 && errno == EAGAIN)
+        return false;
+    /* Without tokens, one question of each page is on its way at most: there is always room. */
+    if (n != (ssize_t)len)
         f->broken = true;
-    page->asked = true;
-    for (struct request *r = page->waiting; r; r = r->next)
+    q->asked = true;
+    for (struct request *r = q->waiting; r; r = r->next)
         r->covered = true;
+    return true;
+}
+
+static void say_how_to_log_in(struct MHD_Response *r, unsigned status)
+{
+    if (status == MHD_HTTP_UNAUTHORIZED)
+        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
 }
 
 static void free_text(void *arg)
@@ -175,6 +194,7 @@ static struct text *text_new(struct http_front *f, unsigned status, char *bytes_
     if (!t->response)
         xalloc_failed();
     (void)MHD_add_response_header(t->response, MHD_HTTP_HEADER_CONTENT_TYPE, CONTENT_TYPE);
+    say_how_to_log_in(t->response, status);
     return t;
 }
 
@@ -184,12 +204,12 @@ static void text_unref(struct text *t)
         MHD_destroy_response(t->response);
 }
 
-/* Gives the page that has just arrived to every request that came before it was asked for. */
-static void deliver(struct page *page, struct text *t)
+/* Gives the text that has just arrived to every request that came before it was asked for. */
+static void deliver(struct question *q, struct text *t)
 {
     struct request *later = NULL;
     struct request *next;
-    for (struct request *r = page->waiting; r; r = next) {
+    for (struct request *r = q->waiting; r; r = next) {
         next = r->next;
         if (r->covered) {
             t->readers++;
@@ -200,14 +220,14 @@ static void deliver(struct page *page, struct text *t)
             later = r;
         }
     }
-    page->waiting = later;
-    page->asked = false;
+    q->waiting = later;
+    q->asked = false;
 }
 
 static bool is_sound(const struct http_front *f)
 {
-    return f->head.route < f->n_pages && f->pages[f->head.route].asked && f->head.status >= 200 &&
-           f->head.status < 600 && f->head.len <= HTTP_MAX_BODY_BYTES;
+    return f->head.question < HTTP_MAX_QUESTIONS && f->questions[f->head.question].asked &&
+           f->head.status >= 200 && f->head.status < 600 && f->head.len <= HTTP_MAX_BODY_BYTES;
 }
 
 /* The rest of what is being read. */
@@ -221,13 +241,13 @@ static ssize_t take(struct http_front *f)
 
 static void answer_read(struct http_front *f)
 {
-    struct page *page = &f->pages[f->head.route];
+    struct question *q = &f->questions[f->head.question];
     struct text *t = text_new(f, f->head.status, TAKE(f->body), f->head.len);
-    deliver(page, t);
+    deliver(q, t);
     text_unref(t);
     f->got = 0;
-    if (page->waiting)
-        ask(f, page);
+    if (q->waiting) /* of an open page: the question's number is the page's */
+        (void)ask(f, q, f->head.question, /* token= */ NULL);
 }
 
 /* Reads what the parent has said so far. */
@@ -262,27 +282,73 @@ static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status
     (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, CONTENT_TYPE);
     if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
         (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    say_how_to_log_in(r, status);
     enum MHD_Result rc = MHD_queue_response(connection, status, r);
     MHD_destroy_response(r);
     return rc;
 }
 
-static struct page *page_of(struct http_front *f, const char *path)
+/* n_paths: none. */
+static size_t route_of(const struct http_front *f, const char *path)
 {
-    for (size_t i = 0; i < f->n_pages; i++)
-        if (strcmp(f->pages[i].path, path) == 0)
-            return &f->pages[i];
-    return NULL;
+    size_t i = 0;
+    while (i < f->n_paths && strcmp(f->paths[i], path) != 0)
+        i++;
+    return i;
 }
 
-static enum MHD_Result wait_for_text(struct http_front *f, struct page *page, struct request *r)
+/* What RFC 6750 calls a bearer token, among the request's headers; NULL: none that is sound. */
+static const char *token_of(struct MHD_Connection *connection)
 {
-    r->next = page->waiting;
-    page->waiting = r;
+    static const char scheme[] = "Bearer ";
+    const char *value =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
+    if (!value || strncasecmp(value, scheme, sizeof(scheme) - 1) != 0)
+        return NULL;
+    value += sizeof(scheme) - 1;
+    value += strspn(value, " ");
+    return http_token_is_sound(value, strlen(value)) ? value : NULL;
+}
+
+static enum MHD_Result wait_for_answer(struct question *q, struct request *r)
+{
+    r->next = q->waiting;
+    q->waiting = r;
     MHD_suspend_connection(r->connection);
-    if (!page->asked)
-        ask(f, page);
     return MHD_YES;
+}
+
+static enum MHD_Result wait_for_text(struct http_front *f, size_t route, struct request *r)
+{
+    struct question *q = &f->questions[route];
+    (void)wait_for_answer(q, r);
+    if (!q->asked)
+        (void)ask(f, q, route, /* token= */ NULL);
+    return MHD_YES;
+}
+
+/* There are as many as connections can be, each of which has one request at a time. */
+static struct question *free_question(struct http_front *f)
+{
+    static_assert((int)HTTP_FRONT_MAX_CONNECTIONS <= (int)HTTP_MAX_QUESTIONS,
+                  "a question for each connection");
+    struct question *q = f->questions;
+    while (q->asked)
+        q++;
+    assert(q < f->questions + HTTP_MAX_QUESTIONS);
+    return q;
+}
+
+static enum MHD_Result wait_for_leave(struct http_front *f, size_t route, struct request *r)
+{
+    const char *token = token_of(r->connection);
+    struct question *q = free_question(f);
+    if (!token)
+        return refuse(r->connection, MHD_HTTP_UNAUTHORIZED, "this page wants a bearer token\n");
+    if (!ask(f, q, route, token))
+        return refuse(r->connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too busy; try again\n");
+    r->covered = true;
+    return wait_for_answer(q, r);
 }
 
 static enum MHD_Result give_text(struct request *r)
@@ -323,10 +389,10 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
     }
     if (r->text)
         return give_text(r);
-    struct page *page = page_of(f, path);
-    if (!page)
+    size_t route = route_of(f, path);
+    if (route == f->n_paths)
         return refuse(connection, MHD_HTTP_NOT_FOUND, "no such page\n");
-    return wait_for_text(f, page, r);
+    return f->guarded ? wait_for_leave(f, route, r) : wait_for_text(f, route, r);
 }
 
 static void on_completed(void *arg, struct MHD_Connection *connection, void **state,
@@ -366,8 +432,9 @@ int http_front_new(const struct http_front_options *o, struct http_front **ret, 
     assert(o->n_paths <= HTTP_MAX_ROUTES);
     auto_http_front struct http_front *f = xmalloc(sizeof(*f));
     f->channel = o->channel;
-    for (; f->n_pages < o->n_paths; f->n_pages++)
-        f->pages[f->n_pages].path = o->paths[f->n_pages];
+    f->paths = o->paths;
+    f->n_paths = o->n_paths;
+    f->guarded = o->guarded;
     TRY(open_port(f, o->socket, e));
     *ret = TAKE(f);
     return 0;
@@ -400,19 +467,19 @@ int http_front_step(struct http_front *f, int max_wait_ms, bool *ret_busy, struc
 }
 
 /* Connections that wait for a text are not looked at: the library wants them resumed. */
-static void release(struct page *page)
+static void release(struct question *q)
 {
-    for (struct request *r = page->waiting; r; r = r->next)
+    for (struct request *r = q->waiting; r; r = r->next)
         MHD_resume_connection(r->connection);
-    page->waiting = NULL;
+    q->waiting = NULL;
 }
 
 struct http_front *http_front_free(struct http_front *f)
 {
     if (!f)
         return NULL;
-    for (size_t i = 0; i < f->n_pages; i++)
-        release(&f->pages[i]);
+    for (size_t i = 0; i < HTTP_MAX_QUESTIONS; i++)
+        release(&f->questions[i]);
     if (f->daemon) {
         /* The socket is the caller's: the library would close it. */
         (void)MHD_quiesce_daemon(f->daemon);

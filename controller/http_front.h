@@ -26,7 +26,8 @@ struct http_front_options {
     int socket;               /* listens, and does not block; the caller's */
     const char *const *paths; /* exact; borrowed; numbered from 0 on the channel */
     size_t n_paths;           /* at most HTTP_MAX_ROUTES */
-    int channel;              /* a stream socket; the caller's */
+    bool guarded;             /* the pages are behind a token, which the parent judges */
+    int channel;              /* keeps records apart (SOCK_SEQPACKET); the caller's */
 };
 
 /* ERR_SYSTEM. */

@@ -90,6 +90,11 @@ static int add_listener(struct http_server *srv, const struct http_listener *o, 
     if (!o->addr || !*o->addr)
         return 0;
     struct listener *owner = &srv->listeners[port_of(srv, l) - srv->listeners];
+    if (owner != l && (owner->opts.gate || l->opts.gate))
+        return err_set(e, ERR_INVALID,
+                       "%s is the address of pages for everybody and of pages behind a token: "
+                       "give the latter a port of its own",
+                       o->addr);
     if (owner == l) {
         TRY(listen_socket_open(o->addr, /* port= */ 0, &l->fd, &l->port, e));
         l->owns = true;
@@ -162,7 +167,7 @@ static void add_arg(char *args[], size_t *n, char *arg_take)
 
 static int start_program(const struct listener *l, int channel, int words, pid_t *ret)
 {
-    char *argv[4 + HTTP_MAX_ROUTES] = {0};
+    char *argv[5 + HTTP_MAX_ROUTES] = {0};
     char *env[] = {NULL};
     int fds[HTTP_CHILD_FDS];
     size_t n = 0;
@@ -174,6 +179,7 @@ static int start_program(const struct listener *l, int channel, int words, pid_t
     add_arg(argv, &n, xstrdup("cleave"));
     add_arg(argv, &n, xstrdup(HTTP_CHILD_VERB));
     add_arg(argv, &n, xasprintf("%u", l->srv->child_uid));
+    add_arg(argv, &n, xstrdup(l->opts.gate ? HTTP_CHILD_GUARDED : HTTP_CHILD_OPEN));
     for (size_t i = 0; i < l->n_served; i++)
         add_arg(argv, &n, xstrdup(l->served[i]->path));
     int failure = spawn_with("/proc/self/exe", argv, env, fds, ARRAY_LEN(fds), ret);
@@ -194,7 +200,7 @@ static int child_start(const struct listener *l, struct child *ret, struct err *
 {
     int channel[2];
     int words[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, channel) < 0)
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, channel) < 0)
         return err_set_errno(e, errno, "socketpair");
     auto_fd int ours = channel[0];
     auto_fd int theirs = channel[1];
@@ -214,7 +220,8 @@ static int child_start(const struct listener *l, struct child *ret, struct err *
 static bool tell(const struct child *c, const struct scope *s, const void *p, size_t len)
 {
     for (size_t done = 0; done < len;) {
-        ssize_t n = send(c->channel, (const char *)p + done, len - done, MSG_NOSIGNAL);
+        size_t piece = len - done < HTTP_MAX_PIECE_BYTES ? len - done : HTTP_MAX_PIECE_BYTES;
+        ssize_t n = send(c->channel, (const char *)p + done, piece, MSG_NOSIGNAL);
         if (n > 0) {
             done += (size_t)n;
             continue;
@@ -232,39 +239,137 @@ static bool tell(const struct child *c, const struct scope *s, const void *p, si
     return true;
 }
 
-static bool answer(const struct listener *l, const struct child *c, const struct scope *s,
-                   uint16_t route)
+static bool answer(const struct child *c, const struct scope *s, uint16_t question, int status,
+                   const struct sb *body)
+{
+    const struct http_answer head = {question, (uint16_t)status, (uint32_t)body->len};
+    return tell(c, s, &head, sizeof(head)) && tell(c, s, body->data, body->len);
+}
+
+static bool answer_page(const struct listener *l, const struct child *c, const struct scope *s,
+                        const struct http_ask *a)
 {
     auto_sb struct sb body = SB_INIT(HTTP_MAX_BODY_BYTES);
-    const struct http_route *r = l->served[route];
+    const struct http_route *r = l->served[a->route];
     int status = r->get(r->arg, &body);
     if (body.overflow) {
         status = 500;
         sb_reset(&body);
         sb_add(&body, "the page is too long\n");
     }
-    const struct http_answer head = {route, (uint16_t)status, (uint32_t)body.len};
-    return tell(c, s, &head, sizeof(head)) && tell(c, s, body.data, body.len);
+    return answer(c, s, a->question, status, &body);
 }
 
-/* Answers one request of the child. False: the child broke the protocol, or closed the channel. */
-static bool serve_child(const struct listener *l, const struct child *c, const struct scope *s)
+/* --- Leave --- */
+
+/* What a visitor is told who does not get the page. */
+static const struct refusal {
+    int status;
+    const char *why;
+} refusals[] = {
+    [ACCESS_UNAUTHENTICATED] = {401, "the API server does not know this token\n"},
+    [ACCESS_FORBIDDEN] = {403, "the bearer of this token may not get this page: that takes the "
+                               "verb get on its path, as nonResourceURLs of a ClusterRole\n"},
+    [ACCESS_UNKNOWN] = {503, "the API server could not be asked about this token; the log of the "
+                             "program says why\n"},
+    [ACCESS_BUSY] = {429, "too many tokens that are not known yet; try again\n"},
+};
+
+static bool answer_access(const struct listener *l, const struct child *c, const struct scope *s,
+                          const struct http_ask *a, enum access access)
 {
-    struct http_ask a;
-    ssize_t n = recv(c->channel, &a, sizeof(a), 0);
+    if (access == ACCESS_ALLOWED)
+        return answer_page(l, c, s, a);
+    auto_sb struct sb body = SB_INIT(HTTP_MAX_PIECE_BYTES);
+    sb_add(&body, refusals[access].why);
+    return answer(c, s, a->question, refusals[access].status, &body);
+}
+
+/* Questions that wait for a token's review. */
+struct waiting {
+    struct http_ask ask;
+    struct access_key key;
+};
+
+struct waiting_room {
+    struct waiting seats[HTTP_MAX_QUESTIONS]; /* no question has two */
+    size_t n;
+};
+
+static bool is_waiting(const struct waiting_room *w, uint16_t question)
+{
+    for (size_t i = 0; i < w->n; i++)
+        if (w->seats[i].ask.question == question)
+            return true;
+    return false;
+}
+
+/* False: as serve_child. */
+static bool ask_for_leave(const struct listener *l, const struct child *c, const struct scope *s,
+                          struct waiting_room *w, const struct http_ask_record *r)
+{
+    struct access_key key;
+    if (is_waiting(w, r->head.question))
+        return false;
+    enum access access = access_gate_ask(l->opts.gate, r->token, r->head.token_len, &key);
+    if (access != ACCESS_PENDING)
+        return answer_access(l, c, s, &r->head, access);
+    w->seats[w->n++] = (struct waiting){r->head, key};
+    return true;
+}
+
+/* Answers those whose tokens were reviewed. */
+static bool call_in(const struct listener *l, const struct child *c, const struct scope *s,
+                    struct waiting_room *w)
+{
+    size_t n = w->n;
+    access_gate_heard(l->opts.gate);
+    w->n = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct waiting one = w->seats[i];
+        enum access access = access_gate_result(l->opts.gate, &one.key);
+        if (access == ACCESS_PENDING)
+            w->seats[w->n++] = one;
+        else if (!answer_access(l, c, s, &one.ask, access))
+            return false;
+    }
+    return true;
+}
+
+/* Answers one question of the child. False: the child broke the protocol, or closed the channel. */
+static bool serve_child(const struct listener *l, const struct child *c, const struct scope *s,
+                        struct waiting_room *w)
+{
+    struct http_ask_record r;
+    ssize_t n = recv(c->channel, &r, sizeof(r), MSG_TRUNC);
     if (n < 0)
         return errno == EAGAIN || errno == EINTR;
-    if (n != (ssize_t)sizeof(a) || a.zero != 0 || a.route >= l->n_served)
+    if (!http_ask_is_sound(&r, (size_t)n, l->n_served, l->opts.gate))
         return false;
-    return answer(l, c, s, a.route);
+    bool going = l->opts.gate ? ask_for_leave(l, c, s, w, &r) : answer_page(l, c, s, &r.head);
+    explicit_bzero(r.token, r.head.token_len);
+    return going;
 }
 
 static void attend(const struct listener *l, const struct child *c, const struct scope *s)
 {
-    auto_err struct err e = {0};
-    while (scope_wait_readable(s, c->channel, &e) == 0)
-        if (!serve_child(l, c, s))
+    struct waiting_room w = {.n = 0};
+    struct pollfd fds[] = {{.fd = scope_cancel_fd(s), .events = POLLIN},
+                           {.fd = c->channel, .events = POLLIN},
+                           {.fd = l->opts.gate ? access_gate_fd(l->opts.gate) : -1,
+                            .events = POLLIN}};
+    bool going = true;
+    while (going) {
+        int n = poll(fds, ARRAY_LEN(fds), /* timeout= */ -1);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 || fds[0].revents)
             return;
+        if (fds[2].revents)
+            going = call_in(l, c, s, &w);
+        if (going && fds[1].revents)
+            going = serve_child(l, c, s, &w);
+    }
 }
 
 static char *last_words(const struct child *c)

@@ -8,6 +8,7 @@
 #include "base/sb.h"
 #include "base/scope.h"
 
+#include "controller/access_gate.h"
 #include "controller/metrics.h"
 
 /*
@@ -34,13 +35,17 @@ struct http_listener {
                          NULL: off */
     const struct http_route *routes; /* borrowed while the server lives */
     size_t n_routes;
+    /* Whose leave a visitor needs, by a bearer token; NULL: pages are open. Borrowed; of one
+     * listener alone, which shares its address with no other. */
+    struct access_gate *gate;
 };
 
 struct http_server;
 
 /* Binds the listeners (at most 4); those with the same address share one port. Counts in metrics,
  * borrowed, unless NULL. The program is run again as the child: its main hands HTTP_CHILD_VERB to
- * http_child_main. ERR_INVALID for an address, ERR_UNAVAILABLE when it is taken. */
+ * http_child_main. ERR_INVALID for an address, or one with a gate that another shares,
+ * ERR_UNAVAILABLE when it is taken. */
 int http_server_new(const struct http_listener *listeners, size_t n, struct metrics *metrics,
                     struct http_server **ret, struct err *e) MUST_CHECK;
 /* The port a listener got, 0 when it is off. */

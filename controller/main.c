@@ -147,8 +147,8 @@ static int serve_http(struct process *p, const struct flags *f, struct err *e)
     p->health[1] = (struct http_route){"/readyz", get_readyz, p->manager};
     p->scrape[0] = (struct http_route){"/metrics", get_metrics, p->metrics};
     const struct http_listener listeners[] = {
-        {f->health_addr, p->health, ARRAY_LEN(p->health)},
-        {f->metrics_addr, p->scrape, ARRAY_LEN(p->scrape)},
+        {.addr = f->health_addr, .routes = p->health, .n_routes = ARRAY_LEN(p->health)},
+        {.addr = f->metrics_addr, .routes = p->scrape, .n_routes = ARRAY_LEN(p->scrape)},
     };
     TRY(http_server_new(listeners, ARRAY_LEN(listeners), p->metrics, &p->http, e));
     manager_add_service(p->manager, "http", http_server_run, p->http);

@@ -476,7 +476,10 @@ static int set_up(struct process *p, const struct flags *f, struct err *e)
     static struct http_route routes[3]; /* the server borrows them for its life */
     memcpy(routes, health, sizeof(health));
     memcpy(&routes[2], metrics, sizeof(metrics));
-    const struct http_listener listeners[] = {{f->health, routes, 2}, {f->metrics, &routes[2], 1}};
+    const struct http_listener listeners[] = {{.addr = f->health, .routes = routes, .n_routes = 2},
+                                              {.addr = f->metrics,
+                                               .routes = &routes[2],
+                                               .n_routes = 1}};
     return http_server_new(listeners, ARRAY_LEN(listeners), p->metrics, &p->http, e);
 }
 

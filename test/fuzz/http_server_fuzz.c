@@ -21,20 +21,30 @@
  * Input: what strangers do to the server over real sockets. Bytes are sent as they are, on the
  * connection that is talked on; 0xFE and a letter is a deed:
  *
- *     n  another connection                       0 to 3  talk on that connection from now on
+ *     n  another connection, to the other one     0 to 3  talk on that connection from now on
  *     .  wait until the server has done all       h  no more is sent (half-closed)
  *     c  close                                    r  close with a reset
  *     u  a request to upgrade to HTTP/2           w  one to upgrade to WebSocket
  *     t  the start of a TLS handshake             a  the parent answers; until then pages wait
  *     l  from now on the pages are long           0xFE  this byte
  *
- * The server is one for all inputs, as it is in its process. After each of them every connection
- * has been closed, and a request is answered.
+ * There are two servers for all inputs, one with open pages and one that wants a token, each as it
+ * is in its process. After each input every connection has been closed, and both answer a request.
  */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-enum { CONNECTIONS = 4, ESCAPE = 0xFE, LONG_PAGE = 300000, MAX_SENT = 4096 };
+enum {
+    OPEN,
+    GUARDED,
+    SERVERS,
+    CONNECTIONS = 4,
+    ESCAPE = 0xFE,
+    LONG_PAGE = 300000,
+    MAX_SENT = 4096
+};
+
+#define TOKEN "good"
 
 static const char *const paths[] = {"/healthz", "/readyz", "/metrics"};
 
@@ -49,15 +59,18 @@ static const char tls[] = "\x16\x03\x01\x00\x2f\x01\x00\x00\x2b\x03\x03"
 
 /* Lives as long as the process. */
 static struct world {
-    int socket;
-    struct sockaddr_in at;
-    int channel; /* the parent's end */
-    struct http_front *front;
+    struct server {
+        int socket;
+        struct sockaddr_in at;
+        int channel; /* the parent's end */
+        struct http_front *front;
+    } servers[SERVERS];
+    bool stands;
     /* of one input */
     int connections[CONNECTIONS];
     int talks; /* which of them is talked on */
     bool patient, long_pages;
-} w = {.channel = -1};
+} w;
 
 static void must(bool holds, const char *what)
 {
@@ -67,55 +80,76 @@ static void must(bool holds, const char *what)
     abort();
 }
 
-static void open_port(void)
+static void open_port(struct server *at)
 {
-    socklen_t len = sizeof(w.at);
-    w.at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    w.socket = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    must(bind(w.socket, (struct sockaddr *)&w.at, len) == 0, "bind");
-    must(listen(w.socket, SOMAXCONN) == 0, "listen");
-    must(getsockname(w.socket, (struct sockaddr *)&w.at, &len) == 0, "getsockname");
+    socklen_t len = sizeof(at->at);
+    at->at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    at->socket = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    must(bind(at->socket, (struct sockaddr *)&at->at, len) == 0, "bind");
+    must(listen(at->socket, SOMAXCONN) == 0, "listen");
+    must(getsockname(at->socket, (struct sockaddr *)&at->at, &len) == 0, "getsockname");
 }
 
-static void start(void)
+static void start(size_t i)
 {
+    struct server *at = &w.servers[i];
     int channel[2];
-    (void)signal(SIGPIPE, SIG_IGN);
-    open_port();
-    must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, channel) == 0,
+    open_port(at);
+    must(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, channel) == 0,
          "socketpair");
-    w.channel = channel[0];
-    const struct http_front_options o = {.socket = w.socket,
+    at->channel = channel[0];
+    const struct http_front_options o = {.socket = at->socket,
                                          .paths = paths,
                                          .n_paths = ARRAY_LEN(paths),
+                                         .guarded = i == GUARDED,
                                          .channel = channel[1]};
-    must(http_front_new(&o, &w.front, NULL) == 0, "http_front_new");
+    must(http_front_new(&o, &at->front, NULL) == 0, "http_front_new");
 }
 
-/* --- The server's side --- */
+static void start_all(void)
+{
+    (void)signal(SIGPIPE, SIG_IGN);
+    for (size_t i = 0; i < SERVERS; i++)
+        start(i);
+    w.stands = true;
+}
 
-static void send_page(uint16_t route)
+/* --- The servers' side --- */
+
+static bool step(const struct server *at)
+{
+    bool busy;
+    must(http_front_step(at->front, 0, &busy, NULL) == 0, "step");
+    return busy;
+}
+
+static void send_page(const struct server *at, uint16_t question, uint16_t status)
 {
     static char body[LONG_PAGE];
-    const struct http_answer a = {route, route == 1 ? 503 : 200, w.long_pages ? LONG_PAGE : 3};
+    const struct http_answer a = {question, status, w.long_pages ? LONG_PAGE : 3};
     memset(body, 'x', sizeof(body));
-    must(send(w.channel, &a, sizeof(a), 0) == (ssize_t)sizeof(a), "answer");
+    must(send(at->channel, &a, sizeof(a), 0) == (ssize_t)sizeof(a), "answer");
     for (size_t done = 0; done < a.len;) {
-        ssize_t n = send(w.channel, body + done, a.len - done, 0);
+        size_t left = a.len - done;
+        ssize_t n = send(at->channel, body + done,
+                         left < HTTP_MAX_PIECE_BYTES ? left : HTTP_MAX_PIECE_BYTES, 0);
         done += n > 0 ? (size_t)n : 0;
-        must(http_front_step(w.front, 0, NULL, NULL) == 0, "step");
+        (void)step(at);
     }
 }
 
-/* What the server asks for is bounded and sound, whatever strangers say. */
-static bool answer(void)
+/* What a server asks for is bounded and sound, whatever strangers say. */
+static bool answer(const struct server *at)
 {
-    struct http_ask a;
-    ssize_t n = recv(w.channel, &a, sizeof(a), 0);
+    struct http_ask_record r;
+    bool guarded = at == &w.servers[GUARDED];
+    ssize_t n = recv(at->channel, &r, sizeof(r), MSG_TRUNC);
     if (n < 0)
         return false;
-    assert(n == (ssize_t)sizeof(a) && a.zero == 0 && a.route < ARRAY_LEN(paths));
-    send_page(a.route);
+    assert(http_ask_is_sound(&r, (size_t)n, ARRAY_LEN(paths), guarded));
+    bool known =
+        r.head.token_len == sizeof(TOKEN) - 1 && !memcmp(r.token, TOKEN, sizeof(TOKEN) - 1);
+    send_page(at, r.head.question, guarded && !known ? 401 : r.head.route == 1 ? 503 : 200);
     return true;
 }
 
@@ -123,8 +157,11 @@ static void settle(void)
 {
     bool busy;
     do {
-        must(http_front_step(w.front, 0, &busy, NULL) == 0, "step");
-        busy |= !w.patient && answer();
+        busy = false;
+        for (size_t i = 0; i < SERVERS; i++) {
+            busy |= step(&w.servers[i]);
+            busy |= !w.patient && answer(&w.servers[i]);
+        }
     } while (busy);
 }
 
@@ -141,12 +178,14 @@ static bool is_connected(int fd)
            error == 0;
 }
 
-static void dial(void)
+static void dial(size_t server)
 {
     const int on = 1;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     must(fd >= 0, "socket");
-    must(connect(fd, (struct sockaddr *)&w.at, sizeof(w.at)) == 0 || is_connected(fd), "connect");
+    must(connect(fd, (struct sockaddr *)&w.servers[server].at, sizeof(struct sockaddr_in)) == 0 ||
+             is_connected(fd),
+         "connect");
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){LONG_PAGE}, sizeof(int));
     w.connections[w.talks] = fd;
@@ -166,7 +205,7 @@ static void hang_up(int i, bool reset)
 static void say(const void *p, size_t len)
 {
     if (w.connections[w.talks] < 0)
-        dial();
+        dial((size_t)w.talks % SERVERS);
     (void)send(w.connections[w.talks], p, len, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -184,7 +223,7 @@ static void talk_on_another(void)
 {
     w.talks = (w.talks + 1) % CONNECTIONS;
     hang_up(w.talks, false);
-    dial();
+    dial((size_t)w.talks % SERVERS);
 }
 
 static void act(uint8_t deed)
@@ -233,12 +272,13 @@ static void act(uint8_t deed)
 }
 
 /* The server is whole: a request of somebody else's is answered at once. */
-static void expect_service(void)
+static void expect_service(size_t server)
 {
-    static const char request[] = "GET /healthz HTTP/1.0\r\n\r\n";
+    static const char request[] =
+        "GET /healthz HTTP/1.0\r\nAuthorization: Bearer " TOKEN "\r\n\r\n";
     char got[512] = "";
     w.talks = 0;
-    dial();
+    dial(server);
     say(request, sizeof(request) - 1);
     for (int i = 0; i < 1000 && !*got; i++) {
         settle();
@@ -250,8 +290,8 @@ static void expect_service(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-    if (w.channel < 0)
-        start();
+    if (!w.stands)
+        start_all();
     w.talks = 0;
     w.patient = false;
     w.long_pages = false;
@@ -275,7 +315,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     }
     settle();
     w.long_pages = false;
-    expect_service();
+    for (size_t i = 0; i < SERVERS; i++)
+        expect_service(i);
     settle();
     return 0;
 }

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 
+#include "controller/access_gate.h"
 #include "controller/http_child.h"
 #include "controller/http_server.h"
 
@@ -80,7 +81,7 @@ static void *serve(void *arg)
 static void start_with(struct running *r, const struct http_route *some, size_t n)
 {
     auto_err struct err e = {0};
-    const struct http_listener l = {"127.0.0.1:0", some, n};
+    const struct http_listener l = {.addr = "127.0.0.1:0", .routes = some, .n_routes = n};
     r->metrics = metrics_new();
     cr_assert_eq(http_server_new(&l, 1, r->metrics, &r->srv, &e), 0, "%s", err_msg(&e));
     r->scope = scope_new(NULL, -1);
@@ -233,7 +234,7 @@ Test(http_server, a_taken_port_is_an_error)
     auto_err struct err e = {0};
     auto_free char *addr = NULL;
     cr_assert(asprintf(&addr, "127.0.0.1:%d", http_server_port(r.srv, 0)) > 0);
-    const struct http_listener l = {addr, routes, 1};
+    const struct http_listener l = {.addr = addr, .routes = routes, .n_routes = 1};
     auto_http_server struct http_server *second = NULL;
     cr_expect_eq(http_server_new(&l, 1, NULL, &second, &e), -(int)ERR_UNAVAILABLE);
     stop(&r);
@@ -242,8 +243,10 @@ Test(http_server, a_taken_port_is_an_error)
 Test(http_server, listeners_with_one_address_share_its_port)
 {
     auto_err struct err e = {0};
-    const struct http_listener two[] = {{"127.0.0.1:0", routes, 1},
-                                        {"127.0.0.1:0", routes + 1, ARRAY_LEN(routes) - 1}};
+    const struct http_listener two[] = {{.addr = "127.0.0.1:0", .routes = routes, .n_routes = 1},
+                                        {.addr = "127.0.0.1:0",
+                                         .routes = routes + 1,
+                                         .n_routes = ARRAY_LEN(routes) - 1}};
     struct running r = {0};
     cr_assert_eq(http_server_new(two, ARRAY_LEN(two), NULL, &r.srv, &e), 0, "%s", err_msg(&e));
     r.scope = scope_new(NULL, -1);
@@ -271,7 +274,7 @@ Test(http_server, an_address_of_this_machine_alone_is_not_reached_from_another)
 Test(http_server, an_address_without_port_is_refused)
 {
     auto_err struct err e = {0};
-    const struct http_listener l = {"localhost", routes, 1};
+    const struct http_listener l = {.addr = "localhost", .routes = routes, .n_routes = 1};
     auto_http_server struct http_server *srv = NULL;
     cr_expect_eq(http_server_new(&l, 1, NULL, &srv, &e), -(int)ERR_INVALID);
 }
@@ -279,7 +282,7 @@ Test(http_server, an_address_without_port_is_refused)
 Test(http_server, a_listener_that_is_off_serves_nothing_and_stops)
 {
     auto_err struct err e = {0};
-    const struct http_listener l = {"", routes, 1};
+    const struct http_listener l = {.addr = "", .routes = routes, .n_routes = 1};
     struct running r = {0};
     cr_assert_eq(http_server_new(&l, 1, NULL, &r.srv, &e), 0);
     r.scope = scope_new(NULL, -1);
@@ -501,7 +504,10 @@ static pid_t child_that_serves(const char *page)
 /* Who took over the one that everybody reaches answers no probes. */
 Test(http_server, each_port_has_a_child_of_its_own, .timeout = 60)
 {
-    const struct http_listener two[] = {{"127.0.0.1:0", routes, 2}, {"127.0.0.2:0", routes + 2, 1}};
+    const struct http_listener two[] = {{.addr = "127.0.0.1:0", .routes = routes, .n_routes = 2},
+                                        {.addr = "127.0.0.2:0",
+                                         .routes = routes + 2,
+                                         .n_routes = 1}};
     struct running r = {0};
     cr_assert_eq(http_server_new(two, ARRAY_LEN(two), NULL, &r.srv, NULL), 0);
     r.scope = scope_new(NULL, -1);
@@ -533,4 +539,199 @@ Test(http_server, a_connection_that_is_kept_gets_one_answer_after_the_other)
     cr_expect_not_null(strstr(got, "hello\n"), "%s", got);
     cr_expect_not_null(strstr(got, "caches are not synced\n"), "%s", got);
     stop(&r);
+}
+
+/* --- Pages behind a token --- */
+
+/* An API server that knows a few tokens, by what they are called. */
+struct reviewer {
+    struct kc kc; /* first */
+    _Atomic int reviews;
+};
+
+static int review_token(const char *token, struct scope *s, json_t **ret, struct err *e)
+{
+    if (strcmp(token, "lost") == 0)
+        return err_set(e, ERR_UNAVAILABLE, "connection refused");
+    if (strcmp(token, "slow") == 0) {
+        (void)scope_wait_ms(s, -1);
+        return scope_check(s, e);
+    }
+    bool known = strncmp(token, "good", 4) == 0 || strcmp(token, "weak") == 0;
+    *ret = known ? json_pack("{s:{s:b, s:{s:s}}}", "status", "authenticated", 1, "user", "username",
+                             token)
+                 : json_pack("{s:{}}", "status");
+    return 0;
+}
+
+static int create_review(struct kc *c, struct scope *s, const struct kc_target *t,
+                         const struct kc_write *w, json_t **ret, struct err *e)
+{
+    struct reviewer *r = (struct reviewer *)c;
+    const json_t *spec = json_object_get(w->body, "spec");
+    if (strcmp(t->res->plural, "tokenreviews") == 0) {
+        r->reviews++;
+        return review_token(json_string_value(json_object_get(spec, "token")), s, ret, e);
+    }
+    const char *user = json_string_value(json_object_get(spec, "user"));
+    *ret = json_pack("{s:{s:b}}", "status", "allowed", strncmp(user, "good", 4) == 0);
+    return 0;
+}
+
+static const struct kc_ops review_ops = {.create = create_review};
+
+struct guarded {
+    struct running server;
+    struct reviewer api;
+    struct access_gate *gate;
+    struct clock *clk;
+    pthread_t thread;
+};
+
+static void *run_gate(void *arg)
+{
+    struct guarded *g = arg;
+    (void)!access_gate_run(g->gate, g->server.scope, NULL);
+    return NULL;
+}
+
+static void start_guarded(struct guarded *g)
+{
+    *g = (struct guarded){.api.kc.ops = &review_ops, .clk = clock_fake_new(0)};
+    g->server.metrics = metrics_new();
+    const struct access_gate_options o = {.kc = &g->api.kc,
+                                          .clk = g->clk,
+                                          .path = "/metrics",
+                                          .metrics = g->server.metrics};
+    cr_assert_eq(access_gate_new(&o, &g->gate, NULL), 0);
+    const struct http_listener l = {.addr = "127.0.0.1:0",
+                                    .routes = routes,
+                                    .n_routes = ARRAY_LEN(routes),
+                                    .gate = g->gate};
+    cr_assert_eq(http_server_new(&l, 1, g->server.metrics, &g->server.srv, NULL), 0);
+    g->server.scope = scope_new(NULL, -1);
+    cr_assert_eq(pthread_create(&g->server.thread, NULL, serve, &g->server), 0);
+    cr_assert_eq(pthread_create(&g->thread, NULL, run_gate, g), 0);
+}
+
+static void stop_guarded(struct guarded *g)
+{
+    scope_cancel(g->server.scope);
+    cr_assert_eq(pthread_join(g->thread, NULL), 0);
+    struct metrics *metrics = TAKE(g->server.metrics); /* the gate counts in it */
+    stop(&g->server);
+    (void)access_gate_free(g->gate);
+    (void)metrics_free(metrics);
+    (void)clock_free(g->clk);
+}
+
+/* The answer to a request with this line among its headers. */
+static char *ask_with(const struct guarded *g, const char *line)
+{
+    auto_free char *request = xasprintf("GET /healthz HTTP/1.1\r\nHost: x\r\n%s\r\n"
+                                        "Connection: close\r\n\r\n",
+                                        line);
+    return ask_raw(&g->server, request, strlen(request));
+}
+
+static void expect_status_with(const struct guarded *g, const char *line, const char *status)
+{
+    auto_free char *got = ask_with(g, line);
+    cr_expect_not_null(strstr(got, status), "%s: wanted %s, not %s", line, status, got);
+    cr_expect_eq(!!strstr(got, "hello"), strcmp(status, " 200 ") == 0, "%s: %s", line, got);
+    cr_expect_eq(!!strstr(got, "WWW-Authenticate: Bearer\r\n"), strcmp(status, " 401 ") == 0,
+                 "%s: %s", line, got);
+}
+
+Test(http_server, a_page_behind_a_token_is_for_those_whom_the_api_server_lets_get_it, .timeout = 60)
+{
+    struct guarded g;
+    start_guarded(&g);
+    expect_status_with(&g, "X: y", " 401 ");
+    expect_status_with(&g, "Authorization: Bearer invented", " 401 ");
+    expect_status_with(&g, "Authorization: Bearer weak", " 403 ");
+    expect_status_with(&g, "Authorization: Bearer lost", " 503 ");
+    expect_status_with(&g, "Authorization: Bearer good", " 200 ");
+    expect_status_with(&g, "authorization: bearer   good", " 200 ");
+    cr_expect_eq(g.api.reviews, 4);
+    stop_guarded(&g);
+}
+
+Test(http_server, a_token_that_is_none_never_reaches_the_api_server, .timeout = 60)
+{
+    auto_free char *long_one = xmalloc(9001);
+    memset(long_one, 'a', 9000);
+    auto_free char *longer = xasprintf("Authorization: Bearer %s", long_one);
+    struct guarded g;
+    start_guarded(&g);
+    expect_status_with(&g, "Authorization: Bearer ", " 401 ");
+    expect_status_with(&g, "Authorization: Bearer good\"", " 401 ");
+    expect_status_with(&g, "Authorization: Bearer good good", " 401 ");
+    expect_status_with(&g, "Authorization: Bearer go=od", " 401 ");
+    expect_status_with(&g, "Authorization: Bearer \xc3\xa4", " 401 ");
+    expect_status_with(&g, "Authorization: Basic Z29vZA==", " 401 ");
+    expect_status_with(&g, "Authorization: good", " 401 ");
+    auto_free char *got = ask_with(&g, longer); /* or the library finds the headers too long */
+    cr_expect_null(strstr(got, " 200 "), "%s", got);
+    cr_expect_eq(g.api.reviews, 0);
+    stop_guarded(&g);
+}
+
+Test(http_server, invented_tokens_neither_flood_the_api_server_nor_keep_a_known_one_out,
+     .timeout = 60)
+{
+    struct guarded g;
+    start_guarded(&g);
+    expect_status_with(&g, "Authorization: Bearer good", " 200 ");
+    for (int i = 0; i < 50; i++) {
+        auto_free char *line = xasprintf("Authorization: Bearer invented%d", i);
+        auto_free char *got = ask_with(&g, line);
+        cr_expect(strstr(got, " 401 ") || strstr(got, " 429 "), "%s", got);
+        expect_status_with(&g, "Authorization: Bearer good", " 200 ");
+    }
+    cr_expect_leq(g.api.reviews, ACCESS_NEW_BURST); /* the clock stands still */
+    expect_status_with(&g, "Authorization: Bearer good2", " 429 ");
+    stop_guarded(&g);
+}
+
+Test(http_server, a_known_token_gets_the_page_while_the_api_server_hangs, .timeout = 60)
+{
+    struct guarded g;
+    start_guarded(&g);
+    expect_status_with(&g, "Authorization: Bearer good", " 200 ");
+    static const char slow[] =
+        "GET /healthz HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer slow\r\n\r\n";
+    auto_fd int fd = connect_to(&g.server);
+    (void)send(fd, slow, sizeof(slow) - 1, MSG_NOSIGNAL);
+    while (g.api.reviews < 2)
+        ;
+    expect_status_with(&g, "Authorization: Bearer good", " 200 ");
+    stop_guarded(&g);
+}
+
+Test(http_server, a_token_that_was_reviewed_is_asked_about_again_after_a_minute, .timeout = 60)
+{
+    struct guarded g;
+    start_guarded(&g);
+    expect_status_with(&g, "Authorization: Bearer good", " 200 ");
+    clock_fake_advance(g.clk, ACCESS_ALLOWED_MS - 1);
+    expect_status_with(&g, "Authorization: Bearer good", " 200 ");
+    cr_expect_eq(g.api.reviews, 1);
+    clock_fake_advance(g.clk, 1);
+    expect_status_with(&g, "Authorization: Bearer good", " 200 ");
+    cr_expect_eq(g.api.reviews, 2);
+    stop_guarded(&g);
+}
+
+Test(http_server, pages_for_everybody_share_no_port_with_pages_behind_a_token)
+{
+    auto_err struct err e = {0};
+    struct guarded g;
+    start_guarded(&g);
+    const struct http_listener two[] =
+        {{.addr = "127.0.0.1:0", .routes = routes, .n_routes = 1},
+         {.addr = "127.0.0.1:0", .routes = routes + 1, .n_routes = 1, .gate = g.gate}};
+    auto_http_server struct http_server *srv = NULL;
+    cr_expect_eq(http_server_new(two, ARRAY_LEN(two), NULL, &srv, &e), -(int)ERR_INVALID);
+    stop_guarded(&g);
 }
