@@ -37,6 +37,10 @@ struct http_ask_record {
     char token[HTTP_MAX_TOKEN_BYTES];
 };
 
+/* An answer to nobody: the child takes no more connections, ends those that nothing is asked on,
+ * and itself when the last one has ended. */
+#define HTTP_LEAVE UINT16_MAX
+
 /* Followed by records with len bytes in all, at most HTTP_MAX_BODY_BYTES. */
 struct http_answer {
     uint16_t question;

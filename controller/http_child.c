@@ -2,10 +2,13 @@
 #include "controller/http_child.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/num.h"
 
@@ -21,6 +24,8 @@ enum {
     /* A request takes a fraction of a millisecond: this is years of probes, or half a minute of a
      * fault that spins. */
     MAX_CPU_S = 30,
+    /* A handshake takes a millisecond or two, and each scrape one: a month of them. */
+    MAX_CPU_TLS_S = 300,
     /* Beside connections: what is inherited, and what the library has for the socket. */
     OTHER_FDS = SANDBOX_FIRST_OWN_FD + 8,
 };
@@ -29,20 +34,30 @@ struct task {
     int64_t uid;
     const char *paths[HTTP_MAX_ROUTES];
     size_t n_paths;
-    bool guarded;
+    bool tls, guarded;
 };
 
 static int read_task(int argc, char **argv, struct task *ret, struct err *e)
 {
-    enum { FIXED = 3 };
+    enum { FIXED = 4 };
     if (argc < FIXED || argc - FIXED > HTTP_MAX_ROUTES)
         return err_set(e, ERR_INVALID,
                        "cleave-agent and cleave-controller start it themselves; it takes a uid, "
                        "how it is to serve, and paths");
     TRY(num_parse(argv[1], 0, INT32_MAX, &ret->uid, e));
-    ret->guarded = strcmp(argv[2], HTTP_CHILD_GUARDED) == 0;
+    ret->tls = strcmp(argv[2], HTTP_CHILD_TLS) == 0;
+    ret->guarded = strcmp(argv[3], HTTP_CHILD_GUARDED) == 0;
     for (int i = FIXED; i < argc; i++)
         ret->paths[ret->n_paths++] = argv[i];
+    return 0;
+}
+
+/* The number must not become free: those of connections begin behind it. */
+static int receive_pair(struct tls_pair *ret, struct err *e)
+{
+    TRY(tls_pair_receive(HTTP_CHILD_PAIR, ret, e));
+    if (dup3(HTTP_CHILD_PAIR + 1, HTTP_CHILD_PAIR, O_CLOEXEC) < 0)
+        return err_set_errno(e, errno, "dup3");
     return 0;
 }
 
@@ -52,14 +67,18 @@ static int serve(const struct task *t, struct err *e)
     const struct sandbox s = {.uid = (uid_t)t->uid,
                               .max_fds = OTHER_FDS + HTTP_FRONT_MAX_CONNECTIONS,
                               .max_bytes = SANDBOX_SANITIZED ? 0 : MAX_BYTES,
-                              .max_cpu_s = MAX_CPU_S};
+                              .max_cpu_s = t->tls ? MAX_CPU_TLS_S : MAX_CPU_S};
+    struct tls_pair pair = {0}; /* goes with the process */
     const struct http_front_options o = {.socket = HTTP_CHILD_SOCKET,
                                          .paths = t->paths,
                                          .n_paths = t->n_paths,
+                                         .tls = t->tls ? &pair : NULL,
                                          .guarded = t->guarded,
                                          .channel = HTTP_CHILD_CHANNEL};
     struct http_front *front = NULL;
     tzset(); /* reads a file, and would at the first Date of an answer */
+    if (t->tls)
+        TRY(receive_pair(&pair, e));
     TRY(sandbox_drop(&s, e));
     TRY(http_front_new(&o, &front, e));
     TRY(sandbox_seal(SANDBOX_SANITIZED, e));

@@ -23,11 +23,19 @@ enum {
     MAX_HELD_BYTES = 16 << 20,
 };
 
+/* TLS 1.2 and 1.3 with forward secrecy and authenticated ciphers, as clients of the last ten years
+ * have them. No tickets: nobody comes back so soon that they are worth their state. */
+#define TLS_PRIORITIES                                                                             \
+    "SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-RSA:-AES-128-CBC:-AES-256-CBC:-SHA1:"          \
+    "%SERVER_PRECEDENCE:%NO_TICKETS"
+
 #define CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
 /* A connection. */
 struct guest {
     int fd;
+    bool asks;   /* a request of it is being answered */
+    bool asked;  /* one was before */
     bool reads;  /* a text is on its way */
     bool leaves; /* it was shut down and is about to go */
 };
@@ -73,7 +81,8 @@ struct http_front {
     struct http_answer head;
     size_t got; /* bytes of head and body */
     char *body;
-    bool broken; /* the channel takes no more */
+    bool broken;  /* the channel takes no more */
+    bool leaving; /* the parent wants it to end */
 };
 
 /* --- Connections --- */
@@ -224,6 +233,21 @@ static void deliver(struct question *q, struct text *t)
     q->asked = false;
 }
 
+/* A connection that has not asked for anything yet may be about to. */
+static void leave(struct http_front *f)
+{
+    f->leaving = true;
+    (void)MHD_quiesce_daemon(f->daemon);
+    for (size_t i = 0; i < f->n_guests; i++)
+        if (f->guests[i]->asked && !f->guests[i]->asks && !f->guests[i]->leaves)
+            send_away(f->guests[i]);
+}
+
+static bool is_to_leave(const struct http_front *f)
+{
+    return f->head.question == HTTP_LEAVE && f->head.len == 0;
+}
+
 static bool is_sound(const struct http_front *f)
 {
     return f->head.question < HTTP_MAX_QUESTIONS && f->questions[f->head.question].asked &&
@@ -261,6 +285,11 @@ static int listen_to_parent(struct http_front *f, struct err *e)
             return err_set(e, ERR_CANCELED, "the channel was closed");
         f->got += (size_t)n;
         if (f->got == sizeof(f->head)) {
+            if (is_to_leave(f)) {
+                leave(f);
+                f->got = 0;
+                continue;
+            }
             if (!is_sound(f))
                 return err_set(e, ERR_PROTOCOL, "an answer that nobody asked for");
             f->body = xmalloc(f->head.len + 1UL);
@@ -381,6 +410,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
         r = xmalloc(sizeof(*r));
         *r = (struct request){.connection = connection};
         *state = r;
+        guest_of(connection)->asks = true;
         return MHD_YES;
     }
     if (*upload_size) { /* a GET with a body: nobody reads it */
@@ -399,9 +429,14 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **st
                          enum MHD_RequestTerminationCode how)
 {
     struct request *r = *state;
-    (void)arg;
+    struct http_front *f = arg;
+    struct guest *g = guest_of(connection);
     (void)how;
-    guest_of(connection)->reads = false;
+    g->reads = false;
+    g->asks = false;
+    g->asked = true;
+    if (f->leaving && !g->leaves)
+        send_away(g);
     if (r && r->text)
         text_unref(r->text);
     free(r);
@@ -410,19 +445,28 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **st
 
 /* --- Life --- */
 
-static int open_port(struct http_front *f, int fd, struct err *e)
+static int open_port(struct http_front *f, const struct http_front_options *o, struct err *e)
 {
+    const struct tls_pair *tls = o->tls;
+    const unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (tls ? MHD_USE_TLS : 0U);
+    struct MHD_OptionItem secure[] = {
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, tls ? tls->cert_pem : NULL},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, tls ? tls->key_pem : NULL},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_PRIORITIES},
+        {MHD_OPTION_END, 0, NULL},
+    };
     f->daemon =
-        MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, /* port= */ 0,
-                         /* policy= */ NULL, NULL, on_request, f, MHD_OPTION_LISTEN_SOCKET, fd,
-                         MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_FRONT_MAX_CONNECTIONS,
-                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
-                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_TIMEOUT_S,
-                         MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION,
-                         on_connection, f, MHD_OPTION_NOTIFY_COMPLETED, on_completed, f,
-                         MHD_OPTION_END);
+        MHD_start_daemon(flags, /* port= */ 0, /* policy= */ NULL, NULL, on_request, f,
+                         MHD_OPTION_LISTEN_SOCKET, o->socket, MHD_OPTION_CONNECTION_LIMIT,
+                         (unsigned)HTTP_FRONT_MAX_CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                         (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
+                         (unsigned)CONNECTION_TIMEOUT_S, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+                         MHD_OPTION_NOTIFY_CONNECTION, on_connection, f,
+                         MHD_OPTION_NOTIFY_COMPLETED, on_completed, f, MHD_OPTION_ARRAY,
+                         tls ? secure : &secure[ARRAY_LEN(secure) - 1], MHD_OPTION_END);
     if (!f->daemon)
-        return err_set_errno(e, errno, "cannot serve HTTP on a socket");
+        return err_set_errno(e, errno, "cannot serve HTTP%s on a socket",
+                             tls ? " with this certificate" : "");
     f->epoll = MHD_get_daemon_info(f->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
     return 0;
 }
@@ -435,7 +479,7 @@ int http_front_new(const struct http_front_options *o, struct http_front **ret, 
     f->paths = o->paths;
     f->n_paths = o->n_paths;
     f->guarded = o->guarded;
-    TRY(open_port(f, o->socket, e));
+    TRY(open_port(f, o, e));
     *ret = TAKE(f);
     return 0;
 }
@@ -463,6 +507,8 @@ int http_front_step(struct http_front *f, int max_wait_ms, bool *ret_busy, struc
     (void)MHD_run(f->daemon);
     if (ret_busy)
         *ret_busy = n > 0 || (wait_ms >= 0 && wait_ms != max_wait_ms);
+    if (f->leaving && f->n_guests == 0)
+        return err_set(e, ERR_CANCELED, "the parent wanted it, and the last connection has ended");
     return f->broken ? err_set(e, ERR_CANCELED, "the channel takes no more") : 0;
 }
 

@@ -7,6 +7,8 @@
 #include "base/auto.h"
 #include "base/err.h"
 
+#include "controller/tls_files.h"
+
 /*
  * The side of the HTTP server that strangers reach: HTTP/1.1 on libmicrohttpd, GET and HEAD only,
  * bounded connections, headers, memory and time for each. It knows the names of the pages; their
@@ -23,18 +25,20 @@ enum {
 };
 
 struct http_front_options {
-    int socket;               /* listens, and does not block; the caller's */
-    const char *const *paths; /* exact; borrowed; numbered from 0 on the channel */
-    size_t n_paths;           /* at most HTTP_MAX_ROUTES */
-    bool guarded;             /* the pages are behind a token, which the parent judges */
-    int channel;              /* keeps records apart (SOCK_SEQPACKET); the caller's */
+    int socket;                 /* listens, and does not block; the caller's */
+    const char *const *paths;   /* exact; borrowed; numbered from 0 on the channel */
+    size_t n_paths;             /* at most HTTP_MAX_ROUTES */
+    const struct tls_pair *tls; /* borrowed; NULL: plain HTTP */
+    bool guarded;               /* the pages are behind a token, which the parent judges */
+    int channel;                /* keeps records apart (SOCK_SEQPACKET); the caller's */
 };
 
 /* ERR_SYSTEM. */
 int http_front_new(const struct http_front_options *o, struct http_front **ret,
                    struct err *e) MUST_CHECK;
 /* Waits until there is something to do, at most max_wait_ms (-1: without limit), and does it.
- * *ret_busy (may be NULL): was there something? ERR_CANCELED: the channel was closed.
+ * *ret_busy (may be NULL): was there something? ERR_CANCELED: the channel was closed,
+ * or the parent wanted an end and the last connection has ended.
  * ERR_PROTOCOL: it says what it must not. */
 int http_front_step(struct http_front *f, int max_wait_ms, bool *ret_busy,
                     struct err *e) MUST_CHECK;

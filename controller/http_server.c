@@ -26,6 +26,11 @@ enum {
     MAX_LISTENERS = 4,
     /* A child that takes no answer for so long hangs. */
     ANSWER_MS = 5000,
+    /* How often files of a certificate are looked at; a kubelet brings a renewed one in a minute.
+     */
+    LOOK_MS = 10 * 1000,
+    /* Until a child that is to leave has answered whom it has. */
+    LEAVE_MS = 5000,
     /* A child's standard error, as far as the log shows it. */
     MAX_LAST_WORDS = 4096,
     /* A uid that nothing else uses: 65532 is the usual user of images without root, 65534 is
@@ -33,8 +38,8 @@ enum {
     CHILD_UID = 65533,
 };
 
-/* Its own port has a thread and a child. Set up by one thread; then fd, backoff and rng are that
- * thread's, the others do not change. */
+/* Its own port has a thread and a child. Set up by one thread; then fd, the
+ * certificate, backoff and rng are that thread's, the others do not change. */
 struct listener {
     const struct http_server *srv;
     struct http_listener opts;
@@ -43,6 +48,8 @@ struct listener {
     int port;  /* that it got */
     const struct http_route *served[HTTP_MAX_ROUTES]; /* on its port, as the child numbers them */
     size_t n_served;
+    struct tls_pair pair; /* that its children show; empty: plain HTTP */
+    bool complained;      /* the log says that the files are no good */
     struct backoff backoff;
     struct rng rng;
 };
@@ -83,6 +90,11 @@ static void serve_routes(struct listener *owner, const struct http_listener *o)
     }
 }
 
+static bool is_special(const struct listener *l)
+{
+    return l->opts.gate || l->opts.tls.cert;
+}
+
 static int add_listener(struct http_server *srv, const struct http_listener *o, struct err *e)
 {
     struct listener *l = &srv->listeners[srv->n++];
@@ -90,11 +102,13 @@ static int add_listener(struct http_server *srv, const struct http_listener *o, 
     if (!o->addr || !*o->addr)
         return 0;
     struct listener *owner = &srv->listeners[port_of(srv, l) - srv->listeners];
-    if (owner != l && (owner->opts.gate || l->opts.gate))
+    if (owner != l && (is_special(owner) || is_special(l)))
         return err_set(e, ERR_INVALID,
-                       "%s is the address of pages for everybody and of pages behind a token: "
-                       "give the latter a port of its own",
+                       "%s is the address of plain pages for everybody and of pages behind TLS or "
+                       "a token: give the latter a port of its own",
                        o->addr);
+    if (l->opts.tls.cert)
+        TRY(tls_files_read(&l->opts.tls, &l->pair, e));
     if (owner == l) {
         TRY(listen_socket_open(o->addr, /* port= */ 0, &l->fd, &l->port, e));
         l->owns = true;
@@ -165,9 +179,9 @@ static void add_arg(char *args[], size_t *n, char *arg_take)
     args[(*n)++] = arg_take;
 }
 
-static int start_program(const struct listener *l, int channel, int words, pid_t *ret)
+static int start_program(const struct listener *l, int channel, int words, int pair, pid_t *ret)
 {
-    char *argv[5 + HTTP_MAX_ROUTES] = {0};
+    char *argv[6 + HTTP_MAX_ROUTES] = {0};
     char *env[] = {NULL};
     int fds[HTTP_CHILD_FDS];
     size_t n = 0;
@@ -176,9 +190,12 @@ static int start_program(const struct listener *l, int channel, int words, pid_t
     fds[STDERR_FILENO] = words;
     fds[HTTP_CHILD_CHANNEL] = channel;
     fds[HTTP_CHILD_SOCKET] = l->fd;
+    if (pair >= 0)
+        fds[HTTP_CHILD_PAIR] = pair;
     add_arg(argv, &n, xstrdup("cleave"));
     add_arg(argv, &n, xstrdup(HTTP_CHILD_VERB));
     add_arg(argv, &n, xasprintf("%u", l->srv->child_uid));
+    add_arg(argv, &n, xstrdup(pair >= 0 ? HTTP_CHILD_TLS : HTTP_CHILD_PLAIN));
     add_arg(argv, &n, xstrdup(l->opts.gate ? HTTP_CHILD_GUARDED : HTTP_CHILD_OPEN));
     for (size_t i = 0; i < l->n_served; i++)
         add_arg(argv, &n, xstrdup(l->served[i]->path));
@@ -208,7 +225,10 @@ static int child_start(const struct listener *l, struct child *ret, struct err *
         return err_set_errno(e, errno, "pipe");
     auto_fd int listens = words[0];
     auto_fd int speaks = words[1];
-    int failure = start_program(l, theirs, speaks, &ret->pid);
+    auto_fd int pair = -1;
+    if (l->pair.cert_pem)
+        TRY(tls_pair_lend(&l->pair, &pair, e));
+    int failure = start_program(l, theirs, speaks, pair, &ret->pid);
     if (failure)
         return err_set_errno(e, failure, "run %s", HTTP_CHILD_VERB);
     ret->channel = TAKE_FD(ours);
@@ -351,25 +371,87 @@ static bool serve_child(const struct listener *l, const struct child *c, const s
     return going;
 }
 
-static void attend(const struct listener *l, const struct child *c, const struct scope *s)
+/* --- Renewal --- */
+
+/* Reads the files; true when they hold another pair, which is the listener's from now on. A
+ * pair that is no good may be half of a renewal: the old one stays. */
+static bool look_for_renewal(struct listener *l)
+{
+    auto_err struct err e = {0};
+    auto_tls_pair struct tls_pair now = {0};
+    if (tls_files_read(&l->opts.tls, &now, &e) < 0) {
+        if (!l->complained)
+            log_warn("Kept the old certificate", kv("address", l->opts.addr), kv_err(&e));
+        l->complained = true;
+        return false;
+    }
+    l->complained = false;
+    if (tls_pair_equals(&now, &l->pair))
+        return false;
+    tls_pair_done(&l->pair);
+    l->pair = now;
+    now = (struct tls_pair){0};
+    return true;
+}
+
+/* How a child's time ends. */
+enum end { STOPPED, BROKEN, RENEWED };
+
+/* When something is due though nobody asks. */
+struct due {
+    int64_t at_ms; /* -1: never */
+    bool leaving;  /* the child was told to leave; then it is ended */
+};
+
+static int look_ms(const struct listener *l)
+{
+    return l->opts.tls.look_ms ? l->opts.tls.look_ms : LOOK_MS;
+}
+
+static int due_in_ms(const struct due *d)
+{
+    int64_t left = d->at_ms - clock_mono_ms(clock_real());
+    return d->at_ms < 0 ? -1 : left < 0 ? 0 : (int)left;
+}
+
+/* False: the child's time is over. */
+static bool do_what_is_due(struct listener *l, const struct child *c, const struct scope *s,
+                           struct due *d)
+{
+    const struct http_answer leave = {.question = HTTP_LEAVE};
+    if (d->leaving)
+        return false;
+    d->leaving = look_for_renewal(l);
+    d->at_ms = clock_mono_ms(clock_real()) + (d->leaving ? LEAVE_MS : look_ms(l));
+    if (!d->leaving)
+        return true;
+    log_info("The certificate was renewed", kv("address", l->opts.addr));
+    return tell(c, s, &leave, sizeof(leave));
+}
+
+static enum end attend(struct listener *l, const struct child *c, const struct scope *s)
 {
     struct waiting_room w = {.n = 0};
+    struct due due = {.at_ms = l->pair.cert_pem ? clock_mono_ms(clock_real()) + look_ms(l) : -1};
     struct pollfd fds[] = {{.fd = scope_cancel_fd(s), .events = POLLIN},
                            {.fd = c->channel, .events = POLLIN},
                            {.fd = l->opts.gate ? access_gate_fd(l->opts.gate) : -1,
                             .events = POLLIN}};
     bool going = true;
     while (going) {
-        int n = poll(fds, ARRAY_LEN(fds), /* timeout= */ -1);
+        int n = poll(fds, ARRAY_LEN(fds), due_in_ms(&due));
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 || fds[0].revents)
-            return;
+            return STOPPED;
         if (fds[2].revents)
             going = call_in(l, c, s, &w);
         if (going && fds[1].revents)
             going = serve_child(l, c, s, &w);
+        if (going && due_in_ms(&due) == 0)
+            going = do_what_is_due(l, c, s, &due);
     }
+    return scope_is_canceled(s) ? STOPPED : due.leaving ? RENEWED : BROKEN;
 }
 
 static char *last_words(const struct child *c)
@@ -408,19 +490,20 @@ static void child_end(const struct listener *l, struct child *c, bool expected)
     child_close(c);
 }
 
-static void run_child(struct listener *l, const struct scope *s)
+static enum end run_child(struct listener *l, const struct scope *s)
 {
     auto_err struct err e = {0};
     struct child c = {.channel = -1, .words = -1};
     if (bind_anew(l, &e) < 0 || child_start(l, &c, &e) < 0) {
         log_error("Could not start the process that serves HTTP", kv("address", l->opts.addr),
                   kv_err(&e));
-        return;
+        return BROKEN;
     }
     log_debug("Started the process that serves HTTP", kv("address", l->opts.addr),
               kv_int("pid", c.pid));
-    attend(l, &c, s);
-    child_end(l, &c, scope_is_canceled(s));
+    enum end end = attend(l, &c, s);
+    child_end(l, &c, end != BROKEN);
+    return end;
 }
 
 struct attendant {
@@ -434,9 +517,8 @@ static void *attend_port(void *arg)
     const struct attendant *a = arg;
     struct listener *l = a->listener;
     while (!scope_is_canceled(a->scope)) {
-        run_child(l, a->scope);
-        if (scope_is_canceled(a->scope))
-            break;
+        if (run_child(l, a->scope) != BROKEN)
+            continue;
         if (l->srv->restarts)
             metric_add(l->srv->restarts, 1);
         (void)scope_wait_ms(a->scope, backoff_next_ms(&l->backoff, clock_real(), &l->rng));
@@ -480,9 +562,11 @@ struct http_server *http_server_free(struct http_server *srv)
 {
     if (!srv)
         return NULL;
-    for (size_t i = 0; i < srv->n; i++)
+    for (size_t i = 0; i < srv->n; i++) {
+        tls_pair_done(&srv->listeners[i].pair);
         if (srv->listeners[i].fd >= 0)
             (void)close(srv->listeners[i].fd);
+    }
     free(srv);
     return NULL;
 }

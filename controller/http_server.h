@@ -10,6 +10,7 @@
 
 #include "controller/access_gate.h"
 #include "controller/metrics.h"
+#include "controller/tls_files.h"
 
 /*
  * The small HTTP server of both processes (health, readiness, metrics). Strangers talk to a child
@@ -17,7 +18,8 @@
  * nothing but the names of the pages; this side binds the sockets, makes the pages' texts, and
  * hands each over when the child asks for it (http_channel.h). A child that ends, or that says what
  * it must not, is ended and started again; the sockets stay open meanwhile, and who connects waits.
- * One that does not listen any more by then is bound anew. Plain HTTP.
+ * One that does not listen any more by then is bound anew. A child whose
+ * certificate was renewed ends once it has answered whom it has, and the next one shows the new.
  */
 
 /* Writes the body and returns the HTTP status. Called on the thread of its port; must
@@ -38,14 +40,17 @@ struct http_listener {
     /* Whose leave a visitor needs, by a bearer token; NULL: pages are open. Borrowed; of one
      * listener alone, which shares its address with no other. */
     struct access_gate *gate;
+    /* TLS, with a certificate that is read again when the files change. Shares its address with no
+     * other. The paths are borrowed. */
+    struct tls_files tls;
 };
 
 struct http_server;
 
 /* Binds the listeners (at most 4); those with the same address share one port. Counts in metrics,
  * borrowed, unless NULL. The program is run again as the child: its main hands HTTP_CHILD_VERB to
- * http_child_main. ERR_INVALID for an address, or one with a gate that another shares,
- * ERR_UNAVAILABLE when it is taken. */
+ * http_child_main. ERR_INVALID for an address, or one with a gate or TLS that another
+ * shares, ERR_UNAVAILABLE when it is taken, and what tls_files_read returns. */
 int http_server_new(const struct http_listener *listeners, size_t n, struct metrics *metrics,
                     struct http_server **ret, struct err *e) MUST_CHECK;
 /* The port a listener got, 0 when it is off. */

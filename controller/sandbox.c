@@ -137,21 +137,34 @@ int sandbox_drop(const struct sandbox *s, struct err *e)
 
 /* --- System calls --- */
 
-/* System calls of libmicrohttpd's connections, the channel and the allocator. Those that are
+/* System calls of libmicrohttpd's connections, TLS, the channel and the allocator. Those that are
  * allowed with some arguments only are in allow_some_uses. */
 static const int allowed[] = {
-    SCMP_SYS(accept4),       SCMP_SYS(brk),
-    SCMP_SYS(clock_gettime), SCMP_SYS(close),
-    SCMP_SYS(epoll_ctl),     SCMP_SYS(epoll_pwait),
-    SCMP_SYS(epoll_wait),    SCMP_SYS(exit),
-    SCMP_SYS(exit_group),    SCMP_SYS(futex),
-    SCMP_SYS(getpid),        SCMP_SYS(gettid),
-    SCMP_SYS(gettimeofday),  SCMP_SYS(madvise),
-    SCMP_SYS(munmap),        SCMP_SYS(poll),
-    SCMP_SYS(ppoll),         SCMP_SYS(read),
-    SCMP_SYS(recvfrom),      SCMP_SYS(restart_syscall),
-    SCMP_SYS(rt_sigaction),  SCMP_SYS(rt_sigprocmask),
-    SCMP_SYS(rt_sigreturn),  SCMP_SYS(time),
+    SCMP_SYS(accept4),
+    SCMP_SYS(brk),
+    SCMP_SYS(clock_gettime),
+    SCMP_SYS(close),
+    SCMP_SYS(epoll_ctl),
+    SCMP_SYS(epoll_pwait),
+    SCMP_SYS(epoll_wait),
+    SCMP_SYS(exit),
+    SCMP_SYS(exit_group),
+    SCMP_SYS(futex),
+    SCMP_SYS(getpid),
+    SCMP_SYS(getrandom),
+    SCMP_SYS(gettid),
+    SCMP_SYS(gettimeofday),
+    SCMP_SYS(madvise),
+    SCMP_SYS(munmap),
+    SCMP_SYS(poll),
+    SCMP_SYS(ppoll),
+    SCMP_SYS(read),
+    SCMP_SYS(recvfrom),
+    SCMP_SYS(restart_syscall),
+    SCMP_SYS(rt_sigaction),
+    SCMP_SYS(rt_sigprocmask),
+    SCMP_SYS(rt_sigreturn),
+    SCMP_SYS(time),
     SCMP_SYS(write),
 };
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kubeclient/credentials.h"
 
-#include <openssl/pem.h>
-#include <openssl/x509.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -12,6 +10,7 @@
 #include "base/xalloc.h"
 
 #include "kubeclient/exec_plugin.h"
+#include "kubeclient/tls_pair.h"
 
 #define TOKEN_PERIOD_MS (50 * 1000)
 #define TLS_PERIOD_MS   (5 * 60 * 1000)
@@ -66,47 +65,11 @@ static int read_or_copy(const char *pem, const char *file, char **ret, struct er
     return 0;
 }
 
-/* The first certificate in a PEM text, or NULL. */
-static X509 *first_certificate(const char *pem)
-{
-    BIO *bio = BIO_new_mem_buf(pem, -1);
-    X509 *cert = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
-    BIO_free_all(bio);
-    return cert;
-}
-
-static EVP_PKEY *private_key(const char *pem)
-{
-    BIO *bio = BIO_new_mem_buf(pem, -1);
-    /* An empty password: never ask on the terminal. */
-    char none[] = "";
-    EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, NULL, none) : NULL;
-    BIO_free_all(bio);
-    return key;
-}
-
-static bool has_certificate(const char *pem)
-{
-    X509 *cert = first_certificate(pem);
-    X509_free(cert);
-    return cert;
-}
-
-static bool fit_together(const char *cert_pem, const char *key_pem)
-{
-    X509 *cert = first_certificate(cert_pem);
-    EVP_PKEY *key = private_key(key_pem);
-    bool fit = cert && key && X509_check_private_key(cert, key) == 1;
-    EVP_PKEY_free(key);
-    X509_free(cert);
-    return fit;
-}
-
 static int check_tls(const struct tls_material *m, struct err *e)
 {
-    if (m->ca_pem && !has_certificate(m->ca_pem))
+    if (m->ca_pem && !tls_pair_has_certificate(m->ca_pem))
         return err_set(e, ERR_INVALID, "no certificate in the certificate authority's text");
-    if (m->cert_pem && !fit_together(m->cert_pem, m->key_pem))
+    if (m->cert_pem && !tls_pair_fits(m->cert_pem, m->key_pem))
         return err_set(e, ERR_INVALID, "client certificate and key are no pair");
     return 0;
 }

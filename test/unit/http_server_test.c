@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <netinet/in.h>
+#include <openssl/ssl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "controller/access_gate.h"
 #include "controller/http_child.h"
 #include "controller/http_server.h"
+#include "test/unit/pki_support.h"
 
 /* A child that is to serve this page says on its channel what no child of ours does. */
 #define HIJACKED "/hijacked"
@@ -734,4 +736,195 @@ Test(http_server, pages_for_everybody_share_no_port_with_pages_behind_a_token)
     auto_http_server struct http_server *srv = NULL;
     cr_expect_eq(http_server_new(two, ARRAY_LEN(two), NULL, &srv, &e), -(int)ERR_INVALID);
     stop_guarded(&g);
+}
+
+/* --- TLS --- */
+
+static int connect_to_port(int port)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_port = htons((uint16_t)port),
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    cr_assert_eq(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+    return fd;
+}
+
+struct secure {
+    struct running server;
+    struct pki *pki;
+    char *cert, *key, *ca;
+};
+
+static void start_secure(struct secure *t)
+{
+    auto_err struct err e = {0};
+    *t = (struct secure){.pki = pki_new()};
+    t->cert = pki_path(t->pki, "server.crt");
+    t->key = pki_path(t->pki, "server.key");
+    t->ca = pki_path(t->pki, "ca.crt");
+    const struct http_listener l = {.addr = "127.0.0.1:0",
+                                    .routes = routes,
+                                    .n_routes = ARRAY_LEN(routes),
+                                    .tls = {t->cert, t->key, .look_ms = 10}};
+    t->server.metrics = metrics_new();
+    cr_assert_eq(http_server_new(&l, 1, t->server.metrics, &t->server.srv, &e), 0, "%s",
+                 err_msg(&e));
+    t->server.scope = scope_new(NULL, -1);
+    cr_assert_eq(pthread_create(&t->server.thread, NULL, serve, &t->server), 0);
+}
+
+static void stop_secure(struct secure *t)
+{
+    stop(&t->server);
+    t->pki = pki_free(t->pki);
+    free(t->cert);
+    free(t->key);
+    free(t->ca);
+}
+
+struct visitor {
+    int fd;
+    SSL_CTX *context;
+    SSL *tls;
+    bool trusts;
+};
+
+static void visit(struct visitor *v, const struct secure *t, const char *ca, int version)
+{
+    *v = (struct visitor){.fd = connect_to_port(http_server_port(t->server.srv, 0)),
+                          .context = SSL_CTX_new(TLS_client_method())};
+    cr_assert_eq(SSL_CTX_load_verify_locations(v->context, ca, NULL), 1);
+    SSL_CTX_set_verify(v->context, SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_security_level(v->context, 0); /* it would offer anything */
+    (void)SSL_CTX_set_min_proto_version(v->context, version);
+    (void)SSL_CTX_set_max_proto_version(v->context, version);
+    v->tls = SSL_new(v->context);
+    (void)X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(v->tls), "127.0.0.1");
+    (void)SSL_set_fd(v->tls, v->fd);
+    v->trusts = SSL_connect(v->tls) == 1;
+}
+
+static char *read_page(const struct visitor *v, const char *request)
+{
+    auto_sb struct sb out = SB_INIT(1 << 20);
+    char buf[4096];
+    int n;
+    cr_assert_eq(SSL_write(v->tls, request, (int)strlen(request)), (int)strlen(request));
+    while ((n = SSL_read(v->tls, buf, sizeof(buf))) > 0)
+        sb_add_mem(&out, buf, (size_t)n);
+    return sb_take(&out);
+}
+
+static void part(struct visitor *v)
+{
+    SSL_free(v->tls);
+    SSL_CTX_free(v->context);
+    (void)close(v->fd);
+}
+
+#define LAST_REQUEST "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+/* Does a visitor who trusts this authority get the page? */
+static bool gets_page(const struct secure *t, const char *ca, int version)
+{
+    struct visitor v;
+    visit(&v, t, ca, version);
+    auto_free char *got = v.trusts ? read_page(&v, LAST_REQUEST) : NULL;
+    const char *body = got ? strstr(got, "\r\n\r\n") : NULL;
+    part(&v);
+    return body && strspn(body + 4, "x") == LONG_BODY;
+}
+
+Test(http_server, a_page_comes_over_tls_to_who_trusts_the_certificate, .timeout = 60)
+{
+    struct secure t;
+    start_secure(&t);
+    auto_free char *other = pki_path(t.pki, "other-ca.crt");
+    cr_expect(gets_page(&t, t.ca, TLS1_3_VERSION));
+    cr_expect(gets_page(&t, t.ca, TLS1_2_VERSION));
+    cr_expect_not(gets_page(&t, other, TLS1_3_VERSION));
+    stop_secure(&t);
+}
+
+Test(http_server, old_versions_of_tls_and_plain_http_get_nothing, .timeout = 60)
+{
+    struct secure t;
+    start_secure(&t);
+    cr_expect_not(gets_page(&t, t.ca, TLS1_1_VERSION));
+    cr_expect_not(gets_page(&t, t.ca, TLS1_VERSION));
+    auto_free char *got = ask(&t.server, "GET", "/healthz");
+    cr_expect_null(strstr(got, "hello"), "%s", got);
+    cr_expect(gets_page(&t, t.ca, TLS1_3_VERSION));
+    stop_secure(&t);
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    auto_free char *text = NULL;
+    size_t len;
+    cr_assert_eq(file_read(from, 1 << 16, &text, &len, NULL), 0);
+    cr_assert_eq(file_write_atomic(to, text, len, 0600, NULL), 0);
+}
+
+/* Another pair takes its place, file by file as a careless hand does it: first they do not fit. The
+ * visitor whose request began before is answered, and nobody is turned away meanwhile. */
+Test(http_server, a_renewed_certificate_is_shown_and_no_answer_is_lost, .timeout = 60)
+{
+    struct secure t;
+    start_secure(&t);
+    struct pki *newer = pki_new();
+    auto_free char *new_ca = pki_path(newer, "ca.crt");
+    auto_free char *new_cert = pki_path(newer, "server.crt");
+    auto_free char *new_key = pki_path(newer, "server.key");
+    struct visitor early;
+    struct visitor idle;
+    visit(&early, &t, t.ca, TLS1_3_VERSION);
+    visit(&idle, &t, t.ca, TLS1_3_VERSION);
+    cr_assert(early.trusts && idle.trusts);
+    pid_t first = child_other_than(0);
+    copy_file(new_cert, t.cert);
+    cr_expect(gets_page(&t, t.ca, TLS1_3_VERSION), "half of a pair is none");
+    copy_file(new_key, t.key);
+    /* The old child ends connections on which nobody asks, and takes nobody any more; the early
+     * visitor, who has not asked yet, keeps it. */
+    auto_free char *rest = read_page(&idle, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+    cr_expect_not_null(strstr(rest, "hello\n"), "%s", rest);
+    part(&idle);
+    auto_free char *got = read_page(&early, LAST_REQUEST);
+    cr_expect_not_null(strstr(got, " 200 "), "%s", got);
+    part(&early);
+    cr_expect(gets_page(&t, new_ca, TLS1_3_VERSION));
+    cr_expect_neq(child_other_than(first), first);
+    struct metric *restarts =
+        metrics_counter(t.server.metrics, "cleave_http_restarts_total", "", NULL);
+    cr_expect_eq(metric_value(METRIC_WITH(restarts)), 0);
+    (void)pki_free(newer);
+    stop_secure(&t);
+}
+
+Test(http_server, files_that_are_no_pair_are_refused_at_the_start)
+{
+    struct pki *pki = pki_new();
+    auto_free char *cert = pki_path(pki, "server.crt");
+    auto_free char *other = pki_path(pki, "client.key");
+    auto_free char *none = pki_path(pki, "missing.key");
+    const struct {
+        const char *cert, *key;
+        enum err_kind kind;
+    } all[] = {{cert, other, ERR_INVALID},
+               {other, other, ERR_INVALID},
+               {cert, cert, ERR_INVALID},
+               {cert, none, ERR_NOT_FOUND}};
+    for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+        auto_err struct err e = {0};
+        const struct http_listener l = {.addr = "127.0.0.1:0",
+                                        .routes = routes,
+                                        .n_routes = 1,
+                                        .tls = {.cert = all[i].cert, .key = all[i].key}};
+        auto_http_server struct http_server *srv = NULL;
+        cr_expect_eq(http_server_new(&l, 1, NULL, &srv, &e), -(int)all[i].kind, "%zu: %s", i,
+                     err_msg(&e));
+    }
+    (void)pki_free(pki);
 }
