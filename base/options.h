@@ -22,7 +22,7 @@ struct option_def {
     bool *on;          /* target of a switch; NULL: text is */
 };
 
-#define OPTIONS_MAX 40
+#define OPTIONS_MAX 48
 
 /* Flags may stand before and behind operands. operands gets up to max pointers into argv (all
  * borrowed). ERR_INVALID: unknown flag, missing value, too many operands. */

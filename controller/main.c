@@ -19,6 +19,7 @@
 #include "controller/http_server.h"
 #include "controller/manager.h"
 #include "controller/metrics.h"
+#include "controller/metrics_access.h"
 #include "controller/write_metrics.h"
 #include "kubeclient/http.h"
 #include "reconcilers/reconcilers.h"
@@ -38,13 +39,14 @@ struct flags {
     const char *kubeconfig, *namespace, *lease_name, *identity, *pod_name;
     const char *lease_duration, *renew_deadline, *retry_period;
     const char *health_addr, *metrics_addr, *workers, *level, *format, *koordinator, *hami;
+    struct metrics_access access;
     bool leader_elect, version, help;
 };
 
 /* What the texts among them say. */
 struct numbers {
     int64_t workers, lease_ms, renew_deadline_ms, retry_ms;
-    bool koordinator, hami;
+    bool koordinator, hami, token;
 };
 
 /* Everything of one process. The manager frees what it was handed; the rest goes in reverse order.
@@ -60,6 +62,7 @@ struct process {
     struct reconcilers *reconcilers;
     struct manager *manager;
     struct heartbeats *beats;
+    struct access_gate *gate;               /* NULL: metrics are for everybody */
     struct http_route health[2], scrape[1]; /* of http */
     struct http_server *http;
 };
@@ -67,6 +70,7 @@ struct process {
 static void process_done(struct process *p)
 {
     (void)http_server_free(p->http);
+    (void)access_gate_free(p->gate);
     (void)manager_free(p->manager);
     (void)heartbeats_free(p->beats);
     (void)reconcilers_free(p->reconcilers);
@@ -141,14 +145,31 @@ static void collect_leading(void *arg)
     metric_set(p->leading, manager_is_leading(p->manager));
 }
 
-static int serve_http(struct process *p, const struct flags *f, struct err *e)
+static int guard_metrics(struct process *p, struct err *e)
+{
+    const struct access_gate_options o = {.kc = p->kc,
+                                          .clk = clock_real(),
+                                          .path = "/metrics",
+                                          .metrics = p->metrics};
+    TRY(access_gate_new(&o, &p->gate, e));
+    manager_add_service(p->manager, "access", access_gate_run, p->gate);
+    return 0;
+}
+
+static int serve_http(struct process *p, const struct flags *f, bool token, struct err *e)
 {
     p->health[0] = (struct http_route){"/healthz", get_healthz, p->beats};
     p->health[1] = (struct http_route){"/readyz", get_readyz, p->manager};
     p->scrape[0] = (struct http_route){"/metrics", get_metrics, p->metrics};
+    if (token)
+        TRY(guard_metrics(p, e));
     const struct http_listener listeners[] = {
         {.addr = f->health_addr, .routes = p->health, .n_routes = ARRAY_LEN(p->health)},
-        {.addr = f->metrics_addr, .routes = p->scrape, .n_routes = ARRAY_LEN(p->scrape)},
+        {.addr = f->metrics_addr,
+         .routes = p->scrape,
+         .n_routes = ARRAY_LEN(p->scrape),
+         .gate = p->gate,
+         .tls = f->access.tls},
     };
     TRY(http_server_new(listeners, ARRAY_LEN(listeners), p->metrics, &p->http, e));
     manager_add_service(p->manager, "http", http_server_run, p->http);
@@ -237,7 +258,7 @@ static int assemble(struct process *p, const struct flags *f, const struct numbe
     p->beats = heartbeats_new(clock_real());
     manager_set_beats(p->manager, p->beats);
     manager_add_service(p->manager, "signals", wait_signals, p);
-    return serve_http(p, f, e);
+    return serve_http(p, f, n->token, e);
 }
 
 static int run(const struct flags *f, const struct numbers *n, struct err *e)
@@ -319,6 +340,18 @@ static int read_flags(struct flags *f, int argc, char **argv, struct numbers *re
          .value = "ADDR",
          .text = &f->metrics_addr,
          .help = "where to serve /metrics (\":8080\"); \"\": nowhere"},
+        {.name = "metrics-auth",
+         .value = "none|token",
+         .text = &f->access.auth,
+         .help = METRICS_AUTH_HELP},
+        {.name = "metrics-tls-cert-file",
+         .value = "PATH",
+         .text = &f->access.tls.cert,
+         .help = METRICS_CERT_HELP},
+        {.name = "metrics-tls-key-file",
+         .value = "PATH",
+         .text = &f->access.tls.key,
+         .help = METRICS_KEY_HELP},
         {.name = "workers",
          .value = "N",
          .text = &f->workers,
@@ -348,6 +381,7 @@ static int read_flags(struct flags *f, int argc, char **argv, struct numbers *re
     TRY(read_election(f, ret, e));
     TRY(read_switch("koordinator", f->koordinator, "auto", &ret->koordinator, e));
     TRY(read_switch("hami", f->hami, "on", &ret->hami, e));
+    TRY(metrics_access_check(&f->access, &ret->token, e));
     TRY(log_level_parse(f->level, &level, e));
     TRY(log_format_parse(f->format, &format, e));
     log_setup(level, format, STDERR_FILENO);
@@ -369,6 +403,7 @@ int main(int argc, char **argv)
                       .retry_period = "2s",
                       .health_addr = "",
                       .metrics_addr = "",
+                      .access = METRICS_ACCESS_DEFAULT,
                       .workers = "2",
                       .koordinator = "auto",
                       .hami = "on",

@@ -116,6 +116,8 @@ strangers() {
         out=$logs/strangers
         /usr/bin/python3 test/fuzz/http_strangers.py --connections "${HTTP_CONNECTIONS:-3000}" \
             "build/$variant/cleave-agent" "build/$variant/cleave-controller" | tee "$out"
+        /usr/bin/python3 test/fuzz/http_strangers.py --connections "${HTTP_CONNECTIONS:-3000}" \
+            --tls --token "build/$variant/cleave-agent" | tee -a "$out"
         count "$(grep -c '^ok' "$out" || true)" "$(grep -c '^not ok' "$out" || true)"
     done
 }

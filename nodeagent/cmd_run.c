@@ -13,6 +13,7 @@
 #include "base/xalloc.h"
 
 #include "controller/http_server.h"
+#include "controller/metrics_access.h"
 #include "kubeclient/http.h"
 #include "nodeagent/agent.h"
 #include "nodeagent/cmd.h"
@@ -48,6 +49,7 @@ struct flags {
     const char *plugin_config, *list_strategy, *id_strategy, *pass_device_specs;
     const char *mig_strategy, *allocation_policy, *annotation_prefix, *gds, *mofed, *gdrcopy;
     const char *mps_root, *mps_control, *device_infos;
+    struct metrics_access access;
     bool help;
 };
 
@@ -78,6 +80,7 @@ struct process {
     struct late_binding *slots;
     struct koord_infos *koordinator; /* NULL: off */
     struct agent *agent;
+    struct access_gate *gate; /* NULL: metrics are for everybody */
     struct http_server *http;
     struct heartbeats *beats;
     int lock;
@@ -168,6 +171,8 @@ static int check_flags(const struct flags *f, struct err *e)
     TRY(log_format_parse(f->format, &format, e));
     int who = RESOURCES_KUBELET;
     TRY(parse_resources(f->resources, &who, e));
+    bool token = false;
+    TRY(metrics_access_check(&f->access, &token, e));
     log_setup(level, format, STDERR_FILENO);
     if (!f->node || !*f->node)
         return err_set(e, ERR_INVALID, "--node-name (or $NODE_NAME) is missing");
@@ -423,6 +428,8 @@ static int serve(struct process *p, const sigset_t *signals)
     start_part(p, s, "recorder", run_recorder, p->recorder);
     if (p->pods)
         start_part(p, s, "pods", run_pods, p->pods);
+    if (p->gate)
+        start_part(p, s, "access", access_gate_run, p->gate);
     start_part(p, s, "http", http_server_run, p->http);
     start_part(p, s, "agent", run_agent, p->agent);
     int signal = 0;
@@ -440,6 +447,7 @@ static bool process_done(struct process *p)
     if (abandoned)
         return true; /* should its call return after all, its job needs the rest, and the lock */
     p->http = http_server_free(p->http);
+    p->gate = access_gate_free(p->gate);
     p->agent = agent_free(p->agent);
     p->koordinator = koord_infos_free(p->koordinator);
     p->health = health_watch_free(p->health);
@@ -460,6 +468,31 @@ static bool process_done(struct process *p)
     return false;
 }
 
+static int open_http(struct process *p, const struct flags *f, struct err *e)
+{
+    const struct http_route health[] = {{"/healthz", get_health, p},
+                                        {"/readyz", get_ready, p->agent}};
+    const struct http_route metrics[] = {{"/metrics", get_metrics, p->metrics}};
+    static struct http_route routes[3]; /* the server borrows them for its life */
+    memcpy(routes, health, sizeof(health));
+    memcpy(&routes[2], metrics, sizeof(metrics));
+    bool token = false;
+    TRY(metrics_access_check(&f->access, &token, e));
+    const struct access_gate_options o = {.kc = p->kc,
+                                          .clk = clock_real(),
+                                          .path = "/metrics",
+                                          .metrics = p->metrics};
+    if (token)
+        TRY(access_gate_new(&o, &p->gate, e));
+    const struct http_listener listeners[] = {{.addr = f->health, .routes = routes, .n_routes = 2},
+                                              {.addr = f->metrics,
+                                               .routes = &routes[2],
+                                               .n_routes = 1,
+                                               .gate = p->gate,
+                                               .tls = f->access.tls}};
+    return http_server_new(listeners, ARRAY_LEN(listeners), p->metrics, &p->http, e);
+}
+
 static int set_up(struct process *p, const struct flags *f, struct err *e)
 {
     struct rng rng;
@@ -470,17 +503,7 @@ static int set_up(struct process *p, const struct flags *f, struct err *e)
     TRY(open_hardware(p, f, e));
     TRY(connect_cluster(p, f, seed, e));
     TRY(make_agent(p, f, seed, e));
-    const struct http_route health[] = {{"/healthz", get_health, p},
-                                        {"/readyz", get_ready, p->agent}};
-    const struct http_route metrics[] = {{"/metrics", get_metrics, p->metrics}};
-    static struct http_route routes[3]; /* the server borrows them for its life */
-    memcpy(routes, health, sizeof(health));
-    memcpy(&routes[2], metrics, sizeof(metrics));
-    const struct http_listener listeners[] = {{.addr = f->health, .routes = routes, .n_routes = 2},
-                                              {.addr = f->metrics,
-                                               .routes = &routes[2],
-                                               .n_routes = 1}};
-    return http_server_new(listeners, ARRAY_LEN(listeners), p->metrics, &p->http, e);
+    return open_http(p, f, e);
 }
 
 /* Returns the exit status. */
@@ -513,6 +536,7 @@ int cmd_run(int argc, char **argv)
         .host = HOST_FLAGS_DEFAULT,
         .health = ":8081",
         .metrics = ":8080",
+        .access = METRICS_ACCESS_DEFAULT,
         .level = "info",
         .format = "logfmt",
         .resync = "30",
@@ -590,6 +614,9 @@ int cmd_run(int argc, char **argv)
          "Xids that do, whatever else is said", &f.enable_checks, NULL},
         {"health-addr", 0, NULL, "ADDR", "/healthz and /readyz; empty: off", &f.health, NULL},
         {"metrics-addr", 0, NULL, "ADDR", "/metrics; empty: off", &f.metrics, NULL},
+        {"metrics-auth", 0, NULL, "HOW", METRICS_AUTH_HELP, &f.access.auth, NULL},
+        {"metrics-tls-cert-file", 0, NULL, "PATH", METRICS_CERT_HELP, &f.access.tls.cert, NULL},
+        {"metrics-tls-key-file", 0, NULL, "PATH", METRICS_KEY_HELP, &f.access.tls.key, NULL},
         {"log-level", 0, NULL, "LEVEL", "debug, info, warn or error", &f.level, NULL},
         {"log-format", 0, NULL, "FORMAT", "logfmt or json", &f.format, NULL},
         {"help", 0, NULL, NULL, "show this", NULL, &f.help},

@@ -96,3 +96,46 @@ def test_only_the_monitoring_namespace_reaches_our_pods_and_only_their_metrics()
         assert spec["podSelector"] == {} and sorted(spec["policyTypes"]) == ["Egress", "Ingress"]
         assert spec["ingress"] == [{"from": monitoring, "ports": [{"port": 8080, "protocol": "TCP"}]}]
         assert {p["port"] for rule in spec["egress"] for p in rule["ports"]} == {443, 6443}
+
+
+def with_metrics_auth(folder):
+    """All of config/ with components/metrics-auth and, behind whose DaemonSet it comes, slots."""
+    for name in ("crds", "config"):
+        shutil.copytree(ROOT / name, folder / name)
+    path = folder / "config" / "kustomization.yaml"
+    text = path.read_text()
+    for line in ("components:", "- slots  ", "- components/metrics-auth  "):
+        assert f"# {line}" in text, line
+        text = text.replace(f"# {line}", line)
+    path.write_text(text)
+    return render(folder / "config")
+
+
+def test_metrics_behind_a_token_are_so_for_every_program_and_take_nothing_else(tmp_path):
+    plain = {(o["kind"], o["metadata"]["name"]) for o in render(CONFIG)}
+    objects = with_metrics_auth(tmp_path)
+    workloads = [o for o in objects if o["kind"] in ("Deployment", "DaemonSet")]
+    assert {o["metadata"]["name"] for o in workloads} == {"cleave-controller", "cleave-agent", "cleave-agent-slots"}
+    for template in (o["spec"]["template"] for o in workloads):
+        pod = template["spec"]
+        (container,) = pod["containers"]
+        assert {"--metrics-auth=token", "--metrics-tls-cert-file=/etc/cleave/metrics-tls/tls.crt", "--metrics-tls-key-file=/etc/cleave/metrics-tls/tls.key"} <= set(container["args"])
+        assert [m["readOnly"] for m in container["volumeMounts"] if m["name"] == "metrics-tls"] == [True]
+        assert [v["secret"] for v in pod["volumes"] if v["name"] == "metrics-tls"] == [{"secretName": "cleave-metrics-tls"}]
+        assert template["metadata"]["annotations"]["prometheus.io/scheme"] == "https"
+        assert {p["httpGet"].get("scheme", "HTTP") for p in (container["livenessProbe"], container["readinessProbe"])} == {"HTTP"}
+    rules = {o["metadata"]["name"]: o["rules"] for o in objects if o["kind"] == "ClusterRole" and ("ClusterRole", o["metadata"]["name"]) not in plain}
+    del rules["cleave-agent-slots"]
+    assert rules == {
+        "cleave-metrics-auth": [
+            {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
+            {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
+        ],
+        "cleave-metrics-reader": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+    }
+    assert not [o for o in objects if o["kind"].endswith("Binding") and o.get("roleRef", {}).get("name") == "cleave-metrics-reader"]
+    asks = next(o for o in objects if o["kind"] == "ClusterRoleBinding" and o["metadata"]["name"] == "cleave-metrics-auth")
+    accounts = {(pod["serviceAccountName"], o["metadata"]["namespace"]) for o in workloads for pod in [o["spec"]["template"]["spec"]]}
+    assert {(s["name"], s["namespace"]) for s in asks["subjects"]} == accounts
+    policies = [[o for o in all_of if o["kind"].startswith("ValidatingAdmission") and o["metadata"]["name"] != "cleave-pod-slots"] for all_of in (render(CONFIG), objects)]
+    assert policies[0] == policies[1]

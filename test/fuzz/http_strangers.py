@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strangers at the ports of both programs: connections made of test/fuzz/corpus/http_server, mutated.
 
-    test/fuzz/http_strangers.py [--connections N] [--seed S] PROGRAM...
+    test/fuzz/http_strangers.py [--connections N] [--seed S] [--tls] [--token] PROGRAM...
 
 PROGRAM is a cleave-agent or a cleave-controller; it is started by itself, without cards, on an API
 server that has nothing. Each must be up and serving all the time, and so must the process that serves HTTP
 for it, which may end by its limit of processor time alone. Prints one line for each program;
-the same seed makes the same connections.
+the same seed makes the same connections. --tls: metrics come over TLS, and most of those who connect to that port make a
+handshake first; the others talk as before. --token: besides, they are for bearers of a token, of which the API server knows none.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import re
 import select
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -34,7 +36,7 @@ KUBECONFIG = """{apiVersion: v1, kind: Config, current-context: x, contexts: [{n
 clusters: [{name: c, cluster: {server: "http://127.0.0.1:%d"}}], users: [{name: u, user: {token: t}}]}"""
 ESCAPE = 0xFE
 RESET = struct.pack("ii", 1, 0)
-WORDS = [b"GET ", b"HEAD ", b"POST ", b" HTTP/1.1\r\n", b"\r\n", b"\r\n\r\n", b"Host: x\r\n", b"Content-Length: ", b"Transfer-Encoding: chunked\r\n", b"Connection: ", b"Upgrade: h2c\r\n", b"/metrics", b"/healthz",
+WORDS = [b"GET ", b"HEAD ", b"POST ", b" HTTP/1.1\r\n", b"\r\n", b"\r\n\r\n", b"Host: x\r\n", b"Content-Length: ", b"Transfer-Encoding: chunked\r\n", b"Connection: ", b"Upgrade: h2c\r\n", b"/metrics", b"/healthz", b"Authorization: Bearer good\r\n",
          b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x00\x00\x00\x04\x00\x00\x00\x00\x00", b"Expect: 100-continue\r\n", b"0\r\n\r\n", b"4294967296", b"-1", b"\xfe.", b"\xfeu", b"\xfew", b"\xfet", b"\xfen", b"\xfer", b"\xfeh", b"\xfec"]  # fmt: skip
 
 
@@ -82,21 +84,28 @@ def empty_server():
 class Strangers:
     """A script of http_server_fuzz.c, played to a program: what is said there of waiting is only a look here."""
 
-    def __init__(self, ports, rng):
-        self.ports, self.rng = ports, rng
+    def __init__(self, ports, rng, tls=None):
+        self.ports, self.rng, self.tls = ports, rng, tls
         self.made = 0
         self.open = {}
         self.at = 0
 
     def dial(self):
-        self.open[self.at] = socket.create_connection(("127.0.0.1", self.ports[self.at % len(self.ports)]), 30)
-        self.open[self.at].setblocking(False)
+        port = self.at % len(self.ports)
+        connection = socket.create_connection(("127.0.0.1", self.ports[port]), 30)
         self.made += 1
+        if self.tls and port == 1 and self.rng.random() < 0.8:
+            try:
+                connection = self.tls.wrap_socket(connection)
+            except OSError:  # the child ended at its limit meanwhile
+                return
+        self.open[self.at] = connection
+        connection.setblocking(False)
 
     def say(self, what):
         if self.at not in self.open:
             self.dial()
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, KeyError):
             self.open[self.at].send(what)
 
     def hang_up(self, reset):
@@ -170,19 +179,27 @@ def mutate(rng, corpus):
 class Program:
     """One of ours, by itself."""
 
-    def __init__(self, path, folder, api_port):
+    def __init__(self, path, folder, api_port, tls=False, token=False):
         self.path = Path(path)
+        self.tls = trusting() if tls else None
         self.log = Path(folder) / "log"
         kubeconfig = Path(folder) / "kubeconfig"
         kubeconfig.write_text(KUBECONFIG % api_port)
         self.ports = [free_port(), free_port()]
         verb = ["run", "--node-name=n", f"--state-dir={folder}", f"--kubelet-dir={folder}", f"--cdi-dir={folder}"] if "agent" in self.path.name else []
         argv = [path, *verb, f"--kubeconfig={kubeconfig}", f"--health-addr=127.0.0.1:{self.ports[0]}", f"--metrics-addr=127.0.0.1:{self.ports[1]}"]
+        if tls:
+            argv += pair(folder)
+        if token:
+            argv.append("--metrics-auth=token")
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(argv, stderr=log, stdout=log)
 
     def get(self, port, page):
-        connection = http.client.HTTPConnection("127.0.0.1", self.ports[port], timeout=30)
+        if self.tls and port == 1:
+            connection = http.client.HTTPSConnection("127.0.0.1", self.ports[port], timeout=30, context=self.tls)
+        else:
+            connection = http.client.HTTPConnection("127.0.0.1", self.ports[port], timeout=30)
         connection.request("GET", page)
         answer = connection.getresponse()
         return answer.status, answer.read().decode()
@@ -212,6 +229,22 @@ class Program:
         return self.process.wait(60)
 
 
+def trusting():
+    """Visitors who take any certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def pair(folder):
+    """The flags for a certificate of our own."""
+    cert, key = Path(folder) / "tls.crt", Path(folder) / "tls.key"
+    words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1", "-subj", "/CN=x"]
+    subprocess.run([*words, "-keyout", key, "-out", cert], check=True, capture_output=True, timeout=60)
+    return [f"--metrics-tls-cert-file={cert}", f"--metrics-tls-key-file={key}"]
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -225,16 +258,16 @@ def canned():
     return {deed: texts[name].encode().decode("unicode_escape").encode("latin-1") for deed, name in (("u", "h2c"), ("w", "websocket"), ("t", "tls"))}
 
 
-def assail(path, connections, seed):
+def assail(path, connections, seed, tls, token):
     rng = random.Random(seed)
     corpus = [f.read_bytes() for f in sorted(CORPUS.iterdir())]
     bytes_of = canned()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, empty_server() as api_port:
-        program = Program(path, folder, api_port)
+        program = Program(path, folder, api_port, tls, token)
         try:
             program.wait()
-            strangers = Strangers(program.ports, rng)
+            strangers = Strangers(program.ports, rng, program.tls)
             checked = 0
             while strangers.made < connections:
                 strangers.play(mutate(rng, corpus), bytes_of)
@@ -243,14 +276,17 @@ def assail(path, connections, seed):
                     program.expect_well()
             program.expect_well()
             pid = program.process.pid
-            metrics = program.get(1, "/metrics")[1]
+            code, metrics = program.get(1, "/metrics")
         finally:
             rc = program.stop()
         ends = program.ends()
         others = [how for how in ends if how != "signal XCPU"]
         assert rc == 0, f"{path} ended with {rc}:\n{program.log.read_text()[-6000:]}"
         assert not others, f"{path}: {others}\n{program.log.read_text()[-6000:]}"
-        assert f"cleave_http_restarts_total {len(ends)}" in metrics, metrics[-500:]
+        if token:
+            assert code == 401 and "cleave" not in metrics, (code, metrics[-500:])
+        else:
+            assert f"cleave_http_restarts_total {len(ends)}" in metrics, metrics[-500:]
     print(f"ok - {path}: {strangers.made} connections in {time.monotonic() - began:.0f} s, process {pid} up and serving throughout, {len(ends)} restarts by processor time")
 
 
@@ -258,12 +294,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--connections", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--tls", action="store_true")
+    parser.add_argument("--token", action="store_true")
     parser.add_argument("programs", nargs="+", metavar="PROGRAM")
     args = parser.parse_args()
     failed = 0
+    if args.token and not args.tls:
+        parser.error("--token takes --tls")
     for path in args.programs:
         try:
-            assail(path, args.connections, args.seed)
+            assail(path, args.connections, args.seed, args.tls, args.token)
         except (AssertionError, OSError) as error:
             print(f"not ok - {path}: {error}")
             failed = 1

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/err.h"
+
+#include "controller/tls_files.h"
+
+/* The flags of both programs that say who reads /metrics, and over what. */
+struct metrics_access {
+    const char *auth; /* "none", "token" */
+    struct tls_files tls;
+};
+
+#define METRICS_ACCESS_DEFAULT                                                                     \
+    {                                                                                              \
+        .auth = "none"                                                                             \
+    }
+
+#define METRICS_AUTH_HELP                                                                          \
+    "who reads /metrics: none: everybody who reaches it; token: bearers of a token whom the API "  \
+    "server lets get it, over TLS"
+#define METRICS_CERT_HELP                                                                          \
+    "certificate with its chain for /metrics over TLS, PEM; read again when it changes"
+#define METRICS_KEY_HELP "the certificate's private key, PEM"
+
+/* *ret_token: is a token wanted? ERR_INVALID: unknown word, one of two files, or a token without
+ * TLS, which everybody on its way could read. */
+int metrics_access_check(const struct metrics_access *a, bool *ret_token, struct err *e) MUST_CHECK;
