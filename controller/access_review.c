@@ -66,7 +66,7 @@ int access_review_read_token(const json_t *answer, json_t **ret_user, struct err
     const json_t *authenticated = JX_AT(answer, "status", "authenticated");
     const json_t *user = JX_AT(answer, "status", "user");
     const char *name = json_string_value(json_object_get(user, "username"));
-    json_auto_t *spec = json_object();
+    auto_json json_t *spec = json_object();
     /* The API server leaves out what is false. */
     if (!json_is_object(json_object_get(answer, "status")) ||
         (authenticated && !json_is_boolean(authenticated)))
@@ -109,15 +109,15 @@ static int post(struct kc *kc, struct scope *s, const struct kc_resource *what, 
 int access_review(struct kc *kc, struct scope *s, const char *token, const char *path,
                   bool *ret_authenticated, bool *ret_allowed, struct err *e)
 {
-    json_auto_t *question = access_review_token_body(token);
-    json_auto_t *answer = NULL;
-    json_auto_t *user = NULL;
+    auto_json json_t *question = access_review_token_body(token);
+    auto_json json_t *answer = NULL;
+    auto_json json_t *user = NULL;
     bool allowed = false;
     TRY(post(kc, s, &tokenreviews, question, &answer, e));
     TRY(access_review_read_token(answer, &user, e));
     if (user) {
-        json_auto_t *right = access_review_subject_body(user, path);
-        json_auto_t *told = NULL;
+        auto_json json_t *right = access_review_subject_body(user, path);
+        auto_json json_t *told = NULL;
         TRY(post(kc, s, &subjectaccessreviews, right, &told, e));
         TRY(access_review_read_subject(told, &allowed, e));
     }

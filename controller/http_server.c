@@ -389,8 +389,7 @@ static bool look_for_renewal(struct listener *l)
     if (tls_pair_equals(&now, &l->pair))
         return false;
     tls_pair_done(&l->pair);
-    l->pair = now;
-    now = (struct tls_pair){0};
+    l->pair = (struct tls_pair){TAKE(now.cert_pem), TAKE(now.key_pem)};
     return true;
 }
 
@@ -443,7 +442,7 @@ static enum end attend(struct listener *l, const struct child *c, const struct s
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 || fds[0].revents)
-            return STOPPED;
+            break;
         if (fds[2].revents)
             going = call_in(l, c, s, &w);
         if (going && fds[1].revents)

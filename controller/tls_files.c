@@ -27,8 +27,7 @@ int tls_files_read(const struct tls_files *f, struct tls_pair *ret, struct err *
                        "%s does not hold the key of the certificate in %s (want PEM that is not "
                        "encrypted)",
                        f->key, f->cert);
-    *ret = p;
-    p = (struct tls_pair){0};
+    *ret = (struct tls_pair){TAKE(p.cert_pem), TAKE(p.key_pem)};
     return 0;
 }
 

@@ -14,8 +14,8 @@ static json_t *doc(const char *text)
 
 static void expect_json(json_t *got_take, const char *want)
 {
-    json_auto_t *got = got_take;
-    json_auto_t *wanted = doc(want);
+    auto_json json_t *got = got_take;
+    auto_json json_t *wanted = doc(want);
     auto_free char *shown = json_dumps(got, JSON_COMPACT);
     cr_expect(json_equal(got, wanted), "%s", shown);
 }
@@ -33,11 +33,11 @@ Test(access_review, the_token_is_all_that_a_token_review_says)
 
 Test(access_review, the_user_is_carried_over_whole)
 {
-    json_auto_t *answer = doc(
+    auto_json json_t *answer = doc(
         "{\"status\": {\"authenticated\": true, \"audiences\": [\"x\"], \"user\": {\"username\": "
         "\"system:serviceaccount:m:p\", \"uid\": \"u1\", \"groups\": [\"a\", \"b\"], \"extra\": "
         "{\"authentication.kubernetes.io/pod-name\": [\"p-0\"]}}}}");
-    json_auto_t *user = NULL;
+    auto_json json_t *user = NULL;
     cr_assert_eq(access_review_read_token(answer, &user, NULL), 0);
     expect_json(json_incref(user), USER);
     expect_json(
@@ -58,7 +58,7 @@ Test(access_review, a_token_that_is_not_authenticated_is_nobodys)
         "{\"status\": {\"error\": \"invalid bearer token\"}}",
     };
     for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-        json_auto_t *answer = doc(all[i]);
+        auto_json json_t *answer = doc(all[i]);
         json_t *user = answer;
         cr_expect_eq(access_review_read_token(answer, &user, NULL), 0, "%s", all[i]);
         cr_expect_null(user, "%s", all[i]);
@@ -89,7 +89,7 @@ Test(access_review, a_garbled_token_review_is_an_error_and_nobodys_leave)
     };
     for (size_t i = 0; i < ARRAY_LEN(all); i++) {
         auto_err struct err e = {0};
-        json_auto_t *answer = doc(all[i]);
+        auto_json json_t *answer = doc(all[i]);
         json_t *user = answer;
         cr_expect_eq(access_review_read_token(answer, &user, &e), -(int)ERR_PROTOCOL, "%s", all[i]);
         cr_expect_eq(user, answer, "touched for %s", all[i]);
@@ -117,7 +117,7 @@ Test(access_review, a_right_is_what_the_answer_says_and_nothing_else)
     };
     for (size_t i = 0; i < ARRAY_LEN(all); i++) {
         auto_err struct err e = {0};
-        json_auto_t *answer = doc(all[i].answer);
+        auto_json json_t *answer = doc(all[i].answer);
         bool allowed = false;
         cr_expect_eq(access_review_read_subject(answer, &allowed, &e), all[i].rc, "%s",
                      all[i].answer);
