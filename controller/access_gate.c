@@ -72,7 +72,7 @@ static struct access_key key_of(const char *token, size_t len)
     return key;
 }
 
-enum access access_gate_ask(struct access_gate *g, const char *token, size_t len,
+enum access access_gate_ask(struct access_gate *g, const char *token, size_t len, uint32_t peer,
                             struct access_key *ret_key)
 {
     size_t place = 0;
@@ -80,7 +80,7 @@ enum access access_gate_ask(struct access_gate *g, const char *token, size_t len
     *ret_key = key_of(token, len);
     int64_t now_ms = clock_mono_ms(g->clk);
     HOLD(&g->mu);
-    enum access found = access_table_ask(g->table, ret_key, now_ms, &place, &put);
+    enum access found = access_table_ask(g->table, ret_key, peer, now_ms, &place, &put);
     if (put) {
         assert(!g->tokens[place]);
         g->tokens[place] = xstrndup(token, len);

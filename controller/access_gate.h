@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/auto.h"
 #include "base/clock.h"
@@ -31,8 +32,9 @@ struct access_gate_options {
 int access_gate_new(const struct access_gate_options *o, struct access_gate **ret,
                     struct err *e) MUST_CHECK;
 
-/* May the bearer of this token get the page? *ret_key is for access_gate_result. One thread. */
-enum access access_gate_ask(struct access_gate *g, const char *token, size_t len,
+/* May the bearer of this token get the page? peer: the address from which it came, as a number.
+ * *ret_key is for access_gate_result. One thread. */
+enum access access_gate_ask(struct access_gate *g, const char *token, size_t len, uint32_t peer,
                             struct access_key *ret_key);
 /* Readable once more was decided since access_gate_heard. */
 int access_gate_fd(const struct access_gate *g);

@@ -14,22 +14,34 @@ struct entry {
     enum kind kind; /* GOOD: was allowed at its last review; BAD: was not; NEW: had none */
     struct access_key key;
     enum access access;
+    uint32_t peer;    /* NEW: where it came from */
     bool under_way;   /* given out by access_table_next */
     uint64_t turn;    /* of those in line the least is next */
     int64_t until_ms; /* unless ACCESS_PENDING */
 };
 
+/* How many new tokens may be let in, in thousandths, and when it was counted. */
+struct bucket {
+    int64_t milli, counted_ms;
+};
+
+struct peer {
+    uint32_t address;
+    struct bucket bucket;
+};
+
 struct access_table {
     struct entry entries[ACCESS_MAX];
     uint64_t turns;
-    /* How many new tokens may be let in, in thousandths, and when it was counted. */
-    int64_t milli, counted_ms;
+    struct bucket all;
+    struct peer peers[ACCESS_MAX_PEERS];
+    size_t n_peers;
 };
 
 struct access_table *access_table_new(void)
 {
     struct access_table *t = xmalloc(sizeof(*t));
-    t->milli = ACCESS_NEW_BURST * 1000;
+    t->all.milli = ACCESS_NEW_BURST * 1000;
     return t;
 }
 
@@ -74,17 +86,51 @@ static struct entry *free_entry(struct access_table *t)
 
 /* --- New tokens --- */
 
-static bool let_in(struct access_table *t, int64_t now_ms)
+static void fill(struct bucket *b, int64_t per_s, int64_t burst, int64_t now_ms)
 {
-    int64_t most = ACCESS_NEW_BURST * 1000;
-    int64_t passed_ms = now_ms - t->counted_ms;
-    t->counted_ms = now_ms;
-    t->milli = passed_ms > most / ACCESS_NEW_PER_S ? most : t->milli + passed_ms * ACCESS_NEW_PER_S;
-    if (t->milli > most)
-        t->milli = most;
-    if (t->milli < 1000 || count(t, NEW) >= ACCESS_MAX_NEW)
+    int64_t most = burst * 1000;
+    int64_t passed_ms = now_ms - b->counted_ms;
+    b->counted_ms = now_ms;
+    b->milli = passed_ms > most / per_s ? most : b->milli + passed_ms * per_s;
+    if (b->milli > most)
+        b->milli = most;
+}
+
+/* Of an address that is not known, in the place of the one that was not seen for longest. */
+static struct bucket *bucket_of(struct access_table *t, uint32_t address)
+{
+    struct peer *oldest = t->peers;
+    for (size_t i = 0; i < t->n_peers; i++) {
+        if (t->peers[i].address == address)
+            return &t->peers[i].bucket;
+        if (t->peers[i].bucket.counted_ms < oldest->bucket.counted_ms)
+            oldest = &t->peers[i];
+    }
+    if (t->n_peers < ACCESS_MAX_PEERS)
+        oldest = &t->peers[t->n_peers++];
+    *oldest = (struct peer){.address = address, .bucket.milli = ACCESS_PEER_BURST * 1000};
+    return &oldest->bucket;
+}
+
+static size_t new_ones_from(const struct access_table *t, uint32_t address)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < ACCESS_MAX; i++)
+        n += t->entries[i].kind == NEW && t->entries[i].peer == address;
+    return n;
+}
+
+static bool let_in(struct access_table *t, uint32_t peer, int64_t now_ms)
+{
+    struct bucket *own = bucket_of(t, peer);
+    fill(own, ACCESS_PEER_PER_S, ACCESS_PEER_BURST, now_ms);
+    fill(&t->all, ACCESS_NEW_PER_S, ACCESS_NEW_BURST, now_ms);
+    if (own->milli < 1000 || new_ones_from(t, peer) >= ACCESS_MAX_NEW_OF_PEER)
         return false;
-    t->milli -= 1000;
+    if (t->all.milli < 1000 || count(t, NEW) >= ACCESS_MAX_NEW)
+        return false;
+    own->milli -= 1000;
+    t->all.milli -= 1000;
     return true;
 }
 
@@ -95,19 +141,19 @@ static void put_in_line(struct access_table *t, struct entry *n)
     n->turn = t->turns++;
 }
 
-enum access access_table_ask(struct access_table *t, const struct access_key *key, int64_t now_ms,
-                             size_t *ret_place, bool *ret_put)
+enum access access_table_ask(struct access_table *t, const struct access_key *key, uint32_t peer,
+                             int64_t now_ms, size_t *ret_place, bool *ret_put)
 {
     struct entry *n = find(t, key);
     *ret_put = false;
     if (n && (n->access == ACCESS_PENDING || now_ms < n->until_ms))
         return n->access;
     if (!n || n->kind == BAD) {
-        if (!let_in(t, now_ms))
+        if (!let_in(t, peer, now_ms))
             return ACCESS_BUSY;
         if (!n)
             n = free_entry(t);
-        *n = (struct entry){.kind = NEW, .key = *key};
+        *n = (struct entry){.kind = NEW, .key = *key, .peer = peer};
     }
     put_in_line(t, n);
     *ret_put = true;

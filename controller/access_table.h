@@ -45,6 +45,12 @@ enum {
     /* New tokens for each second, and at once after some quiet seconds. */
     ACCESS_NEW_PER_S = 5,
     ACCESS_NEW_BURST = 10,
+
+    /* Of these from one address: whoever floods leaves room for a new token from another one. */
+    ACCESS_MAX_NEW_OF_PEER = 2,
+    ACCESS_PEER_PER_S = 2,
+    ACCESS_PEER_BURST = 5,
+    ACCESS_MAX_PEERS = 32, /* that are told apart; beyond, the one longest ago is forgotten */
 };
 
 struct access_key {
@@ -53,11 +59,11 @@ struct access_key {
 
 struct access_table *access_table_new(void);
 
-/* What is known of the token. One of which nothing is, or no longer, is put in line for a review
- * (ACCESS_PENDING; *ret_place, less than ACCESS_MAX, is where, and *ret_put is true) or not
- * (ACCESS_BUSY). *ret_put is false for every other answer. */
-enum access access_table_ask(struct access_table *t, const struct access_key *key, int64_t now_ms,
-                             size_t *ret_place, bool *ret_put);
+/* What is known of the token, which came from this address. One of which nothing is, or no longer,
+ * is put in line for a review (ACCESS_PENDING; *ret_place, less than ACCESS_MAX, is where, and
+ * *ret_put is true) or not (ACCESS_BUSY). *ret_put is false for every other answer. */
+enum access access_table_ask(struct access_table *t, const struct access_key *key, uint32_t peer,
+                             int64_t now_ms, size_t *ret_place, bool *ret_put);
 
 /* What came of it, for who was told ACCESS_PENDING. ACCESS_BUSY: it was forgotten meanwhile. */
 enum access access_table_result(const struct access_table *t, const struct access_key *key);

@@ -30,6 +30,7 @@ struct http_ask {
     uint16_t route;
     uint16_t token_len; /* 0: none */
     uint16_t zero;
+    uint32_t peer; /* the visitor's address, folded; a child that was taken over may say any */
 };
 
 struct http_ask_record {

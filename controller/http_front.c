@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <limits.h>
 #include <microhttpd.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,15 +157,35 @@ static void dismiss_readers(struct http_front *f)
 
 /* --- The channel --- */
 
+/* An address of IPv6 in four bytes; of IPv4 the address itself. 0: unknown. */
+static uint32_t peer_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    uint32_t parts[4] = {0};
+    if (!info || !info->client_addr)
+        return 0;
+    if (info->client_addr->sa_family == AF_INET)
+        memcpy(parts, (const char *)info->client_addr + offsetof(struct sockaddr_in, sin_addr),
+               sizeof(struct in_addr));
+    else if (info->client_addr->sa_family == AF_INET6)
+        memcpy(parts, (const char *)info->client_addr + offsetof(struct sockaddr_in6, sin6_addr),
+               sizeof(struct in6_addr));
+    return parts[0] ^ parts[1] ^ parts[2] ^ parts[3];
+}
+
 /* token NULL: none. False: the channel is full of others' tokens. */
-static bool ask(struct http_front *f, struct question *q, size_t route, const char *token)
+static bool ask(struct http_front *f, struct question *q, size_t route, const char *token,
+                uint32_t peer)
 {
     struct http_ask_record a = {.head = {.question = (uint16_t)(q - f->questions),
                                          .route = (uint16_t)route,
                                          .token_len = (uint16_t)(token ? strlen(token) : 0)}};
     size_t len = sizeof(a.head) + a.head.token_len;
-    if (token)
+    if (token) {
         memcpy(a.token, token, a.head.token_len);
+        a.head.peer = peer;
+    }
     ssize_t n = send(f->channel, &a, len, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (token && n < 0 && errno == EAGAIN)
         return false;
@@ -271,7 +293,7 @@ static void answer_read(struct http_front *f)
     text_unref(t);
     f->got = 0;
     if (q->waiting) /* of an open page: the question's number is the page's */
-        (void)ask(f, q, f->head.question, /* token= */ NULL);
+        (void)ask(f, q, f->head.question, /* token= */ NULL, /* peer= */ 0);
 }
 
 /* Reads what the parent has said so far. */
@@ -352,7 +374,7 @@ static enum MHD_Result wait_for_text(struct http_front *f, size_t route, struct 
     struct question *q = &f->questions[route];
     (void)wait_for_answer(q, r);
     if (!q->asked)
-        (void)ask(f, q, route, /* token= */ NULL);
+        (void)ask(f, q, route, /* token= */ NULL, /* peer= */ 0);
     return MHD_YES;
 }
 
@@ -374,7 +396,7 @@ static enum MHD_Result wait_for_leave(struct http_front *f, size_t route, struct
     struct question *q = free_question(f);
     if (!token)
         return refuse(r->connection, MHD_HTTP_UNAUTHORIZED, "this page wants a bearer token\n");
-    if (!ask(f, q, route, token))
+    if (!ask(f, q, route, token, peer_of(r->connection)))
         return refuse(r->connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too busy; try again\n");
     r->covered = true;
     return wait_for_answer(q, r);

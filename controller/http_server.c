@@ -331,7 +331,8 @@ static bool ask_for_leave(const struct listener *l, const struct child *c, const
     struct access_key key;
     if (is_waiting(w, r->head.question))
         return false;
-    enum access access = access_gate_ask(l->opts.gate, r->token, r->head.token_len, &key);
+    enum access access =
+        access_gate_ask(l->opts.gate, r->token, r->head.token_len, r->head.peer, &key);
     if (access != ACCESS_PENDING)
         return answer_access(l, c, s, &r->head, access);
     w->seats[w->n++] = (struct waiting){r->head, key};

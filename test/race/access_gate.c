@@ -49,7 +49,7 @@ static void *run(void *arg)
 static enum access ask(struct access_gate *g, const char *token)
 {
     struct access_key key;
-    enum access a = access_gate_ask(g, token, strlen(token), &key);
+    enum access a = access_gate_ask(g, token, strlen(token), (uint32_t)token[1], &key);
     while (a == ACCESS_PENDING) {
         struct pollfd decided = {.fd = access_gate_fd(g), .events = POLLIN};
         (void)poll(&decided, 1, 10000);

@@ -13,15 +13,22 @@ static struct access_key key_of(int n)
     return k;
 }
 
-/* What is known of token n; whoever is told that it waits in line is told a place, too. */
-static enum access ask(struct access_table *t, int n, int64_t now_ms)
+/* What is known of token n from this address; whoever is told that it waits in line is told a
+ * place, too. */
+static enum access ask_from(struct access_table *t, uint32_t peer, int n, int64_t now_ms)
 {
     const struct access_key k = key_of(n);
     size_t place = ACCESS_MAX;
     bool put;
-    enum access a = access_table_ask(t, &k, now_ms, &place, &put);
+    enum access a = access_table_ask(t, &k, peer, now_ms, &place, &put);
     cr_expect(!put || (a == ACCESS_PENDING && place < ACCESS_MAX));
     return a;
+}
+
+/* Each token from an address of its own. */
+static enum access ask(struct access_table *t, int n, int64_t now_ms)
+{
+    return ask_from(t, (uint32_t)n, n, now_ms);
 }
 
 static enum access result(struct access_table *t, int n)
@@ -49,9 +56,9 @@ Test(access_table, a_new_token_is_put_in_line_once)
     const struct access_key k = key_of(1);
     size_t place;
     bool put;
-    cr_expect_eq(access_table_ask(t, &k, LONG_AGO, &place, &put), ACCESS_PENDING);
+    cr_expect_eq(access_table_ask(t, &k, /* peer= */ 1, LONG_AGO, &place, &put), ACCESS_PENDING);
     cr_expect(put);
-    cr_expect_eq(access_table_ask(t, &k, LONG_AGO, &place, &put), ACCESS_PENDING);
+    cr_expect_eq(access_table_ask(t, &k, /* peer= */ 1, LONG_AGO, &place, &put), ACCESS_PENDING);
     cr_expect_not(put);
     cr_expect_eq(result(t, 1), ACCESS_PENDING);
 }
@@ -209,4 +216,31 @@ Test(access_table, the_oldest_verdict_goes_when_there_are_too_many_allowed_token
     cr_expect_eq(result(t, 0), ACCESS_BUSY);
     cr_expect_eq(result(t, 1), ACCESS_ALLOWED);
     cr_expect_eq(result(t, ACCESS_MAX_ALLOWED), ACCESS_ALLOWED);
+}
+
+Test(access_table, one_address_has_some_of_the_line_and_not_all_of_it)
+{
+    auto_access_table struct access_table *t = access_table_new();
+    for (int i = 0; i < ACCESS_MAX_NEW_OF_PEER; i++)
+        cr_expect_eq(ask_from(t, 7, i, LONG_AGO), ACCESS_PENDING);
+    cr_expect_eq(ask_from(t, 7, 100, LONG_AGO), ACCESS_BUSY);
+    cr_expect_eq(ask_from(t, 8, 100, LONG_AGO), ACCESS_PENDING);
+}
+
+/* Nobody knows the token of Prometheus, whose kubelet renewed it, and a stranger floods. */
+Test(access_table, a_flood_from_one_address_keeps_no_new_token_from_another_out)
+{
+    auto_access_table struct access_table *t = access_table_new();
+    int64_t now_ms = LONG_AGO;
+    int kept_out = 0;
+    size_t place;
+    for (int i = 1; i < 20000; i++, now_ms += 10) {
+        for (int k = 0; k < 3; k++)
+            (void)ask_from(t, 7, i * 3 + k, now_ms);
+        if (i % 1500 == 0)
+            kept_out += ask_from(t, 8, -i, now_ms) != ACCESS_PENDING;
+        if (access_table_next(t, &place))
+            access_table_decide(t, place, ACCESS_UNAUTHENTICATED, now_ms);
+    }
+    cr_expect_eq(kept_out, 0);
 }

@@ -105,9 +105,12 @@ static void stop(struct running *r)
     r->scope = scope_free(r->scope);
 }
 
-static int connect_to(const struct running *r)
+/* From this address of this machine. */
+static int connect_from(const struct running *r, uint32_t address)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in ours = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
+    cr_assert_eq(bind(fd, (struct sockaddr *)&ours, sizeof(ours)), 0);
     struct sockaddr_in a = {.sin_family = AF_INET,
                             .sin_port = htons((uint16_t)http_server_port(r->srv, 0)),
                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -115,6 +118,11 @@ static int connect_to(const struct running *r)
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     cr_assert_eq(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
     return fd;
+}
+
+static int connect_to(const struct running *r)
+{
+    return connect_from(r, INADDR_LOOPBACK);
 }
 
 /* Sends a request and reads until the server closes. */
@@ -294,10 +302,10 @@ Test(http_server, a_listener_that_is_off_serves_nothing_and_stops)
 
 /* --- Other protocols --- */
 
-/* Sends bytes as they are and reads until the server closes. */
-static char *ask_raw(const struct running *r, const char *bytes, size_t len)
+/* Sends bytes as they are from this address and reads until the server closes. */
+static char *ask_raw_from(const struct running *r, uint32_t address, const char *bytes, size_t len)
 {
-    auto_fd int fd = connect_to(r);
+    auto_fd int fd = connect_from(r, address);
     auto_sb struct sb out = SB_INIT(1 << 20);
     char buf[4096];
     ssize_t n;
@@ -307,6 +315,11 @@ static char *ask_raw(const struct running *r, const char *bytes, size_t len)
         sb_add_mem(&out, buf, (size_t)n);
     sb_add_char(&out, '\0');
     return sb_take(&out);
+}
+
+static char *ask_raw(const struct running *r, const char *bytes, size_t len)
+{
+    return ask_raw_from(r, INADDR_LOOPBACK, bytes, len);
 }
 
 #define H2C_UPGRADE                                                                                \
@@ -693,6 +706,11 @@ Test(http_server, invented_tokens_neither_flood_the_api_server_nor_keep_a_known_
     }
     cr_expect_leq(g.api.reviews, ACCESS_NEW_BURST); /* the clock stands still */
     expect_status_with(&g, "Authorization: Bearer good2", " 429 ");
+    /* A new token from another address has its own share. */
+    static const char other[] = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                                "Authorization: Bearer good2\r\n\r\n";
+    auto_free char *got = ask_raw_from(&g.server, INADDR_LOOPBACK + 1, other, sizeof(other) - 1);
+    cr_expect_not_null(strstr(got, " 200 "), "%s", got);
     stop_guarded(&g);
 }
 
