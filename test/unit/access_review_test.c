@@ -84,8 +84,7 @@ Test(access_review, a_garbled_token_review_is_an_error_and_nobodys_leave)
         "{\"status\": {\"authenticated\": true, \"user\": {\"username\": \"a\", \"groups\": \"b\"}}}",
         "{\"status\": {\"authenticated\": true, \"user\": {\"username\": \"a\", \"groups\": [7]}}}",
         "{\"status\": {\"authenticated\": true, \"user\": {\"username\": \"a\", \"extra\": []}}}",
-        "{\"status\": {\"authenticated\": true, \"user\": {\"username\": \"a\", \"extra\": {\"k\": "
-        "\"v\"}}}}",
+        "{\"status\": {\"authenticated\": true, \"user\": {\"username\": \"a\", \"extra\": {\"k\": 7}}}}",
     };
     for (size_t i = 0; i < ARRAY_LEN(all); i++) {
         auto_err struct err e = {0};
