@@ -162,16 +162,25 @@ static bool is_withheld(const struct agent *a, const struct unended_card *u)
     return !want_of(a, u->uuid) && strcmp(a->busy, u->uuid) != 0;
 }
 
+/* Does everybody know that nothing of the card is on offer? h: NULL without a kubelet, else its
+ * list must have been asked for after the kubelet was told. */
+static bool is_known_withheld(const struct agent *a, const struct unended_card *u,
+                              const struct holders *h)
+{
+    return u->told_number && u->told_number <= publisher_acked(a->d.publisher) &&
+           (!h || h->asked_mono_ms >= u->told_mono_ms);
+}
+
 /* A recovery goes through all journals: it waits until each unended card that nobody wants to be
  * anything is known not to be on offer. */
 static bool may_recover(const struct agent *a)
 {
-    if (a->d.kubelet && !kubelet_link_holders(a->d.kubelet)->known)
+    const struct holders *h = a->d.kubelet ? kubelet_link_holders(a->d.kubelet) : NULL;
+    if (h && !h->known)
         return false; /* a pod may have what the change left */
-    int64_t acked = publisher_acked(a->d.publisher);
     for (size_t i = 0; i < a->unended.n; i++) {
         const struct unended_card *u = &a->unended.items[i];
-        if (is_withheld(a, u) && (!u->told_number || u->told_number > acked))
+        if (is_withheld(a, u) && !is_known_withheld(a, u, h))
             return false;
     }
     return a->recovery_due;
@@ -184,6 +193,7 @@ static void take_unended(struct agent *a, struct agent_job *j)
         struct unended_card *u = &j->unended.items[i];
         const struct unended_card *known = unended_find(&a->unended, u->uuid);
         u->told_number = known ? known->told_number : 0;
+        u->told_mono_ms = known ? known->told_mono_ms : 0;
     }
     unended_done(&a->unended);
     a->unended = j->unended;
@@ -293,20 +303,43 @@ static bool is_of_slot(const struct card_part *p)
     return p->slice && sgpu_slot_of(p->slice->alias) >= 0;
 }
 
-/* From now on the kubelet is refused what goes. */
-static void seal(struct agent *a, const struct gpu_card *card, const struct card_offer *stays)
+/* Devices of the kubelet's, by id. */
+struct id_list {
+    char **items;
+    size_t n;
+};
+
+static void id_list_done(struct id_list *l)
 {
-    char ids[MIG_MAX_INSTANCES * MIG_MAX_CIS + 1][DEVICE_ID_BYTES];
-    const char *list[ARRAY_LEN(ids)];
-    size_t n = 0;
+    for (size_t i = 0; i < l->n; i++)
+        free(l->items[i]);
+    free(l->items);
+}
+AUTO_DEFINE(id_list, struct id_list, id_list_done)
+#define auto_id_list AUTO(id_list)
+
+static void add_id(struct id_list *l, const struct gpu_card *card, const struct card_part *part)
+{
+    char id[DEVICE_ID_BYTES];
+    *XPUSH(l->items, l->n) = xstrdup(device_id(card, part, id));
+}
+
+/* All of the card but what stays on offer. */
+static void add_ids(struct id_list *l, const struct gpu_card *card, const struct card_offer *stays)
+{
     if (!stays->whole)
-        list[n] = device_id(card, /* p= */ NULL, ids[n]), n++;
+        add_id(l, card, /* part= */ NULL);
     for (unsigned i = 0; i < card_parts(card); i++) {
         const struct card_part part = card_part_at(card, i);
         if (!card_offer_has(stays, &part) && !is_of_slot(&part))
-            list[n] = device_id(card, &part, ids[n]), n++;
+            add_id(l, card, &part);
     }
-    kubelet_link_seal(a->d.kubelet, list, n);
+}
+
+/* From now on the kubelet is refused what goes. */
+static void seal(struct agent *a, const struct id_list *goes)
+{
+    kubelet_link_seal(a->d.kubelet, (const char *const *)goes->items, goes->n);
 }
 
 /* Three steps (kubelet_link.h). The plan was made for what is known of the holders now, so by the
@@ -324,7 +357,9 @@ static bool is_taken_back(struct agent *a, struct card_track *t, const struct ca
     if (!h->known || h->asked_mono_ms < t->withdrawn_mono_ms)
         return false;
     card_offer_withdraw(&j->offered, steps);
-    seal(a, &v->card, &j->offered);
+    auto_id_list struct id_list goes = {0};
+    add_ids(&goes, &v->card, &j->offered);
+    seal(a, &goes);
     return kubelet_link_is_released(a->d.kubelet);
 }
 
@@ -457,10 +492,40 @@ static bool modes_have_changed(struct agent *a)
     return changed;
 }
 
+/*
+ * A recovery takes nothing from anybody who was told that he may have it:
+ * - The first one: the kubelet is told of a device only after it (serve_state), and grants nothing
+ *   without an answer of ours; what the agent before us granted is in the list that may_recover
+ *   waits for, and in use. What that agent's change was to destroy, it had withdrawn before it
+ * wrote the journal, and the Device still says so.
+ * - A later one may destroy all of a card that nobody wants to be anything: nothing of that is on
+ *   offer, which everybody knows (may_recover), and it is sealed against a grant under way. Of all
+ *   other cards that which stands may be on offer, so it stays. A card that is wanted has its next
+ *   attempt to end its change, with a withdrawal (is_withdrawn).
+ */
+static void guard_offers(struct agent *a, struct agent_job *j)
+{
+    auto_id_list struct id_list withheld = {0};
+    for (size_t i = 0; j->recover && a->recovered && i < a->n_cards; i++) {
+        const struct gpu_card *card = &a->cards[i].card;
+        const struct unended_card *u = unended_find(&a->unended, card->uuid);
+        if (u && is_withheld(a, u)) {
+            add_ids(&withheld, card, &(const struct card_offer){0});
+            continue;
+        }
+        struct agent_card_offer *o = XPUSH(j->offers, j->n_offers);
+        memcpy(o->uuid, card->uuid, sizeof(o->uuid));
+        card_offer_of(card, &o->offer);
+    }
+    if (a->d.kubelet && withheld.n)
+        seal(a, &withheld);
+}
+
 static void start_read(struct agent *a)
 {
     struct agent_job *j = agent_job_new(AGENT_JOB_READ, &a->env, a);
     j->recover = may_recover(a);
+    guard_offers(a, j);
     a->read_due = false;
     list_exclusive(a, j);
     submit(a, j);
@@ -998,11 +1063,17 @@ static void note_told(struct agent *a, const struct node_state *state, int64_t n
         node_status_offer(state, i, now_ms, &offer);
         card_track_told(t, &offer, number);
     }
+    bool withheld = false;
     for (size_t i = 0; i < a->unended.n; i++) {
         struct unended_card *u = &a->unended.items[i];
-        if (!u->told_number && is_withheld(a, u))
-            u->told_number = number;
+        if (u->told_number || !is_withheld(a, u))
+            continue;
+        u->told_number = number;
+        u->told_mono_ms = clock_mono_ms(a->d.clk);
+        withheld = true;
     }
+    if (withheld && a->d.kubelet)
+        kubelet_link_ask(a->d.kubelet);
 }
 
 /* What the kubelet's side says: borrowed from it until the next offer. */

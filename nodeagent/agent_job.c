@@ -34,6 +34,7 @@ void agent_job_free(void *job)
     free(j->exclusive);
     (void)driver_view_free(j->new_driver_view);
     slot_binding_done(&j->binding);
+    free(j->offers);
     free(j->slots_found);
     unended_done(&j->unended);
     free(j);
@@ -56,6 +57,31 @@ static void observe(void *arg, struct gpu_card *card)
     device_mark_holders(&j->holders, &j->slots_made, card);
 }
 
+/* NULL: nothing of the card is on offer. */
+static const struct card_offer *offer_of(const struct agent_job *j, const char *uuid)
+{
+    for (size_t i = 0; i < j->n_offers; i++)
+        if (strcmp(j->offers[i].uuid, uuid) == 0)
+            return &j->offers[i].offer;
+    return NULL;
+}
+
+static void recover_card(struct gpu *g, struct agent_job *j, const char *boot_id, const char *uuid)
+{
+    const struct txn_deps deps = {.gpu = g,
+                                  .state_dir = j->env->state_dir,
+                                  .boot_id = boot_id,
+                                  .observe = observe,
+                                  .arg = j,
+                                  .offered = offer_of(j, uuid)};
+    struct txn_result r;
+    txn_recover(&deps, uuid, &r);
+    log_info("Recovered an interrupted change", kv("gpu", uuid),
+             kv("outcome", txn_outcome_name(r.outcome)), kv("message", r.message));
+    if (r.outcome == TXN_FAILED)
+        unended_note(&j->unended, uuid, &r);
+}
+
 static void recover_cards(struct gpu *g, struct agent_job *j, const char *boot_id)
 {
     char **uuids = NULL;
@@ -63,18 +89,8 @@ static void recover_cards(struct gpu *g, struct agent_job *j, const char *boot_i
     auto_err struct err e = {0};
     if (journal_list(j->env->state_dir, &uuids, &n, &e) < 0)
         log_error("Could not list journals", kv_err(&e));
-    const struct txn_deps deps = {.gpu = g,
-                                  .state_dir = j->env->state_dir,
-                                  .boot_id = boot_id,
-                                  .observe = observe,
-                                  .arg = j};
     for (size_t i = 0; i < n; i++) {
-        struct txn_result r;
-        txn_recover(&deps, uuids[i], &r);
-        log_info("Recovered an interrupted change", kv("gpu", uuids[i]),
-                 kv("outcome", txn_outcome_name(r.outcome)), kv("message", r.message));
-        if (r.outcome == TXN_FAILED)
-            unended_note(&j->unended, uuids[i], &r);
+        recover_card(g, j, boot_id, uuids[i]);
         free(uuids[i]);
     }
     free(uuids);

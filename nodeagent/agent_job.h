@@ -17,6 +17,12 @@
  */
 enum agent_job_kind { AGENT_JOB_READ, AGENT_JOB_CARD, AGENT_JOB_BIND, AGENT_JOB_RELEASE };
 
+/* What others were told that they may have of one card. */
+struct agent_card_offer {
+    char uuid[GPU_UUID_BYTES];
+    struct card_offer offer;
+};
+
 /* The same for all jobs of an agent, immutable. */
 struct agent_job_env {
     const char *state_dir;             /* of the journals */
@@ -34,7 +40,10 @@ struct agent_job {
     struct holders holders;         /* in: the pods that were given devices; owned */
     struct device_slots slots_made; /* in: on any card */
     /* in: READ */
-    bool recover;     /* end interrupted changes first */
+    bool recover;                    /* end interrupted changes first */
+    struct agent_card_offer *offers; /* what that must not destroy; of other cards nothing is on
+                                        offer. Owned */
+    size_t n_offers;
     bool modes_known; /* the next says which compute modes are wanted */
     char **exclusive; /* uuids of the cards that are MPS's alone; owned */
     size_t n_exclusive;

@@ -66,7 +66,8 @@ void txn_apply(const struct txn_deps *d, const char *uuid, const struct card_wis
 /* Ends a change that a crash interrupted: forward to the target where possible, else back. After a
  * reboot the instances are gone with it, so the journal is dropped, as it is when somebody made
  * virtual functions of the card since. NOTHING_TO_DO without a
- * journal; HELD when the journal says so: nothing is touched. FAILED when both ways are blocked. */
+ * journal; HELD when the journal says so: nothing is touched. FAILED when both ways are blocked: by
+ * what is in use, by what is on offer (d->offered), or by the hardware. */
 void txn_recover(const struct txn_deps *d, const char *uuid, struct txn_result *ret);
 
 /* "Applied", "InUse", … Static. */

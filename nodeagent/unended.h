@@ -10,9 +10,10 @@
  */
 struct unended_card {
     char uuid[GPU_UUID_BYTES];
-    bool waits;          /* for a person: the journal is another version's; else for its time */
-    char why[512];       /* for a person, with the remedy */
-    int64_t told_number; /* of the first status that offers nothing of it; 0: none does yet */
+    bool waits;           /* for a person: the journal is another version's; else for its time */
+    char why[512];        /* for a person, with the remedy */
+    int64_t told_number;  /* of the first status that offers nothing of it; 0: none does yet */
+    int64_t told_mono_ms; /* when the kubelet was told so; valid with told_number */
 };
 
 struct unended {

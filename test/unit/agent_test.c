@@ -36,6 +36,7 @@ struct gate {
     atomic_bool unplugged; /* no driver */
     atomic_bool blind;     /* the first card cannot be read */
     atomic_bool refusing;  /* no instance can be made or removed */
+    atomic_bool exhausted; /* none can be made */
     atomic_int failing;    /* so many creations of a whole card's instance fail */
     atomic_int hanging;    /* so many gi_create calls hang until let go */
     atomic_int hanging_reads;
@@ -190,7 +191,8 @@ static int gate_gi_create(struct gpu *g, const char *uuid, unsigned profile_id, 
     atomic_fetch_add(&gate->creates, 1);
     if (take_one(&gate->hanging))
         hang(gate);
-    if (atomic_load(&gate->refusing) || (size == 8 && take_one(&gate->failing)))
+    if (atomic_load(&gate->refusing) || atomic_load(&gate->exhausted) ||
+        (size == 8 && take_one(&gate->failing)))
         return err_set(e, ERR_UNAVAILABLE, "injected");
     return gate->inner->ops->gi_create(gate->inner, uuid, profile_id, start, size, ret_gi_id, e);
 }
@@ -755,6 +757,34 @@ Test(agent, a_change_that_nobody_wants_any_more_is_ended_all_the_same)
     bench_done(&b);
 }
 
+static json_int_t offered(struct bench *b)
+{
+    return offered_by(b->server, b->scope);
+}
+
+/* What a failed change left stands and is on offer, as the card is wanted. The rest of the change
+ * can be taken back by then, and no reading does so: bench_done counts what was offered. */
+Test(agent, a_recovery_destroys_nothing_that_is_on_offer)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    bench_run(&b, NULL);
+    block_both_ways(&b);
+    set_spec(&b, WANT(TWO_3G));
+    pass(&b, 200);
+    atomic_store(&b.gate.exhausted, true);
+    b.hw.cards[0].processes[0] = (struct fake_process){0};
+    pass(&b, 3 * RESYNC_MS);
+    cr_expect_eq(offered(&b), 1);
+    expect_card(&b, "3g.40gb@0");
+    atomic_store(&b.gate.exhausted, false);
+    pass(&b, 300000);
+    expect_card(&b, "3g.40gb@0 3g.40gb@4");
+    expect_status(&b, "Ready Applied", "the fault is over");
+    bench_done(&b);
+}
+
 Test(agent, a_card_that_cannot_be_read_is_not_told_to_be_whole_and_free)
 {
     struct bench b;
@@ -774,11 +804,6 @@ Test(agent, a_card_that_cannot_be_read_is_not_told_to_be_whole_and_free)
     cr_assert(partition, "the partition is gone from the status");
     cr_expect(json_is_true(JX_AT(partition, "inUse")));
     bench_done(&b);
-}
-
-static json_int_t offered(struct bench *b)
-{
-    return offered_by(b->server, b->scope);
 }
 
 /* The same through a restart: what the status said last is all that is known. */
