@@ -925,6 +925,32 @@ static void bind_lost_anew(struct agent *a)
     }
 }
 
+static void note_failure(struct agent *a, const char *reason, const struct err *why)
+{
+    if (!a->read_error || strcmp(a->read_error, err_msg(why)) != 0)
+        log_warn("Could not read the node", kv_err(why));
+    xstr_set(&a->read_error, err_msg(why));
+    a->read_reason = reason;
+    a->next_read_mono_ms =
+        clock_mono_ms(a->d.clk) + backoff_next_ms(&a->read_backoff, a->d.clk, &a->rng);
+}
+
+/* Without the list of what is on record a card between two layouts looks like any other. An agent
+ * that starts has therefore read nothing. A later one goes on with the cards that it knows to be
+ * unended; a change of a card looks for that card's journal itself (txn_apply). */
+static bool is_blind(const struct agent *a, const struct agent_job *j)
+{
+    return j->unlisted.kind && !a->recovered;
+}
+
+static void end_recovery(struct agent *a, struct agent_job *j)
+{
+    a->recovered = true;
+    take_unended(a, j);
+    if (a->d.slots)
+        late_binding_found(a->d.slots, j->slots_found, j->n_slots_found);
+}
+
 static void end_read(struct agent *a, struct agent_job *j)
 {
     int64_t resync = a->d.resync_ms ? a->d.resync_ms : RESYNC_MS;
@@ -932,18 +958,14 @@ static void end_read(struct agent *a, struct agent_job *j)
     if (a->d.kubelet)
         kubelet_link_check(a->d.kubelet);
     a->host = j->host;
-    if (j->rc == 0) {
+    if (j->rc == 0 && !is_blind(a, j)) {
         bool is_driver_new = j->new_driver_view;
         take_health(a, j);
         replace_cards(a, j);
         mark_health(a);
         a->inventory_read = true;
-        if (j->recover) {
-            a->recovered = true;
-            take_unended(a, j);
-            if (a->d.slots)
-                late_binding_found(a->d.slots, j->slots_found, j->n_slots_found);
-        }
+        if (j->recover && !j->unlisted.kind)
+            end_recovery(a, j);
         free(TAKE(a->read_error));
         a->next_read_mono_ms = now + resync;
         if (has_unread_card(a))
@@ -959,13 +981,11 @@ static void end_read(struct agent *a, struct agent_job *j)
                 late_binding_again(a->d.slots);
             late_binding_stir(a->d.slots);
         }
-        return;
     }
-    if (!a->read_error || strcmp(a->read_error, err_msg(&j->err)) != 0)
-        log_warn("Could not read the hardware", kv_err(&j->err));
-    xstr_set(&a->read_error, err_msg(&j->err));
-    a->read_reason = j->err.kind == ERR_NOT_FOUND ? "DriverNotLoaded" : "ReadFailed";
-    a->next_read_mono_ms = now + backoff_next_ms(&a->read_backoff, a->d.clk, &a->rng);
+    if (j->rc < 0)
+        note_failure(a, j->err.kind == ERR_NOT_FOUND ? "DriverNotLoaded" : "ReadFailed", &j->err);
+    else if (j->unlisted.kind)
+        note_failure(a, "JournalUnreadable", &j->unlisted);
 }
 
 static void job_done(void *arg)

@@ -23,6 +23,7 @@ void agent_job_free(void *job)
 {
     struct agent_job *j = job;
     err_clear(&j->err);
+    err_clear(&j->unlisted);
     gpu_inventory_done(&j->inventory);
     card_view_done(&j->view);
     for (size_t i = 0; i < j->n_views; i++)
@@ -82,18 +83,18 @@ static void recover_card(struct gpu *g, struct agent_job *j, const char *boot_id
         unended_note(&j->unended, uuid, &r);
 }
 
-static void recover_cards(struct gpu *g, struct agent_job *j, const char *boot_id)
+static int recover_cards(struct gpu *g, struct agent_job *j, const char *boot_id, struct err *e)
 {
     char **uuids = NULL;
     size_t n = 0;
-    auto_err struct err e = {0};
-    if (journal_list(j->env->state_dir, &uuids, &n, &e) < 0)
-        log_error("Could not list journals", kv_err(&e));
+    if (journal_list(j->env->state_dir, &uuids, &n, e) < 0)
+        return err_wrap(e, "list interrupted changes");
     for (size_t i = 0; i < n; i++) {
         recover_card(g, j, boot_id, uuids[i]);
         free(uuids[i]);
     }
     free(uuids);
+    return 0;
 }
 
 /* The cards move out of the inventory, each with the pods of its processes. */
@@ -142,11 +143,11 @@ static void settle_modes(struct gpu *g, struct agent_job *j)
 }
 
 /* What an agent before us began or left for pods. */
-static void find_slots(struct agent_job *j)
+static int find_slots(struct agent_job *j, struct err *unlisted)
 {
     auto_err struct err e = {0};
-    if (slot_records_list(j->env->state_dir, &j->slots_found, &j->n_slots_found, &e) < 0)
-        log_error("Could not list the records of slots", kv_err(&e));
+    if (slot_records_list(j->env->state_dir, &j->slots_found, &j->n_slots_found, unlisted) < 0)
+        return err_wrap(unlisted, "list the records of slots");
     auto_cdi_slot_names struct cdi_slot_names names = {0};
     if (j->env->slots && cdi_slots_list(j->env->slots, &names, &e) < 0)
         log_error("Could not list the CDI files of slots", kv_err(&e));
@@ -155,6 +156,13 @@ static void find_slots(struct agent_job *j)
         if (cdi_slot_parse(names.items[i], &slot))
             *XPUSH(j->slots_found, j->n_slots_found) = slot;
     }
+    return 0;
+}
+
+static int recover(struct gpu *g, struct agent_job *j, struct err *e)
+{
+    TRY(recover_cards(g, j, j->inventory.boot_id, e));
+    return find_slots(j, e);
 }
 
 static void run_read(struct gpu *g, struct agent_job *j)
@@ -162,8 +170,7 @@ static void run_read(struct gpu *g, struct agent_job *j)
     host_facts_read(j->env->sys_root, &j->host);
     j->rc = g->ops->read(g, &j->inventory, &j->err);
     if (j->rc == 0 && j->recover) {
-        recover_cards(g, j, j->inventory.boot_id);
-        find_slots(j);
+        (void)!recover(g, j, &j->unlisted);
         gpu_inventory_done(&j->inventory);
         j->rc = g->ops->read(g, &j->inventory, &j->err);
     }

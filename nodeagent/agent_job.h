@@ -61,6 +61,7 @@ struct agent_job {
     unsigned *slots_found; /* READ, with recover: those of which something is on record; owned */
     size_t n_slots_found;
     struct unended unended; /* READ, with recover: all there are now; owned */
+    struct err unlisted;    /* READ, with recover: why it is not known what is to be ended, if so */
     int rc;                 /* of the reading */
     struct err err;
     int64_t began_mono_ms, took_ms;

@@ -281,20 +281,36 @@ int journal_remove(const char *state_dir, const char *uuid, struct err *e)
     return file_remove(path, e);
 }
 
+static void free_list(char **uuids, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(uuids[i]);
+    free(uuids);
+}
+
 int journal_list(const char *state_dir, char ***ret_uuids, size_t *ret_n, struct err *e)
 {
     auto_dir DIR *dir = opendir(state_dir);
     if (!dir && errno != ENOENT)
         return err_set_errno(e, errno, "read %s", state_dir);
-    *ret_uuids = NULL;
-    *ret_n = 0;
+    char **uuids = NULL;
+    size_t n = 0;
     const struct dirent *entry;
+    errno = 0;
     while (dir && (entry = readdir(dir)) != NULL) {
         size_t len = strlen(entry->d_name);
         size_t tail = strlen(SUFFIX);
         if (len > tail && strcmp(entry->d_name + len - tail, SUFFIX) == 0)
-            *XPUSH(*ret_uuids, *ret_n) = xstrndup(entry->d_name, len - tail);
+            *XPUSH(uuids, n) = xstrndup(entry->d_name, len - tail);
+        errno = 0;
     }
+    if (dir && errno) {
+        int why = errno;
+        free_list(uuids, n);
+        return err_set_errno(e, why, "read %s", state_dir);
+    }
+    *ret_uuids = uuids;
+    *ret_n = n;
     return 0;
 }
 

@@ -1311,6 +1311,70 @@ Test(agent, a_change_that_a_crash_interrupted_is_ended_at_the_start)
     }
 }
 
+/* A disk that fails, say. */
+static void hide_records(struct bench *b, bool hidden)
+{
+    auto_free char *aside = xasprintf("%s.aside", b->dir);
+    if (hidden) {
+        cr_assert_eq(rename(b->dir, aside), 0);
+        cr_assert_eq(file_write_atomic(b->dir, "", 0, 0600, NULL), 0);
+        return;
+    }
+    cr_assert_eq(unlink(b->dir), 0);
+    cr_assert_eq(rename(aside, b->dir), 0);
+}
+
+Test(agent, without_the_list_of_interrupted_changes_no_card_is_touched_or_offered)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    fake_put(&b.hw.cards[0], "1g.10gb", 3, whole_1g);
+    break_off(&b.hw, b.dir, /* kill_at= */ 4);
+    unsigned mutations = b.hw.cards[0].mutations;
+    hide_records(&b, true);
+    bench_run(&b, NULL);
+    expect_status(&b, "Stalled JournalUnreadable", "a start");
+    set_spec(&b, WANT(TWO_3G));
+    pass(&b, RESYNC_MS * 2);
+    expect_status(&b, "Stalled JournalUnreadable", "it is tried again");
+    cr_expect_eq(b.hw.cards[0].mutations, mutations);
+    cr_expect_eq(offered(&b), 0);
+    hide_records(&b, false);
+    pass(&b, 120000);
+    expect_card(&b, "3g.40gb@0 3g.40gb@4");
+    expect_status(&b, "Ready Applied", "the list could be read");
+    cr_expect_eq(journals_in(b.dir), 0);
+    bench_done(&b);
+}
+
+Test(agent, a_card_is_read_on_while_interrupted_changes_cannot_be_listed)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    bench_run(&b, NULL);
+    block_both_ways(&b);
+    set_spec(&b, WANT(TWO_3G));
+    pass(&b, 200);
+    set_spec(&b, "{devices: []}");
+    pass(&b, 200);
+    hide_records(&b, true);
+    int reads = atomic_load(&b.gate.reads);
+    unsigned mutations = b.hw.cards[0].mutations;
+    pass(&b, RESYNC_MS * 2);
+    cr_expect_gt(atomic_load(&b.gate.reads), reads);
+    expect_status(&b, "Stalled JournalUnreadable", "the list went");
+    cr_expect_eq(b.hw.cards[0].mutations, mutations);
+    cr_expect_eq(offered(&b), 0, "what the change left");
+    hide_records(&b, false);
+    b.hw.cards[0].processes[0] = (struct fake_process){0};
+    pass(&b, RESYNC_MS * 3);
+    expect_status(&b, "Ready Applied", "the change was ended");
+    cr_expect_eq(journals_in(b.dir), 0);
+    bench_done(&b);
+}
+
 Test(agent, an_agent_that_starts_anew_changes_and_writes_nothing_that_is_right)
 {
     struct bench b;
