@@ -186,12 +186,22 @@ static bool may_recover(const struct agent *a)
     return a->recovery_due;
 }
 
+/* Once for each reason: recovery tries again for as long as it takes. */
+static void warn_unended(const struct unended_card *u, const struct unended_card *known)
+{
+    if (known && strcmp(known->why, u->why) == 0)
+        return;
+    log_warn("Could not end an interrupted change", kv("gpu", u->uuid), kv("message", u->why),
+             kv("next", u->waits ? "waits for a person" : "tried again at the next reading"));
+}
+
 /* What a recovery could not end is all there is now. */
 static void take_unended(struct agent *a, struct agent_job *j)
 {
     for (size_t i = 0; i < j->unended.n; i++) {
         struct unended_card *u = &j->unended.items[i];
         const struct unended_card *known = unended_find(&a->unended, u->uuid);
+        warn_unended(u, known);
         u->told_number = known ? known->told_number : 0;
         u->told_mono_ms = known ? known->told_mono_ms : 0;
     }

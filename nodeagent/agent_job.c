@@ -77,10 +77,11 @@ static void recover_card(struct gpu *g, struct agent_job *j, const char *boot_id
                                   .offered = offer_of(j, uuid)};
     struct txn_result r;
     txn_recover(&deps, uuid, &r);
-    log_info("Recovered an interrupted change", kv("gpu", uuid),
-             kv("outcome", txn_outcome_name(r.outcome)), kv("message", r.message));
     if (r.outcome == TXN_FAILED)
-        unended_note(&j->unended, uuid, &r);
+        unended_note(&j->unended, uuid, &r); /* the loop, which knows what was said, says so */
+    else if (r.outcome != TXN_HELD)
+        log_info("Recovered an interrupted change", kv("gpu", uuid),
+                 kv("outcome", txn_outcome_name(r.outcome)), kv("message", r.message));
 }
 
 static int recover_cards(struct gpu *g, struct agent_job *j, const char *boot_id, struct err *e)

@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/auto.h"
 #include "base/file.h"
 #include "base/jx.h"
 #include "base/log.h"
@@ -1372,6 +1374,44 @@ Test(agent, a_card_is_read_on_while_interrupted_changes_cannot_be_listed)
     pass(&b, RESYNC_MS * 3);
     expect_status(&b, "Ready Applied", "the change was ended");
     cr_expect_eq(journals_in(b.dir), 0);
+    bench_done(&b);
+}
+
+/* How often the log has a line with all three. */
+static unsigned count_lines(int log, const char *level, const char *message, const char *word)
+{
+    char text[65536];
+    unsigned n = 0;
+    ssize_t got = pread(log, text, sizeof(text) - 1, 0);
+    cr_assert_geq(got, 0);
+    text[got] = '\0';
+    char *rest = NULL;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        n += strstr(line, level) && strstr(line, message) && strstr(line, word);
+    return n;
+}
+
+Test(agent, the_log_warns_once_of_a_change_that_cannot_be_ended)
+{
+    struct bench b;
+    bench_init(&b);
+    auto_fd int log = memfd_create("log", MFD_CLOEXEC);
+    cr_assert_geq(log, 0);
+    log_setup(LOG_INFO, LOG_LOGFMT, log);
+    add_cut_card(&b);
+    fake_put(&b.hw.cards[0], "1g.10gb", 3, whole_1g);
+    fake_put(&b.hw.cards[0], "1g.10gb", 4, whole_1g);
+    break_off(&b.hw, b.dir, /* kill_at= */ 5);
+    atomic_store(&b.gate.refusing, true);
+    bench_run(&b, NULL);
+    pass(&b, RESYNC_MS * 3);
+    cr_expect_eq(count_lines(log, "level=warn", "Could not end an interrupted change",
+                             "next=\"tried again at the next reading\""),
+                 1);
+    cr_expect_eq(count_lines(log, "", "Recovered", ""), 0, "it was not");
+    atomic_store(&b.gate.refusing, false);
+    pass(&b, RESYNC_MS * 2);
+    cr_expect_eq(count_lines(log, "level=info", "Recovered an interrupted change", "outcome="), 1);
     bench_done(&b);
 }
 
