@@ -25,10 +25,23 @@ static bool is_dots(const char *name)
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-static void remove_entry(int at, const char *name, int depth, unsigned *left);
+struct sweep {
+    int parent;     /* of the folder that is made */
+    unsigned left;  /* so many more entries are removed or moved */
+    bool is_longer; /* something was moved into parent: there is another round */
+};
+
+static char *old_name(void)
+{
+    struct rng rng;
+    rng_init_random(&rng);
+    return xasprintf(OLD_PREFIX "%016" PRIx64, rng_next(&rng));
+}
+
+static void remove_entry(struct sweep *s, int at, const char *name, int depth);
 
 /* What is in it, as far as it goes. */
-static void empty(int at, const char *name, int depth, unsigned *left)
+static void empty(struct sweep *s, int at, const char *name, int depth)
 {
     int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
@@ -39,43 +52,64 @@ static void empty(int at, const char *name, int depth, unsigned *left)
         return;
     }
     const struct dirent *entry;
-    while (*left && (entry = readdir(dir)) != NULL) {
+    while (s->left && (entry = readdir(dir)) != NULL) {
         if (!is_dots(entry->d_name))
-            remove_entry(dirfd(dir), entry->d_name, depth + 1, left);
+            remove_entry(s, dirfd(dir), entry->d_name, depth + 1);
     }
 }
 
-static void remove_entry(int at, const char *name, int depth, unsigned *left)
+/* A folder too deep for this round becomes one of the next: it lies beside the new folder then, and
+ * those above it can go. */
+static void move_up(struct sweep *s, int at, const char *name)
 {
-    if (!*left || depth > MAX_DEPTH)
+    auto_free char *old = old_name();
+    if (renameat(at, name, s->parent, old) == 0)
+        s->is_longer = true;
+}
+
+static void remove_entry(struct sweep *s, int at, const char *name, int depth)
+{
+    if (!s->left)
         return;
-    --*left;
-    if (unlinkat(at, name, 0) == 0)
+    s->left--;
+    if (unlinkat(at, name, 0) == 0 || unlinkat(at, name, AT_REMOVEDIR) == 0)
         return;
-    empty(at, name, depth, left);
+    if (depth >= MAX_DEPTH) {
+        move_up(s, at, name);
+        return;
+    }
+    empty(s, at, name, depth);
     (void)unlinkat(at, name, AT_REMOVEDIR);
 }
 
-static void sweep(int parent)
+static void sweep_once(struct sweep *s)
 {
-    unsigned left = MAX_REMOVALS;
-    int fd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(s->parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     auto_dir DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     const struct dirent *entry;
-    while (dir && (entry = readdir(dir)) != NULL) {
+    while (dir && s->left && (entry = readdir(dir)) != NULL) {
         if (strncmp(entry->d_name, OLD_PREFIX, strlen(OLD_PREFIX)) == 0)
-            remove_entry(parent, entry->d_name, 0, &left);
+            remove_entry(s, s->parent, entry->d_name, 0);
     }
-    if (!left)
-        log_warn("Containers left more files than are removed at once",
-                 kv_int("removed", MAX_REMOVALS));
+}
+
+/* path is what is made in parent. */
+static void sweep(int parent, const char *path)
+{
+    struct sweep s = {.parent = parent, .left = MAX_REMOVALS, .is_longer = true};
+    while (s.left && s.is_longer) {
+        s.is_longer = false;
+        sweep_once(&s);
+    }
+    if (!s.left)
+        log_warn("Removed only a part of what containers left beside a folder", kv("folder", path),
+                 kv_int("removed", MAX_REMOVALS),
+                 kv("next", "each time the folder is made anew, as many more are removed"));
 }
 
 static int move_aside(int parent, const char *name, const char *path, struct err *e)
 {
-    struct rng rng;
-    rng_init_random(&rng);
-    auto_free char *old = xasprintf(OLD_PREFIX "%016" PRIx64, rng_next(&rng));
+    auto_free char *old = old_name();
     if (renameat(parent, name, parent, old) < 0 && errno != ENOENT)
         return err_set_errno(e, errno, "move %s aside", path);
     return 0;
@@ -100,7 +134,7 @@ int fresh_folder_make(const char *path, unsigned mode, struct err *e)
     TRY(open_parent(path, &parent, e));
     const char *name = strrchr(path, '/') + 1;
     TRY(move_aside(parent, name, path, e));
-    sweep(parent);
+    sweep(parent, path);
     if (mkdirat(parent, name, 0700) < 0)
         return err_set_errno(e, errno, "create folder %s", path);
     /* The mode of mkdir is cut by the umask. */

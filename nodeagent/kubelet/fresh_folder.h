@@ -11,7 +11,7 @@
  */
 
 /* Makes path a new empty folder of ours with this mode, whatever stood there: that is moved beside,
- * as ".old-<hex>", and removed without following a link. What cannot be removed now, or is more
- * than 4,096 files, is removed by later calls. Folders above are made if missing; nobody but root
- * may write into them. ERR_SYSTEM. */
+ * as ".old-<hex>", and removed without following a link, however deep folders lie in folders. What
+ * cannot be removed now, or is more than 4,096 files and folders, is removed by later calls.
+ * Folders above are made if missing; nobody but root may write into them. ERR_SYSTEM. */
 int fresh_folder_make(const char *path, unsigned mode, struct err *e) MUST_CHECK;

@@ -3,11 +3,14 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/xalloc.h"
 
 #include "nodeagent/kubelet/fresh_folder.h"
@@ -129,13 +132,38 @@ Test(fresh_folder, thousands_of_files_are_removed_by_and_by)
     expect_fresh();
 }
 
-Test(fresh_folder, folders_in_folders_end)
+static void fill_deeply(unsigned depth)
+{
+    cr_assert_eq(chdir("mps/gpu/pipe"), 0);
+    for (unsigned i = 0; i < depth; i++) {
+        put("file");
+        cr_assert(mkdir("d", 0755) == 0 && chdir("d") == 0);
+    }
+    cr_assert_eq(chdir(folder), 0);
+}
+
+Test(fresh_folder, folders_in_folders_are_removed_however_deep)
 {
     make();
-    cr_assert_eq(chdir("mps/gpu/pipe"), 0);
-    for (int i = 0; i < 200; i++)
-        cr_assert(mkdir("d", 0755) == 0 && chdir("d") == 0);
-    cr_assert_eq(chdir(folder), 0);
+    fill_deeply(500);
+    make();
+    expect_fresh();
+}
+
+/* Each call has the same bound, and the log says what becomes of the rest. */
+Test(fresh_folder, thousands_of_folders_in_folders_are_removed_by_and_by)
+{
+    auto_fd int log = memfd_create("log", MFD_CLOEXEC);
+    char text[1024] = "";
+    log_setup(LOG_WARN, LOG_LOGFMT, log);
+    make();
+    fill_deeply(3000);
     make();
     cr_expect_eq(count("mps/gpu/pipe"), 0);
+    cr_expect_gt(count("mps/gpu"), 1);
+    cr_expect_gt(pread(log, text, sizeof(text) - 1, 0), 0);
+    cr_expect(strstr(text, "folder=mps/gpu/pipe") && strstr(text, "removed=4096"), "%s", text);
+    make();
+    expect_fresh();
+    log_setup(LOG_ERROR, LOG_LOGFMT, STDERR_FILENO);
 }
