@@ -11,6 +11,9 @@
 #include "controller/resources.h"
 #include "nodeagent/gpu/nvml_abi.h"
 
+/* A driver that reports without end keeps the loop from nothing else: the rest waits its turn. */
+#define MOST_AT_ONCE 256
+
 /* Something that people were told to be ill. */
 struct told {
     char uuid[GPU_UUID_BYTES];
@@ -299,8 +302,12 @@ struct health_news health_watch_take(struct health_watch *w, struct card_view *c
     struct health_news news = {0};
     struct gpu_event ev;
     bool any = false;
-    while (w->d.watch && gpu_watch_take(w->d.watch, &ev)) {
+    auto_err struct err e = {0};
+    for (int i = 0; i < MOST_AT_ONCE && w->d.watch && gpu_watch_take(w->d.watch, &ev, &e); i++) {
+        bool about_watch = ev.kind == GPU_EVENT_WATCHED || ev.kind == GPU_EVENT_UNWATCHED;
         any = true;
+        if (about_watch && *ev.uuid && !is_there(cards, n, ev.uuid))
+            continue; /* once the card is read, a child that watches it too says so again */
         if (ev.kind == GPU_EVENT_WATCHED)
             news.changed |= take_watched(w, &ev);
         else if (ev.kind == GPU_EVENT_UNWATCHED)
@@ -310,6 +317,10 @@ struct health_news health_watch_take(struct health_watch *w, struct card_view *c
         else
             news.look = true;
     }
+    if (e.kind)
+        log_warn("Ended the process that waits for events: what it reported makes no sense; "
+                 "the next reading starts another",
+                 kv_err(&e));
     if (w->d.watch && !gpu_watch_runs(w->d.watch) && w->n_watched) {
         w->n_watched = 0;
         any = true;

@@ -16,6 +16,8 @@
 #include "base/spawn.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/gpu/sound.h"
+
 enum { END_MS = 1000, SUSPEND_MS = 2000 };
 
 struct gpu_watch {
@@ -175,19 +177,46 @@ bool gpu_watch_runs(const struct gpu_watch *w)
     return w->fd >= 0;
 }
 
-bool gpu_watch_take(struct gpu_watch *w, struct gpu_event *ret)
+static int check_event(const struct gpu_event *ev, struct err *e)
+{
+    if ((unsigned)ev->kind > GPU_EVENT_OTHER)
+        return err_set(e, ERR_PROTOCOL, "a report of kind %d, which is none", (int)ev->kind);
+    if (ev->gi_id < -1 || ev->ci_id < -1)
+        return err_set(e, ERR_PROTOCOL, "a report of GPU instance %d, compute instance %d",
+                       ev->gi_id, ev->ci_id);
+    if (!memchr(ev->uuid, '\0', sizeof(ev->uuid)) || (*ev->uuid && !sound_is_name(ev->uuid)))
+        return err_set(e, ERR_PROTOCOL, "a report of a card whose UUID is none");
+    return 0;
+}
+
+/* It may still run: what it goes on to write nobody reads. */
+static void leave_child(struct gpu_watch *w)
+{
+    close_pipe(w);
+    HOLD(&w->mu);
+    if (!reap(w))
+        (void)kill(w->pid, SIGKILL);
+}
+
+bool gpu_watch_take(struct gpu_watch *w, struct gpu_event *ret, struct err *e)
 {
     if (w->fd < 0)
         return false;
     struct gpu_event ev;
     ssize_t got = read(w->fd, &ev, sizeof(ev));
-    if (got == (ssize_t)sizeof(ev)) {
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (got <= 0) {
+        close_pipe(w); /* it ended */
+        return false;
+    }
+    if (got != (ssize_t)sizeof(ev))
+        (void)err_set(e, ERR_PROTOCOL, "a report of %zd bytes, not %zu", got, sizeof(ev));
+    else if (check_event(&ev, e) == 0) {
         *ret = ev;
-        ret->uuid[sizeof(ret->uuid) - 1] = '\0';
         return true;
     }
-    if (got >= 0 || (errno != EAGAIN && errno != EINTR))
-        close_pipe(w); /* it ended, or writes something else */
+    leave_child(w);
     return false;
 }
 

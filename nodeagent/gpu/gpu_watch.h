@@ -39,8 +39,10 @@ int gpu_watch_keep(struct gpu_watch *w, const char *const *uuids, size_t n,
 int gpu_watch_fd(const struct gpu_watch *w);
 /* Does a child wait, as far as is known? */
 bool gpu_watch_runs(const struct gpu_watch *w);
-/* The next report. False: there is none now. */
-bool gpu_watch_take(struct gpu_watch *w, struct gpu_event *ret);
+/* The next report. False: there is none now. The child runs the vendor's library, so what it writes
+ * is checked: a kind that is none, an instance below -1 or a card's name that is no name (sound.h)
+ * sets e (ERR_PROTOCOL) and ends the child. Whether there is such a card is for the caller. */
+bool gpu_watch_take(struct gpu_watch *w, struct gpu_event *ret, struct err *e);
 
 /* Ends the child, whose session would keep a card from being reset, and lets none start until
  * _resume. Blocks at most two seconds. NULL allowed. Any thread. */

@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/rng.h"
 #include "base/xalloc.h"
 
 #include "nodeagent/gpu/gpu_watch.h"
 #include "nodeagent/gpu/nvml_abi.h"
+#include "nodeagent/gpu/sound.h"
 
 /*
  * The agent's program as the process that waits, and the simulated library in it. Each test has a
@@ -91,7 +93,7 @@ static void keep(struct gpu_watch *w, size_t n)
 /* Waits for the next report; false: the child ended. */
 static bool next(struct gpu_watch *w, struct gpu_event *ret)
 {
-    while (!gpu_watch_take(w, ret)) {
+    while (!gpu_watch_take(w, ret, /* e= */ NULL)) {
         struct pollfd p = {.fd = gpu_watch_fd(w), .events = POLLIN};
         if (!gpu_watch_runs(w))
             return false;
@@ -238,4 +240,82 @@ Test(gpu_watch, reset_of_a_card_is_not_kept_from_by_the_watch)
     keep(w, 1);
     expect_watched(w, 1);
     cr_expect_null(gpu_watch_free(w));
+}
+
+/* --- A child whose library overwrote what it writes --- */
+
+static struct gpu_watch *watch_of_bytes(const void *bytes, size_t len)
+{
+    auto_free char *program = xasprintf("%s/child", dir);
+    auto_free char *data = xasprintf("%s/data", dir);
+    auto_free char *text = xasprintf("#!/bin/sh\nexec cat %s\n", data);
+    cr_assert_eq(file_write_atomic(program, text, strlen(text), 0700, NULL), 0);
+    cr_assert_eq(file_write_atomic(data, bytes, len, 0600, NULL), 0);
+    struct gpu_watch *w = gpu_watch_new(&(struct gpu_watch_options){.program = program});
+    keep(w, 1);
+    return w;
+}
+
+/* All that it hands over, until nobody reads what the child writes. */
+static unsigned take_all(struct gpu_watch *w, struct err *e)
+{
+    unsigned n = 0;
+    struct gpu_event ev;
+    while (gpu_watch_runs(w)) {
+        if (gpu_watch_take(w, &ev, e)) {
+            cr_assert_leq((unsigned)ev.kind, (unsigned)GPU_EVENT_OTHER);
+            cr_assert(ev.gi_id >= -1 && ev.ci_id >= -1);
+            cr_assert(!*ev.uuid || sound_is_name(ev.uuid));
+            n++;
+            continue;
+        }
+        struct pollfd p = {.fd = gpu_watch_fd(w), .events = POLLIN};
+        if (gpu_watch_runs(w))
+            (void)poll(&p, 1, -1);
+    }
+    return n;
+}
+
+Test(gpu_watch, what_makes_no_sense_ends_the_child)
+{
+    static const struct {
+        struct gpu_event ev;
+        const char *why;
+    } rows[] = {
+        {{.kind = (enum gpu_event_kind)4, .gi_id = -1, .ci_id = -1}, "kind 4"},
+        {{.kind = (enum gpu_event_kind) - 1, .gi_id = -1, .ci_id = -1}, "kind -1"},
+        {{.kind = GPU_EVENT_XID, .gi_id = -2, .ci_id = -1}, "GPU instance -2"},
+        {{.kind = GPU_EVENT_XID, .gi_id = 1, .ci_id = INT_MIN}, "compute instance -2147483648"},
+        {{.kind = GPU_EVENT_OTHER, .uuid = "../GPU-1"}, "UUID"},
+        {{.kind = GPU_EVENT_WATCHED, .uuid = "GPU 1\n"}, "UUID"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct gpu_event list[3] = {{.uuid = "GPU-1"}, rows[i].ev, {.uuid = "GPU-1"}};
+        auto_err struct err e = {0};
+        struct gpu_watch *w = watch_of_bytes(list, sizeof(list));
+        cr_expect_eq(take_all(w, &e), 1, "row %zu", i);
+        cr_expect_eq(e.kind, ERR_PROTOCOL);
+        cr_expect_not_null(strstr(err_msg(&e), rows[i].why), "%s", err_msg(&e));
+        cr_expect_null(gpu_watch_free(w));
+    }
+}
+
+Test(gpu_watch, bytes_at_random_are_sound_or_end_the_child)
+{
+    struct rng rng;
+    rng_init(&rng, 1);
+    for (int i = 0; i < 20; i++) {
+        struct gpu_event list[64];
+        for (size_t k = 0; k < ARRAY_LEN(list); k++) {
+            list[k] = (struct gpu_event){.kind = GPU_EVENT_XID, .uuid = "GPU-1"};
+            ((unsigned char *)&list[k])[rng_next(&rng) % sizeof(list[k])] =
+                (unsigned char)rng_next(&rng);
+        }
+        auto_err struct err e = {0};
+        /* The last one is not whole. */
+        struct gpu_watch *w = watch_of_bytes(list, sizeof(list) - 1);
+        (void)take_all(w, &e);
+        cr_expect_eq(e.kind, ERR_PROTOCOL);
+        cr_expect_null(gpu_watch_free(w));
+    }
 }

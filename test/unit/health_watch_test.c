@@ -193,6 +193,30 @@ Test(health_watch, card_that_is_watched_at_the_second_attempt_is_named_no_more)
     stop(&b);
 }
 
+/* A library gone mad may name cards without end. */
+Test(health_watch, watches_of_cards_that_are_not_there_count_for_nothing)
+{
+    struct bed b;
+    static const char script[] = "#!/bin/sh\ncat \"$2\"\nexec sleep 600\n";
+    struct gpu_event events[GPU_MAX_CARDS + 2] = {0};
+    for (unsigned i = 0; i < GPU_MAX_CARDS; i++) {
+        events[i] = (struct gpu_event){.kind = GPU_EVENT_WATCHED, .gi_id = -1, .ci_id = -1};
+        (void)snprintf(events[i].uuid, sizeof(events[i].uuid), "GPU-mad-%u", i);
+    }
+    events[GPU_MAX_CARDS] = (struct gpu_event){.kind = GPU_EVENT_WATCHED, .uuid = "GPU-0"};
+    events[GPU_MAX_CARDS + 1] = (struct gpu_event){.kind = GPU_EVENT_OTHER, .uuid = "GPU-0"};
+    put("program", script, strlen(script), 0700);
+    put("reports", events, sizeof(events), 0600);
+    start(&b);
+    health_watch_read(b.w, b.cards, 2, /* all= */ true, 1);
+    while (!health_watch_take(b.w, b.cards, 2).look) {
+        struct pollfd p = {.fd = health_watch_fd(b.w), .events = POLLIN};
+        (void)poll(&p, 1, -1);
+    }
+    expect_metric(&b, "cleave_agent_unwatched_cards 1");
+    stop(&b);
+}
+
 Test(health_watch, half_a_record_ends_the_child_and_nothing_else)
 {
     struct bed b;
