@@ -3,9 +3,12 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 #include "nodeagent/gpu/gpu_event.h"
 #include "nodeagent/gpu/nvml_lib.h"
@@ -21,12 +24,18 @@ static const unsigned long long watched_types =
 /* A card that could not be registered is tried again so long after, twice as long each time. */
 enum { RETRY_MS = 1000, RETRY_MAX_MS = 300000 };
 
+/* A wait that does not wait would keep a core busy for ever, and the agent with it: after so many
+ * ends within one second the next second is waited for. A driver keeps events meanwhile. */
+enum { PACE_MS = 1000, PACE_ENDS = 128 };
+
 struct source {
     struct nvml_lib lib;
     nvml_event_set set;
     int out_fd;
     int retry_ms;
     unsigned n, n_watched;
+    int64_t second_mono_ms; /* when the current second of PACE_MS began */
+    unsigned ends;          /* of waits, since then */
     /* By index. A lost card does not tell its UUID any more. */
     struct watched_card {
         nvml_device device; /* NULL: not known yet */
@@ -129,6 +138,21 @@ static int wait_time_ms(const struct source *s)
     return INT_MAX;
 }
 
+/* Waits where the driver does not; what ends this early is a reader that is gone. */
+static int pace(struct source *s, struct err *e)
+{
+    int64_t now = clock_mono_ms(clock_real());
+    if (now - s->second_mono_ms >= PACE_MS) {
+        s->second_mono_ms = now;
+        s->ends = 0;
+    }
+    if (++s->ends < PACE_ENDS)
+        return 0;
+    struct pollfd reader = {.fd = s->out_fd};
+    int rc = poll(&reader, 1, (int)(s->second_mono_ms + PACE_MS - now));
+    return rc > 0 ? err_set_errno(e, EPIPE, "write an event") : 0;
+}
+
 /* *ret: what ended it. */
 static int report(struct source *s, nvml_ret *ret, struct err *e)
 {
@@ -136,6 +160,7 @@ static int report(struct source *s, nvml_ret *ret, struct err *e)
         struct nvml_event_data d = {.gpuInstanceId = NVML_NO_INSTANCE,
                                     .computeInstanceId = NVML_NO_INSTANCE};
         nvml_ret rc = s->lib.event_wait(s->set, &d, (unsigned)wait_time_ms(s));
+        TRY(pace(s, e));
         if (rc == NVML_SUCCESS)
             TRY(tell_event(s, &d, e));
         else if (rc == NVML_TIMEOUT)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/rng.h"
 #include "base/xalloc.h"
@@ -239,6 +240,26 @@ Test(gpu_watch, reset_of_a_card_is_not_kept_from_by_the_watch)
     cr_expect_not(next(w, &ev));
     keep(w, 1);
     expect_watched(w, 1);
+    cr_expect_null(gpu_watch_free(w));
+}
+
+/* A driver whose wait ends at once, and that says of the card each time that it cannot be watched.
+ */
+Test(gpu_watch, wait_that_does_not_wait_is_paced)
+{
+    fleet("[{model: h100-80}]");
+    cr_assert_eq(setenv("CLEAVE_SIM_FAULT",
+                        "nvmlDeviceRegisterEvents:0:fail:UNKNOWN,"
+                        "nvmlEventSetWait_v2:0:fail:TIMEOUT",
+                        1),
+                 0);
+    struct gpu_watch *w = watch();
+    struct gpu_event ev;
+    int64_t began = clock_mono_ms(clock_real());
+    keep(w, 1);
+    for (int i = 0; i < 300; i++)
+        cr_assert(next(w, &ev) && ev.kind == GPU_EVENT_UNWATCHED);
+    cr_expect_geq(clock_mono_ms(clock_real()) - began, 1000, "300 in less than a second");
     cr_expect_null(gpu_watch_free(w));
 }
 

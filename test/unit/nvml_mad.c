@@ -560,7 +560,7 @@ MAD(nvmlDeviceRegisterEvents, (nvml_device d, unsigned long long types, nvml_eve
     return answer(NVML_SUCCESS);
 }
 
-/* Ends when nothing is left to be mad about. */
+/* Ends when nothing is left to be mad about, and before it is paced (nvml_events.c). */
 MAD(nvmlEventSetWait_v2, (nvml_event_set set, struct nvml_event_data *ret, unsigned timeout_ms))
 {
     (void)set;
@@ -568,5 +568,7 @@ MAD(nvmlEventSetWait_v2, (nvml_event_set set, struct nvml_event_data *ret, unsig
     *ret =
         (struct nvml_event_data){.device = handle(1), .eventType = NVML_EVENT_XID, .eventData = 79};
     mad_touch(&ret->eventType, sizeof(*ret) - offsetof(struct nvml_event_data, eventType));
-    return mad_bytes.left ? answer(NVML_SUCCESS) : 999;
+    static unsigned reports;
+    reports = mad_bytes.left && reports < 100 ? reports + 1 : 0;
+    return reports ? answer(NVML_SUCCESS) : 999;
 }
