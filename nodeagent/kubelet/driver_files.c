@@ -3,10 +3,13 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <fnmatch.h>
+#include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -97,7 +100,7 @@ static const struct {
 struct search {
     const struct driver_files_where *w;
     struct driver_files found;
-    struct err refused; /* the first thing that is there and that others than root may change */
+    struct err refused; /* the first part that is there and that others than root may change */
 };
 
 static char *host_path(const struct search *s, const char *resolved)
@@ -105,10 +108,21 @@ static char *host_path(const struct search *s, const char *resolved)
     return rooted_join(s->w->host_root ? s->w->host_root : s->w->root, resolved);
 }
 
-static void note_refused(struct search *s, struct err *why)
+/* Whoever may change it. Where the kernel cannot tell (before 5.6), yes. */
+static bool is_there(const char *root, const char *part)
 {
-    if (why->kind == ERR_FORBIDDEN && !s->refused.kind)
-        (void)err_move(&s->refused, why);
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
+    auto_fd int at = open(root[0] ? root : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    auto_fd int fd = (int)syscall(SYS_openat2, at, part, &how, sizeof(how));
+    return fd >= 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+/* why may be about a folder on the way to the part, which need not be there: then it is no news. */
+static void note_refused(struct search *s, const char *part, struct err *why)
+{
+    auto_free char *seen = rooted_join(s->w->root, part);
+    if (why->kind == ERR_FORBIDDEN && !s->refused.kind && is_there(s->w->root, part))
+        (void)err_set(&s->refused, ERR_FORBIDDEN, "%s cannot be taken: %s", seen, err_msg(why));
     err_clear(why);
 }
 
@@ -119,7 +133,7 @@ static bool find(struct search *s, const char *path, char **ret_resolved, struct
     auto_fd int fd = -1;
     struct err why = {0};
     if (rooted_open(s->w->root, path, ret_resolved, &fd, &why) < 0) {
-        note_refused(s, &why);
+        note_refused(s, path, &why);
         return false;
     }
     if (fstat(fd, ret_st) == 0)
@@ -178,7 +192,7 @@ static int list_folder(struct search *s, const char *folder, struct names *ret, 
     struct err why = {0};
     struct dirent **entries = NULL;
     if (rooted_open(s->w->root, folder, &resolved, &fd, &why) < 0) {
-        note_refused(s, &why);
+        note_refused(s, folder, &why);
         return 0;
     }
     int n = scandirat(fd, ".", &entries, NULL, by_name);

@@ -274,8 +274,39 @@ Test(driver_files, folder_of_libraries_that_others_may_write_is_told)
     auto_driver_files struct driver_files f = {0};
     auto_err struct err e = {0};
     cr_assert_eq(driver_files_find(&there, &f, &e), -ERR_NOT_FOUND);
-    cr_expect_not_null(strstr(err_msg(&e), "root/usr/lib64 is not used: its mode 0777"), "%s",
-                       err_msg(&e));
+    cr_expect_not_null(strstr(err_msg(&e), "root/usr/lib64/libcuda.so.570.86.15 cannot be "
+                                           "taken: root/usr/lib64 is not used: its mode 0777"),
+                       "%s", err_msg(&e));
+}
+
+/* The link's target is meant below the root, where it is. */
+Test(driver_files, part_behind_a_link_is_told)
+{
+    put("root/mine/libcuda.so.570.86.15");
+    cr_assert_eq(file_make_dirs("root/usr", 0755, NULL), 0);
+    cr_assert_eq(symlink("/mine", "root/usr/lib64"), 0);
+    cr_assert_eq(chmod("root/mine", 0777), 0);
+    auto_driver_files struct driver_files f = {0};
+    auto_err struct err e = {0};
+    cr_assert_eq(driver_files_find(&there, &f, &e), -ERR_NOT_FOUND);
+    cr_expect_not_null(strstr(err_msg(&e), "root/usr/lib64/libcuda.so.570.86.15 cannot be "
+                                           "taken: root/mine is not used: its mode 0777"),
+                       "%s", err_msg(&e));
+}
+
+/* A folder that comes first and has nothing of the driver's is not why there is no driver. */
+Test(driver_files, folder_without_parts_is_not_told)
+{
+    cr_assert_eq(file_make_dirs("root/usr/lib64", 0755, NULL), 0);
+    cr_assert_eq(chmod("root/usr/lib64", 0777), 0);
+    put("root/lib64/libnvidia-ml.so.570.86.15");
+    cr_assert_eq(chmod("root/lib64/libnvidia-ml.so.570.86.15", 0666), 0);
+    auto_driver_files struct driver_files f = {0};
+    auto_err struct err e = {0};
+    cr_assert_eq(driver_files_find(&there, &f, &e), -ERR_NOT_FOUND);
+    cr_expect_null(strstr(err_msg(&e), "0777"), "%s", err_msg(&e));
+    cr_expect_not_null(strstr(err_msg(&e), "root/lib64/libnvidia-ml.so.570.86.15 cannot be taken"),
+                       "%s", err_msg(&e));
 }
 
 Test(driver_files, settings_of_vulkan_belong_below_etc)
