@@ -7,18 +7,30 @@
 #include "base/auto.h"
 #include "base/xalloc.h"
 
+/* Of slots or devices: ends a list. */
+#define NONE SIZE_MAX
+
 struct tally {
     unsigned granted, room;
-    bool ours; /* one of its slots is chosen */
+    bool ours;    /* one of its slots is chosen */
+    size_t first; /* of its devices with a slot to pick, or NONE */
+};
+
+/* The shares of one card or partition. */
+struct device {
+    unsigned granted;
+    size_t first; /* of its slots to pick, by number, or NONE */
+    size_t next;  /* of the same card, or NONE */
 };
 
 /* The state between two picks. */
 struct picks {
     const struct slot_question *q;
     struct tally cards[GPU_MAX_CARDS];
-    unsigned *granted; /* by device */
-    bool *chosen;      /* by slot */
-    size_t left;       /* still to be picked */
+    struct device *devices;
+    size_t *next; /* by slot: the next one of its device that was available, or NONE */
+    bool *chosen; /* by slot */
+    size_t left;  /* still to be picked */
 };
 
 static void pick(struct picks *p, size_t slot)
@@ -28,7 +40,7 @@ static void pick(struct picks *p, size_t slot)
     p->cards[s->card].granted++;
     p->cards[s->card].room--;
     p->cards[s->card].ours = true;
-    p->granted[s->device]++;
+    p->devices[s->device].granted++;
     p->left--;
 }
 
@@ -42,7 +54,30 @@ static void count(struct picks *p)
         assert(s->card < GPU_MAX_CARDS && s->device < p->q->n);
         p->cards[s->card].room += s->available;
         p->cards[s->card].granted += !s->available;
-        p->granted[s->device] += !s->available;
+        p->devices[s->device].granted += !s->available;
+    }
+}
+
+/* One pass over all slots for each pick would be a second and more for a pod that asks for half of
+ * 65,535 replicas. */
+static void list_slots(struct picks *p)
+{
+    for (unsigned c = 0; c < GPU_MAX_CARDS; c++)
+        p->cards[c].first = NONE;
+    for (size_t i = 0; i < p->q->n; i++)
+        p->devices[i].first = NONE;
+    for (size_t i = p->q->n; i-- > 0;) {
+        const struct slot *s = &p->q->slots[i];
+        struct device *d = &p->devices[s->device];
+        if (!s->available)
+            continue;
+        if (d->first == NONE) {
+            d->next = p->cards[s->card].first;
+            p->cards[s->card].first = s->device;
+        }
+        assert(d->first == NONE || p->q->slots[d->first].card == s->card);
+        p->next[i] = d->first;
+        d->first = i;
     }
 }
 
@@ -82,20 +117,26 @@ static unsigned best_card(const struct picks *p)
     return best;
 }
 
+/* Of two devices, whose first slots differ. */
+static bool is_better(const struct picks *p, const struct device *a, const struct device *b)
+{
+    if (a->granted == b->granted)
+        return a->first < b->first;
+    return p->q->policy == SLOTS_PACKED ? a->granted > b->granted : a->granted < b->granted;
+}
+
 static size_t best_slot(const struct picks *p, unsigned card)
 {
-    const struct slot *slots = p->q->slots;
-    size_t best = p->q->n;
-    for (size_t i = 0; i < p->q->n; i++) {
-        if (slots[i].card != card || !slots[i].available || p->chosen[i])
-            continue;
-        unsigned has = p->granted[slots[i].device];
-        unsigned best_has = best < p->q->n ? p->granted[slots[best].device] : 0;
-        bool better = p->q->policy == SLOTS_PACKED ? has > best_has : has < best_has;
-        if (best == p->q->n || better)
-            best = i;
+    const struct device *best = NULL;
+    for (size_t i = p->cards[card].first; i != NONE; i = p->devices[i].next) {
+        struct device *d = &p->devices[i];
+        while (d->first != NONE && p->chosen[d->first])
+            d->first = p->next[d->first];
+        if (d->first != NONE && (!best || is_better(p, d, best)))
+            best = d;
     }
-    return best;
+    assert(best); /* the card has room */
+    return best->first;
 }
 
 static int check(const struct slot_question *q, struct err *e)
@@ -118,10 +159,16 @@ static int check(const struct slot_question *q, struct err *e)
 int slot_choice(const struct slot_question *q, bool *ret_chosen, struct err *e)
 {
     TRY(check(q, e));
-    auto_free unsigned *granted = xcalloc(q->n, sizeof(*granted));
-    struct picks p = {.q = q, .granted = granted, .chosen = ret_chosen, .left = q->size};
+    auto_free struct device *devices = xcalloc(q->n, sizeof(*devices));
+    auto_free size_t *next = xcalloc(q->n, sizeof(*next));
+    struct picks p = {.q = q,
+                      .devices = devices,
+                      .next = next,
+                      .chosen = ret_chosen,
+                      .left = q->size};
     memset(ret_chosen, 0, q->n * sizeof(*ret_chosen));
     count(&p);
+    list_slots(&p);
     for (size_t i = 0; i < q->n; i++)
         if (q->slots[i].required)
             pick(&p, i);

@@ -94,11 +94,11 @@ static void bench_random(unsigned n, unsigned bound)
     bench_scores(name, n, &s);
 }
 
-/* Half of the replicas are available. */
+/* Three in five of the replicas are available, and one to four are wanted, or half of them. */
 static void bench_replicas(const char *name, enum preferred_policy policy, unsigned cards,
                            unsigned each)
 {
-    enum { MOST = 1024 };
+    enum { MOST = UINT16_MAX, SIZES = 5 };
     static char names[MOST][48];
     static struct preferred_device devices[MOST];
     static const char *available[MOST];
@@ -118,7 +118,8 @@ static void bench_replicas(const char *name, enum preferred_policy policy, unsig
     }
     auto_preferred struct preferred *p = preferred_new(&o);
     struct times t = {0};
-    for (r.size = 1; r.size <= 4; r.size++) {
+    for (unsigned i = 1; i <= SIZES; i++) {
+        r.size = i < SIZES ? i : r.n_available / 2;
         double us = 1e9;
         for (int again = 0; again < 5; again++) {
             double from = now_us();
@@ -148,5 +149,7 @@ int main(void)
     bench_replicas("replicas, spread", PREFERRED_DISTRIBUTED, 8, 4);
     bench_replicas("partitions, packed", PREFERRED_PACKED, 8, 7);
     bench_replicas("replicas, packed", PREFERRED_PACKED, 16, 64);
+    bench_replicas("replicas, packed", PREFERRED_PACKED, 64, 1023);
+    bench_replicas("replicas, spread", PREFERRED_DISTRIBUTED, 64, 1023);
     return EXIT_SUCCESS;
 }

@@ -4,6 +4,7 @@
 
 #include "base/auto.h"
 #include "base/rng.h"
+#include "base/xalloc.h"
 
 #include "nodeagent/slot_choice.h"
 
@@ -142,8 +143,9 @@ static size_t random_node(struct rng *rng, struct slot *slots, struct slot_quest
     size_t available = 0;
     q->n = rng_below(rng, MOST);
     for (size_t i = 0; i < q->n; i++) {
-        slots[i] = (struct slot){.card = (uint8_t)rng_below(rng, 8),
-                                 .device = (uint16_t)rng_below(rng, q->n),
+        unsigned device = (unsigned)rng_below(rng, q->n);
+        slots[i] = (struct slot){.card = (uint8_t)(device % 8),
+                                 .device = (uint16_t)device,
                                  .available = rng_below(rng, 2)};
         slots[i].required = slots[i].available && rng_below(rng, 8) == 0;
         available += slots[i].available;
@@ -174,4 +176,27 @@ Test(slot_choice, any_answer_is_a_fitting_subset_and_the_same_again)
         cr_assert_eq(slot_choice(&q, again, NULL), 0);
         cr_expect_eq(memcmp(chosen, again, q.n * sizeof(bool)), 0);
     }
+}
+
+/* The most that one resource can have, and a pod that asks for half of it: the loop waits for the
+ * answer (`make bench-preferred` measures it). */
+Test(slot_choice, tens_of_thousands_of_replicas_are_spread_evenly)
+{
+    enum { REPLICAS = UINT16_MAX, WANTED = REPLICAS / 2 };
+    auto_free struct slot *slots = xcalloc(REPLICAS, sizeof(*slots));
+    auto_free bool *chosen = xcalloc(REPLICAS, sizeof(*chosen));
+    size_t given[GPU_MAX_CARDS] = {0};
+    for (size_t i = 0; i < REPLICAS; i++)
+        slots[i] = (struct slot){.card = (uint8_t)(i % GPU_MAX_CARDS),
+                                 .device = (uint16_t)(i % GPU_MAX_CARDS),
+                                 .available = true};
+    const struct slot_question q = {.slots = slots,
+                                    .n = REPLICAS,
+                                    .size = WANTED,
+                                    .policy = SLOTS_DISTRIBUTED};
+    cr_assert_eq(slot_choice(&q, chosen, NULL), 0);
+    for (size_t i = 0; i < REPLICAS; i++)
+        given[slots[i].card] += chosen[i];
+    for (size_t c = 0; c < GPU_MAX_CARDS; c++)
+        cr_expect(given[c] == WANTED / GPU_MAX_CARDS || given[c] == WANTED / GPU_MAX_CARDS + 1);
 }
