@@ -16,6 +16,7 @@ esac
 passed=0
 failed=0
 logs=$(mktemp -d)
+mkdir "$logs/tmp"
 trap 'rm -rf "$logs"' EXIT
 
 say() { printf '\n== %s\n' "$*"; }
@@ -53,7 +54,8 @@ unit() {
         [ -x "$t" ] && [ -f "${t#build/san/}.c" ] || continue
         [ -z "${1:-}" ] || [ "$(basename "$t")" = "${1}_test" ] || continue
         out=$logs/out
-        sanitized "$t" >"$out" 2>&1 || true
+        # The folders of a test that is killed go with the run.
+        TMPDIR=$logs/tmp sanitized "$t" >"$out" 2>&1 || true
         read -r p f c < <(sed -n 's/.*Passing: \([0-9]*\) | Failing: \([0-9]*\) | Crashing: \([0-9]*\).*/\1 \2 \3/p' "$out" | tail -1) || true
         if [ -z "${p:-}" ]; then
             cat "$out"

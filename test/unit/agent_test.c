@@ -18,6 +18,7 @@
 #include "base/yaml.h"
 
 #include "controller/resources.h"
+#include "folder_support.h"
 #include "gpu_fake_support.h"
 #include "kubeclient/fake.h"
 #include "nodeagent/agent.h"
@@ -255,7 +256,7 @@ enum { CALL_DEADLINE_MS = 5000, RESYNC_MS = 30000, PATIENCE_MS = 20000, TICK_MS 
 struct bench {
     struct fake_hw hw;
     struct gate gate;
-    char dir[64];
+    char *dir;
     struct clock *clk;
     struct scope *scope;
     struct kc *server;
@@ -301,8 +302,7 @@ static void bench_init(struct bench *b)
 {
     log_setup(LOG_ERROR, LOG_LOGFMT, open("/dev/null", O_WRONLY | O_CLOEXEC));
     *b = (struct bench){.clk = clock_fake_new(1767323045000), .scope = scope_new(NULL, -1)};
-    (void)snprintf(b->dir, sizeof(b->dir), "/tmp/agent_test.XXXXXX");
-    cr_assert_not_null(mkdtemp(b->dir));
+    b->dir = folder_make();
     cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, b->gate.ends), 0);
     b->server = kc_fake_new(b->clk);
     kc_fake_watch_drains(b->server, true);
@@ -329,8 +329,8 @@ static void bench_done(struct bench *b)
     (void)scope_free(b->scope);
     (void)close(b->gate.ends[0]);
     (void)close(b->gate.ends[1]);
-    auto_free char *command = xasprintf("rm -rf %s", b->dir);
-    cr_expect_eq(system(command), 0);
+    folder_remove(b->dir);
+    free(b->dir);
 }
 
 /* One round of everything; waits for the worker unless its call hangs. */

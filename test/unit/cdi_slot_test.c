@@ -12,23 +12,10 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 
+#include "folder_support.h"
 #include "nodeagent/kubelet/cdi_slot.h"
 
-static char folder[] = "/tmp/cleave-slot-XXXXXX";
-
-static void enter(void)
-{
-    cr_assert_not_null(mkdtemp(folder));
-    cr_assert_eq(chdir(folder), 0);
-}
-
-static void leave(void)
-{
-    auto_free char *command = xasprintf("rm -rf %s", folder);
-    cr_assert_eq(system(command), 0);
-}
-
-TestSuite(cdi_slot, .init = enter, .fini = leave);
+TestSuite(cdi_slot, .init = folder_enter, .fini = folder_leave);
 
 #define FILE_OF(name) "cdi/" name ".gpu.cleave.dev-metax-slot.json"
 #define FIRST         FILE_OF("slot.3")

@@ -11,24 +11,11 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 
+#include "folder_support.h"
 #include "nodeagent/kubelet/cdi.h"
 #include "nodeagent/kubelet/cdi_common.h"
 
-static char folder[] = "/tmp/cleave-cdi-XXXXXX";
-
-static void enter(void)
-{
-    cr_assert_not_null(mkdtemp(folder));
-    cr_assert_eq(chdir(folder), 0);
-}
-
-static void leave(void)
-{
-    auto_free char *command = xasprintf("rm -rf %s", folder);
-    cr_assert_eq(system(command), 0);
-}
-
-TestSuite(cdi, .init = enter, .fini = leave);
+TestSuite(cdi, .init = folder_enter, .fini = folder_leave);
 
 #define SPEC "cdi/gpu.cleave.dev-nvidia.json"
 
@@ -309,7 +296,7 @@ Test(cdi, hook_program_is_roots_and_below_folders_of_roots)
 Test(cdi, hook_program_that_others_may_change_is_not_run)
 {
     auto_free char *path = NULL;
-    auto_free char *program = xasprintf("%s/hook", folder);
+    auto_free char *program = xasprintf("%s/hook", folder_path());
     auto_err struct err e = {0};
     cr_assert_eq(file_write_atomic(program, "", 0, 0755, NULL), 0);
     cr_expect_eq(cdi_check_hook("/", program, &path, &e), -ERR_FORBIDDEN);

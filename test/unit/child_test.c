@@ -10,23 +10,10 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 
+#include "folder_support.h"
 #include "nodeagent/kubelet/child.h"
 
-static char folder[] = "/tmp/cleave-child-XXXXXX";
-
-static void enter(void)
-{
-    cr_assert_not_null(mkdtemp(folder));
-    cr_assert_eq(chdir(folder), 0);
-}
-
-static void leave(void)
-{
-    auto_free char *command = xasprintf("rm -rf %s", folder);
-    cr_assert_eq(system(command), 0);
-}
-
-TestSuite(child, .init = enter, .fini = leave, .timeout = 20);
+TestSuite(child, .init = folder_enter, .fini = folder_leave, .timeout = 20);
 
 static char shell[] = "/bin/sh", dash_c[] = "-c", name_of_env[] = "NAME=value";
 

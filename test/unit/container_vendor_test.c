@@ -8,6 +8,7 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
+#include "folder_support.h"
 #include "nodeagent/kubelet/container_vendor.h"
 #include "partition/vendor.h"
 
@@ -25,21 +26,7 @@ Test(container_vendor, each_vendor_that_the_cluster_knows_has_a_way_into_a_conta
 
 /* --- Files that drivers make by themselves --- */
 
-static char folder[] = "/tmp/cleave-vendor-XXXXXX";
-
-static void enter(void)
-{
-    cr_assert_not_null(mkdtemp(folder));
-    cr_assert_eq(chdir(folder), 0);
-}
-
-static void leave(void)
-{
-    auto_free char *command = xasprintf("rm -rf %s", folder);
-    cr_assert_eq(system(command), 0); /* NOLINT(cert-env33-c): our own folder */
-}
-
-Test(container_vendor, looks_differ_when_a_file_came, .init = enter, .fini = leave)
+Test(container_vendor, looks_differ_when_a_file_came, .init = folder_enter, .fini = folder_leave)
 {
     static const struct dri_where here = {.sys_root = "sys", .dev_root = "."};
     auto_container_nodes struct container_nodes before = {0};

@@ -11,9 +11,8 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 
+#include "folder_support.h"
 #include "nodeagent/kubelet/device_make.h"
-
-static char folder[] = "/tmp/cleave-make-XXXXXX";
 
 static void put(const char *path, const char *text)
 {
@@ -25,8 +24,7 @@ static void put(const char *path, const char *text)
 /* Where device files cannot be made at all (no CAP_MKNOD) there is nothing to look at. */
 static void enter(void)
 {
-    cr_assert_not_null(mkdtemp(folder));
-    cr_assert_eq(chdir(folder), 0);
+    folder_enter();
     if (mknod("probe", S_IFCHR | 0600, makedev(1, 3)) < 0)
         cr_skip_test("device files cannot be made here");
     put("proc/devices", "Character devices:\n195 nvidia\n195 nvidia-modeset\n236 nvidia-caps\n"
@@ -42,13 +40,7 @@ static void enter(void)
     cr_assert_eq(mkdir("dev", 0755), 0);
 }
 
-static void leave(void)
-{
-    auto_free char *command = xasprintf("rm -rf %s", folder);
-    cr_assert_eq(system(command), 0);
-}
-
-TestSuite(device_make, .init = enter, .fini = leave);
+TestSuite(device_make, .init = enter, .fini = folder_leave);
 
 static const struct device_nodes_where here = {.proc_root = "proc", .dev_root = "."};
 static const unsigned cards[] = {0, 3};

@@ -9,23 +9,10 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 
+#include "folder_support.h"
 #include "nodeagent/kubelet/device_nodes.h"
 
-static char folder[] = "/tmp/cleave-nodes-XXXXXX";
-
-static void enter(void)
-{
-    cr_assert_not_null(mkdtemp(folder));
-    cr_assert_eq(chdir(folder), 0);
-}
-
-static void leave(void)
-{
-    auto_free char *command = xasprintf("rm -rf %s", folder);
-    cr_assert_eq(system(command), 0);
-}
-
-TestSuite(device_nodes, .init = enter, .fini = leave);
+TestSuite(device_nodes, .init = folder_enter, .fini = folder_leave);
 
 static const struct device_nodes_where here = {.proc_root = "proc", .dev_root = "."};
 

@@ -8,25 +8,12 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 
+#include "folder_support.h"
 #include "nodeagent/kubelet/dri_nodes.h"
 
 /* Plain files stand for device files: what matters here is their names. */
 
-static char folder[] = "/tmp/cleave-dri-XXXXXX";
-
-static void enter(void)
-{
-    cr_assert_not_null(mkdtemp(folder));
-    cr_assert_eq(chdir(folder), 0);
-}
-
-static void leave(void)
-{
-    auto_free char *command = xasprintf("rm -rf %s", folder);
-    cr_assert_eq(system(command), 0);
-}
-
-TestSuite(dri_nodes, .init = enter, .fini = leave);
+TestSuite(dri_nodes, .init = folder_enter, .fini = folder_leave);
 
 static void put(const char *path)
 {

@@ -9,23 +9,10 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
+#include "folder_support.h"
 #include "nodeagent/kubelet/driver_files.h"
 
-static char folder[] = "/tmp/cleave-driver-XXXXXX";
-
-static void enter(void)
-{
-    cr_assert_not_null(mkdtemp(folder));
-    cr_assert_eq(chdir(folder), 0);
-}
-
-static void leave(void)
-{
-    auto_free char *command = xasprintf("rm -rf %s", folder);
-    cr_assert_eq(system(command), 0);
-}
-
-TestSuite(driver_files, .init = enter, .fini = leave);
+TestSuite(driver_files, .init = folder_enter, .fini = folder_leave);
 
 static void put_mode(const char *path, unsigned mode)
 {

@@ -8,23 +8,10 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 
+#include "folder_support.h"
 #include "nodeagent/driver_view.h"
 
-static char folder[] = "/tmp/cleave-view-XXXXXX";
-
-static void enter(void)
-{
-    cr_assert_not_null(mkdtemp(folder));
-    cr_assert_eq(chdir(folder), 0);
-}
-
-static void leave(void)
-{
-    auto_free char *command = xasprintf("rm -rf %s", folder);
-    cr_assert_eq(system(command), 0);
-}
-
-TestSuite(driver_view, .init = enter, .fini = leave);
+TestSuite(driver_view, .init = folder_enter, .fini = folder_leave);
 
 static void put(const char *path, const char *text)
 {

@@ -14,22 +14,10 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 
+#include "folder_support.h"
+
 /* Each test runs in a process of its own: a fresh folder becomes the working directory. */
-static char folder[] = "/tmp/cleave-file-XXXXXX";
-
-static void enter(void)
-{
-    cr_assert_not_null(mkdtemp(folder));
-    cr_assert_eq(chdir(folder), 0);
-}
-
-static void leave(void)
-{
-    auto_free char *command = xasprintf("rm -rf %s", folder);
-    cr_assert_eq(system(command), 0);
-}
-
-TestSuite(file, .init = enter, .fini = leave);
+TestSuite(file, .init = folder_enter, .fini = folder_leave);
 
 static size_t count_entries(void)
 {
@@ -163,7 +151,7 @@ Test(file, makes_folders_on_the_way)
     cr_expect_eq(file_write_atomic("a/b/c/f", "x", 1, 0600, NULL), 0);
     cr_expect_eq(file_make_dirs("a/b/c/f", 0700, &e), -ERR_SYSTEM);
     cr_expect_eq(file_make_dirs("a/b/c/f/g", 0700, &e), -ERR_SYSTEM);
-    auto_free char *absolute = xasprintf("%s/x/y", folder);
+    auto_free char *absolute = xasprintf("%s/x/y", folder_path());
     cr_expect_eq(file_make_dirs(absolute, 0700, &e), 0);
     cr_expect_eq(file_make_dirs("", 0700, &e), -ERR_SYSTEM);
 }

@@ -13,23 +13,10 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
+#include "folder_support.h"
 #include "nodeagent/kubelet/fresh_folder.h"
 
-static char folder[] = "/tmp/cleave-fresh-XXXXXX";
-
-static void enter(void)
-{
-    cr_assert_not_null(mkdtemp(folder));
-    cr_assert_eq(chdir(folder), 0);
-}
-
-static void leave(void)
-{
-    auto_free char *command = xasprintf("rm -rf %s", folder);
-    cr_assert_eq(system(command), 0);
-}
-
-TestSuite(fresh_folder, .init = enter, .fini = leave);
+TestSuite(fresh_folder, .init = folder_enter, .fini = folder_leave);
 
 static void put(const char *path)
 {
@@ -139,7 +126,7 @@ static void fill_deeply(unsigned depth)
         put("file");
         cr_assert(mkdir("d", 0755) == 0 && chdir("d") == 0);
     }
-    cr_assert_eq(chdir(folder), 0);
+    cr_assert_eq(chdir(folder_path()), 0);
 }
 
 Test(fresh_folder, folders_in_folders_are_removed_however_deep)

@@ -14,6 +14,7 @@
 #include "base/num.h"
 #include "base/xalloc.h"
 
+#include "folder_support.h"
 #include "nodeagent/kubelet/grpc_socket.h"
 
 /* ---- handlers ---- */
@@ -74,10 +75,7 @@ struct grpc_world *grpc_world_new(const struct grpc_limits *limits)
     w->clk = clock_fake_new(0);
     int rc = reactor_new(w->clk, &w->reactor, NULL);
     assert(rc == 0);
-    w->folder = xstrdup("/tmp/grpc-XXXXXX");
-    const char *made = mkdtemp(w->folder);
-    assert(made);
-    (void)made;
+    w->folder = folder_make();
     w->path = xasprintf("%s/s.sock", w->folder);
     w->seen = xmalloc(sizeof(*w->seen));
     const struct grpc_server_options o = {
@@ -100,8 +98,7 @@ struct grpc_world *grpc_world_free(struct grpc_world *w)
     (void)grpc_server_free(w->server);
     (void)reactor_free(w->reactor);
     (void)clock_free(w->clk);
-    (void)unlink(w->path);
-    (void)rmdir(w->folder);
+    folder_remove(w->folder);
     free(w->path);
     free(w->folder);
     free(w->seen);

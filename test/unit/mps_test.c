@@ -11,6 +11,7 @@
 #include "base/num.h"
 #include "base/xalloc.h"
 
+#include "folder_support.h"
 #include "nodeagent/kubelet/mps.h"
 
 /*
@@ -30,15 +31,13 @@ static const char script[] =
     "[ -e control ] && [ ! -e \"$CUDA_MPS_LOG_DIRECTORY/deaf\" ] || exit 1\n"
     "cat > commands\n";
 
-static char folder[] = "/tmp/cleave-mps-XXXXXX";
 static struct clock *clk;
 static struct reactor *reactor;
 static int changes;
 
 static void enter(void)
 {
-    cr_assert_not_null(mkdtemp(folder));
-    cr_assert_eq(chdir(folder), 0);
+    folder_enter();
     cr_assert_eq(file_write_atomic("program", script, strlen(script), 0755, NULL), 0);
     clk = clock_fake_new(0);
     cr_assert_eq(reactor_new(clk, &reactor, NULL), 0);
@@ -48,8 +47,7 @@ static void leave(void)
 {
     reactor = reactor_free(reactor);
     clk = clock_free(clk);
-    auto_free char *command = xasprintf("rm -rf %s", folder);
-    cr_assert_eq(system(command), 0);
+    folder_leave();
 }
 
 TestSuite(mps, .init = enter, .fini = leave);
@@ -62,8 +60,8 @@ static void count_change(void *arg)
 
 static struct mps *new_mps(void)
 {
-    auto_free char *program = xasprintf("%s/program", folder);
-    const struct mps_options o = {.root = folder,
+    auto_free char *program = xasprintf("%s/program", folder_path());
+    const struct mps_options o = {.root = folder_path(),
                                   .host_root = "/host/mps",
                                   .host_shm = "/host/shm",
                                   .program = program};
@@ -155,7 +153,7 @@ Test(mps, answer_has_pipes_and_shared_memory, .timeout = 20)
 {
     auto_mps struct mps *m = new_mps();
     auto_entry struct entry en = {0};
-    auto_free char *pipe_folder = xasprintf("%s/%s/pipe", folder, part.name);
+    auto_free char *pipe_folder = xasprintf("%s/%s/pipe", folder_path(), part.name);
     cr_assert_eq(mps_set(m, &part, 1, NULL), 0);
     cr_assert_eq(mps_entry(m, part.name, &en, NULL), -ERR_UNAVAILABLE);
     cr_expect_eq(en.n_envs, 0);

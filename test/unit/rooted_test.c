@@ -8,26 +8,18 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 
+#include "folder_support.h"
 #include "nodeagent/kubelet/rooted.h"
-
-static char folder[] = "/tmp/cleave-rooted-XXXXXX";
 
 static void enter(void)
 {
-    cr_assert_not_null(mkdtemp(folder));
-    cr_assert_eq(chdir(folder), 0);
+    folder_enter();
     cr_assert_eq(file_make_dirs("root/usr/lib", 0755, NULL), 0);
     cr_assert_eq(file_make_dirs("root/run", 0755, NULL), 0);
     cr_assert_eq(file_write_atomic("root/usr/lib/a", "", 0, 0644, NULL), 0);
 }
 
-static void leave(void)
-{
-    auto_free char *command = xasprintf("rm -rf %s", folder);
-    cr_assert_eq(system(command), 0);
-}
-
-TestSuite(rooted, .init = enter, .fini = leave);
+TestSuite(rooted, .init = enter, .fini = folder_leave);
 
 static void expect(const char *path, const char *leads_to)
 {
