@@ -6,6 +6,7 @@
 #include "base/xalloc.h"
 
 #include "api/decode.h"
+#include "api/mig_limits.h"
 
 const char *const api_mode_names[] = {[API_MODE_NATIVE] = "native",
                                       [API_MODE_MIG] = "mig",
@@ -34,7 +35,7 @@ const char *const api_publisher_names[] = {[API_PUBLISHER_KUBELET] = "kubelet",
 #define INT32 .min = 0, .max = INT32_MAX
 #define INT64 .min = 0, .max = INT64_MAX
 /* 16 TiB: what cards of a node have together is then a number of bytes. */
-#define MEMORY_MIB .min = 0, .max = 1 << 24
+#define MEMORY_MIB .min = 0, .max = MIG_MAX_MEMORY_MIB
 #define LIST(S, m, js, fields, type, limit, ...)                                                   \
     JX_L(S, m, n_##m, js, JX_LIST, .sub = (fields), .elem_bytes = sizeof(type), .max = (limit),    \
          ##__VA_ARGS__)
@@ -71,7 +72,7 @@ static const struct jx_field want_mig_fields[] = {
         .present_offset = JX_NO_OFFSET,
         .elem_bytes = sizeof(struct profile_count),
         .sub = profile_count_fields,
-        .max = 32,
+        .max = MIG_MAX_WANTS,
     },
     {0},
 };
@@ -160,21 +161,24 @@ static const struct jx_field engine_fields[] = {
 static const struct jx_field mig_profile_fields[] = {
     JX_F(device_mig_profile, name, "name", JX_STR, .required = true, .min = 1, .max = 64),
     JX_F(device_mig_profile, id, "id", JX_INT, .required = true, INT32),
-    JX_F(device_mig_profile, slices, "slices", JX_INT, .required = true, .min = 1, .max = 8),
+    JX_F(device_mig_profile, slices, "slices", JX_INT, .required = true, .min = 1,
+         .max = MIG_MAX_SLICES),
     JX_F(device_mig_profile, memory_mib, "memoryMiB", JX_INT, MEMORY_MIB),
-    JX_F(device_mig_profile, max_count, "maxCount", JX_INT, .required = true, .min = 0, .max = 32),
+    JX_F(device_mig_profile, max_count, "maxCount", JX_INT, .required = true, .min = 0,
+         .max = MIG_MAX_SLOTS),
     JX_F(device_mig_profile, multiprocessors, "multiprocessors", JX_INT, .keep_zero = true, INT32),
     JX_P(device_mig_profile, engines, has_engines, "engines", JX_OBJECT, .sub = engine_fields),
-    JX_F(device_mig_profile, size, "size", JX_INT, .required = true, .min = 0, .max = 32),
-    JX_L(device_mig_profile, starts, n_starts, "starts", JX_INT_LIST, .max = 16),
+    JX_F(device_mig_profile, size, "size", JX_INT, .required = true, .min = 0,
+         .max = MIG_MAX_SLOTS),
+    JX_L(device_mig_profile, starts, n_starts, "starts", JX_INT_LIST, .max = MIG_MAX_PLACEMENTS),
     {0},
 };
 
 static const struct jx_field model_fields[] = {
     JX_F(device_model, name, "name", JX_STR, .required = true, .min = 1, .max = 96),
-    JX_F(device_model, mig_slots, "migSlots", JX_INT, .min = 0, .max = 32),
+    JX_F(device_model, mig_slots, "migSlots", JX_INT, .min = 0, .max = MIG_MAX_SLOTS),
     LIST(device_model, mig_profiles, "migProfiles", mig_profile_fields, struct device_mig_profile,
-         32),
+         MIG_MAX_PROFILES),
     {0},
 };
 

@@ -7,6 +7,7 @@
 #include "base/xalloc.h"
 
 #include "api/decode.h"
+#include "api/mig_limits.h"
 
 static const char *const operator_names[] = {[API_IN] = "In",
                                              [API_NOT_IN] = "NotIn",
@@ -51,7 +52,7 @@ static const struct jx_field entry_mig_fields[] = {
         .offset = IN_BLOCK(gpuprofile_entry, mig, profiles),
         .count_offset = IN_BLOCK(gpuprofile_entry, mig, n_profiles),
         .present_offset = IN_BLOCK(gpuprofile_entry, mig, has_profiles),
-        .max = 32,
+        .max = MIG_MAX_WANTS,
     },
     {
         .name = "config",

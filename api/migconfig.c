@@ -2,6 +2,7 @@
 #include "api/migconfig.h"
 
 #include "api/decode.h"
+#include "api/mig_limits.h"
 
 /* A member cannot stand in brackets. NOLINTNEXTLINE(bugprone-macro-parentheses) */
 #define IN_BLOCK(S, block, m) (offsetof(struct S, block.m) - offsetof(struct S, block))
@@ -10,8 +11,8 @@ static const struct jx_field entry_fields[] = {
     JX_L(migconfig_entry, filter, n_filter, "filter", JX_STR_LIST, .min = 1, .max = 64),
     JX_L(migconfig_entry, indices, n_indices, "indices", JX_INT_LIST, .min = 1, .max = 64),
     JX_F(migconfig_entry, mig_enabled, "migEnabled", JX_BOOL, .required = true),
-    JX_L(migconfig_entry, mig_devices, n_mig_devices, "migDevices", JX_INT_MAP, .max = 32,
-         .keep_zero = true /* {} is MIG mode without partitions */),
+    JX_L(migconfig_entry, mig_devices, n_mig_devices, "migDevices", JX_INT_MAP,
+         .max = MIG_MAX_WANTS, .keep_zero = true /* {} is MIG mode without partitions */),
     {0},
 };
 

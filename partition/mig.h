@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 
+#include "api/mig_limits.h"
 #include "partition/mig_name.h"
 
 /*
@@ -14,16 +15,9 @@
  *
  * A card is a grid of memory slots (4, 8 or 12 so far; the driver says which). Each GPU instance
  * covers the slots of one of its profile's possible placements; slots never overlap, compute slices
- * and media engines never exceed the card's. Facts: NVIDIA MIG user guide, nvml.h.
+ * and media engines never exceed the card's. How large all that may be: api/mig_limits.h. Facts:
+ * NVIDIA MIG user guide, nvml.h.
  */
-#define MIG_MAX_SLOTS      32
-#define MIG_MAX_PROFILES   32
-#define MIG_MAX_PLACEMENTS 16
-#define MIG_MAX_INSTANCES  16
-#define MIG_MAX_CIS        8
-#define MIG_MAX_WANTS      32
-#define MIG_MAX_SLICES     8                   /* compute slices of a card */
-#define MIG_MAX_MEMORY_MIB (UINT64_C(1) << 24) /* 16 TiB, of a card */
 
 struct mig_engines {
     unsigned copy, decoder, encoder, jpeg, ofa;
