@@ -8,6 +8,7 @@
 
 #include "base/backoff.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/rng.h"
 #include "base/xalloc.h"
 
@@ -104,11 +105,21 @@ static void rest(struct mps_daemon *d)
     set_state(d, DOWN);
 }
 
+/* A container that has the folder could answer in the daemon's place there. One that starts before
+ * the next daemon gets the new folder, which nobody else has. start() says what does not work. */
+static void leave_folder(const struct mps_daemon *d)
+{
+    auto_err struct err e = {0};
+    if (fresh_folder_make(d->pipe_folder, 0755, &e) < 0)
+        log_debug("Could not make a folder anew", kv_err(&e));
+}
+
 static void on_daemon_end(void *arg, uint32_t events)
 {
     struct mps_daemon *d = arg;
     (void)events;
     d->daemon_watch = reactor_unwatch(d->daemon_watch);
+    leave_folder(d);
     int status = child_reap(&d->daemon);
     bool asked = d->state == ENDING;
     if (!asked && (d->state == READY || d->tries < COMMANDS_TRIES))

@@ -23,7 +23,7 @@ typedef void mps_daemon_fn(void *arg);
 struct mps_daemon_options {
     const char *program;      /* nvidia-cuda-mps-control, a path */
     const char *library_path; /* its LD_LIBRARY_PATH; NULL: none */
-    const char *pipe_folder;  /* made anew for each start (fresh_folder.h) */
+    const char *pipe_folder;  /* made anew at each start and end (fresh_folder.h) */
     const char *log_folder;   /* made if missing; no container sees it */
     const char *visible;      /* uuids of the devices it serves, with commas */
     const char *commands;     /* for nvidia-cuda-mps-control, a line each; sets the limits */

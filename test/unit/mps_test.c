@@ -207,6 +207,9 @@ Test(mps, what_a_container_left_does_not_meet_the_next_daemon, .timeout = 20)
     cr_assert_eq(symlink("../../victim", "GPU-2-1g.10gb-0/pipe/control"), 0);
     cr_assert_eq(kill(first, SIGKILL), 0);
     wait_ready(m, part.name, false);
+    cr_assert_eq(stat("GPU-2-1g.10gb-0/pipe", &after), 0);
+    cr_expect_neq(after.st_ino, before.st_ino, "before there is a daemon again");
+    cr_expect_lt(faccessat(AT_FDCWD, "GPU-2-1g.10gb-0/pipe/control", F_OK, AT_SYMLINK_NOFOLLOW), 0);
     wait_ready(m, part.name, true);
     auto_free char *victim = read_text("victim");
     cr_expect_str_eq(victim, "ours");
