@@ -22,6 +22,7 @@
 #include "base/xalloc.h"
 
 #define MAX_REQUEST_BYTES (16UL << 20)
+#define MAX_HEAD_BYTES    (1UL << 20)
 #define WAIT_S            10
 
 /* A line of the script with copies of what it was made of. */
@@ -223,7 +224,7 @@ static void send_answer(struct connection *c, const struct line *l)
     bool typed = a->headers && strcasestr(a->headers, "content-type:");
     /* A body that will be cut is announced longer than it is. */
     size_t announced = a->body_bytes + (a->end == API_KEEP || a->end == API_CLOSE ? 0 : 1);
-    auto_sb struct sb head = SB_INIT(65536);
+    auto_sb struct sb head = SB_INIT(MAX_HEAD_BYTES);
     sb_addf(&head, "HTTP/1.1 %d Scripted\r\n", a->status);
     sb_add(&head, typed ? "" : "Content-Type: application/json\r\n");
     sb_add(&head, a->headers ? a->headers : "");
@@ -232,6 +233,8 @@ static void send_answer(struct connection *c, const struct line *l)
     else
         sb_addf(&head, "Content-Length: %zu\r\n", announced);
     sb_add(&head, a->end == API_CLOSE ? "Connection: close\r\n\r\n" : "\r\n");
+    /* A head that was cut has no end: the client would wait for it until its deadline. */
+    assert(!head.overflow);
     send_all(c, sb_str(&head), head.len);
     if (chunked)
         send_chunked(c, l);

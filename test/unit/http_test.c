@@ -207,6 +207,15 @@ Test(http, headers_beyond_the_bound_are_too_large)
     expect_headers_too_large(sb_str(&lines));
 }
 
+/* Few lines, each well below what libcurl takes of one (100 KiB). */
+Test(http, headers_of_more_bytes_than_the_bound_are_too_large)
+{
+    auto_sb struct sb lines = SB_INIT(1 << 20);
+    for (int i = 0; i < 5; i++)
+        sb_addf(&lines, "X: %030000d\r\n", i);
+    expect_headers_too_large(sb_str(&lines));
+}
+
 Test(http, words_of_a_server_have_no_control_characters)
 {
     auto_rig struct rig r = rig_new(NULL);
