@@ -23,7 +23,7 @@ struct heartbeat {
 
 struct heartbeats {
     const struct clock *clk;
-    struct heartbeat beats[HEARTBEATS_MAX];
+    struct heartbeat **beats;
     size_t n;
 };
 
@@ -36,8 +36,9 @@ struct heartbeats *heartbeats_new(const struct clock *clk)
 
 struct heartbeat *heartbeat_add(struct heartbeats *set, const char *name, int64_t bound_ms)
 {
-    assert(set->n < HEARTBEATS_MAX && bound_ms > 0);
-    struct heartbeat *b = &set->beats[set->n++];
+    assert(bound_ms > 0);
+    struct heartbeat *b = xmalloc(sizeof(*b));
+    *XPUSH(set->beats, set->n) = b;
     b->clk = set->clk;
     b->bound_ms = bound_ms;
     atomic_init(&b->busy_since_mono_ms, IDLE);
@@ -73,7 +74,7 @@ bool heartbeats_check(const struct heartbeats *set, struct sb *out)
 {
     bool well = true;
     for (size_t i = 0; i < set->n; i++) {
-        const struct heartbeat *b = &set->beats[i];
+        const struct heartbeat *b = set->beats[i];
         int64_t ms = busy_ms(b);
         if (ms <= b->bound_ms)
             continue;
@@ -88,6 +89,11 @@ bool heartbeats_check(const struct heartbeats *set, struct sb *out)
 
 struct heartbeats *heartbeats_free(struct heartbeats *set)
 {
+    if (!set)
+        return NULL;
+    for (size_t i = 0; i < set->n; i++)
+        free(set->beats[i]);
+    free(set->beats);
     free(set);
     return NULL;
 }

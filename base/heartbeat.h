@@ -21,8 +21,6 @@
 struct heartbeats;
 struct heartbeat;
 
-#define HEARTBEATS_MAX 64
-
 /* Borrows clk (monotonic time). */
 struct heartbeats *heartbeats_new(const struct clock *clk);
 /* name is copied: at most 31 bytes of it. Owned by the set, for its life. */

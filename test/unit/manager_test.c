@@ -207,3 +207,24 @@ Test(manager, workers_that_hang_lose_the_lease_which_is_not_given_back)
     cr_assert_str_eq(JX_STR_AT(lease, "spec", "holderIdentity"), "me");
     (void)clock_free(beats_clock);
 }
+
+static int do_nothing(void *self, struct scope *s, const struct object_key *k,
+                      struct reconcile_result *r, struct err *e)
+{
+    (void)self;
+    (void)s;
+    (void)k;
+    (void)r;
+    (void)e;
+    return 0;
+}
+
+/* As many as cleave-controller has with --workers=16. */
+Test(manager, every_worker_of_many_controllers_has_a_heartbeat)
+{
+    auto_heartbeats struct heartbeats *beats = heartbeats_new(clock_real());
+    for (int i = 0; i < 8; i++)
+        manager_add_controller(b.m, controller_new("test", do_nothing, NULL, 16, clock_real()));
+    manager_set_beats(b.m, beats);
+    cr_expect(heartbeats_check(beats, NULL));
+}
