@@ -9,6 +9,8 @@
 /* Long enough for any message of the API server, short enough for a condition. */
 #define MAX_MESSAGE_BYTES 2048
 #define MAX_EXCERPT_BYTES 120
+/* Who is told to come back later does nothing until then. API servers say 1 to 30 s. */
+#define MAX_RETRY_AFTER_MS (5 * 60 * 1000)
 
 /* StatusReason and CauseType values that callers or people may want to tell apart; err.reason
  * points into this table, so that an answer's text never decides how long it lives. */
@@ -116,10 +118,30 @@ static void add_excerpt(struct sb *out, const char *text, size_t len, size_t max
         sb_add(out, "…");
 }
 
+static void set_retry_after(struct err *e, int64_t ms)
+{
+    if (ms > 0)
+        e->retry_after_ms = ms < MAX_RETRY_AFTER_MS ? ms : MAX_RETRY_AFTER_MS;
+}
+
+static int code_of(const json_t *status, int http_status)
+{
+    int64_t code = json_integer_value(JX_AT(status, "code"));
+    return code >= 100 && code < 600 ? (int)code : http_status;
+}
+
+/* What retryAfterSeconds says, or 0. */
+static int64_t details_retry_after_ms(const json_t *status)
+{
+    int64_t s = json_integer_value(JX_AT(status, "details", "retryAfterSeconds"));
+    if (s <= 0)
+        return 0;
+    return s < MAX_RETRY_AFTER_MS / 1000 ? s * 1000 : MAX_RETRY_AFTER_MS;
+}
+
 int kc_status_to_err(const json_t *status, int http_status, struct err *e)
 {
-    const json_t *code_value = JX_AT(status, "code");
-    int code = json_is_integer(code_value) ? (int)json_integer_value(code_value) : http_status;
+    int code = code_of(status, http_status);
     const char *word = JX_STR_AT(status, "reason");
     const char *message = JX_STR_AT(status, "message");
     const char *cause = telling_cause(status);
@@ -132,15 +154,12 @@ int kc_status_to_err(const json_t *status, int http_status, struct err *e)
     else
         sb_addf(&text, "the API server answered with status %d", code);
 
-    const json_t *after = JX_AT(status, "details", "retryAfterSeconds");
     int rc = err_set(e, kind_of(code, word), "%s", sb_str(&text));
     if (!e)
         return rc;
     e->http_status = code;
     e->reason = cause ? cause : intern(word);
-    if (json_is_integer(after) && json_integer_value(after) > 0 &&
-        json_integer_value(after) < INT32_MAX)
-        e->retry_after_ms = json_integer_value(after) * 1000;
+    set_retry_after(e, details_retry_after_ms(status));
     return rc;
 }
 
@@ -167,8 +186,8 @@ int kc_status_from_body(int http_status, const char *body, size_t len, int64_t r
     const char *kind = JX_STR_AT(status, "kind");
     int rc = kind && !strcmp(kind, "Status") ? kc_status_to_err(status, http_status, e)
                                              : not_a_status(http_status, body, len, e);
-    if (e && retry_after_ms > 0)
-        e->retry_after_ms = retry_after_ms;
+    if (e)
+        set_retry_after(e, retry_after_ms);
     return rc;
 }
 

@@ -18,11 +18,12 @@
  *   409 otherwise            ERR_CONFLICT       5xx      ERR_UNAVAILABLE
  *
  * reason is the Status' reason when it is one we know, or the cause that says more:
- * "ResourceVersionTooLarge", "DisruptionBudget", "FieldManagerConflict".
+ * "ResourceVersionTooLarge", "DisruptionBudget", "FieldManagerConflict". retry_after_ms is 5 min at
+ * most, whatever the server says: reflectors and the publisher do nothing for so long.
  */
 
-/* Fills e from a Status object; http_status is used when it carries no code. Returns -kind, never
- * 0. */
+/* Fills e from a Status object; http_status is used when it carries no code from 100 to 599.
+ * Returns -kind, never 0. */
 int kc_status_to_err(const json_t *status, int http_status, struct err *e);
 
 /* Fills e from the body of an answer outside 2xx: a Status, or anything else (a proxy's HTML page),

@@ -442,7 +442,7 @@ static void check_error(int rc, const struct err *e)
         return;
     check_words(e->msg);
     assert(e->kind >= ERR_INVALID && e->kind <= ERR_PROTOCOL);
-    assert(e->retry_after_ms >= 0);
+    assert(e->retry_after_ms >= 0 && e->retry_after_ms <= 300000);
 }
 
 static void make_calls(const struct kc_config *config, uint8_t what)

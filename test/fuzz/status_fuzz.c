@@ -22,6 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     int rc = kc_status_from_body(http_status, (const char *)data + 2, len - 2,
                                  /* retry_after_ms= */ 0, &e);
     assert(rc < 0 && rc == -(int)e.kind);
+    assert(e.retry_after_ms >= 0 && e.retry_after_ms <= 300000);
     assert(e.msg && strlen(e.msg) <= MAX_MESSAGE);
     for (const char *c = e.msg; *c; c++)
         assert(!iscntrl((unsigned char)*c));

@@ -77,6 +77,39 @@ Test(kc_status, retry_after_seconds_of_the_details_are_taken)
     cr_expect_eq(e.retry_after_ms, 7000);
 }
 
+/* Nobody is blind for 68 years because one answer said so. */
+Test(kc_status, retry_after_is_five_minutes_at_most)
+{
+    static const char *const seconds[] = {"301", "2147483646", "9223372036854775807"};
+    for (size_t i = 0; i < sizeof(seconds) / sizeof(seconds[0]); i++) {
+        auto_err struct err e = {0};
+        char body[128];
+        (void)snprintf(body, sizeof(body),
+                       "{\"kind\":\"Status\",\"code\":503,\"details\":{\"retryAfterSeconds\":%s}}",
+                       seconds[i]);
+        (void)from(503, body, &e);
+        cr_expect_eq(e.retry_after_ms, 300000, "%s", seconds[i]);
+    }
+    auto_err struct err e = {0};
+    (void)kc_status_from_body(429, "", 0, /* retry_after_ms= */ 3600000, &e);
+    cr_expect_eq(e.retry_after_ms, 300000);
+    (void)from(503, "{\"kind\":\"Status\",\"details\":{\"retryAfterSeconds\":-7}}", &e);
+    cr_expect_eq(e.retry_after_ms, 0);
+}
+
+/* 4294967700 is 404 to whoever keeps 32 bits of it. */
+Test(kc_status, code_that_is_none_leaves_the_answers_own)
+{
+    static const char *const codes[] = {"4294967700", "0", "-404", "\"404\"", "600"};
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        auto_err struct err e = {0};
+        char body[64];
+        (void)snprintf(body, sizeof(body), "{\"kind\":\"Status\",\"code\":%s}", codes[i]);
+        cr_expect_eq(from(503, body, &e), -ERR_UNAVAILABLE, "%s", codes[i]);
+        cr_expect_eq(e.http_status, 503, "%s", codes[i]);
+    }
+}
+
 Test(kc_status, header_wins_over_the_details)
 {
     auto_err struct err e = {0};
