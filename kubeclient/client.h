@@ -41,6 +41,10 @@ struct kc_target {
     const char *ns, *name, *subresource;
 };
 
+/* Objects of one kind that a list may bring and a cache may hold: twice the nodes of the largest
+ * clusters that anybody offers (100,000). Who sends more is no API server that we can follow. */
+#define KC_MAX_OBJECTS 200000
+
 struct kc_list_opts {
     const char *labels, *fields;  /* selectors in the API's syntax; NULL: all */
     const char *resource_version; /* NULL: the most recent; "0": any, from the server's cache */
@@ -115,7 +119,9 @@ struct kc {
 int kc_get(struct kc *c, struct scope *s, const struct kc_target *t, json_t **ret_obj,
            struct err *e) MUST_CHECK;
 
-/* Reads a list object by object: memory for one object at a time, pages followed to the end.
+/* Reads a list object by object: memory for one object at a time, pages followed to the end. A
+ * server that brings no end is left with ERR_TOO_LARGE (bounds of the client, kubeclient/http.h) or
+ * ERR_TIMEOUT.
  * *ret_version (may be NULL) is the list's resourceVersion, owned by the caller. After an error
  * some items may have been delivered. ERR_EXPIRED: the version, or the continuation, is too old:
  * start over. reason "ResourceVersionTooLarge" (ERR_TIMEOUT): the server has not seen that version

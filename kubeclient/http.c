@@ -15,10 +15,14 @@
 
 #define DEFAULT_BODY_BYTES (4UL << 20)
 #define DEFAULT_LIST_BYTES (1UL << 30)
+#define DEFAULT_LIST_PAGES 10000
 #define DEFAULT_TIMEOUT_MS 60000
-#define WATCH_GRACE_MS     30000
-#define MAX_TRIES          10
-#define RESET_RETRY_UNITS  1 /* client-go pretends a Retry-After of 1 s */
+/* Of a request's time, for all pages of a list: by then the API server has forgotten the version
+ * that its continuations are of (etcd is compacted every 5 min). */
+#define LIST_TIMEOUTS     10
+#define WATCH_GRACE_MS    30000
+#define MAX_TRIES         10
+#define RESET_RETRY_UNITS 1 /* client-go pretends a Retry-After of 1 s */
 
 struct kc_http {
     struct kc base;
@@ -257,18 +261,41 @@ static int http_remove(struct kc *c, struct scope *s, const struct kc_target *t,
 
 /* ---- list ---- */
 
-struct page {
-    struct list_decoder *decoder;
-    size_t left_bytes;
+/* What a list call carries from page to page. */
+struct listing {
+    const struct kc_target *t;
+    const struct kc_list_opts *o;
+    kc_item_fn *fn;
+    void *arg;
+    char *version, *more;
+    struct list_decoder *decoder; /* of the page that is read */
+    size_t bytes, items, pages;   /* so far */
+    const struct kc_http_opts *bounds;
 };
+
+static void listing_done(struct listing *l)
+{
+    free(l->version);
+    free(l->more);
+}
 
 static int decode_page(void *arg, const char *data, size_t len, struct err *e)
 {
-    struct page *p = arg;
-    if (len > p->left_bytes)
-        return err_set(e, ERR_TOO_LARGE, "the list is larger than the client's bound");
-    p->left_bytes -= len;
-    return list_decoder_feed(p->decoder, data, len, e);
+    struct listing *l = arg;
+    l->bytes += len;
+    if (l->bytes > l->bounds->max_list_bytes)
+        return err_set(e, ERR_TOO_LARGE, "the list is larger than %zu bytes",
+                       l->bounds->max_list_bytes);
+    return list_decoder_feed(l->decoder, data, len, e);
+}
+
+static int count_item(void *arg, const json_t *obj, struct err *e)
+{
+    struct listing *l = arg;
+    if (++l->items > l->bounds->max_list_items)
+        return err_set(e, ERR_TOO_LARGE, "the list has more than %zu objects",
+                       l->bounds->max_list_items);
+    return l->fn(l->arg, obj, e);
 }
 
 static int list_path(const struct kc_target *t, const struct kc_list_opts *o, const char *more,
@@ -286,52 +313,53 @@ static int list_path(const struct kc_target *t, const struct kc_list_opts *o, co
     return sb_check(path, e);
 }
 
-/* What a list call carries from page to page. */
-struct listing {
-    const struct kc_target *t;
-    const struct kc_list_opts *o;
-    kc_item_fn *fn;
-    void *arg;
-    char *version, *more;
-};
-
-static void listing_done(struct listing *l)
+/* A server whose list has no end must not be followed for ever. */
+static int check_more(const struct listing *l, const char *more, struct err *e)
 {
-    free(l->version);
-    free(l->more);
+    if (more && l->more && strcmp(more, l->more) == 0)
+        return err_set(e, ERR_PROTOCOL, "the list goes on where it has just been");
+    if (more && l->pages >= l->bounds->max_list_pages)
+        return err_set(e, ERR_TOO_LARGE, "the list has more than %zu pages",
+                       l->bounds->max_list_pages);
+    return 0;
 }
 
 static int next_page(struct kc_http *h, struct scope *parent, struct listing *l, struct err *e)
 {
     auto_scope struct scope *s = scope_new(parent, h->opts.request_timeout_ms);
     auto_list_decoder struct list_decoder *decoder =
-        list_decoder_new(h->opts.max_body_bytes, l->fn, l->arg);
-    struct page page = {.decoder = decoder, .left_bytes = h->opts.max_list_bytes};
+        list_decoder_new(h->opts.max_body_bytes, count_item, l);
+    l->decoder = decoder;
+    l->pages++;
     auto_sb struct sb path = SB_INIT(URL_MAX_BYTES);
     TRY(list_path(l->t, l->o, l->more, &path, e));
-    struct request r = {.method = "GET",
-                        .path = sb_str(&path),
-                        .on_body = decode_page,
-                        .arg = &page};
+    struct request r = {.method = "GET", .path = sb_str(&path), .on_body = decode_page, .arg = l};
     auto_free char *version = NULL;
     auto_free char *more = NULL;
     int rc = send_request(h, s, &r, e);
     if (rc == 0)
         rc = list_decoder_finish(decoder, &version, &more, e);
+    if (rc == 0)
+        rc = check_more(l, more, e);
     TRY(wrap(rc, &r, e));
     xstr_set(&l->version, version);
     xstr_set(&l->more, more);
     return 0;
 }
 
-static int http_list(struct kc *c, struct scope *s, const struct kc_target *t,
+static int http_list(struct kc *c, struct scope *parent, const struct kc_target *t,
                      const struct kc_list_opts *o, kc_item_fn *fn, void *arg, char **ret_version,
                      struct err *e)
 {
-    __attribute__((
-        cleanup(listing_done))) struct listing l = {.t = t, .o = o, .fn = fn, .arg = arg};
+    struct kc_http *h = http_of(c);
+    auto_scope struct scope *s = scope_new(parent, h->opts.request_timeout_ms * LIST_TIMEOUTS);
+    __attribute__((cleanup(listing_done))) struct listing l = {.t = t,
+                                                               .o = o,
+                                                               .fn = fn,
+                                                               .arg = arg,
+                                                               .bounds = &h->opts};
     do
-        TRY(next_page(http_of(c), s, &l, e));
+        TRY(next_page(h, s, &l, e));
     while (l.more);
     if (ret_version)
         *ret_version = TAKE(l.version);
@@ -419,6 +447,10 @@ static void set_opts(struct kc_http *h, const struct kc_http_opts *o)
         h->opts.max_body_bytes = DEFAULT_BODY_BYTES;
     if (!h->opts.max_list_bytes)
         h->opts.max_list_bytes = DEFAULT_LIST_BYTES;
+    if (!h->opts.max_list_items)
+        h->opts.max_list_items = KC_MAX_OBJECTS;
+    if (!h->opts.max_list_pages)
+        h->opts.max_list_pages = DEFAULT_LIST_PAGES;
     if (!h->opts.request_timeout_ms)
         h->opts.request_timeout_ms = DEFAULT_TIMEOUT_MS;
     if (!h->opts.retry_unit_ms)

@@ -41,6 +41,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 #define MAX_MEMORY     (4UL << 20) /* beyond what is in use before */
 #define MAX_BODY_BYTES (32UL << 10)
 #define MAX_LIST_BYTES (128UL << 10)
+#define MAX_LIST_ITEMS 5
+#define MAX_LIST_PAGES 4
 #define DEADLINE_MS    40
 #define LATE_MS        5000 /* no machine is so slow */
 #define BASE           "/api/v1/namespaces/ns/pods"
@@ -126,6 +128,7 @@ static const char *const pieces[] = {
     "{\"kind\":\"Status\",\"code\":0}",
     "\x1f\x8b\x08\x00\x01\x02\x03\x04",
     "\xff\xfe\x1b\x7f",
+    "{\"metadata\":{\"continue\":\"d\"},\"items\":[]}",
 };
 
 /* ---- the server ---- */
@@ -392,9 +395,10 @@ static const struct kc_target all_pods = {.res = &pods, .ns = "ns"};
 
 static int on_item(void *arg, const json_t *obj, struct err *e)
 {
-    (void)arg;
     (void)e;
-    assert(json_is_object(obj));
+    int *count = arg;
+    assert(json_is_object(obj) && ++*count <= MAX_LIST_ITEMS);
+    (void)count;
     return 0;
 }
 
@@ -413,13 +417,14 @@ static int call(struct kc *kc, unsigned verb, struct err *e)
     auto_json json_t *obj = NULL;
     auto_free char *version = NULL;
     int rc;
+    int items = 0;
     switch (verb % 4) {
     case 0:
         rc = kc_get(kc, srv.scope, &pod, &obj, e);
         assert(!rc == json_is_object(obj));
         return rc;
     case 1:
-        return kc_list_each(kc, srv.scope, &all_pods, &pages, on_item, NULL, &version, e);
+        return kc_list_each(kc, srv.scope, &all_pods, &pages, on_item, &items, &version, e);
     case 2:
         return kc_watch(kc, srv.scope, &all_pods, &from, on_change, NULL, e);
     default:
@@ -449,6 +454,8 @@ static void make_calls(const struct kc_config *config, uint8_t what)
 {
     const struct kc_http_opts o = {.max_body_bytes = MAX_BODY_BYTES,
                                    .max_list_bytes = MAX_LIST_BYTES,
+                                   .max_list_items = MAX_LIST_ITEMS,
+                                   .max_list_pages = MAX_LIST_PAGES,
                                    .request_timeout_ms = DEADLINE_MS,
                                    .retry_unit_ms = 1};
     auto_kc struct kc *kc = NULL;

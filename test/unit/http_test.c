@@ -175,6 +175,61 @@ Test(http, list_beyond_the_bound_is_too_large)
     cr_expect_eq(kc_list(r.kc, r.s, &all_devices, NULL, &list, &e), -ERR_TOO_LARGE);
 }
 
+static int count_items(void *arg, const json_t *obj, struct err *e)
+{
+    (void)obj;
+    (void)e;
+    ++*(int *)arg;
+    return 0;
+}
+
+/* Every page says that there is one more. tokens: each says another. */
+static void expect_list_to_end(const struct kc_http_opts *o, const char *items, bool tokens,
+                               int kind, const char *words, size_t requests)
+{
+    auto_rig struct rig r = rig_new(o);
+    auto_err struct err e = {0};
+    int seen = 0;
+    for (int i = 0; i < 20; i++) {
+        auto_free char *page = xasprintf("{\"metadata\":{\"resourceVersion\":\"4\",\"continue\":"
+                                         "\"c%d\"},\"items\":[%s]}",
+                                         tokens ? i : 0, items);
+        api_server_add_json(r.srv, NULL, NULL, page);
+    }
+    cr_expect_eq(kc_list_each(r.kc, r.s, &all_devices, NULL, count_items, &seen, NULL, &e), -kind);
+    cr_expect(strstr(err_msg(&e), words), "%s", err_msg(&e));
+    cr_expect_eq(api_server_count(r.srv), requests);
+}
+
+/* Whoever sends pages without end gets no more than the bound of one client's memory and time. */
+Test(http, list_without_an_end_is_left)
+{
+    expect_list_to_end(&(struct kc_http_opts){.max_list_pages = 3}, "", true, ERR_TOO_LARGE,
+                       "the list has more than 3 pages", 3);
+    expect_list_to_end(&(struct kc_http_opts){.max_list_items = 5}, "{\"n\":1},{\"n\":2}", true,
+                       ERR_TOO_LARGE, "the list has more than 5 objects", 3);
+    expect_list_to_end(&(struct kc_http_opts){.max_list_bytes = 200}, "{\"n\":1}", true,
+                       ERR_TOO_LARGE, "the list is larger than 200 bytes", 3);
+    expect_list_to_end(NULL, "", false, ERR_PROTOCOL, "the list goes on where it has just been", 2);
+}
+
+/* Each page in time, and the whole is not. */
+Test(http, list_has_ten_times_the_time_of_a_request)
+{
+    static const char path[] = "/apis/gpu.cleave.dev/v1alpha1/devices?continue=b";
+    static const char a[] = "{\"metadata\":{\"continue\":\"a\"},\"items\":[]}";
+    static const char b[] = "{\"metadata\":{\"continue\":\"b\"},\"items\":[]}";
+    auto_rig struct rig r =
+        rig_new(&(struct kc_http_opts){.request_timeout_ms = 20, .max_list_pages = SIZE_MAX});
+    auto_err struct err e = {0};
+    int seen = 0;
+    api_server_add(r.srv, &(struct api_answer){.target_prefix = path, .body = a, .times = -1});
+    api_server_add(r.srv, &(struct api_answer){.body = b, .times = -1});
+    cr_expect_eq(kc_list_each(r.kc, r.s, &all_devices, NULL, count_items, &seen, NULL, &e),
+                 -ERR_TIMEOUT, "%s", err_msg(&e));
+    cr_expect_gt(scope_left_ms(r.s), 60000, "it took the test's own time");
+}
+
 Test(http, answer_beyond_the_bound_is_too_large)
 {
     auto_rig struct rig r = rig_new(&(struct kc_http_opts){.max_body_bytes = 1000});
