@@ -61,13 +61,21 @@ static struct object *known_object(struct informer *inf, const json_t *meta)
     return TAKE(o);
 }
 
+static int check_name(const struct informer *inf, const json_t *obj, struct err *e)
+{
+    const char *name = JX_STR_AT(obj, "metadata", "name");
+    if (!inf->opts.name || (name && strcmp(name, inf->opts.name) == 0))
+        return 0;
+    return err_set(e, ERR_PROTOCOL, "only \"%s\" was asked for", inf->opts.name);
+}
+
 /* The typed object, or NULL when it cannot be read. A broken object must not stop the others: the
  * last state that made sense stays, and the log says so. */
 static struct object *typed(struct informer *inf, const json_t *obj)
 {
     auto_err struct err e = {0};
     struct object *o = NULL;
-    if (object_new(inf->opts.type, obj, &o, &e) < 0)
+    if (check_name(inf, obj, &e) < 0 || object_new(inf->opts.type, obj, &o, &e) < 0)
         log_broken(inf, obj, &e);
     return o;
 }
@@ -81,6 +89,15 @@ static struct object *last_good_state(struct informer *inf, const json_t *meta)
         return NULL;
     auto_object struct object *o = store_get(inf->store, &k);
     return o && strcmp(object_uid(o), uid) == 0 ? TAKE(o) : NULL;
+}
+
+/* A server that sends objects without end must not take all memory. */
+static int check_room(const struct informer *inf, size_t held, bool is_new, struct err *e)
+{
+    if (!is_new || held < inf->opts.max_objects)
+        return 0;
+    return err_set(e, ERR_TOO_LARGE, "more than %zu objects of %s, which is all that a cache holds",
+                   inf->opts.max_objects, inf->opts.type->resource->plural);
 }
 
 /* Telling the handlers */
@@ -129,20 +146,21 @@ static struct object *incoming_object(struct informer *inf, const json_t *obj)
     return o ? o : last_good_state(inf, meta);
 }
 
-static void on_item(void *arg, enum kc_change change, const json_t *obj)
+static int on_item(void *arg, enum kc_change change, const json_t *obj, struct err *e)
 {
     struct informer *inf = arg;
-    struct object *o = incoming_object(inf, obj);
+    auto_object struct object *o = incoming_object(inf, obj);
     if (!o)
-        return;
+        return 0;
     const struct object_key k = object_key(o);
     auto_free char *text = object_key_text(&k);
     if (change == KC_DELETED) {
         (void)object_unref(strmap_remove(inf->incoming, text));
-        (void)object_unref(o);
-    } else {
-        (void)object_unref(strmap_put(inf->incoming, text, o));
+        return 0;
     }
+    TRY(check_room(inf, strmap_count(inf->incoming), !strmap_get(inf->incoming, text), e));
+    (void)object_unref(strmap_put(inf->incoming, text, TAKE(o)));
+    return 0;
 }
 
 /* Empties `incoming` into a list that owns the references. */
@@ -191,34 +209,44 @@ static void on_deleted(struct informer *inf, const json_t *obj, const char *vers
     tell(inf, last ? last : before, NULL, /* stale= */ !last);
 }
 
-static void on_put(struct informer *inf, const json_t *obj, const char *version)
+static bool is_new(const struct informer *inf, const struct object *o)
+{
+    const struct object_key k = object_key(o);
+    auto_object struct object *standing = store_get(inf->store, &k);
+    return !standing;
+}
+
+static int on_put(struct informer *inf, const json_t *obj, const char *version, struct err *e)
 {
     auto_object struct object *after = typed(inf, obj);
     if (!after) {
         store_advance(inf->store, version);
-        return;
+        return 0;
     }
+    TRY(check_room(inf, store_count(inf->store), is_new(inf, after), e));
     struct object *standing = NULL;
     store_put(inf->store, after, &standing);
     auto_object struct object *before = standing;
     tell_replaced(inf, before, after);
+    return 0;
 }
 
-static void on_change(void *arg, enum kc_change change, const json_t *obj, const char *version)
+static int on_change(void *arg, enum kc_change change, const json_t *obj, const char *version,
+                     struct err *e)
 {
     struct informer *inf = arg;
     switch (change) {
     case KC_BOOKMARK:
         store_advance(inf->store, version);
-        return;
+        return 0;
     case KC_DELETED:
         on_deleted(inf, obj, version);
-        return;
+        return 0;
     case KC_ADDED:
     case KC_MODIFIED:
-        on_put(inf, obj, version);
-        return;
+        return on_put(inf, obj, version, e);
     }
+    return 0;
 }
 
 /* The informer */
@@ -236,6 +264,8 @@ struct informer *informer_new(struct kc *c, const struct informer_opts *opts)
     assert(opts->type && opts->type->resource && opts->clk);
     struct informer *inf = xmalloc(sizeof(*inf));
     inf->opts = *opts;
+    if (!inf->opts.max_objects)
+        inf->opts.max_objects = KC_MAX_OBJECTS;
     inf->name_selector = name_selector(opts);
     inf->store = store_new();
     inf->synced_fd = xfd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

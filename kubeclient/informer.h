@@ -24,10 +24,13 @@ struct kc;
 struct informer_opts {
     const struct object_type *type; /* type->resource says what is watched */
     const char *ns;                 /* NULL: all namespaces, or a cluster-scoped kind */
-    const char *name;            /* only the object of this name (metadata.name=…); NULL: all */
+    const char *name; /* only the object of this name (metadata.name=…), whatever else the server
+                       * may send; NULL: all */
     const char *labels, *fields; /* selectors; NULL: none */
     const struct clock *clk;
-    uint64_t seed; /* of jitter; two informers of one process should differ */
+    uint64_t seed;      /* of jitter; two informers of one process should differ */
+    size_t max_objects; /* 0: KC_MAX_OBJECTS. What would be more ends the call as an error: the
+                         * store keeps what it has, and the state is asked for anew after a delay */
 };
 
 /* before NULL: added; after NULL: deleted. Both are borrowed for the call; object_ref keeps one.

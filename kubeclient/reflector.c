@@ -15,6 +15,8 @@
 #define SHORT_WATCH_MS    1000
 #define INTERNAL_RETRY_MS 30000
 #define PAGE_SIZE         500
+/* Of a resourceVersion: API servers' are numbers of up to 20 digits. */
+#define MAX_VERSION_BYTES 128
 
 #define INITIAL_EVENTS_END "k8s.io/initial-events-end"
 
@@ -141,6 +143,16 @@ static void note_contact(struct reflector *r)
     atomic_store(&r->last_contact_mono_ms, now_ms(r));
 }
 
+/* A version that does not fit a request's URL would be refused by our own client, for ever: nothing
+ * else would come from the server that could replace it. */
+static int check_version(const char *version, struct err *e)
+{
+    if (strlen(version) <= MAX_VERSION_BYTES)
+        return 0;
+    return err_set(e, ERR_PROTOCOL, "a resourceVersion of %zu bytes, at most %d are read",
+                   strlen(version), MAX_VERSION_BYTES);
+}
+
 static void set_version(struct reflector *r, const char *version)
 {
     xstr_set(&r->version, version);
@@ -161,18 +173,18 @@ static bool ends_initial_events(const json_t *bookmark)
     return mark && strcmp(mark, "true") == 0;
 }
 
-static void on_initial(struct reflector *r, enum kc_change change, const json_t *obj,
-                       const char *version)
+static int on_initial(struct reflector *r, enum kc_change change, const json_t *obj,
+                      const char *version, struct err *e)
 {
     if (change != KC_BOOKMARK)
-        r->opts.sink.item(r->opts.sink.arg, change, obj);
-    else if (ends_initial_events(obj))
+        return r->opts.sink.item(r->opts.sink.arg, change, obj, e);
+    if (ends_initial_events(obj))
         commit(r, version);
+    return 0;
 }
 
 static int on_change(void *arg, enum kc_change change, const json_t *obj, struct err *e)
 {
-    (void)e;
     struct reflector *r = arg;
     note_contact(r);
     r->call_events++;
@@ -183,13 +195,11 @@ static int on_change(void *arg, enum kc_change change, const json_t *obj, struct
                  kv("kind", r->opts.target.res->kind));
         return 0;
     }
-    if (r->streaming) {
-        on_initial(r, change, obj, version);
-        return 0;
-    }
+    TRY(check_version(version, e));
+    if (r->streaming)
+        return on_initial(r, change, obj, version, e);
     set_version(r, version);
-    r->opts.sink.change(r->opts.sink.arg, change, obj, version);
-    return 0;
+    return r->opts.sink.change(r->opts.sink.arg, change, obj, version, e);
 }
 
 static int watch(struct reflector *r, struct scope *s, struct err *e)
@@ -207,10 +217,8 @@ static int watch(struct reflector *r, struct scope *s, struct err *e)
 
 static int on_item(void *arg, const json_t *obj, struct err *e)
 {
-    (void)e;
-    struct reflector *r = arg;
-    r->opts.sink.item(r->opts.sink.arg, KC_ADDED, obj);
-    return 0;
+    const struct reflector *r = arg;
+    return r->opts.sink.item(r->opts.sink.arg, KC_ADDED, obj, e);
 }
 
 /* First list: any version, from the server's cache. Later ones: not older than what we had,
@@ -235,6 +243,7 @@ static int list(struct reflector *r, struct scope *s, struct err *e)
     atomic_fetch_add(&r->lists, 1);
     r->opts.sink.begin(r->opts.sink.arg);
     TRY(kc_list_each(r->kc, s, &r->opts.target, &o, on_item, r, &version, e));
+    TRY(check_version(version ? version : "", e));
     note_contact(r);
     commit(r, version ? version : "");
     return 0;

@@ -15,17 +15,19 @@
  */
 struct reflector;
 
-/* Where it all goes. Called in the reflector's thread, never concurrently. */
+/* Where it all goes. Called in the reflector's thread, never concurrently. item and change return
+ * 0, or an error that ends the call: the state is then asked for anew, after a delay. */
 struct reflector_sink {
     void *arg;
     /* A full state begins to arrive; what an earlier, unfinished one brought is void. */
     void (*begin)(void *arg);
     /* One object of it. KC_ADDED and KC_MODIFIED: is part of it. KC_DELETED: no longer. */
-    void (*item)(void *arg, enum kc_change change, const json_t *obj);
+    int (*item)(void *arg, enum kc_change change, const json_t *obj, struct err *e);
     /* It is complete as of this version. */
     void (*commit)(void *arg, const char *version);
     /* A change after that, bookmarks included. */
-    void (*change)(void *arg, enum kc_change change, const json_t *obj, const char *version);
+    int (*change)(void *arg, enum kc_change change, const json_t *obj, const char *version,
+                  struct err *e);
 };
 
 /* Strings are borrowed for the reflector's life. */

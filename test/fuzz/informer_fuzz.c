@@ -68,6 +68,8 @@ static void index_pool(const struct object *o, struct store_index_out *out)
     store_index_emit(out, object_payload(o));
 }
 
+#define MAX_OBJECTS 3 /* so many that a short input has more */
+
 static void count(void *arg, const struct object *before, const struct object *after, bool stale)
 {
     (void)stale;
@@ -82,7 +84,7 @@ static void check(struct informer *inf, int64_t alive)
     struct store *st = informer_store(inf);
     auto_object_list struct object_list all = {0};
     store_list(st, &all);
-    assert((int64_t)all.count == alive);
+    assert((int64_t)all.count == alive && all.count <= MAX_OBJECTS);
     for (size_t i = 0; i < all.count; i++) {
         auto_object_list struct object_list found = {0};
         store_by_index(st, "pool", object_payload(all.items[i]), &found);
@@ -102,7 +104,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     int64_t alive = 0;
     auto_clock struct clock *clk = clock_fake_new(0);
     auto_informer struct informer *inf =
-        informer_new(&srv.base, &(struct informer_opts){.type = &type, .clk = clk});
+        informer_new(&srv.base, &(struct informer_opts){.type = &type,
+                                                        .clk = clk,
+                                                        .max_objects = MAX_OBJECTS});
     store_add_index(informer_store(inf), "pool", index_pool);
     informer_add_handler(inf, count, &alive);
     for (int i = 0; i < 3; i++) {

@@ -235,3 +235,45 @@ Test(informer, waiting_for_the_cache_ends_with_the_scope)
     cr_assert(strstr(err_msg(&e), "nodes"), "%s", err_msg(&e));
     teardown(&b);
 }
+
+/* A server that sends objects without end */
+
+Test(informer, holds_no_more_objects_than_its_bound)
+{
+    const struct script_call calls[] =
+        {{SCRIPT_STREAM, .brings = "+a@1 +b@2 ~a@3 -b@4 +d@4 -d@5 !@6 +b@6 ~a@7 +c@8",
+          .lasts_ms = 2000},
+         {SCRIPT_STREAM, .from = "8", .brings = "+a@9 +b@9 +c@9"},
+         {SCRIPT_LIST, .from = "8", .brings = "+a@10 +b@10 +c@10", .version = "10"},
+         {SCRIPT_STREAM, .from = "8", .brings = "+a@7 !@12", .lasts_ms = 2000},
+         {.verb = (enum script_verb) - 1}};
+    struct bench b = {0};
+    setup_opts(&b, calls, (struct informer_opts){.max_objects = 2});
+    auto_err struct err e = {0};
+    cr_expect_eq(informer_step(b.inf, NULL, NULL, &e), -ERR_TOO_LARGE);
+    cr_expect_str_eq(e.msg, "more than 2 objects of nodes, which is all that a cache holds");
+    step(&b);
+    step(&b);
+    cr_expect_eq(store_count(informer_store(b.inf)), 2, "the last state that it could hold");
+    cr_expect_str_eq(sb_str(&b.told), "+a@3 +b@6 ~a@3>7 ");
+    step(&b);
+    cr_expect_str_eq(sb_str(&b.told), "+a@3 +b@6 ~a@3>7 -b@6? ");
+    teardown(&b);
+}
+
+Test(informer, of_one_name_holds_no_other)
+{
+    const struct script_call calls[] = {{SCRIPT_STREAM,
+                                         .brings = "+b@1 +a@2 !@6 +c@7 ~b@8 ~a@9 -b@10",
+                                         .lasts_ms = 2000},
+                                        {SCRIPT_WATCH, .from = "10", .lasts_ms = 2000},
+                                        {.verb = (enum script_verb) - 1}};
+    struct bench b = {0};
+    setup_opts(&b, calls, (struct informer_opts){.name = "a"});
+    step(&b);
+    step(&b);
+    cr_expect_str_eq(sb_str(&b.told), "+a@2 ~a@2>9 ");
+    cr_expect_eq(store_count(informer_store(b.inf)), 1);
+    cr_expect_eq(informer_stats(b.inf).broken_objects, 3);
+    teardown(&b);
+}

@@ -39,9 +39,11 @@ static void on_begin(void *arg)
     sb_add(&b->told, "[ ");
 }
 
-static void on_item(void *arg, enum kc_change change, const json_t *obj)
+static int on_item(void *arg, enum kc_change change, const json_t *obj, struct err *e)
 {
+    (void)e;
     note(arg, change, obj);
+    return 0;
 }
 
 static void on_commit(void *arg, const char *version)
@@ -50,10 +52,13 @@ static void on_commit(void *arg, const char *version)
     sb_addf(&b->told, "]%s ", version);
 }
 
-static void on_change(void *arg, enum kc_change change, const json_t *obj, const char *version)
+static int on_change(void *arg, enum kc_change change, const json_t *obj, const char *version,
+                     struct err *e)
 {
     (void)version;
+    (void)e;
     note(arg, change, obj);
+    return 0;
 }
 
 static void setup(struct bench *b, const struct script_call *calls)
@@ -420,5 +425,29 @@ Test(reflector, run_ends_with_its_scope)
     auto_err struct err e = {0};
     scope_cancel(s);
     cr_assert_eq(reflector_run(b.r, s, &e), -ERR_CANCELED);
+    teardown(&b);
+}
+
+/* 130 digits: no number of an API server's. */
+#define TEN      "1234567890"
+#define FIFTY    TEN TEN TEN TEN TEN
+#define TOO_LONG FIFTY FIFTY TEN TEN TEN
+
+/* Asked from such a version our own client would refuse the request, for ever. */
+Test(reflector, a_version_that_is_too_long_is_an_error_and_is_not_kept)
+{
+    const struct script_call calls[] =
+        {{SCRIPT_STREAM, .brings = "!@7 ~a@8 ~a@" TOO_LONG " ~a@9", .lasts_ms = 2000},
+         {SCRIPT_STREAM, .from = "8", .brings = "+a@8 !@" TOO_LONG, .lasts_ms = 2000},
+         {SCRIPT_LIST, .from = "8", .brings = "+a@8", .version = TOO_LONG},
+         {SCRIPT_STREAM, .from = "8", .brings = "+a@9 !@9", .lasts_ms = 2000},
+         END_OF_SCRIPT};
+    struct bench b = {0};
+    setup(&b, calls);
+    step(&b);
+    assert_first_backoff(&b);
+    for (int i = 0; i < 3; i++)
+        step(&b);
+    cr_assert_str_eq(sb_str(&b.told), "[ ]7 ~a@8 [ +a@8 [ +a@8 [ +a@9 ]9 ");
     teardown(&b);
 }

@@ -58,11 +58,13 @@ static void on_begin(void *arg)
     sb_add(&r->told, "[ ");
 }
 
-static void on_item(void *arg, enum kc_change change, const json_t *obj)
+static int on_item(void *arg, enum kc_change change, const json_t *obj, struct err *e)
 {
+    (void)e;
     (void)change;
     struct rig *r = arg;
     sb_addf(&r->told, "%s ", JX_STR_AT(obj, "metadata", "name"));
+    return 0;
 }
 
 static void on_commit(void *arg, const char *version)
@@ -71,10 +73,11 @@ static void on_commit(void *arg, const char *version)
     sb_addf(&r->told, "]%s ", version);
 }
 
-static void on_change(void *arg, enum kc_change change, const json_t *obj, const char *version)
+static int on_change(void *arg, enum kc_change change, const json_t *obj, const char *version,
+                     struct err *e)
 {
     (void)version;
-    on_item(arg, change, obj);
+    return on_item(arg, change, obj, e);
 }
 
 static void rig_init(struct rig *r)
