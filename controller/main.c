@@ -257,6 +257,7 @@ static int assemble(struct process *p, const struct flags *f, const struct numbe
     measure(p, f->lease_name);
     p->beats = heartbeats_new(clock_real());
     manager_set_beats(p->manager, p->beats);
+    reconcilers_set_beats(p->reconcilers, p->beats);
     manager_add_service(p->manager, "signals", wait_signals, p);
     return serve_http(p, f, n->token, e);
 }

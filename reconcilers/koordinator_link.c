@@ -181,6 +181,12 @@ struct informer *koordinator_link_devices(struct koordinator_link *l)
     return l->devices;
 }
 
+void koordinator_link_set_beats(struct koordinator_link *l, struct heartbeats *set)
+{
+    informer_set_beat(l->kinds, heartbeat_add(set, "koord-kinds", INFORMER_CALL_MS));
+    informer_set_beat(l->devices, heartbeat_add(set, "koord-devices", INFORMER_CALL_MS));
+}
+
 int koordinator_link_run_kinds(void *arg, struct scope *s, struct err *e)
 {
     const struct koordinator_link *l = arg;

@@ -82,6 +82,8 @@ struct informer *koordinator_link_devices(struct koordinator_link *l);
 /* Two threads of a manager (service_fn); the argument is the link. Both end with the scope. */
 int koordinator_link_run_kinds(void *arg, struct scope *s, struct err *e) MUST_CHECK;
 int koordinator_link_run_devices(void *arg, struct scope *s, struct err *e) MUST_CHECK;
+/* Gives each of the two a heartbeat in the set, which outlives l. Before they run. */
+void koordinator_link_set_beats(struct koordinator_link *l, struct heartbeats *set);
 /* For tests, in place of the two: one call of each reflector that has work. */
 void koordinator_link_step(struct koordinator_link *l, struct scope *s);
 

@@ -124,6 +124,12 @@ void reconcilers_hand_over(struct reconcilers *r, struct manager *m)
     manager_add_service(m, "koord-devices", koordinator_link_run_devices, r->ctx.koordinator);
 }
 
+void reconcilers_set_beats(struct reconcilers *r, struct heartbeats *set)
+{
+    if (r->ctx.koordinator)
+        koordinator_link_set_beats(r->ctx.koordinator, set);
+}
+
 static int step_controllers(struct reconcilers *r, struct scope *s)
 {
     int n = 0;

@@ -28,6 +28,9 @@ struct reconcilers_opts {
 struct reconcilers *reconcilers_new(const struct reconcilers_opts *opts);
 /* Hands informers and controllers over; r must outlive the manager. */
 void reconcilers_hand_over(struct reconcilers *r, struct manager *m);
+/* Heartbeats for what the manager takes as plain services (manager_set_beats knows the others).
+ * Before the manager runs. set outlives r. */
+void reconcilers_set_beats(struct reconcilers *r, struct heartbeats *set);
 
 /* For tests: one call of every informer's reflector, then every key that is due, until nothing is
  * left to do now. Returns the number of keys. */

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/heartbeat.h"
 #include "base/log.h"
 #include "base/xalloc.h"
 
@@ -21,6 +22,8 @@ static struct scope *life;
 static struct kc *api;
 static struct koordinator_link *koordinator;
 static pthread_t threads[2];
+static struct clock *beats_clock; /* far ahead of what the threads do */
+static struct heartbeats *beats;
 static int changed; /* an eventfd: something in one of the caches did */
 
 static void *run_kinds(void *arg)
@@ -54,6 +57,9 @@ static void setup(void)
     koordinator = koordinator_link_new(api, clock_real(), 1);
     informer_add_handler(koordinator_link_kinds(koordinator), on_change, NULL);
     informer_add_handler(koordinator_link_devices(koordinator), on_change, NULL);
+    beats_clock = clock_fake_new(0);
+    beats = heartbeats_new(beats_clock);
+    koordinator_link_set_beats(koordinator, beats);
     cr_assert_eq(pthread_create(&threads[0], NULL, run_kinds, koordinator), 0);
     cr_assert_eq(pthread_create(&threads[1], NULL, run_devices, koordinator), 0);
     cr_assert_eq(informer_wait_synced(koordinator_link_kinds(koordinator), life, NULL), 0);
@@ -67,6 +73,8 @@ static void teardown(void)
     koordinator = koordinator_link_free(koordinator);
     api = kc_free(api);
     life = scope_free(life);
+    beats = heartbeats_free(beats);
+    beats_clock = clock_free(beats_clock);
     (void)close(changed);
 }
 
@@ -164,6 +172,39 @@ Test(koordinator_link, the_kind_may_go_and_come_again)
     install();
     wait_use(KOORDINATOR_THERE);
     wait_devices(2);
+}
+
+/* Are the watches that are open longer than they may be on the page of health? */
+static bool is_hung(const char *name)
+{
+    auto_sb struct sb page = SB_INIT(1000);
+    auto_free char *words = xasprintf("%s hangs", name);
+    (void)heartbeats_check(beats, &page);
+    return strstr(sb_str(&page), words);
+}
+
+static void wait_hung(const char *name)
+{
+    for (int i = 0; !is_hung(name); i++) {
+        cr_assert_lt(i, PATIENCE_MS, "%s does not say what it is at", name);
+        clock_fake_advance(beats_clock, INFORMER_CALL_MS + 1);
+        (void)scope_wait_ms(life, 1);
+    }
+}
+
+Test(koordinator_link, its_threads_have_heartbeats_while_they_follow)
+{
+    wait_hung("koord-kinds");
+    cr_expect_not(is_hung("koord-devices"), "it has nothing to do");
+    install();
+    wait_devices(0);
+    wait_hung("koord-devices");
+    uninstall();
+    wait_use(KOORDINATOR_ABSENT);
+    for (int i = 0; is_hung("koord-devices"); i++) {
+        cr_assert_lt(i, PATIENCE_MS, "it waits no more");
+        (void)scope_wait_ms(life, 1);
+    }
 }
 
 Test(koordinator_link, a_kind_that_is_established_no_more_is_absent)
