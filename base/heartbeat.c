@@ -46,10 +46,16 @@ struct heartbeat *heartbeat_add(struct heartbeats *set, const char *name, int64_
     return b;
 }
 
+void heartbeat_busy_from(struct heartbeat *b, int64_t mono_ms)
+{
+    if (b)
+        atomic_store(&b->busy_since_mono_ms, mono_ms);
+}
+
 void heartbeat_busy(struct heartbeat *b)
 {
     if (b)
-        atomic_store(&b->busy_since_mono_ms, clock_mono_ms(b->clk));
+        heartbeat_busy_from(b, clock_mono_ms(b->clk));
 }
 
 void heartbeat_idle(struct heartbeat *b)
@@ -80,9 +86,8 @@ bool heartbeats_check(const struct heartbeats *set, struct sb *out)
             continue;
         well = false;
         if (out)
-            sb_addf(out,
-                    "%s hangs: it has been at one thing for %" PRId64 " s (limit %" PRId64 " s)\n",
-                    b->name, ms / 1000, b->bound_ms / 1000);
+            sb_addf(out, "%s hangs: no progress for %" PRId64 " s (limit %" PRId64 " s)\n", b->name,
+                    ms / 1000, b->bound_ms / 1000);
     }
     return well;
 }

@@ -28,13 +28,16 @@ struct heartbeat *heartbeat_add(struct heartbeats *set, const char *name, int64_
 
 /* Begins one thing, or the next. NULL allowed: nobody asks. */
 void heartbeat_busy(struct heartbeat *b);
+/* The same as of a time, which may lie ahead: what is due then and not begun is as good as waiting
+ * until then. NULL allowed. */
+void heartbeat_busy_from(struct heartbeat *b, int64_t mono_ms);
 /* Waits for the next. NULL allowed. */
 void heartbeat_idle(struct heartbeat *b);
 /* False for NULL. */
 bool heartbeat_is_stale(const struct heartbeat *b);
 
 /* True when no part is stale. Otherwise adds a line for each that is to out (NULL: no text): its
- * name, and for how long it has been at one thing. */
+ * name, and for how long it has made no progress. */
 bool heartbeats_check(const struct heartbeats *set, struct sb *out);
 
 /* Once no part says anything any more. NULL allowed; returns NULL. */

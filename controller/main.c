@@ -17,6 +17,7 @@
 
 #include "controller/http_child.h"
 #include "controller/http_server.h"
+#include "controller/liveness.h"
 #include "controller/manager.h"
 #include "controller/metrics.h"
 #include "controller/metrics_access.h"
@@ -118,14 +119,6 @@ static int wait_signals(void *arg, struct scope *s, struct err *e)
 
 /* --- What the servers answer --- */
 
-static int get_healthz(void *arg, struct sb *body)
-{
-    if (!heartbeats_check(arg, body))
-        return 500;
-    sb_add(body, "ok\n");
-    return 200;
-}
-
 static int get_readyz(void *arg, struct sb *body)
 {
     bool ready = manager_is_ready(arg);
@@ -158,7 +151,7 @@ static int guard_metrics(struct process *p, struct err *e)
 
 static int serve_http(struct process *p, const struct flags *f, bool token, struct err *e)
 {
-    p->health[0] = (struct http_route){"/healthz", get_healthz, p->beats};
+    p->health[0] = (struct http_route){"/healthz", liveness_page, p->beats};
     p->health[1] = (struct http_route){"/readyz", get_readyz, p->manager};
     p->scrape[0] = (struct http_route){"/metrics", get_metrics, p->metrics};
     if (token)

@@ -16,6 +16,7 @@
 #include "controller/metrics_access.h"
 #include "kubeclient/http.h"
 #include "nodeagent/agent.h"
+#include "nodeagent/agent_liveness.h"
 #include "nodeagent/cmd.h"
 #include "nodeagent/host.h"
 #include "nodeagent/journal.h"
@@ -83,6 +84,7 @@ struct process {
     struct access_gate *gate; /* NULL: metrics are for everybody */
     struct http_server *http;
     struct heartbeats *beats;
+    struct agent_liveness liveness; /* of both */
     int lock;
     struct part parts[MAX_THREADS];
     size_t n_parts;
@@ -111,22 +113,6 @@ static int run_pods(void *arg, struct scope *s, struct err *e)
 static int run_agent(void *arg, struct scope *s, struct err *e)
 {
     return agent_run(arg, s, e);
-}
-
-/* A call into a vendor's library that hangs is told and is no reason to be started again: the
- * driver would hang as before, and pods that share a card by MPS would lose it. */
-static int get_health(void *arg, struct sb *body)
-{
-    const struct process *p = arg;
-    const char *call = NULL;
-    int64_t since_ms;
-    if (!heartbeats_check(p->beats, body))
-        return 500;
-    sb_add(body, "ok\n");
-    if (worker_stuck(p->worker, &call, &since_ms))
-        sb_addf(body, "%s, a call into the vendor's library, has not returned for %lld s\n", call,
-                (long long)(clock_mono_ms(clock_real()) - since_ms) / 1000);
-    return 200;
 }
 
 static int get_ready(void *arg, struct sb *body)
@@ -470,7 +456,7 @@ static bool process_done(struct process *p)
 
 static int open_http(struct process *p, const struct flags *f, struct err *e)
 {
-    const struct http_route health[] = {{"/healthz", get_health, p},
+    const struct http_route health[] = {{"/healthz", agent_liveness_page, &p->liveness},
                                         {"/readyz", get_ready, p->agent}};
     const struct http_route metrics[] = {{"/metrics", get_metrics, p->metrics}};
     static struct http_route routes[3]; /* the server borrows them for its life */
@@ -503,6 +489,7 @@ static int set_up(struct process *p, const struct flags *f, struct err *e)
     TRY(open_hardware(p, f, e));
     TRY(connect_cluster(p, f, seed, e));
     TRY(make_agent(p, f, seed, e));
+    p->liveness = (struct agent_liveness){p->beats, p->worker, clock_real()};
     return open_http(p, f, e);
 }
 

@@ -22,6 +22,7 @@
 #include "gpu_fake_support.h"
 #include "kubeclient/fake.h"
 #include "nodeagent/agent.h"
+#include "nodeagent/agent_liveness.h"
 #include "nodeagent/journal.h"
 #include "nodeagent/own_device.h"
 
@@ -264,8 +265,11 @@ struct bench {
     struct informer *inf;
     struct publisher *pub;
     struct koord_infos *koordinator; /* NULL: none */
+    struct heartbeats *beats;        /* the loop's, LOOP_MS; of each start one */
     struct agent *agent;
 };
+
+#define LOOP_MS 120000
 
 /* Opens everything on the hardware of b->hw, as a process that starts. */
 static void bench_start(struct bench *b)
@@ -287,6 +291,7 @@ static void bench_start(struct bench *b)
         .devices = b->inf,
         .publisher = b->pub,
         .clk = b->clk,
+        .beat = heartbeat_add(b->beats, "loop", LOOP_MS),
         .node = "n1",
         .state_dir = b->dir,
         .proc_root = "/nonexistent",
@@ -305,6 +310,7 @@ static void bench_init(struct bench *b)
     b->dir = folder_make();
     cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, b->gate.ends), 0);
     b->server = kc_fake_new(b->clk);
+    b->beats = heartbeats_new(b->clk);
     kc_fake_watch_drains(b->server, true);
 }
 
@@ -325,6 +331,7 @@ static void bench_done(struct bench *b)
     cr_expect_eq(b->hw.violations, 0, "something in use was touched");
     cr_expect_eq(atomic_load(&b->gate.overpromised), 0, "what was on offer was taken away");
     (void)kc_free(b->server);
+    (void)heartbeats_free(b->beats);
     (void)clock_free(b->clk);
     (void)scope_free(b->scope);
     (void)close(b->gate.ends[0]);
@@ -1625,5 +1632,24 @@ Test(agent, koordlet_is_told_of_the_cards_while_they_are_whole)
     expect_card(&b, "3g.40gb@0 3g.40gb@4");
     auto_free char *cut = told_koordlet(&b);
     cr_expect_null(cut);
+    bench_done(&b);
+}
+
+/* The step ends before it waits again: whatever holds the loop up there, or in it, shows. */
+Test(agent, a_loop_that_does_not_come_back_is_on_the_page_of_health)
+{
+    struct bench b;
+    auto_sb struct sb page = SB_INIT(1000);
+    bench_init(&b);
+    bench_start(&b);
+    struct agent_liveness l = {b.beats, b.worker, b.clk};
+    round_of(&b, /* wait= */ true);
+    clock_fake_advance(b.clk, LOOP_MS);
+    cr_expect_eq(agent_liveness_page(&l, &page), 200, "%s", sb_str(&page));
+    clock_fake_advance(b.clk, 1000);
+    cr_expect_eq(agent_liveness_page(&l, &page), 500);
+    cr_expect_not_null(strstr(sb_str(&page), "loop hangs: no progress for 121 s"));
+    agent_step(b.agent, b.scope, 0);
+    cr_expect(heartbeats_check(b.beats, NULL));
     bench_done(&b);
 }

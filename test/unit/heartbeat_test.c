@@ -45,7 +45,7 @@ Test(heartbeat, who_is_at_one_thing_for_longer_than_its_bound_is_stale_and_named
     cr_expect_not(heartbeats_check(f.set, &text));
     cr_expect(heartbeat_is_stale(f.loop));
     cr_expect_not(heartbeat_is_stale(f.worker));
-    cr_expect_str_eq(sb_str(&text), "loop hangs: it has been at one thing for 5 s (limit 1 s)\n");
+    cr_expect_str_eq(sb_str(&text), "loop hangs: no progress for 5 s (limit 1 s)\n");
     end(&f);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/auto.h"
 
+#include "nodeagent/agent_liveness.h"
 #include "nodeagent/worker.h"
 #include "test/unit/gpu_fake_support.h"
 
@@ -155,6 +156,29 @@ Test(worker, hung_call_is_told_at_its_deadline_and_not_before)
     cr_assert(worker_stuck(h.w, &call, &since));
     cr_expect_str_eq(call, "nvmlHangs");
     cr_expect_eq(worker_watch_ms(h.w), -1);
+    hung_end(&h);
+}
+
+/* The page of the kubelet's probe: to start the agent again would not mend the driver. */
+Test(worker, hung_call_is_on_the_page_of_health_and_fails_it_not)
+{
+    struct hung h;
+    hung_start(&h, 4);
+    auto_heartbeats struct heartbeats *beats = heartbeats_new(h.gate.clock);
+    struct heartbeat *loop = heartbeat_add(beats, "loop", 120000);
+    struct agent_liveness l = {beats, h.w, h.gate.clock};
+    auto_sb struct sb page = SB_INIT(1000);
+    heartbeat_busy(loop);
+    clock_fake_advance(h.gate.clock, 120000);
+    cr_expect_eq(agent_liveness_page(&l, &page), 200);
+    cr_expect_str_eq(sb_str(&page), "ok\nnvmlHangs, a call into the vendor's library, has not "
+                                    "returned for 120 s\n");
+    sb_reset(&page);
+    clock_fake_advance(h.gate.clock, 1);
+    cr_expect_eq(agent_liveness_page(&l, &page), 500, "the loop fails it");
+    cr_expect_str_eq(sb_str(&page),
+                     "loop hangs: no progress for 120 s (limit 120 s)\nnvmlHangs, a call into the "
+                     "vendor's library, has not returned for 120 s\n");
     hung_end(&h);
 }
 
