@@ -45,7 +45,8 @@ struct controller {
     struct watch **watches;
     size_t watch_count;
     struct controller_metrics metrics;
-    struct heartbeat **beats; /* one a worker; NULL: nobody asks */
+    struct heartbeat **beats;     /* one a worker; NULL: nobody asks */
+    struct heartbeat *queue_beat; /* NULL: nobody asks */
 };
 
 struct controller *controller_new(const char *name, reconcile_fn *fn, void *self, int workers,
@@ -332,6 +333,8 @@ void controller_set_beats(struct controller *c, struct heartbeats *set)
         auto_free char *name = xasprintf("%s/%d", c->name, i);
         c->beats[i] = heartbeat_add(set, name, CONTROLLER_HANG_MS);
     }
+    auto_free char *queue = xasprintf("queue of %s", c->name);
+    c->queue_beat = heartbeat_add(set, queue, CONTROLLER_UNTAKEN_MS);
 }
 
 bool controller_hangs(const struct controller *c)
@@ -339,7 +342,7 @@ bool controller_hangs(const struct controller *c)
     for (int i = 0; c->beats && i < c->workers; i++)
         if (heartbeat_is_stale(c->beats[i]))
             return true;
-    return false;
+    return heartbeat_is_stale(c->queue_beat);
 }
 
 struct worker {
@@ -383,6 +386,7 @@ int controller_run(struct controller *c, struct scope *s, struct err *e)
 {
     auto_free struct worker *workers = xcalloc((size_t)c->workers, sizeof(*workers));
     int started;
+    wq_set_beat(c->queue, c->queue_beat);
     int failed = start_workers(workers, c, s, &started);
     if (!failed) {
         log_info("Started controller", kv("controller", c->name), kv_int("workers", c->workers));

@@ -30,11 +30,13 @@ const char *controller_name(const struct controller *c);
  * run. m outlives c. */
 void controller_register_metrics(struct controller *c, struct metrics *m);
 /* Gives each worker a heartbeat in the set: a reconcile that takes longer than CONTROLLER_HANG_MS
- * hangs, since its scope ended long before. Before run. set outlives c. */
+ * hangs, since its scope ended long before. And one to the queue: keys that are due and that none
+ * of the workers, all idle, takes for CONTROLLER_UNTAKEN_MS. Before run. set outlives c. */
 void controller_set_beats(struct controller *c, struct heartbeats *set);
 #define CONTROLLER_RECONCILE_MS (5 * 60 * 1000)
 #define CONTROLLER_HANG_MS      (2 * CONTROLLER_RECONCILE_MS)
-/* Is a worker stale? Any thread, lock-free. */
+#define CONTROLLER_UNTAKEN_MS   (2 * 60 * 1000)
+/* Is a worker or the queue stale? Any thread, lock-free. */
 bool controller_hangs(const struct controller *c);
 /* One key that is due, in the caller's thread; false when none is. For deterministic tests. */
 bool controller_step(struct controller *c, struct scope *s);

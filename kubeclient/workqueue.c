@@ -46,6 +46,8 @@ struct wq {
     size_t heap_count;
     size_t queued, processing;
     int64_t bucket_mono_ms; /* when the bucket is full again */
+    struct heartbeat *beat; /* NULL: nobody asks */
+    bool untaken;           /* keys are queued and nobody has one; the beat says since when */
     bool shut_down;
 };
 
@@ -197,6 +199,27 @@ static struct item *heap_pop(struct wq *q)
     return it;
 }
 
+/* After each change, with the lock held. */
+static void tell_beat(struct wq *q)
+{
+    bool untaken = q->queued && !q->processing;
+    if (untaken && !q->untaken)
+        heartbeat_busy(q->beat);
+    else if (!untaken && q->heap_count && !q->processing)
+        heartbeat_busy_from(q->beat, q->heap[0]->ready_mono_ms);
+    else if (!untaken)
+        heartbeat_idle(q->beat);
+    q->untaken = untaken;
+}
+
+void wq_set_beat(struct wq *q, struct heartbeat *b)
+{
+    HOLD(&q->mu);
+    q->beat = b;
+    q->untaken = false;
+    tell_beat(q);
+}
+
 /* Adding */
 
 static void enqueue(struct wq *q, struct item *it, int64_t due_mono_ms)
@@ -227,6 +250,7 @@ void wq_add(struct wq *q, const struct object_key *k)
     HOLD(&q->mu);
     if (!q->shut_down)
         add_locked(q, find_or_make(q, k), now_ms(q));
+    tell_beat(q);
 }
 
 static void wait_until(struct wq *q, struct item *it, int64_t ready_mono_ms)
@@ -254,6 +278,7 @@ void wq_add_after(struct wq *q, const struct object_key *k, int64_t delay_ms)
     HOLD(&q->mu);
     if (!q->shut_down)
         add_after_locked(q, find_or_make(q, k), delay_ms);
+    tell_beat(q);
 }
 
 static int64_t item_delay_ms(struct item *it)
@@ -286,6 +311,7 @@ void wq_add_rate_limited(struct wq *q, const struct object_key *k)
     int64_t all = bucket_delay_ms(q);
     observe(q, WQ_RETRIED, 0);
     add_after_locked(q, it, own > all ? own : all);
+    tell_beat(q);
 }
 
 /* Taking */
@@ -314,6 +340,7 @@ static bool take(struct wq *q, struct object_key *ret_key)
     it->started_mono_ms = now_ms(q);
     observe(q, WQ_WAITED, it->started_mono_ms - it->due_mono_ms);
     *ret_key = it->key;
+    tell_beat(q);
     /* This getter leaves; whoever waits on must look after the delays. */
     if (q->heap_count)
         (void)pthread_cond_signal(&q->changed);
@@ -363,6 +390,7 @@ void wq_done(struct wq *q, const struct object_key *k)
     if (it->dirty)
         enqueue(q, it, now);
     drop_if_idle(q, it);
+    tell_beat(q);
     if (!q->queued && !q->processing)
         (void)pthread_cond_broadcast(&q->idle);
 }
@@ -391,6 +419,8 @@ static void stop_locked(struct wq *q)
     q->shut_down = true;
     while (q->heap_count)
         drop_if_idle(q, heap_pop(q));
+    heartbeat_idle(q->beat);
+    q->beat = NULL; /* whoever drains the queue has a deadline of its own */
     (void)pthread_cond_broadcast(&q->changed);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "base/heartbeat.h"
 
 #include "kubeclient/object.h"
 
@@ -52,6 +53,13 @@ enum wq_event { WQ_ADDED, WQ_RETRIED, WQ_WAITED, WQ_WORKED };
 typedef void wq_observer_fn(void *arg, enum wq_event event, int64_t ms);
 /* Only before the queue is used. Called with the queue's lock held: must not call back. */
 void wq_observe(struct wq *q, wq_observer_fn *fn, void *arg);
+
+/* From now on somebody takes keys: b is busy while keys are due and nobody has one, which with idle
+ * workers is over at once unless a wake-up was lost. While a worker has a key it is idle: the
+ * worker takes the next one, and its own heartbeat tells of it. Borrowed, until wq_shut_down. NULL
+ * allowed.
+ */
+void wq_set_beat(struct wq *q, struct heartbeat *b);
 
 /* Keys queued now; waiting for their delay; with a worker; and the age of the longest work. */
 struct wq_stats {

@@ -367,3 +367,45 @@ Test(controller, a_worker_that_hangs_is_stale_until_it_gets_on)
         (void)close(h.go_on[i]);
     }
 }
+
+/* With a fake clock nobody wakes the worker for a delay: as if a wake-up had been lost. */
+Test(controller, keys_that_idle_workers_do_not_take_are_a_hang)
+{
+    struct hang h;
+    char c = 0;
+    cr_assert_eq(pipe2(h.begun, O_CLOEXEC), 0);
+    cr_assert_eq(pipe2(h.go_on, O_CLOEXEC), 0);
+    cr_assert_eq(write(h.go_on[1], "gg", 2), 2);
+    auto_heartbeats struct heartbeats *beats = heartbeats_new(b.clk);
+    struct running r = {.c = controller_new("node-labels", hang, &h, 1, b.clk),
+                        .s = scope_new(NULL, -1)};
+    controller_set_beats(r.c, beats);
+    wq_add(controller_queue(r.c), &a);
+    clock_fake_advance(b.clk, 2L * CONTROLLER_UNTAKEN_MS);
+    cr_expect_not(controller_hangs(r.c), "it stands by: nobody is to take keys");
+    cr_assert_eq(pthread_create(&r.thread, NULL, run_it, &r), 0);
+    cr_assert_eq(read(h.begun[0], &c, 1), 1); /* it takes keys now */
+    wq_add_after(controller_queue(r.c), &a, 1000);
+    while (wq_stats(controller_queue(r.c)).processing)
+        (void)scope_wait_ms(r.s, 1);
+    clock_fake_advance(b.clk, 1000 + CONTROLLER_UNTAKEN_MS);
+    cr_expect_not(controller_hangs(r.c));
+    clock_fake_advance(b.clk, 1000);
+    cr_expect(controller_hangs(r.c));
+    auto_sb struct sb text = SB_INIT(1000);
+    cr_expect_eq(liveness_page(beats, &text), 500);
+    cr_expect_str_eq(sb_str(&text),
+                     "queue of node-labels hangs: no progress for 121 s (limit 120 s)\n");
+    scope_cancel(r.s);
+    cr_assert_eq(pthread_join(r.thread, NULL), 0);
+    cr_expect_not(controller_hangs(r.c));
+    sb_reset(&text);
+    cr_expect_eq(liveness_page(beats, &text), 200);
+    cr_expect_str_eq(sb_str(&text), "ok\n");
+    (void)controller_free(r.c);
+    (void)scope_free(r.s);
+    for (int i = 0; i < 2; i++) {
+        (void)close(h.begun[i]);
+        (void)close(h.go_on[i]);
+    }
+}

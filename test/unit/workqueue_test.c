@@ -311,3 +311,47 @@ Test(workqueue, waiting_time_counts_from_when_the_key_was_due)
     cr_assert_str_eq(run_one(), "a");
     cr_assert_eq(seen[WQ_WAITED], 7);
 }
+
+/* The heartbeat: is what is due taken? */
+
+static bool is_stale_after(const struct heartbeat *beat, int64_t ms)
+{
+    clock_fake_advance(clk, ms);
+    return heartbeat_is_stale(beat);
+}
+
+Test(workqueue, keys_that_nobody_takes_stop_its_heart)
+{
+    auto_heartbeats struct heartbeats *beats = heartbeats_new(clk);
+    struct heartbeat *beat = heartbeat_add(beats, "queue", 1000);
+    struct object_key k;
+    wq_add(q, &a);
+    cr_expect_not(is_stale_after(beat, 5000), "nobody was there to take it");
+    wq_set_beat(q, beat);
+    cr_expect_not(is_stale_after(beat, 1000));
+    wq_add(q, &b);
+    cr_expect(is_stale_after(beat, 1), "another key is no progress");
+    cr_assert(wq_try_get(q, &k));
+    cr_expect_not(is_stale_after(beat, 5000), "who has a key has a heartbeat of its own");
+    wq_done(q, &k);
+    cr_expect_not(is_stale_after(beat, 1000), "the key that is left waits since then");
+    cr_expect(is_stale_after(beat, 1));
+    cr_assert_str_eq(run_one(), "b");
+    cr_expect_not(is_stale_after(beat, 5000), "there is nothing to take");
+}
+
+Test(workqueue, a_delay_that_nobody_wakes_up_for_stops_its_heart)
+{
+    auto_heartbeats struct heartbeats *beats = heartbeats_new(clk);
+    struct heartbeat *beat = heartbeat_add(beats, "queue", 1000);
+    wq_set_beat(q, beat);
+    wq_add_after(q, &a, 60000);
+    wq_add_after(q, &b, 20000);
+    cr_expect_not(is_stale_after(beat, 21000));
+    cr_expect(is_stale_after(beat, 1));
+    cr_assert_str_eq(run_one(), "b");
+    cr_expect_not(is_stale_after(beat, 39999));
+    cr_expect(is_stale_after(beat, 1001));
+    wq_shut_down(q);
+    cr_expect_not(heartbeat_is_stale(beat), "nobody takes keys any more");
+}
