@@ -382,7 +382,7 @@ const char *card_result_reason(const struct device_want *want, const struct card
     case TXN_REBOOT_REQUIRED:
         return "RebootRequired";
     case TXN_FAILED:
-        return strcmp(m->result.reason, "OtherVersion") == 0 ? "OtherVersion" : "ApplyFailed";
+        return m->result.other_version ? "OtherVersion" : "ApplyFailed";
     }
     return "ApplyFailed";
 }

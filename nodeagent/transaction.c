@@ -403,6 +403,7 @@ static enum leftover read_journal(struct txn *t)
     const char *otherwise = why.kind == ERR_PROTOCOL ? "JournalCorrupt" : "JournalUnreadable";
     conclude(t->ret, TXN_FAILED, reason_or(&why, otherwise), "%s; the card was not touched",
              err_msg(&why));
+    t->ret->other_version = why.kind == ERR_CONFLICT;
     return LEFT_UNUSABLE;
 }
 

@@ -36,9 +36,10 @@ enum txn_policy { TXN_ROLLBACK, TXN_HOLD };
 struct txn_result {
     enum txn_outcome outcome;
     char reason[32]; /* CamelCase, for a condition: Applied, InUse, RolledBack, JournalCorrupt … */
-    char message[512]; /* for a person; names the call that failed and what to do */
-    bool changed;      /* the hardware was touched, so readers should look again */
-    unsigned steps;    /* that were done, rollback not counted */
+    char message[512];  /* for a person; names the call that failed and what to do */
+    bool other_version; /* of FAILED: the journal is another release's, and waits for a person */
+    bool changed;       /* the hardware was touched, so readers should look again */
+    unsigned steps;     /* that were done, rollback not counted */
 };
 
 struct txn_deps {
@@ -57,7 +58,7 @@ struct txn_deps {
 /* Makes the card `uuid` match the wish. A journal left behind is recovered first; where that does
  * not work out, or a hold left it, the wish is planned from what stands, and the layout to go back
  * to stays the last one that stood whole. A damaged journal is FAILED, JournalCorrupt, once: it is
- * set aside. One of another version is FAILED, OtherVersion, until it is gone: the card is not
+ * set aside. One of another version is FAILED with other_version, until it is gone: the card is not
  * touched, and the journal stays for the release that wrote it. All that can happen is told by
  * *ret; there is no other error. */
 void txn_apply(const struct txn_deps *d, const char *uuid, const struct card_wish *wish,

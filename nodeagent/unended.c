@@ -14,7 +14,7 @@ void unended_note(struct unended *u, const char *uuid, const struct txn_result *
         c = XPUSH(u->items, u->n);
         (void)snprintf(c->uuid, sizeof(c->uuid), "%s", uuid);
     }
-    c->waits = strcmp(r->reason, "OtherVersion") == 0;
+    c->waits = r->other_version;
     memcpy(c->why, r->message, sizeof(c->why));
 }
 

@@ -313,11 +313,12 @@ Test(status, a_change_that_was_rolled_back)
     check(&n, "rolled-back", false);
 }
 
-static void node_unended(struct node *n, struct unended *list, size_t i, const char *reason)
+static void node_unended(struct node *n, struct unended *list, size_t i, bool other_version)
 {
     const char *uuid = n->views[i].card.uuid;
-    struct txn_result r = {.outcome = TXN_FAILED};
-    (void)snprintf(r.reason, sizeof(r.reason), "%s", reason);
+    struct txn_result r = {.outcome = TXN_FAILED, .other_version = other_version};
+    /* Words for people: nothing is decided by them. */
+    (void)snprintf(r.reason, sizeof(r.reason), "%s", other_version ? "Words" : "OtherVersion");
     (void)snprintf(r.message, sizeof(r.message), "%s.json: what to do", uuid);
     unended_note(list, uuid, &r);
     n->state.unended = list;
@@ -345,7 +346,7 @@ Test(status, each_card_whose_change_could_not_be_ended_is_named_and_not_offered)
         fake_put(&n.hw.cards[i], "1g.10gb", 0, whole_1g);
     node_read(&n);
     for (size_t i = 0; i < 3; i++)
-        node_unended(&n, &list, i, "OtherVersion");
+        node_unended(&n, &list, i, /* other_version= */ true);
     node_status_build(&n.state, /* prev= */ NULL, NOW_MS, &st);
     for (size_t i = 0; i < 3; i++) {
         cr_expect_not(offers(&n, i), "card %zu", i);
@@ -372,15 +373,15 @@ Test(status, a_change_that_goes_on_by_itself_speaks_before_one_that_waits_for_a_
     auto_device_status struct device_status st = {0};
     node_init(&n, 2);
     node_read(&n);
-    node_unended(&n, &list, 0, "OtherVersion");
-    node_unended(&n, &list, 1, "RecoveryFailed");
+    node_unended(&n, &list, 0, /* other_version= */ true);
+    node_unended(&n, &list, 1, /* other_version= */ false);
     node_status_build(&n.state, /* prev= */ NULL, NOW_MS, &st);
     cr_expect_str_eq(applied_on(&st, 0)->reason, "OtherVersion");
     cr_expect_str_eq(applied_on(&st, 1)->reason, "Progressing");
     const struct condition *c = condition_get(&st.conditions, "Reconciling");
     cr_assert_not_null(c);
     cr_expect_eq(strncmp(c->message, "GPU-00000001-fake: ", 19), 0, "%s", c->message);
-    node_unended(&n, &list, 1, "OtherVersion");
+    node_unended(&n, &list, 1, /* other_version= */ true);
     cr_expect_eq(list.n, 2, "each is listed once");
     unended_done(&list);
     node_done(&n);

@@ -658,6 +658,7 @@ Test(transaction, corrupt_journal_is_loud_and_leaves_the_card_alone)
     apply(&hw, &wish, TXN_ROLLBACK, &r);
     cr_expect_eq(r.outcome, TXN_FAILED);
     cr_expect_str_eq(r.reason, "JournalCorrupt");
+    cr_expect_not(r.other_version);
     cr_expect_eq(hw.cards[0].mutations, 0);
     apply(&hw, &wish, TXN_ROLLBACK, &r);
     cr_expect_eq(r.outcome, TXN_APPLIED);
@@ -679,10 +680,12 @@ Test(transaction, journal_of_another_version_holds_the_card_and_stays)
         apply(&hw, &wish, i ? TXN_ROLLBACK : TXN_HOLD, &r);
         cr_expect_eq(r.outcome, TXN_FAILED);
         cr_expect_str_eq(r.reason, "OtherVersion");
+        cr_expect(r.other_version);
         cr_expect(strstr(r.message, "of version 2 and this agent reads 1"), "%s", r.message);
         cr_expect(strstr(r.message, "the card was not touched"), "%s", r.message);
         recover(&hw, "boot-2", &r);
         cr_expect_str_eq(r.reason, "OtherVersion", "after a reboot as well");
+        cr_expect(r.other_version);
     }
     cr_expect_eq(hw.cards[0].mutations, 0);
     cr_assert_eq(file_read(path, 4096, &text, NULL, NULL), 0);
