@@ -192,6 +192,35 @@ open_rundir() {
 # Discovery is cached per control plane: ports come back, and what they serve differs.
 kubectl() { in_network "$RUNDIR" env KUBECACHEDIR="$RUNDIR/kubectl-cache" "$KUBECTL" --kubeconfig "$RUNDIR/admin.kubeconfig" "$@"; }
 
+# token_arguments "$@": what pod-token.sh and agent-token.sh begin with: RUNDIR is opened, and
+# subject (POD or NAME), namespace and account are set
+token_arguments() {
+    case "${1:-}" in -h | --help)
+        usage
+        exit 0
+        ;;
+    esac
+    [ $# = 4 ] || die "wants four arguments, see --help"
+    open_rundir "$1"
+    subject=$2 namespace=$3 account=$4
+}
+
+exists() { kubectl get "$@" >/dev/null 2>&1; }
+
+# pod_token POD USER SPEC: makes the pod where it is missing, with the account and, in SPEC, more
+# members of its spec, and writes RUNDIR/USER.kubeconfig with a token that is bound to it. After
+# token_arguments.
+pod_token() {
+    local token
+    exists -n "$namespace" pod "$1" || kubectl create -n "$namespace" -f - >/dev/null <<JSON
+{"apiVersion": "v1", "kind": "Pod",
+ "metadata": {"name": "$1", "labels": {"app.kubernetes.io/name": "$account"}},
+ "spec": {"serviceAccountName": "$account", "automountServiceAccountToken": false, $3}}
+JSON
+    token=$(kubectl create token -n "$namespace" "$account" --duration 24h --bound-object-kind Pod --bound-object-name "$1")
+    "$KUBE_HERE/kubeconfig.sh" "$RUNDIR" "$2" "$token"
+}
+
 # in_network RUNDIR COMMAND...: in the network namespace of the cluster, where node-up.sh gave it one
 in_network() {
     local run=$1 pid
