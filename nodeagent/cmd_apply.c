@@ -167,7 +167,9 @@ int cmd_plan(int argc, char **argv)
     auto_err struct err e = {0};
     int code;
     if (!parse(&s.f, argc, argv, "cleave-agent plan [--file PATH] [--config NAME] [flags]",
-               "Shows, card by card, the steps that apply would take. Changes nothing.", &code))
+               "Shows, card by card, the steps that apply would take. Changes nothing.\n"
+               "Exits with 0 if apply could take them now, else with 1.",
+               &code))
         return code;
     if (open_session(&s, &e) < 0)
         return fail("plan", &e);
@@ -223,7 +225,9 @@ int cmd_apply(int argc, char **argv)
     if (!parse(
             &s.f, argc, argv, "cleave-agent apply [--file PATH] [--config NAME] [flags]",
             "Brings this host's cards to a layout: the smallest change, nothing in use touched,\n"
-            "read back, and rolled back when a step fails. Not for a host whose agent runs.",
+            "read back, and rolled back when a step fails. Not for a host whose agent runs.\n"
+            "Exits with 0 if every card that the layout selects is as it wants now, else with 1;\n"
+            "with 1 also, and nothing is changed, if it selects no card of this host.",
             &code))
         return code;
     auto_fd int lock = -1;

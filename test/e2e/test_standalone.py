@@ -518,6 +518,8 @@ def test_exit_codes_and_help(host):
     for verb in ("inspect", "plan", "apply", "assert", "export", "import", "run"):
         assert "usage" in h.agent(verb, "--help").lower()
         assert "--nonsense" in h.agent(verb, "--nonsense", code=2) or "nonsense" in h.agent(verb, "--nonsense", code=2)
+    for verb in ("plan", "apply", "assert"):
+        assert re.search(r"Exits with 0 if .* with 1", h.agent(verb, "--help"), re.S), verb
     assert "name a file (-f)" in h.agent("apply", code=1)
     assert "/nonexistent" in h.agent("plan", "-f", "/nonexistent", code=1)
     assert "choose one with -c" in h.agent("plan", "-f", SAMPLE, code=1)
