@@ -73,20 +73,37 @@ static size_t skip_string(const char *text, size_t len, size_t pos)
     return pos;
 }
 
-/* jansson recurses up to 2048 levels, and so does everything that walks a document afterwards. */
-static int check_depth(const char *text, size_t len, struct err *e)
+static bool opens(char c)
+{
+    return c == '[' || c == '{';
+}
+
+static bool closes(char c)
+{
+    return c == ']' || c == '}';
+}
+
+/* jansson recurses up to 2048 levels, and so does everything that walks a document afterwards. It
+ * takes 236 bytes for the three of "{},". */
+static int check_shape(const char *text, size_t len, struct err *e)
 {
     size_t depth = 0;
+    size_t values = 1;
     for (size_t pos = 0; pos < len; pos++) {
         if (text[pos] == '"')
             pos = skip_string(text, len, pos);
-        else if ((text[pos] == ']' || text[pos] == '}') && depth > 0)
+        else if (closes(text[pos]) && depth > 0)
             depth--;
-        else if (text[pos] == '[' || text[pos] == '{')
+        else if (opens(text[pos]))
             depth++;
+        if (pos < len && (opens(text[pos]) || text[pos] == ','))
+            values++;
         if (depth > JX_MAX_DEPTH)
             return err_set(e, ERR_TOO_LARGE, "JSON nested deeper than %d levels at byte %zu",
                            JX_MAX_DEPTH, pos);
+        if (values > JX_MAX_VALUES)
+            return err_set(e, ERR_TOO_LARGE, "JSON of more than %d values at byte %zu",
+                           JX_MAX_VALUES, pos);
     }
     return 0;
 }
@@ -95,7 +112,7 @@ int jx_parse(const char *text, size_t len, size_t max_bytes, json_t **ret, struc
 {
     if (len > max_bytes)
         return err_set(e, ERR_TOO_LARGE, "JSON of %zu bytes, at most %zu are read", len, max_bytes);
-    TRY(check_depth(text, len, e));
+    TRY(check_shape(text, len, e));
     json_error_t why;
     json_t *value = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
     if (!value)

@@ -113,9 +113,12 @@ const json_t *jx_at(const json_t *obj, const char *const path[]);
  * are equal. Arrays are replaced whole. */
 void jx_merge_diff(const json_t *from, const json_t *to, json_t **ret_patch);
 
-/* Parses text strictly: at most max_bytes, nesting at most JX_MAX_DEPTH, duplicate keys refused,
- * nothing behind the value. ERR_TOO_LARGE, ERR_PROTOCOL (with position). */
-#define JX_MAX_DEPTH 64
+/* Parses text strictly: at most max_bytes, nesting at most JX_MAX_DEPTH, about JX_MAX_VALUES values
+ * (46 MiB of memory, where each is "{}"; an object of 1.5 MiB, the most that etcd keeps, has fewer:
+ * a member of eight bytes each), duplicate keys refused, nothing behind the value. ERR_TOO_LARGE,
+ * ERR_PROTOCOL (with position). */
+#define JX_MAX_DEPTH  64
+#define JX_MAX_VALUES 200000
 int jx_parse(const char *text, size_t len, size_t max_bytes, json_t **ret,
              struct err *e) MUST_CHECK;
 

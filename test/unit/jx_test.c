@@ -359,6 +359,40 @@ static char *nested(size_t depth)
     return sb_take(&b);
 }
 
+/* "[{},{},…]" */
+static char *flat(size_t count, const char *item)
+{
+    struct sb text = SB_INIT(8UL << 20);
+    sb_add_char(&text, '[');
+    for (size_t i = 0; i < count; i++)
+        sb_addf(&text, "%s%s", i ? "," : "", item);
+    sb_add_char(&text, ']');
+    return sb_take(&text);
+}
+
+static void expect_too_many(const char *text)
+{
+    auto_err struct err e = {0};
+    auto_json json_t *value = NULL;
+    cr_expect_eq(jx_parse(text, strlen(text), strlen(text), &value, &e), -ERR_TOO_LARGE);
+    cr_expect(strstr(err_msg(&e), "more than 200000 values"), "%s", err_msg(&e));
+}
+
+/* One answer of 4 MiB took 314 MiB; an agent has 128. */
+Test(jx, refuses_more_values_than_there_is_memory_for)
+{
+    auto_free char *many = flat(JX_MAX_VALUES / 2 - 1, "{}");
+    auto_json json_t *value = parsed(many);
+    cr_expect_eq(json_array_size(value), JX_MAX_VALUES / 2 - 1);
+    auto_free char *more = flat(JX_MAX_VALUES / 2 + 1, "{}");
+    expect_too_many(more);
+    auto_free char *plain = flat(JX_MAX_VALUES + 1, "0");
+    expect_too_many(plain);
+    auto_free char *text = flat(1, "\"{,[,{,[,\"");
+    auto_json json_t *one = parsed(text);
+    cr_expect_eq(json_array_size(one), 1, "what is in a string is no value");
+}
+
 Test(jx, refuses_what_is_nested_too_deep)
 {
     auto_free char *deepest = nested(JX_MAX_DEPTH);
