@@ -198,7 +198,7 @@ e2e: ## End to end: real etcd and kube-apiserver, simulated GPUs
 torture: ## Every plan of harm: each write and event of each workload, killed, lost, refused, missed; every property of the API; every call made to fail; hours
 	@hack/install-deps.sh
 	@$(MAKE) -s VARIANT=release all
-	@/usr/bin/python3 test/fault/run.py --jobs 4 $(T)
+	@/usr/bin/python3 test/fault/run.py --jobs 6 $(T)
 	@CLEAVE_TORTURE=1 CLEAVE_FAILOVERS=100 /usr/bin/python3 -m pytest -p no:cacheprovider -q -s test/e2e/test_late_writes.py test/e2e/test_failover.py test/e2e/test_time.py test/e2e/test_blackhole.py
 	@[ -n "$(T)" ] || /usr/bin/python3 test/fault/walk.py
 	@[ -n "$(T)" ] || FAILING=whole hack/run-tests.sh failing

@@ -26,7 +26,7 @@ packages=(
     # lint
     clang-format-14 clang-tidy-14 shellcheck codespell
     # the end-to-end tests and the scripts around them
-    python3 python3-venv python3-pytest python3-yaml curl jq openssl ca-certificates
+    python3 python3-venv python3-pytest python3-pytest-xdist python3-yaml curl jq openssl ca-certificates
 )
 
 # a node that runs pods

@@ -13,11 +13,14 @@ case "${1:-}" in -h | --help | "")
     ;;
 esac
 
+# Control planes beside each other, with the tests that each serves.
+E2E_AT_ONCE=${E2E_AT_ONCE:-4}
+
 passed=0
 failed=0
 logs=$(mktemp -d)
-mkdir "$logs/tmp"
-trap 'rm -rf "$logs"' EXIT
+lanes=()
+trap 'end_lanes; rm -rf "$logs"' EXIT
 
 say() { printf '\n== %s\n' "$*"; }
 
@@ -26,10 +29,14 @@ count() { # passed failed
     failed=$((failed + $2))
 }
 
-build() { make -s -j"$(nproc)" VARIANT="$1" "${@:2}" || {
-    count 0 1
-    return 1
-}; }
+# One make at a time in a variant's folder.
+build() { # variant targets...
+    mkdir -p "build/$1"
+    flock "build/$1/.lock" make -s -j"$(nproc)" VARIANT="$1" "${@:2}" || {
+        count 0 1
+        return 1
+    }
+}
 
 sanitized() { # program args...: with reports sent to files
     ASAN_OPTIONS="log_path=$logs/asan:detect_leaks=1" UBSAN_OPTIONS="log_path=$logs/ubsan:print_stacktrace=1" "$@"
@@ -50,6 +57,7 @@ unit() {
     say "unit tests (ASan+UBSan)"
     build san unit-build || return 0
     local t out p f c
+    mkdir "$logs/tmp"
     for t in build/san/test/unit/*_test; do
         [ -x "$t" ] && [ -f "${t#build/san/}.c" ] || continue
         [ -z "${1:-}" ] || [ "$(basename "$t")" = "${1}_test" ] || continue
@@ -128,12 +136,12 @@ sum_of() { # words file: the sum of the numbers before any of the words
     { grep -oE "[0-9]+ ($1)" "$2" || true; } | awk '{n += $1} END {print n + 0}'
 }
 
-pytests() { # title, folder, [-k name]: pytest counts for itself
+pytests() { # title, folder, [-k name], [options...]: pytest counts for itself
     compgen -G "$2/test_*.py" >/dev/null || return 0
     say "$1"
     local out=$logs/pytest rc=0 p f
     : >"$out" # tail may be there first
-    /usr/bin/python3 -m pytest -p no:cacheprovider -q --color=no --tb=short "$2" ${3:+-k "$3"} >"$out" 2>&1 &
+    /usr/bin/python3 -m pytest -p no:cacheprovider -q --color=no --tb=short "$2" ${3:+-k "$3"} "${@:4}" >"$out" 2>&1 &
     tail -n +1 -s 0.2 -f --pid=$! "$out"
     wait $! || rc=$?
     tail -1 "$out" >"$logs/summary"
@@ -166,7 +174,7 @@ failing() {
 e2e() {
     [ -d test/e2e ] || return 0
     build release all || return 0
-    pytests "end to end on a real API server" test/e2e "${1:-}"
+    pytests "end to end on real API servers" test/e2e "${1:-}" --numprocesses="$E2E_AT_ONCE" --dist=loadgroup
 }
 
 fault() {
@@ -182,16 +190,47 @@ fault() {
     pytests "what fleets are judged by" test/fleet "${1:-}"
 }
 
+# Most of the time of the tests with an API server is waiting; the others compute. A lane does its
+# parts one after the other, beside the other lane. What a part prints appears when the part ends.
+run_lane() { # folder parts...
+    local logs=$1 part
+    mkdir "$logs"
+    for part in "${@:2}"; do
+        "$part" >"$logs/printed" 2>&1
+        flock "$logs/.." cat "$logs/printed"
+    done
+    echo "$passed $failed" >"$logs/count"
+}
+
+lane() { # name parts...
+    run_lane "$logs/$1" "${@:2}" &
+    lanes+=($!)
+}
+
+# A lane that broke off has not written its count, which is a failure.
+join_lanes() {
+    local folder p f
+    wait "${lanes[@]}" || true
+    lanes=()
+    for folder in "$logs"/*/; do
+        read -r p f <"$folder/count" 2>/dev/null || { p=0 f=1; }
+        count "$p" "$f"
+    done
+}
+
+# Each lane is a process group.
+end_lanes() {
+    local lane
+    for lane in "${lanes[@]}"; do kill -INT -- "-$lane" 2>/dev/null || true; done
+}
+
 case "$1" in
 all)
-    unit
-    race
-    fuzz
-    sim
-    grpc
-    failing
-    e2e
-    fault
+    set -m
+    lane served e2e fault
+    lane alone unit race fuzz sim grpc failing
+    set +m
+    join_lanes
     ;;
 *) "$1" "${2:-}" ;;
 esac

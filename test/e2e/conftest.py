@@ -263,8 +263,29 @@ def is_alive(pid):
 
 def pytest_configure(config):
     """Says why a test was skipped, whatever the command line says."""
+    config.addinivalue_line("markers", "long: begins before others where tests run side by side")
+    config.addinivalue_line("markers", "xdist_group: python3-pytest-xdist's; known without it too")
     if "s" not in config.option.reportchars:
         config.option.reportchars += "s"
+
+
+def group_of(item):
+    """What has to run in one process, one after the other: what shares the node with a real kubelet, or a module's fixture."""
+    if "real_cluster" in item.fixturenames:
+        return "real_cluster"
+    shared = sorted(name for name, defs in item._fixtureinfo.name2fixturedefs.items() if defs[-1].scope == "module")
+    indices = item.callspec.indices if hasattr(item, "callspec") else {}
+    return " ".join([item.module.__name__, *(f"{name}={indices.get(name, 0)}" for name in shared)]) if shared else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Side by side (--dist=loadgroup) each process has a control plane of its own. What takes long begins first."""
+    groups = {item: group_of(item) for item in items}
+    for item, group in groups.items():
+        if group:
+            item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: (groups[item] != "real_cluster", not item.get_closest_marker("long"), groups[item] is None))
 
 
 def remove_stale_runs():

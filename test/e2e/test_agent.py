@@ -525,6 +525,7 @@ def test_sigterm_ends_an_agent_within_seconds_even_in_a_hanging_call(rig):
     node.wait_ready()
 
 
+@pytest.mark.long
 def test_an_agent_under_the_sanitizers_leaks_nothing(rig):
     program, env = sanitized("cleave-agent")
     node = rig.node(start=False)

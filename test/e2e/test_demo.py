@@ -34,6 +34,7 @@ def processes_of(folder):
     return found
 
 
+@pytest.mark.long
 def test_the_demo_runs_through_stays_up_and_ends(demo, cluster):
     done = demo("start")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr

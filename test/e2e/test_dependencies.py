@@ -39,6 +39,7 @@ def package(name="libssl3", version="3.0.19-1", policy=POLICY):
     return dependencies.Package(name, "openssl", version, programs={"cleave-agent"}, offers=dependencies.offers(policy))
 
 
+@pytest.mark.long
 def test_every_library_that_is_loaded_has_a_row_and_no_row_is_stale():
     done = subprocess.run([SCRIPT, "--rows-only"], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")

@@ -52,6 +52,7 @@ def lint(tree, check):
     return subprocess.run([tree / "hack" / "lint.sh", check], capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("check", ["format", "layers", "headers", "docs", "calls", "spdx", "shell", "spelling"])
 def test_a_right_tree_passes_in_silence(tree, check):
     done = lint(tree, check)

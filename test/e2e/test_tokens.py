@@ -179,6 +179,7 @@ def ruled_rights(api):
     return listed, sorted(f"{verb} {path}" for verb, path in paths)
 
 
+@pytest.mark.long
 def test_all_that_rbac_lets_the_accounts_ask_for(rig, thief):
     everything = served(rig.api)
     assert {("", "nodes"), ("", "nodes/status"), ("", "pods/eviction"), ("", "secrets"), ("gpu.cleave.dev", "devices/status")} <= set(everything)
@@ -324,6 +325,7 @@ def walk_all(thief, name):
     return found
 
 
+@pytest.mark.long
 def test_all_fields_that_a_token_can_write(rig, thief):
     thief.third = f"{rig.id}-third"
     rig.api.create(f"{GROUP}/devices", device(thief.third))
