@@ -370,6 +370,21 @@ void device_status_done(struct device_status *s)
     jx_free(device_status_fields, s);
 }
 
+void device_status_copy(const struct device_status *from, struct device_status *ret)
+{
+    auto_json json_t *json = device_status_encode(from);
+    if (jx_decode(json, device_status_fields, ret, NULL) < 0)
+        *ret = (struct device_status){0};
+}
+
+const struct device_want *device_spec_want(const struct device_spec *s, const char *uuid)
+{
+    for (size_t i = 0; s && i < s->n_devices; i++)
+        if (strcmp(s->devices[i].uuid, uuid) == 0)
+            return &s->devices[i];
+    return NULL;
+}
+
 const struct device_card *device_status_card(const struct device_status *s, const char *uuid)
 {
     for (size_t i = 0; i < s->n_devices; i++)

@@ -284,6 +284,13 @@ void device_sgpu_copy(const struct device_sgpu *from, struct device_sgpu *to);
 /* How many replicas on what terms, by whatever means; NULL: it is not shared. Borrowed. */
 const struct device_replicas *device_sharing_terms(const struct device_sharing *s);
 
+/* A deep copy, freed with device_status_done; empty where `from` holds more than the schema allows.
+ */
+void device_status_copy(const struct device_status *from, struct device_status *ret);
+
+/* What is wanted of the card of this uuid; NULL: nothing. The spec may be NULL. Borrowed. */
+const struct device_want *device_spec_want(const struct device_spec *s, const char *uuid);
+
 /* The card of this uuid, or NULL. Borrowed. */
 const struct device_card *device_status_card(const struct device_status *s, const char *uuid);
 const struct device_model *device_status_model(const struct device_status *s, const char *name);

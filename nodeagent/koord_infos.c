@@ -17,14 +17,6 @@
 
 /* --- The cards --- */
 
-static const struct device_want *want_of(const struct device_spec *spec, const char *uuid)
-{
-    for (size_t i = 0; spec && i < spec->n_devices; i++)
-        if (strcmp(spec->devices[i].uuid, uuid) == 0)
-            return &spec->devices[i];
-    return NULL;
-}
-
 /* Slices that were made for their pods are none of a layout. */
 static bool is_cut(const struct device_card *c, const struct device_want *want)
 {
@@ -131,7 +123,7 @@ char *koord_infos_text(const struct device_status *st, const struct device_spec 
 {
     auto_free struct koordinator_card *cards = xcalloc(st->n_devices, sizeof(*cards));
     for (size_t i = 0; i < st->n_devices; i++)
-        see(&st->devices[i], want_of(spec, st->devices[i].uuid), &cards[i]);
+        see(&st->devices[i], device_spec_want(spec, st->devices[i].uuid), &cards[i]);
     const struct koordinator_node node = {.cards = cards, .n_cards = st->n_devices};
     auto_koordinator_mirror struct koordinator_mirror m = {0};
     koordinator_mirror_build(&node, /* before= */ NULL, /* now_ms= */ 0, &m);

@@ -125,15 +125,6 @@ static void want_copy(const struct device_want *from, struct device_want *to)
     device_sgpu_copy(&from->sgpu, &to->sgpu);
 }
 
-static const struct device_want *in_force(const struct work *w, const char *uuid)
-{
-    const struct device_spec *current = w->in->current;
-    for (size_t i = 0; current && i < current->n_devices; i++)
-        if (strcmp(current->devices[i].uuid, uuid) == 0)
-            return &current->devices[i];
-    return NULL;
-}
-
 static void emit_card(struct work *w, size_t i, struct device_spec *spec)
 {
     struct source *s = w->owner[i];
@@ -143,7 +134,7 @@ static void emit_card(struct work *w, size_t i, struct device_spec *spec)
         return;
     }
     const struct device_want *kept =
-        s || w->contested[i] ? in_force(w, w->in->cards[i].uuid) : NULL;
+        s || w->contested[i] ? device_spec_want(w->in->current, w->in->cards[i].uuid) : NULL;
     if (kept)
         want_copy(kept, XPUSH(spec->devices, spec->n_devices));
 }

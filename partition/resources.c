@@ -28,14 +28,6 @@ static void offer(const struct offer *o, const char *name, int64_t count)
     r->count += count;
 }
 
-static const struct device_want *want_of(const struct device_spec *spec, const char *uuid)
-{
-    for (size_t i = 0; spec && i < spec->n_devices; i++)
-        if (strcmp(spec->devices[i].uuid, uuid) == 0)
-            return &spec->devices[i];
-    return NULL;
-}
-
 static bool has_name(const struct profile_count *p)
 {
     struct mig_name parsed;
@@ -65,7 +57,7 @@ static bool single_holds(const struct resolve_card *cards, size_t n, const struc
             continue;
         cut |= cards[i].mode == API_MODE_MIG;
         whole |= cards[i].mode != API_MODE_MIG;
-        if (cut && (whole || stays_empty(&cards[i], want_of(spec, cards[i].uuid))))
+        if (cut && (whole || stays_empty(&cards[i], device_spec_want(spec, cards[i].uuid))))
             return false;
         for (size_t k = 0; k < cards[i].n_partitions; k++) {
             const struct profile_count *p = &cards[i].partitions[k];
@@ -182,7 +174,7 @@ void resolve_resources(const struct resolve_card *cards, size_t n_cards,
     int asked = spec ? spec->mig_strategy : API_STRATEGY_MIXED;
     int strategy = resource_strategy(cards, n_cards, spec, asked);
     for (size_t i = 0; i < n_cards; i++) {
-        const struct device_want *want = want_of(spec, cards[i].uuid);
+        const struct device_want *want = device_spec_want(spec, cards[i].uuid);
         if (cards[i].healthy && (!want || want->mode == cards[i].mode))
             offer_card(&o, &cards[i], want, strategy);
     }

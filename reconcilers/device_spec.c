@@ -36,7 +36,7 @@ static const struct resolve_card *card_of(const struct node_view *v, const char 
 
 static bool is_ordered(const struct node_view *v, const struct device_want *want)
 {
-    const struct device_want *now = records_want(&v->device->spec, want->uuid);
+    const struct device_want *now = device_spec_want(&v->device->spec, want->uuid);
     return now && standing_same_want(now, want);
 }
 
@@ -76,7 +76,7 @@ static void draft_cards(struct spec_draft *d, const struct node_view *v, const c
     d->spec.devices = xcalloc(wanted->n_devices + now->n_devices, sizeof(*d->spec.devices));
     for (size_t i = 0; i < wanted->n_devices; i++) {
         const struct device_want *want = &wanted->devices[i];
-        const struct device_want *standing = records_want(now, want->uuid);
+        const struct device_want *standing = device_spec_want(now, want->uuid);
         if (standing && (standing_same_want(standing, want) || is_held(want, held, n_held))) {
             draft_card(d, standing);
         } else if (!is_held(want, held, n_held)) {
@@ -235,7 +235,7 @@ bool device_spec_says_only(const json_t *written, const json_t *body)
         return false;
     bool same = got.n_devices == meant.n_devices && same_head(&got, &meant);
     for (size_t i = 0; same && i < meant.n_devices; i++) {
-        const struct device_want *want = records_want(&got, meant.devices[i].uuid);
+        const struct device_want *want = device_spec_want(&got, meant.devices[i].uuid);
         same = want && standing_same_want(want, &meant.devices[i]);
     }
     return same;

@@ -22,8 +22,8 @@ enum {
 static bool may_evict(const struct device_spec *spec, const struct device_spec *policy,
                       const struct card_record *card, int64_t now_ms)
 {
-    const struct device_want *want = records_want(spec, card->uuid);
-    const struct device_want *still = records_want(policy, card->uuid);
+    const struct device_want *want = device_spec_want(spec, card->uuid);
+    const struct device_want *still = device_spec_want(policy, card->uuid);
     if (!card->draining || !want || !still || !standing_same_want(want, still))
         return false;
     if (card->drain_deadline_ms && now_ms >= card->drain_deadline_ms)

@@ -48,7 +48,7 @@ void koordinator_cards_of(const struct node_view *v, const struct device_spec *s
     const struct device_record *d = v->device;
     ret->items = xcalloc(d->n_cards, sizeof(*ret->items));
     for (size_t i = 0; i < d->n_cards; i++)
-        see(&d->cards[i], records_want(spec, d->cards[i].uuid), &ret->items[i]);
+        see(&d->cards[i], device_spec_want(spec, d->cards[i].uuid), &ret->items[i]);
     ret->node = (struct koordinator_node){
         .cards = ret->items,
         .n_cards = d->n_cards,

@@ -96,7 +96,7 @@ static struct offers offers_under(const struct node_view *v, const struct device
     auto_free struct resolve_card *cards = xmemdup(v->cards, n * sizeof(*cards));
     struct profile_count **kept = xcalloc(n, sizeof(struct profile_count *));
     for (size_t i = 0; i < n; i++) {
-        const struct device_want *want = records_want(spec, cards[i].uuid);
+        const struct device_want *want = device_spec_want(spec, cards[i].uuid);
         kept[i] = xcalloc(cards[i].n_partitions, sizeof(*kept[i]));
         if (want)
             keep_wanted(&cards[i], want, kept[i]);

@@ -26,7 +26,7 @@ bool node_taint_wanted(const struct node_view *v)
 {
     for (size_t i = 0; v->device && i < v->device->n_cards; i++) {
         const struct card_record *card = &v->device->cards[i];
-        const struct device_want *want = records_want(&v->result.spec, card->uuid);
+        const struct device_want *want = device_spec_want(&v->result.spec, card->uuid);
         const struct gpuprofile_spec *p = !card->healthy && want ? profile_of(v, want) : NULL;
         if (p && p->health.taint == API_TAINT_NO_SCHEDULE)
             return true;

@@ -43,7 +43,7 @@ bool pod_slices_are_ours(const struct device_record *device)
         return false;
     for (size_t i = 0; i < device->n_cards; i++)
         if (is_sliced(&device->cards[i]) ||
-            is_ordered(records_want(&device->spec, device->cards[i].uuid)))
+            is_ordered(device_spec_want(&device->spec, device->cards[i].uuid)))
             return true;
     return false;
 }
@@ -72,6 +72,7 @@ char *pod_slices_text(const struct device_record *device)
         return NULL;
     for (size_t i = 0; i < device->n_cards; i++)
         if (strcmp(device->cards[i].vendor, VENDOR) == 0)
-            cards[n++] = see(&device->cards[i], records_want(&device->spec, device->cards[i].uuid));
+            cards[n++] =
+                see(&device->cards[i], device_spec_want(&device->spec, device->cards[i].uuid));
     return metax_cards_text(cards, n);
 }

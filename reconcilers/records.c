@@ -747,14 +747,6 @@ const struct card_record *records_card(const struct device_record *device, const
     return NULL;
 }
 
-const struct device_want *records_want(const struct device_spec *spec, const char *uuid)
-{
-    for (size_t i = 0; i < spec->n_devices; i++)
-        if (strcmp(spec->devices[i].uuid, uuid) == 0)
-            return &spec->devices[i];
-    return NULL;
-}
-
 void records_card_view(const struct card_record *card, struct resolve_card *ret)
 {
     *ret = (struct resolve_card){

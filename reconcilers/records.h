@@ -145,8 +145,6 @@ const char *records_label(const struct jx_pair *labels, size_t n, const char *ke
 const char *records_mig_label(const struct node_record *node);
 /* The card of this uuid, or NULL. Borrowed. */
 const struct card_record *records_card(const struct device_record *device, const char *uuid);
-/* What the Device's spec says of a card, or NULL. Borrowed. */
-const struct device_want *records_want(const struct device_spec *spec, const char *uuid);
 
 /* The card as the resolver sees it, without its MIG table. Borrows everything. */
 void records_card_view(const struct card_record *card, struct resolve_card *ret);

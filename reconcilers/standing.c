@@ -146,7 +146,7 @@ static bool is_applied(const struct node_view *v, const char *uuid)
 static void judge_card(const struct node_view *v, const struct device_want *want,
                        struct standing *ret)
 {
-    const struct device_want *in_force = records_want(&v->device->spec, want->uuid);
+    const struct device_want *in_force = device_spec_want(&v->device->spec, want->uuid);
     const struct card_record *card = records_card(v->device, want->uuid);
     if (!in_force || !standing_same_want(in_force, want) || is_agent_behind(v) || !card ||
         !card->applied.present) {
@@ -188,7 +188,7 @@ static const struct condition_record *node_fault(const struct node_view *v)
         return NULL;
     for (size_t i = 0; i < d->n_cards; i++)
         if (d->cards[i].applied.present && d->cards[i].applied.status != CONDITION_TRUE &&
-            records_want(&d->spec, d->cards[i].uuid))
+            device_spec_want(&d->spec, d->cards[i].uuid))
             return NULL;
     return &d->stalled;
 }

@@ -403,7 +403,7 @@ static void agent(struct cluster *c, const char *node, const char *failure)
     cr_assert_eq(device_status_decode(device, &st, NULL), 0);
     st.observed_generation = json_integer_value(JX_AT(device, "metadata", "generation"));
     for (size_t i = 0; i < st.n_devices; i++)
-        work(c, &st.devices[i], records_want(&spec, st.devices[i].uuid), failure,
+        work(c, &st.devices[i], device_spec_want(&spec, st.devices[i].uuid), failure,
              st.observed_generation);
     offer(&st, &spec);
     publish(c, node, &st);
