@@ -14,10 +14,13 @@
 #include "controller/conditions.h"
 #include "controller/resources.h"
 #include "nodeagent/agent_job.h"
+#include "nodeagent/card_holders.h"
 #include "nodeagent/card_track.h"
+#include "nodeagent/device_entry.h"
+#include "nodeagent/device_id.h"
+#include "nodeagent/node_status.h"
 #include "nodeagent/own_device.h"
 #include "nodeagent/share.h"
-#include "nodeagent/status.h"
 
 enum {
     RESYNC_MS = 30000,
@@ -123,7 +126,7 @@ static const struct device_spec *spec(const struct agent *a)
 
 static const struct device_want *want_of(const struct agent *a, const char *uuid)
 {
-    return card_want(spec(a), uuid);
+    return device_spec_want(spec(a), uuid);
 }
 
 static struct card_view *view_of(const struct agent *a, const char *uuid)
@@ -304,7 +307,7 @@ static void mark_holders(const struct agent *a, struct card_view *v)
 {
     const struct device_slots made = slots_made(a);
     if (a->d.kubelet)
-        device_mark_holders(kubelet_link_holders(a->d.kubelet), &made, &v->card);
+        card_holders_mark(kubelet_link_holders(a->d.kubelet), &made, &v->card);
 }
 
 /* Slots belong to no card: one that is granted late has its slice made on another. */
@@ -600,7 +603,7 @@ static struct slot_card *slot_cards(struct agent *a, size_t *ret_n)
     for (size_t i = 0; i < a->n_cards; i++) {
         const struct gpu_card *card = &a->cards[i].card;
         const struct device_want *want = want_of(a, card->uuid);
-        if (card->mode != GPU_SGPU || !device_has_slots(card, want))
+        if (card->mode != GPU_SGPU || !card_makes_slices(card, want))
             continue;
         bool declared = want && want->sgpu.has_qos_policy;
         bool has_nodes = device_check_nodes(slot_nodes(a), card, /* e= */ NULL) == 0;
@@ -761,8 +764,7 @@ static void tell(struct agent *a, const struct card_view *v, const struct txn_re
     auto_free char *text = good && !v->outdated
                                ? xasprintf("GPU %u: now %s", v->card.index, layout)
                                : xasprintf("GPU %u: %s", v->card.index, now->message);
-    const char *reason =
-        card_result_reason(want_of(a, v->card.uuid), memo, clock_wall_ms(a->d.clk));
+    const char *reason = card_memo_reason(want_of(a, v->card.uuid), memo, clock_wall_ms(a->d.clk));
     event(a, !good, good ? "Repartitioned" : reason, text);
 }
 
@@ -1082,16 +1084,12 @@ static bool is_too_early(const struct agent *a)
     return !a->device_seen || (a->published.agent_version && blind);
 }
 
-static void note_told(struct agent *a, const struct node_state *state, int64_t now_ms,
-                      int64_t number)
+static void note_told(struct agent *a, const struct node_offer *offer, int64_t number)
 {
     for (size_t i = 0; i < a->n_cards; i++) {
         struct card_track *t = card_tracks_find(&a->tracks, a->cards[i].card.uuid);
-        struct card_offer offer;
-        if (!t)
-            continue;
-        node_status_offer(state, i, now_ms, &offer);
-        card_track_told(t, &offer, number);
+        if (t)
+            card_track_told(t, &offer->cards[i], number);
     }
     bool withheld = false;
     for (size_t i = 0; i < a->unended.n; i++) {
@@ -1158,22 +1156,22 @@ static struct node_state state_of(struct agent *a, struct card_memo **ret_memos)
     return state;
 }
 
-/* Tells the kubelet what is on offer. A card that cannot be read any more keeps what it had: the
- * kubelet is answered from memory. */
-static void serve_state(struct agent *a, const struct node_state *state)
+/* Before that the offer of the agent before us stands. A card that cannot be read any more keeps
+ * what it had: the kubelet is answered from memory. */
+static bool may_serve(const struct agent *a)
 {
-    struct device_table table;
-    if (!a->d.kubelet || !a->inventory_read || !a->device_seen || !a->recovered)
-        return;
-    device_table_build(state, clock_wall_ms(a->d.clk), &table);
-    kubelet_link_offer(a->d.kubelet, &table);
+    return a->d.kubelet && a->inventory_read && a->device_seen && a->recovered;
 }
 
 static void serve(struct agent *a)
 {
+    auto_node_offer struct node_offer offer = {0};
     auto_free struct card_memo *memos = NULL;
+    if (!may_serve(a))
+        return;
     const struct node_state state = state_of(a, &memos);
-    serve_state(a, &state);
+    node_offer_build(&state, clock_wall_ms(a->d.clk), &offer);
+    kubelet_link_offer(a->d.kubelet, &offer.table);
 }
 
 /* Before the first reading nothing better is known than what koordlet was told last. */
@@ -1192,21 +1190,24 @@ static void publish(struct agent *a)
         return;
     auto_free struct card_memo *memos = NULL;
     struct node_state state = state_of(a, &memos);
+    auto_node_offer struct node_offer offer;
     struct device_status next;
     int64_t now_ms = clock_wall_ms(a->d.clk);
-    serve_state(a, &state);
+    node_offer_build(&state, now_ms, &offer);
+    if (may_serve(a))
+        kubelet_link_offer(a->d.kubelet, &offer.table);
     add_link(a, &state);
     auto_free const char **withheld = NULL;
     if (serves_kubelet(a))
-        withheld = kubelet_link_withheld(a->d.kubelet, &state.n_withheld);
-    state.withheld = withheld;
-    node_status_build(&state, &a->published, now_ms, &next);
+        withheld = kubelet_link_withheld(a->d.kubelet, &state.withheld.n);
+    state.withheld.names = withheld;
+    node_status_build(&state, &offer, &a->published, now_ms, &next);
     device_status_done(&a->published);
     a->published = next;
     tell_koordlet(a);
     set_gauges(a, &next);
     int64_t number = publisher_put(a->d.publisher, device_status_encode(&next));
-    note_told(a, &state, now_ms, number);
+    note_told(a, &offer, number);
     atomic_store(&a->ready, a->device_seen && (a->inventory_read || a->read_error));
 }
 

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/card_holders.h"
 #include "nodeagent/exclusive.h"
 #include "nodeagent/journal.h"
 
@@ -55,7 +56,7 @@ static struct consumer *pods_of(const struct gpu_card *card, const char *proc_ro
 static void observe(void *arg, struct gpu_card *card)
 {
     const struct agent_job *j = arg;
-    device_mark_holders(&j->holders, &j->slots_made, card);
+    card_holders_mark(&j->holders, &j->slots_made, card);
 }
 
 /* NULL: nothing of the card is on offer. */

@@ -3,10 +3,12 @@
 
 #include "base/clock.h"
 
-#include "nodeagent/device_table.h"
+#include "nodeagent/card_view.h"
+#include "nodeagent/device_slots.h"
 #include "nodeagent/driver_view.h"
+#include "nodeagent/holders.h"
+#include "nodeagent/host_facts.h"
 #include "nodeagent/slot_bind.h"
-#include "nodeagent/status.h"
 #include "nodeagent/transaction.h"
 #include "nodeagent/unended.h"
 

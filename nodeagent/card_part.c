@@ -2,6 +2,7 @@
 #include "nodeagent/card_part.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 static_assert(MIG_NAME_BYTES >= SGPU_ALIAS_BYTES, "a buffer for a name takes both");
@@ -37,6 +38,13 @@ bool card_part_kind(const struct gpu_card *card, const struct card_part *p, char
         return false;
     mig_partition_name(&card->mig.profiles[inst->profile], inst->cis[p->mig->ci].slices, buf);
     return true;
+}
+
+void card_part_name(const struct gpu_card *card, const struct card_part *p, char *buf)
+{
+    bool slot = p->slice && !p->slice->foreign && sgpu_slot_of(p->slice->alias) >= 0;
+    if (!card_part_kind(card, p, buf))
+        (void)snprintf(buf, MIG_NAME_BYTES, slot ? "sgpu" : "unknown");
 }
 
 bool card_part_is_used_by(const struct card_part *p, const struct gpu_process *by)

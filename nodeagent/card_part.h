@@ -28,6 +28,9 @@ struct card_part card_part_at(const struct gpu_card *card, unsigned i);
  * kind is not known, or the slice is none that was asked for by a kind. buf holds MIG_NAME_BYTES.
  */
 bool card_part_kind(const struct gpu_card *card, const struct card_part *p, char *buf);
+/* The kind for the status: as above, "sgpu" for a slice that was made for a pod, else "unknown".
+ * buf holds MIG_NAME_BYTES. */
+void card_part_name(const struct gpu_card *card, const struct card_part *p, char *buf);
 /* Is the part used by this process, or pod? */
 bool card_part_is_used_by(const struct card_part *p, const struct gpu_process *by);
 /* Is it one that others may be given, not ill and not somebody else's? */

@@ -11,14 +11,6 @@ enum {
     WITHDRAW_MS = 30000, /* an API server that takes longer is not there */
 };
 
-const struct device_want *card_want(const struct device_spec *spec, const char *uuid)
-{
-    for (size_t i = 0; i < spec->n_devices; i++)
-        if (strcmp(spec->devices[i].uuid, uuid) == 0)
-            return &spec->devices[i];
-    return NULL;
-}
-
 struct card_track *card_tracks_find(const struct card_tracks *t, const char *uuid)
 {
     for (size_t i = 0; i < t->n; i++)
@@ -60,7 +52,7 @@ void card_tracks_follow(struct card_tracks *t, const struct device_spec *before,
     struct card_track *items = xcalloc(now->n_devices, sizeof(*items));
     for (size_t i = 0; i < now->n_devices; i++) {
         const struct device_want *want = &now->devices[i];
-        const struct device_want *was = card_want(before, want->uuid);
+        const struct device_want *was = device_spec_want(before, want->uuid);
         const struct card_track *old = card_tracks_find(t, want->uuid);
         items[i] = old && was && same_wish(was, want) ? *old : track_new(want->uuid, ordered);
     }

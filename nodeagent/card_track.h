@@ -4,7 +4,9 @@
 #include "base/backoff.h"
 #include "base/clock.h"
 
-#include "nodeagent/status.h"
+#include "nodeagent/card_memo.h"
+#include "nodeagent/card_offer.h"
+#include "nodeagent/card_view.h"
 
 /*
  * How far the agent is with each card that the spec lists: what is pending, what came of the last
@@ -34,9 +36,6 @@ struct card_track_clock {
     const struct clock *clk;
     struct rng *rng;
 };
-
-/* The entry of a card in a spec, borrowed; NULL: it is not wanted to be anything. */
-const struct device_want *card_want(const struct device_spec *spec, const char *uuid);
 
 /* Follows the spec from `before` to `now`. A card whose wish is the same keeps its result, also
  * when another generation or another source asks for it; all others are pending. ordered: the spec

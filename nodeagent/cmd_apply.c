@@ -6,11 +6,11 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/card_plan.h"
+#include "nodeagent/card_view.h"
 #include "nodeagent/cmd.h"
 #include "nodeagent/host.h"
 #include "nodeagent/journal.h"
 #include "nodeagent/layout_file.h"
-#include "nodeagent/status.h"
 #include "nodeagent/transaction.h"
 
 /* `plan`, `apply` and `assert`: one file, or a built-in name, against this host's cards. */
@@ -122,15 +122,6 @@ static bool report_faults(const char *verb, const struct session *s)
     return true;
 }
 
-/* What is wanted of a card; NULL: nothing, it is left alone. */
-static const struct device_want *want_of(const struct session *s, const char *uuid)
-{
-    for (size_t i = 0; i < s->want.spec.n_devices; i++)
-        if (strcmp(s->want.spec.devices[i].uuid, uuid) == 0)
-            return &s->want.spec.devices[i];
-    return NULL;
-}
-
 static void print_plan(const struct gpu_card *card, const struct card_plan *plan)
 {
     static const char *const verdicts[] = {
@@ -177,7 +168,7 @@ int cmd_plan(int argc, char **argv)
     auto_free struct card_plan *plan = xmalloc(sizeof(*plan));
     for (size_t i = 0; i < s.host.inventory.n_cards; i++) {
         const struct gpu_card *card = &s.host.inventory.cards[i];
-        const struct device_want *want = want_of(&s, card->uuid);
+        const struct device_want *want = device_spec_want(&s.want.spec, card->uuid);
         if (!want)
             continue;
         enum card_verdict verdict = plan_card("plan", card, want, plan);
@@ -242,7 +233,7 @@ int cmd_apply(int argc, char **argv)
         return fail("apply", &e);
     for (size_t i = 0; i < s.host.inventory.n_cards; i++) {
         const struct gpu_card *card = &s.host.inventory.cards[i];
-        const struct device_want *want = want_of(&s, card->uuid);
+        const struct device_want *want = device_spec_want(&s.want.spec, card->uuid);
         if (want)
             code |= apply_card(&d, card, want);
     }
@@ -266,7 +257,7 @@ int cmd_assert(int argc, char **argv)
     auto_free struct card_plan *plan = xmalloc(sizeof(*plan));
     for (size_t i = 0; i < s.host.inventory.n_cards; i++) {
         const struct gpu_card *card = &s.host.inventory.cards[i];
-        const struct device_want *want = want_of(&s, card->uuid);
+        const struct device_want *want = device_spec_want(&s.want.spec, card->uuid);
         if (!want || plan_card("assert", card, want, plan) == CARD_NOTHING)
             continue;
         (void)printf("GPU %u  %s  is not as wanted%s%s\n", card->index, card->model,

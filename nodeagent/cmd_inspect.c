@@ -9,7 +9,7 @@
 #include "nodeagent/card_part.h"
 #include "nodeagent/cmd.h"
 #include "nodeagent/host.h"
-#include "nodeagent/status.h"
+#include "nodeagent/node_status.h"
 #include "nodeagent/topology_table.h"
 #include "partition/vendor.h"
 
@@ -206,7 +206,10 @@ static void print_json(const struct host *h)
         .publisher = API_PUBLISHER_CONTROLLER,
     };
     auto_device_status struct device_status status = {0};
-    node_status_build(&state, NULL, clock_wall_ms(clock_real()), &status);
+    auto_node_offer struct node_offer offer;
+    int64_t now_ms = clock_wall_ms(clock_real());
+    node_offer_build(&state, now_ms, &offer);
+    node_status_build(&state, &offer, /* prev= */ NULL, now_ms, &status);
     auto_json json_t *json = device_status_encode(&status);
     (void)json_object_del(json, "conditions");
     auto_free char *text = json_dumps(json, JSON_INDENT(2));

@@ -4,173 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/num.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/card_track.h"
+#include "nodeagent/device_entry.h"
+#include "nodeagent/device_id.h"
 #include "nodeagent/kubelet/cdi_slot.h"
 #include "nodeagent/share.h"
 #include "partition/resources.h"
-
-/* --- Identifiers --- */
-
-static const struct mig_instance *instance_of(const struct gpu_card *card,
-                                              const struct gpu_partition *p)
-{
-    return &card->state.items[p->instance];
-}
-
-/* One that fills its GPU instance needs no place inside. */
-static bool is_split(const struct gpu_card *card, const struct gpu_partition *p)
-{
-    const struct mig_instance *inst = instance_of(card, p);
-    return inst->cis[p->ci].slices != card->mig.profiles[inst->profile].slices;
-}
-
-static unsigned place_inside(const struct gpu_partition *p)
-{
-    return p->ci_start >= 0 ? (unsigned)p->ci_start : p->ci_id;
-}
-
-#define SLOT_ID "sgpu@"
-
-char *device_slot_id(unsigned slot, char *buf)
-{
-    (void)snprintf(buf, DEVICE_ID_BYTES, SLOT_ID "%u", slot);
-    return buf;
-}
-
-int device_slot_of(const char *id)
-{
-    int64_t slot = -1;
-    bool is_one = strncmp(id, SLOT_ID, strlen(SLOT_ID)) == 0 &&
-                  num_parse(id + strlen(SLOT_ID), 0, SGPU_MAX_SLOTS - 1, &slot, NULL) == 0;
-    return is_one ? (int)slot : -1;
-}
-
-static char *slice_id(const struct gpu_card *card, const struct sgpu_slice *s, char *buf)
-{
-    int slot = sgpu_slot_of(s->alias);
-    if (slot >= 0)
-        return device_slot_id((unsigned)slot, buf);
-    (void)snprintf(buf, DEVICE_ID_BYTES, "%s/%s", card->uuid, s->alias);
-    return buf;
-}
-
-char *device_id(const struct gpu_card *card, const struct card_part *p, char *buf)
-{
-    char profile[MIG_NAME_BYTES];
-    if (p && p->slice)
-        return slice_id(card, p->slice, buf);
-    if (p && p->vf)
-        (void)snprintf(buf, DEVICE_ID_BYTES, "%s/" CARD_PART_VF "@%u", card->uuid, p->vf->number);
-    else if (!p || !card_part_kind(card, p, profile))
-        (void)snprintf(buf, DEVICE_ID_BYTES, "%s", card->uuid);
-    else if (is_split(card, p->mig))
-        (void)snprintf(buf, DEVICE_ID_BYTES, "%s/%s@%u.%u", card->uuid, profile,
-                       instance_of(card, p->mig)->start, place_inside(p->mig));
-    else
-        (void)snprintf(buf, DEVICE_ID_BYTES, "%s/%s@%u", card->uuid, profile,
-                       instance_of(card, p->mig)->start);
-    return buf;
-}
-
-size_t device_id_base(const char *id)
-{
-    const char *replica = strstr(id, "::");
-    return replica ? (size_t)(replica - id) : strlen(id);
-}
-
-/* --- Holders --- */
-
-struct users {
-    struct gpu_process *items;
-    size_t n;
-};
-
-/* gi_id, ci_id: what is held, as processes name it. */
-static void add_user(const struct holders *holders, const char *id, int gi_id, int ci_id,
-                     struct users *users)
-{
-    if (!holders_has(holders, id))
-        return;
-    const struct holder *h = holders_get(holders, id, 0);
-    struct gpu_process *user = XPUSH(users->items, users->n);
-    user->gi_id = gi_id;
-    user->ci_id = ci_id;
-    if (h && h->pod)
-        (void)snprintf(user->name, sizeof(user->name), "%s/%s", h->ns, h->pod);
-    else if (h)
-        (void)snprintf(user->name, sizeof(user->name), "with uid %s", h->uid);
-    else
-        (void)snprintf(user->name, sizeof(user->name), "that is being started");
-}
-
-static void add_part_user(const struct holders *holders, const struct gpu_card *card,
-                          const struct card_part *p, struct users *users)
-{
-    char id[DEVICE_ID_BYTES];
-    if (p->slice && p->slice->foreign)
-        return; /* its alias says nothing to us */
-    if (p->slice)
-        add_user(holders, device_id(card, p, id), (int)p->slice->id, -1, users);
-    else if (p->vf)
-        add_user(holders, device_id(card, p, id), (int)p->vf->number, -1, users);
-    else
-        add_user(holders, device_id(card, p, id), (int)p->mig->gi_id, (int)p->mig->ci_id, users);
-}
-
-void device_slots_put(struct device_slots *s, unsigned slot)
-{
-    s->bits[slot / 64] |= UINT64_C(1) << (slot % 64);
-}
-
-void device_slots_add(struct device_slots *s, const struct gpu_card *card)
-{
-    for (unsigned i = 0; i < card->sgpu.n; i++) {
-        const struct sgpu_slice *slice = &card->sgpu.items[i];
-        int slot = slice->foreign ? -1 : sgpu_slot_of(slice->alias);
-        if (slot >= 0)
-            device_slots_put(s, (unsigned)slot);
-    }
-}
-
-bool device_slots_has(const struct device_slots *s, unsigned slot)
-{
-    return s->bits[slot / 64] >> (slot % 64) & 1;
-}
-
-static void add_slot_users(const struct holders *holders, const struct device_slots *made,
-                           struct users *users)
-{
-    for (size_t i = 0; i < holders->n_listed; i++) {
-        int slot = device_slot_of(holders->listed[i].id);
-        if (slot >= 0 && !device_slots_has(made, (unsigned)slot))
-            add_user(holders, holders->listed[i].id, -1, -1, users);
-    }
-    for (size_t i = 0; i < holders->n_grants; i++) {
-        const char *id = holders->grants[i].id;
-        int slot = device_slot_of(id);
-        if (slot >= 0 && !device_slots_has(made, (unsigned)slot) && !holders_get(holders, id, 0))
-            add_user(holders, id, -1, -1, users);
-    }
-}
-
-void device_mark_holders(const struct holders *h, const struct device_slots *made,
-                         struct gpu_card *card)
-{
-    struct users users = {0};
-    if (holders_has_card(h, card->uuid))
-        add_user(h, card->uuid, -1, -1, &users);
-    for (unsigned i = 0; i < card_parts(card); i++) {
-        const struct card_part part = card_part_at(card, i);
-        add_part_user(h, card, &part, &users);
-    }
-    if (card->mode == GPU_SGPU)
-        add_slot_users(h, made, &users);
-    gpu_card_set_holders(card, users.items, (unsigned)users.n);
-    free(users.items);
-}
 
 /* --- Building --- */
 
@@ -188,7 +28,7 @@ struct build {
 
 static const struct device_want *want_of(const struct build *b, const struct gpu_card *card)
 {
-    return b->s->spec ? card_want(b->s->spec, card->uuid) : NULL;
+    return device_spec_want(b->s->spec, card->uuid);
 }
 
 static struct table_resource *resource_for(struct build *b, const char *name, bool one_replica)
@@ -201,45 +41,6 @@ static struct table_resource *resource_for(struct build *b, const char *name, bo
     r->name = xstrdup(name);
     r->one_replica = one_replica;
     return r;
-}
-
-static struct entry_device card_entry(const struct gpu_card *card)
-{
-    return (struct entry_device){
-        .vendor = card->vendor,
-        .uuid = xstrdup(card->uuid),
-        .card_uuid = xstrdup(card->uuid),
-        .pci_bus_id = xstrdup(card->pci_bus_id),
-        .index = card->index,
-        .minor = card->minor,
-    };
-}
-
-void device_slice_entry(const struct gpu_card *card, const struct card_part *p, char *cdi_name_take,
-                        struct entry_device *ret)
-{
-    *ret = card_entry(card);
-    ret->cdi_name = cdi_name_take;
-    if (*p->device->uuid)
-        xstr_set(&ret->uuid, p->device->uuid);
-    ret->has_slice = true;
-    ret->slice = (struct entry_slice){.id = p->slice->id,
-                                      .minor = p->device->minor,
-                                      .memory_mib = p->slice->quota.memory_mib,
-                                      .compute_percent = p->slice->quota.compute_percent};
-    (void)snprintf(ret->slice.alias, sizeof(ret->slice.alias), "%s", p->device->alias);
-}
-
-int device_check_nodes(const struct container_nodes *nodes, const struct gpu_card *card,
-                       struct err *e)
-{
-    auto_node_list struct node_list list = {0};
-    const struct container_vendor *v = container_vendor_find(card->vendor);
-    struct entry_device d = card_entry(card);
-    d.cdi_name = entry_cdi_name(card->uuid, /* profile= */ NULL, 0, -1);
-    int rc = nodes && v ? v->device_nodes(nodes, &d, &list, e) : 0;
-    entry_device_done(&d);
-    return rc;
 }
 
 /* What all devices of a card have. */
@@ -255,7 +56,7 @@ static struct table_device *add_device(struct build *b, const char *name,
     d->mps = share->kind == SHARE_MPS;
     d->memory_mib = card->memory_mib;
     d->numa = card->numa_node;
-    d->entry = card_entry(card);
+    d->entry = device_card_entry(card);
     return d;
 }
 
@@ -267,15 +68,14 @@ static bool is_free_of_others(const struct build *b, const char *name, const str
 static void add_mig_device(const struct gpu_card *card, const struct gpu_partition *p,
                            const char *profile, struct table_device *d)
 {
-    d->memory_mib = card->mig.profiles[instance_of(card, p)->profile].memory_mib;
-    d->start = instance_of(card, p)->start;
+    d->memory_mib = card->mig.profiles[card->state.items[p->instance].profile].memory_mib;
+    d->start = card->state.items[p->instance].start;
     d->gi_id = d->entry.gi_id = p->gi_id;
     d->ci_id = d->entry.ci_id = p->ci_id;
     d->entry.mig = true;
     d->entry.mig_index = p->mig_index;
     xstr_set(&d->entry.uuid, p->uuid);
-    d->entry.cdi_name = entry_cdi_name(card->uuid, profile, d->start,
-                                       is_split(card, p) ? (int)place_inside(p) : -1);
+    d->entry.cdi_name = entry_cdi_name(card->uuid, profile, d->start, device_ci_place(card, p));
 }
 
 /* The whole card, or with p a MIG device of it. */
@@ -414,70 +214,6 @@ static void count_slots(struct build *b, const struct gpu_card *card, bool healt
     device_slots_add(&b->slots.made, card);
 }
 
-/* Are slices made for pods? Where nobody says, unless some stand that were asked for by a kind. */
-bool device_has_slots(const struct gpu_card *card, const struct device_want *want)
-{
-    char kind[MIG_NAME_BYTES];
-    if (want)
-        return want->mode == API_MODE_SGPU && want->sgpu.n_slices == 0;
-    for (unsigned i = 0; i < card->sgpu.n; i++) {
-        const struct card_part part = card_part_at(card, i);
-        if (card_part_kind(card, &part, kind))
-            return false;
-    }
-    return true;
-}
-
-/* --- Names --- */
-
-/* The card as others are to see it. One that is about to be cut has nothing to offer, and no say in
- * what the resources are called. */
-static struct gpu_card offered_card(const struct gpu_card *from, const struct card_offer *offer)
-{
-    struct gpu_card card = *from;
-    unsigned n = 0;
-    for (unsigned p = 0; p < card.n_partitions; p++) {
-        const struct card_part part = {.mig = &card.partitions[p]};
-        if (card_part_is_good(&part) && card_offer_has(offer, &part))
-            card.partitions[n++] = card.partitions[p];
-    }
-    card.n_partitions = n;
-    card.healthy &= card.mode != GPU_NATIVE || offer->whole;
-    return card;
-}
-
-static int strategy_in_force(const struct node_state *s, const struct card_offer *offers)
-{
-    auto_free struct gpu_card *cards = xcalloc(s->n_cards, sizeof(*cards));
-    auto_free struct resolve_card *views = xcalloc(s->n_cards, sizeof(*views));
-    struct profile_count **counts = xcalloc(s->n_cards, sizeof(struct profile_count *));
-    for (size_t i = 0; i < s->n_cards; i++) {
-        cards[i] = offered_card(&s->cards[i].card, &offers[i]);
-        card_resolve_view(&cards[i], &views[i], &counts[i]);
-        views[i].withheld = cards[i].n_partitions == 0 && s->cards[i].card.n_partitions;
-    }
-    int asked = share_strategy(s->config, s->spec);
-    int strategy = resource_strategy(views, s->n_cards, s->spec, asked);
-    for (size_t i = 0; i < s->n_cards; i++)
-        card_resolve_counts_free(counts[i], views[i].n_partitions);
-    free(counts);
-    return strategy;
-}
-
-static struct card_offer *offers_of(const struct node_state *s, int64_t now_ms)
-{
-    struct card_offer *offers = xcalloc(s->n_cards, sizeof(*offers));
-    for (size_t i = 0; i < s->n_cards; i++)
-        node_status_offer(s, i, now_ms, &offers[i]);
-    return offers;
-}
-
-int device_table_strategy(const struct node_state *s, int64_t now_ms)
-{
-    auto_free struct card_offer *offers = offers_of(s, now_ms);
-    return strategy_in_force(s, offers);
-}
-
 /* --- The table --- */
 
 /* What is ill, is about to go, or belongs to a card that is to be something else may not be
@@ -503,7 +239,7 @@ static void add_card(struct build *b, const struct gpu_card *card, const struct 
         else
             add(b, card, &p, good);
     }
-    if (card->mode == GPU_SGPU && device_has_slots(card, want))
+    if (card->mode == GPU_SGPU && card_makes_slices(card, want))
         count_slots(b, card, card->healthy && offer->slots);
 }
 
@@ -524,12 +260,11 @@ static int by_place(const void *a, const void *b)
     return strcmp(x->id, y->id);
 }
 
-void device_table_build(const struct node_state *s, int64_t now_ms, struct device_table *ret)
+void device_table_build(const struct node_state *s, const struct card_offer *offers, int strategy,
+                        struct device_table *ret)
 {
-    auto_free struct card_offer *offers = offers_of(s, now_ms);
     *ret = (struct device_table){0};
-    struct build b = {.s = s, .table = ret, .strategy = strategy_in_force(s, offers)};
-    ret->mixed_instead_of_single = s->n_cards && b.strategy != share_strategy(s->config, s->spec);
+    struct build b = {.s = s, .table = ret, .strategy = strategy};
     for (size_t i = 0; i < s->n_cards; i++)
         if (*s->cards[i].card.uuid && !s->cards[i].card.unread) {
             b.place = i;
@@ -541,6 +276,29 @@ void device_table_build(const struct node_state *s, int64_t now_ms, struct devic
     for (size_t i = 0; i < ret->n_resources; i++)
         qsort(ret->resources[i].devices, ret->resources[i].n_devices,
               sizeof(*ret->resources[i].devices), by_place);
+}
+
+static void copy_resource(const struct table_resource *from, struct table_resource *to)
+{
+    *to = (struct table_resource){
+        .name = xstrdup(from->name),
+        .one_replica = from->one_replica,
+        .devices = xcalloc(from->n_devices, sizeof(*to->devices)),
+        .n_devices = from->n_devices,
+    };
+    for (size_t i = 0; i < from->n_devices; i++) {
+        to->devices[i] = from->devices[i];
+        entry_device_copy(&from->devices[i].entry, &to->devices[i].entry);
+    }
+}
+
+void device_table_copy(const struct device_table *from, struct device_table *ret)
+{
+    *ret = *from;
+    ret->left_out = from->left_out ? xstrdup(from->left_out) : NULL;
+    ret->resources = xcalloc(from->n_resources, sizeof(*ret->resources));
+    for (size_t i = 0; i < from->n_resources; i++)
+        copy_resource(&from->resources[i], &ret->resources[i]);
 }
 
 static bool same_slice(const struct entry_device *a, const struct entry_device *b)
@@ -583,8 +341,7 @@ static bool same_resource(const struct table_resource *a, const struct table_res
 
 bool device_table_equal(const struct device_table *a, const struct device_table *b)
 {
-    if (a->n_resources != b->n_resources ||
-        a->mixed_instead_of_single != b->mixed_instead_of_single)
+    if (a->n_resources != b->n_resources)
         return false;
     for (size_t i = 0; i < a->n_resources; i++)
         if (!same_resource(&a->resources[i], &b->resources[i]))
@@ -600,25 +357,26 @@ static bool is_named(const char *name, const char *const *names, size_t n)
     return false;
 }
 
-void device_table_withhold(struct device_table *t, const char *const *names, size_t n)
+/* How many may be granted. */
+static int64_t count_of(const struct table_resource *r, const struct withheld *withheld)
 {
-    for (size_t i = 0; i < t->n_resources; i++)
-        for (size_t k = 0; k < t->resources[i].n_devices; k++)
-            if (is_named(t->resources[i].devices[k].entry.cdi_name, names, n))
-                t->resources[i].devices[k].healthy = false;
+    int64_t count = 0;
+    for (size_t i = 0; i < r->n_devices; i++) {
+        const struct table_device *d = &r->devices[i];
+        if (d->healthy && !is_named(d->entry.cdi_name, withheld->names, withheld->n))
+            count += d->replicas;
+    }
+    return count;
 }
 
-void device_table_counts(const struct device_table *t, int publisher, struct device_status *ret)
+void device_table_counts(const struct device_table *t, const struct withheld *withheld,
+                         int publisher, struct device_status *ret)
 {
     for (size_t i = 0; i < t->n_resources; i++) {
-        const struct table_resource *from = &t->resources[i];
-        int64_t count = 0;
-        for (size_t k = 0; k < from->n_devices; k++)
-            count += from->devices[k].healthy ? from->devices[k].replicas : 0;
-        if (count == 0 && publisher != API_PUBLISHER_KUBELET)
-            continue;
-        *XPUSH(ret->resources, ret->n_resources) =
-            (struct device_resource){xstrdup(from->name), count, publisher};
+        int64_t count = count_of(&t->resources[i], withheld);
+        if (count > 0 || publisher == API_PUBLISHER_KUBELET)
+            *XPUSH(ret->resources, ret->n_resources) =
+                (struct device_resource){xstrdup(t->resources[i].name), count, publisher};
     }
 }
 

@@ -5,9 +5,9 @@
 
 #include "controller/metrics.h"
 #include "kubeclient/recorder.h"
+#include "nodeagent/card_view.h"
 #include "nodeagent/gpu/gpu_watch.h"
 #include "nodeagent/health.h"
-#include "nodeagent/status.h"
 
 /*
  * The agent's hold on the health of its cards: takes what the driver reports and what readings say,

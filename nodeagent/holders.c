@@ -5,7 +5,7 @@
 
 #include "base/xalloc.h"
 
-#include "nodeagent/device_table.h"
+#include "nodeagent/device_id.h"
 
 static bool is_of(const char *id_with_replica, const char *id)
 {

@@ -3,7 +3,7 @@
 
 #include "base/xalloc.h"
 
-#include "nodeagent/status.h"
+#include "nodeagent/card_view.h"
 
 static void forget(struct host *h)
 {

@@ -624,17 +624,14 @@ static void again(void *arg)
     offer(arg);
 }
 
-void kubelet_link_offer(struct kubelet_link *k, struct device_table *table_take)
+void kubelet_link_offer(struct kubelet_link *k, const struct device_table *table)
 {
-    if (!k->look_again && device_table_equal(&k->table, table_take)) {
-        device_table_done(table_take);
+    if (!k->look_again && device_table_equal(&k->table, table))
         return;
-    }
     k->look_again = false;
     forget_preferred(k);
     device_table_done(&k->table);
-    k->table = *table_take;
-    *table_take = (struct device_table){0};
+    device_table_copy(table, &k->table);
     offer(k);
     if (!k->plugin)
         pod_resources_ask(k->pods); /* the table says what the other's ids mean */

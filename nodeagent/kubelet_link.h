@@ -60,8 +60,8 @@ void kubelet_link_on_change(struct kubelet_link *k, kubelet_link_fn *fn, void *a
 int kubelet_link_fd(const struct kubelet_link *k);
 void kubelet_link_dispatch(struct kubelet_link *k);
 
-/* What is on offer from now on; taken over. */
-void kubelet_link_offer(struct kubelet_link *k, struct device_table *table_take);
+/* What is on offer from now on. Copies what differs from the offer before. */
+void kubelet_link_offer(struct kubelet_link *k, const struct device_table *table);
 /* How the cards are joined, by place. Copies. */
 void kubelet_link_set_topology(struct kubelet_link *k, const struct gpu_topology *t,
                                const int *numa_nodes);

@@ -9,6 +9,8 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/device_id.h"
+
 enum { AGAIN_MS = 1000 };
 
 enum state {

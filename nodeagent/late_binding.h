@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "nodeagent/device_table.h"
+#include "nodeagent/device_slots.h"
+#include "nodeagent/holders.h"
 #include "nodeagent/pod_reader.h"
 #include "nodeagent/slot_bind.h"
 #include "nodeagent/slot_place.h"

@@ -7,7 +7,7 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/card_part.h"
-#include "nodeagent/device_table.h"
+#include "nodeagent/device_entry.h"
 
 /* --- What stands --- */
 

@@ -26,6 +26,11 @@ struct unended_card *unended_find(const struct unended *u, const char *uuid)
     return NULL;
 }
 
+const char *unended_reason(const struct unended_card *u)
+{
+    return u->waits ? "OtherVersion" : "Progressing";
+}
+
 void unended_done(struct unended *u)
 {
     free(u->items);

@@ -25,4 +25,6 @@ struct unended {
 void unended_note(struct unended *u, const char *uuid, const struct txn_result *r);
 /* Borrowed until the next note, or NULL. u may be NULL: none is. */
 struct unended_card *unended_find(const struct unended *u, const char *uuid);
+/* The reason for a condition. Static. */
+const char *unended_reason(const struct unended_card *u);
 void unended_done(struct unended *u);

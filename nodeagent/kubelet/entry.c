@@ -239,6 +239,15 @@ char *entry_cdi_vf_name(const char *card_uuid, unsigned number)
     return xasprintf("%s-vf-%u", card_uuid, number);
 }
 
+void entry_device_copy(const struct entry_device *from, struct entry_device *ret)
+{
+    *ret = *from;
+    ret->cdi_name = xstrdup(from->cdi_name);
+    ret->uuid = xstrdup(from->uuid);
+    ret->card_uuid = xstrdup(from->card_uuid);
+    ret->pci_bus_id = xstrdup(from->pci_bus_id);
+}
+
 void entry_device_done(struct entry_device *d)
 {
     free(d->cdi_name);

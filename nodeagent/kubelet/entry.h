@@ -121,6 +121,8 @@ char *entry_cdi_slice_name(const char *card_uuid, const char *alias);
 char *entry_cdi_vf_name(const char *card_uuid, unsigned number);
 
 /* Frees what the record owns and makes it empty. */
+/* *ret is freed with entry_device_done. */
+void entry_device_copy(const struct entry_device *from, struct entry_device *ret);
 void entry_device_done(struct entry_device *d);
 /* Frees what the answer owns and makes it empty. */
 void entry_done(struct entry *en);

@@ -7,7 +7,7 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/gpu/sound.h"
-#include "nodeagent/status.h"
+#include "nodeagent/node_status.h"
 
 static void check_part_names(const struct gpu_card *c)
 {
@@ -94,9 +94,11 @@ static void check_status(const struct gpu_inventory *inv)
                                      .spec = &spec,
                                      .spec_seen = true,
                                      .agent_version = "v1"};
+    auto_node_offer struct node_offer offer;
     auto_device_status struct device_status made = {0};
     auto_device_status struct device_status got = {0};
-    node_status_build(&state, /* prev= */ NULL, /* now_ms= */ 1700000000000, &made);
+    node_offer_build(&state, /* now_ms= */ 1700000000000, &offer);
+    node_status_build(&state, &offer, /* prev= */ NULL, /* now_ms= */ 1700000000000, &made);
     auto_json json_t *obj = json_pack("{s:o}", "status", device_status_encode(&made));
     auto_err struct err e = {0};
     if (device_status_decode(obj, &got, &e) < 0)

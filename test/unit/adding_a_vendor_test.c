@@ -10,11 +10,11 @@
 #include "base/xalloc.h"
 
 #include "gpu_contract_support.h"
-#include "nodeagent/device_table.h"
 #include "nodeagent/driver_view.h"
 #include "nodeagent/gpu/intel.h"
 #include "nodeagent/host.h"
 #include "nodeagent/kubelet/cdi.h"
+#include "nodeagent/node_offer.h"
 #include "partition/koordinator_mirror.h"
 #include "partition/resources.h"
 #include "partition/vendor.h"
@@ -380,9 +380,9 @@ Test(adding_a_vendor, the_kubelet_is_offered_its_cards)
                                  .n_cards = 2,
                                  .spec_seen = true,
                                  .publisher = API_PUBLISHER_KUBELET};
-    auto_device_table struct device_table t = {0};
-    device_table_build(&s, 0, &t);
-    const struct table_resource *r = device_table_resource(&t, "gpu.intel.com/xe");
+    auto_node_offer struct node_offer offer;
+    node_offer_build(&s, 0, &offer);
+    const struct table_resource *r = device_table_resource(&offer.table, "gpu.intel.com/xe");
     cr_assert(r && r->n_devices == 2);
     cr_expect_str_eq(r->devices[0].id, "INTEL-" FIRST);
     cr_expect_str_eq(r->devices[0].entry.cdi_name, "INTEL-" FIRST);

@@ -9,7 +9,9 @@
 #include "base/yaml.h"
 
 #include "gpu_fake_support.h"
-#include "nodeagent/device_table.h"
+#include "nodeagent/card_holders.h"
+#include "nodeagent/kubelet/container_vendor.h"
+#include "nodeagent/node_offer.h"
 #include "nodeagent/plugin_config.h"
 
 static const unsigned whole_1g[] = {1, 0};
@@ -65,12 +67,21 @@ static void cut(struct node *n, unsigned card)
     c->mode = c->pending_mode = GPU_MIG;
 }
 
+static void build(const struct node_state *s, struct device_table *ret)
+{
+    struct node_offer o;
+    node_offer_build(s, /* now_ms= */ 0, &o);
+    *ret = o.table;
+    o.table = (struct device_table){0};
+    node_offer_done(&o);
+}
+
 /* "nvidia.com/gpu: GPU-…a! GPU-…b x4": each resource on a line, '!' what may not be granted. */
 static void check(struct node *n, const char *expected)
 {
     auto_sb struct sb text = SB_INIT(4096);
     struct device_table t;
-    device_table_build(&n->state, 0, &t);
+    build(&n->state, &t);
     for (size_t i = 0; i < t.n_resources; i++) {
         sb_addf(&text, "%s:", t.resources[i].name);
         for (size_t k = 0; k < t.resources[i].n_devices; k++) {
@@ -129,7 +140,7 @@ Test(device_table, partitions_keep_the_index_that_the_driver_knows_them_by)
     node_read(&n);
     n.views[0].card.partitions[0].mig_index = 1;
     n.views[0].card.partitions[1].mig_index = 0;
-    device_table_build(&n.state, 0, &t);
+    build(&n.state, &t);
     cr_assert_eq(t.n_resources, 2);
     cr_expect_str_eq(t.resources[0].devices[0].id, A "/1g.10gb@6");
     cr_expect_eq(t.resources[0].devices[0].entry.mig_index, 1);
@@ -174,16 +185,15 @@ Test(device_table, single_keeps_its_name_while_all_is_cut_anew)
 {
     static const struct card_offer nothing;
     struct node n;
-    struct device_table t;
+    auto_node_offer struct node_offer o;
     node_init(&n, 1, "spec: {migStrategy: single}");
     cut(&n, 0);
     fake_put(&n.hw.cards[0], "3g.40gb", 4, whole_3g);
     node_read(&n);
     n.state.busy = A;
     n.state.busy_offer = &nothing;
-    device_table_build(&n.state, 0, &t);
-    cr_expect_not(t.mixed_instead_of_single);
-    device_table_done(&t);
+    node_offer_build(&n.state, 0, &o);
+    cr_expect_not(o.mixed_instead_of_single);
     check(&n, "nvidia.com/gpu: " A "/3g.40gb@4!\n");
 }
 
@@ -228,7 +238,7 @@ Test(device_table, what_mps_shares_is_told_with_the_memory_to_be_shared)
     cut(&n, 0);
     fake_put(&n.hw.cards[0], "3g.40gb", 4, whole_3g);
     node_read(&n);
-    device_table_build(&n.state, 0, &t);
+    build(&n.state, &t);
     const struct table_resource *half = device_table_resource(&t, "nvidia.com/mig-3g.40gb");
     const struct table_resource *whole = device_table_resource(&t, "nvidia.com/gpu");
     cr_assert(half && whole && half->n_devices == 1 && whole->n_devices == 1);
@@ -303,7 +313,7 @@ Test(device_table, partition_is_known_by_the_id_of_nvidias_plugin)
     cut(&n, 0);
     fake_put(&n.hw.cards[0], "3g.40gb", 4, whole_3g);
     node_read(&n);
-    device_table_build(&n.state, 0, &t);
+    build(&n.state, &t);
     auto_free char *theirs = xasprintf("%s::1", n.views[0].card.partitions[0].uuid);
     auto_free char *ours = device_table_translate(&t, theirs);
     cr_expect_str_eq(ours, A "/3g.40gb@4::1");
@@ -352,7 +362,7 @@ Test(device_table, a_slice_says_what_its_container_has_to_know)
     put_slice(&n, "small-1", false);
     put_slice(&n, "small-0", false);
     auto_device_table struct device_table t = {0};
-    device_table_build(&n.state, 0, &t);
+    build(&n.state, &t);
     const struct table_resource *r = device_table_resource(&t, "metax-tech.com/sgpu-small");
     cr_assert(r && r->n_devices == 2);
     const struct entry_device *d = &r->devices[0].entry;
@@ -378,10 +388,10 @@ Test(device_table, a_slice_that_was_made_again_is_another_table)
     auto_device_table struct device_table before = {0};
     auto_device_table struct device_table same = {0};
     auto_device_table struct device_table after = {0};
-    device_table_build(&n.state, 0, &before);
-    device_table_build(&n.state, 0, &same);
+    build(&n.state, &before);
+    build(&n.state, &same);
     n.views[0].card.sgpu.items[0].id = 7;
-    device_table_build(&n.state, 0, &after);
+    build(&n.state, &after);
     cr_expect(device_table_equal(&before, &same));
     cr_expect_not(device_table_equal(&before, &after));
     check(&n, "metax-tech.com/sgpu-small: " A "/small-0\n");
@@ -395,7 +405,7 @@ Test(device_table, a_card_whose_slices_are_made_for_pods_has_places_for_sixteen)
     put_slice(&n, "slot.3", false);
     put_slice(&n, "theirs", true);
     struct device_table t;
-    device_table_build(&n.state, 0, &t);
+    build(&n.state, &t);
     const struct table_resource *r = device_table_resource(&t, "metax-tech.com/sgpu");
     cr_assert(r && t.n_resources == 1 && r->n_devices == 16);
     cr_expect_str_eq(r->devices[3].id, "sgpu@3");
@@ -489,12 +499,12 @@ Test(device_table, a_card_without_its_device_files_has_no_places_and_says_why)
     (void)snprintf(dri.bus_id, sizeof(dri.bus_id), "0000:05:00.0");
     n.state.nodes = &nodes;
     struct device_table t;
-    device_table_build(&n.state, 0, &t);
+    build(&n.state, &t);
     cr_expect(t.resources[0].devices[0].healthy);
     cr_expect_null(t.left_out);
     device_table_done(&t);
     dri.n_renders = 0;
-    device_table_build(&n.state, 0, &t);
+    build(&n.state, &t);
     cr_expect_str_eq(t.left_out, A ": there is no render node of 0000:05:00.0 in /dev/dri");
     device_table_done(&t);
     check(&n, "metax-tech.com/sgpu: sgpu@0! sgpu@1! sgpu@2! sgpu@3! sgpu@4! sgpu@5! sgpu@6! "
@@ -528,7 +538,7 @@ Test(device_table, a_slice_and_a_slot_are_held_by_the_pods_that_were_given_them)
     struct gpu_card *c = &n.views[0].card;
     struct device_slots made = {0};
     device_slots_add(&made, c);
-    device_mark_holders(&h, &made, c);
+    card_holders_mark(&h, &made, c);
     cr_assert_eq(c->n_processes, 2);
     cr_expect_eq(c->processes[0].gi_id, 0, "by the number of its slice");
     cr_expect_str_eq(c->processes[0].name, "ns/pod-3");
@@ -588,7 +598,7 @@ Test(device_table, a_function_says_what_its_container_has_to_know)
     put_vf(&n, 3);
     auto_device_table struct device_table t = {0};
     auto_device_table struct device_table made_anew = {0};
-    device_table_build(&n.state, 0, &t);
+    build(&n.state, &t);
     const struct table_resource *r = device_table_resource(&t, "metax-tech.com/vgpu");
     cr_assert(r && r->n_devices == 1);
     const struct entry_device *d = &r->devices[0].entry;
@@ -599,7 +609,7 @@ Test(device_table, a_function_says_what_its_container_has_to_know)
     cr_expect(d->is_vf && !d->has_slice && !d->is_slot && !d->mig);
     cr_expect_eq(r->devices[0].memory_mib, 16384);
     (void)snprintf(n.views[0].card.vfs[0].uuid, GPU_UUID_BYTES, "GPU-another");
-    device_table_build(&n.state, 0, &made_anew);
+    build(&n.state, &made_anew);
     cr_expect_not(device_table_equal(&t, &made_anew));
     check(&n, "metax-tech.com/vgpu: " A "/vf@3\n");
 }
@@ -621,7 +631,7 @@ Test(device_table, a_function_is_held_by_the_pod_that_was_given_it)
     (void)holders_list(&h, list, count, 1);
     struct gpu_card *c = &n.views[0].card;
     const struct device_slots none = {0};
-    device_mark_holders(&h, &none, c);
+    card_holders_mark(&h, &none, c);
     cr_assert_eq(c->n_processes, 1);
     cr_expect_eq(c->processes[0].gi_id, 1);
     cr_expect(!c->vfs[0].in_use && c->vfs[1].in_use);

@@ -12,8 +12,8 @@
 #include "controller/conditions.h"
 #include "golden_support.h"
 #include "gpu_fake_support.h"
+#include "nodeagent/node_status.h"
 #include "nodeagent/plugin_config.h"
-#include "nodeagent/status.h"
 
 #define NOW_MS    1767323045000 /* 2026-01-02T03:04:05Z */
 #define MAX_BYTES (1 << 20)
@@ -107,10 +107,18 @@ static char *text_of(const struct device_status *s, bool with_models)
     return yaml_dump(json);
 }
 
+static void build(const struct node_state *s, const struct device_status *prev, int64_t now_ms,
+                  struct device_status *ret)
+{
+    auto_node_offer struct node_offer offer;
+    node_offer_build(s, now_ms, &offer);
+    node_status_build(s, &offer, prev, now_ms, ret);
+}
+
 static void check(struct node *n, const char *golden, bool with_models)
 {
     struct device_status st;
-    node_status_build(&n->state, NULL, NOW_MS, &st);
+    build(&n->state, NULL, NOW_MS, &st);
     auto_free char *text = text_of(&st, with_models);
     auto_free char *path = xasprintf("status/%s.yaml", golden);
     golden_check(path, text);
@@ -123,7 +131,7 @@ static void check(struct node *n, const char *golden, bool with_models)
     node_done(n);
 }
 
-Test(status, a_node_without_cards)
+Test(node_status, a_node_without_cards)
 {
     struct node n;
     node_init(&n, 0);
@@ -131,7 +139,7 @@ Test(status, a_node_without_cards)
     check(&n, "empty-node", true);
 }
 
-Test(status, before_the_first_reading)
+Test(node_status, before_the_first_reading)
 {
     struct node n;
     node_init(&n, 0);
@@ -139,7 +147,7 @@ Test(status, before_the_first_reading)
     check(&n, "starting", true);
 }
 
-Test(status, the_reading_failed)
+Test(node_status, the_reading_failed)
 {
     struct node n;
     node_init(&n, 0);
@@ -152,7 +160,7 @@ Test(status, the_reading_failed)
     check(&n, "reading-failed", true);
 }
 
-Test(status, a_vendor_call_hangs)
+Test(node_status, a_vendor_call_hangs)
 {
     struct node n;
     node_init(&n, 1);
@@ -161,7 +169,7 @@ Test(status, a_vendor_call_hangs)
     check(&n, "stuck-call", false);
 }
 
-Test(status, the_spec_cannot_be_read)
+Test(node_status, the_spec_cannot_be_read)
 {
     struct node n;
     node_init(&n, 1);
@@ -170,7 +178,7 @@ Test(status, the_spec_cannot_be_read)
     check(&n, "bad-spec", false);
 }
 
-Test(status, a_cut_node_with_processes_and_pods)
+Test(node_status, a_cut_node_with_processes_and_pods)
 {
     struct node n;
     node_init(&n, 2);
@@ -187,7 +195,7 @@ Test(status, a_cut_node_with_processes_and_pods)
     check(&n, "in-use", true);
 }
 
-Test(status, a_card_as_wanted)
+Test(node_status, a_card_as_wanted)
 {
     struct node n;
     node_init(&n, 1);
@@ -217,21 +225,21 @@ static void busy(struct node *n, const char *spec, int64_t deadline_ms)
     "spec: {devices: [{uuid: GPU-00000000-fake, mode: mig, mig: {profiles: [" WANT_3G "]},"        \
     " rollout: {drain: evict, timeoutSeconds: 600}}]}"
 
-Test(status, in_use_and_to_be_refused)
+Test(node_status, in_use_and_to_be_refused)
 {
     struct node n;
     busy(&n, WANT(0, WANT_3G), 0);
     check(&n, "waiting", false);
 }
 
-Test(status, in_use_and_to_be_drained)
+Test(node_status, in_use_and_to_be_drained)
 {
     struct node n;
     busy(&n, WANT_EVICT, NOW_MS + 540000);
     check(&n, "draining", false);
 }
 
-Test(status, a_drain_that_took_too_long)
+Test(node_status, a_drain_that_took_too_long)
 {
     struct node n;
     busy(&n, WANT_EVICT, NOW_MS);
@@ -244,7 +252,7 @@ static void check_drain(struct node *n, const char *expected)
     struct device_status st;
     auto_sb struct sb text = SB_INIT(256);
     n->memos[0].drain_since_ms = NOW_MS;
-    node_status_build(&n->state, NULL, NOW_MS, &st);
+    build(&n->state, NULL, NOW_MS, &st);
     const struct device_card *c = &st.devices[0];
     for (size_t i = 0; i < c->drain.n_partitions; i++)
         for (size_t k = 0; k < c->n_partitions; k++)
@@ -260,7 +268,7 @@ static const struct txn_result in_use = {.outcome = TXN_IN_USE,
                                          .reason = "InUse",
                                          .message = "in use"};
 
-Test(status, a_drain_leaves_the_neighbour_alone_that_may_stay)
+Test(node_status, a_drain_leaves_the_neighbour_alone_that_may_stay)
 {
     struct node n;
     node_init(&n, 1);
@@ -273,7 +281,7 @@ Test(status, a_drain_leaves_the_neighbour_alone_that_may_stay)
     check_drain(&n, "0:4.1 0:4.2 ");
 }
 
-Test(status, a_drain_waits_for_the_pod_that_was_given_a_cut_card_as_a_whole)
+Test(node_status, a_drain_waits_for_the_pod_that_was_given_a_cut_card_as_a_whole)
 {
     struct node n;
     node_init(&n, 1);
@@ -285,7 +293,7 @@ Test(status, a_drain_waits_for_the_pod_that_was_given_a_cut_card_as_a_whole)
     check_drain(&n, "0:1.0 card");
 }
 
-Test(status, a_mode_change_waits_for_the_whole_card)
+Test(node_status, a_mode_change_waits_for_the_whole_card)
 {
     struct node n;
     node_init(&n, 1);
@@ -298,7 +306,7 @@ Test(status, a_mode_change_waits_for_the_whole_card)
     check(&n, "waiting-for-card", false);
 }
 
-Test(status, a_change_that_was_rolled_back)
+Test(node_status, a_change_that_was_rolled_back)
 {
     struct node n;
     node_init(&n, 2);
@@ -331,12 +339,12 @@ static const struct condition *applied_on(const struct device_status *st, size_t
 
 static bool offers(const struct node *n, size_t i)
 {
-    struct card_offer offer;
-    node_status_offer(&n->state, i, NOW_MS, &offer);
-    return offer.n > 0;
+    auto_node_offer struct node_offer o;
+    node_offer_build(&n->state, NOW_MS, &o);
+    return o.cards[i].n > 0;
 }
 
-Test(status, each_card_whose_change_could_not_be_ended_is_named_and_not_offered)
+Test(node_status, each_card_whose_change_could_not_be_ended_is_named_and_not_offered)
 {
     struct node n;
     struct unended list = {0};
@@ -347,7 +355,7 @@ Test(status, each_card_whose_change_could_not_be_ended_is_named_and_not_offered)
     node_read(&n);
     for (size_t i = 0; i < 3; i++)
         node_unended(&n, &list, i, /* other_version= */ true);
-    node_status_build(&n.state, /* prev= */ NULL, NOW_MS, &st);
+    build(&n.state, /* prev= */ NULL, NOW_MS, &st);
     for (size_t i = 0; i < 3; i++) {
         cr_expect_not(offers(&n, i), "card %zu", i);
         cr_assert_not_null(applied_on(&st, i), "card %zu", i);
@@ -366,7 +374,7 @@ Test(status, each_card_whose_change_could_not_be_ended_is_named_and_not_offered)
 }
 
 /* As with cards that are wanted: the node is in progress while anything of it is. */
-Test(status, a_change_that_goes_on_by_itself_speaks_before_one_that_waits_for_a_person)
+Test(node_status, a_change_that_goes_on_by_itself_speaks_before_one_that_waits_for_a_person)
 {
     struct node n;
     struct unended list = {0};
@@ -375,7 +383,7 @@ Test(status, a_change_that_goes_on_by_itself_speaks_before_one_that_waits_for_a_
     node_read(&n);
     node_unended(&n, &list, 0, /* other_version= */ true);
     node_unended(&n, &list, 1, /* other_version= */ false);
-    node_status_build(&n.state, /* prev= */ NULL, NOW_MS, &st);
+    build(&n.state, /* prev= */ NULL, NOW_MS, &st);
     cr_expect_str_eq(applied_on(&st, 0)->reason, "OtherVersion");
     cr_expect_str_eq(applied_on(&st, 1)->reason, "Progressing");
     const struct condition *c = condition_get(&st.conditions, "Reconciling");
@@ -397,7 +405,7 @@ static void node_init_metax(struct node *n)
 static void check_published(const struct node_state *s, const char *reason, const char *message)
 {
     struct device_status st;
-    node_status_build(s, NULL, NOW_MS, &st);
+    build(s, NULL, NOW_MS, &st);
     const struct condition *c = condition_get(&st.conditions, "ResourcesPublished");
     cr_assert_not_null(c);
     cr_expect_str_eq(c->reason, reason);
@@ -406,7 +414,7 @@ static void check_published(const struct node_state *s, const char *reason, cons
 }
 
 /* Where none are made for pods it is nothing to anybody. */
-Test(status, slices_for_pods_that_cannot_be_read_are_not_published)
+Test(node_status, slices_for_pods_that_cannot_be_read_are_not_published)
 {
     struct node n;
     node_init_metax(&n);
@@ -441,7 +449,7 @@ static void put_vfs(struct gpu_card *c)
     gpu_card_set_holders(c, NULL, 0);
 }
 
-Test(status, a_card_with_virtual_functions_beside_one_that_should_have_some)
+Test(node_status, a_card_with_virtual_functions_beside_one_that_should_have_some)
 {
     struct node n;
     node_init_metax(&n);
@@ -457,7 +465,7 @@ Test(status, a_card_with_virtual_functions_beside_one_that_should_have_some)
     check(&n, "vgpu", false);
 }
 
-Test(status, a_card_for_pods_slices_is_empty_until_one_is_made)
+Test(node_status, a_card_for_pods_slices_is_empty_until_one_is_made)
 {
     struct gpu_card card = {.mode = GPU_SGPU};
     auto_free char *none = card_layout_words(&card);
@@ -468,12 +476,12 @@ Test(status, a_card_for_pods_slices_is_empty_until_one_is_made)
     node_read(&n);
     n.views[0].card.mode = GPU_SGPU;
     auto_device_status struct device_status status = {0};
-    node_status_build(&n.state, NULL, NOW_MS, &status);
+    build(&n.state, NULL, NOW_MS, &status);
     cr_expect_str_eq(status.summary.layout, "1xempty 1xgpu");
     node_done(&n);
 }
 
-Test(status, mps_is_no_wish_for_a_card_of_metax)
+Test(node_status, mps_is_no_wish_for_a_card_of_metax)
 {
     struct node n;
     struct card_wish wish;
@@ -489,7 +497,7 @@ Test(status, mps_is_no_wish_for_a_card_of_metax)
     node_done(&n);
 }
 
-Test(status, a_wish_that_makes_no_sense_and_a_card_that_is_not_there)
+Test(node_status, a_wish_that_makes_no_sense_and_a_card_that_is_not_there)
 {
     struct node n;
     node_init(&n, 1);
@@ -504,7 +512,7 @@ Test(status, a_wish_that_makes_no_sense_and_a_card_that_is_not_there)
     check(&n, "refused", false);
 }
 
-Test(status, a_card_that_is_missing_alone)
+Test(node_status, a_card_that_is_missing_alone)
 {
     struct node n;
     node_init(&n, 1);
@@ -513,7 +521,7 @@ Test(status, a_card_that_is_missing_alone)
     check(&n, "missing-card", false);
 }
 
-Test(status, an_unhealthy_card_with_a_pending_mode)
+Test(node_status, an_unhealthy_card_with_a_pending_mode)
 {
     struct node n;
     node_init(&n, 1);
@@ -527,7 +535,7 @@ Test(status, an_unhealthy_card_with_a_pending_mode)
 }
 
 /* What is left is offered, and says nothing of its neighbour. */
-Test(status, a_sick_partition_a_notice_and_a_card_without_events)
+Test(node_status, a_sick_partition_a_notice_and_a_card_without_events)
 {
     struct node n;
     const struct gpu_event ev = {.kind = GPU_EVENT_XID, .code = 95, .gi_id = 2, .ci_id = -1};
@@ -547,7 +555,7 @@ Test(status, a_sick_partition_a_notice_and_a_card_without_events)
 /* --- Rules --- */
 
 /* The API server takes no card without a name, and would refuse the whole status with it. */
-Test(status, a_card_that_was_never_read_is_told_and_hides_no_other)
+Test(node_status, a_card_that_was_never_read_is_told_and_hides_no_other)
 {
     struct node n;
     node_init(&n, 2);
@@ -558,7 +566,7 @@ Test(status, a_card_that_was_never_read_is_told_and_hides_no_other)
     (void)snprintf(c->unhealthy_reason, sizeof(c->unhealthy_reason), "GPULost");
     (void)snprintf(c->unhealthy_message, sizeof(c->unhealthy_message), "no answer");
     struct device_status st;
-    node_status_build(&n.state, NULL, NOW_MS, &st);
+    build(&n.state, NULL, NOW_MS, &st);
     cr_expect_eq(st.n_devices, 1);
     const struct condition *stalled = condition_get(&st.conditions, "Stalled");
     cr_assert(stalled);
@@ -579,7 +587,7 @@ static const char *reason_of(enum txn_outcome outcome, const char *reason)
     (void)snprintf(r.reason, sizeof(r.reason), "%s", reason);
     node_want(&n, WANT(0, WANT_3G), r);
     auto_device_status struct device_status st;
-    node_status_build(&n.state, NULL, NOW_MS, &st);
+    build(&n.state, NULL, NOW_MS, &st);
     const struct condition *c = condition_get(&st.devices[0].conditions, "Applied");
     (void)snprintf(text, sizeof(text), "%s %s", c->reason,
                    condition_is_true(&st.conditions, "Ready")         ? "Ready"
@@ -590,7 +598,7 @@ static const char *reason_of(enum txn_outcome outcome, const char *reason)
     return text;
 }
 
-Test(status, every_outcome_has_its_reason)
+Test(node_status, every_outcome_has_its_reason)
 {
     cr_expect_str_eq(reason_of(TXN_APPLIED, "Applied"), "Applied Ready");
     cr_expect_str_eq(reason_of(TXN_NOTHING_TO_DO, "Applied"), "Applied Ready");
@@ -607,7 +615,7 @@ Test(status, every_outcome_has_its_reason)
     cr_expect_str_eq(reason_of(TXN_FAILED, "x"), "ApplyFailed Stalled");
 }
 
-Test(status, transition_times_stay_while_nothing_flips_and_move_when_it_does)
+Test(node_status, transition_times_stay_while_nothing_flips_and_move_when_it_does)
 {
     struct node n;
     node_init(&n, 1);
@@ -616,13 +624,13 @@ Test(status, transition_times_stay_while_nothing_flips_and_move_when_it_does)
     struct device_status first;
     struct device_status second;
     struct device_status third;
-    node_status_build(&n.state, NULL, NOW_MS, &first);
-    node_status_build(&n.state, &first, NOW_MS + 5000, &second);
+    build(&n.state, NULL, NOW_MS, &first);
+    build(&n.state, &first, NOW_MS + 5000, &second);
     auto_free char *a = text_of(&first, true);
     auto_free char *b = text_of(&second, true);
     cr_expect_str_eq(a, b, "nothing may differ when nothing happened");
     n.memos[0].result.outcome = TXN_FAILED;
-    node_status_build(&n.state, &second, NOW_MS + 9000, &third);
+    build(&n.state, &second, NOW_MS + 9000, &third);
     const struct conditions *card = &third.devices[0].conditions;
     cr_expect_eq(condition_get(card, "Applied")->last_transition_ms, NOW_MS + 9000);
     cr_expect_null(condition_get(card, "Healthy"), "it is");
@@ -633,7 +641,7 @@ Test(status, transition_times_stay_while_nothing_flips_and_move_when_it_does)
     node_done(&n);
 }
 
-Test(status, a_card_that_is_no_longer_wanted_loses_its_verdict)
+Test(node_status, a_card_that_is_no_longer_wanted_loses_its_verdict)
 {
     struct node n;
     node_init(&n, 1);
@@ -641,10 +649,10 @@ Test(status, a_card_that_is_no_longer_wanted_loses_its_verdict)
     node_want(&n, WANT(0, WANT_3G), APPLIED);
     struct device_status first;
     struct device_status second;
-    node_status_build(&n.state, NULL, NOW_MS, &first);
+    build(&n.state, NULL, NOW_MS, &first);
     n.state.spec = NULL;
     n.state.n_memos = 0;
-    node_status_build(&n.state, &first, NOW_MS, &second);
+    build(&n.state, &first, NOW_MS, &second);
     cr_expect_null(condition_get(&second.devices[0].conditions, "Applied"));
     cr_expect(condition_is_true(&second.conditions, "Ready"));
     device_status_done(&first);
@@ -652,7 +660,7 @@ Test(status, a_card_that_is_no_longer_wanted_loses_its_verdict)
     node_done(&n);
 }
 
-Test(status, more_consumers_than_the_schema_takes_are_left_out)
+Test(node_status, more_consumers_than_the_schema_takes_are_left_out)
 {
     struct node n;
     node_init(&n, 1);
@@ -664,13 +672,13 @@ Test(status, more_consumers_than_the_schema_takes_are_left_out)
     for (unsigned i = 0; i < c->n_processes; i++)
         c->processes[i] = (struct gpu_process){.pid = i + 1, .gi_id = -1, .ci_id = -1};
     auto_device_status struct device_status st;
-    node_status_build(&n.state, NULL, NOW_MS, &st);
+    build(&n.state, NULL, NOW_MS, &st);
     cr_expect_eq(st.devices[0].n_in_use_by, 64);
     cr_expect(st.devices[0].in_use);
     node_done(&n);
 }
 
-Test(status, a_wish_names_profiles_of_the_card)
+Test(node_status, a_wish_names_profiles_of_the_card)
 {
     struct node n;
     node_init(&n, 1);
@@ -704,7 +712,7 @@ static const struct host_facts host = {.machine = "Test Machine",
                                        .n_pci = 1,
                                        .pci = {{0x0302, 0x10de, false}}};
 
-Test(status, labels_describe_the_cards_and_how_they_are_shared)
+Test(node_status, labels_describe_the_cards_and_how_they_are_shared)
 {
     struct node n;
     node_init(&n, 2);
@@ -717,7 +725,7 @@ Test(status, labels_describe_the_cards_and_how_they_are_shared)
               "{uuid: GPU-00000001-fake, mode: native, sharing: {timeSlicing: {replicas: 4}}}]}",
               APPLIED);
     auto_device_status struct device_status st;
-    node_status_build(&n.state, NULL, NOW_MS, &st);
+    build(&n.state, NULL, NOW_MS, &st);
     cr_expect_str_eq(label_of(&st, "nvidia.com/gpu.count"), "2");
     cr_expect_str_eq(label_of(&st, "nvidia.com/gpu.replicas"), "4");
     cr_expect_str_eq(label_of(&st, "nvidia.com/gpu.sharing-strategy"), "time-slicing");
@@ -767,7 +775,7 @@ static void check_single(enum shape a, enum shape b)
     n.state.host = &host;
     n.spec.mig_strategy = API_STRATEGY_SINGLE;
     auto_device_status struct device_status st;
-    node_status_build(&n.state, NULL, NOW_MS, &st);
+    build(&n.state, NULL, NOW_MS, &st);
     const char *product = label_of(&st, "nvidia.com/gpu.product");
     unsigned whole = (a == WHOLE) + (b == WHOLE);
     if (strstr(product, "-MIG-1g.10gb") || strstr(product, "-MIG-3g.40gb"))
@@ -782,14 +790,14 @@ static void check_single(enum shape a, enum shape b)
 }
 
 /* Who selects a node by its product gets what the kubelet offers under that name. */
-Test(status, under_single_labels_and_resources_agree_whatever_stands)
+Test(node_status, under_single_labels_and_resources_agree_whatever_stands)
 {
     for (int a = 0; a < SHAPES; a++)
         for (int b = 0; b < SHAPES; b++)
             check_single((enum shape)a, (enum shape)b);
 }
 
-Test(status, shared_cards_under_a_name_of_their_own_are_not_marked)
+Test(node_status, shared_cards_under_a_name_of_their_own_are_not_marked)
 {
     struct node n;
     node_init(&n, 1);
@@ -800,14 +808,14 @@ Test(status, shared_cards_under_a_name_of_their_own_are_not_marked)
               " sharing: {timeSlicing: {replicas: 4, renameByDefault: true}}}]}",
               APPLIED);
     auto_device_status struct device_status st;
-    node_status_build(&n.state, NULL, NOW_MS, &st);
+    build(&n.state, NULL, NOW_MS, &st);
     const char *product = label_of(&st, "nvidia.com/gpu.product");
     cr_expect_null(strstr(product, "SHARED"), "%s", product);
     cr_expect_str_eq(label_of(&st, "nvidia.com/gpu.replicas"), "4");
     node_done(&n);
 }
 
-Test(status, what_a_configuration_asks_for_in_vain_is_said_and_only_while_it_does)
+Test(node_status, what_a_configuration_asks_for_in_vain_is_said_and_only_while_it_does)
 {
     struct node n;
     struct device_status first;
@@ -817,7 +825,7 @@ Test(status, what_a_configuration_asks_for_in_vain_is_said_and_only_while_it_doe
     n.state.host = &host;
     n.state.config = &config;
     plugin_config_ignore(&config, ".resources", "is ignored");
-    node_status_build(&n.state, NULL, NOW_MS, &first);
+    build(&n.state, NULL, NOW_MS, &first);
     const struct condition *c = condition_get(&first.conditions, "ConfigUnderstood");
     cr_assert_not_null(c);
     cr_expect_eq(c->status, CONDITION_FALSE);
@@ -826,21 +834,21 @@ Test(status, what_a_configuration_asks_for_in_vain_is_said_and_only_while_it_doe
     cr_expect_str_eq(label_of(&first, "nvidia.com/gfd.timestamp"), "(none)");
     plugin_config_done(&config);
     auto_device_status struct device_status second;
-    node_status_build(&n.state, &first, NOW_MS, &second);
+    build(&n.state, &first, NOW_MS, &second);
     cr_expect_null(condition_get(&second.conditions, "ConfigUnderstood"));
     device_status_done(&first);
     node_done(&n);
 }
 
-Test(status, labels_stay_as_they_are_while_nothing_happens)
+Test(node_status, labels_stay_as_they_are_while_nothing_happens)
 {
     struct node n;
     node_init(&n, 1);
     node_read(&n);
     struct device_status first;
     struct device_status second;
-    node_status_build(&n.state, NULL, NOW_MS, &first);
-    node_status_build(&n.state, &first, NOW_MS + 60000, &second);
+    build(&n.state, NULL, NOW_MS, &first);
+    build(&n.state, &first, NOW_MS + 60000, &second);
     auto_json json_t *a = device_status_encode(&first);
     auto_json json_t *b = device_status_encode(&second);
     cr_expect(json_equal(json_object_get(a, "labels"), json_object_get(b, "labels")));
@@ -849,7 +857,7 @@ Test(status, labels_stay_as_they_are_while_nothing_happens)
     node_done(&n);
 }
 
-Test(status, a_card_not_read_since_the_start_leaves_the_labels_as_they_were)
+Test(node_status, a_card_not_read_since_the_start_leaves_the_labels_as_they_were)
 {
     struct node n;
     node_init(&n, 2);
@@ -857,26 +865,26 @@ Test(status, a_card_not_read_since_the_start_leaves_the_labels_as_they_were)
     n.state.host = &host;
     struct device_status first;
     struct device_status second;
-    node_status_build(&n.state, NULL, NOW_MS, &first);
+    build(&n.state, NULL, NOW_MS, &first);
     n.views[1].card.unread = true;
-    node_status_build(&n.state, &first, NOW_MS, &second);
+    build(&n.state, &first, NOW_MS, &second);
     cr_expect_str_eq(label_of(&second, "nvidia.com/gpu.count"), "2");
     device_status_done(&first);
     device_status_done(&second);
     node_done(&n);
 }
 
-Test(status, without_a_driver_the_labels_tell_the_devices)
+Test(node_status, without_a_driver_the_labels_tell_the_devices)
 {
     const struct node_state s = {.host = &host, .agent_version = "v1", .spec_seen = true};
     auto_device_status struct device_status st;
-    node_status_build(&s, NULL, NOW_MS, &st);
+    build(&s, NULL, NOW_MS, &st);
     cr_expect_str_eq(label_of(&st, "feature.node.kubernetes.io/pci-10de.present"), "true");
     cr_expect_str_eq(label_of(&st, "nvidia.com/gpu.count"), "(none)");
     cr_expect_str_eq(label_of(&st, "nvidia.com/gfd.timestamp"), "(none)");
 }
 
-Test(status, a_driver_that_goes_leaves_the_labels)
+Test(node_status, a_driver_that_goes_leaves_the_labels)
 {
     struct node n;
     node_init(&n, 1);
@@ -884,16 +892,16 @@ Test(status, a_driver_that_goes_leaves_the_labels)
     n.state.host = &host;
     struct device_status first;
     struct device_status second;
-    node_status_build(&n.state, NULL, NOW_MS, &first);
+    build(&n.state, NULL, NOW_MS, &first);
     n.state.inventory = NULL;
-    node_status_build(&n.state, &first, NOW_MS, &second);
+    build(&n.state, &first, NOW_MS, &second);
     cr_expect_str_eq(label_of(&second, "nvidia.com/gpu.count"), "1");
     device_status_done(&first);
     device_status_done(&second);
     node_done(&n);
 }
 
-Test(status, a_card_names_those_that_links_join_it_to)
+Test(node_status, a_card_names_those_that_links_join_it_to)
 {
     struct node n;
     auto_device_status struct device_status st = {0};
@@ -905,7 +913,7 @@ Test(status, a_card_names_those_that_links_join_it_to)
     gpu_topology_at(&n.inventory.topology, 0, 1)->links = 18;
     gpu_topology_at(&n.inventory.topology, 0, 2)->links = 18;
     n.views[0].card.mode = n.views[2].card.mode = GPU_NATIVE; /* the second one is cut */
-    node_status_build(&n.state, /* prev= */ NULL, NOW_MS, &st);
+    build(&n.state, /* prev= */ NULL, NOW_MS, &st);
     cr_assert_eq(st.devices[0].n_linked_with, 1);
     cr_expect_eq(st.devices[0].linked_with[0], 2);
     cr_expect_eq(st.devices[1].n_linked_with, 0);

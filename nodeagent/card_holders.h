@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "nodeagent/device_slots.h"
+#include "nodeagent/gpu/gpu.h"
+#include "nodeagent/holders.h"
+
+/* Marks on the card the pods that hold it or parts of it, in place of those that were marked before
+ * (gpu_card_set_holders). A pod that holds a slot which is not in `made` holds each card on which
+ * the slot's slice may still be made. */
+void card_holders_mark(const struct holders *h, const struct device_slots *made,
+                       struct gpu_card *card);

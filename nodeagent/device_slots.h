@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "nodeagent/gpu/gpu.h"
+
+/* A set of slots. A plain value; zeroed is empty. */
+struct device_slots {
+    uint64_t bits[SGPU_MAX_SLOTS / 64];
+};
+void device_slots_put(struct device_slots *s, unsigned slot);
+/* Those whose slices the card shows. */
+void device_slots_add(struct device_slots *s, const struct gpu_card *card);
+bool device_slots_has(const struct device_slots *s, unsigned slot);

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "nodeagent/device_table.h"
+#include "nodeagent/node_state.h"
+
+/*
+ * What the node offers at one moment: computed once from the node's state, then handed to all who
+ * publish it, so that the kubelet, the status and the labels never disagree. Pure; the time is
+ * given.
+ */
+struct node_offer {
+    struct card_offer *cards; /* by index, as node_state.cards */
+    /* The change of each card that is being carried out, or waits for what is in use; NULL: there
+     * is none. */
+    struct card_plan **plans;
+    size_t n;
+    int strategy;                 /* by which resources are named (resource_strategy) */
+    bool mixed_instead_of_single; /* single was asked for and does not fit the node's cards */
+    struct device_table table;
+};
+
+/* *ret is the caller's (node_offer_done). */
+void node_offer_build(const struct node_state *s, int64_t now_ms, struct node_offer *ret);
+void node_offer_done(struct node_offer *o);
+AUTO_DEFINE(node_offer, struct node_offer, node_offer_done)
+#define auto_node_offer AUTO(node_offer)

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "api/device.h"
+
+/* Sums up status.devices in status.summary: the columns of `kubectl get gpudev`. */
+void node_summary_build(struct device_status *ret);
