@@ -716,7 +716,8 @@ Test(http_server, invented_tokens_neither_flood_the_api_server_nor_keep_a_known_
     /* A new token from another address has its own share. */
     static const char other[] = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
                                 "Authorization: Bearer good2\r\n\r\n";
-    auto_free char *got = ask_raw_from(&g.server, INADDR_LOOPBACK + 1, other, sizeof(other) - 1, NULL);
+    auto_free char *got =
+        ask_raw_from(&g.server, INADDR_LOOPBACK + 1, other, sizeof(other) - 1, NULL);
     cr_expect_not_null(strstr(got, " 200 "), "%s", got);
     stop_guarded(&g);
 }
