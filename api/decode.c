@@ -7,14 +7,14 @@ int api_decode_part(const json_t *obj, const char *part, const struct jx_field *
                     size_t bytes, struct err *e)
 {
     const json_t *value = json_object_get(obj, part);
-    if (!value || json_is_null(value))
-        return 0;
+    /* An absent part lacks what is required in it. */
+    auto_json json_t *empty = !value || json_is_null(value) ? json_pack("{s:{}}", part) : NULL;
     /* The part as a table's only field, so that paths in errors begin with it. */
     const struct jx_field whole[] = {
         {.name = part, .type = JX_OBJECT, .present_offset = JX_NO_OFFSET, .sub = fields},
         {0},
     };
-    int rc = jx_decode(obj, whole, ret, e);
+    int rc = jx_decode(empty ? empty : obj, whole, ret, e);
     if (rc == 0)
         return 0;
     jx_free(fields, ret);

@@ -82,7 +82,7 @@ static unsigned count_instances(const struct mig_table *t, unsigned profile,
     uint64_t slices = 0;
     unsigned most = (p->max_count < MIG_MAX_INSTANCES ? p->max_count : MIG_MAX_INSTANCES) + 1;
     for (unsigned i = 0; i < w->n; i++) {
-        if (w->items[i].profile != profile)
+        if (w->items[i].profile != profile || w->items[i].count == 0)
             continue;
         unsigned kind = mig_cut_kind(p->slices, w->items[i].ci_slices);
         unsigned size = mig_cut_slices(p->slices, kind);

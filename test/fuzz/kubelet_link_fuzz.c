@@ -97,7 +97,7 @@ static void add_resource(struct device_table *t, const char *name, unsigned n, u
 /* Some cards, alone or shared by so many; nothing of the second name, or some. */
 static void offer(struct world *w, unsigned what)
 {
-    struct device_table t = {0};
+    auto_device_table struct device_table t = {0};
     add_resource(&t, "nvidia.com/gpu", 1 + what % 4, 1 + (what & 0x30U) * 16);
     if (what & 0x80U)
         add_resource(&t, "nvidia.com/gpu.shared", 2, 2);

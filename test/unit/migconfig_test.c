@@ -41,6 +41,15 @@ Test(migconfig, every_field_is_read_and_written_back)
     cr_expect(json_equal(again, json_object_get(obj, "spec")));
 }
 
+Test(migconfig, without_a_spec_it_lacks_its_devices)
+{
+    auto_json json_t *obj = doc("metadata: {name: bare}");
+    auto_err struct err e = {0};
+    auto_migconfig_spec struct migconfig_spec s;
+    cr_expect_eq(migconfig_spec_decode(obj, &s, &e), -(int)ERR_INVALID);
+    cr_expect_str_eq(err_msg(&e), ".spec.devices: required");
+}
+
 Test(migconfig, status_survives_the_round_trip)
 {
     auto_json json_t *obj = doc("status:\n"
@@ -93,13 +102,10 @@ Test(migconfig, what_is_wrong_is_named_by_its_path)
     }
 }
 
-Test(migconfig, an_object_without_the_part_gives_the_empty_value)
+Test(migconfig, an_object_without_a_status_has_an_empty_one)
 {
-    auto_json json_t *obj = doc("metadata: {name: x}");
-    auto_migconfig_spec struct migconfig_spec s;
+    auto_json json_t *obj = json_object();
     auto_migconfig_status struct migconfig_status st;
-    cr_expect_eq(migconfig_spec_decode(obj, &s, NULL), 0);
-    cr_expect_eq(s.n_devices, 0);
     cr_expect_eq(migconfig_status_decode(obj, &st, NULL), 0);
-    cr_expect_not(st.has_used_by);
+    cr_expect_eq(st.observed_generation, 0);
 }
