@@ -48,17 +48,34 @@ static int apply_node(struct context *ctx, struct scope *s, const struct object_
     return 0;
 }
 
-/* Once, when the state becomes what it is. */
-static void tell(struct context *ctx, const struct node_view *v, const struct label_state *st)
+/* Is it time for an Event? When the state becomes what it is, and when it stays and its cause is
+ * another: the next mistake in the label is a failure as the one before was. What a state that
+ * stood before this process was about, the process before has said. */
+static bool is_news(struct context *ctx, const struct node_view *v, const struct label_state *st,
+                    const char *label)
 {
     const char *was = records_label(v->node->labels, v->node->n_labels, LABEL_MIG_CONFIG_STATE);
+    auto_free char *text = xasprintf("%s: %s: %s: %s", st->value, label,
+                                     st->reason ? st->reason : "", st->message ? st->message : "");
+    enum told_news news = told_note(ctx->label_told, object_name(v->node_object), text);
+    return news == TOLD_OTHER || !was || strcmp(was, st->value) != 0;
+}
+
+/* The Node is labelled as st says, or was. */
+static void report_label(struct context *ctx, const struct node_view *v,
+                         const struct label_state *st)
+{
     const char *label = records_mig_label(v->node);
-    if (!st->value || !label || (was && strcmp(was, st->value) == 0))
+    if (!st->value || !label) {
+        told_forget(ctx->label_told, object_name(v->node_object));
+        return;
+    }
+    if (strcmp(st->value, MIG_STATE_PENDING) == 0 || !is_news(ctx, v, st, label))
         return;
     if (strcmp(st->value, MIG_STATE_SUCCESS) == 0)
         recorder_event(ctx->recorder, v->node_object, /* warning= */ false, "MIGConfigApplied",
                        "the cards are as %s=%s says", LABEL_MIG_CONFIG, label);
-    else if (strcmp(st->value, MIG_STATE_PENDING) != 0)
+    else
         recorder_event(ctx->recorder, v->node_object, /* warning= */ true,
                        st->reason ? st->reason : "MIGConfigFailed", "%s=%s: %s", LABEL_MIG_CONFIG,
                        label, st->message ? st->message : "");
@@ -92,12 +109,12 @@ static int keep_node(struct context *ctx, struct scope *s, const struct object_k
     auto_json json_t *labels = node_labels_wanted(v, state.value);
     auto_json json_t *resources = node_resources_wanted(v, next);
     tell_refused(k, v);
-    if (node_labels_stand(v->node, labels) && node_resources_stand(v->node, resources))
-        return 0;
-    auto_json json_t *body = node_body(v, labels, resources);
-    TRY(apply_node(ctx, s, k, body, e));
-    tell_left(k, v);
-    tell(ctx, v, &state);
+    if (!node_labels_stand(v->node, labels) || !node_resources_stand(v->node, resources)) {
+        auto_json json_t *body = node_body(v, labels, resources);
+        TRY(apply_node(ctx, s, k, body, e));
+        tell_left(k, v);
+    }
+    report_label(ctx, v, &state);
     return 0;
 }
 
@@ -271,6 +288,8 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
     if (v.node && v.device)
         return keep_both(ctx, s, k, &v, e);
     node_ledger_forget(ctx, k->name);
+    if (!v.node)
+        told_forget(ctx->label_told, k->name);
     return v.node ? keep_bare(ctx, s, k, &v, e) : 0;
 }
 

@@ -76,6 +76,7 @@ static void open_notes(struct context *ctx)
     ctx->config_writes = expectations_new();
     ctx->koordinator_writes = expectations_new();
     ctx->retired_since = strmap_new();
+    ctx->label_told = told_new();
 }
 
 static bool is_wanted(enum party party, const struct reconcilers_opts *o)
@@ -172,6 +173,7 @@ struct reconcilers *reconcilers_free(struct reconcilers *r)
     (void)expectations_free(ctx->config_writes);
     (void)expectations_free(ctx->koordinator_writes);
     (void)strmap_free(ctx->retired_since);
+    (void)told_free(ctx->label_told);
     free(r);
     return NULL;
 }

@@ -75,3 +75,7 @@ char *cluster_condition(struct cluster *c, const struct kc_resource *res, const 
                         const char *type);
 /* Has an event with this reason been recorded about the object of this name? */
 bool cluster_has_event(struct cluster *c, const char *about, const char *reason);
+/* How many such Events there are whose note holds the part: each note is told by one Event, however
+ * often it happens. */
+int cluster_count_events(struct cluster *c, const char *about, const char *reason,
+                         const char *part);

@@ -93,6 +93,35 @@ Test(node_labels, an_unknown_name_fails_with_an_event_and_touches_nothing)
     cr_assert(cluster_has_event(&c, "n1", "UnknownConfig"));
 }
 
+Test(node_labels, each_mistake_in_the_label_is_an_event_and_the_same_one_is_once)
+{
+    want("wrong1");
+    cr_expect_eq(cluster_count_events(&c, "n1", "UnknownConfig", "wrong1"), 1);
+    want("wrong2");
+    expect_state("failed");
+    cr_expect_eq(cluster_count_events(&c, "n1", "UnknownConfig", "wrong2"), 1);
+    cluster_label(&c, "n1", "elsewhere", "x");
+    cluster_settle(&c);
+    cr_expect_eq(cluster_count_events(&c, "n1", "UnknownConfig", ""), 2);
+    want("wrong1"); /* a series of the first one: the note is the same */
+    cr_expect_eq(cluster_count_events(&c, "n1", "UnknownConfig", ""), 2);
+    want(NULL);
+    cr_expect_eq(cluster_count_events(&c, "n1", "UnknownConfig", ""), 2);
+}
+
+Test(node_labels, the_next_process_does_not_tell_the_mistake_again)
+{
+    want("wrong1");
+    cluster_restart(&c);
+    cluster_settle(&c);
+    cluster_label(&c, "n1", "elsewhere", "x");
+    cluster_settle(&c);
+    cr_expect_eq(cluster_count_events(&c, "n1", "UnknownConfig", ""), 1);
+
+    want("wrong2");
+    cr_expect_eq(cluster_count_events(&c, "n1", "UnknownConfig", "wrong2"), 1);
+}
+
 Test(node_labels, a_name_that_appears_later_heals_the_failure)
 {
     want("mine");
