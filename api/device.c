@@ -47,6 +47,14 @@ static const struct jx_field source_fields[] = {
     {0},
 };
 
+static const struct jx_field refused_label_fields[] = {
+    JX_F(device_refused_label, value, "value", JX_STR, .required = true, .min = 1, .max = 63),
+    JX_F(device_refused_label, reason, "reason", JX_STR, .required = true, .min = 1, .max = 64),
+    JX_F(device_refused_label, message, "message", JX_STR, .required = true,
+         .max = DEVICE_REFUSAL_BYTES),
+    {0},
+};
+
 static const struct jx_field rollout_fields[] = {
     JX_F(device_rollout, drain, "drain", JX_ENUM, .choices = api_drain_names),
     JX_F(device_rollout, timeout_s, "timeoutSeconds", JX_INT, .min = 1, .max = 86400),
@@ -132,6 +140,8 @@ static const struct jx_field want_fields[] = {
 
 const struct jx_field device_spec_fields[] = {
     JX_P(device_spec, source, has_source, "source", JX_OBJECT, .sub = source_fields),
+    JX_P(device_spec, refused_label, has_refused_label, "refusedLabel", JX_OBJECT,
+         .sub = refused_label_fields),
     JX_F(device_spec, mig_strategy, "migStrategy", JX_ENUM, .choices = api_mig_strategy_names),
     JX_P(device_spec, rollout, has_rollout, "rollout", JX_OBJECT, .sub = rollout_fields),
     JX_F(device_spec, failure_policy, "failurePolicy", JX_ENUM,

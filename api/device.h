@@ -35,6 +35,9 @@ extern const char *const api_qos_policy_names[];
 /* A profile has 13 labels, a card at most 18 profiles; two models and their parts have room. */
 #define DEVICE_MAX_LABELS 512
 
+/* Of the message of a refused label, in bytes. */
+#define DEVICE_REFUSAL_BYTES 1024
+
 /* What decided over a card. */
 struct device_source {
     int kind; /* enum api_source_kind */
@@ -104,7 +107,14 @@ struct device_want {
     struct device_sharing sharing;
 };
 
+/* The value of the node's label nvidia.com/mig.config that cannot be, and why. */
+struct device_refused_label {
+    char *value, *reason, *message;
+};
+
 struct device_spec {
+    bool has_refused_label; /* not so: there is no label, or what it asks for can be */
+    struct device_refused_label refused_label;
     bool has_source;
     struct device_source source;
     int mig_strategy; /* enum api_mig_strategy */

@@ -6,6 +6,7 @@
 
 #include "base/xalloc.h"
 
+#include "api/kinds.h"
 #include "controller/conditions.h"
 #include "nodeagent/card_status.h"
 #include "nodeagent/gpu_labels.h"
@@ -48,6 +49,20 @@ static const char *const plugin_reasons[] = {
     [PLUGIN_FAILED] = "SocketFailed",    [PLUGIN_NO_CDI] = "CDIFailed",
     [PLUGIN_NO_MPS] = "MPSFailed",
 };
+
+/* The controller's word about the node's label, for those who read conditions. */
+static void build_accepted(const struct node_state *s, int64_t now_ms, struct device_status *ret)
+{
+    static const char type[] = "Accepted";
+    if (!s->spec || !s->spec->has_refused_label) {
+        (void)condition_remove(&ret->conditions, type);
+        return;
+    }
+    const struct device_refused_label *label = &s->spec->refused_label;
+    auto_free char *text = xasprintf("%s=%s: %s", LABEL_MIG_CONFIG, label->value, label->message);
+    (void)condition_set(&ret->conditions, type, CONDITION_FALSE, label->reason, text, s->generation,
+                        now_ms);
+}
 
 /* Only where there is something to say. */
 static void build_understood(const struct node_state *s, int64_t now_ms, struct device_status *ret)
@@ -239,6 +254,7 @@ void node_status_build(const struct node_state *s, const struct node_offer *o,
     if (prev)
         conditions_copy(&ret->conditions, &prev->conditions);
     build_published(s, o, now_ms, ret);
+    build_accepted(s, now_ms, ret);
     build_understood(s, now_ms, ret);
     struct node_verdict v = node_verdict_of(s, ret);
     (void)conditions_set_kstatus(&ret->conditions, v.state, v.reason,

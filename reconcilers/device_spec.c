@@ -88,6 +88,16 @@ static void draft_cards(struct spec_draft *d, const struct node_view *v, const c
         d->changed = true;
 }
 
+static bool same_refusal(const struct device_spec *a, const struct device_spec *b)
+{
+    const struct device_refused_label *x = &a->refused_label;
+    const struct device_refused_label *y = &b->refused_label;
+    return a->has_refused_label == b->has_refused_label &&
+           (!a->has_refused_label ||
+            (strcmp(x->value, y->value) == 0 && strcmp(x->reason, y->reason) == 0 &&
+             strcmp(x->message, y->message) == 0));
+}
+
 static bool same_head(const struct device_spec *a, const struct device_spec *b)
 {
     if (a->has_source != b->has_source || a->mig_strategy != b->mig_strategy ||
@@ -122,9 +132,36 @@ static void draft_head(struct spec_draft *d, const struct node_view *v, const ch
     d->spec.failure_policy = from->failure_policy;
 }
 
+/* The first bytes of a text, whole characters of UTF-8 alone. */
+static char *first_bytes(const char *text, size_t max)
+{
+    size_t len = strnlen(text, max + 1);
+    if (len > max)
+        for (len = max; len && ((unsigned char)text[len] & 0xC0) == 0x80;)
+            len--;
+    return xstrndup(text, len);
+}
+
+/* A label that cannot be followed has no object of its own that could say so. */
+static void draft_refusal(struct spec_draft *d, const struct node_view *v)
+{
+    const struct resolve_outcome *o = node_view_label(v);
+    const struct resolve_problem *p =
+        o && o->verdict == RESOLVE_REFUSED ? resolve_outcome_refusal(o) : NULL;
+    d->spec.has_refused_label = p;
+    d->spec.refused_label = (struct device_refused_label){0};
+    if (p)
+        d->spec.refused_label = (struct device_refused_label){
+            .value = o->source.name,
+            .reason = p->reason,
+            .message = first_bytes(p->message, DEVICE_REFUSAL_BYTES),
+        };
+    d->changed |= !same_refusal(&d->spec, &v->device->spec);
+}
+
 static bool is_blank(const struct device_spec *s)
 {
-    return s->n_devices == 0 && !s->has_source;
+    return s->n_devices == 0 && !s->has_source && !s->has_refused_label;
 }
 
 /* Without any card to look at (no driver, not read yet) nothing can be concluded: all stays. */
@@ -140,11 +177,13 @@ void device_spec_draft(const struct node_view *v, const char *const *held, size_
     if (is_blind(v)) {
         *ret = (struct spec_draft){.spec = *now};
         ret->spec.devices = xmemdup(now->devices, now->n_devices * sizeof(*now->devices));
+        draft_refusal(ret, v);
         return;
     }
     *ret = (struct spec_draft){.changed = v->device->spec_error != NULL};
     draft_cards(ret, v, held, n_held);
     draft_head(ret, v, held, n_held);
+    draft_refusal(ret, v);
     if (is_blank(&ret->spec) && is_blank(now) && !v->device->spec_error)
         ret->changed = false;
 }
@@ -152,6 +191,7 @@ void device_spec_draft(const struct node_view *v, const char *const *held, size_
 void spec_draft_done(struct spec_draft *d)
 {
     free(d->spec.devices);
+    free(d->spec.refused_label.message);
     *d = (struct spec_draft){0};
 }
 
@@ -233,7 +273,8 @@ bool device_spec_says_only(const json_t *written, const json_t *body)
     auto_device_spec struct device_spec meant = {0};
     if (device_spec_decode(written, &got, NULL) < 0 || device_spec_decode(body, &meant, NULL) < 0)
         return false;
-    bool same = got.n_devices == meant.n_devices && same_head(&got, &meant);
+    bool same =
+        got.n_devices == meant.n_devices && same_head(&got, &meant) && same_refusal(&got, &meant);
     for (size_t i = 0; same && i < meant.n_devices; i++) {
         const struct device_want *want = device_spec_want(&got, meant.devices[i].uuid);
         same = want && standing_same_want(want, &meant.devices[i]);

@@ -10,7 +10,8 @@
  * ordered? Then the profile's budget is asked. */
 bool device_spec_needs_ticket(const struct node_view *v, const char *profile);
 
-/* What the spec should be. Owns the array of cards only: what they hold is the view's. */
+/* What the spec should be. Owns the array of cards and the message of a refused label: all else is
+ * the view's. */
 struct spec_draft {
     struct device_spec spec;
     bool changed; /* it differs from what stands */

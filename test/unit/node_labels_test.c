@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/jx.h"
+#include "base/sb.h"
 #include "base/xalloc.h"
 
 #include "api/kinds.h"
@@ -91,6 +92,51 @@ Test(node_labels, an_unknown_name_fails_with_an_event_and_touches_nothing)
     expect_state("failed");
     expect_spec("");
     cr_assert(cluster_has_event(&c, "n1", "UnknownConfig"));
+}
+
+static void expect_refusal(const char *value, const char *part)
+{
+    auto_json json_t *device = cluster_get(&c, &resource_devices, "n1");
+    const char *message = JX_STR_AT(device, "spec", "refusedLabel", "message");
+    const char *said = JX_STR_AT(device, "spec", "refusedLabel", "value");
+    cr_assert_str_eq(said ? said : "", value);
+    cr_assert(strstr(message ? message : "", part), "%s", message);
+}
+
+Test(node_labels, what_is_refused_stands_in_the_device_until_the_label_is_right)
+{
+    want("wrong1");
+    expect_refusal("wrong1", "wrong1");
+    want("wrong2");
+    expect_refusal("wrong2", "wrong2");
+    cluster_restart(&c);
+    cluster_settle(&c);
+    expect_refusal("wrong2", "wrong2");
+    cr_expect_eq(cluster_writes(&c), 0);
+    want("all-1g.10gb");
+    expect_refusal("", "");
+    agent();
+    want("wrong3");
+    expect_refusal("wrong3", "wrong3");
+    expect_spec("0:mig[1g.10gb*7] 1:mig[1g.10gb*7]");
+    want(NULL);
+    expect_refusal("", "");
+}
+
+/* A refusal that is longer than its field holds is cut between characters. */
+Test(node_labels, a_long_refusal_is_cut)
+{
+    auto_sb struct sb yaml = SB_INIT(65536);
+    for (int i = 0; i < 60; i++)
+        sb_addf(&yaml,
+                "---\napiVersion: gpu.cleave.dev/v1alpha1\nkind: MIGConfig\nmetadata: {name: "
+                "a-name-that-is-of-some-length-%d}\nspec: {devices: [{migEnabled: false}]}\n",
+                i);
+    cluster_apply(&c, sb_str(&yaml));
+    want("wrong1");
+    auto_json json_t *device = cluster_get(&c, &resource_devices, "n1");
+    cr_expect_leq(strlen(JX_STR_AT(device, "spec", "refusedLabel", "message")),
+                  DEVICE_REFUSAL_BYTES);
 }
 
 Test(node_labels, each_mistake_in_the_label_is_an_event_and_the_same_one_is_once)

@@ -840,6 +840,33 @@ Test(node_status, what_a_configuration_asks_for_in_vain_is_said_and_only_while_i
     node_done(&n);
 }
 
+Test(node_status, a_label_that_is_refused_is_said_and_only_while_it_is)
+{
+    static char value[] = "wrong1";
+    static char reason[] = "UnknownConfig";
+    static char message[] = "no such layout";
+    const struct device_spec refusing = {.has_refused_label = true,
+                                         .refused_label = {value, reason, message}};
+    const struct device_spec content = {.has_refused_label = false};
+    struct node n;
+    struct device_status first;
+    node_init(&n, 1);
+    node_read(&n);
+    n.state.spec = &refusing;
+    build(&n.state, NULL, NOW_MS, &first);
+    const struct condition *c = condition_get(&first.conditions, "Accepted");
+    cr_assert_not_null(c);
+    cr_expect_eq(c->status, CONDITION_FALSE);
+    cr_expect_str_eq(c->reason, "UnknownConfig");
+    cr_expect_str_eq(c->message, "nvidia.com/mig.config=wrong1: no such layout");
+    n.state.spec = &content;
+    auto_device_status struct device_status second;
+    build(&n.state, &first, NOW_MS, &second);
+    cr_expect_null(condition_get(&second.conditions, "Accepted"));
+    device_status_done(&first);
+    node_done(&n);
+}
+
 Test(node_status, labels_stay_as_they_are_while_nothing_happens)
 {
     struct node n;
