@@ -9,6 +9,7 @@
 #include "kubeclient/expectations.h"
 #include "kubeclient/recorder.h"
 #include "reconcilers/rollout.h"
+#include "reconcilers/silence.h"
 #include "reconcilers/told.h"
 
 /*
@@ -29,10 +30,12 @@ struct context {
     struct expectations *node_writes, *spec_writes, *profile_writes, *config_writes,
         *koordinator_writes;
     struct strmap *retired_since; /* node → monotonic ms; of reconcilers/retired.h alone */
-    struct told *label_told;  /* by node: the last Event about its label nvidia.com/mig.config */
-    struct wq *node_queue;    /* of node: nodes that may go on */
-    struct wq *profile_queue; /* of gpuprofile: profiles whose counts moved */
-    struct wq *config_queue;  /* of migconfig: configurations whose nodes moved */
-    int workers;              /* of each controller */
-    size_t many_nodes;        /* from here on a look at all nodes of an object is rationed */
+    struct told *label_told;   /* by node: the last Event about its label nvidia.com/mig.config */
+    struct told *silence_told; /* by node: the last Event about an agent that does not answer */
+    struct silence *silence;   /* by node: since when its agent owes an answer */
+    struct wq *node_queue;     /* of node: nodes that may go on */
+    struct wq *profile_queue;  /* of gpuprofile: profiles whose counts moved */
+    struct wq *config_queue;   /* of migconfig: configurations whose nodes moved */
+    int workers;               /* of each controller */
+    size_t many_nodes;         /* from here on a look at all nodes of an object is rationed */
 };

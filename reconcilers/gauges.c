@@ -25,10 +25,18 @@ struct readiness {
     struct metric_series *ready[STATUSES], *stalled;
 };
 
+/* Of Devices: the agent has not acknowledged the spec. */
+static bool is_unanswered(const struct object *device)
+{
+    const struct device_record *d = object_payload(device);
+    return d->observed_generation != object_generation(device);
+}
+
 /* Immutable; the series are atomics. */
 struct gauges {
     const struct caches *caches;
     struct readiness profiles, devices;
+    struct metric_series *unanswered;
     struct metric_series *nodes[ARRAY_LEN(states)];
 };
 
@@ -88,12 +96,23 @@ static void collect_nodes(const struct gauges *g)
         metric_set(g->nodes[i], n[i]);
 }
 
+static void collect_unanswered(const struct gauges *g)
+{
+    int64_t n = 0;
+    auto_object_list struct object_list all = {0};
+    store_list(g->caches->devices, &all);
+    for (size_t i = 0; i < all.count; i++)
+        n += is_unanswered(all.items[i]);
+    metric_set(g->unanswered, n);
+}
+
 static void collect(void *arg)
 {
     const struct gauges *g = arg;
     collect_readiness(g->caches->profiles, count_profile, &g->profiles);
     collect_readiness(g->caches->devices, count_device, &g->devices);
     collect_nodes(g);
+    collect_unanswered(g);
 }
 
 static void open_ready(struct metric *family, struct readiness *ret)
@@ -116,6 +135,9 @@ struct gauges *gauges_new(struct metrics *m, const struct caches *caches)
                                                     "GPUProfiles that wait for a person.", NULL));
     g->devices.stalled = METRIC_WITH(metrics_gauge(m, "cleave_controller_devices_stalled",
                                                    "Devices that wait for a person.", NULL));
+    g->unanswered =
+        METRIC_WITH(metrics_gauge(m, "cleave_controller_devices_unanswered",
+                                  "Devices whose agents have not acknowledged the spec.", NULL));
     struct metric *nodes =
         metrics_gauge(m, "cleave_controller_nodes",
                       "Nodes by their label nvidia.com/mig.config.state.", METRIC_LABELS("state"));

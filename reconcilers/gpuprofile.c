@@ -118,8 +118,10 @@ static char *changing_text(const struct profile_facts *f)
 {
     const struct rollout_summary *s = f->summary;
     auto_free char *sample = sample_text(&s->busy);
-    return xasprintf("%zu of %zu nodes are as wanted, %zu in change, %zu wait, %zu failed; %s",
-                     s->count[PHASE_UP_TO_DATE], f->matched, s->count[PHASE_CHANGING],
+    auto_free char *silent =
+        s->silent ? xasprintf(" (of %zu the agent does not answer)", s->silent) : xstrdup("");
+    return xasprintf("%zu of %zu nodes are as wanted, %zu in change%s, %zu wait, %zu failed; %s",
+                     s->count[PHASE_UP_TO_DATE], f->matched, s->count[PHASE_CHANGING], silent,
                      s->count[PHASE_WAITING], s->count[PHASE_FAILED], sample);
 }
 

@@ -243,6 +243,21 @@ static void report_rounding(struct context *ctx, const struct object_key *k,
     }
 }
 
+/* --- An agent that does not answer --- */
+
+/* Returns when to look again; 0: an event will tell. */
+static int64_t look_for_answer(struct context *ctx, const struct object_key *k, struct node_view *v)
+{
+    int64_t wait_ms = silence_note(ctx->silence, ctx->clk, k->name, v);
+    auto_free char *text = standing_silence(v);
+    if (!text || !v->node)
+        told_forget(ctx->silence_told, k->name);
+    else if (told_note(ctx->silence_told, k->name, text) != TOLD_SAME)
+        recorder_event(ctx->recorder, v->node_object, /* warning= */ true, STANDING_SILENT, "%s",
+                       text);
+    return wait_ms;
+}
+
 /* --- Both --- */
 
 static int keep_both(struct context *ctx, struct scope *s, const struct object_key *k,
@@ -283,6 +298,7 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
         return 0;
     }
     node_view_read(&ctx->caches, k->name, &v);
+    result->requeue_after_ms = look_for_answer(ctx, k, &v);
     if (node_resources_wait(&v))
         result->requeue_after_ms = KOORDINATOR_RECHECK_MS;
     if (v.node && v.device)

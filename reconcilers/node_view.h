@@ -25,12 +25,14 @@ struct node_view {
     const struct node_record *node;             /* NULL when there is no Node */
     const struct device_record *device;         /* NULL when there is no Device */
     int64_t generation;                         /* of the Device's spec */
-    enum koordinator_use koordinator;           /* unknown until its Devices are in the cache too */
-    struct object *koordinator_object;          /* its Device; a reference; NULL: there is none */
-    struct object_list profiles;                /* whose nodeSelector matches */
-    struct object_list configs;                 /* all that can be read, oldest first */
-    struct resolve_card *cards;                 /* one for each of the Device's cards */
-    struct resolve_result result;               /* empty unless node_view_resolve was called */
+    bool silent;             /* the agent has owed an answer for too long (reconcilers/silence.h) */
+    int64_t silent_since_ms; /* wall clock; counts where it is silent */
+    enum koordinator_use koordinator;  /* unknown until its Devices are in the cache too */
+    struct object *koordinator_object; /* its Device; a reference; NULL: there is none */
+    struct object_list profiles;       /* whose nodeSelector matches */
+    struct object_list configs;        /* all that can be read, oldest first */
+    struct resolve_card *cards;        /* one for each of the Device's cards */
+    struct resolve_result result;      /* empty unless node_view_resolve was called */
 };
 
 /* Adds the indexes to the stores. Only while they are empty. */

@@ -77,6 +77,8 @@ static void open_notes(struct context *ctx)
     ctx->koordinator_writes = expectations_new();
     ctx->retired_since = strmap_new();
     ctx->label_told = told_new();
+    ctx->silence_told = told_new();
+    ctx->silence = silence_new();
 }
 
 static bool is_wanted(enum party party, const struct reconcilers_opts *o)
@@ -174,6 +176,8 @@ struct reconcilers *reconcilers_free(struct reconcilers *r)
     (void)expectations_free(ctx->koordinator_writes);
     (void)strmap_free(ctx->retired_since);
     (void)told_free(ctx->label_told);
+    (void)told_free(ctx->silence_told);
+    (void)silence_free(ctx->silence);
     free(r);
     return NULL;
 }

@@ -322,13 +322,26 @@ static bool is_misfit(const struct standing *s)
     return false;
 }
 
+/* An agent that does not answer needs somebody: it speaks for all that are in change. */
+static void add_busy(struct rollout_summary *s, const struct place *p)
+{
+    bool silent = strcmp(p->standing.reason, STANDING_SILENT) == 0;
+    if (silent && !s->silent)
+        failure_done(&s->busy);
+    if (silent && !s->silent)
+        s->busy = (struct gpuprofile_failure){0};
+    s->silent += silent;
+    if (silent || !s->silent)
+        keep_first(&s->busy, p);
+}
+
 static void add_place(struct rollout_summary *s, const struct place *p)
 {
     const struct standing *st = &p->standing;
     s->noted++;
     s->count[st->phase]++;
     if (st->phase == PHASE_CHANGING)
-        keep_first(&s->busy, p);
+        add_busy(s, p);
     if (st->phase != PHASE_FAILED)
         return;
     s->refused += st->refused;

@@ -73,10 +73,11 @@ struct rollout_summary {
     size_t count[PHASES]; /* of these */
     size_t refused;       /* of the failed */
     size_t tickets_of_failed;
+    size_t silent;                       /* of those in change: their agents do not answer */
     struct gpuprofile_failure *failures; /* the first failed ones by name, at most ROLLOUT_SAMPLE */
     size_t n_failures;
     struct gpuprofile_failure misfit; /* the first whose refusal is about names or conflicts */
-    struct gpuprofile_failure busy;   /* the first in change */
+    struct gpuprofile_failure busy;   /* the first in change; a silent one before all others */
 };
 void rollout_summary(struct rollout *r, const char *profile, struct rollout_edition edition,
                      struct rollout_summary *ret);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/rfc3339.h"
 #include "base/xalloc.h"
 
 void standing_set(struct standing *s, enum phase phase, const char *reason, const char *message)
@@ -143,6 +144,26 @@ static bool is_applied(const struct node_view *v, const char *uuid)
     return c && !is_agent_behind(v) && c->applied.present && c->applied.status == CONDITION_TRUE;
 }
 
+char *standing_silence(const struct node_view *v)
+{
+    char since[RFC3339_BYTES];
+    if (!v->silent)
+        return NULL;
+    return xasprintf("no answer from cleave-agent on %s since %s to the layout ordered; look at "
+                     "its pod in namespace cleave-node",
+                     object_name(v->device_object), rfc3339_format(v->silent_since_ms, since));
+}
+
+/* Work is under way, as far as anybody knows. */
+static void set_changing(const struct node_view *v, const char *message, struct standing *ret)
+{
+    auto_free char *silence = standing_silence(v);
+    if (silence)
+        standing_set(ret, PHASE_CHANGING, STANDING_SILENT, silence);
+    else
+        standing_set(ret, PHASE_CHANGING, "Progressing", message);
+}
+
 static void judge_card(const struct node_view *v, const struct device_want *want,
                        struct standing *ret)
 {
@@ -150,7 +171,7 @@ static void judge_card(const struct node_view *v, const struct device_want *want
     const struct card_record *card = records_card(v->device, want->uuid);
     if (!in_force || !standing_same_want(in_force, want) || is_agent_behind(v) || !card ||
         !card->applied.present) {
-        standing_set(ret, PHASE_CHANGING, "Progressing", "a change is under way");
+        set_changing(v, "a change is under way", ret);
         return;
     }
     if (card->applied.status == CONDITION_TRUE)
@@ -219,7 +240,7 @@ static bool judge_node(const struct node_view *v, struct standing *ret)
         return true;
     }
     if (!d->has_status) {
-        standing_set(ret, PHASE_CHANGING, "Progressing", "the agent has not reported yet");
+        set_changing(v, "the agent has not reported yet", ret);
         return true;
     }
     const struct condition_record *fault = node_fault(v);

@@ -17,6 +17,10 @@ enum phase {
     PHASES,
 };
 
+/* The reason of a standing whose node's agent does not answer: the node stays in change, with its
+ * place in the rollout's budget, because nobody knows what became of the order. */
+#define STANDING_SILENT "AgentNotResponding"
+
 struct standing {
     enum phase phase;
     bool refused;           /* FAILED: the wish itself is at fault, nothing was tried */
@@ -26,6 +30,10 @@ struct standing {
 /* The standing of a source whose outcome on this node is o (of v's result). A card that is wanted
  * otherwise than the Device's spec says counts as changing. *ret is overwritten. */
 void standing_of(const struct node_view *v, const struct resolve_outcome *o, struct standing *ret);
+
+/* What is to be said of an agent that does not answer, or NULL where it is not silent. Caller
+ * frees. */
+char *standing_silence(const struct node_view *v);
 
 /* Has the agent done all that the Device's spec asks of cards because of this profile (true when it
  * asks nothing)? */

@@ -101,6 +101,15 @@ Test(gauges, devices_are_counted_as_their_agents_say)
     expect_line("cleave_controller_devices_stalled 1");
 }
 
+Test(gauges, devices_whose_agents_owe_an_answer_are_counted)
+{
+    apply_profile();
+    expect_line("cleave_controller_devices_unanswered 2");
+    cluster_agent(&c, "n1");
+    cluster_settle(&c);
+    expect_line("cleave_controller_devices_unanswered 1");
+}
+
 Test(gauges, nodes_are_counted_by_the_state_of_their_label)
 {
     cluster_label(&c, "n1", "nvidia.com/mig.config", "all-1g.10gb");
