@@ -125,6 +125,24 @@ static char *changing_text(const struct profile_facts *f)
                      s->count[PHASE_WAITING], s->count[PHASE_FAILED], sample);
 }
 
+/* What other declarations govern of the cards that it selects. */
+static char *ceded_text(const struct rollout_summary *s)
+{
+    if (!s->overridden)
+        return xstrdup("");
+    auto_free char *sample = sample_text(&s->ceded);
+    return s->overridden == 1
+               ? xasprintf("; %s", sample)
+               : xasprintf("; others govern cards on %zu nodes, %s", s->overridden, sample);
+}
+
+static char *applied_text(const struct rollout_summary *s)
+{
+    auto_free char *ceded = ceded_text(s);
+    return xasprintf("%zu %s as wanted%s", s->count[PHASE_UP_TO_DATE],
+                     s->count[PHASE_UP_TO_DATE] == 1 ? "node is" : "nodes are", ceded);
+}
+
 static void judge_state(const struct profile_facts *f, struct verdict *v)
 {
     const struct rollout_summary *s = f->summary;
@@ -146,9 +164,7 @@ static void judge_state(const struct profile_facts *f, struct verdict *v)
                  xasprintf("labels or profiles of higher priority govern all its cards on %zu %s",
                            f->matched, f->matched == 1 ? "node" : "nodes"));
     else
-        conclude(v, KSTATUS_CURRENT, "Applied",
-                 xasprintf("%zu %s as wanted", s->count[PHASE_UP_TO_DATE],
-                           s->count[PHASE_UP_TO_DATE] == 1 ? "node is" : "nodes are"));
+        conclude(v, KSTATUS_CURRENT, "Applied", applied_text(s));
 }
 
 static char *cut(char *text_take)

@@ -342,6 +342,10 @@ static void add_place(struct rollout_summary *s, const struct place *p)
     s->count[st->phase]++;
     if (st->phase == PHASE_CHANGING)
         add_busy(s, p);
+    if (st->reason && strcmp(st->reason, STANDING_OVERRIDDEN) == 0) {
+        s->overridden++;
+        keep_first(&s->ceded, p);
+    }
     if (st->phase != PHASE_FAILED)
         return;
     s->refused += st->refused;
@@ -373,6 +377,7 @@ void rollout_summary_done(struct rollout_summary *s)
     free(s->failures);
     failure_done(&s->misfit);
     failure_done(&s->busy);
+    failure_done(&s->ceded);
     *s = (struct rollout_summary){0};
 }
 

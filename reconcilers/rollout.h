@@ -77,7 +77,9 @@ struct rollout_summary {
     struct gpuprofile_failure *failures; /* the first failed ones by name, at most ROLLOUT_SAMPLE */
     size_t n_failures;
     struct gpuprofile_failure misfit; /* the first whose refusal is about names or conflicts */
-    struct gpuprofile_failure busy;   /* the first in change; a silent one before all others */
+    size_t overridden; /* nodes that are as wanted, or not concerned, where others govern cards */
+    struct gpuprofile_failure ceded; /* the first of these */
+    struct gpuprofile_failure busy;  /* the first in change; a silent one before all others */
 };
 void rollout_summary(struct rollout *r, const char *profile, struct rollout_edition edition,
                      struct rollout_summary *ret);

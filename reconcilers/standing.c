@@ -214,10 +214,10 @@ static const struct condition_record *node_fault(const struct node_view *v)
     return &d->stalled;
 }
 
-static const struct resolve_problem *conflict_in(const struct resolve_outcome *o)
+static const struct resolve_problem *problem_of(const struct resolve_outcome *o, const char *reason)
 {
     for (size_t i = 0; i < o->n_problems; i++)
-        if (strcmp(o->problems[i].reason, "Conflict") == 0)
+        if (strcmp(o->problems[i].reason, reason) == 0)
             return &o->problems[i];
     return NULL;
 }
@@ -259,17 +259,20 @@ void standing_of(const struct node_view *v, const struct resolve_outcome *o, str
         refuse(ret, refusal);
         return;
     }
-    const struct resolve_problem *conflict = conflict_in(o);
+    const struct resolve_problem *conflict = problem_of(o, "Conflict");
     if (conflict) {
         refuse(ret, conflict);
         return;
     }
     if (o->verdict == RESOLVE_OVERRIDDEN) {
-        standing_set(ret, PHASE_OVERRIDDEN, "Overridden",
+        standing_set(ret, PHASE_OVERRIDDEN, STANDING_OVERRIDDEN,
                      o->n_problems ? o->problems[0].message : "others govern its cards");
         return;
     }
     judge_cards(v, o, ret);
+    const struct resolve_problem *others = problem_of(o, STANDING_OVERRIDDEN);
+    if (ret->phase == PHASE_UP_TO_DATE && others)
+        standing_set(ret, PHASE_UP_TO_DATE, others->reason, others->message);
 }
 
 bool standing_is_settled(const struct node_view *v, const char *profile)

@@ -21,6 +21,9 @@ enum phase {
  * place in the rollout's budget, because nobody knows what became of the order. */
 #define STANDING_SILENT "AgentNotResponding"
 
+/* The reason where others govern cards that it selects: all of them, or (up to date) some. */
+#define STANDING_OVERRIDDEN "Overridden"
+
 struct standing {
     enum phase phase;
     bool refused;           /* FAILED: the wish itself is at fault, nothing was tried */

@@ -18,6 +18,7 @@ static const struct {
     const char *name;
     size_t matched, count[PHASES], refused, tickets_of_failed;
     const char *failure, *misfit, *busy, *not_found; /* reasons */
+    size_t overridden;
     bool paused;
     const char *max_unavailable;
 } situations[] = {
@@ -74,7 +75,12 @@ static const struct {
     {.name = "overridden on its only node", .matched = 1, .count[PHASE_OVERRIDDEN] = 1},
     {.name = "overridden on one of two",
      .matched = 2,
-     .count = {[PHASE_OVERRIDDEN] = 1, [PHASE_UP_TO_DATE] = 1}},
+     .count = {[PHASE_OVERRIDDEN] = 1, [PHASE_UP_TO_DATE] = 1},
+     .overridden = 1},
+    {.name = "overridden in part on two",
+     .matched = 3,
+     .count[PHASE_UP_TO_DATE] = 3,
+     .overridden = 2},
     {.name = "a budget that is none", .matched = 1, .max_unavailable = "many"},
 };
 
@@ -103,6 +109,8 @@ static void describe(size_t i, struct sb *out)
         fill(XPUSH(s.failures, s.n_failures), "n1", situations[i].failure);
     fill(&s.misfit, "n1", situations[i].misfit);
     fill(&s.busy, "n2", situations[i].busy);
+    s.overridden = situations[i].overridden;
+    fill(&s.ceded, "n3", s.overridden ? "Overridden" : NULL);
     gpuprofile_plan(&(struct profile_facts){.generation = 4,
                                             .record = &record,
                                             .matched = situations[i].matched,
@@ -218,6 +226,14 @@ static void expect_condition(const char *type, const char *expected)
     cr_assert_str_eq(is, expected);
 }
 
+static void expect_ready_message(const char *expected)
+{
+    auto_json json_t *p = cluster_get(&c, &resource_gpuprofiles, "p");
+    auto_conditions struct conditions list = {0};
+    conditions_from_json(JX_AT(p, "status", "conditions"), &list);
+    cr_assert_str_eq(condition_get(&list, "Ready")->message, expected);
+}
+
 #define HALVES "{mode: mig, mig: {profiles: {3g.40gb: 2}}}"
 
 Test(gpuprofile_status, reconciling_until_the_agent_is_done)
@@ -229,6 +245,34 @@ Test(gpuprofile_status, reconciling_until_the_agent_is_done)
     cluster_settle(&c);
     expect_condition("Ready", "True Applied");
     expect_condition("Reconciling", "");
+    cluster_stop(&c);
+}
+
+Test(gpuprofile_status, who_governs_cards_that_it_selects_is_said)
+{
+    start("{selector: {indices: [0]}, mode: mig, mig: {profiles: {3g.40gb: 2}}}, {mode: native}");
+    cluster_add_node(&c, "n2", 2);
+    cluster_apply(&c, "apiVersion: gpu.cleave.dev/v1alpha1\n"
+                      "kind: GPUProfile\n"
+                      "metadata: {name: canary}\n"
+                      "spec:\n"
+                      "  priority: 100\n"
+                      "  nodeSelector: {matchLabels: {track: canary}}\n"
+                      "  devices: [{selector: {indices: [0]}, mode: native}]\n");
+    cluster_settle(&c);
+    cluster_agent(&c, "n1");
+    cluster_agent(&c, "n2");
+    cluster_settle(&c);
+    cluster_agent(&c, "n1");
+    cluster_agent(&c, "n2");
+    cluster_settle(&c);
+    expect_ready_message("2 nodes are as wanted");
+    cluster_label(&c, "n2", "track", "canary");
+    cluster_settle(&c);
+    cluster_agent(&c, "n2");
+    cluster_settle(&c);
+    expect_ready_message("2 nodes are as wanted; n2: GPU 0 is governed by GPUProfile canary");
+    expect_condition("Ready", "True Applied");
     cluster_stop(&c);
 }
 
