@@ -453,6 +453,11 @@ static void start_card(struct agent *a, struct card_track *t)
         return;
     }
     const struct device_want *want = want_of(a, t->memo.uuid);
+    const char *unshareable = share_refusal(v->card.vendor, want, a->d.resource_publisher);
+    if (unshareable) {
+        refuse(a, t, "MPSUnsupported", unshareable);
+        return;
+    }
     struct agent_job *j = agent_job_new(AGENT_JOB_CARD, &a->env, a);
     auto_err struct err e = {0};
     if (card_wish_of(&v->card, want, &j->wish, &e) < 0) {
@@ -477,8 +482,9 @@ static void start_card(struct agent *a, struct card_track *t)
 static bool wants_exclusive(const struct agent *a, const struct gpu_card *card)
 {
     const struct device_want *want = want_of(a, card->uuid);
-    const struct share share = share_of(a->d.config, card->vendor, want,
-                                        share_strategy(a->d.config, spec(a)), /* profile= */ NULL);
+    const struct share_rules rules = {a->d.config, share_strategy(a->d.config, spec(a)),
+                                      a->d.resource_publisher};
+    const struct share share = share_of(&rules, card->vendor, want, /* profile= */ NULL);
     return card->mode == GPU_NATIVE && (!want || want->mode == API_MODE_NATIVE) &&
            share.kind == SHARE_MPS;
 }

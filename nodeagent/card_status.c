@@ -10,6 +10,7 @@
 #include "controller/conditions.h"
 #include "nodeagent/card_part.h"
 #include "nodeagent/device_id.h"
+#include "nodeagent/share.h"
 
 enum { MAX_CONSUMERS = 64 };
 
@@ -364,7 +365,11 @@ void card_status_build(const struct node_state *s, const struct card_view *v,
         return;
     }
     const struct card_memo *m = node_state_memo(s, v->card.uuid);
-    if (!still_applied(&to->conditions, v, want, m, s->generation)) {
+    const char *unshareable = share_refusal(v->card.vendor, want, s->publisher);
+    if (unshareable) {
+        (void)condition_set(&to->conditions, "Applied", CONDITION_FALSE, "MPSUnsupported",
+                            unshareable, s->generation, now_ms);
+    } else if (!still_applied(&to->conditions, v, want, m, s->generation)) {
         struct applied a = applied_of(want, m, now_ms);
         (void)condition_set(&to->conditions, "Applied", a.status, a.reason, a.message,
                             s->generation, now_ms);

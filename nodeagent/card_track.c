@@ -54,7 +54,9 @@ void card_tracks_follow(struct card_tracks *t, const struct device_spec *before,
         const struct device_want *want = &now->devices[i];
         const struct device_want *was = device_spec_want(before, want->uuid);
         const struct card_track *old = card_tracks_find(t, want->uuid);
-        items[i] = old && was && same_wish(was, want) ? *old : track_new(want->uuid, ordered);
+        /* A refusal may be of what is no part of the wish here, how the card is shared. */
+        bool judged = old && old->memo.progress != PROGRESS_REFUSED;
+        items[i] = judged && was && same_wish(was, want) ? *old : track_new(want->uuid, ordered);
     }
     free(t->items);
     *t = (struct card_tracks){items, now->n_devices};

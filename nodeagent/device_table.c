@@ -87,8 +87,8 @@ static void add(struct build *b, const struct gpu_card *card, const struct card_
     char id[DEVICE_ID_BYTES];
     if (p && !card_part_kind(card, p, profile))
         return;
-    const struct share share =
-        share_of(b->s->config, card->vendor, want_of(b, card), b->strategy, p ? profile : NULL);
+    const struct share_rules rules = {b->s->config, b->strategy, b->s->publisher};
+    const struct share share = share_of(&rules, card->vendor, want_of(b, card), p ? profile : NULL);
     if (!resource_name(card->vendor, b->strategy, share.renamed, p ? profile : NULL, name))
         return;
     struct table_device *d = add_device(b, name, card, &share, device_id(card, p, id));

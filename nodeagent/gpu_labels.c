@@ -315,6 +315,13 @@ static void add_abilities(struct labels *l, const struct pool *cards)
 
 /* --- Partitions --- */
 
+static struct share share_in(const struct gpu_labels_input *in, const struct gpu_labels_card *c,
+                             const char *profile)
+{
+    const struct share_rules rules = {in->config, in->mig_strategy, in->publisher};
+    return share_of(&rules, c->card->vendor, c->want, profile);
+}
+
 /* One of a profile that the driver's table lacks has no name to go by. */
 static bool member_of_part(const struct gpu_labels_input *in, const struct gpu_labels_card *c,
                            const struct gpu_partition *p, struct member *ret)
@@ -327,10 +334,7 @@ static bool member_of_part(const struct gpu_labels_input *in, const struct gpu_l
     mig_partition_name(&c->card->mig.profiles[inst->profile], inst->cis[p->ci].slices, text);
     if (mig_name_parse(text, &name, NULL) < 0)
         return false;
-    *ret = (struct member){.of = c,
-                           .part = p,
-                           .share = share_of(in->config, c->card->vendor, c->want, in->mig_strategy,
-                                             text)};
+    *ret = (struct member){.of = c, .part = p, .share = share_in(in, c, text)};
     (void)mig_name_format_label(&name, ret->profile);
     return true;
 }
@@ -559,9 +563,7 @@ static const struct {
 static struct member member_of_card(const struct gpu_labels_input *in,
                                     const struct gpu_labels_card *c)
 {
-    return (struct member){.of = c,
-                           .share = share_of(in->config, c->card->vendor, c->want, in->mig_strategy,
-                                             /* profile= */ NULL)};
+    return (struct member){.of = c, .share = share_in(in, c, /* profile= */ NULL)};
 }
 
 /* The cards that could be read, of this vendor or (NULL) of any. The members are the caller's. */

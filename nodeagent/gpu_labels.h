@@ -38,6 +38,7 @@ struct gpu_labels_input {
      * and does not fit. */
     int strategy_in_force;
     const struct plugin_config *config; /* as share_of takes it */
+    int publisher;                      /* enum api_publisher */
     const struct host_facts *host;      /* NULL: not read */
 };
 

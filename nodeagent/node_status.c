@@ -159,7 +159,10 @@ static void build_labels(const struct node_state *s, const struct node_offer *o,
         return;
     }
     auto_free struct gpu_labels_card *cards = xcalloc(s->n_cards, sizeof(*cards));
-    struct gpu_labels_input in = {.cards = cards, .host = s->host, .config = s->config};
+    struct gpu_labels_input in = {.cards = cards,
+                                  .host = s->host,
+                                  .config = s->config,
+                                  .publisher = s->publisher};
     if (s->inventory) {
         in.drivers = s->inventory->drivers;
         in.n_drivers = s->inventory->n_drivers;

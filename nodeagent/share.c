@@ -45,17 +45,37 @@ static struct share share_of_resource(const struct plugin_config *config, const 
     return unshared;
 }
 
-struct share share_of(const struct plugin_config *config, const char *vendor,
-                      const struct device_want *want, int strategy, const char *profile)
+/* kubelet_link starts the daemons, and withholds what they do not serve: without it pods would
+ * share a card with no limits at all. */
+const char *share_refusal(const char *vendor, const struct device_want *want, int publisher)
+{
+    static const char *const by_publisher[] = {
+        [API_PUBLISHER_KUBELET] = NULL,
+        [API_PUBLISHER_CONTROLLER] =
+            "MPS needs an agent that serves the kubelet, since that runs the daemons: start it "
+            "with --resources=kubelet (it runs with controller), or share by timeSlicing",
+        [API_PUBLISHER_OTHER] =
+            "MPS needs an agent that serves the kubelet, since that runs the daemons: start it "
+            "with --resources=kubelet (it runs with none), or share by timeSlicing",
+    };
+    const struct vendor *v = vendor_find(vendor);
+    if (!want || !want->has_sharing || !want->sharing.has_mps)
+        return NULL;
+    if (!v || !v->has_mps)
+        return "MPS is a service of NVIDIA's driver; share by timeSlicing";
+    return by_publisher[publisher];
+}
+
+struct share share_of(const struct share_rules *r, const char *vendor,
+                      const struct device_want *want, const char *profile)
 {
     char name[RESOURCE_NAME_BYTES];
-    const struct vendor *v = vendor_find(vendor);
-    if (want && want->has_sharing && want->sharing.has_mps && !(v && v->has_mps))
-        return unshared; /* and told as a mistake (card_wish_of) */
+    if (share_refusal(vendor, want, r->publisher))
+        return unshared; /* and told as MPSUnsupported (card_status.c) */
     if (want && (want->has_source || want->has_sharing))
         return share_of_want(want);
-    if (!config || config->sharing == PLUGIN_UNSHARED ||
-        !resource_name(vendor, strategy, /* renamed= */ false, profile, name))
+    if (!r->config || r->config->sharing == PLUGIN_UNSHARED ||
+        !resource_name(vendor, r->strategy, /* renamed= */ false, profile, name))
         return unshared;
-    return share_of_resource(config, name);
+    return share_of_resource(r->config, name);
 }

@@ -29,7 +29,17 @@ struct share {
  * the configuration's where it says one, else the spec's. Both may be NULL. */
 int share_strategy(const struct plugin_config *config, const struct device_spec *spec);
 
-/* How a partition of this profile, or with profile NULL a whole card, of this vendor is shared.
- * want: what the Device says of the card; NULL: nothing. config NULL: there is none. */
-struct share share_of(const struct plugin_config *config, const char *vendor,
-                      const struct device_want *want, int strategy, const char *profile);
+/* Why a card of this vendor cannot be shared as it is wanted, with what helps; NULL: it can. want
+ * may be NULL, publisher is who offers it (enum api_publisher). Static. */
+const char *share_refusal(const char *vendor, const struct device_want *want, int publisher);
+
+struct share_rules {
+    const struct plugin_config *config; /* NULL: there is none */
+    int strategy;                       /* enum api_mig_strategy: by which names go */
+    int publisher;                      /* enum api_publisher */
+};
+
+/* How a partition of this profile, or with profile NULL a whole card, of this vendor is shared: not
+ * at all where share_refusal says why. want: what the Device says of the card; NULL: nothing. */
+struct share share_of(const struct share_rules *r, const char *vendor,
+                      const struct device_want *want, const char *profile);

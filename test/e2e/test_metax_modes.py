@@ -236,7 +236,7 @@ def test_a_profile_shares_cards_of_metax_and_mps_is_refused(rig):
 
 def test_mps_is_refused_by_the_agent_too(shared):
     shared.node.want(native(shared.uuid(0), sharing={"mps": {"replicas": 2}}), **SOURCE)
-    assert "MPS" in shared.node.wait_applied("Invalid", 0)["message"]
+    assert "MPS" in shared.node.wait_applied("MPSUnsupported", 0)["message"]
 
 
 def test_what_nvidias_plugin_is_told_of_its_cards_is_not_told_of_others(rig, kubelet):

@@ -9,10 +9,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import wait_for
+from conftest import ROOT, wait_for
 from kubelet_stub import grpc, kubelet  # noqa: F401
-from stack import condition, mig, native, rig, sanitized  # noqa: F401
+from stack import GROUP, condition, mig, native, rig, sanitized  # noqa: F401
 from test_plugin_stub import GPU, HALF, SMALL, Host
+
+SAMPLE = ROOT / "config" / "samples" / "mps.yaml"
 
 CONTROL = """#!/bin/sh
 cd "$CUDA_MPS_PIPE_DIRECTORY" || exit 9
@@ -156,6 +158,35 @@ def test_a_configuration_of_nvidias_plugin_shares_by_mps(rig, kubelet, root):
     assert "set_default_active_thread_percentage 20" in host.said(uuid)
     with pytest.raises(grpc.RpcError, match="failRequestsGreaterThanOne"):
         kubelet.allocate(GPU, [f"{uuid}::{i}" for i in range(2)])
+
+
+def test_the_sample_is_ready_where_the_kubelet_is_served(rig, kubelet, root):
+    rig.controller()
+    host = Shared(rig, kubelet, {"h100-80": 2}, root)
+    rig.api.merge(f"/api/v1/nodes/{host.node.name}", {"metadata": {"labels": {"pool": "serving"}}})
+    rig.cluster.kubectl.apply(SAMPLE.read_text())
+    try:
+        rig.wait_ready(f"{GROUP}/gpuprofiles/serving")
+        kubelet.wait_offers(**{GPU: 16})
+        assert host.said(host.node.uuid(1))
+    finally:
+        rig.api.delete(f"{GROUP}/gpuprofiles/serving")
+
+
+@pytest.mark.parametrize("who", ["controller", "none"])
+def test_mps_is_refused_where_nobody_would_run_its_daemons(rig, root, who):
+    def counts():
+        return {r["name"]: r["count"] for r in node.status().get("resources", ())}
+
+    rig.controller()
+    node = rig.node({"h100-80": 1}, resources=who, mps_root=root)
+    refused = rig.wait_condition(rig.profile("p", {"mode": "native", "sharing": {"mps": {"replicas": 4}}}), "Stalled", "MPSUnsupported")
+    assert "--resources=kubelet" in condition(refused, "Stalled")["message"]
+    assert counts() == {GPU: 1} and not list(root.iterdir())
+    labels = node.status()["labels"]
+    assert labels["nvidia.com/gpu.sharing-strategy"] == "none" and labels["nvidia.com/mps.capable"] == "false"
+    rig.wait_ready(rig.profile("p", {"mode": "native", "sharing": {"timeSlicing": {"replicas": 4}}}))
+    assert counts() == {GPU: 4}
 
 
 def test_an_agent_under_the_sanitizers_shares_by_mps_and_leaks_nothing(rig, kubelet, root):

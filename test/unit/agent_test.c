@@ -265,6 +265,7 @@ struct bench {
     struct informer *inf;
     struct publisher *pub;
     struct koord_infos *koordinator; /* NULL: none */
+    int resource_publisher;          /* enum api_publisher */
     struct heartbeats *beats;        /* the loop's, LOOP_MS; of each start one */
     struct agent *agent;
 };
@@ -296,6 +297,7 @@ static void bench_start(struct bench *b)
         .state_dir = b->dir,
         .proc_root = "/nonexistent",
         .version = "v1",
+        .resource_publisher = b->resource_publisher,
         .koordinator = b->koordinator,
         .resync_ms = RESYNC_MS,
         .seed = 7,
@@ -607,6 +609,32 @@ Test(agent, a_wish_that_cannot_be_leaves_the_hardware_alone)
         expect_status(&b, "Ready Applied", "a good wish after a bad one");
         bench_done(&b);
     }
+}
+
+#define WANT_SHARED(how)                                                                           \
+    "{devices: [{uuid: GPU-00000000-fake, mode: mig, mig: {profiles: [" ONE_7G "]},"               \
+    " sharing: {" how ": {replicas: 4}}}]}"
+
+/* Whole or not at all: neither is the card cut for it. */
+Test(agent, mps_that_nobody_would_serve_leaves_the_hardware_alone)
+{
+    struct bench b;
+    bench_init(&b);
+    b.resource_publisher = API_PUBLISHER_CONTROLLER;
+    add_cut_card(&b);
+    fake_put(&b.hw.cards[0], "1g.10gb", 3, whole_1g);
+    bench_run(&b, WANT_SHARED("mps"));
+    pass(&b, RESYNC_MS + 1000);
+    cr_expect_eq(b.hw.cards[0].mutations, 0);
+    expect_status(&b, "Stalled MPSUnsupported", "nobody runs its daemons");
+    set_spec(&b, WANT_SHARED("timeSlicing"));
+    pass(&b, 200);
+    expect_card(&b, "7g.80gb@0");
+    expect_status(&b, "Ready Applied", "time slicing needs nobody");
+    set_spec(&b, WANT_SHARED("mps"));
+    pass(&b, 200);
+    expect_status(&b, "Stalled MPSUnsupported", "told at once, though the card need not change");
+    bench_done(&b);
 }
 
 Test(agent, a_card_that_fails_is_tried_again_with_growing_pauses)

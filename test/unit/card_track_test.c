@@ -96,6 +96,20 @@ Test(card_track, only_a_wish_that_means_something_else_is_attempted_again)
     }
 }
 
+/* How a card is shared is no part of the wish, and may be what was refused. */
+Test(card_track, a_card_that_was_refused_is_judged_anew_with_each_spec)
+{
+    struct bench b;
+    bench_init(&b, "[{uuid: a, " MIG_A ", sharing: {mps: {replicas: 4}}}]", TXN_APPLIED);
+    card_track_refuse(&b.tracks.items[0], "MPSUnsupported", "why");
+    const struct card_track *t =
+        follow(&b, "[{uuid: a, " MIG_A ", sharing: {timeSlicing: {replicas: 4}}}]");
+    cr_assert_not_null(t);
+    cr_expect_eq(t->memo.progress, PROGRESS_PENDING);
+    cr_expect(card_track_is_due(t, clock_mono_ms(b.clk)));
+    bench_done(&b);
+}
+
 Test(card_track, what_is_done_or_cannot_be_is_not_due_by_itself)
 {
     static const enum txn_outcome rests[] = {TXN_APPLIED, TXN_NOTHING_TO_DO, TXN_HELD,

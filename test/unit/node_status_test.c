@@ -497,6 +497,34 @@ Test(node_status, mps_is_no_wish_for_a_card_of_metax)
     node_done(&n);
 }
 
+/* Also of a card that is as wanted in all else, and was told so before it was to be shared. */
+Test(node_status, mps_is_refused_where_no_kubelet_is_served)
+{
+    struct node n;
+    auto_device_status struct device_status st = {0};
+    node_init(&n, 1);
+    n.hw.cards[0].card.mode = n.hw.cards[0].card.pending_mode = GPU_NATIVE;
+    node_read(&n);
+    node_want(&n,
+              "spec: {devices: [{uuid: GPU-00000000-fake, mode: native, sharing: {mps: {replicas: "
+              "4}}}]}",
+              APPLIED);
+    n.state.publisher = API_PUBLISHER_CONTROLLER;
+    build(&n.state, NULL, NOW_MS, &st);
+    const struct condition *c = condition_get(&st.devices[0].conditions, "Applied");
+    cr_assert_not_null(c);
+    cr_expect_eq(c->status, CONDITION_FALSE);
+    cr_expect_str_eq(c->reason, "MPSUnsupported");
+    cr_expect_not_null(strstr(c->message, "--resources=kubelet"));
+    cr_expect_str_eq(condition_get(&st.conditions, "Stalled")->reason, "MPSUnsupported");
+    cr_assert_eq(st.n_resources, 1);
+    cr_expect_eq(st.resources[0].count, 1, "one card, whole");
+    for (size_t i = 0; i < st.n_labels; i++)
+        if (strstr(st.labels[i].key, "sharing-strategy"))
+            cr_expect_str_eq(st.labels[i].str, "none");
+    node_done(&n);
+}
+
 Test(node_status, a_wish_that_makes_no_sense_and_a_card_that_is_not_there)
 {
     struct node n;

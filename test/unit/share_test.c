@@ -30,10 +30,16 @@ static void node_done(struct node *n)
     device_spec_done(&n->spec);
 }
 
+static struct share_rules rules_of(const struct node *n)
+{
+    return (struct share_rules){&n->config, API_STRATEGY_MIXED, API_PUBLISHER_KUBELET};
+}
+
 static struct share share_on(const struct node *n, const char *profile)
 {
     const struct device_want *want = n->spec.n_devices ? &n->spec.devices[0] : NULL;
-    return share_of(&n->config, "nvidia", want, API_STRATEGY_MIXED, profile);
+    const struct share_rules rules = rules_of(n);
+    return share_of(&rules, "nvidia", want, profile);
 }
 
 #define SLICED                                                                                     \
@@ -95,8 +101,9 @@ Test(share, partitions_under_single_are_the_resource_of_cards)
 {
     struct node n;
     node_init(&n, SLICED, "spec: {}");
-    struct share s =
-        share_of(&n.config, "nvidia", /* want= */ NULL, API_STRATEGY_SINGLE, "3g.40gb");
+    struct share_rules rules = rules_of(&n);
+    rules.strategy = API_STRATEGY_SINGLE;
+    struct share s = share_of(&rules, "nvidia", /* want= */ NULL, "3g.40gb");
     cr_expect_eq(s.replicas, 4);
     node_done(&n);
 }
@@ -125,8 +132,8 @@ Test(share, what_the_configuration_says_of_nvidias_cards_is_not_said_of_others)
 {
     struct node n;
     node_init(&n, SLICED, "spec: {}");
-    struct share s = share_of(&n.config, "metax", /* want= */ NULL, API_STRATEGY_MIXED,
-                              /* profile= */ NULL);
+    const struct share_rules rules = rules_of(&n);
+    struct share s = share_of(&rules, "metax", /* want= */ NULL, /* profile= */ NULL);
     cr_expect(s.kind == SHARE_NONE && s.replicas == 1);
     node_done(&n);
 }
@@ -138,7 +145,51 @@ Test(share, mps_is_for_cards_that_have_it)
               "spec: {" SOURCE ", devices: [{uuid: GPU-a, mode: native, sharing: {mps: "
               "{replicas: 4}}}]}");
     const struct device_want *want = &n.spec.devices[0];
-    cr_expect_eq(share_of(&n.config, "nvidia", want, API_STRATEGY_MIXED, NULL).kind, SHARE_MPS);
-    cr_expect_eq(share_of(&n.config, "metax", want, API_STRATEGY_MIXED, NULL).kind, SHARE_NONE);
+    const struct share_rules rules = rules_of(&n);
+    cr_expect_eq(share_of(&rules, "nvidia", want, NULL).kind, SHARE_MPS);
+    cr_expect_eq(share_of(&rules, "metax", want, NULL).kind, SHARE_NONE);
+    cr_expect_null(share_refusal("nvidia", want, API_PUBLISHER_KUBELET));
+    cr_expect_not_null(strstr(share_refusal("metax", want, API_PUBLISHER_KUBELET), "NVIDIA"));
+    node_done(&n);
+}
+
+/* Nobody would start its daemons: pods would share the card without limits. */
+Test(share, mps_is_for_agents_that_serve_the_kubelet)
+{
+    static const struct {
+        int publisher;
+        const char *how;
+    } cases[] = {{API_PUBLISHER_CONTROLLER, "runs with controller"},
+                 {API_PUBLISHER_OTHER, "runs with none"}};
+    struct node n;
+    node_init(&n, "{}",
+              "spec: {" SOURCE ", devices: [{uuid: GPU-a, mode: native, sharing: {mps: "
+              "{replicas: 4}}}]}");
+    const struct device_want *want = &n.spec.devices[0];
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct share_rules rules = rules_of(&n);
+        rules.publisher = cases[i].publisher;
+        const struct share s = share_of(&rules, "nvidia", want, /* profile= */ NULL);
+        cr_expect(s.kind == SHARE_NONE && s.replicas == 1, "%s", cases[i].how);
+        const char *why = share_refusal("nvidia", want, cases[i].publisher);
+        cr_assert_not_null(why, "%s", cases[i].how);
+        cr_expect(strstr(why, "--resources=kubelet") && strstr(why, cases[i].how), "%s", why);
+    }
+    node_done(&n);
+}
+
+Test(share, time_slicing_needs_nobody_in_particular)
+{
+    struct node n;
+    node_init(&n, "{}",
+              "spec: {" SOURCE ", devices: [{uuid: GPU-a, mode: native, sharing: {timeSlicing: "
+              "{replicas: 4}}}]}");
+    for (int who = API_PUBLISHER_KUBELET; who <= API_PUBLISHER_OTHER; who++) {
+        struct share_rules rules = rules_of(&n);
+        rules.publisher = who;
+        cr_expect_null(share_refusal("nvidia", &n.spec.devices[0], who));
+        cr_expect_eq(share_of(&rules, "nvidia", &n.spec.devices[0], NULL).replicas, 4);
+        cr_expect_null(share_refusal("nvidia", /* want= */ NULL, who));
+    }
     node_done(&n);
 }
