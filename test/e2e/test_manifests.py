@@ -79,6 +79,50 @@ def test_component_adds_no_folder_but_the_listed(name, tmp_path):
     check(objects, {**WRITTEN, **WRITTEN_BY_COMPONENT[name]}, READ | READ_BY_COMPONENT.get(name, set()))
 
 
+def test_each_component_is_named_where_people_look_for_them():
+    """As a line of config/kustomization.yaml that works once its "#" is taken out."""
+    lines = [line.removeprefix("# - ").split()[0] for line in (CONFIG / "kustomization.yaml").read_text().splitlines() if line.startswith("# - ")]
+    files = (p for p in CONFIG.rglob("kustomization.yaml") if yaml.safe_load(p.read_text())["kind"] == "Component")
+    assert sorted(lines) == sorted(str(p.parent.relative_to(CONFIG)) for p in files)
+
+
+NVIDIA_CARD = "feature.node.kubernetes.io/pci-10de.present"
+
+
+def test_the_runtime_of_nvidia_is_asked_for_on_nodes_with_a_label_that_somebody_writes(tmp_path):
+    """NFD as NVIDIA's operator sets it up, or an agent of ours (api/feature_label.c lets it)."""
+    (agent,) = [o for o in with_component(tmp_path, "nvidia-runtime") if o["kind"] == "DaemonSet"]
+    pod = agent["spec"]["template"]["spec"]
+    assert pod["runtimeClassName"] == "nvidia" and set(pod["nodeSelector"]) == {"kubernetes.io/os", NVIDIA_CARD}
+    reported = (ROOT / "test" / "golden" / "labels" / "h100-80-whole.txt").read_text().splitlines()
+    assert f"{NVIDIA_CARD}={pod['nodeSelector'][NVIDIA_CARD]}" in reported
+
+
+def test_each_node_has_one_agent_whatever_its_cards(tmp_path):
+    """With slots, the runtime of NVIDIA and the agent for other nodes, in the order of the list."""
+    objects = with_components(tmp_path, "slots", "components/other-nodes", "agent/components/mps", "components/metrics-auth", "agent/components/nvidia-runtime")
+    pods = {o["metadata"]["name"]: o["spec"]["template"]["spec"] for o in objects if o["kind"] == "DaemonSet"}
+    assert set(pods) == {"cleave-agent", "cleave-agent-other", "cleave-agent-slots"}
+    for card in ({}, {NVIDIA_CARD: "true"}):
+        for slots in ({}, {SLOTS: "true"}):
+            labels = {"kubernetes.io/os": "linux", **card, **slots}
+            wanted = "cleave-agent-slots" if slots else "cleave-agent" if card else "cleave-agent-other"
+            assert [name for name, pod in pods.items() if fits(pod, labels)] == [wanted], labels
+    assert [name for name, pod in pods.items() if pod.get("runtimeClassName")] == ["cleave-agent"]
+    for name, pod in pods.items():
+        assert {"/dev/shm", "/etc/cleave/metrics-tls"} <= {m["mountPath"] for m in pod["containers"][0]["volumeMounts"]}, name
+    selectors = [o["spec"]["selector"]["matchLabels"]["app.kubernetes.io/component"] for o in objects if o["kind"] == "DaemonSet"]
+    assert len(set(selectors)) == len(selectors), "none must take another's pods"
+
+
+def fits(pod, labels):
+    """May the pod run on a node with these labels?"""
+    terms = pod.get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
+    rules = [rule for term in terms for rule in term["matchExpressions"]]
+    assert len(terms) < 2 and all(rule["operator"] == "NotIn" for rule in rules)
+    return pod["nodeSelector"].items() <= labels.items() and not [r for r in rules if labels.get(r["key"]) in r["values"]]
+
+
 def test_whole_installation_has_no_other_pod_on_the_host():
     objects = render(CONFIG)
     check(objects, WRITTEN, READ)
@@ -98,13 +142,16 @@ def test_only_the_monitoring_namespace_reaches_our_pods_and_only_their_metrics()
         assert {p["port"] for rule in spec["egress"] for p in rule["ports"]} == {443, 6443}
 
 
-def with_metrics_auth(folder):
-    """All of config/ with components/metrics-auth and, behind whose DaemonSet it comes, slots."""
+SLOTS = "gpu.cleave.dev.node-restriction.kubernetes.io/slots"
+
+
+def with_components(folder, *names):
+    """All of config/, with the "#" taken out before these components."""
     for name in ("crds", "config"):
         shutil.copytree(ROOT / name, folder / name)
     path = folder / "config" / "kustomization.yaml"
     text = path.read_text()
-    for line in ("components:", "- slots  ", "- components/metrics-auth  "):
+    for line in ("components:", *(f"- {name}  " for name in names)):
         assert f"# {line}" in text, line
         text = text.replace(f"# {line}", line)
     path.write_text(text)
@@ -113,7 +160,7 @@ def with_metrics_auth(folder):
 
 def test_metrics_behind_a_token_are_so_for_every_program_and_take_nothing_else(tmp_path):
     plain = {(o["kind"], o["metadata"]["name"]) for o in render(CONFIG)}
-    objects = with_metrics_auth(tmp_path)
+    objects = with_components(tmp_path, "slots", "components/metrics-auth")
     workloads = [o for o in objects if o["kind"] in ("Deployment", "DaemonSet")]
     assert {o["metadata"]["name"] for o in workloads} == {"cleave-controller", "cleave-agent", "cleave-agent-slots"}
     for template in (o["spec"]["template"] for o in workloads):
