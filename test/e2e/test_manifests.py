@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the shipped manifests let our pods do to the host, against a written list. Needs no server."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -123,6 +124,25 @@ def fits(pod, labels):
     return pod["nodeSelector"].items() <= labels.items() and not [r for r in rules if labels.get(r["key"]) in r["values"]]
 
 
+@pytest.mark.parametrize(("page", "start", "end"), [("README.md", "<<END\n", "\nEND\n"), ("docs/install.md", "```yaml\nimages:", "\n```\n")])
+def test_images_are_taken_from_the_registry_as_the_pages_say(page, start, end, tmp_path):
+    block = (ROOT / page).read_text().split(start)[1].split(end)[0]
+    block = block if block.startswith("images:") else f"images:{block}"
+    plain = {c["image"] for pod in pods(with_components(tmp_path / "plain", "slots")) for c in pod["containers"]}
+    images = {c["image"] for pod in pods(with_components(tmp_path / "said", "slots", more=block)) for c in pod["containers"]}
+    assert {i.rsplit("/")[-1].split(":")[0] for i in images} == {i.split(":")[0] for i in plain} == {"cleave-agent", "cleave-controller"}
+    assert all(i.startswith("registry.example/") and i.endswith(":v1") for i in images)
+
+
+def test_the_sample_of_the_readme_selects_the_node_that_it_labels():
+    readme = (ROOT / "README.md").read_text()
+    sample = yaml.safe_load((CONFIG / "samples" / "inference.yaml").read_text())
+    ((key, value),) = sample["spec"]["nodeSelector"]["matchLabels"].items()
+    for page in (readme, (ROOT / "docs" / "install.md").read_text()):
+        assert re.search(rf"kubectl label node \w+ {key}={value}\n", page)
+    assert yaml.safe_load(readme.split("```yaml\n")[1].split("```")[0])["spec"] == sample["spec"]
+
+
 def test_whole_installation_has_no_other_pod_on_the_host():
     objects = render(CONFIG)
     check(objects, WRITTEN, READ)
@@ -145,8 +165,8 @@ def test_only_the_monitoring_namespace_reaches_our_pods_and_only_their_metrics()
 SLOTS = "gpu.cleave.dev.node-restriction.kubernetes.io/slots"
 
 
-def with_components(folder, *names):
-    """All of config/, with the "#" taken out before these components."""
+def with_components(folder, *names, more=""):
+    """All of config/, with the "#" taken out before these components, and more below."""
     for name in ("crds", "config"):
         shutil.copytree(ROOT / name, folder / name)
     path = folder / "config" / "kustomization.yaml"
@@ -154,7 +174,7 @@ def with_components(folder, *names):
     for line in ("components:", *(f"- {name}  " for name in names)):
         assert f"# {line}" in text, line
         text = text.replace(f"# {line}", line)
-    path.write_text(text)
+    path.write_text(f"{text}\n{more}\n")
     return render(folder / "config")
 
 
