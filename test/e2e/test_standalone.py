@@ -506,6 +506,19 @@ def test_a_bad_file_is_named_and_nothing_happens(host, text, said):
     assert h.layout() == before
 
 
+# --- The README ---
+
+
+def test_the_block_of_the_readme_works_as_printed_on_simulated_cards(tmp_path):
+    (block,) = [b for b in re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.S) if "CLEAVE_SIM_FLEET" in b]
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("CLEAVE_", "MIG_PARTED_"))}
+    done = subprocess.run(["bash", "-e", "-c", block], cwd=ROOT, env={**env, "TMPDIR": str(tmp_path)}, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Applied: ") == 2
+    bar = "  |2g.20gb==========|1g.10gb=|1g.10gb=|3g.40gb============================|\n"
+    assert done.stdout.count(bar) == 2 and bar in (ROOT / "README.md").read_text()
+
+
 # --- Ends ---
 
 
