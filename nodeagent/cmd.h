@@ -3,8 +3,18 @@
 
 /*
  * The verbs of cleave-agent: each takes the arguments behind its name (argv[0] is the verb) and
- * returns the process's exit code: 0 done, 1 refused or failed (said on stderr), 2 wrong usage.
+ * returns the process's exit code (enum verb_exit); what is wrong is said on stderr.
  */
+
+/* So that a script can tell "no" from "nobody knows". mig-parted's assert ends with 1 for both. */
+enum verb_exit {
+    VERB_YES,           /* it is so, it was done */
+    VERB_NO,            /* it is not so, it was not done: the cards were looked at */
+    VERB_COULD_NOT_LOOK /* wrong usage, or a file or the driver could not be read */
+};
+
+#define VERB_COULD_NOT_LOOK_HELP "With 2 if nobody could look: wrong usage, a bad file, no driver."
+
 int cmd_run(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_plan(int argc, char **argv);

@@ -38,10 +38,10 @@ static void session_done(struct session *s)
 AUTO_DEFINE(session, struct session, session_done)
 #define auto_session AUTO(session)
 
-static int fail(const char *verb, const struct err *e)
+static enum verb_exit fail(const char *verb, const struct err *e)
 {
     (void)fprintf(stderr, "cleave-agent %s: %s\n", verb, err_msg(e));
-    return 1;
+    return VERB_COULD_NOT_LOOK;
 }
 
 /* 0: go on; otherwise *ret_code is the exit code. */
@@ -62,8 +62,7 @@ static bool parse(struct flags *f, int argc, char **argv, const char *usage, con
     size_t n;
     *ret_code = 0;
     if (options_parse(defs, argc, argv, NULL, 0, &n, &e) < 0) {
-        (void)fail(argv[0], &e);
-        *ret_code = 2;
+        *ret_code = fail(argv[0], &e);
         return false;
     }
     if (f->help)
@@ -159,12 +158,13 @@ int cmd_plan(int argc, char **argv)
     int code;
     if (!parse(&s.f, argc, argv, "cleave-agent plan [--file PATH] [--config NAME] [flags]",
                "Shows, card by card, the steps that apply would take. Changes nothing.\n"
-               "Exits with 0 if apply could take them now, else with 1.",
+               "Exits with 0 if apply could take them now, with 1 if something must drain first\n"
+               "or the layout cannot be. " VERB_COULD_NOT_LOOK_HELP,
                &code))
         return code;
     if (open_session(&s, &e) < 0)
         return fail("plan", &e);
-    code = report_faults("plan", &s);
+    code = report_faults("plan", &s) ? VERB_NO : VERB_YES;
     auto_free struct card_plan *plan = xmalloc(sizeof(*plan));
     for (size_t i = 0; i < s.host.inventory.n_cards; i++) {
         const struct gpu_card *card = &s.host.inventory.cards[i];
@@ -174,7 +174,7 @@ int cmd_plan(int argc, char **argv)
         enum card_verdict verdict = plan_card("plan", card, want, plan);
         print_plan(card, plan);
         if (verdict == CARD_DRAIN || verdict == CARD_INFEASIBLE)
-            code = 1;
+            code = VERB_NO;
     }
     return code;
 }
@@ -194,18 +194,20 @@ static int recover_all(const struct txn_deps *d, struct err *e)
     return 0;
 }
 
-static int apply_card(const struct txn_deps *d, const struct gpu_card *card,
-                      const struct device_want *want)
+static enum verb_exit apply_card(const struct txn_deps *d, const struct gpu_card *card,
+                                 const struct device_want *want)
 {
     auto_err struct err e = {0};
     struct card_wish wish;
-    if (card_wish_of(card, want, &wish, &e) < 0)
-        return fail("apply", &e);
+    if (card_wish_of(card, want, &wish, &e) < 0) {
+        (void)fail("apply", &e);
+        return VERB_NO;
+    }
     struct txn_result r;
     txn_apply(d, want->uuid, &wish, want->failure_policy == API_HOLD ? TXN_HOLD : TXN_ROLLBACK, &r);
     (void)printf("GPU %u  %s  %s: %s\n", card->index, card->model, txn_outcome_name(r.outcome),
                  r.message);
-    return r.outcome == TXN_APPLIED || r.outcome == TXN_NOTHING_TO_DO ? 0 : 1;
+    return r.outcome == TXN_APPLIED || r.outcome == TXN_NOTHING_TO_DO ? VERB_YES : VERB_NO;
 }
 
 int cmd_apply(int argc, char **argv)
@@ -218,14 +220,14 @@ int cmd_apply(int argc, char **argv)
             "Brings this host's cards to a layout: the smallest change, nothing in use touched,\n"
             "read back, and rolled back when a step fails. Not for a host whose agent runs.\n"
             "Exits with 0 if every card that the layout selects is as it wants now, else with 1;\n"
-            "with 1 also, and nothing is changed, if it selects no card of this host.",
+            "with 1 also, and nothing is changed, if it selects no card of this host.\n" VERB_COULD_NOT_LOOK_HELP,
             &code))
         return code;
     auto_fd int lock = -1;
     if (journal_lock(s.f.host.state_dir, &lock, &e) < 0 || open_session(&s, &e) < 0)
         return fail("apply", &e);
     if (report_faults("apply", &s))
-        return 1;
+        return VERB_NO;
     const struct txn_deps d = {.gpu = s.host.gpu,
                                .state_dir = s.f.host.state_dir,
                                .boot_id = s.host.inventory.boot_id};
@@ -234,8 +236,8 @@ int cmd_apply(int argc, char **argv)
     for (size_t i = 0; i < s.host.inventory.n_cards; i++) {
         const struct gpu_card *card = &s.host.inventory.cards[i];
         const struct device_want *want = device_spec_want(&s.want.spec, card->uuid);
-        if (want)
-            code |= apply_card(&d, card, want);
+        if (want && apply_card(&d, card, want) != VERB_YES)
+            code = VERB_NO;
     }
     return code;
 }
@@ -248,12 +250,12 @@ int cmd_assert(int argc, char **argv)
     if (!parse(
             &s.f, argc, argv, "cleave-agent assert [--file PATH] [--config NAME] [flags]",
             "Exits with 0 if every card that the layout selects is as it wants, else says which\n"
-            "is not and exits with 1; with 1 also if it selects no card of this host.",
+            "is not and exits with 1; with 1 also if it selects no card of this host.\n" VERB_COULD_NOT_LOOK_HELP,
             &code))
         return code;
     if (open_session(&s, &e) < 0)
         return fail("assert", &e);
-    code = report_faults("assert", &s);
+    code = report_faults("assert", &s) ? VERB_NO : VERB_YES;
     auto_free struct card_plan *plan = xmalloc(sizeof(*plan));
     for (size_t i = 0; i < s.host.inventory.n_cards; i++) {
         const struct gpu_card *card = &s.host.inventory.cards[i];
@@ -262,7 +264,7 @@ int cmd_assert(int argc, char **argv)
             continue;
         (void)printf("GPU %u  %s  is not as wanted%s%s\n", card->index, card->model,
                      *plan->message ? ": " : "", plan->message);
-        code = 1;
+        code = VERB_NO;
     }
     return code;
 }

@@ -17,16 +17,16 @@
 
 enum { MAX_FILE_BYTES = 4 << 20 };
 
-static int fail(const char *verb, const struct err *e, int code)
+static enum verb_exit fail(const char *verb, const struct err *e, enum verb_exit code)
 {
     (void)fprintf(stderr, "cleave-agent %s: %s\n", verb, err_msg(e));
     return code;
 }
 
-static int print_yaml(json_t *doc)
+static enum verb_exit print_yaml(json_t *doc)
 {
     auto_free char *text = yaml_dump(doc);
-    return fputs(text, stdout) < 0;
+    return fputs(text, stdout) < 0 ? VERB_COULD_NOT_LOOK : VERB_YES;
 }
 
 static bool entry_fits(const struct migconfig_entry *entry, const struct resolve_card *card)
@@ -97,7 +97,7 @@ int cmd_export(int argc, char **argv)
     auto_err struct err e = {0};
     size_t n;
     if (options_parse(defs, argc, argv, NULL, 0, &n, &e) < 0)
-        return fail("export", &e, 2);
+        return fail("export", &e, VERB_COULD_NOT_LOOK);
     if (help) {
         options_help("cleave-agent export [flags]", "Prints the layout that stands on this host.",
                      defs);
@@ -105,10 +105,10 @@ int cmd_export(int argc, char **argv)
     }
     auto_host struct host h = {0};
     if (host_open(&f, &h, &e) < 0)
-        return fail("export", &e, 1);
+        return fail("export", &e, VERB_COULD_NOT_LOOK);
     if (h.inventory.n_cards == 0) {
         (void)err_set(&e, ERR_NOT_FOUND, "this host has no cards");
-        return fail("export", &e, 1);
+        return fail("export", &e, VERB_NO);
     }
     auto_migconfig_spec struct migconfig_spec spec = {0};
     for (size_t i = 0; i < h.inventory.n_cards; i++)
@@ -116,7 +116,7 @@ int cmd_export(int argc, char **argv)
             add_card(&spec, &h.cards[i]);
     if (spec.n_devices == 0) {
         (void)err_set(&e, ERR_NOT_FOUND, "this host has no cards of a vendor with MIG");
-        return fail("export", &e, 1);
+        return fail("export", &e, VERB_NO);
     }
     simplify(&spec);
     auto_json json_t *doc = NULL;
@@ -170,7 +170,7 @@ int cmd_import(int argc, char **argv)
     const char *path = "-";
     size_t n;
     if (options_parse(defs, argc, argv, &path, 1, &n, &e) < 0)
-        return fail("import", &e, 2);
+        return fail("import", &e, VERB_COULD_NOT_LOOK);
     if (help) {
         options_help(
             "cleave-agent import [FILE]",
@@ -180,5 +180,5 @@ int cmd_import(int argc, char **argv)
             defs);
         return 0;
     }
-    return import_file(path, &e) < 0 ? fail("import", &e, 1) : 0;
+    return import_file(path, &e) < 0 ? fail("import", &e, VERB_COULD_NOT_LOOK) : VERB_YES;
 }

@@ -236,11 +236,11 @@ int cmd_inspect(int argc, char **argv)
     size_t n;
     if (options_parse(defs, argc, argv, NULL, 0, &n, &e) < 0) {
         (void)fprintf(stderr, "cleave-agent inspect: %s\n", err_msg(&e));
-        return 2;
+        return VERB_COULD_NOT_LOOK;
     }
     if (json && topology) {
         (void)fputs("cleave-agent inspect: --json shows no topology; leave one out\n", stderr);
-        return 2;
+        return VERB_COULD_NOT_LOOK;
     }
     if (help) {
         options_help("cleave-agent inspect [flags]", "Draws every card of this host.", defs);
@@ -249,7 +249,7 @@ int cmd_inspect(int argc, char **argv)
     auto_host struct host h = {0};
     if (host_open(&f, &h, &e) < 0) {
         (void)fprintf(stderr, "cleave-agent inspect: %s\n", err_msg(&e));
-        return 1;
+        return VERB_COULD_NOT_LOOK;
     }
     if (json)
         print_json(&h);

@@ -32,7 +32,11 @@ static int usage(FILE *out, int code)
     (void)fputs("usage: cleave-agent VERB [flags]   (VERB --help tells more)\n\n", out);
     for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
         (void)fprintf(out, "  %-12s %s\n", verbs[i].name, verbs[i].what);
-    (void)fputs("  version      print the version\n", out);
+    (void)fputs(
+        "  version      print the version\n\n"
+        "Exits with 0: it is so, or done; 1: it is not so, or not done; 2: nobody could look\n"
+        "(wrong usage, a bad file, no driver).\n",
+        out);
     return code;
 }
 

@@ -388,4 +388,4 @@ def test_metax_device_config_is_imported_and_takes_effect(rig):
     ],
 )
 def test_a_metax_device_config_that_cannot_be_meant_is_refused_with_its_place(rig, config, said):
-    assert said in imported(rig, json.dumps(config), code=1)
+    assert said in imported(rig, json.dumps(config), code=2)
