@@ -378,11 +378,14 @@ int kc_config_discover(const char *path_flag, char *const envp[], struct kc_conf
 {
     if (path_flag && *path_flag)
         return load_with_environ(path_flag, envp, ret, e);
-    auto_free char *listed = first_existing(env_get(envp, "KUBECONFIG"));
+    const char *list = env_get(envp, "KUBECONFIG");
+    auto_free char *listed = first_existing(list);
     if (listed)
         return load_with_environ(listed, envp, ret, e);
     if (env_get(envp, "KUBERNETES_SERVICE_HOST"))
         return kc_config_in_cluster(envp, /* folder= */ NULL, ret, e);
+    if (list && *list)
+        return err_set(e, ERR_NOT_FOUND, "KUBECONFIG: %s does not exist or cannot be read", list);
     const char *home = env_get(envp, "HOME");
     auto_free char *own = home ? xasprintf("%s/.kube/config", home) : NULL;
     if (own && is_readable(own))

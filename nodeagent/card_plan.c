@@ -425,8 +425,9 @@ static void add_users(const struct gpu_card *card, int gi_id, struct sb *b)
             continue;
         if (shown++ >= 3)
             continue;
-        sb_addf(b, "%s%s%s", shown > 1 ? ", " : " by ", p->pid ? "" : "pod ",
-                p->name[0] ? p->name : "?");
+        const char *nameless = p->pid ? "a process" : "a pod";
+        sb_addf(b, "%s%s%s", shown > 1 ? ", " : " by ", p->pid || !*p->name ? "" : "pod ",
+                *p->name ? p->name : nameless);
         if (p->pid)
             sb_addf(b, " (pid %u)", p->pid);
     }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "base/sb.h"
 #include "base/xalloc.h"
 
 #include "nodeagent/card_plan.h"
@@ -14,6 +15,8 @@
 #include "nodeagent/transaction.h"
 
 /* `plan`, `apply` and `assert`: one file, or a built-in name, against this host's cards. */
+
+enum { MAX_WANT_BYTES = 1000 };
 
 struct flags {
     struct host_flags host;
@@ -121,6 +124,14 @@ static bool report_faults(const char *verb, const struct session *s)
     return true;
 }
 
+static void print_steps(const struct gpu_card *card, const struct card_plan *plan)
+{
+    for (unsigned i = 0; i < plan->steps.n; i++) {
+        auto_free char *text = card_step_text(&plan->steps.items[i], &card->mig);
+        (void)printf("  %s\n", text);
+    }
+}
+
 static void print_plan(const struct gpu_card *card, const struct card_plan *plan)
 {
     static const char *const verdicts[] = {
@@ -131,10 +142,36 @@ static void print_plan(const struct gpu_card *card, const struct card_plan *plan
     };
     (void)printf("GPU %u  %s  %s%s%s\n", card->index, card->model, verdicts[plan->verdict],
                  *plan->message ? ": " : "", plan->message);
-    for (unsigned i = 0; i < plan->steps.n; i++) {
-        auto_free char *text = card_step_text(&plan->steps.items[i], &card->mig);
-        (void)printf("  %s\n", text);
-    }
+    print_steps(card, plan);
+}
+
+/* "2x1g.10gb 1x3g.40gb", as card_layout_words says it of what stands. Caller frees. */
+static char *want_words(const struct device_want *want)
+{
+    auto_sb struct sb text = SB_INIT(MAX_WANT_BYTES);
+    for (size_t i = 0; i < want->mig.n_profiles; i++)
+        sb_addf(&text, "%s%lldx%s", i ? " " : "", (long long)want->mig.profiles[i].count,
+                want->mig.profiles[i].profile);
+    for (size_t i = 0; i < want->sgpu.n_slices; i++)
+        sb_addf(&text, "%s%lldx%s", i ? " " : "", (long long)want->sgpu.slices[i].count,
+                want->sgpu.slices[i].alias);
+    if (text.len)
+        return sb_take(&text);
+    return xstrdup(want->mode == API_MODE_NATIVE ? "whole"
+                   : want->mode == API_MODE_MIG  ? "nothing cut"
+                   : want->mode == API_MODE_SGPU ? "slices made for pods"
+                                                 : "virtual functions");
+}
+
+/* The steps tell where both sides read alike: other terms, a partition that nobody can use. */
+static void print_difference(const struct gpu_card *card, const struct device_want *want,
+                             const struct card_plan *plan)
+{
+    auto_free char *is = card_layout_words(card);
+    auto_free char *wanted = want_words(want);
+    (void)printf("GPU %u  %s  is not as wanted: it has %s, wanted is %s%s%s\n", card->index,
+                 card->model, is, wanted, *plan->message ? ": " : "", plan->message);
+    print_steps(card, plan);
 }
 
 /* Plans one card; the verdict, and for a wish that has no meaning on it CARD_INFEASIBLE. */
@@ -262,8 +299,7 @@ int cmd_assert(int argc, char **argv)
         const struct device_want *want = device_spec_want(&s.want.spec, card->uuid);
         if (!want || plan_card("assert", card, want, plan) == CARD_NOTHING)
             continue;
-        (void)printf("GPU %u  %s  is not as wanted%s%s\n", card->index, card->model,
-                     *plan->message ? ": " : "", plan->message);
+        print_difference(card, want, plan);
         code = VERB_NO;
     }
     return code;

@@ -7,6 +7,7 @@
 #include "base/xalloc.h"
 #include "base/yaml.h"
 
+#include "api/kinds.h"
 #include "nodeagent/cmd.h"
 #include "nodeagent/host.h"
 #include "partition/metax_config.h"
@@ -141,6 +142,15 @@ static int import_migparted(const json_t *doc, json_t **ret, struct err *e)
     return 0;
 }
 
+static int refuse_ours(const json_t *doc, struct err *e)
+{
+    const char *version = JX_STR_AT(doc, "apiVersion");
+    const char *kind = JX_STR_AT(doc, "kind");
+    if (!version || !kind || strcmp(version, API_GROUP_VERSION) != 0)
+        return 0;
+    return err_set(e, ERR_INVALID, "is a %s already; kubectl apply it", kind);
+}
+
 static int import_file(const char *path, struct err *e)
 {
     auto_free char *text = NULL;
@@ -150,6 +160,8 @@ static int import_file(const char *path, struct err *e)
     auto_json json_t *objects = NULL;
     if (yaml_load(text, len, &doc, e) < 0)
         return err_wrap(e, "%s", path);
+    if (refuse_ours(doc, e) < 0)
+        return err_set(e, ERR_INVALID, "%s %s", path, err_msg(e));
     int rc = metax_config_is(doc) ? metax_config_read(doc, &objects, e)
                                   : import_migparted(doc, &objects, e);
     if (rc < 0)

@@ -82,7 +82,13 @@ int host_open(const struct host_flags *f, struct host *ret, struct err *e)
 {
     auto_host struct host h = {0};
     TRY(host_gpus(f, /* watch= */ NULL, &h.gpu, e));
-    TRY(host_read(&h, e));
+    int rc = host_read(&h, e);
+    if (rc == -(int)ERR_NOT_FOUND && e)
+        return err_set(e, ERR_NOT_FOUND,
+                       "%s; a library elsewhere is named by --nvml-library or --mxsml-library",
+                       err_msg(e));
+    if (rc < 0)
+        return rc;
     *ret = h;
     h = (struct host){0};
     return 0;

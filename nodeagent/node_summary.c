@@ -59,7 +59,7 @@ void node_summary_build(struct device_status *ret)
         if (c->mode == API_MODE_NATIVE)
             tally_add(&layout, &n_layout, "gpu");
         else if (!c->n_partitions)
-            tally_add(&layout, &n_layout, "empty");
+            tally_add(&layout, &n_layout, c->mode == API_MODE_SGPU ? "onDemand" : "empty");
         ret->summary.in_use += c->in_use;
         ret->summary.partitions += (int64_t)c->n_partitions;
         for (size_t k = 0; k < c->n_partitions; k++) {

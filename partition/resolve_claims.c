@@ -73,26 +73,67 @@ static bool has_mig(const struct resolve_input *in)
     return false;
 }
 
-/* The names that whoever misspelt one may have meant. */
+/* The names that whoever misspelt one may have meant. A MIGConfig may have a built-in name, too. */
 static void add_names(const struct resolve_input *in, struct sb *out)
 {
     static const char *const builtin[] = {"all-disabled", "all-enabled", "all-balanced"};
+    size_t shown = 0;
     sb_add(out, "; there are ");
     for (size_t i = 0; i < ARRAY_LEN(builtin); i++)
         if (is_builtin(in, builtin[i]))
             sb_addf(out, "%s, ", builtin[i]);
     sb_add(out, "all-<profile>");
-    for (size_t i = 0; i < in->n_configs && i < MAX_NAMES; i++)
-        sb_addf(out, ", %s", in->configs[i].name);
-    if (in->n_configs > MAX_NAMES)
-        sb_add(out, ", …");
+    for (size_t i = 0; i < in->n_configs && shown <= MAX_NAMES; i++) {
+        if (is_builtin(in, in->configs[i].name))
+            continue;
+        sb_addf(out, ", %s", shown++ < MAX_NAMES ? in->configs[i].name : "…");
+    }
+}
+
+static bool is_offered_before(const struct resolve_input *in, size_t n_cards, const char *profile)
+{
+    for (size_t i = 0; i < n_cards; i++) {
+        const struct mig_table *t = in->cards[i].table;
+        for (unsigned k = 0; t && k < t->n_profiles; k++)
+            if (strcmp(t->profiles[k].name, profile) == 0)
+                return true;
+    }
+    return false;
+}
+
+/* Of a name in the form of a built-in one: which profiles the cards of this node have. */
+static void add_profiles(const struct resolve_input *in, const struct mig_name *wanted,
+                         struct sb *out)
+{
+    char name[MIG_NAME_BYTES];
+    const char *separator = "";
+    sb_addf(out, "; no card here has %s; there are ", mig_name_format(wanted, name));
+    for (size_t i = 0; i < in->n_cards; i++) {
+        const struct mig_table *t = in->cards[i].table;
+        for (unsigned k = 0; t && k < t->n_profiles; k++) {
+            if (is_offered_before(in, i, t->profiles[k].name))
+                continue;
+            sb_addf(out, "%s%s", separator, t->profiles[k].name);
+            separator = ", ";
+        }
+    }
+}
+
+static bool names_profile(const char *name, struct mig_name *ret)
+{
+    static const char form[] = "all-";
+    return strncmp(name, form, strlen(form)) == 0 &&
+           mig_name_parse_label(name + strlen(form), ret, NULL) == 0 && !ret->ci_slices;
 }
 
 static void refuse_name(const struct resolve_input *in, struct source *s, const char *name)
 {
     auto_sb struct sb text = SB_INIT(TEXT_BYTES);
+    struct mig_name profile = {0};
     sb_addf(&text, "there is no MIGConfig or built-in layout named \"%s\"", name);
-    if (has_mig(in))
+    if (has_mig(in) && names_profile(name, &profile))
+        add_profiles(in, &profile, &text);
+    else if (has_mig(in))
         add_names(in, &text);
     else
         sb_add(&text, "; built-in ones need a card with MIG, and this node has none");

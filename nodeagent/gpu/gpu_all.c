@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/sb.h"
 #include "base/xalloc.h"
 
 #include "nodeagent/gpu/gpu.h"
@@ -24,6 +25,8 @@ struct gpu_all {
     size_t n;
     struct member members[GPU_MAX_VENDORS];
 };
+
+enum { MAX_COMPLAINT_BYTES = 1000 };
 
 /* --- reading --- */
 
@@ -113,14 +116,20 @@ static int read_member(struct gpu_all *a, struct member *m, size_t room, struct 
     return 0;
 }
 
-/* What is said when nothing can be read: the first vendor that is there and fails, else that none
- * is. */
+/* What is said when nothing can be read: the first vendor that is there and fails, else of each
+ * that it is not. */
 static int complain(struct err *why, size_t n, struct err *e)
 {
-    for (size_t i = 0; i < n; i++)
+    auto_sb struct sb all = SB_INIT(MAX_COMPLAINT_BYTES);
+    for (size_t i = 0; i < n; i++) {
         if (why[i].kind && why[i].kind != ERR_NOT_FOUND)
             return err_move(e, &why[i]);
-    return err_move(e, &why[0]);
+        sb_addf(&all, "%s%s", i ? "; " : "", err_msg(&why[i]));
+    }
+    int rc = err_set(e, ERR_NOT_FOUND, "%s", sb_str(&all));
+    if (e)
+        e->reason = why[0].reason;
+    return rc;
 }
 
 /* A vendor that cannot be read beside others that can is an error of nobody's: the log has it,

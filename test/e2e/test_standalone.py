@@ -508,6 +508,48 @@ def test_a_bad_file_is_named_and_nothing_happens(host, text, said):
     assert h.layout() == before
 
 
+# --- What is said ---
+
+
+def test_a_name_in_the_form_of_a_built_in_one_is_told_which_profiles_there_are(host):
+    text = host("h100-80").agent("plan", "-c", "all-9g.10gb", code=1)
+    assert "no card here has 9g.10gb; there are 1g.10gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb, 1g.10gb+me, 1g.20gb\n" in text
+    assert text.count("1g.10gb,") == 1, "once, of two cards"
+
+
+def test_a_config_with_the_name_of_a_built_in_one_is_named_once(host):
+    text = host("h100-80").agent("plan", "-f", SAMPLE, "-c", "nope", code=1)
+    assert text.count("all-disabled") == 1 and "all-halves, Two_Cards_Cut" in text
+
+
+def test_a_host_without_any_library_names_each_and_the_flags(host):
+    h = host("h100-80")
+    nowhere = {"CLEAVE_NVML_LIBRARY": "/nonexistent/nvml.so", "CLEAVE_MXSML_LIBRARY": "/nonexistent/mxsml.so"}
+    text = h.agent("inspect", code=2, **nowhere)
+    assert all(word in text for word in ("/nonexistent/nvml.so", "/nonexistent/mxsml.so", "--nvml-library", "--mxsml-library"))
+
+
+def test_assert_says_what_there_is_and_what_is_wanted(host):
+    h = host("h100-80")
+    h.agent("apply", "-c", "all-3g.40gb")
+    text = h.agent("assert", "-c", "all-balanced", code=1)
+    assert text.count("is not as wanted: it has 2x3g.40gb, wanted is 2x1g.10gb 1x2g.20gb 1x3g.40gb\n  ") == 2
+    text = h.agent("assert", "-f", h.file("native.yaml", profile([{"mode": "native"}])), code=1)
+    assert "it has 2x3g.40gb, wanted is whole" in text
+
+
+@pytest.mark.parametrize("name", ["inference", "per-model"])
+def test_import_of_an_object_of_ours_says_that_it_is_one(host, name):
+    path = ROOT / "config" / "samples" / f"{name}.yaml"
+    kind = yaml.safe_load(path.read_text())["kind"]
+    assert f"{path} is a {kind} already; kubectl apply it" in host("h100-80").agent("import", path, code=2)
+
+
+def test_a_kubeconfig_that_is_not_there_is_named(host):
+    h = host("h100-80")
+    assert "/nonexist does not exist" in h.agent("run", "--node-name", "n1", code=1, KUBECONFIG="/nonexist")
+
+
 # --- The README ---
 
 

@@ -373,7 +373,7 @@ Test(card_plan, drain_names_each_instance_and_up_to_three_of_its_users)
     cr_expect_eq(plan.steps.blocking, 0x6);
     cr_expect_str_eq(plan.message,
                      "1g.10gb at slot 1 is in use by train (pid 1), train (pid 2), train (pid 3) "
-                     "and 2 more; an instance of unknown profile at slot 2 is in use by ? (pid 9)");
+                     "and 2 more; an instance of unknown profile at slot 2 is in use by a process (pid 9)");
 }
 
 Test(card_plan, process_on_the_whole_of_a_mig_card_bars_leaving_mig)

@@ -252,3 +252,19 @@ Test(config, nothing_to_go_by_is_not_found)
     cr_expect_eq(kc_config_discover(NULL, none, &c, &e), -ERR_NOT_FOUND);
     cr_expect_eq(kc_config_discover("/nowhere/config", none, &c, &e), -ERR_NOT_FOUND);
 }
+
+/* Another cluster than the one that was meant would be worse. */
+Test(config, a_list_of_files_that_are_not_there_is_told_and_not_passed_over)
+{
+    auto_folder struct folder f = folder_new();
+    auto_free char *kube = xasprintf("%s/.kube", f.path);
+    cr_assert_eq(mkdir(kube, 0700), 0);
+    auto_free char *own = write_file(f.path, ".kube/config", SERVER("http://home"));
+    auto_free char *home = entry("HOME", f.path);
+    char listed[] = "KUBECONFIG=/nonexist";
+    char *both[] = {home, listed, NULL};
+    auto_kc_config struct kc_config c = {0};
+    auto_err struct err e = {0};
+    cr_expect_eq(kc_config_discover(NULL, both, &c, &e), -ERR_NOT_FOUND);
+    cr_expect_not_null(strstr(err_msg(&e), "/nonexist does not exist"), "%s", err_msg(&e));
+}

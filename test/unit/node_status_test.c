@@ -477,7 +477,7 @@ Test(node_status, a_card_for_pods_slices_is_empty_until_one_is_made)
     n.views[0].card.mode = GPU_SGPU;
     auto_device_status struct device_status status = {0};
     build(&n.state, NULL, NOW_MS, &status);
-    cr_expect_str_eq(status.summary.layout, "1xempty 1xgpu");
+    cr_expect_str_eq(status.summary.layout, "1xgpu 1xonDemand");
     node_done(&n);
 }
 
