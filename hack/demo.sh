@@ -56,6 +56,8 @@ await() {
     done
 }
 
+stopped=0 had_control_plane=
+
 is_ours() { tr '\0' ' ' 2>/dev/null <"/proc/$1/cmdline" | grep -q "$bin/cleave-"; }
 
 stop() {
@@ -70,9 +72,19 @@ stop() {
     for pid in "${ours[@]}"; do
         tail -s 0.1 --pid="$pid" -f /dev/null
     done
-    if [ -d "$dir/kube" ]; then
-        hack/kube/down.sh "$dir/kube" --purge
+    stopped=${#ours[@]}
+    [ -d "$dir/kube" ] || return 0
+    hack/kube/down.sh "$dir/kube" --purge
+    had_control_plane=yes
+}
+
+tell_stopped() {
+    if [ "$stopped" = 0 ] && [ -z "$had_control_plane" ]; then
+        printf 'No demo was running in %s.\n' "${dir#"$PWD/"}"
+        return
     fi
+    printf 'Stopped %d programs of Cleave%s. Logs stay in %s.\n' "$stopped" "${had_control_plane:+ and the control plane}" "${dir#"$PWD/"}"
+    [ "${KUBECONFIG:-}" != "$dir/kubeconfig" ] || printf 'Your shell still points there: unset KUBECONFIG\n'
 }
 
 in_background() { # logfile, pidfile, command...
@@ -220,12 +232,25 @@ metax_step() {
     inspect metax-node 2
 }
 
+# The partitions of a node, a line each.
+placements() { # node
+    kubectl get device "$1" -o json | jq -r '.status.devices[] | .uuid as $card | .partitions[]? | "\($card) \(.uuid) \(.placement)"'
+}
+
 impossible_step() {
     title "A layout that cannot exist is refused, with the nearest one that can"
+    local before after
+    before=$(placements h100-node)
     show kubectl apply -f hack/demo/impossible.yaml
     await 60 "the refusal" kubectl wait gpuprofile/impossible --for=condition=Stalled --timeout=1s
     show kubectl get gpuprofile impossible -o 'jsonpath={.status.conditions[?(@.type=="Accepted")].message}{"\n"}'
-    note "Nothing on the node has changed; nothing tries again and again."
+    show kubectl get device h100-node
+    after=$(placements h100-node)
+    if [ "$before" != "$after" ]; then
+        printf 'The partitions of h100-node have changed:\n%s\n' "$after" >&2
+        exit 1
+    fi
+    note "All $(wc -l <<<"$after") partitions of the node are the ones that stood before, by their UUIDs and places; nothing tries again and again."
     show kubectl delete gpuprofile impossible
 }
 
@@ -286,7 +311,10 @@ start() {
 
 case "${1:-start}" in
 start) start ;;
-stop) stop ;;
+stop)
+    stop
+    tell_stopped
+    ;;
 *)
     echo "demo.sh: start or stop" >&2
     exit 2
