@@ -371,9 +371,10 @@ Test(card_plan, drain_names_each_instance_and_up_to_three_of_its_users)
     card_plan(&card, &w, &plan);
     cr_expect_eq(plan.verdict, CARD_DRAIN);
     cr_expect_eq(plan.steps.blocking, 0x6);
-    cr_expect_str_eq(plan.message,
-                     "1g.10gb at slot 1 is in use by train (pid 1), train (pid 2), train (pid 3) "
-                     "and 2 more; an instance of unknown profile at slot 2 is in use by a process (pid 9)");
+    cr_expect_str_eq(
+        plan.message,
+        "1g.10gb at slot 1 is in use by train (pid 1), train (pid 2), train (pid 3) "
+        "and 2 more; an instance of unknown profile at slot 2 is in use by a process (pid 9)");
 }
 
 Test(card_plan, process_on_the_whole_of_a_mig_card_bars_leaving_mig)
