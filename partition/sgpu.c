@@ -13,10 +13,16 @@
 static int check_quota(const struct sgpu_want *w, int qos, struct err *e)
 {
     unsigned least = qos == API_BEST_EFFORT ? 0 : 1;
-    if (w->quota.memory_mib == 0 || w->quota.memory_mib % SGPU_STEP_MIB)
+    uint32_t below = w->quota.memory_mib - w->quota.memory_mib % SGPU_STEP_MIB;
+    if (w->quota.memory_mib < SGPU_STEP_MIB)
         return err_set(e, ERR_INVALID,
-                       "slice %s: %u MiB of memory are not a multiple of %u above 0", w->alias,
-                       w->quota.memory_mib, SGPU_STEP_MIB);
+                       "slice %s: %u MiB of memory are not a multiple of %u above 0; nearest: %u",
+                       w->alias, w->quota.memory_mib, SGPU_STEP_MIB, SGPU_STEP_MIB);
+    if (below != w->quota.memory_mib)
+        return err_set(e, ERR_INVALID,
+                       "slice %s: %u MiB of memory are not a multiple of %u above 0; nearest: %u "
+                       "or %u",
+                       w->alias, w->quota.memory_mib, SGPU_STEP_MIB, below, below + SGPU_STEP_MIB);
     if (w->quota.compute_percent < least || w->quota.compute_percent > 100)
         return err_set(e, ERR_INVALID, "slice %s: %u %% of compute are not from %u to 100",
                        w->alias, w->quota.compute_percent, least);

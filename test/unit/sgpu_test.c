@@ -229,8 +229,9 @@ struct bad {
 Test(sgpu, what_makes_no_sense_is_refused_with_the_reason)
 {
     const struct bad cases[] = {
-        {{.qos = API_FIXED_SHARE, .n = 1, .items = {want("a", 1000, 10)}}, "multiple of 128"},
-        {{.qos = API_FIXED_SHARE, .n = 1, .items = {want("a", 0, 10)}}, "multiple of 128"},
+        {{.qos = API_FIXED_SHARE, .n = 1, .items = {want("a", 50000, 10)}},
+         "nearest: 49920 or 50048"},
+        {{.qos = API_FIXED_SHARE, .n = 1, .items = {want("a", 0, 10)}}, "nearest: 128"},
         {{.qos = API_FIXED_SHARE, .n = 1, .items = {want("a", 128, 0)}}, "from 1 to 100"},
         {{.qos = API_BEST_EFFORT, .n = 1, .items = {want("a", 128, 101)}}, "from 0 to 100"},
         {{.qos = API_FIXED_SHARE, .n = 1, .items = {want("", 128, 1)}}, "no alias"},
