@@ -14,6 +14,7 @@ enum { TEXT_BYTES = 512, MAX_MODELS = 8 };
 struct probe {
     struct card_selector selector; /* borrows from the spec */
     bool found;
+    uint64_t indices; /* bits: of the cards of its vendor that there are; a node has at most 64 */
 };
 
 struct coverage {
@@ -63,11 +64,19 @@ static void note_model(struct coverage *c, const char *model)
         c->models[c->n_models++] = xstrdup(model);
 }
 
+static void look_at(struct probe *p, const struct resolve_card *card)
+{
+    const struct card_selector vendor = {.vendor = p->selector.vendor};
+    if (!p->found)
+        p->found = select_card(&p->selector, card);
+    if (card->index < 64 && select_card(&vendor, card))
+        p->indices |= UINT64_C(1) << card->index;
+}
+
 void coverage_add(struct coverage *c, const struct resolve_card *card)
 {
     for (size_t i = 0; i < c->n_probes; i++)
-        if (!c->probes[i].found)
-            c->probes[i].found = select_card(&c->probes[i].selector, card);
+        look_at(&c->probes[i], card);
     for (size_t i = 0; i < c->spec->n_devices && !c->concerns_any; i++)
         c->concerns_any = select_card(&c->spec->devices[i].selector, card);
     if (card->model)
@@ -95,16 +104,44 @@ static void describe_models(const struct coverage *c, struct sb *out)
         sb_addf(out, "%s%s", i ? ", " : "; there are ", c->models[i]);
 }
 
+static bool has_index(const struct probe *p, unsigned index)
+{
+    return index < 64 && (p->indices >> index & 1);
+}
+
+/* " (there are 0-3, 6)". */
+static void describe_indices(const struct probe *p, struct sb *out)
+{
+    const char *separator = " (there are ";
+    for (unsigned i = 0; i < 64; i++) {
+        unsigned last = i;
+        if (!has_index(p, i))
+            continue;
+        while (has_index(p, last + 1))
+            last++;
+        sb_addf(out, "%s%u", separator, i);
+        if (last > i)
+            sb_addf(out, "-%u", last);
+        separator = ", ";
+        i = last;
+    }
+    sb_add(out, p->indices ? ")" : " (there are none)");
+}
+
 char *coverage_missing(const struct coverage *c)
 {
     auto_sb struct sb text = SB_INIT(TEXT_BYTES);
     bool lacks_model = false;
+    bool lacks_index = false;
     for (size_t i = 0; i < c->n_probes; i++) {
         const struct probe *p = &c->probes[i];
         if (p->found)
             continue;
         describe(&p->selector, &text);
         lacks_model |= p->selector.model != NULL;
+        if (p->selector.n_indices && !lacks_index)
+            describe_indices(p, &text);
+        lacks_index |= p->selector.n_indices > 0;
     }
     bool lacks_all = !text.len && !c->concerns_any;
     if (lacks_all)

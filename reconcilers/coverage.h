@@ -15,8 +15,8 @@ struct coverage *coverage_new(const struct gpuprofile_spec *spec);
 /* A card of a node that the profile matches. */
 void coverage_add(struct coverage *c, const struct resolve_card *card);
 /* What no card had, to stand behind "no matched node has a card": "with index 9, uuid GPU-1", or
- * "that spec.devices selects"; where it helps, the models that there are. NULL: nothing is
- * missing. Caller frees. */
+ * "that spec.devices selects"; where it helps, the indices or models that there are. NULL: nothing
+ * is missing. Caller frees. */
 char *coverage_missing(const struct coverage *c);
 /* NULL allowed; returns NULL. */
 struct coverage *coverage_free(struct coverage *c);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/sb.h"
 #include "base/xalloc.h"
 
 #include "controller/conditions.h"
@@ -12,9 +13,11 @@
 #include "reconcilers/node_ledger.h"
 
 enum {
-    WRITE_GAP_MS = 1000,   /* between two writes of a status while a rollout runs */
-    NOTES_RECHECK_MS = 20, /* until the ledger speaks of this generation on every node */
+    WRITE_GAP_MS = 1000,      /* between two writes of a status while a rollout runs */
+    NOTES_RECHECK_MS = 20,    /* until the ledger speaks of this generation on every node */
+    NODES_RECHECK_MS = 30000, /* Nodes without a Device come and go unseen */
     MESSAGE_BYTES = 1024,
+    SELECTOR_BYTES = 512,
 };
 
 /* --- Pure --- */
@@ -53,9 +56,19 @@ static void conclude(struct verdict *v, enum kstatus state, const char *reason, 
     set_reason(&v->reason, &v->message, reason, message_take);
 }
 
+/* What a person may do about it, where the node cannot know the field of the profile. */
+static const char *remedy(const char *reason)
+{
+    if (strcmp(reason, "InUse") == 0)
+        return "; it waits for these users: end them, or set rollout.drain: evict";
+    if (strcmp(reason, "DrainTimeout") == 0)
+        return "; the layout before was kept: end these users, or raise rollout.timeoutSeconds";
+    return "";
+}
+
 static char *sample_text(const struct gpuprofile_failure *f)
 {
-    return xasprintf("%s: %s", f->node, f->message ? f->message : f->reason);
+    return xasprintf("%s: %s%s", f->node, f->message ? f->message : f->reason, remedy(f->reason));
 }
 
 /* Does the object make sense, as far as its nodes can tell? */
@@ -143,14 +156,47 @@ static char *applied_text(const struct rollout_summary *s)
                      s->count[PHASE_UP_TO_DATE] == 1 ? "node is" : "nodes are", ceded);
 }
 
+/* As kubectl takes it: "pool=a,track in (canary)". */
+static void add_selector(struct sb *out, const struct label_selector *s)
+{
+    static const char *const words[] = {[API_IN] = "in", [API_NOT_IN] = "notin"};
+    const char *separator = "";
+    for (size_t i = 0; i < s->n_match_labels; i++, separator = ",")
+        sb_addf(out, "%s%s=%s", separator, s->match_labels[i].key, s->match_labels[i].str);
+    for (size_t i = 0; i < s->n_expressions; i++, separator = ",") {
+        const struct label_requirement *r = &s->expressions[i];
+        sb_addf(out, "%s%s%s", separator, r->op == API_DOES_NOT_EXIST ? "!" : "", r->key);
+        if (r->op != API_IN && r->op != API_NOT_IN)
+            continue;
+        sb_addf(out, " %s (", words[r->op]);
+        for (size_t k = 0; k < r->n_values; k++)
+            sb_addf(out, "%s%s", k ? ", " : "", r->values[k]);
+        sb_add(out, ")");
+    }
+}
+
+/* Nobody to change: by the selector, or because no agent runs where it points. */
+static char *no_nodes_text(const struct profile_facts *f)
+{
+    auto_sb struct sb selector = SB_INIT(SELECTOR_BYTES);
+    add_selector(&selector, &f->record->spec.node_selector);
+    const char *text = selector.len ? sb_str(&selector) : "everything";
+    if (f->selected)
+        return xasprintf("%zu %s nodeSelector (%s), and none of them has a Device; is cleave-agent "
+                         "running there (namespace cleave-node)?",
+                         f->selected, f->selected == 1 ? "Node matches" : "Nodes match", text);
+    return xasprintf("no Node matches nodeSelector (%s); compare with kubectl get nodes "
+                     "--show-labels",
+                     text);
+}
+
 static void judge_state(const struct profile_facts *f, struct verdict *v)
 {
     const struct rollout_summary *s = f->summary;
     if (strcmp(v->accepted_reason, "Invalid") == 0)
         conclude(v, KSTATUS_STALLED, "Invalid", xstrdup(v->accepted_message));
     else if (f->matched == 0)
-        conclude(v, KSTATUS_STALLED, "NoNodes",
-                 xstrdup("nodeSelector selects no node that has a Device"));
+        conclude(v, KSTATUS_STALLED, "NoNodes", no_nodes_text(f));
     else if (s->count[PHASE_CHANGING])
         conclude(v, KSTATUS_IN_PROGRESS, s->busy.reason, changing_text(f));
     else if (s->count[PHASE_WAITING])
@@ -231,6 +277,19 @@ static size_t survey(struct context *ctx, const struct profile_record *p, char *
     }
     *ret_not_found = matched && !blind ? coverage_missing(coverage) : NULL;
     return matched;
+}
+
+/* Nodes that the profile selects, whether an agent runs there or not. */
+static size_t count_selected(struct context *ctx, const struct profile_record *p)
+{
+    auto_object_list struct object_list nodes = {0};
+    size_t n = 0;
+    store_list(ctx->caches.nodes, &nodes);
+    for (size_t i = 0; i < nodes.count; i++) {
+        const struct node_record *node = object_payload(nodes.items[i]);
+        n += label_selector_matches(&p->spec.node_selector, node->labels, node->n_labels);
+    }
+    return n;
 }
 
 /* --- Reconciling --- */
@@ -350,11 +409,13 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
             .generation = object_generation(profile),
             .record = p,
             .matched = matched,
+            .selected = matched || p->spec_error ? 0 : count_selected(ctx, p),
             .summary = &summary,
             .not_found = not_found,
             .now_ms = clock_wall_ms(ctx->clk),
         },
         &p->status, &status);
+    result->requeue_after_ms = matched ? 0 : NODES_RECHECK_MS;
     return publish(ctx, s, profile, &status, result, e);
 }
 

@@ -16,6 +16,7 @@ struct profile_facts {
     int64_t generation;
     const struct profile_record *record;
     size_t matched;                        /* nodes that it selects and that have a Device */
+    size_t selected;                       /* with a Device or without; counts while matched is 0 */
     const struct rollout_summary *summary; /* of all of them */
     const char *not_found;                 /* coverage_missing */
     int64_t now_ms;                        /* wall clock */

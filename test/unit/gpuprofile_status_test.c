@@ -152,7 +152,7 @@ Test(gpuprofile_status, names_of_cards_that_do_not_exist_are_found)
                                              .model = "NVIDIA H100",
                                              .pci_bus_id = ""});
     auto_free char *missing = coverage_missing(cov);
-    cr_assert_str_eq(missing, "with uuid GPU-2, index 9");
+    cr_assert_str_eq(missing, "with uuid GPU-2, index 9 (there are 0)");
 }
 
 static char nvidia[] = "nvidia";
@@ -179,8 +179,15 @@ Test(gpuprofile_status, index_of_one_vendor_is_not_found_among_those_of_another)
     int64_t index = 1;
     struct card_selector s = {.vendor = nvidia, .indices = &index, .n_indices = 1};
     auto_free char *missing = lacking(s, API_REMAINDER_UNCHANGED);
-    cr_assert_str_eq(missing, "with index 1 of vendor nvidia");
-    s.vendor = metax;
+    cr_assert_str_eq(missing, "with index 1 of vendor nvidia (there are 0)");
+    s.vendor = amd;
+    auto_free char *none = lacking(s, API_REMAINDER_UNCHANGED);
+    cr_assert_str_eq(none, "with index 1 of vendor amd (there are none)");
+    int64_t beyond = 12;
+    s = (struct card_selector){.indices = &beyond, .n_indices = 1};
+    auto_free char *all = lacking(s, API_REMAINDER_UNCHANGED);
+    cr_assert_str_eq(all, "with index 12 (there are 0-1)");
+    s = (struct card_selector){.vendor = metax, .indices = &index, .n_indices = 1};
     cr_assert_null(lacking(s, API_REMAINDER_UNCHANGED));
 }
 
@@ -245,6 +252,24 @@ Test(gpuprofile_status, reconciling_until_the_agent_is_done)
     cluster_settle(&c);
     expect_condition("Ready", "True Applied");
     expect_condition("Reconciling", "");
+    cluster_stop(&c);
+}
+
+Test(gpuprofile_status, no_node_and_no_agent_are_told_apart)
+{
+    start(HALVES);
+    cluster_patch(&c, &resource_gpuprofiles, "p", NULL,
+                  "{spec: {nodeSelector: {matchLabels: {pool: b}, matchExpressions: [{key: track, "
+                  "operator: In, values: [x, y]}, {key: old, operator: DoesNotExist}]}}}");
+    cluster_settle(&c);
+    expect_ready_message("no Node matches nodeSelector (pool=b,track in (x, y),!old); compare with "
+                         "kubectl get nodes --show-labels");
+    cluster_patch(&c, &resource_gpuprofiles, "p", NULL,
+                  "{spec: {nodeSelector: {matchLabels: {pool: a}, matchExpressions: null}}}");
+    cluster_remove(&c, &resource_devices, "n1");
+    cluster_settle(&c);
+    expect_ready_message("1 Node matches nodeSelector (pool=a), and none of them has a Device; is "
+                         "cleave-agent running there (namespace cleave-node)?");
     cluster_stop(&c);
 }
 
