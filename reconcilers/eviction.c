@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/rfc3339.h"
+#include "base/sb.h"
 #include "base/xalloc.h"
 
 #include "controller/resources.h"
@@ -12,6 +13,7 @@
 #include "reconcilers/standing.h"
 
 enum {
+    ORDER_BYTES = 512, /* of an order in an Event */
     BLOCKED_RETRY_MS = 5000,
     OUTDATED_RETRY_MS = 1000, /* until an order that policy no longer gives is taken back */
     LOOK_AGAIN_MS = 30000,    /* pods are not watched: one left alone may be orphaned meanwhile */
@@ -150,14 +152,42 @@ static int find_pods(struct context *ctx, struct scope *s, const char *node, str
 
 /* --- Evicting --- */
 
-static void tell_pod(struct context *ctx, const struct pod *p, const char *node)
+/* Who orders the change that the pods of this node make way for, and of which cards: "GPUProfile p
+ * wants GPU 0 as 3g.40gb*2". Caller frees. */
+static char *order_text(const struct object *device)
 {
+    const struct device_record *d = object_payload(device);
+    auto_sb struct sb out = SB_INIT(ORDER_BYTES);
+    for (size_t i = 0; i < d->n_cards; i++) {
+        const struct card_record *card = &d->cards[i];
+        const struct device_want *want = records_want(&d->spec, card->uuid);
+        if (!card->draining || !want)
+            continue;
+        if (out.len)
+            sb_add(&out, ", ");
+        if (want->has_source)
+            sb_addf(&out, "%s %s wants ",
+                    want->source.kind == API_SOURCE_PROFILE ? "GPUProfile" : "the node's label",
+                    want->source.name);
+        sb_addf(&out, "GPU %u as %s", card->index, api_mode_names[want->mode]);
+        for (size_t k = 0; k < want->mig.n_profiles; k++)
+            sb_addf(&out, " %s*%lld", want->mig.profiles[k].profile,
+                    (long long)want->mig.profiles[k].count);
+    }
+    return sb_take(&out);
+}
+
+static void tell_pod(struct context *ctx, const struct pod *p, const struct object *device)
+{
+    const char *node = object_name(device);
+    auto_free char *order = order_text(device);
     const struct event_about about = {.resource = &resource_pods,
                                       .ns = p->ns,
                                       .name = p->name,
                                       .uid = p->uid};
     recorder_event_about(ctx->recorder, &about, /* warning= */ false, "Evicted",
-                         "a GPU that it uses on %s is to be partitioned otherwise", node);
+                         "it uses a GPU on %s that is to be partitioned otherwise: %s", node,
+                         order);
     log_info("Evicted Pod", kv("namespace", p->ns), kv("pod", p->name), kv("node", node));
 }
 
@@ -180,7 +210,7 @@ static int evict(struct context *ctx, struct scope *s, const struct object *devi
     const struct kc_target target = {.res = &resource_pods, .ns = p->ns, .name = p->name};
     int rc = kc_evict(ctx->kc, s, &target, p->uid, &why);
     if (rc == 0) {
-        tell_pod(ctx, p, object_name(device));
+        tell_pod(ctx, p, device);
         return 0;
     }
     if (rc == -(int)ERR_NOT_FOUND)
