@@ -295,6 +295,7 @@ def walk_all(thief, name):
     owner = {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": locked["metadata"]["uid"]}
     owners = [("its Node", ("metadata", "ownerReferences"), [owner]), ("its Node, blocked", ("metadata", "ownerReferences"), [{**owner, "blockOwnerDeletion": True}])]
     source = [("whole", ("spec", "source"), {"kind": "GPUProfile", "name": "stolen", "generation": 1})]
+    refused = [("whole", ("spec", "refusedLabel"), {"value": "stolen", "reason": "Stolen", "message": "stolen"})]
     nodes_of = [("whole", ("status", "nodes"), {"matched": 1, "upToDate": 1, "progressing": 0, "failed": 0})]
     used_by = [("whole", ("status", "usedBy"), {"gpuProfiles": 1, "nodes": 1})]
     cpu = [("cpu", ("status", "resources"), [{"name": "cpu", "count": 1, "publisher": "controller"}])]
@@ -302,7 +303,7 @@ def walk_all(thief, name):
     found.walk("patch Node", CORE, NODE, "patch", f"{nodes}/{node.name}", "", taints)
     found.walk("patch Node/status", CORE, NODE, "patch", f"{nodes}/{node.name}", "/status", unlock)
     found.walk("create Device", OURS, "dev.cleave.gpu.v1alpha1.Device", "create", devices, device(other.name))
-    found.walk("patch Device", OURS, "dev.cleave.gpu.v1alpha1.Device", "patch", f"{devices}/{node.name}", "", owners + source)
+    found.walk("patch Device", OURS, "dev.cleave.gpu.v1alpha1.Device", "patch", f"{devices}/{node.name}", "", owners + source + refused)
     found.walk("update Device/status", OURS, "dev.cleave.gpu.v1alpha1.Device", "update", f"{devices}/{node.name}", "/status", cpu)
     found.walk("update another node's Device/status", OURS, "dev.cleave.gpu.v1alpha1.Device", "update", f"{devices}/{thief.third}", "/status")
     for plural, kind in (("gpuprofiles", "GPUProfile"), ("migconfigs", "MIGConfig")):
