@@ -241,6 +241,13 @@ static void keep_hardware(const struct device_status *prev, struct device_status
     conditions_done(&ret->conditions);
 }
 
+/* A spec without cards leaves all of them as they are. */
+static const char *as_wanted(const struct node_state *s)
+{
+    return s->spec && s->spec->n_devices ? "the hardware is as wanted"
+                                         : "nothing is wanted of this node";
+}
+
 void node_status_build(const struct node_state *s, const struct node_offer *o,
                        const struct device_status *prev, int64_t now_ms, struct device_status *ret)
 {
@@ -261,7 +268,6 @@ void node_status_build(const struct node_state *s, const struct node_offer *o,
     build_understood(s, now_ms, ret);
     struct node_verdict v = node_verdict_of(s, ret);
     (void)conditions_set_kstatus(&ret->conditions, v.state, v.reason,
-                                 v.message ? v.message : "the hardware is as wanted", s->generation,
-                                 now_ms);
+                                 v.message ? v.message : as_wanted(s), s->generation, now_ms);
     free(v.message);
 }
