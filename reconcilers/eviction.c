@@ -160,7 +160,7 @@ static char *order_text(const struct object *device)
     auto_sb struct sb out = SB_INIT(ORDER_BYTES);
     for (size_t i = 0; i < d->n_cards; i++) {
         const struct card_record *card = &d->cards[i];
-        const struct device_want *want = records_want(&d->spec, card->uuid);
+        const struct device_want *want = device_spec_want(&d->spec, card->uuid);
         if (!card->draining || !want)
             continue;
         if (out.len)
