@@ -17,6 +17,8 @@ int api_decode_part(const json_t *obj, const char *part, const struct jx_field *
     int rc = jx_decode(empty ? empty : obj, whole, ret, e);
     if (rc == 0)
         return 0;
+    if (empty)
+        rc = err_set(e, ERR_INVALID, ".%s: required", part);
     jx_free(fields, ret);
     memset(ret, 0, bytes);
     return rc;

@@ -19,7 +19,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import Cluster, wait_for
+from conftest import Cluster, KubectlError, wait_for
 from namespaces import Inside, inside
 from stack import Rig, SimNode, install
 
@@ -233,7 +233,10 @@ class RealNode(SimNode):
 
     def container(self, name):
         """The status of a pod's container."""
-        return self.api.get(self.pod_path(name))["status"]["containerStatuses"][0]
+        statuses = self.api.get(self.pod_path(name))["status"].get("containerStatuses")
+        if not statuses:  # a kubelet that has just started
+            raise KubectlError(f"pod {name} has no container's status yet")
+        return statuses[0]
 
     def uid(self, name):
         return self.api.get(self.pod_path(name))["metadata"]["uid"]

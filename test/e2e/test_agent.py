@@ -67,7 +67,7 @@ def test_the_columns_of_kubectl_get_tell_the_story(rig, kubectl):
     node.attach(0, node.instance("3g.40gb"), 77)
     wait_for(lambda: node.status()["summary"]["inUse"] == 1, 30, "the process to be seen")
     head, line = kubectl.out("get", "devices.gpu.cleave.dev", node.name).splitlines()
-    assert head.split() == ["NAME", "GPUS", "MODEL", "LAYOUT", "IN-USE", "READY", "REASON", "AGE"]
+    assert head.split() == ["NAME", "GPUS", "MODEL", "LAYOUT", "IN-USE", "READY", "REASON", "REFUSED", "AGE"]
     for part in (node.name, "2x NVIDIA H100 80GB HBM3", "2x1g.10gb 1x3g.40gb 1xgpu", "True", "Applied"):
         assert part in line
 

@@ -88,8 +88,8 @@ def test_a_shared_card_has_a_daemon_with_limits_and_containers_are_told(card):
     assert answer.envs["CUDA_MPS_PIPE_DIRECTORY"] == str(card.pipe(uuid))
     assert {m.container_path: m.host_path for m in answer.mounts} == {str(card.pipe(uuid)): str(card.pipe(uuid)), "/dev/shm": "/dev/shm"}
     assert len(answer.cdi_devices) == 1
-    labels = card.node.status()["labels"]
-    assert labels["nvidia.com/gpu.sharing-strategy"] == "mps" and labels["nvidia.com/mps.capable"] == "true"
+    labels = {"nvidia.com/gpu.sharing-strategy": "mps", "nvidia.com/mps.capable": "true"}
+    wait_for(lambda: labels.items() <= card.node.status()["labels"].items(), 30, lambda: f"the labels: {card.node.status()['labels']}")
 
 
 def test_nobody_else_computes_on_a_shared_card_until_it_is_not_shared_any_more(card):

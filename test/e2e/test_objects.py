@@ -343,7 +343,7 @@ def test_an_agent_creates_its_own_device_and_writes_its_status(admin, agent):
     assert write_status(agent, "alpha", FULL_STATUS) == ""
     assert admin.json("get", "devices.gpu.cleave.dev", "alpha")["status"] == FULL_STATUS
     columns = admin.out("get", "gpudev", "alpha").splitlines()
-    assert columns[0].split() == ["NAME", "GPUS", "MODEL", "LAYOUT", "IN-USE", "READY", "REASON", "AGE"]
+    assert columns[0].split() == ["NAME", "GPUS", "MODEL", "LAYOUT", "IN-USE", "READY", "REASON", "REFUSED", "AGE"]
     assert "1x2g.12gb" in columns[1] and "InUse" in columns[1]
 
 

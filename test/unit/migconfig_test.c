@@ -41,13 +41,13 @@ Test(migconfig, every_field_is_read_and_written_back)
     cr_expect(json_equal(again, json_object_get(obj, "spec")));
 }
 
-Test(migconfig, without_a_spec_it_lacks_its_devices)
+Test(migconfig, without_a_spec_it_is_invalid)
 {
     auto_json json_t *obj = doc("metadata: {name: bare}");
     auto_err struct err e = {0};
     auto_migconfig_spec struct migconfig_spec s;
     cr_expect_eq(migconfig_spec_decode(obj, &s, &e), -(int)ERR_INVALID);
-    cr_expect_str_eq(err_msg(&e), ".spec.devices: required");
+    cr_expect_str_eq(err_msg(&e), ".spec: required");
 }
 
 Test(migconfig, status_survives_the_round_trip)
