@@ -196,6 +196,7 @@ run_lane() { # folder parts...
     local logs=$1 part
     mkdir "$logs"
     for part in "${@:2}"; do
+        flock "$logs/.." echo "-- $part: begun"
         "$part" >"$logs/printed" 2>&1
         flock "$logs/.." cat "$logs/printed"
     done

@@ -70,11 +70,14 @@ def everything(rig):
     rig.config(f"{rig.id}-c", {"migEnabled": True, "migDevices": {"7g.80gb": 1}})
     rig.wait_ready(profile)
     node.run_pod(f"{rig.id}-pod", 0, node.cards()[0]["gpuInstances"][0]["id"], 901)
-    rig.profile("p", {"mode": "mig", "mig": {"config": f"{rig.id}-c"}}, rollout={"drain": "evict"})
+    rig.profile("p", {"mode": "mig", "mig": {"config": f"{rig.id}-c"}}, rollout={"drain": "evict"}, health={"taint": "NoSchedule"})
     pod = f"/api/v1/namespaces/default/pods/{rig.id}-pod"
     wait_for(lambda: rig.api.get(pod)["metadata"].get("deletionTimestamp"), 30, "the eviction")
     node.detach(901)
     rig.wait_ready(profile)
+    for action, tainted in (("reset", True), ("none", False)):
+        node.ctl("recovery-action", "--gpu", 0, action)
+        wait_for(lambda t=tainted: bool(node.node_object()["spec"].get("taints")) == t, 30, "the taint to come and go")
     node.label(**{"nvidia.com/mig.config": "all-balanced"})
     wait_for(lambda: node.labels().get("nvidia.com/mig.config.state") == "success", 30, "the label")
     wait_for(lambda: mirror(node) is None, 30, "Koordinator's Device to be removed")

@@ -259,7 +259,7 @@ Test(config, a_list_of_files_that_are_not_there_is_told_and_not_passed_over)
     auto_folder struct folder f = folder_new();
     auto_free char *kube = xasprintf("%s/.kube", f.path);
     cr_assert_eq(mkdir(kube, 0700), 0);
-    auto_free char *own = write_file(f.path, ".kube/config", SERVER("http://home"));
+    free(write_file(f.path, ".kube/config", SERVER("http://home")));
     auto_free char *home = entry("HOME", f.path);
     char listed[] = "KUBECONFIG=/nonexist";
     char *both[] = {home, listed, NULL};
