@@ -57,6 +57,19 @@ def wait_for(predicate, timeout=30, message="the condition"):
         time.sleep(POLL_S)
 
 
+def made(variant, name):
+    """The path of a program below the variant's build folder, made if need be.
+
+    hack/run-tests.sh holds the same lock while it builds: one make at a time in a folder.
+    """
+    program = ROOT / "build" / variant / name
+    program.parent.mkdir(parents=True, exist_ok=True)
+    make = ["make", "-s", f"VARIANT={variant}", str(program.relative_to(ROOT))]
+    done = subprocess.run(["flock", f"build/{variant}/.lock", *make], cwd=ROOT, capture_output=True, text=True, timeout=1200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return program
+
+
 class Kubectl:
     """kubectl with the rights of one kubeconfig."""
 

@@ -20,7 +20,6 @@ pod had is on record until the pods were listed and the checkpoint was written a
 import base64
 import collections
 import contextlib
-import glob
 import itertools
 import json
 import os
@@ -53,10 +52,10 @@ EXTENDED_NAME = re.compile(r"^(?!.*kubernetes\.io/)(?!requests\.)[a-z0-9]([a-z0-
 
 
 def load():
-    """gRPC and the messages, from a virtual environment below build/ that is made once."""
-    done = subprocess.run([ROOT / "test/e2e/grpc-venv.sh"], capture_output=True, text=True, timeout=600)
+    """gRPC and the messages, installed and compiled below build/ once."""
+    done = subprocess.run([ROOT / "test/e2e/kubelet-protos.sh"], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
-    sys.path[:0] = [path for line in done.stdout.split() for path in glob.glob(line)]
+    sys.path[:0] = done.stdout.split()
     import deviceplugin_pb2
     import grpc
     import podresources_pb2

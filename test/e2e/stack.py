@@ -22,7 +22,7 @@ import urllib.parse
 from collections import Counter
 
 import pytest
-from conftest import ROOT, KubectlError, wait_for
+from conftest import ROOT, KubectlError, made, wait_for
 from namespaces import Where, inside
 
 GROUP = "/apis/gpu.cleave.dev/v1alpha1"
@@ -634,9 +634,7 @@ class Rig:
 
 def sanitized(name):
     """The path of a program with ASan and UBSan, built if need be, and its environment."""
-    program = ROOT / "build" / "san" / name
-    done = subprocess.run(["make", "-s", "VARIANT=san", str(program.relative_to(ROOT))], cwd=ROOT, capture_output=True, text=True, timeout=1200)
-    assert done.returncode == 0, done.stdout + done.stderr
+    program = made("san", name)
     return program, {"ASAN_OPTIONS": "detect_leaks=1:exitcode=99", "UBSAN_OPTIONS": "halt_on_error=1:exitcode=98"}
 
 

@@ -11,9 +11,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from conftest import made
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = ROOT / "build" / "release" / "test" / "unit" / "kc_conformance_test"
 HEADER = ROOT / "test" / "unit" / "kc_conformance_support.h"
 CASES = re.findall(r"^    X\((\w+)\)", HEADER.read_text(), re.MULTILINE)
 
@@ -21,12 +21,8 @@ CASES = re.findall(r"^    X\((\w+)\)", HEADER.read_text(), re.MULTILINE)
 @pytest.fixture(scope="module")
 def outcome(cluster):
     """case → (passed, what it said), from one run of the whole suite."""
-    made = subprocess.run(
-        ["make", "-s", "VARIANT=release", PROGRAM.relative_to(ROOT)], cwd=ROOT, capture_output=True, text=True
-    )
-    assert made.returncode == 0, made.stdout + made.stderr
     done = subprocess.run(
-        [PROGRAM, "--tap", "-j1"],
+        [made("release", "test/unit/kc_conformance_test"), "--tap", "-j1"],
         env={**os.environ, "CLEAVE_TEST_KUBECONFIG": str(cluster.kubeconfig)},
         capture_output=True,
         text=True,

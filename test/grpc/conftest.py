@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PEER = ROOT / "build/san/test/grpc/peer"
 
 sys.path.insert(
-    0, subprocess.run([str(ROOT / "test/grpc/venv.sh")], check=True, text=True, capture_output=True).stdout.strip()
+    0, subprocess.run([str(ROOT / "test/venv.sh"), str(ROOT / "test/grpc/requirements.txt")], check=True, text=True, capture_output=True).stdout.strip()
 )
 os.environ["GRPC_VERBOSITY"] = "NONE"
 

@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / "build" / os.environ.get("VARIANT", "release") / "sim"
 
 sys.path.insert(
-    0, subprocess.run([str(ROOT / "test/sim/venv.sh")], check=True, text=True, capture_output=True).stdout.strip()
+    0, subprocess.run([str(ROOT / "test/venv.sh"), str(ROOT / "test/sim/requirements.txt")], check=True, text=True, capture_output=True).stdout.strip()
 )
 # By its soname the client then finds this library, and not one of the system's.
 ctypes.CDLL(str(OUT / "libnvidia-ml.so.1"), mode=ctypes.RTLD_GLOBAL)
