@@ -146,6 +146,8 @@ def test_a_held_partition_is_named_in_use_and_not_taken(halves):
 def test_a_card_that_fell_off_the_bus_is_taken_back_and_offered_again(host):
     host.node.ctl("lost", "--gpu", 0, "set")
     host.kubelet.wait_offers()
+    # An Xid tells first. Back before a reading finds it lost, the card would be ill for the time that Xids settle in.
+    wait_for(lambda: "NVML error" in condition(host.node.card(0), "Healthy").get("message", ""), message="a reading to find the card lost")
     host.node.ctl("lost", "--gpu", 0, "clear")
     host.kubelet.wait_offers(**{GPU: 1})
 
