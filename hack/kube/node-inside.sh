@@ -17,16 +17,22 @@ esac
 [ $# = 2 ] && [ $$ = 1 ] || die "is for hack/kube/node-up.sh; see --help"
 node=$1 program=$2
 
-# instead FOLDER OTHER: OTHER is seen at FOLDER. Where the machine has no such folder, it gets none:
-# the one that holds it is overlaid.
-instead() {
-    local parent=${1%/*} over=/run/over${1%/*}
+# have FOLDER...: each is there. Where the machine has no such folder, it gets none: the one that
+# holds it is overlaid. All come before the first bind mount, which an overlay would hide.
+have() {
+    local folder parent over
+    for folder in "$@"; do
+        parent=${folder%/*} over=/run/over${folder%/*}
+        if [ ! -d "$folder" ] && [ ! -d "$over" ]; then
+            mkdir -p "$over"/{upper,work}
+            mount -t overlay -o "lowerdir=$parent,upperdir=$over/upper,workdir=$over/work" overlay "$parent"
+        fi
+        mkdir -p "$folder"
+    done
+}
+
+instead() { # FOLDER OTHER: OTHER is seen at FOLDER
     mkdir -p "$2"
-    if [ ! -d "$1" ] && [ ! -d "$over" ]; then
-        mkdir -p "$over"/{upper,work}
-        mount -t overlay -o "lowerdir=$parent,upperdir=$over/upper,workdir=$over/work" overlay "$parent"
-    fi
-    mkdir -p "$1"
     mount --bind "$2" "$1"
 }
 
@@ -40,6 +46,7 @@ pretend() { # file of /proc/sys, what it says
 
 mount -t tmpfs -o mode=755 node /run
 mkdir -p /run/netns /run/containerd /run/cdi /run/pretend
+have /var/lib/kubelet /var/lib/cni /var/log/containers
 # Device plugins' sockets are at a place that is a constant in the kubelet.
 instead /var/lib/kubelet "$node/kubelet"
 instead /var/lib/cni /run/cni
