@@ -140,21 +140,3 @@ void hw_emit_text(struct hw *hw, uint64_t type, const char *text, uint32_t metax
 
 /* Processes on the card: all of them, or with gi (and ci) not HW_NONE only those inside. */
 unsigned int hw_count_procs(const struct hw *hw, uint32_t gpu, uint32_t gi, uint32_t ci);
-
-/* Puts a process on a card; 0 or an NVML return code (no such place, table full). */
-int hw_attach(struct hw *hw, const struct hw_proc *proc);
-
-/* Takes the process off every card (or off `gpu` alone, unless HW_NONE); how many entries went. */
-unsigned int hw_detach(struct hw *hw, uint32_t pid, uint32_t gpu);
-
-/*
- * Resets a card, as `nvidia-smi --gpu-reset` does: refused with IN_USE while a process is on it,
- * else instances are gone, pending modes hold, volatile counters are zero.
- */
-int hw_reset(struct hw *hw, uint32_t gpu);
-
-/*
- * Reboots: instances, slices and processes are gone; Ampere's MIG mode is the pending one
- * (InfoROM), Hopper and later come up with MIG off, MetaX cards with sGPU off; a new boot id.
- */
-void hw_reboot(struct hw *hw);

@@ -45,7 +45,7 @@ uint32_t mx_used_mib(const struct hw *hw, uint32_t metax, uint32_t slice, uint32
 /* How many processes are there: likewise. */
 uint32_t mx_count_procs(const struct hw *hw, uint32_t metax, uint32_t slice, uint32_t vf);
 
-/* For hw_attach: 0, or an NVML code that says why the process has no place there. */
+/* For machine_attach: 0, or an NVML code that says why the process has no place there. */
 int mx_place_exists(const struct hw *hw, const struct hw_proc *proc);
 
 /* Switches sGPU on or off: BUSY_DEVICE while slices stand or processes run, NOT_SUPPORT with VFs.

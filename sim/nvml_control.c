@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVML: persistence, compute mode, drain and removal; and the reset behind nvidia-smi. */
+#include "sim/machine.h"
 #include "sim/nvml_calls.h"
 #include "sim/nvml_session.h"
 
@@ -92,6 +93,6 @@ nvmlReturn_t cleaveSimDeviceReset(nvmlDevice_t device)
     if (rc == NVML_SUCCESS && state_session_others(session_state()))
         rc = NVML_ERROR_IN_USE;
     if (rc == NVML_SUCCESS)
-        rc = hw_reset(c.hw, c.gpu_index);
+        rc = machine_reset(c.hw, c.gpu_index);
     return call_leave(&c, rc);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/machine.h"
 #include "sim/mig.h"
 #include "sim/nvml.h"
 #include "sim/proc_tree.h"
@@ -33,7 +34,7 @@ void attach(struct state *s, struct args *a)
     if (proc.pid == 0)
         die("--pid is needed");
     (void)snprintf(proc.name, sizeof(proc.name), "%s", facts.name);
-    check(hw_attach(hw, &proc), "attach");
+    check(machine_attach(hw, &proc), "attach");
     /* The process is in /proc before any client can learn its pid. */
     if (!proc_tree_add(&facts))
         die("CLEAVE_SIM_PROC: %s", strerror(errno));
@@ -60,7 +61,7 @@ void detach(struct state *s, struct args *a)
     take_end(a);
     if (pid == 0)
         die("--pid is needed");
-    if (hw_detach(hw, pid, gpu) == 0)
+    if (machine_detach(hw, pid, gpu) == 0)
         die("process %u is on no card", pid);
     state_commit(s);
     if (!still_runs(hw, pid))
@@ -201,7 +202,7 @@ void reboot_command(struct state *s, struct args *a)
     take_end(a);
     (void)state_lock(s);
     struct hw *hw = state_begin(s);
-    hw_reboot(hw);
+    machine_reboot(hw);
     state_commit(s);
     proc_tree_remove_all();
     if (!proc_tree_boot(hw))
