@@ -4,8 +4,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 
-#include "base/err.h"
-
 /*
  * Allocation that aborts when memory runs out. In exchange every size that comes from outside is
  * capped before it gets here (ERR_TOO_LARGE). All results are zeroed and owned by the caller.
@@ -20,7 +18,7 @@ void *xreallocarray(void *p, size_t count, size_t bytes);
 char *xstrdup(const char *s); /* NULL gives NULL */
 char *xstrndup(const char *s, size_t max);
 void *xmemdup(const void *p, size_t bytes);
-char *xasprintf(const char *fmt, ...) PRINTF_LIKE(1, 2);
+char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 char *xvasprintf(const char *fmt, va_list ap) __attribute__((format(printf, 1, 0)));
 
 /* Replaces the string that *slot owns with a copy of s (NULL allowed on both sides). */
