@@ -18,7 +18,7 @@ enum call_id {
 const char *call_name(unsigned int id);
 
 /* The library that a call belongs to; its return codes are that library's. */
-enum call_library { LIBRARY_ANY, LIBRARY_NVML, LIBRARY_MXSML };
+enum call_library { LIBRARY_ANY, LIBRARY_NVML, LIBRARY_MXSML, LIBRARY_COUNT };
 enum call_library call_library_of(unsigned int id);
 
 /* The class of a call. */

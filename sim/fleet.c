@@ -340,17 +340,38 @@ static void read_fabric(struct reader *r, const yaml_node_t *value, void *into)
     read_mapping(r, value, keys, into);
 }
 
-bool latency_set(struct state_file *file, const char *name, uint32_t us)
+/* Sets the value of one call, or of all. */
+static bool set_of_calls(_Atomic uint32_t *values, const char *name, uint32_t value)
 {
     unsigned int id = call_find(name);
     if (strcmp(name, "*") == 0) {
         for (id = 0; id < CALL_COUNT; id++)
-            atomic_store(&file->latency_us[id], us);
+            atomic_store(&values[id], value);
         return true;
     }
     if (id == CALL_COUNT)
         return false;
-    atomic_store(&file->latency_us[id], us);
+    atomic_store(&values[id], value);
+    return true;
+}
+
+bool latency_set(struct state_file *file, const char *name, uint32_t us)
+{
+    return set_of_calls(file->latency_us, name, us);
+}
+
+bool driver_lock_set(struct state_file *file, const char *name, uint32_t percent)
+{
+    return set_of_calls(file->driver_lock_percent, name, percent);
+}
+
+bool driver_lock_parse(const char *text, uint32_t *ret_percent)
+{
+    char *end = NULL;
+    unsigned long value = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != '\0' || value > 100)
+        return false;
+    *ret_percent = (uint32_t)value;
     return true;
 }
 
@@ -434,6 +455,24 @@ static void read_latency(struct reader *r, const yaml_node_t *value, void *into)
                           yaml_document_get_node(&r->doc, p->value));
 }
 
+static void read_driver_lock(struct reader *r, const yaml_node_t *value, void *into)
+{
+    (void)into;
+    if (value->type != YAML_MAPPING_NODE) {
+        complain(r, value, "driverLock is a mapping from calls to percent of their latency");
+        return;
+    }
+    for (yaml_node_pair_t *p = value->data.mapping.pairs.start; p < value->data.mapping.pairs.top;
+         p++) {
+        const yaml_node_t *key = yaml_document_get_node(&r->doc, p->key);
+        uint32_t percent = 0;
+        if (!driver_lock_parse(text_of(r, yaml_document_get_node(&r->doc, p->value)), &percent))
+            complain(r, key, "a share is a number of percent, from 0 to 100");
+        else if (!driver_lock_set(r->file, text_of(r, key), percent))
+            complain(r, key, "no call is named \"%s\"", text_of(r, key));
+    }
+}
+
 static void read_ecc(struct reader *r, const yaml_node_t *value, void *into)
 {
     (void)into;
@@ -443,19 +482,14 @@ static void read_ecc(struct reader *r, const yaml_node_t *value, void *into)
 
 static void read_root(struct reader *r)
 {
-    static const struct key keys[] = {{"gpus", read_gpus},
-                                      {"driverVersion", read_driver},
-                                      {"cudaVersion", read_cuda},
-                                      {"metaxDriverVersion", read_mx_driver},
-                                      {"macaVersion", read_maca},
-                                      {"ecc", read_ecc},
-                                      {"numaNodes", read_numa},
-                                      {"cpus", read_cpus},
-                                      {"links", read_links},
-                                      {"fabric", read_fabric},
-                                      {"latency", read_latency},
-                                      {"seed", read_seed},
-                                      {NULL, NULL}};
+    static const struct key keys[] =
+        {{"gpus", read_gpus},        {"driverVersion", read_driver},
+         {"cudaVersion", read_cuda}, {"metaxDriverVersion", read_mx_driver},
+         {"macaVersion", read_maca}, {"ecc", read_ecc},
+         {"numaNodes", read_numa},   {"cpus", read_cpus},
+         {"links", read_links},      {"fabric", read_fabric},
+         {"latency", read_latency},  {"driverLock", read_driver_lock},
+         {"seed", read_seed},        {NULL, NULL}};
     const yaml_node_t *root = yaml_document_get_root_node(&r->doc);
     if (root == NULL)
         complain(r, NULL, "the fleet is empty");

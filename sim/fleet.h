@@ -13,6 +13,13 @@ int fleet_fill(void *arg, struct state_file *file);
 /* Sets a latency by call name ("*" for all); false for an unknown name. */
 bool latency_set(struct state_file *file, const char *name, uint32_t us);
 
+/* Sets how many percent of a call's latency the driver-wide lock covers, by call name ("*" for
+ * all); false for an unknown name. At first 0: calls on different cards run side by side. */
+bool driver_lock_set(struct state_file *file, const char *name, uint32_t percent);
+
+/* "0" to "100"; false for anything else. */
+bool driver_lock_parse(const char *text, uint32_t *ret_percent);
+
 /* "none", "realistic"; false for another word. */
 bool latency_preset(struct state_file *file, const char *name);
 

@@ -115,6 +115,21 @@ static void take_time(int64_t ns)
         continue;
 }
 
+/* The lock is held at the end, where a driver reprograms the hardware. */
+static void take_latency(struct state *state, uint32_t call)
+{
+    int64_t ns = atomic_load(&state->file->latency_us[call]) * INT64_C(1000);
+    int64_t locked_ns = ns / 100 * atomic_load(&state->file->driver_lock_percent[call]);
+    if (ns > locked_ns)
+        take_time(ns - locked_ns);
+    if (locked_ns == 0)
+        return;
+    enum call_library library = call_library_of(call);
+    state_driver_lock(state, library);
+    take_time(locked_ns);
+    state_driver_unlock(state, library);
+}
+
 /* What kill -9 from outside would do; nothing after it runs. */
 static void die(void)
 {
@@ -180,9 +195,7 @@ bool turn_play(struct turn *t, uint32_t card, struct fault *ret)
         return true;
     if (state_fault_hit(state, call, card, ret) && play_fault(t, ret))
         return true;
-    uint32_t us = atomic_load(&state->file->latency_us[call]);
-    if (us > 0)
-        take_time(us * INT64_C(1000));
+    take_latency(state, call);
     return false;
 }
 

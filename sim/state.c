@@ -17,11 +17,11 @@
 
 #include "sim/nvml.h"
 
-#define STATE_VERSION 2U
+#define STATE_VERSION 3U
 static const char magic[8] = "CLVSIM";
 
 /* Byte ranges that are locked; they need not exist in the file. */
-enum { LOCK_STATE = 0, LOCK_SESSION = 1 };
+enum { LOCK_STATE = 0, LOCK_SESSION = 1, LOCK_DRIVER = 2 /* and one for each library */ };
 
 static int lock_byte(int fd, int command, short type, off_t byte)
 {
@@ -126,6 +126,8 @@ int state_open(struct state *s, const char *path, state_fill_fn *fill, void *arg
         s->file != NULL && fstat(s->fd, &st) == 0 && st.st_size >= (off_t)sizeof(*s->file);
     if (mapped && layout_fits(s->fd, s->file)) {
         (void)pthread_mutex_init(&s->mu, NULL);
+        for (size_t i = 0; i < LIBRARY_COUNT; i++)
+            (void)pthread_mutex_init(&s->driver_mu[i], NULL);
         return NVML_SUCCESS;
     }
     rc = s->file == NULL ? NVML_ERROR_OPERATING_SYSTEM : NVML_ERROR_LIB_RM_VERSION_MISMATCH;
@@ -141,22 +143,45 @@ void state_close(struct state *s)
     (void)munmap(s->file, sizeof(*s->file));
     (void)close(s->fd);
     (void)pthread_mutex_destroy(&s->mu);
+    for (size_t i = 0; i < LIBRARY_COUNT; i++)
+        (void)pthread_mutex_destroy(&s->driver_mu[i]);
     s->file = NULL;
+}
+
+/* The mutex excludes threads, which share the file's description and its locks with it. */
+static void lock_both(struct state *s, pthread_mutex_t *mu, off_t byte)
+{
+    (void)pthread_mutex_lock(mu);
+    int rc = lock_byte(s->fd, F_OFD_SETLKW, F_WRLCK, byte);
+    assert(rc == 0);
+    (void)rc;
+}
+
+static void unlock_both(struct state *s, pthread_mutex_t *mu, off_t byte)
+{
+    (void)lock_byte(s->fd, F_OFD_SETLK, F_UNLCK, byte);
+    (void)pthread_mutex_unlock(mu);
 }
 
 const struct hw *state_lock(struct state *s)
 {
-    (void)pthread_mutex_lock(&s->mu);
-    int rc = lock_byte(s->fd, F_OFD_SETLKW, F_WRLCK, LOCK_STATE);
-    assert(rc == 0);
-    (void)rc;
+    lock_both(s, &s->mu, LOCK_STATE);
     return &s->file->hw[atomic_load(&s->file->active)];
 }
 
 void state_unlock(struct state *s)
 {
-    (void)lock_byte(s->fd, F_OFD_SETLK, F_UNLCK, LOCK_STATE);
-    (void)pthread_mutex_unlock(&s->mu);
+    unlock_both(s, &s->mu, LOCK_STATE);
+}
+
+void state_driver_lock(struct state *s, enum call_library library)
+{
+    lock_both(s, &s->driver_mu[library], LOCK_DRIVER + (off_t)library);
+}
+
+void state_driver_unlock(struct state *s, enum call_library library)
+{
+    unlock_both(s, &s->driver_mu[library], LOCK_DRIVER + (off_t)library);
 }
 
 struct hw *state_begin(struct state *s)

@@ -6,8 +6,9 @@
  * says which copy is real. A change is made in the other copy and takes effect by one store to
  * `active`, so a SIGKILL at any instruction leaves the old hardware or the new. The lock is an
  * open-file-description lock: the kernel drops it with its holder. Around the hardware lie things
- * that need no transaction: faults on order, latencies, call counters, the log (rings of records
- * that are valid once their sequence number is stored).
+ * that need no transaction: faults on order, latencies and how much of each a driver-wide lock
+ * covers, call counters, the log (rings of records that are valid once their sequence number is
+ * stored).
  *
  * Any thread may use a struct state; state_lock excludes threads and processes alike.
  */
@@ -63,6 +64,7 @@ struct state_file {
     _Atomic uint64_t log_sequence, log_cleared;
     _Atomic uint64_t calls[CALL_COUNT];
     _Atomic uint32_t latency_us[CALL_COUNT];
+    _Atomic uint32_t driver_lock_percent[CALL_COUNT]; /* of latency_us: spent with the lock held */
     struct fault faults[STATE_MAX_FAULTS];
     _Atomic uint64_t log_long_next, log_short_next;
     struct log_record log_long[STATE_LOG_LONG];
@@ -72,6 +74,7 @@ struct state_file {
 
 struct state {
     pthread_mutex_t mu;
+    pthread_mutex_t driver_mu[LIBRARY_COUNT];
     int fd; /* the lock's, and the file's */
     struct state_file *file;
 };
@@ -94,6 +97,14 @@ void state_format(struct state_file *file);
 /* Locks and returns the active hardware, which stays as it is until state_unlock. */
 const struct hw *state_lock(struct state *s);
 void state_unlock(struct state *s);
+
+/*
+ * The lock that one vendor's driver takes for all of its cards, against threads and processes. Two
+ * calls on different cards wait for each other while they hold it. It guards no data here, and is
+ * taken before state_lock.
+ */
+void state_driver_lock(struct state *s, enum call_library library);
+void state_driver_unlock(struct state *s, enum call_library library);
 
 /*
  * Under the lock: a private copy of the hardware to change, and the store that makes it the real

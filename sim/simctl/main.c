@@ -37,6 +37,8 @@ static const char usage[] =
     "            call's library names it: IN_USE; BusyDevice, SysfsWriteError:EROFS\n"
     "  fault names                         all calls and codes, by library\n"
     "  latency set NAME|* TIME, latency preset none|realistic, latency list\n"
+    "  driver-lock NAME|* PERCENT          how much of a call's latency a lock covers that the\n"
+    "                                      driver takes for all cards; 0 at first\n"
     "  log [--json] [--mutating] [--clear] what was called; calls [--clear]: how often\n"
     "  reboot                              new boot: instances and processes gone\n"
     "  driver-root DIR                     write a driver's libraries, programs and firmware there\n"
@@ -232,6 +234,7 @@ static const struct {
     {"lost", lost},
     {"fault", fault_command},
     {"latency", latency},
+    {"driver-lock", driver_lock},
     {"log", log_command},
     {"calls", calls_command},
     {"reboot", reboot_command},

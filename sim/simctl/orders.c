@@ -117,8 +117,13 @@ static void latency_list(struct state *s)
 {
     for (unsigned int id = 0; id < CALL_COUNT; id++) {
         uint32_t us = s->file->latency_us[id];
-        if (us > 0)
-            (void)printf("%-52s %10.3f ms\n", call_name(id), us / 1000.0);
+        uint32_t percent = s->file->driver_lock_percent[id];
+        if (us == 0)
+            continue;
+        (void)printf("%-52s %10.3f ms", call_name(id), us / 1000.0);
+        if (percent > 0)
+            (void)printf(", %u %% with the driver's lock", percent);
+        (void)puts("");
     }
 }
 
@@ -142,6 +147,20 @@ void latency(struct state *s, struct args *a)
     } else {
         die("latency takes set NAME TIME, preset NAME or list");
     }
+}
+
+void driver_lock(struct state *s, struct args *a)
+{
+    uint32_t percent = 0;
+    const char *name = take_word(a);
+    const char *share = take_word(a);
+    take_end(a);
+    if (share == NULL)
+        die("driver-lock takes NAME PERCENT");
+    if (!driver_lock_parse(share, &percent))
+        die("a share is a number of percent from 0 to 100, not \"%s\"", share);
+    if (!driver_lock_set(s->file, name, percent))
+        die("no call is named \"%s\"", name);
 }
 
 static void print_record(const struct log_record *r)

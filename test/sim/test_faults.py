@@ -3,6 +3,7 @@
 import ctypes
 import os
 import signal
+import threading
 
 import pynvml as nv
 import pytest
@@ -269,6 +270,8 @@ def test_simctl_says_which_codes_a_call_can_be_answered(h100):
         ["fault", "add", "--call", "nvmlInit", "--action", "fail:BusyDevice"],
         ["latency", "set", "nvmlNothing", "1"],
         ["latency", "set", "*", "-1"],
+        ["driver-lock", "nvmlNothing", "1"],
+        ["driver-lock", "*", "101"],
         ["xid", "--gpu", "9", "--code", "1"],
         ["xid", "--gpu", "0"],
         ["lost", "--gpu", "0", "maybe"],
@@ -282,3 +285,27 @@ def test_simctl_says_what_it_does_not_understand(h100, words):
     result = h100.ctl(*words, ok=False)
     assert result.returncode == 2 and result.stderr.startswith("cleave-simctl: ")
     assert h100.show() == before
+
+
+
+@pytest.mark.parametrize("percent", [0, 100])
+def test_cards_wait_for_each_other_only_in_the_share_that_the_drivers_lock_covers(machine, percent):
+    """Two threads of one process and a second process call for a card each; at 100 % no two calls overlap."""
+    m = machine("{latency: {nvmlDeviceSetPersistenceMode: 1s}, gpus: [{model: h100-80, count: 3}]}")
+    m.ctl("driver-lock", "nvmlDeviceSetPersistenceMode", str(percent))
+    call = "nv.nvmlDeviceSetPersistenceMode(nv.nvmlDeviceGetHandleByIndex({}), 1)"
+    other = m.client(f"print('ready', flush=True); input(); {call.format(2)}")
+    assert other.stdout.readline() == "ready\n"
+    threads = [threading.Thread(target=eval, args=(call.format(i), {"nv": nv})) for i in range(2)]
+    for t in threads:
+        t.start()
+    other.communicate("go\n")
+    for t in threads:
+        t.join()
+    calls = [r for r in m.log() if r["call"] == "nvmlDeviceSetPersistenceMode"]
+    ends = sorted(r["endNs"] for r in calls)
+    if percent == 0:
+        assert max(r["startNs"] for r in calls) < ends[0]
+    else:
+        assert min(b - a for a, b in zip(ends, ends[1:])) >= 1_000_000_000
+    assert ("100 % with the driver's lock" in m.ctl("latency", "list").stdout) == (percent == 100)
