@@ -13,29 +13,29 @@
 #include "reconcilers/told.h"
 
 /*
- * What all reconcilers share. Filled once, then only its parts change, each of which any thread may
- * use. The reconcilers keep no state of their own: what they know is in the caches, in the ledger
- * of rollouts (rebuilt from the caches), in the notes about writes that the caches have not shown
- * yet, and in what the last Event said.
+ * The dependencies that all reconcilers share. It is filled once; afterwards only the parts that it
+ * points to change, and any thread may use each of them. Reconcilers keep no state of their own.
+ * All that they remember is in the caches, in the rollout ledger (rebuilt from the caches), in the
+ * expectations about writes that the caches have not shown yet, and in the last text of each Event.
  */
 struct context {
-    struct kc *kc; /* writes fail unless this process leads */
+    struct kc *kc; /* writes fail unless this process is the leader */
     const struct clock *clk;
     struct recorder *recorder; /* NULL: no events */
     struct informer *nodes, *devices, *profiles, *configs;
-    struct koordinator_link *koordinator; /* NULL: nothing is done for Koordinator */
-    struct caches caches;                 /* of these informers */
-    struct rollout *rollout;              /* by profile */
-    struct rollout *config_ledger;        /* by configuration: standings only, no tickets */
+    struct koordinator_link *koordinator; /* NULL: Koordinator is left alone */
+    struct caches caches;                 /* the stores of these informers */
+    struct rollout *rollout;              /* keyed by profile */
+    struct rollout *config_ledger;        /* keyed by MIGConfig: standings only, no tickets */
     struct expectations *node_writes, *spec_writes, *profile_writes, *config_writes,
         *koordinator_writes;
-    struct strmap *retired_since; /* node → monotonic ms; of reconcilers/retired.h alone */
+    struct strmap *retired_since; /* node → monotonic ms; used by reconcilers/retired.c only */
     struct told *label_told;   /* by node: the last Event about its label nvidia.com/mig.config */
     struct told *silence_told; /* by node: the last Event about an agent that does not answer */
     struct silence *silence;   /* by node: since when its agent owes an answer */
-    struct wq *node_queue;     /* of node: nodes that may go on */
-    struct wq *profile_queue;  /* of gpuprofile: profiles whose counts moved */
-    struct wq *config_queue;   /* of migconfig: configurations whose nodes moved */
-    int workers;               /* of each controller */
-    size_t many_nodes;         /* from here on a look at all nodes of an object is rationed */
+    struct wq *node_queue;     /* node controller's: nodes that may go on */
+    struct wq *profile_queue;  /* gpuprofile controller's: profiles whose counts changed */
+    struct wq *config_queue;   /* migconfig controller's: configurations whose nodes changed */
+    int workers;               /* for each controller */
+    size_t many_nodes;         /* an object with more nodes is summarized at most once a second */
 };

@@ -10,19 +10,20 @@
 
 enum { TEXT_BYTES = 512, MAX_MODELS = 8 };
 
-/* One name of a selector, alone but for the vendor, whose cards are counted apart. */
+/* One name of a selector by itself, with the selector's vendor, so that its cards are counted
+ * separately. */
 struct probe {
     struct card_selector selector; /* borrows from the spec */
     bool found;
-    uint64_t indices; /* bits: of the cards of its vendor that there are; a node has at most 64 */
+    uint64_t indices; /* bits: the indices of all cards of its vendor; a node has at most 64 */
 };
 
 struct coverage {
     const struct gpuprofile_spec *spec; /* borrowed */
     struct probe *probes;
     size_t n_probes;
-    bool concerns_any;        /* an entry selects some card, or the remainder is wanted */
-    char *models[MAX_MODELS]; /* of the cards that there are, owned */
+    bool concerns_any;        /* an entry selects some card, or the profile has a remainder */
+    char *models[MAX_MODELS]; /* models of the existing cards, owned */
     size_t n_models;
 };
 
@@ -109,7 +110,7 @@ static bool has_index(const struct probe *p, unsigned index)
     return index < 64 && (p->indices >> index & 1);
 }
 
-/* " (there are 0-3, 6)". */
+/* Appends " (there are 0-3, 6)". */
 static void describe_indices(const struct probe *p, struct sb *out)
 {
     const char *separator = " (there are ";

@@ -10,7 +10,7 @@
 #include "partition/koordinator_mirror.h"
 #include "reconcilers/standing.h"
 
-/* Koordinator's keys, which its scheduler plugin reads on its own Device resource
+/* Koordinator's label keys, which its scheduler plugin reads on its own Device resource
  * (koordinator apis/extension/device_share.go). */
 #define LABEL_GPU_VENDOR "node.koordinator.sh/gpu-vendor"
 #define LABEL_GPU_MODEL  "node.koordinator.sh/gpu-model"
@@ -18,7 +18,7 @@
 
 #define LABEL_VALUE_MAX 63
 
-/* --- The wish, pure --- */
+/* --- The draft, pure --- */
 
 static bool is_of_profile(const struct device_want *w, const char *profile)
 {
@@ -66,8 +66,8 @@ static void draft_card(struct spec_draft *d, const struct device_want *card)
     d->spec.devices[d->spec.n_devices++] = *card;
 }
 
-/* A card that means the same stays as it stands, with the generation it came from: a profile's edit
- * that does not concern it writes nothing. */
+/* An entry whose want means the same is kept with the generation it came from, so that an edit of a
+ * profile that does not concern the card writes nothing. */
 static void draft_cards(struct spec_draft *d, const struct node_view *v, const char *const *held,
                         size_t n_held)
 {
@@ -132,7 +132,7 @@ static void draft_head(struct spec_draft *d, const struct node_view *v, const ch
     d->spec.failure_policy = from->failure_policy;
 }
 
-/* The first bytes of a text, whole characters of UTF-8 alone. */
+/* At most max bytes from the start of a text, cut between UTF-8 characters. */
 static char *first_bytes(const char *text, size_t max)
 {
     size_t len = strnlen(text, max + 1);
@@ -142,7 +142,8 @@ static char *first_bytes(const char *text, size_t max)
     return xstrndup(text, len);
 }
 
-/* A label that cannot be followed has no object of its own that could say so. */
+/* The message goes into the spec, because a label that cannot be followed has no object of its own
+ * with a status. */
 static void draft_refusal(struct spec_draft *d, const struct node_view *v)
 {
     const struct resolve_outcome *o = node_view_label(v);
@@ -164,7 +165,8 @@ static bool is_blank(const struct device_spec *s)
     return s->n_devices == 0 && !s->has_source && !s->has_refused_label;
 }
 
-/* Without any card to look at (no driver, not read yet) nothing can be concluded: all stays. */
+/* True when the Device shows no cards (no driver, or not read yet): nothing can be concluded, so
+ * the spec stays. */
 static bool is_blind(const struct node_view *v)
 {
     return v->device->n_cards == 0;
@@ -197,8 +199,8 @@ void spec_draft_done(struct spec_draft *d)
 
 /* --- Labels and owner, pure --- */
 
-/* "NVIDIA H100 80GB HBM3" → "H100-80GB-HBM3", "MXC500" → "C500"; NULL when cards differ or there
- * are none. */
+/* "NVIDIA H100 80GB HBM3" → "H100-80GB-HBM3", "MXC500" → "C500"; NULL when the models differ or
+ * there are no cards. */
 static char *model_label(const struct device_record *d)
 {
     for (size_t i = 1; i < d->n_cards; i++)
@@ -265,8 +267,7 @@ json_t *device_spec_body(const struct node_view *v, const struct spec_draft *d)
     return body;
 }
 
-/* Does the answer say no more than what was applied? What others wrote beside the list of cards
- * stands where we say nothing. */
+/* See the header. Fields that other managers wrote beside the list of cards may stay. */
 bool device_spec_says_only(const json_t *written, const json_t *body)
 {
     auto_device_spec struct device_spec got = {0};

@@ -3,31 +3,32 @@
 
 #include "reconcilers/node_view.h"
 
-/* Device.spec: what one node's cards should be, from the label, profiles and configs that its view
- * holds, as far as the profiles' budgets let them begin. Pure; reconcilers/node.h writes it. */
+/* Device.spec: what the cards of one node should be. It follows from the label, the profiles and
+ * the configs in the node's view, as far as the profiles' budgets allow changes to begin. Pure;
+ * reconcilers/node.c writes it. */
 
-/* Must the hardware change before the profile's wish for this node is met, and is that not yet
- * ordered? Then the profile's budget is asked. */
+/* True when the hardware must change for this profile's want and the change is not ordered yet. The
+ * profile's budget must then have room before it is ordered. */
 bool device_spec_needs_ticket(const struct node_view *v, const char *profile);
 
-/* What the spec should be. Owns the array of cards and the message of a refused label: all else is
- * the view's. */
+/* The spec to write. Owns the array of cards and the message of a refused label; everything else is
+ * borrowed from the view. */
 struct spec_draft {
     struct device_spec spec;
-    bool changed; /* it differs from what stands */
+    bool changed; /* it differs from the Device's present spec */
 };
-/* The wishes of the profiles in `held` are not ordered yet: their cards keep what is in force. The
- * view has a Device. *ret is overwritten. */
+/* Drafts the spec. Changes for the profiles in `held` are not ordered yet: their cards keep the
+ * present spec. The view must have a Device. *ret is overwritten. */
 void device_spec_draft(const struct node_view *v, const char *const *held, size_t n_held,
                        struct spec_draft *ret);
 void spec_draft_done(struct spec_draft *d);
 AUTO_DEFINE(spec_draft, struct spec_draft, spec_draft_done)
 #define auto_spec_draft AUTO(spec_draft)
 
-/* Does the Device belong to the Node that the view shows? */
+/* True when the Device's owner reference names the Node of the view. */
 bool device_spec_is_owned(const struct node_view *v);
-/* The body to apply, or NULL when the Device says all of it already. New reference. */
+/* The body to apply, or NULL when the Device already holds all of it. New reference. */
 json_t *device_spec_body(const struct node_view *v, const struct spec_draft *d);
-/* Does the Device say no more than what was applied? What others wrote stands where we say nothing.
- */
+/* True when the Device has no field of ours beyond `body`. Fields of other managers may stay where
+ * body has nothing. */
 bool device_spec_says_only(const json_t *device, const json_t *body);

@@ -13,10 +13,11 @@
 #include "reconcilers/standing.h"
 
 enum {
-    ORDER_BYTES = 512, /* of an order in an Event */
+    ORDER_BYTES = 512, /* most bytes of an order in an Event */
     BLOCKED_RETRY_MS = 5000,
-    OUTDATED_RETRY_MS = 1000, /* until an order that policy no longer gives is taken back */
-    LOOK_AGAIN_MS = 30000,    /* pods are not watched: one left alone may be orphaned meanwhile */
+    OUTDATED_RETRY_MS = 1000, /* delay until the node's reconciler has replaced an outdated order */
+    /* pods are not watched, and a pod that was left alone may be orphaned meanwhile */
+    LOOK_AGAIN_MS = 30000,
 };
 
 /* --- Pure --- */
@@ -48,7 +49,7 @@ const struct drain_pod **eviction_pods(const struct device_record *device,
     return pods;
 }
 
-/* The API server's times are whole seconds. */
+/* The API server's times are whole seconds, so a pod of the same second counts as older. */
 static bool is_older(const json_t *pod, int64_t since_ms)
 {
     const char *created = JX_STR_AT(pod, "metadata", "creationTimestamp");
@@ -79,7 +80,7 @@ bool eviction_is_meant(const json_t *pod, const struct drain_pod *const *pods, s
     return false;
 }
 
-/* kubectl drain judges by the same two marks (kubectl: pkg/drain/filters.go). */
+/* kubectl drain decides by the same two marks (kubectl pkg/drain/filters.go). */
 const char *eviction_futile(const json_t *pod)
 {
     if (JX_AT(pod, "metadata", "annotations", "kubernetes.io/config.mirror"))
@@ -119,7 +120,7 @@ static void search_done(struct search *w)
     free(w->found);
 }
 
-/* A pod that is ending already needs no second push. */
+/* A pod that is terminating already is not evicted again. */
 static int on_pod(void *arg, const json_t *obj, struct err *e)
 {
     (void)e;
@@ -152,8 +153,8 @@ static int find_pods(struct context *ctx, struct scope *s, const char *node, str
 
 /* --- Evicting --- */
 
-/* Who orders the change that the pods of this node make way for, and of which cards: "GPUProfile p
- * wants GPU 0 as 3g.40gb*2". Caller frees. */
+/* The order that the node's pods make way for: "GPUProfile p wants GPU 0 as 3g.40gb*2". Caller
+ * frees. */
 static char *order_text(const struct object *device)
 {
     const struct device_record *d = object_payload(device);
@@ -191,9 +192,9 @@ static void tell_pod(struct context *ctx, const struct pod *p, const struct obje
     log_info("Evicted Pod", kv("namespace", p->ns), kv("pod", p->name), kv("node", node));
 }
 
-/* Evicted, it would be back at once, for ever. The card's own condition says that it waits for this
- * pod, this says what a person can do about it. */
-static void tell_futile(struct context *ctx, const struct object *device, const struct pod *p)
+/* Such a pod would be back at once, for ever. The card's condition reports that the card waits for
+ * this pod; this Event names what a person can do about it. */
+static void report_futile(struct context *ctx, const struct object *device, const struct pod *p)
 {
     recorder_event(
         ctx->recorder, device, /* warning= */ true, "EvictionFutile",
@@ -202,7 +203,7 @@ static void tell_futile(struct context *ctx, const struct object *device, const 
         p->ns, p->name, p->futile);
 }
 
-/* *blocked: a budget holds the pod; it is tried again later. */
+/* *blocked: a PodDisruptionBudget refused the eviction; it is tried again later. */
 static int evict(struct context *ctx, struct scope *s, const struct object *device,
                  const struct pod *p, bool *blocked, struct err *e)
 {
@@ -215,8 +216,8 @@ static int evict(struct context *ctx, struct scope *s, const struct object *devi
     }
     if (rc == -(int)ERR_NOT_FOUND)
         return 0;
-    /* The name belongs to another pod by now, or two wrote the same budget at once: the next look
-     * at the node's pods tells. */
+    /* The name belongs to a new pod by now, or two writers changed the same budget at once. The
+     * next list of the node's pods shows which. */
     if (rc == -(int)ERR_CONFLICT) {
         *blocked = true;
         return 0;
@@ -231,7 +232,8 @@ static int evict(struct context *ctx, struct scope *s, const struct object *devi
     return 0;
 }
 
-/* A pod that cannot go keeps none of the others: the first error is told after all were tried. */
+/* A pod that cannot be evicted does not stop the others: the first error is returned after all were
+ * tried. */
 static int evict_all(struct context *ctx, struct scope *s, const struct object *device,
                      const struct search *w, bool *blocked, struct err *e)
 {
@@ -239,7 +241,7 @@ static int evict_all(struct context *ctx, struct scope *s, const struct object *
     for (size_t i = 0; i < w->n_found; i++) {
         auto_err struct err why = {0};
         if (w->found[i].futile) {
-            tell_futile(ctx, device, &w->found[i]);
+            report_futile(ctx, device, &w->found[i]);
             continue;
         }
         if (evict(ctx, s, device, &w->found[i], blocked, &why) < 0 && !first.kind)
@@ -248,16 +250,17 @@ static int evict_all(struct context *ctx, struct scope *s, const struct object *
     return first.kind ? err_move(e, &first) : 0;
 }
 
-/* Whom the agent saw in the way of an older spec may be in nobody's way by now. */
-static bool is_agent_behind(const struct object *device)
+/* True while the status belongs to an older spec: the pods that it names may block nothing of this
+ * one. */
+static bool is_status_behind(const struct object *device)
 {
     const struct device_record *d = object_payload(device);
     return d->observed_generation != object_generation(device);
 }
 
-/* An order stands in the spec until the node's reconciler replaces it; one that policy gives
- * otherwise by now, found by a new leader or by this thread when it is the faster one, is worth no
- * pod's life. True: pods are in the way of such orders only. */
+/* An order stays in the spec until the node's reconciler replaces it. One that policy no longer
+ * contains (a new leader finds such orders, or this thread when it is faster) must not cost a pod's
+ * life. True: pods block only such orders. */
 static bool is_order_outdated(struct context *ctx, const struct object *device,
                               const struct drain_pod ***ret, size_t *ret_n)
 {
@@ -281,8 +284,8 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
         return 0;
     }
     auto_object struct object *device = store_get(ctx->caches.devices, k);
-    if (!device || is_agent_behind(device))
-        return 0; /* its next report brings us back */
+    if (!device || is_status_behind(device))
+        return 0; /* the agent's next report enqueues the node again */
     size_t n;
     auto_free const struct drain_pod **pods = NULL;
     if (is_order_outdated(ctx, device, &pods, &n)) {

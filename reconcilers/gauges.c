@@ -16,16 +16,16 @@ static const char *const status_names[STATUSES] = {
     [CONDITION_UNKNOWN] = "unknown",
 };
 
-/* The last one stands for values that are none of ours. */
+/* The last one counts all values that are not ours. */
 static const char *const states[] = {MIG_STATE_PENDING, MIG_STATE_SUCCESS, MIG_STATE_FAILED,
                                      MIG_STATE_REBOOTING, "other"};
 
-/* Of one kind of objects. */
+/* The counts of one kind. */
 struct readiness {
     struct metric_series *ready[STATUSES], *stalled;
 };
 
-/* Of Devices: the agent has not acknowledged the spec. */
+/* True for a Device whose agent has not acknowledged the spec. */
 static bool is_unanswered(const struct object *device)
 {
     const struct device_record *d = object_payload(device);

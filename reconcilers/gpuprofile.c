@@ -14,22 +14,22 @@
 
 enum {
     WRITE_GAP_MS = 1000,      /* between two writes of a status while a rollout runs */
-    NOTES_RECHECK_MS = 20,    /* until the ledger speaks of this generation on every node */
-    NODES_RECHECK_MS = 30000, /* Nodes without a Device come and go unseen */
+    NOTES_RECHECK_MS = 20,    /* until the ledger has this generation on every node */
+    NODES_RECHECK_MS = 30000, /* Nodes without a Device trigger no reconcile of the profile */
     MESSAGE_BYTES = 1024,
     SELECTOR_BYTES = 512,
 };
 
 /* --- Pure --- */
 
-struct verdict {
+struct conclusion {
     enum kstatus state;
     bool accepted;
     char *accepted_reason, *accepted_message; /* owned */
     char *reason, *message;                   /* owned */
 };
 
-static void verdict_done(struct verdict *v)
+static void conclusion_done(struct conclusion *v)
 {
     free(v->accepted_reason);
     free(v->accepted_message);
@@ -44,19 +44,20 @@ static void set_reason(char **reason, char **message, const char *r, char *messa
     *message = message_take;
 }
 
-static void refuse(struct verdict *v, const char *reason, char *message_take)
+static void reject(struct conclusion *v, const char *reason, char *message_take)
 {
     v->accepted = false;
     set_reason(&v->accepted_reason, &v->accepted_message, reason, message_take);
 }
 
-static void conclude(struct verdict *v, enum kstatus state, const char *reason, char *message_take)
+static void conclude(struct conclusion *v, enum kstatus state, const char *reason,
+                     char *message_take)
 {
     v->state = state;
     set_reason(&v->reason, &v->message, reason, message_take);
 }
 
-/* What a person may do about it, where the node cannot know the field of the profile. */
+/* The remedy for a reason, where the node cannot know which field of the profile to change. */
 static const char *remedy(const char *reason)
 {
     if (strcmp(reason, "InUse") == 0)
@@ -71,8 +72,8 @@ static char *sample_text(const struct gpuprofile_failure *f)
     return xasprintf("%s: %s%s", f->node, f->message ? f->message : f->reason, remedy(f->reason));
 }
 
-/* Does the object make sense, as far as its nodes can tell? */
-static void judge_acceptance(const struct profile_facts *f, struct verdict *v)
+/* Decides the condition Accepted, as far as the nodes show it. */
+static void judge_acceptance(const struct profile_facts *f, struct conclusion *v)
 {
     const struct rollout_summary *s = f->summary;
     auto_err struct err e = {0};
@@ -81,18 +82,18 @@ static void judge_acceptance(const struct profile_facts *f, struct verdict *v)
     set_reason(&v->accepted_reason, &v->accepted_message, "Accepted",
                xstrdup("the profile makes sense"));
     if (f->record->spec_error)
-        refuse(v, "Invalid", xstrdup(f->record->spec_error));
+        reject(v, "Invalid", xstrdup(f->record->spec_error));
     else if (gpuprofile_max_unavailable(f->record->spec.rollout.max_unavailable, 1, &max, &e) < 0)
-        refuse(v, "Invalid", xstrdup(err_msg(&e)));
+        reject(v, "Invalid", xstrdup(err_msg(&e)));
     else if (s->misfit.node)
-        refuse(v, s->misfit.reason, sample_text(&s->misfit));
+        reject(v, s->misfit.reason, sample_text(&s->misfit));
     else if (f->not_found)
-        refuse(v, "DeviceNotFound", xasprintf("no matched node has a card %s", f->not_found));
+        reject(v, "DeviceNotFound", xasprintf("no matched node has a card %s", f->not_found));
     else if (s->refused && s->refused == f->matched)
-        refuse(v, s->failures[0].reason, sample_text(&s->failures[0]));
+        reject(v, s->failures[0].reason, sample_text(&s->failures[0]));
 }
 
-static size_t budget_of(const struct profile_facts *f)
+static size_t max_unavailable(const struct profile_facts *f)
 {
     size_t max = 0;
     if (gpuprofile_max_unavailable(f->record->spec.rollout.max_unavailable, f->matched, &max,
@@ -109,14 +110,14 @@ static char *failed_text(const struct profile_facts *f, const char *tail)
                      sample);
 }
 
-static void judge_waiting(const struct profile_facts *f, struct verdict *v)
+static void judge_waiting(const struct profile_facts *f, struct conclusion *v)
 {
     const struct rollout_summary *s = f->summary;
     size_t waiting = s->count[PHASE_WAITING];
     if (f->record->spec.paused) {
         conclude(v, KSTATUS_STALLED, "Paused",
                  xasprintf("spec.paused is true; %zu of %zu nodes wait", waiting, f->matched));
-    } else if (s->tickets_of_failed && s->tickets_of_failed >= budget_of(f)) {
+    } else if (s->tickets_of_failed && s->tickets_of_failed >= max_unavailable(f)) {
         auto_free char *tail =
             xasprintf(" and use up rollout.maxUnavailable, %zu wait for them", waiting);
         conclude(v, KSTATUS_STALLED, s->failures[0].reason, failed_text(f, tail));
@@ -138,7 +139,7 @@ static char *changing_text(const struct profile_facts *f)
                      s->count[PHASE_WAITING], s->count[PHASE_FAILED], sample);
 }
 
-/* What other declarations govern of the cards that it selects. */
+/* The text about selected cards that other sources govern. */
 static char *ceded_text(const struct rollout_summary *s)
 {
     if (!s->overridden)
@@ -156,7 +157,7 @@ static char *applied_text(const struct rollout_summary *s)
                      s->count[PHASE_UP_TO_DATE] == 1 ? "node is" : "nodes are", ceded);
 }
 
-/* As kubectl takes it: "pool=a,track in (canary)". */
+/* Appends the selector in kubectl's syntax: "pool=a,track in (canary)". */
 static void add_selector(struct sb *out, const struct label_selector *s)
 {
     static const char *const words[] = {[API_IN] = "in", [API_NOT_IN] = "notin"};
@@ -175,7 +176,8 @@ static void add_selector(struct sb *out, const struct label_selector *s)
     }
 }
 
-/* Nobody to change: by the selector, or because no agent runs where it points. */
+/* The message for a profile without nodes: its selector matches none, or no agent runs on those it
+ * matches. */
 static char *no_nodes_text(const struct profile_facts *f)
 {
     auto_sb struct sb selector = SB_INIT(SELECTOR_BYTES);
@@ -190,7 +192,7 @@ static char *no_nodes_text(const struct profile_facts *f)
                      text);
 }
 
-static void judge_state(const struct profile_facts *f, struct verdict *v)
+static void judge_state(const struct profile_facts *f, struct conclusion *v)
 {
     const struct rollout_summary *s = f->summary;
     if (strcmp(v->accepted_reason, "Invalid") == 0)
@@ -234,7 +236,7 @@ void gpuprofile_plan(const struct profile_facts *f, const struct gpuprofile_stat
                      struct gpuprofile_status *ret)
 {
     const struct rollout_summary *s = f->summary;
-    struct verdict v __attribute__((cleanup(verdict_done))) = {0};
+    struct conclusion v __attribute__((cleanup(conclusion_done))) = {0};
     judge_acceptance(f, &v);
     judge_state(f, &v);
     *ret = (struct gpuprofile_status){.observed_generation = f->generation, .has_nodes = true};
@@ -252,7 +254,8 @@ void gpuprofile_plan(const struct profile_facts *f, const struct gpuprofile_stat
 
 /* --- Observing --- */
 
-/* Walks the profile's nodes: how many there are, and which of the cards that it names they have. */
+/* Visits the profile's nodes: returns how many there are, and which of the named cards they
+ * lack. */
 static size_t survey(struct context *ctx, const struct profile_record *p, char **ret_not_found)
 {
     auto_coverage struct coverage *coverage = coverage_new(&p->spec);
@@ -279,7 +282,7 @@ static size_t survey(struct context *ctx, const struct profile_record *p, char *
     return matched;
 }
 
-/* Nodes that the profile selects, whether an agent runs there or not. */
+/* Number of nodes that the profile's selector matches, with or without an agent. */
 static size_t count_selected(struct context *ctx, const struct profile_record *p)
 {
     auto_object_list struct object_list nodes = {0};
@@ -321,8 +324,8 @@ static bool flipped(const struct gpuprofile_status *old, const struct gpuprofile
     return is && (!was || was->status != is->status);
 }
 
-static void tell(struct context *ctx, const struct object *profile,
-                 const struct gpuprofile_status *old, const struct gpuprofile_status *new)
+static void report_flips(struct context *ctx, const struct object *profile,
+                         const struct gpuprofile_status *old, const struct gpuprofile_status *new)
 {
     const struct condition *accepted = condition_get(&new->conditions, "Accepted");
     const struct condition *ready = condition_get(&new->conditions, "Ready");
@@ -334,7 +337,8 @@ static void tell(struct context *ctx, const struct object *profile,
                        ready->message);
 }
 
-/* Then a look at all of its nodes is rationed, not only the writes. */
+/* True for a profile with many nodes: then the summary over all of them is rationed, not only the
+ * write. */
 static bool is_large(struct context *ctx, const char *profile)
 {
     return rollout_matched(ctx->rollout, profile) > ctx->many_nodes;
@@ -363,7 +367,7 @@ static int publish(struct context *ctx, struct scope *s, const struct object *pr
         return 0;
     }
     TRY(patch_status(ctx, s, profile, difference, e));
-    tell(ctx, profile, &p->status, new);
+    report_flips(ctx, profile, &p->status, new);
     return 0;
 }
 
@@ -386,7 +390,9 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
         return 0;
     }
     if (object_is_deleting(profile))
-        return 0; /* no node follows it any more; somebody's finalizer keeps it */
+        /* the profile is being deleted and no node follows it; a foreign finalizer keeps the
+         * object */
+        return 0;
     rollout_build(ctx->rollout, node_ledger_build, ctx);
     int64_t wait_ms = is_large(ctx, k->name) ? pace(ctx, k->name) : 0;
     if (wait_ms > 0) {

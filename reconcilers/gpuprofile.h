@@ -4,25 +4,26 @@
 #include "reconcilers/context.h"
 
 /*
- * GPUProfile.status: how the profile fares on its nodes, from the ledger of rollouts. Key: the
- * profile. A merge patch of what differs; while a rollout runs at most one a second.
+ * GPUProfile.status: how the profile stands on its nodes, from the rollout ledger. Key: the
+ * profile. Written as a merge patch of what differs, at most once a second while a rollout runs.
  */
 struct controller *gpuprofile_controller_new(struct context *ctx);
 
 /* --- Pure --- */
 
-/* What is known about one profile. Borrowed. */
+/* The input of gpuprofile_plan: all facts about one profile. Borrowed. */
 struct profile_facts {
     int64_t generation;
     const struct profile_record *record;
-    size_t matched;                        /* nodes that it selects and that have a Device */
-    size_t selected;                       /* with a Device or without; counts while matched is 0 */
-    const struct rollout_summary *summary; /* of all of them */
-    const char *not_found;                 /* coverage_missing */
+    size_t matched; /* nodes that nodeSelector matches and that have a Device */
+    /* nodes that nodeSelector matches, with or without a Device; used only while matched is 0 */
+    size_t selected;
+    const struct rollout_summary *summary; /* over all matched nodes */
+    const char *not_found;                 /* from coverage_missing */
     int64_t now_ms;                        /* wall clock */
 };
 
-/* The status that follows. old gives conditions their times. *ret is overwritten
- * (gpuprofile_status_done). */
+/* The status that follows from the facts. old supplies the conditions' transition times. *ret is
+ * overwritten (gpuprofile_status_done). */
 void gpuprofile_plan(const struct profile_facts *f, const struct gpuprofile_status *old,
                      struct gpuprofile_status *ret);

@@ -15,13 +15,13 @@
 #define MIN_ROOM  1024
 
 struct shared {
-    struct shared *next; /* in its bucket */
+    struct shared *next; /* chain in the same bucket */
     uint64_t hash;
     uint32_t refs, len;
     _Alignas(max_align_t) char bytes[];
 };
 
-/* Chained hashing with a random seed, grown when it is full. The only mutable global here. */
+/* Chained hashing with a random seed; grows when full. The only mutable global here. */
 static struct {
     pthread_mutex_t mu;
     struct shared **buckets; /* all guarded by mu */
@@ -75,7 +75,7 @@ static struct shared *find(uint64_t hash, const void *bytes, size_t n)
     return v;
 }
 
-static struct shared *add(uint64_t hash, const void *bytes, size_t n)
+static struct shared *add_value(uint64_t hash, const void *bytes, size_t n)
 {
     struct shared *v = xmalloc(sizeof(*v) + n);
     v->hash = hash;
@@ -95,7 +95,7 @@ const void *intern_bytes(const void *bytes, size_t n)
     uint64_t hash = hash_of(bytes, n);
     struct shared *v = find(hash, bytes, n);
     if (!v)
-        v = add(hash, bytes, n);
+        v = add_value(hash, bytes, n);
     v->refs++;
     return v->bytes;
 }
@@ -105,7 +105,7 @@ const char *intern_text(const char *text)
     return text ? intern_bytes(text, strlen(text) + 1) : NULL;
 }
 
-/* The last value takes the table along, so that leak checkers find nothing. */
+/* The last value frees the table too, so that leak checkers find nothing. */
 static void remove_value(struct shared *v)
 {
     struct shared **at = &pool.buckets[v->hash & (pool.room - 1)];

@@ -4,18 +4,19 @@
 #include <stddef.h>
 
 /*
- * Values that many records share (label keys, profile names, MIG tables), each kept once: counted,
- * immutable, found by their bytes. Thousands of nodes say the same few hundred things; with copies
- * the caches would be several times as large. One pool for the process, because transforms take no
- * argument; it cannot be told from private copies but by its size. Any thread; one mutex, held for
- * one look-up. A value costs its bytes and 32 more.
+ * Interned values: label keys, profile names, MIG tables and other bytes that many records share
+ * are kept once, counted and immutable, and found by their bytes. Thousands of nodes report the
+ * same few hundred values; private copies would make the caches several times as large. There is
+ * one pool for the process, because transforms take no argument. Apart from memory use it behaves
+ * exactly as private copies would. Any thread; one mutex, held for one look-up. A value costs its
+ * own bytes and 32 more.
  */
 
 /* A shared copy of n bytes, aligned for any type; a new reference. */
 const void *intern_bytes(const void *bytes, size_t n);
-/* The same of a text with its NUL; NULL gives NULL. */
+/* The same for a NUL-terminated text; NULL gives NULL. */
 const char *intern_text(const char *text);
-/* Drops a reference that the two above gave; NULL allowed. */
+/* Drops a reference from intern_bytes or intern_text; NULL allowed. */
 void intern_drop(const void *shared);
-/* How many values there are, for tests and metrics. */
+/* Number of values in the pool, for tests and metrics. */
 size_t intern_count(void);

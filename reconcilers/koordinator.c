@@ -9,12 +9,13 @@
 #include "reconcilers/koordinator_cards.h"
 #include "reconcilers/maps.h"
 
-/* Until its Devices are in the cache, which takes one list. */
+/* Requeue delay until Koordinator's Devices are in the cache, which takes one list. */
 enum { SYNC_RECHECK_MS = 100 };
 
 /* --- Pure --- */
 
-/* As koordlet does (states_device_linux.go, buildBasicDevice): the Device goes with its Node. */
+/* The Device is deleted with its Node, as koordlet sets it up (states_device_linux.go,
+ * buildBasicDevice). */
 static json_t *owners(const struct node_view *v)
 {
     return json_pack("[{s:s, s:s, s:s, s:s, s:b, s:b}]", "apiVersion", "v1", "kind", "Node", "name",
@@ -31,7 +32,7 @@ static json_t *creation(const struct node_view *v, const struct koordinator_mirr
                      koordinator_spec_encode(&m->spec));
 }
 
-/* What a merge patch says of one label or annotation; NULL: nothing. New reference. */
+/* The merge patch of one label or annotation; NULL: no change. New reference. */
 static json_t *text_change(const struct koordinator_record *r, size_t at, json_t *want)
 {
     const char *have = r->texts[at];

@@ -5,10 +5,10 @@
 #include "reconcilers/node_view.h"
 
 /*
- * Koordinator's Device of a node, where Koordinator is installed: made, kept and removed as the
- * node's cards are (partition/koordinator_mirror.h). Key: the node. Labels and annotations of
- * others stay. A Device that koordlet, or anybody else, has made is left alone. Only with a link to
- * Koordinator in the context.
+ * Koordinator's Device object of a node, where Koordinator is installed: created, updated and
+ * removed to agree with the node's cards (partition/koordinator_mirror.h). Key: the node. Labels
+ * and annotations of other writers stay. A Device that koordlet or anyone else created is left
+ * alone. Runs only when the context has a link to Koordinator.
  */
 struct controller *koordinator_controller_new(struct context *ctx);
 
@@ -17,17 +17,17 @@ struct controller *koordinator_controller_new(struct context *ctx);
 enum koordinator_verb {
     KOORDINATOR_KEEP,
     KOORDINATOR_CREATE,
-    KOORDINATOR_PATCH, /* a merge patch with the version that it was thought out for */
+    KOORDINATOR_PATCH, /* a merge patch that holds the resourceVersion it was computed from */
     KOORDINATOR_REMOVE,
 };
 
 struct koordinator_action {
     enum koordinator_verb verb;
-    json_t *body; /* owned; of a creation or a patch */
+    json_t *body; /* owned; for CREATE and PATCH */
 };
 
-/* What is to be done about the Device that stands (NULL: there is none). While the agent's word
- * cannot be read, nothing is. *ret is overwritten. */
+/* Decides about Koordinator's Device; standing is the present object, NULL when there is none.
+ * Keeps it unchanged while the agent's status cannot be read. *ret is overwritten. */
 void koordinator_plan(const struct node_view *v, const struct object *standing, int64_t now_ms,
                       struct koordinator_action *ret);
 void koordinator_action_done(struct koordinator_action *a);

@@ -8,15 +8,15 @@ static bool is_withdrawn(const struct card_record *c, const struct device_want *
     return c->draining || c->pending || (want && want->mode != c->mode);
 }
 
-/* Slices of a layout leave nothing that Koordinator could cut, those that it will have made of this
- * card as little. */
+/* True for a card that has partitions or slices of a layout, or is about to get slices: Koordinator
+ * could not divide what is left. */
 static bool is_cut(const struct card_record *c, const struct device_want *want)
 {
     return c->n_partitions > 0 || (want && want->sgpu.n_slices > 0);
 }
 
-static void see(const struct card_record *c, const struct device_want *want,
-                struct koordinator_card *ret)
+static void fill_card(const struct card_record *c, const struct device_want *want,
+                      struct koordinator_card *ret)
 {
     *ret = (struct koordinator_card){
         .uuid = c->uuid,
@@ -48,7 +48,7 @@ void koordinator_cards_of(const struct node_view *v, const struct device_spec *s
     const struct device_record *d = v->device;
     ret->items = xcalloc(d->n_cards, sizeof(*ret->items));
     for (size_t i = 0; i < d->n_cards; i++)
-        see(&d->cards[i], device_spec_want(spec, d->cards[i].uuid), &ret->items[i]);
+        fill_card(&d->cards[i], device_spec_want(spec, d->cards[i].uuid), &ret->items[i]);
     ret->node = (struct koordinator_node){
         .cards = ret->items,
         .n_cards = d->n_cards,

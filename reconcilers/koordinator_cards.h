@@ -4,15 +4,16 @@
 #include "partition/koordinator_mirror.h"
 #include "reconcilers/node_view.h"
 
-/* What Koordinator is to see of a node, as the caches show it. Borrows from the view; owns the
- * array. Pure. */
+/* The cards of one node in the shape that Koordinator's Device takes, as the caches show them.
+ * Borrows from the view; owns the array. Pure. */
 struct koordinator_cards {
     struct koordinator_card *items;
     struct koordinator_node node;
 };
 
-/* With a spec that is ordered, or about to be: a card that is to be something else, waits to change
- * or for its reset is withdrawn. A view without a Device has no cards. *ret is overwritten. */
+/* spec is the Device spec that is ordered or about to be. A card is left out when the spec changes
+ * it, or when it waits for a change or its reset. A view without a Device has no cards. *ret is
+ * overwritten. */
 void koordinator_cards_of(const struct node_view *v, const struct device_spec *spec,
                           struct koordinator_cards *ret);
 void koordinator_cards_done(struct koordinator_cards *c);

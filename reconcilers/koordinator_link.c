@@ -53,8 +53,8 @@ static bool owns_text(const json_t *fields, const struct koordinator_text_key *k
     return JX_AT(fields, "f:metadata", map, name) != NULL;
 }
 
-/* One entry of managedFields. koordlet replaces the whole object time and again (states_device_
- * linux.go, updateDevice), so one that it has ever written is its own. */
+/* Reads one entry of managedFields. koordlet replaces the whole object again and again
+ * (states_device_linux.go, updateDevice), so an object that it has ever written is koordlet's. */
 static void read_manager(const json_t *entry, struct koordinator_record *r, bool *written)
 {
     const char *manager = JX_STR_AT(entry, "manager");
@@ -82,7 +82,7 @@ static void read_writer(const json_t *obj, struct koordinator_record *r)
         r->writer = KOORDINATOR_OTHERS;
 }
 
-static int transform_device(const json_t *obj, void **ret, struct err *e)
+static int transform_koordinator_device(const json_t *obj, void **ret, struct err *e)
 {
     (void)e;
     struct koordinator_record *r = xmalloc(sizeof(*r));
@@ -95,7 +95,7 @@ static int transform_device(const json_t *obj, void **ret, struct err *e)
     return 0;
 }
 
-static void free_device(void *payload)
+static void free_koordinator_device(void *payload)
 {
     struct koordinator_record *r = payload;
     koordinator_spec_done(&r->spec);
@@ -104,8 +104,9 @@ static void free_device(void *payload)
     free(r);
 }
 
-const struct object_type koordinator_device_type = {&resource_koordinator_devices, transform_device,
-                                                    free_device};
+const struct object_type koordinator_device_type = {&resource_koordinator_devices,
+                                                    transform_koordinator_device,
+                                                    free_koordinator_device};
 
 /* --- The link --- */
 
@@ -114,7 +115,8 @@ struct koordinator_link {
     atomic_bool there;
     int changed_fd; /* readable when `there` may have changed */
     pthread_mutex_t mu;
-    struct scope *following; /* guarded by mu: of the devices' informer while it runs, or NULL */
+    /* guarded by mu: the scope of the devices' informer while it runs, else NULL */
+    struct scope *following;
 };
 
 static void on_kind(void *arg, const struct object *before, const struct object *after, bool stale)
@@ -154,7 +156,8 @@ enum koordinator_use koordinator_link_use(const struct koordinator_link *l)
 {
     if (!l)
         return KOORDINATOR_OFF;
-    /* First, since handlers are told of the kind before the cache calls itself complete. */
+    /* THERE comes first: handlers are called for the kind before the cache reports that it has
+     * synced. */
     if (atomic_load(&l->there))
         return KOORDINATOR_THERE;
     return informer_has_synced(l->kinds) ? KOORDINATOR_ABSENT : KOORDINATOR_UNKNOWN;
@@ -201,7 +204,7 @@ static void set_following(struct koordinator_link *l, struct scope *s)
         scope_cancel(s);
 }
 
-/* Until the kind is gone, or all ends. */
+/* Runs the devices' informer until the kind is gone or the parent scope ends. */
 static void follow(struct koordinator_link *l, struct scope *parent)
 {
     auto_scope struct scope *s = scope_new(parent, -1);

@@ -79,35 +79,35 @@ static bool profile_uses(const struct config_facts *f, const struct object *prof
     return false;
 }
 
-struct verdict {
+struct conclusion {
     enum kstatus state;
     const char *reason;
     char *message; /* owned */
 };
 
-static struct verdict failed(const struct rollout_summary *s)
+static struct conclusion failed(const struct rollout_summary *s)
 {
     const struct gpuprofile_failure *f = &s->failures[0];
-    return (struct verdict){KSTATUS_STALLED, f->reason,
-                            xasprintf("%s: %s", f->node, f->message ? f->message : "")};
+    return (struct conclusion){KSTATUS_STALLED, f->reason,
+                               xasprintf("%s: %s", f->node, f->message ? f->message : "")};
 }
 
-/* What the nodes make of it. No counts: they are in the profiles' status, and each would be a write
- * for every node. */
-static struct verdict judge_nodes(const struct rollout_summary *s)
+/* The configuration's condition over its nodes. It has no counts: the profiles' status has them,
+ * and each would cost a write for every node. */
+static struct conclusion judge_nodes(const struct rollout_summary *s)
 {
     if (s->count[PHASE_CHANGING])
-        return (struct verdict){KSTATUS_IN_PROGRESS, "Progressing",
-                                xstrdup("nodes that use it are in change")};
+        return (struct conclusion){KSTATUS_IN_PROGRESS, "Progressing",
+                                   xstrdup("nodes that use it are in change")};
     if (s->count[PHASE_FAILED])
         return failed(s);
     if (s->count[PHASE_WAITING])
-        return (struct verdict){KSTATUS_IN_PROGRESS, "Waiting",
-                                xstrdup("nodes that use it wait for their turn")};
+        return (struct conclusion){KSTATUS_IN_PROGRESS, "Waiting",
+                                   xstrdup("nodes that use it wait for their turn")};
     if (s->count[PHASE_UP_TO_DATE])
-        return (struct verdict){KSTATUS_CURRENT, "Applied",
-                                xstrdup("every node that uses it is as it says")};
-    return (struct verdict){KSTATUS_CURRENT, "Accepted", xstrdup("no node uses it")};
+        return (struct conclusion){KSTATUS_CURRENT, "Applied",
+                                   xstrdup("every node that uses it is as it says")};
+    return (struct conclusion){KSTATUS_CURRENT, "Accepted", xstrdup("no node uses it")};
 }
 
 void migconfig_plan(const struct config_facts *f, struct migconfig_status *ret)
@@ -118,8 +118,8 @@ void migconfig_plan(const struct config_facts *f, struct migconfig_status *ret)
     auto_free char *conflict = invalid ? NULL : alias_fault(f);
     const char *fault = invalid ? invalid : conflict;
     const char *reason = invalid ? "Invalid" : conflict ? "Conflict" : "Accepted";
-    struct verdict v =
-        fault ? (struct verdict){KSTATUS_STALLED, reason, xstrdup(fault)} : judge_nodes(f->summary);
+    struct conclusion v = fault ? (struct conclusion){KSTATUS_STALLED, reason, xstrdup(fault)}
+                                : judge_nodes(f->summary);
     *ret = (struct migconfig_status){.observed_generation = generation, .has_used_by = true};
     for (size_t i = 0; i < f->profiles->count; i++)
         ret->used_by.gpuprofiles += profile_uses(f, f->profiles->items[i]);
@@ -167,7 +167,7 @@ static bool is_used_on(const struct config_facts *f, const struct node_record *n
     return false;
 }
 
-/* On how many nodes the ledger has to know it before it tells the whole story. */
+/* Number of nodes that must be in the ledger before its summary is complete. */
 static size_t count_users(struct context *ctx, const struct config_facts *f)
 {
     auto_object_list struct object_list devices = {0};
@@ -209,8 +209,8 @@ static int publish(struct context *ctx, struct scope *s, const struct object *co
     return 0;
 }
 
-/* Until when there is nothing to be done: a write is on its way back, or so many nodes use it that
- * a look at all of them is rationed. */
+/* Milliseconds until the next reconcile may do something: a write is not in the cache yet, or so
+ * many nodes use the configuration that its summary is rationed. 0: now. */
 static int64_t wait_ms(struct context *ctx, const struct object_key *k)
 {
     if (!expectations_met(ctx->config_writes, k))
@@ -267,7 +267,7 @@ static void add_all(struct context *ctx, struct wq *out)
     }
 }
 
-/* Names are shared among all of them, and there are few: any change concerns every one. */
+/* Enqueues all configurations: names and aliases are shared among them, and there are few. */
 static void map_config(void *self, const struct object *config, struct wq *out)
 {
     const struct object_key key = object_key(config);

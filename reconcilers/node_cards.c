@@ -11,13 +11,13 @@
 #include "reconcilers/node_view.h"
 #include "reconcilers/pod_slices.h"
 
-/* While the agent's word cannot be read, what was said because of it stays. */
+/* While the agent's status cannot be read, the annotation stays as it is. */
 static bool is_unknown(const struct node_view *v)
 {
     return v->device && (!v->device->has_status || v->device->status_error);
 }
 
-static bool stands(const struct node_record *node, const char *text)
+static bool is_annotation_current(const struct node_record *node, const char *text)
 {
     if (!text)
         return !node->owns_cards;
@@ -64,7 +64,7 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
     if (!v.node || is_unknown(&v))
         return 0;
     auto_free char *text = v.device ? pod_slices_text(v.device) : NULL;
-    return stands(v.node, text) ? 0 : apply(ctx, s, k, &v, text, e);
+    return is_annotation_current(v.node, text) ? 0 : apply(ctx, s, k, &v, text, e);
 }
 
 static bool same_text(const char *a, const char *b)
@@ -72,7 +72,7 @@ static bool same_text(const char *a, const char *b)
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-static bool cards_changed(const struct object *before, const struct object *after)
+static bool annotation_changed(const struct object *before, const struct object *after)
 {
     if (!before || !after || strcmp(object_uid(before), object_uid(after)) != 0)
         return true;
@@ -84,7 +84,7 @@ static bool cards_changed(const struct object *before, const struct object *afte
 struct controller *node_cards_controller_new(struct context *ctx)
 {
     struct controller *c = controller_new("cards", reconcile, ctx, ctx->workers, ctx->clk);
-    controller_watch(c, ctx->nodes, cards_changed, /* map= */ NULL);
+    controller_watch(c, ctx->nodes, annotation_changed, /* map= */ NULL);
     controller_watch(c, ctx->devices, /* keep= */ NULL, /* map= */ NULL);
     return c;
 }

@@ -8,7 +8,8 @@
 
 /* --- The answer to nvidia.com/mig.config --- */
 
-/* InUse without eviction is mig-manager's failure; it mends itself when the card becomes free. */
+/* InUse without eviction is `failed` to mig-manager; the failure ends by itself when the card
+ * becomes free. */
 static const char *state_of(const struct standing *s)
 {
     switch (s->phase) {
@@ -62,8 +63,8 @@ static bool is_discovered(const struct node_record *node, const char *key)
     return false;
 }
 
-/* What a feature discovery says on this Node is its own: we would only take turns. Others who
- * change such a label are put right. */
+/* Labels that a feature discovery writes on this Node are left to it, because the two would
+ * overwrite each other for ever. A value from any other writer is overwritten. */
 static void add_features(const struct node_view *v, json_t *labels)
 {
     for (size_t i = 0; i < v->device->n_features; i++)
@@ -79,8 +80,8 @@ size_t node_labels_left(const struct node_view *v)
     return n;
 }
 
-/* While the hardware cannot be seen, or by an agent only that does not describe it yet, what was
- * said about it stays. */
+/* While the hardware cannot be read, or the agent is too old to describe it, the present labels
+ * stay. */
 static void keep_cards(const struct node_record *node, json_t *labels)
 {
     for (size_t i = 0; i < node->owned_labels.n; i++)
@@ -111,7 +112,7 @@ bool node_labels_stand(const struct node_record *node, json_t *wanted)
         if (!now || strcmp(now, json_string_value(value)) != 0)
             return false;
     }
-    /* Every wanted key stands; as many owned keys, all wanted, means the same set. */
+    /* Every wanted key is owned and the numbers are equal, so the sets are the same. */
     if (node->owned_labels.n != json_object_size(wanted))
         return false;
     for (size_t i = 0; i < node->owned_labels.n; i++)

@@ -16,7 +16,7 @@ static const struct object *profile_object(const struct node_view *v, const char
     return NULL;
 }
 
-/* A source has reached the node when its resources are there too. */
+/* Adds to standing_of: a source is up to date only when its resources are published too. */
 static void standing_on(const struct node_view *v, const struct resolve_outcome *o,
                         struct standing *ret)
 {
@@ -27,7 +27,7 @@ static void standing_on(const struct node_view *v, const struct resolve_outcome 
 
 /* --- Profiles --- */
 
-/* A budget that cannot be read lets nothing begin; the profile's status says so. */
+/* A budget that cannot be read lets no change begin; the profile's status reports why. */
 static struct rollout_budget budget_of(struct context *ctx, const struct object *profile)
 {
     const struct profile_record *p = object_payload(profile);
@@ -39,8 +39,8 @@ static struct rollout_budget budget_of(struct context *ctx, const struct object 
     return b;
 }
 
-static void tell(struct context *ctx, const struct object *profile, const char *node,
-                 const struct standing *s, enum phase was)
+static void report_standing(struct context *ctx, const struct object *profile, const char *node,
+                            const struct standing *s, enum phase was)
 {
     if (s->phase == was)
         return;
@@ -52,7 +52,7 @@ static void tell(struct context *ctx, const struct object *profile, const char *
                        "%s is as wanted", node);
 }
 
-/* Tickets given and taken back. True when the node has to wait. */
+/* Gives and takes back the profile's ticket. True when the node has to wait. */
 static bool settle_ticket(struct context *ctx, const struct node_view *v, const char *node,
                           const char *name, const struct rollout_budget *budget)
 {
@@ -66,7 +66,7 @@ static bool settle_ticket(struct context *ctx, const struct node_view *v, const 
     return waits;
 }
 
-/* One profile on the node. True when it has to wait. */
+/* Enters one profile on the node. True when it has to wait. */
 static bool keep_profile(struct context *ctx, const struct node_view *v, const char *node,
                          const struct resolve_outcome *o, struct standing *ret)
 {
@@ -81,7 +81,7 @@ static bool keep_profile(struct context *ctx, const struct node_view *v, const c
                                    : "other nodes are in change (rollout.maxUnavailable)");
     enum phase was;
     if (rollout_note(ctx->rollout, name, rollout_edition_of(profile), node, ret, &was)) {
-        tell(ctx, profile, node, ret, was);
+        report_standing(ctx, profile, node, ret, was);
         wq_add(ctx->profile_queue, &(struct object_key){.name = name});
     }
     return waits;
@@ -89,8 +89,8 @@ static bool keep_profile(struct context *ctx, const struct node_view *v, const c
 
 /* --- Configurations --- */
 
-static bool profile_uses(const struct node_view *v, const struct object *profile,
-                         const struct object *config)
+static bool profile_brings(const struct node_view *v, const struct object *profile,
+                           const struct object *config)
 {
     const struct profile_record *p = object_payload(profile);
     for (size_t i = 0; i < p->spec.n_devices; i++) {
@@ -102,16 +102,17 @@ static bool profile_uses(const struct node_view *v, const struct object *profile
     return false;
 }
 
-/* Does this source bring the configuration to the node? */
+/* True when this source brings the configuration to the node. */
 static bool source_uses(const struct node_view *v, const struct resolve_outcome *o,
                         const struct object *config)
 {
     if (o->source.kind == API_SOURCE_NODE_LABEL)
         return node_view_config(&v->configs, o->source.name) == config;
-    return profile_uses(v, profile_object(v, o->source.name), config);
+    return profile_brings(v, profile_object(v, o->source.name), config);
 }
 
-/* The one that speaks for several: a failure first, then what is under way. */
+/* True when a outranks b as the one standing for several sources: failures first, then changes
+ * under way. */
 static bool outranks(const struct standing *a, const struct standing *b)
 {
     static const int rank[PHASES] = {[PHASE_FAILED] = 4,

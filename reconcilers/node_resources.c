@@ -9,8 +9,8 @@
 #include "partition/resources.h"
 #include "reconcilers/koordinator_cards.h"
 
-/* Bytes are shown as people write them. */
-static void add(json_t *wanted, const char *name, int64_t count)
+/* Sizes are written in the units that people use. */
+static void add_count(json_t *wanted, const char *name, int64_t count)
 {
     bool bytes = strcmp(name, KOORDINATOR_MEMORY) == 0;
     auto_free char *text = bytes ? quantity_format_binary(count) : quantity_format(count);
@@ -43,8 +43,9 @@ static int64_t wanted_of(const struct device_want *want, const char *profile)
     return 0;
 }
 
-/* The card keeps of what stands no more than is wanted; one whose mode changes keeps nothing, and
- * has no say in what the others' partitions are called. `kept` has room for what stands. */
+/* Reduces a card to the partitions that exist and are wanted. A card whose mode changes keeps
+ * nothing, and does not count when the names of the others' partitions are chosen. `kept` has room
+ * for all partitions. */
 static void keep_wanted(struct resolve_card *card, const struct device_want *want,
                         struct profile_count *kept)
 {
@@ -52,7 +53,7 @@ static void keep_wanted(struct resolve_card *card, const struct device_want *wan
     card->healthy &= card->mode == want->mode;
     for (size_t i = 0; i < card->n_partitions; i++) {
         const struct profile_count *stands = &card->partitions[i];
-        /* Of virtual functions those are wanted that stand. */
+        /* All existing virtual functions are wanted: they have no counts in a want. */
         int64_t wanted =
             want->mode == API_MODE_VGPU ? stands->count : wanted_of(want, stands->profile);
         if (wanted > 0)
@@ -63,7 +64,7 @@ static void keep_wanted(struct resolve_card *card, const struct device_want *wan
     card->n_partitions = n;
 }
 
-/* Koordinator's Device, where somebody else keeps it; NULL: it is ours to keep. */
+/* Koordinator's Device, where another writer keeps it; NULL: we do. */
 static const struct koordinator_record *others_device(const struct node_view *v)
 {
     const struct koordinator_record *r =
@@ -87,8 +88,8 @@ static void add_koordinator(const struct node_view *v, const struct device_spec 
     koordinator_mirror_resources(&cards.node, &o->items, &o->n);
 }
 
-/* What is left to offer while the cards become what the spec says: of each card only what stands
- * and is wanted. Caller frees items and names. */
+/* The offer while the cards become what the spec orders: only what exists now and is wanted. Caller
+ * frees items and names. */
 static struct offers offers_under(const struct node_view *v, const struct device_spec *spec)
 {
     struct offers ret;
@@ -130,7 +131,7 @@ static bool is_any(const char *name)
     return true;
 }
 
-/* What we said of these names stays as it is. */
+/* Keeps the values that we applied earlier under these names. */
 static void keep_names(const struct node_record *node, bool (*keep)(const char *name),
                        json_t *wanted)
 {
@@ -138,7 +139,7 @@ static void keep_names(const struct node_record *node, bool (*keep)(const char *
         const char *name = node->owned_resources.items[i];
         const struct node_resource *r = resource_of(node, name);
         if (r && r->capacity >= 0 && keep(name))
-            add(wanted, name, r->capacity);
+            add_count(wanted, name, r->capacity);
     }
 }
 
@@ -147,8 +148,8 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Of one resource. Until the agent has answered what was ordered last, an order before that may
- * still be carried out: the Node goes down and not up. */
+/* The count of one resource. Until the agent has acknowledged the last order, an earlier order may
+ * still be carried out, so the Node's count may fall and not rise. */
 static int64_t left_of(const struct node_view *v, const struct device_resource *r,
                        const struct offers *under)
 {
@@ -164,7 +165,7 @@ static void want(const struct node_view *v, const struct device_resource *r,
 {
     int64_t count = under ? left_of(v, r, under) : r->count;
     if (r->publisher == API_PUBLISHER_CONTROLLER && count > 0)
-        add(wanted, r->name, count);
+        add_count(wanted, r->name, count);
 }
 
 static void want_all(const struct node_view *v, const struct offers *under, json_t *wanted)
@@ -182,7 +183,7 @@ json_t *node_resources_wanted(const struct node_view *v, const struct device_spe
 {
     json_t *wanted = json_object();
     struct offers under = {0};
-    /* While the status cannot be read, what was said because of it stays. */
+    /* While the status cannot be read, the resources that came from it stay. */
     if (v->device && v->device->status_error) {
         keep_names(v->node, is_any, wanted);
         return wanted;
@@ -197,9 +198,9 @@ json_t *node_resources_wanted(const struct node_view *v, const struct device_spe
     return wanted;
 }
 
-/* --- What stands --- */
+/* --- Present values --- */
 
-static bool stands(const struct node_record *node, const char *name, const char *text)
+static bool is_count_current(const struct node_record *node, const char *name, const char *text)
 {
     int64_t count;
     const struct node_resource *r = resource_of(node, name);
@@ -212,7 +213,7 @@ bool node_resources_stand(const struct node_record *node, json_t *wanted)
     const char *name;
     json_t *count;
     json_object_foreach(wanted, name, count)
-        if (!stands(node, name, json_string_value(count)))
+        if (!is_count_current(node, name, json_string_value(count)))
             return false;
     if (node->owned_resources.n != json_object_size(wanted))
         return false;

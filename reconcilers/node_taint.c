@@ -34,8 +34,8 @@ bool node_taint_wanted(const struct node_view *v)
     return false;
 }
 
-/* Key and effect together name a taint (kubernetes pkg/util/taints, MatchTaint). */
-static bool is_ours(const json_t *taint)
+/* Key and effect together identify a taint (kubernetes pkg/util/taints, MatchTaint). */
+static bool is_our_taint(const json_t *taint)
 {
     const char *key = JX_STR_AT(taint, "key");
     const char *effect = JX_STR_AT(taint, "effect");
@@ -47,7 +47,7 @@ bool node_taint_stands(const json_t *node)
     size_t i;
     json_t *taint;
     json_array_foreach((json_t *)(uintptr_t)JX_AT(node, "spec", "taints"), i, taint)
-        if (is_ours(taint))
+        if (is_our_taint(taint))
             return true;
     return false;
 }
@@ -60,7 +60,7 @@ json_t *node_taint_patch(const json_t *node, bool wanted)
         return NULL;
     auto_json json_t *taints = json_array();
     json_array_foreach((json_t *)(uintptr_t)JX_AT(node, "spec", "taints"), i, taint)
-        if (!is_ours(taint))
+        if (!is_our_taint(taint))
             (void)json_array_append(taints, taint);
     if (wanted)
         (void)json_array_append_new(taints, json_pack("{s:s, s:s, s:s}", "key", NODE_TAINT_KEY,

@@ -12,12 +12,12 @@
 #include "reconcilers/node_view.h"
 #include "reconcilers/pod_slices.h"
 
-/* Of a look at a lock whose time is not yet up. */
+/* Shortest delay before a lock whose time is not up is looked at again. */
 enum { SOONEST_MS = 1000 };
 
-/* --- The pod that it names --- */
+/* --- The pod that the lock names --- */
 
-static int keep_first(void *arg, const json_t *obj, struct err *e)
+static int keep_first_pod(void *arg, const json_t *obj, struct err *e)
 {
     (void)e;
     json_t **found = arg;
@@ -26,7 +26,8 @@ static int keep_first(void *arg, const json_t *obj, struct err *e)
     return 0;
 }
 
-/* *ret NULL: there is none. By a list, which the right to list pods covers (config/rbac). */
+/* Finds the pod; *ret NULL: there is none. A list is used, because the right to list pods covers it
+ * (config/rbac). */
 static int find_pod(struct context *ctx, struct scope *s, const struct node_lock *lock,
                     json_t **ret, struct err *e)
 {
@@ -35,7 +36,8 @@ static int find_pod(struct context *ctx, struct scope *s, const struct node_lock
     auto_free char *selector = xasprintf("metadata.name=%s", lock->pod);
     const struct kc_target target = {.res = &resource_pods, .ns = lock->ns};
     const struct kc_list_opts opts = {.fields = selector};
-    if (kc_list_each(ctx->kc, s, &target, &opts, keep_first, ret, /* ret_version= */ NULL, e) < 0)
+    if (kc_list_each(ctx->kc, s, &target, &opts, keep_first_pod, ret, /* ret_version= */ NULL, e) <
+        0)
         return err_wrap(e, "looking for Pod %s/%s, for which the Node is locked", lock->ns,
                         lock->pod);
     return 0;
@@ -43,8 +45,8 @@ static int find_pod(struct context *ctx, struct scope *s, const struct node_lock
 
 /* --- The Node --- */
 
-/* Of this lock alone, whatever else of the Node has changed since: each pod's slice changes what is
- * told of its cards. */
+/* The patch that removes exactly this lock, whatever else of the Node has changed: the annotation
+ * about its cards changes with each pod's slice. */
 static json_t *removal(const struct node_view *v)
 {
     static const char path[] = "/metadata/annotations/" NODE_LOCK_POINTER;
@@ -64,7 +66,7 @@ static int release(struct context *ctx, struct scope *s, const struct object_key
     auto_json json_t *written = NULL;
     int rc = kc_patch(ctx->kc, s, &target, &write, &written, e);
     if (rc == -(int)ERR_INVALID) {
-        err_clear(e); /* it is another lock, or none, by now: the cache will say so */
+        err_clear(e); /* the lock was replaced or removed meanwhile: the cache will show it */
         return 0;
     }
     if (rc < 0)
@@ -107,8 +109,8 @@ static int look_at_lock(struct context *ctx, struct scope *s, const struct objec
     return 0;
 }
 
-/* A cache that has not seen our last write does no harm: the removal is of the lock that it shows.
- */
+/* A cache without our last write does no harm, because the patch removes only the lock that it
+ * shows. */
 static int reconcile(void *self, struct scope *s, const struct object_key *k,
                      struct reconcile_result *result, struct err *e)
 {
@@ -122,7 +124,7 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
 
 /* --- Watches --- */
 
-/* These two let each lock through once, so that its pod is read once. */
+/* The two predicates pass each lock once, so that its pod is read once. */
 
 static bool lock_changed(const struct object *before, const struct object *after)
 {

@@ -4,10 +4,10 @@
 #include "reconcilers/context.h"
 
 /*
- * Removes the lock of schedulers from Nodes, where it was taken for slices that Cleave makes
- * (partition/node_lock.h). Key: the node. The pod that the lock names is read once for each lock
- * that is seen, by a list of that one name. The lock is removed by a patch of the Node's version
- * that had it, through /status, which takes annotations along as it does labels: a lock that was
- * taken meanwhile stays. One that cannot be read is said once, and stays.
+ * Removes the schedulers' node lock where it was taken for slices that Cleave makes
+ * (partition/node_lock.h). Key: the node. The pod that the lock names is read once for each lock,
+ * by a list of that one name. The patch carries the Node's version that had the lock, so a lock
+ * that was taken meanwhile stays; it goes through /status, which accepts annotations as it does
+ * labels. A lock that cannot be read is reported once, and stays.
  */
 struct controller *node_unlock_controller_new(struct context *ctx);

@@ -26,7 +26,7 @@ static void look_at_koordinator(const struct koordinator_link *l, const struct o
     if (ret->koordinator != KOORDINATOR_THERE)
         return;
     ret->koordinator_object = koordinator_link_device(l, key);
-    /* One that is there may be told of before the cache calls itself complete. */
+    /* A Device may be in the store before the cache reports that it has synced. */
     if (!ret->koordinator_object && !koordinator_link_has_synced(l))
         ret->koordinator = KOORDINATOR_UNKNOWN;
 }
@@ -45,7 +45,7 @@ void node_view_look(const struct caches *c, const char *name, struct node_view *
     }
 }
 
-/* Keeps the objects for which `keep` holds, dropping the references to the others. */
+/* Keeps the objects for which `keep` returns true, and drops the references to the others. */
 static void filter(struct object_list *l, bool (*keep)(const struct object *o, const void *arg),
                    const void *arg)
 {

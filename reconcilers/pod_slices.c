@@ -8,28 +8,28 @@
 #include "partition/metax_cards.h"
 #include "partition/vendor.h"
 
-/* The vendor whose words these are. */
+/* The vendor whose annotation this is. */
 #define VENDOR "metax"
 
-static bool is_ordered(const struct device_want *want)
+static bool becomes_sliced(const struct device_want *want)
 {
     return want && want->mode == API_MODE_SGPU && want->sgpu.n_slices == 0;
 }
 
-/* Slices of a layout leave nothing to make any of. */
+/* A card with slices of a layout has nothing left for slices of pods. */
 static bool is_sliced(const struct card_record *c)
 {
     const struct vendor *v = vendor_find(c->vendor);
     return v && v->slice && c->mode == API_MODE_SGPU && c->n_partitions == 0;
 }
 
-/* It is, and no order says otherwise. */
+/* True for a card that makes slices for its pods, unless an order changes that. */
 static bool stays_sliced(const struct card_record *c, const struct device_want *want)
 {
-    return is_sliced(c) && !c->draining && !c->pending && (!want || is_ordered(want));
+    return is_sliced(c) && !c->draining && !c->pending && (!want || becomes_sliced(want));
 }
 
-static bool is_left_to_others(const struct device_record *device)
+static bool has_other_publisher(const struct device_record *device)
 {
     for (size_t i = 0; i < device->n_resources; i++)
         if (device->resources[i].publisher == API_PUBLISHER_OTHER)
@@ -39,16 +39,16 @@ static bool is_left_to_others(const struct device_record *device)
 
 bool pod_slices_are_ours(const struct device_record *device)
 {
-    if (is_left_to_others(device))
+    if (has_other_publisher(device))
         return false;
     for (size_t i = 0; i < device->n_cards; i++)
         if (is_sliced(&device->cards[i]) ||
-            is_ordered(device_spec_want(&device->spec, device->cards[i].uuid)))
+            becomes_sliced(device_spec_want(&device->spec, device->cards[i].uuid)))
             return true;
     return false;
 }
 
-static struct metax_card see(const struct card_record *c, const struct device_want *want)
+static struct metax_card metax_card_of(const struct card_record *c, const struct device_want *want)
 {
     return (struct metax_card){
         .uuid = c->uuid,
@@ -68,11 +68,11 @@ char *pod_slices_text(const struct device_record *device)
 {
     size_t n = 0;
     auto_free struct metax_card *cards = xcalloc(device->n_cards, sizeof(*cards));
-    if (is_left_to_others(device))
+    if (has_other_publisher(device))
         return NULL;
     for (size_t i = 0; i < device->n_cards; i++)
         if (strcmp(device->cards[i].vendor, VENDOR) == 0)
-            cards[n++] =
-                see(&device->cards[i], device_spec_want(&device->spec, device->cards[i].uuid));
+            cards[n++] = metax_card_of(&device->cards[i],
+                                       device_spec_want(&device->spec, device->cards[i].uuid));
     return metax_cards_text(cards, n);
 }

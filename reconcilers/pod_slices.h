@@ -4,14 +4,13 @@
 #include "reconcilers/records.h"
 
 /*
- * The cards of a node whose slices are made for pods as these come, for the schedulers that choose
- * among them. Pure.
+ * Cards whose slices are made for each pod as it comes, as the schedulers that choose a card need
+ * to see them. Pure.
  */
 
-/* Are there such cards, or is one ordered to be, and is it Cleave who offers cards here? Where
- * another's device plugin serves the kubelet, what schedulers and it have to say to each other is
- * none of ours. */
+/* True when the node has such cards, or one is ordered to become one, and Cleave offers them. False
+ * where another's device plugin serves the kubelet: that plugin talks to its scheduler itself. */
 bool pod_slices_are_ours(const struct device_record *device);
 
-/* What partition/metax_cards.h says of them; NULL: nothing. Caller frees. */
+/* The text of partition/metax_cards.h for these cards; NULL: none. Caller frees. */
 char *pod_slices_text(const struct device_record *device);

@@ -17,7 +17,7 @@
 
 typedef struct controller *constructor(struct context *ctx);
 
-/* For whom a controller is. */
+/* The party that a controller serves. */
 enum party { ALL, KOORDINATOR, HAMI };
 
 static const struct {
@@ -32,11 +32,11 @@ static const struct {
 
 enum { CONTROLLERS = ARRAY_LEN(constructors), INFORMERS = 4, MANY_NODES = 200 };
 
-/* Set up by one thread; then only what the context shares is used by others. */
+/* Built by one thread; afterwards other threads use only what the context shares. */
 struct reconcilers {
     struct context ctx;
     struct controller *controllers[CONTROLLERS]; /* NULL once handed over, or not wanted */
-    struct informer *informers[INFORMERS];       /* the same */
+    struct informer *informers[INFORMERS];       /* likewise */
     struct gauges *gauges;                       /* NULL: no metrics */
 };
 

@@ -12,28 +12,29 @@
 struct reconcilers;
 
 struct reconcilers_opts {
-    struct kc *reader; /* of the informers */
-    struct kc *writer; /* of the reconcilers: fenced by the lease */
+    struct kc *reader; /* for the informers */
+    struct kc *writer; /* for the reconcilers: fenced by the lease */
     const struct clock *clk;
     struct recorder *recorder; /* NULL: no events */
-    struct metrics *metrics;   /* NULL: none */
-    bool koordinator;          /* do for Koordinator what there is to do, where it is installed */
-    bool hami; /* tell HAMi's scheduler of cards, and release the lock that such schedulers take */
-    int workers;       /* of each controller, at least 1 */
-    size_t many_nodes; /* of one object, whose looks at all of them are then rationed; 0: 200 */
+    struct metrics *metrics;   /* NULL: not counted */
+    bool koordinator;          /* write Koordinator's Devices where it is installed */
+    /* publish cards to HAMi's scheduler, and remove the lock that such schedulers take */
+    bool hami;
+    int workers;       /* for each controller, at least 1 */
+    size_t many_nodes; /* an object with more nodes is summarized at most once a second; 0: 200 */
     uint64_t seed;
 };
 
-/* Borrows what the options name. */
+/* Borrows all that the options point to. */
 struct reconcilers *reconcilers_new(const struct reconcilers_opts *opts);
-/* Hands informers and controllers over; r must outlive the manager. */
+/* Hands informers and controllers to the manager; r must outlive it. */
 void reconcilers_hand_over(struct reconcilers *r, struct manager *m);
-/* Heartbeats for what the manager takes as plain services (manager_set_beats knows the others).
- * Before the manager runs. set outlives r. */
+/* Gives a heartbeat to each plain service of the manager (manager_set_beats covers the others).
+ * Call it before the manager runs. set outlives r. */
 void reconcilers_set_beats(struct reconcilers *r, struct heartbeats *set);
 
-/* For tests: one call of every informer's reflector, then every key that is due, until nothing is
- * left to do now. Returns the number of keys. */
+/* For tests: one call of every informer's reflector, then every key that is due, until no key is
+ * due. Returns the number of keys. */
 int reconcilers_step(struct reconcilers *r, struct scope *s);
 /* For tests. Borrowed. */
 const struct context *reconcilers_context(const struct reconcilers *r);

@@ -12,8 +12,8 @@
 
 /* --- Pure --- */
 
-/* Where another's device plugin serves the kubelet, the names are none of ours. One that offers
- * nothing does not say who. */
+/* Where another's device plugin serves the kubelet, the names are its own. A Device that offers
+ * nothing does not show who serves the kubelet. */
 static bool is_left_to_others(const struct device_record *device)
 {
     for (size_t i = 0; i < device->n_resources; i++)
@@ -30,7 +30,7 @@ static bool is_listed(const struct device_record *device, const char *name)
     return false;
 }
 
-static bool is_ours(const struct node_record *node, const char *name)
+static bool is_applied_by_us(const struct node_record *node, const char *name)
 {
     for (size_t i = 0; i < node->owned_resources.n; i++)
         if (strcmp(node->owned_resources.items[i], name) == 0)
@@ -38,7 +38,7 @@ static bool is_ours(const struct node_record *node, const char *name)
     return false;
 }
 
-/* A name of which we can tell whether it is offered here. */
+/* True for a name of which the caches show whether it is offered here. */
 static bool is_known(const struct node_view *v, const char *name)
 {
     bool told = v->koordinator == KOORDINATOR_ABSENT || v->koordinator == KOORDINATOR_THERE;
@@ -48,7 +48,7 @@ static bool is_known(const struct node_view *v, const char *name)
 static bool is_unclaimed(const struct node_view *v, const struct node_resource *r)
 {
     return r->capacity == 0 && r->allocatable <= 0 && !is_listed(v->device, r->name) &&
-           !is_ours(v->node, r->name);
+           !is_applied_by_us(v->node, r->name);
 }
 
 static bool is_retired(const struct node_view *v, const struct node_resource *r)
@@ -90,7 +90,7 @@ json_t *retired_patch(const struct node_view *v)
 
 /* --- The reconciler --- */
 
-/* How long the names have been there, in memory alone: a new process waits anew. */
+/* How long the names have been there, kept in memory only: a new process counts anew. */
 static int64_t waited_ms(struct context *ctx, const char *node)
 {
     int64_t now = clock_mono_ms(ctx->clk);
@@ -138,13 +138,14 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
         return 0;
     }
     TRY(remove_names(ctx, s, k, patch, e));
-    (void)strmap_remove(ctx->retired_since, k->name); /* should it come back, it waits again */
+    /* a name that comes back waits the full time again */
+    (void)strmap_remove(ctx->retired_since, k->name);
     return 0;
 }
 
 struct controller *retired_controller_new(struct context *ctx)
 {
-    /* One worker: retired_since is its own. */
+    /* One worker, so that only one thread uses retired_since. */
     struct controller *c = controller_new("retired", reconcile, ctx, /* workers= */ 1, ctx->clk);
     controller_watch(c, ctx->nodes, maps_node_changed, /* map= */ NULL);
     controller_watch(c, ctx->devices, /* keep= */ NULL, /* map= */ NULL);

@@ -8,25 +8,25 @@
 #include "base/xalloc.h"
 
 /* One node under one profile. */
-struct place {
+struct entry {
     char *node;
     bool noted, ticket, waiting;
-    char *uid; /* with the generation: the edition noted */
+    char *uid; /* with the generation: the noted edition */
     int64_t generation;
     struct standing standing;
-    struct place *prev, *next; /* in the queue of those who wait */
+    struct entry *prev, *next; /* in the queue of waiting nodes */
 };
 
 struct ledger {
-    struct strmap *places; /* node → struct place */
+    struct strmap *entries; /* node → struct entry */
     size_t tickets, noted;
-    struct place *first, *last;
-    bool paced; /* last_write_mono_ms counts */
+    struct entry *first, *last;
+    bool paced; /* last_write_mono_ms is valid */
     int64_t last_write_mono_ms;
 };
 
 struct rollout {
-    pthread_mutex_t build_mu; /* held while it is built; taken before mu */
+    pthread_mutex_t build_mu; /* held while the ledger is built; taken before mu */
     bool built;               /* guarded by build_mu */
     pthread_mutex_t mu;
     struct strmap *ledgers; /* guarded by mu: profile → struct ledger */
@@ -49,7 +49,7 @@ void rollout_build(struct rollout *r, void (*build)(struct rollout *r, void *arg
     r->built = true;
 }
 
-/* --- Ledgers and places; the mutex is held --- */
+/* --- Ledgers and entries; the mutex is held --- */
 
 static struct ledger *ledger_of(struct rollout *r, const char *profile)
 {
@@ -57,29 +57,29 @@ static struct ledger *ledger_of(struct rollout *r, const char *profile)
     if (l)
         return l;
     l = xmalloc(sizeof(*l));
-    l->places = strmap_new();
+    l->entries = strmap_new();
     (void)strmap_put(r->ledgers, profile, l);
     return l;
 }
 
-static struct place *place_find(struct rollout *r, const char *profile, const char *node)
+static struct entry *entry_find(struct rollout *r, const char *profile, const char *node)
 {
     const struct ledger *l = strmap_get(r->ledgers, profile);
-    return l ? strmap_get(l->places, node) : NULL;
+    return l ? strmap_get(l->entries, node) : NULL;
 }
 
-static struct place *place_of(struct ledger *l, const char *node)
+static struct entry *entry_of(struct ledger *l, const char *node)
 {
-    struct place *p = strmap_get(l->places, node);
+    struct entry *p = strmap_get(l->entries, node);
     if (p)
         return p;
     p = xmalloc(sizeof(*p));
     p->node = xstrdup(node);
-    (void)strmap_put(l->places, node, p);
+    (void)strmap_put(l->entries, node, p);
     return p;
 }
 
-static void queue_leave(struct ledger *l, struct place *p)
+static void queue_leave(struct ledger *l, struct entry *p)
 {
     if (!p->waiting)
         return;
@@ -89,7 +89,7 @@ static void queue_leave(struct ledger *l, struct place *p)
     p->waiting = false;
 }
 
-static void queue_join(struct ledger *l, struct place *p)
+static void queue_join(struct ledger *l, struct entry *p)
 {
     if (p->waiting)
         return;
@@ -99,19 +99,19 @@ static void queue_join(struct ledger *l, struct place *p)
     p->waiting = true;
 }
 
-static void set_ticket(struct ledger *l, struct place *p, bool ticket)
+static void set_ticket(struct ledger *l, struct entry *p, bool ticket)
 {
     if (p->ticket != ticket)
         l->tickets = ticket ? l->tickets + 1 : l->tickets - 1;
     p->ticket = ticket;
 }
 
-static void place_drop(struct ledger *l, struct place *p)
+static void entry_drop(struct ledger *l, struct entry *p)
 {
     queue_leave(l, p);
     set_ticket(l, p, false);
     l->noted -= p->noted;
-    (void)strmap_remove(l->places, p->node);
+    (void)strmap_remove(l->entries, p->node);
     standing_done(&p->standing);
     free(p->node);
     free(p->uid);
@@ -122,9 +122,9 @@ static void ledger_free(struct ledger *l)
 {
     size_t pos = 0;
     void *p;
-    while (strmap_next(l->places, &pos, &(const char *){NULL}, &p))
-        place_drop(l, p);
-    (void)strmap_free(l->places);
+    while (strmap_next(l->entries, &pos, &(const char *){NULL}, &p))
+        entry_drop(l, p);
+    (void)strmap_free(l->entries);
     free(l);
 }
 
@@ -140,7 +140,7 @@ bool rollout_ask(struct rollout *r, const char *profile, const char *node,
 {
     HOLD(&r->mu);
     struct ledger *l = ledger_of(r, profile);
-    struct place *p = place_of(l, node);
+    struct entry *p = entry_of(l, node);
     if (p->ticket)
         return true;
     if (room(l, budget) == 0) {
@@ -156,13 +156,13 @@ void rollout_hold(struct rollout *r, const char *profile, const char *node)
 {
     HOLD(&r->mu);
     struct ledger *l = ledger_of(r, profile);
-    set_ticket(l, place_of(l, node), true);
+    set_ticket(l, entry_of(l, node), true);
 }
 
 void rollout_settle(struct rollout *r, const char *profile, const char *node)
 {
     HOLD(&r->mu);
-    struct place *p = place_find(r, profile, node);
+    struct entry *p = entry_find(r, profile, node);
     if (!p)
         return;
     struct ledger *l = ledger_of(r, profile);
@@ -173,7 +173,7 @@ void rollout_settle(struct rollout *r, const char *profile, const char *node)
 void rollout_stop_waiting(struct rollout *r, const char *profile, const char *node)
 {
     HOLD(&r->mu);
-    struct place *p = place_find(r, profile, node);
+    struct entry *p = entry_find(r, profile, node);
     if (p)
         queue_leave(ledger_of(r, profile), p);
 }
@@ -181,7 +181,7 @@ void rollout_stop_waiting(struct rollout *r, const char *profile, const char *no
 bool rollout_has_ticket(struct rollout *r, const char *profile, const char *node)
 {
     HOLD(&r->mu);
-    const struct place *p = place_find(r, profile, node);
+    const struct entry *p = entry_find(r, profile, node);
     return p && p->ticket;
 }
 
@@ -198,7 +198,7 @@ void rollout_wake(struct rollout *r, const char *profile, const struct rollout_b
     HOLD(&r->mu);
     const struct ledger *l = strmap_get(r->ledgers, profile);
     size_t n = l ? room(l, budget) : 0;
-    for (const struct place *p = l ? l->first : NULL; p && n; p = p->next, n--)
+    for (const struct entry *p = l ? l->first : NULL; p && n; p = p->next, n--)
         wq_add(nodes, &(struct object_key){.name = p->node});
 }
 
@@ -215,7 +215,7 @@ struct rollout_edition rollout_edition_of(const struct object *o)
     return (struct rollout_edition){object_uid(o), object_generation(o)};
 }
 
-static bool is_of(const struct place *p, struct rollout_edition e)
+static bool is_of(const struct entry *p, struct rollout_edition e)
 {
     return p->noted && p->generation == e.generation && strcmp(p->uid, e.uid) == 0;
 }
@@ -225,7 +225,7 @@ bool rollout_note(struct rollout *r, const char *profile, struct rollout_edition
 {
     HOLD(&r->mu);
     struct ledger *l = ledger_of(r, profile);
-    struct place *p = place_of(l, node);
+    struct entry *p = entry_of(l, node);
     if (is_of(p, edition) && standing_equal(&p->standing, s))
         return false;
     *ret_was = p->noted ? p->standing.phase : PHASES;
@@ -253,10 +253,10 @@ void rollout_forget_node(struct rollout *r, const char *node,
     const char *profile;
     void *l;
     while (strmap_next(r->ledgers, &pos, &profile, &l)) {
-        struct place *p = strmap_get(((struct ledger *)l)->places, node);
+        struct entry *p = strmap_get(((struct ledger *)l)->entries, node);
         if (!p || (keep && keep(profile, arg)))
             continue;
-        place_drop(l, p);
+        entry_drop(l, p);
         if (out)
             wq_add(out, &(struct object_key){.name = profile});
     }
@@ -272,7 +272,7 @@ void rollout_forget_profile(struct rollout *r, const char *profile)
 
 /* --- Summary --- */
 
-static void copy_failure(struct gpuprofile_failure *to, const struct place *p)
+static void copy_failure(struct gpuprofile_failure *to, const struct entry *p)
 {
     xstr_set(&to->node, p->node);
     xstr_set(&to->reason, p->standing.reason);
@@ -286,15 +286,15 @@ static void failure_done(struct gpuprofile_failure *f)
     free(f->message);
 }
 
-/* Keeps *f the first by name. */
-static void keep_first(struct gpuprofile_failure *f, const struct place *p)
+/* Keeps the failure whose node is first by name. */
+static void keep_lowest(struct gpuprofile_failure *f, const struct entry *p)
 {
     if (!f->node || strcmp(p->node, f->node) < 0)
         copy_failure(f, p);
 }
 
-/* An insertion into the sorted sample, whose last falls out when it is full. */
-static void add_failure(struct rollout_summary *s, const struct place *p)
+/* Inserts into the sorted sample; the last one is dropped when it is full. */
+static void add_failure(struct rollout_summary *s, const struct entry *p)
 {
     size_t at = s->n_failures;
     while (at > 0 && strcmp(p->node, s->failures[at - 1].node) < 0)
@@ -312,7 +312,7 @@ static void add_failure(struct rollout_summary *s, const struct place *p)
     s->failures[at] = added;
 }
 
-/* Reasons that no hardware could mend: names and conflicts. */
+/* True for the reasons that other hardware would not mend: names and conflicts. */
 static bool is_misfit(const struct standing *s)
 {
     static const char *const reasons[] = {"UnknownConfig", "Conflict", "Invalid"};
@@ -322,8 +322,9 @@ static bool is_misfit(const struct standing *s)
     return false;
 }
 
-/* An agent that does not answer needs somebody: it speaks for all that are in change. */
-static void add_busy(struct rollout_summary *s, const struct place *p)
+/* A node whose agent does not answer is shown before all other changing nodes, because it needs a
+ * person. */
+static void add_busy(struct rollout_summary *s, const struct entry *p)
 {
     bool silent = strcmp(p->standing.reason, STANDING_SILENT) == 0;
     if (silent && !s->silent)
@@ -332,10 +333,10 @@ static void add_busy(struct rollout_summary *s, const struct place *p)
         s->busy = (struct gpuprofile_failure){0};
     s->silent += silent;
     if (silent || !s->silent)
-        keep_first(&s->busy, p);
+        keep_lowest(&s->busy, p);
 }
 
-static void add_place(struct rollout_summary *s, const struct place *p)
+static void add_entry(struct rollout_summary *s, const struct entry *p)
 {
     const struct standing *st = &p->standing;
     s->noted++;
@@ -344,7 +345,7 @@ static void add_place(struct rollout_summary *s, const struct place *p)
         add_busy(s, p);
     if (st->reason && strcmp(st->reason, STANDING_OVERRIDDEN) == 0) {
         s->overridden++;
-        keep_first(&s->ceded, p);
+        keep_lowest(&s->ceded, p);
     }
     if (st->phase != PHASE_FAILED)
         return;
@@ -352,7 +353,7 @@ static void add_place(struct rollout_summary *s, const struct place *p)
     s->tickets_of_failed += p->ticket;
     add_failure(s, p);
     if (is_misfit(st))
-        keep_first(&s->misfit, p);
+        keep_lowest(&s->misfit, p);
 }
 
 void rollout_summary(struct rollout *r, const char *profile, struct rollout_edition edition,
@@ -363,10 +364,10 @@ void rollout_summary(struct rollout *r, const char *profile, struct rollout_edit
     const struct ledger *l = strmap_get(r->ledgers, profile);
     size_t pos = 0;
     void *value;
-    while (l && strmap_next(l->places, &pos, &(const char *){NULL}, &value)) {
-        const struct place *p = value;
+    while (l && strmap_next(l->entries, &pos, &(const char *){NULL}, &value)) {
+        const struct entry *p = value;
         if (is_of(p, edition))
-            add_place(ret, p);
+            add_entry(ret, p);
     }
 }
 

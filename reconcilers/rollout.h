@@ -5,60 +5,62 @@
 #include "reconcilers/standing.h"
 
 /*
- * The ledger of all rollouts: how each profile stands on each node that it matches, which nodes
- * hold a ticket (are in change because of it), and which wait for one. A ticket is given before
- * Device.spec is written, and comes back when the agent says that it is done; a node that failed
- * keeps it, so a bad layout stops at the first nodes. Nothing here is truth: it is rebuilt from the
- * caches (rollout_build) before anything is given.
+ * The ledger of all rollouts: the standing of each profile on each node that it matches, the nodes
+ * that hold a ticket (they are changed because of the profile), and the nodes that wait for one. A
+ * ticket is given before Device.spec is written, and returned when the agent reports that the
+ * change is done. A node that failed keeps its ticket, so a bad layout stops at the first nodes.
+ * The ledger is a cache: it is rebuilt from the informers' caches (rollout_build) before the first
+ * ticket is given.
  *
- * Any thread; one mutex. Every operation is O(1) in the number of nodes but rollout_summary.
+ * Any thread; one mutex. Every operation is O(1) in the number of nodes, except rollout_summary.
  * Memory: about 150 bytes for each pair of profile and node.
  */
 struct rollout;
 
-/* How many nodes of a profile may be in change now. */
+/* How many nodes of a profile may be in change at a time. */
 struct rollout_budget {
     size_t max;
     bool paused;
 };
 
 struct rollout *rollout_new(void);
-/* Runs `build` once in the life of the ledger; who comes while it runs waits. Call it before
- * anything else of the ledger is used. */
+/* Runs `build` once in the life of the ledger; other callers wait until it has ended. Call it
+ * before anything else of the ledger is used. */
 void rollout_build(struct rollout *r, void (*build)(struct rollout *r, void *arg), void *arg);
 
-/* May this node be changed for the profile? True: it holds a ticket now. False: it waits. */
+/* True: the node holds a ticket of the profile and may be changed. False: it waits in the queue. */
 bool rollout_ask(struct rollout *r, const char *profile, const char *node,
                  const struct rollout_budget *budget);
-/* Gives a ticket without a look at the budget: the change is under way already. */
+/* Gives a ticket regardless of the budget, for a change that is already under way. */
 void rollout_hold(struct rollout *r, const char *profile, const char *node);
-/* Takes the ticket back, and the place in the queue. */
+/* Takes back the node's ticket and its position in the queue. */
 void rollout_settle(struct rollout *r, const char *profile, const char *node);
-/* Takes only the place in the queue: the node wants nothing of the profile at the moment. */
+/* Takes back only its position in the queue, for a node that needs no change for the profile
+ * now. */
 void rollout_stop_waiting(struct rollout *r, const char *profile, const char *node);
 bool rollout_has_ticket(struct rollout *r, const char *profile, const char *node);
-/* Number of nodes that hold one. */
+/* Number of nodes that hold a ticket of the profile. */
 size_t rollout_tickets(struct rollout *r, const char *profile);
-/* Enqueues the nodes that wait longest, as many as the budget has room for. */
+/* Enqueues the nodes that have waited longest, as many as the budget has room for. */
 void rollout_wake(struct rollout *r, const char *profile, const struct rollout_budget *budget,
                   struct wq *nodes);
 
-/* Which spec of a name is spoken of: one that was deleted and made again begins at generation 1, as
- * the one before did. Borrowed. */
+/* One edition of a profile's spec. The uid is needed because a profile that was deleted and created
+ * again begins at generation 1 again. Borrowed. */
 struct rollout_edition {
     const char *uid;
     int64_t generation;
 };
 struct rollout_edition rollout_edition_of(const struct object *o);
 
-/* Notes how this edition of the profile stands on the node. True when that is news; *ret_was is
- * then the phase before (PHASES: it was not known). */
+/* Notes the standing of this edition of the profile on the node. Returns true when the standing
+ * changed; *ret_was is then the phase before (PHASES: it was unknown). */
 bool rollout_note(struct rollout *r, const char *profile, struct rollout_edition edition,
                   const char *node, const struct standing *s, enum phase *ret_was);
-/* The number of nodes that the profile stands on. */
+/* Number of nodes with a noted standing of the profile. */
 size_t rollout_matched(struct rollout *r, const char *profile);
-/* Drops the node wherever `keep` does not hold, ticket included, and adds the profiles that it
- * stood on to out (NULL: nowhere). keep NULL: everywhere. */
+/* Drops the node from every profile for which `keep` returns false, with its ticket, and adds these
+ * profiles to out (NULL: to nothing). keep NULL: from all profiles. */
 void rollout_forget_node(struct rollout *r, const char *node,
                          bool (*keep)(const char *profile, const void *arg), const void *arg,
                          struct wq *out);
@@ -67,19 +69,22 @@ void rollout_forget_profile(struct rollout *r, const char *profile);
 
 #define ROLLOUT_SAMPLE 16
 
-/* How a profile stands. A plain value; rollout_summary_done. */
+/* The profile over all nodes. A plain value; rollout_summary_done. */
 struct rollout_summary {
-    size_t noted;         /* nodes, with the edition asked for */
-    size_t count[PHASES]; /* of these */
-    size_t refused;       /* of the failed */
+    size_t noted;         /* nodes noted with the requested edition */
+    size_t count[PHASES]; /* of the noted nodes, by phase */
+    size_t refused;       /* of the failed ones: the want itself was refused */
     size_t tickets_of_failed;
-    size_t silent;                       /* of those in change: their agents do not answer */
-    struct gpuprofile_failure *failures; /* the first failed ones by name, at most ROLLOUT_SAMPLE */
+    size_t silent; /* of the changing ones: the agent does not answer */
+    /* the first failed nodes by name, at most ROLLOUT_SAMPLE */
+    struct gpuprofile_failure *failures;
     size_t n_failures;
-    struct gpuprofile_failure misfit; /* the first whose refusal is about names or conflicts */
-    size_t overridden; /* nodes that are as wanted, or not concerned, where others govern cards */
-    struct gpuprofile_failure ceded; /* the first of these */
-    struct gpuprofile_failure busy;  /* the first in change; a silent one before all others */
+    struct gpuprofile_failure misfit; /* the first one refused for names or conflicts */
+    /* up-to-date or overridden nodes where other sources govern some of the cards */
+    size_t overridden;
+    struct gpuprofile_failure ceded; /* the first of the overridden */
+    /* the first changing one; one with a silent agent comes first */
+    struct gpuprofile_failure busy;
 };
 void rollout_summary(struct rollout *r, const char *profile, struct rollout_edition edition,
                      struct rollout_summary *ret);
@@ -87,8 +92,8 @@ void rollout_summary_done(struct rollout_summary *s);
 AUTO_DEFINE(rollout_summary, struct rollout_summary, rollout_summary_done)
 #define auto_rollout_summary AUTO(rollout_summary)
 
-/* May the profile's status be written now, one write in gap_ms? 0: yes, and that is noted;
- * otherwise the milliseconds to wait. */
+/* Limits status writes of a profile to one in gap_ms. 0: write now, the time is noted; otherwise
+ * the milliseconds to wait. */
 int64_t rollout_pace(struct rollout *r, const char *profile, int64_t now_mono_ms, int64_t gap_ms);
 
 /* NULL allowed; returns NULL. */

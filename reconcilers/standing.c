@@ -27,7 +27,7 @@ void standing_done(struct standing *s)
     *s = (struct standing){0};
 }
 
-/* --- Wishes --- */
+/* --- Wants --- */
 
 static bool same_source(const struct device_want *a, const struct device_want *b)
 {
@@ -51,7 +51,7 @@ static int64_t wanted_count(const struct device_want *w, const char *profile)
     return 0;
 }
 
-/* The list is a map by profile: the API server may keep it in another order. */
+/* Compared as a map by profile: the API server may keep the list in another order. */
 static bool same_geometry(const struct device_want *a, const struct device_want *b)
 {
     if (a->mode != b->mode || a->has_mig != b->has_mig || a->mig.n_profiles != b->mig.n_profiles)
@@ -70,7 +70,7 @@ static const struct device_slice_want *slice_of(const struct device_sgpu *g, con
     return NULL;
 }
 
-/* A map by alias, as geometry is one by profile. */
+/* Compared as a map by alias, for the same reason. */
 static bool same_slices(const struct device_sgpu *a, const struct device_sgpu *b)
 {
     if (a->n_slices != b->n_slices)
@@ -154,7 +154,7 @@ char *standing_silence(const struct node_view *v)
                      object_name(v->device_object), rfc3339_format(v->silent_since_ms, since));
 }
 
-/* Work is under way, as far as anybody knows. */
+/* The standing for work that is under way, as far as anybody knows. */
 static void set_changing(const struct node_view *v, const char *message, struct standing *ret)
 {
     auto_free char *silence = standing_silence(v);
@@ -183,7 +183,7 @@ static void judge_card(const struct node_view *v, const struct device_want *want
 
 /* --- The node --- */
 
-/* A failure of one card speaks for the node; without one, a card in change does. */
+/* A failed card decides the node's standing; without one, a changing card does. */
 static void judge_cards(const struct node_view *v, const struct resolve_outcome *o,
                         struct standing *ret)
 {
@@ -200,8 +200,8 @@ static void judge_cards(const struct node_view *v, const struct resolve_outcome 
     }
 }
 
-/* What stops the agent as a whole (no driver, a library that hangs) and is no fault of a card that
- * is to be something. */
+/* The condition that stops the agent as a whole (no driver, a library that hangs), where no single
+ * card of the source is at fault. */
 static const struct condition_record *node_fault(const struct node_view *v)
 {
     const struct device_record *d = v->device;
@@ -222,13 +222,13 @@ static const struct resolve_problem *problem_of(const struct resolve_outcome *o,
     return NULL;
 }
 
-static void refuse(struct standing *ret, const struct resolve_problem *p)
+static void set_refused(struct standing *ret, const struct resolve_problem *p)
 {
     standing_set(ret, PHASE_FAILED, p->reason, p->message);
     ret->refused = true;
 }
 
-/* What can be told without looking at a card. */
+/* Decides what follows without a look at any card. True when that was enough. */
 static bool judge_node(const struct node_view *v, struct standing *ret)
 {
     const struct device_record *d = v->device;
@@ -256,12 +256,12 @@ void standing_of(const struct node_view *v, const struct resolve_outcome *o, str
         return;
     const struct resolve_problem *refusal = resolve_outcome_refusal(o);
     if (o->verdict == RESOLVE_REFUSED && refusal) {
-        refuse(ret, refusal);
+        set_refused(ret, refusal);
         return;
     }
     const struct resolve_problem *conflict = problem_of(o, "Conflict");
     if (conflict) {
-        refuse(ret, conflict);
+        set_refused(ret, conflict);
         return;
     }
     if (o->verdict == RESOLVE_OVERRIDDEN) {

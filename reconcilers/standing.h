@@ -4,48 +4,48 @@
 #include "reconcilers/node_view.h"
 
 /*
- * How far one source (a GPUProfile, or the node's label) is on one node: what the counts of a
- * profile's status, the label nvidia.com/mig.config.state and the rollout's budget are made of.
- * Pure.
+ * The standing: how far one source (a GPUProfile, or the node's label) is on one node. The counts
+ * of a profile's status, the label nvidia.com/mig.config.state and the rollout's budget are all
+ * computed from standings. Pure.
  */
 enum phase {
-    PHASE_UP_TO_DATE, /* the hardware agrees, as the agent has read it back */
-    PHASE_CHANGING,   /* work is under way, or waits for something that comes by itself */
+    PHASE_UP_TO_DATE, /* the agent has read back a layout that agrees */
+    PHASE_CHANGING,   /* work is under way, or waits for something that comes without help */
     PHASE_WAITING,    /* the rollout's budget (or its pause) holds the change back */
-    PHASE_FAILED,     /* it could not be applied */
-    PHASE_OVERRIDDEN, /* others govern every card that it selects */
+    PHASE_FAILED,     /* the change could not be applied */
+    PHASE_OVERRIDDEN, /* other sources govern every card that it selects */
     PHASES,
 };
 
-/* The reason of a standing whose node's agent does not answer: the node stays in change, with its
- * place in the rollout's budget, because nobody knows what became of the order. */
+/* The reason for PHASE_CHANGING while the node's agent does not answer. The node keeps its ticket,
+ * because nobody knows whether the order was carried out. */
 #define STANDING_SILENT "AgentNotResponding"
 
-/* The reason where others govern cards that it selects: all of them, or (up to date) some. */
+/* The reason where other sources govern cards that it selects: all of them (PHASE_OVERRIDDEN), or
+ * some (PHASE_UP_TO_DATE). */
 #define STANDING_OVERRIDDEN "Overridden"
 
 struct standing {
     enum phase phase;
-    bool refused;           /* FAILED: the wish itself is at fault, nothing was tried */
-    char *reason, *message; /* owned; of docs/api.md */
+    bool refused;           /* with FAILED: the want itself is at fault, nothing was tried */
+    char *reason, *message; /* owned; reasons are those of docs/api.md */
 };
 
-/* The standing of a source whose outcome on this node is o (of v's result). A card that is wanted
- * otherwise than the Device's spec says counts as changing. *ret is overwritten. */
+/* The standing of a source with outcome o (from v's result) on this node. A card whose want differs
+ * from the Device's spec counts as changing. *ret is overwritten. */
 void standing_of(const struct node_view *v, const struct resolve_outcome *o, struct standing *ret);
 
-/* What is to be said of an agent that does not answer, or NULL where it is not silent. Caller
- * frees. */
+/* The message about an agent that does not answer, or NULL when it is not silent. Caller frees. */
 char *standing_silence(const struct node_view *v);
 
-/* Has the agent done all that the Device's spec asks of cards because of this profile (true when it
- * asks nothing)? */
+/* True when the agent has done all that the Device's spec orders because of this profile; also when
+ * it orders nothing. */
 bool standing_is_settled(const struct node_view *v, const char *profile);
 
-/* Do two wishes for a card mean the same? The generation that they come from does not count. */
+/* True when two wants of a card mean the same, regardless of the generation of their source. */
 bool standing_same_want(const struct device_want *a, const struct device_want *b);
 
-/* Replaces the standing's text, copying. */
+/* Replaces the standing's texts with copies. */
 void standing_set(struct standing *s, enum phase phase, const char *reason, const char *message);
 bool standing_equal(const struct standing *a, const struct standing *b);
 void standing_done(struct standing *s);
