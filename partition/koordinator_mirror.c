@@ -14,13 +14,13 @@
 
 enum { MINORS = KOORDINATOR_MAX_CARDS, MIB = 1 << 20, WHOLE = 100, BUS_ID_BYTES = 32 };
 
-/* What Koordinator's own writers say of a vendor's cards, each in its way. */
+/* How Koordinator's own writers describe a vendor's cards; each does it differently. */
 struct dialect {
     const char *vendor;
-    const char *model_prefix; /* is left out of the model */
-    const char *link;         /* what its links are called */
+    const char *model_prefix; /* cut from the start of the model */
+    const char *link;         /* the name of its links */
     bool has_gpu;             /* koordinator.sh/gpu counts them */
-    bool tells_driver;        /* the driver's version is a label */
+    bool tells_driver;        /* the driver's version is one of the labels */
 };
 
 static const struct dialect dialects[] = {
@@ -53,7 +53,7 @@ static bool is_offered(const struct koordinator_card *c)
     return c->uuid && *c->uuid && v && c->mode == mode && !c->cut;
 }
 
-static size_t count_of(const struct koordinator_node *node, const char *vendor)
+static size_t count_cards(const struct koordinator_node *node, const char *vendor)
 {
     size_t n = 0;
     for (size_t i = 0; i < node->n_cards; i++)
@@ -61,15 +61,15 @@ static size_t count_of(const struct koordinator_node *node, const char *vendor)
     return n;
 }
 
-/* NULL: there are no cards. */
+/* NULL: the node has no cards. */
 static const char *vendor_of(const struct koordinator_node *node)
 {
     const char *best = NULL;
     size_t most = 0;
-    if (node->preferred_vendor && count_of(node, node->preferred_vendor))
+    if (node->preferred_vendor && count_cards(node, node->preferred_vendor))
         return node->preferred_vendor;
     for (const struct vendor *v = vendors; v->name; v++) {
-        size_t n = count_of(node, v->name);
+        size_t n = count_cards(node, v->name);
         if (n > most) {
             best = v->name;
             most = n;
@@ -78,13 +78,13 @@ static const char *vendor_of(const struct koordinator_node *node)
     return best;
 }
 
-/* The cards that Koordinator sees, and what it calls them. */
+/* The cards that Koordinator is shown, and their numbers there. */
 struct seen {
-    const char *vendor; /* NULL: none is */
+    const char *vendor; /* NULL: none is shown */
     const struct dialect *dialect;
     const struct koordinator_card *cards[MINORS]; /* by minor */
     size_t n;
-    bool by_minor; /* else by index: the driver tells no minors */
+    bool by_minor; /* else by index: the driver reports no minors */
 };
 
 static int64_t minor_of(const struct seen *s, const struct koordinator_card *c)
@@ -135,7 +135,7 @@ static char *memory_text(const struct koordinator_card *c)
     return quantity_format_binary(c->memory_mib * MIB);
 }
 
-/* As the kernel spells it: 00000000:38:00.0 is 0000:38:00.0. */
+/* The kernel's spelling: 00000000:38:00.0 is 0000:38:00.0. */
 static void bus_id_of(const struct koordinator_card *c, char ret[BUS_ID_BYTES])
 {
     const char *id = c->pci_bus_id ? c->pci_bus_id : "";
@@ -229,7 +229,7 @@ static void add_text(json_t *map, const char *key, const char *value)
         (void)json_object_set_new(map, key, json_string(value));
 }
 
-/* "NVIDIA H100 80GB HBM3" → "H100-80GB-HBM3", "MXC500" → "C500"; NULL when cards differ. */
+/* "NVIDIA H100 80GB HBM3" → "H100-80GB-HBM3", "MXC500" → "C500"; NULL when the models differ. */
 static char *model_label(const struct seen *s)
 {
     const char *model = s->cards[0]->model ? s->cards[0]->model : "";
@@ -249,7 +249,7 @@ static const char *driver_of(const struct koordinator_node *node, const struct s
 
 /* --- Which cards form a good group --- */
 
-/* Bits of places in s->cards: the card's links to others that are seen, and itself. */
+/* The card itself and the shown cards that it is linked to, as bits of positions in s->cards. */
 static uint64_t neighbours(const struct seen *s, size_t at)
 {
     uint64_t bits = UINT64_C(1) << at;
@@ -259,7 +259,7 @@ static uint64_t neighbours(const struct seen *s, size_t at)
     return bits;
 }
 
-/* Are all of these joined to each other, and to none besides? */
+/* True when all of these are linked to each other, and to no others. */
 static bool is_group(const struct seen *s, uint64_t bits)
 {
     for (size_t i = 0; i < s->n; i++)
@@ -285,8 +285,8 @@ static void add_partition(json_t *table, const struct seen *s, const size_t *pla
     (void)json_array_append_new(list, partition);
 }
 
-/* A group falls into halves, quarters, …; within it any cards are as good as any others, and those
- * that are beside each other leave the rest whole. */
+/* Splits a group into halves, quarters, …: within it all cards are equally good together, and
+ * taking neighbours leaves the rest whole. */
 static void add_group(json_t *table, const struct seen *s, uint64_t bits)
 {
     size_t places[MINORS];
@@ -301,7 +301,7 @@ static void add_group(json_t *table, const struct seen *s, uint64_t bits)
     add_partition(table, s, places, n);
 }
 
-/* NULL: no card is joined to another. */
+/* NULL: no card is linked to another. */
 static json_t *partitions_of(const struct seen *s)
 {
     json_t *table = json_object();
@@ -373,7 +373,7 @@ static void add_count(struct device_resource **list, size_t *n, const char *name
                                                  .publisher = API_PUBLISHER_CONTROLLER};
 }
 
-/* Of all healthy cards together. */
+/* Over all healthy cards. */
 struct sums {
     int64_t cards, core, memory, ratio;
 };

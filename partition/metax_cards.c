@@ -8,7 +8,7 @@
 
 enum { WHOLE = 100 };
 
-/* What slices take of a card. */
+/* The amounts that slices take of a card. */
 struct taken {
     int64_t n, memory_mib, compute;
 };
@@ -27,8 +27,9 @@ static struct taken taken_of(const struct metax_card *c, bool by_others_only)
     return t;
 }
 
-/* Under best effort quotas of compute are wishes, and may come to more than there is. */
-static int64_t left(int64_t all, int64_t taken)
+/* Never negative: under best effort, quotas of compute are not enforced, and may exceed the
+ * whole. */
+static int64_t left_of(int64_t all, int64_t taken)
 {
     return taken < all ? all - taken : 0;
 }
@@ -51,12 +52,12 @@ static json_t *card_of(const struct metax_card *c, int zone)
     return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:i}", "uuid",
                      c->uuid, "bdf", c->pci_bus_id ? c->pci_bus_id : "", "model",
                      c->model ? c->model : "", "totalDevCount",
-                     (json_int_t)left(SGPU_MAX_SLICES, others.n), "totalCompute",
-                     (json_int_t)left(WHOLE, others.compute), "totalVRam",
-                     (json_int_t)left(memory, others.memory_mib), "availableDevCount",
-                     (json_int_t)left(SGPU_MAX_SLICES, all.n), "availableCompute",
-                     (json_int_t)left(WHOLE, all.compute), "availableVRam",
-                     (json_int_t)left(memory, all.memory_mib), "numa",
+                     (json_int_t)left_of(SGPU_MAX_SLICES, others.n), "totalCompute",
+                     (json_int_t)left_of(WHOLE, others.compute), "totalVRam",
+                     (json_int_t)left_of(memory, others.memory_mib), "availableDevCount",
+                     (json_int_t)left_of(SGPU_MAX_SLICES, all.n), "availableCompute",
+                     (json_int_t)left_of(WHOLE, all.compute), "availableVRam",
+                     (json_int_t)left_of(memory, all.memory_mib), "numa",
                      (json_int_t)(c->numa_node > 0 ? c->numa_node : 0), "healthy", c->healthy,
                      "qosPolicy", policy_of(c), "linkZone", zone);
 }
@@ -68,7 +69,7 @@ static uint64_t bit(unsigned index)
     return index < METAX_CARDS_MAX ? UINT64_C(1) << index : 0;
 }
 
-/* All cards that are joined to one, over others too, and itself. */
+/* All cards that links join to c, directly or over others, and c itself. */
 static uint64_t joined(const struct metax_card *cards, size_t n, const struct metax_card *c)
 {
     uint64_t more = bit(c->index);
@@ -82,7 +83,7 @@ static uint64_t joined(const struct metax_card *cards, size_t n, const struct me
     return seen;
 }
 
-/* A zone is called by its first card, from 1; a card by itself is in none. */
+/* A zone has the number of its first card, from 1; a card without links has zone 0. */
 static int zone_of(const struct metax_card *cards, size_t n, const struct metax_card *c)
 {
     const uint64_t zone = joined(cards, n, c);

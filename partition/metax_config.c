@@ -17,15 +17,15 @@
 
 enum {
     MAX_NODES = 4096,
-    NODES_OF_A_PROFILE = 256, /* crds/gpuprofiles.yaml: values of a requirement */
+    NODES_OF_A_PROFILE = 256, /* bound of a requirement's values in crds/gpuprofiles.yaml */
     LABEL_BYTES = 63,
 };
 
 /* The vendor's modes. */
 static const struct mode {
     const char *word;
-    const char *mode;   /* of a GPUProfile; NULL: there is none, */
-    const char *reason; /* because of this */
+    const char *mode;   /* of a GPUProfile; NULL: not supported, */
+    const char *reason; /* for this reason */
 } modes[] = {
     {"native", "native", NULL},
     {"sgpu", "sgpu", NULL},
@@ -34,7 +34,7 @@ static const struct mode {
     {"vgpu", "vgpu", NULL},
 };
 
-/* Names of nodes by their mode, in the order in which they stand. */
+/* Names of nodes by mode, in the file's order. */
 struct entries {
     const char **names[ARRAY_LEN(modes)]; /* borrowed from the document */
     size_t n[ARRAY_LEN(modes)];
@@ -81,17 +81,18 @@ static int mode_of(const json_t *obj, size_t *ret, struct err *e)
     return 0;
 }
 
-static bool is_plain(char c)
+static bool is_name_char(char c)
 {
     return islower((unsigned char)c) || isdigit((unsigned char)c);
 }
 
-/* It has to be the value of the label kubernetes.io/hostname. */
+/* The name must be a legal value of the label kubernetes.io/hostname. */
 static int check_name(const char *name, struct err *e)
 {
     size_t len = strlen(name);
     for (size_t i = 0; i < len; i++)
-        if (!is_plain(name[i]) && ((name[i] != '-' && name[i] != '.') || i == 0 || i == len - 1))
+        if (!is_name_char(name[i]) &&
+            ((name[i] != '-' && name[i] != '.') || i == 0 || i == len - 1))
             return err_set(e, ERR_INVALID, "nodeName \"%.60s\" is no name of a node", name);
     if (len == 0 || len > LABEL_BYTES)
         return err_set(e, ERR_INVALID,
@@ -143,8 +144,8 @@ static int read_cluster(const json_t *obj, const struct mode **ret, struct err *
     return 0;
 }
 
-/* In a ConfigMap the value is a text; in a file that a person made of it perhaps not. NULL: it says
- * nothing. *ret is a new reference. */
+/* Reads data's value: a text in a ConfigMap, perhaps a parsed value in a file that a person wrote.
+ * NULL: the key is absent or empty. *ret is a new reference. */
 static int value_of(const json_t *data, const char *key, json_t **ret, struct err *e)
 {
     json_t *value = json_object_get(data, key);
@@ -200,7 +201,7 @@ static void add_cluster(const struct mode *mode, json_t *to)
                                             mode->mode));
 }
 
-/* --- All of it --- */
+/* --- The whole document --- */
 
 static bool is_config_map(const json_t *doc)
 {

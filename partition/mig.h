@@ -13,10 +13,10 @@
 /*
  * The exact MIG planner: pure, no I/O, no clock. All structs are plain values of fixed size.
  *
- * A card is a grid of memory slots (4, 8 or 12 so far; the driver says which). Each GPU instance
- * covers the slots of one of its profile's possible placements; slots never overlap, compute slices
- * and media engines never exceed the card's. How large all that may be: api/mig_limits.h. Facts:
- * NVIDIA MIG user guide, nvml.h.
+ * A card is a grid of memory slices (4, 8 or 12 so far, as the driver reports). Each GPU instance
+ * covers the memory slices of one of its profile's possible placements. Placements never overlap,
+ * and compute slices and media engines never exceed the card's. Bounds of all sizes:
+ * api/mig_limits.h. Facts: NVIDIA MIG user guide, nvml.h.
  */
 
 struct mig_engines {
@@ -27,29 +27,30 @@ struct mig_profile {
     char name[MIG_NAME_BYTES]; /* canonical, the driver's own GB: "1g.10gb+me" */
     unsigned id;               /* the driver's profile id, for creation (19, not the enum) */
     unsigned slices;           /* compute slices (G) */
-    unsigned size;             /* memory slots */
-    unsigned max_count;        /* of this profile on an empty card */
+    unsigned size;             /* memory slices */
+    unsigned max_count;        /* instances of this profile on an empty card */
     unsigned multiprocessors;
     uint64_t memory_mib;
     struct mig_engines engines;
     unsigned n_starts;
-    uint8_t starts[MIG_MAX_PLACEMENTS]; /* possible first slots, ascending */
+    uint8_t starts[MIG_MAX_PLACEMENTS]; /* possible first memory slices, ascending */
 };
 
-/* What one card model (with its driver) can do. Whoever makes one from outside data has it judged
- * by mig_table_check. */
+/* The profiles of one card model with its driver. A table made from outside data must pass
+ * mig_table_check. */
 struct mig_table {
-    unsigned slots;  /* of the grid */
+    unsigned slots;  /* memory slices of the grid */
     unsigned slices; /* compute slices of the whole card */
     unsigned n_profiles;
     struct mig_profile profiles[MIG_MAX_PROFILES];
 };
 
-/* One kind of partition that is asked for, resolved against a table. */
+/* One kind of partition that is wanted, resolved against a table. */
 struct mig_want {
-    unsigned profile;   /* index into the table */
-    unsigned ci_slices; /* of each compute instance; 0: one that fills the GPU instance */
-    unsigned count;     /* of partitions (MIG devices) */
+    unsigned profile; /* index into the table */
+    /* Compute slices of each compute instance; 0: one that fills the GPU instance. */
+    unsigned ci_slices;
+    unsigned count; /* number of partitions (MIG devices) */
 };
 
 struct mig_wants {
@@ -57,7 +58,7 @@ struct mig_wants {
     struct mig_want items[MIG_MAX_WANTS];
 };
 
-/* A GPU instance that stands. */
+/* An existing GPU instance with its compute instances. */
 struct mig_ci {
     unsigned id;
     unsigned slices;
@@ -66,10 +67,10 @@ struct mig_ci {
 
 #define MIG_NO_PROFILE UINT32_MAX
 struct mig_instance {
-    unsigned profile; /* index into the table; MIG_NO_PROFILE: one the table does not know */
-    unsigned gi_id;   /* the driver's */
+    unsigned profile; /* index into the table; MIG_NO_PROFILE: not in the table */
+    unsigned gi_id;   /* the driver's id */
     unsigned start, size;
-    bool in_use; /* itself or any of its compute instances */
+    bool in_use; /* it, or any of its compute instances */
     unsigned n_cis;
     struct mig_ci cis[MIG_MAX_CIS];
 };
@@ -79,100 +80,106 @@ struct mig_state {
     struct mig_instance items[MIG_MAX_INSTANCES];
 };
 
-/* A GPU instance to be made. cis holds the slices of each compute instance, largest first. */
+/* A GPU instance to create. cis holds the compute slices of each of its compute instances, largest
+ * first. */
 struct mig_new {
     unsigned profile, start;
     unsigned n_cis;
     unsigned cis[MIG_MAX_CIS];
 };
 
-/* A standing GPU instance that stays while its compute instances change. */
+/* An existing GPU instance that stays while its compute instances change. */
 struct mig_recut {
     unsigned instance; /* index into the state */
-    uint32_t destroy;  /* bit i: compute instance cis[i] goes */
+    uint32_t destroy;  /* bit i: destroy compute instance cis[i] */
     unsigned n_create;
-    unsigned create[MIG_MAX_CIS]; /* slices */
+    unsigned create[MIG_MAX_CIS]; /* compute slices of each */
 };
 
 enum mig_verdict {
-    MIG_PLAN_NOTHING,    /* the card is as wanted */
-    MIG_PLAN_CHANGE,     /* can be done now; nothing in use is touched */
-    MIG_PLAN_DRAIN,      /* possible once the instances in `blocking` are free; nothing may be done
-                            before */
-    MIG_PLAN_INFEASIBLE, /* not on this card, even empty; `nearest` and `reason` say more */
+    MIG_PLAN_NOTHING, /* the card is as wanted */
+    MIG_PLAN_CHANGE,  /* can be done now; nothing in use is touched */
+    /* Possible once the instances in `blocking` are free; nothing may be changed before. */
+    MIG_PLAN_DRAIN,
+    MIG_PLAN_INFEASIBLE, /* impossible on this card, even empty; `nearest` and `reason` say more */
 };
 
 struct mig_plan {
     enum mig_verdict verdict;
     uint32_t keep, destroy,
-        blocking; /* bit i: state item i. blocking ⊆ destroy, or a recut's owner */
+        blocking; /* bit i: state item i. blocking ⊆ destroy, or the instance of a recut */
     unsigned n_create;
-    struct mig_new create[MIG_MAX_INSTANCES]; /* ordered: create in this order */
+    struct mig_new create[MIG_MAX_INSTANCES]; /* in the order of creation */
     unsigned n_recut;
     struct mig_recut recut[MIG_MAX_INSTANCES];
-    bool undecided;           /* INFEASIBLE: not known to be so, it takes too many steps to tell */
-    struct mig_wants nearest; /* INFEASIBLE: the nearest layout that can stand */
-    char reason[256];         /* INFEASIBLE: why, for a person */
+    bool undecided;           /* INFEASIBLE: not proven, the search takes too many steps */
+    struct mig_wants nearest; /* INFEASIBLE: the nearest layout that is feasible */
+    char reason[256];         /* INFEASIBLE: the cause, for a person */
 };
 
-/* A name and how many, as users write them. */
+/* A profile name and a count, as users write them. */
 struct mig_request {
     const char *profile;
     unsigned count;
 };
 
-/* Is this a table that a card can have, and that everything here has room for? At most
- * MIG_MAX_SLICES compute slices on MIG_MAX_SLOTS slots, placements on the grid and ascending, names
- * and ids each once; a profile without placements may be without size. Only the used parts of the
- * arrays are read. ERR_INVALID names the profile, the value and what is allowed. */
+/* Checks that the table is consistent and within the planner's bounds: at most MIG_MAX_SLICES
+ * compute slices on MIG_MAX_SLOTS memory slices, placements on the grid and ascending, names and
+ * ids unique. A profile without placements may have size 0. Only the used parts of the arrays are
+ * read. ERR_INVALID names the profile, the value and what is allowed. */
 int mig_table_check(const struct mig_table *t, struct err *e) MUST_CHECK;
 
-/* Resolves names tolerantly: among the profiles of the same slices and attributes the one closest
- * in GB, if it is within a sixteenth, or within one and an eighth (so 1g.24gb finds 1g.23gb, and
- * 1g.5gb nothing on a card whose smallest is 1g.10gb). A 1g name that is published for profiles of
- * twice the memory alone never finds one of the smallest share, nor the other way round: 1g.20gb
- * finds nothing on an H200 (1g.18gb, 1g.35gb). mig_rounds tells whether a name was. Zero counts go,
- * and the same kind in two spellings is counted together. ERR_NOT_FOUND names the profile and lists
- * what the card offers; ERR_INVALID for malformed names, also with count zero; ERR_TOO_LARGE for
- * more than MIG_MAX_WANTS kinds. */
+/* Resolves profile names tolerantly.
+ * - A name takes the profile closest in GB among those of the same slices and attributes, if it is
+ *   within a sixteenth, or within 1 GB and an eighth: 1g.24gb takes 1g.23gb, and 1g.5gb nothing on
+ *   a card whose smallest is 1g.10gb.
+ * - A 1g name that is published only for profiles of twice the memory never takes one of the
+ *   smallest share, nor the reverse: 1g.20gb finds nothing on an H200 (1g.18gb, 1g.35gb).
+ * - Zero counts are dropped, and two spellings of one kind are added up. mig_rounds tells whether a
+ *   name was rounded.
+ *
+ * ERR_NOT_FOUND names the profile and lists what the card offers. ERR_INVALID for malformed names,
+ * also with count zero. ERR_TOO_LARGE for more than MIG_MAX_WANTS kinds. */
 int mig_resolve(const struct mig_table *t, const struct mig_request *requests, size_t n,
                 struct mig_wants *ret, struct err *e) MUST_CHECK;
 
-/* Did resolving the name (in its own or in a label's spelling) take a profile of another GB? ret
- * holds MIG_NAME_BYTES: the name of what it was taken for. */
+/* True when the name (in either spelling) resolves to a profile of another GB. ret holds
+ * MIG_NAME_BYTES: the name of that profile. */
 bool mig_rounds(const struct mig_table *t, const char *name, char *ret);
 
-/* The smallest change from `now` to `wants`, nothing where that is what stands: fewest instances in
- * use lost (then verdict DRAIN), then fewest GPU instances at the end, of them fewest destroyed,
- * then most compute instances retained, then placements after which most can still be placed, then
- * the longest free run. Deterministic. Total: every input gets a verdict, also a state whose
- * instances overlap or lie off the grid, and in bounded time: sixty times what a real card's
- * worst question takes, then INFEASIBLE and undecided. An instance in use whose compute instances
- * are not marked is taken to be in use as a whole. */
+/* Plans the smallest change from `now` to `wants`; no change when the state matches already.
+ * Minimizes, in this order: instances in use that are lost (any: verdict DRAIN), GPU instances at
+ * the end, GPU instances destroyed; then maximizes compute instances retained, partitions that can
+ * still be placed afterwards, and the longest free run. Deterministic.
+ *
+ * Total: every input gets a verdict, also a state whose instances overlap or lie off the grid.
+ * Bounded in time: sixty times what the worst question about a real card takes, then INFEASIBLE and
+ * undecided. When an instance in use has no compute instance marked as in use, all of it counts as
+ * in use. */
 void mig_plan(const struct mig_table *t, const struct mig_state *now, const struct mig_wants *wants,
               struct mig_plan *ret);
 
-/* Can this multiset stand on an empty card? False also where that takes too many steps to tell. */
+/* True when this multiset fits an empty card. False also when the search takes too many steps. */
 bool mig_feasible(const struct mig_table *t, const struct mig_wants *wants);
 
-/* Does the state show exactly these wants (placements do not matter)? */
+/* True when the state has exactly these wants; placements do not matter. */
 bool mig_matches(const struct mig_table *t, const struct mig_state *now,
                  const struct mig_wants *wants);
 
 /* Built-in layouts: all-disabled, all-enabled, all-<profile with '+' as '.'>, all-balanced (rule:
- * mig-parted pkg/mig/builder). *ret_enabled tells whether MIG mode is on. ERR_NOT_FOUND when the
- * name is no built-in of this table. t may be NULL for a card without MIG: all-disabled works,
- * others are ERR_NOT_FOUND. */
+ * mig-parted pkg/mig/builder). *ret_enabled: whether MIG mode is on. ERR_NOT_FOUND when the table
+ * has no built-in of this name. t may be NULL for a card without MIG: then all-disabled works, and
+ * all others are ERR_NOT_FOUND. */
 int mig_named_layout(const struct mig_table *t, const char *name, bool *ret_enabled,
                      struct mig_wants *ret, struct err *e) MUST_CHECK;
 
-/* Compute-instance sizes offered inside a GPU instance of g slices: max count of c-slice instances,
- * 0 when not offered (nvidia.md 3.1; the driver lists them only once the instance exists), or when
- * more of them would go in than MIG_MAX_CIS. */
+/* Number of c-slice compute instances that fit a GPU instance of g slices. 0 when that size is not
+ * offered (nvidia.md 3.1; the driver lists sizes only once the instance exists), or when more than
+ * MIG_MAX_CIS would fit. */
 unsigned mig_ci_max(unsigned g, unsigned c);
 
 /* "1g.10gb x2, 3g.40gb x1"; "nothing" when empty. Caller frees. */
 char *mig_wants_text(const struct mig_table *t, const struct mig_wants *wants);
-/* Name of the partition a compute instance of c slices in this profile is ("1c.3g.40gb"). buf:
+/* The partition's name for a compute instance of c slices in this profile ("1c.3g.40gb"). buf:
  * MIG_NAME_BYTES. */
 char *mig_partition_name(const struct mig_profile *p, unsigned ci_slices, char *buf);

@@ -10,8 +10,8 @@
 
 static_assert(MIG_MAX_SLICES <= MIG_MAX_CIS, "a GPU instance of 1c each is listed whole");
 
-static int refuse(const struct mig_profile *p, const char *what, uint64_t value, uint64_t least,
-                  uint64_t most, struct err *e)
+static int refuse_value(const struct mig_profile *p, const char *what, uint64_t value,
+                        uint64_t least, uint64_t most, struct err *e)
 {
     return err_set(e, ERR_INVALID, "MIG profile %s: %s %llu, only %llu to %llu can be handled",
                    p->name, what, (unsigned long long)value, (unsigned long long)least,
@@ -39,7 +39,7 @@ static int check_numbers(const struct mig_profile *p, struct err *e)
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (rows[i].value < rows[i].least || rows[i].value > rows[i].most)
-            return refuse(p, rows[i].what, rows[i].value, rows[i].least, rows[i].most, e);
+            return refuse_value(p, rows[i].what, rows[i].value, rows[i].least, rows[i].most, e);
     return 0;
 }
 

@@ -5,17 +5,17 @@
 #include <stdint.h>
 
 /*
- * What a search may still cost, in steps of some 20 ns. Counted, not timed: the same
- * question has the same answer everywhere. A search that has spent it all gives up, and what it
- * answers then means nothing; whoever started it asks with mig_effort_is_spent. Internal to
- * partition/.
+ * The remaining budget of a search, in steps of some 20 ns. Steps are counted instead of time, so
+ * that the same question has the same answer everywhere. A search that has spent its budget gives
+ * up, and its result means nothing; the caller that started it checks with mig_effort_is_spent.
+ * Internal to partition/.
  */
 struct mig_effort {
     uint64_t left;
 };
 
-/* The worst question to a real card takes some 30,000 steps, half a millisecond (`planner_bench`
- * asks them all); what takes sixty times that is no card's table. */
+/* The worst question about a real card takes some 30,000 steps, half a millisecond (`planner_bench`
+ * asks all). A table that takes sixty times that is not a real card's. */
 #define MIG_MAX_STEPS 2000000
 
 static inline struct mig_effort mig_effort_whole(void)
@@ -28,7 +28,7 @@ static inline bool mig_effort_is_spent(const struct mig_effort *w)
     return w->left == 0;
 }
 
-/* False: all is spent. */
+/* False: the budget is spent. */
 static inline bool mig_effort_spend(struct mig_effort *w, unsigned steps)
 {
     w->left = w->left > steps ? w->left - steps : 0;

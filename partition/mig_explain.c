@@ -12,7 +12,8 @@
 #include "partition/mig_feasible.h"
 #include "partition/mig_pack.h"
 
-/* A long list of partitions is cut here, so that what is wrong with it still finds room. */
+/* A long list of partitions is cut here, so that the limit that it exceeds still fits the
+ * buffer. */
 #define MAX_WHAT_BYTES 150
 
 static const char *const engine_names[MIG_N_ENGINES] = {
@@ -20,7 +21,7 @@ static const char *const engine_names[MIG_N_ENGINES] = {
     [MIG_JPEG] = "JPEG engines", [MIG_OFA] = "optical flow engines",
 };
 
-/* A want that the table cannot mean at all; NULL when there is none. */
+/* A want that the table does not have; NULL when there is none. */
 static const struct mig_want *find_unknown(const struct mig_table *t, const struct mig_wants *w)
 {
     for (unsigned i = 0; i < w->n; i++) {
@@ -45,7 +46,8 @@ static void explain_unknown(const struct mig_table *t, const struct mig_want *w,
         sb_addf(b, "%s offers no compute instance of %u slices", p->name, w->ci_slices);
 }
 
-/* Takes away every kind without which the rest is still too much, as far as that can be told. */
+/* Removes every kind without which the rest is still infeasible, as far as the search can prove
+ * it. */
 static void narrow(const struct mig_table *t, const struct mig_limits *l, struct mig_wants *w)
 {
     struct mig_effort effort = mig_effort_whole();
@@ -68,10 +70,10 @@ static unsigned greatest(unsigned a, unsigned b)
     return a > b ? a : b;
 }
 
-/* GPU instances that the compute instances of one profile take: the exact number where that many
- * are allowed, otherwise what their slices and the largest kind need at least. */
-static unsigned count_instances(const struct mig_table *t, unsigned profile,
-                                const struct mig_wants *w, const struct mig_cuts *demand)
+/* Number of GPU instances that the compute instances of one profile take: exact where that many are
+ * allowed, otherwise a lower bound from their slices and the largest kind. */
+static unsigned instances_needed(const struct mig_table *t, unsigned profile,
+                                 const struct mig_wants *w, const struct mig_cuts *demand)
 {
     const struct mig_profile *p = &t->profiles[profile];
     struct mig_packing bins;
@@ -100,7 +102,7 @@ static void count(const struct mig_table *t, const struct mig_wants *w, struct m
     *ret = (struct mig_counts){0};
     for (unsigned p = 0; p < t->n_profiles; p++) {
         if (mig_cuts_total(&d.of[p]) > 0)
-            ret->of[p] = count_instances(t, p, w, &d.of[p]);
+            ret->of[p] = instances_needed(t, p, w, &d.of[p]);
     }
 }
 

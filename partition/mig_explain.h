@@ -4,11 +4,11 @@
 #include "partition/mig_place.h"
 
 /*
- * Why wants cannot stand, in a person's words. Internal to partition/.
+ * Explains to a person why wants are infeasible. Internal to partition/.
  */
 
-/* Names the smallest group of wanted kinds that is already too much for an empty card, and the
- * limit that it hits: "3g.40gb x3 needs 12 of 8 memory slots". The wants are not feasible. Cut off
- * at the size of the buffer. */
+/* Names the smallest group of wanted kinds that exceeds an empty card, and the limit that it
+ * exceeds: "3g.40gb x3 needs 12 of 8 memory slots". The wants are infeasible. Cut off at the size
+ * of the buffer. */
 void mig_explain(const struct mig_table *t, const struct mig_limits *l,
                  const struct mig_wants *wants, char *buf, size_t bytes);

@@ -4,8 +4,8 @@
 #include "partition/mig_pack.h"
 
 /* The fewest GPU instances that hold the demand; false when a profile cannot hold its share. */
-static bool count_instances(const struct mig_table *t, const struct mig_demand *d,
-                            struct mig_effort *effort, struct mig_counts *ret)
+static bool sum_instances(const struct mig_table *t, const struct mig_demand *d,
+                          struct mig_effort *effort, struct mig_counts *ret)
 {
     *ret = (struct mig_counts){0};
     for (unsigned p = 0; p < t->n_profiles; p++) {
@@ -28,7 +28,7 @@ bool mig_feasible_within(const struct mig_table *t, const struct mig_limits *l,
 {
     struct mig_demand d;
     struct mig_counts all;
-    return mig_demand_init(t, wants, &d) && count_instances(t, &d, effort, &all) &&
+    return mig_demand_init(t, wants, &d) && sum_instances(t, &d, effort, &all) &&
            mig_limits_check(t, l, &all).limit == MIG_LIMIT_NONE &&
            mig_fits(t, /* taken= */ 0, &all, effort);
 }

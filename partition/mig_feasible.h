@@ -4,10 +4,9 @@
 #include "partition/mig_place.h"
 
 /*
- * Whether wants can stand on an empty card. Internal to partition/; the public face is
- * mig_feasible.
+ * Decides whether wants fit an empty card. Internal to partition/; others call mig_feasible.
  */
 
-/* mig_feasible with the table's limits already worked out. */
+/* mig_feasible for a caller that has the table's limits. */
 bool mig_feasible_within(const struct mig_table *t, const struct mig_limits *l,
                          const struct mig_wants *wants, struct mig_effort *effort);

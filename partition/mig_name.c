@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Larger than any number a driver prints, small enough that four of them fit MIG_NAME_BYTES. */
+/* Larger than any number that a driver prints, and small enough for four of them in
+ * MIG_NAME_BYTES. */
 #define LARGEST_NUMBER 9999
 
 static bool take_text(const char **at, const char *text)
@@ -44,7 +45,7 @@ static bool is_attribute(const char *s, size_t len)
     return true;
 }
 
-/* Is the attribute of that length at s already among those before it, from list on? */
+/* True when the attribute of that length at s occurs before s in the list. */
 static bool is_repeated(const char *list, const char *s, size_t len)
 {
     for (const char *other = list; other < s; other += strcspn(other, ",") + 1) {
@@ -54,7 +55,7 @@ static bool is_repeated(const char *list, const char *s, size_t len)
     return false;
 }
 
-/* NULL, or what is wrong with a list of attributes without its sign. */
+/* The fault of a list of attributes without its sign; NULL: none. */
 static const char *attribute_fault(const char *list)
 {
     if (strlen(list) + 1 >= MIG_ATTR_BYTES)
@@ -72,7 +73,7 @@ static const char *attribute_fault(const char *list)
     }
 }
 
-/* The attributes with their sign; plus is the character that stands for '+' here. */
+/* Parses the attributes with their sign; plus is the character that means '+' in this spelling. */
 static const char *parse_attributes(const char *at, char plus, struct mig_name *n)
 {
     if (*at == '\0')

@@ -7,10 +7,11 @@
 #include "partition/mig_feasible.h"
 #include "partition/mig_pack.h"
 
-/* Memory is compared in parts of a slot, so that a share of a GPU instance is a whole number. */
+/* Memory is counted in fractions of a memory slice, so that a share of a GPU instance is a whole
+ * number. */
 #define SLOT_PARTS 840
 
-/* What a partition takes of a card at least. */
+/* The least that a partition takes of a card. */
 struct share {
     unsigned parts, slices;
 };
@@ -19,11 +20,11 @@ struct share {
 struct nearest {
     const struct mig_table *t;
     const struct mig_limits *l;
-    struct mig_wants wants;         /* kinds merged, counts capped at what a card could ever hold */
-    struct share of[MIG_MAX_WANTS]; /* of one partition of a kind */
-    struct share least_from[MIG_MAX_WANTS + 1]; /* the least of any kind from here on */
+    struct mig_wants wants;         /* kinds merged, counts capped at what any card could hold */
+    struct share of[MIG_MAX_WANTS]; /* for one partition of each kind */
+    struct share least_from[MIG_MAX_WANTS + 1]; /* minimum over the kinds from here on */
     unsigned count_from[MIG_MAX_WANTS + 1];     /* partitions of the kinds from here on */
-    unsigned parts_from[MIG_MAX_WANTS + 1];     /* and their memory */
+    unsigned parts_from[MIG_MAX_WANTS + 1];     /* the memory of these */
     struct mig_effort *effort;
     struct mig_wants at, best;
     unsigned at_count, best_count, best_parts;
@@ -35,7 +36,7 @@ static unsigned least(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-/* The entry of that kind, made with count 0 when there is none; NULL when the list is full. */
+/* The entry of that kind, added with count 0 when missing; NULL when the list is full. */
 static struct mig_want *find_want(struct mig_wants *w, unsigned profile, unsigned ci_slices)
 {
     for (unsigned i = 0; i < w->n; i++) {
@@ -48,7 +49,8 @@ static struct mig_want *find_want(struct mig_wants *w, unsigned profile, unsigne
     return &w->items[w->n++];
 }
 
-/* The kinds that the table has, each once; one that fills its instance is written without size. */
+/* The kinds that the table has, each once; a compute instance that fills its GPU instance has
+ * ci_slices 0. */
 static void merge(const struct mig_table *t, const struct mig_wants *wants, struct mig_wants *ret)
 {
     ret->n = 0;
@@ -70,7 +72,7 @@ static struct share share_of(const struct mig_table *t, const struct mig_want *w
     return (struct share){.parts = SLOT_PARTS * p->size * slices / p->slices, .slices = slices};
 }
 
-/* Insertion sort: small ones first, because they make the count that later choices must beat. */
+/* Insertion sort, small ones first: they set a high count early, which later choices must beat. */
 static void sort(const struct mig_table *t, struct mig_wants *w)
 {
     for (unsigned i = 1; i < w->n; i++) {
@@ -99,7 +101,7 @@ static void measure(struct nearest *k)
     }
 }
 
-/* Can no choice among the kinds from here on beat the best? */
+/* True when no choice among the kinds from here on beats the best. */
 static bool is_hopeless(const struct nearest *k, unsigned kind)
 {
     unsigned room = SLOT_PARTS * k->t->slots - k->used.parts;
@@ -111,7 +113,7 @@ static bool is_hopeless(const struct nearest *k, unsigned kind)
     return k->used.parts + least(k->parts_from[kind], room) <= k->best_parts;
 }
 
-/* The most partitions of a kind that can stand beside those kept already. */
+/* The most partitions of a kind that fit beside those already kept. */
 static unsigned most_beside(struct nearest *k, unsigned kind)
 {
     struct mig_want *w = &k->at.items[kind];
@@ -155,7 +157,7 @@ static void keep_from(struct nearest *k, unsigned kind)
         keep_some(k, kind, n);
 }
 
-/* How far profile b, no larger, is from what a dropped partition of profile a was to be. */
+/* The distance of profile b, not larger, from the dropped partition of profile a. */
 static unsigned distance(const struct mig_profile *a, unsigned ci, const struct mig_profile *b)
 {
     unsigned slices = ci > b->slices ? ci - b->slices : b->slices - ci;
@@ -211,7 +213,7 @@ void mig_nearest(const struct mig_table *t, const struct mig_limits *l,
     k.wants = asked;
     measure(&k);
     keep_from(&k, 0);
-    /* Best has the kinds of asked in the same order, or none at all. */
+    /* Best lists the kinds of asked in the same order, or is empty. */
     *ret = k.best;
     for (unsigned i = 0; i < asked.n; i++) {
         unsigned kept = i < k.best.n ? k.best.items[i].count : 0;

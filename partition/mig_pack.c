@@ -4,15 +4,15 @@
 #include <assert.h>
 #include <string.h>
 
-/* nvidia.md 3.1 lists 2g: 1c; 3g: 1c 2c; 4g: 1c 2c; 7g: 1c 2c 3c 4c. All of them, and no others,
- * are the sizes up to half of g rounded up, each as often as it goes in. */
+/* nvidia.md 3.1 lists 2g: 1c; 3g: 1c 2c; 4g: 1c 2c; 7g: 1c 2c 3c 4c. Those are exactly the sizes up
+ * to half of g rounded up, each as often as it fits. */
 unsigned mig_ci_max(unsigned g, unsigned c)
 {
     if (c == 0 || c > g)
         return 0;
     if (c == g)
         return 1;
-    /* Mixed sizes are never more than the smallest offered size alone, so MIG_MAX_CIS holds. */
+    /* A mix has never more instances than the smallest size alone, so MIG_MAX_CIS is enough. */
     return c <= (g + 1) / 2 && g / c <= MIG_MAX_CIS ? g / c : 0;
 }
 
@@ -87,10 +87,10 @@ struct packer {
     struct mig_effort *effort;
     unsigned first_new;    /* bins from here on are interchangeable */
     struct mig_cuts left;  /* demand not yet in a bin */
-    unsigned left_slices;  /* of it */
-    struct mig_packing at; /* holds of the bins before the current one */
+    unsigned left_slices;  /* slices of that demand */
+    struct mig_packing at; /* holds of all bins before the current one */
     bool found;
-    unsigned bound; /* no answer retains more */
+    unsigned bound; /* no result retains more */
     struct mig_packing *best;
 };
 
@@ -98,7 +98,7 @@ static void fill_bin(struct packer *k, unsigned bin);
 
 static void finish(struct packer *k)
 {
-    assert(k->left_slices == 0); /* the last bin was left only with nothing to spare */
+    assert(k->left_slices == 0); /* the last bin was left only when nothing remained */
     if (k->found && k->at.retained <= k->best->retained)
         return;
     k->found = true;
@@ -164,7 +164,7 @@ static unsigned retained_bound(const struct mig_cuts *demand, const struct mig_p
     return bound;
 }
 
-/* No packing does with fewer: the slices must fit, and each kind alone. */
+/* Lower bound: the slices must fit, and each kind by itself. */
 static unsigned fewest_bins(unsigned slices, const struct mig_cuts *demand)
 {
     unsigned fewest = (mig_cuts_slices(demand, slices) + slices - 1) / slices;

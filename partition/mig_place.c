@@ -22,7 +22,7 @@ static unsigned engines_of(const struct mig_profile *p, enum mig_engine kind)
     return of[kind];
 }
 
-/* The card's own number: what the profile that takes the whole grid has. */
+/* The card's number of engines: that of the profile that covers the whole grid. */
 static unsigned engine_total(const struct mig_table *t, enum mig_engine kind)
 {
     unsigned total = 0;
@@ -53,7 +53,8 @@ static bool has_attribute(const char *name, char sign, const char *attr)
     return false;
 }
 
-/* Profiles that differ in attributes alone count as one; 3g and 4g at the same slots as two. */
+/* Profiles that differ only in attributes count as one spot; 3g and 4g on the same memory slices
+ * count as two. */
 static void add_spot(struct mig_limits *l, uint32_t slots, unsigned slices)
 {
     for (unsigned i = 0; i < l->n_spots; i++) {
@@ -81,7 +82,7 @@ void mig_limits_init(const struct mig_table *t, struct mig_limits *ret)
     }
 }
 
-/* Instances whose profile is in the set of bits. */
+/* Number of instances whose profile is in the bit set. */
 static uint64_t count_in(const struct mig_table *t, const struct mig_counts *all, uint32_t profiles)
 {
     uint64_t n = 0;
@@ -182,7 +183,7 @@ static bool is_better(const struct mig_layout *a, const struct mig_layout *b)
     return a->run > b->run;
 }
 
-static void judge(struct placer *k, uint32_t taken)
+static void rate_layout(struct placer *k, uint32_t taken)
 {
     unsigned flexibility = 0;
     for (unsigned i = 0; i < k->l->n_spots; i++) {
@@ -214,7 +215,7 @@ static void place_from(struct placer *k, unsigned item, uint32_t taken)
 {
     if (item == k->at.n) {
         if (k->l && mig_effort_spend(k->effort, k->l->n_spots))
-            judge(k, taken);
+            rate_layout(k, taken);
         k->found = true;
         return;
     }
@@ -246,7 +247,7 @@ static void list_items(const struct mig_table *t, const struct mig_counts *need,
     l->n = 0;
     for (unsigned p = 0; p < t->n_profiles; p++) {
         for (unsigned i = 0; i < need->of[p]; i++) {
-            assert(l->n < MIG_MAX_INSTANCES); /* or the limits would have said so */
+            assert(l->n < MIG_MAX_INSTANCES); /* the limits have checked this */
             unsigned at = l->n++;
             for (; at > 0 && goes_before(&t->profiles[p], &t->profiles[l->items[at - 1].profile]);
                  at--)

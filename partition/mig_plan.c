@@ -11,31 +11,31 @@
 #include "partition/mig_place.h"
 
 /*
- * The plan is found by trying every fate of every standing instance, cut off as soon as it costs
- * more than the best that is known. Once the fates are given, everything else is decided apart:
- * packing says what each GPU instance holds and how many new ones each profile needs, the limits
- * judge the sum, placement finds the slots. An H100 has at most seven instances: 128 fates, or a
- * few more where an instance in use could also lose one of its compute instances.
+ * The plan is found by trying every fate of every existing instance, cut off as soon as it costs
+ * more than the best known one. The fates determine the rest: packing decides what each GPU
+ * instance holds and how many new ones each profile needs, the limits judge the sum, and placement
+ * finds the memory slices. An H100 has at most seven instances: 128 fates, or a few more where an
+ * instance in use could also lose one of its compute instances.
  */
 
-/* A standing instance as the search sees it. */
+/* An existing instance in the search. */
 struct standing {
     unsigned profile;
     uint32_t slots;
-    bool busy;     /* in use, as a whole or in part */
+    bool busy;     /* in use, wholly or partly */
     bool busy_odd; /* in use, with a size that the profile does not offer */
     struct mig_cuts have, in_use;
 };
 
 enum fate {
     GOES,
-    STAYS, /* with all of it that is in use */
-    YIELDS /* stays, but compute instances in use may go */
+    STAYS, /* with all of its compute instances in use */
+    YIELDS /* stays, but may lose compute instances in use */
 };
 
-/* What a solution costs, what matters most first; all of it is to be small. That fewer GPU
- * instances at the end come before fewer changes makes the layout the same from wherever one comes:
- * else two of 3g that are to be 1c.3g twice would both stay, each with one of the parts. */
+/* The cost of a solution, most important first; smaller is better. Fewer GPU instances at the end
+ * come before fewer changes, so that the layout does not depend on the start: else two of 3g that
+ * are to become 1c.3g twice would both stay, with one compute instance each. */
 enum { LOST, TOTAL, DESTROYED, NOT_RETAINED, NOT_FREE, NOT_RUN, N_COSTS };
 struct cost {
     unsigned of[N_COSTS];
@@ -44,10 +44,10 @@ struct cost {
 struct solution {
     struct cost cost;
     enum fate fate[MIG_MAX_INSTANCES];
-    struct mig_cuts holds[MIG_MAX_INSTANCES]; /* what a standing instance holds at the end */
-    struct mig_counts all, fresh;             /* GPU instances at the end, and new ones of them */
+    struct mig_cuts holds[MIG_MAX_INSTANCES]; /* what an existing instance holds at the end */
+    struct mig_counts all, fresh; /* GPU instances at the end, and the new ones among them */
     struct mig_cuts fresh_holds[MIG_MAX_INSTANCES]; /* by profile, ascending */
-    struct mig_layout layout;                       /* of the new ones */
+    struct mig_layout layout;                       /* of the new instances */
 };
 
 struct search {
@@ -58,7 +58,7 @@ struct search {
     unsigned n;
     struct standing standing[MIG_MAX_INSTANCES];
     struct solution at;
-    unsigned staying[MIG_MAX_PROFILES]; /* instances that do not go, so far */
+    unsigned staying[MIG_MAX_PROFILES]; /* existing instances kept so far */
     unsigned n_staying;                 /* all of them */
     bool found;
     struct solution best;
@@ -77,7 +77,7 @@ static struct standing observe(const struct mig_table *t, const struct mig_insta
     s.busy |= any_named;
     for (unsigned i = 0; i < it->n_cis && s.profile != MIG_NO_PROFILE; i++) {
         unsigned kind = mig_cut_kind(t->profiles[s.profile].slices, it->cis[i].slices);
-        /* In use without saying where: then all of it may be. */
+        /* In use, but no compute instance is marked: then any of them may be in use. */
         bool in_use = it->cis[i].in_use || (s.busy && !any_named);
         if (kind == MIG_CI_KINDS) {
             s.busy_odd |= in_use;
@@ -126,7 +126,7 @@ static bool pack_profile(struct search *s, unsigned profile, unsigned *n_fresh)
         s->at.holds[owner[i]] = bins.bins[i].holds;
     s->at.all.of[profile] = bins.n;
     s->at.fresh.of[profile] = bins.n - kept;
-    /* New ones are never more than an empty card would take, and that is feasible. */
+    /* No more new ones than an empty card takes, and that was checked to be feasible. */
     assert(*n_fresh + bins.n - kept <= MIG_MAX_INSTANCES);
     for (unsigned i = kept; i < bins.n; i++)
         s->at.fresh_holds[(*n_fresh)++] = bins.bins[i].holds;
@@ -147,7 +147,7 @@ static bool pack(struct search *s)
     return true;
 }
 
-/* All fates are given: is it a solution, and the best so far? */
+/* All fates are decided: keeps the solution if it is the best so far. */
 static void settle(struct search *s, uint32_t taken)
 {
     (void)mig_effort_spend(s->effort, 8 * s->t->n_profiles);
@@ -174,7 +174,7 @@ static void try_fate(struct search *s, unsigned item, enum fate fate, uint32_t t
     s->at.cost.of[LOST] += lost;
     s->at.cost.of[DESTROYED] += gone;
     s->n_staying += !gone;
-    s->at.cost.of[TOTAL] = s->n_staying; /* at least */
+    s->at.cost.of[TOTAL] = s->n_staying; /* lower bound */
     if (!costs_more(s, DESTROYED + 1))
         decide(s, item + 1, gone ? taken : taken | it->slots);
     s->n_staying -= !gone;
@@ -182,7 +182,7 @@ static void try_fate(struct search *s, unsigned item, enum fate fate, uint32_t t
     s->at.cost.of[LOST] -= lost;
 }
 
-/* Could it be part of the wanted layout at all, beside what already stays? */
+/* True when it could be part of the wanted layout beside the instances that stay already. */
 static bool may_stay(const struct search *s, const struct standing *it, uint32_t taken)
 {
     if (it->profile == MIG_NO_PROFILE || (it->slots & taken))
@@ -212,8 +212,8 @@ static void decide(struct search *s, unsigned item, uint32_t taken)
     try_fate(s, item, GOES, taken);
 }
 
-/* Slices of the compute instances that a GPU instance holds, largest first. They fit, because
- * mig_ci_max offers no size of which more than MIG_MAX_CIS would. */
+/* Compute slices of the compute instances of a GPU instance, largest first. They fit, because
+ * mig_ci_max offers no size of which more than MIG_MAX_CIS would fit. */
 static unsigned list_cis(unsigned slices, const struct mig_cuts *c, unsigned ret[MIG_MAX_CIS])
 {
     unsigned n = 0;
@@ -227,7 +227,8 @@ static unsigned list_cis(unsigned slices, const struct mig_cuts *c, unsigned ret
     return n;
 }
 
-/* Takes out of `surplus` those compute instances that go; in_use tells which pass this is. */
+/* Removes from `surplus` the compute instances that go; one pass for those in use, one for the
+ * others. */
 static uint32_t drop_cis(const struct mig_instance *it, unsigned slices, bool in_use,
                          struct mig_cuts *surplus)
 {
@@ -320,7 +321,8 @@ static bool is_disjoint(const struct mig_table *t, const struct mig_state *now)
     return true;
 }
 
-/* Whether it can stand, or with less harm than what was found so far, nobody knows. */
+/* The search was too long to prove that it is infeasible, or that the best plan found so far is the
+ * best. */
 static void leave_undecided(const struct mig_wants *wants, struct mig_plan *ret)
 {
     ret->undecided = true;
@@ -361,7 +363,7 @@ void mig_plan(const struct mig_table *t, const struct mig_state *now, const stru
     mig_explain(t, &s.limits, wants, ret->reason, sizeof(ret->reason));
 }
 
-/* Sums what stands by profile and kind; false when it shows something that no wants can say. */
+/* Sums the existing instances by profile and kind; false when no wants can express them. */
 static bool sum_state(const struct mig_table *t, const struct mig_state *now,
                       struct mig_demand *ret)
 {

@@ -6,13 +6,13 @@
 
 #include "partition/mig.h"
 
-/* Enough for the names of every profile a table can hold. */
+/* Room for the names of every profile of a table. */
 #define MAX_OFFER_BYTES 2048
 
-/* How far a name's GB may be from the profile's. Drivers, ECC and VBIOS were seen to move the
- * memory of a card by up to a sixteenth (1g.23gb and 1g.24gb, 3g.90gb and 3g.95gb, 7g.180gb and
- * 7g.189gb); of a small number rounding alone may be one more, which must be no more than an
- * eighth: 1g.5gb and 1g.6gb are two models'. */
+/* How far a name's GB may be from the profile's. Drivers, ECC and VBIOS move a card's memory by up
+ * to a sixteenth (seen: 1g.23gb and 1g.24gb, 3g.90gb and 3g.95gb, 7g.180gb and 7g.189gb). Rounding
+ * alone may add 1 GB to a small number, but no more than an eighth: 1g.5gb and 1g.6gb belong to two
+ * models. */
 #define GB_DRIFT    16
 #define GB_ROUNDING 8
 
@@ -34,7 +34,7 @@ static bool is_among(unsigned gb, const unsigned *list, size_t n)
     return false;
 }
 
-/* Has a profile of the same slices and attributes less memory? */
+/* True when a profile of the same slices and attributes has less memory. */
 static bool is_doubled(const struct mig_table *t, unsigned profile, const struct mig_name *name)
 {
     for (unsigned i = 0; i < t->n_profiles; i++) {
@@ -47,9 +47,9 @@ static bool is_doubled(const struct mig_table *t, unsigned profile, const struct
     return false;
 }
 
-/* Is the name published for one of the two kinds of 1g alone, and the profile of the other? Then
- * its closeness is chance: 1g.36gb is twice the memory of a GH200, 1g.35gb all that a GB300 gives
- * to the smallest. */
+/* True when the name is published for only one of the two kinds of 1g, and the profile is of the
+ * other. Then its closeness is chance: 1g.36gb is twice the memory on a GH200, and 1g.35gb the
+ * smallest share on a GB300. */
 static bool is_other_kind(const struct mig_table *t, unsigned profile, const struct mig_name *n)
 {
     bool plain = is_among(n->gb, plain_gb, ARRAY_LEN(plain_gb));
@@ -64,7 +64,7 @@ static unsigned gap_between(unsigned a, unsigned b)
 }
 
 /* The profile closest in GB among those of the same slices and attributes; t->n_profiles: none. A
- * name that the card has means that profile, whatever it means elsewhere. */
+ * name that the card has always means that profile, whatever it means on other models. */
 static unsigned find_profile(const struct mig_table *t, const struct mig_name *n)
 {
     unsigned found = t->n_profiles;
@@ -83,7 +83,7 @@ static unsigned find_profile(const struct mig_table *t, const struct mig_name *n
     return found;
 }
 
-static int refuse(const struct mig_table *t, const struct mig_name *n, struct err *e)
+static int refuse_name(const struct mig_table *t, const struct mig_name *n, struct err *e)
 {
     char name[MIG_NAME_BYTES];
     auto_sb struct sb offers = SB_INIT(MAX_OFFER_BYTES);
@@ -98,7 +98,7 @@ static int resolve_one(const struct mig_table *t, const struct mig_name *n, stru
 {
     unsigned p = find_profile(t, n);
     if (p == t->n_profiles)
-        return refuse(t, n, e);
+        return refuse_name(t, n, e);
     if (n->ci_slices && mig_ci_max(n->gi_slices, n->ci_slices) == 0)
         return err_set(e, ERR_NOT_FOUND, "%s offers no compute instance of %u slices",
                        t->profiles[p].name, n->ci_slices);
@@ -174,7 +174,7 @@ static int all_of_one(const struct mig_table *t, const char *name, struct mig_wa
     return 0;
 }
 
-/* Among the profiles of so many slices that have no attribute, the one that goes in most often. */
+/* The profile without attributes of so many slices that fits most often. */
 static unsigned base_profile(const struct mig_table *t, unsigned slices)
 {
     unsigned found = t->n_profiles;

@@ -5,7 +5,7 @@
 
 #include "partition/mig.h"
 
-/* Far beyond MIG_MAX_WANTS names and counts. */
+/* More than MIG_MAX_WANTS names and counts ever need. */
 #define MAX_TEXT_BYTES 4096
 
 char *mig_partition_name(const struct mig_profile *p, unsigned ci_slices, char *buf)

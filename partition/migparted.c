@@ -22,8 +22,8 @@ enum {
     ID_BYTES = 10
 };
 
-/* mig-parted refuses what it does not know at every level; a typing mistake is then an error and
- * not a silent default. */
+/* Unknown keys are errors at every level, as in mig-parted: a typing mistake must not become a
+ * silent default. */
 static int only_keys(const json_t *obj, const char *const known[], const char *where, struct err *e)
 {
     const char *key;
@@ -44,9 +44,8 @@ static bool is_pci_id(const char *s)
     return strncmp(s, "0x", 2) == 0 && strlen(s) == ID_BYTES && num_parse_hex32(s, &id, NULL) == 0;
 }
 
-/* "0xDDDDVVVV", or that and a subsystem behind a colon; what is no id would match no card,
- * silently.
- */
+/* "0xDDDDVVVV", optionally with a subsystem behind a colon. Anything else would silently match no
+ * card. */
 static int check_filter(const char *filter, struct err *e)
 {
     const char *colon = strchr(filter, ':');
@@ -89,7 +88,7 @@ static int read_filter(const json_t *filter, struct migconfig_entry *out, struct
     return 0;
 }
 
-/* MIGConfig keeps sets. */
+/* Adds an index once, because a MIGConfig's indices are a set. */
 static void add_index(struct migconfig_entry *out, int64_t index)
 {
     for (size_t i = 0; i < out->n_indices; i++)
@@ -180,27 +179,27 @@ static int read_parts(const json_t *list, struct migconfig_spec *out, struct err
     return 0;
 }
 
-static bool is_plain(char c)
+static bool is_name_char(char c)
 {
     return isalnum((unsigned char)c);
 }
 
-/* Lower case, with what an object's name cannot hold turned into '-', as a RFC 1123 subdomain: a
- * dot stands between letters or digits only. */
+/* Lower case, with '-' for what a RFC 1123 subdomain cannot contain; a dot only between letters or
+ * digits. */
 static char *object_name_of(const char *name)
 {
     char *s = xstrndup(name, NAME_BYTES);
     for (char *p = s; *p; p++) {
-        bool inner_dot = *p == '.' && p > s && is_plain(p[-1]) && is_plain(p[1]);
+        bool inner_dot = *p == '.' && p > s && is_name_char(p[-1]) && is_name_char(p[1]);
         *p = (char)tolower((unsigned char)*p);
-        if (!is_plain(*p) && !inner_dot)
+        if (!is_name_char(*p) && !inner_dot)
             *p = '-';
     }
     size_t len = strlen(s);
-    while (len && !is_plain(s[len - 1]))
+    while (len && !is_name_char(s[len - 1]))
         s[--len] = '\0';
     size_t lead = 0;
-    while (lead < len && !is_plain(s[lead]))
+    while (lead < len && !is_name_char(s[lead]))
         lead++;
     memmove(s, s + lead, len - lead + 1);
     return s;
@@ -258,7 +257,7 @@ static int read_file(const json_t *doc, struct migparted_file *f, struct err *e)
     return read_configs(json_object_get(doc, "mig-configs"), f, e);
 }
 
-/* The file inside a ConfigMap, as a new reference; the document itself otherwise. */
+/* The file inside a ConfigMap, or else the document itself; a new reference. */
 static int unwrap(const json_t *doc, json_t **ret, struct err *e)
 {
     const char *kind = json_string_value(json_object_get(doc, "kind"));

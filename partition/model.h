@@ -4,11 +4,10 @@
 #include "api/device.h"
 #include "partition/mig.h"
 
-/* Between the planner's table of a model and the one in Device.status.models. */
+/* Conversions between the planner's table of a model and the model in Device.status.models. */
 
-/* ERR_INVALID when the model lists more than the planner holds, or placements outside its grid. A
+/* ERR_INVALID when the model lists more than the planner's bounds, or placements off its grid. A
  * model without profiles gives an empty table. */
 int model_to_table(const struct device_model *m, struct mig_table *ret, struct err *e) MUST_CHECK;
-/* *ret was zeroed; its strings and arrays are owned by the caller (device_status_done frees them).
- */
+/* *ret was zeroed; the caller owns its strings and arrays (device_status_done frees them). */
 void model_from_table(const char *name, const struct mig_table *t, struct device_model *ret);

@@ -12,8 +12,9 @@
 #include "api/koordinator.h"
 #include "partition/vendor.h"
 
-/* Domains of other vendors whose cards HAMi shares under this lock (HAMi pkg/device: whose LockNode
- * calls nodelock.LockNode, which knows one key only). Cambricon's lock has a name of its own. */
+/* Domains of other vendors whose cards HAMi shares under this lock (HAMi pkg/device: all whose
+ * LockNode calls nodelock.LockNode, which has one key only). Cambricon's lock has a name of its
+ * own. */
 static const char *const sharers[] = {
     "amd.com/",      "aws.amazon.com/", "birentech.com/",  "enflame.com/",
     "huawei.com/",   "hygon.com/",      "iluvatar.ai/",    "kunlunxin.com/",
@@ -22,7 +23,7 @@ static const char *const sharers[] = {
 
 /* --- Parsing --- */
 
-/* What names of objects are made of: they go into a selector. */
+/* True for the characters of object names: the name goes into a selector. */
 static bool is_name(const char *s, size_t len, size_t room)
 {
     for (size_t i = 0; i < len; i++)
@@ -59,14 +60,14 @@ int node_lock_parse(const char *value, struct node_lock *ret, struct err *e)
     return take_name(pod + 1, strlen(pod + 1), "pod", ret->pod, sizeof(ret->pod), e);
 }
 
-/* --- Whose is it? --- */
+/* --- Who removes it --- */
 
 static bool begins(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Does Cleave offer anything of this domain on the node? */
+/* True when Cleave offers a resource of this domain on the node. */
 static bool is_served(const struct device_resource *offered, size_t n, const char *domain)
 {
     for (size_t i = 0; i < n; i++)
@@ -86,13 +87,13 @@ static bool is_more_than_none(const json_t *amount)
     int64_t n;
     if (json_is_integer(amount))
         return json_integer_value(amount) > 0;
-    /* What cannot be read may well be something. */
+    /* An amount that cannot be read may be above zero. */
     return !json_is_string(amount) || quantity_parse(json_string_value(amount), &n, NULL) < 0 ||
            n > 0;
 }
 
-/* A card, or a slice that is made for its pod, of a vendor with such slices. By Koordinator's names
- * for shares of cards its scheduler takes this lock on nodes with such slices only. */
+/* True for a card, or a slice made for its pod, of a vendor with such slices. For Koordinator's
+ * names of shares of cards, its scheduler takes this lock only on nodes with such slices. */
 static bool is_ours(const char *resource)
 {
     if (koordinator_is_resource(resource))

@@ -35,7 +35,7 @@ void resolve_refuse(struct source *s, const char *reason, const struct resolve_c
 
 /* --- Pass 2: owners --- */
 
-/* The label stands above every profile. */
+/* The label beats every profile. */
 static bool beats(const struct source *a, const struct source *b)
 {
     if (!a->profile || !b->profile)
@@ -43,7 +43,7 @@ static bool beats(const struct source *a, const struct source *b)
     return a->profile->priority > b->profile->priority;
 }
 
-/* The same as an order without ties, so that nothing depends on the order of the input. */
+/* A total order, so that the result does not depend on the order of the input. */
 static bool leads(const struct source *a, const struct source *b)
 {
     return beats(a, b) || (!beats(b, a) && strcmp(a->name, b->name) < 0);
@@ -144,7 +144,7 @@ static int by_uuid(const void *a, const void *b)
     return strcmp(((const struct device_want *)a)->uuid, ((const struct device_want *)b)->uuid);
 }
 
-/* The source that speaks for the node as a whole: the strongest that governs a card. */
+/* The source of the node as a whole: the strongest that governs a card. */
 static const struct source *leading(const struct work *w)
 {
     const struct source *top = NULL;
@@ -156,8 +156,8 @@ static const struct source *leading(const struct work *w)
     return top;
 }
 
-/* Names of resources belong to the node, so the strongest profile decides, under a label too.
- * While that one is refused, or equals disagree, the names that are in force stay. */
+/* Resource names belong to the node, so the strongest profile decides, also under a label. While
+ * that profile is refused, or equals disagree, the present names stay. */
 static int strategy(const struct work *w)
 {
     const struct source *top = NULL;
@@ -318,7 +318,7 @@ void resolve_result_done(struct resolve_result *r)
     *r = (struct resolve_result){0};
 }
 
-static int64_t count_of(const struct profile_count *list, size_t n, const char *profile)
+static int64_t count_of_profile(const struct profile_count *list, size_t n, const char *profile)
 {
     int64_t count = 0;
     for (size_t i = 0; i < n; i++)
@@ -356,7 +356,8 @@ bool resolve_card_matches(const struct resolve_card *card, const struct device_w
     const struct profile_count *wanted = want->mig.profiles;
     size_t n = want->mig.n_profiles;
     for (size_t i = 0; i < n; i++)
-        if (count_of(card->partitions, card->n_partitions, wanted[i].profile) != wanted[i].count)
+        if (count_of_profile(card->partitions, card->n_partitions, wanted[i].profile) !=
+            wanted[i].count)
             return false;
     return total(card->partitions, card->n_partitions) == total(wanted, n);
 }

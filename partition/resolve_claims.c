@@ -36,8 +36,7 @@ static bool has_builtin(const struct resolve_card *card, const char *name)
     return card->table && mig_named_layout(card->table, name, &enabled, &wants, NULL) == 0;
 }
 
-/* A name is built in when it is so for any card of the node; each card is judged by itself later.
- */
+/* A name is built in when it is for any card of the node; each card is judged by itself later. */
 static bool is_builtin(const struct resolve_input *in, const char *name)
 {
     if (strcmp(name, "all-disabled") == 0)
@@ -48,14 +47,14 @@ static bool is_builtin(const struct resolve_input *in, const char *name)
     return false;
 }
 
-/* Fills the claim from a name; false when the named config does not speak about this card. */
+/* Fills the claim from a name; false when the named config has no entry for this card. */
 static bool claim_named(struct claim *c, const struct resolve_config *config, const char *name,
                         const struct resolve_card *card)
 {
     if (!config) {
         c->builtin = name;
-        /* A name on a node means the models that have it, as in the configuration that mig-parted
-         * generates; a profile's entry means the very cards that it selects. */
+        /* A name in the node's label concerns the models that have it, as in the configuration that
+         * mig-parted generates; a profile's entry concerns exactly the cards that it selects. */
         return !c->from_label || has_builtin(card, name);
     }
     const struct migconfig_entry *entry = resolve_config_entry(config->spec, card);
@@ -73,7 +72,8 @@ static bool has_mig(const struct resolve_input *in)
     return false;
 }
 
-/* The names that whoever misspelt one may have meant. A MIGConfig may have a built-in name, too. */
+/* Adds the names that may have been meant by a misspelt one. A MIGConfig may have a built-in name
+ * too. */
 static void add_names(const struct resolve_input *in, struct sb *out)
 {
     static const char *const builtin[] = {"all-disabled", "all-enabled", "all-balanced"};
@@ -101,7 +101,7 @@ static bool is_offered_before(const struct resolve_input *in, size_t n_cards, co
     return false;
 }
 
-/* Of a name in the form of a built-in one: which profiles the cards of this node have. */
+/* For a name in the form of a built-in one: adds the profiles that the node's cards have. */
 static void add_profiles(const struct resolve_input *in, const struct mig_name *wanted,
                          struct sb *out)
 {

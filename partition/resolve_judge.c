@@ -51,7 +51,8 @@ static bool check_geometry(struct source *s, const struct resolve_card *card,
     return false;
 }
 
-/* Whoever wrote the name gets another amount of memory than it says. */
+/* Reports that the name was rounded: the partition has another amount of memory than the name
+ * says. */
 static void note_rounding(struct source *s, const struct resolve_card *card, const char *name)
 {
     char taken[MIG_NAME_BYTES];
@@ -63,7 +64,7 @@ static void note_rounding(struct source *s, const struct resolve_card *card, con
     resolve_add_problem(s, RESOLVE_ROUNDED, card, text);
 }
 
-/* Counts that no schema has bounded come from files. */
+/* Counts from files were not bounded by a schema. */
 static int requests_of(const struct jx_pair *profiles, size_t n, struct mig_request *ret,
                        struct err *e)
 {
@@ -78,7 +79,7 @@ static int requests_of(const struct jx_pair *profiles, size_t n, struct mig_requ
     return 0;
 }
 
-/* Puts a resolved geometry into the wish, or refuses. */
+/* Puts a resolved geometry into the want, or refuses the source. */
 static bool want_mig(struct source *s, const struct resolve_card *card,
                      const struct jx_pair *profiles, size_t n, struct device_want *want)
 {
@@ -127,7 +128,7 @@ static bool want_builtin(struct source *s, const struct resolve_card *card, cons
     return true;
 }
 
-/* Against an empty card: what others have made there may be gone when the agent looks. */
+/* Checked against an empty card: foreign slices may be gone when the agent acts. */
 static bool check_slices(struct source *s, const struct resolve_card *card,
                          const struct sgpu_wants *wants)
 {
@@ -185,8 +186,8 @@ static bool check_sharing(struct source *s, const struct claim *c, const struct 
     return false;
 }
 
-static bool judge(struct source *s, const struct claim *c, const struct resolve_card *card,
-                  struct device_want *want)
+static bool judge_claim(struct source *s, const struct claim *c, const struct resolve_card *card,
+                        struct device_want *want)
 {
     if (c->entry && c->entry->mode == API_MODE_VGPU)
         return want_vgpu(s, card, want);
@@ -198,7 +199,7 @@ static bool judge(struct source *s, const struct claim *c, const struct resolve_
         return false;
     if (c->config) {
         const struct migconfig_entry *entry = resolve_config_entry(c->config, card);
-        assert(entry); /* the claim was made by one */
+        assert(entry); /* only entries make such claims */
         return !entry->mig_enabled ||
                want_mig(s, card, entry->mig_devices, entry->n_mig_devices, want);
     }
@@ -235,7 +236,7 @@ void resolve_judge_cards(struct work *w)
         struct source *s = w->owner[i];
         if (!s || s->claims[i].unknown)
             continue;
-        (void)judge(s, &s->claims[i], &w->in->cards[i], &w->wants[i]);
+        (void)judge_claim(s, &s->claims[i], &w->in->cards[i], &w->wants[i]);
         stamp(&w->wants[i], s, &s->claims[i], &w->in->cards[i]);
     }
 }

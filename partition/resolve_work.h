@@ -8,19 +8,20 @@
 enum { TEXT_BYTES = 1024, MAX_COUNT = 64 };
 
 /*
- * Three passes over one node. 1. Every source (the label, each profile) claims cards, as if it were
- * alone. 2. Each card is given to one source, or to none in a conflict. 3. Each source's cards are
- * judged against the hardware; a single bad one refuses the source's whole share.
+ * Resolves one node in three passes. 1. Every source (the label, each profile) claims cards as if
+ * it were alone. 2. Each card is assigned to one source, or to none in a conflict. 3. Each source's
+ * cards are judged against the hardware; a single bad one refuses all of the source's cards.
+ * Internal to resolve*.c.
  */
 
-/* What one source wants of one card. */
+/* The want of one source for one card. */
 struct claim {
     bool made;
     const struct migconfig_spec *config;  /* from a MIGConfig … */
     const char *builtin;                  /* … or a built-in layout … */
     const struct gpuprofile_entry *entry; /* … or a profile's entry; NULL: remainder native */
     bool from_label;
-    bool unknown; /* by a name that nothing has; its source is refused */
+    bool unknown; /* the named config does not exist; the source is refused */
 };
 
 struct source {
@@ -31,7 +32,7 @@ struct source {
     struct claim *claims;                  /* one for each card */
     size_t owned, claimed;
     bool refused;
-    bool contends; /* a card is a conflict because of it */
+    bool contends; /* it is one of the sources of a conflict */
     struct resolve_problem *problems;
     size_t n_problems;
 };
@@ -40,25 +41,25 @@ struct work {
     const struct resolve_input *in;
     struct source *sources;
     size_t n_sources;
-    struct source **owner;     /* for each card; NULL: nobody, or a conflict */
-    bool *contested;           /* for each card: a conflict */
-    struct device_want *wants; /* for each card that is owned and judged good */
+    struct source **owner;     /* for each card; NULL: no source, or a conflict */
+    bool *contested;           /* for each card: in conflict */
+    struct device_want *wants; /* for each card that has an owner and was judged good */
 };
 
 /* The caller owns the name in it. */
 struct device_source resolve_source_id(const struct source *s);
-/* Notes a problem; card NULL: the node's. */
+/* Adds a problem; card NULL: it concerns the whole node. */
 void resolve_add_problem(struct source *s, const char *reason, const struct resolve_card *card,
                          const char *message);
-/* The same, and the source's share of this node is refused; the card's number and model are put
- * before the words. */
+/* Adds a problem with the card's number and model in front, and refuses all of the source's
+ * cards. */
 void resolve_refuse(struct source *s, const char *reason, const struct resolve_card *card,
                     const char *why);
 
-/* Pass 1 (resolve_claims.c): what every source would take, were it alone. */
+/* Pass 1 (resolve_claims.c): what every source would take if it were alone. */
 void resolve_make_claims(struct work *w);
-/* The entry of a MIGConfig that speaks about the card, or NULL. Borrowed. */
+/* The entry of a MIGConfig that applies to the card, or NULL. Borrowed. */
 const struct migconfig_entry *resolve_config_entry(const struct migconfig_spec *spec,
                                                    const struct resolve_card *card);
-/* Pass 3 (resolve_judge.c): the wish for every card that has an owner, or the reason why not. */
+/* Pass 3 (resolve_judge.c): the want of every card that has an owner, or the reason against it. */
 void resolve_judge_cards(struct work *w);

@@ -34,18 +34,19 @@ static bool has_name(const struct profile_count *p)
     return mig_name_parse(p->profile, &parsed, NULL) == 0;
 }
 
-/* Is it in MIG mode to have no partition, rather than while it is cut anew? */
+/* True for a card in MIG mode that is wanted without partitions; false while it is being
+ * partitioned anew. */
 static bool stays_empty(const struct resolve_card *card, const struct device_want *want)
 {
     bool to_be_cut = want && want->mode == API_MODE_MIG && want->mig.n_profiles;
     return card->n_partitions == 0 && !card->withheld && !to_be_cut;
 }
 
-/* single renames partitions to nvidia.com/gpu, which NVIDIA's plugin does only while every card of
- * the node is cut, none of them is empty, and all have one kind of partition
- * (assertAllMigDevicesAreValid); where no card is cut, single is what none is. A card that fell ill
- * has no say: what the others offer keeps its name. Nor has one that has nothing to offer while it
- * is cut anew, nor another vendor's. */
+/* single renames partitions to nvidia.com/gpu. NVIDIA's plugin does that only while every card of
+ * the node is partitioned, none of them is empty, and all have one kind of partition
+ * (assertAllMigDevicesAreValid); where no card is partitioned, single equals none. Three kinds of
+ * cards do not count, so that the offer of the others keeps its name: unhealthy ones, those that
+ * are empty while they are partitioned anew, and another vendor's. */
 static bool single_holds(const struct resolve_card *cards, size_t n, const struct device_spec *spec)
 {
     const char *kind = NULL;
@@ -111,7 +112,7 @@ const char *resource_function_name(const char *vendor)
     return v ? v->function : NULL;
 }
 
-/* Nothing but virtual functions stands on a card that has any. */
+/* A card with virtual functions offers nothing else. */
 static void offer_functions(const struct offer *o, const struct resolve_card *card)
 {
     const char *name = resource_function_name(card->vendor);
@@ -119,8 +120,8 @@ static void offer_functions(const struct offer *o, const struct resolve_card *ca
         offer(o, name, card->partitions[k].count);
 }
 
-/* Where slices are made for pods, as many as there may be at a time; a pod says how much it wants.
- */
+/* Where slices are made for pods, the count is the most at a time; the pod says how large its slice
+ * is. */
 static void offer_slices(const struct offer *o, const struct resolve_card *card,
                          const struct device_want *want)
 {

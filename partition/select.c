@@ -14,7 +14,7 @@ static bool same_letter(char pattern, char c)
     return pattern == '?' || tolower((unsigned char)pattern) == tolower((unsigned char)c);
 }
 
-/* On a mismatch only the last '*' needs to take one letter more: an earlier one could not match
+/* On a mismatch only the last '*' has to take one letter more: an earlier '*' could not match
  * anything that the last cannot. */
 bool select_glob(const char *pattern, const char *text)
 {
@@ -39,8 +39,8 @@ bool select_glob(const char *pattern, const char *text)
     return *pattern == '\0';
 }
 
-/* The API writes four digits of PCI domain, NVML eight: the rest after leading zeros is compared.
- */
+/* The API writes four digits of PCI domain, NVML eight: the address after leading zeros is
+ * compared. */
 static const char *short_bus_id(const char *id)
 {
     while (*id == '0')
@@ -81,8 +81,8 @@ bool select_card(const struct card_selector *sel, const struct resolve_card *car
            among_bus_ids(card->pci_bus_id, sel->pci_bus_ids, sel->n_pci_bus_ids);
 }
 
-/* "0xDDDDVVVV" matches any subsystem, "0xDDDDVVVV:0xSSSSssss" one (mig-parted pkg/types/device.go).
- */
+/* "0xDDDDVVVV" matches any subsystem, "0xDDDDVVVV:0xSSSSssss" exactly one (mig-parted
+ * pkg/types/device.go). */
 static bool filter_matches(const char *filter, const struct resolve_card *card)
 {
     const char *colon = strchr(filter, ':');

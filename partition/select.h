@@ -5,13 +5,13 @@
 
 #include "partition/resolve.h"
 
-/* Which cards a selector means. Pure. */
+/* Matches cards against selectors. Pure. */
 
-/* Does everything that the selector gives hold for the card? `count` is not looked at: it limits
- * how many are taken, not which. */
+/* True when every given field of the selector matches the card. `count` is ignored: it limits how
+ * many cards are taken, not which. */
 bool select_card(const struct card_selector *sel, const struct resolve_card *card);
 
-/* Is the card meant by this entry of a MIGConfig (PCI ids and indices)? */
+/* True when this entry of a MIGConfig selects the card (PCI ids and indices). */
 bool select_config_entry(const struct migconfig_entry *entry, const struct resolve_card *card);
 
 /* Shell-like match with '*' and '?', ASCII case ignored. Linear in text times pattern. */

@@ -78,7 +78,7 @@ struct sums {
     unsigned n;
 };
 
-/* What these slices of the state take together. */
+/* The sum over these slices of the state. */
 static struct sums taken(const struct sgpu_state *now, uint32_t which)
 {
     struct sums sum = {0};
@@ -92,7 +92,7 @@ static struct sums taken(const struct sgpu_state *now, uint32_t which)
     return sum;
 }
 
-static unsigned left(unsigned all, uint64_t used)
+static unsigned room_left(unsigned all, uint64_t used)
 {
     return used < all ? (unsigned)(all - used) : 0;
 }
@@ -101,9 +101,9 @@ static struct sgpu_room room_beside(const struct sgpu_state *now, uint32_t which
 {
     struct sums sum = taken(now, which);
     return (struct sgpu_room){
-        .memory_mib = left(now->memory_mib, sum.memory_mib),
-        .compute_percent = qos == API_BEST_EFFORT ? 100 : left(100, sum.compute_percent),
-        .slices = left(SGPU_MAX_SLICES, sum.n),
+        .memory_mib = room_left(now->memory_mib, sum.memory_mib),
+        .compute_percent = qos == API_BEST_EFFORT ? 100 : room_left(100, sum.compute_percent),
+        .slices = room_left(SGPU_MAX_SLICES, sum.n),
     };
 }
 
@@ -123,7 +123,8 @@ static uint32_t foreign_of(const struct sgpu_state *now)
     return foreign;
 }
 
-/* Before anything is compared with what stands: can it stand beside what is not ours? */
+/* Fails early when the wants do not fit beside the foreign slices, before existing ones are
+ * compared. */
 static bool fits(const struct sgpu_state *now, const struct sgpu_wants *w, struct sgpu_plan *ret)
 {
     uint32_t foreign = foreign_of(now);
@@ -163,7 +164,7 @@ static bool qos_is_free(const struct sgpu_state *now, const struct sgpu_wants *w
     return false;
 }
 
-/* The first that is not there yet. */
+/* The first want with the slice's alias that has no slice yet. */
 static int wanted_as(const struct sgpu_slice *s, const struct sgpu_wants *w, uint32_t missing)
 {
     for (unsigned i = 0; i < w->n; i++)
@@ -174,8 +175,8 @@ static int wanted_as(const struct sgpu_slice *s, const struct sgpu_wants *w, uin
     return -1;
 }
 
-/* Sorts what stands into what stays and what goes. Of more slices of one alias than are wanted the
- * first stay. */
+/* Divides the existing slices into those that stay and those that go. When there are more of one
+ * alias than wanted, the first ones stay. */
 static void sort_standing(const struct sgpu_state *now, const struct sgpu_wants *w,
                           struct sgpu_plan *ret)
 {
@@ -256,8 +257,8 @@ bool sgpu_is_declared(const struct device_partition *p)
            (!p->slice.foreign && p->slice.alias && sgpu_slot_of(p->slice.alias) < 0);
 }
 
-/* What is derived from it (resources, ids, names of CDI devices) allows no more than this. */
-static bool is_plain(const char *alias)
+/* The names derived from an alias (resources, ids, CDI devices) allow no other characters. */
+static bool is_alias_text(const char *alias)
 {
     size_t len = strlen(alias);
     return len > 0 && alias[0] != '-' && alias[len - 1] != '-' &&
@@ -266,7 +267,7 @@ static bool is_plain(const char *alias)
 
 bool sgpu_is_alias(const char *alias)
 {
-    return (is_plain(alias) && strlen(alias) <= SGPU_ALIAS_MAX) || sgpu_slot_of(alias) >= 0;
+    return (is_alias_text(alias) && strlen(alias) <= SGPU_ALIAS_MAX) || sgpu_slot_of(alias) >= 0;
 }
 
 void sgpu_drop_slot(struct sgpu_state *s, unsigned slot)
@@ -292,7 +293,7 @@ static int check_kind(const char *alias, struct err *e)
 {
     char kind[SGPU_ALIAS_BYTES];
     sgpu_kind_of(alias, kind);
-    if (!is_plain(alias))
+    if (!is_alias_text(alias))
         return err_set(e, ERR_INVALID,
                        "the alias \"%s\" is not made of lower-case letters, digits, and dashes "
                        "between them",

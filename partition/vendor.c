@@ -23,7 +23,7 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* The word, alone or with this before whatever follows. */
+/* True for the word alone, or followed by `more` and anything after it. */
 static bool is_named(const char *text, const char *word, const char *more)
 {
     return begins(text, word) && (text[strlen(word)] == '\0' || begins(text + strlen(word), more));

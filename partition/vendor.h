@@ -4,26 +4,26 @@
 #include <stdbool.h>
 
 /*
- * The vendors whose cards Cleave knows, as far as the whole cluster has to tell them apart: by the
- * names under which their own device plugins offer cards. What else is different about them is in
- * the agent's back ends.
+ * The vendor table for the whole cluster: the names under which each vendor's own device plugin
+ * offers cards. Everything else that differs between vendors is in the agent's back ends.
  */
 struct vendor {
     const char *name;   /* as in Device.status and in selectors */
-    const char *domain; /* of the names of its resources, with '/' */
-    const char *card;   /* a whole card */
-    const char *part;   /* goes before the name of a hardware partition; NULL: it has none */
-    const char *slice;  /* one that is made for its pod; NULL: it has none. One that stands has "-"
-                           and its alias after it */
-    const char *function; /* a virtual function of a card (SR-IOV); NULL: it has none */
+    const char *domain; /* the domain of its resource names, with '/' */
+    const char *card;   /* resource name of a whole card */
+    const char *part;   /* prefix of the name of a hardware partition; NULL: it has none */
+    /* Name of a slice made for its pod, and before "-<alias>" that of a static slice; NULL: it has
+     * none. */
+    const char *slice;
+    const char *function; /* name of a virtual function of a card (SR-IOV); NULL: it has none */
     bool has_mps;         /* its cards can be shared by MPS */
 };
 
-/* By name, the last one without. */
+/* Sorted by name; ends with an entry without one. */
 extern const struct vendor vendors[];
-/* Is a resource of this name one under which we offer cards, parts or slices of them? */
+/* True for a resource name under which Cleave offers cards, partitions, slices or functions. */
 bool vendor_offers(const char *resource);
-/* Has a resource of this name a domain in which we may offer any? */
+/* True for a resource name in a domain in which Cleave may offer any. */
 bool vendor_owns(const char *resource);
-/* NULL: we know none of this name. */
+/* NULL: no vendor of this name is known. */
 const struct vendor *vendor_find(const char *name);
