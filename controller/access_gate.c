@@ -15,7 +15,7 @@
 
 #include "controller/access_review.h"
 
-/* For both requests: who scrapes waits ten seconds at most, Prometheus' own default. */
+/* For both requests together: a scrape waits ten seconds at most, which is Prometheus' default. */
 enum { REVIEW_MS = 5000 };
 
 struct access_gate {
@@ -23,11 +23,11 @@ struct access_gate {
     const struct clock *clk;
     const char *path;
     struct metric *reviews; /* NULL: nothing is counted */
-    int work, done;         /* eventfds: a token came into line; more was decided */
-    bool silent;            /* the last review failed, and the log says so; the runner's */
-    pthread_mutex_t mu;     /* guards what follows */
+    int work, done;     /* eventfds: work when a token was queued, done when a result was decided */
+    bool silent;        /* the last review failed and was logged; used by the runner only */
+    pthread_mutex_t mu; /* guards what follows */
     struct access_table *table;
-    char *tokens[ACCESS_MAX]; /* of the table's pending places */
+    char *tokens[ACCESS_MAX]; /* of the table's pending entries */
 };
 
 static int event_new(int *ret, struct err *e)
@@ -52,7 +52,7 @@ int access_gate_new(const struct access_gate_options *o, struct access_gate **re
     return 0;
 }
 
-/* An eventfd takes it unless it has been told 2^64 - 2 times. */
+/* An eventfd accepts this until its counter reaches 2^64 - 2. */
 static void raise_event(int fd)
 {
     const uint64_t one = 1;
@@ -75,15 +75,15 @@ static struct access_key key_of(const char *token, size_t len)
 enum access access_gate_ask(struct access_gate *g, const char *token, size_t len, uint32_t peer,
                             struct access_key *ret_key)
 {
-    size_t place = 0;
+    size_t entry = 0;
     bool put = false;
     *ret_key = key_of(token, len);
     int64_t now_ms = clock_mono_ms(g->clk);
     HOLD(&g->mu);
-    enum access found = access_table_ask(g->table, ret_key, peer, now_ms, &place, &put);
+    enum access found = access_table_ask(g->table, ret_key, peer, now_ms, &entry, &put);
     if (put) {
-        assert(!g->tokens[place]);
-        g->tokens[place] = xstrndup(token, len);
+        assert(!g->tokens[entry]);
+        g->tokens[entry] = xstrndup(token, len);
         raise_event(g->work);
     }
     return found;
@@ -114,21 +114,21 @@ static void forget_token(char *token)
     free(token);
 }
 
-/* The next in line; NULL: none. The caller's. */
-static char *take_next(struct access_gate *g, size_t *ret_place)
+/* The token of the next entry in the queue; NULL: none. The caller's. */
+static char *take_next(struct access_gate *g, size_t *ret_entry)
 {
     HOLD(&g->mu);
-    if (!access_table_next(g->table, ret_place))
+    if (!access_table_next(g->table, ret_entry))
         return NULL;
-    return TAKE(g->tokens[*ret_place]);
+    return TAKE(g->tokens[*ret_entry]);
 }
 
-static void decide(struct access_gate *g, size_t place, enum access verdict)
+static void decide(struct access_gate *g, size_t entry, enum access verdict)
 {
     int64_t now_ms = clock_mono_ms(g->clk);
     {
         HOLD(&g->mu);
-        access_table_decide(g->table, place, verdict, now_ms);
+        access_table_decide(g->table, entry, verdict, now_ms);
         for (size_t i = 0; i < ACCESS_MAX; i++)
             if (g->tokens[i] && !access_table_is_pending(g->table, i))
                 forget_token(TAKE(g->tokens[i]));
@@ -136,7 +136,7 @@ static void decide(struct access_gate *g, size_t place, enum access verdict)
     raise_event(g->done);
 }
 
-/* Said once for an outage, not for each token of one. */
+/* Logs an outage once, not once for each token. */
 static void complain(struct access_gate *g, const struct err *e)
 {
     if (!g->silent)
@@ -165,7 +165,7 @@ static enum access review(struct access_gate *g, struct scope *parent, const cha
     return allowed ? ACCESS_ALLOWED : ACCESS_FORBIDDEN;
 }
 
-static void count(const struct access_gate *g, enum access verdict)
+static void count_result(const struct access_gate *g, enum access verdict)
 {
     static const char *const names[] = {[ACCESS_ALLOWED] = "allowed",
                                         [ACCESS_UNAUTHENTICATED] = "unauthenticated",
@@ -179,14 +179,14 @@ int access_gate_run(void *arg, struct scope *s, struct err *e)
 {
     struct access_gate *g = arg;
     for (;;) {
-        size_t place;
+        size_t entry;
         TRY(scope_wait_readable(s, g->work, e));
         lower_event(g->work);
-        for (char *token; !scope_is_canceled(s) && (token = take_next(g, &place));) {
+        for (char *token; !scope_is_canceled(s) && (token = take_next(g, &entry));) {
             enum access verdict = review(g, s, token);
             forget_token(token);
-            count(g, verdict);
-            decide(g, place, verdict);
+            count_result(g, verdict);
+            decide(g, entry, verdict);
         }
     }
 }

@@ -46,7 +46,7 @@ static bool is_map_of_lists(const json_t *map)
     return json_is_object(map);
 }
 
-/* Copies a member of the user, unless it is absent. False: it is not what it should be. */
+/* Copies one field of the user, if present. False: it has the wrong type. */
 static bool carry(const json_t *user, const char *from, bool (*is_sound)(const json_t *),
                   json_t *spec, const char *to)
 {
@@ -67,7 +67,7 @@ int access_review_read_token(const json_t *answer, json_t **ret_user, struct err
     const json_t *user = JX_AT(answer, "status", "user");
     const char *name = json_string_value(json_object_get(user, "username"));
     auto_json json_t *spec = json_object();
-    /* The API server leaves out what is false. */
+    /* The API server omits fields that are false. */
     if (!json_is_object(json_object_get(answer, "status")) ||
         (authenticated && !json_is_boolean(authenticated)))
         return err_set(e, ERR_PROTOCOL, "a TokenReview without a status");

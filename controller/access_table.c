@@ -7,20 +7,21 @@
 
 #include "base/xalloc.h"
 
-/* What an entry counts as. */
+/* The bound that an entry counts against. */
 enum kind { FREE, NEW, GOOD, BAD };
 
 struct entry {
-    enum kind kind; /* GOOD: was allowed at its last review; BAD: was not; NEW: had none */
+    enum kind kind; /* GOOD: the last review allowed it; BAD: refused it; NEW: no review yet */
     struct access_key key;
     enum access access;
-    uint32_t peer;    /* NEW: where it came from */
-    bool under_way;   /* given out by access_table_next */
-    uint64_t turn;    /* of those in line the least is next */
-    int64_t until_ms; /* unless ACCESS_PENDING */
+    uint32_t peer;    /* NEW: the address it came from */
+    bool under_way;   /* returned by access_table_next and not decided yet */
+    uint64_t turn;    /* of the waiting ones, the lowest is next */
+    int64_t until_ms; /* expiry, unless ACCESS_PENDING */
 };
 
-/* How many new tokens may be let in, in thousandths, and when it was counted. */
+/* A token bucket: how many new tokens may still be accepted, in thousandths, and when that was
+ * computed. */
 struct bucket {
     int64_t milli, counted_ms;
 };
@@ -45,7 +46,7 @@ struct access_table *access_table_new(void)
     return t;
 }
 
-static struct entry *find(const struct access_table *t, const struct access_key *key)
+static struct entry *find_entry(const struct access_table *t, const struct access_key *key)
 {
     for (size_t i = 0; i < ACCESS_MAX; i++)
         if (t->entries[i].kind != FREE && memcmp(&t->entries[i].key, key, sizeof(*key)) == 0)
@@ -53,7 +54,7 @@ static struct entry *find(const struct access_table *t, const struct access_key 
     return NULL;
 }
 
-static size_t count(const struct access_table *t, enum kind kind)
+static size_t count_kind(const struct access_table *t, enum kind kind)
 {
     size_t n = 0;
     for (size_t i = 0; i < ACCESS_MAX; i++)
@@ -61,7 +62,7 @@ static size_t count(const struct access_table *t, enum kind kind)
     return n;
 }
 
-/* The decided one of this kind that runs out first; NULL: none. */
+/* The decided entry of this kind that expires first; NULL: none. */
 static struct entry *first_out(struct access_table *t, enum kind kind)
 {
     struct entry *first = NULL;
@@ -74,7 +75,7 @@ static struct entry *first_out(struct access_table *t, enum kind kind)
     return first;
 }
 
-/* The kinds' bounds add up to the table's: there is one. */
+/* The kinds' bounds add up to the table's size, so there is a free entry. */
 static struct entry *free_entry(struct access_table *t)
 {
     struct entry *n = t->entries;
@@ -86,7 +87,7 @@ static struct entry *free_entry(struct access_table *t)
 
 /* --- New tokens --- */
 
-static void fill(struct bucket *b, int64_t per_s, int64_t burst, int64_t now_ms)
+static void refill_bucket(struct bucket *b, int64_t per_s, int64_t burst, int64_t now_ms)
 {
     int64_t most = burst * 1000;
     int64_t passed_ms = now_ms - b->counted_ms;
@@ -96,7 +97,8 @@ static void fill(struct bucket *b, int64_t per_s, int64_t burst, int64_t now_ms)
         b->milli = most;
 }
 
-/* Of an address that is not known, in the place of the one that was not seen for longest. */
+/* The bucket of this address. An unknown address takes the bucket of the one that was seen longest
+ * ago. */
 static struct bucket *bucket_of(struct access_table *t, uint32_t address)
 {
     struct peer *oldest = t->peers;
@@ -123,11 +125,11 @@ static size_t new_ones_from(const struct access_table *t, uint32_t address)
 static bool let_in(struct access_table *t, uint32_t peer, int64_t now_ms)
 {
     struct bucket *own = bucket_of(t, peer);
-    fill(own, ACCESS_PEER_PER_S, ACCESS_PEER_BURST, now_ms);
-    fill(&t->all, ACCESS_NEW_PER_S, ACCESS_NEW_BURST, now_ms);
+    refill_bucket(own, ACCESS_PEER_PER_S, ACCESS_PEER_BURST, now_ms);
+    refill_bucket(&t->all, ACCESS_NEW_PER_S, ACCESS_NEW_BURST, now_ms);
     if (own->milli < 1000 || new_ones_from(t, peer) >= ACCESS_MAX_NEW_OF_PEER)
         return false;
-    if (t->all.milli < 1000 || count(t, NEW) >= ACCESS_MAX_NEW)
+    if (t->all.milli < 1000 || count_kind(t, NEW) >= ACCESS_MAX_NEW)
         return false;
     own->milli -= 1000;
     t->all.milli -= 1000;
@@ -142,9 +144,9 @@ static void put_in_line(struct access_table *t, struct entry *n)
 }
 
 enum access access_table_ask(struct access_table *t, const struct access_key *key, uint32_t peer,
-                             int64_t now_ms, size_t *ret_place, bool *ret_put)
+                             int64_t now_ms, size_t *ret_entry, bool *ret_put)
 {
-    struct entry *n = find(t, key);
+    struct entry *n = find_entry(t, key);
     *ret_put = false;
     if (n && (n->access == ACCESS_PENDING || now_ms < n->until_ms))
         return n->access;
@@ -157,13 +159,13 @@ enum access access_table_ask(struct access_table *t, const struct access_key *ke
     }
     put_in_line(t, n);
     *ret_put = true;
-    *ret_place = (size_t)(n - t->entries);
+    *ret_entry = (size_t)(n - t->entries);
     return ACCESS_PENDING;
 }
 
 enum access access_table_result(const struct access_table *t, const struct access_key *key)
 {
-    const struct entry *n = find(t, key);
+    const struct entry *n = find_entry(t, key);
     return n ? n->access : ACCESS_BUSY;
 }
 
@@ -174,7 +176,7 @@ static bool is_before(const struct entry *a, const struct entry *b)
     return a->kind == b->kind ? a->turn < b->turn : a->kind == GOOD;
 }
 
-bool access_table_next(struct access_table *t, size_t *ret_place)
+bool access_table_next(struct access_table *t, size_t *ret_entry)
 {
     struct entry *first = NULL;
     for (size_t i = 0; i < ACCESS_MAX; i++) {
@@ -186,7 +188,7 @@ bool access_table_next(struct access_table *t, size_t *ret_place)
     if (!first)
         return false;
     first->under_way = true;
-    *ret_place = (size_t)(first - t->entries);
+    *ret_entry = (size_t)(first - t->entries);
     return true;
 }
 
@@ -197,7 +199,7 @@ static int64_t life_ms(enum access verdict)
     return verdict == ACCESS_UNKNOWN ? ACCESS_UNKNOWN_MS : ACCESS_REFUSED_MS;
 }
 
-/* A token that was allowed, and of which nothing is known now, counts as before. */
+/* A token that was allowed, and could not be reviewed now, keeps its kind. */
 static enum kind kind_after(const struct entry *n, enum access verdict)
 {
     if (verdict == ACCESS_ALLOWED)
@@ -205,13 +207,14 @@ static enum kind kind_after(const struct entry *n, enum access verdict)
     return verdict == ACCESS_UNKNOWN && n->kind == GOOD ? GOOD : BAD;
 }
 
-static void settle(struct access_table *t, struct entry *n, enum access verdict, int64_t now_ms)
+static void decide_entry(struct access_table *t, struct entry *n, enum access verdict,
+                         int64_t now_ms)
 {
     enum kind kind = kind_after(n, verdict);
     size_t most = kind == GOOD ? ACCESS_MAX_ALLOWED : ACCESS_MAX_REFUSED;
-    if (n->kind != kind && count(t, kind) == most) {
+    if (n->kind != kind && count_kind(t, kind) == most) {
         struct entry *goes = first_out(t, kind);
-        if (!goes) /* all of them are being reviewed again */
+        if (!goes) /* all of them are under review */
             goes = n;
         goes->kind = FREE;
         if (goes == n)
@@ -223,18 +226,18 @@ static void settle(struct access_table *t, struct entry *n, enum access verdict,
     n->until_ms = now_ms + life_ms(verdict);
 }
 
-void access_table_decide(struct access_table *t, size_t place, enum access verdict, int64_t now_ms)
+void access_table_decide(struct access_table *t, size_t entry, enum access verdict, int64_t now_ms)
 {
-    assert(place < ACCESS_MAX && t->entries[place].under_way);
-    settle(t, &t->entries[place], verdict, now_ms);
+    assert(entry < ACCESS_MAX && t->entries[entry].under_way);
+    decide_entry(t, &t->entries[entry], verdict, now_ms);
     for (size_t i = 0; verdict == ACCESS_UNKNOWN && i < ACCESS_MAX; i++)
         if (access_table_is_pending(t, i) && !t->entries[i].under_way)
-            settle(t, &t->entries[i], verdict, now_ms);
+            decide_entry(t, &t->entries[i], verdict, now_ms);
 }
 
-bool access_table_is_pending(const struct access_table *t, size_t place)
+bool access_table_is_pending(const struct access_table *t, size_t entry)
 {
-    return t->entries[place].kind != FREE && t->entries[place].access == ACCESS_PENDING;
+    return t->entries[entry].kind != FREE && t->entries[entry].access == ACCESS_PENDING;
 }
 
 struct access_table *access_table_free(struct access_table *t)

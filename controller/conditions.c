@@ -6,7 +6,7 @@
 
 #include "base/xalloc.h"
 
-static struct condition *find(const struct conditions *l, const char *type)
+static struct condition *find_condition(const struct conditions *l, const char *type)
 {
     for (size_t i = 0; i < l->count; i++)
         if (strcmp(l->items[i].type, type) == 0)
@@ -37,7 +37,7 @@ static struct condition *append(struct conditions *l, const char *type)
     return c;
 }
 
-/* metav1.Time: what the API would make of it. */
+/* Rounds as metav1.Time does in the API. */
 static int64_t whole_seconds(int64_t ms)
 {
     int64_t rest = ms % 1000;
@@ -48,7 +48,7 @@ bool condition_set(struct conditions *l, const char *type, enum condition_status
                    const char *reason, const char *msg, int64_t generation, int64_t now_ms)
 {
     assert(type && reason && *reason && msg);
-    struct condition *c = find(l, type);
+    struct condition *c = find_condition(l, type);
     if (!c)
         c = append(l, type);
     bool changed = c->status != (int)status || c->observed_generation != generation;
@@ -70,7 +70,7 @@ static void condition_done(struct condition *c)
 
 bool condition_remove(struct conditions *l, const char *type)
 {
-    struct condition *c = find(l, type);
+    struct condition *c = find_condition(l, type);
     if (!c)
         return false;
     condition_done(c);
@@ -82,12 +82,12 @@ bool condition_remove(struct conditions *l, const char *type)
 
 const struct condition *condition_get(const struct conditions *l, const char *type)
 {
-    return find(l, type);
+    return find_condition(l, type);
 }
 
 bool condition_is_true(const struct conditions *l, const char *type)
 {
-    const struct condition *c = find(l, type);
+    const struct condition *c = find_condition(l, type);
     return c && c->status == CONDITION_TRUE;
 }
 
@@ -145,7 +145,7 @@ json_t *conditions_to_json(const struct conditions *l)
     json_t *array = json_array();
     for (size_t i = 0; i < l->count; i++) {
         json_t *c = jx_encode(condition_fields, &l->items[i]);
-        /* Always there, even for generation 0: who reads it must not guess. */
+        /* Present even for generation 0, so that readers need not guess. */
         (void)json_object_set_new(c, "observedGeneration",
                                   json_integer(l->items[i].observed_generation));
         (void)json_array_append_new(array, c);

@@ -13,35 +13,35 @@
 #include "api/condition.h"
 
 /*
- * metav1.Condition: a list map by type. lastTransitionTime moves only when the status flips,
- * observedGeneration is always there. Plain values (api/condition.h); one thread.
+ * metav1.Condition: a list map by type. lastTransitionTime changes only when the status flips, and
+ * observedGeneration is always present. Plain values (api/condition.h); one thread.
  */
 
-/* Sets the condition of this type, copying the strings. True when anything changed (what
- * lastTransitionTime alone would show does not count). */
+/* Sets the condition of this type, copying the strings. True when anything changed; a difference in
+ * lastTransitionTime alone does not count. */
 bool condition_set(struct conditions *l, const char *type, enum condition_status status,
                    const char *reason, const char *msg, int64_t generation, int64_t now_ms);
 /* Removes it; true when it was there. */
 bool condition_remove(struct conditions *l, const char *type);
 /* Borrowed until the next change, or NULL. */
 const struct condition *condition_get(const struct conditions *l, const char *type);
-/* Is it there and True? */
+/* True when it is present and True. */
 bool condition_is_true(const struct conditions *l, const char *type);
 
-/* The kstatus habit (sigs.k8s.io/cli-utils/pkg/kstatus): Ready for people, Reconciling and Stalled
- * for tools. Exactly one of the three is True; Reconciling and Stalled are absent while they are
- * not True. */
+/* The convention of kstatus (sigs.k8s.io/cli-utils/pkg/kstatus): Ready for people, Reconciling and
+ * Stalled for tools. Exactly one of the three is True; Reconciling and Stalled are removed when
+ * they are not True. */
 enum kstatus { KSTATUS_CURRENT, KSTATUS_IN_PROGRESS, KSTATUS_STALLED };
 bool conditions_set_kstatus(struct conditions *l, enum kstatus state, const char *reason,
                             const char *msg, int64_t generation, int64_t now_ms);
 
-/* A copy of src over *dst (which is freed). */
+/* Frees *dst and makes it a copy of src. */
 void conditions_copy(struct conditions *dst, const struct conditions *src);
-/* Equal in everything, order and times included. */
+/* True when equal in everything, order and times included. */
 bool conditions_equal(const struct conditions *a, const struct conditions *b);
-/* metav1.Condition array. New reference. */
+/* The metav1.Condition array. New reference. */
 json_t *conditions_to_json(const struct conditions *l);
-/* Reads an array; NULL gives an empty list. Elements that are no condition (no type, wrong types:
+/* Reads an array; NULL gives an empty list. Elements that are no conditions (no type, wrong types:
  * written by hand) are left out. *ret is overwritten. */
 void conditions_from_json(const json_t *array, struct conditions *ret);
 /* Frees the strings and the array; the list is empty afterwards. */

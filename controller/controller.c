@@ -11,7 +11,7 @@
 
 #include "controller/metrics.h"
 
-/* One watch: what an informer's handler needs to know. */
+/* One watch: the argument of an informer's handler. */
 struct watch {
     struct controller *controller;
     predicate_fn *keep;
@@ -27,14 +27,14 @@ enum result {
     RESULTS,
 };
 
-/* Handles into a registry; all NULL when metrics were not asked for. */
+/* Series of a registry; all NULL without metrics. */
 struct controller_metrics {
     struct metric_series *results[RESULTS], *errors, *terminal_errors, *active, *time;
     struct metric_series *adds, *retries, *wait, *work, *depth, *unfinished;
 };
 
-/* Set up by one thread, then immutable but for the queue and the metrics, which any thread may use.
- */
+/* Built by one thread, then immutable except the queue and the metrics, which any thread may
+ * use. */
 struct controller {
     const char *name;
     reconcile_fn *fn;
@@ -45,8 +45,8 @@ struct controller {
     struct watch **watches;
     size_t watch_count;
     struct controller_metrics metrics;
-    struct heartbeat **beats;     /* one a worker; NULL: nobody asks */
-    struct heartbeat *queue_beat; /* NULL: nobody asks */
+    struct heartbeat **beats;     /* one for each worker; NULL: no heartbeats */
+    struct heartbeat *queue_beat; /* NULL: no heartbeats */
 };
 
 struct controller *controller_new(const char *name, reconcile_fn *fn, void *self, int workers,
@@ -102,11 +102,11 @@ static void enqueue(const struct watch *w, const struct object *o)
 static void on_change(void *arg, const struct object *before, const struct object *after,
                       bool stale)
 {
-    (void)stale; /* level-based: what was missed does not matter */
+    (void)stale; /* level-based: a missed intermediate state does not matter */
     const struct watch *w = arg;
     if (w->keep && !w->keep(before, after))
         return;
-    /* A mapped object may have let go of the keys it used to belong to. */
+    /* The keys that a mapped object concerned before may need a reconcile too. */
     if (w->map || !after)
         enqueue(w, before);
     enqueue(w, after);
@@ -129,7 +129,7 @@ bool predicate_generation(const struct object *before, const struct object *afte
            strcmp(object_uid(before), object_uid(after)) != 0;
 }
 
-/* Metrics, under the names that controller-runtime and client-go made common */
+/* Metrics, with the names of controller-runtime and client-go */
 
 static void on_queue_event(void *arg, enum wq_event event, int64_t ms)
 {
@@ -238,8 +238,9 @@ static void count_active(const struct controller *c, int64_t n)
 
 /* Reconciling */
 
-/* Only what a reconciler says itself is for good. ERR_INVALID is not: a server that refuses may
- * agree later (a CRD was being replaced), and so may a certificate that was found half-written. */
+/* Only the reconciler's own ERR_TERMINAL is final. ERR_INVALID is not: a server that refuses may
+ * accept later (while a CRD was being replaced), and a certificate may have been read
+ * half-written. */
 static enum result failure_of(const struct err *e)
 {
     if (e->kind == ERR_TERMINAL)
@@ -263,10 +264,10 @@ static void log_failure(const struct controller *c, const struct object_key *k, 
               kv("controller", c->name), kv("object", object), kv_err(e));
 }
 
-/* controller-runtime's switch over the result. A conflict is the ordinary case of a cache that
- * lags: neither an error nor a line in the log. */
-static void settle(struct controller *c, const struct object_key *k, enum result result,
-                   const struct reconcile_result *r, const struct err *e)
+/* controller-runtime's switch over the result. A conflict is the ordinary consequence of a lagging
+ * cache, so it counts neither as an error nor as a line in the log. */
+static void settle_key(struct controller *c, const struct object_key *k, enum result result,
+                       const struct reconcile_result *r, const struct err *e)
 {
     switch (result) {
     case RESULT_ERROR:
@@ -292,8 +293,9 @@ static void settle(struct controller *c, const struct object_key *k, enum result
     }
 }
 
-/* A reconcile makes as many requests as there are objects, and each may take a minute of a slow
- * server: without a bound of its own it would look hung. What it has not done the next one does. */
+/* A reconcile makes as many requests as there are objects, and a slow server may take a minute for
+ * each; without a bound of its own it would look hung. The next reconcile does what this one left
+ * undone. */
 static int reconcile_in_time(const struct controller *c, struct scope *s,
                              const struct object_key *k, struct reconcile_result *r, struct err *e)
 {
@@ -311,7 +313,7 @@ static void process(struct controller *c, struct scope *s, const struct object_k
     enum result result = judge(rc, &r, &e);
     count_active(c, -1);
     count_result(c, result, clock_mono_ms(c->clk) - start_mono_ms);
-    settle(c, k, result, &r, &e);
+    settle_key(c, k, result, &r, &e);
     wq_done(c->queue, k);
 }
 
@@ -355,7 +357,7 @@ struct worker {
 static void *work(void *arg)
 {
     const struct worker *w = arg;
-    char name[16]; /* what the kernel keeps */
+    char name[16]; /* the length that the kernel keeps */
     (void)snprintf(name, sizeof(name), "%.11s/%d", w->controller->name, w->number);
     (void)pthread_setname_np(pthread_self(), name);
     struct object_key k;
@@ -368,7 +370,8 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* 0, or the errno of the first that did not start; *ret_started counts the others. */
+/* Returns 0, or the errno of the first thread that did not start; *ret_started counts the started
+ * ones. */
 static int start_workers(struct worker *workers, struct controller *c, struct scope *s,
                          int *ret_started)
 {

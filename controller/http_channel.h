@@ -6,31 +6,33 @@
 #include <stdint.h>
 
 /*
- * What a process and its child that serves HTTP (http_server.h, http_child.h) say to each other,
- * over a socket that keeps records apart (SOCK_SEQPACKET). Both are the same program: no versions,
- * no byte order. The child asks for a page by the number of its route, one record for each
- * question; the parent answers in any order, with a record for the head and more for the finished
- * page. A question has a number of the child's, which is free again after the answer. Where the
- * pages are behind a token, the question bears the visitor's. The parent ends a child that says
+ * The protocol between a process and its child that serves HTTP (http_server.h, http_child.h), over
+ * a socket that keeps records apart (SOCK_SEQPACKET). Both are the same program, so there are no
+ * versions and no byte order. The child asks for a page by the number of its route, one record for
+ * each question. The parent answers in any order, with a record for the head and further ones for
+ * the finished page. The child numbers its questions and reuses a number after its answer. Where
+ * pages need a token, the question carries the visitor's. The parent ends a child that sends
  * anything else.
  */
 
 enum {
     HTTP_MAX_BODY_BYTES = 4 << 20,
     HTTP_MAX_ROUTES = 16,
-    HTTP_MAX_QUESTIONS = 80, /* on their way at once */
-    /* A service account's has some 1000; one of an identity provider with many groups some 4000. */
+    HTTP_MAX_QUESTIONS = 80, /* unanswered at a time */
+    /* A service account's token has some 1000 bytes; one of an identity provider with many groups
+     * some 4000. */
     HTTP_MAX_TOKEN_BYTES = 8192,
-    /* Of an answer's body in one record. */
+    /* Body bytes in one record. */
     HTTP_MAX_PIECE_BYTES = 64 << 10,
 };
 
 struct http_ask {
-    uint16_t question; /* less than HTTP_MAX_QUESTIONS */
+    uint16_t question; /* its number, less than HTTP_MAX_QUESTIONS */
     uint16_t route;
     uint16_t token_len; /* 0: none */
     uint16_t zero;
-    uint32_t peer; /* the visitor's address, folded; a child that was taken over may say any */
+    /* The visitor's address, folded; not trustworthy, a compromised child may send any. */
+    uint32_t peer;
 };
 
 struct http_ask_record {
@@ -38,20 +40,21 @@ struct http_ask_record {
     char token[HTTP_MAX_TOKEN_BYTES];
 };
 
-/* An answer to nobody: the child takes no more connections, ends those that nothing is asked on,
- * and itself when the last one has ended. */
+/* An answer to no question. It makes the child accept no more connections, close those without a
+ * request, and exit when the last one has ended. */
 #define HTTP_LEAVE UINT16_MAX
 
-/* Followed by records with len bytes in all, at most HTTP_MAX_BODY_BYTES. */
+/* Followed by records with len bytes in total, at most HTTP_MAX_BODY_BYTES. */
 struct http_answer {
     uint16_t question;
     uint16_t status;
     uint32_t len;
 };
 
-/* Is it what RFC 6750 calls a b64token, and no longer than HTTP_MAX_TOKEN_BYTES? */
+/* True for a b64token of RFC 6750 of at most HTTP_MAX_TOKEN_BYTES. */
 bool http_token_is_sound(const char *token, size_t len);
 
-/* Does a record of this length (which may exceed what was kept of it) ask for one of n_routes, with
- * a token exactly where the pages are guarded? Nothing else of it may be looked at before. */
+/* True when a record of this length (which may exceed what was kept of it) asks for one of
+ * n_routes, and has a token exactly where the pages are guarded. Check this before reading anything
+ * else of the record. */
 bool http_ask_is_sound(const struct http_ask_record *r, size_t len, size_t n_routes, bool guarded);

@@ -17,16 +17,16 @@
 #include "controller/sandbox.h"
 
 enum {
-    /* http_front.c's texts (16 MiB and the one that is being read, 4) and connections (1), and some
-     * for what the program has of its own and for gaps between them. Two of them and the parent
-     * stay below the limit of the agent's container (128 MiB). */
+    /* http_front.c's texts (16 MiB, and 4 for the one being read) and connections (1), and some for
+     * the program itself and for fragmentation. Two children and the parent stay below the limit of
+     * the agent's container (128 MiB). */
     MAX_BYTES = 36 << 20,
-    /* A request takes a fraction of a millisecond: this is years of probes, or half a minute of a
-     * fault that spins. */
+    /* A request takes a fraction of a millisecond: this is enough for years of probes, and for half
+     * a minute of a fault that spins. */
     MAX_CPU_S = 30,
-    /* A handshake takes a millisecond or two, and each scrape one: a month of them. */
+    /* A handshake takes a millisecond or two, and each scrape makes one: enough for a month. */
     MAX_CPU_TLS_S = 300,
-    /* Beside connections: what is inherited, and what the library has for the socket. */
+    /* Besides connections: inherited descriptors, and those of the library for the socket. */
     OTHER_FDS = SANDBOX_FIRST_OWN_FD + 8,
 };
 
@@ -52,7 +52,7 @@ static int read_task(int argc, char **argv, struct task *ret, struct err *e)
     return 0;
 }
 
-/* The number must not become free: those of connections begin behind it. */
+/* The descriptor stays open, because connections get the numbers after it. */
 static int receive_pair(struct tls_pair *ret, struct err *e)
 {
     TRY(tls_pair_receive(HTTP_CHILD_PAIR, ret, e));
@@ -68,7 +68,7 @@ static int serve(const struct task *t, struct err *e)
                               .max_fds = OTHER_FDS + HTTP_FRONT_MAX_CONNECTIONS,
                               .max_bytes = SANDBOX_SANITIZED ? 0 : MAX_BYTES,
                               .max_cpu_s = t->tls ? MAX_CPU_TLS_S : MAX_CPU_S};
-    struct tls_pair pair = {0}; /* goes with the process */
+    struct tls_pair pair = {0}; /* freed by the end of the process */
     const struct http_front_options o = {.socket = HTTP_CHILD_SOCKET,
                                          .paths = t->paths,
                                          .n_paths = t->n_paths,
@@ -76,7 +76,7 @@ static int serve(const struct task *t, struct err *e)
                                          .guarded = t->guarded,
                                          .channel = HTTP_CHILD_CHANNEL};
     struct http_front *front = NULL;
-    tzset(); /* reads a file, and would at the first Date of an answer */
+    tzset(); /* reads a file now, which it would otherwise do at the first Date header */
     if (t->tls)
         TRY(receive_pair(&pair, e));
     TRY(sandbox_drop(&s, e));
@@ -85,14 +85,14 @@ static int serve(const struct task *t, struct err *e)
     int rc = 0;
     while (rc == 0)
         rc = http_front_step(front, /* max_wait_ms= */ -1, /* ret_busy= */ NULL, e);
-    return rc; /* the front goes with the process */
+    return rc; /* the front is freed by the end of the process */
 }
 
 int http_child_main(int argc, char **argv)
 {
     auto_err struct err e = {0};
     struct task task = {0};
-    /* The parent is who ends it: what is sent to all of a terminal's processes is not for it. */
+    /* The parent ends the child; a terminal's SIGINT to all its processes must not. */
     (void)signal(SIGINT, SIG_IGN);
     (void)signal(SIGTERM, SIG_IGN);
     (void)signal(SIGHUP, SIG_IGN);

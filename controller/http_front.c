@@ -21,12 +21,12 @@
 enum {
     CONNECTION_BYTES = 16 << 10,
     CONNECTION_TIMEOUT_S = 10,
-    /* The pages that are being sent, all together. */
+    /* The sum over all pages that are being sent. */
     MAX_HELD_BYTES = 16 << 20,
 };
 
-/* TLS 1.2 and 1.3 with forward secrecy and authenticated ciphers, as clients of the last ten years
- * have them. No tickets: nobody comes back so soon that they are worth their state. */
+/* TLS 1.2 and 1.3 with forward secrecy and authenticated ciphers, which clients of the last ten
+ * years support. No session tickets: no visitor comes back soon enough to be worth their state. */
 #define TLS_PRIORITIES                                                                             \
     "SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-RSA:-AES-128-CBC:-AES-256-CBC:-SHA1:"          \
     "%SERVER_PRECEDENCE:%NO_TICKETS"
@@ -36,18 +36,18 @@ enum {
 /* A connection. */
 struct guest {
     int fd;
-    bool asks;   /* a request of it is being answered */
-    bool asked;  /* one was before */
-    bool reads;  /* a text is on its way */
-    bool leaves; /* it was shut down and is about to go */
+    bool asks;   /* a request on it is being answered */
+    bool asked;  /* it has made a request before */
+    bool reads;  /* it is being sent a text */
+    bool leaves; /* it was shut down and ends soon */
 };
 
-/* A text on its way to those who asked for it. */
+/* A text that is being sent to the connections that requested it. */
 struct text {
     struct http_front *front;
     struct MHD_Response *response;
     unsigned status;
-    unsigned readers; /* who have not been given the response yet */
+    unsigned readers; /* requests that have not been given the response yet */
     size_t len;
     char *bytes;
 };
@@ -55,14 +55,14 @@ struct text {
 /* A request for a page: from the end of its headers to the end of its answer. */
 struct request {
     struct MHD_Connection *connection;
-    bool covered;         /* the page's text was asked for after the request had come */
-    struct text *text;    /* the answer; NULL: not yet, or given */
-    struct request *next; /* of those who wait for the page */
+    bool covered;         /* the page's text was asked for after this request had come */
+    struct text *text;    /* the answer; NULL: not there yet, or given */
+    struct request *next; /* in the list of requests for the page */
 };
 
-/* A question to the parent. Where the pages are open there is one for each page, and requests that
- * come while it is on its way wait for the one after it: nobody gets a text that is older than the
- * request. Where they are behind a token each request has its own. */
+/* A question to the parent. Where pages are open, there is one question for each page. A request
+ * that comes while its question is unanswered waits for the next one, so no visitor gets a text
+ * older than its request. Where pages need a token, each request has a question of its own. */
 struct question {
     struct request *waiting;
     bool asked;
@@ -72,19 +72,19 @@ struct http_front {
     int channel;
     struct MHD_Daemon *daemon;
     int epoll;
-    struct guest *guests[HTTP_FRONT_MAX_CONNECTIONS]; /* by age */
+    struct guest *guests[HTTP_FRONT_MAX_CONNECTIONS]; /* oldest first */
     size_t n_guests;
     const char *const *paths;
     size_t n_paths;
     bool guarded;
     struct question questions[HTTP_MAX_QUESTIONS];
-    size_t held; /* bytes of texts that are not freed yet */
-    /* the answer that is being read */
+    size_t held; /* bytes of all texts not freed yet */
+    /* The answer that is being read. */
     struct http_answer head;
-    size_t got; /* bytes of head and body */
+    size_t got; /* bytes read, head and body */
     char *body;
-    bool broken;  /* the channel takes no more */
-    bool leaving; /* the parent wants it to end */
+    bool broken;  /* sending to the channel failed */
+    bool leaving; /* the parent ordered the end */
 };
 
 /* --- Connections --- */
@@ -95,7 +95,7 @@ static void send_away(struct guest *g)
     (void)shutdown(g->fd, SHUT_RDWR);
 }
 
-/* Slow senders could hold all connections for ever and keep the kubelet's probes out: the oldest
+/* Slow senders could hold all connections for ever and keep the kubelet's probes out, so the oldest
  * connection is closed to make room. */
 static void make_room(struct http_front *f)
 {
@@ -157,7 +157,7 @@ static void dismiss_readers(struct http_front *f)
 
 /* --- The channel --- */
 
-/* An address of IPv6 in four bytes; of IPv4 the address itself. 0: unknown. */
+/* IPv6 addresses are folded to four bytes; an IPv4 address is used as it is. 0: unknown. */
 static uint32_t peer_of(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
@@ -174,7 +174,7 @@ static uint32_t peer_of(struct MHD_Connection *connection)
     return parts[0] ^ parts[1] ^ parts[2] ^ parts[3];
 }
 
-/* token NULL: none. False: the channel is full of others' tokens. */
+/* token NULL: none. False: the channel is full of other requests' tokens. */
 static bool ask(struct http_front *f, struct question *q, size_t route, const char *token,
                 uint32_t peer)
 {
@@ -189,7 +189,8 @@ static bool ask(struct http_front *f, struct question *q, size_t route, const ch
     ssize_t n = send(f->channel, &a, len, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (token && n < 0 && errno == EAGAIN)
         return false;
-    /* Without tokens, one question of each page is on its way at most: there is always room. */
+    /* Without tokens there is at most one question for each page in the channel, so there is always
+     * room. */
     if (n != (ssize_t)len)
         f->broken = true;
     q->asked = true;
@@ -212,7 +213,7 @@ static void free_text(void *arg)
     free(t);
 }
 
-/* Freed when nobody has to be given it any more and the last answer with it has ended. */
+/* Freed when no request waits for it and the last answer with it has ended. */
 static struct text *text_new(struct http_front *f, unsigned status, char *bytes_take, size_t len)
 {
     struct text *t = xmalloc(sizeof(*t));
@@ -255,7 +256,8 @@ static void deliver(struct question *q, struct text *t)
     q->asked = false;
 }
 
-/* A connection that has not asked for anything yet may be about to. */
+/* Closes idle connections. One without any request so far is kept, because it may be about to make
+ * one. */
 static void leave(struct http_front *f)
 {
     f->leaving = true;
@@ -276,7 +278,7 @@ static bool is_sound(const struct http_front *f)
            f->head.status >= 200 && f->head.status < 600 && f->head.len <= HTTP_MAX_BODY_BYTES;
 }
 
-/* The rest of what is being read. */
+/* Reads the rest of the current record. */
 static ssize_t take(struct http_front *f)
 {
     size_t head = sizeof(f->head);
@@ -292,11 +294,11 @@ static void answer_read(struct http_front *f)
     deliver(q, t);
     text_unref(t);
     f->got = 0;
-    if (q->waiting) /* of an open page: the question's number is the page's */
+    if (q->waiting) /* open page: the question's number is the page's */
         (void)ask(f, q, f->head.question, /* token= */ NULL, /* peer= */ 0);
 }
 
-/* Reads what the parent has said so far. */
+/* Reads all that the parent has sent so far. */
 static int listen_to_parent(struct http_front *f, struct err *e)
 {
     for (;;) {
@@ -325,7 +327,7 @@ static int listen_to_parent(struct http_front *f, struct err *e)
 
 static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status, const char *why)
 {
-    /* Copied: none of the library's ways to lend a text takes one that is const. */
+    /* Cast, because the library has no way to borrow a const text. */
     struct MHD_Response *r =
         MHD_create_response_from_buffer(strlen(why), (void *)(uintptr_t)why, MHD_RESPMEM_MUST_COPY);
     if (!r)
@@ -339,7 +341,7 @@ static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status
     return rc;
 }
 
-/* n_paths: none. */
+/* n_paths: no such page. */
 static size_t route_of(const struct http_front *f, const char *path)
 {
     size_t i = 0;
@@ -348,7 +350,7 @@ static size_t route_of(const struct http_front *f, const char *path)
     return i;
 }
 
-/* What RFC 6750 calls a bearer token, among the request's headers; NULL: none that is sound. */
+/* The bearer token of RFC 6750 in the request's headers; NULL: none, or not a legal one. */
 static const char *token_of(struct MHD_Connection *connection)
 {
     static const char scheme[] = "Bearer ";
@@ -378,7 +380,7 @@ static enum MHD_Result wait_for_text(struct http_front *f, size_t route, struct 
     return MHD_YES;
 }
 
-/* There are as many as connections can be, each of which has one request at a time. */
+/* There are as many as connections, each with one request at a time. */
 static struct question *free_question(struct http_front *f)
 {
     static_assert((int)HTTP_FRONT_MAX_CONNECTIONS <= (int)HTTP_MAX_QUESTIONS,
@@ -416,7 +418,7 @@ static bool is_read(const char *method)
     return strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
 }
 
-/* Called when the headers are there, again when the body is, and again when the text has come. An
+/* Called when the headers are read, again when the body is, and again when the text has arrived. An
  * answer at the first call would end the connection. */
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *path,
                                   const char *method, const char *version, const char *upload,
@@ -435,7 +437,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
         guest_of(connection)->asks = true;
         return MHD_YES;
     }
-    if (*upload_size) { /* a GET with a body: nobody reads it */
+    if (*upload_size) { /* the body of a GET is discarded */
         *upload_size = 0;
         return MHD_YES;
     }
@@ -506,7 +508,7 @@ int http_front_new(const struct http_front_options *o, struct http_front **ret, 
     return 0;
 }
 
-/* How long the library lets us wait, at most max_wait_ms. */
+/* How long the library allows to wait, at most max_wait_ms. */
 static int patience(const struct http_front *f, int max_wait_ms)
 {
     MHD_UNSIGNED_LONG_LONG ms;
@@ -534,7 +536,8 @@ int http_front_step(struct http_front *f, int max_wait_ms, bool *ret_busy, struc
     return f->broken ? err_set(e, ERR_CANCELED, "the channel takes no more") : 0;
 }
 
-/* Connections that wait for a text are not looked at: the library wants them resumed. */
+/* Connections that wait for a text are suspended; the library serves them only once they are
+ * resumed. */
 static void release(struct question *q)
 {
     for (struct request *r = q->waiting; r; r = r->next)
@@ -549,7 +552,7 @@ struct http_front *http_front_free(struct http_front *f)
     for (size_t i = 0; i < HTTP_MAX_QUESTIONS; i++)
         release(&f->questions[i]);
     if (f->daemon) {
-        /* The socket is the caller's: the library would close it. */
+        /* Keeps the caller's socket open: the library would close it. */
         (void)MHD_quiesce_daemon(f->daemon);
         MHD_stop_daemon(f->daemon);
     }

@@ -24,45 +24,46 @@
 
 enum {
     MAX_LISTENERS = 4,
-    /* A child that takes no answer for so long hangs. */
+    /* A child that accepts no answer for so long hangs. */
     ANSWER_MS = 5000,
-    /* How often files of a certificate are looked at; a kubelet brings a renewed one in a minute.
-     */
+    /* Interval of checks of a certificate's files; the kubelet delivers a renewed one within a
+     * minute. */
     LOOK_MS = 10 * 1000,
-    /* Until a child that is to leave has answered whom it has. */
+    /* Time for a child that was told to leave to end its connections. */
     LEAVE_MS = 5000,
-    /* A child's standard error, as far as the log shows it. */
+    /* Bytes of a child's standard error that are logged. */
     MAX_LAST_WORDS = 4096,
-    /* A uid that nothing else uses: 65532 is the usual user of images without root, 65534 is
-     * nobody, and both may own other processes of the node. */
+    /* A uid that nothing else uses. 65532 is the usual user of images without root and 65534 is
+     * nobody; both may own other processes of the node. */
     CHILD_UID = 65533,
 };
 
-/* Its own port has a thread and a child. Set up by one thread; then fd, the
- * certificate, backoff and rng are that thread's, the others do not change. */
+/* A listener with a port of its own has a thread and a child. Set up by one thread; then fd,
+ * certificate, backoff and rng belong to the port's thread, and the rest does not change. */
 struct listener {
     const struct http_server *srv;
     struct http_listener opts;
-    bool owns; /* it has a port: neither off nor sharing another's */
-    int fd;    /* of its port; -1: it could not be bound anew yet */
-    int port;  /* that it got */
-    const struct http_route *served[HTTP_MAX_ROUTES]; /* on its port, as the child numbers them */
+    bool owns; /* it has a port: it is neither off nor sharing another listener's */
+    int fd;    /* the port's socket; -1: it could not be bound anew yet */
+    int port;  /* the actual one */
+    /* The port's routes, as the child numbers them. */
+    const struct http_route *served[HTTP_MAX_ROUTES];
     size_t n_served;
-    struct tls_pair pair; /* that its children show; empty: plain HTTP */
-    bool complained;      /* the log says that the files are no good */
+    struct tls_pair pair; /* the certificate of its children; empty: plain HTTP */
+    bool complained;      /* it was logged that the files are unusable */
     struct backoff backoff;
     struct rng rng;
 };
 
 struct child {
     pid_t pid;
-    int channel, words; /* its standard error */
+    int channel, words; /* words: its standard error */
 };
 
 struct http_server {
     struct listener listeners[MAX_LISTENERS];
     size_t n;
-    uid_t child_uid;                /* 0: it stays who we are */
+    uid_t child_uid;                /* 0: no change of user */
     struct metric_series *restarts; /* NULL: not counted */
 };
 
@@ -73,7 +74,7 @@ static bool same_addr(const struct listener *a, const struct listener *b)
     return a->opts.addr && b->opts.addr && strcmp(a->opts.addr, b->opts.addr) == 0;
 }
 
-/* The listener that has the port: the first of those that share an address. */
+/* The listener that owns the port: the first of those that share an address. */
 static const struct listener *port_of(const struct http_server *srv, const struct listener *l)
 {
     const struct listener *first = srv->listeners;
@@ -112,7 +113,8 @@ static int add_listener(struct http_server *srv, const struct http_listener *o, 
     if (owner == l) {
         TRY(listen_socket_open(o->addr, /* port= */ 0, &l->fd, &l->port, e));
         l->owns = true;
-        /* The kubelet gives up a probe after three seconds and a container after a minute. */
+        /* The kubelet gives up a probe after three seconds and a container after a minute, so
+         * retries are fast. */
         l->backoff = (struct backoff){.base_ms = 50,
                                       .cap_ms = 1000,
                                       .factor = 2,
@@ -157,8 +159,8 @@ int http_server_port(const struct http_server *srv, size_t listener)
     return port_of(srv, &srv->listeners[listener])->port;
 }
 
-/* Parent and child share the listening socket; only the child's filter of system calls stops it
- * from shutting the socket down. No child runs when this is called. */
+/* Replaces the listening socket, which parent and child share: only the child's system call filter
+ * keeps it from shutting the socket down. No child runs when this is called. */
 static int bind_anew(struct listener *l, struct err *e)
 {
     if (listen_socket_listens(l->fd))
@@ -236,8 +238,8 @@ static int child_start(const struct listener *l, struct child *ret, struct err *
     return 0;
 }
 
-/* Sends all of it. False: the child takes no more, or the scope ended. */
-static bool tell(const struct child *c, const struct scope *s, const void *p, size_t len)
+/* Sends all of it. False: the child accepts no more, or the scope ended. */
+static bool send_all(const struct child *c, const struct scope *s, const void *p, size_t len)
 {
     for (size_t done = 0; done < len;) {
         size_t piece = len - done < HTTP_MAX_PIECE_BYTES ? len - done : HTTP_MAX_PIECE_BYTES;
@@ -263,7 +265,7 @@ static bool answer(const struct child *c, const struct scope *s, uint16_t questi
                    const struct sb *body)
 {
     const struct http_answer head = {question, (uint16_t)status, (uint32_t)body->len};
-    return tell(c, s, &head, sizeof(head)) && tell(c, s, body->data, body->len);
+    return send_all(c, s, &head, sizeof(head)) && send_all(c, s, body->data, body->len);
 }
 
 static bool answer_page(const struct listener *l, const struct child *c, const struct scope *s,
@@ -280,9 +282,9 @@ static bool answer_page(const struct listener *l, const struct child *c, const s
     return answer(c, s, a->question, status, &body);
 }
 
-/* --- Leave --- */
+/* --- Access --- */
 
-/* What a visitor is told who does not get the page. */
+/* The answers to visitors that do not get the page. */
 static const struct refusal {
     int status;
     const char *why;
@@ -312,7 +314,7 @@ struct waiting {
 };
 
 struct waiting_room {
-    struct waiting seats[HTTP_MAX_QUESTIONS]; /* no question has two */
+    struct waiting seats[HTTP_MAX_QUESTIONS]; /* by the question's number, which is unique */
     size_t n;
 };
 
@@ -339,7 +341,7 @@ static bool ask_for_leave(const struct listener *l, const struct child *c, const
     return true;
 }
 
-/* Answers those whose tokens were reviewed. */
+/* Answers the questions whose tokens were reviewed. */
 static bool call_in(const struct listener *l, const struct child *c, const struct scope *s,
                     struct waiting_room *w)
 {
@@ -374,8 +376,8 @@ static bool serve_child(const struct listener *l, const struct child *c, const s
 
 /* --- Renewal --- */
 
-/* Reads the files; true when they hold another pair, which is the listener's from now on. A
- * pair that is no good may be half of a renewal: the old one stays. */
+/* Reads the files; true when they hold another pair, which the listener then uses. An unusable pair
+ * may be half of a renewal, so the old one stays. */
 static bool look_for_renewal(struct listener *l)
 {
     auto_err struct err e = {0};
@@ -394,13 +396,13 @@ static bool look_for_renewal(struct listener *l)
     return true;
 }
 
-/* How a child's time ends. */
+/* Why a child's life ends. */
 enum end { STOPPED, BROKEN, RENEWED };
 
-/* When something is due though nobody asks. */
+/* The next thing to do without a question from the child. */
 struct due {
     int64_t at_ms; /* -1: never */
-    bool leaving;  /* the child was told to leave; then it is ended */
+    bool leaving;  /* the child was told to leave; when due, it is ended */
 };
 
 static int look_ms(const struct listener *l)
@@ -414,7 +416,7 @@ static int due_in_ms(const struct due *d)
     return d->at_ms < 0 ? -1 : left < 0 ? 0 : (int)left;
 }
 
-/* False: the child's time is over. */
+/* False: the child's life ends. */
 static bool do_what_is_due(struct listener *l, const struct child *c, const struct scope *s,
                            struct due *d)
 {
@@ -426,7 +428,7 @@ static bool do_what_is_due(struct listener *l, const struct child *c, const stru
     if (!d->leaving)
         return true;
     log_info("The certificate was renewed", kv("address", l->opts.addr));
-    return tell(c, s, &leave, sizeof(leave));
+    return send_all(c, s, &leave, sizeof(leave));
 }
 
 static enum end attend(struct listener *l, const struct child *c, const struct scope *s)
@@ -470,7 +472,7 @@ static char *how_it_ended(int status)
     return xasprintf("exit status %d", WEXITSTATUS(status));
 }
 
-/* It may live on with its channel closed: whatever it does, now it ends. */
+/* It may live on after its channel was closed, so it is killed. */
 static void child_end(const struct listener *l, struct child *c, bool expected)
 {
     int status = 0;
@@ -526,7 +528,7 @@ static void *attend_port(void *arg)
     return NULL;
 }
 
-/* 0, or the errno of the first that did not start. */
+/* Returns 0, or the errno of the first thread that did not start. */
 static int start_attendants(struct http_server *srv, const struct scope *s,
                             struct attendant *attendants, size_t *ret_started)
 {

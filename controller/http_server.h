@@ -13,52 +13,53 @@
 #include "controller/tls_files.h"
 
 /*
- * The small HTTP server of both processes (health, readiness, metrics). Strangers talk to a child
- * process (http_child.h), one for each port, that has no rights, can open nothing, and knows
- * nothing but the names of the pages; this side binds the sockets, makes the pages' texts, and
- * hands each over when the child asks for it (http_channel.h). A child that ends, or that says what
- * it must not, is ended and started again; the sockets stay open meanwhile, and who connects waits.
- * One that does not listen any more by then is bound anew. A child whose
- * certificate was renewed ends once it has answered whom it has, and the next one shows the new.
+ * The small HTTP server of both processes (health, readiness, metrics). A child process for each
+ * port (http_child.h) talks to strangers; it has no rights, cannot open anything, and has only the
+ * paths of the pages. This side binds the sockets, makes the pages' texts, and sends each when the
+ * child asks for it (http_channel.h).
+ *
+ * A child that exits or breaks the protocol is ended and started again. The sockets stay open
+ * meanwhile, so new connections wait; a socket that no longer listens is bound anew. When a
+ * certificate was renewed, the child exits after its last connection, and the next child has the
+ * new one.
  */
 
-/* Writes the body and returns the HTTP status. Called on the thread of its port; must
- * not block. */
+/* Writes the body and returns the HTTP status. Called on its port's thread; must not block. */
 typedef int http_get_fn(void *arg, struct sb *body);
 
 struct http_route {
-    const char *path; /* exact: "/healthz" */
+    const char *path; /* matched exactly: "/healthz" */
     http_get_fn *get;
     void *arg; /* borrowed */
 };
 
 struct http_listener {
-    const char *addr; /* "127.0.0.1:8081", ":8080" for all addresses, port 0 for a free one, "" or
-                         NULL: off */
-    const struct http_route *routes; /* borrowed while the server lives */
+    /* "127.0.0.1:8081"; ":8080" for all addresses; port 0 for a free one; "" or NULL: off. */
+    const char *addr;
+    const struct http_route *routes; /* borrowed for the server's life */
     size_t n_routes;
-    /* Whose leave a visitor needs, by a bearer token; NULL: pages are open. Borrowed; of one
-     * listener alone, which shares its address with no other. */
+    /* The gate that judges visitors' bearer tokens; NULL: pages are open. Borrowed; a listener with
+     * a gate shares neither the gate nor its address. */
     struct access_gate *gate;
-    /* TLS, with a certificate that is read again when the files change. Shares its address with no
-     * other. The paths are borrowed. */
+    /* TLS with a certificate that is read again when its files change. The listener does not share
+     * its address. The paths are borrowed. */
     struct tls_files tls;
 };
 
 struct http_server;
 
-/* Binds the listeners (at most 4); those with the same address share one port. Counts in metrics,
- * borrowed, unless NULL. The program is run again as the child: its main hands HTTP_CHILD_VERB to
- * http_child_main. ERR_INVALID for an address, or one with a gate or TLS that another
- * shares, ERR_UNAVAILABLE when it is taken, and what tls_files_read returns. */
+/* Binds the listeners (at most 4); those with the same address share one port. Counts in metrics
+ * (borrowed; NULL: not counted). The program runs itself as the child: its main must call
+ * http_child_main for HTTP_CHILD_VERB. ERR_INVALID for a bad address, or for a shared one with a
+ * gate or TLS; ERR_UNAVAILABLE when it is taken; and what tls_files_read returns. */
 int http_server_new(const struct http_listener *listeners, size_t n, struct metrics *metrics,
                     struct http_server **ret, struct err *e) MUST_CHECK;
-/* The port a listener got, 0 when it is off. */
+/* The listener's actual port, 0 when it is off. */
 int http_server_port(const struct http_server *srv, size_t listener);
-/* Serves until the scope ends, with a thread for each port. ERR_SYSTEM: one could not be started.
- * arg is a struct http_server: fits the manager's services. */
+/* Serves until the scope ends, with a thread for each port. ERR_SYSTEM: a thread could not be
+ * started. arg is a struct http_server (a service_fn of the manager). */
 int http_server_run(void *arg, struct scope *s, struct err *e) MUST_CHECK;
-/* Not while running. NULL allowed; returns NULL. */
+/* Call when it is not running. NULL allowed; returns NULL. */
 struct http_server *http_server_free(struct http_server *srv);
 AUTO_DEFINE_PTR(http_server, struct http_server, http_server_free)
 #define auto_http_server AUTO_PTR(http_server)

@@ -27,7 +27,7 @@ static int split_addr(const char *addr, char **ret_host, const char **ret_port, 
     return 0;
 }
 
-/* All addresses of both kinds, where there are both. */
+/* All addresses of both families, where both exist. */
 static int open_socket(const struct addrinfo *a, bool all)
 {
     const int on = 1;
@@ -51,7 +51,7 @@ static const struct addrinfo *first_of(const struct addrinfo *list, int family)
     return list;
 }
 
-/* The first address of a name; of all addresses, those of IPv6 take in the others. */
+/* The first address of a name; for all addresses, the IPv6 one also takes IPv4. */
 static int open_first(const struct addrinfo *list, bool all)
 {
     const struct addrinfo *v6 = all ? first_of(list, AF_INET6) : NULL;

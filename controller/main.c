@@ -29,11 +29,11 @@ enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE };
 
 enum { MAX_WORKERS = 16, HOSTNAME_BYTES = 256 };
 
-/* A Lease counts whole seconds, and config/admission/controller-lease.yaml refuses more than 300.
- */
+/* A Lease counts whole seconds, and config/admission/controller-lease.yaml refuses more than
+ * 300. */
 enum { MIN_LEASE_MS = 1000, MAX_LEASE_MS = 300 * 1000, MIN_RETRY_MS = 50 };
 
-/* The threads share this many heaps: with one for each, memory would lie idle in all of them. */
+/* The threads share this many heaps: one for each thread would leave idle memory in all of them. */
 enum { MALLOC_ARENAS = 2 };
 
 struct flags {
@@ -44,14 +44,14 @@ struct flags {
     bool leader_elect, version, help;
 };
 
-/* What the texts among them say. */
+/* The parsed values of flags that are texts. */
 struct numbers {
     int64_t workers, lease_ms, renew_deadline_ms, retry_ms;
     bool koordinator, hami, token;
 };
 
-/* Everything of one process. The manager frees what it was handed; the rest goes in reverse order.
- */
+/* Everything of one process. The manager frees what was handed to it; the rest is freed in reverse
+ * order. */
 struct process {
     int signal_fd;
     struct scope *life;
@@ -63,8 +63,8 @@ struct process {
     struct reconcilers *reconcilers;
     struct manager *manager;
     struct heartbeats *beats;
-    struct access_gate *gate;               /* NULL: metrics are for everybody */
-    struct http_route health[2], scrape[1]; /* of http */
+    struct access_gate *gate;               /* NULL: metrics are public */
+    struct http_route health[2], scrape[1]; /* routes of http */
     struct http_server *http;
 };
 
@@ -90,7 +90,7 @@ AUTO_DEFINE(process, struct process, process_done)
 
 /* --- Signals --- */
 
-/* Before any thread is made: they inherit the mask. */
+/* Called before any thread is started, because threads inherit the mask. */
 static int block_signals(int *ret_fd, struct err *e)
 {
     sigset_t set;
@@ -117,7 +117,7 @@ static int wait_signals(void *arg, struct scope *s, struct err *e)
     return scope_check(s, e);
 }
 
-/* --- What the servers answer --- */
+/* --- Pages of the servers --- */
 
 static int get_readyz(void *arg, struct sb *body)
 {
@@ -268,7 +268,8 @@ static int run(const struct flags *f, const struct numbers *n, struct err *e)
 
 /* --- Flags --- */
 
-/* The slack between them is what keeps two from acting at once: see kubeclient/elector.h. */
+/* The slack between the durations keeps two leaders from acting at once: see
+ * kubeclient/elector.h. */
 static int read_election(const struct flags *f, struct numbers *ret, struct err *e)
 {
     if (duration_parse(f->lease_duration, MIN_LEASE_MS, MAX_LEASE_MS, &ret->lease_ms, e) < 0)
@@ -281,7 +282,7 @@ static int read_election(const struct flags *f, struct numbers *ret, struct err 
     return 0;
 }
 
-/* One word turns it on, "off" turns it off. */
+/* The flag takes the word `on`, or "off". */
 static int read_switch(const char *flag, const char *text, const char *on, bool *ret, struct err *e)
 {
     *ret = strcmp(text, on) == 0;

@@ -14,10 +14,10 @@
 #define SYNC_TIMEOUT_MS (2 * 60 * 1000) /* controller-runtime: CacheSyncTimeout */
 
 /* One thread. */
-struct part {
+struct stage_thread {
     struct manager *manager;
     struct stage *stage;
-    char name[16]; /* what the kernel keeps */
+    char name[16]; /* the length that the kernel keeps */
     service_fn *fn;
     void *arg;
     pthread_t thread;
@@ -25,16 +25,16 @@ struct part {
 
 /* Threads that start and stop together, under one scope. */
 struct stage {
-    struct part *parts;
+    struct stage_thread *threads;
     size_t count, started;
     struct scope *scope;
 };
 
 /*
- * Set up by one thread, which then runs it. Others touch the flags and, under mu, the failure.
- * Scopes: `life` is a child of the caller's and ends with it or with the first failure; the
- * controllers' scope is a child of life, so they stop at once. Election and infrastructure have
- * roots of their own, because releasing the lease and writing the last events still needs them.
+ * Set up by one thread, which then runs it. Other threads touch the flags and, under mu, the
+ * failure. Scopes: `life` is a child of the caller's and ends with it or with the first failure.
+ * The controllers' scope is a child of life, so they stop at once. Election and infrastructure have
+ * roots of their own, because releasing the lease and writing the last Events still need them.
  */
 struct manager {
     struct manager_opts opts;
@@ -62,12 +62,12 @@ struct manager *manager_new(const struct manager_opts *opts)
     return m;
 }
 
-/* What it owns */
+/* Ownership */
 
-static void add_part(struct manager *m, struct stage *stage, const char *prefix, const char *name,
-                     service_fn *fn, void *arg)
+static void add_thread(struct manager *m, struct stage *stage, const char *prefix, const char *name,
+                       service_fn *fn, void *arg)
 {
-    struct part *p = XPUSH(stage->parts, stage->count);
+    struct stage_thread *p = XPUSH(stage->threads, stage->count);
     p->manager = m;
     p->stage = stage;
     p->fn = fn;
@@ -98,36 +98,36 @@ static int run_recorder(void *arg, struct scope *s, struct err *e)
 void manager_add_informer(struct manager *m, struct informer *inf_take)
 {
     *XPUSH(m->informers, m->informer_count) = inf_take;
-    add_part(m, &m->infra, "inf-", informer_options(inf_take)->type->resource->plural, run_informer,
-             inf_take);
+    add_thread(m, &m->infra, "inf-", informer_options(inf_take)->type->resource->plural,
+               run_informer, inf_take);
 }
 
 void manager_add_controller(struct manager *m, struct controller *c_take)
 {
     *XPUSH(m->controllers, m->controller_count) = c_take;
-    add_part(m, &m->work, "ctl-", controller_name(c_take), run_controller, c_take);
+    add_thread(m, &m->work, "ctl-", controller_name(c_take), run_controller, c_take);
 }
 
 void manager_set_elector(struct manager *m, struct elector *el_take)
 {
     assert(!m->elector);
     m->elector = el_take;
-    add_part(m, &m->election, "", "elector", run_elector, el_take);
+    add_thread(m, &m->election, "", "elector", run_elector, el_take);
 }
 
 void manager_set_recorder(struct manager *m, struct recorder *r_take)
 {
     assert(!m->recorder);
     m->recorder = r_take;
-    add_part(m, &m->infra, "", "recorder", run_recorder, r_take);
+    add_thread(m, &m->infra, "", "recorder", run_recorder, r_take);
 }
 
 void manager_add_service(struct manager *m, const char *name, service_fn *fn, void *arg)
 {
-    add_part(m, &m->infra, "", name, fn, arg);
+    add_thread(m, &m->infra, "", name, fn, arg);
 }
 
-/* An attempt to renew ends with the renew deadline, at most five minutes. */
+/* One attempt to renew ends with the renew deadline, at most five minutes. */
 enum { ELECTOR_ATTEMPT_MS = 6 * 60 * 1000 };
 
 static bool works(void *arg)
@@ -164,13 +164,13 @@ static void fail(struct manager *m, struct err *e)
     scope_cancel(m->life);
 }
 
-static void *run_part(void *arg)
+static void *run_thread(void *arg)
 {
-    struct part *p = arg;
+    struct stage_thread *p = arg;
     auto_err struct err e = {0};
     (void)pthread_setname_np(pthread_self(), p->name);
     int rc = p->fn(p->arg, p->stage->scope, &e);
-    /* Whatever ends before it was told to takes the rest along. */
+    /* A thread that ends before it was told to ends the manager. */
     if (scope_is_canceled(p->stage->scope))
         return NULL;
     if (rc == 0)
@@ -183,8 +183,8 @@ static void stage_start(struct manager *m, struct stage *stage, struct scope *pa
 {
     stage->scope = scope_new(parent, -1);
     for (; stage->started < stage->count; stage->started++) {
-        struct part *p = &stage->parts[stage->started];
-        int rc = pthread_create(&p->thread, NULL, run_part, p);
+        struct stage_thread *p = &stage->threads[stage->started];
+        int rc = pthread_create(&p->thread, NULL, run_thread, p);
         if (rc != 0) {
             auto_err struct err e = {0};
             (void)err_set_errno(&e, rc, "starting the thread %s", p->name);
@@ -200,7 +200,7 @@ static void stage_stop(struct stage *stage)
         return;
     scope_cancel(stage->scope);
     for (size_t i = 0; i < stage->started; i++)
-        (void)pthread_join(stage->parts[i].thread, NULL);
+        (void)pthread_join(stage->threads[i].thread, NULL);
     stage->started = 0;
     stage->scope = scope_free(stage->scope);
 }
@@ -245,9 +245,9 @@ static void stop(struct manager *m)
     stage_stop(&m->infra);
 }
 
-/* A failure is what went wrong even if the caller's scope has ended by now; without one, the end of
- * the caller's scope is how it should be. */
-static int verdict(struct manager *m, const struct scope *s, int rc, struct err *e)
+/* The first failure is the result even if the caller's scope has ended since. Without a failure,
+ * the end of the caller's scope is a success. */
+static int result_of_run(struct manager *m, const struct scope *s, int rc, struct err *e)
 {
     HOLD(&m->mu);
     if (m->failure.kind) {
@@ -269,7 +269,7 @@ int manager_run(struct manager *m, struct scope *s, struct err *e)
     int rc = live(m, e);
     stop(m);
     m->life = NULL;
-    return verdict(m, s, rc, e);
+    return result_of_run(m, s, rc, e);
 }
 
 bool manager_is_ready(const struct manager *m)
@@ -294,9 +294,9 @@ struct manager *manager_free(struct manager *m)
         (void)informer_free(m->informers[i]);
     free(m->informers);
     free(m->controllers);
-    free(m->infra.parts);
-    free(m->election.parts);
-    free(m->work.parts);
+    free(m->infra.threads);
+    free(m->election.threads);
+    free(m->work.threads);
     err_clear(&m->failure);
     (void)pthread_mutex_destroy(&m->mu);
     free(m);

@@ -13,7 +13,7 @@
 
 enum metric_type { COUNTER, GAUGE, HISTOGRAM };
 
-/* Never moved and freed only with the registry, so that handles stay good without a lock. */
+/* Never moved, and freed only with the registry, so pointers to it stay valid without a lock. */
 struct metric_series {
     const struct metric *family;
     char *labels; /* {a="b",c="d"} without the braces, "" without labels */
@@ -75,8 +75,8 @@ static struct metric *family_new(const char *name, const char *help, enum metric
     return f;
 }
 
-/* The first family whose name is not before this one. */
-static size_t place_of(const struct metrics *m, const char *name)
+/* Index of the first family whose name is not before this one. */
+static size_t index_of(const struct metrics *m, const char *name)
 {
     size_t i = 0;
     while (i < m->family_count && strcmp(m->families[i]->name, name) < 0)
@@ -88,7 +88,7 @@ static struct metric *family(struct metrics *m, const char *name, const char *he
                              enum metric_type type, const char *const *labels)
 {
     HOLD(&m->mu);
-    size_t at = place_of(m, name);
+    size_t at = index_of(m, name);
     if (at < m->family_count && strcmp(m->families[at]->name, name) == 0) {
         assert(m->families[at]->type == type);
         return m->families[at];

@@ -8,14 +8,14 @@
 
 /*
  * Metrics in Prometheus' text format. A registry holds families; a family holds series, one for
- * each set of label values; a series is C11 atomics that any thread may move without a lock. Series
- * are found once, at set-up, and kept. Bounded: at most METRICS_MAX_SERIES in a family (beyond that
- * all share one series whose label values are "other").
+ * each set of label values; a series is C11 atomics that any thread may change without a lock.
+ * Callers look series up once, at set-up, and keep them. Bounded: at most METRICS_MAX_SERIES in a
+ * family; all further ones share one series whose label values are "other".
  *
- *     struct metric *n = metrics_counter(m, "controller_runtime_reconcile_total", "Reconciles.",
- *                                        METRIC_LABELS("controller", "result"));
- *     struct metric_series *ok = METRIC_WITH(n, "gpuprofile", "success");
- *     metric_add(ok, 1);
+ *    struct metric *n = metrics_counter(m, "controller_runtime_reconcile_total", "Reconciles.",
+ *                                       METRIC_LABELS("controller", "result"));
+ *    struct metric_series *ok = METRIC_WITH(n, "gpuprofile", "success");
+ *    metric_add(ok, 1);
  */
 struct metrics;
 struct metric;
@@ -27,8 +27,8 @@ struct metric_series;
 /* An empty registry. Caller frees with metrics_free. */
 struct metrics *metrics_new(void);
 
-/* Families. name, help and label names are literals; labels is NULL or NULL-terminated. Asking
- * again for a name gives the same family. Any thread. Borrowed for the registry's life. */
+/* Families. name, help and label names are literals; labels is NULL or NULL-terminated. The same
+ * name gives the same family again. Any thread. Borrowed for the registry's life. */
 struct metric *metrics_counter(struct metrics *m, const char *name, const char *help,
                                const char *const *labels);
 struct metric *metrics_gauge(struct metrics *m, const char *name, const char *help,
@@ -38,14 +38,14 @@ struct metric *metrics_histogram(struct metrics *m, const char *name, const char
                                  const char *const *labels, const double *bounds, size_t count);
 #define METRIC_LABELS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* The series with these label values, made when new. As many values as the family has labels,
+/* The series with these label values, created when new. values: as many as the family has labels;
  * copied. Any thread; takes a lock, so keep the result. Borrowed for the registry's life. */
 struct metric_series *metric_series(struct metric *f, const char *const *values);
 #define METRIC_WITH(family, ...)                                                                   \
     metric_series(family, (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
 
-/* From now on the family, a gauge, has just these series, each with the value 1: facts that come
- * and go. rows: n times as many values as it has labels. No handle of the family may be kept. Any
+/* Replaces all series of the family, a gauge, by these, each with the value 1: for facts that come
+ * and go. rows: n times as many values as it has labels. Keep no series of such a family. Any
  * thread. */
 void metric_facts(struct metric *f, const char *const *rows, size_t n);
 
@@ -55,8 +55,8 @@ void metric_set(struct metric_series *s, int64_t value);
 int64_t metric_value(const struct metric_series *s);
 /* Histograms: one observation in seconds. */
 void metric_observe(struct metric_series *s, double seconds);
-/* Called at each scrape before the text is written, in the scraping thread, to move gauges that are
- * read rather than kept. Added at set-up, before the first scrape. arg outlives the registry. */
+/* Called at each scrape before the text is written, in the scraping thread, to set gauges that are
+ * computed on demand. Add it at set-up, before the first scrape. arg outlives the registry. */
 typedef void metrics_collect_fn(void *arg);
 void metrics_on_collect(struct metrics *m, metrics_collect_fn *fn, void *arg);
 

@@ -7,7 +7,7 @@
 
 #include "controller/tls_files.h"
 
-/* The flags of both programs that say who reads /metrics, and over what. */
+/* The flags of both programs for access to /metrics: who may read it, and whether over TLS. */
 struct metrics_access {
     const char *auth; /* "none", "token" */
     struct tls_files tls;
@@ -25,6 +25,6 @@ struct metrics_access {
     "certificate with its chain for /metrics over TLS, PEM; read again when it changes"
 #define METRICS_KEY_HELP "the certificate's private key, PEM"
 
-/* *ret_token: is a token wanted? ERR_INVALID: unknown word, one of two files, or a token without
- * TLS, which everybody on its way could read. */
+/* *ret_token: a token is required. ERR_INVALID: an unknown word; only one of the two files; or a
+ * token without TLS, which everybody on the network path could read. */
 int metrics_access_check(const struct metrics_access *a, bool *ret_token, struct err *e) MUST_CHECK;

@@ -20,7 +20,7 @@
 #include "base/auto.h"
 #include "base/file.h"
 
-/* --- Rights and means --- */
+/* --- Rights and resources --- */
 
 #define CAP_WORDS 2
 
@@ -63,8 +63,8 @@ static int drop_capabilities(struct err *e)
     return 0;
 }
 
-/* The bounding set limits what a program that is run could gain. The child runs none; the set is
- * emptied all the same, where this process may. */
+/* The bounding set limits what a program run by this process could gain. The child runs none; the
+ * set is emptied as well, where this process has the right to. */
 static void empty_bounding_set(void)
 {
     for (unsigned long cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
@@ -72,7 +72,7 @@ static void empty_bounding_set(void)
     (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 }
 
-/* Soft and hard; a limit that is lower already stays. */
+/* Sets both limits; a limit that is already lower stays. */
 static int limit(int what, rlim_t soft, rlim_t hard, struct err *e)
 {
     struct rlimit now;
@@ -85,8 +85,8 @@ static int limit(int what, rlim_t soft, rlim_t hard, struct err *e)
     return 0;
 }
 
-/* RLIMIT_DATA counts what is private and written, neither shared memory nor a stack; RLIMIT_AS
- * counts everything, and so what is mapped already: programs and libraries. */
+/* RLIMIT_DATA counts private writable memory, but neither shared memory nor a stack. RLIMIT_AS
+ * counts everything, so what is mapped already (programs and libraries) is added to it. */
 static int limit_memory(rlim_t bytes, struct err *e)
 {
     auto_free char *pages = NULL;
@@ -112,8 +112,9 @@ static int set_flag(int option, unsigned long value, const char *name, struct er
     return prctl(option, value, 0, 0, 0) < 0 ? err_set_errno(e, errno, "%s", name) : 0;
 }
 
-/* Limits do not count what the kernel has for us: sockets' buffers, page tables. When the container
- * has no memory left, it is this process that goes. Whoever runs us may not allow even that. */
+/* Limits do not count the kernel's memory for this process: socket buffers, page tables. When
+ * the container runs out of memory, this process is to be killed first. A runtime may forbid
+ * even that. */
 static void go_first(void)
 {
     static const char most[] = "1000";
@@ -124,12 +125,12 @@ static void go_first(void)
 
 int sandbox_drop(const struct sandbox *s, struct err *e)
 {
-    go_first(); /* the file is another user's after the change of ours */
+    go_first(); /* must precede the change of user: the file then belongs to another one */
     empty_bounding_set();
     TRY(change_user(s->uid, e));
     TRY(drop_capabilities(e));
     TRY(set_flag(PR_SET_NO_NEW_PRIVS, 1, "PR_SET_NO_NEW_PRIVS", e));
-    /* A change of user undoes both of these: they come after it. */
+    /* A change of user resets both of these, so they come after it. */
     TRY(set_flag(PR_SET_DUMPABLE, 0, "PR_SET_DUMPABLE", e));
     TRY(set_flag(PR_SET_PDEATHSIG, SIGKILL, "PR_SET_PDEATHSIG", e));
     return set_limits(s, e);
@@ -138,7 +139,7 @@ int sandbox_drop(const struct sandbox *s, struct err *e)
 /* --- System calls --- */
 
 /* System calls of libmicrohttpd's connections, TLS, the channel and the allocator. Those that are
- * allowed with some arguments only are in allow_some_uses. */
+ * allowed only with some arguments are in allow_some_uses. */
 static const int allowed[] = {
     SCMP_SYS(accept4),
     SCMP_SYS(brk),
@@ -168,7 +169,7 @@ static const int allowed[] = {
     SCMP_SYS(write),
 };
 
-/* System calls by which a sanitizer finds out what it reports. */
+/* System calls that a sanitizer needs for its reports. */
 static const int sanitizers_too[] = {
     SCMP_SYS(open),
     SCMP_SYS(openat),
@@ -210,11 +211,11 @@ static int allow(scmp_filter_ctx filter, const int *calls, size_t n)
     return rc;
 }
 
-/* Numbers are compared in all their 64 bits, of which the kernel takes 32 for an int: a comparison
- * must fail, not pass, for one with other bits set. */
+/* Arguments are compared in all 64 bits, while the kernel reads 32 for an int: a comparison must
+ * fail, not pass, when other bits are set. */
 
-/* Memory of its own to write or to read: neither shared, nor to be run, nor a stack, which no limit
- * of data counts. A signal to nobody but itself (abort). */
+/* Private memory to read or write: neither shared, nor executable, nor a stack, which no limit of
+ * data counts. Signals only to itself (abort). */
 static int allow_own_memory(scmp_filter_ctx filter)
 {
     int rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 2,
@@ -229,7 +230,8 @@ static int allow_own_memory(scmp_filter_ctx filter)
     return rc;
 }
 
-/* To whom a socket is connected already: neither an address nor TCP Fast Open, which connects. */
+/* Sending only on connected sockets: neither to an address nor with TCP Fast Open, which
+ * connects. */
 static int allow_sending(scmp_filter_ctx filter)
 {
     int rc =
@@ -253,9 +255,9 @@ static int allow_options(scmp_filter_ctx filter)
     return rc;
 }
 
-/* A connection, never a socket that listens: it is the parent's, and would be closed for every
- * process after this one. A number has one of these bits exactly when it is SANDBOX_FIRST_OWN_FD or
- * more, whatever else is in the argument. */
+/* Only a connection may be shut down, never a listening socket: that one is the parent's, and would
+ * be shut down for every later process too. A number has one of these bits exactly when it is
+ * SANDBOX_FIRST_OWN_FD or more, whatever else is in the argument. */
 static int allow_shutdown(scmp_filter_ctx filter)
 {
     int rc = 0;
@@ -275,13 +277,14 @@ static int allow_some_uses(scmp_filter_ctx filter)
     return rc == 0 ? allow_shutdown(filter) : rc;
 }
 
-/* realloc copies when it cannot move. Moved, a stack would grow beyond the limit of data. */
+/* realloc copies when it cannot move. If moving were allowed, a stack could grow beyond the limit
+ * of data. */
 static int refuse_to_move(scmp_filter_ctx filter)
 {
     return seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOMEM), SCMP_SYS(mremap), 0);
 }
 
-static int fill(scmp_filter_ctx filter, bool sanitized)
+static int allow_system_calls(scmp_filter_ctx filter, bool sanitized)
 {
     int rc = allow(filter, allowed, ARRAY_LEN(allowed));
     if (rc == 0)
@@ -297,7 +300,7 @@ int sandbox_seal(bool sanitized, struct err *e)
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_KILL_PROCESS);
     if (!filter)
         return err_set(e, ERR_SYSTEM, "cannot make a filter of system calls");
-    int rc = fill(filter, sanitized);
+    int rc = allow_system_calls(filter, sanitized);
     seccomp_release(filter);
     return rc < 0 ? err_set_errno(e, -rc, "cannot filter system calls") : 0;
 }

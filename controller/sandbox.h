@@ -8,36 +8,39 @@
 #include "base/err.h"
 
 /*
- * What a process that strangers reach gives up, in two steps: rights and means as soon as it runs,
- * then, once all that it works with is open, every system call but those that serving takes. Both
- * are for good. One thread, and no other may run in the process.
+ * Confines a process that strangers reach, in two steps. sandbox_drop, as soon as it runs, drops
+ * rights and resources; sandbox_seal, once all that it works with is open, forbids every system
+ * call except those that serving needs. Neither can be undone. The process must have one thread
+ * only.
  */
 
 struct sandbox {
-    uid_t uid;          /* to become, with the group of the same number; 0: stay who we are */
-    size_t max_fds;     /* descriptors */
-    size_t max_bytes;   /* of memory that it writes, its data included, and of what it maps beyond
-                           what is mapped now; 0: no limit of its own */
-    unsigned max_cpu_s; /* of the processor; then it ends by SIGXCPU */
+    uid_t uid;      /* user to become, with the group of the same number; 0: no change */
+    size_t max_fds; /* descriptors */
+    /* Its private writable memory, including data, and what it maps in addition to what is mapped
+     * now; 0: no limit. */
+    size_t max_bytes;
+    unsigned max_cpu_s; /* of processor time; then SIGXCPU ends it */
 };
 
-/* Descriptors below are inherited, those from here on are its own connections: they alone may be
- * shut down. A power of two. */
+/* Descriptors below this number are inherited; those from it on are the process's own connections,
+ * and only these may be shut down. A power of two. */
 #define SANDBOX_FIRST_OWN_FD 8
 
-/* No other groups, no capabilities, nothing gained by running a program, no core, no child, no
- * look at its memory by others of the same user; ends with its parent, and before others when
- * memory runs out. The kernel's memory for its sockets is not limited here. ERR_SYSTEM: something
- * of it is not to be had, which is no state to go on in. */
+/* Drops supplementary groups and capabilities, sets no-new-privileges, forbids core dumps and
+ * children, and hides its memory from others of the same user. The process ends with its parent,
+ * and goes first when memory runs out. The kernel's memory for its sockets is not limited here.
+ * ERR_SYSTEM: a part of this failed; do not go on. */
 int sandbox_drop(const struct sandbox *s, struct err *e) MUST_CHECK;
 
-/* From now on: serving what is open. Opening, connecting, running, tracing or signalling anything,
- * shutting down what is inherited, changing a descriptor's flags or owner, an option of a socket
- * but TCP_NODELAY and TCP_CORK, and memory that is shared, a stack or can be run end the process by
- * SIGSYS. sanitized: what a sanitizer takes to report is allowed, too. ERR_SYSTEM. */
+/* From now on only serving on open descriptors is allowed. SIGSYS ends the process for: opening,
+ * connecting, running, tracing or signalling anything; shutting down an inherited descriptor;
+ * changing a descriptor's flags or owner; socket options other than TCP_NODELAY and TCP_CORK;
+ * memory that is shared, executable or a stack. sanitized: also allows what a sanitizer needs for
+ * its reports. ERR_SYSTEM. */
 int sandbox_seal(bool sanitized, struct err *e) MUST_CHECK;
 
-/* Is this process built with a sanitizer, which maps terabytes and opens files? */
+/* True in a build with a sanitizer, which maps terabytes and opens files. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANDBOX_SANITIZED true
 #elif defined(__clang__)
@@ -49,5 +52,5 @@ int sandbox_seal(bool sanitized, struct err *e) MUST_CHECK;
 #define SANDBOX_SANITIZED false
 #endif
 
-/* Can this process give a child of its own another user? */
+/* True when this process can give a child another user. */
 bool sandbox_can_change_user(void);

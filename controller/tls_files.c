@@ -36,7 +36,7 @@ bool tls_pair_equals(const struct tls_pair *a, const struct tls_pair *b)
     return strcmp(a->cert_pem, b->cert_pem) == 0 && strcmp(a->key_pem, b->key_pem) == 0;
 }
 
-/* Both texts with their NULs, in memory that is no file's. */
+/* Both texts with their NULs, in memory that belongs to no file. */
 int tls_pair_lend(const struct tls_pair *p, int *ret_fd, struct err *e)
 {
     const struct iovec parts[] = {{p->cert_pem, strlen(p->cert_pem) + 1},

@@ -7,25 +7,25 @@
 #include "base/err.h"
 
 /*
- * The certificate that a port of ours shows, and its key: two PEM files that somebody renews. A
- * process reads them and hands the pair to its child that serves HTTP (http_child.h), which cannot.
+ * A port's certificate and its key: two PEM files that somebody renews. A process reads them and
+ * passes the pair to its child that serves HTTP (http_child.h), which cannot open files.
  */
 struct tls_files {
     const char *cert, *key; /* paths; NULL: the port speaks plain HTTP */
-    int look_ms;            /* how often they are looked at; 0: 10 s. Tests shorten it */
+    int look_ms;            /* interval of checks for changes; 0: 10 s. Tests shorten it */
 };
 
 struct tls_pair {
     char *cert_pem, *key_pem;
 };
 
-/* ERR_NOT_FOUND, ERR_SYSTEM, ERR_TOO_LARGE (beyond 64 KiB each); ERR_INVALID: no certificate, or
- * another key's. *ret is untouched then. */
+/* ERR_NOT_FOUND, ERR_SYSTEM, ERR_TOO_LARGE (more than 64 KiB each); ERR_INVALID: not a certificate,
+ * or the key belongs to another one. *ret is untouched then. */
 int tls_files_read(const struct tls_files *f, struct tls_pair *ret, struct err *e) MUST_CHECK;
 
 bool tls_pair_equals(const struct tls_pair *a, const struct tls_pair *b);
 
-/* A descriptor from which another process receives the pair; the caller's. ERR_SYSTEM. */
+/* A descriptor with which another process receives the pair; the caller's. ERR_SYSTEM. */
 int tls_pair_lend(const struct tls_pair *p, int *ret_fd, struct err *e) MUST_CHECK;
 /* ERR_SYSTEM, ERR_PROTOCOL. fd stays the caller's. */
 int tls_pair_receive(int fd, struct tls_pair *ret, struct err *e) MUST_CHECK;

@@ -20,8 +20,8 @@ static struct kc *inner_of(struct kc *c)
     return counting_of(c)->inner;
 }
 
-/* Returns rc, which is 0 or -kind. */
-static int count(struct kc *c, const struct kc_target *t, int rc)
+/* Counts the result and returns rc, which is 0 or -kind. */
+static int count_write(struct kc *c, const struct kc_target *t, int rc)
 {
     auto_free char *resource = xasprintf("%s%s%s", t->res->plural, t->subresource ? "/" : "",
                                          t->subresource ? t->subresource : "");
@@ -46,25 +46,25 @@ static int counting_list(struct kc *c, struct scope *s, const struct kc_target *
 static int counting_create(struct kc *c, struct scope *s, const struct kc_target *t,
                            const struct kc_write *w, json_t **ret_obj, struct err *e)
 {
-    return count(c, t, kc_create(inner_of(c), s, t, w, ret_obj, e));
+    return count_write(c, t, kc_create(inner_of(c), s, t, w, ret_obj, e));
 }
 
 static int counting_update(struct kc *c, struct scope *s, const struct kc_target *t,
                            const struct kc_write *w, json_t **ret_obj, struct err *e)
 {
-    return count(c, t, kc_update(inner_of(c), s, t, w, ret_obj, e));
+    return count_write(c, t, kc_update(inner_of(c), s, t, w, ret_obj, e));
 }
 
 static int counting_patch(struct kc *c, struct scope *s, const struct kc_target *t,
                           const struct kc_write *w, json_t **ret_obj, struct err *e)
 {
-    return count(c, t, kc_patch(inner_of(c), s, t, w, ret_obj, e));
+    return count_write(c, t, kc_patch(inner_of(c), s, t, w, ret_obj, e));
 }
 
 static int counting_remove(struct kc *c, struct scope *s, const struct kc_target *t,
                            const struct kc_remove_opts *o, struct err *e)
 {
-    return count(c, t, kc_remove_with(inner_of(c), s, t, o, e));
+    return count_write(c, t, kc_remove_with(inner_of(c), s, t, o, e));
 }
 
 static int counting_watch(struct kc *c, struct scope *s, const struct kc_target *t,
