@@ -13,7 +13,7 @@ struct condition {
     char *type, *reason, *message; /* owned */
     int status;                    /* enum condition_status; an int for jx */
     int64_t observed_generation;
-    int64_t last_transition_ms; /* wall clock, whole seconds as the API keeps them */
+    int64_t last_transition_ms; /* wall clock, in the API's whole seconds */
 };
 
 struct conditions {
@@ -21,5 +21,5 @@ struct conditions {
     size_t count;
 };
 
-/* Decode and encode table of one element, for the tables of api kinds. */
+/* Field table of one element, for the tables of our kinds. */
 extern const struct jx_field condition_fields[];

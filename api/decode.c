@@ -7,9 +7,10 @@ int api_decode_part(const json_t *obj, const char *part, const struct jx_field *
                     size_t bytes, struct err *e)
 {
     const json_t *value = json_object_get(obj, part);
-    /* An absent part lacks what is required in it. */
+    /* An absent part is decoded as an empty one, so that its required fields are reported as
+     * missing. */
     auto_json json_t *empty = !value || json_is_null(value) ? json_pack("{s:{}}", part) : NULL;
-    /* The part as a table's only field, so that paths in errors begin with it. */
+    /* The part as the only field of a table, so that paths in errors begin with it. */
     const struct jx_field whole[] = {
         {.name = part, .type = JX_OBJECT, .present_offset = JX_NO_OFFSET, .sub = fields},
         {0},

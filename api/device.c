@@ -34,7 +34,7 @@ const char *const api_publisher_names[] = {[API_PUBLISHER_KUBELET] = "kubelet",
 
 #define INT32 .min = 0, .max = INT32_MAX
 #define INT64 .min = 0, .max = INT64_MAX
-/* 16 TiB: what cards of a node have together is then a number of bytes. */
+/* 16 TiB for a card, so that the sum over a node's cards still fits a number of bytes. */
 #define MEMORY_MIB .min = 0, .max = MIG_MAX_MEMORY_MIB
 #define LIST(S, m, js, fields, type, limit, ...)                                                   \
     JX_L(S, m, n_##m, js, JX_LIST, .sub = (fields), .elem_bytes = sizeof(type), .max = (limit),    \
@@ -92,7 +92,7 @@ static const struct jx_field time_slicing_fields[] = {
     {0},
 };
 
-/* MPS serves at most 48 clients a device. */
+/* MPS serves at most 48 clients of a device. */
 static const struct jx_field mps_fields[] = {
     JX_F(device_replicas, replicas, "replicas", JX_INT, .required = true, .min = 2, .max = 48),
     JX_F(device_replicas, rename_by_default, "renameByDefault", JX_BOOL),
@@ -167,7 +167,7 @@ static const struct jx_field engine_fields[] = {
     {0},
 };
 
-/* As mig_table_check (partition/mig.h) has them. */
+/* The bounds of mig_table_check (partition/mig.h). */
 static const struct jx_field mig_profile_fields[] = {
     JX_F(device_mig_profile, name, "name", JX_STR, .required = true, .min = 1, .max = 64),
     JX_F(device_mig_profile, id, "id", JX_INT, .required = true, INT32),
@@ -318,7 +318,7 @@ const struct jx_field device_status_fields[] = {
     {0},
 };
 
-/* What a card does not say for itself, the spec says for it. */
+/* Fields that a card's entry leaves out are taken from the spec. */
 static void inherit(struct device_spec *spec, struct device_want *want, const json_t *card)
 {
     if (!json_object_get(card, "failurePolicy"))

@@ -13,7 +13,7 @@
 /*
  * Typed view of the Device resource (crds/devices.yaml; a test compares the tables with it). Plain
  * values that own their strings and arrays: device_spec_done and device_status_done free them.
- * Decoding is strict about types and bounds, and deaf to unknown fields.
+ * Decoding is strict about types and bounds, and ignores unknown fields.
  */
 
 enum api_mode { API_MODE_NATIVE, API_MODE_MIG, API_MODE_SGPU, API_MODE_VGPU };
@@ -24,7 +24,7 @@ enum api_source_kind { API_SOURCE_NODE_LABEL, API_SOURCE_PROFILE };
 enum api_qos_policy { API_BEST_EFFORT, API_FIXED_SHARE, API_BURST_SHARE };
 enum api_publisher { API_PUBLISHER_KUBELET, API_PUBLISHER_CONTROLLER, API_PUBLISHER_OTHER };
 
-/* The words of the enums above, NULL-terminated, in the enums' order. */
+/* The names of the enums above, NULL-terminated, in the enums' order. */
 extern const char *const api_mode_names[];
 extern const char *const api_drain_names[];
 extern const char *const api_failure_policy_names[];
@@ -32,13 +32,14 @@ extern const char *const api_mig_strategy_names[];
 extern const char *const api_publisher_names[];
 extern const char *const api_qos_policy_names[];
 
-/* A profile has 13 labels, a card at most 18 profiles; two models and their parts have room. */
+/* A profile has 13 labels, and a card at most 18 profiles: room for two models with their
+ * partitions. */
 #define DEVICE_MAX_LABELS 512
 
-/* Of the message of a refused label, in bytes. */
+/* Bytes of the message of a refused label. */
 #define DEVICE_REFUSAL_BYTES 1024
 
-/* What decided over a card. */
+/* The source that governs a card. */
 struct device_source {
     int kind; /* enum api_source_kind */
     char *name;
@@ -53,19 +54,20 @@ struct device_rollout {
 /* How several containers share a card, or each of its partitions. */
 struct device_replicas {
     int64_t replicas;
-    bool rename_by_default;              /* "nvidia.com/gpu.shared" in place of "nvidia.com/gpu" */
-    bool fail_requests_greater_than_one; /* a second replica gives a container no more of it */
+    bool rename_by_default; /* renames "nvidia.com/gpu" to "nvidia.com/gpu.shared" */
+    /* Because a second replica gives a container no more of the device. */
+    bool fail_requests_greater_than_one;
 };
 
-/* Exactly one of them. */
+/* At most one of the two. */
 struct device_sharing {
     bool has_time_slicing;
     struct device_replicas time_slicing;
-    bool has_mps; /* by NVIDIA's MPS: equal parts of memory and threads */
+    bool has_mps; /* through NVIDIA's MPS: equal shares of memory and threads */
     struct device_replicas mps;
 };
 
-/* "1g.10gb" and how many. */
+/* A profile ("1g.10gb") and a count. */
 struct profile_count {
     char *profile;
     int64_t count;
@@ -78,16 +80,17 @@ struct device_slice_want {
     int64_t count; /* 0: 1 */
 };
 
-/* How a card is cut with quotas (MetaX sGPU). */
+/* How a card is divided into slices with quotas (MetaX sGPU). */
 struct device_sgpu {
-    bool has_qos_policy;  /* not so: best effort; where slices are made for pods, these say */
-    int qos_policy;       /* enum api_qos_policy; of the whole card */
-    int64_t timeslice_ms; /* of the whole card; 0: as it is */
+    /* False: best effort, or, where slices are made for pods, each pod's own. */
+    bool has_qos_policy;
+    int qos_policy;       /* enum api_qos_policy; for the whole card */
+    int64_t timeslice_ms; /* for the whole card; 0: the present length stays */
     struct device_slice_want *slices;
-    size_t n_slices; /* 0: slices are made for pods as these come */
+    size_t n_slices; /* 0: slices are made for each pod as it comes */
 };
 
-/* What one card should be. */
+/* The want of one card. */
 struct device_want {
     char *uuid;
     int mode; /* enum api_mode */
@@ -107,13 +110,13 @@ struct device_want {
     struct device_sharing sharing;
 };
 
-/* The value of the node's label nvidia.com/mig.config that cannot be, and why. */
+/* The value of the node's label nvidia.com/mig.config that was refused, and why. */
 struct device_refused_label {
     char *value, *reason, *message;
 };
 
 struct device_spec {
-    bool has_refused_label; /* not so: there is no label, or what it asks for can be */
+    bool has_refused_label; /* false: there is no label, or it can be followed */
     struct device_refused_label refused_label;
     bool has_source;
     struct device_source source;
@@ -139,11 +142,11 @@ struct device_mig_profile {
     bool has_engines;
     struct device_engines engines;
     int64_t size;    /* memory slices of one partition */
-    int64_t *starts; /* memory slices where one may begin */
+    int64_t *starts; /* first memory slices of its possible placements */
     size_t n_starts;
 };
 
-/* What one model of card can be cut into. */
+/* One model of card with its MIG profiles. */
 struct device_model {
     char *name;
     int64_t mig_slots;
@@ -151,38 +154,38 @@ struct device_model {
     size_t n_mig_profiles;
 };
 
-/* Who uses a card or partition: a process, a pod, or both. */
+/* A consumer of a card or partition: a process, a pod, or both. */
 struct device_consumer {
     int64_t pid;
     char *process;
     char *namespace, *name, *uid, *container;
 };
 
-/* Why a partition cannot be used although its card can. */
+/* Why a partition must not be used although its card may. */
 struct device_illness {
     char *reason, *message;
 };
 
-/* A slice that was made with quotas. */
+/* A slice with its quotas. */
 struct device_slice {
-    int64_t id; /* the driver's */
+    int64_t id; /* the driver's id */
     char *alias;
     int64_t memory_mib, compute_percent;
-    bool foreign; /* somebody else made it */
+    bool foreign; /* not made by Cleave */
 };
 
 /* A virtual function of a card. */
 struct device_vf {
-    int64_t index; /* behind the card's own function, from 0 */
+    int64_t index; /* its number behind the card's own function, from 0 */
     char *pci_bus_id;
-    int64_t memory_mib; /* 0: not told */
+    int64_t memory_mib; /* 0: unknown */
 };
 
 struct device_partition {
     char *uuid, *profile;
-    bool has_gi_id; /* not so: it is a slice, or a virtual function */
+    bool has_gi_id; /* false: a slice or a virtual function */
     int64_t gi_id;
-    bool has_ci_id; /* not so: a GPU instance without compute instances, or none of MIG's */
+    bool has_ci_id; /* false: a GPU instance without compute instances, or not MIG */
     int64_t ci_id;
     char *placement; /* "start:size" in memory slices, as nvidia-smi mig -lgi prints it */
     bool has_slice;
@@ -196,29 +199,29 @@ struct device_partition {
     struct device_illness unhealthy;
 };
 
-/* What a card waits for before it can change. */
+/* The drain of a card that must become free before it can change. */
 struct device_drain {
     int64_t since_ms, deadline_ms; /* wall clock; deadline 0: none */
-    bool card;                     /* the whole card must be free */
-    char **partitions;             /* uuids of those that must be */
+    bool card;                     /* the whole card must become free */
+    char **partitions;             /* uuids of the partitions that must become free */
     size_t n_partitions;
 };
 
-/* Of a card that can be cut with quotas. */
+/* The sGPU state of a card. */
 struct device_sgpu_state {
-    int64_t memory_mib; /* for all its slices */
+    int64_t memory_mib; /* available for all its slices */
     int qos_policy;
     int64_t timeslice_ms;
 };
 
-/* What one card is. */
+/* The status of one card. */
 struct device_card {
     char *uuid;
     int64_t index;
     bool has_minor;
     int64_t minor;
     char *vendor, *model, *pci_bus_id, *pci_device_id, *pci_subsystem_id, *pcie_root;
-    int64_t *linked_with; /* indexes of the vendor's cards that its links join this one to */
+    int64_t *linked_with; /* indexes of the same vendor's cards that links join it to */
     size_t n_linked_with;
     int64_t numa_node, memory_mib;
     bool healthy, mig_capable;
@@ -234,7 +237,7 @@ struct device_card {
     struct device_sgpu_state sgpu;
     bool has_drain;
     struct device_drain drain;
-    struct conditions conditions; /* Applied; Healthy while it is not */
+    struct conditions conditions; /* Applied; Healthy only while it is not True */
 };
 
 struct device_resource {
@@ -261,7 +264,7 @@ struct device_status {
     size_t n_devices;
     struct device_resource *resources;
     size_t n_resources;
-    struct jx_pair *labels; /* that describe the GPUs, for the Node; sorted by key */
+    struct jx_pair *labels; /* labels that describe the GPUs, for the Node; sorted by key */
     size_t n_labels;
     struct conditions conditions; /* Ready, Reconciling, Stalled */
 };
@@ -271,10 +274,9 @@ extern const struct jx_field device_sharing_fields[];
 extern const struct jx_field device_sgpu_fields[];
 extern const struct jx_field device_status_fields[];
 
-/* Decodes .spec (absent: all empty) or .status of a Device. A card that does not name its source,
- * rollout or failure policy has the spec's; encoding leaves out what is the same. On error *ret is
- * freed and zeroed.
- * ERR_INVALID with the path. */
+/* Decodes .spec (absent: all empty) or .status of a Device. A card's entry without source, rollout
+ * or failure policy gets the spec's; encoding leaves out what is equal to the spec's. On error *ret
+ * is freed and zeroed. ERR_INVALID with the path. */
 int device_spec_decode(const json_t *device, struct device_spec *ret, struct err *e) MUST_CHECK;
 int device_status_decode(const json_t *device, struct device_status *ret, struct err *e) MUST_CHECK;
 /* The value of .spec or .status. New reference. */
@@ -288,19 +290,19 @@ AUTO_DEFINE(device_spec, struct device_spec, device_spec_done)
 AUTO_DEFINE(device_status, struct device_status, device_status_done)
 #define auto_device_status AUTO(device_status)
 
-/* All of it with strings and lists of its own, for a want that device_spec_done frees. */
+/* A deep copy, for a want that device_spec_done frees. */
 void device_sgpu_copy(const struct device_sgpu *from, struct device_sgpu *to);
 
-/* How many replicas on what terms, by whatever means; NULL: it is not shared. Borrowed. */
+/* Replicas and terms, by time-slicing or MPS; NULL: the card is not shared. Borrowed. */
 const struct device_replicas *device_sharing_terms(const struct device_sharing *s);
 
-/* A deep copy, freed with device_status_done; empty where `from` holds more than the schema allows.
- */
+/* A deep copy, freed with device_status_done; empty when `from` holds more than the schema
+ * allows. */
 void device_status_copy(const struct device_status *from, struct device_status *ret);
 
-/* What is wanted of the card of this uuid; NULL: nothing. The spec may be NULL. Borrowed. */
+/* The card's want in the spec, by uuid; NULL: the spec has none. The spec may be NULL. Borrowed. */
 const struct device_want *device_spec_want(const struct device_spec *s, const char *uuid);
 
-/* The card of this uuid, or NULL. Borrowed. */
+/* The card's status, by uuid; NULL: none. Borrowed. */
 const struct device_card *device_status_card(const struct device_status *s, const char *uuid);
 const struct device_model *device_status_model(const struct device_status *s, const char *name);

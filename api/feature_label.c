@@ -68,14 +68,14 @@ static bool is_one_of(const char *s, const char *const *list)
     return false;
 }
 
-/* The text behind the prefix, or NULL. */
+/* The text after the prefix, or NULL. */
 static const char *behind(const char *s, const char *prefix)
 {
     size_t len = strlen(prefix);
     return strncmp(s, prefix, len) == 0 ? s + len : NULL;
 }
 
-/* The length of what stands before one of these endings; 0: there is none of them. */
+/* The length of the text before one of these endings; 0: it has none of them. */
 static size_t before_ending(const char *s, const char *const *endings)
 {
     size_t len = strlen(s);
@@ -139,7 +139,7 @@ static bool is_pci(const char *s)
     return len == 9 && hex_digits(s) == 4 && s[4] == '_' && hex_digits(s + 5) == 4;
 }
 
-/* How many of a model there are, and how much memory: numbers and nothing else. */
+/* True for the keys of a model's number of cards and memory, with a number as the value. */
 static bool is_model(const char *s, const char *value)
 {
     return before_ending(s, feature_label_model) && *value && value[digits(value)] == '\0';

@@ -4,14 +4,14 @@
 #include <stdbool.h>
 
 /*
- * The labels that describe a node's GPUs: which keys there can be. The agent makes them
- * (nodeagent/gpu_labels.h), the controller writes them to the Node, and takes no other key from an
- * agent than these: a node that was taken over must not be able to label itself, say, as a control
- * plane.
+ * The labels that describe a node's GPUs: their legal keys. The agent makes them
+ * (nodeagent/gpu_labels.h) and the controller writes them to the Node. The controller accepts no
+ * other key from an agent, so that a compromised node cannot label itself, for instance, as a
+ * control plane.
  */
 
-/* NVIDIA's GPU feature discovery (k8s-device-plugin internal/lm). What speaks of a resource begins
- * with its name: FEATURE_GPU "count", FEATURE_MIG "1g.10gb" ".count". */
+/* NVIDIA's GPU feature discovery (k8s-device-plugin internal/lm). A label about a resource begins
+ * with the resource's name: FEATURE_GPU "count", FEATURE_MIG "1g.10gb" ".count". */
 #define FEATURE_NVIDIA    "nvidia.com/"
 #define FEATURE_GPU       "nvidia.com/gpu."
 #define FEATURE_MIG       "nvidia.com/mig-"
@@ -25,17 +25,17 @@
 /* node-feature-discovery: "pci-10de.present", "pci-0302_10de.present", the same with
  * ".sriov.capable". */
 #define FEATURE_PCI "feature.node.kubernetes.io/pci-"
-/* Our own, one set a model: "NVIDIA-H100-80GB-HBM3.count", ".memory". */
+/* Our own labels, one set for each model: "NVIDIA-H100-80GB-HBM3.count", ".memory". */
 #define FEATURE_MODEL "gpu.cleave.dev/"
 
-/* The names behind these prefixes, each list ended by NULL. The policy for the controller's writes
+/* The names after these prefixes, each list ended by NULL. The policy for the controller's writes
  * of Nodes has the same (config/admission/controller-node-status.yaml): a test compares them. */
 extern const char *const feature_label_nvidia[];   /* FEATURE_NVIDIA */
 extern const char *const feature_label_resource[]; /* nvidia.com/gpu, nvidia.com/mig-<profile> */
 extern const char *const feature_label_metax[];    /* FEATURE_METAX */
 extern const char *const feature_label_model[];    /* FEATURE_MODEL<model> */
 
-/* Is the pair one that may come from an agent? Both must be legal, and the key one of the above. */
+/* True for a pair that may come from an agent: both are legal, and the key is one of the above. */
 bool feature_label_allowed(const char *key, const char *value);
-/* Is the key in one of the families that feature discovery writes? Wider than the above. */
+/* True for a key of a family that feature discovery writes. Wider than the above. */
 bool feature_label_discovered(const char *key);

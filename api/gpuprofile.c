@@ -136,7 +136,7 @@ const struct jx_field gpuprofile_status_fields[] = {
     {0},
 };
 
-/* The schema's rule, for files that no API server has seen. */
+/* The schema's rule again, for files that no API server has checked. */
 static int check_sharing(const struct gpuprofile_spec *s, struct err *e)
 {
     for (size_t i = 0; i < s->n_devices; i++) {

@@ -24,7 +24,7 @@ struct label_selector {
     size_t n_expressions;
 };
 
-/* Which cards of a node; all that is given must hold. */
+/* Selects cards of a node: all given fields must match. */
 struct card_selector {
     char *vendor;
     char *model; /* glob with * and ?, case ignored */
@@ -43,7 +43,7 @@ struct gpuprofile_entry {
     bool has_mig;
     struct {
         bool has_profiles;
-        struct jx_pair *profiles; /* name → num */
+        struct jx_pair *profiles; /* profile name → count */
         size_t n_profiles;
         char *config; /* name of a MIGConfig or built-in; NULL when profiles is given */
     } mig;
@@ -94,8 +94,8 @@ struct gpuprofile_status {
 extern const struct jx_field gpuprofile_spec_fields[];
 extern const struct jx_field gpuprofile_status_fields[];
 
-/* Defaults of the CRD hold for what is absent, so that files read without an API server mean the
- * same. ERR_INVALID. */
+/* The CRD's defaults are applied to absent fields, so that files read without an API server mean
+ * the same. ERR_INVALID. */
 int gpuprofile_spec_decode(const json_t *profile, struct gpuprofile_spec *ret,
                            struct err *e) MUST_CHECK;
 int gpuprofile_status_decode(const json_t *profile, struct gpuprofile_status *ret,
@@ -108,11 +108,11 @@ AUTO_DEFINE(gpuprofile_spec, struct gpuprofile_spec, gpuprofile_spec_done)
 AUTO_DEFINE(gpuprofile_status, struct gpuprofile_status, gpuprofile_status_done)
 #define auto_gpuprofile_status AUTO(gpuprofile_status)
 
-/* Does the selector hold for these labels (sorted or not)? An operator's absent key counts as
- * Kubernetes has it. */
+/* True when the selector matches these labels (sorted or not). An absent key counts as in
+ * Kubernetes. */
 bool label_selector_matches(const struct label_selector *s, const struct jx_pair *labels,
                             size_t n_labels);
-/* max_unavailable of `matched` nodes: a number or a percentage rounded up, at least 1. ERR_INVALID.
- */
+/* max_unavailable as a number of `matched` nodes: a number, or a percentage rounded up; at least 1.
+ * ERR_INVALID. */
 int gpuprofile_max_unavailable(const char *text, size_t matched, size_t *ret,
                                struct err *e) MUST_CHECK;

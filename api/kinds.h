@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Group, version, and the words that several processes write or read on foreign objects. */
+/* Group and version, and the names on foreign objects that several processes read or write. */
 #define API_GROUP         "gpu.cleave.dev"
 #define API_VERSION       "v1alpha1"
 #define API_GROUP_VERSION API_GROUP "/" API_VERSION
@@ -14,6 +14,7 @@
 #define MIG_STATE_FAILED       "failed"
 #define MIG_STATE_REBOOTING    "rebooting"
 
-/* Field managers of server-side apply. One owner for each thing that must disappear by itself. */
+/* Field managers of server-side apply. Each set of fields that must disappear by itself has its
+ * own. */
 #define MANAGER_CONTROLLER "cleave-controller"
 #define MANAGER_AGENT      "cleave-agent"

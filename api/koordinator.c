@@ -91,7 +91,7 @@ static bool is_inner(char c)
     return is_ascii_alnum(c) || c == '_' || c == ',' || c == ':';
 }
 
-/* At most max bytes of text that may stand inside a reason, without separators at the ends. */
+/* Copies at most max bytes that a reason may contain, without separators at the ends. */
 static size_t squeeze(const char *text, char *ret, size_t max)
 {
     size_t len = 0;

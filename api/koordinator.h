@@ -12,10 +12,10 @@
 #include "api/condition.h"
 
 /*
- * Typed view of Koordinator's Device (scheduling.koordinator.sh/v1alpha1, cluster-scoped, one a
- * node and named as it), as koordlet writes it and koord-scheduler reads it (koordinator
- * apis/scheduling/v1alpha1/device_types.go, apis/extension/device_share.go). Its status is nobody's
- * and is left alone. Plain values that own their strings and arrays.
+ * Typed view of Koordinator's Device (scheduling.koordinator.sh/v1alpha1, cluster-scoped, one for
+ * each node, with the node's name), as koordlet writes it and koord-scheduler reads it (koordinator
+ * apis/scheduling/v1alpha1/device_types.go, apis/extension/device_share.go). Its status has no
+ * writer and is left alone. Plain values that own their strings and arrays.
  */
 
 #define KOORDINATOR_GROUP   "scheduling.koordinator.sh"
@@ -27,17 +27,17 @@
 #define KOORDINATOR_LABEL_MODEL  "node.koordinator.sh/gpu-model"
 #define KOORDINATOR_LABEL_DRIVER "node.koordinator.sh/gpu-driver-version"
 #define KOORDINATOR_LABEL_POLICY "node.koordinator.sh/gpu-partition-policy"
-/* Annotation of the Device: which cards form a good group of a size. */
+/* Annotation of the Device: the groups of cards that work well together, by size. */
 #define KOORDINATOR_PARTITIONS "scheduling.koordinator.sh/gpu-partitions"
 
-/* Resources, of one card in a Device and of all on a Node. */
+/* Resources of one card in a Device, and of all cards on a Node. */
 #define KOORDINATOR_GPU    "koordinator.sh/gpu" /* of a Node with NVIDIA's cards */
 #define KOORDINATOR_CORE   "koordinator.sh/gpu-core"
 #define KOORDINATOR_MEMORY "koordinator.sh/gpu-memory"
 #define KOORDINATOR_RATIO  "koordinator.sh/gpu-memory-ratio"
 #define KOORDINATOR_SHARED "koordinator.sh/gpu.shared" /* of a Node */
 
-/* A reason of a condition is no longer than this. */
+/* Longest reason of a condition. */
 #define KOORDINATOR_REASON_MAX 1024
 
 struct koordinator_topology {
@@ -93,11 +93,11 @@ void koordinator_spec_done(struct koordinator_spec *s);
 AUTO_DEFINE(koordinator_spec, struct koordinator_spec, koordinator_spec_done)
 #define auto_koordinator_spec AUTO(koordinator_spec)
 
-/* Is a resource of this name one that we publish for Koordinator? */
+/* True for a resource name that we publish for Koordinator. */
 bool koordinator_is_resource(const char *name);
 
-/* Text as the reason of a condition that the schema of Koordinator's Device takes
- * (^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$, at most KOORDINATOR_REASON_MAX bytes): what must not
- * stand there is dropped and the next letter made a capital, so "ECC error" is "ECCError"; a code
- * of digits has "Error" before it. NULL or nothing left: "Unknown". Caller frees. */
+/* A text as the reason of a condition that the schema of Koordinator's Device accepts
+ * (^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$, at most KOORDINATOR_REASON_MAX bytes). Illegal
+ * characters are dropped and the next letter becomes a capital, so "ECC error" is "ECCError"; a
+ * number gets "Error" in front. NULL, or when nothing is left: "Unknown". Caller frees. */
 char *koordinator_reason(const char *text);

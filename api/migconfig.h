@@ -11,14 +11,14 @@ struct migconfig_entry {
     int64_t *indices; /* none: all cards */
     size_t n_indices;
     bool mig_enabled;
-    struct jx_pair *mig_devices; /* profile → num */
+    struct jx_pair *mig_devices; /* profile → count */
     size_t n_mig_devices;
 };
 
 struct migconfig_spec {
     char **aliases;
     size_t n_aliases;
-    struct migconfig_entry *devices; /* the last entry that selects a card holds */
+    struct migconfig_entry *devices; /* the last entry that selects a card applies */
     size_t n_devices;
 };
 
