@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 /*
- * Ownership without goto: a local that owns something says so with an auto_ attribute and is
- * released when it leaves scope. TAKE hands the ownership on. Modules with a _free or _done of
- * their own define their attribute beside it with AUTO_DEFINE.
+ * Ownership without goto: a local that owns something has an auto_ attribute and is released when
+ * it leaves scope. TAKE hands the ownership on. Modules with a _free or _done define their own
+ * attribute beside it with AUTO_DEFINE.
  */
 
 /* Defines the cleanup function of a pointer type: `AUTO_DEFINE(sb, struct sb, sb_done)` gives
@@ -74,7 +74,7 @@ static inline void auto_decref_json(json_t **j)
 #define auto_fd __attribute__((cleanup(auto_close_fd)))
 /* A stdio stream whose close cannot lose data (reading). */
 #define auto_file __attribute__((cleanup(auto_close_file)))
-/* A folder that is being listed; NULL owns nothing. */
+/* A directory stream; NULL owns nothing. */
 #define auto_dir __attribute__((cleanup(auto_close_dir)))
 /* A reference to a JSON value. */
 #define auto_json __attribute__((cleanup(auto_decref_json)))

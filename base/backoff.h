@@ -7,12 +7,12 @@
 #include "base/rng.h"
 
 /*
- * Exponential backoff with jitter, cap and reset: the one place where retries get their delay.
- * A plain value, one thread. Delay n is base_ms * factor^n, at most cap_ms, plus up to jitter_pct
- * percent on top (client-go's wait.Jitter). After reset_after_ms without a call it starts over.
+ * Exponential backoff with jitter, cap and reset; every retry gets its delay here. A plain value,
+ * one thread. Delay n is base_ms * factor^n, at most cap_ms, plus up to jitter_pct percent on top
+ * (client-go's wait.Jitter). After reset_after_ms without a call it starts over.
  */
 struct backoff {
-    int64_t base_ms, cap_ms, reset_after_ms; /* reset_after_ms 0: never by itself */
+    int64_t base_ms, cap_ms, reset_after_ms; /* reset_after_ms 0: no automatic reset */
     int factor, jitter_pct;
     int64_t next_ms, last_mono_ms; /* state */
 };

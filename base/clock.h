@@ -6,12 +6,11 @@
 #include "base/auto.h"
 
 /*
- * Time is injected. Its kinds never share a variable: `mono_ms` counts from an arbitrary start and
- * measures durations, `boot_ms` is the same and goes on while the machine is suspended (for what
- * others agree on meanwhile, such as a lease), `wall_ms` is Unix time and is only ever shown or
- * stored.
- * clock_real() is immutable and shared by all threads; a fake clock may be advanced from any
- * thread.
+ * Injected time, in three kinds that never share a variable: `mono_ms` counts from an arbitrary
+ * start and measures durations; `boot_ms` does the same and continues while the machine is
+ * suspended (for deadlines that other machines count too, such as a lease); `wall_ms` is Unix time
+ * and is only shown or stored. clock_real() is immutable and shared by all threads; a fake clock
+ * may be advanced from any thread.
  */
 struct clock;
 
@@ -20,10 +19,10 @@ int64_t clock_mono_ms(const struct clock *c);
 int64_t clock_boot_ms(const struct clock *c);
 int64_t clock_wall_ms(const struct clock *c);
 
-/* A clock that stands still until told. Caller frees with clock_free. */
+/* A clock that changes only through the functions below. Caller frees with clock_free. */
 struct clock *clock_fake_new(int64_t wall_ms);
 void clock_fake_advance(struct clock *c, int64_t ms);
-/* As a machine that slept for so long: mono_ms stands still. */
+/* Simulates a suspended machine: boot_ms and wall_ms advance, mono_ms does not. */
 void clock_fake_suspend(struct clock *c, int64_t ms);
 struct clock *clock_free(struct clock *c);
 

@@ -23,7 +23,7 @@ static int64_t unit_ms(const char *unit, size_t len)
     return 0;
 }
 
-/* One number and its unit at *s, which moves behind them. */
+/* Parses one number with its unit at *s, and advances *s. */
 static int add_term(const char **s, int64_t *sum_ms, struct err *e)
 {
     size_t digits = strspn(*s, "0123456789");

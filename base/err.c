@@ -32,7 +32,7 @@ const char *err_kind_name(enum err_kind kind)
     return (size_t)kind < ARRAY_LEN(kind_names) ? kind_names[kind] : "Unknown";
 }
 
-static void replace(struct err *e, enum err_kind kind, char *msg_take)
+static void replace_error(struct err *e, enum err_kind kind, char *msg_take)
 {
     if (!e) {
         free(msg_take);
@@ -46,7 +46,7 @@ int err_set(struct err *e, enum err_kind kind, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    replace(e, kind, xvasprintf(fmt, ap));
+    replace_error(e, kind, xvasprintf(fmt, ap));
     va_end(ap);
     return -(int)kind;
 }
@@ -58,7 +58,8 @@ int err_set_errno(struct err *e, int saved_errno, const char *fmt, ...)
     auto_free char *what = xvasprintf(fmt, ap);
     va_end(ap);
     char text[128];
-    replace(e, ERR_SYSTEM, xasprintf("%s: %s", what, strerror_r(saved_errno, text, sizeof(text))));
+    replace_error(e, ERR_SYSTEM,
+                  xasprintf("%s: %s", what, strerror_r(saved_errno, text, sizeof(text))));
     if (e)
         e->sys_errno = saved_errno;
     return -(int)ERR_SYSTEM;

@@ -14,7 +14,7 @@
 #include "base/xalloc.h"
 
 #define READ_BYTES ((size_t)16 * 1024)
-/* What file_write_atomic adds to a name: ".<16 hex digits>.tmp". */
+/* The suffix that file_write_atomic adds to a name: ".<16 hex digits>.tmp". */
 #define TMP_DIGITS 16
 #define TMP_TAIL   (1 + TMP_DIGITS + sizeof(".tmp") - 1)
 
@@ -30,7 +30,7 @@ static int open_to_read(const char *path, int *ret_fd, struct err *e)
     return 0;
 }
 
-/* Reads on until the end; sizes are not asked for beforehand, as files below /proc have none. */
+/* Reads to the end; the size is not used, because files below /proc have none. */
 static int read_all(int fd, const char *path, struct sb *text, struct err *e)
 {
     auto_free char *chunk = xmalloc(READ_BYTES);
@@ -93,7 +93,8 @@ static int write_all(int fd, const char *data, size_t len)
     return 0;
 }
 
-/* Errors name the file that it is to become: what is tried again says the same thing each time. */
+/* Errors name the final file, not the temporary one, so that each retry reports the same
+ * message. */
 static int write_new(const char *fresh, const char *path, const char *data, size_t len,
                      unsigned mode, bool durably, struct err *e)
 {
@@ -107,8 +108,8 @@ static int write_new(const char *fresh, const char *path, const char *data, size
     return 0;
 }
 
-static int replace(const char *path, const char *data, size_t len, unsigned mode, bool durably,
-                   struct err *e)
+static int replace_file(const char *path, const char *data, size_t len, unsigned mode, bool durably,
+                        struct err *e)
 {
     struct rng rng;
     rng_init_random(&rng);
@@ -125,15 +126,15 @@ static int replace(const char *path, const char *data, size_t len, unsigned mode
 
 int file_write_atomic(const char *path, const char *data, size_t len, unsigned mode, struct err *e)
 {
-    return replace(path, data, len, mode, /* durably= */ true, e);
+    return replace_file(path, data, len, mode, /* durably= */ true, e);
 }
 
 int file_replace(const char *path, const char *data, size_t len, unsigned mode, struct err *e)
 {
-    return replace(path, data, len, mode, /* durably= */ false, e);
+    return replace_file(path, data, len, mode, /* durably= */ false, e);
 }
 
-/* Is it "<something><suffix>.<16 hex digits>.tmp", as file_write_atomic names them? */
+/* True for "<something><suffix>.<16 hex digits>.tmp", file_write_atomic's temporary names. */
 static bool is_temporary(const char *name, const char *suffix)
 {
     size_t len = strlen(name);
@@ -169,7 +170,7 @@ int file_sweep(const char *folder, const char *suffix, size_t *ret_n, struct err
     return rc;
 }
 
-/* A read-only file system refuses before it looks whether the file is there. */
+/* A read-only file system refuses before it checks whether the file exists. */
 static bool is_absent(const char *path)
 {
     struct stat st;

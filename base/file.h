@@ -5,24 +5,25 @@
 
 #include "base/err.h"
 
-/* Whole small files. Paths come from flags and configuration, never from containers. */
+/* Small files, read and written whole. Paths come from flags and configuration, never from
+ * containers. */
 
 /* Reads at most max_bytes (more is ERR_TOO_LARGE). *ret is NUL-terminated, owned by the caller;
  * ret_len may be NULL. "-" is standard input. ERR_NOT_FOUND when missing, ERR_SYSTEM. */
 int file_read(const char *path, size_t max_bytes, char **ret, size_t *ret_len,
               struct err *e) MUST_CHECK;
 /* Replaces atomically and durably: temporary file beside it, fsync, rename, fsync of the folder.
- * After a crash the old or the new content stands there. mode as open(2). */
+ * After a crash the file has either the old or the new content. mode as open(2). */
 int file_write_atomic(const char *path, const char *data, size_t len, unsigned mode,
                       struct err *e) MUST_CHECK;
-/* The same without waiting for the disk: after a crash of the machine anything may stand there. */
+/* The same without waiting for the disk: after a crash of the machine the content is undefined. */
 int file_replace(const char *path, const char *data, size_t len, unsigned mode,
                  struct err *e) MUST_CHECK;
-/* Removes what a crash left behind of these two: temporary files in the folder, of files
- * whose names end in suffix. Only while nobody writes there. A folder that is not there has none.
- * *ret_n (may be NULL): how many. ERR_SYSTEM: one that cannot be removed; the others are. */
+/* Removes temporary files that a crash left behind in the folder, of files whose names end in
+ * suffix. Call it only while nobody writes there. A missing folder has none. *ret_n (may be NULL):
+ * how many. ERR_SYSTEM: one of them could not be removed; the others are. */
 int file_sweep(const char *folder, const char *suffix, size_t *ret_n, struct err *e) MUST_CHECK;
-/* Removes durably; a file that is not there is no error. */
+/* Removes durably; a missing file is no error. */
 int file_remove(const char *path, struct err *e) MUST_CHECK;
 /* mkdir -p. */
 int file_make_dirs(const char *path, unsigned mode, struct err *e) MUST_CHECK;

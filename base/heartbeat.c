@@ -11,7 +11,7 @@
 
 enum { NAME_BYTES = 32 };
 
-/* No part is busy since this time, which no clock shows. */
+/* A value that no clock returns: the activity is not busy. */
 #define IDLE INT64_MIN
 
 struct heartbeat {
@@ -64,7 +64,7 @@ void heartbeat_idle(struct heartbeat *b)
         atomic_store(&b->busy_since_mono_ms, IDLE);
 }
 
-/* How long it has been at one thing; 0 while it waits. */
+/* How long the present unit of work has taken; 0 while it waits. */
 static int64_t busy_ms(const struct heartbeat *b)
 {
     int64_t since = atomic_load(&b->busy_since_mono_ms);

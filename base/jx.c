@@ -22,7 +22,7 @@ const json_t *jx_at(const json_t *obj, const char *const path[])
 
 static json_t *diff(const json_t *from, const json_t *to);
 
-/* What `to` sets anew or differently, added to patch. */
+/* Adds to patch the members that `to` adds or changes. */
 static void diff_changed(const json_t *from, const json_t *to, json_t *patch)
 {
     const char *key;
@@ -36,7 +36,7 @@ static void diff_changed(const json_t *from, const json_t *to, json_t *patch)
     }
 }
 
-/* What only `from` has, added to patch as null. */
+/* Adds to patch, as null, the members that only `from` has. */
 static void diff_removed(const json_t *from, const json_t *to, json_t *patch)
 {
     const char *key;
@@ -83,8 +83,8 @@ static bool closes(char c)
     return c == ']' || c == '}';
 }
 
-/* jansson recurses up to 2048 levels, and so does everything that walks a document afterwards. It
- * takes 236 bytes for the three of "{},". */
+/* jansson recurses up to 2048 levels, and so does all code that walks a document afterwards. "{},"
+ * takes 236 bytes of memory for its three bytes. */
 static int check_shape(const char *text, size_t len, struct err *e)
 {
     size_t depth = 0;

@@ -11,19 +11,19 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
-/* A step of the path to the value at hand, for messages; lives on the stack, root last. */
-struct place {
-    const struct place *up;
+/* A step of the path to the present value, for messages; lives on the stack, root last. */
+struct path_step {
+    const struct path_step *up;
     const char *field; /* NULL in lists and maps */
-    const char *key;   /* of a map; NULL in lists */
+    const char *key;   /* in a map; NULL in lists */
     size_t index;
 };
 
-/* One field of one struct, and where in the document it stands. */
-struct slot {
+/* One field of one struct, and the path to it in the document. */
+struct field_at {
     const struct jx_field *f;
     void *out;
-    const struct place *at;
+    const struct path_step *at;
 };
 
 #define PATH_MAX_BYTES 1024
@@ -41,16 +41,16 @@ static const void *const_member(const void *obj, size_t offset)
 }
 
 /* Pointers of any type are copied in and out, which keeps to the aliasing rules. */
-static void *load_ptr(const void *slot)
+static void *load_ptr(const void *field)
 {
     void *p;
-    memcpy(&p, slot, sizeof(p));
+    memcpy(&p, field, sizeof(p));
     return p;
 }
 
-static void store_ptr(void *slot, void *p)
+static void store_ptr(void *field, void *p)
 {
-    memcpy(slot, &p, sizeof(p));
+    memcpy(field, &p, sizeof(p));
 }
 
 static size_t load_count(const struct jx_field *f, const void *obj)
@@ -63,12 +63,12 @@ static int64_t load_int(const struct jx_field *f, const void *obj)
     return *(const int64_t *)const_member(obj, f->offset);
 }
 
-static void store_int(const struct slot *s, int64_t n)
+static void store_int(const struct field_at *s, int64_t n)
 {
     *(int64_t *)member(s->out, s->f->offset) = n;
 }
 
-static void add_place(struct sb *b, const struct place *at)
+static void add_place(struct sb *b, const struct path_step *at)
 {
     if (!at)
         return;
@@ -81,9 +81,10 @@ static void add_place(struct sb *b, const struct place *at)
         sb_addf(b, "[%zu]", at->index);
 }
 
-static int fail(const struct place *at, struct err *e, const char *fmt, ...) PRINTF_LIKE(3, 4);
+static int fail_at(const struct path_step *at, struct err *e, const char *fmt, ...)
+    PRINTF_LIKE(3, 4);
 
-static int fail(const struct place *at, struct err *e, const char *fmt, ...)
+static int fail_at(const struct path_step *at, struct err *e, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -116,37 +117,40 @@ static const char *type_name(const json_t *v)
     return "unknown";
 }
 
-static int wrong_type(const struct place *at, const json_t *v, const char *wanted, struct err *e)
+static int wrong_type(const struct path_step *at, const json_t *v, const char *wanted,
+                      struct err *e)
 {
-    return fail(at, e, "must be %s, is %s", wanted, type_name(v));
+    return fail_at(at, e, "must be %s, is %s", wanted, type_name(v));
 }
 
-static int check_range(const struct slot *s, int64_t n, struct err *e)
+static int check_range(const struct field_at *s, int64_t n, struct err *e)
 {
     if (s->f->min >= s->f->max || (n >= s->f->min && n <= s->f->max))
         return 0;
-    return fail(s->at, e, "must be between %" PRId64 " and %" PRId64 ", is %" PRId64, s->f->min,
-                s->f->max, n);
+    return fail_at(s->at, e, "must be between %" PRId64 " and %" PRId64 ", is %" PRId64, s->f->min,
+                   s->f->max, n);
 }
 
-static int check_size(const struct slot *s, size_t size, int64_t max, const char *unit,
+static int check_size(const struct field_at *s, size_t size, int64_t max, const char *unit,
                       struct err *e)
 {
     if (size < (size_t)s->f->min)
-        return fail(s->at, e, "must have at least %" PRId64 " %s, has %zu", s->f->min, unit, size);
+        return fail_at(s->at, e, "must have at least %" PRId64 " %s, has %zu", s->f->min, unit,
+                       size);
     if (max && size > (size_t)max)
-        return fail(s->at, e, "must have at most %" PRId64 " %s, has %zu", max, unit, size);
+        return fail_at(s->at, e, "must have at most %" PRId64 " %s, has %zu", max, unit, size);
     return 0;
 }
 
-static int check_items(const struct slot *s, size_t count, struct err *e)
+static int check_items(const struct field_at *s, size_t count, struct err *e)
 {
     return check_size(s, count, s->f->max ? s->f->max : JX_MAX_ITEMS, "elements", e);
 }
 
-/* Decoders, one a type. The value is not null, and what the field owned before is freed already. */
+/* Decoders, one for each type. The value is not null, and the field's former contents are freed
+ * already. */
 
-static int decode_str(const struct slot *s, json_t *v, struct err *e)
+static int decode_str(const struct field_at *s, json_t *v, struct err *e)
 {
     if (!json_is_string(v))
         return wrong_type(s->at, v, "a string", e);
@@ -155,15 +159,15 @@ static int decode_str(const struct slot *s, json_t *v, struct err *e)
     return 0;
 }
 
-static int unknown_choice(const struct slot *s, const char *text, struct err *e)
+static int unknown_choice(const struct field_at *s, const char *text, struct err *e)
 {
     auto_sb struct sb list = SB_INIT(PATH_MAX_BYTES);
     for (size_t i = 0; s->f->choices[i]; i++)
         sb_addf(&list, "%s%s", i ? ", " : "", s->f->choices[i]);
-    return fail(s->at, e, "must be one of %s, is \"%.*s\"", sb_str(&list), KEY_MAX_BYTES, text);
+    return fail_at(s->at, e, "must be one of %s, is \"%.*s\"", sb_str(&list), KEY_MAX_BYTES, text);
 }
 
-static int decode_enum(const struct slot *s, json_t *v, struct err *e)
+static int decode_enum(const struct field_at *s, json_t *v, struct err *e)
 {
     const char *text = json_string_value(v);
     if (!text)
@@ -177,7 +181,7 @@ static int decode_enum(const struct slot *s, json_t *v, struct err *e)
     return 0;
 }
 
-static int decode_int(const struct slot *s, json_t *v, struct err *e)
+static int decode_int(const struct field_at *s, json_t *v, struct err *e)
 {
     if (!json_is_integer(v))
         return wrong_type(s->at, v, "an integer", e);
@@ -186,7 +190,7 @@ static int decode_int(const struct slot *s, json_t *v, struct err *e)
     return 0;
 }
 
-static int decode_bool(const struct slot *s, json_t *v, struct err *e)
+static int decode_bool(const struct field_at *s, json_t *v, struct err *e)
 {
     if (!json_is_boolean(v))
         return wrong_type(s->at, v, "a boolean", e);
@@ -194,12 +198,12 @@ static int decode_bool(const struct slot *s, json_t *v, struct err *e)
     return 0;
 }
 
-static int decode_quantity(const struct slot *s, json_t *v, struct err *e)
+static int decode_quantity(const struct field_at *s, json_t *v, struct err *e)
 {
     auto_err struct err why = {0};
     int64_t n = json_integer_value(v);
     if (json_is_string(v) && quantity_parse(json_string_value(v), &n, &why) < 0)
-        return fail(s->at, e, "%s", err_msg(&why));
+        return fail_at(s->at, e, "%s", err_msg(&why));
     if (!json_is_string(v) && !json_is_integer(v))
         return wrong_type(s->at, v, "a quantity", e);
     TRY(check_range(s, n, e));
@@ -207,57 +211,57 @@ static int decode_quantity(const struct slot *s, json_t *v, struct err *e)
     return 0;
 }
 
-static int decode_time(const struct slot *s, json_t *v, struct err *e)
+static int decode_time(const struct field_at *s, json_t *v, struct err *e)
 {
     if (!json_is_string(v))
         return wrong_type(s->at, v, "a time", e);
     auto_err struct err why = {0};
     int64_t ms;
     if (rfc3339_parse(json_string_value(v), &ms, &why) < 0)
-        return fail(s->at, e, "%s", err_msg(&why));
+        return fail_at(s->at, e, "%s", err_msg(&why));
     store_int(s, ms);
     return 0;
 }
 
 static int decode_fields(const json_t *obj, const struct jx_field *fields, void *out,
-                         const struct place *at, struct err *e);
+                         const struct path_step *at, struct err *e);
 
-static int decode_object(const struct slot *s, json_t *v, struct err *e)
+static int decode_object(const struct field_at *s, json_t *v, struct err *e)
 {
     return decode_fields(v, s->f->sub, member(s->out, s->f->offset), s->at, e);
 }
 
-static void *push(const struct slot *s, size_t elem_bytes)
+static void *push(const struct field_at *s, size_t elem_bytes)
 {
     return xgrow(member(s->out, s->f->offset), member(s->out, s->f->count_offset), elem_bytes);
 }
 
-static int check_list(const struct slot *s, const json_t *v, struct err *e)
+static int check_list(const struct field_at *s, const json_t *v, struct err *e)
 {
     if (!json_is_array(v))
         return wrong_type(s->at, v, "a list", e);
     return check_items(s, json_array_size(v), e);
 }
 
-static int decode_list(const struct slot *s, json_t *v, struct err *e)
+static int decode_list(const struct field_at *s, json_t *v, struct err *e)
 {
     TRY(check_list(s, v, e));
     size_t i;
     json_t *item;
     json_array_foreach(v, i, item) {
-        const struct place at = {.up = s->at, .index = i};
+        const struct path_step at = {.up = s->at, .index = i};
         TRY(decode_fields(item, s->f->sub, push(s, s->f->elem_bytes), &at, e));
     }
     return 0;
 }
 
-static int decode_str_list(const struct slot *s, json_t *v, struct err *e)
+static int decode_str_list(const struct field_at *s, json_t *v, struct err *e)
 {
     TRY(check_list(s, v, e));
     size_t i;
     json_t *item;
     json_array_foreach(v, i, item) {
-        const struct place at = {.up = s->at, .index = i};
+        const struct path_step at = {.up = s->at, .index = i};
         if (!json_is_string(item))
             return wrong_type(&at, item, "a string", e);
         store_ptr(push(s, sizeof(char *)), xstrdup(json_string_value(item)));
@@ -265,13 +269,13 @@ static int decode_str_list(const struct slot *s, json_t *v, struct err *e)
     return 0;
 }
 
-static int decode_int_list(const struct slot *s, json_t *v, struct err *e)
+static int decode_int_list(const struct field_at *s, json_t *v, struct err *e)
 {
     TRY(check_list(s, v, e));
     size_t i;
     json_t *item;
     json_array_foreach(v, i, item) {
-        const struct place at = {.up = s->at, .index = i};
+        const struct path_step at = {.up = s->at, .index = i};
         if (!json_is_integer(item))
             return wrong_type(&at, item, "an integer", e);
         *(int64_t *)push(s, sizeof(int64_t)) = json_integer_value(item);
@@ -289,7 +293,7 @@ static bool has_type(const json_t *v, bool is_str)
     return is_str ? json_is_string(v) : json_is_integer(v);
 }
 
-static int decode_map(const struct slot *s, json_t *v, struct err *e)
+static int decode_map(const struct field_at *s, json_t *v, struct err *e)
 {
     if (!json_is_object(v))
         return wrong_type(s->at, v, "an object", e);
@@ -298,7 +302,7 @@ static int decode_map(const struct slot *s, json_t *v, struct err *e)
     const char *key;
     json_t *value;
     json_object_foreach(v, key, value) {
-        const struct place at = {.up = s->at, .key = key};
+        const struct path_step at = {.up = s->at, .key = key};
         if (!has_type(value, is_str))
             return wrong_type(&at, value, is_str ? "a string" : "an integer", e);
         struct jx_pair *pair = push(s, sizeof(*pair));
@@ -312,7 +316,7 @@ static int decode_map(const struct slot *s, json_t *v, struct err *e)
     return 0;
 }
 
-static int decode_int_or_str(const struct slot *s, json_t *v, struct err *e)
+static int decode_int_or_str(const struct field_at *s, json_t *v, struct err *e)
 {
     if (!json_is_integer(v))
         return json_is_string(v) ? decode_str(s, v, e)
@@ -322,14 +326,14 @@ static int decode_int_or_str(const struct slot *s, json_t *v, struct err *e)
     return 0;
 }
 
-static int decode_any(const struct slot *s, json_t *v, struct err *e)
+static int decode_any(const struct field_at *s, json_t *v, struct err *e)
 {
     (void)e;
     store_ptr(member(s->out, s->f->offset), json_incref(v));
     return 0;
 }
 
-/* Releasers: free what the field owns and zero it. */
+/* Releasers: free the field's contents and zero it. */
 
 static void release_heap(const struct jx_field *f, void *obj)
 {
@@ -397,7 +401,7 @@ static void release_any(const struct jx_field *f, void *obj)
 
 /* Encoders: a new reference, or NULL to leave the field out. `forced`: write a zero too. */
 
-/* Text of foreign origin (a driver's, a file's) need not be UTF-8. */
+/* Foreign text (a driver's, a file's) need not be UTF-8. */
 static json_t *to_json_string(const char *text)
 {
     json_t *plain = json_string(text);
@@ -524,7 +528,7 @@ static json_t *encode_any(const struct jx_field *f, const void *obj, bool forced
 }
 
 struct codec {
-    int (*decode)(const struct slot *s, json_t *v, struct err *e);
+    int (*decode)(const struct field_at *s, json_t *v, struct err *e);
     void (*release)(const struct jx_field *f, void *obj);
     json_t *(*encode)(const struct jx_field *f, const void *obj, bool forced);
 };
@@ -559,10 +563,10 @@ static bool owns_memory(const struct jx_field *f)
            release != release_object;
 }
 
-static int decode_field(const struct slot *s, json_t *v, struct err *e)
+static int decode_field(const struct field_at *s, json_t *v, struct err *e)
 {
     if (!v || json_is_null(v))
-        return s->f->required ? fail(s->at, e, "required") : 0;
+        return s->f->required ? fail_at(s->at, e, "required") : 0;
     if (owns_memory(s->f))
         codec_of(s->f)->release(s->f, s->out);
     if (s->f->present_offset != JX_NO_OFFSET)
@@ -571,13 +575,13 @@ static int decode_field(const struct slot *s, json_t *v, struct err *e)
 }
 
 static int decode_fields(const json_t *obj, const struct jx_field *fields, void *out,
-                         const struct place *at, struct err *e)
+                         const struct path_step *at, struct err *e)
 {
     if (!json_is_object(obj))
         return wrong_type(at, obj, "an object", e);
     for (const struct jx_field *f = fields; f->name; f++) {
-        const struct place here = {.up = at, .field = f->name};
-        TRY(decode_field(&(struct slot){f, out, &here}, json_object_get(obj, f->name), e));
+        const struct path_step here = {.up = at, .field = f->name};
+        TRY(decode_field(&(struct field_at){f, out, &here}, json_object_get(obj, f->name), e));
     }
     return 0;
 }
@@ -585,7 +589,7 @@ static int decode_fields(const json_t *obj, const struct jx_field *fields, void 
 int jx_decode(const json_t *obj, const struct jx_field *fields, void *out, struct err *e)
 {
     if (!obj)
-        return fail(/* at= */ NULL, e, "required");
+        return fail_at(/* at= */ NULL, e, "required");
     return decode_fields(obj, fields, out, /* at= */ NULL, e);
 }
 

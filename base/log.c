@@ -14,13 +14,13 @@
 /* A value longer than this is cut, a pair that no longer fits the line is dropped. */
 #define VALUE_MAX_BYTES 4096
 #define LINE_MAX_BYTES  (64 * 1024)
-/* How long a reader that does not read may hold the program up before lines are lost. */
+/* A reader that does not read holds the program up for at most so long before lines are lost. */
 #define STALL_MS 1000
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 static const char *const format_names[] = {"logfmt", "json"};
 
-/* Where lines go; written by log_setup alone, before there are threads. */
+/* The sink; written by log_setup only, before there are threads. */
 static struct {
     enum log_level min;
     enum log_format format;
@@ -89,7 +89,7 @@ static void add_quoted(struct sb *b, const char *s)
     sb_add_char(b, '"');
 }
 
-/* May the value stand without quotes in logfmt? */
+/* True when the value needs no quotes in logfmt. */
 static bool is_bare(const char *s)
 {
     size_t len = 0;
@@ -158,8 +158,8 @@ static void add_head(struct sb *line, enum log_level level, const char *msg)
     add_str(line, "msg", msg);
 }
 
-/* Writes the whole line; a sink that is gone or stuck loses it. */
-static void emit(const char *text, size_t len)
+/* Writes the whole line; it is lost when the sink is gone or stuck. */
+static void write_line(const char *text, size_t len)
 {
     HOLD(&sink.mu);
     while (len > 0) {
@@ -186,6 +186,6 @@ void log_write(enum log_level level, const char *msg, const struct log_kv *pairs
         add_pair_if_fits(&line, pair);
     line.cap += 2; /* the end always fits */
     sb_add(&line, sink.format == LOG_JSON ? "}\n" : "\n");
-    emit(line.data, line.len);
+    write_line(line.data, line.len);
     errno = saved_errno;
 }

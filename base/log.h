@@ -8,10 +8,10 @@
 
 /*
  * Structured log: a constant message and typed key/value pairs, one line each, to a file descriptor
- * that main sets once. Wording as Kubernetes': capital first, no full stop, past tense, name the
- * kind ("Created Device", "Could not patch Node"). Secrets never. Any thread; lines never mix.
+ * that main sets once. Wording as in Kubernetes: capital first, no full stop, past tense, name the
+ * kind ("Created Device", "Could not patch Node"). Never log secrets. Any thread; lines never mix.
  *
- *     log_info("Applied layout", kv("gpu", uuid), kv_int("created", 3));
+ *    log_info("Applied layout", kv("gpu", uuid), kv_int("created", 3));
  */
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 enum log_format { LOG_LOGFMT, LOG_JSON };
@@ -20,7 +20,7 @@ enum log_kv_type { LOG_KV_END, LOG_KV_STR, LOG_KV_INT, LOG_KV_BOOL };
 struct log_kv {
     enum log_kv_type type;
     const char *key;
-    const char *str; /* borrowed; NULL is left out */
+    const char *str; /* borrowed; NULL: the pair is left out */
     int64_t num;
 };
 

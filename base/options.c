@@ -8,7 +8,7 @@
 
 #include "base/auto.h"
 
-/* Every long option is reported as this plus its place in the table. */
+/* Every long option is reported as this number plus its index in the table. */
 enum { FIRST_CODE = 1000 };
 
 static int set_switch(const struct option_def *d, const char *value, struct err *e)
@@ -44,7 +44,7 @@ static int from_environment(const struct option_def *defs, struct err *e)
 static void list_options(const struct option_def *defs, struct option *ret, char *letters)
 {
     size_t n = 0;
-    *letters++ = ':'; /* tell a missing value from an unknown flag */
+    *letters++ = ':'; /* so that getopt distinguishes a missing value from an unknown flag */
     for (; defs[n].name; n++) {
         assert(n < OPTIONS_MAX);
         ret[n] = (struct option){.name = defs[n].name,
@@ -73,7 +73,7 @@ static int take_operands(int argc, char **argv, const char **operands, size_t ma
     return 0;
 }
 
-static const struct option_def *find(const struct option_def *defs, int code)
+static const struct option_def *find_option(const struct option_def *defs, int code)
 {
     if (code >= FIRST_CODE)
         return &defs[code - FIRST_CODE];
@@ -90,7 +90,7 @@ int options_parse(const struct option_def *defs, int argc, char **argv, const ch
     char letters[2 * OPTIONS_MAX + 2];
     list_options(defs, longs, letters);
     TRY(from_environment(defs, e));
-    optind = 0; /* glibc: start over, permuting operands to the end */
+    optind = 0; /* glibc: starts over, permuting operands to the end */
     for (;;) {
         int at = optind ? optind : 1;
         int code = getopt_long(argc, argv, letters, longs, NULL);
@@ -98,7 +98,7 @@ int options_parse(const struct option_def *defs, int argc, char **argv, const ch
             return take_operands(argc, argv, operands, max, ret_n, e);
         if (code == ':')
             return err_set(e, ERR_INVALID, "%s needs a value", argv[at]);
-        const struct option_def *d = find(defs, code);
+        const struct option_def *d = find_option(defs, code);
         if (!d)
             return err_set(e, ERR_INVALID, "unknown flag %s", argv[at]);
         TRY(set(d, optarg, e));

@@ -8,23 +8,24 @@
 
 /*
  * Command-line flags as a table, over getopt_long: --name VALUE, --name=VALUE, -l VALUE, or --name
- * alone for a switch (--name=false turns it off). An environment variable may stand in for an
- * absent flag. For main and its verbs only: it reads the environment.
+ * alone for a switch (--name=false turns it off). An environment variable may replace an absent
+ * flag. For main and its commands only, because it reads the environment.
  */
 struct option_def {
     const char *name;  /* without dashes; NULL ends the table */
     char letter;       /* short form; 0: none */
-    const char *env;   /* variable that stands in; NULL: none */
+    const char *env;   /* variable read when the flag is absent; NULL: none */
     const char *value; /* placeholder in the help ("PATH"); NULL: a switch */
     const char *help;  /* one line */
-    const char **text; /* target of a value; holds the default. Of a switch, where it is not NULL:
-                        * becomes "true" or "false" when something was said */
-    bool *on;          /* target of a switch; NULL: text is */
+    /* Target of a value; holds the default. For a switch, if not NULL: "true" or "false" when the
+     * flag was given. */
+    const char **text;
+    bool *on; /* target of a switch; NULL: `text` is */
 };
 
 #define OPTIONS_MAX 48
 
-/* Flags may stand before and behind operands. operands gets up to max pointers into argv (all
+/* Flags may stand before and after operands. operands gets up to max pointers into argv (all
  * borrowed). ERR_INVALID: unknown flag, missing value, too many operands. */
 int options_parse(const struct option_def *defs, int argc, char **argv, const char **operands,
                   size_t max, size_t *ret_n, struct err *e) MUST_CHECK;

@@ -39,7 +39,7 @@ static const struct suffix suffixes[] = {
     {"Gi", 0, 3}, {"Ti", 0, 4}, {"Pi", 0, 5}, {"Ei", 0, 6},
 };
 
-/* Reads sign and digits; returns what follows them, or NULL when there is no digit. */
+/* Reads sign and digits; returns the rest, or NULL when there is no digit. */
 static const char *take_digits(const char *s, struct decimal *d)
 {
     d->negative = *s == '-';
@@ -104,14 +104,14 @@ static bool scale(struct decimal *d, const char *suffix)
     return true;
 }
 
-/* Appends a digit to *n; false when it leaves int64. */
+/* Appends a digit to *n; false on overflow of int64. */
 static bool push_digit(uint64_t *n, unsigned digit)
 {
     return !__builtin_mul_overflow(*n, UINT64_C(10), n) &&
            !__builtin_add_overflow(*n, (uint64_t)digit, n) && *n <= INT64_MAX;
 }
 
-/* Magnitude, rounded up when anything but zeros stands behind the point. */
+/* Magnitude, rounded up when a digit after the point is not zero. */
 static bool round_up(const struct decimal *d, uint64_t *ret)
 {
     uint64_t n = 0;

@@ -14,9 +14,9 @@
 #define EVENTS_A_ROUND 32
 
 /*
- * One epoll descriptor with a timerfd in it. Timers stand in a list by due time, then by age, and
- * enter it from its end, where most belong. The timerfd follows the first of them; it only wakes,
- * the clock decides what is due. A watch that is removed during a round is kept until its end,
+ * One epoll descriptor with a timerfd in it. Timers are in a list by due time, then by age, and are
+ * inserted from its end, where most belong. The timerfd is set for the first of them; it only
+ * wakes, the clock decides what is due. A watch that is removed during a round is freed at its end,
  * because the events of that round point to it.
  */
 TAILQ_HEAD(timer_list, reactor_timer);
@@ -25,8 +25,8 @@ struct reactor {
     const struct clock *clk;
     int epoll_fd, timer_fd;
     struct timer_list timers;
-    uint64_t settings; /* counts reactor_timer_set: the age of a setting */
-    int64_t armed_due; /* what timer_fd is set to; INT64_MAX: unset */
+    uint64_t settings; /* incremented by reactor_timer_set: the age of a setting */
+    int64_t armed_due; /* the time that timer_fd is set to; INT64_MAX: unset */
     struct reactor_watch *removed;
     size_t n_watches;
     bool in_round;
@@ -99,7 +99,8 @@ struct reactor *reactor_free(struct reactor *r)
 
 /* ---- timers ---- */
 
-/* Before the end of a round it would be set in vain. */
+/* Sets the timerfd for the first timer. A round does it once, at its end, because callbacks may
+ * change the timers. */
 static void arm(struct reactor *r)
 {
     const struct reactor_timer *first = TAILQ_FIRST(&r->timers);
@@ -111,7 +112,7 @@ static void arm(struct reactor *r)
     if (first && left > 0)
         at.it_value = (struct timespec){.tv_sec = left / 1000, .tv_nsec = left % 1000 * 1000000};
     else if (first)
-        at.it_value.tv_nsec = 1; /* all zero would mean never */
+        at.it_value.tv_nsec = 1; /* all zero would disarm the timerfd */
     int rc = timerfd_settime(r->timer_fd, 0, &at, NULL);
     assert(rc == 0);
     (void)rc;
@@ -171,9 +172,9 @@ struct reactor_timer *reactor_timer_free(struct reactor_timer *t)
     return NULL;
 }
 
-/* Those that were set in this round wait for the next: nothing that sets itself again can hold the
- * loop. They are due at `now` or later and younger, so they stand behind all others that are due.
- */
+/* Timers set in this round wait for the next one, so that one that sets itself again cannot hold
+ * the loop. They are due at `now` or later and younger, so in the list they follow all others that
+ * are due. */
 static void call_timers(struct reactor *r, int64_t now, uint64_t settings)
 {
     struct reactor_timer *t;
@@ -238,7 +239,7 @@ static void on_timer_fd(struct reactor *r)
 {
     uint64_t count = 0;
     ssize_t n = read(r->timer_fd, &count, sizeof(count));
-    (void)n; /* nothing to read: it was set anew meanwhile */
+    (void)n; /* nothing to read: the timerfd was set again meanwhile */
     r->armed_due = INT64_MAX;
 }
 

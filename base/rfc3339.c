@@ -8,11 +8,11 @@
 #include <time.h>
 
 #define SHOWN_BYTES 64
-/* The years 0000 to 9999, the ones that four digits can write. */
+/* The years 0000 to 9999, because a year has four digits. */
 #define MIN_MS INT64_C(-62167219200000)
 #define MAX_MS INT64_C(253402300799999)
 
-/* Reads count digits at *s and the separator behind them (0: none), advancing *s. */
+/* Reads count digits at *s and the separator after them (0: none), advancing *s. */
 static bool take_number(const char **s, int count, char separator, int *ret)
 {
     int n = 0;
@@ -37,7 +37,7 @@ static bool take_time(const char **s, struct tm *tm)
            take_number(s, 2, 0, &tm->tm_sec);
 }
 
-/* An optional fraction of a second; what is finer than a millisecond is dropped. */
+/* An optional fraction of a second; digits finer than a millisecond are dropped. */
 static bool take_fraction(const char **s, int *ret_ms)
 {
     *ret_ms = 0;
@@ -64,7 +64,7 @@ static bool take_offset(const char **s, int *ret_minutes)
     return true;
 }
 
-/* timegm normalises what does not exist (30 February); such a date comes back changed. */
+/* timegm normalises dates that do not exist (30 February), so such a date comes back changed. */
 static bool to_seconds(const struct tm *given, int64_t *ret_s)
 {
     struct tm tm = {.tm_year = given->tm_year - 1900,
@@ -92,7 +92,7 @@ int rfc3339_parse(const char *s, int64_t *ret_ms, struct err *e)
     return 0;
 }
 
-/* Writes date and time up to the seconds; returns the length and the milliseconds left over. */
+/* Writes date and time up to the seconds; returns the length and the remaining milliseconds. */
 static size_t format_seconds(int64_t ms, char *buf, int *ret_rest_ms)
 {
     if (ms < MIN_MS)

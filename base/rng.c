@@ -17,7 +17,7 @@ void rng_init_random(struct rng *r)
         rng_init(r, seed);
         return;
     }
-    /* A sandbox may refuse the call. Jitter and hash seeds can live with the time. */
+    /* A sandbox may refuse the call. The time is good enough for jitter and hash seeds. */
     struct timespec now;
     (void)clock_gettime(CLOCK_REALTIME, &now);
     rng_init(r, ((uint64_t)now.tv_sec << 30) ^ (uint64_t)now.tv_nsec ^ (uintptr_t)r);

@@ -11,7 +11,7 @@ struct rng {
 
 /* The same seed gives the same numbers. */
 void rng_init(struct rng *r, uint64_t seed);
-/* From the kernel; for main. */
+/* Seeded from the kernel; for main. */
 void rng_init_random(struct rng *r);
 uint64_t rng_next(struct rng *r);
 /* Uniform in [0, bound); bound > 0. */

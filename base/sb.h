@@ -7,15 +7,15 @@
 #include "base/err.h"
 
 /*
- * Growable string with a mandatory cap and a sticky overflow flag: appends chain without checks,
- * sb_check at the end tells. One thread. `struct sb b = SB_INIT(cap)`.
+ * Growable string with a mandatory cap and a sticky overflow flag: appends need no checks, sb_check
+ * at the end reports an overflow. One thread. `struct sb b = SB_INIT(cap)`.
  */
 struct sb {
     char *data; /* NUL-terminated, or NULL while empty */
     size_t len; /* bytes without the NUL */
     size_t room;
     size_t cap;    /* longest len allowed, bytes */
-    bool overflow; /* something did not fit and was dropped */
+    bool overflow; /* some text did not fit and was dropped */
 };
 
 #define SB_INIT(cap_bytes)                                                                         \
@@ -27,8 +27,8 @@ struct sb {
 void sb_add(struct sb *b, const char *s);
 void sb_add_mem(struct sb *b, const void *p, size_t len);
 void sb_add_char(struct sb *b, char c);
-/* Adds at most max bytes of s with every byte that is no UTF-8 shown as U+FFFD; what is cut is cut
- * between characters. For text of foreign origin that goes into JSON or a log. */
+/* Appends at most max bytes of s, with U+FFFD for every byte that is not UTF-8, and never cuts a
+ * character. For foreign text that goes into JSON or a log. */
 void sb_add_utf8(struct sb *b, const char *s, size_t max);
 void sb_addf(struct sb *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 

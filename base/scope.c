@@ -11,9 +11,9 @@
 #include "base/xalloc.h"
 
 /*
- * Each scope owns an eventfd that is written once, on cancel. Children hang in a list of their
- * parent that is guarded by the parent's mutex; cancel walks the tree downwards, taking one mutex
- * inside its parent's (lock order: root to leaf).
+ * Each scope owns an eventfd that is written once, on cancel. Children are in a list of their
+ * parent that the parent's mutex guards; cancel walks the tree downwards, taking one mutex inside
+ * its parent's (lock order: root to leaf).
  */
 struct scope {
     struct scope *parent;
@@ -34,7 +34,7 @@ static void attach(struct scope *parent, struct scope *s)
         scope_cancel(s);
 }
 
-/* The moment ms from now; INT64_MAX (never) for ms < 0 and for what no clock can reach. */
+/* The time ms from now; INT64_MAX (never) for ms < 0 and for sums beyond the clock's range. */
 static int64_t moment_in(int64_t ms)
 {
     int64_t now = clock_mono_ms(clock_real());

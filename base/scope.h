@@ -16,7 +16,7 @@ struct scope;
 
 /* timeout_ms < 0: no deadline of its own (a parent's still holds). parent may be NULL. */
 struct scope *scope_new(struct scope *parent, int64_t timeout_ms);
-/* Wakes everything that waits under this scope. Idempotent. */
+/* Wakes every thread that waits under this scope. Idempotent. */
 void scope_cancel(struct scope *s);
 bool scope_is_canceled(const struct scope *s);
 /* Readable once the scope is canceled (by hand or through a parent); never on a deadline alone, so
@@ -25,7 +25,7 @@ int scope_cancel_fd(const struct scope *s);
 /* Milliseconds until the nearest deadline on the way to the root, 0 when past or canceled,
  * INT64_MAX without any. */
 int64_t scope_left_ms(const struct scope *s);
-/* The same cut to what poll(2) takes: -1 for none. */
+/* The same in poll(2)'s terms: -1 for no deadline. */
 int scope_poll_ms(const struct scope *s);
 /* 0, or ERR_CANCELED / ERR_TIMEOUT. */
 int scope_check(const struct scope *s, struct err *e) MUST_CHECK;

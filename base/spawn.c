@@ -8,7 +8,7 @@
 #include <spawn.h>
 #include <unistd.h>
 
-/* Our programs block signals for sigwait and ignore SIGPIPE; both would be inherited. */
+/* Our programs block signals for sigwait and ignore SIGPIPE; a child would inherit both. */
 static void reset_signals(posix_spawnattr_t *attr)
 {
     sigset_t none;
@@ -20,8 +20,8 @@ static void reset_signals(posix_spawnattr_t *attr)
     (void)posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 }
 
-/* Copies above the numbers that the program's descriptors get, where putting one in its place
- * cannot overwrite another that has yet to be put in its own. */
+/* Copies each descriptor above the program's numbers, so that moving one to its number cannot
+ * overwrite another that is still to be moved. */
 static int copy_above(const int *fds, size_t n, int *ret_copies)
 {
     int failure = 0;
@@ -49,7 +49,7 @@ static void set_descriptors(posix_spawn_file_actions_t *actions, const int *fds,
         else if (fds[i] != SPAWN_OURS)
             (void)posix_spawn_file_actions_adddup2(actions, fds[i], (int)i);
     }
-    /* Ours are close-on-exec; those that a vendor's library opened need not be. */
+    /* Our descriptors are close-on-exec; those opened by a vendor's library need not be. */
     (void)posix_spawn_file_actions_addclosefrom_np(actions, (int)n);
 }
 

@@ -6,19 +6,19 @@
 
 #include "base/err.h"
 
-/* Other programs, started. posix_spawn(3), which copies no memory and is safe beside threads. */
+/* Starts other programs with posix_spawn(3), which copies no memory and is safe beside threads. */
 
 enum {
     SPAWN_NULL = -1, /* /dev/null */
-    SPAWN_OURS = -2, /* the one that we have: of the first three alone */
+    SPAWN_OURS = -2, /* our own one: for the first three only */
 };
 
 #define SPAWN_MAX_FDS 16
 
-/* Starts a program with exactly this environment, default signals, none of them blocked, and no
- * descriptors but n_fds (at most SPAWN_MAX_FDS): fds[i] becomes its descriptor i. argv and env end
- * in NULL. file without a slash is looked for in our PATH. Returns 0, or errno's number: ENOENT, no
- * such program. Any thread. */
+/* Starts a program with exactly this environment, default signals, none blocked, and n_fds
+ * descriptors (at most SPAWN_MAX_FDS): fds[i] becomes its descriptor i. argv and env end in NULL. A
+ * file without a slash is searched in our PATH. Returns 0, or an errno number: ENOENT, no such
+ * program. Any thread. */
 int spawn_with(const char *file, char *const argv[], char *const env[], const int *fds,
                size_t n_fds, pid_t *ret) MUST_CHECK;
 

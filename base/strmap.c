@@ -19,7 +19,7 @@ struct strmap {
     struct entry *entries;
     size_t room; /* a power of two, or 0 */
     size_t count;
-    size_t used; /* count and tombstones */
+    size_t used; /* entries and tombstones */
     uint64_t seed;
 };
 
@@ -38,8 +38,8 @@ struct strmap *strmap_new(void)
     return m;
 }
 
-/* FNV-1a leaves its high bits poorly mixed for short keys; a multiplication and a fold mend that.
- */
+/* FNV-1a leaves its high bits poorly mixed for short keys; a multiplication and a fold correct
+ * that. */
 static uint64_t hash_of(const struct strmap *m, const char *key)
 {
     uint64_t h = FNV_BASIS ^ m->seed;
@@ -49,7 +49,7 @@ static uint64_t hash_of(const struct strmap *m, const char *key)
     return h ^ (h >> 29);
 }
 
-static struct entry *find(const struct strmap *m, const char *key)
+static struct entry *find_entry(const struct strmap *m, const char *key)
 {
     if (!m->count)
         return NULL;
@@ -65,12 +65,12 @@ static struct entry *find(const struct strmap *m, const char *key)
 
 void *strmap_get(const struct strmap *m, const char *key)
 {
-    const struct entry *at = find(m, key);
+    const struct entry *at = find_entry(m, key);
     return at ? at->value : NULL;
 }
 
-/* Places an entry whose key is not in the map; there is room. */
-static void place(struct strmap *m, const struct entry *e)
+/* Inserts an entry whose key is not in the map; there is room. */
+static void insert_entry(struct strmap *m, const struct entry *e)
 {
     size_t i = e->hash & (m->room - 1);
     while (m->entries[i].key)
@@ -89,7 +89,7 @@ static void rehash(struct strmap *m, size_t room)
     m->count = m->used = 0;
     for (size_t i = 0; i < old_room; i++)
         if (old[i].key)
-            place(m, &old[i]);
+            insert_entry(m, &old[i]);
     free(old);
 }
 
@@ -105,20 +105,20 @@ static void make_room(struct strmap *m)
 void *strmap_put(struct strmap *m, const char *key, void *value)
 {
     assert(value);
-    struct entry *at = find(m, key);
+    struct entry *at = find_entry(m, key);
     if (at) {
         void *before = at->value;
         at->value = value;
         return before;
     }
     make_room(m);
-    place(m, &(struct entry){.key = xstrdup(key), .value = value, .hash = hash_of(m, key)});
+    insert_entry(m, &(struct entry){.key = xstrdup(key), .value = value, .hash = hash_of(m, key)});
     return NULL;
 }
 
 void *strmap_remove(struct strmap *m, const char *key)
 {
-    struct entry *at = find(m, key);
+    struct entry *at = find_entry(m, key);
     if (!at)
         return NULL;
     void *value = at->value;

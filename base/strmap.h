@@ -15,7 +15,7 @@
 struct strmap;
 
 struct strmap *strmap_new(void);
-/* Value, or NULL. Borrowed from whoever put it there. */
+/* The value, or NULL. Still owned by the caller of strmap_put. */
 void *strmap_get(const struct strmap *m, const char *key);
 /* Sets, returning the value that was replaced, or NULL. value must not be NULL. */
 void *strmap_put(struct strmap *m, const char *key, void *value);

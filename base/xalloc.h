@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 /*
- * Allocation that aborts when memory runs out. In exchange every size that comes from outside is
- * capped before it gets here (ERR_TOO_LARGE). All results are zeroed and owned by the caller.
+ * Allocation that aborts when memory runs out. In exchange, every size that comes from outside is
+ * capped before it arrives here (ERR_TOO_LARGE). All results are zeroed and owned by the caller.
  */
 
 void *xmalloc(size_t bytes);
@@ -30,10 +30,10 @@ void xstr_set(char **slot, const char *s);
 void *xgrow(void *array_ptr, size_t *count, size_t elem_bytes);
 #define XPUSH(array, count) ((__typeof__(array))xgrow(&(array), &(count), sizeof(*(array))))
 
-/* What the functions above do in the end; for what a library says of its own allocations. */
+/* Reports and aborts, as all functions above do; for libraries that report a failed allocation of
+ * their own. */
 _Noreturn void xalloc_failed(void);
 
-/* Returns fd; aborts when it is none, with errno's text. For what a process cannot work without and
- * asks for at its start, or for moments: descriptors by which its threads wake each other. Whoever
- * starts it again gives it a fresh set. */
+/* Returns fd; aborts with errno's text when it is -1. For descriptors that a process cannot work
+ * without (those with which its threads wake each other): after a restart it has a fresh set. */
 int xfd(int fd);

@@ -12,7 +12,7 @@
 #include "base/xalloc.h"
 #include "base/yaml_scalar.h"
 
-/* What aliases may blow a stream up by: 64 Ki nodes, or the bytes of text that as many take. */
+/* Most that aliases may add to a stream: 64 Ki nodes, or the bytes of text that as many take. */
 #define NODE_BYTES    64
 #define MAX_EXPANSION (64UL * 1024 * NODE_BYTES)
 
@@ -47,7 +47,8 @@ static void loader_done(struct loader *l)
     l->anchors = anchors_free(l->anchors);
 }
 
-/* The map is made anew, not emptied: one that grew large would cost every later document. */
+/* The map is allocated anew, not emptied: one that grew large would slow down every later
+ * document. */
 static void forget_anchors(struct loader *l)
 {
     if (strmap_count(l->anchors) == 0)
@@ -56,7 +57,7 @@ static void forget_anchors(struct loader *l)
     l->anchors = strmap_new();
 }
 
-static int fail(const yaml_mark_t *at, enum err_kind kind, const char *what, struct err *e)
+static int fail_at_mark(const yaml_mark_t *at, enum err_kind kind, const char *what, struct err *e)
 {
     return err_set(e, kind, "YAML line %zu, column %zu: %s", at->line + 1, at->column + 1, what);
 }
@@ -70,7 +71,7 @@ static int next_event(struct loader *l, yaml_event_t *ev, struct err *e)
     const char *what = l->parser.problem ? l->parser.problem : "not YAML";
     if (l->parser.error == YAML_READER_ERROR)
         return err_set(e, ERR_INVALID, "YAML byte %zu: %s", l->parser.problem_offset, what);
-    return fail(&l->parser.problem_mark, ERR_INVALID, what, e);
+    return fail_at_mark(&l->parser.problem_mark, ERR_INVALID, what, e);
 }
 
 static int load_node(struct loader *l, const yaml_event_t *ev, size_t depth, json_t **ret,
@@ -87,17 +88,18 @@ static int load_scalar(const yaml_event_t *ev, json_t **ret, struct err *e)
     };
     json_t *value = yaml_scalar_resolve(&scalar, &why);
     if (!value)
-        return fail(&ev->start_mark, ERR_INVALID, why, e);
+        return fail_at_mark(&ev->start_mark, ERR_INVALID, why, e);
     *ret = value;
     return 0;
 }
 
-/* Lists and mappings of foreign types (!!set, !mine) would lose their meaning. */
+/* Lists and mappings of foreign types (!!set, !mine) would lose their meaning, so they are
+ * refused. */
 static int check_tag(const yaml_event_t *ev, const char *tag, const char *wanted, struct err *e)
 {
     if (!tag || strcmp(tag, "!") == 0 || strcmp(tag, wanted) == 0)
         return 0;
-    return fail(&ev->start_mark, ERR_INVALID, "a tag that JSON has no type for", e);
+    return fail_at_mark(&ev->start_mark, ERR_INVALID, "a tag that JSON has no type for", e);
 }
 
 static int load_sequence(struct loader *l, size_t depth, json_t **ret, struct err *e)
@@ -120,14 +122,14 @@ static int load_sequence(struct loader *l, size_t depth, json_t **ret, struct er
 static int check_key(const yaml_event_t *key, const json_t *map, struct err *e)
 {
     if (key->type != YAML_SCALAR_EVENT)
-        return fail(&key->start_mark, ERR_INVALID, "a key must be a plain text", e);
+        return fail_at_mark(&key->start_mark, ERR_INVALID, "a key must be a plain text", e);
     const char *text = (const char *)key->data.scalar.value;
     if (strlen(text) != key->data.scalar.length)
-        return fail(&key->start_mark, ERR_INVALID, "a key holds a zero byte", e);
+        return fail_at_mark(&key->start_mark, ERR_INVALID, "a key holds a zero byte", e);
     if (key->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && strcmp(text, "<<") == 0)
-        return fail(&key->start_mark, ERR_INVALID, "merge keys (<<) are not supported", e);
+        return fail_at_mark(&key->start_mark, ERR_INVALID, "merge keys (<<) are not supported", e);
     if (json_object_get(map, text))
-        return fail(&key->start_mark, ERR_INVALID, "duplicate key", e);
+        return fail_at_mark(&key->start_mark, ERR_INVALID, "duplicate key", e);
     return 0;
 }
 
@@ -140,7 +142,7 @@ static int load_entry(struct loader *l, const yaml_event_t *key, size_t depth, j
     TRY(next_event(l, &ev, e));
     TRY(load_node(l, &ev, depth + 1, &value, e));
     if (json_object_set_new(map, (const char *)key->data.scalar.value, value) < 0)
-        return fail(&key->start_mark, ERR_INVALID, "a key is not UTF-8", e);
+        return fail_at_mark(&key->start_mark, ERR_INVALID, "a key is not UTF-8", e);
     return 0;
 }
 
@@ -158,7 +160,7 @@ static int load_mapping(struct loader *l, size_t depth, json_t **ret, struct err
     return 0;
 }
 
-/* About what a copy of the value costs, in bytes. */
+/* About the bytes that a copy of the value takes. */
 static size_t weight_of(json_t *value)
 {
     size_t sum = NODE_BYTES + json_string_length(value);
@@ -196,12 +198,12 @@ static int load_alias(struct loader *l, const yaml_event_t *ev, size_t depth, js
 {
     json_t *value = strmap_get(l->anchors, (const char *)ev->data.alias.anchor);
     if (!value)
-        return fail(&ev->start_mark, ERR_INVALID, "unknown anchor", e);
+        return fail_at_mark(&ev->start_mark, ERR_INVALID, "unknown anchor", e);
     size_t weight = weight_of(value);
     if (weight > l->expansion_left)
-        return fail(&ev->start_mark, ERR_TOO_LARGE, "aliases expand to too much", e);
+        return fail_at_mark(&ev->start_mark, ERR_TOO_LARGE, "aliases expand to too much", e);
     if (depth + height_of(value) > JX_MAX_DEPTH)
-        return fail(&ev->start_mark, ERR_TOO_LARGE, "nested too deep", e);
+        return fail_at_mark(&ev->start_mark, ERR_TOO_LARGE, "nested too deep", e);
     l->expansion_left -= weight;
     *ret = json_deep_copy(value);
     return 0;
@@ -218,7 +220,7 @@ static const char *anchor_of(const yaml_event_t *ev)
     return NULL;
 }
 
-/* An anchor counts from the end of its node on, so that a node cannot hold itself. */
+/* An anchor is defined only after the end of its node, so that a node cannot contain itself. */
 static void remember(struct loader *l, const char *anchor, json_t *value)
 {
     if (anchor)
@@ -233,7 +235,7 @@ static int load_value(struct loader *l, const yaml_event_t *ev, size_t depth, js
     if (ev->type == YAML_ALIAS_EVENT)
         return load_alias(l, ev, depth, ret, e);
     if (depth >= JX_MAX_DEPTH)
-        return fail(&ev->start_mark, ERR_TOO_LARGE, "nested too deep", e);
+        return fail_at_mark(&ev->start_mark, ERR_TOO_LARGE, "nested too deep", e);
     if (ev->type == YAML_SEQUENCE_START_EVENT) {
         TRY(check_tag(ev, (const char *)ev->data.sequence_start.tag, YAML_SEQ_TAG, e));
         return load_sequence(l, depth, ret, e);
@@ -243,7 +245,7 @@ static int load_value(struct loader *l, const yaml_event_t *ev, size_t depth, js
     return load_mapping(l, depth, ret, e);
 }
 
-/* depth: how many lists and mappings are around the node. */
+/* depth: number of lists and mappings around the node. */
 static int load_node(struct loader *l, const yaml_event_t *ev, size_t depth, json_t **ret,
                      struct err *e)
 {
@@ -252,7 +254,7 @@ static int load_node(struct loader *l, const yaml_event_t *ev, size_t depth, jso
     return 0;
 }
 
-/* One document, whose start has been read, onto the list unless it is empty. */
+/* Loads one document, whose start has been read, onto the list unless it is empty. */
 static int load_document(struct loader *l, json_t *list, struct err *e)
 {
     AUTO(event) yaml_event_t root = {0};
@@ -309,7 +311,7 @@ int yaml_load(const char *text, size_t len, json_t **ret, struct err *e)
 
 /* Writing. The emitter fails only when memory runs out, or when we misuse it. */
 
-static void emit(yaml_emitter_t *emitter, int made, yaml_event_t *ev)
+static void emit_event(yaml_emitter_t *emitter, int made, yaml_event_t *ev)
 {
     if (!made || (!yaml_emitter_emit(emitter, ev) && emitter->error == YAML_MEMORY_ERROR))
         xalloc_failed();
@@ -321,7 +323,7 @@ static void emit_text(yaml_emitter_t *emitter, const char *text, yaml_scalar_sty
     yaml_event_t ev;
     int made = yaml_scalar_event_initialize(&ev, NULL, NULL, (const unsigned char *)text,
                                             (int)strlen(text), 1, 1, style);
-    emit(emitter, made, &ev);
+    emit_event(emitter, made, &ev);
 }
 
 static void emit_string(yaml_emitter_t *emitter, const char *text)
@@ -336,25 +338,27 @@ static void emit_value(yaml_emitter_t *emitter, json_t *value);
 static void emit_list(yaml_emitter_t *emitter, const json_t *list)
 {
     yaml_event_t ev;
-    emit(emitter,
-         yaml_sequence_start_event_initialize(&ev, NULL, NULL, 1, YAML_BLOCK_SEQUENCE_STYLE), &ev);
+    emit_event(emitter,
+               yaml_sequence_start_event_initialize(&ev, NULL, NULL, 1, YAML_BLOCK_SEQUENCE_STYLE),
+               &ev);
     for (size_t i = 0; i < json_array_size(list); i++)
         emit_value(emitter, json_array_get(list, i));
-    emit(emitter, yaml_sequence_end_event_initialize(&ev), &ev);
+    emit_event(emitter, yaml_sequence_end_event_initialize(&ev), &ev);
 }
 
 static void emit_map(yaml_emitter_t *emitter, json_t *map)
 {
     yaml_event_t ev;
-    emit(emitter, yaml_mapping_start_event_initialize(&ev, NULL, NULL, 1, YAML_BLOCK_MAPPING_STYLE),
-         &ev);
+    emit_event(emitter,
+               yaml_mapping_start_event_initialize(&ev, NULL, NULL, 1, YAML_BLOCK_MAPPING_STYLE),
+               &ev);
     const char *key;
     json_t *value;
     json_object_foreach(map, key, value) {
         emit_string(emitter, key);
         emit_value(emitter, value);
     }
-    emit(emitter, yaml_mapping_end_event_initialize(&ev), &ev);
+    emit_event(emitter, yaml_mapping_end_event_initialize(&ev), &ev);
 }
 
 /* Numbers, booleans and null are written as in JSON, which YAML reads alike. */
@@ -388,12 +392,12 @@ char *yaml_dump(const json_t *value)
     yaml_emitter_set_output(&emitter, append, &text);
     yaml_emitter_set_unicode(&emitter, 1);
     yaml_emitter_set_width(&emitter, -1);
-    emit(&emitter, yaml_stream_start_event_initialize(&ev, YAML_UTF8_ENCODING), &ev);
-    emit(&emitter, yaml_document_start_event_initialize(&ev, NULL, NULL, NULL, 1), &ev);
-    auto_json json_t *copy = json_deep_copy(value); /* iterating wants it mutable */
+    emit_event(&emitter, yaml_stream_start_event_initialize(&ev, YAML_UTF8_ENCODING), &ev);
+    emit_event(&emitter, yaml_document_start_event_initialize(&ev, NULL, NULL, NULL, 1), &ev);
+    auto_json json_t *copy = json_deep_copy(value); /* iteration needs a mutable value */
     emit_value(&emitter, copy);
-    emit(&emitter, yaml_document_end_event_initialize(&ev, 1), &ev);
-    emit(&emitter, yaml_stream_end_event_initialize(&ev), &ev);
+    emit_event(&emitter, yaml_document_end_event_initialize(&ev, 1), &ev);
+    emit_event(&emitter, yaml_stream_end_event_initialize(&ev), &ev);
     yaml_emitter_delete(&emitter);
     return sb_take(&text);
 }

@@ -51,7 +51,7 @@ static bool is_all(const char *text, const char *of)
     return *text && !text[strspn(text, of)];
 }
 
-/* 10, 8 or 16 for what is an integer, 0 for what is none. */
+/* The base of an integer: 10, 8 or 16; 0: not an integer. */
 static int base_of(const char *text)
 {
     if (is_all(skip_sign(text), DIGITS))
@@ -142,7 +142,7 @@ static json_t *to_value(const struct yaml_scalar *s, enum kind kind, const char 
     return to_string(s, ret_why);
 }
 
-/* The kind that a tag asks for. False for tags that JSON has no kind for. */
+/* The kind that a tag demands. False for tags without a JSON kind. */
 static bool kind_by_tag(const char *tag, enum kind *ret)
 {
     size_t skip = strlen(TAG_PREFIX);
@@ -157,7 +157,7 @@ static bool kind_by_tag(const char *tag, enum kind *ret)
     return false;
 }
 
-/* May text that looks like one kind be read as the kind that its tag asks for? */
+/* True when text that looks like one kind may be read as the kind that its tag demands. */
 static bool fits(const char *text, enum kind looks, enum kind asked)
 {
     return asked == KIND_STR || looks == asked || (asked == KIND_FLOAT && base_of(text) == 10);
@@ -178,7 +178,7 @@ json_t *yaml_scalar_resolve(const struct yaml_scalar *s, const char **ret_why)
     return to_value(s, asked, ret_why);
 }
 
-/* Words that YAML 1.1 readers take for booleans and nulls, in any case. */
+/* Words that YAML 1.1 readers read as booleans or nulls, in any case. */
 static bool is_reserved(const char *text)
 {
     static const char *const words[] = {"y",  "n",   "yes",  "no",    "true",

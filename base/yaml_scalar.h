@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a YAML scalar means as JSON: the core schema of YAML 1.2.2, chapter 10.3. Pure. */
+/* Converts a YAML scalar to JSON: the core schema of YAML 1.2.2, chapter 10.3. Pure. */
 
 struct yaml_scalar {
     const char *text; /* len bytes and a NUL; may hold NULs of its own */
@@ -17,6 +17,6 @@ struct yaml_scalar {
 /* The value as a new reference, or NULL with *ret_why (static) saying why there is none. */
 json_t *yaml_scalar_resolve(const struct yaml_scalar *s, const char **ret_why);
 
-/* May the text stand without quotes and be read as a string by YAML 1.1 and 1.2 readers alike?
- * Errs on the side of quotes. */
+/* True when the text may stand without quotes: YAML 1.1 and 1.2 readers both read it as a string.
+ * In doubt false. */
 bool yaml_scalar_is_plain_string(const char *text);
