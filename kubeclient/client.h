@@ -18,13 +18,16 @@
  * All calls block under their scope and may be made from any thread at the same time; each returns
  * within milliseconds of the scope's cancellation. Strings and documents that are passed in are
  * borrowed for the call. Results are new references. Errors carry http_status, retry_after_ms and
- * reason (kubeclient/status.h has the mapping); besides those named at a call, every call can fail
- * with ERR_FORBIDDEN    401, 403 ERR_THROTTLED    429, still so after the retries that Retry-After
- * asked for ERR_UNAVAILABLE  refused, reset, 5xx. A write may have happened nevertheless
+ * reason (kubeclient/status.h has the mapping). Besides the errors named at a call, every call can
+ * fail with
+ *
+ *   ERR_FORBIDDEN    401, 403
+ *   ERR_THROTTLED    429, still so after the retries that Retry-After asked for
+ *   ERR_UNAVAILABLE  refused, reset, 5xx. A write may have happened nevertheless
  *   ERR_TIMEOUT      the scope's deadline, or the server's. A write may have happened nevertheless
  *   ERR_CANCELED     the scope
  *   ERR_TOO_LARGE    the answer is beyond the client's bound
- *   ERR_PROTOCOL     the answer is not what a Kubernetes API server says (HTML, truncated JSON)
+ *   ERR_PROTOCOL     the answer is not an API server's (HTML, truncated JSON)
  */
 
 /* A kind of object; static const tables in api/. group "" is the core group. */
@@ -33,16 +36,15 @@ struct kc_resource {
     bool namespaced;
 };
 
-/* What a call is about. ns NULL with a namespaced resource: all namespaces (list, watch only).
- * name is NULL for list, watch and create (create takes it from the body; a subresource needs it).
- */
+/* The target of a call. ns NULL with a namespaced resource: all namespaces (list, watch only). name
+ * is NULL for list, watch and create (create takes it from the body; a subresource needs it). */
 struct kc_target {
     const struct kc_resource *res;
     const char *ns, *name, *subresource;
 };
 
-/* Objects of one kind that a list may bring and a cache may hold: twice the nodes of the largest
- * clusters that anybody offers (100,000). Who sends more is no API server that we can follow. */
+/* Objects of one kind that a list may have and a cache may hold: twice the nodes of the largest
+ * clusters on offer (100,000). A server that sends more cannot be followed. */
 #define KC_MAX_OBJECTS 200000
 
 struct kc_list_opts {
@@ -119,9 +121,8 @@ struct kc {
 int kc_get(struct kc *c, struct scope *s, const struct kc_target *t, json_t **ret_obj,
            struct err *e) MUST_CHECK;
 
-/* Reads a list object by object: memory for one object at a time, pages followed to the end. A
- * server that brings no end is left with ERR_TOO_LARGE (bounds of the client, kubeclient/http.h) or
- * ERR_TIMEOUT.
+/* Reads a list object by object: memory for one object at a time, pages followed to the end. A list
+ * without end fails with ERR_TOO_LARGE (bounds of the client, kubeclient/http.h) or ERR_TIMEOUT.
  * *ret_version (may be NULL) is the list's resourceVersion, owned by the caller. After an error
  * some items may have been delivered. ERR_EXPIRED: the version, or the continuation, is too old:
  * start over. reason "ResourceVersionTooLarge" (ERR_TIMEOUT): the server has not seen that version
@@ -135,7 +136,7 @@ int kc_list_each(struct kc *c, struct scope *s, const struct kc_target *t,
 int kc_list(struct kc *c, struct scope *s, const struct kc_target *t, const struct kc_list_opts *o,
             json_t **ret_list, struct err *e) MUST_CHECK;
 
-/* Creates w->body. ERR_EXISTS; ERR_INVALID with the server's words (field and reason). With a
+/* Creates w->body. ERR_EXISTS; ERR_INVALID with the server's message (field and reason). With a
  * subresource: POST to it (pods/eviction, serviceaccounts/token). */
 int kc_create(struct kc *c, struct scope *s, const struct kc_target *t, const struct kc_write *w,
               json_t **ret_obj, struct err *e) MUST_CHECK;
@@ -153,8 +154,8 @@ int kc_update(struct kc *c, struct scope *s, const struct kc_target *t, const st
 int kc_patch(struct kc *c, struct scope *s, const struct kc_target *t, const struct kc_write *w,
              json_t **ret_obj, struct err *e) MUST_CHECK;
 
-/* Removes the object if it still has that uid. if_uid NULL: whatever carries the name. An object
- * with finalizers only gets its deletionTimestamp. ERR_NOT_FOUND, ERR_CONFLICT. */
+/* Removes the object if it still has that uid. if_uid NULL: any object of that name. An object with
+ * finalizers only gets its deletionTimestamp. ERR_NOT_FOUND, ERR_CONFLICT. */
 int kc_remove(struct kc *c, struct scope *s, const struct kc_target *t, const char *if_uid,
               struct err *e) MUST_CHECK;
 /* The same with every option. */
@@ -162,24 +163,25 @@ int kc_remove_with(struct kc *c, struct scope *s, const struct kc_target *t,
                    const struct kc_remove_opts *o, struct err *e) MUST_CHECK;
 
 /* Evicts the pod that t names (policy/v1; t->subresource is ignored) if it has that uid.
- * ERR_THROTTLED with reason "DisruptionBudget": a PodDisruptionBudget holds it; ERR_NOT_FOUND;
+ * ERR_THROTTLED with reason "DisruptionBudget": a PodDisruptionBudget refuses; ERR_NOT_FOUND;
  * ERR_CONFLICT when the name belongs to another pod by now. */
 int kc_evict(struct kc *c, struct scope *s, const struct kc_target *t, const char *if_uid,
              struct err *e) MUST_CHECK;
 
 /*
- * Calls fn for each event until the stream ends. Bookmarks are always asked for.
+ * Calls fn for each event until the stream ends. Bookmarks are always requested. Returns what fn
+ * returned, or
+ *
  *   0                the server closed it (its timeout): watch again from the last version seen
- *   ERR_UNAVAILABLE  the connection broke or was refused; what was delivered is good
+ *   ERR_UNAVAILABLE  the connection broke or was refused; delivered events are valid
  *   ERR_EXPIRED      the version is too old, as HTTP status or as ERROR event: list again
  *   ERR_PROTOCOL, ERR_TOO_LARGE  an event that cannot be read
- * and whatever fn returned.
  */
 int kc_watch(struct kc *c, struct scope *s, const struct kc_target *t,
              const struct kc_watch_opts *o, kc_change_fn *fn, void *arg, struct err *e) MUST_CHECK;
 
-/* Is this the "Too large resource version" of a server that lags behind (list again without a
- * version)? */
+/* True for the error "Too large resource version" of a server that lags behind: list again without
+ * a version. */
 bool kc_err_is_version_too_large(const struct err *e);
 
 /* Frees the client; no call may be in progress. NULL allowed; returns NULL. */

@@ -16,7 +16,7 @@
 
 #define SERVICE_ACCOUNT_FOLDER "/var/run/secrets/kubernetes.io/serviceaccount"
 
-/* The file's shape (client-go tools/clientcmd/api/v1/types.go); parts we have no use for are not
+/* The file's shape (client-go tools/clientcmd/api/v1/types.go); fields without use for us are not
  * read. */
 struct yaml_cluster {
     char *name, *server, *ca_file, *ca_data, *tls_server_name, *proxy_url;
@@ -185,8 +185,8 @@ static int set_cluster(struct kc_config *c, const struct yaml_cluster *from, con
     return decode_pem("certificate-authority-data", from->ca_data, &c->ca_pem, e);
 }
 
-/* Like a shell, but "./name" counts from the file's folder (client-go clientcmd/client_config.go).
- */
+/* As in a shell, except that "./name" is relative to the file's folder (client-go
+ * clientcmd/client_config.go). */
 static char *resolve_command(const char *folder, const char *command)
 {
     return strchr(command, '/') ? resolve(folder, command) : xstrdup(command);
@@ -228,8 +228,8 @@ static int set_user(struct kc_config *c, struct yaml_user *from, const char *fol
     return 0;
 }
 
-/* Element with that name, or NULL: every kind of entry begins with its name. */
-static void *find(void *array, size_t count, size_t elem_bytes, const char *name)
+/* The element of that name, or NULL: every kind of entry begins with its name. */
+static void *find_named(void *array, size_t count, size_t elem_bytes, const char *name)
 {
     for (size_t i = 0; name && i < count; i++) {
         void *entry = (char *)array + i * elem_bytes;
@@ -238,7 +238,7 @@ static void *find(void *array, size_t count, size_t elem_bytes, const char *name
     }
     return NULL;
 }
-#define FIND(array, count, name) find(array, count, sizeof(*(array)), name)
+#define FIND(array, count, name) find_named(array, count, sizeof(*(array)), name)
 
 static int choose(struct kubeconfig *k, const char *context_name, const char *folder,
                   struct kc_config *ret, struct err *e)
@@ -261,15 +261,15 @@ static int choose(struct kubeconfig *k, const char *context_name, const char *fo
 }
 
 /* Hands a configuration over, leaving an empty one behind. */
-static struct kc_config take(struct kc_config *c)
+static struct kc_config take_config(struct kc_config *c)
 {
     struct kc_config taken = *c;
     *c = (struct kc_config){0};
     return taken;
 }
 
-static int parse(const char *text, size_t len, const char *folder, const char *context,
-                 struct kc_config *ret, struct err *e)
+static int parse_kubeconfig(const char *text, size_t len, const char *folder, const char *context,
+                            struct kc_config *ret, struct err *e)
 {
     auto_json json_t *doc = NULL;
     __attribute__((cleanup(kubeconfig_done))) struct kubeconfig k = {0};
@@ -277,7 +277,7 @@ static int parse(const char *text, size_t len, const char *folder, const char *c
     TRY(jx_decode(doc, kubeconfig_fields, &k, e));
     auto_kc_config struct kc_config made = {0};
     TRY(choose(&k, context, folder, &made, e));
-    *ret = take(&made);
+    *ret = take_config(&made);
     return 0;
 }
 
@@ -286,7 +286,7 @@ int kc_config_parse(const char *text, size_t len, const char *folder, const char
 {
     if (len > MAX_FILE_BYTES)
         return err_set(e, ERR_TOO_LARGE, "kubeconfig larger than %lu bytes", MAX_FILE_BYTES);
-    return parse(text, len, folder, context, ret, e) < 0 ? err_wrap(e, "kubeconfig") : 0;
+    return parse_kubeconfig(text, len, folder, context, ret, e) < 0 ? err_wrap(e, "kubeconfig") : 0;
 }
 
 static char *folder_of(const char *path)
@@ -348,11 +348,11 @@ int kc_config_in_cluster(char *const envp[], const char *folder, struct kc_confi
     auto_free char *ns_file = xasprintf("%s/namespace", in);
     if (file_read(ns_file, 256, &made.ns, /* ret_len= */ NULL, /* e= */ NULL) == 0)
         made.ns[strcspn(made.ns, "\r\n")] = '\0';
-    *ret = take(&made);
+    *ret = take_config(&made);
     return 0;
 }
 
-/* The first file of a colon-separated list that is there, or NULL. Caller frees. */
+/* The first existing file of a colon-separated list, or NULL. Caller frees. */
 static char *first_existing(const char *list)
 {
     while (list && *list) {
@@ -441,7 +441,7 @@ static void exec_done(struct kc_exec_config *x)
     free(x->api_version);
 }
 
-/* Secrets do not stay behind in freed memory. */
+/* Wipes the text, so that no secret stays in freed memory. */
 static void free_secret(char *s)
 {
     if (s)

@@ -8,9 +8,9 @@
 #include "base/err.h"
 
 /*
- * Where the API server is and who we are: from a kubeconfig file or from the pod we run in
- * (client-go tools/clientcmd/api/v1/types.go, rest/config.go). Files that it names are read again
- * while the client lives (kubeclient/credentials.h); here only the names are kept.
+ * The API server's address and our identity, from a kubeconfig file or from the pod we run in
+ * (client-go tools/clientcmd/api/v1/types.go, rest/config.go). Only file names are kept here;
+ * kubeclient/credentials.h reads those files again while the client lives.
  */
 
 struct kc_exec_env {
@@ -31,7 +31,7 @@ struct kc_exec_config {
 /* A plain value. Secrets inside: never print one. */
 struct kc_config {
     char *server; /* URL, no trailing slash; a path prefix is kept */
-    char *ns;     /* the context's namespace; NULL: none said */
+    char *ns;     /* the context's namespace; NULL: none given */
     char *proxy_url;
     char *tls_server_name;
     bool insecure_skip_tls_verify;
@@ -44,23 +44,25 @@ struct kc_config {
 };
 
 /*
- * The configuration that a program started with this environment should use, first of:
- *   path_flag                the --kubeconfig flag
- *   $KUBECONFIG              the first existing file of its list (lists are not merged)
- *   the pod we run in        when KUBERNETES_SERVICE_HOST is set
+ * The configuration for a program started with this environment, the first of:
+ *
+ *   path_flag            the --kubeconfig flag
+ *   $KUBECONFIG          the first existing file of its list (lists are not merged)
+ *   the pod we run in    when KUBERNETES_SERVICE_HOST is set
  *   $HOME/.kube/config
+ *
  * envp is borrowed as long as the result lives. ERR_NOT_FOUND when there is none of them;
  * ERR_INVALID.
  */
 int kc_config_discover(const char *path_flag, char *const envp[], struct kc_config *ret,
                        struct err *e) MUST_CHECK;
 
-/* A kubeconfig file. context NULL: its current-context. Relative paths inside count from the file's
- * folder. ERR_NOT_FOUND, ERR_INVALID (names the part), ERR_TOO_LARGE beyond 4 MiB. */
+/* A kubeconfig file. context NULL: its current-context. Relative paths in it are relative to the
+ * file's folder. ERR_NOT_FOUND, ERR_INVALID (names the field), ERR_TOO_LARGE beyond 4 MiB. */
 int kc_config_load(const char *path, const char *context, struct kc_config *ret,
                    struct err *e) MUST_CHECK;
 
-/* The same from memory; folder is what relative paths count from. */
+/* The same from memory; relative paths are relative to folder. */
 int kc_config_parse(const char *text, size_t len, const char *folder, const char *context,
                     struct kc_config *ret, struct err *e) MUST_CHECK;
 

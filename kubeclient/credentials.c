@@ -19,7 +19,7 @@
 
 /*
  * `turn` is a semaphore of one that is taken while files are read or the plugin runs: unlike a
- * mutex it can be waited for under a scope. The rest is guarded by mu, which is held briefly.
+ * mutex, a thread can wait for it under a scope. The rest is guarded by mu, which is held briefly.
  */
 struct credentials {
     const struct kc_config *config;
@@ -29,7 +29,7 @@ struct credentials {
     char *token;
     struct tls_material *tls;
     int64_t token_due_mono_ms, tls_due_mono_ms;
-    int64_t plugin_expires_wall_ms; /* 0: not asked yet */
+    int64_t plugin_expires_wall_ms; /* 0: it has not run yet */
 };
 
 struct tls_material *tls_material_ref(struct tls_material *m)
@@ -104,7 +104,7 @@ static bool same_tls(const struct tls_material *a, const struct tls_material *b)
            same_text(a->key_pem, b->key_pem);
 }
 
-/* A header is made of it: nothing that could end the line. */
+/* True when the text cannot end a header's line. */
 static bool is_token(const char *s)
 {
     for (; *s; s++)
@@ -131,7 +131,7 @@ static void set_token_take(struct credentials *c, char *token)
     c->token = token;
 }
 
-/* Puts new material in place if it says something new. */
+/* Replaces the material if the contents differ. */
 static void set_tls_take(struct credentials *c, struct tls_material *m)
 {
     if (c->tls && same_tls(c->tls, m)) {
@@ -196,7 +196,8 @@ static struct due what_is_due(struct credentials *c)
     HOLD(&c->mu);
     return (struct due){
         .token = g->token_file && now >= c->token_due_mono_ms,
-        /* With a plugin the certificate is its own; the CA is read again when it is asked. */
+        /* With a plugin the certificate is the plugin's; the CA is read again when the plugin
+         * runs. */
         .tls = has_files && !g->exec.command && now >= c->tls_due_mono_ms,
         .plugin = g->exec.command && clock_wall_ms(c->clock) >= c->plugin_expires_wall_ms,
     };
@@ -204,7 +205,8 @@ static struct due what_is_due(struct credentials *c)
 
 static int refresh(struct credentials *c, struct scope *s, struct err *e)
 {
-    struct due due = what_is_due(c); /* again: another thread may have done it meanwhile */
+    /* Checked again: another thread may have renewed it meanwhile. */
+    struct due due = what_is_due(c);
     if (due.token)
         refresh_token(c);
     if (due.tls)
@@ -212,7 +214,7 @@ static int refresh(struct credentials *c, struct scope *s, struct err *e)
     return due.plugin ? refresh_plugin(c, s, e) : 0;
 }
 
-/* Takes the turn: the one who reads it from the semaphore has it. */
+/* Takes the turn by reading from the semaphore. */
 static int take_turn(struct credentials *c, struct scope *s, struct err *e)
 {
     eventfd_t one;
@@ -246,7 +248,7 @@ bool credentials_reject(struct credentials *c, const char *token)
         return c->config->ca_file != NULL;
     }
     if (c->token && strcmp(c->token, token) != 0)
-        return true; /* someone has renewed it already */
+        return true; /* another thread has renewed it already */
     c->token_due_mono_ms = 0;
     c->plugin_expires_wall_ms = 0;
     return c->config->token_file || c->config->exec.command;

@@ -7,17 +7,21 @@
 #include "kubeclient/config.h"
 
 /*
- * What proves who we are and whom we trust, kept fresh (client-go transport/token_source.go,
- * ca_rotation.go, cert_rotation.go, plugin/pkg/client/auth/exec): token file           read again
- * every 60 s (less 10 s leeway) and after a 401; unreadable or empty: the old one stays CA,
- * certificate, key read again every 5 min; what does not parse or fit together: the old ones stay
- *   plugin               asked again when its answer expires, and after a 401
- * Any thread; waiting for a plugin is under the scope, one thread at a time asks it.
+ * Our credentials and the trusted CA, kept fresh (client-go transport/token_source.go,
+ * ca_rotation.go, cert_rotation.go, plugin/pkg/client/auth/exec):
+ *
+ *   token file            read again every 60 s (less 10 s leeway) and after a 401;
+ *                         unreadable or empty: the old one stays
+ *   CA, certificate, key  read again every 5 min; when they do not parse or fit together:
+ *                         the old ones stay
+ *   plugin                run again when its answer expires, and after a 401
+ *
+ * Any thread. Waiting for a plugin is under the scope; one thread at a time runs it.
  */
 struct credentials;
 
-/* Trust and identity of a connection; immutable and counted. A change of content is a new object,
- * so pointers tell whether a connection is still good. */
+/* CA and client certificate of a connection; immutable and counted. Changed contents become a new
+ * object, so comparing pointers shows whether a connection is still good. */
 struct tls_material {
     int refs;       /* atomic */
     char *ca_pem;   /* NULL: the system's */
@@ -32,18 +36,18 @@ struct tls_material *tls_material_unref(struct tls_material *m);
 AUTO_DEFINE_PTR(tls_material, struct tls_material, tls_material_unref)
 #define auto_tls_material AUTO_PTR(tls_material)
 
-/* config and clock are borrowed. Reads the files once: ERR_NOT_FOUND, ERR_INVALID (no certificate
- * in it, key that does not fit). A token file that is missing is an error, too. */
+/* config and clock are borrowed. Reads the files once: ERR_NOT_FOUND, ERR_INVALID (no certificate,
+ * or a key of another one). A missing token file is an error too. */
 int credentials_new(const struct kc_config *config, const struct clock *clock,
                     struct credentials **ret, struct err *e) MUST_CHECK;
 
-/* What to use now: *ret_token (NULL: none) and *ret_tls are owned by the caller. Fails only where
- * nothing older can be used: the plugin's errors. */
+/* The present credentials: *ret_token (NULL: none) and *ret_tls are owned by the caller. Fails only
+ * when there is nothing older to use, with the plugin's error. */
 int credentials_get(struct credentials *c, struct scope *s, char **ret_token,
                     struct tls_material **ret_tls, struct err *e) MUST_CHECK;
 
-/* The server refused this token (401), or its certificate did not verify (token NULL): read again
- * at the next get. Returns whether that can change anything. */
+/* Reports that the server refused this token (401), or that its certificate did not verify (token
+ * NULL): the next get reads the source again. True when that may give other credentials. */
 bool credentials_reject(struct credentials *c, const char *token);
 
 /* NULL allowed; returns NULL. */

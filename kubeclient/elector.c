@@ -17,12 +17,12 @@
 #define LEASE_MS          15000
 #define RENEW_DEADLINE_MS 10000
 #define RETRY_MS          2000
-/* Of the retry period, while acquiring. client-go adds up to 120: a lease that was given back would
- * lie about for 4.4 s. A handful of replicas needs no more than not to step in time. */
+/* Percent of the retry period, while acquiring. client-go adds up to 120: a released lease would be
+ * free for 4.4 s. A handful of replicas only needs to fall out of step. */
 #define JITTER_PCT  20
-#define RELEASE_MS  5000 /* for giving the lease back on the way out */
+#define RELEASE_MS  5000 /* limit for the release at the end */
 #define NEVER       INT64_MIN
-#define MAX_LEASE_S 3600 /* a peer that claims more is not believed */
+#define MAX_LEASE_S 3600 /* a longer duration in a peer's Lease is cut to this */
 
 static const struct kc_resource leases = {.group = "coordination.k8s.io",
                                           .version = "v1",
@@ -33,9 +33,9 @@ static const struct kc_resource leases = {.group = "coordination.k8s.io",
 /* One thread runs it; others read renewed_boot_ms, leader_fd and, under mu, the holder. */
 struct elector {
     struct elector_opts opts;
-    elector_works_fn *works; /* NULL: it always does */
+    elector_works_fn *works; /* NULL: it always works */
     void *works_arg;
-    struct heartbeat *beat; /* NULL: nobody asks */
+    struct heartbeat *beat; /* NULL: no heartbeat */
     struct kc *kc;
     struct rng rng;
     json_t *lease;            /* as last seen or written; NULL: never, or it does not exist */
@@ -91,7 +91,7 @@ void elector_set_beat(struct elector *el, struct heartbeat *beat)
     el->beat = beat;
 }
 
-/* What others ask */
+/* Queries */
 
 int64_t elector_left_ms(const struct elector *el)
 {
@@ -153,9 +153,9 @@ static void note_holder(struct elector *el, const char *holder)
     xstr_set(&el->holder, holder);
 }
 
-/* Takes over what the server says. Only a change of the record moves the time of observation: that
- * time, and never a timestamp inside, tells whether the lease has expired. */
-static void observe(struct elector *el, json_t *lease_take)
+/* Takes over the server's lease. Only a change of the record moves the time of observation. That
+ * time, and never a timestamp in the lease, decides whether it has expired. */
+static void observe_lease(struct elector *el, json_t *lease_take)
 {
     const json_t *old = JX_AT(el->lease, "spec");
     if (!old || !json_equal(old, JX_AT(lease_take, "spec")))
@@ -212,7 +212,7 @@ static struct kc_target target_of(const struct elector *el)
     return (struct kc_target){.res = &leases, .ns = el->opts.ns, .name = el->opts.name};
 }
 
-static int create(struct elector *el, struct scope *s, struct err *e)
+static int create_lease(struct elector *el, struct scope *s, struct err *e)
 {
     auto_json json_t *body =
         json_pack("{s:s,s:s,s:{s:s,s:s},s:o}", "apiVersion", "coordination.k8s.io/v1", "kind",
@@ -221,11 +221,11 @@ static int create(struct elector *el, struct scope *s, struct err *e)
     const struct kc_target t = {.res = &leases, .ns = el->opts.ns};
     json_t *made = NULL;
     TRY(kc_create(el->kc, s, &t, &(struct kc_write){.body = body}, &made, e));
-    observe(el, made);
+    observe_lease(el, made);
     return 0;
 }
 
-/* Writes this spec over the lease as we know it: its resourceVersion is the precondition. */
+/* Writes this spec over the lease as last seen: its resourceVersion is the precondition. */
 static int write_spec(struct elector *el, struct scope *s, json_t *spec_take, struct err *e)
 {
     auto_json json_t *body = json_deep_copy(el->lease);
@@ -233,7 +233,7 @@ static int write_spec(struct elector *el, struct scope *s, json_t *spec_take, st
     const struct kc_target t = target_of(el);
     json_t *written = NULL;
     TRY(kc_update(el->kc, s, &t, &(struct kc_write){.body = body}, &written, e));
-    observe(el, written);
+    observe_lease(el, written);
     return 0;
 }
 
@@ -242,7 +242,7 @@ static int look(struct elector *el, struct scope *s, struct err *e)
     const struct kc_target t = target_of(el);
     json_t *lease = NULL;
     TRY(kc_get(el->kc, s, &t, &lease, e));
-    observe(el, lease);
+    observe_lease(el, lease);
     return 0;
 }
 
@@ -256,7 +256,7 @@ static int take_over(struct elector *el, struct scope *s, struct err *e)
 
 static int acquire_or_renew(struct elector *el, struct scope *s, struct err *e)
 {
-    /* The holder updates what it wrote last, without reading first. */
+    /* The holder updates its last write, without reading first. */
     if (is_ours(el) && write_spec(el, s, spec_to_hold(el), /* e= */ NULL) == 0)
         return 0;
     int rc = look(el, s, e);
@@ -264,7 +264,7 @@ static int acquire_or_renew(struct elector *el, struct scope *s, struct err *e)
         return rc < 0 ? rc : take_over(el, s, e);
     json_decref(el->lease);
     el->lease = NULL;
-    return create(el, s, e);
+    return create_lease(el, s, e);
 }
 
 /* The steps */
@@ -294,7 +294,7 @@ int elector_step(struct elector *el, struct scope *s, int64_t *ret_wait_ms, stru
     auto_err struct err own = {0};
     bool held = atomic_load(&el->renewed_boot_ms) != NEVER;
     int64_t start = clock_boot_ms(el->opts.clk);
-    /* Asleep for too long: others may act by now, whatever the server would answer. */
+    /* Suspended for too long: other replicas may act by now, whatever the server would answer. */
     if (held && !elector_is_leader(el)) {
         (void)err_set(&own, ERR_TIMEOUT, "not renewed in time");
         return lost(el, e, &own);
@@ -313,7 +313,7 @@ int elector_step(struct elector *el, struct scope *s, int64_t *ret_wait_ms, stru
         *ret_wait_ms = el->opts.retry_ms;
         return 0;
     }
-    /* Somebody else's lease is the ordinary case; no right to read it is not. */
+    /* Another replica's lease is the ordinary case; a missing right to read it is not. */
     LOG_AT(own.kind == ERR_CONFLICT ? LOG_DEBUG : LOG_WARN, "Could not acquire or renew Lease",
            kv("lease", el->opts.name), kv_err(&own));
     if (!held) {
@@ -333,7 +333,8 @@ static int try_release(struct elector *el, struct scope *s, struct err *e)
         return 0;
     if (write_spec(el, s, spec_to_release(el), e) == 0)
         return 0;
-    /* Somebody else wrote, or an answer of ours got lost: look, and once more. */
+    /* Another replica wrote, or the answer to our write was lost: reads the lease and tries once
+     * more. */
     if (e)
         err_clear(e);
     TRY(look(el, s, e));
@@ -388,9 +389,9 @@ static struct fence *fence_of(struct kc *c)
     return (struct fence *)(void *)c;
 }
 
-/* A scope that ends with the right to write, or an error. It ends neither with the caller's own
- * cancellation: the server goes on with a request whose sender hung up, and would do it after the
- * lease has been given back. */
+/* A scope that ends with the right to write, or an error. It does not end with the caller's own
+ * cancellation: the server carries on with a request whose sender hung up, and would execute it
+ * after the lease was released. */
 static int enter(struct fence *f, struct scope *s, struct scope **ret, struct err *e)
 {
     if (s)

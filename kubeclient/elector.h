@@ -7,10 +7,10 @@
 
 /*
  * Leader election over a coordination.k8s.io/v1 Lease (client-go tools/leaderelection). A peer's
- * clock is never believed: a lease counts as expired when *we* have seen it unchanged for its
- * duration on our own clock, which goes on while the machine is suspended (clock_boot_ms). Better
- * than client-go: elector_is_leader answers by that clock too, so every write can be fenced, even
- * if the renewing thread is stuck.
+ * clock is never used: a lease counts as expired when *we* have seen it unchanged for its duration
+ * on our own clock, which continues while the machine is suspended (clock_boot_ms). Unlike
+ * client-go, elector_is_leader answers by that clock too, so every write can be fenced, even if the
+ * renewing thread is stuck.
  *
  * leader(t)  ⇔  t < start of the last successful renewal + renew deadline (10 s). Another replica
  * takes over no earlier than the lease duration (15 s) after it saw that renewal: the 5 s between
@@ -41,31 +41,35 @@ int elector_step(struct elector *el, struct scope *s, int64_t *ret_wait_ms,
 /* Gives the lease back if it is held. Retried on conflict. */
 int elector_release(struct elector *el, struct scope *s, struct err *e) MUST_CHECK;
 
-/* Does this process still do what it leads for? Called before each renewal, in the elector's
- * thread; false loses the lease, which runs out by itself: what is under way has until then, as
- * with any lease that is lost. Only before elector_run; arg is borrowed. */
+/* Returns true while this process does the work that it leads. Called before each renewal, in the
+ * elector's thread; false gives the lease up, which then runs out by itself. Work under way has
+ * until then, as with any lost lease. Set it before elector_run; arg is borrowed. */
 typedef bool elector_works_fn(void *arg);
 void elector_set_check(struct elector *el, elector_works_fn *works, void *arg);
-/* Says to beat when it begins an attempt and when it waits. Only before elector_run. Borrowed. */
+/* Beats when an attempt begins and when it waits. Set it before elector_run. Borrowed. */
 void elector_set_beat(struct elector *el, struct heartbeat *beat);
 
-/* May this process act, by its own clock, now? Any thread, lock-free. */
+/* True while this process may act, by its own clock. Any thread, lock-free. */
 bool elector_is_leader(const struct elector *el);
-/* How long it still may, milliseconds; 0 when it may not. The deadline for a write. Any thread. */
+/* Milliseconds for which it still may; 0 when it may not. The deadline for a write. Any thread. */
 int64_t elector_left_ms(const struct elector *el);
 /* Waits until leader. ERR_CANCELED, ERR_TIMEOUT. Any thread. */
 int elector_wait_leader(struct elector *el, struct scope *s, struct err *e) MUST_CHECK;
-/* Who holds the lease as last seen, "" for nobody. Caller frees. Any thread. */
+/* The last seen holder of the lease, "" for none. Caller frees. Any thread. */
 char *elector_holder(struct elector *el);
 
-/* A client whose writes fail with ERR_UNAVAILABLE unless elector_is_leader, and whose writes never
- * outlast elector_left_ms; reads pass. Retriable, because a renewal whose answer was late makes it
- * the leader again: a key that was refused in between must come back. A lease that is lost for good
- * ends the process (manager.h), and the next leader begins with every key. A write
- * that has begun is not cut short by the caller's cancellation (the server would not know), but by
- * the end of the lease and the caller's deadline: who joins the writers before the lease is
- * released has no write of theirs behind it. A call under way while the machine sleeps is not cut
- * short: its preconditions must hold it. Borrows both. Caller frees with kc's free. */
+/* A client that fences writes: they fail with ERR_UNAVAILABLE unless elector_is_leader, and end by
+ * elector_left_ms. Reads pass.
+ * - The error is retriable, because a renewal with a late answer makes this process the leader
+ *   again, and a key that was refused in between must be retried. A lease lost for good ends the
+ *   process (manager.h), and the next leader begins with every key.
+ * - A write that has begun is not ended by the caller's cancellation (the server would not notice),
+ *   but by the end of the lease and the caller's deadline. After the writers were joined, no write
+ *   of theirs is under way, so the lease may be released.
+ * - A call under way while the machine is suspended is not ended: its preconditions must protect
+ *   the object.
+ *
+ * Borrows both. Caller frees with kc's free. */
 struct kc *elector_fence_new(struct elector *el, struct kc *inner);
 
 /* Not while running. NULL allowed; returns NULL. */

@@ -157,7 +157,7 @@ static int start(const struct kc_config *config, struct child *ret, struct err *
     return ret->pidfd < 0 ? err_set_errno(e, errno, "pidfd_open") : 0;
 }
 
-/* Reads what is there; false at the end of the output. */
+/* Reads what is available; false at the end of the output. */
 static bool read_some(int fd, struct sb *out)
 {
     char chunk[4096];
@@ -168,7 +168,8 @@ static bool read_some(int fd, struct sb *out)
     return !out->overflow;
 }
 
-/* Until end of output, or until the plugin is gone: what it left running may keep the pipe open. */
+/* Reads until the end of output, or until the plugin has exited: processes that it left running may
+ * keep the pipe open. */
 static int read_output(const struct child *c, struct scope *s, struct sb *out, struct err *e)
 {
     (void)fcntl(c->stdout_fd, F_SETFL, O_NONBLOCK);

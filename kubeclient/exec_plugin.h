@@ -8,9 +8,9 @@
 #include "kubeclient/config.h"
 
 /*
- * Runs a credential plugin (client-go plugin/pkg/client/auth/exec): the question goes in by
+ * Runs a credential plugin (client-go plugin/pkg/client/auth/exec): the request goes in through
  * KUBERNETES_EXEC_INFO, an ExecCredential comes out on standard output. Standard input is empty,
- * standard error is ours. What the plugin says never appears in errors.
+ * standard error is ours. The plugin's output never appears in errors.
  */
 struct exec_credential {
     char *token;              /* NULL: none */
@@ -18,9 +18,9 @@ struct exec_credential {
     int64_t expires_wall_ms;  /* INT64_MAX: never */
 };
 
-/* config holds the plugin and, if it wants to know, the cluster. The plugin is killed when the
- * scope ends. ERR_NOT_FOUND: no such program; ERR_PROTOCOL: it failed or its answer is none;
- * ERR_CANCELED, ERR_TIMEOUT. *ret is freed by exec_credential_done. */
+/* config holds the plugin and, if the plugin asks for it, the cluster. The plugin is killed when
+ * the scope ends. ERR_NOT_FOUND: no such program; ERR_PROTOCOL: it failed, or printed no
+ * ExecCredential; ERR_CANCELED, ERR_TIMEOUT. *ret is freed by exec_credential_done. */
 int exec_plugin_run(const struct kc_config *config, struct scope *s, struct exec_credential *ret,
                     struct err *e) MUST_CHECK;
 

@@ -4,14 +4,14 @@
 #include "base/strmap.h"
 #include "base/xalloc.h"
 
-/* One version that a store has to show. */
+/* One version that a store must reach. */
 struct awaited {
     struct store *store;
     char *version;
-    unsigned rewinds; /* of the store, when it was written */
+    unsigned rewinds; /* of the store, at the time of the write */
 };
 
-/* The open writes of one key; one entry a store. */
+/* The open writes of one key; one entry for each store. */
 struct open_writes {
     struct awaited *items;
     size_t count;
@@ -67,7 +67,7 @@ void expectations_wrote(struct expectations *x, const struct object_key *k, stru
     a->rewinds = rewinds;
 }
 
-/* A store whose versions jumped back after the write lost that version with the server's data. */
+/* When a store's versions went back after the write, the server lost that version with its data. */
 static bool is_met(const struct awaited *a)
 {
     return store_has_seen(a->store, a->version) || store_rewinds(a->store) != a->rewinds;

@@ -8,8 +8,12 @@
  * that key is not reconciled again until the caches have seen the versions that were written.
  * Bounded by the keys with open writes. Any thread; one mutex.
  *
- *     if (!expectations_met(x, key)) { result->requeue_after_ms = EXPECTATIONS_RECHECK_MS; return
- * 0; } … kc_patch(…, &obj) … expectations_wrote(x, key, informer_store(devices), obj_version);
+ *    if (!expectations_met(x, key)) {
+ *        result->requeue_after_ms = EXPECTATIONS_RECHECK_MS;
+ *        return 0;
+ *    }
+ *    … kc_patch(…, &obj) …
+ *    expectations_wrote(x, key, informer_store(devices), obj_version);
  */
 struct expectations;
 
@@ -19,9 +23,9 @@ struct expectations *expectations_new(void);
 /* Notes that reconciling `k` wrote this version of the kind that `st` caches. st must outlive x. */
 void expectations_wrote(struct expectations *x, const struct object_key *k, struct store *st,
                         const char *resource_version);
-/* Have the caches seen all that was written for k? What was seen is forgotten. */
+/* True when the caches have seen all that was written for k; seen writes are forgotten. */
 bool expectations_met(struct expectations *x, const struct object_key *k);
-/* The object is gone: nothing is awaited any more. */
+/* Forgets all writes for an object that is gone. */
 void expectations_forget(struct expectations *x, const struct object_key *k);
 /* NULL allowed; returns NULL. */
 struct expectations *expectations_free(struct expectations *x);

@@ -28,13 +28,13 @@ struct watcher {
 struct kc_fake {
     struct kc base;
     const struct clock *clock;
-    kc_fake_hook_fn *hook; /* these four are set before other threads come */
+    kc_fake_hook_fn *hook; /* these four are set before other threads start */
     void *hook_arg;
     kc_fake_evict_fn *evict;
     void *evict_arg;
 
-    /* What is handed out is copied under mu: jansson's json_decref reads the count of a shared
-     * document without an atomic. */
+    /* Results are copied under mu: jansson's json_decref reads the count of a shared document
+     * without an atomic. */
     pthread_mutex_t mu;
     struct fake_store store; /* all guarded by mu */
     struct watcher *watchers;
@@ -72,7 +72,7 @@ static int after_call(struct kc_fake *f, struct kc_call *call, int rc, struct er
     return rc == 0 && f->hook ? f->hook(f->hook_arg, call, e) : rc;
 }
 
-/* Hands a result out, or drops it when the answer is lost or unwanted. */
+/* Returns a result to the caller, or drops it when the answer is lost or unwanted. */
 static int finish_call(struct kc_fake *f, struct kc_call *call, int rc, json_t *result_take,
                        json_t **ret_obj, struct err *e)
 {
@@ -94,7 +94,7 @@ static bool is_status(const struct kc_target *t)
     return t->subresource && !strcmp(t->subresource, "status");
 }
 
-/* The main resource, or a status that the resource has. */
+/* Accepts the main resource, and /status of a resource that has one. */
 static int check_subresource(const struct kc_target *t, struct err *e)
 {
     if (!t->subresource || (is_status(t) && fake_has_status(t->res)))
@@ -138,7 +138,7 @@ static void drop(struct kc_fake *f, struct fake_kind *k, struct fake_entry *entr
         remove_orphans_of(f, uid);
 }
 
-/* Deletes, or lets a finalizer or a kubelet hold it. */
+/* Deletes, unless a finalizer or a kubelet holds the object. */
 static void delete_entry(struct kc_fake *f, struct fake_kind *k, struct fake_entry *entry,
                          int64_t grace_s, bool orphan)
 {
@@ -166,7 +166,7 @@ static int64_t grace_of(const struct kc_fake *f, const struct fake_kind *k, cons
     return pod && f->pods_linger && JX_STR_AT(obj, "spec", "nodeName") ? POD_GRACE_S : 0;
 }
 
-static int remove_locked(struct kc_fake *f, const struct kc_target *t,
+static int remove_object(struct kc_fake *f, const struct kc_target *t,
                          const struct kc_remove_opts *o, struct err *e)
 {
     HOLD(&f->mu);
@@ -190,7 +190,7 @@ static int fake_remove(struct kc *c, struct scope *s, const struct kc_target *t,
     struct kc_fake *f = fake_of(c);
     struct kc_call call = {.verb = KC_REMOVE, .target = t};
     TRY(before_call(f, s, &call, e));
-    return after_call(f, &call, remove_locked(f, t, o, e), e);
+    return after_call(f, &call, remove_object(f, t, o, e), e);
 }
 
 /* ---- create and evict ---- */
@@ -246,7 +246,7 @@ static int evict(struct kc_fake *f, const struct kc_target *t, const struct kc_w
         .if_resource_version =
             JX_STR_AT(w->body, "deleteOptions", "preconditions", "resourceVersion"),
     };
-    return remove_locked(f, &pod, &o, e);
+    return remove_object(f, &pod, &o, e);
 }
 
 static int fake_create(struct kc *c, struct scope *s, const struct kc_target *t,
@@ -269,17 +269,16 @@ static int fake_create(struct kc *c, struct scope *s, const struct kc_target *t,
 
 /* ---- update and patch ---- */
 
-/* Stores what an update made of an entry, unless that is what it was. *ret: the outcome, a new
- * reference. */
-static void commit(struct kc_fake *f, struct fake_kind *k, struct fake_entry *entry,
-                   const json_t *updated, bool owners_changed, json_t **ret)
+/* Stores the result of an update, unless nothing changed. *ret: the result, a new reference. */
+static void store_update(struct kc_fake *f, struct fake_kind *k, struct fake_entry *entry,
+                         const json_t *updated, bool owners_changed, json_t **ret)
 {
     if (json_equal(entry->obj, updated) && !owners_changed) {
         *ret = json_deep_copy(entry->obj);
         return;
     }
-    /* The write that takes the last finalizer of an object that is being deleted ends it; nobody
-     * sees it stored. */
+    /* The write that removes the last finalizer of a deleted object ends it; the result is never
+     * stored. */
     bool ends = fake_is_deleting(updated) && !fake_has_finalizers(updated) &&
                 !json_integer_value(JX_AT(updated, "metadata", "deletionGracePeriodSeconds"));
     if (ends) {
@@ -292,7 +291,7 @@ static void commit(struct kc_fake *f, struct fake_kind *k, struct fake_entry *en
     wake_watchers(f);
 }
 
-/* The document that a write without server-side apply asks for. New reference. */
+/* The document that a write without server-side apply results in. New reference. */
 static int make_wanted(const struct kc_write *w, bool patch, const json_t *live, json_t **ret,
                        struct err *e)
 {
@@ -325,11 +324,12 @@ static int change_locked(struct kc_fake *f, const struct kc_target *t, const str
     fake_update_owners(fake_store_schema(&f->store, t->res->plural), &entry->owners, &who,
                        entry->obj, updated);
     fake_note_managers(fake_store_schema(&f->store, t->res->plural), &entry->owners, updated);
-    commit(f, k, entry, updated, /* owners_changed= */ false, ret);
+    store_update(f, k, entry, updated, /* owners_changed= */ false, ret);
     return 0;
 }
 
-/* What of an applied configuration counts: status through /status alone, the rest without it. */
+/* The part of an applied configuration that counts: only status through /status, the rest without
+ * it. */
 static json_t *applied_part(const struct kc_target *t, const json_t *body)
 {
     json_t *part = json_deep_copy(body);
@@ -365,7 +365,7 @@ static int apply_new(struct kc_fake *f, const struct kc_target *t, const struct 
     struct fake_entry *entry = fake_store_add(k, t->ns, t->name);
     auto_json json_t *merged = NULL;
     bool owned;
-    /* Without rivals there is no conflict. */
+    /* No conflicts on a new object. */
     TRY(fake_apply(fake_store_schema(&f->store, t->res->plural), &entry->owners, &who,
                    /* live= */ NULL, part, &merged, &owned, e));
     json_t *obj = fake_make_new(t, merged, ++f->store.serial, clock_wall_ms(f->clock));
@@ -401,7 +401,7 @@ static int apply_locked(struct kc_fake *f, const struct kc_target *t, const stru
         (void)json_object_set_new(json_object_get(merged, "metadata"), "uid", json_string(uid));
     TRY(fake_make_updated(t, entry->obj, merged, /* replaces= */ false, &updated, e));
     fake_note_managers(fake_store_schema(&f->store, t->res->plural), &entry->owners, updated);
-    commit(f, k, entry, updated, owned, ret);
+    store_update(f, k, entry, updated, owned, ret);
     return 0;
 }
 
@@ -422,7 +422,7 @@ static int fake_update(struct kc *c, struct scope *s, const struct kc_target *t,
                        const struct kc_write *w, json_t **ret_obj, struct err *e)
 {
     struct kc_write plain = *w;
-    plain.how = KC_MERGE; /* means nothing for an update */
+    plain.how = KC_MERGE; /* has no meaning for an update */
     return change(c, s, KC_UPDATE, t, &plain, ret_obj, e);
 }
 
@@ -434,7 +434,7 @@ static int fake_patch(struct kc *c, struct scope *s, const struct kc_target *t,
 
 /* ---- list ---- */
 
-/* What a list or watch looks for. */
+/* The selection of a list or watch. */
 struct filter {
     const struct kc_target *t;
     const char *labels, *fields;
@@ -470,7 +470,7 @@ static int check_reached(const struct kc_fake *f, uint64_t wanted, struct err *e
                      f->store.version);
 }
 
-/* The objects that fit, as an array of copies, and the version. */
+/* The matching objects, as an array of copies, and the version. */
 static int snapshot(struct kc_fake *f, const struct filter *filter, json_t *ret_items,
                     uint64_t *ret_version, struct err *e)
 {
@@ -534,7 +534,7 @@ struct watching {
     uint64_t seen_version, seen_bookmark, seen_close;
 };
 
-/* What to do next. */
+/* The next step of a watch. */
 struct step {
     enum { STEP_WAIT, STEP_DELIVER, STEP_SKIP, STEP_END } what;
     enum kc_change change;
@@ -554,7 +554,7 @@ static json_t *make_bookmark(const struct kc_resource *r, uint64_t version, bool
     return obj;
 }
 
-/* An object as it was before, with the version of the change that took it out of sight. */
+/* An object as it was before, with the version of the change that removed it from the selection. */
 static json_t *last_seen(const struct fake_event *ev)
 {
     json_t *obj = json_deep_copy(ev->before);
@@ -563,8 +563,8 @@ static json_t *last_seen(const struct fake_event *ev)
     return obj;
 }
 
-/* How an event looks through the filter (apiserver cacher: an object that begins or ceases to match
- * is ADDED or DELETED). */
+/* The event as the filter shows it (apiserver cacher: an object that begins or ceases to match is
+ * ADDED or DELETED). */
 static int look_at(const struct watching *w, const struct fake_event *ev, struct step *ret,
                    struct err *e)
 {
@@ -611,7 +611,7 @@ static int next_step(struct watching *w, struct step *ret, struct err *e)
     return 0;
 }
 
-static int wait_for_change(struct watching *w, struct scope *s, struct err *e)
+static int wait_for_event(struct watching *w, struct scope *s, struct err *e)
 {
     TRY(scope_wait_readable(s, w->watcher.wake, e));
     eventfd_t n;
@@ -631,11 +631,11 @@ static int follow(struct watching *w, struct scope *s, struct err *e)
         if (step.what == STEP_DELIVER)
             TRY(w->fn(w->arg, step.change, obj, e));
         else if (step.what == STEP_WAIT)
-            TRY(wait_for_change(w, s, e));
+            TRY(wait_for_event(w, s, e));
     }
 }
 
-/* The state so far as ADDED, and where to go on. */
+/* Delivers the present state as ADDED, and sets the version to go on from. */
 static int begin(struct watching *w, const struct kc_watch_opts *o, struct err *e)
 {
     uint64_t from = 0;

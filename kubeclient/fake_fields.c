@@ -12,32 +12,32 @@
 
 #define MAX_PATH_BYTES 4096
 
-/* A place in a document: its path, and the same without the keys of items. */
-struct place {
+/* A position in a document: its path, and the path without the keys of items. */
+struct cursor {
     const struct fake_schema *schema;
     struct sb path, plain;
 };
 
-static struct place place_new(const struct fake_schema *schema)
+static struct cursor cursor_new(const struct fake_schema *schema)
 {
-    return (struct place){.schema = schema,
-                          .path = SB_INIT(MAX_PATH_BYTES),
-                          .plain = SB_INIT(MAX_PATH_BYTES)};
+    return (struct cursor){.schema = schema,
+                           .path = SB_INIT(MAX_PATH_BYTES),
+                           .plain = SB_INIT(MAX_PATH_BYTES)};
 }
 
-static void place_done(struct place *p)
+static void cursor_done(struct cursor *p)
 {
     sb_done(&p->path);
     sb_done(&p->plain);
 }
-#define auto_place __attribute__((cleanup(place_done)))
+#define auto_cursor __attribute__((cleanup(cursor_done)))
 
-/* Where to come back to. */
+/* A position to return to. */
 struct mark {
     size_t path, plain;
 };
 
-static struct mark here(const struct place *p)
+static struct mark here(const struct cursor *p)
 {
     return (struct mark){p->path.len, p->plain.len};
 }
@@ -49,19 +49,19 @@ static void cut(struct sb *b, size_t len)
         b->data[len] = '\0';
 }
 
-static void leave(struct place *p, struct mark m)
+static void leave(struct cursor *p, struct mark m)
 {
     cut(&p->path, m.path);
     cut(&p->plain, m.plain);
 }
 
-static void enter_member(struct place *p, const char *name)
+static void enter_member(struct cursor *p, const char *name)
 {
     sb_addf(&p->path, ".%s", name);
     sb_addf(&p->plain, "%s%s", p->plain.len ? "." : "", name);
 }
 
-static void enter_item(struct place *p, const char *key, const char *value)
+static void enter_item(struct cursor *p, const char *key, const char *value)
 {
     sb_addf(&p->path, "[%s=\"%s\"]", key, value);
 }
@@ -75,8 +75,8 @@ static bool ends_with(const char *s, const char *end)
     return n >= m && !strcmp(s + n - m, end);
 }
 
-/* Member that identifies the items of the list at p; "" for a set; NULL: the list is a leaf. */
-static const char *key_at(const struct place *p)
+/* The member that identifies the items of the list at p; "" for a set; NULL: the list is a leaf. */
+static const char *key_at(const struct cursor *p)
 {
     const char *plain = sb_str(&p->plain);
     for (size_t i = 0; i < p->schema->count; i++)
@@ -91,14 +91,14 @@ static const char *key_at(const struct place *p)
     return !strcmp(plain, "spec.containers") ? "name" : NULL;
 }
 
-/* What identifies an item, or NULL. Borrowed. */
+/* The identifying value of an item, or NULL. Borrowed. */
 static const char *id_of(const json_t *item, const char *key)
 {
     return *key ? JX_STR_AT(item, key) : json_string_value(item);
 }
 
 /* The key by which the list at p can be merged: all items have it. */
-static const char *merge_key(const struct place *p, const json_t *list)
+static const char *merge_key(const struct cursor *p, const json_t *list)
 {
     const char *key = json_is_array(list) ? key_at(p) : NULL;
     for (size_t i = 0; key && i < json_array_size(list); i++)
@@ -118,8 +118,8 @@ static json_t *find_item(const json_t *list, const char *key, const char *id)
     return NULL;
 }
 
-/* What the server itself keeps, which nobody owns. */
-static bool is_of_the_server(const struct place *p)
+/* True for fields that the server itself sets, which have no owner. */
+static bool is_of_the_server(const struct cursor *p)
 {
     static const char *const names[] = {
         "apiVersion",
@@ -144,9 +144,9 @@ static bool is_of_the_server(const struct place *p)
 
 /* ---- leaves ---- */
 
-static void add_leaves(struct place *p, const json_t *node, json_t *leaves);
+static void add_leaves(struct cursor *p, const json_t *node, json_t *leaves);
 
-static void add_members(struct place *p, const json_t *node, json_t *leaves)
+static void add_members(struct cursor *p, const json_t *node, json_t *leaves)
 {
     const char *name;
     json_t *value;
@@ -159,7 +159,7 @@ static void add_members(struct place *p, const json_t *node, json_t *leaves)
     }
 }
 
-static void add_items(struct place *p, const json_t *list, const char *key, json_t *leaves)
+static void add_items(struct cursor *p, const json_t *list, const char *key, json_t *leaves)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *item = json_array_get(list, i);
@@ -172,7 +172,7 @@ static void add_items(struct place *p, const json_t *list, const char *key, json
     }
 }
 
-static void add_leaves(struct place *p, const json_t *node, json_t *leaves)
+static void add_leaves(struct cursor *p, const json_t *node, json_t *leaves)
 {
     const char *key = merge_key(p, node);
     if (json_is_object(node) && json_object_size(node))
@@ -186,7 +186,7 @@ static void add_leaves(struct place *p, const json_t *node, json_t *leaves)
 /* path → value of every leaf, and path → true of every item of a list map. New reference. */
 static json_t *leaves_of(const struct fake_schema *schema, const json_t *obj)
 {
-    auto_place struct place p = place_new(schema);
+    auto_cursor struct cursor p = cursor_new(schema);
     json_t *leaves = json_object();
     if (json_is_object(obj))
         add_members(&p, obj, leaves);
@@ -195,9 +195,9 @@ static json_t *leaves_of(const struct fake_schema *schema, const json_t *obj)
 
 /* ---- merging ---- */
 
-static json_t *merge(struct place *p, const json_t *live, const json_t *applied);
+static json_t *merge(struct cursor *p, const json_t *live, const json_t *applied);
 
-static json_t *merge_objects(struct place *p, const json_t *live, const json_t *applied)
+static json_t *merge_objects(struct cursor *p, const json_t *live, const json_t *applied)
 {
     json_t *result = json_deep_copy(live);
     const char *name;
@@ -214,7 +214,7 @@ static json_t *merge_objects(struct place *p, const json_t *live, const json_t *
     return result;
 }
 
-static json_t *merge_lists(struct place *p, const json_t *live, const json_t *applied,
+static json_t *merge_lists(struct cursor *p, const json_t *live, const json_t *applied,
                            const char *key)
 {
     json_t *result = json_deep_copy(live);
@@ -231,7 +231,7 @@ static json_t *merge_lists(struct place *p, const json_t *live, const json_t *ap
     return result;
 }
 
-static json_t *merge(struct place *p, const json_t *live, const json_t *applied)
+static json_t *merge(struct cursor *p, const json_t *live, const json_t *applied)
 {
     if (json_is_object(live) && json_is_object(applied))
         return merge_objects(p, live, applied);
@@ -249,10 +249,10 @@ static bool is_empty(const json_t *value)
            (json_is_array(value) && !json_array_size(value));
 }
 
-static void prune(struct place *p, json_t *node, const json_t *gone);
+static void prune(struct cursor *p, json_t *node, const json_t *gone);
 
 /* Removes the member when its path is listed, or when pruning emptied it. */
-static void prune_member(struct place *p, json_t *object, const char *name, json_t *value,
+static void prune_member(struct cursor *p, json_t *object, const char *name, json_t *value,
                          const json_t *gone)
 {
     struct mark m = here(p);
@@ -265,7 +265,7 @@ static void prune_member(struct place *p, json_t *object, const char *name, json
     leave(p, m);
 }
 
-static void prune_items(struct place *p, json_t *list, const char *key, const json_t *gone)
+static void prune_items(struct cursor *p, json_t *list, const char *key, const json_t *gone)
 {
     for (size_t i = json_array_size(list); i-- > 0;) {
         json_t *item = json_array_get(list, i);
@@ -280,7 +280,7 @@ static void prune_items(struct place *p, json_t *list, const char *key, const js
     }
 }
 
-static void prune(struct place *p, json_t *node, const json_t *gone)
+static void prune(struct cursor *p, json_t *node, const json_t *gone)
 {
     const char *key = merge_key(p, node);
     if (key)
@@ -319,7 +319,7 @@ static struct fake_owner *find_or_add_owner(struct fake_owners *owners,
     return o;
 }
 
-/* Is the path owned by anyone but this one? */
+/* True when the path has another owner than this one. */
 static bool is_shared(const struct fake_owners *owners, const struct fake_owner *but,
                       const char *path)
 {
@@ -336,7 +336,7 @@ static void disown(struct fake_owners *owners, const struct fake_owner *but, con
             (void)json_object_del(owners->items[i].paths, path);
 }
 
-/* Paths with a rival owner and another value. New reference: path → rival's name. */
+/* Paths with another owner and another value. New reference: path → that owner's name. */
 static json_t *find_conflicts(const struct fake_owners *owners, const struct fake_owner *own,
                               const json_t *live, const json_t *wanted)
 {
@@ -371,7 +371,7 @@ static int refuse(const json_t *conflicts, struct err *e)
     return rc;
 }
 
-/* Does any of the paths lie below this one? Then that member is applied still. */
+/* True when one of the paths is below this one: then the member is still applied. */
 static bool has_below(const json_t *paths, const char *above)
 {
     size_t n = strlen(above);
@@ -384,7 +384,8 @@ static bool has_below(const json_t *paths, const char *above)
     return false;
 }
 
-/* What this manager applied before, does not apply now, and nobody else holds. New reference. */
+/* Paths that this manager applied before, does not apply now, and that have no other owner. New
+ * reference. */
 static json_t *find_gone(const struct fake_owners *owners, const struct fake_owner *own,
                          const json_t *wanted)
 {
@@ -429,7 +430,7 @@ int fake_apply(const struct fake_schema *schema, struct fake_owners *owners,
         disown(owners, own, path);
 
     auto_json json_t *gone = find_gone(owners, own, wanted);
-    auto_place struct place p = place_new(schema);
+    auto_cursor struct cursor p = cursor_new(schema);
     json_t *result = live ? merge(&p, live, applied) : json_deep_copy(applied);
     leave(&p, (struct mark){0, 0});
     prune(&p, result, gone);
@@ -460,7 +461,7 @@ void fake_update_owners(const struct fake_schema *schema, struct fake_owners *ow
 
 /* ---- managedFields ---- */
 
-static json_t *fields_of(struct place *p, const json_t *node, const json_t *paths);
+static json_t *fields_of(struct cursor *p, const json_t *node, const json_t *paths);
 
 static void set_fields(json_t *fields, const char *kind, const char *name, json_t *inner)
 {
@@ -469,7 +470,7 @@ static void set_fields(json_t *fields, const char *kind, const char *name, json_
         (void)json_object_set_new(fields, key, inner);
 }
 
-static void add_item_fields(struct place *p, const json_t *list, const char *key,
+static void add_item_fields(struct cursor *p, const json_t *list, const char *key,
                             const json_t *paths, json_t *fields)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -485,7 +486,7 @@ static void add_item_fields(struct place *p, const json_t *list, const char *key
 }
 
 /* fieldsV1 of the paths that lie in node, or NULL when none does. New reference. */
-static json_t *fields_of(struct place *p, const json_t *node, const json_t *paths)
+static json_t *fields_of(struct cursor *p, const json_t *node, const json_t *paths)
 {
     const char *key = merge_key(p, node);
     auto_json json_t *fields = json_object();
@@ -531,7 +532,7 @@ void fake_note_managers(const struct fake_schema *schema, const struct fake_owne
     auto_json json_t *list = json_array();
     for (size_t i = 0; i < owners->count; i++) {
         const struct fake_owner *o = &owners->items[i];
-        auto_place struct place p = place_new(schema);
+        auto_cursor struct cursor p = cursor_new(schema);
         auto_json json_t *paths = o->applies ? json_incref(o->paths) : named_of(o->paths);
         auto_json json_t *fields = fields_of(&p, obj, paths);
         if (!fields)

@@ -8,15 +8,19 @@
 #include "base/err.h"
 
 /*
- * Who owns which field, and server-side apply (KEP-555); for the fake. Fields are named by
- * the path of their leaf: ".spec.devices[uuid=\"x\"].mode". Simplified against a real server:
- * managedFields name only those who apply, and the labels, annotations and spec of others; no
- * schema (list maps are those it is told of, all other lists and scalars are leaves), empty objects
- * that lose their last member go, a field of an atomic list is the whole list. One thread.
+ * Field ownership and server-side apply (KEP-555); for the fake. Fields are named by the path of
+ * their leaf: ".spec.devices[uuid=\"x\"].mode". One thread.
+ *
+ * Simplified against a real server:
+ * - managedFields has only managers that apply, and of others the labels, annotations and spec.
+ * - There is no schema: list maps are those declared with fake_list_key, all other lists and
+ *   scalars are leaves.
+ * - An empty object whose last member was removed is removed too.
+ * - A field of an atomic list is the whole list.
  */
 
-/* Which lists merge by which member. A plain value; conditions (type), ownerReferences (uid), pods'
- * containers (name) are known without. */
+/* The merge key of one list map. A plain value; conditions (type), ownerReferences (uid) and pods'
+ * containers (name) need no entry. */
 struct fake_list_key {
     char *path; /* dotted, without the items' keys: "spec.devices.partitions" */
     char *key;
@@ -26,11 +30,11 @@ struct fake_schema {
     size_t count;
 };
 
-/* Who owns what of one object. */
+/* One owner of fields of an object. */
 struct fake_owner {
     char *manager;
     bool applies,
-        status;    /* a manager's applying and updating, main resource and /status count apart */
+        status;    /* a manager's apply and update, main resource and /status count separately */
     json_t *paths; /* a set: path → true */
 };
 struct fake_owners {
@@ -38,25 +42,26 @@ struct fake_owners {
     size_t count;
 };
 
-/* Who is writing. */
+/* The writer of a request. */
 struct fake_writer {
     const char *manager;
     bool applies, status, force;
 };
 
 /* Applies a configuration to live (NULL: there is no object yet): *ret_obj is the result.
- * ERR_CONFLICT lists the rivals, with reason FieldManagerConflict. ret_owned says whether ownership
- * changed. */
+ * ERR_CONFLICT lists the managers in conflict, with reason FieldManagerConflict. *ret_owned:
+ * ownership changed. */
 int fake_apply(const struct fake_schema *schema, struct fake_owners *owners,
                const struct fake_writer *who, const json_t *live, const json_t *applied,
                json_t **ret_obj, bool *ret_owned, struct err *e) MUST_CHECK;
 
-/* Notes an update or patch from before (NULL: creation) to after: what changed belongs to who. */
+/* Records an update or patch from before (NULL: creation) to after: changed fields belong to
+ * who. */
 void fake_update_owners(const struct fake_schema *schema, struct fake_owners *owners,
                         const struct fake_writer *who, const json_t *before, const json_t *after);
 
-/* Writes metadata.managedFields of obj anew: what each manager that applies owns of it, and the
- * labels, annotations and fields of the spec that each other one owns. */
+/* Writes metadata.managedFields of obj anew: the fields of each manager that applies, and the
+ * labels, annotations and spec fields of each other manager. */
 void fake_note_managers(const struct fake_schema *schema, const struct fake_owners *owners,
                         json_t *obj);
 

@@ -55,7 +55,7 @@ static char *next_segment(const char **pointer)
     return out;
 }
 
-/* Index of an array's element; size for "-" (one behind the last). -1: none. */
+/* Index of an array's element; its size for "-" (one after the last). -1: none. */
 static int64_t index_of(const json_t *array, const char *segment)
 {
     int64_t index = -1;

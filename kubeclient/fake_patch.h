@@ -5,13 +5,13 @@
 
 #include "base/err.h"
 
-/* Patches as an API server carries them out; for the fake. Pure. */
+/* Patches, as an API server applies them; for the fake. Pure. */
 
 /* RFC 7396. New reference. */
 json_t *fake_merge_patch(const json_t *target, const json_t *patch);
 
-/* RFC 6902 without copy and move. *doc is changed in place; on error it is in between.
- * ERR_INVALID: a path that is not there, a test that fails, an operation that is none. */
+/* RFC 6902 without copy and move. *doc is changed in place, and partly changed after an error.
+ * ERR_INVALID: a missing path, a failed test, an unknown operation. */
 int fake_json_patch(json_t **doc, const json_t *operations, struct err *e) MUST_CHECK;
 
 /* The reverse of jansson's const-incorrect iterators: the same value, to be read only. */

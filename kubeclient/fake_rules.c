@@ -84,7 +84,7 @@ static bool is_subdomain(const char *s)
            !strchr("-.", s[len - 1]);
 }
 
-/* A label's value, or the part of a key behind its slash. */
+/* True for a label's value, or the part of a key after its slash. */
 static bool is_label_text(const char *s)
 {
     size_t len = strlen(s);
@@ -204,7 +204,7 @@ static const char *const kept_by_server[] = {"uid",
                                              "namespace",
                                              NULL};
 
-/* What the server keeps in metadata, from `live`, or removed where that has none. */
+/* Restores the server's fields in metadata from `live`, or removes those that it does not have. */
 static void restore_kept(json_t *obj, const json_t *live)
 {
     json_t *meta = metadata_of(obj);
@@ -295,7 +295,7 @@ static int check_update(const struct kc_target *t, const json_t *live, const jso
     return 0;
 }
 
-/* Finalizers can only go once deletion has begun. */
+/* Finalizers may only be removed once deletion has begun. */
 static int check_finalizers(const json_t *live, const json_t *updated, struct err *e)
 {
     const json_t *before = JX_AT(live, "metadata", "finalizers");

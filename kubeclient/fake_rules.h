@@ -7,19 +7,19 @@
 
 #include "kubeclient/client.h"
 
-/* What an API server demands of objects and does to them on the way in; for the fake. Pure. */
+/* An API server's checks and changes of objects on creation and update; for the fake. Pure. */
 
-/* Custom resources: their group is a domain that is not Kubernetes' own. */
+/* True for custom resources: those whose group is a domain that is not Kubernetes' own. */
 bool fake_is_custom(const struct kc_resource *r);
-/* Has it a status subresource? Does its metadata have a generation? */
+/* True when it has a status subresource; when its metadata has a generation. */
 bool fake_has_status(const struct kc_resource *r);
 bool fake_has_generation(const struct kc_resource *r);
-/* Do writes to its status take labels and annotations along? */
+/* True when writes to its status also write labels and annotations. */
 bool fake_status_takes_metadata(const struct kc_resource *r);
-/* Does an update need a resourceVersion? (Strategy AllowUnconditionalUpdate.) */
+/* True when an update needs a resourceVersion. (Strategy AllowUnconditionalUpdate.) */
 bool fake_needs_version(const struct kc_resource *r);
 
-/* "pods", "devices.gpu.cleave.dev": as error messages name a resource. Caller frees. */
+/* A resource's name in error messages: "pods", "devices.gpu.cleave.dev". Caller frees. */
 char *fake_resource_name(const struct kc_resource *r);
 
 /* An error as the server would answer it. Returns -kind. */
@@ -34,10 +34,10 @@ int fake_check_object(const struct kc_target *t, const json_t *obj, struct err *
 json_t *fake_make_new(const struct kc_target *t, const json_t *body, uint64_t serial,
                       int64_t now_wall_ms);
 
-/* What an update from live to wanted may change: only status through /status, all but status
- * otherwise, nothing that the server keeps. generation is raised when it must be. 409 for another
- * version; another uid is 409 where the object is replaced, 422 where it is patched. *ret is a new
- * reference. */
+/* The object after an update from live to wanted: through /status only status changes, otherwise
+ * all but status, and nothing that the server sets. generation is raised when the rules say so. 409
+ * for another version; another uid is 409 where the object is replaced, 422 where it is patched.
+ * *ret is a new reference. */
 int fake_make_updated(const struct kc_target *t, const json_t *live, const json_t *wanted,
                       bool replaces, json_t **ret, struct err *e) MUST_CHECK;
 
@@ -49,6 +49,6 @@ json_t *fake_make_deleting(const struct kc_resource *r, const json_t *live, int6
 int fake_check_preconditions(const struct kc_target *t, const json_t *live, const char *uid,
                              const char *version, struct err *e) MUST_CHECK;
 
-/* Has it a deletionTimestamp? Has it finalizers? */
+/* True when it has a deletionTimestamp; when it has finalizers. */
 bool fake_is_deleting(const json_t *obj);
 bool fake_has_finalizers(const json_t *obj);

@@ -9,7 +9,7 @@
 
 /* One requirement, cut out of the selector. */
 struct requirement {
-    char *key, *values; /* values: comma-separated; NULL: only whether the key is there */
+    char *key, *values; /* values: comma-separated; NULL: only the key's presence counts */
     bool negate;
 };
 
@@ -62,7 +62,7 @@ static void parse_equality(const char *text, struct requirement *r)
     r->values = trimmed(value, strlen(value));
 }
 
-static int parse(const char *text, struct requirement *r, struct err *e)
+static int parse_requirement(const char *text, struct requirement *r, struct err *e)
 {
     if (strstr(text, " notin ") && parse_set(text, " notin ", r)) {
         r->negate = true;
@@ -78,7 +78,7 @@ static int parse(const char *text, struct requirement *r, struct err *e)
     return 0;
 }
 
-static bool is_listed(const char *values, const char *value)
+static bool is_in_values(const char *values, const char *value)
 {
     for (;;) {
         size_t len = strcspn(values, ",");
@@ -91,10 +91,10 @@ static bool is_listed(const char *values, const char *value)
     }
 }
 
-/* value NULL: not there, which fits every negated requirement. */
+/* value NULL: the key is absent, which matches every negated requirement. */
 static bool fits(const struct requirement *r, const char *value)
 {
-    bool is = value && (!r->values || is_listed(r->values, value));
+    bool is = value && (!r->values || is_in_values(r->values, value));
     return is != r->negate;
 }
 
@@ -108,7 +108,7 @@ static int match(const char *selector, lookup_fn *lookup, const void *arg, bool 
         auto_free char *text = trimmed(s, len);
         auto_requirement struct requirement r = {0};
         const char *value = NULL;
-        TRY(parse(text, &r, e));
+        TRY(parse_requirement(text, &r, e));
         TRY(lookup(arg, r.key, &value, e));
         all = all && fits(&r, value);
         s += len + (s[len] == ',');

@@ -8,8 +8,8 @@
 
 /* Selectors in the API's syntax; for the fake. Pure. */
 
-/* Does obj's metadata.labels fit "a=b,c!=d,e,!f,g in (h,i),j notin (k)"? NULL or "": yes.
- * ERR_INVALID for what is no selector. */
+/* True when obj's metadata.labels match "a=b,c!=d,e,!f,g in (h,i),j notin (k)"; NULL or "" always
+ * match. ERR_INVALID for a malformed selector. */
 int fake_labels_match(const char *selector, const json_t *obj, bool *ret, struct err *e) MUST_CHECK;
 
 /* The same for "metadata.name=x,spec.nodeName!=y": metadata.name and metadata.namespace of every

@@ -8,7 +8,8 @@
 #include "base/jx.h"
 #include "base/xalloc.h"
 
-/* Beyond it the older half of the history goes (a watch cache keeps 100 to 102,400 events). */
+/* Beyond it the older half of the history is dropped (a watch cache keeps 100 to 102,400
+ * events). */
 #define MAX_EVENTS 2000
 
 struct fake_kind *fake_store_kind(struct fake_store *st, const struct kc_resource *res)
@@ -51,7 +52,7 @@ void fake_store_add_list_key(struct fake_store *st, const char *plural, const ch
         (struct fake_list_key){.path = xstrdup(path), .key = xstrdup(key)};
 }
 
-/* Where an entry is or would be. */
+/* The position where an entry is, or would be inserted. */
 static size_t position(const struct fake_kind *k, const char *ns, const char *name, bool *ret_there)
 {
     size_t low = 0;
@@ -111,7 +112,7 @@ static void forget_half(struct fake_store *st)
     memmove(st->events, st->events + half, st->event_count * sizeof(*st->events));
 }
 
-/* Stamps the next version into obj and notes the change. */
+/* Writes the next version into obj and records the change. */
 static void note(struct fake_store *st, const struct fake_kind *k, enum kc_change change,
                  json_t *before, json_t *obj)
 {
@@ -191,7 +192,7 @@ static bool is_owned_by(const json_t *owners, const char *uid)
     return false;
 }
 
-/* Did the end of `uid` leave the object without any owner? */
+/* True when the end of `uid` left the object without any owner. */
 static bool is_orphan_of(const struct fake_store *st, const json_t *obj, const char *uid)
 {
     const json_t *owners = JX_AT(obj, "metadata", "ownerReferences");

@@ -58,7 +58,7 @@ void fake_store_add_list_key(struct fake_store *st, const char *plural, const ch
 
 /* NULL: not there. ns NULL: "". */
 struct fake_entry *fake_store_find(const struct fake_kind *k, const char *ns, const char *name);
-/* A new, empty entry at its place in the order; its first put makes it visible. */
+/* A new, empty entry at its position in the order; its first put makes it visible. */
 struct fake_entry *fake_store_add(struct fake_kind *k, const char *ns, const char *name);
 /* Replaces an entry's document with a new version. obj is taken. */
 void fake_store_put_take(struct fake_store *st, const struct fake_kind *k, struct fake_entry *entry,
@@ -70,7 +70,7 @@ void fake_store_drop_take(struct fake_store *st, struct fake_kind *k, struct fak
 /* The first event after a version, or NULL. Borrowed until the next change. */
 const struct fake_event *fake_store_next_event(const struct fake_store *st, uint64_t version);
 
-/* An object that was owned by the object with this uid and has no owner that lives, or NULL; and
+/* An object that was owned by the object with this uid and whose owners are all gone, or NULL; and
  * its kind. One that is being deleted already does not count. */
 struct fake_entry *fake_store_find_orphan(const struct fake_store *st, const char *uid,
                                           struct fake_kind **ret_kind);

@@ -15,7 +15,7 @@ enum verb { GET, LIST, CREATE, UPDATE, PATCH, REMOVE, WATCH };
 
 static const struct {
     const char *name;
-    unsigned verbs; /* what it can happen to */
+    unsigned verbs; /* the verbs that it can happen to */
 } faults[] = {
     [KC_FAULT_NONE] = {"none", 0},
     [KC_FAULT_CONFLICT] = {"conflict", BIT(UPDATE) | BIT(PATCH) | BIT(REMOVE)},
@@ -48,7 +48,7 @@ static bool is_crash(enum kc_fault fault)
     return fault == KC_FAULT_CRASH_BEFORE || fault == KC_FAULT_CRASH_AFTER;
 }
 
-/* Does the fault happen before the call, after it, or not? */
+/* Whether the fault happens before the call, after it, or not. */
 enum moment { NEVER, BEFORE, AFTER };
 
 static enum moment moment_of(struct kc_faulty *f, enum verb verb)
@@ -56,7 +56,7 @@ static enum moment moment_of(struct kc_faulty *f, enum verb verb)
     HOLD(&f->mu);
     enum kc_fault fault = f->plan.fault;
     if (is_crash(fault) && f->fired)
-        return BEFORE; /* dead is dead, for reads too */
+        return BEFORE; /* a crashed process reads nothing either */
     if (!(faults[fault].verbs & BIT(verb)))
         return NEVER;
     int nth = ++f->calls;
@@ -171,7 +171,7 @@ static int faulty_remove(struct kc *c, struct scope *s, const struct kc_target *
     return when == AFTER ? happen(f->plan.fault, e) : 0;
 }
 
-/* A stream that breaks behind its first event. */
+/* A stream that breaks after its first event. */
 struct breaking {
     kc_change_fn *fn;
     void *arg;

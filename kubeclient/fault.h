@@ -5,9 +5,9 @@
 
 /*
  * Spoils chosen calls of another client, for torture runs: repeat a scenario with .at = 1, 2, …
- * until kc_fault_fired says that it never came to the fault; each run must end as the undisturbed
- * one. Only calls to which the fault can happen are counted: conflicts happen to writes, 410 to
- * list and watch.
+ * until kc_fault_fired is false, so every call was spoiled once; each run must end as the
+ * undisturbed one. Only calls that the fault can happen to are counted: conflicts happen to writes,
+ * 410 to list and watch.
  */
 enum kc_fault {
     KC_FAULT_NONE,
@@ -32,9 +32,9 @@ struct kc_fault_plan {
 /* inner is borrowed and outlives it. Any thread. Caller frees with kc_free. */
 struct kc *kc_fault_new(struct kc *inner, const struct kc_fault_plan *plan);
 
-/* Did the fault happen? */
+/* True when the fault has happened. */
 bool kc_fault_fired(struct kc *c);
-/* How many calls there were to which it could have happened. */
+/* Number of calls so far that it could have happened to. */
 int kc_fault_calls(struct kc *c);
 /* Name for messages ("conflict"). Static. */
 const char *kc_fault_name(enum kc_fault fault);

@@ -17,12 +17,12 @@
 #define DEFAULT_LIST_BYTES (1UL << 30)
 #define DEFAULT_LIST_PAGES 10000
 #define DEFAULT_TIMEOUT_MS 60000
-/* Of a request's time, for all pages of a list: by then the API server has forgotten the version
- * that its continuations are of (etcd is compacted every 5 min). */
+/* Bound of a whole list, in request timeouts: by then the API server has dropped the version of its
+ * continuations (etcd is compacted every 5 min). */
 #define LIST_TIMEOUTS     10
 #define WATCH_GRACE_MS    30000
 #define MAX_TRIES         10
-#define RESET_RETRY_UNITS 1 /* client-go pretends a Retry-After of 1 s */
+#define RESET_RETRY_UNITS 1 /* client-go assumes a Retry-After of 1 s */
 
 struct kc_http {
     struct kc base;
@@ -37,7 +37,7 @@ static struct kc_http *http_of(struct kc *c)
     return (struct kc_http *)c;
 }
 
-/* What a call asks for: fixed over its tries. */
+/* The parts of a call that are the same in all its tries. */
 struct request {
     const char *method, *path, *body, *content_type;
     transport_body_fn *on_body;
@@ -46,15 +46,15 @@ struct request {
 
 /* ---- one request with its repetitions ---- */
 
-/* Answers that ask to wait but whose cure is another request, which the caller knows: a version
- * that the server has not reached, a disruption budget that holds. client-go repeats these, too,
+/* Answers with Retry-After that only another request can resolve: a version that the server has not
+ * reached, a disruption budget that refuses. The caller handles these; client-go repeats them, too,
  * for 40 s. */
 static bool is_for_the_caller(const struct err *e)
 {
     return kc_err_is_version_too_large(e) || (e->reason && !strcmp(e->reason, "DisruptionBudget"));
 }
 
-/* Units to wait before trying again, or -1: do not (client-go rest/with_retry.go). */
+/* Units to wait before the next try, or -1: no further try (client-go rest/with_retry.go). */
 static int64_t retry_after(const struct request *r, const struct exchange *x, const struct err *e)
 {
     if (x->status == 429 || x->status >= 500)
@@ -82,7 +82,7 @@ static void prepare(struct exchange *x, const struct request *r)
     x->arg = r->arg;
 }
 
-/* One try. After an error *ret_wait >= 0 asks for another after so many units. */
+/* One try. After an error, *ret_wait >= 0 requests another one after so many units. */
 static int try_once(struct kc_http *h, struct scope *s, const struct request *r, bool *fresh_token,
                     int64_t *ret_wait, struct err *e)
 {
@@ -111,14 +111,16 @@ static int send_request(struct kc_http *h, struct scope *s, const struct request
         if (rc == 0)
             return 0;
         int64_t wait_ms = wait * h->opts.retry_unit_ms;
-        /* Where the deadline is nearer than the next try, the answer in hand says more than it. */
+        /* When the deadline comes before the next try, the answer in hand is a better error than a
+         * timeout. */
         if (wait < 0 || tries > MAX_TRIES || wait_ms >= scope_left_ms(s) ||
             !scope_wait_ms(s, wait_ms))
             return scope_is_canceled(s) ? scope_check(s, e) : err_move(e, &failure);
     }
 }
 
-/* A message may quote what the server sent: that moves nobody's cursor. */
+/* A message may quote the server's text, so control characters are removed: they could move a
+ * terminal's cursor. */
 static void clean(struct err *e)
 {
     for (char *c = e ? e->msg : NULL; c && *c; c++)
@@ -261,14 +263,14 @@ static int http_remove(struct kc *c, struct scope *s, const struct kc_target *t,
 
 /* ---- list ---- */
 
-/* What a list call carries from page to page. */
+/* The state of a list call from page to page. */
 struct listing {
     const struct kc_target *t;
     const struct kc_list_opts *o;
     kc_item_fn *fn;
     void *arg;
     char *version, *more;
-    struct list_decoder *decoder; /* of the page that is read */
+    struct list_decoder *decoder; /* of the present page */
     size_t bytes, items, pages;   /* so far */
     const struct kc_http_opts *bounds;
 };
@@ -307,13 +309,13 @@ static int list_path(const struct kc_target *t, const struct kc_list_opts *o, co
     if (o->page_size > 0)
         url_add_query_int(path, "limit", o->page_size);
     url_add_query(path, "continue", more);
-    /* A continuation carries its version. */
+    /* A continuation contains its version. */
     url_add_query(path, "resourceVersion", more ? NULL : o->resource_version);
     url_add_query(path, "resourceVersionMatch", more ? NULL : o->version_match);
     return sb_check(path, e);
 }
 
-/* A server whose list has no end must not be followed for ever. */
+/* A list without end must not be followed for ever. */
 static int check_more(const struct listing *l, const char *more, struct err *e)
 {
     if (more && l->more && strcmp(more, l->more) == 0)
@@ -391,7 +393,7 @@ static int watch_path(const struct kc_target *t, const struct kc_watch_opts *o, 
     return sb_check(path, e);
 }
 
-/* A server that holds the stream beyond the time it was asked for is stuck. */
+/* A server that holds the stream longer than requested is stuck. */
 static struct scope *watch_scope(struct scope *parent, const struct kc_watch_opts *o)
 {
     return scope_new(parent, o->timeout_s > 0 ? o->timeout_s * 1000LL + WATCH_GRACE_MS : -1);

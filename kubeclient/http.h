@@ -26,16 +26,18 @@
 
 struct kc_http_opts {
     const char *user_agent; /* NULL: cleave-controller/<version> */
-    size_t max_body_bytes;  /* one object or Status; 0: 4 MiB (etcd refuses objects beyond 1.5 MiB,
-                               and each kind that is followed may hold so much at once) */
+    /* One object or Status; 0: 4 MiB (etcd refuses objects beyond 1.5 MiB, and each followed kind
+     * may hold so much at once). */
+    size_t max_body_bytes;
     /* A whole list, all pages together; it is decoded item by item. 0: 1 GiB, KC_MAX_OBJECTS, and
      * 10,000 pages (reflectors ask for 500 objects a page; a page may be empty) */
     size_t max_list_bytes, max_list_items, max_list_pages;
     int64_t
-        request_timeout_ms;    /* a call other than a watch, retries included; of a list each page,
-                                  and the whole ten times as long; 0: 60 s. The scope's holds too */
-    const struct clock *clock; /* NULL: the real one. When to re-read credentials */
-    int64_t retry_unit_ms;     /* what Retry-After counts in; 0: 1000. Tests shorten it */
+        /* A call other than a watch, retries included; for a list each page, and ten times as long
+         * for the whole; 0: 60 s. The scope's deadline applies too. */
+        request_timeout_ms;
+    const struct clock *clock; /* NULL: the real one. For re-reading credentials */
+    int64_t retry_unit_ms;     /* the unit of Retry-After; 0: 1000. Tests shorten it */
 };
 
 /* Writing to a connection that the peer has closed must not end the program: the first call sets

@@ -19,8 +19,8 @@ struct handler {
 };
 
 /*
- * Everything but the store, the counters and the synced flag belongs to the thread that runs it.
- * A full state is gathered in `incoming` and swapped in whole: readers see the old state or the
+ * Everything but the store, the counters and the synced flag belongs to the thread that runs it. A
+ * full state is gathered in `incoming` and swapped in as a whole: readers see the old state or the
  * new.
  */
 struct informer {
@@ -45,8 +45,8 @@ static void log_broken(struct informer *inf, const json_t *obj, const struct err
              kv("object", JX_STR_AT(obj, "metadata", "name")), kv_err(e));
 }
 
-/* The object as it stands in the store, if it is still the same version: a relist then costs
- * neither transforms nor memory. */
+/* The object in the store, if it has the same version: a relist then costs neither transforms nor
+ * memory. */
 static struct object *known_object(struct informer *inf, const json_t *meta)
 {
     const struct object_key k = {.ns = JX_STR_AT(meta, "namespace"),
@@ -70,7 +70,7 @@ static int check_name(const struct informer *inf, const json_t *obj, struct err 
 }
 
 /* The typed object, or NULL when it cannot be read. A broken object must not stop the others: the
- * last state that made sense stays, and the log says so. */
+ * last readable state stays, and the fault is logged. */
 static struct object *typed(struct informer *inf, const json_t *obj)
 {
     auto_err struct err e = {0};
@@ -100,7 +100,7 @@ static int check_room(const struct informer *inf, size_t held, bool is_new, stru
                    inf->opts.max_objects, inf->opts.type->resource->plural);
 }
 
-/* Telling the handlers */
+/* Calling the handlers */
 
 static void tell(struct informer *inf, const struct object *before, const struct object *after,
                  bool stale)

@@ -8,29 +8,33 @@
 #include "kubeclient/store.h"
 
 /*
- * Keeps a store equal to what the API server holds of one kind, and tells handlers what changed:
+ * Keeps a store equal to the API server's objects of one kind, and calls handlers for every change:
  * reflector + store + handlers (client-go's SharedIndexInformer). One thread runs it; any thread
  * reads the store. Handlers are called in that thread, in order, with no lock held; they must not
  * block: put a key into a workqueue and return.
  *
- *     struct informer *inf = informer_new(kc, &(struct informer_opts){.type = &device_type, .clk =
- * clk}); store_add_index(informer_store(inf), "vendor", index_vendor); informer_add_handler(inf,
- * on_device, self); TRY(informer_run(inf, s, e));
+ *    struct informer *inf = informer_new(kc, &(struct informer_opts){.type = &device_type,
+ *                                                                    .clk = clk});
+ *    store_add_index(informer_store(inf), "vendor", index_vendor);
+ *    informer_add_handler(inf, on_device, self);
+ *    TRY(informer_run(inf, s, e));
  */
 struct informer;
 struct kc;
 
 /* Strings and pointers are borrowed and must outlive the informer. */
 struct informer_opts {
-    const struct object_type *type; /* type->resource says what is watched */
+    const struct object_type *type; /* type->resource is the watched kind */
     const char *ns;                 /* NULL: all namespaces, or a cluster-scoped kind */
-    const char *name; /* only the object of this name (metadata.name=…), whatever else the server
-                       * may send; NULL: all */
+    /* Only the object of this name (metadata.name=…), also if the server sends others; NULL:
+     * all. */
+    const char *name;
     const char *labels, *fields; /* selectors; NULL: none */
     const struct clock *clk;
-    uint64_t seed;      /* of jitter; two informers of one process should differ */
-    size_t max_objects; /* 0: KC_MAX_OBJECTS. What would be more ends the call as an error: the
-                         * store keeps what it has, and the state is asked for anew after a delay */
+    uint64_t seed; /* of jitter; two informers of one process should differ */
+    /* 0: KC_MAX_OBJECTS. One more ends the call with an error: the store keeps its objects, and the
+     * state is requested again after a delay. */
+    size_t max_objects;
 };
 
 /* before NULL: added; after NULL: deleted. Both are borrowed for the call; object_ref keeps one.
@@ -43,8 +47,8 @@ typedef void informer_fn(void *arg, const struct object *before, const struct ob
 struct informer *informer_new(struct kc *c, const struct informer_opts *opts);
 /* Only before informer_run. Handlers are called in the order of their adding. */
 void informer_add_handler(struct informer *inf, informer_fn *fn, void *arg);
-/* As reflector_set_beat. A watch ends after ten minutes at most: an informer that has been at one
- * call for INFORMER_CALL_MS hangs. Only before informer_run. */
+/* As reflector_set_beat. A watch ends after ten minutes at most, so an informer with one call of
+ * more than INFORMER_CALL_MS hangs. Set it before informer_run. */
 void informer_set_beat(struct informer *inf, struct heartbeat *beat);
 #define INFORMER_CALL_MS (20 * 60 * 1000)
 /* Borrowed for the informer's life. */
@@ -62,7 +66,7 @@ bool informer_has_synced(const struct informer *inf);
 /* Waits for has_synced. ERR_TIMEOUT, ERR_CANCELED. Any thread, and several at once. */
 int informer_wait_synced(struct informer *inf, struct scope *s, struct err *e) MUST_CHECK;
 
-/* What happened so far, for metrics. Any thread. */
+/* Counts since the start, for metrics. Any thread. */
 struct informer_stats {
     int64_t lists, watches, events, errors, broken_objects;
     int64_t last_contact_mono_ms; /* last list, event or bookmark; 0: never */

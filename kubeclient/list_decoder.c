@@ -8,25 +8,25 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
-/* Where the scanner stands inside the items array. */
-enum place { OUTSIDE, AT_START, AFTER_ITEM, AFTER_COMMA };
+/* The scanner's position inside the items array. */
+enum position { OUTSIDE, AT_START, AFTER_ITEM, AFTER_COMMA };
 
-/* What one byte means for the splitting. */
+/* The meaning of one byte for the splitting. */
 enum step { PLAIN, ITEMS_BEGIN, ITEM_BEGIN, ITEM_END, ITEMS_END, BAD };
 
 #define ITEMS_DEPTH 2 /* between the items: inside the document and the array */
 
 /*
- * `rest` is the document with the items taken out of their array, parsed at the end; `item` the
- * beginning of an item that is not complete yet. `key` is the last string at depth 1, which before
- * a '[' is the member's name.
+ * `rest` is the document without the items, parsed at the end; `item` the beginning of an item that
+ * is not complete yet. `key` is the last string at depth 1, which before a '[' is the member's
+ * name.
  */
 struct list_decoder {
     kc_item_fn *fn;
     void *arg;
     size_t max_item_bytes, count;
     struct sb rest, item;
-    enum place place;
+    enum position position;
     int depth;
     bool in_string, escaped, failed;
     char key[6];
@@ -64,15 +64,15 @@ static bool key_is_items(const struct list_decoder *d)
 static enum step scan_open(struct list_decoder *d, char c)
 {
     int outer = d->depth++;
-    if (d->place == OUTSIDE) {
+    if (d->position == OUTSIDE) {
         if (outer != 1 || c != '[' || !key_is_items(d))
             return PLAIN;
-        d->place = AT_START;
+        d->position = AT_START;
         return ITEMS_BEGIN;
     }
     if (outer > ITEMS_DEPTH)
         return PLAIN;
-    return c == '{' && d->place != AFTER_ITEM ? ITEM_BEGIN : BAD;
+    return c == '{' && d->position != AFTER_ITEM ? ITEM_BEGIN : BAD;
 }
 
 static enum step scan_close(struct list_decoder *d, char c)
@@ -80,24 +80,24 @@ static enum step scan_close(struct list_decoder *d, char c)
     d->depth--;
     if (d->depth < 0)
         return BAD;
-    if (d->place == OUTSIDE || d->depth > ITEMS_DEPTH)
+    if (d->position == OUTSIDE || d->depth > ITEMS_DEPTH)
         return PLAIN;
     if (d->depth == ITEMS_DEPTH) {
-        d->place = AFTER_ITEM;
+        d->position = AFTER_ITEM;
         return ITEM_END;
     }
-    bool complete = c == ']' && d->place != AFTER_COMMA;
-    d->place = OUTSIDE;
+    bool complete = c == ']' && d->position != AFTER_COMMA;
+    d->position = OUTSIDE;
     return complete ? ITEMS_END : BAD;
 }
 
 /* A byte outside strings and brackets. */
 static enum step scan_other(struct list_decoder *d, char c)
 {
-    if (d->place == OUTSIDE || d->depth > ITEMS_DEPTH)
+    if (d->position == OUTSIDE || d->depth > ITEMS_DEPTH)
         return PLAIN;
-    if (c == ',' && d->place == AFTER_ITEM) {
-        d->place = AFTER_COMMA;
+    if (c == ',' && d->position == AFTER_ITEM) {
+        d->position = AFTER_COMMA;
         return PLAIN;
     }
     return c == ' ' || c == '\n' || c == '\r' || c == '\t' ? PLAIN : BAD;
@@ -114,7 +114,7 @@ static enum step scan(struct list_decoder *d, char c)
         d->in_string = true;
         if (d->depth == 1)
             d->key_len = 0;
-        return d->place != OUTSIDE && d->depth == ITEMS_DEPTH ? BAD : PLAIN;
+        return d->position != OUTSIDE && d->depth == ITEMS_DEPTH ? BAD : PLAIN;
     case '{':
     case '[':
         return scan_open(d, c);
@@ -135,7 +135,7 @@ static int parse_item(struct list_decoder *d, const char *text, size_t len, stru
     return d->fn(d->arg, obj, e);
 }
 
-/* Items that lie whole in one chunk are parsed where they are. */
+/* Items that are whole in one chunk are parsed in place. */
 static int end_item(struct list_decoder *d, const char *tail, size_t len, struct err *e)
 {
     if (!d->item.len)
@@ -147,12 +147,12 @@ static int end_item(struct list_decoder *d, const char *tail, size_t len, struct
     return 0;
 }
 
-/* Keeps the bytes of a piece that goes on in the next chunk, or that is no item. */
+/* Keeps the bytes of a piece that continues in the next chunk, or that is no item. */
 static int keep(struct list_decoder *d, const char *data, size_t len, struct err *e)
 {
-    if (d->place != OUTSIDE && d->depth <= ITEMS_DEPTH)
+    if (d->position != OUTSIDE && d->depth <= ITEMS_DEPTH)
         return 0;
-    struct sb *sink = d->place == OUTSIDE ? &d->rest : &d->item;
+    struct sb *sink = d->position == OUTSIDE ? &d->rest : &d->item;
     sb_add_mem(sink, data, len);
     return sb_check(sink, e);
 }
@@ -202,7 +202,7 @@ int list_decoder_finish(struct list_decoder *d, char **ret_version, char **ret_c
         return err_wrap(e, "list");
     if (!json_is_object(JX_AT(rest, "metadata")))
         return err_set(e, ERR_PROTOCOL, "not a list: no metadata");
-    /* A name that is written in escapes is the same name, but not to the scanner. */
+    /* A name written with escapes is the same name to the parser, but not to the scanner. */
     const json_t *items = JX_AT(rest, "items");
     if (items && (!json_is_array(items) || json_array_size(items) > 0))
         return err_set(e, ERR_PROTOCOL, "not a list: items that cannot be read");

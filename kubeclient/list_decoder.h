@@ -15,8 +15,8 @@
  */
 struct list_decoder;
 
-/* fn and arg are borrowed. max_item_bytes bounds an item and, all others together, what is no item.
- */
+/* fn and arg are borrowed. max_item_bytes bounds each item, and the rest of the document as a
+ * whole. */
 struct list_decoder *list_decoder_new(size_t max_item_bytes, kc_item_fn *fn, void *arg);
 
 /* ERR_TOO_LARGE, ERR_PROTOCOL, what fn returned; no more may be fed afterwards. */

@@ -8,7 +8,7 @@
 #include "base/jx.h"
 #include "base/xalloc.h"
 
-/* One allocation: the strings stand behind the struct, one after the other. */
+/* One allocation: the strings are stored after the struct, one after the other. */
 struct object {
     atomic_int refs;
     bool deleting;

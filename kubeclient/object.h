@@ -23,10 +23,10 @@ struct object_key {
     const char *ns, *name;
 };
 
-/* Makes the typed record of one API object. *ret_payload may stay NULL when identity is all that is
- * wanted. Must not keep a reference to obj. Called in the informer's thread. */
+/* Makes the typed record of one API object. *ret_payload may stay NULL when identity is enough.
+ * Must not keep a reference to obj. Called in the informer's thread. */
 typedef int transform_fn(const json_t *obj, void **ret_payload, struct err *e);
-/* Frees what a transform made. Called in whichever thread drops the last reference. */
+/* Frees a payload. Called in whichever thread drops the last reference. */
 typedef void payload_free_fn(void *payload);
 
 /* How one kind is kept in memory: a static const table. Either function may be NULL (no record). */
@@ -36,8 +36,8 @@ struct object_type {
     payload_free_fn *free_payload;
 };
 
-/* Makes an object from its API form. type outlives it. ERR_PROTOCOL without metadata.name, or
- * whatever the transform says. Caller owns one reference. */
+/* Makes an object from its API form. type outlives it. ERR_PROTOCOL without metadata.name, or the
+ * transform's error. Caller owns one reference. */
 int object_new(const struct object_type *type, const json_t *obj, struct object **ret,
                struct err *e) MUST_CHECK;
 /* Adds a reference; returns its argument. */
@@ -47,7 +47,7 @@ struct object *object_unref(struct object *o);
 
 /* Everything below is borrowed while the reference is held. */
 
-/* What the transform made; NULL when it made nothing. */
+/* The transform's payload; NULL when it made none. */
 const void *object_payload(const struct object *o);
 /* Namespace "" for cluster-scoped kinds. */
 struct object_key object_key(const struct object *o);
@@ -59,7 +59,7 @@ const char *object_uid(const struct object *o);
 const char *object_version(const struct object *o);
 /* metadata.generation, 0 when absent. */
 int64_t object_generation(const struct object *o);
-/* Is metadata.deletionTimestamp set? */
+/* True when metadata.deletionTimestamp is set. */
 bool object_is_deleting(const struct object *o);
 /* Static description of the kind; may be NULL. */
 const struct kc_resource *object_resource(const struct object *o);
@@ -79,8 +79,7 @@ bool object_key_equal(const struct object_key *a, const struct object_key *b);
 
 /* Orders two resource versions of one resource type: < 0, 0, > 0. They are positive decimal numbers
  * without leading zeros, so length and then bytes decide (KEP-5504). A version that is no such
- * number
- * ("" included) sorts before every one that is. */
+ * number ("" included) sorts first. */
 int resource_version_compare(const char *a, const char *b);
 
 AUTO_DEFINE_PTR(object, struct object, object_unref)

@@ -24,7 +24,7 @@
 #define RETRY_MS         10000
 #define SPAM_BURST       25
 #define SPAM_INTERVAL_MS (300 * 1000)
-#define LAST_WRITES_MS   2000 /* for what is still waiting when the scope ends */
+#define LAST_WRITES_MS   2000 /* for Events that still wait when the scope ends */
 #define NEVER            INT64_MAX
 
 static const struct kc_resource events = {.group = "events.k8s.io",
@@ -34,14 +34,13 @@ static const struct kc_resource events = {.group = "events.k8s.io",
                                           .namespaced = true};
 
 /*
- * One Event and its repetitions. Made and counted up under the lock by whoever records; written and
- * freed by the writing thread alone, which therefore may use it without the lock except for the
- * counted part.
+ * One Event and its repetitions. The recording thread makes it and counts it up under the lock;
+ * only the writing thread writes and frees it, and so needs the lock for the counted fields only.
  */
 struct series {
     char *key, *object_key;
     json_t *body; /* as first recorded, without series */
-    bool created; /* exists on the server, as far as we know */
+    bool created; /* exists on the server, as far as is known */
     int tries;
     int64_t written_count, written_mono_ms;
     /* guarded by the recorder's mu */
@@ -128,8 +127,8 @@ static char *object_key_of(const struct event_about *about)
                      or_empty(about->uid));
 }
 
-/* The note at its longest, never cut inside a UTF-8 character. What is no UTF-8 (a driver's words)
- * becomes ASCII: JSON cannot carry it. */
+/* The note at its longest, never cut inside a UTF-8 character. A note that is not UTF-8 (a driver's
+ * text) becomes ASCII, because JSON cannot carry it. */
 static void clean_note(char *note)
 {
     size_t len = strlen(note);
@@ -312,8 +311,8 @@ static const char *meta_of(const struct series *sr, const char *field)
     return json_string_value(json_object_get(json_object_get(sr->body, "metadata"), field));
 }
 
-static int create(struct recorder *r, struct scope *s, const struct series *sr, int64_t count,
-                  int64_t last_wall_ms, struct err *e)
+static int create_event(struct recorder *r, struct scope *s, const struct series *sr, int64_t count,
+                        int64_t last_wall_ms, struct err *e)
 {
     auto_json json_t *body = json_copy(sr->body);
     if (count > 1)
@@ -322,7 +321,7 @@ static int create(struct recorder *r, struct scope *s, const struct series *sr, 
     int rc = kc_create(r->kc, s, &t, &(struct kc_write){.body = body}, /* ret_obj= */ NULL, e);
     if (rc != -ERR_EXISTS)
         return rc;
-    /* An earlier try got through and its answer was lost. */
+    /* An earlier try succeeded and its answer was lost. */
     err_clear(e);
     return 0;
 }
@@ -340,10 +339,10 @@ static int patch(struct recorder *r, struct scope *s, const struct series *sr, i
         return rc;
     /* The server forgets Events after an hour. */
     err_clear(e);
-    return create(r, s, sr, count, last_wall_ms, e);
+    return create_event(r, s, sr, count, last_wall_ms, e);
 }
 
-/* A server's "no" stays a no; everything else is tried again. */
+/* True when the server refused the Event: a retry would not help. */
 static bool is_final(const struct err *e)
 {
     return !err_retriable(e) || (e->http_status >= 400 && e->http_status < 500 &&
@@ -394,14 +393,14 @@ static void write_one(struct recorder *r, struct scope *s, struct series *sr)
 
     auto_err struct err e = {0};
     int rc = sr->created ? patch(r, s, sr, count, last_wall_ms, &e)
-                         : create(r, s, sr, count, last_wall_ms, &e);
+                         : create_event(r, s, sr, count, last_wall_ms, &e);
     if (rc == 0)
         settle_success(r, sr, count);
     else if (has_left(s)) /* otherwise it stays due, for the last writes */
         settle_failure(r, sr, &e);
 }
 
-/* When the next write of a series, or its end, is due. */
+/* The time when the next write of a series, or its end, is due. */
 static int64_t due_of(const struct series *sr)
 {
     if (is_waiting(sr))

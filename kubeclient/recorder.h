@@ -7,13 +7,16 @@
 #include "kubeclient/object.h"
 
 /*
- * Writes events.k8s.io/v1 Events (client-go tools/events). Recording never blocks: it notes the
- * event under a lock, and a thread of its own writes; at most 1000 wait (more are dropped and
- * counted). Equal events (type, reason, regarding and note) form a series: the 2nd occurrence turns
- * the Event into a series of count 2 by a patch, later ones are only counted, and written every 30
- * min and once more 6 min after the last. The API forbids changing a note, so another note is
- * another Event; the spam filter bounds them: per object 25 at once and then one in 300 s
- * (tools/record/events_cache.go). A write is tried 12 times, 10 s apart.
+ * Writes events.k8s.io/v1 Events (client-go tools/events).
+ *
+ * Recording never blocks: it notes the event under a lock, and a thread of its own writes. At most
+ * 1000 wait; more are dropped and counted. A write is tried 12 times, 10 s apart.
+ *
+ * Equal events (type, reason, regarding and note) form a series: the 2nd occurrence turns the Event
+ * into a series of count 2 by a patch; later ones are only counted, and written every 30 min and
+ * once more 6 min after the last. The API forbids changing a note, so another note is another
+ * Event. The spam filter bounds them: per object 25 at once and then one in 300 s
+ * (tools/record/events_cache.go).
  */
 struct recorder;
 struct kc;
@@ -26,7 +29,7 @@ struct recorder_opts {
     uint64_t seed; /* of the jitter on retries */
 };
 
-/* What an event is about, where there is no struct object at hand. Borrowed for the call. */
+/* The object of an event, where there is no struct object at hand. Borrowed for the call. */
 struct event_about {
     const struct kc_resource *resource;
     const char *ns, *name, *uid,

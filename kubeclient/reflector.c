@@ -15,25 +15,25 @@
 #define SHORT_WATCH_MS    1000
 #define INTERNAL_RETRY_MS 30000
 #define PAGE_SIZE         500
-/* Of a resourceVersion: API servers' are numbers of up to 20 digits. */
+/* Bound of a resourceVersion: API servers' are numbers of up to 20 digits. */
 #define MAX_VERSION_BYTES 128
 
 #define INITIAL_EVENTS_END "k8s.io/initial-events-end"
 
-/* What the next step does. */
+/* The kind of the next step. */
 enum phase { PHASE_STREAM, PHASE_LIST, PHASE_WATCH };
 
 struct reflector {
     struct kc *kc;
     struct reflector_opts opts;
-    struct heartbeat *beat; /* NULL: nobody asks */
+    struct heartbeat *beat; /* NULL: no heartbeat */
     struct backoff backoff;
     struct rng rng;
     enum phase phase;
     char *version; /* last one seen, "" before the first state */
-    bool latest;   /* the last version is of no use: ask for the most recent one, once */
+    bool latest;   /* the last version is unusable: the most recent one is requested, once */
     bool whole;    /* list without pages */
-    int64_t first_internal_mono_ms; /* of an unbroken row of 500s, 0: none */
+    int64_t first_internal_mono_ms; /* of an unbroken series of 500s, 0: none */
     /* the call in progress */
     bool streaming; /* its events are the initial state */
     int64_t call_events;
@@ -80,8 +80,9 @@ static bool is_very_short(const struct reflector_end *end)
     return end->lasted_ms < SHORT_WATCH_MS && !end->events;
 }
 
-/* Client-go takes a connection that broke for a server's closing. One that never came up makes it
- * list again, unless it was refused; our last version is as good then as in that case. */
+/* client-go treats a broken connection as closed by the server. After one that never came up it
+ * lists again, unless it was refused. Our last version is as good then as in that case, so we watch
+ * again. */
 static enum reflector_next after_broken(const struct reflector_end *end)
 {
     return is_very_short(end) || is_refused(end->err) ? REFLECTOR_WATCH_LATER : REFLECTOR_WATCH;
@@ -98,7 +99,7 @@ enum reflector_next reflector_after_watch(const struct reflector_end *end)
         return REFLECTOR_WATCH_LATER;
     if (err->http_status == 500 && end->internal_ms < INTERNAL_RETRY_MS)
         return REFLECTOR_WATCH_LATER;
-    /* 410 included: a list "not older than the last version" brings us as far as we were. */
+    /* 410 included: a list "not older than the last version" reaches the present state. */
     return REFLECTOR_RELIST_LATER;
 }
 
@@ -119,8 +120,8 @@ enum reflector_next reflector_after_stream(const struct reflector_end *end, bool
     return REFLECTOR_LIST;
 }
 
-/* A version that the server cannot read came with an object that was garbled on its way, and would
- * be refused for ever. */
+/* A version that the server cannot read came with a garbled object, and would be refused for
+ * ever. */
 enum reflector_next reflector_after_list(const struct err *err, bool latest, bool paged)
 {
     if ((is_version_unavailable(err) || err->kind == ERR_INVALID) && !latest)
@@ -143,8 +144,8 @@ static void note_contact(struct reflector *r)
     atomic_store(&r->last_contact_mono_ms, now_ms(r));
 }
 
-/* A version that does not fit a request's URL would be refused by our own client, for ever: nothing
- * else would come from the server that could replace it. */
+/* A version that does not fit a request's URL would be refused by our own client for ever, and the
+ * server would send nothing that replaces it. */
 static int check_version(const char *version, struct err *e)
 {
     if (strlen(version) <= MAX_VERSION_BYTES)
@@ -159,7 +160,7 @@ static void set_version(struct reflector *r, const char *version)
     r->latest = false;
 }
 
-static void commit(struct reflector *r, const char *version)
+static void commit_state(struct reflector *r, const char *version)
 {
     set_version(r, version);
     r->streaming = false;
@@ -179,7 +180,7 @@ static int on_initial(struct reflector *r, enum kc_change change, const json_t *
     if (change != KC_BOOKMARK)
         return r->opts.sink.item(r->opts.sink.arg, change, obj, e);
     if (ends_initial_events(obj))
-        commit(r, version);
+        commit_state(r, version);
     return 0;
 }
 
@@ -221,9 +222,9 @@ static int on_item(void *arg, const json_t *obj, struct err *e)
     return r->opts.sink.item(r->opts.sink.arg, KC_ADDED, obj, e);
 }
 
-/* First list: any version, from the server's cache. Later ones: not older than what we had,
- * unpaged, so that they come from the cache too. The most recent version comes from etcd, in pages.
- */
+/* First list: any version, from the server's cache. Later ones: not older than our last version,
+ * unpaged, so that they come from the cache too. The most recent version comes from etcd, in
+ * pages. */
 static struct kc_list_opts list_opts(const struct reflector *r)
 {
     struct kc_list_opts o = {.labels = r->opts.labels, .fields = r->opts.fields};
@@ -245,7 +246,7 @@ static int list(struct reflector *r, struct scope *s, struct err *e)
     TRY(kc_list_each(r->kc, s, &r->opts.target, &o, on_item, r, &version, e));
     TRY(check_version(version ? version : "", e));
     note_contact(r);
-    commit(r, version ? version : "");
+    commit_state(r, version ? version : "");
     return 0;
 }
 

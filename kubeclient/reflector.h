@@ -8,24 +8,24 @@
 #include "kubeclient/client.h"
 
 /*
- * Keeps a sink equal to what the API server holds of one kind: the state in full, then every change
- * (client-go tools/cache/reflector.go). The state comes as a stream (WatchList) and, if the server
+ * Keeps a sink equal to the API server's objects of one kind: the full state, then every change
+ * (client-go tools/cache/reflector.go). The state comes as a stream (WatchList) or, if the server
  * cannot do that, as a list. One thread; reflector_step needs no clock but the injected one, so
- * tests walk it without waiting.
+ * tests step it without waiting.
  */
 struct reflector;
 
-/* Where it all goes. Called in the reflector's thread, never concurrently. item and change return
- * 0, or an error that ends the call: the state is then asked for anew, after a delay. */
+/* The receiver. Called in the reflector's thread, never concurrently. item and change return 0, or
+ * an error that ends the call: the state is then requested again, after a delay. */
 struct reflector_sink {
     void *arg;
-    /* A full state begins to arrive; what an earlier, unfinished one brought is void. */
+    /* A full state begins to arrive; an earlier, unfinished one is void. */
     void (*begin)(void *arg);
-    /* One object of it. KC_ADDED and KC_MODIFIED: is part of it. KC_DELETED: no longer. */
+    /* One object of the state. KC_ADDED and KC_MODIFIED: is part of it. KC_DELETED: no longer. */
     int (*item)(void *arg, enum kc_change change, const json_t *obj, struct err *e);
-    /* It is complete as of this version. */
+    /* The state is complete as of this version. */
     void (*commit)(void *arg, const char *version);
-    /* A change after that, bookmarks included. */
+    /* A change after the commit, bookmarks included. */
     int (*change)(void *arg, enum kc_change change, const json_t *obj, const char *version,
                   struct err *e);
 };
@@ -41,16 +41,14 @@ struct reflector_opts {
 
 /* Borrows c. */
 struct reflector *reflector_new(struct kc *c, const struct reflector_opts *opts);
-/* Makes one call (a list or a watch) and decides what is next. *ret_wait_ms: how long to wait
- * before the next step. Returns 0, or the error of the call, for the log: it is dealt with already.
- */
+/* Makes one call (a list or a watch) and decides the next. *ret_wait_ms: how long to wait before
+ * the next step. Returns 0, or the call's error for the log: it has been handled. */
 int reflector_step(struct reflector *r, struct scope *s, int64_t *ret_wait_ms,
                    struct err *e) MUST_CHECK;
 /* Steps until the scope ends. Blocks. Returns ERR_CANCELED or ERR_TIMEOUT. */
 int reflector_run(struct reflector *r, struct scope *s, struct err *e) MUST_CHECK;
 
-/* From now on reflector_run says to beat when it begins a call and when it waits. Before it runs.
- * Borrowed. */
+/* Beats when a call begins and when it waits. Set it before reflector_run. Borrowed. */
 void reflector_set_beat(struct reflector *r, struct heartbeat *beat);
 
 /* Counts since the start. Any thread. */
@@ -67,15 +65,15 @@ AUTO_DEFINE_PTR(reflector, struct reflector, reflector_free)
 #define auto_reflector AUTO_PTR(reflector)
 
 /*
- * The policy, pure: what follows after a call has ended. Rows from client-go's reflector.go (list,
- * watchList, watch, isWatchErrorRetriable); where we are kinder to the server it says so.
+ * The policy, pure: the next call after one has ended. Rows from client-go's reflector.go (list,
+ * watchList, watch, isWatchErrorRetriable); differences, all kinder to the server, are marked.
  */
 
-/* How a call ended. err->kind 0: the server closed the stream. */
+/* The end of a call. err->kind 0: the server closed the stream. */
 struct reflector_end {
     const struct err *err;
     int64_t lasted_ms, events;
-    int64_t internal_ms; /* since the first of an unbroken row of 500s */
+    int64_t internal_ms; /* since the first of an unbroken series of 500s */
 };
 
 enum reflector_next {
@@ -89,7 +87,7 @@ enum reflector_next {
     REFLECTOR_LIST_WHOLE,    /* list again at once, the most recent version, in one piece */
 };
 
-/* A watch that brought only changes. */
+/* A watch of changes only. */
 enum reflector_next reflector_after_watch(const struct reflector_end *end);
 /* A WatchList that ended before its state was complete. latest: it asked for the most recent. */
 enum reflector_next reflector_after_stream(const struct reflector_end *end, bool latest);

@@ -9,11 +9,11 @@
 /* Long enough for any message of the API server, short enough for a condition. */
 #define MAX_MESSAGE_BYTES 2048
 #define MAX_EXCERPT_BYTES 120
-/* Who is told to come back later does nothing until then. API servers say 1 to 30 s. */
+/* A component that gets a Retry-After does nothing until then. API servers send 1 to 30 s. */
 #define MAX_RETRY_AFTER_MS (5 * 60 * 1000)
 
-/* StatusReason and CauseType values that callers or people may want to tell apart; err.reason
- * points into this table, so that an answer's text never decides how long it lives. */
+/* StatusReason and CauseType values that callers or people need to distinguish. err.reason points
+ * into this table, so its lifetime does not depend on an answer's text. */
 static const char *const known_reasons[] = {
     "AlreadyExists",
     "BadRequest",
@@ -39,7 +39,7 @@ static const char *const known_reasons[] = {
     "UnsupportedMediaType",
 };
 
-/* Causes that say more than the reason they come with. */
+/* Causes that are more precise than the reason they come with. */
 static const char *const telling_causes[] = {"DisruptionBudget", "FieldManagerConflict",
                                              "ResourceVersionTooLarge"};
 
@@ -70,7 +70,7 @@ static const char *telling_cause(const json_t *status)
     return NULL;
 }
 
-/* Servers before 1.24 say it in words only (client-go reflector.go,
+/* Servers before 1.24 report it only in the message (client-go reflector.go,
  * isTooLargeResourceVersionError). */
 static bool says_too_large_version(const char *reason, const char *message)
 {
@@ -78,7 +78,7 @@ static bool says_too_large_version(const char *reason, const char *message)
            strstr(message, "Too large resource version");
 }
 
-static enum err_kind kind_of(int code, const char *reason)
+static enum err_kind kind_of_status(int code, const char *reason)
 {
     switch (code) {
     case 401:
@@ -113,7 +113,7 @@ static void add_excerpt(struct sb *out, const char *text, size_t len, size_t max
         sb_add_char(out, c < 0x20 || c == 0x7f ? ' ' : (char)c);
     }
     while (n < len && out->len && (out->data[out->len - 1] & 0x80))
-        out->data[--out->len] = '\0'; /* no half of a UTF-8 sequence */
+        out->data[--out->len] = '\0'; /* removes a partial UTF-8 sequence */
     if (n < len)
         sb_add(out, "…");
 }
@@ -130,7 +130,7 @@ static int code_of(const json_t *status, int http_status)
     return code >= 100 && code < 600 ? (int)code : http_status;
 }
 
-/* What retryAfterSeconds says, or 0. */
+/* retryAfterSeconds in milliseconds, or 0. */
 static int64_t details_retry_after_ms(const json_t *status)
 {
     int64_t s = json_integer_value(JX_AT(status, "details", "retryAfterSeconds"));
@@ -154,7 +154,7 @@ int kc_status_to_err(const json_t *status, int http_status, struct err *e)
     else
         sb_addf(&text, "the API server answered with status %d", code);
 
-    int rc = err_set(e, kind_of(code, word), "%s", sb_str(&text));
+    int rc = err_set(e, kind_of_status(code, word), "%s", sb_str(&text));
     if (!e)
         return rc;
     e->http_status = code;
@@ -165,7 +165,7 @@ int kc_status_to_err(const json_t *status, int http_status, struct err *e)
 
 static int not_a_status(int http_status, const char *body, size_t len, struct err *e)
 {
-    enum err_kind kind = kind_of(http_status, /* reason= */ NULL);
+    enum err_kind kind = kind_of_status(http_status, /* reason= */ NULL);
     const char *end = len ? memchr(body, '\n', len) : NULL;
     size_t line = end ? (size_t)(end - body) : len;
     auto_sb struct sb text = SB_INIT(2 * MAX_EXCERPT_BYTES);

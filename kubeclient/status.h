@@ -8,18 +8,18 @@
 #include "base/err.h"
 
 /*
- * metav1.Status, the API's answer when something went wrong, as a struct err
- * (apimachinery pkg/apis/meta/v1/types.go: StatusReason, StatusDetails).
+ * Converts metav1.Status, the API's answer for an error, to struct err (apimachinery
+ * pkg/apis/meta/v1/types.go: StatusReason, StatusDetails).
  *
- *   400 405 406 415 422      ERR_INVALID        408 504  ERR_TIMEOUT
- *   401 403                  ERR_FORBIDDEN      410      ERR_EXPIRED
- *   404                      ERR_NOT_FOUND      413      ERR_TOO_LARGE
- *   409 AlreadyExists        ERR_EXISTS         429      ERR_THROTTLED
- *   409 otherwise            ERR_CONFLICT       5xx      ERR_UNAVAILABLE
+ *     400 405 406 415 422      ERR_INVALID        408 504  ERR_TIMEOUT
+ *     401 403                  ERR_FORBIDDEN      410      ERR_EXPIRED
+ *     404                      ERR_NOT_FOUND      413      ERR_TOO_LARGE
+ *     409 AlreadyExists        ERR_EXISTS         429      ERR_THROTTLED
+ *     409 otherwise            ERR_CONFLICT       5xx      ERR_UNAVAILABLE
  *
- * reason is the Status' reason when it is one we know, or the cause that says more:
- * "ResourceVersionTooLarge", "DisruptionBudget", "FieldManagerConflict". retry_after_ms is 5 min at
- * most, whatever the server says: reflectors and the publisher do nothing for so long.
+ * reason is the Status' reason when it is a known one, or a more precise cause:
+ * "ResourceVersionTooLarge", "DisruptionBudget", "FieldManagerConflict". retry_after_ms is capped
+ * at 5 min, because reflectors and the publisher do nothing for so long.
  */
 
 /* Fills e from a Status object; http_status is used when it carries no code from 100 to 599.

@@ -29,7 +29,7 @@ struct store {
     unsigned rewinds;
 };
 
-/* Index functions emit into this: the object is put into, or taken out of, each value's bucket. */
+/* Index functions emit into this: the object is added to, or removed from, each value's bucket. */
 struct store_index_out {
     struct store_index *index;
     struct object *object;
@@ -180,7 +180,7 @@ static void set_version(struct store *st, const char *version)
     xstr_set(&st->version, version);
 }
 
-/* The caller's reference to the object that stood there, or NULL. */
+/* Returns the caller's reference to the replaced object, or NULL. */
 static struct object *put_locked(struct store *st, const char *text, struct object *o)
 {
     struct object *before = strmap_put(st->objects, text, object_ref(o));
@@ -199,7 +199,7 @@ void store_put(struct store *st, struct object *o, struct object **ret_before)
     set_version(st, object_version(o));
 }
 
-static struct object *remove_locked(struct store *st, const char *text)
+static struct object *remove_entry(struct store *st, const char *text)
 {
     struct object *o = strmap_remove(st->objects, text);
     if (o)
@@ -214,7 +214,7 @@ struct object *store_remove(struct store *st, const struct object_key *k,
     HOLD(&st->mu);
     if (resource_version)
         set_version(st, resource_version);
-    return remove_locked(st, text);
+    return remove_entry(st, text);
 }
 
 void store_advance(struct store *st, const char *resource_version)
@@ -254,7 +254,7 @@ static void replace_one(struct store *st, const char *text, struct object *o,
     (void)object_unref(put_locked(st, text, o));
 }
 
-/* Removes what is not in `keep`. */
+/* Removes the objects that are not in `keep`. */
 static void sweep(struct store *st, const struct strmap *keep, struct store_deltas *ret)
 {
     size_t pos = 0;
@@ -264,7 +264,7 @@ static void sweep(struct store *st, const struct strmap *keep, struct store_delt
         if (strmap_get(keep, text))
             continue;
         delta_push(ret, value, NULL);
-        (void)object_unref(remove_locked(st, text));
+        (void)object_unref(remove_entry(st, text));
     }
 }
 

@@ -32,13 +32,13 @@ void store_by_index(struct store *st, const char *index, const char *value,
                     struct object_list *ret);
 /* Number of objects. Any thread. */
 size_t store_count(struct store *st);
-/* Has the store seen this version of its kind, or a later one? (KEP-5647.) Any thread. */
+/* True when the store has seen this version of its kind, or a later one. (KEP-5647.) Any thread. */
 bool store_has_seen(struct store *st, const char *resource_version);
 /* The latest version that the store reflects, "" before the first list. Caller frees. Any thread.
  */
 char *store_version(struct store *st);
-/* How often the version moved backwards: the API server's data came from a backup, and versions
- * written before may never be seen again. Any thread. */
+/* How often the version moved backwards: then the API server's data came from a backup, and
+ * versions written before may never be seen again. Any thread. */
 unsigned store_rewinds(struct store *st);
 
 /* One difference that a write made. before NULL: added; after NULL: deleted. */
@@ -51,8 +51,8 @@ struct store_deltas {
 };
 void store_deltas_done(struct store_deltas *d);
 
-/* Inserts or replaces; the version moves to the object's. *ret_before is the object that stood
- * there (owned by the caller), or NULL. Writer's thread. */
+/* Inserts or replaces; the version moves to the object's. *ret_before is the replaced object (owned
+ * by the caller), or NULL. Writer's thread. */
 void store_put(struct store *st, struct object *o, struct object **ret_before);
 /* Removes; the version moves to resource_version unless that is NULL. The removed object (owned by
  * the caller), or NULL. Writer's thread. */

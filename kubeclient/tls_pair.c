@@ -16,7 +16,7 @@ static X509 *first_certificate(const char *pem)
 static EVP_PKEY *private_key(const char *pem)
 {
     BIO *bio = BIO_new_mem_buf(pem, -1);
-    /* An empty password: never ask on the terminal. */
+    /* An empty password, so that OpenSSL never prompts on the terminal. */
     char none[] = "";
     EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, NULL, none) : NULL;
     BIO_free_all(bio);

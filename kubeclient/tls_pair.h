@@ -5,7 +5,7 @@
 
 /* A certificate and its private key, as PEM. */
 
-/* Does the text hold a certificate? */
+/* True when the text contains a certificate. */
 bool tls_pair_has_certificate(const char *pem);
-/* Is the key, which is not encrypted, that of the first certificate? */
+/* True when the key, unencrypted, belongs to the first certificate. */
 bool tls_pair_fits(const char *cert_pem, const char *key_pem);

@@ -18,13 +18,13 @@
 #define MAX_IDLE_SESSIONS    8
 #define MAX_ERROR_BODY_BYTES (256UL << 10)
 #define MAX_RETRY_AFTER_S    3600
-/* Of all headers of one exchange, interim answers and trailers too: many times what an API server
- * sends. libcurl keeps those of an answer, and reads interim ones for as long as they come. */
+/* Bound of all headers of one exchange, interim answers and trailers included: many times an API
+ * server's. libcurl keeps an answer's headers, and reads interim ones without end. */
 #define MAX_HEADER_BYTES   (128UL << 10)
 #define MAX_HEADER_LINES   1000
 #define CONNECT_TIMEOUT_MS 30000L
 
-/* Together at most 35 s until a peer that is gone is noticed; see http.h. */
+/* Together at most 35 s until a vanished peer is noticed; see http.h. */
 #define KEEPALIVE_IDLE_S     20
 #define KEEPALIVE_INTERVAL_S 5
 #define USER_TIMEOUT_MS      35000
@@ -33,7 +33,7 @@
 struct session {
     CURLM *multi;
     CURL *easy;
-    struct tls_material *tls; /* what its connections were made with */
+    struct tls_material *tls; /* material of its connections */
     struct session *next;
 };
 
@@ -41,7 +41,7 @@ struct transport {
     const struct kc_config *config;
     char *user_agent;
     struct credentials *credentials;
-    char *url_base;    /* what paths are appended to */
+    char *url_base;    /* prefix of all paths */
     char *connect_to;  /* "name:port:host:port" with a tls-server-name, else NULL */
     char *host_header; /* likewise */
     bool loopback;
@@ -59,7 +59,7 @@ struct call {
     const char *rest; /* of the request's body */
     size_t rest_bytes;
     size_t header_bytes, header_lines;
-    struct err failure; /* of on_body, or what on_header found */
+    struct err failure; /* of on_body, or found by on_header */
     char reason[CURL_ERROR_SIZE];
 };
 
@@ -119,8 +119,8 @@ static struct session *pop_idle(struct transport *t)
     return n;
 }
 
-/* A session whose connections were made with this material. Older ones met on the way are closed:
- * a rotated certificate must not live on in a connection. */
+/* A session whose connections were made with this material. Older ones are closed on the way: a
+ * rotated certificate must not live on in a connection. */
 static struct session *borrow_session(struct transport *t, struct tls_material *tls)
 {
     struct session *n;
@@ -190,7 +190,7 @@ static void take_header(struct call *c, const char *line, size_t len)
         auto_free char *text = xstrndup(line + strlen(name), len - strlen(name));
         char *begin = text + strspn(text, " \t");
         begin[strcspn(begin, " \t\r\n")] = '\0';
-        /* The form with a date is not used by API servers, nor understood by client-go. */
+        /* API servers do not send the form with a date, and client-go does not accept it. */
         if (num_parse(begin, 0, MAX_RETRY_AFTER_S, &c->x->retry_after_s, NULL) < 0)
             c->x->retry_after_s = -1;
     }
@@ -217,7 +217,7 @@ static bool is_success(int status)
     return status >= 200 && status < 300;
 }
 
-/* What a server said moves nobody's cursor, and is UTF-8 in whatever the message is put into. */
+/* Makes the server's text printable UTF-8: control characters could move a terminal's cursor. */
 static void clean_words(char *text)
 {
     for (; *text; text++)
@@ -265,7 +265,7 @@ static size_t on_receive(char *data, size_t size, size_t count, void *arg)
 
 /* ---- one exchange ---- */
 
-/* Options are constants of ours: that one is refused is our bug. */
+/* Options are constants of ours, so a refused one is our bug. */
 static void must(CURLcode code)
 {
     assert(code == CURLE_OK);
@@ -282,10 +282,10 @@ static void set_blob(CURL *easy, CURLoption option, char *pem)
     SET(option, &blob);
 }
 
-/* The given authorities alone, as client-go's RootCAs: libcurl would add those of the folder that
- * it was built with (CURLOPT_CAPATH, Debian: /etc/ssl/certs), and any of them could then pose as
- * the API server. Without given ones the system's are trusted. A proxy's own certificate is always
- * verified by the system's (CURLOPT_PROXY_CAINFO, not touched): no request is sent to it in clear
+/* Trusts only the given authorities, as client-go's RootCAs does: libcurl would add those of its
+ * built-in folder (CURLOPT_CAPATH, Debian: /etc/ssl/certs), and any of them could then pose as the
+ * API server. Without given ones the system's are trusted. A proxy's own certificate is always
+ * verified with the system's (CURLOPT_PROXY_CAINFO, not touched): no request is sent to it in clear
  * text unless the server's URL is http. */
 static void set_trust(CURL *easy, char *ca_pem)
 {
@@ -317,7 +317,7 @@ static void set_way(CURL *easy, const struct transport *t)
     if (t->config->proxy_url)
         SET(CURLOPT_PROXY, t->config->proxy_url);
     else if (t->loopback)
-        SET(CURLOPT_PROXY, ""); /* as Go: *_proxy is not for this machine */
+        SET(CURLOPT_PROXY, ""); /* as in Go: *_proxy does not apply to this machine */
 }
 
 static void add_header(struct call *c, const char *name, const char *value)
@@ -384,7 +384,7 @@ static void set_up(struct call *c, const struct transport *t, const struct sessi
 /* CURLE_TOO_LARGE, which older headers do not name. */
 #define TOO_LARGE_SINCE_8_6 100
 
-static enum err_kind kind_of(CURLcode code)
+static enum err_kind kind_of_curl(CURLcode code)
 {
     switch ((int)code) {
     case CURLE_SSL_CERTPROBLEM:
@@ -396,7 +396,8 @@ static enum err_kind kind_of(CURLcode code)
     case CURLE_BAD_CONTENT_ENCODING:
     case CURLE_HTTP_RETURNED_ERROR:
         return ERR_PROTOCOL;
-    case CURLE_OUT_OF_MEMORY: /* a bound of libcurl's: without memory we would not be here */
+    /* One of libcurl's own bounds: when memory runs out, the process aborts. */
+    case CURLE_OUT_OF_MEMORY:
     case TOO_LARGE_SINCE_8_6:
         return ERR_TOO_LARGE;
     default:
@@ -424,7 +425,7 @@ static int conclude(struct call *c, CURLcode code, struct err *e)
     c->x->connection_lost = is_lost_connection(code);
     c->x->untrusted = code == CURLE_PEER_FAILED_VERIFICATION;
     clean_words(c->reason);
-    return err_set(e, kind_of(code), "%s", *c->reason ? c->reason : curl_easy_strerror(code));
+    return err_set(e, kind_of_curl(code), "%s", *c->reason ? c->reason : curl_easy_strerror(code));
 }
 
 /* Drives the transfer until it ends or the scope does. */
@@ -459,7 +460,7 @@ static int perform(struct transport *t, struct session *n, struct scope *s, stru
     if (rc == 0)
         rc = conclude(&c, code, e);
     (void)curl_multi_remove_handle(n->multi, n->easy);
-    curl_easy_reset(n->easy); /* nothing of this frame stays in it */
+    curl_easy_reset(n->easy); /* the options must not point to this frame afterwards */
     curl_slist_free_all(connect_to);
     return rc;
 }
@@ -483,7 +484,7 @@ bool transport_drop_token(struct transport *t, const char *token)
 
 /* ---- construction ---- */
 
-/* Where the authority ends in "https://host:port/prefix". */
+/* Position where the authority ends in "https://host:port/prefix". */
 static size_t authority_begin(const char *url)
 {
     const char *sep = strstr(url, "://");
@@ -505,8 +506,8 @@ static char *with_port(const char *authority, bool https)
     return xasprintf("%s:%s", authority, https ? "443" : "80");
 }
 
-/* With a tls-server-name the URL carries that name, so that SNI and verification use it, while the
- * connection goes to the server and the Host header names it. */
+/* With a tls-server-name the URL has that name, so that SNI and verification use it, while the
+ * connection goes to the server and the Host header has the server's name. */
 static void set_server(struct transport *t)
 {
     const char *server = t->config->server;
@@ -530,8 +531,8 @@ static void start_libcurl(void)
     struct sigaction now;
     if (sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_DFL)
         (void)signal(SIGPIPE, SIG_IGN);
-    /* As everywhere, memory that runs out ends the process. libcurl's own way would drop headers
-     * (curl_slist_append), and options that must hold. */
+    /* The process aborts when memory runs out, as everywhere. libcurl alone would drop headers
+     * (curl_slist_append), and options that must be set. */
     CURLcode rc =
         curl_global_init_mem(CURL_GLOBAL_DEFAULT, xmalloc, free, xrealloc, xstrdup, xcalloc);
     assert(rc == CURLE_OK);

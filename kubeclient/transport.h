@@ -10,8 +10,8 @@
 #include "kubeclient/config.h"
 
 /*
- * One request and its answer over libcurl: connections, TLS, credentials, cancellation. Knows HTTP,
- * but nothing of Kubernetes' objects and nothing of repeating (kubeclient/http.c has both).
+ * One request and its answer over libcurl: connections, TLS, credentials, cancellation. HTTP only;
+ * Kubernetes' objects and retries are in kubeclient/http.c.
  */
 struct transport;
 
@@ -25,12 +25,12 @@ struct exchange {
     void *arg;
 
     /* The answer. */
-    int status;            /* 0: none came */
+    int status;            /* 0: no answer */
     int64_t retry_after_s; /* -1: no such header */
     size_t received;       /* bytes that on_body got */
-    struct sb error_body;  /* of an answer outside 2xx, its first 256 KiB */
-    char *token;           /* what it was sent with, NULL: none */
-    bool connection_lost;  /* reset or closed without an answer, or amid one */
+    struct sb error_body;  /* body of an answer outside 2xx, its first 256 KiB */
+    char *token;           /* the request's token; NULL: none */
+    bool connection_lost;  /* reset or closed without an answer, or during one */
     bool untrusted;        /* the server's certificate did not verify */
 };
 
@@ -47,7 +47,7 @@ int transport_new(const struct kc_config *config, const char *user_agent, const 
 int transport_do(struct transport *t, struct scope *s, struct exchange *x,
                  struct err *e) MUST_CHECK;
 
-/* After a 401: is there hope that the next exchange has a better token? */
+/* After a 401: true when the next exchange may have a better token. */
 bool transport_drop_token(struct transport *t, const char *token);
 
 /* No exchange may be in progress. NULL allowed; returns NULL. */

@@ -6,13 +6,13 @@
 
 #include "kubeclient/client.h"
 
-/* URLs of the API. Everything that comes from outside goes through url_add_escaped. */
+/* URLs of the API. All foreign text goes through url_add_escaped. */
 
 /* Longest URL we make, bytes. */
 #define URL_MAX_BYTES 16384
 
 /* Appends s with every byte outside RFC 3986's unreserved set percent-encoded. "." and ".." as a
- * whole segment are encoded too, so that nothing on the way normalises them away. */
+ * whole segment are encoded too, so that no proxy normalises them away. */
 void url_add_escaped(struct sb *out, const char *s);
 
 /* Appends "?name=value" or "&name=value", value escaped; nothing when value is NULL. */

@@ -11,8 +11,8 @@
 #include "kubeclient/status.h"
 
 /*
- * `partial` holds the beginning of an event whose end has not arrived; it is empty whenever events
- * arrive whole, which is the usual case, so most bytes are never copied.
+ * `partial` holds the beginning of an event whose end has not arrived. Events usually arrive whole;
+ * then it is empty and no bytes are copied.
  */
 struct watch_decoder {
     kc_change_fn *fn;
@@ -119,7 +119,7 @@ int watch_decoder_feed(struct watch_decoder *d, const char *data, size_t len, st
     return rc;
 }
 
-/* The last event needs no newline: what follows a complete object is an end, too. */
+/* The last event needs no newline: the end of the stream after a complete object ends it too. */
 int watch_decoder_finish(struct watch_decoder *d, struct err *e)
 {
     assert(!d->failed);

@@ -17,8 +17,8 @@
 #define NOT_WAITING SIZE_MAX
 
 /*
- * One key. It is freed as soon as nothing is known about it: not queued, not waiting, not being
- * worked on, no failures. `dirty` and `processing` are client-go's two sets.
+ * One key. It is freed as soon as it is not queued, not waiting, not being worked on and without
+ * failures. `dirty` and `processing` are client-go's two sets.
  */
 struct item {
     struct object_key key; /* into text */
@@ -37,7 +37,7 @@ struct wq {
     wq_observer_fn *observer;
     void *observer_arg;
     pthread_mutex_t mu;
-    pthread_cond_t changed; /* something to get, an earlier delay, or the end */
+    pthread_cond_t changed; /* a key to get, an earlier delay, or the end */
     pthread_cond_t idle;    /* nothing queued, nothing processing */
     /* guarded by mu */
     struct strmap *items;
@@ -46,8 +46,8 @@ struct wq {
     size_t heap_count;
     size_t queued, processing;
     int64_t bucket_mono_ms; /* when the bucket is full again */
-    struct heartbeat *beat; /* NULL: nobody asks */
-    bool untaken;           /* keys are queued and nobody has one; the beat says since when */
+    struct heartbeat *beat; /* NULL: no heartbeat */
+    bool untaken;           /* keys are queued and no worker has one; the beat shows since when */
     bool shut_down;
 };
 
@@ -56,7 +56,7 @@ static int64_t now_ms(const struct wq *q)
     return clock_mono_ms(q->clk);
 }
 
-static void observe(const struct wq *q, enum wq_event event, int64_t ms)
+static void notify_observer(const struct wq *q, enum wq_event event, int64_t ms)
 {
     if (q->observer)
         q->observer(q->observer_arg, event, ms);
@@ -119,7 +119,7 @@ static void item_free(struct item *it)
     free(it);
 }
 
-static struct item *find(const struct wq *q, const struct object_key *k)
+static struct item *find_item(const struct wq *q, const struct object_key *k)
 {
     auto_free char *text = object_key_text(k);
     return strmap_get(q->items, text);
@@ -200,7 +200,7 @@ static struct item *heap_pop(struct wq *q)
 }
 
 /* After each change, with the lock held. */
-static void tell_beat(struct wq *q)
+static void update_beat(struct wq *q)
 {
     bool untaken = q->queued && !q->processing;
     if (untaken && !q->untaken)
@@ -217,7 +217,7 @@ void wq_set_beat(struct wq *q, struct heartbeat *b)
     HOLD(&q->mu);
     q->beat = b;
     q->untaken = false;
-    tell_beat(q);
+    update_beat(q);
 }
 
 /* Adding */
@@ -240,7 +240,7 @@ static void add_locked(struct wq *q, struct item *it, int64_t due_mono_ms)
     if (it->dirty)
         return;
     it->dirty = true;
-    observe(q, WQ_ADDED, 0);
+    notify_observer(q, WQ_ADDED, 0);
     if (!it->processing)
         enqueue(q, it, due_mono_ms);
 }
@@ -250,7 +250,7 @@ void wq_add(struct wq *q, const struct object_key *k)
     HOLD(&q->mu);
     if (!q->shut_down)
         add_locked(q, find_or_make(q, k), now_ms(q));
-    tell_beat(q);
+    update_beat(q);
 }
 
 static void wait_until(struct wq *q, struct item *it, int64_t ready_mono_ms)
@@ -278,7 +278,7 @@ void wq_add_after(struct wq *q, const struct object_key *k, int64_t delay_ms)
     HOLD(&q->mu);
     if (!q->shut_down)
         add_after_locked(q, find_or_make(q, k), delay_ms);
-    tell_beat(q);
+    update_beat(q);
 }
 
 static int64_t item_delay_ms(struct item *it)
@@ -309,9 +309,9 @@ void wq_add_rate_limited(struct wq *q, const struct object_key *k)
     struct item *it = find_or_make(q, k);
     int64_t own = item_delay_ms(it);
     int64_t all = bucket_delay_ms(q);
-    observe(q, WQ_RETRIED, 0);
+    notify_observer(q, WQ_RETRIED, 0);
     add_after_locked(q, it, own > all ? own : all);
-    tell_beat(q);
+    update_beat(q);
 }
 
 /* Taking */
@@ -325,7 +325,7 @@ static void move_due(struct wq *q)
     }
 }
 
-static bool take(struct wq *q, struct object_key *ret_key)
+static bool take_key(struct wq *q, struct object_key *ret_key)
 {
     struct item *it = q->first;
     if (!it)
@@ -338,16 +338,16 @@ static bool take(struct wq *q, struct object_key *ret_key)
     it->dirty = false;
     it->processing = true;
     it->started_mono_ms = now_ms(q);
-    observe(q, WQ_WAITED, it->started_mono_ms - it->due_mono_ms);
+    notify_observer(q, WQ_WAITED, it->started_mono_ms - it->due_mono_ms);
     *ret_key = it->key;
-    tell_beat(q);
-    /* This getter leaves; whoever waits on must look after the delays. */
+    update_beat(q);
+    /* This getter leaves, so another waiting one must watch the delays. */
     if (q->heap_count)
         (void)pthread_cond_signal(&q->changed);
     return true;
 }
 
-static void wait_for_change(struct wq *q)
+static void wait_for_key(struct wq *q)
 {
     if (!q->heap_count || q->clk != clock_real()) {
         (void)pthread_cond_wait(&q->changed, &q->mu);
@@ -363,11 +363,11 @@ bool wq_get(struct wq *q, struct object_key *ret_key)
     HOLD(&q->mu);
     for (;;) {
         move_due(q);
-        if (take(q, ret_key))
+        if (take_key(q, ret_key))
             return true;
         if (q->shut_down)
             return false;
-        wait_for_change(q);
+        wait_for_key(q);
     }
 }
 
@@ -375,22 +375,22 @@ bool wq_try_get(struct wq *q, struct object_key *ret_key)
 {
     HOLD(&q->mu);
     move_due(q);
-    return take(q, ret_key);
+    return take_key(q, ret_key);
 }
 
 void wq_done(struct wq *q, const struct object_key *k)
 {
     HOLD(&q->mu);
-    struct item *it = find(q, k);
+    struct item *it = find_item(q, k);
     assert(it && it->processing);
     int64_t now = now_ms(q);
     it->processing = false;
     q->processing--;
-    observe(q, WQ_WORKED, now - it->started_mono_ms);
+    notify_observer(q, WQ_WORKED, now - it->started_mono_ms);
     if (it->dirty)
         enqueue(q, it, now);
     drop_if_idle(q, it);
-    tell_beat(q);
+    update_beat(q);
     if (!q->queued && !q->processing)
         (void)pthread_cond_broadcast(&q->idle);
 }
@@ -398,7 +398,7 @@ void wq_done(struct wq *q, const struct object_key *k)
 void wq_forget(struct wq *q, const struct object_key *k)
 {
     HOLD(&q->mu);
-    struct item *it = find(q, k);
+    struct item *it = find_item(q, k);
     if (!it)
         return;
     it->failures = 0;
@@ -408,7 +408,7 @@ void wq_forget(struct wq *q, const struct object_key *k)
 int wq_failures(struct wq *q, const struct object_key *k)
 {
     HOLD(&q->mu);
-    const struct item *it = find(q, k);
+    const struct item *it = find_item(q, k);
     return it ? it->failures : 0;
 }
 
@@ -420,7 +420,7 @@ static void stop_locked(struct wq *q)
     while (q->heap_count)
         drop_if_idle(q, heap_pop(q));
     heartbeat_idle(q->beat);
-    q->beat = NULL; /* whoever drains the queue has a deadline of its own */
+    q->beat = NULL; /* the caller that drains the queue has a deadline of its own */
     (void)pthread_cond_broadcast(&q->changed);
 }
 

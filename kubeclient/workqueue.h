@@ -47,18 +47,16 @@ void wq_shut_down_now(struct wq *q);
 /* After wq_shut_down: blocks until every queued key was taken and done. */
 void wq_drain(struct wq *q);
 
-/* What an observer is told: client-go's workqueue metrics. ms is the time from due to get for
+/* An observer's events: client-go's workqueue metrics. ms is the time from due to get for
  * WQ_WAITED, from get to done for WQ_WORKED, otherwise 0. */
 enum wq_event { WQ_ADDED, WQ_RETRIED, WQ_WAITED, WQ_WORKED };
 typedef void wq_observer_fn(void *arg, enum wq_event event, int64_t ms);
 /* Only before the queue is used. Called with the queue's lock held: must not call back. */
 void wq_observe(struct wq *q, wq_observer_fn *fn, void *arg);
 
-/* From now on somebody takes keys: b is busy while keys are due and nobody has one, which with idle
- * workers is over at once unless a wake-up was lost. While a worker has a key it is idle: the
- * worker takes the next one, and its own heartbeat tells of it. Borrowed, until wq_shut_down. NULL
- * allowed.
- */
+/* Beats for the queue: b is busy while keys are due and no worker has one. With idle workers that
+ * ends at once, unless a wake-up was lost. While a worker has a key, b is idle: the worker's own
+ * heartbeat covers that. Borrowed, until wq_shut_down. NULL allowed. */
 void wq_set_beat(struct wq *q, struct heartbeat *b);
 
 /* Keys queued now; waiting for their delay; with a worker; and the age of the longest work. */
