@@ -30,7 +30,8 @@ static const struct mode {
     {"native", "native", NULL},
     {"sgpu", "sgpu", NULL},
     {"shared", NULL,
-     "it does not say among how many pods; write a profile with sharing.timeSlicing.replicas"},
+     "it does not say how many pods share a card; write a profile with "
+     "sharing.timeSlicing.replicas"},
     {"vgpu", "vgpu", NULL},
 };
 
@@ -93,7 +94,10 @@ static int check_name(const char *name, struct err *e)
     for (size_t i = 0; i < len; i++)
         if (!is_name_char(name[i]) &&
             ((name[i] != '-' && name[i] != '.') || i == 0 || i == len - 1))
-            return err_set(e, ERR_INVALID, "nodeName \"%.60s\" is no name of a node", name);
+            return err_set(e, ERR_INVALID,
+                           "nodeName \"%.60s\" is not a node name: use lower-case letters, digits, "
+                           "and - or . between them",
+                           name);
     if (len == 0 || len > LABEL_BYTES)
         return err_set(e, ERR_INVALID,
                        "nodeName must have 1 to %d characters, as the label kubernetes.io/hostname",
@@ -115,7 +119,7 @@ static int read_node(const json_t *obj, struct entries *to, struct err *e)
     if (mode_of(obj, &mode, e) < 0)
         return err_wrap(e, "node %s", name);
     if (strmap_get(to->seen, name))
-        return err_set(e, ERR_INVALID, "node %s has an entry already", name);
+        return err_set(e, ERR_INVALID, "node %s has two entries; keep one", name);
     (void)strmap_put(to->seen, name, to);
     *XPUSH(to->names[mode], to->n[mode]) = name;
     return 0;

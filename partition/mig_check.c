@@ -25,7 +25,7 @@ static int check_numbers(const struct mig_profile *p, struct err *e)
         uint64_t value, least, most;
     } rows[] = {
         {"compute slices", p->slices, 1, MIG_MAX_SLICES},
-        {"memory slots", p->size, p->n_starts ? 1 : 0, MIG_MAX_SLOTS},
+        {"memory slices", p->size, p->n_starts ? 1 : 0, MIG_MAX_SLOTS},
         {"placements", p->n_starts, 0, MIG_MAX_PLACEMENTS},
         {"count per card", p->max_count, 0, MIG_MAX_SLOTS},
         {"id", p->id, 0, INT_MAX},
@@ -48,7 +48,8 @@ static int check_placements(const struct mig_table *t, const struct mig_profile 
     for (unsigned i = 0; i < p->n_starts; i++) {
         if (p->starts[i] + p->size > t->slots)
             return err_set(e, ERR_INVALID,
-                           "MIG profile %s has placement %u:%u, which is not on a grid of %u slots",
+                           "MIG profile %s has placement %u:%u, which is not on a grid of %u "
+                           "memory slices",
                            p->name, p->starts[i], p->size, t->slots);
         if (i > 0 && p->starts[i] <= p->starts[i - 1])
             return err_set(e, ERR_INVALID,
@@ -75,7 +76,7 @@ int mig_table_check(const struct mig_table *t, struct err *e)
 {
     if (t->n_profiles > MIG_MAX_PROFILES || t->slots > MIG_MAX_SLOTS)
         return err_set(e, ERR_INVALID,
-                       "%u MIG profiles on %u memory slots; at most %d on %d can be handled",
+                       "%u MIG profiles on %u memory slices; at most %d on %d can be handled",
                        t->n_profiles, t->slots, MIG_MAX_PROFILES, MIG_MAX_SLOTS);
     for (unsigned i = 0; i < t->n_profiles; i++) {
         TRY(check_numbers(&t->profiles[i], e));

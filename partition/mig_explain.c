@@ -41,7 +41,7 @@ static void explain_unknown(const struct mig_table *t, const struct mig_want *w,
     }
     const struct mig_profile *p = &t->profiles[w->profile];
     if (mig_want_kind(t, &(struct mig_want){.profile = w->profile}) == MIG_CI_KINDS)
-        sb_addf(b, "%s has no size or place on this card", p->name);
+        sb_addf(b, "%s has no placement on this card", p->name);
     else
         sb_addf(b, "%s offers no compute instance of %u slices", p->name, w->ci_slices);
 }
@@ -111,7 +111,7 @@ static void explain_breach(const struct mig_table *t, const struct mig_breach *b
 {
     switch (b->limit) {
     case MIG_LIMIT_SLOTS:
-        sb_addf(s, "%s needs %" PRIu64 " of %u memory slots", what, b->needs, b->has);
+        sb_addf(s, "%s needs %" PRIu64 " of %u memory slices", what, b->needs, b->has);
         break;
     case MIG_LIMIT_SLICES:
         sb_addf(s, "%s needs %" PRIu64 " of %u compute slices", what, b->needs, b->has);

@@ -16,8 +16,10 @@ static int read_placements(const struct device_model *m, const struct device_mig
         int64_t start = from->starts[i];
         if (start < 0 || from->size < 1 || start > m->mig_slots - from->size)
             return err_set(e, ERR_INVALID,
-                           "profile %s of %s: placement %lld:%lld is not of its grid", from->name,
-                           m->name, (long long)start, (long long)from->size);
+                           "profile %s of %s: placement %lld:%lld is not on a grid of %lld memory "
+                           "slices",
+                           from->name, m->name, (long long)start, (long long)from->size,
+                           (long long)m->mig_slots);
         to->starts[to->n_starts++] = (uint8_t)start;
     }
     to->size = (unsigned)from->size;
@@ -51,8 +53,9 @@ int model_to_table(const struct device_model *m, struct mig_table *ret, struct e
     struct mig_table t = {.slots = (unsigned)m->mig_slots};
     if (m->n_mig_profiles > MIG_MAX_PROFILES || m->mig_slots > MIG_MAX_SLOTS)
         return err_set(e, ERR_INVALID,
-                       "%s: %zu profiles on %lld slots are more than can be handled", m->name,
-                       m->n_mig_profiles, (long long)m->mig_slots);
+                       "%s: %zu profiles on %lld memory slices; at most %d on %d can be handled",
+                       m->name, m->n_mig_profiles, (long long)m->mig_slots, MIG_MAX_PROFILES,
+                       MIG_MAX_SLOTS);
     for (size_t i = 0; i < m->n_mig_profiles; i++) {
         TRY(read_profile(m, &m->mig_profiles[i], &t.profiles[i], e));
         if (t.profiles[i].slices > t.slices)

@@ -80,7 +80,8 @@ static void report_conflict(struct work *w, size_t card, const struct source *to
             continue;
         }
         auto_sb struct sb text = SB_INIT(TEXT_BYTES);
-        sb_addf(&text, "GPU %u is in conflict between stronger profiles", c->index);
+        sb_addf(&text, "GPU %u stays as it is: profiles of higher priority conflict on it",
+                c->index);
         resolve_add_problem(s, "Overridden", c, sb_str(&text));
     }
 }

@@ -47,10 +47,10 @@
 #define RESOLVE_VFS_STAND   "VirtualFunctionsStand"
 #define RESOLVE_VFS_MISSING "VirtualFunctionsMissing"
 #define RESOLVE_VFS_STAND_WHY                                                                      \
-    "virtual functions stand on this card, and only whoever administers the node removes them: "   \
-    "mx-smi vm --disable-vf, or ask for mode vgpu"
+    "this card has virtual functions, and only the node's administrator can remove them: "         \
+    "mx-smi vm --disable-vf; or choose mode vgpu"
 #define RESOLVE_VFS_MISSING_WHY                                                                    \
-    "this card has no virtual functions, and only whoever administers the node makes them: "       \
+    "this card has no virtual functions, and only the node's administrator can make them: "        \
     "mx-smi vm --enable-vf 1|2|4|8"
 
 struct resolve_profile {

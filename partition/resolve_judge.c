@@ -59,7 +59,7 @@ static void note_rounding(struct source *s, const struct resolve_card *card, con
     if (!mig_rounds(card->table, name, taken))
         return;
     auto_free char *text =
-        xasprintf("GPU %u (%s): %s is taken for %s, the nearest that this card has", card->index,
+        xasprintf("GPU %u (%s): %s is rounded to %s, the nearest profile of this card", card->index,
                   card->model ? card->model : card->uuid, name, taken);
     resolve_add_problem(s, RESOLVE_ROUNDED, card, text);
 }
@@ -69,7 +69,9 @@ static int requests_of(const struct jx_pair *profiles, size_t n, struct mig_requ
                        struct err *e)
 {
     if (n > MIG_MAX_WANTS)
-        return err_set(e, ERR_INVALID, "%zu kinds of partitions are too many", n);
+        return err_set(e, ERR_INVALID,
+                       "%zu kinds of partitions are wanted; a card takes at most %d", n,
+                       MIG_MAX_WANTS);
     for (size_t i = 0; i < n; i++) {
         if (profiles[i].num < 0 || profiles[i].num > MAX_COUNT)
             return err_set(e, ERR_INVALID, "%s: the count must be from 0 to %d", profiles[i].key,
@@ -84,7 +86,7 @@ static bool want_mig(struct source *s, const struct resolve_card *card,
                      const struct jx_pair *profiles, size_t n, struct device_want *want)
 {
     if (!card->mig_capable || !card->table) {
-        resolve_refuse(s, "MIGUnsupported", card, "this card has no MIG");
+        resolve_refuse(s, "MIGUnsupported", card, "this card has no MIG; choose mode native");
         return false;
     }
     struct mig_request requests[MIG_MAX_WANTS];
@@ -111,7 +113,7 @@ static bool want_builtin(struct source *s, const struct resolve_card *card, cons
     if (strcmp(name, "all-disabled") == 0)
         return true;
     if (!card->mig_capable || !card->table) {
-        resolve_refuse(s, "MIGUnsupported", card, "this card has no MIG");
+        resolve_refuse(s, "MIGUnsupported", card, "this card has no MIG; choose mode native");
         return false;
     }
     auto_err struct err e = {0};
@@ -145,7 +147,7 @@ static bool want_sgpu(struct source *s, const struct resolve_card *card,
                       const struct device_sgpu *asked, struct device_want *want)
 {
     if (!card->sgpu) {
-        resolve_refuse(s, "SGPUUnsupported", card, "this card has no sGPU");
+        resolve_refuse(s, "SGPUUnsupported", card, "this card has no sGPU; choose another mode");
         return false;
     }
     struct sgpu_wants wants;
@@ -172,7 +174,7 @@ static bool want_vgpu(struct source *s, const struct resolve_card *card, struct 
         resolve_refuse(s, RESOLVE_VFS_MISSING, card, RESOLVE_VFS_MISSING_WHY);
     else
         resolve_refuse(s, "VGPUUnsupported", card,
-                       "mode vgpu is there for MetaX's cards alone so far");
+                       "only MetaX cards have mode vgpu; choose another mode");
     return false;
 }
 

@@ -159,7 +159,7 @@ static bool qos_is_free(const struct sgpu_state *now, const struct sgpu_wants *w
         return true;
     (void)snprintf(ret->reason, sizeof(ret->reason),
                    "the QoS policy belongs to the whole card, and slices that Cleave did not "
-                   "make stand under %s",
+                   "make have %s",
                    api_qos_policy_names[now->qos]);
     return false;
 }
@@ -295,11 +295,12 @@ static int check_kind(const char *alias, struct err *e)
     sgpu_kind_of(alias, kind);
     if (!is_alias_text(alias))
         return err_set(e, ERR_INVALID,
-                       "the alias \"%s\" is not made of lower-case letters, digits, and dashes "
+                       "the alias \"%s\" may only have lower-case letters, digits, and dashes "
                        "between them",
                        alias);
     if (strlen(alias) <= SGPU_ALIAS_MAX && strcmp(kind, alias) != 0)
-        return err_set(e, ERR_INVALID, "the alias %s ends like slice %s of %s", alias,
+        return err_set(e, ERR_INVALID,
+                       "the alias %s is also that of slice %s of %s; choose another", alias,
                        alias + strlen(kind) + 1, kind);
     return 0;
 }
@@ -310,7 +311,7 @@ static int add_wants(const struct device_slice_want *from, struct sgpu_wants *w,
     TRY(check_kind(from->alias, e));
     for (int64_t i = 0; i < count; i++) {
         if (w->n == SGPU_MAX_SLICES)
-            return err_set(e, ERR_INVALID, "there are more slices than the %u that a card takes",
+            return err_set(e, ERR_INVALID, "more slices are wanted than the %u that a card takes",
                            SGPU_MAX_SLICES);
         struct sgpu_want *item = &w->items[w->n++];
         int len = count == 1

@@ -381,7 +381,7 @@ def test_metax_device_config_is_imported_and_takes_effect(rig):
 @pytest.mark.parametrize(
     "config, said",
     [
-        (config_map("shared"), 'cluster-config: mode "shared" cannot be imported: it does not say among how many pods'),
+        (config_map("shared"), 'cluster-config: mode "shared" cannot be imported: it does not say how many pods share a card'),
         (config_map("native", a="shared"), "nodes-config[0]: node a: mode \"shared\""),
         (config_map("fast"), 'cluster-config: mode "fast" is none of native, sgpu, shared, vgpu'),
         ({**config_map("native"), "data": {"cluster-config": "mode: ["}}, "cluster-config: "),

@@ -358,7 +358,7 @@ def test_a_slice_of_somebody_else_is_left_alone_and_counts(host):
         (sgpu([{**SMALL, "memoryMiB": 1000}]), "slice small-0: 1000 MiB of memory are not a multiple of 128"),
         (sgpu([{**SMALL, "count": 16}]), "adds up to 160 %"),
         (sgpu([SMALL, SMALL]), "two slices have the alias small-0"),
-        (sgpu([{**SMALL, "alias": "small-1"}]), "ends like slice 1 of small"),
+        (sgpu([{**SMALL, "alias": "small-1"}]), "is also that of slice 1 of small"),
         (sgpu([{**SMALL, "memoryMiB": 131072, "count": 1}]), "take 131072 MiB of memory and the card has 65536"),
         ({**sgpu([SMALL]), "mode": "native"}, "goes with mode sgpu only"),
         ({**sgpu([SMALL]), "selector": {"vendor": "amd"}}, '"amd" is none of metax, nvidia'),

@@ -130,8 +130,8 @@ Test(metax_config, whatever_is_not_meant_is_refused_with_its_place)
         {"{cluster-config: 'mode: whole'}",
          "cluster-config: mode \"whole\" is none of native, sgpu, shared, vgpu"},
         {NODES("[{nodeName: a, mode: native}, {nodeName: b, mode: shared}]"),
-         "nodes-config[1]: node b: mode \"shared\" cannot be imported: it does not say among how many "
-         "pods; write a profile with sharing.timeSlicing.replicas"},
+         "nodes-config[1]: node b: mode \"shared\" cannot be imported: it does not say how many "
+         "pods share a card; write a profile with sharing.timeSlicing.replicas"},
         {"{cluster-config: 'mode: [native]'}",
          "cluster-config: mode must be native, sgpu, shared or vgpu"},
         {"{cluster-config: 'native'}", "cluster-config: it must be an object with mode"},
@@ -155,13 +155,16 @@ Test(metax_config, whatever_is_not_meant_is_refused_with_its_place)
          "nodes-config[0]: unknown field \"cards\""},
         {NODES("[{nodeName: a, mode: sgpu}, {nodeName: b, mode: sgpu}, {nodeName: a, mode: "
                "native}]"),
-         "nodes-config[2]: node a has an entry already"},
+         "nodes-config[2]: node a has two entries; keep one"},
         {NODES("[{nodeName: A, mode: sgpu}]"),
-         "nodes-config[0]: nodeName \"A\" is no name of a node"},
+         "nodes-config[0]: nodeName \"A\" is not a node name: use lower-case "
+         "letters, digits, and - or . between them"},
         {NODES("[{nodeName: a-, mode: sgpu}]"),
-         "nodes-config[0]: nodeName \"a-\" is no name of a node"},
+         "nodes-config[0]: nodeName \"a-\" is not a node name: use lower-case "
+         "letters, digits, and - or . between them"},
         {NODES("[{nodeName: 'a b', mode: sgpu}]"),
-         "nodes-config[0]: nodeName \"a b\" is no name of a node"},
+         "nodes-config[0]: nodeName \"a b\" is not a node name: use lower-case "
+         "letters, digits, and - or . between them"},
         {NODES("[{nodeName: '', mode: sgpu}]"),
          "nodes-config[0]: nodeName must have 1 to 63 characters, as the label "
          "kubernetes.io/hostname"},

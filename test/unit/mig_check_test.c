@@ -118,12 +118,13 @@ Test(mig_check, what_no_card_can_have_is_refused_by_profile_and_value)
                    "MIG profile 1g.5gb: compute slices 32, only 1 to 8 can be handled");
     expect_refused(no_slices, "MIG profile 1g.5gb: compute slices 0, only 1 to 8 can be handled");
     expect_refused(wide_card, "9 compute slices; at most 8 can be handled");
-    expect_refused(wide_grid, "7 MIG profiles on 33 memory slots; at most 32 on 32 can be handled");
+    expect_refused(wide_grid,
+                   "7 MIG profiles on 33 memory slices; at most 32 on 32 can be handled");
     expect_refused(many_profiles,
-                   "33 MIG profiles on 8 memory slots; at most 32 on 32 can be handled");
-    expect_refused(no_size, "MIG profile 1g.5gb: memory slots 0, only 1 to 32 can be handled");
+                   "33 MIG profiles on 8 memory slices; at most 32 on 32 can be handled");
+    expect_refused(no_size, "MIG profile 1g.5gb: memory slices 0, only 1 to 32 can be handled");
     expect_refused(great_size,
-                   "MIG profile 1g.5gb: memory slots 4294967295, only 1 to 32 can be handled");
+                   "MIG profile 1g.5gb: memory slices 4294967295, only 1 to 32 can be handled");
     expect_refused(off_the_grid,
                    "MIG profile 1g.5gb has placement 255:1, which is not on a grid of "
                    "8 slots");

@@ -434,7 +434,7 @@ Test(mig_recut, whole_and_shared_instances_of_one_profile_are_told_apart_when_to
     struct mig_wants w = {.n = 3, .items = {{p, 0, 1}, {p, 1, 4}, {p, 2, 0}}};
     struct mig_plan plan;
     mig_plan(t, &(struct mig_state){.n = 0}, &w, &plan);
-    cr_assert_str_eq(plan.reason, "3g.40gb x1, 1c.3g.40gb x4 needs 12 of 8 memory slots");
+    cr_assert_str_eq(plan.reason, "3g.40gb x1, 1c.3g.40gb x4 needs 12 of 8 memory slices");
     auto_free char *nearest = mig_wants_text(t, &plan.nearest);
     cr_assert_str_eq(nearest, "1c.3g.40gb x3, 3g.40gb x1");
 }

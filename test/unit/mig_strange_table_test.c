@@ -182,7 +182,7 @@ Test(mig_strange_table, a_profile_without_size_or_slices_is_not_used)
     t.profiles[2] = aligned("4g.4gb", 4, 4, 4);
     struct mig_wants w = {.n = 1, .items = {{.profile = 0, .count = 1}}};
     struct mig_plan plan = plan_empty(&t, &w);
-    cr_assert_str_eq(plan.reason, "1g.1gb has no size or place on this card");
+    cr_assert_str_eq(plan.reason, "1g.1gb has no placement on this card");
     cr_assert_eq(plan.nearest.n, 0);
     w.items[0].profile = 1;
     cr_assert_eq(plan_empty(&t, &w).verdict, MIG_PLAN_INFEASIBLE);

@@ -456,5 +456,6 @@ Test(sgpu, an_alias_that_ends_like_a_numbered_one_is_refused)
     struct sgpu_wants w;
     auto_err struct err e = {0};
     cr_expect_eq(sgpu_wants_of(&spec, &w, &e), -(int)ERR_INVALID);
-    cr_expect_str_eq(err_msg(&e), "the alias small-1 ends like slice 1 of small");
+    cr_expect_str_eq(err_msg(&e),
+                     "the alias small-1 is also that of slice 1 of small; choose another");
 }
