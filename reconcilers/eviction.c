@@ -187,8 +187,7 @@ static void tell_pod(struct context *ctx, const struct pod *p, const struct obje
                                       .name = p->name,
                                       .uid = p->uid};
     recorder_event_about(ctx->recorder, &about, /* warning= */ false, "Evicted",
-                         "it uses a GPU on %s that is to be partitioned otherwise: %s", node,
-                         order);
+                         "it uses a GPU on %s whose layout must change: %s", node, order);
     log_info("Evicted Pod", kv("namespace", p->ns), kv("pod", p->name), kv("node", node));
 }
 
@@ -198,7 +197,7 @@ static void report_futile(struct context *ctx, const struct object *device, cons
 {
     recorder_event(
         ctx->recorder, device, /* warning= */ true, "EvictionFutile",
-        "Pod %s/%s is in the way and is not evicted: it %s; end it there, or keep it off "
+        "Pod %s/%s keeps a GPU from changing and is not evicted: it %s; end it there, or keep it off "
         "this node",
         p->ns, p->name, p->futile);
 }

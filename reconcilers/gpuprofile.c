@@ -79,8 +79,7 @@ static void judge_acceptance(const struct profile_facts *f, struct conclusion *v
     auto_err struct err e = {0};
     size_t max;
     v->accepted = true;
-    set_reason(&v->accepted_reason, &v->accepted_message, "Accepted",
-               xstrdup("the profile makes sense"));
+    set_reason(&v->accepted_reason, &v->accepted_message, "Accepted", xstrdup("the spec is valid"));
     if (f->record->spec_error)
         reject(v, "Invalid", xstrdup(f->record->spec_error));
     else if (gpuprofile_max_unavailable(f->record->spec.rollout.max_unavailable, 1, &max, &e) < 0)
@@ -147,7 +146,7 @@ static char *ceded_text(const struct rollout_summary *s)
     auto_free char *sample = sample_text(&s->ceded);
     return s->overridden == 1
                ? xasprintf("; %s", sample)
-               : xasprintf("; others govern cards on %zu nodes, %s", s->overridden, sample);
+               : xasprintf("; other sources govern cards on %zu nodes, %s", s->overridden, sample);
 }
 
 static char *applied_text(const struct rollout_summary *s)

@@ -106,7 +106,7 @@ static struct conclusion judge_nodes(const struct rollout_summary *s)
                                    xstrdup("nodes that use it wait for their turn")};
     if (s->count[PHASE_UP_TO_DATE])
         return (struct conclusion){KSTATUS_CURRENT, "Applied",
-                                   xstrdup("every node that uses it is as it says")};
+                                   xstrdup("every node that uses it has its layout")};
     return (struct conclusion){KSTATUS_CURRENT, "Accepted", xstrdup("no node uses it")};
 }
 
@@ -126,8 +126,7 @@ void migconfig_plan(const struct config_facts *f, struct migconfig_status *ret)
     ret->used_by.nodes = (int64_t)f->nodes;
     conditions_copy(&ret->conditions, &c->status.conditions);
     (void)condition_set(&ret->conditions, "Accepted", fault ? CONDITION_FALSE : CONDITION_TRUE,
-                        reason, fault ? fault : "the configuration makes sense", generation,
-                        f->now_ms);
+                        reason, fault ? fault : "the spec is valid", generation, f->now_ms);
     (void)conditions_set_kstatus(&ret->conditions, v.state, v.reason, v.message, generation,
                                  f->now_ms);
     free(v.message);

@@ -74,7 +74,7 @@ static void report_label(struct context *ctx, const struct node_view *v,
         return;
     if (strcmp(st->value, MIG_STATE_SUCCESS) == 0)
         recorder_event(ctx->recorder, v->node_object, /* warning= */ false, "MIGConfigApplied",
-                       "the cards are as %s=%s says", LABEL_MIG_CONFIG, label);
+                       "the cards have the layout of %s=%s", LABEL_MIG_CONFIG, label);
     else
         recorder_event(ctx->recorder, v->node_object, /* warning= */ true,
                        st->reason ? st->reason : "MIGConfigFailed", "%s=%s: %s", LABEL_MIG_CONFIG,

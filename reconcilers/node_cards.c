@@ -43,10 +43,11 @@ static int apply(struct context *ctx, struct scope *s, const struct object_key *
                                    .force = true};
     auto_json json_t *written = NULL;
     if (kc_patch(ctx->kc, s, &target, &write, &written, e) < 0)
-        return err_wrap(e, "telling HAMi of the cards of Node %s", k->name);
+        return err_wrap(e, "publishing the cards of Node %s to HAMi", k->name);
     expectations_wrote(ctx->node_writes, k, ctx->caches.nodes,
                        JX_STR_AT(written, "metadata", "resourceVersion"));
-    log_info(text ? "Told HAMi of the cards of Node" : "Told HAMi of no cards of Node",
+    log_info(text ? "Published the cards of Node to HAMi"
+                  : "Removed the cards of Node that HAMi saw",
              kv("node", k->name));
     return 0;
 }

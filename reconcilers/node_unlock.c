@@ -38,7 +38,7 @@ static int find_pod(struct context *ctx, struct scope *s, const struct node_lock
     const struct kc_list_opts opts = {.fields = selector};
     if (kc_list_each(ctx->kc, s, &target, &opts, keep_first_pod, ret, /* ret_version= */ NULL, e) <
         0)
-        return err_wrap(e, "looking for Pod %s/%s, for which the Node is locked", lock->ns,
+        return err_wrap(e, "finding Pod %s/%s, which the lock of the Node names", lock->ns,
                         lock->pod);
     return 0;
 }

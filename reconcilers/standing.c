@@ -266,7 +266,7 @@ void standing_of(const struct node_view *v, const struct resolve_outcome *o, str
     }
     if (o->verdict == RESOLVE_OVERRIDDEN) {
         standing_set(ret, PHASE_OVERRIDDEN, STANDING_OVERRIDDEN,
-                     o->n_problems ? o->problems[0].message : "others govern its cards");
+                     o->n_problems ? o->problems[0].message : "other sources govern its cards");
         return;
     }
     judge_cards(v, o, ret);
