@@ -45,9 +45,9 @@ int access_gate_new(const struct access_gate_options *o, struct access_gate **re
     TRY(event_new(&g->work, e));
     TRY(event_new(&g->done, e));
     if (o->metrics)
-        g->reviews = metrics_counter(o->metrics, "cleave_http_token_reviews_total",
-                                     "Tokens about which the API server was asked.",
-                                     METRIC_LABELS("result"));
+        g->reviews =
+            metrics_counter(o->metrics, "cleave_http_token_reviews_total",
+                            "Reviews of tokens by the API server.", METRIC_LABELS("result"));
     *ret = TAKE(g);
     return 0;
 }

@@ -174,11 +174,13 @@ static void register_queue_metrics(struct controller *c, struct metrics *m)
                                   "Age of the longest reconcile in progress.", labels),
                     c->name);
     own->wait =
-        METRIC_WITH(metrics_histogram(m, "workqueue_queue_duration_seconds", "From due to taken.",
+        METRIC_WITH(metrics_histogram(m, "workqueue_queue_duration_seconds",
+                                      "Time from when a key is due until a worker takes it.",
                                       labels, bounds_s, ARRAY_LEN(bounds_s)),
                     c->name);
     own->work =
-        METRIC_WITH(metrics_histogram(m, "workqueue_work_duration_seconds", "From taken to done.",
+        METRIC_WITH(metrics_histogram(m, "workqueue_work_duration_seconds",
+                                      "Time from when a worker takes a key until it is done.",
                                       labels, bounds_s, ARRAY_LEN(bounds_s)),
                     c->name);
     wq_observe(c->queue, on_queue_event, own);

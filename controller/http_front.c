@@ -315,7 +315,7 @@ static int listen_to_parent(struct http_front *f, struct err *e)
                 continue;
             }
             if (!is_sound(f))
-                return err_set(e, ERR_PROTOCOL, "an answer that nobody asked for");
+                return err_set(e, ERR_PROTOCOL, "an answer without a question");
             f->body = xmalloc(f->head.len + 1UL);
         }
         if (f->got >= sizeof(f->head) && f->got == sizeof(f->head) + f->head.len)
@@ -397,7 +397,7 @@ static enum MHD_Result wait_for_leave(struct http_front *f, size_t route, struct
     const char *token = token_of(r->connection);
     struct question *q = free_question(f);
     if (!token)
-        return refuse(r->connection, MHD_HTTP_UNAUTHORIZED, "this page wants a bearer token\n");
+        return refuse(r->connection, MHD_HTTP_UNAUTHORIZED, "this page needs a bearer token\n");
     if (!ask(f, q, route, token, peer_of(r->connection)))
         return refuse(r->connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too busy; try again\n");
     r->covered = true;
@@ -532,7 +532,8 @@ int http_front_step(struct http_front *f, int max_wait_ms, bool *ret_busy, struc
     if (ret_busy)
         *ret_busy = n > 0 || (wait_ms >= 0 && wait_ms != max_wait_ms);
     if (f->leaving && f->n_guests == 0)
-        return err_set(e, ERR_CANCELED, "the parent wanted it, and the last connection has ended");
+        return err_set(e, ERR_CANCELED,
+                       "the parent ordered the end, and the last connection has ended");
     return f->broken ? err_set(e, ERR_CANCELED, "the channel takes no more") : 0;
 }
 

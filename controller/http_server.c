@@ -147,9 +147,9 @@ int http_server_new(const struct http_listener *listeners, size_t n, struct metr
     for (size_t i = 0; i < n; i++)
         TRY(add_listener(srv, &listeners[i], e));
     if (metrics)
-        srv->restarts = METRIC_WITH(metrics_counter(
-            metrics, "cleave_http_restarts_total",
-            "Ends of the process that serves HTTP, after which it was started again.", NULL));
+        srv->restarts =
+            METRIC_WITH(metrics_counter(metrics, "cleave_http_restarts_total",
+                                        "Restarts of the process that serves HTTP.", NULL));
     *ret = TAKE(srv);
     return 0;
 }
@@ -169,7 +169,7 @@ static int bind_anew(struct listener *l, struct err *e)
         (void)close(l->fd);
     l->fd = -1;
     TRY(listen_socket_open(l->opts.addr, l->port, &l->fd, &l->port, e));
-    log_error("A socket did not listen any more and was bound anew", kv("address", l->opts.addr),
+    log_error("A socket no longer listened and was bound anew", kv("address", l->opts.addr),
               kv_int("port", l->port));
     return 0;
 }
@@ -294,7 +294,7 @@ static const struct refusal {
                                "verb get on its path, as nonResourceURLs of a ClusterRole\n"},
     [ACCESS_UNKNOWN] = {503, "the API server could not be asked about this token; the log of the "
                              "program says why\n"},
-    [ACCESS_BUSY] = {429, "too many tokens that are not known yet; try again\n"},
+    [ACCESS_BUSY] = {429, "too many unknown tokens at once; try again\n"},
 };
 
 static bool answer_access(const struct listener *l, const struct child *c, const struct scope *s,

@@ -228,8 +228,9 @@ static void reconcile(struct process *p, const struct numbers *n, struct rng *rn
 
 static void measure(struct process *p, const char *lease_name)
 {
-    struct metric *gauge = metrics_gauge(p->metrics, "leader_election_master_status",
-                                         "Does this process act?", METRIC_LABELS("name"));
+    struct metric *gauge =
+        metrics_gauge(p->metrics, "leader_election_master_status",
+                      "1 while this process leads and acts, else 0.", METRIC_LABELS("name"));
     p->leading = METRIC_WITH(gauge, lease_name);
     metrics_on_collect(p->metrics, collect_leading, p);
 }
@@ -304,7 +305,7 @@ static int read_flags(struct flags *f, int argc, char **argv, struct numbers *re
         {.name = "leader-elect-lease-duration",
          .value = "DURATION",
          .text = &f->lease_duration,
-         .help = "how long others wait for a leader that is not heard of"},
+         .help = "how long other replicas wait for a leader that stopped renewing"},
         {.name = "leader-elect-renew-deadline",
          .value = "DURATION",
          .text = &f->renew_deadline,
@@ -312,21 +313,24 @@ static int read_flags(struct flags *f, int argc, char **argv, struct numbers *re
         {.name = "leader-elect-retry-period",
          .value = "DURATION",
          .text = &f->retry_period,
-         .help = "between two tries to renew or to acquire"},
+         .help = "time between two tries to renew or acquire the Lease"},
         {.name = "namespace",
          .value = "NAME",
          .text = &f->namespace,
-         .help = "of the Lease; else the kubeconfig's, the pod's, cleave-system"},
-        {.name = "lease-name", .value = "NAME", .text = &f->lease_name, .help = "of the Lease"},
+         .help = "namespace of the Lease; else the kubeconfig's, the pod's, cleave-system"},
+        {.name = "lease-name",
+         .value = "NAME",
+         .text = &f->lease_name,
+         .help = "name of the Lease"},
         {.name = "identity",
          .value = "NAME",
          .text = &f->identity,
-         .help = "of this replica; else made of the pod's name and a random part"},
+         .help = "name of this replica; else the pod's name and a random part"},
         {.name = "pod-name",
          .env = "POD_NAME",
          .value = "NAME",
          .text = &f->pod_name,
-         .help = "of the pod it runs in; else the host's name"},
+         .help = "name of the pod it runs in; else the host's name"},
         {.name = "health-addr",
          .value = "ADDR",
          .text = &f->health_addr,
@@ -358,7 +362,7 @@ static int read_flags(struct flags *f, int argc, char **argv, struct numbers *re
         {.name = "hami",
          .value = "on|off",
          .text = &f->hami,
-         .help = "on: tell HAMi's scheduler of MetaX cards, and release its lock of Nodes"},
+         .help = "on: publish MetaX cards to HAMi's scheduler, and release its lock of Nodes"},
         {.name = "log-level",
          .value = "LEVEL",
          .text = &f->level,

@@ -14,10 +14,11 @@ int metrics_access_check(const struct metrics_access *a, bool *ret_token, struct
                        "missing",
                        a->tls.cert ? "the latter" : "the former");
     if (token && !a->tls.cert)
-        return err_set(e, ERR_INVALID,
-                       "--metrics-auth=token takes --metrics-tls-cert-file and "
-                       "--metrics-tls-key-file: without TLS everybody on its way could read the "
-                       "token");
+        return err_set(
+            e, ERR_INVALID,
+            "--metrics-auth=token takes --metrics-tls-cert-file and "
+            "--metrics-tls-key-file: without TLS everybody on the network path could read the "
+            "token");
     *ret_token = token;
     return 0;
 }

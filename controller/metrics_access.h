@@ -19,8 +19,8 @@ struct metrics_access {
     }
 
 #define METRICS_AUTH_HELP                                                                          \
-    "who reads /metrics: none: everybody who reaches it; token: bearers of a token whom the API "  \
-    "server lets get it, over TLS"
+    "who may read /metrics: none: everybody who reaches it; token: bearers of a token that the "   \
+    "API server permits, over TLS"
 #define METRICS_CERT_HELP                                                                          \
     "certificate with its chain for /metrics over TLS, PEM; read again when it changes"
 #define METRICS_KEY_HELP "the certificate's private key, PEM"

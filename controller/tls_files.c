@@ -59,7 +59,7 @@ int tls_pair_receive(int fd, struct tls_pair *ret, struct err *e)
         return err_set_errno(e, errno, "reading a certificate and its key");
     size_t cert_len = strnlen(both, (size_t)n);
     if (n == 0 || both[n - 1] != '\0' || cert_len + 1 >= (size_t)n)
-        return err_set(e, ERR_PROTOCOL, "no certificate with its key was handed over");
+        return err_set(e, ERR_PROTOCOL, "no certificate and key were passed on");
     *ret = (struct tls_pair){xstrdup(both), xstrdup(both + cert_len + 1)};
     explicit_bzero(both, MAX_PAIR_BYTES);
     return 0;

@@ -95,7 +95,7 @@ struct kc *write_metrics_new(struct kc *inner, struct metrics *m)
     n->base.ops = &ops;
     n->inner = inner;
     n->writes = metrics_counter(m, "cleave_controller_writes_total",
-                                "Writes to the API server, leases and Events apart.",
+                                "Writes to the API server, except leases and Events.",
                                 METRIC_LABELS("resource", "result"));
     return &n->base;
 }

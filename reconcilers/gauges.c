@@ -131,10 +131,12 @@ struct gauges *gauges_new(struct metrics *m, const struct caches *caches)
     open_ready(metrics_gauge(m, "cleave_controller_devices", "Devices by their condition Ready.",
                              METRIC_LABELS("ready")),
                &g->devices);
-    g->profiles.stalled = METRIC_WITH(metrics_gauge(m, "cleave_controller_profiles_stalled",
-                                                    "GPUProfiles that wait for a person.", NULL));
-    g->devices.stalled = METRIC_WITH(metrics_gauge(m, "cleave_controller_devices_stalled",
-                                                   "Devices that wait for a person.", NULL));
+    g->profiles.stalled =
+        METRIC_WITH(metrics_gauge(m, "cleave_controller_profiles_stalled",
+                                  "GPUProfiles that need a person (condition Stalled).", NULL));
+    g->devices.stalled =
+        METRIC_WITH(metrics_gauge(m, "cleave_controller_devices_stalled",
+                                  "Devices that need a person (condition Stalled).", NULL));
     g->unanswered =
         METRIC_WITH(metrics_gauge(m, "cleave_controller_devices_unanswered",
                                   "Devices whose agents have not acknowledged the spec.", NULL));

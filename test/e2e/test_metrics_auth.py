@@ -210,7 +210,7 @@ def test_a_port_with_tls_gives_nothing_in_the_clear_and_nothing_to_who_does_not_
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        (["--metrics-auth=token"], "without TLS everybody on its way could read the token"),
+        (["--metrics-auth=token"], "without TLS everybody on the network path could read the token"),
         (["--metrics-auth=tokens"], "neither none nor token"),
         (["--metrics-tls-cert-file=/x"], "go together"),
         (["--metrics-tls-key-file=/x"], "go together"),
