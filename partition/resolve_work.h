@@ -3,7 +3,7 @@
 
 #include "base/sb.h"
 
-#include "partition/resolve.h"
+#include "partition/resolve_types.h"
 
 enum { TEXT_BYTES = 1024, MAX_COUNT = 64 };
 

@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-#include "partition/resolve.h"
+#include "partition/resolve_types.h"
 
 /* Matches cards against selectors. Pure. */
 

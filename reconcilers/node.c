@@ -14,6 +14,7 @@
 #include "reconcilers/node_ledger.h"
 #include "reconcilers/node_resources.h"
 #include "reconcilers/node_taint.h"
+#include "reconcilers/taint_policy.h"
 
 /* --- The Node --- */
 
@@ -188,7 +189,7 @@ static int write_taint(struct context *ctx, struct scope *s, const struct object
 static int keep_taint(struct context *ctx, struct scope *s, const struct object_key *k,
                       const struct node_view *v, struct err *e)
 {
-    bool wanted = node_taint_wanted(v);
+    bool wanted = taint_policy_wants(v);
     bool written = false;
     if (wanted == v->node->tainted)
         return 0;

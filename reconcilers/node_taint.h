@@ -4,19 +4,13 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "base/auto.h"
-
-struct node_view;
-
 /*
- * The taint that keeps new pods off a node with an unhealthy card, where the profile that governs
- * the card asks for it (spec.health.taint). Pure; reconcilers/node.c writes it.
+ * The taint that keeps new pods off a node with an unhealthy card, in the JSON of a Node. Pure;
+ * reconcilers/taint_policy.h decides, reconcilers/node.c writes.
  */
 
 #define NODE_TAINT_KEY "gpu.cleave.dev/unhealthy"
 
-/* True when the Node should have the taint. v must be resolved. */
-bool node_taint_wanted(const struct node_view *v);
 /* True when a Node, as the API server returned it, has the taint. */
 bool node_taint_stands(const json_t *node);
 /* The merge patch that adds or removes the taint and keeps every other taint. It holds the Node's
