@@ -18,9 +18,9 @@
 
 /* --- The Node --- */
 
-/* All maps stand in the body even when they are empty: were they left out, server-side apply would
- * remove whole maps, with every entry that no manager owns. A kubelet owns none of those that it
- * registered its Node with (status is not tracked on create; structured-merge-diff merge/update.go,
+/* All maps are in the body even when they are empty: without them, server-side apply would remove
+ * whole maps, with every entry that has no manager. A kubelet does not own the entries with which
+ * it registered its Node (status is not tracked on create; structured-merge-diff merge/update.go,
  * addBackDanglingItems). */
 static json_t *node_body(const struct node_view *v, json_t *labels, json_t *resources)
 {
@@ -49,9 +49,9 @@ static int apply_node(struct context *ctx, struct scope *s, const struct object_
     return 0;
 }
 
-/* Is it time for an Event? When the state becomes what it is, and when it stays and its cause is
- * another: the next mistake in the label is a failure as the one before was. What a state that
- * stood before this process was about, the process before has said. */
+/* True when the label's state deserves an Event: when the state changed, and when it stayed with
+ * another cause, because the next mistake in the label is also a failure. The previous process has
+ * reported a state from before this one. */
 static bool is_news(struct context *ctx, const struct node_view *v, const struct label_state *st,
                     const char *label)
 {
@@ -62,7 +62,7 @@ static bool is_news(struct context *ctx, const struct node_view *v, const struct
     return news == TOLD_OTHER || !was || strcmp(was, st->value) != 0;
 }
 
-/* The Node is labelled as st says, or was. */
+/* Reports the state in an Event; the Node has the label for it now, or had it before. */
 static void report_label(struct context *ctx, const struct node_view *v,
                          const struct label_state *st)
 {
@@ -101,7 +101,8 @@ static void tell_left(const struct object_key *k, const struct node_view *v)
                  kv_int("count", (int64_t)n));
 }
 
-/* next: what is about to be ordered, or was and is not answered; NULL: nothing. */
+/* next: the spec that is about to be ordered, or was ordered and is not acknowledged; NULL:
+ * none. */
 static int keep_node(struct context *ctx, struct scope *s, const struct object_key *k,
                      const struct node_view *v, const struct device_spec *next, struct err *e)
 {
@@ -121,7 +122,7 @@ static int keep_node(struct context *ctx, struct scope *s, const struct object_k
 
 /* --- Device.spec --- */
 
-/* Takes the spec out of everybody's hands; an empty one asks nothing of the cards. */
+/* Releases the spec from all field managers; an empty spec orders nothing. */
 static int clear_spec(struct context *ctx, struct scope *s, const struct kc_target *target,
                       const json_t *seen, json_t **ret_cleared, struct err *e)
 {
@@ -165,9 +166,8 @@ static int apply_spec(struct context *ctx, struct scope *s, const struct object_
 
 /* --- The taint --- */
 
-/* By a patch that holds all taints of the Node as it was read just now, and its version: a list
- * without a merge key (core/v1 NodeSpec.taints is atomic) has no other way to leave alone what
- * others put there or take away meanwhile. */
+/* The patch holds all taints of the Node as just read, and its version. core/v1 NodeSpec.taints is
+ * an atomic list without a merge key, so only this way other writers' taints stay as they are. */
 static int write_taint(struct context *ctx, struct scope *s, const struct object_key *k,
                        bool wanted, bool *ret_written, struct err *e)
 {
@@ -203,9 +203,9 @@ static int keep_taint(struct context *ctx, struct scope *s, const struct object_
     return 0;
 }
 
-/* A Device that is given to a Node which has gone meanwhile is collected with it, and made and
- * given again, for as long as the cache is behind. So the Node is looked at, once for each Device.
- */
+/* A Device whose owner is a Node that has gone is garbage-collected, created again by the agent and
+ * given to that Node again, for as long as the cache is behind. So the Node is read from the API
+ * server, once for each Device. */
 static int check_owner(struct context *ctx, struct scope *s, const struct object_key *k,
                        const struct node_view *v, struct err *e)
 {
@@ -227,7 +227,8 @@ static bool is_rounding_in_force(const struct resolve_outcome *o, size_t i)
     return o->verdict == RESOLVE_GOVERNS && strcmp(o->problems[i].reason, RESOLVE_ROUNDED) == 0;
 }
 
-/* Once for each order: the sizes that were asked for are not those that will be there. */
+/* Reports once for each order that profile names were rounded: the partitions have other sizes than
+ * their names. */
 static void report_rounding(struct context *ctx, const struct object_key *k,
                             const struct node_view *v)
 {
@@ -280,7 +281,7 @@ static int keep_both(struct context *ctx, struct scope *s, const struct object_k
     return keep_taint(ctx, s, k, v, e);
 }
 
-/* A Node whose Device is not there. */
+/* Writes a Node that has no Device. */
 static int keep_bare(struct context *ctx, struct scope *s, const struct object_key *k,
                      const struct node_view *v, struct err *e)
 {

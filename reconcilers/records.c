@@ -29,21 +29,21 @@ static int by_pair_key(const void *a, const void *b)
     return strcmp(((const struct jx_pair *)a)->key, ((const struct jx_pair *)b)->key);
 }
 
-/* Shares a text of which this record was the owner. */
-static void share(char **slot)
+/* Replaces a text that this record owns by the shared one. */
+static void share_text(char **text)
 {
-    const char *shared = intern_text(*slot);
-    free(*slot);
-    *slot = (char *)(uintptr_t)shared;
+    const char *shared = intern_text(*text);
+    free(*text);
+    *text = (char *)(uintptr_t)shared;
 }
 
-static void let_go(char **slot)
+static void let_go(char **text)
 {
-    intern_drop(*slot);
-    *slot = NULL;
+    intern_drop(*text);
+    *text = NULL;
 }
 
-/* A map of strings, all of them shared; other values count as "". */
+/* A map of strings, all of them shared; values of other types count as "". */
 static struct jx_pair *pairs_read(const json_t *obj, const char *map_name, size_t *ret_n)
 {
     json_t *map = json_object_get(json_object_get(obj, "metadata"), map_name);
@@ -85,7 +85,7 @@ static int by_string(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Adds the names in a fieldsV1 map ("f:nvidia.com/gpu.count") that are not there yet. */
+/* Adds the names in a fieldsV1 map ("f:nvidia.com/gpu.count") that are not in the list yet. */
 static void add_field_names(const json_t *fields, struct string_list *l)
 {
     const char *key;
@@ -103,7 +103,7 @@ static void add_field_names(const json_t *fields, struct string_list *l)
         qsort(l->items, l->n, sizeof(*l->items), by_string);
 }
 
-/* The fieldsV1 of what a manager applied, or NULL. Borrowed. */
+/* The fieldsV1 of a manager that applies, or NULL. Borrowed. */
 static const json_t *applied_fields(const json_t *obj, const char *manager)
 {
     const json_t *entries = JX_AT(obj, "metadata", "managedFields");
@@ -118,8 +118,9 @@ static const json_t *applied_fields(const json_t *obj, const char *manager)
     return NULL;
 }
 
-/* Who writes GPU and PCI labels where NVIDIA's and node-feature-discovery's daemons run: GPU
- * feature discovery hands its own to nfd-master (client-go names a manager by its program). */
+/* True for the managers of GPU and PCI labels where NVIDIA's and node-feature-discovery's daemons
+ * run: GPU feature discovery passes its own to nfd-master (client-go names a manager by its
+ * program). */
 static bool is_discovery(const char *manager)
 {
     return manager &&
@@ -459,9 +460,9 @@ static void forget_hardware(struct device_record *r)
     r->n_models = r->n_cards = r->n_resources = 0;
 }
 
-/* The Node's resources are applied by force and all at once: a name such as cpu or another vendor's
- * would be overwritten and, with the next apply, removed; one that the API server refuses would
- * hold up all others and the order after them. */
+/* Accepts only names that Cleave may offer. The Node's resources are applied by force and all at
+ * once: a name such as cpu, or another vendor's, would be overwritten, and removed by the next
+ * apply; one that the API server refuses would block all others and the order after them. */
 static bool is_resource_allowed(const char *name)
 {
     const char *slash = strchr(name, '/');
@@ -493,7 +494,7 @@ static int read_hardware(struct device_status *st, struct device_record *r, stru
     return 0;
 }
 
-/* An agent's word is taken for what it is there to tell, and for nothing else. */
+/* Accepts only the labels that an agent may set, so that a compromised agent cannot set others. */
 static void read_features(const struct device_status *st, struct device_record *r)
 {
     r->features = xcalloc(st->n_labels, sizeof(*r->features));
@@ -550,12 +551,12 @@ static char *owning_node_uid(const json_t *obj)
     return NULL;
 }
 
-/* A list of counts becomes one that all cards of the same layout share. The record holds a
- * reference to each name in it, too: the list itself cannot. */
+/* Replaces a list of counts by one that all cards of the same layout share. The record also holds a
+ * reference to each name in it, because the shared list cannot. */
 static void share_counts(struct profile_count **list, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        share(&(*list)[i].profile);
+        share_text(&(*list)[i].profile);
     struct profile_count *own = *list;
     if (n)
         *list = (struct profile_count *)(uintptr_t)intern_bytes(own, n * sizeof(*own));
@@ -574,10 +575,10 @@ static void let_go_counts(struct profile_count **list, size_t *n)
     *n = 0;
 }
 
-typedef void slot_fn(char **slot);
+typedef void text_fn(char **text);
 
-/* Every text of a Device that others are likely to have as well. */
-static void each_text(struct device_record *r, slot_fn *fn)
+/* Calls fn for every text of a Device that other Devices probably have too. */
+static void each_text(struct device_record *r, text_fn *fn)
 {
     fn(&r->vendor);
     fn(&r->driver_version);
@@ -610,14 +611,14 @@ static void each_text(struct device_record *r, slot_fn *fn)
 
 static void share_device(struct device_record *r)
 {
-    each_text(r, share);
+    each_text(r, share_text);
     for (size_t i = 0; i < r->spec.n_devices; i++)
         share_counts(&r->spec.devices[i].mig.profiles, r->spec.devices[i].mig.n_profiles);
     for (size_t i = 0; i < r->n_cards; i++)
         share_counts(&r->cards[i].partitions, r->cards[i].n_partitions);
 }
 
-/* Afterwards what is left is the record's own and is freed as ever. */
+/* Drops the shared parts; the rest is the record's own and is freed as usual. */
 static void let_go_device(struct device_record *r)
 {
     each_text(r, let_go);
