@@ -33,7 +33,7 @@ enum call_library call_library_of(unsigned int id)
     return id < CALL_mxSmlInit ? LIBRARY_NVML : LIBRARY_MXSML;
 }
 
-/* The library that the name itself tells. */
+/* The library that the name's prefix shows. */
 static enum call_library library_in(const char *name)
 {
     if (strncmp(name, "nvml", 4) == 0)
@@ -49,7 +49,7 @@ static const char *bare(const char *name)
     return name + prefix[library_in(name)];
 }
 
-/* "DeviceGetCount" stands for "DeviceGetCount_v2": equal up to a version suffix. */
+/* "DeviceGetCount" matches "DeviceGetCount_v2": equal up to a version suffix. */
 static bool stands_for(const char *asked, const char *name)
 {
     size_t length = strlen(asked);

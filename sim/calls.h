@@ -25,8 +25,8 @@ enum call_library call_library_of(unsigned int id);
 enum call_class call_class_of(unsigned int id);
 
 /*
- * Finds a call by its name or one of its older names ("nvmlInit", "nvmlDeviceGetCount");
- * the leading "nvml" or "mxSml" may be left out: NVML's call comes first then. Returns CALL_COUNT
- * when there is none.
+ * Finds a call by its name or one of its older names ("nvmlInit", "nvmlDeviceGetCount"). The
+ * leading "nvml" or "mxSml" may be left out: then NVML's calls are searched first. Returns
+ * CALL_COUNT when there is none.
  */
 unsigned int call_find(const char *name);

@@ -7,7 +7,8 @@
 
 #define SLOTS (HW_MAX_GPUS + MX_MAX_CARDS)
 
-/* Guarded by sets_mu. `seen` is the last event that was looked at; older ones do not come again. */
+/* Guarded by sets_mu. `seen` is the last event that was read; older ones are not delivered
+ * again. */
 struct event_set {
     struct event_set *next;
     uint64_t seen;
@@ -26,7 +27,7 @@ static uint32_t slot_of(uint32_t card)
     return metax ? HW_MAX_GPUS + card - HW_METAX : SLOTS;
 }
 
-/* The set with that address, or NULL for one that is gone or never was. sets_mu is held. */
+/* The set with that address, or NULL when it was freed or never existed. sets_mu is held. */
 static struct event_set *find_set(const struct event_set *set)
 {
     struct event_set *s = sets;

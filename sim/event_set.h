@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sets of events to wait for, as both vendors' libraries have them: an opaque pointer that a client
- * registers cards with. The sets of a process are kept in a list, so that a pointer to none of them
- * is recognised and never followed. Any thread.
+ * Event sets of both vendors' libraries: an opaque pointer for which a client registers cards. The
+ * sets of a process are kept in a list, so that a bad pointer is recognised and never followed. Any
+ * thread.
  */
 #pragma once
 
@@ -15,24 +15,24 @@ struct event_set;
 
 enum event_found { EVENT_NONE, EVENT_FOUND, EVENT_ENDED, EVENT_NO_SET };
 
-/* A set that sees what happens after event number `seen`; NULL without memory. */
+/* A set that receives the events after number `seen`; NULL without memory. */
 struct event_set *event_set_new(uint64_t seen);
 
-/* Frees it; false for a set that is none. */
+/* Frees it; false when it is no set. */
 bool event_set_drop(const struct event_set *set);
 
-/* Adds types of one card's events; false for a set that is none. */
+/* Adds types of one card's events; false when it is no set. */
 bool event_set_register(const struct event_set *set, uint32_t card, uint64_t types);
 
-/* True when the set has that card. To be called by an event_end_fn alone. */
+/* True when the set has that card. Only an event_end_fn may call it. */
 bool event_set_has(const struct event_set *set, uint32_t card);
 
-/* Says that the wait is over though no event is there. The state is locked. */
+/* True when the wait must end although there is no event. The state is locked. */
 typedef bool event_end_fn(const struct event_set *set, const struct hw *hw);
 
 /*
  * Waits for the next event of the set, at most timeout_ms (negative: without end). FOUND with *ret,
- * NONE when the time is over, ENDED by `ends` (NULL: never), NO_SET when it is none (any more).
+ * NONE on timeout, ENDED by `ends` (NULL: never), NO_SET when it is no set (any more).
  */
 enum event_found event_set_wait(struct state *s, const struct event_set *set, int64_t timeout_ms,
                                 event_end_fn *ends, struct hw_event *ret);

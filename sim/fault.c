@@ -110,8 +110,8 @@ static bool parse_mxsml(const char *text, struct fault *ret)
 }
 
 /*
- * The code is one of the call's library. For "*" and "mutating" its name says which library that
- * is, and the fault concerns no other's calls; a number is of any.
+ * The code must be one of the call's library. For "*" and "mutating" its name determines the
+ * library, and the fault concerns only that library's calls; a number concerns any.
  */
 static bool parse_failure(const char *text, struct fault *ret)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Faults as people write them: "nvmlGpuInstanceDestroy:2:fail:IN_USE", "*:5:kill",
+ * The notation of faults: "nvmlGpuInstanceDestroy:2:fail:IN_USE", "*:5:kill",
  * "mxSmlCreateSgpu:1:fail:SysfsWriteError:EROFS".
  */
 #pragma once
@@ -8,16 +8,16 @@
 #include "sim/state.h"
 
 /*
- * "fail:CODE" (number or name; NVML's with or without NVML_ERROR_, MXSML's with the name or number
- * of an errno behind it or not), "hang:SECONDS", "kill", "kill-after". The call is parsed already:
- * the codes are those of its library.
+ * Parses "fail:CODE", "hang:SECONDS", "kill" or "kill-after". CODE is a number or a name: NVML's
+ * with or without NVML_ERROR_, MXSML's optionally followed by the name or number of an errno. The
+ * call was parsed before: the codes are its library's.
  */
 bool fault_parse_action(const char *text, struct fault *ret);
 
 /* A call's name, "*" or "mutating". */
 bool fault_parse_call(const char *text, struct fault *ret);
 
-/* "CALL:NTH:ACTION"; NTH 0 fires each time. */
+/* "CALL:NTH:ACTION"; NTH 0 fires at each call. */
 bool fault_parse(const char *text, struct fault *ret);
 
 /* Writes the call's and the action's text. */
@@ -27,7 +27,7 @@ void fault_print(const struct fault *fault, char *ret_call, size_t call_size, ch
 /* The name of a return code of that library (ANY: NVML's). Static. */
 const char *code_name(enum call_library library, int code);
 
-/* The i-th failure that a library knows by name; NULL behind the last. Not of ANY. Static. */
+/* The i-th failure with a name in a library; NULL after the last. Not for ANY. Static. */
 const char *code_at(enum call_library library, size_t i);
 
 /* "NVML"; ANY: "any library". Static. */
@@ -39,5 +39,5 @@ int nvml_code_parse(const char *text);
 /* "IN_USE", "SUCCESS" ...; "999" style numbers for codes without a name. Static. */
 const char *nvml_code_name(int code);
 
-/* What nvmlErrorString says of it. Static. */
+/* The text of nvmlErrorString for it. Static. */
 const char *nvml_code_text(int code);

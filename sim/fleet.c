@@ -12,14 +12,14 @@
 #include "sim/metax.h"
 #include "sim/nvml.h"
 
-/* One file being read: the document and where complaints go. One thread. */
+/* One file being read: the document and the file name for error messages. One thread. */
 struct reader {
     const char *path;
     yaml_document_t doc;
     struct state_file *file;
     struct hw *hw;
     uint32_t links;    /* groups of linked cards so far */
-    bool ecc, ecc_set; /* for the groups that do not say */
+    bool ecc, ecc_set; /* for the groups that do not have the key */
     bool failed;
 };
 
@@ -107,7 +107,7 @@ static void read_mapping(struct reader *r, const yaml_node_t *node, const struct
     }
 }
 
-/* One entry of `gpus`: of one vendor's model or another's. */
+/* One entry of `gpus`: of a model of either vendor. */
 struct group {
     const struct model *model;
     const struct mx_model *metax;
@@ -165,7 +165,8 @@ static void add_gpu(struct hw *hw, const struct group *g)
     hw->gpu_count++;
 }
 
-/* Cards of an entry are joined as they come, `linked` at a time: by default as many as can be. */
+/* Cards of an entry are joined in order, `linked` at a time; the default is the most that is
+ * possible. */
 static void add_metax(struct reader *r, const yaml_node_t *node, const struct group *g)
 {
     struct hw *hw = r->hw;
@@ -182,7 +183,7 @@ static void add_metax(struct reader *r, const yaml_node_t *node, const struct gr
     }
 }
 
-/* Keys of the other vendor's cards would say nothing. */
+/* Keys of the other vendor's cards would have no effect, so they are errors. */
 static void check_keys(struct reader *r, const yaml_node_t *node, const struct group *g)
 {
     if (g->metax != NULL && g->mig)
@@ -245,7 +246,7 @@ static void read_maca(struct reader *r, const yaml_node_t *value, void *into)
     copy_value(r, value, hw->maca_version, sizeof(hw->maca_version));
 }
 
-/* "12.8" is 12080, as NVML counts. */
+/* "12.8" is 12080, as in NVML. */
 static void read_cuda(struct reader *r, const yaml_node_t *value, void *into)
 {
     char *dot = NULL;
@@ -376,8 +377,8 @@ bool driver_lock_parse(const char *text, uint32_t *ret_percent)
 }
 
 /*
- * GI destroy takes a second and creation less, as NVIDIA's DRA driver notes and its tests allow; a
- * Hopper mode switch and an Ampere reset take seconds. The rest is of the order of a driver call.
+ * GI destroy takes a second and creation less (NVIDIA's DRA driver notes and its tests); a Hopper
+ * mode switch and an Ampere reset take seconds. The rest takes about as long as a driver call.
  */
 bool latency_preset(struct state_file *file, const char *name)
 {
@@ -393,7 +394,7 @@ bool latency_preset(struct state_file *file, const char *name)
         {"ComputeInstanceDestroy", 50000},
         {"DeviceSetMigMode", 2000000},
         {"cleaveSimDeviceReset", 4000000},
-        /* Assumed: a slice is an entry in a table, a switch or a reset is the driver's. */
+        /* Assumed: a slice is an entry in a table; a switch or a reset involves the driver. */
         {"mxSmlCreateSgpu", 20000},
         {"mxSmlRemoveSgpu", 20000},
         {"mxSmlSetSgpuToggle", 500000},
@@ -511,8 +512,8 @@ static void defaults(struct hw *hw)
         hw->random = (uint64_t)(uintptr_t)hw;
 }
 
-/* What depends on all of the file having been read. */
-static void finish(const struct reader *r)
+/* Settings that depend on the whole file. */
+static void finish_fleet(const struct reader *r)
 {
     struct hw *hw = r->hw;
     (void)snprintf(hw->nvml_version, sizeof(hw->nvml_version), "13.%.24s", hw->driver_version);
@@ -573,7 +574,7 @@ int fleet_fill(void *arg, struct state_file *file)
     defaults(r.hw);
     read_root(&r);
     yaml_document_delete(&r.doc);
-    finish(&r);
+    finish_fleet(&r);
     finish_metax(&r);
     return r.failed ? NVML_ERROR_DRIVER_NOT_LOADED : NVML_SUCCESS;
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fleets: the YAML description a new state file is made from. sim/README.md lists the keys. */
+/* Fleets: the YAML description from which a new state file is made. sim/README.md lists the
+ * keys. */
 #pragma once
 
 #include "sim/state.h"
 
 /*
- * A state_fill_fn: reads the fleet file at the path `arg` into the new state file. What is wrong
- * with it is said on standard error; returns 0 or DRIVER_NOT_LOADED.
+ * A state_fill_fn: reads the fleet file at the path `arg` into the new state file. Faults are
+ * reported on standard error; returns 0 or DRIVER_NOT_LOADED.
  */
 int fleet_fill(void *arg, struct state_file *file);
 

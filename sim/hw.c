@@ -22,7 +22,7 @@ uint64_t hw_next_serial(struct hw *hw)
     return ++hw->serials;
 }
 
-/* splitmix64: the state is part of the hardware, so a seeded fleet repeats itself. */
+/* splitmix64. Its state is part of the hardware, so a seeded fleet repeats itself. */
 static uint64_t next_random(struct hw *hw)
 {
     uint64_t z = hw->random += 0x9E3779B97F4A7C15U;
@@ -58,7 +58,7 @@ void hw_emit_text(struct hw *hw, uint64_t type, const char *text, uint32_t metax
     (void)snprintf(e->text, sizeof(e->text), "%s", text);
 }
 
-static bool lies_in(const struct hw_proc *p, uint32_t gpu, uint32_t gi, uint32_t ci)
+static bool is_in_instance(const struct hw_proc *p, uint32_t gpu, uint32_t gi, uint32_t ci)
 {
     return p->pid != 0 && p->gpu == gpu && (gi == HW_NONE || p->gi == gi) &&
            (ci == HW_NONE || p->ci == ci);
@@ -68,6 +68,6 @@ unsigned int hw_count_procs(const struct hw *hw, uint32_t gpu, uint32_t gi, uint
 {
     unsigned int count = 0;
     for (size_t i = 0; i < HW_MAX_PROCS; i++)
-        count += lies_in(&hw->procs[i], gpu, gi, ci);
+        count += is_in_instance(&hw->procs[i], gpu, gi, ci);
     return count;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated hardware as plain data: what one "instant" of a machine is.
+ * The simulated hardware as plain data: one instant of a machine.
  *
- * Position-independent, no pointers: it lives in the state file, in two copies (state.h). Whoever
- * holds the state's lock may read the active copy and change the other.
+ * Position-independent, no pointers: it lives in the state file, in two copies (state.h). A holder
+ * of the state's lock may read the active copy and change the other.
  */
 #pragma once
 
@@ -19,15 +19,16 @@
 #define HW_MAX_PROCS  256
 #define HW_MAX_EVENTS 128
 
-/* A GPU or compute instance id that is none; a card, a slice, a virtual function that is none. */
+/* No such id: of a GPU or compute instance, a card, a slice, a virtual function. */
 #define HW_NONE 0xFFFFFFFFU
 
 /* Cards of all vendors have one numbering: NVIDIA's count from 0, MetaX's from here. */
 #define HW_METAX 0x100U
 
-/* `serial` is never used twice: a handle to a dead instance does not reach its successor. */
+/* A `serial` is never used twice, so a handle to a destroyed instance does not reach its
+ * successor. */
 struct hw_ci {
-    uint64_t serial; /* 0: the slot is empty */
+    uint64_t serial; /* 0: the entry is empty */
     uint32_t id;
     uint32_t profile; /* enum ci_profile_enum */
     uint32_t start, size;
@@ -35,7 +36,7 @@ struct hw_ci {
 };
 
 struct hw_gi {
-    uint64_t serial; /* 0: the slot is empty */
+    uint64_t serial; /* 0: the entry is empty */
     uint32_t id;
     uint32_t profile; /* enum gi_profile_enum */
     uint32_t start, size;
@@ -45,7 +46,7 @@ struct hw_gi {
 struct hw_ecc {
     uint64_t corrected_volatile, corrected_aggregate;
     uint64_t uncorrected_volatile, uncorrected_aggregate;
-    uint64_t sram_corrected, sram_uncorrected; /* since the last reset; part of the above */
+    uint64_t sram_corrected, sram_uncorrected; /* since the last reset; included in the above */
 };
 
 struct hw_remap {
@@ -76,10 +77,10 @@ struct hw_gpu {
 enum proc_kind { PROC_COMPUTE, PROC_GRAPHICS, PROC_MPS };
 
 struct hw_proc {
-    uint32_t pid; /* 0: the slot is empty */
+    uint32_t pid; /* 0: the entry is empty */
     uint32_t gpu;
     uint32_t gi, ci;    /* HW_NONE on a card without MIG */
-    uint32_t slice, vf; /* of a MetaX card: HW_NONE on the whole of it */
+    uint32_t slice, vf; /* on a MetaX card: HW_NONE on the whole card */
     uint32_t kind;
     uint32_t memory_mib;
     char name[64];
@@ -89,7 +90,7 @@ struct hw_event {
     uint64_t sequence;
     uint64_t type, data;
     uint32_t gpu, gi, ci;
-    char text[64]; /* what MetaX's events carry */
+    char text[64]; /* the text of MetaX's events */
 };
 
 enum link_kind { LINKS_NONE, LINKS_NVSWITCH, LINKS_MESH };
@@ -101,32 +102,32 @@ struct hw_fabric {
 };
 
 struct hw {
-    uint32_t gpu_count; /* NVIDIA's */
-    uint32_t mx_count;  /* MetaX's */
+    uint32_t gpu_count; /* number of NVIDIA cards */
+    uint32_t mx_count;  /* number of MetaX cards */
     uint32_t numa_nodes, cpus;
     uint32_t links; /* enum link_kind */
-    uint32_t boot;  /* how often the machine came up */
+    uint32_t boot;  /* number of boots */
     int32_t cuda_version;
     char driver_version[32], nvml_version[32];
     char mx_driver_version[32], maca_version[32];
     char boot_id[40];
-    uint64_t serials; /* the last serial handed out */
+    uint64_t serials; /* the last serial given out */
     uint64_t random;  /* state of the UUID generator */
     uint64_t event_sequence;
     struct hw_fabric fabric;
     struct hw_gpu gpus[HW_MAX_GPUS];
     struct mx_card mx_cards[MX_MAX_CARDS];
     struct hw_proc procs[HW_MAX_PROCS];
-    struct hw_event events[HW_MAX_EVENTS]; /* ring: sequence s lies at s % HW_MAX_EVENTS */
+    struct hw_event events[HW_MAX_EVENTS]; /* ring: event s is at s % HW_MAX_EVENTS */
 };
 
-/* The model of a GPU of this hardware; never NULL for a GPU that hw_init or a fleet made. */
+/* The model of a GPU of this hardware; never NULL for a GPU made by hw_init or a fleet. */
 const struct model *hw_model(const struct hw_gpu *gpu);
 
-/* Whether the machine has NVIDIA's driver: one with other cards alone has not. */
+/* True when the machine has NVIDIA's driver: one with only other cards does not. */
 bool hw_has_nvidia(const struct hw *hw);
 
-/* A serial that was never handed out before. */
+/* A serial that was not given out before. */
 uint64_t hw_next_serial(struct hw *hw);
 
 /* Writes a fresh random UUID, "<prefix>xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx". size >= 42. */
@@ -135,7 +136,7 @@ void hw_new_uuid(struct hw *hw, const char *prefix, char *ret_uuid, size_t size)
 /* Appends an event for waiting clients; gi and ci are HW_NONE when it concerns the whole card. */
 void hw_emit(struct hw *hw, uint64_t type, uint64_t data, uint32_t gpu, uint32_t gi, uint32_t ci);
 
-/* The same of a MetaX card, by its place among them. */
+/* The same for a MetaX card, by its index among them. */
 void hw_emit_text(struct hw *hw, uint64_t type, const char *text, uint32_t metax);
 
 /* Processes on the card: all of them, or with gi (and ci) not HW_NONE only those inside. */

@@ -7,7 +7,7 @@
 #include "sim/mig.h"
 #include "sim/nvml.h"
 
-/* On a card with MIG on, work runs inside compute instances and nowhere else. */
+/* On a card with MIG on, work runs only inside compute instances. */
 static int place_exists(const struct hw *hw, const struct hw_proc *proc)
 {
     if (proc->gpu >= HW_METAX)
@@ -50,7 +50,7 @@ unsigned int machine_detach(struct hw *hw, uint32_t pid, uint32_t gpu)
     return gone;
 }
 
-static void settle(struct hw_gpu *gpu)
+static void finish_reset(struct hw_gpu *gpu)
 {
     memset(gpu->gis, 0, sizeof(gpu->gis));
     gpu->mig_current = gpu->mig_pending;
@@ -69,7 +69,7 @@ int machine_reset(struct hw *hw, uint32_t gpu)
 {
     if (hw_count_procs(hw, gpu, HW_NONE, HW_NONE) > 0)
         return NVML_ERROR_IN_USE;
-    settle(&hw->gpus[gpu]);
+    finish_reset(&hw->gpus[gpu]);
     return NVML_SUCCESS;
 }
 
@@ -80,7 +80,7 @@ void machine_reboot(struct hw *hw)
         struct hw_gpu *gpu = &hw->gpus[i];
         if (hw_model(gpu)->mig == MIG_AT_ONCE)
             gpu->mig_pending = 0;
-        settle(gpu);
+        finish_reset(gpu);
         gpu->removed = 0;
         gpu->drained = 0;
         gpu->persistence = 0;

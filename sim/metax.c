@@ -9,8 +9,7 @@
 #include "sim/mxsml.h"
 #include "sim/nvml.h"
 
-/* A card on the shelf has no timeslice that is written down anywhere; mx-smi's help sets this one.
- */
+/* A new card's timeslice is documented nowhere; mx-smi's help sets this one. */
 #define DEFAULT_TIMESLICE_MS 20
 /* Assumed: a timeslice is above zero and at most a second. */
 #define MAX_TIMESLICE_MS 1000
@@ -58,7 +57,7 @@ struct mx_card *mx_add(struct hw *hw, const struct mx_model *model)
     return card;
 }
 
-/* Virtual functions follow the card's own function, eight functions a device. */
+/* Virtual functions follow the card's own function, eight functions for each PCI device. */
 void mx_bdf(const struct mx_card *card, uint32_t vf, char *ret, size_t size)
 {
     uint32_t function = vf == HW_NONE ? 0 : vf + 1;
@@ -66,7 +65,7 @@ void mx_bdf(const struct mx_card *card, uint32_t vf, char *ret, size_t size)
                    card->device + function / 8, function % 8);
 }
 
-/* Each card behind a root port of its own. */
+/* Each card has a root port of its own. */
 void mx_sys_path(const struct mx_card *card, uint32_t vf, char *ret, size_t size)
 {
     char bdf[32];
@@ -80,7 +79,7 @@ uint32_t mx_gpu_id(const struct mx_card *card, uint32_t vf)
     return 0x9000 + card->bus * 16 + (vf == HW_NONE ? 0 : vf + 1);
 }
 
-/* card0 is the machine's own display, which cannot render: the two do not count alike. */
+/* card0 is the machine's own display, which cannot render, so the two numbers differ. */
 uint32_t mx_dri_card(uint32_t metax, uint32_t vf)
 {
     return 1 + (vf == HW_NONE ? metax : MX_MAX_CARDS + metax * MX_MAX_VFS + vf);
@@ -110,7 +109,7 @@ struct mx_sums mx_sums_of(const struct mx_card *card)
     return sums;
 }
 
-static bool lies_in(const struct hw_proc *p, uint32_t metax, uint32_t slice, uint32_t vf)
+static bool is_in_slice(const struct hw_proc *p, uint32_t metax, uint32_t slice, uint32_t vf)
 {
     return p->pid != 0 && p->gpu == HW_METAX + metax && (slice == HW_NONE || p->slice == slice) &&
            (vf == HW_NONE || p->vf == vf);
@@ -120,7 +119,7 @@ uint32_t mx_used_mib(const struct hw *hw, uint32_t metax, uint32_t slice, uint32
 {
     uint32_t used = 0;
     for (size_t i = 0; i < HW_MAX_PROCS; i++)
-        used += lies_in(&hw->procs[i], metax, slice, vf) ? hw->procs[i].memory_mib : 0;
+        used += is_in_slice(&hw->procs[i], metax, slice, vf) ? hw->procs[i].memory_mib : 0;
     return used;
 }
 
@@ -128,11 +127,11 @@ uint32_t mx_count_procs(const struct hw *hw, uint32_t metax, uint32_t slice, uin
 {
     uint32_t count = 0;
     for (size_t i = 0; i < HW_MAX_PROCS; i++)
-        count += lies_in(&hw->procs[i], metax, slice, vf);
+        count += is_in_slice(&hw->procs[i], metax, slice, vf);
     return count;
 }
 
-/* What the process may use at most, or 0 where it cannot run. */
+/* The most memory that the process may use, or 0 where it cannot run. */
 static uint32_t room_of(const struct mx_card *card, const struct hw_proc *proc)
 {
     uint32_t whole = mx_model_of(card)->vram_mib;
@@ -147,8 +146,8 @@ static uint32_t room_of(const struct mx_card *card, const struct hw_proc *proc)
 }
 
 /*
- * With sGPU on, a process may still run on the whole card: MetaX's device plugin gives a pod that
- * asks for all of the compute the card itself.
+ * With sGPU on, a process may still run on the whole card: MetaX's device plugin gives the card
+ * itself to a pod that asks for all of the compute.
  */
 int mx_place_exists(const struct hw *hw, const struct hw_proc *proc)
 {
@@ -162,8 +161,8 @@ int mx_place_exists(const struct hw *hw, const struct hw_proc *proc)
     return used < room && proc->memory_mib <= room - used ? NVML_SUCCESS : NVML_ERROR_MEMORY;
 }
 
-/* The driver refuses what is written to one of its files. */
-static int refuse(int why)
+/* Fails as a refused write to one of the driver's files. */
+static int refuse_write(int why)
 {
     errno = why;
     return MXSML_SYSFS_WRITE_ERROR;
@@ -180,7 +179,7 @@ static int writable(const struct mx_card *card)
 {
     if (card->vf_count > 0)
         return MXSML_OPERATION_NOT_SUPPORT;
-    return card->unavailable ? refuse(EIO) : MXSML_SUCCESS;
+    return card->unavailable ? refuse_write(EIO) : MXSML_SUCCESS;
 }
 
 bool mx_is_idle(const struct hw *hw, uint32_t metax)
@@ -189,7 +188,7 @@ bool mx_is_idle(const struct hw *hw, uint32_t metax)
            mx_sums_of(&hw->mx_cards[metax]).count == 0;
 }
 
-/* Assumed: what it already is can be set again at any time. */
+/* Assumed: setting the present value is always allowed. */
 int mx_set_toggle(struct hw *hw, uint32_t metax, uint32_t toggle)
 {
     struct mx_card *card = &hw->mx_cards[metax];
@@ -204,7 +203,7 @@ int mx_set_toggle(struct hw *hw, uint32_t metax, uint32_t toggle)
     return MXSML_SUCCESS;
 }
 
-/* Assumed: slices can be asked for and changed only while sGPU is on. */
+/* Assumed: slices can be read and changed only while sGPU is on. */
 static int sliceable(const struct mx_card *card)
 {
     int rc = writable(card);
@@ -217,13 +216,13 @@ static bool vram_fits(const struct mx_card *card, uint32_t vram_mib, uint32_t ot
            vram_mib <= mx_model_of(card)->vram_mib - others_mib;
 }
 
-/* A best-effort card has no compute quotas, so nothing to add up. */
+/* A best-effort card has no compute quotas, so there is no sum. */
 static bool compute_fits(const struct mx_card *card, uint32_t compute_pct, uint32_t others_pct)
 {
     return card->sched_class == MXSML_BEST_EFFORT || compute_pct + others_pct <= 100;
 }
 
-/* Assumed: an id that was freed is used again, as the lowest one is; its minor with it. */
+/* Assumed: a freed id is used again, the lowest one first; its minor with it. */
 static uint32_t lowest_free(const struct mx_card *card)
 {
     uint32_t id = 0;
@@ -232,7 +231,8 @@ static uint32_t lowest_free(const struct mx_card *card)
     return id;
 }
 
-/* Assumed: a seventeenth slice is ENOSPC; sums over the card are EINVAL, as odd quotas are. */
+/* Assumed: a seventeenth slice is ENOSPC; sums beyond the card are EINVAL, as invalid quotas
+ * are. */
 int mx_create(struct hw *hw, uint32_t metax, uint32_t vram_mib, uint32_t compute_pct,
               uint32_t *ret_id)
 {
@@ -245,10 +245,10 @@ int mx_create(struct hw *hw, uint32_t metax, uint32_t vram_mib, uint32_t compute
     if (rc != MXSML_SUCCESS)
         return rc;
     if (id == MX_MAX_SLICES)
-        return refuse(ENOSPC);
+        return refuse_write(ENOSPC);
     if (!vram_fits(card, vram_mib, sums.vram_mib) ||
         !compute_fits(card, compute_pct, sums.compute_pct))
-        return refuse(EINVAL);
+        return refuse_write(EINVAL);
     struct mx_slice *s = &card->slices[id];
     *s = (struct mx_slice){.there = 1,
                            .vram_mib = vram_mib,
@@ -260,7 +260,7 @@ int mx_create(struct hw *hw, uint32_t metax, uint32_t vram_mib, uint32_t compute
 }
 
 /* A live slice that may be changed. */
-static int find(struct hw *hw, uint32_t metax, uint32_t id, struct mx_slice **ret)
+static int find_changeable(struct hw *hw, uint32_t metax, uint32_t id, struct mx_slice **ret)
 {
     struct mx_card *card = &hw->mx_cards[metax];
     int rc = sliceable(card);
@@ -271,7 +271,7 @@ static int find(struct hw *hw, uint32_t metax, uint32_t id, struct mx_slice **re
 int mx_remove(struct hw *hw, uint32_t metax, uint32_t id)
 {
     struct mx_slice *s = NULL;
-    int rc = find(hw, metax, id, &s);
+    int rc = find_changeable(hw, metax, id, &s);
     if (rc != MXSML_SUCCESS)
         return rc;
     if (mx_count_procs(hw, metax, id, HW_NONE) > 0)
@@ -285,11 +285,11 @@ int mx_set_vram(struct hw *hw, uint32_t metax, uint32_t id, uint32_t vram_mib)
 {
     struct mx_slice *s = NULL;
     const struct mx_card *card = &hw->mx_cards[metax];
-    int rc = find(hw, metax, id, &s);
+    int rc = find_changeable(hw, metax, id, &s);
     if (rc != MXSML_SUCCESS)
         return rc;
     if (!vram_fits(card, vram_mib, mx_sums_of(card).vram_mib - s->vram_mib))
-        return refuse(EINVAL);
+        return refuse_write(EINVAL);
     if (vram_mib < mx_used_mib(hw, metax, id, HW_NONE))
         return busy();
     s->vram_mib = vram_mib;
@@ -300,13 +300,13 @@ int mx_set_compute(struct hw *hw, uint32_t metax, uint32_t id, uint32_t compute_
 {
     struct mx_slice *s = NULL;
     const struct mx_card *card = &hw->mx_cards[metax];
-    int rc = find(hw, metax, id, &s);
+    int rc = find_changeable(hw, metax, id, &s);
     if (rc == MXSML_SUCCESS && compute_pct > 100)
         rc = MXSML_INVALID_INPUT;
     if (rc != MXSML_SUCCESS)
         return rc;
     if (!compute_fits(card, compute_pct, mx_sums_of(card).compute_pct - s->compute_pct))
-        return refuse(EINVAL);
+        return refuse_write(EINVAL);
     s->compute_pct = compute_pct;
     return MXSML_SUCCESS;
 }
@@ -314,7 +314,7 @@ int mx_set_compute(struct hw *hw, uint32_t metax, uint32_t id, uint32_t compute_
 int mx_set_priority(struct hw *hw, uint32_t metax, uint32_t id, uint32_t priority)
 {
     struct mx_slice *s = NULL;
-    int rc = find(hw, metax, id, &s);
+    int rc = find_changeable(hw, metax, id, &s);
     if (rc == MXSML_SUCCESS && priority > 1)
         rc = MXSML_INVALID_INPUT;
     if (rc == MXSML_SUCCESS)
@@ -325,7 +325,7 @@ int mx_set_priority(struct hw *hw, uint32_t metax, uint32_t id, uint32_t priorit
 int mx_set_alias(struct hw *hw, uint32_t metax, uint32_t id, const char *alias)
 {
     struct mx_slice *s = NULL;
-    int rc = find(hw, metax, id, &s);
+    int rc = find_changeable(hw, metax, id, &s);
     if (rc == MXSML_SUCCESS && strlen(alias) >= sizeof(s->alias))
         rc = MXSML_INVALID_INPUT;
     if (rc == MXSML_SUCCESS)
@@ -333,7 +333,8 @@ int mx_set_alias(struct hw *hw, uint32_t metax, uint32_t id, const char *alias)
     return rc;
 }
 
-/* Assumed: BUSY_DEVICE with live slices, whether or not something runs in them; no source says. */
+/* Assumed: BUSY_DEVICE with live slices, whether or not a process runs in them; no source documents
+ * it. */
 int mx_set_class(struct hw *hw, uint32_t metax, uint32_t sched_class)
 {
     struct mx_card *card = &hw->mx_cards[metax];
@@ -348,7 +349,7 @@ int mx_set_class(struct hw *hw, uint32_t metax, uint32_t sched_class)
     return MXSML_SUCCESS;
 }
 
-/* Assumed: the timeslice may change under live slices: it moves nothing. */
+/* Assumed: the timeslice may change under live slices, because it moves no memory. */
 int mx_set_timeslice(struct hw *hw, uint32_t metax, uint32_t timeslice_ms)
 {
     struct mx_card *card = &hw->mx_cards[metax];
@@ -356,13 +357,13 @@ int mx_set_timeslice(struct hw *hw, uint32_t metax, uint32_t timeslice_ms)
     if (rc != MXSML_SUCCESS)
         return rc;
     if (timeslice_ms == 0 || timeslice_ms > MAX_TIMESLICE_MS)
-        return refuse(EINVAL);
+        return refuse_write(EINVAL);
     card->timeslice_ms = timeslice_ms;
     return MXSML_SUCCESS;
 }
 
-/* Assumed: a reset clears the counters and brings an unavailable card back; settings stay. */
-static void settle(struct mx_card *card)
+/* Assumed: a reset clears the counters and makes an unavailable card available; settings stay. */
+static void finish_reset(struct mx_card *card)
 {
     card->ecc = (struct mx_ecc){0};
     card->unavailable = 0;
@@ -383,7 +384,7 @@ int mx_reset(struct hw *hw, uint32_t metax)
     }
     for (uint32_t i = 0; i < hw->mx_count; i++) {
         if (joined(hw, metax, i))
-            settle(&hw->mx_cards[i]);
+            finish_reset(&hw->mx_cards[i]);
     }
     return MXSML_SUCCESS;
 }
@@ -394,7 +395,7 @@ int mx_flr(struct hw *hw, uint32_t metax, uint32_t vf)
     if (!idle)
         return busy();
     if (vf == HW_NONE)
-        settle(&hw->mx_cards[metax]);
+        finish_reset(&hw->mx_cards[metax]);
     return MXSML_SUCCESS;
 }
 
@@ -424,7 +425,7 @@ void mx_reboot(struct hw *hw)
 {
     for (uint32_t i = 0; i < hw->mx_count; i++) {
         struct mx_card *card = &hw->mx_cards[i];
-        settle(card);
+        finish_reset(card);
         memset(card->slices, 0, sizeof(card->slices));
         memset(card->vf_uuids, 0, sizeof(card->vf_uuids));
         card->toggle = card->vf_count = card->limited = 0;

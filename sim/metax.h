@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MetaX cards as their driver does it: slices (sGPU), virtual functions, resets.
+ * MetaX cards as their driver behaves: slices (sGPU), virtual functions, resets.
  *
  * Pure functions on the locked hardware. Those that return int return an MXSML return code, and set
- * errno where that is a sysfs error: on hardware the library writes files of the driver. A card is
- * named by its place among the MetaX cards.
+ * errno for sysfs errors, because on hardware the library writes files of the driver. A card is
+ * named by its index among the MetaX cards.
  */
 #pragma once
 
 #include "sim/hw.h"
 
-/* The model of a card; never NULL for a card that a fleet made. */
+/* The model of a card; never NULL for a card made by a fleet. */
 const struct mx_model *mx_model_of(const struct mx_card *card);
 
-/* Makes a card at the end of the list, without a group; the caller has looked that there is room.
- */
+/* Makes a card at the end of the list, without a group; the caller has checked that there is
+ * room. */
 struct mx_card *mx_add(struct hw *hw, const struct mx_model *model);
 
 /* Writes the bus address of a card, or with vf not HW_NONE of a virtual function. size >= 16. */
@@ -45,14 +45,15 @@ uint32_t mx_used_mib(const struct hw *hw, uint32_t metax, uint32_t slice, uint32
 /* How many processes are there: likewise. */
 uint32_t mx_count_procs(const struct hw *hw, uint32_t metax, uint32_t slice, uint32_t vf);
 
-/* For machine_attach: 0, or an NVML code that says why the process has no place there. */
+/* For machine_attach: 0, or an NVML code for why the process cannot run there. */
 int mx_place_exists(const struct hw *hw, const struct hw_proc *proc);
 
-/* Switches sGPU on or off: BUSY_DEVICE while slices stand or processes run, NOT_SUPPORT with VFs.
- */
+/* Switches sGPU on or off: BUSY_DEVICE while there are slices or processes, NOT_SUPPORT with
+ * VFs. */
 int mx_set_toggle(struct hw *hw, uint32_t metax, uint32_t toggle);
 
-/* The lowest free id becomes a slice. SYSFS_WRITE_ERROR for a quota that the card cannot give. */
+/* Makes a slice with the lowest free id. SYSFS_WRITE_ERROR for a quota that the card cannot
+ * give. */
 int mx_create(struct hw *hw, uint32_t metax, uint32_t vram_mib, uint32_t compute_pct,
               uint32_t *ret_id);
 
@@ -67,21 +68,22 @@ int mx_set_compute(struct hw *hw, uint32_t metax, uint32_t id, uint32_t compute_
 int mx_set_priority(struct hw *hw, uint32_t metax, uint32_t id, uint32_t priority);
 int mx_set_alias(struct hw *hw, uint32_t metax, uint32_t id, const char *alias);
 
-/* What the card's slices share. */
+/* Sets the settings that the card's slices share. */
 int mx_set_class(struct hw *hw, uint32_t metax, uint32_t sched_class);
 int mx_set_timeslice(struct hw *hw, uint32_t metax, uint32_t timeslice_ms);
 
-/* True when no process runs on the card and no slice stands on it. */
+/* True when the card has neither processes nor slices. */
 bool mx_is_idle(const struct hw *hw, uint32_t metax);
 
-/* Warm reset of the card and of all that MetaXLink joins to it: BUSY_DEVICE unless all are idle. */
+/* Warm reset of the card and of all cards that MetaXLink joins to it: BUSY_DEVICE unless all are
+ * idle. */
 int mx_reset(struct hw *hw, uint32_t metax);
 
 /* Function level reset of the card, or of one virtual function: BUSY_DEVICE unless idle. */
 int mx_flr(struct hw *hw, uint32_t metax, uint32_t vf);
 
-/* Cuts a card into 1, 2, 4 or 8 virtual functions, or with 0 makes it whole again. */
+/* Divides a card into 1, 2, 4 or 8 virtual functions, or with 0 makes it whole again. */
 int mx_set_vfs(struct hw *hw, uint32_t metax, uint32_t count);
 
-/* Slices and processes are gone, sGPU is off, counters are zero. Virtual functions too. */
+/* Removes slices, processes and virtual functions, switches sGPU off, and clears the counters. */
 void mx_reboot(struct hw *hw);

@@ -154,7 +154,8 @@ static bool engines_suffice(const struct engines *left, const struct engines *e)
            e->jpeg <= left->jpeg && e->ofa <= left->ofa;
 }
 
-/* What the live instances leave: engines, compute slices, and instances of one profile. */
+/* The resources that the live instances leave free: engines, compute slices, and instances of one
+ * profile. */
 struct left {
     struct engines engines;
     unsigned int slices;
@@ -185,7 +186,7 @@ static bool left_suffices(const struct left *left, const struct gi_profile *p)
            engines_suffice(&left->engines, &p->engines);
 }
 
-/* Placements of one profile never overlap each other partly, so counting the free ones is exact. */
+/* Placements of one profile never overlap partly, so counting the free ones is exact. */
 unsigned int mig_remaining(const struct hw_gpu *gpu, const struct gi_profile *p)
 {
     struct left left = what_is_left(gpu, p);
@@ -201,7 +202,7 @@ unsigned int mig_remaining(const struct hw_gpu *gpu, const struct gi_profile *p)
     return count;
 }
 
-/* How many placements that are free now would be blocked by an instance here. */
+/* Number of placements that are free now and would be blocked by an instance here. */
 static unsigned int placements_blocked(const struct hw_gpu *gpu, unsigned int start,
                                        unsigned int size)
 {
@@ -247,7 +248,7 @@ static bool has_placement(const struct gi_profile *p, const struct span *where)
 
 /*
  * Ids are the driver's: the nodes of the tree that halves the memory. The whole card is 0, halves
- * are 1 and 2, quarters 3 to 6, eighths 7 to 14 (the guide's examples of A100 and A30).
+ * are 1 and 2, quarters 3 to 6, eighths 7 to 14 (the guide's examples for A100 and A30).
  */
 static uint32_t instance_id(const struct model *m, const struct span *where)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MIG as the driver does it: modes, placements, occupancy, engines, instances.
+ * MIG as the driver behaves: modes, placements, occupancy, engines, instances.
  *
  * Pure functions on one card's data; the caller holds the state's lock. Functions that return int
  * return an NVML return code.
@@ -9,7 +9,7 @@
 
 #include "sim/hw.h"
 
-/* A span of slots (memory slices of a card, compute slices of a GPU instance). */
+/* A span of slices (memory slices of a card, compute slices of a GPU instance). */
 struct span {
     unsigned int start, size;
 };
@@ -23,33 +23,34 @@ struct hw_gi *mig_gi_by_serial(struct hw_gpu *gpu, uint64_t serial);
 struct hw_ci *mig_ci_by_serial(struct hw_gi *gi, uint64_t serial);
 
 /*
- * MIG devices of a card are its compute instances, counted by instance ids. The n-th: false beyond
- * the last. And which one it is, by serial.
+ * The MIG devices of a card are its compute instances, counted by instance ids. mig_device_at gives
+ * the n-th, false after the last; the other finds an instance's number by its serial.
  */
 bool mig_device_at(const struct hw_gpu *gpu, unsigned int index, const struct hw_gi **ret_gi,
                    const struct hw_ci **ret_ci);
 unsigned int mig_device_index(const struct hw_gpu *gpu, uint64_t ci_serial);
 
-/* The profile a live GPU instance was made from. */
+/* The profile of a live GPU instance. */
 const struct gi_profile *mig_profile_of(const struct hw_gpu *gpu, const struct hw_gi *gi);
 
-/* How many live GPU instances the card has. */
+/* Number of live GPU instances of the card. */
 unsigned int mig_gi_count(const struct hw_gpu *gpu);
 
 /*
- * Asks for a mode. Ampere: the pending mode changes, and *ret_activation says why it does not hold
- * yet: RESET_REQUIRED, or IN_USE while instances or processes stand in the reset's way. Hopper and
- * later: holds at once, unless instances or processes are there (IN_USE, mode pending).
+ * Requests a mode. Ampere: the pending mode changes, and *ret_activation is the reason why it is
+ * not active yet: RESET_REQUIRED, or IN_USE while instances or processes prevent the reset. Hopper
+ * and later: active at once, unless there are instances or processes (IN_USE, mode pending).
  */
 int mig_set_mode(struct hw *hw, uint32_t gpu, unsigned int mode, int *ret_activation);
 
-/* How many more instances of the profile the card could take now. */
+/* Number of further instances of the profile that the card could take now. */
 unsigned int mig_remaining(const struct hw_gpu *gpu, const struct gi_profile *p);
 
 /*
- * Creates a GPU instance; NULL `where` lets the driver choose: the free placement that blocks the
+ * Creates a GPU instance; with NULL `where` the driver chooses: the free placement that blocks the
  * fewest others, the lowest among equals. *ret_gi points into the card. INVALID_ARGUMENT for a
- * placement the profile does not have, INSUFFICIENT_RESOURCES for slots or engines that are taken.
+ * placement that the profile does not have, INSUFFICIENT_RESOURCES for memory slices or engines
+ * that are taken.
  */
 int mig_create_gi(struct hw *hw, uint32_t gpu, const struct gi_profile *p, const struct span *where,
                   struct hw_gi **ret_gi);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tables. Sources: `nvidia-smi mig -lgip/-lgipp/-lcip` prints, NVIDIA's MIG user guide (v580),
- * and for A100 memory go-nvml. What no print shows is derived, and says so on its line.
+ * and for A100 memory go-nvml. Values that are in no print are derived, and marked on their line.
  * -lgip prints GiB with two digits; here are the MiB that print so.
  */
 #include "sim/model.h"
@@ -14,7 +14,7 @@
 /* Tables are read by column. */
 /* clang-format off */
 
-/* Seven compute slices over eight memory slots: A100, H100, H200, B200. */
+/* Seven compute slices over eight memory slices: A100, H100, H200, B200. */
 /* enumeration, driver's id, G, attribute, max, since, size, how many starts, which */
 static const struct gi_shape
     seven_1g      = {GI_1_SLICE,      19, 1, "",    7,   0,  1, 7, {0, 1, 2, 3, 4, 5, 6}},
@@ -36,7 +36,8 @@ static const struct gi_profile a100_40[] = {
     {&seven_7g,       40,  98,  40192, { 7, 5, 0, 1, 1}},
 };
 
-/* Engines as on the 40 GB board. go-nvml's one decoder for 1g cannot be: seven would need seven. */
+/* Engines as on the 40 GB board. go-nvml's one decoder for 1g cannot be right: seven instances
+ * would need seven. */
 static const struct gi_profile a100_80[] = {
     {&seven_1g,       10,  14,   9856, { 1, 0, 0, 0, 0}},
     {&seven_1g_me,    10,  14,   9856, { 1, 1, 0, 1, 1}},
@@ -92,7 +93,7 @@ static const struct gi_profile b200[] = {
     {&seven_7g,      180, 148, 182016, {16, 7, 0, 7, 1}},
 };
 
-/* Four compute slices over four memory slots. */
+/* Four compute slices over four memory slices. */
 static const struct gi_shape a30_1g = {GI_1_SLICE, 14, 1, "", 4, 0, 1, 4, {0, 1, 2, 3}},
                              a30_1g_me = {GI_1_SLICE_REV1, 21, 1, "+me", 1, 470, 1, 4,
                                           {0, 1, 2, 3}},
@@ -100,7 +101,7 @@ static const struct gi_shape a30_1g = {GI_1_SLICE, 14, 1, "", 4, 0, 1, 4, {0, 1,
                              a30_2g_me = {GI_2_SLICE_REV1, 6, 2, "+me", 1, 525, 2, 2, {0, 2}},
                              a30_4g = {GI_4_SLICE, 0, 4, "", 1, 0, 4, 1, {0}};
 
-/* The decoder of 1g is lgip's; the guide's table prints 0. */
+/* The decoder of 1g is from -lgip; the guide's table prints 0. */
 static const struct gi_profile a30[] = {
     {&a30_1g,      6,  14,   5952, { 1, 1, 0, 0, 0}},
     {&a30_1g_me,   6,  14,   5952, { 1, 1, 0, 1, 1}},
@@ -109,7 +110,7 @@ static const struct gi_profile a30[] = {
     {&a30_4g,     24,  56,  24000, { 4, 4, 0, 1, 1}},
 };
 
-/* Four compute slices over twelve memory slots: RTX PRO 6000 Blackwell. */
+/* Four compute slices over twelve memory slices: RTX PRO 6000 Blackwell. */
 /* enumeration, driver's id, G, attribute, max, since, size, how many starts, which */
 static const struct gi_shape
     rtx_1g        = {GI_1_SLICE,        14, 1, "",        4,   0,  3, 4, {0, 3, 6, 9}},
@@ -154,7 +155,7 @@ static const struct gi_profile rtx_pro_6000[] = {
     .mig = MIG_AT_ONCE, .ecc_default = true, .row_remapping = true, .pcie_generation = 5,          \
     .grid = 8, .slices = 7, .engines = E(8, 7, 0, 7, 1), .sms = 132
 
-/* Totals are what nvmlDeviceGetMemoryInfo gives; they yield the GB of the profile names. */
+/* Totals are those of nvmlDeviceGetMemoryInfo; the GB of the profile names follow from them. */
 static const struct model models[] = {
     {.key = "a100-40",
      .name = "NVIDIA A100-SXM4-40GB",
@@ -408,9 +409,9 @@ void gi_profile_short_name(const struct gi_profile *p, char *ret_name, size_t si
 }
 
 /*
- * The compute instance shapes each GPU instance size offers (the guide's tables; -lcip). Starts of
- * the split shapes inside 7g are in no print: taken as the aligned positions that give the counts
- * the guide states (2c three times, 3c twice, 4c once).
+ * The compute instance shapes of each GPU instance size (the guide's tables; -lcip). Starts of the
+ * split shapes inside 7g are in no print: assumed to be the aligned positions that give the guide's
+ * counts (2c three times, 3c twice, 4c once).
  */
 static const struct {
     unsigned int gi_slices;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each simulated board is: identity, sizes, engines, and its MIG profile table.
+ * The simulated boards: identity, sizes, engines, and MIG profile tables.
  *
- * Immutable tables. Memory slices ("slots") are what placements count; a board has a grid of 4, 8
- * or 12 of them. Compute slices are what the G of a profile name counts.
+ * Immutable tables. Placements count memory slices; a board has a grid of 4, 8 or 12 of them. The G
+ * of a profile name counts compute slices.
  */
 #pragma once
 
@@ -13,34 +13,34 @@
 
 #define MODEL_MAX_STARTS 8
 
-/* Engines are counted resources: instances can exist side by side only while they suffice. */
+/* Engines are counted resources: instances fit together only while there are enough. */
 struct engines {
     unsigned int copy, decoder, encoder, jpeg, ofa;
 };
 
-/* What a family of boards shares of a profile. */
+/* The part of a profile that a family of boards shares. */
 struct gi_shape {
-    unsigned int enumeration; /* enum gi_profile_enum: what GetGpuInstanceProfileInfo takes */
-    unsigned int id;          /* the driver's id: what CreateGpuInstance takes */
+    unsigned int enumeration; /* enum gi_profile_enum: the argument of GetGpuInstanceProfileInfo */
+    unsigned int id;          /* the driver's id: the argument of CreateGpuInstance */
     unsigned int slices;      /* compute slices, the G of the name */
     const char *attribute;    /* "", "+me", "+gfx", "+me.all", "-me" */
     unsigned int max_count;
     unsigned int since; /* the first driver branch that offers it; 0: all */
-    unsigned int size;  /* memory slots */
+    unsigned int size;  /* memory slices */
     unsigned int start_count;
     unsigned int starts[MODEL_MAX_STARTS];
 };
 
-/* What one board makes of it. */
+/* The profile on one board. */
 struct gi_profile {
     const struct gi_shape *shape;
-    unsigned int gb; /* of the driver's name */
+    unsigned int gb; /* the GB of the driver's name */
     unsigned int sms;
     unsigned int memory_mib;
     struct engines engines;
 };
 
-/* Whether an instance of the profile can draw: NVML's capability GFX. */
+/* True when an instance of the profile can draw: NVML's capability GFX. */
 bool gi_profile_draws(const struct gi_profile *p);
 
 enum mig_kind {
@@ -50,19 +50,19 @@ enum mig_kind {
 };
 
 struct model {
-    const char *key;  /* as fleets name it */
-    const char *name; /* as the driver names it */
+    const char *key;  /* its name in fleets */
+    const char *name; /* the driver's name */
     uint32_t pci_device_id, pci_subsystem_id;
     unsigned int arch, cc_major, cc_minor, brand;
     unsigned int memory_mib, reserved_mib, bar1_mib;
     unsigned int sms, cores_per_sm;
     unsigned int power_limit_w, clock_sm_mhz, clock_memory_mhz;
     unsigned int nvlinks, pcie_generation;
-    bool nvswitch; /* its NVLinks end in switches, and it belongs to a fabric */
+    bool nvswitch; /* its NVLinks go to switches, and it belongs to a fabric */
     bool ecc_default, row_remapping;
     const char *vbios, *part_number;
     enum mig_kind mig;
-    unsigned int grid;   /* memory slots */
+    unsigned int grid;   /* memory slices */
     unsigned int slices; /* compute slices */
     struct engines engines;
     const struct gi_profile *profiles;
@@ -78,7 +78,7 @@ struct ci_profile {
     bool media; /* the _REV1 profile: one slice with the media engines */
 };
 
-/* Every model, in a fixed order; NULL beyond the last. */
+/* Every model, in a fixed order; NULL after the last. */
 const struct model *model_at(size_t index);
 
 /* The model of that key ("h100-80"), or NULL. */
@@ -93,7 +93,7 @@ const struct gi_profile *model_profile_by_id(const struct model *m, unsigned int
 /* Writes the driver's name of the profile: "MIG 1g.10gb+me". */
 void gi_profile_name(const struct gi_profile *p, char *ret_name, size_t size);
 
-/* The name by which tools call it, without "MIG ": "1g.10gb+me". */
+/* Writes the name that tools use, without "MIG ": "1g.10gb+me". */
 void gi_profile_short_name(const struct gi_profile *p, char *ret_name, size_t size);
 
 /*

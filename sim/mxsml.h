@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ABI of MetaX's libmxsml.so, interface version 2.3.1, x86-64: as far as it is simulated,
- * declared from a description of its symbols, layouts, units and return codes.
+ * The simulated part of the ABI of MetaX's libmxsml.so, interface version 2.3.1, x86-64, declared
+ * from a description of its symbols, layouts, units and return codes.
  *
  * Enums are passed as unsigned ints. `dev` is a device index: native cards and virtual functions
  * count from 0, the physical functions of virtualised cards from 100. `id` is a slice of a card.
@@ -18,13 +18,13 @@ enum mxsml_return {
     MXSML_FAILURE = 1,
     MXSML_NO_DEVICE = 2,
     MXSML_OPERATION_NOT_SUPPORT = 3,
-    MXSML_SYSFS_ERROR = 4,       /* errno has the detail */
-    MXSML_SYSFS_WRITE_ERROR = 5, /* errno has the detail */
+    MXSML_SYSFS_ERROR = 4,       /* errno has the cause */
+    MXSML_SYSFS_WRITE_ERROR = 5, /* errno has the cause */
     MXSML_INVALID_DEVICE_ID = 6,
     MXSML_INVALID_DIE_ID = 7,
     MXSML_PERMISSION_DENIED = 8,
     MXSML_INVALID_INPUT = 9,
-    MXSML_INSUFFICIENT_SIZE = 10, /* the size argument then holds what is needed */
+    MXSML_INSUFFICIENT_SIZE = 10, /* the size argument then holds the needed size */
     MXSML_IO_CONTROL_FAILURE = 12,
     MXSML_MMAP_FAILURE = 13,
     MXSML_UNMMAP_FAILURE = 14,
@@ -58,12 +58,13 @@ enum mxsml_topology {
     MXSML_TOPOLOGY_UNDEFINED,
 };
 
-#define MXSML_MAX_VIRTUAL    128
-#define MXSML_MAX_SLICES     16
-#define MXSML_MAX_LINKS      7
-#define MXSML_VRAM_STEP_MB   128
-#define MXSML_MAX_ALIAS      32
-#define MXSML_FIRST_PF       100 /* MetaX's own samples ask the physical functions from here on */
+#define MXSML_MAX_VIRTUAL  128
+#define MXSML_MAX_SLICES   16
+#define MXSML_MAX_LINKS    7
+#define MXSML_VRAM_STEP_MB 128
+#define MXSML_MAX_ALIAS    32
+/* MetaX's own samples use this first index of physical functions. */
+#define MXSML_FIRST_PF       100
 #define MXSML_EVENT_ERROR_ID 1ULL
 
 struct mxsml_device_ids {

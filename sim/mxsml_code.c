@@ -8,7 +8,7 @@
 
 #include "sim/mxsml.h"
 
-/* Assumed: the texts; only the names and numbers are known. */
+/* Assumed: the texts; only the names and numbers are documented. */
 static const struct {
     int code;
     const char *name, *text;

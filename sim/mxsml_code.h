@@ -7,13 +7,13 @@
 /* "BusyDevice", "Success" ...; "UNNAMED" for other codes. Static. */
 const char *mxsml_code_name(int code);
 
-/* What mxSmlGetErrorString says of it. Static. */
+/* The text of mxSmlGetErrorString for it. Static. */
 const char *mxsml_code_text(int code);
 
 /* The code of that name ("BusyDevice"), or -1. */
 int mxsml_code_parse(const char *name);
 
-/* The name of the i-th code, "Success" first; NULL behind the last. Static. */
+/* The name of the i-th code, "Success" first; NULL after the last. Static. */
 const char *mxsml_code_at(size_t i);
 
 /* The errno of that name ("EINVAL") or number, or 0. */

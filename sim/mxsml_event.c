@@ -5,7 +5,7 @@
 #include "sim/event_set.h"
 #include "sim/mxsml_session.h"
 
-/* MXSML's name for a set. */
+/* A set behind MXSML's handle type. */
 static struct event_set *set_of(mxsml_event_set_t set)
 {
     return (struct event_set *)(void *)set;
@@ -25,7 +25,7 @@ unsigned int mxSmlEventSetCreate(mxsml_event_set_t *set)
     return mx_leave(&c, rc);
 }
 
-/* Assumed: types other than the one that is known are refused. */
+/* Assumed: types other than the documented one are refused. */
 unsigned int mxSmlDeviceRegisterEvents(unsigned int dev, unsigned long long types,
                                        mxsml_event_set_t set)
 {
@@ -38,7 +38,7 @@ unsigned int mxSmlDeviceRegisterEvents(unsigned int dev, unsigned long long type
     return mx_leave(&c, rc);
 }
 
-/* Assumed: the data is text; what it says is not known. */
+/* Assumed: the data is text; its content is not documented. */
 unsigned int mxSmlEventSetWait(mxsml_event_set_t set, struct mxsml_event *event)
 {
     struct mx_call c = {.id = CALL_mxSmlEventSetWait, .waits = true};

@@ -17,7 +17,7 @@ unsigned int mxSmlGetDeviceState(unsigned int dev, int *state)
     return mx_leave(&c, rc);
 }
 
-/* Assumed: of an available card the code is 0 and the reason empty. */
+/* Assumed: on an available card the code is 0 and the reason empty. */
 unsigned int mxSmlGetDeviceUnavailableReason(unsigned int dev,
                                              struct mxsml_unavailable_reason *reason)
 {
@@ -43,7 +43,7 @@ unsigned int mxSmlGetEccState(unsigned int dev, unsigned int *state)
     return mx_leave(&c, rc);
 }
 
-/* Assumed: with ECC off nothing is counted, and asking is not supported. */
+/* Assumed: with ECC off nothing is counted, and the query is not supported. */
 unsigned int mxSmlGetTotalEccErrors(unsigned int dev, struct mxsml_ecc_errors *errors)
 {
     struct mx_call c = {.id = CALL_mxSmlGetTotalEccErrors};
@@ -61,7 +61,7 @@ unsigned int mxSmlGetTotalEccErrors(unsigned int dev, struct mxsml_ecc_errors *e
     return mx_leave(&c, rc);
 }
 
-/* A warm reset is the card's, and not a virtual function's. */
+/* A warm reset applies to a card, not to a virtual function. */
 unsigned int mxSmlReset(unsigned int dev)
 {
     struct mx_call c = {.id = CALL_mxSmlReset};
@@ -87,7 +87,7 @@ static bool is_busy(const struct mx_call *c)
     return mx_count_procs(c->hw, c->metax, HW_NONE, c->vf) > 0;
 }
 
-/* Assumed: percent, and 0 of what a C-class card does not have. */
+/* Assumed: percent, and 0 for units that a C-class card does not have. */
 unsigned int mxSmlGetDeviceIpUsage(unsigned int dev, unsigned int ip, int *usage)
 {
     struct mx_call c = {.id = CALL_mxSmlGetDeviceIpUsage};
@@ -99,7 +99,7 @@ unsigned int mxSmlGetDeviceIpUsage(unsigned int dev, unsigned int ip, int *usage
     return mx_leave(&c, rc);
 }
 
-/* Assumed: one way that feeds the whole board. */
+/* Assumed: one rail feeds the whole board. */
 unsigned int mxSmlGetBoardPowerInfo(unsigned int dev, unsigned int *number,
                                     struct mxsml_board_power *ways)
 {

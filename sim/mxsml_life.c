@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MXSML: life and inventory. Each function's contract is MXSML's own of that name. */
+/* MXSML: life and inventory. Each function has the contract of MXSML's function of that name. */
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ const char *mxSmlGetErrorString(unsigned int result)
     return mxsml_code_text((int)result);
 }
 
-/* Both counts are 0 on any error: there is no other way to say it. */
+/* Both counts are 0 on any error, because they have no other way to report it. */
 static unsigned int count_devices(unsigned int call, bool pfs)
 {
     unsigned int count = 0;
@@ -48,7 +48,7 @@ unsigned int mxSmlGetPfDeviceCount(void)
     return count_devices(CALL_mxSmlGetPfDeviceCount, /* pfs= */ true);
 }
 
-/* Assumed: none for a native card; a virtual function has none and is no physical device. */
+/* Assumed: a native card has none; a virtual function has none and is no physical device. */
 unsigned int mxSmlGetVirtualDevicesByPhysicalId(unsigned int dev, struct mxsml_device_ids *ids)
 {
     struct mx_call c = {.id = CALL_mxSmlGetVirtualDevicesByPhysicalId};
@@ -76,8 +76,8 @@ static unsigned int mode_of(const struct mx_call *c)
 }
 
 /*
- * Assumed: gpuId and nodeId are the kernel driver's numbers of the function, as its kin have them:
- * an opaque number that is not 0, and a place in the topology behind the NUMA nodes.
+ * Assumed: gpuId and nodeId are the kernel driver's numbers of the function, as in related
+ * interfaces: an opaque number that is not 0, and a position in the topology after the NUMA nodes.
  */
 unsigned int mxSmlGetDeviceInfo(unsigned int dev, struct mxsml_device_info *info)
 {
@@ -115,7 +115,7 @@ unsigned int mxSmlGetAllLimitedDevices(struct mxsml_device_ids *ids)
     return mx_leave(&c, rc);
 }
 
-/* Only the index and the bus address are known of it. */
+/* Only its index and bus address are filled. */
 unsigned int mxSmlGetLimitedDeviceInfo(unsigned int dev, struct mxsml_device_info *info)
 {
     uint32_t metax = 0;
@@ -135,7 +135,7 @@ unsigned int mxSmlGetLimitedDeviceInfo(unsigned int dev, struct mxsml_device_inf
 
 /*
  * A virtual function has its share. All of the memory is visible to the host, and some of the
- * host's to the card. Assumed: a card that nobody uses shows a little in use, as cards do.
+ * host's to the card. Assumed: an idle card reports a little memory in use, as cards do.
  */
 unsigned int mxSmlGetMemoryInfo(unsigned int dev, struct mxsml_memory_info *memory)
 {
@@ -159,7 +159,7 @@ unsigned int mxSmlGetMemoryInfo(unsigned int dev, struct mxsml_memory_info *memo
     return mx_leave(&c, rc);
 }
 
-/* Assumed: how many firmware units there are, and their numbers. */
+/* Assumed: the number of firmware units, and their versions. */
 static const char *version_of(const struct hw *hw, unsigned int unit)
 {
     static const char *const firmware[] = {"1.27.5.0", "1.27.5.0", "2.1.9.0"};

@@ -14,7 +14,7 @@ static bool is_on_metax(const struct hw_proc *p)
     return p->pid != 0 && p->gpu >= HW_METAX;
 }
 
-/* True when an earlier entry of the table is of the same process: on another card or slice. */
+/* True when an earlier entry of the table has the same process, on another card or slice. */
 static bool came_before(const struct hw *hw, size_t at)
 {
     for (size_t i = 0; i < at; i++) {
@@ -78,7 +78,7 @@ static void list_processes(const struct hw *hw, unsigned int room, struct mxsml_
     }
 }
 
-/* Assumed: of more the first `number`; entries without a process have the pid 0. */
+/* Assumed: of more processes the first `number`; entries without a process have the pid 0. */
 unsigned int mxSmlGetProcessInfo_v3(unsigned int number, struct mxsml_process *processes)
 {
     struct mx_call c = {.id = CALL_mxSmlGetProcessInfo_v3};

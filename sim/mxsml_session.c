@@ -8,7 +8,7 @@
 #include "sim/nvml.h"
 #include "sim/proc_tree.h"
 
-/* Indices of cards that the library cannot manage. Assumed: they count apart from the others. */
+/* First index of cards that the library cannot manage. Assumed: they are counted separately. */
 #define FIRST_LIMITED 200
 
 static struct session session = {.mu = PTHREAD_MUTEX_INITIALIZER};
@@ -16,7 +16,7 @@ static struct session session = {.mu = PTHREAD_MUTEX_INITIALIZER};
 /* Guarded by the session's mutex. */
 static struct mx_inventory inventory;
 
-/* Of two threads that initialise at once the second waits for what the first reads. */
+/* When two threads initialise at once, the second waits for the first. */
 static pthread_mutex_t init_mu = PTHREAD_MUTEX_INITIALIZER;
 static bool initialised; /* guarded by init_mu */
 
@@ -44,7 +44,7 @@ static void list_functions(struct mx_inventory *inv, uint32_t metax, uint32_t vf
         inv->devices[inv->device_count++] = (struct mx_device){.metax = metax, .vf = vf};
 }
 
-/* Assumed: by bus address, and the virtual functions of a card in its place. */
+/* Assumed: sorted by bus address, with the virtual functions of a card at its position. */
 static struct mx_inventory list_devices(const struct hw *hw)
 {
     struct mx_inventory inv = {0};
@@ -109,7 +109,7 @@ uint32_t mx_index_of(const struct mx_inventory *inv, uint32_t metax)
     return i != HW_NONE ? FIRST_LIMITED + i : HW_NONE;
 }
 
-/* What became of it since it was read. */
+/* The device as it is now; it may have gone since it was listed. */
 static int resolve(struct mx_call *c, enum mx_on on)
 {
     c->card = &c->hw->mx_cards[c->metax];
@@ -121,7 +121,7 @@ static int resolve(struct mx_call *c, enum mx_on on)
     return on == MX_ON_CARD && !native ? MXSML_OPERATION_NOT_SUPPORT : MXSML_SUCCESS;
 }
 
-/* Assumed: a sysfs error on order that names no errno is EIO. */
+/* Assumed: an ordered sysfs error without an errno is EIO. */
 static int fail(const struct fault *f)
 {
     bool sysfs = f->value == MXSML_SYSFS_ERROR || f->value == MXSML_SYSFS_WRITE_ERROR;
@@ -177,7 +177,7 @@ void mx_args(struct mx_call *c, const char *format, ...)
     va_end(args);
 }
 
-static int boot(const struct hw *hw)
+static int boot_machine(const struct hw *hw)
 {
     if (hw->mx_count == 0)
         return MXSML_NO_DEVICE;
@@ -198,7 +198,8 @@ static int open_session(void)
     return rc == NVML_ERROR_DRIVER_NOT_LOADED ? MXSML_NO_DEVICE : MXSML_FAILURE;
 }
 
-/* The library has no end: what is open stays so, until it is to be read anew. init_mu is held. */
+/* The library has no shutdown: the state stays open, and is read again only on request. init_mu is
+ * held. */
 static int init_locked(unsigned int call_id, bool anew)
 {
     bool was_open = initialised;
@@ -211,7 +212,7 @@ static int init_locked(unsigned int call_id, bool anew)
     struct mx_call c = {.id = call_id};
     rc = mx_enter(&c, 0, MX_ON_NOTHING);
     if (rc == MXSML_SUCCESS && (!was_open || anew))
-        rc = boot(c.hw);
+        rc = boot_machine(c.hw);
     rc = (int)mx_leave(&c, rc);
     if (rc != MXSML_SUCCESS && !was_open)
         initialised = !session_close(&session);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MXSML: slices (sGPU) and what they share of a card. Contracts are MXSML's own. */
+/* MXSML: slices (sGPU) and the settings that they share. Contracts are MXSML's own. */
 #include <stdio.h>
 #include <string.h>
 
 #include "sim/metax.h"
 #include "sim/mxsml_session.h"
 
-/* A number of the card's, by its place in struct mx_card. */
+/* A number of the card, by its offset in struct mx_card. */
 static unsigned int get_of_card(unsigned int call, unsigned int dev, size_t offset,
                                 unsigned int *ret)
 {
@@ -101,8 +101,8 @@ unsigned int mxSmlGetSgpuCount(unsigned int dev)
     return count;
 }
 
-/* Begins a call on a slice; *ret is it. Assumed: no such slice is OPERATION_NOT_SUPPORT throughout,
- * as it is where a source says so. */
+/* Begins a call on a slice, *ret. Assumed: a missing slice is always OPERATION_NOT_SUPPORT, as it
+ * is where a source documents it. */
 static int enter_slice(struct mx_call *c, unsigned int dev, unsigned int id, struct mx_slice **ret)
 {
     int rc = mx_enter(c, dev, MX_ON_CARD);
@@ -110,7 +110,7 @@ static int enter_slice(struct mx_call *c, unsigned int dev, unsigned int id, str
     return rc == MXSML_SUCCESS && *ret == NULL ? MXSML_OPERATION_NOT_SUPPORT : rc;
 }
 
-/* Assumed: a slice's minor is its own in the machine; no device file is known to bear it. */
+/* Assumed: a slice's minor is unique on the machine; no device file is known to have it. */
 unsigned int mxSmlGetSgpuInfo(unsigned int dev, unsigned int id, struct mxsml_sgpu_info *info)
 {
     struct mx_slice *s = NULL;
@@ -131,7 +131,7 @@ unsigned int mxSmlGetSgpuInfo(unsigned int dev, unsigned int id, struct mxsml_sg
     return mx_leave(&c, rc);
 }
 
-/* A slice of a card that is not available is not either. */
+/* A slice of an unavailable card is unavailable too. */
 unsigned int mxSmlGetSgpuState(unsigned int dev, unsigned int id, int *state)
 {
     struct mx_slice *s = NULL;
@@ -173,7 +173,7 @@ unsigned int mxSmlSetSgpuDeviceQueuePriority(unsigned int dev, unsigned int id,
     return set_of_slice(CALL_mxSmlSetSgpuDeviceQueuePriority, dev, id, priority, mx_set_priority);
 }
 
-/* Assumed: slices can have all of the memory, which is what the card's 512 steps add up to. */
+/* Assumed: slices can have all of the memory, which is the sum of the card's 512 steps. */
 unsigned int mxSmlGetSgpuAvailableQuota(unsigned int dev, struct mxsml_available_quota *quota)
 {
     struct mx_call c = {.id = CALL_mxSmlGetSgpuAvailableQuota};
@@ -190,7 +190,7 @@ unsigned int mxSmlGetSgpuAvailableQuota(unsigned int dev, struct mxsml_available
     return mx_leave(&c, rc);
 }
 
-/* A slice in which something runs uses all that it may. */
+/* A slice with a process in it uses its whole quota. */
 unsigned int mxSmlGetSgpuUsage(unsigned int dev, unsigned int id, int *usage)
 {
     struct mx_slice *s = NULL;
@@ -228,7 +228,7 @@ unsigned int mxSmlGetSgpuAlias(unsigned int dev, unsigned int id, char *alias, u
     return mx_leave(&c, rc);
 }
 
-/* The argument is not written to; the ABI has it so. */
+/* The argument is not written, but not const in the ABI. */
 /* NOLINTBEGIN(readability-non-const-parameter) */
 unsigned int mxSmlSetSgpuAlias(unsigned int dev, unsigned int id, char *alias)
 {

@@ -30,8 +30,8 @@ static unsigned int level_between(const struct hw *hw, uint32_t a, uint32_t b)
     return x->numa == y->numa ? MXSML_TOPOLOGY_NUMA_NODE : MXSML_TOPOLOGY_SYSTEM;
 }
 
-/* Assumed: what the kernel's tables of such cards have: a hop of a link weighs 15, a node's bus 20,
- * and the way through the other node 52. */
+/* Assumed: the values of the kernel's tables of such cards: a link's hop weighs 15, a node's bus
+ * 20, and the path through the other node 52. */
 static unsigned int distance_between(const struct hw *hw, uint32_t a, uint32_t b)
 {
     switch (level_between(hw, a, b)) {
@@ -75,7 +75,8 @@ unsigned int mxSmlGetDeviceDistance(unsigned int a, unsigned int b, unsigned int
     return ask_between(CALL_mxSmlGetDeviceDistance, a, b, distance_between, distance);
 }
 
-/* Links go round the others of the group; those left over end nowhere. */
+/* Links are distributed over the other cards of the group in turn; the remaining ones have no
+ * peer. */
 static unsigned int links_in_use(const struct hw *hw, const struct mx_card *card)
 {
     unsigned int others = group_size(hw, card);
@@ -83,7 +84,7 @@ static unsigned int links_in_use(const struct hw *hw, const struct mx_card *card
     return others > 0 ? MXSML_MAX_LINKS / others * others : 0;
 }
 
-/* Assumed: the speed and width of a link that is up; of one that is not, both are 0. */
+/* Assumed: the speed and width of an active link; of an inactive one both are 0. */
 unsigned int mxSmlGetMetaXLinkInfo_v2(unsigned int dev, unsigned int *number,
                                       struct mxsml_link *links)
 {
@@ -107,7 +108,7 @@ unsigned int mxSmlGetMetaXLinkInfo_v2(unsigned int dev, unsigned int *number,
     return mx_leave(&c, rc);
 }
 
-/* The card at that place of a group. */
+/* The card at that position of a group. */
 static uint32_t at_place(const struct hw *hw, uint32_t group, uint32_t place)
 {
     for (uint32_t i = 0; i < hw->mx_count; i++) {
@@ -126,7 +127,7 @@ static uint32_t peer_of(const struct mx_call *c, unsigned int link)
     return at_place(c->hw, c->card->group, (c->card->place + hop) % size);
 }
 
-/* Links count from 1, as MetaX's own samples print them. */
+/* Links count from 1, as in the output of MetaX's own samples. */
 unsigned int mxSmlGetMetaXLinkRemoteInfo(unsigned int dev, unsigned int link,
                                          struct mxsml_link_remote *remote)
 {
@@ -145,7 +146,7 @@ unsigned int mxSmlGetMetaXLinkRemoteInfo(unsigned int dev, unsigned int link,
     return mx_leave(&c, rc);
 }
 
-/* Assumed: the group counts from 1 and is 0 for none; a card is a socket of it, with one die. */
+/* Assumed: groups count from 1 and 0 is none; a card is a socket of its group, with one die. */
 unsigned int mxSmlGetMetaXLinkTopo(unsigned int dev, struct mxsml_link_topo *topo)
 {
     struct mx_call c = {.id = CALL_mxSmlGetMetaXLinkTopo};
@@ -162,7 +163,7 @@ static unsigned int nodes_of(const struct hw *hw)
     return hw->numa_nodes > 0 ? hw->numa_nodes : 1;
 }
 
-/* Assumed: what does not fit into the words is left out. */
+/* Assumed: CPUs beyond the given words are left out. */
 static unsigned int affinity(unsigned int call, unsigned int dev, unsigned int words,
                              unsigned int *mask)
 {

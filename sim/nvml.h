@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of NVIDIA's NVML ABI (API 13, x86-64) that the simulator speaks.
+ * The part of NVIDIA's NVML ABI (API 13, x86-64) that the simulator implements.
  *
  * Written from the facts of the ABI: names, argument types, sizes, offsets, constants. nvml_abi.c
- * asserts every size and offset. Names are NVIDIA's and not ours, because they are looked up by
- * name; handles are typedef'd pointers for the same reason.
+ * asserts every size and offset. Names are NVIDIA's and not in our style, because clients look them
+ * up by name; handles are typedef'd pointers for the same reason.
  */
 #pragma once
 
@@ -363,7 +363,7 @@ typedef struct {
     unsigned int capabilities;
 } nvmlComputeInstanceProfileInfo_v3_t;
 
-/* The unversioned call of old clients knows this part of the struct below. */
+/* The part of the struct below that the unversioned call of old clients has. */
 typedef struct {
     nvmlDevice_t device;
     nvmlGpuInstance_t gpuInstance;
@@ -379,7 +379,7 @@ typedef struct {
     nvmlComputeInstancePlacement_t placement;
 } nvmlComputeInstanceInfo_t;
 
-/* What the unversioned nvmlEventSetWait fills. */
+/* Filled by the unversioned nvmlEventSetWait. */
 typedef struct {
     nvmlDevice_t device;
     unsigned long long eventType;
@@ -472,7 +472,7 @@ typedef struct {
     int temperature;
 } nvmlTemperature_t;
 
-/* How long clocks were held back, in ns, and until when that was counted, in us. */
+/* How long clocks were held back, in ns, and the time until which that was counted, in us. */
 typedef struct {
     unsigned long long referenceTime;
     unsigned long long violationTime;

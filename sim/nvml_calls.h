@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exported functions. Enum arguments are declared as the integers they are in the ABI.
+ * The exported functions. Enum arguments are declared as the integers that they are in the ABI.
  * Older generations of a call that differ from the newest are declared at the end.
  */
 #pragma once
@@ -212,7 +212,7 @@ NVML_API nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t device, unsigned 
                                                   unsigned int *value);
 NVML_API nvmlReturn_t nvmlDeviceGetPcieReplayCounter(nvmlDevice_t device, unsigned int *value);
 
-/* what monitors ask for besides */
+/* further calls of monitors */
 NVML_API nvmlReturn_t nvmlDeviceGetPerformanceState(nvmlDevice_t device, unsigned int *pState);
 NVML_API nvmlReturn_t nvmlDeviceGetPowerState(nvmlDevice_t device, unsigned int *pState);
 NVML_API nvmlReturn_t nvmlDeviceGetFanSpeed(nvmlDevice_t device, unsigned int *speed);
@@ -331,7 +331,7 @@ NVML_API nvmlReturn_t nvmlDeviceGetRetiredPages(nvmlDevice_t device, unsigned in
                                                 unsigned long long *addresses);
 
 /*
- * Not NVML's: what `nvidia-smi --gpu-reset` does through the driver, for the look-alike here.
- * IN_USE while a process is on the card or another client has NVML open.
+ * Not part of NVML: the driver's side of `nvidia-smi --gpu-reset`, for the look-alike here. IN_USE
+ * while a process is on the card or another client has NVML open.
  */
 NVML_API nvmlReturn_t cleaveSimDeviceReset(nvmlDevice_t device);

@@ -6,7 +6,7 @@
 #include "sim/nvml_calls.h"
 #include "sim/nvml_session.h"
 
-/* What the three generations of the profile struct say. */
+/* The facts that the three generations of the profile struct contain. */
 struct ci_facts {
     struct ci_profile ci;
     const struct gi_profile *gi;
@@ -63,7 +63,7 @@ nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstance_t gpuI
     if (rc == NVML_SUCCESS) {
         nvmlComputeInstanceProfileInfo_v3_t full;
         fill_common(&f, &full);
-        /* The first generation is the later ones' middle: from id up to the name. */
+        /* The first generation is a part of the later ones: from id up to the name. */
         memcpy(info, &full.id, sizeof(*info));
     }
     return call_leave(&c, rc);

@@ -56,7 +56,7 @@ nvmlReturn_t nvmlDeviceModifyDrainState(nvmlPciInfo_t *pciInfo, unsigned int new
     return call_leave(&c, rc);
 }
 
-/* Only a drained, idle card can be taken away; it is back after a reboot. */
+/* Only a drained, idle card can be removed; it is back after a reboot. */
 static int remove_gpu(const struct call *c, const nvmlPciInfo_t *pci, unsigned int state)
 {
     struct hw_gpu *gpu = at_address(c, pci);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVML: finding devices and what they are. Each function's contract is NVML's own of that name. */
+/* NVML: finding devices, and their identity. Each function has the contract of NVML's function of
+ * that name. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include "sim/nvml_calls.h"
 #include "sim/nvml_session.h"
 
-/* The index of a card counts the cards the driver still drives. */
+/* The index of a card counts the cards that the driver still drives. */
 static uint32_t visible_count(const struct hw *hw)
 {
     uint32_t n = 0;
@@ -109,7 +110,7 @@ nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
     return call_leave(&c, rc);
 }
 
-/* The 16 bytes of the binary form carry no prefix: a card's or a MIG device's. */
+/* The 16 bytes of the binary form have no prefix: a card's or a MIG device's. */
 static int find_binary_uuid(const struct call *c, const unsigned char *bytes, nvmlDevice_t *device)
 {
     char text[48];
@@ -150,7 +151,7 @@ nvmlReturn_t nvmlDeviceGetHandleByUUIDV(const nvmlUUID_t *uuid, nvmlDevice_t *de
     return call_leave(&c, rc);
 }
 
-/* One hexadecimal part and what ends it. */
+/* Parses one hexadecimal number and its terminator. */
 static bool parse_part(const char **at, char terminator, unsigned int *ret)
 {
     char *end = NULL;
@@ -162,7 +163,7 @@ static bool parse_part(const char **at, char terminator, unsigned int *ret)
     return true;
 }
 
-/* "00000000:07:00.0", "0000:07:00.0", "07:00.0": tools write all of them. */
+/* "00000000:07:00.0", "0000:07:00.0" and "07:00.0" are all accepted: tools write all of them. */
 static bool parse_bus_id(const char *text, unsigned int *domain, unsigned int *bus,
                          unsigned int *device)
 {
@@ -244,7 +245,7 @@ nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
     return call_leave(&c, rc);
 }
 
-/* The part that all generations of the struct share: everything before busId. */
+/* The fields that all generations of the struct share: everything before busId. */
 static void fill_pci_base(const struct hw_gpu *gpu, nvmlPciInfo_t *pci)
 {
     const struct model *m = hw_model(gpu);

@@ -23,7 +23,7 @@ static unsigned long long supported_events(const struct hw_gpu *gpu)
     return types;
 }
 
-/* NVML's name for a set. */
+/* A set behind NVML's handle type. */
 static struct event_set *set_of(nvmlEventSet_t set)
 {
     return (struct event_set *)(void *)set;

@@ -46,7 +46,7 @@ nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, unsigned int error
     return call_leave(&c, rc);
 }
 
-/* MEMORY_LOCATION: DRAM 2, SRAM 7; finer places of SRAM count nothing of their own here. */
+/* MEMORY_LOCATION: DRAM 2, SRAM 7; finer locations of SRAM have no counters here. */
 static uint64_t ecc_at(const struct hw_ecc *e, unsigned int type, unsigned int counter,
                        unsigned int location)
 {
@@ -112,7 +112,7 @@ nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned int *corrRo
     return call_leave(&c, rc);
 }
 
-/* Pages are retired by the generations before row remapping; here none ever is. */
+/* Only generations before row remapping retire pages; here no page ever is. */
 static int retirement(const struct call *c)
 {
     return hw_model(c->gpu)->row_remapping ? NVML_ERROR_NOT_SUPPORTED : NVML_SUCCESS;
@@ -180,7 +180,7 @@ static int remap_field(const struct hw_gpu *gpu, nvmlFieldValue_t *v, unsigned i
     return hw_model(gpu)->row_remapping ? put_uint(v, value) : NVML_ERROR_NOT_SUPPORTED;
 }
 
-/* RESET_STATUS and DRAIN_AND_RESET_STATUS are the older way to ask for the recovery action. */
+/* RESET_STATUS and DRAIN_AND_RESET_STATUS are the older fields for the recovery action. */
 static int fill_field(const struct hw_gpu *gpu, nvmlFieldValue_t *v)
 {
     switch (v->fieldId) {

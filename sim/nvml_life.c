@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVML: life and system. Each function's contract is NVML's own of that name. */
+/* NVML: life and system. Each function has the contract of NVML's function of that name. */
 #include <stdio.h>
 #include <string.h>
 
@@ -82,7 +82,7 @@ nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *name, unsigned int
         rc = NVML_ERROR_INVALID_ARGUMENT;
     if (rc == NVML_SUCCESS) {
         const char *found = process_name(c.hw, pid);
-        /* Truncated to the buffer, as NVML documents for this call alone. */
+        /* Truncated to the buffer; NVML documents that for this call only. */
         if (found != NULL)
             (void)snprintf(name, length, "%s", found);
         else

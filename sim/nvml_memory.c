@@ -41,7 +41,7 @@ static struct memory memory_of(const struct call *c)
     return mem;
 }
 
-/* The first generation counts what the driver reserves as used. */
+/* The first generation includes the driver's reserve in `used`. */
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
 {
     struct call c = {.id = CALL_nvmlDeviceGetMemoryInfo};
@@ -75,8 +75,8 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *me
     return call_leave(&c, rc);
 }
 
-/* An instance has the part of the window that its memory slots are of the card's, less 1 MiB:
- * nvidia-smi prints 8191 MiB of an A100-40's 65536 for 1g.5gb, 32767 for 3g.20gb (MIG guide). */
+/* An instance's share of the window is that of its memory slices, less 1 MiB: nvidia-smi prints
+ * 8191 MiB of an A100-40's 65536 for 1g.5gb, 32767 for 3g.20gb (MIG guide). */
 static nvmlBAR1Memory_t bar1_of(const struct call *c)
 {
     unsigned long long total = hw_model(c->gpu)->bar1_mib * MIB;
@@ -97,8 +97,8 @@ nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *
     return call_leave(&c, rc);
 }
 
-/* MIG on: each process says where it runs. Off: it runs in no instance. */
-static nvmlProcessInfo_t describe(const struct hw_proc *p)
+/* MIG on: each process has its instance. Off: none has one. */
+static nvmlProcessInfo_t process_info(const struct hw_proc *p)
 {
     return (nvmlProcessInfo_t){.pid = p->pid,
                                .usedGpuMemory = p->memory_mib * MIB,
@@ -112,12 +112,12 @@ static unsigned int collect(const struct call *c, uint32_t kind, nvmlProcessInfo
     for (size_t i = 0; i < HW_MAX_PROCS; i++) {
         const struct hw_proc *p = &c->hw->procs[i];
         if (runs_on(c, p) && p->kind == kind)
-            out[n++] = describe(p);
+            out[n++] = process_info(p);
     }
     return n;
 }
 
-/* Collects into `found`, and judges the caller's room by NVML's protocol. */
+/* Collects into `found`, and checks the caller's room by NVML's protocol. */
 static int running(unsigned int call, nvmlDevice_t device, uint32_t kind, unsigned int *count,
                    const void *infos, nvmlProcessInfo_t *found)
 {
@@ -204,7 +204,8 @@ nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses(nvmlDevice_t device, unsign
                       infos);
 }
 
-/* The struct carries the list's room in and its length out; modes are the process kinds. */
+/* The struct holds the list's room on entry and its length on return; modes are the process
+ * kinds. */
 static int fill_details(const struct call *c, nvmlProcessDetailList_t *list)
 {
     nvmlProcessInfo_t found[HW_MAX_PROCS];

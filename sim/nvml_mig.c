@@ -104,7 +104,7 @@ static int fill_profile_versioned(const struct gi_profile *p, void *info)
     return NVML_SUCCESS;
 }
 
-/* Branch 535 and older list nothing while MIG is off; mig-parted works around it. */
+/* Branch 535 and older list no profiles while MIG is off; mig-parted works around it. */
 enum { LAST_BRANCH_SILENT_WITHOUT_MIG = 535 };
 
 static bool offered(const struct call *c, const struct gi_profile *p)
@@ -115,7 +115,7 @@ static bool offered(const struct call *c, const struct gi_profile *p)
     return c->gpu->mig_current || branch > LAST_BRANCH_SILENT_WITHOUT_MIG;
 }
 
-/* Beyond the last enum: INVALID_ARGUMENT, by which clients of any age find the end of the walk. */
+/* Beyond the last enum: INVALID_ARGUMENT, so that clients of any age find the end of their loop. */
 static int profile_by_enum(const struct call *c, unsigned int profile,
                            const struct gi_profile **ret)
 {
@@ -138,7 +138,7 @@ static int profile_by_id(const struct call *c, unsigned int id, const struct gi_
     return NVML_SUCCESS;
 }
 
-/* Instances exist, and can be asked for, only while MIG is on. */
+/* Instances exist, and can be queried, only while MIG is on. */
 static int live_profile_by_id(const struct call *c, unsigned int id, const struct gi_profile **ret)
 {
     return c->gpu->mig_current ? profile_by_id(c, id, ret) : NVML_ERROR_NOT_SUPPORTED;
@@ -189,7 +189,7 @@ nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoByIdV(nvmlDevice_t device, unsig
     return call_leave(&c, rc);
 }
 
-/* Placements are the profile's; what stands on the card, and whether MIG is on, do not matter. */
+/* Placements are the profile's; existing instances and the MIG mode do not matter. */
 static void fill_placements(const struct gi_profile *p, nvmlGpuInstancePlacement_t *placements)
 {
     for (unsigned int i = 0; i < p->shape->start_count; i++)
@@ -220,7 +220,7 @@ nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements_v2(nvmlDevice_t device,
     return call_leave(&c, rc);
 }
 
-/* The first generation takes the buffer's size on trust; count is an answer only. */
+/* The first generation cannot check the buffer's size; count is an output only. */
 nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements(nvmlDevice_t device, unsigned int profileId,
                                                         nvmlGpuInstancePlacement_t *placements,
                                                         unsigned int *count)
@@ -245,7 +245,8 @@ nvmlReturn_t nvmlDeviceGetGpuInstanceRemainingCapacity(nvmlDevice_t device, unsi
     return call_leave(&c, rc);
 }
 
-/* The answer is written before the commit, so that a kill between the two leaves old hardware. */
+/* The output is written before the commit, so that a kill between the two leaves the old
+ * hardware. */
 static int create_gi(struct call *c, unsigned int profile_id, const struct span *where,
                      nvmlGpuInstance_t *ret)
 {
@@ -303,7 +304,7 @@ nvmlReturn_t nvmlGpuInstanceDestroy(nvmlGpuInstance_t gpuInstance)
 }
 
 /*
- * The buffer holds what the profile's instanceCount says; `count` is an answer only. In order of
+ * The buffer has room for the profile's instanceCount; `count` is an output only. In order of
  * placement, as nvidia-smi lists them.
  */
 static unsigned int list_gis(const struct call *c, const struct gi_profile *p,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVML: what monitors (nvidia-smi -q, DCGM, gpustat, nvtop) ask for besides nvml_telemetry.c. The
- * boards are an idle machine's: passively cooled, at their highest clocks and links, nothing held
- * back. A figure that is a whole card's is not there for a MIG device.
+ * NVML: further calls of monitors (nvidia-smi -q, DCGM, gpustat, nvtop), beside nvml_telemetry.c.
+ * The boards are those of an idle machine: passively cooled, at their highest clocks and links,
+ * nothing held back. A figure of a whole card is not available for a MIG device.
  */
 #include <time.h>
 
@@ -51,7 +51,7 @@ static int numbers(struct call *c, nvmlDevice_t device, enum call_on on, const u
 
 /* --- Power and state --- */
 
-/* P0: where it idles, a data centre's board stays in its first state. */
+/* P0: an idle data centre board stays in its first state. */
 ONE(nvmlDeviceGetPerformanceState, ON_WHOLE, 0)
 ALIAS(nvmlDeviceGetPowerState, nvmlDeviceGetPerformanceState,
       (nvmlDevice_t device, unsigned int *pState));
@@ -62,7 +62,7 @@ ONE(nvmlDeviceGetPowerManagementDefaultLimit, ON_WHOLE, hw_model(c.gpu)->power_l
 TWO(nvmlDeviceGetPowerManagementLimitConstraints, ON_WHOLE, hw_model(c.gpu)->power_limit_w * 250,
     hw_model(c.gpu)->power_limit_w * 1000)
 
-/* None has a fan. */
+/* No board has a fan. */
 NOT_THERE(nvmlDeviceGetFanSpeed)
 NOT_THERE(nvmlDeviceGetNumFans)
 
@@ -169,7 +169,7 @@ ONE(nvmlDeviceGetDisplayActive, ON_WHOLE, 0)
 ONE(nvmlDeviceGetMultiGpuBoard, ON_WHOLE, 0)
 ONE(nvmlDeviceGetAccountingMode, ON_WHOLE, 0)
 
-/* Of GK110 boards alone. */
+/* For GK110 boards only. */
 nvmlReturn_t nvmlDeviceGetGpuOperationMode(nvmlDevice_t device, unsigned int *current,
                                            unsigned int *pending)
 {
@@ -178,7 +178,7 @@ nvmlReturn_t nvmlDeviceGetGpuOperationMode(nvmlDevice_t device, unsigned int *cu
     return call_leave(&c, rc == NVML_SUCCESS ? NVML_ERROR_NOT_SUPPORTED : rc);
 }
 
-/* Of Windows alone. */
+/* For Windows only. */
 nvmlReturn_t nvmlDeviceGetDriverModel(nvmlDevice_t device, unsigned int *current,
                                       unsigned int *pending)
 {
@@ -190,7 +190,7 @@ nvmlReturn_t nvmlDeviceGetDriverModel(nvmlDevice_t device, unsigned int *current
 ALIAS(nvmlDeviceGetDriverModel_v2, nvmlDeviceGetDriverModel,
       (nvmlDevice_t device, unsigned int *current, unsigned int *pending));
 
-/* From Turing on the driver's firmware runs on the board, and is of the driver's version. */
+/* From Turing on the driver's firmware runs on the board, with the driver's version. */
 TWO(nvmlDeviceGetGspFirmwareMode, ON_WHOLE, 1, 1)
 
 nvmlReturn_t nvmlDeviceGetGspFirmwareVersion(nvmlDevice_t device, char *version)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVML: the calls that answer one number about a device, as a table of expressions over the call.
- * Telemetry is steady: an idle card's values, and what cleave-simctl sets.
+ * NVML: the calls that return one number about a device, as a table of expressions over the call.
+ * Telemetry is steady: an idle card's values, or those set by cleave-simctl.
  */
 #include "sim/mig.h"
 #include "sim/nvml_calls.h"
@@ -22,13 +22,13 @@
 /* NOLINTEND(bugprone-macro-parentheses) */
 #define NUMBER(name, on, expression) NUMBER_OF(unsigned int, name, on, expression)
 
-/* Idle draw is about a tenth of the limit on these boards. */
+/* Idle power is about a tenth of the limit on these boards. */
 static unsigned int power_mw(const struct call *c)
 {
     return hw_model(c->gpu)->power_limit_w * (100 + 9 * c->gpu->utilization_pct);
 }
 
-/* Mode on: as many as 1g instances fit; the count of a card without MIG, or with it off, is 0. */
+/* Mode on: as many as 1g instances fit; 0 for a card without MIG, or with it off. */
 static unsigned int max_mig_devices(const struct call *c)
 {
     return c->gpu->mig_current ? hw_model(c->gpu)->slices : 0;

@@ -15,17 +15,17 @@
 
 enum handle_kind { HANDLE_GPU = 1, HANDLE_MIG, HANDLE_GI, HANDLE_CI };
 
-/* Immutable once handed out. The serials make a handle of a dead instance stay dead. */
+/* Immutable once given out. The serials keep a handle of a destroyed instance invalid. */
 struct nvml_handle {
     enum handle_kind kind;
     uint32_t gpu;
     uint64_t gi, ci;
-    struct nvml_handle *next; /* of its bucket */
+    struct nvml_handle *next; /* next in its bucket */
 };
 
 /*
- * The process's one session, and under its mutex the handles that were handed out. A call that
- * hands one out takes the mutex while it holds the state's lock.
+ * The process's one session, and under its mutex the handles given out. A call that gives one out
+ * takes the mutex while it holds the state's lock.
  */
 static struct {
     struct nvml_handle *chunks[CHUNKS];
@@ -60,7 +60,7 @@ __attribute__((constructor)) static void watch_forks(void)
     (void)pthread_atfork(/* prepare= */ NULL, /* parent= */ NULL, forget_after_fork);
 }
 
-static int boot(const struct hw *hw)
+static int boot_machine(const struct hw *hw)
 {
     if (!hw_has_nvidia(hw))
         return NVML_ERROR_DRIVER_NOT_LOADED;
@@ -68,7 +68,7 @@ static int boot(const struct hw *hw)
     return NVML_SUCCESS;
 }
 
-/* A fault or a latency of nvmlInit itself plays once the state is open, and undoes the init. */
+/* A fault or a latency of nvmlInit itself plays once the state is open, and reverts the init. */
 int session_init(unsigned int call_id)
 {
     int rc = session_open(&session);
@@ -77,7 +77,7 @@ int session_init(unsigned int call_id)
     struct call c = {.id = call_id};
     rc = call_enter(&c, /* handle= */ NULL, ON_NOTHING);
     if (rc == NVML_SUCCESS)
-        rc = boot(c.hw);
+        rc = boot_machine(c.hw);
     if (rc == NVML_SUCCESS)
         state_session_enter(&session.state);
     rc = call_leave(&c, rc);
@@ -143,7 +143,7 @@ static bool in_chunk(const void *handle, size_t chunk)
            chunk * CHUNK + offset / sizeof(struct nvml_handle) < handles.count;
 }
 
-/* True when the pointer is one that was handed out; garbage is compared and never followed. */
+/* True when the pointer was given out; a bad one is compared and never followed. */
 static bool handed_out(const void *handle, struct nvml_handle *ret)
 {
     bool found = false;

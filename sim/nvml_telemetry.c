@@ -7,7 +7,7 @@
 
 #define MIB 1048576ULL
 
-/* With MIG on there is no such figure, neither for the card nor for a part of it. */
+/* With MIG on this figure does not exist, neither for the card nor for an instance. */
 static int without_mig(const struct call *c)
 {
     return c->gpu->mig_current ? NVML_ERROR_NOT_SUPPORTED : NVML_SUCCESS;
@@ -81,7 +81,7 @@ nvmlReturn_t nvmlDeviceGetTemperatureV(nvmlDevice_t device, nvmlTemperature_t *t
     return call_leave(&c, rc);
 }
 
-/* Counted from the boot of this machine, at idle draw. */
+/* Energy since the boot of this machine, at idle power. */
 nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned long long *energy)
 {
     struct call c = {.id = CALL_nvmlDeviceGetTotalEnergyConsumption};
@@ -96,7 +96,7 @@ nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned l
     return call_leave(&c, rc);
 }
 
-/* Graphics, SM and video run off one clock here; memory has its own. */
+/* Graphics, SM and video share one clock here; memory has its own. */
 static int clock_of(unsigned int call, nvmlDevice_t device, unsigned int type, unsigned int *clock)
 {
     struct call c = {.id = call};
@@ -148,7 +148,7 @@ static unsigned int count_here(const struct call *c)
     return hw_count_procs(c->hw, c->gpu_index, HW_NONE, HW_NONE);
 }
 
-/* A sample for each process, taken now; none is newer than a time to come. */
+/* One sample for each process, taken now; none is newer than a time in the future. */
 nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
                                              nvmlProcessUtilizationSample_t *utilization,
                                              unsigned int *processSamplesCount,

@@ -27,9 +27,8 @@ static void set_bits(unsigned long *words, unsigned int count, unsigned int firs
         words[bit / width] |= 1UL << bit % width;
 }
 
-/* Of cards whose memory is a NUMA node of the machine (Grace Hopper, Grace Blackwell), none of
- * which is simulated: where another card is plugged in, the kernel tells, and the affinities below.
- */
+/* For cards whose memory is a NUMA node of the machine (Grace Hopper, Grace Blackwell), none of
+ * which is simulated. For other cards the kernel has the node, and the affinities below do. */
 nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t device, unsigned int *node)
 {
     struct call c = {.id = CALL_nvmlDeviceGetNumaNodeId};
@@ -118,7 +117,7 @@ static unsigned int link_count(const struct call *c)
     return c->hw->links == LINKS_NONE ? 0 : hw_model(c->gpu)->nvlinks;
 }
 
-/* The fleet may say "nvswitch" for a machine of boards that have no such connector. */
+/* A fleet may have "nvswitch" with boards that have no such connector. */
 static bool links_to_switch(const struct call *c)
 {
     return c->hw->links == LINKS_NVSWITCH && hw_model(c->gpu)->nvswitch;
@@ -134,7 +133,7 @@ static uint32_t peer_of(const struct call *c, unsigned int link)
     return peer < c->gpu_index ? peer : peer + 1;
 }
 
-/* MIG takes NVLink away; a link without an end is not active. */
+/* MIG disables NVLink; a link without a peer is not active. */
 static bool link_active(const struct call *c, unsigned int link)
 {
     if (c->gpu->mig_current)
@@ -187,7 +186,7 @@ nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned i
     return call_leave(&c, rc);
 }
 
-/* Switches sit on buses of their own, one for every few links. */
+/* Switches are on buses of their own, one for every few links. */
 static void switch_address(unsigned int link, nvmlPciInfo_t *pci)
 {
     *pci = (nvmlPciInfo_t){.bus = 0xC0 + link / 3, .pciDeviceId = 0x22A310DE};
@@ -256,7 +255,7 @@ static unsigned int fabric_state(const struct call *c)
                : FABRIC_NOT_SUPPORTED;
 }
 
-/* Cards outside a fabric say so with SUCCESS and a state of NOT_SUPPORTED. */
+/* For cards outside a fabric: SUCCESS, with the state NOT_SUPPORTED. */
 static nvmlGpuFabricInfo_v3_t fabric_of(const struct call *c)
 {
     nvmlGpuFabricInfo_v3_t info = {.state = fabric_state(c)};
@@ -291,7 +290,7 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, void *gpuFabricInf
         return call_leave(&c, rc);
     nvmlGpuFabricInfo_v3_t info = fabric_of(&c);
     info.version = *(const unsigned int *)gpuFabricInfo;
-    /* Each generation is the beginning of the next. */
+    /* Each generation is a prefix of the next. */
     if (info.version == NVML_STRUCT_VERSION(sizeof(nvmlGpuFabricInfo_v2_t), 2U))
         memcpy(gpuFabricInfo, &info, sizeof(nvmlGpuFabricInfo_v2_t));
     else if (info.version == NVML_STRUCT_VERSION(sizeof(info), 3U))

@@ -10,13 +10,13 @@
 #include "sim/mig.h"
 #include "sim/proc_files.h"
 
-/* The driver lists the capabilities of as many cards and instances as there could be. */
+/* The driver lists the capabilities of the greatest possible number of cards and instances. */
 #define MAX_CARDS   32
 #define MAX_GI      15
 #define MAX_CI      8
 #define FIRST_MINOR 3
 
-/* Modes as the files give them, in decimal: 0400 and 0444. */
+/* Modes in decimal, as in the files: 0400 and 0444. */
 #define MODE_CONFIG 256
 #define MODE_ACCESS 292
 
@@ -29,7 +29,7 @@ uint32_t proc_cap_minor(uint32_t gpu_minor, uint32_t gi, uint32_t ci)
 static const char nvidia_devices[] = "%3d nvidia\n%3d nvidia-modeset\n%3d nvidiactl\n"
                                      "%3d nvidia-caps\n%3d nvidia-uvm\n";
 
-/* The kernel lists the devices of every driver that is loaded. */
+/* The kernel lists the devices of every loaded driver. */
 static bool write_devices(const struct hw *hw)
 {
     char nvidia[128] = "";
@@ -98,7 +98,7 @@ static bool has_bus(const struct hw *hw, const char *name)
     return false;
 }
 
-/* A state file may be made anew with other cards. */
+/* A new state file may have other cards. */
 static void remove_old_cards(const struct hw *hw)
 {
     char path[PATH_MAX];
@@ -169,7 +169,7 @@ bool proc_driver_load(const struct hw *hw)
            write_cap("driver/nvidia/capabilities/mig/monitor", 2, MODE_ACCESS);
 }
 
-/* The folder of a capability; with ci not HW_NONE of a compute instance. */
+/* The folder of a capability; with ci not HW_NONE of a compute instance's. */
 static void cap_folder(uint32_t card, uint32_t gi, uint32_t ci, char *ret, size_t size)
 {
     int n = snprintf(ret, size, "driver/nvidia/capabilities/gpu%u/mig/gi%u", card, gi);
@@ -177,7 +177,7 @@ static void cap_folder(uint32_t card, uint32_t gi, uint32_t ci, char *ret, size_
         (void)snprintf(ret + n, size - (size_t)n, "/ci%u", ci);
 }
 
-/* Says there, or not there, of one instance. */
+/* Writes or removes the capability of one instance. */
 static bool set_cap(uint32_t card, uint32_t gi, uint32_t ci, bool there)
 {
     char folder[96];
@@ -208,7 +208,7 @@ static bool is_shown(const struct hw_gpu *g, uint32_t gi_id)
     return proc_exists(folder);
 }
 
-/* The folder goes last and comes first. */
+/* The folder is removed last and made first. */
 static bool sync_gi(const struct hw_gpu *g, uint32_t gi_id)
 {
     bool there = mig_find_gi(g, gi_id) != NULL;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A fake /proc below CLEAVE_SIM_PROC, where that is set: <pid>/cgroup, <pid>/comm and
- * sys/kernel/random/boot_id, for programs that look a pid up to learn whose it is; and what the
- * NVIDIA driver shows there (proc_driver.h).
+ * A fake /proc below CLEAVE_SIM_PROC, where that is set. It has <pid>/cgroup, <pid>/comm and
+ * sys/kernel/random/boot_id, for programs that look up a pid's owner, and the NVIDIA driver's files
+ * (proc_driver.h).
  *
- * To be called with the state locked. Functions that return bool say false, with errno set, when a
- * file could not be written; without CLEAVE_SIM_PROC they do nothing and say true.
+ * Call with the state locked. Functions that return bool return false, with errno set, when a file
+ * could not be written; without CLEAVE_SIM_PROC they do nothing and return true.
  */
 #pragma once
 
@@ -19,13 +19,13 @@ struct proc_facts {
     const char *name, *pod_uid, *container; /* the last two may be NULL */
 };
 
-/* Brings the boot id and the driver's files (proc_driver.h) up to date: the library does when it
- * opens a machine, simctl always. */
+/* Brings the boot id and the driver's files (proc_driver.h) up to date. The library calls it when
+ * it opens a machine, simctl always. */
 bool proc_tree_boot(const struct hw *hw);
 
-/* A process on several cards is one entry: the pod that an earlier call named stays. */
+/* A process on several cards has one entry: the pod of an earlier call stays. */
 bool proc_tree_add(const struct proc_facts *facts);
 
-/* Takes an entry away, or all of them. */
+/* Removes one entry, or all of them. */
 void proc_tree_remove(uint32_t pid);
 void proc_tree_remove_all(void);

@@ -13,7 +13,7 @@
 #include "sim/fleet.h"
 #include "sim/proc_driver.h"
 
-/* Counters go on over a new initialisation; another text starts anew. */
+/* Counters continue over a new initialisation; a changed text starts anew. */
 static void read_env_faults(struct session *s)
 {
     const char *text = getenv("CLEAVE_SIM_FAULT");
@@ -130,7 +130,7 @@ static void take_latency(struct state *state, uint32_t call)
     state_driver_unlock(state, library);
 }
 
-/* What kill -9 from outside would do; nothing after it runs. */
+/* Has the effect of kill -9 from outside; nothing after it runs. */
 static void die(void)
 {
     (void)kill(getpid(), SIGKILL);
@@ -151,7 +151,7 @@ static bool env_fault_hit(struct session *s, uint32_t call, uint32_t card, struc
     return hit;
 }
 
-/* True for one that makes the call fail. */
+/* True for a fault that makes the call fail. */
 static bool play_fault(struct turn *t, const struct fault *f)
 {
     switch ((enum fault_action)f->action) {
@@ -215,7 +215,7 @@ void turn_end(struct turn *t, int rc)
     bool changes = t->draft && rc == 0;
     if (changes)
         state_commit(state);
-    /* At once: who is killed here has changed the hardware, and the log should know. */
+    /* Logged at once: a process that is killed here has changed the hardware. */
     t->record.end_ns = now_ns();
     t->record.result = rc;
     state_log(state, &t->record);

@@ -20,7 +20,7 @@
 #define STATE_VERSION 3U
 static const char magic[8] = "CLVSIM";
 
-/* Byte ranges that are locked; they need not exist in the file. */
+/* Byte ranges that the locks use; they need not exist in the file. */
 enum { LOCK_STATE = 0, LOCK_SESSION = 1, LOCK_DRIVER = 2 /* and one for each library */ };
 
 static int lock_byte(int fd, int command, short type, off_t byte)
@@ -54,7 +54,7 @@ static struct state_file *map(int fd)
     return at == MAP_FAILED ? NULL : at;
 }
 
-/* Sizes and fills a file that nobody else can see yet. */
+/* Sizes and fills a file that no other process can see yet. */
 static int fill_fd(int fd, state_fill_fn *fill, void *arg)
 {
     if (ftruncate(fd, (off_t)sizeof(struct state_file)) != 0)
@@ -68,7 +68,8 @@ static int fill_fd(int fd, state_fill_fn *fill, void *arg)
     return rc;
 }
 
-/* Of several creators one link succeeds; the others' files vanish unseen. */
+/* When several processes create the file, one link succeeds; the others' files are removed
+ * unseen. */
 static int create(const char *path, state_fill_fn *fill, void *arg)
 {
     char name[PATH_MAX];
@@ -199,9 +200,9 @@ static void ring(struct state_file *file)
 }
 
 /*
- * The bell rings before the commit: whoever it wakes has to take the lock to look, and gets it only
+ * The bell rings before the commit. A woken process must take the lock to look, and gets it only
  * when the commit is done or its writer is dead. A writer killed in between has rung for nothing;
- * the other way round it would leave an event that nobody comes to see.
+ * in the other order it would leave an event that nobody looks for.
  */
 void state_commit(struct state *s)
 {
@@ -262,7 +263,7 @@ static size_t gather(const struct log_record *ring, size_t size, uint64_t after,
         if (sequence == 0 || sequence <= after)
             continue;
         out[n] = ring[i];
-        /* Overwritten while it was copied: it is neither the old record nor yet the new. */
+        /* Overwritten while it was copied: the copy is neither the old record nor the new. */
         if (atomic_load(&ring[i].sequence) == sequence)
             n++;
     }

@@ -3,12 +3,11 @@
  * The state file: simulated hardware that outlives every process.
  *
  * One file of fixed, versioned layout, mapped shared by all. It holds the hardware twice; `active`
- * says which copy is real. A change is made in the other copy and takes effect by one store to
- * `active`, so a SIGKILL at any instruction leaves the old hardware or the new. The lock is an
- * open-file-description lock: the kernel drops it with its holder. Around the hardware lie things
- * that need no transaction: faults on order, latencies and how much of each a driver-wide lock
- * covers, call counters, the log (rings of records that are valid once their sequence number is
- * stored).
+ * is the index of the valid copy. A change is made in the other copy and takes effect by one store
+ * to `active`, so a SIGKILL at any instruction leaves the old hardware or the new. The lock is an
+ * open-file-description lock: the kernel drops it with its holder. Other data in the file needs no
+ * transaction: ordered faults, latencies, call counters, the log (rings of records that are valid
+ * once their sequence number is stored).
  *
  * Any thread may use a struct state; state_lock excludes threads and processes alike.
  */
@@ -33,19 +32,19 @@ enum fault_action { FAULT_FAIL, FAULT_HANG, FAULT_KILL, FAULT_KILL_AFTER };
 enum { FAULT_ANY_CALL = 0x10000, FAULT_MUTATING_CALL = 0x10001 };
 
 struct fault {
-    _Atomic uint32_t armed; /* 0: the slot is empty */
+    _Atomic uint32_t armed; /* 0: the entry is empty */
     _Atomic uint32_t seen;  /* matching calls so far */
     uint32_t call;
-    uint32_t nth;      /* fires at this one; 0: at each */
+    uint32_t nth;      /* fires at this one; 0: at each call */
     uint32_t action;   /* enum fault_action */
     int32_t value;     /* FAIL: the return code; HANG: milliseconds */
-    int32_t sys_errno; /* what a failing MXSML call leaves in errno; 0: nothing */
+    int32_t sys_errno; /* errno after a failing MXSML call; 0: unchanged */
     uint32_t gpu;      /* HW_NONE: any card */
-    uint32_t library;  /* enum call_library: whose calls it concerns */
+    uint32_t library;  /* enum call_library: only its calls */
 };
 
 struct log_record {
-    _Atomic uint64_t sequence; /* 0 while it is written */
+    _Atomic uint64_t sequence; /* 0 while the record is written */
     int64_t start_ns, end_ns;  /* CLOCK_MONOTONIC */
     uint32_t call;
     uint32_t gpu; /* HW_NONE: no card */
@@ -75,18 +74,18 @@ struct state_file {
 struct state {
     pthread_mutex_t mu;
     pthread_mutex_t driver_mu[LIBRARY_COUNT];
-    int fd; /* the lock's, and the file's */
+    int fd; /* of the lock, and of the file */
     struct state_file *file;
 };
 
-/* Fills a new file's content before anyone sees it; 0 or an NVML return code. */
+/* Fills a new file's content before other processes see it; 0 or an NVML return code. */
 typedef int state_fill_fn(void *arg, struct state_file *file);
 
 /*
- * Opens the file at `path`, creating it through `fill` where there is none (of several at once one
- * wins, and all use the winner's). With a NULL path the state is this process's own. 0, or
- * DRIVER_NOT_LOADED (nothing there and `fill` NULL or failed), LIB_RM_VERSION_MISMATCH (another
- * layout), OPERATING_SYSTEM.
+ * Opens the file at `path`, creating it through `fill` where there is none (of several creators one
+ * wins, and all use its file). With a NULL path the state is this process's own. 0, or
+ * DRIVER_NOT_LOADED (no file and `fill` NULL or failed), LIB_RM_VERSION_MISMATCH (another layout),
+ * OPERATING_SYSTEM.
  */
 int state_open(struct state *s, const char *path, state_fill_fn *fill, void *arg);
 void state_close(struct state *s);
@@ -107,13 +106,13 @@ void state_driver_lock(struct state *s, enum call_library library);
 void state_driver_unlock(struct state *s, enum call_library library);
 
 /*
- * Under the lock: a private copy of the hardware to change, and the store that makes it the real
- * one. Without state_commit the change never happened.
+ * Under the lock: state_begin gives a private copy of the hardware to change, state_commit makes it
+ * the valid one. Without state_commit nothing changes.
  */
 struct hw *state_begin(struct state *s);
 void state_commit(struct state *s);
 
-/* Blocks until an event later than `bell` may be there, or timeout_ms went by. */
+/* Blocks until an event later than `bell` may have come, or timeout_ms have passed. */
 uint32_t state_event_bell(struct state *s);
 void state_wait_event(struct state *s, uint32_t bell, int64_t timeout_ms);
 
@@ -127,19 +126,19 @@ bool state_session_others(struct state *s);
 /* Appends to the log. Any thread, without the lock. */
 void state_log(struct state *s, const struct log_record *record);
 
-/* Copies of the records that are there, in order; the caller frees *ret. Returns how many. */
+/* Copies of the present records, in order; the caller frees *ret. Returns their number. */
 size_t state_log_read(struct state *s, struct log_record **ret);
 
-/* Forgets what was logged until now. */
+/* Removes the records logged so far. */
 void state_log_clear(struct state *s);
 
-/* Orders a fault; false when the table is full. Clears all of them. */
+/* Orders a fault; false when the table is full. The other removes all of them. */
 bool state_fault_add(struct state *s, const struct fault *fault);
 void state_fault_clear(struct state *s);
 
 /*
- * Counts this call against the faults on order; true when one fires, *ret then says which
- * (the first in the table if several do).
+ * Counts this call against the ordered faults; true when one fires, which *ret then is (the first
+ * in the table if several do).
  */
 bool state_fault_hit(struct state *s, uint32_t call, uint32_t gpu, struct fault *ret);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands that do to the hardware what life does: processes, errors, reboots. */
+/* Commands for events in the hardware's life: processes, errors, reboots. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,7 +177,7 @@ void recovery_action(struct state *s, struct args *a)
     state_unlock(s);
 }
 
-/* Xid 79 is what the kernel log says of a card that fell off the bus. */
+/* The kernel log has Xid 79 for a card that fell off the bus. */
 void lost(struct state *s, struct args *a)
 {
     (void)state_lock(s);

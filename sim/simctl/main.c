@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cleave-simctl: looks at the simulated hardware and does to it what life does to hardware. */
+/* cleave-simctl: shows the simulated hardware, and simulates events in its life. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -143,7 +143,7 @@ static bool is_metax(const struct mx_card *card, const char *text)
     return strcmp(text, card->uuid) == 0 || strcasecmp(text, bdf) == 0;
 }
 
-/* HW_NONE when it says no index. */
+/* HW_NONE when the text is no index. */
 static uint32_t by_index(const struct hw *hw, const char *text)
 {
     static const char prefix[] = "metax:";
@@ -187,7 +187,7 @@ uint32_t take_metax(struct args *a, const struct hw *hw)
     return card - HW_METAX;
 }
 
-/* The state as the library would open it; unlike it, a missing one is an error worth words. */
+/* Opens the state as the library does; unlike there, a missing one is an error with a message. */
 static void open_state(struct state *s, const char *path, const char *fleet)
 {
     if (path == NULL || *path == '\0')
@@ -249,7 +249,7 @@ static const struct {
     {"slice", slice_command},
 };
 
-static void run(const char *path, const char *name, struct args *a)
+static void run_command(const char *path, const char *name, struct args *a)
 {
     struct state s = {0};
     const char *fleet = getenv("CLEAVE_SIM_FLEET");
@@ -280,6 +280,6 @@ int main(int argc, char **argv)
     if (strcmp(name, "init") == 0)
         init(path, &a);
     else
-        run(path, name, &a);
+        run_command(path, name, &a);
     return 0;
 }

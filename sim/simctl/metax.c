@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands that do to MetaX cards what life does. */
+/* Commands for events in the life of MetaX cards. */
 #include "sim/metax.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ static void check_metax(int code, const char *what)
         die("%s: %s (%s)", what, mxsml_code_text(code), mxsml_code_name(code));
 }
 
-/* Says "set" or "clear". */
+/* Takes the word "set" or "clear"; true for "set". */
 static bool take_set(struct args *a, const char *command)
 {
     const char *what = take_word(a);
@@ -25,7 +25,7 @@ static bool take_set(struct args *a, const char *command)
     return set;
 }
 
-/* Uncorrectable errors are what a card reports by itself. */
+/* Only uncorrectable errors make a card report an event by itself. */
 static void count_errors(struct hw *hw, uint32_t metax, const char *what, uint32_t n)
 {
     struct mx_ecc *e = &hw->mx_cards[metax].ecc;

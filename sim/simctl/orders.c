@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands about calls: faults on order, latencies, the log, the counters. */
+/* Commands about calls: ordered faults, latencies, the log, the counters. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "sim/fleet.h"
 #include "sim/simctl/simctl.h"
 
-/* How --gpu would be given it. */
+/* The vendor's prefix in the notation of --gpu. */
 static const char *vendor_prefix(uint32_t card)
 {
     return card >= HW_METAX ? "metax:" : "";
@@ -20,7 +20,7 @@ static uint32_t card_index(uint32_t card)
     return card >= HW_METAX ? card - HW_METAX : card;
 }
 
-/* A library's failures in one line. */
+/* The failure codes of a library in one line. */
 static void list_codes(enum call_library library, char *ret, size_t size)
 {
     size_t used = 0;
@@ -29,7 +29,7 @@ static void list_codes(enum call_library library, char *ret, size_t size)
                                  code_at(library, i));
 }
 
-/* Which of the two libraries the call is of decides what it can be answered. */
+/* The call's library determines the codes that it can fail with. */
 _Noreturn static void die_of_action(const struct fault *f, const char *call, const char *action)
 {
     char codes[1024];
@@ -83,7 +83,7 @@ static void print_codes(enum call_library library)
         (void)printf("%s code %s\n", library_name(library), code_at(library, i));
 }
 
-/* What faults can be ordered of: "NVML code IN_USE", "NVML call nvmlInit_v2 life". */
+/* The names that faults can be ordered with: "NVML code IN_USE", "NVML call nvmlInit_v2 life". */
 static void fault_names(void)
 {
     static const char *const classes[] =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files below a folder that stands for the root of a host. */
+/* Files below a folder that serves as the root of a host. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands that write what a driver's installation leaves on a host: its files, its devices. */
+/* Commands that write a driver's installation on a host: its files, its devices. */
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -17,8 +17,8 @@
 
 #define LIBRARIES "usr/lib/x86_64-linux-gnu"
 
-/* "%" is the driver's version. A file's content is its name, unless the simulator has the real
- * thing beside this program; "+x" marks programs. */
+/* "%" is replaced by the driver's version. A file's content is its name, unless the simulator has
+ * the real file beside this program; "+x" marks programs. */
 struct root_file {
     const char *path;
     const char *beside; /* NULL: text */
@@ -53,13 +53,13 @@ static const struct root_file nvidia_files[] = {
     {"usr/share/vulkan/icd.d/nvidia_icd.json", NULL, 0644},
 };
 
-/* Where MetaX's packages put the library, and its tool. */
+/* The locations of the library and its tool in MetaX's packages. */
 static const struct root_file metax_files[] = {
     {"opt/mxdriver/lib/libmxsml.so", "libmxsml.so", 0644},
     {"opt/mxdriver/bin/mx-smi", NULL, 0755},
 };
 
-/* What ldconfig and the installer make. */
+/* The links that ldconfig and the installer make. */
 static const struct {
     const char *path, *target;
 } links[] = {
@@ -82,7 +82,7 @@ static const struct {
     {"lib64", "usr/lib/x86_64-linux-gnu"},
 };
 
-/* Puts the version in the place of "%". */
+/* Replaces "%" by the version. */
 static void with_version(const char *text, const char *version, char *ret, size_t size)
 {
     const char *mark = strchr(text, '%');
@@ -102,7 +102,7 @@ static void copy(FILE *from, FILE *to, const char *path)
     }
 }
 
-/* A file of the simulator's own, beside this program; NULL: it is not there. */
+/* A file of the simulator's own, beside this program; NULL: it does not exist. */
 static FILE *open_beside(const char *name)
 {
     char own[PATH_MAX];
@@ -157,7 +157,7 @@ static void write_links(const char *root, const char *version)
     }
 }
 
-/* A socket's name alone: nobody listens. */
+/* Makes a socket's file; no process listens on it. */
 static void write_socket(const char *root, const char *name)
 {
     char path[PATH_MAX];
@@ -191,7 +191,7 @@ void driver_root(struct state *s, struct args *a)
         write_files(root, metax_files, sizeof(metax_files) / sizeof(metax_files[0]), "");
 }
 
-/* The folder for device files, and whether they may only look like some. */
+/* The folder for device files, and whether plain files may take their place. */
 struct dev {
     const char *root;
     bool plain;
@@ -258,7 +258,7 @@ static void write_dri_nodes(const struct dev *d, uint32_t metax, uint32_t vf)
     write_node(d, name, PROC_MAJOR_DRM, mx_dri_render(metax, vf), 0660);
 }
 
-/* mxcd controls and is always there; what the other two are for is not known. */
+/* mxcd is the control device and always exists; the purpose of the other two is not documented. */
 static void write_metax_nodes(const struct dev *d, const struct hw *hw)
 {
     write_node(d, "dev/mxcd", PROC_MAJOR_METAX, 0, 0660);

@@ -15,7 +15,7 @@ static void profile_name(const struct hw_gpu *gpu, const struct hw_gi *gi, char 
     gi_profile_short_name(mig_profile_of(gpu, gi), out, size);
 }
 
-/* One instance: "[1g.10gb ]" over its slots, "#" where something runs in it. */
+/* One instance: "[1g.10gb ]" over its memory slices, "#" where a process runs in it. */
 static void draw_instance(const struct hw *hw, uint32_t index, const struct hw_gi *gi, char *bar)
 {
     const struct hw_gpu *gpu = &hw->gpus[index];
@@ -169,7 +169,7 @@ void show(struct state *s, struct args *a)
 {
     bool json = take_flag(a, "--json");
     take_end(a);
-    /* A copy: the lock is not held while a slow terminal reads. */
+    /* A copy, so that the lock is not held while a slow terminal reads. */
     static struct hw hw;
     hw = *state_lock(s);
     state_unlock(s);

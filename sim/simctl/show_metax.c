@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `show`, of MetaX cards. */
+/* `show` for MetaX cards. */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>

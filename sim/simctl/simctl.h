@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cleave-simctl: what its commands share. One thread; an error ends the program with a message. */
+/* cleave-simctl: the parts that its commands share. One thread; an error ends the program with a
+ * message. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,7 +8,7 @@
 
 #include "sim/state.h"
 
-/* The command line after the command's name. Options may stand anywhere among the words. */
+/* The command line after the command's name. Options may be anywhere among the words. */
 struct args {
     int count;
     char **words;
@@ -22,7 +23,7 @@ const char *take_option(struct args *a, const char *name);
 /* Takes "--name" out of the words. */
 bool take_flag(struct args *a, const char *name);
 
-/* The next plain word, or NULL; and the end of the line, beyond which nothing may stand. */
+/* The next plain word, or NULL; and the check that no word is left. */
 const char *take_word(struct args *a);
 void take_end(const struct args *a);
 
@@ -33,14 +34,14 @@ uint32_t take_number(struct args *a, const char *name, uint32_t otherwise);
  * (hw.h). Must be given. */
 uint32_t take_card(struct args *a, const struct hw *hw);
 
-/* The same for a card that must be NVIDIA's, or MetaX's: its place among those. */
+/* The same for a card that must be NVIDIA's, or MetaX's: its index among those. */
 uint32_t take_gpu(struct args *a, const struct hw *hw);
 uint32_t take_metax(struct args *a, const struct hw *hw);
 
-/* The path of a name below a folder that stands for the root, with its folders made. */
+/* The path of a name below a folder that serves as the root, with its folders made. */
 void place_file(const char *root, const char *name, char *ret, size_t size);
 
-/* Counts ECC errors of a MetaX card, by the words that are left. */
+/* Counts ECC errors of a MetaX card, as given by the remaining words. */
 void metax_ecc(struct hw *hw, uint32_t metax, struct args *a);
 
 /* The MetaX cards of a machine, as text and as JSON. */
@@ -51,7 +52,7 @@ struct json_t *metax_json(const struct hw *hw);
 /* The next word as a number; must be there. */
 uint32_t word_number(struct args *a);
 
-/* Ends the program when an NVML code says that something went wrong. */
+/* Ends the program when an NVML code is a failure. */
 void check(int code, const char *what);
 
 /* Commands: each gets the open state and its words. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command that writes what the kernel shows of the cards in /sys: their PCI functions. */
+/* The command that writes the kernel's view of the cards in /sys: their PCI functions. */
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #define CLASS_NVIDIA 0x030200
 #define CLASS_METAX  0x038000
 
-/* A PCI function: where it lies in /sys, its address, and what its files say. */
+/* A PCI function: its path in /sys, its address, and the content of its files. */
 struct function {
     char path[128];
     char bdf[32];
@@ -42,7 +42,7 @@ write_file(const char *root, const struct function *f, const char *name, const c
         die("%s: %s", path, strerror(errno));
 }
 
-/* /sys/bus/pci/devices has links alone. */
+/* /sys/bus/pci/devices contains links only. */
 static void write_link(const char *root, const struct function *f)
 {
     char path[PATH_MAX];
@@ -82,7 +82,7 @@ struct window {
 };
 
 /* One after the other above 64 TiB, each card in a range of its own. BAR 1 and 3 are 64-bit ones,
- * which take the places of the BARs behind them. */
+ * which also take the next BAR. */
 static void windows_of(const struct hw_gpu *g, struct window ret[BARS])
 {
     unsigned long long base = (64ULL << 40) + ((unsigned long long)g->bus << 40);
@@ -94,7 +94,7 @@ static void windows_of(const struct hw_gpu *g, struct window ret[BARS])
 }
 
 /* First and last address and flags, a line for each BAR, the ROM, and those of virtual functions,
- * of which the boards here show none. */
+ * of which these boards have none. */
 static void write_resource(const char *root, const struct function *f, const struct hw_gpu *g)
 {
     struct window bars[BARS];
@@ -115,8 +115,8 @@ static void put16(unsigned char *at, uint32_t value)
     at[1] = (unsigned char)(value >> 8 & 0xFF);
 }
 
-/* The configuration space's header (PCI 3.0, 6.1): ids, class, and a list of capabilities with the
- * one of PCI Express in it. A board is no virtual GPU: the vendor's capability is missing. */
+/* The configuration space's header (PCI 3.0, 6.1): ids, class, and a list of capabilities with that
+ * of PCI Express. A board is not a virtual GPU, so it lacks the vendor's capability. */
 static void write_config(const char *root, const struct function *f)
 {
     unsigned char bytes[CONFIG_BYTES] = {0};

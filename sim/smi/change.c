@@ -6,7 +6,7 @@
 
 #include "sim/smi/smi.h"
 
-/* "19", "1g.10gb", "MIG 1g.10gb", each perhaps with ":START". */
+/* A profile argument: "19", "1g.10gb" or "MIG 1g.10gb", optionally with ":START". */
 struct wish {
     char profile[64];
     bool placed;
@@ -78,7 +78,8 @@ static int create_ci(const struct smi_gpu *gpu, nvmlGpuInstance_t gi, unsigned i
     return 0;
 }
 
-/* The one that spans the instance: as many slices as the instance's profile. */
+/* Creates the compute instance that fills the GPU instance: as many slices as the instance's
+ * profile. */
 static int create_whole_ci(const struct smi_gpu *gpu, nvmlGpuInstance_t gi, unsigned int gi_id,
                            unsigned int slices)
 {
@@ -141,10 +142,10 @@ int smi_create_gis(const struct smi *s, const char *profiles)
     return 0;
 }
 
-/* What a walk over instances carries along. */
+/* The argument of a walk over instances. */
 struct change {
     const struct smi *smi;
-    const char *profiles; /* NULL: the one that spans the instance */
+    const char *profiles; /* NULL: the one that fills the instance */
     unsigned int done;
     int rc;
 };
@@ -172,7 +173,7 @@ static void create_cis_in(void *arg, const struct smi_gpu *gpu, nvmlGpuInstance_
     }
 }
 
-static int finish(const struct change *c, const char *verb, const char *what)
+static int report_failure(const struct change *c, const char *verb, const char *what)
 {
     int rc = c->done == 0 && c->rc == 0 ? NVML_ERROR_NOT_FOUND : c->rc;
     if (rc != 0)
@@ -185,7 +186,7 @@ int smi_create_cis(const struct smi *s, const char *profiles)
     struct change c = {.smi = s, .profiles = profiles};
     for (unsigned int i = 0; i < s->count; i++)
         smi_each_gi(&s->gpus[i], create_cis_in, &c);
-    return finish(&c, "create", "compute");
+    return report_failure(&c, "create", "compute");
 }
 
 static void destroy_ci(void *arg, const struct smi_gpu *gpu, const nvmlGpuInstanceInfo_t *gi,
@@ -220,7 +221,7 @@ int smi_destroy_cis(const struct smi *s)
     struct change c = {.smi = s};
     for (unsigned int i = 0; i < s->count; i++)
         smi_each_gi(&s->gpus[i], destroy_cis_in, &c);
-    return finish(&c, "destroy", "compute");
+    return report_failure(&c, "destroy", "compute");
 }
 
 static void destroy_gi(void *arg, const struct smi_gpu *gpu, nvmlGpuInstance_t gi,
@@ -245,5 +246,5 @@ int smi_destroy_gis(const struct smi *s)
     struct change c = {.smi = s};
     for (unsigned int i = 0; i < s->count; i++)
         smi_each_gi(&s->gpus[i], destroy_gi, &c);
-    return finish(&c, "destroy", "GPU");
+    return report_failure(&c, "destroy", "GPU");
 }

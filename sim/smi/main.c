@@ -13,7 +13,7 @@ static const char usage[] =
     "           | -lcip | -lci | -cci [PROFILE,...] | -dci\n"
     "ID is an index, a UUID or a PCI bus id; PROFILE an id or a name.\n";
 
-static void describe(struct smi_gpu *gpu)
+static void read_gpu(struct smi_gpu *gpu)
 {
     nvmlPciInfo_t pci = {0};
     (void)nvmlDeviceGetName(gpu->device, gpu->name, sizeof(gpu->name));
@@ -29,7 +29,7 @@ static bool add(struct smi *s, nvmlDevice_t device)
         return false;
     struct smi_gpu *gpu = &s->gpus[s->count++];
     *gpu = (struct smi_gpu){.device = device};
-    describe(gpu);
+    read_gpu(gpu);
     return true;
 }
 
@@ -60,7 +60,7 @@ static bool select_listed(struct smi *s, const char *ids)
     return true;
 }
 
-/* A lost card is said and left out, as the real tool does. */
+/* A lost card is reported and left out, as in the real tool. */
 static bool select_all(struct smi *s)
 {
     unsigned int count = 0;
@@ -77,7 +77,7 @@ static bool select_all(struct smi *s)
     return true;
 }
 
-/* The command and its value; option words are NULL where they were not given. */
+/* The command and its value; option words are NULL where absent. */
 struct words {
     const char *command, *value, *ids;
 };
@@ -142,7 +142,7 @@ static const struct {
     {"-dci", "--destroy-compute-instance", smi_destroy_cis},
 };
 
-static int run(const struct smi *s, const struct words *w)
+static int dispatch(const struct smi *s, const struct words *w)
 {
     if (w->command == NULL)
         return smi_table(s);
@@ -182,7 +182,8 @@ int main(int argc, char **argv)
     }
     int exit_code = -1;
     if (parse(&s, &w, argc, argv))
-        exit_code = (w.ids != NULL ? select_listed(&s, w.ids) : select_all(&s)) ? run(&s, &w) : 6;
+        exit_code =
+            (w.ids != NULL ? select_listed(&s, w.ids) : select_all(&s)) ? dispatch(&s, &w) : 6;
     if (exit_code < 0)
         (void)fputs(usage, stderr);
     (void)nvmlShutdown();

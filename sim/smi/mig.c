@@ -61,7 +61,7 @@ static int by_start(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Found first, shown then: what `fn` destroys must not disturb the walk. */
+/* Instances are collected first: `fn` may destroy them, which must not disturb the walk. */
 void smi_each_gi(const struct smi_gpu *gpu, smi_gi_fn *fn, void *arg)
 {
     struct found_gi found[SMI_MAX_ITEMS];

@@ -10,7 +10,7 @@
 #define SMI_MAX_GPUS  64
 #define SMI_MAX_ITEMS 64
 
-/* One card the command is about. */
+/* One card that the command concerns. */
 struct smi_gpu {
     unsigned int index;
     nvmlDevice_t device;
@@ -20,13 +20,13 @@ struct smi_gpu {
 };
 
 struct smi {
-    struct smi_gpu gpus[SMI_MAX_GPUS]; /* all, or those of -i */
+    struct smi_gpu gpus[SMI_MAX_GPUS]; /* all cards, or those of -i */
     unsigned int count;
     bool create_ci;              /* -C */
     const char *gi_ids, *ci_ids; /* -gi, -ci: comma lists, or NULL for all */
 };
 
-/* Each command prints what the real tool prints and returns its exit code. */
+/* Each command prints the real tool's output and returns its exit code. */
 int smi_table(const struct smi *s);
 int smi_list(const struct smi *s);
 int smi_set_mig(const struct smi *s, const char *mode);
@@ -52,7 +52,7 @@ typedef void smi_ci_fn(void *arg, const struct smi_gpu *gpu, const nvmlGpuInstan
 void smi_each_ci(const struct smi_gpu *gpu, nvmlGpuInstance_t gi,
                  const nvmlGpuInstanceInfo_t *gi_info, smi_ci_fn *fn, void *arg);
 
-/* True when `id` stands in a comma list, or there is no list. */
+/* True when `id` is in a comma list, or there is no list. */
 bool smi_listed(const char *list, unsigned int id);
 
 /* The driver's name of an instance's profile, with "MIG ". */

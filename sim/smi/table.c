@@ -34,7 +34,7 @@ static void head(void)
         stdout);
 }
 
-/* With an asterisk while another mode is pending. */
+/* An asterisk marks a pending other mode. */
 static const char *mig_text(const struct smi_gpu *gpu)
 {
     unsigned int current = 0;
@@ -63,7 +63,7 @@ static void ecc_text(const struct smi_gpu *gpu, char *out, size_t size)
         (void)snprintf(out, size, "Off");
 }
 
-/* MIG on: there is no such figure. */
+/* MIG on: this figure does not exist. */
 static void utilisation_text(const struct smi_gpu *gpu, char *out, size_t size)
 {
     nvmlUtilization_t u = {0};
