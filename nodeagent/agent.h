@@ -17,52 +17,59 @@
 #include "nodeagent/worker.h"
 
 /*
- * The node's loop: one thread owns what is wanted, what was read and how each attempt went; the
- * worker's thread owns the hardware; the publisher's thread talks to the API server. The loop only
- * ever moves values between them, so nothing that hangs can stop it.
+ * The agent's main loop. One thread, the loop's, owns the wants, the readings and the results of
+ * every attempt. The worker's thread owns the hardware; the publisher's thread writes to the API
+ * server. The loop only moves values between them, so no hanging call can stop it.
  *
- * Read → compare with Device.spec → one job a card (a transaction) → read that card back → publish.
- * A card that is in use is looked at every second, one that failed with backoff, everything every
- * resync interval.
+ * One round: read the hardware, compare it with Device.spec, give the worker one job for each card
+ * that differs (a transaction), read that card back, publish.
+ *
+ * When a card is tried again:
+ *  - a card in use: every second;
+ *  - a card whose change failed: with backoff;
+ *  - every card: at each resync interval.
  */
 struct agent;
 
 struct agent_deps {
     struct worker *worker;
-    struct informer *devices; /* of the own Device, own_device_type */
+    struct informer *devices; /* watches the agent's own Device (own_device_type) */
     struct publisher *publisher;
     struct recorder *recorder;   /* NULL: no events */
     struct metrics *metrics;     /* NULL: none */
-    struct heartbeat *beat;      /* of the loop; NULL: nobody asks */
-    struct health_watch *health; /* NULL: what a reading says of health is all */
+    struct heartbeat *beat;      /* the loop's; NULL: its liveness is not watched */
+    struct health_watch *health; /* NULL: health comes from readings alone */
     const struct clock *clk;
     const char *node;
-    const char *state_dir; /* of the journals */
+    const char *state_dir; /* holds the journals */
     const char *proc_root; /* NULL: /proc */
     const char *sys_root;  /* NULL: /sys */
     const char *version;
-    const struct plugin_config *config; /* what holds where the Device does not; NULL: nothing */
-    int resource_publisher; /* enum api_publisher: who brings the resources to the node */
-    /* Serves the kubelet where we publish through it, else observes it; NULL: there is none, the
-     * controller brings the resources to the node. */
+    const struct plugin_config *config; /* applies where the Device says nothing; NULL: none */
+    int resource_publisher;             /* enum api_publisher: who publishes the node's resources */
+    /* The link to the kubelet. It serves the kubelet where the agent publishes the resources, and
+     * only observes it otherwise. NULL: there is no kubelet; the controller publishes the
+     * resources. */
     struct kubelet_link *kubelet;
-    struct koord_infos *koordinator; /* koordlet is told of the cards by a file; NULL: it is not */
-    struct late_binding *slots;      /* of slices made for pods; NULL: none are */
-    struct pod_reader *pods;         /* its reader */
-    const struct cdi_slots *cdi_slots; /* where their meaning is said; NULL: nowhere */
-    struct driver_where driver;        /* where we serve: where containers' device files are */
+    struct koord_infos *koordinator; /* writes the cards into koordlet's file; NULL: no such file */
+    struct late_binding *slots;      /* makes slices for pods; NULL: none are made */
+    struct pod_reader *pods;         /* the reader that `slots` asks for pods */
+    const struct cdi_slots *cdi_slots; /* the CDI files of slots; NULL: none are written */
+    struct driver_where driver;        /* where containers' device files are; used when serving the
+                                          kubelet */
     int64_t resync_ms;                 /* 0: 30 s */
     uint64_t seed;
 };
 
-/* Borrows deps; they outlive it. Only before the informer runs (a handler is added). */
+/* Borrows deps; they outlive the agent. Call it before the informer runs, since it adds a
+ * handler. */
 struct agent *agent_new(const struct agent_deps *d);
 /* Runs until the scope ends. Blocks; one thread. */
 int agent_run(struct agent *a, struct scope *s, struct err *e) MUST_CHECK;
-/* One round of it: starts what is due, waits at most max_wait_ms for an event or for the next thing
- * to become due, takes what came, publishes. For tests, in place of agent_run. */
+/* One round of the loop: starts what is due, waits at most max_wait_ms for an event or for the next
+ * due time, takes the results, publishes. For tests, in place of agent_run. */
 void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms);
-/* For /readyz: was the hardware read and the Device seen? Any thread. */
+/* For /readyz: true once the hardware was read and the Device was seen. Any thread. */
 bool agent_is_ready(const struct agent *a);
 struct agent *agent_free(struct agent *a);
 

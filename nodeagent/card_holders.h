@@ -5,8 +5,8 @@
 #include "nodeagent/gpu/gpu.h"
 #include "nodeagent/holders.h"
 
-/* Marks on the card the pods that hold it or parts of it, in place of those that were marked before
- * (gpu_card_set_holders). A pod that holds a slot which is not in `made` holds each card on which
- * the slot's slice may still be made. */
+/* Marks on the card the pods that hold it or its parts, in place of the earlier marks
+ * (gpu_card_set_holders). A pod that holds a slot which is not in `made` is marked as a holder of
+ * each card on which the slot's slice may still be made. */
 void card_holders_mark(const struct holders *h, const struct device_slots *made,
                        struct gpu_card *card);

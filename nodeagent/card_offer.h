@@ -9,15 +9,16 @@
 #include "nodeagent/gpu/gpu.h"
 
 /*
- * What of one card others are told that they may have: the card itself, or some of its partitions,
- * or slices by their numbers, or all of its virtual functions.
- * What a change takes away is withdrawn before its first step, so that nobody is ever told of more
- * than there is. Pure values.
+ * The devices of one card that a node advertises: the card itself, or some of its partitions, or
+ * slices by their numbers, or all of its virtual functions.
+ *
+ * What a change destroys is withdrawn before the change's first step, so that no more is ever
+ * advertised than exists. Pure values.
  */
 struct card_offer {
-    bool whole; /* the card, while it is not cut */
-    bool slots; /* it can be asked for slices that are made for pods */
-    bool vfs;   /* those that it has: no step of ours takes one away */
+    bool whole; /* the card itself, while it is not cut */
+    bool slots; /* slots: slices can be made on it for pods */
+    bool vfs;   /* its virtual functions; no step ever removes one */
     unsigned n;
     struct card_offer_item {
         unsigned gi_id, ci_id;
@@ -26,17 +27,17 @@ struct card_offer {
     unsigned slices[SGPU_MAX_SLICES];
 };
 
-/* All that stands. */
+/* Everything that exists on the card. */
 void card_offer_of(const struct gpu_card *card, struct card_offer *ret);
-/* Takes out what the steps take away. */
+/* Removes from the offer what the steps destroy. */
 void card_offer_withdraw(struct card_offer *o, const struct card_steps *steps);
-/* After `left` nothing of what stands on the card and is wanted is missing: only what is wanted no
- * more has gone, none was moved elsewhere. */
+/* True when `left` has of each kind as many parts as exist and are wanted. Then only parts that are
+ * no longer wanted were withdrawn, and none is being moved. */
 bool card_offer_keeps(const struct card_offer *left, const struct gpu_card *card,
                       const struct device_want *want);
-/* Do the steps leave alone all that is on offer? */
+/* True when the steps destroy nothing that is on offer. */
 bool card_offer_allows(const struct card_offer *o, const struct card_steps *steps);
-/* Do they offer the same? */
+/* True when both offer the same. */
 bool card_offer_equal(const struct card_offer *a, const struct card_offer *b);
-/* Is this part on offer? */
+/* True when this part is on offer. */
 bool card_offer_has(const struct card_offer *o, const struct card_part *p);

@@ -9,19 +9,19 @@
 #include "partition/sgpu.h"
 
 /*
- * What has to happen on one card, as data: pure functions, no I/O, no clock. A layout is a card's
- * whole configuration with exact placements. The planner chooses the target layout once; one
- * difference function then makes the steps for going forward, for rolling back and for going on
- * after a crash, so that all three end in the same places.
+ * The change of one card, as data: pure functions, no I/O, no clock. A layout is a card's whole
+ * configuration with exact placements. The planner chooses the target layout once. One difference
+ * function then makes the steps forward, the steps of a rollback and those after a crash, so that
+ * all three end in the same placements.
  */
 
-/* A GPU instance of a layout. Its start slot names it: no two instances share one. */
+/* A GPU instance of a layout. Its first memory slice identifies it: no two instances share one. */
 struct card_instance {
-    unsigned profile_id; /* the driver's; CARD_NO_PROFILE: one its table does not know */
+    unsigned profile_id; /* the driver's id; CARD_NO_PROFILE: one that is not in the card's table */
     unsigned start, size;
     unsigned n_cis;
     unsigned ci_slices[MIG_MAX_CIS];
-    int ci_starts[MIG_MAX_CIS]; /* first compute slice; -1: wherever the driver puts it */
+    int ci_starts[MIG_MAX_CIS]; /* first compute slice; -1: the driver chooses it */
 };
 #define CARD_NO_PROFILE UINT32_MAX
 
@@ -29,18 +29,18 @@ struct card_layout {
     enum gpu_mode mode;
     unsigned n;
     struct card_instance items[MIG_MAX_INSTANCES];
-    struct sgpu_wants sgpu; /* GPU_SGPU: the slices, foreign ones left out */
+    struct sgpu_wants sgpu; /* GPU_SGPU: the slices, without foreign ones */
 };
 
-/* What is asked for; wants refers to the card's own table and is empty unless mode is GPU_MIG, sgpu
- * is so unless it is GPU_SGPU. */
+/* What one card is to be. wants refers to the card's own profile table and is empty unless mode is
+ * GPU_MIG; sgpu is empty unless mode is GPU_SGPU. */
 struct card_wish {
     enum gpu_mode mode;
     struct mig_wants wants;
     struct sgpu_wants sgpu;
 };
 
-/* Do they ask for the same? */
+/* True when both wishes are the same. */
 bool card_wish_equal(const struct card_wish *a, const struct card_wish *b);
 
 enum card_step_kind {
@@ -72,45 +72,49 @@ struct card_step {
 struct card_steps {
     unsigned n;
     struct card_step items[CARD_MAX_STEPS];
-    uint32_t blocking;  /* bit i: card.state item i, or card.sgpu item i, is in use and would be
-                           touched */
-    bool card_blocking; /* something uses the whole card, and the mode would change */
+    uint32_t blocking; /* bit i: item i of card.state or card.sgpu is in use and would be changed */
+    bool card_blocking; /* the whole card is in use, and the mode would change */
 };
 
 enum card_verdict {
     CARD_NOTHING,    /* the card is as wanted */
-    CARD_CHANGE,     /* can be done now; nothing in use is touched */
-    CARD_DRAIN,      /* possible once steps.blocking / card_blocking are free; do nothing before */
-    CARD_INFEASIBLE, /* not on this card, even empty */
+    CARD_CHANGE,     /* the steps can be taken now; they touch nothing in use */
+    CARD_DRAIN,      /* possible once everything in steps.blocking and card_blocking is free; no
+                        step before that */
+    CARD_INFEASIBLE, /* not possible on this card, even when it is empty */
 };
 
 struct card_plan {
     enum card_verdict verdict;
     const char *reason; /* CamelCase, static: InUse, Infeasible, NotCapable, …; "" else */
     char message[384];  /* for a person; "" unless DRAIN or INFEASIBLE */
-    bool resets;        /* the steps hold a reset of the card */
+    bool resets;        /* the steps include a reset of the card */
     struct card_layout target;
     struct card_steps steps;  /* CHANGE and DRAIN */
-    struct mig_wants nearest; /* INFEASIBLE geometry: the nearest layout that can stand */
+    struct mig_wants nearest; /* INFEASIBLE geometry: the nearest feasible layout */
 };
 
-/* The smallest change that turns the card into the wish. Total: every input gets a verdict. An
- * unhealthy card is INFEASIBLE with reason Unhealthy; one whose users the driver does not tell,
- * with reason UsersUnknown unless the change only adds; one that has virtual functions and is to be
- * something else, or has none and is to have some, with the reasons of partition/resolve.h. */
+/* Plans the smallest change that turns the card into the wish. Every input gets a verdict.
+ * INFEASIBLE, besides a geometry that does not fit:
+ *  - an unhealthy card, reason Unhealthy;
+ *  - a card whose users the driver does not report, reason UsersUnknown, unless the change only
+ *    creates;
+ *  - a change to or from virtual functions, with the reasons of partition/resolve.h. */
 void card_plan(const struct gpu_card *card, const struct card_wish *wish, struct card_plan *ret);
 
-/* The layout that stands on a card, with every placement. */
+/* The present layout of a card, with every placement. */
 void card_layout_of(const struct gpu_card *card, struct card_layout *ret);
 
-/* Does the card show exactly this layout, and no mode change pending? */
+/* True when the card shows exactly this layout and no mode change is pending. */
 bool card_layout_matches(const struct gpu_card *card, const struct card_layout *layout);
 
-/* Ordered steps from what stands to the layout: compute instances go, GPU instances go, the mode
- * changes, instances come; slices the same, with the QoS policy and the time slice in the middle.
- * What matches stays untouched. From and to virtual functions there are none: the layouts differ,
- * and nobody here can change that. Blocking parts are marked, not left out: whoever runs the steps
- * must not when something blocks. */
+/* The ordered steps from the present layout to this one: destroy compute instances, destroy GPU
+ * instances, switch the mode, create instances. For slices: destroy, then QoS policy and time
+ * slice, then create. Equal parts stay untouched.
+ *
+ * To and from virtual functions there are no steps although the layouts differ, because only the
+ * node's administrator makes them. Parts in use are marked as blocking, not left out: the caller
+ * must not run the steps while something blocks. */
 void card_steps_to(const struct gpu_card *card, const struct card_layout *layout,
                    struct card_steps *ret);
 

@@ -6,25 +6,28 @@
 #include "nodeagent/card_part.h"
 
 /*
- * The identifiers under which the kubelet knows devices: they outlive restarts, re-creations and
+ * The identifiers under which the kubelet knows devices. They outlive restarts, re-creations and
  * reboots (docs/adr/0011). Pure.
  *
- * A device's id is the card's UUID; a partition's is the card's UUID, the profile and the first
- * memory slice, "GPU-…/1g.10gb@4" (with compute instances apart, "GPU-…/1c.3g.40gb@4.1"); a slice's
- * is the card's UUID and its alias, "GPU-…/small-0"; a virtual function's is the card's UUID and
- * how far behind the card's own function it lies, "GPU-…/vf@2"; a slot, for which a slice is made
- * once its pod is known and on the card that is chosen then, is "sgpu@3"; "::2" is appended to the
- * third replica of a shared one.
+ * device                | identifier
+ * card                  | its UUID
+ * partition             | UUID, profile, first memory slice: "GPU-…/1g.10gb@4"; with several
+ *                       | compute instances also the compute slice: "GPU-…/1c.3g.40gb@4.1"
+ * slice                 | UUID of the card and the slice's alias: "GPU-…/small-0"
+ * virtual function      | UUID of the card and the function's distance from it: "GPU-…/vf@2"
+ * slot                  | "sgpu@3"; its card is chosen only when its pod is known
+ * replica, the third    | "::2" behind the identifier of the shared device
  */
 #define DEVICE_ID_BYTES 192
 
 /* The id of a whole card, or with p of a part. buf holds DEVICE_ID_BYTES. Returns buf. */
 char *device_id(const struct gpu_card *card, const struct card_part *p, char *buf);
-/* How long an id is without its replica. */
+/* The length of an id without its replica's suffix. */
 size_t device_id_base(const char *id);
 /* The id of a slot. buf as above. */
 char *device_slot_id(unsigned slot, char *buf);
-/* The slot of an id; -1: it is none of a slot. */
+/* The slot of an id; -1: it is not a slot's. */
 int device_slot_of(const char *id);
-/* Where a compute instance begins in its GPU instance; -1: it fills it, and no id says more. */
+/* The first compute slice of a compute instance in its GPU instance; -1: it fills the GPU instance,
+ * and its id does not name the slice. */
 int device_ci_place(const struct gpu_card *card, const struct gpu_partition *p);

@@ -11,6 +11,6 @@ struct device_slots {
     uint64_t bits[SGPU_MAX_SLOTS / 64];
 };
 void device_slots_put(struct device_slots *s, unsigned slot);
-/* Those whose slices the card shows. */
+/* Adds the slots whose slices the card shows. */
 void device_slots_add(struct device_slots *s, const struct gpu_card *card);
 bool device_slots_has(const struct device_slots *s, unsigned slot);

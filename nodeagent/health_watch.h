@@ -10,14 +10,14 @@
 #include "nodeagent/health.h"
 
 /*
- * The agent's hold on the health of its cards: takes what the driver reports and what readings say,
- * keeps the policy's memory (health.h), marks the cards, and tells people of each change by an
- * event on the Node, a log line and metrics. The loop's thread alone; never blocks.
+ * Keeps watch over the health of the node's cards. It takes the driver's reports and the readings,
+ * keeps the illnesses (health.h), marks the cards, and reports each change by an Event on the Node,
+ * a log line and metrics. The loop's thread only; never blocks.
  */
 struct health_watch;
 
 struct health_watch_deps {
-    struct gpu_watch *watch;   /* NULL: only readings tell */
+    struct gpu_watch *watch;   /* NULL: health comes from readings alone */
     struct recorder *recorder; /* NULL: no events */
     struct metrics *metrics;   /* NULL: none */
     const struct clock *clk;
@@ -25,29 +25,29 @@ struct health_watch_deps {
     struct health_options options;
 };
 
-/* Borrows deps but for the options; they outlive it. */
+/* Copies the options and borrows the other deps, which outlive it. */
 struct health_watch *health_watch_new(const struct health_watch_deps *d);
 struct health_watch *health_watch_free(struct health_watch *w); /* NULL allowed; returns NULL */
 AUTO_DEFINE_PTR(health_watch, struct health_watch, health_watch_free)
 #define auto_health_watch AUTO_PTR(health_watch)
 
-/* What the driver's reports call for. */
+/* What the driver's reports require of the loop. */
 struct health_news {
     bool changed; /* cards were marked: publish */
-    bool look;    /* read the hardware soon */
+    bool look;    /* the hardware should be read soon */
 };
 
-/* Readable while health_watch_take has something; -1: nothing is watched. */
+/* Readable while health_watch_take has something to do; -1: no reports are watched. */
 int health_watch_fd(const struct health_watch *w);
-/* Takes all reports that are there and marks the cards that they concern. */
+/* Takes all reports that are waiting and marks the cards that they concern. */
 struct health_news health_watch_take(struct health_watch *w, struct card_view *cards, size_t n);
 
-/* Takes what a reading that began at that time says of the cards, as it came from the hardware;
- * all: there are no others. Marks nothing yet. */
+/* Takes a reading that began at that time, as it came from the hardware. all: the node has no other
+ * cards. Marks nothing yet. */
 void health_watch_read(struct health_watch *w, const struct card_view *cards, size_t n, bool all,
                        int64_t began_mono_ms);
-/* Marks the cards of the node, as they are known now, and tells people what changed. */
+/* Marks the node's cards, as they are known now, and reports what changed. */
 void health_watch_mark(struct health_watch *w, struct card_view *cards, size_t n);
 
-/* For the status: why instances are ill. Borrowed. */
+/* The illnesses, for the status. Borrowed. */
 const struct health *health_watch_memory(const struct health_watch *w);

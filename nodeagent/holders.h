@@ -8,20 +8,21 @@
 #include "base/auto.h"
 
 /*
- * Which pods hold which devices, as the kubelet tells it: what its PodResources list and its
- * checkpoint say, and what it was granted since, which neither shows yet. Pure state; one thread;
- * the time is given (monotonic).
+ * Which pods hold which devices. Three sources: the kubelet's PodResources list, its checkpoint,
+ * and the grants since, which neither of them shows yet. Pure state; one thread; times are given
+ * (monotonic).
  *
- * A grant holds its device until a list shows the pod, or until one that was asked for GRANT_MS
- * after it does not: the kubelet has given the device up, or never started the container.
+ * A grant counts as a holder until a list shows its pod. It also ends with the first list that was
+ * asked for HOLDERS_GRANT_MS after the grant and does not show the pod: by then the kubelet has
+ * given the device up, or never started the container.
  */
 struct holder {
-    char *id;       /* of the device, with its replica */
-    char *ns, *pod; /* NULL: known by its uid alone */
-    char *uid;      /* NULL: known by its name */
+    char *id;       /* the device's, with the replica's suffix */
+    char *ns, *pod; /* NULL: known by its uid only */
+    char *uid;      /* NULL: known by its name only */
     char *container;
-    char *resource; /* under which it was given; "": under another id of another plugin; NULL: not
-                       known */
+    char *resource; /* the resource of the grant; "": granted by another plugin under an id of its
+                       own; NULL: not known */
 };
 
 struct holders {
@@ -32,36 +33,37 @@ struct holders {
         int64_t mono_ms;
     } * grants;
     size_t n_grants;
-    bool known;            /* a list was read since the start, and lists still succeed */
+    bool known;            /* a list was read since the start, and the newest one succeeded */
     int64_t asked_mono_ms; /* when the newest list was asked for */
 };
 
 enum { HOLDERS_GRANT_MS = 10000 };
 
-/* The kubelet was told that it may have these. */
+/* Records a grant of these devices to the kubelet. */
 void holders_grant(struct holders *h, const char *const *ids, size_t n, int64_t now_mono_ms);
-/* Takes a list over (freed by holders_done) that was asked for then. True: it differs from the one
- * before in who holds what, or a grant ended with it: a pod that is made anew by its name may be
- * granted what the list has shown for that name all along. */
+/* Takes over a list (freed by holders_done) that was asked for at asked_mono_ms. True: the holders
+ * differ from those before, or a grant ended. A grant that ended counts, because a recreated pod
+ * of the same name may have got a device that the list already showed for that name. */
 bool holders_list(struct holders *h, struct holder *listed, size_t n, int64_t asked_mono_ms);
-/* Adds to a list what the one before has and it does not: that of a kubelet which has just started
- * may lack pods. */
+/* Adds to *list the holders of the list before that it lacks. A kubelet that has just started may
+ * list too few pods. */
 void holders_keep(const struct holders *h, struct holder **list, size_t *n);
-/* The list could not be read: who holds what is as it was, but no longer known for sure. */
+/* The list could not be read: the holders stay, but `known` becomes false. */
 void holders_unknown(struct holders *h);
 
-/* Does anybody hold the device, or one of its replicas? id without replica. */
+/* True when a pod holds the device or one of its replicas. id: without the replica's suffix. */
 bool holders_has(const struct holders *h, const char *id);
-/* Does anybody hold it in a way in which the kubelet does not count it when it grants `id` (with
- * shared: its replicas) of this resource: under another name, shared where it is not now or the
- * other way round, or as a part of the card or the card around it? It would be given twice. */
+/* True when a pod holds the device in a way that the kubelet does not count when it grants `id`
+ * (with shared: its replicas) of this resource. Such a hold is one under another resource name; one
+ * of a replica where the device is not shared now, or the reverse; or one of a part of the card or
+ * of the card around it. Granting it would give the same hardware twice. */
 bool holders_has_otherwise(const struct holders *h, const char *resource, const char *id,
                            bool shared);
-/* Does anybody hold the card of this uuid, or a part of it? */
+/* True when a pod holds the card with this uuid, or a part of it. */
 bool holders_has_card(const struct holders *h, const char *uuid);
-/* The i-th that the list has for it; NULL: no more. Borrowed. */
+/* The i-th listed holder of the device; NULL: no more. Borrowed. */
 const struct holder *holders_get(const struct holders *h, const char *id, size_t i);
-/* Grants that no list has shown yet. */
+/* True while a grant is not shown by any list yet. */
 bool holders_await(const struct holders *h);
 
 /* A copy for another thread. Free with holders_done. */

@@ -5,18 +5,20 @@
 #include "nodeagent/node_state.h"
 
 /*
- * What the node offers at one moment: computed once from the node's state, then handed to all who
- * publish it, so that the kubelet, the status and the labels never disagree. Pure; the time is
- * given.
+ * The offer of a node at one moment. It is computed once from the node's state and handed to
+ * everything that publishes it, so that the kubelet, the status and the labels never disagree.
+ * Pure; the time is given.
  */
 struct node_offer {
-    struct card_offer *cards; /* by index, as node_state.cards */
-    /* The change of each card that is being carried out, or waits for what is in use; NULL: there
-     * is none. */
+    struct card_offer *cards; /* in the order of node_state.cards */
+    /* For each card its change that is being carried out, or that waits because something is in
+     * use. NULL: no such change. */
     struct card_plan **plans;
     size_t n;
-    int strategy;                 /* by which resources are named (resource_strategy) */
-    bool mixed_instead_of_single; /* single was asked for and does not fit the node's cards */
+    int strategy;                 /* enum api_mig_strategy: how resources are named
+                                     (resource_strategy) */
+    bool mixed_instead_of_single; /* strategy single was asked for and does not fit the node's cards
+                                   */
     struct device_table table;
 };
 

@@ -11,13 +11,13 @@
 #include "nodeagent/unended.h"
 
 /*
- * All that the agent knows of its node at one moment. The offer, the kubelet's list and the status
- * are pure functions of it. Borrows everything.
+ * Everything that the agent knows of its node at one moment. The offer, the kubelet's list and the
+ * status are pure functions of it. Borrows everything.
  */
 struct container_nodes;
 struct plugin_config;
 
-/* CDI names of devices that are on offer and cannot be given all the same. */
+/* CDI names of devices that are on offer but cannot be given to a container. */
 struct withheld {
     const char *const *names;
     size_t n;
@@ -25,35 +25,38 @@ struct withheld {
 
 struct node_state {
     const struct gpu_inventory
-        *inventory; /* vendor, versions, boot id; its cards are not looked at. NULL: not read yet */
-    const struct card_view *cards; /* by index */
+        *inventory; /* vendor, versions, boot id; its cards are not used. NULL: not read yet */
+    const struct card_view *cards; /* in the order of their indices */
     size_t n_cards;
-    const struct host_facts *host; /* what the kernel says of the machine; NULL: not read yet */
+    const struct host_facts *host; /* the kernel's facts about the machine; NULL: not read yet */
     const struct device_spec *spec;
-    const char *spec_error;        /* the spec cannot be read; NULL: it can */
-    int64_t generation;            /* of the spec */
+    const char *spec_error;        /* why the spec cannot be read; NULL: it can */
+    int64_t generation;            /* the spec's */
     bool spec_seen;                /* the Device was read at least once */
-    const struct card_memo *memos; /* one for each card of the spec, any order */
+    const struct card_memo *memos; /* one for each card of the spec, in any order */
     size_t n_memos;
-    const char *busy;                     /* the card that is being changed; NULL: none is */
-    const struct card_offer *busy_offer;  /* what stays of that card until the change is over */
-    const struct unended *unended;        /* changes that are still to be ended; NULL: none */
-    const char *read_reason, *read_error; /* the last reading failed; NULL: it did not */
+    const char *busy;                     /* uuid of the card that is being changed; NULL: none */
+    const struct card_offer *busy_offer;  /* what that card still offers until the change is over */
+    const struct unended *unended;        /* interrupted changes that are not recovered yet; NULL:
+                                             none */
+    const char *read_reason, *read_error; /* why the last reading failed; NULL: it did not */
     const char *stuck_call;               /* a vendor call is past its deadline; NULL: none */
-    const struct health *health;          /* why instances are ill; NULL: none is */
+    const struct health *health;          /* the illnesses of instances; NULL: none */
     const char *agent_version;
-    const struct plugin_config *config;  /* what holds where the spec does not; NULL: nothing */
-    int publisher;                       /* enum api_publisher of the resources */
-    const struct holders *holders;       /* the pods that were given devices; NULL: nobody gives */
-    enum plugin_state plugin_state;      /* how serving the kubelet goes */
-    const char *plugin_text;             /* NULL: we do not */
-    struct withheld withheld;            /* known once the offer is served */
-    const struct container_nodes *nodes; /* device files that containers get; NULL: not asked for */
-    const struct device_slots *sick;     /* slots that cannot be handed out anew; NULL: none */
-    const char *pods_forbidden;          /* why no slice can be made for a pod; NULL: they can */
+    const struct plugin_config *config;  /* applies where the spec says nothing; NULL: none */
+    int publisher;                       /* enum api_publisher: who publishes the resources */
+    const struct holders *holders;       /* the pods that hold devices; NULL: the agent does not
+                                            know, since it has no kubelet */
+    enum plugin_state plugin_state;      /* whether the kubelet is being served */
+    const char *plugin_text;             /* NULL: the agent does not serve the kubelet */
+    struct withheld withheld;            /* valid once the offer is served */
+    const struct container_nodes *nodes; /* device files that containers get; NULL: not used */
+    const struct device_slots *sick;     /* slots that cannot be granted anew; NULL: none */
+    const char *pods_forbidden;          /* why the agent may not read pods, so that no slice can be
+                                            made for one; NULL: it may */
 };
 
-/* What the spec wants of the card of this uuid; NULL: nothing. */
+/* The want of the card with this uuid; NULL: the spec does not list it. */
 const struct device_want *node_state_want(const struct node_state *s, const char *uuid);
-/* What is remembered of attempts at it; NULL: nothing. */
+/* The memo of the attempts at this card; NULL: there is none. */
 const struct card_memo *node_state_memo(const struct node_state *s, const char *uuid);

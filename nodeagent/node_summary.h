@@ -3,5 +3,5 @@
 
 #include "api/device.h"
 
-/* Sums up status.devices in status.summary: the columns of `kubectl get gpudev`. */
+/* Sums up status.devices in status.summary, for the columns of `kubectl get gpudev`. */
 void node_summary_build(struct device_status *ret);

@@ -4,12 +4,13 @@
 #include "controller/conditions.h"
 #include "nodeagent/node_state.h"
 
-/* What the Device's conditions Ready, Reconciling and Stalled say of the node as a whole. Pure. */
+/* The state of the node as a whole, for the Device's conditions Ready, Reconciling and Stalled.
+ * Pure. */
 struct node_verdict {
     enum kstatus state;
     const char *reason; /* static */
     char *message;      /* owned; NULL: the hardware is as wanted */
 };
 
-/* built: the status so far, with the conditions of each card. */
+/* built: the status built so far, with the conditions of each card. */
 struct node_verdict node_verdict_of(const struct node_state *s, const struct device_status *built);

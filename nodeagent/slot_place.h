@@ -4,26 +4,27 @@
 #include "nodeagent/slot_wish.h"
 
 /*
- * Where a slice for a pod is made: pure policy.
+ * On which card a slice for a pod is made. Pure policy.
  */
 
 /* A card on which slices are made for pods. */
 struct slot_card {
     const struct gpu_card *card; /* borrowed */
-    int qos;                     /* that its profile asks for (enum api_qos_policy); -1: none */
-    bool open;                   /* may get new slices: well, and not about to change */
+    int qos;                     /* the policy of its profile (enum api_qos_policy); -1: none */
+    bool open;                   /* may get new slices: it is not ill, and no change is about to
+                                    begin */
 };
 
 struct slot_place {
     const struct gpu_card *card; /* borrowed */
     struct sgpu_quota quota;
-    int qos; /* to be set first, on a card without slices; -1: as it is */
+    int qos; /* policy to set first, on a card without slices; -1: leave it */
 };
 
-/* The card that the wish names, or else the one that has least left afterwards, so that large
- * slices stay possible; the first of several. An idle card takes the policy that the pod asks for,
- * unless its profile has one. A slice of this slot that stands already is not counted: it is made
- * again. ERR_UNAVAILABLE: there is room later, says the message; ERR_INVALID: never as things
- * stand. */
+/* Chooses the card that the wish names; else the card with the least left afterwards, so that large
+ * slices stay possible; else the first of several equal ones. A card without slices takes the
+ * policy that the pod asks for, unless its profile has one. An existing slice of this slot is not
+ * counted, since it is made again. ERR_UNAVAILABLE: there may be room later, as the message says;
+ * ERR_INVALID: no card of this node can ever hold it. */
 int slot_place(const struct slot_card *cards, size_t n, unsigned slot, const struct slot_wish *w,
                struct slot_place *ret, struct err *e) MUST_CHECK;

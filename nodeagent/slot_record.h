@@ -9,13 +9,14 @@
 #include "nodeagent/card_slices.h"
 
 /*
- * What is on record of a slice that is, or was about to be, made for a pod: <state-dir>/slots/
- * slot.<n>.json, written durably before the slice is made and removed after it has gone. A slice
- * gets its name only after it is made; killed in between, the record tells which of the nameless
- * slices on the card is ours: none that was there before.
+ * The record of a slice that is, or was about to be, made for a pod: <state-dir>/slots/
+ * slot.<n>.json. It is written durably before the slice is made and removed after the slice is
+ * gone. A slice gets its name only after it is made. When the agent is killed in between, the
+ * record lists the nameless slices that existed before; any other nameless slice on the card is the
+ * slot's.
  *
- * Files are written in SLOT_RECORD_VERSION and read from SLOT_RECORD_OLDEST on, the version before;
- * what a newer release wrote is left as it is (docs/adr/0020-records-across-versions.md).
+ * Files are written in SLOT_RECORD_VERSION and read from SLOT_RECORD_OLDEST (the version before)
+ * on. A file of a newer release is left as it is (docs/adr/0020-records-across-versions.md).
  */
 #define SLOT_RECORD_VERSION 1
 #define SLOT_RECORD_OLDEST  1
@@ -25,19 +26,19 @@ struct slot_record {
     char card[GPU_UUID_BYTES];
     char *ns, *pod, *uid, *container; /* owned */
     struct sgpu_quota quota;
-    struct card_nameless nameless; /* before ours was made */
+    struct card_nameless nameless; /* those that existed before the slot's slice was made */
 };
 
-/* ERR_SYSTEM. */
+/* Writes a record durably. ERR_SYSTEM. */
 int slot_record_write(const char *state_dir, const struct slot_record *r, struct err *e) MUST_CHECK;
-/* ERR_NOT_FOUND: there is none; ERR_PROTOCOL: it cannot be used; ERR_CONFLICT, reason OtherVersion:
- * it is of a version that is not read here, and neither it nor the slice may be touched. *ret is
- * freed with slot_record_done. */
+/* Reads a record. ERR_NOT_FOUND: there is none. ERR_PROTOCOL: it cannot be used. ERR_CONFLICT,
+ * reason OtherVersion: this release does not read its version; neither the record nor the slice may
+ * be touched. Free *ret with slot_record_done. */
 int slot_record_read(const char *state_dir, unsigned slot, struct slot_record *ret,
                      struct err *e) MUST_CHECK;
-/* One that is not there is no error. ERR_SYSTEM. */
+/* Removes a record. A missing one is no error. ERR_SYSTEM. */
 int slot_record_remove(const char *state_dir, unsigned slot, struct err *e) MUST_CHECK;
-/* The slots that have one, readable or not, in any order. *ret is the caller's. ERR_SYSTEM. */
+/* The slots that have a record, readable or not, in any order. *ret is the caller's. ERR_SYSTEM. */
 int slot_records_list(const char *state_dir, unsigned **ret, size_t *ret_n,
                       struct err *e) MUST_CHECK;
 void slot_record_done(struct slot_record *r);
