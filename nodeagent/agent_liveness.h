@@ -5,14 +5,14 @@
 
 #include "nodeagent/worker.h"
 
-/* What the agent's /healthz tells of. Borrowed. */
+/* What the agent's /healthz reports on. Borrowed. */
 struct agent_liveness {
     struct heartbeats *beats;
     const struct worker *worker;
     const struct clock *clk; /* the worker's */
 };
 
-/* As liveness_page, arg is a struct agent_liveness. A call into a vendor's library that hangs gets
- * a line and is no reason to be started again: the driver would hang as before, and pods that share
- * a card by MPS would lose it. */
+/* As liveness_page; arg is a struct agent_liveness. A hanging call into a vendor's library gets a
+ * line but does not make the agent unhealthy: after a restart the driver would hang as before, and
+ * pods that share a card by MPS would lose their contexts. */
 int agent_liveness_page(void *arg, struct sb *body);

@@ -2,14 +2,15 @@
 #pragma once
 
 /*
- * The verbs of cleave-agent: each takes the arguments behind its name (argv[0] is the verb) and
- * returns the process's exit code (enum verb_exit); what is wrong is said on stderr.
+ * The verbs of cleave-agent. Each takes the arguments behind its name (argv[0] is the verb), writes
+ * errors to stderr and returns the process's exit code (enum verb_exit).
  */
 
-/* So that a script can tell "no" from "nobody knows". mig-parted's assert ends with 1 for both. */
+/* Exit codes by which a script can tell "no" from "not known". mig-parted's assert ends with 1 for
+ * both. */
 enum verb_exit {
-    VERB_YES,           /* it is so, it was done */
-    VERB_NO,            /* it is not so, it was not done: the cards were looked at */
+    VERB_YES,           /* yes, or done */
+    VERB_NO,            /* no, or not done, although the cards could be read */
     VERB_COULD_NOT_LOOK /* wrong usage, or a file or the driver could not be read */
 };
 

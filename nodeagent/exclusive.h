@@ -4,12 +4,12 @@
 #include "nodeagent/gpu/gpu.h"
 
 /*
- * The compute mode EXCLUSIVE_PROCESS of whole cards that are shared by MPS: with it only the MPS
- * server computes on the card, so that no process gets round its limits. It is set while it is
- * wanted, and taken back where we set it and nowhere else: a file in the state folder remembers,
- * across restarts, on which cards that was.
+ * The compute mode EXCLUSIVE_PROCESS of whole cards that are shared by MPS. With it only the MPS
+ * server computes on the card, so no process gets round its limits. The mode is set while it is
+ * wanted. It is taken back only on cards where the agent set it; a file in the state folder
+ * remembers those across restarts.
  */
 
-/* Brings a card that was just read to what is wanted, and marks in it what became of that. Tells in
- * the log what fails; the next reading tries again. Blocks; the thread that owns g. */
+/* Sets or takes back the mode of a card that was just read, and marks the result in the card. Logs
+ * a failure; the next reading tries again. Blocks; the thread that owns g. */
 void exclusive_settle(struct gpu *g, const char *state_dir, struct gpu_card *card, bool wanted);

@@ -6,7 +6,7 @@
 #include "nodeagent/gpu/gpu.h"
 #include "partition/resolve.h"
 
-/* This host's cards, for the stand-alone verbs: one thread, no API server. */
+/* This host's cards, for the stand-alone verbs. One thread, no API server. */
 
 struct host_flags {
     const char *library, *mxsml, *smi, *proc_root, *sys_root, *state_dir;
@@ -45,13 +45,13 @@ struct host {
     struct profile_count **counts;
 };
 
-/* The cards of all vendors on this machine. Neither a library nor a driver need be there yet.
- * watch: of NVIDIA's (struct nvml_options), may be NULL. */
+/* Opens the cards of all vendors on this machine. Neither a library nor a driver needs to be there
+ * yet. watch: NVIDIA's events (struct nvml_options), may be NULL. */
 int host_gpus(const struct host_flags *f, struct gpu_watch *watch, struct gpu **ret,
               struct err *e) MUST_CHECK;
 /* Opens the libraries and reads all cards. ERR_NOT_FOUND: no library or driver of any vendor. */
 int host_open(const struct host_flags *f, struct host *ret, struct err *e) MUST_CHECK;
-/* Reads all cards anew. */
+/* Reads all cards again. */
 int host_read(struct host *h, struct err *e) MUST_CHECK;
 void host_done(struct host *h);
 AUTO_DEFINE(host, struct host, host_done)

@@ -7,23 +7,23 @@
 #include "api/device.h"
 
 /*
- * The node's cards for koordlet, where it is koordlet that writes Koordinator's Device: a file in
- * its folder of device infos, which it reads with every other that is there
- * (pkg/koordlet/metricsadvisor/devices/xpu; the format is that of koord-device-daemon). One bad
- * file there costs it all of them, so ours comes whole: it is made in a folder of our own below,
- * folders are passed over, and put in its place by a rename. The file stays when the agent ends,
- * or each update of the agent would take the cards away.
+ * The node's cards for koordlet, where koordlet writes Koordinator's Device. They are a file in
+ * koordlet's folder of device infos, in the format of koord-device-daemon; koordlet reads every
+ * file there (pkg/koordlet/metricsadvisor/devices/xpu).
+ *
+ * One bad file costs koordlet all of them, so this file is only ever complete: it is written in a
+ * subfolder, which koordlet ignores, and renamed into its folder. The file stays when the agent
+ * ends; otherwise each update of the agent would take the cards away.
  */
 struct koord_infos;
 
-/* Name of the file. */
+/* The file's name. */
 #define KOORD_INFOS_FILE "cleave"
 
-/* folder is copied; it need not be there. */
+/* folder is copied; it may be missing. */
 struct koord_infos *koord_infos_new(const char *folder);
-/* Brings the file to what this status says, if that differs from what was written last; removes it
- * when there is no card that Koordinator is to see. spec is what is ordered, or NULL. ERR_SYSTEM:
- * the next call tries again. */
+/* Writes the file for this status if it differs from the last one written; removes it when no card
+ * is for Koordinator. spec: the ordered spec, or NULL. ERR_SYSTEM: the next call tries again. */
 int koord_infos_keep(struct koord_infos *k, const struct device_status *st,
                      const struct device_spec *spec, struct err *e) MUST_CHECK;
 /* NULL allowed; returns NULL. The file stays. */
@@ -33,5 +33,5 @@ AUTO_DEFINE_PTR(koord_infos, struct koord_infos, koord_infos_free)
 
 /* --- Pure --- */
 
-/* The file's text; NULL: there is to be none. Caller frees. */
+/* The file's text; NULL: there should be no file. Caller frees. */
 char *koord_infos_text(const struct device_status *st, const struct device_spec *spec);

@@ -9,10 +9,11 @@
 #include "base/err.h"
 
 /*
- * The configuration of NVIDIA's device plugin, so that what a cluster has goes on to mean the same:
- * its file (k8s-device-plugin api/config/v1, version v1), its environment variables and its flags,
- * with its precedence: flag, variable, file, default. What makes no sense here is ignored and said
- * aloud: each such thing is a notice. What the plugin refuses is an error, with the place.
+ * Reads the configuration of NVIDIA's device plugin, so that a cluster's existing settings keep
+ * their meaning: its file (k8s-device-plugin api/config/v1, version v1), its environment variables
+ * and its flags, with its precedence: flag, variable, file, default. A setting without meaning for
+ * Cleave is ignored and reported as a notice. A setting that the plugin refuses is an error, with
+ * its path.
  *
  * plugin_config_build is pure; plugin_config_load reads the file and calls it.
  */
@@ -29,18 +30,18 @@ enum plugin_sharing { PLUGIN_UNSHARED, PLUGIN_TIME_SLICING, PLUGIN_MPS };
 /* A resource whose devices several containers share. */
 struct plugin_shared {
     char *name;       /* "nvidia.com/gpu", "nvidia.com/mig-1g.10gb" */
-    char *offered_as; /* what it is called then: the same, or with ".shared" behind it */
+    char *offered_as; /* the name it is offered under: the same, or with ".shared" appended */
     int64_t replicas; /* at least 2 */
 };
 
-/* Something that was asked for and is not done. */
+/* A setting that is not carried out. */
 struct plugin_notice {
     char *where; /* ".flags.gfd.outputFile", "NVIDIA_CTK_PATH", "--cdi-feature-flags" */
     char *why;   /* for a log line and a condition: what is ignored, and what is done instead */
 };
 
 struct plugin_config {
-    /* What was said by anybody; of the rest the values are the plugin's defaults. */
+    /* Which values were set; the others are the plugin's defaults. */
     struct {
         bool mig_strategy, ways, driver_root, dev_root, container_driver_root, mps_root;
     } said;
@@ -50,20 +51,20 @@ struct plugin_config {
     bool by_index; /* deviceIDStrategy: index; else uuid */
     bool packed;   /* sharedDevicesAllocationPolicy; else distributed */
     bool gdrcopy, gds, mofed;
-    unsigned ways;               /* deviceListStrategy: enum entry_way, or-ed */
+    unsigned ways;               /* deviceListStrategy: or-ed enum entry_way */
     char *driver_root;           /* on the host */
-    char *dev_root;              /* on the host; where nothing was said, the driver's */
-    char *container_driver_root; /* where the driver's root is in our own container */
+    char *dev_root;              /* on the host; not set: driver_root's */
+    char *container_driver_root; /* where the driver's root is in the agent's own container */
     char *cdi_annotation_prefix;
     char *mps_root;
-    char *disable_health_checks; /* DP_DISABLE_HEALTHCHECKS as it is; "" when not set */
+    char *disable_health_checks; /* DP_DISABLE_HEALTHCHECKS unchanged; "" when not set */
     char *enable_health_checks;
-    bool no_timestamp;       /* of the labels */
-    char *machine_type_file; /* "" : the kernel's */
+    bool no_timestamp;       /* the labels get no timestamp */
+    char *machine_type_file; /* "": the kernel's */
     bool imex_channel_0;     /* containers get IMEX channel 0 */
     bool imex_required;
     enum plugin_sharing sharing;
-    bool fail_requests_greater_than_one; /* of the shared resources */
+    bool fail_requests_greater_than_one; /* for the shared resources */
     struct plugin_shared *shared;        /* in the file's order */
     size_t n_shared;
     struct plugin_notice *notices;
@@ -75,41 +76,45 @@ struct plugin_setting {
     const char *name, *value;
 };
 
-/* From where it comes. Everything is borrowed. */
+/* The sources of the configuration. Everything is borrowed. */
 struct plugin_config_source {
     const char *file_text; /* the configuration file, not NUL-terminated; NULL: none */
     size_t file_bytes;
     const char *const *environment;     /* "NAME=value", NULL-terminated; NULL: none */
-    const struct plugin_setting *flags; /* those that were given on a command line */
+    const struct plugin_setting *flags; /* those given on the command line */
     size_t n_flags;
 };
 
-/* Puts them together. ERR_INVALID names the place (".sharing.timeSlicing.resources[0].replicas",
- * "MIG_STRATEGY"); ERR_TOO_LARGE. An empty variable counts as none. *ret is the caller's
+/* Combines the sources. ERR_INVALID names the path (".sharing.timeSlicing.resources[0].replicas",
+ * "MIG_STRATEGY"); ERR_TOO_LARGE. An empty variable counts as not set. *ret is the caller's
  * (plugin_config_done). */
 int plugin_config_build(const struct plugin_config_source *src, struct plugin_config *ret,
                         struct err *e) MUST_CHECK;
 
-/* Which of the files of a ConfigMap's folder counts, as the plugin's config-manager picks: the
- * label's (one that is not there is an error), else the default's, else one that is called
- * "default", else the only one, else none (*ret NULL: no file, which is no error). Names ".…" are
- * no files. *ret borrows from names. */
+/* Which file of a ConfigMap's folder counts, as the plugin's config-manager picks it:
+ *  1. the label's; it is an error when that file is missing;
+ *  2. the default's;
+ *  3. the one named "default";
+ *  4. the only one;
+ *  5. none (*ret NULL, no error).
+ *
+ * Names that begin with "." do not count as files. *ret borrows from names. */
 int plugin_config_pick(const char *const *names, size_t n, const char *label,
                        const char *default_name, const char **ret, struct err *e) MUST_CHECK;
 
-/* Reads the file and the rest: the file of `file` (NULL: of the flag config-file, of $CONFIG_FILE),
- * or one of the folder of $CONFIG_FILE_SRCDIR, picked by `label` (the Node's LABEL_PLUGIN_CONFIG;
- * NULL: not known) and $DEFAULT_CONFIG. src->file_text is not looked at. A folder whose label is
- * not known is a notice. ERR_NOT_FOUND: the file is not there; else as plugin_config_build. Blocks
- * on the disk. */
+/* Reads the file and combines the sources. The file is `file` (NULL: the flag config-file's, then
+ * $CONFIG_FILE's), or one in the folder $CONFIG_FILE_SRCDIR, picked by `label` (the Node's
+ * LABEL_PLUGIN_CONFIG; NULL: not known) and $DEFAULT_CONFIG. src->file_text is ignored. A folder
+ * without a known label is a notice. ERR_NOT_FOUND: the file is missing; else as
+ * plugin_config_build. Blocks on the disk. */
 int plugin_config_load(const struct plugin_config_source *src, const char *file, const char *label,
                        struct plugin_config *ret, struct err *e) MUST_CHECK;
 
-/* Adds something that is not done: where it was said, and why. Both are copied. */
+/* Adds a notice: where the setting is, and why it is not carried out. Both are copied. */
 void plugin_config_ignore(struct plugin_config *c, const char *where, const char *why);
 
-/* All notices in one text, for a condition: "where: why; where: why". What would be longer than a
- * condition's message may be is counted. Caller frees. */
+/* All notices in one text for a condition: "where: why; where: why". Notices that would exceed the
+ * length of a condition's message are only counted. Caller frees. */
 char *plugin_config_words(const struct plugin_config *c);
 
 void plugin_config_done(struct plugin_config *c);

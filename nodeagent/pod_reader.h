@@ -10,28 +10,29 @@
 #include "kubeclient/client.h"
 
 /*
- * Reads single pods by name: what a slot is to mean stands in its pod, and the kubelet tells the
- * name alone. One thread runs it and does all the blocking; the loop asks and takes. Nothing is
- * watched and nothing kept.
+ * Reads single pods by name, because a slot's quota is in its pod and the kubelet reports only the
+ * pod's name. One thread runs the reader and does all the blocking; the loop asks and takes the
+ * answers. Nothing is watched, and nothing is kept.
  */
 struct pod_reader;
 
 /* Borrows kc. */
 struct pod_reader *pod_reader_new(struct kc *kc);
-/* Says to beat when it begins a request and when it waits. Before it runs. Borrowed. */
+/* Reports to beat when a request begins and when the reader waits. Call it before it runs.
+ * Borrowed. */
 void pod_reader_set_beat(struct pod_reader *r, struct heartbeat *beat);
-/* Asks for a pod, once however often it is asked for before the answer. False: too many wait. Never
- * blocks. */
+/* Asks for a pod; repeated questions before the answer count once. False: too many are waiting.
+ * Never blocks. */
 bool pod_reader_ask(struct pod_reader *r, const char *ns, const char *name);
 /* Readable while answers wait (an eventfd, emptied by pod_reader_take). */
 int pod_reader_fd(const struct pod_reader *r);
 
 struct pod_answer {
     char *ns, *name;
-    json_t *pod;    /* NULL: err says why. Nobody else has it */
+    json_t *pod;    /* the caller's alone; NULL: see err */
     struct err err; /* ERR_NOT_FOUND, … */
 };
-/* The next answer. False: there is none. *ret is freed with pod_answer_done. */
+/* Takes the next answer. False: there is none. Free *ret with pod_answer_done. */
 bool pod_reader_take(struct pod_reader *r, struct pod_answer *ret);
 void pod_answer_done(struct pod_answer *a);
 AUTO_DEFINE(pod_answer, struct pod_answer, pod_answer_done)
@@ -39,7 +40,7 @@ AUTO_DEFINE(pod_answer, struct pod_answer, pod_answer_done)
 
 /* Reads until the scope ends. Blocks; one thread. */
 int pod_reader_run(struct pod_reader *r, struct scope *s, struct err *e) MUST_CHECK;
-/* One pod without waiting; for tests. False: nobody asks. */
+/* Reads one pod without waiting; for tests. False: nothing was asked. */
 bool pod_reader_step(struct pod_reader *r, struct scope *s);
 /* NULL allowed; returns NULL. */
 struct pod_reader *pod_reader_free(struct pod_reader *r);

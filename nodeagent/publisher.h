@@ -11,9 +11,9 @@
 #include "kubeclient/informer.h"
 
 /*
- * Writes the agent's Device: creates it when it is missing, and brings its status to the last one
- * that was put, if that differs. One thread runs it and does all the blocking; any
- * thread puts. Only the newest status counts; a write that fails is tried again with backoff.
+ * Writes the agent's Device: creates it when it is missing, and updates its status to the last one
+ * that was put, if they differ. One thread runs it and does all the blocking; any thread puts. Only
+ * the newest status counts; a failed write is tried again with backoff.
  */
 struct publisher;
 
@@ -25,25 +25,27 @@ struct publisher_deps {
     uint64_t seed;
 };
 
-/* Borrows what deps name. */
+/* Borrows the members of deps. */
 struct publisher *publisher_new(const struct publisher_deps *d);
-/* Says to beat when it begins to write and when it waits. Before it runs. Borrowed. */
+/* Reports to beat when a write begins and when the publisher waits. Call it before it runs.
+ * Borrowed. */
 void publisher_set_beat(struct publisher *p, struct heartbeat *beat);
-/* The status that should stand there, taken over. Returns its number: 1, 2, … Any thread, never
+/* Sets the status to write, and takes it over. Returns its number: 1, 2, … Any thread, never
  * blocks. */
 int64_t publisher_put(struct publisher *p, json_t *status_take);
-/* The number of the newest status that the API server has acknowledged, by its answer to the write
- * or because it holds just that; 0: none. All before it are superseded. Any thread. */
+/* The number of the newest status that the API server has acknowledged: it answered the write, or
+ * its Device has that status. 0: none. Earlier ones are superseded. Any thread. */
 int64_t publisher_acked(const struct publisher *p);
-/* Readable when publisher_acked may have grown; whoever waits empties it (an eventfd). */
+/* Readable when publisher_acked may have grown (an eventfd; the waiting thread empties it). */
 int publisher_fd(const struct publisher *p);
-/* Look again: the Device changed on the server. Any thread, never blocks. */
+/* Makes the publisher compare again, because the Device changed on the server. Any thread, never
+ * blocks. */
 void publisher_kick(struct publisher *p);
 /* Writes until the scope ends. Blocks; one thread. */
 int publisher_run(struct publisher *p, struct scope *s, struct err *e) MUST_CHECK;
 /* One round without waiting; for tests. *ret_done: nothing is left to write. */
 int publisher_step(struct publisher *p, struct scope *s, bool *ret_done, struct err *e) MUST_CHECK;
-/* Status writes so far, and failures. Any thread. */
+/* Counts of status writes and failures so far. Any thread. */
 struct publisher_stats {
     int64_t writes, creates, errors;
 };

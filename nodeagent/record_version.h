@@ -6,22 +6,23 @@
 #include "base/err.h"
 
 /*
- * The version of a small file that one agent leaves and another finds, perhaps of another release:
- * journals, records of slots (docs/adr/0020-records-across-versions.md). Every such file is a JSON
- * object that begins with {"version":N, so that a reader knows a file that is not its to judge,
- * whatever follows. Files of version 1 may have the version anywhere.
+ * The version of a small file that one agent writes and another, perhaps of another release, reads:
+ * journals and records of slots (docs/adr/0020-records-across-versions.md). Every such file is a
+ * JSON object that begins with {"version":N, so that a reader recognizes a foreign version whatever
+ * follows. Files of version 1 may have the version anywhere.
  */
 struct record_versions {
-    int oldest, newest; /* that are read */
+    int oldest, newest; /* the versions that are read */
 };
 
-/* The file's beginning. ERR_CONFLICT, reason OtherVersion: the file is of another version, which
- * the message says with what to do; nobody but that version, or a person, may change or remove it.
- * 0: it is of one that is read, does not begin with a version, or is not there. ERR_SYSTEM. */
+/* Checks the beginning of a file. ERR_CONFLICT, reason OtherVersion: the file is of another
+ * version; the message says what to do, and only that version or a person may change or remove the
+ * file. 0: the version is one that is read, or the file does not begin with one, or is missing.
+ * ERR_SYSTEM. */
 int record_version_peek(const char *path, const struct record_versions *v,
                         struct err *e) MUST_CHECK;
-/* The same for a file's content that was read. */
+/* The same check for a file's content. */
 int record_version_check(const char *path, const json_t *content, const struct record_versions *v,
                          struct err *e) MUST_CHECK;
-/* The text of a file with this content: the version stands first. Caller frees. */
+/* The text of a file with this content, the version first. Caller frees. */
 char *record_version_dump(const json_t *content, int version);

@@ -7,10 +7,9 @@
 #include "api/device.h"
 
 /*
- * Under which names devices are offered and how often each is given out: one decision for the
- * kubelet's list, the status and the labels. The Device decides over every card that a source
- * governs; over the others decides what the node has of a configuration of NVIDIA's device plugin.
- * Pure.
+ * Under which name a device is offered and into how many replicas it is shared: one decision for
+ * the kubelet's list, the status and the labels. For a card that a source governs, the Device
+ * decides; for the others, the node's configuration of NVIDIA's device plugin. Pure.
  */
 
 struct plugin_config;
@@ -21,25 +20,25 @@ enum share_kind { SHARE_NONE, SHARE_TIME_SLICING, SHARE_MPS };
 struct share {
     enum share_kind kind;
     int64_t replicas; /* 1: not shared */
-    bool renamed;     /* offered under a name of its own, "….shared" */
-    bool one_only;    /* a container may have one replica at most */
+    bool renamed;     /* offered under the name with ".shared" appended */
+    bool one_only;    /* a container gets at most one replica */
 };
 
-/* The strategy that is asked for (enum api_mig_strategy): the spec's where it has a source, else
- * the configuration's where it says one, else the spec's. Both may be NULL. */
+/* The strategy asked for (enum api_mig_strategy): the spec's where it has a source, else the
+ * configuration's where it sets one, else the spec's. Both may be NULL. */
 int share_strategy(const struct plugin_config *config, const struct device_spec *spec);
 
-/* Why a card of this vendor cannot be shared as it is wanted, with what helps; NULL: it can. want
- * may be NULL, publisher is who offers it (enum api_publisher). Static. */
+/* Why a card of this vendor cannot be shared as wanted, with the remedy; NULL: it can. want may be
+ * NULL. publisher (enum api_publisher): who publishes the resource. Static. */
 const char *share_refusal(const char *vendor, const struct device_want *want, int publisher);
 
 struct share_rules {
     const struct plugin_config *config; /* NULL: there is none */
-    int strategy;                       /* enum api_mig_strategy: by which names go */
+    int strategy;                       /* enum api_mig_strategy: decides the names */
     int publisher;                      /* enum api_publisher */
 };
 
-/* How a partition of this profile, or with profile NULL a whole card, of this vendor is shared: not
- * at all where share_refusal says why. want: what the Device says of the card; NULL: nothing. */
+/* The sharing of a partition of this profile, or (profile NULL) of a whole card, of this vendor:
+ * SHARE_NONE where share_refusal gives a reason. want: the card's; NULL: none. */
 struct share share_of(const struct share_rules *r, const char *vendor,
                       const struct device_want *want, const char *profile);

@@ -5,7 +5,7 @@
 
 #include "nodeagent/gpu/gpu.h"
 
-/* Adds how the inventory's cards are joined as a table with its legend, in the words that people
- * know from `nvidia-smi topo -m`: NV# for active NVLinks, else PIX, PXB, PHB, NODE or SYS for the
- * way over PCIe, "?" where it is not known. Pure. */
+/* Adds a table of the connections between the inventory's cards, with its legend, in the words of
+ * `nvidia-smi topo -m`: NV# for active NVLinks, else PIX, PXB, PHB, NODE or SYS for the path over
+ * PCIe, "?" where it is not known. Pure. */
 void topology_table_add(struct sb *out, const struct gpu_inventory *inv);

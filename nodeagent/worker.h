@@ -14,11 +14,11 @@
 /*
  * The one thread that owns a struct gpu. Vendor calls take seconds or hang, so the agent's loop
  * never makes them: it submits jobs, which run in order, and learns of their end through a file
- * descriptor. The queue is bounded. A call that outlives its deadline is reported by worker_stuck
- * while it still hangs; later jobs wait behind it.
+ * descriptor. The queue is bounded. worker_stuck reports a call past its deadline while it still
+ * hangs; later jobs wait behind it.
  *
- * Threads: job functions run on the worker's thread; every function below, where it does not say
- * else, belongs to one other thread, the loop's, and never blocks (worker_free: at most its grace).
+ * Threads: job functions run on the worker's thread. Every function below belongs to one other
+ * thread, the loop's, unless it says otherwise, and never blocks (worker_free: at most its grace).
  */
 struct worker;
 
@@ -31,8 +31,8 @@ struct worker_options {
     const struct clock *clock; /* NULL: clock_real */
 };
 
-/* Starts the thread and takes the gpu over: it is freed on that thread at the end. Options are
- * copied. ERR_SYSTEM, and the gpu is still the caller's. */
+/* Starts the thread and takes the gpu over, which is freed on that thread at the end. Options are
+ * copied. ERR_SYSTEM; the gpu is then still the caller's. */
 int worker_new(struct gpu *gpu, const struct worker_options *o, struct worker **ret,
                struct err *e) MUST_CHECK;
 
@@ -44,7 +44,7 @@ int worker_submit(struct worker *w, worker_job_fn *run, worker_done_fn *done, wo
 
 /* Readable while completions wait for worker_dispatch. Owned by the worker. */
 int worker_fd(const struct worker *w);
-/* Calls done for every job that ended since. */
+/* Calls done for every job that has ended since the last call. */
 void worker_dispatch(struct worker *w);
 /* Jobs submitted and not yet done. */
 size_t worker_pending(const struct worker *w);
