@@ -6,19 +6,19 @@
 #include "nodeagent/gpu/gpu.h"
 
 /*
- * Something that the driver reported of one card, as a plain value: it also travels through a pipe
- * between two processes of the same program, at most PIPE_BUF bytes and so in one piece.
+ * An event that the driver reported of one card, as a plain value. It also travels through a pipe
+ * between two processes of this program; it has at most PIPE_BUF bytes, so it arrives in one piece.
  */
 enum gpu_event_kind {
-    GPU_EVENT_WATCHED,   /* events of this card are waited for from now on */
-    GPU_EVENT_UNWATCHED, /* they cannot be: code is NVML's return code */
+    GPU_EVENT_WATCHED,   /* the driver's events of this card are awaited from now on */
+    GPU_EVENT_UNWATCHED, /* they cannot be awaited: code is NVML's return code */
     GPU_EVENT_XID,       /* code is the Xid */
-    GPU_EVENT_OTHER,     /* the card is to be read again: memory errors, a recovery action… */
+    GPU_EVENT_OTHER,     /* the card must be read again: memory errors, a recovery action… */
 };
 
 struct gpu_event {
     enum gpu_event_kind kind;
-    int gi_id, ci_id; /* -1: the whole card, or not told */
+    int gi_id, ci_id; /* -1: the whole card, or not reported */
     uint64_t code;
-    char uuid[GPU_UUID_BYTES]; /* "": a card that could not be named */
+    char uuid[GPU_UUID_BYTES]; /* "": a card that could not be identified */
 };

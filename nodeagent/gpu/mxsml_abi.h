@@ -5,9 +5,9 @@
 #include <stddef.h>
 
 /*
- * MetaX's libmxsml.so, interface version 2.3.1, x86-64: the part that is called here, declared from
- * facts about its symbols and layouts. Enums are unsigned ints; calls answer mxsml_ret unless said
- * otherwise.
+ * MetaX's libmxsml.so, interface version 2.3.1, x86-64: the part that Cleave calls, declared from
+ * facts about its symbols and layouts. Enums are unsigned ints; calls return mxsml_ret unless
+ * noted.
  */
 typedef unsigned mxsml_ret;
 
@@ -15,15 +15,15 @@ enum {
     MXSML_SUCCESS = 0,
     MXSML_NO_DEVICE = 2,
     MXSML_NOT_SUPPORTED = 3,
-    MXSML_SYSFS_ERROR = 4,       /* errno tells */
-    MXSML_SYSFS_WRITE_ERROR = 5, /* errno tells */
+    MXSML_SYSFS_ERROR = 4,       /* see errno */
+    MXSML_SYSFS_WRITE_ERROR = 5, /* see errno */
     MXSML_INVALID_DEVICE = 6,
     MXSML_PERMISSION_DENIED = 8,
     MXSML_INVALID_INPUT = 9,
-    MXSML_INSUFFICIENT_SIZE = 10, /* the size argument says what is needed */
+    MXSML_INSUFFICIENT_SIZE = 10, /* the size argument holds the needed size */
     MXSML_NO_VF = 18,
     MXSML_BUSY = 23,
-    /* Not the library's: it has no such function. */
+    /* Cleave's own code: the library lacks the function. */
     MXSML_NO_FUNCTION = 0x10000,
 };
 
@@ -43,7 +43,7 @@ enum {
 };
 
 #define MXSML_MAX_LINKS     7
-#define MXSML_FIRST_PF      100 /* cards with virtual functions are numbered from here on */
+#define MXSML_FIRST_PF      100 /* numbers of cards with virtual functions start here */
 #define MXSML_VERSION_BYTES 64
 #define MXSML_ALIAS_BYTES   33
 

@@ -56,12 +56,12 @@ struct mxsml_names {
 };
 extern const struct mxsml_names mxsml_names;
 
-/* Loads the library (NULL: libmxsml.so by the loader's rules, or where MetaX's packages put it).
- * ERR_NOT_FOUND, ERR_PROTOCOL as lib_table_open. Caller closes. */
+/* Loads the library (NULL: libmxsml.so by the loader's rules, then MetaX's folder). ERR_NOT_FOUND,
+ * ERR_PROTOCOL as lib_table_open. Caller closes. */
 int mxsml_lib_open(const char *path, struct mxsml_lib *ret, struct err *e) MUST_CHECK;
 void mxsml_lib_close(struct mxsml_lib *lib);
 
-/* Sets e from a return code and the errno that the call left: the kind that fits, a CamelCase
- * reason, the call's name and the library's words. Returns -kind. */
+/* Sets e from a return code and the call's errno: a kind, a CamelCase reason, the call's name and
+ * the library's text. Returns -kind. */
 int mxsml_lib_error(const struct mxsml_lib *lib, const char *call, mxsml_ret rc, int saved_errno,
                     struct err *e);

@@ -4,13 +4,13 @@
 #include "base/err.h"
 
 /*
- * The one thing NVML cannot do: resetting a card. NVIDIA's tools run nvidia-smi for it, and so do
- * we, with a clean environment, bounded time and bounded output. Blocks; any thread.
+ * Resets a card, the one thing that NVML cannot do. NVIDIA's tools run nvidia-smi for it, and so
+ * does the agent: with a clean environment, bounded time and bounded output. Blocks; any thread.
  */
 
-/* Runs `<nvidia_smi> --gpu-reset -i <bus_id>`. ERR_UNAVAILABLE: clients are still there, or it did
- * not work; ERR_INVALID: this machine cannot reset the card; ERR_TIMEOUT: it took longer than
- * timeout_ms and was killed; ERR_NOT_FOUND: no such program; ERR_SYSTEM. The message quotes what
- * the program said. */
+/* Runs `<nvidia_smi> --gpu-reset -i <bus_id>`. The message quotes the program's output.
+ * ERR_UNAVAILABLE: clients still use the card, or the reset failed; ERR_INVALID: this machine
+ * cannot reset the card; ERR_TIMEOUT: killed after timeout_ms; ERR_NOT_FOUND: no such program;
+ * ERR_SYSTEM. */
 int nvidia_smi_reset(const char *nvidia_smi, const char *bus_id, int timeout_ms,
                      struct err *e) MUST_CHECK;

@@ -40,7 +40,7 @@ enum {
     NVML_INVALID_STATE = 29,
 };
 
-/* GPU instance profiles, by enumeration value; what a name's attribute follows from. */
+/* GPU instance profiles by enumeration value; the attribute in a profile's name follows from it. */
 enum {
     NVML_GI_1_SLICE = 0x0,
     NVML_GI_1_SLICE_REV1 = 0x7,
@@ -61,8 +61,8 @@ enum { NVML_CI_1_SLICE_REV1 = 0x7, NVML_CI_PROFILE_COUNT = 0x9, NVML_CI_ENGINE_S
 
 enum { NVML_MIG_DISABLE = 0, NVML_MIG_ENABLE = 1 };
 
-/* Fields: errors that ECC could not correct since the last reset, page retirement and row remapping
- * that wait for a reset, and what the driver wants done to a faulty card, with its values. */
+/* Field ids: ECC errors not corrected since the last reset; page retirement and row remapping that
+ * wait for a reset; the recovery action that the driver asks for, with its values. */
 enum {
     NVML_FI_ECC_DBE_VOL_TOTAL = 4,
     NVML_FI_RETIRED_PENDING = 31,
@@ -81,10 +81,10 @@ enum {
     NVML_RECOVERY_SYSTEM_REBOOT = 7,
 };
 
-/* nvmlValueType_t, as far as fields are read here. */
+/* nvmlValueType_t, as far as fields are read. */
 enum { NVML_VALUE_UNSIGNED_LONG = 2, NVML_VALUE_UNSIGNED_LONG_LONG = 3 };
 
-/* What can be waited for. */
+/* Event types. */
 enum {
     NVML_EVENT_DOUBLE_BIT_ECC = 0x2,
     NVML_EVENT_XID = 0x8,
@@ -108,12 +108,14 @@ enum {
 /* nvmlComputeMode_t. */
 enum { NVML_COMPUTE_DEFAULT = 0, NVML_COMPUTE_EXCLUSIVE_PROCESS = 3 };
 
-/* What an NVLink ends in. */
+/* The type of an NVLink's other end. */
 enum { NVML_NVLINK_GPU = 0, NVML_NVLINK_SWITCH = 2, NVML_NVLINK_UNKNOWN = 255 };
 enum { NVML_NVLINK_MAX_LINKS = 36 };
 
-#define NVML_NO_INSTANCE             0xffffffffU /* a process's gpuInstanceId outside MIG */
-#define NVML_MEMORY_UNKNOWN          (~0ULL)     /* usedGpuMemory that the driver does not tell */
+#define NVML_NO_INSTANCE 0xffffffffU /* a process's gpuInstanceId outside MIG */
+#define NVML_MEMORY_UNKNOWN                                                                        \
+    (~0ULL) /* usedGpuMemory where the driver does not report                                      \
+               it */
 #define NVML_NUMA_NONE               0xffffffffU
 #define NVML_NAME_BYTES              96
 #define NVML_UUID_BYTES              96
@@ -135,7 +137,8 @@ struct nvml_pci_info_ext {
     char busId[32];
 };
 
-/* A card's place in an NVLink fabric. The versioned struct's first version is its second. */
+/* A card's membership in an NVLink fabric. The first version of the versioned struct is number
+ * 2. */
 enum { NVML_FABRIC_NOT_SUPPORTED = 0, NVML_FABRIC_COMPLETED = 3 };
 struct nvml_fabric {
     unsigned char clusterUuid[16];
@@ -150,7 +153,7 @@ struct nvml_fabric_v2 {
     unsigned cliqueId, state, healthMask;
 };
 
-/* Of a MIG device. */
+/* A MIG device's. */
 struct nvml_attributes {
     unsigned multiprocessorCount;
     unsigned sharedCopyEngineCount, sharedDecoderCount, sharedEncoderCount, sharedJpegCount;

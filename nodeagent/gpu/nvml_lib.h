@@ -6,9 +6,10 @@
 #include "nodeagent/gpu/nvml_abi.h"
 
 /*
- * The library as a table of functions. Each symbol is looked up by itself, the newest name first;
- * one that this driver lacks is NULL and costs a feature, not the agent. Needed ones are checked by
- * nvml_lib_open. X(member, needed, newest name, older name or NULL, arguments)
+ * The library as a table of functions. Each symbol is looked up separately, the newest name first.
+ * A symbol that the driver lacks is NULL; then a feature is missing, but the agent works.
+ * nvml_lib_open checks the needed ones. X(member, needed, newest name, older name or NULL,
+ * arguments)
  */
 #define NVML_FUNCTIONS(X)                                                                          \
     X(init, 1, "nvmlInit_v2", "nvmlInit", (void))                                                  \
@@ -106,14 +107,14 @@ struct nvml_names {
 };
 extern const struct nvml_names nvml_names;
 
-/* Loads the library (NULL: libnvidia-ml.so.1 by the loader's rules). ERR_NOT_FOUND: no library;
- * ERR_PROTOCOL: one without a function that nothing works without. Caller closes. */
+/* Loads the library (NULL: libnvidia-ml.so.1 by the loader's rules). Caller closes. ERR_NOT_FOUND:
+ * no library; ERR_PROTOCOL: it lacks a needed function. */
 int nvml_lib_open(const char *path, struct nvml_lib *ret, struct err *e) MUST_CHECK;
 void nvml_lib_close(struct nvml_lib *lib);
 
-/* NVML's own words for a return code; static or the library's. */
+/* NVML's text for a return code; static or the library's. */
 const char *nvml_lib_text(const struct nvml_lib *lib, nvml_ret rc);
 
-/* Sets e from a return code: the kind that fits, a CamelCase reason, the call's name and NVML's
- * words. A missing function is NVML_FUNCTION_NOT_FOUND. Returns -kind. */
+/* Sets e from a return code: a kind, a CamelCase reason, the call's name and NVML's text. A missing
+ * function is NVML_FUNCTION_NOT_FOUND. Returns -kind. */
 int nvml_lib_error(const struct nvml_lib *lib, const char *call, nvml_ret rc, struct err *e);

@@ -7,38 +7,37 @@
 #include "nodeagent/gpu/nvml_lib.h"
 
 /*
- * One long session with the driver, and what it has learned that cannot change while it lasts.
- * nvmlInit costs seconds on a full node and handles by UUID were seen to take ten, so both are
- * kept; a reloaded driver, a lost card or a reset of ours ends the session and the next call opens
+ * One long session with the driver, and the facts learned in it that cannot change while it lasts.
+ * Both are kept because nvmlInit costs seconds on a full node, and a handle by UUID took up to ten.
+ * A reloaded driver, a lost card or a reset by the agent ends the session; the next call opens
  * another. One thread.
  */
 
-/* Compute instance profiles of one GPU instance profile, learned from the first instance of it: the
- * driver tells them only once an instance exists. */
+/* Compute instance profiles of one GPU instance profile. The driver reports them only once an
+ * instance exists, so they are learned from the first one. */
 struct nvml_ci_table {
     bool known;
     unsigned n;
     struct nvml_ci_kind {
         unsigned id, slices;
-        bool media; /* with engines of its own: never the one to create */
+        bool media; /* has engines of its own: never created */
     } items[NVML_CI_PROFILE_COUNT];
 };
 
-/* One card. After a session's end its identity stays known, so that a card that got lost can still
- * be named. */
+/* One card. Its identity outlives the session, so that a lost card can still be named. */
 struct nvml_facts {
     bool current;   /* learned in this session */
-    bool numa_told; /* or there is no such thing */
-    bool no_fabric; /* it is one that belongs to none: not asked again */
+    bool numa_told; /* the NUMA node is known, or there is none */
+    bool no_fabric; /* belongs to no fabric: not asked again */
     nvml_device device;
-    struct gpu_card card;                       /* identity alone; state and processes stay empty */
+    struct gpu_card card; /* only its identity; state and processes stay empty */
     struct nvml_ci_table cis[MIG_MAX_PROFILES]; /* by index into card.mig.profiles */
 };
 
-/* How the cards are joined, as last asked. It is asked again when the cards, their modes or the
- * session are others than they were; until all was told, also after 1, 2, 4 … readings. */
+/* The connections between the cards, as last asked. They are asked again when the cards, their
+ * modes or the session change; and after 1, 2, 4 … readings, until every question was answered. */
 struct nvml_topology {
-    char *of; /* owned: the session and the cards it was asked in; NULL: never */
+    char *of; /* owned: identifies the session and the cards it was asked for; NULL: never asked */
     struct gpu_topology pairs;
     bool settled;         /* every question was answered, and no link was down */
     unsigned pause, left; /* readings between two tries, and until the next one */
@@ -50,30 +49,30 @@ struct nvml {
     const struct clock *clock;
     char *library, *nvidia_smi, *proc_root, *sys_root;
     struct gpu_watch *watch;    /* borrowed, may be NULL */
-    bool open;                  /* nvmlInit succeeded */
+    bool open;                  /* nvmlInit has succeeded */
     bool stale;                 /* the session must be opened again before its next use */
-    bool outdated;              /* and the library loaded again: the driver was upgraded under it */
+    bool outdated;              /* the library must be loaded again too: the driver was upgraded */
     int64_t lost_until_mono_ms; /* a lost card does not end sessions before then */
     char driver[NVML_DRIVER_BYTES];
     char cuda[16];
-    bool versions_told; /* both; else they are asked for again */
-    unsigned session;   /* how many there were */
+    bool versions_told; /* false: at least one is asked for again */
+    unsigned session;   /* number of sessions so far */
     struct nvml_topology topology;
     size_t n_facts;
     struct nvml_facts *facts[GPU_MAX_CARDS]; /* owned */
 };
 
-/* Opens the session unless it is open and sound. ERR_NOT_FOUND: there is no library or no driver is
- * loaded. */
+/* Opens the session unless it is open and usable. ERR_NOT_FOUND: there is no library, or no driver
+ * is loaded. */
 int nvml_session_ensure(struct nvml *n, struct err *e) MUST_CHECK;
-/* Ends it; every card is learned afresh in the next one. */
+/* Ends the session; the next one learns every card again. */
 void nvml_session_end(struct nvml *n);
 
-/* The answer, or that there is none on this card or driver; any other may be another the next time.
- */
+/* True for an answer that will stay the same: a value, or that this card or driver has none. Other
+ * return codes may change the next time. */
 bool nvml_is_told(nvml_ret rc);
 
-/* The judgement on an answer: 0 or -kind, noting answers that end a session. */
+/* Turns a return code into 0 or -kind, and notes the codes that end a session. */
 int nvml_check(struct nvml *n, const char *call, nvml_ret rc, struct err *e) MUST_CHECK;
 
 /* Calls a function of the table; a missing one answers NVML_FUNCTION_NOT_FOUND. */
@@ -87,59 +86,59 @@ int nvml_check(struct nvml *n, const char *call, nvml_ret rc, struct err *e) MUS
         }                                                                                          \
         nvml_rc_;                                                                                  \
     })
-/* The same as a fallible call of ours: `TRY(NVML_DO(n, e, count, &count));` */
+/* The same as a fallible call: `TRY(NVML_DO(n, e, count, &count));` */
 #define NVML_DO(n, e, fn, ...) nvml_check(n, nvml_names.fn, NVML_CALL(n, fn, __VA_ARGS__), e)
 
-/* The card's facts, enumerating when it is not known yet. Borrowed until the session ends.
+/* The card's facts; enumerates the cards when it is not known yet. Borrowed until the session ends.
  * ERR_NOT_FOUND: no such card. */
 int nvml_facts_get(struct nvml *n, const char *uuid, struct nvml_facts **ret,
                    struct err *e) MUST_CHECK;
 /* The facts of the card at an index, learned when new. */
 int nvml_facts_at(struct nvml *n, unsigned index, struct nvml_facts **ret,
                   struct err *e) MUST_CHECK;
-/* The facts of a card, learned in this session or before; NULL: none. Asks nothing. */
+/* The facts of a card, from this session or an earlier one; NULL: none. Calls nothing. */
 const struct nvml_facts *nvml_facts_known(const struct nvml *n, const char *uuid);
-/* What was known about the card at an index before it failed; NULL: nothing. */
+/* The last facts of the card at an index before it failed; NULL: none. */
 const struct nvml_facts *nvml_facts_last_at(const struct nvml *n, unsigned index);
 
-/* Profiles and placements of a card into card->mig. A card whose driver lists none while MIG is off
- * gets an empty table. ERR_PROTOCOL, with the reason MIGTableInvalid: one that mig_table_check
- * refuses. */
+/* Reads profiles and placements of a card into card->mig. The table is empty where the driver lists
+ * none while MIG is off. ERR_PROTOCOL, reason MIGTableInvalid: mig_table_check refuses it. */
 int nvml_mig_table(struct nvml *n, struct nvml_facts *f, struct err *e) MUST_CHECK;
-/* The compute instance profiles inside gi, of the card's profile with this index. Borrowed. */
+/* The compute instance profiles inside gi, whose profile has this index on the card. Borrowed. */
 int nvml_ci_table_get(struct nvml *n, struct nvml_facts *f, unsigned profile, nvml_gi gi,
                       const struct nvml_ci_table **ret, struct err *e) MUST_CHECK;
-/* The instances that stand, into card->state and card->partitions. */
+/* Reads the existing instances into card->state and card->partitions. */
 int nvml_instances_read(struct nvml *n, struct nvml_facts *f, struct gpu_card *card,
                         struct err *e) MUST_CHECK;
-/* The processes, into card->processes and the in_use marks of card->state. */
+/* Reads the processes into card->processes, and marks card->state as in_use. */
 int nvml_processes_read(struct nvml *n, struct nvml_facts *f, struct gpu_card *card,
                         struct err *e) MUST_CHECK;
 
-/* Is what the driver said something that can be? What cannot be is ERR_PROTOCOL, or cut to what
- * fits. Texts may lack their end. */
+/* Checks that a value of the driver is possible. An impossible one is ERR_PROTOCOL, or is cut to
+ * what fits. Texts may lack their terminator. */
 int nvml_sound_uuid(unsigned index, char uuid[NVML_UUID_BYTES], struct err *e) MUST_CHECK;
 int nvml_sound_bus_id(const char *bus_id, struct err *e) MUST_CHECK;
 int nvml_sound_memory(uint64_t mib, struct err *e) MUST_CHECK;
-/* UINT_MAX: none that a device file can have. */
+/* Returns UINT_MAX for a minor that no device file can have. */
 unsigned nvml_sound_minor(unsigned minor);
-/* One more instance beside those in c->state. */
+/* Checks one more instance against those in c->state. */
 int nvml_sound_instance(const struct gpu_card *c, const struct nvml_gi_info *gi,
                         struct err *e) MUST_CHECK;
-/* One more compute instance beside those in `in`. */
+/* Checks one more compute instance against those in `in`. */
 int nvml_sound_ci(const struct mig_instance *in, const struct nvml_ci_info *ci,
                   struct err *e) MUST_CHECK;
-/* One more partition beside those of c. A UUID that is none, or another's, is "". */
+/* Checks one more partition against those of c. An illegal UUID, or another partition's, becomes
+ * "". */
 void nvml_sound_partition(const struct gpu_card *c, struct gpu_partition *p);
 int nvml_sound_ci_slices(unsigned slices, struct err *e) MUST_CHECK;
-/* A count that came with success. of: "processes". */
+/* Checks a count that came with success. of: its name in the error, "processes". */
 int nvml_sound_count(const char *of, unsigned count, unsigned room, struct err *e) MUST_CHECK;
 
-/* How the inventory's cards are joined, into its topology: from memory unless something changed.
- * What is not told is unknown, never an error. */
+/* Fills in the inventory's topology, from memory unless something changed. What the driver does not
+ * report stays unknown and is never an error. */
 void nvml_topology_read(struct nvml *n, struct gpu_inventory *inv);
 
-/* The operations of gpu_ops; see there. */
+/* The verbs of gpu_ops; see there. */
 int nvml_op_read(struct gpu *g, struct gpu_inventory *ret, struct err *e);
 int nvml_op_read_card(struct gpu *g, const char *uuid, struct gpu_card *ret, struct err *e);
 int nvml_op_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode, enum gpu_mode_result *ret,

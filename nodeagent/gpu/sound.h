@@ -5,22 +5,23 @@
 #include <stddef.h>
 
 /*
- * Texts from a vendor's library, before files, objects and other programs are named by them. Pure.
+ * Checks on texts from a vendor's library, before they name files, objects or other programs'
+ * arguments. Pure.
  */
 
-/* A UUID of a card: letters, digits and "-_.:", the first one a letter or digit. */
+/* True for a card's UUID: letters, digits and "-_.:", beginning with a letter or digit. */
 bool sound_is_name(const char *text);
 
-/* A UUID of a part of a card: as above, and '/' (NVIDIA's drivers before 470 name MIG devices
+/* True for a part's UUID: as above, and '/' (NVIDIA's drivers before 470 name MIG devices
  * MIG-GPU-…/1/0), but no "..". */
 bool sound_is_part_name(const char *text);
 
-/* A PCI address, domain:bus:device.function. */
+/* True for a PCI address, domain:bus:device.function. */
 bool sound_is_bus_id(const char *text);
 
-/* Ends a text for people in its place, with '?' for what is no printable ASCII: as UTF-8 it would
- * become longer than a status may have it. */
+/* Terminates a text for people within its room, and replaces all but printable ASCII by '?': as
+ * UTF-8 it could exceed the length that a status allows. */
 void sound_text(char *text, size_t room);
 
-/* Ends a text that fills its place. */
+/* Terminates a text that fills its array. */
 #define SOUND_END(text) ((text)[sizeof(text) - 1] = '\0')
