@@ -4,8 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes on their way: added behind, taken in front. Whoever adds keeps the bound. A zeroed value is
- * empty; one thread. */
+/* A queue of bytes: added at the end, taken at the front. The caller that adds keeps the bound. A
+ * zeroed value is empty; one thread. */
 struct byte_queue {
     uint8_t *data;
     size_t begin, end, room;
@@ -13,12 +13,11 @@ struct byte_queue {
 
 /* Copies. */
 void byte_queue_add(struct byte_queue *q, const void *p, size_t len);
-/* Bytes that wait. */
+/* Number of bytes in the queue. */
 size_t byte_queue_len(const struct byte_queue *q);
-/* The first of byte_queue_len bytes. Borrowed until the next change; never
- * NULL. */
+/* The first of byte_queue_len bytes. Borrowed until the next change; never NULL. */
 const uint8_t *byte_queue_peek(const struct byte_queue *q);
-/* Drops so many in front; no more than there are. */
+/* Drops so many bytes at the front; at most all. */
 void byte_queue_skip(struct byte_queue *q, size_t len);
 /* Frees; the queue can be used again. */
 void byte_queue_done(struct byte_queue *q);

@@ -7,10 +7,10 @@
 #include "base/err.h"
 
 /*
- * What the kubelet has on record of the devices that it gave away: its device manager's checkpoint
- * (kubernetes pkg/kubelet/cm/devicemanager/checkpoint). It knows what PodResources does not list:
+ * The kubelet's own record of the devices that it granted: its device manager's checkpoint
+ * (kubernetes pkg/kubelet/cm/devicemanager/checkpoint). It has what PodResources does not list:
  * init containers, and the pods of a kubelet that has just started and not heard from the API
- * server. It may be behind: what a pod had stands there until something else is written.
+ * server. It may be out of date: a pod's devices stay in it until the kubelet writes it again.
  */
 struct checkpoint_device {
     char *resource, *id, *container;
@@ -20,13 +20,13 @@ struct checkpoint_device {
 struct checkpoint {
     struct checkpoint_device *devices;
     size_t n;
-    struct stat seen; /* the file that they are from; st_nlink 0: none */
+    struct stat seen; /* the file it was read from; st_nlink 0: none */
 };
 
-/* ERR_TOO_LARGE, ERR_PROTOCOL, ERR_INVALID; *c is then as it was. */
+/* Parses the text. ERR_TOO_LARGE, ERR_PROTOCOL, ERR_INVALID leave *c unchanged. */
 int checkpoint_parse(const char *text, size_t len, struct checkpoint *c, struct err *e) MUST_CHECK;
-/* Reads the file, if it is another than before. One that is not there says nothing. An error
- * leaves *c as it was. */
+/* Reads the file if it changed. A missing file leaves the checkpoint empty. An error leaves *c
+ * unchanged. */
 int checkpoint_refresh(struct checkpoint *c, const char *path, struct err *e) MUST_CHECK;
 
 void checkpoint_done(struct checkpoint *c);

@@ -12,29 +12,29 @@
 #include "nodeagent/kubelet/entry.h"
 
 /*
- * What is different from vendor to vendor about getting a device into a container. Everything else
- * here asks this table: a new vendor is a line of it, and a pair of files with its functions.
+ * The differences between vendors in how a device gets into a container. All other code in this
+ * folder uses this table: a new vendor is one line of it and a pair of files with its functions.
  */
 
-/* Files of MetaX's that belong to no card: they stand. */
+/* MetaX's files that belong to no card: which exist. */
 struct metax_nodes {
     bool mxcd, mxnd, mxgd;
 };
 
-/* The device files of all vendors, as they were read. Immutable; owned: container_nodes_done. */
+/* The device files of all vendors, as last read. Immutable; owned: container_nodes_done. */
 struct container_nodes {
     struct device_nodes nvidia;
     struct metax_nodes metax;
-    struct dri_nodes dri; /* of cards that are used through these; what MetaX has beside them lies
+    struct dri_nodes dri; /* for cards that are used through DRI nodes; MetaX's other files are
                              below the same host_dev_root */
 };
 void container_nodes_done(struct container_nodes *n);
 AUTO_DEFINE(container_nodes, struct container_nodes, container_nodes_done)
 #define auto_container_nodes AUTO(container_nodes)
 
-/* Paths of device files in a container, and where they lie on the host. Owned: node_list_done. */
+/* Paths of device files in a container, and their location on the host. Owned: node_list_done. */
 struct node_list {
-    const char *host_root; /* goes before each path on the host; "": nothing. Borrowed */
+    const char *host_root; /* prefix of each path on the host; "": none. Borrowed */
     char **paths;          /* "/dev/nvidia0" */
     size_t n;
 };
@@ -44,42 +44,42 @@ void node_list_done(struct node_list *l);
 AUTO_DEFINE(node_list, struct node_list, node_list_done)
 #define auto_node_list AUTO(node_list)
 
-/* All functions but read_nodes are pure. Devices are of this vendor, none of them a slot, and none
- * comes twice. */
+/* A vendor's row. All functions but read_nodes are pure. Devices passed in are this vendor's,
+ * without slots and without duplicates. */
 struct container_vendor {
     const char *name;       /* as entry_device.vendor */
     const char *cdi_kind;   /* "gpu.cleave.dev/nvidia" */
-    const char *common_env; /* by CDI each container gets this, "KEY=value"; NULL: nothing */
-    bool uses_dri;          /* its cards are used through their DRI nodes: those are looked up */
-    bool mounts_driver;     /* containers get the driver's files; not so: images bring them */
-    bool has_runtime;       /* a container runtime of the vendor's makes device files of what
-                               tell_runtime says; not so: without CDI they are in each answer */
-    /* Looks which files of the vendor's own stand below dev/. NULL: it has none, or they are read
-     * elsewhere. The one function here that touches disks: for the worker. */
+    const char *common_env; /* "KEY=value" that each container gets by CDI; NULL: none */
+    bool uses_dri;      /* its cards are used through their DRI nodes, which are then looked up */
+    bool mounts_driver; /* containers get the driver's files; false: images bring them */
+    bool has_runtime;   /* the vendor's container runtime makes the device files that
+                           tell_runtime names; false: without CDI each answer lists them */
+    /* Looks which of the vendor's own files exist below dev/. NULL: it has none, or they are read
+     * elsewhere. The only function here that uses the disk: for the worker. */
     void (*read_nodes)(const char *dev_root, struct container_nodes *ret);
     /* The files that every container gets. */
     void (*common_nodes)(const struct container_nodes *n, struct node_list *ret);
-    /* Those of a device. ERR_NOT_FOUND: some are not known, and it could not be used. */
+    /* The files of a device. ERR_NOT_FOUND: some are not known, so the device could not be used. */
     int (*device_nodes)(const struct container_nodes *n, const struct entry_device *d,
                         struct node_list *ret, struct err *e);
-    /* The variable for a container that gets all of these; *ret_key NULL: nothing is to be said.
-     * ERR_INVALID: a device says what cannot be told. *ret_key is static, the caller frees
-     * *ret_value. The member is NULL for a vendor without. */
+    /* The variable for a container that gets all of these devices; *ret_key NULL: none. *ret_key is
+     * static, the caller frees *ret_value. NULL for a vendor without a variable. ERR_INVALID: a
+     * value cannot be expressed. */
     int (*device_env)(const struct entry_device *const *devices, size_t n, const char **ret_key,
                       char **ret_value, struct err *e);
-    /* What ways other than CDI say to the vendor's runtime. NULL: nothing. */
+    /* Adds what the vendor's runtime needs in ways other than CDI. NULL: nothing. */
     void (*tell_runtime)(const struct entry_options *o, const struct entry_device *const *devices,
                          size_t n, struct entry *en);
 };
 
-/* By name, the last one without. */
+/* By name; the last one has no name. */
 extern const struct container_vendor container_vendors[];
-/* NULL: we know none of this name, or name is NULL. */
+/* NULL: no vendor has this name, or name is NULL. */
 const struct container_vendor *container_vendor_find(const char *name);
 
 /* Looks up the files that drivers make by themselves: the DRI nodes of the cards at these PCI
- * addresses (dri_nodes_read), and what vendors have beside them. ret->nvidia is left as it is. */
+ * addresses (dri_nodes_read), and the vendors' other files. ret->nvidia is not changed. */
 void container_nodes_look(const struct dri_where *w, const char *host_dev_root,
                           const char *const *bus_ids, size_t n, struct container_nodes *ret);
-/* Did two looks see the same? */
+/* True when two looks found the same. */
 bool container_nodes_same_look(const struct container_nodes *a, const struct container_nodes *b);

@@ -27,26 +27,26 @@ enum grpc_code {
 
 /* "RESOURCE_EXHAUSTED"; "an unknown code" for a number that gRPC does not have. Static. */
 const char *grpc_code_name(int code);
-/* The kind of error that a peer's code means, and back. */
+/* The error kind for a peer's code, and the reverse. */
 enum err_kind grpc_code_kind(int code);
 enum grpc_code grpc_code_of(enum err_kind kind);
 
-/* What is wrong. text is static, NULL with GRPC_OK. */
+/* The result of a check. text is static, NULL with GRPC_OK. */
 struct grpc_verdict {
     enum grpc_code code;
     const char *text;
 };
 
-/* Bounds on what a peer can make us hold. 0: the default in brackets. */
+/* Bounds on what a peer can make this process hold. 0: the default in brackets. */
 struct grpc_limits {
-    size_t max_message;     /* bytes received in one message [1 MiB] */
-    size_t max_connections; /* of a server; of those without a handler's call, the one silent
-                               for longest goes first [16] */
-    size_t max_streams;     /* at once, of one connection [64] */
+    size_t max_message;     /* bytes of one received message [1 MiB] */
+    size_t max_connections; /* a server's; a new one beyond closes the longest silent connection
+                               that has no call at a handler [16] */
+    size_t max_streams;     /* at once, on one connection [64] */
     size_t max_queued;      /* bytes waiting to be sent on one stream [4 MiB] */
-    int64_t request_ms;     /* from a stream's first frame to its whole request [10000] */
-    int64_t idle_ms; /* a connection without a stream that was never used, or sends half a frame
-                        [30000] */
+    int64_t request_ms;     /* from a stream's first frame to its complete request [10000] */
+    int64_t idle_ms; /* for a connection without a stream that was never used, or that stopped
+                        inside a frame [30000] */
 };
-/* The same with defaults in place of zeros. */
+/* The limits with defaults in place of zeros. */
 struct grpc_limits grpc_limits_filled(const struct grpc_limits *l);

@@ -6,15 +6,15 @@
 #include <stdint.h>
 
 /*
- * Follows the frames of HTTP/2 in a stream of bytes (RFC 9113, section 4.1: nine bytes, of which
- * the first three are the length of what follows), which nghttp2 does not tell: is a frame begun
- * and not finished? A zeroed value stands at the beginning of a frame. Pure.
+ * Follows the frames of HTTP/2 in a stream of bytes, to tell whether a frame is incomplete; nghttp2
+ * does not report that. A frame has nine bytes, the first three being the length of the rest (RFC
+ * 9113, section 4.1). A zeroed value is at the beginning of a frame. Pure.
  */
 struct h2_frames {
     size_t skip; /* bytes up to the end of the frame, or of the preface */
     size_t head_len;
     uint32_t length;
-    uint64_t count; /* of frames that are finished */
+    uint64_t count; /* completed frames */
 };
 
 #define H2_PREFACE_BYTES 24

@@ -8,12 +8,12 @@
 #include "base/auto.h"
 
 /*
- * Where protobuf-c unpacks a message of a peer's: with a bound, because two bytes of a message may
- * become a hundred in memory, so that a bound on the message alone is none. What does not fit does
- * not unpack, as if it were malformed. What was unpacked lives until proto_arena_done and is not
- * freed by itself: protobuf-c 1.4.1 leaks parts of a message for which memory ran out.
+ * The memory into which protobuf-c unpacks a peer's message, with a bound. A bound on the message
+ * alone is not enough, because two bytes of it may become a hundred in memory. A message that does
+ * not fit fails to unpack, as a malformed one does. Unpacked messages live until proto_arena_done
+ * and are not freed one by one: protobuf-c 1.4.1 leaks parts of a message for which memory ran out.
  *
- * One thread; stays where it is while it is used.
+ * One thread; the arena must not move while it is used.
  */
 struct proto_arena {
     ProtobufCAllocator allocator;

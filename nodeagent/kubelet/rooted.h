@@ -4,23 +4,23 @@
 #include "base/err.h"
 
 /*
- * Paths below a root that is another system's "/", as a driver container's: links there mean what
- * they mean to that system.
+ * Resolves paths below a root that is another system's "/", such as a driver container's. Links are
+ * resolved within that root.
  *
  * Only what root alone may change is followed. Each folder, link and file on the way, the root
- * itself included, belongs to root (or to the user that the agent runs as), and no folder or file
- * may be written by its group or by others. A folder with the sticky bit, as /tmp, is one that
- * others may write: they make links there. The walk goes from descriptor to descriptor, so what is
- * checked is what is walked; and as nobody but root can change any part of the path afterwards, its
- * name means the same thing to a container runtime that opens it much later.
+ * itself included, must belong to root (or to the agent's own user), and neither its group nor
+ * others may write to it. A folder with the sticky bit, such as /tmp, counts as writable, since
+ * others can make links there. The walk goes from descriptor to descriptor, so what is checked is
+ * what is walked. As only root can change any part of the path afterwards, a container runtime that
+ * opens it much later gets the same file.
  */
 
-/* Where a path leads, as a path below root that has no links in it. "/.." is "/".
- * ERR_NOT_FOUND; ERR_FORBIDDEN: others than root may change it; ERR_INVALID: more than 40 links, or
- * beyond PATH_MAX. Caller frees *ret. */
+/* The path below root that a path leads to, without links. "/.." is "/". ERR_NOT_FOUND;
+ * ERR_FORBIDDEN: others than root may change it; ERR_INVALID: more than 40 links, or longer than
+ * PATH_MAX. Caller frees *ret. */
 int rooted_resolve(const char *root, const char *path, char **ret, struct err *e) MUST_CHECK;
 
-/* The same, and the thing itself: *ret_fd is an O_PATH descriptor, closed by the caller. */
+/* The same, and opens it: *ret_fd is an O_PATH descriptor, closed by the caller. */
 int rooted_open(const char *root, const char *path, char **ret, int *ret_fd,
                 struct err *e) MUST_CHECK;
 
