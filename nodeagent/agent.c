@@ -24,7 +24,7 @@
 
 enum {
     RESYNC_MS = 30000,
-    PUBLISH_LAG_MS = 40, /* "in progress" is worth a write only when it lasts */
+    PUBLISH_LAG_MS = 40, /* a change in progress is published only when it lasts longer */
 };
 
 static int64_t least(int64_t x, int64_t y)
@@ -50,13 +50,14 @@ struct agent {
     /* The rest belongs to the loop's thread. */
     bool device_seen, inventory_read;
     bool job_running, read_due;
-    bool recovered;    /* once: what a predecessor left half-way is ended, or is in `unended` */
-    bool recovery_due; /* a change may be on record that nobody will end */
+    bool recovered;    /* done once: predecessors' interrupted changes have ended, or are in
+                          `unended` */
+    bool recovery_due; /* a journal may exist that no attempt will end */
     bool stuck;
-    bool kubelet_listed, kubelet_holders; /* news that was not looked at yet */
-    struct object *device;                /* whose payload `spec` points into */
-    struct device_spec no_spec;           /* wanted while there is no Device */
-    struct gpu_inventory inventory;       /* its cards array stays empty: they are in `cards` */
+    bool kubelet_listed, kubelet_holders; /* news from the kubelet that was not handled yet */
+    struct object *device;                /* owns the payload that `spec` points into */
+    struct device_spec no_spec;           /* the spec while there is no Device */
+    struct gpu_inventory inventory; /* its cards array stays empty; the cards are in `cards` */
     struct card_view *cards;
     size_t n_cards;
     struct host_facts host;
@@ -66,12 +67,12 @@ struct agent {
     struct backoff read_backoff;
     int64_t next_read_mono_ms;
     int64_t publish_mono_ms;   /* INT64_MAX: nothing to publish */
-    char busy[GPU_UUID_BYTES]; /* the card of the job; "": none */
+    char busy[GPU_UUID_BYTES]; /* the card whose job runs; "": none */
     struct card_offer busy_offer;
     struct unended unended;
-    uint64_t exclusive; /* places of the cards that were MPS's alone when it was looked at last */
+    uint64_t exclusive; /* bit per index: cards wanted in EXCLUSIVE_PROCESS at the last reading */
     struct driver_view *driver_view; /* NULL: not read yet */
-    struct device_slots sick;        /* what the newest node_state shows */
+    struct device_slots sick;        /* the slots that the newest node_state shows as sick */
     struct device_status published;
     struct rng rng;
     struct metrics_handles metrics;
@@ -111,7 +112,7 @@ static void submit(struct agent *a, struct agent_job *j)
     a->busy_offer = j->offered;
 }
 
-/* --- What is wanted --- */
+/* --- The spec --- */
 
 static const struct own_device *own(const struct agent *a)
 {
@@ -159,14 +160,16 @@ static void on_device(void *arg, const struct object *before, const struct objec
     (void)eventfd_write(a->mail, 1);
 }
 
-/* What stands of a card that is wanted again, or is being changed, may be on offer. */
+/* True while nothing of the card may be offered. A card that is wanted again, or is being changed,
+ * may offer what exists. */
 static bool is_withheld(const struct agent *a, const struct unended_card *u)
 {
     return !want_of(a, u->uuid) && strcmp(a->busy, u->uuid) != 0;
 }
 
-/* Does everybody know that nothing of the card is on offer? h: NULL without a kubelet, else its
- * list must have been asked for after the kubelet was told. */
+/* True once everything that advertises devices knows that nothing of the card is on offer. h: the
+ * holders, NULL without a kubelet. Their list must have been asked for after the kubelet was shown
+ * that. */
 static bool is_known_withheld(const struct agent *a, const struct unended_card *u,
                               const struct holders *h)
 {
@@ -174,13 +177,13 @@ static bool is_known_withheld(const struct agent *a, const struct unended_card *
            (!h || h->asked_mono_ms >= u->told_mono_ms);
 }
 
-/* A recovery goes through all journals: it waits until each unended card that nobody wants to be
- * anything is known not to be on offer. */
+/* A recovery goes through all journals. It waits until each unended card that no source wants is
+ * known to offer nothing. */
 static bool may_recover(const struct agent *a)
 {
     const struct holders *h = a->d.kubelet ? kubelet_link_holders(a->d.kubelet) : NULL;
     if (h && !h->known)
-        return false; /* a pod may have what the change left */
+        return false; /* a pod may hold a part that the change left */
     for (size_t i = 0; i < a->unended.n; i++) {
         const struct unended_card *u = &a->unended.items[i];
         if (is_withheld(a, u) && !is_known_withheld(a, u, h))
@@ -189,7 +192,7 @@ static bool may_recover(const struct agent *a)
     return a->recovery_due;
 }
 
-/* Once for each reason: recovery tries again for as long as it takes. */
+/* Warns once for each reason, because recovery repeats as long as it fails. */
 static void warn_unended(const struct unended_card *u, const struct unended_card *known)
 {
     if (known && strcmp(known->why, u->why) == 0)
@@ -198,7 +201,7 @@ static void warn_unended(const struct unended_card *u, const struct unended_card
              kv("next", u->waits ? "waits for a person" : "tried again at the next reading"));
 }
 
-/* What a recovery could not end is all there is now. */
+/* Replaces the list of unended cards by the one of this recovery. */
 static void take_unended(struct agent *a, struct agent_job *j)
 {
     for (size_t i = 0; i < j->unended.n; i++) {
@@ -214,8 +217,8 @@ static void take_unended(struct agent *a, struct agent_job *j)
     a->recovery_due = a->unended.n > 0;
 }
 
-/* A card whose change failed and that nobody wants to be anything any more is not attempted again:
- * it is left to recovery. */
+/* A card whose change failed and that the new spec does not list is not attempted again: recovery
+ * ends its change. */
 static void follow(struct agent *a, const struct device_spec *before, bool ordered)
 {
     for (size_t i = 0; i < a->tracks.n; i++) {
@@ -230,8 +233,8 @@ static void follow(struct agent *a, const struct device_spec *before, bool order
     publish_within(a, PUBLISH_LAG_MS);
 }
 
-/* The generation does not tell: what is stored can come to be read otherwise, with another schema
- * or after bits have flipped, and back. */
+/* Compares contents, not generations: a stored spec can read differently under another schema, or
+ * after bits have flipped, and back again. */
 static bool same_spec(const struct device_spec *x, const struct device_spec *y)
 {
     auto_json json_t *a = device_spec_encode(x);
@@ -265,7 +268,7 @@ static void take_device(struct agent *a)
     publisher_kick(a->d.publisher);
 }
 
-/* --- What is done next --- */
+/* --- The next step --- */
 
 static void refuse(struct agent *a, struct card_track *t, const char *reason, const char *why)
 {
@@ -276,8 +279,9 @@ static void refuse(struct agent *a, struct card_track *t, const char *reason, co
 static void publish(struct agent *a);
 static void serve(struct agent *a);
 
-/* Did the controller take off the Node all that the change takes away, before it ordered? It knows
- * how many of each kind stay, not which: one that has to move it left on offer. */
+/* True when the controller withdrew from the Node everything that the change destroys, before it
+ * ordered the change. The controller knows how many parts of each kind stay, not which ones: a part
+ * that has to move it left on offer. */
 static bool is_ordered(const struct agent *a, const struct card_track *t,
                        const struct gpu_card *card, const struct card_steps *steps)
 {
@@ -289,8 +293,9 @@ static bool is_ordered(const struct agent *a, const struct card_track *t,
            (want->mode == API_MODE_NATIVE || card_offer_keeps(&left, card, want));
 }
 
-/* What others may believe to have of the card: all that stands, unless it was taken from them with
- * the order for this change, or the API server has it in writing that it is less. */
+/* The most that anyone may still assume is available on this card: everything that exists, minus
+ * what the controller withdrew before ordering this change, or what the last acknowledged status
+ * offers. */
 static void believed(const struct agent *a, const struct card_track *t, const struct gpu_card *card,
                      const struct card_steps *steps, struct card_offer *ret)
 {
@@ -310,13 +315,13 @@ static void mark_holders(const struct agent *a, struct card_view *v)
         card_holders_mark(kubelet_link_holders(a->d.kubelet), &made, &v->card);
 }
 
-/* Slots belong to no card: one that is granted late has its slice made on another. */
+/* Slots belong to no card: the slice of a slot granted late is made on another one. */
 static bool is_of_slot(const struct card_part *p)
 {
     return p->slice && sgpu_slot_of(p->slice->alias) >= 0;
 }
 
-/* Devices of the kubelet's, by id. */
+/* Ids of devices, as the kubelet knows them. */
 struct id_list {
     char **items;
     size_t n;
@@ -337,7 +342,7 @@ static void add_id(struct id_list *l, const struct gpu_card *card, const struct 
     *XPUSH(l->items, l->n) = xstrdup(device_id(card, part, id));
 }
 
-/* All of the card but what stays on offer. */
+/* Adds all devices of the card that `stays` does not offer. */
 static void add_ids(struct id_list *l, const struct gpu_card *card, const struct card_offer *stays)
 {
     if (!stays->whole)
@@ -349,14 +354,14 @@ static void add_ids(struct id_list *l, const struct gpu_card *card, const struct
     }
 }
 
-/* From now on the kubelet is refused what goes. */
+/* Seals these devices: the kubelet's grants of them are refused from now on. */
 static void seal(struct agent *a, const struct id_list *goes)
 {
     kubelet_link_seal(a->d.kubelet, (const char *const *)goes->items, goes->n);
 }
 
-/* Three steps (kubelet_link.h). The plan was made for what is known of the holders now, so by the
- * seal nobody holds what goes. */
+/* The three steps of a withdrawal from the kubelet (kubelet_link.h). The plan was made with the
+ * holders known now, so once the seal is set no pod holds what goes. */
 static bool is_taken_back(struct agent *a, struct card_track *t, const struct card_view *v,
                           const struct card_steps *steps, struct agent_job *j)
 {
@@ -376,8 +381,8 @@ static bool is_taken_back(struct agent *a, struct card_track *t, const struct ca
     return kubelet_link_is_released(a->d.kubelet);
 }
 
-/* Does nobody believe any more to have what the change takes away? Sees to it first. A change that
- * takes nothing away waits for nobody. */
+/* True once nothing that the change removes is still advertised; starts the withdrawal otherwise. A
+ * change that removes nothing does not wait. */
 static bool is_withdrawn(struct agent *a, struct card_track *t, const struct card_view *v,
                          struct agent_job *j)
 {
@@ -426,7 +431,8 @@ static void await_withdrawal(struct agent *a, struct card_track *t)
     publish_within(a, 0);
 }
 
-/* A transaction reads the card anew, and no reading tells what only an Xid told. NULL: nothing. */
+/* The illness of the card that only an Xid reported, so that a transaction's own reading cannot
+ * show it. NULL: none. */
 static const char *remembered_illness(const struct agent *a, const char *uuid)
 {
     const char *reason = NULL;
@@ -478,7 +484,7 @@ static void start_card(struct agent *a, struct card_track *t)
     submit(a, j);
 }
 
-/* Is the card whole, and shared by MPS? */
+/* True when the card is whole and shared by MPS. */
 static bool wants_exclusive(const struct agent *a, const struct gpu_card *card)
 {
     const struct device_want *want = want_of(a, card->uuid);
@@ -489,7 +495,8 @@ static bool wants_exclusive(const struct agent *a, const struct gpu_card *card)
            share.kind == SHARE_MPS;
 }
 
-/* Known once the Device and the cards are: an agent that starts takes nothing back before. */
+/* Lists the cards wanted in EXCLUSIVE_PROCESS. Valid only once the Device and the cards are known:
+ * before that a starting agent must not take the mode back. */
 static void list_exclusive(const struct agent *a, struct agent_job *j)
 {
     j->modes_known = serves_kubelet(a) && a->device_seen && a->inventory_read;
@@ -498,7 +505,7 @@ static void list_exclusive(const struct agent *a, struct agent_job *j)
             *XPUSH(j->exclusive, j->n_exclusive) = xstrdup(a->cards[i].card.uuid);
 }
 
-/* Were other cards MPS's alone when that was settled last? */
+/* True when the cards wanted in EXCLUSIVE_PROCESS differ from those of the last reading. */
 static bool modes_have_changed(struct agent *a)
 {
     uint64_t wanted = 0;
@@ -512,15 +519,17 @@ static bool modes_have_changed(struct agent *a)
 }
 
 /*
- * A recovery takes nothing from anybody who was told that he may have it:
- * - The first one: the kubelet is told of a device only after it (serve_state), and grants nothing
- *   without an answer of ours; what the agent before us granted is in the list that may_recover
- *   waits for, and in use. What that agent's change was to destroy, it had withdrawn before it
- * wrote the journal, and the Device still says so.
- * - A later one may destroy all of a card that nobody wants to be anything: nothing of that is on
- *   offer, which everybody knows (may_recover), and it is sealed against a grant under way. Of all
- *   other cards that which stands may be on offer, so it stays. A card that is wanted has its next
- *   attempt to end its change, with a withdrawal (is_withdrawn).
+ * Sets what a recovery must not destroy.
+ *
+ * The first recovery needs no bound. The kubelet is shown a device only after it (serve_state), and
+ * grants nothing without this agent's answer. Grants of the agent before are in the list that
+ * may_recover waits for, so they are in use. What that agent's change destroys it had withdrawn
+ * before it wrote the journal, and the Device still says so.
+ *
+ * A later recovery may destroy everything on a card that no source wants: nothing of it is on
+ * offer, which may_recover made sure of, and it is sealed against grants on their way. On all other
+ * cards everything that exists may be on offer, so it stays. The change of a wanted card is ended
+ * by its next attempt, with a withdrawal (is_withdrawn).
  */
 static void guard_offers(struct agent *a, struct agent_job *j)
 {
@@ -550,7 +559,7 @@ static void start_read(struct agent *a)
     submit(a, j);
 }
 
-/* By index, as people count cards. */
+/* Cards in the order of their indices, as people count them. */
 static struct card_track *next_card(struct agent *a)
 {
     int64_t now = clock_mono_ms(a->d.clk);
@@ -584,7 +593,7 @@ static bool slots_are_served(const struct agent *a)
     return a->d.slots && a->recovered && a->device_seen && a->inventory_read;
 }
 
-/* New slices are made where the card is as wanted and nothing is under way. */
+/* New slices are made only where the card is as wanted and no change is under way. */
 static bool is_open(struct agent *a, const struct gpu_card *card)
 {
     const struct device_want *want = want_of(a, card->uuid);
@@ -596,7 +605,8 @@ static bool is_open(struct agent *a, const struct gpu_card *card)
            (!want || want->mode == API_MODE_SGPU);
 }
 
-/* What containers are told of slots with. NULL: nothing, or not known yet. */
+/* The device files for the CDI files of slots. NULL: none are written, or they are not known
+ * yet. */
 static const struct container_nodes *slot_nodes(const struct agent *a)
 {
     return a->d.cdi_slots && a->driver_view ? &a->driver_view->nodes : NULL;
@@ -620,7 +630,7 @@ static struct slot_card *slot_cards(struct agent *a, size_t *ret_n)
     return list;
 }
 
-/* The card stays as it is for everybody else. */
+/* For everything else the card stays as it is. */
 static void submit_slots(struct agent *a, struct agent_job *j)
 {
     const struct card_view *v = *j->uuid ? view_of(a, j->uuid) : NULL;
@@ -629,7 +639,7 @@ static void submit_slots(struct agent *a, struct agent_job *j)
     submit(a, j);
 }
 
-/* Until a slot's meaning stands nobody else may be granted it. */
+/* Seals the slots until their CDI files exist, so that no other pod is granted them meanwhile. */
 static void seal_slots(struct agent *a, const struct slot_binding *b)
 {
     char(*ids)[DEVICE_ID_BYTES] = xcalloc(b->n, sizeof(*ids));
@@ -640,7 +650,7 @@ static void seal_slots(struct agent *a, const struct slot_binding *b)
     free(ids);
 }
 
-/* Is a card about to be looked at? Then it is not known yet what it takes. */
+/* True while some card is due for an attempt: it is not known yet what that attempt destroys. */
 static bool is_pending(const struct agent *a)
 {
     for (size_t i = 0; i < a->tracks.n; i++)
@@ -697,11 +707,11 @@ static void ask_right(struct agent *a)
 {
     size_t n;
     auto_free struct slot_card *cards = slot_cards(a, &n);
-    (void)cards; /* whether there are any is the question */
+    (void)cards; /* only their number matters here */
     late_binding_ask_right(a->d.slots, n > 0);
 }
 
-/* Before changes of layouts: a container waits for it. */
+/* Runs before changes of layouts, because a container is waiting for its slots. */
 static bool start_slots(struct agent *a)
 {
     if (slots_are_served(a))
@@ -717,7 +727,8 @@ static void event(struct agent *a, bool warning, const char *reason, const char 
     recorder_event_about(a->d.recorder, &node, warning, reason, "%s", message);
 }
 
-/* An agent may not speak of pods, which can be anybody's: config/admission. */
+/* Reports the containers whose slots could not be bound. The Event is on the Node, because the
+ * agent's account may not write Events about pods (config/admission). */
 static void tell_unbound(struct agent *a)
 {
     struct unbound u;
@@ -732,7 +743,7 @@ static void start_next(struct agent *a)
 {
     take_acknowledgement(a);
     if (!a->job_running && clock_mono_ms(a->d.clk) >= a->next_read_mono_ms)
-        a->read_due = true; /* a reading that runs sets the time of the next when it ends */
+        a->read_due = true; /* a reading under way sets the next due time when it ends */
     if (!a->job_running && modes_have_changed(a))
         a->read_due = true;
     while (!a->job_running) {
@@ -751,9 +762,9 @@ static void start_next(struct agent *a)
     }
 }
 
-/* --- What came of it --- */
+/* --- Results --- */
 
-/* memo.result is what came of the attempt. */
+/* Reports the result in memo.result by an Event and the log. */
 static void tell(struct agent *a, const struct card_view *v, const struct txn_result *was,
                  const struct card_memo *memo)
 {
@@ -783,7 +794,7 @@ static void count(struct agent *a, const struct agent_job *j)
         metric_observe(a->metrics.duration, (double)j->took_ms / 1000);
 }
 
-/* What a reading says of health is taken before it is put beside what was known. */
+/* Health is taken from the reading before remembered illnesses are added to it. */
 static void take_health(struct agent *a, const struct agent_job *j)
 {
     if (!a->d.health || j->rc < 0)
@@ -841,7 +852,7 @@ static void end_card(struct agent *a, struct agent_job *j)
             v->outdated |= j->result.changed;
     }
     count(a, j);
-    /* Should the card be wanted no more, the next reading ends what is on record. */
+    /* If the card is no longer wanted, the next reading recovers the journal. */
     a->recovery_due |= j->result.outcome == TXN_FAILED;
     if (!t) {
         if (j->result.outcome == TXN_FAILED)
@@ -849,7 +860,7 @@ static void end_card(struct agent *a, struct agent_job *j)
         return;
     }
     const struct txn_result was = t->memo.result;
-    /* The wish may have changed while the job ran: then it is pending again, and stays so. */
+    /* The want may have changed while the job ran: then the card is pending again and stays so. */
     struct card_wish now;
     const struct device_want *want = want_of(a, j->uuid);
     bool current = v && want && card_wish_of(&v->card, want, &now, NULL) == 0 &&
@@ -863,8 +874,8 @@ static void end_card(struct agent *a, struct agent_job *j)
         tell(a, v, &was, &said);
 }
 
-/* A card that could not be read has not become a whole card that nobody uses: how it was seen last
- * stays, beside the news that it is ill. */
+/* A card that could not be read must not appear as an idle whole card: it keeps its last reading,
+ * together with its illness. */
 static void keep_last_seen(struct card_view *last, struct card_view *now)
 {
     const struct gpu_card ill = now->card;
@@ -919,7 +930,7 @@ static void recheck(struct agent *a)
     }
 }
 
-/* One that was not read even once. */
+/* True when some card has never been read. */
 static bool has_unread_card(const struct agent *a)
 {
     for (size_t i = 0; i < a->n_cards; i++)
@@ -928,7 +939,8 @@ static bool has_unread_card(const struct agent *a)
     return false;
 }
 
-/* Somebody else removed slices of ours: no container may start with what they meant. */
+/* Binds anew the slots whose slices another program removed: until then their CDI files name slices
+ * that are gone. */
 static void bind_lost_anew(struct agent *a)
 {
     const struct device_slots made = slots_made(a);
@@ -953,9 +965,9 @@ static void note_failure(struct agent *a, const char *reason, const struct err *
         clock_mono_ms(a->d.clk) + backoff_next_ms(&a->read_backoff, a->d.clk, &a->rng);
 }
 
-/* Without the list of what is on record a card between two layouts looks like any other. An agent
- * that starts has therefore read nothing. A later one goes on with the cards that it knows to be
- * unended; a change of a card looks for that card's journal itself (txn_apply). */
+/* True when the journals could not be listed. A card between two layouts then looks like any other,
+ * so a starting agent counts as having read nothing. A later agent continues with the unended cards
+ * that it knows; a change of a card looks for that card's journal itself (txn_apply). */
 static bool is_blind(const struct agent *a, const struct agent_job *j)
 {
     return j->unlisted.kind && !a->recovered;
@@ -1019,7 +1031,7 @@ static void job_done(void *arg)
     else
         end_slots(a, j);
     agent_job_free(j);
-    serve(a); /* before the seal goes */
+    serve(a); /* before the seal is taken off */
     if (a->d.kubelet)
         kubelet_link_unseal(a->d.kubelet);
     publish_within(a, next_card(a) ? PUBLISH_LAG_MS : 0);
@@ -1038,7 +1050,7 @@ static void add_held(struct rows *r, const char *gpu, const char *partition,
     for (size_t i = 0; i < n; i++) {
         const struct device_consumer *c = &list[i];
         if (!c->name)
-            continue; /* a process */
+            continue; /* a process, not a pod */
         const char *const row[] = {gpu, partition, c->namespace, c->name, c->container};
         for (size_t k = 0; k < ARRAY_LEN(row); k++)
             *XPUSH(r->values, r->n) = row[k];
@@ -1081,9 +1093,9 @@ static void set_gauges(struct agent *a, const struct device_status *st)
         count_kubelet(a, st);
 }
 
-/* An agent that starts must not take back what the one before it said, only because it has not
- * looked yet: the node would lose its resources for that time. What is still to come, the Device
- * or the end of the reading, asks again. */
+/* A starting agent must not withdraw what the agent before it published only because it has not
+ * read the hardware yet: the node would lose its resources for that time. The arrival of the
+ * Device, or the end of the reading, publishes again. */
 static bool is_too_early(const struct agent *a)
 {
     bool blind = !a->inventory_read && !a->read_error && !a->stuck;
@@ -1110,7 +1122,7 @@ static void note_told(struct agent *a, const struct node_offer *offer, int64_t n
         kubelet_link_ask(a->d.kubelet);
 }
 
-/* What the kubelet's side says: borrowed from it until the next offer. */
+/* The kubelet link's part of the state; borrowed from it until the next offer. */
 static void add_link(const struct agent *a, struct node_state *s)
 {
     if (!a->d.kubelet)
@@ -1119,7 +1131,7 @@ static void add_link(const struct agent *a, struct node_state *s)
     s->plugin_state = kubelet_link_state(a->d.kubelet, &s->plugin_text);
 }
 
-/* What the status and the kubelet's list are made from. *ret_memos is freed by the caller. */
+/* The state from which the status and the kubelet's list are made. The caller frees *ret_memos. */
 static struct node_state state_of(struct agent *a, struct card_memo **ret_memos)
 {
     const struct device_slots made = slots_made(a);
@@ -1162,8 +1174,8 @@ static struct node_state state_of(struct agent *a, struct card_memo **ret_memos)
     return state;
 }
 
-/* Before that the offer of the agent before us stands. A card that cannot be read any more keeps
- * what it had: the kubelet is answered from memory. */
+/* Until then the kubelet keeps the offer of the agent before. A card that can no longer be read
+ * keeps its devices, because the kubelet is answered from memory. */
 static bool may_serve(const struct agent *a)
 {
     return a->d.kubelet && a->inventory_read && a->device_seen && a->recovered;
@@ -1180,7 +1192,7 @@ static void serve(struct agent *a)
     kubelet_link_offer(a->d.kubelet, &offer.table);
 }
 
-/* Before the first reading nothing better is known than what koordlet was told last. */
+/* Writes koordlet's file. Before the first reading the existing file is the best there is. */
 static void tell_koordlet(struct agent *a)
 {
     auto_err struct err e = {0};
@@ -1217,7 +1229,8 @@ static void publish(struct agent *a)
     atomic_store(&a->ready, a->device_seen && (a->inventory_read || a->read_error));
 }
 
-/* What the agent before us waited for, and since when: a restart gives no drain more time. */
+/* Takes over the drains of the agent before with their start times, so that a restart does not
+ * prolong a drain. */
 static void adopt_drains(struct agent *a)
 {
     for (size_t i = 0; i < a->tracks.n; i++) {
@@ -1231,13 +1244,14 @@ static void adopt_drains(struct agent *a)
     }
 }
 
-/* The first status continues the conditions of the agent before us. */
+/* Takes over the published status, so that its conditions continue in the first one of this
+ * agent. */
 static void adopt_published(struct agent *a)
 {
     const struct own_device *d = own(a);
     if (a->published.agent_version || !d || !d->status)
         return;
-    /* The document is shared with other threads: read, never referenced. */
+    /* The document is shared with other threads: it may be read, but not referenced. */
     if (jx_decode(d->status, device_status_fields, &a->published, NULL) < 0)
         device_status_done(&a->published);
     adopt_drains(a);
@@ -1252,7 +1266,7 @@ static int64_t until(int64_t at_mono_ms, int64_t now)
     return at_mono_ms > now ? at_mono_ms - now : 0;
 }
 
-/* Until something is due; INT64_MAX: only an event can bring work. */
+/* The time until something is due; INT64_MAX: only an event brings work. */
 static int64_t wait_ms(const struct agent *a)
 {
     int64_t now = clock_mono_ms(a->d.clk);

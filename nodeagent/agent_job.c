@@ -59,7 +59,7 @@ static void observe(void *arg, struct gpu_card *card)
     card_holders_mark(&j->holders, &j->slots_made, card);
 }
 
-/* NULL: nothing of the card is on offer. */
+/* The offer of a card; NULL: nothing of it is on offer. */
 static const struct card_offer *offer_of(const struct agent_job *j, const char *uuid)
 {
     for (size_t i = 0; i < j->n_offers; i++)
@@ -79,7 +79,8 @@ static void recover_card(struct gpu *g, struct agent_job *j, const char *boot_id
     struct txn_result r;
     txn_recover(&deps, uuid, &r);
     if (r.outcome == TXN_FAILED)
-        unended_note(&j->unended, uuid, &r); /* the loop, which knows what was said, says so */
+        unended_note(&j->unended, uuid, &r); /* the loop, which knows what is advertised, completes
+                                                it */
     else if (r.outcome != TXN_HELD)
         log_info("Recovered an interrupted change", kv("gpu", uuid),
                  kv("outcome", txn_outcome_name(r.outcome)), kv("message", r.message));
@@ -99,7 +100,7 @@ static int recover_cards(struct gpu *g, struct agent_job *j, const char *boot_id
     return 0;
 }
 
-/* The cards move out of the inventory, each with the pods of its processes. */
+/* Moves the cards out of the inventory into views, each with the pods of its processes. */
 static void take_views(struct agent_job *j)
 {
     j->n_views = j->inventory.n_cards;
@@ -112,8 +113,8 @@ static void take_views(struct agent_job *j)
     j->inventory.n_cards = 0;
 }
 
-/* Device files go missing and drivers are replaced; a partition that a foreign tool made has none.
- */
+/* Repairs device files: they go missing, drivers are replaced, and a partition made by another tool
+ * has none. */
 static void look_at_driver(struct agent_job *j)
 {
     const struct driver_where *w = j->env->driver;
@@ -144,7 +145,7 @@ static void settle_modes(struct gpu *g, struct agent_job *j)
     }
 }
 
-/* What an agent before us began or left for pods. */
+/* Finds the slots that an earlier agent bound, or began to bind. */
 static int find_slots(struct agent_job *j, struct err *unlisted)
 {
     auto_err struct err e = {0};
@@ -184,7 +185,7 @@ static void run_read(struct gpu *g, struct agent_job *j)
     take_views(j);
 }
 
-/* The card as it is now. */
+/* Reads the card again. */
 static void read_view(struct gpu *g, struct agent_job *j, struct err *e)
 {
     int rc = g->ops->read_card(g, j->uuid, &j->view.card, e);
@@ -208,7 +209,7 @@ static void run_card(struct gpu *g, struct agent_job *j)
     read_view(g, j, &j->err);
 }
 
-/* j->err says how the slots fared; whether the card could be read, its view. */
+/* j->err is the slots' result; the view is set only when the card could be read. */
 static void run_slots(struct gpu *g, struct agent_job *j)
 {
     const struct slot_deps deps = {.gpu = g,

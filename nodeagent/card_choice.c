@@ -7,10 +7,10 @@
 #include <string.h>
 
 /*
- * The rules as one number. Rules 1 and 2 are sums over the pairs of the set. So is rule 3 in other
- * words: with rule 1 tied, what remains is worth most where the chosen cards' pairs with all that
- * is available are worth least, which is a sum over the chosen cards. The unit of a rule is more
- * than all that stands below it can sum up to:
+ * The rules as one number. Rules 1 and 2 are sums over the pairs of the set. Rule 3 is one, too:
+ * with rule 1 tied, the rest is worth most where the pairs of the chosen cards with all available
+ * cards are worth least. The unit of a rule exceeds all that the rules below it can sum up to:
+ *
  *   rule 3   64 cards * 63 pairs * 3660 (36 links on one board)  < 2^24
  *   rule 2   2016 pairs * 2^24                                   < 2^35
  *   rule 1   2016 pairs * 3660 * 2^36                            < 2^59
@@ -19,23 +19,23 @@
 #define NUMA_UNIT  ((int64_t)1 << 24)
 #define SCORE_UNIT ((int64_t)1 << 36)
 
-/* From how many cards a greedy choice starts at most. */
+/* Bound on the cards from which a greedy choice starts. */
 #define MOST_SEEDS 16
 
 #define NO_TWIN UINT8_MAX
 
-/* For what is filled as far as it is used: a release zeroes every local, which here would cost more
- * than the search. */
+/* For arrays that are filled only as far as they are used: a release build zeroes every local,
+ * which would cost more than the search. */
 #define UNINITIALIZED __attribute__((uninitialized))
 
-/* The cards that are open to choice, numbered anew from 0 in the order of their places. */
+/* The cards that are open to choice, numbered from 0 in the order of their indices. */
 struct open_cards {
     unsigned n, take; /* 0 < take < n */
     uint8_t place[GPU_MAX_CARDS];
     int64_t pair[GPU_MAX_CARDS][GPU_MAX_CARDS];
-    int64_t alone[GPU_MAX_CARDS]; /* what a card brings with the required ones, and to the rest */
-    /* The card before it that is joined to every available card as it is itself: either stands for
-     * the other, so the one before is taken first. NO_TWIN: none. */
+    int64_t alone[GPU_MAX_CARDS]; /* what a card adds with the required ones, and to the rest */
+    /* The card before it with the same connections to every available card. The two are
+     * interchangeable, so the earlier one is taken first. NO_TWIN: none. */
     uint8_t twin[GPU_MAX_CARDS];
 };
 
@@ -119,8 +119,9 @@ static bool are_twins(const struct open_cards *o, unsigned a, unsigned b)
     return true;
 }
 
-/* The required cards are in `alone` as one sum only. Two cards that differ in single ones of them
- * and not in the sum may still stand for each other: the required ones are in every answer. */
+/* `alone` has the required cards as one sum only. Two cards that differ in single connections to
+ * them, but not in the sum, are still interchangeable, because the required cards are in every
+ * answer. */
 static void find_twins(struct open_cards *o)
 {
     for (unsigned i = 0; i < o->n; i++) {
@@ -156,7 +157,7 @@ static uint64_t places_of(const struct open_cards *o, uint64_t set)
 
 /* --- greedy, and exchanges of one card --- */
 
-/* A set in the making. gain: what each card would add to it, and a member has added. */
+/* A set being built. gain: what each card would add to it, or a member has added. */
 struct draft {
     uint64_t set;
     int64_t value;
@@ -190,7 +191,7 @@ static void grow_from(const struct open_cards *o, unsigned seed, struct draft *r
         draft_flip(o, ret, best_gain(o, ret));
 }
 
-/* The exchange that adds most. False: none adds anything. */
+/* The best exchange. False: none improves the set. */
 static bool exchange(const struct open_cards *o, struct draft *d)
 {
     int64_t most = 0;
@@ -236,13 +237,13 @@ struct search {
     const struct open_cards *o;
     unsigned steps, most_steps;
     uint64_t set, best_set;
-    int64_t best; /* what must be exceeded */
-    /* reach[i][r]: no set of i and r others gives i more than twice this from those others. */
+    int64_t best; /* the value to exceed */
+    /* reach[i][r]: card i gains at most twice this from any r other cards. */
     int64_t reach[GPU_MAX_CARDS][GPU_MAX_CARDS];
     int64_t gain[GPU_MAX_CARDS][GPU_MAX_CARDS]; /* by depth: what each card would add */
 };
 
-/* Puts a value into a descending list of at most `room`. */
+/* Inserts a value into a descending list with at most `room` entries. */
 static unsigned insert_largest(int64_t *list, unsigned n, unsigned room, int64_t value)
 {
     if (n == room && (room == 0 || value <= list[n - 1]))
@@ -272,11 +273,11 @@ static void find_reach(struct search *s)
     }
 }
 
-/* ret[i]: no set of `left` cards from `from` on whose first is i adds more than this. */
+/* ret[i]: no set of `left` cards from `from` on whose first card is i adds more than this. */
 static void find_bounds(const struct search *s, unsigned depth, unsigned from, unsigned left,
                         int64_t *ret)
 {
-    int64_t largest[GPU_MAX_CARDS] UNINITIALIZED; /* of those behind i, at most left - 1 */
+    int64_t largest[GPU_MAX_CARDS] UNINITIALIZED; /* the cards after i, at most left - 1 */
     unsigned n = 0;
     int64_t sum = 0;
     for (unsigned i = s->o->n; i-- > from;) {
@@ -290,7 +291,7 @@ static void find_bounds(const struct search *s, unsigned depth, unsigned from, u
     }
 }
 
-/* Of twins the first one goes first. */
+/* Of twins the first one must be taken first. */
 static bool may_take(const struct search *s, unsigned card)
 {
     uint8_t twin = s->o->twin[card];
@@ -307,7 +308,7 @@ static void take_last(struct search *s, unsigned depth, unsigned from, int64_t v
     }
 }
 
-/* Sets come in the order of rule 4, so the first of equals is the one to keep. */
+/* Sets are visited in the order of rule 4, so of equal ones the first is kept. */
 static void visit(struct search *s, unsigned depth, unsigned from, int64_t value)
 {
     int64_t bounds[GPU_MAX_CARDS] UNINITIALIZED;
@@ -331,7 +332,8 @@ static void visit(struct search *s, unsigned depth, unsigned from, int64_t value
     }
 }
 
-/* The greedy set stands until the search finds one as good, which then is the first of them. */
+/* The greedy set is the bound until the search finds one as good, which then is the first of
+ * them. */
 static uint64_t search(const struct open_cards *o)
 {
     struct draft greedy UNINITIALIZED;

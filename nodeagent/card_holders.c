@@ -12,7 +12,7 @@ struct users {
     size_t n;
 };
 
-/* gi_id, ci_id: what is held, as processes name it. */
+/* gi_id, ci_id: the part that is held, as in struct gpu_process. */
 static void add_user(const struct holders *holders, const char *id, int gi_id, int ci_id,
                      struct users *users)
 {
@@ -35,7 +35,7 @@ static void add_part_user(const struct holders *holders, const struct gpu_card *
 {
     char id[DEVICE_ID_BYTES];
     if (p->slice && p->slice->foreign)
-        return; /* its alias says nothing to us */
+        return; /* not an alias of Cleave's */
     if (p->slice)
         add_user(holders, device_id(card, p, id), (int)p->slice->id, -1, users);
     else if (p->vf)

@@ -31,7 +31,7 @@ static bool takes_slice(const struct card_step *s, unsigned id)
     return s->kind == CARD_SLICE_DESTROY && s->gi_id == id;
 }
 
-/* A pod's slice cannot be made while the terms of the card change. */
+/* No slice can be made for a pod while the card's sharing policy changes. */
 static bool takes_slots(const struct card_step *s)
 {
     return takes_card(s) || s->kind == CARD_QOS_SET || s->kind == CARD_TIMESLICE_SET;

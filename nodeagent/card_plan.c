@@ -34,7 +34,7 @@ static void add_ci(struct card_instance *in, unsigned slices, int start)
     in->ci_starts[in->n_cis++] = start;
 }
 
-/* The instance as it stands, without those compute instances whose bit is in `without`. */
+/* Adds the existing instance, without the compute instances whose bit is in `without`. */
 static struct card_instance *add_standing(const struct gpu_card *card, unsigned i, uint32_t without,
                                           struct card_layout *ret)
 {
@@ -58,7 +58,7 @@ void card_layout_of(const struct gpu_card *card, struct card_layout *ret)
         card_slices_layout_of(card, ret);
 }
 
-/* --- matching what stands with what a layout says --- */
+/* --- matching the card with a layout --- */
 
 static const struct card_instance *find_item(const struct gpu_card *card,
                                              const struct mig_instance *in,
@@ -73,10 +73,10 @@ static const struct card_instance *find_item(const struct gpu_card *card,
     return NULL;
 }
 
-/* Which standing compute instances stay and which wanted ones are there already. */
+/* Which existing compute instances stay, and which wanted ones exist already. */
 struct ci_match {
-    uint32_t stays; /* bit: standing */
-    uint32_t there; /* bit: wanted */
+    uint32_t stays; /* bit: existing one */
+    uint32_t there; /* bit: wanted one */
 };
 
 enum ci_pass { CI_SAME_START, CI_IN_USE, CI_ANY, CI_PASSES };
@@ -105,7 +105,8 @@ static void match_one(const struct gpu_card *card, unsigned i, const struct card
     }
 }
 
-/* Those at the very place first, then those in use, so that neither is given up for another. */
+/* Matches those at the same compute slice first, then those in use, so that neither is given up for
+ * another. */
 static struct ci_match match_cis(const struct gpu_card *card, unsigned i,
                                  const struct card_instance *item)
 {
@@ -202,8 +203,8 @@ static bool used_as_a_whole(const struct gpu_card *card)
     return false;
 }
 
-/* A pending mode that is the wanted one needs only its reset; one that is not is taken back by
- * setting the current mode again. */
+/* A pending mode that is the wanted one needs only its reset. Another one is withdrawn by setting
+ * the current mode again. */
 static void steps_mode(const struct gpu_card *card, enum gpu_mode mode, struct card_steps *ret)
 {
     bool changes = card->mode != mode;
@@ -237,7 +238,7 @@ static void steps_up(const struct gpu_card *card, const struct card_layout *layo
     }
 }
 
-/* Virtual functions are made and removed by nobody here: there are no steps from or to them. */
+/* Cleave neither makes nor removes virtual functions, so there are no steps to or from them. */
 static bool concerns_vfs(const struct gpu_card *card, enum gpu_mode mode)
 {
     return card->mode == GPU_VGPU || mode == GPU_VGPU;
@@ -292,8 +293,8 @@ static const struct mig_recut *recut_of(const struct mig_plan *p, unsigned insta
     return NULL;
 }
 
-/* What stands in a GPU instance that is cut anew. Those in use that the planner gives up are not
- * bound to stay: that is a drain, told by the steps. */
+/* The compute instances of a GPU instance that is cut anew. Those in use that the planner gives up
+ * are not kept: that is a drain, as the steps show. */
 static struct ci_cut cut_of(const struct gpu_card *card, unsigned i, uint32_t destroy)
 {
     const struct mig_instance *in = &card->state.items[i];
@@ -306,7 +307,7 @@ static struct ci_cut cut_of(const struct gpu_card *card, unsigned i, uint32_t de
     return cut;
 }
 
-/* The sizes that a recut leads to. Returns their number. */
+/* The sizes after a recut. Returns their number. */
 static unsigned sizes_after(const struct mig_instance *in, const struct mig_recut *r, unsigned *ret)
 {
     unsigned n = 0;
@@ -318,7 +319,7 @@ static unsigned sizes_after(const struct mig_instance *in, const struct mig_recu
     return n;
 }
 
-/* As the planner says, places being the driver's business. */
+/* Follows the planner; the driver chooses the compute slices. */
 static void recut_as_planned(const struct gpu_card *card, unsigned i, const struct mig_recut *r,
                              struct card_layout *ret)
 {
@@ -327,8 +328,8 @@ static void recut_as_planned(const struct gpu_card *card, unsigned i, const stru
         add_ci(item, r->create[c], -1);
 }
 
-/* The planner says how many of each size; which of them stay follows from where they lie. Where
- * nothing fits around those in use they have to end first, so the whole is cut anew: a drain. */
+/* The planner decides how many of each size; which ones stay follows from their compute slices.
+ * Where nothing fits around those in use, everything is cut anew: a drain. */
 static void target_recut(const struct gpu_card *card, unsigned i, const struct mig_recut *r,
                          struct card_layout *ret)
 {
@@ -366,8 +367,8 @@ static void target_keeps(const struct gpu_card *card, const struct mig_plan *p,
     }
 }
 
-/* One that fills its GPU instance needs no place; several get theirs from us, because a driver that
- * takes them one by one may leave no room for the last. */
+/* An instance that fills its GPU instance needs no compute slice. Several get theirs from the plan,
+ * because a driver that places them one by one may leave no room for the last. */
 static void create_cut(const struct mig_new *new, unsigned room, struct card_instance *item)
 {
     static const struct ci_cut nothing = {0};
@@ -507,7 +508,7 @@ static void judge(const struct gpu_card *card, struct card_plan *ret)
     explain_drain(card, ret);
 }
 
-/* Those that stand are as wanted, how many they may be. */
+/* Existing functions are as wanted, whatever their number. */
 static void plan_vfs(const struct gpu_card *card, const struct card_wish *wish,
                      struct card_plan *ret)
 {
@@ -538,7 +539,7 @@ void card_plan(const struct gpu_card *card, const struct card_wish *wish, struct
         return;
     }
     if (!card->mig_capable && !card->sgpu_capable)
-        return; /* native, as it can only be */
+        return; /* native, the only possibility */
     if (wish->mode == GPU_MIG && !plan_geometry(card, &wish->wants, ret))
         return;
     if (card->sgpu_capable && !plan_slices(card, wish, ret))
@@ -546,7 +547,7 @@ void card_plan(const struct gpu_card *card, const struct card_wish *wish, struct
     judge(card, ret);
 }
 
-/* --- words --- */
+/* --- texts --- */
 
 static const char *profile_name(const struct mig_table *t, unsigned profile_id)
 {

@@ -8,9 +8,9 @@
 struct run {
     struct gpu *gpu;
     const struct gpu_card *card;
-    bool mode_is_current;          /* the switch took effect at once: a planned reset is spared */
-    bool reset_follows;            /* the plan has a reset of its own */
-    unsigned gi_at[MIG_MAX_SLOTS]; /* GPU instance id by start slot */
+    bool mode_is_current; /* the switch took effect at once, so a planned reset is skipped */
+    bool reset_follows;   /* the plan has a reset after this step */
+    unsigned gi_at[MIG_MAX_SLOTS]; /* GPU instance id by first memory slice */
 };
 
 static int reboot_needed(struct err *e)
@@ -38,8 +38,8 @@ static int run_mode(struct run *r, enum gpu_mode mode, struct err *e)
         (void)err_set(e, ERR_UNAVAILABLE, "the card cannot be reset here");
         return reboot_needed(e);
     }
-    /* A card that needs a reset against its generation's habit. Taking a pending mode back (no
-     * change of the current one) needs none. */
+    /* The card needs a reset although its generation usually does not. Withdrawing a pending mode
+     * (the current one stays) needs none. */
     if (result == GPU_MODE_NEEDS_RESET && !r->reset_follows && r->card->mode != mode)
         return run_reset(r, e);
     return 0;

@@ -40,7 +40,7 @@ static void destroy(const struct sgpu_slice *slice, struct card_steps *ret)
     s->slice.quota = slice->quota;
 }
 
-/* Slices that stand only while the card is in their mode. */
+/* The card's slices; none unless the card is in their mode. */
 static struct sgpu_state standing(const struct gpu_card *card)
 {
     struct sgpu_state now = card->sgpu;
@@ -78,7 +78,7 @@ static void destroy_all(const struct gpu_card *card, struct card_steps *ret)
     }
 }
 
-/* A layout that cannot stand beside what others made blocks as a whole. */
+/* A layout that does not fit beside the foreign slices blocks as a whole. */
 static void steps_by_plan(const struct gpu_card *card, const struct sgpu_wants *wants,
                           struct card_steps *ret)
 {

@@ -27,7 +27,7 @@ static void add_consumer(const struct card_view *v, unsigned i, struct device_co
     c->uid = v->pods && *v->pods[i].pod_uid ? xstrdup(v->pods[i].pod_uid) : NULL;
 }
 
-/* The pods that were given the card, or the part p. True: somebody was, also one whose name is not
+/* Adds the pods that hold the card, or the part p. True: there is one, even if its name is not
  * known yet. */
 static bool add_holders(const struct node_state *s, const struct gpu_card *card,
                         const struct card_part *p, struct device_consumer **list, size_t *n)
@@ -129,8 +129,7 @@ static void build_part(const struct node_state *s, const struct card_view *v,
     to->in_use |= to->n_in_use_by || held;
 }
 
-/* A GPU instance that has no compute instance is no device for a workload, but takes its place on
- * the card. */
+/* A GPU instance without a compute instance is no device, but it occupies its place on the card. */
 static void build_bare_instance(const struct card_view *v, const struct mig_instance *from,
                                 struct device_partition *to)
 {
@@ -143,7 +142,7 @@ static void build_bare_instance(const struct card_view *v, const struct mig_inst
     to->in_use = from->in_use;
 }
 
-/* Those with a UUID first, in the order of card_part_at. */
+/* Those with a UUID come first, in the order of card_part_at. */
 static void build_partitions(const struct node_state *s, const struct card_view *v,
                              struct device_card *to)
 {
@@ -212,8 +211,8 @@ static struct applied applied_of(const struct device_want *want, const struct ca
                             good ? "the hardware is as wanted" : m->result.message};
 }
 
-/* True while a card that an earlier agent brought to this very spec shows it still and has not been
- * worked on yet: a restart is no reason to call it in change. */
+/* True while a card still shows the spec to which an earlier agent brought it and has not been
+ * attempted yet: a restart must not report it as changing. */
 static bool still_applied(const struct conditions *prev, const struct card_view *v,
                           const struct device_want *want, const struct card_memo *m,
                           int64_t generation)
@@ -230,7 +229,7 @@ static bool still_applied(const struct conditions *prev, const struct card_view 
     return matches;
 }
 
-/* Its neighbours in the same GPU instance may stay. */
+/* Only this partition; its neighbours in the same GPU instance may stay. */
 static bool takes_mig_device(const struct card_steps *steps, const struct gpu_partition *p)
 {
     for (unsigned i = 0; i < steps->n; i++) {
@@ -241,8 +240,8 @@ static bool takes_mig_device(const struct card_steps *steps, const struct gpu_pa
     return false;
 }
 
-/* Must the i-th part be free first? A slice also where only the terms of the card change. Virtual
- * functions go by nobody's hand here. */
+/* True when the i-th part must be free first. A slice must be free even where only the sharing
+ * policy changes. Virtual functions are never changed. */
 static bool must_be_free(const struct card_plan *plan, const struct card_part *p, unsigned i)
 {
     if (p->slice)
@@ -250,7 +249,7 @@ static bool must_be_free(const struct card_plan *plan, const struct card_part *p
     return p->mig && takes_mig_device(&plan->steps, p->mig);
 }
 
-/* By a pod that was given the card, however it is cut. */
+/* True when a pod holds the card as a whole, however it is cut. */
 static bool held_as_a_whole(const struct gpu_card *card)
 {
     for (unsigned i = 0; i < card->n_processes; i++)
@@ -259,7 +258,7 @@ static bool held_as_a_whole(const struct gpu_card *card)
     return false;
 }
 
-/* One that took too long clears nobody's way any more, but remembers how long it was. */
+/* A drain that took too long evicts no more pods, but keeps its times. */
 static void build_drain(const struct card_view *v, const struct card_plan *plan,
                         const struct card_memo *m, int64_t now_ms, struct device_card *to)
 {
@@ -278,7 +277,7 @@ static void build_drain(const struct card_view *v, const struct card_plan *plan,
     }
 }
 
-/* As it was said last. False: it cannot be told any more. */
+/* Keeps the published entry. False: it does not fit the card any more. */
 static bool keep_card(const struct device_card *last, struct device_card *to)
 {
     struct device_card bare = *last;
@@ -309,7 +308,7 @@ static void show_card(const struct node_state *s, const struct card_view *v,
         conditions_copy(&to->conditions, &prev->conditions);
 }
 
-/* Of a card that works there is nothing to say: the object is large as it is. */
+/* A healthy card gets no Healthy condition, to keep the object small. */
 static void build_health(const struct gpu_card *card, int64_t generation, int64_t now_ms,
                          struct device_card *to)
 {
@@ -338,8 +337,8 @@ static void build_watched(const struct card_view *v, int64_t generation, int64_t
         (void)condition_remove(&to->conditions, "Watched");
 }
 
-/* Of a card that nobody wants to be anything there is nothing to say, but that a change of it is
- * not over. */
+/* A card that the spec does not list gets no condition, except that a change of it has not
+ * ended. */
 static void build_unended(const struct node_state *s, const char *uuid, int64_t now_ms,
                           struct device_card *to)
 {

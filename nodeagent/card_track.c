@@ -8,7 +8,7 @@
 
 enum {
     DRAIN_POLL_MS = 1000,
-    WITHDRAW_MS = 30000, /* an API server that takes longer is not there */
+    WITHDRAW_MS = 30000, /* an API server that takes longer counts as away */
 };
 
 struct card_track *card_tracks_find(const struct card_tracks *t, const char *uuid)
@@ -19,7 +19,7 @@ struct card_track *card_tracks_find(const struct card_tracks *t, const char *uui
     return NULL;
 }
 
-/* Who asks does not matter to the hardware, nor how often a partition is shared out. */
+/* The want without its source and its sharing, which do not matter to the hardware. */
 static json_t *wish_text(const struct device_want *want)
 {
     struct device_want bare = *want;
@@ -54,7 +54,7 @@ void card_tracks_follow(struct card_tracks *t, const struct device_spec *before,
         const struct device_want *want = &now->devices[i];
         const struct device_want *was = device_spec_want(before, want->uuid);
         const struct card_track *old = card_tracks_find(t, want->uuid);
-        /* A refusal may be of what is no part of the wish here, how the card is shared. */
+        /* A refusal may concern the sharing, which is not part of the compared text. */
         bool judged = old && old->memo.progress != PROGRESS_REFUSED;
         items[i] = judged && was && same_wish(was, want) ? *old : track_new(want->uuid, ordered);
     }
@@ -94,8 +94,7 @@ void card_track_again(struct card_track *t)
     t->retry_mono_ms = INT64_MAX;
 }
 
-/* A card that was waited for is in change now; one that failed keeps its news until there are
- * better ones. */
+/* A waiting card is changing from now on; a failed one keeps its result until the next. */
 void card_track_begin(struct card_track *t)
 {
     t->memo.beginning = true;
@@ -204,8 +203,8 @@ static enum card_verdict verdict_now(const struct card_view *v, const struct dev
     return plan->verdict;
 }
 
-/* Does the reading still bear out how the last attempt ended? Failures have a time of their own at
- * which they are tried again. */
+/* True when the reading still fits the result of the last attempt. Failures do not count; they have
+ * a retry time of their own. */
 static bool still_holds(const struct txn_result *r, const struct card_view *v,
                         const struct device_want *want)
 {

@@ -28,7 +28,7 @@ int card_api_mode(enum gpu_mode mode)
     return modes[mode];
 }
 
-/* Nobody said: slices are made for pods unless the card shows some that were declared. */
+/* Without a want: slices are made for pods, unless the card shows declared ones. */
 bool card_makes_slices(const struct gpu_card *card, const struct device_want *want)
 {
     char kind[MIG_NAME_BYTES];
@@ -55,8 +55,8 @@ static void count_part(const char *name, struct profile_count **counts, size_t *
     *XPUSH(*counts, *n) = (struct profile_count){.profile = xstrdup(name), .count = 1};
 }
 
-/* The resolver counts partitions by profile and declared slices by alias. Slices that were made for
- * pods belong to no layout, and nothing is known of foreign ones. */
+/* The resolver counts partitions by profile and declared slices by alias. Slices made for pods
+ * belong to no layout, and foreign ones are unknown. */
 static bool is_counted(const struct gpu_card *card, const struct card_part *p, char *name)
 {
     card_part_name(card, p, name);

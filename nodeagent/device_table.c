@@ -18,9 +18,9 @@ struct build {
     const struct node_state *s;
     struct device_table *table;
     int strategy;
-    size_t place; /* of the card at hand */
+    size_t place; /* index of the current card */
     struct {
-        const struct gpu_card *card; /* the first that has any */
+        const struct gpu_card *card; /* the first card with such a part */
         unsigned n, places;
         struct device_slots made;
     } slots;
@@ -43,7 +43,7 @@ static struct table_resource *resource_for(struct build *b, const char *name, bo
     return r;
 }
 
-/* What all devices of a card have. */
+/* Sets what all devices of a card have in common. */
 static struct table_device *add_device(struct build *b, const char *name,
                                        const struct gpu_card *card, const struct share *share,
                                        const char *id)
@@ -78,7 +78,7 @@ static void add_mig_device(const struct gpu_card *card, const struct gpu_partiti
     d->entry.cdi_name = entry_cdi_name(card->uuid, profile, d->start, device_ci_place(card, p));
 }
 
-/* The whole card, or with p a MIG device of it. */
+/* Adds the whole card, or with p a partition of it. */
 static void add(struct build *b, const struct gpu_card *card, const struct card_part *p,
                 bool healthy)
 {
@@ -103,7 +103,7 @@ static void add(struct build *b, const struct gpu_card *card, const struct card_
 
 static const struct share unshared = {.replicas = 1};
 
-/* One that stands, under the name of its kind. */
+/* Adds an existing slice under the name of its kind. */
 static void add_slice(struct build *b, const struct gpu_card *card, const struct card_part *p,
                       bool healthy)
 {
@@ -140,7 +140,7 @@ static void add_vf(struct build *b, const struct gpu_card *card, const struct ca
 
 /* --- Slots --- */
 
-/* The places that slices of others, and those of a spec, leave. */
+/* The slices that a card can still have beside foreign ones and those of a spec. */
 static unsigned slots_of(const struct gpu_card *card)
 {
     unsigned n = SGPU_MAX_SLICES;
@@ -176,9 +176,9 @@ static bool is_sick(const struct build *b, unsigned slot)
     return b->s->sick && device_slots_has(b->s->sick, slot) && !has_holder(b, slot);
 }
 
-/* Sixteen of each card whose slices are made for pods, and what is held beyond: it was granted
- * while there were more cards. What is held counts first; of the others as many may be granted as
- * there are places left. */
+/* Adds sixteen slots for each card whose slices are made for pods, and the held slots beyond, which
+ * were granted when there were more cards. Held slots count first; of the others as many may be
+ * granted as slices can still be made. */
 static void add_slots(struct build *b)
 {
     char name[RESOURCE_NAME_BYTES];
@@ -216,8 +216,8 @@ static void count_slots(struct build *b, const struct gpu_card *card, bool healt
 
 /* --- The table --- */
 
-/* What is ill, is about to go, or belongs to a card that is to be something else may not be
- * granted, and stays listed while it stands: a pod may hold it. */
+/* A device that is ill, is about to go, or belongs to a card that is to be changed may not be
+ * granted. It stays listed while it exists, because a pod may hold it. */
 static void add_card(struct build *b, const struct gpu_card *card, const struct card_offer *offer)
 {
     const struct device_want *want = want_of(b, card);
@@ -357,7 +357,7 @@ static bool is_named(const char *name, const char *const *names, size_t n)
     return false;
 }
 
-/* How many may be granted. */
+/* The number that may be granted. */
 static int64_t count_of(const struct table_resource *r, const struct withheld *withheld)
 {
     int64_t count = 0;

@@ -56,8 +56,8 @@ static const struct xid_row {
     {140, 140, XID_RESET, true, "memory errors that could not be handled"},
     {141, 142, XID_IGNORED, false, "an error of an engine"},
     {143, 143, XID_RESET, true, "the GPU could not be initialised"},
-    /* Their further codes, which NVML does not pass on, tell harmless ones from others; the
-     * recovery action that the driver then asks for does as well. */
+    /* NVML does not pass on their subcodes, which tell harmless ones from others. The recovery
+     * action that the driver then asks for decides instead. */
     {144, 150, XID_LOOK, true, "an NVLink error"},
     {151, 151, XID_REBOOT, true, "a key rotation failed"},
     {152, 153, XID_IGNORED, false, "an error of an engine"},
@@ -124,7 +124,7 @@ static int take_word(const char *word, uint8_t *bits, bool *all, struct err *e)
     return 0;
 }
 
-/* Takes every word; the first that is wrong is the error. */
+/* Applies every word; the first wrong one is the error. */
 static int take_list(const char *text, uint8_t *bits, bool *all, struct err *e)
 {
     auto_free char *copy = xstrdup(text ? text : "");
@@ -159,14 +159,14 @@ static enum xid_effect effect_of(const struct health_options *o, uint64_t xid)
     return effect;
 }
 
-/* --- What is remembered --- */
+/* --- Memory --- */
 
 struct illness {
     enum xid_effect effect;
     uint64_t xid;
-    int64_t at_mono_ms; /* the last of its kind */
+    int64_t at_mono_ms; /* when the last Xid of this kind happened */
     int gi_id;          /* -1: the card */
-    /* Who was ill: the MIG UUIDs of the instance. None: it was not read with one yet. */
+    /* The MIG UUIDs of the ill instance. None: it was not read since. */
     unsigned n_uuids;
     char uuids[MIG_MAX_CIS][GPU_UUID_BYTES];
     char message[192];
@@ -176,7 +176,7 @@ struct patient {
     char uuid[GPU_UUID_BYTES];
     bool was_lost;
     bool was_read;
-    struct gpu_vitals vitals; /* as read last */
+    struct gpu_vitals vitals; /* as last read */
     size_t n;
     struct illness *items; /* owned; the card's and at most one an instance */
 };
@@ -263,7 +263,7 @@ static void describe(struct illness *ill)
                    remedy_of(ill));
 }
 
-/* What is worse stays, what comes again begins anew. */
+/* A worse illness stays; a repeated one begins anew. */
 static void fall_ill(struct patient *p, const struct illness *new, const struct gpu_card *card)
 {
     struct illness *ill = illness_of(p, new->gi_id);
@@ -300,7 +300,7 @@ enum xid_effect health_xid(struct health *h, const struct gpu_card *card,
     return effect;
 }
 
-/* --- When it is over --- */
+/* --- Recovery --- */
 
 static bool has_instance(const struct gpu_card *card, int gi_id)
 {
@@ -310,7 +310,7 @@ static bool has_instance(const struct gpu_card *card, int gi_id)
     return false;
 }
 
-/* Is the instance that was ill no longer there? */
+/* True when the ill instance is gone. */
 static bool is_another(const struct illness *ill, const struct gpu_card *card)
 {
     if (ill->gi_id < 0)
@@ -383,7 +383,7 @@ void health_keep(struct health *h, const char *const *uuids, size_t n)
     h->n = kept;
 }
 
-/* --- What it says --- */
+/* --- Texts --- */
 
 static const char *reason_of(const struct illness *ill)
 {

@@ -11,10 +11,11 @@
 #include "controller/resources.h"
 #include "nodeagent/gpu/nvml_abi.h"
 
-/* A driver that reports without end keeps the loop from nothing else: the rest waits its turn. */
+/* Bound on the reports taken in one round, so that a driver that reports without end cannot occupy
+ * the loop. */
 #define MOST_AT_ONCE 256
 
-/* Something that people were told to be ill. */
+/* An illness that was reported to people. */
 struct told {
     char uuid[GPU_UUID_BYTES];
     int gi_id; /* -1: the card */
@@ -33,9 +34,9 @@ struct health_watch {
     struct health *memory;
     struct told *told; /* owned */
     size_t n_told;
-    char (*watched)[GPU_UUID_BYTES]; /* by the child that runs; owned */
+    char (*watched)[GPU_UUID_BYTES]; /* cards that the running child watches; owned */
     size_t n_watched;
-    char (*refused)[GPU_UUID_BYTES]; /* cards whose driver has no events for them; owned */
+    char (*refused)[GPU_UUID_BYTES]; /* cards for which the driver reports no events; owned */
     size_t n_refused;
     bool spawn_failed;
     struct gauges metrics;
@@ -109,7 +110,7 @@ static void add_uuid(char (**list)[GPU_UUID_BYTES], size_t *n, const char *uuid)
     (void)snprintf(*place, sizeof(*place), "%s", uuid);
 }
 
-/* True: it was there. */
+/* True: it was in the list. */
 static bool remove_uuid(char (*list)[GPU_UUID_BYTES], size_t *n, const char *uuid)
 {
     for (size_t i = 0; i < *n; i++)
@@ -120,7 +121,7 @@ static bool remove_uuid(char (*list)[GPU_UUID_BYTES], size_t *n, const char *uui
     return false;
 }
 
-/* --- Telling people --- */
+/* --- Reporting --- */
 
 static void tell(struct health_watch *w, bool warning, const char *reason, const char *text)
 {
@@ -164,7 +165,7 @@ static void tell_ill(struct health_watch *w, const struct gpu_card *card, int gi
     tell(w, /* warning= */ true, reason, text);
 }
 
-/* One event for an instance, however many partitions it has. */
+/* One Event per instance, however many partitions it has. */
 static void tell_instances(struct health_watch *w, const struct gpu_card *card)
 {
     for (unsigned i = 0; i < card->state.n; i++) {
@@ -212,7 +213,7 @@ static void tell_changes(struct health_watch *w, const struct card_view *cards, 
     w->n_told = kept;
 }
 
-/* --- What is shown --- */
+/* --- Metrics --- */
 
 static unsigned ill_partitions(const struct gpu_card *card)
 {
@@ -249,7 +250,7 @@ void health_watch_mark(struct health_watch *w, struct card_view *cards, size_t n
     set_gauges(w, cards, n);
 }
 
-/* --- Reports --- */
+/* --- The driver's reports --- */
 
 static const struct gpu_card *card_of(const struct card_view *cards, size_t n, const char *uuid)
 {
@@ -279,7 +280,7 @@ static void take_xid(struct health_watch *w, const struct card_view *cards, size
     news->look |= effect != XID_IGNORED;
 }
 
-/* True: that is news. */
+/* True: not reported before. */
 static bool take_refusal(struct health_watch *w, const struct gpu_event *ev)
 {
     if (!*ev->uuid || ev->code == NVML_GPU_IS_LOST || has_uuid(w->refused, w->n_refused, ev->uuid))
@@ -290,7 +291,7 @@ static bool take_refusal(struct health_watch *w, const struct gpu_event *ev)
     return true;
 }
 
-/* True: that is news, of one that was refused before. */
+/* True: it was refused before. */
 static bool take_watched(struct health_watch *w, const struct gpu_event *ev)
 {
     add_uuid(&w->watched, &w->n_watched, ev->uuid);
@@ -307,7 +308,7 @@ struct health_news health_watch_take(struct health_watch *w, struct card_view *c
         bool about_watch = ev.kind == GPU_EVENT_WATCHED || ev.kind == GPU_EVENT_UNWATCHED;
         any = true;
         if (about_watch && *ev.uuid && !is_there(cards, n, ev.uuid))
-            continue; /* once the card is read, a child that watches it too says so again */
+            continue; /* once the card is read, a child that watches it reports so again */
         if (ev.kind == GPU_EVENT_WATCHED)
             news.changed |= take_watched(w, &ev);
         else if (ev.kind == GPU_EVENT_UNWATCHED)
@@ -341,7 +342,7 @@ static void forget_others(struct health_watch *w, const struct card_view *cards,
     health_keep(w->memory, uuids, n);
 }
 
-/* Cards that cannot be read cannot be watched either. */
+/* A card that cannot be read cannot be watched. */
 static void keep_watching(struct health_watch *w, const struct card_view *cards, size_t n)
 {
     auto_free const char **uuids = xcalloc(n, sizeof(*uuids));

@@ -54,8 +54,8 @@ static bool is_in(const struct holder *list, size_t n, const char *id)
     return false;
 }
 
-/* A list that was asked for before the grant says nothing about it, not even by showing the id:
- * that may be the pod before. True: one has ended. */
+/* A list that was asked for before the grant does not count, even if it shows the id: that may be
+ * the earlier pod. True: a grant has ended. */
 static bool settle_grants(struct holders *h, int64_t asked_mono_ms)
 {
     size_t n = 0;

@@ -25,13 +25,13 @@
 #define FILE_MODE  0600
 #define DIR_MODE   0700
 #define MAX_NUMBER UINT32_MAX
-/* What is no UTF-8 in a note becomes three bytes each in the file. */
+/* An invalid UTF-8 byte of a note becomes three bytes in the file. */
 #define MAX_NOTE (3 * JOURNAL_NOTE_BYTES)
 
 static const struct record_versions versions = {JOURNAL_OLDEST, JOURNAL_VERSION};
 
-/* The file's shape. Numbers are wide and lists growing here; the fixed structs come from them after
- * the bounds are checked. */
+/* The file's shape, with wide numbers and growing lists. They are copied into the fixed structs
+ * after the bounds are checked. */
 struct doc_ci {
     int64_t slices, start;
 };
@@ -220,7 +220,7 @@ static int decode(const char *path, const char *text, size_t len, const char *uu
 
 /* --- files --- */
 
-/* A UUID becomes a file name, so it may hold nothing that leads elsewhere. */
+/* A UUID becomes a file name, so it must not lead anywhere else. */
 static int path_of(const char *state_dir, const char *uuid, char **ret, struct err *e)
 {
     for (const char *c = uuid; *c; c++)
@@ -241,7 +241,7 @@ int journal_write(const char *state_dir, const struct journal *j, struct err *e)
     return file_write_atomic(path, text, strlen(text), FILE_MODE, e);
 }
 
-/* Moves a journal that cannot be used out of the way and says where: it is evidence. */
+/* Moves an unusable journal aside, because it is evidence, and reports where it is. */
 static int set_aside(const char *path, const struct err *why, struct err *e)
 {
     for (int n = 1; n <= MAX_ASIDE; n++) {

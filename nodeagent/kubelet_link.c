@@ -14,43 +14,43 @@
 enum {
     SETTLE_MS = 20, /* the kubelet shows a grant 1.4 to 13 ms after Allocate */
     SETTLE_CAP_MS = 1000,
-    WATCH_MS = 10000, /* while pods hold devices: nobody says when they end */
+    WATCH_MS = 10000, /* while pods hold devices: nothing reports their end */
     CDI_RETRY_MS = 5000,
-    VERIFY_MS = 1000, /* the kubelet has long taken a list in by then */
+    VERIFY_MS = 1000, /* by then the kubelet has taken in a list */
     RETRY_MS = 1000,  /* while the kubelet does not answer */
-    /* A kubelet serves its list before it knows its pods again (kubernetes pkg/kubelet/kubelet.go:
-     * they come from the API server). */
+    /* A kubelet serves its list before the API server has given it its pods again (kubernetes
+     * pkg/kubelet/kubelet.go). */
     YOUNG_MS = 30000,
 };
 
 struct kubelet_link {
     struct kubelet_link_options o;
     struct reactor *reactor;
-    struct device_plugin *plugin; /* NULL: another's serves the kubelet */
+    struct device_plugin *plugin; /* NULL: another plugin serves the kubelet */
     struct pod_resources *pods;
-    struct reactor_timer *timer; /* of the next question */
+    struct reactor_timer *timer; /* for the next question */
     int64_t due_mono_ms;         /* when it is due; 0: not set */
-    bool look_again;             /* the next offer is worked through, whatever it says */
+    bool look_again;             /* work through the next offer even if it is unchanged */
     int64_t settle_ms;
     struct device_table table;
-    struct preferred **preferred; /* of each resource of the table */
+    struct preferred **preferred; /* one per resource of the table */
     struct card_scores scores;
     const struct driver_view *driver; /* NULL: not known yet */
-    struct cdi *cdi;                  /* NULL: containers are told in other ways */
-    char *cdi_trouble;                /* NULL: the files are as they should be */
+    struct cdi *cdi;                  /* NULL: devices are not named by CDI */
+    char *cdi_trouble;                /* NULL: the files are up to date */
     struct reactor_timer *cdi_timer, *verify_timer;
     struct mps *mps;   /* NULL: nothing can be shared by MPS */
-    bool setting_mps;  /* its news are our own doing */
-    char *mps_trouble; /* NULL: all daemons that are to run do, or start */
+    bool setting_mps;  /* ignore callbacks: this module sets the units itself */
+    char *mps_trouble; /* NULL: all wanted daemons run, or are starting */
     struct holders holders;
     char **sealed;
     size_t n_sealed;
     char *unread; /* why the holders are not known; NULL: they are */
     char *checkpoint_path;
     struct checkpoint checkpoint;
-    char *checkpoint_trouble; /* NULL: it can be read */
-    int64_t since_mono_ms;    /* the start of this link */
-    size_t n_unlisted;        /* devices of the checkpoint that the newest list does not show */
+    char *checkpoint_trouble; /* NULL: it is readable */
+    int64_t since_mono_ms;    /* when this link started */
+    size_t n_unlisted;        /* devices of the checkpoint that the newest list lacks */
     int64_t unlisted_ms;
     kubelet_link_fn *on_change;
     void *arg;
@@ -62,9 +62,9 @@ static void tell(struct kubelet_link *k, enum kubelet_news news)
         k->on_change(k->arg, news);
 }
 
-/* --- Who holds what --- */
+/* --- Holders --- */
 
-/* Grants that follow each other closely do not put the question off. */
+/* Asks in ms, unless a question is due earlier: grants in quick succession must not postpone it. */
 static void ask_in(struct kubelet_link *k, int64_t ms)
 {
     int64_t due = clock_mono_ms(k->o.clk) + ms;
@@ -80,7 +80,8 @@ static void ask_no_more(struct kubelet_link *k)
     reactor_timer_unset(k->timer);
 }
 
-/* A grant is looked for soon and then less often; what pods hold, once in a while. */
+/* Plans the next question: soon after a grant, then less often; now and then while pods hold
+ * devices. */
 static void plan_question(struct kubelet_link *k)
 {
     if (!k->holders.known) {
@@ -116,7 +117,7 @@ static const struct holder *find_holder(const struct holder *list, size_t n, con
 
 /* NOLINTBEGIN(readability-non-const-parameter): XPUSH counts up */
 
-/* By name, if the list before named it. */
+/* Names the pod if the list before did. */
 static void add_unlisted(const struct kubelet_link *k, const struct checkpoint_device *d,
                          const char *id, const char *resource, struct holder **list, size_t *n)
 {
@@ -142,16 +143,17 @@ static void read_checkpoint(struct kubelet_link *k)
     xstr_set(&k->checkpoint_trouble, rc < 0 ? err_msg(&e) : NULL);
 }
 
-/* Is the kubelet, or are we, so new that it may not know its pods yet? */
+/* True while the kubelet or this agent is so new that the kubelet may not know its pods yet. */
 static bool is_young(const struct kubelet_link *k, int64_t now_mono_ms)
 {
     int64_t renewed = pod_resources_renewed_mono_ms(k->pods);
     return now_mono_ms < (renewed > k->since_mono_ms ? renewed : k->since_mono_ms) + YOUNG_MS;
 }
 
-/* What the kubelet has on record and does not list is held as well. It takes off its record what
- * has ended when it answers a list, knowing all pods; it writes that down when a plugin says
- * something. Who serves none cannot have it written, and believes the file for a while only. */
+/* Adds devices that the checkpoint has and the list lacks: their pods hold them, too. When the
+ * kubelet answers a list and knows all pods, it removes ended ones from its record, and writes the
+ * record when a plugin sends a list. An agent that does not serve the kubelet cannot cause that, so
+ * it trusts the file for a while only. */
 static void add_checkpoint(struct kubelet_link *k, int64_t asked_mono_ms, struct holder **list,
                            size_t *n)
 {
@@ -252,7 +254,7 @@ static int pick(const struct kubelet_link *k, const struct table_resource *r, co
     return 0;
 }
 
-/* What a slot meant for the pod before must not be found by the next one's container. */
+/* Removes the slots' CDI files, so that the next container cannot get the earlier pod's slice. */
 static int forget_slots(const struct kubelet_link *k, const struct entry_device *const *devices,
                         size_t n, struct err *e)
 {
@@ -262,13 +264,13 @@ static int forget_slots(const struct kubelet_link *k, const struct entry_device 
     return 0;
 }
 
-/* The name of its MPS daemon. */
+/* The name of the device's MPS daemon. */
 static const char *unit_of(const struct table_device *d)
 {
     return d->entry.cdi_name;
 }
 
-/* One container can be the client of one daemon. */
+/* A container can be a client of one daemon only. */
 static int enter_mps(const struct kubelet_link *k, const struct table_resource *r,
                      const char *const *ids, size_t n, struct entry *ret, struct err *e)
 {
@@ -335,7 +337,7 @@ static int prefer(void *arg, const char *resource, const struct plugin_preferenc
     return preferred_choose(k->preferred[r - k->table.resources], &request, ret_ids, e);
 }
 
-/* Some time after each registration. */
+/* Verifies some time after each registration. */
 static void verify(void *arg)
 {
     struct kubelet_link *k = arg;
@@ -382,8 +384,8 @@ static void note_cdi(struct kubelet_link *k, const char *trouble)
         tell(k, KUBELET_STATE);
 }
 
-/* A device that its file does not have, since it cannot be told or the file could not be written,
- * is not offered. */
+/* Writes the CDI files. A device that is missing in its file, because it cannot be described or the
+ * file could not be written, is not offered. */
 static void write_cdi(struct kubelet_link *k)
 {
     size_t n;
@@ -395,7 +397,7 @@ static void write_cdi(struct kubelet_link *k)
     note_cdi(k, rc < 0 ? err_msg(&e) : NULL);
 }
 
-/* What a slot means is written when it is known, and by CDI alone. */
+/* A slot's own CDI file is written when its pod is known, and a slot needs CDI. */
 static bool has_cdi(const struct kubelet_link *k, const struct entry_device *d)
 {
     if (!k->cdi || (d->is_slot && !k->o.slots))
@@ -413,10 +415,10 @@ static const struct table_device *device_at(const struct kubelet_link *k, const 
     return d;
 }
 
-/* A list of what is shared by MPS and is not about to go. */
+/* The units shared by MPS that are not about to go. */
 struct units {
     struct mps_unit *items;
-    struct mps_device **devices; /* one each: they stay where they are */
+    struct mps_device **devices; /* allocated one by one, so that their addresses stay */
     size_t n, n_devices;
 };
 
@@ -450,7 +452,7 @@ static void list_units(const struct kubelet_link *k, struct units *ret)
     }
 }
 
-/* The first that does not run speaks. */
+/* Keeps the first daemon that does not run, for the condition. */
 static void note_mps(struct kubelet_link *k, const struct units *u, const char *refused)
 {
     auto_free char *text = refused ? xstrdup(refused) : NULL;
@@ -552,8 +554,8 @@ static void expanded_done(struct expanded *x)
     free(x->devices);
 }
 
-/* Partitions are packed, so that cards stay free for others; replicas of MPS, since a container can
- * have those of one device only. */
+/* Partitions are packed, so that cards stay free for others. MPS replicas are packed, because a
+ * container can have those of one device only. */
 static struct preferred *preferred_of(const struct kubelet_link *k, const struct expanded *x)
 {
     enum preferred_policy shared = k->o.pack_shared ? PREFERRED_PACKED : PREFERRED_DISTRIBUTED;
@@ -596,7 +598,7 @@ static void show(struct kubelet_link *k)
         expanded_done(&expanded[i]);
 }
 
-/* A daemon came up, went down, or is gone. */
+/* A daemon became ready, stopped being ready, or is gone. */
 static void on_mps(void *arg)
 {
     struct kubelet_link *k = arg;
@@ -611,7 +613,8 @@ static void on_mps(void *arg)
         tell(k, KUBELET_LISTED);
 }
 
-/* Before the kubelet hears of a device, its name means something to the runtime. */
+/* CDI files are written before the kubelet is shown a device, so that the runtime knows its
+ * name. */
 static void offer(struct kubelet_link *k)
 {
     write_cdi(k);
@@ -634,7 +637,7 @@ void kubelet_link_offer(struct kubelet_link *k, const struct device_table *table
     device_table_copy(table, &k->table);
     offer(k);
     if (!k->plugin)
-        pod_resources_ask(k->pods); /* the table says what the other's ids mean */
+        pod_resources_ask(k->pods); /* the table translates the other plugin's ids */
 }
 
 void kubelet_link_set_topology(struct kubelet_link *k, const struct gpu_topology *t,
@@ -661,7 +664,7 @@ void kubelet_link_ask(struct kubelet_link *k)
 
 void kubelet_link_check(struct kubelet_link *k)
 {
-    k->look_again = true; /* somebody may have removed the CDI file */
+    k->look_again = true; /* another program may have removed the CDI file */
     if (k->plugin)
         device_plugin_check(k->plugin);
     pod_resources_ask(k->pods);
@@ -729,7 +732,7 @@ void kubelet_link_dispatch(struct kubelet_link *k)
     reactor_dispatch(k->reactor);
 }
 
-/* --- The whole --- */
+/* --- Life --- */
 
 static int open_plugin(struct kubelet_link *k, struct err *e)
 {

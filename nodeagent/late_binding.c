@@ -14,11 +14,11 @@
 enum { AGAIN_MS = 1000 };
 
 enum state {
-    GRANTED, /* to somebody whom the list does not show yet */
+    GRANTED, /* to a pod that the list does not show yet */
     NEW,     /* the pod's name is known */
     ASKED,   /* the pod is being read */
-    KNOWN,   /* what it asks for is known */
-    RUNS,    /* in the worker's hands */
+    KNOWN,   /* its wishes are known */
+    RUNS,    /* the worker binds it */
     BOUND,
 };
 
@@ -27,21 +27,21 @@ struct binding {
     char *ns, *pod, *container, *uid;
     unsigned *slots; /* ascending */
     size_t n_slots;
-    struct slot_wish *wishes; /* of each; NULL before KNOWN */
+    struct slot_wish *wishes; /* one per slot; NULL before KNOWN */
     enum state state;
     char *trouble; /* NULL: none */
-    bool news;     /* it was not said yet */
-    bool tried;    /* without a place, since it was read */
+    bool news;     /* the trouble was not reported yet */
+    bool tried;    /* without room, since the pod was read */
     struct backoff backoff;
     int64_t due_mono_ms; /* of NEW and KNOWN */
 };
 
-/* A slot that may have left something behind. */
+/* A slot that may have left a slice, a record or a file. */
 struct leftover {
     unsigned slot;
     bool runs;
-    bool failed; /* when it was tried last */
-    bool done;   /* and its slice is to show no more */
+    bool failed; /* the last release failed */
+    bool done;   /* released; the slice must not show any more */
     struct backoff backoff;
     int64_t due_mono_ms;
 };
@@ -53,10 +53,11 @@ struct late_binding {
     size_t n;
     struct leftover *leftovers;
     size_t n_leftovers;
-    bool forbidden;   /* to read pods */
-    bool right_asked; /* once at least */
+    bool forbidden;   /* the agent may not read pods */
+    bool right_asked; /* at least once */
     struct backoff right_backoff;
-    int64_t right_due_mono_ms; /* when it is asked again; INT64_MAX: no need, or an answer is due */
+    int64_t right_due_mono_ms; /* next question about the right; INT64_MAX: none needed, or an
+                                  answer is under way */
 };
 
 static const struct backoff retry = {.base_ms = 200,
@@ -96,7 +97,7 @@ struct late_binding *late_binding_free(struct late_binding *l)
     return NULL;
 }
 
-/* --- Who holds slots --- */
+/* --- Holders of slots --- */
 
 static bool is_of(const struct binding *b, const struct holder *h)
 {
@@ -127,7 +128,7 @@ static bool is_granted(const struct holders *h, unsigned slot)
     return false;
 }
 
-/* The containers that the list shows with slots, each NEW. */
+/* The containers that the list shows with slots, each as NEW. */
 static struct binding *list_bindings(const struct holders *h, size_t *ret_n)
 {
     struct binding *list = NULL;
@@ -152,7 +153,7 @@ static struct binding *list_bindings(const struct holders *h, size_t *ret_n)
         qsort(list[i].slots, list[i].n_slots, sizeof(*list[i].slots), by_number);
         for (size_t k = 0; k < list[i].n_slots; k++)
             if (is_granted(h, list[i].slots[k]))
-                list[i].state = GRANTED; /* once more: it is another pod's now */
+                list[i].state = GRANTED; /* granted again: it belongs to another pod now */
     }
     return list;
 }
@@ -164,8 +165,8 @@ static bool same_container(const struct binding *a, const struct binding *b)
            memcmp(a->slots, b->slots, a->n_slots * sizeof(*a->slots)) == 0;
 }
 
-/* What is known of a container that is still there goes on. The two change places: what is not
- * carried over is forgotten. */
+/* Keeps the state of containers that are still listed. The two lists swap; the rest of the old one
+ * is forgotten. */
 static void carry_over(struct late_binding *l, struct binding *to)
 {
     for (size_t i = 0; i < l->n; i++) {
@@ -187,7 +188,7 @@ static void add_leftover(struct late_binding *l, unsigned slot)
     *XPUSH(l->leftovers, l->n_leftovers) = (struct leftover){.slot = slot, .backoff = retry};
 }
 
-/* What is not there any more may have left something behind. */
+/* A container that is no longer listed may have left slices behind. */
 static void forget(struct late_binding *l)
 {
     for (size_t i = 0; i < l->n; i++) {
@@ -199,7 +200,7 @@ static void forget(struct late_binding *l)
     l->n = 0;
 }
 
-/* A slot that is listed has left nothing behind before it goes. */
+/* Held slots are no leftovers. */
 static void drop_held_leftovers(struct late_binding *l)
 {
     for (size_t i = 0; i < l->n; i++)
@@ -230,7 +231,7 @@ void late_binding_found(struct late_binding *l, const unsigned *slots, size_t n)
         add_leftover(l, slots[i]);
 }
 
-/* --- What they ask for --- */
+/* --- Reading pods --- */
 
 static void put_off(struct late_binding *l, struct binding *b, enum state state, const char *why)
 {
@@ -244,9 +245,9 @@ static void put_off(struct late_binding *l, struct binding *b, enum state state,
     b->due_mono_ms = clock_mono_ms(l->d.clk) + backoff_next_ms(&b->backoff, l->d.clk, &l->rng);
 }
 
-/* Which pod it is. The uid of a static pod is known to the kubelet alone, which writes it into the
- * pod's mirror (kubernetes pkg/kubelet/types/constants.go): the mirror may be made again with
- * another uid of its own while the pod runs on. */
+/* The uid under which the kubelet knows the pod. For a static pod only the kubelet knows it, and
+ * writes it into the mirror pod's annotation (kubernetes pkg/kubelet/types/constants.go). The
+ * mirror may be made again with another uid while the pod runs on. */
 static const char *identity_of(const json_t *pod)
 {
     const char *mirrored = JX_STR_AT(pod, "metadata", "annotations", "kubernetes.io/config.mirror");
@@ -269,7 +270,7 @@ static int read_wishes(const struct late_binding *l, struct binding *b, const js
     return 0;
 }
 
-/* The account of most agents reads no pods: config/slots has another one for nodes like this. */
+/* Most agents' account may not read pods; config/slots has another account for nodes with slots. */
 static const char no_right[] =
     "this node's agent may not read pods, and what the slice is to be stands in the pod: install "
     "config/slots and label the Node gpu.cleave.dev.node-restriction.kubernetes.io/slots=true";
@@ -290,7 +291,7 @@ static void take_answer(struct late_binding *l, struct binding *b, const struct 
     b->tried = false;
 }
 
-/* No pod is called so: whoever may read pods learns that there is none. */
+/* A name that no pod has: an agent that may read pods gets "not found" for it. */
 static const char nobody[] = "_";
 
 static void put_off_right(struct late_binding *l)
@@ -299,7 +300,7 @@ static void put_off_right(struct late_binding *l)
         clock_mono_ms(l->d.clk) + backoff_next_ms(&l->right_backoff, l->d.clk, &l->rng);
 }
 
-/* Every answer tells. What failed otherwise says nothing. */
+/* Each answer shows whether the right exists; other failures show nothing. */
 static void note_right(struct late_binding *l, const struct pod_answer *a)
 {
     bool asked = strcmp(a->name, nobody) == 0;
@@ -360,7 +361,7 @@ static void ask(struct late_binding *l)
     for (size_t i = 0; i < l->n; i++) {
         struct binding *b = &l->items[i];
         if (b->state == KNOWN && b->due_mono_ms && b->due_mono_ms <= now)
-            b->state = NEW; /* no room came: it may ask for something else by now */
+            b->state = NEW; /* still no room: the pod may ask for something else by now */
         if (b->state != NEW || b->due_mono_ms > now)
             continue;
         if (pod_reader_ask(l->d.pods, b->ns, b->pod))
@@ -379,7 +380,7 @@ void late_binding_stir(struct late_binding *l)
 
 /* --- Binding --- */
 
-/* Cards as they will be once the slices before are made. */
+/* Copies of the cards, with the slices that are about to be made. */
 struct sketch {
     struct gpu_card *cards;
     struct slot_card *list;
@@ -405,7 +406,7 @@ static void sketch_done(struct sketch *s)
 }
 AUTO_DEFINE(sketch, struct sketch, sketch_done)
 
-/* In place of the one that the slot has. */
+/* Replaces the slot's own slice. */
 static void sketch_slice(struct sketch *s, unsigned slot, const struct slot_place *p)
 {
     for (size_t i = 0; i < s->n; i++) {
@@ -445,7 +446,7 @@ static bool has_any_made(const struct binding *b, const struct device_slots *mad
     return false;
 }
 
-/* As it is, without places. */
+/* Copies the binding without choosing cards. */
 static void leave_unplaced(const struct binding *b, struct err *why, struct slot_binding *ret)
 {
     free(TAKE(ret->grants));
@@ -474,7 +475,7 @@ bool late_binding_next(struct late_binding *l, const struct slot_card *cards, si
             b->tried = true;
             leave_unplaced(b, &e, &binding);
         } else if (!placed) {
-            /* Room may come; of what can never be the pod may be put right. */
+            /* Room may become free; a pod that can never fit may be changed. */
             put_off(l, b, e.kind == ERR_UNAVAILABLE ? KNOWN : NEW, err_msg(&e));
             continue;
         }
@@ -579,7 +580,7 @@ bool late_binding_release(struct late_binding *l, const struct holders *h,
         if (o->runs || o->due_mono_ms > now)
             continue;
         if (is_held(l, h, o->slot)) {
-            o->due_mono_ms = now + AGAIN_MS; /* a grant that nothing comes of ends by itself */
+            o->due_mono_ms = now + AGAIN_MS; /* a grant that leads to nothing ends by itself */
             continue;
         }
         o->runs = true;
@@ -617,7 +618,7 @@ void late_binding_sick(const struct late_binding *l, const struct device_slots *
     }
 }
 
-/* --- For others --- */
+/* --- For the loop --- */
 
 int64_t late_binding_due_mono_ms(const struct late_binding *l)
 {

@@ -10,7 +10,7 @@
 
 /* --- Plans --- */
 
-/* The plan is being carried out, or waits for what is in use. */
+/* True while the change is being carried out, or waits because something is in use. */
 static bool needs_plan(const struct card_memo *m)
 {
     return m->beginning || m->progress == PROGRESS_PENDING ||
@@ -31,8 +31,8 @@ static struct card_plan *plan_of(const struct node_state *s, const struct gpu_ca
 
 /* --- Cards --- */
 
-/* The plan is being carried out, or pods are being evicted for it. While a card only waits, and
- * after a drain that took too long, all of the card is offered. */
+/* True while the change is being carried out, or pods are being evicted for it. A card that only
+ * waits, or whose drain took too long, offers everything. */
 static bool is_under_way(const struct device_want *want, const struct card_memo *m,
                          const struct card_plan *plan, int64_t now_ms)
 {
@@ -42,7 +42,7 @@ static bool is_under_way(const struct device_want *want, const struct card_memo 
     return drains;
 }
 
-/* Without what a change is about to take away: the next pod would be given it. */
+/* The card's offer, without what a change is about to destroy: the next pod would be granted it. */
 static void offer_card(const struct node_state *s, const struct card_view *v,
                        const struct card_plan *plan, int64_t now_ms, struct card_offer *ret)
 {
@@ -64,7 +64,7 @@ static void offer_card(const struct node_state *s, const struct card_view *v,
 
 /* --- Names --- */
 
-/* A card that is about to be cut has no say in what the resources are called. */
+/* A card that is about to be cut does not influence the names of resources. */
 static int strategy_in_force(const struct node_state *s, const struct card_offer *offers)
 {
     auto_free struct resolve_card *views = xcalloc(s->n_cards, sizeof(*views));

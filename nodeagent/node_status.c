@@ -26,7 +26,7 @@ static void build_models(const struct node_state *s, struct device_status *ret)
     }
 }
 
-/* The models of cards that are shown as they were said last. */
+/* Keeps the models of cards that are shown as last published. */
 static void keep_models(const struct device_status *prev, struct device_status *ret)
 {
     auto_device_status struct device_status copy = {0};
@@ -50,7 +50,7 @@ static const char *const plugin_reasons[] = {
     [PLUGIN_NO_MPS] = "MPSFailed",
 };
 
-/* The controller's word about the node's label, for those who read conditions. */
+/* Repeats the controller's answer to the node's label, for readers of conditions. */
 static void build_accepted(const struct node_state *s, int64_t now_ms, struct device_status *ret)
 {
     static const char type[] = "Accepted";
@@ -64,7 +64,7 @@ static void build_accepted(const struct node_state *s, int64_t now_ms, struct de
                         now_ms);
 }
 
-/* Only where there is something to say. */
+/* Set only where there is something to report. */
 static void build_understood(const struct node_state *s, int64_t now_ms, struct device_status *ret)
 {
     static const char type[] = "ConfigUnderstood";
@@ -77,7 +77,7 @@ static void build_understood(const struct node_state *s, int64_t now_ms, struct 
                         s->generation, now_ms);
 }
 
-/* Where all is well there is only something to say of a kubelet that is served. */
+/* Where everything works, only a kubelet that is being served gets this condition. */
 static void build_published(const struct node_state *s, const struct node_offer *o, int64_t now_ms,
                             struct device_status *ret)
 {
@@ -130,7 +130,7 @@ static void copy_labels(const struct device_status *from, struct device_status *
     }
 }
 
-/* A card that was not read even once since we started could be of any kind, cut in any way. */
+/* A card that was never read since the agent started may be of any kind, with any layout. */
 static bool has_unread_card(const struct node_state *s)
 {
     for (size_t i = 0; i < s->n_cards; i++)
@@ -139,7 +139,8 @@ static bool has_unread_card(const struct node_state *s)
     return false;
 }
 
-/* More than the schema takes are not said: half of a resource's labels would be worse than none. */
+/* Labels beyond the schema's bound are left out as a whole, because half of a resource's labels
+ * would be worse than none. */
 static void bound_labels(struct device_status *ret)
 {
     if (ret->n_labels <= DEVICE_MAX_LABELS)
@@ -149,7 +150,7 @@ static void bound_labels(struct device_status *ret)
     ret->n_labels = 0;
 }
 
-/* While not all of the hardware can be seen, what was said about it stays. */
+/* While some of the hardware cannot be read, the published labels stay. */
 static void build_labels(const struct node_state *s, const struct node_offer *o,
                          const struct device_status *prev, int64_t now_ms,
                          struct device_status *ret)
@@ -179,15 +180,15 @@ static void build_labels(const struct node_state *s, const struct node_offer *o,
     bound_labels(ret);
 }
 
-/* Links are asked for when everything is read; a card that was cut since has none any more
- * (NVIDIA's MIG user guide: no peer access). */
+/* True when the card's links are valid. Links are read together with all cards; a card cut since
+ * then has none (NVIDIA's MIG user guide: no peer access). */
 static bool is_linked(const struct node_state *s, size_t a, size_t b)
 {
     return s->cards[a].card.mode != GPU_MIG && s->cards[b].card.mode != GPU_MIG &&
            gpu_pair_between(&s->inventory->topology, a, b).links;
 }
 
-/* A card that is shown as it was said last has them from there. */
+/* Not for a card that is shown as last published, whose links come from there. */
 static void build_links(const struct node_state *s, size_t at, struct device_card *to)
 {
     bool told = to->n_linked_with > 0;
@@ -196,8 +197,8 @@ static void build_links(const struct node_state *s, size_t at, struct device_car
             *XPUSH(to->linked_with, to->n_linked_with) = s->cards[i].card.index;
 }
 
-/* A card that has not been readable since the agent started is shown as it was published last, or
- * not at all: it must not appear as a whole card that nobody uses. */
+/* A card that has not been readable since start-up is shown as last published, or not at all. It
+ * must not appear as an idle whole card. */
 static bool is_known(const struct gpu_card *card, const struct device_status *prev)
 {
     return *card->uuid && (!card->unread || (prev && device_status_card(prev, card->uuid)));
@@ -232,8 +233,8 @@ static void build_hardware(const struct node_state *s, const struct node_offer *
     build_labels(s, o, prev, now_ms, ret);
 }
 
-/* Nothing was read since we started: what was said last stands until something better is known, and
- * speaks of the generation that it was said of. */
+/* Before the first reading the published status stays as it is, with the generation that it was
+ * published for. */
 static void keep_hardware(const struct device_status *prev, struct device_status *ret)
 {
     device_status_copy(prev, ret);
@@ -241,7 +242,8 @@ static void keep_hardware(const struct device_status *prev, struct device_status
     conditions_done(&ret->conditions);
 }
 
-/* A spec without cards leaves all of them as they are. */
+/* The message for a node where everything is as wanted. A spec without cards leaves all of them as
+ * they are. */
 static const char *as_wanted(const struct node_state *s)
 {
     return s->spec && s->spec->n_devices ? "the hardware is as wanted"

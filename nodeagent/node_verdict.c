@@ -18,8 +18,8 @@ static void take_card(const struct device_card *card, const struct condition *c,
                       struct node_verdict *v)
 {
     enum kstatus state = is_waiting(c->reason) ? KSTATUS_IN_PROGRESS : KSTATUS_STALLED;
-    /* While one card is worked on the node is in progress; after that the first card that needs
-     * somebody speaks for it. */
+    /* While one card is being changed, the node is in progress. After that the first card that
+     * needs attention determines the node's state. */
     if (v->state == KSTATUS_IN_PROGRESS || (v->state == KSTATUS_STALLED && state == v->state))
         return;
     free(v->message);
@@ -27,8 +27,8 @@ static void take_card(const struct device_card *card, const struct condition *c,
                                xasprintf("GPU %lld: %s", (long long)card->index, c->message)};
 }
 
-/* Those that the spec does not speak of: the one that speaks for all, which is one that goes on by
- * itself while there is any, and how many more there are. NULL: there is none. */
+/* Among the unended cards that the spec does not list, the one to report: one that is retried by
+ * itself if there is any. NULL: none. *ret_more: the number of the others. */
 static const struct unended_card *first_unended(const struct node_state *s, size_t *ret_more)
 {
     const struct unended_card *first = NULL;
@@ -45,8 +45,8 @@ static const struct unended_card *first_unended(const struct node_state *s, size
     return first;
 }
 
-/* Cards that the spec does not speak of, and whose change is not over. One may be gone from the
- * node, so that this is all that is said of it. */
+/* Reports unended cards that the spec does not list. Such a card may be gone from the node; then
+ * this is the only report of it. */
 static void take_unwanted(const struct node_state *s, struct node_verdict *v)
 {
     size_t more;
@@ -68,7 +68,7 @@ static void take_unwanted(const struct node_state *s, struct node_verdict *v)
                                xasprintf("%s: %s%s", u->uuid, u->why, others ? others : "")};
 }
 
-/* A card that could not be read once, and so is not listed. */
+/* The first card that was never read, and so is not listed. */
 static const struct gpu_card *unknown_card(const struct node_state *s,
                                            const struct device_status *built)
 {
@@ -78,7 +78,7 @@ static const struct gpu_card *unknown_card(const struct node_state *s,
     return NULL;
 }
 
-/* A card that is wanted and not on the node. */
+/* The first wanted card that is not on the node. */
 static const char *missing_card(const struct node_state *s)
 {
     for (size_t i = 0; s->spec && i < s->spec->n_devices; i++) {

@@ -9,7 +9,7 @@
 #include "nodeagent/card_part.h"
 #include "nodeagent/device_entry.h"
 
-/* --- What stands --- */
+/* --- The present slice --- */
 
 static int slice_at(const struct gpu_card *card, unsigned slot)
 {
@@ -30,8 +30,8 @@ static int read_card(const struct slot_deps *d, const char *uuid, struct gpu_car
     return 0;
 }
 
-/* The slot's slice on this card; *ret_at -1: it has none. A slice goes with its card, and with the
- * card's mode; a card that is only lost (with a reason) may come back. */
+/* Finds the slot's slice on this card; *ret_at -1: it has none. A slice disappears with its card
+ * and with the card's mode, but a lost card (with a reason) may come back. */
 static int find_slice(const struct slot_deps *d, const char *uuid, unsigned slot,
                       struct gpu_card *ret_card, int *ret_at, struct err *e)
 {
@@ -59,7 +59,7 @@ static int destroy(const struct slot_deps *d, const struct gpu_card *card,
     return rc == 0 || why.kind == ERR_NOT_FOUND ? 0 : err_move(e, &why);
 }
 
-/* One that was made, and not named before its maker was killed. */
+/* Destroys a slice that was made and not named before the agent was killed. */
 static int destroy_unnamed(const struct slot_deps *d, const struct gpu_card *card,
                            const struct slot_record *r, struct err *e)
 {
@@ -72,7 +72,7 @@ static int destroy_unnamed(const struct slot_deps *d, const struct gpu_card *car
     return 0;
 }
 
-/* Where the slot's slice has its name, no other was left without one: that is somebody else's. */
+/* Where the slot's slice has its name, a nameless one is not the slot's but foreign. */
 static int clear_way(const struct slot_deps *d, const struct gpu_card *card, int at,
                      const struct slot_record *r, struct err *e)
 {
@@ -88,7 +88,8 @@ static bool is_of(const struct slot_record *r, const struct slot_binding *b)
     return strcmp(r->uid, b->uid) == 0 && strcmp(r->container, b->container) == 0;
 }
 
-/* A slice that stands is the pod's own, or one whose record is lost and that is as it asks for. */
+/* An existing slice may stay if it is the pod's own, or if its record is lost and it is as the pod
+ * asks. */
 static bool may_stay(const struct gpu_card *card, int at, const struct slot_record *r,
                      const struct slot_grant *g)
 {
@@ -120,8 +121,7 @@ static int create(const struct slot_deps *d, const struct gpu_card *card,
     return d->gpu->ops->slice_create(d->gpu, g->card, &want, &id, e);
 }
 
-/* A container's slice that is gone may have stood on another card than the one that is now meant.
- */
+/* The container's earlier slice may have been on another card than the chosen one. */
 static int leave_other_card(const struct slot_deps *d, const struct slot_record *r,
                             const struct slot_grant *g, struct err *e)
 {
@@ -130,8 +130,8 @@ static int leave_other_card(const struct slot_deps *d, const struct slot_record 
     return slot_release(d, g->slot, r->card, e);
 }
 
-/* A damaged record is none. One of another version is an error: what it says holds, and only that
- * version knows it. */
+/* A damaged record counts as none. One of another version is an error: it is valid, and only that
+ * version can read it. */
 static int read_record(const struct slot_deps *d, unsigned slot, struct slot_record *ret,
                        struct err *e)
 {
@@ -144,7 +144,7 @@ static int read_record(const struct slot_deps *d, unsigned slot, struct slot_rec
     return 0;
 }
 
-/* The slot was granted anew before it was released. */
+/* The slot was granted anew before it was released: removes the earlier pod's slice. */
 static int leave_earlier_pod(const struct slot_deps *d, const struct slot_binding *b,
                              const struct slot_grant *g, struct err *e)
 {
@@ -153,7 +153,7 @@ static int leave_earlier_pod(const struct slot_deps *d, const struct slot_bindin
     return r.uid && !is_of(&r, b) ? slot_release(d, g->slot, g->card, e) : 0;
 }
 
-/* *ret_card shows the slice afterwards, at the index that is returned. */
+/* Makes the slice. Returns its index on *ret_card, which shows it. */
 static int make(const struct slot_deps *d, const struct slot_binding *b, const struct slot_grant *g,
                 struct gpu_card *ret_card, struct err *e)
 {
@@ -242,7 +242,7 @@ int slot_release(const struct slot_deps *d, unsigned slot, const char *card, str
 {
     auto_slot_record struct slot_record r = {0};
     auto_free char *name = cdi_slot_name(slot);
-    /* First the record: where another version wrote it, nothing of the slot is touched. */
+    /* The record first: where another version wrote it, nothing of the slot may be touched. */
     TRY(read_record(d, slot, &r, e));
     if (d->cdi)
         TRY(cdi_slots_remove(d->cdi, name, e));

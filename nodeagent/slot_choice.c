@@ -7,20 +7,20 @@
 #include "base/auto.h"
 #include "base/xalloc.h"
 
-/* Of slots or devices: ends a list. */
+/* Ends a list of replicas or devices. */
 #define NONE SIZE_MAX
 
 struct tally {
     unsigned granted, room;
-    bool ours;    /* one of its slots is chosen */
-    size_t first; /* of its devices with a slot to pick, or NONE */
+    bool ours;    /* one of its replicas is chosen */
+    size_t first; /* its first device with a replica to pick, or NONE */
 };
 
-/* The shares of one card or partition. */
+/* The replicas of one card or partition. */
 struct device {
     unsigned granted;
-    size_t first; /* of its slots to pick, by number, or NONE */
-    size_t next;  /* of the same card, or NONE */
+    size_t first; /* its first replica to pick, by number, or NONE */
+    size_t next;  /* next device of the same card, or NONE */
 };
 
 /* The state between two picks. */
@@ -28,8 +28,8 @@ struct picks {
     const struct slot_question *q;
     struct tally cards[GPU_MAX_CARDS];
     struct device *devices;
-    size_t *next; /* by slot: the next one of its device that was available, or NONE */
-    bool *chosen; /* by slot */
+    size_t *next; /* by replica: the next available one of its device, or NONE */
+    bool *chosen; /* by replica */
     size_t left;  /* still to be picked */
 };
 
@@ -44,7 +44,7 @@ static void pick(struct picks *p, size_t slot)
     p->left--;
 }
 
-/* What is granted, and what is there to grant. */
+/* Counts granted and available replicas. */
 static void count(struct picks *p)
 {
     for (unsigned c = 0; p->q->elsewhere && c < GPU_MAX_CARDS; c++)
@@ -58,8 +58,8 @@ static void count(struct picks *p)
     }
 }
 
-/* One pass over all slots for each pick would be a second and more for a pod that asks for half of
- * 65,535 replicas. */
+/* Lists replicas by device. One pass over all replicas for each pick would take more than a second
+ * for a pod that asks for half of 65,535 replicas. */
 static void list_slots(struct picks *p)
 {
     for (unsigned c = 0; c < GPU_MAX_CARDS; c++)
@@ -113,11 +113,11 @@ static unsigned best_card(const struct picks *p)
         if (best == GPU_MAX_CARDS || (packed ? packs_better(p, t, b) : t->granted < b->granted))
             best = c;
     }
-    assert(best < GPU_MAX_CARDS); /* no more is wanted than there is */
+    assert(best < GPU_MAX_CARDS); /* no more are wanted than are available */
     return best;
 }
 
-/* Of two devices, whose first slots differ. */
+/* Compares two devices with different first replicas. */
 static bool is_better(const struct picks *p, const struct device *a, const struct device *b)
 {
     if (a->granted == b->granted)

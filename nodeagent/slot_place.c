@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The card's slices without that of the slot. */
+/* The card's slices without the slot's own. */
 static struct sgpu_state without(const struct gpu_card *card, unsigned slot)
 {
     struct sgpu_state s = card->sgpu;
@@ -11,7 +11,7 @@ static struct sgpu_state without(const struct gpu_card *card, unsigned slot)
     return s;
 }
 
-/* The policy to set; -1: none, it is as it should be. */
+/* The policy to set; -1: the card has the right one. */
 static int policy_for(const struct slot_card *c, const struct sgpu_state *now,
                       const struct slot_wish *w, int *ret, struct err *e)
 {
@@ -90,7 +90,7 @@ int slot_place(const struct slot_card *cards, size_t n, unsigned slot, const str
             if (!best.card || left_on(&p, slot) < left_on(&best, slot))
                 best = p;
         } else if (!first.kind || (first.kind == ERR_INVALID && why.kind == ERR_UNAVAILABLE)) {
-            (void)err_move(&first, &why); /* room later is better news than room never */
+            (void)err_move(&first, &why); /* "later" is better news than "never" */
         }
     }
     if (best.card) {

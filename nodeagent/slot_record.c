@@ -132,7 +132,7 @@ int slot_record_remove(const char *state_dir, unsigned slot, struct err *e)
     return file_remove(path, e);
 }
 
-/* The slot of a file's name; -1: it is another file. */
+/* The slot of a file name; -1: not a record's. */
 static int64_t slot_in(const char *file)
 {
     int64_t slot = -1;

@@ -9,7 +9,7 @@
 #include "base/xalloc.h"
 
 enum {
-    MAX_ANNOTATION_BYTES = 1 << 18, /* as many as all annotations of an object may have together */
+    MAX_ANNOTATION_BYTES = 1 << 18, /* the bound on all annotations of an object together */
     MAX_MEMORY_MIB = 1 << 24,
 };
 
@@ -24,7 +24,7 @@ static int take_memory(int64_t mib, struct slot_wish *ret, struct err *e)
     return 0;
 }
 
-/* Rounded up; what is not above 0 stays so. */
+/* Rounded up; values up to 0 stay. */
 static int64_t mib_of(int64_t bytes)
 {
     return bytes > 0 ? ((bytes - 1) >> 20) + 1 : bytes;
@@ -40,7 +40,7 @@ static int take_percent(int64_t percent, int64_t least, const char *of, unsigned
     return 0;
 }
 
-/* A quantity below the key. */
+/* A quantity under this key. */
 static int quantity_at(const json_t *list, const char *key, bool *ret_there, int64_t *ret,
                        struct err *e)
 {
@@ -83,13 +83,13 @@ static int64_t slots_of(const json_t *container)
     return n > 0 && n <= SGPU_MAX_SLOTS ? n : 0;
 }
 
-/* A container among those of its pod that ask for slots, and its slots among theirs. */
+/* A container's rank among its pod's containers with slots, and its slots' rank among theirs. */
 struct rank {
     size_t container;
     int64_t first_slot, n_slots;
 };
 
-/* Init containers come first, as in what schedulers say of them. */
+/* Init containers come first, as in schedulers' annotations. */
 static const json_t *find_container(const json_t *pod, const char *name, struct rank *ret)
 {
     static const char *const lists[] = {"initContainers", "containers"};
@@ -119,7 +119,7 @@ static int parse_annotation(const char *key, const char *text, json_t **ret, str
     return 0;
 }
 
-/* --- What schedulers say --- */
+/* --- Annotations of schedulers --- */
 
 static int take_card(const char *uuid, struct slot_wish *ret, struct err *e)
 {
@@ -129,19 +129,18 @@ static int take_card(const char *uuid, struct slot_wish *ret, struct err *e)
     return 0;
 }
 
-/* How an annotation is about a slot. */
+/* How an annotation describes a slot. */
 struct said {
-    bool sum;    /* the device is what several slots request together: only the card is taken */
-    bool evenly; /* the list is of the whole pod's devices, all of them alike */
+    bool sum;    /* the device is the sum of several slots: only its card is used */
+    bool evenly; /* the list has the whole pod's devices, all alike */
 };
 
-/* Do two devices say the same of how much? */
+/* True when two devices give the same amounts. */
 typedef bool same_fn(const json_t *a, const json_t *b);
 
-/* Which device a slot has of a list that is about the whole pod, as Koordinator writes them: it
- * sums up what the containers ask for. With a device for each slot they go in turn. One device for
- * several slots is what all of these ask for together: each has its own part of it. NULL: neither.
- */
+/* The device of a slot in a list for the whole pod, as Koordinator writes it. With one device for
+ * each slot they are taken in order. One device for several slots is what all of them request
+ * together, and each slot has its part. NULL: neither fits. */
 static const json_t *device_of(const json_t *list, const struct rank *r, unsigned nth,
                                same_fn *is_same, struct said *ret)
 {
@@ -154,15 +153,14 @@ static const json_t *device_of(const json_t *list, const struct rank *r, unsigne
     return (int64_t)n < r->n_slots ? NULL : json_array_get(list, (size_t)r->first_slot + nth);
 }
 
-/* HAMi fills up with these for containers that ask for none: which of them, depends on its version.
- */
+/* HAMi adds empty lists for containers without devices; for which ones depends on its version. */
 static bool is_empty(const json_t *list)
 {
     const char *uuid = JX_STR_AT(json_array_get(list, 0), "uuid");
     return json_array_size(list) == 0 || (uuid && !*uuid);
 }
 
-/* The list of this number among those with devices, and how many of these there are. */
+/* The n-th list that has devices, and how many of these there are. */
 static const json_t *find_list(const json_t *doc, size_t number, size_t *ret_n)
 {
     const json_t *found = NULL;
@@ -194,7 +192,7 @@ static int from_device(const json_t *device, bool sum, struct slot_wish *ret, st
     return memory && !sum ? take_memory(json_integer_value(memory), ret, e) : 0;
 }
 
-/* Also where both lack it. */
+/* True also where both lack the key. */
 static bool is_same_value(const json_t *a, const json_t *b, const char *key)
 {
     const json_t *x = json_object_get(a, key);
@@ -207,8 +205,8 @@ static bool is_same_device(const json_t *a, const json_t *b)
     return is_same_value(a, b, "compute") && is_same_value(a, b, "vRam");
 }
 
-/* [[{"uuid":"GPU-…","compute":10,"vRam":1024}]]: HAMi writes a list for each container that asks,
- * Koordinator one for the pod. What it does not say, the container's requests do. */
+/* [[{"uuid":"GPU-…","compute":10,"vRam":1024}]]: HAMi writes one list for each container with
+ * devices, Koordinator one for the pod. The container's requests supply missing amounts. */
 static int from_allocated(const char *text, const struct rank *r, unsigned nth, struct said *said,
                           struct slot_wish *ret, struct err *e)
 {
@@ -228,8 +226,8 @@ static int from_allocated(const char *text, const struct rank *r, unsigned nth, 
     return from_device(device, said->sum, ret, e);
 }
 
-/* The words of Koordinator for quotas, of so many slots together. koordinator.sh/gpu is short for
- * as much of compute and memory, which its webhook writes out. */
+/* Koordinator's resource names for quotas, for so many slots together. koordinator.sh/gpu means the
+ * same percentage of compute and memory; its webhook expands it. */
 static int from_koordinator_list(const json_t *list, int64_t slots, struct slot_wish *ret,
                                  struct err *e)
 {
@@ -292,7 +290,7 @@ static int from_koordinator(const char *text, const struct rank *r, unsigned nth
     return 0;
 }
 
-/* HAMi's: a bare number of memory is GiB. */
+/* HAMi's resource names: a plain number of memory is in GiB. */
 static int from_hami_list(const json_t *list, struct slot_wish *ret, struct err *e)
 {
     bool has_core = false;
@@ -323,11 +321,10 @@ static int take_policy(const json_t *pod, struct slot_wish *ret, struct err *e)
                                    SLOT_QOS_ANNOTATION, word);
 }
 
-/* --- What a container requests --- */
+/* --- Requests of a container --- */
 
-/* One of its slots, without a card. A slot of a container that says nothing is a whole card's
- * worth.
- */
+/* The requests for one slot of a container, without a card. Without requests a slot is worth a
+ * whole card. */
 static int from_requests(const json_t *c, struct slot_wish *ret, struct err *e)
 {
     *ret = (struct slot_wish){.memory_percent = 100, .compute_percent = 100, .qos = -1};
@@ -335,7 +332,7 @@ static int from_requests(const json_t *c, struct slot_wish *ret, struct err *e)
     return from_koordinator_list(requests_of(c), slots_of(c), ret, e);
 }
 
-/* What the slots of a pod request together, in whichever words all of them use. */
+/* The sum of the requests of a pod's slots, if all use the same resource names. */
 struct total {
     int64_t slots, compute_percent, memory_mib, memory_percent;
     bool any_mib, any_percent;
@@ -369,8 +366,8 @@ static int sum_requests(const json_t *pod, struct total *ret, struct err *e)
     return 0;
 }
 
-/* Koordinator divides what the containers of a pod request together evenly among its devices: then
- * no slot may have more than that part, though its own container asked for less. */
+/* Koordinator divides a pod's requests evenly among its devices. A slot may then have that part,
+ * even if its own container requested less. */
 static void bound_evenly(const struct total *t, struct slot_wish *bound)
 {
     unsigned compute = (unsigned)((t->compute_percent + t->slots - 1) / t->slots);
@@ -384,10 +381,10 @@ static void bound_evenly(const struct total *t, struct slot_wish *bound)
         bound->memory_percent = percent;
 }
 
-/* --- Both --- */
+/* --- Annotation and requests --- */
 
-/* An annotation may be anybody's who may create pods: it chooses the card, and within what the
- * container requests how much of it. */
+/* Everybody who may create pods may write an annotation. So it chooses the card, and an amount only
+ * within the container's requests. */
 static int check_compute(const struct slot_wish *w, const struct slot_wish *bound, struct err *e)
 {
     if (w->compute_percent <= bound->compute_percent)
@@ -430,7 +427,7 @@ int slot_wish_of(const json_t *pod, const char *container, unsigned nth, struct 
     return 0;
 }
 
-/* A share of a card's memory in whole steps, rounded down or up. */
+/* A percentage of a card's memory in whole steps, rounded down or up. */
 static unsigned share_of(unsigned card_memory_mib, unsigned percent, bool up)
 {
     uint64_t hundredths = (uint64_t)card_memory_mib * percent + (up ? 100 * SGPU_STEP_MIB - 1 : 0);
@@ -446,7 +443,7 @@ int slot_quota(const struct slot_wish *w, unsigned card_memory_mib, struct sgpu_
     unsigned most = w->most_memory_mib
                         ? w->most_memory_mib
                         : share_of(card_memory_mib, w->most_memory_percent, /* up= */ true);
-    /* Of its own requests alone a whole card's worth may be more than what is there. */
+    /* Requests alone may ask for a whole card's worth, even if less is free. */
     if (w->said_by && memory > most)
         return err_set(e, ERR_INVALID,
                        "annotation %s gives %u MiB of memory, the container requests %u MiB: let "

@@ -12,9 +12,9 @@
 #include "nodeagent/card_run.h"
 #include "nodeagent/journal.h"
 
-/* How often a plan is made again because the card changed between two looks at it. */
+/* Bound on planning again because the card changed between two readings. */
 #define MAX_PLANS 3
-/* A rollback meets hardware that just failed: one more try is worth it, a third is not. */
+/* A rollback works on hardware that just failed: one more try is worth it, a third is not. */
 #define MAX_ROLLBACKS 2
 
 struct txn {
@@ -22,7 +22,7 @@ struct txn {
     const char *uuid;
     enum txn_policy policy;
     struct journal journal;
-    bool has_left; /* an earlier change is not ended: the card may stand between two layouts */
+    bool has_left;       /* an earlier change has not ended: the card may be between two layouts */
     struct journal left; /* its journal, valid when has_left */
     struct txn_result *ret;
 };
@@ -83,7 +83,7 @@ static int err_reason(struct err *e, const char *reason, const char *text)
 
 /* --- looking at the card --- */
 
-/* A fresh reading with everything that is known to use it. *ret was zeroed. */
+/* A fresh reading with all known users. *ret was zeroed. */
 static int look(struct txn *t, struct gpu_card *ret, struct err *e)
 {
     TRY(t->d->gpu->ops->read_card(t->d->gpu, t->uuid, ret, e));
@@ -99,8 +99,8 @@ static int check_withdrawn(const struct txn *t, const struct card_steps *steps, 
     return err_reason(e, "NotWithdrawn", "what would have to go is still on offer");
 }
 
-/* The steps to a layout. ERR_UNAVAILABLE, reason InUse or NotWithdrawn, when something in use or on
- * offer is in their way. */
+/* The steps to a layout. ERR_UNAVAILABLE, reason InUse or NotWithdrawn: something in use or on
+ * offer blocks them. */
 static int steps_to(const struct txn *t, const struct gpu_card *card,
                     const struct card_layout *layout, struct card_steps *ret, struct err *e)
 {
@@ -112,8 +112,8 @@ static int steps_to(const struct txn *t, const struct gpu_card *card,
 
 /* --- going to a layout --- */
 
-/* Where in its GPU instance a compute instance lies was told to the driver; one that cannot be told
- * (an old one) has the last word, and the sizes decide. */
+/* True when the card matches the layout. The compute slices of instances count only with a driver
+ * that accepts them; an old driver chooses them itself, and then the sizes decide. */
 static bool stands(const struct gpu_card *card, const struct card_layout *layout)
 {
     struct card_layout anywhere = *layout;
@@ -138,14 +138,14 @@ static int verify(struct txn *t, const struct card_layout *layout, struct err *e
     return check_stands(&card, layout, e);
 }
 
-/* The slices that a change on record made and did not live to name. */
+/* The slices that an interrupted change made and did not name any more. */
 static uint32_t unnamed(const struct journal *j, const struct gpu_card *card)
 {
     return card_slices_unnamed(card, &j->nameless, &j->old.sgpu) |
            card_slices_unnamed(card, &j->nameless, &j->target.sgpu);
 }
 
-/* They would count as somebody else's for ever: nobody but the journal knows of them. */
+/* Without this they would count as foreign for ever: only the journal knows them. */
 static int remove_unnamed(struct txn *t, struct err *e)
 {
     auto_gpu_card struct gpu_card card = {0};
@@ -166,7 +166,7 @@ static int remove_unnamed(struct txn *t, struct err *e)
     return 0;
 }
 
-/* Looks, goes and verifies. Nothing is touched when something in use is in the way. */
+/* Looks, takes the steps and verifies. Touches nothing when something in use blocks. */
 static int settle(struct txn *t, const struct card_layout *layout, struct err *e)
 {
     TRY(remove_unnamed(t, e));
@@ -176,7 +176,7 @@ static int settle(struct txn *t, const struct card_layout *layout, struct err *e
     TRY(look(t, &card, e));
     TRY(steps_to(t, &card, layout, &steps, e));
     if (steps.n == 0)
-        return check_stands(&card, layout, e); /* to some layouts there are no steps */
+        return check_stands(&card, layout, e); /* some layouts are reached without steps */
     t->ret->changed = true;
     TRY(card_steps_run(t->d->gpu, &card, &steps, &done, e));
     return verify(t, layout, e);
@@ -184,8 +184,8 @@ static int settle(struct txn *t, const struct card_layout *layout, struct err *e
 
 /* --- the journal's ends --- */
 
-/* The hardware is where it should be; a journal that cannot be removed is told, and the next run
- * finds everything in order and removes it. */
+/* The hardware is as it should be. A journal that cannot be removed is reported; the next run finds
+ * everything in order and removes it. */
 static void close_journal(struct txn *t)
 {
     auto_err struct err why = {0};
@@ -195,8 +195,8 @@ static void close_journal(struct txn *t)
                  txn_outcome_name(t->ret->outcome), err_msg(&why));
 }
 
-/* Records why the direction changes. When even that fails, the older record still leads to the old
- * layout or the target. */
+/* Records why the direction changes. If that fails, the older record still leads to the old layout
+ * or the target. */
 static void turn(struct txn *t, enum journal_phase phase, const struct err *why)
 {
     t->journal.phase = phase;
@@ -234,7 +234,7 @@ static void hold(struct txn *t, const struct card_step *at, const struct err *wh
              "%s; held there after %u steps, as the policy says", err_msg(why), t->ret->steps);
 }
 
-/* A failed call may have done its work all the same: what the card shows decides. */
+/* A failed call may have worked all the same: what the card shows decides. */
 static void after_failure(struct txn *t, const struct card_step *at, const struct err *why)
 {
     if (why->reason && strcmp(why->reason, "RebootRequired") == 0) {
@@ -282,14 +282,14 @@ static int open_journal(struct txn *t, const struct gpu_card *card, const struct
     (void)snprintf(j->uuid, sizeof(j->uuid), "%s", t->uuid);
     (void)snprintf(j->boot_id, sizeof(j->boot_id), "%s", t->d->boot_id ? t->d->boot_id : "");
     if (t->has_left)
-        j->old = t->left.old; /* the last layout that stood whole is the one to go back to */
+        j->old = t->left.old; /* the last complete layout is the one to go back to */
     else
         card_layout_of(card, &j->old);
     card_slices_nameless(card, t->has_left ? unnamed(&t->left, card) : 0, &j->nameless);
     return journal_write(t->d->state_dir, j, e);
 }
 
-/* Nothing was touched: what an earlier change left behind is on record again, or nothing is. */
+/* Nothing was touched: restores the journal of the earlier change, or removes this one. */
 static void unwrite_journal(struct txn *t)
 {
     if (!t->has_left) {
@@ -301,7 +301,7 @@ static void unwrite_journal(struct txn *t)
         log_debug("Could not update journal", kv("gpu", t->uuid), kv_err(&why));
 }
 
-/* Nothing was begun. */
+/* Ends before any step. */
 static void refuse(struct txn *t, const struct err *why, const char *otherwise)
 {
     enum txn_outcome outcome = is_in_use(why)                    ? TXN_IN_USE
@@ -310,8 +310,8 @@ static void refuse(struct txn *t, const struct err *why, const char *otherwise)
     conclude(t->ret, outcome, reason_or(why, otherwise), "%s; nothing was changed", err_msg(why));
 }
 
-/* The last look, with the journal open: whoever came meanwhile stops the change here, before the
- * first destructive step. False: the card is not what the plan was made for. */
+/* The last look, with the journal written: a new user stops the change here, before the first
+ * destructive step. False: the card differs from the one that was planned for. */
 static bool carry_out(struct txn *t, const struct card_plan *plan)
 {
     auto_err struct err why = {0};
@@ -326,20 +326,20 @@ static bool carry_out(struct txn *t, const struct card_plan *plan)
         return true;
     }
     if (!same_steps(&steps, &plan->steps)) {
-        unwrite_journal(t); /* the next plan may well be to do nothing */
+        unwrite_journal(t); /* the next plan may need no steps */
         return false;
     }
     go_forward(t, &card, &steps);
     return true;
 }
 
-/* What a verdict without steps to run means. True: that was all. */
+/* Handles a verdict that needs no steps. True: the change is over. */
 static bool told_by_verdict(struct txn *t, const struct card_plan *plan)
 {
     switch (plan->verdict) {
     case CARD_NOTHING:
         conclude(t->ret, TXN_NOTHING_TO_DO, "Applied", "the card is as wanted");
-        close_journal(t); /* one that a hold left behind */
+        close_journal(t); /* of an earlier change that was held */
         return true;
     case CARD_DRAIN:
         conclude(t->ret, TXN_IN_USE, plan->reason, "%s", plan->message);
@@ -360,7 +360,7 @@ static int prepare(struct txn *t, const struct gpu_card *card, const struct card
     return open_journal(t, card, plan, e);
 }
 
-/* One round of look, plan, prepare, carry out. False: the card changed meanwhile, plan again. */
+/* One round of look, plan, prepare, carry out. False: the card changed meanwhile; plan again. */
 static bool attempt(struct txn *t, const struct card_wish *wish)
 {
     auto_err struct err why = {0};
@@ -375,7 +375,7 @@ static bool attempt(struct txn *t, const struct card_wish *wish)
         return true;
     if (prepare(t, &card, &plan, &why) < 0) {
         refuse(t, &why, "NotPrepared");
-        unwrite_journal(t); /* one whose writing failed may stand there all the same */
+        unwrite_journal(t); /* a failed write may have left one */
         return true;
     }
     return carry_out(t, &plan);
@@ -383,11 +383,11 @@ static bool attempt(struct txn *t, const struct card_wish *wish)
 
 /* --- after a crash --- */
 
-/* What an earlier change left behind. */
+/* The state of an earlier change. */
 enum leftover {
-    LEFT_NOTHING,  /* or it could be ended just now */
+    LEFT_NOTHING,  /* there was none, or it was just ended */
     LEFT_STANDING, /* its journal, now in t->journal, could not be closed */
-    LEFT_UNUSABLE, /* a journal that cannot be understood */
+    LEFT_UNUSABLE, /* its journal cannot be understood */
 };
 
 static enum leftover read_journal(struct txn *t)
@@ -442,8 +442,7 @@ static enum leftover finish_interrupted(struct txn *t)
     return LEFT_STANDING;
 }
 
-/* Virtual functions are made on a card that nobody uses, and of neither layout anything is left
- * then. */
+/* Virtual functions are made only on an unused card; then nothing of either layout is left. */
 static bool was_overtaken(struct txn *t)
 {
     auto_gpu_card struct gpu_card card = {0};
@@ -485,8 +484,9 @@ static void change(struct txn *t, const struct card_wish *wish)
                  "the card changes by itself; nothing was changed");
 }
 
-/* A change that can neither be ended nor taken back must not keep the card from what is wanted now:
- * the wish is planned from what stands. Only a journal that cannot be understood stops us. */
+/* A change that can be neither completed nor rolled back must not keep the card from the present
+ * want: the plan starts from the present layout. Only a journal that cannot be understood stops
+ * this. */
 void txn_apply(const struct txn_deps *d, const char *uuid, const struct card_wish *wish,
                enum txn_policy policy, struct txn_result *ret)
 {
@@ -499,7 +499,8 @@ void txn_apply(const struct txn_deps *d, const char *uuid, const struct card_wis
     t.has_left = leftover == LEFT_STANDING;
     t.left = t.journal;
     if (t.has_left)
-        (void)!remove_unnamed(&t, /* e= */ NULL); /* what then stands in the way, the plan says */
+        (void)!remove_unnamed(&t,
+                              /* e= */ NULL); /* if some stay, the plan reports what they block */
     *ret = (struct txn_result){.changed = ret->changed};
     change(&t, wish);
 }
