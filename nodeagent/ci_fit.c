@@ -13,7 +13,8 @@ static uint32_t span(unsigned start, unsigned slices)
     return ((1U << slices) - 1) << start;
 }
 
-/* Pieces start at multiples of their size rounded up to a power of two: a 3c at 0 and 4. */
+/* Compute instances start at multiples of their size rounded up to a power of two: a 3c at 0 and
+ * 4. */
 static unsigned stride_of(unsigned slices)
 {
     unsigned stride = 1;
@@ -22,8 +23,8 @@ static unsigned stride_of(unsigned slices)
     return stride;
 }
 
-/* Places the rest of the wanted, largest first, trying every place of each: a 3c at 0 may have to
- * leave room for two 2c. At most seven pieces, so a full search is small. */
+/* Places the rest of the wanted sizes, largest first, and tries every slice for each: a 3c at 0 may
+ * have to leave room for two 2c. At most seven instances, so a full search is small. */
 static bool place_all(unsigned room, struct tally *left, uint32_t taken, struct ci_fit *fit)
 {
     unsigned slices = room;
@@ -44,7 +45,7 @@ static bool place_all(unsigned room, struct tally *left, uint32_t taken, struct 
     return false;
 }
 
-/* Do those of `stay` and, placed around them, the rest of the wanted fit? */
+/* True when those of `stay` fit, with the rest of the wanted sizes placed around them. */
 static bool fits(unsigned room, const struct ci_cut *now, uint32_t stay, struct tally wanted,
                  struct ci_fit *fit)
 {
@@ -68,7 +69,7 @@ static bool is_told(unsigned room, const struct ci_cut *now)
     return true;
 }
 
-/* The wanted sizes by size. False: one is larger than the room. */
+/* Counts the wanted sizes. False: one is larger than the room. */
 static bool count_sizes(unsigned room, const unsigned *wanted, unsigned n, struct tally *ret)
 {
     for (unsigned i = 0; i < n; i++) {

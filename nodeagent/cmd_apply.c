@@ -47,7 +47,7 @@ static enum verb_exit fail(const char *verb, const struct err *e)
     return VERB_COULD_NOT_LOOK;
 }
 
-/* 0: go on; otherwise *ret_code is the exit code. */
+/* True: continue; otherwise *ret_code is the exit code. */
 static bool parse(struct flags *f, int argc, char **argv, const char *usage, const char *what,
                   int *ret_code)
 {
@@ -82,7 +82,7 @@ static int open_session(struct session *s, struct err *e)
                                &s->want, e);
 }
 
-/* Says what stands against the file; true when there is something. */
+/* Prints the problems of the file; true when there is one. */
 static bool report_problems(const struct resolve_result *r)
 {
     bool refused = false;
@@ -100,7 +100,7 @@ static bool report_problems(const struct resolve_result *r)
     return refused;
 }
 
-/* The built-in all-disabled speaks of cards that have MIG; where none has it, it is so already. */
+/* The built-in all-disabled means cards with MIG; where no card has MIG, it is already true. */
 static bool is_all_disabled(const struct session *s)
 {
     bool built_in = s->f.config && strcmp(s->f.config, "all-disabled") == 0;
@@ -109,7 +109,7 @@ static bool is_all_disabled(const struct session *s)
     return built_in;
 }
 
-/* The same, and a layout that selects no card at all: whoever names one on a host means some card
+/* Also reports a layout that selects no card at all: a file named on a host is meant for some card
  * of it, and a wrong filter must not pass for "as wanted". mig-parted's assert fails there, too. */
 static bool report_faults(const char *verb, const struct session *s)
 {
@@ -145,7 +145,8 @@ static void print_plan(const struct gpu_card *card, const struct card_plan *plan
     print_steps(card, plan);
 }
 
-/* "2x1g.10gb 1x3g.40gb", as card_layout_words says it of what stands. Caller frees. */
+/* A want in the words that card_layout_words uses for a layout: "2x1g.10gb 1x3g.40gb". Caller
+ * frees. */
 static char *want_words(const struct device_want *want)
 {
     auto_sb struct sb text = SB_INIT(MAX_WANT_BYTES);
@@ -163,7 +164,8 @@ static char *want_words(const struct device_want *want)
                                                  : "virtual functions");
 }
 
-/* The steps tell where both sides read alike: other terms, a partition that nobody can use. */
+/* Where both sides read alike, the steps show the difference: another sharing policy, or an
+ * unusable partition. */
 static void print_difference(const struct gpu_card *card, const struct device_want *want,
                              const struct card_plan *plan)
 {
@@ -174,7 +176,8 @@ static void print_difference(const struct gpu_card *card, const struct device_wa
     print_steps(card, plan);
 }
 
-/* Plans one card; the verdict, and for a wish that has no meaning on it CARD_INFEASIBLE. */
+/* Plans one card. Returns the verdict; CARD_INFEASIBLE for a want that has no meaning on the
+ * card. */
 static enum card_verdict plan_card(const char *verb, const struct gpu_card *card,
                                    const struct device_want *want, struct card_plan *plan)
 {

@@ -14,7 +14,8 @@
 #include "partition/migparted.h"
 #include "partition/vendor.h"
 
-/* `export` and `import`: between this host, our objects, and the files of mig-parted and MetaX. */
+/* `export` and `import`: between this host, Cleave's objects, and the files of mig-parted and
+ * MetaX. */
 
 enum { MAX_FILE_BYTES = 4 << 20 };
 
@@ -46,7 +47,7 @@ static bool entry_fits(const struct migconfig_entry *entry, const struct resolve
     return true;
 }
 
-/* One entry for each distinct layout; cards alike share it. */
+/* One entry for each distinct layout; cards with the same layout share it. */
 static void add_card(struct migconfig_spec *spec, const struct resolve_card *card)
 {
     struct migconfig_entry *entry = NULL;
@@ -65,7 +66,7 @@ static void add_card(struct migconfig_spec *spec, const struct resolve_card *car
     *XPUSH(entry->indices, entry->n_indices) = card->index;
 }
 
-/* Can a MIGConfig speak of it? It counts the cards of such a vendor alone. */
+/* True for a card that a MIGConfig can describe; a MIGConfig counts only cards of such a vendor. */
 static bool has_parts(const struct resolve_card *card)
 {
     const struct vendor *v = vendor_find(card->vendor);
@@ -131,7 +132,7 @@ int cmd_export(int argc, char **argv)
     return print_yaml(doc);
 }
 
-/* One MIGConfig for each entry. *ret is a new reference. */
+/* Makes one MIGConfig for each entry. *ret is a new reference. */
 static int import_migparted(const json_t *doc, json_t **ret, struct err *e)
 {
     auto_migparted_file struct migparted_file file = {0};

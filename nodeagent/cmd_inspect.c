@@ -30,7 +30,7 @@ static const struct mig_instance *instance_at(const struct gpu_card *card, unsig
     return NULL;
 }
 
-/* One stretch of slots: "|1g.10gb====" cut, "#" in use, "." free. */
+/* One stretch of memory slices: "|1g.10gb====" cut, "#" in use, "." free. */
 static void draw_stretch(const char *name, char fill, unsigned columns)
 {
     unsigned used = 1;
@@ -76,7 +76,7 @@ static void print_partition(const struct gpu_card *card, const struct gpu_partit
     print_users(card, (int)p->gi_id, (int)p->ci_id);
 }
 
-/* Slices have no places: one line each. */
+/* Slices have no placement, so each gets a line. */
 static void print_slices(const struct gpu_card *card)
 {
     for (unsigned i = 0; card->mode == GPU_SGPU && i < card->sgpu.n; i++) {
@@ -111,7 +111,7 @@ static void print_instance(const struct gpu_card *card, unsigned instance)
                      inst->gi_id);
 }
 
-/* In the order of the bar. */
+/* Prints them in the order of the bar. */
 static void print_instances(const struct gpu_card *card)
 {
     for (unsigned slot = 0; slot < card->mig.slots; slot++)

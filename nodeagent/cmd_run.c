@@ -25,16 +25,17 @@
 
 /*
  * `cleave-agent run`: the parts of the node's process and their threads. The main thread waits for
- * signals; whatever thread ends first ends the others.
+ * signals; the first thread that ends, ends the others.
  */
 
 enum { MAX_THREADS = 8, WORKER_GRACE_MS = 5000, PLUGIN_FLAGS = 10 };
 
-/* Of a request to the API server, all of them small: until then nobody is told what changed. */
+/* Timeout of a request to the API server. All are small, and nothing is published until one has
+ * ended. */
 enum { REQUEST_MS = 15000 };
 
-/* What cannot take so long: a request, with what comes before and after; a round of the loop, which
- * writes small files and waits for nothing. */
+/* Liveness limits, above the longest healthy duration: a request with the work around it; a round
+ * of the loop, which writes small files and waits for nothing. */
 enum { WRITE_HANG_MS = 2 * 60 * 1000, LOOP_HANG_MS = 2 * 60 * 1000 };
 
 #define MPS_ROOT "/run/cleave/mps"
@@ -46,7 +47,7 @@ struct flags {
     const char *settle, *disable_checks, *enable_checks;
     const char *kubelet_dir, *cdi_dir, *cdi_hook;
     const char *driver_root, *host_driver_root, *dev_root, *host_dev_root;
-    /* With the names that they have for NVIDIA's device plugin; NULL: not said. */
+    /* Named as in NVIDIA's device plugin; NULL: not set. */
     const char *plugin_config, *list_strategy, *id_strategy, *pass_device_specs;
     const char *mig_strategy, *allocation_policy, *annotation_prefix, *gds, *mofed, *gdrcopy;
     const char *mps_root, *mps_control, *device_infos;
@@ -64,7 +65,7 @@ struct part {
     struct err err;
 };
 
-/* Everything of one process; freed in the reverse order of its making. */
+/* All parts of the process, freed in the reverse order of their making. */
 struct process {
     struct plugin_config config;
     struct kc *kc;
@@ -81,10 +82,10 @@ struct process {
     struct late_binding *slots;
     struct koord_infos *koordinator; /* NULL: off */
     struct agent *agent;
-    struct access_gate *gate; /* NULL: metrics are for everybody */
+    struct access_gate *gate; /* NULL: metrics are open to everybody */
     struct http_server *http;
     struct heartbeats *beats;
-    struct agent_liveness liveness; /* of both */
+    struct agent_liveness liveness; /* the loop's and the publisher's */
     int lock;
     struct part parts[MAX_THREADS];
     size_t n_parts;
@@ -128,7 +129,7 @@ static int get_metrics(void *arg, struct sb *body)
     return 200;
 }
 
-/* Who brings the resources to the node. */
+/* Who publishes the node's resources. */
 enum resources { RESOURCES_KUBELET, RESOURCES_CONTROLLER, RESOURCES_NONE };
 static const char *const resources_names[] = {"kubelet", "controller", "none", NULL};
 
@@ -167,7 +168,7 @@ static int check_flags(const struct flags *f, struct err *e)
 
 /* --- The configuration of NVIDIA's device plugin --- */
 
-/* Those of our flags that the plugin has, too. Returns how many were said. */
+/* The agent's flags that the plugin has too. Returns the number of those set. */
 static size_t plugin_flags(const struct flags *f, struct plugin_setting *ret)
 {
     const struct plugin_setting all[PLUGIN_FLAGS] = {
@@ -189,7 +190,7 @@ static size_t plugin_flags(const struct flags *f, struct plugin_setting *ret)
     return n;
 }
 
-/* What the controller brings to the Node it names by the Device alone. */
+/* Under the controller only the Device decides the names of resources. */
 static void disregard_names(struct plugin_config *c)
 {
     if (c->said.mig_strategy)
@@ -217,7 +218,7 @@ static int load_config(const struct flags *f, struct plugin_config *ret, struct 
     return 0;
 }
 
-/* Ours where it was said, else the configuration's where that was. */
+/* The agent's own root where it was set, else the configuration's where that was set. */
 static const char *root_of(const char *ours, bool said, const char *theirs)
 {
     return ours ? ours : said ? theirs : NULL;
@@ -231,7 +232,7 @@ static struct driver_where driver_where(const struct flags *f, const struct plug
         .dev_root = f->dev_root,
         .host_dev_root =
             root_of(f->host_dev_root, c->said.dev_root || c->said.driver_root, c->dev_root),
-        .plain_dev_root = f->host_dev_root, /* the configuration is NVIDIA's */
+        .plain_dev_root = f->host_dev_root, /* the configuration concerns NVIDIA only */
         .driver_root =
             root_of(f->driver_root, c->said.container_driver_root, c->container_driver_root),
         .host_driver_root = root_of(f->host_driver_root, c->said.driver_root, c->driver_root),
@@ -315,7 +316,7 @@ static int open_kubelet(struct process *p, const struct flags *f, bool observe, 
     return kubelet_link_new(&o, &p->kubelet, e);
 }
 
-/* Slices for pods, where the kubelet grants them. */
+/* Opens late binding, where the kubelet grants slots. */
 static void open_slots(struct process *p, const struct flags *f, uint64_t seed)
 {
     p->cdi_slots = cdi_slots_new(f->cdi_dir, "metax");
@@ -372,7 +373,7 @@ static void *part_main(void *arg)
 {
     struct part *p = arg;
     p->rc = p->run(p->arg, p->scope, &p->err);
-    /* A part that ends by itself takes the process down: half an agent helps nobody. */
+    /* A part that ends by itself ends the process, because a half-working agent is useless. */
     if (!scope_is_canceled(p->scope))
         (void)kill(getpid(), SIGTERM);
     return NULL;
@@ -425,13 +426,13 @@ static int serve(struct process *p, const sigset_t *signals)
     return join_parts(p);
 }
 
-/* True when the worker had to be left behind inside the vendor's library. */
+/* Frees the process. True when the worker had to be left behind inside the vendor's library. */
 static bool process_done(struct process *p)
 {
     bool abandoned = false;
     p->worker = worker_free(p->worker, WORKER_GRACE_MS, &abandoned);
     if (abandoned)
-        return true; /* should its call return after all, its job needs the rest, and the lock */
+        return true; /* if its call returns after all, its job needs the rest, and the lock */
     p->http = http_server_free(p->http);
     p->gate = access_gate_free(p->gate);
     p->agent = agent_free(p->agent);
@@ -459,7 +460,7 @@ static int open_http(struct process *p, const struct flags *f, struct err *e)
     const struct http_route health[] = {{"/healthz", agent_liveness_page, &p->liveness},
                                         {"/readyz", get_ready, p->agent}};
     const struct http_route metrics[] = {{"/metrics", get_metrics, p->metrics}};
-    static struct http_route routes[3]; /* the server borrows them for its life */
+    static struct http_route routes[3]; /* borrowed by the server for its life */
     memcpy(routes, health, sizeof(health));
     memcpy(&routes[2], metrics, sizeof(metrics));
     bool token = false;

@@ -8,7 +8,7 @@
 #include "nodeagent/gpu/nvml_events.h"
 
 /*
- * `cleave-agent watch-events [LIBRARY]`: what the agent runs to have hardware events waited for.
+ * `cleave-agent watch-events [LIBRARY]`: the child in which the agent waits for hardware events.
  * Writes records to stdout and dies with the agent.
  */
 int cmd_watch_events(int argc, char **argv)

@@ -22,7 +22,7 @@ static bool is_uid_char(char c)
     return isxdigit((unsigned char)c) || c == '-' || c == '_';
 }
 
-/* Length of the pod UID that s begins with, 0 when it is none. */
+/* Length of the pod UID at the beginning of s; 0: there is none. */
 static size_t uid_length(const char *s)
 {
     size_t n = 0;
@@ -31,7 +31,7 @@ static size_t uid_length(const char *s)
     return n >= MIN_UID_LEN && n <= MAX_UID_LEN ? n : 0;
 }
 
-/* Moves *p behind the word if it is there, whole: up to the next "/". */
+/* Moves *p behind the word if it is the whole of the next folder's name. */
 static bool take_folder(const char **p, const char *word)
 {
     size_t len = strlen(word);
@@ -47,7 +47,7 @@ static void take_qos_folder(const char **p)
         (void)take_folder(p, "/besteffort");
 }
 
-/* The UID in "/pod<uid>", alone in its folder's name; NULL: there is none. */
+/* The UID in "/pod<uid>", if that is the folder's whole name; NULL: there is none. */
 static const char *uid_of_folder(const char *p)
 {
     size_t len = strncmp(p, "/pod", 4) == 0 ? uid_length(p + 4) : 0;
@@ -71,7 +71,7 @@ static bool ends_in(const char *name, size_t len, const char *end)
     return len >= n && strncmp(name + len - n, end, n) == 0;
 }
 
-/* May pods lie right below the slice of this name? */
+/* True when pods can lie directly below the slice with this name. */
 static bool is_pods_slice(const char *name, size_t len)
 {
     if (ends_in(name, len, "-burstable"))
@@ -82,8 +82,8 @@ static bool is_pods_slice(const char *name, size_t len)
            (len == strlen("kubepods") || name[len - strlen("kubepods") - 1] == '-');
 }
 
-/* The UID in "<kubepods slice>-pod<uid>.slice", which name begins with; the runtime's words may
- * follow a colon. */
+/* The UID in "<kubepods slice>-pod<uid>.slice", with which name begins. The runtime may append text
+ * after a colon. */
 static const char *uid_of_slice(const char *name)
 {
     const char *pod = strstr(name, "-pod");
@@ -99,7 +99,7 @@ static const char *uid_of_slice(const char *name)
     return NULL;
 }
 
-/* Is the folder `in` the slice that systemd puts this one into? */
+/* True when `in` is the slice into which systemd puts this one. */
 static bool is_parent(const char *in, size_t in_len, const char *name)
 {
     const char *end = name + strcspn(name, "/");
@@ -108,8 +108,8 @@ static bool is_parent(const char *in, size_t in_len, const char *name)
            !memchr(name + len + 1, '-', (size_t)(end - name) - len - 1);
 }
 
-/* The systemd driver: a row of slices, each in the one that its name says, down to a pod's. From
- * the top, the first has a name of one word. */
+/* The systemd driver: a row of slices, each in the one that its name implies, down to a pod's.
+ * from_top: the first slice has a name of one word. */
 static const char *uid_below_slices(const char *p, bool from_top)
 {
     const char *first = p + 1;
@@ -126,7 +126,7 @@ static const char *uid_below_slices(const char *p, bool from_top)
     }
 }
 
-/* --- Where a kubelet's pods lie --- */
+/* --- The kubelet's folders --- */
 
 static const char *uid_below_root(const char *p)
 {
@@ -134,10 +134,10 @@ static const char *uid_below_root(const char *p)
     return uid ? uid : uid_below_slices(p, /* from_top= */ true);
 }
 
-/* From a cgroup namespace of our own paths go up from our container's cgroup. What follows lies in
- * a folder that our own cgroup lies in too: our pod's, its QoS class's, the kubelet's, or the top.
- * Only the kubelet, the runtime and systemd make cgroups in those; up to our pod's are two steps at
- * least. */
+/* In the agent's own cgroup namespace paths go up from its container's cgroup. The next folder is
+ * one that also contains the agent's cgroup: its pod's, its QoS class's, the kubelet's, or the top.
+ * Only the kubelet, the runtime and systemd make cgroups there. Its pod's folder is at least two
+ * steps up. */
 static const char *uid_beside_us(const char *p)
 {
     size_t up = 0;
@@ -154,7 +154,7 @@ static const char *uid_beside_us(const char *p)
     return uid_of_folder(p);
 }
 
-/* The path of a line "12:pids:/…"; "" where there is none. */
+/* The path in a line such as "12:pids:/…"; "" where there is none. */
 static const char *path_in(const char *line)
 {
     const char *colon = strchr(line, ':');
@@ -162,8 +162,8 @@ static const char *path_in(const char *line)
     return colon ? colon + 1 : "";
 }
 
-/* Length of what precedes the kubelet's folder in our own path; -1: we are in no pod, or cannot
- * see it. */
+/* Length of the part of the agent's own path before the kubelet's folder; -1: the agent is in no
+ * pod, or cannot see it. */
 static ssize_t own_root(const char *path)
 {
     for (size_t i = strlen(path); i-- > 0;)
@@ -172,9 +172,9 @@ static ssize_t own_root(const char *path)
     return -1;
 }
 
-/* Pods lie where our own pod lies. Outside of pods, where the kubelet has them unless it is told
- * another place. Nowhere else: users and containers name the cgroups that were left to them as they
- * like. */
+/* Pods are where the agent's own pod is. For an agent outside of pods they are where kubelets keep
+ * them by default. No other folder counts, since users and containers name the cgroups given to
+ * them as they like. */
 static const char *find_uid(const char *path, const char *own)
 {
     static const char *const usual[] = {"", "/kubelet"};
@@ -188,7 +188,7 @@ static const char *find_uid(const char *path, const char *own)
     for (size_t i = 0; i < ARRAY_LEN(usual) && !uid; i++)
         if (strncmp(path, usual[i], strlen(usual[i])) == 0)
             uid = uid_below_root(path + strlen(usual[i]));
-    /* Where the runtime does not know that the kubelet means slices. */
+    /* containerd's own folder, where it does not know that the kubelet uses systemd's slices. */
     if (!uid && take_folder(&path, containerd) && *path)
         uid = uid_of_slice(path + 1);
     return uid;
@@ -227,7 +227,7 @@ static bool parse_line(const char *line, const char *own, struct consumer *ret)
     return true;
 }
 
-/* Takes the first line off the text. NULL: nothing is left. Caller frees. */
+/* Takes the first line off the text. NULL: the text is empty. Caller frees. */
 static char *next_line(const char **text)
 {
     if (!**text)
@@ -238,7 +238,7 @@ static char *next_line(const char **text)
     return line;
 }
 
-/* Our own path in the first hierarchy that shows our pod; NULL: none does. Caller frees. */
+/* The agent's own path in the first hierarchy that shows its pod; NULL: none does. Caller frees. */
 static char *own_path(const char *text)
 {
     for (;;) {

@@ -46,7 +46,7 @@ static void look(const struct driver_where *w, const struct gpu_inventory *inv,
     container_nodes_look(&where, w->plain_dev_root, bus_ids, n, ret);
 }
 
-/* Nodes come and go with virtual functions, and perhaps with slices. */
+/* Device files come and go with virtual functions, and perhaps with slices. */
 static bool is_look_current(const struct driver_where *w, const struct driver_view *v,
                             const struct gpu_inventory *inv)
 {

@@ -23,7 +23,8 @@ static int set(struct gpu *g, struct gpu_card *card, bool on, struct err *e)
     return 0;
 }
 
-/* The mark is there before the mode is ours. */
+/* The mark is written before the mode is set, so that a crash in between leaves no unmarked
+ * mode. */
 static int take(struct gpu *g, const char *mark, struct gpu_card *card, struct err *e)
 {
     if (card->exclusive)

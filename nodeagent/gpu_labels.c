@@ -21,7 +21,7 @@ struct labels {
 
 /* --- The list --- */
 
-/* A value that is there already is replaced: of two that speak of one key the later counts. */
+/* Sets a label. The later one of two with the same key wins. */
 static void put(struct labels *l, const char *key, const char *value)
 {
     for (size_t i = 0; i < l->n; i++) {
@@ -35,7 +35,7 @@ static void put(struct labels *l, const char *key, const char *value)
     p->str = xstrdup(value);
 }
 
-/* What is said of a resource: base "nvidia.com/gpu", what ".count". */
+/* Sets a label of a resource: base is "nvidia.com/gpu", what is ".count". */
 static void PRINTF_LIKE(4, 5)
     put_of(struct labels *l, const char *base, const char *what, const char *fmt, ...)
 {
@@ -47,7 +47,7 @@ static void PRINTF_LIKE(4, 5)
     put(l, key, value);
 }
 
-/* Text of foreign origin. */
+/* Sets a label to a text of foreign origin. */
 static void put_text(struct labels *l, const char *base, const char *what, const char *text)
 {
     auto_free char *value = text ? label_value_from(text) : NULL;
@@ -61,7 +61,7 @@ static int by_key(const void *a, const void *b)
 
 /* --- Versions and the machine --- */
 
-/* "570.86.15" as its parts; a part that is not there is "". */
+/* Splits "570.86.15" into its parts; a missing part is "". */
 static void split_version(const char *text, char parts[3][24])
 {
     for (size_t i = 0; i < 3; i++) {
@@ -71,7 +71,7 @@ static void split_version(const char *text, char parts[3][24])
     }
 }
 
-/* Under today's names, and those that were deprecated and are still selected on. */
+/* Sets the present names and the deprecated ones, which selectors still use. */
 static void add_driver(struct labels *l, const char *version)
 {
     static const char *const today[] = {"major", "minor", "revision"};
@@ -107,14 +107,14 @@ static void add_machine(struct labels *l, const struct host_facts *host)
     put_of(l, FEATURE_GPU, "machine", "%s", name ? name : "unknown");
 }
 
-/* --- A resource: devices that go by one name --- */
+/* --- A resource: devices with the same name --- */
 
-/* What is known of one device: a whole card (no part), or a partition of it. */
+/* One device: a whole card (no part), or a partition of it. */
 struct member {
     const struct gpu_labels_card *of;
     const struct gpu_partition *part;
     struct share share;
-    char profile[MIG_NAME_BYTES]; /* in a label's spelling; "" of a whole card */
+    char profile[MIG_NAME_BYTES]; /* in a label's spelling; "" for a whole card */
 };
 
 struct pool {
@@ -135,7 +135,8 @@ static size_t count_model(const struct pool *p, const char *model)
     return n;
 }
 
-/* The first device of the model that has most of them; ties: of the first by name. */
+/* The device that the resource's labels describe: the first one of the model with most devices;
+ * ties: of the first model by name. */
 static const struct member *speaker(const struct pool *p)
 {
     const struct member *best = NULL;
@@ -151,7 +152,8 @@ static const struct member *speaker(const struct pool *p)
     return best;
 }
 
-/* How the device with fewest replicas is shared: that is said. No devices: 0 replicas. */
+/* The sharing of the device with the fewest replicas, which the label gives. Without devices: 0
+ * replicas. */
 static struct share least_shared(const struct pool *p)
 {
     struct share least = {0};
@@ -166,7 +168,7 @@ static const char *strategy_word(enum share_kind s)
     return s == SHARE_MPS ? "mps" : s == SHARE_TIME_SLICING ? "time-slicing" : "none";
 }
 
-/* The model's name with what follows it; a long name is cut, what follows never is. */
+/* Sets the model's name with a suffix; a long name is cut, the suffix never. */
 static void add_product(struct labels *l, const char *base, const char *model, const char *more)
 {
     unsigned room = LABEL_VALUE_MAX - (unsigned)strlen(more);
@@ -174,14 +176,14 @@ static void add_product(struct labels *l, const char *base, const char *model, c
     put_of(l, base, ".product", "%s%s", name ? name : "unknown", more);
 }
 
-/* How often each device is given out; 0 replicas: they are not given out under this name. */
+/* Sets the number of replicas; 0: the devices are not offered under this name. */
 static void add_sharing(struct labels *l, const char *base, const struct share *share)
 {
     put_of(l, base, ".replicas", "%lld", (long long)share->replicas);
     put_of(l, base, ".sharing-strategy", "%s", strategy_word(share->kind));
 }
 
-/* A resource with a name of its own needs no mark on its product. */
+/* The suffix of a shared product. A resource with a name of its own needs none. */
 static const char *shared_mark(const struct share *share)
 {
     return share->replicas > 1 && !share->renamed ? "-SHARED" : "";
@@ -228,8 +230,7 @@ static void add_architecture(struct labels *l, const struct gpu_card *card)
     put_of(l, FEATURE_GPU, "compute.minor", "%d", card->compute_minor);
 }
 
-/* The cards of one model that are given out whole: their sharing is said, and none where all of
- * them are cut. */
+/* The sharing of one model's cards that are offered whole; none where all of them are cut. */
 static struct share sharing_of_whole(const struct pool *cards, const char *model)
 {
     struct pool whole = {0};
@@ -254,7 +255,7 @@ static void add_cards(struct labels *l, const struct pool *cards)
     add_architecture(l, first->of->card);
 }
 
-/* Ours: what GFD has no key for. */
+/* Cleave's own labels, for which GFD has no key. */
 static void add_models(struct labels *l, const struct pool *cards)
 {
     for (size_t i = 0; i < cards->n; i++) {
@@ -282,7 +283,7 @@ static void add_mode(struct labels *l, const struct pool *cards)
                                : "unknown");
 }
 
-/* A node between two fabrics, or in part of one, is in none. */
+/* A node whose cards are in two fabrics, or only partly in one, gets no label. */
 static void add_clique(struct labels *l, const struct pool *cards)
 {
     const char *clique = NULL;
@@ -322,7 +323,7 @@ static struct share share_in(const struct gpu_labels_input *in, const struct gpu
     return share_of(&rules, c->card->vendor, c->want, profile);
 }
 
-/* One of a profile that the driver's table lacks has no name to go by. */
+/* A partition whose profile the driver's table lacks has no name, so it gets no label. */
 static bool member_of_part(const struct gpu_labels_input *in, const struct gpu_labels_card *c,
                            const struct gpu_partition *p, struct member *ret)
 {
@@ -351,8 +352,8 @@ static void collect_parts(const struct gpu_labels_input *in, const struct pool *
     }
 }
 
-/* What the driver tells of such a partition (nvmlDeviceGetAttributes): engines and memory are the
- * GPU instance's. */
+/* The attributes that the driver reports for a partition (nvmlDeviceGetAttributes): engines and
+ * memory are the GPU instance's. */
 static void add_attributes(struct labels *l, const char *base, const struct member *m)
 {
     const struct gpu_card *card = m->of->card;
@@ -375,7 +376,7 @@ static void add_attributes(struct labels *l, const char *base, const struct memb
     put_of(l, base, ".engines.ofa", "%u", e->ofa);
 }
 
-/* Partitions of one profile, under base. */
+/* Sets the labels of the partitions of one profile, under base. */
 static void add_parts(struct labels *l, const char *base, const struct pool *parts)
 {
     const struct member *first = speaker(parts);
@@ -400,7 +401,7 @@ static void add_mixed(struct labels *l, const struct pool *parts)
         const char *profile = parts->members[i].profile;
         struct pool same = {0};
         pool_of_profile(parts, profile, &same);
-        /* Each profile once, when its first partition is met. */
+        /* Each profile once, at its first partition. */
         if (same.members[0].part == parts->members[i].part) {
             auto_free char *base = xasprintf(FEATURE_MIG "%s", profile);
             add_parts(l, base, &same);
@@ -409,7 +410,7 @@ static void add_mixed(struct labels *l, const struct pool *parts)
     }
 }
 
-/* The profile that single stands for; what stands on a card that is ill has no say in it. */
+/* The profile of strategy single. Partitions on an ill card do not count. */
 static const char *single_profile(const struct pool *parts)
 {
     for (size_t i = 0; i < parts->n; i++)
@@ -434,7 +435,7 @@ static void collect_cut(const struct pool *cards, struct pool *ret)
             *XPUSH(ret->members, ret->n) = cards->members[i];
 }
 
-/* Without a card that is cut, single is what none is. */
+/* Without a cut card, single means the same as none. */
 static void add_single(struct labels *l, bool holds, const struct pool *cards,
                        const struct pool *parts)
 {
@@ -479,8 +480,8 @@ static void add_vgpu(struct labels *l, const struct host_facts *host)
     put_text(l, FEATURE_VGPU, "host-driver-branch", host->vgpu_branch);
 }
 
-/* By vendor alone as the GPU operator's chart has it, and by class and vendor as
- * node-feature-discovery has it by itself, which passes network devices over. */
+/* By vendor alone, as in the GPU operator's chart, and by class and vendor, as in
+ * node-feature-discovery's default, which leaves out network devices. */
 static void add_pci(struct labels *l, unsigned class, unsigned vendor, bool sriov)
 {
     auto_free char *plain = xasprintf(FEATURE_PCI "%04x", vendor);
@@ -502,7 +503,7 @@ static void add_host(struct labels *l, const struct host_facts *host)
         add_pci(l, host->pci[i].class, host->pci[i].vendor, host->pci[i].sriov);
 }
 
-/* A card that the driver shows is there, whatever the kernel's tree lets us see. */
+/* A card that the driver shows counts even if the agent's view of the kernel's tree lacks it. */
 static void add_pci_of_cards(struct labels *l, const struct pool *cards)
 {
     for (size_t i = 0; i < cards->n; i++) {
@@ -528,7 +529,7 @@ static void add_nvidia(struct labels *l, const struct gpu_labels_input *in,
     add_mig(l, in, cards);
 }
 
-/* "MXC500" is of the family MXC. */
+/* "MXC500" belongs to the family MXC. */
 static void add_metax_model(struct labels *l, const struct gpu_card *card)
 {
     char family[GPU_NAME_BYTES];
@@ -553,7 +554,7 @@ static void add_metax(struct labels *l, const struct gpu_labels_input *in,
         put_text(l, FEATURE_METAX "driver.", names[i], parts[i]);
 }
 
-/* What each vendor's own software says of its cards, and others select on. */
+/* The labels that each vendor's own software sets, which users select on. */
 static const struct {
     const char *vendor;
     void (*add)(struct labels *l, const struct gpu_labels_input *in,
@@ -566,7 +567,7 @@ static struct member member_of_card(const struct gpu_labels_input *in,
     return (struct member){.of = c, .share = share_in(in, c, /* profile= */ NULL)};
 }
 
-/* The cards that could be read, of this vendor or (NULL) of any. The members are the caller's. */
+/* The cards that could be read, of this vendor or (NULL) of all. The caller owns the members. */
 static struct pool pool_of(const struct gpu_labels_input *in, const char *vendor)
 {
     struct pool cards = {0};

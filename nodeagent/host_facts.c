@@ -22,7 +22,7 @@ enum {
     PCI_CAPABILITIES = 0x34,
     PCI_CAPABILITY_VENDOR = 0x09,
 };
-/* In the vendor's capability: id, next, length, 'V', 'F', records of {id, length, …}. */
+/* The vendor's capability: id, next, length, 'V', 'F', records of {id, length, …}. */
 enum { VGPU_RECORDS = 5, VGPU_TEXT_BYTES = 10 };
 
 bool host_pci_class_told(uint16_t class)
@@ -33,13 +33,13 @@ bool host_pci_class_told(uint16_t class)
 
 /* --- vGPU --- */
 
-/* The vendor's capability, or NULL; *ret_len: its bytes. */
+/* The vendor's capability, or NULL; *ret_len: its length in bytes. */
 static const uint8_t *vendor_capability(const uint8_t *config, size_t *ret_len)
 {
     if (!(config[PCI_STATUS] & PCI_STATUS_CAPABILITIES))
         return NULL;
     unsigned at = config[PCI_CAPABILITIES];
-    /* A chain that loops ends as well: it has no more links than there are bytes. */
+    /* The bound ends a looping chain: a chain has no more links than bytes. */
     for (unsigned steps = 0; at && at + 3 <= PCI_CONFIG_BYTES && steps < PCI_CONFIG_BYTES;
          steps++) {
         if (config[at] == PCI_CAPABILITY_VENDOR) {
@@ -77,7 +77,7 @@ bool host_vgpu_parse(const uint8_t *config, size_t len, struct host_facts *ret)
 
 /* --- PCI --- */
 
-/* The number in a device's file, 0 when it cannot be read. */
+/* The number in a device's file; 0: it cannot be read. */
 static unsigned long number_in(const char *device, const char *file)
 {
     auto_free char *path = xasprintf("%s/%s", device, file);
@@ -92,7 +92,8 @@ static bool has_file(const char *device, const char *file)
     return file_read(path, 64, &text, NULL, NULL) == 0;
 }
 
-/* Virtual or not? False: the kernel showed less than all of the configuration space. */
+/* Checks whether the device is a virtual GPU. False: the kernel did not show the whole
+ * configuration space. */
 static bool look_for_vgpu(const char *device, struct host_facts *ret)
 {
     auto_free char *path = xasprintf("%s/config", device);
@@ -117,9 +118,9 @@ static void note_kind(uint16_t class, uint16_t vendor, bool sriov, struct host_f
         ret->pci[ret->n_pci++] = (struct host_pci_kind){class, vendor, sriov};
 }
 
-/* NVIDIA's GPUs met so far. */
+/* NVIDIA's GPUs found so far. */
 struct gpus {
-    unsigned n, n_shown; /* shown: with all of their configuration space */
+    unsigned n, n_shown; /* n_shown: those with their whole configuration space */
 };
 
 static void read_device(const char *device, struct gpus *gpus, struct host_facts *ret)

@@ -17,7 +17,7 @@
 
 /* --- The cards --- */
 
-/* Slices that were made for their pods are none of a layout. */
+/* Slices that were made for pods belong to no layout. */
 static bool is_cut(const struct device_card *c, const struct device_want *want)
 {
     if (want && want->sgpu.n_slices)
@@ -68,7 +68,7 @@ static json_t *number_text(int64_t n)
     return json_sprintf("%" PRId64, n);
 }
 
-/* Those that a device is joined to, as "1,2,3"; NULL: none. */
+/* The indices of the devices to which a device is linked, as "1,2,3"; NULL: none. */
 static json_t *links_info(const struct koordinator_mirror *m, size_t at)
 {
     auto_sb struct sb minors = SB_INIT(KOORDINATOR_MAX_CARDS * sizeof("62,"));
@@ -99,7 +99,7 @@ static json_t *resources_info(const struct koordinator_device *d)
     return map;
 }
 
-/* koordlet makes a code the reason of a condition as it is. */
+/* koordlet copies the code into a condition's reason. */
 static json_t *status_info(const struct koordinator_device *d)
 {
     const struct condition *c = &d->conditions.items[0];
@@ -139,7 +139,7 @@ char *koord_infos_text(const struct device_status *st, const struct device_spec 
 
 struct koord_infos {
     char *folder;
-    bool written; /* what stands there is `text` */
+    bool written; /* the file's content is `text` */
     char *text;   /* NULL: no file */
 };
 

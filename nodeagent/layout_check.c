@@ -9,7 +9,7 @@
 #include "partition/sgpu.h"
 #include "partition/vendor.h"
 
-/* --- Fields that no table knows --- */
+/* --- Unknown fields --- */
 
 static const struct jx_field *field_named(const struct jx_field *fields, const char *name)
 {

@@ -66,8 +66,7 @@ static int add_object(const json_t *doc, struct layout_file *f, struct err *e)
     return err_set(e, ERR_INVALID, "%s %s is neither a GPUProfile nor a MIGConfig", kind, name);
 }
 
-/* kubectl calls what it prints of several objects a List of v1; the API server names the kind, too.
- */
+/* kubectl prints several objects as a v1 List; the API server's list also names the kind. */
 static bool is_list(const json_t *doc)
 {
     static const char *const kinds[] = {"List", "GPUProfileList", "MIGConfigList"};

@@ -57,9 +57,9 @@ enum option_id {
     OPTIONS,
 };
 
-/* k8s-device-plugin cmd/nvidia-device-plugin/main.go, cmd/gpu-feature-discovery/main.go and
- * api/config/v1/flags.go. ignored: why nothing is done; said when the value is another one than
- * `fallback`. */
+/* An option of the plugin (k8s-device-plugin cmd/nvidia-device-plugin/main.go,
+ * cmd/gpu-feature-discovery/main.go and api/config/v1/flags.go). ignored: why it is not carried
+ * out; reported when the value differs from `fallback`. */
 struct option {
     const char *flag, *env;
     enum section section;
@@ -133,9 +133,9 @@ static const struct option options[OPTIONS] = {
     [ENABLE_CHECKS] = {NULL, "DP_ENABLE_HEALTHCHECKS", IN_NONE, OPT_TEXT, NULL, "", NULL},
 };
 
-/* A value as text ("true", "a,b"), and where it was said. */
+/* A value as text ("true", "a,b"), and where it was set. */
 struct value {
-    char *text, *where; /* owned; NULL: not said */
+    char *text, *where; /* owned; NULL: not set */
 };
 
 struct draft {
@@ -153,7 +153,7 @@ static void draft_done(struct draft *d)
 }
 AUTO_DEFINE(draft, struct draft, draft_done)
 
-/* The count is XPUSH's to write. NOLINTNEXTLINE(readability-non-const-parameter) */
+/* XPUSH writes the count. NOLINTNEXTLINE(readability-non-const-parameter) */
 static void PRINTF_LIKE(3, 4)
     notice(struct plugin_config *c, const char *where, const char *fmt, ...)
 {
@@ -167,7 +167,7 @@ static void PRINTF_LIKE(3, 4)
     va_end(ap);
 }
 
-/* Takes both texts over. */
+/* Takes over both texts. */
 static void set_take(struct draft *d, size_t option, char *text, char *where)
 {
     struct value *v = &d->values[option];
@@ -187,7 +187,7 @@ static bool is_on(const struct draft *d, enum option_id id)
     return strcmp(text_of(d, id), "true") == 0;
 }
 
-/* Where a value came from, for an error. */
+/* Where a value was set, for an error. */
 static const char *where_of(const struct draft *d, enum option_id id)
 {
     return d->values[id].where ? d->values[id].where : options[id].flag;
@@ -256,7 +256,7 @@ static bool is_block(enum section section, const char *key)
     return section == IN_FLAGS && (strcmp(key, "plugin") == 0 || strcmp(key, "gfd") == 0);
 }
 
-/* The options in one object of the file. */
+/* Reads the options of one object of the file. */
 static int read_section(struct draft *d, const json_t *obj, enum section section, const char *path,
                         struct err *e)
 {
@@ -343,7 +343,7 @@ static bool is_lower_or_digit(char c)
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-/* A DNS subdomain, as the plugin wants it behind the slash. */
+/* True for a DNS subdomain, which the plugin requires behind the slash. */
 static bool is_subdomain(const char *s)
 {
     for (const char *c = s; *c; c++) {
@@ -354,7 +354,7 @@ static bool is_subdomain(const char *s)
     return *s;
 }
 
-/* "gpu" is nvidia.com/gpu. */
+/* Completes a name: "gpu" is nvidia.com/gpu. */
 static int full_name(const char *name, const char *where, char **ret, struct err *e)
 {
     static const char prefix[] = "nvidia.com/";
@@ -370,7 +370,7 @@ static int full_name(const char *name, const char *where, char **ret, struct err
     return 0;
 }
 
-/* What the plugin parses and then does nothing with (DisableResourceNamingInConfig). */
+/* Notices for settings that the plugin parses and then ignores (DisableResourceNamingInConfig). */
 static void note_unserved(struct plugin_config *c, const struct file_resource *r,
                           bool rename_by_default, const char *shared_name, const char *path)
 {
@@ -415,7 +415,7 @@ static int add_shared(struct plugin_config *c, const struct file_resource *r,
     return 0;
 }
 
-/* Of time-slicing the default is to serve requests for several, of MPS it is to refuse them. */
+/* failRequestsGreaterThanOne defaults to false for time-slicing and to true for MPS. */
 static int read_sharing(struct plugin_config *c, const json_t *obj, enum plugin_sharing how,
                         const char *path, struct err *e)
 {
@@ -437,7 +437,7 @@ static int read_sharing(struct plugin_config *c, const json_t *obj, enum plugin_
     return 0;
 }
 
-/* An empty block says nothing. */
+/* The block under a key; NULL for a missing or empty one. */
 static const json_t *block(const json_t *obj, const char *key)
 {
     const json_t *value = json_object_get(obj, key);
@@ -573,9 +573,9 @@ static int read_flags(struct draft *d, const struct plugin_config_source *src, s
     return 0;
 }
 
-/* --- What it means --- */
+/* --- Interpretation --- */
 
-/* The index of the word that the option says. */
+/* The index of the option's value in words. */
 static int word_of(const struct draft *d, enum option_id id, const char *const words[], int *ret,
                    struct err *e)
 {
@@ -591,7 +591,8 @@ static int word_of(const struct draft *d, enum option_id id, const char *const w
                    sb_str(&list), text_of(d, id));
 }
 
-/* The words between commas, one after another: *at moves on. False at the end. */
+/* Takes the next word of a list separated by commas and moves *at behind it. False: the list has
+ * ended. */
 static bool next_word(const char **at, char *word, size_t bytes)
 {
     while (**at == ',' || **at == ' ')
@@ -627,7 +628,7 @@ static int read_ways(struct draft *d, struct err *e)
     return err_set(e, ERR_INVALID, "%s: names no strategy", where_of(d, LIST_STRATEGY));
 }
 
-/* The plugin knows none and [0]. */
+/* The plugin accepts an empty list and [0]. */
 static int read_channels(struct draft *d, struct err *e)
 {
     const char *text = text_of(d, IMEX_CHANNELS);
@@ -838,7 +839,7 @@ static int list_folder(const char *folder, struct name_list *ret, struct err *e)
     return 0;
 }
 
-/* *ret stays NULL when the folder has no file that counts. */
+/* *ret stays NULL when no file in the folder counts. */
 static int pick_in(const char *folder, const char *label, const char *default_name, char **ret,
                    struct err *e)
 {
@@ -859,7 +860,7 @@ static const char *flag_of(const struct plugin_config_source *src, const char *n
     return NULL;
 }
 
-/* The flag is the loader's: plugin_config_build does not know it. */
+/* Leaves out a flag that only plugin_config_load knows. */
 static size_t without_flag(const struct plugin_config_source *src, const char *name,
                            struct plugin_setting *ret)
 {

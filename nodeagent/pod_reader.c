@@ -19,11 +19,11 @@ struct question {
 
 struct pod_reader {
     struct kc *kc;
-    struct heartbeat *beat; /* NULL: nobody asks */
+    struct heartbeat *beat; /* NULL: liveness is not watched */
     int wake, answered;     /* eventfds */
     pthread_mutex_t mu;
     /* Guarded by mu. */
-    struct question *questions; /* the first may be in work */
+    struct question *questions; /* the first one may be in progress */
     size_t n_questions;
     struct pod_answer *answers;
     size_t n_answers;
@@ -89,7 +89,7 @@ void pod_answer_done(struct pod_answer *a)
     *a = (struct pod_answer){0};
 }
 
-/* It stays in the list, so that it is not asked for twice. */
+/* The question stays in the list while it is answered, so that it is not asked twice. */
 static bool begin(struct pod_reader *r, struct pod_answer *ret)
 {
     HOLD(&r->mu);

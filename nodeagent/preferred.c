@@ -9,7 +9,7 @@
 struct preferred {
     enum preferred_policy policy;
     size_t n;
-    struct slot *slots; /* none of them available */
+    struct slot *slots; /* none is marked available */
     struct strmap *by_id;
     struct card_scores scores;
     size_t slot_of_card[GPU_MAX_CARDS]; /* only with PREFERRED_CARDS */
@@ -46,10 +46,10 @@ struct preferred *preferred_free(struct preferred *p)
     return NULL;
 }
 
-/* One request in numbers, by place in the offer. */
+/* One request in numbers: indices in the offer. */
 struct work {
     struct slot *slots;
-    const char **ids; /* the request's, of the available ones */
+    const char **ids; /* the request's available ids */
     bool *chosen;
 };
 
@@ -70,7 +70,7 @@ static struct work work_new(const struct preferred *p)
                          .chosen = xcalloc(p->n, sizeof(bool))};
 }
 
-/* The place of an id in the offer; n: none. */
+/* The index of an id in the offer; n: none. */
 static size_t place_of(const struct preferred *p, const char *id)
 {
     const struct slot *s = strmap_get(p->by_id, id);
@@ -103,7 +103,7 @@ static int choose_cards(const struct preferred *p, const struct work *w, size_t 
     uint64_t chosen = 0;
     for (size_t i = 0; i < p->n; i++) {
         const struct slot *s = &w->slots[i];
-        assert(p->slot_of_card[s->card] == i); /* each card once */
+        assert(p->slot_of_card[s->card] == i); /* one replica per card */
         q.available |= (uint64_t)s->available << s->card;
         q.required |= (uint64_t)s->required << s->card;
     }

@@ -14,27 +14,27 @@
 #include "nodeagent/own_device.h"
 
 /*
- * A status is compared to what the server holds: the informer's view, or the answer to our own
- * last write while the informer has not caught up with it (read your own writes). A status that
- * somebody else touched thus differs and is put right.
+ * The wanted status is compared with the server's: the informer's view, or the answer to the
+ * publisher's own last write while the informer has not caught up with it (read your own writes).
+ * So a status that another client changed differs, and is corrected.
  */
 struct publisher {
     struct publisher_deps d;
-    struct heartbeat *beat; /* NULL: nobody asks */
+    struct heartbeat *beat; /* NULL: liveness is not watched */
     int wake;               /* eventfd */
     int acked;              /* eventfd: acked_number grew */
     _Atomic int64_t acked_number;
     pthread_mutex_t mu;
-    json_t *put;        /* guarded by mu; NULL: nothing since the publisher's thread took it */
+    json_t *put; /* guarded by mu; NULL: nothing was put since the publisher's thread took it */
     int64_t put_number; /* guarded by mu */
-    /* The rest belongs to the publisher's thread: no document is ever held by two. */
-    json_t *wanted; /* NULL: nothing put yet */
+    /* The members below belong to the publisher's thread: no document is ever shared. */
+    json_t *wanted; /* NULL: nothing was put yet */
     int64_t wanted_number;
     struct backoff backoff;
     struct rng rng;
-    char *acked_version; /* resourceVersion and status of our last write's answer */
+    char *acked_version; /* resourceVersion and status in the answer to the last write */
     json_t *acked_status;
-    unsigned acked_rewinds; /* of the store, at that time */
+    unsigned acked_rewinds; /* rewinds of the store at that time */
     _Atomic int64_t writes, creates, errors;
 };
 
@@ -83,7 +83,7 @@ void publisher_kick(struct publisher *p)
     (void)eventfd_write(p->wake, 1);
 }
 
-/* The newest status that was put, borrowed; NULL: none yet. */
+/* The newest status put, borrowed; NULL: none yet. */
 static const json_t *newest(struct publisher *p)
 {
     HOLD(&p->mu);
@@ -95,7 +95,7 @@ static const json_t *newest(struct publisher *p)
     return p->wanted;
 }
 
-/* What is wanted stands on the server. */
+/* Records that the server has the wanted status. */
 static void acknowledge(struct publisher *p)
 {
     if (atomic_exchange(&p->acked_number, p->wanted_number) != p->wanted_number)
@@ -134,13 +134,14 @@ static void remember(struct publisher *p, const json_t *answer)
     p->acked_rewinds = store_rewinds(informer_store(p->d.devices));
 }
 
-/* What the server holds, as far as is known. Borrowed from o or p. */
+/* The server's object, as far as it is known. Borrowed from o or p. */
 struct held {
     const json_t *status; /* NULL: none */
     const char *version;
 };
 
-/* A server whose versions jumped back since our write was restored from a time before it. */
+/* When the store's versions jumped back since the last write, the server was restored from an
+ * earlier time. */
 static struct held held_by_server(const struct publisher *p, const struct object *o)
 {
     if (p->acked_version && p->acked_rewinds == store_rewinds(informer_store(p->d.devices)) &&
@@ -149,8 +150,8 @@ static struct held held_by_server(const struct publisher *p, const struct object
     return (struct held){((const struct own_device *)object_payload(o))->status, object_version(o)};
 }
 
-/* Whole and by its version: for the API server a third cheaper than to merge a patch, and nothing
- * that others wrote into it survives. */
+/* Replaces the whole status, by resourceVersion. That costs the API server a third less than
+ * merging a patch, and removes what others wrote into the status. */
 static int write_status(struct publisher *p, struct scope *s, const struct object *o,
                         const char *version, const json_t *status, struct err *e)
 {
@@ -181,7 +182,7 @@ int publisher_step(struct publisher *p, struct scope *s, bool *ret_done, struct 
         return 0;
     auto_object struct object *o = own(p);
     if (!o)
-        return create(p, s, e); /* the watch brings it, and kicks */
+        return create(p, s, e); /* the watch will deliver it and kick */
     const json_t *status = newest(p);
     if (!status)
         return 0;
@@ -194,7 +195,7 @@ int publisher_step(struct publisher *p, struct scope *s, bool *ret_done, struct 
     return 0;
 }
 
-/* Another process's object under our name, or ours gone: the watch will tell; look again then. */
+/* Errors after which the watch brings news: another object has the name, or the Device is gone. */
 static bool is_settled_by_watch(const struct err *e)
 {
     return e->kind == ERR_CONFLICT || e->kind == ERR_NOT_FOUND;
@@ -216,7 +217,7 @@ static void hold_off(struct publisher *p, struct scope *s, const struct err *fai
 
 int publisher_run(struct publisher *p, struct scope *s, struct err *e)
 {
-    /* No handler tells that there is no Device: only a first list can. */
+    /* Only a completed first list shows that there is no Device. */
     TRY(informer_wait_synced(p->d.devices, s, e));
     for (;;) {
         auto_err struct err failed = {0};

@@ -15,7 +15,7 @@
 #define HEAD_BYTES 256
 #define BLANK      " \t\r\n"
 
-/* Versions count from 1; anything else is for the reader of the whole to refuse. */
+/* Versions count from 1; any other value is refused by the reader of the whole file. */
 static int judge(const char *path, long long version, const struct record_versions *v,
                  struct err *e)
 {
@@ -41,7 +41,8 @@ static const char *past(const char *text, const char *word)
     return strncmp(text, word, strlen(word)) == 0 ? text + strlen(word) : NULL;
 }
 
-/* 0: it tells none. One that is too large for the type is a large one. */
+/* The version at the beginning; 0: there is none. A number too large for the type becomes a large
+ * one. */
 static long long version_in(const char *text)
 {
     const char *at = past(past(past(text, "{"), "\"version\""), ":");

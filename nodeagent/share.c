@@ -32,7 +32,7 @@ static enum share_kind kind_of(enum plugin_sharing sharing)
     return sharing == PLUGIN_MPS ? SHARE_MPS : SHARE_TIME_SLICING;
 }
 
-/* The configuration speaks of resources by the name that they have unshared. */
+/* The configuration names resources by their unshared names. */
 static struct share share_of_resource(const struct plugin_config *config, const char *name)
 {
     for (size_t i = 0; i < config->n_shared; i++) {
@@ -45,8 +45,8 @@ static struct share share_of_resource(const struct plugin_config *config, const 
     return unshared;
 }
 
-/* kubelet_link starts the daemons, and withholds what they do not serve: without it pods would
- * share a card with no limits at all. */
+/* kubelet_link starts the MPS daemons and withholds devices without one. Without that, pods would
+ * share a card without limits. */
 const char *share_refusal(const char *vendor, const struct device_want *want, int publisher)
 {
     static const char *const by_publisher[] = {
@@ -71,7 +71,7 @@ struct share share_of(const struct share_rules *r, const char *vendor,
 {
     char name[RESOURCE_NAME_BYTES];
     if (share_refusal(vendor, want, r->publisher))
-        return unshared; /* and told as MPSUnsupported (card_status.c) */
+        return unshared; /* reported as MPSUnsupported (card_status.c) */
     if (want && (want->has_source || want->has_sharing))
         return share_of_want(want);
     if (!r->config || r->config->sharing == PLUGIN_UNSHARED ||

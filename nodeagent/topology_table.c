@@ -8,10 +8,10 @@
 
 enum { WORD_BYTES = 8, NAME_BYTES = 32 };
 
-/* As nvidia-smi and mx-smi abbreviate a vendor's own links. */
+/* The abbreviations of a vendor's own links in nvidia-smi and mx-smi. */
 static const struct {
     const char *vendor, *word, *legend;
-    bool counted; /* the library tells how many there are */
+    bool counted; /* the library reports their number */
 } links[] = {
     {"nvidia", "NV", "NV#   joined by # NVLinks, straight or through switches\n", true},
     {"metax", "MX", "MX    joined by MetaXLink\n", false},
@@ -26,7 +26,7 @@ static size_t links_of(const char *vendor)
     return i;
 }
 
-/* Each vendor counts its cards from 0. */
+/* True with cards of several vendors, each of which counts its cards from 0. */
 static bool is_mixed(const struct gpu_inventory *inv)
 {
     for (size_t i = 1; i < inv->n_cards; i++)

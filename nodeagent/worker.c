@@ -40,8 +40,8 @@ struct worker {
     struct gpu_activity activity;
     /* guarded by mu */
     pthread_mutex_t mu;
-    pthread_cond_t wake;  /* work, or stop: the worker waits */
-    pthread_cond_t ended; /* the worker's thread is over: worker_free waits */
+    pthread_cond_t wake;  /* signals work, or stop, to the worker */
+    pthread_cond_t ended; /* signals the end of the worker's thread to worker_free */
     struct queue todo, finished;
     size_t queued;
     bool stop, over;
@@ -94,7 +94,7 @@ static void finish(struct worker *w, struct job *j)
         HOLD(&w->mu);
         queue_put(&w->finished, j);
     }
-    /* Only fails when the counter is full, and then the descriptor is readable anyway. */
+    /* write fails only when the counter is full; then the descriptor is readable anyway. */
     ssize_t wrote = write(w->event_fd, &one, sizeof(one));
     (void)wrote;
 }
@@ -193,8 +193,8 @@ static struct job *take_finished(struct worker *w)
     return queue_take(&w->finished);
 }
 
-/* The descriptor is emptied first: a job that ends meanwhile makes it readable again. done is
- * called without the lock, so it may submit. */
+/* The descriptor is emptied first, so that a job that ends meanwhile makes it readable again. done
+ * is called without the lock, so it may submit. */
 void worker_dispatch(struct worker *w)
 {
     uint64_t count;
@@ -214,8 +214,8 @@ size_t worker_pending(const struct worker *w)
 
 /* --- the watchdog --- */
 
-/* How long the call in flight has lasted, -1: none. The two atomics are read one after the other;
- * reading the call again tells whether they belong together. */
+/* The duration of the call in flight; -1: none. The two atomics are read one after the other;
+ * reading the call again shows whether they belong together. */
 static int64_t call_age_ms(const struct worker *w, const char **ret_call, int64_t *ret_since)
 {
     const char *call = atomic_load(&w->activity.call);
@@ -247,21 +247,21 @@ int64_t worker_watch_ms(const struct worker *w)
     const char *call = NULL;
     int64_t since = 0;
     int64_t age = call_age_ms(w, &call, &since);
-    if (age < 0) /* a job that is between two calls may hang in the next one */
+    if (age < 0) /* a job between two calls may hang in the next one */
         return w->pending ? w->deadline_ms : -1;
     return age >= w->deadline_ms ? -1 : w->deadline_ms - age;
 }
 
 /* --- the end --- */
 
-/* The condition waits on the clock that clock_real counts by. */
+/* The condition waits on the clock of clock_real. */
 static struct timespec after_ms(int64_t ms)
 {
     int64_t at_ms = clock_mono_ms(clock_real()) + ms;
     return (struct timespec){.tv_sec = at_ms / 1000, .tv_nsec = at_ms % 1000 * 1000000};
 }
 
-/* True: the thread is over. */
+/* True: the thread has ended. */
 static bool stop_within(struct worker *w, int64_t grace_ms)
 {
     struct timespec until = after_ms(grace_ms);
@@ -290,7 +290,7 @@ struct worker *worker_free(struct worker *w, int64_t grace_ms, bool *ret_abandon
     if (!w)
         return NULL;
     if (!stop_within(w, grace_ms)) {
-        /* The thread still uses all of it: left to the process's end. */
+        /* The thread still uses everything, so it is left to the end of the process. */
         (void)pthread_detach(w->thread);
         if (ret_abandoned)
             *ret_abandoned = true;
