@@ -15,7 +15,7 @@ static size_t pair_count(size_t n_cards)
     return n_cards < 2 ? 0 : n_cards * (n_cards - 1) / 2;
 }
 
-/* A triangle: row b holds its pairs with every place before b. */
+/* A triangle: row b has the pairs of b with every index below b. */
 static size_t pair_place(size_t a, size_t b)
 {
     return a < b ? b * (b - 1) / 2 + a : a * (a - 1) / 2 + b;
@@ -56,8 +56,8 @@ void gpu_topology_done(struct gpu_topology *t)
     t->n_cards = 0;
 }
 
-/* A pod that was given a cut card as a whole (migStrategy none) holds all that stands on it. A
- * process outside of all instances only watches. */
+/* True for a pod that holds a cut card as a whole (migStrategy none): it holds every part. A
+ * process outside of all instances only monitors the card. */
 static bool holds_all(const struct gpu_process *p)
 {
     return !p->pid && p->gi_id < 0;
@@ -128,7 +128,7 @@ void gpu_card_set_holders(struct gpu_card *c, const struct gpu_process *holders,
     unsigned kept = 0;
     for (unsigned i = 0; i < c->n_processes; i++)
         if (c->processes[i].pid)
-            kept++; /* they come first */
+            kept++; /* the pods' entries come first */
     if (kept + n == 0) {
         free(TAKE(c->processes));
         c->n_processes = 0;

@@ -10,11 +10,11 @@
 #include "nodeagent/gpu/gpu.h"
 #include "nodeagent/gpu/vitals.h"
 
-/* One vendor's cards, and what they were at the last reading that succeeded, without processes. */
+/* One vendor's cards, and their state at the last successful reading, without processes. */
 struct member {
     struct gpu *gpu;
-    struct err failed; /* why the last reading did; none: it did not */
-    char *told;        /* what the log has of that; NULL: nothing. Owned */
+    struct err failed; /* why the last reading failed; kind 0: it did not */
+    char *told;        /* the failure last logged; NULL: none. Owned */
     struct gpu_driver driver;
     size_t n_last;
     struct gpu_card *last; /* owned */
@@ -42,7 +42,7 @@ static void remember(struct member *m, const struct gpu_inventory *inv)
     }
 }
 
-/* The cards of a vendor that does not answer any more: they have not gone. */
+/* Adds the remembered cards of a vendor that no longer answers, since they are not gone. */
 static void recall(const struct member *m, const struct err *why, struct gpu_inventory *ret)
 {
     *ret = (struct gpu_inventory){.n_drivers = 1, .drivers = {m->driver}, .n_cards = m->n_last};
@@ -53,7 +53,7 @@ static void recall(const struct member *m, const struct err *why, struct gpu_inv
     }
 }
 
-/* Pairs within a vendor are as they were; nothing is known of those across. */
+/* Copies the pairs within a vendor; pairs across vendors stay unknown. */
 static void join_topology(struct gpu_topology *to, size_t before, const struct gpu_topology *of)
 {
     for (size_t a = 0; a < of->n_cards; a++)
@@ -61,7 +61,7 @@ static void join_topology(struct gpu_topology *to, size_t before, const struct g
             *gpu_topology_at(to, before + a, before + b) = gpu_pair_between(of, a, b);
 }
 
-/* Takes the parts' cards. */
+/* Moves the cards of the parts into *ret. */
 static void join(struct gpu_inventory *parts, size_t n, struct gpu_inventory *ret)
 {
     size_t all = 0;
@@ -92,8 +92,8 @@ static int say_again(const struct err *failed, struct err *e)
     return rc;
 }
 
-/* Cards beyond what is managed are a failure of the vendor that comes with them, not of those that
- * were there first. */
+/* Cards beyond the bound are a failure of the vendor that comes with them, not of earlier
+ * vendors. */
 static int check_room(struct gpu_inventory *part, size_t room, struct err *e)
 {
     size_t n = part->n_cards;
@@ -116,8 +116,8 @@ static int read_member(struct gpu_all *a, struct member *m, size_t room, struct 
     return 0;
 }
 
-/* What is said when nothing can be read: the first vendor that is there and fails, else of each
- * that it is not. */
+/* The error when nothing can be read: that of the first vendor that is present and fails, else that
+ * each vendor is absent. */
 static int complain(struct err *why, size_t n, struct err *e)
 {
     auto_sb struct sb all = SB_INIT(MAX_COMPLAINT_BYTES);
@@ -132,9 +132,7 @@ static int complain(struct err *why, size_t n, struct err *e)
     return rc;
 }
 
-/* A vendor that cannot be read beside others that can is an error of nobody's: the log has it,
- * once.
- */
+/* A vendor that fails beside working ones is no error of the reading; the log reports it, once. */
 static void tell(struct member *m)
 {
     bool here = m->failed.kind && m->failed.kind != ERR_NOT_FOUND;
@@ -184,7 +182,7 @@ static bool has(const struct member *m, const char *uuid)
     return false;
 }
 
-/* A card can be asked for before anything was read: a journal names it. */
+/* True when the card may be this vendor's. A journal can name a card before anything was read. */
 static bool may_have(struct gpu_all *a, struct member *m, const char *uuid)
 {
     if (m->n_last == 0) {
@@ -206,7 +204,8 @@ static struct member *owner_of(struct gpu *g, const char *uuid)
     return NULL;
 }
 
-/* Nobody's that showed its cards; it may be one of a vendor that is there and never did. */
+/* The error for a card that no vendor showed; it may belong to a vendor that is present and was
+ * never read. */
 static int no_owner(const struct gpu *g, const char *uuid, struct err *e)
 {
     const struct gpu_all *a = (const struct gpu_all *)g;
@@ -229,8 +228,8 @@ static int no_owner(const struct gpu *g, const char *uuid, struct err *e)
         return owner->gpu->ops->verb(owner->gpu, uuid, __VA_ARGS__);                               \
     } while (0)
 
-/* Of a driver that cannot list its cards no single one is believed, or it would be ill by the one
- * and well by the other, in turns. */
+/* While a driver cannot list its cards, a single card's reading is not used either. Otherwise the
+ * card would alternate between ill and healthy. */
 static int all_read_card(struct gpu *g, const char *uuid, struct gpu_card *ret, struct err *e)
 {
     const struct member *m = owner_of(g, uuid);

@@ -25,12 +25,12 @@ struct gpu_watch {
     char *program, *library;
     /* the loop's thread alone */
     int epoll; /* stays the same while children come and go */
-    int fd;    /* of the pipe; -1: no child reports */
+    int fd;    /* the pipe's end; -1: no child reports */
     char (*cards)[GPU_UUID_BYTES];
-    size_t n_cards; /* that the child was started for */
+    size_t n_cards; /* for which the child was started */
     /* guarded by mu */
     pthread_mutex_t mu;
-    pid_t pid; /* 0: none, and none left to be waited for */
+    pid_t pid; /* 0: no child, and none to wait for */
     bool suspended;
 };
 
@@ -55,7 +55,7 @@ static int start_child(struct gpu_watch *w, int out_fd, pid_t *ret)
     return spawn(w->program, argv, environ, fds, ret);
 }
 
-/* False: it still runs, or hangs in the driver and cannot die. mu is held. */
+/* Reaps the child. False: it still runs, or hangs in the driver and cannot die. mu is held. */
 static bool reap(struct gpu_watch *w)
 {
     if (w->pid && waitpid(w->pid, NULL, WNOHANG) != 0)
@@ -63,7 +63,7 @@ static bool reap(struct gpu_watch *w)
     return !w->pid;
 }
 
-/* Kills the child and waits so long for its end. mu is held. */
+/* Kills the child and waits at most this long for its end. mu is held. */
 static void end_child(struct gpu_watch *w, int timeout_ms)
 {
     if (reap(w))
@@ -73,7 +73,7 @@ static void end_child(struct gpu_watch *w, int timeout_ms)
     struct pollfd p = {.fd = child, .events = POLLIN};
     if (child >= 0)
         (void)poll(&p, 1, timeout_ms);
-    else if (waitpid(w->pid, NULL, 0) == w->pid) /* a kernel before 5.3 */
+    else if (waitpid(w->pid, NULL, 0) == w->pid) /* kernels before 5.3 */
         w->pid = 0;
     (void)reap(w);
 }
@@ -155,7 +155,7 @@ int gpu_watch_keep(struct gpu_watch *w, const char *const *uuids, size_t n, stru
     if (w->suspended || n == 0)
         return 0;
     if (w->fd >= 0 && !has_new(w, uuids, n)) {
-        note_cards(w, uuids, n); /* one that went and comes back is new */
+        note_cards(w, uuids, n); /* a card that was removed and comes back counts as new */
         return 0;
     }
     close_pipe(w);
@@ -189,7 +189,7 @@ static int check_event(const struct gpu_event *ev, struct err *e)
     return 0;
 }
 
-/* It may still run: what it goes on to write nobody reads. */
+/* Closes the pipe of a child that may still run: its further reports are not read. */
 static void leave_child(struct gpu_watch *w)
 {
     close_pipe(w);
@@ -207,7 +207,7 @@ bool gpu_watch_take(struct gpu_watch *w, struct gpu_event *ret, struct err *e)
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (got <= 0) {
-        close_pipe(w); /* it ended */
+        close_pipe(w); /* the child has ended */
         return false;
     }
     if (got != (ssize_t)sizeof(ev))

@@ -10,7 +10,7 @@
 
 #include "nodeagent/gpu/sound.h"
 
-/* After these answers an index may be another card's. */
+/* After these return codes a number may belong to another card. */
 static bool shifts_indices(mxsml_ret rc)
 {
     return rc == MXSML_INVALID_DEVICE || rc == MXSML_NO_DEVICE || rc == MXSML_NO_VF;
@@ -24,8 +24,8 @@ int mxsml_check(struct mxsml *m, const char *call, mxsml_ret rc, int saved_errno
     return mxsml_lib_error(&m->lib, call, rc, saved_errno, e);
 }
 
-/* Versions are for people: what is not told is no error, and one that no status may have would keep
- * the node's whole status from being written. */
+/* Versions are for people, so a missing one is no error. One that violates the status's schema is
+ * dropped, because it would keep the node's whole status from being written. */
 static void read_versions(struct mxsml *m)
 {
     unsigned size = sizeof(m->driver) - 1;
@@ -38,7 +38,7 @@ static void read_versions(struct mxsml *m)
     sound_text(m->maca, sizeof(m->maca));
 }
 
-/* An older library has no way to look again: it goes on with what it found first. */
+/* An older library cannot be initialised again: it keeps the cards it found first. */
 static int initialise(struct mxsml *m, struct err *e)
 {
     if (m->open && m->lib.init_again)
@@ -92,7 +92,7 @@ static char *copy_or(const char *s, const char *fallback)
 int gpu_mxsml_open(const struct mxsml_options *o, struct gpu **ret, struct err *e)
 {
     assert(o && ret);
-    (void)e; /* what can go wrong goes wrong at the first use, and may be right at the next */
+    (void)e; /* a failure shows at the first use, and may be gone by the next one */
     struct mxsml *m = xcalloc(1, sizeof(*m));
     m->gpu.ops = &mxsml_ops;
     m->library = xstrdup(o->library);

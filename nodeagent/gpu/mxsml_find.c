@@ -30,7 +30,7 @@ const struct gpu_card *mxsml_last_at(const struct mxsml *m, unsigned dev)
     return NULL;
 }
 
-/* 0: it is not told. */
+/* 0: not reported. */
 static uint64_t memory_mib_of(struct mxsml *m, unsigned dev)
 {
     struct mxsml_memory memory = {0};
@@ -39,7 +39,7 @@ static uint64_t memory_mib_of(struct mxsml *m, unsigned dev)
     return told ? (uint64_t)memory.vram_total >> 10 : 0;
 }
 
-/* 0 also where the kernel does not tell. */
+/* 0 also where the kernel does not report it. */
 static unsigned kernels_vfs_of(const struct mxsml *m, const struct gpu_card *c)
 {
     int64_t n = 0;
@@ -65,7 +65,7 @@ static int learn(struct mxsml *m, const struct mxsml_info *info, struct mxsml_kn
     return 0;
 }
 
-/* Of those that were known at a number the last one to be so is. */
+/* The card keeps this number; another card known there loses it. */
 static void move_to(const struct mxsml *m, struct mxsml_known *known, unsigned dev)
 {
     for (size_t i = 0; i < m->n_known; i++)
@@ -74,7 +74,7 @@ static void move_to(const struct mxsml *m, struct mxsml_known *known, unsigned d
     known->dev = dev;
 }
 
-/* Who the card is that told of itself. */
+/* Finds the known card of a device by its uuid, or adds it. */
 static int identify(struct mxsml *m, struct mxsml_place *p, struct err *e)
 {
     TRY(mxsml_sound_info(p->dev, &p->info, e));
@@ -88,10 +88,10 @@ static int identify(struct mxsml *m, struct mxsml_place *p, struct err *e)
 
 /* --- virtual functions --- */
 
-/* The functions of all cards, by number. */
+/* The virtual functions of all cards, as a set of numbers. */
 struct vf_set {
     bool among; /* some card has functions */
-    int last;   /* the highest number; -1: none is told */
+    int last;   /* the highest number; -1: none */
     uint64_t bits[(MXSML_FIRST_PF + 63) / 64];
 };
 
@@ -118,8 +118,7 @@ int mxsml_list_vfs(struct mxsml *m, unsigned dev, struct mxsml_ids *ret, struct 
     return 0;
 }
 
-/* What cannot be told here is told of the card when it is read; its functions say by themselves
- * what they are. */
+/* A failure here is reported when the card is read; functions also identify themselves as such. */
 static void note_vfs(struct mxsml *m, unsigned dev, struct vf_set *set)
 {
     struct mxsml_ids ids;
@@ -137,7 +136,7 @@ static bool is_vf(const struct vf_set *set, unsigned dev)
     return set->among && set->bits[dev / 64] >> (dev % 64) & 1;
 }
 
-/* Each card by itself: what one gives up another may get. */
+/* Compares card by card: the total can stay the same while functions move between cards. */
 bool mxsml_vfs_have_changed(struct mxsml *m)
 {
     bool changed = false;
@@ -174,7 +173,7 @@ static int count_devices(struct mxsml *m, unsigned *ret, unsigned *ret_pfs, stru
     return 0;
 }
 
-/* A function that is no card is passed over. */
+/* Adds a device; a function that is no card is skipped. */
 static int add(struct mxsml *m, unsigned dev, const struct vf_set *vfs, struct mxsml_places *ret,
                struct err *e)
 {
@@ -191,7 +190,7 @@ static int add(struct mxsml *m, unsigned dev, const struct vf_set *vfs, struct m
     return 0;
 }
 
-/* Those that do not say who they are are taken for who was there last. */
+/* A card that does not identify itself is assumed to be the one last seen at its number. */
 static const struct gpu_card *face_of(const struct mxsml *m, const struct mxsml_place *p)
 {
     return p->known ? p->known : mxsml_last_at(m, p->dev);
@@ -216,14 +215,14 @@ static void sort(const struct mxsml *m, struct mxsml_places *p)
         }
 }
 
-/* A card that was whole when the library looked, and has functions now, or the other way round. */
+/* True when a card was whole at the initialisation and has functions now, or the reverse. */
 static bool has_turned(const struct mxsml_place *p)
 {
     return p->known && (p->dev >= MXSML_FIRST_PF) != (p->info.mode == MXSML_MODE_PF);
 }
 
-/* The library counts 0 on any error. Functions without a card that has them are those of a virtual
- * machine, unless such a card shows. */
+/* The library returns 0 on any error. Functions without a card are those of a virtual machine,
+ * unless a card with functions shows. */
 static int check_counts(struct mxsml *m, unsigned count, const struct vf_set *vfs,
                         const struct mxsml_places *p, struct err *e)
 {
@@ -240,7 +239,7 @@ static int check_counts(struct mxsml *m, unsigned count, const struct vf_set *vf
     return 0;
 }
 
-/* The library is there, and where it finds no card it says so when it is initialised. */
+/* Without cards the library reports that when it is initialised. */
 static int check_any(struct mxsml *m, const struct mxsml_places *p, struct err *e)
 {
     if (p->n)
@@ -290,8 +289,8 @@ int mxsml_find(struct mxsml *m, struct mxsml_places *ret, struct err *e)
     return find_once(m, ret, e);
 }
 
-/* "Not there" has others believe that what was on the card is gone: that is said only where every
- * card told its name. */
+/* The error for a missing card. ERR_NOT_FOUND means to the caller that everything on the card is
+ * gone, so it is used only when every card identified itself. */
 static int missing(struct mxsml *m, const struct mxsml_places *p, const char *uuid, struct err *e)
 {
     const struct mxsml_place *silent = NULL;
@@ -303,7 +302,7 @@ static int missing(struct mxsml *m, const struct mxsml_places *p, const char *uu
     return err_set(e, ERR_UNAVAILABLE, "card %s does not show: %s", uuid, err_msg(&silent->why));
 }
 
-/* A driver that is gone for now is no news of the cards that it showed. */
+/* A driver that is gone for now does not mean that its cards are. */
 static int find_again(struct mxsml *m, struct mxsml_places *ret, struct err *e)
 {
     auto_err struct err why = {0};

@@ -9,7 +9,7 @@
 
 #include "nodeagent/gpu/lib_table.h"
 
-/* By name, then where MetaX's driver package puts it without telling the loader. */
+/* By name, then the folder of MetaX's driver package, which is not in the loader's paths. */
 static const char *const places[] = {"libmxsml.so", "/opt/mxdriver/lib/libmxsml.so",
                                      "/opt/maca/lib/libmxsml.so"};
 
@@ -59,7 +59,7 @@ struct meaning {
     const char *reason;
 };
 
-/* The library is a client of sysfs: what the kernel said is what counts. */
+/* The library is a client of sysfs, so the kernel's errno is the real cause. */
 static struct meaning meaning_of_errno(int saved_errno)
 {
     switch (saved_errno) {

@@ -12,14 +12,14 @@
 #include "nodeagent/gpu/mxsml_vfs.h"
 #include "nodeagent/gpu/vitals.h"
 
-/* Numbers of slices are looked through up to here: sixteen stand at most, but nothing says that the
- * driver hands out small ones only. */
+/* Bound on the slice numbers that are tried: at most sixteen slices exist, but the driver may give
+ * them larger numbers. */
 #define MAX_SLICE_ID 256
-/* Processes that are asked for first, and at most, each 3.6 KB. Fewer are listed
+/* Room for processes in the first and in the largest question, each 3.6 KB. Fewer are listed
  * (GPU_MAX_PROCESSES). */
 #define FEW_PROCESSES  16
 #define MOST_PROCESSES 2048
-/* Places in the list for users of parts in which none is listed yet: a card has no more parts. */
+/* Entries of the list kept for users of parts without a listed user: a card has no more parts. */
 #define KEPT_PLACES (SGPU_MAX_SLICES + GPU_MAX_VFS + 1)
 
 int mxsml_index_of(struct mxsml *m, const char *uuid, unsigned *ret, struct err *e)
@@ -33,12 +33,12 @@ int mxsml_index_of(struct mxsml *m, const char *uuid, unsigned *ret, struct err 
 
 /* --- slices --- */
 
-/* What stands for an alias that cannot be asked for: a slice without any may be one that we made
- * and did not name. */
+/* The alias of a slice whose alias cannot be read. It must not be empty, because an empty alias
+ * marks a slice that Cleave made and has not named yet. */
 #define NOT_TOLD "?"
 
-/* The driver's alias and what plans call the slice; without our mark, or called as we call none, it
- * is somebody else's. */
+/* Reads the driver's alias and derives the name in plans. A slice without Cleave's prefix, or with
+ * a foreign name, is foreign. */
 static int read_alias(struct mxsml *m, unsigned dev, struct sgpu_slice *s, struct gpu_slice *more,
                       struct err *e)
 {
@@ -71,7 +71,7 @@ static int add_slice(struct mxsml *m, unsigned dev, const struct mxsml_slice *fr
     return read_alias(m, dev, s, more, e);
 }
 
-/* The library counts 0 on any error, too: that is believed only where no slice shows. */
+/* The library returns 0 slices on any error, too: that counts only where no slice shows. */
 static int read_slices(struct mxsml *m, unsigned dev, struct gpu_card *c, struct err *e)
 {
     gpu_call_begin(&m->gpu, mxsml_names.slice_count);
@@ -95,14 +95,14 @@ static int read_slices(struct mxsml *m, unsigned dev, struct gpu_card *c, struct
                    c->sgpu.n);
 }
 
-/* Where one is not told, the other. */
+/* The smaller; where one is not reported, the other. */
 static unsigned least(unsigned a, unsigned b)
 {
     return (a < b && a) || !b ? a : b;
 }
 
-/* A setting of a card. A driver without it costs a feature and not the card: it is 0 then, best
- * effort and no time slice. */
+/* Checks the answer for a setting of a card. A driver without the setting only lacks a feature: the
+ * value is 0 then (best effort, no time slice). */
 static int check_setting(struct mxsml *m, const char *call, mxsml_ret rc, unsigned *value,
                          struct err *e)
 {
@@ -115,7 +115,7 @@ static int check_setting(struct mxsml *m, const char *call, mxsml_ret rc, unsign
 #define READ_SETTING(m, dev, fn, value, e)                                                         \
     check_setting(m, mxsml_names.fn, MXSML_CALL(m, fn, dev, value), value, e)
 
-/* The card's own: also asked while sGPU is off, since it stays. */
+/* Reads the card's own settings, also while sGPU is off, since they persist. */
 static int read_sharing(struct mxsml *m, unsigned dev, unsigned toggle, struct gpu_card *c,
                         struct err *e)
 {
@@ -131,7 +131,7 @@ static int read_sharing(struct mxsml *m, unsigned dev, unsigned toggle, struct g
     return 0;
 }
 
-/* Functions and other series answer that they have no sGPU. */
+/* Functions, and cards of other series, answer that they have no sGPU. */
 static int read_sgpu(struct mxsml *m, const struct mxsml_info *info, struct gpu_card *c,
                      struct err *e)
 {
@@ -165,15 +165,15 @@ static bool has_user(const struct gpu_card *c, int part)
     return false;
 }
 
-/* What is in use is told by the list: one that is too long is shortened by those who are not the
- * only users of anything. */
+/* Adds a process. The list shows what is in use, so when it is full, processes that are not the
+ * only user of a part are left out. */
 static void add_process(const struct mxsml_process *p, const struct mxsml_process_gpu *on, int part,
                         struct gpu_card *c)
 {
     if (c->n_processes >= GPU_MAX_PROCESSES - KEPT_PLACES && has_user(c, part))
         return;
     if (!p->pid) {
-        c->users_unknown = true; /* somebody, and without a pid nobody can say who */
+        c->users_unknown = true; /* an unknown user, since there is no pid */
         return;
     }
     assert(c->n_processes < GPU_MAX_PROCESSES);
@@ -185,7 +185,7 @@ static void add_process(const struct mxsml_process *p, const struct mxsml_proces
     (void)snprintf(to->name, sizeof(to->name), "%.*s", (int)sizeof(p->name) - 1, p->name);
 }
 
-/* Who is asked about: a card, or one of its virtual functions. */
+/* The device that is asked for its processes: a card, or one of its virtual functions. */
 struct asked {
     unsigned dev;
     const char *bus_id;
@@ -197,7 +197,7 @@ static bool is_address(const struct mxsml_process_gpu *on, const char *bus_id)
     return strncasecmp(on->bdf, bus_id, sizeof(on->bdf)) == 0;
 }
 
-/* Of a card's function: its own list tells of it. */
+/* True for a process of a virtual function, which the function's own list has. */
 static bool is_told_elsewhere(const struct asked *of, const struct mxsml_process_gpu *on,
                               const struct gpu_card *c)
 {
@@ -213,7 +213,7 @@ static int part_of(const struct asked *of, const struct mxsml_process_gpu *on,
     return of->vf ? (int)of->vf->number : mxsml_sound_slice_of(c, on->slice_id);
 }
 
-/* A process is listed for the card: where it does not say what of it, it uses all. */
+/* A process is listed for the card; one without a slice uses the whole card. */
 static void add_of(const struct asked *of, const struct mxsml_process *p, struct gpu_card *c)
 {
     static const struct mxsml_process_gpu all = {.slice_id = -1};
@@ -237,7 +237,7 @@ static int read_users(struct mxsml *m, const struct asked *of, struct gpu_card *
     auto_free struct mxsml_process *list = xcalloc(n, sizeof(*list));
     mxsml_ret rc = MXSML_CALL(m, processes, of->dev, &n, list);
     if (rc == MXSML_INSUFFICIENT_SIZE && n > FEW_PROCESSES && n <= MOST_PROCESSES) {
-        n *= 2; /* more may come meanwhile */
+        n *= 2; /* more processes may appear meanwhile */
         room = n;
         free(TAKE(list));
         list = xcalloc(n, sizeof(*list));
@@ -256,7 +256,7 @@ static int read_users(struct mxsml *m, const struct asked *of, struct gpu_card *
     return 0;
 }
 
-/* Whoever is not told who computes on a card knows nothing of it to be free. */
+/* When the users cannot be read, nothing on the card counts as free. */
 static int read_processes(struct mxsml *m, unsigned dev, struct gpu_card *c, struct err *e)
 {
     const struct asked card = {.dev = dev, .bus_id = c->pci_bus_id};
@@ -287,7 +287,7 @@ static void judge_state(struct mxsml *m, unsigned dev, struct gpu_card *c)
     gpu_card_mark_ill(c, "NotAvailable", text);
 }
 
-/* Counters go back to 0 with a reset, and the card is well again. */
+/* Counters return to 0 with a reset; then the card is healthy again. */
 static void judge_ecc(struct mxsml *m, unsigned dev, struct gpu_card *c)
 {
     struct mxsml_ecc ecc = {0};
@@ -301,14 +301,14 @@ static void judge_ecc(struct mxsml *m, unsigned dev, struct gpu_card *c)
                           "work on the card, then mx-smi -r");
 }
 
-/* Of a card that falls silent its functions are known still: pods may hold them. */
+/* The functions of a card that no longer answers stay known, because pods may hold them. */
 static void keep_vfs(const struct gpu_card *from, struct gpu_card *known)
 {
     known->n_vfs = from->n_vfs;
     memcpy(known->vfs, from->vfs, sizeof(known->vfs));
 }
 
-/* The place is of one that told who it is. */
+/* `at` has been identified. */
 static int read_card(struct mxsml *m, const struct mxsml_place *at, struct gpu_card *ret,
                      struct err *e)
 {
@@ -326,7 +326,7 @@ static int read_card(struct mxsml *m, const struct mxsml_place *at, struct gpu_c
 
 /* --- the node --- */
 
-/* A card of which nothing is known. */
+/* A card about which nothing is known. */
 static struct gpu_card nobody(unsigned index)
 {
     return (struct gpu_card){.vendor = "metax",
@@ -336,7 +336,7 @@ static struct gpu_card nobody(unsigned index)
                              .unread = true};
 }
 
-/* One card of an inventory: what fails is told in the card. */
+/* Reads one card of an inventory; a failure is reported in the card. */
 static void read_slot(struct mxsml *m, struct mxsml_place *at, unsigned index, struct gpu_card *ret)
 {
     auto_err struct err why = {0};
@@ -354,7 +354,7 @@ static void read_slot(struct mxsml *m, struct mxsml_place *at, unsigned index, s
     gpu_card_mark_ill(ret, told ? why.reason : "ReadFailed", err_msg(&why));
 }
 
-/* Two cards of one name cannot be told apart: the second has none. */
+/* Two cards with the same uuid cannot be distinguished: the second one loses it. */
 static void refuse_twin(struct gpu_inventory *inv, unsigned index)
 {
     struct gpu_card *c = &inv->cards[index];
@@ -381,7 +381,8 @@ static uint8_t level_of(unsigned topology)
     return topology < ARRAY_LEN(levels) ? levels[topology] : GPU_LEVEL_UNKNOWN;
 }
 
-/* MetaXLink is told in place of the way over PCIe. What is not told is unknown, never an error. */
+/* The library reports MetaXLink instead of the PCIe path. What it does not report stays unknown and
+ * is never an error. */
 static void read_topology(struct mxsml *m, const struct mxsml_places *at, struct gpu_inventory *inv)
 {
     gpu_topology_init(&inv->topology, at->n);

@@ -17,7 +17,7 @@ int mxsml_op_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode,
         return err_set(e, ERR_INVALID, "only mx-smi makes virtual functions");
     TRY(mxsml_index_of(m, uuid, &dev, e));
     TRY(MXSML_DO(m, e, set_toggle, dev, mode == GPU_SGPU));
-    *ret = GPU_MODE_DONE; /* what the card shows is read back by whoever asked for it */
+    *ret = GPU_MODE_DONE; /* the caller reads back what the card shows */
     return 0;
 }
 
@@ -29,8 +29,8 @@ int mxsml_op_reset(struct gpu *g, const char *uuid, struct err *e)
     return MXSML_DO(m, e, reset, dev);
 }
 
-/* A slice without its name would be nobody's. Killed in between, it stays and is foreign: the
- * transaction knows by its journal which nameless one is its own. */
+/* A slice without its name would belong to nobody. If the agent is killed in between, the slice
+ * stays nameless; the transaction's journal shows which nameless slice is its own. */
 static int name_slice(struct mxsml *m, unsigned dev, unsigned id, const char *alias, struct err *e)
 {
     char full[MXSML_ALIAS_BYTES];

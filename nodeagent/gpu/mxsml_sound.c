@@ -7,9 +7,9 @@
 #include "nodeagent/gpu/sound.h"
 
 /*
- * What the library says, before it is believed. What others rely on is refused where it makes no
- * sense: names that files, objects and other cards' names depend on, quotas that are summed up,
- * switches with a third state. The rest is cut to what fits.
+ * Checks the library's values before they are used. Impossible values on which others rely are
+ * refused: names of files, objects and other cards; quotas that are summed up; switches with a
+ * third state. The rest is cut to what fits.
  */
 
 int mxsml_sound_info(unsigned index, struct mxsml_info *info, struct err *e)

@@ -91,7 +91,7 @@ static int read_vf(struct mxsml *m, unsigned dev, const struct gpu_card *c, stru
     return 0;
 }
 
-/* --- those of a card --- */
+/* --- the functions of a card --- */
 
 static int by_number(const void *a, const void *b)
 {
@@ -111,7 +111,7 @@ static int check_distinct(const struct gpu_card *c, struct err *e)
     return 0;
 }
 
-/* One that does not answer may be in use: nothing is known of the card then. */
+/* A function that does not answer may be in use: the card then counts as unread. */
 int mxsml_read_vfs(struct mxsml *m, unsigned dev, struct gpu_card *c, struct err *e)
 {
     struct mxsml_ids ids;

@@ -20,8 +20,8 @@
 /* nvidia-smi's exit codes are NVML's return codes (its manual, RETURN VALUE). */
 enum { SMI_OK = 0, SMI_NOT_AVAILABLE = 3, SMI_NO_PERMISSION = 4 };
 
-/* Only what finding the program and its library needs; CLEAVE_SIM_ names lead simulated libraries
- * to their state. Everything else of the agent's environment stays with the agent. */
+/* True for the variables that nvidia-smi gets: those for finding the program and its library, and
+ * CLEAVE_SIM_, which lead simulated libraries to their state. */
 static bool passes(const char *variable)
 {
     static const char *const allowed[] = {"PATH=", "LD_LIBRARY_PATH=", "CLEAVE_SIM_"};
@@ -31,7 +31,7 @@ static bool passes(const char *variable)
     return false;
 }
 
-/* The array is the caller's, the strings are not. */
+/* The caller owns the array but not the strings. */
 static char **clean_environment(void)
 {
     size_t count = 0;
@@ -66,7 +66,7 @@ static void add_bounded(struct sb *out, const char *data, size_t len)
     sb_add_mem(out, data, len < room ? len : room);
 }
 
-/* Reads until the program closes its end. False: the time ran out. */
+/* Reads until the program closes its end. False: timeout. */
 static bool read_all(int fd, int64_t deadline_ms, struct sb *out)
 {
     for (;;) {

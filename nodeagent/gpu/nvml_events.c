@@ -14,18 +14,20 @@
 #include "nodeagent/gpu/nvml_lib.h"
 #include "nodeagent/gpu/sound.h"
 
-/* What a card that has it is watched for. Xids say what happened, the others that it is time to
- * read the card. Single bit errors are corrected and clocks are not about health. */
+/* The awaited event types, as far as a card supports them. Xids say what happened; the others only
+ * that the card should be read. Corrected single bit errors and clock changes do not concern
+ * health. */
 static const unsigned long long watched_types =
     NVML_EVENT_XID | NVML_EVENT_DOUBLE_BIT_ECC | NVML_EVENT_DRAM_RETIREMENT |
     NVML_EVENT_DRAM_RETIREMENT_FAILURE | NVML_EVENT_FATAL_POISON | NVML_EVENT_GPU_UNAVAILABLE |
     NVML_EVENT_RECOVERY_ACTION;
 
-/* A card that could not be registered is tried again so long after, twice as long each time. */
+/* The pause before a failed registration is repeated; it doubles each time. */
 enum { RETRY_MS = 1000, RETRY_MAX_MS = 300000 };
 
-/* A wait that does not wait would keep a core busy for ever, and the agent with it: after so many
- * ends within one second the next second is waited for. A driver keeps events meanwhile. */
+/* Bounds on waits that return at once, which would keep a core busy for ever, and the agent with
+ * it. After PACE_ENDS ends within PACE_MS, the rest of that time is waited out. The driver keeps
+ * events meanwhile. */
 enum { PACE_MS = 1000, PACE_ENDS = 128 };
 
 struct source {
@@ -34,13 +36,13 @@ struct source {
     int out_fd;
     int retry_ms;
     unsigned n, n_watched;
-    int64_t second_mono_ms; /* when the current second of PACE_MS began */
-    unsigned ends;          /* of waits, since then */
-    /* By index. A lost card does not tell its UUID any more. */
+    int64_t second_mono_ms; /* begin of the current period of PACE_MS */
+    unsigned ends;          /* ends of waits in this period */
+    /* By index. A lost card does not report its UUID any more. */
     struct watched_card {
         nvml_device device; /* NULL: not known yet */
         char uuid[NVML_UUID_BYTES];
-        bool again; /* it failed, and may not the next time */
+        bool again; /* it failed, and may succeed the next time */
     } cards[GPU_MAX_CARDS];
 };
 
@@ -62,15 +64,15 @@ static nvml_ret register_card(const struct source *s, nvml_device device)
     return rc == NVML_SUCCESS ? s->lib.event_register(device, types & watched_types, s->set) : rc;
 }
 
-/* A driver without events stays so. A card that is lost is begun anew with when it is back, by
- * whoever reads it. */
+/* True when a later try may succeed. A driver without events stays so. A lost card is registered
+ * again after a reading finds it back. */
 static bool may_pass(nvml_ret rc)
 {
     return rc != NVML_SUCCESS && rc != NVML_NOT_SUPPORTED && rc != NVML_FUNCTION_NOT_FOUND &&
            rc != NVML_GPU_IS_LOST;
 }
 
-/* Says what became of the card whose handle was asked for with this answer. */
+/* Reports the result for the card whose handle was asked for with this return code. */
 static int watch_card(struct source *s, unsigned index, nvml_ret rc, struct err *e)
 {
     struct watched_card *c = &s->cards[index];
@@ -90,7 +92,7 @@ static int watch_card(struct source *s, unsigned index, nvml_ret rc, struct err 
     return tell(s, &ev, e);
 }
 
-/* *ret_last: there is no card of this index. */
+/* *ret_last: no card has this index. */
 static int watch_index(struct source *s, unsigned index, bool *ret_last, struct err *e)
 {
     struct watched_card *c = &s->cards[index];
@@ -128,8 +130,8 @@ static int tell_event(const struct source *s, const struct nvml_event_data *d, s
     return tell(s, &ev, e);
 }
 
-/* NVML's wait has a timeout and no end; this one is 24 days long, so that a quiet machine is not
- * woken, unless cards are to be tried again. */
+/* NVML's wait needs a timeout. This one is 24 days, so that a quiet machine is not woken, unless
+ * cards must be registered again. */
 static int wait_time_ms(const struct source *s)
 {
     for (unsigned i = 0; i < s->n; i++)
@@ -138,7 +140,7 @@ static int wait_time_ms(const struct source *s)
     return INT_MAX;
 }
 
-/* Waits where the driver does not; what ends this early is a reader that is gone. */
+/* Waits when the driver does not. Ends early only when the reader is gone. */
 static int pace(struct source *s, struct err *e)
 {
     int64_t now = clock_mono_ms(clock_real());
@@ -153,7 +155,7 @@ static int pace(struct source *s, struct err *e)
     return rc > 0 ? err_set_errno(e, EPIPE, "write an event") : 0;
 }
 
-/* *ret: what ended it. */
+/* *ret: the return code that ended the wait. */
 static int report(struct source *s, nvml_ret *ret, struct err *e)
 {
     for (;;) {
@@ -197,9 +199,9 @@ static void drop_set(struct source *s)
     s->set = NULL;
 }
 
-/* A card that falls off the bus ends the wait for all: the others are waited for at once in a set
- * of their own, as long as each is smaller than the one before. Anything else ends it for good, and
- * whoever reads begins anew. */
+/* A card that falls off the bus ends the wait for all cards. The others are then awaited in a new
+ * set at once, as long as each set is smaller than the one before. Any other error ends the
+ * process, and the agent starts a new one. */
 static int watch(struct source *s, struct err *e)
 {
     unsigned before = GPU_MAX_CARDS + 1;

@@ -12,7 +12,7 @@
 #include "nodeagent/gpu/pci_sysfs.h"
 #include "nodeagent/gpu/sound.h"
 
-/* The NVML architectures whose name matters to a reader or to us. */
+/* The NVML architectures whose names matter to users or to Cleave. */
 static const struct {
     unsigned value;
     const char *name;
@@ -30,8 +30,8 @@ static const char *architecture_name(unsigned value)
     return "unknown";
 }
 
-/* A fact that not every card or driver has. One that could not be told just now is an error: what
- * is learned here is not asked for again. */
+/* Checks the answer for a fact that not every card or driver has. A temporary failure is an error,
+ * because facts are not asked for again. */
 static int optional(struct nvml *n, const char *call, nvml_ret rc, struct err *e)
 {
     return nvml_is_told(rc) ? 0 : nvml_check(n, call, rc, e);
@@ -49,8 +49,8 @@ static int read_architecture(struct nvml *n, struct nvml_facts *f, struct err *e
     return 0;
 }
 
-/* The kernel knows the card's NUMA node; NVML's call is about cards that are one themselves and
- * serves where sysfs is not there. A card of which it is not told just now is asked again. */
+/* sysfs knows the card's NUMA node. NVML's call is for cards that are a node themselves, and is
+ * used where sysfs has nothing. A temporary failure is asked again. */
 static void read_numa_node(struct nvml *n, struct nvml_facts *f)
 {
     auto_free char *text = pci_sysfs_line(n->sys_root, f->card.pci_bus_id, "numa_node");
@@ -68,7 +68,7 @@ static void read_numa_node(struct nvml *n, struct nvml_facts *f)
         f->card.numa_node = (int)from_nvml;
 }
 
-/* 0x030200 a 3D controller, 0x030000 one that has a display. */
+/* 0x030200: a 3D controller; 0x030000: one with a display. */
 static int read_class(struct nvml *n, struct nvml_facts *f, struct err *e)
 {
     f->card.pci_class = pci_sysfs_hex(n->sys_root, f->card.pci_bus_id, "class") & 0xffffff;
@@ -88,7 +88,7 @@ static int read_pci(struct nvml *n, struct nvml_facts *f, struct err *e)
     struct nvml_pci_info pci = {0};
     TRY(NVML_DO(n, e, pci, f->device, &pci));
     SOUND_END(pci.busId);
-    TRY(nvml_sound_bus_id(pci.busId, e)); /* folders are looked up by it */
+    TRY(nvml_sound_bus_id(pci.busId, e)); /* it is used in paths */
     (void)snprintf(f->card.pci_bus_id, sizeof(f->card.pci_bus_id), "%s", pci.busId);
     f->card.pci_device_id = pci.pciDeviceId;
     f->card.pci_subsystem_id = pci.pciSubSystemId;
@@ -108,7 +108,7 @@ static int read_capability(struct nvml *n, struct nvml_facts *f, struct err *e)
     return 0;
 }
 
-/* A card that fails half-way is shown with what was learned: nothing unsound is stored. */
+/* A card that fails half-way is shown with the facts learned so far, all of them checked. */
 static int learn(struct nvml *n, struct nvml_facts *f, struct err *e)
 {
     struct nvml_memory memory = {0};
@@ -139,7 +139,7 @@ const struct nvml_facts *nvml_facts_known(const struct nvml *n, const char *uuid
     return find(n, uuid);
 }
 
-/* A place for a card not seen before; one that is no longer there makes room. NULL: none. */
+/* An entry for a new card; replaces one of a card that is gone. NULL: none is free. */
 static struct nvml_facts *place(struct nvml *n)
 {
     if (n->n_facts < GPU_MAX_CARDS)
@@ -150,7 +150,7 @@ static struct nvml_facts *place(struct nvml *n)
     return NULL;
 }
 
-/* Whoever was there before is somewhere else now, or gone. */
+/* Gives the card this index. A card that had it before has moved, or is gone. */
 static void settle_at(struct nvml *n, struct nvml_facts *f, unsigned index)
 {
     for (size_t i = 0; i < n->n_facts; i++)
@@ -192,7 +192,7 @@ const struct nvml_facts *nvml_facts_last_at(const struct nvml *n, unsigned index
     return NULL;
 }
 
-/* A card that cannot be read hides none of the others. */
+/* A card that cannot be read does not hide the others. */
 static int enumerate(struct nvml *n, const char *uuid, struct nvml_facts **ret, struct err *e)
 {
     unsigned count = 0;

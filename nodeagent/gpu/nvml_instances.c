@@ -32,7 +32,7 @@ static int read_ci(struct nvml *n, nvml_ci ci, unsigned slices, struct gpu_card 
     struct nvml_ci_info info = {0};
     nvml_ret rc = NVML_CALL(n, ci_info, ci, &info);
     if (rc == NVML_NOT_FOUND)
-        return 0; /* went away between the list and the question */
+        return 0; /* it disappeared between the list and the question */
     TRY(nvml_check(n, nvml_names.ci_info, rc, e));
     TRY(nvml_sound_ci(in, &info, e));
     if (in->n_cis == MIG_MAX_CIS)
@@ -47,7 +47,7 @@ static int read_ci(struct nvml *n, nvml_ci ci, unsigned slices, struct gpu_card 
                                 .ci = in->n_cis,
                                 .ci_start = (int)info.placement.start,
                                 .mig_index = mig_index_of(n, info.device)};
-    /* A partition without a UUID is still one: it only cannot be handed out yet. */
+    /* A partition without a UUID still exists, but cannot be granted yet. */
     (void)NVML_CALL(n, uuid, info.device, p->uuid, sizeof(p->uuid));
     if (slices != card->mig.profiles[in->profile].slices)
         p->multiprocessors = multiprocessors_of(n, info.device);

@@ -76,7 +76,7 @@ static enum err_kind kind_of(nvml_ret rc)
     }
 }
 
-/* A word for a condition. */
+/* The CamelCase reason of a return code. */
 static const char *reason_of(nvml_ret rc)
 {
     switch (rc) {

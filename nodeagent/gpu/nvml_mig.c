@@ -13,7 +13,7 @@
  * driver's INVALID_ARGUMENT, and this bound is for a driver that never says it. */
 #define MAX_PROFILE_ENUM 64
 
-/* One profile in whichever version of the struct this driver fills. */
+/* One profile, in the version of the struct that this driver fills. */
 struct profile_answer {
     struct nvml_gi_profile p;
     char name[NVML_NAME_BYTES]; /* the driver's; "" before struct version 2 */
@@ -63,8 +63,8 @@ static nvml_ret ask_v1(struct nvml *n, nvml_device d, unsigned value, struct pro
 
 typedef nvml_ret ask_fn(struct nvml *n, nvml_device d, unsigned value, struct profile_answer *ret);
 
-/* The newest struct this driver accepts. Profile 0 is in every driver's enumeration, so a refusal
- * of it is a refusal of the struct. */
+/* Finds the newest struct that this driver accepts. Profile 0 is in every driver's enumeration, so
+ * a refusal of it is a refusal of the struct. */
 static ask_fn *ask_for(struct nvml *n, nvml_device d)
 {
     static ask_fn *const newest_first[] = {ask_v3, ask_v2};
@@ -101,8 +101,8 @@ static const char *attribute_of(unsigned value)
     }
 }
 
-/* The GB of a name as NVIDIA's tools compute it where the driver does not tell (nvidia.md 1.1):
- * the eighths of the card that the memory covers, of its size in whole GiB. */
+/* The GB in a profile's name as NVIDIA's tools compute it where the driver does not report it: the
+ * eighths of the card that the memory covers, of its size in whole GiB. */
 static unsigned computed_gb(uint64_t profile_mib, uint64_t card_mib)
 {
     if (card_mib == 0)
@@ -128,7 +128,7 @@ static int by_start(const void *a, const void *b)
     return (int)*(const uint8_t *)a - (int)*(const uint8_t *)b;
 }
 
-/* The driver says how many there are and may then list more: what it writes has room. */
+/* The driver may list more placements than it counted; the array has room for that. */
 #define MAX_RAW_PLACEMENTS 256
 
 static int keep_placement(const struct nvml_placement *at, struct mig_profile *p, struct err *e)
@@ -209,8 +209,8 @@ static int list_profiles(struct nvml *n, struct nvml_facts *f, struct err *e)
     return 0;
 }
 
-/* A driver newer than this agent may list what no card has had before; nothing is planned with it.
- */
+/* The error for a table of a driver newer than this agent, with entries that no card had before.
+ * Nothing is planned with it. */
 static int refuse_table(struct err *e)
 {
     if (e && e->reason)
@@ -222,7 +222,7 @@ static int refuse_table(struct err *e)
     return rc;
 }
 
-/* Whole or not at all: instances of a profile that half a table lacks would not be seen. */
+/* All or nothing: with half a table, instances of the missing profiles would be invisible. */
 int nvml_mig_table(struct nvml *n, struct nvml_facts *f, struct err *e)
 {
     f->card.mig = (struct mig_table){0};

@@ -5,7 +5,7 @@
 #include "nodeagent/gpu/nvidia_smi.h"
 #include "nodeagent/gpu/nvml_session.h"
 
-/* A reset takes seconds; beyond this the card or its tool hangs. */
+/* A reset takes seconds; after this time the card or the tool hangs. */
 #define RESET_TIMEOUT_MS 120000
 
 static const char *mode_word(enum gpu_mode mode)
@@ -22,9 +22,9 @@ static int in_use(struct err *e, const char *call, enum gpu_mode mode)
     return rc;
 }
 
-/* What the card shows decides; activationStatus tells why it may not be what was asked. On Ampere
- * the driver itself tries to reset an idle card, and IN_USE says it could not: the mode is pending
- * all the same. */
+/* The card's reading decides; activationStatus says why the mode may differ. On Ampere the driver
+ * itself tries to reset an idle card, and IN_USE means that it could not: the mode is pending all
+ * the same. */
 static int judge_mode(struct nvml *n, struct nvml_facts *f, enum gpu_mode mode, nvml_ret activation,
                       enum gpu_mode_result *ret, struct err *e)
 {
@@ -72,7 +72,7 @@ int nvml_op_exclusive_set(struct gpu *g, const char *uuid, bool on, struct err *
                    on ? NVML_COMPUTE_EXCLUSIVE_PROCESS : NVML_COMPUTE_DEFAULT);
 }
 
-/* Our own sessions would count as clients of the card, so they end first. */
+/* The agent's own sessions would count as clients of the card, so they end first. */
 int nvml_op_reset(struct gpu *g, const char *uuid, struct err *e)
 {
     struct nvml *n = (struct nvml *)g;
@@ -128,7 +128,7 @@ static unsigned profile_index(const struct nvml_facts *f, unsigned profile_id)
     return i;
 }
 
-/* The id of the plain compute instance profile with so many slices, in this instance. */
+/* The id of the plain compute instance profile with so many slices in this instance. */
 static int find_ci_profile(struct nvml *n, struct nvml_facts *f, nvml_gi gi, unsigned slices,
                            unsigned *ret, struct err *e)
 {
@@ -152,7 +152,7 @@ static int find_ci_profile(struct nvml *n, struct nvml_facts *f, nvml_gi gi, uns
                    f->card.mig.profiles[at].name);
 }
 
-/* With its placement where the driver can, else wherever it chooses. */
+/* Creates at the placement where the driver can, else where the driver chooses. */
 static int create_ci(struct nvml *n, nvml_gi gi, unsigned profile_id, unsigned slices, int start,
                      nvml_ci *ret, struct err *e)
 {

@@ -11,11 +11,12 @@
 
 #include "nodeagent/gpu/nvml_session.h"
 
-/* What the driver is asked for at most; the list we keep is shorter (GPU_MAX_PROCESSES), but the
- * in-use marks come from all of them, and stay when pods are named (gpu_card_set_holders). */
+/* Bound on the processes that the driver is asked for. The kept list is shorter
+ * (GPU_MAX_PROCESSES), but the in-use marks come from all of them, and stay when holders are set
+ * (gpu_card_set_holders). */
 #define MAX_RAW   4096
 #define FIRST_TRY 64
-/* The list may grow between the question for its size and the one for its content. */
+/* The list may grow between the questions for its size and for its content. */
 #define MAX_TRIES 6
 
 #define STAT_BYTES  4096
@@ -28,8 +29,8 @@ struct raw_list {
 
 typedef nvml_ret list_fn(nvml_device, unsigned *, struct nvml_process_info *);
 
-/* One list by NVML's protocol: too small a buffer is answered with the size that would do.
- * *ret_told: false when this driver or card has no such list. */
+/* Reads one list by NVML's protocol: a too small buffer is answered with the needed size.
+ * *ret_told: false when the driver or card has no such list. */
 static int ask(struct nvml *n, const char *call, list_fn *fn, nvml_device d, struct raw_list *ret,
                bool *ret_told, struct err *e)
 {
@@ -56,10 +57,10 @@ static int ask(struct nvml *n, const char *call, list_fn *fn, nvml_device d, str
 
 static int id_of(unsigned nvml_id)
 {
-    return nvml_id > INT_MAX ? -1 : (int)nvml_id; /* NVML_NO_INSTANCE, or nothing that can be */
+    return nvml_id > INT_MAX ? -1 : (int)nvml_id; /* NVML_NO_INSTANCE, or an impossible value */
 }
 
-/* comm is what `ps` shows; a process that just ended has none. */
+/* comm is the name that `ps` shows; a process that just ended has none. */
 static void read_name(const struct nvml *n, struct gpu_process *p)
 {
     auto_free char *path = xasprintf("%s/%u/comm", n->proc_root, p->pid);
@@ -70,10 +71,10 @@ static void read_name(const struct nvml *n, struct gpu_process *p)
     (void)snprintf(p->name, sizeof(p->name), "%s", text);
 }
 
-/* --- MPS servers of our own --- */
+/* --- The agent's own MPS servers --- */
 
-/* 0: not told. The name in parentheses may hold anything; behind it come state and parent
- * (proc(5)). */
+/* The parent's pid; 0: unknown. The name in parentheses may hold anything; state and parent follow
+ * it (proc(5)). */
 static unsigned parent_of(const struct nvml *n, unsigned pid)
 {
     auto_free char *path = xasprintf("%s/%u/stat", n->proc_root, pid);
@@ -89,9 +90,10 @@ static unsigned parent_of(const struct nvml *n, unsigned pid)
     return num_parse(behind, 0, INT32_MAX, &parent, NULL) == 0 ? (unsigned)parent : 0;
 }
 
-/* A control daemon that the agent runs (kubelet/mps.h) starts the server for its first client and
- * keeps it. The server is nobody's use of the card: its clients are told by themselves, and it ends
- * with the daemon, which the agent ends before it takes the card or partition away. */
+/* True for a server of a control daemon that the agent runs (kubelet/mps.h). The daemon starts the
+ * server for its first client and keeps it. Such a server is not a user of the card: its clients
+ * are listed themselves, and it ends with the daemon, which the agent ends before it removes the
+ * card or partition. */
 static bool is_our_server(const struct nvml *n, unsigned pid)
 {
     static const char name[] = "nvidia-cuda-mps"; /* the kernel keeps 15 characters of it */
@@ -161,7 +163,7 @@ static int read_list(struct nvml *n, const char *call, list_fn *fn, nvml_device 
         if (items[i].pid)
             list_process(n, card, &items[i]);
         else
-            card->users_unknown = true; /* somebody, and without a pid nobody can say who */
+            card->users_unknown = true; /* an unknown user, since there is no pid */
     }
     return 0;
 }
@@ -181,8 +183,9 @@ static int by_pid(const void *a, const void *b)
 #define READ_LIST(n, f, card, list, told, e)                                                       \
     read_list(n, nvml_names.list, (n)->lib.list, (f)->device, card, told, e)
 
-/* A card that draws nothing has no list of graphics processes, an old driver none of MPS: then
- * there are none. Without a list of those that compute, nobody knows whether there are any. */
+/* Reads all lists. A card without graphics has no list of graphics processes, and an old driver
+ * none for MPS: these count as empty. Without the list of compute processes the users are
+ * unknown. */
 int nvml_processes_read(struct nvml *n, struct nvml_facts *f, struct gpu_card *card, struct err *e)
 {
     bool told = false;

@@ -13,7 +13,7 @@ static enum gpu_mode mode_of(unsigned nvml_mode)
     return nvml_mode == NVML_MIG_ENABLE ? GPU_MIG : GPU_NATIVE;
 }
 
-/* A card without MIG answers NOT_SUPPORTED; one whose driver is too old for it has no such call. */
+/* A card without MIG answers NOT_SUPPORTED; a driver too old for MIG lacks the call. */
 static int read_mode(struct nvml *n, struct nvml_facts *f, struct gpu_card *card, struct err *e)
 {
     unsigned current = NVML_MIG_DISABLE;
@@ -27,7 +27,7 @@ static int read_mode(struct nvml *n, struct nvml_facts *f, struct gpu_card *card
     return 0;
 }
 
-/* A driver that does not tell has the card for everybody. */
+/* Where the driver does not report the mode, the card counts as shared (DEFAULT). */
 static void read_compute_mode(struct nvml *n, struct nvml_facts *f, struct gpu_card *card)
 {
     unsigned mode = NVML_COMPUTE_DEFAULT;
@@ -35,7 +35,7 @@ static void read_compute_mode(struct nvml *n, struct nvml_facts *f, struct gpu_c
     card->exclusive = rc == NVML_SUCCESS && mode == NVML_COMPUTE_EXCLUSIVE_PROCESS;
 }
 
-/* The table is learned once; a driver that lists nothing while MIG is off is asked again. */
+/* The table is read once. A driver that lists nothing while MIG is off is asked again. */
 static int read_table(struct nvml *n, struct nvml_facts *f, struct gpu_card *card, struct err *e)
 {
     if (f->card.mig.n_profiles == 0)
@@ -69,8 +69,8 @@ static void fabric_words(const struct nvml_fabric *v, char *ret)
                    u[14], u[15], v->cliqueId);
 }
 
-/* A fabric comes up minutes after the driver, and may be cut anew: it is asked for every time. What
- * cannot be told just now is as it was told last. */
+/* A fabric comes up minutes after the driver and may be changed, so it is asked for every time. On
+ * a temporary failure the last answer stays. */
 static void read_fabric(struct nvml *n, struct nvml_facts *f, struct gpu_card *card)
 {
     struct nvml_fabric v = {0};
@@ -106,9 +106,9 @@ static unsigned long long number_of(const struct nvml_field_value *v)
     return wide ? v->value.ullVal : v->value.uiVal;
 }
 
-/* A card can be read well and still be one that the driver has given up on. Each field has its own
- * answer: drivers before 570 know no recovery action, cards without ECC count nothing, and a card
- * with MIG instances may not tell of remapped rows. */
+/* Reads the driver's verdict on the hardware: a card may be readable although the driver has given
+ * it up. Each field fails on its own: drivers before 570 know no recovery action, cards without ECC
+ * count nothing, and a card with MIG instances may not report remapped rows. */
 static void read_vitals(struct nvml *n, struct nvml_facts *f, struct gpu_card *card)
 {
     enum { ACTION, PENDING, FAILURE, RETIRED, ECC, COUNT };
@@ -154,7 +154,7 @@ static void mark_unhealthy(struct gpu_card *card, const struct err *why)
     gpu_card_mark_ill(card, reason, err_msg(why));
 }
 
-/* The card before this place that has its UUID; `index` itself: none. */
+/* The earlier card with the same UUID; `index` itself: none. */
 static unsigned first_of(const struct gpu_card *cards, unsigned index, const char *uuid)
 {
     unsigned i = 0;
@@ -181,7 +181,7 @@ static int check_unique(struct gpu_card *cards, unsigned index, struct nvml_fact
     return err_set(e, ERR_PROTOCOL, "the driver gives card %u the UUID of card %u", index, first);
 }
 
-/* One card of an inventory: what fails is told in the card. */
+/* Reads one card of an inventory; a failure is reported in the card. */
 static void read_slot(struct nvml *n, unsigned index, struct gpu_card *cards)
 {
     auto_err struct err why = {0};
@@ -211,7 +211,7 @@ static int count_cards(struct nvml *n, unsigned *ret, struct err *e)
     return 0;
 }
 
-/* A driver that was reloaded under us is noticed by the first call; a new session helps at once. */
+/* The first call after a reload of the driver notices it; a new session helps at once. */
 static int count_cards_afresh(struct nvml *n, unsigned *ret, struct err *e)
 {
     bool was_open = n->open;

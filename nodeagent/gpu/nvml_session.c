@@ -9,10 +9,10 @@
 
 #include "nodeagent/gpu/sound.h"
 
-/* How long a card that stays lost is left alone before a new session is tried for it. */
+/* The pause before a new session is tried for a card that stays lost. */
 #define LOST_RETRY_MS 60000
 
-/* After these answers no handle of this session can be trusted. */
+/* After these return codes no handle of the session can be trusted. */
 static bool ends_session(struct nvml *n, nvml_ret rc)
 {
     if (rc == NVML_UNINITIALIZED || rc == NVML_DRIVER_NOT_LOADED ||
@@ -56,7 +56,7 @@ bool nvml_is_told(nvml_ret rc)
     return rc == NVML_SUCCESS || rc == NVML_NOT_SUPPORTED || rc == NVML_FUNCTION_NOT_FOUND;
 }
 
-/* "12.8" from 12080. Versions are for people: a driver that does not tell them is not an error. */
+/* "12.8" from 12080. Versions are for people, so a missing one is no error. */
 static void read_versions(struct nvml *n)
 {
     int cuda = 0;
@@ -75,7 +75,7 @@ static int open_session(struct nvml *n, struct err *e)
 {
     nvml_session_end(n);
     if (n->outdated)
-        nvml_lib_close(&n->lib); /* by its path comes the one that the upgrade installed */
+        nvml_lib_close(&n->lib); /* its path then leads to the library that the upgrade installed */
     n->outdated = false;
     if (!n->lib.dl)
         TRY(nvml_lib_open(n->library, &n->lib, e));
@@ -134,7 +134,7 @@ static char *copy_or(const char *s, const char *fallback)
 int gpu_nvml_open(const struct nvml_options *o, struct gpu **ret, struct err *e)
 {
     assert(o && ret);
-    (void)e; /* what can go wrong goes wrong at the first use, and may be right at the next */
+    (void)e; /* a failure shows at the first use, and may be gone by the next one */
     struct nvml *n = xcalloc(1, sizeof(*n));
     n->gpu.ops = &nvml_ops;
     n->library = xstrdup(o->library);

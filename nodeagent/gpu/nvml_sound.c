@@ -6,9 +6,9 @@
 #include "nodeagent/gpu/sound.h"
 
 /*
- * What the library says, before it is believed (as mxsml_sound.c for MetaX's). What others rely on
- * is refused where it makes no sense, and the card is then unread: names, the MIG table, instances.
- * The rest is cut to what fits.
+ * Checks the library's values before they are used (mxsml_sound.c does for MetaX). Impossible
+ * values on which others rely are refused, and the card is then unread: names, the MIG table,
+ * instances. The rest is cut to what fits.
  */
 
 /* Linux counts minor numbers in 20 bits. */

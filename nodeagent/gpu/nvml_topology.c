@@ -7,20 +7,20 @@
 
 #include "nodeagent/gpu/nvml_session.h"
 
-/* What waits to be told is asked for again at least this often. */
+/* Questions without an answer are repeated at least this often, in readings. */
 #define LONGEST_PAUSE 64
 
-/* One round of questions. Cards by their places in the inventory; device NULL: not to be asked. */
+/* One round of questions. Cards by index in the inventory; device NULL: not asked. */
 struct survey {
     struct nvml *n;
     const struct gpu_inventory *inv;
     nvml_device device[GPU_MAX_CARDS];
-    uint8_t to_switch[GPU_MAX_CARDS];              /* NVLinks that end in a switch */
-    uint8_t to_card[GPU_MAX_CARDS][GPU_MAX_CARDS]; /* and in another card */
+    uint8_t to_switch[GPU_MAX_CARDS];              /* its NVLinks to a switch */
+    uint8_t to_card[GPU_MAX_CARDS][GPU_MAX_CARDS]; /* its NVLinks to another card */
     bool settled;
 };
 
-/* No link, no such call: an answer. Anything else may be told another time. */
+/* True for a final answer: no link, no such call. Other return codes may change. */
 static bool is_answer(nvml_ret rc)
 {
     return rc == NVML_NOT_SUPPORTED || rc == NVML_FUNCTION_NOT_FOUND || rc == NVML_INVALID_ARGUMENT;
@@ -59,7 +59,7 @@ static enum gpu_level ask_level(struct survey *s, size_t a, size_t b)
     return GPU_LEVEL_UNKNOWN;
 }
 
-/* The card at a bus id; n_cards: none of ours. */
+/* The card at a bus id; n_cards: not a card of this inventory. */
 static size_t card_at(const struct gpu_inventory *inv, const char *bus_id)
 {
     size_t i = 0;
@@ -68,7 +68,8 @@ static size_t card_at(const struct gpu_inventory *inv, const char *bus_id)
     return i;
 }
 
-/* Drivers before 470 do not tell what a link ends in; then what is no card of ours is a switch. */
+/* Drivers before 470 do not report a link's other end; one that is no card of the inventory then
+ * counts as a switch. */
 static void follow_link(struct survey *s, size_t card, unsigned link)
 {
     struct nvml *n = s->n;
@@ -92,7 +93,7 @@ static void follow_link(struct survey *s, size_t card, unsigned link)
         s->to_switch[card]++;
 }
 
-/* A link may come up late: the fabric's manager starts when it starts. */
+/* A link may come up late, when the fabric manager starts. */
 static void follow_links(struct survey *s, size_t card)
 {
     struct nvml *n = s->n;
@@ -106,8 +107,8 @@ static void follow_links(struct survey *s, size_t card)
     }
 }
 
-/* One end of a link may know more than the other. Through switches each card reaches each other
- * with all the links that both have. */
+/* One end of a link may report more than the other. Through switches, each pair is connected by all
+ * links that both cards have. */
 static uint8_t links_between(const struct survey *s, size_t a, size_t b)
 {
     uint8_t out = s->to_card[a][b];
@@ -117,7 +118,8 @@ static uint8_t links_between(const struct survey *s, size_t a, size_t b)
     return (uint8_t)(straight + switched);
 }
 
-/* MIG takes a card's NVLinks away (NVIDIA's MIG user guide: no peer access, PCIe or NVLink). */
+/* True when the card can have NVLinks. MIG switches them off (NVIDIA's MIG user guide: no peer
+ * access, PCIe or NVLink). */
 static bool has_links(const struct survey *s, size_t card)
 {
     return s->device[card] && s->inv->cards[card].mode == GPU_NATIVE;
@@ -153,7 +155,7 @@ static void ask_all(struct nvml *n, const struct gpu_inventory *inv)
     t->settled = s.settled;
 }
 
-/* What the answers depend on, as text. */
+/* The facts on which the answers depend, as text. */
 static char *describe(const struct nvml *n, const struct gpu_inventory *inv)
 {
     auto_sb struct sb text = SB_INIT(GPU_MAX_CARDS * (GPU_UUID_BYTES + 8) + 32);

@@ -56,7 +56,7 @@ uint32_t pci_sysfs_hex(const char *sys_root, const char *bus_id, const char *fil
     return text ? (uint32_t)strtoul(text, NULL, 16) : 0;
 }
 
-/* Length of a name like pci0000:3a that is a whole part of a path; 0: it is none. */
+/* Length of a root complex's name ("pci0000:3a") that is a whole part of a path; 0: it is none. */
 static size_t root_len(const char *part)
 {
     static const char hex[] = "0123456789abcdef";

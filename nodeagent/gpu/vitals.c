@@ -39,7 +39,7 @@ static const struct remedy uncorrected =
     {"UncorrectableECC", "memory errors that ECC could not correct since the last reset: end the "
                          "work on the card, then nvidia-smi --gpu-reset"};
 
-/* NULL: well. */
+/* NULL: healthy. */
 static const struct remedy *remedy_of(const struct gpu_vitals *v)
 {
     if (v->action_known && v->action != NVML_RECOVERY_NONE)
