@@ -7,10 +7,11 @@
 
 #include "base/xalloc.h"
 
-/* Beyond this an empty queue gives its memory back: one long message must not be paid for ever. */
+/* An emptied queue larger than this frees its memory, so that one long message does not cost memory
+ * for ever. */
 #define KEEP_BYTES (64UL << 10)
 
-/* What was taken is overwritten once it is at least as much as what is left, so that a byte is
+/* Taken bytes are overwritten once they are at least as many as those left, so that each byte is
  * moved once on average. */
 static void make_room(struct byte_queue *q, size_t len)
 {
@@ -45,7 +46,7 @@ size_t byte_queue_len(const struct byte_queue *q)
 
 const uint8_t *byte_queue_peek(const struct byte_queue *q)
 {
-    static const uint8_t nothing; /* what is empty still has an address */
+    static const uint8_t nothing; /* gives an empty queue an address */
     return q->data ? q->data + q->begin : &nothing;
 }
 

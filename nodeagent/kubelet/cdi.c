@@ -17,7 +17,7 @@
 
 #define SPEC_BYTES ((size_t)16 << 20)
 
-/* Devices, and what a file says of them. */
+/* Devices and their text in a file. */
 struct entries {
     struct told {
         char *name, *text;
@@ -30,15 +30,15 @@ struct spec {
     const struct container_vendor *vendor;
     char *path;
     char *common;       /* JSON of containerEdits; NULL: not made yet */
-    char *written;      /* what the file says, as far as known; NULL: not known */
-    struct stat seen;   /* of the file when it was written */
-    struct entries has; /* what it has, as it is to be */
+    char *written;      /* the file's content, as far as known; NULL: unknown */
+    struct stat seen;   /* the file when it was written */
+    struct entries has; /* the devices that it should have */
 };
 
 struct cdi {
     char *folder, *host_root, *hook, *second_folder;
     bool newer_hooks, set_library_path;
-    struct spec *specs; /* one a vendor */
+    struct spec *specs; /* one per vendor */
     size_t n_specs;
 };
 
@@ -64,7 +64,7 @@ static const struct told *find(const struct entries *n, const char *name)
     return NULL;
 }
 
-/* A draft that cannot be removed is no harm: its name is none of a spec. */
+/* A draft that cannot be removed does no harm, since runtimes do not read files with its name. */
 static void add_spec(struct cdi *c, const struct container_vendor *v)
 {
     auto_free char *tail = xasprintf(".cleave.dev-%s.json", v->name);
@@ -177,7 +177,7 @@ int cdi_set_common(struct cdi *c, const struct container_nodes *nodes,
 
 /* --- The text of a file --- */
 
-/* A text under way: the devices so far, and why the first that is not among them is not. */
+/* A text being built: its devices, and why the first missing one is missing. */
 struct draft {
     struct sb text;
     struct entries entries;
@@ -200,7 +200,8 @@ static int render_device(const struct container_nodes *nodes, const struct entry
     return cdi_device_render(nodes, d, /* together= */ NULL, 0, ret, e);
 }
 
-/* Adds ',' before all but the first, then the device; a device that cannot be told is noted. */
+/* Adds the device, after a ',' unless it is the first. A device that cannot be described is
+ * noted. */
 static void add_device(struct draft *draft, const struct container_nodes *nodes,
                        const struct entry_device *d)
 {
@@ -221,7 +222,7 @@ static bool is_of(const struct spec *s, const struct entry_device *d)
     return container_vendor_find(d->vendor) == s->vendor && !d->is_slot;
 }
 
-/* Is the i-th one that came before? */
+/* True when a device before the i-th has its name. */
 static bool is_again(const struct spec *s, const struct entry_device *const *devices, size_t i)
 {
     for (size_t k = 0; k < i; k++) {
@@ -245,7 +246,7 @@ static void render(const struct spec *s, const struct container_nodes *nodes,
 
 /* --- Files --- */
 
-/* Does the file stand as it was written? Whoever else writes there is put right. */
+/* True while the file is as it was written. A change by another program is overwritten. */
 static bool is_current(const struct spec *s, const char *text)
 {
     struct stat st;
@@ -267,7 +268,7 @@ static int write_file(const struct cdi *c, struct spec *s, const char *text, str
     return 0;
 }
 
-/* Where there is none, a folder that cannot be written to does no harm. */
+/* Removes the file. Where there is none, a read-only folder is no error. */
 static int remove_file(struct spec *s, struct err *e)
 {
     struct stat st;
@@ -275,8 +276,8 @@ static int remove_file(struct spec *s, struct err *e)
     return lstat(s->path, &st) == 0 ? file_remove(s->path, e) : 0;
 }
 
-/* The file could not be written: what it says of a device that is another by now, under the same
- * name, may be somebody else's device files. */
+/* After a failed write: forgets devices that changed under the same name, since the old file may
+ * give another device's files for them. */
 static void drop_outdated(struct entries *has, const struct entries *wanted)
 {
     size_t n = 0;
@@ -296,7 +297,8 @@ static int bring(const struct cdi *c, struct spec *s, const struct draft *draft,
     return draft->entries.n ? write_file(c, s, sb_str(&draft->text), e) : remove_file(s, e);
 }
 
-/* *left_out gets the first device that cannot be told, unless it has one. */
+/* Writes a vendor's file. *left_out gets the first device that cannot be described, unless it is
+ * set. */
 static int write_spec(const struct cdi *c, struct spec *s, const struct container_nodes *nodes,
                       const struct entry_device *const *devices, size_t n, struct err *left_out,
                       struct err *e)

@@ -16,7 +16,7 @@ static char *dump(const json_t *value)
     return text;
 }
 
-/* Names of files that are no UTF-8 have no place in JSON; such a file is left out. */
+/* Adds a text. JSON cannot hold file names that are not UTF-8; such a file is left out. */
 static void add_string(json_t *list, const char *text)
 {
     json_t *s = json_string(text);
@@ -58,7 +58,7 @@ static void add_mount(json_t *list, const char *host_path, const char *container
         json_array_append_new(list, mount);
 }
 
-/* Sockets lie in folders where the driver's daemons write; nothing there is to be run. */
+/* Sockets are in folders where the driver's daemons write, so they are mounted without exec. */
 static void add_file(json_t *list, const struct driver_file *f)
 {
     size_t before = json_array_size(list);
@@ -75,7 +75,7 @@ static const char *base_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Below the second folder the folders that a library lies in (vdpau, gbm) are not kept. */
+/* Mounts a file into the second folder, without its subfolder (vdpau, gbm). */
 static void mount_again(json_t *list, const char *folder, const char *host_path, const char *name)
 {
     auto_free char *path = xasprintf("%s/%s", folder, base_of(name));
@@ -83,8 +83,8 @@ static void mount_again(json_t *list, const char *folder, const char *host_path,
         add_mount(list, host_path, path);
 }
 
-/* Without a hook that could make links, each name of a library is a mount of it. To the dynamic
- * linker they are one file: it compares device and inode. */
+/* Without a hook to make links, each name of a library is a mount of it. The dynamic linker
+ * compares device and inode, so all names are one file to it. */
 static void mount_names(json_t *list, const struct cdi_common_options *o,
                         const struct driver_files *files)
 {
@@ -175,7 +175,7 @@ static json_t *environment(const struct container_vendor *v, const struct cdi_co
     return env;
 }
 
-/* CDI allows empty lists, older runtimes complain of them. */
+/* CDI allows empty lists, but older runtimes reject them. */
 static void set_list(json_t *edits, const char *key, json_t *list_take)
 {
     if (json_array_size(list_take) > 0)

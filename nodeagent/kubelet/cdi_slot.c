@@ -21,7 +21,7 @@
 struct cdi_slots {
     const struct container_vendor *vendor;
     char *folder;
-    char *tail; /* what follows a slot's name in its file's */
+    char *tail; /* the end of a file name, after the slot's name */
 };
 
 /* --- Names --- */
@@ -32,7 +32,7 @@ bool cdi_slot_parse(const char *name, unsigned *ret_slot)
     if (strncmp(name, MARK, strlen(MARK)) != 0)
         return false;
     const char *digits = name + strlen(MARK);
-    /* One spelling a slot, the one that cdi_slot_name writes: neither "-0" nor "00". */
+    /* Each slot has one spelling, that of cdi_slot_name: neither "-0" nor "00". */
     if (digits[0] == '-' || (digits[0] == '0' && digits[1]) ||
         num_parse(digits, 0, CDI_MAX_SLOTS - 1, &slot, /* e= */ NULL) < 0)
         return false;
@@ -67,7 +67,8 @@ struct cdi_slots *cdi_slots_new(const char *folder, const char *vendor)
     assert(s->vendor);
     s->folder = xstrdup(folder ? folder : CDI_FOLDER);
     s->tail = xasprintf(".gpu.cleave.dev-%s-slot.json", vendor);
-    /* A draft that cannot be removed is no harm: its name is none of a spec. */
+    /* A draft that cannot be removed does no harm, since runtimes do not read files with its
+     * name. */
     (void)!file_sweep(s->folder, s->tail, /* ret_n= */ NULL, /* e= */ NULL);
     return s;
 }
@@ -94,7 +95,8 @@ static int check_device(const struct cdi_slots *s, const struct entry_device *d,
     return 0;
 }
 
-/* None of what all containers get is kept from the vendor's other file: that may be removed. */
+/* The file includes everything that all containers get, because the vendor's main file may be
+ * removed. */
 static int render(const struct cdi_slots *s, const struct container_nodes *nodes,
                   const struct entry_device *d, const struct entry_device *const *together,
                   size_t n, struct sb *ret, struct err *e)
@@ -146,7 +148,7 @@ int cdi_slots_remove(const struct cdi_slots *s, const char *name, struct err *e)
 
 /* --- Listing --- */
 
-/* The slot's name in a file's; NULL: it is another file. */
+/* The slot's name in a file name; NULL: not a slot's file. */
 static char *name_in(const struct cdi_slots *s, const char *file)
 {
     size_t len = strlen(file);

@@ -7,7 +7,7 @@
 #include "base/jx.h"
 #include "base/xalloc.h"
 
-/* As much as PodResources may answer: an entry has the plugin's answer beside the ids. */
+/* As large as a PodResources answer may be: an entry holds the plugin's answer besides the ids. */
 #define MAX_BYTES (16U << 20)
 
 static void forget(struct checkpoint_device *devices, size_t n)
@@ -48,7 +48,7 @@ static int add_ids(const json_t *entry, const json_t *ids, struct checkpoint *c,
     return 0;
 }
 
-/* By NUMA node; until Kubernetes 1.20 a plain list. */
+/* By NUMA node; before Kubernetes 1.20 a plain list. */
 static int add_entry(const json_t *entry, struct checkpoint *c, struct err *e)
 {
     const json_t *ids = JX_AT(entry, "DeviceIDs");
@@ -80,7 +80,7 @@ int checkpoint_parse(const char *text, size_t len, struct checkpoint *c, struct 
     return 0;
 }
 
-/* The kubelet replaces the file by a rename. An inode may be used again, at another time. */
+/* The kubelet replaces the file by a rename. An inode may be reused, but with another time. */
 static bool same_file(const struct stat *a, const struct stat *b)
 {
     return a->st_nlink && a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
@@ -106,6 +106,6 @@ int checkpoint_refresh(struct checkpoint *c, const char *path, struct err *e)
         rc = checkpoint_parse(text, len, c, e);
     if (rc < 0)
         return err_wrap(e, "%s", path);
-    c->seen = now; /* a newer one is read twice, rather than not at all */
+    c->seen = now; /* a file that changed meanwhile is read once more */
     return 0;
 }

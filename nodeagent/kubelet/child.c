@@ -12,7 +12,7 @@
 
 #include "base/spawn.h"
 
-/* A file in memory instead of a pipe: nobody has to write while the child reads. */
+/* A file in memory instead of a pipe, so that the agent need not write while the child reads. */
 static int open_input(const char *text, int *ret_fd, struct err *e)
 {
     auto_fd int fd = memfd_create("input", MFD_CLOEXEC);

@@ -40,10 +40,10 @@ static bool has_render(const struct dri_card *card, unsigned minor)
 }
 
 /*
- * The render node of a slice. The library tells a minor of each, and nobody says of which node:
- * where the slice's card has a render node of that number it is taken for the slice's own, and
- * else the slice is used through the card's, the first. (Card nodes are numbered from 0, as the
- * minors of slices may be, so that one of the same number would mean nothing.)
+ * The render node of a slice. The library reports a minor for each slice but does not document its
+ * node. If the slice's card has a render node of that number, it is taken as the slice's own; else
+ * the card's first one is used. (Card nodes are numbered from 0, as the slices' minors may be, so
+ * an equal number there means nothing.)
  */
 static unsigned render_of(const struct dri_card *card, const struct entry_device *d)
 {
@@ -67,7 +67,7 @@ int container_metax_device_nodes(const struct container_nodes *n, const struct e
     return 0;
 }
 
-/* The driver takes any text; this has to end where it ends. */
+/* The driver accepts any text as alias; in the variable it must not contain a separator. */
 static bool is_plain(const char *alias)
 {
     for (const char *c = alias; *c; c++) {

@@ -4,7 +4,7 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
-/* Where NVIDIA's runtime looks for the list, one file a device (server.go:
+/* The folder in which NVIDIA's runtime looks for the list, one file per device (server.go:
  * deviceListAsVolumeMountsContainerPathRoot). */
 #define VOLUME_LIST "/var/run/nvidia-container-devices"
 #define LIST_BYTES  ((size_t)1 << 20)
@@ -48,8 +48,8 @@ int container_nvidia_device_nodes(const struct container_nodes *n, const struct 
 
 /* --- NVIDIA's container runtime --- */
 
-/* The runtime takes UUIDs and indices in one list, so a partition whose index the driver did not
- * report goes by its UUID. */
+/* The runtime accepts UUIDs and indices in one list, so a partition without a reported index is
+ * named by UUID. */
 static char *device_id(const struct entry_options *o, const struct entry_device *d)
 {
     if (!o->by_index || (d->mig && d->mig_index < 0))
@@ -70,7 +70,7 @@ static void add_envvar(const struct entry_options *o, const struct entry_device 
     entry_add_env(en, "NVIDIA_VISIBLE_DEVICES", sb_str(&list));
 }
 
-/* Together with envvar this one has the variable, as in NVIDIA's plugin. */
+/* Combined with envvar this sets the variable, as NVIDIA's plugin does. */
 static void add_volume_list(const struct entry_options *o,
                             const struct entry_device *const *devices, size_t n, struct entry *en)
 {

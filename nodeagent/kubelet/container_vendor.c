@@ -22,7 +22,7 @@ const struct container_vendor container_vendors[] = {
     {
         .name = "nvidia",
         .cdi_kind = "gpu.cleave.dev/nvidia",
-        .common_env = "NVIDIA_VISIBLE_DEVICES=void", /* keeps NVIDIA's own hook away */
+        .common_env = "NVIDIA_VISIBLE_DEVICES=void", /* disables NVIDIA's own hook */
         .mounts_driver = true,
         .has_runtime = true,
         .common_nodes = container_nvidia_common_nodes,

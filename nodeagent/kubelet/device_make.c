@@ -19,7 +19,7 @@
 #define UVM_TOOLS_MINOR 1
 #define SETTINGS_BYTES  ((size_t)16 * 1024)
 
-/* One file that is to stand. */
+/* A device file to make. */
 struct wanted {
     int folder; /* borrowed */
     const char *name;
@@ -51,8 +51,8 @@ static int open_caps(int dev, int *ret_fd, struct err *e)
     return open_folder(dev, "nvidia-caps", ret_fd, e);
 }
 
-/* The mode of mknod is cut by the umask, which is not this module's to change; and a path to chmod
- * could be a link by then, so the file is held by descriptor. */
+/* The umask, which is not this module's to change, cuts mknod's mode. By then the path could be a
+ * link, so chmod works on a descriptor. */
 static int set_owner(const struct wanted *want, const char *name)
 {
     auto_fd int fd = openat(want->folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -67,7 +67,7 @@ static int make_draft(const struct wanted *want, const char *draft)
     mode_t mode = S_IFCHR | (mode_t)want->how->mode;
     if (mknodat(want->folder, draft, mode, want->number) == 0)
         return 0;
-    /* Left by a crash. */
+    /* A draft of a crashed agent. */
     if (errno != EEXIST || unlinkat(want->folder, draft, 0) < 0)
         return -1;
     return mknodat(want->folder, draft, mode, want->number);
@@ -81,7 +81,8 @@ static int tell(const struct wanted *want, int saved_errno, struct err *e)
     return err_set_errno(e, saved_errno, "make device file %s", want->name);
 }
 
-/* Whole at once: who opens the name finds nothing, the old file, or the new with its mode. */
+/* The file appears at once: a reader of the name finds nothing, the old file, or the new one with
+ * its mode. */
 static int make_file(const struct wanted *want, bool replace, struct err *e)
 {
     auto_free char *draft = xasprintf(".%s.cleave", want->name);
@@ -113,7 +114,7 @@ static int ensure(const struct wanted *want, struct err *e)
     return make_file(want, /* replace= */ true, e);
 }
 
-/* Goes on after a failure, keeping the first. */
+/* Keeps the first failure and continues. */
 static void note(int rc, struct err *first, struct err *now)
 {
     if (rc < 0 && !first->kind)
@@ -131,7 +132,7 @@ static void ensure_one(int folder, const char *name, int major, int minor,
     note(ensure(&want, &now), first, &now);
 }
 
-/* The settings that the driver shows; its defaults where there is no such file. */
+/* Reads the driver's settings; its defaults where there is no such file. */
 static int read_settings(const struct device_nodes_where *w, const char *name, char **ret,
                          struct err *e)
 {
@@ -170,7 +171,7 @@ static void make_cards(int dev, const struct device_nodes *n, const struct devic
     }
 }
 
-/* The file of one capability; its mode, and once more its minor, are in shown. */
+/* Makes the file of one capability. `shown` has its mode, and its minor again. */
 static int make_cap(const struct device_nodes_where *w, const struct device_nodes *n, int folder,
                     const char *shown, int minor, struct err *e)
 {
@@ -187,7 +188,7 @@ static int make_cap(const struct device_nodes_where *w, const struct device_node
     return ensure(&want, e);
 }
 
-/* For managers of MIG. A card without MIG shows none, which is well. */
+/* Makes the files for managers of MIG. A card without MIG has none, which is no error. */
 static void make_manager_caps(const struct device_nodes_where *w, const struct device_nodes *n,
                               int dev, struct err *first)
 {

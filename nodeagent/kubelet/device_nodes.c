@@ -11,14 +11,14 @@
 #include "base/num.h"
 #include "base/xalloc.h"
 
-/* mig-minors has 135 lines of some 25 bytes for each of up to 32 cards, capped with room. */
+/* mig-minors has 135 lines of about 25 bytes for each of up to 32 cards; this leaves room. */
 #define MINORS_BYTES  ((size_t)1 << 20)
 #define DEVICES_BYTES ((size_t)64 * 1024)
 #define MAX_CAPS      65536
 #define MAX_ID        65535
 #define MAX_MINOR     ((1 << 20) - 1)
 
-/* The number at *at, of digits alone, at most max; *at moves behind it. -1: none there. */
+/* Takes a number of digits at *at, at most max, and moves *at behind it. -1: there is none. */
 static int take_number(const char **at, int max)
 {
     size_t digits = strspn(*at, "0123456789");
@@ -52,7 +52,7 @@ static bool at_line_end(const char *at)
     return *at == '\n' || *at == '\0';
 }
 
-/* "  1 mem" under "Character devices:"; what comes under "Block devices:" does not count. */
+/* Finds "  1 mem" under "Character devices:"; "Block devices:" do not count. */
 int device_nodes_parse_major(const char *text, const char *name)
 {
     for (const char *line = text; *line; line = next_line(line)) {
@@ -149,7 +149,8 @@ int device_nodes_cap_minor(const struct device_nodes *n, unsigned card_minor, un
     return found ? (int)found->minor : -1;
 }
 
-/* The number behind "name: " anywhere at a line's start; otherwise what it was. */
+/* The number behind "name: " at the beginning of a line; unchanged when the line has another
+ * name. */
 static void take_setting(const char *line, const char *name, int max, int *ret)
 {
     const char *at = line;
@@ -179,7 +180,7 @@ struct device_nodes_file device_nodes_parse_file(const char *text)
                                       modify != 0};
 }
 
-/* The file's text, "" where there is none. */
+/* The file's text; "" where there is none. */
 static int read_optional(const char *root, const char *name, size_t max, char **ret, struct err *e)
 {
     auto_free char *path = xasprintf("%s/%s", root, name);
@@ -196,7 +197,7 @@ static int read_majors(const char *proc_root, struct device_nodes *n, struct err
 {
     auto_free char *text = NULL;
     TRY(read_optional(proc_root, "devices", DEVICES_BYTES, &text, e));
-    /* Drivers before 525 or so call it nvidia-frontend. */
+    /* Drivers before about 525 call it nvidia-frontend. */
     n->nvidia_major = device_nodes_parse_major(text, "nvidia");
     if (n->nvidia_major < 0)
         n->nvidia_major = device_nodes_parse_major(text, "nvidia-frontend");
@@ -206,7 +207,7 @@ static int read_majors(const char *proc_root, struct device_nodes *n, struct err
     return 0;
 }
 
-/* Links do not count: what they lead to may be a container's. */
+/* Links do not count, since they may lead to a container's file. */
 static bool stands(const char *dev_root, const char *name)
 {
     struct stat st;

@@ -25,35 +25,35 @@
 #define SOCKET_PREFIX  "cleave-"
 
 enum {
-    REGISTER_DEADLINE_MS = 10000, /* the kubelet's own patience when it dials back */
+    REGISTER_DEADLINE_MS = 10000, /* the kubelet's own timeout for dialing back */
     LISTEN_DEADLINE_MS = 10000,   /* from the registration to the kubelet's ListAndWatch */
     MAX_STREAMS = 4,              /* of a resource: the kubelet has one, and others that end; for
                                      each two of the longest lists may wait */
-    LINGER_MS = 10000,            /* a resource that comes back meanwhile never was away */
-    FLUSH_MS = 1000,              /* for a last message to leave before the socket goes */
+    LINGER_MS = 10000,            /* a resource that returns within this time is not withdrawn */
+    FLUSH_MS = 1000,              /* for a last message to leave before the socket is closed */
     FOLDER_RETRY_MS = 1000,
 };
 
-/* Several at once while a kubelet goes and the next one comes. */
+/* Several exist at once while one kubelet ends and the next starts. */
 struct stream {
     struct served *of;
     struct grpc_call *call;
 };
 
-/* What happens next to a resource by itself. */
+/* The next thing that a resource waits for. */
 enum served_wait {
     WAIT_NOTHING,
-    WAIT_REGISTER, /* then the registration is tried (again) */
-    WAIT_LISTEN,   /* then it is, because the kubelet does not listen */
-    WAIT_LINGER,   /* then its streams end */
-    WAIT_FLUSH,    /* then it is freed */
+    WAIT_REGISTER, /* then register (again) */
+    WAIT_LISTEN,   /* then register, because the kubelet does not listen */
+    WAIT_LINGER,   /* then end its streams */
+    WAIT_FLUSH,    /* then free it */
 };
 
 struct served {
     struct device_plugin *plugin;
     char *name;
     char endpoint[48];
-    struct grpc_server *server; /* NULL: could not be made, or too large */
+    struct grpc_server *server; /* NULL: the socket failed, or the list is too large */
     struct stream **streams;
     size_t n_streams;
     struct plugin_bytes list;
@@ -61,16 +61,16 @@ struct served {
     struct reactor_timer *timer;
     struct backoff backoff;
     bool registering;
-    bool again;  /* to be registered once more when the call under way has ended */
-    bool offers; /* a device that may be granted, and did so when it was last verified */
+    bool again;  /* register once more when the call under way has ended */
+    bool offers; /* has a healthy device, and had one at the last verification */
     bool verified;
-    struct backoff lost; /* between registrations that did not take */
+    struct backoff lost; /* between registrations without effect */
     bool too_large;
-    char *trouble; /* why the last attempt failed; NULL: it did not */
+    char *trouble; /* why the last attempt failed; NULL: it worked */
     enum plugin_state state;
 };
 
-/* The kubelet's socket, or none. An inode may be used again, at another time. */
+/* Identifies the kubelet's socket, or none. An inode may be reused, but with another time. */
 struct socket_mark {
     dev_t dev;
     ino_t ino;
@@ -85,7 +85,7 @@ struct device_plugin {
     size_t n;
     struct grpc_client *kubelet;
     int notify; /* inotify; -1: none */
-    int folder; /* its watch of the folder; -1: the folder is not there */
+    int folder; /* the folder's watch; -1: the folder is missing */
     struct reactor_watch *watch;
     struct reactor_timer *folder_timer;
     struct socket_mark mark;
@@ -129,7 +129,7 @@ static void drop_stream(struct stream *t)
     free(t);
 }
 
-/* The kubelet counts the resource as gone, and does not dial again. */
+/* The kubelet counts the resource as gone, and does not connect again. */
 static void stream_ended(void *arg)
 {
     struct stream *t = arg;
@@ -151,7 +151,7 @@ static void end_streams(struct served *s, enum grpc_code code, const char *text)
     }
 }
 
-/* One that cannot take it begins anew: every message is the whole list. */
+/* Sends the list. A stream that cannot take it is ended, since every message is the whole list. */
 static void tell(struct stream *t)
 {
     struct served *s = t->of;
@@ -190,7 +190,7 @@ static void list_and_watch(void *arg, struct grpc_call *call, const uint8_t *req
 
 /* --- The other calls --- */
 
-/* The one message of an answer, or the error in its place. */
+/* Answers a call with its one message, or with the error. */
 static void answer(struct grpc_call *call, int rc, struct plugin_bytes *bytes, struct err *e)
 {
     if (rc == 0)
@@ -319,7 +319,7 @@ static void enroll(struct served *s)
 {
     auto_err struct err e = {0};
     s->wait = WAIT_NOTHING;
-    s->again |= s->registering; /* for another kubelet by now, perhaps */
+    s->again |= s->registering; /* the kubelet may be another one by now */
     if (s->registering || s->too_large)
         return;
     if (!s->plugin->mark.there) {
@@ -376,7 +376,7 @@ static void on_timer(void *arg)
         break;
     case WAIT_FLUSH:
         if (s->registering)
-            await(s, WAIT_FLUSH, FLUSH_MS); /* its answer still comes here */
+            await(s, WAIT_FLUSH, FLUSH_MS); /* its answer still arrives here */
         else
             served_free(s);
         break;
@@ -398,7 +398,7 @@ static struct served *served_new(struct device_plugin *p, const char *name)
     return s;
 }
 
-/* One whose streams have ended already is not taken up again. */
+/* A resource whose streams have ended already does not count. */
 static struct served *find(const struct device_plugin *p, const char *name)
 {
     for (size_t i = 0; i < p->n; i++)
@@ -516,9 +516,8 @@ static bool same_mark(const struct socket_mark *a, const struct socket_mark *b)
            a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
 }
 
-/* A kubelet that is new knows nothing of us, and has deleted our sockets. A time alone that is
- * another may come from a chmod: streams that are open then tell that the kubelet still listens,
- * and end if it does not. */
+/* A new kubelet has no registrations and has deleted the plugins' sockets. If only the time
+ * changed, that may be a chmod: streams that stay open then show that the kubelet still listens. */
 static void look_again(struct device_plugin *p)
 {
     struct socket_mark now = look(p);
@@ -558,7 +557,7 @@ static void folder_changed(void *arg, uint32_t events)
     while ((got = read(p->notify, buf, sizeof(buf))) > 0) {
         for (char *at = buf; at < buf + got;) {
             const struct inotify_event *event = (const void *)at;
-            /* What is told of a watch that was given up already is old. */
+            /* Events of a watch that was removed already are outdated. */
             gone |= event->wd == p->folder &&
                     event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED);
             at += sizeof(*event) + event->len;
@@ -592,7 +591,7 @@ static bool is_served(const char *path)
     return !refused;
 }
 
-/* A process that was killed left its sockets. */
+/* Removes the sockets of killed agents. */
 static void sweep(const struct device_plugin *p)
 {
     DIR *dir = opendir(p->dir);
@@ -650,7 +649,7 @@ bool device_plugin_verify(struct device_plugin *p, const char *const *names, siz
     bool again = false;
     for (size_t i = 0; i < p->n; i++) {
         struct served *s = p->items[i];
-        bool known = s->verified; /* what was not there yet when it was asked is passed over once */
+        bool known = s->verified; /* a registration newer than the question is passed over once */
         s->verified = s->offers && s->n_streams;
         again |= s->verified && !known;
         if (!known || !s->verified || is_retiring(s) || is_named(s->name, names, n))

@@ -14,7 +14,7 @@
 /* A minor has 20 bits. */
 #define MAX_MINOR ((1 << 20) - 1)
 
-/* 'h' stands for a hexadecimal digit. */
+/* In the pattern, 'h' is a hexadecimal digit. */
 static bool is_like(const char *text, const char *pattern)
 {
     for (; *pattern; text++, pattern++) {

@@ -21,9 +21,9 @@
 #define MAX_FILES 1024
 
 /*
- * internal/lookup/library.go. The toolkit asks the root's ld.so.cache where none of them has the
- * driver; here library_folder is to be set then. A cache of another root, in another libc's format,
- * is a poorer witness than the administrator.
+ * The folders of internal/lookup/library.go. Where none of them has the driver, the toolkit asks
+ * the root's ld.so.cache; here library_folder must be set. The cache of another root, in another
+ * libc's format, is less reliable than the administrator's setting.
  */
 static const char *const library_folders[] = {
     "/",
@@ -40,7 +40,7 @@ static const char *const library_folders[] = {
     "/glibc/lib",
 };
 
-/* Libraries that have a version of their own. */
+/* Libraries with version numbers of their own. */
 static const char *const unversioned[] = {"libnvidia-nvvm70.so.*", "libnvidia-egl-gbm.so.*.*",
                                           "libnvidia-egl-wayland.so.*.*"};
 
@@ -57,9 +57,9 @@ static const char *const programs[] = {
     "nvidia-imex-ctl",
 };
 
-/* The toolkit's list has /tmp/nvidia-mps as well, the pipe folder of a host's own MPS daemon. It is
- * left out: once the daemon's folder is removed, anybody may put a link of that name into /tmp, and
- * the runtime would mount what it leads to. */
+/* The toolkit's list also has /tmp/nvidia-mps, the pipe folder of a host's own MPS daemon. It is
+ * left out: once the daemon's folder is removed, everybody may make a link of that name in /tmp,
+ * and the runtime would mount its target. */
 static const char *const sockets[] = {"/var/run/nvidia-persistenced/socket",
                                       "/var/run/nvidia-fabricmanager/socket"};
 
@@ -74,7 +74,7 @@ static const char *const settings[] = {
     "X11/xorg.conf.d/nvidia-drm-outputclass.conf",
 };
 
-/* In the container these lie below /etc, wherever the host has them. */
+/* In the container these are below /etc, wherever the host has them. */
 static const char *const vulkan_settings[] = {
     "vulkan/icd.d/nvidia_icd.json",
     "vulkan/icd.d/nvidia_icd.x86_64.json",
@@ -83,8 +83,8 @@ static const char *const vulkan_settings[] = {
     "vulkan/implicit_layer.d/nvidia_layers.json",
 };
 
-/* Names that programs rely on and no package need bring (internal/discover/symlinks.go,
- * graphics.go). "%" is the driver's version. */
+/* Names that programs rely on and packages may lack (internal/discover/symlinks.go, graphics.go).
+ * "%" is the driver's version. */
 static const struct {
     const char *library, *link, *target;
 } known_links[] = {
@@ -100,7 +100,7 @@ static const struct {
 struct search {
     const struct driver_files_where *w;
     struct driver_files found;
-    struct err refused; /* the first part that is there and that others than root may change */
+    struct err refused; /* the first existing file that others than root may change */
 };
 
 static char *host_path(const struct search *s, const char *resolved)
@@ -108,7 +108,8 @@ static char *host_path(const struct search *s, const char *resolved)
     return rooted_join(s->w->host_root ? s->w->host_root : s->w->root, resolved);
 }
 
-/* Whoever may change it. Where the kernel cannot tell (before 5.6), yes. */
+/* True when the file exists, whoever may change it; also where the kernel cannot tell (before
+ * 5.6). */
 static bool is_there(const char *root, const char *part)
 {
     struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
@@ -117,7 +118,7 @@ static bool is_there(const char *root, const char *part)
     return fd >= 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
-/* why may be about a folder on the way to the part, which need not be there: then it is no news. */
+/* Notes a refusal, unless it concerns a folder on the way and the file itself does not exist. */
 static void note_refused(struct search *s, const char *part, struct err *why)
 {
     auto_free char *seen = rooted_join(s->w->root, part);
@@ -126,7 +127,7 @@ static void note_refused(struct search *s, const char *part, struct err *why)
     err_clear(why);
 }
 
-/* Follows a path below the root. false: nothing is there that only root may change. Caller frees
+/* Resolves a path below the root. False: no file there that only root may change. Caller frees
  * *ret_resolved. */
 static bool find(struct search *s, const char *path, char **ret_resolved, struct stat *ret_st)
 {
@@ -172,7 +173,7 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-/* The names in a folder, sorted, as malloc'ed strings; none when it is not there. */
+/* The names in a folder, sorted, as malloc'ed strings; none when the folder is missing. */
 struct names {
     char **items;
     size_t count;
@@ -221,7 +222,7 @@ static bool is_library(const struct search *s, const char *name)
     return false;
 }
 
-/* A library by the host path of its file; NULL when it is none of those found. */
+/* The library with this host path; NULL: it is not among those found. */
 static const struct driver_file *library_at(const struct driver_files *f, const char *host)
 {
     for (size_t i = 0; i < f->n_files; i++) {
@@ -252,7 +253,7 @@ static void add_link(struct search *s, const char *path, const char *target, con
     link->host_path = xstrdup(host);
 }
 
-/* What a link beside the libraries is called is a name of the library that it leads to. */
+/* The name of a link beside the libraries is another name of the library that it leads to. */
 static void note_link(struct search *s, const char *folder, const char *name)
 {
     auto_free char *path = rooted_join(folder, name);
@@ -306,8 +307,8 @@ static int add_libraries(struct search *s, const char *folder, struct err *e)
     return 0;
 }
 
-/* The folder of the driver's libraries is the one with libcuda or NVML of its version
- * (root/root.go). NULL: it is not this one. */
+/* The driver's libraries are in the folder with libcuda or NVML of its version (root/root.go).
+ * NULL: not in this one. */
 static char *driver_folder(struct search *s, const char *folder)
 {
     static const char *const witnesses[] = {"libcuda", "libnvidia-ml"};
@@ -365,7 +366,7 @@ static int find_socket(struct search *s, const char *path, struct err *e)
     return add_file(s, DRIVER_SOCKET, resolved, path, e);
 }
 
-/* The first folder that has some, as the kernel takes them. *ret_found tells. */
+/* Adds the first folder with firmware, in the kernel's order. *ret_found: there was one. */
 static int add_firmware(struct search *s, const char *base, bool *ret_found, struct err *e)
 {
     __attribute__((cleanup(names_done))) struct names names = {0};
@@ -411,7 +412,7 @@ static int find_setting(struct search *s, const char *name, struct err *e)
     return 0;
 }
 
-/* Some hosts have them right below the driver root. */
+/* Some hosts have them directly below the driver root. */
 static int find_vulkan_setting(struct search *s, const char *name, struct err *e)
 {
     static const char *const folders[] = {"/etc", "/usr/local/share", "/usr/share", ""};
@@ -436,7 +437,7 @@ static int find_each(struct search *s, find_fn *fn, const char *const *names, si
     return 0;
 }
 
-/* The version becomes part of paths and patterns. */
+/* The version is used in paths and patterns. */
 static int check_version(const char *version, struct err *e)
 {
     size_t len = strspn(version, "0123456789.");

@@ -40,7 +40,7 @@ void entry_add_mount(struct entry *en, const char *container_path, const char *h
     m->read_only = read_only;
 }
 
-/* Cards of several partitions, and the common files, come up more than once. */
+/* Control files, and cards with several partitions, are added more than once. */
 void entry_add_node(struct entry *en, const char *host_root, const char *path)
 {
     for (size_t i = 0; i < en->n_nodes; i++) {
@@ -53,12 +53,12 @@ void entry_add_node(struct entry *en, const char *host_root, const char *path)
     memcpy(node->permissions, "rw", sizeof("rw"));
 }
 
-/* What is granted, each device once: time-slicing replicas are several grants of one. */
+/* The granted devices without duplicates: replicas of one device are several grants. */
 struct granted {
     const struct container_vendor *vendor;
     const struct entry_device **devices;
     size_t n;
-    bool slots; /* one of them is */
+    bool slots; /* one of them is a slot */
 };
 
 static void granted_done(struct granted *g)
@@ -110,9 +110,10 @@ static uint64_t fnv1a(const char *text)
 }
 
 /*
- * Annotations of all that one container is granted end up in one map, and the kubelet keeps the
- * first of two equal keys (kubelet pkg/kubelet/cm/devicemanager/pod_devices.go). NVIDIA's plugin
- * puts a fresh uuid into the key; a digest of the names is as distinct and the same each time.
+ * The annotations for all devices of one container end up in one map, in which the kubelet keeps
+ * the first of two equal keys (kubelet pkg/kubelet/cm/devicemanager/pod_devices.go). NVIDIA's
+ * plugin puts a new uuid into the key. A digest of the names is as distinct, and the same each
+ * time.
  */
 static void add_annotation(const struct entry_options *o, const struct granted *g, struct entry *en)
 {
@@ -165,7 +166,7 @@ static int add_without_cdi(const struct entry_options *o, const struct container
 
 /* --- The whole --- */
 
-/* CDI says the environment of each device apart, and of one variable the last word holds. */
+/* CDI sets the environment of each device separately, and for one variable the last value wins. */
 static int check_env(const struct granted *g, struct err *e)
 {
     size_t n = 0;
@@ -198,7 +199,7 @@ static int build(const struct entry_options *o, const struct container_nodes *no
         add_cdi_names(g, en);
     if (o->ways & ENTRY_CDI_ANNOTATIONS)
         add_annotation(o, g, en);
-    /* With CDI alone the spec has all the rest. */
+    /* With CDI alone the spec has everything else. */
     if (g->slots || !(o->ways & ~ENTRY_ALL_CDI))
         return 0;
     return add_without_cdi(o, nodes, g, en, e);

@@ -16,7 +16,7 @@
 #include "base/xalloc.h"
 
 #define OLD_PREFIX ".old-"
-/* A container makes as many files, and folders in folders, as it likes. */
+/* Bound on removals, because a container can make any number of files and nested folders. */
 #define MAX_REMOVALS 4096
 #define MAX_DEPTH    32
 
@@ -26,9 +26,9 @@ static bool is_dots(const char *name)
 }
 
 struct sweep {
-    int parent;     /* of the folder that is made */
-    unsigned left;  /* so many more entries are removed or moved */
-    bool is_longer; /* something was moved into parent: there is another round */
+    int parent;     /* the new folder's parent */
+    unsigned left;  /* entries that may still be removed or moved */
+    bool is_longer; /* an entry was moved into parent: another round is needed */
 };
 
 static char *old_name(void)
@@ -40,7 +40,7 @@ static char *old_name(void)
 
 static void remove_entry(struct sweep *s, int at, const char *name, int depth);
 
-/* What is in it, as far as it goes. */
+/* Empties a folder as far as the bound allows. */
 static void empty(struct sweep *s, int at, const char *name, int depth)
 {
     int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -58,8 +58,8 @@ static void empty(struct sweep *s, int at, const char *name, int depth)
     }
 }
 
-/* A folder too deep for this round becomes one of the next: it lies beside the new folder then, and
- * those above it can go. */
+/* Moves a folder that is too deep for this round beside the new folder, so that those above it can
+ * be removed; the next round takes it. */
 static void move_up(struct sweep *s, int at, const char *name)
 {
     auto_free char *old = old_name();
@@ -93,7 +93,7 @@ static void sweep_once(struct sweep *s)
     }
 }
 
-/* path is what is made in parent. */
+/* path is the new folder in parent. */
 static void sweep(int parent, const char *path)
 {
     struct sweep s = {.parent = parent, .left = MAX_REMOVALS, .is_longer = true};
@@ -137,7 +137,7 @@ int fresh_folder_make(const char *path, unsigned mode, struct err *e)
     sweep(parent, path);
     if (mkdirat(parent, name, 0700) < 0)
         return err_set_errno(e, errno, "create folder %s", path);
-    /* The mode of mkdir is cut by the umask. */
+    /* The umask cuts the mode of mkdir. */
     auto_fd int made = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (made < 0 || fchmod(made, mode) < 0)
         return err_set_errno(e, errno, "set the mode of folder %s", path);

@@ -5,7 +5,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-/* The order is that of the numbers (grpc.io, "Status codes"). */
+/* In the order of the numbers (grpc.io, "Status codes"). */
 static const struct {
     const char *name;
     enum err_kind kind;

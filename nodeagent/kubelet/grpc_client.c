@@ -15,8 +15,8 @@
 
 /*
  * A call is on `open` while its stream is, then on `done` until its function was called, which
- * happens with nothing of nghttp2 on the stack. A connection on which a deadline ran out is given
- * up with its last call: it may be stuck, and what is queued in it must not pile up.
+ * happens without nghttp2 on the stack. A connection on which a deadline passed is closed with its
+ * last call: it may be stuck, and its queue must not grow.
  */
 TAILQ_HEAD(client_calls, client_call);
 
@@ -25,10 +25,10 @@ struct grpc_client {
     char *path;
     struct grpc_limits limits;
     struct h2 *h2; /* NULL: not connected */
-    bool suspect;  /* a deadline ran out on it */
+    bool suspect;  /* a deadline passed on it */
     struct client_calls open, done;
-    struct reactor_timer *deliver; /* for what is done outside of a turn */
-    bool delivering, freed;        /* freed from a reply's function: whoever delivers does it */
+    struct reactor_timer *deliver; /* for work outside of a turn */
+    bool delivering, freed;        /* freed: by a reply's function; deliver() then frees it */
 };
 
 struct client_call {
@@ -38,11 +38,11 @@ struct client_call {
     void *arg;
     struct reactor_timer *deadline;
     struct grpc_reader in;
-    struct grpc_verdict verdict; /* ours of what arrived; GRPC_OK: nothing wrong yet */
+    struct grpc_verdict verdict; /* GRPC_OK: no error in the answer so far */
     int64_t http_status;
     bool is_grpc;
     int64_t status; /* grpc-status; -1: none yet */
-    int code;       /* of the reply */
+    int code;       /* the reply's */
     char *text;
     TAILQ_ENTRY(client_call) link;
 };
@@ -87,7 +87,7 @@ static void disconnect(struct grpc_client *c)
     c->suspect = false;
 }
 
-/* The client may be gone afterwards. */
+/* May free the client. */
 static void deliver(struct grpc_client *c)
 {
     if (c->suspect && TAILQ_EMPTY(&c->open))
@@ -109,7 +109,7 @@ static void on_deliver(void *arg)
     deliver(arg);
 }
 
-/* ---- what the peer does ---- */
+/* ---- the peer's answer ---- */
 
 static void on_header(struct h2_stream *s, struct h2_text name, struct h2_text value)
 {
@@ -136,7 +136,7 @@ static bool is_answer(const struct client_call *call)
     return call->http_status == 200 && call->is_grpc;
 }
 
-/* What cannot become an answer is not waited for. */
+/* Ends a call that cannot get a valid answer any more. */
 static void give_up(struct client_call *call)
 {
     h2_drop(&call->stream);
@@ -154,10 +154,10 @@ static void on_data(struct h2_stream *s, const uint8_t *p, size_t len)
 {
     struct client_call *call = (struct client_call *)s;
     if (!is_answer(call))
-        return; /* a page of text, of whoever is there */
+        return; /* a page of text of some other server */
     call->verdict = grpc_reader_add(&call->in, p, len);
     if (call->verdict.code == GRPC_UNIMPLEMENTED)
-        call->verdict.code = GRPC_INTERNAL; /* it is the peer that does what it may not */
+        call->verdict.code = GRPC_INTERNAL; /* the peer violates the protocol */
     if (call->verdict.code)
         give_up(call);
 }
@@ -178,7 +178,7 @@ static void conclude_whole(struct client_call *call)
 
 static void on_peer_ended(struct h2_stream *s)
 {
-    (void)s; /* what the answer means is seen when the stream closes, with an error or without */
+    (void)s; /* the result is decided when the stream closes, with or without an error */
 }
 
 /* grpc.io: "HTTP2 Transport Mapping", errors. */
@@ -198,7 +198,8 @@ static int code_of_reset(uint32_t error)
     }
 }
 
-/* A status that arrived counts more than the reset behind it: servers that answer early reset. */
+/* A received status counts more than a following reset, because servers that answer early reset the
+ * stream. */
 static void on_closed(struct h2_stream *s, uint32_t error)
 {
     struct client_call *call = (struct client_call *)s;

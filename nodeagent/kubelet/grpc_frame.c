@@ -68,7 +68,7 @@ static bool to_ms(int64_t value, char unit, int64_t *ret_ms)
 {
     static const struct {
         char unit;
-        int64_t multiply, divide; /* to milliseconds */
+        int64_t multiply, divide; /* factor and divisor to milliseconds */
     } units[] = {
         {'H', 3600000, 1}, {'M', 60000, 1}, {'S', 1000, 1},
         {'m', 1, 1},       {'u', 1, 1000},  {'n', 1, 1000000},
@@ -126,7 +126,7 @@ static int hex(uint8_t c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The byte at *i, which is moved behind it. */
+/* The byte at *i; moves *i behind it. */
 static uint8_t next_byte(const uint8_t *s, size_t len, size_t *i)
 {
     uint8_t c = s[(*i)++];

@@ -16,20 +16,20 @@
 
 #define ACCEPTS_A_TURN  16
 #define ACCEPT_PAUSE_MS 1000
-/* Of requests that a connection may be sending at once, in largest messages. */
+/* Bound on the requests being received on one connection, in largest messages. */
 #define MAX_HELD_MESSAGES 4
 #define CONTENT_TYPE      "application/grpc"
 
 /*
- * A call goes through these states. Handlers are called from `on_turn` alone, with nothing of
- * nghttp2 on the stack; before that, what happened is noted by moving calls from list to list.
+ * The states of a call. Handlers are called from `on_turn` alone, without nghttp2 on the stack;
+ * before that, events are noted by moving calls between lists.
  *
  *   CALL_ARRIVING  on its connection's list; the request's timer runs
  *   CALL_READY     also waits for its handler; the deadline's timer runs
- *   CALL_HANDLED   is the handler's
- *   CALL_LOST      is the handler's, without a stream, and the handler is to be told
- *   CALL_ORPHAN    was lost and the handler does not want to be told: kept until it finishes it
- *   CALL_FINISHED  nobody's any more; goes with its stream
+ *   CALL_HANDLED   belongs to the handler
+ *   CALL_LOST      belongs to the handler, has no stream; on_end must be called
+ *   CALL_ORPHAN    was lost and has no on_end: kept until the handler finishes it
+ *   CALL_FINISHED  no longer used; freed with its stream
  */
 enum call_state {
     CALL_ARRIVING,
@@ -46,7 +46,7 @@ TAILQ_HEAD(conn_list, conn);
 struct conn {
     struct grpc_server *server;
     struct h2 *h2;
-    struct call_list calls; /* that have a stream */
+    struct call_list calls; /* those with a stream */
     TAILQ_ENTRY(conn) link;
 };
 
@@ -56,7 +56,7 @@ struct grpc_server {
     struct grpc_socket_id id;
     int fd;
     struct reactor_watch *watch;
-    struct reactor_timer *pause; /* of accepting */
+    struct reactor_timer *pause; /* pauses accepting */
     const struct grpc_method *methods;
     size_t n_methods;
     void *arg;
@@ -64,7 +64,7 @@ struct grpc_server {
     struct conn_list conns;
     size_t n_conns;
     struct call_list lost; /* CALL_LOST and CALL_ORPHAN */
-    unsigned calling;      /* handlers on the stack */
+    unsigned calling;      /* number of handlers on the stack */
 };
 
 struct grpc_call {
@@ -75,7 +75,7 @@ struct grpc_call {
     const struct grpc_method *method;
     bool is_post, is_grpc, responded;
     int64_t timeout_ms;          /* grpc-timeout; -1: none */
-    struct grpc_verdict headers; /* what is wrong with them */
+    struct grpc_verdict headers; /* the error in its headers */
     struct grpc_reader in;
     struct reactor_timer *timer;
     enum grpc_code code;
@@ -96,7 +96,7 @@ static void call_free(struct grpc_call *c)
     free(c);
 }
 
-/* Fills the two headers that tell how a call ended; returns how many. */
+/* Fills in the two headers for a call's status; returns their number. */
 static size_t status_headers(const struct grpc_call *c, struct sb *code, struct sb *text,
                              struct h2_header headers[2])
 {
@@ -109,7 +109,7 @@ static size_t status_headers(const struct grpc_call *c, struct sb *code, struct 
     return 2;
 }
 
-/* An answer of headers alone: a status without a message. */
+/* Answers with headers only: a status without a message. */
 static void respond_only(struct grpc_call *c, const char *http_status)
 {
     auto_sb struct sb code = SB_INIT(16);
@@ -136,7 +136,7 @@ static void respond(struct grpc_call *c)
     c->responded = true;
 }
 
-/* From here on the call is its stream's alone. */
+/* Finishes the call; it then belongs to its stream alone. */
 static void end_call(struct grpc_call *c, const char *http_status, enum grpc_code code,
                      const char *text)
 {
@@ -151,7 +151,7 @@ static void end_call(struct grpc_call *c, const char *http_status, enum grpc_cod
         respond_only(c, http_status);
 }
 
-/* The end of a call that no handler has seen. */
+/* Ends a call that no handler has seen. */
 static void refuse(struct grpc_call *c, const char *http_status, enum grpc_code code,
                    const char *text)
 {
@@ -161,7 +161,7 @@ static void refuse(struct grpc_call *c, const char *http_status, enum grpc_code 
     end_call(c, http_status, code, text);
 }
 
-/* The stream is gone. The handler's call stays until it knows. */
+/* The stream is gone. A handler's call stays until its on_end is called. */
 static void lose(struct grpc_call *c)
 {
     TAILQ_REMOVE(&c->conn->calls, c, link);
@@ -203,9 +203,10 @@ static void tell_lost(struct grpc_server *s)
     }
 }
 
-/* ---- what the peer does ---- */
+/* ---- the peer's requests ---- */
 
-/* The peer has its own clock too: where the handler cannot be told, its reset will do. */
+/* The deadline is the peer's as well: a call whose handler has no on_end waits for the peer's
+ * reset. */
 static void on_call_timer(void *arg)
 {
     struct grpc_call *c = arg;
@@ -335,7 +336,7 @@ static void on_turn(void *arg)
         s->calling++;
         c->method->fn(s->arg, c, byte_queue_peek(&c->in.message), byte_queue_len(&c->in.message));
         s->calling--;
-        grpc_reader_done(&c->in); /* streams are closed in a later part of the turn */
+        grpc_reader_done(&c->in); /* streams are closed later in the turn */
     }
     tell_lost(s);
 }
@@ -396,8 +397,8 @@ static bool has_handled_call(const struct conn *conn)
     return c != NULL;
 }
 
-/* The connection that is given up for a new one: silent for longest, and nobody's call depends on
- * it. The kubelet's stream is silent for hours. NULL: there is none. */
+/* The connection to close for a new one: the one silent for longest that has no call at a handler.
+ * (The kubelet's stream is silent for hours.) NULL: there is none. */
 static struct conn *find_idlest(const struct grpc_server *s)
 {
     struct conn *idlest = NULL;
@@ -423,7 +424,7 @@ static void on_pause_over(void *arg)
     reactor_watch_change(((struct grpc_server *)arg)->watch, EPOLLIN);
 }
 
-/* What cannot be accepted stays readable: without a pause the loop would spin. */
+/* A connection that cannot be accepted stays readable; without a pause the loop would spin. */
 static void pause_accepting(struct grpc_server *s)
 {
     reactor_watch_change(s->watch, 0);
@@ -480,7 +481,7 @@ bool grpc_server_is_reachable(const struct grpc_server *s)
     return grpc_socket_is(s->path, &s->id);
 }
 
-/* Handlers are told when the connection goes. */
+/* Calls the handlers' on_end when the connection ends. */
 static void end_calls(struct conn *conn)
 {
     struct grpc_call *c;
@@ -525,7 +526,7 @@ struct grpc_server *grpc_server_free(struct grpc_server *s)
     return NULL;
 }
 
-/* ---- what handlers do ---- */
+/* ---- functions for handlers ---- */
 
 int grpc_call_send(struct grpc_call *c, const uint8_t *message, size_t len, struct err *e)
 {

@@ -52,7 +52,7 @@ int grpc_socket_connect(const char *path, int *ret_fd, struct err *e)
     return 0;
 }
 
-/* A socket that refuses is left over from a process that is gone. */
+/* A socket that refuses connections is left over from a process that is gone. */
 static int remove_leftover(const char *path, const struct sockaddr_un *address, struct err *e)
 {
     struct stat st;
@@ -81,7 +81,7 @@ static int identify(const char *path, struct grpc_socket_id *ret, struct err *e)
     return 0;
 }
 
-/* The file gets the mode that the socket has when it is bound, so that it is never wider. */
+/* The file has this mode from the moment of bind, so it is never wider. */
 static int bind_and_listen(int fd, const char *path, const struct sockaddr_un *address,
                            struct err *e)
 {

@@ -14,10 +14,10 @@
 
 #define READ_BYTES       (32UL << 10)
 #define READS_A_TURN     8
-#define WRITE_BYTES      (64UL << 10) /* gathered for one write */
+#define WRITE_BYTES      (64UL << 10) /* bound on one write */
 #define WINDOW_BYTES     (1 << 20)
-#define MAX_HEADER_BYTES (16UL << 10) /* of one stream */
-#define MAX_HEADERS      8            /* of ours */
+#define MAX_HEADER_BYTES (16UL << 10) /* bound for one stream */
+#define MAX_HEADERS      8            /* bound on the headers sent */
 
 struct h2 {
     struct reactor *reactor;
@@ -25,18 +25,18 @@ struct h2 {
     const struct h2_role *role;
     void *arg;
     int fd;
-    uint32_t events; /* what the watch waits for */
+    uint32_t events; /* awaited on the socket */
     struct reactor_watch *watch;
     struct reactor_timer *timer;
     nghttp2_session *session;
     struct byte_queue out;
     struct h2_frames frames;
     int64_t idle_ms, heard_ms;
-    uint64_t timed_frame; /* which frame the timer was set for */
+    uint64_t timed_frame; /* the frame for which the timer was set */
     bool used, timed;
-    bool in_turn;            /* what is submitted is written before the turn ends */
-    struct grpc_verdict why; /* it is over, with a code */
-    bool *gone;              /* set by h2_free, for the turn that it was called in */
+    bool in_turn;            /* submitted frames are written before the turn ends */
+    struct grpc_verdict why; /* a code other than GRPC_OK: the connection is over */
+    bool *gone;              /* set by h2_free, for the turn during which it was called */
 };
 
 bool h2_text_is(struct h2_text t, const char *s)
@@ -44,7 +44,7 @@ bool h2_text_is(struct h2_text t, const char *s)
     return strlen(s) == t.len && !memcmp(t.s, s, t.len);
 }
 
-/* ---- what nghttp2 tells ---- */
+/* ---- callbacks of nghttp2 ---- */
 
 static struct h2_stream *stream_of(nghttp2_session *session, int32_t id)
 {
@@ -101,15 +101,15 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     return 0;
 }
 
-/* A verdict on what the peer spoke explains its hanging up. */
+/* The first cause stays: a protocol error explains why the peer closed. */
 static void be_over(struct h2 *h, enum grpc_code code, const char *text)
 {
     if (!h->why.code || code == GRPC_INTERNAL)
         h->why = (struct grpc_verdict){code, text};
 }
 
-/* nghttp2 tells by its own goodbye what it thinks of the peer. And an answer that ends before the
- * request does means that the rest is not wanted (RFC 9113, section 8.1). */
+/* nghttp2's own GOAWAY shows its verdict on the peer. An answer that ends before the request means
+ * that the rest is not wanted (RFC 9113, section 8.1). */
 static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
     struct h2 *h = arg;
@@ -134,7 +134,8 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
     return 0;
 }
 
-/* Streams are found by number, never by a pointer in the source: they may be dropped before. */
+/* Streams are found by number, never by a pointer in the source, because they may have been
+ * dropped. */
 static ssize_t pull(nghttp2_session *session, int32_t id, uint8_t *to, size_t room, uint32_t *flags,
                     nghttp2_data_source *source, void *arg)
 {
@@ -209,13 +210,13 @@ static void open_session(struct h2 *h)
 {
     nghttp2_session_callbacks *cbs = NULL;
     nghttp2_option *option = NULL;
-    /* As everywhere, memory that runs out ends the process: a session that lost a frame for it
-     * would go on with a peer that waits for ever. Our settings bound what a peer can use up. */
+    /* As everywhere, running out of memory ends the process: a session that lost a frame would wait
+     * for ever. The settings bound what a peer can use. */
     nghttp2_mem memory = {NULL, lib_malloc, lib_free, lib_calloc, lib_realloc};
     must(nghttp2_session_callbacks_new(&cbs));
     must(nghttp2_option_new(&option));
     set_callbacks(cbs);
-    /* Closed streams are kept for a tree of priorities that gRPC does not use. */
+    /* nghttp2 would keep closed streams for a tree of priorities that gRPC does not use. */
     nghttp2_option_set_no_closed_streams(option, 1);
     must(h->role->is_server ? nghttp2_session_server_new3(&h->session, cbs, h, option, &memory)
                             : nghttp2_session_client_new3(&h->session, cbs, h, option, &memory));
@@ -231,10 +232,10 @@ static void submit_settings(struct h2 *h, const struct grpc_limits *limits)
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WINDOW_BYTES},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, MAX_HEADER_BYTES},
     };
-    size_t first = h->role->is_server ? 1 : 0; /* pushing is for clients to forbid */
+    size_t first = h->role->is_server ? 1 : 0; /* only clients may forbid push */
     must(nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, settings + first,
                                  ARRAY_LEN(settings) - first));
-    /* The connection has a window of its own, which settings do not widen. */
+    /* The connection has a window of its own, which settings do not change. */
     must(nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, 0, WINDOW_BYTES));
 }
 
@@ -258,7 +259,7 @@ int h2_new(struct reactor *r, int fd, const struct h2_role *role, void *arg,
         .role = role,
         .arg = arg,
         .fd = fd,
-        .events = EPOLLIN | EPOLLOUT, /* settings are to be sent */
+        .events = EPOLLIN | EPOLLOUT, /* the settings are to be sent */
         .idle_ms = limits->idle_ms,
         .heard_ms = clock_mono_ms(reactor_clock(r)),
         .used = !role->is_server,
@@ -330,7 +331,7 @@ static void gather(struct h2 *h)
     }
 }
 
-/* Writes until nothing is left or nothing more is taken. */
+/* Writes until nothing is left or the socket is full. */
 static void flush(struct h2 *h)
 {
     for (;;) {
@@ -357,14 +358,14 @@ static void wait_for(struct h2 *h, uint32_t events)
     h->events = events;
 }
 
-/* There is something to be written: as part of this turn, or of one that begins with it. */
+/* Causes queued frames to be written, in this turn or in a new one. */
 static void wake(struct h2 *h)
 {
     if (!h->in_turn)
         wait_for(h, EPOLLIN | EPOLLOUT);
 }
 
-/* Each frame has the whole time, and not a byte's worth more. */
+/* Each frame gets the whole time; single bytes do not prolong it. */
 static void set_timer(struct h2 *h)
 {
     bool inside = h2_frames_is_inside(&h->frames);
@@ -433,7 +434,7 @@ static size_t to_nv(const struct h2_header *headers, size_t n, nghttp2_nv nv[MAX
     assert(n <= MAX_HEADERS);
     for (size_t i = 0; i < n; i++)
         nv[i] = (nghttp2_nv){
-            /* nghttp2 copies and does not write. */
+            /* nghttp2 copies the name and does not write to it. */
             .name = (uint8_t *)(uintptr_t)headers[i].name,
             .value = (uint8_t *)(uintptr_t)headers[i].value,
             .namelen = strlen(headers[i].name),
@@ -481,7 +482,7 @@ void h2_trailers(struct h2_stream *s, const struct h2_header *headers, size_t n)
 
 void h2_resume(struct h2_stream *s)
 {
-    (void)nghttp2_session_resume_data(s->h2->session, s->id); /* not deferred: it will come by */
+    (void)nghttp2_session_resume_data(s->h2->session, s->id); /* not deferred: it is sent anyway */
     wake(s->h2);
 }
 

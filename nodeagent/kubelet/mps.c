@@ -28,7 +28,7 @@ struct mps {
     mps_fn *fn;
     void *arg;
     char *root, *host_root, *host_shm, *program, *library_path;
-    struct unit **units; /* each where it is for as long as it lives */
+    struct unit **units; /* allocated one by one, so that their addresses stay */
     size_t n_units;
 };
 
@@ -92,7 +92,8 @@ static struct unit *find_unit(const struct mps *m, const char *name)
     return NULL;
 }
 
-/* Names become folders: no way up, nothing hidden, no sockets whose path the kernel would cut. */
+/* Names become folders: they must not lead upwards, be hidden, or make a socket's path too long for
+ * the kernel. */
 static int check_unit(const struct mps *m, const struct mps_unit *u, struct err *e)
 {
     struct sockaddr_un address;
@@ -224,7 +225,7 @@ static void ignore_change(void *arg)
     (void)arg;
 }
 
-/* All are told before the first is waited for. */
+/* All daemons are signalled before the first is waited for. */
 struct mps *mps_free(struct mps *m)
 {
     if (!m)

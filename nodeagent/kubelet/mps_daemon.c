@@ -16,22 +16,22 @@
 #include "nodeagent/kubelet/fresh_folder.h"
 
 #define GRACE_MS 2000
-/* The daemon makes its socket some time after it started; until then commands are refused. */
+/* The daemon makes its socket some time after its start; until then commands are refused. */
 #define COMMANDS_PAUSE_MS 100
 #define COMMANDS_TRIES    50
-/* A client that hangs is ended and counts as refused. */
+/* A command that hangs is killed and counts as refused. */
 #define COMMANDS_LIMIT_MS 5000
 
 enum state {
     DOWN,     /* no process; the timer starts one */
-    STARTING, /* it runs and has not taken its limits yet */
+    STARTING, /* it runs but has not taken its limits yet */
     READY,
-    ENDING, /* told to end, by us */
-    GONE,   /* ended and not wanted */
+    ENDING, /* was sent SIGTERM by this module */
+    GONE,   /* ended, and not wanted any more */
 };
 
-/* One thread. At most one timer meaning at a time: DOWN, start; STARTING, limit of or pause between
- * commands; ENDING, SIGKILL. */
+/* One thread. The timer's meaning by state: DOWN: start; STARTING: limit of a command, or pause
+ * between two; ENDING: SIGKILL. */
 struct mps_daemon {
     struct reactor *reactor; /* borrowed */
     mps_daemon_fn *fn;
@@ -39,7 +39,7 @@ struct mps_daemon {
     char *program, *library_path, *pipe_folder, *log_folder, *visible, *commands;
     enum state state;
     bool wanted;
-    int tries; /* of the commands since it started */
+    int tries; /* of the commands, since its start */
     struct child daemon, control;
     struct reactor_watch *daemon_watch, *control_watch;
     struct reactor_timer *timer;
@@ -62,7 +62,7 @@ static void set_state(struct mps_daemon *d, enum state state)
         d->fn(d->arg);
 }
 
-/* The environment of daemon and client alike. */
+/* The environment of the daemon and of its client program. */
 struct environment {
     char *texts[6];
     size_t count;
@@ -90,7 +90,7 @@ static void drop_control(struct mps_daemon *d)
     child_done(&d->control, /* grace_ms= */ 0);
 }
 
-/* After the end, however it came. */
+/* Called after every end of the daemon. */
 static void rest(struct mps_daemon *d)
 {
     bool asked = d->state == ENDING;
@@ -105,8 +105,9 @@ static void rest(struct mps_daemon *d)
     set_state(d, DOWN);
 }
 
-/* A container that has the folder could answer in the daemon's place there. One that starts before
- * the next daemon gets the new folder, which nobody else has. start() says what does not work. */
+/* A container that has the old folder could answer there in the daemon's place. A container that
+ * starts before the next daemon gets the new folder, which no other container has. start() reports
+ * a failure. */
 static void leave_folder(const struct mps_daemon *d)
 {
     auto_err struct err e = {0};

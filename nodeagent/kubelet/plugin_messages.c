@@ -8,7 +8,7 @@
 
 enum {
     MAX_CONTAINERS = 256,
-    MAX_UNPACKED = 8 << 20, /* of a request; the transport takes 1 MiB on the wire */
+    MAX_UNPACKED = 8 << 20, /* bound on an unpacked request; the transport accepts 1 MiB */
 };
 
 /* protobuf-c's strings are not const; packing does not write to them. */
@@ -25,7 +25,7 @@ static struct plugin_bytes packed(const ProtobufCMessage *m)
     return b;
 }
 
-/* --- What is told --- */
+/* --- Messages sent --- */
 
 struct plugin_bytes plugin_encode_register(const char *endpoint, const char *resource)
 {
@@ -46,7 +46,7 @@ struct plugin_bytes plugin_encode_options(void)
     return packed(&m.base);
 }
 
-/* A device with the place it is at; one value, so that its parts can point at each other. */
+/* A device with its topology in one value, so that its members can point at each other. */
 struct listed {
     V1beta1__Device device;
     V1beta1__TopologyInfo topology;
@@ -181,7 +181,7 @@ static void answer_done(struct answer *a)
     free(a->name_list);
 }
 
-/* The kubelet asks for one after the other. */
+/* The kubelet asks for one container at a time. */
 static int check_containers(size_t n, struct err *e)
 {
     if (n <= MAX_CONTAINERS)

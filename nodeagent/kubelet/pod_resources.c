@@ -24,7 +24,7 @@ struct pod_resources {
     int64_t asked_mono_ms;
     bool asking, again;
     char *path;
-    struct stat seen; /* the socket, when it was there last; st_nlink 0: never yet */
+    struct stat seen; /* the socket as last seen; st_nlink 0: never */
     int64_t renewed_mono_ms;
 };
 
@@ -93,7 +93,7 @@ static void answered(void *arg, const struct grpc_reply *reply)
         fail(p, ERR_PROTOCOL, "the answer is no ListPodResourcesResponse, or too large a one");
 }
 
-/* An inode may be used again, at another time. */
+/* An inode may be reused, but with another time. */
 static bool same_socket(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino &&

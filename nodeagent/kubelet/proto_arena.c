@@ -25,7 +25,7 @@ static void *take(void *arg, size_t size)
     return p->bytes;
 }
 
-/* What protobuf-c needs only while it unpacks. */
+/* Frees memory that protobuf-c needs only while it unpacks. */
 static void give_back(void *arg, void *bytes)
 {
     struct proto_arena *a = arg;

@@ -12,7 +12,7 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
-/* As the kernel: MAXSYMLINKS. */
+/* The kernel's bound, MAXSYMLINKS. */
 #define MAX_LINKS 40
 
 char *rooted_join(const char *root, const char *path)
@@ -23,7 +23,7 @@ char *rooted_join(const char *root, const char *path)
     return xasprintf("%.*s%s", (int)len, root, path);
 }
 
-/* The walk so far, and what is still to be walked. */
+/* A path being resolved: the part done, and the rest. */
 struct walk {
     const char *root;
     struct sb done; /* "" or "/a/b" */
@@ -41,7 +41,7 @@ static void go_up(struct sb *done)
     done->len = (size_t)(slash - done->data);
 }
 
-/* Takes the first name off the rest; NULL when nothing is left. Caller frees. */
+/* Takes the first name off the rest; NULL: the rest is empty. Caller frees. */
 static char *next_name(struct walk *w)
 {
     const char *at = w->rest + strspn(w->rest, "/");
@@ -54,7 +54,7 @@ static char *next_name(struct walk *w)
     return name;
 }
 
-/* Sockets and links are not changed through their own mode, only by who may write their folder. */
+/* Whoever may write the folder controls its sockets and links, whatever their own mode is. */
 static int check_hands(const struct walk *w, const char *path, const struct stat *st, struct err *e)
 {
     bool by_mode = S_ISDIR(st->st_mode) || S_ISREG(st->st_mode);
@@ -69,7 +69,7 @@ static int check_hands(const struct walk *w, const char *path, const struct stat
     return 0;
 }
 
-/* What is walked from here on: more, then what is left. */
+/* Puts a path before the rest. */
 static int put_before(struct walk *w, const char *more, struct err *e)
 {
     auto_free char *rest = xasprintf("%s%s", more, w->rest);
@@ -86,7 +86,7 @@ static void move_to(struct walk *w, int fd)
     w->at = fd;
 }
 
-/* Begins at the root, with what was walked so far put before the rest again. */
+/* Starts again at the root, with the part done put before the rest. */
 static int start_over(struct walk *w, struct err *e)
 {
     struct stat st;
@@ -136,7 +136,7 @@ static int step(struct walk *w, const char *name, struct err *e)
     return 0;
 }
 
-/* What was walked has no links, so that the folder above is the one that its name says. */
+/* The part done has no links, so the parent folder is the one in its name. */
 static int step_up(struct walk *w, struct err *e)
 {
     go_up(&w->done);
