@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "nodeagent/card_plan.h"
+#include "nodeagent/card_layout.h"
 
 /*
  * The part of card_plan.h for slices with quotas. Pure.

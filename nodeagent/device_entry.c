@@ -5,6 +5,8 @@
 
 #include "base/xalloc.h"
 
+#include "nodeagent/kubelet/container_vendors.h"
+
 struct entry_device device_card_entry(const struct gpu_card *card)
 {
     return (struct entry_device){

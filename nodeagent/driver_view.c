@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/kubelet/container_vendors.h"
 #include "nodeagent/kubelet/device_make.h"
 
 static const char *or_root(const char *path)

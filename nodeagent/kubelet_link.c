@@ -8,6 +8,7 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/kubelet/checkpoint.h"
+#include "nodeagent/kubelet/entry_build.h"
 #include "nodeagent/kubelet/pod_resources.h"
 #include "nodeagent/preferred.h"
 

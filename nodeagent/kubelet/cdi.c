@@ -13,6 +13,7 @@
 
 #include "nodeagent/kubelet/cdi_common.h"
 #include "nodeagent/kubelet/container_vendor.h"
+#include "nodeagent/kubelet/container_vendors.h"
 #include "nodeagent/kubelet/rooted.h"
 
 #define SPEC_BYTES ((size_t)16 << 20)

@@ -9,6 +9,8 @@
 #include "base/auto.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/kubelet/container_vendors.h"
+
 static char *dump(const json_t *value)
 {
     char *text = json_dumps(value, JSON_COMPACT);

@@ -14,6 +14,7 @@
 
 #include "nodeagent/kubelet/cdi.h"
 #include "nodeagent/kubelet/cdi_common.h"
+#include "nodeagent/kubelet/container_vendors.h"
 
 #define MARK       "slot."
 #define SPEC_BYTES ((size_t)64 * 1024)

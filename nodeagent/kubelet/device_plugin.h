@@ -4,7 +4,7 @@
 #include "base/auto.h"
 #include "base/reactor.h"
 
-#include "nodeagent/kubelet/entry.h"
+#include "nodeagent/kubelet/plugin_messages.h"
 
 /*
  * The kubelet's device plugin API v1beta1 (k8s.io/kubelet pkg/apis/deviceplugin) inside the agent's
@@ -17,27 +17,6 @@
  * mistaken for this one's.
  */
 struct device_plugin;
-
-struct plugin_device {
-    const char *id;
-    bool healthy;
-    int numa; /* -1: none */
-};
-
-struct plugin_resource {
-    const char *name; /* "nvidia.com/gpu" */
-    const struct plugin_device *devices;
-    size_t n_devices;
-};
-
-/* A container's question in GetPreferredAllocation. */
-struct plugin_preference {
-    const char *const *available;
-    size_t n_available;
-    const char *const *must_include;
-    size_t n_must_include;
-    size_t size;
-};
 
 /* The callbacks. They answer from memory, on the reactor's thread, because the kubelet admits one
  * pod at a time and waits. The error's text becomes the pod's. */

@@ -13,8 +13,6 @@
  * Pure values and functions; the answer is made from them without any I/O.
  */
 
-struct container_nodes;
-
 /* The ways to name devices to the runtime; several may be combined (NVIDIA's names:
  * deviceListStrategy). The content in ways other than CDI is each vendor's own
  * (container_vendor.h). */
@@ -89,17 +87,6 @@ struct entry {
     char **cdi_names; /* fully qualified: "gpu.cleave.dev/<vendor>=<name>" */
     size_t n_cdi_names;
 };
-
-/* Builds the answer for one container that gets these n devices, in their order; devices with the
- * same cdi_name count once. nodes: the existing device files, used where the answer lists them.
- * Release *ret with entry_done. Source: NVIDIA k8s-device-plugin internal/plugin/server.go.
- *  - ERR_UNAVAILABLE: nodes is NULL and needed.
- *  - ERR_NOT_FOUND: the files of a device are not known; a container could start and not use it.
- *  - ERR_INVALID: devices of several vendors or of an unknown one; a slot without CDI; or a
- *    combination that the vendor's containers cannot have. */
-int entry_build(const struct entry_options *o, const struct container_nodes *nodes,
-                const struct entry_device *const *devices, size_t n, struct entry *ret,
-                struct err *e) MUST_CHECK;
 
 /* Adds an environment variable, replacing one of the same key. */
 void entry_add_env(struct entry *en, const char *key, const char *value);

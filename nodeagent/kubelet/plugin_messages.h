@@ -1,12 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "nodeagent/kubelet/device_plugin.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#include "nodeagent/kubelet/entry.h"
 
 /*
  * The device plugin's messages as bytes. Pure. Received bytes are bounded by the transport and may
  * be anything: ERR_INVALID where they are not the message.
  */
+
+struct plugin_device {
+    const char *id;
+    bool healthy;
+    int numa; /* -1: none */
+};
+
+struct plugin_resource {
+    const char *name; /* "nvidia.com/gpu" */
+    const struct plugin_device *devices;
+    size_t n_devices;
+};
+
+/* A container's question in GetPreferredAllocation. */
+struct plugin_preference {
+    const char *const *available;
+    size_t n_available;
+    const char *const *must_include;
+    size_t n_must_include;
+    size_t size;
+};
+
 struct plugin_bytes {
     uint8_t *data; /* owned */
     size_t len;

@@ -14,6 +14,7 @@
 #include "base/auto.h"
 
 #include "nodeagent/kubelet/cdi.h"
+#include "nodeagent/kubelet/container_vendors.h"
 #include "nodeagent/kubelet/device_make.h"
 
 #define MAX_DEVICES 64

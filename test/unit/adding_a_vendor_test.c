@@ -14,6 +14,8 @@
 #include "nodeagent/gpu/intel.h"
 #include "nodeagent/host.h"
 #include "nodeagent/kubelet/cdi.h"
+#include "nodeagent/kubelet/container_vendors.h"
+#include "nodeagent/kubelet/entry_build.h"
 #include "nodeagent/node_offer.h"
 #include "partition/koordinator_mirror.h"
 #include "partition/resources.h"

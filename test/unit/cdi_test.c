@@ -14,6 +14,7 @@
 #include "folder_support.h"
 #include "nodeagent/kubelet/cdi.h"
 #include "nodeagent/kubelet/cdi_common.h"
+#include "nodeagent/kubelet/container_vendors.h"
 
 TestSuite(cdi, .init = folder_enter, .fini = folder_leave);
 

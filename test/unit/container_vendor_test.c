@@ -10,6 +10,7 @@
 
 #include "folder_support.h"
 #include "nodeagent/kubelet/container_vendor.h"
+#include "nodeagent/kubelet/container_vendors.h"
 #include "partition/vendor.h"
 
 Test(container_vendor, each_vendor_that_the_cluster_knows_has_a_way_into_a_container)

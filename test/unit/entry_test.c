@@ -6,6 +6,7 @@
 
 #include "nodeagent/kubelet/container_vendor.h"
 #include "nodeagent/kubelet/entry.h"
+#include "nodeagent/kubelet/entry_build.h"
 
 /*
  * Each case: what is granted, in which ways, and the answer as text; one line for each thing that
