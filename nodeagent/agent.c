@@ -219,7 +219,7 @@ static void take_unended(struct agent *a, struct agent_job *j)
 
 /* A card whose change failed and that the new spec does not list is not attempted again: recovery
  * ends its change. */
-static void follow(struct agent *a, const struct device_spec *before, bool ordered)
+static void follow_spec(struct agent *a, const struct device_spec *before, bool ordered)
 {
     for (size_t i = 0; i < a->tracks.n; i++) {
         const struct card_memo *m = &a->tracks.items[i].memo;
@@ -259,7 +259,7 @@ static void take_device(struct agent *a)
     a->device = next;
     a->device_seen = true;
     if (!same || !same_spec(before, spec(a)))
-        follow(a, before, known);
+        follow_spec(a, before, known);
     const struct own_device *d = own(a);
     if (d && d->spec_error)
         log_error("Could not read the spec of Device", kv("object", a->d.node),
@@ -270,14 +270,14 @@ static void take_device(struct agent *a)
 
 /* --- The next step --- */
 
-static void refuse(struct agent *a, struct card_track *t, const char *reason, const char *why)
+static void refuse_want(struct agent *a, struct card_track *t, const char *reason, const char *why)
 {
     card_track_refuse(t, reason, why);
     publish_within(a, 0);
 }
 
 static void publish(struct agent *a);
-static void serve(struct agent *a);
+static void serve_offer(struct agent *a);
 
 /* True when the controller withdrew from the Node everything that the change destroys, before it
  * ordered the change. The controller knows how many parts of each kind stay, not which ones: a part
@@ -296,8 +296,9 @@ static bool is_ordered(const struct agent *a, const struct card_track *t,
 /* The most that anyone may still assume is available on this card: everything that exists, minus
  * what the controller withdrew before ordering this change, or what the last acknowledged status
  * offers. */
-static void believed(const struct agent *a, const struct card_track *t, const struct gpu_card *card,
-                     const struct card_steps *steps, struct card_offer *ret)
+static void advertised_offer(const struct agent *a, const struct card_track *t,
+                             const struct gpu_card *card, const struct card_steps *steps,
+                             struct card_offer *ret)
 {
     card_offer_of(card, ret);
     if (is_ordered(a, t, card, steps))
@@ -362,8 +363,9 @@ static void seal(struct agent *a, const struct id_list *goes)
 
 /* The three steps of a withdrawal from the kubelet (kubelet_link.h). The plan was made with the
  * holders known now, so once the seal is set no pod holds what goes. */
-static bool is_taken_back(struct agent *a, struct card_track *t, const struct card_view *v,
-                          const struct card_steps *steps, struct agent_job *j)
+static bool is_withdrawn_from_kubelet(struct agent *a, struct card_track *t,
+                                      const struct card_view *v, const struct card_steps *steps,
+                                      struct agent_job *j)
 {
     const struct holders *h = kubelet_link_holders(a->d.kubelet);
     card_track_begin(t);
@@ -391,16 +393,16 @@ static bool is_withdrawn(struct agent *a, struct card_track *t, const struct car
     card_offer_of(&v->card, &j->offered);
     bool takes = plan->verdict == CARD_CHANGE && !card_offer_allows(&j->offered, &plan->steps);
     if (a->d.kubelet)
-        return !takes || is_taken_back(a, t, v, &plan->steps, j);
+        return !takes || is_withdrawn_from_kubelet(a, t, v, &plan->steps, j);
     if (!takes) {
-        believed(a, t, &v->card, &plan->steps, &j->offered);
+        advertised_offer(a, t, &v->card, &plan->steps, &j->offered);
         return true;
     }
     card_track_begin(t);
     bool told = t->told_number && card_offer_allows(&t->told, &plan->steps);
     if (!told && !is_ordered(a, t, &v->card, &plan->steps))
         publish(a);
-    believed(a, t, &v->card, &plan->steps, &j->offered);
+    advertised_offer(a, t, &v->card, &plan->steps, &j->offered);
     return card_offer_allows(&j->offered, &plan->steps);
 }
 
@@ -446,28 +448,28 @@ static void start_card(struct agent *a, struct card_track *t)
 {
     const struct card_view *v = view_of(a, t->memo.uuid);
     if (!v) {
-        refuse(a, t, "DeviceNotFound", "there is no such card on this node");
+        refuse_want(a, t, "DeviceNotFound", "there is no such card on this node");
         return;
     }
     if (v->card.unread) {
-        refuse(a, t, "ReadFailed", v->card.unhealthy_message);
+        refuse_want(a, t, "ReadFailed", v->card.unhealthy_message);
         return;
     }
     const char *ill = remembered_illness(a, t->memo.uuid);
     if (ill) {
-        refuse(a, t, "Unhealthy", ill);
+        refuse_want(a, t, "Unhealthy", ill);
         return;
     }
     const struct device_want *want = want_of(a, t->memo.uuid);
     const char *unshareable = share_refusal(v->card.vendor, want, a->d.resource_publisher);
     if (unshareable) {
-        refuse(a, t, "MPSUnsupported", unshareable);
+        refuse_want(a, t, "MPSUnsupported", unshareable);
         return;
     }
     struct agent_job *j = agent_job_new(AGENT_JOB_CARD, &a->env, a);
     auto_err struct err e = {0};
     if (card_wish_of(&v->card, want, &j->wish, &e) < 0) {
-        refuse(a, t, e.kind == ERR_NOT_FOUND ? "UnknownProfile" : "Invalid", err_msg(&e));
+        refuse_want(a, t, e.kind == ERR_NOT_FOUND ? "UnknownProfile" : "Invalid", err_msg(&e));
         agent_job_free(j);
         return;
     }
@@ -729,7 +731,7 @@ static void event(struct agent *a, bool warning, const char *reason, const char 
 
 /* Reports the containers whose slots could not be bound. The Event is on the Node, because the
  * agent's account may not write Events about pods (config/admission). */
-static void tell_unbound(struct agent *a)
+static void report_unbound(struct agent *a)
 {
     struct unbound u;
     while (late_binding_news(a->d.slots, &u)) {
@@ -765,8 +767,8 @@ static void start_next(struct agent *a)
 /* --- Results --- */
 
 /* Reports the result in memo.result by an Event and the log. */
-static void tell(struct agent *a, const struct card_view *v, const struct txn_result *was,
-                 const struct card_memo *memo)
+static void report_result(struct agent *a, const struct card_view *v, const struct txn_result *was,
+                          const struct card_memo *memo)
 {
     const struct txn_result *now = &memo->result;
     if (was->outcome == now->outcome && strcmp(was->message, now->message) == 0 && !now->changed)
@@ -871,7 +873,7 @@ static void end_card(struct agent *a, struct agent_job *j)
     struct card_memo said = t->memo;
     said.result = j->result;
     if (v && j->result.outcome != TXN_NOT_WITHDRAWN)
-        tell(a, v, &was, &said);
+        report_result(a, v, &was, &said);
 }
 
 /* A card that could not be read must not appear as an idle whole card: it keeps its last reading,
@@ -941,7 +943,7 @@ static bool has_unread_card(const struct agent *a)
 
 /* Binds anew the slots whose slices another program removed: until then their CDI files name slices
  * that are gone. */
-static void bind_lost_anew(struct agent *a)
+static void rebind_lost(struct agent *a)
 {
     const struct device_slots made = slots_made(a);
     unsigned slot;
@@ -1006,7 +1008,7 @@ static void end_read(struct agent *a, struct agent_job *j)
         recheck(a);
         if (a->d.slots) {
             if (!has_unread_card(a))
-                bind_lost_anew(a);
+                rebind_lost(a);
             if (is_driver_new) /* device files may have other numbers */
                 late_binding_again(a->d.slots);
             late_binding_stir(a->d.slots);
@@ -1031,7 +1033,7 @@ static void job_done(void *arg)
     else
         end_slots(a, j);
     agent_job_free(j);
-    serve(a); /* before the seal is taken off */
+    serve_offer(a); /* before the seal is taken off */
     if (a->d.kubelet)
         kubelet_link_unseal(a->d.kubelet);
     publish_within(a, next_card(a) ? PUBLISH_LAG_MS : 0);
@@ -1181,7 +1183,7 @@ static bool may_serve(const struct agent *a)
     return a->d.kubelet && a->inventory_read && a->device_seen && a->recovered;
 }
 
-static void serve(struct agent *a)
+static void serve_offer(struct agent *a)
 {
     auto_node_offer struct node_offer offer = {0};
     auto_free struct card_memo *memos = NULL;
@@ -1193,7 +1195,7 @@ static void serve(struct agent *a)
 }
 
 /* Writes koordlet's file. Before the first reading the existing file is the best there is. */
-static void tell_koordlet(struct agent *a)
+static void write_koordlet_file(struct agent *a)
 {
     auto_err struct err e = {0};
     if (a->d.koordinator && a->inventory_read &&
@@ -1222,7 +1224,7 @@ static void publish(struct agent *a)
     node_status_build(&state, &offer, &a->published, now_ms, &next);
     device_status_done(&a->published);
     a->published = next;
-    tell_koordlet(a);
+    write_koordlet_file(a);
     set_gauges(a, &next);
     int64_t number = publisher_put(a->d.publisher, device_status_encode(&next));
     note_told(a, &offer, number);
@@ -1360,7 +1362,7 @@ void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
         publish_within(a, 0);
     worker_dispatch(a->d.worker);
     if (a->d.slots)
-        tell_unbound(a);
+        report_unbound(a);
     take_health_news(a);
     look_at_watchdog(a);
     if (clock_mono_ms(a->d.clk) >= a->publish_mono_ms)

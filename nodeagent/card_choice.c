@@ -353,7 +353,7 @@ static uint64_t search(const struct open_cards *o)
 
 /* --- the answer --- */
 
-static int check(const struct card_question *q, struct err *e)
+static int check_question(const struct card_question *q, struct err *e)
 {
     if (q->required & ~q->available)
         return err_set(e, ERR_INVALID, "card %d is required and not available",
@@ -371,7 +371,7 @@ int card_choice(const struct card_question *q, uint64_t *ret, struct err *e)
 {
     struct open_cards o UNINITIALIZED;
     assert(q->scores && ret);
-    TRY(check(q, e));
+    TRY(check_question(q, e));
     if (q->size == count_of(q->required) || q->size == count_of(q->available)) {
         *ret = q->size == count_of(q->available) ? q->available : q->required;
         return 0;

@@ -490,7 +490,7 @@ static bool plan_slices(const struct gpu_card *card, const struct card_wish *wis
     return false;
 }
 
-static void judge(const struct gpu_card *card, struct card_plan *ret)
+static void set_verdict(const struct gpu_card *card, struct card_plan *ret)
 {
     card_steps_to(card, &ret->target, &ret->steps);
     if (card->users_unknown && !only_creates(&ret->steps)) {
@@ -544,7 +544,7 @@ void card_plan(const struct gpu_card *card, const struct card_wish *wish, struct
         return;
     if (card->sgpu_capable && !plan_slices(card, wish, ret))
         return;
-    judge(card, ret);
+    set_verdict(card, ret);
 }
 
 /* --- texts --- */

@@ -32,7 +32,7 @@ static struct card_step *add_step(struct card_steps *s, enum card_step_kind kind
     return step;
 }
 
-static void destroy(const struct sgpu_slice *slice, struct card_steps *ret)
+static void add_destroy(const struct sgpu_slice *slice, struct card_steps *ret)
 {
     struct card_step *s = add_step(ret, CARD_SLICE_DESTROY);
     s->gi_id = slice->id;
@@ -72,7 +72,7 @@ static void destroy_all(const struct gpu_card *card, struct card_steps *ret)
     for (unsigned i = 0; i < card->sgpu.n; i++) {
         const struct sgpu_slice *s = &card->sgpu.items[i];
         if (!s->foreign)
-            destroy(s, ret);
+            add_destroy(s, ret);
         if (s->foreign || s->in_use)
             ret->blocking |= 1U << i;
     }
@@ -87,7 +87,7 @@ static void steps_by_plan(const struct gpu_card *card, const struct sgpu_wants *
     sgpu_plan_layout(&now, wants, &p);
     for (unsigned i = 0; i < now.n; i++)
         if (p.destroy & (1U << i))
-            destroy(&now.items[i], ret);
+            add_destroy(&now.items[i], ret);
     set_mode(card, GPU_SGPU, ret);
     if (p.set_qos || p.verdict == SGPU_PLAN_INFEASIBLE)
         add_step(ret, CARD_QOS_SET)->qos = wants->qos;

@@ -407,7 +407,7 @@ static int join_parts(struct process *p)
     return failed;
 }
 
-static int serve(struct process *p, const sigset_t *signals)
+static int serve_until_signal(struct process *p, const sigset_t *signals)
 {
     auto_scope struct scope *s = scope_new(NULL, -1);
     start_part(p, s, "devices", run_informer, p->devices);
@@ -495,7 +495,7 @@ static int set_up(struct process *p, const struct flags *f, struct err *e)
 }
 
 /* Returns the exit status. */
-static int run(const struct flags *f)
+static int run_process(const struct flags *f)
 {
     auto_err struct err e = {0};
     sigset_t signals;
@@ -510,7 +510,7 @@ static int run(const struct flags *f)
     if (set_up(&p, f, &e) < 0)
         log_error("Could not start", kv_err(&e));
     else
-        rc = serve(&p, &signals);
+        rc = serve_until_signal(&p, &signals);
     if (process_done(&p)) {
         log_error("Left a hanging library call behind");
         _exit(1);
@@ -622,5 +622,5 @@ int cmd_run(int argc, char **argv)
                      "Serves one node: keeps its cards as its Device wants them.", defs);
         return 0;
     }
-    return run(&f);
+    return run_process(&f);
 }

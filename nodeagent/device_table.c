@@ -79,8 +79,8 @@ static void add_mig_device(const struct gpu_card *card, const struct gpu_partiti
 }
 
 /* Adds the whole card, or with p a partition of it. */
-static void add(struct build *b, const struct gpu_card *card, const struct card_part *p,
-                bool healthy)
+static void add_card_or_part(struct build *b, const struct gpu_card *card,
+                             const struct card_part *p, bool healthy)
 {
     char profile[MIG_NAME_BYTES];
     char name[RESOURCE_NAME_BYTES];
@@ -222,11 +222,12 @@ static void add_card(struct build *b, const struct gpu_card *card, const struct 
 {
     const struct device_want *want = want_of(b, card);
     if (card->mode == GPU_NATIVE) {
-        add(b, card, /* p= */ NULL, card->healthy && offer->whole);
+        add_card_or_part(b, card, /* p= */ NULL, card->healthy && offer->whole);
         return;
     }
     if (card->mode == GPU_MIG && b->strategy == API_STRATEGY_NONE) {
-        add(b, card, /* p= */ NULL, card->healthy && (!want || want->mode == API_MODE_MIG));
+        add_card_or_part(b, card, /* p= */ NULL,
+                         card->healthy && (!want || want->mode == API_MODE_MIG));
         return;
     }
     for (unsigned i = 0; i < card_parts(card); i++) {
@@ -237,7 +238,7 @@ static void add_card(struct build *b, const struct gpu_card *card, const struct 
         else if (p.vf)
             add_vf(b, card, &p, good);
         else
-            add(b, card, &p, good);
+            add_card_or_part(b, card, &p, good);
     }
     if (card->mode == GPU_SGPU && card_makes_slices(card, want))
         count_slots(b, card, card->healthy && offer->slots);

@@ -29,8 +29,8 @@ static const char *version_of(const struct gpu_inventory *inv)
 
 /* --- Files that drivers make by themselves --- */
 
-static void look(const struct driver_where *w, const struct gpu_inventory *inv,
-                 struct container_nodes *ret)
+static void look_up_files(const struct driver_where *w, const struct gpu_inventory *inv,
+                          struct container_nodes *ret)
 {
     const struct dri_where where = {w->sys_root ? w->sys_root : "/sys", or_root(w->dev_root)};
     auto_free const char **bus_ids = NULL;
@@ -52,7 +52,7 @@ static bool is_look_current(const struct driver_where *w, const struct driver_vi
                             const struct gpu_inventory *inv)
 {
     auto_container_nodes struct container_nodes now = {0};
-    look(w, inv, &now);
+    look_up_files(w, inv, &now);
     return container_nodes_same_look(&now, &v->nodes);
 }
 
@@ -95,7 +95,7 @@ struct driver_view *driver_view_read(const struct driver_where *w, const struct 
     const struct device_nodes_where nodes = nodes_where(w);
     if (device_nodes_read(&nodes, w->host_dev_root, &v->nodes.nvidia, &e) < 0)
         note(v, &e);
-    look(w, inv, &v->nodes);
+    look_up_files(w, inv, &v->nodes);
     if (gpu_inventory_driver(inv, "nvidia"))
         read_files(w, v);
     return v;

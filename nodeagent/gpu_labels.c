@@ -610,7 +610,7 @@ void gpu_labels_build(const struct gpu_labels_input *in, struct jx_pair **ret, s
 
 /* --- The timestamp --- */
 
-static const struct jx_pair *find(const struct jx_pair *labels, size_t n, const char *key)
+static const struct jx_pair *label_of(const struct jx_pair *labels, size_t n, const char *key)
 {
     for (size_t i = 0; i < n; i++)
         if (strcmp(labels[i].key, key) == 0)
@@ -624,7 +624,7 @@ static bool same_but_stamp(const struct jx_pair *labels, size_t n, const struct 
     if (n + 1 != n_prev)
         return false;
     for (size_t i = 0; i < n; i++) {
-        const struct jx_pair *was = find(prev, n_prev, labels[i].key);
+        const struct jx_pair *was = label_of(prev, n_prev, labels[i].key);
         if (!was || strcmp(was->str, labels[i].str) != 0)
             return false;
     }
@@ -635,9 +635,9 @@ static bool same_but_stamp(const struct jx_pair *labels, size_t n, const struct 
 void gpu_labels_stamp(struct jx_pair **labels, size_t *n, const struct jx_pair *prev, size_t n_prev,
                       int64_t now_s)
 {
-    if (!find(*labels, *n, FEATURE_MIG_CAP))
+    if (!label_of(*labels, *n, FEATURE_MIG_CAP))
         return;
-    const struct jx_pair *was = find(prev, n_prev, FEATURE_TIMESTAMP);
+    const struct jx_pair *was = label_of(prev, n_prev, FEATURE_TIMESTAMP);
     bool keep = was && same_but_stamp(*labels, *n, prev, n_prev);
     struct jx_pair *p = XPUSH(*labels, *n);
     p->key = xstrdup(FEATURE_TIMESTAMP);

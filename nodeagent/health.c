@@ -208,7 +208,7 @@ struct health *health_free(struct health *h)
     return NULL;
 }
 
-static struct patient *find(const struct health *h, const char *uuid)
+static struct patient *find_patient(const struct health *h, const char *uuid)
 {
     for (size_t i = 0; i < h->n; i++)
         if (strcmp(h->patients[i].uuid, uuid) == 0)
@@ -218,7 +218,7 @@ static struct patient *find(const struct health *h, const char *uuid)
 
 static struct patient *patient_of(struct health *h, const char *uuid)
 {
-    struct patient *p = find(h, uuid);
+    struct patient *p = find_patient(h, uuid);
     if (!p) {
         p = XPUSH(h->patients, h->n);
         (void)snprintf(p->uuid, sizeof(p->uuid), "%s", uuid);
@@ -340,7 +340,7 @@ static bool is_over(const struct health *h, const struct patient *p, const struc
 
 void health_reading(struct health *h, const struct gpu_card *card, int64_t began_mono_ms)
 {
-    struct patient *p = find(h, card->uuid);
+    struct patient *p = find_patient(h, card->uuid);
     if (!*card->uuid || (!p && card->unread))
         return;
     p = p ? p : patient_of(h, card->uuid);
@@ -392,7 +392,7 @@ static const char *reason_of(const struct illness *ill)
 
 void health_apply(const struct health *h, struct gpu_card *card)
 {
-    const struct patient *p = find(h, card->uuid);
+    const struct patient *p = find_patient(h, card->uuid);
     const struct illness *whole = p ? illness_of(p, -1) : NULL;
     if (whole && card->healthy)
         gpu_card_mark_ill(card, reason_of(whole), whole->message);
@@ -402,10 +402,10 @@ void health_apply(const struct health *h, struct gpu_card *card)
     }
 }
 
-static bool tell(const struct health *h, const char *uuid, int gi_id, const char **ret_reason,
-                 const char **ret_message)
+static bool describe_illness(const struct health *h, const char *uuid, int gi_id,
+                             const char **ret_reason, const char **ret_message)
 {
-    const struct patient *p = find(h, uuid);
+    const struct patient *p = find_patient(h, uuid);
     const struct illness *ill = p ? illness_of(p, gi_id) : NULL;
     if (!ill)
         return false;
@@ -417,11 +417,11 @@ static bool tell(const struct health *h, const char *uuid, int gi_id, const char
 bool health_instance(const struct health *h, const char *uuid, unsigned gi_id,
                      const char **ret_reason, const char **ret_message)
 {
-    return tell(h, uuid, (int)gi_id, ret_reason, ret_message);
+    return describe_illness(h, uuid, (int)gi_id, ret_reason, ret_message);
 }
 
 bool health_card(const struct health *h, const char *uuid, const char **ret_reason,
                  const char **ret_message)
 {
-    return tell(h, uuid, /* gi_id= */ -1, ret_reason, ret_message);
+    return describe_illness(h, uuid, /* gi_id= */ -1, ret_reason, ret_message);
 }

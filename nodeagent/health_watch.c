@@ -123,7 +123,8 @@ static bool remove_uuid(char (*list)[GPU_UUID_BYTES], size_t *n, const char *uui
 
 /* --- Reporting --- */
 
-static void tell(struct health_watch *w, bool warning, const char *reason, const char *text)
+static void report_change(struct health_watch *w, bool warning, const char *reason,
+                          const char *text)
 {
     const struct event_about node = {.resource = &resource_nodes,
                                      .name = w->d.node,
@@ -144,8 +145,8 @@ static struct told *find_told(struct health_watch *w, const char *uuid, int gi_i
     return NULL;
 }
 
-static void tell_ill(struct health_watch *w, const struct gpu_card *card, int gi_id,
-                     const char *reason, const char *message)
+static void report_ill(struct health_watch *w, const struct gpu_card *card, int gi_id,
+                       const char *reason, const char *message)
 {
     struct told *t = find_told(w, card->uuid, gi_id);
     bool new = !t || strcmp(t->reason, reason) != 0;
@@ -162,18 +163,18 @@ static void tell_ill(struct health_watch *w, const struct gpu_card *card, int gi
     auto_free char *text = xasprintf("%s: %s", name, message);
     log_warn("Hardware is unhealthy", kv("gpu", card->uuid), kv_int("gi", gi_id),
              kv("reason", reason), kv("message", message));
-    tell(w, /* warning= */ true, reason, text);
+    report_change(w, /* warning= */ true, reason, text);
 }
 
 /* One Event per instance, however many partitions it has. */
-static void tell_instances(struct health_watch *w, const struct gpu_card *card)
+static void report_instances(struct health_watch *w, const struct gpu_card *card)
 {
     for (unsigned i = 0; i < card->state.n; i++) {
         const char *reason = NULL;
         const char *message = NULL;
         unsigned gi_id = card->state.items[i].gi_id;
         if (health_instance(w->memory, card->uuid, gi_id, &reason, &message))
-            tell_ill(w, card, (int)gi_id, reason, message);
+            report_ill(w, card, (int)gi_id, reason, message);
     }
 }
 
@@ -182,7 +183,7 @@ static void tell_well(struct health_watch *w, const struct told *t)
     auto_free char *name = name_of(t->index, t->gi_id);
     auto_free char *text = xasprintf("%s is well again", name);
     log_info("Hardware is healthy again", kv("gpu", t->uuid), kv_int("gi", t->gi_id));
-    tell(w, /* warning= */ false, "Healthy", text);
+    report_change(w, /* warning= */ false, "Healthy", text);
 }
 
 static bool is_there(const struct card_view *cards, size_t n, const char *uuid)
@@ -200,8 +201,8 @@ static void tell_changes(struct health_watch *w, const struct card_view *cards, 
     for (size_t i = 0; i < n; i++) {
         const struct gpu_card *card = &cards[i].card;
         if (!card->healthy && *card->uuid)
-            tell_ill(w, card, /* gi_id= */ -1, card->unhealthy_reason, card->unhealthy_message);
-        tell_instances(w, card);
+            report_ill(w, card, /* gi_id= */ -1, card->unhealthy_reason, card->unhealthy_message);
+        report_instances(w, card);
     }
     size_t kept = 0;
     for (size_t i = 0; i < w->n_told; i++) {

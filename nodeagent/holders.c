@@ -7,7 +7,7 @@
 
 #include "nodeagent/device_id.h"
 
-static bool is_of(const char *id_with_replica, const char *id)
+static bool is_replica_of(const char *id_with_replica, const char *id)
 {
     size_t len = device_id_base(id_with_replica);
     return strncmp(id_with_replica, id, len) == 0 && id[len] == '\0';
@@ -156,7 +156,7 @@ bool holders_has(const struct holders *h, const char *id)
     if (holders_get(h, id, 0))
         return true;
     for (size_t i = 0; i < h->n_grants; i++)
-        if (is_of(h->grants[i].id, id))
+        if (is_replica_of(h->grants[i].id, id))
             return true;
     return false;
 }
@@ -181,7 +181,7 @@ bool holders_has_card(const struct holders *h, const char *uuid)
 const struct holder *holders_get(const struct holders *h, const char *id, size_t i)
 {
     for (size_t k = 0; k < h->n_listed; k++)
-        if (is_of(h->listed[k].id, id) && i-- == 0)
+        if (is_replica_of(h->listed[k].id, id) && i-- == 0)
             return &h->listed[k];
     return NULL;
 }
@@ -210,12 +210,13 @@ bool holders_has_otherwise(const struct holders *h, const char *resource, const 
     for (size_t i = 0; i < h->n_listed; i++) {
         const struct holder *k = &h->listed[i];
         bool named = k->resource && strcmp(k->resource, resource) != 0;
-        if (overlaps(k->id, id) || (is_of(k->id, id) && (named || is_shared(k->id) != shared)))
+        if (overlaps(k->id, id) ||
+            (is_replica_of(k->id, id) && (named || is_shared(k->id) != shared)))
             return true;
     }
     for (size_t i = 0; i < h->n_grants; i++) {
         const char *held = h->grants[i].id;
-        if (overlaps(held, id) || (is_of(held, id) && is_shared(held) != shared))
+        if (overlaps(held, id) || (is_replica_of(held, id) && is_shared(held) != shared))
             return true;
     }
     return false;

@@ -5,7 +5,7 @@
 
 #include "nodeagent/card_view.h"
 
-static void forget(struct host *h)
+static void drop_reading(struct host *h)
 {
     for (size_t i = 0; i < h->inventory.n_cards; i++)
         card_resolve_counts_free(h->counts[i], h->cards[i].n_partitions);
@@ -18,7 +18,7 @@ int host_read(struct host *h, struct err *e)
 {
     struct gpu_inventory fresh = {0};
     TRY(h->gpu->ops->read(h->gpu, &fresh, e));
-    forget(h);
+    drop_reading(h);
     h->inventory = fresh;
     h->cards = xcalloc(fresh.n_cards, sizeof(*h->cards));
     h->counts = xcalloc(fresh.n_cards, sizeof(struct profile_count *));
@@ -96,6 +96,6 @@ int host_open(const struct host_flags *f, struct host *ret, struct err *e)
 
 void host_done(struct host *h)
 {
-    forget(h);
+    drop_reading(h);
     h->gpu = gpu_free(h->gpu);
 }

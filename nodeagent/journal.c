@@ -314,7 +314,7 @@ int journal_list(const char *state_dir, char ***ret_uuids, size_t *ret_n, struct
     return 0;
 }
 
-static void sweep(const char *state_dir)
+static void sweep_drafts(const char *state_dir)
 {
     auto_err struct err e = {0};
     if (file_sweep(state_dir, SUFFIX, NULL, &e) < 0)
@@ -332,7 +332,7 @@ int journal_lock(const char *state_dir, int *ret_fd, struct err *e)
         return errno == EWOULDBLOCK
                    ? err_set(e, ERR_CONFLICT, "another process is changing this machine's cards")
                    : err_set_errno(e, errno, "lock %s", path);
-    sweep(state_dir);
+    sweep_drafts(state_dir);
     *ret_fd = TAKE_FD(fd);
     return 0;
 }

@@ -57,7 +57,7 @@ struct kubelet_link {
     void *arg;
 };
 
-static void tell(struct kubelet_link *k, enum kubelet_news news)
+static void notify(struct kubelet_link *k, enum kubelet_news news)
 {
     if (k->on_change)
         k->on_change(k->arg, news);
@@ -203,7 +203,7 @@ static void take_list(struct kubelet_link *k, const struct pod_device *list, siz
     if (renewed_mono_ms != INT64_MIN && asked_mono_ms < renewed_mono_ms + YOUNG_MS)
         holders_keep(&k->holders, &held, &n_held);
     if (holders_list(&k->holders, held, n_held, asked_mono_ms))
-        tell(k, KUBELET_HOLDERS);
+        notify(k, KUBELET_HOLDERS);
 }
 
 static void listed(void *arg, const struct pod_device *list, size_t n, int64_t asked_mono_ms,
@@ -219,11 +219,11 @@ static void listed(void *arg, const struct pod_device *list, size_t n, int64_t a
         bool news = k->holders.known;
         holders_unknown(&k->holders);
         if (news)
-            tell(k, KUBELET_HOLDERS);
+            notify(k, KUBELET_HOLDERS);
     }
     plan_question(k);
     if (!err)
-        tell(k, KUBELET_LISTED);
+        notify(k, KUBELET_LISTED);
 }
 
 static void on_timer(void *arg)
@@ -317,7 +317,7 @@ static int allocate(void *arg, const char *resource, const char *const *ids, siz
     holders_grant(&k->holders, ids, n, clock_mono_ms(k->o.clk));
     k->settle_ms = SETTLE_MS;
     plan_question(k);
-    tell(k, KUBELET_HOLDERS);
+    notify(k, KUBELET_HOLDERS);
     return 0;
 }
 
@@ -356,7 +356,7 @@ static void plugin_changed(void *arg)
 {
     struct kubelet_link *k = arg;
     reactor_timer_set(k->verify_timer, VERIFY_MS);
-    tell(arg, KUBELET_STATE);
+    notify(arg, KUBELET_STATE);
 }
 
 static const struct plugin_ops plugin_ops = {allocate, prefer, plugin_changed};
@@ -382,7 +382,7 @@ static void note_cdi(struct kubelet_link *k, const char *trouble)
     if (trouble)
         reactor_timer_set(k->cdi_timer, CDI_RETRY_MS);
     if (news)
-        tell(k, KUBELET_STATE);
+        notify(k, KUBELET_STATE);
 }
 
 /* Writes the CDI files. A device that is missing in its file, because it cannot be described or the
@@ -609,9 +609,9 @@ static void on_mps(void *arg)
     list_units(k, &u);
     note_mps(k, &u, /* refused= */ NULL);
     show(k);
-    tell(k, KUBELET_STATE);
+    notify(k, KUBELET_STATE);
     if (k->n_sealed)
-        tell(k, KUBELET_LISTED);
+        notify(k, KUBELET_LISTED);
 }
 
 /* CDI files are written before the kubelet is shown a device, so that the runtime knows its

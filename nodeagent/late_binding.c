@@ -99,16 +99,16 @@ struct late_binding *late_binding_free(struct late_binding *l)
 
 /* --- Holders of slots --- */
 
-static bool is_of(const struct binding *b, const struct holder *h)
+static bool is_of_container(const struct binding *b, const struct holder *h)
 {
     return strcmp(b->ns, h->ns) == 0 && strcmp(b->pod, h->pod) == 0 &&
            strcmp(b->container, h->container) == 0;
 }
 
-static struct binding *find(struct binding *items, size_t n, const struct holder *h)
+static struct binding *binding_of(struct binding *items, size_t n, const struct holder *h)
 {
     for (size_t i = 0; i < n; i++)
-        if (is_of(&items[i], h))
+        if (is_of_container(&items[i], h))
             return &items[i];
     return NULL;
 }
@@ -138,7 +138,7 @@ static struct binding *list_bindings(const struct holders *h, size_t *ret_n)
         int slot = device_slot_of(holder->id);
         if (slot < 0 || !holder->pod || !holder->ns || !holder->container)
             continue;
-        struct binding *b = find(list, *ret_n, holder);
+        struct binding *b = binding_of(list, *ret_n, holder);
         if (!b) {
             b = XPUSH(list, *ret_n);
             *b = (struct binding){.ns = xstrdup(holder->ns),
@@ -189,7 +189,7 @@ static void add_leftover(struct late_binding *l, unsigned slot)
 }
 
 /* A container that is no longer listed may have left slices behind. */
-static void forget(struct late_binding *l)
+static void note_leftovers(struct late_binding *l)
 {
     for (size_t i = 0; i < l->n; i++) {
         for (size_t k = 0; k < l->items[i].n_slots; k++)
@@ -210,7 +210,7 @@ static void drop_held_leftovers(struct late_binding *l)
                     l->leftovers[o] = l->leftovers[--l->n_leftovers];
 }
 
-static void ask(struct late_binding *l);
+static void ask_for_pods(struct late_binding *l);
 
 void late_binding_follow(struct late_binding *l, const struct holders *h)
 {
@@ -218,11 +218,11 @@ void late_binding_follow(struct late_binding *l, const struct holders *h)
     struct binding *list = list_bindings(h, &n);
     for (size_t i = 0; i < n; i++)
         carry_over(l, &list[i]);
-    forget(l);
+    note_leftovers(l);
     l->items = list;
     l->n = n;
     drop_held_leftovers(l);
-    ask(l);
+    ask_for_pods(l);
 }
 
 void late_binding_found(struct late_binding *l, const unsigned *slots, size_t n)
@@ -355,7 +355,7 @@ bool late_binding_take(struct late_binding *l)
     return l->forbidden != before;
 }
 
-static void ask(struct late_binding *l)
+static void ask_for_pods(struct late_binding *l)
 {
     int64_t now = clock_mono_ms(l->d.clk);
     for (size_t i = 0; i < l->n; i++) {
@@ -460,7 +460,7 @@ bool late_binding_next(struct late_binding *l, const struct slot_card *cards, si
                        const struct device_slots *made, struct slot_binding *ret)
 {
     int64_t now = clock_mono_ms(l->d.clk);
-    ask(l);
+    ask_for_pods(l);
     for (size_t i = 0; i < l->n; i++) {
         struct binding *b = &l->items[i];
         if (b->state != KNOWN || b->due_mono_ms > now)
@@ -491,9 +491,9 @@ void late_binding_bound(struct late_binding *l, const struct slot_binding *b, co
 {
     const struct holder about = {.ns = b->ns, .pod = b->pod, .container = b->container};
     for (size_t i = 0; i < b->n; i++)
-        if (!find(l->items, l->n, &about))
+        if (!binding_of(l->items, l->n, &about))
             add_leftover(l, b->grants[i].slot);
-    struct binding *now = find(l->items, l->n, &about);
+    struct binding *now = binding_of(l->items, l->n, &about);
     if (!now || now->state != RUNS || strcmp(now->uid, b->uid) != 0)
         return;
     if (err) {

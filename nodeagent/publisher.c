@@ -108,7 +108,7 @@ static struct kc_target target(const struct publisher *p, const char *subresourc
         struct kc_target){.res = &resource_devices, .name = p->d.node, .subresource = subresource};
 }
 
-static int create(struct publisher *p, struct scope *s, struct err *e)
+static int create_device(struct publisher *p, struct scope *s, struct err *e)
 {
     auto_json json_t *body = json_pack("{s:s, s:s, s:{s:s}}", "apiVersion", API_GROUP_VERSION,
                                        "kind", "Device", "metadata", "name", p->d.node);
@@ -182,7 +182,7 @@ int publisher_step(struct publisher *p, struct scope *s, bool *ret_done, struct 
         return 0;
     auto_object struct object *o = own(p);
     if (!o)
-        return create(p, s, e); /* the watch will deliver it and kick */
+        return create_device(p, s, e); /* the watch will deliver it and kick */
     const json_t *status = newest(p);
     if (!status)
         return 0;

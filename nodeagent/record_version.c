@@ -16,8 +16,8 @@
 #define BLANK      " \t\r\n"
 
 /* Versions count from 1; any other value is refused by the reader of the whole file. */
-static int judge(const char *path, long long version, const struct record_versions *v,
-                 struct err *e)
+static int judge_version(const char *path, long long version, const struct record_versions *v,
+                         struct err *e)
 {
     char known[32] = "";
     if (version <= 0 || (version >= v->oldest && version <= v->newest))
@@ -62,13 +62,13 @@ int record_version_peek(const char *path, const struct record_versions *v, struc
     if (n < 0)
         return err_set_errno(e, errno, "read %s", path);
     head[n] = '\0';
-    return judge(path, version_in(head), v, e);
+    return judge_version(path, version_in(head), v, e);
 }
 
 int record_version_check(const char *path, const json_t *content, const struct record_versions *v,
                          struct err *e)
 {
-    return judge(path, json_integer_value(json_object_get(content, "version")), v, e);
+    return judge_version(path, json_integer_value(json_object_get(content, "version")), v, e);
 }
 
 char *record_version_dump(const json_t *content, int version)

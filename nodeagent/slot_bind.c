@@ -48,8 +48,8 @@ static bool same_quota(const struct sgpu_quota *a, const struct sgpu_quota *b)
     return a->memory_mib == b->memory_mib && a->compute_percent == b->compute_percent;
 }
 
-static int destroy(const struct slot_deps *d, const struct gpu_card *card,
-                   const struct sgpu_slice *s, struct err *e)
+static int destroy_slice(const struct slot_deps *d, const struct gpu_card *card,
+                         const struct sgpu_slice *s, struct err *e)
 {
     if (s->in_use)
         return err_set(e, ERR_UNAVAILABLE, "slice %u on GPU %u is still in use", s->id,
@@ -68,7 +68,7 @@ static int destroy_unnamed(const struct slot_deps *d, const struct gpu_card *car
         strcmp(card->uuid, r->card) == 0 ? card_slices_unnamed(card, &r->nameless, &made) : 0;
     for (unsigned i = 0; i < card->sgpu.n; i++)
         if (ours & (1U << i))
-            TRY(destroy(d, card, &card->sgpu.items[i], e));
+            TRY(destroy_slice(d, card, &card->sgpu.items[i], e));
     return 0;
 }
 
@@ -77,13 +77,13 @@ static int clear_way(const struct slot_deps *d, const struct gpu_card *card, int
                      const struct slot_record *r, struct err *e)
 {
     if (at >= 0)
-        return destroy(d, card, &card->sgpu.items[at], e);
+        return destroy_slice(d, card, &card->sgpu.items[at], e);
     return r->uid ? destroy_unnamed(d, card, r, e) : 0;
 }
 
 /* --- Making --- */
 
-static bool is_of(const struct slot_record *r, const struct slot_binding *b)
+static bool is_record_of(const struct slot_record *r, const struct slot_binding *b)
 {
     return strcmp(r->uid, b->uid) == 0 && strcmp(r->container, b->container) == 0;
 }
@@ -110,8 +110,8 @@ static int write_record(const struct slot_deps *d, const struct gpu_card *card,
     return slot_record_write(d->state_dir, &r, e);
 }
 
-static int create(const struct slot_deps *d, const struct gpu_card *card,
-                  const struct slot_grant *g, struct err *e)
+static int create_slice(const struct slot_deps *d, const struct gpu_card *card,
+                        const struct slot_grant *g, struct err *e)
 {
     struct sgpu_want want = {.quota = g->quota};
     unsigned id = 0;
@@ -150,7 +150,7 @@ static int leave_earlier_pod(const struct slot_deps *d, const struct slot_bindin
 {
     auto_slot_record struct slot_record r = {0};
     TRY(read_record(d, g->slot, &r, e));
-    return r.uid && !is_of(&r, b) ? slot_release(d, g->slot, g->card, e) : 0;
+    return r.uid && !is_record_of(&r, b) ? slot_release(d, g->slot, g->card, e) : 0;
 }
 
 /* Makes the slice. Returns its index on *ret_card, which shows it. */
@@ -171,7 +171,7 @@ static int make(const struct slot_deps *d, const struct slot_binding *b, const s
     TRY(leave_other_card(d, &r, g, e));
     TRY(read_card(d, g->card, ret_card, e));
     TRY(write_record(d, ret_card, b, g, e));
-    TRY(create(d, ret_card, g, e));
+    TRY(create_slice(d, ret_card, g, e));
     TRY(read_card(d, g->card, ret_card, e));
     at = slice_at(ret_card, g->slot);
     if (at < 0 || !same_quota(&ret_card->sgpu.items[at].quota, &g->quota))

@@ -139,7 +139,7 @@ static size_t best_slot(const struct picks *p, unsigned card)
     return best->first;
 }
 
-static int check(const struct slot_question *q, struct err *e)
+static int check_question(const struct slot_question *q, struct err *e)
 {
     size_t available = 0;
     size_t required = 0;
@@ -158,7 +158,7 @@ static int check(const struct slot_question *q, struct err *e)
 
 int slot_choice(const struct slot_question *q, bool *ret_chosen, struct err *e)
 {
-    TRY(check(q, e));
+    TRY(check_question(q, e));
     auto_free struct device *devices = xcalloc(q->n, sizeof(*devices));
     auto_free size_t *next = xcalloc(q->n, sizeof(*next));
     struct picks p = {.q = q,

@@ -84,7 +84,7 @@ static int err_reason(struct err *e, const char *reason, const char *text)
 /* --- looking at the card --- */
 
 /* A fresh reading with all known users. *ret was zeroed. */
-static int look(struct txn *t, struct gpu_card *ret, struct err *e)
+static int read_with_users(struct txn *t, struct gpu_card *ret, struct err *e)
 {
     TRY(t->d->gpu->ops->read_card(t->d->gpu, t->uuid, ret, e));
     if (t->d->observe)
@@ -134,7 +134,7 @@ static int check_stands(const struct gpu_card *card, const struct card_layout *l
 static int verify(struct txn *t, const struct card_layout *layout, struct err *e)
 {
     auto_gpu_card struct gpu_card card = {0};
-    TRY(look(t, &card, e));
+    TRY(read_with_users(t, &card, e));
     return check_stands(&card, layout, e);
 }
 
@@ -151,7 +151,7 @@ static int remove_unnamed(struct txn *t, struct err *e)
     auto_gpu_card struct gpu_card card = {0};
     if (t->journal.old.mode != GPU_SGPU && t->journal.target.mode != GPU_SGPU)
         return 0;
-    TRY(look(t, &card, e));
+    TRY(read_with_users(t, &card, e));
     uint32_t ours = unnamed(&t->journal, &card);
     for (unsigned i = 0; i < card.sgpu.n; i++) {
         auto_err struct err why = {0};
@@ -167,13 +167,13 @@ static int remove_unnamed(struct txn *t, struct err *e)
 }
 
 /* Looks, takes the steps and verifies. Touches nothing when something in use blocks. */
-static int settle(struct txn *t, const struct card_layout *layout, struct err *e)
+static int reach_layout(struct txn *t, const struct card_layout *layout, struct err *e)
 {
     TRY(remove_unnamed(t, e));
     auto_gpu_card struct gpu_card card = {0};
     struct card_steps steps;
     unsigned done = 0;
-    TRY(look(t, &card, e));
+    TRY(read_with_users(t, &card, e));
     TRY(steps_to(t, &card, layout, &steps, e));
     if (steps.n == 0)
         return check_stands(&card, layout, e); /* some layouts are reached without steps */
@@ -215,7 +215,7 @@ static void roll_back(struct txn *t, const struct err *why)
     turn(t, JOURNAL_BACK, why);
     int rc = -1;
     for (int i = 0; i < MAX_ROLLBACKS && rc < 0 && !is_in_use(&again); i++)
-        rc = settle(t, &t->journal.old, &again);
+        rc = reach_layout(t, &t->journal.old, &again);
     if (rc == 0) {
         conclude(t->ret, TXN_ROLLED_BACK, reason_or(why, "StepFailed"),
                  "%s; the previous layout stands again", err_msg(why));
@@ -302,7 +302,7 @@ static void unwrite_journal(struct txn *t)
 }
 
 /* Ends before any step. */
-static void refuse(struct txn *t, const struct err *why, const char *otherwise)
+static void end_untouched(struct txn *t, const struct err *why, const char *otherwise)
 {
     enum txn_outcome outcome = is_in_use(why)                    ? TXN_IN_USE
                                : has_reason(why, "NotWithdrawn") ? TXN_NOT_WITHDRAWN
@@ -317,11 +317,11 @@ static bool carry_out(struct txn *t, const struct card_plan *plan)
     auto_err struct err why = {0};
     auto_gpu_card struct gpu_card card = {0};
     struct card_steps steps;
-    int rc = look(t, &card, &why);
+    int rc = read_with_users(t, &card, &why);
     if (rc == 0)
         rc = steps_to(t, &card, &plan->target, &steps, &why);
     if (rc < 0) {
-        refuse(t, &why, "Failed");
+        end_untouched(t, &why, "Failed");
         unwrite_journal(t);
         return true;
     }
@@ -366,15 +366,15 @@ static bool attempt(struct txn *t, const struct card_wish *wish)
     auto_err struct err why = {0};
     auto_gpu_card struct gpu_card card = {0};
     struct card_plan plan;
-    if (look(t, &card, &why) < 0) {
-        refuse(t, &why, "ReadFailed");
+    if (read_with_users(t, &card, &why) < 0) {
+        end_untouched(t, &why, "ReadFailed");
         return true;
     }
     card_plan(&card, wish, &plan);
     if (told_by_verdict(t, &plan))
         return true;
     if (prepare(t, &card, &plan, &why) < 0) {
-        refuse(t, &why, "NotPrepared");
+        end_untouched(t, &why, "NotPrepared");
         unwrite_journal(t); /* a failed write may have left one */
         return true;
     }
@@ -431,9 +431,9 @@ static enum leftover finish_interrupted(struct txn *t)
     bool forward = j->phase == JOURNAL_FORWARD;
     const struct card_layout *one = forward ? &j->target : &j->old;
     const struct card_layout *other = forward ? &j->old : &j->target;
-    if (settle(t, one, &first) == 0)
+    if (reach_layout(t, one, &first) == 0)
         return recovered(t, forward);
-    if (settle(t, other, &second) == 0)
+    if (reach_layout(t, other, &second) == 0)
         return recovered(t, !forward);
     bool blocked = is_in_use(&first) && is_in_use(&second);
     conclude(t->ret, TXN_FAILED, blocked ? "InUse" : "RecoveryFailed",
@@ -446,7 +446,7 @@ static enum leftover finish_interrupted(struct txn *t)
 static bool was_overtaken(struct txn *t)
 {
     auto_gpu_card struct gpu_card card = {0};
-    return look(t, &card, NULL) == 0 && card.mode == GPU_VGPU;
+    return read_with_users(t, &card, NULL) == 0 && card.mode == GPU_VGPU;
 }
 
 static enum leftover dropped(struct txn *t, const char *reason, const char *message)

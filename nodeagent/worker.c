@@ -99,7 +99,7 @@ static void finish(struct worker *w, struct job *j)
     (void)wrote;
 }
 
-static void *run(void *arg)
+static void *run_jobs(void *arg)
 {
     struct worker *w = arg;
     for (struct job *j = wait_for_job(w); j; j = wait_for_job(w)) {
@@ -126,7 +126,7 @@ static void init_sync(struct worker *w)
     (void)pthread_condattr_destroy(&monotonic);
 }
 
-static void destroy(struct worker *w)
+static void free_worker(struct worker *w)
 {
     (void)pthread_cond_destroy(&w->wake);
     (void)pthread_cond_destroy(&w->ended);
@@ -155,10 +155,10 @@ int worker_new(struct gpu *gpu, const struct worker_options *o, struct worker **
     assert(gpu && o && ret);
     struct worker *w = make(gpu, o);
     gpu->activity = &w->activity;
-    int rc = w->event_fd < 0 ? errno : pthread_create(&w->thread, NULL, run, w);
+    int rc = w->event_fd < 0 ? errno : pthread_create(&w->thread, NULL, run_jobs, w);
     if (rc) {
         gpu->activity = NULL;
-        destroy(w);
+        free_worker(w);
         return err_set_errno(e, rc, "start the hardware's thread");
     }
     (void)pthread_setname_np(w->thread, "gpu");
@@ -299,6 +299,6 @@ struct worker *worker_free(struct worker *w, int64_t grace_ms, bool *ret_abandon
     (void)pthread_join(w->thread, NULL);
     drop_all(&w->todo);
     drop_all(&w->finished);
-    destroy(w);
+    free_worker(w);
     return NULL;
 }

@@ -133,7 +133,7 @@ static int complain(struct err *why, size_t n, struct err *e)
 }
 
 /* A vendor that fails beside working ones is no error of the reading; the log reports it, once. */
-static void tell(struct member *m)
+static void log_failure(struct member *m)
 {
     bool here = m->failed.kind && m->failed.kind != ERR_NOT_FOUND;
     if (here && (!m->told || strcmp(m->told, err_msg(&m->failed)) != 0))
@@ -161,7 +161,7 @@ static int all_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
         cards += parts[n++].n_cards;
     }
     for (size_t i = 0; any && i < a->n; i++)
-        tell(&a->members[i]);
+        log_failure(&a->members[i]);
     *ret = (struct gpu_inventory){0};
     join(parts, n, ret);
     int rc = any ? 0 : complain(why, a->n, e);

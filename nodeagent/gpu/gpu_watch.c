@@ -129,7 +129,7 @@ static void note_cards(struct gpu_watch *w, const char *const *uuids, size_t n)
         memcpy(w->cards[i], uuids[i], strnlen(uuids[i], GPU_UUID_BYTES - 1));
 }
 
-static int start(struct gpu_watch *w, struct err *e)
+static int start_watching(struct gpu_watch *w, struct err *e)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0)
@@ -164,7 +164,7 @@ int gpu_watch_keep(struct gpu_watch *w, const char *const *uuids, size_t n, stru
     if (w->pid)
         return err_set(e, ERR_UNAVAILABLE, "the process that waited for events does not end");
     note_cards(w, uuids, n);
-    return start(w, e);
+    return start_watching(w, e);
 }
 
 int gpu_watch_fd(const struct gpu_watch *w)

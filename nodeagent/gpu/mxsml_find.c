@@ -174,8 +174,8 @@ static int count_devices(struct mxsml *m, unsigned *ret, unsigned *ret_pfs, stru
 }
 
 /* Adds a device; a function that is no card is skipped. */
-static int add(struct mxsml *m, unsigned dev, const struct vf_set *vfs, struct mxsml_places *ret,
-               struct err *e)
+static int add_found(struct mxsml *m, unsigned dev, const struct vf_set *vfs,
+                     struct mxsml_places *ret, struct err *e)
 {
     if (ret->n == ARRAY_LEN(ret->items))
         return err_set(e, ERR_TOO_LARGE, "more than %d cards", GPU_MAX_CARDS);
@@ -259,9 +259,9 @@ static int find_once(struct mxsml *m, struct mxsml_places *ret, struct err *e)
         note_vfs(m, MXSML_FIRST_PF + i, &vfs);
     for (unsigned dev = 0; dev < count; dev++)
         if (!is_vf(&vfs, dev))
-            TRY(add(m, dev, &vfs, ret, e));
+            TRY(add_found(m, dev, &vfs, ret, e));
     for (unsigned i = 0; i < pfs; i++)
-        TRY(add(m, MXSML_FIRST_PF + i, &vfs, ret, e));
+        TRY(add_found(m, MXSML_FIRST_PF + i, &vfs, ret, e));
     TRY(check_counts(m, count, &vfs, ret, e));
     TRY(check_any(m, ret, e));
     if (pfs)

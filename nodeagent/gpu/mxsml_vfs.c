@@ -60,7 +60,7 @@ static int check_is_vf(struct mxsml *m, const struct mxsml_info *info, struct er
     return 0;
 }
 
-static void judge(struct mxsml *m, struct gpu_vf *vf)
+static void judge_vf(struct mxsml *m, struct gpu_vf *vf)
 {
     int state = 1;
     struct mxsml_unavailable why = {0};
@@ -87,7 +87,7 @@ static int read_vf(struct mxsml *m, unsigned dev, const struct gpu_card *c, stru
     if (MXSML_CALL(m, memory, dev, &memory) == MXSML_SUCCESS && memory.vram_total > 0 &&
         (uint64_t)memory.vram_total >> 10 <= MIG_MAX_MEMORY_MIB)
         ret->memory_mib = (uint64_t)memory.vram_total >> 10;
-    judge(m, ret);
+    judge_vf(m, ret);
     return 0;
 }
 

@@ -45,7 +45,8 @@ static char **clean_environment(void)
     return kept;
 }
 
-static int start(const char *nvidia_smi, const char *bus_id, int out_fd, pid_t *ret, struct err *e)
+static int start_reset(const char *nvidia_smi, const char *bus_id, int out_fd, pid_t *ret,
+                       struct err *e)
 {
     auto_free char **env = clean_environment();
     auto_free char *program = xstrdup(nvidia_smi);
@@ -93,7 +94,7 @@ static int wait_for(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static int judge(int exit_code, struct sb *out, const char *bus_id, struct err *e)
+static int judge_exit(int exit_code, struct sb *out, const char *bus_id, struct err *e)
 {
     if (exit_code == SMI_OK)
         return 0;
@@ -123,12 +124,12 @@ int nvidia_smi_reset(const char *nvidia_smi, const char *bus_id, int timeout_ms,
     auto_sb struct sb out = SB_INIT(MAX_OUTPUT);
     pid_t pid = -1;
     int64_t deadline_ms = clock_mono_ms(clock_real()) + timeout_ms;
-    TRY(start(nvidia_smi, bus_id, to, &pid, e));
+    TRY(start_reset(nvidia_smi, bus_id, to, &pid, e));
     (void)close(TAKE_FD(to));
     if (!read_all(from, deadline_ms, &out)) {
         (void)kill(pid, SIGKILL);
         (void)wait_for(pid);
         return err_set(e, ERR_TIMEOUT, "nvidia-smi --gpu-reset took longer than %d ms", timeout_ms);
     }
-    return judge(wait_for(pid), &out, bus_id, e);
+    return judge_exit(wait_for(pid), &out, bus_id, e);
 }

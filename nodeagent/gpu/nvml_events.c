@@ -46,7 +46,7 @@ struct source {
     } cards[GPU_MAX_CARDS];
 };
 
-static int tell(const struct source *s, const struct gpu_event *ev, struct err *e)
+static int write_event(const struct source *s, const struct gpu_event *ev, struct err *e)
 {
     ssize_t wrote;
     do
@@ -89,7 +89,7 @@ static int watch_card(struct source *s, unsigned index, nvml_ret rc, struct err 
     s->n_watched += rc == NVML_SUCCESS;
     c->again = may_pass(rc);
     ev.code = (uint64_t)rc;
-    return tell(s, &ev, e);
+    return write_event(s, &ev, e);
 }
 
 /* *ret_last: no card has this index. */
@@ -127,7 +127,7 @@ static int tell_event(const struct source *s, const struct nvml_event_data *d, s
     for (unsigned i = 0; i < s->n; i++)
         if (s->cards[i].device == d->device)
             memcpy(ev.uuid, s->cards[i].uuid, sizeof(ev.uuid));
-    return tell(s, &ev, e);
+    return write_event(s, &ev, e);
 }
 
 /* NVML's wait needs a timeout. This one is 24 days, so that a quiet machine is not woken, unless
@@ -174,7 +174,7 @@ static int report(struct source *s, nvml_ret *ret, struct err *e)
     }
 }
 
-static int check(const struct nvml_lib *lib, const char *call, nvml_ret rc, struct err *e)
+static int check_answer(const struct nvml_lib *lib, const char *call, nvml_ret rc, struct err *e)
 {
     return rc == NVML_SUCCESS ? 0 : nvml_lib_error(lib, call, rc, e);
 }
@@ -184,7 +184,7 @@ static int watch_all(struct source *s, nvml_ret *ret, struct err *e)
     bool last = false;
     s->n = s->n_watched = 0;
     s->retry_ms = RETRY_MS;
-    TRY(check(&s->lib, nvml_names.event_set_create, s->lib.event_set_create(&s->set), e));
+    TRY(check_answer(&s->lib, nvml_names.event_set_create, s->lib.event_set_create(&s->set), e));
     while (s->n < GPU_MAX_CARDS && !last) {
         TRY(watch_index(s, s->n, &last, e));
         s->n += !last;
@@ -222,7 +222,7 @@ int nvml_events_run(const char *library, int out_fd, struct err *e)
     TRY(nvml_lib_open(library, &s.lib, e));
     bool able =
         s.lib.event_set_create && s.lib.event_types && s.lib.event_register && s.lib.event_wait;
-    int rc = able ? check(&s.lib, nvml_names.init, s.lib.init(), e)
+    int rc = able ? check_answer(&s.lib, nvml_names.init, s.lib.init(), e)
                   : nvml_lib_error(&s.lib, nvml_names.event_wait, NVML_FUNCTION_NOT_FOUND, e);
     if (rc == 0) {
         rc = watch(&s, e);

@@ -126,7 +126,7 @@ static int learn(struct nvml *n, struct nvml_facts *f, struct err *e)
     return 0;
 }
 
-static struct nvml_facts *find(const struct nvml *n, const char *uuid)
+static struct nvml_facts *facts_of(const struct nvml *n, const char *uuid)
 {
     for (size_t i = 0; i < n->n_facts; i++)
         if (strcmp(n->facts[i]->card.uuid, uuid) == 0)
@@ -136,7 +136,7 @@ static struct nvml_facts *find(const struct nvml *n, const char *uuid)
 
 const struct nvml_facts *nvml_facts_known(const struct nvml *n, const char *uuid)
 {
-    return find(n, uuid);
+    return facts_of(n, uuid);
 }
 
 /* An entry for a new card; replaces one of a card that is gone. NULL: none is free. */
@@ -166,7 +166,7 @@ int nvml_facts_at(struct nvml *n, unsigned index, struct nvml_facts **ret, struc
     TRY(NVML_DO(n, e, by_index, index, &device));
     TRY(NVML_DO(n, e, uuid, device, uuid, sizeof(uuid)));
     TRY(nvml_sound_uuid(index, uuid, e));
-    struct nvml_facts *f = find(n, uuid);
+    struct nvml_facts *f = facts_of(n, uuid);
     if (!f)
         f = place(n);
     if (!f)
@@ -214,7 +214,7 @@ static int enumerate(struct nvml *n, const char *uuid, struct nvml_facts **ret, 
 int nvml_facts_get(struct nvml *n, const char *uuid, struct nvml_facts **ret, struct err *e)
 {
     TRY(nvml_session_ensure(n, e));
-    struct nvml_facts *f = find(n, uuid);
+    struct nvml_facts *f = facts_of(n, uuid);
     if (!f || !f->current)
         return enumerate(n, uuid, ret, e);
     *ret = f;

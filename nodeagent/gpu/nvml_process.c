@@ -31,8 +31,8 @@ typedef nvml_ret list_fn(nvml_device, unsigned *, struct nvml_process_info *);
 
 /* Reads one list by NVML's protocol: a too small buffer is answered with the needed size.
  * *ret_told: false when the driver or card has no such list. */
-static int ask(struct nvml *n, const char *call, list_fn *fn, nvml_device d, struct raw_list *ret,
-               bool *ret_told, struct err *e)
+static int ask_list(struct nvml *n, const char *call, list_fn *fn, nvml_device d,
+                    struct raw_list *ret, bool *ret_told, struct err *e)
 {
     unsigned room = FIRST_TRY;
     nvml_ret rc = NVML_FUNCTION_NOT_FOUND;
@@ -153,7 +153,7 @@ static int read_list(struct nvml *n, const char *call, list_fn *fn, nvml_device 
                      struct gpu_card *card, bool *ret_told, struct err *e)
 {
     struct raw_list raw = {0};
-    int rc = ask(n, call, fn, d, &raw, ret_told, e);
+    int rc = ask_list(n, call, fn, d, &raw, ret_told, e);
     auto_free struct nvml_process_info *items = raw.items;
     TRY(rc);
     for (unsigned i = 0; i < raw.n; i++) {

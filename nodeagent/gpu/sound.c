@@ -4,7 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 
-static bool is_of(const char *text, const char *signs)
+static bool consists_of(const char *text, const char *signs)
 {
     for (const char *c = text; *c; c++)
         if (!isalnum((unsigned char)*c) && !strchr(signs, *c))
@@ -14,12 +14,12 @@ static bool is_of(const char *text, const char *signs)
 
 bool sound_is_name(const char *text)
 {
-    return is_of(text, "-_.:");
+    return consists_of(text, "-_.:");
 }
 
 bool sound_is_part_name(const char *text)
 {
-    return is_of(text, "-_.:/") && !strstr(text, "..");
+    return consists_of(text, "-_.:/") && !strstr(text, "..");
 }
 
 bool sound_is_bus_id(const char *text)

@@ -57,7 +57,7 @@ static void entries_done(struct entries *n)
     *n = (struct entries){0};
 }
 
-static const struct told *find(const struct entries *n, const char *name)
+static const struct told *entry_named(const struct entries *n, const char *name)
 {
     for (size_t i = 0; i < n->n; i++)
         if (strcmp(n->items[i].name, name) == 0)
@@ -130,7 +130,7 @@ const char *cdi_path(const struct cdi *c, const char *vendor)
 bool cdi_has(const struct cdi *c, const struct entry_device *d)
 {
     const struct spec *s = spec_of(c, d->vendor);
-    return s && find(&s->has, d->cdi_name);
+    return s && entry_named(&s->has, d->cdi_name);
 }
 
 bool cdi_is_name(const char *name)
@@ -218,7 +218,7 @@ static void add_device(struct draft *draft, const struct container_nodes *nodes,
         (struct told){xstrdup(d->cdi_name), TAKE(text)};
 }
 
-static bool is_of(const struct spec *s, const struct entry_device *d)
+static bool is_of_vendor(const struct spec *s, const struct entry_device *d)
 {
     return container_vendor_find(d->vendor) == s->vendor && !d->is_slot;
 }
@@ -227,8 +227,8 @@ static bool is_of(const struct spec *s, const struct entry_device *d)
 static bool is_again(const struct spec *s, const struct entry_device *const *devices, size_t i)
 {
     for (size_t k = 0; k < i; k++) {
-        if (devices[k] == devices[i] ||
-            (strcmp(devices[k]->cdi_name, devices[i]->cdi_name) == 0 && is_of(s, devices[k])))
+        if (devices[k] == devices[i] || (strcmp(devices[k]->cdi_name, devices[i]->cdi_name) == 0 &&
+                                         is_of_vendor(s, devices[k])))
             return true;
     }
     return false;
@@ -239,7 +239,7 @@ static void render(const struct spec *s, const struct container_nodes *nodes,
 {
     cdi_spec_begin(&ret->text, s->vendor, s->common);
     for (size_t i = 0; i < n; i++) {
-        if (is_of(s, devices[i]) && !is_again(s, devices, i))
+        if (is_of_vendor(s, devices[i]) && !is_again(s, devices, i))
             add_device(ret, nodes, devices[i]);
     }
     cdi_spec_end(&ret->text);
@@ -283,7 +283,7 @@ static void drop_outdated(struct entries *has, const struct entries *wanted)
 {
     size_t n = 0;
     for (size_t i = 0; i < has->n; i++) {
-        const struct told *now = find(wanted, has->items[i].name);
+        const struct told *now = entry_named(wanted, has->items[i].name);
         if (now && strcmp(now->text, has->items[i].text) == 0)
             has->items[n++] = has->items[i];
         else

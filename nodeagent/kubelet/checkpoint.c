@@ -10,7 +10,7 @@
 /* As large as a PodResources answer may be: an entry holds the plugin's answer besides the ids. */
 #define MAX_BYTES (16U << 20)
 
-static void forget(struct checkpoint_device *devices, size_t n)
+static void free_devices(struct checkpoint_device *devices, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         free(devices[i].resource);
@@ -23,7 +23,7 @@ static void forget(struct checkpoint_device *devices, size_t n)
 
 void checkpoint_done(struct checkpoint *c)
 {
-    forget(c->devices, c->n);
+    free_devices(c->devices, c->n);
     *c = (struct checkpoint){0};
 }
 

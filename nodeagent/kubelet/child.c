@@ -51,7 +51,7 @@ void child_signal(const struct child *c, int signal)
         (void)kill(c->pid, signal);
 }
 
-static void forget(struct child *c)
+static void clear_child(struct child *c)
 {
     (void)close(c->pidfd);
     *c = (struct child){0};
@@ -62,7 +62,7 @@ int child_reap(struct child *c)
     int status = 0;
     assert(c->pid);
     (void)waitpid(c->pid, &status, 0);
-    forget(c);
+    clear_child(c);
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
@@ -75,5 +75,5 @@ void child_done(struct child *c, int grace_ms)
     if (poll(&end, 1, grace_ms) != 1)
         (void)kill(c->pid, SIGKILL);
     (void)waitpid(c->pid, NULL, 0);
-    forget(c);
+    clear_child(c);
 }

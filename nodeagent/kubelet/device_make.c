@@ -73,7 +73,7 @@ static int make_draft(const struct wanted *want, const char *draft)
     return mknodat(want->folder, draft, mode, want->number);
 }
 
-static int tell(const struct wanted *want, int saved_errno, struct err *e)
+static int make_error(const struct wanted *want, int saved_errno, struct err *e)
 {
     if (saved_errno == EPERM || saved_errno == EACCES || saved_errno == EROFS)
         return err_set(e, ERR_FORBIDDEN, "cannot make device file %s: %s", want->name,
@@ -87,7 +87,7 @@ static int make_file(const struct wanted *want, bool replace, struct err *e)
 {
     auto_free char *draft = xasprintf(".%s.cleave", want->name);
     if (make_draft(want, draft) < 0)
-        return tell(want, errno, e);
+        return make_error(want, errno, e);
     unsigned flags = replace ? 0 : RENAME_NOREPLACE;
     if (set_owner(want, draft) == 0 &&
         renameat2(want->folder, draft, want->folder, want->name, flags) == 0)
@@ -95,7 +95,7 @@ static int make_file(const struct wanted *want, bool replace, struct err *e)
     int saved_errno = errno;
     (void)unlinkat(want->folder, draft, 0);
     /* The driver's own tool was faster. */
-    return saved_errno == EEXIST ? 0 : tell(want, saved_errno, e);
+    return saved_errno == EEXIST ? 0 : make_error(want, saved_errno, e);
 }
 
 static int ensure(const struct wanted *want, struct err *e)
@@ -103,7 +103,7 @@ static int ensure(const struct wanted *want, struct err *e)
     struct stat st;
     if (fstatat(want->folder, want->name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
         if (errno != ENOENT)
-            return tell(want, errno, e);
+            return make_error(want, errno, e);
         return want->how->modify ? make_file(want, /* replace= */ false, e) : 0;
     }
     if (!S_ISCHR(st.st_mode))

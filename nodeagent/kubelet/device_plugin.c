@@ -152,7 +152,7 @@ static void end_streams(struct served *s, enum grpc_code code, const char *text)
 }
 
 /* Sends the list. A stream that cannot take it is ended, since every message is the whole list. */
-static void tell(struct stream *t)
+static void send_list(struct stream *t)
 {
     struct served *s = t->of;
     auto_err struct err e = {0};
@@ -185,7 +185,7 @@ static void list_and_watch(void *arg, struct grpc_call *call, const uint8_t *req
     log_info("The kubelet listens", kv("resource", s->name));
     if (!is_retiring(s))
         set_state(s, PLUGIN_SERVED, NULL);
-    tell(t);
+    send_list(t);
 }
 
 /* --- The other calls --- */
@@ -399,7 +399,7 @@ static struct served *served_new(struct device_plugin *p, const char *name)
 }
 
 /* A resource whose streams have ended already does not count. */
-static struct served *find(const struct device_plugin *p, const char *name)
+static struct served *served_named(const struct device_plugin *p, const char *name)
 {
     for (size_t i = 0; i < p->n; i++)
         if (p->items[i]->wait != WAIT_FLUSH && strcmp(p->items[i]->name, name) == 0)
@@ -442,7 +442,7 @@ static void offer(struct served *s, const struct plugin_resource *r)
     if (again)
         await(s, WAIT_REGISTER, 0);
     for (size_t i = same ? 0 : s->n_streams; i > 0; i--)
-        tell(s->streams[i - 1]);
+        send_list(s->streams[i - 1]);
 }
 
 static void retire(struct served *s)
@@ -475,7 +475,7 @@ void device_plugin_set(struct device_plugin *p, const struct plugin_resource *li
         if (!is_among(p->items[i]->name, list, n))
             retire(p->items[i]);
     for (size_t i = 0; i < n; i++) {
-        struct served *s = find(p, list[i].name);
+        struct served *s = served_named(p, list[i].name);
         if (!s)
             s = served_new(p, list[i].name);
         else if (s->wait == WAIT_LINGER)
@@ -494,14 +494,14 @@ void device_plugin_repeat(struct device_plugin *p)
 {
     for (size_t i = 0; i < p->n; i++)
         if (p->items[i]->n_streams && p->items[i]->wait != WAIT_FLUSH) {
-            tell(p->items[i]->streams[p->items[i]->n_streams - 1]);
+            send_list(p->items[i]->streams[p->items[i]->n_streams - 1]);
             return;
         }
 }
 
 /* --- The folder --- */
 
-static struct socket_mark look(const struct device_plugin *p)
+static struct socket_mark kubelet_socket(const struct device_plugin *p)
 {
     auto_free char *path = xasprintf("%s/%s", p->dir, KUBELET_SOCKET);
     struct stat st;
@@ -520,7 +520,7 @@ static bool same_mark(const struct socket_mark *a, const struct socket_mark *b)
  * changed, that may be a chmod: streams that stay open then show that the kubelet still listens. */
 static void look_again(struct device_plugin *p)
 {
-    struct socket_mark now = look(p);
+    struct socket_mark now = kubelet_socket(p);
     bool same = same_mark(&now, &p->mark);
     bool same_inode =
         now.there && p->mark.there && now.dev == p->mark.dev && now.ino == p->mark.ino;
@@ -592,7 +592,7 @@ static bool is_served(const char *path)
 }
 
 /* Removes the sockets of killed agents. */
-static void sweep(const struct device_plugin *p)
+static void sweep_sockets(const struct device_plugin *p)
 {
     DIR *dir = opendir(p->dir);
     if (!dir)
@@ -630,7 +630,7 @@ int device_plugin_new(const struct device_plugin_options *o, struct device_plugi
     p->instance = (uint32_t)rng_next(&p->rng);
     auto_free char *path = xasprintf("%s/%s", o->dir, KUBELET_SOCKET);
     p->kubelet = grpc_client_new(o->reactor, path, NULL);
-    sweep(p);
+    sweep_sockets(p);
     TRY(watch(p, e));
     *ret = TAKE(p);
     return 0;

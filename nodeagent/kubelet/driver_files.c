@@ -129,7 +129,8 @@ static void note_refused(struct search *s, const char *part, struct err *why)
 
 /* Resolves a path below the root. False: no file there that only root may change. Caller frees
  * *ret_resolved. */
-static bool find(struct search *s, const char *path, char **ret_resolved, struct stat *ret_st)
+static bool resolve_file(struct search *s, const char *path, char **ret_resolved,
+                         struct stat *ret_st)
 {
     auto_fd int fd = -1;
     struct err why = {0};
@@ -163,7 +164,7 @@ static int add_plain(struct search *s, enum driver_file_kind kind, const char *f
     auto_free char *path = rooted_join(folder, name);
     auto_free char *resolved = NULL;
     struct stat st;
-    if (!find(s, path, &resolved, &st) || !S_ISREG(st.st_mode))
+    if (!resolve_file(s, path, &resolved, &st) || !S_ISREG(st.st_mode))
         return 0;
     return add_file(s, kind, resolved, path, e);
 }
@@ -259,7 +260,8 @@ static void note_link(struct search *s, const char *folder, const char *name)
     auto_free char *path = rooted_join(folder, name);
     auto_free char *resolved = NULL;
     struct stat st;
-    if (library_named(&s->found, path) || !strstr(name, ".so") || !find(s, path, &resolved, &st))
+    if (library_named(&s->found, path) || !strstr(name, ".so") ||
+        !resolve_file(s, path, &resolved, &st))
         return;
     auto_free char *host = host_path(s, resolved);
     const struct driver_file *library = library_at(&s->found, host);
@@ -318,7 +320,7 @@ static char *driver_folder(struct search *s, const char *folder)
         auto_free char *resolved = NULL;
         char *resolved_folder = NULL;
         struct stat st;
-        if (find(s, path, &resolved, &st) && S_ISREG(st.st_mode) &&
+        if (resolve_file(s, path, &resolved, &st) && S_ISREG(st.st_mode) &&
             rooted_resolve(s->w->root, folder, &resolved_folder, NULL) == 0)
             return resolved_folder;
     }
@@ -351,7 +353,7 @@ static int find_program(struct search *s, const char *name, struct err *e)
         auto_free char *path = xasprintf("%s/%s", program_folders[i], name);
         auto_free char *resolved = NULL;
         struct stat st;
-        if (find(s, path, &resolved, &st) && S_ISREG(st.st_mode) && (st.st_mode & 0111))
+        if (resolve_file(s, path, &resolved, &st) && S_ISREG(st.st_mode) && (st.st_mode & 0111))
             return add_file(s, DRIVER_PROGRAM, resolved, path, e);
     }
     return 0;
@@ -361,7 +363,7 @@ static int find_socket(struct search *s, const char *path, struct err *e)
 {
     auto_free char *resolved = NULL;
     struct stat st;
-    if (!find(s, path, &resolved, &st) || !S_ISSOCK(st.st_mode))
+    if (!resolve_file(s, path, &resolved, &st) || !S_ISSOCK(st.st_mode))
         return 0;
     return add_file(s, DRIVER_SOCKET, resolved, path, e);
 }
@@ -421,7 +423,7 @@ static int find_vulkan_setting(struct search *s, const char *name, struct err *e
         auto_free char *path = xasprintf("%s/%s", folders[i], name);
         auto_free char *resolved = NULL;
         struct stat st;
-        if (find(s, path, &resolved, &st) && S_ISREG(st.st_mode))
+        if (resolve_file(s, path, &resolved, &st) && S_ISREG(st.st_mode))
             return add_file(s, DRIVER_SETTING, resolved, belongs, e);
     }
     return 0;

@@ -94,7 +94,7 @@ static void sweep_once(struct sweep *s)
 }
 
 /* path is the new folder in parent. */
-static void sweep(int parent, const char *path)
+static void sweep_old(int parent, const char *path)
 {
     struct sweep s = {.parent = parent, .left = MAX_REMOVALS, .is_longer = true};
     while (s.left && s.is_longer) {
@@ -134,7 +134,7 @@ int fresh_folder_make(const char *path, unsigned mode, struct err *e)
     TRY(open_parent(path, &parent, e));
     const char *name = strrchr(path, '/') + 1;
     TRY(move_aside(parent, name, path, e));
-    sweep(parent, path);
+    sweep_old(parent, path);
     if (mkdirat(parent, name, 0700) < 0)
         return err_set_errno(e, errno, "create folder %s", path);
     /* The umask cuts the mode of mkdir. */

@@ -58,7 +58,7 @@ static void call_free(struct client_call *call)
     free(call);
 }
 
-static void conclude(struct client_call *call, int code, const char *text)
+static void finish_call(struct client_call *call, int code, const char *text)
 {
     struct grpc_client *c = call->client;
     call->code = code;
@@ -69,7 +69,7 @@ static void conclude(struct client_call *call, int code, const char *text)
     TAILQ_INSERT_TAIL(&c->done, call, link);
 }
 
-static void tell(const struct client_call *call)
+static void deliver_reply(const struct client_call *call)
 {
     bool good = call->code == GRPC_OK;
     const struct grpc_reply reply = {
@@ -96,7 +96,7 @@ static void deliver(struct grpc_client *c)
     struct client_call *call;
     while (!c->freed && (call = TAILQ_FIRST(&c->done))) {
         TAILQ_REMOVE(&c->done, call, link);
-        tell(call);
+        deliver_reply(call);
         call_free(call);
     }
     c->delivering = false;
@@ -140,7 +140,7 @@ static bool is_answer(const struct client_call *call)
 static void give_up(struct client_call *call)
 {
     h2_drop(&call->stream);
-    conclude(call, (int)call->verdict.code, call->verdict.text);
+    finish_call(call, (int)call->verdict.code, call->verdict.text);
 }
 
 static void on_headers_end(struct h2_stream *s)
@@ -165,15 +165,16 @@ static void on_data(struct h2_stream *s, const uint8_t *p, size_t len)
 static void conclude_whole(struct client_call *call)
 {
     if (call->status > 0)
-        conclude(call, (int)call->status, NULL);
+        finish_call(call, (int)call->status, NULL);
     else if (call->status < 0 && call->http_status > 0 && call->http_status != 200)
-        conclude(call, grpc_code_of_http((int)call->http_status), "an HTTP server that is no gRPC");
+        finish_call(call, grpc_code_of_http((int)call->http_status),
+                    "an HTTP server that is no gRPC");
     else if (call->status < 0)
-        conclude(call, GRPC_INTERNAL, "the answer has no grpc-status");
+        finish_call(call, GRPC_INTERNAL, "the answer has no grpc-status");
     else if (!call->is_grpc || !grpc_reader_is_whole(&call->in))
-        conclude(call, GRPC_INTERNAL, "the answer is not a whole message");
+        finish_call(call, GRPC_INTERNAL, "the answer is not a whole message");
     else
-        conclude(call, GRPC_OK, NULL);
+        finish_call(call, GRPC_OK, NULL);
 }
 
 static void on_peer_ended(struct h2_stream *s)
@@ -206,7 +207,7 @@ static void on_closed(struct h2_stream *s, uint32_t error)
     if (error == NGHTTP2_NO_ERROR || call->status > 0)
         conclude_whole(call);
     else
-        conclude(call, code_of_reset(error), nghttp2_http2_strerror(error));
+        finish_call(call, code_of_reset(error), nghttp2_http2_strerror(error));
 }
 
 /* ---- the connection ---- */
@@ -222,7 +223,7 @@ static void on_over(void *arg, struct grpc_verdict why)
     struct client_call *call;
     while ((call = TAILQ_FIRST(&c->open))) {
         call->stream.h2 = NULL;
-        conclude(call, (int)why.code, why.text);
+        finish_call(call, (int)why.code, why.text);
     }
     disconnect(c);
     deliver(c);
@@ -254,7 +255,7 @@ static void on_deadline(void *arg)
     struct client_call *call = arg;
     struct grpc_client *c = call->client;
     h2_drop(&call->stream);
-    conclude(call, GRPC_DEADLINE_EXCEEDED, "no answer in time");
+    finish_call(call, GRPC_DEADLINE_EXCEEDED, "no answer in time");
     c->suspect = true;
     deliver(c);
 }
@@ -294,7 +295,7 @@ void grpc_client_call(struct grpc_client *c, const char *method, const uint8_t *
     TAILQ_INSERT_TAIL(&c->open, call, link);
     auto_err struct err e = {0};
     if (request(call, method, deadline_ms, &e) < 0) {
-        conclude(call, GRPC_UNAVAILABLE, err_msg(&e));
+        finish_call(call, GRPC_UNAVAILABLE, err_msg(&e));
         reactor_timer_set(c->deliver, 0);
         return;
     }

@@ -152,8 +152,8 @@ static void end_call(struct grpc_call *c, const char *http_status, enum grpc_cod
 }
 
 /* Ends a call that no handler has seen. */
-static void refuse(struct grpc_call *c, const char *http_status, enum grpc_code code,
-                   const char *text)
+static void refuse_call(struct grpc_call *c, const char *http_status, enum grpc_code code,
+                        const char *text)
 {
     if (c->state != CALL_ARRIVING)
         return;
@@ -211,7 +211,7 @@ static void on_call_timer(void *arg)
 {
     struct grpc_call *c = arg;
     if (c->state == CALL_ARRIVING) {
-        refuse(c, "200", GRPC_DEADLINE_EXCEEDED, "the request did not arrive in time");
+        refuse_call(c, "200", GRPC_DEADLINE_EXCEEDED, "the request did not arrive in time");
     } else if (c->on_end) {
         end_call(c, "200", GRPC_DEADLINE_EXCEEDED, "the caller's deadline");
         call_on_end(c);
@@ -264,13 +264,13 @@ static void on_headers_end(struct h2_stream *s)
 {
     struct grpc_call *c = (struct grpc_call *)s;
     if (!c->is_post)
-        refuse(c, "405", GRPC_INTERNAL, "gRPC calls are POST");
+        refuse_call(c, "405", GRPC_INTERNAL, "gRPC calls are POST");
     else if (!c->is_grpc)
-        refuse(c, "415", GRPC_INTERNAL, "content-type is not application/grpc");
+        refuse_call(c, "415", GRPC_INTERNAL, "content-type is not application/grpc");
     else if (!c->method)
-        refuse(c, "200", GRPC_UNIMPLEMENTED, "unknown method");
+        refuse_call(c, "200", GRPC_UNIMPLEMENTED, "unknown method");
     else if (c->headers.code)
-        refuse(c, "200", c->headers.code, c->headers.text);
+        refuse_call(c, "200", c->headers.code, c->headers.text);
 }
 
 static size_t held_bytes(const struct conn *conn)
@@ -289,9 +289,9 @@ static void on_data(struct h2_stream *s, const uint8_t *p, size_t len)
         return;
     struct grpc_verdict v = grpc_reader_add(&c->in, p, len);
     if (v.code)
-        refuse(c, "200", v.code, v.text);
+        refuse_call(c, "200", v.code, v.text);
     else if (held_bytes(c->conn) > MAX_HELD_MESSAGES * c->server->limits.max_message)
-        refuse(c, "200", GRPC_RESOURCE_EXHAUSTED, "too many large requests at once");
+        refuse_call(c, "200", GRPC_RESOURCE_EXHAUSTED, "too many large requests at once");
 }
 
 static void on_peer_ended(struct h2_stream *s)
@@ -300,7 +300,7 @@ static void on_peer_ended(struct h2_stream *s)
     if (c->state != CALL_ARRIVING)
         return;
     if (!grpc_reader_is_whole(&c->in)) {
-        refuse(c, "200", GRPC_INTERNAL, "the request is not a whole message");
+        refuse_call(c, "200", GRPC_INTERNAL, "the request is not a whole message");
         return;
     }
     c->state = CALL_READY;
@@ -448,7 +448,7 @@ static void on_accept(void *arg, uint32_t events)
 
 /* ---- the server ---- */
 
-static int start(struct grpc_server *s, struct err *e)
+static int start_listening(struct grpc_server *s, struct err *e)
 {
     TRY(grpc_socket_listen(s->path, &s->fd, &s->id, e));
     TRY(reactor_watch(s->reactor, s->fd, EPOLLIN, on_accept, s, &s->watch, e));
@@ -471,7 +471,7 @@ int grpc_server_new(struct reactor *r, const struct grpc_server_options *o,
     TAILQ_INIT(&s->conns);
     TAILQ_INIT(&s->lost);
     s->pause = reactor_timer_new(r, on_pause_over, s);
-    TRY(start(s, e));
+    TRY(start_listening(s, e));
     *ret = TAKE(s);
     return 0;
 }

@@ -188,7 +188,7 @@ static void send_commands(struct mps_daemon *d)
         reactor_timer_set(d->timer, COMMANDS_LIMIT_MS);
 }
 
-static int start(struct mps_daemon *d, struct err *e)
+static int start_daemon(struct mps_daemon *d, struct err *e)
 {
     TRY(fresh_folder_make(d->pipe_folder, 0755, e));
     TRY(file_make_dirs(d->log_folder, 0755, e));
@@ -199,7 +199,7 @@ static void try_start(struct mps_daemon *d)
 {
     auto_err struct err e = {0};
     d->tries = 0;
-    if (start(d, &e) < 0) {
+    if (start_daemon(d, &e) < 0) {
         set_problem(d, xstrdup(err_msg(&e)));
         rest(d);
         return;

@@ -53,7 +53,7 @@ static struct pod_device *list_container(const V1__PodResources *pod,
     return at;
 }
 
-static void tell(const struct pod_resources *p, const V1__ListPodResourcesResponse *m)
+static void pass_list(const struct pod_resources *p, const V1__ListPodResourcesResponse *m)
 {
     size_t n = count_devices(m);
     auto_free struct pod_device *list = xcalloc(n, sizeof(*list));
@@ -64,7 +64,7 @@ static void tell(const struct pod_resources *p, const V1__ListPodResourcesRespon
     p->o.fn(p->o.arg, list, n, p->asked_mono_ms, NULL);
 }
 
-static void fail(const struct pod_resources *p, enum err_kind kind, const char *text)
+static void pass_error(const struct pod_resources *p, enum err_kind kind, const char *text)
 {
     auto_err struct err e = {0};
     (void)err_set(&e, kind, "cannot read which pods hold devices: %s", text);
@@ -80,7 +80,7 @@ static void answered(void *arg, const struct grpc_reply *reply)
         reactor_timer_set(p->timer, GAP_MS);
     }
     if (reply->code != GRPC_OK) {
-        fail(p, grpc_code_kind(reply->code), reply->text);
+        pass_error(p, grpc_code_kind(reply->code), reply->text);
         return;
     }
     auto_proto_arena struct proto_arena arena;
@@ -88,9 +88,10 @@ static void answered(void *arg, const struct grpc_reply *reply)
     V1__ListPodResourcesResponse *m =
         v1__list_pod_resources_response__unpack(&arena.allocator, reply->len, reply->message);
     if (m)
-        tell(p, m);
+        pass_list(p, m);
     else
-        fail(p, ERR_PROTOCOL, "the answer is no ListPodResourcesResponse, or too large a one");
+        pass_error(p, ERR_PROTOCOL,
+                   "the answer is no ListPodResourcesResponse, or too large a one");
 }
 
 /* An inode may be reused, but with another time. */
@@ -100,7 +101,7 @@ static bool same_socket(const struct stat *a, const struct stat *b)
            a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-static void look(struct pod_resources *p)
+static void check_socket(struct pod_resources *p)
 {
     struct stat now;
     if (stat(p->path, &now) < 0)
@@ -115,12 +116,12 @@ int64_t pod_resources_renewed_mono_ms(const struct pod_resources *p)
     return p->renewed_mono_ms;
 }
 
-static void ask(void *arg)
+static void ask_now(void *arg)
 {
     struct pod_resources *p = arg;
     p->asking = true;
     p->asked_mono_ms = clock_mono_ms(p->o.clk);
-    look(p);
+    check_socket(p);
     grpc_client_call(p->client, "/v1.PodResourcesLister/List", (const uint8_t *)"", 0, DEADLINE_MS,
                      answered, p);
 }
@@ -131,7 +132,7 @@ void pod_resources_ask(struct pod_resources *p)
     if (p->asking)
         p->again = true;
     else if (since >= GAP_MS)
-        ask(p);
+        ask_now(p);
     else
         reactor_timer_set(p->timer, GAP_MS - since);
 }
@@ -170,7 +171,7 @@ struct pod_resources *pod_resources_new(const struct pod_resources_options *o)
                                 .path = xstrdup(o->path),
                                 .renewed_mono_ms = INT64_MIN};
     p->client = grpc_client_new(o->reactor, o->path, &limits);
-    p->timer = reactor_timer_new(o->reactor, ask, p);
+    p->timer = reactor_timer_new(o->reactor, ask_now, p);
     return p;
 }
 
