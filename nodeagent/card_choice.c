@@ -31,7 +31,7 @@
 /* The cards that are open to choice, numbered from 0 in the order of their indices. */
 struct open_cards {
     unsigned n, take; /* 0 < take < n */
-    uint8_t place[GPU_MAX_CARDS];
+    uint8_t index[GPU_MAX_CARDS];
     int64_t pair[GPU_MAX_CARDS][GPU_MAX_CARDS];
     int64_t alone[GPU_MAX_CARDS]; /* what a card adds with the required ones, and to the rest */
     /* The card before it with the same connections to every available card. The two are
@@ -137,22 +137,22 @@ static void open_cards_of(const struct card_question *q, struct open_cards *ret)
     ret->n = 0;
     ret->take = q->size - count_of(q->required);
     for (uint64_t rest = q->available & ~q->required; rest; rest &= rest - 1)
-        ret->place[ret->n++] = (uint8_t)__builtin_ctzll(rest);
+        ret->index[ret->n++] = (uint8_t)__builtin_ctzll(rest);
     assert(ret->take > 0 && ret->take < ret->n);
     for (unsigned i = 0; i < ret->n; i++) {
-        ret->alone[i] = worth_alone(q, ret->place[i]);
+        ret->alone[i] = worth_alone(q, ret->index[i]);
         for (unsigned j = 0; j < ret->n; j++)
-            ret->pair[i][j] = i == j ? 0 : worth(q->scores, ret->place[i], ret->place[j]);
+            ret->pair[i][j] = i == j ? 0 : worth(q->scores, ret->index[i], ret->index[j]);
     }
     find_twins(ret);
 }
 
-static uint64_t places_of(const struct open_cards *o, uint64_t set)
+static uint64_t cards_of(const struct open_cards *o, uint64_t set)
 {
-    uint64_t places = 0;
+    uint64_t cards = 0;
     for (; set; set &= set - 1)
-        places |= 1ULL << o->place[__builtin_ctzll(set)];
-    return places;
+        cards |= 1ULL << o->index[__builtin_ctzll(set)];
+    return cards;
 }
 
 /* --- greedy, and exchanges of one card --- */
@@ -377,6 +377,6 @@ int card_choice(const struct card_question *q, uint64_t *ret, struct err *e)
         return 0;
     }
     open_cards_of(q, &o);
-    *ret = q->required | places_of(&o, search(&o));
+    *ret = q->required | cards_of(&o, search(&o));
     return 0;
 }

@@ -12,7 +12,7 @@ static const struct mig_instance *instance_of(const struct gpu_card *card,
     return &card->state.items[p->instance];
 }
 
-int device_ci_place(const struct gpu_card *card, const struct gpu_partition *p)
+int device_ci_start(const struct gpu_card *card, const struct gpu_partition *p)
 {
     const struct mig_instance *inst = instance_of(card, p);
     if (inst->cis[p->ci].slices == card->mig.profiles[inst->profile].slices)
@@ -54,9 +54,9 @@ char *device_id(const struct gpu_card *card, const struct card_part *p, char *bu
         (void)snprintf(buf, DEVICE_ID_BYTES, "%s/" CARD_PART_VF "@%u", card->uuid, p->vf->number);
     else if (!p || !card_part_kind(card, p, profile))
         (void)snprintf(buf, DEVICE_ID_BYTES, "%s", card->uuid);
-    else if (device_ci_place(card, p->mig) >= 0)
+    else if (device_ci_start(card, p->mig) >= 0)
         (void)snprintf(buf, DEVICE_ID_BYTES, "%s/%s@%u.%u", card->uuid, profile,
-                       instance_of(card, p->mig)->start, (unsigned)device_ci_place(card, p->mig));
+                       instance_of(card, p->mig)->start, (unsigned)device_ci_start(card, p->mig));
     else
         (void)snprintf(buf, DEVICE_ID_BYTES, "%s/%s@%u", card->uuid, profile,
                        instance_of(card, p->mig)->start);

@@ -30,4 +30,4 @@ char *device_slot_id(unsigned slot, char *buf);
 int device_slot_of(const char *id);
 /* The first compute slice of a compute instance in its GPU instance; -1: it fills the GPU instance,
  * and its id does not name the slice. */
-int device_ci_place(const struct gpu_card *card, const struct gpu_partition *p);
+int device_ci_start(const struct gpu_card *card, const struct gpu_partition *p);

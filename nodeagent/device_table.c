@@ -18,10 +18,10 @@ struct build {
     const struct node_state *s;
     struct device_table *table;
     int strategy;
-    size_t place; /* index of the current card */
+    size_t card_index; /* index of the current card */
     struct {
         const struct gpu_card *card; /* the first card with such a part */
-        unsigned n, places;
+        unsigned n, free_slices;
         struct device_slots made;
     } slots;
 };
@@ -51,7 +51,7 @@ static struct table_device *add_device(struct build *b, const char *name,
     struct table_resource *r = resource_for(b, name, share->one_only);
     struct table_device *d = XPUSH(r->devices, r->n_devices);
     (void)snprintf(d->id, sizeof(d->id), "%s", id);
-    d->place = (uint8_t)b->place;
+    d->card_index = (uint8_t)b->card_index;
     d->replicas = share->replicas;
     d->mps = share->kind == SHARE_MPS;
     d->memory_mib = card->memory_mib;
@@ -75,7 +75,7 @@ static void add_mig_device(const struct gpu_card *card, const struct gpu_partiti
     d->entry.mig = true;
     d->entry.mig_index = p->mig_index;
     xstr_set(&d->entry.uuid, p->uuid);
-    d->entry.cdi_name = entry_cdi_name(card->uuid, profile, d->start, device_ci_place(card, p));
+    d->entry.cdi_name = entry_cdi_name(card->uuid, profile, d->start, device_ci_start(card, p));
 }
 
 /* Adds the whole card, or with p a partition of it. */
@@ -141,7 +141,7 @@ static void add_vf(struct build *b, const struct gpu_card *card, const struct ca
 /* --- Slots --- */
 
 /* The slices that a card can still have beside foreign ones and those of a spec. */
-static unsigned slots_of(const struct gpu_card *card)
+static unsigned free_slices_of(const struct gpu_card *card)
 {
     unsigned n = SGPU_MAX_SLICES;
     for (unsigned i = 0; i < card->sgpu.n; i++)
@@ -182,7 +182,7 @@ static bool is_sick(const struct build *b, unsigned slot)
 static void add_slots(struct build *b)
 {
     char name[RESOURCE_NAME_BYTES];
-    unsigned left = b->slots.places;
+    unsigned left = b->slots.free_slices;
     if (!b->slots.n || !resource_slice_name(b->slots.card->vendor, NULL, name))
         return;
     for (unsigned slot = 0; slot < SGPU_MAX_SLOTS; slot++)
@@ -194,7 +194,7 @@ static void add_slots(struct build *b)
         bool sick = is_sick(b, slot);
         add_slot(b, name, slot);
         struct table_resource *r = resource_for(b, name, /* one_replica= */ false);
-        r->devices[r->n_devices - 1].healthy = b->slots.places && !sick && (held || left) &&
+        r->devices[r->n_devices - 1].healthy = b->slots.free_slices && !sick && (held || left) &&
                                                (!b->s->pods_forbidden || has_holder(b, slot));
         left -= left && !sick && !held;
     }
@@ -210,7 +210,7 @@ static void count_slots(struct build *b, const struct gpu_card *card, bool healt
     if (!b->slots.card)
         b->slots.card = card;
     b->slots.n += b->slots.n < SGPU_MAX_SLOTS ? SGPU_MAX_SLICES : 0;
-    b->slots.places += healthy && has_nodes ? slots_of(card) : 0;
+    b->slots.free_slices += healthy && has_nodes ? free_slices_of(card) : 0;
     device_slots_add(&b->slots.made, card);
 }
 
@@ -250,7 +250,7 @@ static int by_name(const void *a, const void *b)
                   ((const struct table_resource *)b)->name);
 }
 
-static int by_place(const void *a, const void *b)
+static int by_placement(const void *a, const void *b)
 {
     const struct table_device *x = a;
     const struct table_device *y = b;
@@ -268,7 +268,7 @@ void device_table_build(const struct node_state *s, const struct card_offer *off
     struct build b = {.s = s, .table = ret, .strategy = strategy};
     for (size_t i = 0; i < s->n_cards; i++)
         if (*s->cards[i].card.uuid && !s->cards[i].card.unread) {
-            b.place = i;
+            b.card_index = i;
             add_card(&b, &s->cards[i].card, &offers[i]);
         }
     add_slots(&b);
@@ -276,7 +276,7 @@ void device_table_build(const struct node_state *s, const struct card_offer *off
         qsort(ret->resources, ret->n_resources, sizeof(*ret->resources), by_name);
     for (size_t i = 0; i < ret->n_resources; i++)
         qsort(ret->resources[i].devices, ret->resources[i].n_devices,
-              sizeof(*ret->resources[i].devices), by_place);
+              sizeof(*ret->resources[i].devices), by_placement);
 }
 
 static void copy_resource(const struct table_resource *from, struct table_resource *to)
@@ -324,9 +324,9 @@ static bool same_entry(const struct entry_device *a, const struct entry_device *
 
 static bool same_device(const struct table_device *a, const struct table_device *b)
 {
-    return strcmp(a->id, b->id) == 0 && a->place == b->place && a->healthy == b->healthy &&
-           a->replicas == b->replicas && a->mps == b->mps && a->memory_mib == b->memory_mib &&
-           a->numa == b->numa && same_entry(&a->entry, &b->entry);
+    return strcmp(a->id, b->id) == 0 && a->card_index == b->card_index &&
+           a->healthy == b->healthy && a->replicas == b->replicas && a->mps == b->mps &&
+           a->memory_mib == b->memory_mib && a->numa == b->numa && same_entry(&a->entry, &b->entry);
 }
 
 static bool same_resource(const struct table_resource *a, const struct table_resource *b)

@@ -12,7 +12,7 @@
 
 struct table_device {
     char id[DEVICE_ID_BYTES]; /* without the replica's suffix */
-    uint8_t place;            /* index of its card in the inventory */
+    uint8_t card_index;       /* index of its card in the inventory */
     /* May be granted: the device is not ill, it is as wanted and is to stay, and no pod holds it in
      * a way that the kubelet does not count. */
     bool healthy;

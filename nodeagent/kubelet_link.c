@@ -536,7 +536,7 @@ static struct expanded expand(const struct kubelet_link *k, const struct table_r
             char *id = d->replicas == 1 ? xstrdup(d->id)
                                         : xasprintf("%s::%lld", d->id, (long long)replica);
             *XPUSH(x.ids, n_ids) = id;
-            *XPUSH(x.slots, n_slots) = (struct preferred_device){id, d->place, (uint16_t)i};
+            *XPUSH(x.slots, n_slots) = (struct preferred_device){id, d->card_index, (uint16_t)i};
             *XPUSH(x.devices, x.n) = (struct plugin_device){id, healthy, d->numa};
         }
         x.shared |= d->replicas > 1;

@@ -40,7 +40,7 @@ struct preferred_request {
     const char *const *required; /* must be included */
     size_t n_required;
     size_t size;               /* devices wanted, with the required ones */
-    const uint16_t *elsewhere; /* see struct slot_question; NULL: nothing */
+    const uint16_t *elsewhere; /* see struct replica_question; NULL: nothing */
 };
 
 struct preferred;

@@ -25,7 +25,7 @@ struct device {
 
 /* The state between two picks. */
 struct picks {
-    const struct slot_question *q;
+    const struct replica_question *q;
     struct tally cards[GPU_MAX_CARDS];
     struct device *devices;
     size_t *next; /* by replica: the next available one of its device, or NONE */
@@ -33,10 +33,10 @@ struct picks {
     size_t left;  /* still to be picked */
 };
 
-static void pick(struct picks *p, size_t slot)
+static void pick(struct picks *p, size_t replica)
 {
-    const struct slot *s = &p->q->slots[slot];
-    p->chosen[slot] = true;
+    const struct replica *s = &p->q->replicas[replica];
+    p->chosen[replica] = true;
     p->cards[s->card].granted++;
     p->cards[s->card].room--;
     p->cards[s->card].ours = true;
@@ -50,7 +50,7 @@ static void count(struct picks *p)
     for (unsigned c = 0; p->q->elsewhere && c < GPU_MAX_CARDS; c++)
         p->cards[c].granted = p->q->elsewhere[c];
     for (size_t i = 0; i < p->q->n; i++) {
-        const struct slot *s = &p->q->slots[i];
+        const struct replica *s = &p->q->replicas[i];
         assert(s->card < GPU_MAX_CARDS && s->device < p->q->n);
         p->cards[s->card].room += s->available;
         p->cards[s->card].granted += !s->available;
@@ -60,14 +60,14 @@ static void count(struct picks *p)
 
 /* Lists replicas by device. One pass over all replicas for each pick would take more than a second
  * for a pod that asks for half of 65,535 replicas. */
-static void list_slots(struct picks *p)
+static void list_replicas(struct picks *p)
 {
     for (unsigned c = 0; c < GPU_MAX_CARDS; c++)
         p->cards[c].first = NONE;
     for (size_t i = 0; i < p->q->n; i++)
         p->devices[i].first = NONE;
     for (size_t i = p->q->n; i-- > 0;) {
-        const struct slot *s = &p->q->slots[i];
+        const struct replica *s = &p->q->replicas[i];
         struct device *d = &p->devices[s->device];
         if (!s->available)
             continue;
@@ -75,7 +75,7 @@ static void list_slots(struct picks *p)
             d->next = p->cards[s->card].first;
             p->cards[s->card].first = s->device;
         }
-        assert(d->first == NONE || p->q->slots[d->first].card == s->card);
+        assert(d->first == NONE || p->q->replicas[d->first].card == s->card);
         p->next[i] = d->first;
         d->first = i;
     }
@@ -102,7 +102,7 @@ static bool packs_better(const struct picks *p, const struct tally *a, const str
 
 static unsigned best_card(const struct picks *p)
 {
-    bool packed = p->q->policy == SLOTS_PACKED;
+    bool packed = p->q->policy == REPLICAS_PACKED;
     bool begun_only = packed && begun_cards_suffice(p);
     unsigned best = GPU_MAX_CARDS;
     for (unsigned c = 0; c < GPU_MAX_CARDS; c++) {
@@ -122,10 +122,10 @@ static bool is_better(const struct picks *p, const struct device *a, const struc
 {
     if (a->granted == b->granted)
         return a->first < b->first;
-    return p->q->policy == SLOTS_PACKED ? a->granted > b->granted : a->granted < b->granted;
+    return p->q->policy == REPLICAS_PACKED ? a->granted > b->granted : a->granted < b->granted;
 }
 
-static size_t best_slot(const struct picks *p, unsigned card)
+static size_t best_replica(const struct picks *p, unsigned card)
 {
     const struct device *best = NULL;
     for (size_t i = p->cards[card].first; i != NONE; i = p->devices[i].next) {
@@ -139,15 +139,15 @@ static size_t best_slot(const struct picks *p, unsigned card)
     return best->first;
 }
 
-static int check_question(const struct slot_question *q, struct err *e)
+static int check_question(const struct replica_question *q, struct err *e)
 {
     size_t available = 0;
     size_t required = 0;
     for (size_t i = 0; i < q->n; i++) {
-        available += q->slots[i].available;
-        required += q->slots[i].required;
-        if (q->slots[i].required && !q->slots[i].available)
-            return err_set(e, ERR_INVALID, "slot %zu is required and not available", i);
+        available += q->replicas[i].available;
+        required += q->replicas[i].required;
+        if (q->replicas[i].required && !q->replicas[i].available)
+            return err_set(e, ERR_INVALID, "replica %zu is required and not available", i);
     }
     if (required > q->size)
         return err_set(e, ERR_INVALID, "%zu are required and only %zu wanted", required, q->size);
@@ -156,7 +156,7 @@ static int check_question(const struct slot_question *q, struct err *e)
     return 0;
 }
 
-int slot_choice(const struct slot_question *q, bool *ret_chosen, struct err *e)
+int slot_choice(const struct replica_question *q, bool *ret_chosen, struct err *e)
 {
     TRY(check_question(q, e));
     auto_free struct device *devices = xcalloc(q->n, sizeof(*devices));
@@ -168,13 +168,13 @@ int slot_choice(const struct slot_question *q, bool *ret_chosen, struct err *e)
                       .left = q->size};
     memset(ret_chosen, 0, q->n * sizeof(*ret_chosen));
     count(&p);
-    list_slots(&p);
+    list_replicas(&p);
     for (size_t i = 0; i < q->n; i++)
-        if (q->slots[i].required)
+        if (q->replicas[i].required)
             pick(&p, i);
     while (p.left > 0) {
-        size_t slot = best_slot(&p, best_card(&p));
-        pick(&p, slot);
+        size_t replica = best_replica(&p, best_card(&p));
+        pick(&p, replica);
     }
     return 0;
 }

@@ -28,24 +28,24 @@
  * and the replica with the lowest number win.
  */
 
-enum slot_policy { SLOTS_PACKED, SLOTS_DISTRIBUTED };
+enum replica_policy { REPLICAS_PACKED, REPLICAS_DISTRIBUTED };
 
-struct slot {
+struct replica {
     uint8_t card;    /* index in the inventory, < GPU_MAX_CARDS */
     uint16_t device; /* number of its device on that card, below n */
     bool available;  /* false: granted already, or ill */
     bool required;   /* part of every answer; it must be available */
 };
 
-struct slot_question {
-    const struct slot *slots;
+struct replica_question {
+    const struct replica *replicas;
     size_t n;
     size_t size; /* replicas wanted, with the required ones */
-    enum slot_policy policy;
+    enum replica_policy policy;
     const uint16_t *elsewhere; /* GPU_MAX_CARDS counts, by card index: devices of the card granted
                                   under other resource names. NULL: none */
 };
 
 /* Marks the preferred replicas: n marks, `size` of them set. ERR_INVALID: a required one is not
  * available, more are required than wanted, or more are wanted than available. */
-int slot_choice(const struct slot_question *q, bool *ret_chosen, struct err *e) MUST_CHECK;
+int slot_choice(const struct replica_question *q, bool *ret_chosen, struct err *e) MUST_CHECK;
