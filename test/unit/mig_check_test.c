@@ -127,7 +127,7 @@ Test(mig_check, what_no_card_can_have_is_refused_by_profile_and_value)
                    "MIG profile 1g.5gb: memory slices 4294967295, only 1 to 32 can be handled");
     expect_refused(off_the_grid,
                    "MIG profile 1g.5gb has placement 255:1, which is not on a grid of "
-                   "8 slots");
+                   "8 memory slices");
     expect_refused(many_placements,
                    "MIG profile 1g.5gb: placements 4294967295, only 0 to 16 can be handled");
     expect_refused(one_placement_twice,
