@@ -29,7 +29,7 @@ enum {
     /* Interval of checks of a certificate's files; the kubelet delivers a renewed one within a
      * minute. */
     LOOK_MS = 10 * 1000,
-    /* Time for a child that was told to leave to end its connections. */
+    /* Time for a child that was ordered to leave to end its connections. */
     LEAVE_MS = 5000,
     /* Bytes of a child's standard error that are logged. */
     MAX_LAST_WORDS = 4096,
@@ -402,7 +402,7 @@ enum end { STOPPED, BROKEN, RENEWED };
 /* The next thing to do without a question from the child. */
 struct due {
     int64_t at_ms; /* -1: never */
-    bool leaving;  /* the child was told to leave; when due, it is ended */
+    bool leaving;  /* the child was ordered to leave; when due, it is ended */
 };
 
 static int look_ms(const struct listener *l)

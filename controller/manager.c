@@ -170,7 +170,7 @@ static void *run_thread(void *arg)
     auto_err struct err e = {0};
     (void)pthread_setname_np(pthread_self(), p->name);
     int rc = p->fn(p->arg, p->stage->scope, &e);
-    /* A thread that ends before it was told to ends the manager. */
+    /* A thread that ends before its scope does ends the manager. */
     if (scope_is_canceled(p->stage->scope))
         return NULL;
     if (rc == 0)

@@ -11,7 +11,7 @@
  * passes the pair to its child that serves HTTP (http_child.h), which cannot open files.
  */
 struct tls_files {
-    const char *cert, *key; /* paths; NULL: the port speaks plain HTTP */
+    const char *cert, *key; /* paths; NULL: plain HTTP */
     int look_ms;            /* interval of checks for changes; 0: 10 s. Tests shorten it */
 };
 

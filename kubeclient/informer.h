@@ -53,7 +53,7 @@ void informer_set_beat(struct informer *inf, struct heartbeat *beat);
 #define INFORMER_CALL_MS (20 * 60 * 1000)
 /* Borrowed for the informer's life. */
 struct store *informer_store(struct informer *inf);
-/* What it watches; borrowed. */
+/* Its options: the watched kind and its selectors; borrowed. */
 const struct informer_opts *informer_options(const struct informer *inf);
 /* Lists and watches until the scope ends; errors on the way are retried with backoff and logged.
  * Blocks; one thread. Returns ERR_CANCELED or ERR_TIMEOUT, as the scope ended. */

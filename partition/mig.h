@@ -135,7 +135,7 @@ int mig_table_check(const struct mig_table *t, struct err *e) MUST_CHECK;
  *   a card whose smallest is 1g.10gb.
  * - A 1g name that is published only for profiles of twice the memory never takes one of the
  *   smallest share, nor the reverse: 1g.20gb finds nothing on an H200 (1g.18gb, 1g.35gb).
- * - Zero counts are dropped, and two spellings of one kind are added up. mig_rounds tells whether a
+ * - Zero counts are dropped, and two spellings of one kind are added up. mig_rounds reports whether a
  *   name was rounded.
  *
  * ERR_NOT_FOUND names the profile and lists what the card offers. ERR_INVALID for malformed names,

@@ -12,7 +12,7 @@
  * MIGConfigs and built-in names, judged against the hardware. Pure and deterministic: the
  * controller runs it for every node, the agent's stand-alone commands for their own host.
  *
- * Which source governs a card:
+ * The source that governs a card:
  * - The label nvidia.com/mig.config beats every profile on the cards that its config selects.
  * - Of two profiles the one with the higher priority wins; the other is Overridden on that card.
  * - Profiles of equal priority on one card are a Conflict for both, and the card keeps its present
@@ -20,13 +20,13 @@
  * - A card that no source selects is not in the result. It is left alone, also after its profile is
  *   deleted.
  *
- * Which entry of a source applies:
+ * The entry of a source that applies:
  * - Within a profile the first entry that selects the card (`count` takes the lowest indices
  *   first).
  * - Within a MIGConfig the last entry that selects it.
  * - `remainder: native` takes the cards that no entry of the winning profile took.
  *
- * When a source is refused:
+ * Refused sources:
  * - A source is applied to a node whole or not at all. One card that cannot become what is wanted
  *   leaves all cards of that source on that node as they are.
  * - The reasons: UnknownProfile, Infeasible, TooComplex, MIGUnsupported, SGPUUnsupported,

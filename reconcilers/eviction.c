@@ -197,8 +197,8 @@ static void report_futile(struct context *ctx, const struct object *device, cons
 {
     recorder_event(
         ctx->recorder, device, /* warning= */ true, "EvictionFutile",
-        "Pod %s/%s keeps a GPU from changing and is not evicted: it %s; end it there, or keep it off "
-        "this node",
+        "Pod %s/%s keeps a GPU from changing and is not evicted: it %s; end it there, or keep it "
+        "off this node",
         p->ns, p->name, p->futile);
 }
 

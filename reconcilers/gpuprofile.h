@@ -4,7 +4,7 @@
 #include "reconcilers/context.h"
 
 /*
- * GPUProfile.status: how the profile stands on its nodes, from the rollout ledger. Key: the
+ * GPUProfile.status: the standings of the profile on its nodes, from the rollout ledger. Key: the
  * profile. Written as a merge patch of what differs, at most once a second while a rollout runs.
  */
 struct controller *gpuprofile_controller_new(struct context *ctx);

@@ -247,7 +247,7 @@ static void report_rounding(struct context *ctx, const struct object_key *k,
 
 /* --- An agent that does not answer --- */
 
-/* Returns when to look again; 0: an event will tell. */
+/* Returns when to look again; 0: a change of a watched object will enqueue the node. */
 static int64_t look_for_answer(struct context *ctx, const struct object_key *k, struct node_view *v)
 {
     int64_t wait_ms = silence_note(ctx->silence, ctx->clk, k->name, v);

@@ -39,7 +39,7 @@ struct mx_sums {
 };
 struct mx_sums mx_sums_of(const struct mx_card *card);
 
-/* What processes on a card use, in MiB: of all, or of one slice or virtual function. */
+/* Memory in MiB that processes use: on the whole card, or in one slice or virtual function. */
 uint32_t mx_used_mib(const struct hw *hw, uint32_t metax, uint32_t slice, uint32_t vf);
 
 /* How many processes are there: likewise. */

@@ -350,7 +350,7 @@ bool fault_matches(const struct fault *fault, uint32_t call, uint32_t gpu)
     return fault->call == call;
 }
 
-/* Of two processes exactly one gets the n-th. */
+/* When two processes count at once, exactly one gets the n-th call. */
 bool fault_counts_down(struct fault *fault)
 {
     uint32_t seen = atomic_fetch_add(&fault->seen, 1) + 1;
