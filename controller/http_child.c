@@ -21,10 +21,10 @@ enum {
      * the program itself and for fragmentation. Two children and the parent stay below the limit of
      * the agent's container (128 MiB). */
     MAX_BYTES = 36 << 20,
-    /* A request takes a fraction of a millisecond: this is enough for years of probes, and for half
-     * a minute of a fault that spins. */
+    /* A request takes a fraction of a millisecond, and a child lives for a day: some 30,000 probes
+     * and scrapes. The rest is half a minute for a fault that spins. */
     MAX_CPU_S = 30,
-    /* A handshake takes a millisecond or two, and each scrape makes one: enough for a month. */
+    /* A handshake takes a millisecond or two, and each scrape makes one. */
     MAX_CPU_TLS_S = 300,
     /* Besides connections: inherited descriptors, and those of the library for the socket. */
     OTHER_FDS = SANDBOX_FIRST_OWN_FD + 8,

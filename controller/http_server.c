@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -31,6 +32,13 @@ enum {
     LOOK_MS = 10 * 1000,
     /* Time for a child that was ordered to leave to end its connections. */
     LEAVE_MS = 5000,
+    /* Age at which a child is replaced, long before probes and scrapes have used up its CPU limit
+     * (http_child.c). */
+    RENEW_MS = 24 * 3600 * 1000,
+    /* Time for a child to end by itself after its channel was closed, and time for a killed one to
+     * be gone. */
+    LAST_MS = 100,
+    GONE_MS = 5000,
     /* Bytes of a child's standard error that are logged. */
     MAX_LAST_WORDS = 4096,
     /* A uid that nothing else uses. 65532 is the usual user of images without root and 65534 is
@@ -376,12 +384,14 @@ static bool serve_child(const struct listener *l, const struct child *c, const s
 
 /* --- Renewal --- */
 
-/* Reads the files; true when they hold another pair, which the listener then uses. An unusable pair
+/* Reads the files, if there are any; true when they hold another pair, which the listener then uses. An unusable pair
  * may be half of a renewal, so the old one stays. */
 static bool look_for_renewal(struct listener *l)
 {
     auto_err struct err e = {0};
     auto_tls_pair struct tls_pair now = {0};
+    if (!l->pair.cert_pem)
+        return false;
     if (tls_files_read(&l->opts.tls, &now, &e) < 0) {
         if (!l->complained)
             log_warn("Kept the old certificate", kv("address", l->opts.addr), kv_err(&e));
@@ -401,8 +411,9 @@ enum end { STOPPED, BROKEN, RENEWED };
 
 /* The next thing to do without a question from the child. */
 struct due {
-    int64_t at_ms; /* -1: never */
-    bool leaving;  /* the child was ordered to leave; when due, it is ended */
+    int64_t at_ms;
+    int64_t old_at_ms; /* the child is then replaced for its age */
+    bool leaving;      /* the child was ordered to leave; when due, it is ended */
 };
 
 static int look_ms(const struct listener *l)
@@ -413,7 +424,22 @@ static int look_ms(const struct listener *l)
 static int due_in_ms(const struct due *d)
 {
     int64_t left = d->at_ms - clock_mono_ms(clock_real());
-    return d->at_ms < 0 ? -1 : left < 0 ? 0 : (int)left;
+    return left < 0 ? 0 : (int)left;
+}
+
+/* The next look at the certificate, or the end of the child's age. */
+static int64_t next_due(const struct listener *l, const struct due *d, int64_t now)
+{
+    int64_t look_at = now + look_ms(l);
+    return l->pair.cert_pem && look_at < d->old_at_ms ? look_at : d->old_at_ms;
+}
+
+static struct due first_due(const struct listener *l)
+{
+    int64_t now = clock_mono_ms(clock_real());
+    struct due d = {.old_at_ms = now + (l->opts.renew_ms ? l->opts.renew_ms : RENEW_MS)};
+    d.at_ms = next_due(l, &d, now);
+    return d;
 }
 
 /* False: the child's life ends. */
@@ -423,18 +449,21 @@ static bool do_what_is_due(struct listener *l, const struct child *c, const stru
     const struct http_answer leave = {.question = HTTP_LEAVE};
     if (d->leaving)
         return false;
-    d->leaving = look_for_renewal(l);
-    d->at_ms = clock_mono_ms(clock_real()) + (d->leaving ? LEAVE_MS : look_ms(l));
+    int64_t now = clock_mono_ms(clock_real());
+    bool renewed = look_for_renewal(l);
+    d->leaving = renewed || now >= d->old_at_ms;
+    d->at_ms = d->leaving ? now + LEAVE_MS : next_due(l, d, now);
     if (!d->leaving)
         return true;
-    log_info("The certificate was renewed", kv("address", l->opts.addr));
+    if (renewed)
+        log_info("The certificate was renewed", kv("address", l->opts.addr));
     return send_all(c, s, &leave, sizeof(leave));
 }
 
 static enum end attend(struct listener *l, const struct child *c, const struct scope *s)
 {
     struct waiting_room w = {.n = 0};
-    struct due due = {.at_ms = l->pair.cert_pem ? clock_mono_ms(clock_real()) + look_ms(l) : -1};
+    struct due due = first_due(l);
     struct pollfd fds[] = {{.fd = scope_cancel_fd(s), .events = POLLIN},
                            {.fd = c->channel, .events = POLLIN},
                            {.fd = l->opts.gate ? access_gate_fd(l->opts.gate) : -1,
@@ -472,22 +501,44 @@ static char *how_it_ended(int status)
     return xasprintf("exit status %d", WEXITSTATUS(status));
 }
 
-/* It may live on after its channel was closed, so it is killed. */
+static bool is_gone_within(int pidfd, int ms)
+{
+    struct pollfd gone = {.fd = pidfd, .events = POLLIN};
+    int n;
+    do
+        n = poll(&gone, 1, ms);
+    while (n < 0 && errno == EINTR);
+    return n > 0;
+}
+
+/* A sound child ends when its channel is closed. Another one is killed, for which root needs the
+ * capability KILL, because the child's user is another. False: it lives on. */
+static bool kill_child(const struct listener *l, const struct child *c)
+{
+    auto_fd int pidfd = pidfd_open(c->pid, 0);
+    if (pidfd < 0 || is_gone_within(pidfd, LAST_MS))
+        return true;
+    const char *failure = kill(c->pid, SIGKILL) < 0 ? strerrorname_np(errno) : NULL;
+    if (is_gone_within(pidfd, GONE_MS))
+        return true;
+    log_error("The process that serves HTTP cannot be ended and is left behind",
+              kv("address", l->opts.addr), kv_int("pid", c->pid), kv("kill", failure));
+    return false;
+}
+
 static void child_end(const struct listener *l, struct child *c, bool expected)
 {
     int status = 0;
-    if (expected)
-        (void)kill(c->pid, SIGKILL);
-    struct pollfd gone = {.fd = c->words, .events = 0};
-    if (!expected && poll(&gone, 1, 100) <= 0)
-        (void)kill(c->pid, SIGKILL);
-    while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (!expected) {
-        auto_free char *how = how_it_ended(status);
-        auto_free char *words = last_words(c);
-        log_error("The process that serves HTTP ended and is started again",
-                  kv("address", l->opts.addr), kv("ended", how), kv("said", words));
+    (void)close(TAKE_FD(c->channel));
+    if (kill_child(l, c)) {
+        while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
+            ;
+        if (!expected) {
+            auto_free char *how = how_it_ended(status);
+            auto_free char *words = last_words(c);
+            log_error("The process that serves HTTP ended and is started again",
+                      kv("address", l->opts.addr), kv("ended", how), kv("said", words));
+        }
     }
     child_close(c);
 }

@@ -44,6 +44,7 @@ struct http_listener {
     /* TLS with a certificate that is read again when its files change. The listener does not share
      * its address. The paths are borrowed. */
     struct tls_files tls;
+    int renew_ms; /* age at which the serving process is replaced; 0: a day */
 };
 
 struct http_server;

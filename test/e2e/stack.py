@@ -22,6 +22,7 @@ import urllib.parse
 from collections import Counter
 
 import pytest
+import yaml
 from conftest import ROOT, KubectlError, made, wait_for
 from namespaces import Where, inside
 
@@ -40,6 +41,17 @@ RESTRICTED = {
     "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
     "container": {"securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}},
 }
+
+
+def as_shipped():
+    """What a command begins with to have the capabilities of the agent's container, whichever user starts it."""
+    documents = yaml.safe_load_all((ROOT / "config" / "agent" / "daemonset.yaml").read_text())
+    (agent,) = next(d for d in documents if d["kind"] == "DaemonSet")["spec"]["template"]["spec"]["containers"]
+    added = agent["securityContext"]["capabilities"]["add"]
+    return ["setpriv", "--bounding-set", ",".join(["-all", *(f"+{c.lower()}" for c in added)])]
+
+
+AS_SHIPPED = as_shipped()
 VENDORS = ("nvidia.com/", "metax-tech.com/")  # whose names resources have
 
 
@@ -346,8 +358,8 @@ class SimNode:
         return [program, "run", *itertools.chain(*((f"--{k.replace('_', '-')}", str(v)) for k, v in flags.items()))]
 
     def start(self, program=None, env=None, name="agent", **flags):
-        """Starts an agent and returns its Process; the newest one is SimNode.agent."""
-        argv = self.argv(program, **flags)
+        """Starts an agent with the capabilities of the shipped DaemonSet and returns its Process; the newest one is SimNode.agent."""
+        argv = [*AS_SHIPPED, *self.argv(program, **flags)]
         self.agent = self.rig.processes(f"{name}-{self.name}", *argv, env={**self.env, **(env or {})}, where=self.where)
         return self.agent
 

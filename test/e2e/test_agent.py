@@ -3,6 +3,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from conftest import wait_for
@@ -543,3 +544,29 @@ def test_an_agent_under_the_sanitizers_leaks_nothing(rig):
     wait_for(lambda: rig.api.find(node.path) and node.status(), 60, "the Device again")
     assert node.agent.stop(30) == 0
     assert "ERROR: " not in node.agent.text() and "runtime error" not in node.agent.text()
+
+
+def children(pid):
+    """The pids of a process's children, of all its threads."""
+    return {int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()}
+
+
+def is_gone(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("Z")
+    except OSError:
+        return True
+
+
+@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGKILL])
+def test_nothing_of_an_agent_stays_when_it_ends(rig, kind):
+    """With the DaemonSet's capabilities: its HTTP children have another user, and only KILL lets it end them."""
+    node = rig.node({"h100-80": 1})
+    wait_for(lambda: children(node.agent.pid), message="the agent's children")
+    began = children(node.agent.pid)
+    # A child that does not end by itself.
+    for child in began:
+        os.kill(child, signal.SIGSTOP)
+    node.agent.signal(kind)
+    wait_for(lambda: not node.agent.running(), 20, "the agent to end")
+    wait_for(lambda: all(is_gone(child) for child in began), message="its children to end")

@@ -929,6 +929,28 @@ Test(http_server, a_renewed_certificate_is_shown_and_no_answer_is_lost, .timeout
     stop_secure(&t);
 }
 
+Test(http_server, a_child_is_replaced_for_its_age_and_no_answer_is_lost, .timeout = 60)
+{
+    auto_err struct err e = {0};
+    struct running server = {.metrics = metrics_new(), .scope = scope_new(NULL, -1)};
+    const struct http_listener l = {.addr = "127.0.0.1:0",
+                                    .routes = routes,
+                                    .n_routes = ARRAY_LEN(routes),
+                                    .renew_ms = 30};
+    cr_assert_eq(http_server_new(&l, 1, server.metrics, &server.srv, &e), 0, "%s", err_msg(&e));
+    cr_assert_eq(pthread_create(&server.thread, NULL, serve, &server), 0);
+    pid_t first = child_other_than(0);
+    for (int i = 0; i < 50; i++) {
+        auto_free char *got = ask(&server, "GET", "/healthz");
+        cr_assert_not_null(strstr(got, " 200 "), "%s", got);
+    }
+    cr_expect_neq(child_other_than(first), first);
+    struct metric *restarts =
+        metrics_counter(server.metrics, "cleave_http_restarts_total", "", NULL);
+    cr_expect_eq(metric_value(METRIC_WITH(restarts)), 0);
+    stop(&server);
+}
+
 Test(http_server, files_that_are_no_pair_are_refused_at_the_start)
 {
     struct pki *pki = pki_new();
