@@ -411,14 +411,14 @@ static void await_withdrawal(struct agent *a, struct card_track *t)
     static const struct txn_result not_acked = {
         .outcome = TXN_NOT_WITHDRAWN,
         .reason = "NotWithdrawn",
-        .message = "the API server did not acknowledge in time that what would have to go is no "
+        .message = "the API server did not acknowledge in time that the parts to be removed are no "
                    "longer offered; nothing was changed",
     };
     static const struct txn_result not_listed = {
         .outcome = TXN_NOT_WITHDRAWN,
         .reason = "NotWithdrawn",
         .message =
-            "the kubelet did not tell in time which pods hold what would have to go; nothing "
+            "the kubelet did not report in time which pods hold the parts to be removed; nothing "
             "was changed",
     };
     const struct txn_result *late = a->d.kubelet ? &not_listed : &not_acked;
@@ -950,10 +950,9 @@ static void rebind_lost(struct agent *a)
     while (late_binding_lost(a->d.slots, &made, &slot)) {
         auto_err struct err e = {0};
         auto_free char *name = cdi_slot_name(slot);
-        log_warn("A pod's slice was removed by somebody else: it is made again",
-                 kv_int("slot", slot));
+        log_warn("Another program removed a pod's slice: making it again", kv_int("slot", slot));
         if (a->d.cdi_slots && cdi_slots_remove(a->d.cdi_slots, name, &e) < 0)
-            log_warn("Could not take back what a slot means", kv_int("slot", slot), kv_err(&e));
+            log_warn("Could not remove the CDI file of a slot", kv_int("slot", slot), kv_err(&e));
     }
 }
 
@@ -1200,7 +1199,7 @@ static void write_koordlet_file(struct agent *a)
     auto_err struct err e = {0};
     if (a->d.koordinator && a->inventory_read &&
         koord_infos_keep(a->d.koordinator, &a->published, spec(a), &e) < 0)
-        log_warn("Could not tell koordlet of the cards", kv_err(&e));
+        log_warn("Could not write the file of cards for koordlet", kv_err(&e));
 }
 
 static void publish(struct agent *a)
@@ -1393,14 +1392,14 @@ static void register_metrics(struct agent *a)
     a->metrics.cards =
         METRIC_WITH(metrics_gauge(m, "cleave_agent_cards", "Cards of the node.", NULL));
     a->metrics.partitions =
-        METRIC_WITH(metrics_gauge(m, "cleave_agent_partitions", "Partitions that stand.", NULL));
+        METRIC_WITH(metrics_gauge(m, "cleave_agent_partitions", "Existing partitions.", NULL));
     a->metrics.stuck =
         METRIC_WITH(metrics_gauge(m, "cleave_agent_library_stuck",
                                   "1 while a vendor call is past its deadline.", NULL));
     if (!a->d.kubelet)
         return;
     a->metrics.held =
-        metrics_gauge(m, "cleave_agent_held", "Containers that were given a card or a partition.",
+        metrics_gauge(m, "cleave_agent_held", "Containers that hold a card or a partition.",
                       METRIC_LABELS("gpu", "partition", "namespace", "pod", "container"));
     if (!serves_kubelet(a))
         return;

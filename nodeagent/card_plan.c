@@ -456,7 +456,7 @@ static void explain_drain(const struct gpu_card *card, struct card_plan *ret)
             continue;
         const char *name = in->profile < card->mig.n_profiles ? card->mig.profiles[in->profile].name
                                                               : "an instance of unknown profile";
-        sb_addf(&b, "%s%s at slot %u is in use", b.len ? "; " : "", name, in->start);
+        sb_addf(&b, "%s%s at memory slice %u is in use", b.len ? "; " : "", name, in->start);
         add_users(card, (int)in->gi_id, &b);
     }
     explain_slices(card, ret->steps.blocking, &b);
@@ -495,7 +495,7 @@ static void set_verdict(const struct gpu_card *card, struct card_plan *ret)
     card_steps_to(card, &ret->target, &ret->steps);
     if (card->users_unknown && !only_creates(&ret->steps)) {
         infeasible(ret, "UsersUnknown",
-                   "the driver does not tell who uses the card, so nothing of it can go");
+                   "the driver does not report who uses the card, so nothing on it can be removed");
         return;
     }
     for (unsigned i = 0; i < ret->steps.n; i++)

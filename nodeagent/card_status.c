@@ -330,8 +330,8 @@ static void build_watched(const struct card_view *v, int64_t generation, int64_t
 {
     if (v->unwatched)
         (void)condition_set(&to->conditions, "Watched", CONDITION_FALSE, "EventsUnsupported",
-                            "the driver does not report events of this card; only readings, each "
-                            "resync interval, tell of its health",
+                            "the driver does not report events of this card; its health is known "
+                            "only from the readings at each resync interval",
                             generation, now_ms);
     else
         (void)condition_remove(&to->conditions, "Watched");

@@ -155,7 +155,7 @@ int card_wish_of(const struct gpu_card *card, const struct device_want *want, st
     struct card_wish wish = {.mode = modes[want->mode]};
     const struct vendor *v = vendor_find(card->vendor);
     if (want->has_sharing && want->sharing.has_mps && !(v && v->has_mps))
-        return err_set(e, ERR_INVALID, "MPS is a service of NVIDIA's driver");
+        return err_set(e, ERR_INVALID, "MPS is a service of NVIDIA's driver; share by timeSlicing");
     struct mig_request requests[MIG_MAX_WANTS];
     size_t n = want->mode == API_MODE_MIG ? want->mig.n_profiles : 0;
     if (n > ARRAY_LEN(requests))

@@ -101,8 +101,8 @@ int cmd_export(int argc, char **argv)
     if (options_parse(defs, argc, argv, NULL, 0, &n, &e) < 0)
         return fail("export", &e, VERB_COULD_NOT_LOOK);
     if (help) {
-        options_help("cleave-agent export [flags]", "Prints the layout that stands on this host.",
-                     defs);
+        options_help("cleave-agent export [flags]",
+                     "Prints the present layout of this host's cards.", defs);
         return 0;
     }
     auto_host struct host h = {0};

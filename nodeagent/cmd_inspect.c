@@ -71,7 +71,7 @@ static void print_partition(const struct gpu_card *card, const struct gpu_partit
     char name[MIG_NAME_BYTES] = "?";
     if (inst->profile != MIG_NO_PROFILE)
         mig_partition_name(&card->mig.profiles[inst->profile], inst->cis[p->ci].slices, name);
-    (void)printf("    %-14s slots %u-%u  gi %u ci %u  %s\n", name, inst->start,
+    (void)printf("    %-14s slices %u-%u  gi %u ci %u  %s\n", name, inst->start,
                  inst->start + inst->size - 1, p->gi_id, p->ci_id, p->uuid);
     print_users(card, (int)p->gi_id, (int)p->ci_id);
 }
@@ -106,7 +106,7 @@ static void print_instance(const struct gpu_card *card, unsigned instance)
         if (card->partitions[i].instance == instance)
             print_partition(card, &card->partitions[i]);
     if (inst->n_cis == 0)
-        (void)printf("    %-14s slots %u-%u  gi %u       no compute instance\n",
+        (void)printf("    %-14s slices %u-%u  gi %u       no compute instance\n",
                      profile_name(card, inst), inst->start, inst->start + inst->size - 1,
                      inst->gi_id);
 }

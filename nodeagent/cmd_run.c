@@ -147,7 +147,8 @@ static int parse_resources(const char *word, int *ret, struct err *e)
             return 0;
         }
     }
-    return err_set(e, ERR_INVALID, "--resources knows kubelet, controller, none, not \"%s\"", word);
+    return err_set(e, ERR_INVALID, "--resources must be kubelet, controller or none, not \"%s\"",
+                   word);
 }
 
 static int check_flags(const struct flags *f, struct err *e)
@@ -540,8 +541,8 @@ int cmd_run(int argc, char **argv)
          "kubeconfig; absent: $KUBECONFIG, the pod's, ~/.kube/config", &f.kubeconfig, NULL},
         HOST_OPTIONS(f.host),
         {"resources", 0, NULL, "WHO",
-         "who brings resources to the node: kubelet (we serve it), controller, or none "
-         "(somebody else's device plugin)",
+         "who publishes the node's resources: kubelet (the agent serves it), controller, or none "
+         "(another device plugin)",
          &f.resources, NULL},
         {"kubelet-dir", 0, NULL, "PATH", "holds device-plugins/ and pod-resources/", &f.kubelet_dir,
          NULL},
@@ -558,15 +559,15 @@ int cmd_run(int argc, char **argv)
         {"device-id-strategy", 0, NULL, "HOW",
          "how they are named to NVIDIA's runtime: uuid (default) or index", &f.id_strategy, NULL},
         {"pass-device-specs", 0, NULL, NULL,
-         "name device files to the kubelet too, beside ways other than CDI", &f.pass_device_specs,
-         NULL},
-        {"cdi-annotation-prefix", 0, NULL, "PREFIX", "of cdi-annotations; absent: cdi.k8s.io/",
-         &f.annotation_prefix, NULL},
+         "list device files in the answer to the kubelet too, unless all is CDI",
+         &f.pass_device_specs, NULL},
+        {"cdi-annotation-prefix", 0, NULL, "PREFIX",
+         "prefix of the keys of cdi-annotations; absent: cdi.k8s.io/", &f.annotation_prefix, NULL},
         {"shared-devices-allocation-policy", 0, NULL, "HOW",
          "replicas on as many cards as possible (distributed, default) or as few (packed)",
          &f.allocation_policy, NULL},
         {"mps-root", 0, NULL, "PATH",
-         "pipes of MPS daemons, at the same place here and on the host; absent: " MPS_ROOT,
+         "pipes of MPS daemons, the same path for the agent and on the host; absent: " MPS_ROOT,
          &f.mps_root, NULL},
         {"mps-control", 0, NULL, "PATH", "absent: /usr/bin/nvidia-cuda-mps-control", &f.mps_control,
          NULL},
@@ -579,27 +580,29 @@ int cmd_run(int argc, char **argv)
         {"koordinator-device-infos", 0, NULL, "PATH",
          "koordlet's folder of device infos, where koordlet writes Koordinator's Device; empty: off",
          &f.device_infos, NULL},
-        {"cdi-dir", 0, NULL, "PATH", "where the CDI file is written", &f.cdi_dir, NULL},
+        {"cdi-dir", 0, NULL, "PATH", "folder for the CDI files", &f.cdi_dir, NULL},
         {"cdi-hook", 0, NULL, "PATH", "nvidia-cdi-hook on the host; absent: no hooks", &f.cdi_hook,
          NULL},
-        {"driver-root", 0, NULL, "PATH", "the driver's installation, seen from here; absent: /",
-         &f.driver_root, NULL},
-        {"host-driver-root", 0, NULL, "PATH", "the same seen from the host; absent: as here",
+        {"driver-root", 0, NULL, "PATH",
+         "the driver's installation, as the agent sees it; absent: /", &f.driver_root, NULL},
+        {"host-driver-root", 0, NULL, "PATH", "the same as the host sees it; absent: --driver-root",
          &f.host_driver_root, NULL},
-        {"dev-root", 0, NULL, "PATH", "the folder that holds dev/, seen from here; absent: /",
+        {"dev-root", 0, NULL, "PATH", "the folder that holds dev/, as the agent sees it; absent: /",
          &f.dev_root, NULL},
-        {"host-dev-root", 0, NULL, "PATH", "the same seen from the host; absent: /",
+        {"host-dev-root", 0, NULL, "PATH", "the same as the host sees it; absent: /",
          &f.host_dev_root, NULL},
-        {"resync-seconds", 0, NULL, "N", "how often everything is read anew", &f.resync, NULL},
-        {"call-deadline-ms", 0, NULL, "N", "when a library call counts as hung", &f.call_deadline,
-         NULL},
+        {"resync-seconds", 0, NULL, "N", "seconds between two readings of the whole hardware",
+         &f.resync, NULL},
+        {"call-deadline-ms", 0, NULL, "N", "time after which a library call counts as hung",
+         &f.call_deadline, NULL},
         {"health-settle-seconds", 0, NULL, "N",
          "how long after an Xid the driver may still ask for a recovery", &f.settle, NULL},
         {"disable-health-checks", 0, "DP_DISABLE_HEALTHCHECKS", "XIDS",
-         "Xids that make nothing unhealthy, beside those that programs cause; all: none does",
+         "Xids that make nothing unhealthy, besides those that programs cause; all: no Xid does",
          &f.disable_checks, NULL},
         {"enable-health-checks", 0, "DP_ENABLE_HEALTHCHECKS", "XIDS",
-         "Xids that do, whatever else is said", &f.enable_checks, NULL},
+         "Xids that always make hardware unhealthy; wins over the flag before", &f.enable_checks,
+         NULL},
         {"health-addr", 0, NULL, "ADDR", "/healthz and /readyz; empty: off", &f.health, NULL},
         {"metrics-addr", 0, NULL, "ADDR", "/metrics; empty: off", &f.metrics, NULL},
         {"metrics-auth", 0, NULL, "HOW", METRICS_AUTH_HELP, &f.access.auth, NULL},
@@ -619,7 +622,7 @@ int cmd_run(int argc, char **argv)
     }
     if (f.help) {
         options_help("cleave-agent run [flags]",
-                     "Serves one node: keeps its cards as its Device wants them.", defs);
+                     "Runs the agent of one node: keeps its cards as its Device wants them.", defs);
         return 0;
     }
     return run_process(&f);

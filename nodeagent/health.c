@@ -135,7 +135,7 @@ static int take_list(const char *text, uint8_t *bits, bool *all, struct err *e)
         if (rc_word == 0 || rc < 0)
             continue;
         rc = rc_word;
-        (void)err_wrap(e, "\"%s\" is no Xid", w);
+        (void)err_wrap(e, "\"%s\" is not an Xid, a number from 0 to %d", w, XID_MAX - 1);
     }
     return rc;
 }
@@ -252,7 +252,7 @@ static const char *remedy_of(const struct illness *ill)
         return ill->gi_id < 0 ? "it needs a reset, once nothing uses it"
                               : "it needs to be made again, or a reset of the card, once nothing "
                                 "uses it";
-    return "nothing is known of it; see dmesg";
+    return "it is not in the table of Xids; see dmesg";
 }
 
 static void describe(struct illness *ill)

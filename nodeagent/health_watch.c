@@ -54,9 +54,10 @@ static void register_metrics(struct health_watch *w)
     w->metrics.partitions =
         METRIC_WITH(metrics_gauge(m, "cleave_agent_unhealthy_partitions",
                                   "Partitions that are not healthy while their card is.", NULL));
-    w->metrics.unwatched =
-        METRIC_WITH(metrics_gauge(m, "cleave_agent_unwatched_cards",
-                                  "Cards whose driver's reports are not waited for.", NULL));
+    w->metrics.unwatched = METRIC_WITH(
+        metrics_gauge(m, "cleave_agent_unwatched_cards",
+                      "Cards without reports of their driver: readings alone show their health.",
+                      NULL));
 }
 
 struct health_watch *health_watch_new(const struct health_watch_deps *d)
@@ -181,7 +182,7 @@ static void report_instances(struct health_watch *w, const struct gpu_card *card
 static void tell_well(struct health_watch *w, const struct told *t)
 {
     auto_free char *name = name_of(t->index, t->gi_id);
-    auto_free char *text = xasprintf("%s is well again", name);
+    auto_free char *text = xasprintf("%s is healthy again", name);
     log_info("Hardware is healthy again", kv("gpu", t->uuid), kv_int("gi", t->gi_id));
     report_change(w, /* warning= */ false, "Healthy", text);
 }

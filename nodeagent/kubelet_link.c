@@ -248,7 +248,7 @@ static int pick(const struct kubelet_link *k, const struct table_resource *r, co
 {
     const struct table_device *d = table_resource_device(r, id);
     if (!d)
-        return err_set(e, ERR_NOT_FOUND, "%s: there is no device %s (any more)", r->name, id);
+        return err_set(e, ERR_NOT_FOUND, "%s: this node has no device %s", r->name, id);
     if (is_sealed(k, d))
         return err_set(e, ERR_UNAVAILABLE, "%s: the layout of %s is being changed", r->name, id);
     *ret = &d->entry;
@@ -288,7 +288,7 @@ static int enter_mps(const struct kubelet_link *k, const struct table_resource *
         unit = unit_of(d);
     }
     if (unit && !k->mps)
-        return err_set(e, ERR_UNAVAILABLE, "%s: MPS is not served", r->name);
+        return err_set(e, ERR_UNAVAILABLE, "%s: this agent runs no MPS daemons", r->name);
     return unit ? mps_entry(k->mps, unit, ret, e) : 0;
 }
 
@@ -298,7 +298,7 @@ static int allocate(void *arg, const char *resource, const char *const *ids, siz
     struct kubelet_link *k = arg;
     const struct table_resource *r = device_table_resource(&k->table, resource);
     if (!r)
-        return err_set(e, ERR_NOT_FOUND, "%s is no more on offer", resource);
+        return err_set(e, ERR_NOT_FOUND, "%s is no longer offered", resource);
     if (r->one_replica && n > 1)
         return err_set(
             e, ERR_INVALID,
@@ -327,7 +327,7 @@ static int prefer(void *arg, const char *resource, const struct plugin_preferenc
     struct kubelet_link *k = arg;
     const struct table_resource *r = device_table_resource(&k->table, resource);
     if (!r)
-        return err_set(e, ERR_NOT_FOUND, "%s is no more on offer", resource);
+        return err_set(e, ERR_NOT_FOUND, "%s is no longer offered", resource);
     const struct preferred_request request = {
         .available = p->available,
         .n_available = p->n_available,

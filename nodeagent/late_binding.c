@@ -272,7 +272,7 @@ static int read_wishes(const struct late_binding *l, struct binding *b, const js
 
 /* Most agents' account may not read pods; config/slots has another account for nodes with slots. */
 static const char no_right[] =
-    "this node's agent may not read pods, and what the slice is to be stands in the pod: install "
+    "this node's agent may not read pods, which say how large their slices are: install "
     "config/slots and label the Node gpu.cleave.dev.node-restriction.kubernetes.io/slots=true";
 
 static void take_answer(struct late_binding *l, struct binding *b, const struct pod_answer *a)

@@ -206,7 +206,7 @@ static int list_text(const json_t *value, const char *where, char **ret, struct 
         else if (json_is_integer(item))
             sb_addf(&text, "%s%lld", i ? "," : "", (long long)json_integer_value(item));
         else
-            return err_set(e, ERR_INVALID, "%s[%zu]: is no text", where, i);
+            return err_set(e, ERR_INVALID, "%s[%zu]: must be a text", where, i);
     }
     if (text.overflow)
         return err_set(e, ERR_TOO_LARGE, "%s: is too long", where);
@@ -664,7 +664,8 @@ static int root_of(const struct draft *d, enum option_id id, char **ret, struct 
 {
     const char *text = text_of(d, id);
     if (*text && *text != '/')
-        return err_set(e, ERR_INVALID, "%s: \"%.80s\" is no absolute path", where_of(d, id), text);
+        return err_set(e, ERR_INVALID, "%s: must be an absolute path, not \"%.80s\"",
+                       where_of(d, id), text);
     *ret = xstrdup(text);
     return 0;
 }

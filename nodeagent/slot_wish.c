@@ -18,8 +18,8 @@ enum {
 static int take_memory(int64_t mib, struct slot_wish *ret, struct err *e)
 {
     if (mib <= 0 || mib > MAX_MEMORY_MIB)
-        return err_set(e, ERR_INVALID, "%lld MiB of memory are nothing that a slice can have",
-                       (long long)mib);
+        return err_set(e, ERR_INVALID, "a slice takes from 1 to %d MiB of memory, not %lld",
+                       MAX_MEMORY_MIB, (long long)mib);
     ret->memory_mib = (unsigned)((mib + SGPU_STEP_MIB - 1) / SGPU_STEP_MIB * SGPU_STEP_MIB);
     return 0;
 }
@@ -34,8 +34,8 @@ static int take_percent(int64_t percent, int64_t least, const char *of, unsigned
                         struct err *e)
 {
     if (percent < least || percent > 100)
-        return err_set(e, ERR_INVALID, "%lld %% of %s are not from %lld to 100", (long long)percent,
-                       of, (long long)least);
+        return err_set(e, ERR_INVALID, "a slice takes from %lld to 100 %% of %s, not %lld",
+                       (long long)least, of, (long long)percent);
     *ret = (unsigned)percent;
     return 0;
 }
@@ -54,7 +54,7 @@ static int quantity_at(const json_t *list, const char *key, bool *ret_there, int
     }
     const char *text = json_string_value(value);
     if (!text)
-        return err_set(e, ERR_INVALID, "%s is no quantity", key);
+        return err_set(e, ERR_INVALID, "%s must be a number or a quantity such as \"4Gi\"", key);
     auto_err struct err why = {0};
     return quantity_parse(text, ret, &why) < 0
                ? err_set(e, ERR_INVALID, "%s: %s", key, err_msg(&why))
@@ -214,7 +214,7 @@ static int from_allocated(const char *text, const struct rank *r, unsigned nth, 
     auto_json json_t *doc = NULL;
     TRY(parse_annotation(SLOT_ALLOCATED, text, &doc, e));
     if (!json_is_array(doc))
-        return err_set(e, ERR_INVALID, "annotation %s is no list", SLOT_ALLOCATED);
+        return err_set(e, ERR_INVALID, "annotation %s must be a list", SLOT_ALLOCATED);
     const json_t *list = find_list(doc, r->container, &n);
     const json_t *device = json_array_get(list, nth);
     *said = (struct said){0};

@@ -180,12 +180,12 @@ bool gpu_watch_runs(const struct gpu_watch *w)
 static int check_event(const struct gpu_event *ev, struct err *e)
 {
     if ((unsigned)ev->kind > GPU_EVENT_OTHER)
-        return err_set(e, ERR_PROTOCOL, "a report of kind %d, which is none", (int)ev->kind);
+        return err_set(e, ERR_PROTOCOL, "a report of the unknown kind %d", (int)ev->kind);
     if (ev->gi_id < -1 || ev->ci_id < -1)
         return err_set(e, ERR_PROTOCOL, "a report of GPU instance %d, compute instance %d",
                        ev->gi_id, ev->ci_id);
     if (!memchr(ev->uuid, '\0', sizeof(ev->uuid)) || (*ev->uuid && !sound_is_name(ev->uuid)))
-        return err_set(e, ERR_PROTOCOL, "a report of a card whose UUID is none");
+        return err_set(e, ERR_PROTOCOL, "a report of a card with an illegal UUID");
     return 0;
 }
 

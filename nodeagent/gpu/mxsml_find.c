@@ -109,7 +109,7 @@ int mxsml_list_vfs(struct mxsml *m, unsigned dev, struct mxsml_ids *ret, struct 
     TRY(MXSML_DO(m, e, virtual_devices, dev, ret));
     if (ret->n < 0 || ret->n > GPU_MAX_VFS)
         return err_set(e, ERR_PROTOCOL,
-                       "the library tells of %d virtual functions of a card; a card has %d at most",
+                       "the library reports %d virtual functions of a card; a card has %d at most",
                        ret->n, GPU_MAX_VFS);
     for (int i = 0; i < ret->n; i++)
         if (ret->ids[i] < 0 || ret->ids[i] >= MXSML_FIRST_PF || is_again(ret, i))

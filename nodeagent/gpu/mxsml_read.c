@@ -249,7 +249,7 @@ static int read_users(struct mxsml *m, const struct asked *of, struct gpu_card *
         return 0;
     TRY(mxsml_check(m, mxsml_names.processes, rc, errno, e));
     if (n > room)
-        return err_set(e, ERR_PROTOCOL, "the library tells of %u processes where %u have room", n,
+        return err_set(e, ERR_PROTOCOL, "the library reports %u processes where %u have room", n,
                        room);
     for (unsigned i = 0; i < n; i++)
         add_of(of, &list[i], c);

@@ -33,9 +33,9 @@ int mxsml_sound_sharing(unsigned toggle, unsigned sched_class, unsigned timeslic
         return err_set(e, ERR_PROTOCOL, "the library says that sGPU is neither on nor off, but %u",
                        toggle);
     if (toggle && sched_class > API_BURST_SHARE)
-        return err_set(e, ERR_PROTOCOL, "the library tells of scheduling class %u", sched_class);
+        return err_set(e, ERR_PROTOCOL, "the library reports scheduling class %u", sched_class);
     if (timeslice_ms > INT_MAX)
-        return err_set(e, ERR_PROTOCOL, "the library tells of a time slice of %u ms", timeslice_ms);
+        return err_set(e, ERR_PROTOCOL, "the library reports a time slice of %u ms", timeslice_ms);
     return 0;
 }
 

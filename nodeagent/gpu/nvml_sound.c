@@ -86,13 +86,12 @@ int nvml_sound_ci_slices(unsigned slices, struct err *e)
 {
     if (slices >= 1 && slices <= MIG_MAX_SLICES)
         return 0;
-    return err_set(e, ERR_PROTOCOL, "the driver tells of compute instances of %u slices", slices);
+    return err_set(e, ERR_PROTOCOL, "the driver reports compute instances of %u slices", slices);
 }
 
 int nvml_sound_count(const char *of, unsigned count, unsigned room, struct err *e)
 {
     if (count <= room)
         return 0;
-    return err_set(e, ERR_PROTOCOL, "the driver tells of %u %s where %u have room", count, of,
-                   room);
+    return err_set(e, ERR_PROTOCOL, "the driver reports %u %s where %u have room", count, of, room);
 }

@@ -197,7 +197,7 @@ static int render_device(const struct container_nodes *nodes, const struct entry
                          char **ret, struct err *e)
 {
     if (!cdi_is_name(d->cdi_name))
-        return err_set(e, ERR_INVALID, "\"%s\" is no device name of CDI", d->cdi_name);
+        return err_set(e, ERR_INVALID, "\"%s\" is not a legal CDI device name", d->cdi_name);
     return cdi_device_render(nodes, d, /* together= */ NULL, 0, ret, e);
 }
 
@@ -323,7 +323,7 @@ static void check_vendors(const struct entry_device *const *devices, size_t n, s
 {
     for (size_t i = 0; i < n && !left_out->kind; i++) {
         if (!container_vendor_find(devices[i]->vendor))
-            (void)err_set(left_out, ERR_INVALID, "%s is of no vendor that we know",
+            (void)err_set(left_out, ERR_INVALID, "%s is of an unknown vendor",
                           devices[i]->cdi_name);
     }
 }

@@ -223,7 +223,7 @@ int cdi_device_render(const struct container_nodes *nodes, const struct entry_de
     auto_json json_t *edits = json_object();
     const struct container_vendor *v = container_vendor_find(d->vendor);
     if (!v)
-        return err_set(e, ERR_INVALID, "%s is of no vendor that we know", d->cdi_name);
+        return err_set(e, ERR_INVALID, "%s is of an unknown vendor", d->cdi_name);
     TRY(v->device_nodes(nodes, d, &list, e));
     TRY(device_env(v, n ? together : &d, n ? n : 1, env, e));
     set_list(edits, "env", json_incref(env));

@@ -51,7 +51,7 @@ static int check_name(const char *name, struct err *e)
 {
     if (cdi_slot_parse(name, /* ret_slot= */ NULL))
         return 0;
-    return err_set(e, ERR_INVALID, "\"%.200s\" is no slot's name", name);
+    return err_set(e, ERR_INVALID, "\"%.200s\" is not a slot's name, such as slot.3", name);
 }
 
 static char *path_of(const struct cdi_slots *s, const char *name)
@@ -92,7 +92,7 @@ static int check_device(const struct cdi_slots *s, const struct entry_device *d,
     if (container_vendor_find(d->vendor) != s->vendor)
         return err_set(e, ERR_INVALID, "%s is no device of %s", d->cdi_name, s->vendor->name);
     if (d->is_slot)
-        return err_set(e, ERR_INVALID, "%s: what it is has not been decided", d->cdi_name);
+        return err_set(e, ERR_INVALID, "%s: the slot has no slice yet", d->cdi_name);
     return 0;
 }
 

@@ -85,7 +85,10 @@ static int add_slice(const struct entry_device *d, struct sb *list, struct err *
         return err_set(e, ERR_INVALID, "%s: \"%.40s\" is no PCI address", d->cdi_name,
                        d->pci_bus_id ? d->pci_bus_id : "");
     if (!is_plain(s->alias))
-        return err_set(e, ERR_INVALID, "%s: its alias cannot be told in METAX_SGPUS", d->cdi_name);
+        return err_set(
+            e, ERR_INVALID,
+            "%s: METAX_SGPUS cannot hold its alias: no blanks, \";\", \",\", quotes or backslashes",
+            d->cdi_name);
     sb_addf(list, "%ssgpu=%s#%u;compute=%u;vram=%" PRIu64 ";alias=%s", list->len ? "," : "", bus_id,
             s->id, s->compute_percent, s->memory_mib, s->alias);
     return 0;

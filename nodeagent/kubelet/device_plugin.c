@@ -158,7 +158,7 @@ static void send_list(struct stream *t)
     auto_err struct err e = {0};
     if (grpc_call_send(t->call, s->list.data, s->list.len, &e) == 0)
         return;
-    log_warn("Could not tell the kubelet what is on offer", kv("resource", s->name), kv_err(&e));
+    log_warn("Could not send the offer to the kubelet", kv("resource", s->name), kv_err(&e));
     grpc_call_finish(t->call, GRPC_RESOURCE_EXHAUSTED, err_msg(&e));
     stream_ended(t);
 }
@@ -228,7 +228,7 @@ static void allocate(void *arg, struct grpc_call *call, const uint8_t *request, 
     s->plugin->stats.allocations++;
     if (rc < 0) {
         s->plugin->stats.refused++;
-        log_warn("Refused what the kubelet wants to grant", kv("resource", s->name), kv_err(&e));
+        log_warn("Refused a grant of the kubelet", kv("resource", s->name), kv_err(&e));
     }
     answer(call, rc, &bytes, &e);
 }

@@ -444,7 +444,8 @@ static int check_version(const char *version, struct err *e)
 {
     size_t len = strspn(version, "0123456789.");
     if (len == 0 || version[len] || version[0] == '.' || len > 32)
-        return err_set(e, ERR_INVALID, "\"%.40s\" is no driver version", version);
+        return err_set(e, ERR_INVALID, "\"%.40s\" is not a driver version, digits and dots",
+                       version);
     return 0;
 }
 

@@ -42,7 +42,7 @@ static int collect(const struct entry_device *const *devices, size_t n, struct g
     for (size_t i = 0; i < n; i++) {
         const struct container_vendor *v = container_vendor_find(devices[i]->vendor);
         if (!v)
-            return err_set(e, ERR_INVALID, "%s is of no vendor that we know", devices[i]->cdi_name);
+            return err_set(e, ERR_INVALID, "%s is of an unknown vendor", devices[i]->cdi_name);
         if (ret->vendor && ret->vendor != v)
             return err_set(e, ERR_INVALID, "a container cannot be granted %s and %s at once",
                            ret->devices[0]->cdi_name, devices[i]->cdi_name);
@@ -140,10 +140,11 @@ static int check_env(const struct granted *g, struct err *e)
     }
     if (n < 2)
         return 0;
-    return err_set(e, ERR_INVALID,
-                   "a container can have one slice that stands already, not %zu: by CDI it would "
-                   "know of the last one alone",
-                   n);
+    return err_set(
+        e, ERR_INVALID,
+        "a container can have one declared slice, not %zu: with CDI only the variable of "
+        "the last one would reach it",
+        n);
 }
 
 static int build(const struct entry_options *o, const struct container_nodes *nodes,
@@ -151,7 +152,8 @@ static int build(const struct entry_options *o, const struct container_nodes *no
 {
     bool by_cdi = o->ways & ENTRY_ALL_CDI;
     if (g->slots && !by_cdi)
-        return err_set(e, ERR_INVALID, "%s: what it is can be said later by CDI alone",
+        return err_set(e, ERR_INVALID,
+                       "%s: a slot needs the device list strategy cdi-cri or cdi-annotations",
                        g->devices[0]->cdi_name);
     if (by_cdi)
         TRY(check_env(g, e));

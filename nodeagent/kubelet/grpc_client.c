@@ -168,7 +168,7 @@ static void conclude_whole(struct client_call *call)
         finish_call(call, (int)call->status, NULL);
     else if (call->status < 0 && call->http_status > 0 && call->http_status != 200)
         finish_call(call, grpc_code_of_http((int)call->http_status),
-                    "an HTTP server that is no gRPC");
+                    "the peer is an HTTP server without gRPC");
     else if (call->status < 0)
         finish_call(call, GRPC_INTERNAL, "the answer has no grpc-status");
     else if (!call->is_grpc || !grpc_reader_is_whole(&call->in))

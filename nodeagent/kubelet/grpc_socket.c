@@ -45,7 +45,7 @@ int grpc_socket_connect(const char *path, int *ret_fd, struct err *e)
     TRY(open_socket(&fd, e));
     int error = connect_to(fd, &address);
     if (error == EAGAIN)
-        return err_set(e, ERR_UNAVAILABLE, "%s: nobody accepts connections", path);
+        return err_set(e, ERR_UNAVAILABLE, "%s: no process accepts connections", path);
     if (error)
         return err_set(e, ERR_UNAVAILABLE, "%s: %s", path, strerror(error));
     *ret_fd = TAKE_FD(fd);
@@ -64,7 +64,7 @@ static int remove_leftover(const char *path, const struct sockaddr_un *address, 
     TRY(open_socket(&fd, e));
     int error = connect_to(fd, address);
     if (error == 0 || error == EAGAIN)
-        return err_set(e, ERR_EXISTS, "%s: somebody serves there", path);
+        return err_set(e, ERR_EXISTS, "%s: another process serves there", path);
     if (error != ECONNREFUSED && error != ENOENT)
         return err_set_errno(e, error, "%s", path);
     if (unlink(path) < 0 && errno != ENOENT)

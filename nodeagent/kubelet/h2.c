@@ -115,7 +115,7 @@ static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, v
     struct h2 *h = arg;
     int32_t id = frame->hd.stream_id;
     if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR)
-        be_over(h, GRPC_INTERNAL, "the peer does not speak HTTP/2");
+        be_over(h, GRPC_INTERNAL, "the bytes of the peer are not HTTP/2");
     if (h->role->is_server && frame->hd.type == NGHTTP2_HEADERS &&
         (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) &&
         nghttp2_session_get_stream_remote_close(session, id) == 0)
@@ -244,8 +244,8 @@ static void on_ready(void *arg, uint32_t events);
 static void on_idle(void *arg)
 {
     struct h2 *h = arg;
-    const char *text = h2_frames_is_inside(&h->frames) ? "half a frame, and nothing more"
-                                                       : "a connection that nobody used";
+    const char *text = h2_frames_is_inside(&h->frames) ? "the peer stopped inside a frame"
+                                                       : "the connection was not used";
     h->role->over(h->arg, (struct grpc_verdict){GRPC_UNAVAILABLE, text});
 }
 
@@ -299,7 +299,7 @@ static void take_in(struct h2 *h, const uint8_t *p, size_t len)
     h->heard_ms = clock_mono_ms(h->clk);
     h2_frames_add(&h->frames, p, len);
     if (nghttp2_session_mem_recv(h->session, p, len) < 0)
-        be_over(h, GRPC_INTERNAL, "the peer does not speak HTTP/2");
+        be_over(h, GRPC_INTERNAL, "the bytes of the peer are not HTTP/2");
 }
 
 static void receive(struct h2 *h)
@@ -310,7 +310,7 @@ static void receive(struct h2 *h)
         if (n > 0)
             take_in(h, buffer, (size_t)n);
         else if (n == 0)
-            be_over(h, GRPC_UNAVAILABLE, "the peer hung up");
+            be_over(h, GRPC_UNAVAILABLE, "the peer closed the connection");
         else if (errno == EAGAIN)
             return;
         else if (errno != EINTR)
@@ -324,7 +324,7 @@ static void gather(struct h2 *h)
         const uint8_t *p = NULL;
         ssize_t n = nghttp2_session_mem_send(h->session, &p);
         if (n < 0)
-            be_over(h, GRPC_INTERNAL, "the peer does not speak HTTP/2");
+            be_over(h, GRPC_INTERNAL, "the bytes of the peer are not HTTP/2");
         if (n <= 0)
             return;
         byte_queue_add(&h->out, p, (size_t)n);
@@ -343,7 +343,7 @@ static void flush(struct h2 *h)
         if (n < 0 && errno == EAGAIN)
             return;
         if (n < 0 && errno != EINTR) {
-            be_over(h, GRPC_UNAVAILABLE, "the peer hung up");
+            be_over(h, GRPC_UNAVAILABLE, "the peer closed the connection");
             return;
         }
         if (n > 0)
@@ -384,7 +384,7 @@ static void write_out(struct h2 *h)
 {
     flush(h);
     if (!nghttp2_session_want_read(h->session) && byte_queue_len(&h->out) == 0)
-        be_over(h, GRPC_UNAVAILABLE, "the peer said goodbye");
+        be_over(h, GRPC_UNAVAILABLE, "the peer accepts no more streams");
     wait_for(h, byte_queue_len(&h->out) > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
     set_timer(h);
 }
@@ -447,7 +447,7 @@ int h2_request(struct h2 *h, struct h2_stream *s, const struct h2_header *header
                struct err *e)
 {
     if (!nghttp2_session_check_request_allowed(h->session))
-        return err_set(e, ERR_UNAVAILABLE, "the peer said goodbye");
+        return err_set(e, ERR_UNAVAILABLE, "the peer accepts no more streams");
     nghttp2_nv nv[MAX_HEADERS];
     const nghttp2_data_provider body = {.read_callback = pull};
     int32_t id = nghttp2_submit_request(h->session, NULL, nv, to_nv(headers, n, nv), &body, s);

@@ -47,7 +47,7 @@ def test_the_demo_runs_through_stays_up_and_ends(demo, cluster):
         "1xonDemand",
         "the nearest layout that fits is 3g.40gb x2",
         "All 15 partitions of the node are the ones that stood before",
-        "3g.40gb at slot 4 is in use by train.py (pid 4242)",
+        "3g.40gb at memory slice 4 is in use by train.py (pid 4242)",
         "Everything keeps running",
     ):
         assert told in done.stdout

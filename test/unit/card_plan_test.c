@@ -168,7 +168,7 @@ Test(card_plan, what_is_in_use_and_must_go_is_a_drain_that_names_its_user)
     card_plan(&card, &w, &plan);
     cr_expect_eq(plan.verdict, CARD_DRAIN);
     cr_expect_eq(plan.steps.blocking, 1);
-    cr_expect_str_eq(plan.message, "7g.80gb at slot 0 is in use by train (pid 77)");
+    cr_expect_str_eq(plan.message, "7g.80gb at memory slice 0 is in use by train (pid 77)");
 }
 
 Test(card_plan, instance_in_use_stays_where_it_is_when_there_is_room)
@@ -373,8 +373,8 @@ Test(card_plan, drain_names_each_instance_and_up_to_three_of_its_users)
     cr_expect_eq(plan.steps.blocking, 0x6);
     cr_expect_str_eq(
         plan.message,
-        "1g.10gb at slot 1 is in use by train (pid 1), train (pid 2), train (pid 3) "
-        "and 2 more; an instance of unknown profile at slot 2 is in use by a process (pid 9)");
+        "1g.10gb at memory slice 1 is in use by train (pid 1), train (pid 2), train (pid 3) "
+        "and 2 more; an instance of unknown profile at memory slice 2 is in use by a process (pid 9)");
 }
 
 Test(card_plan, process_on_the_whole_of_a_mig_card_bars_leaving_mig)
@@ -408,7 +408,7 @@ Test(card_plan, pod_that_was_given_a_cut_card_as_a_whole_holds_what_stands_on_it
     gpu_card_set_holders(&card, &pod, 1);
     card_plan(&card, &w, &plan);
     cr_expect_eq(plan.verdict, CARD_DRAIN);
-    cr_expect_str_eq(plan.message, "7g.80gb at slot 0 is in use by pod team/train-0");
+    cr_expect_str_eq(plan.message, "7g.80gb at memory slice 0 is in use by pod team/train-0");
     gpu_card_set_holders(&card, NULL, 0);
     card_plan(&card, &w, &plan);
     cr_expect_eq(plan.verdict, CARD_CHANGE, "it has ended");

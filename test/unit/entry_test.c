@@ -365,7 +365,7 @@ Test(entry, several_slices_that_stand_cannot_be_told_by_cdi)
     auto_err struct err e = {0};
     cr_expect_eq(build(ENTRY_CDI_CRI, one, 2, NULL), 0);
     cr_expect_eq(build(ENTRY_CDI_CRI, two, 2, &e), -ERR_INVALID);
-    cr_expect_not_null(strstr(err_msg(&e), "one slice that stands already, not 2"));
+    cr_expect_not_null(strstr(err_msg(&e), "one declared slice, not 2"));
 }
 
 Test(entry, slots_are_names_and_nothing_more)

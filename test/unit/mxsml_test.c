@@ -632,9 +632,9 @@ Test(mxsml, what_cannot_be_makes_the_card_unread_and_says_so)
         {"count of slices", "counts 4000000000 slices and shows 16"},
         {"memory of a slice", "gives slice 0 4000000000 MiB and 10 % of a card"},
         {"compute of a slice", "gives slice 0 1024 MiB and 101 % of a card"},
-        {"scheduling class", "tells of scheduling class 9"},
-        {"time slice", "tells of a time slice of 4000000000 ms"},
-        {"count of processes", "tells of 4000000000 processes where 16 have room"},
+        {"scheduling class", "reports scheduling class 9"},
+        {"time slice", "reports a time slice of 4000000000 ms"},
+        {"count of processes", "reports 4000000000 processes where 16 have room"},
         {"count of processes that have no room", "mxSmlGetSingleGpuProcess_v3"},
         {"reason without end", "the card is not available: AAAA"},
     };

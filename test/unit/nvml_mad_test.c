@@ -70,13 +70,13 @@ Test(nvml_mad, what_cannot_be_makes_the_card_unread_and_says_so)
         {"id of an instance", "gives a GPU instance the id 4000000000"},
         {"instance off the grid", "gives GPU instance 7 the placement 4294967295:1"},
         {"instance without size", "gives GPU instance 7 the placement 0:0"},
-        {"count of instances", "tells of 4000000000 GPU instances where 64 have room"},
-        {"count of compute instances", "tells of 4000000000 compute instances where 64 have room"},
-        {"slices of compute instances", "tells of compute instances of 77 slices"},
-        {"answer that is none", "tells of compute instances of 0 slices"},
+        {"count of instances", "reports 4000000000 GPU instances where 64 have room"},
+        {"count of compute instances", "reports 4000000000 compute instances where 64 have room"},
+        {"slices of compute instances", "reports compute instances of 77 slices"},
+        {"answer that is none", "reports compute instances of 0 slices"},
         {"two compute instances of one id", "lists compute instance 0 of GPU instance 1 twice"},
         {"id of a compute instance", "gives a compute instance the id 4000000000"},
-        {"count of processes", "tells of 4000000000 processes where 64 have room"},
+        {"count of processes", "reports 4000000000 processes where 64 have room"},
         {"list that always grows", "nvmlDeviceGetComputeRunningProcesses_v3"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)

@@ -25,9 +25,9 @@ static size_t parse(const char *text, struct replica *replicas)
             continue;
         }
         replicas[n] = (struct replica){.card = card,
-                                 .device = (uint16_t)n,
-                                 .available = *c != 'x',
-                                 .required = *c == '!'};
+                                       .device = (uint16_t)n,
+                                       .available = *c != 'x',
+                                       .required = *c == '!'};
         n++;
     }
     return n;
@@ -40,7 +40,10 @@ static void expect_choice(const char *before, enum replica_policy policy, size_t
     bool chosen[MOST];
     char drawn[MOST * 2];
     size_t n = parse(before, replicas);
-    const struct replica_question q = {.replicas = replicas, .n = n, .size = size, .policy = policy};
+    const struct replica_question q = {.replicas = replicas,
+                                       .n = n,
+                                       .size = size,
+                                       .policy = policy};
     auto_err struct err e = {0};
     cr_assert_eq(slot_choice(&q, chosen, &e), 0, "%s", err_msg(&e));
     (void)snprintf(drawn, sizeof(drawn), "%s", before);
@@ -145,8 +148,8 @@ static size_t random_node(struct rng *rng, struct replica *replicas, struct repl
     for (size_t i = 0; i < q->n; i++) {
         unsigned device = (unsigned)rng_below(rng, q->n);
         replicas[i] = (struct replica){.card = (uint8_t)(device % 8),
-                                 .device = (uint16_t)device,
-                                 .available = rng_below(rng, 2)};
+                                       .device = (uint16_t)device,
+                                       .available = rng_below(rng, 2)};
         replicas[i].required = replicas[i].available && rng_below(rng, 8) == 0;
         available += replicas[i].available;
         required += replicas[i].required;
@@ -188,12 +191,12 @@ Test(slot_choice, tens_of_thousands_of_replicas_are_spread_evenly)
     size_t given[GPU_MAX_CARDS] = {0};
     for (size_t i = 0; i < REPLICAS; i++)
         replicas[i] = (struct replica){.card = (uint8_t)(i % GPU_MAX_CARDS),
-                                 .device = (uint16_t)(i % GPU_MAX_CARDS),
-                                 .available = true};
+                                       .device = (uint16_t)(i % GPU_MAX_CARDS),
+                                       .available = true};
     const struct replica_question q = {.replicas = replicas,
-                                    .n = REPLICAS,
-                                    .size = WANTED,
-                                    .policy = REPLICAS_DISTRIBUTED};
+                                       .n = REPLICAS,
+                                       .size = WANTED,
+                                       .policy = REPLICAS_DISTRIBUTED};
     cr_assert_eq(slot_choice(&q, chosen, NULL), 0);
     for (size_t i = 0; i < REPLICAS; i++)
         given[replicas[i].card] += chosen[i];

@@ -40,9 +40,9 @@ static void expect(const char *annotations, const char *limits, const char *expe
 Test(slot_wish, more_memory_than_a_number_holds_is_refused)
 {
     expect("{}", "{" ONE ", koordinator.sh/gpu-memory: 9223372036854775807}",
-           "Invalid: 8796093022208 MiB of memory are nothing that a slice can have");
+           "Invalid: a slice takes from 1 to 16777216 MiB of memory, not 8796093022208");
     expect("{}", "{" ONE ", metax-tech.com/vmemory: 9223372036854775807}",
-           "Invalid: 8796093022208 MiB of memory are nothing that a slice can have");
+           "Invalid: a slice takes from 1 to 16777216 MiB of memory, not 8796093022208");
     expect("{}", "{" ONE ", koordinator.sh/gpu-memory: 16Ei}",
            "Invalid: koordinator.sh/gpu-memory: 16Ei is more than 9223372036854775807");
 }
@@ -182,7 +182,7 @@ Test(slot_wish, what_cannot_be_understood_is_refused_and_never_taken_for_somethi
          "Invalid: annotation metax-tech.com/gpu-devices-allocated: JSON line 1, column 2: ']' "
          "expected near end of file"},
         {"{metax-tech.com/gpu-devices-allocated: '{}'}", "{" ONE "}",
-         "Invalid: annotation metax-tech.com/gpu-devices-allocated is no list"},
+         "Invalid: annotation metax-tech.com/gpu-devices-allocated must be a list"},
         {"{metax-tech.com/gpu-devices-allocated: '[]'}", "{" ONE "}",
          "NotFound: annotation metax-tech.com/gpu-devices-allocated has no device 0 for container "
          "0"},
@@ -191,15 +191,15 @@ Test(slot_wish, what_cannot_be_understood_is_refused_and_never_taken_for_somethi
          "Invalid: annotation metax-tech.com/gpu-devices-allocated: a device needs uuid, and "
          "numbers in compute and vRam"},
         {"{metax-tech.com/gpu-devices-allocated: '[[{\"uuid\":\"A\",\"compute\":101}]]'}",
-         "{" ONE "}", "Invalid: 101 % of compute are not from 0 to 100"},
+         "{" ONE "}", "Invalid: a slice takes from 0 to 100 % of compute, not 101"},
         {"{metax-tech.com/gpu-devices-allocated: '[[{\"uuid\":\"A\",\"vRam\":-1}]]'}", "{" ONE "}",
-         "Invalid: -1 MiB of memory are nothing that a slice can have"},
+         "Invalid: a slice takes from 1 to 16777216 MiB of memory, not -1"},
         {"{scheduling.koordinator.sh/device-allocated: '{\"rdma\":[]}'}", "{" ONE "}",
          "NotFound: annotation scheduling.koordinator.sh/device-allocated has no gpu 0"},
         {"{}", "{" ONE ", koordinator.sh/gpu-core: ten}",
          "Invalid: koordinator.sh/gpu-core: \"ten\" is not a quantity"},
         {"{}", "{" ONE ", koordinator.sh/gpu-memory: '0'}",
-         "Invalid: 0 MiB of memory are nothing that a slice can have"},
+         "Invalid: a slice takes from 1 to 16777216 MiB of memory, not 0"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
         expect(cases[i].annotations, cases[i].limits, cases[i].expected);
