@@ -5,7 +5,7 @@
 
 #include "nodeagent/worker.h"
 
-/* What the agent's /healthz reports on. Borrowed. */
+/* The subjects of the agent's /healthz. Borrowed. */
 struct agent_liveness {
     struct heartbeats *beats;
     const struct worker *worker;

@@ -291,7 +291,7 @@ static void find_bounds(const struct search *s, unsigned depth, unsigned from, u
     }
 }
 
-/* Of twins the first one must be taken first. */
+/* The first of two twins must be taken first. */
 static bool may_take(const struct search *s, unsigned card)
 {
     uint8_t twin = s->o->twin[card];

@@ -6,7 +6,7 @@
 #include "nodeagent/gpu/gpu.h"
 
 /*
- * Which of the available whole cards one container should get. Pure. A card is its index in the
+ * Chooses whole cards for one container among those available. Pure. A card is its index in the
  * inventory; a set of cards is a word with bit i for index i.
  *
  * The best set; each rule decides where the ones before it tie:

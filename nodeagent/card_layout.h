@@ -27,7 +27,7 @@ struct card_layout {
     struct sgpu_wants sgpu; /* GPU_SGPU: the slices, without foreign ones */
 };
 
-/* What one card is to be. wants refers to the card's own profile table and is empty unless mode is
+/* The target of one card. wants refers to the card's own profile table and is empty unless mode is
  * GPU_MIG; sgpu is empty unless mode is GPU_SGPU. */
 struct card_wish {
     enum gpu_mode mode;

@@ -12,8 +12,8 @@
  * The devices of one card that a node advertises: the card itself, or some of its partitions, or
  * slices by their numbers, or all of its virtual functions.
  *
- * What a change destroys is withdrawn before the change's first step, so that no more is ever
- * advertised than exists. Pure values.
+ * A part that a change destroys is withdrawn before the change's first step, so that no more is
+ * ever advertised than exists. Pure values.
  */
 struct card_offer {
     bool whole; /* the card itself, while it is not cut */

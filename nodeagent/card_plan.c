@@ -73,7 +73,7 @@ static const struct card_instance *find_item(const struct gpu_card *card,
     return NULL;
 }
 
-/* Which existing compute instances stay, and which wanted ones exist already. */
+/* The existing compute instances that stay, and the wanted ones that exist already. */
 struct ci_match {
     uint32_t stays; /* bit: existing one */
     uint32_t there; /* bit: wanted one */

@@ -142,7 +142,7 @@ static void build_bare_instance(const struct card_view *v, const struct mig_inst
     to->in_use = from->in_use;
 }
 
-/* Those with a UUID come first, in the order of card_part_at. */
+/* Partitions with a UUID come first, in the order of card_part_at. */
 static void build_partitions(const struct node_state *s, const struct card_view *v,
                              struct device_card *to)
 {

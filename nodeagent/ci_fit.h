@@ -7,9 +7,9 @@
 #include "partition/mig.h"
 
 /*
- * Which compute instances of a GPU instance stay when it is cut anew. The planner counts slices
- * only, but positions decide whether a larger instance fits beside those that stay: three 1c in a
- * 3g cannot become a 2c and a 1c by removing the last two. Pure.
+ * Chooses the compute instances of a GPU instance that stay when it is cut anew. The planner counts
+ * slices only, but positions decide whether a larger instance fits beside those that stay: three 1c
+ * in a 3g cannot become a 2c and a 1c by removing the last two. Pure.
  */
 
 /* The compute instances of one GPU instance. */

@@ -129,7 +129,7 @@ static int get_metrics(void *arg, struct sb *body)
     return 200;
 }
 
-/* Who publishes the node's resources. */
+/* The publisher of the node's resources. */
 enum resources { RESOURCES_KUBELET, RESOURCES_CONTROLLER, RESOURCES_NONE };
 static const char *const resources_names[] = {"kubelet", "controller", "none", NULL};
 

@@ -13,8 +13,8 @@
 struct table_device {
     char id[DEVICE_ID_BYTES]; /* without the replica's suffix */
     uint8_t card_index;       /* index of its card in the inventory */
-    /* May be granted: the device is not ill, it is as wanted and is to stay, and no pod holds it in
-     * a way that the kubelet does not count. */
+    /* True when it may be granted: the device is not ill, it is as wanted and is to stay, and no
+     * pod holds it in a way that the kubelet does not count. */
     bool healthy;
     int64_t replicas; /* 1: not shared */
     bool mps;         /* shared by MPS, under the entry's cdi_name */

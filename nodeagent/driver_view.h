@@ -9,7 +9,7 @@
 #include "nodeagent/kubelet/driver_files.h"
 
 /*
- * What a container needs of the drivers besides the cards: device files of all vendors, and
+ * The needs of a container besides the cards, from the drivers: device files of all vendors, and
  * NVIDIA's libraries. Read and made on the worker's thread, since it uses disks; immutable
  * afterwards.
  */

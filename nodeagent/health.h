@@ -12,7 +12,7 @@
 #include "nodeagent/gpu/vitals.h"
 
 /*
- * What an Xid means for the health of a card or an instance, and when such an illness is over.
+ * The meaning of an Xid for the health of a card or an instance, and when such an illness is over.
  * Pure: events and readings go in with their times, illnesses come out. This module remembers
  * between readings; what a single reading shows by itself is in vitals.h. One thread.
  *

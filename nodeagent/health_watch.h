@@ -31,7 +31,7 @@ struct health_watch *health_watch_free(struct health_watch *w); /* NULL allowed;
 AUTO_DEFINE_PTR(health_watch, struct health_watch, health_watch_free)
 #define auto_health_watch AUTO_PTR(health_watch)
 
-/* What the driver's reports require of the loop. */
+/* The consequences of the driver's reports for the loop. */
 struct health_news {
     bool changed; /* cards were marked: publish */
     bool look;    /* the hardware should be read soon */

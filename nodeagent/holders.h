@@ -8,9 +8,9 @@
 #include "base/auto.h"
 
 /*
- * Which pods hold which devices. Three sources: the kubelet's PodResources list, its checkpoint,
- * and the grants since, which neither of them shows yet. Pure state; one thread; times are given
- * (monotonic).
+ * The holders: the pods that hold devices. Three sources: the kubelet's PodResources list, its
+ * checkpoint, and the grants since, which neither of them shows yet. Pure state; one thread; times
+ * are given (monotonic).
  *
  * A grant counts as a holder until a list shows its pod. It also ends with the first list that was
  * asked for HOLDERS_GRANT_MS after the grant and does not show the pod: by then the kubelet has

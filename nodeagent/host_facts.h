@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 /*
- * What the kernel reports of this machine, for labels: the machine's name, the kinds of its PCI
- * devices, and whether a GPU is a virtual one. No vendor's library is used. Plain values; read from
- * sysfs, where nothing can hang.
+ * The kernel's facts on this machine, for labels: the machine's name, the kinds of its PCI devices,
+ * and whether a GPU is a virtual one. No vendor's library is used. Plain values; read from sysfs,
+ * where nothing can hang.
  */
 #define HOST_PCI_KINDS 64
 

@@ -17,7 +17,7 @@
  * to pods; the kubelet's PodResources and its checkpoint say which pod holds what. The link answers
  * from memory, on the loop's thread.
  *
- * What a change is about to destroy is withdrawn in three steps:
+ * A part that a change is about to destroy is withdrawn in three steps:
  *  1. it is shown as unhealthy, so that the kubelet grants it no more;
  *  2. a PodResources list that was asked for after that shows that no pod holds it;
  *  3. it is sealed: a grant that was still on its way is refused from then on.

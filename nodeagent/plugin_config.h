@@ -41,7 +41,7 @@ struct plugin_notice {
 };
 
 struct plugin_config {
-    /* Which values were set; the others are the plugin's defaults. */
+    /* The values that were set; the others are the plugin's defaults. */
     struct {
         bool mig_strategy, ways, driver_root, dev_root, container_driver_root, mps_root;
     } said;
@@ -91,7 +91,7 @@ struct plugin_config_source {
 int plugin_config_build(const struct plugin_config_source *src, struct plugin_config *ret,
                         struct err *e) MUST_CHECK;
 
-/* Which file of a ConfigMap's folder counts, as the plugin's config-manager picks it:
+/* The file of a ConfigMap's folder that counts, as the plugin's config-manager picks it:
  *  1. the label's; it is an error when that file is missing;
  *  2. the default's;
  *  3. the one named "default";

@@ -10,7 +10,7 @@
 #include "nodeagent/gpu/gpu.h"
 
 /*
- * Which replicas or partitions one container should get. Pure. A *replica* here is what the kubelet
+ * Chooses replicas or partitions for one container. Pure. A *replica* here is what the kubelet
  * grants: a replica of a card, a partition (which has one replica), or a replica of a partition.
  * Replicas are picked one by one; a picked one counts as granted for the next pick. Cost: one pass
  * over the replicas, and for each pick one pass over the cards and over the devices of one card.

@@ -51,7 +51,7 @@ struct txn_deps {
      * none. Called on the transaction's thread. */
     void (*observe)(void *arg, struct gpu_card *card);
     void *arg;
-    /* What the node still advertises of the card. It is never destroyed; the outcome is
+    /* The offer that the node still makes of the card. It is never destroyed; the outcome is
      * NOT_WITHDRAWN instead. NULL: nothing is advertised. */
     const struct card_offer *offered;
 };

@@ -123,7 +123,8 @@ struct gpu_card {
     bool users_unknown; /* the driver does not report the card's users, so nothing counts as free */
     unsigned n_processes;
     struct gpu_process *processes; /* owned; n_processes of them */
-    /* What the reading found in use, also by processes for which the list has no room. */
+    /* Everything that the reading found in use, also by processes for which the list has no
+     * room. */
     struct gpu_marks {
         bool in_use;
         uint8_t cis;            /* bit i: cis[i] */

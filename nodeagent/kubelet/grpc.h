@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 
-/* What gRPC's server and client share (grpc.io: "gRPC over HTTP2"). */
+/* The common part of gRPC's server and client (grpc.io: "gRPC over HTTP2"). */
 
 enum grpc_code {
     GRPC_OK = 0,

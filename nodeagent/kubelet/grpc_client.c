@@ -87,7 +87,7 @@ static void disconnect(struct grpc_client *c)
     c->suspect = false;
 }
 
-/* May free the client. */
+/* Calls the functions of ended calls. One of them may free the client. */
 static void deliver(struct grpc_client *c)
 {
     if (c->suspect && TAILQ_EMPTY(&c->open))

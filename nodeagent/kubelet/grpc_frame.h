@@ -11,8 +11,8 @@
 #include "nodeagent/kubelet/grpc.h"
 
 /*
- * What gRPC adds to HTTP/2 (grpc.io: "gRPC over HTTP2"), without I/O: each message has a prefix of
- * a flag and its length in four bytes; a timeout is digits and a unit; a status text is
+ * The part of gRPC above HTTP/2 (grpc.io: "gRPC over HTTP2"), without I/O: each message has a
+ * prefix of a flag and its length in four bytes; a timeout is digits and a unit; a status text is
  * percent-encoded.
  */
 

@@ -54,7 +54,7 @@ static char *next_name(struct walk *w)
     return name;
 }
 
-/* Whoever may write the folder controls its sockets and links, whatever their own mode is. */
+/* A writer of the folder controls its sockets and links, whatever their own mode is. */
 static int check_hands(const struct walk *w, const char *path, const struct stat *st, struct err *e)
 {
     bool by_mode = S_ISDIR(st->st_mode) || S_ISREG(st->st_mode);
