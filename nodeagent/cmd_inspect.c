@@ -65,14 +65,28 @@ static void print_users(const struct gpu_card *card, int gi_id, int ci_id)
     }
 }
 
+enum { SLICES_BYTES = 32 };
+
+/* "slice 2" or "slices 4-7": its memory slices. Returns ret. */
+static const char *slices_text(const struct mig_instance *inst, char ret[SLICES_BYTES])
+{
+    if (inst->size == 1)
+        (void)snprintf(ret, SLICES_BYTES, "slice %u", inst->start);
+    else
+        (void)snprintf(ret, SLICES_BYTES, "slices %u-%u", inst->start,
+                       inst->start + inst->size - 1);
+    return ret;
+}
+
 static void print_partition(const struct gpu_card *card, const struct gpu_partition *p)
 {
     const struct mig_instance *inst = &card->state.items[p->instance];
     char name[MIG_NAME_BYTES] = "?";
     if (inst->profile != MIG_NO_PROFILE)
         mig_partition_name(&card->mig.profiles[inst->profile], inst->cis[p->ci].slices, name);
-    (void)printf("    %-14s slices %u-%u  gi %u ci %u  %s\n", name, inst->start,
-                 inst->start + inst->size - 1, p->gi_id, p->ci_id, p->uuid);
+    char slices[SLICES_BYTES];
+    (void)printf("    %-14s %-10s  gi %u ci %u  %s\n", name, slices_text(inst, slices), p->gi_id,
+                 p->ci_id, p->uuid);
     print_users(card, (int)p->gi_id, (int)p->ci_id);
 }
 
@@ -105,10 +119,10 @@ static void print_instance(const struct gpu_card *card, unsigned instance)
     for (unsigned i = 0; i < card->n_partitions; i++)
         if (card->partitions[i].instance == instance)
             print_partition(card, &card->partitions[i]);
+    char slices[SLICES_BYTES];
     if (inst->n_cis == 0)
-        (void)printf("    %-14s slices %u-%u  gi %u       no compute instance\n",
-                     profile_name(card, inst), inst->start, inst->start + inst->size - 1,
-                     inst->gi_id);
+        (void)printf("    %-14s %-10s  gi %u       no compute instance\n", profile_name(card, inst),
+                     slices_text(inst, slices), inst->gi_id);
 }
 
 /* Prints them in the order of the bar. */
