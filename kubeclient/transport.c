@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kubeclient/transport.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <curl/curl.h>
 #include <netinet/in.h>
@@ -491,10 +492,17 @@ static size_t authority_begin(const char *url)
     return sep ? (size_t)(sep - url) + 3 : 0;
 }
 
-static bool is_loopback(const char *host)
+/* True for localhost, 127.0.0.0/8 and [::1], each to the letter: 127.0.0.1.example.com is a name
+ * that anybody may have. */
+static bool is_loopback(const char *authority)
 {
-    return !strncmp(host, "127.", 4) || !strncmp(host, "localhost", 9) ||
-           !strncmp(host, "[::1]", 5);
+    struct in_addr ip;
+    bool bracketed = *authority == '[';
+    size_t len = bracketed ? strcspn(authority, "]") + 1 : strcspn(authority, ":");
+    auto_free char *host = xstrndup(authority, len);
+    if (bracketed || !strcasecmp(host, "localhost"))
+        return !bracketed || !strcmp(host, "[::1]");
+    return inet_pton(AF_INET, host, &ip) == 1 && ntohl(ip.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
 /* "host:port" of an authority that may lack the port. */

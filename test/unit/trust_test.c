@@ -202,6 +202,44 @@ Test(trust, a_proxy_of_the_environment_is_not_for_this_machine)
     (void)api_server_free(proxy);
 }
 
+Test(trust, a_name_that_begins_like_this_machine_is_reached_through_the_proxy)
+{
+    static const char *const others[] = {"127.0.0.1.example.com", "127.example.com",
+                                         "localhost.example.com", "localhosts", "[::1:2]"};
+    for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+        auto_rig struct rig r = rig_new();
+        struct api_server *proxy = api_server_new(NULL);
+        api_server_add(proxy, &(struct api_answer){.status = 403, .times = -1});
+        (void)setenv("https_proxy", api_server_url(proxy), 1);
+        r.config.ca_file = pki_path(r.pki, "ca.crt");
+        auto_free char *server = xasprintf("https://%s:6443", others[i]);
+        auto_free char *target = xasprintf("%s:6443", others[i]);
+        const struct api_request *got = ask_through(&r, proxy, server);
+        cr_expect_str_eq(got->target, target);
+        (void)api_server_free(proxy);
+    }
+}
+
+/* No server listens there: what is seen is that the proxy was not asked. */
+Test(trust, every_name_of_this_machine_is_reached_without_the_proxy)
+{
+    static const char *const names[] = {"127.0.0.1:1", "127.255.255.254:1", "localhost:1",
+                                        "LOCALHOST:1", "[::1]:1",           "[::1]"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        auto_rig struct rig r = rig_new();
+        auto_err struct err e = {0};
+        struct api_server *proxy = api_server_new(NULL);
+        api_server_add(proxy, &(struct api_answer){.status = 403, .times = -1});
+        (void)setenv("https_proxy", api_server_url(proxy), 1);
+        r.config.ca_file = pki_path(r.pki, "ca.crt");
+        free(r.config.server);
+        r.config.server = xasprintf("https://%s", names[i]);
+        cr_expect_lt(get_once(&r, &e), 0, "%s", names[i]);
+        cr_expect_eq(api_server_count(proxy), 0, "%s", names[i]);
+        (void)api_server_free(proxy);
+    }
+}
+
 /* ---- what libcurl could take from files and headers ---- */
 
 Test(trust, passwords_in_the_home_folder_are_not_sent)
