@@ -354,18 +354,22 @@ static int http_list(struct kc *c, struct scope *parent, const struct kc_target 
                      struct err *e)
 {
     struct kc_http *h = http_of(c);
-    auto_scope struct scope *s = scope_new(parent, h->opts.request_timeout_ms * LIST_TIMEOUTS);
+    const int64_t whole_ms = h->opts.request_timeout_ms * LIST_TIMEOUTS;
+    auto_scope struct scope *s = scope_new(parent, whole_ms);
     __attribute__((cleanup(listing_done))) struct listing l = {.t = t,
                                                                .o = o,
                                                                .fn = fn,
                                                                .arg = arg,
                                                                .bounds = &h->opts};
+    int rc;
     do
-        TRY(next_page(h, s, &l, e));
-    while (l.more);
-    if (ret_version)
+        rc = next_page(h, s, &l, e);
+    while (rc == 0 && l.more);
+    if (rc == -ERR_TIMEOUT && scope_left_ms(s) == 0 && (!parent || scope_left_ms(parent) > 0))
+        return err_wrap(e, "the list takes longer than %lld ms", (long long)whole_ms);
+    if (rc == 0 && ret_version)
         *ret_version = TAKE(l.version);
-    return 0;
+    return rc;
 }
 
 /* ---- watch ---- */
