@@ -323,14 +323,38 @@ static bool flipped(const struct gpuprofile_status *old, const struct gpuprofile
     return is && (!was || was->status != is->status);
 }
 
+/* True for a message that is a node's: its Event NodeFailed and status.failures have it. */
+static bool is_of_node(const struct gpuprofile_status *status, const char *message)
+{
+    for (size_t i = 0; i < status->n_failures; i++) {
+        size_t len = strlen(status->failures[i].node);
+        if (strncmp(message, status->failures[i].node, len) == 0 && message[len] == ':')
+            return true;
+    }
+    return false;
+}
+
+/* One text is told by one Event. */
+static void report_acceptance(struct context *ctx, const struct object *profile,
+                              const struct gpuprofile_status *status,
+                              const struct condition *accepted)
+{
+    bool refused = accepted->status != CONDITION_TRUE;
+    if (refused && is_of_node(status, accepted->message))
+        recorder_event(ctx->recorder, profile, refused, accepted->reason,
+                       "%lld of %lld nodes failed; status.failures says why",
+                       (long long)status->nodes.failed, (long long)status->nodes.matched);
+    else
+        recorder_event(ctx->recorder, profile, refused, accepted->reason, "%s", accepted->message);
+}
+
 static void report_flips(struct context *ctx, const struct object *profile,
                          const struct gpuprofile_status *old, const struct gpuprofile_status *new)
 {
     const struct condition *accepted = condition_get(&new->conditions, "Accepted");
     const struct condition *ready = condition_get(&new->conditions, "Ready");
     if (flipped(old, new, "Accepted"))
-        recorder_event(ctx->recorder, profile, accepted->status != CONDITION_TRUE, accepted->reason,
-                       "%s", accepted->message);
+        report_acceptance(ctx, profile, new, accepted);
     if (flipped(old, new, "Ready") && ready->status == CONDITION_TRUE)
         recorder_event(ctx->recorder, profile, /* warning= */ false, "RolloutFinished", "%s",
                        ready->message);

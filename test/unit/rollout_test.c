@@ -192,6 +192,25 @@ Test(rollout, a_node_that_failed_stops_the_others)
     cluster_stop(&c);
 }
 
+/* What the cards cannot be is a text of the node's; the profile has it in its conditions. */
+Test(rollout, why_a_node_refuses_the_spec_is_told_by_one_event)
+{
+    cluster_start(&c, /* plan= */ NULL);
+    cluster_add_node(&c, "n1", 1);
+    cluster_settle(&c); /* what a controller finds at its start is no news */
+    cluster_apply(&c, "apiVersion: gpu.cleave.dev/v1alpha1\n"
+                      "kind: GPUProfile\n"
+                      "metadata: {name: p}\n"
+                      "spec:\n"
+                      "  nodeSelector: {matchLabels: {pool: a}}\n"
+                      "  devices: [{mode: mig, mig: {profiles: {3g.40gb: 3}}}]\n");
+    cluster_settle(&c);
+    cr_expect_eq(cluster_count_events(&c, "p", "NodeFailed", "nearest layout"), 1);
+    cr_expect_eq(cluster_count_events(&c, "p", "Infeasible", "nearest layout"), 0);
+    cr_expect_eq(cluster_count_events(&c, "p", "Infeasible", "1 of 1 nodes failed"), 1);
+    cluster_stop(&c);
+}
+
 Test(rollout, a_failed_node_keeps_its_ticket_in_the_next_process)
 {
     three_nodes("");
