@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/rfc3339.h"
+#include "base/sb.h"
 #include "base/xalloc.h"
 
 #include "controller/conditions.h"
@@ -277,6 +279,99 @@ static void build_drain(const struct card_view *v, const struct card_plan *plan,
     }
 }
 
+/* --- The text of a drain --- */
+
+enum {
+    PODS_NAMED = 3, /* what card_plan names of each part too */
+    DRAIN_TEXT_BYTES = 2048,
+};
+
+struct pods {
+    const struct device_consumer **items;
+    size_t n;
+};
+
+/* A pod is known by its uid, by its name, or by both. */
+static bool is_same_pod(const struct device_consumer *a, const struct device_consumer *b)
+{
+    if (a->uid && b->uid)
+        return strcmp(a->uid, b->uid) == 0;
+    return a->name && b->name && strcmp(a->name, b->name) == 0 &&
+           strcmp(a->namespace, b->namespace) == 0;
+}
+
+static bool has_pod(const struct pods *p, const struct device_consumer *c)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (is_same_pod(p->items[i], c))
+            return true;
+    return false;
+}
+
+/* Processes of no pod are in the text of the plan. */
+static void add_pods(struct pods *p, const struct device_consumer *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if ((list[i].uid || list[i].name) && !has_pod(p, &list[i]))
+            *XPUSH(p->items, p->n) = &list[i];
+}
+
+/* The pods that hold what the plan takes away. Borrows from to; caller frees the items. */
+static struct pods pods_in_the_way(const struct card_view *v, const struct card_plan *plan,
+                                   const struct device_card *to)
+{
+    struct pods p = {0};
+    if (plan->steps.card_blocking || held_as_a_whole(&v->card))
+        add_pods(&p, to->in_use_by, to->n_in_use_by);
+    for (unsigned i = 0; i < card_parts(&v->card); i++) {
+        const struct card_part part = card_part_at(&v->card, i);
+        if (must_be_free(plan, &part, i))
+            add_pods(&p, to->partitions[i].in_use_by, to->partitions[i].n_in_use_by);
+    }
+    return p;
+}
+
+static const char *pod_text(const struct device_consumer *c, char *ret, size_t size)
+{
+    if (c->name)
+        (void)snprintf(ret, size, "%s/%s", c->namespace, c->name);
+    else
+        (void)snprintf(ret, size, "with uid %s", c->uid);
+    return ret;
+}
+
+/* Appends the pods that why does not name: "pod a/b, pod c/d and 2 more", or "they". */
+static void add_pod_names(struct sb *b, const struct pods *p, const char *why)
+{
+    size_t unnamed = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        char name[512];
+        if (strstr(why, pod_text(p->items[i], name, sizeof(name))) || unnamed++ >= PODS_NAMED)
+            continue;
+        sb_addf(b, "%spod %s", unnamed > 1 ? ", " : "", name);
+    }
+    if (unnamed > PODS_NAMED)
+        sb_addf(b, " and %zu more", unnamed - PODS_NAMED);
+    sb_add(b, unnamed ? "" : "they");
+}
+
+/* Why the card waits, for whom and until when. NULL: no time was set. Caller frees. */
+static char *drain_text(const struct card_view *v, const struct card_plan *plan,
+                        const struct card_memo *m, int64_t now_ms, const struct device_card *to)
+{
+    char until[RFC3339_BYTES];
+    auto_sb struct sb b = SB_INIT(DRAIN_TEXT_BYTES);
+    if (!m->drain_deadline_ms)
+        return NULL;
+    struct pods p = pods_in_the_way(v, plan, to);
+    sb_addf(&b, "%s; ", m->result.message);
+    add_pod_names(&b, &p, m->result.message);
+    free(p.items);
+    sb_addf(&b, " %s by %s", card_memo_drain_is_over(m, now_ms) ? "did not end" : "must end",
+            rfc3339_format(m->drain_deadline_ms, until));
+    return xstrdup(sb_str(&b));
+}
+
 /* Keeps the published entry. False: it does not fit the card any more. */
 static bool keep_card(const struct device_card *last, struct device_card *to)
 {
@@ -365,14 +460,16 @@ void card_status_build(const struct node_state *s, const struct card_view *v,
     }
     const struct card_memo *m = node_state_memo(s, v->card.uuid);
     const char *unshareable = share_refusal(v->card.vendor, want, s->publisher);
+    bool waits = plan && m->progress == PROGRESS_DONE && m->result.outcome == TXN_IN_USE;
+    auto_free char *drain = waits ? drain_text(v, plan, m, now_ms, to) : NULL;
     if (unshareable) {
         (void)condition_set(&to->conditions, "Applied", CONDITION_FALSE, "MPSUnsupported",
                             unshareable, s->generation, now_ms);
     } else if (!still_applied(&to->conditions, v, want, m, s->generation)) {
         struct applied a = applied_of(want, m, now_ms);
-        (void)condition_set(&to->conditions, "Applied", a.status, a.reason, a.message,
-                            s->generation, now_ms);
+        (void)condition_set(&to->conditions, "Applied", a.status, a.reason,
+                            drain ? drain : a.message, s->generation, now_ms);
     }
-    if (plan && m->progress == PROGRESS_DONE && m->result.outcome == TXN_IN_USE)
+    if (waits)
         build_drain(v, plan, m, now_ms, to);
 }

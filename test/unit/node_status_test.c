@@ -246,6 +246,52 @@ Test(node_status, a_drain_that_took_too_long)
     check(&n, "drain-timeout", false);
 }
 
+/* Five pods of seven processes, with the time that they have. */
+static void expect_drain_text(int64_t deadline_ms, const char *said, const char *expected)
+{
+    struct node n;
+    struct device_status st;
+    node_init(&n, 1);
+    fake_put(&n.hw.cards[0], "1g.10gb", 0, whole_1g);
+    fake_put(&n.hw.cards[0], "1g.10gb", 1, whole_1g);
+    for (unsigned i = 0; i < 7; i++)
+        fake_attach(&n.hw.cards[0],
+                    (struct fake_process){.pid = 41 + i, .start = 1, .ci_start = -1});
+    node_read(&n);
+    n.views[0].pods = xcalloc(7, sizeof(struct consumer));
+    for (unsigned i = 0; i < 6; i++) /* the last one is in no pod */
+        (void)snprintf(n.views[0].pods[i].pod_uid, CONSUMER_UID_BYTES, "uid-of-a-%u", i % 5);
+    struct txn_result waits = {.outcome = TXN_IN_USE, .reason = "InUse"};
+    (void)snprintf(waits.message, sizeof(waits.message), "%s", said);
+    node_want(&n, WANT_EVICT, waits);
+    n.memos[0].drain_since_ms = NOW_MS - 60000;
+    n.memos[0].drain_deadline_ms = deadline_ms;
+    build(&n.state, NULL, NOW_MS, &st);
+    const struct condition *c = condition_get(&st.devices[0].conditions, "Applied");
+    cr_expect_str_eq(c->message, expected);
+    device_status_done(&st);
+    node_done(&n);
+}
+
+Test(node_status, a_drain_names_some_pods_and_its_deadline)
+{
+    expect_drain_text(NOW_MS + 540000, "in use by train",
+                      "in use by train; pod with uid uid-of-a-0, pod with uid uid-of-a-1, pod with "
+                      "uid uid-of-a-2 and 2 more must end by 2026-01-02T03:13:05Z");
+    expect_drain_text(NOW_MS, "in use by train",
+                      "in use by train; pod with uid uid-of-a-0, pod with uid uid-of-a-1, pod with "
+                      "uid uid-of-a-2 and 2 more did not end by 2026-01-02T03:04:05Z");
+}
+
+/* The plan's text has the names that the kubelet told. */
+Test(node_status, a_drain_names_no_pod_twice)
+{
+    expect_drain_text(NOW_MS + 540000, "in use by pod with uid uid-of-a-1",
+                      "in use by pod with uid uid-of-a-1; pod with uid uid-of-a-0, pod with uid "
+                      "uid-of-a-2, pod with uid uid-of-a-3 and 1 more must end by "
+                      "2026-01-02T03:13:05Z");
+}
+
 /* What a drain waits for, "start.ci": and "card". */
 static void check_drain(struct node *n, const char *expected)
 {
