@@ -758,15 +758,21 @@ static void block_both_ways(struct bench *b)
     b->hw.attach = (struct fake_process){.pid = 9, .start = 0, .ci_start = -1};
 }
 
+/* An agent whose card is half-way between two layouts, with the journal of its change. */
+static void bench_block(struct bench *b)
+{
+    bench_init(b);
+    add_cut_card(b);
+    bench_run(b, NULL);
+    block_both_ways(b);
+    set_spec(b, WANT(TWO_3G));
+    pass(b, 200);
+}
+
 Test(agent, a_change_blocked_both_ways_goes_on_by_itself)
 {
     struct bench b;
-    bench_init(&b);
-    add_cut_card(&b);
-    bench_run(&b, NULL);
-    block_both_ways(&b);
-    set_spec(&b, WANT(TWO_3G));
-    pass(&b, 200);
+    bench_block(&b);
     expect_card(&b, "3g.40gb@0");
     pass(&b, 10000);
     expect_card(&b, "3g.40gb@0 3g.40gb@4");
@@ -777,12 +783,7 @@ Test(agent, a_change_blocked_both_ways_goes_on_by_itself)
 Test(agent, a_change_that_nobody_wants_any_more_is_ended_all_the_same)
 {
     struct bench b;
-    bench_init(&b);
-    add_cut_card(&b);
-    bench_run(&b, NULL);
-    block_both_ways(&b);
-    set_spec(&b, WANT(TWO_3G));
-    pass(&b, 200);
+    bench_block(&b);
     set_spec(&b, "{devices: []}");
     pass(&b, 200);
     b.hw.cards[0].processes[0] = (struct fake_process){0};
@@ -804,12 +805,7 @@ static json_int_t offered(struct bench *b)
 Test(agent, a_recovery_destroys_nothing_that_is_on_offer)
 {
     struct bench b;
-    bench_init(&b);
-    add_cut_card(&b);
-    bench_run(&b, NULL);
-    block_both_ways(&b);
-    set_spec(&b, WANT(TWO_3G));
-    pass(&b, 200);
+    bench_block(&b);
     atomic_store(&b.gate.exhausted, true);
     b.hw.cards[0].processes[0] = (struct fake_process){0};
     pass(&b, 3 * RESYNC_MS);
@@ -1388,12 +1384,7 @@ Test(agent, without_the_list_of_interrupted_changes_no_card_is_touched_or_offere
 Test(agent, a_card_is_read_on_while_interrupted_changes_cannot_be_listed)
 {
     struct bench b;
-    bench_init(&b);
-    add_cut_card(&b);
-    bench_run(&b, NULL);
-    block_both_ways(&b);
-    set_spec(&b, WANT(TWO_3G));
-    pass(&b, 200);
+    bench_block(&b);
     set_spec(&b, "{devices: []}");
     pass(&b, 200);
     hide_records(&b, true);

@@ -331,6 +331,23 @@ static void *run_it(void *arg)
     return NULL;
 }
 
+/* Whoever has ended hangs no more. */
+static void end_hang(struct hang *h, struct running *r, struct heartbeats *beats)
+{
+    auto_sb struct sb text = SB_INIT(1000);
+    scope_cancel(r->s);
+    cr_assert_eq(pthread_join(r->thread, NULL), 0);
+    cr_expect_not(controller_hangs(r->c));
+    cr_expect_eq(liveness_page(beats, &text), 200);
+    cr_expect_str_eq(sb_str(&text), "ok\n");
+    (void)controller_free(r->c);
+    (void)scope_free(r->s);
+    for (int i = 0; i < 2; i++) {
+        (void)close(h->begun[i]);
+        (void)close(h->go_on[i]);
+    }
+}
+
 Test(controller, a_worker_that_hangs_is_stale_until_it_gets_on)
 {
     struct hang h;
@@ -354,18 +371,7 @@ Test(controller, a_worker_that_hangs_is_stale_until_it_gets_on)
     cr_expect_eq(liveness_page(beats, &text), 500);
     cr_expect_str_eq(sb_str(&text), "node-labels/0 hangs: no progress for 601 s (limit 600 s)\n");
     cr_assert_eq(write(h.go_on[1], &c, 1), 1);
-    scope_cancel(r.s);
-    cr_assert_eq(pthread_join(r.thread, NULL), 0);
-    cr_expect_not(controller_hangs(r.c));
-    sb_reset(&text);
-    cr_expect_eq(liveness_page(beats, &text), 200);
-    cr_expect_str_eq(sb_str(&text), "ok\n");
-    (void)controller_free(r.c);
-    (void)scope_free(r.s);
-    for (int i = 0; i < 2; i++) {
-        (void)close(h.begun[i]);
-        (void)close(h.go_on[i]);
-    }
+    end_hang(&h, &r, beats);
 }
 
 /* With a fake clock nobody wakes the worker for a delay: as if a wake-up had been lost. */
@@ -396,16 +402,5 @@ Test(controller, keys_that_idle_workers_do_not_take_are_a_hang)
     cr_expect_eq(liveness_page(beats, &text), 500);
     cr_expect_str_eq(sb_str(&text),
                      "queue of node-labels hangs: no progress for 121 s (limit 120 s)\n");
-    scope_cancel(r.s);
-    cr_assert_eq(pthread_join(r.thread, NULL), 0);
-    cr_expect_not(controller_hangs(r.c));
-    sb_reset(&text);
-    cr_expect_eq(liveness_page(beats, &text), 200);
-    cr_expect_str_eq(sb_str(&text), "ok\n");
-    (void)controller_free(r.c);
-    (void)scope_free(r.s);
-    for (int i = 0; i < 2; i++) {
-        (void)close(h.begun[i]);
-        (void)close(h.go_on[i]);
-    }
+    end_hang(&h, &r, beats);
 }
