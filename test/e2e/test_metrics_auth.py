@@ -136,6 +136,24 @@ def test_the_page_is_for_bearers_of_a_token_whom_the_api_server_lets_get_it(rig,
         assert token not in log
 
 
+def test_a_right_that_is_taken_away_is_lost_when_its_verdict_ends(rig, rights):
+    """A verdict is kept for 60 s (controller/access_table.h); whoever scrapes all the time makes it no longer."""
+    served = agent(rig, Pair(rig.folder / "tls"))
+    token = account(rig, "dismissed", reads=True)
+    wait_for(lambda: can_read(rig, token), 30, "the right to be known")
+    assert served.code(token) == 200
+    rig.api.delete(rig.objects[-1])
+    wait_for(lambda: not can_read(rig, token), 30, "the API server to know that the right is gone")
+    codes = set()
+
+    def is_refused():
+        codes.add(served.code(token))
+        return 403 in codes
+
+    wait_for(is_refused, 90, "the token to be refused")
+    assert codes <= {200, 403}
+
+
 def can_read(rig, token):
     with rig.cluster.network():
         answer = subprocess.run(
