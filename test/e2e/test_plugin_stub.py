@@ -467,6 +467,57 @@ def test_what_pods_hold_is_known_when_agent_and_kubelet_restart_and_the_api_serv
     node.wait_layout({"1g.10gb": 7})
 
 
+# --- changes that a crash or a failure left half-way ---
+
+CREATE = "nvmlDeviceCreateGpuInstanceWithPlacement"
+DESTROY = "nvmlGpuInstanceDestroy"
+
+
+def journals(node):
+    """Of changes that are not over."""
+    return list((node.folder / "state").glob("*.json"))
+
+
+def expect_untouched_until(host, over, is_ended):
+    """Readings come and go, and recovery changes nothing on the cards before the kubelet has answered."""
+    changes = host.node.changes()
+    host.node.wait_reads(4)
+    assert host.node.changes() == changes
+    assert journals(host.node)
+    over()
+    wait_for(is_ended, 30, "the change to be ended")
+
+
+def test_an_agent_killed_in_a_change_ends_it_once_the_kubelet_says_who_holds_what(halves):
+    kubelet, node = halves.kubelet, halves.node
+    node.ctl("fault", "add", "--call", CREATE, "--nth", 2, "--action", "kill")
+    node.want(mig(node.uuid(), {"1g.10gb": 7}))
+    wait_for(lambda: not node.agent.running(), 30, "the agent to be killed")
+    node.ctl("fault", "clear")
+    node.want()  # else the next attempt ends the change
+    kubelet.before_list = lambda: b"\xff\xff\xff"
+    node.agent.start()
+    expect_untouched_until(halves, lambda: setattr(kubelet, "before_list", lambda: None), lambda: not journals(node))
+    assert node.layout() in ({"1g.10gb": 7}, {"3g.40gb": 1, "1g.10gb": 3})
+    kubelet.wait_offers(**{f"nvidia.com/mig-{profile}": n for profile, n in node.layout().items()})
+
+
+def test_a_change_that_failed_and_is_wanted_no_more_is_ended_once_the_kubelet_has_taken_note(halves):
+    """What it left is withdrawn first. A list of the pods that was asked for before that may lack who was given a part of it since."""
+    kubelet, node = halves.kubelet, halves.node
+    for nth in range(2, 12):
+        for call in (CREATE, DESTROY):  # the second stops the way back
+            node.ctl("fault", "add", "--call", call, "--nth", nth, "--action", "fail:UNKNOWN")
+    node.want(mig(node.uuid(), {"1g.10gb": 7}))
+    wait_for(lambda: journals(node) and node.applied().get("reason") == "ApplyFailed", 30, lambda: f"the change to fail, not {node.applied()}")
+    kubelet.before_list = lambda: b"\xff\xff\xff"
+    node.ctl("fault", "clear")
+    node.want()
+    kubelet.wait_offers()
+    expect_untouched_until(halves, lambda: setattr(kubelet, "before_list", lambda: None), lambda: not journals(node))
+    kubelet.wait_offers(**{f"nvidia.com/mig-{profile}": n for profile, n in node.layout().items()})
+
+
 def test_what_an_init_container_holds_is_not_taken(halves):
     kubelet, node = halves.kubelet, halves.node
     pod = kubelet.admit("default", "prepares", {HALF: 1}, container="prepare")
