@@ -12,7 +12,10 @@ B := build/$(VARIANT)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 # The order is the order of the layers, top first (hack/check-layers.sh).
-LIB_DIRS := reconcilers nodeagent nodeagent/gpu nodeagent/kubelet controller kubeclient partition api base
+LIB_DIRS := reconcilers reconcilers/records controller $(addprefix nodeagent/,commands loop report \
+    slots offer health change kubelet container gpu) service kubeclient interop partition api base
+# Linked into tests only.
+TEST_DIRS := kubeclient/fake
 PACKAGES := libcurl jansson yaml-0.1 libmicrohttpd libseccomp openssl libnghttp2 libprotobuf-c
 HAVE_DEPS := $(shell pkg-config --exists $(PACKAGES) criterion 2>/dev/null && command -v protoc-c >/dev/null && echo yes)
 
@@ -54,12 +57,12 @@ LDLIBS := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -ldl -lm
 src_of = $(filter-out $(1)/main.c,$(wildcard $(1)/*.c))
 obj_of = $(patsubst %.c,$(B)/%.o,$(1))
 lib_of = $(B)/lib$(subst /,-,$(1)).a
-LIB_DIRS_HERE := $(foreach d,$(LIB_DIRS),$(if $(call src_of,$(d)),$(d)))
 # What protoc-c makes of the .proto files, found as "nodeagent/kubelet/proto/x.pb-c.h".
 PROTO_STEMS := $(patsubst %.proto,$(B)/gen/%.pb-c,$(wildcard nodeagent/kubelet/proto/*.proto))
 PROTO_HEADERS := $(addsuffix .h,$(PROTO_STEMS))
 PROTO_LIB := $(B)/libproto.a
-LIBS := $(foreach d,$(LIB_DIRS_HERE),$(call lib_of,$(d))) $(PROTO_LIB)
+LIBS := $(foreach d,$(LIB_DIRS),$(call lib_of,$(d))) $(PROTO_LIB)
+TEST_LIBS := $(foreach d,$(TEST_DIRS),$(call lib_of,$(d))) $(LIBS)
 
 BINARIES := $(if $(wildcard controller/main.c),$(B)/cleave-controller) $(if $(wildcard nodeagent/main.c),$(B)/cleave-agent)
 UNIT_TESTS := $(patsubst %.c,$(B)/%,$(wildcard test/unit/*_test.c))
@@ -124,7 +127,7 @@ define lib_rule
 $(call lib_of,$(1)): $(call obj_of,$(call src_of,$(1)))
 	@rm -f $$@ && ar rcs $$@ $$^
 endef
-$(foreach d,$(LIB_DIRS_HERE),$(eval $(call lib_rule,$(d))))
+$(foreach d,$(LIB_DIRS) $(TEST_DIRS),$(eval $(call lib_rule,$(d))))
 
 $(B)/cleave-controller: $(B)/controller/main.o $(LIBS)
 	@echo "  LINK    $@"
@@ -134,18 +137,18 @@ $(B)/cleave-agent: $(B)/nodeagent/main.o $(LIBS)
 	@echo "  LINK    $@"
 	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
 
-$(B)/test/unit/%_test: $(B)/test/unit/%_test.o $(UNIT_SUPPORT) $(LIBS)
-	@$(CC) $(LDFLAGS) $< $(UNIT_SUPPORT) -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -lcriterion -o $@
+$(B)/test/unit/%_test: $(B)/test/unit/%_test.o $(UNIT_SUPPORT) $(TEST_LIBS)
+	@$(CC) $(LDFLAGS) $< $(UNIT_SUPPORT) -Wl,--start-group $(TEST_LIBS) -Wl,--end-group $(LDLIBS) -lcriterion -o $@
 
-$(B)/test/race/%: $(B)/test/race/%.o $(LIBS)
-	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+$(B)/test/race/%: $(B)/test/race/%.o $(TEST_LIBS)
+	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(TEST_LIBS) -Wl,--end-group $(LDLIBS) -o $@
 
 # Each fuzzer is a libFuzzer target; test/fuzz/driver.c replays a corpus with any compiler. What
 # several share: test/fuzz/*_support.c
 FUZZ_DRIVER := $(if $(filter fuzz,$(VARIANT)),,$(B)/test/fuzz/driver.o)
 FUZZ_SUPPORT := $(call obj_of,$(wildcard test/fuzz/*_support.c))
-$(B)/test/fuzz/%_fuzz: $(B)/test/fuzz/%_fuzz.o $(FUZZ_SUPPORT) $(FUZZ_DRIVER) $(LIBS)
-	@$(CC) $(LDFLAGS) $< $(FUZZ_SUPPORT) $(FUZZ_DRIVER) -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+$(B)/test/fuzz/%_fuzz: $(B)/test/fuzz/%_fuzz.o $(FUZZ_SUPPORT) $(FUZZ_DRIVER) $(TEST_LIBS)
+	@$(CC) $(LDFLAGS) $< $(FUZZ_SUPPORT) $(FUZZ_DRIVER) -Wl,--start-group $(TEST_LIBS) -Wl,--end-group $(LDLIBS) -o $@
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 

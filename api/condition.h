@@ -6,7 +6,7 @@
 
 #include "base/jx.h"
 
-/* metav1.Condition as plain values; controller/conditions.h sets and reads lists of them. */
+/* metav1.Condition as plain values; service/conditions.h sets and reads lists of them. */
 enum condition_status { CONDITION_FALSE, CONDITION_TRUE, CONDITION_UNKNOWN };
 
 struct condition {

@@ -5,7 +5,7 @@
 
 /*
  * The labels that describe a node's GPUs: their legal keys. The agent makes them
- * (nodeagent/gpu_labels.h) and the controller writes them to the Node. The controller accepts no
+ * (nodeagent/report/gpu_labels.h) and the controller writes them to the Node. The controller accepts no
  * other key from an agent, so that a compromised node cannot label itself, for instance, as a
  * control plane.
  */

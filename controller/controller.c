@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
-#include "controller/metrics.h"
+#include "service/metrics.h"
 
 /* One watch: the argument of an informer's handler. */
 struct watch {

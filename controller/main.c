@@ -15,15 +15,15 @@
 #include "base/rng.h"
 #include "base/xalloc.h"
 
-#include "controller/http_child.h"
-#include "controller/http_server.h"
-#include "controller/liveness.h"
 #include "controller/manager.h"
-#include "controller/metrics.h"
-#include "controller/metrics_access.h"
-#include "controller/write_metrics.h"
 #include "kubeclient/http.h"
 #include "reconcilers/reconcilers.h"
+#include "service/http_child.h"
+#include "service/http_server.h"
+#include "service/liveness.h"
+#include "service/metrics.h"
+#include "service/metrics_access.h"
+#include "service/write_metrics.h"
 
 enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE };
 

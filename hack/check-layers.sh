@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks that includes point downwards only, and that each folder sees the libraries it may see.
+# Checks that includes point downwards only, that no files include each other in a circle (x.c and
+# x.h count as one), and that each folder sees the libraries it may see.
 #
 #   hack/check-layers.sh
 #
@@ -18,14 +19,29 @@ cd "$(dirname "$0")/.."
 # A program's main.c may see everything below it.
 # nodeagent/kubelet/proto holds what protoc-c generates.
 declare -A may_include=(
-    [controller/main.c]="reconcilers controller kubeclient partition api base"
-    [nodeagent/main.c]="nodeagent nodeagent/gpu nodeagent/kubelet controller kubeclient partition api base"
-    [reconcilers]="controller kubeclient partition api base"
-    [nodeagent]="nodeagent/gpu nodeagent/kubelet controller kubeclient partition api base"
-    [nodeagent/gpu]="partition api base"
-    [nodeagent/kubelet]="nodeagent/kubelet/proto api base"
-    [controller]="kubeclient api base"
+    [controller/main.c]="reconcilers controller service kubeclient partition api base"
+    [reconcilers]="reconcilers/records controller service kubeclient interop partition api base"
+    [reconcilers/records]="service kubeclient interop partition api base"
+    [controller]="service kubeclient api base"
+
+    [nodeagent/main.c]="nodeagent/commands service base"
+    [nodeagent/commands]="nodeagent/loop nodeagent/report nodeagent/offer nodeagent/change nodeagent/gpu
+        service kubeclient interop partition api base"
+    [nodeagent/loop]="nodeagent/report nodeagent/slots nodeagent/offer nodeagent/health nodeagent/change
+        nodeagent/kubelet nodeagent/container nodeagent/gpu service kubeclient partition api base"
+    [nodeagent/report]="nodeagent/offer nodeagent/change nodeagent/gpu service interop partition api base"
+    [nodeagent/slots]="nodeagent/offer nodeagent/change nodeagent/container nodeagent/gpu service kubeclient partition api base"
+    [nodeagent/offer]="nodeagent/health nodeagent/change nodeagent/kubelet nodeagent/container nodeagent/gpu partition api base"
+    [nodeagent/health]="nodeagent/change nodeagent/gpu service kubeclient base"
+    [nodeagent/change]="nodeagent/gpu partition api base"
+    [nodeagent/kubelet]="nodeagent/kubelet/proto nodeagent/container base"
+    [nodeagent/container]="nodeagent/gpu base"
+    [nodeagent/gpu]="partition base"
+
+    [service]="kubeclient api base"
+    [kubeclient/fake]="kubeclient base"
     [kubeclient]="base"
+    [interop]="partition api base"
     [partition]="api base"
     [api]="base"
     [base]=""
@@ -36,13 +52,24 @@ declare -A may_include=(
 # Headers from outside, as shell patterns. The C library's are in system_headers below.
 declare -A may_see=(
     [controller/main.c]="jansson.h curl/*"
-    [nodeagent/main.c]="jansson.h curl/*"
     [reconcilers]="jansson.h"
-    [nodeagent]="jansson.h"
-    [nodeagent/gpu]=""
+    [reconcilers/records]="jansson.h"
+    [controller]="jansson.h"
+    [nodeagent/main.c]="jansson.h curl/*"
+    [nodeagent/commands]="jansson.h"
+    [nodeagent/loop]="jansson.h"
+    [nodeagent/report]="jansson.h"
+    [nodeagent/slots]="jansson.h"
+    [nodeagent/offer]="jansson.h"
+    [nodeagent/health]=""
+    [nodeagent/change]="jansson.h"
     [nodeagent/kubelet]="nghttp2/* protobuf-c/* jansson.h"
-    [controller]="jansson.h microhttpd.h seccomp.h openssl/*"
+    [nodeagent/container]="jansson.h"
+    [nodeagent/gpu]=""
+    [service]="jansson.h microhttpd.h seccomp.h openssl/*"
+    [kubeclient/fake]="jansson.h"
     [kubeclient]="jansson.h curl/* openssl/*"
+    [interop]="jansson.h"
     [partition]="jansson.h"
     [api]="jansson.h"
     [base]="jansson.h yaml.h"
@@ -101,8 +128,10 @@ rule_of() { # file folder
 
 set -f # the patterns are for headers, not for files
 bad=0
-for top in base api partition kubeclient controller nodeagent reconcilers sim; do
+tops=()
+for top in base api partition interop kubeclient service controller nodeagent reconcilers sim; do
     [ -d "$top" ] || continue
+    tops+=("$top")
     while IFS=: read -r file line text; do
         rule=$(rule_of "$file" "${file%/*}")
         if [[ $text =~ ^[[:space:]]*#[[:space:]]*include[[:space:]]*\"([^\"]+)\" ]]; then
@@ -114,4 +143,12 @@ for top in base api partition kubeclient controller nodeagent reconcilers sim; d
         fi
     done < <(grep -rnE '^[[:space:]]*#[[:space:]]*include' --include='*.[ch]' "$top" || true)
 done
+
+# tsort names the members of each circle.
+circles() {
+    { grep -rE '^#[[:space:]]*include "[^"]+/' --include='*.[ch]' "${tops[@]}" || true; } |
+        sed -nE 's/^([^:]+)\.[ch]:#[[:space:]]*include "([^"]+)\.h".*/\1 \2/p' |
+        awk '$1 != $2' | { tsort >/dev/null; } 2>&1
+}
+circle=$(circles) || complain "a circle of includes" "$(sed 's/^tsort: //; /input contains a loop/d' <<<"$circle" | paste -sd' ')"
 exit "$bad"

@@ -8,8 +8,8 @@
 #include "base/auto.h"
 #include "base/xalloc.h"
 
-#include "controller/http_child.h"
-#include "nodeagent/cmd.h"
+#include "nodeagent/commands/cmd.h"
+#include "service/http_child.h"
 
 static const struct verb {
     const char *name;

@@ -7,7 +7,7 @@
 
 #include "api/kinds.h"
 #include "api/label_value.h"
-#include "partition/koordinator_mirror.h"
+#include "interop/koordinator_mirror.h"
 #include "reconcilers/standing.h"
 
 /* Koordinator's label keys, which its scheduler plugin reads on its own Device resource

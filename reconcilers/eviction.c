@@ -8,9 +8,9 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
-#include "controller/resources.h"
 #include "reconcilers/node_view.h"
 #include "reconcilers/standing.h"
+#include "service/resources.h"
 
 enum {
     ORDER_BYTES = 512, /* most bytes of an order in an Event */

@@ -6,7 +6,7 @@
 #include "base/xalloc.h"
 
 #include "api/kinds.h"
-#include "controller/conditions.h"
+#include "service/conditions.h"
 
 enum { STATUSES = CONDITION_UNKNOWN + 1 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "controller/metrics.h"
 #include "reconcilers/node_view.h"
+#include "service/metrics.h"
 
 /*
  * Gauges over the caches: GPUProfiles and Devices by their conditions Ready and Stalled, Nodes by

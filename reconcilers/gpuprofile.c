@@ -7,10 +7,10 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
-#include "controller/conditions.h"
-#include "controller/resources.h"
 #include "reconcilers/coverage.h"
 #include "reconcilers/node_ledger.h"
+#include "service/conditions.h"
+#include "service/resources.h"
 
 enum {
     WRITE_GAP_MS = 1000,      /* between two writes of a status while a rollout runs */

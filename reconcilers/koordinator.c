@@ -5,9 +5,9 @@
 
 #include "base/log.h"
 
-#include "controller/resources.h"
 #include "reconcilers/koordinator_cards.h"
 #include "reconcilers/maps.h"
+#include "service/resources.h"
 
 /* Requeue delay until Koordinator's Devices are in the cache, which takes one list. */
 enum { SYNC_RECHECK_MS = 100 };

@@ -6,7 +6,7 @@
 
 /*
  * Koordinator's Device object of a node, where Koordinator is installed: created, updated and
- * removed to agree with the node's cards (partition/koordinator_mirror.h). Key: the node. Labels
+ * removed to agree with the node's cards (interop/koordinator_mirror.h). Key: the node. Labels
  * and annotations of other writers stay. A Device that koordlet or anyone else created is left
  * alone. Runs only when the context has a link to Koordinator.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "partition/koordinator_mirror.h"
+#include "interop/koordinator_mirror.h"
 #include "reconcilers/node_view.h"
 
 /* The cards of one node in the shape that Koordinator's Device takes, as the caches show them.

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
-#include "controller/resources.h"
+#include "service/resources.h"
 
 /* --- The kind --- */
 

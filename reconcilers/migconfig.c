@@ -6,10 +6,10 @@
 #include "base/num.h"
 #include "base/xalloc.h"
 
-#include "controller/conditions.h"
-#include "controller/resources.h"
 #include "partition/mig_name.h"
 #include "reconcilers/node_ledger.h"
+#include "service/conditions.h"
+#include "service/resources.h"
 
 enum { LOOK_GAP_MS = 1000 };
 

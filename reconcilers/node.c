@@ -7,14 +7,14 @@
 #include "base/xalloc.h"
 
 #include "api/kinds.h"
-#include "controller/resources.h"
 #include "reconcilers/device_spec.h"
 #include "reconcilers/maps.h"
 #include "reconcilers/node_labels.h"
 #include "reconcilers/node_ledger.h"
 #include "reconcilers/node_resources.h"
-#include "reconcilers/node_taint.h"
+#include "reconcilers/records/node_taint.h"
 #include "reconcilers/taint_policy.h"
+#include "service/resources.h"
 
 /* --- The Node --- */
 

@@ -6,10 +6,10 @@
 #include "base/jx.h"
 #include "base/log.h"
 
-#include "controller/resources.h"
-#include "partition/metax_cards.h"
+#include "interop/metax_cards.h"
 #include "reconcilers/node_view.h"
 #include "reconcilers/pod_slices.h"
+#include "service/resources.h"
 
 /* While the agent's status cannot be read, the annotation stays as it is. */
 static bool is_unknown(const struct node_view *v)

@@ -7,10 +7,10 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
-#include "controller/resources.h"
-#include "partition/node_lock.h"
+#include "interop/node_lock.h"
 #include "reconcilers/node_view.h"
 #include "reconcilers/pod_slices.h"
+#include "service/resources.h"
 
 /* Shortest delay before a lock whose time is not up is looked at again. */
 enum { SOONEST_MS = 1000 };

@@ -5,7 +5,7 @@
 
 /*
  * Removes the schedulers' node lock where it was taken for slices that Cleave makes
- * (partition/node_lock.h). Key: the node. The pod that the lock names is read once for each lock,
+ * (interop/node_lock.h). Key: the node. The pod that the lock names is read once for each lock,
  * by a list of that one name. The patch carries the Node's version that had the lock, so a lock
  * that was taken meanwhile stays; it goes through /status, which accepts annotations as it does
  * labels. A lock that cannot be read is reported once, and stays.

@@ -4,7 +4,7 @@
 #include "kubeclient/store.h"
 #include "partition/resolve.h"
 #include "reconcilers/koordinator_link.h"
-#include "reconcilers/records.h"
+#include "reconcilers/records/records.h"
 
 /*
  * A snapshot of one node from all caches, with the want of each of its cards. A value of one

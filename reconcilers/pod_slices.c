@@ -5,7 +5,7 @@
 
 #include "base/xalloc.h"
 
-#include "partition/metax_cards.h"
+#include "interop/metax_cards.h"
 #include "partition/vendor.h"
 
 /* The vendor whose annotation this is. */

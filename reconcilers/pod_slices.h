@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "reconcilers/records.h"
+#include "reconcilers/records/records.h"
 
 /*
  * Cards whose slices are made for each pod as it comes, as the schedulers that choose a card need
@@ -12,5 +12,5 @@
  * where another's device plugin serves the kubelet: that plugin talks to its scheduler itself. */
 bool pod_slices_are_ours(const struct device_record *device);
 
-/* The text of partition/metax_cards.h for these cards; NULL: none. Caller frees. */
+/* The text of interop/metax_cards.h for these cards; NULL: none. Caller frees. */
 char *pod_slices_text(const struct device_record *device);

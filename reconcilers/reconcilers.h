@@ -2,8 +2,8 @@
 #pragma once
 
 #include "controller/manager.h"
-#include "controller/metrics.h"
 #include "reconcilers/context.h"
+#include "service/metrics.h"
 
 /*
  * All of the controller's informers and controllers, wired together. main hands them to a manager;

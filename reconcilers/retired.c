@@ -6,9 +6,9 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
-#include "controller/resources.h"
 #include "partition/vendor.h"
 #include "reconcilers/maps.h"
+#include "service/resources.h"
 
 /* --- Pure --- */
 

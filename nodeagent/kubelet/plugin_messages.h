@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 
-#include "nodeagent/kubelet/entry.h"
+#include "nodeagent/container/entry.h"
 
 /*
  * The device plugin's messages as bytes. Pure. Received bytes are bounded by the transport and may

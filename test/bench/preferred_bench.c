@@ -5,7 +5,7 @@
 
 #include "base/rng.h"
 
-#include "nodeagent/preferred.h"
+#include "nodeagent/offer/preferred.h"
 #include "test/unit/topologies_support.h"
 
 /*

@@ -64,7 +64,7 @@ def test_a_right_tree_passes_in_silence(tree, check):
     [
         ("format", "base/bad.c", LICENCE + "int   x;\n", "base/bad.c:2"),
         ("layers", "api/bad.c", LICENCE + '#include "kubeclient/client.h"\n', "api/bad.c:2"),
-        ("layers", "nodeagent/gpu/bad.c", LICENCE + '#include "nodeagent/agent.h"\n', "nodeagent/gpu/bad.c:2"),
+        ("layers", "nodeagent/gpu/bad.c", LICENCE + '#include "nodeagent/loop/agent.h"\n', "nodeagent/gpu/bad.c:2"),
         ("layers", "partition/bad.c", LICENCE + "#include <curl/curl.h>\n", "partition/bad.c:2"),
         ("layers", "controller/bad.c", LICENCE + '#include "sim/state.h"\n', "controller/bad.c:2"),
         ("headers", "base/bad.h", LICENCE + "#pragma once\nsize_t bad(void);\n", "does not compile alone with gcc"),
@@ -83,6 +83,17 @@ def test_a_wrong_file_is_named(tree, check, path, text, complaint):
     done = lint(tree, check)
     assert done.returncode == 1
     assert complaint in done.stdout + done.stderr
+
+
+def test_a_circle_of_includes_is_found(tree):
+    """x.c and x.h count as one: thing.h needs other.h, and other.c needs thing.h."""
+    write(tree, "base/other.h", GOOD_HEADER)
+    write(tree, "base/other.c", GOOD_SOURCE)
+    assert lint(tree, "layers").returncode == 0
+    write(tree, "base/thing.h", GOOD_HEADER + '#include "base/other.h"\n')
+    done = lint(tree, "layers")
+    assert done.returncode == 1
+    assert "a circle of includes: base/other base/thing" in done.stdout + done.stderr or "base/thing base/other" in done.stdout
 
 
 SCRIPTS = [

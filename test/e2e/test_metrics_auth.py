@@ -137,7 +137,7 @@ def test_the_page_is_for_bearers_of_a_token_whom_the_api_server_lets_get_it(rig,
 
 
 def test_a_right_that_is_taken_away_is_lost_when_its_verdict_ends(rig, rights):
-    """A verdict is kept for 60 s (controller/access_table.h); whoever scrapes all the time makes it no longer."""
+    """A verdict is kept for 60 s (service/access_table.h); whoever scrapes all the time makes it no longer."""
     served = agent(rig, Pair(rig.folder / "tls"))
     token = account(rig, "dismissed", reads=True)
     wait_for(lambda: can_read(rig, token), 30, "the right to be known")

@@ -21,9 +21,9 @@
 #include "base/num.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/change/transaction.h"
 #include "nodeagent/gpu/gpu.h"
-#include "nodeagent/slot_bind.h"
-#include "nodeagent/transaction.h"
+#include "nodeagent/slots/slot_bind.h"
 
 struct args {
     const char *library, *smi, *state_dir, *verb;

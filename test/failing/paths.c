@@ -16,17 +16,17 @@
 #include "base/xalloc.h"
 
 #include "api/kinds.h"
-#include "controller/resources.h"
 #include "kubeclient/elector.h"
 #include "kubeclient/http.h"
 #include "kubeclient/recorder.h"
-#include "nodeagent/kubelet/cdi.h"
+#include "nodeagent/container/cdi.h"
 #include "nodeagent/kubelet/device_plugin.h"
 #include "nodeagent/kubelet/grpc_client.h"
 #include "nodeagent/kubelet/grpc_server.h"
 #include "nodeagent/kubelet/proto/deviceplugin.pb-c.h"
-#include "nodeagent/own_device.h"
-#include "nodeagent/publisher.h"
+#include "nodeagent/loop/own_device.h"
+#include "nodeagent/loop/publisher.h"
+#include "service/resources.h"
 
 #define PATIENCE_MS 60000
 #define CALL_MS     2000

@@ -23,8 +23,8 @@
 #include "base/xalloc.h"
 
 #include "kubeclient/http.h"
-#include "nodeagent/agent.h"
-#include "nodeagent/own_device.h"
+#include "nodeagent/loop/agent.h"
+#include "nodeagent/loop/own_device.h"
 #include "test/unit/gpu_fake_support.h"
 
 enum { PARTS = 4, STACK_BYTES = 256 << 10, LINE_BYTES = 16 << 10, GRACE_MS = 10000 };

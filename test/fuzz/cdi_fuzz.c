@@ -9,10 +9,10 @@
 #include "base/auto.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/kubelet/cdi.h"
-#include "nodeagent/kubelet/cdi_common.h"
-#include "nodeagent/kubelet/cdi_slot.h"
-#include "nodeagent/kubelet/container_vendors.h"
+#include "nodeagent/container/cdi.h"
+#include "nodeagent/container/cdi_common.h"
+#include "nodeagent/container/cdi_slot.h"
+#include "nodeagent/container/container_vendors.h"
 
 /* Whatever files and devices are called, the parts of the spec are JSON, and a name that is said to
  * be legal comes back as it was. */

@@ -8,7 +8,7 @@
 #include "base/auto.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/consumers.h"
+#include "nodeagent/gpu/consumers.h"
 
 /*
  * Input: /proc/<pid>/cgroup of some process, then, behind a zero byte, our own. Whatever is read

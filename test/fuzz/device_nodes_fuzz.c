@@ -6,7 +6,7 @@
 #include "base/auto.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/kubelet/device_nodes.h"
+#include "nodeagent/container/device_nodes.h"
 
 /* What is read is within bounds, and each capability is found again. */
 

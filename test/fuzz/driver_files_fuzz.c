@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/kubelet/driver_files.h"
+#include "nodeagent/container/driver_files.h"
 
 /*
  * Input: the making of a small tree, three bytes a step: what (a folder, file, socket, link, mode,

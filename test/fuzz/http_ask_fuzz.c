@@ -5,7 +5,7 @@
 
 #include "base/xalloc.h"
 
-#include "controller/http_channel.h"
+#include "service/http_channel.h"
 
 /*
  * Input: a byte whose lowest bit says whether the pages are behind a token and whose others are the

@@ -14,8 +14,8 @@
 
 #include "base/xalloc.h"
 
-#include "controller/http_channel.h"
-#include "controller/http_front.h"
+#include "service/http_channel.h"
+#include "service/http_front.h"
 
 /*
  * Input: what strangers do to the server over real sockets. Bytes are sent as they are, on the

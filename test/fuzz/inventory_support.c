@@ -7,7 +7,7 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/gpu/sound.h"
-#include "nodeagent/node_status.h"
+#include "nodeagent/report/node_status.h"
 
 static void check_part_names(const struct gpu_card *c)
 {

@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/journal.h"
+#include "nodeagent/change/journal.h"
 
 /*
  * Input: a journal's file as a full disk, a crash, a person or another release left it. What can be

@@ -19,7 +19,7 @@
 #include "memory_support.h"
 #include "nodeagent/kubelet/grpc_client.h"
 #include "nodeagent/kubelet/grpc_socket.h"
-#include "nodeagent/kubelet_link.h"
+#include "nodeagent/loop/kubelet_link.h"
 
 /*
  * A kubelet that means harm, over real sockets: the agent's whole link to it serves a table of

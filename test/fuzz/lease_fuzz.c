@@ -5,9 +5,9 @@
 #include "base/jx.h"
 #include "base/log.h"
 
-#include "controller/conditions.h"
 #include "kubeclient/client.h"
 #include "kubeclient/elector.h"
+#include "service/conditions.h"
 
 /*
  * Documents that others can write by hand: whatever stands in the Lease, an attempt ends, and

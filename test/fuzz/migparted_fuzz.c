@@ -6,7 +6,7 @@
 #include "base/jx.h"
 #include "base/yaml.h"
 
-#include "partition/migparted.h"
+#include "interop/migparted.h"
 
 /*
  * Input: a mig-parted file, or a ConfigMap with one, as YAML. What is read must be written and read

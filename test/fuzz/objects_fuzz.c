@@ -7,10 +7,10 @@
 #include "base/jx.h"
 
 #include "api/koordinator.h"
-#include "partition/koordinator_mirror.h"
-#include "partition/node_lock.h"
+#include "interop/koordinator_mirror.h"
+#include "interop/node_lock.h"
 #include "reconcilers/eviction.h"
-#include "reconcilers/records.h"
+#include "reconcilers/records/records.h"
 
 /*
  * Input: an object as the API server has it, taken for each kind that the controller reads (Node,

@@ -6,7 +6,7 @@
 
 #include "nodeagent/kubelet/plugin_messages.h"
 #include "nodeagent/kubelet/proto/deviceplugin.pb-c.h"
-#include "nodeagent/preferred.h"
+#include "nodeagent/offer/preferred.h"
 
 /*
  * Input: a first byte that picks Allocate or GetPreferredAllocation, then the request's bytes. What

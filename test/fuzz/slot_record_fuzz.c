@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/slot_record.h"
+#include "nodeagent/slots/slot_record.h"
 
 /*
  * Input: a slot's record as a full disk, a crash, a person or another release left it. What can be

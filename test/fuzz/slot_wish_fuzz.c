@@ -6,7 +6,7 @@
 
 #include "base/jx.h"
 
-#include "nodeagent/slot_wish.h"
+#include "nodeagent/slots/slot_wish.h"
 
 /*
  * Input: a pod as the API server has it, with what schedulers and people wrote into its annotations

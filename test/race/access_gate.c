@@ -3,7 +3,7 @@
  * One thread asks a gate about many tokens, as that of a port does, while another reviews them and
  * time passes: everyone who waits is told, and a token is allowed if its name says so.
  */
-#include "controller/access_gate.h"
+#include "service/access_gate.h"
 
 #include <assert.h>
 #include <poll.h>

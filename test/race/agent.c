@@ -4,7 +4,7 @@
  * model of the API server and cards in memory. The spec changes again and again; each one must come
  * back as a status that says Ready for it. Then everything is stopped in the middle of a change.
  */
-#include "nodeagent/agent.h"
+#include "nodeagent/loop/agent.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -18,9 +18,9 @@
 #include "base/log.h"
 
 #include "../unit/gpu_fake_support.c"
-#include "controller/resources.h"
-#include "kubeclient/fake.h"
-#include "nodeagent/own_device.h"
+#include "kubeclient/fake/fake.h"
+#include "nodeagent/loop/own_device.h"
+#include "service/resources.h"
 
 enum { CHANGES = 60, PATIENCE_S = 60 };
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "nodeagent/worker.h"
+#include "nodeagent/loop/worker.h"
 
 #define JOBS 20000
 

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/jx.h"
 
-#include "kubeclient/fake.h"
+#include "kubeclient/fake/fake.h"
 
 /* Writers patch one object at a time each while watchers read the same documents: every watcher
  * sees every write, and nothing is touched by two threads unguarded. */

@@ -12,7 +12,7 @@
 #include "base/log.h"
 
 #include "../unit/kc_mini_support.c"
-#include "controller/metrics.h"
+#include "service/metrics.h"
 
 #define ROUNDS 30
 

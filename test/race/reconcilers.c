@@ -19,9 +19,9 @@
 #include "base/xalloc.h"
 
 #include "api/kinds.h"
-#include "controller/conditions.h"
-#include "controller/resources.h"
-#include "kubeclient/fake.h"
+#include "kubeclient/fake/fake.h"
+#include "service/conditions.h"
+#include "service/resources.h"
 
 enum { NODES = 24, EDITS = 11, BUDGET = 3, WORKERS = 4, PATIENCE_S = 120 };
 

@@ -13,9 +13,9 @@
 
 #include "base/auto.h"
 
-#include "nodeagent/kubelet/cdi.h"
-#include "nodeagent/kubelet/container_vendors.h"
-#include "nodeagent/kubelet/device_make.h"
+#include "nodeagent/container/cdi.h"
+#include "nodeagent/container/container_vendors.h"
+#include "nodeagent/container/device_make.h"
 
 #define MAX_DEVICES 64
 

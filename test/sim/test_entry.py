@@ -19,7 +19,7 @@ BASE = "clock err file log num rfc3339 rng sb xalloc".split()
 def program(tmp_path_factory):
     out = tmp_path_factory.mktemp("entry") / "entry"
     sources = ["test/sim/entry.c"]
-    sources += [f"nodeagent/kubelet/{m}.c" for m in MODULES] + [f"base/{m}.c" for m in BASE]
+    sources += [f"nodeagent/container/{m}.c" for m in MODULES] + [f"base/{m}.c" for m in BASE]
     flags = shlex.split(subprocess.check_output(["pkg-config", "--cflags", "--libs", "jansson"], text=True))
     sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     command = ["gcc", "-std=gnu17", "-D_GNU_SOURCE", "-I.", "-g", "-O1", *sanitize, *sources, *flags, "-o", str(out)]

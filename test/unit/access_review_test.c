@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "controller/access_review.h"
+#include "service/access_review.h"
 
 static json_t *doc(const char *text)
 {

@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "controller/access_table.h"
+#include "service/access_table.h"
 
 enum { LONG_AGO = 1000000 };
 

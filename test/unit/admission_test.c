@@ -13,11 +13,11 @@
 #include "api/feature_label.h"
 #include "api/kinds.h"
 #include "api/koordinator.h"
-#include "nodeagent/slot_wish.h"
-#include "partition/metax_cards.h"
-#include "partition/node_lock.h"
+#include "interop/metax_cards.h"
+#include "interop/node_lock.h"
+#include "nodeagent/slots/slot_wish.h"
 #include "partition/vendor.h"
-#include "reconcilers/node_taint.h"
+#include "reconcilers/records/node_taint.h"
 
 /*
  * The policies of config/ name what the program writes. Here their lists are held against the

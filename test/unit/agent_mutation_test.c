@@ -12,12 +12,12 @@
 #include "base/xalloc.h"
 #include "base/yaml.h"
 
-#include "controller/resources.h"
 #include "gpu_fake_support.h"
-#include "kubeclient/fake.h"
+#include "kubeclient/fake/fake.h"
 #include "mutation_support.h"
-#include "nodeagent/agent.h"
-#include "nodeagent/own_device.h"
+#include "nodeagent/loop/agent.h"
+#include "nodeagent/loop/own_device.h"
+#include "service/resources.h"
 
 /*
  * Each field of its own Device reaches the agent mutated. All partitions are in use: not one is

@@ -17,14 +17,14 @@
 #include "base/xalloc.h"
 #include "base/yaml.h"
 
-#include "controller/resources.h"
 #include "folder_support.h"
 #include "gpu_fake_support.h"
-#include "kubeclient/fake.h"
-#include "nodeagent/agent.h"
-#include "nodeagent/agent_liveness.h"
-#include "nodeagent/journal.h"
-#include "nodeagent/own_device.h"
+#include "kubeclient/fake/fake.h"
+#include "nodeagent/change/journal.h"
+#include "nodeagent/loop/agent.h"
+#include "nodeagent/loop/agent_liveness.h"
+#include "nodeagent/loop/own_device.h"
+#include "service/resources.h"
 
 /*
  * The agent between cards in memory and a model of the API server. Informer, loop and publisher are

@@ -13,7 +13,7 @@
 #include "controller/controller.h"
 #include "kubeclient/elector.h"
 #include "kubeclient/expectations.h"
-#include "kubeclient/fake.h"
+#include "kubeclient/fake/fake.h"
 #include "kubeclient/recorder.h"
 
 static const struct kc_resource devices = {.group = "gpu.cleave.dev",

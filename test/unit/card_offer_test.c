@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "nodeagent/card_offer.h"
+#include "nodeagent/change/card_offer.h"
 
 /* A cut card with two partitions in one instance and one in another. */
 static struct gpu_card cut_card(void)

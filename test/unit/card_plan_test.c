@@ -5,7 +5,7 @@
 
 #include "base/sb.h"
 
-#include "nodeagent/card_plan.h"
+#include "nodeagent/change/card_plan.h"
 #include "test/unit/gpu_fake_support.h"
 
 static const unsigned whole_1[] = {1, 0};

@@ -4,7 +4,7 @@
 
 #include "base/yaml.h"
 
-#include "nodeagent/card_track.h"
+#include "nodeagent/loop/card_track.h"
 
 struct bench {
     struct clock *clk;

@@ -12,9 +12,9 @@
 #include "base/xalloc.h"
 
 #include "folder_support.h"
-#include "nodeagent/kubelet/cdi.h"
-#include "nodeagent/kubelet/cdi_common.h"
-#include "nodeagent/kubelet/container_vendors.h"
+#include "nodeagent/container/cdi.h"
+#include "nodeagent/container/cdi_common.h"
+#include "nodeagent/container/container_vendors.h"
 
 TestSuite(cdi, .init = folder_enter, .fini = folder_leave);
 

@@ -8,7 +8,7 @@
 
 #include "api/koordinator.h"
 #include "cluster_support.h"
-#include "controller/resources.h"
+#include "service/resources.h"
 
 /*
  * Whatever order things happen in: once people leave the cluster alone and its agents work, the

@@ -11,7 +11,7 @@
 #include "base/xalloc.h"
 
 #include "folder_support.h"
-#include "nodeagent/kubelet/child.h"
+#include "nodeagent/container/child.h"
 
 TestSuite(child, .init = folder_enter, .fini = folder_leave, .timeout = 20);
 

@@ -11,11 +11,11 @@
 
 #include "api/kinds.h"
 #include "api/koordinator.h"
-#include "controller/conditions.h"
-#include "controller/resources.h"
 #include "mig_tables_support.h"
 #include "partition/model.h"
 #include "partition/resources.h"
+#include "service/conditions.h"
+#include "service/resources.h"
 
 #define MODEL "NVIDIA H100 80GB HBM3"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "kubeclient/fake.h"
+#include "kubeclient/fake/fake.h"
 #include "kubeclient/fault.h"
 #include "reconcilers/reconcilers.h"
 

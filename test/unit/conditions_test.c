@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "controller/conditions.h"
+#include "service/conditions.h"
 
 static struct conditions l;
 

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/consumers.h"
+#include "nodeagent/gpu/consumers.h"
 
 #define UID  "3f2a1b4c-0d5e-4f60-8a71-92b3c4d5e6f7"
 #define UID_ "3f2a1b4c_0d5e_4f60_8a71_92b3c4d5e6f7"

@@ -10,9 +10,9 @@
 #include "base/sb.h"
 
 #include "controller/controller.h"
-#include "controller/liveness.h"
-#include "controller/metrics.h"
 #include "kc_script_support.h"
+#include "service/liveness.h"
+#include "service/metrics.h"
 
 static const struct kc_resource nodes = {.group = "",
                                          .version = "v1",

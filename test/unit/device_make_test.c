@@ -12,7 +12,7 @@
 #include "base/xalloc.h"
 
 #include "folder_support.h"
-#include "nodeagent/kubelet/device_make.h"
+#include "nodeagent/container/device_make.h"
 
 static void put(const char *path, const char *text)
 {

@@ -10,7 +10,7 @@
 #include "base/xalloc.h"
 
 #include "folder_support.h"
-#include "nodeagent/kubelet/device_nodes.h"
+#include "nodeagent/container/device_nodes.h"
 
 TestSuite(device_nodes, .init = folder_enter, .fini = folder_leave);
 

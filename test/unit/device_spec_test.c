@@ -5,7 +5,7 @@
 #include "base/jx.h"
 
 #include "cluster_support.h"
-#include "controller/resources.h"
+#include "service/resources.h"
 
 static struct cluster c;
 

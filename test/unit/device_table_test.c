@@ -9,10 +9,10 @@
 #include "base/yaml.h"
 
 #include "gpu_fake_support.h"
-#include "nodeagent/card_holders.h"
-#include "nodeagent/kubelet/container_vendor.h"
-#include "nodeagent/node_offer.h"
-#include "nodeagent/plugin_config.h"
+#include "nodeagent/container/container_vendor.h"
+#include "nodeagent/offer/card_holders.h"
+#include "nodeagent/offer/node_offer.h"
+#include "nodeagent/offer/plugin_config.h"
 
 static const unsigned whole_1g[] = {1, 0};
 static const unsigned whole_3g[] = {3, 0};

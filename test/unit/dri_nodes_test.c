@@ -9,7 +9,7 @@
 #include "base/xalloc.h"
 
 #include "folder_support.h"
-#include "nodeagent/kubelet/dri_nodes.h"
+#include "nodeagent/container/dri_nodes.h"
 
 /* Plain files stand for device files: what matters here is their names. */
 

@@ -10,7 +10,7 @@
 #include "base/xalloc.h"
 
 #include "folder_support.h"
-#include "nodeagent/kubelet/driver_files.h"
+#include "nodeagent/container/driver_files.h"
 
 TestSuite(driver_files, .init = folder_enter, .fini = folder_leave);
 

@@ -6,8 +6,8 @@
 #include "base/xalloc.h"
 
 #include "cluster_support.h"
-#include "controller/resources.h"
 #include "reconcilers/eviction.h"
+#include "service/resources.h"
 
 static struct cluster c;
 

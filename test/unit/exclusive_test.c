@@ -6,7 +6,7 @@
 #include "base/xalloc.h"
 
 #include "gpu_fake_support.h"
-#include "nodeagent/exclusive.h"
+#include "nodeagent/loop/exclusive.h"
 
 static char folder[] = "/tmp/cleave-exclusive-XXXXXX";
 static struct fake_hw hw;

@@ -14,7 +14,7 @@
 #include "base/xalloc.h"
 
 #include "folder_support.h"
-#include "nodeagent/kubelet/fresh_folder.h"
+#include "nodeagent/container/fresh_folder.h"
 
 TestSuite(fresh_folder, .init = folder_enter, .fini = folder_leave);
 

@@ -5,8 +5,8 @@
 #include "base/xalloc.h"
 
 #include "cluster_support.h"
-#include "controller/resources.h"
 #include "reconcilers/gauges.h"
+#include "service/resources.h"
 
 static struct cluster c;
 static struct metrics *m;

@@ -9,9 +9,9 @@
 #include "api/device.h"
 #include "api/feature_label.h"
 #include "golden_support.h"
-#include "nodeagent/card_view.h"
-#include "nodeagent/gpu_labels.h"
-#include "nodeagent/plugin_config.h"
+#include "nodeagent/change/card_view.h"
+#include "nodeagent/offer/plugin_config.h"
+#include "nodeagent/report/gpu_labels.h"
 #include "partition/resources.h"
 #include "sim_support.h"
 

@@ -6,11 +6,11 @@
 #include "base/xalloc.h"
 
 #include "cluster_support.h"
-#include "controller/conditions.h"
-#include "controller/resources.h"
 #include "golden_support.h"
 #include "reconcilers/coverage.h"
 #include "reconcilers/gpuprofile.h"
+#include "service/conditions.h"
+#include "service/resources.h"
 
 /* --- The plan, pure: golden --- */
 

@@ -8,9 +8,9 @@
 #include "base/yaml.h"
 
 #include "cluster_support.h"
-#include "controller/resources.h"
-#include "partition/metax_cards.h"
-#include "partition/node_lock.h"
+#include "interop/metax_cards.h"
+#include "interop/node_lock.h"
+#include "service/resources.h"
 
 /* The lock of HAMi's scheduler and the annotation by which it knows cards: node_unlock, node_cards
  * and pod_slices. */

@@ -6,7 +6,7 @@
 #include "base/auto.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/health.h"
+#include "nodeagent/health/health.h"
 
 /* A card with MIG and two instances of one partition each, as a driver that names its recovery
  * action reads it. */

@@ -10,7 +10,7 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/health_watch.h"
+#include "nodeagent/health/health_watch.h"
 
 /*
  * The agent's side with a child that says what the test wrote down, and ends: `cat FILE` in place

@@ -4,7 +4,7 @@
 
 #include "base/xalloc.h"
 
-#include "nodeagent/holders.h"
+#include "nodeagent/offer/holders.h"
 
 #define ID "GPU-1/1g.10gb@4"
 

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/host_facts.h"
+#include "nodeagent/offer/host_facts.h"
 
 static char root[64];
 

@@ -12,9 +12,9 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 
-#include "controller/access_gate.h"
-#include "controller/http_child.h"
-#include "controller/http_server.h"
+#include "service/access_gate.h"
+#include "service/http_child.h"
+#include "service/http_server.h"
 #include "test/unit/pki_support.h"
 
 /* A child that is to serve this page says on its channel what no child of ours does. */

@@ -7,7 +7,7 @@
 #include "base/auto.h"
 #include "base/xalloc.h"
 
-#include "reconcilers/intern.h"
+#include "reconcilers/records/intern.h"
 
 Test(intern, equal_texts_are_one)
 {

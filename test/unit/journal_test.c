@@ -10,7 +10,7 @@
 #include "base/xalloc.h"
 
 #include "golden_support.h"
-#include "nodeagent/journal.h"
+#include "nodeagent/change/journal.h"
 
 #define UUID "GPU-5f0c"
 

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 
 #include "kubeclient/config.h"
-#include "kubeclient/fake.h"
+#include "kubeclient/fake/fake.h"
 #include "kubeclient/http.h"
 #include "test/unit/kc_conformance_support.h"
 

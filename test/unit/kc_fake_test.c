@@ -7,7 +7,7 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
-#include "kubeclient/fake.h"
+#include "kubeclient/fake/fake.h"
 
 /* What only the fake can do; everything else is in kc_conformance_test. */
 

@@ -3,7 +3,7 @@
 
 #include "base/jx.h"
 
-#include "kubeclient/fake.h"
+#include "kubeclient/fake/fake.h"
 #include "kubeclient/fault.h"
 
 static const struct kc_resource maps = {"", "v1", "configmaps", "ConfigMap", true};

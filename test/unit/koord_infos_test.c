@@ -10,9 +10,9 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 
-#include "controller/conditions.h"
 #include "golden_support.h"
-#include "nodeagent/koord_infos.h"
+#include "nodeagent/report/koord_infos.h"
+#include "service/conditions.h"
 
 static char dir[64];
 static struct device_status st;

@@ -10,9 +10,9 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
-#include "controller/resources.h"
-#include "kubeclient/fake.h"
+#include "kubeclient/fake/fake.h"
 #include "reconcilers/koordinator_link.h"
+#include "service/resources.h"
 
 /* The two threads of a controller, on a fake server that holds its watches open. */
 

@@ -7,7 +7,7 @@
 #include "base/xalloc.h"
 
 #include "golden_support.h"
-#include "partition/koordinator_mirror.h"
+#include "interop/koordinator_mirror.h"
 
 #define NOW_MS   INT64_C(1800000000500) /* half a second past 2027-01-15T08:00:00Z */
 #define EARLY_MS INT64_C(1700000000000)

@@ -9,7 +9,7 @@
 
 #include "api/koordinator.h"
 #include "cluster_support.h"
-#include "controller/resources.h"
+#include "service/resources.h"
 
 static struct cluster c;
 

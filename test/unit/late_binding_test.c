@@ -5,9 +5,9 @@
 #include "base/xalloc.h"
 #include "base/yaml.h"
 
-#include "controller/resources.h"
-#include "kubeclient/fake.h"
-#include "nodeagent/late_binding.h"
+#include "kubeclient/fake/fake.h"
+#include "nodeagent/slots/late_binding.h"
+#include "service/resources.h"
 
 /* One card of 64 GiB whose slices are made for pods, and an API server in memory. */
 static struct clock *clk;

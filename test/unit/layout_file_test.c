@@ -9,7 +9,7 @@
 #include "base/xalloc.h"
 
 #include "mig_tables_support.h"
-#include "nodeagent/layout_file.h"
+#include "nodeagent/commands/layout_file.h"
 
 #define V        "apiVersion: gpu.cleave.dev/v1alpha1\n"
 #define PROFILE  V "kind: GPUProfile\nmetadata: {name: p}\n"

@@ -6,7 +6,7 @@
 #include "base/jx.h"
 #include "base/xalloc.h"
 
-#include "partition/metax_cards.h"
+#include "interop/metax_cards.h"
 
 TestSuite(metax_cards);
 

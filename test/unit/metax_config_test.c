@@ -11,7 +11,7 @@
 
 #include "api/gpuprofile.h"
 #include "golden_support.h"
-#include "partition/metax_config.h"
+#include "interop/metax_config.h"
 
 TestSuite(metax_config);
 

@@ -4,7 +4,7 @@
 
 #include "base/xalloc.h"
 
-#include "controller/metrics.h"
+#include "service/metrics.h"
 
 static struct metrics *m;
 static struct sb text;

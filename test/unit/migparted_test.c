@@ -8,7 +8,7 @@
 #include "base/xalloc.h"
 #include "base/yaml.h"
 
-#include "partition/migparted.h"
+#include "interop/migparted.h"
 
 static int read_text(const char *text, struct migparted_file *f, struct err *e)
 {

@@ -12,7 +12,7 @@
 #include "base/xalloc.h"
 
 #include "folder_support.h"
-#include "nodeagent/kubelet/mps.h"
+#include "nodeagent/container/mps.h"
 
 /*
  * A script stands for nvidia-cuda-mps-control. As the daemon (-f) it makes "control", notes its pid

@@ -10,8 +10,8 @@
 #include "base/yaml.h"
 
 #include "cluster_support.h"
-#include "controller/resources.h"
 #include "mutation_support.h"
+#include "service/resources.h"
 
 /*
  * Each field of each object that the controller reads comes mutated: nothing is deleted, nobody is

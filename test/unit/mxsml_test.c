@@ -7,11 +7,11 @@
 #include "base/auto.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/change/journal.h"
+#include "nodeagent/change/transaction.h"
 #include "nodeagent/gpu/mxsml_abi.h"
 #include "nodeagent/gpu/mxsml_find.h"
 #include "nodeagent/gpu/mxsml_vfs.h"
-#include "nodeagent/journal.h"
-#include "nodeagent/transaction.h"
 #include "sim_support.h"
 
 /*

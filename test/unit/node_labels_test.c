@@ -8,7 +8,7 @@
 
 #include "api/kinds.h"
 #include "cluster_support.h"
-#include "controller/resources.h"
+#include "service/resources.h"
 
 /*
  * The label protocol of mig-manager, with the defects that its code has (NVIDIA/mig-parted

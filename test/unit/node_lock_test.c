@@ -7,7 +7,7 @@
 #include "base/xalloc.h"
 #include "base/yaml.h"
 
-#include "partition/node_lock.h"
+#include "interop/node_lock.h"
 
 TestSuite(node_lock);
 

@@ -6,7 +6,7 @@
 #include "base/sb.h"
 
 #include "cluster_support.h"
-#include "controller/resources.h"
+#include "service/resources.h"
 
 static struct cluster c;
 

@@ -9,11 +9,11 @@
 #include "base/xalloc.h"
 #include "base/yaml.h"
 
-#include "controller/conditions.h"
 #include "golden_support.h"
 #include "gpu_fake_support.h"
-#include "nodeagent/node_status.h"
-#include "nodeagent/plugin_config.h"
+#include "nodeagent/offer/plugin_config.h"
+#include "nodeagent/report/node_status.h"
+#include "service/conditions.h"
 
 #define NOW_MS    1767323045000 /* 2026-01-02T03:04:05Z */
 #define MAX_BYTES (1 << 20)

@@ -6,8 +6,8 @@
 #include "base/sb.h"
 
 #include "cluster_support.h"
-#include "controller/resources.h"
-#include "reconcilers/node_taint.h"
+#include "reconcilers/records/node_taint.h"
+#include "service/resources.h"
 
 #define PROFILE(name, first, taint)                                                                \
     "apiVersion: gpu.cleave.dev/v1alpha1\n"                                                        \

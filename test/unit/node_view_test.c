@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cluster_support.h"
-#include "controller/resources.h"
+#include "service/resources.h"
 
 static struct cluster c;
 

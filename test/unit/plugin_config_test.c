@@ -8,8 +8,8 @@
 #include "base/xalloc.h"
 
 #include "api/device.h"
-#include "nodeagent/kubelet/entry.h"
-#include "nodeagent/plugin_config.h"
+#include "nodeagent/container/entry.h"
+#include "nodeagent/offer/plugin_config.h"
 
 static struct plugin_config build(const char *file, const char *const *env,
                                   const struct plugin_setting *flags, size_t n_flags)

@@ -5,7 +5,7 @@
 
 #include "base/sb.h"
 
-#include "nodeagent/preferred.h"
+#include "nodeagent/offer/preferred.h"
 #include "test/unit/topologies_support.h"
 
 /* Eight cards on PCIe: "GPU-0" to "GPU-7"; or two replicas of each: "GPU-0::0", "GPU-0::1", … */

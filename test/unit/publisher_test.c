@@ -8,11 +8,11 @@
 #include "base/xalloc.h"
 #include "base/yaml.h"
 
-#include "controller/resources.h"
-#include "kubeclient/fake.h"
+#include "kubeclient/fake/fake.h"
 #include "kubeclient/fault.h"
-#include "nodeagent/own_device.h"
-#include "nodeagent/publisher.h"
+#include "nodeagent/loop/own_device.h"
+#include "nodeagent/loop/publisher.h"
+#include "service/resources.h"
 
 /* A publisher between a model of the API server and an informer that looks when it is told to. */
 struct bench {

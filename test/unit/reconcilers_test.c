@@ -6,7 +6,7 @@
 #include "base/xalloc.h"
 
 #include "cluster_support.h"
-#include "controller/resources.h"
+#include "service/resources.h"
 
 /*
  * Torture: one story in which everything happens is told again and again, with one write of the

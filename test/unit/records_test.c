@@ -8,8 +8,8 @@
 #include "base/yaml.h"
 
 #include "api/label_value.h"
-#include "partition/node_lock.h"
-#include "reconcilers/records.h"
+#include "interop/node_lock.h"
+#include "reconcilers/records/records.h"
 
 /* An object of this type from YAML. The caller drops it. */
 static struct object *make(const struct object_type *type, const char *yaml)

@@ -5,8 +5,8 @@
 #include "base/jx.h"
 
 #include "cluster_support.h"
-#include "controller/resources.h"
 #include "reconcilers/retired.h"
+#include "service/resources.h"
 
 static struct cluster c;
 

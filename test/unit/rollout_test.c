@@ -5,7 +5,7 @@
 #include "base/xalloc.h"
 
 #include "cluster_support.h"
-#include "controller/resources.h"
+#include "service/resources.h"
 
 /* --- The ledger alone --- */
 

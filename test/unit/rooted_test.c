@@ -9,7 +9,7 @@
 #include "base/xalloc.h"
 
 #include "folder_support.h"
-#include "nodeagent/kubelet/rooted.h"
+#include "nodeagent/container/rooted.h"
 
 static void enter(void)
 {

@@ -16,7 +16,7 @@
 
 #include "base/auto.h"
 
-#include "controller/sandbox.h"
+#include "service/sandbox.h"
 
 enum { REFUSED = 3, DONE = 4 };
 

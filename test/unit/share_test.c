@@ -4,8 +4,8 @@
 
 #include "base/yaml.h"
 
-#include "nodeagent/plugin_config.h"
-#include "nodeagent/share.h"
+#include "nodeagent/offer/plugin_config.h"
+#include "nodeagent/offer/share.h"
 
 /* A node with a file and a Device whose only card is GPU-a. */
 struct node {

@@ -6,8 +6,8 @@
 #include "base/xalloc.h"
 
 #include "cluster_support.h"
-#include "controller/resources.h"
 #include "reconcilers/silence.h"
+#include "service/resources.h"
 
 /* An agent that does not answer, as the profile, the Node's Events and the rollout show it. */
 static struct cluster c;

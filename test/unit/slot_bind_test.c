@@ -8,7 +8,7 @@
 #include "base/xalloc.h"
 
 #include "gpu_fake_support.h"
-#include "nodeagent/slot_bind.h"
+#include "nodeagent/slots/slot_bind.h"
 
 /* Each test has a folder and a card of its own. */
 static char folder[64];

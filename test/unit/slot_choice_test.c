@@ -6,7 +6,7 @@
 #include "base/rng.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/slot_choice.h"
+#include "nodeagent/offer/slot_choice.h"
 
 /*
  * A node is written as text, a word a card, a letter a replica: "." available, "x" granted, "!"

@@ -4,7 +4,7 @@
 
 #include "base/xalloc.h"
 
-#include "nodeagent/slot_place.h"
+#include "nodeagent/slots/slot_place.h"
 
 #define CARD_MIB 65536
 

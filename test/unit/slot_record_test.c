@@ -8,7 +8,7 @@
 #include "base/xalloc.h"
 
 #include "golden_support.h"
-#include "nodeagent/slot_record.h"
+#include "nodeagent/slots/slot_record.h"
 
 #define SLOT 3
 

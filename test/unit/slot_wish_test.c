@@ -7,7 +7,7 @@
 #include "base/xalloc.h"
 #include "base/yaml.h"
 
-#include "nodeagent/slot_wish.h"
+#include "nodeagent/slots/slot_wish.h"
 
 /* "GPU-1 1024MiB 10% fixed-share", or the error. */
 static char *wish_in(const char *annotations, const char *containers, const char *container,

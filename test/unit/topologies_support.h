@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "nodeagent/card_choice.h"
+#include "nodeagent/offer/card_choice.h"
 
 /* Machines as people have them, for tests and the bench of what is preferred. */
 struct machine {

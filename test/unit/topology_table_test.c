@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "nodeagent/topology_table.h"
+#include "nodeagent/commands/topology_table.h"
 
 static void draw(struct gpu_pair pair, char *ret, size_t size)
 {

@@ -11,8 +11,8 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/journal.h"
-#include "nodeagent/transaction.h"
+#include "nodeagent/change/journal.h"
+#include "nodeagent/change/transaction.h"
 #include "test/unit/gpu_fake_support.h"
 
 /*

@@ -9,8 +9,8 @@
 
 #include "base/auto.h"
 
-#include "nodeagent/agent_liveness.h"
-#include "nodeagent/worker.h"
+#include "nodeagent/loop/agent_liveness.h"
+#include "nodeagent/loop/worker.h"
 #include "test/unit/gpu_fake_support.h"
 
 /* A vendor call that hangs until it is let go. */

@@ -6,9 +6,9 @@
 #include "base/jx.h"
 #include "base/xalloc.h"
 
-#include "controller/resources.h"
-#include "controller/write_metrics.h"
-#include "kubeclient/fake.h"
+#include "kubeclient/fake/fake.h"
+#include "service/resources.h"
+#include "service/write_metrics.h"
 
 static struct clock *clk;
 static struct scope *s;

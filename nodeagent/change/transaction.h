@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/err.h"
+
+#include "nodeagent/change/card_offer.h"
+#include "nodeagent/change/card_plan.h"
+#include "nodeagent/gpu/gpu.h"
+
+/*
+ * Changes one card as a whole, or not at all. The order: plan, look at the consumers once more,
+ * write the journal, take the steps, read back, compare, close the journal.
+ *  - An error at any step puts the exact old placements back (or holds, by policy).
+ *  - A kill at any point leaves a journal, from which txn_recover ends in the old layout or the
+ *    target.
+ *  - Other cards are never touched. Nothing in use is ever destroyed.
+ *
+ * All functions run on the thread that owns deps.gpu and block for as long as the hardware takes.
+ */
+
+enum txn_outcome {
+    TXN_APPLIED,        /* the card matches the wish, read back and compared */
+    TXN_NOTHING_TO_DO,  /* it matched before */
+    TXN_IN_USE,         /* something that would have to go is in use; nothing was changed */
+    TXN_ROLLED_BACK,    /* a step failed; the old layout is back, read back and compared */
+    TXN_HELD,           /* a step failed, and the policy is to hold */
+    TXN_NOT_WITHDRAWN,  /* something that would have to go is still on offer; nothing was changed */
+    TXN_INFEASIBLE,     /* the wish cannot be carried out on this card; nothing was changed */
+    TXN_RESET_REQUIRED, /* policy hold: the mode is pending, and the card could not be reset */
+    TXN_REBOOT_REQUIRED, /* the mode is pending until the machine reboots; what had to go before it
+                            is gone */
+    TXN_FAILED,          /* nothing was changed, or the journal stays and the next run continues */
+};
+
+enum txn_policy { TXN_ROLLBACK, TXN_HOLD };
+
+struct txn_result {
+    enum txn_outcome outcome;
+    char reason[32]; /* CamelCase, for a condition: Applied, InUse, RolledBack, JournalCorrupt … */
+    char message[512];  /* for a person; names the call that failed and what to do */
+    bool other_version; /* FAILED only: the journal is another release's; a person must act */
+    bool changed;       /* the hardware was touched, so it must be read again */
+    unsigned steps;     /* steps done, without those of a rollback */
+};
+
+struct txn_deps {
+    struct gpu *gpu;
+    const char *state_dir; /* holds the journals */
+    const char *boot_id;   /* the running kernel's (gpu_inventory.boot_id) */
+    /* Adds to a fresh reading the users that the driver cannot see (gpu_card_set_holders); NULL:
+     * none. Called on the transaction's thread. */
+    void (*observe)(void *arg, struct gpu_card *card);
+    void *arg;
+    /* The offer that the node still makes of the card. It is never destroyed; the outcome is
+     * NOT_WITHDRAWN instead. NULL: nothing is advertised. */
+    const struct card_offer *offered;
+};
+
+/* Makes the card `uuid` match the wish.
+ *
+ * A journal left behind is recovered first. Where recovery fails, or the policy held the change,
+ * the wish is planned from the present layout; the layout to roll back to stays the last complete
+ * one.
+ *  - A damaged journal is set aside: FAILED with JournalCorrupt, once.
+ *  - A journal of another version stays for the release that wrote it: FAILED with other_version,
+ *    and the card is not touched, until the journal is gone.
+ *
+ * Every failure is in *ret; there is no other error. */
+void txn_apply(const struct txn_deps *d, const char *uuid, const struct card_wish *wish,
+               enum txn_policy policy, struct txn_result *ret);
+
+/* Ends an interrupted change: forward to the target where possible, else back.
+ *
+ * The journal is dropped after a reboot, since the instances are gone with it, and when virtual
+ * functions were made on the card meanwhile.
+ *  - NOTHING_TO_DO: there is no journal.
+ *  - HELD: the journal says so; nothing is touched.
+ *  - FAILED: both ways are blocked, by something in use, by what is on offer (d->offered), or by
+ *    the hardware. */
+void txn_recover(const struct txn_deps *d, const char *uuid, struct txn_result *ret);
+
+/* "Applied", "InUse", … Static. */
+const char *txn_outcome_name(enum txn_outcome o);

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/commands/layout_file.h"
+
+#include <string.h>
+
+#include "base/file.h"
+#include "base/xalloc.h"
+#include "base/yaml.h"
+
+#include "api/kinds.h"
+#include "interop/migparted.h"
+#include "nodeagent/commands/layout_check.h"
+
+enum { MAX_FILE_BYTES = 4 << 20 };
+
+static int add_profile(const json_t *doc, const char *name, struct layout_file *f, struct err *e)
+{
+    auto_gpuprofile_spec struct gpuprofile_spec spec = {0};
+    TRY(gpuprofile_spec_decode(doc, &spec, e));
+    TRY(layout_check_profile(doc, &spec, e));
+    XPUSH(f->profiles, f->n_profiles)->spec = spec;
+    f->profiles[f->n_profiles - 1].name = xstrdup(name);
+    spec = (struct gpuprofile_spec){0};
+    return 0;
+}
+
+static int add_config(const json_t *doc, const char *name, struct layout_file *f, struct err *e)
+{
+    auto_migconfig_spec struct migconfig_spec spec = {0};
+    TRY(migconfig_spec_decode(doc, &spec, e));
+    TRY(layout_check_config(doc, &spec, e));
+    XPUSH(f->configs, f->n_configs)->spec = spec;
+    f->configs[f->n_configs - 1].name = xstrdup(name);
+    spec = (struct migconfig_spec){0};
+    return 0;
+}
+
+static int add_migparted(const json_t *doc, struct layout_file *f, struct err *e)
+{
+    auto_migparted_file struct migparted_file file = {0};
+    TRY(migparted_read(doc, &file, e));
+    for (size_t i = 0; i < file.n; i++) {
+        XPUSH(f->configs, f->n_configs)->spec = file.entries[i].spec;
+        f->configs[f->n_configs - 1].name = TAKE(file.entries[i].name);
+        file.entries[i].spec = (struct migconfig_spec){0};
+    }
+    return 0;
+}
+
+static int add_object(const json_t *doc, struct layout_file *f, struct err *e)
+{
+    const char *version = JX_STR_AT(doc, "apiVersion");
+    const char *kind = JX_STR_AT(doc, "kind");
+    if (!version || !kind || strcmp(kind, "ConfigMap") == 0)
+        return add_migparted(doc, f, e);
+    const char *name = JX_STR_AT(doc, "metadata", "name");
+    if (!name)
+        return err_set(e, ERR_INVALID, "%s: .metadata.name is missing", kind);
+    if (strcmp(version, API_GROUP_VERSION) != 0)
+        return err_set(e, ERR_INVALID, "%s %s: apiVersion must be %s", kind, name,
+                       API_GROUP_VERSION);
+    if (strcmp(kind, "GPUProfile") == 0)
+        return add_profile(doc, name, f, e) < 0 ? err_wrap(e, "GPUProfile %s", name) : 0;
+    if (strcmp(kind, "MIGConfig") == 0)
+        return add_config(doc, name, f, e) < 0 ? err_wrap(e, "MIGConfig %s", name) : 0;
+    return err_set(e, ERR_INVALID, "%s %s is neither a GPUProfile nor a MIGConfig", kind, name);
+}
+
+/* kubectl prints several objects as a v1 List; the API server's list also names the kind. */
+static bool is_list(const json_t *doc)
+{
+    static const char *const kinds[] = {"List", "GPUProfileList", "MIGConfigList"};
+    const char *kind = JX_STR_AT(doc, "kind");
+    for (size_t i = 0; kind && i < ARRAY_LEN(kinds); i++)
+        if (strcmp(kind, kinds[i]) == 0)
+            return true;
+    return false;
+}
+
+static int add_document(const json_t *doc, struct layout_file *f, struct err *e)
+{
+    if (!is_list(doc))
+        return add_object(doc, f, e);
+    const json_t *items = json_object_get(doc, "items");
+    if (json_array_size(items) == 0)
+        return err_set(e, ERR_INVALID, ".items: holds nothing");
+    size_t i;
+    json_t *item;
+    json_array_foreach(items, i, item) {
+        if (add_object(item, f, e) < 0)
+            return err_wrap(e, ".items[%zu]", i);
+    }
+    return 0;
+}
+
+int layout_file_read(const char *path, struct layout_file *ret, struct err *e)
+{
+    auto_free char *text = NULL;
+    size_t len;
+    TRY(file_read(path, MAX_FILE_BYTES, &text, &len, e));
+    auto_json json_t *docs = NULL;
+    if (yaml_load_all(text, len, &docs, e) < 0)
+        return err_wrap(e, "%s", path);
+    if (json_array_size(docs) == 0)
+        return err_set(e, ERR_INVALID, "%s: holds nothing", path);
+    auto_layout_file struct layout_file f = {0};
+    size_t i;
+    json_t *doc;
+    json_array_foreach(docs, i, doc) {
+        if (add_document(doc, &f, e) < 0)
+            return err_wrap(e, "%s, document %zu", path, i + 1);
+    }
+    *ret = f;
+    f = (struct layout_file){0};
+    return 0;
+}
+
+void layout_file_done(struct layout_file *f)
+{
+    for (size_t i = 0; i < f->n_profiles; i++) {
+        free(f->profiles[i].name);
+        gpuprofile_spec_done(&f->profiles[i].spec);
+    }
+    for (size_t i = 0; i < f->n_configs; i++) {
+        free(f->configs[i].name);
+        migconfig_spec_done(&f->configs[i].spec);
+    }
+    free(f->profiles);
+    free(f->configs);
+    *f = (struct layout_file){0};
+}
+
+static int choose(const struct layout_file *f, const char *selected, const char **ret,
+                  struct err *e)
+{
+    *ret = selected;
+    if (selected || f->n_profiles)
+        return 0;
+    if (f->n_configs == 0)
+        return err_set(e, ERR_INVALID, "name a file (-f) or a built-in layout (-c all-balanced)");
+    if (f->n_configs == 1) {
+        *ret = f->configs[0].name;
+        return 0;
+    }
+    return err_set(e, ERR_INVALID, "the file holds %zu configs; choose one with -c (%s, %s, …)",
+                   f->n_configs, f->configs[0].name, f->configs[1].name);
+}
+
+int layout_file_resolve(const struct layout_file *f, const char *selected,
+                        const struct resolve_card *cards, size_t n_cards,
+                        struct resolve_result *ret, struct err *e)
+{
+    const char *name;
+    TRY(choose(f, selected, &name, e));
+    auto_free struct resolve_profile *profiles = xcalloc(f->n_profiles, sizeof(*profiles));
+    auto_free struct resolve_config *configs = xcalloc(f->n_configs, sizeof(*configs));
+    for (size_t i = 0; i < f->n_profiles; i++)
+        profiles[i] = (struct resolve_profile){f->profiles[i].name, 0, &f->profiles[i].spec};
+    for (size_t i = 0; i < f->n_configs; i++)
+        configs[i] = (struct resolve_config){f->configs[i].name, 0, &f->configs[i].spec};
+    const struct resolve_input in = {
+        .cards = cards,
+        .n_cards = n_cards,
+        .profiles = profiles,
+        .n_profiles = name ? 0 : f->n_profiles,
+        .configs = configs,
+        .n_configs = f->n_configs,
+        .label = name,
+    };
+    resolve_node(&in, ret);
+    return 0;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/container/cdi_common.h"
+
+#include <assert.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/container/container_vendors.h"
+
+static char *dump(const json_t *value)
+{
+    char *text = json_dumps(value, JSON_COMPACT);
+    assert(text);
+    return text;
+}
+
+/* Adds a text. JSON cannot hold file names that are not UTF-8; such a file is left out. */
+static void add_string(json_t *list, const char *text)
+{
+    json_t *s = json_string(text);
+    if (s)
+        json_array_append_new(list, s);
+}
+
+static void add_node(json_t *list, const char *host_root, const char *path)
+{
+    auto_free char *host = xasprintf("%s%s", host_root, path);
+    json_t *node = json_pack("{s:s?}", "path", path);
+    if (strcmp(host, path) != 0)
+        json_object_set_new(node, "hostPath", json_string(host));
+    json_object_set_new(node, "permissions", json_string("rw"));
+    json_array_append_new(list, node);
+}
+
+static json_t *new_nodes(const struct node_list *nodes)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < nodes->n; i++)
+        add_node(list, nodes->host_root, nodes->paths[i]);
+    return list;
+}
+
+static json_t *common_nodes(const struct container_vendor *v, const struct container_nodes *nodes)
+{
+    auto_node_list struct node_list list = {0};
+    v->common_nodes(nodes, &list);
+    return new_nodes(&list);
+}
+
+static void add_mount(json_t *list, const char *host_path, const char *container_path)
+{
+    json_t *mount =
+        json_pack("{s:s, s:s, s:[s,s,s,s,s]}", "hostPath", host_path, "containerPath",
+                  container_path, "options", "ro", "nosuid", "nodev", "rbind", "rprivate");
+    if (mount)
+        json_array_append_new(list, mount);
+}
+
+/* Sockets are in folders where the driver's daemons write, so they are mounted without exec. */
+static void add_file(json_t *list, const struct driver_file *f)
+{
+    size_t before = json_array_size(list);
+    add_mount(list, f->host_path, f->container_path);
+    json_t *added = json_array_get(list, before);
+    if (added && f->kind == DRIVER_SOCKET)
+        add_string(json_object_get(added, "options"), "noexec");
+}
+
+/* The last part of a path. */
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Mounts a file into the second folder, without its subfolder (vdpau, gbm). */
+static void mount_again(json_t *list, const char *folder, const char *host_path, const char *name)
+{
+    auto_free char *path = xasprintf("%s/%s", folder, base_of(name));
+    if (folder[0])
+        add_mount(list, host_path, path);
+}
+
+/* Without a hook to make links, each name of a library is a mount of it. The dynamic linker
+ * compares device and inode, so all names are one file to it. */
+static void mount_names(json_t *list, const struct cdi_common_options *o,
+                        const struct driver_files *files)
+{
+    for (size_t i = 0; i < files->n_links; i++)
+        add_mount(list, files->links[i].host_path, files->links[i].path);
+    for (size_t i = 0; i < files->n_files; i++) {
+        if (files->files[i].kind == DRIVER_LIBRARY)
+            mount_again(list, o->second_folder, files->files[i].host_path,
+                        files->files[i].container_path);
+    }
+    for (size_t i = 0; i < files->n_links; i++)
+        mount_again(list, o->second_folder, files->links[i].host_path, files->links[i].path);
+}
+
+static json_t *mounts(const struct cdi_common_options *o, const struct driver_files *files)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < files->n_files; i++)
+        add_file(list, &files->files[i]);
+    if (!o->hook)
+        mount_names(list, o, files);
+    return list;
+}
+
+/* nvidia-ctk has the same hooks as a subcommand (internal/discover/hooks.go). */
+static json_t *new_hook_args(const char *program, const char *verb)
+{
+    const char *name = base_of(program);
+    json_t *args = json_array();
+    add_string(args, name);
+    if (strcmp(name, "nvidia-ctk") == 0)
+        add_string(args, "hook");
+    add_string(args, verb);
+    return args;
+}
+
+static void add_hook(json_t *list, const char *program, json_t *args_take)
+{
+    json_t *hook = json_pack("{s:s, s:s, s:o}", "hookName", "createContainer", "path", program,
+                             "args", args_take);
+    if (hook)
+        json_array_append_new(list, hook);
+}
+
+static void add_links_hook(json_t *list, const char *program, const struct driver_files *files)
+{
+    json_t *args = new_hook_args(program, "create-symlinks");
+    for (size_t i = 0; i < files->n_links; i++) {
+        auto_free char *link = xasprintf("%s::%s", files->links[i].target, files->links[i].path);
+        add_string(args, "--link");
+        add_string(args, link);
+    }
+    add_hook(list, program, args);
+}
+
+static void add_ldcache_hook(json_t *list, const char *program, const struct driver_files *files)
+{
+    json_t *args = new_hook_args(program, "update-ldcache");
+    for (size_t i = 0; i < files->n_library_folders; i++) {
+        add_string(args, "--folder");
+        add_string(args, files->library_folders[i]);
+    }
+    add_hook(list, program, args);
+}
+
+static json_t *hooks(const struct cdi_common_options *o, const struct driver_files *files)
+{
+    json_t *list = json_array();
+    if (files->n_links)
+        add_links_hook(list, o->hook, files);
+    if (o->newer_hooks)
+        add_hook(list, o->hook, new_hook_args(o->hook, "enable-cuda-compat"));
+    add_ldcache_hook(list, o->hook, files);
+    if (o->newer_hooks)
+        add_hook(list, o->hook, new_hook_args(o->hook, "disable-device-node-modification"));
+    return list;
+}
+
+static json_t *environment(const struct container_vendor *v, const struct cdi_common_options *o)
+{
+    json_t *env = json_array();
+    if (v->common_env)
+        add_string(env, v->common_env);
+    if (v->mounts_driver && o->set_library_path && !o->hook && o->second_folder[0]) {
+        auto_free char *path = xasprintf("LD_LIBRARY_PATH=%s", o->second_folder);
+        add_string(env, path);
+    }
+    return env;
+}
+
+/* CDI allows empty lists, but older runtimes reject them. */
+static void set_list(json_t *edits, const char *key, json_t *list_take)
+{
+    if (json_array_size(list_take) > 0)
+        json_object_set_new(edits, key, list_take);
+    else
+        json_decref(list_take);
+}
+
+char *cdi_common_render(const struct container_vendor *v, const struct cdi_common_options *o,
+                        const struct container_nodes *nodes, const struct driver_files *files)
+{
+    auto_json json_t *edits = json_object();
+    set_list(edits, "env", environment(v, o));
+    set_list(edits, "deviceNodes", common_nodes(v, nodes));
+    if (files && v->mounts_driver) {
+        set_list(edits, "mounts", mounts(o, files));
+        if (o->hook)
+            set_list(edits, "hooks", hooks(o, files));
+    }
+    return dump(edits);
+}
+
+static int device_env(const struct container_vendor *v, const struct entry_device *const *together,
+                      size_t n, json_t *env, struct err *e)
+{
+    const char *key = NULL;
+    auto_free char *value = NULL;
+    if (!v->device_env)
+        return 0;
+    TRY(v->device_env(together, n, &key, &value, e));
+    auto_free char *text = key ? xasprintf("%s=%s", key, value) : NULL;
+    if (text)
+        add_string(env, text);
+    return 0;
+}
+
+int cdi_device_render(const struct container_nodes *nodes, const struct entry_device *d,
+                      const struct entry_device *const *together, size_t n, char **ret,
+                      struct err *e)
+{
+    auto_node_list struct node_list list = {0};
+    auto_json json_t *env = json_array();
+    auto_json json_t *edits = json_object();
+    const struct container_vendor *v = container_vendor_find(d->vendor);
+    if (!v)
+        return err_set(e, ERR_INVALID, "%s is of an unknown vendor", d->cdi_name);
+    TRY(v->device_nodes(nodes, d, &list, e));
+    TRY(device_env(v, n ? together : &d, n ? n : 1, env, e));
+    set_list(edits, "env", json_incref(env));
+    set_list(edits, "deviceNodes", new_nodes(&list));
+    auto_json json_t *device =
+        json_pack("{s:s, s:O}", "name", d->cdi_name, "containerEdits", edits);
+    *ret = dump(device);
+    return 0;
+}
+
+void cdi_spec_begin(struct sb *out, const struct container_vendor *v, const char *common)
+{
+    sb_addf(out,
+            "{\"cdiVersion\":\"0.5.0\",\"kind\":\"%s\",\n\"containerEdits\":%s,\n\"devices\":[",
+            v->cdi_kind, common ? common : "{}");
+}
+
+void cdi_spec_end(struct sb *out)
+{
+    sb_add(out, "]}\n");
+}

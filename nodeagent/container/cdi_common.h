@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/sb.h"
+
+#include "nodeagent/container/container_vendor.h"
+#include "nodeagent/container/driver_files.h"
+#include "nodeagent/container/entry.h"
+
+/* The parts of a CDI spec as JSON text. Pure. */
+
+/* The folder in which CUDA images look for the driver's libraries, by their LD_LIBRARY_PATH and
+ * ld.so.conf.d. */
+#define CDI_SECOND_FOLDER "/usr/local/nvidia/lib64"
+
+struct cdi_common_options {
+    const char *hook; /* a path on the host that may be run; NULL: no hooks */
+    bool newer_hooks;
+    const char *second_folder; /* "": none */
+    bool set_library_path;
+};
+
+/* containerEdits for every container: the vendor's variable (common_env) and control devices. For a
+ * vendor whose driver is mounted (mounts_driver) also the driver's files (NULL: none) and hooks.
+ * Caller frees. */
+char *cdi_common_render(const struct container_vendor *v, const struct cdi_common_options *o,
+                        const struct container_nodes *nodes, const struct driver_files *files);
+
+/* One entry of devices[]: its device files and its environment. together: all devices of its
+ * container, itself included, where they are known (n 0: it is the only one); the environment then
+ * covers all of them. ERR_NOT_FOUND: some of its device files are not known. ERR_INVALID: no such
+ * vendor, or a value that cannot be expressed. Caller frees *ret. */
+int cdi_device_render(const struct container_nodes *nodes, const struct entry_device *d,
+                      const struct entry_device *const *together, size_t n, char **ret,
+                      struct err *e) MUST_CHECK;
+
+/* The text before and after the entries of a spec. common: made by cdi_common_render, or NULL. */
+void cdi_spec_begin(struct sb *out, const struct container_vendor *v, const char *common);
+void cdi_spec_end(struct sb *out);

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/container/device_nodes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/num.h"
+#include "base/xalloc.h"
+
+/* mig-minors has 135 lines of about 25 bytes for each of up to 32 cards; this leaves room. */
+#define MINORS_BYTES  ((size_t)1 << 20)
+#define DEVICES_BYTES ((size_t)64 * 1024)
+#define MAX_CAPS      65536
+#define MAX_ID        65535
+#define MAX_MINOR     ((1 << 20) - 1)
+
+/* Takes a number of digits at *at, at most max, and moves *at behind it. -1: there is none. */
+static int take_number(const char **at, int max)
+{
+    size_t digits = strspn(*at, "0123456789");
+    int64_t n = 0;
+    if (digits == 0 || digits > 9)
+        return -1;
+    auto_free char *text = xstrndup(*at, digits);
+    if (num_parse(text, 0, max, &n, NULL) < 0)
+        return -1;
+    *at += digits;
+    return (int)n;
+}
+
+static bool take_word(const char **at, const char *word)
+{
+    size_t len = strlen(word);
+    if (strncmp(*at, word, len) != 0)
+        return false;
+    *at += len;
+    return true;
+}
+
+static const char *next_line(const char *at)
+{
+    const char *end = strchr(at, '\n');
+    return end ? end + 1 : at + strlen(at);
+}
+
+static bool at_line_end(const char *at)
+{
+    return *at == '\n' || *at == '\0';
+}
+
+/* Finds "  1 mem" under "Character devices:"; "Block devices:" do not count. */
+int device_nodes_parse_major(const char *text, const char *name)
+{
+    for (const char *line = text; *line; line = next_line(line)) {
+        const char *at = line;
+        if (take_word(&at, "Block devices:"))
+            return -1;
+        at += strspn(at, " ");
+        int major = take_number(&at, MAX_MINOR);
+        if (major >= 0 && take_word(&at, " ") && take_word(&at, name) && at_line_end(at))
+            return major;
+    }
+    return -1;
+}
+
+/* "gpu0/gi1/access 12", "gpu0/gi1/ci2/access 15". */
+static bool parse_cap(const char *at, struct device_nodes_cap *ret)
+{
+    if (!take_word(&at, "gpu"))
+        return false;
+    int card = take_number(&at, MAX_ID);
+    if (card < 0 || !take_word(&at, "/gi"))
+        return false;
+    int gi = take_number(&at, MAX_ID);
+    int ci = -1;
+    if (gi < 0 || (take_word(&at, "/ci") && (ci = take_number(&at, MAX_ID)) < 0))
+        return false;
+    if (!take_word(&at, "/access "))
+        return false;
+    int minor = take_number(&at, MAX_MINOR);
+    if (minor < 0 || !at_line_end(at))
+        return false;
+    *ret = (struct device_nodes_cap){(unsigned)card, (unsigned)gi, ci, (unsigned)minor};
+    return true;
+}
+
+static void parse_manager_cap(const char *at, const char *name, int *ret)
+{
+    if (!take_word(&at, name))
+        return;
+    int minor = take_number(&at, MAX_MINOR);
+    if (minor >= 0 && at_line_end(at))
+        *ret = minor;
+}
+
+static int compare_numbers(long long a, long long b)
+{
+    return (a > b) - (a < b);
+}
+
+static int compare_caps(const void *a, const void *b)
+{
+    const struct device_nodes_cap *x = a;
+    const struct device_nodes_cap *y = b;
+    int by_card = compare_numbers(x->card_minor, y->card_minor);
+    int by_gi = compare_numbers(x->gi_id, y->gi_id);
+    if (by_card)
+        return by_card;
+    return by_gi ? by_gi : compare_numbers(x->ci_id, y->ci_id);
+}
+
+int device_nodes_parse_mig_minors(const char *text, struct device_nodes *n, struct err *e)
+{
+    auto_free struct device_nodes_cap *caps = NULL;
+    size_t n_caps = 0;
+    int config = -1;
+    int monitor = -1;
+    for (const char *line = text; *line; line = next_line(line)) {
+        struct device_nodes_cap cap;
+        if (n_caps == MAX_CAPS)
+            return err_set(e, ERR_TOO_LARGE, "more than %d MIG capabilities", MAX_CAPS);
+        if (parse_cap(line, &cap))
+            *XPUSH(caps, n_caps) = cap;
+        parse_manager_cap(line, "config ", &config);
+        parse_manager_cap(line, "monitor ", &monitor);
+    }
+    if (n_caps)
+        qsort(caps, n_caps, sizeof(*caps), compare_caps);
+    free(n->caps);
+    n->caps = TAKE(caps);
+    n->n_caps = n_caps;
+    n->config_minor = config;
+    n->monitor_minor = monitor;
+    return 0;
+}
+
+int device_nodes_cap_minor(const struct device_nodes *n, unsigned card_minor, unsigned gi_id,
+                           int ci_id)
+{
+    const struct device_nodes_cap key = {.card_minor = card_minor, .gi_id = gi_id, .ci_id = ci_id};
+    if (n->n_caps == 0)
+        return -1;
+    const struct device_nodes_cap *found =
+        bsearch(&key, n->caps, n->n_caps, sizeof(*n->caps), compare_caps);
+    return found ? (int)found->minor : -1;
+}
+
+/* The number behind "name: " at the beginning of a line; unchanged when the line has another
+ * name. */
+static void take_setting(const char *line, const char *name, int max, int *ret)
+{
+    const char *at = line;
+    if (!take_word(&at, name) || !take_word(&at, ": "))
+        return;
+    int n = take_number(&at, max);
+    if (n >= 0 && at_line_end(at))
+        *ret = n;
+}
+
+struct device_nodes_file device_nodes_parse_file(const char *text)
+{
+    int minor = -1;
+    int mode = 0666;
+    int uid = 0;
+    int gid = 0;
+    int modify = 1;
+    for (const char *line = text; *line; line = next_line(line)) {
+        take_setting(line, "DeviceFileMinor", MAX_MINOR, &minor);
+        take_setting(line, "DeviceFileMode", 0777, &mode);
+        take_setting(line, "DeviceFileUID", 999999999, &uid);
+        take_setting(line, "DeviceFileGID", 999999999, &gid);
+        take_setting(line, "DeviceFileModify", 1, &modify);
+        take_setting(line, "ModifyDeviceFiles", 1, &modify);
+    }
+    return (struct device_nodes_file){minor, (unsigned)mode, (unsigned)uid, (unsigned)gid,
+                                      modify != 0};
+}
+
+/* The file's text; "" where there is none. */
+static int read_optional(const char *root, const char *name, size_t max, char **ret, struct err *e)
+{
+    auto_free char *path = xasprintf("%s/%s", root, name);
+    auto_err struct err mine = {0};
+    int rc = file_read(path, max, ret, /* ret_len= */ NULL, &mine);
+    if (rc == -ERR_NOT_FOUND) {
+        *ret = xstrdup("");
+        return 0;
+    }
+    return rc < 0 ? err_move(e, &mine) : 0;
+}
+
+static int read_majors(const char *proc_root, struct device_nodes *n, struct err *e)
+{
+    auto_free char *text = NULL;
+    TRY(read_optional(proc_root, "devices", DEVICES_BYTES, &text, e));
+    /* Drivers before about 525 call it nvidia-frontend. */
+    n->nvidia_major = device_nodes_parse_major(text, "nvidia");
+    if (n->nvidia_major < 0)
+        n->nvidia_major = device_nodes_parse_major(text, "nvidia-frontend");
+    n->uvm_major = device_nodes_parse_major(text, "nvidia-uvm");
+    n->caps_major = device_nodes_parse_major(text, "nvidia-caps");
+    n->has_modeset = device_nodes_parse_major(text, "nvidia-modeset") >= 0;
+    return 0;
+}
+
+/* Links do not count, since they may lead to a container's file. */
+static bool stands(const char *dev_root, const char *name)
+{
+    struct stat st;
+    auto_free char *path = xasprintf("%s/dev/%s", dev_root, name);
+    return lstat(path, &st) == 0 && !S_ISLNK(st.st_mode) && !S_ISDIR(st.st_mode);
+}
+
+void device_nodes_look(const struct device_nodes_where *w, struct device_nodes *n)
+{
+    n->ctl = stands(w->dev_root, "nvidiactl");
+    n->modeset = stands(w->dev_root, "nvidia-modeset");
+    n->uvm = stands(w->dev_root, "nvidia-uvm");
+    n->uvm_tools = stands(w->dev_root, "nvidia-uvm-tools");
+}
+
+int device_nodes_read(const struct device_nodes_where *w, const char *host_dev_root,
+                      struct device_nodes *ret, struct err *e)
+{
+    auto_device_nodes struct device_nodes n = {.config_minor = -1, .monitor_minor = -1};
+    auto_free char *minors = NULL;
+    TRY(read_majors(w->proc_root, &n, e));
+    TRY(read_optional(w->proc_root, "driver/nvidia-caps/mig-minors", MINORS_BYTES, &minors, e));
+    TRY(device_nodes_parse_mig_minors(minors, &n, e));
+    device_nodes_look(w, &n);
+    bool is_root = !host_dev_root || strcmp(host_dev_root, "/") == 0;
+    n.host_dev_root = xstrdup(is_root ? "" : host_dev_root);
+    *ret = n;
+    n = (struct device_nodes){0};
+    return 0;
+}
+
+void device_nodes_done(struct device_nodes *n)
+{
+    free(n->caps);
+    free(n->host_dev_root);
+    *n = (struct device_nodes){0};
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/backoff.h"
+#include "base/clock.h"
+
+#include "nodeagent/change/card_offer.h"
+#include "nodeagent/change/card_view.h"
+#include "nodeagent/offer/card_memo.h"
+
+/*
+ * The progress of the agent with each card that the spec lists: pending attempts, the result of the
+ * last one, and the time of the next one. Decides nothing about layouts and does no I/O; one
+ * thread.
+ */
+struct card_track {
+    struct card_memo memo;
+    struct backoff backoff;
+    int64_t retry_mono_ms; /* INT64_MAX: no retry is planned */
+    /* The offer last published for the card, and the number of the first status that says so; 0:
+     * none yet. */
+    bool ordered; /* by a new spec; the controller withdrew beforehand what the spec destroys */
+    struct card_offer told;
+    int64_t told_number;
+    int64_t withdrawn_mono_ms; /* when the kubelet was shown what goes; 0: not yet */
+    int64_t await_mono_ms;     /* waits until then for its acknowledgement; 0: not waiting */
+};
+
+struct card_tracks {
+    struct card_track *items; /* one for each card of the spec, in its order */
+    size_t n;
+};
+
+/* Clock and random numbers for the pauses between attempts. */
+struct card_track_clock {
+    const struct clock *clk;
+    struct rng *rng;
+};
+
+/* Follows the spec from `before` to `now`. A card whose want is unchanged keeps its result, even
+ * when the generation or the source changed; every other card becomes pending. ordered: the spec
+ * was replaced while the agent watched, so no status has mentioned it yet. */
+void card_tracks_follow(struct card_tracks *t, const struct device_spec *before,
+                        const struct device_spec *now, bool ordered);
+/* The track of a card. Borrowed until the next follow, or NULL. */
+struct card_track *card_tracks_find(const struct card_tracks *t, const char *uuid);
+/* When the first attempt is due by itself; INT64_MAX: none. */
+int64_t card_tracks_due_mono_ms(const struct card_tracks *t);
+void card_tracks_done(struct card_tracks *t);
+
+/* True when the card is pending or its retry is due. A card that waits for an acknowledgement is
+ * not due before its waiting time is over. */
+bool card_track_is_due(const struct card_track *t, int64_t now_mono_ms);
+/* Makes the card pending: it is attempted at once. */
+void card_track_again(struct card_track *t);
+/* An attempt begins that destroys something: that is not offered from now on. */
+void card_track_begin(struct card_track *t);
+/* True until a status mentioned the ordered change. Until then the controller, which took what will
+ * go off the Node before it ordered the change, does not offer it again (reconcilers/node.h). */
+bool card_track_is_ordered(const struct card_track *t);
+/* Records that the status with this number offers this of the card. */
+void card_track_told(struct card_track *t, const struct card_offer *offer, int64_t number);
+/* Waits for that status to be acknowledged, for a bounded time. */
+void card_track_await(struct card_track *t, int64_t now_mono_ms);
+/* The kubelet listed the holders: attempts that waited for the list continue. */
+void card_tracks_listed(struct card_tracks *t);
+/* The holders changed: attempts that found something in use are repeated now. */
+void card_tracks_stir(struct card_tracks *t, int64_t now_mono_ms);
+/* The API server acknowledged all statuses up to this number. */
+void card_tracks_acked(struct card_tracks *t, int64_t number);
+/* The want has no meaning on this card: it is not attempted before a new reading or another want.
+ * reason is static. */
+void card_track_refuse(struct card_track *t, const char *reason, const char *why);
+/* Records how an attempt ended: done; in use (repeated every second); or failed (repeated after
+ * growing pauses). An attempt that found something to withdraw first leaves the card pending. */
+void card_track_note(struct card_track *t, const struct device_want *want,
+                     const struct txn_result *r, const struct card_track_clock *c);
+/* After a reading: makes pending a card that was as wanted and is not any more (another program or
+ * a reboot changed it), and one that could not be changed before and can be now (it was ill, or
+ * missing). */
+void card_track_recheck(struct card_track *t, const struct card_view *v,
+                        const struct device_want *want);

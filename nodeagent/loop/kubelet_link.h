@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/auto.h"
+#include "base/reactor.h"
+
+#include "nodeagent/container/cdi.h"
+#include "nodeagent/container/cdi_slot.h"
+#include "nodeagent/container/driver_view.h"
+#include "nodeagent/container/mps.h"
+#include "nodeagent/kubelet/device_plugin.h"
+#include "nodeagent/offer/device_table.h"
+#include "nodeagent/offer/holders.h"
+
+/*
+ * The link between the agent's loop and the kubelet. The loop sets the offer; the kubelet grants it
+ * to pods; the kubelet's PodResources and its checkpoint say which pod holds what. The link answers
+ * from memory, on the loop's thread.
+ *
+ * A part that a change is about to destroy is withdrawn in three steps:
+ *  1. it is shown as unhealthy, so that the kubelet grants it no more;
+ *  2. a PodResources list that was asked for after that shows that no pod holds it;
+ *  3. it is sealed: a grant that was still on its way is refused from then on.
+ *
+ * A grant before the seal wins, and the change waits.
+ *
+ * Where another device plugin serves the kubelet, the link only observes the holders. It then
+ * cannot seal anything.
+ *
+ * A card or partition that is shared by MPS has a control daemon of its own, so that a change of
+ * one does not end the clients of another. It is shown as unhealthy while its daemon is not ready.
+ */
+struct kubelet_link;
+
+struct kubelet_link_options {
+    const struct clock *clk;
+    bool observe;            /* serve nothing, only observe; entry, cdi and mps are then unused */
+    const char *kubelet_dir; /* holds device-plugins/ and pod-resources/: /var/lib/kubelet */
+    struct entry_options entry;
+    struct cdi_options cdi;        /* used where entry's ways include CDI */
+    const struct cdi_slots *slots; /* borrowed; the CDI file of a slot is removed when the slot is
+                                      granted anew. NULL: no slots */
+    bool pack_shared;              /* place replicas on as few cards as possible; else on as many */
+    struct mps_options mps;        /* root NULL: nothing can be shared by MPS */
+    uint64_t seed;
+};
+
+enum kubelet_news {
+    KUBELET_STATE,   /* the answer of kubelet_link_state changed */
+    KUBELET_LISTED,  /* a list that was asked for has come */
+    KUBELET_HOLDERS, /* the holders changed, or became known or unknown */
+};
+typedef void kubelet_link_fn(void *arg, enum kubelet_news news);
+
+/* Borrows clk, copies the rest. Waits for a kubelet that is not there. ERR_SYSTEM. */
+int kubelet_link_new(const struct kubelet_link_options *o, struct kubelet_link **ret,
+                     struct err *e) MUST_CHECK;
+/* Calls fn from kubelet_link_dispatch and kubelet_link_offer after changes. */
+void kubelet_link_on_change(struct kubelet_link *k, kubelet_link_fn *fn, void *arg);
+/* Readable when kubelet_link_dispatch has something to do. */
+int kubelet_link_fd(const struct kubelet_link *k);
+void kubelet_link_dispatch(struct kubelet_link *k);
+
+/* Sets the offer. Copies what differs from the one before. */
+void kubelet_link_offer(struct kubelet_link *k, const struct device_table *table);
+/* How the cards are connected, by card index. Copies. */
+void kubelet_link_set_topology(struct kubelet_link *k, const struct gpu_topology *t,
+                               const int *numa_nodes);
+/* The drivers' device files and libraries for containers; borrowed until the next call. */
+void kubelet_link_set_driver(struct kubelet_link *k, const struct driver_view *driver);
+/* Asks the kubelet for the holders. The answer comes as KUBELET_LISTED, with holders'
+ * asked_mono_ms. */
+void kubelet_link_ask(struct kubelet_link *k);
+/* To be called once in a while: asks for the holders and notices a restarted kubelet. */
+void kubelet_link_check(struct kubelet_link *k);
+/* The holders. Borrowed until the next dispatch. */
+const struct holders *kubelet_link_holders(const struct kubelet_link *k);
+
+/* Seals the devices of one card with these ids: they are not granted until kubelet_link_unseal. One
+ * seal at a time. ids are copied. */
+void kubelet_link_seal(struct kubelet_link *k, const char *const *ids, size_t n);
+void kubelet_link_unseal(struct kubelet_link *k);
+
+/* True once no MPS daemon of a sealed device is left. The seal ends the daemon, because it would
+ * keep a partition from being destroyed. A change is reported as KUBELET_LISTED. */
+bool kubelet_link_is_released(const struct kubelet_link *k);
+
+/* Whether serving the kubelet works, and for a condition what does not. The text is borrowed until
+ * the next call of any function here; NULL: the kubelet is only observed. */
+enum plugin_state kubelet_link_state(const struct kubelet_link *k, const char **ret_text);
+/* CDI names of offered devices that cannot be given: they are missing in the CDI file, or their MPS
+ * daemon does not run. The caller frees the array; the names are borrowed until the next call of
+ * any function here. */
+const char **kubelet_link_withheld(const struct kubelet_link *k, size_t *ret_n);
+/* Counts since the start. */
+struct plugin_stats kubelet_link_stats(const struct kubelet_link *k);
+
+/* NULL allowed; returns NULL. */
+struct kubelet_link *kubelet_link_free(struct kubelet_link *k);
+AUTO_DEFINE_PTR(kubelet_link, struct kubelet_link, kubelet_link_free)
+#define auto_kubelet_link AUTO_PTR(kubelet_link)

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/loop/worker.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/xalloc.h"
+
+#define DEFAULT_MAX_JOBS    64
+#define DEFAULT_DEADLINE_MS 30000
+
+struct job {
+    struct job *next;
+    worker_job_fn *run;
+    worker_done_fn *done, *drop;
+    void *arg;
+};
+
+/* First in, first out. */
+struct queue {
+    struct job *first, **last;
+};
+
+struct worker {
+    /* immutable */
+    struct gpu *gpu;
+    const struct clock *clock;
+    size_t max_jobs;
+    int64_t deadline_ms;
+    int event_fd;
+    pthread_t thread;
+    /* the loop's thread alone */
+    size_t pending;
+    /* atomics, written around every vendor call */
+    struct gpu_activity activity;
+    /* guarded by mu */
+    pthread_mutex_t mu;
+    pthread_cond_t wake;  /* signals work, or stop, to the worker */
+    pthread_cond_t ended; /* signals the end of the worker's thread to worker_free */
+    struct queue todo, finished;
+    size_t queued;
+    bool stop, over;
+};
+
+/* --- queues; the caller holds mu --- */
+
+static void queue_init(struct queue *q)
+{
+    q->first = NULL;
+    q->last = &q->first;
+}
+
+static void queue_put(struct queue *q, struct job *j)
+{
+    j->next = NULL;
+    *q->last = j;
+    q->last = &j->next;
+}
+
+static struct job *queue_take(struct queue *q)
+{
+    struct job *j = q->first;
+    if (!j)
+        return NULL;
+    q->first = j->next;
+    if (!q->first)
+        q->last = &q->first;
+    return j;
+}
+
+/* --- the worker's thread --- */
+
+/* The next job; NULL: stop. */
+static struct job *wait_for_job(struct worker *w)
+{
+    HOLD(&w->mu);
+    while (!w->stop && !w->todo.first)
+        (void)pthread_cond_wait(&w->wake, &w->mu);
+    if (w->stop)
+        return NULL;
+    w->queued--;
+    return queue_take(&w->todo);
+}
+
+static void finish(struct worker *w, struct job *j)
+{
+    const uint64_t one = 1;
+    {
+        HOLD(&w->mu);
+        queue_put(&w->finished, j);
+    }
+    /* write fails only when the counter is full; then the descriptor is readable anyway. */
+    ssize_t wrote = write(w->event_fd, &one, sizeof(one));
+    (void)wrote;
+}
+
+static void *run_jobs(void *arg)
+{
+    struct worker *w = arg;
+    for (struct job *j = wait_for_job(w); j; j = wait_for_job(w)) {
+        j->run(w->gpu, j->arg);
+        finish(w, j);
+    }
+    w->gpu = gpu_free(w->gpu);
+    HOLD(&w->mu);
+    w->over = true;
+    (void)pthread_cond_signal(&w->ended);
+    return NULL;
+}
+
+/* --- the loop's thread --- */
+
+static void init_sync(struct worker *w)
+{
+    pthread_condattr_t monotonic;
+    (void)pthread_mutex_init(&w->mu, NULL);
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&w->wake, NULL);
+    (void)pthread_cond_init(&w->ended, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+}
+
+static void free_worker(struct worker *w)
+{
+    (void)pthread_cond_destroy(&w->wake);
+    (void)pthread_cond_destroy(&w->ended);
+    (void)pthread_mutex_destroy(&w->mu);
+    if (w->event_fd >= 0)
+        (void)close(w->event_fd);
+    free(w);
+}
+
+static struct worker *make(struct gpu *gpu, const struct worker_options *o)
+{
+    struct worker *w = xcalloc(1, sizeof(*w));
+    w->gpu = gpu;
+    w->clock = o->clock ? o->clock : clock_real();
+    w->max_jobs = o->max_jobs ? o->max_jobs : DEFAULT_MAX_JOBS;
+    w->deadline_ms = o->call_deadline_ms ? o->call_deadline_ms : DEFAULT_DEADLINE_MS;
+    w->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    queue_init(&w->todo);
+    queue_init(&w->finished);
+    init_sync(w);
+    return w;
+}
+
+int worker_new(struct gpu *gpu, const struct worker_options *o, struct worker **ret, struct err *e)
+{
+    assert(gpu && o && ret);
+    struct worker *w = make(gpu, o);
+    gpu->activity = &w->activity;
+    int rc = w->event_fd < 0 ? errno : pthread_create(&w->thread, NULL, run_jobs, w);
+    if (rc) {
+        gpu->activity = NULL;
+        free_worker(w);
+        return err_set_errno(e, rc, "start the hardware's thread");
+    }
+    (void)pthread_setname_np(w->thread, "gpu");
+    *ret = w;
+    return 0;
+}
+
+int worker_submit(struct worker *w, worker_job_fn *run_fn, worker_done_fn *done,
+                  worker_done_fn *drop, void *arg, struct err *e)
+{
+    assert(w && run_fn && done);
+    HOLD(&w->mu);
+    if (w->queued == w->max_jobs)
+        return err_set(e, ERR_THROTTLED, "%zu jobs wait for the hardware already", w->queued);
+    struct job *j = xcalloc(1, sizeof(*j));
+    *j = (struct job){.run = run_fn, .done = done, .drop = drop, .arg = arg};
+    queue_put(&w->todo, j);
+    w->queued++;
+    w->pending++;
+    (void)pthread_cond_signal(&w->wake);
+    return 0;
+}
+
+int worker_fd(const struct worker *w)
+{
+    return w->event_fd;
+}
+
+static struct job *take_finished(struct worker *w)
+{
+    HOLD(&w->mu);
+    return queue_take(&w->finished);
+}
+
+/* The descriptor is emptied first, so that a job that ends meanwhile makes it readable again. done
+ * is called without the lock, so it may submit. */
+void worker_dispatch(struct worker *w)
+{
+    uint64_t count;
+    ssize_t got = read(w->event_fd, &count, sizeof(count));
+    (void)got;
+    for (struct job *j = take_finished(w); j; j = take_finished(w)) {
+        w->pending--;
+        j->done(j->arg);
+        free(j);
+    }
+}
+
+size_t worker_pending(const struct worker *w)
+{
+    return w->pending;
+}
+
+/* --- the watchdog --- */
+
+/* The duration of the call in flight; -1: none. The two atomics are read one after the other;
+ * reading the call again shows whether they belong together. */
+static int64_t call_age_ms(const struct worker *w, const char **ret_call, int64_t *ret_since)
+{
+    const char *call = atomic_load(&w->activity.call);
+    int64_t since = atomic_load(&w->activity.since_mono_ms);
+    if (!call || atomic_load(&w->activity.call) != call)
+        return -1;
+    int64_t age = clock_mono_ms(w->clock) - since;
+    *ret_call = call;
+    *ret_since = since;
+    return age < 0 ? 0 : age;
+}
+
+bool worker_stuck(const struct worker *w, const char **ret_call, int64_t *ret_since_mono_ms)
+{
+    const char *call = NULL;
+    int64_t since = 0;
+    int64_t age = call_age_ms(w, &call, &since);
+    if (age < w->deadline_ms)
+        return false;
+    if (ret_call)
+        *ret_call = call;
+    if (ret_since_mono_ms)
+        *ret_since_mono_ms = since;
+    return true;
+}
+
+int64_t worker_watch_ms(const struct worker *w)
+{
+    const char *call = NULL;
+    int64_t since = 0;
+    int64_t age = call_age_ms(w, &call, &since);
+    if (age < 0) /* a job between two calls may hang in the next one */
+        return w->pending ? w->deadline_ms : -1;
+    return age >= w->deadline_ms ? -1 : w->deadline_ms - age;
+}
+
+/* --- the end --- */
+
+/* The condition waits on the clock of clock_real. */
+static struct timespec after_ms(int64_t ms)
+{
+    int64_t at_ms = clock_mono_ms(clock_real()) + ms;
+    return (struct timespec){.tv_sec = at_ms / 1000, .tv_nsec = at_ms % 1000 * 1000000};
+}
+
+/* True: the thread has ended. */
+static bool stop_within(struct worker *w, int64_t grace_ms)
+{
+    struct timespec until = after_ms(grace_ms);
+    HOLD(&w->mu);
+    w->stop = true;
+    (void)pthread_cond_signal(&w->wake);
+    while (!w->over)
+        if (pthread_cond_timedwait(&w->ended, &w->mu, &until) == ETIMEDOUT)
+            return w->over;
+    return true;
+}
+
+static void drop_all(struct queue *q)
+{
+    for (struct job *j = queue_take(q); j; j = queue_take(q)) {
+        if (j->drop)
+            j->drop(j->arg);
+        free(j);
+    }
+}
+
+struct worker *worker_free(struct worker *w, int64_t grace_ms, bool *ret_abandoned)
+{
+    if (ret_abandoned)
+        *ret_abandoned = false;
+    if (!w)
+        return NULL;
+    if (!stop_within(w, grace_ms)) {
+        /* The thread still uses everything, so it is left to the end of the process. */
+        (void)pthread_detach(w->thread);
+        if (ret_abandoned)
+            *ret_abandoned = true;
+        return NULL;
+    }
+    (void)pthread_join(w->thread, NULL);
+    drop_all(&w->todo);
+    drop_all(&w->finished);
+    free_worker(w);
+    return NULL;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/offer/card_holders.h"
+
+#include <stdio.h>
+
+#include "base/xalloc.h"
+
+#include "nodeagent/offer/device_id.h"
+
+struct users {
+    struct gpu_process *items;
+    size_t n;
+};
+
+/* gi_id, ci_id: the part that is held, as in struct gpu_process. */
+static void add_user(const struct holders *holders, const char *id, int gi_id, int ci_id,
+                     struct users *users)
+{
+    if (!holders_has(holders, id))
+        return;
+    const struct holder *h = holders_get(holders, id, 0);
+    struct gpu_process *user = XPUSH(users->items, users->n);
+    user->gi_id = gi_id;
+    user->ci_id = ci_id;
+    if (h && h->pod)
+        (void)snprintf(user->name, sizeof(user->name), "%s/%s", h->ns, h->pod);
+    else if (h)
+        (void)snprintf(user->name, sizeof(user->name), "with uid %s", h->uid);
+    else
+        (void)snprintf(user->name, sizeof(user->name), "that is being started");
+}
+
+static void add_part_user(const struct holders *holders, const struct gpu_card *card,
+                          const struct card_part *p, struct users *users)
+{
+    char id[DEVICE_ID_BYTES];
+    if (p->slice && p->slice->foreign)
+        return; /* not an alias of Cleave's */
+    if (p->slice)
+        add_user(holders, device_id(card, p, id), (int)p->slice->id, -1, users);
+    else if (p->vf)
+        add_user(holders, device_id(card, p, id), (int)p->vf->number, -1, users);
+    else
+        add_user(holders, device_id(card, p, id), (int)p->mig->gi_id, (int)p->mig->ci_id, users);
+}
+
+static void add_slot_users(const struct holders *holders, const struct device_slots *made,
+                           struct users *users)
+{
+    for (size_t i = 0; i < holders->n_listed; i++) {
+        int slot = device_slot_of(holders->listed[i].id);
+        if (slot >= 0 && !device_slots_has(made, (unsigned)slot))
+            add_user(holders, holders->listed[i].id, -1, -1, users);
+    }
+    for (size_t i = 0; i < holders->n_grants; i++) {
+        const char *id = holders->grants[i].id;
+        int slot = device_slot_of(id);
+        if (slot >= 0 && !device_slots_has(made, (unsigned)slot) && !holders_get(holders, id, 0))
+            add_user(holders, id, -1, -1, users);
+    }
+}
+
+void card_holders_mark(const struct holders *h, const struct device_slots *made,
+                       struct gpu_card *card)
+{
+    struct users users = {0};
+    if (holders_has_card(h, card->uuid))
+        add_user(h, card->uuid, -1, -1, &users);
+    for (unsigned i = 0; i < card_parts(card); i++) {
+        const struct card_part part = card_part_at(card, i);
+        add_part_user(h, card, &part, &users);
+    }
+    if (card->mode == GPU_SGPU)
+        add_slot_users(h, made, &users);
+    gpu_card_set_holders(card, users.items, (unsigned)users.n);
+    free(users.items);
+}

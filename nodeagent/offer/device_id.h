@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+
+#include "nodeagent/change/card_part.h"
+
+/*
+ * The identifiers under which the kubelet knows devices. They outlive restarts, re-creations and
+ * reboots (docs/adr/0011). Pure.
+ *
+ * device                | identifier
+ * card                  | its UUID
+ * partition             | UUID, profile, first memory slice: "GPU-…/1g.10gb@4"; with several
+ *                       | compute instances also the compute slice: "GPU-…/1c.3g.40gb@4.1"
+ * slice                 | UUID of the card and the slice's alias: "GPU-…/small-0"
+ * virtual function      | UUID of the card and the function's distance from it: "GPU-…/vf@2"
+ * slot                  | "sgpu@3"; its card is chosen only when its pod is known
+ * replica, the third    | "::2" behind the identifier of the shared device
+ */
+#define DEVICE_ID_BYTES 192
+
+/* The id of a whole card, or with p of a part. buf holds DEVICE_ID_BYTES. Returns buf. */
+char *device_id(const struct gpu_card *card, const struct card_part *p, char *buf);
+/* The length of an id without its replica's suffix. */
+size_t device_id_base(const char *id);
+/* The id of a slot. buf as above. */
+char *device_slot_id(unsigned slot, char *buf);
+/* The slot of an id; -1: it is not a slot's. */
+int device_slot_of(const char *id);
+/* The first compute slice of a compute instance in its GPU instance; -1: it fills the GPU instance,
+ * and its id does not name the slice. */
+int device_ci_start(const struct gpu_card *card, const struct gpu_partition *p);

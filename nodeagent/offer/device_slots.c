@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/offer/device_slots.h"
+
+void device_slots_put(struct device_slots *s, unsigned slot)
+{
+    s->bits[slot / 64] |= UINT64_C(1) << (slot % 64);
+}
+
+void device_slots_add(struct device_slots *s, const struct gpu_card *card)
+{
+    for (unsigned i = 0; i < card->sgpu.n; i++) {
+        const struct sgpu_slice *slice = &card->sgpu.items[i];
+        int slot = slice->foreign ? -1 : sgpu_slot_of(slice->alias);
+        if (slot >= 0)
+            device_slots_put(s, (unsigned)slot);
+    }
+}
+
+bool device_slots_has(const struct device_slots *s, unsigned slot)
+{
+    return s->bits[slot / 64] >> (slot % 64) & 1;
+}

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/offer/device_table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+
+#include "nodeagent/container/cdi_slot.h"
+#include "nodeagent/offer/device_entry.h"
+#include "nodeagent/offer/device_id.h"
+#include "nodeagent/offer/share.h"
+#include "partition/resources.h"
+
+/* --- Building --- */
+
+struct build {
+    const struct node_state *s;
+    struct device_table *table;
+    int strategy;
+    size_t card_index; /* index of the current card */
+    struct {
+        const struct gpu_card *card; /* the first card with such a part */
+        unsigned n, free_slices;
+        struct device_slots made;
+    } slots;
+};
+
+static const struct device_want *want_of(const struct build *b, const struct gpu_card *card)
+{
+    return device_spec_want(b->s->spec, card->uuid);
+}
+
+static struct table_resource *resource_for(struct build *b, const char *name, bool one_replica)
+{
+    struct device_table *t = b->table;
+    for (size_t i = 0; i < t->n_resources; i++)
+        if (strcmp(t->resources[i].name, name) == 0)
+            return &t->resources[i];
+    struct table_resource *r = XPUSH(t->resources, t->n_resources);
+    r->name = xstrdup(name);
+    r->one_replica = one_replica;
+    return r;
+}
+
+/* Sets what all devices of a card have in common. */
+static struct table_device *add_device(struct build *b, const char *name,
+                                       const struct gpu_card *card, const struct share *share,
+                                       const char *id)
+{
+    struct table_resource *r = resource_for(b, name, share->one_only);
+    struct table_device *d = XPUSH(r->devices, r->n_devices);
+    (void)snprintf(d->id, sizeof(d->id), "%s", id);
+    d->card_index = (uint8_t)b->card_index;
+    d->replicas = share->replicas;
+    d->mps = share->kind == SHARE_MPS;
+    d->memory_mib = card->memory_mib;
+    d->numa = card->numa_node;
+    d->entry = device_card_entry(card);
+    return d;
+}
+
+static bool is_free_of_others(const struct build *b, const char *name, const struct table_device *d)
+{
+    return !b->s->holders || !holders_has_otherwise(b->s->holders, name, d->id, d->replicas > 1);
+}
+
+static void add_mig_device(const struct gpu_card *card, const struct gpu_partition *p,
+                           const char *profile, struct table_device *d)
+{
+    d->memory_mib = card->mig.profiles[card->state.items[p->instance].profile].memory_mib;
+    d->start = card->state.items[p->instance].start;
+    d->gi_id = d->entry.gi_id = p->gi_id;
+    d->ci_id = d->entry.ci_id = p->ci_id;
+    d->entry.mig = true;
+    d->entry.mig_index = p->mig_index;
+    xstr_set(&d->entry.uuid, p->uuid);
+    d->entry.cdi_name = entry_cdi_name(card->uuid, profile, d->start, device_ci_start(card, p));
+}
+
+/* Adds the whole card, or with p a partition of it. */
+static void add_card_or_part(struct build *b, const struct gpu_card *card,
+                             const struct card_part *p, bool healthy)
+{
+    char profile[MIG_NAME_BYTES];
+    char name[RESOURCE_NAME_BYTES];
+    char id[DEVICE_ID_BYTES];
+    if (p && !card_part_kind(card, p, profile))
+        return;
+    const struct share_rules rules = {b->s->config, b->strategy, b->s->publisher};
+    const struct share share = share_of(&rules, card->vendor, want_of(b, card), p ? profile : NULL);
+    if (!resource_name(card->vendor, b->strategy, share.renamed, p ? profile : NULL, name))
+        return;
+    struct table_device *d = add_device(b, name, card, &share, device_id(card, p, id));
+    d->healthy = healthy && is_free_of_others(b, name, d);
+    if (p)
+        add_mig_device(card, p->mig, profile, d);
+    else
+        d->entry.cdi_name = entry_cdi_name(card->uuid, NULL, 0, -1);
+}
+
+/* --- Slices --- */
+
+static const struct share unshared = {.replicas = 1};
+
+/* Adds an existing slice under the name of its kind. */
+static void add_slice(struct build *b, const struct gpu_card *card, const struct card_part *p,
+                      bool healthy)
+{
+    char kind[MIG_NAME_BYTES];
+    char name[RESOURCE_NAME_BYTES];
+    char id[DEVICE_ID_BYTES];
+    if (!card_part_kind(card, p, kind) || !resource_slice_name(card->vendor, kind, name))
+        return;
+    struct table_device *d = add_device(b, name, card, &unshared, device_id(card, p, id));
+    d->memory_mib = p->slice->quota.memory_mib;
+    d->healthy = healthy && is_free_of_others(b, name, d);
+    entry_device_done(&d->entry);
+    device_slice_entry(card, p, entry_cdi_slice_name(card->uuid, p->slice->alias), &d->entry);
+}
+
+/* --- Virtual functions --- */
+
+static void add_vf(struct build *b, const struct gpu_card *card, const struct card_part *p,
+                   bool healthy)
+{
+    char id[DEVICE_ID_BYTES];
+    const char *name = resource_function_name(card->vendor);
+    if (!name)
+        return;
+    struct table_device *d = add_device(b, name, card, &unshared, device_id(card, p, id));
+    d->memory_mib = p->vf->memory_mib;
+    d->start = p->vf->number;
+    d->healthy = healthy && is_free_of_others(b, name, d);
+    d->entry.is_vf = true;
+    d->entry.cdi_name = entry_cdi_vf_name(card->uuid, p->vf->number);
+    xstr_set(&d->entry.uuid, p->vf->uuid);
+    xstr_set(&d->entry.pci_bus_id, p->vf->pci_bus_id);
+}
+
+/* --- Slots --- */
+
+/* The slices that a card can still have beside foreign ones and those of a spec. */
+static unsigned free_slices_of(const struct gpu_card *card)
+{
+    unsigned n = SGPU_MAX_SLICES;
+    for (unsigned i = 0; i < card->sgpu.n; i++)
+        n -= card->sgpu.items[i].foreign || sgpu_slot_of(card->sgpu.items[i].alias) < 0;
+    return n;
+}
+
+static void add_slot(struct build *b, const char *name, unsigned slot)
+{
+    char id[DEVICE_ID_BYTES];
+    struct table_device *d =
+        add_device(b, name, b->slots.card, &unshared, device_slot_id(slot, id));
+    d->start = slot;
+    d->numa = -1;
+    d->entry.is_slot = true;
+    d->entry.cdi_name = cdi_slot_name(slot);
+}
+
+static bool has_holder(const struct build *b, unsigned slot)
+{
+    char id[DEVICE_ID_BYTES];
+    return b->s->holders && holders_has(b->s->holders, device_slot_id(slot, id));
+}
+
+static bool is_held(const struct build *b, unsigned slot)
+{
+    return has_holder(b, slot) || device_slots_has(&b->slots.made, slot);
+}
+
+static bool is_sick(const struct build *b, unsigned slot)
+{
+    return b->s->sick && device_slots_has(b->s->sick, slot) && !has_holder(b, slot);
+}
+
+/* Adds sixteen slots for each card whose slices are made for pods, and the held slots beyond, which
+ * were granted when there were more cards. Held slots count first; of the others as many may be
+ * granted as slices can still be made. */
+static void add_slots(struct build *b)
+{
+    char name[RESOURCE_NAME_BYTES];
+    unsigned left = b->slots.free_slices;
+    if (!b->slots.n || !resource_slice_name(b->slots.card->vendor, NULL, name))
+        return;
+    for (unsigned slot = 0; slot < SGPU_MAX_SLOTS; slot++)
+        left -= left && is_held(b, slot);
+    for (unsigned slot = 0; slot < SGPU_MAX_SLOTS; slot++) {
+        if (slot >= b->slots.n && !has_holder(b, slot))
+            continue;
+        bool held = is_held(b, slot);
+        bool sick = is_sick(b, slot);
+        add_slot(b, name, slot);
+        struct table_resource *r = resource_for(b, name, /* one_replica= */ false);
+        r->devices[r->n_devices - 1].healthy = b->slots.free_slices && !sick && (held || left) &&
+                                               (!b->s->pods_forbidden || has_holder(b, slot));
+        left -= left && !sick && !held;
+    }
+}
+
+static void count_slots(struct build *b, const struct gpu_card *card, bool healthy)
+{
+    auto_err struct err e = {0};
+    bool has_nodes = device_check_nodes(b->s->nodes, card, &e) == 0;
+    if (!has_nodes && !b->table->left_out)
+        b->table->left_out = xstrdup(err_msg(&e));
+    b->table->pods_forbidden |= b->s->pods_forbidden != NULL;
+    if (!b->slots.card)
+        b->slots.card = card;
+    b->slots.n += b->slots.n < SGPU_MAX_SLOTS ? SGPU_MAX_SLICES : 0;
+    b->slots.free_slices += healthy && has_nodes ? free_slices_of(card) : 0;
+    device_slots_add(&b->slots.made, card);
+}
+
+/* --- The table --- */
+
+/* A device that is ill, is about to go, or belongs to a card that is to be changed may not be
+ * granted. It stays listed while it exists, because a pod may hold it. */
+static void add_card(struct build *b, const struct gpu_card *card, const struct card_offer *offer)
+{
+    const struct device_want *want = want_of(b, card);
+    if (card->mode == GPU_NATIVE) {
+        add_card_or_part(b, card, /* p= */ NULL, card->healthy && offer->whole);
+        return;
+    }
+    if (card->mode == GPU_MIG && b->strategy == API_STRATEGY_NONE) {
+        add_card_or_part(b, card, /* p= */ NULL,
+                         card->healthy && (!want || want->mode == API_MODE_MIG));
+        return;
+    }
+    for (unsigned i = 0; i < card_parts(card); i++) {
+        const struct card_part p = card_part_at(card, i);
+        bool good = card->healthy && card_part_is_good(&p) && card_offer_has(offer, &p);
+        if (p.slice)
+            add_slice(b, card, &p, good);
+        else if (p.vf)
+            add_vf(b, card, &p, good);
+        else
+            add_card_or_part(b, card, &p, good);
+    }
+    if (card->mode == GPU_SGPU && card_makes_slices(card, want))
+        count_slots(b, card, card->healthy && offer->slots);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct table_resource *)a)->name,
+                  ((const struct table_resource *)b)->name);
+}
+
+static int by_placement(const void *a, const void *b)
+{
+    const struct table_device *x = a;
+    const struct table_device *y = b;
+    if (x->entry.index != y->entry.index)
+        return x->entry.index < y->entry.index ? -1 : 1;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return strcmp(x->id, y->id);
+}
+
+void device_table_build(const struct node_state *s, const struct card_offer *offers, int strategy,
+                        struct device_table *ret)
+{
+    *ret = (struct device_table){0};
+    struct build b = {.s = s, .table = ret, .strategy = strategy};
+    for (size_t i = 0; i < s->n_cards; i++)
+        if (*s->cards[i].card.uuid && !s->cards[i].card.unread) {
+            b.card_index = i;
+            add_card(&b, &s->cards[i].card, &offers[i]);
+        }
+    add_slots(&b);
+    if (ret->n_resources)
+        qsort(ret->resources, ret->n_resources, sizeof(*ret->resources), by_name);
+    for (size_t i = 0; i < ret->n_resources; i++)
+        qsort(ret->resources[i].devices, ret->resources[i].n_devices,
+              sizeof(*ret->resources[i].devices), by_placement);
+}
+
+static void copy_resource(const struct table_resource *from, struct table_resource *to)
+{
+    *to = (struct table_resource){
+        .name = xstrdup(from->name),
+        .one_replica = from->one_replica,
+        .devices = xcalloc(from->n_devices, sizeof(*to->devices)),
+        .n_devices = from->n_devices,
+    };
+    for (size_t i = 0; i < from->n_devices; i++) {
+        to->devices[i] = from->devices[i];
+        entry_device_copy(&from->devices[i].entry, &to->devices[i].entry);
+    }
+}
+
+void device_table_copy(const struct device_table *from, struct device_table *ret)
+{
+    *ret = *from;
+    ret->left_out = from->left_out ? xstrdup(from->left_out) : NULL;
+    ret->resources = xcalloc(from->n_resources, sizeof(*ret->resources));
+    for (size_t i = 0; i < from->n_resources; i++)
+        copy_resource(&from->resources[i], &ret->resources[i]);
+}
+
+static bool same_slice(const struct entry_device *a, const struct entry_device *b)
+{
+    const struct entry_slice *x = &a->slice;
+    const struct entry_slice *y = &b->slice;
+    if (a->has_slice != b->has_slice || a->is_slot != b->is_slot || a->is_vf != b->is_vf)
+        return false;
+    return !a->has_slice ||
+           (x->id == y->id && x->minor == y->minor && x->memory_mib == y->memory_mib &&
+            x->compute_percent == y->compute_percent && strcmp(x->alias, y->alias) == 0);
+}
+
+static bool same_entry(const struct entry_device *a, const struct entry_device *b)
+{
+    return strcmp(a->vendor, b->vendor) == 0 && strcmp(a->cdi_name, b->cdi_name) == 0 &&
+           strcmp(a->uuid, b->uuid) == 0 && strcmp(a->card_uuid, b->card_uuid) == 0 &&
+           strcmp(a->pci_bus_id, b->pci_bus_id) == 0 && a->index == b->index &&
+           a->minor == b->minor && a->mig == b->mig && a->gi_id == b->gi_id &&
+           a->ci_id == b->ci_id && a->mig_index == b->mig_index && same_slice(a, b);
+}
+
+static bool same_device(const struct table_device *a, const struct table_device *b)
+{
+    return strcmp(a->id, b->id) == 0 && a->card_index == b->card_index &&
+           a->healthy == b->healthy && a->replicas == b->replicas && a->mps == b->mps &&
+           a->memory_mib == b->memory_mib && a->numa == b->numa && same_entry(&a->entry, &b->entry);
+}
+
+static bool same_resource(const struct table_resource *a, const struct table_resource *b)
+{
+    if (strcmp(a->name, b->name) != 0 || a->one_replica != b->one_replica ||
+        a->n_devices != b->n_devices)
+        return false;
+    for (size_t i = 0; i < a->n_devices; i++)
+        if (!same_device(&a->devices[i], &b->devices[i]))
+            return false;
+    return true;
+}
+
+bool device_table_equal(const struct device_table *a, const struct device_table *b)
+{
+    if (a->n_resources != b->n_resources)
+        return false;
+    for (size_t i = 0; i < a->n_resources; i++)
+        if (!same_resource(&a->resources[i], &b->resources[i]))
+            return false;
+    return true;
+}
+
+static bool is_named(const char *name, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* The number that may be granted. */
+static int64_t count_of(const struct table_resource *r, const struct withheld *withheld)
+{
+    int64_t count = 0;
+    for (size_t i = 0; i < r->n_devices; i++) {
+        const struct table_device *d = &r->devices[i];
+        if (d->healthy && !is_named(d->entry.cdi_name, withheld->names, withheld->n))
+            count += d->replicas;
+    }
+    return count;
+}
+
+void device_table_counts(const struct device_table *t, const struct withheld *withheld,
+                         int publisher, struct device_status *ret)
+{
+    for (size_t i = 0; i < t->n_resources; i++) {
+        int64_t count = count_of(&t->resources[i], withheld);
+        if (count > 0 || publisher == API_PUBLISHER_KUBELET)
+            *XPUSH(ret->resources, ret->n_resources) =
+                (struct device_resource){xstrdup(t->resources[i].name), count, publisher};
+    }
+}
+
+const struct table_resource *device_table_resource(const struct device_table *t, const char *name)
+{
+    for (size_t i = 0; i < t->n_resources; i++)
+        if (strcmp(t->resources[i].name, name) == 0)
+            return &t->resources[i];
+    return NULL;
+}
+
+const struct table_device *table_resource_device(const struct table_resource *r, const char *id)
+{
+    size_t len = device_id_base(id);
+    for (size_t i = 0; i < r->n_devices; i++)
+        if (strncmp(r->devices[i].id, id, len) == 0 && r->devices[i].id[len] == '\0')
+            return &r->devices[i];
+    return NULL;
+}
+
+static const struct table_device *find_partition(const struct device_table *t, const char *uuid,
+                                                 size_t len)
+{
+    for (size_t i = 0; i < t->n_resources; i++)
+        for (size_t k = 0; k < t->resources[i].n_devices; k++) {
+            const struct table_device *d = &t->resources[i].devices[k];
+            if (d->entry.mig && strlen(d->entry.uuid) == len &&
+                strncmp(d->entry.uuid, uuid, len) == 0)
+                return d;
+        }
+    return NULL;
+}
+
+char *device_table_translate(const struct device_table *t, const char *id)
+{
+    size_t len = device_id_base(id);
+    const struct table_device *d = find_partition(t, id, len);
+    return d ? xasprintf("%s%s", d->id, id + len) : NULL;
+}
+
+void device_table_done(struct device_table *t)
+{
+    for (size_t i = 0; i < t->n_resources; i++) {
+        for (size_t k = 0; k < t->resources[i].n_devices; k++)
+            entry_device_done(&t->resources[i].devices[k].entry);
+        free(t->resources[i].devices);
+        free(t->resources[i].name);
+    }
+    free(t->resources);
+    free(t->left_out);
+    *t = (struct device_table){0};
+}

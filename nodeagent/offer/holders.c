@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/offer/holders.h"
+
+#include <string.h>
+
+#include "base/xalloc.h"
+
+#include "nodeagent/offer/device_id.h"
+
+static bool is_replica_of(const char *id_with_replica, const char *id)
+{
+    size_t len = device_id_base(id_with_replica);
+    return strncmp(id_with_replica, id, len) == 0 && id[len] == '\0';
+}
+
+void holder_done(struct holder *h)
+{
+    free(h->id);
+    free(h->ns);
+    free(h->pod);
+    free(h->uid);
+    free(h->container);
+    free(h->resource);
+    *h = (struct holder){0};
+}
+
+static void free_list(struct holder *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        holder_done(&list[i]);
+    free(list);
+}
+
+void holders_grant(struct holders *h, const char *const *ids, size_t n, int64_t now_mono_ms)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct grant *g = NULL;
+        for (size_t k = 0; k < h->n_grants && !g; k++)
+            if (strcmp(h->grants[k].id, ids[i]) == 0)
+                g = &h->grants[k];
+        if (!g) {
+            g = XPUSH(h->grants, h->n_grants);
+            g->id = xstrdup(ids[i]);
+        }
+        g->mono_ms = now_mono_ms;
+    }
+}
+
+static bool is_in(const struct holder *list, size_t n, const char *id)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(list[i].id, id) == 0)
+            return true;
+    return false;
+}
+
+/* A list that was asked for before the grant does not count, even if it shows the id: that may be
+ * the earlier pod. True: a grant has ended. */
+static bool settle_grants(struct holders *h, int64_t asked_mono_ms)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < h->n_grants; i++) {
+        struct grant *g = &h->grants[i];
+        bool shown = asked_mono_ms > g->mono_ms && is_in(h->listed, h->n_listed, g->id);
+        if (shown || asked_mono_ms >= g->mono_ms + HOLDERS_GRANT_MS)
+            free(g->id);
+        else
+            h->grants[n++] = *g;
+    }
+    bool ended = n < h->n_grants;
+    h->n_grants = n;
+    return ended;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool same_list(const struct holders *h, const struct holder *list, size_t n)
+{
+    if (n != h->n_listed)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!same_text(list[i].id, h->listed[i].id) || !same_text(list[i].ns, h->listed[i].ns) ||
+            !same_text(list[i].pod, h->listed[i].pod) ||
+            !same_text(list[i].uid, h->listed[i].uid) ||
+            !same_text(list[i].container, h->listed[i].container) ||
+            !same_text(list[i].resource, h->listed[i].resource))
+            return false;
+    return true;
+}
+
+static int compare_text(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "");
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct holder *x = a;
+    const struct holder *y = b;
+    int order = strcmp(x->id, y->id);
+    if (order == 0)
+        order = compare_text(x->ns, y->ns);
+    if (order == 0)
+        order = compare_text(x->pod, y->pod);
+    return order ? order : compare_text(x->uid, y->uid);
+}
+
+static struct holder copy_holder(const struct holder *h)
+{
+    return (struct holder){
+        .id = xstrdup(h->id),
+        .ns = xstrdup(h->ns),
+        .pod = xstrdup(h->pod),
+        .uid = xstrdup(h->uid),
+        .container = xstrdup(h->container),
+        .resource = xstrdup(h->resource),
+    };
+}
+
+/* NOLINTBEGIN(readability-non-const-parameter): XPUSH counts up */
+void holders_keep(const struct holders *h, struct holder **list, size_t *n)
+{
+    size_t given = *n;
+    for (size_t i = 0; i < h->n_listed; i++) {
+        const struct holder *old = &h->listed[i];
+        if (!is_in(*list, given, old->id))
+            *XPUSH(*list, *n) = copy_holder(old);
+    }
+}
+/* NOLINTEND(readability-non-const-parameter) */
+
+bool holders_list(struct holders *h, struct holder *listed, size_t n, int64_t asked_mono_ms)
+{
+    if (n)
+        qsort(listed, n, sizeof(*listed), by_id);
+    bool changed = !h->known || !same_list(h, listed, n);
+    free_list(h->listed, h->n_listed);
+    h->listed = listed;
+    h->n_listed = n;
+    h->known = true;
+    h->asked_mono_ms = asked_mono_ms;
+    bool ended = settle_grants(h, asked_mono_ms);
+    return changed || ended;
+}
+
+void holders_unknown(struct holders *h)
+{
+    h->known = false;
+}
+
+bool holders_has(const struct holders *h, const char *id)
+{
+    if (holders_get(h, id, 0))
+        return true;
+    for (size_t i = 0; i < h->n_grants; i++)
+        if (is_replica_of(h->grants[i].id, id))
+            return true;
+    return false;
+}
+
+static bool is_on(const char *id, const char *uuid)
+{
+    size_t len = strlen(uuid);
+    return strncmp(id, uuid, len) == 0 && (!id[len] || id[len] == '/' || id[len] == ':');
+}
+
+bool holders_has_card(const struct holders *h, const char *uuid)
+{
+    for (size_t i = 0; i < h->n_listed; i++)
+        if (is_on(h->listed[i].id, uuid))
+            return true;
+    for (size_t i = 0; i < h->n_grants; i++)
+        if (is_on(h->grants[i].id, uuid))
+            return true;
+    return false;
+}
+
+const struct holder *holders_get(const struct holders *h, const char *id, size_t i)
+{
+    for (size_t k = 0; k < h->n_listed; k++)
+        if (is_replica_of(h->listed[k].id, id) && i-- == 0)
+            return &h->listed[k];
+    return NULL;
+}
+
+/* "GPU-…/1g.10gb@4" is part of "GPU-…". */
+static bool is_part_of(const char *part, const char *whole)
+{
+    size_t len = strlen(whole);
+    return strncmp(part, whole, len) == 0 && part[len] == '/';
+}
+
+static bool overlaps(const char *held, const char *id)
+{
+    auto_free char *base = xstrndup(held, device_id_base(held));
+    return is_part_of(base, id) || is_part_of(id, base);
+}
+
+static bool is_shared(const char *id)
+{
+    return id[device_id_base(id)] != '\0';
+}
+
+bool holders_has_otherwise(const struct holders *h, const char *resource, const char *id,
+                           bool shared)
+{
+    for (size_t i = 0; i < h->n_listed; i++) {
+        const struct holder *k = &h->listed[i];
+        bool named = k->resource && strcmp(k->resource, resource) != 0;
+        if (overlaps(k->id, id) ||
+            (is_replica_of(k->id, id) && (named || is_shared(k->id) != shared)))
+            return true;
+    }
+    for (size_t i = 0; i < h->n_grants; i++) {
+        const char *held = h->grants[i].id;
+        if (overlaps(held, id) || (is_replica_of(held, id) && is_shared(held) != shared))
+            return true;
+    }
+    return false;
+}
+
+struct holders holders_copy(const struct holders *h)
+{
+    struct holders copy = {.known = h->known, .asked_mono_ms = h->asked_mono_ms};
+    for (size_t i = 0; i < h->n_listed; i++)
+        *XPUSH(copy.listed, copy.n_listed) = copy_holder(&h->listed[i]);
+    for (size_t i = 0; i < h->n_grants; i++)
+        *XPUSH(copy.grants, copy.n_grants) =
+            (struct grant){xstrdup(h->grants[i].id), h->grants[i].mono_ms};
+    return copy;
+}
+
+bool holders_await(const struct holders *h)
+{
+    return h->n_grants > 0;
+}
+
+void holders_done(struct holders *h)
+{
+    free_list(h->listed, h->n_listed);
+    for (size_t i = 0; i < h->n_grants; i++)
+        free(h->grants[i].id);
+    free(h->grants);
+    *h = (struct holders){0};
+}

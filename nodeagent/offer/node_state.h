@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "nodeagent/change/card_view.h"
+#include "nodeagent/change/unended.h"
+#include "nodeagent/health/health.h"
+#include "nodeagent/kubelet/device_plugin.h"
+#include "nodeagent/offer/card_memo.h"
+#include "nodeagent/offer/device_slots.h"
+#include "nodeagent/offer/holders.h"
+#include "nodeagent/offer/host_facts.h"
+
+/*
+ * Everything that the agent knows of its node at one moment. The offer, the kubelet's list and the
+ * status are pure functions of it. Borrows everything.
+ */
+struct container_nodes;
+struct plugin_config;
+
+/* CDI names of devices that are on offer but cannot be given to a container. */
+struct withheld {
+    const char *const *names;
+    size_t n;
+};
+
+struct node_state {
+    const struct gpu_inventory
+        *inventory; /* vendor, versions, boot id; its cards are not used. NULL: not read yet */
+    const struct card_view *cards; /* in the order of their indices */
+    size_t n_cards;
+    const struct host_facts *host; /* the kernel's facts about the machine; NULL: not read yet */
+    const struct device_spec *spec;
+    const char *spec_error;        /* why the spec cannot be read; NULL: it can */
+    int64_t generation;            /* the spec's */
+    bool spec_seen;                /* the Device was read at least once */
+    const struct card_memo *memos; /* one for each card of the spec, in any order */
+    size_t n_memos;
+    const char *busy;                     /* uuid of the card that is being changed; NULL: none */
+    const struct card_offer *busy_offer;  /* what that card still offers until the change is over */
+    const struct unended *unended;        /* interrupted changes that are not recovered yet; NULL:
+                                             none */
+    const char *read_reason, *read_error; /* why the last reading failed; NULL: it did not */
+    const char *stuck_call;               /* a vendor call is past its deadline; NULL: none */
+    const struct health *health;          /* the illnesses of instances; NULL: none */
+    const char *agent_version;
+    const struct plugin_config *config;  /* applies where the spec says nothing; NULL: none */
+    int publisher;                       /* enum api_publisher: who publishes the resources */
+    const struct holders *holders;       /* the pods that hold devices; NULL: the agent does not
+                                            know, since it has no kubelet */
+    enum plugin_state plugin_state;      /* whether the kubelet is being served */
+    const char *plugin_text;             /* NULL: the agent does not serve the kubelet */
+    struct withheld withheld;            /* valid once the offer is served */
+    const struct container_nodes *nodes; /* device files that containers get; NULL: not used */
+    const struct device_slots *sick;     /* slots that cannot be granted anew; NULL: none */
+    const char *pods_forbidden;          /* why the agent may not read pods, so that no slice can be
+                                            made for one; NULL: it may */
+};
+
+/* The want of the card with this uuid; NULL: the spec does not list it. */
+const struct device_want *node_state_want(const struct node_state *s, const char *uuid);
+/* The memo of the attempts at this card; NULL: there is none. */
+const struct card_memo *node_state_memo(const struct node_state *s, const char *uuid);

@@ -1,0 +1,647 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/slots/late_binding.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/backoff.h"
+#include "base/jx.h"
+#include "base/log.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/offer/device_id.h"
+
+enum { AGAIN_MS = 1000 };
+
+enum state {
+    GRANTED, /* to a pod that the list does not show yet */
+    NEW,     /* the pod's name is known */
+    ASKED,   /* the pod is being read */
+    KNOWN,   /* its wishes are known */
+    RUNS,    /* the worker binds it */
+    BOUND,
+};
+
+/* One container and its slots. */
+struct binding {
+    char *ns, *pod, *container, *uid;
+    unsigned *slots; /* ascending */
+    size_t n_slots;
+    struct slot_wish *wishes; /* one per slot; NULL before KNOWN */
+    enum state state;
+    char *trouble; /* NULL: none */
+    bool news;     /* the trouble was not reported yet */
+    bool tried;    /* without room, since the pod was read */
+    struct backoff backoff;
+    int64_t due_mono_ms; /* of NEW and KNOWN */
+};
+
+/* A slot that may have left a slice, a record or a file. */
+struct leftover {
+    unsigned slot;
+    bool runs;
+    bool failed; /* the last release failed */
+    bool done;   /* released; the slice must not show any more */
+    struct backoff backoff;
+    int64_t due_mono_ms;
+};
+
+struct late_binding {
+    struct late_binding_deps d;
+    struct rng rng;
+    struct binding *items;
+    size_t n;
+    struct leftover *leftovers;
+    size_t n_leftovers;
+    bool forbidden;   /* the agent may not read pods */
+    bool right_asked; /* at least once */
+    struct backoff right_backoff;
+    int64_t right_due_mono_ms; /* next question about the right; INT64_MAX: none needed, or an
+                                  answer is under way */
+};
+
+static const struct backoff retry = {.base_ms = 200,
+                                     .cap_ms = 10000,
+                                     .factor = 2,
+                                     .jitter_pct = 20};
+
+struct late_binding *late_binding_new(const struct late_binding_deps *d)
+{
+    struct late_binding *l = xmalloc(sizeof(*l));
+    *l = (struct late_binding){.d = *d, .right_backoff = retry, .right_due_mono_ms = INT64_MAX};
+    rng_init(&l->rng, d->seed);
+    return l;
+}
+
+static void binding_done(struct binding *b)
+{
+    free(b->ns);
+    free(b->pod);
+    free(b->container);
+    free(b->uid);
+    free(b->slots);
+    free(b->wishes);
+    free(b->trouble);
+    *b = (struct binding){0};
+}
+
+struct late_binding *late_binding_free(struct late_binding *l)
+{
+    if (!l)
+        return NULL;
+    for (size_t i = 0; i < l->n; i++)
+        binding_done(&l->items[i]);
+    free(l->items);
+    free(l->leftovers);
+    free(l);
+    return NULL;
+}
+
+/* --- Holders of slots --- */
+
+static bool is_of_container(const struct binding *b, const struct holder *h)
+{
+    return strcmp(b->ns, h->ns) == 0 && strcmp(b->pod, h->pod) == 0 &&
+           strcmp(b->container, h->container) == 0;
+}
+
+static struct binding *binding_of(struct binding *items, size_t n, const struct holder *h)
+{
+    for (size_t i = 0; i < n; i++)
+        if (is_of_container(&items[i], h))
+            return &items[i];
+    return NULL;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    unsigned x = *(const unsigned *)a;
+    unsigned y = *(const unsigned *)b;
+    return x < y ? -1 : x > y;
+}
+
+static bool is_granted(const struct holders *h, unsigned slot)
+{
+    for (size_t i = 0; i < h->n_grants; i++)
+        if (device_slot_of(h->grants[i].id) == (int)slot)
+            return true;
+    return false;
+}
+
+/* The containers that the list shows with slots, each as NEW. */
+static struct binding *list_bindings(const struct holders *h, size_t *ret_n)
+{
+    struct binding *list = NULL;
+    *ret_n = 0;
+    for (size_t i = 0; i < h->n_listed; i++) {
+        const struct holder *holder = &h->listed[i];
+        int slot = device_slot_of(holder->id);
+        if (slot < 0 || !holder->pod || !holder->ns || !holder->container)
+            continue;
+        struct binding *b = binding_of(list, *ret_n, holder);
+        if (!b) {
+            b = XPUSH(list, *ret_n);
+            *b = (struct binding){.ns = xstrdup(holder->ns),
+                                  .pod = xstrdup(holder->pod),
+                                  .container = xstrdup(holder->container),
+                                  .state = NEW,
+                                  .backoff = retry};
+        }
+        *XPUSH(b->slots, b->n_slots) = (unsigned)slot;
+    }
+    for (size_t i = 0; i < *ret_n; i++) {
+        qsort(list[i].slots, list[i].n_slots, sizeof(*list[i].slots), by_number);
+        for (size_t k = 0; k < list[i].n_slots; k++)
+            if (is_granted(h, list[i].slots[k]))
+                list[i].state = GRANTED; /* granted again: it belongs to another pod now */
+    }
+    return list;
+}
+
+static bool same_container(const struct binding *a, const struct binding *b)
+{
+    return strcmp(a->ns, b->ns) == 0 && strcmp(a->pod, b->pod) == 0 &&
+           strcmp(a->container, b->container) == 0 && a->n_slots == b->n_slots &&
+           memcmp(a->slots, b->slots, a->n_slots * sizeof(*a->slots)) == 0;
+}
+
+/* Keeps the state of containers that are still listed. The two lists swap; the rest of the old one
+ * is forgotten. */
+static void carry_over(struct late_binding *l, struct binding *to)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        struct binding *from = &l->items[i];
+        if (!same_container(from, to) || from->state == GRANTED || to->state == GRANTED)
+            continue;
+        const struct binding listed = *to;
+        *to = *from;
+        *from = listed;
+        return;
+    }
+}
+
+static void add_leftover(struct late_binding *l, unsigned slot)
+{
+    for (size_t i = 0; i < l->n_leftovers; i++)
+        if (l->leftovers[i].slot == slot)
+            return;
+    *XPUSH(l->leftovers, l->n_leftovers) = (struct leftover){.slot = slot, .backoff = retry};
+}
+
+/* A container that is no longer listed may have left slices behind. */
+static void note_leftovers(struct late_binding *l)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        for (size_t k = 0; k < l->items[i].n_slots; k++)
+            add_leftover(l, l->items[i].slots[k]);
+        binding_done(&l->items[i]);
+    }
+    free(TAKE(l->items));
+    l->n = 0;
+}
+
+/* Held slots are no leftovers. */
+static void drop_held_leftovers(struct late_binding *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        for (size_t k = 0; k < l->items[i].n_slots; k++)
+            for (size_t o = l->n_leftovers; o-- > 0;)
+                if (l->leftovers[o].slot == l->items[i].slots[k] && !l->leftovers[o].runs)
+                    l->leftovers[o] = l->leftovers[--l->n_leftovers];
+}
+
+static void ask_for_pods(struct late_binding *l);
+
+void late_binding_follow(struct late_binding *l, const struct holders *h)
+{
+    size_t n;
+    struct binding *list = list_bindings(h, &n);
+    for (size_t i = 0; i < n; i++)
+        carry_over(l, &list[i]);
+    note_leftovers(l);
+    l->items = list;
+    l->n = n;
+    drop_held_leftovers(l);
+    ask_for_pods(l);
+}
+
+void late_binding_found(struct late_binding *l, const unsigned *slots, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        add_leftover(l, slots[i]);
+}
+
+/* --- Reading pods --- */
+
+static void put_off(struct late_binding *l, struct binding *b, enum state state, const char *why)
+{
+    if (!b->trouble || strcmp(b->trouble, why) != 0) {
+        log_warn("Could not bind a slot", kv("namespace", b->ns), kv("pod", b->pod),
+                 kv("container", b->container), kv("error", why));
+        b->news = true;
+    }
+    xstr_set(&b->trouble, why);
+    b->state = state;
+    b->due_mono_ms = clock_mono_ms(l->d.clk) + backoff_next_ms(&b->backoff, l->d.clk, &l->rng);
+}
+
+/* The uid under which the kubelet knows the pod. For a static pod only the kubelet knows it, and
+ * writes it into the mirror pod's annotation (kubernetes pkg/kubelet/types/constants.go). The
+ * mirror may be made again with another uid while the pod runs on. */
+static const char *identity_of(const json_t *pod)
+{
+    const char *mirrored = JX_STR_AT(pod, "metadata", "annotations", "kubernetes.io/config.mirror");
+    return mirrored ? mirrored : JX_STR_AT(pod, "metadata", "uid");
+}
+
+static int read_wishes(const struct late_binding *l, struct binding *b, const json_t *pod,
+                       struct err *e)
+{
+    const char *node = JX_STR_AT(pod, "spec", "nodeName");
+    const char *uid = identity_of(pod);
+    if (!node || strcmp(node, l->d.node) != 0 || !uid)
+        return err_set(e, ERR_CONFLICT, "the pod of this name is not on this node");
+    auto_free struct slot_wish *wishes = xcalloc(b->n_slots, sizeof(*wishes));
+    for (size_t i = 0; i < b->n_slots; i++)
+        TRY(slot_wish_of(pod, b->container, (unsigned)i, &wishes[i], e));
+    free(b->wishes);
+    b->wishes = TAKE(wishes);
+    xstr_set(&b->uid, uid);
+    return 0;
+}
+
+/* Most agents' account may not read pods; config/slots has another account for nodes with slots. */
+static const char no_right[] =
+    "this node's agent may not read pods, which say how large their slices are: install "
+    "config/slots and label the Node gpu.cleave.dev.node-restriction.kubernetes.io/slots=true";
+
+static void take_answer(struct late_binding *l, struct binding *b, const struct pod_answer *a)
+{
+    auto_err struct err e = {0};
+    if (!a->pod && a->err.kind == ERR_FORBIDDEN) {
+        put_off(l, b, NEW, no_right);
+        return;
+    }
+    if (!a->pod || read_wishes(l, b, a->pod, &e) < 0) {
+        put_off(l, b, NEW, err_msg(a->pod ? &e : &a->err));
+        return;
+    }
+    b->state = KNOWN;
+    b->due_mono_ms = 0;
+    b->tried = false;
+}
+
+/* A name that no pod has: an agent that may read pods gets "not found" for it. */
+static const char nobody[] = "_";
+
+static void put_off_right(struct late_binding *l)
+{
+    l->right_due_mono_ms =
+        clock_mono_ms(l->d.clk) + backoff_next_ms(&l->right_backoff, l->d.clk, &l->rng);
+}
+
+/* Each answer shows whether the right exists; other failures show nothing. */
+static void note_right(struct late_binding *l, const struct pod_answer *a)
+{
+    bool asked = strcmp(a->name, nobody) == 0;
+    if (!a->pod && a->err.kind == ERR_FORBIDDEN) {
+        if (!l->forbidden)
+            log_warn("Could not read pods: no slices are offered", kv("error", no_right));
+        l->forbidden = true;
+        if (asked || l->right_due_mono_ms == INT64_MAX)
+            put_off_right(l);
+    } else if (a->pod || a->err.kind == ERR_NOT_FOUND) {
+        if (l->forbidden)
+            log_info("Pods can be read: slices are offered");
+        l->forbidden = false;
+        l->right_due_mono_ms = INT64_MAX;
+        backoff_reset(&l->right_backoff);
+    } else if (asked) {
+        put_off_right(l);
+    }
+}
+
+void late_binding_ask_right(struct late_binding *l, bool needed)
+{
+    int64_t now = clock_mono_ms(l->d.clk);
+    bool due = needed && (!l->right_asked || l->right_due_mono_ms <= now);
+    l->right_asked = needed;
+    if (!needed)
+        l->right_due_mono_ms = INT64_MAX;
+    if (!due)
+        return;
+    l->right_due_mono_ms =
+        pod_reader_ask(l->d.pods, "default", nobody) ? INT64_MAX : now + AGAIN_MS;
+}
+
+const char *late_binding_forbidden(const struct late_binding *l)
+{
+    return l->forbidden ? no_right : NULL;
+}
+
+bool late_binding_take(struct late_binding *l)
+{
+    struct pod_answer a;
+    bool before = l->forbidden;
+    while (pod_reader_take(l->d.pods, &a)) {
+        note_right(l, &a);
+        for (size_t i = 0; i < l->n; i++) {
+            struct binding *b = &l->items[i];
+            if (b->state == ASKED && strcmp(b->ns, a.ns) == 0 && strcmp(b->pod, a.name) == 0)
+                take_answer(l, b, &a);
+        }
+        pod_answer_done(&a);
+    }
+    return l->forbidden != before;
+}
+
+static void ask_for_pods(struct late_binding *l)
+{
+    int64_t now = clock_mono_ms(l->d.clk);
+    for (size_t i = 0; i < l->n; i++) {
+        struct binding *b = &l->items[i];
+        if (b->state == KNOWN && b->due_mono_ms && b->due_mono_ms <= now)
+            b->state = NEW; /* still no room: the pod may ask for something else by now */
+        if (b->state != NEW || b->due_mono_ms > now)
+            continue;
+        if (pod_reader_ask(l->d.pods, b->ns, b->pod))
+            b->state = ASKED;
+        else
+            b->due_mono_ms = now + AGAIN_MS;
+    }
+}
+
+void late_binding_stir(struct late_binding *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (l->items[i].state == KNOWN)
+            l->items[i].due_mono_ms = 0;
+}
+
+/* --- Binding --- */
+
+/* Copies of the cards, with the slices that are about to be made. */
+struct sketch {
+    struct gpu_card *cards;
+    struct slot_card *list;
+    size_t n;
+};
+
+static void sketch_init(struct sketch *s, const struct slot_card *cards, size_t n)
+{
+    *s = (struct sketch){.cards = xcalloc(n, sizeof(*s->cards)),
+                         .list = xcalloc(n, sizeof(*s->list)),
+                         .n = n};
+    for (size_t i = 0; i < n; i++) {
+        s->cards[i] = *cards[i].card;
+        s->list[i] = cards[i];
+        s->list[i].card = &s->cards[i];
+    }
+}
+
+static void sketch_done(struct sketch *s)
+{
+    free(s->cards);
+    free(s->list);
+}
+AUTO_DEFINE(sketch, struct sketch, sketch_done)
+
+/* Replaces the slot's own slice. */
+static void sketch_slice(struct sketch *s, unsigned slot, const struct slot_place *p)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        struct sgpu_state *state = &s->cards[i].sgpu;
+        sgpu_drop_slot(state, slot);
+        if (&s->cards[i] != p->card || state->n == SGPU_MAX_SLICES)
+            continue;
+        struct sgpu_slice *slice = &state->items[state->n++];
+        *slice = (struct sgpu_slice){.quota = p->quota};
+        sgpu_slot_alias(slot, slice->alias);
+        if (p->qos >= 0)
+            state->qos = p->qos;
+    }
+}
+
+static int choose(const struct binding *b, const struct slot_card *cards, size_t n,
+                  struct slot_binding *ret, struct err *e)
+{
+    AUTO(sketch) struct sketch s;
+    sketch_init(&s, cards, n);
+    for (size_t i = 0; i < b->n_slots; i++) {
+        struct slot_place p;
+        TRY(slot_place(s.list, s.n, b->slots[i], &b->wishes[i], &p, e));
+        struct slot_grant *g = XPUSH(ret->grants, ret->n);
+        *g = (struct slot_grant){.slot = b->slots[i], .quota = p.quota, .qos = p.qos};
+        memcpy(g->card, p.card->uuid, sizeof(g->card));
+        sketch_slice(&s, b->slots[i], &p);
+    }
+    return 0;
+}
+
+static bool has_any_made(const struct binding *b, const struct device_slots *made)
+{
+    for (size_t i = 0; i < b->n_slots; i++)
+        if (device_slots_has(made, b->slots[i]))
+            return true;
+    return false;
+}
+
+/* Copies the binding without choosing cards. */
+static void leave_unplaced(const struct binding *b, struct err *why, struct slot_binding *ret)
+{
+    free(TAKE(ret->grants));
+    ret->n = 0;
+    for (size_t i = 0; i < b->n_slots; i++)
+        *XPUSH(ret->grants, ret->n) = (struct slot_grant){.slot = b->slots[i], .qos = -1};
+    (void)err_move(&ret->unplaced, why);
+}
+
+bool late_binding_next(struct late_binding *l, const struct slot_card *cards, size_t n,
+                       const struct device_slots *made, struct slot_binding *ret)
+{
+    int64_t now = clock_mono_ms(l->d.clk);
+    ask_for_pods(l);
+    for (size_t i = 0; i < l->n; i++) {
+        struct binding *b = &l->items[i];
+        if (b->state != KNOWN || b->due_mono_ms > now)
+            continue;
+        auto_slot_binding struct slot_binding binding = {.ns = xstrdup(b->ns),
+                                                         .pod = xstrdup(b->pod),
+                                                         .uid = xstrdup(b->uid),
+                                                         .container = xstrdup(b->container)};
+        auto_err struct err e = {0};
+        bool placed = choose(b, cards, n, &binding, &e) == 0;
+        if (!placed && !b->tried && has_any_made(b, made)) {
+            b->tried = true;
+            leave_unplaced(b, &e, &binding);
+        } else if (!placed) {
+            /* Room may become free; a pod that can never fit may be changed. */
+            put_off(l, b, e.kind == ERR_UNAVAILABLE ? KNOWN : NEW, err_msg(&e));
+            continue;
+        }
+        b->state = RUNS;
+        *ret = binding;
+        binding = (struct slot_binding){0};
+        return true;
+    }
+    return false;
+}
+
+void late_binding_bound(struct late_binding *l, const struct slot_binding *b, const struct err *err)
+{
+    const struct holder about = {.ns = b->ns, .pod = b->pod, .container = b->container};
+    for (size_t i = 0; i < b->n; i++)
+        if (!binding_of(l->items, l->n, &about))
+            add_leftover(l, b->grants[i].slot);
+    struct binding *now = binding_of(l->items, l->n, &about);
+    if (!now || now->state != RUNS || strcmp(now->uid, b->uid) != 0)
+        return;
+    if (err) {
+        put_off(l, now, b->unplaced.kind == ERR_UNAVAILABLE ? KNOWN : NEW, err_msg(err));
+        return;
+    }
+    now->state = BOUND;
+    free(TAKE(now->trouble));
+    backoff_reset(&now->backoff);
+}
+
+static bool lost_slot(const struct binding *b, const struct device_slots *made, unsigned *ret)
+{
+    for (size_t i = 0; b->state == BOUND && i < b->n_slots; i++)
+        if (!device_slots_has(made, b->slots[i])) {
+            *ret = b->slots[i];
+            return true;
+        }
+    return false;
+}
+
+bool late_binding_lost(struct late_binding *l, const struct device_slots *made, unsigned *ret)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        struct binding *b = &l->items[i];
+        if (!lost_slot(b, made, ret))
+            continue;
+        b->state = NEW;
+        b->due_mono_ms = 0;
+        return true;
+    }
+    return false;
+}
+
+void late_binding_again(struct late_binding *l)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        struct binding *b = &l->items[i];
+        if (b->state != BOUND)
+            continue;
+        b->state = KNOWN;
+        b->due_mono_ms = 0;
+        b->tried = false;
+    }
+}
+
+/* --- Releasing --- */
+
+static bool is_held(const struct late_binding *l, const struct holders *h, unsigned slot)
+{
+    char id[DEVICE_ID_BYTES];
+    if (holders_has(h, device_slot_id(slot, id)))
+        return true;
+    for (size_t i = 0; i < l->n; i++)
+        for (size_t k = 0; k < l->items[i].n_slots; k++)
+            if (l->items[i].slots[k] == slot)
+                return true;
+    return false;
+}
+
+static void look_again_later(struct late_binding *l, int64_t now)
+{
+    for (size_t i = 0; i < l->n_leftovers; i++)
+        if (l->leftovers[i].due_mono_ms <= now)
+            l->leftovers[i].due_mono_ms = now + AGAIN_MS;
+}
+
+bool late_binding_release(struct late_binding *l, const struct holders *h,
+                          const struct device_slots *made, unsigned *ret)
+{
+    int64_t now = clock_mono_ms(l->d.clk);
+    if (!h->known) {
+        look_again_later(l, now);
+        return false;
+    }
+    for (size_t i = l->n_leftovers; i-- > 0;)
+        if (l->leftovers[i].done && !device_slots_has(made, l->leftovers[i].slot))
+            l->leftovers[i] = l->leftovers[--l->n_leftovers];
+    for (unsigned slot = 0; slot < SGPU_MAX_SLOTS; slot++)
+        if (device_slots_has(made, slot) && !is_held(l, h, slot))
+            add_leftover(l, slot);
+    for (size_t i = 0; i < l->n_leftovers; i++) {
+        struct leftover *o = &l->leftovers[i];
+        if (o->runs || o->due_mono_ms > now)
+            continue;
+        if (is_held(l, h, o->slot)) {
+            o->due_mono_ms = now + AGAIN_MS; /* a grant that leads to nothing ends by itself */
+            continue;
+        }
+        o->runs = true;
+        o->done = false;
+        *ret = o->slot;
+        return true;
+    }
+    return false;
+}
+
+void late_binding_released(struct late_binding *l, unsigned slot, const struct err *err)
+{
+    for (size_t i = 0; i < l->n_leftovers; i++) {
+        struct leftover *o = &l->leftovers[i];
+        if (o->slot != slot)
+            continue;
+        o->runs = false;
+        o->failed = err;
+        o->done = !err;
+        o->due_mono_ms = clock_mono_ms(l->d.clk) + backoff_next_ms(&o->backoff, l->d.clk, &l->rng);
+        if (err)
+            log_warn("Could not release a slot", kv_int("slot", slot), kv_err(err));
+        return;
+    }
+}
+
+void late_binding_sick(const struct late_binding *l, const struct device_slots *made,
+                       struct device_slots *ret)
+{
+    *ret = (struct device_slots){0};
+    for (size_t i = 0; i < l->n_leftovers; i++) {
+        const struct leftover *o = &l->leftovers[i];
+        if (o->failed || (o->done && device_slots_has(made, o->slot)))
+            device_slots_put(ret, o->slot);
+    }
+}
+
+/* --- For the loop --- */
+
+int64_t late_binding_due_mono_ms(const struct late_binding *l)
+{
+    int64_t due = l->right_due_mono_ms;
+    for (size_t i = 0; i < l->n; i++)
+        if ((l->items[i].state == NEW || l->items[i].state == KNOWN) &&
+            l->items[i].due_mono_ms < due)
+            due = l->items[i].due_mono_ms;
+    for (size_t i = 0; i < l->n_leftovers; i++)
+        if (!l->leftovers[i].runs && l->leftovers[i].due_mono_ms < due)
+            due = l->leftovers[i].due_mono_ms;
+    return due;
+}
+
+bool late_binding_news(struct late_binding *l, struct unbound *ret)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        struct binding *b = &l->items[i];
+        if (!b->trouble || !b->news)
+            continue;
+        b->news = false;
+        *ret = (struct unbound){b->ns, b->pod, b->uid, b->container, b->trouble};
+        return true;
+    }
+    return false;
+}

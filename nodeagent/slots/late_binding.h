@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "nodeagent/offer/device_slots.h"
+#include "nodeagent/offer/holders.h"
+#include "nodeagent/slots/pod_reader.h"
+#include "nodeagent/slots/slot_bind.h"
+#include "nodeagent/slots/slot_place.h"
+
+/*
+ * From the grant of a slot to the slice that the slot stands for. The kubelet grants a slot without
+ * naming its pod. Its PodResources list names the pod a moment later, and the pod's spec says what
+ * slice it asks for. Then the slice is made, and the container runtime finds it by the slot's name.
+ * A slot without a holder is released.
+ *
+ * This module holds state and decisions, on the loop's thread. The reader and the worker's jobs do
+ * what takes time.
+ */
+struct late_binding;
+
+struct late_binding_deps {
+    struct pod_reader *pods;
+    const struct clock *clk;
+    const char *node; /* pods of other nodes are ignored */
+    uint64_t seed;
+};
+
+/* Borrows the members of deps. */
+struct late_binding *late_binding_new(const struct late_binding_deps *d);
+
+/* Takes the holders after they changed, or became known again. */
+void late_binding_follow(struct late_binding *l, const struct holders *h);
+/* Takes the slots that have a record, a CDI file or a slice; those without a holder are
+ * released. */
+void late_binding_found(struct late_binding *l, const unsigned *slots, size_t n);
+/* Takes the reader's answers. True: the answer of late_binding_forbidden changed. */
+bool late_binding_take(struct late_binding *l);
+/* Checks whether the agent may read pods. needed: some card makes slices for pods. The API server
+ * is then asked once, and again from time to time while it refuses. Never blocks. */
+void late_binding_ask_right(struct late_binding *l, bool needed);
+/* Why no slice can be made for any pod, with the remedy: the API server refuses to show pods. NULL:
+ * it does not refuse, or the answer is not known yet. Static. */
+const char *late_binding_forbidden(const struct late_binding *l);
+/* Something changed on the cards: slots that found no room are tried again at once. */
+void late_binding_stir(struct late_binding *l);
+
+/* The next slots to bind, with cards chosen among these. The binding is the caller's
+ * (slot_binding_done), who reports the result with late_binding_bound.
+ *
+ * A binding without room is still returned as `unplaced`, when a slice of one of its slots is in
+ * `made`: the slice is either its own or an earlier pod's, and only the record tells which. It is
+ * returned once each time its pod was read. False: none is due. */
+bool late_binding_next(struct late_binding *l, const struct slot_card *cards, size_t n,
+                       const struct device_slots *made, struct slot_binding *ret);
+/* Takes a reading of all cards, which shows slices of the slots in `made`. A bound slot that is
+ * missing there lost its slice to another program. True: *ret is the next such slot; it is bound
+ * anew, since its old CDI file may name another slice by now. */
+bool late_binding_lost(struct late_binding *l, const struct device_slots *made, unsigned *ret);
+/* The content of CDI files changed (a new driver): every bound slot is written anew. */
+void late_binding_again(struct late_binding *l);
+/* Reports the result of a binding. err NULL: it worked; else it is tried again later. */
+void late_binding_bound(struct late_binding *l, const struct slot_binding *b,
+                        const struct err *err);
+
+/* The next slot to release, among those found and those in `made`: it has no holder. A released
+ * slot that is still in `made`, because its card could not be read, is returned again after a
+ * while. False: none is due. */
+bool late_binding_release(struct late_binding *l, const struct holders *h,
+                          const struct device_slots *made, unsigned *ret);
+/* Reports the result of a release. err NULL: it worked. */
+void late_binding_released(struct late_binding *l, unsigned slot, const struct err *err);
+
+/* The slots whose release failed, or whose slice still shows after it. A container that was granted
+ * one of them would have to wait until the earlier pod's slice is gone. */
+void late_binding_sick(const struct late_binding *l, const struct device_slots *made,
+                       struct device_slots *ret);
+
+/* When something is due by itself; INT64_MAX: nothing. */
+int64_t late_binding_due_mono_ms(const struct late_binding *l);
+
+/* A container whose slots could not be bound yet. */
+struct unbound {
+    const char *ns, *pod, *uid, *container; /* uid NULL: not known */
+    const char *why;
+};
+/* The next such container that was not reported yet with this reason. False: none. Borrowed until
+ * the next call of any function here. */
+bool late_binding_news(struct late_binding *l, struct unbound *ret);
+
+/* NULL allowed; returns NULL. */
+struct late_binding *late_binding_free(struct late_binding *l);
+AUTO_DEFINE_PTR(late_binding, struct late_binding, late_binding_free)
+#define auto_late_binding AUTO_PTR(late_binding)

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "nodeagent/container/cdi_slot.h"
+#include "nodeagent/slots/slot_record.h"
+
+/*
+ * Binds and releases slots: makes a container's slices and writes their CDI files, or removes both.
+ * The agent may be killed after every step; a repeated call continues from whatever exists. For the
+ * worker's thread.
+ */
+
+/* One slot and its slice. */
+struct slot_grant {
+    unsigned slot;
+    char card[GPU_UUID_BYTES];
+    struct sgpu_quota quota;
+    int qos; /* the card's policy (enum api_qos_policy), set first where it differs and no slice
+                exists; -1: any */
+};
+
+/* The slots of one container. Owned: slot_binding_done. */
+struct slot_binding {
+    char *ns, *pod, *uid, *container;
+    struct slot_grant *grants;
+    size_t n;
+    struct err unplaced; /* why no card has room; the grants name no card then. kind 0: they do */
+};
+void slot_binding_done(struct slot_binding *b);
+AUTO_DEFINE(slot_binding, struct slot_binding, slot_binding_done)
+#define auto_slot_binding AUTO(slot_binding)
+
+/* All borrowed. */
+struct slot_deps {
+    struct gpu *gpu;
+    const char *state_dir;
+    const struct cdi_slots *cdi;         /* NULL: no CDI files are written */
+    const struct container_nodes *nodes; /* NULL: not read yet */
+};
+
+/* Makes the slices of b and writes their CDI files.
+ *  - A slice that was made for this pod (by its uid) and container stays as it is, whatever the pod
+ *    asks for now, and whether or not there is room for another.
+ *  - A slice of an earlier pod under one of these slots has no holder any more and is removed. This
+ *    is done even where no card has room, since that slice may be what takes the room.
+ *
+ * Errors:
+ *  - ERR_UNAVAILABLE: the old slice is still in use, or the driver's files are not known yet.
+ *  - ERR_CONFLICT: the card does not show the slice that was made.
+ *  - b->unplaced, where a slice would have to be made.
+ *  - others as the card's verbs and cdi_slots_write. */
+int slot_bind(const struct slot_deps *d, const struct slot_binding *b, struct err *e) MUST_CHECK;
+
+/* Releases the slot: removes its CDI file, its slice on the card (uuid; "": no card is known to
+ * have one), then its record. ERR_UNAVAILABLE: the slice is in use; others as the card's verbs. */
+int slot_release(const struct slot_deps *d, unsigned slot, const char *card,
+                 struct err *e) MUST_CHECK;

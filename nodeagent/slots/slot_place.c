@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/slots/slot_place.h"
+
+#include <string.h>
+
+/* The card's slices without the slot's own. */
+static struct sgpu_state without(const struct gpu_card *card, unsigned slot)
+{
+    struct sgpu_state s = card->sgpu;
+    sgpu_drop_slot(&s, slot);
+    return s;
+}
+
+/* The policy to set; -1: the card has the right one. */
+static int policy_for(const struct slot_card *c, const struct sgpu_state *now,
+                      const struct slot_wish *w, int *ret, struct err *e)
+{
+    int wanted = w->qos >= 0 ? w->qos : c->qos;
+    *ret = -1;
+    if (wanted < 0 || wanted == now->qos)
+        return 0;
+    if (c->qos >= 0 && wanted != c->qos)
+        return err_set(e, ERR_INVALID, "GPU %u is for %s, and the pod asks for %s", c->card->index,
+                       api_qos_policy_names[c->qos], api_qos_policy_names[wanted]);
+    if (now->n)
+        return err_set(e, ERR_UNAVAILABLE,
+                       "the slices on GPU %u stand under %s, and the pod asks for %s",
+                       c->card->index, api_qos_policy_names[now->qos],
+                       api_qos_policy_names[wanted]);
+    *ret = wanted;
+    return 0;
+}
+
+static int room_for(const struct slot_card *c, const struct sgpu_state *now,
+                    const struct sgpu_quota *q, struct err *e)
+{
+    struct sgpu_room room = sgpu_room(now);
+    if (q->memory_mib > now->memory_mib)
+        return err_set(e, ERR_INVALID, "%u MiB are asked for, and GPU %u has %u", q->memory_mib,
+                       c->card->index, now->memory_mib);
+    if (q->memory_mib > room.memory_mib)
+        return err_set(e, ERR_UNAVAILABLE, "%u MiB are asked for, and %u are left on GPU %u",
+                       q->memory_mib, room.memory_mib, c->card->index);
+    if (q->compute_percent > room.compute_percent)
+        return err_set(e, ERR_UNAVAILABLE,
+                       "%u %% of compute are asked for, and %u are left on GPU %u",
+                       q->compute_percent, room.compute_percent, c->card->index);
+    return room.slices ? 0
+                       : err_set(e, ERR_UNAVAILABLE, "GPU %u has as many slices as it takes",
+                                 c->card->index);
+}
+
+static int try_card(const struct slot_card *c, unsigned slot, const struct slot_wish *w,
+                    struct slot_place *ret, struct err *e)
+{
+    struct sgpu_state now = without(c->card, slot);
+    struct slot_place p = {.card = c->card};
+    TRY(slot_quota(w, now.memory_mib, &p.quota, e));
+    if (!c->open)
+        return err_set(e, ERR_UNAVAILABLE, "GPU %u takes no new slices at the moment",
+                       c->card->index);
+    TRY(policy_for(c, &now, w, &p.qos, e));
+    if (p.qos >= 0)
+        now.qos = p.qos;
+    if (now.qos != API_BEST_EFFORT && p.quota.compute_percent == 0)
+        return err_set(e, ERR_INVALID, "under %s a slice needs a share of compute",
+                       api_qos_policy_names[now.qos]);
+    TRY(room_for(c, &now, &p.quota, e));
+    *ret = p;
+    return 0;
+}
+
+static unsigned left_on(const struct slot_place *p, unsigned slot)
+{
+    const struct sgpu_state now = without(p->card, slot);
+    return sgpu_room(&now).memory_mib - p->quota.memory_mib;
+}
+
+int slot_place(const struct slot_card *cards, size_t n, unsigned slot, const struct slot_wish *w,
+               struct slot_place *ret, struct err *e)
+{
+    struct slot_place best = {0};
+    auto_err struct err first = {0};
+    for (size_t i = 0; i < n; i++) {
+        struct slot_place p = {0};
+        auto_err struct err why = {0};
+        if (*w->card && strcmp(cards[i].card->uuid, w->card) != 0)
+            continue;
+        if (try_card(&cards[i], slot, w, &p, &why) == 0) {
+            if (!best.card || left_on(&p, slot) < left_on(&best, slot))
+                best = p;
+        } else if (!first.kind || (first.kind == ERR_INVALID && why.kind == ERR_UNAVAILABLE)) {
+            (void)err_move(&first, &why); /* "later" is better news than "never" */
+        }
+    }
+    if (best.card) {
+        *ret = best;
+        return 0;
+    }
+    if (first.kind)
+        return err_set(e, first.kind, "%s", err_msg(&first));
+    return err_set(e, ERR_UNAVAILABLE, "no card%s%s of this node has slices made for pods",
+                   *w->card ? " " : "", w->card);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/http_child.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/num.h"
+
+#include "service/http_channel.h"
+#include "service/http_front.h"
+#include "service/sandbox.h"
+
+enum {
+    /* http_front.c's texts (16 MiB, and 4 for the one being read) and connections (1), and some for
+     * the program itself and for fragmentation. Two children and the parent stay below the limit of
+     * the agent's container (128 MiB). */
+    MAX_BYTES = 36 << 20,
+    /* A request takes a fraction of a millisecond, and a child lives for a day: some 30,000 probes
+     * and scrapes. The rest is half a minute for a fault that spins. */
+    MAX_CPU_S = 30,
+    /* A handshake takes a millisecond or two, and each scrape makes one. */
+    MAX_CPU_TLS_S = 300,
+    /* Besides connections: inherited descriptors, and those of the library for the socket. */
+    OTHER_FDS = SANDBOX_FIRST_OWN_FD + 8,
+};
+
+struct task {
+    int64_t uid;
+    const char *paths[HTTP_MAX_ROUTES];
+    size_t n_paths;
+    bool tls, guarded;
+};
+
+static int read_task(int argc, char **argv, struct task *ret, struct err *e)
+{
+    enum { FIXED = 4 };
+    if (argc < FIXED || argc - FIXED > HTTP_MAX_ROUTES)
+        return err_set(e, ERR_INVALID,
+                       "cleave-agent and cleave-controller start it themselves; it takes a uid, "
+                       "how it is to serve, and paths");
+    TRY(num_parse(argv[1], 0, INT32_MAX, &ret->uid, e));
+    ret->tls = strcmp(argv[2], HTTP_CHILD_TLS) == 0;
+    ret->guarded = strcmp(argv[3], HTTP_CHILD_GUARDED) == 0;
+    for (int i = FIXED; i < argc; i++)
+        ret->paths[ret->n_paths++] = argv[i];
+    return 0;
+}
+
+/* The descriptor stays open, because connections get the numbers after it. */
+static int receive_pair(struct tls_pair *ret, struct err *e)
+{
+    TRY(tls_pair_receive(HTTP_CHILD_PAIR, ret, e));
+    if (dup3(HTTP_CHILD_PAIR + 1, HTTP_CHILD_PAIR, O_CLOEXEC) < 0)
+        return err_set_errno(e, errno, "dup3");
+    return 0;
+}
+
+static int serve(const struct task *t, struct err *e)
+{
+    static_assert((int)HTTP_CHILD_FDS == SANDBOX_FIRST_OWN_FD, "what is inherited");
+    const struct sandbox s = {.uid = (uid_t)t->uid,
+                              .max_fds = OTHER_FDS + HTTP_FRONT_MAX_CONNECTIONS,
+                              .max_bytes = SANDBOX_SANITIZED ? 0 : MAX_BYTES,
+                              .max_cpu_s = t->tls ? MAX_CPU_TLS_S : MAX_CPU_S};
+    struct tls_pair pair = {0}; /* freed by the end of the process */
+    const struct http_front_options o = {.socket = HTTP_CHILD_SOCKET,
+                                         .paths = t->paths,
+                                         .n_paths = t->n_paths,
+                                         .tls = t->tls ? &pair : NULL,
+                                         .guarded = t->guarded,
+                                         .channel = HTTP_CHILD_CHANNEL};
+    struct http_front *front = NULL;
+    tzset(); /* reads a file now, which it would otherwise do at the first Date header */
+    if (t->tls)
+        TRY(receive_pair(&pair, e));
+    TRY(sandbox_drop(&s, e));
+    TRY(http_front_new(&o, &front, e));
+    TRY(sandbox_seal(SANDBOX_SANITIZED, e));
+    int rc = 0;
+    while (rc == 0)
+        rc = http_front_step(front, /* max_wait_ms= */ -1, /* ret_busy= */ NULL, e);
+    return rc; /* the front is freed by the end of the process */
+}
+
+int http_child_main(int argc, char **argv)
+{
+    auto_err struct err e = {0};
+    struct task task = {0};
+    /* The parent ends the child; a terminal's SIGINT to all its processes must not. */
+    (void)signal(SIGINT, SIG_IGN);
+    (void)signal(SIGTERM, SIG_IGN);
+    (void)signal(SIGHUP, SIG_IGN);
+    (void)signal(SIGPIPE, SIG_IGN);
+    int rc = read_task(argc, argv, &task, &e);
+    if (rc == 0)
+        rc = serve(&task, &e);
+    if (rc == -(int)ERR_CANCELED)
+        _exit(0);
+    (void)dprintf(STDERR_FILENO, "%s: %s\n", HTTP_CHILD_VERB, err_msg(&e));
+    _exit(1);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+
+#include "service/tls_files.h"
+
+/*
+ * The part of the HTTP server that strangers reach: HTTP/1.1 on libmicrohttpd, GET and HEAD only,
+ * with bounds on connections, headers, memory and time. It has the paths of the pages; their texts
+ * it requests over a channel (http_channel.h). One thread. It opens no file and no socket: its
+ * descriptors are those passed in, those that http_front_new makes, and its connections.
+ */
+struct http_front;
+
+enum {
+    /* Open connections. For one more, the oldest is closed. */
+    HTTP_FRONT_CONNECTIONS = 64,
+    /* Including those that are being closed, which count until they are gone. */
+    HTTP_FRONT_MAX_CONNECTIONS = HTTP_FRONT_CONNECTIONS + 16,
+};
+
+struct http_front_options {
+    int socket; /* listening, non-blocking; the caller's */
+    /* Matched exactly; borrowed; their indexes are the numbers on the channel. */
+    const char *const *paths;
+    size_t n_paths;             /* at most HTTP_MAX_ROUTES */
+    const struct tls_pair *tls; /* borrowed; NULL: plain HTTP */
+    bool guarded;               /* pages need a token, which the parent judges */
+    int channel;                /* a SOCK_SEQPACKET socket; the caller's */
+};
+
+/* ERR_SYSTEM. */
+int http_front_new(const struct http_front_options *o, struct http_front **ret,
+                   struct err *e) MUST_CHECK;
+/* Waits at most max_wait_ms (-1: without limit) for work, and does it. *ret_busy (may be NULL):
+ * there was some. ERR_CANCELED: the channel was closed, or the parent ordered the end and the last
+ * connection has ended. ERR_PROTOCOL: the parent broke the protocol. */
+int http_front_step(struct http_front *f, int max_wait_ms, bool *ret_busy,
+                    struct err *e) MUST_CHECK;
+/* Closes all connections. NULL allowed; returns NULL. */
+struct http_front *http_front_free(struct http_front *f);
+AUTO_DEFINE_PTR(http_front, struct http_front, http_front_free)
+#define auto_http_front AUTO_PTR(http_front)

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/sb.h"
+#include "base/scope.h"
+
+#include "service/access_gate.h"
+#include "service/metrics.h"
+#include "service/tls_files.h"
+
+/*
+ * The small HTTP server of both processes (health, readiness, metrics). A child process for each
+ * port (http_child.h) talks to strangers; it has no rights, cannot open anything, and has only the
+ * paths of the pages. This side binds the sockets, makes the pages' texts, and sends each when the
+ * child asks for it (http_channel.h).
+ *
+ * A child that exits or breaks the protocol is ended and started again. The sockets stay open
+ * meanwhile, so new connections wait; a socket that no longer listens is bound anew. When a
+ * certificate was renewed, the child exits after its last connection, and the next child has the
+ * new one.
+ */
+
+/* Writes the body and returns the HTTP status. Called on its port's thread; must not block. */
+typedef int http_get_fn(void *arg, struct sb *body);
+
+struct http_route {
+    const char *path; /* matched exactly: "/healthz" */
+    http_get_fn *get;
+    void *arg; /* borrowed */
+};
+
+struct http_listener {
+    /* "127.0.0.1:8081"; ":8080" for all addresses; port 0 for a free one; "" or NULL: off. */
+    const char *addr;
+    const struct http_route *routes; /* borrowed for the server's life */
+    size_t n_routes;
+    /* The gate that judges visitors' bearer tokens; NULL: pages are open. Borrowed; a listener with
+     * a gate shares neither the gate nor its address. */
+    struct access_gate *gate;
+    /* TLS with a certificate that is read again when its files change. The listener does not share
+     * its address. The paths are borrowed. */
+    struct tls_files tls;
+    int renew_ms; /* age at which the serving process is replaced; 0: a day */
+};
+
+struct http_server;
+
+/* Binds the listeners (at most 4); those with the same address share one port. Counts in metrics
+ * (borrowed; NULL: not counted). The program runs itself as the child: its main must call
+ * http_child_main for HTTP_CHILD_VERB. ERR_INVALID for a bad address, or for a shared one with a
+ * gate or TLS; ERR_UNAVAILABLE when it is taken; and what tls_files_read returns. */
+int http_server_new(const struct http_listener *listeners, size_t n, struct metrics *metrics,
+                    struct http_server **ret, struct err *e) MUST_CHECK;
+/* The listener's actual port, 0 when it is off. */
+int http_server_port(const struct http_server *srv, size_t listener);
+/* Serves until the scope ends, with a thread for each port. ERR_SYSTEM: a thread could not be
+ * started. arg is a struct http_server (a service_fn of the manager). */
+int http_server_run(void *arg, struct scope *s, struct err *e) MUST_CHECK;
+/* Call when it is not running. NULL allowed; returns NULL. */
+struct http_server *http_server_free(struct http_server *srv);
+AUTO_DEFINE_PTR(http_server, struct http_server, http_server_free)
+#define auto_http_server AUTO_PTR(http_server)
