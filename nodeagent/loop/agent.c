@@ -355,10 +355,27 @@ static void add_ids(struct id_list *l, const struct gpu_card *card, const struct
     }
 }
 
+/* Owners of seals that are not a card's. */
+static const char seal_of_recovery[] = "recovery";
+static const char seal_of_slots[] = "slots";
+
 /* Seals these devices: the kubelet's grants of them are refused from now on. */
-static void seal(struct agent *a, const struct id_list *goes)
+static void seal(struct agent *a, const char *owner, const struct id_list *goes)
 {
-    kubelet_link_seal(a->d.kubelet, (const char *const *)goes->items, goes->n);
+    kubelet_link_seal(a->d.kubelet, owner, (const char *const *)goes->items, goes->n);
+}
+
+/* Takes the seals off the cards whose attempt was given up or is no longer wanted. Every other card
+ * keeps its seal until its own job ended: without it an MPS daemon that was ended for the change
+ * would be started again. */
+static void unseal_cards(struct agent *a)
+{
+    for (size_t i = 0; a->d.kubelet && i < a->n_cards; i++) {
+        const char *uuid = a->cards[i].card.uuid;
+        const struct card_track *t = card_tracks_find(&a->tracks, uuid);
+        if (strcmp(a->busy, uuid) != 0 && !(t && t->sealed_mono_ms))
+            kubelet_link_unseal(a->d.kubelet, uuid);
+    }
 }
 
 /* The three steps of a withdrawal from the kubelet (kubelet_link.h). The plan was made with the
@@ -379,8 +396,9 @@ static bool is_withdrawn_from_kubelet(struct agent *a, struct card_track *t,
     card_offer_withdraw(&j->offered, steps);
     auto_id_list struct id_list goes = {0};
     add_ids(&goes, &v->card, &j->offered);
-    seal(a, &goes);
-    return kubelet_link_is_released(a->d.kubelet);
+    seal(a, t->memo.uuid, &goes);
+    card_track_seal(t, clock_mono_ms(a->d.clk));
+    return kubelet_link_is_released(a->d.kubelet, t->memo.uuid);
 }
 
 /* True once nothing that the change removes is still advertised; starts the withdrawal otherwise. A
@@ -421,7 +439,15 @@ static void await_withdrawal(struct agent *a, struct card_track *t)
             "the kubelet did not report in time which pods hold the parts to be removed; nothing "
             "was changed",
     };
-    const struct txn_result *late = a->d.kubelet ? &not_listed : &not_acked;
+    static const struct txn_result not_ended = {
+        .outcome = TXN_NOT_WITHDRAWN,
+        .reason = "NotWithdrawn",
+        .message = "the MPS control daemon of what would have to go did not end in time; nothing "
+                   "was changed",
+    };
+    const struct txn_result *late = t->sealed_mono_ms ? &not_ended
+                                    : a->d.kubelet    ? &not_listed
+                                                      : &not_acked;
     int64_t now = clock_mono_ms(a->d.clk);
     if (!t->await_mono_ms) {
         card_track_await(t, now);
@@ -548,7 +574,7 @@ static void guard_offers(struct agent *a, struct agent_job *j)
         card_offer_of(card, &o->offer);
     }
     if (a->d.kubelet && withheld.n)
-        seal(a, &withheld);
+        seal(a, seal_of_recovery, &withheld);
 }
 
 static void start_read(struct agent *a)
@@ -648,7 +674,7 @@ static void seal_slots(struct agent *a, const struct slot_binding *b)
     auto_free const char **list = xcalloc(b->n, sizeof(char *));
     for (size_t i = 0; i < b->n; i++)
         list[i] = device_slot_id(b->grants[i].slot, ids[i]);
-    kubelet_link_seal(a->d.kubelet, list, b->n);
+    kubelet_link_seal(a->d.kubelet, seal_of_slots, list, b->n);
     free(ids);
 }
 
@@ -744,6 +770,7 @@ static void report_unbound(struct agent *a)
 static void start_next(struct agent *a)
 {
     take_acknowledgement(a);
+    unseal_cards(a);
     if (!a->job_running && clock_mono_ms(a->d.clk) >= a->next_read_mono_ms)
         a->read_due = true; /* a reading under way sets the next due time when it ends */
     if (!a->job_running && modes_have_changed(a))
@@ -1019,6 +1046,13 @@ static void end_read(struct agent *a, struct agent_job *j)
         note_failure(a, "JournalUnreadable", &j->unlisted);
 }
 
+static const char *seal_of(const struct agent_job *j)
+{
+    if (j->kind == AGENT_JOB_READ)
+        return seal_of_recovery;
+    return j->kind == AGENT_JOB_CARD ? j->uuid : seal_of_slots;
+}
+
 static void job_done(void *arg)
 {
     struct agent_job *j = arg;
@@ -1031,10 +1065,10 @@ static void job_done(void *arg)
         end_card(a, j);
     else
         end_slots(a, j);
-    agent_job_free(j);
     serve_offer(a); /* before the seal is taken off */
     if (a->d.kubelet)
-        kubelet_link_unseal(a->d.kubelet);
+        kubelet_link_unseal(a->d.kubelet, seal_of(j));
+    agent_job_free(j);
     publish_within(a, next_card(a) ? PUBLISH_LAG_MS : 0);
 }
 

@@ -115,9 +115,15 @@ void card_track_told(struct card_track *t, const struct card_offer *offer, int64
     t->told_number = number;
 }
 
+void card_track_seal(struct card_track *t, int64_t now_mono_ms)
+{
+    if (!t->sealed_mono_ms)
+        t->sealed_mono_ms = now_mono_ms;
+}
+
 void card_track_await(struct card_track *t, int64_t now_mono_ms)
 {
-    t->await_mono_ms = now_mono_ms + WITHDRAW_MS;
+    t->await_mono_ms = (t->sealed_mono_ms ? t->sealed_mono_ms : now_mono_ms) + WITHDRAW_MS;
 }
 
 void card_tracks_acked(struct card_tracks *t, int64_t number)
@@ -149,6 +155,8 @@ void card_tracks_stir(struct card_tracks *t, int64_t now_mono_ms)
 void card_track_refuse(struct card_track *t, const char *reason, const char *why)
 {
     t->memo.progress = PROGRESS_REFUSED;
+    t->withdrawn_mono_ms = 0;
+    t->sealed_mono_ms = 0;
     t->await_mono_ms = 0;
     t->memo.refusal_reason = reason;
     (void)snprintf(t->memo.refusal, sizeof(t->memo.refusal), "%s", why);
@@ -173,6 +181,7 @@ void card_track_note(struct card_track *t, const struct device_want *want,
     bool was_withdrawn = t->memo.beginning;
     t->memo.beginning = false;
     t->withdrawn_mono_ms = 0;
+    t->sealed_mono_ms = 0;
     t->await_mono_ms = 0;
     if (r->outcome == TXN_NOT_WITHDRAWN && !was_withdrawn) {
         card_track_again(t);

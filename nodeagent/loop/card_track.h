@@ -23,6 +23,7 @@ struct card_track {
     struct card_offer told;
     int64_t told_number;
     int64_t withdrawn_mono_ms; /* when the kubelet was shown what goes; 0: not yet */
+    int64_t sealed_mono_ms;    /* when what goes was first sealed; 0: not sealed */
     int64_t await_mono_ms;     /* waits until then for its acknowledgement; 0: not waiting */
 };
 
@@ -60,7 +61,10 @@ void card_track_begin(struct card_track *t);
 bool card_track_is_ordered(const struct card_track *t);
 /* Records that the status with this number offers this of the card. */
 void card_track_told(struct card_track *t, const struct card_offer *offer, int64_t number);
-/* Waits for that status to be acknowledged, for a bounded time. */
+/* What the attempt destroys is sealed: from the first time on only MPS daemons are waited for. */
+void card_track_seal(struct card_track *t, int64_t now_mono_ms);
+/* Waits for that status to be acknowledged, or for the kubelet's list, for a bounded time; once the
+ * card is sealed, for a bounded time since then, however many lists come. */
 void card_track_await(struct card_track *t, int64_t now_mono_ms);
 /* The kubelet listed the holders: attempts that waited for the list continue. */
 void card_tracks_listed(struct card_tracks *t);

@@ -24,6 +24,12 @@ enum {
     YOUNG_MS = 30000,
 };
 
+struct seal {
+    char *owner;
+    char **ids;
+    size_t n_ids;
+};
+
 struct kubelet_link {
     struct kubelet_link_options o;
     struct reactor *reactor;
@@ -44,8 +50,8 @@ struct kubelet_link {
     bool setting_mps;  /* ignore callbacks: this module sets the units itself */
     char *mps_trouble; /* NULL: all wanted daemons run, or are starting */
     struct holders holders;
-    char **sealed;
-    size_t n_sealed;
+    struct seal *seals; /* one for each owner at most */
+    size_t n_seals;
     char *unread; /* why the holders are not known; NULL: they are */
     char *checkpoint_path;
     struct checkpoint checkpoint;
@@ -237,9 +243,10 @@ static void on_timer(void *arg)
 
 static bool is_sealed(const struct kubelet_link *k, const struct table_device *d)
 {
-    for (size_t i = 0; i < k->n_sealed; i++)
-        if (strcmp(k->sealed[i], d->id) == 0)
-            return true;
+    for (size_t i = 0; i < k->n_seals; i++)
+        for (size_t p = 0; p < k->seals[i].n_ids; p++)
+            if (strcmp(k->seals[i].ids[p], d->id) == 0)
+                return true;
     return false;
 }
 
@@ -480,10 +487,19 @@ static void set_units(struct kubelet_link *k)
     note_mps(k, &u, rc < 0 ? err_msg(&e) : NULL);
 }
 
-bool kubelet_link_is_released(const struct kubelet_link *k)
+static struct seal *find_seal(const struct kubelet_link *k, const char *owner)
 {
-    for (size_t i = 0; k->mps && i < k->n_sealed; i++) {
-        const struct table_device *d = device_at(k, k->sealed[i]);
+    for (size_t i = 0; i < k->n_seals; i++)
+        if (strcmp(k->seals[i].owner, owner) == 0)
+            return &k->seals[i];
+    return NULL;
+}
+
+bool kubelet_link_is_released(const struct kubelet_link *k, const char *owner)
+{
+    const struct seal *s = find_seal(k, owner);
+    for (size_t i = 0; k->mps && s && i < s->n_ids; i++) {
+        const struct table_device *d = device_at(k, s->ids[i]);
         if (d && !mps_is_gone(k->mps, unit_of(d)))
             return false;
     }
@@ -610,7 +626,7 @@ static void on_mps(void *arg)
     note_mps(k, &u, /* refused= */ NULL);
     show(k);
     notify(k, KUBELET_STATE);
-    if (k->n_sealed)
+    if (k->n_seals)
         notify(k, KUBELET_LISTED);
 }
 
@@ -676,28 +692,39 @@ const struct holders *kubelet_link_holders(const struct kubelet_link *k)
     return &k->holders;
 }
 
-static void drop_seal(struct kubelet_link *k)
+static void seal_done(struct seal *s)
 {
-    for (size_t i = 0; i < k->n_sealed; i++)
-        free(k->sealed[i]);
-    free(TAKE(k->sealed));
-    k->n_sealed = 0;
+    for (size_t i = 0; i < s->n_ids; i++)
+        free(s->ids[i]);
+    free(s->ids);
+    free(s->owner);
 }
 
-void kubelet_link_seal(struct kubelet_link *k, const char *const *ids, size_t n)
+/* Does not start the daemons again. False: the owner had no seal. */
+static bool drop_seal(struct kubelet_link *k, const char *owner)
 {
-    drop_seal(k);
+    struct seal *s = find_seal(k, owner);
+    if (!s)
+        return false;
+    seal_done(s);
+    *s = k->seals[--k->n_seals];
+    return true;
+}
+
+void kubelet_link_seal(struct kubelet_link *k, const char *owner, const char *const *ids, size_t n)
+{
+    struct seal s = {.owner = xstrdup(owner)};
     for (size_t i = 0; i < n; i++)
-        *XPUSH(k->sealed, k->n_sealed) = xstrdup(ids[i]);
+        *XPUSH(s.ids, s.n_ids) = xstrdup(ids[i]);
+    (void)drop_seal(k, owner);
+    *XPUSH(k->seals, k->n_seals) = s;
     set_units(k);
 }
 
-void kubelet_link_unseal(struct kubelet_link *k)
+void kubelet_link_unseal(struct kubelet_link *k, const char *owner)
 {
-    if (!k->n_sealed)
-        return;
-    drop_seal(k);
-    set_units(k);
+    if (drop_seal(k, owner))
+        set_units(k);
 }
 
 enum plugin_state kubelet_link_state(const struct kubelet_link *k, const char **ret_text)
@@ -804,7 +831,9 @@ struct kubelet_link *kubelet_link_free(struct kubelet_link *k)
     k->cdi = cdi_free(k->cdi);
     free(k->cdi_trouble);
     free(k->mps_trouble);
-    drop_seal(k);
+    for (size_t i = 0; i < k->n_seals; i++)
+        seal_done(&k->seals[i]);
+    free(k->seals);
     forget_preferred(k);
     device_table_done(&k->table);
     holders_done(&k->holders);

@@ -76,14 +76,17 @@ void kubelet_link_check(struct kubelet_link *k);
 /* The holders. Borrowed until the next dispatch. */
 const struct holders *kubelet_link_holders(const struct kubelet_link *k);
 
-/* Seals the devices of one card with these ids: they are not granted until kubelet_link_unseal. One
- * seal at a time. ids are copied. */
-void kubelet_link_seal(struct kubelet_link *k, const char *const *ids, size_t n);
-void kubelet_link_unseal(struct kubelet_link *k);
+/* Seals the devices with these ids for an owner (a card's UUID, or a name that is none), in place of
+ * those sealed for it before: they are not granted until kubelet_link_unseal. Seals of other owners
+ * stay, because several cards are withdrawn at the same time. Strings are copied. */
+void kubelet_link_seal(struct kubelet_link *k, const char *owner, const char *const *ids, size_t n);
+/* No effect without a seal of this owner. */
+void kubelet_link_unseal(struct kubelet_link *k, const char *owner);
 
-/* True once no MPS daemon of a sealed device is left. The seal ends the daemon, because it would
- * keep a partition from being destroyed. A change is reported as KUBELET_LISTED. */
-bool kubelet_link_is_released(const struct kubelet_link *k);
+/* True once no MPS daemon of a device sealed for this owner is left. The seal ends the daemon,
+ * because it would keep a partition from being destroyed. A change is reported as
+ * KUBELET_LISTED. */
+bool kubelet_link_is_released(const struct kubelet_link *k, const char *owner);
 
 /* Whether serving the kubelet works, and for a condition what does not. The text is borrowed until
  * the next call of any function here; NULL: the kubelet is only observed. */

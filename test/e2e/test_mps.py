@@ -21,6 +21,7 @@ cd "$CUDA_MPS_PIPE_DIRECTORY" || exit 9
 if [ "$1" = -f ]; then
     [ ! -e ../../broken ] || exit 7
     echo "$CUDA_VISIBLE_DEVICES" > visible
+    echo "$CUDA_VISIBLE_DEVICES" >> ../starts
     echo $$ > control
     exec sleep 3600
 fi
@@ -148,6 +149,17 @@ def test_a_partition_goes_after_its_daemon_and_its_neighbours_daemon_stays(rig, 
     assert not runs(going) and runs(staying) and host.pid(small) == staying
     host.node.agent.stop()
     wait_for(lambda: not runs(staying), 30, "the daemon to end with the agent")
+
+
+def test_cards_that_change_together_end_their_daemons_once(rig, kubelet, root):
+    host = Shared(rig, kubelet, {"h100-80": 2}, root)
+    uuids = [host.node.uuid(i) for i in (0, 1)]
+    shared = {"sharing": {"mps": {"replicas": 2}}}
+    host.node.want(*({**native(u), **shared} for u in uuids))
+    kubelet.wait_offers(**{GPU: 4})
+    host.node.api.merge(host.node.path, {"spec": {"devices": [mig(u, {"1g.10gb": 2}, **shared) for u in uuids]}})
+    kubelet.wait_offers(**{SMALL: 8})
+    assert [(root / u / "starts").read_text().split() for u in uuids] == [[u] for u in uuids]
 
 
 def test_a_configuration_of_nvidias_plugin_shares_by_mps(rig, kubelet, root):

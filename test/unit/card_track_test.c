@@ -201,6 +201,27 @@ Test(card_track, what_waits_for_the_list_of_pods_is_not_woken_by_an_acknowledgem
     bench_done(&b);
 }
 
+Test(card_track, a_daemon_that_does_not_end_is_waited_for_no_longer_however_many_lists_come)
+{
+    struct bench b;
+    bench_init(&b, "[{uuid: a, mode: native}]", TXN_IN_USE);
+    struct card_track *t = &b.tracks.items[0];
+    int64_t now = clock_mono_ms(b.clk);
+    card_track_begin(t);
+    t->withdrawn_mono_ms = now;
+    card_track_seal(t, now);
+    card_track_await(t, now);
+    int64_t patience = pause_ms(&b);
+    card_tracks_listed(&b.tracks);
+    card_track_seal(t, now + patience - 1);
+    card_track_await(t, now + patience - 1);
+    cr_expect_not(card_track_is_due(t, now + patience - 1));
+    cr_expect(card_track_is_due(t, now + patience));
+    card_track_note(t, &b.before.devices[0], &not_withdrawn, &b.time);
+    cr_expect_eq(t->sealed_mono_ms, 0, "the next attempt has its own patience");
+    bench_done(&b);
+}
+
 Test(card_track, what_is_said_again_is_told_since_the_first_time)
 {
     struct bench b;
