@@ -15,6 +15,8 @@ enum { MAX_QUESTIONS = 1024 };
 
 struct question {
     char *ns, *name;
+    bool runs;  /* it is being answered */
+    bool again; /* it was asked again meanwhile */
 };
 
 struct pod_reader {
@@ -23,7 +25,7 @@ struct pod_reader {
     int wake, answered;     /* eventfds */
     pthread_mutex_t mu;
     /* Guarded by mu. */
-    struct question *questions; /* the first one may be in progress */
+    struct question *questions; /* the first one may run */
     size_t n_questions;
     struct pod_answer *answers;
     size_t n_answers;
@@ -44,15 +46,35 @@ void pod_reader_set_beat(struct pod_reader *r, struct heartbeat *beat)
     r->beat = beat;
 }
 
+/* Drops the answers about the pod that were not taken: they are older than the question. */
+static void drop_answers(struct pod_reader *r, const char *ns, const char *name)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < r->n_answers; i++) {
+        struct pod_answer *a = &r->answers[i];
+        if (strcmp(a->ns, ns) == 0 && strcmp(a->name, name) == 0)
+            pod_answer_done(a);
+        else
+            r->answers[kept++] = *a;
+    }
+    r->n_answers = kept;
+}
+
 static bool add_question(struct pod_reader *r, const char *ns, const char *name)
 {
     HOLD(&r->mu);
-    for (size_t i = 0; i < r->n_questions; i++)
-        if (strcmp(r->questions[i].ns, ns) == 0 && strcmp(r->questions[i].name, name) == 0)
-            return true;
+    drop_answers(r, ns, name);
+    for (size_t i = 0; i < r->n_questions; i++) {
+        struct question *q = &r->questions[i];
+        if (strcmp(q->ns, ns) != 0 || strcmp(q->name, name) != 0)
+            continue;
+        q->again = q->runs;
+        return true;
+    }
     if (r->n_questions == MAX_QUESTIONS)
         return false;
-    *XPUSH(r->questions, r->n_questions) = (struct question){xstrdup(ns), xstrdup(name)};
+    *XPUSH(r->questions, r->n_questions) =
+        (struct question){.ns = xstrdup(ns), .name = xstrdup(name)};
     return true;
 }
 
@@ -89,23 +111,34 @@ void pod_answer_done(struct pod_answer *a)
     *a = (struct pod_answer){0};
 }
 
-/* The question stays in the list while it is answered, so that it is not asked twice. */
+/* The question stays in the list while it is answered, so that end() sees whether it was asked
+ * again. */
 static bool begin(struct pod_reader *r, struct pod_answer *ret)
 {
     HOLD(&r->mu);
     if (r->n_questions == 0)
         return false;
+    r->questions[0].runs = true;
     *ret = (struct pod_answer){.ns = xstrdup(r->questions[0].ns),
                                .name = xstrdup(r->questions[0].name)};
     return true;
 }
 
-static void end(struct pod_reader *r, const struct pod_answer *a)
+/* The answer to a question that was asked again may tell of an earlier pod of the same name: the pod
+ * is read again, after the others. */
+static void end(struct pod_reader *r, struct pod_answer *a)
 {
     HOLD(&r->mu);
-    free(r->questions[0].ns);
-    free(r->questions[0].name);
+    struct question q = r->questions[0];
     memmove(r->questions, r->questions + 1, --r->n_questions * sizeof(*r->questions));
+    if (q.again) {
+        pod_answer_done(a);
+        q.runs = q.again = false;
+        *XPUSH(r->questions, r->n_questions) = q;
+        return;
+    }
+    free(q.ns);
+    free(q.name);
     *XPUSH(r->answers, r->n_answers) = *a;
     (void)eventfd_write(r->answered, 1);
 }

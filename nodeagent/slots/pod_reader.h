@@ -21,8 +21,9 @@ struct pod_reader *pod_reader_new(struct kc *kc);
 /* Reports to beat when a request begins and when the reader waits. Call it before it runs.
  * Borrowed. */
 void pod_reader_set_beat(struct pod_reader *r, struct heartbeat *beat);
-/* Asks for a pod; repeated questions before the answer count once. False: too many are waiting.
- * Never blocks. */
+/* Asks for a pod; it is read after the question: an earlier answer that was not taken yet, or is on
+ * its way, is dropped. Questions that wait count once. False: too many are waiting. Never
+ * blocks. */
 bool pod_reader_ask(struct pod_reader *r, const char *ns, const char *name);
 /* Readable while answers wait (an eventfd, emptied by pod_reader_take). */
 int pod_reader_fd(const struct pod_reader *r);

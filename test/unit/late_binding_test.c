@@ -272,6 +272,48 @@ Test(late_binding, a_slot_that_is_granted_anew_is_read_anew_even_for_a_pod_of_th
     expect_bound("a", 1, 2048);
 }
 
+/* Another pod of the same name gets the same slot. */
+static void replace_pod(void)
+{
+    remove_pod("a");
+    make_pod("a", "n1", 1, "2Gi");
+    clock_fake_advance(clk, 10);
+    grant(3);
+    list((struct given[]){{3, "a"}}, 1);
+}
+
+static int replace_while_read(void *arg, const struct kc_call *call, struct err *e)
+{
+    bool *done = arg;
+    (void)e;
+    if (call->verb != KC_GET || !call->after || *done)
+        return 0;
+    *done = true;
+    replace_pod();
+    return 0;
+}
+
+Test(late_binding, a_pod_is_not_bound_by_what_was_being_read_of_an_earlier_one_of_its_name)
+{
+    bool done = false;
+    make_pod("a", "n1", 1, "1Gi");
+    list((struct given[]){{3, "a"}}, 1);
+    kc_fake_hook(kc, replace_while_read, &done);
+    read_pods();
+    cr_assert(done);
+    expect_bound("a", 1, 2048);
+}
+
+Test(late_binding, a_pod_is_not_bound_by_an_answer_about_an_earlier_one_of_its_name)
+{
+    make_pod("a", "n1", 1, "1Gi");
+    list((struct given[]){{3, "a"}}, 1);
+    cr_assert(pod_reader_step(pods, scope));
+    replace_pod();
+    read_pods();
+    expect_bound("a", 1, 2048);
+}
+
 Test(late_binding, a_restarted_agent_binds_again_and_releases_what_is_found_and_not_held)
 {
     make_pod("a", "n1", 1, "1Gi");
