@@ -231,7 +231,7 @@ void access_table_decide(struct access_table *t, size_t entry, enum access verdi
     assert(entry < ACCESS_MAX && t->entries[entry].under_way);
     decide_entry(t, &t->entries[entry], verdict, now_ms);
     for (size_t i = 0; verdict == ACCESS_UNKNOWN && i < ACCESS_MAX; i++)
-        if (access_table_is_pending(t, i) && !t->entries[i].under_way)
+        if (t->entries[i].kind == NEW && !t->entries[i].under_way)
             decide_entry(t, &t->entries[i], verdict, now_ms);
 }
 

@@ -74,8 +74,9 @@ enum access access_table_result(const struct access_table *t, const struct acces
 bool access_table_next(struct access_table *t, size_t *ret_entry);
 
 /* Ends the review of an entry from access_table_next; verdict is neither ACCESS_PENDING nor
- * ACCESS_BUSY. With ACCESS_UNKNOWN all waiting entries get that result too: the API server would
- * not answer for them either, and each would wait for its own timeout. */
+ * ACCESS_BUSY. With ACCESS_UNKNOWN all waiting new tokens get that result too: the API server
+ * would hardly answer for them either, and each would wait for its own timeout. Tokens that were
+ * allowed before stay in the queue: it may be a stranger's token that takes the API server long. */
 void access_table_decide(struct access_table *t, size_t entry, enum access verdict, int64_t now_ms);
 
 /* True while this entry waits for its review, or is under review. */

@@ -191,6 +191,29 @@ Test(access_table, those_who_wait_in_line_are_not_kept_waiting_for_an_api_server
     cr_expect_not(access_table_next(t, &place));
 }
 
+/* A stranger's token may be one that the API server takes long to review. */
+Test(access_table, a_review_that_failed_answers_for_no_known_token)
+{
+    auto_access_table struct access_table *t = access_table_new();
+    const int64_t later_ms = LONG_AGO + ACCESS_ALLOWED_MS;
+    size_t slow;
+    review(t, 1, ACCESS_ALLOWED, LONG_AGO);
+    review(t, 2, ACCESS_ALLOWED, LONG_AGO);
+    (void)ask(t, 3, later_ms);
+    cr_assert(access_table_next(t, &slow));
+    (void)ask(t, 4, later_ms);
+    (void)ask(t, 1, later_ms);
+    (void)ask(t, 2, later_ms);
+    access_table_decide(t, slow, ACCESS_UNKNOWN, later_ms);
+    cr_expect_eq(result(t, 4), ACCESS_UNKNOWN, "new, so not worth a timeout of its own");
+    cr_expect_eq(result(t, 1), ACCESS_PENDING);
+    cr_expect_eq(result(t, 2), ACCESS_PENDING);
+    review_next(t, ACCESS_UNKNOWN, later_ms);
+    cr_expect_eq(result(t, 1), ACCESS_UNKNOWN);
+    review_next(t, ACCESS_ALLOWED, later_ms);
+    cr_expect_eq(result(t, 2), ACCESS_ALLOWED);
+}
+
 Test(access_table, an_outage_takes_no_known_token_its_place_before_new_ones)
 {
     auto_access_table struct access_table *t = access_table_new();
