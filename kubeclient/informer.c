@@ -45,12 +45,17 @@ static void log_broken(struct informer *inf, const json_t *obj, const struct err
              kv("object", JX_STR_AT(obj, "metadata", "name")), kv_err(e));
 }
 
+/* Borrowed from meta; name may be NULL. */
+static struct object_key key_of(const json_t *meta)
+{
+    return (struct object_key){.ns = JX_STR_AT(meta, "namespace"), .name = JX_STR_AT(meta, "name")};
+}
+
 /* The object in the store, if it has the same version: a relist then costs neither transforms nor
  * memory. */
 static struct object *known_object(struct informer *inf, const json_t *meta)
 {
-    const struct object_key k = {.ns = JX_STR_AT(meta, "namespace"),
-                                 .name = JX_STR_AT(meta, "name")};
+    const struct object_key k = key_of(meta);
     const char *uid = JX_STR_AT(meta, "uid");
     const char *version = JX_STR_AT(meta, "resourceVersion");
     if (!k.name || !uid || !version)
@@ -82,8 +87,7 @@ static struct object *typed(struct informer *inf, const json_t *obj)
 
 static struct object *last_good_state(struct informer *inf, const json_t *meta)
 {
-    const struct object_key k = {.ns = JX_STR_AT(meta, "namespace"),
-                                 .name = JX_STR_AT(meta, "name")};
+    const struct object_key k = key_of(meta);
     const char *uid = JX_STR_AT(meta, "uid");
     if (!k.name || !uid)
         return NULL;
@@ -146,18 +150,28 @@ static struct object *incoming_object(struct informer *inf, const json_t *obj)
     return o ? o : last_good_state(inf, meta);
 }
 
+/* By the key alone: the last state, which the event carries, may be one that cannot be read. */
+static void drop_item(struct informer *inf, const json_t *obj)
+{
+    const struct object_key k = key_of(JX_AT(obj, "metadata"));
+    if (!k.name)
+        return;
+    auto_free char *text = object_key_text(&k);
+    (void)object_unref(strmap_remove(inf->incoming, text));
+}
+
 static int on_item(void *arg, enum kc_change change, const json_t *obj, struct err *e)
 {
     struct informer *inf = arg;
+    if (change == KC_DELETED) {
+        drop_item(inf, obj);
+        return 0;
+    }
     auto_object struct object *o = incoming_object(inf, obj);
     if (!o)
         return 0;
     const struct object_key k = object_key(o);
     auto_free char *text = object_key_text(&k);
-    if (change == KC_DELETED) {
-        (void)object_unref(strmap_remove(inf->incoming, text));
-        return 0;
-    }
     TRY(check_room(inf, strmap_count(inf->incoming), !strmap_get(inf->incoming, text), e));
     (void)object_unref(strmap_put(inf->incoming, text, TAKE(o)));
     return 0;
@@ -197,8 +211,7 @@ static void on_commit(void *arg, const char *version)
 
 static void on_deleted(struct informer *inf, const json_t *obj, const char *version)
 {
-    const struct object_key k = {.ns = JX_STR_AT(obj, "metadata", "namespace"),
-                                 .name = JX_STR_AT(obj, "metadata", "name")};
+    const struct object_key k = key_of(JX_AT(obj, "metadata"));
     if (!k.name)
         return;
     auto_object struct object *before = store_remove(inf->store, &k, version);

@@ -177,6 +177,17 @@ Test(informer, deletions_during_the_initial_stream_count)
     teardown(&b);
 }
 
+Test(informer, a_deletion_during_the_initial_stream_counts_when_its_last_state_cannot_be_read)
+{
+    const struct script_call calls[] = {
+        {SCRIPT_STREAM, .brings = "+a@1 +b@2 -?a@3 !@5", .lasts_ms = 2000}};
+    struct bench b = {0};
+    setup(&b, calls);
+    step(&b);
+    cr_assert_str_eq(sb_str(&b.told), "+b@2 ");
+    teardown(&b);
+}
+
 Test(informer, an_object_that_cannot_be_read_stops_nobody)
 {
     const struct script_call calls[] = {

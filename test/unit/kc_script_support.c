@@ -23,11 +23,13 @@ static struct script *script_of(struct kc *c)
 static json_t *object_of(char *name, char *version)
 {
     char uid[2] = "u";
+    bool is_broken = *name == '?' || strncmp(name, "bad", 3) == 0;
+    name += *name == '?';
     if (*version && !(*version >= '0' && *version <= '9'))
         uid[0] = *version++;
     json_t *o = json_pack("{s:{s:s,s:s,s:s}}", "metadata", "name", name, "uid", uid,
                           "resourceVersion", version);
-    if (strncmp(name, "bad", 3) == 0)
+    if (is_broken)
         (void)json_object_set_new(o, "spec", json_integer(1));
     return o;
 }

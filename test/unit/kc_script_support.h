@@ -11,7 +11,7 @@
  * blanks: +a@5  added a, version 5      ~a@6  modified      -a@7  deleted
  *     .@9   bookmark                !@9   bookmark that ends the initial events
  * A letter before the version is the uid ("+a@x5"); without one it is "u". A name that starts with
- * "bad" makes an object whose spec is a number.
+ * "bad", or a ? before a name ("-?a@7"), makes an object whose spec is a number.
  */
 enum script_verb { SCRIPT_LIST, SCRIPT_WATCH, SCRIPT_STREAM };
 
