@@ -42,6 +42,7 @@ struct request {
     const char *method, *path, *body, *content_type;
     transport_body_fn *on_body;
     void *arg;
+    bool is_watch;
 };
 
 /* ---- one request with its repetitions ---- */
@@ -54,9 +55,12 @@ static bool is_for_the_caller(const struct err *e)
     return kc_err_is_version_too_large(e) || (e->reason && !strcmp(e->reason, "DisruptionBudget"));
 }
 
-/* Units to wait before the next try, or -1: no further try (client-go rest/with_retry.go). */
+/* Units to wait before the next try, or -1: no further try (client-go rest/with_retry.go). A watch
+ * may last so long that the waiting would hide for minutes that nothing is received. */
 static int64_t retry_after(const struct request *r, const struct exchange *x, const struct err *e)
 {
+    if (r->is_watch)
+        return -1;
     if (x->status == 429 || x->status >= 500)
         return is_for_the_caller(e) ? -1 : x->retry_after_s;
     bool read = !strcmp(r->method, "GET");
@@ -415,7 +419,8 @@ static int http_watch(struct kc *c, struct scope *parent, const struct kc_target
     struct request r = {.method = "GET",
                         .path = sb_str(&path),
                         .on_body = decode_events,
-                        .arg = decoder};
+                        .arg = decoder,
+                        .is_watch = true};
     int rc = send_request(h, s, &r, e);
     if (rc == 0)
         rc = watch_decoder_finish(decoder, e);

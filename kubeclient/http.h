@@ -15,9 +15,10 @@
  * threads (CURLSHOPT_SHARE(3)); this way none is.
  *
  * Repeating, as client-go does it (rest/request.go, with_retry.go): 429 and 5xx only when the
- * answer has Retry-After, at most 10 times; a connection that was reset or closed without an
- * answer, for reads only. Nothing that reached a callback is asked for twice. A 401 drops the token
- * and tries once with a new one.
+ * answer has Retry-After, of which 300 s count at most, at most 10 times; a connection that was
+ * reset or closed without an answer, for reads only. Nothing that reached a callback is asked for
+ * twice. A 401 drops the token and tries once with a new one. Unlike client-go's, a watch is
+ * repeated only after a 401: its caller has a backoff, and must know that it receives nothing.
  *
  * A peer that vanished without a word is noticed within 45 s: TCP keepalive from 20 s of silence
  * on, and TCP_USER_TIMEOUT for what was sent (client-go reaches the same with HTTP/2 PING: 30 + 15

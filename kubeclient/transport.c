@@ -18,7 +18,8 @@
 
 #define MAX_IDLE_SESSIONS    8
 #define MAX_ERROR_BODY_BYTES (256UL << 10)
-#define MAX_RETRY_AFTER_S    3600
+/* As for Status objects (kubeclient/status.c). API servers send 1 to 30 s. */
+#define MAX_RETRY_AFTER_S 300
 /* Bound of all headers of one exchange, interim answers and trailers included: many times an API
  * server's. libcurl keeps an answer's headers, and reads interim ones without end. */
 #define MAX_HEADER_BYTES   (128UL << 10)
@@ -192,8 +193,10 @@ static void take_header(struct call *c, const char *line, size_t len)
         char *begin = text + strspn(text, " \t");
         begin[strcspn(begin, " \t\r\n")] = '\0';
         /* API servers do not send the form with a date, and client-go does not accept it. */
-        if (num_parse(begin, 0, MAX_RETRY_AFTER_S, &c->x->retry_after_s, NULL) < 0)
+        if (num_parse(begin, 0, INT64_MAX, &c->x->retry_after_s, NULL) < 0)
             c->x->retry_after_s = -1;
+        else if (c->x->retry_after_s > MAX_RETRY_AFTER_S)
+            c->x->retry_after_s = MAX_RETRY_AFTER_S;
     }
 }
 

@@ -26,7 +26,7 @@ struct exchange {
 
     /* The answer. */
     int status;            /* 0: no answer */
-    int64_t retry_after_s; /* -1: no such header */
+    int64_t retry_after_s; /* at most 300; -1: no such header */
     size_t received;       /* bytes that on_body got */
     struct sb error_body;  /* body of an answer outside 2xx, its first 256 KiB */
     char *token;           /* the request's token; NULL: none */

@@ -29,7 +29,8 @@ static struct rig rig_new(const struct kc_http_opts *opts)
 {
     struct rig r = {.srv = api_server_new(/* o= */ NULL), .s = scope_new(NULL, 120000)};
     struct kc_http_opts o = opts ? *opts : (struct kc_http_opts){0};
-    o.retry_unit_ms = 1;
+    if (!o.retry_unit_ms)
+        o.retry_unit_ms = 1;
     char *url = xstrdup(api_server_url(r.srv));
     struct kc_config config = {.server = url};
     auto_err struct err e = {0};
@@ -429,9 +430,33 @@ Test(http, version_too_large_and_disruption_budget_are_for_the_caller)
     }
 }
 
+Test(http, retry_after_counts_for_five_minutes_at_most)
+{
+    static const struct {
+        const char *header;
+        int64_t units;
+    } rows[] = {
+        {"Retry-After: 7\r\n", 7},
+        {"Retry-After: 300\r\n", 300},
+        {"Retry-After: 301\r\n", 300},
+        {"Retry-After: 3600\r\n", 300},
+        {"Retry-After: 9000000000\r\n", 300},
+        {"Retry-After: 99999999999999999999\r\n", 0}, /* no number */
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        auto_rig struct rig r = rig_new(NULL);
+        auto_err struct err e = {0};
+        api_server_add(r.srv, &(struct api_answer){.status = 409, .headers = rows[i].header});
+        cr_expect_eq(kc_get(r.kc, r.s, &pod, NULL, &e), -ERR_CONFLICT);
+        cr_expect_eq(e.retry_after_ms, rows[i].units, "%s: %ld", rows[i].header,
+                     (long)e.retry_after_ms);
+    }
+}
+
 Test(http, deadline_before_the_next_try_gives_the_answer_in_hand)
 {
-    auto_rig struct rig r = rig_new(&(struct kc_http_opts){.request_timeout_ms = 5000});
+    auto_rig struct rig r =
+        rig_new(&(struct kc_http_opts){.request_timeout_ms = 5000, .retry_unit_ms = 1000});
     auto_err struct err e = {0};
     api_server_add(r.srv, &(struct api_answer){.status = 429,
                                                .headers = "Retry-After: 3600\r\n",
@@ -589,6 +614,27 @@ Test(http, watch_of_an_old_version_is_expired)
     for (int i = 0; i < 2; i++)
         cr_expect_eq(kc_watch(r.kc, r.s, &all_devices, &from_5, note, &ev, &e), -ERR_EXPIRED);
     sb_done(&ev.text);
+}
+
+/* The one who follows the kind has a backoff of its own, and must know that it hears nothing. */
+Test(http, watch_is_not_repeated)
+{
+    static const struct api_answer answers[] = {
+        {.status = 429, .headers = "Retry-After: 2\r\n", .times = -1},
+        {.status = 503, .headers = "Retry-After: 2\r\n", .times = -1},
+        {.status = -1, .end = API_RESET, .times = -1},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
+        auto_rig struct rig r = rig_new(NULL);
+        auto_err struct err e = {0};
+        struct events ev = {.text = SB_INIT(1000)};
+        api_server_add(r.srv, &answers[i]);
+        cr_expect_lt(kc_watch(r.kc, r.s, &all_devices, &from_5, note, &ev, &e), 0);
+        cr_expect_eq(e.http_status, answers[i].status > 0 ? answers[i].status : 0);
+        cr_expect_eq(e.retry_after_ms, answers[i].headers ? 2 : 0);
+        cr_expect_eq(api_server_count(r.srv), 1, "%zu requests", api_server_count(r.srv));
+        sb_done(&ev.text);
+    }
 }
 
 Test(http, canceled_watch_returns_at_once)
