@@ -21,8 +21,7 @@
 enum {
     CONNECTION_BYTES = 16 << 10,
     CONNECTION_TIMEOUT_S = 10,
-    /* The sum over all pages that are being sent. */
-    MAX_HELD_BYTES = 16 << 20,
+    DEFAULT_HELD_BYTES = 16 << 20,
 };
 
 /* TLS 1.2 and 1.3 with forward secrecy and authenticated ciphers, which clients of the last ten
@@ -79,6 +78,7 @@ struct http_front {
     bool guarded;
     struct question questions[HTTP_MAX_QUESTIONS];
     size_t held; /* bytes of all texts not freed yet */
+    size_t max_held;
     /* The answer that is being read. */
     struct http_answer head;
     size_t got; /* bytes read, head and body */
@@ -146,8 +146,8 @@ static struct guest *guest_of(struct MHD_Connection *connection)
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
-/* A slow reader keeps a page in memory. When the pages on their way exceed MAX_HELD_BYTES, every
- * connection that still reads one is closed. */
+/* A slow reader keeps a page in memory. When one more page would exceed max_held, every connection
+ * that still reads one is closed. */
 static void dismiss_readers(struct http_front *f)
 {
     for (size_t i = 0; i < f->n_guests; i++)
@@ -218,8 +218,6 @@ static struct text *text_new(struct http_front *f, unsigned status, char *bytes_
 {
     struct text *t = xmalloc(sizeof(*t));
     *t = (struct text){.front = f, .status = status, .readers = 1, .len = len, .bytes = bytes_take};
-    if (f->held + len > MAX_HELD_BYTES)
-        dismiss_readers(f);
     f->held += len;
     t->response =
         MHD_create_response_from_buffer_with_free_callback_cls(len, bytes_take, free_text, t);
@@ -287,10 +285,28 @@ static ssize_t take(struct http_front *f)
     return recv(f->channel, f->body + (f->got - head), f->head.len - (f->got - head), MSG_DONTWAIT);
 }
 
+static bool is_whole(const struct http_front *f)
+{
+    return f->got >= sizeof(f->head) && f->got == sizeof(f->head) + f->head.len;
+}
+
+static bool is_full(const struct http_front *f)
+{
+    return f->held + f->head.len > f->max_held;
+}
+
+static struct text *busy_text(struct http_front *f)
+{
+    static const char why[] = "too busy; try again\n";
+    return text_new(f, MHD_HTTP_SERVICE_UNAVAILABLE, xstrdup(why), sizeof(why) - 1);
+}
+
 static void answer_read(struct http_front *f)
 {
     struct question *q = &f->questions[f->head.question];
-    struct text *t = text_new(f, f->head.status, TAKE(f->body), f->head.len);
+    auto_free char *body = TAKE(f->body);
+    struct text *t =
+        is_full(f) ? busy_text(f) : text_new(f, f->head.status, TAKE(body), f->head.len);
     deliver(q, t);
     text_unref(t);
     f->got = 0;
@@ -298,9 +314,16 @@ static void answer_read(struct http_front *f)
         (void)ask(f, q, f->head.question, /* token= */ NULL, /* peer= */ 0);
 }
 
-/* Reads all that the parent has sent so far. */
+/* Reads what the parent has sent so far, up to the end of one answer: the library must begin to
+ * send that before the next is read, or texts that no connection reads yet would add up without
+ * bound. An answer for which there is no room waits until the library has closed the connections
+ * that read others. */
 static int listen_to_parent(struct http_front *f, struct err *e)
 {
+    if (is_whole(f)) {
+        answer_read(f);
+        return 0;
+    }
     for (;;) {
         ssize_t n = take(f);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -318,8 +341,13 @@ static int listen_to_parent(struct http_front *f, struct err *e)
                 return err_set(e, ERR_PROTOCOL, "an answer without a question");
             f->body = xmalloc(f->head.len + 1UL);
         }
-        if (f->got >= sizeof(f->head) && f->got == sizeof(f->head) + f->head.len)
+        if (!is_whole(f))
+            continue;
+        if (is_full(f))
+            dismiss_readers(f);
+        else
             answer_read(f);
+        return 0;
     }
 }
 
@@ -503,6 +531,7 @@ int http_front_new(const struct http_front_options *o, struct http_front **ret, 
     f->paths = o->paths;
     f->n_paths = o->n_paths;
     f->guarded = o->guarded;
+    f->max_held = o->max_held_bytes ? o->max_held_bytes : DEFAULT_HELD_BYTES;
     TRY(open_port(f, o, e));
     *ret = TAKE(f);
     return 0;
@@ -520,17 +549,17 @@ static int patience(const struct http_front *f, int max_wait_ms)
 
 int http_front_step(struct http_front *f, int max_wait_ms, bool *ret_busy, struct err *e)
 {
-    int wait_ms = patience(f, max_wait_ms);
+    int wait_ms = is_whole(f) ? 0 : patience(f, max_wait_ms);
     struct pollfd fds[] = {{.fd = f->epoll, .events = POLLIN},
                            {.fd = f->channel, .events = POLLIN}};
     int n = poll(fds, ARRAY_LEN(fds), wait_ms);
     if (n < 0 && errno != EINTR)
         return err_set_errno(e, errno, "poll");
-    if (fds[1].revents)
+    if (fds[1].revents || is_whole(f))
         TRY(listen_to_parent(f, e));
     (void)MHD_run(f->daemon);
     if (ret_busy)
-        *ret_busy = n > 0 || (wait_ms >= 0 && wait_ms != max_wait_ms);
+        *ret_busy = n > 0 || is_whole(f) || (wait_ms >= 0 && wait_ms != max_wait_ms);
     if (f->leaving && f->n_guests == 0)
         return err_set(e, ERR_CANCELED,
                        "the parent ordered the end, and the last connection has ended");

@@ -32,6 +32,9 @@ struct http_front_options {
     const struct tls_pair *tls; /* borrowed; NULL: plain HTTP */
     bool guarded;               /* pages need a token, which the parent judges */
     int channel;                /* a SOCK_SEQPACKET socket; the caller's */
+    /* The sum over all pages that are being sent; 0: 16 MiB. One more is held while it is read from
+     * the channel; its visitor gets 503 when it does not fit. */
+    size_t max_held_bytes;
 };
 
 /* ERR_SYSTEM. */
