@@ -375,10 +375,10 @@ static bool serve_child(const struct listener *l, const struct child *c, const s
     ssize_t n = recv(c->channel, &r, sizeof(r), MSG_TRUNC);
     if (n < 0)
         return errno == EAGAIN || errno == EINTR;
-    if (!http_ask_is_sound(&r, (size_t)n, l->n_served, l->opts.gate))
-        return false;
-    bool going = l->opts.gate ? ask_for_leave(l, c, s, w, &r) : answer_page(l, c, s, &r.head);
-    explicit_bzero(r.token, r.head.token_len);
+    bool going = http_ask_is_sound(&r, (size_t)n, l->n_served, l->opts.gate);
+    if (going)
+        going = l->opts.gate ? ask_for_leave(l, c, s, w, &r) : answer_page(l, c, s, &r.head);
+    explicit_bzero(r.token, sizeof(r.token));
     return going;
 }
 
