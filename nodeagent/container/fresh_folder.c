@@ -40,19 +40,22 @@ static char *old_name(void)
 
 static void remove_entry(struct sweep *s, int at, const char *name, int depth);
 
+/* NULL: it cannot be listed. */
+static DIR *open_dir(int at, const char *name)
+{
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (fd >= 0 && !dir)
+        (void)close(fd);
+    return dir;
+}
+
 /* Empties a folder as far as the bound allows. */
 static void empty(struct sweep *s, int at, const char *name, int depth)
 {
-    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    auto_dir DIR *dir = fdopendir(fd);
-    if (!dir) {
-        (void)close(fd);
-        return;
-    }
+    auto_dir DIR *dir = open_dir(at, name);
     const struct dirent *entry;
-    while (s->left && (entry = readdir(dir)) != NULL) {
+    while (dir && s->left && (entry = readdir(dir)) != NULL) {
         if (!is_dots(entry->d_name))
             remove_entry(s, dirfd(dir), entry->d_name, depth + 1);
     }
@@ -84,8 +87,7 @@ static void remove_entry(struct sweep *s, int at, const char *name, int depth)
 
 static void sweep_once(struct sweep *s)
 {
-    int fd = openat(s->parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    auto_dir DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    auto_dir DIR *dir = open_dir(s->parent, ".");
     const struct dirent *entry;
     while (dir && s->left && (entry = readdir(dir)) != NULL) {
         if (strncmp(entry->d_name, OLD_PREFIX, strlen(OLD_PREFIX)) == 0)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,19 @@
 #include "nodeagent/container/fresh_folder.h"
 
 TestSuite(fresh_folder, .init = folder_enter, .fini = folder_leave);
+
+static bool fdopendir_fails;
+
+/* The C library's, unless the test makes it fail. */
+DIR *fdopendir(int fd)
+{
+    if (fdopendir_fails) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    DIR *(*real)(int) = (DIR * (*)(int)) dlsym(RTLD_NEXT, "fdopendir");
+    return real(fd);
+}
 
 static void put(const char *path)
 {
@@ -153,4 +168,16 @@ Test(fresh_folder, thousands_of_folders_in_folders_are_removed_by_and_by)
     make();
     expect_fresh();
     log_setup(LOG_ERROR, LOG_LOGFMT, STDERR_FILENO);
+}
+
+Test(fresh_folder, a_folder_that_cannot_be_listed_costs_no_descriptor)
+{
+    make();
+    put("mps/gpu/pipe/left");
+    size_t before = count("/proc/self/fd");
+    fdopendir_fails = true;
+    make();
+    fdopendir_fails = false;
+    cr_expect_eq(count("/proc/self/fd"), before);
+    cr_expect_eq(count("mps/gpu/pipe"), 0);
 }
