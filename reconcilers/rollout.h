@@ -17,7 +17,9 @@
  */
 struct rollout;
 
-/* How many nodes of a profile may be in change at a time. */
+/* How many nodes of a profile may be in change at a time: its spec.rollout.maxUnavailable and
+ * spec.paused, read by the caller (budget_of in node_ledger.c, wake in gpuprofile.c) at each call.
+ * The ledger keeps no copy. max is 0 when maxUnavailable cannot be read. */
 struct rollout_budget {
     size_t max;
     bool paused;

@@ -16,8 +16,9 @@
  */
 struct silence;
 
-/* An agent that owes an answer for as long is taken for one that does not run: the time in which
- * its pod is started again, or the node, and the agent finds its driver. */
+/* An agent that owes an answer for as long is silent: it is taken for one that does not run, and
+ * its node gets the reason AgentNotResponding (standing.h). In this time its pod is started again,
+ * or the node, and the agent finds its driver. */
 enum { SILENCE_AFTER_MS = 120000 };
 
 struct silence *silence_new(void);

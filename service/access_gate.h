@@ -18,6 +18,9 @@
  * blocks: an unknown token is reviewed on the gate's own thread, one token after the other, and the
  * caller fetches the result when the descriptor becomes readable. A token is kept while it waits
  * for its review, and afterwards only by its SHA-256 (access_table.h).
+ *
+ * Only --metrics-auth=token makes a gate. By default (--metrics-auth=none) there is none: everyone
+ * who reaches the port gets the page, and only the NetworkPolicy decides who that is.
  */
 struct access_gate;
 
