@@ -71,7 +71,7 @@ struct world {
 
 static void fill_device(struct table_device *d, unsigned card, unsigned replicas)
 {
-    *d = (struct table_device){.place = (uint8_t)card,
+    *d = (struct table_device){.card_index = (uint8_t)card,
                                .healthy = true,
                                .replicas = replicas,
                                .memory_mib = 81920,
