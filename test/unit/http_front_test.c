@@ -10,9 +10,9 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
-#include "controller/http_channel.h"
-#include "controller/http_front.h"
-#include "controller/listen_socket.h"
+#include "service/http_channel.h"
+#include "service/http_front.h"
+#include "service/listen_socket.h"
 
 /* The pages are larger than what the kernel buffers for a visitor who does not read, and the parent
  * can send them all before the front reads any. */

@@ -9,7 +9,7 @@
 #include "base/xalloc.h"
 
 #include "folder_support.h"
-#include "nodeagent/kubelet_link.h"
+#include "nodeagent/loop/kubelet_link.h"
 
 /*
  * A node without a kubelet, with two cards shared by MPS. A script stands for
