@@ -5,10 +5,10 @@
 
 ##@ Planner
 
-$(B)/test/bench/planner_bench: $(B)/test/bench/planner_bench.o $(UNIT_SUPPORT) $(LIBS)
+$(B)/test/bench/planner_bench: $(B)/test/bench/planner_bench.o $(UNIT_SUPPORT) $(TEST_LIBS)
 	@echo "  LINK    $@"
 	@$(CC) $(LDFLAGS) $< $(B)/test/unit/mig_oracle_support.o $(B)/test/unit/mig_tables_support.o \
-	    -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+	    -Wl,--start-group $(TEST_LIBS) -Wl,--end-group $(LDLIBS) -o $@
 
 .PHONY: bench-planner
 bench-planner: $(B)/test/bench/planner_bench ## Planner: worst and mean time over every multiset of every model
@@ -16,10 +16,10 @@ bench-planner: $(B)/test/bench/planner_bench ## Planner: worst and mean time ove
 
 # --- preferred devices ---
 
-$(B)/test/bench/preferred_bench: $(B)/test/bench/preferred_bench.o $(B)/test/unit/topologies_support.o $(LIBS)
+$(B)/test/bench/preferred_bench: $(B)/test/bench/preferred_bench.o $(B)/test/unit/topologies_support.o $(TEST_LIBS)
 	@echo "  LINK    $@"
 	@$(CC) $(LDFLAGS) $< $(B)/test/unit/topologies_support.o \
-	    -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+	    -Wl,--start-group $(TEST_LIBS) -Wl,--end-group $(LDLIBS) -o $@
 
 .PHONY: bench-preferred
 bench-preferred: $(B)/test/bench/preferred_bench ## Which devices a pod should get: mean and worst time of a choice
@@ -39,8 +39,8 @@ golden: ## Rewrite the golden files below test/golden (review the diff)
 	@git status --short test/golden
 
 # --- the transaction's torture test: its driver, and the library that the NVML tests load ---
-$(B)/test/e2e/txn_driver: $(B)/test/e2e/txn_driver.o $(LIBS)
-	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+$(B)/test/e2e/txn_driver: $(B)/test/e2e/txn_driver.o $(TEST_LIBS)
+	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(TEST_LIBS) -Wl,--end-group $(LDLIBS) -o $@
 all: $(B)/test/e2e/txn_driver
 
 # What gives one process another time. Without fortification: it stands in for the checked calls, too.
@@ -83,8 +83,8 @@ $(VENDOR_OBJECTS) $(VENDOR_TEST).o: | $(VENDOR_NEW) $(VENDOR_CHANGED)
 $(VENDOR_OBJECTS): %.o: %.c Makefile
 	@echo "  CC      $<"
 	@$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
-$(VENDOR_TEST): $(VENDOR_TEST).o $(VENDOR_OBJECTS) $(UNIT_SUPPORT) $(LIBS) | sim
-	@$(CC) $(LDFLAGS) $< $(VENDOR_OBJECTS) $(UNIT_SUPPORT) -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -lcriterion -o $@
+$(VENDOR_TEST): $(VENDOR_TEST).o $(VENDOR_OBJECTS) $(UNIT_SUPPORT) $(TEST_LIBS) | sim
+	@$(CC) $(LDFLAGS) $< $(VENDOR_OBJECTS) $(UNIT_SUPPORT) -Wl,--start-group $(TEST_LIBS) -Wl,--end-group $(LDLIBS) -lcriterion -o $@
 
 # --- demo ---
 
@@ -102,9 +102,9 @@ demo-stop: ## End what the demo left running
 
 # --- bench ---
 
-$(B)/test/bench/plugin_call: $(B)/test/bench/plugin_call.o $(LIBS)
+$(B)/test/bench/plugin_call: $(B)/test/bench/plugin_call.o $(TEST_LIBS)
 	@echo "  LINK    $@"
-	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(TEST_LIBS) -Wl,--end-group $(LDLIBS) -o $@
 
 ##@ Measure
 
@@ -134,8 +134,8 @@ conformance: ## One suite of the API client's promises, on the fake server and o
 
 # --- gRPC: our end, for a foreign one to talk to ---
 
-$(B)/test/grpc/peer: $(B)/test/grpc/peer.o $(LIBS)
-	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+$(B)/test/grpc/peer: $(B)/test/grpc/peer.o $(TEST_LIBS)
+	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(TEST_LIBS) -Wl,--end-group $(LDLIBS) -o $@
 
 # --- calls made to fail: the library that does it ---
 
@@ -146,8 +146,8 @@ $(FAIL_LIB): test/failing/fail.c
 	@echo "  CC      $<"
 	@gcc $(CPPFLAGS) -std=gnu17 $(WARN) -Wno-redundant-decls -O1 -g -fno-builtin -fno-omit-frame-pointer \
 	    -pthread -fPIC -shared $< -o $@ -ldl
-$(B)/test/failing/paths: $(B)/test/failing/paths.o $(LIBS)
-	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+$(B)/test/failing/paths: $(B)/test/failing/paths.o $(TEST_LIBS)
+	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(TEST_LIBS) -Wl,--end-group $(LDLIBS) -o $@
 .PHONY: failing-build
 failing-build: $(FAIL_LIB) $(B)/test/failing/paths $(B)/cleave-agent $(B)/test/e2e/txn_driver
 
@@ -162,9 +162,9 @@ soak: ## Random changes and faults, with memory, descriptors and invariants watc
 	@/usr/bin/python3 test/soak/soak.py --minutes $(or $(SOAK_MINUTES),5) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
 
 # Agents by the hundred in one process, with cards in memory.
-$(B)/test/fleet/hollow: $(B)/test/fleet/hollow.o $(B)/test/unit/gpu_fake_support.o $(LIBS)
+$(B)/test/fleet/hollow: $(B)/test/fleet/hollow.o $(B)/test/unit/gpu_fake_support.o $(TEST_LIBS)
 	@echo "  LINK    $@"
-	@$(CC) $(LDFLAGS) $< $(B)/test/unit/gpu_fake_support.o -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+	@$(CC) $(LDFLAGS) $< $(B)/test/unit/gpu_fake_support.o -Wl,--start-group $(TEST_LIBS) -Wl,--end-group $(LDLIBS) -o $@
 
 .PHONY: fleet
 fleet: ## A cluster of FLEET_NODES="100 1000" hollow nodes on a real API server: times, requests, memory

@@ -10,8 +10,8 @@ import pytest
 from conftest import ROOT
 
 VERSION = "570.86.15"
-MODULES = "cdi cdi_common container_metax container_nvidia container_vendor device_make device_nodes".split()
-MODULES += "dri_nodes driver_files entry rooted".split()
+MODULES = "cdi cdi_common container_metax container_nvidia container_vendor container_vendors device_make device_nodes".split()
+MODULES += "dri_nodes driver_files entry entry_build rooted".split()
 BASE = "clock err file log num rfc3339 rng sb xalloc".split()
 
 
