@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -29,6 +30,7 @@ struct sweep {
     int parent;     /* the new folder's parent */
     unsigned left;  /* entries that may still be removed or moved */
     bool is_longer; /* an entry was moved into parent: another round is needed */
+    bool is_stuck;  /* an entry could not be removed */
 };
 
 static char *old_name(void)
@@ -39,6 +41,18 @@ static char *old_name(void)
 }
 
 static void remove_entry(struct sweep *s, int at, const char *name, int depth);
+
+/* Gives the owner all rights to a folder: a container may have taken them away, and the agent has no
+ * capability to pass over them. What is no folder of ours stays as it is. */
+static void unlock_dir(int at, const char *name)
+{
+    char link[64];
+    auto_fd int fd = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    (void)chmod(link, 0700);
+}
 
 /* NULL: it cannot be listed. */
 static DIR *open_dir(int at, const char *name)
@@ -53,6 +67,7 @@ static DIR *open_dir(int at, const char *name)
 /* Empties a folder as far as the bound allows. */
 static void empty(struct sweep *s, int at, const char *name, int depth)
 {
+    unlock_dir(at, name);
     auto_dir DIR *dir = open_dir(at, name);
     const struct dirent *entry;
     while (dir && s->left && (entry = readdir(dir)) != NULL) {
@@ -66,8 +81,11 @@ static void empty(struct sweep *s, int at, const char *name, int depth)
 static void move_up(struct sweep *s, int at, const char *name)
 {
     auto_free char *old = old_name();
+    unlock_dir(at, name); /* to move a folder is to write its ".." */
     if (renameat(at, name, s->parent, old) == 0)
         s->is_longer = true;
+    else
+        s->is_stuck = true;
 }
 
 static void remove_entry(struct sweep *s, int at, const char *name, int depth)
@@ -82,7 +100,8 @@ static void remove_entry(struct sweep *s, int at, const char *name, int depth)
         return;
     }
     empty(s, at, name, depth);
-    (void)unlinkat(at, name, AT_REMOVEDIR);
+    if (unlinkat(at, name, AT_REMOVEDIR) < 0 && s->left && !s->is_longer)
+        s->is_stuck = true;
 }
 
 static void sweep_once(struct sweep *s)
@@ -107,6 +126,10 @@ static void sweep_old(int parent, const char *path)
         log_warn("Removed only a part of what containers left beside a folder", kv("folder", path),
                  kv_int("removed", MAX_REMOVALS),
                  kv("next", "each time the folder is made anew, as many more are removed"));
+    else if (s.is_stuck)
+        log_warn("Could not remove all that containers left beside a folder: a user of a container "
+                 "owns some of it",
+                 kv("folder", path), kv("names", OLD_PREFIX "*"));
 }
 
 static int move_aside(int parent, const char *name, const char *path, struct err *e)

@@ -4,10 +4,12 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -180,4 +182,47 @@ Test(fresh_folder, a_folder_that_cannot_be_listed_costs_no_descriptor)
     fdopendir_fails = false;
     cr_expect_eq(count("/proc/self/fd"), before);
     cr_expect_eq(count("mps/gpu/pipe"), 0);
+}
+
+/* The agent's container has no capability to pass over modes and owners. */
+static void give_up_passing_over_modes(void)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct sets[2];
+    cr_assert_eq(syscall(SYS_capget, &head, sets), 0);
+    sets[0].effective &= ~(1U << CAP_DAC_OVERRIDE | 1U << CAP_DAC_READ_SEARCH | 1U << CAP_FOWNER);
+    cr_assert_eq(syscall(SYS_capset, &head, sets), 0);
+}
+
+/* A container's root is the agent's user; in the container it may do more than the agent. */
+Test(fresh_folder, folders_without_any_rights_are_removed)
+{
+    make();
+    cr_assert_eq(mkdir("mps/gpu/pipe/x", 0700), 0);
+    cr_assert_eq(mkdir("mps/gpu/pipe/x/y", 0700), 0);
+    put("mps/gpu/pipe/x/y/left");
+    cr_assert_eq(chmod("mps/gpu/pipe/x/y", 0), 0);
+    cr_assert_eq(chmod("mps/gpu/pipe/x", 0), 0);
+    give_up_passing_over_modes();
+    make();
+    expect_fresh();
+}
+
+Test(fresh_folder, what_another_user_owns_stays_and_is_said)
+{
+    if (geteuid() != 0)
+        cr_skip_test("only root can give a folder away");
+    auto_fd int log = memfd_create("log", MFD_CLOEXEC);
+    char text[1024] = "";
+    log_setup(LOG_WARN, LOG_LOGFMT, log);
+    make();
+    cr_assert_eq(mkdir("mps/gpu/pipe/x", 0700), 0);
+    put("mps/gpu/pipe/x/left");
+    cr_assert_eq(chown("mps/gpu/pipe/x", 1000, 1000), 0);
+    give_up_passing_over_modes();
+    make();
+    cr_expect_eq(count("mps/gpu/pipe"), 0);
+    cr_expect_gt(pread(log, text, sizeof(text) - 1, 0), 0);
+    cr_expect(strstr(text, "folder=mps/gpu/pipe") && strstr(text, "owns some"), "%s", text);
+    log_setup(LOG_ERROR, LOG_LOGFMT, STDERR_FILENO);
 }
