@@ -13,13 +13,17 @@
 
 /*
  * A node without a kubelet, with two cards shared by MPS. A script stands for
- * nvidia-cuda-mps-control: the daemon (-f) adds a line to "starts" of its card and stays.
+ * nvidia-cuda-mps-control: the daemon (-f) adds a line to "starts" of its card and stays; the
+ * client is refused before.
  */
 static const char script[] = "#!/bin/sh\n"
-                             "cd \"$CUDA_MPS_LOG_DIRECTORY\" || exit 9\n"
-                             "[ \"$1\" = -f ] || exit 0\n"
-                             "echo >> starts\n"
-                             "exec sleep 60\n";
+                             "cd \"$CUDA_MPS_PIPE_DIRECTORY\" || exit 9\n"
+                             "if [ \"$1\" = -f ]; then\n"
+                             "    echo >> \"$CUDA_MPS_LOG_DIRECTORY/starts\"\n"
+                             "    : > control\n"
+                             "    exec sleep 60\n"
+                             "fi\n"
+                             "[ -e control ]\n";
 
 static char cards[][8] = {"GPU-0", "GPU-1"};
 
