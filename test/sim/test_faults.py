@@ -307,5 +307,5 @@ def test_cards_wait_for_each_other_only_in_the_share_that_the_drivers_lock_cover
     if percent == 0:
         assert max(r["startNs"] for r in calls) < ends[0]
     else:
-        assert min(b - a for a, b in zip(ends, ends[1:])) >= 1_000_000_000
+        assert ends[-1] - min(r["startNs"] for r in calls) >= 3_000_000_000
     assert ("100 % with the driver's lock" in m.ctl("latency", "list").stdout) == (percent == 100)
