@@ -2,6 +2,7 @@
 #include "base/jx.h"
 
 #include <assert.h>
+#include <string.h>
 
 /* jansson's iterators want a mutable object although they only read. */
 static json_t *iterable(const json_t *obj)
@@ -18,6 +19,20 @@ const json_t *jx_at(const json_t *obj, const char *const path[])
     for (size_t i = 0; path[i]; i++)
         obj = json_object_get(obj, path[i]);
     return json_is_null(obj) ? NULL : obj;
+}
+
+const char *jx_unknown_key(const json_t *obj, const char *const known[])
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(iterable(obj), key, value) {
+        bool found = false;
+        for (size_t i = 0; known[i] && !found; i++)
+            found = strcmp(known[i], key) == 0;
+        if (!found)
+            return key;
+    }
+    return NULL;
 }
 
 static json_t *diff(const json_t *from, const json_t *to);

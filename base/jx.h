@@ -110,6 +110,10 @@ const json_t *jx_at(const json_t *obj, const char *const path[]);
 /* String at a path, or NULL when absent or no string. Borrowed. */
 #define JX_STR_AT(obj, ...) json_string_value(JX_AT(obj, __VA_ARGS__))
 
+/* A key of the object that is not in known, which ends with NULL; NULL when there is none. Borrowed
+ * from obj. For files in which an unknown key must not become a silent default. */
+const char *jx_unknown_key(const json_t *obj, const char *const known[]);
+
 /* RFC 7396 merge patch that turns from into to. *ret_patch is a new reference, or NULL when they
  * are equal. Arrays are replaced whole. */
 void jx_merge_diff(const json_t *from, const json_t *to, json_t **ret_patch);

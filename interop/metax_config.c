@@ -53,16 +53,8 @@ static void entries_done(struct entries *x)
 
 static int only_keys(const json_t *obj, const char *const known[], struct err *e)
 {
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)obj, key, value) {
-        bool found = false;
-        for (size_t i = 0; known[i] && !found; i++)
-            found = strcmp(known[i], key) == 0;
-        if (!found)
-            return err_set(e, ERR_INVALID, "unknown field \"%.60s\"", key);
-    }
-    return 0;
+    const char *key = jx_unknown_key(obj, known);
+    return key ? err_set(e, ERR_INVALID, "unknown field \"%.60s\"", key) : 0;
 }
 
 static int mode_of(const json_t *obj, size_t *ret, struct err *e)

@@ -26,16 +26,8 @@ enum {
  * silent default. */
 static int only_keys(const json_t *obj, const char *const known[], const char *where, struct err *e)
 {
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)obj, key, value) {
-        bool found = false;
-        for (size_t i = 0; known[i] && !found; i++)
-            found = strcmp(known[i], key) == 0;
-        if (!found)
-            return err_set(e, ERR_INVALID, "%s: unknown field \"%s\"", where, key);
-    }
-    return 0;
+    const char *key = jx_unknown_key(obj, known);
+    return key ? err_set(e, ERR_INVALID, "%s: unknown field \"%s\"", where, key) : 0;
 }
 
 static bool is_pci_id(const char *s)

@@ -164,8 +164,8 @@ static char *want_words(const struct device_want *want)
                                                  : "virtual functions");
 }
 
-/* Where both sides read alike, the steps show the difference: another sharing policy, or an
- * unusable partition. */
+/* Prints both sides and the steps, because another sharing policy or an unusable partition shows in
+ * the steps alone. */
 static void print_difference(const struct gpu_card *card, const struct device_want *want,
                              const struct card_plan *plan)
 {

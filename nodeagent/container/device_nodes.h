@@ -22,7 +22,7 @@
  * start, they are still right after a change of layout.
  */
 
-/* Where to look. Borrowed strings. */
+/* The folders to search. Borrowed strings. */
 struct device_nodes_where {
     const char *proc_root; /* "/proc", or a copy of it */
     const char *dev_root;  /* the folder that holds dev/, as the agent sees it: "/", "/host" */

@@ -20,7 +20,7 @@
 /* Bound on the DRM nodes of one function; more are ignored. */
 #define DRI_MAX_NODES 64
 
-/* Where to look. Borrowed strings. */
+/* The folders to search. Borrowed strings. */
 struct dri_where {
     const char *sys_root; /* "/sys", or a copy of it */
     const char *dev_root; /* the folder that holds dev/, as the agent sees it: "/", "/host" */

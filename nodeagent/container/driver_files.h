@@ -51,8 +51,8 @@ struct driver_files {
     size_t n_library_folders;
 };
 
-/* Where to look. Borrowed strings; the two roots are one folder, as the agent and as the container
- * runtime see it. */
+/* The folders to search. Borrowed strings; the two roots are one folder, as the agent and as the
+ * container runtime see it. */
 struct driver_files_where {
     const char *root;            /* "/", "/driver-root" */
     const char *host_root;       /* "/", "/run/nvidia/driver"; NULL: root */

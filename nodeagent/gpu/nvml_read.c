@@ -27,7 +27,7 @@ static int read_mode(struct nvml *n, struct nvml_facts *f, struct gpu_card *card
     return 0;
 }
 
-/* Where the driver does not report the mode, the card counts as shared (DEFAULT). */
+/* A card whose compute mode the driver does not report counts as shared (DEFAULT). */
 static void read_compute_mode(struct nvml *n, struct nvml_facts *f, struct gpu_card *card)
 {
     unsigned mode = NVML_COMPUTE_DEFAULT;

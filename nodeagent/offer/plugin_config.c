@@ -187,7 +187,7 @@ static bool is_on(const struct draft *d, enum option_id id)
     return strcmp(text_of(d, id), "true") == 0;
 }
 
-/* Where a value was set, for an error. */
+/* The place that set an option, for an error: a path in the file, or the flag. */
 static const char *where_of(const struct draft *d, enum option_id id)
 {
     return d->values[id].where ? d->values[id].where : options[id].flag;

@@ -77,7 +77,7 @@ static void build_understood(const struct node_state *s, int64_t now_ms, struct 
                         s->generation, now_ms);
 }
 
-/* Where everything works, only a kubelet that is being served gets this condition. */
+/* The condition says what is wrong; that all is well it says only of a kubelet that is served. */
 static void build_published(const struct node_state *s, const struct node_offer *o, int64_t now_ms,
                             struct device_status *ret)
 {

@@ -72,7 +72,8 @@ static int destroy_unnamed(const struct slot_deps *d, const struct gpu_card *car
     return 0;
 }
 
-/* Where the slot's slice has its name, a nameless one is not the slot's but foreign. */
+/* Removes what an earlier attempt left. A nameless slice is the slot's only if no slice has the
+ * slot's name; else it is foreign. */
 static int clear_way(const struct slot_deps *d, const struct gpu_card *card, int at,
                      const struct slot_record *r, struct err *e)
 {

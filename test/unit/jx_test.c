@@ -420,6 +420,15 @@ Test(jx, says_where_the_text_is_wrong)
     cr_expect_eq(strncmp(err_msg(&e), "JSON line 2, column", 19), 0, "%s", err_msg(&e));
 }
 
+Test(jx, names_a_key_that_nobody_knows)
+{
+    static const char *const known[] = {"a", "b", NULL};
+    auto_json json_t *right = json_pack("{s:i, s:i}", "b", 1, "a", 2);
+    auto_json json_t *wrong = json_pack("{s:i, s:i}", "a", 1, "ab", 2);
+    cr_expect_null(jx_unknown_key(right, known));
+    cr_expect_str_eq(jx_unknown_key(wrong, known), "ab");
+}
+
 Test(jx, dumps_compactly_with_sorted_keys)
 {
     auto_json json_t *value = parsed(" { \"b\" : [ 1 , 2.5 ] , \"a\" : null } ");
