@@ -32,8 +32,8 @@ enum {
     LOOK_MS = 10 * 1000,
     /* Time for a child that was ordered to leave to end its connections. */
     LEAVE_MS = 5000,
-    /* Age at which a child is replaced, long before probes and scrapes have used up its CPU limit
-     * (http_child.c). */
+    /* Age at which a child that was asked is replaced, long before probes and scrapes have used up
+     * its CPU limit (http_child.c). */
     RENEW_MS = 24 * 3600 * 1000,
     /* Time for a child to end by itself after its channel was closed, and time for a killed one to
      * be gone. */
@@ -413,6 +413,7 @@ enum end { STOPPED, BROKEN, RENEWED };
 struct due {
     int64_t at_ms;
     int64_t old_at_ms; /* the child is then replaced for its age */
+    bool asked;        /* the child has put a question */
     bool leaving;      /* the child was ordered to leave; when due, it is ended */
 };
 
@@ -434,12 +435,28 @@ static int64_t next_due(const struct listener *l, const struct due *d, int64_t n
     return l->pair.cert_pem && look_at < d->old_at_ms ? look_at : d->old_at_ms;
 }
 
+static int64_t next_age(const struct listener *l, int64_t now)
+{
+    return now + (l->opts.renew_ms ? l->opts.renew_ms : RENEW_MS);
+}
+
 static struct due first_due(const struct listener *l)
 {
     int64_t now = clock_mono_ms(clock_real());
-    struct due d = {.old_at_ms = now + (l->opts.renew_ms ? l->opts.renew_ms : RENEW_MS)};
+    struct due d = {.old_at_ms = next_age(l, now)};
     d.at_ms = next_due(l, &d, now);
     return d;
+}
+
+/* A child that put no question yet may still be starting, and were it replaced, so might the next
+ * one be, and nobody would be served. */
+static bool is_old(const struct listener *l, struct due *d, int64_t now)
+{
+    if (now < d->old_at_ms)
+        return false;
+    if (!d->asked)
+        d->old_at_ms = next_age(l, now);
+    return d->asked;
 }
 
 /* False: the child's life ends. */
@@ -451,7 +468,7 @@ static bool do_what_is_due(struct listener *l, const struct child *c, const stru
         return false;
     int64_t now = clock_mono_ms(clock_real());
     bool renewed = look_for_renewal(l);
-    d->leaving = renewed || now >= d->old_at_ms;
+    d->leaving = is_old(l, d, now) || renewed;
     d->at_ms = d->leaving ? now + LEAVE_MS : next_due(l, d, now);
     if (!d->leaving)
         return true;
@@ -477,8 +494,10 @@ static enum end attend(struct listener *l, const struct child *c, const struct s
             break;
         if (fds[2].revents)
             going = call_in(l, c, s, &w);
-        if (going && fds[1].revents)
+        if (going && fds[1].revents) {
+            due.asked = true;
             going = serve_child(l, c, s, &w);
+        }
         if (going && due_in_ms(&due) == 0)
             going = do_what_is_due(l, c, s, &due);
     }
