@@ -24,15 +24,13 @@ enum {
 /* The vendor's modes. */
 static const struct mode {
     const char *word;
-    const char *mode;   /* of a GPUProfile; NULL: not supported, */
-    const char *reason; /* for this reason */
+    const char *mode; /* of a GPUProfile */
+    int replicas;     /* of time-slicing; 0: none */
 } modes[] = {
-    {"native", "native", NULL},
-    {"sgpu", "sgpu", NULL},
-    {"shared", NULL,
-     "it does not say how many pods share a card; write a profile with "
-     "sharing.timeSlicing.replicas"},
-    {"vgpu", "vgpu", NULL},
+    {"native", "native", 0},
+    {"sgpu", "sgpu", 0},
+    {"shared", "native", METAX_CONFIG_SHARED_REPLICAS},
+    {"vgpu", "vgpu", 0},
 };
 
 /* Names of nodes by mode, in the file's order. */
@@ -68,9 +66,6 @@ static int mode_of(const json_t *obj, size_t *ret, struct err *e)
     if (*ret == ARRAY_LEN(modes))
         return err_set(e, ERR_INVALID, "mode \"%.60s\" is none of native, sgpu, shared, vgpu",
                        word);
-    if (!modes[*ret].mode)
-        return err_set(e, ERR_INVALID, "mode \"%s\" cannot be imported: %s", word,
-                       modes[*ret].reason);
     return 0;
 }
 
@@ -162,12 +157,20 @@ static int value_of(const json_t *data, const char *key, json_t **ret, struct er
 
 /* --- Writing --- */
 
-static json_t *profile(const char *name, int priority, json_t *selector_take, const char *mode)
+/* NULL: the mode does not share a card. */
+static json_t *sharing(const struct mode *mode)
 {
-    return json_pack("{s:s, s:s, s:{s:s}, s:{s:o, s:i, s:[{s:{s:s}, s:s}]}}", "apiVersion",
+    return mode->replicas ? json_pack("{s:{s:i}}", "timeSlicing", "replicas", mode->replicas)
+                          : NULL;
+}
+
+static json_t *profile(const char *name, int priority, json_t *selector_take,
+                       const struct mode *mode)
+{
+    return json_pack("{s:s, s:s, s:{s:s}, s:{s:o, s:i, s:[{s:{s:s}, s:s, s:o*}]}}", "apiVersion",
                      API_GROUP_VERSION, "kind", "GPUProfile", "metadata", "name", name, "spec",
                      "nodeSelector", selector_take, "priority", priority, "devices", "selector",
-                     "vendor", "metax", "mode", mode);
+                     "vendor", "metax", "mode", mode->mode, "sharing", sharing(mode));
 }
 
 static json_t *select_nodes(const char *const *names, size_t n)
@@ -187,14 +190,14 @@ static void add_nodes(const struct mode *mode, const char *const *names, size_t 
             from ? xasprintf(NAME "-%s-%zu", mode->word, from / NODES_OF_A_PROFILE + 1)
                  : xasprintf(NAME "-%s", mode->word);
         (void)json_array_append_new(to, profile(name, METAX_CONFIG_NODES_PRIORITY,
-                                                select_nodes(names + from, some), mode->mode));
+                                                select_nodes(names + from, some), mode));
     }
 }
 
 static void add_cluster(const struct mode *mode, json_t *to)
 {
-    (void)json_array_append_new(to, profile(NAME, METAX_CONFIG_CLUSTER_PRIORITY, json_object(),
-                                            mode->mode));
+    (void)json_array_append_new(to,
+                                profile(NAME, METAX_CONFIG_CLUSTER_PRIORITY, json_object(), mode));
 }
 
 /* --- The whole document --- */

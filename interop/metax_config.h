@@ -25,10 +25,14 @@
 #define METAX_CONFIG_CLUSTER_PRIORITY (-20)
 #define METAX_CONFIG_NODES_PRIORITY   (-10)
 
+/* The number of pods for which a card of mode "shared" is offered. The configuration names none;
+ * this is the number for which its plugin offers a card of mode "sgpu". */
+#define METAX_CONFIG_SHARED_REPLICAS 16
+
 /* True for such a ConfigMap, and for the data of one. */
 bool metax_config_is(const json_t *doc);
 
 /* A list of GPUProfile objects: one for all nodes if the cluster has a mode, and for each mode of
- * nodes as many as their names need (256 each). *ret is a new reference. ERR_INVALID names the
- * entry and the field, also for modes that Cleave does not support. */
+ * nodes as many as their names need (256 each). Mode "shared" becomes native cards with
+ * time-slicing. *ret is a new reference. ERR_INVALID names the entry and the field. */
 int metax_config_read(const json_t *doc, json_t **ret, struct err *e) MUST_CHECK;

@@ -373,6 +373,11 @@ def test_metax_device_config_is_imported_and_takes_effect(rig):
     rig.api.delete(f"{GROUP}/gpuprofiles/{names[2]}")
     rig.cluster.kubectl.apply(imported(rig, json.dumps(config_map("sgpu", **{nodes[0].name: "native"}))))
     wait_for(lambda: modes() == [["native"] * 4, ["sgpu"] * 4], 60, lambda: f"the modes to change: {modes()}")
+    # The plugin's "shared" is time-slicing for sixteen pods a card.
+    rig.api.delete(f"{GROUP}/gpuprofiles/{names[1]}")
+    rig.objects.append(f"{GROUP}/gpuprofiles/metax-device-config-shared")
+    rig.cluster.kubectl.apply(imported(rig, json.dumps(config_map("sgpu", **{nodes[0].name: "shared"}))))
+    wait_for(lambda: nodes[0].resources() == {"metax-tech.com/gpu": 64}, 60, lambda: f"64 shared devices: {nodes[0].resources()}")
     # What is written by hand goes before either.
     rig.wait_ready(rig.profile("p", SLICED))
     assert modes() == [["sgpu"] * 4] * 2
@@ -381,8 +386,7 @@ def test_metax_device_config_is_imported_and_takes_effect(rig):
 @pytest.mark.parametrize(
     "config, said",
     [
-        (config_map("shared"), 'cluster-config: mode "shared" cannot be imported: it does not say how many pods share a card'),
-        (config_map("native", a="shared"), "nodes-config[0]: node a: mode \"shared\""),
+        (config_map("native", a="fast"), 'nodes-config[0]: node a: mode "fast"'),
         (config_map("fast"), 'cluster-config: mode "fast" is none of native, sgpu, shared, vgpu'),
         ({**config_map("native"), "data": {"cluster-config": "mode: ["}}, "cluster-config: "),
     ],

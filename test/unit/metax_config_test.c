@@ -52,7 +52,11 @@ static char *told(const json_t *profiles)
             for (size_t v = 0; v < r->n_values; v++)
                 sb_addf(&text, "%s ", r->values[v]);
         }
-        sb_addf(&text, "%s\n", api_mode_names[spec.devices[0].mode]);
+        sb_addf(&text, "%s", api_mode_names[spec.devices[0].mode]);
+        if (spec.devices[0].sharing.time_slicing.replicas)
+            sb_addf(&text, ", %u pods a card",
+                    (unsigned)spec.devices[0].sharing.time_slicing.replicas);
+        sb_add(&text, "\n");
     }
     return sb_take(&text);
 }
@@ -94,6 +98,15 @@ Test(metax_config, either_half_may_be_missing)
                 "metax-device-config -20 native\n");
 }
 
+Test(metax_config, shared_cards_are_native_ones_offered_to_sixteen_pods)
+{
+    expect_told("{cluster-config: 'mode: shared', nodes-config: '[{nodeName: a, mode: native}, "
+                "{nodeName: b, mode: shared}]'}",
+                "metax-device-config -20 native, 16 pods a card\n"
+                "metax-device-config-native -10 a native\n"
+                "metax-device-config-shared -10 b native, 16 pods a card\n");
+}
+
 Test(metax_config, data_that_is_no_text_is_taken_as_it_is)
 {
     expect_told("{version: v1, cluster-config: {mode: native}, nodes-config: [{nodeName: a, mode: "
@@ -129,9 +142,8 @@ Test(metax_config, whatever_is_not_meant_is_refused_with_its_place)
     } cases[] = {
         {"{cluster-config: 'mode: whole'}",
          "cluster-config: mode \"whole\" is none of native, sgpu, shared, vgpu"},
-        {NODES("[{nodeName: a, mode: native}, {nodeName: b, mode: shared}]"),
-         "nodes-config[1]: node b: mode \"shared\" cannot be imported: it does not say how many "
-         "pods share a card; write a profile with sharing.timeSlicing.replicas"},
+        {NODES("[{nodeName: a, mode: native}, {nodeName: b, mode: share}]"),
+         "nodes-config[1]: node b: mode \"share\" is none of native, sgpu, shared, vgpu"},
         {"{cluster-config: 'mode: [native]'}",
          "cluster-config: mode must be native, sgpu, shared or vgpu"},
         {"{cluster-config: 'native'}", "cluster-config: it must be an object with mode"},
