@@ -44,6 +44,8 @@ struct controller {
     struct wq *queue;
     struct watch **watches;
     size_t watch_count;
+    struct expectations *awaited[CONTROLLER_MAX_AWAITED];
+    size_t n_awaited;
     struct controller_metrics metrics;
     struct heartbeat **beats;     /* one for each worker; NULL: no heartbeats */
     struct heartbeat *queue_beat; /* NULL: no heartbeats */
@@ -118,6 +120,12 @@ void controller_watch(struct controller *c, struct informer *inf, predicate_fn *
     *w = (struct watch){.controller = c, .keep = keep, .map = map};
     *XPUSH(c->watches, c->watch_count) = w;
     informer_add_handler(inf, on_change, w);
+}
+
+void controller_await_writes(struct controller *c, struct expectations *x)
+{
+    assert(c->n_awaited < CONTROLLER_MAX_AWAITED);
+    c->awaited[c->n_awaited++] = x;
 }
 
 bool predicate_generation(const struct object *before, const struct object *after)
@@ -295,12 +303,26 @@ static void settle_key(struct controller *c, const struct object_key *k, enum re
     }
 }
 
+/* False: a write for the key is not in the caches yet, and a reconcile would plan with the state
+ * before it. */
+static bool has_seen_writes(const struct controller *c, const struct object_key *k)
+{
+    bool seen = true;
+    for (size_t i = 0; i < c->n_awaited; i++)
+        seen &= expectations_met(c->awaited[i], k);
+    return seen;
+}
+
 /* A reconcile makes as many requests as there are objects, and a slow server may take a minute for
  * each; without a bound of its own it would look hung. The next reconcile does what this one left
  * undone. */
 static int reconcile_in_time(const struct controller *c, struct scope *s,
                              const struct object_key *k, struct reconcile_result *r, struct err *e)
 {
+    if (!has_seen_writes(c, k)) {
+        r->requeue_after_ms = EXPECTATIONS_RECHECK_MS;
+        return 0;
+    }
     auto_scope struct scope *bounded = scope_new(s, CONTROLLER_RECONCILE_MS);
     return c->fn(c->self, bounded, k, r, e);
 }

@@ -4,6 +4,7 @@
 #include "base/heartbeat.h"
 
 #include "controller/reconcile.h"
+#include "kubeclient/expectations.h"
 #include "kubeclient/informer.h"
 
 /*
@@ -28,6 +29,11 @@ struct controller *controller_new(const char *name, reconcile_fn *fn, void *self
 /* Enqueues keys on the informer's changes. keep NULL: on every change. map NULL: the object's own
  * key. An update maps both the old and the new state. Call it before the informer runs. */
 void controller_watch(struct controller *c, struct informer *inf, predicate_fn *keep, map_fn *map);
+/* Does not reconcile a key before the caches have seen all that was written for it, as x knows; it
+ * comes back after EXPECTATIONS_RECHECK_MS. At most CONTROLLER_MAX_AWAITED of them, before run. x
+ * outlives c. */
+void controller_await_writes(struct controller *c, struct expectations *x);
+#define CONTROLLER_MAX_AWAITED 2
 /* The queue, for reconcilers that enqueue by themselves. Borrowed. */
 struct wq *controller_queue(struct controller *c);
 /* The name given to controller_new. */

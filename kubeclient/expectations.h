@@ -6,17 +6,15 @@
 /*
  * Read your own writes (KEP-5647): after a reconciler has written something on behalf of a key,
  * that key is not reconciled again until the caches have seen the versions that were written.
- * Bounded by the keys with open writes. Any thread; one mutex.
+ * A controller does that by itself (controller_await_writes). Bounded by the keys with open writes.
+ * Any thread; one mutex.
  *
- *    if (!expectations_met(x, key)) {
- *        result->requeue_after_ms = EXPECTATIONS_RECHECK_MS;
- *        return 0;
- *    }
  *    … kc_patch(…, &obj) …
  *    expectations_wrote(x, key, informer_store(devices), obj_version);
  */
 struct expectations;
 
+/* How long a key waits before it is looked up again. */
 #define EXPECTATIONS_RECHECK_MS 20
 
 struct expectations *expectations_new(void);

@@ -278,10 +278,6 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
                      struct reconcile_result *result, struct err *e)
 {
     struct context *ctx = self;
-    if (!expectations_met(ctx->spec_writes, k)) {
-        result->requeue_after_ms = EXPECTATIONS_RECHECK_MS;
-        return 0;
-    }
     auto_object struct object *device = store_get(ctx->caches.devices, k);
     if (!device || is_status_behind(device))
         return 0; /* the agent's next report enqueues the node again */
@@ -321,6 +317,7 @@ static bool drain_changed(const struct object *before, const struct object *afte
 struct controller *eviction_controller_new(struct context *ctx)
 {
     struct controller *c = controller_new("eviction", reconcile, ctx, ctx->workers, ctx->clk);
+    controller_await_writes(c, ctx->spec_writes);
     controller_watch(c, ctx->devices, drain_changed, /* map= */ NULL);
     return c;
 }

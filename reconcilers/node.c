@@ -295,10 +295,6 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
     struct context *ctx = self;
     auto_node_view struct node_view v = {0};
     rollout_build(ctx->rollout, node_ledger_build, ctx);
-    if (!expectations_met(ctx->node_writes, k) || !expectations_met(ctx->spec_writes, k)) {
-        result->requeue_after_ms = EXPECTATIONS_RECHECK_MS;
-        return 0;
-    }
     node_view_read(&ctx->caches, k->name, &v);
     result->requeue_after_ms = look_for_answer(ctx, k, &v);
     if (node_resources_wait(&v))
@@ -314,6 +310,8 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
 struct controller *node_controller_new(struct context *ctx)
 {
     struct controller *c = controller_new("node", reconcile, ctx, ctx->workers, ctx->clk);
+    controller_await_writes(c, ctx->node_writes);
+    controller_await_writes(c, ctx->spec_writes);
     controller_watch(c, ctx->nodes, maps_node_changed, /* map= */ NULL);
     controller_watch(c, ctx->devices, /* keep= */ NULL, /* map= */ NULL);
     controller_watch(c, ctx->profiles, predicate_generation, maps_profile_to_nodes);

@@ -57,10 +57,7 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
 {
     struct context *ctx = self;
     auto_node_view struct node_view v = {0};
-    if (!expectations_met(ctx->node_writes, k)) {
-        result->requeue_after_ms = EXPECTATIONS_RECHECK_MS;
-        return 0;
-    }
+    (void)result;
     node_view_look(&ctx->caches, k->name, &v);
     if (!v.node || is_unknown(&v))
         return 0;
@@ -85,6 +82,7 @@ static bool annotation_changed(const struct object *before, const struct object 
 struct controller *node_cards_controller_new(struct context *ctx)
 {
     struct controller *c = controller_new("cards", reconcile, ctx, ctx->workers, ctx->clk);
+    controller_await_writes(c, ctx->node_writes);
     controller_watch(c, ctx->nodes, annotation_changed, /* map= */ NULL);
     controller_watch(c, ctx->devices, /* keep= */ NULL, /* map= */ NULL);
     return c;

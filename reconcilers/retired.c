@@ -120,10 +120,6 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
 {
     struct context *ctx = self;
     auto_node_view struct node_view v = {0};
-    if (!expectations_met(ctx->node_writes, k)) {
-        result->requeue_after_ms = EXPECTATIONS_RECHECK_MS;
-        return 0;
-    }
     node_view_look(&ctx->caches, k->name, &v);
     auto_json json_t *patch = retired_patch(&v);
     if (!patch) {
@@ -147,6 +143,7 @@ struct controller *retired_controller_new(struct context *ctx)
 {
     /* One worker, so that only one thread uses retired_since. */
     struct controller *c = controller_new("retired", reconcile, ctx, /* workers= */ 1, ctx->clk);
+    controller_await_writes(c, ctx->node_writes);
     controller_watch(c, ctx->nodes, maps_node_changed, /* map= */ NULL);
     controller_watch(c, ctx->devices, /* keep= */ NULL, /* map= */ NULL);
     return c;
