@@ -33,7 +33,7 @@ size_t thing_count(const char *name)
 @pytest.fixture
 def tree(tmp_path):
     """A small tree of its own with the checks in it."""
-    shutil.copytree(ROOT / "hack", tmp_path / "hack")
+    shutil.copytree(ROOT / "hack", tmp_path / "hack", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / ".clang-format", tmp_path)
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     (tmp_path / "base").mkdir()
