@@ -535,10 +535,12 @@ static bool is_gone_within(int pidfd, int ms)
 static bool kill_child(const struct listener *l, const struct child *c)
 {
     auto_fd int pidfd = pidfd_open(c->pid, 0);
-    if (pidfd < 0 || is_gone_within(pidfd, LAST_MS))
+    if (pidfd >= 0 && is_gone_within(pidfd, LAST_MS))
         return true;
     const char *failure = kill(c->pid, SIGKILL) < 0 ? strerrorname_np(errno) : NULL;
-    if (is_gone_within(pidfd, GONE_MS))
+    /* Without a descriptor its end cannot be waited for with a bound, so the kill must have
+     * worked. */
+    if (pidfd < 0 ? !failure : is_gone_within(pidfd, GONE_MS))
         return true;
     log_error("The process that serves HTTP cannot be ended and is left behind",
               kv("address", l->opts.addr), kv_int("pid", c->pid), kv("kill", failure));

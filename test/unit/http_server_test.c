@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "base/file.h"
@@ -477,6 +478,30 @@ Test(http_server, a_child_that_says_what_it_must_not_is_ended_and_started_again,
     pid_t second = child_other_than(first);
     cr_expect_neq(child_other_than(second), second);
     stop(&r);
+}
+
+/* Returns the limit before. */
+static struct rlimit allow_no_more_files(void)
+{
+    struct rlimit before;
+    int next = dup(STDERR_FILENO);
+    cr_assert_eq(close(next), 0);
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit none = {.rlim_cur = (rlim_t)next, .rlim_max = before.rlim_max};
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    return before;
+}
+
+Test(http_server, a_child_that_hangs_is_ended_without_a_free_descriptor, .timeout = 60)
+{
+    struct running r = {0};
+    start(&r);
+    auto_free char *got = ask(&r, "GET", "/healthz");
+    cr_expect_not_null(strstr(got, " 200 "), "%s", got);
+    cr_assert_eq(kill(child_other_than(0), SIGSTOP), 0);
+    const struct rlimit before = allow_no_more_files();
+    stop(&r);
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 /* What a child could do if nothing kept it from it: the socket is the same open file. */
