@@ -156,17 +156,18 @@ class Cluster:
             unfinished = log.read(size - start).rpartition(b"\n")[2]
         return size - len(unfinished)
 
-    def audit(self, since=0):
-        """The audit events after a mark."""
+    def audit(self, since=0, until=None):
+        """The audit events after a mark, up to another."""
         with open(self.audit_log, "rb") as log:
             log.seek(since)
-            return [json.loads(line) for line in log if line.endswith(b"\n")]
+            lines = log if until is None else log.read(until - since).splitlines(keepends=True)
+            return [json.loads(line) for line in lines if line.endswith(b"\n")]
 
-    def writes(self, since=0, by=None):
+    def writes(self, since=0, by=None, until=None):
         """The writes after a mark, leases and token requests apart; by is a pattern for the user's name."""
         return [
             event
-            for event in self.audit(since)
+            for event in self.audit(since, until)
             if event["verb"] in ("create", "update", "patch", "delete", "deletecollection")
             and event.get("objectRef", {}).get("resource") not in ("leases", "serviceaccounts", "subjectaccessreviews")
             and (by is None or re.search(by, event["user"].get("username", "")))

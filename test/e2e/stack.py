@@ -626,9 +626,9 @@ class Rig:
         found = self.api.get("/apis/events.k8s.io/v1/events")["items"]
         return [e for e in found if e["regarding"].get("name") == name and reason in (None, e["reason"])]
 
-    def writes(self, mark=None, by="cleave", resource=None):
-        """The writes of our programs since the test began or since a mark, Events apart."""
-        found = self.cluster.writes(self.mark if mark is None else mark, by)
+    def writes(self, mark=None, by="cleave", resource=None, until=None):
+        """The writes of our programs since the test began or since a mark, up to another one, Events apart."""
+        found = self.cluster.writes(self.mark if mark is None else mark, by, until)
         found = [e for e in found if e["objectRef"]["resource"] != "events"]
         mine = [e for e in found if e["objectRef"].get("name", "").startswith(f"{self.id}-") or not e["objectRef"].get("name")]
         return [e for e in mine if resource is None or e["objectRef"]["resource"] == resource]

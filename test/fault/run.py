@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs plans of harm and says which came out otherwise than undisturbed.
 
-    run.py [--workload NAME...] [--kind KIND...] [--shard K/N] [--jobs N] [--sample N] [--list] [PLAN...]
+    run.py [--workload NAME...] [--kind KIND...] [--shard K/N] [--jobs N] [--sample N] [--done OUTPUT...] [--list] [PLAN...]
 
 Without PLAN files, all plans that follow from undisturbed runs of each workload, and those in test/fault/plans.
 A plan that fails is written to build/fault/failed, to be run again alone. Ends with "N passed, N failed"; a plan
@@ -180,10 +180,17 @@ def shard(text):
     return k, n
 
 
+def done_before(outputs):
+    """The lines of --list for the plans that came out well in these outputs of earlier runs."""
+    said = (line.partition(" - ") for path in outputs for line in path.read_text().splitlines())
+    return {text.rpartition(" (")[0] for word, _, text in said if word in ("ok", "not reached")}
+
+
 def run_all(lanes, options, simulator):
     names = {plans.read(Path(p))[0] for p in options.plan} or options.workload or workloads.ALL
     known = references(lanes, names, patiently=not (options.sample or options.plan))
-    todo = [plan for plan in chosen(options, known, simulator) if in_shard(plan, *options.shard)]
+    done = done_before(options.done)
+    todo = [plan for plan in chosen(options, known, simulator) if in_shard(plan, *options.shard) and f"{plan[1]}: {plan[3]}" not in done]
     tally = Counter()
 
     def one(lane, plan):
@@ -216,6 +223,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=1, help="so many at once, each on a control plane of its own")
     parser.add_argument("--sample", type=int, default=0, help="only so many plans of each workload, and one of each kind, library and class of calls")
     parser.add_argument("--shard", type=shard, default=(1, 1), metavar="K/N", help="only the K-th of N parts of all plans")
+    parser.add_argument("--done", action="append", type=Path, default=[], metavar="OUTPUT", help="what an earlier run printed: its plans that came out well are left out")
     parser.add_argument("--list", action="store_true", help="say what would be run")
     parser.add_argument("plan", nargs="*")
     options = parser.parse_args()

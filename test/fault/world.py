@@ -193,7 +193,9 @@ class World:
             node.agent = self.rig.processes(f"agent-{node.name}", *argv, env=node.env)
             return node.agent
 
-        self.programs[by] = Program(start, self.is_supervising)
+        before, self.programs[by] = self.programs.get(by), Program(start, self.is_supervising)
+        if before:
+            before.close()
 
     def end_agent(self, node):
         self.programs[self.by(node)].stop()
@@ -262,12 +264,14 @@ class World:
         """Until nobody of ours has written for quiet_s, waits for an answer that does not come or for a call to return, or reads
         the past."""
         end = time.monotonic() + self.patience
-        count, since = -1, time.monotonic()
+        read_to, since = mark, time.monotonic()
+        self.watched = (time.time(), time.time() + quiet_s)
         while time.monotonic() - since < quiet_s:
-            now = len(self.rig.writes(mark))
+            read_from, read_to = read_to, self.cluster.audit_mark()
+            wrote = self.rig.writes(read_from, until=read_to)
             hanging = any(h.hangs(self.nodes[h.node]) for h in calls)
-            if now != count or self.proxy.silent or self.proxy.reads or hanging:
-                count, since = now, time.monotonic()
+            if wrote or self.proxy.silent or self.proxy.reads or hanging:
+                since = time.monotonic()
                 self.watched = (time.time(), time.time() + quiet_s)
             if time.monotonic() > end + quiet_s:
                 raise AssertionError(f"L1: the writing never ends: {[oracle.what(e) for e in self.rig.writes(mark)[-10:]]}")
