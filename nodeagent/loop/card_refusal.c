@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/loop/card_refusal.h"
+
+#include <stdio.h>
+
+#include "nodeagent/offer/share.h"
+
+static void refuse(struct card_refusal *r, const char *reason, const char *text)
+{
+    r->reason = reason;
+    (void)snprintf(r->text, sizeof(r->text), "%s", text);
+}
+
+void card_refusal_of(const struct card_view *v, const struct device_want *want, const char *illness,
+                     int publisher, struct card_wish *ret_wish, struct card_refusal *ret)
+{
+    auto_err struct err e = {0};
+    const char *unshareable = v ? share_refusal(v->card.vendor, want, publisher) : NULL;
+    ret->reason = NULL;
+    if (!v)
+        refuse(ret, "DeviceNotFound", "there is no such card on this node");
+    else if (v->card.unread)
+        refuse(ret, "ReadFailed", v->card.unhealthy_message);
+    else if (illness)
+        refuse(ret, "Unhealthy", illness);
+    else if (unshareable)
+        refuse(ret, "MPSUnsupported", unshareable);
+    else if (card_wish_of(&v->card, want, ret_wish, &e) < 0)
+        refuse(ret, e.kind == ERR_NOT_FOUND ? "UnknownProfile" : "Invalid", err_msg(&e));
+}

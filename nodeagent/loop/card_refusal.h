@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "nodeagent/change/card_view.h"
+
+/* Why a want has no meaning on a card, so that nothing is attempted: the reason and the text of a
+ * condition (docs/api.md). Pure. */
+struct card_refusal {
+    const char *reason; /* static; NULL: it is not refused */
+    char text[384];
+};
+
+/* Decides whether a want is refused, and translates it into a wish if it is not. v NULL: the node
+ * has no such card. illness: that of the card which its reading does not show; NULL: none.
+ * publisher (enum api_publisher): who publishes the node's resources. */
+void card_refusal_of(const struct card_view *v, const struct device_want *want, const char *illness,
+                     int publisher, struct card_wish *ret_wish, struct card_refusal *ret);

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/loop/next_job.h"
+
+#include <limits.h>
+#include <string.h>
+
+static unsigned index_of(const struct next_job_facts *f, const char *uuid)
+{
+    for (size_t i = 0; i < f->n_cards; i++)
+        if (strcmp(f->cards[i].card.uuid, uuid) == 0)
+            return f->cards[i].card.index;
+    return UINT_MAX - 1;
+}
+
+struct card_track *next_job_card(const struct next_job_facts *f)
+{
+    struct card_track *next = NULL;
+    unsigned lowest = UINT_MAX;
+    for (size_t i = 0; i < f->tracks->n; i++) {
+        struct card_track *t = &f->tracks->items[i];
+        if (!card_track_is_due(t, f->now_mono_ms))
+            continue;
+        unsigned index = index_of(f, t->memo.uuid);
+        if (index >= lowest)
+            continue;
+        lowest = index;
+        next = t;
+    }
+    return next;
+}
+
+enum next_job_kind next_job(const struct next_job_facts *f, struct card_track **ret_card)
+{
+    *ret_card = NULL;
+    if (f->read_due)
+        return NEXT_READ;
+    if (!f->cards_read)
+        return f->now_mono_ms < f->next_read_mono_ms ? NEXT_NOTHING : NEXT_READ;
+    *ret_card = f->spec_seen ? next_job_card(f) : NULL;
+    return *ret_card ? NEXT_CARD : NEXT_NOTHING;
+}

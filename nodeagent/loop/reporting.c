@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/loop/reporting.h"
+
+#include <stdatomic.h>
+
+#include "base/log.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/report/node_status.h"
+#include "service/conditions.h"
+
+struct reporting {
+    struct reporting_deps d;
+    int64_t due_mono_ms;            /* INT64_MAX: nothing to publish */
+    struct device_slots sick;       /* the slots that the newest node_state shows as sick */
+    struct device_status published; /* agent_version NULL: none yet */
+    atomic_bool ready;
+};
+
+struct reporting *reporting_new(const struct reporting_deps *d)
+{
+    struct reporting *r = xmalloc(sizeof(*r));
+    r->d = *d;
+    r->due_mono_ms = INT64_MAX;
+    return r;
+}
+
+void reporting_within(struct reporting *r, int64_t lag_ms)
+{
+    int64_t at = clock_mono_ms(r->d.clk) + lag_ms;
+    if (at < r->due_mono_ms)
+        r->due_mono_ms = at;
+}
+
+int64_t reporting_due_mono_ms(const struct reporting *r)
+{
+    return r->due_mono_ms;
+}
+
+bool reporting_is_ready(const struct reporting *r)
+{
+    return atomic_load(&r->ready);
+}
+
+/* --- What is known --- */
+
+/* The kubelet link's part of the state; borrowed from it until the next offer. */
+static void add_link(const struct reporting *r, struct node_state *s)
+{
+    if (!r->d.kubelet)
+        return;
+    s->holders = kubelet_link_holders(r->d.kubelet);
+    s->plugin_state = kubelet_link_state(r->d.kubelet, &s->plugin_text);
+}
+
+static void add_slots(struct reporting *r, struct node_state *s)
+{
+    const struct device_slots made = cards_slots_made(r->d.cards);
+    s->sick = &r->sick;
+    if (!r->d.slots)
+        return;
+    late_binding_sick(r->d.slots, &made, &r->sick);
+    s->pods_forbidden = late_binding_forbidden(r->d.slots);
+}
+
+static struct card_memo *memos_of(const struct card_tracks *tracks)
+{
+    struct card_memo *memos = xcalloc(tracks->n, sizeof(*memos));
+    for (size_t i = 0; i < tracks->n; i++)
+        memos[i] = tracks->items[i].memo;
+    return memos;
+}
+
+/* The state from which the status and the kubelet's list are made. The caller frees *ret_memos. */
+static struct node_state state_of(struct reporting *r, struct card_memo **ret_memos)
+{
+    const struct reporting_deps *d = &r->d;
+    const struct own_device *device = spec_source_device(d->source);
+    *ret_memos = memos_of(d->tracks);
+    struct node_state state = {
+        .inventory = d->cards->read ? &d->cards->inventory : NULL,
+        .cards = d->cards->items,
+        .n_cards = d->cards->n,
+        .host = d->host,
+        .spec = spec_source_spec(d->source),
+        .spec_error = device ? device->spec_error : NULL,
+        .generation = spec_source_generation(d->source),
+        .spec_seen = spec_source_is_seen(d->source),
+        .memos = *ret_memos,
+        .n_memos = d->tracks->n,
+        .unended = &d->recovery->unended,
+        .read_reason = d->readings->reason,
+        .read_error = d->readings->error,
+        .stuck_call = jobs_stuck_call(d->jobs),
+        .health = d->cards->health ? health_watch_memory(d->cards->health) : NULL,
+        .agent_version = d->version,
+        .config = d->config,
+        .publisher = d->resource_publisher,
+        .nodes = d->writes_slot_files ? cards_device_nodes(d->cards) : NULL,
+    };
+    state.busy = jobs_card(d->jobs, &state.busy_offer);
+    add_slots(r, &state);
+    add_link(r, &state);
+    return state;
+}
+
+/* --- The kubelet --- */
+
+static bool may_serve(const struct reporting *r)
+{
+    return r->d.kubelet && r->d.cards->read && spec_source_is_seen(r->d.source) &&
+           r->d.recovery->done;
+}
+
+void reporting_serve(struct reporting *r)
+{
+    auto_node_offer struct node_offer offer = {0};
+    auto_free struct card_memo *memos = NULL;
+    if (!may_serve(r))
+        return;
+    const struct node_state state = state_of(r, &memos);
+    node_offer_build(&state, clock_wall_ms(r->d.clk), &offer);
+    kubelet_link_offer(r->d.kubelet, &offer.table);
+}
+
+/* --- The status --- */
+
+/* The arrival of the Device, or the end of the reading, publishes again. */
+static bool is_too_early(const struct reporting *r)
+{
+    bool blind = !r->d.cards->read && !r->d.readings->error && !r->d.jobs->stuck;
+    return !spec_source_is_seen(r->d.source) || (r->published.agent_version && blind);
+}
+
+/* Writes koordlet's file. Before the first reading the existing file is the best there is. */
+static void write_koordlet_file(const struct reporting *r)
+{
+    auto_err struct err e = {0};
+    if (r->d.koordinator && r->d.cards->read &&
+        koord_infos_keep(r->d.koordinator, &r->published, spec_source_spec(r->d.source), &e) < 0)
+        log_warn("Could not write the file of cards for koordlet", kv_err(&e));
+}
+
+/* Remembers what the status with this number offers. */
+static void note_told(struct reporting *r, const struct node_offer *offer, int64_t number)
+{
+    for (size_t i = 0; i < r->d.cards->n; i++) {
+        struct card_track *t = card_tracks_find(r->d.tracks, r->d.cards->items[i].card.uuid);
+        if (t)
+            card_track_told(t, &offer->cards[i], number);
+    }
+    const struct recovery_facts facts = {.spec = spec_source_spec(r->d.source), .jobs = r->d.jobs};
+    if (recovery_told(r->d.recovery, &facts, number, clock_mono_ms(r->d.clk)) && r->d.kubelet)
+        kubelet_link_ask(r->d.kubelet);
+}
+
+void reporting_publish(struct reporting *r)
+{
+    r->due_mono_ms = INT64_MAX;
+    if (is_too_early(r))
+        return;
+    auto_free struct card_memo *memos = NULL;
+    struct node_state state = state_of(r, &memos);
+    auto_node_offer struct node_offer offer;
+    struct device_status next;
+    int64_t now_ms = clock_wall_ms(r->d.clk);
+    node_offer_build(&state, now_ms, &offer);
+    if (may_serve(r))
+        kubelet_link_offer(r->d.kubelet, &offer.table);
+    add_link(r, &state);
+    auto_free const char **withheld = NULL;
+    if (r->d.serves_kubelet)
+        withheld = kubelet_link_withheld(r->d.kubelet, &state.withheld.n);
+    state.withheld.names = withheld;
+    node_status_build(&state, &offer, &r->published, now_ms, &next);
+    device_status_done(&r->published);
+    r->published = next;
+    write_koordlet_file(r);
+    agent_metrics_show(r->d.metrics, &next, r->d.jobs->stuck);
+    note_told(r, &offer, publisher_put(r->d.publisher, device_status_encode(&next)));
+    atomic_store(&r->ready, r->d.cards->read || r->d.readings->error);
+}
+
+/* --- The status of the agent before --- */
+
+/* Takes over the drains with their start times, so that a restart does not prolong a drain. */
+static void adopt_drains(struct reporting *r)
+{
+    for (size_t i = 0; i < r->d.tracks->n; i++) {
+        struct card_memo *m = &r->d.tracks->items[i].memo;
+        const struct device_card *card = device_status_card(&r->published, m->uuid);
+        const struct condition *c = card ? condition_get(&card->conditions, "Applied") : NULL;
+        if (!c || !card->has_drain || c->observed_generation != spec_source_generation(r->d.source))
+            continue;
+        m->drain_since_ms = card->drain.since_ms;
+        m->drain_deadline_ms = card->drain.deadline_ms;
+    }
+}
+
+void reporting_adopt(struct reporting *r)
+{
+    const struct own_device *d = spec_source_device(r->d.source);
+    if (r->published.agent_version || !d || !d->status)
+        return;
+    /* The document is shared with other threads: it may be read, but not referenced. */
+    if (jx_decode(d->status, device_status_fields, &r->published, NULL) < 0)
+        device_status_done(&r->published);
+    adopt_drains(r);
+}
+
+struct reporting *reporting_free(struct reporting *r)
+{
+    if (!r)
+        return NULL;
+    device_status_done(&r->published);
+    free(r);
+    return NULL;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "nodeagent/loop/agent_metrics.h"
+#include "nodeagent/loop/publisher.h"
+#include "nodeagent/loop/readings.h"
+#include "nodeagent/loop/recovery.h"
+#include "nodeagent/loop/spec_source.h"
+#include "nodeagent/report/koord_infos.h"
+#include "nodeagent/slots/late_binding.h"
+
+/*
+ * What the loop says of its node: one picture of everything it knows, one offer of it, and from
+ * these the kubelet's list, the status, koordlet's file and the gauges. It remembers for each card
+ * which offer was published with which number, because a change waits for that to be acknowledged.
+ * The loop's thread only, but for reporting_is_ready.
+ */
+struct reporting;
+
+/* All borrowed. */
+struct reporting_deps {
+    const struct clock *clk;
+    struct publisher *publisher;
+    struct kubelet_link *kubelet;    /* NULL: there is none */
+    bool serves_kubelet;             /* else it is only observed */
+    struct koord_infos *koordinator; /* NULL: no file for koordlet */
+    struct late_binding *slots;      /* NULL: no slices are made for pods */
+    bool writes_slot_files;          /* CDI files of slots are written */
+    struct agent_metrics *metrics;   /* NULL: none */
+    const char *version;
+    const struct plugin_config *config; /* NULL: none */
+    int resource_publisher;             /* enum api_publisher */
+
+    /* What the loop knows. */
+    const struct cards *cards;
+    const struct host_facts *host;
+    const struct spec_source *source;
+    struct card_tracks *tracks;
+    const struct jobs *jobs;
+    struct recovery *recovery;
+    const struct readings *readings;
+};
+
+struct reporting *reporting_new(const struct reporting_deps *d);
+
+/* Publishes within this time: the earliest of all such calls counts. */
+void reporting_within(struct reporting *r, int64_t lag_ms);
+/* When reporting_publish is due; INT64_MAX: not at all. */
+int64_t reporting_due_mono_ms(const struct reporting *r);
+/* Shows the kubelet the offer, and puts the status for the publisher. Until the Device was seen
+ * nothing is published; nor, where a status was published before, until the first reading has ended:
+ * the node must not lose its resources because an agent starts. */
+void reporting_publish(struct reporting *r);
+/* Shows the kubelet the offer now. Until the first recovery the kubelet keeps the offer of the agent
+ * before. A card that can no longer be read keeps its devices, because the kubelet is answered from
+ * memory. */
+void reporting_serve(struct reporting *r);
+/* Takes over the Device's status once, so that its conditions and drains continue in the first one
+ * of this agent. Does nothing after the first status. */
+void reporting_adopt(struct reporting *r);
+/* True once a status was published with the hardware read, or with why it could not be. Any
+ * thread. */
+bool reporting_is_ready(const struct reporting *r);
+
+/* NULL allowed; returns NULL. */
+struct reporting *reporting_free(struct reporting *r);

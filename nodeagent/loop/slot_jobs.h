@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "nodeagent/loop/card_track.h"
+#include "nodeagent/loop/cards.h"
+#include "nodeagent/loop/spec_source.h"
+#include "nodeagent/slots/late_binding.h"
+
+/*
+ * Slots on the cards as they are known now: which cards may get a new slice for a pod, and the jobs
+ * that bind and release slots. late_binding.h decides which slot; this module joins that with the
+ * spec, the cards and what is under way on them. The loop's thread only.
+ */
+struct slot_jobs {
+    /* Borrowed. */
+    const struct clock *clk;
+    struct late_binding *slots;        /* NULL: no slices are made for pods; nothing here works */
+    struct kubelet_link *kubelet;      /* grants the slots; never NULL with `slots` */
+    const struct cdi_slots *cdi_slots; /* the CDI files of slots; NULL: none are written */
+    struct cards *cards;
+    const struct spec_source *source;
+    const struct card_tracks *tracks;
+    const struct unended *unended;
+};
+
+/* True when the card is as wanted, not ill, and no change is under way on it: only there are new
+ * slices made. t NULL: the spec does not list the card; want NULL: the same. Pure. */
+bool slot_jobs_is_open(const struct gpu_card *card, const struct device_want *want,
+                       const struct card_track *t, const struct unended *unended);
+
+/* Asks once whether the agent may read pods, where some card makes slices for pods. */
+void slot_jobs_ask_right(const struct slot_jobs *s);
+/* The next job for slots, BIND or RELEASE; NULL: none is due. While some card is due for an attempt
+ * nothing is bound: it is not known yet what that attempt destroys. For everything else the job's
+ * card stays as it is. The caller owns the job, and seals a binding's slots. */
+struct agent_job *slot_jobs_next(const struct slot_jobs *s, const struct agent_job_env *env,
+                                 void *owner);
+/* Takes the result of such a job, and its card. True: the cards have to be read again. */
+bool slot_jobs_end(const struct slot_jobs *s, struct agent_job *j);
+/* All cards were read: binds anew the slots whose slices another program removed. Until then their
+ * CDI files name slices that are gone. */
+void slot_jobs_rebind_lost(const struct slot_jobs *s);
