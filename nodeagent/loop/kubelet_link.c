@@ -8,57 +8,29 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/container/entry_build.h"
-#include "nodeagent/kubelet/checkpoint.h"
-#include "nodeagent/kubelet/pod_resources.h"
+#include "nodeagent/loop/holders_watch.h"
+#include "nodeagent/loop/seals.h"
 #include "nodeagent/offer/preferred.h"
 
-enum {
-    SETTLE_MS = 20, /* the kubelet shows a grant 1.4 to 13 ms after Allocate */
-    SETTLE_CAP_MS = 1000,
-    WATCH_MS = 10000, /* while pods hold devices: nothing reports their end */
-    CDI_RETRY_MS = 5000,
-    VERIFY_MS = 1000, /* by then the kubelet has taken in a list */
-    RETRY_MS = 1000,  /* while the kubelet does not answer */
-    /* A kubelet serves its list before the API server has given it its pods again (kubernetes
-     * pkg/kubelet/kubelet.go). */
-    YOUNG_MS = 30000,
-};
-
-struct seal {
-    char *owner;
-    char **ids;
-    size_t n_ids;
-};
+enum { CDI_RETRY_MS = 5000 };
 
 struct kubelet_link {
     struct kubelet_link_options o;
     struct reactor *reactor;
     struct device_plugin *plugin; /* NULL: another plugin serves the kubelet */
-    struct pod_resources *pods;
-    struct reactor_timer *timer; /* for the next question */
-    int64_t due_mono_ms;         /* when it is due; 0: not set */
-    bool look_again;             /* work through the next offer even if it is unchanged */
-    int64_t settle_ms;
+    struct holders_watch *holders;
+    bool look_again; /* work through the next offer even if it is unchanged */
     struct device_table table;
     struct preferred **preferred; /* one per resource of the table */
     struct card_scores scores;
     const struct driver_view *driver; /* NULL: not known yet */
     struct cdi *cdi;                  /* NULL: devices are not named by CDI */
     char *cdi_trouble;                /* NULL: the files are up to date */
-    struct reactor_timer *cdi_timer, *verify_timer;
+    struct reactor_timer *cdi_timer;
     struct mps *mps;   /* NULL: nothing can be shared by MPS */
     bool setting_mps;  /* ignore callbacks: this module sets the units itself */
     char *mps_trouble; /* NULL: all wanted daemons run, or are starting */
-    struct holders holders;
-    struct seal *seals; /* one for each owner at most */
-    size_t n_seals;
-    char *unread; /* why the holders are not known; NULL: they are */
-    char *checkpoint_path;
-    struct checkpoint checkpoint;
-    char *checkpoint_trouble; /* NULL: it is readable */
-    int64_t since_mono_ms;    /* when this link started */
-    size_t n_unlisted;        /* devices of the checkpoint that the newest list lacks */
-    int64_t unlisted_ms;
+    struct seals seals;
     kubelet_link_fn *on_change;
     void *arg;
 };
@@ -69,185 +41,16 @@ static void notify(struct kubelet_link *k, enum kubelet_news news)
         k->on_change(k->arg, news);
 }
 
-/* --- Holders --- */
-
-/* Asks in ms, unless a question is due earlier: grants in quick succession must not postpone it. */
-static void ask_in(struct kubelet_link *k, int64_t ms)
+static void holders_changed(void *arg, enum holders_news news)
 {
-    int64_t due = clock_mono_ms(k->o.clk) + ms;
-    if (k->due_mono_ms && k->due_mono_ms <= due)
-        return;
-    k->due_mono_ms = due;
-    reactor_timer_set(k->timer, ms);
-}
-
-static void ask_no_more(struct kubelet_link *k)
-{
-    k->due_mono_ms = 0;
-    reactor_timer_unset(k->timer);
-}
-
-/* Plans the next question: soon after a grant, then less often; now and then while pods hold
- * devices. */
-static void plan_question(struct kubelet_link *k)
-{
-    if (!k->holders.known) {
-        ask_in(k, RETRY_MS);
-    } else if (holders_await(&k->holders)) {
-        ask_in(k, k->settle_ms);
-        k->settle_ms = k->settle_ms * 2 > SETTLE_CAP_MS ? SETTLE_CAP_MS : k->settle_ms * 2;
-    } else if (k->n_unlisted) {
-        ask_in(k, k->unlisted_ms);
-        k->unlisted_ms = k->unlisted_ms * 2 > WATCH_MS ? WATCH_MS : k->unlisted_ms * 2;
-    } else if (k->holders.n_listed) {
-        ask_in(k, WATCH_MS);
-    } else {
-        ask_no_more(k);
-    }
-}
-
-static bool is_ours(const struct kubelet_link *k, const char *id)
-{
-    for (size_t i = 0; i < k->table.n_resources; i++)
-        if (table_resource_device(&k->table.resources[i], id))
-            return true;
-    return strncmp(id, "GPU-", 4) == 0 || device_slot_of(id) >= 0; /* or was */
-}
-
-static const struct holder *find_holder(const struct holder *list, size_t n, const char *id)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(list[i].id, id) == 0)
-            return &list[i];
-    return NULL;
-}
-
-/* NOLINTBEGIN(readability-non-const-parameter): XPUSH counts up */
-
-/* Names the pod if the list before did. */
-static void add_unlisted(const struct kubelet_link *k, const struct checkpoint_device *d,
-                         const char *id, const char *resource, struct holder **list, size_t *n)
-{
-    const struct holder *old = find_holder(k->holders.listed, k->holders.n_listed, id);
-    *XPUSH(*list, *n) = (struct holder){
-        .id = xstrdup(id),
-        .ns = xstrdup(old ? old->ns : NULL),
-        .pod = xstrdup(old ? old->pod : NULL),
-        .uid = xstrdup(old && old->pod ? NULL : d->uid),
-        .container = xstrdup(d->container),
-        .resource = xstrdup(resource),
-    };
-}
-
-/* NOLINTEND(readability-non-const-parameter) */
-
-static void read_checkpoint(struct kubelet_link *k)
-{
-    auto_err struct err e = {0};
-    int rc = checkpoint_refresh(&k->checkpoint, k->checkpoint_path, &e);
-    if (rc < 0 && (!k->checkpoint_trouble || strcmp(k->checkpoint_trouble, err_msg(&e)) != 0))
-        log_warn("Could not read what the kubelet has on record", kv_err(&e));
-    xstr_set(&k->checkpoint_trouble, rc < 0 ? err_msg(&e) : NULL);
-}
-
-/* True while the kubelet or this agent is so new that the kubelet may not know its pods yet. */
-static bool is_young(const struct kubelet_link *k, int64_t now_mono_ms)
-{
-    int64_t renewed = pod_resources_renewed_mono_ms(k->pods);
-    return now_mono_ms < (renewed > k->since_mono_ms ? renewed : k->since_mono_ms) + YOUNG_MS;
-}
-
-/* Adds devices that the checkpoint has and the list lacks: their pods hold them, too. When the
- * kubelet answers a list and knows all pods, it removes ended ones from its record, and writes the
- * record when a plugin sends a list. An agent that does not serve the kubelet cannot cause that, so
- * it trusts the file for a while only. */
-static void add_checkpoint(struct kubelet_link *k, int64_t asked_mono_ms, struct holder **list,
-                           size_t *n)
-{
-    size_t n_unlisted = 0;
-    if (!k->plugin && !is_young(k, asked_mono_ms)) {
-        k->n_unlisted = 0;
-        return;
-    }
-    read_checkpoint(k);
-    for (size_t i = 0; i < k->checkpoint.n; i++) {
-        const struct checkpoint_device *d = &k->checkpoint.devices[i];
-        auto_free char *translated = device_table_translate(&k->table, d->id);
-        const char *id = translated ? translated : d->id;
-        if ((!translated && !is_ours(k, id)) || find_holder(*list, *n, id))
-            continue;
-        add_unlisted(k, d, id, translated ? "" : d->resource, list, n);
-        n_unlisted++;
-    }
-    if (n_unlisted != k->n_unlisted)
-        k->unlisted_ms = SETTLE_MS;
-    k->n_unlisted = n_unlisted;
-    if (n_unlisted && k->plugin)
-        device_plugin_repeat(k->plugin);
-}
-
-static void take_list(struct kubelet_link *k, const struct pod_device *list, size_t n,
-                      int64_t asked_mono_ms)
-{
-    struct holder *held = NULL;
-    size_t n_held = 0;
-    for (size_t i = 0; i < n; i++) {
-        char *translated = device_table_translate(&k->table, list[i].id);
-        if (!translated && !is_ours(k, list[i].id))
-            continue;
-        *XPUSH(held, n_held) = (struct holder){
-            .id = translated ? translated : xstrdup(list[i].id),
-            .ns = xstrdup(list[i].ns),
-            .pod = xstrdup(list[i].pod),
-            .container = xstrdup(list[i].container),
-            .resource = xstrdup(translated ? "" : list[i].resource),
-        };
-    }
-    free(TAKE(k->unread));
-    add_checkpoint(k, asked_mono_ms, &held, &n_held);
-    int64_t renewed_mono_ms = pod_resources_renewed_mono_ms(k->pods);
-    if (renewed_mono_ms != INT64_MIN && asked_mono_ms < renewed_mono_ms + YOUNG_MS)
-        holders_keep(&k->holders, &held, &n_held);
-    if (holders_list(&k->holders, held, n_held, asked_mono_ms))
-        notify(k, KUBELET_HOLDERS);
-}
-
-static void listed(void *arg, const struct pod_device *list, size_t n, int64_t asked_mono_ms,
-                   const struct err *err)
-{
-    struct kubelet_link *k = arg;
-    if (!err) {
-        take_list(k, list, n, asked_mono_ms);
-    } else {
-        if (!k->unread || strcmp(k->unread, err_msg(err)) != 0)
-            log_warn("Could not read which pods hold devices", kv_err(err));
-        xstr_set(&k->unread, err_msg(err));
-        bool news = k->holders.known;
-        holders_unknown(&k->holders);
-        if (news)
-            notify(k, KUBELET_HOLDERS);
-    }
-    plan_question(k);
-    if (!err)
-        notify(k, KUBELET_LISTED);
-}
-
-static void on_timer(void *arg)
-{
-    struct kubelet_link *k = arg;
-    k->due_mono_ms = 0;
-    pod_resources_ask(k->pods);
+    notify(arg, news == HOLDERS_LISTED ? KUBELET_LISTED : KUBELET_HOLDERS);
 }
 
 /* --- Granting --- */
 
 static bool is_sealed(const struct kubelet_link *k, const struct table_device *d)
 {
-    for (size_t i = 0; i < k->n_seals; i++)
-        for (size_t p = 0; p < k->seals[i].n_ids; p++)
-            if (strcmp(k->seals[i].ids[p], d->id) == 0)
-                return true;
-    return false;
+    return seals_have(&k->seals, d->id);
 }
 
 static int pick(const struct kubelet_link *k, const struct table_resource *r, const char *id,
@@ -321,10 +124,7 @@ static int allocate(void *arg, const char *resource, const char *const *ids, siz
     TRY(enter_mps(k, r, ids, n, &answer, e));
     *ret = answer;
     answer = (struct entry){0};
-    holders_grant(&k->holders, ids, n, clock_mono_ms(k->o.clk));
-    k->settle_ms = SETTLE_MS;
-    plan_question(k);
-    notify(k, KUBELET_HOLDERS);
+    holders_watch_grant(k->holders, ids, n);
     return 0;
 }
 
@@ -345,25 +145,11 @@ static int prefer(void *arg, const char *resource, const struct plugin_preferenc
     return preferred_choose(k->preferred[r - k->table.resources], &request, ret_ids, e);
 }
 
-/* Verifies some time after each registration. */
-static void verify(void *arg)
-{
-    struct kubelet_link *k = arg;
-    pod_resources_ask_names(k->pods);
-}
-
-static void named(void *arg, const char *const *names, size_t n)
-{
-    struct kubelet_link *k = arg;
-    if (device_plugin_verify(k->plugin, names, n))
-        reactor_timer_set(k->verify_timer, VERIFY_MS);
-}
-
 static void plugin_changed(void *arg)
 {
     struct kubelet_link *k = arg;
-    reactor_timer_set(k->verify_timer, VERIFY_MS);
-    notify(arg, KUBELET_STATE);
+    holders_watch_verify(k->holders);
+    notify(k, KUBELET_STATE);
 }
 
 static const struct plugin_ops plugin_ops = {allocate, prefer, plugin_changed};
@@ -487,17 +273,9 @@ static void set_units(struct kubelet_link *k)
     note_mps(k, &u, rc < 0 ? err_msg(&e) : NULL);
 }
 
-static struct seal *find_seal(const struct kubelet_link *k, const char *owner)
-{
-    for (size_t i = 0; i < k->n_seals; i++)
-        if (strcmp(k->seals[i].owner, owner) == 0)
-            return &k->seals[i];
-    return NULL;
-}
-
 bool kubelet_link_is_released(const struct kubelet_link *k, const char *owner)
 {
-    const struct seal *s = find_seal(k, owner);
+    const struct seal *s = seals_find(&k->seals, owner);
     for (size_t i = 0; k->mps && s && i < s->n_ids; i++) {
         const struct table_device *d = device_at(k, s->ids[i]);
         if (d && !mps_is_gone(k->mps, unit_of(d)))
@@ -626,7 +404,7 @@ static void on_mps(void *arg)
     note_mps(k, &u, /* refused= */ NULL);
     show(k);
     notify(k, KUBELET_STATE);
-    if (k->n_seals)
+    if (k->seals.n)
         notify(k, KUBELET_LISTED);
 }
 
@@ -654,7 +432,7 @@ void kubelet_link_offer(struct kubelet_link *k, const struct device_table *table
     device_table_copy(table, &k->table);
     offer(k);
     if (!k->plugin)
-        pod_resources_ask(k->pods); /* the table translates the other plugin's ids */
+        holders_watch_ask(k->holders); /* the table translates the other plugin's ids */
 }
 
 void kubelet_link_set_topology(struct kubelet_link *k, const struct gpu_topology *t,
@@ -676,7 +454,7 @@ void kubelet_link_set_driver(struct kubelet_link *k, const struct driver_view *d
 
 void kubelet_link_ask(struct kubelet_link *k)
 {
-    pod_resources_ask(k->pods);
+    holders_watch_ask(k->holders);
 }
 
 void kubelet_link_check(struct kubelet_link *k)
@@ -684,46 +462,23 @@ void kubelet_link_check(struct kubelet_link *k)
     k->look_again = true; /* another program may have removed the CDI file */
     if (k->plugin)
         device_plugin_check(k->plugin);
-    pod_resources_ask(k->pods);
+    holders_watch_ask(k->holders);
 }
 
 const struct holders *kubelet_link_holders(const struct kubelet_link *k)
 {
-    return &k->holders;
-}
-
-static void seal_done(struct seal *s)
-{
-    for (size_t i = 0; i < s->n_ids; i++)
-        free(s->ids[i]);
-    free(s->ids);
-    free(s->owner);
-}
-
-/* Does not start the daemons again. False: the owner had no seal. */
-static bool drop_seal(struct kubelet_link *k, const char *owner)
-{
-    struct seal *s = find_seal(k, owner);
-    if (!s)
-        return false;
-    seal_done(s);
-    *s = k->seals[--k->n_seals];
-    return true;
+    return holders_watch_get(k->holders);
 }
 
 void kubelet_link_seal(struct kubelet_link *k, const char *owner, const char *const *ids, size_t n)
 {
-    struct seal s = {.owner = xstrdup(owner)};
-    for (size_t i = 0; i < n; i++)
-        *XPUSH(s.ids, s.n_ids) = xstrdup(ids[i]);
-    (void)drop_seal(k, owner);
-    *XPUSH(k->seals, k->n_seals) = s;
+    seals_put(&k->seals, owner, ids, n);
     set_units(k);
 }
 
 void kubelet_link_unseal(struct kubelet_link *k, const char *owner)
 {
-    if (drop_seal(k, owner))
+    if (seals_drop(&k->seals, owner))
         set_units(k);
 }
 
@@ -776,31 +531,25 @@ static int open_plugin(struct kubelet_link *k, struct err *e)
     return device_plugin_new(&o, &k->plugin, e);
 }
 
-static void open_pods(struct kubelet_link *k)
+static void open_holders(struct kubelet_link *k)
 {
-    auto_free char *path = xasprintf("%s/pod-resources/kubelet.sock", k->o.kubelet_dir);
-    const struct pod_resources_options o = {
+    const struct holders_watch_deps d = {
         .reactor = k->reactor,
         .clk = k->o.clk,
-        .path = path,
-        .fn = listed,
-        .names_fn = named,
+        .kubelet_dir = k->o.kubelet_dir,
+        .plugin = k->plugin,
+        .table = &k->table,
+        .fn = holders_changed,
         .arg = k,
     };
-    k->pods = pod_resources_new(&o);
-    k->timer = reactor_timer_new(k->reactor, on_timer, k);
-    ask_in(k, 0);
+    k->holders = holders_watch_new(&d);
 }
 
 int kubelet_link_new(const struct kubelet_link_options *o, struct kubelet_link **ret, struct err *e)
 {
     auto_kubelet_link struct kubelet_link *k = xmalloc(sizeof(*k));
-    *k = (struct kubelet_link){.o = *o,
-                               .settle_ms = SETTLE_MS,
-                               .unlisted_ms = SETTLE_MS,
-                               .since_mono_ms = clock_mono_ms(o->clk)};
+    k->o = *o;
     TRY(reactor_new(o->clk, &k->reactor, e));
-    k->verify_timer = reactor_timer_new(k->reactor, verify, k);
     if (!o->observe)
         TRY(open_plugin(k, e));
     if (k->plugin && o->entry.ways & (ENTRY_CDI_CRI | ENTRY_CDI_ANNOTATIONS))
@@ -808,8 +557,7 @@ int kubelet_link_new(const struct kubelet_link_options *o, struct kubelet_link *
     if (k->plugin && o->mps.root)
         k->mps = mps_new(k->reactor, &o->mps, on_mps, k);
     k->cdi_timer = reactor_timer_new(k->reactor, again, k);
-    k->checkpoint_path = xasprintf("%s/device-plugins/kubelet_internal_checkpoint", o->kubelet_dir);
-    open_pods(k);
+    open_holders(k);
     *ret = TAKE(k);
     return 0;
 }
@@ -819,28 +567,17 @@ struct kubelet_link *kubelet_link_free(struct kubelet_link *k)
     if (!k)
         return NULL;
     k->plugin = device_plugin_free(k->plugin);
-    k->pods = pod_resources_free(k->pods);
-    if (k->timer)
-        (void)reactor_timer_free(k->timer);
+    k->holders = holders_watch_free(k->holders);
     if (k->cdi_timer)
         (void)reactor_timer_free(k->cdi_timer);
-    if (k->verify_timer)
-        (void)reactor_timer_free(k->verify_timer);
     k->mps = mps_free(k->mps);
     k->reactor = reactor_free(k->reactor);
     k->cdi = cdi_free(k->cdi);
     free(k->cdi_trouble);
     free(k->mps_trouble);
-    for (size_t i = 0; i < k->n_seals; i++)
-        seal_done(&k->seals[i]);
-    free(k->seals);
+    seals_done(&k->seals);
     forget_preferred(k);
     device_table_done(&k->table);
-    holders_done(&k->holders);
-    free(k->unread);
-    checkpoint_done(&k->checkpoint);
-    free(k->checkpoint_path);
-    free(k->checkpoint_trouble);
     free(k);
     return NULL;
 }
