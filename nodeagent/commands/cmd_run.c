@@ -19,7 +19,7 @@
 #include "nodeagent/loop/agent.h"
 #include "nodeagent/loop/agent_liveness.h"
 #include "nodeagent/loop/own_device.h"
-#include "nodeagent/offer/plugin_config.h"
+#include "nodeagent/offer/plugin_config_file.h"
 #include "service/http_server.h"
 #include "service/metrics_access.h"
 

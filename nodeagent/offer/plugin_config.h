@@ -6,24 +6,17 @@
 #include <stdint.h>
 
 #include "base/auto.h"
-#include "base/err.h"
+#include "base/jx.h"
 
 /*
- * Reads the configuration of NVIDIA's device plugin, so that a cluster's existing settings keep
- * their meaning: its file (k8s-device-plugin api/config/v1, version v1), its environment variables
- * and its flags, with its precedence: flag, variable, file, default. A setting without meaning for
- * Cleave is ignored and reported as a notice. A setting that the plugin refuses is an error, with
- * its path.
+ * The configuration of NVIDIA's device plugin as Cleave follows it, and the notices about what it
+ * does not carry out. A plain value; one thread.
  *
- * plugin_config_build is pure; plugin_config_load reads the file and calls it.
+ * plugin_config_build.h makes it of the plugin's sources, plugin_config_file.h of a file's too.
  */
-#define PLUGIN_CONFIG_MAX_BYTES    ((size_t)256 * 1024)
 #define PLUGIN_CONFIG_MAX_SHARED   64
 #define PLUGIN_CONFIG_MAX_REPLICAS 4096
 #define PLUGIN_CONFIG_MAX_NOTICES  128
-
-/* The node label that picks one file of a ConfigMap, for the plugin's config-manager. */
-#define LABEL_PLUGIN_CONFIG "nvidia.com/device-plugin.config"
 
 enum plugin_sharing { PLUGIN_UNSHARED, PLUGIN_TIME_SLICING, PLUGIN_MPS };
 
@@ -71,47 +64,17 @@ struct plugin_config {
     size_t n_notices;
 };
 
-/* A flag or variable that is set: "mig-strategy" (without dashes), "MIG_STRATEGY". */
-struct plugin_setting {
-    const char *name, *value;
-};
-
-/* The sources of the configuration. Everything is borrowed. */
-struct plugin_config_source {
-    const char *file_text; /* the configuration file, not NUL-terminated; NULL: none */
-    size_t file_bytes;
-    const char *const *environment;     /* "NAME=value", NULL-terminated; NULL: none */
-    const struct plugin_setting *flags; /* those given on the command line */
-    size_t n_flags;
-};
-
-/* Combines the sources. ERR_INVALID names the path (".sharing.timeSlicing.resources[0].replicas",
- * "MIG_STRATEGY"); ERR_TOO_LARGE. An empty variable counts as not set. *ret is the caller's
- * (plugin_config_done). */
-int plugin_config_build(const struct plugin_config_source *src, struct plugin_config *ret,
-                        struct err *e) MUST_CHECK;
-
-/* The file of a ConfigMap's folder that counts, as the plugin's config-manager picks it:
- *  1. the label's; it is an error when that file is missing;
- *  2. the default's;
- *  3. the one named "default";
- *  4. the only one;
- *  5. none (*ret NULL, no error).
- *
- * Names that begin with "." do not count as files. *ret borrows from names. */
-int plugin_config_pick(const char *const *names, size_t n, const char *label,
-                       const char *default_name, const char **ret, struct err *e) MUST_CHECK;
-
-/* Reads the file and combines the sources. The file is `file` (NULL: the flag config-file's, then
- * $CONFIG_FILE's), or one in the folder $CONFIG_FILE_SRCDIR, picked by `label` (the Node's
- * LABEL_PLUGIN_CONFIG; NULL: not known) and $DEFAULT_CONFIG. src->file_text is ignored. A folder
- * without a known label is a notice. ERR_NOT_FOUND: the file is missing; else as
- * plugin_config_build. Blocks on the disk. */
-int plugin_config_load(const struct plugin_config_source *src, const char *file, const char *label,
-                       struct plugin_config *ret, struct err *e) MUST_CHECK;
-
 /* Adds a notice: where the setting is, and why it is not carried out. Both are copied. */
 void plugin_config_ignore(struct plugin_config *c, const char *where, const char *why);
+/* The same with a format for the reason. Notices beyond PLUGIN_CONFIG_MAX_NOTICES are dropped. */
+void plugin_config_note(struct plugin_config *c, const char *where, const char *fmt, ...)
+    PRINTF_LIKE(3, 4);
+/* Adds a notice for each member of obj that no field is named after. path: obj's own, "" for the
+ * document's root. */
+void plugin_config_note_unknown(struct plugin_config *c, const json_t *obj,
+                                const struct jx_field *fields, const char *path);
+/* True for a missing, null or empty block of the file: the plugin treats them alike. */
+bool plugin_config_is_empty(const json_t *block);
 
 /* All notices in one text for a condition: "where: why; where: why". Notices that would exceed the
  * length of a condition's message are only counted. Caller frees. */

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "nodeagent/offer/plugin_config.h"
+#include "nodeagent/offer/plugin_config_build.h"
 
 /*
  * Input: a configuration file of NVIDIA's device plugin, as YAML or JSON. What is understood must

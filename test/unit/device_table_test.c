@@ -12,7 +12,7 @@
 #include "nodeagent/container/container_vendor.h"
 #include "nodeagent/offer/card_holders.h"
 #include "nodeagent/offer/node_offer.h"
-#include "nodeagent/offer/plugin_config.h"
+#include "nodeagent/offer/plugin_config_build.h"
 
 static const unsigned whole_1g[] = {1, 0};
 static const unsigned whole_3g[] = {3, 0};

@@ -9,7 +9,7 @@
 
 #include "api/device.h"
 #include "nodeagent/container/entry.h"
-#include "nodeagent/offer/plugin_config.h"
+#include "nodeagent/offer/plugin_config_file.h"
 
 static struct plugin_config build(const char *file, const char *const *env,
                                   const struct plugin_setting *flags, size_t n_flags)

@@ -4,7 +4,7 @@
 
 #include "base/yaml.h"
 
-#include "nodeagent/offer/plugin_config.h"
+#include "nodeagent/offer/plugin_config_build.h"
 #include "nodeagent/offer/share.h"
 
 /* A node with a file and a Device whose only card is GPU-a. */
