@@ -8,6 +8,7 @@
 #include "api/kinds.h"
 #include "api/label_value.h"
 #include "interop/koordinator_mirror.h"
+#include "reconcilers/records/shared_parts.h"
 #include "reconcilers/standing.h"
 
 /* Koordinator's label keys, which its scheduler plugin reads on its own Device resource

@@ -6,6 +6,7 @@
 #include "base/xalloc.h"
 
 #include "api/kinds.h"
+#include "reconcilers/records/shared_parts.h"
 #include "service/conditions.h"
 
 enum { STATUSES = CONDITION_UNKNOWN + 1 };

@@ -3,6 +3,8 @@
 
 #include "base/xalloc.h"
 
+#include "reconcilers/records/shared_parts.h"
+
 static bool is_withdrawn(const struct card_record *c, const struct device_want *want)
 {
     return c->draining || c->pending || (want && want->mode != c->mode);

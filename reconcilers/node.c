@@ -13,6 +13,7 @@
 #include "reconcilers/node_ledger.h"
 #include "reconcilers/node_resources.h"
 #include "reconcilers/records/node_taint.h"
+#include "reconcilers/records/shared_parts.h"
 #include "reconcilers/taint_policy.h"
 #include "service/resources.h"
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/kinds.h"
+#include "reconcilers/records/shared_parts.h"
 #include "reconcilers/standing.h"
 
 /* --- The answer to nvidia.com/mig.config --- */

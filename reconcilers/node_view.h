@@ -4,7 +4,9 @@
 #include "kubeclient/store.h"
 #include "partition/resolve.h"
 #include "reconcilers/koordinator_link.h"
-#include "reconcilers/records/records.h"
+#include "reconcilers/records/device_record.h"
+#include "reconcilers/records/node_record.h"
+#include "reconcilers/records/profile_record.h"
 
 /*
  * A snapshot of one node from all caches, with the want of each of its cards. A value of one

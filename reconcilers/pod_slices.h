@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "reconcilers/records/records.h"
+#include "reconcilers/records/device_record.h"
 
 /*
  * Cards whose slices are made for each pod as it comes, as the schedulers that choose a card need

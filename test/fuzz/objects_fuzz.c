@@ -10,7 +10,9 @@
 #include "interop/koordinator_mirror.h"
 #include "interop/node_lock.h"
 #include "reconcilers/eviction.h"
-#include "reconcilers/records/records.h"
+#include "reconcilers/records/device_record.h"
+#include "reconcilers/records/node_record.h"
+#include "reconcilers/records/profile_record.h"
 
 /*
  * Input: an object as the API server has it, taken for each kind that the controller reads (Node,

@@ -9,7 +9,10 @@
 
 #include "api/label_value.h"
 #include "interop/node_lock.h"
-#include "reconcilers/records/records.h"
+#include "reconcilers/records/device_record.h"
+#include "reconcilers/records/node_record.h"
+#include "reconcilers/records/profile_record.h"
+#include "reconcilers/records/shared_parts.h"
 
 /* An object of this type from YAML. The caller drops it. */
 static struct object *make(const struct object_type *type, const char *yaml)
