@@ -67,6 +67,17 @@ int fake_fail(struct err *e, int code, const char *reason, const char *cause, co
     return kc_status_to_err(status, code, e);
 }
 
+int fake_not_found(const struct kc_target *t, struct err *e)
+{
+    auto_free char *resource = fake_resource_name(t->res);
+    return fake_fail(e, 404, "NotFound", NULL, "%s \"%s\" not found", resource, t->name);
+}
+
+bool fake_is_status(const struct kc_target *t)
+{
+    return t->subresource && !strcmp(t->subresource, "status");
+}
+
 /* ---- demands ---- */
 
 static bool consists_of(const char *s, const char *allowed)

@@ -26,6 +26,11 @@ char *fake_resource_name(const struct kc_resource *r);
 int fake_fail(struct err *e, int code, const char *reason, const char *cause, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 
+/* 404 for the target's object, as a server words it. Returns -kind. */
+int fake_not_found(const struct kc_target *t, struct err *e);
+/* True for a target that is an object's /status. */
+bool fake_is_status(const struct kc_target *t);
+
 /* Kind and apiVersion fit the resource, the name is a DNS subdomain and the target's, labels are
  * labels. 400 or 422. */
 int fake_check_object(const struct kc_target *t, const json_t *obj, struct err *e) MUST_CHECK;
