@@ -1,17 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/kubelet/device_plugin.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <stdalign.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/inotify.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "base/backoff.h"
 #include "base/log.h"
@@ -19,10 +10,10 @@
 
 #include "nodeagent/kubelet/grpc_client.h"
 #include "nodeagent/kubelet/grpc_server.h"
+#include "nodeagent/kubelet/plugin_folder.h"
 #include "nodeagent/kubelet/plugin_messages.h"
 
-#define KUBELET_SOCKET "kubelet.sock"
-#define SOCKET_PREFIX  "cleave-"
+#define SOCKET_PREFIX "cleave-"
 
 enum {
     REGISTER_DEADLINE_MS = 10000, /* the kubelet's own timeout for dialing back */
@@ -31,7 +22,6 @@ enum {
                                      each two of the longest lists may wait */
     LINGER_MS = 10000,            /* a resource that returns within this time is not withdrawn */
     FLUSH_MS = 1000,              /* for a last message to leave before the socket is closed */
-    FOLDER_RETRY_MS = 1000,
 };
 
 /* Several exist at once while one kubelet ends and the next starts. */
@@ -70,25 +60,13 @@ struct served {
     enum plugin_state state;
 };
 
-/* Identifies the kubelet's socket, or none. An inode may be reused, but with another time. */
-struct socket_mark {
-    dev_t dev;
-    ino_t ino;
-    struct timespec changed;
-    bool there;
-};
-
 struct device_plugin {
     struct device_plugin_options o;
     char *dir;
     struct served **items;
     size_t n;
     struct grpc_client *kubelet;
-    int notify; /* inotify; -1: none */
-    int folder; /* the folder's watch; -1: the folder is missing */
-    struct reactor_watch *watch;
-    struct reactor_timer *folder_timer;
-    struct socket_mark mark;
+    struct plugin_folder *folder;
     struct rng rng;
     uint32_t instance;
     unsigned numbers;
@@ -278,7 +256,7 @@ static int make_server(struct served *s, struct err *e)
     s->server = grpc_server_free(s->server);
     (void)snprintf(s->endpoint, sizeof(s->endpoint), SOCKET_PREFIX "%08x-%u.sock", p->instance,
                    p->numbers++);
-    auto_free char *path = xasprintf("%s/%s", p->dir, s->endpoint);
+    auto_free char *path = plugin_folder_path(p->dir, s->endpoint);
     const struct grpc_server_options o = {
         .path = path,
         .methods = methods,
@@ -322,7 +300,7 @@ static void enroll(struct served *s)
     s->again |= s->registering; /* the kubelet may be another one by now */
     if (s->registering || s->too_large)
         return;
-    if (!s->plugin->mark.there) {
+    if (!plugin_folder_has_kubelet(s->plugin->folder)) {
         set_state(s, PLUGIN_WAITING, "there is no kubelet");
         return; /* the folder is watched */
     }
@@ -501,137 +479,38 @@ void device_plugin_repeat(struct device_plugin *p)
 
 /* --- The folder --- */
 
-static struct socket_mark kubelet_socket(const struct device_plugin *p)
-{
-    auto_free char *path = xasprintf("%s/%s", p->dir, KUBELET_SOCKET);
-    struct stat st;
-    if (stat(path, &st) < 0)
-        return (struct socket_mark){0};
-    return (struct socket_mark){st.st_dev, st.st_ino, st.st_ctim, /* there= */ true};
-}
-
-static bool same_mark(const struct socket_mark *a, const struct socket_mark *b)
-{
-    return a->there == b->there && a->dev == b->dev && a->ino == b->ino &&
-           a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
-}
-
 /* A new kubelet has no registrations and has deleted the plugins' sockets. If only the time
  * changed, that may be a chmod: streams that stay open then show that the kubelet still listens. */
-static void look_again(struct device_plugin *p)
+static void kubelet_came(void *arg, bool same_socket)
 {
-    struct socket_mark now = kubelet_socket(p);
-    bool same = same_mark(&now, &p->mark);
-    bool same_inode =
-        now.there && p->mark.there && now.dev == p->mark.dev && now.ino == p->mark.ino;
-    p->mark = now;
-    if (same || !now.there)
-        return;
+    struct device_plugin *p = arg;
     for (size_t i = 0; i < p->n; i++) {
         struct served *s = p->items[i];
-        if (is_retiring(s) || (same_inode && s->n_streams))
+        if (is_retiring(s) || (same_socket && s->n_streams))
             continue;
         backoff_reset(&s->backoff);
         await(s, WAIT_REGISTER, 0);
     }
 }
 
-static void watch_folder(void *arg)
-{
-    struct device_plugin *p = arg;
-    p->folder = inotify_add_watch(p->notify, p->dir,
-                                  IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_ATTRIB | IN_DELETE_SELF |
-                                      IN_MOVE_SELF | IN_ONLYDIR);
-    if (p->folder < 0)
-        reactor_timer_set(p->folder_timer, FOLDER_RETRY_MS);
-    look_again(p);
-}
-
-static void folder_changed(void *arg, uint32_t events)
-{
-    (void)events;
-    struct device_plugin *p = arg;
-    alignas(struct inotify_event) char buf[4096];
-    bool gone = false;
-    ssize_t got;
-    while ((got = read(p->notify, buf, sizeof(buf))) > 0) {
-        for (char *at = buf; at < buf + got;) {
-            const struct inotify_event *event = (const void *)at;
-            /* Events of a watch that was removed already are outdated. */
-            gone |= event->wd == p->folder &&
-                    event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED);
-            at += sizeof(*event) + event->len;
-        }
-    }
-    if (gone && p->folder >= 0) {
-        (void)inotify_rm_watch(p->notify, p->folder);
-        p->folder = -1;
-        reactor_timer_set(p->folder_timer, 0);
-    }
-    look_again(p);
-}
-
 void device_plugin_check(struct device_plugin *p)
 {
-    look_again(p);
-}
-
-static bool is_served(const char *path)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof(address.sun_path))
-        return true;
-    memcpy(address.sun_path, path, strlen(path));
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return true;
-    bool refused = connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 &&
-                   errno == ECONNREFUSED;
-    (void)close(fd);
-    return !refused;
-}
-
-/* Removes the sockets of killed agents. */
-static void sweep_sockets(const struct device_plugin *p)
-{
-    DIR *dir = opendir(p->dir);
-    if (!dir)
-        return;
-    const struct dirent *entry;
-    while ((entry = readdir(dir))) {
-        if (strncmp(entry->d_name, SOCKET_PREFIX, strlen(SOCKET_PREFIX)) != 0)
-            continue;
-        auto_free char *path = xasprintf("%s/%s", p->dir, entry->d_name);
-        if (!is_served(path))
-            (void)unlink(path);
-    }
-    (void)closedir(dir);
+    plugin_folder_look(p->folder);
 }
 
 /* --- The whole --- */
-
-static int watch(struct device_plugin *p, struct err *e)
-{
-    p->notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (p->notify < 0)
-        return err_set_errno(e, errno, "cannot watch %s", p->dir);
-    TRY(reactor_watch(p->o.reactor, p->notify, EPOLLIN, folder_changed, p, &p->watch, e));
-    p->folder_timer = reactor_timer_new(p->o.reactor, watch_folder, p);
-    watch_folder(p);
-    return 0;
-}
 
 int device_plugin_new(const struct device_plugin_options *o, struct device_plugin **ret,
                       struct err *e)
 {
     auto_device_plugin struct device_plugin *p = xmalloc(sizeof(*p));
-    *p = (struct device_plugin){.o = *o, .dir = xstrdup(o->dir), .notify = -1, .folder = -1};
+    *p = (struct device_plugin){.o = *o, .dir = xstrdup(o->dir)};
     rng_init(&p->rng, o->seed);
     p->instance = (uint32_t)rng_next(&p->rng);
-    auto_free char *path = xasprintf("%s/%s", o->dir, KUBELET_SOCKET);
+    auto_free char *path = plugin_folder_path(o->dir, /* name= */ NULL);
     p->kubelet = grpc_client_new(o->reactor, path, NULL);
-    sweep_sockets(p);
-    TRY(watch(p, e));
+    plugin_folder_sweep(o->dir, SOCKET_PREFIX);
+    TRY(plugin_folder_new(o->reactor, o->dir, kubelet_came, p, &p->folder, e));
     *ret = TAKE(p);
     return 0;
 }
@@ -691,10 +570,7 @@ struct device_plugin *device_plugin_free(struct device_plugin *p)
     while (p->n)
         served_free(p->items[0]);
     free(p->items);
-    (void)reactor_timer_free(p->folder_timer);
-    (void)reactor_unwatch(p->watch);
-    if (p->notify >= 0)
-        (void)close(p->notify);
+    p->folder = plugin_folder_free(p->folder);
     free(p->dir);
     free(p);
     return NULL;
