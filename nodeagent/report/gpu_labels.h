@@ -3,15 +3,13 @@
 
 #include "base/jx.h"
 
-#include "nodeagent/gpu/gpu.h"
-#include "nodeagent/offer/host_facts.h"
-#include "nodeagent/offer/share.h"
+#include "nodeagent/report/label_pool.h"
 
 /*
  * The labels that describe a node's GPUs. Pure. docs/labels.md lists them. Sources, name for name
  * and value for value:
- *  - NVIDIA's GPU feature discovery (k8s-device-plugin internal/lm and tests/expected-output*.txt);
- *  - for MetaX's cards, its operator's gpu-label (developer.metax-tech.com);
+ *  - NVIDIA's GPU feature discovery (nvidia_labels.h);
+ *  - for MetaX's cards, its operator's gpu-label (metax_labels.h);
  *  - for PCI devices, node-feature-discovery.
  *
  * Two models on one node share the label keys of a resource, and feature discovery lets chance
@@ -22,27 +20,6 @@
  * Where devices of one resource are shared unequally, the label gives what holds for each of them:
  * the fewest replicas.
  */
-
-/* A card and its want. Borrowed. */
-struct gpu_labels_card {
-    const struct gpu_card *card;    /* left out when it was never read */
-    const struct device_want *want; /* NULL: nothing */
-};
-
-struct gpu_labels_input {
-    const struct gpu_labels_card *cards; /* by index */
-    size_t n_cards;
-    const struct gpu_driver *
-        drivers; /* the drivers of the cards' vendors; a vendor without one gets no driver labels */
-    size_t n_drivers;
-    int mig_strategy; /* enum api_mig_strategy: the one asked for */
-    /* The strategy by which partitions are offered (resource_strategy): mixed where single was
-     * asked for and does not fit. */
-    int strategy_in_force;
-    const struct plugin_config *config; /* as share_of takes it */
-    int publisher;                      /* enum api_publisher */
-    const struct host_facts *host;      /* NULL: not read */
-};
 
 /* All labels except the timestamp, sorted by key. Keys and values are legal, and
  * feature_label_allowed allows each key. *ret is the caller's (gpu_labels_free). */

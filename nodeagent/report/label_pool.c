@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/report/label_pool.h"
+
+#include <string.h>
+
+#include "base/xalloc.h"
+
+const char *label_device_model(const struct label_device *m)
+{
+    return m->of->card->model;
+}
+
+size_t label_pool_count(const struct label_pool *p, const char *model)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->n; i++)
+        n += strcmp(label_device_model(&p->members[i]), model) == 0;
+    return n;
+}
+
+const struct label_device *label_pool_speaker(const struct label_pool *p)
+{
+    const struct label_device *best = NULL;
+    size_t most = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        const struct label_device *m = &p->members[i];
+        size_t n = label_pool_count(p, label_device_model(m));
+        if (n < most ||
+            (best && n == most && strcmp(label_device_model(m), label_device_model(best)) >= 0))
+            continue;
+        most = n;
+        best = m;
+    }
+    return best;
+}
+
+struct share label_pool_least_shared(const struct label_pool *p)
+{
+    struct share least = {0};
+    for (size_t i = 0; i < p->n; i++)
+        if (i == 0 || p->members[i].share.replicas < least.replicas)
+            least = p->members[i].share;
+    return least;
+}
+
+struct share label_share_in(const struct gpu_labels_input *in, const struct gpu_labels_card *c,
+                            const char *profile)
+{
+    const struct share_rules rules = {in->config, in->mig_strategy, in->publisher};
+    return share_of(&rules, c->card->vendor, c->want, profile);
+}
+
+static struct label_device member_of_card(const struct gpu_labels_input *in,
+                                          const struct gpu_labels_card *c)
+{
+    return (struct label_device){.of = c, .share = label_share_in(in, c, /* profile= */ NULL)};
+}
+
+struct label_pool label_pool_of_cards(const struct gpu_labels_input *in, const char *vendor)
+{
+    struct label_pool cards = {0};
+    for (size_t i = 0; i < in->n_cards; i++) {
+        const struct gpu_card *c = in->cards[i].card;
+        if (!c->unread && (!vendor || strcmp(c->vendor, vendor) == 0))
+            *XPUSH(cards.members, cards.n) = member_of_card(in, &in->cards[i]);
+    }
+    return cards;
+}
