@@ -10,6 +10,8 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/offer/device_id.h"
+#include "nodeagent/slots/pod_right.h"
+#include "nodeagent/slots/slot_leftovers.h"
 
 enum { AGAIN_MS = 1000 };
 
@@ -36,28 +38,13 @@ struct binding {
     int64_t due_mono_ms; /* of NEW and KNOWN */
 };
 
-/* A slot that may have left a slice, a record or a file. */
-struct leftover {
-    unsigned slot;
-    bool runs;
-    bool failed; /* the last release failed */
-    bool done;   /* released; the slice must not show any more */
-    struct backoff backoff;
-    int64_t due_mono_ms;
-};
-
 struct late_binding {
     struct late_binding_deps d;
     struct rng rng;
     struct binding *items;
     size_t n;
-    struct leftover *leftovers;
-    size_t n_leftovers;
-    bool forbidden;   /* the agent may not read pods */
-    bool right_asked; /* at least once */
-    struct backoff right_backoff;
-    int64_t right_due_mono_ms; /* next question about the right; INT64_MAX: none needed, or an
-                                  answer is under way */
+    struct slot_leftovers leftovers;
+    struct pod_right right;
 };
 
 static const struct backoff retry = {.base_ms = 200,
@@ -68,7 +55,15 @@ static const struct backoff retry = {.base_ms = 200,
 struct late_binding *late_binding_new(const struct late_binding_deps *d)
 {
     struct late_binding *l = xmalloc(sizeof(*l));
-    *l = (struct late_binding){.d = *d, .right_backoff = retry, .right_due_mono_ms = INT64_MAX};
+    *l = (struct late_binding){
+        .d = *d,
+        .leftovers = {.clk = d->clk, .rng = &l->rng, .retry = retry},
+        .right = {.pods = d->pods,
+                  .clk = d->clk,
+                  .rng = &l->rng,
+                  .backoff = retry,
+                  .due_mono_ms = INT64_MAX},
+    };
     rng_init(&l->rng, d->seed);
     return l;
 }
@@ -92,7 +87,7 @@ struct late_binding *late_binding_free(struct late_binding *l)
     for (size_t i = 0; i < l->n; i++)
         binding_done(&l->items[i]);
     free(l->items);
-    free(l->leftovers);
+    slot_leftovers_done(&l->leftovers);
     free(l);
     return NULL;
 }
@@ -180,20 +175,12 @@ static void carry_over(struct late_binding *l, struct binding *to)
     }
 }
 
-static void add_leftover(struct late_binding *l, unsigned slot)
-{
-    for (size_t i = 0; i < l->n_leftovers; i++)
-        if (l->leftovers[i].slot == slot)
-            return;
-    *XPUSH(l->leftovers, l->n_leftovers) = (struct leftover){.slot = slot, .backoff = retry};
-}
-
 /* A container that is no longer listed may have left slices behind. */
 static void note_leftovers(struct late_binding *l)
 {
     for (size_t i = 0; i < l->n; i++) {
         for (size_t k = 0; k < l->items[i].n_slots; k++)
-            add_leftover(l, l->items[i].slots[k]);
+            slot_leftovers_add(&l->leftovers, l->items[i].slots[k]);
         binding_done(&l->items[i]);
     }
     free(TAKE(l->items));
@@ -205,9 +192,7 @@ static void drop_held_leftovers(struct late_binding *l)
 {
     for (size_t i = 0; i < l->n; i++)
         for (size_t k = 0; k < l->items[i].n_slots; k++)
-            for (size_t o = l->n_leftovers; o-- > 0;)
-                if (l->leftovers[o].slot == l->items[i].slots[k] && !l->leftovers[o].runs)
-                    l->leftovers[o] = l->leftovers[--l->n_leftovers];
+            slot_leftovers_drop(&l->leftovers, l->items[i].slots[k]);
 }
 
 static void ask_for_pods(struct late_binding *l);
@@ -228,7 +213,7 @@ void late_binding_follow(struct late_binding *l, const struct holders *h)
 void late_binding_found(struct late_binding *l, const unsigned *slots, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        add_leftover(l, slots[i]);
+        slot_leftovers_add(&l->leftovers, slots[i]);
 }
 
 /* --- Reading pods --- */
@@ -270,16 +255,11 @@ static int read_wishes(const struct late_binding *l, struct binding *b, const js
     return 0;
 }
 
-/* Most agents' account may not read pods; config/slots has another account for nodes with slots. */
-static const char no_right[] =
-    "this node's agent may not read pods, which say how large their slices are: install "
-    "config/slots and label the Node gpu.cleave.dev.node-restriction.kubernetes.io/slots=true";
-
 static void take_answer(struct late_binding *l, struct binding *b, const struct pod_answer *a)
 {
     auto_err struct err e = {0};
     if (!a->pod && a->err.kind == ERR_FORBIDDEN) {
-        put_off(l, b, NEW, no_right);
+        put_off(l, b, NEW, pod_right_missing);
         return;
     }
     if (!a->pod || read_wishes(l, b, a->pod, &e) < 0) {
@@ -291,60 +271,22 @@ static void take_answer(struct late_binding *l, struct binding *b, const struct 
     b->tried = false;
 }
 
-/* A name that no pod has: an agent that may read pods gets "not found" for it. */
-static const char nobody[] = "_";
-
-static void put_off_right(struct late_binding *l)
-{
-    l->right_due_mono_ms =
-        clock_mono_ms(l->d.clk) + backoff_next_ms(&l->right_backoff, l->d.clk, &l->rng);
-}
-
-/* Each answer shows whether the right exists; other failures show nothing. */
-static void note_right(struct late_binding *l, const struct pod_answer *a)
-{
-    bool asked = strcmp(a->name, nobody) == 0;
-    if (!a->pod && a->err.kind == ERR_FORBIDDEN) {
-        if (!l->forbidden)
-            log_warn("Could not read pods: no slices are offered", kv("error", no_right));
-        l->forbidden = true;
-        if (asked || l->right_due_mono_ms == INT64_MAX)
-            put_off_right(l);
-    } else if (a->pod || a->err.kind == ERR_NOT_FOUND) {
-        if (l->forbidden)
-            log_info("Pods can be read: slices are offered");
-        l->forbidden = false;
-        l->right_due_mono_ms = INT64_MAX;
-        backoff_reset(&l->right_backoff);
-    } else if (asked) {
-        put_off_right(l);
-    }
-}
-
 void late_binding_ask_right(struct late_binding *l, bool needed)
 {
-    int64_t now = clock_mono_ms(l->d.clk);
-    bool due = needed && (!l->right_asked || l->right_due_mono_ms <= now);
-    l->right_asked = needed;
-    if (!needed)
-        l->right_due_mono_ms = INT64_MAX;
-    if (!due)
-        return;
-    l->right_due_mono_ms =
-        pod_reader_ask(l->d.pods, "default", nobody) ? INT64_MAX : now + AGAIN_MS;
+    pod_right_ask(&l->right, needed);
 }
 
 const char *late_binding_forbidden(const struct late_binding *l)
 {
-    return l->forbidden ? no_right : NULL;
+    return l->right.forbidden ? pod_right_missing : NULL;
 }
 
 bool late_binding_take(struct late_binding *l)
 {
     struct pod_answer a;
-    bool before = l->forbidden;
+    bool before = l->right.forbidden;
     while (pod_reader_take(l->d.pods, &a)) {
-        note_right(l, &a);
+        pod_right_note(&l->right, &a);
         for (size_t i = 0; i < l->n; i++) {
             struct binding *b = &l->items[i];
             if (b->state == ASKED && strcmp(b->ns, a.ns) == 0 && strcmp(b->pod, a.name) == 0)
@@ -352,7 +294,7 @@ bool late_binding_take(struct late_binding *l)
         }
         pod_answer_done(&a);
     }
-    return l->forbidden != before;
+    return l->right.forbidden != before;
 }
 
 static void ask_for_pods(struct late_binding *l)
@@ -492,7 +434,7 @@ void late_binding_bound(struct late_binding *l, const struct slot_binding *b, co
     const struct holder about = {.ns = b->ns, .pod = b->pod, .container = b->container};
     for (size_t i = 0; i < b->n; i++)
         if (!binding_of(l->items, l->n, &about))
-            add_leftover(l, b->grants[i].slot);
+            slot_leftovers_add(&l->leftovers, b->grants[i].slot);
     struct binding *now = binding_of(l->items, l->n, &about);
     if (!now || now->state != RUNS || strcmp(now->uid, b->uid) != 0)
         return;
@@ -542,10 +484,18 @@ void late_binding_again(struct late_binding *l)
 
 /* --- Releasing --- */
 
-static bool is_held(const struct late_binding *l, const struct holders *h, unsigned slot)
+/* The holders of slots: by the kubelet, and by the containers that were listed. */
+struct slot_holders {
+    const struct late_binding *l;
+    const struct holders *h;
+};
+
+static bool is_held(const void *arg, unsigned slot)
 {
+    const struct slot_holders *all = arg;
+    const struct late_binding *l = all->l;
     char id[DEVICE_ID_BYTES];
-    if (holders_has(h, device_slot_id(slot, id)))
+    if (holders_has(all->h, device_slot_id(slot, id)))
         return true;
     for (size_t i = 0; i < l->n; i++)
         for (size_t k = 0; k < l->items[i].n_slots; k++)
@@ -554,82 +504,38 @@ static bool is_held(const struct late_binding *l, const struct holders *h, unsig
     return false;
 }
 
-static void look_again_later(struct late_binding *l, int64_t now)
-{
-    for (size_t i = 0; i < l->n_leftovers; i++)
-        if (l->leftovers[i].due_mono_ms <= now)
-            l->leftovers[i].due_mono_ms = now + AGAIN_MS;
-}
-
 bool late_binding_release(struct late_binding *l, const struct holders *h,
                           const struct device_slots *made, unsigned *ret)
 {
-    int64_t now = clock_mono_ms(l->d.clk);
-    if (!h->known) {
-        look_again_later(l, now);
-        return false;
-    }
-    for (size_t i = l->n_leftovers; i-- > 0;)
-        if (l->leftovers[i].done && !device_slots_has(made, l->leftovers[i].slot))
-            l->leftovers[i] = l->leftovers[--l->n_leftovers];
-    for (unsigned slot = 0; slot < SGPU_MAX_SLOTS; slot++)
-        if (device_slots_has(made, slot) && !is_held(l, h, slot))
-            add_leftover(l, slot);
-    for (size_t i = 0; i < l->n_leftovers; i++) {
-        struct leftover *o = &l->leftovers[i];
-        if (o->runs || o->due_mono_ms > now)
-            continue;
-        if (is_held(l, h, o->slot)) {
-            o->due_mono_ms = now + AGAIN_MS; /* a grant that leads to nothing ends by itself */
-            continue;
-        }
-        o->runs = true;
-        o->done = false;
-        *ret = o->slot;
-        return true;
-    }
+    const struct slot_holders all = {l, h};
+    if (h->known)
+        return slot_leftovers_next(&l->leftovers, is_held, &all, made, ret);
+    slot_leftovers_put_off(&l->leftovers);
     return false;
 }
 
 void late_binding_released(struct late_binding *l, unsigned slot, const struct err *err)
 {
-    for (size_t i = 0; i < l->n_leftovers; i++) {
-        struct leftover *o = &l->leftovers[i];
-        if (o->slot != slot)
-            continue;
-        o->runs = false;
-        o->failed = err;
-        o->done = !err;
-        o->due_mono_ms = clock_mono_ms(l->d.clk) + backoff_next_ms(&o->backoff, l->d.clk, &l->rng);
-        if (err)
-            log_warn("Could not release a slot", kv_int("slot", slot), kv_err(err));
-        return;
-    }
+    slot_leftovers_released(&l->leftovers, slot, err);
 }
 
 void late_binding_sick(const struct late_binding *l, const struct device_slots *made,
                        struct device_slots *ret)
 {
     *ret = (struct device_slots){0};
-    for (size_t i = 0; i < l->n_leftovers; i++) {
-        const struct leftover *o = &l->leftovers[i];
-        if (o->failed || (o->done && device_slots_has(made, o->slot)))
-            device_slots_put(ret, o->slot);
-    }
+    slot_leftovers_sick(&l->leftovers, made, ret);
 }
 
 /* --- For the loop --- */
 
 int64_t late_binding_due_mono_ms(const struct late_binding *l)
 {
-    int64_t due = l->right_due_mono_ms;
+    int64_t releases = slot_leftovers_due_mono_ms(&l->leftovers);
+    int64_t due = l->right.due_mono_ms < releases ? l->right.due_mono_ms : releases;
     for (size_t i = 0; i < l->n; i++)
         if ((l->items[i].state == NEW || l->items[i].state == KNOWN) &&
             l->items[i].due_mono_ms < due)
             due = l->items[i].due_mono_ms;
-    for (size_t i = 0; i < l->n_leftovers; i++)
-        if (!l->leftovers[i].runs && l->leftovers[i].due_mono_ms < due)
-            due = l->leftovers[i].due_mono_ms;
     return due;
 }
 

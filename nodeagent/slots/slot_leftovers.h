@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/backoff.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/rng.h"
+
+#include "nodeagent/offer/device_slots.h"
+
+/*
+ * The slots that may have left a slice, a record or a file behind, and when each is to be released.
+ * One thread. A slot is in the list at most once.
+ */
+struct slot_leftover {
+    unsigned slot;
+    bool runs;   /* its release is under way */
+    bool failed; /* the last release failed */
+    bool done;   /* released; the slice must not show any more */
+    struct backoff backoff;
+    int64_t due_mono_ms;
+};
+
+struct slot_leftovers {
+    const struct clock *clk; /* borrowed, as rng */
+    struct rng *rng;
+    struct backoff retry; /* between two releases of a slot */
+    struct slot_leftover *items;
+    size_t n;
+};
+
+void slot_leftovers_add(struct slot_leftovers *l, unsigned slot);
+/* Removes a slot that is held, unless its release is under way. */
+void slot_leftovers_drop(struct slot_leftovers *l, unsigned slot);
+/* Puts off what is due: the holders are not known now. */
+void slot_leftovers_put_off(struct slot_leftovers *l);
+
+/* True when somebody holds the slot. */
+typedef bool slot_held_fn(const void *arg, unsigned slot);
+
+/* The next slot to release, among those in the list and those in `made`: nobody holds it. It counts
+ * as being released until slot_leftovers_released. False: none is due. */
+bool slot_leftovers_next(struct slot_leftovers *l, slot_held_fn *is_held, const void *arg,
+                         const struct device_slots *made, unsigned *ret);
+/* Reports the result of a release. err NULL: it worked. */
+void slot_leftovers_released(struct slot_leftovers *l, unsigned slot, const struct err *err);
+
+/* Adds the slots whose release failed, or whose slice still shows after it. */
+void slot_leftovers_sick(const struct slot_leftovers *l, const struct device_slots *made,
+                         struct device_slots *ret);
+/* When something is due by itself; INT64_MAX: nothing. */
+int64_t slot_leftovers_due_mono_ms(const struct slot_leftovers *l);
+void slot_leftovers_done(struct slot_leftovers *l);
