@@ -5,10 +5,10 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "base/sb.h"
 #include "base/scope.h"
 
 #include "service/access_gate.h"
+#include "service/http_route.h"
 #include "service/metrics.h"
 #include "service/tls_files.h"
 
@@ -23,15 +23,6 @@
  * certificate was renewed, the child exits after its last connection, and the next child has the
  * new one.
  */
-
-/* Writes the body and returns the HTTP status. Called on its port's thread; must not block. */
-typedef int http_get_fn(void *arg, struct sb *body);
-
-struct http_route {
-    const char *path; /* matched exactly: "/healthz" */
-    http_get_fn *get;
-    void *arg; /* borrowed */
-};
 
 struct http_listener {
     /* "127.0.0.1:8081"; ":8080" for all addresses; port 0 for a free one; "" or NULL: off. */
