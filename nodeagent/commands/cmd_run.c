@@ -4,10 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/log.h"
 #include "base/num.h"
-#include "base/options.h"
 #include "base/rng.h"
 #include "base/sb.h"
 #include "base/xalloc.h"
@@ -16,19 +14,18 @@
 #include "nodeagent/change/journal.h"
 #include "nodeagent/commands/cmd.h"
 #include "nodeagent/commands/host.h"
+#include "nodeagent/commands/run_flags.h"
 #include "nodeagent/loop/agent.h"
 #include "nodeagent/loop/agent_liveness.h"
 #include "nodeagent/loop/own_device.h"
-#include "nodeagent/offer/plugin_config_file.h"
 #include "service/http_server.h"
-#include "service/metrics_access.h"
 
 /*
  * `cleave-agent run`: the parts of the node's process and their threads. The main thread waits for
  * signals; the first thread that ends, ends the others.
  */
 
-enum { MAX_THREADS = 8, WORKER_GRACE_MS = 5000, PLUGIN_FLAGS = 10 };
+enum { MAX_THREADS = 8, WORKER_GRACE_MS = 5000 };
 
 /* Timeout of a request to the API server. All are small, and nothing is published until one has
  * ended. */
@@ -37,23 +34,6 @@ enum { REQUEST_MS = 15000 };
 /* Liveness limits, above the longest healthy duration: a request with the work around it; a round
  * of the loop, which writes small files and waits for nothing. */
 enum { WRITE_HANG_MS = 2 * 60 * 1000, LOOP_HANG_MS = 2 * 60 * 1000 };
-
-#define MPS_ROOT "/run/cleave/mps"
-
-struct flags {
-    struct host_flags host;
-    const char *kubeconfig, *node;
-    const char *health, *metrics, *level, *format, *resync, *call_deadline, *resources;
-    const char *settle, *disable_checks, *enable_checks;
-    const char *kubelet_dir, *cdi_dir, *cdi_hook;
-    const char *driver_root, *host_driver_root, *dev_root, *host_dev_root;
-    /* Named as in NVIDIA's device plugin; NULL: not set. */
-    const char *plugin_config, *list_strategy, *id_strategy, *pass_device_specs;
-    const char *mig_strategy, *allocation_policy, *annotation_prefix, *gds, *mofed, *gdrcopy;
-    const char *mps_root, *mps_control, *device_infos;
-    struct metrics_access access;
-    bool help;
-};
 
 struct part {
     const char *name;
@@ -129,95 +109,12 @@ static int get_metrics(void *arg, struct sb *body)
     return 200;
 }
 
-/* The publisher of the node's resources. */
-enum resources { RESOURCES_KUBELET, RESOURCES_CONTROLLER, RESOURCES_NONE };
-static const char *const resources_names[] = {"kubelet", "controller", "none", NULL};
-
+/* By enum run_resources. */
 static const int publisher_of[] = {
-    [RESOURCES_KUBELET] = API_PUBLISHER_KUBELET,
-    [RESOURCES_CONTROLLER] = API_PUBLISHER_CONTROLLER,
-    [RESOURCES_NONE] = API_PUBLISHER_OTHER,
+    [RUN_RESOURCES_KUBELET] = API_PUBLISHER_KUBELET,
+    [RUN_RESOURCES_CONTROLLER] = API_PUBLISHER_CONTROLLER,
+    [RUN_RESOURCES_NONE] = API_PUBLISHER_OTHER,
 };
-
-static int parse_resources(const char *word, int *ret, struct err *e)
-{
-    for (int i = 0; resources_names[i]; i++) {
-        if (strcmp(resources_names[i], word) == 0) {
-            *ret = i;
-            return 0;
-        }
-    }
-    return err_set(e, ERR_INVALID, "--resources must be kubelet, controller or none, not \"%s\"",
-                   word);
-}
-
-static int check_flags(const struct flags *f, struct err *e)
-{
-    enum log_level level;
-    enum log_format format;
-    TRY(log_level_parse(f->level, &level, e));
-    TRY(log_format_parse(f->format, &format, e));
-    int who = RESOURCES_KUBELET;
-    TRY(parse_resources(f->resources, &who, e));
-    bool token = false;
-    TRY(metrics_access_check(&f->access, &token, e));
-    log_setup(level, format, STDERR_FILENO);
-    if (!f->node || !*f->node)
-        return err_set(e, ERR_INVALID, "--node-name (or $NODE_NAME) is missing");
-    return 0;
-}
-
-/* --- The configuration of NVIDIA's device plugin --- */
-
-/* The agent's flags that the plugin has too. Returns the number of those set. */
-static size_t plugin_flags(const struct flags *f, struct plugin_setting *ret)
-{
-    const struct plugin_setting all[PLUGIN_FLAGS] = {
-        {"device-list-strategy", f->list_strategy},
-        {"device-id-strategy", f->id_strategy},
-        {"pass-device-specs", f->pass_device_specs},
-        {"mig-strategy", f->mig_strategy},
-        {"shared-devices-allocation-policy", f->allocation_policy},
-        {"cdi-annotation-prefix", f->annotation_prefix},
-        {"gds-enabled", f->gds},
-        {"mofed-enabled", f->mofed},
-        {"gdrcopy-enabled", f->gdrcopy},
-        {"mps-root", f->mps_root},
-    };
-    size_t n = 0;
-    for (size_t i = 0; i < PLUGIN_FLAGS; i++)
-        if (all[i].value)
-            ret[n++] = all[i];
-    return n;
-}
-
-/* Under the controller only the Device decides the names of resources. */
-static void disregard_names(struct plugin_config *c)
-{
-    if (c->said.mig_strategy)
-        plugin_config_ignore(c, "migStrategy", "is ignored with --resources=controller");
-    if (c->n_shared)
-        plugin_config_ignore(c, ".sharing", "is ignored with --resources=controller");
-    c->said.mig_strategy = false;
-    c->sharing = PLUGIN_UNSHARED;
-}
-
-static int load_config(const struct flags *f, struct plugin_config *ret, struct err *e)
-{
-    struct plugin_setting flags[PLUGIN_FLAGS];
-    int who = RESOURCES_KUBELET;
-    const struct plugin_config_source src = {.environment = (const char *const *)environ,
-                                             .flags = flags,
-                                             .n_flags = plugin_flags(f, flags)};
-    TRY(plugin_config_load(&src, f->plugin_config, /* label= */ NULL, ret, e));
-    TRY(parse_resources(f->resources, &who, e));
-    if (who == RESOURCES_CONTROLLER)
-        disregard_names(ret);
-    for (size_t i = 0; i < ret->n_notices; i++)
-        log_warn("Part of the configuration is ignored", kv("where", ret->notices[i].where),
-                 kv("why", ret->notices[i].why));
-    return 0;
-}
 
 /* The agent's own root where it was set, else the configuration's where that was set. */
 static const char *root_of(const char *ours, bool said, const char *theirs)
@@ -225,7 +122,7 @@ static const char *root_of(const char *ours, bool said, const char *theirs)
     return ours ? ours : said ? theirs : NULL;
 }
 
-static struct driver_where driver_where(const struct flags *f, const struct plugin_config *c)
+static struct driver_where driver_where(const struct run_flags *f, const struct plugin_config *c)
 {
     return (struct driver_where){
         .proc_root = f->host.proc_root,
@@ -240,7 +137,7 @@ static struct driver_where driver_where(const struct flags *f, const struct plug
     };
 }
 
-static int open_hardware(struct process *p, const struct flags *f, struct err *e)
+static int open_hardware(struct process *p, const struct run_flags *f, struct err *e)
 {
     int64_t deadline_ms;
     TRY(num_parse(f->call_deadline, 100, 3600000, &deadline_ms, e));
@@ -254,7 +151,8 @@ static int open_hardware(struct process *p, const struct flags *f, struct err *e
     return 0;
 }
 
-static int connect_cluster(struct process *p, const struct flags *f, uint64_t seed, struct err *e)
+static int connect_cluster(struct process *p, const struct run_flags *f, uint64_t seed,
+                           struct err *e)
 {
     auto_kc_config struct kc_config config = {0};
     TRY(kc_config_discover(f->kubeconfig, environ, &config, e));
@@ -276,7 +174,7 @@ static int connect_cluster(struct process *p, const struct flags *f, uint64_t se
     return 0;
 }
 
-static int make_health(struct process *p, const struct flags *f, struct err *e)
+static int make_health(struct process *p, const struct run_flags *f, struct err *e)
 {
     int64_t settle_s;
     auto_err struct err bad = {0};
@@ -293,7 +191,7 @@ static int make_health(struct process *p, const struct flags *f, struct err *e)
     return 0;
 }
 
-static int open_kubelet(struct process *p, const struct flags *f, bool observe, uint64_t seed,
+static int open_kubelet(struct process *p, const struct run_flags *f, bool observe, uint64_t seed,
                         struct err *e)
 {
     const struct plugin_config *c = &p->config;
@@ -311,14 +209,14 @@ static int open_kubelet(struct process *p, const struct flags *f, bool observe, 
         .cdi = {.folder = f->cdi_dir, .hook = f->cdi_hook},
         .slots = p->cdi_slots,
         .pack_shared = c->packed,
-        .mps = {.root = *c->mps_root ? c->mps_root : MPS_ROOT, .program = f->mps_control},
+        .mps = {.root = *c->mps_root ? c->mps_root : RUN_MPS_ROOT, .program = f->mps_control},
         .seed = seed,
     };
     return kubelet_link_new(&o, &p->kubelet, e);
 }
 
 /* Opens late binding, where the kubelet grants slots. */
-static void open_slots(struct process *p, const struct flags *f, uint64_t seed)
+static void open_slots(struct process *p, const struct run_flags *f, uint64_t seed)
 {
     p->cdi_slots = cdi_slots_new(f->cdi_dir, "metax");
     p->pods = pod_reader_new(p->kc);
@@ -327,16 +225,14 @@ static void open_slots(struct process *p, const struct flags *f, uint64_t seed)
     p->slots = late_binding_new(&d);
 }
 
-static int make_agent(struct process *p, const struct flags *f, uint64_t seed, struct err *e)
+static int make_agent(struct process *p, const struct run_flags *f, uint64_t seed, struct err *e)
 {
     int64_t resync_s;
-    int resources = RESOURCES_KUBELET;
     TRY(num_parse(f->resync, 1, 86400, &resync_s, e));
-    TRY(parse_resources(f->resources, &resources, e));
-    if (resources == RESOURCES_KUBELET)
+    if (f->resources == RUN_RESOURCES_KUBELET)
         open_slots(p, f, seed + 5);
-    if (resources != RESOURCES_CONTROLLER)
-        TRY(open_kubelet(p, f, resources == RESOURCES_NONE, seed + 4, e));
+    if (f->resources != RUN_RESOURCES_CONTROLLER)
+        TRY(open_kubelet(p, f, f->resources == RUN_RESOURCES_NONE, seed + 4, e));
     if (f->device_infos && *f->device_infos)
         p->koordinator = koord_infos_new(f->device_infos);
     p->metrics = metrics_new();
@@ -355,7 +251,7 @@ static int make_agent(struct process *p, const struct flags *f, uint64_t seed, s
         .proc_root = f->host.proc_root,
         .sys_root = f->host.sys_root,
         .version = CLEAVE_VERSION,
-        .resource_publisher = publisher_of[resources],
+        .resource_publisher = publisher_of[f->resources],
         .kubelet = p->kubelet,
         .slots = p->slots,
         .pods = p->pods,
@@ -456,7 +352,7 @@ static bool process_done(struct process *p)
     return false;
 }
 
-static int open_http(struct process *p, const struct flags *f, struct err *e)
+static int open_http(struct process *p, const struct run_flags *f, struct err *e)
 {
     const struct http_route health[] = {{"/healthz", agent_liveness_page, &p->liveness},
                                         {"/readyz", get_ready, p->agent}};
@@ -481,13 +377,13 @@ static int open_http(struct process *p, const struct flags *f, struct err *e)
     return http_server_new(listeners, ARRAY_LEN(listeners), p->metrics, &p->http, e);
 }
 
-static int set_up(struct process *p, const struct flags *f, struct err *e)
+static int set_up(struct process *p, const struct run_flags *f, struct err *e)
 {
     struct rng rng;
     rng_init_random(&rng);
     uint64_t seed = rng_next(&rng);
     p->beats = heartbeats_new(clock_real());
-    TRY(load_config(f, &p->config, e));
+    TRY(run_flags_load_config(f, &p->config, e));
     TRY(open_hardware(p, f, e));
     TRY(connect_cluster(p, f, seed, e));
     TRY(make_agent(p, f, seed, e));
@@ -496,7 +392,7 @@ static int set_up(struct process *p, const struct flags *f, struct err *e)
 }
 
 /* Returns the exit status. */
-static int run_process(const struct flags *f)
+static int run_process(const struct run_flags *f)
 {
     auto_err struct err e = {0};
     sigset_t signals;
@@ -521,109 +417,12 @@ static int run_process(const struct flags *f)
 
 int cmd_run(int argc, char **argv)
 {
-    struct flags f = {
-        .host = HOST_FLAGS_DEFAULT,
-        .health = ":8081",
-        .metrics = ":8080",
-        .access = METRICS_ACCESS_DEFAULT,
-        .level = "info",
-        .format = "logfmt",
-        .resync = "30",
-        .resources = resources_names[RESOURCES_KUBELET],
-        .kubelet_dir = "/var/lib/kubelet",
-        .cdi_dir = "/var/run/cdi",
-        .call_deadline = "30000",
-        .settle = "60",
-    };
-    const struct option_def defs[] = {
-        {"node-name", 0, "NODE_NAME", "NAME", "name of this node", &f.node, NULL},
-        {"kubeconfig", 0, NULL, "PATH",
-         "kubeconfig; absent: $KUBECONFIG, the pod's, ~/.kube/config", &f.kubeconfig, NULL},
-        HOST_OPTIONS(f.host),
-        {"resources", 0, NULL, "WHO",
-         "who publishes the node's resources: kubelet (the agent serves it), controller, or none "
-         "(another device plugin)",
-         &f.resources, NULL},
-        {"kubelet-dir", 0, NULL, "PATH", "holds device-plugins/ and pod-resources/", &f.kubelet_dir,
-         NULL},
-        {"plugin-config", 0, NULL, "PATH",
-         "configuration of NVIDIA's device plugin; absent: $CONFIG_FILE. Its variables count too",
-         &f.plugin_config, NULL},
-        {"mig-strategy", 0, NULL, "HOW",
-         "names of partitions where no profile decides: none, single or mixed", &f.mig_strategy,
-         NULL},
-        {"device-list-strategy", 0, NULL, "WAYS",
-         "how containers get devices: cdi-cri (default), cdi-annotations, envvar, volume-mounts, "
-         "or several",
-         &f.list_strategy, NULL},
-        {"device-id-strategy", 0, NULL, "HOW",
-         "how they are named to NVIDIA's runtime: uuid (default) or index", &f.id_strategy, NULL},
-        {"pass-device-specs", 0, NULL, NULL,
-         "list device files in the answer to the kubelet too, unless all is CDI",
-         &f.pass_device_specs, NULL},
-        {"cdi-annotation-prefix", 0, NULL, "PREFIX",
-         "prefix of the keys of cdi-annotations; absent: cdi.k8s.io/", &f.annotation_prefix, NULL},
-        {"shared-devices-allocation-policy", 0, NULL, "HOW",
-         "replicas on as many cards as possible (distributed, default) or as few (packed)",
-         &f.allocation_policy, NULL},
-        {"mps-root", 0, NULL, "PATH",
-         "pipes of MPS daemons, the same path for the agent and on the host; absent: " MPS_ROOT,
-         &f.mps_root, NULL},
-        {"mps-control", 0, NULL, "PATH", "absent: /usr/bin/nvidia-cuda-mps-control", &f.mps_control,
-         NULL},
-        {"gds-enabled", 0, NULL, NULL, "containers get GPUDirect Storage of NVIDIA's runtime",
-         &f.gds, NULL},
-        {"mofed-enabled", 0, NULL, NULL, "containers get MOFED of NVIDIA's runtime", &f.mofed,
-         NULL},
-        {"gdrcopy-enabled", 0, NULL, NULL, "containers get GDRCopy of NVIDIA's runtime", &f.gdrcopy,
-         NULL},
-        {"koordinator-device-infos", 0, NULL, "PATH",
-         "koordlet's folder of device infos, where koordlet writes Koordinator's Device; empty: off",
-         &f.device_infos, NULL},
-        {"cdi-dir", 0, NULL, "PATH", "folder for the CDI files", &f.cdi_dir, NULL},
-        {"cdi-hook", 0, NULL, "PATH", "nvidia-cdi-hook on the host; absent: no hooks", &f.cdi_hook,
-         NULL},
-        {"driver-root", 0, NULL, "PATH",
-         "the driver's installation, as the agent sees it; absent: /", &f.driver_root, NULL},
-        {"host-driver-root", 0, NULL, "PATH", "the same as the host sees it; absent: --driver-root",
-         &f.host_driver_root, NULL},
-        {"dev-root", 0, NULL, "PATH", "the folder that holds dev/, as the agent sees it; absent: /",
-         &f.dev_root, NULL},
-        {"host-dev-root", 0, NULL, "PATH", "the same as the host sees it; absent: /",
-         &f.host_dev_root, NULL},
-        {"resync-seconds", 0, NULL, "N", "seconds between two readings of the whole hardware",
-         &f.resync, NULL},
-        {"call-deadline-ms", 0, NULL, "N", "time after which a library call counts as hung",
-         &f.call_deadline, NULL},
-        {"health-settle-seconds", 0, NULL, "N",
-         "how long after an Xid the driver may still ask for a recovery", &f.settle, NULL},
-        {"disable-health-checks", 0, "DP_DISABLE_HEALTHCHECKS", "XIDS",
-         "Xids that make nothing unhealthy, besides those that programs cause; all: no Xid does",
-         &f.disable_checks, NULL},
-        {"enable-health-checks", 0, "DP_ENABLE_HEALTHCHECKS", "XIDS",
-         "Xids that always make hardware unhealthy; wins over the flag before", &f.enable_checks,
-         NULL},
-        {"health-addr", 0, NULL, "ADDR", "/healthz and /readyz; empty: off", &f.health, NULL},
-        {"metrics-addr", 0, NULL, "ADDR", "/metrics; empty: off", &f.metrics, NULL},
-        {"metrics-auth", 0, NULL, "HOW", METRICS_AUTH_HELP, &f.access.auth, NULL},
-        {"metrics-tls-cert-file", 0, NULL, "PATH", METRICS_CERT_HELP, &f.access.tls.cert, NULL},
-        {"metrics-tls-key-file", 0, NULL, "PATH", METRICS_KEY_HELP, &f.access.tls.key, NULL},
-        {"log-level", 0, NULL, "LEVEL", "debug, info, warn or error", &f.level, NULL},
-        {"log-format", 0, NULL, "FORMAT", "logfmt or json", &f.format, NULL},
-        {"help", 0, NULL, NULL, "show this", NULL, &f.help},
-        {0},
-    };
     auto_err struct err e = {0};
-    size_t n;
-    if (options_parse(defs, argc, argv, NULL, 0, &n, &e) < 0 ||
-        (!f.help && check_flags(&f, &e) < 0)) {
+    struct run_flags f;
+    enum run_flags_what what;
+    if (run_flags_parse(argc, argv, &f, &what, &e) < 0) {
         (void)fprintf(stderr, "cleave-agent run: %s\n", err_msg(&e));
         return 2;
     }
-    if (f.help) {
-        options_help("cleave-agent run [flags]",
-                     "Runs the agent of one node: keeps its cards as its Device wants them.", defs);
-        return 0;
-    }
-    return run_process(&f);
+    return what == RUN_FLAGS_HELP ? 0 : run_process(&f);
 }

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/commands/run_flags.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/options.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/offer/plugin_config_file.h"
+
+enum { PLUGIN_FLAGS = 10 };
+
+static const char *const resources_names[] = {"kubelet", "controller", "none", NULL};
+
+static int parse_resources(const char *word, int *ret, struct err *e)
+{
+    for (int i = 0; resources_names[i]; i++) {
+        if (strcmp(resources_names[i], word) == 0) {
+            *ret = i;
+            return 0;
+        }
+    }
+    return err_set(e, ERR_INVALID, "--resources must be kubelet, controller or none, not \"%s\"",
+                   word);
+}
+
+static int check_flags(struct run_flags *f, const char *resources, struct err *e)
+{
+    enum log_level level;
+    enum log_format format;
+    TRY(log_level_parse(f->level, &level, e));
+    TRY(log_format_parse(f->format, &format, e));
+    TRY(parse_resources(resources, &f->resources, e));
+    bool token = false;
+    TRY(metrics_access_check(&f->access, &token, e));
+    log_setup(level, format, STDERR_FILENO);
+    if (!f->node || !*f->node)
+        return err_set(e, ERR_INVALID, "--node-name (or $NODE_NAME) is missing");
+    return 0;
+}
+
+/* --- The configuration of NVIDIA's device plugin --- */
+
+/* The agent's flags that the plugin has too. Returns the number of those set. */
+static size_t plugin_flags(const struct run_flags *f, struct plugin_setting *ret)
+{
+    const struct plugin_setting all[PLUGIN_FLAGS] = {
+        {"device-list-strategy", f->list_strategy},
+        {"device-id-strategy", f->id_strategy},
+        {"pass-device-specs", f->pass_device_specs},
+        {"mig-strategy", f->mig_strategy},
+        {"shared-devices-allocation-policy", f->allocation_policy},
+        {"cdi-annotation-prefix", f->annotation_prefix},
+        {"gds-enabled", f->gds},
+        {"mofed-enabled", f->mofed},
+        {"gdrcopy-enabled", f->gdrcopy},
+        {"mps-root", f->mps_root},
+    };
+    size_t n = 0;
+    for (size_t i = 0; i < PLUGIN_FLAGS; i++)
+        if (all[i].value)
+            ret[n++] = all[i];
+    return n;
+}
+
+/* Under the controller only the Device decides the names of resources. */
+static void disregard_names(struct plugin_config *c)
+{
+    if (c->said.mig_strategy)
+        plugin_config_ignore(c, "migStrategy", "is ignored with --resources=controller");
+    if (c->n_shared)
+        plugin_config_ignore(c, ".sharing", "is ignored with --resources=controller");
+    c->said.mig_strategy = false;
+    c->sharing = PLUGIN_UNSHARED;
+}
+
+int run_flags_load_config(const struct run_flags *f, struct plugin_config *ret, struct err *e)
+{
+    struct plugin_setting flags[PLUGIN_FLAGS];
+    const struct plugin_config_source src = {.environment = (const char *const *)environ,
+                                             .flags = flags,
+                                             .n_flags = plugin_flags(f, flags)};
+    TRY(plugin_config_load(&src, f->plugin_config, /* label= */ NULL, ret, e));
+    if (f->resources == RUN_RESOURCES_CONTROLLER)
+        disregard_names(ret);
+    for (size_t i = 0; i < ret->n_notices; i++)
+        log_warn("Part of the configuration is ignored", kv("where", ret->notices[i].where),
+                 kv("why", ret->notices[i].why));
+    return 0;
+}
+
+/* --- The command line --- */
+
+int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags_what *ret_what,
+                    struct err *e)
+{
+    const char *resources = resources_names[RUN_RESOURCES_KUBELET];
+    bool help = false;
+    struct run_flags f = {
+        .host = HOST_FLAGS_DEFAULT,
+        .health = ":8081",
+        .metrics = ":8080",
+        .access = METRICS_ACCESS_DEFAULT,
+        .level = "info",
+        .format = "logfmt",
+        .resync = "30",
+        .kubelet_dir = "/var/lib/kubelet",
+        .cdi_dir = "/var/run/cdi",
+        .call_deadline = "30000",
+        .settle = "60",
+    };
+    const struct option_def defs[] = {
+        {"node-name", 0, "NODE_NAME", "NAME", "name of this node", &f.node, NULL},
+        {"kubeconfig", 0, NULL, "PATH",
+         "kubeconfig; absent: $KUBECONFIG, the pod's, ~/.kube/config", &f.kubeconfig, NULL},
+        HOST_OPTIONS(f.host),
+        {"resources", 0, NULL, "WHO",
+         "who publishes the node's resources: kubelet (the agent serves it), controller, or none "
+         "(another device plugin)",
+         &resources, NULL},
+        {"kubelet-dir", 0, NULL, "PATH", "holds device-plugins/ and pod-resources/", &f.kubelet_dir,
+         NULL},
+        {"plugin-config", 0, NULL, "PATH",
+         "configuration of NVIDIA's device plugin; absent: $CONFIG_FILE. Its variables count too",
+         &f.plugin_config, NULL},
+        {"mig-strategy", 0, NULL, "HOW",
+         "names of partitions where no profile decides: none, single or mixed", &f.mig_strategy,
+         NULL},
+        {"device-list-strategy", 0, NULL, "WAYS",
+         "how containers get devices: cdi-cri (default), cdi-annotations, envvar, volume-mounts, "
+         "or several",
+         &f.list_strategy, NULL},
+        {"device-id-strategy", 0, NULL, "HOW",
+         "how they are named to NVIDIA's runtime: uuid (default) or index", &f.id_strategy, NULL},
+        {"pass-device-specs", 0, NULL, NULL,
+         "list device files in the answer to the kubelet too, unless all is CDI",
+         &f.pass_device_specs, NULL},
+        {"cdi-annotation-prefix", 0, NULL, "PREFIX",
+         "prefix of the keys of cdi-annotations; absent: cdi.k8s.io/", &f.annotation_prefix, NULL},
+        {"shared-devices-allocation-policy", 0, NULL, "HOW",
+         "replicas on as many cards as possible (distributed, default) or as few (packed)",
+         &f.allocation_policy, NULL},
+        {"mps-root", 0, NULL, "PATH",
+         "pipes of MPS daemons, the same path for the agent and on the host; absent: " RUN_MPS_ROOT,
+         &f.mps_root, NULL},
+        {"mps-control", 0, NULL, "PATH", "absent: /usr/bin/nvidia-cuda-mps-control", &f.mps_control,
+         NULL},
+        {"gds-enabled", 0, NULL, NULL, "containers get GPUDirect Storage of NVIDIA's runtime",
+         &f.gds, NULL},
+        {"mofed-enabled", 0, NULL, NULL, "containers get MOFED of NVIDIA's runtime", &f.mofed,
+         NULL},
+        {"gdrcopy-enabled", 0, NULL, NULL, "containers get GDRCopy of NVIDIA's runtime", &f.gdrcopy,
+         NULL},
+        {"koordinator-device-infos", 0, NULL, "PATH",
+         "koordlet's folder of device infos, where koordlet writes Koordinator's Device; empty: off",
+         &f.device_infos, NULL},
+        {"cdi-dir", 0, NULL, "PATH", "folder for the CDI files", &f.cdi_dir, NULL},
+        {"cdi-hook", 0, NULL, "PATH", "nvidia-cdi-hook on the host; absent: no hooks", &f.cdi_hook,
+         NULL},
+        {"driver-root", 0, NULL, "PATH",
+         "the driver's installation, as the agent sees it; absent: /", &f.driver_root, NULL},
+        {"host-driver-root", 0, NULL, "PATH", "the same as the host sees it; absent: --driver-root",
+         &f.host_driver_root, NULL},
+        {"dev-root", 0, NULL, "PATH", "the folder that holds dev/, as the agent sees it; absent: /",
+         &f.dev_root, NULL},
+        {"host-dev-root", 0, NULL, "PATH", "the same as the host sees it; absent: /",
+         &f.host_dev_root, NULL},
+        {"resync-seconds", 0, NULL, "N", "seconds between two readings of the whole hardware",
+         &f.resync, NULL},
+        {"call-deadline-ms", 0, NULL, "N", "time after which a library call counts as hung",
+         &f.call_deadline, NULL},
+        {"health-settle-seconds", 0, NULL, "N",
+         "how long after an Xid the driver may still ask for a recovery", &f.settle, NULL},
+        {"disable-health-checks", 0, "DP_DISABLE_HEALTHCHECKS", "XIDS",
+         "Xids that make nothing unhealthy, besides those that programs cause; all: no Xid does",
+         &f.disable_checks, NULL},
+        {"enable-health-checks", 0, "DP_ENABLE_HEALTHCHECKS", "XIDS",
+         "Xids that always make hardware unhealthy; wins over the flag before", &f.enable_checks,
+         NULL},
+        {"health-addr", 0, NULL, "ADDR", "/healthz and /readyz; empty: off", &f.health, NULL},
+        {"metrics-addr", 0, NULL, "ADDR", "/metrics; empty: off", &f.metrics, NULL},
+        {"metrics-auth", 0, NULL, "HOW", METRICS_AUTH_HELP, &f.access.auth, NULL},
+        {"metrics-tls-cert-file", 0, NULL, "PATH", METRICS_CERT_HELP, &f.access.tls.cert, NULL},
+        {"metrics-tls-key-file", 0, NULL, "PATH", METRICS_KEY_HELP, &f.access.tls.key, NULL},
+        {"log-level", 0, NULL, "LEVEL", "debug, info, warn or error", &f.level, NULL},
+        {"log-format", 0, NULL, "FORMAT", "logfmt or json", &f.format, NULL},
+        {"help", 0, NULL, NULL, "show this", NULL, &help},
+        {0},
+    };
+    size_t n;
+    TRY(options_parse(defs, argc, argv, NULL, 0, &n, e));
+    if (help) {
+        options_help("cleave-agent run [flags]",
+                     "Runs the agent of one node: keeps its cards as its Device wants them.", defs);
+        *ret_what = RUN_FLAGS_HELP;
+        return 0;
+    }
+    TRY(check_flags(&f, resources, e));
+    *ret = f;
+    *ret_what = RUN_FLAGS_GO;
+    return 0;
+}
