@@ -8,7 +8,8 @@
 #include "partition/mig.h"
 #include "partition/sgpu.h"
 
-/* Layouts, wishes and steps of one card as plain values; card_plan.h computes with them. */
+/* Layouts, wishes and steps of one card as plain values; card_steps.h and card_plan.h compute with
+ * them. */
 
 /* A GPU instance of a layout. Its first memory slice identifies it: no two instances share one. */
 struct card_instance {

@@ -4,7 +4,7 @@
 #include "nodeagent/change/card_layout.h"
 
 /*
- * The part of card_plan.h for slices with quotas. Pure.
+ * The part of card_steps.h for slices with quotas. Pure.
  */
 
 /* True when the layout, or the card's present one, has slices; the functions below then make the
