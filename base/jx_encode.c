@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/jx_member.h"
 #include "base/num.h"

@@ -4,9 +4,9 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/jx.h"
 #include "base/xalloc.h"
 
 #include "kubeclient/fake/fake_filter.h"

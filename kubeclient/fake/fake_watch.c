@@ -6,7 +6,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/jx.h"
 #include "base/xalloc.h"
 
 #include "kubeclient/fake/fake_filter.h"

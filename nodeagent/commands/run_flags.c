@@ -6,7 +6,6 @@
 
 #include "base/log.h"
 #include "base/options.h"
-#include "base/xalloc.h"
 
 #include "nodeagent/offer/plugin_config_file.h"
 

@@ -2,6 +2,7 @@
 #include "nodeagent/kubelet/device_plugin.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/backoff.h"

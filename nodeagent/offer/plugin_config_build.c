@@ -2,7 +2,6 @@
 #include "nodeagent/offer/plugin_config_build.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/sb.h"

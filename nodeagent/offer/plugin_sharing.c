@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/offer/plugin_sharing.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/jx.h"

@@ -7,7 +7,6 @@
 #include "base/quantity.h"
 #include "base/xalloc.h"
 
-#include "api/device.h"
 #include "api/feature_label.h"
 #include "api/kinds.h"
 #include "api/koordinator.h"
