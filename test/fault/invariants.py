@@ -13,6 +13,7 @@ from collections import Counter
 PROFILES = {19: "1g.10gb", 20: "1g.10gb+me", 15: "1g.20gb", 14: "2g.20gb", 9: "3g.40gb", 5: "4g.40gb", 0: "7g.80gb"}
 CLAIM_S = 10
 LAG_S = 0.5
+NOTED_S = 0.25  # a kubelet acknowledges no list, and its stub's thread, on a busy machine, notes one so late; grants are refused at once
 CONTROLLER = "system:serviceaccount:cleave-system:cleave-controller"
 
 
@@ -180,7 +181,7 @@ def half_undone(status, before, at, name):
 def overdrawn(offers, history, name, early_s=0.0, late_s=LAG_S):
     """What a Node offered, and what there was, from early_s after each offer until late_s before the next. What the controller
     orders away it takes off first; of what changes without an order it learns by the status, and late_s is for that; early_s
-    for what it wrote before it learned."""
+    for what it wrote before it learned, and for a kubelet's list that was noted late."""
     for (at, offer), (until, _) in zip(offers, offers[1:] + [(float("inf"), {})]):
         begin, end = at + early_s, until - late_s
         if early_s and begin >= end:

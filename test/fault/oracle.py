@@ -13,6 +13,7 @@ from collections import Counter
 
 import library
 from invariants import (
+    NOTED_S,
     disturbed,
     granted_twice,
     half_undone,
@@ -141,7 +142,7 @@ class Outcome:
             for at, said in statuses(self.writes, node.name):
                 yield from lies(said, history, at, node.name)
                 yield from half_undone(said, before, at, node.name)
-            yield from overdrawn(world.workload.offers(node), history, node.name)
+            yield from overdrawn(world.workload.offers(node), history, node.name, NOTED_S)
             yield from overdrawn([(world.marked, world.offered[node.name]), *offers_of(self.writes, node.name)], history, node.name, *world.lag)
 
     def neighbours(self, world):

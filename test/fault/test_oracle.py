@@ -187,6 +187,13 @@ def test_s6_leaves_time_where_a_change_is_tried_again_but_not_for_ever():
     only(inv.overdrawn([(at(10.1), {HALF: "2"})], gone, NODE, 2.0, 2.0), "S6")
 
 
+def test_s6_a_list_that_a_kubelet_noted_late_and_that_was_replaced_at_once_is_none():
+    gone = inv.history_of([*HALVES, destroyed(10, 2, 4)], BASE)
+    only(inv.overdrawn([(at(10.05), {HALF: "2"}), (at(10.1), {HALF: "1"})], gone, NODE, inv.NOTED_S))
+    only(inv.overdrawn([(at(10.05), {HALF: "2"}), (at(10.9), {HALF: "1"})], gone, NODE, inv.NOTED_S), "S6")
+    only(inv.overdrawn([(at(10.05), {HALF: "2"})], gone, NODE, inv.NOTED_S), "S6")
+
+
 # --- S7 ---
 
 
