@@ -51,6 +51,8 @@ int mxsml_index_of(struct mxsml *m, const char *uuid, unsigned *ret, struct err 
 int mxsml_sound_info(unsigned index, struct mxsml_info *info, struct err *e) MUST_CHECK;
 int mxsml_sound_sharing(unsigned toggle, unsigned sched_class, unsigned timeslice_ms,
                         struct err *e) MUST_CHECK;
+/* Returns 0, not reported, for memory that no card has. */
+unsigned mxsml_sound_memory(uint64_t mib);
 int mxsml_sound_slice(const struct gpu_card *c, unsigned id, struct mxsml_slice *s,
                       struct err *e) MUST_CHECK;
 /* The slice that a process is in; -1 (the whole card) when the card shows no such slice. */

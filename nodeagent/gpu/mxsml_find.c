@@ -34,9 +34,8 @@ const struct gpu_card *mxsml_last_at(const struct mxsml *m, unsigned dev)
 static uint64_t memory_mib_of(struct mxsml *m, unsigned dev)
 {
     struct mxsml_memory memory = {0};
-    bool told = MXSML_CALL(m, memory, dev, &memory) == MXSML_SUCCESS && memory.vram_total > 0 &&
-                (uint64_t)memory.vram_total >> 10 <= MIG_MAX_MEMORY_MIB;
-    return told ? (uint64_t)memory.vram_total >> 10 : 0;
+    bool told = MXSML_CALL(m, memory, dev, &memory) == MXSML_SUCCESS && memory.vram_total > 0;
+    return told ? mxsml_sound_memory((uint64_t)memory.vram_total >> 10) : 0;
 }
 
 /* 0 also where the kernel does not report it. */

@@ -127,7 +127,7 @@ static int read_sharing(struct mxsml *m, unsigned dev, unsigned toggle, struct g
     c->sgpu.qos = sched <= API_BURST_SHARE ? (int)sched : API_BEST_EFFORT;
     c->sgpu.memory_mib = (unsigned)c->memory_mib;
     if (c->mode == GPU_SGPU && MXSML_CALL(m, quota, dev, &quota) == MXSML_SUCCESS)
-        c->sgpu.memory_mib = least(quota.vram_total_mb, c->sgpu.memory_mib);
+        c->sgpu.memory_mib = least(mxsml_sound_memory(quota.vram_total_mb), c->sgpu.memory_mib);
     return 0;
 }
 

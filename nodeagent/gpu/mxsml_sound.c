@@ -39,6 +39,11 @@ int mxsml_sound_sharing(unsigned toggle, unsigned sched_class, unsigned timeslic
     return 0;
 }
 
+unsigned mxsml_sound_memory(uint64_t mib)
+{
+    return mib <= MIG_MAX_MEMORY_MIB ? (unsigned)mib : 0;
+}
+
 static bool has_uuid(const struct gpu_card *c, const char *uuid)
 {
     for (unsigned i = 0; i < c->sgpu.n; i++)

@@ -84,9 +84,8 @@ static int read_vf(struct mxsml *m, unsigned dev, const struct gpu_card *c, stru
     (void)snprintf(ret->uuid, sizeof(ret->uuid), "%s", info.uuid);
     (void)snprintf(ret->pci_bus_id, sizeof(ret->pci_bus_id), "%s", info.bdf);
     TRY(mxsml_vf_number(c->pci_bus_id, ret->pci_bus_id, &ret->number, e));
-    if (MXSML_CALL(m, memory, dev, &memory) == MXSML_SUCCESS && memory.vram_total > 0 &&
-        (uint64_t)memory.vram_total >> 10 <= MIG_MAX_MEMORY_MIB)
-        ret->memory_mib = (uint64_t)memory.vram_total >> 10;
+    if (MXSML_CALL(m, memory, dev, &memory) == MXSML_SUCCESS && memory.vram_total > 0)
+        ret->memory_mib = mxsml_sound_memory((uint64_t)memory.vram_total >> 10);
     judge_vf(m, ret);
     return 0;
 }

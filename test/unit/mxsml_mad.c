@@ -173,7 +173,8 @@ MAD(mxsml_ret, mxSmlGetDeviceInfo, (unsigned dev, struct mxsml_info *ret))
 MAD(mxsml_ret, mxSmlGetMemoryInfo, (unsigned dev, struct mxsml_memory *ret))
 {
     (void)dev;
-    *ret = (struct mxsml_memory){.vram_total = is("negative memory") ? -1 : 65536L << 10};
+    int negative = is("negative memory") || is("memory for slices of a card without memory");
+    *ret = (struct mxsml_memory){.vram_total = negative ? -1 : 65536L << 10};
     mad_touch(ret, sizeof(*ret));
     return answer(MXSML_SUCCESS);
 }
@@ -313,7 +314,8 @@ MAD(mxsml_ret, mxSmlRemoveSgpu, (unsigned dev, unsigned id))
 MAD(mxsml_ret, mxSmlGetSgpuAvailableQuota, (unsigned dev, struct mxsml_quota *ret))
 {
     (void)dev;
-    *ret = (struct mxsml_quota){.vram_total_mb = is("memory for slices") ? 4000000000U : 65536};
+    int mad = is("memory for slices") || is("memory for slices of a card without memory");
+    *ret = (struct mxsml_quota){.vram_total_mb = mad ? 4000000000U : 65536};
     mad_touch(ret, sizeof(*ret));
     return answer(MXSML_SUCCESS);
 }

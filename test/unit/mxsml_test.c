@@ -655,7 +655,8 @@ Test(mxsml, what_does_not_fit_is_cut)
                                          "negative memory",          "number of a slice",
                                          "slice's UUID without end", "alias without end",
                                          "two slices of one UUID",   "process's names without end",
-                                         "memory for slices"};
+                                         "memory for slices",
+                                         "memory for slices of a card without memory"};
     for (size_t i = 0; i < ARRAY_LEN(abouts); i++) {
         auto_gpu struct gpu *g = open_mad(abouts[i]);
         auto_gpu_inventory struct gpu_inventory inv = sim_read(g);
