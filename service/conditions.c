@@ -27,6 +27,17 @@ static bool set_text(char **slot, const char *s)
     return true;
 }
 
+/* metav1.Condition: ^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$ */
+bool condition_is_reason(const char *reason)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    static const char inside[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_,:";
+    size_t len = strlen(reason);
+    return len && strspn(reason, letters) && strspn(reason, inside) == len &&
+           !strchr(",:", reason[len - 1]);
+}
+
 static struct condition *append(struct conditions *l, const char *type)
 {
     struct condition *c = XPUSH(l->items, l->count);

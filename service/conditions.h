@@ -21,6 +21,8 @@
  * lastTransitionTime alone does not count. */
 bool condition_set(struct conditions *l, const char *type, enum condition_status status,
                    const char *reason, const char *msg, int64_t generation, int64_t now_ms);
+/* True when an API server takes this as a reason. */
+bool condition_is_reason(const char *reason);
 /* Removes it; true when it was there. */
 bool condition_remove(struct conditions *l, const char *type);
 /* Borrowed until the next change, or NULL. */

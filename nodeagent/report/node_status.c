@@ -60,7 +60,10 @@ static void build_accepted(const struct node_state *s, int64_t now_ms, struct de
     }
     const struct device_refused_label *label = &s->spec->refused_label;
     auto_free char *text = xasprintf("%s=%s: %s", LABEL_MIG_CONFIG, label->value, label->message);
-    (void)condition_set(&ret->conditions, type, CONDITION_FALSE, label->reason, text, s->generation,
+    /* The spec may have been stored before its schema asked for such a word, and one condition that
+     * the API server refuses would cost the whole status. */
+    const char *reason = condition_is_reason(label->reason) ? label->reason : "Refused";
+    (void)condition_set(&ret->conditions, type, CONDITION_FALSE, reason, text, s->generation,
                         now_ms);
 }
 

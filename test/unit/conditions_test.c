@@ -113,3 +113,13 @@ Test(conditions, a_copy_stands_on_its_own)
     cr_assert_not(conditions_equal(&copy, &l));
     cr_assert(condition_is_true(&copy, "Ready"));
 }
+
+Test(conditions, a_reason_is_a_word_that_the_api_server_takes)
+{
+    static const char *const words[] = {"A", "NotReady", "a1", "A,b:c_"};
+    static const char *const others[] = {"", "1A", "no-such", "A.b", "A b", "A:", "A,", "ü"};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        cr_expect(condition_is_reason(words[i]), "%s", words[i]);
+    for (size_t i = 0; i < ARRAY_LEN(others); i++)
+        cr_expect_not(condition_is_reason(others[i]), "%s", others[i]);
+}

@@ -941,6 +941,23 @@ Test(node_status, a_label_that_is_refused_is_said_and_only_while_it_is)
     node_done(&n);
 }
 
+Test(node_status, a_reason_that_the_api_server_would_refuse_does_not_cost_the_status)
+{
+    static char value[] = "wrong1";
+    static char reason[] = "no-such";
+    static char message[] = "no such layout";
+    const struct device_spec refusing = {.has_refused_label = true,
+                                         .refused_label = {value, reason, message}};
+    struct node n;
+    node_init(&n, 1);
+    node_read(&n);
+    n.state.spec = &refusing;
+    auto_device_status struct device_status built;
+    build(&n.state, NULL, NOW_MS, &built);
+    cr_expect_str_eq(condition_get(&built.conditions, "Accepted")->reason, "Refused");
+    node_done(&n);
+}
+
 Test(node_status, labels_stay_as_they_are_while_nothing_happens)
 {
     struct node n;
