@@ -10,6 +10,7 @@
 
 #include "nodeagent/gpu/mxsml_find.h"
 #include "nodeagent/gpu/mxsml_vfs.h"
+#include "nodeagent/gpu/sound.h"
 #include "nodeagent/gpu/vitals.h"
 
 /* Bound on the slice numbers that are tried: at most sixteen slices exist, but the driver may give
@@ -49,7 +50,7 @@ static int read_alias(struct mxsml *m, unsigned dev, struct sgpu_slice *s, struc
         (void)snprintf(alias, sizeof(alias), NOT_TOLD);
     else
         TRY(mxsml_check(m, mxsml_names.alias, rc, errno, e));
-    alias[sizeof(alias) - 1] = '\0';
+    sound_text(alias, sizeof(alias));
     bool ours = strncmp(alias, MXSML_OURS, strlen(MXSML_OURS)) == 0 &&
                 sgpu_is_alias(alias + strlen(MXSML_OURS));
     (void)snprintf(s->alias, sizeof(s->alias), "%s", alias + (ours ? strlen(MXSML_OURS) : 0));

@@ -281,7 +281,7 @@ MAD(mxsml_ret, mxSmlGetSgpuAlias, (unsigned dev, unsigned id, char *text, unsign
     if (is("alias without end"))
         fill(text, *size);
     else
-        put(text, "cleave.same");
+        put(text, is("alias that is no text") ? "\xff\xfe\t\xc3" : "cleave.same");
     mad_touch(text, *size);
     *size = 4000000000U;
     return answer(MXSML_SUCCESS);
