@@ -175,19 +175,29 @@ void gpu_inventory_done(struct gpu_inventory *inv)
     gpu_topology_done(&inv->topology);
 }
 
-void gpu_call_begin(struct gpu *g, const char *call)
+static _Thread_local struct gpu_activity unwatched;
+static _Thread_local struct gpu_activity *watched; /* NULL: unwatched is the thread's */
+
+void gpu_activity_of_thread(struct gpu_activity *a)
 {
-    struct gpu_activity *a = g->activity;
-    if (!a)
-        return;
+    watched = a;
+}
+
+struct gpu_activity *gpu_activity_mine(void)
+{
+    return watched ? watched : &unwatched;
+}
+
+void gpu_call_begin(const char *call)
+{
+    struct gpu_activity *a = gpu_activity_mine();
     atomic_store(&a->since_mono_ms, clock_mono_ms(clock_real()));
     atomic_store(&a->call, call);
 }
 
-void gpu_call_end(struct gpu *g)
+void gpu_call_end(void)
 {
-    if (g->activity)
-        atomic_store(&g->activity->call, NULL);
+    atomic_store(&gpu_activity_mine()->call, NULL);
 }
 
 struct gpu *gpu_free(struct gpu *g)

@@ -177,7 +177,7 @@ struct gpu_inventory {
 /* The result of a mode switch. */
 enum gpu_mode_result { GPU_MODE_DONE, GPU_MODE_NEEDS_RESET, GPU_MODE_NEEDS_REBOOT };
 
-/* The vendor call in flight, for a watchdog on another thread. */
+/* A thread's vendor call in flight, for a watchdog on another thread. */
 struct gpu_activity {
     _Atomic(const char *) call; /* NULL: none. Static string */
     _Atomic int64_t since_mono_ms;
@@ -228,13 +228,19 @@ struct gpu_ops {
     struct gpu *(*free)(struct gpu *g);
 };
 struct gpu {
-    const struct gpu_ops *ops;     /* embedded first in each implementation */
-    struct gpu_activity *activity; /* borrowed, may be NULL */
+    const struct gpu_ops *ops; /* embedded first in each implementation */
 };
 
-/* Called around each call into a vendor's library, for the watchdog. call is static. */
-void gpu_call_begin(struct gpu *g, const char *call);
-void gpu_call_end(struct gpu *g);
+/* Sets where the calling thread's vendor calls are noted from now on. Borrowed: it outlives the
+ * thread, or is set back to NULL before (a place of the thread's own, which no watchdog sees). */
+void gpu_activity_of_thread(struct gpu_activity *a);
+/* The calling thread's; never NULL. Borrowed until the thread sets another, or ends. */
+struct gpu_activity *gpu_activity_mine(void);
+
+/* Called around each call into a vendor's library, on the thread that makes it. They note the call
+ * in that thread's activity. call is static. */
+void gpu_call_begin(const char *call);
+void gpu_call_end(void);
 
 /* The driver of a vendor, NULL where there is none. Borrowed. */
 const struct gpu_driver *gpu_inventory_driver(const struct gpu_inventory *inv, const char *vendor);

@@ -105,10 +105,8 @@ static int check_room(struct gpu_inventory *part, size_t room, struct err *e)
                    GPU_MAX_CARDS - room, GPU_MAX_CARDS);
 }
 
-static int read_member(struct gpu_all *a, struct member *m, size_t room, struct gpu_inventory *ret,
-                       struct err *e)
+static int read_member(struct member *m, size_t room, struct gpu_inventory *ret, struct err *e)
 {
-    m->gpu->activity = a->gpu.activity;
     err_clear(&m->failed);
     if (m->gpu->ops->read(m->gpu, ret, &m->failed) < 0 || check_room(ret, room, &m->failed) < 0)
         return say_again(&m->failed, e);
@@ -152,7 +150,7 @@ static int all_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
     for (size_t i = 0; i < a->n; i++) {
         struct member *m = &a->members[i];
         size_t room = GPU_MAX_CARDS - cards;
-        bool was_read = read_member(a, m, room, &parts[n], &why[i]) == 0;
+        bool was_read = read_member(m, room, &parts[n], &why[i]) == 0;
         if (!was_read && (m->n_last == 0 || m->n_last > room))
             continue;
         if (!was_read)
@@ -183,11 +181,11 @@ static bool has(const struct member *m, const char *uuid)
 }
 
 /* True when the card may be this vendor's. A journal can name a card before anything was read. */
-static bool may_have(struct gpu_all *a, struct member *m, const char *uuid)
+static bool may_have(struct member *m, const char *uuid)
 {
     if (m->n_last == 0) {
         struct gpu_inventory inv = {0};
-        if (read_member(a, m, GPU_MAX_CARDS, &inv, /* e= */ NULL) == 0)
+        if (read_member(m, GPU_MAX_CARDS, &inv, /* e= */ NULL) == 0)
             gpu_inventory_done(&inv);
     }
     return has(m, uuid);
@@ -197,10 +195,8 @@ static struct member *owner_of(struct gpu *g, const char *uuid)
 {
     struct gpu_all *a = (struct gpu_all *)g;
     for (size_t i = 0; i < a->n; i++)
-        if (may_have(a, &a->members[i], uuid)) {
-            a->members[i].gpu->activity = g->activity;
+        if (may_have(&a->members[i], uuid))
             return &a->members[i];
-        }
     return NULL;
 }
 

@@ -63,10 +63,10 @@ int mxsml_sound_slice_of(const struct gpu_card *c, int slice_id);
     ({                                                                                             \
         mxsml_ret mxsml_rc_ = MXSML_NO_FUNCTION;                                                   \
         if ((m)->lib.fn) {                                                                         \
-            gpu_call_begin(&(m)->gpu, mxsml_names.fn);                                             \
+            gpu_call_begin(mxsml_names.fn);                                                        \
             errno = 0;                                                                             \
             mxsml_rc_ = (m)->lib.fn(__VA_ARGS__);                                                  \
-            gpu_call_end(&(m)->gpu);                                                               \
+            gpu_call_end();                                                                        \
         }                                                                                          \
         mxsml_rc_;                                                                                 \
     })

@@ -150,19 +150,19 @@ bool mxsml_vfs_have_changed(struct mxsml *m)
 
 /* --- all cards --- */
 
-static unsigned count_by(struct mxsml *m, const char *call, unsigned (*count)(void))
+static unsigned count_by(const char *call, unsigned (*count)(void))
 {
-    gpu_call_begin(&m->gpu, call);
+    gpu_call_begin(call);
     unsigned n = count ? count() : 0;
-    gpu_call_end(&m->gpu);
+    gpu_call_end();
     return n;
 }
 
 static int count_devices(struct mxsml *m, unsigned *ret, unsigned *ret_pfs, struct err *e)
 {
     TRY(mxsml_ensure(m, e));
-    *ret = count_by(m, mxsml_names.count, m->lib.count);
-    *ret_pfs = count_by(m, mxsml_names.pf_count, m->lib.pf_count);
+    *ret = count_by(mxsml_names.count, m->lib.count);
+    *ret_pfs = count_by(mxsml_names.pf_count, m->lib.pf_count);
     if (*ret > (*ret_pfs ? MXSML_FIRST_PF : GPU_MAX_CARDS))
         return err_set(e, ERR_TOO_LARGE, "%u cards%s; at most %d are managed", *ret,
                        *ret_pfs ? " and functions" : "", GPU_MAX_CARDS);

@@ -75,9 +75,9 @@ static int add_slice(struct mxsml *m, unsigned dev, const struct mxsml_slice *fr
 /* The library returns 0 slices on any error, too: that counts only where no slice shows. */
 static int read_slices(struct mxsml *m, unsigned dev, struct gpu_card *c, struct err *e)
 {
-    gpu_call_begin(&m->gpu, mxsml_names.slice_count);
+    gpu_call_begin(mxsml_names.slice_count);
     unsigned count = m->lib.slice_count ? m->lib.slice_count(dev) : 0;
-    gpu_call_end(&m->gpu);
+    gpu_call_end();
     unsigned ids = count ? MAX_SLICE_ID : SGPU_MAX_SLICES;
     for (unsigned id = 0; (!count || c->sgpu.n < count) && id < ids; id++) {
         struct mxsml_slice s = {0};

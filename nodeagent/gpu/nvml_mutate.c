@@ -81,11 +81,11 @@ int nvml_op_reset(struct gpu *g, const char *uuid, struct err *e)
     TRY(nvml_facts_get(n, uuid, &f, e));
     (void)snprintf(bus_id, sizeof(bus_id), "%s", f->card.pci_bus_id);
     nvml_session_end(n);
-    gpu_call_begin(&n->gpu, "nvidia-smi --gpu-reset");
+    gpu_call_begin("nvidia-smi --gpu-reset");
     gpu_watch_suspend(n->watch);
     int rc = nvidia_smi_reset(n->nvidia_smi, bus_id, RESET_TIMEOUT_MS, e);
     gpu_watch_resume(n->watch);
-    gpu_call_end(&n->gpu);
+    gpu_call_end();
     return rc;
 }
 

@@ -39,9 +39,9 @@ static int ask_list(struct nvml *n, const char *call, list_fn *fn, nvml_device d
     for (int i = 0; fn && i < MAX_TRIES; i++) {
         ret->items = xreallocarray(ret->items, room, sizeof(*ret->items));
         ret->n = room;
-        gpu_call_begin(&n->gpu, call);
+        gpu_call_begin(call);
         rc = fn(d, &ret->n, ret->items);
-        gpu_call_end(&n->gpu);
+        gpu_call_end();
         if (rc != NVML_INSUFFICIENT_SIZE || ret->n > MAX_RAW)
             break;
         room = (ret->n > room ? ret->n : room) + FIRST_TRY;

@@ -80,9 +80,9 @@ int nvml_check(struct nvml *n, const char *call, nvml_ret rc, struct err *e) MUS
     ({                                                                                             \
         nvml_ret nvml_rc_ = NVML_FUNCTION_NOT_FOUND;                                               \
         if ((n)->lib.fn) {                                                                         \
-            gpu_call_begin(&(n)->gpu, nvml_names.fn);                                              \
+            gpu_call_begin(nvml_names.fn);                                                         \
             nvml_rc_ = (n)->lib.fn(__VA_ARGS__);                                                   \
-            gpu_call_end(&(n)->gpu);                                                               \
+            gpu_call_end();                                                                        \
         }                                                                                          \
         nvml_rc_;                                                                                  \
     })

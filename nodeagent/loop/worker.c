@@ -102,11 +102,13 @@ static void finish(struct worker *w, struct job *j)
 static void *run_jobs(void *arg)
 {
     struct worker *w = arg;
+    gpu_activity_of_thread(&w->activity);
     for (struct job *j = wait_for_job(w); j; j = wait_for_job(w)) {
         j->run(w->gpu, j->arg);
         finish(w, j);
     }
     w->gpu = gpu_free(w->gpu);
+    gpu_activity_of_thread(NULL);
     HOLD(&w->mu);
     w->over = true;
     (void)pthread_cond_signal(&w->ended);
@@ -154,10 +156,8 @@ int worker_new(struct gpu *gpu, const struct worker_options *o, struct worker **
 {
     assert(gpu && o && ret);
     struct worker *w = make(gpu, o);
-    gpu->activity = &w->activity;
     int rc = w->event_fd < 0 ? errno : pthread_create(&w->thread, NULL, run_jobs, w);
     if (rc) {
-        gpu->activity = NULL;
         free_worker(w);
         return err_set_errno(e, rc, "start the hardware's thread");
     }

@@ -132,7 +132,7 @@ static void check_verbs(struct gpu *(*open)(void))
 {
     struct gpu_activity activity = {.call = NULL};
     auto_gpu struct gpu *g = open();
-    g->activity = &activity;
+    gpu_activity_of_thread(&activity);
     auto_gpu_inventory struct gpu_inventory inv = read_all(g);
     cr_expect_gt(atomic_load(&activity.since_mono_ms), 0, "a watchdog sees what is called");
     check_verbs_of_nobody(g);
@@ -142,6 +142,7 @@ static void check_verbs(struct gpu *(*open)(void))
     auto_gpu_inventory struct gpu_inventory after = read_all(g);
     for (size_t i = 0; i < inv.n_cards; i++)
         check_same(&inv.cards[i], &after.cards[i]);
+    gpu_activity_of_thread(NULL);
 }
 
 void gpu_contract_check(struct gpu *(*open)(void))

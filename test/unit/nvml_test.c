@@ -936,11 +936,12 @@ Test(nvml, call_in_flight_is_shown_to_the_watchdog_and_then_not)
     fleet("[{model: h100-80}]");
     struct gpu_activity activity = {.call = NULL};
     auto_gpu struct gpu *g = open_sim();
-    g->activity = &activity;
+    gpu_activity_of_thread(&activity);
     auto_gpu_inventory struct gpu_inventory inv = read_all(g);
     cr_expect_eq(inv.n_cards, 1);
     cr_expect_null(atomic_load(&activity.call));
     cr_expect_gt(atomic_load(&activity.since_mono_ms), 0);
+    gpu_activity_of_thread(NULL);
 }
 
 /* --- an old driver --- */
