@@ -26,24 +26,33 @@ struct queue {
     struct job *first, **last;
 };
 
+struct worker;
+
+struct worker_thread {
+    struct worker *worker;
+    pthread_t id;
+    struct gpu_activity activity; /* atomics, written around every vendor call */
+    _Atomic(const void *) job;    /* the arg of the job in hand, its address only; NULL: none */
+};
+
 struct worker {
     /* immutable */
     struct gpu *gpu;
     const struct clock *clock;
-    size_t max_jobs;
+    size_t max_jobs, max_threads;
     int64_t deadline_ms;
     int event_fd;
-    pthread_t thread;
-    /* the loop's thread alone */
+    struct worker_thread *threads; /* owned; max_threads of them */
+    /* written by the loop's thread alone */
     size_t pending;
-    /* atomics, written around every vendor call */
-    struct gpu_activity activity;
+    atomic_size_t n_threads; /* the ones that were started */
     /* guarded by mu */
     pthread_mutex_t mu;
-    pthread_cond_t wake;  /* signals work, or stop, to the worker */
-    pthread_cond_t ended; /* signals the end of the worker's thread to worker_free */
+    pthread_cond_t wake;  /* signals work, or stop, to the threads */
+    pthread_cond_t ended; /* signals the end of the last thread to worker_free */
     struct queue todo, finished;
     size_t queued;
+    size_t idle, living; /* threads that wait for a job; that still take jobs */
     bool stop, over;
 };
 
@@ -73,14 +82,16 @@ static struct job *queue_take(struct queue *q)
     return j;
 }
 
-/* --- the worker's thread --- */
+/* --- the worker's threads --- */
 
 /* The next job; NULL: stop. */
 static struct job *wait_for_job(struct worker *w)
 {
     HOLD(&w->mu);
+    w->idle++;
     while (!w->stop && !w->todo.first)
         (void)pthread_cond_wait(&w->wake, &w->mu);
+    w->idle--;
     if (w->stop)
         return NULL;
     w->queued--;
@@ -99,19 +110,32 @@ static void finish(struct worker *w, struct job *j)
     (void)wrote;
 }
 
-static void *run_jobs(void *arg)
+/* The last one frees the gpu. */
+static void end_thread(struct worker *w)
 {
-    struct worker *w = arg;
-    gpu_activity_of_thread(&w->activity);
-    for (struct job *j = wait_for_job(w); j; j = wait_for_job(w)) {
-        j->run(w->gpu, j->arg);
-        finish(w, j);
+    {
+        HOLD(&w->mu);
+        if (--w->living > 0)
+            return;
     }
     w->gpu = gpu_free(w->gpu);
-    gpu_activity_of_thread(NULL);
     HOLD(&w->mu);
     w->over = true;
     (void)pthread_cond_signal(&w->ended);
+}
+
+static void *run_jobs(void *arg)
+{
+    struct worker_thread *t = arg;
+    struct worker *w = t->worker;
+    gpu_activity_of_thread(&t->activity);
+    for (struct job *j = wait_for_job(w); j; j = wait_for_job(w)) {
+        atomic_store(&t->job, j->arg);
+        j->run(w->gpu, j->arg);
+        atomic_store(&t->job, NULL);
+        finish(w, j);
+    }
+    end_thread(w);
     return NULL;
 }
 
@@ -135,6 +159,7 @@ static void free_worker(struct worker *w)
     (void)pthread_mutex_destroy(&w->mu);
     if (w->event_fd >= 0)
         (void)close(w->event_fd);
+    free(w->threads);
     free(w);
 }
 
@@ -144,26 +169,54 @@ static struct worker *make(struct gpu *gpu, const struct worker_options *o)
     w->gpu = gpu;
     w->clock = o->clock ? o->clock : clock_real();
     w->max_jobs = o->max_jobs ? o->max_jobs : DEFAULT_MAX_JOBS;
+    w->max_threads = o->max_threads ? o->max_threads : 1;
     w->deadline_ms = o->call_deadline_ms ? o->call_deadline_ms : DEFAULT_DEADLINE_MS;
     w->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    w->threads = xcalloc(w->max_threads, sizeof(*w->threads));
     queue_init(&w->todo);
     queue_init(&w->finished);
     init_sync(w);
     return w;
 }
 
+/* Starts one more thread. The caller holds mu, or no thread runs yet. Returns an errno. */
+static int start_thread(struct worker *w)
+{
+    size_t n = atomic_load(&w->n_threads);
+    struct worker_thread *t = &w->threads[n];
+    t->worker = w;
+    int rc = pthread_create(&t->id, NULL, run_jobs, t);
+    if (rc)
+        return rc;
+    (void)pthread_setname_np(t->id, "gpu");
+    w->living++;
+    atomic_store(&w->n_threads, n + 1);
+    return 0;
+}
+
 int worker_new(struct gpu *gpu, const struct worker_options *o, struct worker **ret, struct err *e)
 {
     assert(gpu && o && ret);
     struct worker *w = make(gpu, o);
-    int rc = w->event_fd < 0 ? errno : pthread_create(&w->thread, NULL, run_jobs, w);
+    int rc = w->event_fd < 0 ? errno : 0;
+    if (!rc) {
+        HOLD(&w->mu);
+        rc = start_thread(w);
+    }
     if (rc) {
         free_worker(w);
         return err_set_errno(e, rc, "start the hardware's thread");
     }
-    (void)pthread_setname_np(w->thread, "gpu");
     *ret = w;
     return 0;
+}
+
+/* A job that finds no free thread gets one. Where none can be started it waits for the others. The
+ * caller holds mu. */
+static void start_for_job(struct worker *w)
+{
+    if (w->queued > w->idle && atomic_load(&w->n_threads) < w->max_threads)
+        (void)start_thread(w);
 }
 
 int worker_submit(struct worker *w, worker_job_fn *run_fn, worker_done_fn *done,
@@ -178,6 +231,7 @@ int worker_submit(struct worker *w, worker_job_fn *run_fn, worker_done_fn *done,
     queue_put(&w->todo, j);
     w->queued++;
     w->pending++;
+    start_for_job(w);
     (void)pthread_cond_signal(&w->wake);
     return 0;
 }
@@ -212,17 +266,22 @@ size_t worker_pending(const struct worker *w)
     return w->pending;
 }
 
+size_t worker_max_threads(const struct worker *w)
+{
+    return w->max_threads;
+}
+
 /* --- the watchdog --- */
 
-/* The duration of the call in flight; -1: none. The two atomics are read one after the other;
- * reading the call again shows whether they belong together. */
-static int64_t call_age_ms(const struct worker *w, const char **ret_call, int64_t *ret_since)
+/* The duration of the thread's call in flight; -1: none. The two atomics are read one after the
+ * other; reading the call again shows whether they belong together. */
+static int64_t call_age_ms(const struct worker_thread *t, const char **ret_call, int64_t *ret_since)
 {
-    const char *call = atomic_load(&w->activity.call);
-    int64_t since = atomic_load(&w->activity.since_mono_ms);
-    if (!call || atomic_load(&w->activity.call) != call)
+    const char *call = atomic_load(&t->activity.call);
+    int64_t since = atomic_load(&t->activity.since_mono_ms);
+    if (!call || atomic_load(&t->activity.call) != call)
         return -1;
-    int64_t age = clock_mono_ms(w->clock) - since;
+    int64_t age = clock_mono_ms(t->worker->clock) - since;
     *ret_call = call;
     *ret_since = since;
     return age < 0 ? 0 : age;
@@ -230,26 +289,47 @@ static int64_t call_age_ms(const struct worker *w, const char **ret_call, int64_
 
 bool worker_stuck(const struct worker *w, const char **ret_call, int64_t *ret_since_mono_ms)
 {
-    const char *call = NULL;
-    int64_t since = 0;
-    int64_t age = call_age_ms(w, &call, &since);
-    if (age < w->deadline_ms)
-        return false;
-    if (ret_call)
-        *ret_call = call;
-    if (ret_since_mono_ms)
-        *ret_since_mono_ms = since;
-    return true;
+    int64_t oldest = w->deadline_ms - 1;
+    for (size_t i = 0; i < atomic_load(&w->n_threads); i++) {
+        const char *call = NULL;
+        int64_t since = 0;
+        int64_t age = call_age_ms(&w->threads[i], &call, &since);
+        if (age <= oldest)
+            continue;
+        oldest = age;
+        if (ret_call)
+            *ret_call = call;
+        if (ret_since_mono_ms)
+            *ret_since_mono_ms = since;
+    }
+    return oldest >= w->deadline_ms;
 }
 
+bool worker_stuck_job(const struct worker *w, const void *arg)
+{
+    const char *call;
+    int64_t since;
+    for (size_t i = 0; i < atomic_load(&w->n_threads); i++)
+        if (atomic_load(&w->threads[i].job) == arg)
+            return call_age_ms(&w->threads[i], &call, &since) >= w->deadline_ms;
+    return false;
+}
+
+/* A job between two calls, or before its first one, may hang in the next one. */
 int64_t worker_watch_ms(const struct worker *w)
 {
-    const char *call = NULL;
-    int64_t since = 0;
-    int64_t age = call_age_ms(w, &call, &since);
-    if (age < 0) /* a job between two calls may hang in the next one */
-        return w->pending ? w->deadline_ms : -1;
-    return age >= w->deadline_ms ? -1 : w->deadline_ms - age;
+    size_t stuck = 0;
+    int64_t least = w->deadline_ms;
+    for (size_t i = 0; i < atomic_load(&w->n_threads); i++) {
+        const char *call = NULL;
+        int64_t since = 0;
+        int64_t age = call_age_ms(&w->threads[i], &call, &since);
+        if (age >= w->deadline_ms)
+            stuck++;
+        else if (age >= 0 && w->deadline_ms - age < least)
+            least = w->deadline_ms - age;
+    }
+    return w->pending > stuck ? least : -1;
 }
 
 /* --- the end --- */
@@ -267,7 +347,7 @@ static bool stop_within(struct worker *w, int64_t grace_ms)
     struct timespec until = after_ms(grace_ms);
     HOLD(&w->mu);
     w->stop = true;
-    (void)pthread_cond_signal(&w->wake);
+    (void)pthread_cond_broadcast(&w->wake);
     while (!w->over)
         if (pthread_cond_timedwait(&w->ended, &w->mu, &until) == ETIMEDOUT)
             return w->over;
@@ -290,13 +370,15 @@ struct worker *worker_free(struct worker *w, int64_t grace_ms, bool *ret_abandon
     if (!w)
         return NULL;
     if (!stop_within(w, grace_ms)) {
-        /* The thread still uses everything, so it is left to the end of the process. */
-        (void)pthread_detach(w->thread);
+        /* The threads still use everything, so it is left to the end of the process. */
+        for (size_t i = 0; i < atomic_load(&w->n_threads); i++)
+            (void)pthread_detach(w->threads[i].id);
         if (ret_abandoned)
             *ret_abandoned = true;
         return NULL;
     }
-    (void)pthread_join(w->thread, NULL);
+    for (size_t i = 0; i < atomic_load(&w->n_threads); i++)
+        (void)pthread_join(w->threads[i].id, NULL);
     drop_all(&w->todo);
     drop_all(&w->finished);
     free_worker(w);

@@ -12,12 +12,13 @@
 #include "nodeagent/gpu/gpu.h"
 
 /*
- * The one thread that owns a struct gpu. Vendor calls take seconds or hang, so the agent's loop
- * never makes them: it submits jobs, which run in order, and learns of their end through a file
- * descriptor. The queue is bounded. worker_stuck reports a call past its deadline while it still
- * hangs; later jobs wait behind it.
+ * The threads that use a struct gpu. Vendor calls take seconds or hang, so the agent's loop never
+ * makes them: it submits jobs, and learns of their end through a file descriptor. Jobs begin in
+ * order, each on a thread that is free; a thread is started when a job finds none, up to a bound.
+ * The queue is bounded. worker_stuck reports a call past its deadline while it still hangs; it holds
+ * up its own job's thread only.
  *
- * Threads: job functions run on the worker's thread. Every function below belongs to one other
+ * Threads: job functions run on the worker's threads. Every function below belongs to one other
  * thread, the loop's, unless it says otherwise, and never blocks (worker_free: at most its grace).
  */
 struct worker;
@@ -26,19 +27,20 @@ typedef void worker_job_fn(struct gpu *g, void *arg);
 typedef void worker_done_fn(void *arg);
 
 struct worker_options {
+    size_t max_threads;        /* jobs at the same time; 0: 1 */
     size_t max_jobs;           /* queued ones; 0: 64 */
     int64_t call_deadline_ms;  /* of one vendor call; 0: 30000 */
     const struct clock *clock; /* NULL: clock_real */
 };
 
-/* Starts the thread and takes the gpu over, which is freed on that thread at the end. Options are
+/* Starts the first thread and takes the gpu over, which the last thread to end frees. Options are
  * copied. ERR_SYSTEM; the gpu is then still the caller's. */
 int worker_new(struct gpu *gpu, const struct worker_options *o, struct worker **ret,
                struct err *e) MUST_CHECK;
 
-/* Queues a job: run(gpu, arg) on the worker's thread, then done(arg) from worker_dispatch. arg
- * belongs to the job until done; jobs dropped by worker_free get neither call but drop(arg) (may be
- * NULL). ERR_THROTTLED: the queue is full. */
+/* Queues a job: run(gpu, arg) on one of the worker's threads, then done(arg) from worker_dispatch.
+ * arg belongs to the job until done; jobs dropped by worker_free get neither call but drop(arg) (may
+ * be NULL). ERR_THROTTLED: the queue is full. */
 int worker_submit(struct worker *w, worker_job_fn *run, worker_done_fn *done, worker_done_fn *drop,
                   void *arg, struct err *e) MUST_CHECK;
 
@@ -48,16 +50,20 @@ int worker_fd(const struct worker *w);
 void worker_dispatch(struct worker *w);
 /* Jobs submitted and not yet done. */
 size_t worker_pending(const struct worker *w);
+/* The most jobs at the same time. */
+size_t worker_max_threads(const struct worker *w);
 
-/* True while a vendor call is past its deadline: its name (static) and when it began. Any thread.
- */
+/* True while a vendor call is past its deadline: the oldest one's name (static) and when it began.
+ * Any thread. */
 bool worker_stuck(const struct worker *w, const char **ret_call, int64_t *ret_since_mono_ms);
-/* How long a loop may wait before it asks worker_stuck again: milliseconds until the call in flight
- * reaches its deadline, or a whole deadline while a job is between calls. -1: no job, or the call
- * is already reported past it. */
+/* True while a call of the job with this arg is past its deadline. */
+bool worker_stuck_job(const struct worker *w, const void *arg);
+/* How long a loop may wait before it asks worker_stuck again: milliseconds until the first call in
+ * flight reaches its deadline, or a whole deadline while a job is between calls. -1: no job, or
+ * every call is already reported past it. */
 int64_t worker_watch_ms(const struct worker *w);
 
-/* Stops after the job in progress and frees. When that job does not end within grace_ms, the
- * thread, its gpu and its job are abandoned: the process can exit, and *ret_abandoned (may be NULL)
+/* Stops after the jobs in progress and frees. When one does not end within grace_ms, the threads,
+ * their gpu and their jobs are abandoned: the process can exit, and *ret_abandoned (may be NULL)
  * says so. NULL allowed; returns NULL. */
 struct worker *worker_free(struct worker *w, int64_t grace_ms, bool *ret_abandoned);

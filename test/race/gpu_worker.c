@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop's thread submits, dispatches and asks the watchdog while the worker makes vendor calls:
- * every job ends once, in order, and nothing is touched by two threads at a time.
+ * The loop's thread submits, dispatches and asks the watchdog while the worker's threads make vendor
+ * calls: every job ends once, and nothing is touched by two threads at a time.
  */
 #include <assert.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,8 +14,8 @@
 #define JOBS 20000
 
 struct state {
-    unsigned ran;  /* the worker's thread */
-    unsigned done; /* the loop's */
+    atomic_uint ran; /* the worker's threads */
+    unsigned done;   /* the loop's */
 };
 
 static struct gpu *free_gpu(struct gpu *g)
@@ -30,7 +31,7 @@ static void run_job(struct gpu *g, void *arg)
     struct state *s = arg;
     (void)g;
     gpu_call_begin("call");
-    s->ran++;
+    atomic_fetch_add(&s->ran, 1);
     gpu_call_end();
 }
 
@@ -45,6 +46,7 @@ static void ask(const struct worker *w)
     const char *call = NULL;
     int64_t since = 0;
     assert(!worker_stuck(w, &call, &since));
+    assert(!worker_stuck_job(w, w));
     assert(worker_watch_ms(w) <= 60000);
 }
 
@@ -56,7 +58,7 @@ int main(void)
     bool abandoned = false;
     assert(g);
     g->ops = &ops;
-    const struct worker_options o = {.max_jobs = 32, .call_deadline_ms = 60000};
+    const struct worker_options o = {.max_threads = 4, .max_jobs = 32, .call_deadline_ms = 60000};
     int rc = worker_new(g, &o, &w, NULL);
     assert(rc == 0);
     for (unsigned submitted = 0; s.done < JOBS;) {
@@ -71,6 +73,6 @@ int main(void)
     }
     (void)worker_free(w, 10000, &abandoned);
     assert(!abandoned && s.ran == JOBS);
-    (void)printf("%u jobs\n", s.ran);
+    (void)printf("%u jobs\n", atomic_load(&s.ran));
     return 0;
 }

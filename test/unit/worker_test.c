@@ -144,6 +144,71 @@ static void hung_end(struct hung *h)
     (void)clock_free(h->gate.clock);
 }
 
+static struct worker *start_crowd(struct fake_hw *hw, struct gate *gate, size_t max_threads)
+{
+    gate->clock = clock_fake_new(0);
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate->ends), 0);
+    return start(hw, &(struct worker_options){.max_threads = max_threads,
+                                              .call_deadline_ms = 500,
+                                              .clock = gate->clock});
+}
+
+static void end_crowd(struct worker *w, struct gate *gate)
+{
+    (void)worker_free(w, 10000, NULL);
+    (void)close(gate->ends[0]);
+    (void)close(gate->ends[1]);
+    (void)clock_free(gate->clock);
+}
+
+Test(worker, jobs_run_side_by_side_up_to_the_bound)
+{
+    struct fake_hw hw = {0};
+    struct gate gate;
+    struct job_log log = {.gate = &gate};
+    struct numbered jobs[3];
+    char c[3];
+    struct worker *w = start_crowd(&hw, &gate, 2);
+    for (unsigned i = 0; i < 3; i++) {
+        jobs[i] = (struct numbered){.log = &log, .number = i};
+        submit(w, hang, &jobs[i]);
+    }
+    cr_assert_eq(recv(gate.ends[0], c, 2, MSG_WAITALL), 2, "two are in a call at once");
+    clock_fake_advance(gate.clock, 500);
+    cr_expect_not(worker_stuck_job(w, &jobs[2]), "it did not begin");
+    cr_assert_eq(write(gate.ends[0], "g", 1), 1);
+    cr_assert_eq(read(gate.ends[0], c, 1), 1, "the third begins when one has ended");
+    cr_assert_eq(write(gate.ends[0], "gg", 2), 2);
+    dispatch_until(w, &log, 3);
+    end_crowd(w, &gate);
+}
+
+Test(worker, a_call_that_hangs_holds_up_its_own_job_only)
+{
+    struct fake_hw hw = {0};
+    struct gate gate;
+    struct job_log log = {.gate = &gate};
+    struct numbered hung = {.log = &log, .number = 7};
+    struct numbered jobs[3];
+    char c;
+    struct worker *w = start_crowd(&hw, &gate, 2);
+    submit(w, hang, &hung);
+    cr_assert_eq(read(gate.ends[0], &c, 1), 1);
+    clock_fake_advance(gate.clock, 500);
+    for (unsigned i = 0; i < 3; i++) {
+        jobs[i] = (struct numbered){.log = &log, .number = i};
+        submit(w, run_job, &jobs[i]);
+    }
+    dispatch_until(w, &log, 3);
+    cr_expect(worker_stuck_job(w, &hung));
+    cr_expect_not(worker_stuck_job(w, &jobs[0]));
+    cr_expect_eq(worker_watch_ms(w), -1, "nothing else can hang");
+    cr_assert_eq(write(gate.ends[0], "g", 1), 1);
+    dispatch_until(w, &log, 4);
+    cr_expect_eq(log.order[3], 7);
+    end_crowd(w, &gate);
+}
+
 Test(worker, hung_call_is_told_at_its_deadline_and_not_before)
 {
     struct hung h;
