@@ -26,6 +26,13 @@ struct unended_card *unended_find(const struct unended *u, const char *uuid)
     return NULL;
 }
 
+void unended_drop(struct unended *u, const char *uuid)
+{
+    struct unended_card *c = unended_find(u, uuid);
+    if (c)
+        *c = u->items[--u->n];
+}
+
 const char *unended_reason(const struct unended_card *u)
 {
     return u->waits ? "OtherVersion" : "Progressing";

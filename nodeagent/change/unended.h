@@ -24,7 +24,9 @@ struct unended {
 /* Records r (FAILED), the newest result of recovering this card. A listed card keeps its
  * told_number. */
 void unended_note(struct unended *u, const char *uuid, const struct txn_result *r);
-/* Borrowed until the next note, or NULL. u may be NULL: no cards. */
+/* The card's change has ended. */
+void unended_drop(struct unended *u, const char *uuid);
+/* Borrowed until the next note or drop, or NULL. u may be NULL: no cards. */
 struct unended_card *unended_find(const struct unended *u, const char *uuid);
 /* The reason for a condition. Static. */
 const char *unended_reason(const struct unended_card *u);

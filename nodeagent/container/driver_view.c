@@ -130,10 +130,21 @@ void driver_view_make(const struct driver_where *w, struct driver_view *v,
         driver_view_make_partitions(w, v, &cards[i]);
 }
 
+struct driver_view *driver_view_hold(struct driver_view *v)
+{
+    if (v)
+        v->more++;
+    return v;
+}
+
 struct driver_view *driver_view_free(struct driver_view *v)
 {
     if (!v)
         return NULL;
+    if (v->more) {
+        v->more--;
+        return NULL;
+    }
     container_nodes_done(&v->nodes);
     driver_files_done(&v->files);
     free(v);

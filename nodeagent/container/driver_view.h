@@ -25,6 +25,7 @@ struct driver_where {
 };
 
 struct driver_view {
+    unsigned more;    /* owners besides one; see driver_view_hold */
     char version[80]; /* NVIDIA's driver's; "": none is loaded */
     char boot_id[40];
     struct container_nodes nodes;
@@ -47,6 +48,9 @@ void driver_view_make(const struct driver_where *w, struct driver_view *v,
 /* The same for the partitions of one card, with a view that is shared already. */
 void driver_view_make_partitions(const struct driver_where *w, const struct driver_view *v,
                                  const struct gpu_card *card);
+/* One more owner of a view that is shared already; each one frees it. Owners hold and free on one
+ * thread. NULL allowed; returns v. */
+struct driver_view *driver_view_hold(struct driver_view *v);
 /* NULL allowed; returns NULL. */
 struct driver_view *driver_view_free(struct driver_view *v);
 AUTO_DEFINE_PTR(driver_view, struct driver_view, driver_view_free)

@@ -106,6 +106,7 @@ struct gpu_card {
     char unhealthy_message[256];
     struct gpu_vitals vitals;
     bool unread; /* it could not be read: the members below are invalid, except the table */
+    bool busy;   /* it is in another thread's hands just now; unread, but not ill for that */
     bool mig_capable;
     enum gpu_mode mode, pending_mode;
     bool exclusive;         /* compute mode EXCLUSIVE_PROCESS */

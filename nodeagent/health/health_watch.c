@@ -344,14 +344,14 @@ static void forget_others(struct health_watch *w, const struct card_view *cards,
     health_keep(w->memory, uuids, n);
 }
 
-/* A card that cannot be read cannot be watched. */
+/* A card that cannot be read cannot be watched; one in another job's hands goes on being watched. */
 static void keep_watching(struct health_watch *w, const struct card_view *cards, size_t n)
 {
     auto_free const char **uuids = xcalloc(n, sizeof(*uuids));
     size_t n_uuids = 0;
     auto_err struct err e = {0};
     for (size_t i = 0; i < n; i++)
-        if (!cards[i].card.unread && !cards[i].card.no_events)
+        if ((!cards[i].card.unread || cards[i].card.busy) && !cards[i].card.no_events)
             uuids[n_uuids++] = cards[i].card.uuid;
     bool ran = gpu_watch_runs(w->d.watch);
     int rc = gpu_watch_keep(w->d.watch, uuids, n_uuids, &e);
@@ -366,7 +366,8 @@ void health_watch_read(struct health_watch *w, const struct card_view *cards, si
                        int64_t began_mono_ms)
 {
     for (size_t i = 0; i < n; i++)
-        health_reading(w->memory, &cards[i].card, began_mono_ms);
+        if (!cards[i].card.busy)
+            health_reading(w->memory, &cards[i].card, began_mono_ms);
     if (all)
         forget_others(w, cards, n);
     if (all && w->d.watch)

@@ -104,6 +104,7 @@ static bool start_slots(struct agent *a)
 static struct next_job_facts next_job_facts(const struct agent *a)
 {
     return (struct next_job_facts){
+        .jobs = &a->jobs,
         .tracks = &a->tracks,
         .cards = a->cards.items,
         .n_cards = a->cards.n,
@@ -115,23 +116,38 @@ static struct next_job_facts next_job_facts(const struct agent *a)
     };
 }
 
-static void start_next(struct agent *a)
+/* Interrupted changes and modes come before the attempts at a card. True when a job was begun. */
+static bool start_single(struct agent *a)
+{
+    struct agent_job *j = a->cards.read ? read_jobs_begin_card(&a->read_jobs, &a->env, a) : NULL;
+    if (j)
+        jobs_submit(&a->jobs, &a->cards, j);
+    return j;
+}
+
+/* True: there may be more to start. */
+static bool start_next(struct agent *a)
 {
     struct card_track *t = NULL;
-    enum next_job_kind next = NEXT_CARD;
-    if (jobs_any(&a->jobs))
-        return;
-    read_jobs_tick(&a->read_jobs);
-    while (next == NEXT_CARD && !jobs_any(&a->jobs)) {
-        if (start_slots(a))
-            return;
-        const struct next_job_facts facts = next_job_facts(a);
-        next = next_job(&facts, &t);
-        if (next == NEXT_READ)
-            jobs_submit(&a->jobs, &a->cards, read_jobs_begin(&a->read_jobs, &a->env, a));
-        else if (next == NEXT_CARD)
-            start_card(a, t);
-    }
+    if (start_slots(a))
+        return true;
+    const struct next_job_facts facts = next_job_facts(a);
+    enum next_job_kind next = next_job(&facts, &t);
+    if (next == NEXT_READ)
+        jobs_submit(&a->jobs, &a->cards, read_jobs_begin(&a->read_jobs, &a->env, a));
+    else if (start_single(a))
+        return true;
+    else if (next == NEXT_CARD)
+        start_card(a, t);
+    return next != NEXT_NOTHING;
+}
+
+static void start_all(struct agent *a)
+{
+    if (!jobs_reads(&a->jobs))
+        read_jobs_tick(&a->read_jobs);
+    while (jobs_has_room(&a->jobs) && start_next(a))
+        continue;
 }
 
 static void take_acknowledgement(struct agent *a)
@@ -153,12 +169,14 @@ static void job_done(void *arg)
 {
     struct agent_job *j = arg;
     struct agent *a = j->owner;
-    jobs_end(&a->jobs, j);
     if (j->kind == AGENT_JOB_READ)
         read_jobs_end(&a->read_jobs, j);
-    else if (j->kind == AGENT_JOB_CARD)
+    jobs_end(&a->jobs, j);
+    if (j->kind == AGENT_JOB_CARD)
         a->read_jobs.readings.due |= card_jobs_end(&a->card_jobs, j);
-    else
+    else if (j->kind == AGENT_JOB_RECOVER || j->kind == AGENT_JOB_MODE)
+        a->read_jobs.readings.due |= read_jobs_end_card(&a->read_jobs, j);
+    else if (j->kind != AGENT_JOB_READ)
         end_slots(a, j);
     reporting_serve(a->reporting); /* before the seal is taken off */
     withdrawal_unseal_job(&a->withdrawal, j);
@@ -184,22 +202,25 @@ static int64_t wait_ms(const struct agent *a)
     int64_t watch = worker_watch_ms(a->d.worker);
     if (watch >= 0)
         ms = least(ms, watch);
-    if (!jobs_any(&a->jobs)) {
+    if (!jobs_has_room(&a->jobs))
+        return ms;
+    const struct next_job_facts facts = next_job_facts(a);
+    ms = least(ms, until(next_job_due_mono_ms(&facts), now));
+    if (!jobs_reads(&a->jobs))
         ms = least(ms, until(a->read_jobs.readings.next_mono_ms, now));
-        ms = least(ms, until(card_tracks_due_mono_ms(&a->tracks), now));
-        if (slots_are_served(a))
-            ms = least(ms, until(late_binding_due_mono_ms(a->d.slots), now));
-    }
+    if (slots_are_served(a) && !jobs_have_sliced(&a->jobs, &a->cards))
+        ms = least(ms, until(late_binding_due_mono_ms(a->d.slots), now));
     return ms;
 }
 
 static void look_at_watchdog(struct agent *a)
 {
-    const char *call;
-    if (!jobs_watch(&a->jobs, &call))
+    const struct jobs_news news = jobs_watch(&a->jobs);
+    a->read_jobs.readings.due |= news.reading_hangs;
+    if (!news.changed)
         return;
-    if (call) {
-        log_error("A call into the vendor's library does not return", kv("call", call));
+    if (news.call) {
+        log_error("A call into the vendor's library does not return", kv("call", news.call));
         agent_event(&a->events, /* warning= */ true, "NVMLTimeout",
                     "a call into the vendor's library does not return");
     }
@@ -254,7 +275,7 @@ void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
     };
     take_acknowledgement(a);
     withdrawal_unseal_idle(&a->withdrawal, &a->cards, &a->tracks, &a->jobs);
-    start_next(a);
+    start_all(a);
     int64_t ms = least(wait_ms(a), max_wait_ms);
     heartbeat_idle(a->d.beat);
     (void)poll(fds, ARRAY_LEN(fds), ms > INT_MAX ? -1 : (int)ms);
@@ -342,6 +363,7 @@ static void init_slot_jobs(struct agent *a)
         .cards = &a->cards,
         .source = a->source,
         .tracks = &a->tracks,
+        .jobs = &a->jobs,
         .unended = &a->recovery.unended,
     };
 }
@@ -401,6 +423,7 @@ struct agent *agent_free(struct agent *a)
     cards_done(&a->cards);
     card_tracks_done(&a->tracks);
     readings_done(&a->read_jobs.readings);
+    exclusive_wish_done(&a->read_jobs.exclusive);
     recovery_done(&a->recovery);
     jobs_done(&a->jobs);
     free(a);

@@ -31,14 +31,13 @@ void agent_job_free(void *job)
         card_view_done(&j->views[i]);
     free(j->views);
     holders_done(&j->holders);
-    for (size_t i = 0; i < j->n_exclusive; i++)
-        free(j->exclusive[i]);
-    free(j->exclusive);
+    for (size_t i = 0; i < j->n_unended; i++)
+        free(j->unended[i]);
+    free(j->unended);
     (void)driver_view_free(j->new_driver_view);
+    (void)driver_view_free(j->driver_view);
     slot_binding_done(&j->binding);
-    free(j->offers);
     free(j->slots_found);
-    unended_done(&j->unended);
     free(j);
 }
 
@@ -57,47 +56,6 @@ static void observe(void *arg, struct gpu_card *card)
 {
     const struct agent_job *j = arg;
     card_holders_mark(&j->holders, &j->slots_made, card);
-}
-
-/* The offer of a card; NULL: nothing of it is on offer. */
-static const struct card_offer *offer_of(const struct agent_job *j, const char *uuid)
-{
-    for (size_t i = 0; i < j->n_offers; i++)
-        if (strcmp(j->offers[i].uuid, uuid) == 0)
-            return &j->offers[i].offer;
-    return NULL;
-}
-
-static void recover_card(struct gpu *g, struct agent_job *j, const char *boot_id, const char *uuid)
-{
-    const struct txn_deps deps = {.gpu = g,
-                                  .state_dir = j->env->state_dir,
-                                  .boot_id = boot_id,
-                                  .observe = observe,
-                                  .arg = j,
-                                  .offered = offer_of(j, uuid)};
-    struct txn_result r;
-    txn_recover(&deps, uuid, &r);
-    if (r.outcome == TXN_FAILED)
-        unended_note(&j->unended, uuid, &r); /* the loop, which knows what is advertised, completes
-                                                it */
-    else if (r.outcome != TXN_HELD)
-        log_info("Recovered an interrupted change", kv("gpu", uuid),
-                 kv("outcome", txn_outcome_name(r.outcome)), kv("message", r.message));
-}
-
-static int recover_cards(struct gpu *g, struct agent_job *j, const char *boot_id, struct err *e)
-{
-    char **uuids = NULL;
-    size_t n = 0;
-    if (journal_list(j->env->state_dir, &uuids, &n, e) < 0)
-        return err_wrap(e, "list interrupted changes");
-    for (size_t i = 0; i < n; i++) {
-        recover_card(g, j, boot_id, uuids[i]);
-        free(uuids[i]);
-    }
-    free(uuids);
-    return 0;
 }
 
 /* Moves the cards out of the inventory into views, each with the pods of its processes. */
@@ -129,22 +87,6 @@ static void look_at_driver(struct agent_job *j)
         driver_view_make_partitions(w, j->driver_view, &j->inventory.cards[i]);
 }
 
-static bool is_exclusive(const struct agent_job *j, const char *uuid)
-{
-    for (size_t i = 0; i < j->n_exclusive; i++)
-        if (strcmp(j->exclusive[i], uuid) == 0)
-            return true;
-    return false;
-}
-
-static void settle_modes(struct gpu *g, struct agent_job *j)
-{
-    for (size_t i = 0; i < j->inventory.n_cards; i++) {
-        struct gpu_card *card = &j->inventory.cards[i];
-        exclusive_settle(g, j->env->state_dir, card, is_exclusive(j, card->uuid));
-    }
-}
-
 /* Finds the slots that an earlier agent bound, or began to bind. */
 static int find_slots(struct agent_job *j, struct err *unlisted)
 {
@@ -162,26 +104,24 @@ static int find_slots(struct agent_job *j, struct err *unlisted)
     return 0;
 }
 
-static int recover(struct gpu *g, struct agent_job *j, struct err *e)
+static int list_leftovers(struct agent_job *j, struct err *e)
 {
-    TRY(recover_cards(g, j, j->inventory.boot_id, e));
+    if (journal_list(j->env->state_dir, &j->unended, &j->n_unended, e) < 0)
+        return err_wrap(e, "list interrupted changes");
     return find_slots(j, e);
 }
 
+/* The journals are listed before the cards are read, so a change that begins meanwhile is none that
+ * was interrupted: the loop finds its card in another job's hands. */
 static void run_read(struct gpu *g, struct agent_job *j)
 {
     host_facts_read(j->env->sys_root, &j->host);
+    if (j->lists)
+        (void)!list_leftovers(j, &j->unlisted);
     j->rc = g->ops->read(g, &j->inventory, &j->err);
-    if (j->rc == 0 && j->recover) {
-        (void)!recover(g, j, &j->unlisted);
-        gpu_inventory_done(&j->inventory);
-        j->rc = g->ops->read(g, &j->inventory, &j->err);
-    }
     if (j->rc < 0)
         return;
     look_at_driver(j);
-    if (j->modes_known)
-        settle_modes(g, j);
     take_views(j);
 }
 
@@ -197,16 +137,42 @@ static void read_view(struct gpu *g, struct agent_job *j, struct err *e)
         driver_view_make_partitions(j->env->driver, j->driver_view, &j->view.card);
 }
 
+static struct txn_deps txn_deps(struct gpu *g, struct agent_job *j)
+{
+    return (struct txn_deps){.gpu = g,
+                             .state_dir = j->env->state_dir,
+                             .boot_id = j->boot_id,
+                             .observe = observe,
+                             .arg = j,
+                             .offered = &j->offered};
+}
+
 static void run_card(struct gpu *g, struct agent_job *j)
 {
-    const struct txn_deps deps = {.gpu = g,
-                                  .state_dir = j->env->state_dir,
-                                  .boot_id = j->boot_id,
-                                  .observe = observe,
-                                  .arg = j,
-                                  .offered = &j->offered};
+    const struct txn_deps deps = txn_deps(g, j);
     txn_apply(&deps, j->uuid, &j->wish, j->policy, &j->result);
     read_view(g, j, &j->err);
+}
+
+/* A card that was not touched needs no new reading; it may even be gone from the machine. */
+static void run_recover(struct gpu *g, struct agent_job *j)
+{
+    const struct txn_deps deps = txn_deps(g, j);
+    txn_recover(&deps, j->uuid, &j->result);
+    if (j->result.outcome != TXN_FAILED && j->result.outcome != TXN_HELD &&
+        j->result.outcome != TXN_NOTHING_TO_DO)
+        log_info("Recovered an interrupted change", kv("gpu", j->uuid),
+                 kv("outcome", txn_outcome_name(j->result.outcome)),
+                 kv("message", j->result.message));
+    if (j->result.changed)
+        read_view(g, j, &j->err);
+}
+
+/* The loop put the card as it was read last into the view. */
+static void run_mode(struct gpu *g, struct agent_job *j)
+{
+    exclusive_settle(g, j->env->state_dir, &j->view.card, j->exclusive);
+    j->exclusive = j->view.card.exclusive;
 }
 
 /* j->err is the slots' result; the view is set only when the card could be read. */
@@ -232,6 +198,10 @@ void agent_job_run(struct gpu *g, void *job)
         run_read(g, j);
     else if (j->kind == AGENT_JOB_CARD)
         run_card(g, j);
+    else if (j->kind == AGENT_JOB_RECOVER)
+        run_recover(g, j);
+    else if (j->kind == AGENT_JOB_MODE)
+        run_mode(g, j);
     else
         run_slots(g, j);
     j->took_ms = clock_mono_ms(j->env->clk) - j->began_mono_ms;

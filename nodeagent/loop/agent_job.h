@@ -5,7 +5,6 @@
 
 #include "nodeagent/change/card_view.h"
 #include "nodeagent/change/transaction.h"
-#include "nodeagent/change/unended.h"
 #include "nodeagent/container/driver_view.h"
 #include "nodeagent/offer/device_slots.h"
 #include "nodeagent/offer/holders.h"
@@ -13,16 +12,19 @@
 #include "nodeagent/slots/slot_bind.h"
 
 /*
- * A request of the agent's loop to the worker's thread, as one value that travels there and back.
- * Its kinds: read all cards; bring one card to its layout and read it back; bind slots; release a
- * slot. The thread that has the job in hand owns it; the other one does not look at it meanwhile.
+ * A request of the agent's loop to a thread of the worker, as one value that travels there and back.
+ * Its kinds: read all cards; bring one card to its layout, or end its interrupted change, or set its
+ * compute mode, and read it back; bind slots; release a slot. Only a reading runs beside others on
+ * the same card, and it changes nothing. The thread that has the job in hand owns it; the others do
+ * not look at it meanwhile.
  */
-enum agent_job_kind { AGENT_JOB_READ, AGENT_JOB_CARD, AGENT_JOB_BIND, AGENT_JOB_RELEASE };
-
-/* The devices that a node last advertised of one card. */
-struct agent_card_offer {
-    char uuid[GPU_UUID_BYTES];
-    struct card_offer offer;
+enum agent_job_kind {
+    AGENT_JOB_READ,
+    AGENT_JOB_CARD,
+    AGENT_JOB_RECOVER,
+    AGENT_JOB_MODE,
+    AGENT_JOB_BIND,
+    AGENT_JOB_RELEASE
 };
 
 /* The settings that all jobs of one agent share. Immutable. */
@@ -41,32 +43,26 @@ struct agent_job {
     enum agent_job_kind kind;
     struct holders holders;         /* in: the pods that hold devices; owned */
     struct device_slots slots_made; /* in: the slots whose slice exists on some card */
-    /* in: READ */
-    bool recover;                    /* recover interrupted changes first */
-    struct agent_card_offer *offers; /* what recovering must not destroy; a card that is missing
-                                        here offers nothing. Owned */
-    size_t n_offers;
-    bool modes_known; /* whether `exclusive` is valid */
-    char **exclusive; /* uuids of the cards wanted in compute mode EXCLUSIVE_PROCESS; owned */
-    size_t n_exclusive;
-    /* in: CARD */
+    bool lists;                     /* in: READ: list the interrupted changes and the slots, too */
+    /* in: all others, the card; "" with RELEASE: no card shows the slot */
     char uuid[GPU_UUID_BYTES];
+    struct card_offer offered; /* in: what the node still advertises of the card */
+    /* in: CARD, and boot_id with RECOVER */
     struct card_wish wish;
     enum txn_policy policy;
-    struct card_offer offered; /* what the node still advertises of the card */
     char boot_id[40];
-    const struct driver_view *driver_view; /* the newest; borrowed while the job runs */
-    /* in: BIND: the binding, owned. RELEASE: the slot, and in uuid its card ("": no card shows
-     * it) */
-    struct slot_binding binding;
-    unsigned slot;
+    bool seals;     /* in: RECOVER: the card's devices are sealed while it runs */
+    bool exclusive; /* in: MODE: whether it is wanted; out: whether it is in force */
+    struct driver_view *driver_view; /* in: the newest; held, and read only */
+    struct slot_binding binding;     /* in: BIND; owned */
+    unsigned slot;                   /* in: RELEASE */
     /* out */
-    unsigned *slots_found; /* READ with recover: slots with a record or a CDI file; owned */
+    char **unended; /* READ that lists: the cards with an interrupted change; owned */
+    size_t n_unended;
+    unsigned *slots_found; /* READ that lists: slots with a record or a CDI file; owned */
     size_t n_slots_found;
-    struct unended unended; /* READ with recover: the changes that could not be recovered; owned */
-    struct err unlisted;    /* READ with recover: set when the interrupted changes could not be
-                               listed */
-    int rc;                 /* of the reading */
+    struct err unlisted; /* READ that lists: set when one of the two could not be listed */
+    int rc;              /* of the reading */
     struct err err;
     int64_t began_mono_ms, took_ms;
     struct host_facts host;              /* READ; filled even when the cards cannot be read */
@@ -75,9 +71,8 @@ struct agent_job {
                                             else NULL */
     struct card_view *views;
     size_t n_views;
-    struct card_view view; /* CARD: the card after the attempt. BIND, RELEASE: the card uuid, unless
-                              that is "" */
-    struct txn_result result;
+    struct card_view view;    /* of the card uuid, after it was read back; not of a READ */
+    struct txn_result result; /* CARD, RECOVER */
 };
 
 /* Borrows env and owner. Caller frees with agent_job_free. */

@@ -62,18 +62,9 @@ void card_tracks_follow(struct card_tracks *t, const struct device_spec *before,
     *t = (struct card_tracks){items, now->n_devices};
 }
 
-static int64_t due_mono_ms(const struct card_track *t)
+int64_t card_track_due_mono_ms(const struct card_track *t)
 {
     return t->await_mono_ms ? t->await_mono_ms : t->retry_mono_ms;
-}
-
-int64_t card_tracks_due_mono_ms(const struct card_tracks *t)
-{
-    int64_t due = INT64_MAX;
-    for (size_t i = 0; i < t->n; i++)
-        if (due_mono_ms(&t->items[i]) < due)
-            due = due_mono_ms(&t->items[i]);
-    return due;
 }
 
 void card_tracks_done(struct card_tracks *t)
@@ -85,7 +76,7 @@ void card_tracks_done(struct card_tracks *t)
 bool card_track_is_due(const struct card_track *t, int64_t now_mono_ms)
 {
     bool at_once = t->memo.progress == PROGRESS_PENDING && !t->await_mono_ms;
-    return at_once || now_mono_ms >= due_mono_ms(t);
+    return at_once || now_mono_ms >= card_track_due_mono_ms(t);
 }
 
 void card_track_again(struct card_track *t)

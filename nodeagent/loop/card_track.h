@@ -45,10 +45,10 @@ void card_tracks_follow(struct card_tracks *t, const struct device_spec *before,
                         const struct device_spec *now, bool ordered);
 /* The track of a card. Borrowed until the next follow, or NULL. */
 struct card_track *card_tracks_find(const struct card_tracks *t, const char *uuid);
-/* When the first attempt is due by itself; INT64_MAX: none. */
-int64_t card_tracks_due_mono_ms(const struct card_tracks *t);
 void card_tracks_done(struct card_tracks *t);
 
+/* When the next attempt is due by itself; INT64_MAX: never. */
+int64_t card_track_due_mono_ms(const struct card_track *t);
 /* True when the card is pending or its retry is due. A card that waits for an acknowledgement is
  * not due before its waiting time is over. */
 bool card_track_is_due(const struct card_track *t, int64_t now_mono_ms);

@@ -83,6 +83,8 @@ static void keep_last_seen(struct card_view *last, struct card_view *now)
     *now = *last;
     *last = (struct card_view){0};
     now->card.index = ill.index;
+    if (ill.busy)
+        return;
     now->card.healthy = ill.healthy;
     memcpy(now->card.unhealthy_reason, ill.unhealthy_reason, sizeof(ill.unhealthy_reason));
     memcpy(now->card.unhealthy_message, ill.unhealthy_message, sizeof(ill.unhealthy_message));

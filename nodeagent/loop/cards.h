@@ -31,8 +31,9 @@ struct card_view *cards_find(const struct cards *c, const char *uuid);
 bool cards_has_unread(const struct cards *c);
 
 /* Takes over a reading of all cards out of a READ job that succeeded. A card that could not be read
- * must not appear as an idle whole card: it keeps its last reading, with its new illness. Hands the
- * cards' connections and the driver's files to the kubelet link. */
+ * must not appear as an idle whole card: it keeps its last reading, with its new illness; one whose
+ * view is marked `busy` just keeps its last reading. Hands the cards' connections and the driver's
+ * files to the kubelet link. */
 void cards_take_all(struct cards *c, struct agent_job *j);
 /* Takes over one card that a job read back: *v is replaced by j->view. */
 void cards_take_one(struct cards *c, struct card_view *v, struct agent_job *j);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/loop/exclusive_wish.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/xalloc.h"
 
 bool exclusive_is_wanted(const struct share_rules *rules, const struct device_want *want,
@@ -11,27 +15,57 @@ bool exclusive_is_wanted(const struct share_rules *rules, const struct device_wa
            share.kind == SHARE_MPS;
 }
 
-void exclusive_wish_list(const struct share_rules *rules, const struct device_spec *spec,
-                         const struct card_view *cards, size_t n, struct agent_job *j)
+static struct exclusive_look *find_look(const struct exclusive_wish *w, const char *uuid)
 {
-    j->modes_known = true;
-    for (size_t i = 0; i < n; i++) {
-        const struct gpu_card *card = &cards[i].card;
-        if (exclusive_is_wanted(rules, device_spec_want(spec, card->uuid), card))
-            *XPUSH(j->exclusive, j->n_exclusive) = xstrdup(card->uuid);
-    }
+    for (size_t i = 0; i < w->n; i++)
+        if (strcmp(w->looks[i].uuid, uuid) == 0)
+            return &w->looks[i];
+    return NULL;
 }
 
-bool exclusive_wish_changed(struct exclusive_wish *w, const struct share_rules *rules,
-                            const struct device_spec *spec, const struct card_view *cards, size_t n)
+static bool is_due(const struct exclusive_look *look, const struct gpu_card *card, bool wanted)
 {
-    uint64_t wanted = 0;
-    for (size_t i = 0; i < n && i < 64; i++) {
-        const struct gpu_card *card = &cards[i].card;
-        bool is = exclusive_is_wanted(rules, device_spec_want(spec, card->uuid), card);
-        wanted |= (uint64_t)is << i;
+    return !look || look->wanted != wanted || (look->again && card->exclusive != wanted);
+}
+
+static void remember(struct exclusive_wish *w, const char *uuid, bool wanted)
+{
+    struct exclusive_look *look = find_look(w, uuid);
+    if (!look) {
+        look = XPUSH(w->looks, w->n);
+        (void)snprintf(look->uuid, sizeof(look->uuid), "%s", uuid);
     }
-    bool changed = wanted != w->last;
-    w->last = wanted;
-    return changed;
+    look->wanted = wanted;
+    look->again = false;
+}
+
+const struct card_view *exclusive_wish_next(struct exclusive_wish *w,
+                                            const struct share_rules *rules,
+                                            const struct device_spec *spec,
+                                            const struct cards *cards, const struct jobs *jobs,
+                                            bool *ret_wanted)
+{
+    for (size_t i = 0; i < cards->n; i++) {
+        const struct gpu_card *card = &cards->items[i].card;
+        bool wanted = exclusive_is_wanted(rules, device_spec_want(spec, card->uuid), card);
+        if (card->unread || jobs_has_card(jobs, card->uuid) ||
+            !is_due(find_look(w, card->uuid), card, wanted))
+            continue;
+        remember(w, card->uuid, wanted);
+        *ret_wanted = wanted;
+        return &cards->items[i];
+    }
+    return NULL;
+}
+
+void exclusive_wish_read(struct exclusive_wish *w)
+{
+    for (size_t i = 0; i < w->n; i++)
+        w->looks[i].again = true;
+}
+
+void exclusive_wish_done(struct exclusive_wish *w)
+{
+    free(w->looks);
+    *w = (struct exclusive_wish){0};
 }

@@ -2,26 +2,37 @@
 #pragma once
 
 #include "nodeagent/change/card_view.h"
-#include "nodeagent/loop/agent_job.h"
+#include "nodeagent/loop/jobs.h"
 #include "nodeagent/offer/share.h"
 
 /*
- * Which cards are wanted in the compute mode EXCLUSIVE_PROCESS (exclusive.h sets it on the worker's
- * thread, with the next reading). Pure but for the memory of the last reading. One thread.
+ * Which cards are wanted in the compute mode EXCLUSIVE_PROCESS, and which one the worker has to look
+ * at next (exclusive.h sets the mode, in a MODE job). Pure but for the memory of the last look. One
+ * thread.
  */
 struct exclusive_wish {
-    uint64_t last; /* bit per index: the cards wanted so when a reading was last asked for */
+    struct exclusive_look {
+        char uuid[GPU_UUID_BYTES];
+        bool wanted;
+        bool again; /* a reading came since, so a failed attempt is repeated */
+    } * looks;      /* owned; each card once */
+    size_t n;
 };
 
 /* True when the card is whole, is to stay so, and is shared by MPS. want NULL: the spec does not
  * list it. */
 bool exclusive_is_wanted(const struct share_rules *rules, const struct device_want *want,
                          const struct gpu_card *card);
-/* Lists the cards that want it in a READ job. Only once the Device and the cards are known: before
- * that a starting agent must not take the mode back. */
-void exclusive_wish_list(const struct share_rules *rules, const struct device_spec *spec,
-                         const struct card_view *cards, size_t n, struct agent_job *j);
-/* True when those cards differ from those of the call before; the first compares with none. */
-bool exclusive_wish_changed(struct exclusive_wish *w, const struct share_rules *rules,
-                            const struct device_spec *spec, const struct card_view *cards,
-                            size_t n);
+/* The card whose mode is to be looked at next; NULL: none. That is each card once, since an earlier
+ * agent may have set its mode; then a card that is wanted otherwise than before, or that a new
+ * reading shows otherwise than wanted. Cards in a job's hands are left out. Only once the Device and
+ * the cards are known: before that a starting agent must not take the mode back. Sets *ret_wanted
+ * and remembers the look. Borrows from cards. */
+const struct card_view *exclusive_wish_next(struct exclusive_wish *w,
+                                            const struct share_rules *rules,
+                                            const struct device_spec *spec,
+                                            const struct cards *cards, const struct jobs *jobs,
+                                            bool *ret_wanted);
+/* All cards were read again. */
+void exclusive_wish_read(struct exclusive_wish *w);
+void exclusive_wish_done(struct exclusive_wish *w);

@@ -1,66 +1,177 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/loop/jobs.h"
 
+#include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/xalloc.h"
 
-/* The worker's thread owns the job meanwhile, so what the loop needs is copied. */
+/* A thread of the worker owns the job meanwhile, so what the loop needs is copied. */
 struct running_job {
     const struct agent_job *job; /* its address only */
-    char uuid[GPU_UUID_BYTES];   /* the card that is changed; "": none */
-    struct card_offer offered;
+    enum agent_job_kind kind;
+    char (*touched)[GPU_UUID_BYTES]; /* READ: the cards that others had in hand meanwhile; owned */
+    size_t n_touched;
 };
 
-void jobs_submit(struct jobs *s, const struct cards *c, struct agent_job *j)
+/* --- Cards in hand --- */
+
+static struct busy_card *find_busy(const struct jobs *s, const char *uuid)
 {
-    auto_err struct err e = {0};
-    j->driver_view = c->driver;
-    j->slots_made = cards_slots_made(c);
-    if (c->kubelet)
-        j->holders = holders_copy(kubelet_link_holders(c->kubelet));
-    if (worker_submit(s->worker, agent_job_run, s->done, agent_job_free, j, &e) < 0) {
-        log_error("Could not queue work for the hardware", kv_err(&e));
-        agent_job_free(j);
-        return;
-    }
-    struct running_job *r = XPUSH(s->running, s->n);
-    r->job = j;
-    memcpy(r->uuid, j->uuid, sizeof(r->uuid));
-    r->offered = j->offered;
+    for (size_t i = 0; i < s->n_busy; i++)
+        if (strcmp(s->busy[i].uuid, uuid) == 0)
+            return &s->busy[i];
+    return NULL;
 }
 
-void jobs_end(struct jobs *s, const struct agent_job *j)
+static bool has_touched(const struct running_job *r, const char *uuid)
 {
-    for (size_t i = 0; i < s->n; i++)
-        if (s->running[i].job == j) {
-            s->running[i] = s->running[--s->n];
-            return;
-        }
-}
-
-bool jobs_any(const struct jobs *s)
-{
-    return s->n;
-}
-
-bool jobs_has_card(const struct jobs *s, const char *uuid)
-{
-    for (size_t i = 0; i < s->n; i++)
-        if (strcmp(s->running[i].uuid, uuid) == 0)
+    for (size_t i = 0; i < r->n_touched; i++)
+        if (strcmp(r->touched[i], uuid) == 0)
             return true;
     return false;
 }
 
-const char *jobs_card(const struct jobs *s, const struct card_offer **ret_offer)
+static void touch(struct running_job *r, const char *uuid)
+{
+    if (r->kind == AGENT_JOB_READ && !has_touched(r, uuid))
+        (void)snprintf(*XPUSH(r->touched, r->n_touched), GPU_UUID_BYTES, "%s", uuid);
+}
+
+/* The readings that run now may show the card between two layouts. */
+static void take(struct jobs *s, const char *uuid, const struct agent_job *j,
+                 const struct card_offer *offer)
+{
+    assert(!find_busy(s, uuid));
+    struct busy_card *b = XPUSH(s->busy, s->n_busy);
+    (void)snprintf(b->uuid, sizeof(b->uuid), "%s", uuid);
+    b->job = j;
+    b->changes = j->kind == AGENT_JOB_CARD || j->kind == AGENT_JOB_RECOVER;
+    b->offer = *offer;
+    for (size_t i = 0; i < s->n; i++)
+        touch(&s->running[i], uuid);
+}
+
+/* A slot's earlier slice may lie on any card that has slices, whichever one its new slice gets. */
+static void take_sliced(struct jobs *s, const struct cards *c, const struct agent_job *j)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        const struct gpu_card *card = &c->items[i].card;
+        struct card_offer all;
+        if (card->mode != GPU_SGPU || find_busy(s, card->uuid))
+            continue;
+        card_offer_of(card, &all);
+        take(s, card->uuid, j, &all);
+    }
+}
+
+static void give_back(struct jobs *s, const struct agent_job *j)
+{
+    for (size_t i = s->n_busy; i-- > 0;)
+        if (s->busy[i].job == j)
+            s->busy[i] = s->busy[--s->n_busy];
+}
+
+static bool is_for_slots(const struct agent_job *j)
+{
+    return j->kind == AGENT_JOB_BIND || j->kind == AGENT_JOB_RELEASE;
+}
+
+/* --- Jobs --- */
+
+static void note_running(struct jobs *s, const struct cards *c, const struct agent_job *j)
+{
+    if (*j->uuid)
+        take(s, j->uuid, j, &j->offered);
+    if (is_for_slots(j))
+        take_sliced(s, c, j);
+    struct running_job *r = XPUSH(s->running, s->n);
+    r->job = j;
+    r->kind = j->kind;
+    for (size_t i = 0; i < s->n_busy; i++)
+        touch(r, s->busy[i].uuid);
+}
+
+void jobs_submit(struct jobs *s, const struct cards *c, struct agent_job *j)
+{
+    auto_err struct err e = {0};
+    j->driver_view = driver_view_hold(c->driver);
+    j->slots_made = cards_slots_made(c);
+    if (c->kubelet)
+        j->holders = holders_copy(kubelet_link_holders(c->kubelet));
+    note_running(s, c, j);
+    if (worker_submit(s->worker, agent_job_run, s->done, agent_job_free, j, &e) == 0)
+        return;
+    log_error("Could not queue work for the hardware", kv_err(&e));
+    jobs_end(s, j);
+    agent_job_free(j);
+}
+
+static struct running_job *find_running(const struct jobs *s, const struct agent_job *j)
 {
     for (size_t i = 0; i < s->n; i++)
-        if (*s->running[i].uuid) {
-            *ret_offer = &s->running[i].offered;
-            return s->running[i].uuid;
-        }
+        if (s->running[i].job == j)
+            return &s->running[i];
     return NULL;
+}
+
+void jobs_end(struct jobs *s, const struct agent_job *j)
+{
+    struct running_job *r = find_running(s, j);
+    assert(r);
+    give_back(s, j);
+    free(r->touched);
+    *r = s->running[--s->n];
+}
+
+bool jobs_has_room(const struct jobs *s)
+{
+    return s->n < worker_max_threads(s->worker);
+}
+
+bool jobs_has_kind(const struct jobs *s, enum agent_job_kind kind)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (s->running[i].kind == kind)
+            return true;
+    return false;
+}
+
+static size_t count_reads(const struct jobs *s, bool stuck)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->n; i++)
+        n += s->running[i].kind == AGENT_JOB_READ &&
+             worker_stuck_job(s->worker, s->running[i].job) == stuck;
+    return n;
+}
+
+bool jobs_reads(const struct jobs *s)
+{
+    size_t stuck = count_reads(s, /* stuck= */ true);
+    return count_reads(s, /* stuck= */ false) > 0 ||
+           (stuck > 0 && stuck >= worker_max_threads(s->worker) / 2);
+}
+
+bool jobs_has_card(const struct jobs *s, const char *uuid)
+{
+    return find_busy(s, uuid);
+}
+
+bool jobs_have_sliced(const struct jobs *s, const struct cards *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (c->items[i].card.mode == GPU_SGPU && jobs_has_card(s, c->items[i].card.uuid))
+            return true;
+    return jobs_has_kind(s, AGENT_JOB_BIND) || jobs_has_kind(s, AGENT_JOB_RELEASE);
+}
+
+bool jobs_touched(const struct jobs *s, const struct agent_job *j, const char *uuid)
+{
+    const struct running_job *r = find_running(s, j);
+    return r && has_touched(r, uuid);
 }
 
 const char *jobs_stuck_call(const struct jobs *s)
@@ -70,16 +181,21 @@ const char *jobs_stuck_call(const struct jobs *s)
     return worker_stuck(s->worker, &call, &since) ? call : NULL;
 }
 
-bool jobs_watch(struct jobs *s, const char **ret_call)
+struct jobs_news jobs_watch(struct jobs *s)
 {
-    *ret_call = jobs_stuck_call(s);
-    if (!*ret_call == !s->stuck)
-        return false;
-    s->stuck = *ret_call;
-    return true;
+    struct jobs_news news = {.call = jobs_stuck_call(s)};
+    size_t n = news.call ? count_reads(s, /* stuck= */ true) : 0;
+    news.changed = !news.call != !s->stuck;
+    news.reading_hangs = n > s->n_stuck_reads;
+    s->stuck = news.call;
+    s->n_stuck_reads = n;
+    return news;
 }
 
 void jobs_done(struct jobs *s)
 {
+    for (size_t i = 0; i < s->n; i++)
+        free(s->running[i].touched);
     free(s->running);
+    free(s->busy);
 }

@@ -3,20 +3,25 @@
 
 #include "nodeagent/loop/cards.h"
 #include "nodeagent/loop/worker.h"
+#include "nodeagent/offer/node_state.h"
 
 /*
- * The jobs at the worker: which cards they change, and what each of those cards still offers
- * meanwhile. Today the loop submits one after another; nothing outside this module counts on that
- * but next_job. The loop's thread only.
+ * The jobs at the worker: which cards are in their hands, and what each of those cards still offers
+ * meanwhile. A card is in one job's hands at a time, which the callers see to (jobs_has_card); a
+ * reading runs beside them and leaves those cards out (jobs_touched). The loop's thread only.
  */
 struct jobs {
     /* Set before the first use; borrowed. */
     struct worker *worker;
     worker_done_fn *done; /* called from worker_dispatch; calls jobs_end */
 
+    /* To be read by anybody; changed by the functions here only. */
+    struct busy_card *busy; /* owned; the cards in jobs' hands, each once */
+    size_t n_busy;
     struct running_job *running; /* owned */
     size_t n;
-    bool stuck; /* a vendor call is past its deadline, as of the last jobs_watch */
+    bool stuck;           /* a vendor call is past its deadline, as of the last jobs_watch */
+    size_t n_stuck_reads; /* readings with such a call, as of then */
 };
 
 /* Hands the job to the worker, together with what every job needs to know: the driver's files, the
@@ -26,17 +31,30 @@ void jobs_submit(struct jobs *s, const struct cards *c, struct agent_job *j);
 /* The job has come back. The caller keeps it. */
 void jobs_end(struct jobs *s, const struct agent_job *j);
 
-/* True while some job is at the worker. */
-bool jobs_any(const struct jobs *s);
-/* True while a job changes this card. */
+/* True while another job would begin at once. */
+bool jobs_has_room(const struct jobs *s);
+/* True while a job of this kind runs. */
+bool jobs_has_kind(const struct jobs *s, enum agent_job_kind kind);
+/* True while a reading runs that the next one has to wait for. One whose call is past its deadline
+ * is none: the card that hangs stays in that reading's hands, and the next one leaves it out. So
+ * many may hang at once that half of the worker's threads are left. */
+bool jobs_reads(const struct jobs *s);
+/* True while a job has this card in hand. */
 bool jobs_has_card(const struct jobs *s, const char *uuid);
-/* The card that is being changed, and what it still offers; NULL: none. Borrowed until the next
- * submit or end. */
-const char *jobs_card(const struct jobs *s, const struct card_offer **ret_offer);
+/* True while a job has any card in hand that has slices, or runs for slots: a job for slots has to
+ * wait, since it takes all those cards. */
+bool jobs_have_sliced(const struct jobs *s, const struct cards *c);
+/* True when some job had this card in hand since the READ job j was submitted, so that the reading
+ * may show it between two layouts. */
+bool jobs_touched(const struct jobs *s, const struct agent_job *j, const char *uuid);
 
-/* Looks whether a vendor call is past its deadline. True: `stuck` changed; *ret_call (static) is
- * the call. */
-bool jobs_watch(struct jobs *s, const char **ret_call);
+/* Looks which vendor calls are past their deadlines. */
+struct jobs_news {
+    const char *call;   /* static; NULL: none is, and none was at the last look */
+    bool changed;       /* `stuck` did */
+    bool reading_hangs; /* one more: the cards should be read by another one */
+};
+struct jobs_news jobs_watch(struct jobs *s);
 /* The vendor call that is past its deadline right now (static); NULL: none. */
 const char *jobs_stuck_call(const struct jobs *s);
 

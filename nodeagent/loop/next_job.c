@@ -18,7 +18,7 @@ struct card_track *next_job_card(const struct next_job_facts *f)
     unsigned lowest = UINT_MAX;
     for (size_t i = 0; i < f->tracks->n; i++) {
         struct card_track *t = &f->tracks->items[i];
-        if (!card_track_is_due(t, f->now_mono_ms))
+        if (!card_track_is_due(t, f->now_mono_ms) || jobs_has_card(f->jobs, t->memo.uuid))
             continue;
         unsigned index = index_of(f, t->memo.uuid);
         if (index >= lowest)
@@ -31,11 +31,24 @@ struct card_track *next_job_card(const struct next_job_facts *f)
 
 enum next_job_kind next_job(const struct next_job_facts *f, struct card_track **ret_card)
 {
+    bool reads = jobs_reads(f->jobs);
     *ret_card = NULL;
-    if (f->read_due)
+    if (f->read_due && !reads)
         return NEXT_READ;
     if (!f->cards_read)
-        return f->now_mono_ms < f->next_read_mono_ms ? NEXT_NOTHING : NEXT_READ;
+        return reads || f->now_mono_ms < f->next_read_mono_ms ? NEXT_NOTHING : NEXT_READ;
     *ret_card = f->spec_seen ? next_job_card(f) : NULL;
     return *ret_card ? NEXT_CARD : NEXT_NOTHING;
+}
+
+int64_t next_job_due_mono_ms(const struct next_job_facts *f)
+{
+    int64_t first = INT64_MAX;
+    for (size_t i = 0; i < f->tracks->n; i++) {
+        const struct card_track *t = &f->tracks->items[i];
+        int64_t at = card_track_due_mono_ms(t);
+        if (at < first && !jobs_has_card(f->jobs, t->memo.uuid))
+            first = at;
+    }
+    return first;
 }

@@ -3,12 +3,14 @@
 
 #include "nodeagent/change/card_view.h"
 #include "nodeagent/loop/card_track.h"
+#include "nodeagent/loop/jobs.h"
 
 /*
  * Which job is next: the choice between a reading and the attempt at some card. Pure: facts in,
  * decision out. Slots come before both, because a container is waiting for them (slot_jobs.h).
  */
 struct next_job_facts {
+    const struct jobs *jobs;          /* the ones under way */
     const struct card_tracks *tracks; /* the cards of the spec */
     const struct card_view *cards;    /* as read last */
     size_t n_cards;
@@ -21,8 +23,10 @@ struct next_job_facts {
 enum next_job_kind { NEXT_NOTHING, NEXT_READ, NEXT_CARD };
 
 /* *ret_card: the track of the card, with NEXT_CARD; borrowed from the tracks. A reading that is due
- * comes first; nothing is attempted before the first one. */
+ * comes first, unless one is under way; nothing is attempted before the first one. */
 enum next_job_kind next_job(const struct next_job_facts *f, struct card_track **ret_card);
-/* The due card with the lowest index, as people count them; one that the node lacks comes last.
- * NULL: none is due. */
+/* The due card with the lowest index, as people count them; one that the node lacks comes last, and
+ * one in a job's hands is left out. NULL: none is due. */
 struct card_track *next_job_card(const struct next_job_facts *f);
+/* When the first of those is due by itself; INT64_MAX: none. */
+int64_t next_job_due_mono_ms(const struct next_job_facts *f);

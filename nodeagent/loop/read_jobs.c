@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/loop/read_jobs.h"
 
+#include <stdio.h>
+#include <string.h>
+
 struct recovery_facts read_jobs_facts(const struct read_jobs *s)
 {
     return (struct recovery_facts){
@@ -25,33 +28,60 @@ static bool knows_modes(const struct read_jobs *s)
     return s->cards->serves_kubelet && spec_source_is_seen(s->source) && s->cards->read;
 }
 
-static bool modes_have_changed(struct read_jobs *s)
-{
-    const struct share_rules rules = share_rules(s);
-    return knows_modes(s) &&
-           exclusive_wish_changed(&s->exclusive, &rules, spec_source_spec(s->source),
-                                  s->cards->items, s->cards->n);
-}
-
 void read_jobs_tick(struct read_jobs *s)
 {
     readings_tick(&s->readings);
-    s->readings.due |= modes_have_changed(s);
 }
 
 struct agent_job *read_jobs_begin(struct read_jobs *s, const struct agent_job_env *env, void *owner)
 {
-    const struct recovery_facts facts = read_jobs_facts(s);
-    const struct share_rules rules = share_rules(s);
-    auto_id_list struct id_list withheld = {0};
     struct agent_job *j = agent_job_new(AGENT_JOB_READ, env, owner);
-    j->recover = recovery_may_run(s->recovery, &facts);
-    recovery_guard(s->recovery, &facts, s->cards, j, &withheld);
-    withdrawal_seal_recovery(s->withdrawal, &withheld);
+    j->lists = s->recovery->due;
     readings_begin(&s->readings);
-    if (knows_modes(s))
-        exclusive_wish_list(&rules, facts.spec, s->cards->items, s->cards->n, j);
     return j;
+}
+
+static struct agent_job *begin_recovery(struct read_jobs *s, const struct agent_job_env *env,
+                                        void *owner)
+{
+    const struct recovery_facts facts = read_jobs_facts(s);
+    auto_id_list struct id_list withheld = {0};
+    const char *uuid = recovery_next(s->recovery, &facts);
+    if (!uuid)
+        return NULL;
+    struct agent_job *j = agent_job_new(AGENT_JOB_RECOVER, env, owner);
+    (void)snprintf(j->uuid, sizeof(j->uuid), "%s", uuid);
+    (void)snprintf(j->boot_id, sizeof(j->boot_id), "%s", s->cards->inventory.boot_id);
+    recovery_begin(s->recovery, &facts, cards_find(s->cards, j->uuid), j, &withheld);
+    withdrawal_seal_recovery(s->withdrawal, j->uuid, &withheld);
+    return j;
+}
+
+static struct agent_job *begin_mode(struct read_jobs *s, const struct agent_job_env *env,
+                                    void *owner)
+{
+    const struct share_rules rules = share_rules(s);
+    bool wanted;
+    const struct card_view *v =
+        knows_modes(s) ? exclusive_wish_next(&s->exclusive, &rules, spec_source_spec(s->source),
+                                             s->cards, s->jobs, &wanted)
+                       : NULL;
+    if (!v)
+        return NULL;
+    struct agent_job *j = agent_job_new(AGENT_JOB_MODE, env, owner);
+    memcpy(j->uuid, v->card.uuid, sizeof(j->uuid));
+    memcpy(j->view.card.uuid, v->card.uuid, sizeof(j->view.card.uuid));
+    j->view.card.exclusive = v->card.exclusive;
+    j->exclusive = wanted;
+    card_offer_of(&v->card, &j->offered);
+    return j;
+}
+
+struct agent_job *read_jobs_begin_card(struct read_jobs *s, const struct agent_job_env *env,
+                                       void *owner)
+{
+    struct agent_job *j = begin_recovery(s, env, owner);
+    return j ? j : begin_mode(s, env, owner);
 }
 
 /* --- The end --- */
@@ -64,14 +94,27 @@ static bool is_blind(const struct read_jobs *s, const struct agent_job *j)
     return j->unlisted.kind && !s->recovery->done;
 }
 
+/* What another job had in hand meanwhile may have been read between two layouts. */
+static void leave_out_touched(const struct read_jobs *s, struct agent_job *j)
+{
+    for (size_t i = 0; i < j->n_views; i++) {
+        struct gpu_card *card = &j->views[i].card;
+        if (jobs_touched(s->jobs, j, card->uuid))
+            card->unread = card->busy = true;
+    }
+}
+
 static void take_reading(struct read_jobs *s, struct agent_job *j, int64_t now_mono_ms)
 {
     struct late_binding *slots = s->slot_jobs->slots;
     bool is_driver_new = j->new_driver_view;
+    leave_out_touched(s, j);
     cards_take_all(s->cards, j);
+    exclusive_wish_read(&s->exclusive);
     bool complete = !cards_has_unread(s->cards);
-    if (j->recover && !j->unlisted.kind) {
-        recovery_take(s->recovery, &j->unended);
+    if (j->lists && !j->unlisted.kind) {
+        const struct recovery_facts facts = read_jobs_facts(s);
+        recovery_found(s->recovery, &facts, j);
         if (slots)
             late_binding_found(slots, j->slots_found, j->n_slots_found);
     }
@@ -86,9 +129,13 @@ static void take_reading(struct read_jobs *s, struct agent_job *j, int64_t now_m
     late_binding_stir(slots);
 }
 
+/* A reading that hung is overtaken by a later one. */
 void read_jobs_end(struct read_jobs *s, struct agent_job *j)
 {
     int64_t now = clock_mono_ms(s->clk);
+    if (j->began_mono_ms < s->newest_mono_ms)
+        return;
+    s->newest_mono_ms = j->began_mono_ms;
     if (s->cards->kubelet)
         kubelet_link_check(s->cards->kubelet);
     s->host = j->host;
@@ -99,4 +146,24 @@ void read_jobs_end(struct read_jobs *s, struct agent_job *j)
                         j->err.kind == ERR_NOT_FOUND ? "DriverNotLoaded" : "ReadFailed", &j->err);
     else if (j->unlisted.kind)
         readings_failed(&s->readings, "JournalUnreadable", &j->unlisted);
+}
+
+bool read_jobs_end_card(struct read_jobs *s, struct agent_job *j)
+{
+    struct card_view *v = cards_find(s->cards, j->uuid);
+    if (j->kind == AGENT_JOB_MODE) {
+        if (v)
+            v->card.exclusive = j->exclusive;
+        return false;
+    }
+    recovery_ended(s->recovery, j);
+    if (!j->result.changed)
+        return false;
+    bool read = v && j->rc == 0;
+    if (read)
+        cards_take_one(s->cards, v, j);
+    else if (v)
+        v->outdated = true;
+    card_jobs_recheck(s->card_jobs);
+    return !read;
 }

@@ -6,9 +6,9 @@
 #include "nodeagent/loop/slot_jobs.h"
 
 /*
- * A reading of the whole node: what the job is told (whether it recovers interrupted changes and what
- * it must not destroy meanwhile, which cards are wanted in EXCLUSIVE_PROCESS), and who takes what
- * out of its result. The loop's thread only; never blocks.
+ * A reading of the whole node, who takes what out of its result, and the jobs that it shows to be
+ * due on single cards: to end an interrupted change, to set a compute mode. The loop's thread only;
+ * never blocks.
  */
 struct read_jobs {
     /* Borrowed. */
@@ -26,16 +26,23 @@ struct read_jobs {
 
     struct readings readings;
     struct exclusive_wish exclusive;
+    int64_t newest_mono_ms; /* when the newest reading that was taken began; 0: none was */
     struct host_facts host; /* of the newest reading, also where the cards could not be read */
 };
 
 /* What recovery has to know; borrows everything. */
 struct recovery_facts read_jobs_facts(const struct read_jobs *s);
-/* Makes a reading due whose time has come, or that has to set a compute mode. Only while no reading
- * is under way: that one sets the next time when it ends. */
+/* Makes a reading due whose time has come. Only while no reading is under way: that one sets the
+ * next time when it ends. */
 void read_jobs_tick(struct read_jobs *s);
 /* Begins a reading. The caller submits and owns the job. */
 struct agent_job *read_jobs_begin(struct read_jobs *s, const struct agent_job_env *env,
                                   void *owner);
-/* Takes the result of such a job. */
+/* Takes the result of such a job, which jobs_end has not ended yet. */
 void read_jobs_end(struct read_jobs *s, struct agent_job *j);
+/* Begins the next job that recovers a card, or that sets one's mode; NULL: none is due. The caller
+ * submits and owns it. */
+struct agent_job *read_jobs_begin_card(struct read_jobs *s, const struct agent_job_env *env,
+                                       void *owner);
+/* Takes the result of such a job. True: the cards have to be read again. */
+bool read_jobs_end_card(struct read_jobs *s, struct agent_job *j);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/loop/recovery.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -25,65 +26,155 @@ bool recovery_may_run(const struct recovery *r, const struct recovery_facts *f)
 {
     if (f->holders && !f->holders->known)
         return false;
-    for (size_t i = 0; i < r->unended.n; i++) {
+    for (size_t i = 0; r->done && i < r->unended.n; i++) {
         const struct unended_card *u = &r->unended.items[i];
         if (is_withheld(f, u) && !is_known_withheld(f, u))
             return false;
     }
-    return r->due;
+    return true;
+}
+
+/* --- Rounds --- */
+
+static bool is_round_over(const struct recovery *r)
+{
+    return !r->round.n_waiting && !r->round.n_running;
+}
+
+bool recovery_is_first(const struct recovery *r)
+{
+    return !r->done && !is_round_over(r);
+}
+
+static void end_round_if_over(struct recovery *r)
+{
+    if (!is_round_over(r))
+        return;
+    r->done = true;
+    r->due |= r->unended.n > 0;
+}
+
+static bool is_listed(const struct agent_job *listed, const char *uuid)
+{
+    for (size_t i = 0; i < listed->n_unended; i++)
+        if (strcmp(listed->unended[i], uuid) == 0)
+            return true;
+    return false;
+}
+
+/* A change whose journal is gone has ended. */
+static void forget_ended(struct recovery *r, const struct agent_job *listed)
+{
+    for (size_t i = r->unended.n; i-- > 0;)
+        if (!is_listed(listed, r->unended.items[i].uuid))
+            unended_drop(&r->unended, r->unended.items[i].uuid);
+}
+
+/* The kubelet's list may take a while; until then nothing of such a card is on offer, and its
+ * condition says why. */
+static void await_holders(struct recovery *r, const char *uuid)
+{
+    static const struct txn_result awaits = {
+        .outcome = TXN_FAILED,
+        .message =
+            "a change of this card was interrupted; it is ended once the kubelet has reported "
+            "which pods hold devices",
+    };
+    unended_note(&r->unended, uuid, &awaits);
+}
+
+/* A card in another job's hands has a journal because that job wrote it. A name that is too long is
+ * no card's. */
+void recovery_found(struct recovery *r, const struct recovery_facts *f,
+                    const struct agent_job *listed)
+{
+    bool may_run = recovery_may_run(r, f);
+    if (!is_round_over(r))
+        return;
+    forget_ended(r, listed);
+    r->due &= !may_run;
+    for (size_t i = 0; i < listed->n_unended; i++) {
+        const char *uuid = listed->unended[i];
+        if (strlen(uuid) >= GPU_UUID_BYTES || jobs_touched(f->jobs, listed, uuid))
+            continue;
+        if (may_run)
+            (void)snprintf(*XPUSH(r->round.waiting, r->round.n_waiting), GPU_UUID_BYTES, "%s",
+                           uuid);
+        else if (!r->done)
+            await_holders(r, uuid);
+    }
+    if (may_run)
+        end_round_if_over(r);
+}
+
+/* Cards of a later round wait until nothing of theirs is on offer, like the round itself. */
+static bool may_begin(const struct recovery *r, const struct recovery_facts *f, const char *uuid)
+{
+    const struct unended_card *u = unended_find(&r->unended, uuid);
+    bool is_offered = r->done && u && is_withheld(f, u) && !is_known_withheld(f, u);
+    return !is_offered && !jobs_has_card(f->jobs, uuid);
+}
+
+const char *recovery_next(const struct recovery *r, const struct recovery_facts *f)
+{
+    for (size_t i = 0; i < r->round.n_waiting; i++)
+        if (may_begin(r, f, r->round.waiting[i]))
+            return r->round.waiting[i];
+    return NULL;
 }
 
 /*
- * The first recovery needs no bound. The kubelet is shown a device only after it (reporting.h), and
+ * The first round needs no bound. The kubelet is shown a device only after it (reporting.h), and
  * grants nothing without this agent's answer. Grants of the agent before are in the list that
  * recovery_may_run waits for, so they are in use. What that agent's change destroys it had withdrawn
  * before it wrote the journal, and the Device still says so.
  *
- * A later recovery may destroy everything on a card that no source wants: nothing of it is on
- * offer, which recovery_may_run made sure of, and it is sealed against grants on their way. On all
- * other cards everything that exists may be on offer, so it stays. The change of a wanted card is
- * ended by its next attempt, with a withdrawal (withdrawal.h).
+ * A later round may destroy everything on a card that no source wants: nothing of it is on offer,
+ * which may_begin made sure of, and it is sealed against grants on their way. On all other cards
+ * everything that exists may be on offer, so it stays. The change of a wanted card is ended by its
+ * next attempt, with a withdrawal (withdrawal.h).
  */
-void recovery_guard(const struct recovery *r, const struct recovery_facts *f,
-                    const struct cards *cards, struct agent_job *j, struct id_list *withheld)
+void recovery_begin(struct recovery *r, const struct recovery_facts *f, const struct card_view *v,
+                    struct agent_job *j, struct id_list *withheld)
 {
-    for (size_t i = 0; j->recover && r->done && i < cards->n; i++) {
-        const struct gpu_card *card = &cards->items[i].card;
-        const struct unended_card *u = unended_find(&r->unended, card->uuid);
-        if (u && is_withheld(f, u)) {
-            id_list_add(withheld, card, &(const struct card_offer){0});
-            continue;
-        }
-        struct agent_card_offer *o = XPUSH(j->offers, j->n_offers);
-        memcpy(o->uuid, card->uuid, sizeof(o->uuid));
-        card_offer_of(card, &o->offer);
-    }
+    const struct unended_card *u = unended_find(&r->unended, j->uuid);
+    for (size_t i = 0; i < r->round.n_waiting; i++)
+        if (strcmp(r->round.waiting[i], j->uuid) == 0)
+            memmove(r->round.waiting[i], r->round.waiting[--r->round.n_waiting], GPU_UUID_BYTES);
+    r->round.n_running++;
+    if (!r->done || !v)
+        return;
+    if (u && is_withheld(f, u))
+        id_list_add(withheld, &v->card, &j->offered);
+    else
+        card_offer_of(&v->card, &j->offered);
+    j->seals = withheld->n;
 }
 
 /* Warns once for each reason, because recovery repeats as long as it fails. */
-static void warn_unended(const struct unended_card *u, const struct unended_card *known)
+static void warn_unended(const struct unended_card *known, const struct agent_job *j)
 {
-    if (known && strcmp(known->why, u->why) == 0)
+    if (known && strcmp(known->why, j->result.message) == 0)
         return;
-    log_warn("Could not end an interrupted change", kv("gpu", u->uuid), kv("message", u->why),
-             kv("next", u->waits ? "waits for a person" : "tried again at the next reading"));
+    log_warn("Could not end an interrupted change", kv("gpu", j->uuid),
+             kv("message", j->result.message),
+             kv("next", j->result.other_version ? "waits for a person"
+                                                : "tried again at the next reading"));
 }
 
-void recovery_take(struct recovery *r, struct unended *found)
+void recovery_ended(struct recovery *r, const struct agent_job *j)
 {
-    for (size_t i = 0; i < found->n; i++) {
-        struct unended_card *u = &found->items[i];
-        const struct unended_card *known = unended_find(&r->unended, u->uuid);
-        warn_unended(u, known);
-        u->told_number = known ? known->told_number : 0;
-        u->told_mono_ms = known ? known->told_mono_ms : 0;
+    r->round.n_running--;
+    if (j->result.outcome == TXN_FAILED) {
+        warn_unended(unended_find(&r->unended, j->uuid), j);
+        unended_note(&r->unended, j->uuid, &j->result);
+    } else {
+        unended_drop(&r->unended, j->uuid);
     }
-    unended_done(&r->unended);
-    r->unended = *found;
-    *found = (struct unended){0};
-    r->done = true;
-    r->due = r->unended.n > 0;
+    end_round_if_over(r);
 }
+
+/* --- The spec, and attempts --- */
 
 void recovery_follow(struct recovery *r, const struct recovery_facts *f,
                      const struct card_tracks *tracks)
@@ -125,5 +216,6 @@ bool recovery_told(struct recovery *r, const struct recovery_facts *f, int64_t n
 
 void recovery_done(struct recovery *r)
 {
+    free(r->round.waiting);
     unended_done(&r->unended);
 }

@@ -6,15 +6,21 @@
 #include "nodeagent/loop/jobs.h"
 
 /*
- * The recovery of interrupted changes: when a reading may recover them, and what it must not
- * destroy. The changes that recovery could not end are listed in `unended`; a card of that list that
- * no source wants offers nothing until they end. Decisions only; the worker recovers (agent_job.h).
- * The loop's thread only.
+ * The recovery of interrupted changes: which card's is ended next, and what that must not destroy.
+ * It goes in rounds: a reading lists the journals, and each card that has one gets a job of its own.
+ * The changes that could not be ended are listed in `unended`; a card of that list that no source
+ * wants offers nothing until they end. Decisions only; the worker recovers (agent_job.h). The loop's
+ * thread only.
  */
 struct recovery {
-    bool done; /* once: predecessors' interrupted changes have ended, or are in `unended` */
-    bool due;  /* a journal may exist that no attempt will end */
+    bool done; /* one round has ended: predecessors' changes have ended, or are in `unended` */
+    bool due;  /* a journal may exist that no attempt will end: the next reading lists them */
     struct unended unended;
+    struct recovery_round {
+        char (*waiting)[GPU_UUID_BYTES]; /* owned: cards whose job did not begin yet */
+        size_t n_waiting;
+        size_t n_running;
+    } round;
 };
 
 /* What others have learned of the offer. */
@@ -25,17 +31,25 @@ struct recovery_facts {
     const struct holders *holders; /* NULL: there is no kubelet */
 };
 
-/* True when the next reading may recover: it goes through all journals, so each unended card that
- * no source wants must be known to offer nothing. Before the kubelet's first list nothing is
- * recovered: a pod may hold a part that the change left. */
+/* True when cards may be recovered now, as far as the node is concerned: before the kubelet's first
+ * list none is, since a pod may hold a part that the change left. In a later round each unended card
+ * that no source wants must be known to offer nothing. */
 bool recovery_may_run(const struct recovery *r, const struct recovery_facts *f);
-/* Sets in a READ job that recovers what must not be destroyed. Adds to *withheld the devices that
- * the caller has to seal while it runs. */
-void recovery_guard(const struct recovery *r, const struct recovery_facts *f,
-                    const struct cards *cards, struct agent_job *j, struct id_list *withheld);
-/* A recovery went through all journals: takes over its list of those that it could not end. Logs
- * each new reason. */
-void recovery_take(struct recovery *r, struct unended *found);
+/* A reading has listed the cards with a journal; `listed` (a READ job) is borrowed. Begins a round,
+ * unless one is under way. Before the first round may run, those cards count as unended. */
+void recovery_found(struct recovery *r, const struct recovery_facts *f,
+                    const struct agent_job *listed);
+/* The card to recover next; NULL: none can be now. Borrowed until the next call here. */
+const char *recovery_next(const struct recovery *r, const struct recovery_facts *f);
+/* Sets in the RECOVER job of that card what must not be destroyed, and takes the card out of those
+ * that wait. v NULL: the node does not show the card. Adds to *withheld the devices that the caller
+ * has to seal while it runs. */
+void recovery_begin(struct recovery *r, const struct recovery_facts *f, const struct card_view *v,
+                    struct agent_job *j, struct id_list *withheld);
+/* A RECOVER job has ended. Logs a new reason why it could not end the change. */
+void recovery_ended(struct recovery *r, const struct agent_job *j);
+/* True while the first round is under way: some cards may be between two layouts. */
+bool recovery_is_first(const struct recovery *r);
 
 /* Follows a new spec, before the tracks do. A card whose change failed and that the new spec does
  * not list is not attempted again: recovery ends its change. */

@@ -88,6 +88,8 @@ static struct node_state state_of(struct reporting *r, struct card_memo **ret_me
         .spec_seen = spec_source_is_seen(d->source),
         .memos = *ret_memos,
         .n_memos = d->tracks->n,
+        .busy = d->jobs->busy,
+        .n_busy = d->jobs->n_busy,
         .unended = &d->recovery->unended,
         .read_reason = d->readings->reason,
         .read_error = d->readings->error,
@@ -98,7 +100,6 @@ static struct node_state state_of(struct reporting *r, struct card_memo **ret_me
         .publisher = d->resource_publisher,
         .nodes = d->writes_slot_files ? cards_device_nodes(d->cards) : NULL,
     };
-    state.busy = jobs_card(d->jobs, &state.busy_offer);
     add_slots(r, &state);
     add_link(r, &state);
     return state;
@@ -125,10 +126,13 @@ void reporting_serve(struct reporting *r)
 
 /* --- The status --- */
 
-/* The arrival of the Device, or the end of the reading, publishes again. */
+/* The arrival of the Device, or the end of the reading or of the first recoveries, publishes again.
+ * What the last status of the agent before offers of a card is not what stands on it while its
+ * change is being ended, but nothing of what that destroys is in it (recovery.h). */
 static bool is_too_early(const struct reporting *r)
 {
-    bool blind = !r->d.cards->read && !r->d.readings->error && !r->d.jobs->stuck;
+    bool blind = (!r->d.cards->read || recovery_is_first(r->d.recovery)) && !r->d.readings->error &&
+                 !r->d.jobs->stuck;
     return !spec_source_is_seen(r->d.source) || (r->published.agent_version && blind);
 }
 

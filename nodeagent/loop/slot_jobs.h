@@ -3,6 +3,7 @@
 
 #include "nodeagent/loop/card_track.h"
 #include "nodeagent/loop/cards.h"
+#include "nodeagent/loop/jobs.h"
 #include "nodeagent/loop/spec_source.h"
 #include "nodeagent/slots/late_binding.h"
 
@@ -20,6 +21,7 @@ struct slot_jobs {
     struct cards *cards;
     const struct spec_source *source;
     const struct card_tracks *tracks;
+    const struct jobs *jobs;
     const struct unended *unended;
 };
 
@@ -30,7 +32,7 @@ bool slot_jobs_is_open(const struct gpu_card *card, const struct device_want *wa
 
 /* Asks once whether the agent may read pods, where some card makes slices for pods. */
 void slot_jobs_ask_right(const struct slot_jobs *s);
-/* The next job for slots, BIND or RELEASE; NULL: none is due. While some card is due for an attempt
+/* The next job for slots, BIND or RELEASE; NULL: none is due, or one is under way. While some card is due for an attempt
  * nothing is bound: it is not known yet what that attempt destroys. For everything else the job's
  * card stays as it is. The caller owns the job, and seals a binding's slots. */
 struct agent_job *slot_jobs_next(const struct slot_jobs *s, const struct agent_job_env *env,

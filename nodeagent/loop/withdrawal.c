@@ -6,8 +6,7 @@
 
 #include "nodeagent/offer/device_id.h"
 
-/* Owners of seals that are not a card's. */
-static const char seal_of_recovery[] = "recovery";
+/* The owner of a seal that is not a card's. */
 static const char seal_of_slots[] = "slots";
 
 /* --- From the API server --- */
@@ -141,10 +140,11 @@ bool withdrawal_await(const struct withdrawal *w, struct card_track *t,
 
 /* --- Seals --- */
 
-void withdrawal_seal_recovery(const struct withdrawal *w, const struct id_list *ids)
+void withdrawal_seal_recovery(const struct withdrawal *w, const char *uuid,
+                              const struct id_list *ids)
 {
     if (w->kubelet && ids->n)
-        seal(w, seal_of_recovery, ids);
+        seal(w, uuid, ids);
 }
 
 void withdrawal_seal_slots(const struct withdrawal *w, const struct slot_binding *b)
@@ -157,17 +157,29 @@ void withdrawal_seal_slots(const struct withdrawal *w, const struct slot_binding
     free(ids);
 }
 
+/* NULL: the job has no seal. */
 static const char *seal_of(const struct agent_job *j)
 {
-    if (j->kind == AGENT_JOB_READ)
-        return seal_of_recovery;
-    return j->kind == AGENT_JOB_CARD ? j->uuid : seal_of_slots;
+    switch (j->kind) {
+    case AGENT_JOB_CARD:
+        return j->uuid;
+    case AGENT_JOB_RECOVER:
+        return j->seals ? j->uuid : NULL;
+    case AGENT_JOB_BIND:
+    case AGENT_JOB_RELEASE:
+        return seal_of_slots;
+    case AGENT_JOB_READ:
+    case AGENT_JOB_MODE:
+        break;
+    }
+    return NULL;
 }
 
 void withdrawal_unseal_job(const struct withdrawal *w, const struct agent_job *j)
 {
-    if (w->kubelet)
-        kubelet_link_unseal(w->kubelet, seal_of(j));
+    const char *owner = seal_of(j);
+    if (w->kubelet && owner)
+        kubelet_link_unseal(w->kubelet, owner);
 }
 
 void withdrawal_unseal_idle(const struct withdrawal *w, const struct cards *cards,

@@ -32,8 +32,9 @@ bool withdrawal_is_done(const struct withdrawal *w, struct card_track *t,
 bool withdrawal_await(const struct withdrawal *w, struct card_track *t,
                       const struct device_want *want, const struct card_track_clock *clock);
 
-/* Seals the devices of cards that a recovery may destroy. */
-void withdrawal_seal_recovery(const struct withdrawal *w, const struct id_list *ids);
+/* Seals the devices of a card that its recovery may destroy. */
+void withdrawal_seal_recovery(const struct withdrawal *w, const char *uuid,
+                              const struct id_list *ids);
 /* Seals slots until their CDI files exist, so that no other pod is granted them meanwhile. */
 void withdrawal_seal_slots(const struct withdrawal *w, const struct slot_binding *b);
 /* The job has ended: takes off the seal that was set for it. */

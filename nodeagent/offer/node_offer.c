@@ -42,16 +42,23 @@ static bool is_under_way(const struct device_want *want, const struct card_memo 
     return drains;
 }
 
+static const struct busy_card *find_busy(const struct node_state *s, const char *uuid)
+{
+    for (size_t i = 0; i < s->n_busy; i++)
+        if (strcmp(s->busy[i].uuid, uuid) == 0)
+            return &s->busy[i];
+    return NULL;
+}
+
 /* The card's offer, without what a change is about to destroy: the next pod would be granted it. */
 static void offer_card(const struct node_state *s, const struct card_view *v,
                        const struct card_plan *plan, int64_t now_ms, struct card_offer *ret)
 {
     const struct device_want *want = node_state_want(s, v->card.uuid);
-    *ret = (struct card_offer){0};
-    if (s->busy && strcmp(v->card.uuid, s->busy) == 0) {
-        *ret = *s->busy_offer;
+    const struct busy_card *busy = find_busy(s, v->card.uuid);
+    *ret = busy ? busy->offer : (struct card_offer){0};
+    if (busy)
         return;
-    }
     if (v->outdated)
         return;
     if (want ? want->mode != card_api_mode(v->card.mode)

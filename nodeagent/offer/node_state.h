@@ -23,6 +23,14 @@ struct withheld {
     size_t n;
 };
 
+/* A card in the hands of a job. */
+struct busy_card {
+    char uuid[GPU_UUID_BYTES];
+    const void *job;         /* its address only */
+    bool changes;            /* its layout; false: slices of slots, or a mode */
+    struct card_offer offer; /* what it still offers until the job is over */
+};
+
 struct node_state {
     const struct gpu_inventory
         *inventory; /* vendor, versions, boot id; its cards are not used. NULL: not read yet */
@@ -35,8 +43,8 @@ struct node_state {
     bool spec_seen;                /* the Device was read at least once */
     const struct card_memo *memos; /* one for each card of the spec, in any order */
     size_t n_memos;
-    const char *busy;                     /* uuid of the card that is being changed; NULL: none */
-    const struct card_offer *busy_offer;  /* what that card still offers until the change is over */
+    const struct busy_card *busy; /* n_busy of them, each card once */
+    size_t n_busy;
     const struct unended *unended;        /* interrupted changes that are not recovered yet; NULL:
                                              none */
     const char *read_reason, *read_error; /* why the last reading failed; NULL: it did not */

@@ -45,20 +45,29 @@ static const struct unended_card *first_unended(const struct node_state *s, size
     return first;
 }
 
+/* The first card that is being changed though the spec does not list it; NULL: none. */
+static const char *unwanted_change(const struct node_state *s)
+{
+    for (size_t i = 0; i < s->n_busy; i++)
+        if (s->busy[i].changes && !node_state_want(s, s->busy[i].uuid))
+            return s->busy[i].uuid;
+    return NULL;
+}
+
 /* Reports unended cards that the spec does not list. Such a card may be gone from the node; then
  * this is the only report of it. */
 static void take_unwanted(const struct node_state *s, struct node_verdict *v)
 {
     size_t more;
     const struct unended_card *u = first_unended(s, &more);
-    bool busy = s->busy && !node_state_want(s, s->busy);
+    const char *busy = unwanted_change(s);
     if ((!busy && !u) || v->state == KSTATUS_IN_PROGRESS)
         return;
     free(v->message);
     if (busy) {
         *v = (struct node_verdict){
             KSTATUS_IN_PROGRESS, "Progressing",
-            xasprintf("a change of %s that is no longer wanted is being ended", s->busy)};
+            xasprintf("a change of %s that is no longer wanted is being ended", busy)};
         return;
     }
     auto_free char *others =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent as it runs: informer, publisher, loop and worker each in its thread, in front of a
- * model of the API server and cards in memory. The spec changes again and again; each one must come
+ * The agent as it runs: informer, publisher, loop and the worker's threads, in front of a model of
+ * the API server and cards in memory that are changed side by side. The spec changes again and again; each one must come
  * back as a status that says Ready for it. Then everything is stopped in the middle of a change.
  */
 #include "nodeagent/loop/agent.h"
@@ -22,7 +22,7 @@
 #include "nodeagent/loop/own_device.h"
 #include "service/resources.h"
 
-enum { CHANGES = 60, PATIENCE_S = 60 };
+enum { CARDS = 3, CHANGES = 60, PATIENCE_S = 60 };
 
 static const struct kc_target device = {.res = &resource_devices, .name = "n1"};
 
@@ -96,12 +96,22 @@ static void *part_main(void *arg)
 
 /* --- What is asked of it --- */
 
+static json_t *want(unsigned card, const char *profile)
+{
+    json_t *w =
+        json_pack("{s:o, s:s, s:{s:[{s:s, s:i}]}}", "uuid", json_sprintf("GPU-%08u-fake", card),
+                  "mode", "mig", "mig", "profiles", "profile", profile, "count", 1);
+    assert(w);
+    return w;
+}
+
 static void set_spec(struct kc *server, struct scope *s, int i)
 {
     static const char *const kinds[] = {"7g.80gb", "3g.40gb", "1g.10gb"};
-    auto_json json_t *body = json_pack("{s:{s:[{s:s, s:s, s:{s:[{s:s, s:i}]}}]}}", "spec",
-                                       "devices", "uuid", "GPU-00000000-fake", "mode", "mig", "mig",
-                                       "profiles", "profile", kinds[i % 3], "count", 1);
+    auto_json json_t *wants = json_array();
+    for (unsigned card = 0; card < CARDS; card++)
+        (void)json_array_append_new(wants, want(card, kinds[((unsigned)i + card) % 3]));
+    auto_json json_t *body = json_pack("{s:{s:O}}", "spec", "devices", wants);
     const struct kc_write w = {.body = body, .how = KC_MERGE};
     int rc = kc_patch(server, s, &device, &w, NULL, NULL);
     assert(rc == 0);
@@ -140,12 +150,14 @@ int main(void)
     log_setup(LOG_ERROR, LOG_LOGFMT, 2);
     if (!mkdtemp(dir))
         return 1;
-    (void)fake_add(&hw, FAKE_H100);
+    for (unsigned i = 0; i < CARDS; i++)
+        (void)fake_add(&hw, FAKE_H100);
     struct scope *s = scope_new(NULL, -1);
     struct kc *server = kc_fake_new(clock_real());
     kc_fake_hook(server, on_call, NULL);
     struct worker *worker = NULL;
-    int rc = worker_new(gpu_fake_open(&hw), &(struct worker_options){0}, &worker, NULL);
+    int rc =
+        worker_new(gpu_fake_open(&hw), &(struct worker_options){.max_threads = 4}, &worker, NULL);
     assert(rc == 0);
     struct informer *inf = informer_new(server, &(struct informer_opts){.type = &own_device_type,
                                                                         .name = "n1",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,12 +38,14 @@
 struct gate {
     struct gpu gpu; /* first */
     struct gpu *inner;
+    pthread_mutex_t mu;    /* the fake's cards are for one thread; a call that hangs is outside */
     atomic_bool unplugged; /* no driver */
     atomic_bool blind;     /* the first card cannot be read */
     atomic_bool refusing;  /* no instance can be made or removed */
     atomic_bool exhausted; /* none can be made */
     atomic_int failing;    /* so many creations of a whole card's instance fail */
     atomic_int hanging;    /* so many gi_create calls hang until let go */
+    const char *hanging_card; /* only creations on this one hang; NULL: on any */
     atomic_int hanging_reads;
     atomic_int reads;          /* of everything, so far */
     atomic_int card_reads;     /* of one card, so far */
@@ -99,6 +102,7 @@ static int gate_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
     if (atomic_load(&gate_of(g)->unplugged))
         return err_set(e, ERR_NOT_FOUND, "the driver is not loaded");
     struct gpu *in = gate_of(g)->inner;
+    HOLD(&gate_of(g)->mu);
     TRY(in->ops->read(in, ret, e));
     if (atomic_load(&gate_of(g)->blind))
         forget_card(&ret->cards[0]);
@@ -112,6 +116,7 @@ static int gate_read_card(struct gpu *g, const char *uuid, struct gpu_card *ret,
     if (atomic_load(&gate_of(g)->unplugged))
         return err_set(e, ERR_UNAVAILABLE, "the driver is gone");
     struct gpu *in = gate_of(g)->inner;
+    HOLD(&gate_of(g)->mu);
     return in->ops->read_card(in, uuid, ret, e);
 }
 
@@ -175,6 +180,7 @@ static int gate_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode,
                          enum gpu_mode_result *ret, struct err *e)
 {
     struct gpu *in = gate_of(g)->inner;
+    HOLD(&gate_of(g)->mu);
     check_offer(gate_of(g), uuid, /* whole= */ true);
     return in->ops->mode_set(in, uuid, mode, ret, e);
 }
@@ -182,6 +188,7 @@ static int gate_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode,
 static int gate_reset(struct gpu *g, const char *uuid, struct err *e)
 {
     struct gpu *in = gate_of(g)->inner;
+    HOLD(&gate_of(g)->mu);
     check_offer(gate_of(g), uuid, /* whole= */ true);
     atomic_fetch_add(&gate_of(g)->resets, 1);
     if (take_one(&gate_of(g)->failing_resets))
@@ -194,17 +201,19 @@ static int gate_gi_create(struct gpu *g, const char *uuid, unsigned profile_id, 
 {
     struct gate *gate = gate_of(g);
     atomic_fetch_add(&gate->creates, 1);
-    if (take_one(&gate->hanging))
+    if ((!gate->hanging_card || strcmp(gate->hanging_card, uuid) == 0) && take_one(&gate->hanging))
         hang(gate);
     if (atomic_load(&gate->refusing) || atomic_load(&gate->exhausted) ||
         (size == 8 && take_one(&gate->failing)))
         return err_set(e, ERR_UNAVAILABLE, "injected");
+    HOLD(&gate->mu);
     return gate->inner->ops->gi_create(gate->inner, uuid, profile_id, start, size, ret_gi_id, e);
 }
 
 static int gate_gi_destroy(struct gpu *g, const char *uuid, unsigned gi_id, struct err *e)
 {
     struct gpu *in = gate_of(g)->inner;
+    HOLD(&gate_of(g)->mu);
     return in->ops->gi_destroy(in, uuid, gi_id, e);
 }
 
@@ -212,6 +221,7 @@ static int gate_ci_create(struct gpu *g, const char *uuid, unsigned gi_id, unsig
                           int start, unsigned *ret_ci_id, struct err *e)
 {
     struct gpu *in = gate_of(g)->inner;
+    HOLD(&gate_of(g)->mu);
     return in->ops->ci_create(in, uuid, gi_id, slices, start, ret_ci_id, e);
 }
 
@@ -219,6 +229,7 @@ static int gate_ci_destroy(struct gpu *g, const char *uuid, unsigned gi_id, unsi
                            struct err *e)
 {
     struct gpu *in = gate_of(g)->inner;
+    HOLD(&gate_of(g)->mu);
     check_offer(gate_of(g), uuid, /* whole= */ false);
     if (atomic_load(&gate_of(g)->refusing))
         return err_set(e, ERR_UNAVAILABLE, "injected");
@@ -228,6 +239,7 @@ static int gate_ci_destroy(struct gpu *g, const char *uuid, unsigned gi_id, unsi
 static int gate_exclusive_set(struct gpu *g, const char *uuid, bool on, struct err *e)
 {
     struct gpu *in = gate_of(g)->inner;
+    HOLD(&gate_of(g)->mu);
     return in->ops->exclusive_set(in, uuid, on, e);
 }
 
@@ -282,7 +294,9 @@ static void bench_start(struct bench *b)
     b->gate.server = b->server;
     b->gate.scope = b->scope;
     b->gate.hw = &b->hw;
-    const struct worker_options w = {.call_deadline_ms = CALL_DEADLINE_MS, .clock = b->clk};
+    const struct worker_options w = {.max_threads = 4,
+                                     .call_deadline_ms = CALL_DEADLINE_MS,
+                                     .clock = b->clk};
     cr_assert_eq(worker_new(&b->gate.gpu, &w, &b->worker, NULL), 0);
     const struct informer_opts i = {.type = &own_device_type, .name = "n1", .clk = b->clk};
     b->inf = informer_new(b->server, &i);
@@ -311,6 +325,7 @@ static void bench_init(struct bench *b)
     log_setup(LOG_ERROR, LOG_LOGFMT, open("/dev/null", O_WRONLY | O_CLOEXEC));
     *b = (struct bench){.clk = clock_fake_new(1767323045000), .scope = scope_new(NULL, -1)};
     b->dir = folder_make();
+    (void)pthread_mutex_init(&b->gate.mu, NULL);
     cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, b->gate.ends), 0);
     b->server = kc_fake_new(b->clk);
     b->beats = heartbeats_new(b->clk);
@@ -963,6 +978,102 @@ Test(agent, a_call_that_hangs_is_told_in_time_and_the_loop_goes_on)
     let_go(&b);
     pass(&b, 400);
     expect_card(&b, "3g.40gb@0 3g.40gb@4");
+    expect_status(&b, "Ready Applied", "the call came back");
+    bench_done(&b);
+}
+
+#define BOTH(profile)                                                                              \
+    "{devices: [{uuid: GPU-00000000-fake, mode: mig, mig: {profiles: [" profile "]}}, "            \
+    "{uuid: GPU-00000001-fake, mode: mig, mig: {profiles: [" profile "]}}]}"
+
+Test(agent, cards_are_changed_side_by_side)
+{
+    struct bench b;
+    char both[2];
+    bench_init(&b);
+    add_cut_card(&b);
+    add_cut_card(&b);
+    bench_run(&b, NULL);
+    atomic_store(&b.gate.hanging, 2);
+    set_spec(&b, BOTH(ONE_7G));
+    for (int i = 0; i < 4; i++)
+        round_of(&b, false);
+    cr_assert_eq(recv(b.gate.ends[0], both, 2, MSG_WAITALL), 2, "both are in the driver at once");
+    let_go(&b);
+    let_go(&b);
+    pass(&b, 400);
+    expect_card(&b, "7g.80gb@0");
+    expect_status(&b, "Ready Applied", "after both changes");
+    bench_done(&b);
+}
+
+/* Rounds, while something hangs, until the card has so many instances. */
+static void await_instances(struct bench *b, unsigned card, unsigned n)
+{
+    for (int i = 0; i < 1000; i++) {
+        {
+            HOLD(&b->gate.mu);
+            if (b->hw.cards[card].card.state.n == n)
+                return;
+        }
+        round_of(b, false);
+        agent_step(b->agent, b->scope, TICK_MS);
+        clock_fake_advance(b->clk, 1);
+    }
+    cr_assert_fail("card %u does not have %u instances", card, n);
+}
+
+/* Rounds, while something hangs, until the node was read so often. */
+static void await_reads(struct bench *b, int n)
+{
+    for (int i = 0; i < 1000 && atomic_load(&b->gate.reads) < n; i++) {
+        round_of(b, false);
+        agent_step(b->agent, b->scope, TICK_MS);
+        clock_fake_advance(b->clk, 100);
+    }
+    cr_assert_geq(atomic_load(&b->gate.reads), n);
+}
+
+Test(agent, a_call_that_hangs_holds_up_its_own_card_only)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    add_cut_card(&b);
+    bench_run(&b, NULL);
+    atomic_store(&b.gate.hanging, 1);
+    b.gate.hanging_card = "GPU-00000000-fake";
+    set_spec(&b, BOTH(TWO_3G));
+    wait_for_hang(&b);
+    await_instances(&b, 1, 2);
+    set_spec(&b, BOTH(ONE_7G));
+    await_instances(&b, 1, 1);
+    await_reads(&b, atomic_load(&b.gate.reads) + 2);
+    cr_expect_eq(b.hw.cards[0].card.state.n, 0);
+    let_go(&b);
+    pass(&b, 1000);
+    expect_card(&b, "7g.80gb@0");
+    expect_status(&b, "Ready Applied", "the call came back");
+    bench_done(&b);
+}
+
+Test(agent, a_reading_that_hangs_is_overtaken_and_holds_up_no_card)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    bench_run(&b, WANT(TWO_3G));
+    pass(&b, 200);
+    atomic_store(&b.gate.hanging_reads, 1);
+    pass_hanging(&b, RESYNC_MS);
+    wait_for_hang(&b);
+    set_spec(&b, WANT(ONE_7G));
+    await_instances(&b, 0, 1);
+    await_reads(&b, atomic_load(&b.gate.reads) + 2);
+    expect_status(&b, "Stalled NVMLTimeout", "meanwhile");
+    let_go(&b); /* what it read is older than what is known */
+    pass(&b, 400);
+    expect_card(&b, "7g.80gb@0");
     expect_status(&b, "Ready Applied", "the call came back");
     bench_done(&b);
 }

@@ -54,7 +54,7 @@ static void bench_done(struct bench *b)
 
 static int64_t pause_ms(const struct bench *b)
 {
-    return card_tracks_due_mono_ms(&b->tracks) - clock_mono_ms(b->clk);
+    return card_track_due_mono_ms(&b->tracks.items[0]) - clock_mono_ms(b->clk);
 }
 
 #define MIG_A "mode: mig, mig: {profiles: [{profile: 1g.10gb, count: 2}]}"
@@ -117,7 +117,7 @@ Test(card_track, what_is_done_or_cannot_be_is_not_due_by_itself)
     for (size_t i = 0; i < ARRAY_LEN(rests); i++) {
         struct bench b;
         bench_init(&b, "[{uuid: a, mode: native}]", rests[i]);
-        cr_expect_eq(card_tracks_due_mono_ms(&b.tracks), INT64_MAX);
+        cr_expect_eq(card_track_due_mono_ms(&b.tracks.items[0]), INT64_MAX);
         bench_done(&b);
     }
 }

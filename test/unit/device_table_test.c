@@ -183,15 +183,15 @@ Test(device_table, single_names_partitions_as_cards)
 
 Test(device_table, single_keeps_its_name_while_all_is_cut_anew)
 {
-    static const struct card_offer nothing;
+    static const struct busy_card busy = {.uuid = A, .changes = true};
     struct node n;
     auto_node_offer struct node_offer o;
     node_init(&n, 1, "spec: {migStrategy: single}");
     cut(&n, 0);
     fake_put(&n.hw.cards[0], "3g.40gb", 4, whole_3g);
     node_read(&n);
-    n.state.busy = A;
-    n.state.busy_offer = &nothing;
+    n.state.busy = &busy;
+    n.state.n_busy = 1;
     node_offer_build(&n.state, 0, &o);
     cr_expect_not(o.mixed_instead_of_single);
     check(&n, "nvidia.com/gpu: " A "/3g.40gb@4!\n");

@@ -2,10 +2,12 @@
 #include "test/unit/gpu_fake_support.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/auto.h"
 #include "base/xalloc.h"
 
 struct fake_gpu {
@@ -344,6 +346,9 @@ static void mark_use(const struct fake_card *c, struct gpu_card *ret)
 
 /* --- calls --- */
 
+/* Several threads may call, as of a vendor's library. */
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+
 static void die(struct fake_hw *hw)
 {
     hw->dead = true;
@@ -423,6 +428,7 @@ static int violation(struct gpu *g, struct err *e)
 
 static int fake_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
 {
+    HOLD(&one_at_a_time);
     struct fake_hw *hw = hw_of(g);
     TRY(enter(hw, e));
     *ret = (struct gpu_inventory){.n_drivers = 1,
@@ -438,6 +444,7 @@ static int fake_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
 
 static int fake_read_card(struct gpu *g, const char *uuid, struct gpu_card *ret, struct err *e)
 {
+    HOLD(&one_at_a_time);
     struct fake_card *c = NULL;
     TRY(find_card(g, uuid, &c, e));
     TRY(leave(hw_of(g), e));
@@ -449,6 +456,7 @@ static int fake_read_card(struct gpu *g, const char *uuid, struct gpu_card *ret,
 static int fake_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode,
                          enum gpu_mode_result *ret, struct err *e)
 {
+    HOLD(&one_at_a_time);
     struct fake_card *c = NULL;
     TRY(find_to_change(g, uuid, &c, e));
     if (!(mode == GPU_SGPU ? c->card.sgpu_capable : c->card.mig_capable || mode == GPU_NATIVE))
@@ -469,6 +477,7 @@ static int fake_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode,
 
 static int fake_exclusive_set(struct gpu *g, const char *uuid, bool on, struct err *e)
 {
+    HOLD(&one_at_a_time);
     struct fake_card *c = NULL;
     TRY(find_to_change(g, uuid, &c, e));
     c->card.exclusive = on;
@@ -477,6 +486,7 @@ static int fake_exclusive_set(struct gpu *g, const char *uuid, bool on, struct e
 
 static int fake_reset(struct gpu *g, const char *uuid, struct err *e)
 {
+    HOLD(&one_at_a_time);
     struct fake_card *c = NULL;
     TRY(find_to_change(g, uuid, &c, e));
     if (hw_of(g)->reset_impossible)
@@ -491,6 +501,7 @@ static int fake_reset(struct gpu *g, const char *uuid, struct err *e)
 static int fake_gi_create(struct gpu *g, const char *uuid, unsigned profile_id, unsigned start,
                           unsigned size, unsigned *ret_gi_id, struct err *e)
 {
+    HOLD(&one_at_a_time);
     struct fake_card *c = NULL;
     TRY(find_to_change(g, uuid, &c, e));
     for (unsigned p = 0; p < c->card.mig.n_profiles; p++) {
@@ -508,6 +519,7 @@ static int fake_gi_create(struct gpu *g, const char *uuid, unsigned profile_id, 
 
 static int fake_gi_destroy(struct gpu *g, const char *uuid, unsigned gi_id, struct err *e)
 {
+    HOLD(&one_at_a_time);
     struct fake_card *c = NULL;
     TRY(find_to_change(g, uuid, &c, e));
     int i = find_gi(c, gi_id);
@@ -522,6 +534,7 @@ static int fake_gi_destroy(struct gpu *g, const char *uuid, unsigned gi_id, stru
 static int fake_ci_create(struct gpu *g, const char *uuid, unsigned gi_id, unsigned slices,
                           int start, unsigned *ret_ci_id, struct err *e)
 {
+    HOLD(&one_at_a_time);
     struct fake_card *c = NULL;
     TRY(find_to_change(g, uuid, &c, e));
     int i = find_gi(c, gi_id);
@@ -540,6 +553,7 @@ static int fake_ci_create(struct gpu *g, const char *uuid, unsigned gi_id, unsig
 static int fake_ci_destroy(struct gpu *g, const char *uuid, unsigned gi_id, unsigned ci_id,
                            struct err *e)
 {
+    HOLD(&one_at_a_time);
     struct fake_card *c = NULL;
     TRY(find_to_change(g, uuid, &c, e));
     for (unsigned p = 0; p < c->card.n_partitions; p++) {
@@ -596,6 +610,7 @@ static int name_slice(struct gpu *g, const char *uuid, unsigned id, const char *
 static int fake_slice_create(struct gpu *g, const char *uuid, const struct sgpu_want *want,
                              unsigned *ret_id, struct err *e)
 {
+    HOLD(&one_at_a_time);
     struct fake_card *c = NULL;
     TRY(find_to_change(g, uuid, &c, e));
     struct sgpu_room room = sgpu_room(&c->card.sgpu);
@@ -613,6 +628,7 @@ static int fake_slice_create(struct gpu *g, const char *uuid, const struct sgpu_
 
 static int fake_slice_destroy(struct gpu *g, const char *uuid, unsigned id, struct err *e)
 {
+    HOLD(&one_at_a_time);
     struct fake_card *c = NULL;
     TRY(find_to_change(g, uuid, &c, e));
     int i = find_slice(c, id);
@@ -628,6 +644,7 @@ static int fake_slice_destroy(struct gpu *g, const char *uuid, unsigned id, stru
 /* Stricter than the driver may be: with slices on the card. */
 static int fake_qos_set(struct gpu *g, const char *uuid, int qos, struct err *e)
 {
+    HOLD(&one_at_a_time);
     struct fake_card *c = NULL;
     TRY(find_to_change(g, uuid, &c, e));
     if (c->card.sgpu.n > 0)
@@ -638,6 +655,7 @@ static int fake_qos_set(struct gpu *g, const char *uuid, int qos, struct err *e)
 
 static int fake_timeslice_set(struct gpu *g, const char *uuid, unsigned ms, struct err *e)
 {
+    HOLD(&one_at_a_time);
     struct fake_card *c = NULL;
     TRY(find_to_change(g, uuid, &c, e));
     if (uses_card(c))

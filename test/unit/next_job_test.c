@@ -8,6 +8,7 @@ enum { NOW = 1000 };
 
 /* Cards c (index 0), a (1) and b (2); the spec lists gone, b and a, all of which are pending. */
 struct node {
+    struct jobs jobs; /* none */
     struct card_view cards[3];
     struct card_track items[3];
     struct card_tracks tracks;
@@ -26,7 +27,8 @@ static void node_init(struct node *n)
         card_track_again(&n->items[i]);
     }
     n->tracks = (struct card_tracks){n->items, 3};
-    n->facts = (struct next_job_facts){.tracks = &n->tracks,
+    n->facts = (struct next_job_facts){.jobs = &n->jobs,
+                                       .tracks = &n->tracks,
                                        .cards = n->cards,
                                        .n_cards = 3,
                                        .now_mono_ms = NOW,
@@ -92,4 +94,31 @@ Test(next_job, nothing_is_attempted_before_the_first_reading_and_the_spec)
     cr_expect_eq(next_job(&n.facts, &t), NEXT_NOTHING);
     n.facts.next_read_mono_ms = NOW;
     cr_expect_eq(next_job(&n.facts, &t), NEXT_READ);
+}
+
+Test(next_job, a_card_in_the_hands_of_a_job_is_left_out)
+{
+    struct node n;
+    struct card_track *t = NULL;
+    struct busy_card busy[] = {{.uuid = "a"}, {.uuid = "gone"}};
+    node_init(&n);
+    n.jobs.busy = busy;
+    n.jobs.n_busy = 2;
+    cr_expect_eq(next_job(&n.facts, &t), NEXT_CARD);
+    cr_expect_str_eq(t->memo.uuid, "b");
+    rest(t);
+    cr_expect_eq(next_job(&n.facts, &t), NEXT_NOTHING, "though both are due");
+}
+
+Test(next_job, the_time_of_a_card_in_the_hands_of_a_job_wakes_nobody)
+{
+    struct node n;
+    struct busy_card busy[] = {{.uuid = "a"}};
+    node_init(&n);
+    for (unsigned i = 0; i < 3; i++)
+        n.items[i].retry_mono_ms = NOW + 30 - 10 * (int64_t)i;
+    cr_expect_eq(next_job_due_mono_ms(&n.facts), NOW + 10, "a's");
+    n.jobs.busy = busy;
+    n.jobs.n_busy = 1;
+    cr_expect_eq(next_job_due_mono_ms(&n.facts), NOW + 20, "b's");
 }

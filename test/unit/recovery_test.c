@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <string.h>
+
+#include "base/xalloc.h"
 
 #include "nodeagent/loop/recovery.h"
 
@@ -55,22 +58,130 @@ Test(recovery, does_not_run_before_the_kubelet_named_the_holders)
     recovery_done(&b.recovery);
 }
 
-Test(recovery, a_later_one_spares_all_cards_but_the_withheld_ones)
+/* A reading that listed the journals of these cards; NULL ends them. */
+static struct agent_job *listing(const char *const *uuids)
+{
+    struct agent_job *j = agent_job_new(AGENT_JOB_READ, NULL, NULL);
+    for (; *uuids; uuids++)
+        *XPUSH(j->unended, j->n_unended) = xstrdup(*uuids);
+    return j;
+}
+
+static void find(struct bench *b, const char *const *uuids)
+{
+    struct agent_job *j = listing(uuids);
+    recovery_found(&b->recovery, &b->facts, j);
+    agent_job_free(j);
+}
+
+/* The next card's job. Adds the devices that the caller has to seal to *withheld. */
+static struct agent_job *begin(struct bench *b, struct id_list *withheld)
+{
+    struct agent_job *j = agent_job_new(AGENT_JOB_RECOVER, NULL, NULL);
+    struct card_view v = {0};
+    const char *uuid = recovery_next(&b->recovery, &b->facts);
+    cr_assert_not_null(uuid);
+    (void)snprintf(j->uuid, sizeof(j->uuid), "%s", uuid);
+    memcpy(v.card.uuid, j->uuid, sizeof(j->uuid));
+    recovery_begin(&b->recovery, &b->facts, &v, j, withheld);
+    return j;
+}
+
+static void end(struct bench *b, struct agent_job *j, enum txn_outcome outcome)
+{
+    j->result.outcome = outcome;
+    recovery_ended(&b->recovery, j);
+    agent_job_free(j);
+}
+
+static const char *const both[] = {"GPU-0", "GPU-1", NULL};
+
+Test(recovery, a_later_round_spares_all_cards_but_the_withheld_ones)
 {
     struct bench b;
-    struct card_view views[2] = {0};
-    struct agent_job *j = agent_job_new(AGENT_JOB_READ, NULL, NULL);
+    auto_id_list struct id_list none = {0};
     auto_id_list struct id_list withheld = {0};
     bench_init(&b);
-    for (unsigned i = 0; i < 2; i++)
-        (void)snprintf(views[i].card.uuid, GPU_UUID_BYTES, "GPU-%u", i);
-    const struct cards cards = {.items = views, .n = 2};
-    j->recover = true;
-    recovery_guard(&b.recovery, &b.facts, &cards, j, &withheld);
-    cr_expect_eq(j->n_offers, 1);
-    cr_expect_str_eq(j->offers[0].uuid, "GPU-1");
+    (void)recovery_told(&b.recovery, &b.facts, TOLD, TOLD_MS);
+    find(&b, both);
+    struct agent_job *unwanted = begin(&b, &withheld);
+    struct agent_job *other = begin(&b, &none);
+    cr_expect_str_eq(unwanted->uuid, "GPU-0");
+    cr_expect_not(unwanted->offered.whole);
+    cr_expect(unwanted->seals);
     cr_expect_eq(withheld.n, 1);
     cr_expect_str_eq(withheld.items[0], "GPU-0");
-    agent_job_free(j);
+    cr_expect_str_eq(other->uuid, "GPU-1");
+    cr_expect(other->offered.whole, "it may be on offer");
+    cr_expect_not(other->seals);
+    cr_expect_eq(none.n, 0);
+    end(&b, unwanted, TXN_ROLLED_BACK);
+    end(&b, other, TXN_ROLLED_BACK);
+    recovery_done(&b.recovery);
+}
+
+Test(recovery, the_first_round_is_over_when_each_card_had_its_turn)
+{
+    struct bench b;
+    auto_id_list struct id_list none = {0};
+    bench_init(&b);
+    recovery_done(&b.recovery);
+    b.recovery = (struct recovery){.due = true};
+    find(&b, both);
+    cr_expect(recovery_is_first(&b.recovery));
+    struct agent_job *one = begin(&b, &none);
+    struct agent_job *two = begin(&b, &none);
+    cr_expect_null(recovery_next(&b.recovery, &b.facts));
+    cr_expect_not(one->offered.whole, "nothing of the agent before is on offer");
+    end(&b, one, TXN_FAILED);
+    cr_expect_not(b.recovery.done);
+    end(&b, two, TXN_ROLLED_BACK);
+    cr_expect(b.recovery.done);
+    cr_expect(b.recovery.due, "one did not end");
+    cr_expect_not_null(unended_find(&b.recovery.unended, "GPU-0"));
+    cr_expect_null(unended_find(&b.recovery.unended, "GPU-1"));
+    (void)recovery_told(&b.recovery, &b.facts, TOLD, TOLD_MS);
+    find(&b, (const char *const[]){NULL});
+    cr_expect_eq(b.recovery.unended.n, 0, "its journal is gone");
+    cr_expect_not(b.recovery.due);
+    recovery_done(&b.recovery);
+}
+
+Test(recovery, before_the_kubelets_list_a_card_with_a_journal_counts_as_unended)
+{
+    struct bench b;
+    bench_init(&b);
+    recovery_done(&b.recovery);
+    b.recovery = (struct recovery){.due = true};
+    b.holders.known = false;
+    find(&b, both);
+    cr_expect_eq(b.recovery.unended.n, 2);
+    cr_expect_null(recovery_next(&b.recovery, &b.facts));
+    cr_expect_not(b.recovery.done);
+    cr_expect(b.recovery.due);
+    b.holders.known = true;
+    cr_expect(recovery_may_run(&b.recovery, &b.facts), "without an acknowledgement: nothing was "
+                                                       "offered yet");
+    find(&b, both);
+    cr_expect_str_eq(recovery_next(&b.recovery, &b.facts), "GPU-0");
+    recovery_done(&b.recovery);
+}
+
+Test(recovery, a_card_in_another_jobs_hands_waits)
+{
+    struct bench b;
+    struct busy_card busy[] = {{.uuid = "GPU-0"}};
+    auto_id_list struct id_list none = {0};
+    bench_init(&b);
+    recovery_done(&b.recovery);
+    b.recovery = (struct recovery){.due = true};
+    find(&b, both);
+    b.jobs.busy = busy;
+    b.jobs.n_busy = 1;
+    end(&b, begin(&b, &none), TXN_ROLLED_BACK);
+    cr_expect_null(recovery_next(&b.recovery, &b.facts));
+    cr_expect_not(b.recovery.done);
+    b.jobs.n_busy = 0;
+    cr_expect_str_eq(recovery_next(&b.recovery, &b.facts), "GPU-0");
     recovery_done(&b.recovery);
 }
