@@ -13,10 +13,15 @@
 #include "partition/sgpu.h"
 
 /*
- * The cards behind one vendor's library: struct gpu, the verbs of a back end. One thread uses a
- * struct gpu, because its library's calls can take seconds or hang. Other threads may read only
- * struct gpu_activity meanwhile. Cards are named by UUID everywhere, since indices and minors
- * change.
+ * The cards behind one vendor's library: struct gpu, the verbs of a back end. Cards are named by
+ * UUID everywhere, since indices and minors change.
+ *
+ * Threads: several may use a struct gpu at the same time, as long as a card is in one thread's
+ * hands at a time; the caller sees to that. `read` may run at any time beside the verbs of single
+ * cards. It never waits for a card that another thread has in hand, nor for resets: such cards are
+ * `busy` in its result. A verb waits for resets of other cards of its library, and for the opening
+ * of a session, but not for a call of another card. Each wait is bounded: ERR_UNAVAILABLE, with the
+ * name of the call that does not return. gpu_free: no other thread uses it.
  */
 
 #define GPU_UUID_BYTES    96
@@ -106,7 +111,8 @@ struct gpu_card {
     char unhealthy_message[256];
     struct gpu_vitals vitals;
     bool unread; /* it could not be read: the members below are invalid, except the table */
-    bool busy;   /* it is in another thread's hands just now; unread, but not ill for that */
+    bool busy; /* unread, and not ill: another thread works on it now, or resets a card of the same
+                    library. The members above are as last known */
     bool mig_capable;
     enum gpu_mode mode, pending_mode;
     bool exclusive;         /* compute mode EXCLUSIVE_PROCESS */

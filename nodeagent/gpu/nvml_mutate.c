@@ -53,34 +53,36 @@ int nvml_op_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode, enum g
                      struct err *e)
 {
     struct nvml *n = (struct nvml *)g;
-    struct nvml_facts *f = NULL;
+    auto_nvml_turn struct nvml_turn t = {.n = n};
     nvml_ret activation = NVML_SUCCESS;
     unsigned wanted = mode == GPU_MIG ? NVML_MIG_ENABLE : NVML_MIG_DISABLE;
-    TRY(nvml_facts_get(n, uuid, &f, e));
+    TRY(nvml_turn_begin(&t, n, uuid, e));
     if (mode != GPU_MIG && mode != GPU_NATIVE)
         return err_set(e, ERR_INVALID, "cards of NVIDIA have no sGPU");
-    TRY(NVML_DO(n, e, set_mig_mode, f->device, wanted, &activation));
-    return judge_mode(n, f, mode, activation, ret, e);
+    TRY(NVML_DO(n, e, set_mig_mode, t.facts->device, wanted, &activation));
+    return judge_mode(n, t.facts, mode, activation, ret, e);
 }
 
 int nvml_op_exclusive_set(struct gpu *g, const char *uuid, bool on, struct err *e)
 {
     struct nvml *n = (struct nvml *)g;
-    struct nvml_facts *f = NULL;
-    TRY(nvml_facts_get(n, uuid, &f, e));
-    return NVML_DO(n, e, set_compute_mode, f->device,
+    auto_nvml_turn struct nvml_turn t = {.n = n};
+    TRY(nvml_turn_begin(&t, n, uuid, e));
+    return NVML_DO(n, e, set_compute_mode, t.facts->device,
                    on ? NVML_COMPUTE_EXCLUSIVE_PROCESS : NVML_COMPUTE_DEFAULT);
 }
 
-/* The agent's own sessions would count as clients of the card, so they end first. */
+/* The agent's own sessions would count as clients of the card, so they end first. The card stays in
+ * hand meanwhile. */
 int nvml_op_reset(struct gpu *g, const char *uuid, struct err *e)
 {
     struct nvml *n = (struct nvml *)g;
-    struct nvml_facts *f = NULL;
+    auto_nvml_turn struct nvml_turn t = {.n = n};
     char bus_id[GPU_BUS_ID_BYTES];
-    TRY(nvml_facts_get(n, uuid, &f, e));
-    (void)snprintf(bus_id, sizeof(bus_id), "%s", f->card.pci_bus_id);
-    nvml_session_end(n);
+    TRY(nvml_turn_begin(&t, n, uuid, e));
+    (void)snprintf(bus_id, sizeof(bus_id), "%s", t.facts->card.pci_bus_id);
+    lib_gate_leave(&t.pass);
+    TRY(lib_gate_enter_reset(n->gate, &t.pass, e));
     gpu_call_begin("nvidia-smi --gpu-reset");
     gpu_watch_suspend(n->watch);
     int rc = nvidia_smi_reset(n->nvidia_smi, bus_id, RESET_TIMEOUT_MS, e);
@@ -89,23 +91,23 @@ int nvml_op_reset(struct gpu *g, const char *uuid, struct err *e)
     return rc;
 }
 
-static int find_gi(struct nvml *n, const char *uuid, unsigned gi_id, struct nvml_facts **ret_facts,
+static int find_gi(struct nvml_turn *t, struct nvml *n, const char *uuid, unsigned gi_id,
                    nvml_gi *ret, struct err *e)
 {
-    TRY(nvml_facts_get(n, uuid, ret_facts, e));
-    return NVML_DO(n, e, gi_by_id, (*ret_facts)->device, gi_id, ret);
+    TRY(nvml_turn_begin(t, n, uuid, e));
+    return NVML_DO(n, e, gi_by_id, t->facts->device, gi_id, ret);
 }
 
 int nvml_op_gi_create(struct gpu *g, const char *uuid, unsigned profile_id, unsigned start,
                       unsigned size, unsigned *ret_gi_id, struct err *e)
 {
     struct nvml *n = (struct nvml *)g;
-    struct nvml_facts *f = NULL;
+    auto_nvml_turn struct nvml_turn t = {.n = n};
     nvml_gi gi = NULL;
     struct nvml_gi_info info = {0};
     const struct nvml_placement at = {.start = start, .size = size};
-    TRY(nvml_facts_get(n, uuid, &f, e));
-    TRY(NVML_DO(n, e, gi_create_at, f->device, profile_id, &at, &gi));
+    TRY(nvml_turn_begin(&t, n, uuid, e));
+    TRY(NVML_DO(n, e, gi_create_at, t.facts->device, profile_id, &at, &gi));
     TRY(NVML_DO(n, e, gi_info, gi, &info));
     *ret_gi_id = info.id;
     return 0;
@@ -114,9 +116,9 @@ int nvml_op_gi_create(struct gpu *g, const char *uuid, unsigned profile_id, unsi
 int nvml_op_gi_destroy(struct gpu *g, const char *uuid, unsigned gi_id, struct err *e)
 {
     struct nvml *n = (struct nvml *)g;
-    struct nvml_facts *f = NULL;
+    auto_nvml_turn struct nvml_turn t = {.n = n};
     nvml_gi gi = NULL;
-    TRY(find_gi(n, uuid, gi_id, &f, &gi, e));
+    TRY(find_gi(&t, n, uuid, gi_id, &gi, e));
     return NVML_DO(n, e, gi_destroy, gi);
 }
 
@@ -169,13 +171,13 @@ int nvml_op_ci_create(struct gpu *g, const char *uuid, unsigned gi_id, unsigned 
                       unsigned *ret_ci_id, struct err *e)
 {
     struct nvml *n = (struct nvml *)g;
-    struct nvml_facts *f = NULL;
+    auto_nvml_turn struct nvml_turn t = {.n = n};
     nvml_gi gi = NULL;
     nvml_ci ci = NULL;
     unsigned profile_id = 0;
     struct nvml_ci_info info = {0};
-    TRY(find_gi(n, uuid, gi_id, &f, &gi, e));
-    TRY(find_ci_profile(n, f, gi, slices, &profile_id, e));
+    TRY(find_gi(&t, n, uuid, gi_id, &gi, e));
+    TRY(find_ci_profile(n, t.facts, gi, slices, &profile_id, e));
     TRY(create_ci(n, gi, profile_id, slices, start, &ci, e));
     TRY(NVML_DO(n, e, ci_info, ci, &info));
     *ret_ci_id = info.id;
@@ -186,10 +188,10 @@ int nvml_op_ci_destroy(struct gpu *g, const char *uuid, unsigned gi_id, unsigned
                        struct err *e)
 {
     struct nvml *n = (struct nvml *)g;
-    struct nvml_facts *f = NULL;
+    auto_nvml_turn struct nvml_turn t = {.n = n};
     nvml_gi gi = NULL;
     nvml_ci ci = NULL;
-    TRY(find_gi(n, uuid, gi_id, &f, &gi, e));
+    TRY(find_gi(&t, n, uuid, gi_id, &gi, e));
     TRY(NVML_DO(n, e, ci_by_id, gi, ci_id, &ci));
     return NVML_DO(n, e, ci_destroy, ci);
 }

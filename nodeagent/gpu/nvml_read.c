@@ -165,20 +165,46 @@ static unsigned first_of(const struct gpu_card *cards, unsigned index, const cha
 
 /* Two cards may not report one UUID. The lower index keeps it, unless that card could not be read
  * now and its UUID is only remembered. The next reading asks both again. */
-static int check_unique(struct gpu_card *cards, unsigned index, struct nvml_facts **f,
-                        struct err *e)
+static int check_unique(struct nvml *n, struct gpu_card *cards, unsigned index, const char *uuid,
+                        struct nvml_facts **f, struct err *e)
 {
-    unsigned first = first_of(cards, index, (*f)->card.uuid);
+    unsigned first = first_of(cards, index, uuid);
     if (first == index)
         return 0;
-    if (cards[first].unread) {
+    if (cards[first].unread && !cards[first].busy) {
         cards[first].uuid[0] = '\0';
         return 0;
     }
-    (*f)->current = false;
-    (*f)->card.index = first;
-    *f = NULL;
+    if (*f)
+        nvml_facts_unsettle(n, *f, first);
+    nvml_facts_give(n, TAKE(*f));
     return err_set(e, ERR_PROTOCOL, "the driver gives card %u the UUID of card %u", index, first);
+}
+
+/* Another thread works on the card: nothing but its identity is known now. */
+static void show_busy(struct gpu_card *ret, const struct gpu_card *identity, unsigned index)
+{
+    *ret = *identity;
+    ret->index = index;
+    ret->healthy = ret->unread = ret->busy = true;
+}
+
+static struct gpu_card stranger(void)
+{
+    return (struct gpu_card){.vendor = "nvidia", .minor = UINT_MAX, .numa_node = -1};
+}
+
+/* f: the card in hand; NULL: it is the one last seen at the index, if any. */
+static void show_ill(struct nvml *n, const struct nvml_facts *f, unsigned index,
+                     const struct err *why, struct gpu_card *ret)
+{
+    if (f)
+        *ret = f->card;
+    else if (!nvml_facts_last_at(n, index, ret))
+        *ret = stranger();
+    ret->index = index;
+    ret->unread = true;
+    mark_unhealthy(ret, why);
 }
 
 /* Reads one card of an inventory; a failure is reported in the card. */
@@ -187,24 +213,25 @@ static void read_slot(struct nvml *n, unsigned index, struct gpu_card *cards)
     auto_err struct err why = {0};
     struct gpu_card *ret = &cards[index];
     struct nvml_facts *f = NULL;
-    int rc = nvml_facts_at(n, index, &f, &why);
+    bool busy = false;
+    int rc = nvml_facts_at(n, index, &f, &busy, ret, &why);
     if (rc == 0)
-        rc = check_unique(cards, index, &f, &why);
-    if (rc == 0)
+        rc = check_unique(n, cards, index, f ? f->uuid : ret->uuid, &f, &why);
+    if (rc == 0 && busy)
+        show_busy(ret, ret, index);
+    else if (rc == 0)
         rc = read_card(n, f, ret, &why);
-    if (rc == 0)
-        return;
-    const struct nvml_facts *last = f ? f : nvml_facts_last_at(n, index);
-    *ret = last ? last->card
-                : (struct gpu_card){.vendor = "nvidia", .minor = UINT_MAX, .numa_node = -1};
-    ret->index = index;
-    ret->unread = true;
-    mark_unhealthy(ret, &why);
+    if (rc < 0)
+        show_ill(n, f, index, &why, ret);
+    nvml_facts_give(n, f);
 }
 
-static int count_cards(struct nvml *n, unsigned *ret, struct err *e)
+static int count_cards(struct nvml *n, struct lib_pass *p, unsigned *ret, bool *ret_closed,
+                       struct err *e)
 {
-    TRY(nvml_session_ensure(n, e));
+    TRY(nvml_session_enter(n, p, ret_closed, e));
+    if (!p->gate)
+        return 0;
     TRY(NVML_DO(n, e, count, ret));
     if (*ret > GPU_MAX_CARDS)
         return err_set(e, ERR_TOO_LARGE, "%u cards; at most %d are managed", *ret, GPU_MAX_CARDS);
@@ -212,27 +239,63 @@ static int count_cards(struct nvml *n, unsigned *ret, struct err *e)
 }
 
 /* The first call after a reload of the driver notices it; a new session helps at once. */
-static int count_cards_afresh(struct nvml *n, unsigned *ret, struct err *e)
+static int count_cards_afresh(struct nvml *n, struct lib_pass *p, unsigned *ret, bool *ret_closed,
+                              struct err *e)
 {
-    bool was_open = n->open;
-    int rc = count_cards(n, ret, e);
-    return rc < 0 && was_open && n->stale ? count_cards(n, ret, e) : rc;
+    bool was_open = atomic_load(&n->open);
+    int rc = count_cards(n, p, ret, ret_closed, e);
+    if (rc == 0 || !p->gate || !was_open || !(atomic_load(&n->stale) || atomic_load(&n->worn)))
+        return rc;
+    lib_gate_leave(p);
+    return count_cards(n, p, ret, ret_closed, e);
+}
+
+static unsigned remembered_count(struct nvml *n)
+{
+    HOLD(&n->holds.mu);
+    return n->n_cards;
+}
+
+/* While cards are reset the driver is not asked: each card is shown as it was last known. */
+static void recall_cards(struct nvml *n, struct gpu_inventory *ret)
+{
+    for (unsigned i = 0; i < ret->n_cards; i++) {
+        struct gpu_card card = stranger();
+        (void)nvml_facts_last_at(n, i, &card);
+        show_busy(&ret->cards[i], &card, i);
+    }
+}
+
+static void describe_driver(struct nvml *n, struct gpu_driver *d)
+{
+    HOLD(&n->holds.mu);
+    (void)snprintf(d->version, sizeof(d->version), "%s", n->driver);
+    (void)snprintf(d->cuda_version, sizeof(d->cuda_version), "%s", n->cuda);
+}
+
+static void remember_count(struct nvml *n, unsigned count)
+{
+    HOLD(&n->holds.mu);
+    n->n_cards = count;
 }
 
 int nvml_op_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
 {
     struct nvml *n = (struct nvml *)g;
-    unsigned count = 0;
-    TRY(count_cards_afresh(n, &count, e));
+    auto_lib_pass struct lib_pass pass = {0};
+    unsigned count = remembered_count(n);
+    bool closed = false;
+    TRY(count_cards_afresh(n, &pass, &count, count ? &closed : NULL, e));
     *ret =
         (struct gpu_inventory){.n_drivers = 1, .drivers = {{.vendor = "nvidia"}}, .n_cards = count};
     ret->cards = xcalloc(count, sizeof(*ret->cards));
-    for (unsigned i = 0; i < count; i++)
+    if (closed)
+        recall_cards(n, ret);
+    for (unsigned i = 0; i < count && !closed; i++)
         read_slot(n, i, ret->cards);
+    remember_count(n, count);
     nvml_topology_read(n, ret);
-    struct gpu_driver *d = &ret->drivers[0];
-    (void)snprintf(d->version, sizeof(d->version), "%s", n->driver);
-    (void)snprintf(d->cuda_version, sizeof(d->cuda_version), "%s", n->cuda);
+    describe_driver(n, &ret->drivers[0]);
     gpu_inventory_read_boot(ret, n->proc_root);
     return 0;
 }
@@ -240,7 +303,7 @@ int nvml_op_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
 int nvml_op_read_card(struct gpu *g, const char *uuid, struct gpu_card *ret, struct err *e)
 {
     struct nvml *n = (struct nvml *)g;
-    struct nvml_facts *f = NULL;
-    TRY(nvml_facts_get(n, uuid, &f, e));
-    return read_card(n, f, ret, e);
+    auto_nvml_turn struct nvml_turn t = {.n = n};
+    TRY(nvml_turn_begin(&t, n, uuid, e));
+    return read_card(n, t.facts, ret, e);
 }

@@ -12,43 +12,45 @@
 /* The pause before a new session is tried for a card that stays lost. */
 #define LOST_RETRY_MS 60000
 
-/* After these return codes no handle of the session can be trusted. */
-static bool ends_session(struct nvml *n, nvml_ret rc)
+/* A lost card is tried with a new session, but not at once again. */
+static bool tries_lost_card(struct nvml *n)
 {
-    if (rc == NVML_UNINITIALIZED || rc == NVML_DRIVER_NOT_LOADED ||
-        rc == NVML_LIB_RM_VERSION_MISMATCH)
-        return true;
     int64_t now = clock_mono_ms(n->clock);
-    if (rc != NVML_GPU_IS_LOST || now < n->lost_until_mono_ms)
+    if (now < atomic_load(&n->lost_until_mono_ms))
         return false;
-    n->lost_until_mono_ms = now + LOST_RETRY_MS;
+    atomic_store(&n->lost_until_mono_ms, now + LOST_RETRY_MS);
     return true;
+}
+
+/* After these return codes no handle of the session can be trusted. */
+static bool ends_session(nvml_ret rc)
+{
+    return rc == NVML_UNINITIALIZED || rc == NVML_DRIVER_NOT_LOADED ||
+           rc == NVML_LIB_RM_VERSION_MISMATCH;
 }
 
 int nvml_check(struct nvml *n, const char *call, nvml_ret rc, struct err *e)
 {
     if (rc == NVML_SUCCESS)
         return 0;
-    if (ends_session(n, rc))
-        n->stale = true;
+    if (ends_session(rc))
+        atomic_store(&n->stale, true);
+    if (rc == NVML_GPU_IS_LOST && tries_lost_card(n))
+        atomic_store(&n->worn, true);
     if (rc == NVML_LIB_RM_VERSION_MISMATCH)
-        n->outdated = true;
+        atomic_store(&n->outdated, true);
     return nvml_lib_error(&n->lib, call, rc, e);
 }
 
-static void outdate_cards(struct nvml *n)
+/* Cards are learned anew in the next session, because its number is another. */
+static void end_session(void *arg)
 {
-    for (size_t i = 0; i < n->n_facts; i++)
-        n->facts[i]->current = false;
-}
-
-void nvml_session_end(struct nvml *n)
-{
-    if (n->open)
+    struct nvml *n = arg;
+    if (atomic_load(&n->open))
         (void)NVML_CALL(n, shutdown);
-    n->open = false;
-    n->stale = false;
-    outdate_cards(n);
+    atomic_store(&n->open, false);
+    atomic_store(&n->stale, false);
+    atomic_store(&n->worn, false);
 }
 
 bool nvml_is_told(nvml_ret rc)
@@ -59,47 +61,87 @@ bool nvml_is_told(nvml_ret rc)
 /* "12.8" from 12080. Versions are for people, so a missing one is no error. */
 static void read_versions(struct nvml *n)
 {
-    int cuda = 0;
+    int version = 0;
+    char cuda[sizeof(n->cuda)] = "";
     char driver[sizeof(n->driver)] = "";
     nvml_ret of_driver = NVML_CALL(n, driver_version, driver, sizeof(driver));
     sound_text(driver, sizeof(driver));
+    nvml_ret of_cuda = NVML_CALL(n, cuda_version, &version);
+    if (of_cuda == NVML_SUCCESS && version > 0)
+        (void)snprintf(cuda, sizeof(cuda), "%d.%d", version / 1000, version % 1000 / 10);
+    HOLD(&n->holds.mu);
     if (of_driver == NVML_SUCCESS)
         memcpy(n->driver, driver, sizeof(driver));
-    nvml_ret of_cuda = NVML_CALL(n, cuda_version, &cuda);
-    if (of_cuda == NVML_SUCCESS && cuda > 0)
-        (void)snprintf(n->cuda, sizeof(n->cuda), "%d.%d", cuda / 1000, cuda % 1000 / 10);
+    if (*cuda)
+        memcpy(n->cuda, cuda, sizeof(cuda));
     n->versions_told = nvml_is_told(of_driver) && nvml_is_told(of_cuda);
 }
 
-static int open_session(struct nvml *n, struct err *e)
+static void forget_versions(struct nvml *n)
 {
-    nvml_session_end(n);
-    if (n->outdated)
+    HOLD(&n->holds.mu);
+    n->driver[0] = n->cuda[0] = '\0';
+    n->versions_told = false;
+}
+
+static int open_session(void *arg, struct err *e)
+{
+    struct nvml *n = arg;
+    end_session(n);
+    if (atomic_load(&n->outdated))
         nvml_lib_close(&n->lib); /* its path then leads to the library that the upgrade installed */
-    n->outdated = false;
+    atomic_store(&n->outdated, false);
     if (!n->lib.dl)
         TRY(nvml_lib_open(n->library, &n->lib, e));
     TRY(NVML_DO(n, e, init));
-    n->open = true;
     n->session++;
-    n->driver[0] = n->cuda[0] = '\0';
-    n->versions_told = false;
+    forget_versions(n);
+    atomic_store(&n->open, true);
     return 0;
 }
 
-int nvml_session_ensure(struct nvml *n, struct err *e)
+static enum lib_session session_state(const void *arg)
 {
-    if (!n->open || n->stale)
-        TRY(open_session(n, e));
-    if (!n->versions_told)
+    const struct nvml *n = arg;
+    if (!atomic_load(&n->open) || atomic_load(&n->stale))
+        return LIB_SESSION_NONE;
+    return atomic_load(&n->worn) ? LIB_SESSION_WORN : LIB_SESSION_READY;
+}
+
+static bool knows_versions(struct nvml *n)
+{
+    HOLD(&n->holds.mu);
+    return n->versions_told;
+}
+
+int nvml_session_enter(struct nvml *n, struct lib_pass *p, bool *ret_closed, struct err *e)
+{
+    TRY(lib_gate_enter_unless_reset(n->gate, p, ret_closed, e));
+    if (p->gate && !knows_versions(n))
         read_versions(n);
     return 0;
+}
+
+int nvml_turn_begin(struct nvml_turn *t, struct nvml *n, const char *uuid, struct err *e)
+{
+    t->n = n;
+    TRY(nvml_session_enter(n, &t->pass, /* ret_closed= */ NULL, e));
+    return nvml_facts_get(n, uuid, &t->facts, e);
+}
+
+void nvml_turn_end(struct nvml_turn *t)
+{
+    if (t->facts)
+        nvml_facts_give(t->n, TAKE(t->facts));
+    lib_gate_leave(&t->pass);
 }
 
 static struct gpu *nvml_free(struct gpu *g)
 {
     struct nvml *n = (struct nvml *)g;
-    nvml_session_end(n);
+    end_session(n);
+    n->gate = lib_gate_free(n->gate);
+    lib_holds_done(&n->holds);
     nvml_lib_close(&n->lib);
     for (size_t i = 0; i < n->n_facts; i++)
         free(n->facts[i]);
@@ -126,6 +168,16 @@ static const struct gpu_ops nvml_ops = {
     .free = nvml_free,
 };
 
+static struct lib_gate *make_gate(struct nvml *n)
+{
+    const struct lib_gate_session session = {.vendor = "NVIDIA",
+                                             .state = session_state,
+                                             .open = open_session,
+                                             .end = end_session,
+                                             .arg = n};
+    return lib_gate_new(&session, /* limits= */ NULL);
+}
+
 static char *copy_or(const char *s, const char *fallback)
 {
     return xstrdup(s ? s : fallback);
@@ -143,6 +195,8 @@ int gpu_nvml_open(const struct nvml_options *o, struct gpu **ret, struct err *e)
     n->proc_root = copy_or(o->proc_root, "/proc");
     n->sys_root = copy_or(o->sys_root, "/sys");
     n->watch = o->watch;
+    n->gate = make_gate(n);
+    lib_holds_init(&n->holds);
     *ret = &n->gpu;
     return 0;
 }

@@ -4,13 +4,17 @@
 #include "base/clock.h"
 
 #include "nodeagent/gpu/gpu.h"
+#include "nodeagent/gpu/lib_gate.h"
 #include "nodeagent/gpu/nvml_lib.h"
 
 /*
  * One long session with the driver, and the facts learned in it that cannot change while it lasts.
  * Both are kept because nvmlInit costs seconds on a full node, and a handle by UUID took up to ten.
  * A reloaded driver, a lost card or a reset by the agent ends the session; the next call opens
- * another. One thread.
+ * another.
+ *
+ * Threads: NVML's calls are thread-safe (NVML API reference, "Thread safety"). Each verb is a turn:
+ * it is inside the gate of the library, and has its card in hand.
  */
 
 /* Compute instance profiles of one GPU instance profile. The driver reports them only once an
@@ -26,9 +30,20 @@ struct nvml_ci_table {
 
 /* One card. Its identity outlives the session, so that a lost card can still be named. */
 struct nvml_facts {
-    bool current;   /* learned in this session */
-    bool numa_told; /* the NUMA node is known, or there is none */
-    bool no_fabric; /* belongs to no fabric: not asked again */
+    /* guarded by nvml.holds: for threads that do not have the card in hand */
+    struct lib_hold hold;
+    char uuid[NVML_UUID_BYTES];
+    unsigned index;         /* UINT_MAX: another card has it now */
+    unsigned index_session; /* in which it was last seen there */
+    struct nvml_shown {
+        unsigned session; /* in which it was learned; 0: it is not */
+        nvml_device device;
+        struct gpu_card card; /* its identity */
+    } shown;
+    /* of the thread that has the card in hand, and shown when it gives it back */
+    unsigned learned; /* number of the session; 0: it must be learned */
+    bool numa_told;   /* the NUMA node is known, or there is none */
+    bool no_fabric;   /* belongs to no fabric: not asked again */
     nvml_device device;
     struct gpu_card card; /* only its identity; state and processes stay empty */
     struct nvml_ci_table cis[MIG_MAX_PROFILES]; /* by index into card.mig.profiles */
@@ -37,36 +52,62 @@ struct nvml_facts {
 /* The connections between the cards, as last asked. They are asked again when the cards, their
  * modes or the session change; and after 1, 2, 4 … readings, until every question was answered. */
 struct nvml_topology {
-    char *of; /* owned: identifies the session and the cards it was asked for; NULL: never asked */
+    /* guarded by nvml.holds */
+    bool asked; /* a thread has the rest in hand */
     struct gpu_topology pairs;
+    /* of the thread that asks */
+    char *of; /* owned: identifies the session and the cards it was asked for; NULL: never asked */
     bool settled;         /* every question was answered, and no link was down */
     unsigned pause, left; /* readings between two tries, and until the next one */
 };
 
 struct nvml {
-    struct gpu gpu;      /* first: a struct gpu * is a struct nvml * */
-    struct nvml_lib lib; /* empty until the first session finds it */
+    /* immutable */
+    struct gpu gpu; /* first: a struct gpu * is a struct nvml * */
     const struct clock *clock;
     char *library, *nvidia_smi, *proc_root, *sys_root;
-    struct gpu_watch *watch;    /* borrowed, may be NULL */
-    bool open;                  /* nvmlInit has succeeded */
-    bool stale;                 /* the session must be opened again before its next use */
-    bool outdated;              /* the library must be loaded again too: the driver was upgraded */
-    int64_t lost_until_mono_ms; /* a lost card does not end sessions before then */
+    struct gpu_watch *watch; /* borrowed, may be NULL */
+    struct lib_gate *gate;
+    /* of the thread that is alone in the gate; those inside read it */
+    struct nvml_lib lib; /* empty until the first session finds it */
+    unsigned session;    /* number of sessions so far */
+    /* atomics */
+    atomic_bool open;     /* nvmlInit has succeeded */
+    atomic_bool stale;    /* the session must be opened again before its next use */
+    atomic_bool worn;     /* it is to be opened again, for a lost card */
+    atomic_bool outdated; /* the library must be loaded again too: the driver was upgraded */
+    _Atomic int64_t lost_until_mono_ms; /* a lost card does not end sessions before then */
+    /* guarded by holds */
+    struct lib_holds holds;
     char driver[NVML_DRIVER_BYTES];
     char cuda[16];
     bool versions_told; /* false: at least one is asked for again */
-    unsigned session;   /* number of sessions so far */
     struct nvml_topology topology;
+    unsigned n_cards; /* at the last reading */
     size_t n_facts;
     struct nvml_facts *facts[GPU_MAX_CARDS]; /* owned */
 };
 
-/* Opens the session unless it is open and usable. ERR_NOT_FOUND: there is no library, or no driver
- * is loaded. */
-int nvml_session_ensure(struct nvml *n, struct err *e) MUST_CHECK;
-/* Ends the session; the next one learns every card again. */
-void nvml_session_end(struct nvml *n);
+/* Enters the library with a session that is open and usable. *ret_closed (NULL: waits for resets):
+ * as lib_gate_enter_unless_reset. ERR_NOT_FOUND: there is no library, or no driver is loaded;
+ * ERR_UNAVAILABLE, as lib_gate_enter. */
+int nvml_session_enter(struct nvml *n, struct lib_pass *p, bool *ret_closed,
+                       struct err *e) MUST_CHECK;
+
+/* A verb's stay in the library with one card in hand. */
+struct nvml_turn {
+    struct lib_pass pass;
+    struct nvml *n;
+    struct nvml_facts *facts; /* in hand; NULL: none */
+};
+
+/* Enters, and takes the card in hand; enumerates the cards when it is not known yet.
+ * ERR_NOT_FOUND: no such card; ERR_UNAVAILABLE: also when another thread does not give it back. */
+int nvml_turn_begin(struct nvml_turn *t, struct nvml *n, const char *uuid,
+                    struct err *e) MUST_CHECK;
+void nvml_turn_end(struct nvml_turn *t);
+AUTO_DEFINE(nvml_turn, struct nvml_turn, nvml_turn_end)
+#define auto_nvml_turn AUTO(nvml_turn)
 
 /* True for an answer that will stay the same: a value, or that this card or driver has none. Other
  * return codes may change the next time. */
@@ -89,17 +130,22 @@ int nvml_check(struct nvml *n, const char *call, nvml_ret rc, struct err *e) MUS
 /* The same as a fallible call: `TRY(NVML_DO(n, e, count, &count));` */
 #define NVML_DO(n, e, fn, ...) nvml_check(n, nvml_names.fn, NVML_CALL(n, fn, __VA_ARGS__), e)
 
-/* The card's facts; enumerates the cards when it is not known yet. Borrowed until the session ends.
- * ERR_NOT_FOUND: no such card. */
+/* The facts of a card, in hand; enumerates the cards when it is not known yet. Errors as
+ * nvml_turn_begin's. Inside the gate. */
 int nvml_facts_get(struct nvml *n, const char *uuid, struct nvml_facts **ret,
                    struct err *e) MUST_CHECK;
-/* The facts of the card at an index, learned when new. */
-int nvml_facts_at(struct nvml *n, unsigned index, struct nvml_facts **ret,
-                  struct err *e) MUST_CHECK;
-/* The facts of a card, from this session or an earlier one; NULL: none. Calls nothing. */
-const struct nvml_facts *nvml_facts_known(const struct nvml *n, const char *uuid);
-/* The last facts of the card at an index before it failed; NULL: none. */
-const struct nvml_facts *nvml_facts_last_at(const struct nvml *n, unsigned index);
+/* The facts of the card at an index, in hand, learned when new. *ret_busy: another thread has the
+ * card in hand, and only ret_card is filled in, with its identity. Never waits for a thread. */
+int nvml_facts_at(struct nvml *n, unsigned index, struct nvml_facts **ret, bool *ret_busy,
+                  struct gpu_card *ret_card, struct err *e) MUST_CHECK;
+/* Gives a card back, with what was learned of it; f NULL: nothing. */
+void nvml_facts_give(struct nvml *n, struct nvml_facts *f);
+/* The card in hand loses its index to another one, and is learned anew the next time. */
+void nvml_facts_unsettle(struct nvml *n, struct nvml_facts *f, unsigned index);
+/* The handle of a card in this session; NULL: none. Calls nothing. */
+nvml_device nvml_facts_device(struct nvml *n, const char *uuid);
+/* The identity of the card last seen at an index; false: none. */
+bool nvml_facts_last_at(struct nvml *n, unsigned index, struct gpu_card *ret);
 
 /* Reads profiles and placements of a card into card->mig. The table is empty where the driver lists
  * none while MIG is off. ERR_PROTOCOL, reason MIGTableInvalid: mig_table_check refuses it. */

@@ -144,15 +144,17 @@ static void ask_all(struct nvml *n, const struct gpu_inventory *inv)
     struct nvml_topology *t = &n->topology;
     struct survey s = {.n = n, .inv = inv, .settled = true};
     for (size_t i = 0; i < inv->n_cards; i++) {
-        const struct nvml_facts *f =
-            inv->cards[i].unread ? NULL : nvml_facts_known(n, inv->cards[i].uuid);
-        s.device[i] = f ? f->device : NULL;
+        if (!inv->cards[i].unread)
+            s.device[i] = nvml_facts_device(n, inv->cards[i].uuid);
     }
-    gpu_topology_done(&t->pairs);
-    gpu_topology_init(&t->pairs, inv->n_cards);
+    struct gpu_topology pairs;
+    gpu_topology_init(&pairs, inv->n_cards);
     if (inv->n_cards > 1)
-        ask_pairs(&s, &t->pairs);
+        ask_pairs(&s, &pairs);
     t->settled = s.settled;
+    HOLD(&n->holds.mu);
+    gpu_topology_done(&t->pairs);
+    t->pairs = pairs;
 }
 
 /* The facts on which the answers depend, as text. */
@@ -179,7 +181,20 @@ static bool is_due(struct nvml_topology *t, const char *now)
     return true;
 }
 
-void nvml_topology_read(struct nvml *n, struct gpu_inventory *inv)
+/* With a card that another thread works on, nothing is asked: the answers would depend on what that
+ * thread does. */
+static bool may_ask(struct nvml *n, const struct gpu_inventory *inv)
+{
+    for (size_t i = 0; i < inv->n_cards; i++)
+        if (inv->cards[i].busy)
+            return false;
+    HOLD(&n->holds.mu);
+    bool mine = !n->topology.asked;
+    n->topology.asked = true;
+    return mine;
+}
+
+static void ask_when_due(struct nvml *n, const struct gpu_inventory *inv)
 {
     struct nvml_topology *t = &n->topology;
     auto_free char *now = describe(n, inv);
@@ -189,5 +204,18 @@ void nvml_topology_read(struct nvml *n, struct gpu_inventory *inv)
         t->of = TAKE(now);
         t->left = t->pause;
     }
-    inv->topology = gpu_topology_copy(&t->pairs);
+    HOLD(&n->holds.mu);
+    t->asked = false;
+}
+
+void nvml_topology_read(struct nvml *n, struct gpu_inventory *inv)
+{
+    const struct gpu_topology *last = &n->topology.pairs;
+    if (may_ask(n, inv))
+        ask_when_due(n, inv);
+    HOLD(&n->holds.mu);
+    if (last->n_cards == inv->n_cards)
+        inv->topology = gpu_topology_copy(last);
+    else
+        gpu_topology_init(&inv->topology, inv->n_cards);
 }

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <assert.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/xalloc.h"
+
+/* A machine with the simulator's cards for a race test, which depends on the target `sim`. */
+
+static char machine_dir[64];
+static char machine_sim[PATH_MAX]; /* folder of the simulated libraries, beside this program's */
+
+static inline void machine_path(const char *variable, const char *name)
+{
+    auto_free char *path = xasprintf("%s/%s", machine_dir, name);
+    int rc = setenv(variable, path, 1);
+    assert(rc == 0);
+}
+
+/* gpus: the list of a fleet file; latency: of its calls, "none" or a mapping. A machine that was
+ * started before is gone. */
+static inline void machine_start(const char *gpus, const char *latency)
+{
+    ssize_t n = readlink("/proc/self/exe", machine_sim, sizeof(machine_sim) - 1);
+    assert(n > 0);
+    machine_sim[n] = '\0';
+    for (int i = 0; i < 3; i++)
+        *strrchr(machine_sim, '/') = '\0';
+    (void)snprintf(machine_sim + strlen(machine_sim), sizeof(machine_sim) - strlen(machine_sim),
+                   "/sim");
+    (void)snprintf(machine_dir, sizeof(machine_dir), "/tmp/race-XXXXXX");
+    const char *made = mkdtemp(machine_dir);
+    assert(made);
+    machine_path("CLEAVE_SIM_STATE", "state");
+    machine_path("CLEAVE_SIM_FLEET", "fleet.yaml");
+    auto_free char *text = xasprintf("driverVersion: 580.95.05\ncudaVersion: \"13.0\"\n"
+                                     "metaxDriverVersion: 2.32.0.6\nmacaVersion: 2.32.0.6\n"
+                                     "seed: 1\nlatency: %s\ngpus: %s\n",
+                                     latency, gpus);
+    int rc = file_write_atomic(getenv("CLEAVE_SIM_FLEET"), text, strlen(text), 0600, NULL);
+    assert(rc == 0);
+}
+
+static inline void machine_stop(void)
+{
+    auto_free char *command = xasprintf("rm -rf '%s'", machine_dir);
+    int rc = system(command);
+    assert(rc == 0);
+}
+
+/* Words of cleave-simctl, which must succeed. */
+static inline void machine_control(const char *words)
+{
+    auto_free char *command = xasprintf("'%s/cleave-simctl' %s >/dev/null", machine_sim, words);
+    int rc = system(command);
+    assert(rc == 0);
+}
+
+/* The path of one of the simulator's files. Caller frees. */
+static inline char *machine_file(const char *name)
+{
+    return xasprintf("%s/%s", machine_sim, name);
+}
