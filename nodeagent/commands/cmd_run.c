@@ -25,7 +25,11 @@
  * signals; the first thread that ends, ends the others.
  */
 
-enum { MAX_THREADS = 8, WORKER_GRACE_MS = 5000 };
+enum {
+    MAX_THREADS = 8,
+    JOBS_AT_ONCE = 17, /* at the hardware: sixteen cards, and a reading */
+    WORKER_GRACE_MS = 5000,
+};
 
 /* Timeout of a request to the API server. All are small, and nothing is published until one has
  * ended. */
@@ -145,7 +149,7 @@ static int open_hardware(struct process *p, const struct run_flags *f, struct er
     p->watch = gpu_watch_new(&(struct gpu_watch_options){.library = f->host.library});
     auto_gpu struct gpu *gpu = NULL;
     TRY(host_gpus(&f->host, p->watch, &gpu, e));
-    const struct worker_options w = {.call_deadline_ms = deadline_ms};
+    const struct worker_options w = {.max_threads = JOBS_AT_ONCE, .call_deadline_ms = deadline_ms};
     TRY(worker_new(gpu, &w, &p->worker, e));
     gpu = NULL;
     return 0;

@@ -28,6 +28,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import kubelet_bench
@@ -75,11 +76,15 @@ def recut():
         calls = [json.loads(line) for line in stack.simctl("n1", "log", "--json", "--mutating").splitlines() if line.strip().startswith("{")]
         if not calls:
             calls = json.loads(stack.simctl("n1", "log", "--json", "--mutating"))
-        hardware = sum(call_seconds(c) for c in calls)
+        cards = Counter()
+        for call in calls:
+            cards[call["gpu"]] += call_seconds(call)
+        slowest = max(cards.values())
         show("recut", "mutating library calls", len(calls))
-        show("recut", "sum of their own latencies", f"{hardware:.2f} s")
+        show("recut", "sum of their own latencies", f"{cards.total():.2f} s")
+        show("recut", "the same of the slowest card", f"{slowest:.2f} s")
         show("recut", "label → success", f"{took:.2f} s")
-        show("recut", "ratio", f"{took / hardware:.3f}", "aim < 1.05")
+        show("recut", "ratio to the slowest card", f"{took / slowest:.3f}", "aim < 1.1")
 
 
 def call_seconds(call):
