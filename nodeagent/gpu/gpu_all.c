@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,8 @@
 
 /* One vendor's cards, and their state at the last successful reading, without processes. */
 struct member {
-    struct gpu *gpu;
+    struct gpu *gpu; /* immutable */
+    /* guarded by gpu_all.mu, which is never held during a call of a vendor's back end */
     struct err failed; /* why the last reading failed; kind 0: it did not */
     char *told;        /* the failure last logged; NULL: none. Owned */
     struct gpu_driver driver;
@@ -23,6 +25,7 @@ struct member {
 struct gpu_all {
     struct gpu gpu; /* first */
     size_t n;
+    pthread_mutex_t mu;
     struct member members[GPU_MAX_VENDORS];
 };
 
@@ -30,6 +33,7 @@ enum { MAX_COMPLAINT_BYTES = 1000 };
 
 /* --- reading --- */
 
+/* mu is held. */
 static void remember(struct member *m, const struct gpu_inventory *inv)
 {
     free(m->last);
@@ -42,15 +46,22 @@ static void remember(struct member *m, const struct gpu_inventory *inv)
     }
 }
 
-/* Adds the remembered cards of a vendor that no longer answers, since they are not gone. */
-static void recall(const struct member *m, const struct err *why, struct gpu_inventory *ret)
+/* Adds the remembered cards of a vendor that no longer answers, since they are not gone. False:
+ * there are none, or more than have room. */
+static bool recall(struct gpu_all *a, const struct member *m, size_t room, const struct err *why,
+                   struct gpu_inventory *ret)
 {
+    HOLD(&a->mu);
+    if (m->n_last == 0 || m->n_last > room)
+        return false;
     *ret = (struct gpu_inventory){.n_drivers = 1, .drivers = {m->driver}, .n_cards = m->n_last};
     ret->cards = xmemdup(m->last, m->n_last * sizeof(*m->last));
     for (size_t i = 0; i < ret->n_cards; i++) {
         ret->cards[i].unread = true;
+        ret->cards[i].busy = false;
         gpu_card_mark_ill(&ret->cards[i], why->reason ? why->reason : "ReadFailed", err_msg(why));
     }
+    return true;
 }
 
 /* Copies the pairs within a vendor; pairs across vendors stay unknown. */
@@ -105,11 +116,19 @@ static int check_room(struct gpu_inventory *part, size_t room, struct err *e)
                    GPU_MAX_CARDS - room, GPU_MAX_CARDS);
 }
 
-static int read_member(struct member *m, size_t room, struct gpu_inventory *ret, struct err *e)
+static int read_member(struct gpu_all *a, struct member *m, size_t room, struct gpu_inventory *ret,
+                       struct err *e)
 {
+    auto_err struct err failed = {0};
+    int rc = m->gpu->ops->read(m->gpu, ret, &failed);
+    if (rc == 0)
+        rc = check_room(ret, room, &failed);
+    HOLD(&a->mu);
     err_clear(&m->failed);
-    if (m->gpu->ops->read(m->gpu, ret, &m->failed) < 0 || check_room(ret, room, &m->failed) < 0)
+    if (rc < 0) {
+        (void)err_move(&m->failed, &failed);
         return say_again(&m->failed, e);
+    }
     remember(m, ret);
     return 0;
 }
@@ -131,8 +150,9 @@ static int complain(struct err *why, size_t n, struct err *e)
 }
 
 /* A vendor that fails beside working ones is no error of the reading; the log reports it, once. */
-static void log_failure(struct member *m)
+static void log_failure(struct gpu_all *a, struct member *m)
 {
+    HOLD(&a->mu);
     bool here = m->failed.kind && m->failed.kind != ERR_NOT_FOUND;
     if (here && (!m->told || strcmp(m->told, err_msg(&m->failed)) != 0))
         log_warn("Could not read one vendor's cards", kv_err(&m->failed));
@@ -150,16 +170,14 @@ static int all_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
     for (size_t i = 0; i < a->n; i++) {
         struct member *m = &a->members[i];
         size_t room = GPU_MAX_CARDS - cards;
-        bool was_read = read_member(m, room, &parts[n], &why[i]) == 0;
-        if (!was_read && (m->n_last == 0 || m->n_last > room))
+        bool was_read = read_member(a, m, room, &parts[n], &why[i]) == 0;
+        if (!was_read && !recall(a, m, room, &why[i], &parts[n]))
             continue;
-        if (!was_read)
-            recall(m, &why[i], &parts[n]);
         any |= was_read;
         cards += parts[n++].n_cards;
     }
     for (size_t i = 0; any && i < a->n; i++)
-        log_failure(&a->members[i]);
+        log_failure(a, &a->members[i]);
     *ret = (struct gpu_inventory){0};
     join(parts, n, ret);
     int rc = any ? 0 : complain(why, a->n, e);
@@ -172,39 +190,47 @@ static int all_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
 
 /* --- one card --- */
 
-static bool has(const struct member *m, const char *uuid)
+static bool has(struct gpu_all *a, const struct member *m, const char *uuid)
 {
+    HOLD(&a->mu);
     for (size_t i = 0; i < m->n_last; i++)
         if (strcmp(m->last[i].uuid, uuid) == 0)
             return true;
     return false;
 }
 
-/* True when the card may be this vendor's. A journal can name a card before anything was read. */
-static bool may_have(struct member *m, const char *uuid)
+static bool was_read_once(struct gpu_all *a, const struct member *m)
 {
-    if (m->n_last == 0) {
+    HOLD(&a->mu);
+    return m->n_last > 0;
+}
+
+/* True when the card may be this vendor's. A journal can name a card before anything was read. */
+static bool may_have(struct gpu_all *a, struct member *m, const char *uuid)
+{
+    if (!was_read_once(a, m)) {
         struct gpu_inventory inv = {0};
-        if (read_member(m, GPU_MAX_CARDS, &inv, /* e= */ NULL) == 0)
+        if (read_member(a, m, GPU_MAX_CARDS, &inv, /* e= */ NULL) == 0)
             gpu_inventory_done(&inv);
     }
-    return has(m, uuid);
+    return has(a, m, uuid);
 }
 
 static struct member *owner_of(struct gpu *g, const char *uuid)
 {
     struct gpu_all *a = (struct gpu_all *)g;
     for (size_t i = 0; i < a->n; i++)
-        if (may_have(&a->members[i], uuid))
+        if (may_have(a, &a->members[i], uuid))
             return &a->members[i];
     return NULL;
 }
 
 /* The error for a card that no vendor showed; it may belong to a vendor that is present and was
  * never read. */
-static int no_owner(const struct gpu *g, const char *uuid, struct err *e)
+static int no_owner(struct gpu *g, const char *uuid, struct err *e)
 {
-    const struct gpu_all *a = (const struct gpu_all *)g;
+    struct gpu_all *a = (struct gpu_all *)g;
+    HOLD(&a->mu);
     for (size_t i = 0; i < a->n; i++) {
         const struct member *m = &a->members[i];
         if (!m->n_last && m->failed.kind && m->failed.kind != ERR_NOT_FOUND)
@@ -226,11 +252,17 @@ static int no_owner(const struct gpu *g, const char *uuid, struct err *e)
 
 /* While a driver cannot list its cards, a single card's reading is not used either. Otherwise the
  * card would alternate between ill and healthy. */
+static int check_owner(struct gpu *g, const char *uuid, struct err *e)
+{
+    struct gpu_all *a = (struct gpu_all *)g;
+    const struct member *m = owner_of(g, uuid);
+    HOLD(&a->mu);
+    return m && m->failed.kind ? say_again(&m->failed, e) : 0;
+}
+
 static int all_read_card(struct gpu *g, const char *uuid, struct gpu_card *ret, struct err *e)
 {
-    const struct member *m = owner_of(g, uuid);
-    if (m && m->failed.kind)
-        return say_again(&m->failed, e);
+    TRY(check_owner(g, uuid, e));
     PASS_ON(g, uuid, read_card, e, ret, e);
 }
 
@@ -303,6 +335,7 @@ static struct gpu *all_free(struct gpu *g)
         err_clear(&a->members[i].failed);
         free(a->members[i].told);
     }
+    (void)pthread_mutex_destroy(&a->mu);
     free(a);
     return NULL;
 }
@@ -329,6 +362,7 @@ struct gpu *gpu_all_new(struct gpu *const *gpus, size_t n)
     assert(n > 0 && n <= GPU_MAX_VENDORS);
     struct gpu_all *a = xcalloc(1, sizeof(*a));
     a->gpu.ops = &all_ops;
+    (void)pthread_mutex_init(&a->mu, NULL);
     a->n = n;
     for (size_t i = 0; i < n; i++)
         a->members[i].gpu = gpus[i];

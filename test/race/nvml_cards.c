@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Eight cards of NVIDIA in the hands of eight threads, while another thread reads all cards again
+ * Eight cards of NVIDIA, behind gpu_all, in the hands of eight threads, while another thread reads all cards again
  * and again. What the verbs answer, and the cards in the end, are as with one thread. Then one
  * card's call hangs: the others go on, and a reading shows that card as busy.
  */
@@ -22,10 +22,13 @@ static struct gpu *open_cards(void)
     const struct nvml_options o = {.library = library,
                                    .proc_root = machine_dir,
                                    .sys_root = machine_dir};
-    struct gpu *g = NULL;
-    int rc = gpu_nvml_open(&o, &g, NULL);
+    const struct mxsml_options absent = {.library = "/nonexistent"};
+    struct gpu *vendors[2] = {NULL};
+    int rc = gpu_nvml_open(&o, &vendors[0], NULL);
     assert(rc == 0);
-    return g;
+    rc = gpu_mxsml_open(&absent, &vendors[1], NULL);
+    assert(rc == 0);
+    return gpu_all_new(vendors, 2);
 }
 
 static void must(int rc, const struct err *e)
