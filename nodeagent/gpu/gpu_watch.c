@@ -30,8 +30,8 @@ struct gpu_watch {
     size_t n_cards; /* for which the child was started */
     /* guarded by mu */
     pthread_mutex_t mu;
-    pid_t pid; /* 0: no child, and none to wait for */
-    bool suspended;
+    pid_t pid;          /* 0: no child, and none to wait for */
+    unsigned suspended; /* by so many resets */
 };
 
 struct gpu_watch *gpu_watch_new(const struct gpu_watch_options *o)
@@ -225,7 +225,7 @@ void gpu_watch_suspend(struct gpu_watch *w)
     if (!w)
         return;
     HOLD(&w->mu);
-    w->suspended = true;
+    w->suspended++;
     end_child(w, SUSPEND_MS);
 }
 
@@ -234,5 +234,6 @@ void gpu_watch_resume(struct gpu_watch *w)
     if (!w)
         return;
     HOLD(&w->mu);
-    w->suspended = false;
+    assert(w->suspended);
+    w->suspended--;
 }

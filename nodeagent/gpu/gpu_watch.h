@@ -15,8 +15,8 @@
  * that ended is started again by the next gpu_watch_keep, not at once, because the cause usually
  * persists.
  *
- * Threads: the loop's only, except gpu_watch_suspend and _resume, which the thread that resets
- * cards calls.
+ * Threads: the loop's only, except gpu_watch_suspend and _resume, which each thread that resets a
+ * card calls.
  */
 struct gpu_watch;
 
@@ -46,6 +46,6 @@ bool gpu_watch_runs(const struct gpu_watch *w);
 bool gpu_watch_take(struct gpu_watch *w, struct gpu_event *ret, struct err *e);
 
 /* Ends the child, because its session would keep a card from being reset, and starts none until
- * _resume. Blocks at most two seconds. NULL allowed. Any thread. */
+ * _resume was called as often. Blocks at most two seconds. NULL allowed. Any thread. */
 void gpu_watch_suspend(struct gpu_watch *w);
 void gpu_watch_resume(struct gpu_watch *w);

@@ -133,6 +133,25 @@ Test(gpu_watch, xid_comes_with_its_card_and_instance)
     cr_expect_null(gpu_watch_free(w));
 }
 
+Test(gpu_watch, stays_away_until_the_last_of_several_resets_has_ended)
+{
+    fleet("[{model: h100-80, count: 2}]");
+    struct gpu_watch *w = watch();
+    struct gpu_event ev;
+    keep(w, 2);
+    expect_watched(w, 2);
+    gpu_watch_suspend(w);
+    gpu_watch_suspend(w);
+    cr_expect(!next(w, &ev), "the child has ended");
+    gpu_watch_resume(w);
+    keep(w, 2);
+    cr_expect(!gpu_watch_runs(w), "the other reset still runs");
+    gpu_watch_resume(w);
+    keep(w, 2);
+    expect_watched(w, 2);
+    cr_expect_null(gpu_watch_free(w));
+}
+
 Test(gpu_watch, single_bit_errors_wake_nobody)
 {
     fleet("[{model: h100-80}]");
