@@ -15,6 +15,7 @@
 struct member {
     struct gpu *gpu; /* immutable */
     /* guarded by gpu_all.mu, which is never held during a call of a vendor's back end */
+    bool reading;      /* a thread reads all its cards just now */
     struct err failed; /* why the last reading failed; kind 0: it did not */
     char *told;        /* the failure last logged; NULL: none. Owned */
     struct gpu_driver driver;
@@ -46,21 +47,26 @@ static void remember(struct member *m, const struct gpu_inventory *inv)
     }
 }
 
-/* Adds the remembered cards of a vendor that no longer answers, since they are not gone. False:
- * there are none, or more than have room. */
-static bool recall(struct gpu_all *a, const struct member *m, size_t room, const struct err *why,
-                   struct gpu_inventory *ret)
+static void mark_unread(struct gpu_card *c, bool busy, const struct err *why)
+{
+    c->unread = true;
+    c->busy = busy;
+    if (!busy)
+        gpu_card_mark_ill(c, why->reason ? why->reason : "ReadFailed", err_msg(why));
+}
+
+/* Adds the remembered cards of a vendor that no longer answers, since they are not gone. busy:
+ * another thread still waits for its answer. False: there are none, or more than have room. */
+static bool recall(struct gpu_all *a, const struct member *m, size_t room, bool busy,
+                   const struct err *why, struct gpu_inventory *ret)
 {
     HOLD(&a->mu);
     if (m->n_last == 0 || m->n_last > room)
         return false;
     *ret = (struct gpu_inventory){.n_drivers = 1, .drivers = {m->driver}, .n_cards = m->n_last};
     ret->cards = xmemdup(m->last, m->n_last * sizeof(*m->last));
-    for (size_t i = 0; i < ret->n_cards; i++) {
-        ret->cards[i].unread = true;
-        ret->cards[i].busy = false;
-        gpu_card_mark_ill(&ret->cards[i], why->reason ? why->reason : "ReadFailed", err_msg(why));
-    }
+    for (size_t i = 0; i < ret->n_cards; i++)
+        mark_unread(&ret->cards[i], busy, why);
     return true;
 }
 
@@ -116,14 +122,32 @@ static int check_room(struct gpu_inventory *part, size_t room, struct err *e)
                    GPU_MAX_CARDS - room, GPU_MAX_CARDS);
 }
 
+/* True when this thread may read the member now. A call that hangs in another thread's reading
+ * would hang here, too, and hold up the other vendors. */
+static bool begin_reading(struct gpu_all *a, struct member *m)
+{
+    HOLD(&a->mu);
+    bool free = !m->reading;
+    m->reading = true;
+    return free;
+}
+
+/* *ret_busy (may be NULL): another thread's reading of this vendor has not ended. */
 static int read_member(struct gpu_all *a, struct member *m, size_t room, struct gpu_inventory *ret,
-                       struct err *e)
+                       bool *ret_busy, struct err *e)
 {
     auto_err struct err failed = {0};
+    bool busy = !begin_reading(a, m);
+    if (ret_busy)
+        *ret_busy = busy;
+    if (busy)
+        return err_set(e, ERR_UNAVAILABLE,
+                       "an earlier reading of this vendor's cards has not ended");
     int rc = m->gpu->ops->read(m->gpu, ret, &failed);
     if (rc == 0)
         rc = check_room(ret, room, &failed);
     HOLD(&a->mu);
+    m->reading = false;
     err_clear(&m->failed);
     if (rc < 0) {
         (void)err_move(&m->failed, &failed);
@@ -170,8 +194,9 @@ static int all_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
     for (size_t i = 0; i < a->n; i++) {
         struct member *m = &a->members[i];
         size_t room = GPU_MAX_CARDS - cards;
-        bool was_read = read_member(a, m, room, &parts[n], &why[i]) == 0;
-        if (!was_read && !recall(a, m, room, &why[i], &parts[n]))
+        bool busy = false;
+        bool was_read = read_member(a, m, room, &parts[n], &busy, &why[i]) == 0;
+        if (!was_read && !recall(a, m, room, busy, &why[i], &parts[n]))
             continue;
         any |= was_read;
         cards += parts[n++].n_cards;
@@ -210,7 +235,7 @@ static bool may_have(struct gpu_all *a, struct member *m, const char *uuid)
 {
     if (!was_read_once(a, m)) {
         struct gpu_inventory inv = {0};
-        if (read_member(a, m, GPU_MAX_CARDS, &inv, /* e= */ NULL) == 0)
+        if (read_member(a, m, GPU_MAX_CARDS, &inv, /* ret_busy= */ NULL, /* e= */ NULL) == 0)
             gpu_inventory_done(&inv);
     }
     return has(a, m, uuid);

@@ -2,11 +2,12 @@
 """One node with cards of two vendors: one policy, one list of resources, and no trouble of one that reaches the other."""
 
 import json
+import re
 
 import pytest
 from conftest import wait_for
 from kubelet_stub import kubelet  # noqa: F401
-from stack import condition, rig  # noqa: F401
+from stack import condition, mig, rig  # noqa: F401
 from test_plugin_stub import Host
 
 NVIDIA = {"nvidia.com/mig-1g.10gb": 14}
@@ -109,3 +110,38 @@ def test_slices_are_made_while_nvidias_library_fails(both):
     both.node.ctl("fault", "add", "--call", "nvmlDeviceGetCount_v2", "--nth", 0, "--action", "fail:UNKNOWN")
     both.kubelet.wait_offers(**METAX)
     assert bound(both, "goes-on")
+
+
+SLICES = {"qosPolicy": "fixed-share", "slices": [{"alias": "a", "memoryMiB": 1024, "computePercent": 10, "count": 2}]}
+
+
+@pytest.mark.parametrize("hung", ["nvml", "mxsml"])
+def test_nobody_waits_for_the_other_vendors_library(rig, hung):
+    """One vendor's library hangs in every call; the other's cards are changed, read and reported as ever."""
+    node = rig.node({"h100-80": 2, "c500": 2}, call_deadline_ms=300)
+    of = {"nvidia": [c["uuid"] for c in node.hardware()["gpus"]], "metax": [c["uuid"] for c in node.hardware()["metax"]]}
+    wants = {
+        "nvml": lambda count: [mig(uuid, {"1g.10gb": count}) for uuid in of["nvidia"]],
+        "mxsml": lambda count: [{"uuid": uuid, "mode": "sgpu", "sgpu": {**SLICES, "slices": [{**SLICES["slices"][0], "count": count}]}} for uuid in of["metax"]],
+    }
+    free = "mxsml" if hung == "nvml" else "nvml"
+    cards = of["metax" if free == "mxsml" else "nvidia"]
+    used = set(re.findall(r"^\s*[1-9]\d*\s+(\w+)", node.ctl("calls"), re.M))
+    for line in node.ctl("fault", "names").splitlines():
+        library, kind, name, *_ = line.split()
+        if library == hung and kind == "call" and name in used:
+            node.ctl("fault", "add", "--call", name, "--action", "hang:600")
+
+    def done(count):
+        shown = {c["uuid"]: c for c in node.status()["devices"]}
+        return all(condition(shown[u], "Applied").get("reason") == "Applied" and len(shown[u]["partitions"]) == count for u in cards)
+
+    for count in (2, 3, 1):
+        node.want(*wants[free](count))
+        wait_for(lambda: done(count), 30, lambda: f"the cards of {free} to have {count}: {json.dumps(node.status()['devices'])}")
+    wait_for(lambda: condition(node.status(), "Ready").get("reason") == "NVMLTimeout", 30, "the hang to be told")
+    assert node.agent.stop(8) == 1
+    node.ctl("fault", "clear")
+    node.start()
+    node.want(*wants["nvml"](1), *wants["mxsml"](1))
+    node.wait_ready()

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/xalloc.h"
@@ -201,4 +205,76 @@ Test(gpu_all, too_many_cards_of_the_only_vendor_are_an_error)
     struct gpu_inventory inv = {0};
     auto_err struct err e = {0};
     cr_expect_eq(g->ops->read(g, &inv, &e), -(int)ERR_TOO_LARGE, "%s", err_msg(&e));
+}
+
+/* --- A library that hangs --- */
+
+/* A back end of one card, whose readings hang while `hangs`. */
+struct slow {
+    struct gpu gpu; /* first */
+    atomic_bool hangs;
+    int ends[2]; /* a reading that hangs says so on one side and is let go from the other */
+};
+
+static int slow_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
+{
+    struct slow *slow = (struct slow *)g;
+    char c;
+    (void)e;
+    if (atomic_load(&slow->hangs)) {
+        cr_expect_eq(write(slow->ends[1], "h", 1), 1);
+        cr_expect_eq(read(slow->ends[1], &c, 1), 1);
+    }
+    *ret = (struct gpu_inventory){.n_drivers = 1, .drivers = {{.vendor = "slow"}}, .n_cards = 1};
+    ret->cards = xcalloc(1, sizeof(*ret->cards));
+    ret->cards[0] = (struct gpu_card){.vendor = "slow", .uuid = "SLOW-0", .healthy = true};
+    return 0;
+}
+
+static struct gpu *slow_free(struct gpu *g)
+{
+    (void)g;
+    return NULL;
+}
+
+static const struct gpu_ops slow_ops = {.read = slow_read, .free = slow_free};
+
+static void *read_in_thread(void *arg)
+{
+    auto_gpu_inventory struct gpu_inventory inv = sim_read(arg);
+    cr_expect_eq(inv.n_cards, 2, "the one that hung gets all");
+    return NULL;
+}
+
+/* Reads everything while another thread's reading of the slow vendor hangs. */
+static void read_beside_a_hang(struct gpu *g, struct slow *slow, struct gpu_inventory *ret)
+{
+    pthread_t thread;
+    char c;
+    cr_assert_eq(pthread_create(&thread, NULL, read_in_thread, g), 0);
+    cr_assert_eq(read(slow->ends[0], &c, 1), 1);
+    *ret = sim_read(g);
+    cr_assert_eq(write(slow->ends[0], "g", 1), 1);
+    (void)pthread_join(thread, NULL);
+}
+
+Test(gpu_all, no_vendor_waits_for_one_whose_reading_hangs)
+{
+    struct slow slow = {.gpu = {.ops = &slow_ops}, .hangs = true};
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, slow.ends), 0);
+    sim_fleet("[{model: c500, count: 1}]");
+    struct gpu *const both[] = {&slow.gpu, sim_open_metax()};
+    auto_gpu struct gpu *g = gpu_all_new(both, 2);
+    auto_gpu_inventory struct gpu_inventory first = {0};
+    read_beside_a_hang(g, &slow, &first);
+    cr_assert_eq(first.n_cards, 1, "nothing is known of the other's yet");
+    cr_expect_str_eq(first.cards[0].vendor, "metax");
+    auto_gpu_inventory struct gpu_inventory second = {0};
+    read_beside_a_hang(g, &slow, &second);
+    cr_assert_eq(second.n_cards, 2);
+    cr_expect_str_eq(second.cards[0].uuid, "SLOW-0");
+    cr_expect(second.cards[0].unread && second.cards[0].busy && second.cards[0].healthy);
+    cr_expect_not(second.cards[1].unread);
+    (void)close(slow.ends[0]);
+    (void)close(slow.ends[1]);
 }
