@@ -46,6 +46,11 @@ bool recovery_is_first(const struct recovery *r)
     return !r->done && !is_round_over(r);
 }
 
+bool recovery_has_begun(const struct recovery *r)
+{
+    return r->done || (!r->round.n_waiting && r->round.n_running);
+}
+
 static void end_round_if_over(struct recovery *r)
 {
     if (!is_round_over(r))

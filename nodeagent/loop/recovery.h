@@ -50,6 +50,8 @@ void recovery_begin(struct recovery *r, const struct recovery_facts *f, const st
 void recovery_ended(struct recovery *r, const struct agent_job *j);
 /* True while the first round is under way: some cards may be between two layouts. */
 bool recovery_is_first(const struct recovery *r);
+/* True once every card of the first round is in its job's hands, which offers nothing of it. */
+bool recovery_has_begun(const struct recovery *r);
 
 /* Follows a new spec, before the tracks do. A card whose change failed and that the new spec does
  * not list is not attempted again: recovery ends its change. */

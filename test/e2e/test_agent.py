@@ -426,6 +426,28 @@ def test_an_agent_killed_in_a_change_ends_in_the_target(rig, action, nth):
     agree(node)
 
 
+def test_a_recovery_that_hangs_holds_up_its_own_card_only(rig):
+    node = rig.node({"h100-80": 2}, call_deadline_ms=300)
+    node.want(mig(node.uuid(0), {"1g.10gb": 3}), mig(node.uuid(1), {"1g.10gb": 3}))
+    node.wait_ready()
+    node.ctl("fault", "add", "--call", "mutating", "--gpu", 0, "--nth", 2, "--action", "kill")
+    node.want(mig(node.uuid(0), {"3g.40gb": 2}), mig(node.uuid(1), {"1g.10gb": 3}))
+    wait_for(lambda: not node.agent.running(), 30, "the agent to be killed")
+    node.ctl("fault", "clear")
+    node.ctl("fault", "add", "--call", "mutating", "--gpu", 0, "--nth", 1, "--action", "hang:600")
+    node.start(call_deadline_ms=300)
+    wait_for(lambda: condition(node.status(), "Ready").get("reason") == "NVMLTimeout", 30, "the hang to be told")
+    assert node.resources() == {"nvidia.com/mig-1g.10gb": 3}
+    node.want(mig(node.uuid(0), {"3g.40gb": 2}), mig(node.uuid(1), {"2g.20gb": 2}))
+    node.wait_layout({"2g.20gb": 2}, 1)
+    wait_for(lambda: node.resources() == {"nvidia.com/mig-2g.20gb": 2}, 30, node.resources)
+    assert node.agent.stop(8) == 1
+    node.ctl("fault", "clear")
+    node.start()
+    node.wait_ready()
+    assert node.layouts() == [{"3g.40gb": 2}, {"2g.20gb": 2}]
+
+
 def test_an_agent_that_starts_again_changes_and_writes_nothing(rig):
     node = rig.node({"h100-80": 2})
     node.want(mig(node.uuid(), {"1g.10gb": 3, "3g.40gb": 1}))

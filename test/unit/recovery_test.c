@@ -129,9 +129,11 @@ Test(recovery, the_first_round_is_over_when_each_card_had_its_turn)
     b.recovery = (struct recovery){.due = true};
     find(&b, both);
     cr_expect(recovery_is_first(&b.recovery));
+    cr_expect_not(recovery_has_begun(&b.recovery));
     struct agent_job *one = begin(&b, &none);
     struct agent_job *two = begin(&b, &none);
     cr_expect_null(recovery_next(&b.recovery, &b.facts));
+    cr_expect(recovery_has_begun(&b.recovery));
     cr_expect_not(one->offered.whole, "nothing of the agent before is on offer");
     end(&b, one, TXN_FAILED);
     cr_expect_not(b.recovery.done);
