@@ -329,8 +329,7 @@ int nvml_facts_at(struct nvml *n, unsigned index, struct nvml_facts **ret, bool 
 
 /* --- the card of a verb --- */
 
-/* Takes a card of the table. *ret NULL: it is not there. */
-static int take_known(struct nvml *n, const char *uuid, struct nvml_facts **ret, struct err *e)
+int nvml_facts_take(struct nvml *n, const char *uuid, struct nvml_facts **ret, struct err *e)
 {
     HOLD(&n->holds.mu);
     struct nvml_facts *f = facts_of(n, uuid);
@@ -410,7 +409,7 @@ static int enumerate(struct nvml *n, const char *uuid, struct nvml_facts **f, st
 int nvml_facts_get(struct nvml *n, const char *uuid, struct nvml_facts **ret, struct err *e)
 {
     struct nvml_facts *f = NULL;
-    TRY(take_known(n, uuid, &f, e));
+    TRY(nvml_facts_take(n, uuid, &f, e));
     int rc = f && f->learned == n->session ? 0 : enumerate(n, uuid, &f, e);
     if (rc < 0)
         nvml_facts_give(n, TAKE(f));

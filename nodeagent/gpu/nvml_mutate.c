@@ -79,9 +79,7 @@ int nvml_op_reset(struct gpu *g, const char *uuid, struct err *e)
     struct nvml *n = (struct nvml *)g;
     auto_nvml_turn struct nvml_turn t = {.n = n};
     char bus_id[GPU_BUS_ID_BYTES];
-    TRY(nvml_turn_begin(&t, n, uuid, e));
-    (void)snprintf(bus_id, sizeof(bus_id), "%s", t.facts->card.pci_bus_id);
-    lib_gate_leave(&t.pass);
+    TRY(nvml_turn_begin_reset(&t, n, uuid, bus_id, e));
     TRY(lib_gate_enter_reset(n->gate, &t.pass, e));
     gpu_call_begin("nvidia-smi --gpu-reset");
     gpu_watch_suspend(n->watch);

@@ -129,6 +129,20 @@ int nvml_turn_begin(struct nvml_turn *t, struct nvml *n, const char *uuid, struc
     return nvml_facts_get(n, uuid, &t->facts, e);
 }
 
+int nvml_turn_begin_reset(struct nvml_turn *t, struct nvml *n, const char *uuid,
+                          char ret_bus_id[GPU_BUS_ID_BYTES], struct err *e)
+{
+    t->n = n;
+    TRY(nvml_facts_take(n, uuid, &t->facts, e));
+    if (!t->facts || t->facts->learned != n->session || atomic_load(&n->stale)) {
+        nvml_turn_end(t);
+        TRY(nvml_turn_begin(t, n, uuid, e));
+        lib_gate_leave(&t->pass);
+    }
+    (void)snprintf(ret_bus_id, GPU_BUS_ID_BYTES, "%s", t->facts->card.pci_bus_id);
+    return 0;
+}
+
 void nvml_turn_end(struct nvml_turn *t)
 {
     if (t->facts)

@@ -70,8 +70,8 @@ struct nvml {
     struct lib_gate *gate;
     /* of the thread that is alone in the gate; those inside read it */
     struct nvml_lib lib; /* empty until the first session finds it */
-    unsigned session;    /* number of sessions so far */
     /* atomics */
+    atomic_uint session;  /* number of sessions so far */
     atomic_bool open;     /* nvmlInit has succeeded */
     atomic_bool stale;    /* the session must be opened again before its next use */
     atomic_bool worn;     /* it is to be opened again, for a lost card */
@@ -105,6 +105,11 @@ struct nvml_turn {
  * ERR_NOT_FOUND: no such card; ERR_UNAVAILABLE: also when another thread does not give it back. */
 int nvml_turn_begin(struct nvml_turn *t, struct nvml *n, const char *uuid,
                     struct err *e) MUST_CHECK;
+/* Takes the card in hand for a reset, from outside of the library: a verb's turn would wait for the
+ * resets that run. *ret_bus_id: its PCI address. Enters for a moment when the card is not known in
+ * this session. Errors as nvml_turn_begin's. */
+int nvml_turn_begin_reset(struct nvml_turn *t, struct nvml *n, const char *uuid,
+                          char ret_bus_id[GPU_BUS_ID_BYTES], struct err *e) MUST_CHECK;
 void nvml_turn_end(struct nvml_turn *t);
 AUTO_DEFINE(nvml_turn, struct nvml_turn, nvml_turn_end)
 #define auto_nvml_turn AUTO(nvml_turn)
@@ -138,6 +143,9 @@ int nvml_facts_get(struct nvml *n, const char *uuid, struct nvml_facts **ret,
  * card in hand, and only ret_card is filled in, with its identity. Never waits for a thread. */
 int nvml_facts_at(struct nvml *n, unsigned index, struct nvml_facts **ret, bool *ret_busy,
                   struct gpu_card *ret_card, struct err *e) MUST_CHECK;
+/* Takes a known card in hand, in or outside of the gate. *ret NULL: it is not known. */
+int nvml_facts_take(struct nvml *n, const char *uuid, struct nvml_facts **ret,
+                    struct err *e) MUST_CHECK;
 /* Gives a card back, with what was learned of it; f NULL: nothing. */
 void nvml_facts_give(struct nvml *n, struct nvml_facts *f);
 /* The card in hand loses its index to another one, and is learned anew the next time. */

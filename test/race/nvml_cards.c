@@ -4,22 +4,21 @@
  * and again. What the verbs answer, and the cards in the end, are as with one thread. Then one
  * card's call hangs: the others go on, and a reading shows that card as busy.
  */
-#include <pthread.h>
-#include <sched.h>
-
-#include "nodeagent/gpu/gpu.h"
 #include "test/race/sim_machine.h"
 
 enum { CARDS = 8, SLICES = 7, ROUNDS = 3 };
 
-static const char fleet[] = "[{model: h100-80, count: 8, mig: true}]";
+static const char hopper[] = "[{model: h100-80, count: 8, mig: true}]";
+static const char ampere[] = "[{model: a100-80, count: 8}]";
 
 static char uuids[CARDS][GPU_UUID_BYTES]; /* immutable once the threads run */
 
 static struct gpu *open_cards(void)
 {
     auto_free char *library = machine_file("libnvidia-ml.so.1");
+    auto_free char *smi = machine_file("nvidia-smi");
     const struct nvml_options o = {.library = library,
+                                   .nvidia_smi = smi,
                                    .proc_root = machine_dir,
                                    .sys_root = machine_dir};
     const struct mxsml_options absent = {.library = "/nonexistent"};
@@ -29,13 +28,6 @@ static struct gpu *open_cards(void)
     rc = gpu_mxsml_open(&absent, &vendors[1], NULL);
     assert(rc == 0);
     return gpu_all_new(vendors, 2);
-}
-
-static void must(int rc, const struct err *e)
-{
-    if (rc < 0)
-        (void)fprintf(stderr, "%s\n", err_msg(e));
-    assert(rc == 0);
 }
 
 static struct gpu_inventory read_all(struct gpu *g)
@@ -149,22 +141,16 @@ static void *read_again_and_again(void *arg)
 
 /* --- the tests --- */
 
-static void start_thread(pthread_t *t, void *(*run)(void *), void *arg)
-{
-    int rc = pthread_create(t, NULL, run, arg);
-    assert(rc == 0);
-}
-
 static void work_one_after_another(struct work *works)
 {
     for (unsigned i = 0; i < CARDS; i++)
         (void)work(&works[i]);
 }
 
-static void work_side_by_side(struct work *works, unsigned first)
+static void run_side_by_side(void *(*what)(void *), struct work *works, unsigned first)
 {
     for (unsigned i = first; i < CARDS; i++)
-        start_thread(&works[i].thread, work, &works[i]);
+        start_thread(&works[i].thread, what, &works[i]);
     for (unsigned i = first; i < CARDS; i++)
         (void)pthread_join(works[i].thread, NULL);
 }
@@ -174,20 +160,26 @@ static void work_beside_a_reader(struct work *works)
     struct reader r = {.g = works[0].g};
     pthread_t thread;
     start_thread(&thread, read_again_and_again, &r);
-    work_side_by_side(works, 0);
+    run_side_by_side(work, works, 0);
     atomic_store(&r.stop, true);
     (void)pthread_join(thread, NULL);
     (void)printf("%u readings beside the verbs, %u cards busy in them\n", r.readings, r.busy);
 }
 
-/* A run on a machine of its own; the cards in the end. */
-static struct gpu_inventory run(void (*how)(struct work *), struct work *works)
+static struct gpu *begin(const char *fleet, struct work *works)
 {
     machine_start(fleet, "none");
-    auto_gpu struct gpu *g = open_cards();
+    struct gpu *g = open_cards();
     learn_uuids(g);
     for (unsigned i = 0; i < CARDS; i++)
         works[i] = (struct work){.g = g, .card = i};
+    return g;
+}
+
+/* A run on a machine of its own; the cards in the end. */
+static struct gpu_inventory run(void (*how)(struct work *), struct work *works)
+{
+    auto_gpu struct gpu *g = begin(hopper, works);
     how(works);
     struct gpu_inventory inv = read_all(g);
     machine_stop();
@@ -233,30 +225,17 @@ static void *create_and_hang(void *arg)
     return NULL;
 }
 
-static void wait_for_call(const struct gpu_activity *a, const char *name)
-{
-    const char *call = NULL;
-    while (!call || strcmp(call, name) != 0) {
-        (void)sched_yield();
-        call = atomic_load(&a->call);
-    }
-}
-
 /* The hung thread is left behind: the process ends without it. */
 static void test_one_hangs(void)
 {
     static struct work works[CARDS];
     static const char call[] = "nvmlDeviceCreateGpuInstanceWithPlacement";
-    machine_start(fleet, "none");
-    struct gpu *g = open_cards();
-    learn_uuids(g);
-    for (unsigned i = 0; i < CARDS; i++)
-        works[i] = (struct work){.g = g, .card = i};
+    struct gpu *g = begin(hopper, works);
     machine_control("fault add --gpu 0 --nth 1 --action hang:3600 "
                     "--call nvmlDeviceCreateGpuInstanceWithPlacement");
     start_thread(&works[0].thread, create_and_hang, &works[0]);
     wait_for_call(&works[0].activity, call);
-    work_side_by_side(works, 1);
+    run_side_by_side(work, works, 1);
     auto_gpu_inventory struct gpu_inventory inv = read_all(g);
     unsigned busy = check_reading(&inv);
     assert(busy == 1 && inv.cards[0].busy);
@@ -266,10 +245,46 @@ static void test_one_hangs(void)
     (void)printf("seven cards were cut while a call of the eighth hung\n");
 }
 
+static void *reset(void *arg)
+{
+    struct work *w = arg;
+    auto_err struct err e = {0};
+    gpu_activity_of_thread(&w->activity);
+    must(w->g->ops->reset(w->g, uuids[w->card], &e), &e);
+    gpu_activity_of_thread(NULL);
+    return NULL;
+}
+
+static void begin_mig(struct gpu *g)
+{
+    auto_err struct err e = {0};
+    for (unsigned i = 0; i < CARDS; i++) {
+        enum gpu_mode_result result = GPU_MODE_DONE;
+        must(g->ops->mode_set(g, uuids[i], GPU_MIG, &result, &e), &e);
+        assert(result == GPU_MODE_NEEDS_RESET);
+    }
+}
+
+/* No verb runs beside a reset, so readings show what was last known. */
+static void test_one_reset_hangs(void)
+{
+    static struct work works[CARDS];
+    struct gpu *g = begin(ampere, works);
+    begin_mig(g);
+    machine_control("fault add --gpu 0 --nth 1 --action hang:100 --call cleaveSimDeviceReset");
+    start_thread(&works[0].thread, reset, &works[0]);
+    wait_for_call(&works[0].activity, "nvidia-smi --gpu-reset");
+    run_side_by_side(reset, works, 1);
+    assert(atomic_load(&works[0].activity.call));
+    auto_gpu_inventory struct gpu_inventory inv = read_all(g);
+    unsigned busy = check_reading(&inv);
+    assert(busy == CARDS);
+    machine_stop();
+    (void)printf("seven cards were reset while the reset of the eighth hung\n");
+}
+
 int main(void)
 {
-    test_equal_results();
-    test_one_hangs();
-    (void)fflush(NULL);
-    _exit(0);
+    return machine_run(test_equal_results) | machine_run(test_one_hangs) |
+           machine_run(test_one_reset_hangs);
 }

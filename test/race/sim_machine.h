@@ -3,15 +3,23 @@
 
 #include <assert.h>
 #include <limits.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/xalloc.h"
 
-/* A machine with the simulator's cards for a race test, which depends on the target `sim`. */
+#include "nodeagent/gpu/gpu.h"
+
+/*
+ * A machine with the simulator's cards for a race test, which depends on the target `sim`; and what
+ * its threads have in common.
+ */
 
 static char machine_dir[64];
 static char machine_sim[PATH_MAX]; /* folder of the simulated libraries, beside this program's */
@@ -66,4 +74,44 @@ static inline void machine_control(const char *words)
 static inline char *machine_file(const char *name)
 {
     return xasprintf("%s/%s", machine_sim, name);
+}
+
+/* Runs a test in a process of its own, which may leave hung threads behind; returns 0 or 1. */
+static inline int machine_run(void (*test)(void))
+{
+    int status = 0;
+    pid_t child = fork();
+    assert(child >= 0);
+    if (child == 0) {
+        test();
+        (void)fflush(NULL);
+        _exit(0);
+    }
+    pid_t ended = waitpid(child, &status, 0);
+    assert(ended == child);
+    return status ? 1 : 0;
+}
+
+/* Fails the test when the verb did. */
+static inline void must(int rc, const struct err *e)
+{
+    if (rc < 0)
+        (void)fprintf(stderr, "%s\n", err_msg(e));
+    assert(rc == 0);
+}
+
+static inline void start_thread(pthread_t *t, void *(*run)(void *), void *arg)
+{
+    int rc = pthread_create(t, NULL, run, arg);
+    assert(rc == 0);
+}
+
+/* Waits until the thread is in a call of this name. */
+static inline void wait_for_call(const struct gpu_activity *a, const char *name)
+{
+    const char *call = NULL;
+    while (!call || strcmp(call, name) != 0) {
+        (void)sched_yield();
+        call = atomic_load(&a->call);
+    }
 }
