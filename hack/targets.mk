@@ -171,4 +171,4 @@ fleet: ## A cluster of FLEET_NODES="100 1000" hollow nodes on a real API server:
 	@hack/install-deps.sh
 	@$(MAKE) -s VARIANT=release all build/release/test/fleet/hollow
 	@/usr/bin/python3 test/fleet/fleet.py $(or $(FLEET_NODES),100 1000)
-$(B)/test/race/nvml_cards: | sim
+$(B)/test/race/nvml_cards $(B)/test/race/mxsml_cards: | sim

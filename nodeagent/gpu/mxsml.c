@@ -20,7 +20,8 @@ int mxsml_check(struct mxsml *m, const char *call, mxsml_ret rc, int saved_errno
 {
     if (rc == MXSML_SUCCESS)
         return 0;
-    m->stale |= shifts_indices(rc);
+    if (shifts_indices(rc))
+        atomic_store(&m->stale, true);
     return mxsml_lib_error(&m->lib, call, rc, saved_errno, e);
 }
 
@@ -28,40 +29,72 @@ int mxsml_check(struct mxsml *m, const char *call, mxsml_ret rc, int saved_errno
  * dropped, because it would keep the node's whole status from being written. */
 static void read_versions(struct mxsml *m)
 {
-    unsigned size = sizeof(m->driver) - 1;
-    if (MXSML_CALL(m, version, 0, MXSML_UNIT_DRIVER, m->driver, &size) != MXSML_SUCCESS)
-        m->driver[0] = '\0';
-    sound_text(m->driver, sizeof(m->driver));
-    size = sizeof(m->maca) - 1;
-    if (MXSML_CALL(m, maca_version, m->maca, &size) != MXSML_SUCCESS)
-        m->maca[0] = '\0';
-    sound_text(m->maca, sizeof(m->maca));
+    char driver[sizeof(m->driver)] = "";
+    char maca[sizeof(m->maca)] = "";
+    unsigned size = sizeof(driver) - 1;
+    if (MXSML_CALL(m, version, 0, MXSML_UNIT_DRIVER, driver, &size) != MXSML_SUCCESS)
+        driver[0] = '\0';
+    sound_text(driver, sizeof(driver));
+    size = sizeof(maca) - 1;
+    if (MXSML_CALL(m, maca_version, maca, &size) != MXSML_SUCCESS)
+        maca[0] = '\0';
+    sound_text(maca, sizeof(maca));
+    HOLD(&m->holds.mu);
+    memcpy(m->driver, driver, sizeof(driver));
+    memcpy(m->maca, maca, sizeof(maca));
 }
 
 /* An older library cannot be initialised again: it keeps the cards it found first. */
 static int initialise(struct mxsml *m, struct err *e)
 {
-    if (m->open && m->lib.init_again)
+    if (atomic_load(&m->open) && m->lib.init_again)
         return MXSML_DO(m, e, init_again, MXSML_INIT_AGAIN);
-    return m->open ? 0 : MXSML_DO(m, e, init);
+    return atomic_load(&m->open) ? 0 : MXSML_DO(m, e, init);
 }
 
-int mxsml_ensure(struct mxsml *m, struct err *e)
+static int open_library(void *arg, struct err *e)
 {
-    if (m->open && !m->stale)
-        return 0;
+    struct mxsml *m = arg;
     if (!m->lib.dl)
         TRY(mxsml_lib_open(m->library, &m->lib, e));
     TRY(initialise(m, e));
-    m->open = true;
-    m->stale = false;
+    m->epoch++;
+    atomic_store(&m->open, true);
+    atomic_store(&m->stale, false);
     read_versions(m);
     return 0;
+}
+
+/* Numbers stay as they are until the library is initialised again, and a verb asks the card at a
+ * number who it is: so they serve while calls of other cards are under way. */
+static enum lib_session library_state(const void *arg)
+{
+    const struct mxsml *m = arg;
+    if (!atomic_load(&m->open))
+        return LIB_SESSION_NONE;
+    return atomic_load(&m->stale) ? LIB_SESSION_WORN : LIB_SESSION_READY;
+}
+
+int mxsml_enter(struct mxsml *m, struct lib_pass *p, bool *ret_closed, struct err *e)
+{
+    return lib_gate_enter_unless_reset(m->gate, p, ret_closed, e);
+}
+
+void mxsml_turn_end(struct mxsml_turn *t)
+{
+    if (t->known) {
+        HOLD(&t->m->holds.mu);
+        lib_hold_give(&t->m->holds, &TAKE(t->known)->hold);
+    }
+    lib_gate_leave(&t->pass);
 }
 
 static struct gpu *mxsml_free(struct gpu *g)
 {
     struct mxsml *m = (struct mxsml *)g;
+    m->gate = lib_gate_free(m->gate);
+    lib_holds_done(&m->holds);
+    gpu_topology_done(&m->topology);
     mxsml_lib_close(&m->lib);
     for (size_t i = 0; i < m->n_known; i++)
         free(m->known[i]);
@@ -84,6 +117,15 @@ static const struct gpu_ops mxsml_ops = {
     .free = mxsml_free,
 };
 
+static struct lib_gate *make_gate(struct mxsml *m)
+{
+    const struct lib_gate_session session = {.vendor = "MetaX",
+                                             .state = library_state,
+                                             .open = open_library,
+                                             .arg = m};
+    return lib_gate_new(&session, /* limits= */ NULL);
+}
+
 static char *copy_or(const char *s, const char *fallback)
 {
     return xstrdup(s ? s : fallback);
@@ -98,6 +140,8 @@ int gpu_mxsml_open(const struct mxsml_options *o, struct gpu **ret, struct err *
     m->library = xstrdup(o->library);
     m->proc_root = copy_or(o->proc_root, "/proc");
     m->sys_root = copy_or(o->sys_root, "/sys");
+    m->gate = make_gate(m);
+    lib_holds_init(&m->holds);
     *ret = &m->gpu;
     return 0;
 }

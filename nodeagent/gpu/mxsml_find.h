@@ -17,7 +17,8 @@
 struct mxsml_place {
     unsigned dev;
     struct mxsml_info info;
-    struct gpu_card *known; /* borrowed; NULL: the card could not be identified, `why` says why */
+    struct mxsml_known *known; /* borrowed; NULL: it could not be identified, `why` says why */
+    bool busy;                 /* another thread has it in hand: info is as last reported */
     struct err why;
 };
 
@@ -26,21 +27,19 @@ struct mxsml_places {
     struct mxsml_place items[GPU_MAX_CARDS]; /* by index */
 };
 
-/* Finds the cards. Initialises the library again where functions came or went since the last time.
- * A card that does not answer is still listed. Caller frees with mxsml_places_done, also on
+/* Finds the cards, inside the gate; leaves it and enters again where functions came or went since
+ * the library was initialised. A card that does not answer is still listed. mine: the card in hand,
+ * NULL: none; cards of other threads are not asked. Caller frees with mxsml_places_done, also on
  * failure. ERR_NOT_FOUND: no library, or no card; ERR_UNAVAILABLE: the counts contradict each
  * other; ERR_TOO_LARGE. */
-int mxsml_find(struct mxsml *m, struct mxsml_places *ret, struct err *e) MUST_CHECK;
-/* The same, and points *ret_at (borrowed from *ret) to the card with this uuid. ERR_NOT_FOUND: no
- * card has it; ERR_UNAVAILABLE: no card that answers has it. */
-int mxsml_find_one(struct mxsml *m, const char *uuid, struct mxsml_places *ret,
-                   const struct mxsml_place **ret_at, struct err *e) MUST_CHECK;
+int mxsml_find(struct mxsml *m, struct lib_pass *p, const struct mxsml_known *mine,
+               struct mxsml_places *ret, struct err *e) MUST_CHECK;
 void mxsml_places_done(struct mxsml_places *p);
 AUTO_DEFINE(mxsml_places, struct mxsml_places, mxsml_places_done)
 #define auto_mxsml_places AUTO(mxsml_places)
 
 /* The card last seen at a number; NULL: none. Borrowed. */
-const struct gpu_card *mxsml_last_at(const struct mxsml *m, unsigned dev);
+const struct mxsml_known *mxsml_last_at(struct mxsml *m, unsigned dev);
 
 /* The virtual functions of a card. ERR_PROTOCOL: the list is impossible. */
 int mxsml_list_vfs(struct mxsml *m, unsigned dev, struct mxsml_ids *ret, struct err *e) MUST_CHECK;

@@ -23,15 +23,6 @@
 /* Entries of the list kept for users of parts without a listed user: a card has no more parts. */
 #define KEPT_PLACES (SGPU_MAX_SLICES + GPU_MAX_VFS + 1)
 
-int mxsml_index_of(struct mxsml *m, const char *uuid, unsigned *ret, struct err *e)
-{
-    auto_mxsml_places struct mxsml_places places = {0};
-    const struct mxsml_place *at = NULL;
-    TRY(mxsml_find_one(m, uuid, &places, &at, e));
-    *ret = at->dev;
-    return 0;
-}
-
 /* --- slices --- */
 
 /* The alias of a slice whose alias cannot be read. It must not be empty, because an empty alias
@@ -302,24 +293,32 @@ static void judge_ecc(struct mxsml *m, unsigned dev, struct gpu_card *c)
                           "work on the card, then mx-smi -r");
 }
 
-/* The functions of a card that no longer answers stay known, because pods may hold them. */
-static void keep_vfs(const struct gpu_card *from, struct gpu_card *known)
+static struct gpu_card identity_of(struct mxsml *m, const struct mxsml_known *known)
 {
-    known->n_vfs = from->n_vfs;
-    memcpy(known->vfs, from->vfs, sizeof(known->vfs));
+    HOLD(&m->holds.mu);
+    return known->card;
 }
 
-/* `at` has been identified. */
-static int read_card(struct mxsml *m, const struct mxsml_place *at, struct gpu_card *ret,
-                     struct err *e)
+/* The functions of a card that no longer answers stay known, because pods may hold them. */
+static void keep_vfs(struct mxsml *m, const struct gpu_card *from, struct mxsml_known *known)
 {
-    auto_gpu_card struct gpu_card card = *at->known;
+    HOLD(&m->holds.mu);
+    known->card.n_vfs = from->n_vfs;
+    memcpy(known->card.vfs, from->vfs, sizeof(known->card.vfs));
+}
+
+/* The card is in hand, and has reported info. */
+static int read_card(struct mxsml *m, struct mxsml_known *known, const struct mxsml_info *info,
+                     struct gpu_card *ret, struct err *e)
+{
+    auto_gpu_card struct gpu_card card = identity_of(m, known);
+    unsigned dev = info->device_id;
     card.n_vfs = 0;
-    TRY(read_cut(m, &at->info, &card, e));
-    TRY(read_processes(m, at->dev, &card, e));
-    judge_state(m, at->dev, &card);
-    judge_ecc(m, at->dev, &card);
-    keep_vfs(&card, at->known);
+    TRY(read_cut(m, info, &card, e));
+    TRY(read_processes(m, dev, &card, e));
+    judge_state(m, dev, &card);
+    judge_ecc(m, dev, &card);
+    keep_vfs(m, &card, known);
     *ret = card;
     card.processes = NULL; /* handed over */
     return 0;
@@ -337,22 +336,59 @@ static struct gpu_card nobody(unsigned index)
                              .unread = true};
 }
 
+/* Takes the card of a place that was found free; another thread may have it by now. */
+static bool take(struct mxsml *m, struct mxsml_place *at)
+{
+    if (at->known && !at->busy) {
+        HOLD(&m->holds.mu);
+        at->busy = !lib_hold_try(&at->known->hold);
+    }
+    return !at->busy;
+}
+
+static void give(struct mxsml *m, struct mxsml_known *known)
+{
+    if (!known)
+        return;
+    HOLD(&m->holds.mu);
+    lib_hold_give(&m->holds, &known->hold);
+}
+
+/* Another thread works on the card: nothing but its identity is known now. */
+static void show_busy(struct mxsml *m, const struct mxsml_known *known, unsigned index,
+                      struct gpu_card *ret)
+{
+    *ret = known ? identity_of(m, known) : nobody(index);
+    ret->index = index;
+    ret->healthy = ret->unread = ret->busy = true;
+}
+
+static void show_ill(struct mxsml *m, const struct mxsml_place *at, unsigned index,
+                     const struct err *why, struct gpu_card *ret)
+{
+    const struct mxsml_known *last = mxsml_last_at(m, at->dev);
+    *ret = last ? identity_of(m, last) : nobody(index);
+    ret->index = index;
+    ret->unread = true;
+    bool told = why->reason && strcmp(why->reason, "MXSMLError") != 0;
+    gpu_card_mark_ill(ret, told ? why->reason : "ReadFailed", err_msg(why));
+}
+
 /* Reads one card of an inventory; a failure is reported in the card. */
 static void read_slot(struct mxsml *m, struct mxsml_place *at, unsigned index, struct gpu_card *ret)
 {
     auto_err struct err why = {0};
-    const struct gpu_card *last = mxsml_last_at(m, at->dev);
-    if (at->known && read_card(m, at, ret, &why) == 0) {
-        ret->index = index;
+    if (!take(m, at)) {
+        show_busy(m, at->known, index, ret);
         return;
     }
     if (!at->known)
         (void)err_move(&why, &at->why);
-    *ret = last ? *last : nobody(index);
-    ret->index = index;
-    ret->unread = true;
-    bool told = why.reason && strcmp(why.reason, "MXSMLError") != 0;
-    gpu_card_mark_ill(ret, told ? why.reason : "ReadFailed", err_msg(&why));
+    else if (read_card(m, at->known, &at->info, ret, &why) == 0)
+        ret->index = index;
+    if (why.kind)
+        show_ill(m, at, index, &why, ret);
+    give(m, at->known);
 }
 
 /* Two cards with the same uuid cannot be distinguished: the second one loses it. */
@@ -384,46 +420,125 @@ static uint8_t level_of(unsigned topology)
 
 /* The library reports MetaXLink instead of the PCIe path. What it does not report stays unknown and
  * is never an error. */
-static void read_topology(struct mxsml *m, const struct mxsml_places *at, struct gpu_inventory *inv)
+static struct gpu_topology ask_topology(struct mxsml *m, const struct mxsml_places *at)
 {
-    gpu_topology_init(&inv->topology, at->n);
+    struct gpu_topology ret;
+    gpu_topology_init(&ret, at->n);
     for (unsigned a = 0; a < at->n; a++)
         for (unsigned b = a + 1; b < at->n; b++) {
             unsigned level = UINT_MAX;
             if (MXSML_CALL(m, topology, at->items[a].dev, at->items[b].dev, &level) !=
                 MXSML_SUCCESS)
                 continue;
-            struct gpu_pair *p = gpu_topology_at(&inv->topology, a, b);
+            struct gpu_pair *p = gpu_topology_at(&ret, a, b);
             p->links = level == MXSML_TOPO_METAXLINK;
             p->level = level_of(level);
         }
+    return ret;
+}
+
+static bool has_busy(const struct gpu_inventory *inv)
+{
+    for (size_t i = 0; i < inv->n_cards; i++)
+        if (inv->cards[i].busy)
+            return true;
+    return false;
+}
+
+/* A card that another thread works on is not asked: the last answers are shown meanwhile. */
+static void read_topology(struct mxsml *m, const struct mxsml_places *at, struct gpu_inventory *inv)
+{
+    bool asked = !has_busy(inv);
+    struct gpu_topology now = {0};
+    if (asked)
+        now = ask_topology(m, at);
+    HOLD(&m->holds.mu);
+    if (asked) {
+        gpu_topology_done(&m->topology);
+        m->topology = now;
+    }
+    if (m->topology.n_cards == inv->n_cards)
+        inv->topology = gpu_topology_copy(&m->topology);
+    else
+        gpu_topology_init(&inv->topology, inv->n_cards);
+}
+
+static void remember(struct mxsml *m, const struct mxsml_places *places)
+{
+    HOLD(&m->holds.mu);
+    m->n_shown = places->n;
+    for (unsigned i = 0; i < places->n; i++)
+        m->shown[i] = places->items[i].known;
+}
+
+static unsigned remembered_count(struct mxsml *m)
+{
+    HOLD(&m->holds.mu);
+    return m->n_shown;
+}
+
+static const struct mxsml_known *remembered(struct mxsml *m, unsigned index)
+{
+    HOLD(&m->holds.mu);
+    return m->shown[index];
+}
+
+static void describe_driver(struct mxsml *m, struct gpu_driver *d)
+{
+    HOLD(&m->holds.mu);
+    (void)snprintf(d->version, sizeof(d->version), "%s", m->driver);
+}
+
+/* The cards of a reading, all of them unread. */
+static void begin_inventory(struct mxsml *m, unsigned n_cards, struct gpu_inventory *ret)
+{
+    *ret = (struct gpu_inventory){.n_drivers = 1,
+                                  .drivers = {{.vendor = "metax"}},
+                                  .n_cards = n_cards};
+    ret->cards = xcalloc(n_cards, sizeof(*ret->cards));
+    describe_driver(m, &ret->drivers[0]);
+    gpu_inventory_read_boot(ret, m->proc_root);
+}
+
+/* While cards are reset the library is not asked: each card is shown as it was last known. */
+static void recall_cards(struct mxsml *m, unsigned count, struct gpu_inventory *ret)
+{
+    static const struct mxsml_places nowhere;
+    begin_inventory(m, count, ret);
+    for (unsigned i = 0; i < count; i++)
+        show_busy(m, remembered(m, i), i, &ret->cards[i]);
+    read_topology(m, &nowhere, ret);
 }
 
 int mxsml_op_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
 {
     struct mxsml *m = (struct mxsml *)g;
     auto_mxsml_places struct mxsml_places places = {0};
-    m->stale |= mxsml_vfs_have_changed(m);
-    TRY(mxsml_find(m, &places, e));
-    *ret = (struct gpu_inventory){.n_drivers = 1,
-                                  .drivers = {{.vendor = "metax"}},
-                                  .n_cards = places.n};
-    ret->cards = xcalloc(places.n, sizeof(*ret->cards));
+    auto_lib_pass struct lib_pass pass = {0};
+    unsigned count = remembered_count(m);
+    bool closed = false;
+    if (mxsml_vfs_have_changed(m))
+        atomic_store(&m->stale, true);
+    TRY(mxsml_enter(m, &pass, count ? &closed : NULL, e));
+    if (closed) {
+        recall_cards(m, count, ret);
+        return 0;
+    }
+    TRY(mxsml_find(m, &pass, /* mine= */ NULL, &places, e));
+    begin_inventory(m, places.n, ret);
     for (unsigned i = 0; i < places.n; i++) {
         read_slot(m, &places.items[i], i, &ret->cards[i]);
         refuse_twin(ret, i);
     }
+    remember(m, &places);
     read_topology(m, &places, ret);
-    (void)snprintf(ret->drivers[0].version, sizeof(ret->drivers[0].version), "%s", m->driver);
-    gpu_inventory_read_boot(ret, m->proc_root);
     return 0;
 }
 
 int mxsml_op_read_card(struct gpu *g, const char *uuid, struct gpu_card *ret, struct err *e)
 {
     struct mxsml *m = (struct mxsml *)g;
-    auto_mxsml_places struct mxsml_places places = {0};
-    const struct mxsml_place *at = NULL;
-    TRY(mxsml_find_one(m, uuid, &places, &at, e));
-    return read_card(m, at, ret, e);
+    auto_mxsml_turn struct mxsml_turn t = {.m = m};
+    TRY(mxsml_turn_begin(&t, m, uuid, e));
+    return read_card(m, t.known, &t.info, ret, e);
 }

@@ -10,23 +10,28 @@ int mxsml_op_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode,
                       enum gpu_mode_result *ret, struct err *e)
 {
     struct mxsml *m = (struct mxsml *)g;
-    unsigned dev = 0;
+    auto_mxsml_turn struct mxsml_turn t = {.m = m};
     if (mode == GPU_MIG)
         return err_set(e, ERR_INVALID, "cards of MetaX have no MIG");
     if (mode == GPU_VGPU)
         return err_set(e, ERR_INVALID, "only mx-smi makes virtual functions");
-    TRY(mxsml_index_of(m, uuid, &dev, e));
-    TRY(MXSML_DO(m, e, set_toggle, dev, mode == GPU_SGPU));
+    TRY(mxsml_turn_begin(&t, m, uuid, e));
+    TRY(MXSML_DO(m, e, set_toggle, t.dev, mode == GPU_SGPU));
     *ret = GPU_MODE_DONE; /* the caller reads back what the card shows */
     return 0;
 }
 
+/* Resets one card, or the group that MetaXLink joins it with: no verb may run beside it. The card
+ * stays in hand meanwhile. */
 int mxsml_op_reset(struct gpu *g, const char *uuid, struct err *e)
 {
     struct mxsml *m = (struct mxsml *)g;
-    unsigned dev = 0;
-    TRY(mxsml_index_of(m, uuid, &dev, e));
-    return MXSML_DO(m, e, reset, dev);
+    auto_mxsml_turn struct mxsml_turn t = {.m = m};
+    TRY(mxsml_turn_begin_reset(&t, m, uuid, e));
+    TRY(lib_gate_enter_reset(m->gate, &t.pass, e));
+    if (t.epoch != m->epoch)
+        return err_set(e, ERR_UNAVAILABLE, "the cards were numbered anew before the reset");
+    return MXSML_DO(m, e, reset, t.dev);
 }
 
 /* A slice without its name would belong to nobody. If the agent is killed in between, the slice
@@ -45,14 +50,14 @@ int mxsml_op_slice_create(struct gpu *g, const char *uuid, const struct sgpu_wan
                           unsigned *ret_id, struct err *e)
 {
     struct mxsml *m = (struct mxsml *)g;
-    unsigned dev = 0;
+    auto_mxsml_turn struct mxsml_turn t = {.m = m};
     unsigned id = 0;
     if (strlen(want->alias) > SGPU_ALIAS_MAX)
         return err_set(e, ERR_INVALID, "the alias %s is too long", want->alias);
-    TRY(mxsml_index_of(m, uuid, &dev, e));
-    TRY(MXSML_DO(m, e, slice_create, dev, want->quota.memory_mib, want->quota.compute_percent,
+    TRY(mxsml_turn_begin(&t, m, uuid, e));
+    TRY(MXSML_DO(m, e, slice_create, t.dev, want->quota.memory_mib, want->quota.compute_percent,
                  &id));
-    TRY(name_slice(m, dev, id, want->alias, e));
+    TRY(name_slice(m, t.dev, id, want->alias, e));
     *ret_id = id;
     return 0;
 }
@@ -71,26 +76,26 @@ int mxsml_op_slice_destroy(struct gpu *g, const char *uuid, unsigned id, struct 
 {
     struct mxsml *m = (struct mxsml *)g;
     struct mxsml_slice there = {0};
-    unsigned dev = 0;
-    TRY(mxsml_index_of(m, uuid, &dev, e));
-    mxsml_ret rc = MXSML_CALL(m, slice_info, dev, id, &there);
+    auto_mxsml_turn struct mxsml_turn t = {.m = m};
+    TRY(mxsml_turn_begin(&t, m, uuid, e));
+    mxsml_ret rc = MXSML_CALL(m, slice_info, t.dev, id, &there);
     if (rc == MXSML_NOT_SUPPORTED || rc == MXSML_INVALID_INPUT)
         return err_set(e, ERR_NOT_FOUND, "there is no slice %u", id);
-    return not_gone(MXSML_DO(m, e, slice_remove, dev, id), e);
+    return not_gone(MXSML_DO(m, e, slice_remove, t.dev, id), e);
 }
 
 int mxsml_op_qos_set(struct gpu *g, const char *uuid, int qos, struct err *e)
 {
     struct mxsml *m = (struct mxsml *)g;
-    unsigned dev = 0;
-    TRY(mxsml_index_of(m, uuid, &dev, e));
-    return MXSML_DO(m, e, set_sched_class, dev, (unsigned)qos);
+    auto_mxsml_turn struct mxsml_turn t = {.m = m};
+    TRY(mxsml_turn_begin(&t, m, uuid, e));
+    return MXSML_DO(m, e, set_sched_class, t.dev, (unsigned)qos);
 }
 
 int mxsml_op_timeslice_set(struct gpu *g, const char *uuid, unsigned ms, struct err *e)
 {
     struct mxsml *m = (struct mxsml *)g;
-    unsigned dev = 0;
-    TRY(mxsml_index_of(m, uuid, &dev, e));
-    return MXSML_DO(m, e, set_timeslice, dev, ms);
+    auto_mxsml_turn struct mxsml_turn t = {.m = m};
+    TRY(mxsml_turn_begin(&t, m, uuid, e));
+    return MXSML_DO(m, e, set_timeslice, t.dev, ms);
 }

@@ -54,7 +54,7 @@ int mxsml_vf_number(const char *card, const char *function, unsigned *ret, struc
 static int check_is_vf(struct mxsml *m, const struct mxsml_info *info, struct err *e)
 {
     if (info->mode != MXSML_MODE_VF) {
-        m->stale = true;
+        atomic_store(&m->stale, true);
         return err_set(e, ERR_UNAVAILABLE, "the card's virtual functions are not what they were");
     }
     return 0;
