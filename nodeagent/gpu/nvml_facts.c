@@ -385,6 +385,7 @@ static int look_at(struct nvml *n, unsigned index, const char *uuid, struct nvml
     TRY(note_reported(n, index, reported, uuid, f, e));
     if (strcmp(reported, uuid) != 0)
         return 0;
+    assert(*f);
     TRY(refresh(n, *f, device, index, e));
     *ret_found = true;
     return 0;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -219,8 +220,10 @@ static void read_slot(struct nvml *n, unsigned index, struct gpu_card *cards)
         rc = check_unique(n, cards, index, f ? f->uuid : ret->uuid, &f, &why);
     if (rc == 0 && busy)
         show_busy(ret, ret, index);
-    else if (rc == 0)
+    else if (rc == 0) {
+        assert(f);
         rc = read_card(n, f, ret, &why);
+    }
     if (rc < 0)
         show_ill(n, f, index, &why, ret);
     nvml_facts_give(n, f);
