@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/gpu/mxsml_find.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,6 +108,7 @@ static int identify(struct mxsml *m, struct mxsml_place *p, struct err *e)
         TRY(add_known(m, &p->info, e));
     HOLD(&m->holds.mu);
     p->known = find_known(m, p->info.uuid);
+    assert(p->known); /* a card that was seen is never forgotten */
     move_to(m, p->known, p);
     return 0;
 }
