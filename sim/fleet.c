@@ -178,7 +178,7 @@ static void add_metax(struct reader *r, const yaml_node_t *node, const struct gr
         r->links += !alone && card->place == 0;
         card->group = alone ? 0 : r->links;
         card->toggle = g->sgpu;
-        if (mx_set_vfs(hw, hw->mx_count - 1, g->vfs) != 0)
+        if (g->vfs > 0 && mx_set_vfs(hw, hw->mx_count - 1, g->vfs) != 0)
             complain(r, node, "vfs is 0, 1, 2, 4 or 8, and no card has both sgpu and vfs");
     }
 }

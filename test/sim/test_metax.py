@@ -192,6 +192,12 @@ def test_a_fleet_that_makes_no_sense_is_refused(machine, gpus):
 # --- sGPU ---
 
 
+def test_a_fleets_card_may_come_with_slicing_on(machine):
+    machine("gpus: [{model: c500, sgpu: true}, {model: c500}]", init=False)
+    mx.start()
+    assert [mx.get("GetSgpuToggle", c.c_uint, dev) for dev in (0, 1)] == [1, 0]
+
+
 def test_the_toggle_is_off_at_first_and_a_cards_own(c500):
     assert [mx.get("GetSgpuToggle", c.c_uint, i) for i in range(4)] == [0, 0, 0, 0]
     mx.toggle(2)
