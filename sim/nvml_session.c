@@ -68,6 +68,12 @@ static int boot_machine(const struct hw *hw)
     return NVML_SUCCESS;
 }
 
+/* True for nvidia-smi when it resets: its session keeps no other process from resetting a card. */
+static bool only_resets(void)
+{
+    return getenv("CLEAVE_SIM_RESETS") != NULL;
+}
+
 /* A fault or a latency of nvmlInit itself plays once the state is open, and reverts the init. */
 int session_init(unsigned int call_id)
 {
@@ -78,7 +84,7 @@ int session_init(unsigned int call_id)
     rc = call_enter(&c, /* handle= */ NULL, ON_NOTHING);
     if (rc == NVML_SUCCESS)
         rc = boot_machine(c.hw);
-    if (rc == NVML_SUCCESS)
+    if (rc == NVML_SUCCESS && !only_resets())
         state_session_enter(&session.state);
     rc = call_leave(&c, rc);
     if (rc != NVML_SUCCESS)

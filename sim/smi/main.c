@@ -161,6 +161,14 @@ static int dispatch(const struct smi *s, const struct words *w)
     return -1;
 }
 
+static bool wants_reset(int argc, char **argv)
+{
+    bool found = false;
+    for (int i = 1; i < argc; i++)
+        found |= strcmp(argv[i], "-r") == 0 || strcmp(argv[i], "--gpu-reset") == 0;
+    return found;
+}
+
 int main(int argc, char **argv)
 {
     static struct smi s;
@@ -169,6 +177,8 @@ int main(int argc, char **argv)
         (void)fputs(usage, stdout);
         return 0;
     }
+    if (wants_reset(argc, argv))
+        (void)setenv("CLEAVE_SIM_RESETS", "1", 1);
     int rc = nvmlInit_v2();
     if (rc == NVML_ERROR_DRIVER_NOT_LOADED) {
         (void)printf(
