@@ -10,7 +10,7 @@
 
 /*
  * The needs of a container besides the cards, from the drivers: device files of all vendors, and
- * NVIDIA's libraries. Read and made on the worker's thread, since it uses disks; immutable
+ * NVIDIA's libraries. Read and made on the worker's threads, since it uses disks; immutable
  * afterwards.
  */
 struct driver_where {

@@ -13,8 +13,8 @@
  * A reloaded driver, a lost card or a reset by the agent ends the session; the next call opens
  * another.
  *
- * Threads: NVML's calls are thread-safe (NVML API reference, "Thread safety"). Each verb is a turn:
- * it is inside the gate of the library, and has its card in hand.
+ * Threads: NVML's calls are thread-safe (NVML API Reference Guide, its first page). Each verb is a
+ * turn: it is inside the gate of the library, and has its card in hand.
  */
 
 /* Compute instance profiles of one GPU instance profile. The driver reports them only once an

@@ -18,11 +18,11 @@
 
 /*
  * The agent's main loop. One thread, the loop's, owns the wants, the readings and the results of
- * every attempt. The worker's thread owns the hardware; the publisher's thread writes to the API
+ * every attempt. The worker's threads own the hardware; the publisher's thread writes to the API
  * server. The loop only moves values between them, so no hanging call can stop it.
  *
- * One round: read the hardware, compare it with Device.spec, give the worker one job for each card
- * that differs (a transaction), read that card back, publish.
+ * One round: read the hardware, compare it with Device.spec, give the worker a job for each card that
+ * differs (a transaction), which run side by side, read those cards back, publish.
  *
  * When a card is tried again:
  *  - a card in use: every second;
