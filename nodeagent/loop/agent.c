@@ -217,6 +217,8 @@ static void look_at_watchdog(struct agent *a)
 {
     const struct jobs_news news = jobs_watch(&a->jobs);
     a->read_jobs.readings.due |= news.reading_hangs;
+    if (news.call)
+        recovery_leave_hanging(&a->recovery);
     if (!news.changed)
         return;
     if (news.call) {

@@ -46,17 +46,25 @@ bool recovery_is_first(const struct recovery *r)
     return !r->done && !is_round_over(r);
 }
 
-bool recovery_has_begun(const struct recovery *r)
-{
-    return r->done || (!r->round.n_waiting && r->round.n_running);
-}
-
 static void end_round_if_over(struct recovery *r)
 {
     if (!is_round_over(r))
         return;
     r->done = true;
     r->due |= r->unended.n > 0;
+}
+
+void recovery_leave_hanging(struct recovery *r)
+{
+    r->done |= r->round.n_running && !r->round.n_waiting;
+}
+
+static bool is_waiting(const struct recovery *r, const char *uuid)
+{
+    for (size_t i = 0; i < r->round.n_waiting; i++)
+        if (strcmp(r->round.waiting[i], uuid) == 0)
+            return true;
+    return false;
 }
 
 static bool is_listed(const struct agent_job *listed, const char *uuid)
@@ -94,13 +102,12 @@ void recovery_found(struct recovery *r, const struct recovery_facts *f,
                     const struct agent_job *listed)
 {
     bool may_run = recovery_may_run(r, f);
-    if (!is_round_over(r))
-        return;
     forget_ended(r, listed);
     r->due &= !may_run;
     for (size_t i = 0; i < listed->n_unended; i++) {
         const char *uuid = listed->unended[i];
-        if (strlen(uuid) >= GPU_UUID_BYTES || jobs_touched(f->jobs, listed, uuid))
+        if (strlen(uuid) >= GPU_UUID_BYTES || is_waiting(r, uuid) ||
+            jobs_touched(f->jobs, listed, uuid))
             continue;
         if (may_run)
             (void)snprintf(*XPUSH(r->round.waiting, r->round.n_waiting), GPU_UUID_BYTES, "%s",
@@ -173,6 +180,7 @@ void recovery_ended(struct recovery *r, const struct agent_job *j)
     if (j->result.outcome == TXN_FAILED) {
         warn_unended(unended_find(&r->unended, j->uuid), j);
         unended_note(&r->unended, j->uuid, &j->result);
+        r->due = true;
     } else {
         unended_drop(&r->unended, j->uuid);
     }

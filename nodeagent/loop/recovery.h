@@ -13,7 +13,8 @@
  * thread only.
  */
 struct recovery {
-    bool done; /* one round has ended: predecessors' changes have ended, or are in `unended` */
+    bool done; /* one round has ended: predecessors' changes have ended, are in `unended`, or are in
+                  the hands of jobs that hang */
     bool due;  /* a journal may exist that no attempt will end: the next reading lists them */
     struct unended unended;
     struct recovery_round {
@@ -35,8 +36,8 @@ struct recovery_facts {
  * list none is, since a pod may hold a part that the change left. In a later round each unended card
  * that no source wants must be known to offer nothing. */
 bool recovery_may_run(const struct recovery *r, const struct recovery_facts *f);
-/* A reading has listed the cards with a journal; `listed` (a READ job) is borrowed. Begins a round,
- * unless one is under way. Before the first round may run, those cards count as unended. */
+/* A reading has listed the cards with a journal; `listed` (a READ job) is borrowed. They wait for
+ * their jobs, in this round or a new one. Before the first round may run, they count as unended. */
 void recovery_found(struct recovery *r, const struct recovery_facts *f,
                     const struct agent_job *listed);
 /* The card to recover next; NULL: none can be now. Borrowed until the next call here. */
@@ -50,8 +51,9 @@ void recovery_begin(struct recovery *r, const struct recovery_facts *f, const st
 void recovery_ended(struct recovery *r, const struct agent_job *j);
 /* True while the first round is under way: some cards may be between two layouts. */
 bool recovery_is_first(const struct recovery *r);
-/* True once every card of the first round is in its job's hands, which offers nothing of it. */
-bool recovery_has_begun(const struct recovery *r);
+/* A vendor's call hangs. Once every card of the first round is in its job's hands, which offers
+ * nothing of it, the others wait no longer: that round counts as ended. */
+void recovery_leave_hanging(struct recovery *r);
 
 /* Follows a new spec, before the tracks do. A card whose change failed and that the new spec does
  * not list is not attempted again: recovery ends its change. */

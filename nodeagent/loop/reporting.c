@@ -107,12 +107,10 @@ static struct node_state state_of(struct reporting *r, struct card_memo **ret_me
 
 /* --- The kubelet --- */
 
-/* A recovery that hangs holds up its own card only. One that goes on is waited for: what the kubelet
- * was shown of the card by the agent before is right again soon. */
 static bool may_serve(const struct reporting *r)
 {
-    bool recovered = r->d.recovery->done || (r->d.jobs->stuck && recovery_has_begun(r->d.recovery));
-    return r->d.kubelet && r->d.cards->read && spec_source_is_seen(r->d.source) && recovered;
+    return r->d.kubelet && r->d.cards->read && spec_source_is_seen(r->d.source) &&
+           r->d.recovery->done;
 }
 
 void reporting_serve(struct reporting *r)

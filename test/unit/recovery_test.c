@@ -129,11 +129,9 @@ Test(recovery, the_first_round_is_over_when_each_card_had_its_turn)
     b.recovery = (struct recovery){.due = true};
     find(&b, both);
     cr_expect(recovery_is_first(&b.recovery));
-    cr_expect_not(recovery_has_begun(&b.recovery));
     struct agent_job *one = begin(&b, &none);
     struct agent_job *two = begin(&b, &none);
     cr_expect_null(recovery_next(&b.recovery, &b.facts));
-    cr_expect(recovery_has_begun(&b.recovery));
     cr_expect_not(one->offered.whole, "nothing of the agent before is on offer");
     end(&b, one, TXN_FAILED);
     cr_expect_not(b.recovery.done);
@@ -146,6 +144,29 @@ Test(recovery, the_first_round_is_over_when_each_card_had_its_turn)
     find(&b, (const char *const[]){NULL});
     cr_expect_eq(b.recovery.unended.n, 0, "its journal is gone");
     cr_expect_not(b.recovery.due);
+    recovery_done(&b.recovery);
+}
+
+Test(recovery, a_recovery_that_hangs_holds_up_its_own_card_only)
+{
+    struct bench b;
+    auto_id_list struct id_list none = {0};
+    bench_init(&b);
+    recovery_done(&b.recovery);
+    b.recovery = (struct recovery){.due = true};
+    find(&b, both);
+    struct agent_job *hangs = begin(&b, &none);
+    recovery_leave_hanging(&b.recovery);
+    cr_expect_not(b.recovery.done, "the other card did not begin");
+    struct agent_job *fails = begin(&b, &none);
+    recovery_leave_hanging(&b.recovery);
+    cr_expect(b.recovery.done, "both offer nothing");
+    end(&b, fails, TXN_FAILED);
+    cr_expect(b.recovery.due, "it is listed again");
+    (void)recovery_told(&b.recovery, &b.facts, TOLD, TOLD_MS);
+    find(&b, (const char *const[]){"GPU-1", NULL});
+    cr_expect_str_eq(recovery_next(&b.recovery, &b.facts), "GPU-1", "a later round begins");
+    end(&b, hangs, TXN_ROLLED_BACK);
     recovery_done(&b.recovery);
 }
 
