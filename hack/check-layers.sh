@@ -28,13 +28,14 @@ declare -A may_include=(
     [nodeagent/commands]="nodeagent/loop nodeagent/report nodeagent/offer nodeagent/change nodeagent/gpu
         service kubeclient interop partition api base"
     [nodeagent/loop]="nodeagent/report nodeagent/slots nodeagent/offer nodeagent/health nodeagent/change
-        nodeagent/kubelet nodeagent/container nodeagent/gpu service kubeclient partition api base"
+        nodeagent/kubelet nodeagent/cdi nodeagent/container nodeagent/gpu service kubeclient partition api base"
     [nodeagent/report]="nodeagent/offer nodeagent/change nodeagent/gpu service interop partition api base"
-    [nodeagent/slots]="nodeagent/offer nodeagent/change nodeagent/container nodeagent/gpu service kubeclient partition api base"
-    [nodeagent/offer]="nodeagent/health nodeagent/change nodeagent/kubelet nodeagent/container nodeagent/gpu partition api base"
+    [nodeagent/slots]="nodeagent/offer nodeagent/change nodeagent/cdi nodeagent/container nodeagent/gpu service kubeclient partition api base"
+    [nodeagent/offer]="nodeagent/health nodeagent/change nodeagent/kubelet nodeagent/cdi nodeagent/container nodeagent/gpu partition api base"
     [nodeagent/health]="nodeagent/change nodeagent/gpu service kubeclient base"
     [nodeagent/change]="nodeagent/gpu partition api base"
     [nodeagent/kubelet]="nodeagent/kubelet/proto nodeagent/container base"
+    [nodeagent/cdi]="nodeagent/container nodeagent/gpu base"
     [nodeagent/container]="nodeagent/gpu base"
     [nodeagent/gpu]="partition base"
 
@@ -64,6 +65,7 @@ declare -A may_see=(
     [nodeagent/health]=""
     [nodeagent/change]="jansson.h"
     [nodeagent/kubelet]="nghttp2/* protobuf-c/* jansson.h"
+    [nodeagent/cdi]="jansson.h"
     [nodeagent/container]="jansson.h"
     [nodeagent/gpu]=""
     [service]="jansson.h microhttpd.h seccomp.h openssl/*"

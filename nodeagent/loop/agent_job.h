@@ -3,9 +3,9 @@
 
 #include "base/clock.h"
 
+#include "nodeagent/cdi/driver_view.h"
 #include "nodeagent/change/card_view.h"
 #include "nodeagent/change/transaction.h"
-#include "nodeagent/container/driver_view.h"
 #include "nodeagent/offer/device_slots.h"
 #include "nodeagent/offer/holders.h"
 #include "nodeagent/offer/host_facts.h"

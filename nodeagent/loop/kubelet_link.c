@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/container/entry_build.h"
+#include "nodeagent/cdi/entry_build.h"
 #include "nodeagent/loop/holders_watch.h"
 #include "nodeagent/loop/seals.h"
 #include "nodeagent/offer/preferred.h"

@@ -4,9 +4,9 @@
 #include "base/auto.h"
 #include "base/reactor.h"
 
-#include "nodeagent/container/cdi.h"
-#include "nodeagent/container/cdi_slot.h"
-#include "nodeagent/container/driver_view.h"
+#include "nodeagent/cdi/cdi.h"
+#include "nodeagent/cdi/cdi_slot.h"
+#include "nodeagent/cdi/driver_view.h"
 #include "nodeagent/container/mps.h"
 #include "nodeagent/kubelet/device_plugin.h"
 #include "nodeagent/offer/device_table.h"

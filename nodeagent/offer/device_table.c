@@ -6,7 +6,7 @@
 
 #include "base/xalloc.h"
 
-#include "nodeagent/container/cdi_slot.h"
+#include "nodeagent/cdi/cdi_slot.h"
 #include "nodeagent/offer/device_entry.h"
 #include "nodeagent/offer/device_id.h"
 #include "nodeagent/offer/share.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "nodeagent/container/cdi_slot.h"
+#include "nodeagent/cdi/cdi_slot.h"
 #include "nodeagent/slots/slot_record.h"
 
 /*

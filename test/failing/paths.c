@@ -19,7 +19,7 @@
 #include "kubeclient/elector.h"
 #include "kubeclient/http.h"
 #include "kubeclient/recorder.h"
-#include "nodeagent/container/cdi.h"
+#include "nodeagent/cdi/cdi.h"
 #include "nodeagent/kubelet/device_plugin.h"
 #include "nodeagent/kubelet/grpc_client.h"
 #include "nodeagent/kubelet/grpc_server.h"

@@ -9,9 +9,9 @@
 #include "base/auto.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/container/cdi.h"
-#include "nodeagent/container/cdi_common.h"
-#include "nodeagent/container/cdi_slot.h"
+#include "nodeagent/cdi/cdi.h"
+#include "nodeagent/cdi/cdi_common.h"
+#include "nodeagent/cdi/cdi_slot.h"
 #include "nodeagent/container/container_vendors.h"
 
 /* Whatever files and devices are called, the parts of the spec are JSON, and a name that is said to

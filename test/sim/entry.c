@@ -13,7 +13,7 @@
 
 #include "base/auto.h"
 
-#include "nodeagent/container/cdi.h"
+#include "nodeagent/cdi/cdi.h"
 #include "nodeagent/container/container_vendors.h"
 #include "nodeagent/container/device_make.h"
 

@@ -10,8 +10,9 @@ import pytest
 from conftest import ROOT
 
 VERSION = "570.86.15"
-MODULES = "cdi cdi_common container_metax container_nvidia container_vendor container_vendors device_make device_nodes".split()
-MODULES += "dri_nodes driver_files entry entry_build rooted".split()
+MODULES = [f"container/{m}" for m in "container_metax container_nvidia container_vendor container_vendors".split()]
+MODULES += [f"container/{m}" for m in "device_make device_nodes dri_nodes driver_files entry rooted".split()]
+MODULES += "cdi/cdi cdi/cdi_common cdi/entry_build".split()
 BASE = "clock err file log num rfc3339 rng sb xalloc".split()
 
 
@@ -19,7 +20,7 @@ BASE = "clock err file log num rfc3339 rng sb xalloc".split()
 def program(tmp_path_factory):
     out = tmp_path_factory.mktemp("entry") / "entry"
     sources = ["test/sim/entry.c"]
-    sources += [f"nodeagent/container/{m}.c" for m in MODULES] + [f"base/{m}.c" for m in BASE]
+    sources += [f"nodeagent/{m}.c" for m in MODULES] + [f"base/{m}.c" for m in BASE]
     flags = shlex.split(subprocess.check_output(["pkg-config", "--cflags", "--libs", "jansson"], text=True))
     sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     command = ["gcc", "-std=gnu17", "-D_GNU_SOURCE", "-I.", "-g", "-O1", *sanitize, *sources, *flags, "-o", str(out)]

@@ -13,7 +13,7 @@
 #include "base/xalloc.h"
 
 #include "folder_support.h"
-#include "nodeagent/container/cdi_slot.h"
+#include "nodeagent/cdi/cdi_slot.h"
 
 TestSuite(cdi_slot, .init = folder_enter, .fini = folder_leave);
 

@@ -12,8 +12,8 @@
 #include "base/xalloc.h"
 
 #include "folder_support.h"
-#include "nodeagent/container/cdi.h"
-#include "nodeagent/container/cdi_common.h"
+#include "nodeagent/cdi/cdi.h"
+#include "nodeagent/cdi/cdi_common.h"
 #include "nodeagent/container/container_vendors.h"
 
 TestSuite(cdi, .init = folder_enter, .fini = folder_leave);

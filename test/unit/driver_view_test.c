@@ -9,7 +9,7 @@
 #include "base/xalloc.h"
 
 #include "folder_support.h"
-#include "nodeagent/container/driver_view.h"
+#include "nodeagent/cdi/driver_view.h"
 
 TestSuite(driver_view, .init = folder_enter, .fini = folder_leave);
 

@@ -4,9 +4,9 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/cdi/entry_build.h"
 #include "nodeagent/container/container_vendor.h"
 #include "nodeagent/container/entry.h"
-#include "nodeagent/container/entry_build.h"
 
 /*
  * Each case: what is granted, in which ways, and the answer as text; one line for each thing that

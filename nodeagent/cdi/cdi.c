@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "nodeagent/container/cdi.h"
+#include "nodeagent/cdi/cdi.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/container/cdi_common.h"
+#include "nodeagent/cdi/cdi_common.h"
 #include "nodeagent/container/container_vendor.h"
 #include "nodeagent/container/container_vendors.h"
 #include "nodeagent/container/rooted.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "nodeagent/container/driver_view.h"
+#include "nodeagent/cdi/driver_view.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "nodeagent/container/cdi_slot.h"
+#include "nodeagent/cdi/cdi_slot.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -12,8 +12,8 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/container/cdi.h"
-#include "nodeagent/container/cdi_common.h"
+#include "nodeagent/cdi/cdi.h"
+#include "nodeagent/cdi/cdi_common.h"
 #include "nodeagent/container/container_vendors.h"
 
 #define MARK       "slot."

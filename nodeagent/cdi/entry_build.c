@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "nodeagent/container/entry_build.h"
+#include "nodeagent/cdi/entry_build.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

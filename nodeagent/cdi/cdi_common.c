@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "nodeagent/container/cdi_common.h"
+#include "nodeagent/cdi/cdi_common.h"
 
 #include <assert.h>
 #include <jansson.h>
