@@ -85,7 +85,7 @@ struct gpu_vf {
 /* The driver's report on a card's health. A value without its `known` flag was not reported. */
 struct gpu_vitals {
     bool action_known, remap_known, ecc_known;
-    unsigned action; /* the recovery action that the driver asks for, in NVML's numbers; 0: none */
+    unsigned action; /* the recovery action that the driver asks for, by its number; 0: none */
     bool remap_pending, remap_failed;
     bool retired_pending; /* pages, on cards without row remapping; false: or unknown */
     unsigned long long ecc_uncorrected; /* since the last reset or load of the driver */

@@ -11,10 +11,13 @@
  */
 enum gpu_event_kind {
     GPU_EVENT_WATCHED,   /* the driver's events of this card are awaited from now on */
-    GPU_EVENT_UNWATCHED, /* they cannot be awaited: code is NVML's return code */
+    GPU_EVENT_UNWATCHED, /* they cannot be awaited: code is the driver's error */
     GPU_EVENT_XID,       /* code is the Xid */
     GPU_EVENT_OTHER,     /* the card must be read again: memory errors, a recovery action… */
 };
+
+/* The code of a card that cannot be watched because it is lost; every vendor's events use it. */
+enum { GPU_EVENT_CODE_LOST = 15 };
 
 struct gpu_event {
     enum gpu_event_kind kind;

@@ -14,6 +14,8 @@
 #include "nodeagent/gpu/nvml_lib.h"
 #include "nodeagent/gpu/sound.h"
 
+_Static_assert((int)NVML_GPU_IS_LOST == (int)GPU_EVENT_CODE_LOST, "codes pass unchanged");
+
 /* The awaited event types, as far as a card supports them. Xids say what happened; the others only
  * that the card should be read. Corrected single bit errors and clock changes do not concern
  * health. */

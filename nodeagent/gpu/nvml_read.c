@@ -7,6 +7,7 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/gpu/nvml_session.h"
+#include "nodeagent/gpu/nvml_vitals.h"
 #include "nodeagent/gpu/vitals.h"
 
 static enum gpu_mode mode_of(unsigned nvml_mode)

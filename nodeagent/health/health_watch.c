@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/gpu/nvml_abi.h"
 #include "service/resources.h"
 
 /* Bound on the reports taken in one round, so that a driver that reports without end cannot occupy
@@ -285,7 +284,8 @@ static void take_xid(struct health_watch *w, const struct card_view *cards, size
 /* True: not reported before. */
 static bool take_refusal(struct health_watch *w, const struct gpu_event *ev)
 {
-    if (!*ev->uuid || ev->code == NVML_GPU_IS_LOST || has_uuid(w->refused, w->n_refused, ev->uuid))
+    if (!*ev->uuid || ev->code == GPU_EVENT_CODE_LOST ||
+        has_uuid(w->refused, w->n_refused, ev->uuid))
         return false;
     add_uuid(&w->refused, &w->n_refused, ev->uuid);
     log_warn("Driver does not report events of a card; only readings tell of its health",

@@ -5,6 +5,7 @@
 #include "base/auto.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/gpu/nvml_vitals.h"
 #include "nodeagent/gpu/vitals.h"
 
 static const char *judged(struct gpu_vitals v)
