@@ -69,7 +69,7 @@ VENDOR := $(B)/adding-a-vendor
 VENDOR_NEW := $(addprefix $(VENDOR)/,nodeagent/gpu/intel.c nodeagent/gpu/intel.h \
     nodeagent/container/container_intel.c nodeagent/container/container_intel.h)
 VENDOR_CHANGED := $(addprefix $(VENDOR)/,nodeagent/commands/host.c nodeagent/container/container_vendors.c \
-    interop/koordinator_mirror.c partition/vendor.c)
+    partition/vendor.c)
 VENDOR_OBJECTS := $(patsubst %.c,%.o,$(filter %.c,$(VENDOR_NEW) $(VENDOR_CHANGED)))
 VENDOR_TEST := $(B)/test/unit/adding_a_vendor_test
 

@@ -15,33 +15,23 @@
 enum { MINORS = KOORDINATOR_MAX_CARDS, MIB = 1 << 20, WHOLE = 100, BUS_ID_BYTES = 32 };
 
 /* How Koordinator's own writers describe a vendor's cards; each does it differently. */
-struct dialect {
-    const char *vendor;
-    const char *model_prefix; /* cut from the start of the model */
-    const char *link;         /* the name of its links */
-    bool has_gpu;             /* koordinator.sh/gpu counts them */
-    bool tells_driver;        /* the driver's version is one of the labels */
-};
-
-static const struct dialect dialects[] = {
-    {"metax", "MX", "MetaXLink", .has_gpu = false, .tells_driver = false},
-    {"nvidia", "NVIDIA ", "NVLink", .has_gpu = true, .tells_driver = true},
-    {"", "", "Link", .has_gpu = false, .tells_driver = false},
-};
-
-static const struct dialect *dialect_of(const char *vendor)
+static const struct vendor_koordinator *dialect_of(const char *vendor)
 {
-    const struct dialect *d = dialects;
-    while (*d->vendor && strcmp(d->vendor, vendor) != 0)
-        d++;
-    return d;
+    static const struct vendor_koordinator none = {0};
+    const struct vendor *v = vendor_find(vendor);
+    return v ? &v->koordinator : &none;
+}
+
+static const char *link_of(const struct vendor_koordinator *d)
+{
+    return d->link ? d->link : "Link";
 }
 
 const char *koordinator_mirror_model(const char *vendor, const char *model)
 {
     const char *prefix = dialect_of(vendor)->model_prefix;
-    size_t n = strlen(prefix);
-    return strncmp(model, prefix, n) == 0 ? model + n : model;
+    size_t n = prefix ? strlen(prefix) : 0;
+    return n && strncmp(model, prefix, n) == 0 ? model + n : model;
 }
 
 /* --- Which cards --- */
@@ -81,7 +71,7 @@ static const char *vendor_of(const struct koordinator_node *node)
 /* The cards that Koordinator is shown, and their numbers there. */
 struct seen {
     const char *vendor; /* NULL: none is shown */
-    const struct dialect *dialect;
+    const struct vendor_koordinator *dialect;
     const struct koordinator_card *cards[MINORS]; /* by minor */
     size_t n;
     bool by_minor; /* else by index: the driver reports no minors */
@@ -281,7 +271,7 @@ static void add_partition(json_t *table, const struct seen *s, const size_t *pla
         (void)json_array_append_new(minors, json_integer(minor_of(s, s->cards[places[i]])));
     json_t *partition = json_pack("{s:o, s:i}", "minors", minors, "allocationScore", 1);
     if (n > 1)
-        (void)json_object_set_new(partition, "gpuLinkType", json_string(s->dialect->link));
+        (void)json_object_set_new(partition, "gpuLinkType", json_string(link_of(s->dialect)));
     (void)json_array_append_new(list, partition);
 }
 
@@ -348,7 +338,7 @@ void koordinator_mirror_build(const struct koordinator_node *node,
     add_text(ret->labels, KOORDINATOR_LABEL_MODEL, model);
     add_text(ret->labels, KOORDINATOR_LABEL_DRIVER, driver_of(node, &s));
     add_partitions(&s, ret);
-    ret->link = s.dialect->link;
+    ret->link = link_of(s.dialect);
     for (size_t i = 0; i < s.n; i++) {
         ret->linked[i] = neighbours(&s, i) & ~(UINT64_C(1) << i);
         add_device(&s, s.cards[i], before, now_ms, &ret->spec);

@@ -9,12 +9,15 @@ const struct vendor vendors[] = {
      .domain = "metax-tech.com/",
      .card = "metax-tech.com/gpu",
      .slice = "metax-tech.com/sgpu",
-     .function = "metax-tech.com/vgpu"},
+     .function = "metax-tech.com/vgpu",
+     .koordinator = {.model_prefix = "MX", .link = "MetaXLink"}},
     {.name = "nvidia",
      .domain = "nvidia.com/",
      .card = "nvidia.com/gpu",
      .part = "nvidia.com/mig-",
-     .has_mps = true},
+     .has_mps = true,
+     .koordinator =
+         {.model_prefix = "NVIDIA ", .link = "NVLink", .has_gpu = true, .tells_driver = true}},
     {0},
 };
 

@@ -17,6 +17,13 @@ struct vendor {
     const char *slice;
     const char *function; /* name of a virtual function of a card (SR-IOV); NULL: it has none */
     bool has_mps;         /* its cards can be shared by MPS */
+    /* Koordinator's own words for its cards. */
+    struct vendor_koordinator {
+        const char *model_prefix; /* cut from the start of the model; NULL: nothing is */
+        const char *link;         /* the name of its links; NULL: "Link" */
+        bool has_gpu;             /* koordinator.sh/gpu counts them */
+        bool tells_driver;        /* the driver's version is one of the labels */
+    } koordinator;
 };
 
 /* Sorted by name; ends with an entry without one. */
