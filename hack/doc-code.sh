@@ -3,6 +3,7 @@
 # Prints a source file as docs/adding-a-vendor.md has it, so that its code is compiled and tested.
 #
 #   hack/doc-code.sh PATH
+#   hack/doc-code.sh --list      the paths of which it says something
 #
 # Before a code block of the document stands one of
 #
@@ -20,6 +21,11 @@ esac
 cd "$(dirname "$0")/.."
 
 doc=docs/adding-a-vendor.md
+if [ "$1" = --list ]; then
+    # shellcheck disable=SC2016 # the document's quotes
+    sed -nE 's/^\*\*`([^`]+)`\*\*(, behind `.+`)?:$/\1/p' "$doc" | sort -u
+    exit 0
+fi
 exec awk -v path="$1" '
     FNR == NR && /^\*\*`[^`]+`\*\*(, behind `.+`)?:$/ {
         split($0, word, "`")

@@ -66,19 +66,26 @@ $(B)/test/unit/gpu_watch_test: | $(B)/cleave-agent sim
 # --- the code of docs/adding-a-vendor.md: taken out of it, compiled and tested as ours is ---
 
 VENDOR := $(B)/adding-a-vendor
-VENDOR_NEW := $(addprefix $(VENDOR)/,nodeagent/gpu/intel.c nodeagent/gpu/intel.h \
-    nodeagent/container/container_intel.c nodeagent/container/container_intel.h)
-VENDOR_CHANGED := $(addprefix $(VENDOR)/,nodeagent/commands/host.c nodeagent/container/container_vendors.c \
-    partition/vendor.c)
-VENDOR_OBJECTS := $(patsubst %.c,%.o,$(filter %.c,$(VENDOR_NEW) $(VENDOR_CHANGED)))
+# Its folder, and the files of ours of which it changes a line; the document says which, and the
+# test that there are no others.
+VENDOR_FILES := $(shell hack/doc-code.sh --list)
+VENDOR_CHANGED := $(addprefix $(VENDOR)/,$(wildcard $(VENDOR_FILES)))
+VENDOR_NEW := $(filter-out $(VENDOR_CHANGED),$(addprefix $(VENDOR)/,$(VENDOR_FILES)))
+# vendors.c reads the changed vendors.def, which is found first.
+VENDOR_OBJECTS := $(patsubst %.c,%.o,$(filter %.c,$(VENDOR_NEW) $(VENDOR_CHANGED))) \
+    $(VENDOR)/nodeagent/vendor/vendors.o
 VENDOR_TEST := $(B)/test/unit/adding_a_vendor_test
 
 $(VENDOR_CHANGED): $(VENDOR)/%: %
+$(VENDOR)/nodeagent/vendor/vendors.c: $(VENDOR)/%: %
+	@mkdir -p $(@D)
+	@cp $< $@
 $(VENDOR_NEW) $(VENDOR_CHANGED): $(VENDOR)/%: docs/adding-a-vendor.md hack/doc-code.sh
 	@mkdir -p $(@D)
 	@hack/doc-code.sh $* > $@.part && mv $@.part $@
 # Its headers are seen first. What is changed here stands in for the library's object of that name.
 $(VENDOR_OBJECTS) $(VENDOR_TEST).o: CPPFLAGS := -I$(VENDOR) $(CPPFLAGS)
+$(VENDOR_TEST).o: CPPFLAGS += -DVENDOR_FILES='"$(VENDOR_FILES)"'
 $(VENDOR_OBJECTS) $(VENDOR_TEST).o: | $(VENDOR_NEW) $(VENDOR_CHANGED)
 $(VENDOR_OBJECTS): %.o: %.c Makefile
 	@echo "  CC      $<"

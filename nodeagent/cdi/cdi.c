@@ -13,8 +13,9 @@
 
 #include "nodeagent/cdi/cdi_common.h"
 #include "nodeagent/container/container_vendor.h"
-#include "nodeagent/container/container_vendors.h"
 #include "nodeagent/container/rooted.h"
+#include "nodeagent/vendor/container_vendors.h"
+#include "nodeagent/vendor/vendors.h"
 
 #define SPEC_BYTES ((size_t)16 << 20)
 
@@ -84,8 +85,8 @@ struct cdi *cdi_new(const struct cdi_options *o)
     c->second_folder = xstrdup(o->second_folder ? o->second_folder : CDI_SECOND_FOLDER);
     c->newer_hooks = o->newer_hooks;
     c->set_library_path = o->set_library_path;
-    for (const struct container_vendor *v = container_vendors; v->name; v++)
-        add_spec(c, v);
+    for (size_t i = 0; vendor_backends[i]; i++)
+        add_spec(c, vendor_backends[i]->container);
     return c;
 }
 

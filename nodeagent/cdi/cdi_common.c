@@ -9,7 +9,7 @@
 #include "base/auto.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/container/container_vendors.h"
+#include "nodeagent/vendor/container_vendors.h"
 
 static char *dump(const json_t *value)
 {

@@ -14,7 +14,7 @@
 
 #include "nodeagent/cdi/cdi.h"
 #include "nodeagent/cdi/cdi_common.h"
-#include "nodeagent/container/container_vendors.h"
+#include "nodeagent/vendor/container_vendors.h"
 
 #define MARK       "slot."
 #define SPEC_BYTES ((size_t)64 * 1024)

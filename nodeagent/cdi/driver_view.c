@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/container/container_vendors.h"
 #include "nodeagent/container/device_make.h"
+#include "nodeagent/vendor/container_vendors.h"
 
 static const char *or_root(const char *path)
 {

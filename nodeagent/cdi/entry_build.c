@@ -9,7 +9,7 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/container/container_vendors.h"
+#include "nodeagent/vendor/container_vendors.h"
 
 #define LIST_BYTES ((size_t)1 << 20)
 

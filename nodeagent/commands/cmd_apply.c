@@ -61,15 +61,16 @@ static bool parse(struct flags *f, int argc, char **argv, const char *usage, con
         {"help", 0, NULL, NULL, "show this", NULL, &f->help},
         {0},
     };
+    auto_free struct option_def *all = host_options(&f->host, defs);
     auto_err struct err e = {0};
     size_t n;
     *ret_code = 0;
-    if (options_parse(defs, argc, argv, NULL, 0, &n, &e) < 0) {
+    if (options_parse(all, argc, argv, NULL, 0, &n, &e) < 0) {
         *ret_code = fail(argv[0], &e);
         return false;
     }
     if (f->help)
-        options_help(usage, what, defs);
+        options_help(usage, what, all);
     return !f->help;
 }
 

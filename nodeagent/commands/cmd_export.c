@@ -96,13 +96,14 @@ int cmd_export(int argc, char **argv)
         {"help", 0, NULL, NULL, "show this", NULL, &help},
         {0},
     };
+    auto_free struct option_def *all = host_options(&f, defs);
     auto_err struct err e = {0};
     size_t n;
-    if (options_parse(defs, argc, argv, NULL, 0, &n, &e) < 0)
+    if (options_parse(all, argc, argv, NULL, 0, &n, &e) < 0)
         return fail("export", &e, VERB_COULD_NOT_LOOK);
     if (help) {
         options_help("cleave-agent export [flags]",
-                     "Prints the present layout of this host's cards.", defs);
+                     "Prints the present layout of this host's cards.", all);
         return 0;
     }
     auto_host struct host h = {0};

@@ -246,9 +246,10 @@ int cmd_inspect(int argc, char **argv)
         {"help", 0, NULL, NULL, "show this", NULL, &help},
         {0},
     };
+    auto_free struct option_def *all = host_options(&f, defs);
     auto_err struct err e = {0};
     size_t n;
-    if (options_parse(defs, argc, argv, NULL, 0, &n, &e) < 0) {
+    if (options_parse(all, argc, argv, NULL, 0, &n, &e) < 0) {
         (void)fprintf(stderr, "cleave-agent inspect: %s\n", err_msg(&e));
         return VERB_COULD_NOT_LOOK;
     }
@@ -257,7 +258,7 @@ int cmd_inspect(int argc, char **argv)
         return VERB_COULD_NOT_LOOK;
     }
     if (help) {
-        options_help("cleave-agent inspect [flags]", "Draws every card of this host.", defs);
+        options_help("cleave-agent inspect [flags]", "Draws every card of this host.", all);
         return 0;
     }
     auto_host struct host h = {0};

@@ -146,7 +146,7 @@ static int open_hardware(struct process *p, const struct run_flags *f, struct er
     int64_t deadline_ms;
     TRY(num_parse(f->call_deadline, 100, 3600000, &deadline_ms, e));
     TRY(journal_lock(f->host.state_dir, &p->lock, e));
-    p->watch = gpu_watch_new(&(struct gpu_watch_options){.library = f->host.library});
+    p->watch = gpu_watch_new(&(struct gpu_watch_options){.library = host_events_library(&f->host)});
     auto_gpu struct gpu *gpu = NULL;
     TRY(host_gpus(&f->host, p->watch, &gpu, e));
     const struct worker_options w = {.max_threads = JOBS_AT_ONCE, .call_deadline_ms = deadline_ms};

@@ -5,7 +5,15 @@
 #include <unistd.h>
 
 #include "nodeagent/commands/cmd.h"
-#include "nodeagent/gpu/nvml_events.h"
+#include "nodeagent/vendor/vendors.h"
+
+static int watch(const char *library, struct err *e)
+{
+    for (size_t i = 0; vendor_backends[i]; i++)
+        if (vendor_backends[i]->watch_events)
+            return vendor_backends[i]->watch_events(library, STDOUT_FILENO, e);
+    return err_set(e, ERR_NOT_FOUND, "no vendor's driver reports events");
+}
 
 /*
  * `cleave-agent watch-events [LIBRARY]`: the child in which the agent waits for hardware events.
@@ -20,7 +28,7 @@ int cmd_watch_events(int argc, char **argv)
                     stderr);
         return 2;
     }
-    if (nvml_events_run(argc == 2 ? argv[1] : NULL, STDOUT_FILENO, &e) < 0) {
+    if (watch(argc == 2 ? argv[1] : NULL, &e) < 0) {
         (void)fprintf(stderr, "cleave-agent watch-events: %s\n", err_msg(&e));
         return 1;
     }

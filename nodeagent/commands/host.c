@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/commands/host.h"
 
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/xalloc.h"
 
 #include "nodeagent/change/card_view.h"
@@ -27,36 +31,75 @@ int host_read(struct host *h, struct err *e)
     return 0;
 }
 
-/* --- One of each vendor: a new one is a function and a line --- */
+/* --- The options of the vendors --- */
 
-static int open_nvml(const struct host_flags *f, struct gpu_watch *watch, struct gpu **ret,
-                     struct err *e)
+static size_t count_options(const struct vendor_backend *b)
 {
-    const struct nvml_options o = {.library = f->library,
-                                   .nvidia_smi = f->smi,
-                                   .proc_root = f->proc_root,
-                                   .sys_root = f->sys_root,
-                                   .watch = watch};
-    return gpu_nvml_open(&o, ret, e);
+    size_t n = 0;
+    while (b->options && b->options[n].name)
+        n++;
+    assert(n <= VENDOR_MAX_OPTIONS);
+    return n;
 }
 
-static int open_mxsml(const struct host_flags *f, struct gpu_watch *watch, struct gpu **ret,
-                      struct err *e)
+static void add_vendor_options(struct host_flags *f, struct option_def **defs, size_t *n)
 {
-    const struct mxsml_options o = {.library = f->mxsml,
-                                    .proc_root = f->proc_root,
-                                    .sys_root = f->sys_root};
-    (void)watch;
-    return gpu_mxsml_open(&o, ret, e);
+    for (size_t v = 0; vendor_backends[v]; v++) {
+        const struct vendor_option *o = vendor_backends[v]->options;
+        for (size_t i = 0; i < count_options(vendor_backends[v]); i++)
+            *XPUSH(*defs, *n) = (struct option_def){.name = o[i].name,
+                                                    .env = o[i].env,
+                                                    .value = o[i].value,
+                                                    .help = o[i].help,
+                                                    .text = &f->vendor[v][i]};
+    }
 }
 
-typedef int open_fn(const struct host_flags *f, struct gpu_watch *watch, struct gpu **ret,
-                    struct err *e);
-static open_fn *const back_ends[] = {
-    open_nvml,
-    open_mxsml,
-};
-_Static_assert(ARRAY_LEN(back_ends) <= GPU_MAX_VENDORS, "what an inventory holds");
+struct option_def *host_options(struct host_flags *f, const struct option_def *own)
+{
+    struct option_def *defs = NULL;
+    size_t n = 0;
+    for (; own->name; own++) {
+        if (own->text == &f->proc_root)
+            add_vendor_options(f, &defs, &n);
+        *XPUSH(defs, n) = *own;
+    }
+    *XPUSH(defs, n) = (struct option_def){0};
+    return defs;
+}
+
+/* "--nvml-library or --mxsml-library": the first option of each vendor that has any. */
+static char *library_options(void)
+{
+    char *text = NULL;
+    for (size_t i = 0; vendor_backends[i]; i++) {
+        if (!vendor_backends[i]->options)
+            continue;
+        char *longer = xasprintf("%s%s--%s", text ? text : "", text ? " or " : "",
+                                 vendor_backends[i]->options[0].name);
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+/* --- Opening --- */
+
+static struct vendor_host vendor_host_of(const struct host_flags *f, size_t vendor,
+                                         struct gpu_watch *watch)
+{
+    struct vendor_host h = {.proc_root = f->proc_root, .sys_root = f->sys_root, .watch = watch};
+    memcpy(h.values, f->vendor[vendor], sizeof(h.values));
+    return h;
+}
+
+const char *host_events_library(const struct host_flags *f)
+{
+    for (size_t i = 0; vendor_backends[i]; i++)
+        if (vendor_backends[i]->watch_events)
+            return f->vendor[i][0];
+    return NULL;
+}
 
 static void free_all(struct gpu *const *gpus, size_t n)
 {
@@ -66,15 +109,17 @@ static void free_all(struct gpu *const *gpus, size_t n)
 
 int host_gpus(const struct host_flags *f, struct gpu_watch *watch, struct gpu **ret, struct err *e)
 {
-    struct gpu *gpus[ARRAY_LEN(back_ends)] = {0};
-    for (size_t i = 0; i < ARRAY_LEN(back_ends); i++) {
-        int rc = back_ends[i](f, watch, &gpus[i], e);
+    struct gpu *gpus[GPU_MAX_VENDORS] = {0};
+    size_t n = 0;
+    for (; vendor_backends[n]; n++) {
+        const struct vendor_host h = vendor_host_of(f, n, watch);
+        int rc = vendor_backends[n]->open(&h, &gpus[n], e);
         if (rc < 0) {
-            free_all(gpus, i);
+            free_all(gpus, n);
             return rc;
         }
     }
-    *ret = gpu_all_new(gpus, ARRAY_LEN(gpus));
+    *ret = gpu_all_new(gpus, n);
     return 0;
 }
 
@@ -83,10 +128,11 @@ int host_open(const struct host_flags *f, struct host *ret, struct err *e)
     auto_host struct host h = {0};
     TRY(host_gpus(f, /* watch= */ NULL, &h.gpu, e));
     int rc = host_read(&h, e);
-    if (rc == -(int)ERR_NOT_FOUND && e)
-        return err_set(e, ERR_NOT_FOUND,
-                       "%s; a library elsewhere is named by --nvml-library or --mxsml-library",
-                       err_msg(e));
+    if (rc == -(int)ERR_NOT_FOUND && e) {
+        auto_free char *options = library_options();
+        return err_set(e, ERR_NOT_FOUND, "%s; a library elsewhere is named by %s", err_msg(e),
+                       options);
+    }
     if (rc < 0)
         return rc;
     *ret = h;

@@ -3,29 +3,19 @@
 
 #include "base/options.h"
 
-#include "nodeagent/gpu/gpu.h"
+#include "nodeagent/vendor/vendors.h"
 #include "partition/resolve.h"
 
 /* This host's cards, for the stand-alone verbs. One thread, no API server. */
 
 struct host_flags {
-    const char *library, *mxsml, *smi, *proc_root, *sys_root, *state_dir;
+    const char *vendor[GPU_MAX_VENDORS][VENDOR_MAX_OPTIONS]; /* by vendor_backends and options */
+    const char *proc_root, *sys_root, *state_dir;
 };
 #define HOST_FLAGS_DEFAULT ((struct host_flags){.state_dir = "/var/lib/cleave"})
-/* Entries of a flag table for f (a struct host_flags lvalue). */
+/* Entries of a flag table for f (a struct host_flags lvalue), which host_options completes. */
 #define HOST_OPTIONS(f)                                                                            \
-    {"nvml-library", 0,   "CLEAVE_NVML_LIBRARY", "PATH", "NVML; absent: libnvidia-ml.so.1",        \
-     &(f).library,   NULL},                                                                        \
-        {"nvidia-smi", 0,   "CLEAVE_NVIDIA_SMI", "PATH", "for resets; absent: from PATH",          \
-         &(f).smi,     NULL},                                                                      \
-        {"mxsml-library",                                                                          \
-         0,                                                                                        \
-         "CLEAVE_MXSML_LIBRARY",                                                                   \
-         "PATH",                                                                                   \
-         "MetaX's library; absent: libmxsml.so",                                                   \
-         &(f).mxsml,                                                                               \
-         NULL},                                                                                    \
-        {"proc-root", 0, NULL, "PATH", "the host's /proc", &(f).proc_root, NULL},                  \
+    {"proc-root", 0, NULL, "PATH", "the host's /proc", &(f).proc_root, NULL},                      \
         {"sys-root",                                                                               \
          0,                                                                                        \
          NULL,                                                                                     \
@@ -37,6 +27,8 @@ struct host_flags {
         "state-dir", 0, "CLEAVE_STATE_DIR", "PATH", "where journals of changes are kept",          \
             &(f).state_dir, NULL                                                                   \
     }
+/* The table with the options of all vendors before HOST_OPTIONS(*f). Caller frees. */
+struct option_def *host_options(struct host_flags *f, const struct option_def *own);
 
 struct host {
     struct gpu *gpu;
@@ -46,9 +38,11 @@ struct host {
 };
 
 /* Opens the cards of all vendors on this machine. Neither a library nor a driver needs to be there
- * yet. watch: NVIDIA's events (struct nvml_options), may be NULL. */
+ * yet. watch: as struct vendor_host has it, may be NULL. */
 int host_gpus(const struct host_flags *f, struct gpu_watch *watch, struct gpu **ret,
               struct err *e) MUST_CHECK;
+/* The library's path for the vendor whose driver reports events; NULL: not set. Borrowed from f. */
+const char *host_events_library(const struct host_flags *f);
 /* Opens the libraries and reads all cards. ERR_NOT_FOUND: no library or driver of any vendor. */
 int host_open(const struct host_flags *f, struct host *ret, struct err *e) MUST_CHECK;
 /* Reads all cards again. */

@@ -189,10 +189,11 @@ int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags
         {0},
     };
     size_t n;
-    TRY(options_parse(defs, argc, argv, NULL, 0, &n, e));
+    auto_free struct option_def *all = host_options(&f.host, defs);
+    TRY(options_parse(all, argc, argv, NULL, 0, &n, e));
     if (help) {
         options_help("cleave-agent run [flags]",
-                     "Runs the agent of one node: keeps its cards as its Device wants them.", defs);
+                     "Runs the agent of one node: keeps its cards as its Device wants them.", all);
         *ret_what = RUN_FLAGS_HELP;
         return 0;
     }

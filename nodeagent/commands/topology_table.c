@@ -6,24 +6,17 @@
 
 #include "base/auto.h"
 
+#include "nodeagent/vendor/vendors.h"
+
 enum { WORD_BYTES = 8, NAME_BYTES = 32 };
 
-/* The abbreviations of a vendor's own links in nvidia-smi and mx-smi. */
-static const struct {
-    const char *vendor, *word, *legend;
-    bool counted; /* the library reports their number */
-} links[] = {
-    {"nvidia", "NV", "NV#   joined by # NVLinks, straight or through switches\n", true},
-    {"metax", "MX", "MX    joined by MetaXLink\n", false},
-    {NULL, "LNK", "LNK   joined by the vendor's own links\n", false},
-};
+/* Cards of a vendor without words of its own for their links. */
+static const struct vendor_links plain = {"LNK", "LNK   joined by the vendor's own links\n", false};
 
-static size_t links_of(const char *vendor)
+static const struct vendor_links *links_of(const char *vendor)
 {
-    size_t i = 0;
-    while (links[i].vendor && strcmp(links[i].vendor, vendor) != 0)
-        i++;
-    return i;
+    const struct vendor_backend *b = vendor_backend_find(vendor);
+    return b && b->links ? b->links : &plain;
 }
 
 /* True with cards of several vendors, each of which counts its cards from 0. */
@@ -59,13 +52,13 @@ static const char *way_word(uint8_t level)
 static void pair_word(const struct gpu_inventory *inv, size_t a, size_t b, char ret[WORD_BYTES])
 {
     struct gpu_pair p = gpu_pair_between(&inv->topology, a, b);
-    size_t l = links_of(inv->cards[a].vendor);
+    const struct vendor_links *l = links_of(inv->cards[a].vendor);
     if (a == b)
         (void)snprintf(ret, WORD_BYTES, "X");
-    else if (p.links && links[l].counted)
-        (void)snprintf(ret, WORD_BYTES, "%s%u", links[l].word, p.links);
+    else if (p.links && l->counted)
+        (void)snprintf(ret, WORD_BYTES, "%s%u", l->abbreviation, p.links);
     else
-        (void)snprintf(ret, WORD_BYTES, "%s", p.links ? links[l].word : way_word(p.level));
+        (void)snprintf(ret, WORD_BYTES, "%s", p.links ? l->abbreviation : way_word(p.level));
 }
 
 static void card_name(const struct gpu_inventory *inv, size_t i, char ret[NAME_BYTES])
@@ -90,16 +83,21 @@ static void add_row(struct sb *out, const struct gpu_inventory *inv, size_t row,
         sb_addf(out, " %d\n", inv->cards[row].numa_node);
 }
 
+static bool is_first_of(const struct gpu_inventory *inv, size_t card)
+{
+    const struct vendor_links *l = links_of(inv->cards[card].vendor);
+    for (size_t i = 0; i < card; i++)
+        if (links_of(inv->cards[i].vendor) == l)
+            return false;
+    return true;
+}
+
 static void add_legend(struct sb *out, const struct gpu_inventory *inv)
 {
-    bool said[ARRAY_LEN(links)] = {false};
     sb_add(out, "\n");
-    for (size_t i = 0; i < inv->n_cards; i++) {
-        size_t l = links_of(inv->cards[i].vendor);
-        if (!said[l])
-            sb_add(out, links[l].legend);
-        said[l] = true;
-    }
+    for (size_t i = 0; i < inv->n_cards; i++)
+        if (is_first_of(inv, i))
+            sb_add(out, links_of(inv->cards[i].vendor)->legend);
     sb_add(out, "PIX   below one PCIe switch          PXB   below several switches\n"
                 "PHB   below one host bridge          NODE  on one NUMA node\n"
                 "SYS   across NUMA nodes              ?     not known\n");

@@ -12,8 +12,8 @@
 #include "nodeagent/container/entry.h"
 
 /*
- * The differences between vendors in how a device gets into a container. All other code in this
- * folder uses this table: a new vendor is one line of it and a pair of files with its functions.
+ * The differences between vendors in how a device gets into a container. Each vendor's folder fills
+ * one (vendor_backend.h); container_vendors.h finds it.
  */
 
 /* MetaX's files that belong to no card: which exist. */

@@ -285,27 +285,6 @@ struct gpu *gpu_free(struct gpu *g); /* NULL allowed; returns NULL */
 AUTO_DEFINE_PTR(gpu, struct gpu, gpu_free)
 #define auto_gpu AUTO_PTR(gpu)
 
-struct gpu_watch;
-struct nvml_options {
-    const char *library;     /* path for dlopen; NULL: libnvidia-ml.so.1 by the loader's rules */
-    const char *nvidia_smi;  /* for the reset; NULL: nvidia-smi on PATH */
-    const char *proc_root;   /* NULL: /proc. Source of boot_id and process names */
-    const char *sys_root;    /* NULL: /sys. Source of NUMA nodes */
-    struct gpu_watch *watch; /* suspended while a card is reset; outlives the gpu. NULL: none */
-};
-/* Opens NVIDIA's cards. Neither the library nor the driver needs to be there yet: each call reports
- * that (ERR_NOT_FOUND), and the next one looks again. Options are copied. Returns 0. */
-int gpu_nvml_open(const struct nvml_options *o, struct gpu **ret, struct err *e) MUST_CHECK;
-
-struct mxsml_options {
-    const char *library;   /* path for dlopen; NULL: libmxsml.so by the loader's rules, then MetaX's
-                              folder */
-    const char *proc_root; /* NULL: /proc. Source of boot_id */
-    const char *sys_root;  /* NULL: /sys. Source of PCI ids and NUMA nodes */
-};
-/* Opens MetaX's cards; as gpu_nvml_open. */
-int gpu_mxsml_open(const struct mxsml_options *o, struct gpu **ret, struct err *e) MUST_CHECK;
-
 /* Puts the cards of several vendors behind one struct gpu, which takes them over.
  *  - A vendor that is not on this machine (ERR_NOT_FOUND) has no cards.
  *  - A vendor that was there and cannot be read keeps its cards, as ill and unread; the log says

@@ -22,7 +22,7 @@ struct gpu_watch;
 
 struct gpu_watch_options {
     const char *program; /* NULL: this same program. Run as `program watch-events` */
-    const char *library; /* as nvml_options; NULL: the loader's */
+    const char *library; /* path for dlopen; NULL: by the loader's rules */
 };
 
 /* Options are copied. Starts nothing yet. */

@@ -5,7 +5,7 @@
 
 #include "base/xalloc.h"
 
-#include "nodeagent/container/container_vendors.h"
+#include "nodeagent/vendor/container_vendors.h"
 
 struct entry_device device_card_entry(const struct gpu_card *card)
 {

@@ -24,6 +24,8 @@
 #include "nodeagent/change/transaction.h"
 #include "nodeagent/gpu/gpu.h"
 #include "nodeagent/slots/slot_bind.h"
+#include "nodeagent/vendor/metax/mxsml_open.h"
+#include "nodeagent/vendor/nvidia/nvml_open.h"
 
 struct args {
     const char *library, *smi, *state_dir, *verb;

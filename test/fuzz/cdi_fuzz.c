@@ -12,7 +12,7 @@
 #include "nodeagent/cdi/cdi.h"
 #include "nodeagent/cdi/cdi_common.h"
 #include "nodeagent/cdi/cdi_slot.h"
-#include "nodeagent/container/container_vendors.h"
+#include "nodeagent/vendor/vendors.h"
 
 /* Whatever files and devices are called, the parts of the spec are JSON, and a name that is said to
  * be legal comes back as it was. */
@@ -95,9 +95,10 @@ static void check_common(char *path)
         {.hook = NULL, .second_folder = path, .set_library_path = true},
         {.hook = path, .second_folder = "", .newer_hooks = true},
     };
-    for (const struct container_vendor *v = container_vendors; v->name; v++) {
+    for (size_t v = 0; vendor_backends[v]; v++) {
         for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
-            auto_free char *text = cdi_common_render(v, &ways[i], &nodes, &files);
+            auto_free char *text =
+                cdi_common_render(vendor_backends[v]->container, &ways[i], &nodes, &files);
             auto_json json_t *parsed = json_loads(text, 0, NULL);
             assert(parsed);
         }

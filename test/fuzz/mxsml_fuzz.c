@@ -2,6 +2,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "nodeagent/vendor/metax/mxsml_open.h"
 #include "test/fuzz/inventory_support.h"
 #include "test/unit/mxsml_mad.h"
 

@@ -5,7 +5,8 @@
 #include <unistd.h>
 
 #include "nodeagent/gpu/gpu_event.h"
-#include "nodeagent/gpu/nvml_events.h"
+#include "nodeagent/vendor/nvidia/nvml_events.h"
+#include "nodeagent/vendor/nvidia/nvml_open.h"
 #include "test/fuzz/inventory_support.h"
 #include "test/unit/nvml_mad.h"
 

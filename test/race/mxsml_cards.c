@@ -4,6 +4,8 @@
  * all cards again and again. What the verbs answer, and the cards in the end, are as with one
  * thread. Then a call of one card hangs, and a reset: the others go on.
  */
+#include "nodeagent/vendor/metax/mxsml_open.h"
+#include "nodeagent/vendor/nvidia/nvml_open.h"
 #include "test/race/sim_machine.h"
 
 enum { CARDS = 8, SLICES = 4, ROUNDS = 4 };

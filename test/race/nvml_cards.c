@@ -4,6 +4,8 @@
  * and again. What the verbs answer, and the cards in the end, are as with one thread. Then one
  * card's call hangs: the others go on, and a reading shows that card as busy.
  */
+#include "nodeagent/vendor/metax/mxsml_open.h"
+#include "nodeagent/vendor/nvidia/nvml_open.h"
 #include "test/race/sim_machine.h"
 
 enum { CARDS = 8, SLICES = 7, ROUNDS = 3 };

@@ -14,10 +14,23 @@
 #include "base/auto.h"
 
 #include "nodeagent/cdi/cdi.h"
-#include "nodeagent/container/container_vendors.h"
 #include "nodeagent/container/device_make.h"
+#include "nodeagent/vendor/container_vendors.h"
+#include "nodeagent/vendor/metax/container_metax.h"
+#include "nodeagent/vendor/nvidia/container_nvidia.h"
+#include "nodeagent/vendor/vendors.h"
 
 #define MAX_DEVICES 64
+
+/* The ways into containers alone, without the back ends (vendors.c). */
+static const struct vendor_backend metax = {.name = "metax", .container = &container_metax};
+static const struct vendor_backend nvidia = {.name = "nvidia", .container = &container_nvidia};
+const struct vendor_backend *const vendor_backends[] = {&nvidia, &metax, NULL};
+
+const struct vendor_backend *vendor_backend_find(const char *name)
+{
+    return strcmp(name, "metax") == 0 ? &metax : strcmp(name, "nvidia") == 0 ? &nvidia : NULL;
+}
 
 static int parse_device(const char *text, struct entry_device *ret)
 {

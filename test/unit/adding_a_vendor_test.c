@@ -15,9 +15,10 @@
 #include "nodeagent/cdi/driver_view.h"
 #include "nodeagent/cdi/entry_build.h"
 #include "nodeagent/commands/host.h"
-#include "nodeagent/container/container_vendors.h"
-#include "nodeagent/gpu/intel.h"
 #include "nodeagent/offer/node_offer.h"
+#include "nodeagent/vendor/container_vendors.h"
+#include "nodeagent/vendor/intel/intel.h"
+#include "nodeagent/vendor/vendors.h"
 #include "partition/resources.h"
 #include "partition/vendor.h"
 #include "sim_support.h"
@@ -114,8 +115,8 @@ static void take_function(const char *id)
 static struct gpu *open_intel(void)
 {
     struct gpu *g = NULL;
-    const struct intel_options o = {.proc_root = "proc", .sys_root = "sys"};
-    cr_assert_eq(gpu_intel_open(&o, &g, NULL), 0);
+    const struct vendor_host h = {.proc_root = "proc", .sys_root = "sys"};
+    cr_assert_eq(vendor_intel.open(&h, &g, NULL), 0);
     return g;
 }
 
@@ -328,10 +329,30 @@ Test(adding_a_vendor, its_cards_stand_beside_anothers)
 
 /* --- The rows --- */
 
+/* The document's files, as the build found them: the folder, and no line of ours but these. */
+Test(adding_a_vendor, it_is_one_folder_and_a_line_in_two_files)
+{
+    static const char *const lines[] = {"nodeagent/vendor/vendors.def", "partition/vendor.c"};
+    static const char folder[] = "nodeagent/vendor/intel/";
+    auto_free char *list = xstrdup(VENDOR_FILES);
+    char *rest = list;
+    size_t n_lines = 0;
+    size_t n_new = 0;
+    for (const char *f = strsep(&rest, " "); f; f = strsep(&rest, " ")) {
+        bool is_new = strncmp(f, folder, strlen(folder)) == 0;
+        bool is_line = strcmp(f, lines[0]) == 0 || strcmp(f, lines[1]) == 0;
+        cr_expect(is_new || is_line, "%s is changed for a vendor", f);
+        n_new += is_new;
+        n_lines += is_line;
+    }
+    cr_expect_eq(n_lines, 2);
+    cr_expect_eq(n_new, 4);
+    cr_expect_eq(vendor_backend_find("intel"), &vendor_intel);
+}
+
 static struct host open_host(void)
 {
-    const struct host_flags f = {.library = "none.so",
-                                 .mxsml = "none.so",
+    const struct host_flags f = {.vendor = {{"none.so"}, {"none.so"}},
                                  .proc_root = "proc",
                                  .sys_root = "sys"};
     struct host h = {0};

@@ -14,7 +14,7 @@
 #include "folder_support.h"
 #include "nodeagent/cdi/cdi.h"
 #include "nodeagent/cdi/cdi_common.h"
-#include "nodeagent/container/container_vendors.h"
+#include "nodeagent/vendor/container_vendors.h"
 
 TestSuite(cdi, .init = folder_enter, .fini = folder_leave);
 

@@ -10,7 +10,7 @@
 
 #include "folder_support.h"
 #include "nodeagent/container/container_vendor.h"
-#include "nodeagent/container/container_vendors.h"
+#include "nodeagent/vendor/container_vendors.h"
 #include "partition/vendor.h"
 
 Test(container_vendor, each_vendor_that_the_cluster_knows_has_a_way_into_a_container)

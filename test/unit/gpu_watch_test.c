@@ -13,8 +13,9 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/gpu/gpu_watch.h"
-#include "nodeagent/gpu/nvml_abi.h"
 #include "nodeagent/gpu/sound.h"
+#include "nodeagent/vendor/nvidia/nvml_abi.h"
+#include "nodeagent/vendor/nvidia/nvml_open.h"
 
 /*
  * The agent's program as the process that waits, and the simulated library in it. Each test has a

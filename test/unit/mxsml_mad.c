@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "nodeagent/gpu/mxsml_abi.h"
+#include "nodeagent/vendor/metax/mxsml_abi.h"
 #include "test/unit/mad_bytes.h"
 
 /* Numbers: the whole cards, then the functions, and the card that they are of. */

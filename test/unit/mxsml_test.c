@@ -9,9 +9,10 @@
 
 #include "nodeagent/change/journal.h"
 #include "nodeagent/change/transaction.h"
-#include "nodeagent/gpu/mxsml_abi.h"
-#include "nodeagent/gpu/mxsml_find.h"
-#include "nodeagent/gpu/mxsml_vfs.h"
+#include "nodeagent/vendor/metax/mxsml_abi.h"
+#include "nodeagent/vendor/metax/mxsml_find.h"
+#include "nodeagent/vendor/metax/mxsml_open.h"
+#include "nodeagent/vendor/metax/mxsml_vfs.h"
 #include "sim_support.h"
 
 /*

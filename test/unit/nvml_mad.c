@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "nodeagent/gpu/nvml_abi.h"
+#include "nodeagent/vendor/nvidia/nvml_abi.h"
 #include "test/unit/mad_bytes.h"
 
 enum { CARDS = 2, MIG_DEVICE = 1000, GI = 2000, CI = 3000, FEW = 300 };

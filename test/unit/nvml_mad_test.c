@@ -7,6 +7,7 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/gpu/gpu.h"
+#include "nodeagent/vendor/nvidia/nvml_open.h"
 #include "test/unit/nvml_mad.h"
 
 /* A driver's library that tells what cannot be: the card is ill and says so, the others are well.

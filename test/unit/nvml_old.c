@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "nodeagent/gpu/nvml_abi.h"
+#include "nodeagent/vendor/nvidia/nvml_abi.h"
 
 nvml_ret nvmlInit(void);
 nvml_ret nvmlShutdown(void);

@@ -13,6 +13,7 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/gpu/gpu.h"
+#include "nodeagent/vendor/nvidia/nvml_open.h"
 
 /*
  * The back end against the simulated library, loaded as an agent loads NVIDIA's. Each test has a

@@ -12,6 +12,9 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/vendor/metax/mxsml_open.h"
+#include "nodeagent/vendor/nvidia/nvml_open.h"
+
 static char dir[64];
 static char sim[PATH_MAX]; /* folder of the simulated libraries, beside this program's */
 

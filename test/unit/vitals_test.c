@@ -5,8 +5,8 @@
 #include "base/auto.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/gpu/nvml_vitals.h"
 #include "nodeagent/gpu/vitals.h"
+#include "nodeagent/vendor/nvidia/nvml_vitals.h"
 
 static const char *judged(struct gpu_vitals v)
 {

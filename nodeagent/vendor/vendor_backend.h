@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "nodeagent/container/container_vendor.h"
+#include "nodeagent/gpu/gpu.h"
+
+/*
+ * All that the agent knows of one vendor. A vendor is a folder beside this file, which fills one of
+ * these, and a line of vendors.def. Its names in the cluster are a row of partition/vendor.c.
+ * Immutable, static.
+ */
+
+/* A command-line option of the vendor's own, always with a value. */
+struct vendor_option {
+    const char *name;  /* "nvml-library"; NULL ends the table */
+    const char *env;   /* variable read when the flag is absent; NULL: none */
+    const char *value; /* placeholder in the help: "PATH" */
+    const char *help;  /* one line */
+};
+
+/* Options of one vendor; the first one is the path of its library, if it has one. */
+#define VENDOR_MAX_OPTIONS 4
+
+/* What a back end is opened with. Borrowed for the call. */
+struct vendor_host {
+    const char *values[VENDOR_MAX_OPTIONS]; /* of its options, in their order; NULL: not set */
+    const char *proc_root, *sys_root;       /* NULL: /proc, /sys */
+    struct gpu_watch *watch; /* suspended while a card is reset; outlives the gpu. NULL: none */
+};
+
+/* The words of a table of links between cards, as the vendor's own tool prints them. */
+struct vendor_links {
+    const char *abbreviation; /* "NV" */
+    const char *legend;       /* "NV#   joined by # NVLinks\n" */
+    bool counted;             /* the number of links follows the abbreviation */
+};
+
+struct vendor_backend {
+    const char *name;                    /* as in partition/vendor.c; the folder's */
+    const struct vendor_option *options; /* NULL: none */
+    /* Opens its cards. Neither library nor driver needs to be there yet: each verb reports that
+     * (ERR_NOT_FOUND), and the next one looks again. */
+    int (*open)(const struct vendor_host *h, struct gpu **ret, struct err *e);
+    const struct container_vendor *container; /* its way into a container */
+    const struct vendor_links *links;         /* NULL: it has none of its own */
+    /* Waits for the driver's events and writes each to out_fd as a struct gpu_event, until the
+     * driver ends the wait (0) or the reader is gone. library: the value of the first option. For
+     * the only thread of a process of its own. NULL: readings alone tell of health. */
+    int (*watch_events)(const char *library, int out_fd, struct err *e);
+};
