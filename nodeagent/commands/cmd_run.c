@@ -18,6 +18,7 @@
 #include "nodeagent/loop/agent.h"
 #include "nodeagent/loop/agent_liveness.h"
 #include "nodeagent/loop/own_device.h"
+#include "nodeagent/vendor/vendors.h"
 #include "service/http_server.h"
 
 /*
@@ -27,7 +28,6 @@
 
 enum {
     MAX_THREADS = 8,
-    JOBS_AT_ONCE = 17, /* at the hardware: sixteen cards, and a reading */
     WORKER_GRACE_MS = 5000,
 };
 
@@ -57,6 +57,8 @@ struct process {
     struct gpu_watch *watch;
     struct health_watch *health;
     struct worker *worker;
+    struct vendor_limit limits[GPU_MAX_VENDORS];
+    size_t n_limits;
     struct publisher *publisher;
     struct recorder *recorder;
     struct metrics *metrics;
@@ -141,6 +143,20 @@ static struct driver_where driver_where(const struct run_flags *f, const struct 
     };
 }
 
+/* Takes over the limits of all vendors. Returns the jobs that may run at once: as many cards, and a
+ * reading. */
+static size_t take_limits(struct process *p)
+{
+    size_t n = 1;
+    for (; vendor_backends[p->n_limits]; p->n_limits++) {
+        const struct vendor_backend *b = vendor_backends[p->n_limits];
+        const struct vendor_limit l = {b->name, b->cards_at_once ? b->cards_at_once : 1};
+        p->limits[p->n_limits] = l;
+        n += l.cards_at_once;
+    }
+    return n;
+}
+
 static int open_hardware(struct process *p, const struct run_flags *f, struct err *e)
 {
     int64_t deadline_ms;
@@ -149,7 +165,8 @@ static int open_hardware(struct process *p, const struct run_flags *f, struct er
     p->watch = gpu_watch_new(&(struct gpu_watch_options){.library = host_events_library(&f->host)});
     auto_gpu struct gpu *gpu = NULL;
     TRY(host_gpus(&f->host, p->watch, &gpu, e));
-    const struct worker_options w = {.max_threads = JOBS_AT_ONCE, .call_deadline_ms = deadline_ms};
+    const struct worker_options w = {.max_threads = take_limits(p),
+                                     .call_deadline_ms = deadline_ms};
     TRY(worker_new(gpu, &w, &p->worker, e));
     gpu = NULL;
     return 0;
@@ -243,6 +260,8 @@ static int make_agent(struct process *p, const struct run_flags *f, uint64_t see
     TRY(make_health(p, f, e));
     const struct agent_deps d = {
         .worker = p->worker,
+        .limits = p->limits,
+        .n_limits = p->n_limits,
         .devices = p->devices,
         .publisher = p->publisher,
         .recorder = p->recorder,

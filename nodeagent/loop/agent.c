@@ -78,7 +78,7 @@ static void start_card(struct agent *a, struct card_track *t)
 {
     struct agent_job *j = card_jobs_begin(&a->card_jobs, t, &a->env, a);
     if (j)
-        jobs_submit(&a->jobs, &a->cards, j);
+        jobs_submit(&a->jobs, j);
 }
 
 static bool slots_are_served(const struct agent *a)
@@ -97,7 +97,7 @@ static bool start_slots(struct agent *a)
         return false;
     if (j->kind == AGENT_JOB_BIND)
         withdrawal_seal_slots(&a->withdrawal, &j->binding);
-    jobs_submit(&a->jobs, &a->cards, j);
+    jobs_submit(&a->jobs, j);
     return true;
 }
 
@@ -121,7 +121,7 @@ static bool start_single(struct agent *a)
 {
     struct agent_job *j = a->cards.read ? read_jobs_begin_card(&a->read_jobs, &a->env, a) : NULL;
     if (j)
-        jobs_submit(&a->jobs, &a->cards, j);
+        jobs_submit(&a->jobs, j);
     return j;
 }
 
@@ -134,7 +134,7 @@ static bool start_next(struct agent *a)
     const struct next_job_facts facts = next_job_facts(a);
     enum next_job_kind next = next_job(&facts, &t);
     if (next == NEXT_READ)
-        jobs_submit(&a->jobs, &a->cards, read_jobs_begin(&a->read_jobs, &a->env, a));
+        jobs_submit(&a->jobs, read_jobs_begin(&a->read_jobs, &a->env, a));
     else if (start_single(a))
         return true;
     else if (next == NEXT_CARD)
@@ -208,7 +208,7 @@ static int64_t wait_ms(const struct agent *a)
     ms = least(ms, until(next_job_due_mono_ms(&facts), now));
     if (!jobs_reads(&a->jobs))
         ms = least(ms, until(a->read_jobs.readings.next_mono_ms, now));
-    if (slots_are_served(a) && !jobs_have_sliced(&a->jobs, &a->cards))
+    if (slots_are_served(a) && !jobs_have_sliced(&a->jobs))
         ms = least(ms, until(late_binding_due_mono_ms(a->d.slots), now));
     return ms;
 }
@@ -402,6 +402,9 @@ struct agent *agent_new(const struct agent_deps *d)
     a->cards.kubelet = d->kubelet;
     a->cards.serves_kubelet = serves_kubelet(a);
     a->jobs.worker = d->worker;
+    a->jobs.limits = d->limits;
+    a->jobs.n_limits = d->n_limits;
+    a->jobs.cards = &a->cards;
     a->jobs.done = job_done;
     a->source = spec_source_new(d->devices);
     a->events = (struct agent_events){d->recorder, d->clk, d->node};

@@ -9,6 +9,7 @@
 #include "kubeclient/recorder.h"
 #include "nodeagent/change/transaction.h"
 #include "nodeagent/health/health_watch.h"
+#include "nodeagent/loop/jobs.h"
 #include "nodeagent/loop/kubelet_link.h"
 #include "nodeagent/loop/publisher.h"
 #include "nodeagent/loop/worker.h"
@@ -33,6 +34,8 @@ struct agent;
 
 struct agent_deps {
     struct worker *worker;
+    const struct vendor_limit *limits; /* of n_limits vendors; the others have none */
+    size_t n_limits;
     struct informer *devices; /* watches the agent's own Device (own_device_type) */
     struct publisher *publisher;
     struct recorder *recorder;   /* NULL: no events */

@@ -48,7 +48,7 @@ const struct card_view *exclusive_wish_next(struct exclusive_wish *w,
     for (size_t i = 0; i < cards->n; i++) {
         const struct gpu_card *card = &cards->items[i].card;
         bool wanted = exclusive_is_wanted(rules, device_spec_want(spec, card->uuid), card);
-        if (card->unread || jobs_has_card(jobs, card->uuid) ||
+        if (card->unread || !jobs_may_take(jobs, card->uuid) ||
             !is_due(find_look(w, card->uuid), card, wanted))
             continue;
         remember(w, card->uuid, wanted);

@@ -12,6 +12,7 @@
 struct running_job {
     const struct agent_job *job; /* its address only */
     enum agent_job_kind kind;
+    const char *vendor; /* of its card, static; NULL: it has none, or one that is not known */
     char (*touched)[GPU_UUID_BYTES]; /* READ: the cards that others had in hand meanwhile; owned */
     size_t n_touched;
 };
@@ -55,10 +56,10 @@ static void take(struct jobs *s, const char *uuid, const struct agent_job *j,
 }
 
 /* A slot's earlier slice may lie on any card that has slices, whichever one its new slice gets. */
-static void take_sliced(struct jobs *s, const struct cards *c, const struct agent_job *j)
+static void take_sliced(struct jobs *s, const struct agent_job *j)
 {
-    for (size_t i = 0; i < c->n; i++) {
-        const struct gpu_card *card = &c->items[i].card;
+    for (size_t i = 0; i < s->cards->n; i++) {
+        const struct gpu_card *card = &s->cards->items[i].card;
         struct card_offer all;
         if (card->mode != GPU_SGPU || find_busy(s, card->uuid))
             continue;
@@ -81,27 +82,37 @@ static bool is_for_slots(const struct agent_job *j)
 
 /* --- Jobs --- */
 
-static void note_running(struct jobs *s, const struct cards *c, const struct agent_job *j)
+/* NULL: the card is not known. */
+static const char *vendor_of(const struct jobs *s, const char *uuid)
 {
+    const struct card_view *v = cards_find(s->cards, uuid);
+    return v ? v->card.vendor : NULL;
+}
+
+static void note_running(struct jobs *s, const struct agent_job *j)
+{
+    const char *vendor = vendor_of(s, j->uuid);
     if (*j->uuid)
         take(s, j->uuid, j, &j->offered);
     if (is_for_slots(j))
-        take_sliced(s, c, j);
+        take_sliced(s, j);
     struct running_job *r = XPUSH(s->running, s->n);
     r->job = j;
     r->kind = j->kind;
+    r->vendor = vendor;
     for (size_t i = 0; i < s->n_busy; i++)
         touch(r, s->busy[i].uuid);
 }
 
-void jobs_submit(struct jobs *s, const struct cards *c, struct agent_job *j)
+void jobs_submit(struct jobs *s, struct agent_job *j)
 {
     auto_err struct err e = {0};
+    const struct cards *c = s->cards;
     j->driver_view = driver_view_hold(c->driver);
     j->slots_made = cards_slots_made(c);
     if (c->kubelet)
         j->holders = holders_copy(kubelet_link_holders(c->kubelet));
-    note_running(s, c, j);
+    note_running(s, j);
     if (worker_submit(s->worker, agent_job_run, s->done, agent_job_free, j, &e) == 0)
         return;
     log_error("Could not queue work for the hardware", kv_err(&e));
@@ -160,10 +171,31 @@ bool jobs_has_card(const struct jobs *s, const char *uuid)
     return find_busy(s, uuid);
 }
 
-bool jobs_have_sliced(const struct jobs *s, const struct cards *c)
+static size_t limit_of(const struct jobs *s, const char *vendor)
 {
-    for (size_t i = 0; i < c->n; i++)
-        if (c->items[i].card.mode == GPU_SGPU && jobs_has_card(s, c->items[i].card.uuid))
+    for (size_t i = 0; i < s->n_limits; i++)
+        if (strcmp(s->limits[i].vendor, vendor) == 0)
+            return s->limits[i].cards_at_once;
+    return SIZE_MAX;
+}
+
+bool jobs_may_take(const struct jobs *s, const char *uuid)
+{
+    const char *vendor = s->n_limits ? vendor_of(s, uuid) : NULL;
+    size_t n = 0;
+    if (jobs_has_card(s, uuid))
+        return false;
+    for (size_t i = 0; vendor && i < s->n; i++)
+        n += s->running[i].vendor && strcmp(s->running[i].vendor, vendor) == 0 &&
+             !worker_stuck_job(s->worker, s->running[i].job);
+    return !vendor || n < limit_of(s, vendor);
+}
+
+bool jobs_have_sliced(const struct jobs *s)
+{
+    for (size_t i = 0; i < s->cards->n; i++)
+        if (s->cards->items[i].card.mode == GPU_SGPU &&
+            jobs_has_card(s, s->cards->items[i].card.uuid))
             return true;
     return jobs_has_kind(s, AGENT_JOB_BIND) || jobs_has_kind(s, AGENT_JOB_RELEASE);
 }

@@ -10,10 +10,20 @@
  * meanwhile. A card is in one job's hands at a time, which the callers see to (jobs_has_card); a
  * reading runs beside them and leaves those cards out (jobs_touched). The loop's thread only.
  */
+/* How many jobs for cards of one vendor run at once. A job for slots does not wait for it, since a
+ * container waits for the job. */
+struct vendor_limit {
+    const char *vendor;
+    size_t cards_at_once;
+};
+
 struct jobs {
     /* Set before the first use; borrowed. */
     struct worker *worker;
+    const struct vendor_limit *limits; /* n_limits of them; a vendor without one has no limit */
+    size_t n_limits;
     worker_done_fn *done; /* called from worker_dispatch; calls jobs_end */
+    const struct cards *cards;
 
     /* To be read by anybody; changed by the functions here only. */
     struct busy_card *busy; /* owned; the cards in jobs' hands, each once */
@@ -27,7 +37,7 @@ struct jobs {
 /* Hands the job to the worker, together with what every job needs to know: the driver's files, the
  * slots that have a slice, and a copy of the holders. Takes the job over. A queue that is full is
  * logged, and the job dropped. */
-void jobs_submit(struct jobs *s, const struct cards *c, struct agent_job *j);
+void jobs_submit(struct jobs *s, struct agent_job *j);
 /* The job has come back. The caller keeps it. */
 void jobs_end(struct jobs *s, const struct agent_job *j);
 
@@ -41,9 +51,12 @@ bool jobs_has_kind(const struct jobs *s, enum agent_job_kind kind);
 bool jobs_reads(const struct jobs *s);
 /* True while a job has this card in hand. */
 bool jobs_has_card(const struct jobs *s, const char *uuid);
+/* True when a job for this card may begin: none has it in hand, and the limit of its vendor leaves
+ * room. A job whose call is past its deadline does not count: it holds up its own card only. */
+bool jobs_may_take(const struct jobs *s, const char *uuid);
 /* True while a job has any card in hand that has slices, or runs for slots: a job for slots has to
  * wait, since it takes all those cards. */
-bool jobs_have_sliced(const struct jobs *s, const struct cards *c);
+bool jobs_have_sliced(const struct jobs *s);
 /* True when some job had this card in hand since the READ job j was submitted, so that the reading
  * may show it between two layouts. */
 bool jobs_touched(const struct jobs *s, const struct agent_job *j, const char *uuid);

@@ -18,7 +18,7 @@ struct card_track *next_job_card(const struct next_job_facts *f)
     unsigned lowest = UINT_MAX;
     for (size_t i = 0; i < f->tracks->n; i++) {
         struct card_track *t = &f->tracks->items[i];
-        if (!card_track_is_due(t, f->now_mono_ms) || jobs_has_card(f->jobs, t->memo.uuid))
+        if (!card_track_is_due(t, f->now_mono_ms) || !jobs_may_take(f->jobs, t->memo.uuid))
             continue;
         unsigned index = index_of(f, t->memo.uuid);
         if (index >= lowest)
@@ -47,7 +47,7 @@ int64_t next_job_due_mono_ms(const struct next_job_facts *f)
     for (size_t i = 0; i < f->tracks->n; i++) {
         const struct card_track *t = &f->tracks->items[i];
         int64_t at = card_track_due_mono_ms(t);
-        if (at < first && !jobs_has_card(f->jobs, t->memo.uuid))
+        if (at < first && jobs_may_take(f->jobs, t->memo.uuid))
             first = at;
     }
     return first;

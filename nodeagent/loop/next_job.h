@@ -26,7 +26,7 @@ enum next_job_kind { NEXT_NOTHING, NEXT_READ, NEXT_CARD };
  * comes first, unless one is under way; nothing is attempted before the first one. */
 enum next_job_kind next_job(const struct next_job_facts *f, struct card_track **ret_card);
 /* The due card with the lowest index, as people count them; one that the node lacks comes last, and
- * one in a job's hands is left out. NULL: none is due. */
+ * one that no job may take now (jobs_may_take) is left out. NULL: none is due. */
 struct card_track *next_job_card(const struct next_job_facts *f);
 /* When the first of those is due by itself; INT64_MAX: none. */
 int64_t next_job_due_mono_ms(const struct next_job_facts *f);

@@ -124,7 +124,7 @@ static bool may_begin(const struct recovery *r, const struct recovery_facts *f, 
 {
     const struct unended_card *u = unended_find(&r->unended, uuid);
     bool is_offered = r->done && u && is_withheld(f, u) && !is_known_withheld(f, u);
-    return !is_offered && !jobs_has_card(f->jobs, uuid);
+    return !is_offered && jobs_may_take(f->jobs, uuid);
 }
 
 const char *recovery_next(const struct recovery *r, const struct recovery_facts *f)

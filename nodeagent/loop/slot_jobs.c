@@ -100,7 +100,7 @@ static struct agent_job *next_release(const struct slot_jobs *s, const struct ag
 struct agent_job *slot_jobs_next(const struct slot_jobs *s, const struct agent_job_env *env,
                                  void *owner)
 {
-    if (jobs_have_sliced(s->jobs, s->cards))
+    if (jobs_have_sliced(s->jobs))
         return NULL;
     struct agent_job *j = next_release(s, env, owner);
     if (!j)

@@ -43,6 +43,7 @@ struct vendor_backend {
     int (*open)(const struct vendor_host *h, struct gpu **ret, struct err *e);
     const struct container_vendor *container; /* its way into a container */
     const struct vendor_links *links;         /* NULL: it has none of its own */
+    size_t cards_at_once; /* so many of its cards are changed side by side; 0: one */
     /* Waits for the driver's events and writes each to out_fd as a struct gpu_event, until the
      * driver ends the wait (0) or the reader is gone. library: the value of the first option. For
      * the only thread of a process of its own. NULL: readings alone tell of health. */

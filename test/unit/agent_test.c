@@ -279,6 +279,7 @@ struct bench {
     struct publisher *pub;
     struct koord_infos *koordinator; /* NULL: none */
     int resource_publisher;          /* enum api_publisher */
+    struct vendor_limit limit;       /* no vendor: there is none */
     struct heartbeats *beats;        /* the loop's, LOOP_MS; of each start one */
     struct agent *agent;
 };
@@ -304,6 +305,8 @@ static void bench_start(struct bench *b)
     b->pub = publisher_new(&p);
     const struct agent_deps d = {
         .worker = b->worker,
+        .limits = &b->limit,
+        .n_limits = b->limit.vendor ? 1 : 0,
         .devices = b->inf,
         .publisher = b->pub,
         .clk = b->clk,
@@ -1003,6 +1006,65 @@ Test(agent, cards_are_changed_side_by_side)
     let_go(&b);
     pass(&b, 400);
     expect_card(&b, "7g.80gb@0");
+    expect_status(&b, "Ready Applied", "after both changes");
+    bench_done(&b);
+}
+
+/* Two cards want a change, in a driver of which no call comes back, and whose limit is one card. */
+static void bench_at_limit(struct bench *b)
+{
+    char first;
+    bench_init(b);
+    b->limit = (struct vendor_limit){"nvidia", 1};
+    add_cut_card(b);
+    add_cut_card(b);
+    bench_run(b, NULL);
+    atomic_store(&b->gate.hanging, 2);
+    set_spec(b, BOTH(ONE_7G));
+    for (int i = 0; i < 4; i++)
+        round_of(b, false);
+    cr_assert_eq(recv(b->gate.ends[0], &first, 1, MSG_WAITALL), 1);
+}
+
+/* Rounds until another call hangs. */
+static void await_hang(struct bench *b)
+{
+    char c;
+    for (int i = 0; i < 1000; i++) {
+        round_of(b, false);
+        if (recv(b->gate.ends[0], &c, 1, MSG_DONTWAIT) == 1)
+            return;
+        agent_step(b->agent, b->scope, TICK_MS);
+        clock_fake_advance(b->clk, 1);
+    }
+    cr_assert_fail("no other call was made");
+}
+
+Test(agent, no_more_cards_of_a_vendor_are_changed_at_once_than_its_limit)
+{
+    struct bench b;
+    char second;
+    bench_at_limit(&b);
+    for (int i = 0; i < 4; i++)
+        round_of(&b, false);
+    cr_expect_eq(recv(b.gate.ends[0], &second, 1, MSG_DONTWAIT), -1, "two at once");
+    let_go(&b);
+    await_hang(&b);
+    let_go(&b);
+    pass(&b, 400);
+    expect_status(&b, "Ready Applied", "after both changes");
+    bench_done(&b);
+}
+
+Test(agent, a_call_that_hangs_does_not_count_against_the_limit)
+{
+    struct bench b;
+    bench_at_limit(&b);
+    clock_fake_advance(b.clk, 2 * CALL_DEADLINE_MS);
+    await_hang(&b);
+    let_go(&b);
+    let_go(&b);
+    pass(&b, 400);
     expect_status(&b, "Ready Applied", "after both changes");
     bench_done(&b);
 }

@@ -32,4 +32,5 @@ const struct vendor_backend vendor_metax = {
     .open = open_cards,
     .container = &container_metax,
     .links = &links,
+    .cards_at_once = 16,
 };

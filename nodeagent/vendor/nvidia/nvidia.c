@@ -36,5 +36,6 @@ const struct vendor_backend vendor_nvidia = {
     .open = open_cards,
     .container = &container_nvidia,
     .links = &links,
+    .cards_at_once = 16,
     .watch_events = nvml_events_run,
 };
