@@ -202,6 +202,7 @@ static int64_t wait_ms(const struct agent *a)
     int64_t watch = worker_watch_ms(a->d.worker);
     if (watch >= 0)
         ms = least(ms, watch);
+    ms = least(ms, until(spec_source_due_mono_ms(a->source), now));
     if (!jobs_has_room(&a->jobs))
         return ms;
     const struct next_job_facts facts = next_job_facts(a);
@@ -406,7 +407,7 @@ struct agent *agent_new(const struct agent_deps *d)
     a->jobs.n_limits = d->n_limits;
     a->jobs.cards = &a->cards;
     a->jobs.done = job_done;
-    a->source = spec_source_new(d->devices);
+    a->source = spec_source_new(d->devices, d->state_dir, d->clk);
     a->events = (struct agent_events){d->recorder, d->clk, d->node};
     a->metrics = agent_metrics_new(d->metrics, d->kubelet, serves_kubelet(a));
     init_reporting(a);

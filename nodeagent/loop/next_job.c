@@ -44,6 +44,8 @@ enum next_job_kind next_job(const struct next_job_facts *f, struct card_track **
 int64_t next_job_due_mono_ms(const struct next_job_facts *f)
 {
     int64_t first = INT64_MAX;
+    if (!f->spec_seen)
+        return first;
     for (size_t i = 0; i < f->tracks->n; i++) {
         const struct card_track *t = &f->tracks->items[i];
         int64_t at = card_track_due_mono_ms(t);

@@ -109,7 +109,7 @@ static struct node_state state_of(struct reporting *r, struct card_memo **ret_me
 
 static bool may_serve(const struct reporting *r)
 {
-    return r->d.kubelet && r->d.cards->read && spec_source_is_seen(r->d.source) &&
+    return r->d.kubelet && r->d.cards->read && spec_source_may_offer(r->d.source) &&
            r->d.recovery->done;
 }
 
@@ -161,8 +161,10 @@ static void note_told(struct reporting *r, const struct node_offer *offer, int64
 void reporting_publish(struct reporting *r)
 {
     r->due_mono_ms = INT64_MAX;
-    if (is_too_early(r))
+    if (is_too_early(r)) {
+        reporting_serve(r);
         return;
+    }
     auto_free struct card_memo *memos = NULL;
     struct node_state state = state_of(r, &memos);
     auto_node_offer struct node_offer offer;

@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -276,6 +277,43 @@ def test_both_end_and_come_back_and_nothing_is_given_twice(halves):
     assert not set(other.devices[SMALL]) & set(pod.devices[SMALL])
     with pytest.raises(Refused, match="Requested: 1, Available: 0"):
         halves.kubelet.admit("default", "third", {SMALL: 1})
+
+
+def start_without_api_server(host):
+    """A reboot of the node, after which nobody listens where the API server was."""
+    host.node.agent.kill()
+    host.kubelet.restart()
+    reachable = host.node.kubeconfig
+    host.node.kubeconfig = reachable.with_name(f"away-{reachable.name}")
+    host.node.kubeconfig.write_text(re.sub(r"https://[^\"\s]+", "https://127.0.0.1:1", reachable.read_text()))
+    host.start()
+    host.node.kubeconfig = reachable
+
+
+def test_an_agent_that_starts_while_the_api_server_is_away_offers_what_exists(halves):
+    start_without_api_server(halves)
+    halves.kubelet.wait_offers(**{HALF: 1, SMALL: 3})
+    changes = halves.node.changes()
+    halves.node.want(mig(halves.node.uuid(), {"7g.80gb": 1}))
+    pod = halves.kubelet.admit("default", "early", {SMALL: 1})
+    assert halves.ids(SMALL)[0] in pod.devices[SMALL] and halves.node.changes() == changes
+    halves.node.agent.kill()
+    halves.start()
+    wait_for(lambda: halves.node.applied()["reason"] == "InUse", 30, "the change to wait for the pod")
+
+
+def test_shared_cards_are_shared_while_the_api_server_is_away(host):
+    host.node.want({**native(host.node.uuid()), "sharing": {"timeSlicing": {"replicas": 4}}})
+    host.kubelet.wait_offers(**{GPU: 4})
+    start_without_api_server(host)
+    host.kubelet.wait_offers(**{GPU: 4})
+
+
+def test_without_a_known_spec_nothing_is_offered_before_the_device_is_known(halves):
+    (halves.node.folder / "state" / "spec" / "last.json").write_text('{"version":2,"spec":{}}')
+    start_without_api_server(halves)
+    wait_for(lambda: "Could not read the last known spec" in halves.node.agent.text(), 30, "the agent to read the file")
+    assert not any(n for n, _ in halves.kubelet.offers().values())
 
 
 # --- requests that nobody should make ---

@@ -110,6 +110,16 @@ Test(next_job, a_card_in_the_hands_of_a_job_is_left_out)
     cr_expect_eq(next_job(&n.facts, &t), NEXT_NOTHING, "though both are due");
 }
 
+Test(next_job, before_the_device_was_seen_no_cards_time_wakes_anybody)
+{
+    struct node n;
+    node_init(&n);
+    for (unsigned i = 0; i < 3; i++)
+        n.items[i].retry_mono_ms = NOW;
+    n.facts.spec_seen = false;
+    cr_expect_eq(next_job_due_mono_ms(&n.facts), INT64_MAX);
+}
+
 Test(next_job, the_time_of_a_card_in_the_hands_of_a_job_wakes_nobody)
 {
     struct node n;
