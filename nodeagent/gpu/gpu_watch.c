@@ -7,25 +7,31 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/spawn.h"
 #include "base/xalloc.h"
 
 #include "nodeagent/gpu/sound.h"
 
-enum { END_MS = 1000, SUSPEND_MS = 2000 };
+enum { END_MS = 1000, SUSPEND_MS = 2000, BEAT_MS = 120000, SILENT_BEATS = 3 };
 
 struct gpu_watch {
     /* immutable */
     char *program, *library;
+    const struct clock *clk;
+    int beat_ms;
     /* the loop's thread alone */
-    int epoll; /* stays the same while children come and go */
-    int fd;    /* the pipe's end; -1: no child reports */
+    int epoll;             /* stays the same while children come and go */
+    int fd;                /* the pipe's end; -1: no child reports */
+    int64_t heard_mono_ms; /* the child's start, or its last report */
     char (*cards)[GPU_UUID_BYTES];
     size_t n_cards; /* for which the child was started */
     /* guarded by mu */
@@ -40,6 +46,8 @@ struct gpu_watch *gpu_watch_new(const struct gpu_watch_options *o)
     struct gpu_watch *w = xcalloc(1, sizeof(*w));
     w->program = xstrdup(o->program ? o->program : "/proc/self/exe");
     w->library = xstrdup(o->library);
+    w->clk = o->clk ? o->clk : clock_real();
+    w->beat_ms = o->beat_ms ? o->beat_ms : BEAT_MS;
     w->fd = -1;
     w->epoll = xfd(epoll_create1(EPOLL_CLOEXEC));
     (void)pthread_mutex_init(&w->mu, NULL);
@@ -50,7 +58,9 @@ static int start_child(struct gpu_watch *w, int out_fd, pid_t *ret)
 {
     char name[] = "cleave-agent";
     char verb[] = "watch-events";
-    char *const argv[] = {name, verb, w->library, NULL};
+    char beat[16];
+    (void)snprintf(beat, sizeof(beat), "%d", w->beat_ms);
+    char *const argv[] = {name, verb, beat, w->library, NULL};
     const int fds[] = {SPAWN_NULL, out_fd, SPAWN_OURS};
     return spawn(w->program, argv, environ, fds, ret);
 }
@@ -146,7 +156,14 @@ static int start_watching(struct gpu_watch *w, struct err *e)
         return err_set_errno(e, rc, "run %s watch-events", w->program);
     }
     w->fd = TAKE_FD(from);
+    w->heard_mono_ms = clock_mono_ms(w->clk);
     return 0;
+}
+
+/* It reports at least once a beat, unless the driver does not let it go. */
+static bool is_silent(const struct gpu_watch *w)
+{
+    return clock_mono_ms(w->clk) - w->heard_mono_ms > (int64_t)SILENT_BEATS * w->beat_ms;
 }
 
 int gpu_watch_keep(struct gpu_watch *w, const char *const *uuids, size_t n, struct err *e)
@@ -154,7 +171,11 @@ int gpu_watch_keep(struct gpu_watch *w, const char *const *uuids, size_t n, stru
     HOLD(&w->mu);
     if (w->suspended || n == 0)
         return 0;
-    if (w->fd >= 0 && !has_new(w, uuids, n)) {
+    bool silent = w->fd >= 0 && is_silent(w);
+    if (silent)
+        log_warn(
+            "The process that waits for the driver's events does not answer: starting a new one");
+    if (w->fd >= 0 && !silent && !has_new(w, uuids, n)) {
         note_cards(w, uuids, n); /* a card that was removed and comes back counts as new */
         return 0;
     }
@@ -174,12 +195,12 @@ int gpu_watch_fd(const struct gpu_watch *w)
 
 bool gpu_watch_runs(const struct gpu_watch *w)
 {
-    return w->fd >= 0;
+    return w->fd >= 0 && !is_silent(w);
 }
 
 static int check_event(const struct gpu_event *ev, struct err *e)
 {
-    if ((unsigned)ev->kind > GPU_EVENT_OTHER)
+    if ((unsigned)ev->kind > GPU_EVENT_ALIVE)
         return err_set(e, ERR_PROTOCOL, "a report of the unknown kind %d", (int)ev->kind);
     if (ev->gi_id < -1 || ev->ci_id < -1)
         return err_set(e, ERR_PROTOCOL, "a report of GPU instance %d, compute instance %d",
@@ -204,6 +225,8 @@ bool gpu_watch_take(struct gpu_watch *w, struct gpu_event *ret, struct err *e)
         return false;
     struct gpu_event ev;
     ssize_t got = read(w->fd, &ev, sizeof(ev));
+    if (got > 0)
+        w->heard_mono_ms = clock_mono_ms(w->clk);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (got <= 0) {

@@ -77,12 +77,20 @@ static char *library(void)
     return xasprintf("%s/sim/libnvidia-ml.so.1", build);
 }
 
-static struct gpu_watch *watch(void)
+static struct gpu_watch *watch_by(const struct clock *clk, int beat_ms)
 {
     auto_free char *program = xasprintf("%s/cleave-agent", build);
     auto_free char *lib = library();
-    const struct gpu_watch_options o = {.program = program, .library = lib};
+    const struct gpu_watch_options o = {.program = program,
+                                        .library = lib,
+                                        .clk = clk,
+                                        .beat_ms = beat_ms};
     return gpu_watch_new(&o);
+}
+
+static struct gpu_watch *watch(void)
+{
+    return watch_by(/* clk= */ NULL, /* beat_ms= */ 0);
 }
 
 static void keep(struct gpu_watch *w, size_t n)
@@ -224,6 +232,48 @@ Test(gpu_watch, card_that_came_is_watched_too)
     cr_expect_null(gpu_watch_free(w));
 }
 
+Test(gpu_watch, a_child_that_hangs_in_the_driver_is_replaced)
+{
+    enum { BEAT_MS = 60000 };
+    auto_clock struct clock *clk = clock_fake_new(0);
+    struct gpu_event ev;
+    fleet("[{model: h100-80}]");
+    cr_assert_eq(setenv("CLEAVE_SIM_FAULT", "nvmlEventSetWait_v2:1:hang:600", 1), 0);
+    struct gpu_watch *w = watch_by(clk, BEAT_MS);
+    keep(w, 1);
+    expect_watched(w, 1);
+    clock_fake_advance(clk, 3 * BEAT_MS);
+    keep(w, 1);
+    cr_expect(gpu_watch_runs(w), "it may still report");
+    clock_fake_advance(clk, 1);
+    cr_expect_not(gpu_watch_runs(w));
+    cr_assert_eq(unsetenv("CLEAVE_SIM_FAULT"), 0);
+    keep(w, 1);
+    expect_watched(w, 1);
+    simctl("xid --gpu 0 --code 13");
+    cr_assert(next(w, &ev));
+    cr_expect_eq(ev.code, 13, "of the new child");
+    cr_expect_null(gpu_watch_free(w));
+}
+
+Test(gpu_watch, a_child_to_which_nothing_happens_is_kept)
+{
+    enum { BEAT_MS = 20 };
+    auto_clock struct clock *clk = clock_fake_new(0);
+    struct gpu_event ev;
+    fleet("[{model: h100-80}]");
+    struct gpu_watch *w = watch_by(clk, BEAT_MS);
+    keep(w, 1);
+    expect_watched(w, 1);
+    for (int i = 0; i < 5; i++) {
+        clock_fake_advance(clk, 3 * BEAT_MS);
+        keep(w, 1);
+        cr_assert(next(w, &ev));
+        cr_expect_eq(ev.kind, GPU_EVENT_ALIVE);
+    }
+    cr_expect_null(gpu_watch_free(w));
+}
+
 Test(gpu_watch, no_driver_ends_the_child_and_nothing_else)
 {
     struct gpu_watch *w = watch();
@@ -278,7 +328,7 @@ Test(gpu_watch, wait_that_does_not_wait_is_paced)
     int64_t began = clock_mono_ms(clock_real());
     keep(w, 1);
     for (int i = 0; i < 300; i++)
-        cr_assert(next(w, &ev) && ev.kind == GPU_EVENT_UNWATCHED);
+        cr_assert(next(w, &ev) && (ev.kind == GPU_EVENT_UNWATCHED || ev.kind == GPU_EVENT_ALIVE));
     cr_expect_geq(clock_mono_ms(clock_real()) - began, 1000, "300 in less than a second");
     cr_expect_null(gpu_watch_free(w));
 }
@@ -304,7 +354,7 @@ static unsigned take_all(struct gpu_watch *w, struct err *e)
     struct gpu_event ev;
     while (gpu_watch_runs(w)) {
         if (gpu_watch_take(w, &ev, e)) {
-            cr_assert_leq((unsigned)ev.kind, (unsigned)GPU_EVENT_OTHER);
+            cr_assert_leq((unsigned)ev.kind, (unsigned)GPU_EVENT_ALIVE);
             cr_assert(ev.gi_id >= -1 && ev.ci_id >= -1);
             cr_assert(!*ev.uuid || sound_is_name(ev.uuid));
             n++;
@@ -323,7 +373,7 @@ Test(gpu_watch, what_makes_no_sense_ends_the_child)
         struct gpu_event ev;
         const char *why;
     } rows[] = {
-        {{.kind = (enum gpu_event_kind)4, .gi_id = -1, .ci_id = -1}, "kind 4"},
+        {{.kind = (enum gpu_event_kind)5, .gi_id = -1, .ci_id = -1}, "kind 5"},
         {{.kind = (enum gpu_event_kind) - 1, .gi_id = -1, .ci_id = -1}, "kind -1"},
         {{.kind = GPU_EVENT_XID, .gi_id = -2, .ci_id = -1}, "GPU instance -2"},
         {{.kind = GPU_EVENT_XID, .gi_id = 1, .ci_id = INT_MIN}, "compute instance -2147483648"},

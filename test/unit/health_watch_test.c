@@ -35,7 +35,7 @@ static void put(const char *name, const void *data, size_t len, mode_t mode)
 
 static void make_folder(void)
 {
-    static const char script[] = "#!/bin/sh\nexec cat \"$2\"\n";
+    static const char script[] = "#!/bin/sh\nexec cat \"$3\"\n";
     (void)snprintf(dir, sizeof(dir), "/tmp/health-watch-test-XXXXXX");
     cr_assert(mkdtemp(dir));
     put("program", script, strlen(script), 0700);
@@ -197,7 +197,7 @@ Test(health_watch, card_that_is_watched_at_the_second_attempt_is_named_no_more)
 Test(health_watch, watches_of_cards_that_are_not_there_count_for_nothing)
 {
     struct bed b;
-    static const char script[] = "#!/bin/sh\ncat \"$2\"\nexec sleep 600\n";
+    static const char script[] = "#!/bin/sh\ncat \"$3\"\nexec sleep 600\n";
     struct gpu_event events[GPU_MAX_CARDS + 2] = {0};
     for (unsigned i = 0; i < GPU_MAX_CARDS; i++) {
         events[i] = (struct gpu_event){.kind = GPU_EVENT_WATCHED, .gi_id = -1, .ci_id = -1};

@@ -24,8 +24,8 @@ static const unsigned long long watched_types =
     NVML_EVENT_DRAM_RETIREMENT_FAILURE | NVML_EVENT_FATAL_POISON | NVML_EVENT_GPU_UNAVAILABLE |
     NVML_EVENT_RECOVERY_ACTION;
 
-/* The pause before a failed registration is repeated; it doubles each time. */
-enum { RETRY_MS = 1000, RETRY_MAX_MS = 300000 };
+/* The pause before a failed registration is repeated; it doubles each time, up to a beat. */
+enum { RETRY_MS = 1000 };
 
 /* Bounds on waits that return at once, which would keep a core busy for ever, and the agent with
  * it. After PACE_ENDS ends within PACE_MS, the rest of that time is waited out. The driver keeps
@@ -36,7 +36,7 @@ struct source {
     struct nvml_lib lib;
     nvml_event_set set;
     int out_fd;
-    int retry_ms;
+    int beat_ms, retry_ms;
     unsigned n, n_watched;
     int64_t second_mono_ms; /* begin of the current period of PACE_MS */
     unsigned ends;          /* ends of waits in this period */
@@ -107,7 +107,7 @@ static int watch_index(struct source *s, unsigned index, bool *ret_last, struct 
 static int watch_again(struct source *s, struct err *e)
 {
     bool last;
-    s->retry_ms = s->retry_ms < RETRY_MAX_MS / 2 ? s->retry_ms * 2 : RETRY_MAX_MS;
+    s->retry_ms = s->retry_ms < s->beat_ms / 2 ? s->retry_ms * 2 : s->beat_ms;
     for (unsigned i = 0; i < s->n; i++)
         if (s->cards[i].again)
             TRY(watch_index(s, i, &last, e));
@@ -132,14 +132,19 @@ static int tell_event(const struct source *s, const struct nvml_event_data *d, s
     return write_event(s, &ev, e);
 }
 
-/* NVML's wait needs a timeout. This one is 24 days, so that a quiet machine is not woken, unless
- * cards must be registered again. */
+/* NVML's wait needs a timeout: a beat, or less while cards must be registered again. */
 static int wait_time_ms(const struct source *s)
 {
     for (unsigned i = 0; i < s->n; i++)
-        if (s->cards[i].again)
+        if (s->cards[i].again && s->retry_ms < s->beat_ms)
             return s->retry_ms;
-    return INT_MAX;
+    return s->beat_ms;
+}
+
+static int tell_alive(const struct source *s, struct err *e)
+{
+    const struct gpu_event ev = {.kind = GPU_EVENT_ALIVE, .gi_id = -1, .ci_id = -1};
+    return write_event(s, &ev, e);
 }
 
 /* Waits when the driver does not. Ends early only when the reader is gone. */
@@ -167,9 +172,10 @@ static int report(struct source *s, nvml_ret *ret, struct err *e)
         TRY(pace(s, e));
         if (rc == NVML_SUCCESS)
             TRY(tell_event(s, &d, e));
-        else if (rc == NVML_TIMEOUT)
+        else if (rc == NVML_TIMEOUT) {
+            TRY(tell_alive(s, e));
             TRY(watch_again(s, e));
-        else {
+        } else {
             *ret = rc;
             return 0;
         }
@@ -218,9 +224,9 @@ static int watch(struct source *s, struct err *e)
     return 0;
 }
 
-int nvml_events_run(const char *library, int out_fd, struct err *e)
+int nvml_events_run(const char *library, int beat_ms, int out_fd, struct err *e)
 {
-    struct source s = {.out_fd = out_fd};
+    struct source s = {.out_fd = out_fd, .beat_ms = beat_ms};
     TRY(nvml_lib_open(library, &s.lib, e));
     bool able =
         s.lib.event_set_create && s.lib.event_types && s.lib.event_register && s.lib.event_wait;
