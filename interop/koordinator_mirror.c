@@ -368,15 +368,22 @@ struct sums {
     int64_t cards, core, memory, ratio;
 };
 
+/* Another writer's Device may have negative amounts. The API server takes no status with less than
+ * nothing of a resource, and would refuse the Node's others with it. */
+static int64_t not_less_than_none(int64_t sum)
+{
+    return sum < 0 ? 0 : sum;
+}
+
 static void add_sums(const struct sums *s, bool has_gpu, struct device_resource **list, size_t *n)
 {
     if (!s->cards)
         return;
     if (has_gpu)
-        add_count(list, n, KOORDINATOR_GPU, s->core);
-    add_count(list, n, KOORDINATOR_CORE, s->core);
-    add_count(list, n, KOORDINATOR_MEMORY, s->memory);
-    add_count(list, n, KOORDINATOR_RATIO, s->ratio);
+        add_count(list, n, KOORDINATOR_GPU, not_less_than_none(s->core));
+    add_count(list, n, KOORDINATOR_CORE, not_less_than_none(s->core));
+    add_count(list, n, KOORDINATOR_MEMORY, not_less_than_none(s->memory));
+    add_count(list, n, KOORDINATOR_RATIO, not_less_than_none(s->ratio));
     add_count(list, n, KOORDINATOR_SHARED, WHOLE * s->cards);
 }
 

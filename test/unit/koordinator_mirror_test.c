@@ -136,6 +136,14 @@ static int64_t sum_of(const char *device, const char *vendor, const char *name)
     "\"koordinator.sh/gpu-memory-ratio\":\"100\"}}"
 #define SPEC(devices) "{\"spec\":{\"devices\":[" devices "]}}"
 
+Test(koordinator_mirror, of_others_device_no_sum_is_less_than_none)
+{
+    cr_expect_eq(sum_of(SPEC(OF("gpu", "true", "-15")), "nvidia", KOORDINATOR_MEMORY), 0);
+    cr_expect_eq(sum_of(SPEC(OF("gpu", "true", "-15") "," OF("gpu", "true", "20")), "nvidia",
+                        KOORDINATOR_MEMORY),
+                 5, "as koord-manager has it");
+}
+
 Test(koordinator_mirror, of_others_device_the_healthy_cards_are_summed)
 {
     static const char text[] =
