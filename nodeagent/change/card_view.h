@@ -18,6 +18,7 @@ struct card_view {
     struct gpu_card card;
     struct consumer *pods; /* owned; NULL when there are no processes */
     bool unwatched;        /* its driver reports no events */
+    bool unreadable;       /* the last reading of all could not read it; what is shown is older */
     bool outdated; /* changed since it was read: its offer is known only after the next reading */
 };
 void card_view_done(struct card_view *v);

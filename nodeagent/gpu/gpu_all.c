@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +12,20 @@
 #include "nodeagent/gpu/gpu.h"
 #include "nodeagent/gpu/vitals.h"
 
+/* A reading of one vendor's cards that has not ended, on the stack of its thread. */
+struct passage {
+    uint64_t number;
+    bool overtaken; /* a later one has ended well: it hangs on a card, and holds up nobody else */
+    struct passage *next;
+};
+
 /* One vendor's cards, and their state at the last successful reading, without processes. */
 struct member {
     struct gpu *gpu; /* immutable */
     /* guarded by gpu_all.mu, which is never held during a call of a vendor's back end */
-    bool reading;      /* a thread reads all its cards just now */
+    struct passage *passages; /* the threads that read all its cards just now */
+    uint64_t n_begun;
+    uint64_t newest;   /* number of the last reading that is remembered here */
     struct err failed; /* why the last reading failed; kind 0: it did not */
     char *told;        /* the failure last logged; NULL: none. Owned */
     struct gpu_driver driver;
@@ -29,6 +39,10 @@ struct gpu_all {
     pthread_mutex_t mu;
     struct member members[GPU_MAX_VENDORS];
 };
+
+/* So many readings of a vendor may hang before the next one leaves the vendor out. The first may
+ * hang on one card, which later ones leave out; when a later one hangs too, the library does. */
+enum { MOST_HANGING = 2 };
 
 enum { MAX_COMPLAINT_BYTES = 1000 };
 
@@ -78,6 +92,31 @@ static void join_topology(struct gpu_topology *to, size_t before, const struct g
             *gpu_topology_at(to, before + a, before + b) = gpu_pair_between(of, a, b);
 }
 
+/* Two cards with one UUID cannot be distinguished, and the API server refuses a status that lists
+ * both: the later one loses it. The first `before` cards are other vendors'. */
+static void refuse_twins(struct gpu_inventory *inv, size_t before)
+{
+    for (size_t i = before; i < inv->n_cards; i++) {
+        struct gpu_card *c = &inv->cards[i];
+        size_t k = 0;
+        while (k < before && strcmp(inv->cards[k].uuid, c->uuid) != 0)
+            k++;
+        if (k == before || !*c->uuid)
+            continue;
+        auto_free char *why =
+            xasprintf("%s's library gives card %u the UUID of %s's card %u", c->vendor, c->index,
+                      inv->cards[k].vendor, inv->cards[k].index);
+        const struct gpu_card twin = {.vendor = c->vendor,
+                                      .index = c->index,
+                                      .minor = UINT_MAX,
+                                      .numa_node = -1,
+                                      .unread = true};
+        gpu_card_done(c);
+        *c = twin;
+        gpu_card_mark_ill(c, "ReadFailed", why);
+    }
+}
+
 /* Moves the cards of the parts into *ret. */
 static void join(struct gpu_inventory *parts, size_t n, struct gpu_inventory *ret)
 {
@@ -95,6 +134,7 @@ static void join(struct gpu_inventory *parts, size_t n, struct gpu_inventory *re
             memcpy(&ret->cards[ret->n_cards], p->cards, p->n_cards * sizeof(*p->cards));
         join_topology(&ret->topology, ret->n_cards, &p->topology);
         ret->n_cards += p->n_cards;
+        refuse_twins(ret, ret->n_cards - p->n_cards);
         free(TAKE(p->cards));
         p->n_cards = 0;
         gpu_inventory_done(p);
@@ -122,39 +162,67 @@ static int check_room(struct gpu_inventory *part, size_t room, struct err *e)
                    GPU_MAX_CARDS - room, GPU_MAX_CARDS);
 }
 
-/* True when this thread may read the member now. A call that hangs in another thread's reading
- * would hang here, too, and hold up the other vendors. */
-static bool begin_reading(struct gpu_all *a, struct member *m)
+/* False: this thread must not read the member now. The library hangs in earlier readings, would hang
+ * in this one, too, and hold up the other vendors. */
+static bool begin_reading(struct gpu_all *a, struct member *m, struct passage *p)
 {
+    unsigned hanging = 0;
     HOLD(&a->mu);
-    bool free = !m->reading;
-    m->reading = true;
-    return free;
+    for (const struct passage *other = m->passages; other; other = other->next)
+        hanging += !other->overtaken;
+    if (hanging >= MOST_HANGING)
+        return false;
+    *p = (struct passage){.number = ++m->n_begun, .next = m->passages};
+    m->passages = p;
+    return true;
 }
 
-/* *ret_busy (may be NULL): another thread's reading of this vendor has not ended. */
+/* mu is held. */
+static void leave(struct member *m, const struct passage *p)
+{
+    struct passage **at = &m->passages;
+    while (*at != p)
+        at = &(*at)->next;
+    *at = p->next;
+}
+
+/* Takes over how the reading ended: failed, or the cards in inv. One that was overtaken is older than
+ * what is known. */
+static void end_reading(struct gpu_all *a, struct member *m, const struct passage *p,
+                        struct err *failed, const struct gpu_inventory *inv)
+{
+    HOLD(&a->mu);
+    leave(m, p);
+    if (p->number < m->newest)
+        return;
+    m->newest = p->number;
+    err_clear(&m->failed);
+    if (failed->kind) {
+        (void)say_again(failed, &m->failed);
+        return;
+    }
+    remember(m, inv);
+    for (struct passage *other = m->passages; other; other = other->next)
+        other->overtaken |= other->number < p->number;
+}
+
+/* *ret_busy (may be NULL): earlier readings of this vendor have not ended. */
 static int read_member(struct gpu_all *a, struct member *m, size_t room, struct gpu_inventory *ret,
                        bool *ret_busy, struct err *e)
 {
     auto_err struct err failed = {0};
-    bool busy = !begin_reading(a, m);
+    struct passage p;
+    bool busy = !begin_reading(a, m, &p);
     if (ret_busy)
         *ret_busy = busy;
     if (busy)
         return err_set(e, ERR_UNAVAILABLE,
-                       "an earlier reading of this vendor's cards has not ended");
+                       "earlier readings of this vendor's cards have not ended");
     int rc = m->gpu->ops->read(m->gpu, ret, &failed);
     if (rc == 0)
         rc = check_room(ret, room, &failed);
-    HOLD(&a->mu);
-    m->reading = false;
-    err_clear(&m->failed);
-    if (rc < 0) {
-        (void)err_move(&m->failed, &failed);
-        return say_again(&m->failed, e);
-    }
-    remember(m, ret);
-    return 0;
+    end_reading(a, m, &p, &failed, ret);
+    return rc < 0 ? err_move(e, &failed) : 0;
 }
 
 /* The error when nothing can be read: that of the first vendor that is present and fails, else that
@@ -275,19 +343,8 @@ static int no_owner(struct gpu *g, const char *uuid, struct err *e)
         return owner->gpu->ops->verb(owner->gpu, uuid, __VA_ARGS__);                               \
     } while (0)
 
-/* While a driver cannot list its cards, a single card's reading is not used either. Otherwise the
- * card would alternate between ill and healthy. */
-static int check_owner(struct gpu *g, const char *uuid, struct err *e)
-{
-    struct gpu_all *a = (struct gpu_all *)g;
-    const struct member *m = owner_of(g, uuid);
-    HOLD(&a->mu);
-    return m && m->failed.kind ? say_again(&m->failed, e) : 0;
-}
-
 static int all_read_card(struct gpu *g, const char *uuid, struct gpu_card *ret, struct err *e)
 {
-    TRY(check_owner(g, uuid, e));
     PASS_ON(g, uuid, read_card, e, ret, e);
 }
 

@@ -76,6 +76,13 @@ struct health_news cards_take_reports(struct cards *c)
 
 /* --- Readings --- */
 
+static void keep_illness(const struct gpu_card *ill, struct gpu_card *now)
+{
+    now->healthy = ill->healthy;
+    memcpy(now->unhealthy_reason, ill->unhealthy_reason, sizeof(ill->unhealthy_reason));
+    memcpy(now->unhealthy_message, ill->unhealthy_message, sizeof(ill->unhealthy_message));
+}
+
 static void keep_last_seen(struct card_view *last, struct card_view *now)
 {
     const struct gpu_card ill = now->card;
@@ -85,9 +92,8 @@ static void keep_last_seen(struct card_view *last, struct card_view *now)
     now->card.index = ill.index;
     if (ill.busy)
         return;
-    now->card.healthy = ill.healthy;
-    memcpy(now->card.unhealthy_reason, ill.unhealthy_reason, sizeof(ill.unhealthy_reason));
-    memcpy(now->card.unhealthy_message, ill.unhealthy_message, sizeof(ill.unhealthy_message));
+    now->unreadable = true;
+    keep_illness(&ill, &now->card);
 }
 
 static void drop_all(struct cards *c)
@@ -142,14 +148,19 @@ void cards_take_all(struct cards *c, struct agent_job *j)
     c->read = true;
 }
 
-/* A job for slots reads its card only for the slices; its reading tells nothing about health. */
+/* A card that the last reading of all could not read stays ill until the next one: otherwise it
+ * would alternate. A job for slots reads its card only for the slices; its reading tells nothing about health. */
 void cards_take_one(struct cards *c, struct card_view *v, struct agent_job *j)
 {
     if (c->health && j->kind == AGENT_JOB_CARD)
         health_watch_read(c->health, &j->view, 1, /* all= */ false, j->began_mono_ms);
+    const struct card_view last = *v; /* for its illness, which it does not own */
     card_view_done(v);
     *v = j->view;
     j->view = (struct card_view){0};
+    v->unreadable = last.unreadable;
+    if (v->unreadable)
+        keep_illness(&last.card, &v->card);
     mark_health(c);
     const struct device_slots made = cards_slots_made(c);
     if (c->kubelet)

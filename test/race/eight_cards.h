@@ -6,7 +6,7 @@
 #include "test/race/sim_machine.h"
 
 /*
- * Eight cards of one vendor, behind gpu_all, in the hands of eight threads, while another thread reads all cards
+ * Eight cards of one vendor, behind gpu_all, in the hands of eight threads, while two others read all cards
  * again and again. A program includes this file once, and says how its cards are opened (open_cards) and what is
  * done to each (work).
  */
@@ -16,7 +16,7 @@ enum { CARDS = 8, MAX_ANSWERS = 64 };
 static char uuids[CARDS][GPU_UUID_BYTES]; /* immutable once the threads run */
 
 /* The cards of one vendor; the other one has none. */
-static struct gpu *open_cards(void);
+struct gpu *open_cards(void);
 
 static struct gpu_inventory read_all(struct gpu *g)
 {
@@ -46,7 +46,7 @@ struct work {
 };
 
 /* A thread's: cuts the card and makes it whole again, some times over. */
-static void *work(void *arg);
+void *work(void *arg);
 
 static void note_answer(struct work *w, unsigned answer)
 {
@@ -101,15 +101,20 @@ static void run_side_by_side(void *(*what)(void *), struct work *works, unsigned
         (void)pthread_join(works[i].thread, NULL);
 }
 
-static void work_beside_a_reader(struct work *works)
+/* Two readers, as when a reading overtakes one that hangs. */
+static void work_beside_readers(struct work *works)
 {
-    struct reader r = {.g = works[0].g};
-    pthread_t thread;
-    start_thread(&thread, read_again_and_again, &r);
+    struct reader readers[2] = {{.g = works[0].g}, {.g = works[0].g}};
+    pthread_t threads[2];
+    for (unsigned i = 0; i < 2; i++)
+        start_thread(&threads[i], read_again_and_again, &readers[i]);
     run_side_by_side(work, works, 0);
-    atomic_store(&r.stop, true);
-    (void)pthread_join(thread, NULL);
-    (void)printf("%u readings beside the verbs, %u cards busy in them\n", r.readings, r.busy);
+    for (unsigned i = 0; i < 2; i++)
+        atomic_store(&readers[i].stop, true);
+    for (unsigned i = 0; i < 2; i++)
+        (void)pthread_join(threads[i], NULL);
+    (void)printf("%u readings beside the verbs, %u cards busy in them\n",
+                 readers[0].readings + readers[1].readings, readers[0].busy + readers[1].busy);
 }
 
 static struct gpu *begin(const char *fleet, struct work *works)
@@ -139,7 +144,7 @@ static void test_equal_results_on(const char *fleet, void (*check_card)(const st
     static struct work alone[CARDS];
     static struct work together[CARDS];
     auto_gpu_inventory struct gpu_inventory first = run(fleet, work_one_after_another, alone);
-    auto_gpu_inventory struct gpu_inventory second = run(fleet, work_beside_a_reader, together);
+    auto_gpu_inventory struct gpu_inventory second = run(fleet, work_beside_readers, together);
     for (unsigned i = 0; i < CARDS; i++) {
         const struct gpu_card *a = &first.cards[i];
         const struct gpu_card *b = &second.cards[i];

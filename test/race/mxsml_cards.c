@@ -10,7 +10,7 @@ enum { SLICES = 4, ROUNDS = 4 };
 static const char sliced[] = "[{model: c500, count: 8, linked: 0, sgpu: true}]";
 static const char whole[] = "[{model: c500, count: 8, linked: 0}]";
 
-static struct gpu *open_cards(void)
+struct gpu *open_cards(void)
 {
     auto_free char *library = machine_file("libmxsml.so");
     const struct mxsml_options o = {.library = library,
@@ -44,7 +44,7 @@ static void cut_once(struct work *w, unsigned round)
         must(w->g->ops->slice_destroy(w->g, uuid, ids[i], &e), &e);
 }
 
-static void *work(void *arg)
+void *work(void *arg)
 {
     struct work *w = arg;
     gpu_activity_of_thread(&w->activity);

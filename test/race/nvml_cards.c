@@ -10,7 +10,7 @@ enum { SLICES = 7, ROUNDS = 3 };
 static const char hopper[] = "[{model: h100-80, count: 8, mig: true}]";
 static const char ampere[] = "[{model: a100-80, count: 8}]";
 
-static struct gpu *open_cards(void)
+struct gpu *open_cards(void)
 {
     auto_free char *library = machine_file("libnvidia-ml.so.1");
     auto_free char *smi = machine_file("nvidia-smi");
@@ -61,7 +61,7 @@ static void uncut(struct work *w, const unsigned *gis, const unsigned *cis, bool
     }
 }
 
-static void *work(void *arg)
+void *work(void *arg)
 {
     struct work *w = arg;
     auto_err struct err e = {0};

@@ -47,6 +47,7 @@ struct gate {
     atomic_int hanging;    /* so many gi_create calls hang until let go */
     const char *hanging_card; /* only creations on this one hang; NULL: on any */
     atomic_int hanging_reads;
+    atomic_bool failing_reads;
     atomic_int reads;          /* of everything, so far */
     atomic_int card_reads;     /* of one card, so far */
     atomic_int unplugged_at;   /* the driver goes before that one; 0: never */
@@ -99,6 +100,8 @@ static int gate_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
     atomic_fetch_add(&gate_of(g)->reads, 1);
     if (take_one(&gate_of(g)->hanging_reads))
         hang(gate_of(g));
+    if (atomic_load(&gate_of(g)->failing_reads))
+        return err_set(e, ERR_UNAVAILABLE, "no count of the cards");
     if (atomic_load(&gate_of(g)->unplugged))
         return err_set(e, ERR_NOT_FOUND, "the driver is not loaded");
     struct gpu *in = gate_of(g)->inner;
@@ -298,7 +301,8 @@ static void bench_start(struct bench *b)
     const struct worker_options w = {.max_threads = 4,
                                      .call_deadline_ms = CALL_DEADLINE_MS,
                                      .clock = b->clk};
-    cr_assert_eq(worker_new(&b->gate.gpu, &w, &b->worker, NULL), 0);
+    struct gpu *one = &b->gate.gpu;
+    cr_assert_eq(worker_new(gpu_all_new(&one, 1), &w, &b->worker, NULL), 0);
     const struct informer_opts i = {.type = &own_device_type, .name = "n1", .clk = b->clk};
     b->inf = informer_new(b->server, &i);
     const struct publisher_deps p = {b->server, b->inf, "n1", b->clk, 1};
@@ -1138,6 +1142,42 @@ Test(agent, a_reading_that_hangs_is_overtaken_and_holds_up_no_card)
     expect_card(&b, "7g.80gb@0");
     expect_status(&b, "Ready Applied", "the call came back");
     bench_done(&b);
+}
+
+/* A change whose first step hangs is let go while the driver cannot list its cards. */
+static void change_beside_failing_reads(struct bench *b, const char *spec)
+{
+    bench_init(b);
+    add_cut_card(b);
+    bench_run(b, WANT(TWO_3G));
+    pass(b, 200);
+    atomic_store(&b->gate.hanging, 1);
+    set_spec(b, spec);
+    wait_for_hang(b);
+    atomic_store(&b->gate.failing_reads, true);
+    pass_hanging(b, RESYNC_MS);
+    await_reads(b, atomic_load(&b->gate.reads) + 1);
+    let_go(b);
+    pass(b, 400);
+    atomic_store(&b->gate.failing_reads, false);
+    expect_card(b, "7g.80gb@0");
+    pass(b, RESYNC_MS);
+    expect_status(b, "Ready Applied", "the driver lists its cards again");
+    bench_done(b);
+}
+
+Test(agent, a_reading_that_fails_does_not_undo_the_change_beside_it)
+{
+    struct bench b;
+    change_beside_failing_reads(&b, WANT(ONE_7G));
+}
+
+Test(agent, a_reading_that_fails_does_not_have_the_change_beside_it_held)
+{
+    struct bench b;
+    change_beside_failing_reads(&b,
+                                "{failurePolicy: hold, devices: [{uuid: GPU-00000000-fake, mode: "
+                                "mig, mig: {profiles: [" ONE_7G "]}}]}");
 }
 
 Test(agent, what_is_being_cut_away_is_not_offered)
