@@ -46,7 +46,7 @@ struct agent_job {
     bool lists;                     /* in: READ: list the interrupted changes and the slots, too */
     /* in: all others, the card; "" with RELEASE: no card shows the slot */
     char uuid[GPU_UUID_BYTES];
-    struct card_offer offered; /* in: what the node still advertises of the card */
+    struct card_offer offered; /* in: CARD, RECOVER: what the node still advertises of the card */
     /* in: CARD, and boot_id with RECOVER */
     struct card_wish wish;
     enum txn_policy policy;

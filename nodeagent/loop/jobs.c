@@ -42,15 +42,14 @@ static void touch(struct running_job *r, const char *uuid)
 }
 
 /* The readings that run now may show the card between two layouts. */
-static void take(struct jobs *s, const char *uuid, const struct agent_job *j,
-                 const struct card_offer *offer)
+static void take(struct jobs *s, const char *uuid, const struct agent_job *j)
 {
     assert(!find_busy(s, uuid));
     struct busy_card *b = XPUSH(s->busy, s->n_busy);
     (void)snprintf(b->uuid, sizeof(b->uuid), "%s", uuid);
     b->job = j;
     b->changes = j->kind == AGENT_JOB_CARD || j->kind == AGENT_JOB_RECOVER;
-    b->offer = *offer;
+    b->offer = j->offered;
     for (size_t i = 0; i < s->n; i++)
         touch(&s->running[i], uuid);
 }
@@ -60,11 +59,8 @@ static void take_sliced(struct jobs *s, const struct agent_job *j)
 {
     for (size_t i = 0; i < s->cards->n; i++) {
         const struct gpu_card *card = &s->cards->items[i].card;
-        struct card_offer all;
-        if (card->mode != GPU_SGPU || find_busy(s, card->uuid))
-            continue;
-        card_offer_of(card, &all);
-        take(s, card->uuid, j, &all);
+        if (card->mode == GPU_SGPU && !find_busy(s, card->uuid))
+            take(s, card->uuid, j);
     }
 }
 
@@ -93,7 +89,7 @@ static void note_running(struct jobs *s, const struct agent_job *j)
 {
     const char *vendor = vendor_of(s, j->uuid);
     if (*j->uuid)
-        take(s, j->uuid, j, &j->offered);
+        take(s, j->uuid, j);
     if (is_for_slots(j))
         take_sliced(s, j);
     struct running_job *r = XPUSH(s->running, s->n);

@@ -73,7 +73,6 @@ static struct agent_job *begin_mode(struct read_jobs *s, const struct agent_job_
     memcpy(j->view.card.uuid, v->card.uuid, sizeof(j->view.card.uuid));
     j->view.card.exclusive = v->card.exclusive;
     j->exclusive = wanted;
-    card_offer_of(&v->card, &j->offered);
     return j;
 }
 
@@ -104,11 +103,20 @@ static void leave_out_touched(const struct read_jobs *s, struct agent_job *j)
     }
 }
 
+static bool shows_all(const struct agent_job *j)
+{
+    for (size_t i = 0; i < j->n_views; i++)
+        if (j->views[i].card.unread)
+            return false;
+    return true;
+}
+
 static void take_reading(struct read_jobs *s, struct agent_job *j, int64_t now_mono_ms)
 {
     struct late_binding *slots = s->slot_jobs->slots;
     bool is_driver_new = j->new_driver_view;
     leave_out_touched(s, j);
+    bool whole = shows_all(j);
     cards_take_all(s->cards, j);
     exclusive_wish_read(&s->exclusive);
     bool complete = !cards_has_unread(s->cards);
@@ -122,7 +130,7 @@ static void take_reading(struct read_jobs *s, struct agent_job *j, int64_t now_m
     card_jobs_recheck(s->card_jobs);
     if (!slots)
         return;
-    if (complete)
+    if (whole) /* a slice on a card that was left out is not lost */
         slot_jobs_rebind_lost(s->slot_jobs);
     if (is_driver_new) /* device files may have other numbers */
         late_binding_again(slots);

@@ -75,12 +75,15 @@ static bool is_listed(const struct agent_job *listed, const char *uuid)
     return false;
 }
 
-/* A change whose journal is gone has ended. */
-static void forget_ended(struct recovery *r, const struct agent_job *listed)
+/* A change whose journal is gone has ended, unless the list is older than the journal. */
+static void forget_ended(struct recovery *r, const struct jobs *jobs,
+                         const struct agent_job *listed)
 {
-    for (size_t i = r->unended.n; i-- > 0;)
-        if (!is_listed(listed, r->unended.items[i].uuid))
-            unended_drop(&r->unended, r->unended.items[i].uuid);
+    for (size_t i = r->unended.n; i-- > 0;) {
+        const char *uuid = r->unended.items[i].uuid;
+        if (!is_listed(listed, uuid) && !jobs_touched(jobs, listed, uuid))
+            unended_drop(&r->unended, uuid);
+    }
 }
 
 /* The kubelet's list may take a while; until then nothing of such a card is on offer, and its
@@ -102,7 +105,7 @@ void recovery_found(struct recovery *r, const struct recovery_facts *f,
                     const struct agent_job *listed)
 {
     bool may_run = recovery_may_run(r, f);
-    forget_ended(r, listed);
+    forget_ended(r, f->jobs, listed);
     r->due &= !may_run;
     for (size_t i = 0; i < listed->n_unended; i++) {
         const char *uuid = listed->unended[i];

@@ -103,12 +103,7 @@ struct agent_job *slot_jobs_next(const struct slot_jobs *s, const struct agent_j
     if (jobs_have_sliced(s->jobs))
         return NULL;
     struct agent_job *j = next_release(s, env, owner);
-    if (!j)
-        j = next_binding(s, env, owner);
-    const struct card_view *v = j && *j->uuid ? cards_find(s->cards, j->uuid) : NULL;
-    if (v)
-        card_offer_of(&v->card, &j->offered);
-    return j;
+    return j ? j : next_binding(s, env, owner);
 }
 
 bool slot_jobs_end(const struct slot_jobs *s, struct agent_job *j)

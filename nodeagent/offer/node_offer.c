@@ -56,10 +56,9 @@ static void offer_card(const struct node_state *s, const struct card_view *v,
 {
     const struct device_want *want = node_state_want(s, v->card.uuid);
     const struct busy_card *busy = find_busy(s, v->card.uuid);
-    *ret = busy ? busy->offer : (struct card_offer){0};
-    if (busy)
-        return;
-    if (v->outdated)
+    bool changes = busy && busy->changes;
+    *ret = changes ? busy->offer : (struct card_offer){0};
+    if (changes || v->outdated)
         return;
     if (want ? want->mode != card_api_mode(v->card.mode)
              : unended_find(s->unended, v->card.uuid) != NULL)

@@ -28,7 +28,7 @@ struct busy_card {
     char uuid[GPU_UUID_BYTES];
     const void *job;         /* its address only */
     bool changes;            /* its layout; false: slices of slots, or a mode */
-    struct card_offer offer; /* what it still offers until the job is over */
+    struct card_offer offer; /* with changes: what it still offers until the job is over */
 };
 
 struct node_state {

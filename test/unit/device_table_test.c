@@ -197,6 +197,20 @@ Test(device_table, single_keeps_its_name_while_all_is_cut_anew)
     check(&n, "nvidia.com/gpu: " A "/3g.40gb@4!\n");
 }
 
+/* A job for slots has all cards with slices in hand, also one that is being drained. */
+Test(device_table, a_job_that_changes_no_layout_puts_nothing_back_on_offer)
+{
+    static const struct busy_card busy = {.uuid = A, .offer = {.whole = true}};
+    struct node n;
+    node_init(&n, 1, "spec: {}");
+    node_read(&n);
+    n.state.busy = &busy;
+    n.state.n_busy = 1;
+    check(&n, "nvidia.com/gpu: " A "\n");
+    n.views[0].outdated = true;
+    check(&n, "");
+}
+
 Test(device_table, shared_cards_may_have_a_name_of_their_own)
 {
     struct node n;

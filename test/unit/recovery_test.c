@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/xalloc.h"
 
+#include "folder_support.h"
+#include "gpu_fake_support.h"
 #include "nodeagent/loop/recovery.h"
 
 enum { TOLD = 7, TOLD_MS = 500 };
@@ -207,4 +210,72 @@ Test(recovery, a_card_in_another_jobs_hands_waits)
     b.jobs.n_busy = 0;
     cr_expect_str_eq(recovery_next(&b.recovery, &b.facts), "GPU-0");
     recovery_done(&b.recovery);
+}
+
+/* --- A list of journals that is older than a failure --- */
+
+static struct jobs *jobs_under_test;
+static struct agent_job *reading_that_ended;
+
+/* A job for a card is freed; the reading is kept, with the jobs still knowing it. */
+static void job_ended(void *arg)
+{
+    struct agent_job *j = arg;
+    if (j->kind == AGENT_JOB_READ) {
+        reading_that_ended = j;
+        return;
+    }
+    jobs_end(jobs_under_test, j);
+    agent_job_free(j);
+}
+
+static void await_all(struct worker *w)
+{
+    while (worker_pending(w)) {
+        struct pollfd p = {.fd = worker_fd(w), .events = POLLIN};
+        (void)poll(&p, 1, -1);
+        worker_dispatch(w);
+    }
+}
+
+static struct agent_job *job_of(enum agent_job_kind kind, const struct agent_job_env *env,
+                                const char *uuid)
+{
+    struct agent_job *j = agent_job_new(kind, env, NULL);
+    (void)snprintf(j->uuid, sizeof(j->uuid), "%s", uuid);
+    return j;
+}
+
+Test(recovery, a_list_that_is_older_than_a_failure_does_not_end_it)
+{
+    static const struct txn_result failed = {.outcome = TXN_FAILED};
+    auto_free char *dir = folder_make();
+    const struct agent_job_env env = {.state_dir = dir, .clk = clock_real()};
+    struct fake_hw hw = {0};
+    const struct cards cards = {0};
+    struct bench b;
+    bool abandoned;
+    bench_init(&b);
+    (void)fake_add(&hw, FAKE_H100);
+    cr_assert_eq(worker_new(gpu_fake_open(&hw), &(struct worker_options){0}, &b.jobs.worker, NULL),
+                 0);
+    b.jobs.done = job_ended;
+    b.jobs.cards = &cards;
+    jobs_under_test = &b.jobs;
+    jobs_submit(&b.jobs, job_of(AGENT_JOB_READ, &env, ""));
+    await_all(b.jobs.worker);
+    jobs_submit(&b.jobs, job_of(AGENT_JOB_CARD, &env, "GPU-7"));
+    await_all(b.jobs.worker);
+    recovery_note(&b.recovery, "GPU-7", &failed, /* tracked= */ false);
+    (void)recovery_told(&b.recovery, &b.facts, TOLD, TOLD_MS);
+    recovery_found(&b.recovery, &b.facts, reading_that_ended);
+    cr_expect_not_null(unended_find(&b.recovery.unended, "GPU-7"),
+                       "its job ran beside the reading");
+    cr_expect_null(unended_find(&b.recovery.unended, "GPU-0"), "that list has no journal of it");
+    jobs_end(&b.jobs, reading_that_ended);
+    agent_job_free(reading_that_ended);
+    (void)worker_free(b.jobs.worker, /* grace_ms= */ 1000, &abandoned);
+    jobs_done(&b.jobs);
+    recovery_done(&b.recovery);
+    folder_remove(dir);
 }
