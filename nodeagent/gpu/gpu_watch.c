@@ -166,15 +166,14 @@ static bool is_silent(const struct gpu_watch *w)
     return clock_mono_ms(w->clk) - w->heard_mono_ms > (int64_t)SILENT_BEATS * w->beat_ms;
 }
 
-int gpu_watch_keep(struct gpu_watch *w, const char *const *uuids, size_t n, struct err *e)
+/* mu is held. */
+static int keep(struct gpu_watch *w, const char *const *uuids, size_t n, struct err *e)
 {
-    HOLD(&w->mu);
-    if (w->suspended || n == 0)
-        return 0;
     bool silent = w->fd >= 0 && is_silent(w);
+    if (w->suspended)
+        return 0;
     if (silent)
-        log_warn(
-            "The process that waits for the driver's events does not answer: starting a new one");
+        log_warn("A new process waits for the driver's events: the one before did not answer");
     if (w->fd >= 0 && !silent && !has_new(w, uuids, n)) {
         note_cards(w, uuids, n); /* a card that was removed and comes back counts as new */
         return 0;
@@ -186,6 +185,16 @@ int gpu_watch_keep(struct gpu_watch *w, const char *const *uuids, size_t n, stru
         return err_set(e, ERR_UNAVAILABLE, "the process that waited for events does not end");
     note_cards(w, uuids, n);
     return start_watching(w, e);
+}
+
+/* A reset that ends the child holds mu for as long as the child hangs; the loop does not wait. */
+int gpu_watch_keep(struct gpu_watch *w, const char *const *uuids, size_t n, struct err *e)
+{
+    if (n == 0 || pthread_mutex_trylock(&w->mu) != 0)
+        return 0;
+    int rc = keep(w, uuids, n, e);
+    (void)pthread_mutex_unlock(&w->mu);
+    return rc;
 }
 
 int gpu_watch_fd(const struct gpu_watch *w)
@@ -214,9 +223,11 @@ static int check_event(const struct gpu_event *ev, struct err *e)
 static void leave_child(struct gpu_watch *w)
 {
     close_pipe(w);
-    HOLD(&w->mu);
+    if (pthread_mutex_trylock(&w->mu) != 0)
+        return; /* a reset is ending it */
     if (!reap(w))
         (void)kill(w->pid, SIGKILL);
+    (void)pthread_mutex_unlock(&w->mu);
 }
 
 bool gpu_watch_take(struct gpu_watch *w, struct gpu_event *ret, struct err *e)

@@ -5,10 +5,12 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/xalloc.h"
 
 #define DEFAULT_MAX_JOBS    64
@@ -53,7 +55,7 @@ struct worker {
     struct queue todo, finished;
     size_t queued;
     size_t idle, living; /* threads that wait for a job; that still take jobs */
-    bool stop, over;
+    bool stop, over, start_failed;
 };
 
 /* --- queues; the caller holds mu --- */
@@ -211,12 +213,16 @@ int worker_new(struct gpu *gpu, const struct worker_options *o, struct worker **
     return 0;
 }
 
-/* A job that finds no free thread gets one. Where none can be started it waits for the others. The
- * caller holds mu. */
+/* A job that finds no free thread gets one. Where none can be started, the job waits for the others
+ * and for the next worker_dispatch, which tries again. The caller holds mu. */
 static void start_for_job(struct worker *w)
 {
-    if (w->queued > w->idle && atomic_load(&w->n_threads) < w->max_threads)
-        (void)start_thread(w);
+    if (w->queued <= w->idle || atomic_load(&w->n_threads) == w->max_threads)
+        return;
+    int rc = start_thread(w);
+    if (rc && !w->start_failed)
+        log_error("Could not start a thread for the hardware", kv("error", strerror(rc)));
+    w->start_failed = rc;
 }
 
 int worker_submit(struct worker *w, worker_job_fn *run_fn, worker_done_fn *done,
@@ -254,6 +260,10 @@ void worker_dispatch(struct worker *w)
     uint64_t count;
     ssize_t got = read(w->event_fd, &count, sizeof(count));
     (void)got;
+    {
+        HOLD(&w->mu);
+        start_for_job(w);
+    }
     for (struct job *j = take_finished(w); j; j = take_finished(w)) {
         w->pending--;
         j->done(j->arg);
