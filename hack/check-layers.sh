@@ -160,10 +160,27 @@ for top in base api partition interop kubeclient service controller nodeagent re
     done < <(grep -rnE '^[[:space:]]*#[[:space:]]*include' --include='*.[ch]' "$top" || true)
 done
 
+# Whatever else reads a file in: nothing of ours does so. A .def is included and includes nothing.
+while IFS=: read -r file line text; do
+    complain "$file:$line" "not a plain #include in a .c or .h: $text"
+done < <({
+    grep -rnE '(#|%:|\?\?=)[[:space:]]*(/\*.*\*/[[:space:]]*)?(import|include|include_next|embed)\b' --include='*.[ch]' "${tops[@]}" |
+        grep -vE '^[^:]+:[0-9]+:[[:space:]]*#[[:space:]]*include[[:space:]]*["<]'
+    grep -rnE '^[[:space:]]*#[[:space:]]*$|[#:][[:space:]]*\\$' --include='*.[ch]' "${tops[@]}"
+    grep -rnE '#|%:' --include='*.def' --include='*.inc' "${tops[@]}"
+} || true)
+
+# A vendor's own struct is seen by the table alone; a declaration needs no include.
+for folder in $(cd nodeagent/vendor && find . -mindepth 1 -maxdepth 1 -type d -printf '%f\n'); do
+    while IFS=: read -r file line text; do
+        complain "$file:$line" "vendor_$folder is for nodeagent/vendor/$folder and the table: $text"
+    done < <(grep -rnw "vendor_$folder" --include='*.[ch]' "${tops[@]}" | grep -v "^nodeagent/vendor/$folder/" || true)
+done
+
 # tsort names the members of each circle.
 circles() {
-    { grep -rE '^#[[:space:]]*include "[^"]+/' --include='*.[ch]' "${tops[@]}" || true; } |
-        sed -nE 's/^([^:]+)\.[ch]:#[[:space:]]*include "([^"]+)\.h".*/\1 \2/p' |
+    { grep -rE '^[[:space:]]*#[[:space:]]*include "[^"]+/' --include='*.[ch]' "${tops[@]}" || true; } |
+        sed -nE 's/^([^:]+)\.[ch]:[[:space:]]*#[[:space:]]*include "([^"]+)\.h".*/\1 \2/p' |
         awk '$1 != $2' | { tsort >/dev/null; } 2>&1
 }
 circle=$(circles) || complain "a circle of includes" "$(sed 's/^tsort: //; /input contains a loop/d' <<<"$circle" | paste -sd' ')"

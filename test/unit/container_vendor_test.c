@@ -11,6 +11,7 @@
 #include "folder_support.h"
 #include "nodeagent/container/container_vendor.h"
 #include "nodeagent/vendor/container_vendors.h"
+#include "nodeagent/vendor/vendors.h"
 #include "partition/vendor.h"
 
 Test(container_vendor, each_vendor_that_the_cluster_knows_has_a_way_into_a_container)
@@ -169,4 +170,13 @@ Test(container_vendor, slice_of_metax_without_an_address_is_not_told)
     d.pci_bus_id = nonsense;
     cr_expect_eq(say(&d, &value, NULL), -ERR_INVALID);
     cr_expect_null(value);
+}
+
+/* There is one process that waits for events (gpu_watch.h). */
+Test(container_vendor, one_vendor_at_most_has_events_waited_for)
+{
+    unsigned n = 0;
+    for (size_t i = 0; vendor_backends[i]; i++)
+        n += vendor_backends[i]->watch_events != NULL;
+    cr_expect_leq(n, 1);
 }
