@@ -175,18 +175,19 @@ static const struct jx_field mig_profile_fields[] = {
          .max = MIG_MAX_SLICES),
     JX_F(device_mig_profile, memory_mib, "memoryMiB", JX_INT, MEMORY_MIB),
     JX_F(device_mig_profile, max_count, "maxCount", JX_INT, .required = true, .min = 0,
-         .max = MIG_MAX_SLOTS),
+         .max = MIG_MAX_MEMORY_SLICES),
     JX_F(device_mig_profile, multiprocessors, "multiprocessors", JX_INT, .keep_zero = true, INT32),
     JX_P(device_mig_profile, engines, has_engines, "engines", JX_OBJECT, .sub = engine_fields),
     JX_F(device_mig_profile, size, "size", JX_INT, .required = true, .min = 0,
-         .max = MIG_MAX_SLOTS),
+         .max = MIG_MAX_MEMORY_SLICES),
     JX_L(device_mig_profile, starts, n_starts, "starts", JX_INT_LIST, .max = MIG_MAX_PLACEMENTS),
     {0},
 };
 
 static const struct jx_field model_fields[] = {
     JX_F(device_model, name, "name", JX_STR, .required = true, .min = 1, .max = 96),
-    JX_F(device_model, mig_slots, "migSlots", JX_INT, .min = 0, .max = MIG_MAX_SLOTS),
+    JX_F(device_model, mig_memory_slices, "migMemorySlices", JX_INT, .min = 0,
+         .max = MIG_MAX_MEMORY_SLICES),
     LIST(device_model, mig_profiles, "migProfiles", mig_profile_fields, struct device_mig_profile,
          MIG_MAX_PROFILES),
     {0},

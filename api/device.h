@@ -149,7 +149,7 @@ struct device_mig_profile {
 /* One model of card with its MIG profiles. */
 struct device_model {
     char *name;
-    int64_t mig_slots;
+    int64_t mig_memory_slices;
     struct device_mig_profile *mig_profiles;
     size_t n_mig_profiles;
 };

@@ -39,8 +39,8 @@ struct mig_profile {
 /* The profiles of one card model with its driver. A table made from outside data must pass
  * mig_table_check. */
 struct mig_table {
-    unsigned slots;  /* memory slices of the grid */
-    unsigned slices; /* compute slices of the whole card */
+    unsigned memory_slices; /* memory slices of the grid */
+    unsigned slices;        /* compute slices of the whole card */
     unsigned n_profiles;
     struct mig_profile profiles[MIG_MAX_PROFILES];
 };
@@ -124,7 +124,7 @@ struct mig_request {
 };
 
 /* Checks that the table is consistent and within the planner's bounds: at most MIG_MAX_SLICES
- * compute slices on MIG_MAX_SLOTS memory slices, placements on the grid and ascending, names and
+ * compute slices on MIG_MAX_MEMORY_SLICES memory slices, placements on the grid and ascending, names and
  * ids unique. A profile without placements may have size 0. Only the used parts of the arrays are
  * read. ERR_INVALID names the profile, the value and what is allowed. */
 int mig_table_check(const struct mig_table *t, struct err *e) MUST_CHECK;

@@ -25,9 +25,9 @@ static int check_numbers(const struct mig_profile *p, struct err *e)
         uint64_t value, least, most;
     } rows[] = {
         {"compute slices", p->slices, 1, MIG_MAX_SLICES},
-        {"memory slices", p->size, p->n_starts ? 1 : 0, MIG_MAX_SLOTS},
+        {"memory slices", p->size, p->n_starts ? 1 : 0, MIG_MAX_MEMORY_SLICES},
         {"placements", p->n_starts, 0, MIG_MAX_PLACEMENTS},
-        {"count per card", p->max_count, 0, MIG_MAX_SLOTS},
+        {"count per card", p->max_count, 0, MIG_MAX_MEMORY_SLICES},
         {"id", p->id, 0, INT_MAX},
         {"multiprocessors", p->multiprocessors, 0, INT_MAX},
         {"MiB of memory", p->memory_mib, 0, MIG_MAX_MEMORY_MIB},
@@ -46,11 +46,11 @@ static int check_numbers(const struct mig_profile *p, struct err *e)
 static int check_placements(const struct mig_table *t, const struct mig_profile *p, struct err *e)
 {
     for (unsigned i = 0; i < p->n_starts; i++) {
-        if (p->starts[i] + p->size > t->slots)
+        if (p->starts[i] + p->size > t->memory_slices)
             return err_set(e, ERR_INVALID,
                            "MIG profile %s has placement %u:%u, which is not on a grid of %u "
                            "memory slices",
-                           p->name, p->starts[i], p->size, t->slots);
+                           p->name, p->starts[i], p->size, t->memory_slices);
         if (i > 0 && p->starts[i] <= p->starts[i - 1])
             return err_set(e, ERR_INVALID,
                            "MIG profile %s has placement %u:%u twice, or not in ascending order",
@@ -74,10 +74,10 @@ static int check_identity(const struct mig_table *t, unsigned at, struct err *e)
 
 int mig_table_check(const struct mig_table *t, struct err *e)
 {
-    if (t->n_profiles > MIG_MAX_PROFILES || t->slots > MIG_MAX_SLOTS)
+    if (t->n_profiles > MIG_MAX_PROFILES || t->memory_slices > MIG_MAX_MEMORY_SLICES)
         return err_set(e, ERR_INVALID,
                        "%u MIG profiles on %u memory slices; at most %d on %d can be handled",
-                       t->n_profiles, t->slots, MIG_MAX_PROFILES, MIG_MAX_SLOTS);
+                       t->n_profiles, t->memory_slices, MIG_MAX_PROFILES, MIG_MAX_MEMORY_SLICES);
     for (unsigned i = 0; i < t->n_profiles; i++) {
         TRY(check_numbers(&t->profiles[i], e));
         TRY(check_placements(t, &t->profiles[i], e));

@@ -110,7 +110,7 @@ static void explain_breach(const struct mig_table *t, const struct mig_breach *b
                            struct sb *s)
 {
     switch (b->limit) {
-    case MIG_LIMIT_SLOTS:
+    case MIG_LIMIT_MEMORY_SLICES:
         sb_addf(s, "%s needs %" PRIu64 " of %u memory slices", what, b->needs, b->has);
         break;
     case MIG_LIMIT_SLICES:

@@ -9,7 +9,7 @@
 
 /* Memory is counted in fractions of a memory slice, so that a share of a GPU instance is a whole
  * number. */
-#define SLOT_PARTS 840
+#define MEMORY_SLICE_PARTS 840
 
 /* The least that a partition takes of a card. */
 struct share {
@@ -69,7 +69,8 @@ static struct share share_of(const struct mig_table *t, const struct mig_want *w
 {
     const struct mig_profile *p = &t->profiles[w->profile];
     unsigned slices = mig_cut_slices(p->slices, w->ci_slices);
-    return (struct share){.parts = SLOT_PARTS * p->size * slices / p->slices, .slices = slices};
+    return (struct share){.parts = MEMORY_SLICE_PARTS * p->size * slices / p->slices,
+                          .slices = slices};
 }
 
 /* Insertion sort, small ones first: they set a high count early, which later choices must beat. */
@@ -91,7 +92,8 @@ static void measure(struct nearest *k)
         struct mig_want *w = &k->wants.items[i];
         const struct mig_profile *p = &k->t->profiles[w->profile];
         struct share one = share_of(k->t, w);
-        unsigned most = least(p->max_count, MIG_MAX_SLOTS) * mig_ci_max(p->slices, one.slices);
+        unsigned most =
+            least(p->max_count, MIG_MAX_MEMORY_SLICES) * mig_ci_max(p->slices, one.slices);
         w->count = least(w->count, most);
         k->of[i] = one;
         k->least_from[i].parts = least(k->least_from[i + 1].parts, one.parts);
@@ -104,7 +106,7 @@ static void measure(struct nearest *k)
 /* True when no choice among the kinds from here on beats the best. */
 static bool is_hopeless(const struct nearest *k, unsigned kind)
 {
-    unsigned room = SLOT_PARTS * k->t->slots - k->used.parts;
+    unsigned room = MEMORY_SLICE_PARTS * k->t->memory_slices - k->used.parts;
     unsigned slices = k->t->slices - k->used.slices;
     unsigned more = least(room / k->least_from[kind].parts, slices / k->least_from[kind].slices);
     unsigned count = k->at_count + least(more, k->count_from[kind]);
@@ -162,7 +164,7 @@ static unsigned distance(const struct mig_profile *a, unsigned ci, const struct 
 {
     unsigned slices = ci > b->slices ? ci - b->slices : b->slices - ci;
     unsigned special = strpbrk(b->name, "+-") != NULL;
-    return ((a->size - b->size) * MIG_MAX_SLOTS + slices) * 2 + special;
+    return ((a->size - b->size) * MIG_MAX_MEMORY_SLICES + slices) * 2 + special;
 }
 
 /* Adds one partition of the closest other profile that fits; false when none does. */

@@ -58,7 +58,7 @@ unsigned mig_want_kind(const struct mig_table *t, const struct mig_want *w)
         return MIG_CI_KINDS;
     const struct mig_profile *p = &t->profiles[w->profile];
     /* A status written by hand may list profiles without placements, or with any number. */
-    if (p->slices == 0 || p->slices > MIG_MAX_SLOTS || p->size == 0)
+    if (p->slices == 0 || p->slices > MIG_MAX_MEMORY_SLICES || p->size == 0)
         return MIG_CI_KINDS;
     return mig_cut_kind(p->slices, w->ci_slices);
 }

@@ -4,11 +4,11 @@
 #include <assert.h>
 #include <string.h>
 
-uint32_t mig_slots(unsigned start, unsigned size)
+uint32_t mig_memory_slices(unsigned start, unsigned size)
 {
-    if (start >= MIG_MAX_SLOTS)
+    if (start >= MIG_MAX_MEMORY_SLICES)
         return 0;
-    uint64_t ones = size >= MIG_MAX_SLOTS ? UINT32_MAX : (UINT64_C(1) << size) - 1;
+    uint64_t ones = size >= MIG_MAX_MEMORY_SLICES ? UINT32_MAX : (UINT64_C(1) << size) - 1;
     return (uint32_t)(ones << start);
 }
 
@@ -28,7 +28,7 @@ static unsigned engine_total(const struct mig_table *t, enum mig_engine kind)
     unsigned total = 0;
     bool seen = false;
     for (unsigned i = 0; i < t->n_profiles; i++) {
-        if (t->profiles[i].size != t->slots)
+        if (t->profiles[i].size != t->memory_slices)
             continue;
         unsigned n = engines_of(&t->profiles[i], kind);
         total = n > total ? n : total;
@@ -55,18 +55,18 @@ static bool has_attribute(const char *name, char sign, const char *attr)
 
 /* Profiles that differ only in attributes count as one spot; 3g and 4g on the same memory slices
  * count as two. */
-static void add_spot(struct mig_limits *l, uint32_t slots, unsigned slices)
+static void add_spot(struct mig_limits *l, uint32_t memory_slices, unsigned slices)
 {
     for (unsigned i = 0; i < l->n_spots; i++) {
-        if (l->spots[i].slots == slots && l->spots[i].slices == slices)
+        if (l->spots[i].memory_slices == memory_slices && l->spots[i].slices == slices)
             return;
     }
-    l->spots[l->n_spots++] = (struct mig_spot){.slots = slots, .slices = slices};
+    l->spots[l->n_spots++] = (struct mig_spot){.memory_slices = memory_slices, .slices = slices};
 }
 
 void mig_limits_init(const struct mig_table *t, struct mig_limits *ret)
 {
-    assert(t->slots <= MIG_MAX_SLOTS && t->n_profiles <= MIG_MAX_PROFILES);
+    assert(t->memory_slices <= MIG_MAX_MEMORY_SLICES && t->n_profiles <= MIG_MAX_PROFILES);
     ret->me = ret->me_all = ret->no_me = 0;
     ret->n_spots = 0;
     for (enum mig_engine kind = 0; kind < MIG_N_ENGINES; kind++)
@@ -78,7 +78,7 @@ void mig_limits_init(const struct mig_table *t, struct mig_limits *ret)
         ret->me_all |= (uint32_t)has_attribute(p->name, '+', "me.all") << i;
         ret->no_me |= (uint32_t)has_attribute(p->name, '-', "me") << i;
         for (unsigned s = 0; s < p->n_starts; s++)
-            add_spot(ret, mig_slots(p->starts[s], p->size), p->slices);
+            add_spot(ret, mig_memory_slices(p->starts[s], p->size), p->slices);
     }
 }
 
@@ -93,14 +93,16 @@ static uint64_t count_in(const struct mig_table *t, const struct mig_counts *all
 
 static struct mig_breach check_sums(const struct mig_table *t, const struct mig_counts *all)
 {
-    uint64_t slots = 0, slices = 0, instances = 0;
+    uint64_t memory_slices = 0, slices = 0, instances = 0;
     for (unsigned i = 0; i < t->n_profiles; i++) {
-        slots += (uint64_t)all->of[i] * t->profiles[i].size;
+        memory_slices += (uint64_t)all->of[i] * t->profiles[i].size;
         slices += (uint64_t)all->of[i] * t->profiles[i].slices;
         instances += all->of[i];
     }
-    if (slots > t->slots)
-        return (struct mig_breach){.limit = MIG_LIMIT_SLOTS, .needs = slots, .has = t->slots};
+    if (memory_slices > t->memory_slices)
+        return (struct mig_breach){.limit = MIG_LIMIT_MEMORY_SLICES,
+                                   .needs = memory_slices,
+                                   .has = t->memory_slices};
     if (slices > t->slices)
         return (struct mig_breach){.limit = MIG_LIMIT_SLICES, .needs = slices, .has = t->slices};
     if (instances > MIG_MAX_INSTANCES)
@@ -168,10 +170,10 @@ struct placer {
     struct mig_layout *best;
 };
 
-static unsigned longest_run(uint32_t slots)
+static unsigned longest_run(uint32_t memory_slices)
 {
     unsigned n = 0;
-    for (; slots; slots &= slots << 1)
+    for (; memory_slices; memory_slices &= memory_slices << 1)
         n++;
     return n;
 }
@@ -187,12 +189,12 @@ static void rate_layout(struct placer *k, uint32_t taken)
 {
     unsigned flexibility = 0;
     for (unsigned i = 0; i < k->l->n_spots; i++) {
-        uint32_t slots = k->l->spots[i].slots;
-        if (!(slots & taken))
-            flexibility += (unsigned)__builtin_popcount(slots);
+        uint32_t memory_slices = k->l->spots[i].memory_slices;
+        if (!(memory_slices & taken))
+            flexibility += (unsigned)__builtin_popcount(memory_slices);
     }
     k->at.flexibility = flexibility;
-    k->at.run = longest_run(mig_slots(0, k->t->slots) & ~taken);
+    k->at.run = longest_run(mig_memory_slices(0, k->t->memory_slices) & ~taken);
     if (!k->found || is_better(&k->at, k->best))
         *k->best = k->at;
 }
@@ -225,11 +227,12 @@ static void place_from(struct placer *k, unsigned item, uint32_t taken)
     if (!mig_effort_spend(k->effort, 1 + p->n_starts))
         return;
     for (unsigned i = 0; i < p->n_starts && (k->l || !k->found); i++) {
-        uint32_t slots = mig_slots(p->starts[i], p->size);
-        if (p->starts[i] < from || p->starts[i] + p->size > k->t->slots || (slots & taken))
+        uint32_t memory_slices = mig_memory_slices(p->starts[i], p->size);
+        if (p->starts[i] < from || p->starts[i] + p->size > k->t->memory_slices ||
+            (memory_slices & taken))
             continue;
         it->start = p->starts[i];
-        place_from(k, item + 1, taken | slots);
+        place_from(k, item + 1, taken | memory_slices);
     }
 }
 

@@ -25,20 +25,20 @@ struct mig_limits {
     uint32_t me, me_all, no_me; /* bit p: profile p has +me, +me.all, -me */
     unsigned n_spots;
     struct mig_spot {
-        uint32_t slots;
+        uint32_t memory_slices;
         unsigned slices;
     } spots[MIG_MAX_PROFILES * MIG_MAX_PLACEMENTS]; /* where something could be placed; each once */
 };
 
 enum mig_limit {
-    MIG_LIMIT_NONE,      /* within all limits */
-    MIG_LIMIT_SLOTS,     /* more memory slices than the card has */
-    MIG_LIMIT_SLICES,    /* more compute slices */
-    MIG_LIMIT_MAX_COUNT, /* more instances of a profile than the driver allows */
-    MIG_LIMIT_ME_ALL,    /* +me.all beside a profile that is not -me */
-    MIG_LIMIT_ME,        /* more than one +me */
-    MIG_LIMIT_ENGINES,   /* more media or copy engines */
-    MIG_LIMIT_INSTANCES, /* more than MIG_MAX_INSTANCES */
+    MIG_LIMIT_NONE,          /* within all limits */
+    MIG_LIMIT_MEMORY_SLICES, /* more memory slices than the card has */
+    MIG_LIMIT_SLICES,        /* more compute slices */
+    MIG_LIMIT_MAX_COUNT,     /* more instances of a profile than the driver allows */
+    MIG_LIMIT_ME_ALL,        /* +me.all beside a profile that is not -me */
+    MIG_LIMIT_ME,            /* more than one +me */
+    MIG_LIMIT_ENGINES,       /* more media or copy engines */
+    MIG_LIMIT_INSTANCES,     /* more than MIG_MAX_INSTANCES */
 };
 
 struct mig_breach {
@@ -64,7 +64,7 @@ struct mig_breach mig_limits_check(const struct mig_table *t, const struct mig_l
                                    const struct mig_counts *all);
 
 /* The memory slices of a placement as bits; those beyond 32 are dropped. */
-uint32_t mig_slots(unsigned start, unsigned size);
+uint32_t mig_memory_slices(unsigned start, unsigned size);
 
 /* True when `need` fits on the memory slices that are not taken. need must be within the limits. */
 bool mig_fits(const struct mig_table *t, uint32_t taken, const struct mig_counts *need,

@@ -21,7 +21,7 @@
 /* An existing instance in the search. */
 struct standing {
     unsigned profile;
-    uint32_t slots;
+    uint32_t memory_slices;
     bool busy;     /* in use, wholly or partly */
     bool busy_odd; /* in use, with a size that the profile does not offer */
     struct mig_cuts have, in_use;
@@ -68,7 +68,8 @@ static struct standing observe(const struct mig_table *t, const struct mig_insta
 {
     struct standing s = {
         .profile = it->profile < t->n_profiles ? it->profile : MIG_NO_PROFILE,
-        .slots = mig_slots(it->start, it->size) & mig_slots(0, t->slots),
+        .memory_slices =
+            mig_memory_slices(it->start, it->size) & mig_memory_slices(0, t->memory_slices),
         .busy = it->in_use,
     };
     bool any_named = false;
@@ -156,7 +157,7 @@ static void settle(struct search *s, uint32_t taken)
         !mig_place(s->t, &s->limits, taken, &s->at.fresh, s->effort, &s->at.layout))
         return;
     s->at.cost.of[NOT_FREE] = UINT32_MAX - s->at.layout.flexibility;
-    s->at.cost.of[NOT_RUN] = MIG_MAX_SLOTS - s->at.layout.run;
+    s->at.cost.of[NOT_RUN] = MIG_MAX_MEMORY_SLICES - s->at.layout.run;
     if (s->found && compare(&s->at.cost, &s->best.cost, N_COSTS) >= 0)
         return;
     s->found = true;
@@ -176,7 +177,7 @@ static void try_fate(struct search *s, unsigned item, enum fate fate, uint32_t t
     s->n_staying += !gone;
     s->at.cost.of[TOTAL] = s->n_staying; /* lower bound */
     if (!costs_more(s, DESTROYED + 1))
-        decide(s, item + 1, gone ? taken : taken | it->slots);
+        decide(s, item + 1, gone ? taken : taken | it->memory_slices);
     s->n_staying -= !gone;
     s->at.cost.of[DESTROYED] -= gone;
     s->at.cost.of[LOST] -= lost;
@@ -185,7 +186,7 @@ static void try_fate(struct search *s, unsigned item, enum fate fate, uint32_t t
 /* True when it could be part of the wanted layout beside the instances that stay already. */
 static bool may_stay(const struct search *s, const struct standing *it, uint32_t taken)
 {
-    if (it->profile == MIG_NO_PROFILE || (it->slots & taken))
+    if (it->profile == MIG_NO_PROFILE || (it->memory_slices & taken))
         return false;
     unsigned most = s->t->profiles[it->profile].max_count;
     unsigned wanted = mig_cuts_total(&s->demand.of[it->profile]);
@@ -313,10 +314,10 @@ static bool is_disjoint(const struct mig_table *t, const struct mig_state *now)
 {
     uint32_t taken = 0;
     for (unsigned i = 0; i < now->n; i++) {
-        uint32_t slots = mig_slots(now->items[i].start, now->items[i].size);
-        if (slots & taken || slots & ~mig_slots(0, t->slots))
+        uint32_t memory_slices = mig_memory_slices(now->items[i].start, now->items[i].size);
+        if (memory_slices & taken || memory_slices & ~mig_memory_slices(0, t->memory_slices))
             return false;
-        taken |= slots;
+        taken |= memory_slices;
     }
     return true;
 }

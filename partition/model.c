@@ -14,12 +14,12 @@ static int read_placements(const struct device_model *m, const struct device_mig
                        m->name, from->n_starts, MIG_MAX_PLACEMENTS);
     for (size_t i = 0; i < from->n_starts; i++) {
         int64_t start = from->starts[i];
-        if (start < 0 || from->size < 1 || start > m->mig_slots - from->size)
+        if (start < 0 || from->size < 1 || start > m->mig_memory_slices - from->size)
             return err_set(e, ERR_INVALID,
                            "profile %s of %s: placement %lld:%lld is not on a grid of %lld memory "
                            "slices",
                            from->name, m->name, (long long)start, (long long)from->size,
-                           (long long)m->mig_slots);
+                           (long long)m->mig_memory_slices);
         to->starts[to->n_starts++] = (uint8_t)start;
     }
     to->size = (unsigned)from->size;
@@ -50,12 +50,12 @@ static int read_profile(const struct device_model *m, const struct device_mig_pr
 
 int model_to_table(const struct device_model *m, struct mig_table *ret, struct err *e)
 {
-    struct mig_table t = {.slots = (unsigned)m->mig_slots};
-    if (m->n_mig_profiles > MIG_MAX_PROFILES || m->mig_slots > MIG_MAX_SLOTS)
+    struct mig_table t = {.memory_slices = (unsigned)m->mig_memory_slices};
+    if (m->n_mig_profiles > MIG_MAX_PROFILES || m->mig_memory_slices > MIG_MAX_MEMORY_SLICES)
         return err_set(e, ERR_INVALID,
                        "%s: %zu profiles on %lld memory slices; at most %d on %d can be handled",
-                       m->name, m->n_mig_profiles, (long long)m->mig_slots, MIG_MAX_PROFILES,
-                       MIG_MAX_SLOTS);
+                       m->name, m->n_mig_profiles, (long long)m->mig_memory_slices,
+                       MIG_MAX_PROFILES, MIG_MAX_MEMORY_SLICES);
     for (size_t i = 0; i < m->n_mig_profiles; i++) {
         TRY(read_profile(m, &m->mig_profiles[i], &t.profiles[i], e));
         if (t.profiles[i].slices > t.slices)
@@ -92,7 +92,7 @@ static void write_profile(const struct mig_profile *from, struct device_mig_prof
 void model_from_table(const char *name, const struct mig_table *t, struct device_model *ret)
 {
     ret->name = xstrdup(name);
-    ret->mig_slots = t->slots;
+    ret->mig_memory_slices = t->memory_slices;
     for (unsigned i = 0; i < t->n_profiles; i++)
         write_profile(&t->profiles[i], XPUSH(ret->mig_profiles, ret->n_mig_profiles));
 }

@@ -10,7 +10,7 @@ struct run {
     const struct gpu_card *card;
     bool mode_is_current; /* the switch took effect at once, so a planned reset is skipped */
     bool reset_follows;   /* the plan has a reset after this step */
-    unsigned gi_at[MIG_MAX_SLOTS]; /* GPU instance id by first memory slice */
+    unsigned gi_at[MIG_MAX_MEMORY_SLICES]; /* GPU instance id by first memory slice */
 };
 
 static int reboot_needed(struct err *e)
@@ -113,11 +113,11 @@ int card_steps_run(struct gpu *gpu, const struct gpu_card *card, const struct ca
     assert(steps->blocking == 0 && !steps->card_blocking);
     struct run r = {.gpu = gpu, .card = card, .reset_follows = has_reset(steps)};
     for (unsigned i = 0; i < card->state.n; i++)
-        if (card->state.items[i].start < MIG_MAX_SLOTS)
+        if (card->state.items[i].start < MIG_MAX_MEMORY_SLICES)
             r.gi_at[card->state.items[i].start] = card->state.items[i].gi_id;
     for (*ret_done = 0; *ret_done < steps->n; (*ret_done)++) {
         const struct card_step *s = &steps->items[*ret_done];
-        assert(s->start < MIG_MAX_SLOTS);
+        assert(s->start < MIG_MAX_MEMORY_SLICES);
         int rc = run_step(&r, s, e);
         if (rc == 0)
             continue;

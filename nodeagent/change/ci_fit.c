@@ -5,7 +5,7 @@
 
 /* How many of each size, by size. */
 struct tally {
-    unsigned of[MIG_MAX_SLOTS + 1];
+    unsigned of[MIG_MAX_MEMORY_SLICES + 1];
 };
 
 static uint32_t span(unsigned start, unsigned slices)
@@ -83,7 +83,7 @@ static bool count_sizes(unsigned room, const unsigned *wanted, unsigned n, struc
 bool ci_fit_choose(unsigned room, const struct ci_cut *now, const unsigned *wanted,
                    unsigned n_wanted, struct ci_fit *ret)
 {
-    assert(room < MIG_MAX_SLOTS && now->n <= MIG_MAX_CIS && n_wanted <= MIG_MAX_CIS);
+    assert(room < MIG_MAX_MEMORY_SLICES && now->n <= MIG_MAX_CIS && n_wanted <= MIG_MAX_CIS);
     struct tally sizes = {0};
     uint32_t must = 0;
     int best = -1;

@@ -69,16 +69,17 @@ static const char *const phases[] =
     {[JOURNAL_FORWARD] = "forward", [JOURNAL_BACK] = "back", [JOURNAL_HELD] = "held", NULL};
 
 static const struct jx_field ci_fields[] = {JX_F(doc_ci, slices, "slices", JX_INT, .required = true,
-                                                 .min = 1, .max = MIG_MAX_SLOTS),
+                                                 .min = 1, .max = MIG_MAX_MEMORY_SLICES),
                                             JX_F(doc_ci, start, "start", JX_INT, .required = true,
-                                                 .min = -1, .max = MIG_MAX_SLOTS),
+                                                 .min = -1, .max = MIG_MAX_MEMORY_SLICES),
                                             {0}};
 static const struct jx_field instance_fields[] =
     {JX_F(doc_instance, profile_id, "profileID", JX_INT, .required = true, .min = 0,
           .max = MAX_NUMBER),
      JX_F(doc_instance, start, "start", JX_INT, .required = true, .min = 0,
-          .max = MIG_MAX_SLOTS - 1),
-     JX_F(doc_instance, size, "size", JX_INT, .required = true, .min = 1, .max = MIG_MAX_SLOTS),
+          .max = MIG_MAX_MEMORY_SLICES - 1),
+     JX_F(doc_instance, size, "size", JX_INT, .required = true, .min = 1,
+          .max = MIG_MAX_MEMORY_SLICES),
      JX_L(doc_instance, cis, n_cis, "computeInstances", JX_LIST,
           .elem_bytes = sizeof(struct doc_ci), .max = MIG_MAX_CIS, .sub = ci_fields),
      {0}};

@@ -22,10 +22,10 @@ static const char *profile_name(const struct gpu_card *card, const struct mig_in
     return inst->profile == MIG_NO_PROFILE ? "?" : card->mig.profiles[inst->profile].name;
 }
 
-static const struct mig_instance *instance_at(const struct gpu_card *card, unsigned slot)
+static const struct mig_instance *instance_at(const struct gpu_card *card, unsigned start)
 {
     for (unsigned i = 0; i < card->state.n; i++)
-        if (card->state.items[i].start == slot)
+        if (card->state.items[i].start == start)
             return &card->state.items[i];
     return NULL;
 }
@@ -43,14 +43,14 @@ static void draw_stretch(const char *name, char fill, unsigned columns)
 
 static void draw_bar(const struct gpu_card *card)
 {
-    unsigned columns = BAR_COLUMNS / card->mig.slots;
+    unsigned columns = BAR_COLUMNS / card->mig.memory_slices;
     (void)fputs("  ", stdout);
-    for (unsigned slot = 0; slot < card->mig.slots;) {
-        const struct mig_instance *inst = instance_at(card, slot);
+    for (unsigned at = 0; at < card->mig.memory_slices;) {
+        const struct mig_instance *inst = instance_at(card, at);
         unsigned size = inst && inst->size ? inst->size : 1;
         char fill = !inst ? '.' : inst->in_use ? '#' : '=';
         draw_stretch(inst ? profile_name(card, inst) : "", fill, columns * size);
-        slot += size;
+        at += size;
     }
     (void)puts("|");
 }
@@ -128,9 +128,9 @@ static void print_instance(const struct gpu_card *card, unsigned instance)
 /* Prints them in the order of the bar. */
 static void print_instances(const struct gpu_card *card)
 {
-    for (unsigned slot = 0; slot < card->mig.slots; slot++)
+    for (unsigned at = 0; at < card->mig.memory_slices; at++)
         for (unsigned i = 0; i < card->state.n; i++)
-            if (card->state.items[i].start == slot)
+            if (card->state.items[i].start == at)
                 print_instance(card, i);
 }
 
@@ -167,7 +167,7 @@ static void print_card(const struct gpu_card *card, bool offers)
                      card->pending_mode == GPU_MIG ? "on" : "off");
     if (!card->healthy)
         (void)printf("  UNHEALTHY %s: %s\n", card->unhealthy_reason, card->unhealthy_message);
-    if (card->mode == GPU_MIG && card->mig.slots)
+    if (card->mode == GPU_MIG && card->mig.memory_slices)
         draw_bar(card);
     print_instances(card);
     print_slices(card);

@@ -32,7 +32,7 @@ enum err_kind grpc_code_kind(int code);
 enum grpc_code grpc_code_of(enum err_kind kind);
 
 /* The result of a check. text is static, NULL with GRPC_OK. */
-struct grpc_verdict {
+struct grpc_status {
     enum grpc_code code;
     const char *text;
 };

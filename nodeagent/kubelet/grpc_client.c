@@ -38,7 +38,7 @@ struct client_call {
     void *arg;
     struct reactor_timer *deadline;
     struct grpc_reader in;
-    struct grpc_verdict verdict; /* GRPC_OK: no error in the answer so far */
+    struct grpc_status check; /* GRPC_OK: no error in the answer so far */
     int64_t http_status;
     bool is_grpc;
     int64_t status; /* grpc-status; -1: none yet */
@@ -121,7 +121,7 @@ static void on_header(struct h2_stream *s, struct h2_text name, struct h2_text v
     } else if (h2_text_is(name, "content-type"))
         call->is_grpc = grpc_is_content_type(value.s, value.len);
     else if (h2_text_is(name, "grpc-encoding") && !h2_text_is(value, "identity"))
-        call->verdict = (struct grpc_verdict){GRPC_INTERNAL, "the answer is compressed"};
+        call->check = (struct grpc_status){GRPC_INTERNAL, "the answer is compressed"};
     else if (h2_text_is(name, "grpc-status") &&
              num_parse(text, 0, INT32_MAX, &call->status, NULL) < 0)
         call->status = GRPC_UNKNOWN;
@@ -140,13 +140,13 @@ static bool is_answer(const struct client_call *call)
 static void give_up(struct client_call *call)
 {
     h2_drop(&call->stream);
-    finish_call(call, (int)call->verdict.code, call->verdict.text);
+    finish_call(call, (int)call->check.code, call->check.text);
 }
 
 static void on_headers_end(struct h2_stream *s)
 {
     struct client_call *call = (struct client_call *)s;
-    if (call->verdict.code)
+    if (call->check.code)
         give_up(call);
 }
 
@@ -155,10 +155,10 @@ static void on_data(struct h2_stream *s, const uint8_t *p, size_t len)
     struct client_call *call = (struct client_call *)s;
     if (!is_answer(call))
         return; /* a page of text of some other server */
-    call->verdict = grpc_reader_add(&call->in, p, len);
-    if (call->verdict.code == GRPC_UNIMPLEMENTED)
-        call->verdict.code = GRPC_INTERNAL; /* the peer violates the protocol */
-    if (call->verdict.code)
+    call->check = grpc_reader_add(&call->in, p, len);
+    if (call->check.code == GRPC_UNIMPLEMENTED)
+        call->check.code = GRPC_INTERNAL; /* the peer violates the protocol */
+    if (call->check.code)
         give_up(call);
 }
 
@@ -217,7 +217,7 @@ static void on_turn(void *arg)
     deliver(arg);
 }
 
-static void on_over(void *arg, struct grpc_verdict why)
+static void on_over(void *arg, struct grpc_status why)
 {
     struct grpc_client *c = arg;
     struct client_call *call;

@@ -28,19 +28,19 @@ static size_t take_prefix(struct grpc_reader *r, const uint8_t *p, size_t len)
     return n;
 }
 
-struct grpc_verdict grpc_reader_add(struct grpc_reader *r, const uint8_t *p, size_t len)
+struct grpc_status grpc_reader_add(struct grpc_reader *r, const uint8_t *p, size_t len)
 {
     size_t n = take_prefix(r, p, len);
     if (r->prefix_len < GRPC_PREFIX_BYTES)
-        return (struct grpc_verdict){.code = GRPC_OK};
+        return (struct grpc_status){.code = GRPC_OK};
     if (r->prefix[0] != 0)
-        return (struct grpc_verdict){GRPC_UNIMPLEMENTED, "compressed messages are not understood"};
+        return (struct grpc_status){GRPC_UNIMPLEMENTED, "compressed messages are not understood"};
     if (r->expected > r->max)
-        return (struct grpc_verdict){GRPC_RESOURCE_EXHAUSTED, "the message is too large"};
+        return (struct grpc_status){GRPC_RESOURCE_EXHAUSTED, "the message is too large"};
     if (len - n > r->expected - byte_queue_len(&r->message))
-        return (struct grpc_verdict){GRPC_UNIMPLEMENTED, "more than one message"};
+        return (struct grpc_status){GRPC_UNIMPLEMENTED, "more than one message"};
     byte_queue_add(&r->message, p + n, len - n);
-    return (struct grpc_verdict){.code = GRPC_OK};
+    return (struct grpc_status){.code = GRPC_OK};
 }
 
 bool grpc_reader_is_whole(const struct grpc_reader *r)

@@ -32,7 +32,7 @@ struct grpc_reader {
 /* Adds the next bytes. Not GRPC_OK: compressed (UNIMPLEMENTED), longer than max
  * (RESOURCE_EXHAUSTED), or more than one message (UNIMPLEMENTED, by grpc.io's "Status codes" for a
  * violated cardinality). Add nothing more after that. */
-struct grpc_verdict grpc_reader_add(struct grpc_reader *r, const uint8_t *p, size_t len);
+struct grpc_status grpc_reader_add(struct grpc_reader *r, const uint8_t *p, size_t len);
 /* True when exactly one message has arrived. */
 bool grpc_reader_is_whole(const struct grpc_reader *r);
 void grpc_reader_done(struct grpc_reader *r);

@@ -74,8 +74,8 @@ struct grpc_call {
     enum call_state state;
     const struct grpc_method *method;
     bool is_post, is_grpc, responded;
-    int64_t timeout_ms;          /* grpc-timeout; -1: none */
-    struct grpc_verdict headers; /* the error in its headers */
+    int64_t timeout_ms;         /* grpc-timeout; -1: none */
+    struct grpc_status headers; /* the error in its headers */
     struct grpc_reader in;
     struct reactor_timer *timer;
     enum grpc_code code;
@@ -255,9 +255,9 @@ static void on_header(struct h2_stream *s, struct h2_text name, struct h2_text v
         c->is_grpc = grpc_is_content_type(value.s, value.len);
     else if (h2_text_is(name, "grpc-timeout") &&
              !grpc_timeout_parse((const char *)value.s, value.len, &c->timeout_ms))
-        c->headers = (struct grpc_verdict){GRPC_INTERNAL, "grpc-timeout is malformed"};
+        c->headers = (struct grpc_status){GRPC_INTERNAL, "grpc-timeout is malformed"};
     else if (h2_text_is(name, "grpc-encoding") && !h2_text_is(value, "identity"))
-        c->headers = (struct grpc_verdict){GRPC_UNIMPLEMENTED, "compression is not understood"};
+        c->headers = (struct grpc_status){GRPC_UNIMPLEMENTED, "compression is not understood"};
 }
 
 static void on_headers_end(struct h2_stream *s)
@@ -287,7 +287,7 @@ static void on_data(struct h2_stream *s, const uint8_t *p, size_t len)
     struct grpc_call *c = (struct grpc_call *)s;
     if (c->state != CALL_ARRIVING)
         return;
-    struct grpc_verdict v = grpc_reader_add(&c->in, p, len);
+    struct grpc_status v = grpc_reader_add(&c->in, p, len);
     if (v.code)
         refuse_call(c, "200", v.code, v.text);
     else if (held_bytes(c->conn) > MAX_HELD_MESSAGES * c->server->limits.max_message)
@@ -357,7 +357,7 @@ static void conn_free(struct conn *conn)
     tell_lost(s);
 }
 
-static void on_over(void *arg, struct grpc_verdict why)
+static void on_over(void *arg, struct grpc_status why)
 {
     (void)why;
     conn_free(arg);

@@ -34,9 +34,9 @@ struct h2 {
     int64_t idle_ms, heard_ms;
     uint64_t timed_frame; /* the frame for which the timer was set */
     bool used, timed;
-    bool in_turn;            /* submitted frames are written before the turn ends */
-    struct grpc_verdict why; /* a code other than GRPC_OK: the connection is over */
-    bool *gone;              /* set by h2_free, for the turn during which it was called */
+    bool in_turn;           /* submitted frames are written before the turn ends */
+    struct grpc_status why; /* a code other than GRPC_OK: the connection is over */
+    bool *gone;             /* set by h2_free, for the turn during which it was called */
 };
 
 bool h2_text_is(struct h2_text t, const char *s)
@@ -105,10 +105,10 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 static void be_over(struct h2 *h, enum grpc_code code, const char *text)
 {
     if (!h->why.code || code == GRPC_INTERNAL)
-        h->why = (struct grpc_verdict){code, text};
+        h->why = (struct grpc_status){code, text};
 }
 
-/* nghttp2's own GOAWAY shows its verdict on the peer. An answer that ends before the request means
+/* nghttp2's own GOAWAY shows what it thinks of the peer. An answer that ends before the request means
  * that the rest is not wanted (RFC 9113, section 8.1). */
 static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
@@ -246,7 +246,7 @@ static void on_idle(void *arg)
     struct h2 *h = arg;
     const char *text = h2_frames_is_inside(&h->frames) ? "the peer stopped inside a frame"
                                                        : "the connection was not used";
-    h->role->over(h->arg, (struct grpc_verdict){GRPC_UNAVAILABLE, text});
+    h->role->over(h->arg, (struct grpc_status){GRPC_UNAVAILABLE, text});
 }
 
 int h2_new(struct reactor *r, int fd, const struct h2_role *role, void *arg,

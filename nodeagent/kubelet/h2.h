@@ -67,7 +67,7 @@ struct h2_role {
     void (*turn)(void *arg);
     /* The connection has ended, and is freed. why: GRPC_UNAVAILABLE, or GRPC_INTERNAL where the
      * peer's bytes are not HTTP/2, with a static text. Open streams get no call. */
-    void (*over)(void *arg, struct grpc_verdict why);
+    void (*over)(void *arg, struct grpc_status why);
 };
 
 /* Takes over fd, which is non-blocking. limits are filled. The connection ends after

@@ -123,7 +123,7 @@ static int choose_replicas(const struct preferred *p, const struct preferred_req
         .policy = p->policy == PREFERRED_PACKED ? REPLICAS_PACKED : REPLICAS_DISTRIBUTED,
         .elsewhere = r->elsewhere,
     };
-    return slot_choice(&q, w->chosen, e);
+    return replica_choice(&q, w->chosen, e);
 }
 
 int preferred_choose(const struct preferred *p, const struct preferred_request *r,

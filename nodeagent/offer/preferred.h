@@ -4,11 +4,11 @@
 #include "base/auto.h"
 
 #include "nodeagent/offer/card_choice.h"
-#include "nodeagent/offer/slot_choice.h"
+#include "nodeagent/offer/replica_choice.h"
 
 /*
  * Answers the kubelet's GetPreferredAllocation for the devices of one resource name. This module
- * turns names into numbers; card_choice and slot_choice decide. A table is made when the devices
+ * turns names into numbers; card_choice and replica_choice decide. A table is made when the devices
  * change and answers from memory in microseconds (`make bench-preferred`: about 1 for 8 whole
  * cards, 2 to 80 for the 16 cards of existing machines, 3 for 56 partitions). A table is immutable
  * once made.

@@ -11,8 +11,8 @@
 #include "nodeagent/offer/share.h"
 #include "nodeagent/report/card_status.h"
 #include "nodeagent/report/gpu_labels.h"
+#include "nodeagent/report/node_kstatus.h"
 #include "nodeagent/report/node_summary.h"
-#include "nodeagent/report/node_verdict.h"
 #include "partition/model.h"
 #include "service/conditions.h"
 
@@ -271,7 +271,7 @@ void node_status_build(const struct node_state *s, const struct node_offer *o,
     build_published(s, o, now_ms, ret);
     build_accepted(s, now_ms, ret);
     build_understood(s, now_ms, ret);
-    struct node_verdict v = node_verdict_of(s, ret);
+    struct node_kstatus v = node_kstatus_of(s, ret);
     (void)conditions_set_kstatus(&ret->conditions, v.state, v.reason,
                                  v.message ? v.message : as_wanted(s), s->generation, now_ms);
     free(v.message);

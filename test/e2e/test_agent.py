@@ -49,7 +49,7 @@ def test_a_new_nodes_device_tells_what_the_hardware_is(rig, model):
     assert status["bootID"] == node.hardware()["bootId"]
     assert status["drivers"] == [{"vendor": "nvidia", "version": "580.95.05", "cudaVersion": "13.0"}]
     (described,) = status["models"]
-    assert described["name"] == name and described["migSlots"] == slots
+    assert described["name"] == name and described["migMemorySlices"] == slots
     smallest = next(p for p in described["migProfiles"] if p["slices"] == 1)
     assert smallest["maxCount"] == len(smallest["starts"]) > 1
     agree(node)

@@ -23,7 +23,7 @@ FULL_STATUS = {
     "models": [
         {
             "name": "NVIDIA A30",
-            "migSlots": 4,
+            "migMemorySlices": 4,
             "migProfiles": [
                 {
                     "name": "2g.12gb+me",

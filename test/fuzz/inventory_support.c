@@ -30,7 +30,7 @@ static void check_instances(const struct gpu_card *c)
     for (unsigned i = 0; i < c->state.n; i++) {
         const struct mig_instance *in = &c->state.items[i];
         assert(in->profile < c->mig.n_profiles && in->n_cis <= MIG_MAX_CIS);
-        assert(in->size > 0 && in->start + in->size <= MIG_MAX_SLOTS);
+        assert(in->size > 0 && in->start + in->size <= MIG_MAX_MEMORY_SLICES);
         for (unsigned k = 0; k < i; k++)
             assert(c->state.items[k].gi_id != in->gi_id);
     }

@@ -63,9 +63,9 @@ static void create(const struct kc_resource *res, json_t *body_take)
 
 static json_t *models(void)
 {
-    return json_pack("[{s:s, s:i, s:[{s:s, s:i, s:i, s:i, s:i, s:[i]}]}]", "name", "M", "migSlots",
-                     8, "migProfiles", "name", "1g.10gb", "id", 19, "slices", 1, "maxCount", 7,
-                     "size", 1, "starts", 0);
+    return json_pack("[{s:s, s:i, s:[{s:s, s:i, s:i, s:i, s:i, s:[i]}]}]", "name", "M",
+                     "migMemorySlices", 8, "migProfiles", "name", "1g.10gb", "id", 19, "slices", 1,
+                     "maxCount", 7, "size", 1, "starts", 0);
 }
 
 /* The one card is as the spec says: MIG mode on or off, without partitions. */

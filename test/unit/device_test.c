@@ -71,7 +71,7 @@ static const char full_status[] =
     "  drivers: [{vendor: nvidia, version: 570.86.15, libraryVersion: '1', cudaVersion: '12.8'}]\n"
     "  models:\n"
     "  - name: H100\n"
-    "    migSlots: 8\n"
+    "    migMemorySlices: 8\n"
     "    migProfiles:\n"
     "    - name: 1g.10gb\n"
     "      id: 19\n"

@@ -80,7 +80,7 @@ static const struct mig_profile profiles[] = {
 
 static void set_table(struct mig_table *t)
 {
-    t->slots = 8;
+    t->memory_slices = 8;
     t->slices = 7;
     t->n_profiles = ARRAY_LEN(profiles);
     memcpy(t->profiles, profiles, sizeof(profiles));

@@ -132,7 +132,7 @@ Test(journal, damaged_one_is_an_error_and_kept_aside)
 Test(journal, place_that_no_card_has_is_damage)
 {
     struct journal j = sample();
-    j.old.items[0].start = MIG_MAX_SLOTS;
+    j.old.items[0].start = MIG_MAX_MEMORY_SLICES;
     cr_assert_eq(journal_write(dir, &j, NULL), 0);
     cr_expect_eq(journal_read(dir, UUID, &j, NULL), -ERR_PROTOCOL);
 }

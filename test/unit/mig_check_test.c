@@ -49,7 +49,7 @@ static void wide_card(struct mig_table *t)
 
 static void wide_grid(struct mig_table *t)
 {
-    t->slots = 33;
+    t->memory_slices = 33;
 }
 
 static void many_profiles(struct mig_table *t)

@@ -56,7 +56,7 @@ static struct usage use(const struct mig_table *t, uint64_t counts)
 static const struct mig_profile *full_profile(const struct mig_table *t)
 {
     for (unsigned i = 0; i < t->n_profiles; i++) {
-        if (t->profiles[i].size == t->slots)
+        if (t->profiles[i].size == t->memory_slices)
             return &t->profiles[i];
     }
     abort();
@@ -80,8 +80,8 @@ static bool is_legal(const struct mig_table *t, uint64_t counts)
 }
 
 /* Every set that has the spots chosen so far and some of those from `next` on; grid says which
- * slots are covered. No cutting off: a set is judged when it is complete. */
-static void enumerate(struct mig_oracle *o, unsigned next, const bool grid[MIG_MAX_SLOTS],
+ * memory slices are covered. No cutting off: a set is judged when it is complete. */
+static void enumerate(struct mig_oracle *o, unsigned next, const bool grid[MIG_MAX_MEMORY_SLICES],
                       struct mig_oracle_set set)
 {
     if (next == o->n_spots) {
@@ -91,7 +91,7 @@ static void enumerate(struct mig_oracle *o, unsigned next, const bool grid[MIG_M
     }
     enumerate(o, next + 1, grid, set);
     const struct mig_oracle_spot *spot = &o->spots[next];
-    bool covered[MIG_MAX_SLOTS];
+    bool covered[MIG_MAX_MEMORY_SLICES];
     memcpy(covered, grid, sizeof(covered));
     for (unsigned i = 0; i < o->table->profiles[spot->profile].size; i++) {
         if (covered[spot->start + i])
@@ -118,7 +118,7 @@ void mig_oracle_init(struct mig_oracle *o, const struct mig_table *t)
             o->spots[o->n_spots++] = (struct mig_oracle_spot){p, t->profiles[p].starts[i]};
         }
     }
-    bool grid[MIG_MAX_SLOTS] = {false};
+    bool grid[MIG_MAX_MEMORY_SLICES] = {false};
     enumerate(o, 0, grid, (struct mig_oracle_set){0});
     qsort(o->sets, o->n_sets, sizeof(o->sets[0]), by_counts);
 }

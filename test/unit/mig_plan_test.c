@@ -27,27 +27,27 @@ static unsigned spot_of(const struct mig_oracle *o, unsigned profile, unsigned s
     return i;
 }
 
-/* What stands after the plan, instance by instance, never two on one slot. */
+/* What stands after the plan, instance by instance, never two on one memory slice. */
 static uint32_t carry_out(const struct mig_oracle *o, const struct mig_state *now,
                           const struct mig_plan *plan)
 {
-    uint32_t slots = 0, spots = 0;
+    uint32_t memory_slices = 0, spots = 0;
     cr_assert_eq(plan->keep & plan->destroy, 0);
     cr_assert_eq(plan->keep | plan->destroy, (1U << now->n) - 1);
     for (unsigned i = 0; i < now->n; i++) {
         if (!(plan->keep >> i & 1))
             continue;
-        slots |= ((1U << now->items[i].size) - 1) << now->items[i].start;
+        memory_slices |= ((1U << now->items[i].size) - 1) << now->items[i].start;
         spots |= 1U << spot_of(o, now->items[i].profile, now->items[i].start);
     }
     for (unsigned i = 0; i < plan->n_create; i++) {
         const struct mig_new *it = &plan->create[i];
         const struct mig_profile *p = &o->table->profiles[it->profile];
         uint32_t mine = ((1U << p->size) - 1) << it->start;
-        cr_assert_eq(slots & mine, 0, "overlaps");
+        cr_assert_eq(memory_slices & mine, 0, "overlaps");
         cr_assert(i == 0 || p->size <= o->table->profiles[it[-1].profile].size, "largest first");
         cr_assert(it->n_cis == 1 && it->cis[0] == p->slices, "one compute instance fills it");
-        slots |= mine;
+        memory_slices |= mine;
         spots |= 1U << spot_of(o, it->profile, it->start);
     }
     return spots;
@@ -108,7 +108,7 @@ static void check_plan(const struct mig_oracle *o, uint64_t counts, uint32_t sta
     cr_assert_eq(plan.verdict, expected);
 }
 
-/* How many of the wanted partitions a layout has, and the slots of those. */
+/* How many of the wanted partitions a layout has, and the memory slices of those. */
 static struct least shared(const struct mig_table *t, uint64_t wanted, uint64_t layout)
 {
     struct least both = {0, 0};
@@ -347,7 +347,7 @@ Test(mig_plan, a_table_that_contradicts_itself_about_engines_is_not_held_to_it)
 
 Test(mig_plan, a_table_without_a_profile_of_the_whole_card_has_no_engine_limit)
 {
-    struct mig_table t = {.slots = 8, .slices = 7, .n_profiles = 1};
+    struct mig_table t = {.memory_slices = 8, .slices = 7, .n_profiles = 1};
     t.profiles[0] = (struct mig_profile){.name = "1g.10gb",
                                          .slices = 1,
                                          .size = 1,

@@ -423,7 +423,7 @@ Test(mig_recut, two_shares_in_use_that_leave_no_room_apart_must_move_together)
     struct mig_plan plan;
     mig_plan(t, &now, &w, &plan);
     cr_assert_eq(plan.verdict, MIG_PLAN_DRAIN);
-    cr_assert_eq(plan.blocking, 1, "4g needs slot 0");
+    cr_assert_eq(plan.blocking, 1, "4g needs memory slice 0");
     cr_assert_eq(plan.recut[0].n_create, 1);
 }
 

@@ -173,7 +173,7 @@ Test(mig_resolve, compute_instance_sizes_are_those_of_the_driver)
 
 Test(mig_resolve, too_many_kinds_are_too_large)
 {
-    struct mig_table t = {.slots = 8, .slices = 7, .n_profiles = MIG_MAX_PROFILES};
+    struct mig_table t = {.memory_slices = 8, .slices = 7, .n_profiles = MIG_MAX_PROFILES};
     struct mig_request r[MIG_MAX_WANTS + 1];
     char names[MIG_MAX_WANTS + 1][MIG_NAME_BYTES];
     for (unsigned i = 0; i <= MIG_MAX_WANTS; i++) {
@@ -190,7 +190,7 @@ Test(mig_resolve, too_many_kinds_are_too_large)
 
 Test(mig_resolve, a_profile_with_a_name_of_its_own_is_passed_over)
 {
-    struct mig_table t = {.slots = 8, .slices = 7, .n_profiles = 1};
+    struct mig_table t = {.memory_slices = 8, .slices = 7, .n_profiles = 1};
     t.profiles[0] = (struct mig_profile){.name = "novel", .slices = 1, .size = 1};
     struct mig_request r = {"1g.10gb", 1};
     struct mig_wants w;
@@ -232,7 +232,7 @@ Test(mig_resolve, names_that_are_no_built_in_layout_are_not_found)
 
 Test(mig_resolve, no_balanced_layout_where_the_rule_has_none)
 {
-    struct mig_table t = {.slots = 4, .slices = 2, .n_profiles = 1};
+    struct mig_table t = {.memory_slices = 4, .slices = 2, .n_profiles = 1};
     t.profiles[0] = (struct mig_profile){.name = "1g.16gb", .slices = 1, .size = 2, .max_count = 2};
     check_no_layout(&t, "all-balanced");
     t.slices = 4; /* the rule has one, the card has no 2g */

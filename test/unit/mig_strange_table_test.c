@@ -21,10 +21,11 @@ static struct mig_profile profile(const char *name, unsigned slices, unsigned si
 }
 
 /* A profile that can start at every multiple of its size, as far as there is room to list them. */
-static struct mig_profile aligned(const char *name, unsigned slices, unsigned size, unsigned slots)
+static struct mig_profile aligned(const char *name, unsigned slices, unsigned size,
+                                  unsigned memory_slices)
 {
-    struct mig_profile p = profile(name, slices, size, slots / size);
-    for (unsigned at = 0; at + size <= slots && p.n_starts < MIG_MAX_PLACEMENTS; at += size)
+    struct mig_profile p = profile(name, slices, size, memory_slices / size);
+    for (unsigned at = 0; at + size <= memory_slices && p.n_starts < MIG_MAX_PLACEMENTS; at += size)
         p.starts[p.n_starts++] = (uint8_t)at;
     return p;
 }
@@ -38,7 +39,7 @@ static struct mig_plan plan_empty(const struct mig_table *t, const struct mig_wa
 
 Test(mig_strange_table, more_instances_than_are_handled_are_refused)
 {
-    struct mig_table t = {.slots = 32, .slices = 32, .n_profiles = 2};
+    struct mig_table t = {.memory_slices = 32, .slices = 32, .n_profiles = 2};
     t.profiles[0] = aligned("1g.1gb", 1, 1, 32);
     t.profiles[1] = aligned("1g.1gb+me", 1, 1, 32);
     struct mig_wants w = {.n = 1, .items = {{.profile = 0, .count = 17}}};
@@ -50,7 +51,7 @@ Test(mig_strange_table, more_instances_than_are_handled_are_refused)
 
 Test(mig_strange_table, engines_that_run_out_are_named)
 {
-    struct mig_table t = {.slots = 4, .slices = 4, .n_profiles = 3};
+    struct mig_table t = {.memory_slices = 4, .slices = 4, .n_profiles = 3};
     t.profiles[0] = aligned("1g.1gb", 1, 1, 4);
     t.profiles[1] = aligned("2g.2gb", 2, 2, 4);
     t.profiles[2] = aligned("4g.4gb", 4, 4, 4);
@@ -65,7 +66,7 @@ Test(mig_strange_table, engines_that_run_out_are_named)
 
 Test(mig_strange_table, a_grid_of_32_with_large_compute_instances)
 {
-    struct mig_table t = {.slots = 32, .slices = 20, .n_profiles = 1};
+    struct mig_table t = {.memory_slices = 32, .slices = 20, .n_profiles = 1};
     t.profiles[0] = aligned("20g.32gb", 20, 32, 32);
     struct mig_wants w = {.n = 1, .items = {{.profile = 0, .ci_slices = 8, .count = 2}}};
     struct mig_plan plan = plan_empty(&t, &w);
@@ -78,7 +79,7 @@ Test(mig_strange_table, a_grid_of_32_with_large_compute_instances)
 
 Test(mig_strange_table, placements_outside_the_grid_are_not_used)
 {
-    struct mig_table t = {.slots = 4, .slices = 4, .n_profiles = 1};
+    struct mig_table t = {.memory_slices = 4, .slices = 4, .n_profiles = 1};
     t.profiles[0] = profile("1g.1gb", 1, 2, 4);
     t.profiles[0].n_starts = 3;
     memcpy(t.profiles[0].starts, (const uint8_t[]){0, 3, 40}, 3);
@@ -94,7 +95,7 @@ Test(mig_strange_table, placements_outside_the_grid_are_not_used)
 
 Test(mig_strange_table, profiles_of_one_size_and_other_places_keep_apart)
 {
-    struct mig_table t = {.slots = 4, .slices = 4, .n_profiles = 2};
+    struct mig_table t = {.memory_slices = 4, .slices = 4, .n_profiles = 2};
     t.profiles[0] = profile("1g.1gb+aa", 1, 1, 1);
     t.profiles[0].n_starts = 1;
     t.profiles[0].starts[0] = 3;
@@ -110,7 +111,7 @@ Test(mig_strange_table, profiles_of_one_size_and_other_places_keep_apart)
 
 Test(mig_strange_table, the_base_profile_is_the_one_that_goes_in_most_often)
 {
-    struct mig_table t = {.slots = 8, .slices = 4, .n_profiles = 4};
+    struct mig_table t = {.memory_slices = 8, .slices = 4, .n_profiles = 4};
     t.profiles[0] = aligned("1g.2gb", 1, 2, 8);
     t.profiles[0].max_count = 2;
     t.profiles[1] = aligned("1g.1gb+me", 1, 1, 8);
@@ -123,10 +124,10 @@ Test(mig_strange_table, the_base_profile_is_the_one_that_goes_in_most_often)
     cr_assert_str_eq(text, "1g.1gb x2, 2g.2gb x1");
 }
 
-/* 32 profiles of one slot, of which two and two compete for the same. */
+/* 32 profiles of one memory slice, of which two and two compete for the same. */
 static void make_pairs(struct mig_table *t, struct mig_wants *w)
 {
-    *t = (struct mig_table){.slots = 32, .slices = 32, .n_profiles = MIG_MAX_PROFILES};
+    *t = (struct mig_table){.memory_slices = 32, .slices = 32, .n_profiles = MIG_MAX_PROFILES};
     w->n = MIG_MAX_WANTS;
     for (unsigned i = 0; i < MIG_MAX_PROFILES; i++) {
         char name[MIG_NAME_BYTES];
@@ -176,7 +177,7 @@ Test(mig_strange_table, a_full_list_of_kinds_takes_no_replacement_of_another)
 
 Test(mig_strange_table, a_profile_without_size_or_slices_is_not_used)
 {
-    struct mig_table t = {.slots = 4, .slices = 4, .n_profiles = 3};
+    struct mig_table t = {.memory_slices = 4, .slices = 4, .n_profiles = 3};
     t.profiles[0] = profile("1g.1gb", 1, 0, 4);
     t.profiles[1] = profile("0g.1gb", 0, 1, 4);
     t.profiles[2] = aligned("4g.4gb", 4, 4, 4);
@@ -196,14 +197,14 @@ Test(mig_strange_table, a_profile_without_size_or_slices_is_not_used)
     w.items[0].count = 1;
     mig_plan(&t, &now, &w, &plan);
     cr_assert_eq(plan.destroy, 3);
-    t = (struct mig_table){.slots = 0};
+    t = (struct mig_table){.memory_slices = 0};
     cr_assert_eq(plan_empty(&t, &(struct mig_wants){.n = 0}).verdict, MIG_PLAN_NOTHING);
 }
 
 /* Thirty-two compute instances in one GPU instance: nothing has room to list them. */
 Test(mig_strange_table, more_compute_instances_than_are_handled_are_not_offered)
 {
-    struct mig_table t = {.slots = 4, .slices = 32, .n_profiles = 1};
+    struct mig_table t = {.memory_slices = 4, .slices = 32, .n_profiles = 1};
     t.profiles[0] = aligned("3g.40gb", 32, 4, 4);
     struct mig_wants w = {.n = 1, .items = {{.profile = 0, .ci_slices = 1, .count = 24}}};
     cr_expect_str_eq(plan_empty(&t, &w).reason, "3g.40gb offers no compute instance of 1 slices");
@@ -213,24 +214,26 @@ Test(mig_strange_table, more_compute_instances_than_are_handled_are_not_offered)
     cr_expect_eq(plan.verdict, MIG_PLAN_INFEASIBLE);
     cr_expect_eq(mig_ci_max(32, 1), 0);
     cr_expect_eq(mig_ci_max(32, 4), 8);
-    for (unsigned g = 1; g <= MIG_MAX_SLOTS; g++)
+    for (unsigned g = 1; g <= MIG_MAX_MEMORY_SLICES; g++)
         for (unsigned c = 1; c <= g; c++)
             cr_expect_leq(mig_ci_max(g, c), MIG_MAX_CIS);
 }
 
 /* ---- time ---- */
 
-/* Profiles of one slot each that differ in name alone: every order of them is another layout. */
-static void many_alike(unsigned kinds, unsigned slots, struct mig_table *t, struct mig_wants *w)
+/* Profiles of one memory slice each that differ in name alone: every order of them is another layout. */
+static void many_alike(unsigned kinds, unsigned memory_slices, struct mig_table *t,
+                       struct mig_wants *w)
 {
-    *t = (struct mig_table){.slots = slots, .slices = 8, .n_profiles = kinds};
+    *t = (struct mig_table){.memory_slices = memory_slices, .slices = 8, .n_profiles = kinds};
     *w = (struct mig_wants){.n = kinds};
     for (unsigned i = 0; i < kinds; i++) {
         struct mig_profile *p = &t->profiles[i];
         *p = profile("", 1, 1, 1);
         (void)snprintf(p->name, sizeof(p->name), "1g.%ugb", i + 1);
         p->id = i;
-        for (unsigned at = i % 2; at < slots && p->n_starts < MIG_MAX_PLACEMENTS - i / 2; at++)
+        for (unsigned at = i % 2; at < memory_slices && p->n_starts < MIG_MAX_PLACEMENTS - i / 2;
+             at++)
             p->starts[p->n_starts++] = (uint8_t)at;
         w->items[i] = (struct mig_want){.profile = i, .count = 1};
     }

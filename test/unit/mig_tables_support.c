@@ -12,7 +12,7 @@
 const struct mig_model mig_models[] =
     {
         {"A100-40",
-         {.slots = 8,
+         {.memory_slices = 8,
           .slices = 7,
           .n_profiles = 7,
           .profiles =
@@ -26,7 +26,7 @@ const struct mig_model mig_models[] =
                   {"7g.40gb", 0, 7, 8, 1, 98, 40192, {7, 5, 0, 1, 1}, 1, {0}},
               }}},
         {"A100-80",
-         {.slots = 8,
+         {.memory_slices = 8,
           .slices = 7,
           .n_profiles = 7,
           .profiles =
@@ -40,7 +40,7 @@ const struct mig_model mig_models[] =
                   {"7g.80gb", 0, 7, 8, 1, 98, 80384, {7, 5, 0, 1, 1}, 1, {0}},
               }}},
         {"H100-80",
-         {.slots = 8,
+         {.memory_slices = 8,
           .slices = 7,
           .n_profiles = 7,
           .profiles =
@@ -54,7 +54,7 @@ const struct mig_model mig_models[] =
                   {"7g.80gb", 0, 7, 8, 1, 132, 81152, {8, 7, 0, 7, 1}, 1, {0}},
               }}},
         {"H100-NVL",
-         {.slots = 8,
+         {.memory_slices = 8,
           .slices = 7,
           .n_profiles = 7,
           .profiles =
@@ -68,7 +68,7 @@ const struct mig_model mig_models[] =
                   {"7g.94gb", 0, 7, 8, 1, 132, 95355, {8, 7, 0, 7, 1}, 1, {0}},
               }}},
         {"H200",
-         {.slots = 8,
+         {.memory_slices = 8,
           .slices = 7,
           .n_profiles = 7,
           .profiles =
@@ -82,7 +82,7 @@ const struct mig_model mig_models[] =
                   {"7g.141gb", 0, 7, 8, 1, 132, 143360, {8, 7, 0, 7, 1}, 1, {0}},
               }}},
         {"B200",
-         {.slots = 8,
+         {.memory_slices = 8,
           .slices = 7,
           .n_profiles = 7,
           .profiles =
@@ -96,7 +96,7 @@ const struct mig_model mig_models[] =
                   {"7g.180gb", 0, 7, 8, 1, 148, 182272, {16, 7, 0, 7, 1}, 1, {0}},
               }}},
         {"A30",
-         {.slots = 4,
+         {.memory_slices = 4,
           .slices = 4,
           .n_profiles = 5,
           .profiles =
@@ -108,7 +108,7 @@ const struct mig_model mig_models[] =
                   {"4g.24gb", 0, 4, 4, 1, 56, 24003, {4, 4, 0, 1, 1}, 1, {0}},
               }}},
         {"RTX-PRO-6000",
-         {.slots = 12,
+         {.memory_slices = 12,
           .slices = 4,
           .n_profiles = 11,
           .profiles =

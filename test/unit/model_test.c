@@ -20,7 +20,7 @@ static void check_round_trip(const struct mig_model *m)
     cr_assert_eq(device_status_decode(obj, &got, &e), 0, "%s: %s", m->name, err_msg(&e));
     struct mig_table t;
     cr_assert_eq(model_to_table(&got.models[0], &t, &e), 0, "%s: %s", m->name, err_msg(&e));
-    cr_expect_eq(t.slots, m->table.slots);
+    cr_expect_eq(t.memory_slices, m->table.memory_slices);
     cr_expect_eq(t.slices, m->table.slices, "%s", m->name);
     cr_assert_eq(t.n_profiles, m->table.n_profiles);
     for (unsigned i = 0; i < t.n_profiles; i++) {
@@ -52,15 +52,15 @@ static int read_model(const char *text, struct mig_table *t, struct err *e)
 }
 
 #define PROFILE(name, placements) "{name: " name ", id: 1, slices: 1, maxCount: 1, " placements "}"
-#define MODEL(slots, profiles)                                                                     \
-    "status: {models: [{name: X, migSlots: " slots ", migProfiles: [" profiles "]}]}"
+#define MODEL(memory_slices, profiles)                                                             \
+    "status: {models: [{name: X, migMemorySlices: " memory_slices ", migProfiles: [" profiles "]}]}"
 
 Test(model, a_model_without_profiles_is_an_empty_table)
 {
     struct mig_table t;
     cr_expect_eq(read_model("status: {models: [{name: T4}]}", &t, NULL), 0);
     cr_expect_eq(t.n_profiles, 0);
-    cr_expect_eq(t.slots, 0);
+    cr_expect_eq(t.memory_slices, 0);
 }
 
 Test(model, what_the_planner_cannot_hold_is_refused_by_name)
@@ -73,15 +73,15 @@ Test(model, what_the_planner_cannot_hold_is_refused_by_name)
         {MODEL("8", PROFILE("1g.10gb", "size: 2, starts: [0, 7]")), "placement 7:2"},
         {MODEL("8", PROFILE("1g.10gb", "size: 0, starts: [3]")), "placement 3:0"},
         {MODEL("8", PROFILE("1g.10gb", "size: 1, starts: [-1]")), "placement -1:1"},
-        {MODEL("33", PROFILE("1g.10gb", "size: 1")), "migSlots: must be between 0 and 32"},
+        {MODEL("33", PROFILE("1g.10gb", "size: 1")), "migMemorySlices: must be between 0 and 32"},
         {MODEL("8", PROFILE("tiny", "size: 1")), "tiny"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct mig_table t = {.slots = 77};
+        struct mig_table t = {.memory_slices = 77};
         auto_err struct err e = {0};
         cr_expect_eq(read_model(cases[i].text, &t, &e), -(int)ERR_INVALID, "%s", cases[i].text);
         cr_expect_not_null(strstr(err_msg(&e), cases[i].part), "%s", err_msg(&e));
-        cr_expect_eq(t.slots, 77, "outs are untouched");
+        cr_expect_eq(t.memory_slices, 77, "outs are untouched");
     }
 }
 
@@ -110,7 +110,7 @@ Test(model, more_profiles_or_placements_than_fit_are_refused)
 /* An agent says it, so the controller does not plan with it. */
 Test(model, a_table_that_no_card_can_have_is_refused)
 {
-    struct mig_table t = {.slots = 77};
+    struct mig_table t = {.memory_slices = 77};
     auto_err struct err e = {0};
     char model[] = "X";
     char name[] = "3g.40gb";
@@ -124,5 +124,5 @@ Test(model, a_table_that_no_card_can_have_is_refused)
     cr_expect_eq(model_to_table(&m, &t, &e), -(int)ERR_INVALID);
     cr_expect_str_eq(err_msg(&e),
                      "X: MIG profile 3g.40gb: compute slices 32, only 1 to 8 can be handled");
-    cr_expect_eq(t.slots, 77);
+    cr_expect_eq(t.memory_slices, 77);
 }

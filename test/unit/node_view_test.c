@@ -71,7 +71,7 @@ Test(node_view, gives_each_card_the_table_of_its_model)
     see("n1", &v);
     cr_assert_not_null(v.cards[0].table);
     cr_expect_eq(v.cards[0].table, v.cards[1].table);
-    cr_expect_eq(v.cards[0].table->slots, 8);
+    cr_expect_eq(v.cards[0].table->memory_slices, 8);
 }
 
 Test(node_view, what_is_not_there_is_null)

@@ -161,16 +161,16 @@ Test(nvml, reads_the_tables_of_every_grid)
     auto_gpu struct gpu *g = open_sim();
     auto_gpu_inventory struct gpu_inventory inv = read_all(g);
     cr_assert_eq(inv.n_cards, 3);
-    cr_expect_eq(inv.cards[0].mig.slots, 8);
+    cr_expect_eq(inv.cards[0].mig.memory_slices, 8);
     cr_expect_eq(inv.cards[0].mig.slices, 7);
     check_profile(&inv.cards[0].mig, "1g.10gb", 19, 1, 1, 7, 6);
     check_profile(&inv.cards[0].mig, "1g.10gb+me", 20, 1, 1, 7, 6);
     check_profile(&inv.cards[0].mig, "1g.20gb", 15, 1, 2, 4, 6);
     check_profile(&inv.cards[0].mig, "3g.40gb", 9, 3, 4, 2, 4);
     check_profile(&inv.cards[0].mig, "7g.80gb", 0, 7, 8, 1, 0);
-    cr_expect_eq(inv.cards[1].mig.slots, 4);
+    cr_expect_eq(inv.cards[1].mig.memory_slices, 4);
     check_profile(&inv.cards[1].mig, "2g.12gb+me", 6, 2, 2, 2, 2);
-    cr_expect_eq(inv.cards[2].mig.slots, 12);
+    cr_expect_eq(inv.cards[2].mig.memory_slices, 12);
     check_profile(&inv.cards[2].mig, "1g.24gb-me", 67, 1, 3, 4, 9);
     check_profile(&inv.cards[2].mig, "2g.48gb+gfx", 35, 2, 6, 2, 6);
 }
@@ -966,7 +966,7 @@ Test(nvml, driver_with_old_names_and_structs_alone_is_understood)
     cr_expect_str_eq(c->mig.profiles[0].name, "1g.10gb");
     cr_expect_str_eq(c->mig.profiles[1].name, "3g.40gb");
     cr_expect_str_eq(c->mig.profiles[2].name, "1g.10gb+me");
-    cr_expect_eq(c->mig.slots, 8);
+    cr_expect_eq(c->mig.memory_slices, 8);
     auto_err struct err e = {0};
     cr_expect_eq(g->ops->gi_destroy(g, c->uuid, 1, &e), -ERR_INVALID);
     cr_expect(strstr(err_msg(&e), "nvmlDeviceGetGpuInstanceById"), "%s", err_msg(&e));

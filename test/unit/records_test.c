@@ -87,30 +87,30 @@ Test(records, an_empty_label_is_none)
     cr_expect_null(records_mig_label(object_payload(o)));
 }
 
-#define DEVICE                                                                                        \
-    "metadata:\n"                                                                                     \
-    "  name: n1\n"                                                                                    \
-    "  generation: 3\n"                                                                               \
-    "  ownerReferences: [{apiVersion: v1, kind: Node, name: n1, uid: u1}]\n"                          \
-    "spec: {devices: [{uuid: GPU-1, mode: mig, mig: {profiles: [{profile: 1g.10gb, count: 1}]}}]}\n"  \
-    "status:\n"                                                                                       \
-    "  observedGeneration: 2\n"                                                                       \
-    "  drivers: [{vendor: nvidia, version: '570.1'}]\n"                                               \
-    "  models: [{name: M, migSlots: 8, migProfiles: [{name: 1g.10gb, id: 19, slices: 1, maxCount: 7," \
-    " size: 1, starts: [0]}]}]\n"                                                                     \
-    "  devices:\n"                                                                                    \
-    "  - {uuid: GPU-2, index: 1, vendor: nvidia, model: M}\n"                                         \
-    "  - uuid: GPU-1\n"                                                                               \
-    "    index: 0\n"                                                                                  \
-    "    vendor: nvidia\n"                                                                            \
-    "    model: M\n"                                                                                  \
-    "    mode: mig\n"                                                                                 \
-    "    pciDeviceID: '0x233010DE'\n"                                                                 \
-    "    partitions:\n"                                                                               \
-    "    - {uuid: MIG-1, profile: 1g.10gb, giID: 1, inUseBy: [{pid: 1, uid: p1}, {pid: 2}]}\n"        \
-    "    - {uuid: MIG-2, profile: 1g.10gb, giID: 2, inUseBy: [{pid: 3, uid: p2}]}\n"                  \
-    "    drain: {since: '2027-01-01T00:00:00Z', partitions: [MIG-1]}\n"                               \
-    "    conditions: [{type: Applied, status: 'False', reason: Draining, message: m,"                 \
+#define DEVICE                                                                                               \
+    "metadata:\n"                                                                                            \
+    "  name: n1\n"                                                                                           \
+    "  generation: 3\n"                                                                                      \
+    "  ownerReferences: [{apiVersion: v1, kind: Node, name: n1, uid: u1}]\n"                                 \
+    "spec: {devices: [{uuid: GPU-1, mode: mig, mig: {profiles: [{profile: 1g.10gb, count: 1}]}}]}\n"         \
+    "status:\n"                                                                                              \
+    "  observedGeneration: 2\n"                                                                              \
+    "  drivers: [{vendor: nvidia, version: '570.1'}]\n"                                                      \
+    "  models: [{name: M, migMemorySlices: 8, migProfiles: [{name: 1g.10gb, id: 19, slices: 1, maxCount: 7," \
+    " size: 1, starts: [0]}]}]\n"                                                                            \
+    "  devices:\n"                                                                                           \
+    "  - {uuid: GPU-2, index: 1, vendor: nvidia, model: M}\n"                                                \
+    "  - uuid: GPU-1\n"                                                                                      \
+    "    index: 0\n"                                                                                         \
+    "    vendor: nvidia\n"                                                                                   \
+    "    model: M\n"                                                                                         \
+    "    mode: mig\n"                                                                                        \
+    "    pciDeviceID: '0x233010DE'\n"                                                                        \
+    "    partitions:\n"                                                                                      \
+    "    - {uuid: MIG-1, profile: 1g.10gb, giID: 1, inUseBy: [{pid: 1, uid: p1}, {pid: 2}]}\n"               \
+    "    - {uuid: MIG-2, profile: 1g.10gb, giID: 2, inUseBy: [{pid: 3, uid: p2}]}\n"                         \
+    "    drain: {since: '2027-01-01T00:00:00Z', partitions: [MIG-1]}\n"                                      \
+    "    conditions: [{type: Applied, status: 'False', reason: Draining, message: m,"                        \
     " lastTransitionTime: '2027-01-01T00:00:00Z'}]\n"
 
 Test(records, a_device_is_its_cards_by_index)
@@ -201,8 +201,8 @@ Test(records, garbage_in_a_status_leaves_a_note_and_no_hardware)
         "status: {devices: 7}\n",
         "status: {devices: [{uuid: 1}]}\n",
         "status: {devices: [{index: 0}]}\n",
-        "status: {models: [{name: M, migSlots: 8, migProfiles: [{name: nonsense, id: 1, slices: 1, maxCount: 1}]}]}\n",
-        "status: {models: [{name: M, migSlots: 2, migProfiles: [{name: 1g.10gb, id: 1, slices: 1, maxCount: 1, size: 8, starts: [60]}]}]}\n",
+        "status: {models: [{name: M, migMemorySlices: 8, migProfiles: [{name: nonsense, id: 1, slices: 1, maxCount: 1}]}]}\n",
+        "status: {models: [{name: M, migMemorySlices: 2, migProfiles: [{name: 1g.10gb, id: 1, slices: 1, maxCount: 1, size: 8, starts: [60]}]}]}\n",
         "status: {resources: [{name: x, count: many}]}\n",
     };
     for (size_t i = 0; i < ARRAY_LEN(garbage); i++) {

@@ -91,8 +91,9 @@ static struct object *make(const struct object_type *type, const char *yaml)
 
 static struct object *make_device(size_t i, const char *source)
 {
-    static const char models[] = "models: [{name: M, migSlots: 8, migProfiles: [{name: 1g.10gb, "
-                                 "id: 19, slices: 1, maxCount: 7, size: 1, starts: [0, 1]}]}]";
+    static const char models[] =
+        "models: [{name: M, migMemorySlices: 8, migProfiles: [{name: 1g.10gb, "
+        "id: 19, slices: 1, maxCount: 7, size: 1, starts: [0, 1]}]}]";
     auto_sb struct sb yaml = SB_INIT(8192);
     sb_add(&yaml, "metadata: {name: n1, uid: d1, generation: 2}\nspec: ");
     expand(&yaml, devices[i].spec, source);

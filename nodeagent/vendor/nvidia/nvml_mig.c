@@ -133,11 +133,12 @@ static int by_start(const void *a, const void *b)
 
 static int keep_placement(const struct nvml_placement *at, struct mig_profile *p, struct err *e)
 {
-    bool is_on_grid =
-        at->size > 0 && at->size <= MIG_MAX_SLOTS && at->start <= MIG_MAX_SLOTS - at->size;
+    bool is_on_grid = at->size > 0 && at->size <= MIG_MAX_MEMORY_SLICES &&
+                      at->start <= MIG_MAX_MEMORY_SLICES - at->size;
     if (!is_on_grid)
-        return err_set(e, ERR_INVALID, "MIG profile %s: placement %u:%u is outside the %d slots",
-                       p->name, at->start, at->size, MIG_MAX_SLOTS);
+        return err_set(e, ERR_INVALID,
+                       "MIG profile %s: placement %u:%u is outside the %d memory slices", p->name,
+                       at->start, at->size, MIG_MAX_MEMORY_SLICES);
     if (p->n_starts > 0 && at->size != p->size)
         return err_set(e, ERR_INVALID,
                        "MIG profile %s: placement %u:%u has size %u, the one before %d; a profile "
@@ -183,8 +184,8 @@ static int add_profile(struct nvml *n, struct nvml_facts *f, const struct profil
     name_profile(a, value, f->card.memory_mib, p.name);
     TRY(read_placements(n, f->device, &p, e));
     for (unsigned i = 0; i < p.n_starts; i++)
-        if (p.starts[i] + p.size > t->slots)
-            t->slots = p.starts[i] + p.size;
+        if (p.starts[i] + p.size > t->memory_slices)
+            t->memory_slices = p.starts[i] + p.size;
     if (p.slices > t->slices)
         t->slices = p.slices;
     t->profiles[t->n_profiles++] = p;

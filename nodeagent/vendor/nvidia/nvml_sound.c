@@ -50,7 +50,8 @@ int nvml_sound_instance(const struct gpu_card *c, const struct nvml_gi_info *gi,
             return err_set(e, ERR_PROTOCOL, "the driver lists GPU instance %u twice", gi->id);
     if (gi->id > INT_MAX)
         return err_set(e, ERR_PROTOCOL, "the driver gives a GPU instance the id %u", gi->id);
-    if (at->size == 0 || at->size > MIG_MAX_SLOTS || at->start > MIG_MAX_SLOTS - at->size)
+    if (at->size == 0 || at->size > MIG_MAX_MEMORY_SLICES ||
+        at->start > MIG_MAX_MEMORY_SLICES - at->size)
         return err_set(e, ERR_PROTOCOL, "the driver gives GPU instance %u the placement %u:%u",
                        gi->id, at->start, at->size);
     return 0;

@@ -48,4 +48,4 @@ struct replica_question {
 
 /* Marks the preferred replicas: n marks, `size` of them set. ERR_INVALID: a required one is not
  * available, more are required than wanted, or more are wanted than available. */
-int slot_choice(const struct replica_question *q, bool *ret_chosen, struct err *e) MUST_CHECK;
+int replica_choice(const struct replica_question *q, bool *ret_chosen, struct err *e) MUST_CHECK;

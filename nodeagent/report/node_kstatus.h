@@ -6,11 +6,11 @@
 
 /* The state of the node as a whole, for the Device's conditions Ready, Reconciling and Stalled.
  * Pure. */
-struct node_verdict {
+struct node_kstatus {
     enum kstatus state;
     const char *reason; /* static */
     char *message;      /* owned; NULL: the hardware is as wanted */
 };
 
 /* built: the status built so far, with the conditions of each card. */
-struct node_verdict node_verdict_of(const struct node_state *s, const struct device_status *built);
+struct node_kstatus node_kstatus_of(const struct node_state *s, const struct device_status *built);

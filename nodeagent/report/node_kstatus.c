@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "nodeagent/report/node_verdict.h"
+#include "nodeagent/report/node_kstatus.h"
 
 #include <string.h>
 
@@ -15,7 +15,7 @@ static bool is_waiting(const char *reason)
 }
 
 static void take_card(const struct device_card *card, const struct condition *c,
-                      struct node_verdict *v)
+                      struct node_kstatus *v)
 {
     enum kstatus state = is_waiting(c->reason) ? KSTATUS_IN_PROGRESS : KSTATUS_STALLED;
     /* While one card is being changed, the node is in progress. After that the first card that
@@ -23,7 +23,7 @@ static void take_card(const struct device_card *card, const struct condition *c,
     if (v->state == KSTATUS_IN_PROGRESS || (v->state == KSTATUS_STALLED && state == v->state))
         return;
     free(v->message);
-    *v = (struct node_verdict){state, c->reason,
+    *v = (struct node_kstatus){state, c->reason,
                                xasprintf("GPU %lld: %s", (long long)card->index, c->message)};
 }
 
@@ -56,7 +56,7 @@ static const char *unwanted_change(const struct node_state *s)
 
 /* Reports unended cards that the spec does not list. Such a card may be gone from the node; then
  * this is the only report of it. */
-static void take_unwanted(const struct node_state *s, struct node_verdict *v)
+static void take_unwanted(const struct node_state *s, struct node_kstatus *v)
 {
     size_t more;
     const struct unended_card *u = first_unended(s, &more);
@@ -65,7 +65,7 @@ static void take_unwanted(const struct node_state *s, struct node_verdict *v)
         return;
     free(v->message);
     if (busy) {
-        *v = (struct node_verdict){
+        *v = (struct node_kstatus){
             KSTATUS_IN_PROGRESS, "Progressing",
             xasprintf("a change of %s that is no longer wanted is being ended", busy)};
         return;
@@ -73,7 +73,7 @@ static void take_unwanted(const struct node_state *s, struct node_verdict *v)
     auto_free char *others =
         more ? xasprintf("; so with %zu more, as the condition Applied of each card says", more)
              : NULL;
-    *v = (struct node_verdict){u->waits ? KSTATUS_STALLED : KSTATUS_IN_PROGRESS, unended_reason(u),
+    *v = (struct node_kstatus){u->waits ? KSTATUS_STALLED : KSTATUS_IN_PROGRESS, unended_reason(u),
                                xasprintf("%s: %s%s", u->uuid, u->why, others ? others : "")};
 }
 
@@ -100,20 +100,20 @@ static const char *missing_card(const struct node_state *s)
     return NULL;
 }
 
-struct node_verdict node_verdict_of(const struct node_state *s, const struct device_status *built)
+struct node_kstatus node_kstatus_of(const struct node_state *s, const struct device_status *built)
 {
-    struct node_verdict v = {KSTATUS_CURRENT, "Applied", NULL};
+    struct node_kstatus v = {KSTATUS_CURRENT, "Applied", NULL};
     if (s->stuck_call)
-        return (struct node_verdict){KSTATUS_STALLED, "NVMLTimeout",
+        return (struct node_kstatus){KSTATUS_STALLED, "NVMLTimeout",
                                      xasprintf("%s does not answer; the driver may hang (dmesg)",
                                                s->stuck_call)};
     if (s->read_error)
-        return (struct node_verdict){KSTATUS_STALLED, s->read_reason, xstrdup(s->read_error)};
+        return (struct node_kstatus){KSTATUS_STALLED, s->read_reason, xstrdup(s->read_error)};
     if (!s->inventory || !s->spec_seen)
-        return (struct node_verdict){KSTATUS_IN_PROGRESS, "Progressing",
+        return (struct node_kstatus){KSTATUS_IN_PROGRESS, "Progressing",
                                      xstrdup("the hardware is being read")};
     if (s->spec_error)
-        return (struct node_verdict){KSTATUS_STALLED, "Invalid",
+        return (struct node_kstatus){KSTATUS_STALLED, "Invalid",
                                      xasprintf("the spec cannot be read: %s", s->spec_error)};
     for (size_t i = 0; i < built->n_devices; i++) {
         const struct condition *c = condition_get(&built->devices[i].conditions, "Applied");
@@ -123,12 +123,12 @@ struct node_verdict node_verdict_of(const struct node_state *s, const struct dev
     take_unwanted(s, &v);
     const struct gpu_card *unknown = unknown_card(s, built);
     if (unknown && v.state == KSTATUS_CURRENT)
-        return (struct node_verdict){KSTATUS_STALLED, unknown->unhealthy_reason,
+        return (struct node_kstatus){KSTATUS_STALLED, unknown->unhealthy_reason,
                                      xasprintf("GPU %u cannot be read: %s", unknown->index,
                                                unknown->unhealthy_message)};
     const char *missing = missing_card(s);
     if (missing && v.state == KSTATUS_CURRENT)
-        return (struct node_verdict){KSTATUS_STALLED, "DeviceNotFound",
+        return (struct node_kstatus){KSTATUS_STALLED, "DeviceNotFound",
                                      xasprintf("there is no card %s on this node", missing)};
     return v;
 }

@@ -6,7 +6,7 @@
 #include "base/rng.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/offer/slot_choice.h"
+#include "nodeagent/offer/replica_choice.h"
 
 /*
  * A node is written as text, a word a card, a letter a replica: "." available, "x" granted, "!"
@@ -45,7 +45,7 @@ static void expect_choice(const char *before, enum replica_policy policy, size_t
                                        .size = size,
                                        .policy = policy};
     auto_err struct err e = {0};
-    cr_assert_eq(slot_choice(&q, chosen, &e), 0, "%s", err_msg(&e));
+    cr_assert_eq(replica_choice(&q, chosen, &e), 0, "%s", err_msg(&e));
     (void)snprintf(drawn, sizeof(drawn), "%s", before);
     size_t at = 0;
     for (char *c = drawn; *c; c++)
@@ -54,7 +54,7 @@ static void expect_choice(const char *before, enum replica_policy policy, size_t
     cr_expect_str_eq(drawn, after, "%zu of %s: %s, not %s", size, before, drawn, after);
 }
 
-Test(slot_choice, distributed_takes_from_the_card_that_gave_least)
+Test(replica_choice, distributed_takes_from_the_card_that_gave_least)
 {
     expect_choice("x... .... xx..", REPLICAS_DISTRIBUTED, 1, "x... +... xx..");
     expect_choice("x... .... xx..", REPLICAS_DISTRIBUTED, 3, "x+.. ++.. xx..");
@@ -64,7 +64,7 @@ Test(slot_choice, distributed_takes_from_the_card_that_gave_least)
     expect_choice("x. xxx.... x.", REPLICAS_DISTRIBUTED, 3, "x+ xxx+... x+");
 }
 
-Test(slot_choice, packed_begins_no_card_while_others_have_room)
+Test(replica_choice, packed_begins_no_card_while_others_have_room)
 {
     expect_choice(".... x... xxx.", REPLICAS_PACKED, 1, ".... x... xxx+");
     expect_choice(".... x... xxx.", REPLICAS_PACKED, 2, ".... x++. xxx.");
@@ -73,7 +73,7 @@ Test(slot_choice, packed_begins_no_card_while_others_have_room)
     expect_choice(".. .... ...", REPLICAS_PACKED, 3, ".. .... +++");
 }
 
-Test(slot_choice, packed_takes_one_card_that_has_room_for_all)
+Test(replica_choice, packed_takes_one_card_that_has_room_for_all)
 {
     expect_choice("xxx. .... ....", REPLICAS_PACKED, 4, "xxx. ++++ ....");
     expect_choice("x. x... x..", REPLICAS_PACKED, 3, "x. x+++ x..");
@@ -81,7 +81,7 @@ Test(slot_choice, packed_takes_one_card_that_has_room_for_all)
     expect_choice(".... !... ....", REPLICAS_PACKED, 3, ".... +++. ....");
 }
 
-Test(slot_choice, what_is_granted_under_other_names_counts_for_its_card)
+Test(replica_choice, what_is_granted_under_other_names_counts_for_its_card)
 {
     static const uint16_t elsewhere[GPU_MAX_CARDS] = {0, 2, 0};
     struct replica replicas[MOST];
@@ -89,16 +89,16 @@ Test(slot_choice, what_is_granted_under_other_names_counts_for_its_card)
     struct replica_question q = {.replicas = replicas, .size = 1, .elsewhere = elsewhere};
     q.n = parse(".. .. ..", replicas);
     q.policy = REPLICAS_PACKED;
-    cr_assert_eq(slot_choice(&q, chosen, NULL), 0);
+    cr_assert_eq(replica_choice(&q, chosen, NULL), 0);
     cr_expect(chosen[2]);
     q.size = 4;
     q.policy = REPLICAS_DISTRIBUTED;
-    cr_assert_eq(slot_choice(&q, chosen, NULL), 0);
+    cr_assert_eq(replica_choice(&q, chosen, NULL), 0);
     cr_expect(chosen[0] && chosen[1] && chosen[4] && chosen[5]);
 }
 
 /* Two partitions of one card, with three replicas each. */
-Test(slot_choice, replicas_of_one_card_are_spread_over_its_partitions_or_kept_on_one)
+Test(replica_choice, replicas_of_one_card_are_spread_over_its_partitions_or_kept_on_one)
 {
     struct replica replicas[MOST];
     bool chosen[MOST];
@@ -107,14 +107,14 @@ Test(slot_choice, replicas_of_one_card_are_spread_over_its_partitions_or_kept_on
     for (size_t i = 0; i < q.n; i++)
         replicas[i].device = (uint16_t)(i / 3);
     q.policy = REPLICAS_DISTRIBUTED;
-    cr_assert_eq(slot_choice(&q, chosen, NULL), 0);
+    cr_assert_eq(replica_choice(&q, chosen, NULL), 0);
     cr_expect(chosen[3] && chosen[1]);
     q.policy = REPLICAS_PACKED;
-    cr_assert_eq(slot_choice(&q, chosen, NULL), 0);
+    cr_assert_eq(replica_choice(&q, chosen, NULL), 0);
     cr_expect(chosen[1] && chosen[2]);
 }
 
-Test(slot_choice, what_cannot_be_is_refused_in_words)
+Test(replica_choice, what_cannot_be_is_refused_in_words)
 {
     static const struct {
         const char *node;
@@ -131,13 +131,13 @@ Test(slot_choice, what_cannot_be_is_refused_in_words)
         auto_err struct err e = {0};
         struct replica_question q = {.replicas = replicas, .size = wrong[i].size};
         q.n = parse(wrong[i].node, replicas);
-        cr_expect_eq(slot_choice(&q, chosen, &e), -ERR_INVALID);
+        cr_expect_eq(replica_choice(&q, chosen, &e), -ERR_INVALID);
         cr_expect(strstr(err_msg(&e), wrong[i].why), "%s", err_msg(&e));
     }
     struct replica taken = {.required = true};
     const struct replica_question q = {.replicas = &taken, .n = 1, .size = 1};
     bool chosen;
-    cr_expect_eq(slot_choice(&q, &chosen, NULL), -ERR_INVALID);
+    cr_expect_eq(replica_choice(&q, &chosen, NULL), -ERR_INVALID);
 }
 
 static size_t random_node(struct rng *rng, struct replica *replicas, struct replica_question *q)
@@ -159,7 +159,7 @@ static size_t random_node(struct rng *rng, struct replica *replicas, struct repl
     return q->size;
 }
 
-Test(slot_choice, any_answer_is_a_fitting_subset_and_the_same_again)
+Test(replica_choice, any_answer_is_a_fitting_subset_and_the_same_again)
 {
     struct rng rng;
     rng_init(&rng, 1);
@@ -169,21 +169,21 @@ Test(slot_choice, any_answer_is_a_fitting_subset_and_the_same_again)
         bool again[MOST];
         struct replica_question q = {.replicas = replicas};
         size_t left = random_node(&rng, replicas, &q);
-        cr_assert_eq(slot_choice(&q, chosen, NULL), 0);
+        cr_assert_eq(replica_choice(&q, chosen, NULL), 0);
         for (size_t i = 0; i < q.n; i++) {
             cr_expect(!chosen[i] || replicas[i].available);
             cr_expect(chosen[i] || !replicas[i].required);
             left -= chosen[i];
         }
         cr_expect_eq(left, 0);
-        cr_assert_eq(slot_choice(&q, again, NULL), 0);
+        cr_assert_eq(replica_choice(&q, again, NULL), 0);
         cr_expect_eq(memcmp(chosen, again, q.n * sizeof(bool)), 0);
     }
 }
 
 /* The most that one resource can have, and a pod that asks for half of it: the loop waits for the
  * answer (`make bench-preferred` measures it). */
-Test(slot_choice, tens_of_thousands_of_replicas_are_spread_evenly)
+Test(replica_choice, tens_of_thousands_of_replicas_are_spread_evenly)
 {
     enum { REPLICAS = UINT16_MAX, WANTED = REPLICAS / 2 };
     auto_free struct replica *replicas = xcalloc(REPLICAS, sizeof(*replicas));
@@ -197,7 +197,7 @@ Test(slot_choice, tens_of_thousands_of_replicas_are_spread_evenly)
                                        .n = REPLICAS,
                                        .size = WANTED,
                                        .policy = REPLICAS_DISTRIBUTED};
-    cr_assert_eq(slot_choice(&q, chosen, NULL), 0);
+    cr_assert_eq(replica_choice(&q, chosen, NULL), 0);
     for (size_t i = 0; i < REPLICAS; i++)
         given[replicas[i].card] += chosen[i];
     for (size_t c = 0; c < GPU_MAX_CARDS; c++)

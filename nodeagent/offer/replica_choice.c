@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "nodeagent/offer/slot_choice.h"
+#include "nodeagent/offer/replica_choice.h"
 
 #include <assert.h>
 #include <string.h>
@@ -156,7 +156,7 @@ static int check_question(const struct replica_question *q, struct err *e)
     return 0;
 }
 
-int slot_choice(const struct replica_question *q, bool *ret_chosen, struct err *e)
+int replica_choice(const struct replica_question *q, bool *ret_chosen, struct err *e)
 {
     TRY(check_question(q, e));
     auto_free struct device *devices = xcalloc(q->n, sizeof(*devices));
