@@ -48,7 +48,7 @@ struct work {
 /* A thread's: cuts the card and makes it whole again, some times over. */
 void *work(void *arg);
 
-static void note_answer(struct work *w, unsigned answer)
+static inline void note_answer(struct work *w, unsigned answer)
 {
     assert(w->n_answers < MAX_ANSWERS);
     w->answers[w->n_answers++] = answer;
@@ -138,8 +138,9 @@ static struct gpu_inventory run(const char *fleet, void (*how)(struct work *), s
 }
 
 /* What the verbs answer, and the cards in the end, are as with one thread. */
-static void test_equal_results_on(const char *fleet, void (*check_card)(const struct gpu_card *a,
-                                                                        const struct gpu_card *b))
+static inline void test_equal_results_on(const char *fleet,
+                                         void (*check_card)(const struct gpu_card *a,
+                                                            const struct gpu_card *b))
 {
     static struct work alone[CARDS];
     static struct work together[CARDS];
@@ -155,7 +156,7 @@ static void test_equal_results_on(const char *fleet, void (*check_card)(const st
     }
 }
 
-static void *reset(void *arg)
+static inline void *reset(void *arg)
 {
     struct work *w = arg;
     auto_err struct err e = {0};
@@ -167,9 +168,10 @@ static void *reset(void *arg)
 
 /* One card's thread hangs in this call; the others go on. Returns a reading. The hung thread is left behind: the
  * process ends without it. */
-static struct gpu_inventory run_beside_one_that_hangs(struct gpu *g, struct work *works,
-                                                      const char *fault, const char *call,
-                                                      void *(*what)(void *), void *(*first)(void *))
+static inline struct gpu_inventory run_beside_one_that_hangs(struct gpu *g, struct work *works,
+                                                             const char *fault, const char *call,
+                                                             void *(*what)(void *),
+                                                             void *(*first)(void *))
 {
     machine_control(fault);
     start_thread(&works[0].thread, first, &works[0]);
