@@ -8,11 +8,12 @@
 #include "api/decode.h"
 #include "api/mig_limits.h"
 
-const char *const api_mode_names[] = {[API_MODE_NATIVE] = "native",
-                                      [API_MODE_MIG] = "mig",
-                                      [API_MODE_SGPU] = "sgpu",
-                                      [API_MODE_VGPU] = "vgpu",
-                                      NULL};
+#define MODE(name, word) [API_MODE_##name] = #word,
+const char *const api_mode_names[] = {
+#include "api/modes.def"
+    NULL,
+};
+#undef MODE
 const char *const api_qos_policy_names[] = {[API_BEST_EFFORT] = "best-effort",
                                             [API_FIXED_SHARE] = "fixed-share",
                                             [API_BURST_SHARE] = "burst-share",

@@ -16,7 +16,11 @@
  * Decoding is strict about types and bounds, and ignores unknown fields.
  */
 
-enum api_mode { API_MODE_NATIVE, API_MODE_MIG, API_MODE_SGPU, API_MODE_VGPU };
+#define MODE(name, word) API_MODE_##name,
+enum api_mode {
+#include "api/modes.def"
+};
+#undef MODE
 enum api_drain { API_DRAIN_REFUSE, API_DRAIN_EVICT };
 enum api_failure_policy { API_ROLLBACK, API_HOLD };
 enum api_mig_strategy { API_STRATEGY_NONE, API_STRATEGY_SINGLE, API_STRATEGY_MIXED };

@@ -25,15 +25,18 @@ declare -A may_include=(
     [controller]="service kubeclient api base"
 
     [nodeagent/main.c]="nodeagent/commands service base"
-    [nodeagent/commands]="nodeagent/loop nodeagent/report nodeagent/offer nodeagent/change nodeagent/vendor
+    [nodeagent/commands]="nodeagent/loop nodeagent/report nodeagent/offer nodeagent/change nodeagent/mode nodeagent/vendor
         nodeagent/gpu service kubeclient interop partition api base"
-    [nodeagent/loop]="nodeagent/report nodeagent/slots nodeagent/offer nodeagent/health nodeagent/change
+    [nodeagent/loop]="nodeagent/report nodeagent/slots nodeagent/offer nodeagent/health nodeagent/change nodeagent/mode
         nodeagent/kubelet nodeagent/cdi nodeagent/container nodeagent/gpu service kubeclient partition api base"
-    [nodeagent/report]="nodeagent/offer nodeagent/change nodeagent/gpu service interop partition api base"
-    [nodeagent/slots]="nodeagent/offer nodeagent/change nodeagent/cdi nodeagent/container nodeagent/gpu service kubeclient partition api base"
-    [nodeagent/offer]="nodeagent/health nodeagent/change nodeagent/kubelet nodeagent/cdi nodeagent/vendor nodeagent/container nodeagent/gpu partition api base"
+    [nodeagent/report]="nodeagent/offer nodeagent/change nodeagent/mode nodeagent/gpu service interop partition api base"
+    [nodeagent/slots]="nodeagent/offer nodeagent/change nodeagent/mode nodeagent/cdi nodeagent/container nodeagent/gpu service kubeclient partition api base"
+    [nodeagent/offer]="nodeagent/health nodeagent/change nodeagent/mode nodeagent/kubelet nodeagent/cdi nodeagent/vendor nodeagent/container nodeagent/gpu partition api base"
     [nodeagent/health]="nodeagent/change nodeagent/gpu service kubeclient base"
-    [nodeagent/change]="nodeagent/gpu partition api base"
+    [nodeagent/change]="nodeagent/mode nodeagent/gpu partition api base"
+    # One file a mode, behind one table. A file of a mode is found by its symbol; mig.h and sgpu.h
+    # have what only these modes have.
+    [nodeagent/mode]="nodeagent/container nodeagent/gpu partition api base"
     [nodeagent/kubelet]="nodeagent/kubelet/proto nodeagent/container base"
     [nodeagent/cdi]="nodeagent/vendor nodeagent/container nodeagent/gpu base"
     # The table of vendors, and a folder for each. Nothing includes a vendor's folder, not even the
@@ -43,7 +46,7 @@ declare -A may_include=(
     [nodeagent/vendor/vendor_backend.h]="nodeagent/container nodeagent/gpu base"
     [nodeagent/vendor/]="nodeagent/vendor/vendor_backend.h nodeagent/container nodeagent/gpu partition base"
     [nodeagent/container]="nodeagent/gpu base"
-    [nodeagent/gpu]="partition base"
+    [nodeagent/gpu]="partition api/modes.def base"
 
     [service]="kubeclient api base"
     [kubeclient/fake]="kubeclient base"
@@ -70,6 +73,7 @@ declare -A may_see=(
     [nodeagent/offer]="jansson.h"
     [nodeagent/health]=""
     [nodeagent/change]="jansson.h"
+    [nodeagent/mode]=""
     [nodeagent/kubelet]="nghttp2/* protobuf-c/* jansson.h"
     [nodeagent/cdi]="jansson.h"
     [nodeagent/vendor]=""

@@ -4,13 +4,12 @@
 #include <stdbool.h>
 
 #include "api/device.h"
-#include "nodeagent/change/card_part.h"
 #include "nodeagent/change/card_plan.h"
 #include "nodeagent/gpu/gpu.h"
+#include "nodeagent/mode/card_part.h"
 
 /*
- * The devices of one card that a node advertises: the card itself, or some of its partitions, or
- * slices by their numbers, or all of its virtual functions.
+ * The devices of one card that a node advertises: the card itself, or some of its parts.
  *
  * A part that a change destroys is withdrawn before the change's first step, so that no more is
  * ever advertised than exists. Pure values.
@@ -18,13 +17,11 @@
 struct card_offer {
     bool whole; /* the card itself, while it is not cut */
     bool slots; /* slots: slices can be made on it for pods */
-    bool vfs;   /* its virtual functions; no step ever removes one */
+    bool fixed; /* all its parts; no step ever removes one */
     unsigned n;
     struct card_offer_item {
-        unsigned gi_id, ci_id;
-    } items[MIG_MAX_INSTANCES * MIG_MAX_CIS];
-    unsigned n_slices;
-    unsigned slices[SGPU_MAX_SLICES];
+        int number, ci;                       /* as in struct card_part */
+    } items[MIG_MAX_INSTANCES * MIG_MAX_CIS]; /* the parts that are on offer, unless fixed */
 };
 
 /* Everything that exists on the card. */

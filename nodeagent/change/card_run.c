@@ -87,7 +87,7 @@ static int run_step(struct run *r, const struct card_step *s, struct err *e)
     case CARD_CI_CREATE:
         return run_ci_create(r, s, e);
     case CARD_SLICE_DESTROY:
-        return gone_is_done(g->ops->slice_destroy(g, uuid, s->gi_id, e), e);
+        return gone_is_done(g->ops->slice_destroy(g, uuid, s->slice_id, e), e);
     case CARD_QOS_SET:
         return g->ops->qos_set(g, uuid, s->qos, e);
     case CARD_TIMESLICE_SET:

@@ -3,13 +3,15 @@
 
 #include <stdbool.h>
 
-#include "nodeagent/change/card_layout.h"
+#include "nodeagent/mode/card_layout.h"
 
 /*
  * The way from a card as it is to a layout, as data: pure functions, no I/O, no clock. One
  * difference function makes the steps forward, the steps of a rollback and those after a crash, so
  * that all three end in the same placements.
  */
+
+struct card_fixed;
 
 /* The present layout of a card, with every placement. */
 void card_layout_of(const struct gpu_card *card, struct card_layout *ret);
@@ -31,18 +33,6 @@ void card_steps_to(const struct gpu_card *card, const struct card_layout *layout
  * Caller frees. */
 char *card_step_text(const struct card_step *s, const struct mig_table *t);
 
-/* --- Parts of layouts, for the planner --- */
-
-/* Adds the card's existing GPU instance i, without the compute instances whose bit is in
- * `without`. Borrowed until the next one. */
-struct card_instance *card_layout_add_standing(const struct gpu_card *card, unsigned i,
-                                               uint32_t without, struct card_layout *ret);
-/* Adds a compute instance; start -1: the driver chooses its first compute slice. */
-void card_layout_add_ci(struct card_instance *in, unsigned slices, int start);
-/* The first compute slice of an existing compute instance; -1: not known. */
-int card_ci_start(const struct gpu_card *card, unsigned instance, unsigned ci);
-/* Number of the existing GPU instances; 0 where the card is not in MIG mode. */
-unsigned card_standing_count(const struct gpu_card *card);
-/* True for a change to or from virtual functions, or of such a card. Cleave neither makes nor
- * removes them, so there are no steps. */
-bool card_concerns_vfs(const struct gpu_card *card, enum gpu_mode mode);
+/* Why there are no steps between the card's mode and this one, which may be the same: only the
+ * node's administrator switches one of them. NULL: there are. */
+const struct card_fixed *card_fixed_of(const struct gpu_card *card, enum gpu_mode mode);

@@ -7,7 +7,7 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/change/card_part.h"
+#include "nodeagent/mode/card_mode.h"
 #include "partition/vendor.h"
 
 enum { TEXT_BYTES = 1000 };
@@ -19,26 +19,14 @@ void card_view_done(struct card_view *v)
     *v = (struct card_view){0};
 }
 
-int card_api_mode(enum gpu_mode mode)
-{
-    static const int modes[] = {[GPU_NATIVE] = API_MODE_NATIVE,
-                                [GPU_MIG] = API_MODE_MIG,
-                                [GPU_SGPU] = API_MODE_SGPU,
-                                [GPU_VGPU] = API_MODE_VGPU};
-    return modes[mode];
-}
-
 /* Without a want: slices are made for pods, unless the card shows declared ones. */
 bool card_makes_slices(const struct gpu_card *card, const struct device_want *want)
 {
-    char kind[MIG_NAME_BYTES];
     if (want)
         return want->mode == API_MODE_SGPU && want->sgpu.n_slices == 0;
-    for (unsigned i = 0; i < card->sgpu.n; i++) {
-        const struct card_part part = card_part_at(card, i);
-        if (card_part_kind(card, &part, kind))
+    for (unsigned i = 0; i < card_parts(card); i++)
+        if (card_part_at(card, i).declared)
             return false;
-    }
     return true;
 }
 
@@ -55,14 +43,6 @@ static void count_part(const char *name, struct profile_count **counts, size_t *
     *XPUSH(*counts, *n) = (struct profile_count){.profile = xstrdup(name), .count = 1};
 }
 
-/* The resolver counts partitions by profile and declared slices by alias. Slices made for pods
- * belong to no layout, and foreign ones are unknown. */
-static bool is_counted(const struct gpu_card *card, const struct card_part *p, char *name)
-{
-    card_part_name(card, p, name);
-    return !p->slice || card_part_kind(card, p, name);
-}
-
 static bool is_offered(const struct card_part *p, const struct card_offer *offer)
 {
     return !p->mig || (card_part_is_good(p) && card_offer_has(offer, p));
@@ -77,7 +57,8 @@ static void view_of(const struct gpu_card *card, const struct card_offer *offer,
     for (unsigned i = 0; i < card_parts(card); i++) {
         char name[MIG_NAME_BYTES];
         const struct card_part part = card_part_at(card, i);
-        if ((!offer || is_offered(&part, offer)) && is_counted(card, &part, name))
+        card_part_name(card, &part, name);
+        if ((!offer || is_offered(&part, offer)) && part.declared)
             count_part(name, counts, &n);
     }
     *ret = (struct resolve_card){
@@ -90,7 +71,7 @@ static void view_of(const struct gpu_card *card, const struct card_offer *offer,
         .index = card->index,
         .mig_capable = card->mig_capable,
         .healthy = card->healthy,
-        .mode = card_api_mode(card->mode),
+        .mode = (int)card->mode,
         .table = card->mig.n_profiles ? &card->mig : NULL,
         .sgpu = card->sgpu_capable ? &card->sgpu : NULL,
         .partitions = *counts,
@@ -106,8 +87,8 @@ void card_resolve_view(const struct gpu_card *card, struct resolve_card *ret,
 
 static bool has_offered_partition(const struct gpu_card *card, const struct card_offer *offer)
 {
-    for (unsigned i = 0; i < card->n_partitions; i++) {
-        const struct card_part part = {.mig = &card->partitions[i]};
+    for (unsigned i = 0; i < card_parts(card); i++) {
+        const struct card_part part = card_part_at(card, i);
         if (is_offered(&part, offer))
             return true;
     }
@@ -131,8 +112,6 @@ void card_resolve_counts_free(struct profile_count *counts, size_t n)
 
 char *card_layout_words(const struct gpu_card *card)
 {
-    if (card->mode == GPU_NATIVE)
-        return xstrdup("whole");
     struct resolve_card view;
     struct profile_count *counts;
     card_resolve_view(card, &view, &counts);
@@ -142,31 +121,19 @@ char *card_layout_words(const struct gpu_card *card)
     card_resolve_counts_free(counts, view.n_partitions);
     if (text.len)
         return sb_take(&text);
-    return xstrdup(card->mode == GPU_SGPU ? "slices made for pods" : "nothing cut");
+    return xstrdup(card_mode_of(card->mode)->bare);
 }
 
 int card_wish_of(const struct gpu_card *card, const struct device_want *want, struct card_wish *ret,
                  struct err *e)
 {
-    static const enum gpu_mode modes[] = {[API_MODE_NATIVE] = GPU_NATIVE,
-                                          [API_MODE_MIG] = GPU_MIG,
-                                          [API_MODE_SGPU] = GPU_SGPU,
-                                          [API_MODE_VGPU] = GPU_VGPU};
-    struct card_wish wish = {.mode = modes[want->mode]};
+    const struct card_mode *m = card_mode_of((enum gpu_mode)want->mode);
+    struct card_wish wish = {.mode = (enum gpu_mode)want->mode};
     const struct vendor *v = vendor_find(card->vendor);
     if (want->has_sharing && want->sharing.has_mps && !(v && v->has_mps))
         return err_set(e, ERR_INVALID, "MPS is a service of NVIDIA's driver; share by timeSlicing");
-    struct mig_request requests[MIG_MAX_WANTS];
-    size_t n = want->mode == API_MODE_MIG ? want->mig.n_profiles : 0;
-    if (n > ARRAY_LEN(requests))
-        return err_set(e, ERR_INVALID, "%zu kinds of partitions are more than is known", n);
-    for (size_t i = 0; i < n; i++)
-        requests[i] = (struct mig_request){want->mig.profiles[i].profile,
-                                           (unsigned)want->mig.profiles[i].count};
-    if (n)
-        TRY(mig_resolve(&card->mig, requests, n, &wish.wants, e));
-    if (want->mode == API_MODE_SGPU)
-        TRY(sgpu_wants_of(&want->sgpu, &wish.sgpu, e));
+    if (m->wish_of)
+        TRY(m->wish_of(card, want, &wish, e));
     *ret = wish;
     return 0;
 }

@@ -23,9 +23,6 @@ struct card_view {
 };
 void card_view_done(struct card_view *v);
 
-/* The enum api_mode of a mode. */
-int card_api_mode(enum gpu_mode mode);
-
 /* True where slices of the card (in mode GPU_SGPU) are made for pods. want: the card's want; NULL:
  * none. */
 bool card_makes_slices(const struct gpu_card *card, const struct device_want *want);

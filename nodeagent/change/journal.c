@@ -63,8 +63,6 @@ struct doc {
     size_t n_nameless;
 };
 
-static const char *const modes[] =
-    {[GPU_NATIVE] = "native", [GPU_MIG] = "mig", [GPU_SGPU] = "sgpu", [GPU_VGPU] = "vgpu", NULL};
 static const char *const phases[] =
     {[JOURNAL_FORWARD] = "forward", [JOURNAL_BACK] = "back", [JOURNAL_HELD] = "held", NULL};
 
@@ -92,7 +90,7 @@ static const struct jx_field slice_fields[] = {JX_F(doc_slice, alias, "alias", J
                                                     .max = MAX_NUMBER),
                                                {0}};
 static const struct jx_field layout_fields[] =
-    {JX_F(doc_layout, mode, "mode", JX_ENUM, .required = true, .choices = modes),
+    {JX_F(doc_layout, mode, "mode", JX_ENUM, .required = true, .choices = api_mode_names),
      JX_L(doc_layout, instances, n_instances, "instances", JX_LIST,
           .elem_bytes = sizeof(struct doc_instance), .max = MIG_MAX_INSTANCES,
           .sub = instance_fields),

@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 
-#include "nodeagent/change/card_slices.h"
+#include "nodeagent/mode/sgpu.h"
 
 /*
  * The journal of a change on one card: one small JSON file per card, <state_dir>/<uuid>.json,

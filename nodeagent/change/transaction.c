@@ -11,6 +11,7 @@
 
 #include "nodeagent/change/card_run.h"
 #include "nodeagent/change/journal.h"
+#include "nodeagent/mode/card_mode.h"
 
 /* Bound on planning again because the card changed between two readings. */
 #define MAX_PLANS 3
@@ -446,7 +447,7 @@ static enum leftover finish_interrupted(struct txn *t)
 static bool was_overtaken(struct txn *t)
 {
     auto_gpu_card struct gpu_card card = {0};
-    return read_with_users(t, &card, NULL) == 0 && card.mode == GPU_VGPU;
+    return read_with_users(t, &card, NULL) == 0 && card_mode_of(card.mode)->fixed;
 }
 
 static enum leftover dropped(struct txn *t, const char *reason, const char *message)

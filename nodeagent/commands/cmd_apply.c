@@ -13,6 +13,7 @@
 #include "nodeagent/commands/cmd.h"
 #include "nodeagent/commands/host.h"
 #include "nodeagent/commands/layout_file.h"
+#include "nodeagent/mode/card_mode.h"
 
 /* `plan`, `apply` and `assert`: one file, or a built-in name, against this host's cards. */
 
@@ -159,10 +160,8 @@ static char *want_words(const struct device_want *want)
                 want->sgpu.slices[i].alias);
     if (text.len)
         return sb_take(&text);
-    return xstrdup(want->mode == API_MODE_NATIVE ? "whole"
-                   : want->mode == API_MODE_MIG  ? "nothing cut"
-                   : want->mode == API_MODE_SGPU ? "slices made for pods"
-                                                 : "virtual functions");
+    const struct card_mode *m = card_mode_of((enum gpu_mode)want->mode);
+    return xstrdup(m->fixed ? m->word : m->bare);
 }
 
 /* Prints both sides and the steps, because another sharing policy or an unusable partition shows in

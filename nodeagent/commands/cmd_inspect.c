@@ -6,16 +6,17 @@
 #include "base/options.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/change/card_part.h"
 #include "nodeagent/commands/cmd.h"
 #include "nodeagent/commands/host.h"
 #include "nodeagent/commands/topology_table.h"
+#include "nodeagent/mode/card_mode.h"
+#include "nodeagent/mode/mig.h"
 #include "nodeagent/report/node_status.h"
 #include "partition/vendor.h"
 
 /* `cleave-agent inspect`: every card as a bar of its memory slices. */
 
-enum { BAR_COLUMNS = 72, NAME_MAX_BYTES = 80 };
+enum { BAR_COLUMNS = 72, NAME_MAX_BYTES = 80, PART_BYTES = 512 };
 
 static const char *profile_name(const struct gpu_card *card, const struct mig_instance *inst)
 {
@@ -65,52 +66,13 @@ static void print_users(const struct gpu_card *card, int gi_id, int ci_id)
     }
 }
 
-enum { SLICES_BYTES = 32 };
-
-/* "slice 2" or "slices 4-7": its memory slices. Returns ret. */
-static const char *slices_text(const struct mig_instance *inst, char ret[SLICES_BYTES])
+static void print_part(const struct gpu_card *card, unsigned i)
 {
-    if (inst->size == 1)
-        (void)snprintf(ret, SLICES_BYTES, "slice %u", inst->start);
-    else
-        (void)snprintf(ret, SLICES_BYTES, "slices %u-%u", inst->start,
-                       inst->start + inst->size - 1);
-    return ret;
-}
-
-static void print_partition(const struct gpu_card *card, const struct gpu_partition *p)
-{
-    const struct mig_instance *inst = &card->state.items[p->instance];
-    char name[MIG_NAME_BYTES] = "?";
-    if (inst->profile != MIG_NO_PROFILE)
-        mig_partition_name(&card->mig.profiles[inst->profile], inst->cis[p->ci].slices, name);
-    char slices[SLICES_BYTES];
-    (void)printf("    %-14s %-10s  gi %u ci %u  %s\n", name, slices_text(inst, slices), p->gi_id,
-                 p->ci_id, p->uuid);
-    print_users(card, (int)p->gi_id, (int)p->ci_id);
-}
-
-/* Slices have no placement, so each gets a line. */
-static void print_slices(const struct gpu_card *card)
-{
-    for (unsigned i = 0; card->mode == GPU_SGPU && i < card->sgpu.n; i++) {
-        const struct sgpu_slice *s = &card->sgpu.items[i];
-        (void)printf("    %-14s slice %-2u  %5u MiB  %3u %%  %s%s\n", *s->alias ? s->alias : "?",
-                     s->id, s->quota.memory_mib, s->quota.compute_percent, card->slices[i].uuid,
-                     s->foreign ? "  (not made by Cleave)" : "");
-        print_users(card, (int)s->id, -1);
-    }
-}
-
-static void print_vfs(const struct gpu_card *card)
-{
-    for (unsigned i = 0; i < card->n_vfs; i++) {
-        const struct gpu_vf *vf = &card->vfs[i];
-        (void)printf("    %-14s %s  %llu MiB  %s%s%s\n", CARD_PART_VF, vf->pci_bus_id,
-                     (unsigned long long)vf->memory_mib, vf->uuid, vf->healthy ? "" : "  ",
-                     vf->unhealthy_message);
-        print_users(card, (int)vf->number, -1);
-    }
+    const struct card_part part = card_part_at(card, i);
+    auto_sb struct sb line = SB_INIT(PART_BYTES);
+    card_mode_of(card->mode)->describe(card, &part, &line);
+    (void)printf("    %s\n", sb_str(&line));
+    print_users(card, part.number, part.ci);
 }
 
 static void print_instance(const struct gpu_card *card, unsigned instance)
@@ -118,11 +80,11 @@ static void print_instance(const struct gpu_card *card, unsigned instance)
     const struct mig_instance *inst = &card->state.items[instance];
     for (unsigned i = 0; i < card->n_partitions; i++)
         if (card->partitions[i].instance == instance)
-            print_partition(card, &card->partitions[i]);
-    char slices[SLICES_BYTES];
+            print_part(card, i);
+    char slices[CARD_SLICES_BYTES];
     if (inst->n_cis == 0)
         (void)printf("    %-14s %-10s  gi %u       no compute instance\n", profile_name(card, inst),
-                     slices_text(inst, slices), inst->gi_id);
+                     card_memory_slices(inst, slices), inst->gi_id);
 }
 
 /* Prints them in the order of the bar. */
@@ -143,22 +105,27 @@ static void print_offer(const struct gpu_card *card)
     (void)putchar('\n');
 }
 
-static const char *mode_words(const struct gpu_card *card)
+static const char *mode_words(const struct gpu_card *card, char *buf, size_t size)
 {
     const struct vendor *v = vendor_find(card->vendor);
-    if (card->mode == GPU_VGPU)
-        return "virtual functions";
-    if (card->sgpu_capable)
-        return card->mode == GPU_SGPU ? "sGPU" : "sGPU off";
-    if (card->mig_capable)
-        return card->mode == GPU_MIG ? "MIG" : "MIG off";
+    const struct card_mode *m;
+    if (card->mode != GPU_NATIVE) {
+        (void)snprintf(buf, size, "%s", card_mode_of(card->mode)->word);
+        return buf;
+    }
+    for (unsigned i = 0; (m = card_mode_at(i)) != NULL; i++)
+        if (m->is_possible && m->is_possible(card)) {
+            (void)snprintf(buf, size, "%s off", m->word);
+            return buf;
+        }
     return v && v->part ? "no MIG" : "no sGPU";
 }
 
 static void print_card(const struct gpu_card *card, bool offers)
 {
+    char mode[64];
     (void)printf("GPU %-2u  %s  %s  %llu MiB  %s", card->index, card->model, card->pci_bus_id,
-                 (unsigned long long)card->memory_mib, mode_words(card));
+                 (unsigned long long)card->memory_mib, mode_words(card, mode, sizeof(mode)));
     if (card->mode == GPU_SGPU)
         (void)printf(" %s, %u ms", api_qos_policy_names[card->sgpu.qos], card->sgpu.timeslice_ms);
     (void)printf("\n  %s\n", card->uuid);
@@ -169,9 +136,10 @@ static void print_card(const struct gpu_card *card, bool offers)
         (void)printf("  UNHEALTHY %s: %s\n", card->unhealthy_reason, card->unhealthy_message);
     if (card->mode == GPU_MIG && card->mig.memory_slices)
         draw_bar(card);
-    print_instances(card);
-    print_slices(card);
-    print_vfs(card);
+    if (card->mode == GPU_MIG)
+        print_instances(card);
+    for (unsigned i = 0; card->mode != GPU_MIG && i < card_parts(card); i++)
+        print_part(card, i);
     print_users(card, /* gi_id= */ -1, /* ci_id= */ -1);
     if (offers && card->mig.n_profiles)
         print_offer(card);

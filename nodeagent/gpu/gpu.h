@@ -36,9 +36,13 @@
  * an entry. */
 #define GPU_MAX_PARTITIONS 48
 
-/* GPU_VGPU: the card has virtual functions (SR-IOV). An administrator makes them; no call of Cleave
+/* The same numbers as enum api_mode. GPU_VGPU: the card has virtual functions (SR-IOV). An administrator makes them; no call of Cleave
  * switches that mode on or off. */
-enum gpu_mode { GPU_NATIVE, GPU_MIG, GPU_SGPU, GPU_VGPU };
+#define MODE(name, word) GPU_##name,
+enum gpu_mode {
+#include "api/modes.def"
+};
+#undef MODE
 
 /* A consumer or a holder of a card. */
 struct gpu_process {

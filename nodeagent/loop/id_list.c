@@ -3,6 +3,7 @@
 
 #include "base/xalloc.h"
 
+#include "nodeagent/mode/card_mode.h"
 #include "nodeagent/offer/device_id.h"
 
 void id_list_done(struct id_list *l)

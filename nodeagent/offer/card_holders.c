@@ -5,6 +5,7 @@
 
 #include "base/xalloc.h"
 
+#include "nodeagent/mode/card_mode.h"
 #include "nodeagent/offer/device_id.h"
 
 struct users {
@@ -34,14 +35,8 @@ static void add_part_user(const struct holders *holders, const struct gpu_card *
                           const struct card_part *p, struct users *users)
 {
     char id[DEVICE_ID_BYTES];
-    if (p->slice && p->slice->foreign)
-        return; /* not an alias of Cleave's */
-    if (p->slice)
-        add_user(holders, device_id(card, p, id), (int)p->slice->id, -1, users);
-    else if (p->vf)
-        add_user(holders, device_id(card, p, id), (int)p->vf->number, -1, users);
-    else
-        add_user(holders, device_id(card, p, id), (int)p->mig->gi_id, (int)p->mig->ci_id, users);
+    if (!p->foreign) /* its alias is not one of Cleave's */
+        add_user(holders, device_id(card, p, id), p->number, p->ci, users);
 }
 
 static void add_slot_users(const struct holders *holders, const struct device_slots *made,

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "nodeagent/mode/card_mode.h"
+
 bool card_memo_drain_is_over(const struct card_memo *m, int64_t now_ms)
 {
     return m->drain_deadline_ms && now_ms >= m->drain_deadline_ms;
@@ -24,7 +26,8 @@ static const char *in_use_reason(const struct device_want *want, const struct ca
 
 static const char *unsupported_reason(const struct device_want *want)
 {
-    return want && want->mode == API_MODE_SGPU ? "SGPUUnsupported" : "MIGUnsupported";
+    const char *reason = want ? card_mode_of((enum gpu_mode)want->mode)->unsupported : NULL;
+    return reason ? reason : "Unsupported";
 }
 
 const char *card_memo_reason(const struct device_want *want, const struct card_memo *m,

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/offer/device_entry.h"
 
-#include <stdio.h>
-
 #include "base/xalloc.h"
 
+#include "nodeagent/mode/card_mode.h"
 #include "nodeagent/vendor/container_vendors.h"
 
 struct entry_device device_card_entry(const struct gpu_card *card)
@@ -23,15 +22,9 @@ void device_slice_entry(const struct gpu_card *card, const struct card_part *p, 
                         struct entry_device *ret)
 {
     *ret = device_card_entry(card);
+    card_mode_of(card->mode)->set_entry(card, p, ret);
+    free(ret->cdi_name);
     ret->cdi_name = cdi_name_take;
-    if (*p->device->uuid)
-        xstr_set(&ret->uuid, p->device->uuid);
-    ret->has_slice = true;
-    ret->slice = (struct entry_slice){.id = p->slice->id,
-                                      .minor = p->device->minor,
-                                      .memory_mib = p->slice->quota.memory_mib,
-                                      .compute_percent = p->slice->quota.compute_percent};
-    (void)snprintf(ret->slice.alias, sizeof(ret->slice.alias), "%s", p->device->alias);
 }
 
 int device_check_nodes(const struct container_nodes *nodes, const struct gpu_card *card,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "nodeagent/change/card_part.h"
 #include "nodeagent/container/container_vendor.h"
 #include "nodeagent/container/entry.h"
+#include "nodeagent/mode/card_part.h"
 
 /* How a card or a part gets into a container (entry.h). Pure. */
 

@@ -6,19 +6,7 @@
 
 #include "base/num.h"
 
-static const struct mig_instance *instance_of(const struct gpu_card *card,
-                                              const struct gpu_partition *p)
-{
-    return &card->state.items[p->instance];
-}
-
-int device_ci_start(const struct gpu_card *card, const struct gpu_partition *p)
-{
-    const struct mig_instance *inst = instance_of(card, p);
-    if (inst->cis[p->ci].slices == card->mig.profiles[inst->profile].slices)
-        return -1;
-    return p->ci_start >= 0 ? p->ci_start : (int)p->ci_id;
-}
+#include "nodeagent/mode/card_mode.h"
 
 #define SLOT_ID "sgpu@"
 
@@ -36,30 +24,16 @@ int device_slot_of(const char *id)
     return is_one ? (int)slot : -1;
 }
 
-static char *slice_id(const struct gpu_card *card, const struct sgpu_slice *s, char *buf)
-{
-    int slot = sgpu_slot_of(s->alias);
-    if (slot >= 0)
-        return device_slot_id((unsigned)slot, buf);
-    (void)snprintf(buf, DEVICE_ID_BYTES, "%s/%s", card->uuid, s->alias);
-    return buf;
-}
-
 char *device_id(const struct gpu_card *card, const struct card_part *p, char *buf)
 {
-    char profile[MIG_NAME_BYTES];
-    if (p && p->slice)
-        return slice_id(card, p->slice, buf);
-    if (p && p->vf)
-        (void)snprintf(buf, DEVICE_ID_BYTES, "%s/" CARD_PART_VF "@%u", card->uuid, p->vf->number);
-    else if (!p || !card_part_kind(card, p, profile))
-        (void)snprintf(buf, DEVICE_ID_BYTES, "%s", card->uuid);
-    else if (device_ci_start(card, p->mig) >= 0)
-        (void)snprintf(buf, DEVICE_ID_BYTES, "%s/%s@%u.%u", card->uuid, profile,
-                       instance_of(card, p->mig)->start, (unsigned)device_ci_start(card, p->mig));
+    char place[CARD_PLACE_BYTES];
+    int slot = p && p->slice ? sgpu_slot_of(p->slice->alias) : -1;
+    if (slot >= 0)
+        return device_slot_id((unsigned)slot, buf);
+    if (p && card_mode_of(card->mode)->place(card, p, place))
+        (void)snprintf(buf, DEVICE_ID_BYTES, "%s/%s", card->uuid, place);
     else
-        (void)snprintf(buf, DEVICE_ID_BYTES, "%s/%s@%u", card->uuid, profile,
-                       instance_of(card, p->mig)->start);
+        (void)snprintf(buf, DEVICE_ID_BYTES, "%s", card->uuid);
     return buf;
 }
 

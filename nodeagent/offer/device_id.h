@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "nodeagent/change/card_part.h"
+#include "nodeagent/mode/card_part.h"
 
 /*
  * The identifiers under which the kubelet knows devices. They outlive restarts, re-creations and
@@ -28,6 +28,3 @@ size_t device_id_base(const char *id);
 char *device_slot_id(unsigned slot, char *buf);
 /* The slot of an id; -1: it is not a slot's. */
 int device_slot_of(const char *id);
-/* The first compute slice of a compute instance in its GPU instance; -1: it fills the GPU instance,
- * and its id does not name the slice. */
-int device_ci_start(const struct gpu_card *card, const struct gpu_partition *p);

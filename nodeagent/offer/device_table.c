@@ -7,6 +7,7 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/cdi/cdi_slot.h"
+#include "nodeagent/mode/card_mode.h"
 #include "nodeagent/offer/device_entry.h"
 #include "nodeagent/offer/device_id.h"
 #include "nodeagent/offer/share.h"
@@ -65,77 +66,39 @@ static bool is_free_of_others(const struct build *b, const char *name, const str
     return !b->s->holders || !holders_has_otherwise(b->s->holders, name, d->id, d->replicas > 1);
 }
 
-static void add_mig_device(const struct gpu_card *card, const struct gpu_partition *p,
-                           const char *profile, struct table_device *d)
-{
-    d->memory_mib = card->mig.profiles[card->state.items[p->instance].profile].memory_mib;
-    d->start = card->state.items[p->instance].start;
-    d->gi_id = d->entry.gi_id = p->gi_id;
-    d->ci_id = d->entry.ci_id = p->ci_id;
-    d->entry.mig = true;
-    d->entry.mig_index = p->mig_index;
-    xstr_set(&d->entry.uuid, p->uuid);
-    d->entry.cdi_name = entry_cdi_name(card->uuid, profile, d->start, device_ci_start(card, p));
-}
-
-/* Adds the whole card, or with p a partition of it. */
-static void add_card_or_part(struct build *b, const struct gpu_card *card,
-                             const struct card_part *p, bool healthy)
-{
-    char profile[MIG_NAME_BYTES];
-    char name[RESOURCE_NAME_BYTES];
-    char id[DEVICE_ID_BYTES];
-    if (p && !card_part_kind(card, p, profile))
-        return;
-    const struct share_rules rules = {b->s->config, b->strategy, b->s->publisher};
-    const struct share share = share_of(&rules, card->vendor, want_of(b, card), p ? profile : NULL);
-    if (!resource_name(card->vendor, b->strategy, share.renamed, p ? profile : NULL, name))
-        return;
-    struct table_device *d = add_device(b, name, card, &share, device_id(card, p, id));
-    d->healthy = healthy && is_free_of_others(b, name, d);
-    if (p)
-        add_mig_device(card, p->mig, profile, d);
-    else
-        d->entry.cdi_name = entry_cdi_name(card->uuid, NULL, 0, -1);
-}
-
-/* --- Slices --- */
-
 static const struct share unshared = {.replicas = 1};
 
-/* Adds an existing slice under the name of its kind. */
-static void add_slice(struct build *b, const struct gpu_card *card, const struct card_part *p,
-                      bool healthy)
+static void add_whole_card(struct build *b, const struct gpu_card *card, bool healthy)
 {
+    char name[RESOURCE_NAME_BYTES];
+    const struct share_rules rules = {b->s->config, b->strategy, b->s->publisher};
+    const struct share share = share_of(&rules, card->vendor, want_of(b, card), NULL);
+    if (!resource_name(card->vendor, b->strategy, share.renamed, NULL, name))
+        return;
+    struct table_device *d = add_device(b, name, card, &share, card->uuid);
+    d->healthy = healthy && is_free_of_others(b, name, d);
+    d->entry.cdi_name = entry_cdi_name(card->uuid, NULL, 0, -1);
+}
+
+static void add_part(struct build *b, const struct gpu_card *card, const struct card_part *p,
+                     bool healthy)
+{
+    const struct card_mode *m = card_mode_of(card->mode);
     char kind[MIG_NAME_BYTES];
     char name[RESOURCE_NAME_BYTES];
     char id[DEVICE_ID_BYTES];
-    if (!card_part_kind(card, p, kind) || !resource_slice_name(card->vendor, kind, name))
+    if (!card_part_kind(card, p, kind))
         return;
-    struct table_device *d = add_device(b, name, card, &unshared, device_id(card, p, id));
-    d->memory_mib = p->slice->quota.memory_mib;
-    d->healthy = healthy && is_free_of_others(b, name, d);
-    entry_device_done(&d->entry);
-    device_slice_entry(card, p, entry_cdi_slice_name(card->uuid, p->slice->alias), &d->entry);
-}
-
-/* --- Virtual functions --- */
-
-static void add_vf(struct build *b, const struct gpu_card *card, const struct card_part *p,
-                   bool healthy)
-{
-    char id[DEVICE_ID_BYTES];
-    const char *name = resource_function_name(card->vendor);
-    if (!name)
+    const struct share_rules rules = {b->s->config, b->strategy, b->s->publisher};
+    const struct share share =
+        m->can_share ? share_of(&rules, card->vendor, want_of(b, card), kind) : unshared;
+    if (!m->resource(card->vendor, b->strategy, share.renamed, kind, name))
         return;
-    struct table_device *d = add_device(b, name, card, &unshared, device_id(card, p, id));
-    d->memory_mib = p->vf->memory_mib;
-    d->start = p->vf->number;
+    struct table_device *d = add_device(b, name, card, &share, device_id(card, p, id));
     d->healthy = healthy && is_free_of_others(b, name, d);
-    d->entry.is_vf = true;
-    d->entry.cdi_name = entry_cdi_vf_name(card->uuid, p->vf->number);
-    xstr_set(&d->entry.uuid, p->vf->uuid);
-    xstr_set(&d->entry.pci_bus_id, p->vf->pci_bus_id);
+    d->memory_mib = p->memory_mib;
+    d->start = p->start;
+    m->set_entry(card, p, &d->entry);
 }
 
 /* --- Slots --- */
@@ -222,23 +185,16 @@ static void add_card(struct build *b, const struct gpu_card *card, const struct 
 {
     const struct device_want *want = want_of(b, card);
     if (card->mode == GPU_NATIVE) {
-        add_card_or_part(b, card, /* p= */ NULL, card->healthy && offer->whole);
+        add_whole_card(b, card, card->healthy && offer->whole);
         return;
     }
     if (card->mode == GPU_MIG && b->strategy == API_STRATEGY_NONE) {
-        add_card_or_part(b, card, /* p= */ NULL,
-                         card->healthy && (!want || want->mode == API_MODE_MIG));
+        add_whole_card(b, card, card->healthy && (!want || want->mode == API_MODE_MIG));
         return;
     }
     for (unsigned i = 0; i < card_parts(card); i++) {
         const struct card_part p = card_part_at(card, i);
-        bool good = card->healthy && card_part_is_good(&p) && card_offer_has(offer, &p);
-        if (p.slice)
-            add_slice(b, card, &p, good);
-        else if (p.vf)
-            add_vf(b, card, &p, good);
-        else
-            add_card_or_part(b, card, &p, good);
+        add_part(b, card, &p, card->healthy && card_part_is_good(&p) && card_offer_has(offer, &p));
     }
     if (card->mode == GPU_SGPU && card_makes_slices(card, want))
         count_slots(b, card, card->healthy && offer->slots);

@@ -60,8 +60,7 @@ static void offer_card(const struct node_state *s, const struct card_view *v,
     *ret = changes ? busy->offer : (struct card_offer){0};
     if (changes || v->outdated)
         return;
-    if (want ? want->mode != card_api_mode(v->card.mode)
-             : unended_find(s->unended, v->card.uuid) != NULL)
+    if (want ? want->mode != (int)v->card.mode : unended_find(s->unended, v->card.uuid) != NULL)
         return;
     card_offer_of(&v->card, ret);
     if (plan && is_under_way(want, node_state_memo(s, v->card.uuid), plan, now_ms))

@@ -9,7 +9,7 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/change/card_part.h"
+#include "nodeagent/mode/card_mode.h"
 #include "nodeagent/offer/device_id.h"
 #include "nodeagent/offer/share.h"
 #include "service/conditions.h"
@@ -62,68 +62,14 @@ static void build_illness(const struct health *h, const char *uuid, unsigned gi_
     to->unhealthy.message = xstrdup(message);
 }
 
-static void build_mig_device(const struct card_view *v, const struct gpu_partition *from,
-                             struct device_partition *to)
-{
-    const struct mig_instance *inst = &v->card.state.items[from->instance];
-    to->uuid = *from->uuid ? xstrdup(from->uuid)
-                           : xasprintf("%s/%u/%u", v->card.uuid, from->gi_id, from->ci_id);
-    to->has_gi_id = true;
-    to->gi_id = from->gi_id;
-    to->has_ci_id = true;
-    to->ci_id = from->ci_id;
-    to->placement = xasprintf("%u:%u", inst->start, inst->size);
-    to->in_use = inst->cis[from->ci].in_use;
-}
-
-static void build_slice(const struct card_view *v, const struct card_part *from,
-                        struct device_partition *to)
-{
-    const struct sgpu_slice *s = from->slice;
-    to->uuid =
-        *from->device->uuid ? xstrdup(from->device->uuid) : xasprintf("%s/%u", v->card.uuid, s->id);
-    to->has_slice = true;
-    to->slice = (struct device_slice){
-        .id = s->id,
-        .alias = *s->alias ? xstrdup(s->alias) : NULL,
-        .memory_mib = s->quota.memory_mib,
-        .compute_percent = s->quota.compute_percent,
-        .foreign = s->foreign,
-    };
-    to->in_use = s->in_use;
-}
-
-static void build_vf(const struct card_view *v, const struct gpu_vf *from,
-                     struct device_partition *to)
-{
-    to->uuid = *from->uuid ? xstrdup(from->uuid)
-                           : xasprintf("%s/" CARD_PART_VF "@%u", v->card.uuid, from->number);
-    to->has_vf = true;
-    to->vf = (struct device_vf){
-        .index = from->number,
-        .pci_bus_id = xstrdup(from->pci_bus_id),
-        .memory_mib = (int64_t)from->memory_mib,
-    };
-    to->in_use = from->in_use;
-    to->has_unhealthy = !from->healthy;
-    if (!to->has_unhealthy)
-        return;
-    to->unhealthy.reason = xstrdup("NotAvailable");
-    to->unhealthy.message = xstrdup(from->unhealthy_message);
-}
-
 static void build_part(const struct node_state *s, const struct card_view *v,
                        const struct card_part *from, struct device_partition *to)
 {
     char name[MIG_NAME_BYTES];
     card_part_name(&v->card, from, name);
     to->profile = xstrdup(name);
-    if (from->slice)
-        build_slice(v, from, to);
-    else if (from->vf)
-        build_vf(v, from->vf, to);
-    else
-        build_mig_device(v, from->mig, to);
+    card_mode_of(v->card.mode)->show(&v->card, from, to);
+    to->in_use = from->in_use;
     bool held = add_holders(s, &v->card, from, &to->in_use_by, &to->n_in_use_by);
     for (unsigned i = 0; i < v->card.n_processes; i++)
         if (card_part_is_used_by(from, &v->card.processes[i]))
@@ -189,9 +135,9 @@ static void build_identity(const struct gpu_card *from, struct device_card *to)
     to->memory_mib = (int64_t)from->memory_mib;
     to->healthy = from->healthy;
     to->mig_capable = from->mig_capable;
-    to->mode = card_api_mode(from->mode);
+    to->mode = (int)from->mode;
     to->has_pending_mode = from->pending_mode != from->mode;
-    to->pending_mode = card_api_mode(from->pending_mode);
+    to->pending_mode = (int)from->pending_mode;
 }
 
 struct applied {
@@ -231,24 +177,11 @@ static bool still_applied(const struct conditions *prev, const struct card_view 
     return matches;
 }
 
-/* Only this partition; its neighbours in the same GPU instance may stay. */
-static bool takes_mig_device(const struct card_steps *steps, const struct gpu_partition *p)
+static bool must_be_free(const struct gpu_card *card, const struct card_plan *plan,
+                         const struct card_part *p, unsigned i)
 {
-    for (unsigned i = 0; i < steps->n; i++) {
-        const struct card_step *s = &steps->items[i];
-        if (s->kind == CARD_CI_DESTROY && s->gi_id == p->gi_id && s->ci_id == p->ci_id)
-            return true;
-    }
-    return false;
-}
-
-/* True when the i-th part must be free first. A slice must be free even where only the sharing
- * policy changes. Virtual functions are never changed. */
-static bool must_be_free(const struct card_plan *plan, const struct card_part *p, unsigned i)
-{
-    if (p->slice)
-        return plan->steps.blocking & (1U << i);
-    return p->mig && takes_mig_device(&plan->steps, p->mig);
+    const struct card_mode *m = card_mode_of(card->mode);
+    return m->must_be_free && m->must_be_free(&plan->steps, p, i);
 }
 
 /* True when a pod holds the card as a whole, however it is cut. */
@@ -272,7 +205,7 @@ static void build_drain(const struct card_view *v, const struct card_plan *plan,
     to->drain.card = plan->steps.card_blocking;
     for (unsigned i = 0; i < card_parts(&v->card); i++) {
         const struct card_part part = card_part_at(&v->card, i);
-        if (!must_be_free(plan, &part, i) || !to->partitions[i].in_use)
+        if (!must_be_free(&v->card, plan, &part, i) || !to->partitions[i].in_use)
             continue;
         to->drain.card |= held_as_a_whole(&v->card);
         *XPUSH(to->drain.partitions, to->drain.n_partitions) = xstrdup(to->partitions[i].uuid);
@@ -325,7 +258,7 @@ static struct pods pods_in_the_way(const struct card_view *v, const struct card_
         add_pods(&p, to->in_use_by, to->n_in_use_by);
     for (unsigned i = 0; i < card_parts(&v->card); i++) {
         const struct card_part part = card_part_at(&v->card, i);
-        if (must_be_free(plan, &part, i))
+        if (must_be_free(&v->card, plan, &part, i))
             add_pods(&p, to->partitions[i].in_use_by, to->partitions[i].n_in_use_by);
     }
     return p;

@@ -7,6 +7,8 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/mode/card_mode.h"
+
 enum { TEXT_BYTES = 1000 };
 
 struct tally {
@@ -56,10 +58,8 @@ void node_summary_build(struct device_status *ret)
     for (size_t i = 0; i < ret->n_devices; i++) {
         const struct device_card *c = &ret->devices[i];
         tally_add(&models, &n_models, c->model ? c->model : "unknown");
-        if (c->mode == API_MODE_NATIVE)
-            tally_add(&layout, &n_layout, "gpu");
-        else if (!c->n_partitions)
-            tally_add(&layout, &n_layout, c->mode == API_MODE_SGPU ? "onDemand" : "empty");
+        if (c->mode == API_MODE_NATIVE || !c->n_partitions)
+            tally_add(&layout, &n_layout, card_mode_of((enum gpu_mode)c->mode)->summary);
         ret->summary.in_use += c->in_use;
         ret->summary.partitions += (int64_t)c->n_partitions;
         for (size_t k = 0; k < c->n_partitions; k++) {

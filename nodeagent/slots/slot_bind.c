@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/change/card_part.h"
+#include "nodeagent/mode/card_mode.h"
 #include "nodeagent/offer/device_entry.h"
 
 /* --- The present slice --- */

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "nodeagent/change/card_offer.h"
+#include "nodeagent/mode/card_mode.h"
 
 /* A cut card with two partitions in one instance and one in another. */
 static struct gpu_card cut_card(void)
@@ -15,7 +16,7 @@ static struct gpu_card cut_card(void)
 
 static bool has(const struct card_offer *o, const struct gpu_partition *p)
 {
-    const struct card_part part = {.mig = p};
+    const struct card_part part = {.number = (int)p->gi_id, .ci = (int)p->ci_id};
     return card_offer_has(o, &part);
 }
 
@@ -93,8 +94,8 @@ Test(card_offer, functions_are_on_offer_and_their_card_is_not)
 
 Test(card_offer, slices_make_a_difference)
 {
-    const struct card_offer one = {.slots = true, .n_slices = 1, .slices = {3}};
-    const struct card_offer other = {.slots = true, .n_slices = 1, .slices = {4}};
+    const struct card_offer one = {.slots = true, .n = 1, .items = {{3, -1}}};
+    const struct card_offer other = {.slots = true, .n = 1, .items = {{4, -1}}};
     const struct card_offer none = {.slots = true};
     cr_expect(card_offer_equal(&one, &one));
     cr_expect(!card_offer_equal(&one, &other) && !card_offer_equal(&one, &none));

@@ -256,8 +256,8 @@ Test(card_track, a_slice_that_is_withdrawn_is_told_anew)
     struct bench b;
     bench_init(&b, "[{uuid: a, mode: sgpu}]", TXN_APPLIED);
     struct card_track *t = &b.tracks.items[0];
-    card_track_told(t, &(struct card_offer){.n_slices = 2, .slices = {0, 1}}, 5);
-    card_track_told(t, &(struct card_offer){.n_slices = 1, .slices = {1}}, 6);
+    card_track_told(t, &(struct card_offer){.n = 2, .items = {{0, -1}, {1, -1}}}, 5);
+    card_track_told(t, &(struct card_offer){.n = 1, .items = {{1, -1}}}, 6);
     cr_expect_eq(t->told_number, 6);
     bench_done(&b);
 }

@@ -3,7 +3,7 @@
 
 #include "base/auto.h"
 
-#include "nodeagent/change/ci_fit.h"
+#include "nodeagent/mode/ci_fit.h"
 
 struct fit_case {
     unsigned room;

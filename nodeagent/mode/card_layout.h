@@ -8,8 +8,8 @@
 #include "partition/mig.h"
 #include "partition/sgpu.h"
 
-/* Layouts, wishes and steps of one card as plain values; card_steps.h and card_plan.h compute with
- * them. */
+/* Layouts, wishes and steps of one card as plain values. The rows of card_mode.h make them;
+ * nodeagent/change puts them together. */
 
 /* A GPU instance of a layout. Its first memory slice identifies it: no two instances share one. */
 struct card_instance {
@@ -39,11 +39,11 @@ struct card_wish {
 enum card_step_kind {
     CARD_CI_DESTROY,    /* gi_id, ci_id */
     CARD_GI_DESTROY,    /* gi_id */
-    CARD_MODE_SET,      /* from, mode */
+    CARD_MODE_SET,      /* from: the mode that is current or pending; mode */
     CARD_RESET,         /* makes a pending mode current */
     CARD_GI_CREATE,     /* profile_id, start, size */
     CARD_CI_CREATE,     /* in the instance at `start`: slices, ci_start */
-    CARD_SLICE_DESTROY, /* gi_id: its id; slice */
+    CARD_SLICE_DESTROY, /* slice_id, slice */
     CARD_QOS_SET,       /* qos */
     CARD_TIMESLICE_SET, /* timeslice_ms */
     CARD_SLICE_CREATE,  /* slice */
@@ -52,7 +52,7 @@ enum card_step_kind {
 struct card_step {
     enum card_step_kind kind;
     enum gpu_mode from, mode;
-    unsigned gi_id, ci_id;
+    unsigned gi_id, ci_id, slice_id;
     unsigned profile_id, start, size;
     unsigned slices;
     int ci_start;
@@ -65,6 +65,13 @@ struct card_step {
 struct card_steps {
     unsigned n;
     struct card_step items[CARD_MAX_STEPS];
-    uint32_t blocking; /* bit i: item i of card.state or card.sgpu is in use and would be changed */
+    /* Bit i: an item that would be changed is in use. The mode of the card says what its items are:
+     * card.state.items, card.sgpu.items. */
+    uint32_t blocking;
     bool card_blocking; /* the whole card is in use, and the mode would change */
 };
+
+/* Adds a step of this kind, else empty. Borrowed until the next one. */
+struct card_step *card_steps_add(struct card_steps *s, enum card_step_kind kind);
+/* True when something uses the card and no single part of it. */
+bool card_is_used_as_a_whole(const struct gpu_card *card);

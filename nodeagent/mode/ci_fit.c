@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "nodeagent/change/ci_fit.h"
+#include "nodeagent/mode/ci_fit.h"
 
 #include <assert.h>
 
