@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Prints a source file as docs/adding-a-vendor.md has it, so that its code is compiled and tested.
+# Prints a source file as a document has it, so that the document's code is compiled and tested.
 #
-#   hack/doc-code.sh PATH
-#   hack/doc-code.sh --list      the paths of which it says something
+#   hack/doc-code.sh DOCUMENT PATH
+#   hack/doc-code.sh DOCUMENT --list      the paths of which it says something
 #
 # Before a code block of the document stands one of
 #
@@ -20,7 +20,8 @@ case "${1:-}" in -h | --help | "")
 esac
 cd "$(dirname "$0")/.."
 
-doc=docs/adding-a-vendor.md
+doc=$1
+shift
 if [ "$1" = --list ]; then
     # shellcheck disable=SC2016 # the document's quotes
     sed -nE 's/^\*\*`([^`]+)`\*\*(, behind `.+`)?:$/\1/p' "$doc" | sort -u

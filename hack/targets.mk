@@ -68,7 +68,7 @@ $(B)/test/unit/gpu_watch_test: | $(B)/cleave-agent sim
 VENDOR := $(B)/adding-a-vendor
 # Its folder, and the files of ours of which it changes a line; the document says which, and the
 # test that there are no others.
-VENDOR_FILES := $(shell hack/doc-code.sh --list)
+VENDOR_FILES := $(shell hack/doc-code.sh docs/adding-a-vendor.md --list)
 VENDOR_CHANGED := $(addprefix $(VENDOR)/,$(wildcard $(VENDOR_FILES)))
 VENDOR_NEW := $(filter-out $(VENDOR_CHANGED),$(addprefix $(VENDOR)/,$(VENDOR_FILES)))
 # vendors.c reads the changed vendors.def, which is found first.
@@ -82,7 +82,7 @@ $(VENDOR)/nodeagent/vendor/vendors.c: $(VENDOR)/%: %
 	@cp $< $@
 $(VENDOR_NEW) $(VENDOR_CHANGED): $(VENDOR)/%: docs/adding-a-vendor.md hack/doc-code.sh
 	@mkdir -p $(@D)
-	@hack/doc-code.sh $* > $@.part && mv $@.part $@
+	@hack/doc-code.sh $< $* > $@.part && mv $@.part $@
 # Its headers are seen first. What is changed here stands in for the library's object of that name.
 $(VENDOR_OBJECTS) $(VENDOR_TEST).o: CPPFLAGS := -I$(VENDOR) $(CPPFLAGS)
 $(VENDOR_TEST).o: CPPFLAGS += -DVENDOR_FILES='"$(VENDOR_FILES)"'
@@ -92,6 +92,32 @@ $(VENDOR_OBJECTS): %.o: %.c Makefile
 	@$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 $(VENDOR_TEST): $(VENDOR_TEST).o $(VENDOR_OBJECTS) $(UNIT_SUPPORT) $(TEST_LIBS) | sim
 	@$(CC) $(LDFLAGS) $< $(VENDOR_OBJECTS) $(UNIT_SUPPORT) -Wl,--start-group $(TEST_LIBS) -Wl,--end-group $(LDLIBS) -lcriterion -o $@
+
+# --- the code of docs/adding-a-mode.md: the same, with its line in a copy of api/modes.def ---
+
+MODE := $(B)/adding-a-mode
+MODE_FILES := $(shell hack/doc-code.sh docs/adding-a-mode.md --list)
+MODE_MADE := $(addprefix $(MODE)/,$(MODE_FILES))
+# What reads api/modes.def for a table is compiled again; an enum only gets one more number.
+MODE_AGAIN := $(addprefix $(MODE)/,api/device.c nodeagent/mode/card_mode.c)
+MODE_OBJECTS := $(patsubst %.c,%.o,$(filter %.c,$(MODE_MADE)) $(MODE_AGAIN))
+MODE_TEST := $(B)/test/unit/adding_a_mode_test
+
+$(MODE_AGAIN): $(MODE)/%: %
+	@mkdir -p $(@D)
+	@cp $< $@
+$(MODE_MADE): $(MODE)/%: docs/adding-a-mode.md hack/doc-code.sh api/modes.def
+	@mkdir -p $(@D)
+	@hack/doc-code.sh $< $* > $@.part && mv $@.part $@
+$(MODE_OBJECTS) $(MODE_TEST).o: CPPFLAGS := -I$(MODE) $(CPPFLAGS)
+$(MODE_TEST).o: CPPFLAGS += -DMODE_FILES='"$(MODE_FILES)"'
+$(MODE_OBJECTS) $(MODE_TEST).o: | $(MODE_MADE)
+$(MODE_TEST).o: docs/adding-a-mode.md # its list of files
+$(MODE_OBJECTS): %.o: %.c Makefile
+	@echo "  CC      $<"
+	@$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+$(MODE_TEST): $(MODE_TEST).o $(MODE_OBJECTS) $(UNIT_SUPPORT) $(TEST_LIBS)
+	@$(CC) $(LDFLAGS) $< $(MODE_OBJECTS) $(UNIT_SUPPORT) -Wl,--start-group $(TEST_LIBS) -Wl,--end-group $(LDLIBS) -lcriterion -o $@
 
 # --- demo ---
 

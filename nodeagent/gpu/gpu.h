@@ -36,8 +36,8 @@
  * an entry. */
 #define GPU_MAX_PARTITIONS 48
 
-/* The same numbers as enum api_mode. GPU_VGPU: the card has virtual functions (SR-IOV). An administrator makes them; no call of Cleave
- * switches that mode on or off. */
+/* The same numbers as enum api_mode. GPU_VGPU: the card has virtual functions (SR-IOV). An
+ * administrator makes them; no call of Cleave switches that mode on or off. */
 #define MODE(name, word) GPU_##name,
 enum gpu_mode {
 #include "api/modes.def"
