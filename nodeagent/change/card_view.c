@@ -32,6 +32,7 @@ bool card_makes_slices(const struct gpu_card *card, const struct device_want *wa
 
 /* --- The resolver's view --- */
 
+/* XPUSH writes the count. NOLINTNEXTLINE(readability-non-const-parameter) */
 static void count_part(const char *name, struct profile_count **counts, size_t *n)
 {
     for (size_t i = 0; i < *n; i++) {
