@@ -23,20 +23,20 @@ static void infeasible(struct card_plan *ret, const char *reason, const char *me
     (void)snprintf(ret->message, sizeof(ret->message), "%s", message);
 }
 
-static void add_users(const struct gpu_card *card, int gi_id, struct sb *b)
+static void add_users(const struct gpu_card *card, int part, struct sb *b)
 {
     unsigned shown = 0;
     for (unsigned i = 0; i < card->n_processes; i++) {
         const struct gpu_process *p = &card->processes[i];
-        bool holds_all = !p->pid && p->gi_id < 0;
-        if (gi_id >= 0 && p->gi_id != gi_id && !holds_all)
+        bool holds_all = p->is_pod && p->part < 0;
+        if (part >= 0 && p->part != part && !holds_all)
             continue;
         if (shown++ >= 3)
             continue;
-        const char *nameless = p->pid ? "a process" : "a pod";
-        sb_addf(b, "%s%s%s", shown > 1 ? ", " : " by ", p->pid || !*p->name ? "" : "pod ",
+        const char *nameless = p->is_pod ? "a pod" : "a process";
+        sb_addf(b, "%s%s%s", shown > 1 ? ", " : " by ", p->is_pod && *p->name ? "pod " : "",
                 *p->name ? p->name : nameless);
-        if (p->pid)
+        if (!p->is_pod)
             sb_addf(b, " (pid %u)", p->pid);
     }
     if (shown > 3)

@@ -56,11 +56,11 @@ static void draw_bar(const struct gpu_card *card)
     (void)puts("|");
 }
 
-static void print_users(const struct gpu_card *card, int gi_id, int ci_id)
+static void print_users(const struct gpu_card *card, int part, int ci)
 {
     for (unsigned i = 0; i < card->n_processes; i++) {
         const struct gpu_process *p = &card->processes[i];
-        if (p->gi_id == gi_id && (ci_id < 0 || p->ci_id < 0 || p->ci_id == ci_id))
+        if (p->part == part && (ci < 0 || p->ci < 0 || p->ci == ci))
             (void)printf("      used by %s (pid %u, %llu MiB)\n", *p->name ? p->name : "a process",
                          p->pid, (unsigned long long)(p->memory_bytes >> 20));
     }
@@ -140,7 +140,7 @@ static void print_card(const struct gpu_card *card, bool offers)
         print_instances(card);
     for (unsigned i = 0; card->mode != GPU_MIG && i < card_parts(card); i++)
         print_part(card, i);
-    print_users(card, /* gi_id= */ -1, /* ci_id= */ -1);
+    print_users(card, /* part= */ -1, /* ci= */ -1);
     if (offers && card->mig.n_profiles)
         print_offer(card);
 }

@@ -60,7 +60,7 @@ void gpu_topology_done(struct gpu_topology *t)
  * process outside of all instances only monitors the card. */
 static bool holds_all(const struct gpu_process *p)
 {
-    return !p->pid && p->gi_id < 0;
+    return p->is_pod && p->part < 0;
 }
 
 /* A process that names no compute instance holds all of its GPU instance. */
@@ -68,11 +68,11 @@ static void mark(struct gpu_card *c, const struct gpu_process *p)
 {
     for (unsigned i = 0; i < c->state.n; i++) {
         struct mig_instance *in = &c->state.items[i];
-        if ((int)in->gi_id != p->gi_id && !holds_all(p))
+        if ((int)in->gi_id != p->part && !holds_all(p))
             continue;
         in->in_use = true;
         for (unsigned k = 0; k < in->n_cis; k++)
-            if (p->ci_id < 0 || (int)in->cis[k].id == p->ci_id)
+            if (p->ci < 0 || (int)in->cis[k].id == p->ci)
                 in->cis[k].in_use = true;
     }
 }
@@ -83,7 +83,7 @@ static void mark_slices(struct gpu_card *c)
         struct sgpu_slice *s = &c->sgpu.items[i];
         s->in_use = false;
         for (unsigned k = 0; k < c->n_processes && !s->in_use; k++)
-            s->in_use = c->processes[k].gi_id == (int)s->id || holds_all(&c->processes[k]);
+            s->in_use = c->processes[k].part == (int)s->id || holds_all(&c->processes[k]);
     }
 }
 
@@ -93,7 +93,7 @@ static void mark_vfs(struct gpu_card *c)
         struct gpu_vf *vf = &c->vfs[i];
         vf->in_use = false;
         for (unsigned k = 0; k < c->n_processes && !vf->in_use; k++)
-            vf->in_use = c->processes[k].gi_id == (int)vf->number || holds_all(&c->processes[k]);
+            vf->in_use = c->processes[k].part == (int)vf->number || holds_all(&c->processes[k]);
     }
 }
 
@@ -127,8 +127,8 @@ void gpu_card_set_holders(struct gpu_card *c, const struct gpu_process *holders,
 {
     unsigned kept = 0;
     for (unsigned i = 0; i < c->n_processes; i++)
-        if (c->processes[i].pid)
-            kept++; /* the pods' entries come first */
+        if (!c->processes[i].is_pod)
+            kept++; /* processes come first */
     if (kept + n == 0) {
         free(TAKE(c->processes));
         c->n_processes = 0;
@@ -136,8 +136,10 @@ void gpu_card_set_holders(struct gpu_card *c, const struct gpu_process *holders,
         return;
     }
     c->processes = xreallocarray(c->processes, kept + n, sizeof(*c->processes));
-    for (unsigned i = 0; i < n; i++)
+    for (unsigned i = 0; i < n; i++) {
         c->processes[kept + i] = holders[i];
+        c->processes[kept + i].is_pod = true;
+    }
     c->n_processes = kept + n;
     mark_users(c);
 }

@@ -44,13 +44,14 @@ enum gpu_mode {
 };
 #undef MODE
 
-/* A consumer or a holder of a card. */
+/* A user of a card: a process on it, or a pod that holds it. */
 struct gpu_process {
-    unsigned pid;  /* the host's pid; 0: no process, but a pod that holds the card */
+    bool is_pod;   /* a pod, by the kubelet's list; it may have no process yet */
+    unsigned pid;  /* of a process: the host's */
     char name[64]; /* of a pod: "namespace/name", cut to what fits */
     uint64_t memory_bytes;
-    int gi_id, ci_id; /* GPU instance and compute instance; or slice and -1; or number of a virtual
-                         function and -1; -1: the whole card */
+    int part; /* the number of the part that it uses (card_part.number); -1: the whole card */
+    int ci;   /* the compute instance of a part that has several; -1: all of the part */
 };
 
 /* A partition (MIG device): one compute instance of one GPU instance, as workloads see it. */
@@ -272,9 +273,9 @@ AUTO_DEFINE(gpu_topology, struct gpu_topology, gpu_topology_done)
 /* Remembers the in_use marks of card->state as the driver's, so that gpu_card_set_holders only adds
  * to them. To be called right after reading them. */
 void gpu_card_keep_marks(struct gpu_card *c);
-/* Replaces the pods listed on the card as its holders (pid 0), which the driver cannot see, and
- * computes the in_use marks anew. Marked is what the driver found in use, what a listed process
- * uses, and what a pod holds. Copies. */
+/* Replaces the pods among the card's users, which the driver cannot see, and computes the in_use
+ * marks anew. Each holder becomes one that is_pod. Marked is what the driver found in use, what a
+ * listed process uses, and what a pod holds. Copies. */
 void gpu_card_set_holders(struct gpu_card *c, const struct gpu_process *holders, unsigned n);
 /* The boot id of the machine that this /proc belongs to; "" when it cannot be read. */
 void gpu_inventory_read_boot(struct gpu_inventory *inv, const char *proc_root);

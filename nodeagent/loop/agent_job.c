@@ -47,7 +47,8 @@ static struct consumer *pods_of(const struct gpu_card *card, const char *proc_ro
         return NULL;
     struct consumer *pods = xcalloc(card->n_processes, sizeof(*pods));
     for (unsigned i = 0; i < card->n_processes; i++)
-        if (consumer_of_pid(proc_root, card->processes[i].pid, &pods[i], NULL) < 0)
+        if (card->processes[i].is_pod ||
+            consumer_of_pid(proc_root, card->processes[i].pid, &pods[i], NULL) < 0)
             pods[i] = (struct consumer){0};
     return pods;
 }

@@ -14,7 +14,7 @@ struct card_step *card_steps_add(struct card_steps *s, enum card_step_kind kind)
 bool card_is_used_as_a_whole(const struct gpu_card *card)
 {
     for (unsigned i = 0; i < card->n_processes; i++)
-        if (card->mode == GPU_NATIVE || card->processes[i].gi_id < 0)
+        if (card->mode == GPU_NATIVE || card->processes[i].part < 0)
             return true;
     return false;
 }

@@ -64,7 +64,7 @@ void card_part_name(const struct gpu_card *card, const struct card_part *p, char
 
 bool card_part_is_used_by(const struct card_part *p, const struct gpu_process *by)
 {
-    return by->gi_id == p->number && (p->ci < 0 || by->ci_id < 0 || by->ci_id == p->ci);
+    return by->part == p->number && (p->ci < 0 || by->ci < 0 || by->ci == p->ci);
 }
 
 bool card_part_is_good(const struct card_part *p)

@@ -13,16 +13,16 @@ struct users {
     size_t n;
 };
 
-/* gi_id, ci_id: the part that is held, as in struct gpu_process. */
-static void add_user(const struct holders *holders, const char *id, int gi_id, int ci_id,
+/* part, ci: what is held, as in struct gpu_process. */
+static void add_user(const struct holders *holders, const char *id, int part, int ci,
                      struct users *users)
 {
     if (!holders_has(holders, id))
         return;
     const struct holder *h = holders_get(holders, id, 0);
     struct gpu_process *user = XPUSH(users->items, users->n);
-    user->gi_id = gi_id;
-    user->ci_id = ci_id;
+    user->part = part;
+    user->ci = ci;
     if (h && h->pod)
         (void)snprintf(user->name, sizeof(user->name), "%s/%s", h->ns, h->pod);
     else if (h)

@@ -21,7 +21,7 @@ static void add_consumer(const struct card_view *v, unsigned i, struct device_co
                          size_t *n)
 {
     const struct gpu_process *p = &v->card.processes[i];
-    if (*n == MAX_CONSUMERS || !p->pid)
+    if (*n == MAX_CONSUMERS || p->is_pod)
         return;
     struct device_consumer *c = XPUSH(*list, *n);
     c->pid = p->pid;
@@ -188,7 +188,7 @@ static bool must_be_free(const struct gpu_card *card, const struct card_plan *pl
 static bool held_as_a_whole(const struct gpu_card *card)
 {
     for (unsigned i = 0; i < card->n_processes; i++)
-        if (!card->processes[i].pid && card->processes[i].gi_id < 0)
+        if (card->processes[i].is_pod && card->processes[i].part < 0)
             return true;
     return false;
 }
@@ -328,7 +328,7 @@ static void show_card(const struct node_state *s, const struct card_view *v,
     build_sgpu(&v->card, to);
     bool held = add_holders(s, &v->card, /* p= */ NULL, &to->in_use_by, &to->n_in_use_by);
     for (unsigned i = 0; i < v->card.n_processes; i++)
-        if (v->card.processes[i].gi_id < 0)
+        if (v->card.processes[i].part < 0)
             add_consumer(v, i, &to->in_use_by, &to->n_in_use_by);
     to->in_use = to->n_in_use_by || held;
     build_partitions(s, v, to);

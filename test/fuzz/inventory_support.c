@@ -57,7 +57,7 @@ static void check_processes(const struct gpu_card *c)
     assert(c->n_processes <= GPU_MAX_PROCESSES && !c->n_processes == !c->processes);
     for (unsigned i = 0; i < c->n_processes; i++) {
         ENDS(c->processes[i].name);
-        assert(c->processes[i].pid != 0 && c->processes[i].gi_id >= -1);
+        assert(c->processes[i].pid != 0 && c->processes[i].part >= -1);
     }
 }
 

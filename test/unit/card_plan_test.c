@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/sb.h"
+#include "base/xalloc.h"
 
 #include "nodeagent/change/card_plan.h"
 #include "test/unit/gpu_fake_support.h"
@@ -403,7 +404,7 @@ Test(card_plan, pod_that_was_given_a_cut_card_as_a_whole_holds_what_stands_on_it
     fake_put(c, "7g.80gb", 0, (const unsigned[]){7, 0});
     want(&w, c, "1g.10gb", 0, 7);
     auto_gpu_card struct gpu_card card = look(&hw, c);
-    const struct gpu_process pod = {.gi_id = -1, .ci_id = -1, .name = "team/train-0"};
+    const struct gpu_process pod = {.part = -1, .ci = -1, .name = "team/train-0"};
     struct card_plan plan;
     gpu_card_set_holders(&card, &pod, 1);
     card_plan(&card, &w, &plan);
@@ -508,4 +509,15 @@ Test(card_plan, a_layout_of_a_card_without_functions_is_none_of_one_with)
     }
     card_layout_of(&card, &stands);
     cr_expect(card_layout_matches(&card, &stands));
+}
+
+Test(card_plan, a_process_without_a_pid_is_not_a_pod)
+{
+    struct gpu_card card = {.mode = GPU_MIG, .state = {.n = 1}, .n_processes = 1};
+    card.processes = xcalloc(1, sizeof(*card.processes));
+    card.processes[0] = (struct gpu_process){.part = -1, .ci = -1};
+    gpu_card_set_holders(&card, NULL, 0);
+    cr_expect_eq(card.n_processes, 1, "only pods are replaced");
+    cr_expect_not(card.state.items[0].in_use, "only a pod holds every part of a cut card");
+    gpu_card_done(&card);
 }

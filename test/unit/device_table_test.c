@@ -554,9 +554,9 @@ Test(device_table, a_slice_and_a_slot_are_held_by_the_pods_that_were_given_them)
     device_slots_add(&made, c);
     card_holders_mark(&h, &made, c);
     cr_assert_eq(c->n_processes, 2);
-    cr_expect_eq(c->processes[0].gi_id, 0, "by the number of its slice");
+    cr_expect_eq(c->processes[0].part, 0, "by the number of its slice");
     cr_expect_str_eq(c->processes[0].name, "ns/pod-3");
-    cr_expect_eq(c->processes[1].gi_id, -1, "its slice is not made yet: it holds each card");
+    cr_expect_eq(c->processes[1].part, -1, "its slice is not made yet: it holds each card");
     cr_expect(c->sgpu.items[0].in_use);
     card_view_done(&n.views[0]);
     device_spec_done(&n.spec);
@@ -647,7 +647,7 @@ Test(device_table, a_function_is_held_by_the_pod_that_was_given_it)
     const struct device_slots none = {0};
     card_holders_mark(&h, &none, c);
     cr_assert_eq(c->n_processes, 1);
-    cr_expect_eq(c->processes[0].gi_id, 1);
+    cr_expect_eq(c->processes[0].part, 1);
     cr_expect(!c->vfs[0].in_use && c->vfs[1].in_use);
     card_view_done(&n.views[0]);
     device_spec_done(&n.spec);

@@ -335,12 +335,12 @@ static void mark_use(const struct fake_card *c, struct gpu_card *ret)
         if (!p->pid)
             continue;
         struct gpu_process *shown = &ret->processes[ret->n_processes++];
-        *shown = (struct gpu_process){.pid = p->pid, .name = "train", .gi_id = -1, .ci_id = -1};
+        *shown = (struct gpu_process){.pid = p->pid, .name = "train", .part = -1, .ci = -1};
         for (unsigned k = 0; k < c->card.state.n; k++)
             if (is_on(p, &c->card.state.items[k]))
-                shown->gi_id = (int)c->card.state.items[k].gi_id;
+                shown->part = (int)c->card.state.items[k].gi_id;
         if (c->card.sgpu_capable)
-            shown->gi_id = p->start;
+            shown->part = p->start;
     }
 }
 

@@ -154,7 +154,7 @@ Test(mxsml, a_slice_with_a_process_is_in_use_and_stays)
     auto_gpu_card struct gpu_card c = card_of(g, uuid);
     cr_assert_eq(c.n_processes, 1);
     cr_expect_eq(c.processes[0].pid, 4711);
-    cr_expect_eq(c.processes[0].gi_id, (int)id);
+    cr_expect_eq(c.processes[0].part, (int)id);
     cr_expect_eq(c.processes[0].memory_bytes, 100UL << 20);
     cr_expect(c.sgpu.items[0].in_use && !c.sgpu.items[1].in_use);
     auto_err struct err e = {0};
@@ -458,7 +458,7 @@ Test(mxsml, a_process_is_the_functions_that_it_runs_on)
     auto_gpu_inventory struct gpu_inventory inv = sim_read(g);
     const struct gpu_card *c = &inv.cards[0];
     cr_assert_eq(c->n_processes, 1);
-    cr_expect(c->processes[0].pid == 4711 && c->processes[0].gi_id == 2);
+    cr_expect(c->processes[0].pid == 4711 && c->processes[0].part == 2);
     for (unsigned i = 0; i < 4; i++)
         cr_expect_eq(c->vfs[i].in_use, i == 2);
 }
@@ -698,7 +698,7 @@ static void expect_user_of_all(const char *about)
     auto_gpu struct gpu *g = open_mad(about);
     auto_gpu_inventory struct gpu_inventory inv = sim_read(g);
     cr_assert_eq(inv.cards[0].n_processes, 1, "%s", about);
-    cr_expect_eq(inv.cards[0].processes[0].gi_id, -1, "%s", about);
+    cr_expect_eq(inv.cards[0].processes[0].part, -1, "%s", about);
 }
 
 Test(mxsml, a_process_that_does_not_say_what_it_uses_uses_all_of_the_card)

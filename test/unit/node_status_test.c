@@ -333,7 +333,7 @@ Test(node_status, a_drain_waits_for_the_pod_that_was_given_a_cut_card_as_a_whole
     node_init(&n, 1);
     fake_put(&n.hw.cards[0], "1g.10gb", 0, whole_1g);
     node_read(&n);
-    const struct gpu_process pod = {.gi_id = -1, .ci_id = -1, .name = "team/train-0"};
+    const struct gpu_process pod = {.part = -1, .ci = -1, .name = "team/train-0"};
     gpu_card_set_holders(&n.views[0].card, &pod, 1);
     node_want(&n, WANT(0, WANT_3G), in_use);
     check_drain(&n, "0:1.0 card");
@@ -488,7 +488,7 @@ static void put_vfs(struct gpu_card *c)
                                 .pci_bus_id = "0000:05:00.2",
                                 .memory_mib = 32768,
                                 .unhealthy_message = "not available: die lost"};
-    const struct gpu_process process = {.pid = 4711, .name = "train", .gi_id = 0, .ci_id = -1};
+    const struct gpu_process process = {.pid = 4711, .name = "train", .part = 0, .ci = -1};
     free(c->processes);
     c->processes = xmemdup(&process, sizeof(process));
     c->n_processes = 1;
@@ -744,7 +744,7 @@ Test(node_status, more_consumers_than_the_schema_takes_are_left_out)
     c->n_processes = 100;
     c->processes = xcalloc(c->n_processes, sizeof(*c->processes));
     for (unsigned i = 0; i < c->n_processes; i++)
-        c->processes[i] = (struct gpu_process){.pid = i + 1, .gi_id = -1, .ci_id = -1};
+        c->processes[i] = (struct gpu_process){.pid = i + 1, .part = -1, .ci = -1};
     auto_device_status struct device_status st;
     build(&n.state, NULL, NOW_MS, &st);
     cr_expect_eq(st.devices[0].n_in_use_by, 64);

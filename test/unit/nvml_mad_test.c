@@ -149,7 +149,7 @@ Test(nvml_mad, marks_of_processes_that_are_not_listed_stay_when_pods_are_named)
     cr_assert_eq(c->n_processes, GPU_MAX_PROCESSES, "of 300");
     cr_assert(c->state.items[0].in_use && c->state.items[1].in_use);
     cr_expect(c->state.items[1].cis[0].in_use && !c->state.items[1].cis[1].in_use);
-    const struct gpu_process pod = {.name = "ns/p", .gi_id = 7, .ci_id = 0};
+    const struct gpu_process pod = {.name = "ns/p", .part = 7, .ci = 0};
     gpu_card_set_holders(c, &pod, 1);
     cr_expect(c->state.items[1].in_use, "the 300th process uses it");
     cr_expect(c->state.items[1].cis[0].in_use && !c->state.items[1].cis[1].in_use);
@@ -163,7 +163,7 @@ Test(nvml_mad, marks_of_pods_go_with_them)
     auto_gpu struct gpu *g = open_mad("");
     auto_gpu_inventory struct gpu_inventory inv = read_all(g);
     struct gpu_card *c = &inv.cards[0];
-    const struct gpu_process pod = {.name = "ns/p", .gi_id = 1, .ci_id = 1};
+    const struct gpu_process pod = {.name = "ns/p", .part = 1, .ci = 1};
     gpu_card_set_holders(c, &pod, 1);
     cr_expect(c->state.items[0].in_use && c->state.items[1].cis[1].in_use);
     gpu_card_set_holders(c, NULL, 0);
@@ -187,5 +187,5 @@ Test(nvml_mad, a_process_in_an_instance_that_cannot_be_is_listed_with_the_card)
     auto_gpu struct gpu *g = open_mad("process in an instance that cannot be");
     auto_gpu_inventory struct gpu_inventory inv = read_all(g);
     cr_assert_eq(inv.cards[0].n_processes, 1);
-    cr_expect_eq(inv.cards[0].processes[0].gi_id, -1);
+    cr_expect_eq(inv.cards[0].processes[0].part, -1);
 }

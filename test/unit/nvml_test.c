@@ -759,7 +759,7 @@ Test(nvml, users_are_read_and_the_driver_refuses_to_take_theirs)
     cr_assert_eq(c.n_processes, 1);
     cr_expect_eq(c.processes[0].pid, 4242);
     cr_expect_str_eq(c.processes[0].name, "train");
-    cr_expect_eq(c.processes[0].gi_id, (int)a.gi);
+    cr_expect_eq(c.processes[0].part, (int)a.gi);
     for (unsigned i = 0; i < c.state.n; i++)
         cr_expect_eq(c.state.items[i].in_use, c.state.items[i].gi_id == a.gi);
     cr_expect_eq(g->ops->ci_destroy(g, uuid, a.gi, a.ci, &e), -ERR_UNAVAILABLE);
@@ -867,7 +867,7 @@ Test(nvml, more_processes_than_the_first_buffer_are_all_seen)
     auto_gpu_card struct gpu_card c = {0};
     read_one(g, inv.cards[0].uuid, &c);
     cr_expect_eq(c.n_processes, 100);
-    cr_expect_eq(c.processes[99].gi_id, -1);
+    cr_expect_eq(c.processes[99].part, -1);
 }
 
 Test(nvml, hopper_switches_its_mode_at_once_and_not_under_a_user)

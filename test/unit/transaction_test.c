@@ -720,13 +720,13 @@ struct observer {
 static void observe(void *arg, struct gpu_card *card)
 {
     struct observer *o = arg;
-    struct gpu_process pod = {.name = "team/pod-1", .gi_id = -1, .ci_id = -1};
+    struct gpu_process pod = {.name = "team/pod-1", .part = -1, .ci = -1};
     if (o->stirs)
         card->state.items[0].cis[0].id += o->looks; /* never the same card twice */
     o->looks++;
     bool granted = o->granted_at_look && o->looks >= o->granted_at_look;
     if (granted)
-        pod.gi_id = (int)card->state.items[0].gi_id;
+        pod.part = (int)card->state.items[0].gi_id;
     gpu_card_set_holders(card, &pod, granted || o->whole_card_granted);
 }
 

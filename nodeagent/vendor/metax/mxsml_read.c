@@ -152,7 +152,7 @@ static int read_cut(struct mxsml *m, const struct mxsml_info *info, struct gpu_c
 static bool has_user(const struct gpu_card *c, int part)
 {
     for (unsigned i = 0; i < c->n_processes; i++)
-        if (c->processes[i].gi_id == part)
+        if (c->processes[i].part == part)
             return true;
     return false;
 }
@@ -172,8 +172,8 @@ static void add_process(const struct mxsml_process *p, const struct mxsml_proces
     struct gpu_process *to = &c->processes[c->n_processes++];
     *to = (struct gpu_process){.pid = p->pid,
                                .memory_bytes = on->memory_bytes,
-                               .gi_id = part,
-                               .ci_id = -1};
+                               .part = part,
+                               .ci = -1};
     (void)snprintf(to->name, sizeof(to->name), "%.*s", (int)sizeof(p->name) - 1, p->name);
 }
 

@@ -113,8 +113,8 @@ static bool is_listed(const struct gpu_card *card, const struct nvml_process_inf
 {
     for (unsigned i = 0; i < card->n_processes; i++) {
         const struct gpu_process *p = &card->processes[i];
-        if (p->pid == raw->pid && p->gi_id == id_of(raw->gpuInstanceId) &&
-            p->ci_id == id_of(raw->computeInstanceId))
+        if (p->pid == raw->pid && p->part == id_of(raw->gpuInstanceId) &&
+            p->ci == id_of(raw->computeInstanceId))
             return true;
     }
     return false;
@@ -127,8 +127,8 @@ static void list_process(const struct nvml *n, struct gpu_card *card,
         return;
     struct gpu_process *p = &card->processes[card->n_processes++];
     *p = (struct gpu_process){.pid = raw->pid,
-                              .gi_id = id_of(raw->gpuInstanceId),
-                              .ci_id = id_of(raw->computeInstanceId)};
+                              .part = id_of(raw->gpuInstanceId),
+                              .ci = id_of(raw->computeInstanceId)};
     if (raw->usedGpuMemory != NVML_MEMORY_UNKNOWN)
         p->memory_bytes = raw->usedGpuMemory;
     read_name(n, p);
@@ -175,9 +175,9 @@ static int by_pid(const void *a, const void *b)
     const struct gpu_process *y = b;
     if (x->pid != y->pid)
         return x->pid < y->pid ? -1 : 1;
-    if (x->gi_id != y->gi_id)
-        return x->gi_id < y->gi_id ? -1 : 1;
-    return x->ci_id < y->ci_id ? -1 : x->ci_id > y->ci_id;
+    if (x->part != y->part)
+        return x->part < y->part ? -1 : 1;
+    return x->ci < y->ci ? -1 : x->ci > y->ci;
 }
 
 #define READ_LIST(n, f, card, list, told, e)                                                       \
