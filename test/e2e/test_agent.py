@@ -100,7 +100,7 @@ def test_a_spec_is_cut_and_told(rig):
     ],
 )
 def test_every_generation_of_cards_is_cut(rig, model, profiles):
-    # Ampere needs a reset for the mode, Hopper and Blackwell do not; grids have 4, 8 and 12 slots.
+    # Ampere needs a reset for the mode, Hopper and Blackwell do not; grids have 4, 8 and 12 memory slices.
     node = rig.node({model: 1})
     node.want(mig(node.uuid(), profiles))
     node.wait_ready()
