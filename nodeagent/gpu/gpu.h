@@ -244,7 +244,7 @@ struct gpu {
 };
 
 /* Sets where the calling thread's vendor calls are noted from now on. Borrowed: it outlives the
- * thread, or is set back to NULL before (a place of the thread's own, which no watchdog sees). */
+ * thread, or is set back before. NULL: a record of the thread's own, which no watchdog reads. */
 void gpu_activity_of_thread(struct gpu_activity *a);
 /* The calling thread's; never NULL. Borrowed until the thread sets another, or ends. */
 struct gpu_activity *gpu_activity_mine(void);

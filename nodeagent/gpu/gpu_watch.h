@@ -12,10 +12,10 @@
 
 /*
  * The agent's side of watching events: keeps a child process that waits for them (nvml_events.h)
- * and reads its reports from a pipe without blocking. Without events there are no wake-ups but its beats. A child
- * that ended is started again by the next gpu_watch_keep, not at once, because the cause usually
- * persists. So is one that is silent for three beats: it hangs in the driver, and nothing that
- * happens would be reported.
+ * and reads its reports from a pipe without blocking. Without events only the child's beats wake
+ * the loop. A child that ended is started again by the next gpu_watch_keep, not at once, because
+ * the cause usually persists. So is one that is silent for three beats: it hangs in the driver, and
+ * nothing that happens would be reported.
  *
  * Threads: the loop's only, except gpu_watch_suspend and _resume, which each thread that resets a
  * card calls.
@@ -34,8 +34,9 @@ struct gpu_watch *gpu_watch_new(const struct gpu_watch_options *o);
 /* Kills the child; waits at most a second for its end. NULL allowed; returns NULL. */
 struct gpu_watch *gpu_watch_free(struct gpu_watch *w);
 
-/* Starts the child when there is none, or a new one when a card was added or the child is silent. To
- * be called with the uuids of the cards after each good reading. ERR_SYSTEM: it could not be started. */
+/* Starts the child when there is none, or a new one when a card was added or the child is silent.
+ * To be called with the uuids of the cards after each good reading. ERR_SYSTEM: it could not be
+ * started. */
 int gpu_watch_keep(struct gpu_watch *w, const char *const *uuids, size_t n,
                    struct err *e) MUST_CHECK;
 

@@ -49,10 +49,10 @@ struct lib_gate_session {
 
 /* Bounds of the waits, in milliseconds. */
 struct lib_gate_limits {
-    int64_t call_ms;  /* for a call of a verb; one that takes longer is held to hang */
+    int64_t call_ms;  /* for a verb to leave the library; a longer stay counts as a hang */
     int64_t open_ms;  /* for the opening of a session */
     int64_t reset_ms; /* for one reset */
-    int64_t group_ms; /* how long resets that run take others in; later ones wait for verbs */
+    int64_t group_ms; /* how long others may join resets that run; later ones wait for verbs */
 };
 
 /* s is copied. limits NULL: those of hardware. */

@@ -364,8 +364,8 @@ static void keep_watching(struct health_watch *w, const struct card_view *cards,
         w->n_watched = w->n_refused = 0;
 }
 
-void health_watch_read(struct health_watch *w, const struct card_view *cards, size_t n, bool all,
-                       int64_t began_mono_ms)
+void health_watch_take_reading(struct health_watch *w, const struct card_view *cards, size_t n,
+                               bool all, int64_t began_mono_ms)
 {
     for (size_t i = 0; i < n; i++)
         if (!cards[i].card.busy)

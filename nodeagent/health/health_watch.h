@@ -13,6 +13,10 @@
  * Keeps watch over the health of the node's cards. It takes the driver's reports and the readings,
  * keeps the illnesses (health.h), marks the cards, and reports each change by an Event on the Node,
  * a log line and metrics. The loop's thread only; never blocks.
+ *
+ * An Xid's way: the child writes it into a pipe (vendor/nvidia/nvml_events.h); gpu_watch_take reads
+ * it here; health_xid judges it (health.h); health_watch_mark puts the illness on the card or its
+ * partition; the next offer shows the device as unhealthy (offer/device_table.h).
  */
 struct health_watch;
 
@@ -44,8 +48,8 @@ struct health_news health_watch_take(struct health_watch *w, struct card_view *c
 
 /* Takes a reading that began at that time, as it came from the hardware. all: the node has no other
  * cards. Marks nothing yet. */
-void health_watch_read(struct health_watch *w, const struct card_view *cards, size_t n, bool all,
-                       int64_t began_mono_ms);
+void health_watch_take_reading(struct health_watch *w, const struct card_view *cards, size_t n,
+                               bool all, int64_t began_mono_ms);
 /* Marks the node's cards, as they are known now, and reports what changed. */
 void health_watch_mark(struct health_watch *w, struct card_view *cards, size_t n);
 

@@ -162,7 +162,7 @@ static void take_acknowledgement(struct agent *a)
 static void end_slots(struct agent *a, struct agent_job *j)
 {
     a->read_jobs.readings.due |= slot_jobs_end(&a->slot_jobs, j);
-    card_tracks_stir(&a->tracks, clock_mono_ms(a->d.clk));
+    card_tracks_retry_now(&a->tracks, clock_mono_ms(a->d.clk));
 }
 
 static void job_done(void *arg)
@@ -255,7 +255,7 @@ static void listen_to_kubelet(struct agent *a)
         late_binding_follow(a->d.slots, kubelet_link_holders(a->d.kubelet));
     if (a->kubelet_holders) {
         cards_mark_holders(&a->cards);
-        card_tracks_stir(&a->tracks, clock_mono_ms(a->d.clk));
+        card_tracks_retry_now(&a->tracks, clock_mono_ms(a->d.clk));
     }
     if (a->kubelet_listed)
         card_tracks_listed(&a->tracks);

@@ -35,7 +35,7 @@ static bool is_withdrawn(const struct card_jobs *s, struct card_track *t, const 
     const struct card_track_clock clock = track_clock(s);
     if (s->kubelet && t->memo.result.outcome == TXN_IN_USE)
         kubelet_link_ask(s->kubelet);
-    if (withdrawal_is_done(s->withdrawal, t, &v->card, want, j))
+    if (withdrawal_advance(s->withdrawal, t, &v->card, want, j))
         return true;
     if (!withdrawal_await(s->withdrawal, t, want, &clock))
         reporting_within(s->reporting, 0);

@@ -11,7 +11,7 @@ struct card_refusal {
 };
 
 /* Decides whether a want is refused, and translates it into a wish if it is not. v NULL: the node
- * has no such card. illness: that of the card which its reading does not show; NULL: none.
+ * has no such card. illness: one that the card's reading does not show; NULL: none.
  * publisher (enum api_publisher): who publishes the node's resources. */
 void card_refusal_of(const struct card_view *v, const struct device_want *want, const char *illness,
                      int publisher, struct card_wish *ret_wish, struct card_refusal *ret);

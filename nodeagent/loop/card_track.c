@@ -134,7 +134,7 @@ void card_tracks_listed(struct card_tracks *t)
             t->items[i].await_mono_ms = 0;
 }
 
-void card_tracks_stir(struct card_tracks *t, int64_t now_mono_ms)
+void card_tracks_retry_now(struct card_tracks *t, int64_t now_mono_ms)
 {
     for (size_t i = 0; i < t->n; i++) {
         struct card_track *track = &t->items[i];

@@ -17,11 +17,9 @@ struct card_track {
     struct card_memo memo;
     struct backoff backoff;
     int64_t retry_mono_ms; /* INT64_MAX: no retry is planned */
-    /* The offer last published for the card, and the number of the first status that says so; 0:
-     * none yet. */
     bool ordered; /* by a new spec; the controller withdrew beforehand what the spec destroys */
-    struct card_offer told;
-    int64_t told_number;
+    struct card_offer told;    /* the offer last published for the card */
+    int64_t told_number;       /* of the first status that says so; 0: none yet */
     int64_t withdrawn_mono_ms; /* when the kubelet was shown what goes; 0: not yet */
     int64_t sealed_mono_ms;    /* when what goes was first sealed; 0: not sealed */
     int64_t await_mono_ms;     /* waits until then for its acknowledgement; 0: not waiting */
@@ -54,10 +52,11 @@ int64_t card_track_due_mono_ms(const struct card_track *t);
 bool card_track_is_due(const struct card_track *t, int64_t now_mono_ms);
 /* Makes the card pending: it is attempted at once. */
 void card_track_again(struct card_track *t);
-/* An attempt begins that destroys something: that is not offered from now on. */
+/* An attempt begins. What it destroys is not offered from now on. */
 void card_track_begin(struct card_track *t);
-/* True until a status mentioned the ordered change. Until then the controller, which took what will
- * go off the Node before it ordered the change, does not offer it again (reconcilers/node.h). */
+/* True until a status mentioned the ordered change. The controller removed what the change destroys
+ * from the Node before it ordered the change, and does not offer it again until that status
+ * (reconcilers/node.h). */
 bool card_track_is_ordered(const struct card_track *t);
 /* Records that the status with this number offers this of the card. */
 void card_track_told(struct card_track *t, const struct card_offer *offer, int64_t number);
@@ -70,7 +69,7 @@ void card_track_await(struct card_track *t, int64_t now_mono_ms);
 /* The kubelet listed the holders: attempts that waited for the list continue. */
 void card_tracks_listed(struct card_tracks *t);
 /* The holders changed: attempts that found something in use are repeated now. */
-void card_tracks_stir(struct card_tracks *t, int64_t now_mono_ms);
+void card_tracks_retry_now(struct card_tracks *t, int64_t now_mono_ms);
 /* The API server acknowledged all statuses up to this number. */
 void card_tracks_acked(struct card_tracks *t, int64_t number);
 /* The want has no meaning on this card: it is not attempted before a new reading or another want.

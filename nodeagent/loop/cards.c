@@ -29,7 +29,7 @@ struct device_slots cards_slots_made(const struct cards *c)
     return made;
 }
 
-const char *cards_of_slot(const struct cards *c, unsigned slot)
+const char *cards_uuid_of_slot(const struct cards *c, unsigned slot)
 {
     for (size_t i = 0; i < c->n; i++) {
         struct device_slots made = {0};
@@ -140,7 +140,8 @@ static void hand_to_kubelet(struct cards *c, struct agent_job *j)
 void cards_take_all(struct cards *c, struct agent_job *j)
 {
     if (c->health)
-        health_watch_read(c->health, j->views, j->n_views, /* all= */ true, j->began_mono_ms);
+        health_watch_take_reading(c->health, j->views, j->n_views, /* all= */ true,
+                                  j->began_mono_ms);
     replace_all(c, j);
     cards_mark_holders(c);
     hand_to_kubelet(c, j);
@@ -153,7 +154,7 @@ void cards_take_all(struct cards *c, struct agent_job *j)
 void cards_take_one(struct cards *c, struct card_view *v, struct agent_job *j)
 {
     if (c->health && j->kind == AGENT_JOB_CARD)
-        health_watch_read(c->health, &j->view, 1, /* all= */ false, j->began_mono_ms);
+        health_watch_take_reading(c->health, &j->view, 1, /* all= */ false, j->began_mono_ms);
     const struct card_view last = *v; /* for its illness, which it does not own */
     card_view_done(v);
     *v = j->view;

@@ -23,10 +23,12 @@ struct exclusive_wish {
  * list it. */
 bool exclusive_is_wanted(const struct share_rules *rules, const struct device_want *want,
                          const struct gpu_card *card);
-/* The card whose mode is to be looked at next; NULL: none. That is each card once, since an earlier
- * agent may have set its mode; then a card that is wanted otherwise than before, or that a new
- * reading shows otherwise than wanted. Cards in a job's hands are left out. Only once the Device and
- * the cards are known: before that a starting agent must not take the mode back. Sets *ret_wanted
+/* The card whose mode is to be looked at next; NULL: none. That is a card
+ *  - that was not looked at yet, since an earlier agent may have set its mode;
+ *  - whose want has changed;
+ *  - or that a new reading shows in another mode than is wanted.
+ * Cards in a job's hands are left out. To be called once the Device and the cards are known: before
+ * that a starting agent must not take the mode back. Sets *ret_wanted
  * and remembers the look. Borrows from cards. */
 const struct card_view *exclusive_wish_next(struct exclusive_wish *w,
                                             const struct share_rules *rules,

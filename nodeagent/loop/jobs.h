@@ -5,18 +5,18 @@
 #include "nodeagent/loop/worker.h"
 #include "nodeagent/offer/node_state.h"
 
-/*
- * The jobs at the worker: which cards are in their hands, and what each of those cards still offers
- * meanwhile. A card is in one job's hands at a time, which the callers see to (jobs_has_card); a
- * reading runs beside them and leaves those cards out (jobs_touched). The loop's thread only.
- */
-/* How many jobs for cards of one vendor run at once. A job for slots does not wait for it, since a
- * container waits for the job. */
+/* How many jobs for cards of one vendor run at once. Jobs for slots ignore it: a container waits
+ * for them. */
 struct vendor_limit {
     const char *vendor;
     size_t cards_at_once;
 };
 
+/*
+ * The jobs at the worker: which cards are in their hands, and what each of those cards still offers
+ * meanwhile. A card is in one job's hands at a time, which the callers see to (jobs_has_card); a
+ * reading runs beside them and leaves those cards out (jobs_touched). The loop's thread only.
+ */
 struct jobs {
     /* Set before the first use; borrowed. */
     struct worker *worker;
@@ -46,16 +46,16 @@ bool jobs_has_room(const struct jobs *s);
 /* True while a job of this kind runs. */
 bool jobs_has_kind(const struct jobs *s, enum agent_job_kind kind);
 /* True while a reading runs that the next one has to wait for. One whose call is past its deadline
- * is none: the card that hangs stays in that reading's hands, and the next one leaves it out. So
- * many may hang at once that half of the worker's threads are left. */
+ * does not count: it keeps the card that hangs, and the next reading leaves that card out. At most
+ * half of the worker's threads may hang so. */
 bool jobs_reads(const struct jobs *s);
 /* True while a job has this card in hand. */
 bool jobs_has_card(const struct jobs *s, const char *uuid);
 /* True when a job for this card may begin: none has it in hand, and the limit of its vendor leaves
  * room. A job whose call is past its deadline does not count: it holds up its own card only. */
 bool jobs_may_take(const struct jobs *s, const char *uuid);
-/* True while a job has any card in hand that has slices, or runs for slots: a job for slots has to
- * wait, since it takes all those cards. */
+/* True while a job has a card with slices in hand, or a job for slots runs. The next job for slots
+ * takes all cards with slices, so it has to wait. */
 bool jobs_have_sliced(const struct jobs *s);
 /* True when some job had this card in hand since the READ job j was submitted, so that the reading
  * may show it between two layouts. */
@@ -65,7 +65,7 @@ bool jobs_touched(const struct jobs *s, const struct agent_job *j, const char *u
 struct jobs_news {
     const char *call;   /* static; NULL: none is, and none was at the last look */
     bool changed;       /* `stuck` did */
-    bool reading_hangs; /* one more: the cards should be read by another one */
+    bool reading_hangs; /* one more reading hangs: another one should begin */
 };
 struct jobs_news jobs_watch(struct jobs *s);
 /* The vendor call that is past its deadline right now (static); NULL: none. */

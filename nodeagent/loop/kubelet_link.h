@@ -14,8 +14,9 @@
 
 /*
  * The link between the agent's loop and the kubelet. The loop sets the offer; the kubelet grants it
- * to pods; the kubelet's PodResources and its checkpoint say which pod holds what. The link answers
- * from memory, on the loop's thread.
+ * to pods; the kubelet's PodResources and its checkpoint say which pod holds what. Allocate,
+ * ListAndWatch and GetPreferredAllocation (kubelet/device_plugin.h) are answered here from memory,
+ * on the loop's thread.
  *
  * A part that a change is about to destroy is withdrawn in three steps:
  *  1. it is shown as unhealthy, so that the kubelet grants it no more;

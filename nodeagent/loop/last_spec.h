@@ -5,8 +5,8 @@
 
 /*
  * The spec that this node's agent followed last: <state-dir>/spec/last.json. An agent that starts
- * while the API server is away offers the kubelet by it what exists on the cards. It changes nothing
- * by it: the Device may say something else by now. Versioned as all small files
+ * while the API server is away offers the kubelet what exists on the cards, according to this spec.
+ * It changes nothing: the Device may say something else by now. Versioned as all small files
  * (docs/adr/0020-records-across-versions.md).
  */
 #define LAST_SPEC_VERSION 1

@@ -6,8 +6,9 @@
 #include "nodeagent/loop/jobs.h"
 
 /*
- * Which job is next: the choice between a reading and the attempt at some card. Pure: facts in,
- * decision out. Slots come before both, because a container is waiting for them (slot_jobs.h).
+ * The choice between a reading and the attempt at some card. Pure: facts in, decision out. The
+ * order of all kinds of jobs is agent.c's, start_next: slots first, because a container waits for
+ * them (slot_jobs.h); a reading that is due; interrupted changes and modes (read_jobs.h); attempts.
  */
 struct next_job_facts {
     const struct jobs *jobs;          /* the ones under way */

@@ -134,7 +134,7 @@ static void take_reading(struct read_jobs *s, struct agent_job *j, int64_t now_m
         slot_jobs_rebind_lost(s->slot_jobs);
     if (is_driver_new) /* device files may have other numbers */
         late_binding_again(slots);
-    late_binding_stir(slots);
+    late_binding_retry_now(slots);
 }
 
 /* A reading that hung is overtaken by a later one. */

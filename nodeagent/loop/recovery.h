@@ -24,7 +24,7 @@ struct recovery {
     } round;
 };
 
-/* What others have learned of the offer. */
+/* The facts that recovery decides by. */
 struct recovery_facts {
     const struct device_spec *spec;
     const struct jobs *jobs;

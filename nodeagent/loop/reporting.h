@@ -10,7 +10,7 @@
 #include "nodeagent/slots/late_binding.h"
 
 /*
- * What the loop says of its node: one picture of everything it knows, one offer of it, and from
+ * What the loop says of its node: one node_state, one offer of it, and from
  * these the kubelet's list, the status, koordlet's file and the gauges. It remembers for each card
  * which offer was published with which number, because a change waits for that to be acknowledged.
  * The loop's thread only, but for reporting_is_ready.

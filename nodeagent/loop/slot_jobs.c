@@ -79,7 +79,7 @@ static struct agent_job *next_binding(const struct slot_jobs *s, const struct ag
     j->binding = b;
     for (size_t i = 0; i < b.n && !*j->uuid; i++)
         (void)snprintf(j->uuid, sizeof(j->uuid), "%s",
-                       b.unplaced.kind ? cards_of_slot(s->cards, b.grants[i].slot)
+                       b.unplaced.kind ? cards_uuid_of_slot(s->cards, b.grants[i].slot)
                                        : b.grants[i].card);
     return j;
 }
@@ -93,7 +93,7 @@ static struct agent_job *next_release(const struct slot_jobs *s, const struct ag
         return NULL;
     struct agent_job *j = agent_job_new(AGENT_JOB_RELEASE, env, owner);
     j->slot = slot;
-    (void)snprintf(j->uuid, sizeof(j->uuid), "%s", cards_of_slot(s->cards, slot));
+    (void)snprintf(j->uuid, sizeof(j->uuid), "%s", cards_uuid_of_slot(s->cards, slot));
     return j;
 }
 
@@ -121,7 +121,7 @@ bool slot_jobs_end(const struct slot_jobs *s, struct agent_job *j)
     else
         late_binding_released(s->slots, j->slot, err);
     cards_mark_holders(s->cards);
-    late_binding_stir(s->slots);
+    late_binding_retry_now(s->slots);
     return !read || elsewhere;
 }
 

@@ -25,16 +25,16 @@ struct slot_jobs {
     const struct unended *unended;
 };
 
-/* True when the card is as wanted, not ill, and no change is under way on it: only there are new
- * slices made. t NULL: the spec does not list the card; want NULL: the same. Pure. */
+/* True when new slices are made on the card: it is as wanted, not ill, and no change is under way
+ * on it. t NULL: the spec does not list the card; want NULL: the same. Pure. */
 bool slot_jobs_is_open(const struct gpu_card *card, const struct device_want *want,
                        const struct card_track *t, const struct unended *unended);
 
 /* Asks once whether the agent may read pods, where some card makes slices for pods. */
 void slot_jobs_ask_right(const struct slot_jobs *s);
-/* The next job for slots, BIND or RELEASE; NULL: none is due, or one is under way. While some card is due for an attempt
- * nothing is bound: it is not known yet what that attempt destroys. For everything else the job's
- * card stays as it is. The caller owns the job, and seals a binding's slots. */
+/* The next job for slots, BIND or RELEASE; NULL: none is due, or one is under way. While some card
+ * is due for an attempt nothing is bound: it is not known yet what that attempt destroys. The
+ * caller owns the job, and seals a binding's slots. */
 struct agent_job *slot_jobs_next(const struct slot_jobs *s, const struct agent_job_env *env,
                                  void *owner);
 /* Takes the result of such a job, and its card. True: the cards have to be read again. */

@@ -5,19 +5,20 @@
 #include "nodeagent/loop/own_device.h"
 
 /*
- * The order as the loop follows it: the newest Device of this node that the loop has taken. The
- * informer's thread leaves each Device in a one-place mailbox; the loop takes it out when it is
+ * The Device.spec that the loop follows: that of the newest Device of this node that it has taken.
+ * The informer's thread leaves each Device in a one-place mailbox; the loop takes it out when it is
  * ready, so that the spec changes only where the loop expects it.
  *
  * While the API server is away the Device does not come. After SPEC_GRACE_MS the source hands out
- * the spec that the agent before followed last (last_spec.h): what exists on the cards is offered by
- * it, so that pods of a node that was rebooted find their devices again. Nothing is changed by it.
+ * the spec that the agent before followed last (last_spec.h). What exists on the cards is offered
+ * according to that spec, so that pods of a node that was rebooted find their devices again;
+ * nothing is changed according to it.
  *
  * Threads: the informer's puts; every function below belongs to the loop's.
  */
 struct spec_source;
 
-/* Longer than an API server that is there takes to answer. */
+/* Longer than a reachable API server takes to answer. */
 #define SPEC_GRACE_MS 5000
 
 /* Borrows all. devices watches the one Device (own_device_type). state_dir holds the last spec. Call
@@ -46,7 +47,7 @@ bool spec_source_take(struct spec_source *s, struct spec_news *ret) MUST_CHECK;
 
 /* The Device; NULL: there is none. Borrowed until the next take, as all that follows. */
 const struct own_device *spec_source_device(const struct spec_source *s);
-/* The spec; without a Device, or with one that cannot be read, one that wants nothing. */
+/* The spec; an empty one, which wants nothing, without a Device that can be read. */
 const struct device_spec *spec_source_spec(const struct spec_source *s);
 /* The want of this card; NULL: the spec does not list it. */
 const struct device_want *spec_source_want(const struct spec_source *s, const char *uuid);

@@ -81,7 +81,7 @@ static bool is_withdrawn_from_kubelet(const struct withdrawal *w, struct card_tr
 
 /* --- Both --- */
 
-bool withdrawal_is_done(const struct withdrawal *w, struct card_track *t,
+bool withdrawal_advance(const struct withdrawal *w, struct card_track *t,
                         const struct gpu_card *card, const struct device_want *want,
                         struct agent_job *j)
 {

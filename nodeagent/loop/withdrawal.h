@@ -24,7 +24,7 @@ struct withdrawal {
 /* True once nothing that the change in j->wish removes is still advertised; starts the withdrawal
  * otherwise. A change that removes nothing does not wait. Sets j->offered: the most that anyone may
  * still assume is available on the card, with true. */
-bool withdrawal_is_done(const struct withdrawal *w, struct card_track *t,
+bool withdrawal_advance(const struct withdrawal *w, struct card_track *t,
                         const struct gpu_card *card, const struct device_want *want,
                         struct agent_job *j);
 /* The card waits for its withdrawal, for a bounded time. False: that time is over, and the attempt

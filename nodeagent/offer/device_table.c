@@ -63,7 +63,7 @@ static struct table_device *add_device(struct build *b, const char *name,
 
 static bool is_free_of_others(const struct build *b, const char *name, const struct table_device *d)
 {
-    return !b->s->holders || !holders_has_otherwise(b->s->holders, name, d->id, d->replicas > 1);
+    return !b->s->holders || !holders_has_conflict(b->s->holders, name, d->id, d->replicas > 1);
 }
 
 static const struct share unshared = {.replicas = 1};

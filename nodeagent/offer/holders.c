@@ -204,8 +204,8 @@ static bool is_shared(const char *id)
     return id[device_id_base(id)] != '\0';
 }
 
-bool holders_has_otherwise(const struct holders *h, const char *resource, const char *id,
-                           bool shared)
+bool holders_has_conflict(const struct holders *h, const char *resource, const char *id,
+                          bool shared)
 {
     for (size_t i = 0; i < h->n_listed; i++) {
         const struct holder *k = &h->listed[i];

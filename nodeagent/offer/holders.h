@@ -45,20 +45,22 @@ void holders_grant(struct holders *h, const char *const *ids, size_t n, int64_t 
  * differ from those before, or a grant ended. A grant that ended counts, because a recreated pod
  * of the same name may have got a device that the list already showed for that name. */
 bool holders_list(struct holders *h, struct holder *listed, size_t n, int64_t asked_mono_ms);
-/* Adds to *list the holders of the list before that it lacks. A kubelet that has just started may
- * list too few pods. */
+/* Adds to *list the holders of the previous list that *list lacks. A kubelet that has just started
+ * may list too few pods. */
 void holders_keep(const struct holders *h, struct holder **list, size_t *n);
 /* The list could not be read: the holders stay, but `known` becomes false. */
 void holders_unknown(struct holders *h);
 
 /* True when a pod holds the device or one of its replicas. id: without the replica's suffix. */
 bool holders_has(const struct holders *h, const char *id);
-/* True when a pod holds the device in a way that the kubelet does not count when it grants `id`
- * (with shared: its replicas) of this resource. Such a hold is one under another resource name; one
- * of a replica where the device is not shared now, or the reverse; or one of a part of the card or
- * of the card around it. Granting it would give the same hardware twice. */
-bool holders_has_otherwise(const struct holders *h, const char *resource, const char *id,
-                           bool shared);
+/* True when a pod holds the same hardware in a way that the kubelet does not count when it grants
+ * `id` (with shared: its replicas) of this resource:
+ *  - under another resource name;
+ *  - as a replica while the device is not shared now, or the reverse;
+ *  - as a part of the card, or as the card around the part.
+ * A grant would give the same hardware twice. */
+bool holders_has_conflict(const struct holders *h, const char *resource, const char *id,
+                          bool shared);
 /* True when a pod holds the card with this uuid, or a part of it. */
 bool holders_has_card(const struct holders *h, const char *uuid);
 /* The i-th listed holder of the device; NULL: no more. Borrowed. */

@@ -9,7 +9,8 @@
 /*
  * Under which name a device is offered and into how many replicas it is shared: one decision for
  * the kubelet's list, the status and the labels. For a card that a source governs, the Device
- * decides; for the others, the node's configuration of NVIDIA's device plugin. Pure.
+ * decides; for the others, the node's configuration of NVIDIA's device plugin. Sharing
+ * is no mode of a card (nodeagent/mode): whole cards and partitions alike can be shared. Pure.
  */
 
 struct plugin_config;
@@ -24,8 +25,8 @@ struct share {
     bool one_only;    /* a container gets at most one replica */
 };
 
-/* The strategy asked for (enum api_mig_strategy): the spec's where it has a source, else the
- * configuration's where it sets one, else the spec's. Both may be NULL. */
+/* The strategy asked for (enum api_mig_strategy): the configuration's where it sets one and no
+ * source governs the spec, else the spec's. Both may be NULL. */
 int share_strategy(const struct plugin_config *config, const struct device_spec *spec);
 
 /* Why a card of this vendor cannot be shared as wanted, with the remedy; NULL: it can. want may be

@@ -80,7 +80,8 @@ static void build_understood(const struct node_state *s, int64_t now_ms, struct 
                         s->generation, now_ms);
 }
 
-/* The condition says what is wrong; that all is well it says only of a kubelet that is served. */
+/* ResourcesPublished is False with the reason wherever something is wrong, and True only where the
+ * agent serves a kubelet. */
 static void build_published(const struct node_state *s, const struct node_offer *o, int64_t now_ms,
                             struct device_status *ret)
 {

@@ -313,7 +313,7 @@ static void ask_for_pods(struct late_binding *l)
     }
 }
 
-void late_binding_stir(struct late_binding *l)
+void late_binding_retry_now(struct late_binding *l)
 {
     for (size_t i = 0; i < l->n; i++)
         if (l->items[i].state == KNOWN)

@@ -42,7 +42,7 @@ void late_binding_ask_right(struct late_binding *l, bool needed);
  * it does not refuse, or the answer is not known yet. Static. */
 const char *late_binding_forbidden(const struct late_binding *l);
 /* Something changed on the cards: slots that found no room are tried again at once. */
-void late_binding_stir(struct late_binding *l);
+void late_binding_retry_now(struct late_binding *l);
 
 /* The next slots to bind, with cards chosen among these. The binding is the caller's
  * (slot_binding_done), who reports the result with late_binding_bound.

@@ -12,8 +12,8 @@
 
 /*
  * Whether the agent's account may read pods: most may not; config/slots has one for nodes with
- * slots. Every answer of the API server shows it, and where nobody asks for a pod, a question of
- * its own does. One thread.
+ * slots. Every answer of the API server shows it; while nothing asks for a pod, a request made for
+ * this purpose does. One thread.
  */
 struct pod_right {
     struct pod_reader *pods; /* borrowed, as clk and rng */

@@ -46,8 +46,7 @@ struct vendor_backend {
     size_t cards_at_once; /* so many of its cards are changed side by side; 0: one */
     /* Waits for the driver's events and writes each to out_fd as a struct gpu_event, until the
      * driver ends the wait (0) or the reader is gone; once in beat_ms in which none comes it writes
-     * GPU_EVENT_ALIVE. library: the value of the first option. For the only thread of a process of
-     * its own, of which there is one: one vendor of the table has it at most. NULL: readings alone
-     * tell of health. */
+     * GPU_EVENT_ALIVE. library: the value of the first option. Runs alone in the watch process, so
+     * at most one vendor of the table sets it. NULL: readings alone tell of health. */
     int (*watch_events)(const char *library, int beat_ms, int out_fd, struct err *e);
 };

@@ -87,7 +87,7 @@ static struct health_news say(struct bed *b, const struct gpu_event *events, siz
 {
     struct health_news all = {0};
     put("reports", events, n * sizeof(*events), 0600);
-    health_watch_read(b->w, b->cards, 2, /* all= */ true, 1);
+    health_watch_take_reading(b->w, b->cards, 2, /* all= */ true, 1);
     health_watch_mark(b->w, b->cards, 2);
     while (gpu_watch_runs(b->watch)) {
         struct pollfd p = {.fd = health_watch_fd(b->w), .events = POLLIN};
@@ -208,7 +208,7 @@ Test(health_watch, watches_of_cards_that_are_not_there_count_for_nothing)
     put("program", script, strlen(script), 0700);
     put("reports", events, sizeof(events), 0600);
     start(&b);
-    health_watch_read(b.w, b.cards, 2, /* all= */ true, 1);
+    health_watch_take_reading(b.w, b.cards, 2, /* all= */ true, 1);
     while (!health_watch_take(b.w, b.cards, 2).look) {
         struct pollfd p = {.fd = health_watch_fd(b.w), .events = POLLIN};
         (void)poll(&p, 1, -1);
@@ -223,7 +223,7 @@ Test(health_watch, half_a_record_ends_the_child_and_nothing_else)
     const char garbage[] = "no record";
     start(&b);
     put("reports", garbage, sizeof(garbage), 0600);
-    health_watch_read(b.w, b.cards, 2, /* all= */ true, 1);
+    health_watch_take_reading(b.w, b.cards, 2, /* all= */ true, 1);
     while (gpu_watch_runs(b.watch)) {
         struct pollfd p = {.fd = health_watch_fd(b.w), .events = POLLIN};
         (void)poll(&p, 1, -1);
@@ -251,7 +251,7 @@ Test(health_watch, works_without_a_watch)
     const struct health_watch_deps d = {.clk = clock_real(), .node = "n1"};
     auto_health_watch struct health_watch *w = health_watch_new(&d);
     cr_expect_eq(health_watch_fd(w), -1);
-    health_watch_read(w, b.cards, 2, /* all= */ true, 1);
+    health_watch_take_reading(w, b.cards, 2, /* all= */ true, 1);
     gpu_card_mark_ill(&b.cards[0].card, "ResetRequired", "the driver asks");
     health_watch_mark(w, b.cards, 2);
     cr_expect_not(b.cards[0].card.partitions[0].healthy);

@@ -362,10 +362,10 @@ Test(late_binding, what_earlier_pods_left_is_in_nobodys_way)
     read_pods();
     expect_unplaced("a", "61440 MiB are asked for, and 32768 are left on GPU 0", &e);
     expect_unplaced("b", "61440 MiB are asked for, and 32768 are left on GPU 0", &e);
-    late_binding_stir(late);
+    late_binding_retry_now(late);
     expect_none();
     card.sgpu.n = 0;
-    late_binding_stir(late);
+    late_binding_retry_now(late);
     expect_bound("a", 1, 61440);
     expect_none();
 }
@@ -398,7 +398,7 @@ Test(late_binding, what_has_no_room_says_so_once_and_waits_for_it)
     cr_expect_not(late_binding_news(late, &u));
     expect_none();
     card.sgpu.n = 0;
-    late_binding_stir(late);
+    late_binding_retry_now(late);
     expect_bound("a", 1, 1024);
 }
 

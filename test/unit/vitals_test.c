@@ -12,7 +12,7 @@ static const char *judged(struct gpu_vitals v)
 {
     static struct gpu_card card;
     card = (struct gpu_card){.vitals = v, .n_partitions = 1, .partitions = {{.healthy = true}}};
-    vitals_judge(&card);
+    nvml_vitals_judge(&card);
     cr_expect_eq(card.partitions[0].healthy, card.healthy);
     return card.healthy ? "well" : card.unhealthy_reason;
 }

@@ -14,8 +14,8 @@
  *
  * Threads: nothing that is known of the library says that its calls must not run beside each other.
  * They do here, each thread with another card in hand, and inside the library's gate. The library
- * is initialised by a thread that is alone in it. A verb asks the card at its last number who it
- * is, and looks at the others only when that is another card.
+ * is initialised by a thread that is alone in it. A verb reads the UUID
+ * of the card at its last number, and searches the others only when that is another card's.
  *
  * Cleave's own slices have an alias with the prefix below; the rest of the alias is the name in the
  * plan (sgpu_is_alias). All other slices are foreign.
@@ -28,7 +28,7 @@ struct mxsml_known {
     struct gpu_card card;   /* only its identity is valid */
     struct mxsml_info info; /* as last reported */
     unsigned dev;           /* its last number; UINT_MAX: another card has that number now */
-    unsigned epoch;         /* in which it had that number */
+    unsigned epoch;         /* of the session in which it had that number */
     unsigned kernels_vfs;   /* number of its virtual functions in the kernel at the last look */
 };
 
@@ -48,7 +48,7 @@ struct mxsml {
     char driver[MXSML_VERSION_BYTES + 1];
     char maca[MXSML_VERSION_BYTES + 1];
     struct gpu_topology topology; /* as last asked */
-    unsigned n_shown; /* cards of the last reading, by index; NULL: nobody knows whose */
+    unsigned n_shown; /* cards of the last reading, by index; NULL: one that is not identified */
     const struct mxsml_known *shown[GPU_MAX_CARDS];
     size_t n_known;
     struct mxsml_known *known[GPU_MAX_CARDS]; /* owned; includes cards that no longer answer */
@@ -65,7 +65,7 @@ struct mxsml_turn {
     struct mxsml *m;
     struct mxsml_known *known; /* in hand; NULL: none */
     unsigned dev;              /* its number */
-    unsigned epoch;            /* in which it has that */
+    unsigned epoch;            /* of the session in which it has that number */
     struct mxsml_info info;    /* of it, as reported in this turn */
 };
 
@@ -86,8 +86,8 @@ AUTO_DEFINE(mxsml_turn, struct mxsml_turn, mxsml_turn_end)
 int mxsml_check(struct mxsml *m, const char *call, mxsml_ret rc, int saved_errno,
                 struct err *e) MUST_CHECK;
 /* Checks that a value of the library is possible. An impossible one is ERR_PROTOCOL, or is cut to
- * what fits. info: of the card at the index. slice: of this number, on a card whose other slices
- * are in c so far; an illegal UUID, or another slice's, becomes "". */
+ * what fits. info: of the card at the index. slice: the slice's number; c has the slices that were
+ * read before it; an illegal UUID, or another slice's, becomes "". */
 int mxsml_sound_info(unsigned index, struct mxsml_info *info, struct err *e) MUST_CHECK;
 int mxsml_sound_sharing(unsigned toggle, unsigned sched_class, unsigned timeslice_ms,
                         struct err *e) MUST_CHECK;

@@ -143,7 +143,7 @@ static int read_card(struct nvml *n, struct nvml_facts *f, struct gpu_card *ret,
     TRY(read_dynamic(n, f, &card, e));
     read_compute_mode(n, f, &card);
     read_vitals(n, f, &card);
-    vitals_judge(&card);
+    nvml_vitals_judge(&card);
     *ret = card;
     card.processes = NULL; /* handed over */
     return 0;

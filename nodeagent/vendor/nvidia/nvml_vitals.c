@@ -47,7 +47,7 @@ static const struct remedy *remedy_of(const struct gpu_vitals *v)
     return !v->action_known && v->ecc_known && v->ecc_uncorrected ? &uncorrected : NULL;
 }
 
-void vitals_judge(struct gpu_card *card)
+void nvml_vitals_judge(struct gpu_card *card)
 {
     const struct remedy *r = remedy_of(&card->vitals);
     card->healthy = true;

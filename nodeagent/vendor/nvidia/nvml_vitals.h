@@ -16,4 +16,4 @@
 
 /* Sets by the card's vitals whether it is ill, and why (healthy, unhealthy_reason,
  * unhealthy_message, the partitions' healthy). */
-void vitals_judge(struct gpu_card *card);
+void nvml_vitals_judge(struct gpu_card *card);
