@@ -22,7 +22,8 @@ static void check_models(const struct device_status *s)
         struct mig_table t;
         int rc = model_to_table(&s->models[i], &t, &e);
         assert((rc < 0) == (e.msg != NULL));
-        assert(rc < 0 || (t.slots <= MIG_MAX_MEMORY_SLICES && t.n_profiles <= MIG_MAX_PROFILES));
+        assert(rc < 0 ||
+               (t.memory_slices <= MIG_MAX_MEMORY_SLICES && t.n_profiles <= MIG_MAX_PROFILES));
     }
 }
 

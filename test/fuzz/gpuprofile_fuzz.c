@@ -16,7 +16,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 static const struct mig_table table = {
-    .slots = 8,
+    .memory_slices = 8,
     .slices = 7,
     .n_profiles = 3,
     .profiles = {{"1g.10gb", 19, 1, 1, 7, 16, 9984, {1, 1, 0, 1, 0}, 7, {0, 1, 2, 3, 4, 5, 6}},

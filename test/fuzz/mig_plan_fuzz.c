@@ -49,7 +49,7 @@ static void take_profile(struct bytes *b, unsigned number, struct mig_profile *p
 
 static void take_table(struct bytes *b, struct mig_table *t)
 {
-    *t = (struct mig_table){.slots = take(b) % 36, .n_profiles = take(b) % 12};
+    *t = (struct mig_table){.memory_slices = take(b) % 36, .n_profiles = take(b) % 12};
     for (unsigned i = 0; i < t->n_profiles; i++) {
         take_profile(b, i, &t->profiles[i]);
         if (t->profiles[i].slices > t->slices)
@@ -92,10 +92,10 @@ static void check_new(const struct mig_table *t, const struct mig_new *it, uint6
     for (unsigned c = 0; c < it->n_cis; c++)
         slices += it->cis[c];
     assert(slices <= p->slices);
-    assert(it->start + p->size <= t->slots);
-    uint64_t slots = ((UINT64_C(1) << p->size) - 1) << it->start;
-    assert(!(*taken & slots));
-    *taken |= slots;
+    assert(it->start + p->size <= t->memory_slices);
+    uint64_t memory_slices = ((UINT64_C(1) << p->size) - 1) << it->start;
+    assert(!(*taken & memory_slices));
+    *taken |= memory_slices;
 }
 
 static void check_plan(const struct mig_table *t, const struct mig_state *now,
@@ -117,7 +117,7 @@ static void check_plan(const struct mig_table *t, const struct mig_state *now,
         const struct mig_instance *in = &now->items[i];
         if (p->keep >> i & 1)
             taken |= in->start < 32 ? (((UINT64_C(1) << in->size) - 1) << in->start) &
-                                          ((UINT64_C(1) << t->slots) - 1)
+                                          ((UINT64_C(1) << t->memory_slices) - 1)
                                     : 0;
     }
     for (unsigned i = 0; i < p->n_create; i++)
