@@ -174,7 +174,7 @@ failing() {
 e2e() {
     [ -d test/e2e ] || return 0
     build release all || return 0
-    pytests "end to end on real API servers" test/e2e "${1:-}" --numprocesses="$E2E_AT_ONCE" --dist=loadgroup
+    pytests "end to end on real API servers${KUBE_VERSION:+ of Kubernetes $KUBE_VERSION}" test/e2e "${1:-}" --numprocesses="$E2E_AT_ONCE" --dist=loadgroup
 }
 
 fault() {
@@ -196,8 +196,9 @@ run_lane() { # folder parts...
     local logs=$1 part
     mkdir "$logs"
     for part in "${@:2}"; do
-        flock "$logs/.." echo "-- $part: begun"
+        flock "$logs/.." echo "-- $part: begun after $SECONDS s"
         "$part" >"$logs/printed" 2>&1
+        echo "-- $part: ended after $SECONDS s" >>"$logs/printed"
         flock "$logs/.." cat "$logs/printed"
     done
     echo "$passed $failed" >"$logs/count"

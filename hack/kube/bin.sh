@@ -8,18 +8,12 @@
 #   1. KUBEBUILDER_ASSETS
 #   2. PATH (a lone kubectl there is not enough)
 #   3. what hack/kube/build.sh built, in ${CLEAVE_CACHE:-~/.cache/cleave}
+# With KUBE_VERSION (see hack/kube/build.sh) only the last counts: the others are of some version.
 # Exits with 1 and prints nothing where there is none: hack/kube/build.sh makes one.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-case "${1:-}" in
-'') ;;
--h | --help)
-    usage
-    exit 0
-    ;;
-*) die "unknown argument '$1'; see --help" ;;
-esac
+no_arguments "$@"
 
 complete() { [ -x "$1/etcd" ] && [ -x "$1/kube-apiserver" ] && [ -x "$1/kubectl" ]; }
 
@@ -48,9 +42,9 @@ if [ -n "${KUBEBUILDER_ASSETS:-}" ] && ! complete "$KUBEBUILDER_ASSETS"; then
     say "KUBEBUILDER_ASSETS=$KUBEBUILDER_ASSETS lacks etcd, kube-apiserver or kubectl: not used"
     KUBEBUILDER_ASSETS=
 fi
-if [ -n "${KUBEBUILDER_ASSETS:-}" ]; then
+if [ -z "${KUBE_VERSION:-}" ] && [ -n "${KUBEBUILDER_ASSETS:-}" ]; then
     printf '%s\n' "$KUBEBUILDER_ASSETS"
-elif link_path_programs; then
+elif [ -z "${KUBE_VERSION:-}" ] && link_path_programs; then
     :
 else
     built=$(kube_cache_dir)/bin

@@ -12,11 +12,14 @@
 #   koordinator  koord-scheduler, and beside bin/ the kinds that it reads (crds/) and the configuration
 #                that it is installed with: 4 minutes, 95 MB
 #
+# KUBE_VERSION=1.36 in the environment builds a second Kubernetes, 1.36.3 (program/1.36.mod), and makes
+# bin.sh, up.sh and node-up.sh find that one; `make nightly` runs tests on it.
+#
 # Does nothing where bin.sh, containerd.sh or koordinator.sh finds the binaries. --force builds into the cache all
 # the same. The result goes to ${CLEAVE_CACHE:-~/.cache/cleave}/TARGET-<hash of the inputs>/bin, in
 # one rename; an interrupted build leaves only its compiler cache and goes on from there the next
 # time. That cache (2.8 GiB) is removed after a success unless --keep-gocache is given or GOCACHE
-# names one of yours. Needs Go 1.25 or later (hack/kube/go.sh) and the Go module proxy.
+# names one of yours. Needs Go 1.25 or later, for KUBE_VERSION=1.36 Go 1.26 (hack/kube/go.sh), and the Go module proxy.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -45,7 +48,7 @@ kube)
     packages=2700 folder=$(kube_cache_dir) finder=bin.sh program=etcd check="kubectl version --client"
     build() {
         cd "$KUBE_HERE/program"
-        go_build -ldflags "$(kube_ldflags)" -o "$new/bin/cleave-kube" . || return
+        go_build -modfile "$KUBE_MODULES.mod" -ldflags "$(kube_ldflags)" -o "$new/bin/cleave-kube" . || return
         for tool in etcd kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl; do
             ln -s cleave-kube "$new/bin/$tool"
         done

@@ -12,14 +12,7 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-case "${1:-}" in
-'') ;;
--h | --help)
-    usage
-    exit 0
-    ;;
-*) die "unknown argument '$1'; see --help" ;;
-esac
+no_arguments "$@"
 
 # usable FOLDER WHERE: all there and new enough; says why not
 usable() {

@@ -13,15 +13,7 @@ purge=
 for arg in "$@"; do
     case "$arg" in
     --purge) purge=yes ;;
-    -h | --help)
-        usage
-        exit 0
-        ;;
-    -*) die "unknown option '$arg'; see --help" ;;
-    *)
-        [ -z "$RUNDIR" ] || die "one RUNDIR, please; see --help"
-        RUNDIR=$arg
-        ;;
+    *) take_rundir "$arg" ;;
     esac
 done
 [ -n "$RUNDIR" ] || die "which RUNDIR? see --help"
@@ -29,7 +21,7 @@ done
 
 # Left to themselves they take seconds, each waiting for the others: what is written is in etcd
 # already, and etcd recovers from its log.
-for name in kube-scheduler kube-controller-manager kube-apiserver etcd; do
+for name in kube-scheduler kube-controller-manager kube-apiserver-twin kube-apiserver etcd; do
     stop "$RUNDIR" "$name" 5
 done
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Prints the path of a Go that can build the control plane (1.25 or later).
+# Prints the path of a Go that can build the control plane (1.25 or later; with KUBE_VERSION, 1.26).
 #
 #   hack/kube/go.sh           looks in PATH, /usr/local/go, Debian's folders and the cache
 #   hack/kube/go.sh --fetch   and else lets an older Go (Debian's golang-go) fetch a newer one

@@ -10,14 +10,7 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-case "${1:-}" in
-'') ;;
--h | --help)
-    usage
-    exit 0
-    ;;
-*) die "unknown argument '$1'; see --help" ;;
-esac
+no_arguments "$@"
 
 built=$(koordinator_cache_dir)
 [ -x "$built/bin/koord-scheduler" ] || exit 1

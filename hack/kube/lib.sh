@@ -4,9 +4,10 @@
 
 KUBE_HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
-# Koordinator 1.8 asks for Go 1.25; a Go that is fetched is this one.
+# Koordinator 1.8 asks for Go 1.25, Kubernetes 1.36 for Go 1.26; a Go that is fetched is this one.
 GO_NEEDED=1.25
 GO_FETCHED=1.25.9
+[ -z "${KUBE_VERSION:-}" ] || GO_NEEDED=1.26 GO_FETCHED=1.26.11
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -19,9 +20,41 @@ usage() { # prints the comment block that opens the calling script
     awk 'NR <= 2 {next} !/^#/ {exit} {sub(/^# ?/, ""); print}' "$0"
 }
 
+# For scripts without arguments of their own.
+no_arguments() { # "$@"
+    case "${1:-}" in
+    '') ;;
+    -h | --help)
+        usage
+        exit 0
+        ;;
+    *) die "unknown argument '$1'; see --help" ;;
+    esac
+}
+
+# What all scripts about a RUNDIR take: sets RUNDIR.
+take_rundir() { # argument
+    case "$1" in
+    -h | --help)
+        usage
+        exit 0
+        ;;
+    -*) die "unknown option '$1'; see --help" ;;
+    *)
+        [ -z "$RUNDIR" ] || die "one RUNDIR, please; see --help"
+        RUNDIR=$1
+        ;;
+    esac
+}
+
+# The Kubernetes that is built and run is the one of program/go.mod. KUBE_VERSION, in the
+# environment, names another: that of program/KUBE_VERSION.mod.
+KUBE_MODULES=$KUBE_HERE/program/${KUBE_VERSION:-go}
+[ -f "$KUBE_MODULES.mod" ] || die "KUBE_VERSION=$KUBE_VERSION: there is no $KUBE_MODULES.mod; unset it, or name one that is there"
+
 cache_dir() { printf '%s\n' "${CLEAVE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cleave}"; }
 
-kubernetes_version() { awk '$1 == "k8s.io/kubernetes" {print $2; exit}' "$KUBE_HERE/program/go.mod"; }
+kubernetes_version() { awk '$1 == "k8s.io/kubernetes" {print $2; exit}' "$KUBE_MODULES.mod"; }
 
 # Without the version stamps clients would see v0.0.0 and refuse features.
 kube_ldflags() {
@@ -63,7 +96,7 @@ koordinator_cache_dir() {
 # A new version, module or flag makes a new folder; a change of a script does not.
 kube_cache_dir() {
     local hash
-    hash=$({ cat "$KUBE_HERE"/program/{main.go,go.mod,go.sum} && kube_ldflags; } | sha256sum)
+    hash=$({ cat "$KUBE_HERE/program/main.go" "$KUBE_MODULES".{mod,sum} && kube_ldflags; } | sha256sum)
     printf '%s/kube-%s\n' "$(cache_dir)" "${hash:0:12}"
 }
 

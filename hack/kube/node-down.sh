@@ -17,15 +17,7 @@ what=
 for arg in "$@"; do
     case "$arg" in
     --node | --purge) what=$arg ;;
-    -h | --help)
-        usage
-        exit 0
-        ;;
-    -*) die "unknown option '$arg'; see --help" ;;
-    *)
-        [ -z "$RUNDIR" ] || die "one RUNDIR, please; see --help"
-        RUNDIR=$arg
-        ;;
+    *) take_rundir "$arg" ;;
     esac
 done
 [ -n "$RUNDIR" ] || die "which RUNDIR? see --help"

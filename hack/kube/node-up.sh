@@ -39,15 +39,7 @@ while [ $# -gt 0 ]; do
         up_options=("$@")
         break
         ;;
-    -h | --help)
-        usage
-        exit 0
-        ;;
-    -*) die "unknown option '$1'; see --help" ;;
-    *)
-        [ -z "$RUNDIR" ] || die "one RUNDIR, please; see --help"
-        RUNDIR=$1
-        ;;
+    *) take_rundir "$1" ;;
     esac
     shift
 done

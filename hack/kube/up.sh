@@ -35,15 +35,7 @@ while [ $# -gt 0 ]; do
         instance=$2
         shift
         ;;
-    -h | --help)
-        usage
-        exit 0
-        ;;
-    -*) die "unknown option '$1'; see --help" ;;
-    *)
-        [ -z "$RUNDIR" ] || die "one RUNDIR, please; see --help"
-        RUNDIR=$1
-        ;;
+    *) take_rundir "$1" ;;
     esac
     shift
 done

@@ -17,7 +17,7 @@ import subprocess
 import threading
 import urllib.request
 
-from conftest import wait_for
+from conftest import note_pid, wait_for
 
 
 class Relay:
@@ -73,6 +73,7 @@ class Twin:
         self.where = ("127.0.0.1", port)
         with open(self.cluster.rundir / "twin.log", "ab") as log:
             self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        note_pid(self.process.pid, self.cluster.rundir / "kube-apiserver-twin.pid")
         wait_for(self.answers, 90, "the second API server to be ready")
         return self
 
