@@ -147,6 +147,7 @@ const struct jx_field device_spec_fields[] = {
     JX_P(device_spec, rollout, has_rollout, "rollout", JX_OBJECT, .sub = rollout_fields),
     JX_F(device_spec, failure_policy, "failurePolicy", JX_ENUM,
          .choices = api_failure_policy_names),
+    JX_F(device_spec, withdrawn, "withdrawn", JX_STR, .max = 48),
     LIST(device_spec, devices, "devices", want_fields, struct device_want, 64),
     {0},
 };
@@ -310,6 +311,7 @@ const struct jx_field device_status_fields[] = {
     JX_F(device_status, observed_generation, "observedGeneration", JX_INT, INT64),
     JX_F(device_status, agent_version, "agentVersion", JX_STR, .max = 64),
     JX_F(device_status, boot_id, "bootID", JX_STR, .max = 64),
+    JX_F(device_status, withdrawal, "withdrawal", JX_STR, .max = 48),
     JX_P(device_status, summary, has_summary, "summary", JX_OBJECT, .sub = summary_fields),
     LIST(device_status, drivers, "drivers", driver_fields, struct device_driver, 8),
     LIST(device_status, models, "models", model_fields, struct device_model, 16),

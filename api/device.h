@@ -128,6 +128,7 @@ struct device_spec {
     bool has_rollout;
     struct device_rollout rollout;
     int failure_policy;
+    char *withdrawn; /* status.withdrawal, once the Node was written from that status; NULL: none */
     struct device_want *devices; /* by uuid, ascending */
     size_t n_devices;
 };
@@ -258,6 +259,9 @@ struct device_summary {
 struct device_status {
     int64_t observed_generation;
     char *agent_version, *boot_id;
+    /* The agent waits until the Node offers no more than this status, and spec.withdrawn is this
+     * text; NULL: it waits for nothing. */
+    char *withdrawal;
     bool has_summary;
     struct device_summary summary;
     struct device_driver *drivers;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Group and version, and the names on foreign objects that several processes read or write. */
+/* The API group and its version; labels, annotations and field managers on others' objects that
+ * several processes read or write. */
 #define API_GROUP         "gpu.cleave.dev"
 #define API_VERSION       "v1alpha1"
 #define API_GROUP_VERSION API_GROUP "/" API_VERSION

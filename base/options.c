@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/jx.h"
 
 /* Every long option is reported as this number plus its index in the table. */
 enum { FIRST_CODE = 1000 };
@@ -39,6 +40,12 @@ static int from_environment(const struct option_def *defs, struct err *e)
             TRY(set(d, value, e));
     }
     return 0;
+}
+
+int options_check_utf8(const char *what, const char *value, struct err *e)
+{
+    auto_json json_t *text = json_string(value);
+    return text ? 0 : err_set(e, ERR_INVALID, "%s is not UTF-8", what);
 }
 
 static void list_options(const struct option_def *defs, struct option *ret, char *letters)

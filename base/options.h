@@ -30,5 +30,9 @@ struct option_def {
 int options_parse(const struct option_def *defs, int argc, char **argv, const char **operands,
                   size_t max, size_t *ret_n, struct err *e) MUST_CHECK;
 
+/* ERR_INVALID unless the value, which becomes part of an object, is UTF-8: JSON can carry no other
+ * text. what: the flag, for the message. */
+int options_check_utf8(const char *what, const char *value, struct err *e) MUST_CHECK;
+
 /* Prints the usage line, what the program does, and the table with its defaults to stdout. */
 void options_help(const char *usage, const char *what, const struct option_def *defs);

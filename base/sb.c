@@ -72,6 +72,15 @@ static size_t utf8_len(const char *text)
     return len;
 }
 
+size_t utf8_cut(const char *text, size_t max)
+{
+    size_t len = strnlen(text, max + 1);
+    if (len > max)
+        for (len = max; len && ((unsigned char)text[len] & 0xc0) == 0x80;)
+            len--;
+    return len;
+}
+
 void sb_add_utf8(struct sb *b, const char *s, size_t max)
 {
     size_t run = 0;

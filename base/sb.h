@@ -30,6 +30,9 @@ void sb_add_char(struct sb *b, char c);
 /* Appends at most max bytes of s, with U+FFFD for every byte that is not UTF-8, and never cuts a
  * character. For foreign text that goes into JSON or a log. */
 void sb_add_utf8(struct sb *b, const char *s, size_t max);
+/* The length of the text's beginning, of at most max bytes, that does not end inside a UTF-8
+ * character. */
+size_t utf8_cut(const char *text, size_t max);
 void sb_addf(struct sb *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* Removes the first len bytes (stream decoding). */

@@ -174,7 +174,7 @@ static int serve_http(struct process *p, const struct flags *f, bool token, stru
 static char *unique_identity(const struct flags *f, struct rng *rng)
 {
     char host[HOSTNAME_BYTES] = "";
-    if (f->identity)
+    if (f->identity && *f->identity)
         return xstrdup(f->identity);
     if (gethostname(host, sizeof(host) - 1) != 0)
         host[0] = '\0';
@@ -243,6 +243,9 @@ static int assemble(struct process *p, const struct flags *f, const struct numbe
     TRY(kc_config_discover(f->kubeconfig, environ, &p->config, e));
     TRY(kc_http_new(&p->config, /* o= */ NULL, &p->kc, e));
     p->identity = unique_identity(f, &rng);
+    TRY(options_check_utf8("--identity (or the host's name)", p->identity, e));
+    TRY(options_check_utf8("--lease-name", f->lease_name, e));
+    TRY(options_check_utf8("--namespace", namespace_of(f, &p->config), e));
     p->metrics = metrics_new();
     p->manager = manager_new(/* opts= */ NULL);
     if (f->leader_elect)

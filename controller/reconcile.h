@@ -6,7 +6,7 @@
 #include "kubeclient/object.h"
 #include "kubeclient/workqueue.h"
 
-/* The request of a reconciler that succeeded. */
+/* The reconciler that a controller calls for each key, and its request when it succeeded. */
 struct reconcile_result {
     int64_t requeue_after_ms; /* 0 = wait for the next change */
 };

@@ -42,25 +42,36 @@ int kc_list(struct kc *c, struct scope *s, const struct kc_target *t, const stru
     return 0;
 }
 
+/* A body of texts from outside is NULL when one of them is missing or no UTF-8. */
+static int check_body(const struct kc_write *w, const struct kc_target *t, struct err *e)
+{
+    if (w->body)
+        return 0;
+    return err_set(e, ERR_INVALID, "%s %s cannot be written: a text in it is missing or no UTF-8",
+                   t->res->kind, t->name ? t->name : "without a name");
+}
+
 int kc_create(struct kc *c, struct scope *s, const struct kc_target *t, const struct kc_write *w,
               json_t **ret_obj, struct err *e)
 {
-    assert(w->body && (!t->subresource || t->name));
+    assert(!t->subresource || t->name);
+    TRY(check_body(w, t, e));
     return c->ops->create(c, s, t, w, ret_obj, e);
 }
 
 int kc_update(struct kc *c, struct scope *s, const struct kc_target *t, const struct kc_write *w,
               json_t **ret_obj, struct err *e)
 {
-    assert(w->body && t->name);
+    assert(t->name);
+    TRY(check_body(w, t, e));
     return c->ops->update(c, s, t, w, ret_obj, e);
 }
 
 int kc_patch(struct kc *c, struct scope *s, const struct kc_target *t, const struct kc_write *w,
              json_t **ret_obj, struct err *e)
 {
-    assert(w->body && t->name);
-    assert(w->how != KC_APPLY || w->manager);
+    assert(t->name && (w->how != KC_APPLY || w->manager));
+    TRY(check_body(w, t, e));
     return c->ops->patch(c, s, t, w, ret_obj, e);
 }
 

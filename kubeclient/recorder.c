@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/rfc3339.h"
 #include "base/rng.h"
+#include "base/sb.h"
 #include "base/strmap.h"
 #include "base/xalloc.h"
 
@@ -127,17 +128,11 @@ static char *object_key_of(const struct event_about *about)
                      or_empty(about->uid));
 }
 
-/* The note at its longest, never cut inside a UTF-8 character. A note that is not UTF-8 (a driver's
- * text) becomes ASCII, because JSON cannot carry it. */
+/* The note at its longest. A note that is not UTF-8 (a driver's text) becomes ASCII, because JSON
+ * cannot carry it. */
 static void clean_note(char *note)
 {
-    size_t len = strlen(note);
-    if (len > NOTE_MAX_BYTES) {
-        len = NOTE_MAX_BYTES;
-        while (len && ((unsigned char)note[len] & 0xc0) == 0x80)
-            len--;
-        note[len] = '\0';
-    }
+    note[utf8_cut(note, NOTE_MAX_BYTES)] = '\0';
     auto_json json_t *valid = json_string(note);
     for (char *c = note; !valid && *c; c++)
         if ((unsigned char)*c >= 0x80)
@@ -148,7 +143,7 @@ static void clean_note(char *note)
  * with a hyphen or dot then. */
 static char *event_name(struct recorder *r, const char *object)
 {
-    size_t len = strnlen(object, NAME_MAX_BYTES);
+    size_t len = utf8_cut(object, NAME_MAX_BYTES);
     while (len && (object[len - 1] == '-' || object[len - 1] == '.'))
         len--;
     return xasprintf("%.*s.%016llx", (int)len, object, (unsigned long long)rng_next(&r->rng));
@@ -170,20 +165,18 @@ static json_t *micro_time(int64_t wall_ms)
     return json_string(rfc3339_format_micro(wall_ms, text));
 }
 
+/* NULL: a text of it is no UTF-8. */
 static json_t *body_of(struct recorder *r, const struct event_about *about, bool warning,
                        const char *reason, const char *note)
 {
     auto_free char *name = event_name(r, about->name);
-    json_t *body =
-        json_pack("{s:s,s:s,s:{s:s,s:s},s:o,s:s,s:s,s:s,s:s,s:o,s:s,s:s}", "apiVersion",
-                  "events.k8s.io/v1", "kind", "Event", "metadata", "namespace",
-                  about->ns && *about->ns ? about->ns : "default", "name", name, "eventTime",
-                  micro_time(clock_wall_ms(r->opts.clk)), "reportingController", r->opts.controller,
-                  "reportingInstance", r->opts.instance, "action", reason, "reason", reason,
-                  "regarding", regarding(about), "note", note, "type",
-                  warning ? "Warning" : "Normal");
-    assert(body);
-    return body;
+    return json_pack("{s:s,s:s,s:{s:s,s:s},s:o,s:s,s:s,s:s,s:s,s:o,s:s,s:s}", "apiVersion",
+                     "events.k8s.io/v1", "kind", "Event", "metadata", "namespace",
+                     about->ns && *about->ns ? about->ns : "default", "name", name, "eventTime",
+                     micro_time(clock_wall_ms(r->opts.clk)), "reportingController",
+                     r->opts.controller, "reportingInstance", r->opts.instance, "action", reason,
+                     "reason", reason, "regarding", regarding(about), "note", note, "type",
+                     warning ? "Warning" : "Normal");
 }
 
 /* Takes a token of the object's bucket. */
@@ -261,9 +254,24 @@ static void record(struct recorder *r, const struct event_about *about, bool war
         r->stats.dropped_spam++;
         return;
     }
-    if (!sr)
-        sr = series_new(r, key, object, body_of(r, about, warning, reason, note));
+    if (!sr) {
+        json_t *body = body_of(r, about, warning, reason, note);
+        if (!body) {
+            r->stats.dropped_unwritable++;
+            return;
+        }
+        sr = series_new(r, key, object, body);
+    }
     count_one(r, sr);
+}
+
+PRINTF_LIKE(5, 0)
+static void record_args(struct recorder *r, const struct event_about *about, bool warning,
+                        const char *reason, const char *fmt, va_list ap)
+{
+    auto_free char *note = xvasprintf(fmt, ap);
+    clean_note(note);
+    record(r, about, warning, reason, note);
 }
 
 void recorder_event_about(struct recorder *r, const struct event_about *about, bool warning,
@@ -273,10 +281,8 @@ void recorder_event_about(struct recorder *r, const struct event_about *about, b
         return;
     va_list ap;
     va_start(ap, fmt);
-    auto_free char *note = xvasprintf(fmt, ap);
+    record_args(r, about, warning, reason, fmt, ap);
     va_end(ap);
-    clean_note(note);
-    record(r, about, warning, reason, note);
 }
 
 void recorder_event(struct recorder *r, const struct object *about, bool warning,
@@ -284,18 +290,16 @@ void recorder_event(struct recorder *r, const struct object *about, bool warning
 {
     if (!r)
         return;
-    va_list ap;
-    va_start(ap, fmt);
-    auto_free char *note = xvasprintf(fmt, ap);
-    va_end(ap);
-    clean_note(note);
     const struct object_key k = object_key(about);
     const struct event_about ref = {.resource = object_resource(about),
                                     .ns = k.ns,
                                     .name = k.name,
                                     .uid = object_uid(about),
                                     .resource_version = object_version(about)};
-    record(r, &ref, warning, reason, note);
+    va_list ap;
+    va_start(ap, fmt);
+    record_args(r, &ref, warning, reason, fmt, ap);
+    va_end(ap);
 }
 
 /* Writing */

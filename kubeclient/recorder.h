@@ -52,6 +52,7 @@ void recorder_step(struct recorder *r, struct scope *s, int64_t *ret_wait_ms);
 
 struct recorder_stats {
     int64_t recorded, dropped_full, dropped_spam, written, given_up;
+    int64_t dropped_unwritable; /* a text of it is no UTF-8 */
 };
 /* Counts since the recorder was made. */
 struct recorder_stats recorder_stats(struct recorder *r);

@@ -12,6 +12,8 @@
 
 /*
  * The exact MIG planner: pure, no I/O, no clock. All structs are plain values of fixed size.
+ * mig_plan decides what stays, goes and is made (mig_plan.c), and mig_place.c where. The tables are
+ * checked by mig_check.c, names resolved by mig_resolve.c.
  *
  * A card is a grid of memory slices (4, 8 or 12 so far, as the driver reports). Each GPU instance
  * covers the memory slices of one of its profile's possible placements. Placements never overlap,
@@ -124,9 +126,9 @@ struct mig_request {
 };
 
 /* Checks that the table is consistent and within the planner's bounds: at most MIG_MAX_SLICES
- * compute slices on MIG_MAX_MEMORY_SLICES memory slices, placements on the grid and ascending, names and
- * ids unique. A profile without placements may have size 0. Only the used parts of the arrays are
- * read. ERR_INVALID names the profile, the value and what is allowed. */
+ * compute slices on MIG_MAX_MEMORY_SLICES memory slices, placements on the grid and ascending,
+ * names and ids unique. A profile without placements may have size 0. Only the used parts of the
+ * arrays are read. ERR_INVALID names the profile, the value and what is allowed. */
 int mig_table_check(const struct mig_table *t, struct err *e) MUST_CHECK;
 
 /* Resolves profile names tolerantly.
@@ -135,8 +137,8 @@ int mig_table_check(const struct mig_table *t, struct err *e) MUST_CHECK;
  *   a card whose smallest is 1g.10gb.
  * - A 1g name that is published only for profiles of twice the memory never takes one of the
  *   smallest share, nor the reverse: 1g.20gb finds nothing on an H200 (1g.18gb, 1g.35gb).
- * - Zero counts are dropped, and two spellings of one kind are added up. mig_rounds reports whether a
- *   name was rounded.
+ * - Zero counts are dropped, and two spellings of one kind are added up. mig_rounds reports whether
+ *   a name was rounded.
  *
  * ERR_NOT_FOUND names the profile and lists what the card offers. ERR_INVALID for malformed names,
  * also with count zero. ERR_TOO_LARGE for more than MIG_MAX_WANTS kinds. */

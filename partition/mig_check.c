@@ -9,6 +9,7 @@
 #include "partition/mig.h"
 
 static_assert(MIG_MAX_SLICES <= MIG_MAX_CIS, "a GPU instance of 1c each is listed whole");
+static_assert(MIG_MAX_MEMORY_SLICES <= UINT8_MAX, "starts are bytes");
 
 static int refuse_value(const struct mig_profile *p, const char *what, uint64_t value,
                         uint64_t least, uint64_t most, struct err *e)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "partition/mig_name.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 /* Larger than any number that a driver prints, and small enough for four of them in
  * MIG_NAME_BYTES. */
 #define LARGEST_NUMBER 9999
+static_assert(sizeof("9999c.9999g.9999gb") + MIG_ATTR_BYTES <= MIG_NAME_BYTES, "names fit");
 
 static bool take_text(const char **at, const char *text)
 {
@@ -83,6 +85,7 @@ static const char *parse_attributes(const char *at, char plus, struct mig_name *
     const char *fault = attribute_fault(at + 1);
     if (fault)
         return fault;
+    assert(strlen(at) < MIG_ATTR_BYTES);
     n->attr[0] = *at == plus ? '+' : '-';
     memcpy(n->attr + 1, at + 1, strlen(at + 1) + 1);
     return NULL;

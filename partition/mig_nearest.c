@@ -10,6 +10,7 @@
 /* Memory is counted in fractions of a memory slice, so that a share of a GPU instance is a whole
  * number. */
 #define MEMORY_SLICE_PARTS 840
+static_assert(MIG_MAX_SLICES == 8 && MEMORY_SLICE_PARTS % (3 * 5 * 7 * 8) == 0, "whole shares");
 
 /* The least that a partition takes of a card. */
 struct share {
@@ -106,6 +107,8 @@ static void measure(struct nearest *k)
 /* True when no choice among the kinds from here on beats the best. */
 static bool is_hopeless(const struct nearest *k, unsigned kind)
 {
+    assert(k->used.parts <= MEMORY_SLICE_PARTS * k->t->memory_slices);
+    assert(k->used.slices <= k->t->slices);
     unsigned room = MEMORY_SLICE_PARTS * k->t->memory_slices - k->used.parts;
     unsigned slices = k->t->slices - k->used.slices;
     unsigned more = least(room / k->least_from[kind].parts, slices / k->least_from[kind].slices);
@@ -133,6 +136,7 @@ static void keep_from(struct nearest *k, unsigned kind);
 
 static void keep_some(struct nearest *k, unsigned kind, unsigned n)
 {
+    assert(n <= k->wants.items[kind].count);
     struct share used = k->used;
     k->at.n = kind + 1;
     k->at.items[kind] = k->wants.items[kind];
@@ -162,6 +166,7 @@ static void keep_from(struct nearest *k, unsigned kind)
 /* The distance of profile b, not larger, from the dropped partition of profile a. */
 static unsigned distance(const struct mig_profile *a, unsigned ci, const struct mig_profile *b)
 {
+    assert(b->size <= a->size);
     unsigned slices = ci > b->slices ? ci - b->slices : b->slices - ci;
     unsigned special = strpbrk(b->name, "+-") != NULL;
     return ((a->size - b->size) * MIG_MAX_MEMORY_SLICES + slices) * 2 + special;
@@ -216,9 +221,11 @@ void mig_nearest(const struct mig_table *t, const struct mig_limits *l,
     measure(&k);
     keep_from(&k, 0);
     /* Best lists the kinds of asked in the same order, or is empty. */
+    assert(k.best.n == asked.n || k.best.n == 0);
     *ret = k.best;
     for (unsigned i = 0; i < asked.n; i++) {
         unsigned kept = i < k.best.n ? k.best.items[i].count : 0;
+        assert(kept <= asked.items[i].count);
         for (unsigned n = asked.items[i].count - kept; n > 0; n--) {
             if (!replace_one(&k, &asked.items[i], ret))
                 break;

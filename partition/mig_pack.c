@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
+static_assert(MIG_MAX_INSTANCES * MIG_MAX_CIS <= UINT8_MAX, "a saturated count fits no card");
+
 /* nvidia.md 3.1 lists 2g: 1c; 3g: 1c 2c; 4g: 1c 2c; 7g: 1c 2c 3c 4c. Those are exactly the sizes up
  * to half of g rounded up, each as often as it fits. */
 unsigned mig_ci_max(unsigned g, unsigned c)
@@ -27,11 +29,13 @@ unsigned mig_cut_kind(unsigned slices, unsigned ci_slices)
 
 unsigned mig_cut_slices(unsigned slices, unsigned kind)
 {
+    assert(kind < MIG_CI_KINDS);
     return kind == 0 ? slices : kind;
 }
 
 void mig_cuts_add(struct mig_cuts *c, unsigned kind, unsigned count)
 {
+    assert(kind < MIG_CI_KINDS);
     unsigned room = UINT8_MAX - c->n[kind];
     c->n[kind] = (uint8_t)(c->n[kind] + (count < room ? count : room));
 }
@@ -99,6 +103,7 @@ static void fill_bin(struct packer *k, unsigned bin);
 static void finish(struct packer *k)
 {
     assert(k->left_slices == 0); /* the last bin was left only when nothing remained */
+    assert(k->at.retained <= k->bound);
     if (k->found && k->at.retained <= k->best->retained)
         return;
     k->found = true;
@@ -114,6 +119,7 @@ static void leave_bin(struct packer *k, unsigned bin, unsigned used)
 {
     const struct mig_bin *b = &k->at.bins[bin];
     bool in_order = bin <= k->first_new || memcmp(&b[-1].holds, &b->holds, sizeof(b->holds)) >= 0;
+    assert(bin < k->at.n && used <= k->slices);
     unsigned room_ahead = (k->at.n - bin - 1) * k->slices;
     if (used > 0 && in_order && k->left_slices <= room_ahead)
         fill_bin(k, bin + 1);

@@ -4,6 +4,9 @@
 #include <assert.h>
 #include <string.h>
 
+static_assert(MIG_MAX_MEMORY_SLICES <= 32, "a bit for each memory slice");
+static_assert(MIG_MAX_PROFILES <= 32, "a bit for each profile");
+
 uint32_t mig_memory_slices(unsigned start, unsigned size)
 {
     if (start >= MIG_MAX_MEMORY_SLICES)
@@ -61,6 +64,7 @@ static void add_spot(struct mig_limits *l, uint32_t memory_slices, unsigned slic
         if (l->spots[i].memory_slices == memory_slices && l->spots[i].slices == slices)
             return;
     }
+    assert(l->n_spots < MIG_MAX_PROFILES * MIG_MAX_PLACEMENTS);
     l->spots[l->n_spots++] = (struct mig_spot){.memory_slices = memory_slices, .slices = slices};
 }
 
@@ -215,8 +219,11 @@ static unsigned first_start(const struct placer *k, unsigned item)
 
 static void place_from(struct placer *k, unsigned item, uint32_t taken)
 {
+    assert(item <= k->at.n);
     if (item == k->at.n) {
-        if (k->l && mig_effort_spend(k->effort, k->l->n_spots))
+        if (k->l && !mig_effort_spend(k->effort, k->l->n_spots))
+            return;
+        if (k->l)
             rate_layout(k, taken);
         k->found = true;
         return;
@@ -273,6 +280,7 @@ bool mig_place(const struct mig_table *t, const struct mig_limits *l, uint32_t t
                const struct mig_counts *need, struct mig_effort *effort, struct mig_layout *ret)
 {
     struct placer k = {.t = t, .l = l, .effort = effort, .best = ret};
+    assert(!(taken & ~mig_memory_slices(0, t->memory_slices)));
     list_items(t, need, &k.at);
     place_from(&k, 0, taken);
     return k.found;

@@ -18,6 +18,8 @@
  * instance in use could also lose one of its compute instances.
  */
 
+static_assert(MIG_MAX_INSTANCES < 32 && MIG_MAX_CIS < 32, "plans are sets of bits");
+
 /* An existing instance in the search. */
 struct standing {
     unsigned profile;
@@ -66,6 +68,7 @@ struct search {
 
 static struct standing observe(const struct mig_table *t, const struct mig_instance *it)
 {
+    assert(it->n_cis <= MIG_MAX_CIS);
     struct standing s = {
         .profile = it->profile < t->n_profiles ? it->profile : MIG_NO_PROFILE,
         .memory_slices =
@@ -121,6 +124,7 @@ static bool pack_profile(struct search *s, unsigned profile, unsigned *n_fresh)
         bins.n++;
     }
     unsigned kept = bins.n;
+    assert(kept == s->staying[profile]);
     if (!mig_pack(p->slices, &s->demand.of[profile], p->max_count, s->effort, &bins))
         return false;
     for (unsigned i = 0; i < kept; i++)
@@ -131,6 +135,7 @@ static bool pack_profile(struct search *s, unsigned profile, unsigned *n_fresh)
     assert(*n_fresh + bins.n - kept <= MIG_MAX_INSTANCES);
     for (unsigned i = kept; i < bins.n; i++)
         s->at.fresh_holds[(*n_fresh)++] = bins.bins[i].holds;
+    assert(bins.retained <= s->at.cost.of[NOT_RETAINED]);
     s->at.cost.of[NOT_RETAINED] -= bins.retained;
     return true;
 }
@@ -160,6 +165,7 @@ static void settle(struct search *s, uint32_t taken)
     s->at.cost.of[NOT_RUN] = MIG_MAX_MEMORY_SLICES - s->at.layout.run;
     if (s->found && compare(&s->at.cost, &s->best.cost, N_COSTS) >= 0)
         return;
+    assert(s->at.layout.n + s->n_staying == s->at.cost.of[TOTAL]);
     s->found = true;
     s->best = s->at;
 }
@@ -195,6 +201,7 @@ static bool may_stay(const struct search *s, const struct standing *it, uint32_t
 
 static void decide(struct search *s, unsigned item, uint32_t taken)
 {
+    assert(item <= s->n && s->n_staying <= item);
     if (!mig_effort_spend(s->effort, 8))
         return;
     if (item == s->n) {
@@ -261,6 +268,7 @@ static void recut(const struct search *s, const struct mig_instance *it, unsigne
     struct mig_recut r = {.instance = item};
     r.destroy = drop_cis(it, slices, /* in_use= */ false, &surplus);
     r.destroy |= drop_cis(it, slices, /* in_use= */ true, &surplus);
+    assert(mig_cuts_total(&surplus) == 0);
     r.n_create = list_cis(slices, &missing, r.create);
     if (r.destroy || r.n_create)
         plan->recut[plan->n_recut++] = r;
@@ -279,8 +287,15 @@ static void create(const struct search *s, struct mig_plan *plan)
         struct mig_new *it = &plan->create[i];
         *it = b->layout.items[i];
         const struct mig_cuts *holds = &b->fresh_holds[next[it->profile]++];
+        assert(next[it->profile] <= b->layout.n);
         it->n_cis = list_cis(s->t->profiles[it->profile].slices, holds, it->cis);
     }
+}
+
+static uint32_t first_bits(unsigned n)
+{
+    assert(n <= MIG_MAX_INSTANCES);
+    return (UINT32_C(1) << n) - 1;
 }
 
 static void write_plan(const struct search *s, const struct mig_state *now, struct mig_plan *plan)
@@ -296,6 +311,7 @@ static void write_plan(const struct search *s, const struct mig_state *now, stru
         if (s->standing[i].busy && s->best.fate[i] != STAYS)
             plan->blocking |= bit;
     }
+    assert((plan->keep ^ plan->destroy) == first_bits(s->n) && !(plan->keep & plan->destroy));
     create(s, plan);
     if (plan->blocking)
         plan->verdict = MIG_PLAN_DRAIN;
@@ -303,11 +319,6 @@ static void write_plan(const struct search *s, const struct mig_state *now, stru
         plan->verdict = MIG_PLAN_CHANGE;
     else
         plan->verdict = MIG_PLAN_NOTHING;
-}
-
-static uint32_t first_bits(unsigned n)
-{
-    return (UINT32_C(1) << n) - 1;
 }
 
 static bool is_disjoint(const struct mig_table *t, const struct mig_state *now)
@@ -386,6 +397,7 @@ static bool sum_state(const struct mig_table *t, const struct mig_state *now,
 bool mig_matches(const struct mig_table *t, const struct mig_state *now,
                  const struct mig_wants *wants)
 {
+    assert(t->n_profiles <= MIG_MAX_PROFILES);
     struct mig_demand stands, wanted;
     return sum_state(t, now, &stands) && mig_demand_init(t, wants, &wanted) &&
            memcmp(&stands, &wanted, sizeof(stands)) == 0;

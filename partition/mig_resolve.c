@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <string.h>
 
 #include "base/auto.h"
@@ -67,6 +68,7 @@ static unsigned gap_between(unsigned a, unsigned b)
  * name that the card has always means that profile, whatever it means on other models. */
 static unsigned find_profile(const struct mig_table *t, const struct mig_name *n)
 {
+    assert(t->n_profiles <= MIG_MAX_PROFILES);
     unsigned found = t->n_profiles;
     unsigned closest = UINT32_MAX;
     for (unsigned i = 0; i < t->n_profiles; i++) {
@@ -194,6 +196,7 @@ static int balanced(const struct mig_table *t, const char *name, struct mig_want
 {
     static const unsigned counts[] = {2, 1, 1};
     unsigned kinds = t->slices == 7 ? 3 : t->slices == 4 ? 2 : 0;
+    assert(kinds <= ARRAY_LEN(counts));
     struct mig_wants w = {.n = kinds};
     for (unsigned i = 0; i < kinds; i++) {
         w.items[i] = (struct mig_want){.profile = base_profile(t, i + 1), .count = counts[i]};

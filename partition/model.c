@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "partition/model.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/xalloc.h"
@@ -22,6 +23,7 @@ static int read_placements(const struct device_model *m, const struct device_mig
                            (long long)m->mig_memory_slices);
         to->starts[to->n_starts++] = (uint8_t)start;
     }
+    assert(to->n_starts == from->n_starts);
     to->size = (unsigned)from->size;
     return 0;
 }
@@ -91,6 +93,7 @@ static void write_profile(const struct mig_profile *from, struct device_mig_prof
 
 void model_from_table(const char *name, const struct mig_table *t, struct device_model *ret)
 {
+    assert(!ret->name && !ret->mig_profiles && ret->n_mig_profiles == 0);
     ret->name = xstrdup(name);
     ret->mig_memory_slices = t->memory_slices;
     for (unsigned i = 0; i < t->n_profiles; i++)

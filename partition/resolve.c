@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "partition/resolve.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/xalloc.h"
 
 #include "partition/resolve_work.h"
+#include "partition/vendor.h"
 
 /* The caller owns the name in it. */
 struct device_source resolve_source_id(const struct source *s)
@@ -16,6 +18,7 @@ struct device_source resolve_source_id(const struct source *s)
 void resolve_add_problem(struct source *s, const char *reason, const struct resolve_card *card,
                          const char *message)
 {
+    assert(reason && message);
     struct resolve_problem *p = XPUSH(s->problems, s->n_problems);
     p->reason = xstrdup(reason);
     p->message = xstrdup(message);
@@ -54,7 +57,8 @@ static void report_contender(const struct work *w, size_t card, const struct sou
 {
     const struct resolve_card *c = &w->in->cards[card];
     auto_sb struct sb text = SB_INIT(TEXT_BYTES);
-    sb_addf(&text, "GPU %u is selected with equal priority by GPUProfile", c->index);
+    sb_addf(&text, "%s GPU %u is selected with equal priority by GPUProfile",
+            vendor_title(c->vendor), c->index);
     const char *separator = " ";
     for (size_t k = 0; k < w->n_sources; k++) {
         const struct source *rival = &w->sources[k];
@@ -80,8 +84,8 @@ static void report_conflict(struct work *w, size_t card, const struct source *to
             continue;
         }
         auto_sb struct sb text = SB_INIT(TEXT_BYTES);
-        sb_addf(&text, "GPU %u stays as it is: profiles of higher priority conflict on it",
-                c->index);
+        sb_addf(&text, "%s GPU %u stays as it is: profiles of higher priority conflict on it",
+                vendor_title(c->vendor), c->index);
         resolve_add_problem(s, "Overridden", c, sb_str(&text));
     }
 }
@@ -101,6 +105,7 @@ static void give_card(struct work *w, size_t card)
             tie = true;
         }
     }
+    assert(!top || top->claims[card].made);
     w->contested[card] = tie;
     if (tie)
         report_conflict(w, card, top);
@@ -129,7 +134,9 @@ static void want_copy(const struct device_want *from, struct device_want *to)
 static void emit_card(struct work *w, size_t i, struct device_spec *spec)
 {
     struct source *s = w->owner[i];
+    assert(!s || (!w->contested[i] && s->claims[i].made));
     if (s && !s->refused) {
+        assert(w->wants[i].uuid);
         *XPUSH(spec->devices, spec->n_devices) = w->wants[i];
         w->wants[i] = (struct device_want){0};
         return;
@@ -185,6 +192,7 @@ static void emit_spec(struct work *w, struct device_spec *spec)
     spec->rollout.timeout_s = 600;
     for (size_t i = 0; i < w->in->n_cards; i++)
         emit_card(w, i, spec);
+    assert(spec->n_devices <= w->in->n_cards);
     if (spec->n_devices)
         qsort(spec->devices, spec->n_devices, sizeof(*spec->devices), by_uuid);
     const struct source *lead = leading(w);
@@ -201,6 +209,7 @@ static void emit_spec(struct work *w, struct device_spec *spec)
 
 static enum resolve_verdict verdict_of(const struct source *s)
 {
+    assert(s->owned <= s->claimed);
     if (s->refused)
         return RESOLVE_REFUSED;
     if (!s->claimed)
@@ -217,7 +226,8 @@ static void report_overridden(struct work *w, struct source *s)
         const struct source *o = w->owner[i];
         if (!s->claims[i].made || !o || o == s)
             continue;
-        sb_addf(&text, "%sGPU %u is governed by %s %s", text.len ? ", " : "", w->in->cards[i].index,
+        sb_addf(&text, "%s%s GPU %u is governed by %s %s", text.len ? ", " : "",
+                vendor_title(w->in->cards[i].vendor), w->in->cards[i].index,
                 o->profile ? "GPUProfile" : "the node's label", o->name);
     }
     if (text.len)
@@ -240,6 +250,7 @@ static void emit_outcomes(struct work *w, struct resolve_result *ret)
 
 static void add_source(struct work *w, struct source s)
 {
+    assert(s.name && w->n_sources <= w->in->n_profiles);
     s.claims = xcalloc(w->in->n_cards, sizeof(*s.claims));
     w->sources[w->n_sources++] = s;
 }
@@ -277,6 +288,7 @@ static void work_done(struct work *w)
 
 void resolve_node(const struct resolve_input *in, struct resolve_result *ret)
 {
+    assert((in->cards || !in->n_cards) && (in->profiles || !in->n_profiles));
     *ret = (struct resolve_result){0};
     struct work w = {
         .in = in,

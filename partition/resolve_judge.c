@@ -14,6 +14,7 @@ static void want_profiles(struct device_want *want, const struct mig_table *t,
     want->has_mig = true;
     for (unsigned i = 0; i < wants->n; i++) {
         char name[MIG_NAME_BYTES];
+        assert(wants->items[i].profile < t->n_profiles);
         mig_partition_name(&t->profiles[wants->items[i].profile], wants->items[i].ci_slices, name);
         struct profile_count *pc = NULL;
         for (size_t k = 0; k < want->mig.n_profiles && !pc; k++)
@@ -238,6 +239,7 @@ void resolve_judge_cards(struct work *w)
         struct source *s = w->owner[i];
         if (!s || s->claims[i].unknown)
             continue;
+        assert(s->claims[i].made && !w->contested[i]);
         (void)judge_claim(s, &s->claims[i], &w->in->cards[i], &w->wants[i]);
         stamp(&w->wants[i], s, &s->claims[i], &w->in->cards[i]);
     }

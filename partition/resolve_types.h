@@ -38,11 +38,11 @@ struct resolve_card {
     /* The existing ones, by the profile's name in the table, or by the alias of wanted slices. */
     const struct profile_count *partitions;
     size_t n_partitions;
-    bool withheld; /* it has partitions, and none is offered just now: see resource_strategy */
+    bool none_offered; /* it has partitions, and none is offered just now: see resource_strategy */
 };
 
 struct resolve_input {
-    const struct resolve_card *cards; /* by index, ascending */
+    const struct resolve_card *cards; /* by vendor's name, then index */
     size_t n_cards;
     const struct device_spec *current;      /* the present wants; NULL: none */
     const struct resolve_profile *profiles; /* the profiles whose nodeSelector matches; any order */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "partition/resources.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,11 +12,12 @@
 struct offer {
     struct device_resource **list;
     size_t *n;
-    int publisher;
+    enum api_publisher publisher;
 };
 
 static void offer(const struct offer *o, const char *name, int64_t count)
 {
+    assert(count >= 0);
     struct device_resource *r = NULL;
     for (size_t i = 0; i < *o->n && !r; i++)
         if (strcmp((*o->list)[i].name, name) == 0)
@@ -39,7 +41,7 @@ static bool has_name(const struct profile_count *p)
 static bool stays_empty(const struct resolve_card *card, const struct device_want *want)
 {
     bool to_be_cut = want && want->mode == API_MODE_MIG && want->mig.n_profiles;
-    return card->n_partitions == 0 && !card->withheld && !to_be_cut;
+    return card->n_partitions == 0 && !card->none_offered && !to_be_cut;
 }
 
 /* single renames partitions to nvidia.com/gpu. NVIDIA's plugin does that only while every card of
@@ -166,8 +168,8 @@ static int by_name(const void *a, const void *b)
 }
 
 void resolve_resources(const struct resolve_card *cards, size_t n_cards,
-                       const struct device_spec *spec, int publisher, struct device_resource **list,
-                       size_t *n)
+                       const struct device_spec *spec, enum api_publisher publisher,
+                       struct device_resource **list, size_t *n)
 {
     *list = NULL;
     *n = 0;

@@ -35,5 +35,5 @@ const char *resource_function_name(const char *vendor);
  * that is wanted of them; spec may be NULL (nothing is wanted: mixed). Sorted by name. *list and
  * its strings are the caller's (count may be 0, then *list is NULL). */
 void resolve_resources(const struct resolve_card *cards, size_t n_cards,
-                       const struct device_spec *spec, int publisher, struct device_resource **list,
-                       size_t *n);
+                       const struct device_spec *spec, enum api_publisher publisher,
+                       struct device_resource **list, size_t *n);

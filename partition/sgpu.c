@@ -8,6 +8,9 @@
 
 #include "base/num.h"
 
+static_assert(SGPU_MAX_SLICES < 32, "plans are sets of bits");
+static_assert(SGPU_ALIAS_MAX < SGPU_ALIAS_BYTES, "an alias fits with its end");
+
 /* --- what makes sense on any card --- */
 
 static int check_quota(const struct sgpu_want *w, int qos, struct err *e)
@@ -109,6 +112,7 @@ static struct sgpu_room room_beside(const struct sgpu_state *now, uint32_t which
 
 struct sgpu_room sgpu_room(const struct sgpu_state *now)
 {
+    assert(now->n <= SGPU_MAX_SLICES);
     return room_beside(now, UINT32_MAX, now->qos);
 }
 
@@ -226,6 +230,8 @@ void sgpu_plan_layout(const struct sgpu_state *now, const struct sgpu_wants *wan
     ret->set_timeslice = wants->timeslice_ms && now->timeslice_ms != wants->timeslice_ms;
     sort_standing(now, wants, ret);
     block_timeslice(now, ret);
+    assert((ret->keep ^ ret->destroy) == (1U << now->n) - 1 && !(ret->keep & ret->destroy));
+    assert(ret->set_timeslice || !(ret->blocking & ~ret->destroy));
     bool change = ret->destroy || ret->create || ret->set_qos || ret->set_timeslice;
     ret->verdict = ret->blocking ? SGPU_PLAN_DRAIN : change ? SGPU_PLAN_CHANGE : SGPU_PLAN_NOTHING;
 }
@@ -236,6 +242,7 @@ void sgpu_plan_layout(const struct sgpu_state *now, const struct sgpu_wants *wan
 
 void sgpu_slot_alias(unsigned slot, char *buf)
 {
+    assert(slot < SGPU_MAX_SLOTS);
     (void)snprintf(buf, SGPU_ALIAS_BYTES, SLOT "%u", slot % SGPU_MAX_SLOTS);
 }
 
@@ -272,6 +279,7 @@ bool sgpu_is_alias(const char *alias)
 
 void sgpu_drop_slot(struct sgpu_state *s, unsigned slot)
 {
+    assert(s->n <= SGPU_MAX_SLICES && slot < SGPU_MAX_SLOTS);
     unsigned n = 0;
     for (unsigned i = 0; i < s->n; i++)
         if (s->items[i].foreign || sgpu_slot_of(s->items[i].alias) != (int)slot)
@@ -334,6 +342,7 @@ int sgpu_wants_of(const struct device_sgpu *spec, struct sgpu_wants *ret, struct
                            .dynamic = of_pods};
     for (size_t i = 0; i < spec->n_slices; i++)
         TRY(add_wants(&spec->slices[i], &w, e));
+    assert(!w.dynamic || w.n == 0);
     *ret = w;
     return 0;
 }

@@ -6,12 +6,14 @@
 
 const struct vendor vendors[] = {
     {.name = "metax",
+     .title = "MetaX",
      .domain = "metax-tech.com/",
      .card = "metax-tech.com/gpu",
      .slice = "metax-tech.com/sgpu",
      .function = "metax-tech.com/vgpu",
      .koordinator = {.model_prefix = "MX", .link = "MetaXLink"}},
     {.name = "nvidia",
+     .title = "NVIDIA",
      .domain = "nvidia.com/",
      .card = "nvidia.com/gpu",
      .part = "nvidia.com/mig-",
@@ -61,4 +63,12 @@ const struct vendor *vendor_find(const char *name)
         if (strcmp(v->name, name) == 0)
             return v;
     return NULL;
+}
+
+const char *vendor_title(const char *name)
+{
+    const struct vendor *v = vendor_find(name);
+    if (v)
+        return v->title;
+    return name ? name : "unknown";
 }

@@ -4,11 +4,12 @@
 #include <stdbool.h>
 
 /*
- * The vendor table for the whole cluster: the names under which each vendor's own device plugin
- * offers cards. Everything else that differs between vendors is in the agent's back ends.
+ * The names of each vendor in the cluster, for both programs: those under which its own device plugin
+ * offers cards, and what Koordinator calls them. The agent's back ends are in vendor/vendors.def.
  */
 struct vendor {
     const char *name;   /* as in Device.status and in selectors */
+    const char *title;  /* as it writes itself, for messages: "NVIDIA" */
     const char *domain; /* the domain of its resource names, with '/' */
     const char *card;   /* resource name of a whole card */
     const char *part;   /* prefix of the name of a hardware partition; NULL: it has none */
@@ -34,3 +35,7 @@ bool vendor_offers(const char *resource);
 bool vendor_owns(const char *resource);
 /* NULL: no vendor of this name is known. */
 const struct vendor *vendor_find(const char *name);
+/* The vendor's title, for messages: each names a card "<title> GPU <index>", since the first card of
+ * every vendor on a node has index 0. A vendor without a row is called by its name; NULL by
+ * "unknown". */
+const char *vendor_title(const char *name);

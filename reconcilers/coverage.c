@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reconcilers/coverage.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/sb.h"
@@ -61,6 +62,7 @@ static void note_model(struct coverage *c, const char *model)
     for (size_t i = 0; i < c->n_models; i++)
         if (strcmp(c->models[i], model) == 0)
             return;
+    assert(c->n_models <= MAX_MODELS);
     if (c->n_models < MAX_MODELS)
         c->models[c->n_models++] = xstrdup(model);
 }
@@ -86,6 +88,7 @@ void coverage_add(struct coverage *c, const struct resolve_card *card)
 
 static void describe(const struct card_selector *s, struct sb *out)
 {
+    assert(s->n_uuids || s->n_pci_bus_ids || s->n_indices || s->model);
     sb_add(out, out->len ? ", " : "with ");
     if (s->n_uuids)
         sb_addf(out, "uuid %s", s->uuids[0]);

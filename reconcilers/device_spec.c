@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reconcilers/device_spec.h"
 
+#include <assert.h>
 #include <string.h>
 
+#include "base/sb.h"
 #include "base/xalloc.h"
 
 #include "api/kinds.h"
@@ -54,10 +56,10 @@ bool device_spec_needs_ticket(const struct node_view *v, const char *profile)
     return false;
 }
 
-static bool is_held(const struct device_want *w, const char *const *held, size_t n_held)
+static bool is_waiting(const struct device_want *w, const char *const *waiting, size_t n_waiting)
 {
-    for (size_t i = 0; i < n_held; i++)
-        if (is_of_profile(w, held[i]))
+    for (size_t i = 0; i < n_waiting; i++)
+        if (is_of_profile(w, waiting[i]))
             return true;
     return false;
 }
@@ -69,8 +71,8 @@ static void draft_card(struct spec_draft *d, const struct device_want *card)
 
 /* An entry whose want means the same is kept with the generation it came from, so that an edit of a
  * profile that does not concern the card writes nothing. */
-static void draft_cards(struct spec_draft *d, const struct node_view *v, const char *const *held,
-                        size_t n_held)
+static void draft_cards(struct spec_draft *d, const struct node_view *v, const char *const *waiting,
+                        size_t n_waiting)
 {
     const struct device_spec *wanted = &v->result.spec;
     const struct device_spec *now = &v->device->spec;
@@ -78,13 +80,15 @@ static void draft_cards(struct spec_draft *d, const struct node_view *v, const c
     for (size_t i = 0; i < wanted->n_devices; i++) {
         const struct device_want *want = &wanted->devices[i];
         const struct device_want *standing = device_spec_want(now, want->uuid);
-        if (standing && (standing_same_want(standing, want) || is_held(want, held, n_held))) {
+        if (standing &&
+            (standing_same_want(standing, want) || is_waiting(want, waiting, n_waiting))) {
             draft_card(d, standing);
-        } else if (!is_held(want, held, n_held)) {
+        } else if (!is_waiting(want, waiting, n_waiting)) {
             draft_card(d, want);
             d->changed = true;
         }
     }
+    assert(d->spec.n_devices <= wanted->n_devices);
     if (d->spec.n_devices != now->n_devices)
         d->changed = true;
 }
@@ -99,6 +103,12 @@ static bool same_refusal(const struct device_spec *a, const struct device_spec *
              strcmp(x->message, y->message) == 0));
 }
 
+static bool same_withdrawn(const struct device_spec *a, const struct device_spec *b)
+{
+    return !a->withdrawn == !b->withdrawn &&
+           (!a->withdrawn || strcmp(a->withdrawn, b->withdrawn) == 0);
+}
+
 static bool same_head(const struct device_spec *a, const struct device_spec *b)
 {
     if (a->has_source != b->has_source || a->mig_strategy != b->mig_strategy ||
@@ -111,18 +121,20 @@ static bool same_head(const struct device_spec *a, const struct device_spec *b)
            (a->source.kind == b->source.kind && strcmp(a->source.name, b->source.name) == 0);
 }
 
-static bool head_is_held(const struct device_spec *wanted, const char *const *held, size_t n_held)
+static bool head_is_waiting(const struct device_spec *wanted, const char *const *waiting,
+                            size_t n_waiting)
 {
     const struct device_want lead = {.has_source = wanted->has_source, .source = wanted->source};
-    return is_held(&lead, held, n_held);
+    return is_waiting(&lead, waiting, n_waiting);
 }
 
-static void draft_head(struct spec_draft *d, const struct node_view *v, const char *const *held,
-                       size_t n_held)
+static void draft_head(struct spec_draft *d, const struct node_view *v, const char *const *waiting,
+                       size_t n_waiting)
 {
     const struct device_spec *wanted = &v->result.spec;
     const struct device_spec *now = &v->device->spec;
-    bool keep = head_is_held(wanted, held, n_held) || (same_head(wanted, now) && !d->changed);
+    bool keep =
+        head_is_waiting(wanted, waiting, n_waiting) || (same_head(wanted, now) && !d->changed);
     const struct device_spec *from = keep ? now : wanted;
     d->changed |= !keep;
     d->spec.has_source = from->has_source;
@@ -133,16 +145,6 @@ static void draft_head(struct spec_draft *d, const struct node_view *v, const ch
     d->spec.failure_policy = from->failure_policy;
 }
 
-/* At most max bytes from the start of a text, cut between UTF-8 characters. */
-static char *first_bytes(const char *text, size_t max)
-{
-    size_t len = strnlen(text, max + 1);
-    if (len > max)
-        for (len = max; len && ((unsigned char)text[len] & 0xC0) == 0x80;)
-            len--;
-    return xstrndup(text, len);
-}
-
 /* The message goes into the spec, because a label that cannot be followed has no object of its own
  * with a status. */
 static void draft_refusal(struct spec_draft *d, const struct node_view *v)
@@ -150,20 +152,21 @@ static void draft_refusal(struct spec_draft *d, const struct node_view *v)
     const struct resolve_outcome *o = node_view_label(v);
     const struct resolve_problem *p =
         o && o->verdict == RESOLVE_REFUSED ? resolve_outcome_refusal(o) : NULL;
+    assert(!p || (p->reason && p->message));
     d->spec.has_refused_label = p;
     d->spec.refused_label = (struct device_refused_label){0};
     if (p)
         d->spec.refused_label = (struct device_refused_label){
             .value = o->source.name,
             .reason = p->reason,
-            .message = first_bytes(p->message, DEVICE_REFUSAL_BYTES),
+            .message = xstrndup(p->message, utf8_cut(p->message, DEVICE_REFUSAL_BYTES)),
         };
     d->changed |= !same_refusal(&d->spec, &v->device->spec);
 }
 
 static bool is_blank(const struct device_spec *s)
 {
-    return s->n_devices == 0 && !s->has_source && !s->has_refused_label;
+    return s->n_devices == 0 && !s->has_source && !s->has_refused_label && !s->withdrawn;
 }
 
 /* True when the Device shows no cards (no driver, or not read yet): nothing can be concluded, so
@@ -173,20 +176,31 @@ static bool is_blind(const struct node_view *v)
     return v->device->n_cards == 0;
 }
 
-void device_spec_draft(const struct node_view *v, const char *const *held, size_t n_held,
+/* The confirmation that the agent waits for; none once it waits no more. keep_both writes the Node
+ * before the spec. */
+static void draft_withdrawn(struct spec_draft *d, const struct node_view *v)
+{
+    d->spec.withdrawn = v->device->withdrawal;
+    d->changed |= !same_withdrawn(&d->spec, &v->device->spec);
+}
+
+void device_spec_draft(const struct node_view *v, const char *const *waiting, size_t n_waiting,
                        struct spec_draft *ret)
 {
+    assert(v->node && v->device && (waiting || n_waiting == 0));
     const struct device_spec *now = &v->device->spec;
     if (is_blind(v)) {
         *ret = (struct spec_draft){.spec = *now};
         ret->spec.devices = xmemdup(now->devices, now->n_devices * sizeof(*now->devices));
         draft_refusal(ret, v);
+        draft_withdrawn(ret, v);
         return;
     }
     *ret = (struct spec_draft){.changed = v->device->spec_error != NULL};
-    draft_cards(ret, v, held, n_held);
-    draft_head(ret, v, held, n_held);
+    draft_cards(ret, v, waiting, n_waiting);
+    draft_head(ret, v, waiting, n_waiting);
     draft_refusal(ret, v);
+    draft_withdrawn(ret, v);
     if (is_blank(&ret->spec) && is_blank(now) && !v->device->spec_error)
         ret->changed = false;
 }
@@ -263,6 +277,7 @@ json_t *device_spec_body(const struct node_view *v, const struct spec_draft *d)
                   "kind", "Device", "metadata", "name", object_name(v->device_object), "uid",
                   object_uid(v->device_object), "resourceVersion", object_version(v->device_object),
                   "labels", labels, "ownerReferences", owner_references(v));
+    assert(body); /* each of its texts is there */
     if (d->changed || !is_blank(&d->spec))
         (void)json_object_set_new(body, "spec", device_spec_encode(&d->spec));
     return body;
@@ -275,8 +290,8 @@ bool device_spec_says_only(const json_t *written, const json_t *body)
     auto_device_spec struct device_spec meant = {0};
     if (device_spec_decode(written, &got, NULL) < 0 || device_spec_decode(body, &meant, NULL) < 0)
         return false;
-    bool same =
-        got.n_devices == meant.n_devices && same_head(&got, &meant) && same_refusal(&got, &meant);
+    bool same = got.n_devices == meant.n_devices && same_head(&got, &meant) &&
+                same_refusal(&got, &meant) && same_withdrawn(&got, &meant);
     for (size_t i = 0; same && i < meant.n_devices; i++) {
         const struct device_want *want = device_spec_want(&got, meant.devices[i].uuid);
         same = want && standing_same_want(want, &meant.devices[i]);

@@ -17,9 +17,9 @@ struct spec_draft {
     struct device_spec spec;
     bool changed; /* it differs from the Device's present spec */
 };
-/* Drafts the spec. Changes for the profiles in `held` are not ordered yet: their cards keep the
+/* Drafts the spec. Changes for the profiles in `waiting` are not ordered yet: their cards keep the
  * present spec. The view must have a Device. *ret is overwritten. */
-void device_spec_draft(const struct node_view *v, const char *const *held, size_t n_held,
+void device_spec_draft(const struct node_view *v, const char *const *waiting, size_t n_waiting,
                        struct spec_draft *ret);
 void spec_draft_done(struct spec_draft *d);
 AUTO_DEFINE(spec_draft, struct spec_draft, spec_draft_done)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reconcilers/eviction.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -8,6 +9,7 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
+#include "partition/vendor.h"
 #include "reconcilers/node_view.h"
 #include "reconcilers/standing.h"
 #include "service/resources.h"
@@ -170,7 +172,8 @@ static char *order_text(const struct object *device)
             sb_addf(&out, "%s %s wants ",
                     want->source.kind == API_SOURCE_PROFILE ? "GPUProfile" : "the node's label",
                     want->source.name);
-        sb_addf(&out, "GPU %u as %s", card->index, api_mode_names[want->mode]);
+        sb_addf(&out, "%s GPU %u as %s", vendor_title(card->vendor), card->index,
+                api_mode_names[want->mode]);
         for (size_t k = 0; k < want->mig.n_profiles; k++)
             sb_addf(&out, " %s*%lld", want->mig.profiles[k].profile,
                     (long long)want->mig.profiles[k].count);
@@ -206,6 +209,7 @@ static void report_futile(struct context *ctx, const struct object *device, cons
 static int evict(struct context *ctx, struct scope *s, const struct object *device,
                  const struct pod *p, bool *blocked, struct err *e)
 {
+    assert(p->uid && !p->futile);
     auto_err struct err why = {0};
     const struct kc_target target = {.res = &resource_pods, .ns = p->ns, .name = p->name};
     int rc = kc_evict(ctx->kc, s, &target, p->uid, &why);
@@ -271,6 +275,7 @@ static bool is_order_outdated(struct context *ctx, const struct object *device,
     auto_node_view struct node_view v = {0};
     node_view_read(&ctx->caches, object_name(device), &v);
     *ret = eviction_pods(d, &v.result.spec, now_ms, ret_n);
+    assert(!*ret == (*ret_n == 0));
     return *ret_n == 0;
 }
 

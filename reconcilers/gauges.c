@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reconcilers/gauges.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/xalloc.h"
@@ -50,6 +51,7 @@ static void count_profile(const struct object *o, struct counts *n)
     const struct profile_record *p = object_payload(o);
     const struct condition *ready = condition_get(&p->status.conditions, "Ready");
     const struct condition *stalled = condition_get(&p->status.conditions, "Stalled");
+    assert(!ready || (unsigned)ready->status < STATUSES);
     n->ready[ready ? ready->status : CONDITION_UNKNOWN]++;
     n->stalled += stalled && stalled->status == CONDITION_TRUE;
 }
@@ -57,6 +59,7 @@ static void count_profile(const struct object *o, struct counts *n)
 static void count_device(const struct object *o, struct counts *n)
 {
     const struct device_record *d = object_payload(o);
+    assert(!d->ready.present || (unsigned)d->ready.status < STATUSES);
     n->ready[d->ready.present ? d->ready.status : CONDITION_UNKNOWN]++;
     n->stalled += d->stalled.present && d->stalled.status == CONDITION_TRUE;
 }

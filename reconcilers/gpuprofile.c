@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reconcilers/gpuprofile.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -69,6 +70,7 @@ static const char *remedy(const char *reason)
 
 static char *sample_text(const struct gpuprofile_failure *f)
 {
+    assert(f->node && f->reason);
     return xasprintf("%s: %s%s", f->node, f->message ? f->message : f->reason, remedy(f->reason));
 }
 
@@ -104,6 +106,7 @@ static size_t max_unavailable(const struct profile_facts *f)
 static char *failed_text(const struct profile_facts *f, const char *tail)
 {
     const struct rollout_summary *s = f->summary;
+    assert(s->n_failures > 0 && s->n_failures <= s->count[PHASE_FAILED]);
     auto_free char *sample = sample_text(&s->failures[0]);
     return xasprintf("%zu of %zu nodes failed%s; %s", s->count[PHASE_FAILED], f->matched, tail,
                      sample);
@@ -238,6 +241,7 @@ void gpuprofile_plan(const struct profile_facts *f, const struct gpuprofile_stat
     struct conclusion v __attribute__((cleanup(conclusion_done))) = {0};
     judge_acceptance(f, &v);
     judge_state(f, &v);
+    assert(v.accepted_reason && v.accepted_message && v.reason && v.message);
     *ret = (struct gpuprofile_status){.observed_generation = f->generation, .has_nodes = true};
     ret->nodes.matched = (int64_t)f->matched;
     ret->nodes.up_to_date = (int64_t)s->count[PHASE_UP_TO_DATE];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reconcilers/koordinator.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -147,6 +148,7 @@ static int change(struct context *ctx, struct scope *s, const struct object_key 
 static int withdraw(struct context *ctx, struct scope *s, const struct object_key *k,
                     const struct object *standing, struct err *e)
 {
+    assert(standing);
     const struct kc_target target = {.res = &resource_koordinator_devices, .name = k->name};
     const struct kc_remove_opts opts = {.if_uid = object_uid(standing),
                                         .if_resource_version = object_version(standing)};
@@ -165,6 +167,7 @@ static int act(struct context *ctx, struct scope *s, const struct object_key *k,
                const struct object *standing, const struct koordinator_action *todo, struct err *e)
 {
     auto_json json_t *written = NULL;
+    assert((todo->verb == KOORDINATOR_CREATE || todo->verb == KOORDINATOR_PATCH) == !!todo->body);
     switch (todo->verb) {
     case KOORDINATOR_KEEP:
         return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reconcilers/koordinator_link.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -199,6 +200,7 @@ int koordinator_link_run_kinds(void *arg, struct scope *s, struct err *e)
 static void set_following(struct koordinator_link *l, struct scope *s)
 {
     HOLD(&l->mu);
+    assert(!s || !l->following); /* one informer at a time */
     l->following = s;
     if (s && !atomic_load(&l->there))
         scope_cancel(s);

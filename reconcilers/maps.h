@@ -3,8 +3,9 @@
 
 #include "reconcilers/context.h"
 
-/* Predicates and maps that several reconcilers share: which changes matter, and which keys a change
- * concerns. The self of the maps is a struct context. */
+/* From a change of an object to the keys to reconcile: predicates tell which changes matter, maps
+ * which keys they concern. Several reconcilers share them. The self of the maps is a struct
+ * context. */
 
 /* True when a Node was added or removed, or its labels, its resources of vendors' domains, or their
  * managers changed. A heartbeat of the kubelet changes none of these. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reconcilers/migconfig.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -87,6 +88,7 @@ struct conclusion {
 
 static struct conclusion failed(const struct rollout_summary *s)
 {
+    assert(s->n_failures > 0 && s->n_failures <= s->count[PHASE_FAILED]);
     const struct gpuprofile_failure *f = &s->failures[0];
     return (struct conclusion){KSTATUS_STALLED, f->reason,
                                xasprintf("%s: %s", f->node, f->message ? f->message : "")};
@@ -120,6 +122,7 @@ void migconfig_plan(const struct config_facts *f, struct migconfig_status *ret)
     const char *reason = invalid ? "Invalid" : conflict ? "Conflict" : "Accepted";
     struct conclusion v = fault ? (struct conclusion){KSTATUS_STALLED, reason, xstrdup(fault)}
                                 : judge_nodes(f->summary);
+    assert(v.reason && v.message);
     *ret = (struct migconfig_status){.observed_generation = generation, .has_used_by = true};
     for (size_t i = 0; i < f->profiles->count; i++)
         ret->used_by.gpuprofiles += profile_uses(f, f->profiles->items[i]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reconcilers/node.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -25,6 +26,7 @@
  * addBackDanglingItems). */
 static json_t *node_body(const struct node_view *v, json_t *labels, json_t *resources)
 {
+    assert(v->node && json_is_object(labels) && json_is_object(resources));
     return json_pack("{s:s, s:s, s:{s:s, s:s, s:s, s:O}, s:{s:O, s:O}}", "apiVersion", "v1", "kind",
                      "Node", "metadata", "name", object_name(v->node_object), "uid",
                      object_uid(v->node_object), "resourceVersion", object_version(v->node_object),
@@ -144,6 +146,7 @@ static void set_version(json_t *body, const json_t *seen)
 static int apply_spec(struct context *ctx, struct scope *s, const struct object_key *k,
                       json_t *body, struct err *e)
 {
+    assert(JX_AT(body, "metadata", "uid") && JX_AT(body, "metadata", "resourceVersion"));
     const struct kc_target target = {.res = &resource_devices, .name = k->name};
     const struct kc_write write = {.body = body,
                                    .how = KC_APPLY,
@@ -225,6 +228,7 @@ static int check_owner(struct context *ctx, struct scope *s, const struct object
 
 static bool is_rounding_in_force(const struct resolve_outcome *o, size_t i)
 {
+    assert(i < o->n_problems);
     return o->verdict == RESOLVE_GOVERNS && strcmp(o->problems[i].reason, RESOLVE_ROUNDED) == 0;
 }
 
@@ -266,10 +270,11 @@ static int64_t look_for_answer(struct context *ctx, const struct object_key *k, 
 static int keep_both(struct context *ctx, struct scope *s, const struct object_key *k,
                      const struct node_view *v, struct err *e)
 {
-    auto_free const char **held = xcalloc(v->result.n_outcomes, sizeof(*held));
-    size_t n_held = node_ledger_keep(ctx, v, k->name, held);
+    auto_free const char **waiting = xcalloc(v->result.n_outcomes, sizeof(*waiting));
+    size_t n_waiting = node_ledger_keep(ctx, v, k->name, waiting);
+    assert(n_waiting <= v->result.n_outcomes);
     auto_spec_draft struct spec_draft draft;
-    device_spec_draft(v, held, n_held, &draft);
+    device_spec_draft(v, waiting, n_waiting, &draft);
     bool answered = v->device->observed_generation == v->generation;
     TRY(keep_node(ctx, s, k, v, draft.changed || !answered ? &draft.spec : NULL, e));
     auto_json json_t *body = device_spec_body(v, &draft);

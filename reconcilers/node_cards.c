@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reconcilers/node_cards.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/jx.h"
@@ -34,6 +35,7 @@ static int apply(struct context *ctx, struct scope *s, const struct object_key *
         json_pack("{s:s, s:s, s:{s:s, s:s, s:s, s:{}}}", "apiVersion", "v1", "kind", "Node",
                   "metadata", "name", k->name, "uid", object_uid(v->node_object), "resourceVersion",
                   object_version(v->node_object), "annotations");
+    assert(body);
     if (text)
         (void)json_object_set_new(json_object_get(json_object_get(body, "metadata"), "annotations"),
                                   METAX_CARDS_ANNOTATION, json_string(text));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reconcilers/node_ledger.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/xalloc.h"
@@ -30,6 +31,7 @@ static void standing_on(const struct node_view *v, const struct resolve_outcome 
 /* A budget that cannot be read lets no change begin; the profile's status reports why. */
 static struct rollout_budget budget_of(struct context *ctx, const struct object *profile)
 {
+    assert(profile); /* outcomes of profiles come from the view's profiles */
     const struct profile_record *p = object_payload(profile);
     struct rollout_budget b = {.paused = p->spec.paused};
     size_t matched = rollout_matched(ctx->rollout, object_name(profile));
@@ -120,6 +122,7 @@ static bool outranks(const struct standing *a, const struct standing *b)
                                      [PHASE_WAITING] = 2,
                                      [PHASE_UP_TO_DATE] = 1,
                                      [PHASE_OVERRIDDEN] = 0};
+    assert(a->phase < PHASES && (!b || b->phase < PHASES));
     return !b || rank[a->phase] > rank[b->phase];
 }
 
@@ -172,22 +175,23 @@ static void standings_free(struct standing *list, size_t n)
 }
 
 size_t node_ledger_keep(struct context *ctx, const struct node_view *v, const char *node,
-                        const char **held)
+                        const char **waiting)
 {
     size_t n = v->result.n_outcomes;
     struct standing *standings = xcalloc(n, sizeof(*standings));
-    size_t n_held = 0;
+    size_t n_waiting = 0;
     rollout_forget_node(ctx->rollout, node, still_matches, v, ctx->profile_queue);
     for (size_t i = 0; i < n; i++) {
         const struct resolve_outcome *o = &v->result.outcomes[i];
         if (o->source.kind == API_SOURCE_NODE_LABEL)
             standing_on(v, o, &standings[i]);
         else if (keep_profile(ctx, v, node, o, &standings[i]))
-            held[n_held++] = o->source.name;
+            waiting[n_waiting++] = o->source.name;
     }
+    assert(n_waiting <= n);
     keep_configs(ctx, v, node, standings);
     standings_free(standings, n);
-    return n_held;
+    return n_waiting;
 }
 
 void node_ledger_forget(struct context *ctx, const char *node)
@@ -212,7 +216,7 @@ static void build_node(struct context *ctx, const char *node)
         if (o->source.kind != API_SOURCE_PROFILE)
             continue;
         if (!standing_is_settled(&v, o->source.name))
-            rollout_hold(ctx->rollout, o->source.name, node);
+            rollout_force_ticket(ctx->rollout, o->source.name, node);
         (void)rollout_note(ctx->rollout, o->source.name,
                            rollout_edition_of(profile_object(&v, o->source.name)), node,
                            &standings[i], &was);

@@ -10,10 +10,10 @@
  */
 
 /* Brings the ledgers up to date with the view, and asks for the tickets that the node needs. Fills
- * held (room for as many as there are outcomes) with the profiles that must wait, borrowed from the
+ * waiting (room for as many as there are outcomes) with the profiles that must wait, borrowed from the
  * view; returns their number. */
 size_t node_ledger_keep(struct context *ctx, const struct node_view *v, const char *node,
-                        const char **held);
+                        const char **waiting);
 
 /* Removes a node that is gone or has no Device. */
 void node_ledger_forget(struct context *ctx, const char *node);

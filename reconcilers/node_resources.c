@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reconcilers/node_resources.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/quantity.h"
@@ -60,6 +61,7 @@ static void keep_wanted(struct resolve_card *card, const struct device_want *wan
             kept[n++] = (struct profile_count){stands->profile,
                                                wanted < stands->count ? wanted : stands->count};
     }
+    assert(n <= card->n_partitions);
     card->partitions = kept;
     card->n_partitions = n;
 }
@@ -164,6 +166,7 @@ static void want(const struct node_view *v, const struct device_resource *r,
                  const struct offers *under, json_t *wanted)
 {
     int64_t count = under ? left_of(v, r, under) : r->count;
+    assert(count <= r->count); /* never more than the hardware has */
     if (r->publisher == API_PUBLISHER_CONTROLLER && count > 0)
         add_count(wanted, r->name, count);
 }

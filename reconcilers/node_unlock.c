@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reconcilers/node_unlock.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/jx.h"
@@ -49,6 +50,7 @@ static int find_pod(struct context *ctx, struct scope *s, const struct node_lock
  * about its cards changes with each pod's slice. */
 static json_t *removal(const struct node_view *v)
 {
+    assert(v->node && v->node->lock);
     static const char path[] = "/metadata/annotations/" NODE_LOCK_POINTER;
     return json_pack("[{s:s, s:s, s:s}, {s:s, s:s, s:s}, {s:s, s:s}]", "op", "test", "path",
                      "/metadata/uid", "value", object_uid(v->node_object), "op", "test", "path",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reconcilers/node_view.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/xalloc.h"
@@ -33,6 +34,7 @@ static void look_at_koordinator(const struct koordinator_link *l, const struct o
 
 void node_view_look(const struct caches *c, const char *name, struct node_view *ret)
 {
+    assert(!ret->node_object && !ret->device_object && !ret->koordinator_object);
     const struct object_key key = {.name = name};
     ret->node_object = store_get(c->nodes, &key);
     ret->device_object = store_get(c->devices, &key);
@@ -116,6 +118,7 @@ void node_view_gather(const struct caches *c, struct node_view *v)
 {
     if (!v->node || !v->device)
         return;
+    assert(!v->profiles.items && !v->configs.items);
     store_list(c->profiles, &v->profiles);
     filter(&v->profiles, profile_matches, v->node);
     sort_objects(&v->profiles, by_name);
@@ -151,6 +154,7 @@ static void expand_cards(struct node_view *v)
 
 void node_view_resolve(struct node_view *v)
 {
+    assert(v->node && v->device && !v->cards && !v->result.outcomes);
     expand_cards(v);
     auto_free struct resolve_profile *profiles = xcalloc(v->profiles.count, sizeof(*profiles));
     auto_free struct resolve_config *configs = xcalloc(v->configs.count, sizeof(*configs));

@@ -111,11 +111,13 @@ struct reconcilers *reconcilers_new(const struct reconcilers_opts *opts)
         if (opts->metrics)
             controller_register_metrics(r->controllers[i], opts->metrics);
     }
+    assert(ctx->node_queue && ctx->profile_queue && ctx->config_queue);
     return r;
 }
 
 void reconcilers_hand_over(struct reconcilers *r, struct manager *m)
 {
+    assert(r->informers[0]); /* once */
     for (size_t i = 0; i < INFORMERS; i++)
         manager_add_informer(m, TAKE(r->informers[i]));
     for (size_t i = 0; i < CONTROLLERS; i++)
@@ -144,6 +146,7 @@ static int step_controllers(struct reconcilers *r, struct scope *s)
 
 int reconcilers_step(struct reconcilers *r, struct scope *s)
 {
+    assert(r->informers[0]); /* not handed over */
     for (size_t i = 0; i < INFORMERS; i++)
         (void)!informer_step(r->informers[i], s, /* ret_wait_ms= */ NULL, /* e= */ NULL);
     if (r->ctx.koordinator)

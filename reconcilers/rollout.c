@@ -83,6 +83,8 @@ static void queue_leave(struct ledger *l, struct entry *p)
 {
     if (!p->waiting)
         return;
+    assert((p->prev ? p->prev->next : l->first) == p);
+    assert((p->next ? p->next->prev : l->last) == p);
     *(p->prev ? &p->prev->next : &l->first) = p->next;
     *(p->next ? &p->next->prev : &l->last) = p->prev;
     p->prev = p->next = NULL;
@@ -93,6 +95,7 @@ static void queue_join(struct ledger *l, struct entry *p)
 {
     if (p->waiting)
         return;
+    assert(!p->prev && !p->next && !p->ticket && (!l->last || !l->last->next));
     p->prev = l->last;
     *(l->last ? &l->last->next : &l->first) = p;
     l->last = p;
@@ -101,13 +104,16 @@ static void queue_join(struct ledger *l, struct entry *p)
 
 static void set_ticket(struct ledger *l, struct entry *p, bool ticket)
 {
+    assert(ticket || !p->ticket || l->tickets > 0);
     if (p->ticket != ticket)
         l->tickets = ticket ? l->tickets + 1 : l->tickets - 1;
     p->ticket = ticket;
+    assert(l->tickets <= strmap_count(l->entries));
 }
 
 static void entry_drop(struct ledger *l, struct entry *p)
 {
+    assert(strmap_get(l->entries, p->node) == p && l->noted >= p->noted);
     queue_leave(l, p);
     set_ticket(l, p, false);
     l->noted -= p->noted;
@@ -124,6 +130,7 @@ static void ledger_free(struct ledger *l)
     void *p;
     while (strmap_next(l->entries, &pos, &(const char *){NULL}, &p))
         entry_drop(l, p);
+    assert(l->tickets == 0 && l->noted == 0 && !l->first && !l->last);
     (void)strmap_free(l->entries);
     free(l);
 }
@@ -149,10 +156,11 @@ bool rollout_ask(struct rollout *r, const char *profile, const char *node,
     }
     queue_leave(l, p);
     set_ticket(l, p, true);
+    assert(l->tickets <= budget->max && !budget->paused);
     return true;
 }
 
-void rollout_hold(struct rollout *r, const char *profile, const char *node)
+void rollout_force_ticket(struct rollout *r, const char *profile, const char *node)
 {
     HOLD(&r->mu);
     struct ledger *l = ledger_of(r, profile);
@@ -223,6 +231,7 @@ static bool is_of(const struct entry *p, struct rollout_edition e)
 bool rollout_note(struct rollout *r, const char *profile, struct rollout_edition edition,
                   const char *node, const struct standing *s, enum phase *ret_was)
 {
+    assert(s->phase < PHASES && edition.uid);
     HOLD(&r->mu);
     struct ledger *l = ledger_of(r, profile);
     struct entry *p = entry_of(l, node);
@@ -234,6 +243,7 @@ bool rollout_note(struct rollout *r, const char *profile, struct rollout_edition
     p->generation = edition.generation;
     xstr_set(&p->uid, edition.uid);
     copy_standing(&p->standing, s);
+    assert(l->noted <= strmap_count(l->entries));
     return true;
 }
 
@@ -310,6 +320,8 @@ static void add_failure(struct rollout_summary *s, const struct entry *p)
     memmove(&s->failures[at + 1], &s->failures[at],
             (s->n_failures - 1 - at) * sizeof(*s->failures));
     s->failures[at] = added;
+    assert(s->n_failures <= ROLLOUT_SAMPLE);
+    assert(at == 0 || strcmp(s->failures[at - 1].node, p->node) <= 0);
 }
 
 /* True for the reasons that other hardware would not mend: names and conflicts. */
@@ -331,6 +343,7 @@ static void add_busy(struct rollout_summary *s, const struct entry *p)
         failure_done(&s->busy);
     if (silent && !s->silent)
         s->busy = (struct gpuprofile_failure){0};
+    assert(p->standing.reason);
     s->silent += silent;
     if (silent || !s->silent)
         keep_lowest(&s->busy, p);
@@ -384,6 +397,7 @@ void rollout_summary_done(struct rollout_summary *s)
 
 int64_t rollout_pace(struct rollout *r, const char *profile, int64_t now_mono_ms, int64_t gap_ms)
 {
+    assert(gap_ms >= 0);
     HOLD(&r->mu);
     struct ledger *l = ledger_of(r, profile);
     int64_t wait_ms = l->paced ? l->last_write_mono_ms + gap_ms - now_mono_ms : 0;

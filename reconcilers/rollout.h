@@ -7,10 +7,10 @@
 /*
  * The ledger of all rollouts: the standing of each profile on each node that it matches, the nodes
  * that hold a ticket (they are changed because of the profile), and the nodes that wait for one. A
- * ticket is given before Device.spec is written, and returned when the agent reports that the
- * change is done. A node that failed keeps its ticket, so a bad layout stops at the first nodes.
- * The ledger is a cache: it is rebuilt from the informers' caches (rollout_build) before the first
- * ticket is given.
+ * ticket is given before Device.spec is written. It is returned when the agent has applied what the
+ * spec orders for the profile and the Node shows the resources. A node that failed keeps its
+ * ticket, so a bad layout stops at the first nodes. The ledger is a cache: it is rebuilt from the
+ * informers' caches (rollout_build) before the first ticket is given.
  *
  * Any thread; one mutex. Every operation is O(1) in the number of nodes, except rollout_summary.
  * Memory: about 150 bytes for each pair of profile and node.
@@ -34,7 +34,7 @@ void rollout_build(struct rollout *r, void (*build)(struct rollout *r, void *arg
 bool rollout_ask(struct rollout *r, const char *profile, const char *node,
                  const struct rollout_budget *budget);
 /* Gives a ticket regardless of the budget, for a change that is already under way. */
-void rollout_hold(struct rollout *r, const char *profile, const char *node);
+void rollout_force_ticket(struct rollout *r, const char *profile, const char *node);
 /* Takes back the node's ticket and its position in the queue. */
 void rollout_settle(struct rollout *r, const char *profile, const char *node);
 /* Takes back only its position in the queue, for a node that needs no change for the profile

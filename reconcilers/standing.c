@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reconcilers/standing.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/rfc3339.h"
 #include "base/xalloc.h"
 
+#include "partition/vendor.h"
+
 void standing_set(struct standing *s, enum phase phase, const char *reason, const char *message)
 {
+    assert(phase < PHASES && (reason || phase == PHASE_UP_TO_DATE));
     s->phase = phase;
     xstr_set(&s->reason, reason);
     xstr_set(&s->message, message);
@@ -176,7 +180,8 @@ static void judge_card(const struct node_view *v, const struct device_want *want
     }
     if (card->applied.status == CONDITION_TRUE)
         return;
-    auto_free char *message = xasprintf("GPU %u: %s", card->index, card->applied.message);
+    auto_free char *message =
+        xasprintf("%s GPU %u: %s", vendor_title(card->vendor), card->index, card->applied.message);
     standing_set(ret, is_passing(card->applied.reason) ? PHASE_CHANGING : PHASE_FAILED,
                  card->applied.reason, message);
 }
@@ -224,6 +229,7 @@ static const struct resolve_problem *problem_of(const struct resolve_outcome *o,
 
 static void set_refused(struct standing *ret, const struct resolve_problem *p)
 {
+    assert(p->reason && p->message);
     standing_set(ret, PHASE_FAILED, p->reason, p->message);
     ret->refused = true;
 }
@@ -251,6 +257,7 @@ static bool judge_node(const struct node_view *v, struct standing *ret)
 
 void standing_of(const struct node_view *v, const struct resolve_outcome *o, struct standing *ret)
 {
+    assert(v->device && v->device_object);
     *ret = (struct standing){.phase = PHASE_UP_TO_DATE};
     if (judge_node(v, ret))
         return;
@@ -271,6 +278,7 @@ void standing_of(const struct node_view *v, const struct resolve_outcome *o, str
     }
     judge_cards(v, o, ret);
     const struct resolve_problem *others = problem_of(o, STANDING_OVERRIDDEN);
+    assert(!ret->refused);
     if (ret->phase == PHASE_UP_TO_DATE && others)
         standing_set(ret, PHASE_UP_TO_DATE, others->reason, others->message);
 }

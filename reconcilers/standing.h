@@ -31,8 +31,10 @@ struct standing {
     char *reason, *message; /* owned; reasons are those of docs/api.md */
 };
 
-/* The standing of a source with outcome o (from v's result) on this node. A card whose want differs
- * from the Device's spec counts as changing. *ret is overwritten. */
+/* The standing of a source with outcome o (from v's result) on this node, by the Device alone:
+ * node_ledger.c adds PHASE_WAITING while no ticket is free, and PHASE_CHANGING until the Node shows
+ * the resources. A card whose want differs from the Device's spec counts as changing. *ret is
+ * overwritten. */
 void standing_of(const struct node_view *v, const struct resolve_outcome *o, struct standing *ret);
 
 /* The message about an agent that does not answer, or NULL when it is not silent. Caller frees. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reconcilers/told.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@ struct told *told_new(void)
 
 enum told_news told_note(struct told *t, const char *subject, const char *text)
 {
+    assert(subject && text);
     HOLD(&t->mu);
     const char *now = strmap_get(t->texts, subject);
     if (now && strcmp(now, text) == 0)

@@ -3,7 +3,8 @@
 
 #include "kubeclient/client.h"
 
-/* The kinds that Cleave's processes read and write. */
+/* The API kinds that Cleave's processes read and write; extended resources: partition/resources.h.
+ * */
 extern const struct kc_resource resource_devices;
 extern const struct kc_resource resource_gpuprofiles;
 extern const struct kc_resource resource_migconfigs;

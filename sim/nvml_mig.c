@@ -115,6 +115,8 @@ static bool offered(const struct call *c, const struct gi_profile *p)
     return c->gpu->mig_current || branch > LAST_BRANCH_SILENT_WITHOUT_MIG;
 }
 
+typedef int profile_fn(const struct call *c, unsigned int number, const struct gi_profile **ret);
+
 /* Beyond the last enum: INVALID_ARGUMENT, so that clients of any age find the end of their loop. */
 static int profile_by_enum(const struct call *c, unsigned int profile,
                            const struct gi_profile **ret)
@@ -159,34 +161,33 @@ nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, unsigned i
     return call_leave(&c, rc);
 }
 
-nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t device, unsigned int profile,
-                                                  void *info)
+static nvmlReturn_t profile_versioned(unsigned int call, nvmlDevice_t device, profile_fn *find,
+                                      unsigned int number, void *info)
 {
-    struct call c = {.id = CALL_nvmlDeviceGetGpuInstanceProfileInfoV};
+    struct call c = {.id = call};
     const struct gi_profile *p = NULL;
     int rc = call_enter(&c, device, ON_GPU);
     if (rc == NVML_SUCCESS && info == NULL)
         rc = NVML_ERROR_INVALID_ARGUMENT;
     if (rc == NVML_SUCCESS)
-        rc = profile_by_enum(&c, profile, &p);
+        rc = find(&c, number, &p);
     if (rc == NVML_SUCCESS)
         rc = fill_profile_versioned(p, info);
     return call_leave(&c, rc);
 }
 
+nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t device, unsigned int profile,
+                                                  void *info)
+{
+    return profile_versioned(CALL_nvmlDeviceGetGpuInstanceProfileInfoV, device, profile_by_enum,
+                             profile, info);
+}
+
 nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoByIdV(nvmlDevice_t device, unsigned int profileId,
                                                       void *info)
 {
-    struct call c = {.id = CALL_nvmlDeviceGetGpuInstanceProfileInfoByIdV};
-    const struct gi_profile *p = NULL;
-    int rc = call_enter(&c, device, ON_GPU);
-    if (rc == NVML_SUCCESS && info == NULL)
-        rc = NVML_ERROR_INVALID_ARGUMENT;
-    if (rc == NVML_SUCCESS)
-        rc = profile_by_id(&c, profileId, &p);
-    if (rc == NVML_SUCCESS)
-        rc = fill_profile_versioned(p, info);
-    return call_leave(&c, rc);
+    return profile_versioned(CALL_nvmlDeviceGetGpuInstanceProfileInfoByIdV, device, profile_by_id,
+                             profileId, info);
 }
 
 /* Placements are the profile's; existing instances and the MIG mode do not matter. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/cdi/cdi.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -66,9 +67,19 @@ static const struct told *entry_named(const struct entries *n, const char *name)
     return NULL;
 }
 
+static struct spec *spec_of(const struct cdi *c, const char *vendor)
+{
+    for (size_t i = 0; vendor && i < c->n_specs; i++) {
+        if (strcmp(c->specs[i].vendor->name, vendor) == 0)
+            return &c->specs[i];
+    }
+    return NULL;
+}
+
 /* A draft that cannot be removed does no harm, since runtimes do not read files with its name. */
 static void add_spec(struct cdi *c, const struct container_vendor *v)
 {
+    assert(v && !spec_of(c, v->name)); /* one file for each vendor */
     auto_free char *tail = xasprintf(".cleave.dev-%s.json", v->name);
     struct spec *s = XPUSH(c->specs, c->n_specs);
     s->vendor = v;
@@ -113,15 +124,6 @@ struct cdi *cdi_free(struct cdi *c)
     return NULL;
 }
 
-static struct spec *spec_of(const struct cdi *c, const char *vendor)
-{
-    for (size_t i = 0; vendor && i < c->n_specs; i++) {
-        if (strcmp(c->specs[i].vendor->name, vendor) == 0)
-            return &c->specs[i];
-    }
-    return NULL;
-}
-
 const char *cdi_path(const struct cdi *c, const char *vendor)
 {
     const struct spec *s = spec_of(c, vendor);
@@ -161,6 +163,7 @@ int cdi_check_hook(const char *host_root, const char *hook, char **ret, struct e
 int cdi_set_common(struct cdi *c, const struct container_nodes *nodes,
                    const struct driver_files *files, struct err *e)
 {
+    assert(nodes);
     auto_free char *hook = NULL;
     int rc = c->hook ? cdi_check_hook(c->host_root, c->hook, &hook, e) : 0;
     const struct cdi_common_options o = {
@@ -214,6 +217,7 @@ static void add_device(struct draft *draft, const struct container_nodes *nodes,
             (void)err_move(&draft->left_out, &now);
         return;
     }
+    assert(!entry_named(&draft->entries, d->cdi_name));
     sb_addf(&draft->text, "%s\n%s", draft->entries.n ? "," : "", text);
     *XPUSH(draft->entries.items, draft->entries.n) =
         (struct told){xstrdup(d->cdi_name), TAKE(text)};
@@ -290,6 +294,7 @@ static void drop_outdated(struct entries *has, const struct entries *wanted)
         else
             told_done(&has->items[i]);
     }
+    assert(n <= has->n);
     has->n = n;
 }
 
@@ -312,6 +317,7 @@ static int write_spec(const struct cdi *c, struct spec *s, const struct containe
         drop_outdated(&s->has, &draft.entries);
         return e ? err_wrap(e, "CDI spec") : rc;
     }
+    assert(!draft.left_out.kind || draft.entries.n < n);
     entries_done(&s->has);
     s->has = draft.entries;
     draft.entries = (struct entries){0};
@@ -333,6 +339,7 @@ int cdi_write(struct cdi *c, const struct container_nodes *nodes,
               const struct entry_device *const *devices, size_t n, struct err *e)
 {
     auto_err struct err failed = {0};
+    assert(nodes && (devices || n == 0));
     auto_err struct err left_out = {0};
     for (size_t i = 0; i < c->n_specs; i++) {
         auto_err struct err now = {0};

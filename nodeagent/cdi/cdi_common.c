@@ -38,6 +38,7 @@ static void add_node(json_t *list, const char *host_root, const char *path)
 
 static json_t *new_nodes(const struct node_list *nodes)
 {
+    assert(nodes->host_root || nodes->n == 0);
     json_t *list = json_array();
     for (size_t i = 0; i < nodes->n; i++)
         add_node(list, nodes->host_root, nodes->paths[i]);
@@ -154,6 +155,7 @@ static void add_ldcache_hook(json_t *list, const char *program, const struct dri
 
 static json_t *hooks(const struct cdi_common_options *o, const struct driver_files *files)
 {
+    assert(o->hook);
     json_t *list = json_array();
     if (files->n_links)
         add_links_hook(list, o->hook, files);
@@ -189,6 +191,7 @@ static void set_list(json_t *edits, const char *key, json_t *list_take)
 char *cdi_common_render(const struct container_vendor *v, const struct cdi_common_options *o,
                         const struct container_nodes *nodes, const struct driver_files *files)
 {
+    assert(o->second_folder);
     auto_json json_t *edits = json_object();
     set_list(edits, "env", environment(v, o));
     set_list(edits, "deviceNodes", common_nodes(v, nodes));
@@ -230,12 +233,14 @@ int cdi_device_render(const struct container_nodes *nodes, const struct entry_de
     set_list(edits, "deviceNodes", new_nodes(&list));
     auto_json json_t *device =
         json_pack("{s:s, s:O}", "name", d->cdi_name, "containerEdits", edits);
+    assert(device); /* the callers have checked its name */
     *ret = dump(device);
     return 0;
 }
 
 void cdi_spec_begin(struct sb *out, const struct container_vendor *v, const char *common)
 {
+    assert(out->len == 0);
     sb_addf(out,
             "{\"cdiVersion\":\"0.5.0\",\"kind\":\"%s\",\n\"containerEdits\":%s,\n\"devices\":[",
             v->cdi_kind, common ? common : "{}");

@@ -44,6 +44,7 @@ bool cdi_slot_parse(const char *name, unsigned *ret_slot)
 
 char *cdi_slot_name(unsigned slot)
 {
+    assert(slot < CDI_MAX_SLOTS);
     return xasprintf(MARK "%u", slot);
 }
 
@@ -121,6 +122,7 @@ static bool says(const char *path, const char *text)
 
 static int write_file(const struct cdi_slots *s, const char *name, const char *text, struct err *e)
 {
+    assert(cdi_slot_parse(name, /* ret_slot= */ NULL));
     auto_free char *path = path_of(s, name);
     if (says(path, text))
         return 0;
@@ -180,6 +182,7 @@ int cdi_slots_list(const struct cdi_slots *s, struct cdi_slot_names *ret, struct
     }
     if (names.n)
         qsort(names.items, names.n, sizeof(*names.items), by_name);
+    assert(names.n <= CDI_MAX_SLOTS);
     *ret = names;
     return 0;
 }

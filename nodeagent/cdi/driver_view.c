@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/cdi/driver_view.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -117,6 +118,7 @@ void driver_view_make_partitions(const struct driver_where *w, const struct driv
 void driver_view_make(const struct driver_where *w, struct driver_view *v,
                       const struct gpu_card *cards, size_t n)
 {
+    assert(v->more == 0); /* nobody else has the view yet */
     auto_free unsigned *minors = xcalloc(n, sizeof(*minors));
     size_t n_minors = 0;
     const struct device_nodes_where where = nodes_where(w);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/cdi/entry_build.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +92,7 @@ static void add_annotation(const struct entry_options *o, const struct granted *
 
 static int add_device_env(const struct granted *g, struct entry *en, struct err *e)
 {
+    assert(!g->slots); /* a slot's values are known with its pod */
     const char *key = NULL;
     auto_free char *value = NULL;
     TRY(g->vendor->device_env(g->devices, g->n, &key, &value, e));
@@ -151,6 +153,7 @@ static int build(const struct entry_options *o, const struct container_nodes *no
                  const struct granted *g, struct entry *en, struct err *e)
 {
     bool by_cdi = o->ways & ENTRY_ALL_CDI;
+    assert(g->vendor && g->n > 0);
     if (g->slots && !by_cdi)
         return err_set(e, ERR_INVALID,
                        "%s: a slot needs the device list strategy cdi-cri or cdi-annotations",
@@ -173,6 +176,7 @@ int entry_build(const struct entry_options *o, const struct container_nodes *nod
 {
     auto_entry struct entry en = {0};
     AUTO(granted) struct granted g = {0};
+    assert(devices || n == 0);
     TRY(collect(devices, n, &g, e));
     if (g.n)
         TRY(build(o, nodes, &g, &en, e));

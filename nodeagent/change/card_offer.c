@@ -17,6 +17,7 @@ void card_offer_of(const struct gpu_card *card, struct card_offer *ret)
                                .fixed = card_mode_of(card->mode)->fixed != NULL};
     for (unsigned i = 0; !ret->fixed && i < card_parts(card); i++) {
         const struct card_part p = card_part_at(card, i);
+        assert(p.number >= 0 && ret->n < ARRAY_LEN(ret->items));
         if (!p.foreign)
             ret->items[ret->n++] = (struct card_offer_item){p.number, p.ci};
     }
@@ -44,6 +45,7 @@ void card_offer_withdraw(struct card_offer *o, const struct card_steps *steps)
 {
     for (unsigned i = 0; i < steps->n; i++) {
         const struct card_step *s = &steps->items[i];
+        assert(o->n <= ARRAY_LEN(o->items));
         unsigned n = 0;
         for (unsigned k = 0; k < o->n; k++)
             if (!takes_card(s) && !takes_item(s, &o->items[k]))
@@ -71,6 +73,7 @@ bool card_offer_allows(const struct card_offer *o, const struct card_steps *step
 {
     struct card_offer left = *o;
     card_offer_withdraw(&left, steps);
+    assert(left.n <= o->n); /* steps only take */
     return left.whole == o->whole && left.slots == o->slots && left.fixed == o->fixed &&
            left.n == o->n;
 }

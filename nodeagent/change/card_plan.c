@@ -18,6 +18,7 @@ bool card_wish_equal(const struct card_wish *a, const struct card_wish *b)
 
 static void infeasible(struct card_plan *ret, const char *reason, const char *message)
 {
+    assert(*reason); /* a condition needs one */
     ret->verdict = CARD_INFEASIBLE;
     ret->reason = reason;
     (void)snprintf(ret->message, sizeof(ret->message), "%s", message);
@@ -26,8 +27,8 @@ static void infeasible(struct card_plan *ret, const char *reason, const char *me
 static void add_users(const struct gpu_card *card, int part, struct sb *b)
 {
     unsigned shown = 0;
-    for (unsigned i = 0; i < card->n_processes; i++) {
-        const struct gpu_process *p = &card->processes[i];
+    for (unsigned i = 0; i < card->n_users; i++) {
+        const struct gpu_user *p = &card->users[i];
         bool holds_all = p->is_pod && p->part < 0;
         if (part >= 0 && p->part != part && !holds_all)
             continue;
@@ -46,6 +47,7 @@ static void add_users(const struct gpu_card *card, int part, struct sb *b)
 static void explain_drain(const struct gpu_card *card, struct card_plan *ret)
 {
     const struct card_mode *m = card_mode_of(card->mode);
+    assert(m->blocking_item || !ret->steps.blocking);
     auto_sb struct sb b = SB_INIT(sizeof(ret->message) - 1);
     for (unsigned i = 0; m->blocking_item && i < 32; i++) {
         if (!(ret->steps.blocking & (1U << i)))
@@ -58,7 +60,7 @@ static void explain_drain(const struct gpu_card *card, struct card_plan *ret)
     if (ret->steps.card_blocking) {
         sb_addf(&b, "%sthe card is in use", b.len ? "; " : "");
         add_users(card, -1, &b);
-        sb_add(&b, ", and its mode cannot change before that ends");
+        sb_add(&b, ", and this change cannot begin before that ends");
     }
     (void)snprintf(ret->message, sizeof(ret->message), "%s", sb_str(&b));
 }
@@ -154,4 +156,6 @@ void card_plan(const struct gpu_card *card, const struct card_wish *wish, struct
         return; /* native, the only possibility */
     if (plan_target(card, wish, ret))
         set_verdict(card, ret);
+    assert(ret->verdict != CARD_CHANGE || (ret->steps.n > 0 && !ret->steps.blocking));
+    assert(ret->target.mode == wish->mode && ret->target.n <= MIG_MAX_INSTANCES);
 }

@@ -6,9 +6,9 @@
 #include "nodeagent/change/card_steps.h"
 
 /*
- * The change of one card, as data: pure functions, no I/O, no clock. A layout is a card's whole
- * configuration with exact placements. The planner chooses the target layout once; card_steps.h has
- * the way to it.
+ * Plans the change of one card: pure functions, no I/O, no clock. A layout is a card's whole
+ * configuration with exact placements. The mode's row chooses the target layout (target_of; for MIG
+ * by mig_plan, for slices by sgpu_plan), and card_steps_to the way to it.
  */
 
 /* True when both wishes are the same. */
@@ -19,7 +19,8 @@ enum card_verdict {
     CARD_CHANGE,     /* the steps can be taken now; they touch nothing in use */
     CARD_DRAIN,      /* possible once everything in steps.blocking and card_blocking is free; no
                         step before that */
-    CARD_INFEASIBLE, /* not possible on this card, even when it is empty */
+    CARD_INFEASIBLE, /* no steps: the layout does not fit the empty card, or reason names what else
+                        stands in the way */
 };
 
 struct card_plan {
@@ -29,12 +30,15 @@ struct card_plan {
     bool resets;        /* the steps include a reset of the card */
     struct card_layout target;
     struct card_steps steps;  /* CHANGE and DRAIN */
-    struct mig_wants nearest; /* INFEASIBLE geometry: the nearest feasible layout */
+    struct mig_wants nearest; /* INFEASIBLE layout: the nearest feasible one */
 };
 
 /* Plans the smallest change that turns the card into the wish. Every input gets a verdict.
- * INFEASIBLE, besides a geometry that does not fit:
+ * INFEASIBLE, besides a layout that does not fit:
  *  - an unhealthy card, reason Unhealthy;
+ *  - a card that cannot have the wanted mode, reason NotCapable;
+ *  - a search for a MIG layout that was given up without a proof, reason TooComplex;
+ *  - a change of mode on a card with foreign slices, reason Infeasible;
  *  - a card whose users the driver does not report, reason UsersUnknown, unless the change only
  *    creates;
  *  - a change to or from virtual functions, with the reasons of partition/resolve.h. */

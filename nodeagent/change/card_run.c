@@ -110,7 +110,7 @@ static bool has_reset(const struct card_steps *steps)
 int card_steps_run(struct gpu *gpu, const struct gpu_card *card, const struct card_steps *steps,
                    unsigned *ret_done, struct err *e)
 {
-    assert(steps->blocking == 0 && !steps->card_blocking);
+    assert(steps->blocking == 0 && !steps->card_blocking && steps->n <= CARD_MAX_STEPS);
     struct run r = {.gpu = gpu, .card = card, .reset_follows = has_reset(steps)};
     for (unsigned i = 0; i < card->state.n; i++)
         if (card->state.items[i].start < MIG_MAX_MEMORY_SLICES)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/change/card_steps.h"
 
+#include <assert.h>
+
 #include "base/xalloc.h"
 
 #include "nodeagent/mode/card_mode.h"
@@ -52,6 +54,7 @@ void card_steps_to(const struct gpu_card *card, const struct card_layout *layout
     steps_mode(card, layout->mode, ret);
     if (to->steps_up)
         to->steps_up(card, layout, ret);
+    assert(ret->n <= CARD_MAX_STEPS);
 }
 
 bool card_layout_matches(const struct gpu_card *card, const struct card_layout *layout)
@@ -67,6 +70,7 @@ bool card_layout_matches(const struct gpu_card *card, const struct card_layout *
 
 static const char *profile_name(const struct mig_table *t, unsigned profile_id)
 {
+    assert(!t || t->n_profiles <= MIG_MAX_PROFILES);
     for (unsigned i = 0; t && i < t->n_profiles; i++)
         if (t->profiles[i].id == profile_id)
             return t->profiles[i].name;

@@ -6,9 +6,11 @@
 #include "nodeagent/mode/card_layout.h"
 
 /*
- * The way from a card as it is to a layout, as data: pure functions, no I/O, no clock. One
- * difference function makes the steps forward, the steps of a rollback and those after a crash, so
- * that all three end in the same placements.
+ * The way from a card as it is to a layout, as data: pure functions, no I/O, no clock.
+ * card_steps_to puts the steps in order: down from the old mode, the switch, up into the new one.
+ * Each mode writes its own (steps_down and steps_up of its row, nodeagent/mode/<word>.c). The same
+ * function makes the steps forward, those of a rollback and those after a crash, so that all three
+ * end in the same placements. struct card_steps is in nodeagent/mode/card_layout.h.
  */
 
 struct card_fixed;
@@ -19,9 +21,10 @@ void card_layout_of(const struct gpu_card *card, struct card_layout *ret);
 /* True when the card shows exactly this layout and no mode change is pending. */
 bool card_layout_matches(const struct gpu_card *card, const struct card_layout *layout);
 
-/* The ordered steps from the present layout to this one: destroy compute instances, destroy GPU
- * instances, switch the mode, create instances. For slices: destroy, then QoS policy and time
- * slice, then create. Equal parts stay untouched.
+/* The ordered steps from the present layout to this one. First, for each GPU instance that goes,
+ * its compute instances and then itself; then the switch of the mode, and a reset where the card
+ * needs one; then, for each new GPU instance, itself and its compute instances. Slices: those that
+ * go, then mode, QoS policy and time slice, then the new ones. Equal parts stay untouched.
  *
  * To and from virtual functions there are no steps although the layouts differ, because only the
  * node's administrator makes them. Parts in use are marked as blocking, not left out: the caller

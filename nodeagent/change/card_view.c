@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/change/card_view.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@ void card_view_done(struct card_view *v)
 /* Without a want: slices are made for pods, unless the card shows declared ones. */
 bool card_makes_slices(const struct gpu_card *card, const struct device_want *want)
 {
+    assert(card->mode == GPU_SGPU);
     if (want)
         return want->mode == API_MODE_SGPU && want->sgpu.n_slices == 0;
     for (unsigned i = 0; i < card_parts(card); i++)
@@ -101,7 +103,7 @@ void card_resolve_offered(const struct gpu_card *card, const struct card_offer *
 {
     view_of(card, offer, ret, counts);
     ret->healthy &= card->mode != GPU_NATIVE || offer->whole;
-    ret->withheld = card->n_partitions && !has_offered_partition(card, offer);
+    ret->none_offered = card->n_partitions && !has_offered_partition(card, offer);
 }
 
 void card_resolve_counts_free(struct profile_count *counts, size_t n)

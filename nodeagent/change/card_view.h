@@ -13,7 +13,7 @@
  * person. Pure.
  */
 
-/* A card with the pods of its processes: pods[i] belongs to card.processes[i]. */
+/* A card with the pods of its processes: pods[i] belongs to card.users[i]. */
 struct card_view {
     struct gpu_card card;
     struct consumer *pods; /* owned; NULL when there are no processes */
@@ -32,7 +32,7 @@ bool card_makes_slices(const struct gpu_card *card, const struct device_want *wa
 void card_resolve_view(const struct gpu_card *card, struct resolve_card *ret,
                        struct profile_count **counts);
 /* The same, with only the partitions that are healthy and on offer. A whole card that is not on
- * offer counts as not healthy. A card with no partition on offer is marked `withheld`. Neither
+ * offer counts as not healthy. A card with no partition on offer is marked `none_offered`. Neither
  * influences the names of resources. */
 void card_resolve_offered(const struct gpu_card *card, const struct card_offer *offer,
                           struct resolve_card *ret, struct profile_count **counts);

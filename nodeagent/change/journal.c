@@ -2,7 +2,6 @@
 #include "nodeagent/change/journal.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +16,7 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/change/record_version.h"
+#include "nodeagent/gpu/sound.h"
 
 #define MAX_BYTES  ((size_t)64 * 1024)
 #define SUFFIX     ".json"
@@ -28,6 +28,7 @@
 /* An invalid UTF-8 byte of a note becomes three bytes in the file. */
 #define MAX_NOTE (3 * JOURNAL_NOTE_BYTES)
 
+static_assert(JOURNAL_OLDEST >= 1 && JOURNAL_OLDEST <= JOURNAL_VERSION, "a range");
 static const struct record_versions versions = {JOURNAL_OLDEST, JOURNAL_VERSION};
 
 /* The file's shape, with wide numbers and growing lists. They are copied into the fixed structs
@@ -123,6 +124,7 @@ AUTO_DEFINE(doc, struct doc, doc_done)
 
 static void slices_to_doc(const struct sgpu_wants *w, struct doc_layout *ret)
 {
+    assert(w->n <= SGPU_MAX_SLICES && w->qos >= 0 && w->qos <= API_BURST_SHARE);
     ret->qos = w->qos;
     ret->timeslice_ms = w->timeslice_ms;
     ret->dynamic = w->dynamic;
@@ -137,6 +139,7 @@ static void slices_from_doc(const struct doc_layout *d, struct sgpu_wants *ret)
     ret->qos = d->qos;
     ret->timeslice_ms = (unsigned)d->timeslice_ms;
     ret->dynamic = d->dynamic;
+    assert(d->n_slices <= SGPU_MAX_SLICES); /* layout_fields has the bound */
     ret->n = (unsigned)d->n_slices;
     for (size_t i = 0; i < d->n_slices; i++) {
         struct sgpu_want *w = &ret->items[i];
@@ -148,9 +151,11 @@ static void slices_from_doc(const struct doc_layout *d, struct sgpu_wants *ret)
 
 static void layout_to_doc(const struct card_layout *l, struct doc_layout *ret)
 {
+    assert(l->n <= MIG_MAX_INSTANCES); /* more could not be read again */
     ret->mode = (int)l->mode;
     for (unsigned i = 0; i < l->n; i++) {
         const struct card_instance *in = &l->items[i];
+        assert(in->n_cis <= MIG_MAX_CIS);
         struct doc_instance *d = XPUSH(ret->instances, ret->n_instances);
         *d = (struct doc_instance){.profile_id = in->profile_id,
                                    .start = in->start,
@@ -164,10 +169,12 @@ static void layout_to_doc(const struct card_layout *l, struct doc_layout *ret)
 
 static void layout_from_doc(const struct doc_layout *d, struct card_layout *ret)
 {
+    assert(d->n_instances <= MIG_MAX_INSTANCES);
     *ret = (struct card_layout){.mode = (enum gpu_mode)d->mode, .n = (unsigned)d->n_instances};
     for (size_t i = 0; i < d->n_instances; i++) {
         const struct doc_instance *from = &d->instances[i];
         struct card_instance *in = &ret->items[i];
+        assert(from->n_cis <= MIG_MAX_CIS);
         in->profile_id = (unsigned)from->profile_id;
         in->start = (unsigned)from->start;
         in->size = (unsigned)from->size;
@@ -182,6 +189,7 @@ static void layout_from_doc(const struct doc_layout *d, struct card_layout *ret)
 
 static char *encode(const struct journal *j)
 {
+    assert(j->step <= CARD_MAX_STEPS && j->nameless.n <= SGPU_MAX_SLICES);
     auto_doc struct doc d = {.version = JOURNAL_VERSION,
                              .step = j->step,
                              .phase = (int)j->phase,
@@ -212,6 +220,7 @@ static int decode(const char *path, const char *text, size_t len, const char *uu
     (void)snprintf(ret->note, sizeof(ret->note), "%s", d.note ? d.note : "");
     layout_from_doc(&d.old, &ret->old);
     layout_from_doc(&d.target, &ret->target);
+    assert(d.n_nameless <= SGPU_MAX_SLICES);
     for (size_t i = 0; i < d.n_nameless; i++)
         ret->nameless.ids[ret->nameless.n++] = (unsigned)d.nameless[i];
     return 0;
@@ -222,11 +231,10 @@ static int decode(const char *path, const char *text, size_t len, const char *uu
 /* A UUID becomes a file name, so it must not lead anywhere else. */
 static int path_of(const char *state_dir, const char *uuid, char **ret, struct err *e)
 {
-    for (const char *c = uuid; *c; c++)
-        if (!isalnum((unsigned char)*c) && *c != '-')
-            return err_set(e, ERR_INVALID, "card UUID %s has characters it should not", uuid);
     if (!uuid[0])
         return err_set(e, ERR_INVALID, "a card without UUID has no journal");
+    if (!sound_is_name(uuid))
+        return err_set(e, ERR_INVALID, "card UUID %s has characters it should not", uuid);
     *ret = xasprintf("%s/%s" SUFFIX, state_dir, uuid);
     return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/change/record_version.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -20,6 +21,7 @@ static int judge_version(const char *path, long long version, const struct recor
                          struct err *e)
 {
     char known[32] = "";
+    assert(v->oldest >= 1 && v->oldest <= v->newest);
     if (version <= 0 || (version >= v->oldest && version <= v->newest))
         return 0;
     if (v->oldest < v->newest)
@@ -76,5 +78,6 @@ char *record_version_dump(const json_t *content, int version)
     auto_json json_t *rest = json_copy((json_t *)(uintptr_t)content);
     (void)json_object_del(rest, "version");
     auto_free char *text = jx_dump(rest);
+    assert(version >= 1 && text[0] == '{' && text[1] == '"'); /* an object with other members */
     return xasprintf("{\"version\":%d,%s", version, text + 1);
 }

@@ -42,6 +42,7 @@ const char *txn_outcome_name(enum txn_outcome o)
         [TXN_REBOOT_REQUIRED] = "RebootRequired",
         [TXN_FAILED] = "Failed",
     };
+    static_assert(ARRAY_LEN(names) == TXN_FAILED + 1, "a name for each");
     return (size_t)o < ARRAY_LEN(names) ? names[o] : "Unknown";
 }
 
@@ -52,6 +53,7 @@ static void conclude(struct txn_result *ret, enum txn_outcome outcome, const cha
                      const char *fmt, ...)
 {
     va_list ap;
+    assert(outcome <= TXN_FAILED && *reason && strlen(reason) < sizeof(ret->reason));
     ret->outcome = outcome;
     (void)snprintf(ret->reason, sizeof(ret->reason), "%s", reason);
     va_start(ap, fmt);
@@ -200,6 +202,7 @@ static void close_journal(struct txn *t)
  * or the target. */
 static void turn(struct txn *t, enum journal_phase phase, const struct err *why)
 {
+    assert(phase != JOURNAL_FORWARD && t->ret->steps <= CARD_MAX_STEPS);
     t->journal.phase = phase;
     t->journal.step = t->ret->steps;
     (void)snprintf(t->journal.note, sizeof(t->journal.note), "%s", err_msg(why));
@@ -257,8 +260,10 @@ static void after_failure(struct txn *t, const struct card_step *at, const struc
 static void go_forward(struct txn *t, const struct gpu_card *card, const struct card_steps *steps)
 {
     auto_err struct err why = {0};
+    assert(steps->n > 0 && t->journal.phase == JOURNAL_FORWARD);
     t->ret->changed = true;
     int rc = card_steps_run(t->d->gpu, card, steps, &t->ret->steps, &why);
+    assert(rc == 0 || t->ret->steps < steps->n);
     const struct card_step *at = rc < 0 ? &steps->items[t->ret->steps] : NULL;
     if (rc == 0)
         rc = verify(t, &t->journal.target, &why);
@@ -280,6 +285,7 @@ static int open_journal(struct txn *t, const struct gpu_card *card, const struct
 {
     struct journal *j = &t->journal;
     *j = (struct journal){.phase = JOURNAL_FORWARD, .target = plan->target};
+    assert(strlen(t->uuid) < sizeof(j->uuid)); /* a card with this uuid was read */
     (void)snprintf(j->uuid, sizeof(j->uuid), "%s", t->uuid);
     (void)snprintf(j->boot_id, sizeof(j->boot_id), "%s", t->d->boot_id ? t->d->boot_id : "");
     if (t->has_left)

@@ -8,14 +8,16 @@
 #include "nodeagent/gpu/gpu.h"
 
 /*
- * Changes one card as a whole, or not at all. The order: plan, look at the consumers once more,
- * write the journal, take the steps, read back, compare, close the journal.
+ * Changes one card as a whole, or not at all. The order: read, plan, write the journal, look at the
+ * users once more, take the steps, read back, compare, close the journal. A new user that the last
+ * look finds ends the change before its first step.
  *  - An error at any step puts the exact old placements back (or holds, by policy).
  *  - A kill at any point leaves a journal, from which txn_recover ends in the old layout or the
  *    target.
  *  - Other cards are never touched. Nothing in use is ever destroyed.
  *
- * All functions run on the thread that owns deps.gpu and block for as long as the hardware takes.
+ * All functions run on a worker's thread that has the card in hand (gpu.h), and block for as long
+ * as the hardware takes. card_plan.h plans, card_run.h takes the steps, journal.h is the way back.
  */
 
 enum txn_outcome {
@@ -69,14 +71,16 @@ struct txn_deps {
 void txn_apply(const struct txn_deps *d, const char *uuid, const struct card_wish *wish,
                enum txn_policy policy, struct txn_result *ret);
 
-/* Ends an interrupted change: forward to the target where possible, else back.
+/* Ends an interrupted change. It goes on in the direction that the journal names, forward to the
+ * target or back; where that way is blocked, it takes the other.
  *
  * The journal is dropped after a reboot, since the instances are gone with it, and when virtual
  * functions were made on the card meanwhile.
- *  - NOTHING_TO_DO: there is no journal.
+ *  - APPLIED: the target stands. ROLLED_BACK: the old layout stands.
+ *  - NOTHING_TO_DO: there is no journal, or it was dropped.
  *  - HELD: the journal says so; nothing is touched.
  *  - FAILED: both ways are blocked, by something in use, by what is on offer (d->offered), or by
- *    the hardware. */
+ *    the hardware; or the journal cannot be used. */
 void txn_recover(const struct txn_deps *d, const char *uuid, struct txn_result *ret);
 
 /* "Applied", "InUse", … Static. */

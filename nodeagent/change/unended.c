@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/change/unended.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/xalloc.h"
 
+static_assert(sizeof(((struct unended_card *)0)->why) == sizeof(((struct txn_result *)0)->message),
+              "the message is copied whole");
+
 void unended_note(struct unended *u, const char *uuid, const struct txn_result *r)
 {
+    assert(r->outcome == TXN_FAILED);
     struct unended_card *c = unended_find(u, uuid);
     if (!c) {
         c = XPUSH(u->items, u->n);

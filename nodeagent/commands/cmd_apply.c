@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -142,6 +143,7 @@ static void print_plan(const struct gpu_card *card, const struct card_plan *plan
         [CARD_DRAIN] = "must drain first",
         [CARD_INFEASIBLE] = "cannot be",
     };
+    static_assert(ARRAY_LEN(verdicts) == CARD_INFEASIBLE + 1, "a word for each verdict");
     (void)printf("GPU %u  %s  %s%s%s\n", card->index, card->model, verdicts[plan->verdict],
                  *plan->message ? ": " : "", plan->message);
     print_steps(card, plan);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,6 +45,7 @@ static void draw_stretch(const char *name, char fill, unsigned columns)
 
 static void draw_bar(const struct gpu_card *card)
 {
+    assert(card->mig.memory_slices > 0);
     unsigned columns = BAR_COLUMNS / card->mig.memory_slices;
     (void)fputs("  ", stdout);
     for (unsigned at = 0; at < card->mig.memory_slices;) {
@@ -58,8 +60,8 @@ static void draw_bar(const struct gpu_card *card)
 
 static void print_users(const struct gpu_card *card, int part, int ci)
 {
-    for (unsigned i = 0; i < card->n_processes; i++) {
-        const struct gpu_process *p = &card->processes[i];
+    for (unsigned i = 0; i < card->n_users; i++) {
+        const struct gpu_user *p = &card->users[i];
         if (p->part == part && (ci < 0 || p->ci < 0 || p->ci == ci))
             (void)printf("      used by %s (pid %u, %llu MiB)\n", *p->name ? p->name : "a process",
                          p->pid, (unsigned long long)(p->memory_bytes >> 20));
@@ -77,6 +79,7 @@ static void print_part(const struct gpu_card *card, unsigned i)
 
 static void print_instance(const struct gpu_card *card, unsigned instance)
 {
+    assert(instance < card->state.n);
     const struct mig_instance *inst = &card->state.items[instance];
     for (unsigned i = 0; i < card->n_partitions; i++)
         if (card->partitions[i].instance == instance)

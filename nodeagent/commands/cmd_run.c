@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -149,6 +150,7 @@ static size_t take_limits(struct process *p)
 {
     size_t n = 1;
     for (; vendor_backends[p->n_limits]; p->n_limits++) {
+        assert(p->n_limits < GPU_MAX_VENDORS);
         const struct vendor_backend *b = vendor_backends[p->n_limits];
         const struct vendor_limit l = {b->name, b->cards_at_once ? b->cards_at_once : 1};
         p->limits[p->n_limits] = l;
@@ -302,6 +304,7 @@ static void *part_main(void *arg)
 static void start_part(struct process *p, struct scope *s, const char *name,
                        int (*run)(void *, struct scope *, struct err *), void *arg)
 {
+    assert(p->n_parts < MAX_THREADS);
     struct part *part = &p->parts[p->n_parts];
     *part = (struct part){.name = name, .run = run, .arg = arg, .scope = s};
     if (pthread_create(&part->thread, NULL, part_main, part) != 0) {

@@ -11,6 +11,7 @@
 
 static void drop_reading(struct host *h)
 {
+    assert(h->inventory.n_cards == 0 || (h->counts && h->cards));
     for (size_t i = 0; i < h->inventory.n_cards; i++)
         card_resolve_counts_free(h->counts[i], h->cards[i].n_partitions);
     free(TAKE(h->counts));
@@ -89,6 +90,7 @@ static struct vendor_host vendor_host_of(const struct host_flags *f, size_t vend
                                          struct gpu_watch *watch)
 {
     struct vendor_host h = {.proc_root = f->proc_root, .sys_root = f->sys_root, .watch = watch};
+    assert(vendor < GPU_MAX_VENDORS);
     memcpy(h.values, f->vendor[vendor], sizeof(h.values));
     return h;
 }
@@ -112,6 +114,7 @@ int host_gpus(const struct host_flags *f, struct gpu_watch *watch, struct gpu **
     struct gpu *gpus[GPU_MAX_VENDORS] = {0};
     size_t n = 0;
     for (; vendor_backends[n]; n++) {
+        assert(n < GPU_MAX_VENDORS);
         const struct vendor_host h = vendor_host_of(f, n, watch);
         int rc = vendor_backends[n]->open(&h, &gpus[n], e);
         if (rc < 0) {

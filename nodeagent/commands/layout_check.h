@@ -7,9 +7,9 @@
 #include "api/migconfig.h"
 
 /*
- * The checks of an API server, for documents that come from a file and never passed one. Without
- * them a mistyped field would silently mean its default, and the default of a geometry is "no
- * partitions". Pure.
+ * Checks profiles and configs from a file, as the API server's schema would: they never passed one.
+ * Unchecked, a mistyped field would silently mean its default, and the default of a geometry is
+ * "no partitions". Pure.
  */
 
 /* doc is the whole object, spec its decoded spec. ERR_INVALID with the path. */

@@ -37,7 +37,7 @@ static int check_flags(struct run_flags *f, const char *resources, struct err *e
     log_setup(level, format, STDERR_FILENO);
     if (!f->node || !*f->node)
         return err_set(e, ERR_INVALID, "--node-name (or $NODE_NAME) is missing");
-    return 0;
+    return options_check_utf8("--node-name (or $NODE_NAME)", f->node, e);
 }
 
 /* --- The configuration of NVIDIA's device plugin --- */

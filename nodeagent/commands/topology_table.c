@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/commands/topology_table.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -69,6 +70,7 @@ static void card_name(const struct gpu_inventory *inv, size_t i, char ret[NAME_B
 
 static void add_row(struct sb *out, const struct gpu_inventory *inv, size_t row, int width)
 {
+    assert(row < inv->n_cards && width >= 0);
     char name[NAME_BYTES];
     card_name(inv, row, name);
     sb_addf(out, "%-*s", width + 1, name);

@@ -41,6 +41,7 @@ int child_start(char *const argv[], char *const env[], const char *input, struct
         (void)waitpid(pid, NULL, 0);
         return err_set_errno(e, saved_errno, "watch %s", argv[0]);
     }
+    assert(pid > 0); /* 0 is: no child */
     *ret = (struct child){pid, pidfd};
     return 0;
 }
@@ -53,6 +54,7 @@ void child_signal(const struct child *c, int signal)
 
 static void clear_child(struct child *c)
 {
+    assert(c->pidfd >= 0);
     (void)close(c->pidfd);
     *c = (struct child){0};
 }

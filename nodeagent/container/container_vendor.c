@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/container/container_vendor.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/xalloc.h"
@@ -13,6 +14,7 @@ void container_nodes_done(struct container_nodes *n)
 
 void node_list_add(struct node_list *l, char *path_take)
 {
+    assert(path_take && path_take[0] == '/');
     *XPUSH(l->paths, l->n) = path_take;
 }
 

@@ -85,6 +85,7 @@ static int make_error(const struct wanted *want, int saved_errno, struct err *e)
  * its mode. */
 static int make_file(const struct wanted *want, bool replace, struct err *e)
 {
+    assert(!strchr(want->name, '/') && want->how->modify);
     auto_free char *draft = xasprintf(".%s.cleave", want->name);
     if (make_draft(want, draft) < 0)
         return make_error(want, errno, e);

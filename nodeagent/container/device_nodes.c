@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/container/device_nodes.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 /* Takes a number of digits at *at, at most max, and moves *at behind it. -1: there is none. */
 static int take_number(const char **at, int max)
 {
+    assert(max <= 999999999); /* nine digits */
     size_t digits = strspn(*at, "0123456789");
     int64_t n = 0;
     if (digits == 0 || digits > 9)
@@ -130,6 +132,7 @@ int device_nodes_parse_mig_minors(const char *text, struct device_nodes *n, stru
     }
     if (n_caps)
         qsort(caps, n_caps, sizeof(*caps), compare_caps);
+    assert(n_caps <= MAX_CAPS);
     free(n->caps);
     n->caps = TAKE(caps);
     n->n_caps = n_caps;
@@ -141,6 +144,7 @@ int device_nodes_parse_mig_minors(const char *text, struct device_nodes *n, stru
 int device_nodes_cap_minor(const struct device_nodes *n, unsigned card_minor, unsigned gi_id,
                            int ci_id)
 {
+    assert(n->caps || n->n_caps == 0);
     const struct device_nodes_cap key = {.card_minor = card_minor, .gi_id = gi_id, .ci_id = ci_id};
     if (n->n_caps == 0)
         return -1;

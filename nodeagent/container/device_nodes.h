@@ -8,8 +8,8 @@
 #include "base/err.h"
 
 /*
- * The driver's device files: the numbers that the kernel gave them, and which exist (device_make.h
- * makes the missing ones).
+ * The device files of NVIDIA's driver: the numbers that the kernel gave them, and which exist
+ * (device_make.h makes the missing ones).
  *
  *   /dev/nvidiactl                 195, 255
  *   /dev/nvidia<minor>             195, minor of the card

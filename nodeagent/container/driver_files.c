@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/container/driver_files.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -148,6 +149,7 @@ static int add_file(struct search *s, enum driver_file_kind kind, const char *re
                     const char *container_path, struct err *e)
 {
     struct driver_files *f = &s->found;
+    assert(resolved && resolved[0] == '/');
     if (f->n_files == MAX_FILES)
         return err_set(e, ERR_TOO_LARGE, "the driver has more than %d files", MAX_FILES);
     struct driver_file *file = XPUSH(f->files, f->n_files);

@@ -7,7 +7,7 @@
 #include "base/err.h"
 
 /*
- * The files of the driver that a container needs from the host: libraries, programs, sockets,
+ * The files of NVIDIA's driver that a container needs from the host: libraries, programs, sockets,
  * firmware, graphics settings. They are found below any driver root, as NVIDIA's container toolkit
  * finds them (pkg/nvcdi driver-nvml.go, internal/discover graphics.go, ipc.go, internal/lookup
  * library.go, root/root.go).

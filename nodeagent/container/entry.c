@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/container/entry.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@ static struct entry_pair *find_env(struct entry *en, const char *key)
 
 void entry_add_env(struct entry *en, const char *key, const char *value)
 {
+    assert(key && *key && value);
     struct entry_pair *env = find_env(en, key);
     if (!env) {
         env = XPUSH(en->envs, en->n_envs);
@@ -29,6 +31,7 @@ void entry_add_env(struct entry *en, const char *key, const char *value)
 void entry_add_mount(struct entry *en, const char *container_path, const char *host_path,
                      bool read_only)
 {
+    assert(container_path && host_path);
     struct entry_mount *m = XPUSH(en->mounts, en->n_mounts);
     m->container_path = xstrdup(container_path);
     m->host_path = xstrdup(host_path);
@@ -38,6 +41,7 @@ void entry_add_mount(struct entry *en, const char *container_path, const char *h
 /* Control files, and cards with several partitions, are added more than once. */
 void entry_add_node(struct entry *en, const char *host_root, const char *path)
 {
+    assert(path[0] == '/');
     for (size_t i = 0; i < en->n_nodes; i++) {
         if (strcmp(en->nodes[i].container_path, path) == 0)
             return;
@@ -45,11 +49,13 @@ void entry_add_node(struct entry *en, const char *host_root, const char *path)
     struct entry_node *node = XPUSH(en->nodes, en->n_nodes);
     node->host_path = xasprintf("%s%s", host_root, path);
     node->container_path = xstrdup(path);
+    static_assert(sizeof(node->permissions) >= sizeof("rwm"), "the longest permissions fit");
     memcpy(node->permissions, "rw", sizeof("rw"));
 }
 
 char *entry_cdi_name(const char *card_uuid, const char *profile, unsigned start, int ci_start)
 {
+    assert(card_uuid && (profile || ci_start < 0));
     if (!profile)
         return xstrdup(card_uuid);
     char *name = ci_start < 0 ? xasprintf("%s-%s-%u", card_uuid, profile, start)

@@ -102,7 +102,7 @@ void entry_add_node(struct entry *en, const char *host_root, const char *path);
  *    "GPU-…-1g.10gb.me-0".
  *  - Compute instance smaller than its GPU instance (ci_start >= 0): "-<ci_start>" is appended.
  *
- * A slice made again at the same placement gets the same name; no other one of the card has it.
+ * A partition made again at the same placement gets the same name; no other one of the card has it.
  * Caller frees. docs/adr/0007 says why it is neither the MIG uuid nor a number. */
 char *entry_cdi_name(const char *card_uuid, const char *profile, unsigned start, int ci_start);
 /* The name of an existing sGPU slice: "<card uuid>-slice-<alias>". Caller frees. */

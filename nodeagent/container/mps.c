@@ -56,11 +56,6 @@ char *mps_commands(const struct mps_unit *u)
     return sb_take(&text);
 }
 
-bool mps_wants_exclusive(const struct mps_device *d)
-{
-    return strncmp(d->uuid, "MIG-", 4) != 0;
-}
-
 static char *visible_of(const struct mps_unit *u)
 {
     auto_sb struct sb text = SB_INIT(TEXT_BYTES);
@@ -71,6 +66,7 @@ static char *visible_of(const struct mps_unit *u)
 
 struct mps *mps_new(struct reactor *r, const struct mps_options *o, mps_fn *fn, void *arg)
 {
+    assert(r && o->root && fn);
     struct mps *m = xcalloc(1, sizeof(*m));
     m->reactor = r;
     m->fn = fn;
@@ -118,6 +114,7 @@ static void on_change(void *arg)
 static struct unit *new_unit(struct mps *m, const char *name, const char *visible,
                              const char *commands)
 {
+    assert(!find_unit(m, name));
     auto_free char *log_folder = xasprintf("%s/%s/log", m->root, name);
     struct unit *unit = xcalloc(1, sizeof(*unit));
     unit->name = xstrdup(name);
@@ -169,11 +166,13 @@ static void end_unwanted(struct mps *m)
             mps_daemon_end(unit->daemon);
         m->units[kept++] = unit;
     }
+    assert(kept <= m->n_units);
     m->n_units = kept;
 }
 
 int mps_set(struct mps *m, const struct mps_unit *units, size_t n, struct err *e)
 {
+    assert(units || n == 0);
     auto_err struct err first = {0};
     for (size_t i = 0; i < m->n_units; i++)
         m->units[i]->wanted = false;

@@ -18,7 +18,7 @@
  * sets them (k8s-device-plugin cmd/mps-control-daemon/mps/daemon.go).
  *
  * This module does not set compute mode EXCLUSIVE_PROCESS, which keeps other processes off a shared
- * card; the vendor's back end does, and mps_wants_exclusive says when.
+ * card; loop/exclusive.h does, when loop/exclusive_wish.h says so.
  *
  * A daemon is the agent's child: it ends with the agent, and with it the contexts of its clients.
  *
@@ -96,6 +96,3 @@ uint64_t mps_memory_mib(uint64_t total_mib, unsigned replicas);
 /* The commands that set the limits, one per line; devices are numbered from 0 in the order of
  * CUDA_VISIBLE_DEVICES. Caller frees. */
 char *mps_commands(const struct mps_unit *u);
-/* True when the device should be in compute mode EXCLUSIVE_PROCESS: a whole card, since MIG devices
- * have no such mode. */
-bool mps_wants_exclusive(const struct mps_device *d);

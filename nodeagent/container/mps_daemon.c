@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/container/mps_daemon.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,7 @@ static void make_environment(const struct mps_daemon *d, struct environment *ret
     ret->texts[ret->count++] = xasprintf("CUDA_MPS_LOG_DIRECTORY=%s", d->log_folder);
     if (d->library_path)
         ret->texts[ret->count++] = xasprintf("LD_LIBRARY_PATH=%s", d->library_path);
+    assert(ret->count < ARRAY_LEN(ret->texts)); /* NULL ends them */
 }
 
 static void drop_control(struct mps_daemon *d)
@@ -93,6 +95,7 @@ static void drop_control(struct mps_daemon *d)
 /* Called after every end of the daemon. */
 static void rest(struct mps_daemon *d)
 {
+    assert(!d->daemon.pid && !d->daemon_watch);
     bool asked = d->state == ENDING;
     drop_control(d);
     if (!d->wanted) {
@@ -130,6 +133,7 @@ static void on_daemon_end(void *arg, uint32_t events)
 
 static void end_daemon(struct mps_daemon *d)
 {
+    assert(d->daemon.pid && (d->state == STARTING || d->state == READY));
     drop_control(d);
     child_signal(&d->daemon, SIGTERM);
     reactor_timer_set(d->timer, GRACE_MS);
@@ -138,6 +142,7 @@ static void end_daemon(struct mps_daemon *d)
 
 static void refused(struct mps_daemon *d, int status)
 {
+    assert(d->state == STARTING && d->tries < COMMANDS_TRIES && !d->control.pid);
     d->tries++;
     if (d->tries < COMMANDS_TRIES) {
         reactor_timer_set(d->timer, COMMANDS_PAUSE_MS);
@@ -158,6 +163,7 @@ static void on_control_end(void *arg, uint32_t events)
         refused(d, status);
         return;
     }
+    assert(d->state == STARTING && d->daemon.pid);
     set_problem(d, NULL);
     set_state(d, READY);
 }
@@ -179,6 +185,7 @@ static int start_child(struct mps_daemon *d, const char *flag, const char *input
 
 static void send_commands(struct mps_daemon *d)
 {
+    assert(d->state == STARTING && !d->control.pid && !d->control_watch);
     auto_err struct err e = {0};
     int rc = start_child(d, /* flag= */ NULL, d->commands, on_control_end, &d->control,
                          &d->control_watch, &e);
@@ -197,6 +204,7 @@ static int start_daemon(struct mps_daemon *d, struct err *e)
 
 static void try_start(struct mps_daemon *d)
 {
+    assert(d->state == DOWN && d->wanted && !d->daemon.pid);
     auto_err struct err e = {0};
     d->tries = 0;
     if (start_daemon(d, &e) < 0) {
@@ -224,6 +232,7 @@ static void on_timer(void *arg)
 struct mps_daemon *mps_daemon_new(struct reactor *r, const struct mps_daemon_options *o,
                                   mps_daemon_fn *fn, void *arg)
 {
+    assert(fn && o->program && o->pipe_folder && o->log_folder && o->visible && o->commands);
     struct mps_daemon *d = xcalloc(1, sizeof(*d));
     d->reactor = r;
     d->fn = fn;

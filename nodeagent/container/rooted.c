@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/container/rooted.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -81,6 +82,7 @@ static int put_before(struct walk *w, const char *more, struct err *e)
 
 static void move_to(struct walk *w, int fd)
 {
+    assert(fd < 0 || fd != w->at);
     if (w->at >= 0)
         (void)close(w->at);
     w->at = fd;
@@ -119,6 +121,7 @@ static int follow(struct walk *w, int link, const char *path, struct err *e)
 
 static int step(struct walk *w, const char *name, struct err *e)
 {
+    assert(w->at >= 0 && !strchr(name, '/') && strcmp(name, "..") != 0);
     struct stat st;
     auto_free char *path = xasprintf("%s/%s", sb_str(&w->done), name);
     auto_fd int fd = openat(w->at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -171,6 +174,7 @@ int rooted_open(const char *root, const char *path, char **ret, int *ret_fd, str
                                                          .rest = xstrdup(path),
                                                          .at = -1};
     TRY(walk_all(&w, e));
+    assert(w.at >= 0 && (w.done.len == 0 || sb_str(&w.done)[0] == '/'));
     *ret = w.done.len ? sb_take(&w.done) : xstrdup("/");
     *ret_fd = TAKE_FD(w.at);
     return 0;

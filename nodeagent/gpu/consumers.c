@@ -17,6 +17,9 @@
 #define MAX_UID_LEN   36
 #define CONTAINER_LEN 64
 
+static_assert(MAX_UID_LEN < CONSUMER_UID_BYTES && CONTAINER_LEN < CONSUMER_CONTAINER_BYTES,
+              "what is copied fits");
+
 static bool is_uid_char(char c)
 {
     return isxdigit((unsigned char)c) || c == '-' || c == '_';
@@ -103,6 +106,7 @@ static const char *uid_of_slice(const char *name)
 static bool is_parent(const char *in, size_t in_len, const char *name)
 {
     const char *end = name + strcspn(name, "/");
+    assert(in_len >= strlen(".slice") && in[in_len] == '/');
     size_t len = in_len - strlen(".slice");
     return strncmp(name, in, len) == 0 && name[len] == '-' &&
            !memchr(name + len + 1, '-', (size_t)(end - name) - len - 1);
@@ -196,6 +200,7 @@ static const char *find_uid(const char *path, const char *own)
 
 static void copy_uid(const char *from, size_t len, char *ret)
 {
+    assert(len >= MIN_UID_LEN && len < CONSUMER_UID_BYTES);
     for (size_t i = 0; i < len; i++)
         ret[i] = from[i] == '_' ? '-' : from[i];
     ret[len] = '\0';

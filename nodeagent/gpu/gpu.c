@@ -58,13 +58,13 @@ void gpu_topology_done(struct gpu_topology *t)
 
 /* True for a pod that holds a cut card as a whole (migStrategy none): it holds every part. A
  * process outside of all instances only monitors the card. */
-static bool holds_all(const struct gpu_process *p)
+static bool holds_all(const struct gpu_user *p)
 {
     return p->is_pod && p->part < 0;
 }
 
 /* A process that names no compute instance holds all of its GPU instance. */
-static void mark(struct gpu_card *c, const struct gpu_process *p)
+static void mark(struct gpu_card *c, const struct gpu_user *p)
 {
     for (unsigned i = 0; i < c->state.n; i++) {
         struct mig_instance *in = &c->state.items[i];
@@ -82,8 +82,8 @@ static void mark_slices(struct gpu_card *c)
     for (unsigned i = 0; i < c->sgpu.n; i++) {
         struct sgpu_slice *s = &c->sgpu.items[i];
         s->in_use = false;
-        for (unsigned k = 0; k < c->n_processes && !s->in_use; k++)
-            s->in_use = c->processes[k].part == (int)s->id || holds_all(&c->processes[k]);
+        for (unsigned k = 0; k < c->n_users && !s->in_use; k++)
+            s->in_use = c->users[k].part == (int)s->id || holds_all(&c->users[k]);
     }
 }
 
@@ -92,18 +92,21 @@ static void mark_vfs(struct gpu_card *c)
     for (unsigned i = 0; i < c->n_vfs; i++) {
         struct gpu_vf *vf = &c->vfs[i];
         vf->in_use = false;
-        for (unsigned k = 0; k < c->n_processes && !vf->in_use; k++)
-            vf->in_use = c->processes[k].part == (int)vf->number || holds_all(&c->processes[k]);
+        for (unsigned k = 0; k < c->n_users && !vf->in_use; k++)
+            vf->in_use = c->users[k].part == (int)vf->number || holds_all(&c->users[k]);
     }
 }
 
 static_assert(MIG_MAX_CIS <= 8, "struct gpu_marks has a bit for each");
+static_assert(ARRAY_LEN(((struct gpu_card *)0)->marks) >= MIG_MAX_INSTANCES, "a mark for each");
 
 void gpu_card_keep_marks(struct gpu_card *c)
 {
+    assert(c->state.n <= MIG_MAX_INSTANCES);
     for (unsigned i = 0; i < c->state.n; i++) {
         const struct mig_instance *in = &c->state.items[i];
         c->marks[i] = (struct gpu_marks){.in_use = in->in_use};
+        assert(in->n_cis <= MIG_MAX_CIS);
         for (unsigned k = 0; k < in->n_cis; k++)
             c->marks[i].cis |= (uint8_t)(in->cis[k].in_use << k);
     }
@@ -119,39 +122,40 @@ static void mark_users(struct gpu_card *c)
         for (unsigned k = 0; k < in->n_cis; k++)
             in->cis[k].in_use = c->marks[i].cis >> k & 1;
     }
-    for (unsigned i = 0; i < c->n_processes; i++)
-        mark(c, &c->processes[i]);
+    for (unsigned i = 0; i < c->n_users; i++)
+        mark(c, &c->users[i]);
 }
 
-void gpu_card_set_holders(struct gpu_card *c, const struct gpu_process *holders, unsigned n)
+void gpu_card_set_holders(struct gpu_card *c, const struct gpu_user *holders, unsigned n)
 {
     unsigned kept = 0;
-    for (unsigned i = 0; i < c->n_processes; i++)
-        if (!c->processes[i].is_pod)
-            kept++; /* processes come first */
+    for (unsigned i = 0; i < c->n_users; i++)
+        kept += !c->users[i].is_pod;
+    assert(kept == 0 || !c->users[kept - 1].is_pod); /* processes come first */
     if (kept + n == 0) {
-        free(TAKE(c->processes));
-        c->n_processes = 0;
+        free(TAKE(c->users));
+        c->n_users = 0;
         mark_users(c);
         return;
     }
-    c->processes = xreallocarray(c->processes, kept + n, sizeof(*c->processes));
+    c->users = xreallocarray(c->users, kept + n, sizeof(*c->users));
     for (unsigned i = 0; i < n; i++) {
-        c->processes[kept + i] = holders[i];
-        c->processes[kept + i].is_pod = true;
+        c->users[kept + i] = holders[i];
+        c->users[kept + i].is_pod = true;
     }
-    c->n_processes = kept + n;
+    c->n_users = kept + n;
     mark_users(c);
 }
 
 void gpu_card_done(struct gpu_card *c)
 {
-    free(TAKE(c->processes));
-    c->n_processes = 0;
+    free(TAKE(c->users));
+    c->n_users = 0;
 }
 
 const struct gpu_driver *gpu_inventory_driver(const struct gpu_inventory *inv, const char *vendor)
 {
+    assert(inv->n_drivers <= GPU_MAX_VENDORS);
     for (size_t i = 0; i < inv->n_drivers; i++)
         if (strcmp(inv->drivers[i].vendor, vendor) == 0)
             return &inv->drivers[i];
@@ -193,12 +197,14 @@ struct gpu_activity *gpu_activity_mine(void)
 void gpu_call_begin(const char *call)
 {
     struct gpu_activity *a = gpu_activity_mine();
+    assert(call && !atomic_load(&a->call)); /* calls do not nest */
     atomic_store(&a->since_mono_ms, clock_mono_ms(clock_real()));
     atomic_store(&a->call, call);
 }
 
 void gpu_call_end(void)
 {
+    assert(atomic_load(&gpu_activity_mine()->call));
     atomic_store(&gpu_activity_mine()->call, NULL);
 }
 

@@ -45,7 +45,7 @@ enum gpu_mode {
 #undef MODE
 
 /* A user of a card: a process on it, or a pod that holds it. */
-struct gpu_process {
+struct gpu_user {
     bool is_pod;   /* a pod, by the kubelet's list; it may have no process yet */
     unsigned pid;  /* of a process: the host's */
     char name[64]; /* of a pod: "namespace/name", cut to what fits */
@@ -133,8 +133,8 @@ struct gpu_card {
     struct gpu_vf vfs[GPU_MAX_VFS];
     bool no_events;     /* its driver reports no events: only readings tell its health */
     bool users_unknown; /* the driver does not report the card's users, so nothing counts as free */
-    unsigned n_processes;
-    struct gpu_process *processes; /* owned; n_processes of them */
+    unsigned n_users;
+    struct gpu_user *users; /* owned; n_users of them */
     /* Everything that the reading found in use, also by processes for which the list has no
      * room. */
     struct gpu_marks {
@@ -161,7 +161,7 @@ struct gpu_pair {
     uint8_t links; /* active NVLinks, direct or through switches; unknown ones are not counted */
 };
 
-/* Every pair of a machine's cards, by their indices in the inventory. Two bytes a pair. */
+/* Every pair of a machine's cards, by their positions in the inventory. Two bytes a pair. */
 struct gpu_topology {
     size_t n_cards;
     struct gpu_pair *pairs; /* owned; NULL: nothing is known. Use gpu_pair_between */
@@ -206,7 +206,8 @@ struct gpu_ops {
      * this uuid. */
     int (*read_card)(struct gpu *g, const char *uuid, struct gpu_card *ret, struct err *e);
     /* Switches the mode. NEEDS_RESET: the mode is pending; setting the current mode again withdraws
-     * that. ERR_UNAVAILABLE: in use. ERR_INVALID: the card has no MIG. */
+     * that. ERR_UNAVAILABLE: in use. ERR_INVALID: the card has no such mode; a back end refuses
+     * each mode that it does not know. */
     int (*mode_set)(struct gpu *g, const char *uuid, enum gpu_mode mode, enum gpu_mode_result *ret,
                     struct err *e);
     /* Resets the card. NVML has no call for it, so nvidia-smi is run. ERR_UNAVAILABLE: clients
@@ -276,7 +277,7 @@ void gpu_card_keep_marks(struct gpu_card *c);
 /* Replaces the pods among the card's users, which the driver cannot see, and computes the in_use
  * marks anew. Each holder becomes one that is_pod. Marked is what the driver found in use, what a
  * listed process uses, and what a pod holds. Copies. */
-void gpu_card_set_holders(struct gpu_card *c, const struct gpu_process *holders, unsigned n);
+void gpu_card_set_holders(struct gpu_card *c, const struct gpu_user *holders, unsigned n);
 /* The boot id of the machine that this /proc belongs to; "" when it cannot be read. */
 void gpu_inventory_read_boot(struct gpu_inventory *inv, const char *proc_root);
 void gpu_card_done(struct gpu_card *c);

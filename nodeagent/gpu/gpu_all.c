@@ -51,13 +51,14 @@ enum { MAX_COMPLAINT_BYTES = 1000 };
 /* mu is held. */
 static void remember(struct member *m, const struct gpu_inventory *inv)
 {
+    assert(inv->n_drivers <= 1 && inv->n_cards <= GPU_MAX_CARDS);
     free(m->last);
     m->driver = inv->drivers[0];
     m->n_last = inv->n_cards;
     m->last = xmemdup(inv->cards, inv->n_cards * sizeof(*inv->cards));
     for (size_t i = 0; i < m->n_last; i++) {
-        m->last[i].processes = NULL;
-        m->last[i].n_processes = 0;
+        m->last[i].users = NULL;
+        m->last[i].n_users = 0;
     }
 }
 
@@ -87,6 +88,7 @@ static bool recall(struct gpu_all *a, const struct member *m, size_t room, bool 
 /* Copies the pairs within a vendor; pairs across vendors stay unknown. */
 static void join_topology(struct gpu_topology *to, size_t before, const struct gpu_topology *of)
 {
+    assert(of->n_cards <= to->n_cards && before <= to->n_cards - of->n_cards);
     for (size_t a = 0; a < of->n_cards; a++)
         for (size_t b = a + 1; b < of->n_cards; b++)
             *gpu_topology_at(to, before + a, before + b) = gpu_pair_between(of, a, b);
@@ -96,6 +98,7 @@ static void join_topology(struct gpu_topology *to, size_t before, const struct g
  * both: the later one loses it. The first `before` cards are other vendors'. */
 static void refuse_twins(struct gpu_inventory *inv, size_t before)
 {
+    assert(before <= inv->n_cards);
     for (size_t i = before; i < inv->n_cards; i++) {
         struct gpu_card *c = &inv->cards[i];
         size_t k = 0;
@@ -123,6 +126,7 @@ static void join(struct gpu_inventory *parts, size_t n, struct gpu_inventory *re
     size_t all = 0;
     for (size_t i = 0; i < n; i++)
         all += parts[i].n_cards;
+    assert(n <= GPU_MAX_VENDORS && all <= GPU_MAX_CARDS);
     ret->cards = xcalloc(all, sizeof(*ret->cards));
     gpu_topology_init(&ret->topology, all);
     for (size_t i = 0; i < n; i++) {
@@ -139,6 +143,7 @@ static void join(struct gpu_inventory *parts, size_t n, struct gpu_inventory *re
         p->n_cards = 0;
         gpu_inventory_done(p);
     }
+    assert(ret->n_cards == all);
 }
 
 static int say_again(const struct err *failed, struct err *e)
@@ -193,6 +198,7 @@ static void end_reading(struct gpu_all *a, struct member *m, const struct passag
 {
     HOLD(&a->mu);
     leave(m, p);
+    assert(p->number > 0 && p->number <= m->n_begun && m->newest <= m->n_begun);
     if (p->number < m->newest)
         return;
     m->newest = p->number;
@@ -268,6 +274,7 @@ static int all_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
             continue;
         any |= was_read;
         cards += parts[n++].n_cards;
+        assert(cards <= GPU_MAX_CARDS); /* no part takes more than its room */
     }
     for (size_t i = 0; any && i < a->n; i++)
         log_failure(a, &a->members[i]);

@@ -23,6 +23,8 @@
 
 enum { END_MS = 1000, SUSPEND_MS = 2000, BEAT_MS = 120000, SILENT_BEATS = 3 };
 
+static_assert(sizeof(struct gpu_event) <= PIPE_BUF, "a report arrives in one piece");
+
 struct gpu_watch {
     /* immutable */
     char *program, *library;
@@ -142,6 +144,7 @@ static void note_cards(struct gpu_watch *w, const char *const *uuids, size_t n)
 static int start_watching(struct gpu_watch *w, struct err *e)
 {
     int ends[2];
+    assert(w->fd < 0 && !w->pid); /* one child at a time */
     if (pipe2(ends, O_CLOEXEC) < 0)
         return err_set_errno(e, errno, "pipe");
     auto_fd int from = ends[0];

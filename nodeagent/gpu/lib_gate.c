@@ -55,6 +55,7 @@ static void wait_until(pthread_cond_t *cond, pthread_mutex_t *mu, int64_t at_ms)
 struct lib_gate *lib_gate_new(const struct lib_gate_session *s,
                               const struct lib_gate_limits *limits)
 {
+    assert(s->vendor && s->state && s->open);
     struct lib_gate *g = xcalloc(1, sizeof(*g));
     g->session = *s;
     g->limits = limits ? *limits : of_hardware;
@@ -203,6 +204,7 @@ static int wait_behind(struct waiter *w, enum obstacle behind, struct err *e)
 
 static void begin_waiting(struct waiter *w)
 {
+    assert(w->g->due <= w->g->waiting_verbs);
     w->groups = w->g->groups;
     if (w->resets)
         w->g->waiting_resets++;
@@ -213,12 +215,15 @@ static void begin_waiting(struct waiter *w)
 static void end_waiting(const struct waiter *w)
 {
     struct lib_gate *g = w->g;
+    assert(w->resets ? g->waiting_resets > 0 : g->waiting_verbs > 0);
+    assert(!is_due(w) || g->due > 0);
     if (w->resets)
         g->waiting_resets--;
     else
         g->waiting_verbs--;
     if (is_due(w))
         g->due--;
+    assert(g->due <= g->waiting_verbs);
     (void)pthread_cond_broadcast(&g->changed);
 }
 
@@ -250,6 +255,7 @@ static int wait_free(struct waiter *w, bool *ret_closed, struct err *e)
 
 static void add(struct lib_gate *g, struct lib_pass *p, bool resets)
 {
+    assert(!p->gate); /* it is outside */
     const struct gpu_activity *mine = gpu_activity_mine();
     for (const struct lib_pass *other = g->inside; other; other = other->next)
         assert(other->of != mine && "a thread is inside once");
@@ -274,6 +280,7 @@ static void take_out(struct lib_gate *g, struct lib_pass *p)
 static int be_alone(struct lib_gate *g, const struct lib_pass *p, struct err *e)
 {
     int rc = 0;
+    assert(!g->alone && !g->n_verbs && !g->n_resets);
     g->alone = p;
     (void)pthread_mutex_unlock(&g->mu);
     if (!p->resets)
@@ -281,6 +288,7 @@ static int be_alone(struct lib_gate *g, const struct lib_pass *p, struct err *e)
     else if (g->session.end)
         g->session.end(g->session.arg);
     (void)pthread_mutex_lock(&g->mu);
+    assert(g->alone == p && !g->n_verbs && !g->n_resets); /* it kept the others out */
     g->alone = NULL;
     (void)pthread_cond_broadcast(&g->changed);
     return rc;
@@ -294,6 +302,7 @@ static int go_in(struct lib_gate *g, struct lib_pass *p, struct err *e)
     int rc = 0;
     if (session != LIB_SESSION_READY && !g->n_verbs)
         rc = be_alone(g, p, e);
+    assert(!g->alone && !g->n_resets); /* no verb beside a reset */
     if (rc < 0)
         take_out(g, p);
     else
@@ -325,6 +334,7 @@ int lib_gate_enter_reset(struct lib_gate *g, struct lib_pass *p, struct err *e)
         (void)be_alone(g, p, /* e= */ NULL);
         g->group_mono_ms = now_ms();
     }
+    assert(!g->alone && !g->n_verbs); /* no reset beside a verb */
     g->n_resets++;
     return 0;
 }
@@ -335,6 +345,7 @@ void lib_gate_leave(struct lib_pass *p)
     if (!g)
         return;
     HOLD(&g->mu);
+    assert(g->alone != p && (p->resets ? g->n_resets > 0 : g->n_verbs > 0));
     if (!p->resets)
         g->n_verbs--;
     else if (--g->n_resets == 0) {
@@ -399,6 +410,7 @@ int lib_hold_take(struct lib_holds *hs, struct lib_hold *h, const char *uuid, in
 
 void lib_hold_give(struct lib_holds *hs, struct lib_hold *h)
 {
+    assert(h->by == gpu_activity_mine()); /* who took it gives it back */
     h->by = NULL;
     (void)pthread_cond_broadcast(&hs->freed);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/gpu/pci_sysfs.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
@@ -75,6 +76,7 @@ void pci_sysfs_root(const char *sys_root, const char *bus_id, char *ret, size_t 
 {
     auto_free char *folder = folder_of(sys_root, bus_id);
     auto_free char *path = realpath(folder, NULL);
+    assert(ret_bytes > 0);
     *ret = '\0';
     for (const char *at = path; at; at = strchr(at, '/')) {
         at += *at == '/';

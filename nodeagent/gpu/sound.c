@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/gpu/sound.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <string.h>
 
+/* "::" separates a shared device's id from the number of its replica (device_id.h). */
 static bool consists_of(const char *text, const char *signs)
 {
     for (const char *c = text; *c; c++)
         if (!isalnum((unsigned char)*c) && !strchr(signs, *c))
             return false;
-    return isalnum((unsigned char)text[0]) != 0;
+    return isalnum((unsigned char)text[0]) && !strstr(text, "::");
 }
 
 bool sound_is_name(const char *text)
@@ -37,6 +39,7 @@ bool sound_is_bus_id(const char *text)
 
 void sound_text(char *text, size_t room)
 {
+    assert(room > 0);
     text[room - 1] = '\0';
     for (char *c = text; *c; c++)
         if (*c < ' ' || *c > '~')

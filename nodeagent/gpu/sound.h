@@ -9,7 +9,8 @@
  * arguments. Pure.
  */
 
-/* True for a card's UUID: letters, digits and "-_.:", beginning with a letter or digit. */
+/* True for a card's UUID: letters, digits and "-_.:", beginning with a letter or digit, and without
+ * "::", behind which a device's id has the number of a replica. */
 bool sound_is_name(const char *text);
 
 /* True for a part's UUID: as above, and '/' (NVIDIA's drivers before 470 name MIG devices

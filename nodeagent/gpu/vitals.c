@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/gpu/vitals.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 void gpu_card_mark_ill(struct gpu_card *card, const char *reason, const char *message)
 {
+    assert(*reason && card->n_partitions <= GPU_MAX_PARTITIONS); /* a condition needs a reason */
     card->healthy = false;
     (void)snprintf(card->unhealthy_reason, sizeof(card->unhealthy_reason), "%s", reason);
     (void)snprintf(card->unhealthy_message, sizeof(card->unhealthy_message), "%s", message);

@@ -10,6 +10,11 @@
 
 enum { SETTLE_MS = 60000, HOLD_MS = 600000, MAX_ILL = MIG_MAX_INSTANCES, XID_OFF_THE_BUS = 79 };
 
+static_assert(XID_MAX % 8 == 0, "a bit for each Xid");
+static_assert(XID_IGNORED < XID_LOOK && XID_LOOK < XID_SUSPECT && XID_SUSPECT < XID_RESET &&
+                  XID_RESET < XID_REBOOT,
+              "a worse effect is the larger one");
+
 /* --- The table --- */
 
 static const struct xid_row {
@@ -228,6 +233,7 @@ static struct patient *patient_of(struct health *h, const char *uuid)
 
 static struct illness *illness_of(const struct patient *p, int gi_id)
 {
+    assert(gi_id >= -1 && p->n <= MAX_ILL + 1);
     for (size_t i = 0; i < p->n; i++)
         if (p->items[i].gi_id == gi_id)
             return &p->items[i];
@@ -236,6 +242,7 @@ static struct illness *illness_of(const struct patient *p, int gi_id)
 
 static void note_uuids(struct illness *ill, const struct gpu_card *card)
 {
+    assert(ill->n_uuids <= MIG_MAX_CIS);
     for (unsigned i = 0; ill->gi_id >= 0 && i < card->n_partitions; i++) {
         const struct gpu_partition *part = &card->partitions[i];
         if ((int)part->gi_id != ill->gi_id || !*part->uuid || ill->n_uuids == MIG_MAX_CIS)
@@ -266,6 +273,7 @@ static void describe(struct illness *ill)
 /* A worse illness stays; a repeated one begins anew. */
 static void fall_ill(struct patient *p, const struct illness *new, const struct gpu_card *card)
 {
+    assert(new->effect > XID_LOOK); /* the lesser ones make nothing ill */
     struct illness *ill = illness_of(p, new->gi_id);
     if (!ill && p->n == MAX_ILL + 1)
         return;
@@ -357,6 +365,7 @@ void health_reading(struct health *h, const struct gpu_card *card, int64_t began
             note_uuids(&p->items[n], card);
         n++;
     }
+    assert(n <= p->n);
     p->n = n;
     p->was_lost = false;
     p->was_read = true;
@@ -380,6 +389,7 @@ void health_keep(struct health *h, const char *const *uuids, size_t n)
         else
             free(h->patients[i].items);
     }
+    assert(kept <= h->n);
     h->n = kept;
 }
 

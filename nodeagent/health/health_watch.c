@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
+#include "partition/vendor.h"
 #include "service/resources.h"
 
 /* Bound on the reports taken in one round, so that a driver that reports without end cannot occupy
@@ -17,11 +18,16 @@
 /* An illness that was reported to people. */
 struct told {
     char uuid[GPU_UUID_BYTES];
-    int gi_id; /* -1: the card */
+    int gi_id;          /* -1: the card */
+    const char *vendor; /* static */
     unsigned index;
     char reason[64];
     bool still;
 };
+
+static_assert(sizeof(((struct told *)0)->reason) >=
+                  sizeof(((struct gpu_card *)0)->unhealthy_reason),
+              "a reason that is cut would count as another one each time");
 
 struct gauges {
     struct metric *xids;
@@ -104,6 +110,7 @@ static bool has_uuid(char (*list)[GPU_UUID_BYTES], size_t n, const char *uuid)
 /* XPUSH writes the count. NOLINTNEXTLINE(readability-non-const-parameter) */
 static void add_uuid(char (**list)[GPU_UUID_BYTES], size_t *n, const char *uuid)
 {
+    assert(*n <= GPU_MAX_CARDS);
     if (*n == GPU_MAX_CARDS || has_uuid(*list, *n, uuid))
         return;
     char(*place)[GPU_UUID_BYTES] = XPUSH(*list, *n);
@@ -132,9 +139,11 @@ static void report_change(struct health_watch *w, bool warning, const char *reas
     recorder_event_about(w->d.recorder, &node, warning, reason, "%s", text);
 }
 
-static char *name_of(unsigned index, int gi_id)
+static char *name_of(const struct told *t)
 {
-    return gi_id < 0 ? xasprintf("GPU %u", index) : xasprintf("GPU %u instance %d", index, gi_id);
+    const char *vendor = vendor_title(t->vendor);
+    return t->gi_id < 0 ? xasprintf("%s GPU %u", vendor, t->index)
+                        : xasprintf("%s GPU %u instance %d", vendor, t->index, t->gi_id);
 }
 
 static struct told *find_told(struct health_watch *w, const char *uuid, int gi_id)
@@ -148,18 +157,20 @@ static struct told *find_told(struct health_watch *w, const char *uuid, int gi_i
 static void report_ill(struct health_watch *w, const struct gpu_card *card, int gi_id,
                        const char *reason, const char *message)
 {
+    assert(gi_id >= -1);
     struct told *t = find_told(w, card->uuid, gi_id);
     bool new = !t || strcmp(t->reason, reason) != 0;
     if (!t)
         t = XPUSH(w->told, w->n_told);
     memcpy(t->uuid, card->uuid, sizeof(t->uuid));
     t->gi_id = gi_id;
+    t->vendor = card->vendor;
     t->index = card->index;
     t->still = true;
     (void)snprintf(t->reason, sizeof(t->reason), "%s", reason);
     if (!new)
         return;
-    auto_free char *name = name_of(card->index, gi_id);
+    auto_free char *name = name_of(t);
     auto_free char *text = xasprintf("%s: %s", name, message);
     log_warn("Hardware is unhealthy", kv("gpu", card->uuid), kv_int("gi", gi_id),
              kv("reason", reason), kv("message", message));
@@ -180,7 +191,7 @@ static void report_instances(struct health_watch *w, const struct gpu_card *card
 
 static void tell_well(struct health_watch *w, const struct told *t)
 {
-    auto_free char *name = name_of(t->index, t->gi_id);
+    auto_free char *name = name_of(t);
     auto_free char *text = xasprintf("%s is healthy again", name);
     log_info("Hardware is healthy again", kv("gpu", t->uuid), kv_int("gi", t->gi_id));
     report_change(w, /* warning= */ false, "Healthy", text);
@@ -211,6 +222,7 @@ static void tell_changes(struct health_watch *w, const struct card_view *cards, 
         else if (is_there(cards, n, w->told[i].uuid))
             tell_well(w, &w->told[i]);
     }
+    assert(kept <= w->n_told);
     w->n_told = kept;
 }
 

@@ -14,9 +14,11 @@
  * keeps the illnesses (health.h), marks the cards, and reports each change by an Event on the Node,
  * a log line and metrics. The loop's thread only; never blocks.
  *
- * An Xid's way: the child writes it into a pipe (vendor/nvidia/nvml_events.h); gpu_watch_take reads
- * it here; health_xid judges it (health.h); health_watch_mark puts the illness on the card or its
- * partition; the next offer shows the device as unhealthy (offer/device_table.h).
+ * An Xid's way: the child (`watch-events`, vendor/nvidia/nvml_events.h) writes it into a pipe;
+ * cards_take_reports has gpu_watch_take read it here; health_xid judges it (health.h);
+ * health_watch_mark puts the illness on the card or its partition. The next reporting_publish
+ * builds the offer, in which the device is marked (offer/device_table.h), shows that to the kubelet
+ * (kubelet_link_offer), and writes it into Device.status (report/card_status.h).
  */
 struct health_watch;
 

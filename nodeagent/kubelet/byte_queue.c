@@ -15,6 +15,7 @@
  * moved once on average. */
 static void make_room(struct byte_queue *q, size_t len)
 {
+    assert(q->begin <= q->end && q->end <= q->room);
     size_t held = q->end - q->begin;
     if (q->begin >= held && q->begin > 0) {
         memmove(q->data, q->data + q->begin, held);
@@ -28,6 +29,7 @@ static void make_room(struct byte_queue *q, size_t len)
         room *= 2;
     q->data = xrealloc(q->data, room);
     q->room = room;
+    assert(q->end + len <= q->room);
 }
 
 void byte_queue_add(struct byte_queue *q, const void *p, size_t len)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/kubelet/device_plugin.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +79,7 @@ struct device_plugin {
 
 static void set_state(struct served *s, enum plugin_state state, const char *trouble)
 {
+    assert(!trouble == (state == PLUGIN_SERVED));
     s->state = state;
     xstr_set(&s->trouble, trouble);
     s->plugin->o.ops->changed(s->plugin->o.arg);
@@ -85,6 +87,7 @@ static void set_state(struct served *s, enum plugin_state state, const char *tro
 
 static void await(struct served *s, enum served_wait wait, int64_t ms)
 {
+    assert(ms >= 0);
     s->wait = wait;
     reactor_timer_set(s->timer, ms);
 }
@@ -102,6 +105,7 @@ static bool is_retiring(const struct served *s)
 static void drop_stream(struct stream *t)
 {
     struct served *s = t->of;
+    assert(s->n_streams > 0 && s->n_streams <= MAX_STREAMS);
     for (size_t i = 0; i < s->n_streams; i++)
         if (s->streams[i] == t)
             s->streams[i--] = s->streams[--s->n_streams];
@@ -134,6 +138,7 @@ static void end_streams(struct served *s, enum grpc_code code, const char *text)
 static void send_list(struct stream *t)
 {
     struct served *s = t->of;
+    assert(s->list.data && s->list.len <= PLUGIN_MAX_LIST && !s->too_large);
     auto_err struct err e = {0};
     if (grpc_call_send(t->call, s->list.data, s->list.len, &e) == 0)
         return;
@@ -271,6 +276,7 @@ static int make_server(struct served *s, struct err *e)
 static void registered(void *arg, const struct grpc_reply *reply)
 {
     struct served *s = arg;
+    assert(s->registering);
     s->registering = false;
     if (is_retiring(s) || s->too_large)
         return;
@@ -311,6 +317,7 @@ static void enroll(struct served *s)
         retry(s);
         return;
     }
+    assert(s->server && s->list.data);
     struct plugin_bytes request = plugin_encode_register(s->endpoint, s->name);
     s->registering = true;
     grpc_client_call(s->plugin->kubelet, "/v1beta1.Registration/Register", request.data,
@@ -323,6 +330,7 @@ static void enroll(struct served *s)
 static void served_free(struct served *s)
 {
     struct device_plugin *p = s->plugin;
+    assert(!s->registering || !p->kubelet); /* its answer would come here */
     for (size_t i = 0; i < p->n; i++)
         if (p->items[i] == s)
             p->items[i] = p->items[--p->n];
@@ -504,6 +512,7 @@ void device_plugin_check(struct device_plugin *p)
 int device_plugin_new(const struct device_plugin_options *o, struct device_plugin **ret,
                       struct err *e)
 {
+    assert(o->reactor && o->clk && o->dir && o->ops->allocate && o->ops->prefer && o->ops->changed);
     auto_device_plugin struct device_plugin *p = xmalloc(sizeof(*p));
     *p = (struct device_plugin){.o = *o, .dir = xstrdup(o->dir)};
     rng_init(&p->rng, o->seed);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/kubelet/grpc.h"
 
+#include <assert.h>
+
 #include "base/auto.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -28,6 +30,8 @@ static const struct {
     {"DATA_LOSS", ERR_PROTOCOL},
     {"UNAUTHENTICATED", ERR_FORBIDDEN},
 };
+
+static_assert(ARRAY_LEN(codes) == GRPC_UNAVAILABLE + 3, "gRPC's codes are 0 to 16");
 
 const char *grpc_code_name(int code)
 {

@@ -61,6 +61,7 @@ static void call_free(struct client_call *call)
 static void finish_call(struct client_call *call, int code, const char *text)
 {
     struct grpc_client *c = call->client;
+    assert(!call->stream.h2); /* no more calls from h2 */
     call->code = code;
     if (text)
         xstr_set(&call->text, text);
@@ -92,6 +93,7 @@ static void deliver(struct grpc_client *c)
 {
     if (c->suspect && TAILQ_EMPTY(&c->open))
         disconnect(c);
+    assert(!c->delivering && !c->freed);
     c->delivering = true;
     struct client_call *call;
     while (!c->freed && (call = TAILQ_FIRST(&c->done))) {
@@ -281,6 +283,7 @@ static int request(struct client_call *call, const char *method, int64_t deadlin
 void grpc_client_call(struct grpc_client *c, const char *method, const uint8_t *message, size_t len,
                       int64_t deadline_ms, grpc_reply_fn *fn, void *arg)
 {
+    assert(!c->freed && fn && deadline_ms > 0);
     struct client_call *call = xmalloc(sizeof(*call));
     *call = (struct client_call){
         .client = c,

@@ -8,6 +8,7 @@
 
 #define MAX_TIMEOUT_DIGITS 8
 #define MAX_TIMEOUT        99999999
+static_assert(MAX_TIMEOUT <= INT64_MAX / 3600000, "that many hours, in milliseconds");
 
 /* ---- messages ---- */
 
@@ -19,6 +20,7 @@ static size_t smaller(size_t a, size_t b)
 /* Returns how many bytes belonged to the prefix. */
 static size_t take_prefix(struct grpc_reader *r, const uint8_t *p, size_t len)
 {
+    assert(r->prefix_len <= GRPC_PREFIX_BYTES);
     size_t n = smaller(len, GRPC_PREFIX_BYTES - r->prefix_len);
     memcpy(r->prefix + r->prefix_len, p, n);
     r->prefix_len += n;
@@ -37,6 +39,7 @@ struct grpc_status grpc_reader_add(struct grpc_reader *r, const uint8_t *p, size
         return (struct grpc_status){GRPC_UNIMPLEMENTED, "compressed messages are not understood"};
     if (r->expected > r->max)
         return (struct grpc_status){GRPC_RESOURCE_EXHAUSTED, "the message is too large"};
+    assert(n <= len && byte_queue_len(&r->message) <= r->expected);
     if (len - n > r->expected - byte_queue_len(&r->message))
         return (struct grpc_status){GRPC_UNIMPLEMENTED, "more than one message"};
     byte_queue_add(&r->message, p + n, len - n);

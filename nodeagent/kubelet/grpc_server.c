@@ -89,6 +89,7 @@ struct grpc_call {
 
 static void call_free(struct grpc_call *c)
 {
+    assert(c->state != CALL_HANDLED && !c->conn); /* nobody has it any more */
     (void)reactor_timer_free(c->timer);
     byte_queue_done(&c->stream.out);
     grpc_reader_done(&c->in);
@@ -140,6 +141,7 @@ static void respond(struct grpc_call *c)
 static void end_call(struct grpc_call *c, const char *http_status, enum grpc_code code,
                      const char *text)
 {
+    assert(c->conn && c->state != CALL_FINISHED);
     c->state = CALL_FINISHED;
     c->code = code;
     xstr_set(&c->text, text);
@@ -164,6 +166,7 @@ static void refuse_call(struct grpc_call *c, const char *http_status, enum grpc_
 /* The stream is gone. A handler's call stays until its on_end is called. */
 static void lose(struct grpc_call *c)
 {
+    assert(c->conn && !c->stream.h2);
     TAILQ_REMOVE(&c->conn->calls, c, link);
     c->conn = NULL;
     reactor_timer_unset(c->timer);
@@ -188,6 +191,7 @@ static struct grpc_call *next_lost(const struct grpc_server *s)
 static void call_on_end(struct grpc_call *c)
 {
     c->server->calling++;
+    assert(c->on_end);
     c->on_end(c->on_end_arg);
     c->server->calling--;
 }
@@ -331,6 +335,7 @@ static void on_turn(void *arg)
     struct grpc_server *s = conn->server;
     struct grpc_call *c;
     while ((c = next_ready(conn))) {
+        assert(c->method);
         h2_set_used(conn->h2);
         c->state = CALL_HANDLED;
         s->calling++;
@@ -345,6 +350,7 @@ static void conn_free(struct conn *conn)
 {
     struct grpc_server *s = conn->server;
     TAILQ_REMOVE(&s->conns, conn, link);
+    assert(s->n_conns > 0);
     s->n_conns--;
     struct grpc_call *c;
     while ((c = TAILQ_FIRST(&conn->calls))) {
@@ -458,6 +464,7 @@ static int start_listening(struct grpc_server *s, struct err *e)
 int grpc_server_new(struct reactor *r, const struct grpc_server_options *o,
                     struct grpc_server **ret, struct err *e)
 {
+    assert(o->path && (o->methods || o->n_methods == 0));
     auto_grpc_server struct grpc_server *s = xmalloc(sizeof(*s));
     *s = (struct grpc_server){
         .reactor = r,
@@ -545,6 +552,7 @@ int grpc_call_send(struct grpc_call *c, const uint8_t *message, size_t len, stru
 
 void grpc_call_finish(struct grpc_call *c, enum grpc_code code, const char *text)
 {
+    assert(c->state >= CALL_HANDLED); /* before that no handler has it */
     if (c->state == CALL_LOST || c->state == CALL_ORPHAN) {
         TAILQ_REMOVE(&c->server->lost, c, link);
         call_free(c);

@@ -6,6 +6,9 @@
 
 #include "base/err.h"
 
+/* Unix sockets for gRPC: listens, connects, and tells whether a path still names the same socket.
+ * */
+
 /* Identifies the file that a path names. Paths of sockets are reused; an inode is not while it is
  * open. */
 struct grpc_socket_id {

@@ -57,6 +57,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
     struct h2_stream *s = h->role->begin(h->arg, h, frame->hd.stream_id);
+    assert(s && s->h2 == h && s->id == frame->hd.stream_id);
     (void)nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, s);
     return 0;
 }
@@ -129,6 +130,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t error,
     struct h2_stream *s = stream_of(session, id);
     if (!s)
         return 0;
+    assert(s->h2 == h && s->id == id);
     s->h2 = NULL;
     h->role->closed(s, error);
     return 0;
@@ -144,6 +146,7 @@ static ssize_t pull(nghttp2_session *session, int32_t id, uint8_t *to, size_t ro
     struct h2_stream *s = stream_of(session, id);
     if (!s)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    assert(s->h2 == h && s->id == id);
     size_t len = byte_queue_len(&s->out);
     if (len == 0 && !s->out_ended)
         return NGHTTP2_ERR_DEFERRED;
@@ -252,6 +255,8 @@ static void on_idle(void *arg)
 int h2_new(struct reactor *r, int fd, const struct h2_role *role, void *arg,
            const struct grpc_limits *limits, struct h2 **ret, struct err *e)
 {
+    assert(role->closed && role->turn && role->over && (role->begin || !role->is_server));
+    assert(limits->idle_ms > 0 && limits->max_streams > 0 && limits->max_streams <= UINT32_MAX);
     auto_h2 struct h2 *h = xmalloc(sizeof(*h));
     *h = (struct h2){
         .reactor = r,
@@ -393,6 +398,7 @@ static void on_ready(void *arg, uint32_t events)
 {
     struct h2 *h = arg;
     bool gone = false;
+    assert(!h->gone && !h->in_turn);
     h->gone = &gone;
     h->in_turn = true;
     if (events & ~(uint32_t)EPOLLOUT)
@@ -446,6 +452,7 @@ static size_t to_nv(const struct h2_header *headers, size_t n, nghttp2_nv nv[MAX
 int h2_request(struct h2 *h, struct h2_stream *s, const struct h2_header *headers, size_t n,
                struct err *e)
 {
+    assert(!s->h2); /* a stream is opened once */
     if (!nghttp2_session_check_request_allowed(h->session))
         return err_set(e, ERR_UNAVAILABLE, "the peer accepts no more streams");
     nghttp2_nv nv[MAX_HEADERS];

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/kubelet/h2_frames.h"
 
+#include <assert.h>
+
 static void finish_if_over(struct h2_frames *f)
 {
     if (f->skip > 0 || f->head_len < H2_HEAD_BYTES)
@@ -13,6 +15,7 @@ static void finish_if_over(struct h2_frames *f)
 /* One byte of a frame's head. */
 static void add_head(struct h2_frames *f, uint8_t byte)
 {
+    assert(f->skip == 0 && f->head_len < H2_HEAD_BYTES);
     if (f->head_len < 3)
         f->length = f->length << 8 | byte;
     if (++f->head_len == H2_HEAD_BYTES)

@@ -75,6 +75,7 @@ void plugin_folder_look(struct plugin_folder *f)
 static void watch_folder(void *arg)
 {
     struct plugin_folder *f = arg;
+    assert(f->notify >= 0 && f->folder < 0);
     f->folder = inotify_add_watch(f->notify, f->dir,
                                   IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_ATTRIB | IN_DELETE_SELF |
                                       IN_MOVE_SELF | IN_ONLYDIR);

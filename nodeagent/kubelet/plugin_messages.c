@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/kubelet/plugin_messages.h"
 
+#include <assert.h>
+
 #include "base/xalloc.h"
 
 #include "nodeagent/kubelet/proto/deviceplugin.pb-c.h"
@@ -56,6 +58,7 @@ struct listed {
 
 static void list_device(const struct plugin_device *from, struct listed *to)
 {
+    assert(from->id);
     v1beta1__device__init(&to->device);
     to->device.id = lent(from->id);
     to->device.health = lent(from->healthy ? "Healthy" : "Unhealthy");
@@ -203,6 +206,7 @@ static int answer_containers(const V1beta1__AllocateRequest *request, plugin_all
 
 static struct plugin_bytes pack_answers(struct answer *answers, size_t n)
 {
+    assert(n <= MAX_CONTAINERS);
     auto_free V1beta1__ContainerAllocateResponse **list =
         xcalloc(n, sizeof(V1beta1__ContainerAllocateResponse *));
     for (size_t i = 0; i < n; i++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/kubelet/pod_resources.h"
 
+#include <assert.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -61,6 +62,7 @@ static void pass_list(const struct pod_resources *p, const V1__ListPodResourcesR
     for (size_t i = 0; i < m->n_pod_resources; i++)
         for (size_t c = 0; c < m->pod_resources[i]->n_containers; c++)
             at = list_container(m->pod_resources[i], m->pod_resources[i]->containers[c], at);
+    assert((size_t)(at - list) == n); /* as many as were counted */
     p->o.fn(p->o.arg, list, n, p->asked_mono_ms, NULL);
 }
 
@@ -74,6 +76,7 @@ static void pass_error(const struct pod_resources *p, enum err_kind kind, const 
 static void answered(void *arg, const struct grpc_reply *reply)
 {
     struct pod_resources *p = arg;
+    assert(p->asking);
     p->asking = false;
     if (p->again) {
         p->again = false;
@@ -119,6 +122,8 @@ int64_t pod_resources_renewed_mono_ms(const struct pod_resources *p)
 static void ask_now(void *arg)
 {
     struct pod_resources *p = arg;
+    assert(!p->asking);
+    reactor_timer_unset(p->timer); /* what it waits for is done here */
     p->asking = true;
     p->asked_mono_ms = clock_mono_ms(p->o.clk);
     check_socket(p);
@@ -164,6 +169,7 @@ void pod_resources_ask_names(struct pod_resources *p)
 
 struct pod_resources *pod_resources_new(const struct pod_resources_options *o)
 {
+    assert(o->reactor && o->clk && o->path && o->fn);
     static const struct grpc_limits limits = {.max_message = MAX_ANSWER};
     struct pod_resources *p = xmalloc(sizeof(*p));
     *p = (struct pod_resources){.o = *o,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/loop/agent.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -24,7 +25,7 @@ static int64_t least(int64_t x, int64_t y)
 struct agent {
     struct agent_deps d;
     struct agent_job_env env;
-    struct spec_source *source;
+    struct spec_source *spec_source;
     struct reporting *reporting;
 
     /* The rest belongs to the loop's thread. */
@@ -60,11 +61,11 @@ static void follow_spec(struct agent *a, const struct spec_news *news)
 static void take_device(struct agent *a)
 {
     auto_spec_news struct spec_news news = {0};
-    if (!spec_source_take(a->source, &news))
+    if (!spec_source_take(a->spec_source, &news))
         return;
     if (news.changed)
         follow_spec(a, &news);
-    const struct own_device *d = spec_source_device(a->source);
+    const struct own_device *d = spec_source_device(a->spec_source);
     if (d && d->spec_error)
         log_error("Could not read the spec of Device", kv("object", a->d.node),
                   kv("error", d->spec_error));
@@ -83,7 +84,7 @@ static void start_card(struct agent *a, struct card_track *t)
 
 static bool slots_are_served(const struct agent *a)
 {
-    return a->d.slots && a->recovery.done && spec_source_is_seen(a->source) && a->cards.read;
+    return a->d.slots && a->recovery.done && spec_source_is_seen(a->spec_source) && a->cards.read;
 }
 
 /* True when a job for slots was begun. */
@@ -110,7 +111,7 @@ static struct next_job_facts next_job_facts(const struct agent *a)
         .n_cards = a->cards.n,
         .now_mono_ms = clock_mono_ms(a->d.clk),
         .next_read_mono_ms = a->read_jobs.readings.next_mono_ms,
-        .spec_seen = spec_source_is_seen(a->source),
+        .spec_seen = spec_source_is_seen(a->spec_source),
         .cards_read = a->cards.read,
         .read_due = a->read_jobs.readings.due,
     };
@@ -154,7 +155,7 @@ static void take_acknowledgement(struct agent *a)
 {
     eventfd_t n;
     (void)eventfd_read(publisher_fd(a->d.publisher), &n);
-    card_tracks_acked(&a->tracks, publisher_acked(a->d.publisher));
+    card_tracks_acked(&a->tracks, withdrawal_acked(&a->withdrawal));
 }
 
 /* --- Results --- */
@@ -174,7 +175,7 @@ static void job_done(void *arg)
     jobs_end(&a->jobs, j);
     if (j->kind == AGENT_JOB_CARD)
         a->read_jobs.readings.due |= card_jobs_end(&a->card_jobs, j);
-    else if (j->kind == AGENT_JOB_RECOVER || j->kind == AGENT_JOB_MODE)
+    else if (j->kind == AGENT_JOB_RECOVER || j->kind == AGENT_JOB_COMPUTE_MODE)
         a->read_jobs.readings.due |= read_jobs_end_card(&a->read_jobs, j);
     else if (j->kind != AGENT_JOB_READ)
         end_slots(a, j);
@@ -202,7 +203,7 @@ static int64_t wait_ms(const struct agent *a)
     int64_t watch = worker_watch_ms(a->d.worker);
     if (watch >= 0)
         ms = least(ms, watch);
-    ms = least(ms, until(spec_source_due_mono_ms(a->source), now));
+    ms = least(ms, until(spec_source_due_mono_ms(a->spec_source), now));
     if (!jobs_has_room(&a->jobs))
         return ms;
     const struct next_job_facts facts = next_job_facts(a);
@@ -211,6 +212,7 @@ static int64_t wait_ms(const struct agent *a)
         ms = least(ms, until(a->read_jobs.readings.next_mono_ms, now));
     if (slots_are_served(a) && !jobs_have_sliced(&a->jobs))
         ms = least(ms, until(late_binding_due_mono_ms(a->d.slots), now));
+    assert(ms >= 0);
     return ms;
 }
 
@@ -267,9 +269,10 @@ static void listen_to_kubelet(struct agent *a)
 
 void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
 {
+    assert(max_wait_ms >= 0);
     struct pollfd fds[] = {
         {.fd = worker_fd(a->d.worker), .events = POLLIN},
-        {.fd = spec_source_fd(a->source), .events = POLLIN},
+        {.fd = spec_source_fd(a->spec_source), .events = POLLIN},
         {.fd = publisher_fd(a->d.publisher), .events = POLLIN},
         {.fd = scope_cancel_fd(s), .events = POLLIN},
         {.fd = a->d.health ? health_watch_fd(a->d.health) : -1, .events = POLLIN},
@@ -325,11 +328,12 @@ static void init_reporting(struct agent *a)
         .writes_slot_files = d->cdi_slots,
         .metrics = a->metrics,
         .version = d->version,
+        .seed = d->seed,
         .config = d->config,
         .resource_publisher = d->resource_publisher,
         .cards = &a->cards,
         .host = &a->read_jobs.host,
-        .source = a->source,
+        .spec_source = a->spec_source,
         .tracks = &a->tracks,
         .jobs = &a->jobs,
         .recovery = &a->recovery,
@@ -342,10 +346,9 @@ static void init_read_jobs(struct agent *a)
     int64_t resync_ms = a->d.resync_ms ? a->d.resync_ms : RESYNC_MS;
     a->read_jobs = (struct read_jobs){
         .clk = a->d.clk,
-        .publisher = a->d.publisher,
         .config = a->d.config,
         .resource_publisher = a->d.resource_publisher,
-        .source = a->source,
+        .spec_source = a->spec_source,
         .cards = &a->cards,
         .jobs = &a->jobs,
         .recovery = &a->recovery,
@@ -364,7 +367,7 @@ static void init_slot_jobs(struct agent *a)
         .kubelet = a->d.kubelet,
         .cdi_slots = a->d.cdi_slots,
         .cards = &a->cards,
-        .source = a->source,
+        .spec_source = a->spec_source,
         .tracks = &a->tracks,
         .jobs = &a->jobs,
         .unended = &a->recovery.unended,
@@ -381,7 +384,7 @@ static void init_card_jobs(struct agent *a)
         .resource_publisher = a->d.resource_publisher,
         .cards = &a->cards,
         .tracks = &a->tracks,
-        .source = a->source,
+        .spec_source = a->spec_source,
         .recovery = &a->recovery,
         .reporting = a->reporting,
         .withdrawal = &a->withdrawal,
@@ -392,6 +395,8 @@ static void init_card_jobs(struct agent *a)
 
 struct agent *agent_new(const struct agent_deps *d)
 {
+    assert(d->worker && d->devices && d->publisher && d->clk && d->node && d->state_dir);
+    assert(!d->slots || (d->kubelet && d->pods));
     struct agent *a = xmalloc(sizeof(*a));
     a->d = *d;
     a->env =
@@ -407,7 +412,7 @@ struct agent *agent_new(const struct agent_deps *d)
     a->jobs.n_limits = d->n_limits;
     a->jobs.cards = &a->cards;
     a->jobs.done = job_done;
-    a->source = spec_source_new(d->devices, d->state_dir, d->clk);
+    a->spec_source = spec_source_new(d->devices, d->state_dir, d->clk);
     a->events = (struct agent_events){d->recorder, d->clk, d->node};
     a->metrics = agent_metrics_new(d->metrics, d->kubelet, serves_kubelet(a));
     init_reporting(a);
@@ -425,7 +430,7 @@ struct agent *agent_free(struct agent *a)
         return NULL;
     a->reporting = reporting_free(a->reporting);
     a->metrics = agent_metrics_free(a->metrics);
-    a->source = spec_source_free(a->source);
+    a->spec_source = spec_source_free(a->spec_source);
     cards_done(&a->cards);
     card_tracks_done(&a->tracks);
     readings_done(&a->read_jobs.readings);

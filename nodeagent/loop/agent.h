@@ -22,13 +22,14 @@
  * every attempt. The worker's threads own the hardware; the publisher's thread writes to the API
  * server. The loop only moves values between them, so no hanging call can stop it.
  *
- * One round: read the hardware, compare it with Device.spec, give the worker a job for each card that
- * differs (a transaction), which run side by side, read those cards back, publish.
+ * The course of a change: read the hardware, compare it with Device.spec, give the worker a job for
+ * each card that differs (a transaction), read those cards back, publish. The jobs run side by side.
  *
- * When a card is tried again:
- *  - a card in use: every second;
- *  - a card whose change failed: with backoff;
- *  - every card: at each resync interval.
+ * A card is attempted again (card_track.c has the pauses)
+ *  - after a second, or when the holders change: something was in use;
+ *  - after a growing pause: the attempt failed;
+ *  - when another want comes: the change is held;
+ *  - after a reading: the card is no longer as wanted, was refused, or is no longer infeasible.
  */
 struct agent;
 
@@ -48,8 +49,8 @@ struct agent_deps {
     const char *proc_root; /* NULL: /proc */
     const char *sys_root;  /* NULL: /sys */
     const char *version;
-    const struct plugin_config *config; /* applies where the Device says nothing; NULL: none */
-    int resource_publisher;             /* enum api_publisher: who publishes the node's resources */
+    const struct plugin_config *config;    /* applies where the Device says nothing; NULL: none */
+    enum api_publisher resource_publisher; /* who publishes the node's resources */
     /* The link to the kubelet. It serves the kubelet where the agent publishes the resources, and
      * only observes it otherwise. NULL: there is no kubelet; the controller publishes the
      * resources. */
@@ -69,7 +70,7 @@ struct agent_deps {
 struct agent *agent_new(const struct agent_deps *d);
 /* Runs until the scope ends. Blocks; one thread. */
 int agent_run(struct agent *a, struct scope *s, struct err *e) MUST_CHECK;
-/* One round of the loop: starts what is due, waits at most max_wait_ms for an event or for the next
+/* One turn of the loop: starts what is due, waits at most max_wait_ms for an event or for the next
  * due time, takes the results, publishes. For tests, in place of agent_run. */
 void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms);
 /* For /readyz: true once the hardware was read and the Device was seen. Any thread. */

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
+#include "partition/vendor.h"
 #include "service/resources.h"
 
 void agent_event(const struct agent_events *ev, bool warning, const char *reason,
@@ -31,9 +32,9 @@ void agent_events_result(const struct agent_events *ev, const struct card_view *
     if (good && !now->changed)
         return;
     auto_free char *layout = card_layout_words(&v->card);
-    auto_free char *text = good && !v->outdated
-                               ? xasprintf("GPU %u: now %s", v->card.index, layout)
-                               : xasprintf("GPU %u: %s", v->card.index, now->message);
+    auto_free char *state = xasprintf("now %s", layout);
+    auto_free char *text = xasprintf("%s GPU %u: %s", vendor_title(v->card.vendor), v->card.index,
+                                     good && !v->outdated ? state : now->message);
     const char *reason = card_memo_reason(want, memo, clock_wall_ms(ev->clk));
     agent_event(ev, !good, good ? "Repartitioned" : reason, text);
 }

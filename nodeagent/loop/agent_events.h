@@ -7,8 +7,9 @@
 #include "nodeagent/slots/late_binding.h"
 
 /*
- * The loop's Events. All are about the Node: the agent's account may not write Events about pods
- * (config/admission). A plain value; borrows its members. Never blocks.
+ * The Kubernetes Events of the loop (the driver's events: gpu/gpu_event.h). All are about the Node:
+ * the agent's account may not write Events about pods (config/admission). A plain value; borrows
+ * its members. Never blocks.
  */
 struct agent_events {
     struct recorder *recorder; /* NULL: no Events, log lines only */

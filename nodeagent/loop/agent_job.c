@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/loop/agent_job.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -43,12 +44,12 @@ void agent_job_free(void *job)
 
 static struct consumer *pods_of(const struct gpu_card *card, const char *proc_root)
 {
-    if (!card->n_processes)
+    if (!card->n_users)
         return NULL;
-    struct consumer *pods = xcalloc(card->n_processes, sizeof(*pods));
-    for (unsigned i = 0; i < card->n_processes; i++)
-        if (card->processes[i].is_pod ||
-            consumer_of_pid(proc_root, card->processes[i].pid, &pods[i], NULL) < 0)
+    struct consumer *pods = xcalloc(card->n_users, sizeof(*pods));
+    for (unsigned i = 0; i < card->n_users; i++)
+        if (card->users[i].is_pod ||
+            consumer_of_pid(proc_root, card->users[i].pid, &pods[i], NULL) < 0)
             pods[i] = (struct consumer){0};
     return pods;
 }
@@ -62,6 +63,7 @@ static void observe(void *arg, struct gpu_card *card)
 /* Moves the cards out of the inventory into views, each with the pods of its processes. */
 static void take_views(struct agent_job *j)
 {
+    assert(!j->views);
     j->n_views = j->inventory.n_cards;
     j->views = xcalloc(j->n_views, sizeof(*j->views));
     for (size_t i = 0; i < j->n_views; i++) {
@@ -129,6 +131,7 @@ static void run_read(struct gpu *g, struct agent_job *j)
 /* Reads the card again. */
 static void read_view(struct gpu *g, struct agent_job *j, struct err *e)
 {
+    assert(*j->uuid && !*j->view.card.uuid);
     int rc = g->ops->read_card(g, j->uuid, &j->view.card, e);
     j->rc = j->rc < 0 ? j->rc : rc;
     if (rc < 0)
@@ -179,6 +182,7 @@ static void run_mode(struct gpu *g, struct agent_job *j)
 /* j->err is the slots' result; the view is set only when the card could be read. */
 static void run_slots(struct gpu *g, struct agent_job *j)
 {
+    assert(j->kind == AGENT_JOB_BIND || j->kind == AGENT_JOB_RELEASE);
     const struct slot_deps deps = {.gpu = g,
                                    .state_dir = j->env->state_dir,
                                    .cdi = j->env->slots,
@@ -194,6 +198,7 @@ static void run_slots(struct gpu *g, struct agent_job *j)
 void agent_job_run(struct gpu *g, void *job)
 {
     struct agent_job *j = job;
+    assert(j->env && j->env->clk && j->env->state_dir);
     j->began_mono_ms = clock_mono_ms(j->env->clk);
     if (j->kind == AGENT_JOB_READ)
         run_read(g, j);
@@ -201,7 +206,7 @@ void agent_job_run(struct gpu *g, void *job)
         run_card(g, j);
     else if (j->kind == AGENT_JOB_RECOVER)
         run_recover(g, j);
-    else if (j->kind == AGENT_JOB_MODE)
+    else if (j->kind == AGENT_JOB_COMPUTE_MODE)
         run_mode(g, j);
     else
         run_slots(g, j);

@@ -12,17 +12,17 @@
 #include "nodeagent/slots/slot_bind.h"
 
 /*
- * A request of the agent's loop to a thread of the worker, as one value that travels there and back.
- * Its kinds: read all cards; bring one card to its layout, or end its interrupted change, or set its
- * compute mode, and read it back; bind slots; release a slot. Only a reading runs beside others on
- * the same card, and it changes nothing. The thread that has the job in hand owns it; the others do
- * not look at it meanwhile.
+ * A request of the agent's loop to a thread of the worker, as one value that travels there and
+ * back. Its kinds: read all cards; bring one card to its layout, or end its interrupted change, and
+ * read it back where it was touched; set its compute mode; bind slots; release a slot. Only a
+ * reading runs beside others on the same card: it changes no card, and makes device files that are
+ * missing. The thread that has the job in hand owns it; the others do not look at it meanwhile.
  */
 enum agent_job_kind {
     AGENT_JOB_READ,
     AGENT_JOB_CARD,
     AGENT_JOB_RECOVER,
-    AGENT_JOB_MODE,
+    AGENT_JOB_COMPUTE_MODE,
     AGENT_JOB_BIND,
     AGENT_JOB_RELEASE
 };
@@ -44,7 +44,8 @@ struct agent_job {
     struct holders holders;         /* in: the pods that hold devices; owned */
     struct device_slots slots_made; /* in: the slots whose slice exists on some card */
     bool lists;                     /* in: READ: list the interrupted changes and the slots, too */
-    /* in: all others, the card; "" with RELEASE: no card shows the slot */
+    /* in: all others, the card; BIND: the first of its cards; RELEASE: "" when no card shows the
+     * slot */
     char uuid[GPU_UUID_BYTES];
     struct card_offer offered; /* in: CARD, RECOVER: what the node still advertises of the card */
     /* in: CARD, and boot_id with RECOVER */
@@ -52,7 +53,7 @@ struct agent_job {
     enum txn_policy policy;
     char boot_id[40];
     bool seals;     /* in: RECOVER: the card's devices are sealed while it runs */
-    bool exclusive; /* in: MODE: whether it is wanted; out: whether it is in force */
+    bool exclusive; /* in: COMPUTE_MODE: whether it is wanted; out: whether it is in force */
     struct driver_view *driver_view; /* in: the newest; held, and read only */
     struct slot_binding binding;     /* in: BIND; owned */
     unsigned slot;                   /* in: RELEASE */
@@ -78,7 +79,7 @@ struct agent_job {
 /* Borrows env and owner. Caller frees with agent_job_free. */
 struct agent_job *agent_job_new(enum agent_job_kind kind, const struct agent_job_env *env,
                                 void *owner);
-/* A worker_job_fn: blocks for as long as the hardware takes; the thread that owns g. */
+/* A worker_job_fn: blocks for as long as the hardware takes; any thread of the worker. */
 void agent_job_run(struct gpu *g, void *job);
 /* A worker_done_fn: frees the job with everything that the loop has not taken out of it. */
 void agent_job_free(void *job);

@@ -5,7 +5,9 @@
 
 #include "nodeagent/loop/worker.h"
 
-/* The subjects of the agent's /healthz. Borrowed. */
+/* The agent's page /healthz: what it looks at, and the page. */
+
+/* Borrowed. */
 struct agent_liveness {
     struct heartbeats *beats;
     const struct worker *worker;

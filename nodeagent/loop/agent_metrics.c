@@ -72,7 +72,8 @@ static void add_held(struct rows *r, const char *gpu, const char *partition,
         const struct device_consumer *c = &list[i];
         if (!c->name)
             continue; /* a process, not a pod */
-        const char *const row[] = {gpu, partition, c->namespace, c->name, c->container};
+        const char *const row[] = {gpu, partition, c->namespace, c->name,
+                                   c->container ? c->container : ""};
         for (size_t k = 0; k < ARRAY_LEN(row); k++)
             *XPUSH(r->values, r->n) = row[k];
     }

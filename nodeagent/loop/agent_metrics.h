@@ -6,8 +6,8 @@
 #include "service/metrics.h"
 
 /*
- * The loop's metrics (docs/metrics.md): attempts at cards, what the node has, and, where there is a
- * kubelet, who holds what. The loop's thread only.
+ * The loop's metrics (docs/metrics.md; those of health are in health/health_watch.c): attempts at
+ * cards, what the node has, and, where there is a kubelet, who holds what. The loop's thread only.
  */
 struct agent_metrics;
 

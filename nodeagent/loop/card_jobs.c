@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/loop/card_jobs.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,8 +20,8 @@ static bool refuse(const struct card_jobs *s, struct card_track *t, const struct
 {
     const char *uuid = t->memo.uuid;
     struct card_refusal no;
-    card_refusal_of(v, spec_source_want(s->source, uuid), cards_remembered_illness(s->cards, uuid),
-                    s->resource_publisher, ret_wish, &no);
+    card_refusal_of(v, spec_source_want(s->spec_source, uuid),
+                    cards_remembered_illness(s->cards, uuid), s->resource_publisher, ret_wish, &no);
     if (!no.reason)
         return false;
     card_track_refuse(t, no.reason, no.text);
@@ -32,6 +33,7 @@ static bool refuse(const struct card_jobs *s, struct card_track *t, const struct
 static bool is_withdrawn(const struct card_jobs *s, struct card_track *t, const struct card_view *v,
                          const struct device_want *want, struct agent_job *j)
 {
+    assert(v && want); /* else the attempt was refused */
     const struct card_track_clock clock = track_clock(s);
     if (s->kubelet && t->memo.result.outcome == TXN_IN_USE)
         kubelet_link_ask(s->kubelet);
@@ -46,14 +48,14 @@ struct agent_job *card_jobs_begin(const struct card_jobs *s, struct card_track *
                                   const struct agent_job_env *env, void *owner)
 {
     const struct card_view *v = cards_find(s->cards, t->memo.uuid);
-    const struct device_want *want = spec_source_want(s->source, t->memo.uuid);
+    const struct device_want *want = spec_source_want(s->spec_source, t->memo.uuid);
     struct agent_job *j = agent_job_new(AGENT_JOB_CARD, env, owner);
     if (refuse(s, t, v, &j->wish) || !is_withdrawn(s, t, v, want, j)) {
         agent_job_free(j);
         return NULL;
     }
     j->policy = want->failure_policy == API_HOLD ? TXN_HOLD : TXN_ROLLBACK;
-    memcpy(j->uuid, t->memo.uuid, sizeof(j->uuid));
+    (void)snprintf(j->uuid, sizeof(j->uuid), "%s", v->card.uuid);
     (void)snprintf(j->boot_id, sizeof(j->boot_id), "%s", s->cards->inventory.boot_id);
     return j;
 }
@@ -67,7 +69,7 @@ static void note_result(const struct card_jobs *s, struct card_track *t, const s
 {
     const struct txn_result was = t->memo.result;
     struct card_wish now;
-    const struct device_want *want = spec_source_want(s->source, j->uuid);
+    const struct device_want *want = spec_source_want(s->spec_source, j->uuid);
     bool current = v && want && card_wish_of(&v->card, want, &now, NULL) == 0 &&
                    card_wish_equal(&now, &j->wish);
     const struct card_track_clock clock = track_clock(s);
@@ -81,6 +83,7 @@ static void note_result(const struct card_jobs *s, struct card_track *t, const s
 
 bool card_jobs_end(const struct card_jobs *s, struct agent_job *j)
 {
+    assert(j->kind == AGENT_JOB_CARD);
     struct card_view *v = cards_find(s->cards, j->uuid);
     struct card_track *t = card_tracks_find(s->tracks, j->uuid);
     bool read = v && j->rc == 0;
@@ -101,6 +104,6 @@ void card_jobs_recheck(const struct card_jobs *s)
         struct card_track *t = &s->tracks->items[i];
         const struct card_view *v = cards_find(s->cards, t->memo.uuid);
         if (v)
-            card_track_recheck(t, v, spec_source_want(s->source, t->memo.uuid));
+            card_track_recheck(t, v, spec_source_want(s->spec_source, t->memo.uuid));
     }
 }

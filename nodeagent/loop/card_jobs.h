@@ -13,10 +13,10 @@ struct card_jobs {
     const struct clock *clk;
     struct rng *rng;
     struct kubelet_link *kubelet; /* NULL: there is none */
-    int resource_publisher;       /* enum api_publisher */
+    enum api_publisher resource_publisher;
     struct cards *cards;
     struct card_tracks *tracks;
-    const struct spec_source *source;
+    const struct spec_source *spec_source;
     struct recovery *recovery;
     struct reporting *reporting;
     const struct withdrawal *withdrawal;

@@ -1,25 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/loop/card_refusal.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "nodeagent/offer/share.h"
 
 static void refuse(struct card_refusal *r, const char *reason, const char *text)
 {
+    assert(reason && text);
     r->reason = reason;
     (void)snprintf(r->text, sizeof(r->text), "%s", text);
 }
 
 void card_refusal_of(const struct card_view *v, const struct device_want *want, const char *illness,
-                     int publisher, struct card_wish *ret_wish, struct card_refusal *ret)
+                     enum api_publisher publisher, struct card_wish *ret_wish,
+                     struct card_refusal *ret)
 {
     auto_err struct err e = {0};
     const char *unshareable = v ? share_refusal(v->card.vendor, want, publisher) : NULL;
     ret->reason = NULL;
     if (!v)
         refuse(ret, "DeviceNotFound", "there is no such card on this node");
-    else if (v->card.unread)
+    else if (v->card.busy)
+        refuse(ret, "Progressing", "the card was not read yet: another call works on it");
+    else if (v->card.unread || v->unreadable)
         refuse(ret, "ReadFailed", v->card.unhealthy_message);
     else if (illness)
         refuse(ret, "Unhealthy", illness);

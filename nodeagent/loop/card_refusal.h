@@ -3,15 +3,18 @@
 
 #include "nodeagent/change/card_view.h"
 
-/* Why a want has no meaning on a card, so that nothing is attempted: the reason and the text of a
- * condition (docs/api.md). Pure. */
+/* Why nothing is attempted for a want now: the card is missing, not read or ill, or the want cannot be
+ * carried out on it. The reason and the text of a condition (docs/api.md). Pure. */
 struct card_refusal {
     const char *reason; /* static; NULL: it is not refused */
     char text[384];
 };
 
-/* Decides whether a want is refused, and translates it into a wish if it is not. v NULL: the node
- * has no such card. illness: one that the card's reading does not show; NULL: none.
- * publisher (enum api_publisher): who publishes the node's resources. */
+/* Decides whether a want is refused, and translates it into a wish if it is not. A card that was
+ * never read, or could not be read by the last reading of all, is refused until a reading shows it:
+ * its plan would differ from what the job finds. v NULL: the node has no such card. illness: one
+ * that the card's reading does not show; NULL: none. publisher (enum api_publisher): who publishes
+ * the node's resources. */
 void card_refusal_of(const struct card_view *v, const struct device_want *want, const char *illness,
-                     int publisher, struct card_wish *ret_wish, struct card_refusal *ret);
+                     enum api_publisher publisher, struct card_wish *ret_wish,
+                     struct card_refusal *ret);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/loop/card_track.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -88,6 +89,7 @@ void card_track_again(struct card_track *t)
 /* A waiting card is changing from now on; a failed one keeps its result until the next. */
 void card_track_begin(struct card_track *t)
 {
+    assert(t->memo.progress != PROGRESS_REFUSED);
     t->memo.beginning = true;
     if (t->memo.result.outcome == TXN_IN_USE)
         t->memo.progress = PROGRESS_PENDING;
@@ -98,12 +100,16 @@ bool card_track_is_ordered(const struct card_track *t)
     return t->ordered && !t->told_number;
 }
 
+int64_t card_track_number(const struct card_track *t, const struct card_offer *offer, int64_t next)
+{
+    assert(next > 0); /* 0 is: not told */
+    return t->told_number && card_offer_equal(&t->told, offer) ? t->told_number : next;
+}
+
 void card_track_told(struct card_track *t, const struct card_offer *offer, int64_t number)
 {
-    if (t->told_number && card_offer_equal(&t->told, offer))
-        return;
+    t->told_number = card_track_number(t, offer, number);
     t->told = *offer;
-    t->told_number = number;
 }
 
 void card_track_seal(struct card_track *t, int64_t now_mono_ms)
@@ -145,7 +151,9 @@ void card_tracks_retry_now(struct card_tracks *t, int64_t now_mono_ms)
 
 void card_track_refuse(struct card_track *t, const char *reason, const char *why)
 {
+    assert(reason && why);
     t->memo.progress = PROGRESS_REFUSED;
+    t->withdraws = false;
     t->withdrawn_mono_ms = 0;
     t->sealed_mono_ms = 0;
     t->await_mono_ms = 0;
@@ -169,12 +177,17 @@ static void note_drain(struct card_track *t, const struct device_want *want,
 void card_track_note(struct card_track *t, const struct device_want *want,
                      const struct txn_result *r, const struct card_track_clock *c)
 {
+    assert(want && c->clk && c->rng);
     bool was_withdrawn = t->memo.beginning;
     t->memo.beginning = false;
+    t->withdraws = false;
     t->withdrawn_mono_ms = 0;
     t->sealed_mono_ms = 0;
     t->await_mono_ms = 0;
-    if (r->outcome == TXN_NOT_WITHDRAWN && !was_withdrawn) {
+    bool surprised = r->outcome == TXN_NOT_WITHDRAWN && !was_withdrawn;
+    bool again = surprised && !t->surprised;
+    t->surprised = surprised;
+    if (again) {
         card_track_again(t);
         return;
     }

@@ -20,8 +20,10 @@ struct card_track {
     bool ordered; /* by a new spec; the controller withdrew beforehand what the spec destroys */
     struct card_offer told;    /* the offer last published for the card */
     int64_t told_number;       /* of the first status that says so; 0: none yet */
+    bool withdraws;            /* waits until the Node offers no more than `told` */
     int64_t withdrawn_mono_ms; /* when the kubelet was shown what goes; 0: not yet */
     int64_t sealed_mono_ms;    /* when what goes was first sealed; 0: not sealed */
+    bool surprised;            /* the last attempt found something to withdraw, unforeseen */
     int64_t await_mono_ms;     /* waits until then for its acknowledgement; 0: not waiting */
 };
 
@@ -45,7 +47,8 @@ void card_tracks_follow(struct card_tracks *t, const struct device_spec *before,
 struct card_track *card_tracks_find(const struct card_tracks *t, const char *uuid);
 void card_tracks_done(struct card_tracks *t);
 
-/* When the next attempt is due by itself; INT64_MAX: never. */
+/* The time at which the card becomes due without any event; INT64_MAX: only an event makes it due,
+ * or it is due now. */
 int64_t card_track_due_mono_ms(const struct card_track *t);
 /* True when the card is pending or its retry is due. A card that waits for an acknowledgement is
  * not due before its waiting time is over. */
@@ -54,6 +57,9 @@ bool card_track_is_due(const struct card_track *t, int64_t now_mono_ms);
 void card_track_again(struct card_track *t);
 /* An attempt begins. What it destroys is not offered from now on. */
 void card_track_begin(struct card_track *t);
+/* The number of the status that offers this of the card: that of the one that said so first, or of
+ * `next`, which is about to. */
+int64_t card_track_number(const struct card_track *t, const struct card_offer *offer, int64_t next);
 /* True until a status mentioned the ordered change. The controller removed what the change destroys
  * from the Node before it ordered the change, and does not offer it again until that status
  * (reconcilers/node.h). */
@@ -70,13 +76,16 @@ void card_track_await(struct card_track *t, int64_t now_mono_ms);
 void card_tracks_listed(struct card_tracks *t);
 /* The holders changed: attempts that found something in use are repeated now. */
 void card_tracks_retry_now(struct card_tracks *t, int64_t now_mono_ms);
-/* The API server acknowledged all statuses up to this number. */
+/* Nobody counts any more on what the statuses up to this number do not offer. */
 void card_tracks_acked(struct card_tracks *t, int64_t number);
-/* The want has no meaning on this card: it is not attempted before a new reading or another want.
- * reason is static. */
+/* Nothing can be attempted for the want now (card_refusal.h): not before a new reading or another
+ * want. reason is static. */
 void card_track_refuse(struct card_track *t, const char *reason, const char *why);
 /* Records how an attempt ended: done; in use (repeated every second); or failed (repeated after
- * growing pauses). An attempt that found something to withdraw first leaves the card pending. */
+ * growing pauses, of 2 s at first and at most 5 min, give or take a fifth; what is held or
+ * infeasible waits for another want or reading). The card stays pending after an attempt that found
+ * something to withdraw which the loop had not foreseen; a second such attempt in a row counts as
+ * failed, since the loop's picture of the card stays another than the job's. */
 void card_track_note(struct card_track *t, const struct device_want *want,
                      const struct txn_result *r, const struct card_track_clock *c);
 /* After a reading: makes pending a card that was as wanted and is not any more (another program or

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/loop/cards.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "nodeagent/offer/card_holders.h"
@@ -16,7 +17,7 @@ struct card_view *cards_find(const struct cards *c, const char *uuid)
 bool cards_has_unread(const struct cards *c)
 {
     for (size_t i = 0; i < c->n; i++)
-        if (c->items[i].card.unread)
+        if (c->items[i].card.unread || c->items[i].unreadable)
             return true;
     return false;
 }
@@ -117,6 +118,7 @@ static void replace_all(struct cards *c, struct agent_job *j)
     c->n = j->n_views;
     j->n_views = 0;
     c->inventory = j->inventory;
+    assert(c->inventory.n_cards == 0); /* they moved into the views */
     j->inventory = (struct gpu_inventory){0};
 }
 
@@ -139,6 +141,7 @@ static void hand_to_kubelet(struct cards *c, struct agent_job *j)
 /* Health is taken from the reading before remembered illnesses are added to it. */
 void cards_take_all(struct cards *c, struct agent_job *j)
 {
+    assert(j->kind == AGENT_JOB_READ && j->rc == 0);
     if (c->health)
         health_watch_take_reading(c->health, j->views, j->n_views, /* all= */ true,
                                   j->began_mono_ms);
@@ -150,9 +153,11 @@ void cards_take_all(struct cards *c, struct agent_job *j)
 }
 
 /* A card that the last reading of all could not read stays ill until the next one: otherwise it
- * would alternate. A job for slots reads its card only for the slices; its reading tells nothing about health. */
+ * would alternate. No change of it begins meanwhile (card_refusal.h). A job for slots reads its card
+ * only for the slices; its reading tells nothing about health. */
 void cards_take_one(struct cards *c, struct card_view *v, struct agent_job *j)
 {
+    assert(v >= c->items && v < c->items + c->n && v != &j->view);
     if (c->health && j->kind == AGENT_JOB_CARD)
         health_watch_take_reading(c->health, &j->view, 1, /* all= */ false, j->began_mono_ms);
     const struct card_view last = *v; /* for its illness, which it does not own */

@@ -27,7 +27,7 @@ struct cards {
 
 /* The card with this uuid, or NULL. Borrowed until the next reading of all. */
 struct card_view *cards_find(const struct cards *c, const char *uuid);
-/* True when some card could not be read, and never was before. */
+/* True when some card was never read, or could not be read by the last reading of all. */
 bool cards_has_unread(const struct cards *c);
 
 /* Takes over a reading of all cards out of a READ job that succeeded. A card that could not be read

@@ -6,9 +6,9 @@
 #include "nodeagent/offer/share.h"
 
 /*
- * Which cards are wanted in the compute mode EXCLUSIVE_PROCESS, and which one the worker has to look
- * at next (exclusive.h sets the mode, in a MODE job). Pure but for the memory of the last look. One
- * thread.
+ * Which cards are wanted in the compute mode EXCLUSIVE_PROCESS, and which one the worker has to
+ * look at next (exclusive.h sets the mode, in a COMPUTE_MODE job). Pure but for the memory of the
+ * last look. One thread.
  */
 struct exclusive_wish {
     struct exclusive_look {

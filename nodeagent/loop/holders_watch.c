@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/loop/holders_watch.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -41,6 +42,7 @@ struct holders_watch {
 /* Asks in ms, unless a question is due earlier: grants in quick succession must not postpone it. */
 static void ask_in(struct holders_watch *w, int64_t ms)
 {
+    assert(ms >= 0);
     int64_t due = clock_mono_ms(w->d.clk) + ms;
     if (w->due_mono_ms && w->due_mono_ms <= due)
         return;
@@ -58,6 +60,8 @@ static void ask_no_more(struct holders_watch *w)
  * devices. */
 static void plan_question(struct holders_watch *w)
 {
+    assert(w->settle_ms >= SETTLE_MS && w->settle_ms <= SETTLE_CAP_MS);
+    assert(w->unlisted_ms >= SETTLE_MS && w->unlisted_ms <= WATCH_MS);
     if (!w->holders.known) {
         ask_in(w, RETRY_MS);
     } else if (holders_await(&w->holders)) {
@@ -216,6 +220,7 @@ static void verify(void *arg)
 static void named(void *arg, const char *const *names, size_t n)
 {
     struct holders_watch *w = arg;
+    assert(w->d.plugin); /* only its registrations are verified */
     if (device_plugin_verify(w->d.plugin, names, n))
         reactor_timer_set(w->verify_timer, VERIFY_MS);
 }
@@ -245,6 +250,7 @@ const struct holders *holders_watch_get(const struct holders_watch *w)
 
 struct holders_watch *holders_watch_new(const struct holders_watch_deps *d)
 {
+    assert(d->reactor && d->clk && d->kubelet_dir && d->table && d->fn);
     struct holders_watch *w = xmalloc(sizeof(*w));
     *w = (struct holders_watch){.d = *d,
                                 .settle_ms = SETTLE_MS,

@@ -78,6 +78,14 @@ static bool is_for_slots(const struct agent_job *j)
 
 /* --- Jobs --- */
 
+static struct running_job *find_running(const struct jobs *s, const struct agent_job *j)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (s->running[i].job == j)
+            return &s->running[i];
+    return NULL;
+}
+
 /* NULL: the card is not known. */
 static const char *vendor_of(const struct jobs *s, const char *uuid)
 {
@@ -92,6 +100,7 @@ static void note_running(struct jobs *s, const struct agent_job *j)
         take(s, j->uuid, j);
     if (is_for_slots(j))
         take_sliced(s, j);
+    assert(!find_running(s, j));
     struct running_job *r = XPUSH(s->running, s->n);
     r->job = j;
     r->kind = j->kind;
@@ -116,14 +125,6 @@ void jobs_submit(struct jobs *s, struct agent_job *j)
     agent_job_free(j);
 }
 
-static struct running_job *find_running(const struct jobs *s, const struct agent_job *j)
-{
-    for (size_t i = 0; i < s->n; i++)
-        if (s->running[i].job == j)
-            return &s->running[i];
-    return NULL;
-}
-
 void jobs_end(struct jobs *s, const struct agent_job *j)
 {
     struct running_job *r = find_running(s, j);
@@ -131,6 +132,7 @@ void jobs_end(struct jobs *s, const struct agent_job *j)
     give_back(s, j);
     free(r->touched);
     *r = s->running[--s->n];
+    assert(s->n > 0 || s->n_busy == 0); /* no card without its job */
 }
 
 bool jobs_has_room(const struct jobs *s)

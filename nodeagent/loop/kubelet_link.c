@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/loop/kubelet_link.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -142,6 +143,7 @@ static int prefer(void *arg, const char *resource, const struct plugin_preferenc
         .n_required = p->n_must_include,
         .size = p->size,
     };
+    assert(k->preferred); /* shown since the table was taken */
     return preferred_choose(k->preferred[r - k->table.resources], &request, ret_ids, e);
 }
 
@@ -267,13 +269,14 @@ static void set_units(struct kubelet_link *k)
     if (!k->mps)
         return;
     list_units(k, &u);
+    assert(!k->setting_mps);
     k->setting_mps = true;
     int rc = mps_set(k->mps, u.items, u.n, &e);
     k->setting_mps = false;
     note_mps(k, &u, rc < 0 ? err_msg(&e) : NULL);
 }
 
-bool kubelet_link_is_released(const struct kubelet_link *k, const char *owner)
+bool kubelet_link_has_no_daemon(const struct kubelet_link *k, const char *owner)
 {
     const struct seal *s = seals_find(&k->seals, owner);
     for (size_t i = 0; k->mps && s && i < s->n_ids; i++) {
@@ -296,7 +299,7 @@ static bool can_be_given(const struct kubelet_link *k, const struct table_device
     return has_cdi(k, &d->entry) && has_daemon(k, d);
 }
 
-const char **kubelet_link_withheld(const struct kubelet_link *k, size_t *ret_n)
+const char **kubelet_link_unready(const struct kubelet_link *k, size_t *ret_n)
 {
     const char **names = NULL;
     *ret_n = 0;
@@ -321,6 +324,7 @@ struct expanded {
 static struct expanded expand(const struct kubelet_link *k, const struct table_resource *r)
 {
     struct expanded x = {.whole = true};
+    assert(r->n_devices <= UINT16_MAX);
     size_t n_ids = 0;
     size_t n_slots = 0;
     for (size_t i = 0; i < r->n_devices; i++) {
@@ -424,6 +428,7 @@ static void again(void *arg)
 
 void kubelet_link_offer(struct kubelet_link *k, const struct device_table *table)
 {
+    assert(table != &k->table);
     if (!k->look_again && device_table_equal(&k->table, table))
         return;
     k->look_again = false;
@@ -444,6 +449,7 @@ void kubelet_link_set_topology(struct kubelet_link *k, const struct gpu_topology
 
 void kubelet_link_set_driver(struct kubelet_link *k, const struct driver_view *driver)
 {
+    assert(driver);
     k->driver = driver;
     k->look_again = true;
     auto_err struct err e = {0};
@@ -547,6 +553,7 @@ static void open_holders(struct kubelet_link *k)
 
 int kubelet_link_new(const struct kubelet_link_options *o, struct kubelet_link **ret, struct err *e)
 {
+    assert(o->clk && o->kubelet_dir);
     auto_kubelet_link struct kubelet_link *k = xmalloc(sizeof(*k));
     k->o = *o;
     TRY(reactor_new(o->clk, &k->reactor, e));

@@ -87,7 +87,7 @@ void kubelet_link_unseal(struct kubelet_link *k, const char *owner);
 /* True once no MPS daemon of a device sealed for this owner is left. The seal ends the daemon,
  * because it would keep a partition from being destroyed. A change is reported as
  * KUBELET_LISTED. */
-bool kubelet_link_is_released(const struct kubelet_link *k, const char *owner);
+bool kubelet_link_has_no_daemon(const struct kubelet_link *k, const char *owner);
 
 /* Whether serving the kubelet works, and for a condition what does not. The text is borrowed until
  * the next call of any function here; NULL: the kubelet is only observed. */
@@ -95,7 +95,7 @@ enum plugin_state kubelet_link_state(const struct kubelet_link *k, const char **
 /* CDI names of offered devices that cannot be given: they are missing in the CDI file, or their MPS
  * daemon does not run. The caller frees the array; the names are borrowed until the next call of
  * any function here. */
-const char **kubelet_link_withheld(const struct kubelet_link *k, size_t *ret_n);
+const char **kubelet_link_unready(const struct kubelet_link *k, size_t *ret_n);
 /* Counts since the start. */
 struct plugin_stats kubelet_link_stats(const struct kubelet_link *k);
 

@@ -6,9 +6,10 @@
 #include "nodeagent/loop/jobs.h"
 
 /*
- * The choice between a reading and the attempt at some card. Pure: facts in, decision out. The
- * order of all kinds of jobs is agent.c's, start_next: slots first, because a container waits for
- * them (slot_jobs.h); a reading that is due; interrupted changes and modes (read_jobs.h); attempts.
+ * The choice between a reading and the attempt at some card. Pure: facts in, decision out. The order
+ * of all kinds of jobs is agent.c's, start_next: releases of slots, and bindings while no attempt is
+ * due or under way (slot_jobs.h); a reading that is due; interrupted changes, then compute modes
+ * (read_jobs.h); attempts.
  */
 struct next_job_facts {
     const struct jobs *jobs;          /* the ones under way */
@@ -29,5 +30,6 @@ enum next_job_kind next_job(const struct next_job_facts *f, struct card_track **
 /* The due card with the lowest index, as people count them; one that the node lacks comes last, and
  * one that no job may take now (jobs_may_take) is left out. NULL: none is due. */
 struct card_track *next_job_card(const struct next_job_facts *f);
-/* When the first of those is due by itself; INT64_MAX: none. */
+/* The earliest time at which a card that a job may take becomes due without any event; INT64_MAX:
+ * none does. */
 int64_t next_job_due_mono_ms(const struct next_job_facts *f);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/loop/publisher.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
 
@@ -40,6 +41,7 @@ struct publisher {
 
 struct publisher *publisher_new(const struct publisher_deps *d)
 {
+    assert(d->kc && d->devices && d->node && d->clk);
     struct publisher *p = xmalloc(sizeof(*p));
     p->d = *d;
     p->wake = xfd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -57,6 +59,7 @@ void publisher_set_beat(struct publisher *p, struct heartbeat *beat)
 
 int64_t publisher_put(struct publisher *p, json_t *status_take)
 {
+    assert(status_take);
     int64_t number;
     {
         HOLD(&p->mu);
@@ -88,6 +91,7 @@ static const json_t *newest(struct publisher *p)
 {
     HOLD(&p->mu);
     if (p->put) {
+        assert(p->put_number > p->wanted_number);
         json_decref(p->wanted);
         p->wanted = TAKE(p->put);
         p->wanted_number = p->put_number;
@@ -98,6 +102,7 @@ static const json_t *newest(struct publisher *p)
 /* Records that the server has the wanted status. */
 static void acknowledge(struct publisher *p)
 {
+    assert(p->wanted && p->wanted_number >= atomic_load(&p->acked_number));
     if (atomic_exchange(&p->acked_number, p->wanted_number) != p->wanted_number)
         (void)eventfd_write(p->acked, 1);
 }

@@ -11,9 +11,10 @@
 #include "kubeclient/informer.h"
 
 /*
- * Writes the agent's Device: creates it when it is missing, and updates its status to the last one
- * that was put, if they differ. One thread runs it and does all the blocking; any thread puts. Only
- * the newest status counts; a failed write is tried again with backoff.
+ * Writes the status of the agent's Device (resources are published by others, enum api_publisher):
+ * creates it when it is missing, and updates its status to the last one that was put, if they
+ * differ. One thread runs it and does all the blocking; any thread puts. Only the newest status
+ * counts; a failed write is tried again with backoff.
  */
 struct publisher;
 

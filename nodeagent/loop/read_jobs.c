@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/loop/read_jobs.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 struct recovery_facts read_jobs_facts(const struct read_jobs *s)
 {
     return (struct recovery_facts){
-        .spec = spec_source_spec(s->source),
+        .spec = spec_source_spec(s->spec_source),
         .jobs = s->jobs,
-        .acked = publisher_acked(s->publisher),
+        .acked = withdrawal_acked(s->withdrawal),
         .holders = s->cards->kubelet ? kubelet_link_holders(s->cards->kubelet) : NULL,
     };
 }
@@ -18,14 +19,15 @@ struct recovery_facts read_jobs_facts(const struct read_jobs *s)
 
 static struct share_rules share_rules(const struct read_jobs *s)
 {
-    return (struct share_rules){s->config, share_strategy(s->config, spec_source_spec(s->source)),
+    return (struct share_rules){s->config,
+                                share_strategy(s->config, spec_source_spec(s->spec_source)),
                                 s->resource_publisher};
 }
 
 /* The modes of cards are known only once the Device and the cards are. */
 static bool knows_modes(const struct read_jobs *s)
 {
-    return s->cards->serves_kubelet && spec_source_is_seen(s->source) && s->cards->read;
+    return s->cards->serves_kubelet && spec_source_is_seen(s->spec_source) && s->cards->read;
 }
 
 void read_jobs_tick(struct read_jobs *s)
@@ -45,15 +47,15 @@ static struct agent_job *begin_recovery(struct read_jobs *s, const struct agent_
                                         void *owner)
 {
     const struct recovery_facts facts = read_jobs_facts(s);
-    auto_id_list struct id_list withheld = {0};
+    auto_id_list struct id_list to_seal = {0};
     const char *uuid = recovery_next(s->recovery, &facts);
     if (!uuid)
         return NULL;
     struct agent_job *j = agent_job_new(AGENT_JOB_RECOVER, env, owner);
     (void)snprintf(j->uuid, sizeof(j->uuid), "%s", uuid);
     (void)snprintf(j->boot_id, sizeof(j->boot_id), "%s", s->cards->inventory.boot_id);
-    recovery_begin(s->recovery, &facts, cards_find(s->cards, j->uuid), j, &withheld);
-    withdrawal_seal_recovery(s->withdrawal, j->uuid, &withheld);
+    recovery_begin(s->recovery, &facts, cards_find(s->cards, j->uuid), j, &to_seal);
+    withdrawal_seal_recovery(s->withdrawal, j->uuid, &to_seal);
     return j;
 }
 
@@ -63,12 +65,13 @@ static struct agent_job *begin_mode(struct read_jobs *s, const struct agent_job_
     const struct share_rules rules = share_rules(s);
     bool wanted;
     const struct card_view *v =
-        knows_modes(s) ? exclusive_wish_next(&s->exclusive, &rules, spec_source_spec(s->source),
-                                             s->cards, s->jobs, &wanted)
-                       : NULL;
+        knows_modes(s)
+            ? exclusive_wish_next(&s->exclusive, &rules, spec_source_spec(s->spec_source), s->cards,
+                                  s->jobs, &wanted)
+            : NULL;
     if (!v)
         return NULL;
-    struct agent_job *j = agent_job_new(AGENT_JOB_MODE, env, owner);
+    struct agent_job *j = agent_job_new(AGENT_JOB_COMPUTE_MODE, env, owner);
     memcpy(j->uuid, v->card.uuid, sizeof(j->uuid));
     memcpy(j->view.card.uuid, v->card.uuid, sizeof(j->view.card.uuid));
     j->view.card.exclusive = v->card.exclusive;
@@ -113,6 +116,7 @@ static bool shows_all(const struct agent_job *j)
 
 static void take_reading(struct read_jobs *s, struct agent_job *j, int64_t now_mono_ms)
 {
+    assert(j->rc == 0);
     struct late_binding *slots = s->slot_jobs->slots;
     bool is_driver_new = j->new_driver_view;
     leave_out_touched(s, j);
@@ -140,6 +144,7 @@ static void take_reading(struct read_jobs *s, struct agent_job *j, int64_t now_m
 /* A reading that hung is overtaken by a later one. */
 void read_jobs_end(struct read_jobs *s, struct agent_job *j)
 {
+    assert(j->kind == AGENT_JOB_READ);
     int64_t now = clock_mono_ms(s->clk);
     if (j->began_mono_ms < s->newest_mono_ms)
         return;
@@ -158,8 +163,9 @@ void read_jobs_end(struct read_jobs *s, struct agent_job *j)
 
 bool read_jobs_end_card(struct read_jobs *s, struct agent_job *j)
 {
+    assert(j->kind == AGENT_JOB_RECOVER || j->kind == AGENT_JOB_COMPUTE_MODE);
     struct card_view *v = cards_find(s->cards, j->uuid);
-    if (j->kind == AGENT_JOB_MODE) {
+    if (j->kind == AGENT_JOB_COMPUTE_MODE) {
         if (v)
             v->card.exclusive = j->exclusive;
         return false;

@@ -13,10 +13,9 @@
 struct read_jobs {
     /* Borrowed. */
     const struct clock *clk;
-    const struct publisher *publisher;
     const struct plugin_config *config; /* NULL: none */
-    int resource_publisher;             /* enum api_publisher */
-    const struct spec_source *source;
+    enum api_publisher resource_publisher;
+    const struct spec_source *spec_source;
     struct cards *cards;
     const struct jobs *jobs;
     struct recovery *recovery;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/loop/readings.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 
 void readings_init(struct readings *r, const struct clock *clk, struct rng *rng, int64_t resync_ms)
 {
+    assert(resync_ms > 0);
     *r = (struct readings){
         .clk = clk,
         .rng = rng,
@@ -44,6 +46,7 @@ void readings_succeeded(struct readings *r, int64_t now_mono_ms, bool complete)
 
 void readings_failed(struct readings *r, const char *reason, const struct err *why)
 {
+    assert(reason && why->kind);
     if (!r->error || strcmp(r->error, err_msg(why)) != 0)
         log_warn("Could not read the node", kv_err(why));
     xstr_set(&r->error, err_msg(why));

@@ -16,7 +16,7 @@ struct readings {
     int64_t resync_ms; /* pause between two readings that succeed */
 
     bool due;             /* as soon as the worker is free */
-    int64_t next_mono_ms; /* by itself; after a failure not before that */
+    int64_t next_mono_ms; /* without any event; after a failure no reading comes before that */
     char *error;          /* owned; NULL: the newest reading succeeded, or there was none */
     const char *reason;   /* of the condition; static; valid with `error` */
     struct backoff backoff;

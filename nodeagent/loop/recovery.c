@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/loop/recovery.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -150,20 +151,22 @@ const char *recovery_next(const struct recovery *r, const struct recovery_facts 
  * next attempt, with a withdrawal (withdrawal.h).
  */
 void recovery_begin(struct recovery *r, const struct recovery_facts *f, const struct card_view *v,
-                    struct agent_job *j, struct id_list *withheld)
+                    struct agent_job *j, struct id_list *to_seal)
 {
     const struct unended_card *u = unended_find(&r->unended, j->uuid);
+    assert(j->kind == AGENT_JOB_RECOVER && is_waiting(r, j->uuid));
     for (size_t i = 0; i < r->round.n_waiting; i++)
         if (strcmp(r->round.waiting[i], j->uuid) == 0)
             memmove(r->round.waiting[i], r->round.waiting[--r->round.n_waiting], GPU_UUID_BYTES);
+    assert(!is_waiting(r, j->uuid)); /* each card waits once */
     r->round.n_running++;
     if (!r->done || !v)
         return;
     if (u && is_withheld(f, u))
-        id_list_add(withheld, &v->card, &j->offered);
+        id_list_add(to_seal, &v->card, &j->offered);
     else
         card_offer_of(&v->card, &j->offered);
-    j->seals = withheld->n;
+    j->seals = to_seal->n;
 }
 
 /* Warns once for each reason, because recovery repeats as long as it fails. */
@@ -179,6 +182,7 @@ static void warn_unended(const struct unended_card *known, const struct agent_jo
 
 void recovery_ended(struct recovery *r, const struct agent_job *j)
 {
+    assert(r->round.n_running > 0);
     r->round.n_running--;
     if (j->result.outcome == TXN_FAILED) {
         warn_unended(unended_find(&r->unended, j->uuid), j);
@@ -218,6 +222,7 @@ void recovery_note(struct recovery *r, const char *uuid, const struct txn_result
 bool recovery_told(struct recovery *r, const struct recovery_facts *f, int64_t number,
                    int64_t now_mono_ms)
 {
+    assert(number > 0);
     bool withheld = false;
     for (size_t i = 0; i < r->unended.n; i++) {
         struct unended_card *u = &r->unended.items[i];
@@ -228,6 +233,18 @@ bool recovery_told(struct recovery *r, const struct recovery_facts *f, int64_t n
         withheld = true;
     }
     return withheld;
+}
+
+int64_t recovery_number(const struct recovery *r, const struct recovery_facts *f, int64_t next)
+{
+    int64_t newest = 0;
+    for (size_t i = 0; i < r->unended.n; i++) {
+        const struct unended_card *u = &r->unended.items[i];
+        int64_t number = u->told_number ? u->told_number : next;
+        if (is_withheld(f, u) && number > newest)
+            newest = number;
+    }
+    return newest;
 }
 
 void recovery_done(struct recovery *r)

@@ -28,7 +28,7 @@ struct recovery {
 struct recovery_facts {
     const struct device_spec *spec;
     const struct jobs *jobs;
-    int64_t acked;                 /* number of the newest acknowledged status; 0: none */
+    int64_t acked;                 /* withdrawal_acked */
     const struct holders *holders; /* NULL: there is no kubelet */
 };
 
@@ -43,10 +43,10 @@ void recovery_found(struct recovery *r, const struct recovery_facts *f,
 /* The card to recover next; NULL: none can be now. Borrowed until the next call here. */
 const char *recovery_next(const struct recovery *r, const struct recovery_facts *f);
 /* Sets in the RECOVER job of that card what must not be destroyed, and takes the card out of those
- * that wait. v NULL: the node does not show the card. Adds to *withheld the devices that the caller
+ * that wait. v NULL: the node does not show the card. Adds to *to_seal the devices that the caller
  * has to seal while it runs. */
 void recovery_begin(struct recovery *r, const struct recovery_facts *f, const struct card_view *v,
-                    struct agent_job *j, struct id_list *withheld);
+                    struct agent_job *j, struct id_list *to_seal);
 /* A RECOVER job has ended. Logs a new reason why it could not end the change. */
 void recovery_ended(struct recovery *r, const struct agent_job *j);
 /* True while the first round is under way: some cards may be between two layouts. */
@@ -66,5 +66,9 @@ void recovery_note(struct recovery *r, const char *uuid, const struct txn_result
  * cards that are withheld. True: that is new for some card, so the holders are to be asked for. */
 bool recovery_told(struct recovery *r, const struct recovery_facts *f, int64_t number,
                    int64_t now_mono_ms);
+
+/* The number of the status that the recovery of all withheld cards waits for: the greatest of theirs,
+ * where a card that no status has told of yet counts with `next`. 0: no card is withheld. */
+int64_t recovery_number(const struct recovery *r, const struct recovery_facts *f, int64_t next);
 
 void recovery_done(struct recovery *r);

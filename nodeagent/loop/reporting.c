@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/loop/reporting.h"
 
+#include <assert.h>
+#include <inttypes.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/log.h"
+#include "base/num.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/report/last_status.h"
 #include "nodeagent/report/node_status.h"
 #include "service/conditions.h"
 
@@ -14,19 +19,26 @@ struct reporting {
     int64_t due_mono_ms;            /* INT64_MAX: nothing to publish */
     struct device_slots sick;       /* the slots that the newest node_state shows as sick */
     struct device_status published; /* agent_version NULL: none yet */
+    uint64_t life;                  /* this agent's, in the texts of its withdrawals */
+    int64_t number;                 /* of the newest status that was put; 0: none */
+    int64_t confirmed;              /* the greatest number that was confirmed; 0: none */
+    bool adopted;                   /* the status of the agent before was looked at */
     atomic_bool ready;
 };
 
 struct reporting *reporting_new(const struct reporting_deps *d)
 {
+    assert(!d->serves_kubelet || d->kubelet);
     struct reporting *r = xmalloc(sizeof(*r));
     r->d = *d;
     r->due_mono_ms = INT64_MAX;
+    r->life = d->seed ^ (uint64_t)clock_wall_ms(d->clk);
     return r;
 }
 
 void reporting_within(struct reporting *r, int64_t lag_ms)
 {
+    assert(lag_ms >= 0);
     int64_t at = clock_mono_ms(r->d.clk) + lag_ms;
     if (at < r->due_mono_ms)
         r->due_mono_ms = at;
@@ -75,17 +87,17 @@ static struct card_memo *memos_of(const struct card_tracks *tracks)
 static struct node_state state_of(struct reporting *r, struct card_memo **ret_memos)
 {
     const struct reporting_deps *d = &r->d;
-    const struct own_device *device = spec_source_device(d->source);
+    const struct own_device *device = spec_source_device(d->spec_source);
     *ret_memos = memos_of(d->tracks);
     struct node_state state = {
         .inventory = d->cards->read ? &d->cards->inventory : NULL,
         .cards = d->cards->items,
         .n_cards = d->cards->n,
         .host = d->host,
-        .spec = spec_source_spec(d->source),
+        .spec = spec_source_spec(d->spec_source),
         .spec_error = device ? device->spec_error : NULL,
-        .generation = spec_source_generation(d->source),
-        .spec_seen = spec_source_is_seen(d->source),
+        .generation = spec_source_generation(d->spec_source),
+        .spec_seen = spec_source_is_seen(d->spec_source),
         .memos = *ret_memos,
         .n_memos = d->tracks->n,
         .busy = d->jobs->busy,
@@ -109,7 +121,7 @@ static struct node_state state_of(struct reporting *r, struct card_memo **ret_me
 
 static bool may_serve(const struct reporting *r)
 {
-    return r->d.kubelet && r->d.cards->read && spec_source_may_offer(r->d.source) &&
+    return r->d.kubelet && r->d.cards->read && spec_source_may_offer(r->d.spec_source) &&
            r->d.recovery->done;
 }
 
@@ -133,27 +145,70 @@ static bool is_too_early(const struct reporting *r)
 {
     bool blind = (!r->d.cards->read || recovery_is_first(r->d.recovery)) && !r->d.readings->error &&
                  !r->d.jobs->stuck;
-    return !spec_source_is_seen(r->d.source) || (r->published.agent_version && blind);
+    return !spec_source_is_seen(r->d.spec_source) || (r->published.agent_version && blind);
 }
 
 /* Writes koordlet's file. Before the first reading the existing file is the best there is. */
 static void write_koordlet_file(const struct reporting *r)
 {
     auto_err struct err e = {0};
+    const struct device_spec *spec = spec_source_spec(r->d.spec_source);
     if (r->d.koordinator && r->d.cards->read &&
-        koord_infos_keep(r->d.koordinator, &r->published, spec_source_spec(r->d.source), &e) < 0)
+        koord_infos_keep(r->d.koordinator, &r->published, spec, &e) < 0)
         log_warn("Could not write the file of cards for koordlet", kv_err(&e));
+}
+
+static struct recovery_facts recovery_facts(const struct reporting *r)
+{
+    return (struct recovery_facts){.spec = spec_source_spec(r->d.spec_source), .jobs = r->d.jobs};
+}
+
+/* The number of the newest status, the next one's included, that the controller has to confirm; 0:
+ * nothing waits for that. */
+static int64_t number_to_confirm(const struct reporting *r, const struct node_offer *offer)
+{
+    const struct recovery_facts facts = recovery_facts(r);
+    int64_t newest = recovery_number(r->d.recovery, &facts, r->number + 1);
+    assert(offer->n == r->d.cards->n);
+    for (size_t i = 0; i < r->d.cards->n; i++) {
+        const struct card_track *t = card_tracks_find(r->d.tracks, r->d.cards->items[i].card.uuid);
+        int64_t number =
+            t && t->withdraws ? card_track_number(t, &offer->cards[i], r->number + 1) : 0;
+        if (number > newest)
+            newest = number;
+    }
+    return newest > r->confirmed ? newest : 0;
+}
+
+/* The text for status.withdrawal; NULL: none. The caller frees it. */
+static char *withdrawal_text(const struct reporting *r, const struct node_offer *offer)
+{
+    int64_t number = r->d.kubelet ? 0 : number_to_confirm(r, offer);
+    return number ? xasprintf("%016" PRIx64 "-%" PRId64, r->life, number) : NULL;
+}
+
+int64_t reporting_confirmed(struct reporting *r)
+{
+    const char *text = spec_source_spec(r->d.spec_source)->withdrawn;
+    auto_free char *mine = xasprintf("%016" PRIx64 "-", r->life);
+    int64_t number = 0;
+    if (text && strncmp(text, mine, strlen(mine)) == 0 &&
+        num_parse(text + strlen(mine), 1, r->number, &number, NULL) == 0 && number > r->confirmed)
+        r->confirmed = number;
+    return r->confirmed;
 }
 
 /* Remembers what the status with this number offers. */
 static void note_told(struct reporting *r, const struct node_offer *offer, int64_t number)
 {
+    assert(offer->n == r->d.cards->n && number == r->number + 1);
+    r->number = number;
     for (size_t i = 0; i < r->d.cards->n; i++) {
         struct card_track *t = card_tracks_find(r->d.tracks, r->d.cards->items[i].card.uuid);
         if (t)
             card_track_told(t, &offer->cards[i], number);
     }
-    const struct recovery_facts facts = {.spec = spec_source_spec(r->d.source), .jobs = r->d.jobs};
+    const struct recovery_facts facts = recovery_facts(r);
     if (recovery_told(r->d.recovery, &facts, number, clock_mono_ms(r->d.clk)) && r->d.kubelet)
         kubelet_link_ask(r->d.kubelet);
 }
@@ -174,10 +229,12 @@ void reporting_publish(struct reporting *r)
     if (may_serve(r))
         kubelet_link_offer(r->d.kubelet, &offer.table);
     add_link(r, &state);
-    auto_free const char **withheld = NULL;
+    auto_free const char **unready = NULL;
     if (r->d.serves_kubelet)
-        withheld = kubelet_link_withheld(r->d.kubelet, &state.withheld.n);
-    state.withheld.names = withheld;
+        unready = kubelet_link_unready(r->d.kubelet, &state.unready.n);
+    state.unready.names = unready;
+    auto_free char *withdrawal = withdrawal_text(r, &offer);
+    state.withdrawal = withdrawal;
     node_status_build(&state, &offer, &r->published, now_ms, &next);
     device_status_done(&r->published);
     r->published = next;
@@ -196,7 +253,8 @@ static void adopt_drains(struct reporting *r)
         struct card_memo *m = &r->d.tracks->items[i].memo;
         const struct device_card *card = device_status_card(&r->published, m->uuid);
         const struct condition *c = card ? condition_get(&card->conditions, "Applied") : NULL;
-        if (!c || !card->has_drain || c->observed_generation != spec_source_generation(r->d.source))
+        if (!c || !card->has_drain ||
+            c->observed_generation != spec_source_generation(r->d.spec_source))
             continue;
         m->drain_since_ms = card->drain.since_ms;
         m->drain_deadline_ms = card->drain.deadline_ms;
@@ -205,12 +263,14 @@ static void adopt_drains(struct reporting *r)
 
 void reporting_adopt(struct reporting *r)
 {
-    const struct own_device *d = spec_source_device(r->d.source);
-    if (r->published.agent_version || !d || !d->status)
+    const struct own_device *d = spec_source_device(r->d.spec_source);
+    if (r->adopted || r->published.agent_version || !d || !d->status)
         return;
+    r->adopted = true;
     /* The document is shared with other threads: it may be read, but not referenced. */
-    if (jx_decode(d->status, device_status_fields, &r->published, NULL) < 0)
-        device_status_done(&r->published);
+    if (!last_status_read(d->status, &r->published))
+        log_warn("Does not go on with a status that no agent wrote",
+                 kv_int("generation", spec_source_generation(r->d.spec_source)));
     adopt_drains(r);
 }
 

@@ -21,20 +21,21 @@ struct reporting;
 struct reporting_deps {
     const struct clock *clk;
     struct publisher *publisher;
-    struct kubelet_link *kubelet;    /* NULL: there is none */
+    struct kubelet_link *kubelet;    /* NULL: there is none, and the controller publishes */
     bool serves_kubelet;             /* else it is only observed */
     struct koord_infos *koordinator; /* NULL: no file for koordlet */
     struct late_binding *slots;      /* NULL: no slices are made for pods */
     bool writes_slot_files;          /* CDI files of slots are written */
     struct agent_metrics *metrics;   /* NULL: none */
     const char *version;
+    uint64_t seed; /* tells the statuses of this agent from those of the one before */
     const struct plugin_config *config; /* NULL: none */
-    int resource_publisher;             /* enum api_publisher */
+    enum api_publisher resource_publisher;
 
     /* What the loop knows. */
     const struct cards *cards;
     const struct host_facts *host;
-    const struct spec_source *source;
+    const struct spec_source *spec_source;
     struct card_tracks *tracks;
     const struct jobs *jobs;
     struct recovery *recovery;
@@ -55,6 +56,11 @@ void reporting_publish(struct reporting *r);
  * before. A card that can no longer be read keeps its devices, because the kubelet is answered from
  * memory. */
 void reporting_serve(struct reporting *r);
+/* The number of the newest status that the Node's resources follow: where the controller publishes
+ * them, it repeats the text of status.withdrawal in spec.withdrawn once it has written the Node. A
+ * status has such a text until a change, or the end of an interrupted one, has been told so here.
+ * 0: none. */
+int64_t reporting_confirmed(struct reporting *r);
 /* Takes over the Device's status once, so that its conditions and drains continue in the first one
  * of this agent. Does nothing after the first status. */
 void reporting_adopt(struct reporting *r);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/loop/seals.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,11 +45,13 @@ bool seals_drop(struct seals *s, const char *owner)
 
 void seals_put(struct seals *s, const char *owner, const char *const *ids, size_t n)
 {
+    assert(owner && (ids || n == 0));
     struct seal next = {.owner = xstrdup(owner)};
     for (size_t i = 0; i < n; i++)
         *XPUSH(next.ids, next.n_ids) = xstrdup(ids[i]);
     (void)seals_drop(s, owner);
     *XPUSH(s->items, s->n) = next;
+    assert(seals_find(s, owner) == &s->items[s->n - 1]); /* the only one of the owner */
 }
 
 void seals_done(struct seals *s)

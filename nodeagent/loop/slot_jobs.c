@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/loop/slot_jobs.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +34,7 @@ static struct slot_card *slot_cards(const struct slot_jobs *s, size_t *ret_n)
     *ret_n = 0;
     for (size_t i = 0; i < s->cards->n; i++) {
         const struct gpu_card *card = &s->cards->items[i].card;
-        const struct device_want *want = spec_source_want(s->source, card->uuid);
+        const struct device_want *want = spec_source_want(s->spec_source, card->uuid);
         if (card->mode != GPU_SGPU || !card_makes_slices(card, want))
             continue;
         bool declared = want && want->sgpu.has_qos_policy;
@@ -79,8 +80,8 @@ static struct agent_job *next_binding(const struct slot_jobs *s, const struct ag
     j->binding = b;
     for (size_t i = 0; i < b.n && !*j->uuid; i++)
         (void)snprintf(j->uuid, sizeof(j->uuid), "%s",
-                       b.unplaced.kind ? cards_uuid_of_slot(s->cards, b.grants[i].slot)
-                                       : b.grants[i].card);
+                       b.unplaced.kind ? cards_uuid_of_slot(s->cards, b.bound[i].slot)
+                                       : b.bound[i].card);
     return j;
 }
 
@@ -100,6 +101,7 @@ static struct agent_job *next_release(const struct slot_jobs *s, const struct ag
 struct agent_job *slot_jobs_next(const struct slot_jobs *s, const struct agent_job_env *env,
                                  void *owner)
 {
+    assert(s->slots && s->kubelet);
     if (jobs_have_sliced(s->jobs))
         return NULL;
     struct agent_job *j = next_release(s, env, owner);
@@ -108,6 +110,7 @@ struct agent_job *slot_jobs_next(const struct slot_jobs *s, const struct agent_j
 
 bool slot_jobs_end(const struct slot_jobs *s, struct agent_job *j)
 {
+    assert(j->kind == AGENT_JOB_BIND || j->kind == AGENT_JOB_RELEASE);
     struct card_view *v = *j->uuid ? cards_find(s->cards, j->uuid) : NULL;
     const struct err *err = j->err.kind ? &j->err : NULL;
     bool read = v && *j->view.card.uuid;
@@ -115,7 +118,7 @@ bool slot_jobs_end(const struct slot_jobs *s, struct agent_job *j)
     if (read)
         cards_take_one(s->cards, v, j);
     for (size_t i = 0; i < j->binding.n; i++)
-        elsewhere |= strcmp(j->binding.grants[i].card, j->uuid) != 0;
+        elsewhere |= strcmp(j->binding.bound[i].card, j->uuid) != 0;
     if (j->kind == AGENT_JOB_BIND)
         late_binding_bound(s->slots, &j->binding, err);
     else

@@ -19,7 +19,7 @@ struct slot_jobs {
     struct kubelet_link *kubelet;      /* grants the slots; never NULL with `slots` */
     const struct cdi_slots *cdi_slots; /* the CDI files of slots; NULL: none are written */
     struct cards *cards;
-    const struct spec_source *source;
+    const struct spec_source *spec_source;
     const struct card_tracks *tracks;
     const struct jobs *jobs;
     const struct unended *unended;
@@ -30,7 +30,8 @@ struct slot_jobs {
 bool slot_jobs_is_open(const struct gpu_card *card, const struct device_want *want,
                        const struct card_track *t, const struct unended *unended);
 
-/* Asks once whether the agent may read pods, where some card makes slices for pods. */
+/* Asks whether the agent may read pods, if some card makes slices for pods: once, and again from time
+ * to time while the API server refuses. */
 void slot_jobs_ask_right(const struct slot_jobs *s);
 /* The next job for slots, BIND or RELEASE; NULL: none is due, or one is under way. While some card
  * is due for an attempt nothing is bound: it is not known yet what that attempt destroys. The

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/loop/spec_source.h"
 
+#include <assert.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
@@ -96,6 +97,7 @@ static bool recall(struct spec_source *s, struct spec_news *ret)
     auto_err struct err e = {0};
     if (clock_mono_ms(s->clk) < s->recall_mono_ms)
         return false;
+    assert(!s->seen && !s->recalled);
     s->recall_mono_ms = INT64_MAX;
     int rc = last_spec_read(s->state_dir, &s->last_spec, &e);
     if (rc < 0 && rc != -(int)ERR_NOT_FOUND)
@@ -119,6 +121,7 @@ static void keep(const struct spec_source *s)
 
 bool spec_source_take(struct spec_source *s, struct spec_news *ret)
 {
+    assert(!s->seen || !s->recalled);
     struct object *next;
     if (!take_mail(s, &next))
         return recall(s, ret);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/loop/withdrawal.h"
 
+#include <assert.h>
+#include <string.h>
+
 #include "base/log.h"
 #include "base/xalloc.h"
 
@@ -9,7 +12,12 @@
 /* The owner of a seal that is not a card's. */
 static const char seal_of_slots[] = "slots";
 
-/* --- From the API server --- */
+/* --- From the Node, by the controller --- */
+
+int64_t withdrawal_acked(const struct withdrawal *w)
+{
+    return w->kubelet ? publisher_acked(w->publisher) : reporting_confirmed(w->reporting);
+}
 
 /* True when the controller withdrew from the Node everything that the change destroys, before it
  * ordered the change. The controller knows how many parts of each kind stay, not which ones: a part
@@ -33,7 +41,7 @@ static void advertised_offer(const struct withdrawal *w, const struct card_track
     card_offer_of(card, ret);
     if (ordered)
         card_offer_withdraw(ret, steps);
-    else if (t->told_number && t->told_number <= publisher_acked(w->publisher))
+    else if (t->told_number && t->told_number <= withdrawal_acked(w))
         *ret = t->told;
 }
 
@@ -42,9 +50,11 @@ static bool is_withdrawn_from_status(const struct withdrawal *w, struct card_tra
                                      const struct card_steps *steps, struct card_offer *ret_offered)
 {
     card_track_begin(t);
-    bool told = t->told_number && card_offer_allows(&t->told, steps);
-    if (!told && !is_ordered(t, want, card, steps))
+    bool told = t->told_number && t->withdraws && card_offer_allows(&t->told, steps);
+    if (!told && !is_ordered(t, want, card, steps)) {
+        t->withdraws = true;
         reporting_publish(w->reporting);
+    }
     /* A status that was published just now counts as a mention of the order. */
     advertised_offer(w, t, is_ordered(t, want, card, steps), card, steps, ret_offered);
     return card_offer_allows(ret_offered, steps);
@@ -54,6 +64,7 @@ static bool is_withdrawn_from_status(const struct withdrawal *w, struct card_tra
 
 static void seal(const struct withdrawal *w, const char *owner, const struct id_list *ids)
 {
+    assert(w->kubelet);
     kubelet_link_seal(w->kubelet, owner, (const char *const *)ids->items, ids->n);
 }
 
@@ -73,10 +84,11 @@ static bool is_withdrawn_from_kubelet(const struct withdrawal *w, struct card_tr
         return false;
     card_offer_withdraw(offered, steps);
     auto_id_list struct id_list goes = {0};
+    assert(card_offer_allows(offered, steps));
     id_list_add(&goes, card, offered);
     seal(w, t->memo.uuid, &goes);
     card_track_seal(t, clock_mono_ms(w->clk));
-    return kubelet_link_is_released(w->kubelet, t->memo.uuid);
+    return kubelet_link_has_no_daemon(w->kubelet, t->memo.uuid);
 }
 
 /* --- Both --- */
@@ -86,6 +98,7 @@ bool withdrawal_advance(const struct withdrawal *w, struct card_track *t,
                         struct agent_job *j)
 {
     auto_free struct card_plan *plan = xmalloc(sizeof(*plan));
+    assert(strcmp(t->memo.uuid, card->uuid) == 0);
     card_plan(card, &j->wish, plan);
     card_offer_of(card, &j->offered);
     bool takes = plan->verdict == CARD_CHANGE && !card_offer_allows(&j->offered, &plan->steps);
@@ -104,8 +117,9 @@ static const struct txn_result *lateness(const struct withdrawal *w, const struc
     static const struct txn_result not_acked = {
         .outcome = TXN_NOT_WITHDRAWN,
         .reason = "NotWithdrawn",
-        .message = "the API server did not acknowledge in time that the parts to be removed are no "
-                   "longer offered; nothing was changed",
+        .message =
+            "cleave-controller did not confirm in time that the Node no longer offers the parts "
+            "to be removed; nothing was changed",
     };
     static const struct txn_result not_listed = {
         .outcome = TXN_NOT_WITHDRAWN,
@@ -149,10 +163,11 @@ void withdrawal_seal_recovery(const struct withdrawal *w, const char *uuid,
 
 void withdrawal_seal_slots(const struct withdrawal *w, const struct slot_binding *b)
 {
+    assert(w->kubelet);
     char(*ids)[DEVICE_ID_BYTES] = xcalloc(b->n, sizeof(*ids));
     auto_free const char **list = xcalloc(b->n, sizeof(char *));
     for (size_t i = 0; i < b->n; i++)
-        list[i] = device_slot_id(b->grants[i].slot, ids[i]);
+        list[i] = device_slot_id(b->bound[i].slot, ids[i]);
     kubelet_link_seal(w->kubelet, seal_of_slots, list, b->n);
     free(ids);
 }
@@ -169,7 +184,7 @@ static const char *seal_of(const struct agent_job *j)
     case AGENT_JOB_RELEASE:
         return seal_of_slots;
     case AGENT_JOB_READ:
-    case AGENT_JOB_MODE:
+    case AGENT_JOB_COMPUTE_MODE:
         break;
     }
     return NULL;

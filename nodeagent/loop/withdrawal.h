@@ -6,9 +6,11 @@
 /*
  * The withdrawal of a card's devices before a change: what the change destroys leaves the offer
  * first, and the change waits until nobody counts on it any more.
- *  - With a kubelet: in the three steps of kubelet_link.h, the seal last.
- *  - Without one: until the API server has acknowledged a status that no longer offers it, unless
- *    the controller withdrew it from the Node before it ordered the change.
+ *  - Where the agent serves the kubelet: in the three steps of kubelet_link.h, the seal last.
+ *  - Where another's device plugin does: the same, but a seal binds nobody, only the list counts.
+ *  - Where there is no kubelet link, the controller publishes what the status offers: until it has
+ *    confirmed that the Node follows a status that no longer offers it (reporting_confirmed), unless
+ *    it withdrew that from the Node before it ordered the change.
  *
  * Which devices of which card are sealed is known here and in the kubelet link only. The loop's
  * thread only; never blocks.
@@ -16,7 +18,7 @@
 struct withdrawal {
     /* Borrowed. */
     const struct clock *clk;
-    struct kubelet_link *kubelet; /* NULL: there is none */
+    struct kubelet_link *kubelet; /* NULL: the controller publishes */
     const struct publisher *publisher;
     struct reporting *reporting;
 };
@@ -31,6 +33,11 @@ bool withdrawal_advance(const struct withdrawal *w, struct card_track *t,
  * has ended with the result `NotWithdrawn`, which is logged. */
 bool withdrawal_await(const struct withdrawal *w, struct card_track *t,
                       const struct device_want *want, const struct card_track_clock *clock);
+
+/* The number of the newest status that has done its work: on what it and those before it do not
+ * offer, nobody counts any more. With a kubelet link that is the newest that the API server has
+ * acknowledged, without one the newest that the controller has confirmed. 0: none. */
+int64_t withdrawal_acked(const struct withdrawal *w);
 
 /* Seals the devices of a card that its recovery may destroy. */
 void withdrawal_seal_recovery(const struct withdrawal *w, const char *uuid,

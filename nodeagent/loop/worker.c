@@ -68,6 +68,7 @@ static void queue_init(struct queue *q)
 
 static void queue_put(struct queue *q, struct job *j)
 {
+    assert(!*q->last);
     j->next = NULL;
     *q->last = j;
     q->last = &j->next;
@@ -93,9 +94,11 @@ static struct job *wait_for_job(struct worker *w)
     w->idle++;
     while (!w->stop && !w->todo.first)
         (void)pthread_cond_wait(&w->wake, &w->mu);
+    assert(w->idle > 0 && w->idle <= w->living);
     w->idle--;
     if (w->stop)
         return NULL;
+    assert(w->queued > 0);
     w->queued--;
     return queue_take(&w->todo);
 }
@@ -117,6 +120,7 @@ static void end_thread(struct worker *w)
 {
     {
         HOLD(&w->mu);
+        assert(w->living > 0);
         if (--w->living > 0)
             return;
     }
@@ -185,6 +189,7 @@ static struct worker *make(struct gpu *gpu, const struct worker_options *o)
 static int start_thread(struct worker *w)
 {
     size_t n = atomic_load(&w->n_threads);
+    assert(n < w->max_threads && w->living == n);
     struct worker_thread *t = &w->threads[n];
     t->worker = w;
     int rc = pthread_create(&t->id, NULL, run_jobs, t);
@@ -265,6 +270,7 @@ void worker_dispatch(struct worker *w)
         start_for_job(w);
     }
     for (struct job *j = take_finished(w); j; j = take_finished(w)) {
+        assert(w->pending > 0);
         w->pending--;
         j->done(j->arg);
         free(j);
@@ -389,6 +395,7 @@ struct worker *worker_free(struct worker *w, int64_t grace_ms, bool *ret_abandon
     }
     for (size_t i = 0; i < atomic_load(&w->n_threads); i++)
         (void)pthread_join(w->threads[i].id, NULL);
+    assert(w->living == 0 && w->idle == 0);
     drop_all(&w->todo);
     drop_all(&w->finished);
     free_worker(w);

@@ -28,7 +28,7 @@ struct card_layout {
     struct sgpu_wants sgpu; /* GPU_SGPU: the slices, without foreign ones */
 };
 
-/* The target of one card. wants refers to the card's own profile table and is empty unless mode is
+/* The wish for one card. wants refers to the card's own profile table and is empty unless mode is
  * GPU_MIG; sgpu is empty unless mode is GPU_SGPU. */
 struct card_wish {
     enum gpu_mode mode;
@@ -65,10 +65,13 @@ struct card_step {
 struct card_steps {
     unsigned n;
     struct card_step items[CARD_MAX_STEPS];
-    /* Bit i: an item that would be changed is in use. The mode of the card says what its items are:
-     * card.state.items, card.sgpu.items. */
+    /* Bit i: item i is in use and would be destroyed or changed; or it is a foreign slice and the
+     * mode would change. The mode of the card says what its items are: card.state.items,
+     * card.sgpu.items. */
     uint32_t blocking;
-    bool card_blocking; /* the whole card is in use, and the mode would change */
+    /* The card is used as a whole, and its mode or QoS policy would change; or a layout of slices
+     * does not fit beside the foreign ones. */
+    bool card_blocking;
 };
 
 /* Adds a step of this kind, else empty. Borrowed until the next one. */

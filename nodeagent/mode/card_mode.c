@@ -37,11 +37,16 @@ bool card_can_be_cut(const struct gpu_card *card)
 /* --- Parts --- */
 
 static_assert(MIG_NAME_BYTES >= SGPU_ALIAS_BYTES, "a buffer for a name takes both");
+static_assert(CARD_PLACE_BYTES >= SGPU_ALIAS_BYTES, "a slice is named by its alias");
+static_assert(GPU_MAX_PARTITIONS >= SGPU_MAX_SLICES && GPU_MAX_PARTITIONS >= GPU_MAX_VFS,
+              "no card has more parts than that");
 
 unsigned card_parts(const struct gpu_card *card)
 {
     const struct card_mode *m = card_mode_of(card->mode);
-    return m->count ? m->count(card) : 0;
+    unsigned n = m->count ? m->count(card) : 0;
+    assert(n <= GPU_MAX_PARTITIONS);
+    return n;
 }
 
 struct card_part card_part_at(const struct gpu_card *card, unsigned i)
@@ -62,8 +67,9 @@ void card_part_name(const struct gpu_card *card, const struct card_part *p, char
         (void)snprintf(buf, MIG_NAME_BYTES, slot ? "sgpu" : "unknown");
 }
 
-bool card_part_is_used_by(const struct card_part *p, const struct gpu_process *by)
+bool card_part_is_used_by(const struct card_part *p, const struct gpu_user *by)
 {
+    assert(p->number >= 0 && p->ci >= -1);
     return by->part == p->number && (p->ci < 0 || by->ci < 0 || by->ci == p->ci);
 }
 

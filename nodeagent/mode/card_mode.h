@@ -11,8 +11,11 @@
 /*
  * All that the agent knows of one mode: of the parts of a card in this mode, and of the way there
  * and back. A mode is a line of api/modes.def and a file beside this one, which defines
- * card_mode_<word>. What reads, counts, plans, offers and reports asks the row; nothing else tells
- * the modes apart, except what only one of them has (docs/adding-a-mode.md).
+ * card_mode_<word>. What reads, counts, plans, offers and reports asks the row: in the agent
+ * nothing else tells the modes apart, except what only one of them has. Modes are told apart by
+ * name in partition/resolve_judge.c, resolve.c and resources.c, reconcilers/node_resources.c,
+ * nodeagent/commands/layout_check.c, and the enums of crds/: each has to know a new one.
+ * docs/adding-a-mode.md has it worked through.
  *
  * Rows are immutable and static, their functions pure. A member that may be NULL says what that
  * means; the others are required.
@@ -22,7 +25,7 @@
 struct card_unfit {
     const char *reason;       /* CamelCase, static */
     char message[384];        /* for a person */
-    struct mig_wants nearest; /* a geometry that would fit; n 0: none */
+    struct mig_wants nearest; /* a layout that would fit; n 0: none */
 };
 
 /* The refusals of a mode that no call switches on or off. */
@@ -110,6 +113,6 @@ bool card_part_kind(const struct gpu_card *card, const struct card_part *p, char
  * buf holds MIG_NAME_BYTES. */
 void card_part_name(const struct gpu_card *card, const struct card_part *p, char *buf);
 /* True when this process or pod uses the part. */
-bool card_part_is_used_by(const struct card_part *p, const struct gpu_process *by);
+bool card_part_is_used_by(const struct card_part *p, const struct gpu_user *by);
 /* True when the part may be offered: it is not ill and not foreign. */
 bool card_part_is_good(const struct card_part *p);

@@ -10,7 +10,7 @@ struct card_part {
     /* What the mode's own file reads; NULL for parts of other modes. */
     const struct gpu_partition *mig;
     const struct sgpu_slice *slice;
-    const struct gpu_slice *device; /* the slice's device */
+    const struct gpu_slice *device; /* the slice's alias in the driver, device node and health */
     const struct gpu_vf *vf;
 
     int number;          /* by which a user, a step or an offer names it on its card */

@@ -10,6 +10,7 @@ struct tally {
 
 static uint32_t span(unsigned start, unsigned slices)
 {
+    assert(slices < MIG_MAX_MEMORY_SLICES && start < MIG_MAX_MEMORY_SLICES);
     return ((1U << slices) - 1) << start;
 }
 
@@ -32,6 +33,7 @@ static bool place_all(unsigned room, struct tally *left, uint32_t taken, struct 
         slices--;
     if (slices == 0)
         return true;
+    assert(fit->n < MIG_MAX_CIS);
     left->of[slices]--;
     fit->n++;
     for (unsigned s = 0; s + slices <= room; s += stride_of(slices)) {
@@ -97,6 +99,7 @@ bool ci_fit_choose(unsigned room, const struct ci_cut *now, const unsigned *want
         if ((stay & must) != must || count <= best || !fits(room, now, stay, sizes, &fit))
             continue;
         best = count;
+        assert((fit.stay & must) == must && fit.n <= MIG_MAX_CIS - (unsigned)count);
         *ret = fit;
     }
     return best >= 0;

@@ -13,6 +13,8 @@
 
 /* Partitions: GPU instances at places of the card, each with compute instances (NVIDIA MIG). */
 
+static_assert(MIG_MAX_CIS <= 32, "a set of compute instances is a word");
+
 /* --- Parts --- */
 
 static bool is_possible(const struct gpu_card *card)
@@ -40,7 +42,9 @@ static const struct mig_profile *profile_of(const struct gpu_card *card,
 static struct card_part part_at(const struct gpu_card *card, unsigned i)
 {
     const struct gpu_partition *p = &card->partitions[i];
+    assert(p->instance < card->state.n);
     const struct mig_instance *inst = &card->state.items[p->instance];
+    assert(p->ci < inst->n_cis && p->gi_id == inst->gi_id);
     const struct mig_profile *profile = profile_of(card, inst);
     return (struct card_part){.mig = p,
                               .number = (int)p->gi_id,
@@ -57,6 +61,7 @@ static bool kind(const struct gpu_card *card, const struct card_part *p, char *b
     const struct mig_instance *inst = instance_of(card, p);
     if (inst->profile == MIG_NO_PROFILE)
         return false;
+    assert(inst->profile < card->mig.n_profiles);
     mig_partition_name(&card->mig.profiles[inst->profile], inst->cis[p->mig->ci].slices, buf);
     return true;
 }
@@ -66,6 +71,7 @@ static bool kind(const struct gpu_card *card, const struct card_part *p, char *b
 static int named_ci_start(const struct gpu_card *card, const struct card_part *p)
 {
     const struct mig_instance *inst = instance_of(card, p);
+    assert(inst->profile != MIG_NO_PROFILE); /* such a partition has no kind, so no name */
     if (inst->cis[p->mig->ci].slices == card->mig.profiles[inst->profile].slices)
         return -1;
     return p->mig->ci_start >= 0 ? p->mig->ci_start : (int)p->mig->ci_id;
@@ -112,6 +118,7 @@ static void show(const struct gpu_card *card, const struct card_part *p,
 
 const char *card_memory_slices(const struct mig_instance *inst, char ret[CARD_SLICES_BYTES])
 {
+    assert(inst->size > 0);
     if (inst->size == 1)
         (void)snprintf(ret, CARD_SLICES_BYTES, "slice %u", inst->start);
     else
@@ -212,6 +219,7 @@ static unsigned standing_count(const struct gpu_card *card)
 
 static void layout_of(const struct gpu_card *card, struct card_layout *ret)
 {
+    assert(ret->n == 0);
     for (unsigned i = 0; i < standing_count(card); i++)
         (void)add_standing(card, i, 0, ret);
 }
@@ -344,6 +352,7 @@ static void create_instance(const struct card_instance *item, struct card_steps 
 static void steps_down(const struct gpu_card *card, const struct card_layout *layout,
                        struct card_steps *ret)
 {
+    assert(card->mode == GPU_MIG);
     for (unsigned i = 0; i < standing_count(card); i++) {
         const struct card_instance *item = find_item(card, &card->state.items[i], layout);
         if (item)
@@ -365,6 +374,7 @@ static int find_standing(const struct gpu_card *card, const struct card_layout *
 static void steps_up(const struct gpu_card *card, const struct card_layout *layout,
                      struct card_steps *ret)
 {
+    assert(layout->mode == GPU_MIG && layout->n <= MIG_MAX_INSTANCES);
     for (unsigned w = 0; layout->mode == GPU_MIG && w < layout->n; w++) {
         const struct card_instance *item = &layout->items[w];
         int i = find_standing(card, layout, item);
@@ -426,6 +436,7 @@ static void target_recut(const struct gpu_card *card, unsigned i, const struct m
                          struct card_layout *ret)
 {
     const struct mig_instance *in = &card->state.items[i];
+    assert(in->profile < card->mig.n_profiles); /* the planner cuts only known ones anew */
     struct ci_cut cut = cut_of(card, i, r->destroy);
     unsigned sizes[MIG_MAX_CIS];
     unsigned n = sizes_after(in, r, sizes);
@@ -475,6 +486,7 @@ static void target_creates(const struct gpu_card *card, const struct mig_plan *p
 {
     for (unsigned i = 0; i < p->n_create && ret->n < MIG_MAX_INSTANCES; i++) {
         const struct mig_new *new = &p->create[i];
+        assert(new->profile < card->mig.n_profiles &&new->n_cis <= MIG_MAX_CIS);
         const struct mig_profile *profile = &card->mig.profiles[new->profile];
         struct card_instance *item = &ret->items[ret->n++];
         *item = (struct card_instance){.profile_id = profile->id,
@@ -489,6 +501,7 @@ static bool target_of(const struct gpu_card *card, const struct card_wish *wish,
 {
     static const struct mig_state none = {0};
     struct mig_plan p;
+    assert(wish->mode == GPU_MIG && ret->n == 0);
     mig_plan(&card->mig, card->mode == GPU_MIG ? &card->state : &none, &wish->wants, &p);
     if (p.undecided) {
         why->reason = "TooComplex";
@@ -510,6 +523,7 @@ static bool target_of(const struct gpu_card *card, const struct card_wish *wish,
 
 static int blocking_item(const struct gpu_card *card, unsigned i, struct sb *b)
 {
+    assert(i < card->state.n);
     const struct mig_instance *in = &card->state.items[i];
     const struct mig_profile *profile = profile_of(card, in);
     sb_addf(b, "%s at memory slice %u", profile ? profile->name : "an instance of unknown profile",

@@ -3,7 +3,8 @@
 
 #include "partition/mig.h"
 
-/* What only partitions have: a place on the card. */
+/* The place of a MIG instance on its card, in words for messages. MIG as a mode, from the plan of
+ * partition/mig.h to layout and steps, is the row card_mode_mig (mig.c, card_mode.h). */
 
 #define CARD_SLICES_BYTES 32
 

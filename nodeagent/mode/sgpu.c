@@ -12,6 +12,9 @@
 
 /* Slices with quotas of memory and compute, in no place (MetaX sGPU). */
 
+static_assert(sizeof(((struct entry_slice *)0)->alias) >= sizeof(((struct gpu_slice *)0)->alias),
+              "the alias that a container is told is not cut");
+
 /* --- Parts --- */
 
 static bool is_possible(const struct gpu_card *card)
@@ -108,6 +111,7 @@ static void layout_of(const struct gpu_card *card, struct card_layout *ret)
         const struct sgpu_slice *s = &card->sgpu.items[i];
         if (s->foreign)
             continue;
+        assert(ret->sgpu.n < SGPU_MAX_SLICES);
         struct sgpu_want *w = &ret->sgpu.items[ret->sgpu.n++];
         memcpy(w->alias, s->alias, sizeof(w->alias));
         w->quota = s->quota;
@@ -146,6 +150,7 @@ static void steps_down(const struct gpu_card *card, const struct card_layout *la
                        struct card_steps *ret)
 {
     struct sgpu_plan p;
+    assert(card->mode == GPU_SGPU);
     if (layout->mode != GPU_SGPU) {
         destroy_all(card, ret);
         return;
@@ -163,6 +168,7 @@ static void steps_up(const struct gpu_card *card, const struct card_layout *layo
     const struct sgpu_wants *wants = &layout->sgpu;
     struct sgpu_state now = standing(card);
     struct sgpu_plan p;
+    assert(layout->mode == GPU_SGPU && wants->n <= SGPU_MAX_SLICES);
     sgpu_plan_layout(&now, wants, &p);
     if (p.set_qos || p.verdict == SGPU_PLAN_INFEASIBLE)
         card_steps_add(ret, CARD_QOS_SET)->qos = wants->qos;
@@ -184,6 +190,7 @@ static bool is_nameless(const struct gpu_card *card, unsigned i)
 void card_slices_nameless(const struct gpu_card *card, uint32_t without, struct card_nameless *ret)
 {
     *ret = (struct card_nameless){0};
+    assert(card->sgpu.n <= SGPU_MAX_SLICES);
     for (unsigned i = 0; i < card->sgpu.n; i++)
         if (is_nameless(card, i) && !(without & (1U << i)))
             ret->ids[ret->n++] = card->sgpu.items[i].id;
@@ -210,6 +217,7 @@ uint32_t card_slices_unnamed(const struct gpu_card *card, const struct card_name
                              const struct sgpu_wants *made)
 {
     uint32_t found = 0;
+    assert(before->n <= SGPU_MAX_SLICES && made->n <= SGPU_MAX_SLICES);
     for (unsigned i = 0; i < card->sgpu.n; i++) {
         const struct sgpu_slice *s = &card->sgpu.items[i];
         if (is_nameless(card, i) && !s->in_use && !stood_before(before, s->id) &&
@@ -231,6 +239,7 @@ static bool target_of(const struct gpu_card *card, const struct card_wish *wish,
 {
     struct sgpu_state now = standing(card);
     struct sgpu_plan p;
+    assert(wish->mode == GPU_SGPU && ret->n == 0);
     ret->sgpu = wish->sgpu;
     if (wish->sgpu.qos < 0)
         ret->sgpu.qos = card->sgpu.qos;
@@ -244,6 +253,7 @@ static bool target_of(const struct gpu_card *card, const struct card_wish *wish,
 
 static int blocking_item(const struct gpu_card *card, unsigned i, struct sb *b)
 {
+    assert(i < card->sgpu.n);
     const struct sgpu_slice *s = &card->sgpu.items[i];
     sb_addf(b, "slice %u (%s)", s->id, s->alias);
     return (int)s->id;

@@ -4,7 +4,8 @@
 #include "nodeagent/mode/card_layout.h"
 
 /*
- * What only slices have: an interrupted change can leave one half-made. Pure.
+ * Slices without a name, which an interrupted change can leave half-made. Pure. Slices as a mode
+ * are the row card_mode_sgpu (sgpu.c, card_mode.h).
  */
 
 /* Slices without a name, by their ids. */

@@ -24,6 +24,13 @@
 
 #define NO_TWIN UINT8_MAX
 
+static_assert(GPU_MAX_CARDS <= 64 && GPU_MAX_CARDS < NO_TWIN, "a set of cards is a word");
+static_assert(60 + 100 * MOST_LINKS <= UINT16_MAX, "a pair's score");
+static_assert((int64_t)GPU_MAX_CARDS * (GPU_MAX_CARDS - 1) * (60 + 100 * MOST_LINKS) < NUMA_UNIT,
+              "rule 3 never outweighs rule 2");
+static_assert(GPU_MAX_CARDS * (GPU_MAX_CARDS - 1) / 2 * NUMA_UNIT < SCORE_UNIT,
+              "rule 2 never outweighs rule 1");
+
 /* For arrays that are filled only as far as they are used: a release build zeroes every local,
  * which would cost more than the search. */
 #define UNINITIALIZED __attribute__((uninitialized))
@@ -76,6 +83,7 @@ static uint16_t way_score(uint8_t level, int numa_a, int numa_b)
 
 void card_scores_init(struct card_scores *s, const struct gpu_topology *t, const int *numa_nodes)
 {
+    assert(t->n_cards <= GPU_MAX_CARDS);
     *s = (struct card_scores){.numa = {0}};
     for (size_t a = 0; a < t->n_cards; a++) {
         s->numa[a] = (int16_t)(numa_nodes[a] > INT16_MAX ? -1 : numa_nodes[a]);
@@ -179,6 +187,7 @@ static unsigned best_gain(const struct open_cards *o, const struct draft *d)
     for (unsigned i = 0; i < o->n; i++)
         if (!has(d->set, i) && (best == o->n || d->gain[i] > d->gain[best]))
             best = i;
+    assert(best < o->n); /* fewer are taken than are open */
     return best;
 }
 
@@ -189,6 +198,7 @@ static void grow_from(const struct open_cards *o, unsigned seed, struct draft *r
     draft_flip(o, ret, seed);
     for (unsigned have = 1; have < o->take; have++)
         draft_flip(o, ret, best_gain(o, ret));
+    assert(count_of(ret->set) == o->take);
 }
 
 /* The best exchange. False: none improves the set. */
@@ -227,6 +237,7 @@ static void choose_greedily(const struct open_cards *o, struct draft *ret)
         if (d.value > ret->value)
             *ret = d;
     }
+    assert(seeds > 0); /* the first card has no twin before it */
     while (exchange(o, ret))
         ;
 }
@@ -348,6 +359,7 @@ static uint64_t search(const struct open_cards *o)
     memcpy(s.gain[0], o->alone, o->n * sizeof(o->alone[0]));
     find_reach(&s);
     visit(&s, /* depth= */ 0, /* from= */ 0, /* value= */ 0);
+    assert(count_of(s.best_set) == o->take && s.best >= greedy.value - 1);
     return s.best_set;
 }
 
@@ -378,5 +390,6 @@ int card_choice(const struct card_question *q, uint64_t *ret, struct err *e)
     }
     open_cards_of(q, &o);
     *ret = q->required | cards_of(&o, search(&o));
+    assert(count_of(*ret) == q->size && !(*ret & ~q->available));
     return 0;
 }

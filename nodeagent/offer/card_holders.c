@@ -9,18 +9,18 @@
 #include "nodeagent/offer/device_id.h"
 
 struct users {
-    struct gpu_process *items;
+    struct gpu_user *items;
     size_t n;
 };
 
-/* part, ci: what is held, as in struct gpu_process. */
+/* part, ci: what is held, as in struct gpu_user. */
 static void add_user(const struct holders *holders, const char *id, int part, int ci,
                      struct users *users)
 {
     if (!holders_has(holders, id))
         return;
     const struct holder *h = holders_get(holders, id, 0);
-    struct gpu_process *user = XPUSH(users->items, users->n);
+    struct gpu_user *user = XPUSH(users->items, users->n);
     user->part = part;
     user->ci = ci;
     if (h && h->pod)

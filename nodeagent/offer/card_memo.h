@@ -12,13 +12,14 @@
 /* How far the agent is with one card that the spec lists. */
 enum card_progress {
     PROGRESS_NONE,    /* the spec wants nothing of the card */
-    PROGRESS_PENDING, /* queued, or at the worker */
-    PROGRESS_DONE,    /* see result */
-    PROGRESS_REFUSED, /* the want has no meaning on this card; see refusal */
+    PROGRESS_PENDING, /* to be attempted: due, waiting for its withdrawal, or at the worker */
+    PROGRESS_DONE,    /* the newest attempt has ended: result says how, also when it failed */
+    PROGRESS_REFUSED, /* nothing can be attempted now; see refusal */
 };
 
 struct card_memo {
-    char uuid[GPU_UUID_BYTES];
+    char uuid[GPU_UUID_BYTES +
+              1]; /* as the spec writes it: one sign longer than any card's, at most */
     enum card_progress progress;
     struct txn_result result;
     char refusal[384];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/offer/device_id.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,8 +11,11 @@
 
 #define SLOT_ID "sgpu@"
 
+static_assert(DEVICE_ID_BYTES > GPU_UUID_BYTES + CARD_PLACE_BYTES, "an id is never cut");
+
 char *device_slot_id(unsigned slot, char *buf)
 {
+    assert(slot < SGPU_MAX_SLOTS);
     (void)snprintf(buf, DEVICE_ID_BYTES, SLOT_ID "%u", slot);
     return buf;
 }

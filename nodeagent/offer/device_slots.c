@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/offer/device_slots.h"
 
+#include <assert.h>
+
+static_assert(SGPU_MAX_SLOTS % 64 == 0, "a bit for each slot");
+
 void device_slots_put(struct device_slots *s, unsigned slot)
 {
+    assert(slot < SGPU_MAX_SLOTS);
     s->bits[slot / 64] |= UINT64_C(1) << (slot % 64);
 }
 
@@ -18,5 +23,6 @@ void device_slots_add(struct device_slots *s, const struct gpu_card *card)
 
 bool device_slots_has(const struct device_slots *s, unsigned slot)
 {
+    assert(slot < SGPU_MAX_SLOTS);
     return s->bits[slot / 64] >> (slot % 64) & 1;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/offer/device_table.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,6 +50,7 @@ static struct table_device *add_device(struct build *b, const char *name,
                                        const struct gpu_card *card, const struct share *share,
                                        const char *id)
 {
+    assert(share->replicas >= 1 && b->card_index < GPU_MAX_CARDS);
     struct table_resource *r = resource_for(b, name, share->one_only);
     struct table_device *d = XPUSH(r->devices, r->n_devices);
     (void)snprintf(d->id, sizeof(d->id), "%s", id);
@@ -80,6 +82,17 @@ static void add_whole_card(struct build *b, const struct gpu_card *card, bool he
     d->entry.cdi_name = entry_cdi_name(card->uuid, NULL, 0, -1);
 }
 
+/* The device with this id, or NULL. */
+static struct table_device *device_of(const struct table_resource *r, const char *id)
+{
+    for (size_t i = 0; i < r->n_devices; i++)
+        if (strcmp(r->devices[i].id, id) == 0)
+            return &r->devices[i];
+    return NULL;
+}
+
+/* Two parts of one id (slices that people gave one alias, or a driver's impossible answer) cannot
+ * be told apart, so neither may be granted: they are one device, which is not healthy. */
 static void add_part(struct build *b, const struct gpu_card *card, const struct card_part *p,
                      bool healthy)
 {
@@ -94,7 +107,13 @@ static void add_part(struct build *b, const struct gpu_card *card, const struct 
         m->can_share ? share_of(&rules, card->vendor, want_of(b, card), kind) : unshared;
     if (!m->resource(card->vendor, b->strategy, share.renamed, kind, name))
         return;
-    struct table_device *d = add_device(b, name, card, &share, device_id(card, p, id));
+    struct table_device *twin =
+        device_of(resource_for(b, name, share.one_only), device_id(card, p, id));
+    if (twin) {
+        twin->healthy = false;
+        return;
+    }
+    struct table_device *d = add_device(b, name, card, &share, id);
     d->healthy = healthy && is_free_of_others(b, name, d);
     d->memory_mib = p->memory_mib;
     d->start = p->start;
@@ -109,6 +128,7 @@ static unsigned free_slices_of(const struct gpu_card *card)
     unsigned n = SGPU_MAX_SLICES;
     for (unsigned i = 0; i < card->sgpu.n; i++)
         n -= card->sgpu.items[i].foreign || sgpu_slot_of(card->sgpu.items[i].alias) < 0;
+    assert(n <= SGPU_MAX_SLICES);
     return n;
 }
 
@@ -157,6 +177,7 @@ static void add_slots(struct build *b)
         bool sick = is_sick(b, slot);
         add_slot(b, name, slot);
         struct table_resource *r = resource_for(b, name, /* one_replica= */ false);
+        assert(r->n_devices > 0 && r->devices[r->n_devices - 1].start == slot);
         r->devices[r->n_devices - 1].healthy = b->slots.free_slices && !sick && (held || left) &&
                                                (!b->s->pods_forbidden || has_holder(b, slot));
         left -= left && !sick && !held;
@@ -315,22 +336,22 @@ static bool is_named(const char *name, const char *const *names, size_t n)
 }
 
 /* The number that may be granted. */
-static int64_t count_of(const struct table_resource *r, const struct withheld *withheld)
+static int64_t count_of(const struct table_resource *r, const struct unready *unready)
 {
     int64_t count = 0;
     for (size_t i = 0; i < r->n_devices; i++) {
         const struct table_device *d = &r->devices[i];
-        if (d->healthy && !is_named(d->entry.cdi_name, withheld->names, withheld->n))
+        if (d->healthy && !is_named(d->entry.cdi_name, unready->names, unready->n))
             count += d->replicas;
     }
     return count;
 }
 
-void device_table_counts(const struct device_table *t, const struct withheld *withheld,
-                         int publisher, struct device_status *ret)
+void device_table_counts(const struct device_table *t, const struct unready *unready,
+                         enum api_publisher publisher, struct device_status *ret)
 {
     for (size_t i = 0; i < t->n_resources; i++) {
-        int64_t count = count_of(&t->resources[i], withheld);
+        int64_t count = count_of(&t->resources[i], unready);
         if (count > 0 || publisher == API_PUBLISHER_KUBELET)
             *XPUSH(ret->resources, ret->n_resources) =
                 (struct device_resource){xstrdup(t->resources[i].name), count, publisher};

@@ -12,9 +12,10 @@
 
 struct table_device {
     char id[DEVICE_ID_BYTES]; /* without the replica's suffix */
-    uint8_t card_index;       /* index of its card in the inventory */
+    uint8_t card_index;       /* position of its card in the inventory */
     /* True when it may be granted: the device is not ill, it is as wanted and is to stay, and no
-     * pod holds it in a way that the kubelet does not count. */
+     * pod holds it in a way that the kubelet does not count. The kubelet is shown it as healthy only
+     * if a container can also be given it (kubelet_link.c: its CDI entry, its MPS daemon). */
     bool healthy;
     int64_t replicas; /* 1: not shared */
     bool mps;         /* shared by MPS, under the entry's cdi_name */
@@ -54,11 +55,11 @@ AUTO_DEFINE(device_table, struct device_table, device_table_done)
 /* True when both list the same devices with the same values. */
 bool device_table_equal(const struct device_table *a, const struct device_table *b);
 
-/* Adds the number of grantable devices of each resource, without those withheld, to
+/* Adds the number of grantable devices of each resource, without those unready, to
  * status.resources (freed by device_status_done). A resource with none is listed only where the
- * kubelet serves it. publisher: enum api_publisher. */
-void device_table_counts(const struct device_table *t, const struct withheld *withheld,
-                         int publisher, struct device_status *ret);
+ * kubelet serves it. */
+void device_table_counts(const struct device_table *t, const struct unready *unready,
+                         enum api_publisher publisher, struct device_status *ret);
 
 /* The resource with this name, or NULL. Borrowed. */
 const struct table_resource *device_table_resource(const struct device_table *t, const char *name);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/offer/holders.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/xalloc.h"
@@ -67,6 +68,7 @@ static bool settle_grants(struct holders *h, int64_t asked_mono_ms)
         else
             h->grants[n++] = *g;
     }
+    assert(n <= h->n_grants);
     bool ended = n < h->n_grants;
     h->n_grants = n;
     return ended;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/offer/host_facts.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,10 @@ bool host_pci_class_told(uint16_t class)
     return base == 0x02 || base == 0x03 || base == 0x12 || class == 0x0b40;
 }
 
+static_assert(sizeof(((struct host_facts *)0)->vgpu_driver) > VGPU_TEXT_BYTES &&
+                  sizeof(((struct host_facts *)0)->vgpu_branch) > VGPU_TEXT_BYTES,
+              "both texts and their ends fit");
+
 /* --- vGPU --- */
 
 /* The vendor's capability, or NULL; *ret_len: its length in bytes. */
@@ -44,6 +49,7 @@ static const uint8_t *vendor_capability(const uint8_t *config, size_t *ret_len)
          steps++) {
         if (config[at] == PCI_CAPABILITY_VENDOR) {
             size_t room = PCI_CONFIG_BYTES - at;
+            assert(room >= 3);
             *ret_len = config[at + 2] < room ? config[at + 2] : room;
             return config + at;
         }
@@ -107,6 +113,7 @@ static bool look_for_vgpu(const char *device, struct host_facts *ret)
 
 static void note_kind(uint16_t class, uint16_t vendor, bool sriov, struct host_facts *ret)
 {
+    assert(ret->n_pci <= HOST_PCI_KINDS);
     for (unsigned i = 0; i < ret->n_pci; i++) {
         struct host_pci_kind *k = &ret->pci[i];
         if (k->class != class || k->vendor != vendor)

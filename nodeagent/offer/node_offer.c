@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/offer/node_offer.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/xalloc.h"
@@ -24,6 +25,7 @@ static struct card_plan *plan_of(const struct node_state *s, const struct gpu_ca
     const struct card_memo *m = node_state_memo(s, card->uuid);
     if (!want || !m || !needs_plan(m) || card_wish_of(card, want, &wish, NULL) < 0)
         return NULL;
+    assert(wish.mode == (enum gpu_mode)want->mode);
     struct card_plan *plan = xmalloc(sizeof(*plan));
     card_plan(card, &wish, plan);
     return plan;
@@ -96,6 +98,7 @@ void node_offer_build(const struct node_state *s, int64_t now_ms, struct node_of
         offer_card(s, &s->cards[i], ret->plans[i], now_ms, &ret->cards[i]);
     }
     ret->strategy = strategy_in_force(s, ret->cards);
+    assert(ret->strategy >= API_STRATEGY_NONE && ret->strategy <= API_STRATEGY_MIXED);
     ret->mixed_instead_of_single =
         s->n_cards && ret->strategy != share_strategy(s->config, s->spec);
     device_table_build(s, ret->cards, ret->strategy, &ret->table);

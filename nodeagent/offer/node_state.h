@@ -18,7 +18,7 @@ struct container_nodes;
 struct plugin_config;
 
 /* CDI names of devices that are on offer but cannot be given to a container. */
-struct withheld {
+struct unready {
     const char *const *names;
     size_t n;
 };
@@ -27,20 +27,21 @@ struct withheld {
 struct busy_card {
     char uuid[GPU_UUID_BYTES];
     const void *job;         /* its address only */
-    bool changes;            /* its layout; false: slices of slots, or a mode */
+    bool changes;            /* its layout; false: slices of slots, or a compute mode */
     struct card_offer offer; /* with changes: what it still offers until the job is over */
 };
 
 struct node_state {
     const struct gpu_inventory
         *inventory; /* vendor, versions, boot id; its cards are not used. NULL: not read yet */
-    const struct card_view *cards; /* in the order of their indices */
+    const struct card_view *cards; /* in the order of the inventory */
     size_t n_cards;
     const struct host_facts *host; /* the kernel's facts about the machine; NULL: not read yet */
     const struct device_spec *spec;
-    const char *spec_error;        /* why the spec cannot be read; NULL: it can */
-    int64_t generation;            /* the spec's */
-    bool spec_seen;                /* the Device was read at least once */
+    const char *spec_error; /* why the spec cannot be read; NULL: it can */
+    int64_t generation;     /* the spec's */
+    const char *withdrawal; /* what the controller is to confirm (reporting.h); NULL: nothing */
+    bool spec_seen;         /* the Device was read at least once */
     const struct card_memo *memos; /* one for each card of the spec, in any order */
     size_t n_memos;
     const struct busy_card *busy; /* n_busy of them, each card once */
@@ -52,12 +53,12 @@ struct node_state {
     const struct health *health;          /* the illnesses of instances; NULL: none */
     const char *agent_version;
     const struct plugin_config *config;  /* applies where the spec says nothing; NULL: none */
-    int publisher;                       /* enum api_publisher: who publishes the resources */
+    enum api_publisher publisher;        /* who publishes the resources */
     const struct holders *holders;       /* the pods that hold devices; NULL: the agent does not
                                             know, since it has no kubelet */
     enum plugin_state plugin_state;      /* whether the kubelet is being served */
     const char *plugin_text;             /* NULL: the agent does not serve the kubelet */
-    struct withheld withheld;            /* valid once the offer is served */
+    struct unready unready;              /* valid once the offer is served */
     const struct container_nodes *nodes; /* device files that containers get; NULL: not used */
     const struct device_slots *sick;     /* slots that cannot be granted anew; NULL: none */
     const char *pods_forbidden;          /* why the agent may not read pods, so that no slice can be

@@ -98,6 +98,7 @@ static const struct option options[PLUGIN_OPTIONS] = {
 /* Takes over both texts. */
 static void set_take(struct plugin_options *o, size_t option, char *text, char *where)
 {
+    assert(option < PLUGIN_OPTIONS && text && where);
     struct plugin_value *v = &o->values[option];
     free(v->text);
     free(v->where);
@@ -125,6 +126,7 @@ bool plugin_options_is_on(const struct plugin_options *o, enum plugin_option id)
 
 const char *plugin_options_where(const struct plugin_options *o, enum plugin_option id)
 {
+    assert(id < PLUGIN_OPTIONS && !o->values[id].text == !o->values[id].where);
     return o->values[id].where ? o->values[id].where : options[id].flag;
 }
 
@@ -181,6 +183,7 @@ static int file_text(const struct option *o, const json_t *value, const char *wh
 static size_t option_of_key(enum plugin_section section, const char *key)
 {
     size_t i = 0;
+    assert(section != PLUGIN_IN_NONE); /* its options have no key */
     while (i < PLUGIN_OPTIONS &&
            (options[i].section != section || strcmp(options[i].key, key) != 0))
         i++;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/offer/plugin_sharing.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -125,6 +126,7 @@ static int add_shared(struct plugin_config *c, const struct file_resource *r,
     s->offered_as = rename_by_default ? TAKE(shared_name) : xstrdup(name);
     s->name = TAKE(name);
     s->replicas = r->replicas;
+    assert(s->replicas >= 2 && c->n_shared <= PLUGIN_CONFIG_MAX_SHARED);
     return 0;
 }
 

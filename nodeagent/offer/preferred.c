@@ -74,6 +74,7 @@ static struct work work_new(const struct preferred *p)
 static size_t place_of(const struct preferred *p, const char *id)
 {
     const struct replica *s = strmap_get(p->by_id, id);
+    assert(!s || (s >= p->replicas && (size_t)(s - p->replicas) < p->n));
     return s ? (size_t)(s - p->replicas) : p->n;
 }
 
@@ -137,7 +138,9 @@ int preferred_choose(const struct preferred *p, const struct preferred_request *
     TRY(p->policy == PREFERRED_CARDS ? choose_cards(p, &w, r->size, e)
                                      : choose_replicas(p, r, &w, e));
     for (size_t i = 0, n = 0; i < p->n; i++)
-        if (w.chosen[i])
+        if (w.chosen[i]) {
+            assert(n < r->size && w.ids[i]); /* only what is available is chosen */
             ret_ids[n++] = w.ids[i];
+        }
     return 0;
 }

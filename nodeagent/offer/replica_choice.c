@@ -36,6 +36,7 @@ struct picks {
 static void pick(struct picks *p, size_t replica)
 {
     const struct replica *s = &p->q->replicas[replica];
+    assert(s->available && !p->chosen[replica] && p->left > 0 && p->cards[s->card].room > 0);
     p->chosen[replica] = true;
     p->cards[s->card].granted++;
     p->cards[s->card].room--;

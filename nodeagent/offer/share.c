@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/offer/share.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "nodeagent/offer/plugin_config.h"
@@ -23,6 +24,7 @@ static struct share share_of_want(const struct device_want *want)
         want->has_sharing ? device_sharing_terms(&want->sharing) : NULL;
     if (!t)
         return unshared;
+    assert(t->replicas >= 1);
     return (struct share){want->sharing.has_mps ? SHARE_MPS : SHARE_TIME_SLICING, t->replicas,
                           t->rename_by_default, t->fail_requests_greater_than_one};
 }
@@ -47,7 +49,8 @@ static struct share share_of_resource(const struct plugin_config *config, const 
 
 /* kubelet_link starts the MPS daemons and withholds devices without one. Without that, pods would
  * share a card without limits. */
-const char *share_refusal(const char *vendor, const struct device_want *want, int publisher)
+const char *share_refusal(const char *vendor, const struct device_want *want,
+                          enum api_publisher publisher)
 {
     static const char *const by_publisher[] = {
         [API_PUBLISHER_KUBELET] = NULL,
@@ -58,6 +61,7 @@ const char *share_refusal(const char *vendor, const struct device_want *want, in
             "MPS needs an agent that serves the kubelet, since that runs the daemons: start it "
             "with --resources=kubelet (it runs with none), or share by timeSlicing",
     };
+    assert(publisher >= 0 && (size_t)publisher < ARRAY_LEN(by_publisher));
     const struct vendor *v = vendor_find(vendor);
     if (!want || !want->has_sharing || !want->sharing.has_mps)
         return NULL;

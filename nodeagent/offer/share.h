@@ -30,13 +30,14 @@ struct share {
 int share_strategy(const struct plugin_config *config, const struct device_spec *spec);
 
 /* Why a card of this vendor cannot be shared as wanted, with the remedy; NULL: it can. want may be
- * NULL. publisher (enum api_publisher): who publishes the resource. Static. */
-const char *share_refusal(const char *vendor, const struct device_want *want, int publisher);
+ * NULL. publisher: who publishes the resource. Static. */
+const char *share_refusal(const char *vendor, const struct device_want *want,
+                          enum api_publisher publisher);
 
 struct share_rules {
     const struct plugin_config *config; /* NULL: there is none */
     int strategy;                       /* enum api_mig_strategy: decides the names */
-    int publisher;                      /* enum api_publisher */
+    enum api_publisher publisher;
 };
 
 /* The sharing of a partition of this profile, or (profile NULL) of a whole card, of this vendor:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/report/card_status.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +21,8 @@ enum { MAX_CONSUMERS = 64 };
 static void add_consumer(const struct card_view *v, unsigned i, struct device_consumer **list,
                          size_t *n)
 {
-    const struct gpu_process *p = &v->card.processes[i];
+    const struct gpu_user *p = &v->card.users[i];
+    assert(i < v->card.n_users && *n <= MAX_CONSUMERS);
     if (*n == MAX_CONSUMERS || p->is_pod)
         return;
     struct device_consumer *c = XPUSH(*list, *n);
@@ -71,8 +73,8 @@ static void build_part(const struct node_state *s, const struct card_view *v,
     card_mode_of(v->card.mode)->show(&v->card, from, to);
     to->in_use = from->in_use;
     bool held = add_holders(s, &v->card, from, &to->in_use_by, &to->n_in_use_by);
-    for (unsigned i = 0; i < v->card.n_processes; i++)
-        if (card_part_is_used_by(from, &v->card.processes[i]))
+    for (unsigned i = 0; i < v->card.n_users; i++)
+        if (card_part_is_used_by(from, &v->card.users[i]))
             add_consumer(v, i, &to->in_use_by, &to->n_in_use_by);
     to->in_use |= to->n_in_use_by || held;
 }
@@ -81,6 +83,7 @@ static void build_part(const struct node_state *s, const struct card_view *v,
 static void build_bare_instance(const struct card_view *v, const struct mig_instance *from,
                                 struct device_partition *to)
 {
+    assert(from->profile == MIG_NO_PROFILE || from->profile < v->card.mig.n_profiles);
     to->uuid = xasprintf("%s/%u", v->card.uuid, from->gi_id);
     to->profile = xstrdup(
         from->profile == MIG_NO_PROFILE ? "unknown" : v->card.mig.profiles[from->profile].name);
@@ -187,8 +190,8 @@ static bool must_be_free(const struct gpu_card *card, const struct card_plan *pl
 /* True when a pod holds the card as a whole, however it is cut. */
 static bool held_as_a_whole(const struct gpu_card *card)
 {
-    for (unsigned i = 0; i < card->n_processes; i++)
-        if (card->processes[i].is_pod && card->processes[i].part < 0)
+    for (unsigned i = 0; i < card->n_users; i++)
+        if (card->users[i].is_pod && card->users[i].part < 0)
             return true;
     return false;
 }
@@ -202,6 +205,7 @@ static void build_drain(const struct card_view *v, const struct card_plan *plan,
     to->drain.deadline_ms = m->drain_deadline_ms;
     if (card_memo_drain_is_over(m, now_ms))
         return;
+    assert(to->n_partitions >= card_parts(&v->card)); /* the first ones, in that order */
     to->drain.card = plan->steps.card_blocking;
     for (unsigned i = 0; i < card_parts(&v->card); i++) {
         const struct card_part part = card_part_at(&v->card, i);
@@ -327,8 +331,8 @@ static void show_card(const struct node_state *s, const struct card_view *v,
     build_identity(&v->card, to);
     build_sgpu(&v->card, to);
     bool held = add_holders(s, &v->card, /* p= */ NULL, &to->in_use_by, &to->n_in_use_by);
-    for (unsigned i = 0; i < v->card.n_processes; i++)
-        if (v->card.processes[i].part < 0)
+    for (unsigned i = 0; i < v->card.n_users; i++)
+        if (v->card.users[i].part < 0)
             add_consumer(v, i, &to->in_use_by, &to->n_in_use_by);
     to->in_use = to->n_in_use_by || held;
     build_partitions(s, v, to);
@@ -382,7 +386,8 @@ void card_status_build(const struct node_state *s, const struct card_view *v,
                        const struct card_plan *plan, const struct device_card *prev, int64_t now_ms,
                        struct device_card *to)
 {
-    if (!v->card.unread || !prev || !keep_card(prev, to))
+    bool kept = v->card.unread && prev && keep_card(prev, to);
+    if (!kept)
         show_card(s, v, prev, to);
     build_health(&v->card, s->generation, now_ms, to);
     build_watched(v, s->generation, now_ms, to);
@@ -393,7 +398,9 @@ void card_status_build(const struct node_state *s, const struct card_view *v,
     }
     const struct card_memo *m = node_state_memo(s, v->card.uuid);
     const char *unshareable = share_refusal(v->card.vendor, want, s->publisher);
-    bool waits = plan && m->progress == PROGRESS_DONE && m->result.outcome == TXN_IN_USE;
+    assert(m || !plan);
+    /* The parts in a kept entry are not those that the plan is about. */
+    bool waits = plan && !kept && m->progress == PROGRESS_DONE && m->result.outcome == TXN_IN_USE;
     auto_free char *drain = waits ? drain_text(v, plan, m, now_ms, to) : NULL;
     if (unshareable) {
         (void)condition_set(&to->conditions, "Applied", CONDITION_FALSE, "MPSUnsupported",

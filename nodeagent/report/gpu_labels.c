@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/report/gpu_labels.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,6 +145,7 @@ static bool same_but_stamp(const struct jx_pair *labels, size_t n, const struct 
 void gpu_labels_stamp(struct jx_pair **labels, size_t *n, const struct jx_pair *prev, size_t n_prev,
                       int64_t now_s)
 {
+    assert(!label_of(*labels, *n, FEATURE_TIMESTAMP)); /* once */
     if (!label_of(*labels, *n, FEATURE_MIG_CAP))
         return;
     const struct jx_pair *was = label_of(prev, n_prev, FEATURE_TIMESTAMP);

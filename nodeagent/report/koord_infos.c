@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/report/koord_infos.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -145,6 +146,7 @@ struct koord_infos {
 
 struct koord_infos *koord_infos_new(const char *folder)
 {
+    assert(folder);
     struct koord_infos *k = xmalloc(sizeof(*k));
     k->folder = xstrdup(folder);
     return k;

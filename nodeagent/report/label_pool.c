@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/report/label_pool.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/xalloc.h"
 
 const char *label_device_model(const struct label_device *m)
 {
+    assert(m->of && !m->of->card->unread);
     return m->of->card->model;
 }
 

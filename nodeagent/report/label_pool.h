@@ -27,8 +27,8 @@ struct gpu_labels_input {
      * asked for and does not fit. */
     int strategy_in_force;
     const struct plugin_config *config; /* as share_of takes it */
-    int publisher;                      /* enum api_publisher */
-    const struct host_facts *host;      /* NULL: not read */
+    enum api_publisher publisher;
+    const struct host_facts *host; /* NULL: not read */
 };
 
 /* One device: a whole card (no part), or a partition of it. */

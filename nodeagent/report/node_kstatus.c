@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/report/node_kstatus.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/xalloc.h"
+
+#include "partition/vendor.h"
 
 static bool is_waiting(const char *reason)
 {
@@ -24,7 +27,8 @@ static void take_card(const struct device_card *card, const struct condition *c,
         return;
     free(v->message);
     *v = (struct node_kstatus){state, c->reason,
-                               xasprintf("GPU %lld: %s", (long long)card->index, c->message)};
+                               xasprintf("%s GPU %lld: %s", vendor_title(card->vendor),
+                                         (long long)card->index, c->message)};
 }
 
 /* Among the unended cards that the spec does not list, the one to report: one that is retried by
@@ -41,6 +45,7 @@ static const struct unended_card *first_unended(const struct node_state *s, size
         if (!first || (first->waits && !u->waits))
             first = u;
     }
+    assert(!first == (n == 0));
     *ret_more = n ? n - 1 : 0;
     return first;
 }
@@ -87,6 +92,20 @@ static const struct gpu_card *unknown_card(const struct node_state *s,
     return NULL;
 }
 
+/* A card that is in another thread's hands has no illness to report. */
+static struct node_kstatus kstatus_of_unknown(const struct gpu_card *c)
+{
+    const char *vendor = vendor_title(c->vendor);
+    if (c->busy)
+        return (
+            struct node_kstatus){KSTATUS_IN_PROGRESS, "Progressing",
+                                 xasprintf("%s GPU %u was not read yet: another call works on it",
+                                           vendor, c->index)};
+    return (struct node_kstatus){KSTATUS_STALLED, c->unhealthy_reason,
+                                 xasprintf("%s GPU %u cannot be read: %s", vendor, c->index,
+                                           c->unhealthy_message)};
+}
+
 /* The first wanted card that is not on the node. */
 static const char *missing_card(const struct node_state *s)
 {
@@ -123,9 +142,7 @@ struct node_kstatus node_kstatus_of(const struct node_state *s, const struct dev
     take_unwanted(s, &v);
     const struct gpu_card *unknown = unknown_card(s, built);
     if (unknown && v.state == KSTATUS_CURRENT)
-        return (struct node_kstatus){KSTATUS_STALLED, unknown->unhealthy_reason,
-                                     xasprintf("GPU %u cannot be read: %s", unknown->index,
-                                               unknown->unhealthy_message)};
+        return kstatus_of_unknown(unknown);
     const char *missing = missing_card(s);
     if (missing && v.state == KSTATUS_CURRENT)
         return (struct node_kstatus){KSTATUS_STALLED, "DeviceNotFound",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/report/node_status.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +50,8 @@ static const char *const plugin_reasons[] = {
     [PLUGIN_FAILED] = "SocketFailed",    [PLUGIN_NO_CDI] = "CDIFailed",
     [PLUGIN_NO_MPS] = "MPSFailed",
 };
+
+static_assert(ARRAY_LEN(plugin_reasons) == PLUGIN_NO_MPS + 1, "a reason for each state");
 
 /* Repeats the controller's answer to the node's label, for readers of conditions. */
 static void build_accepted(const struct node_state *s, int64_t now_ms, struct device_status *ret)
@@ -211,6 +214,7 @@ static bool is_known(const struct gpu_card *card, const struct device_status *pr
 static void build_cards(const struct node_state *s, const struct node_offer *o,
                         const struct device_status *prev, int64_t now_ms, struct device_status *ret)
 {
+    assert(o->n == s->n_cards);
     for (size_t i = 0; i < s->n_cards; i++) {
         const struct gpu_card *card = &s->cards[i].card;
         if (!is_known(card, prev))
@@ -233,7 +237,7 @@ static void build_hardware(const struct node_state *s, const struct node_offer *
     if (prev && ret->n_models < prev->n_models)
         keep_models(prev, ret);
     node_summary_build(ret);
-    device_table_counts(&o->table, &s->withheld, s->publisher, ret);
+    device_table_counts(&o->table, &s->unready, s->publisher, ret);
     build_labels(s, o, prev, now_ms, ret);
 }
 
@@ -267,12 +271,14 @@ void node_status_build(const struct node_state *s, const struct node_offer *o,
         build_labels(s, o, prev, now_ms, ret);
     }
     ret->agent_version = xstrdup(s->agent_version);
+    xstr_set(&ret->withdrawal, s->withdrawal);
     if (prev)
         conditions_copy(&ret->conditions, &prev->conditions);
     build_published(s, o, now_ms, ret);
     build_accepted(s, now_ms, ret);
     build_understood(s, now_ms, ret);
     struct node_kstatus v = node_kstatus_of(s, ret);
+    assert(v.reason);
     (void)conditions_set_kstatus(&ret->conditions, v.state, v.reason,
                                  v.message ? v.message : as_wanted(s), s->generation, now_ms);
     free(v.message);

@@ -55,6 +55,7 @@ static const char *strategy_word(enum share_kind s)
 /* Sets the model's name with a suffix; a long name is cut, the suffix never. */
 static void add_product(struct label_list *l, const char *base, const char *model, const char *more)
 {
+    assert(strlen(more) < LABEL_VALUE_MAX);
     unsigned room = LABEL_VALUE_MAX - (unsigned)strlen(more);
     auto_free char *name = label_value_of(model, room);
     label_put_of(l, base, ".product", "%s%s", name ? name : "unknown", more);
@@ -194,6 +195,7 @@ static bool member_of_part(const struct gpu_labels_input *in, const struct gpu_l
                            const struct gpu_partition *p, struct label_device *ret)
 {
     const struct mig_instance *inst = &c->card->state.items[p->instance];
+    assert(p->instance < c->card->state.n && p->ci < inst->n_cis);
     struct mig_name name;
     char text[MIG_NAME_BYTES];
     if (inst->profile == MIG_NO_PROFILE)
@@ -222,6 +224,7 @@ static void collect_parts(const struct gpu_labels_input *in, const struct label_
  * memory are the GPU instance's. */
 static void add_attributes(struct label_list *l, const char *base, const struct label_device *m)
 {
+    assert(m->part && m->of->card->mode == GPU_MIG);
     const struct gpu_card *card = m->of->card;
     const struct mig_instance *in = &card->state.items[m->part->instance];
     const struct mig_profile *p = &card->mig.profiles[in->profile];
@@ -245,6 +248,7 @@ static void add_attributes(struct label_list *l, const char *base, const struct 
 /* Sets the labels of the partitions of one profile, under base. */
 static void add_parts(struct label_list *l, const char *base, const struct label_pool *parts)
 {
+    assert(parts->n > 0);
     const struct label_device *first = label_pool_speaker(parts);
     const struct share share = label_pool_least_shared(parts);
     auto_free char *more = xasprintf("-MIG-%s%s", first->profile, shared_mark(&share));
@@ -268,6 +272,7 @@ static void add_mixed(struct label_list *l, const struct label_pool *parts)
         const char *profile = parts->members[i].profile;
         struct label_pool same = {0};
         pool_of_profile(parts, profile, &same);
+        assert(same.n > 0); /* at least the i-th itself */
         /* Each profile once, at its first partition. */
         if (same.members[0].part == parts->members[i].part) {
             auto_free char *base = xasprintf(FEATURE_MIG "%s", profile);

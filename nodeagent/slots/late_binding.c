@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/slots/late_binding.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,8 @@
 #include "nodeagent/slots/slot_leftovers.h"
 
 enum { AGAIN_MS = 1000 };
+
+static_assert(CDI_MAX_SLOTS == SGPU_MAX_SLOTS, "what names a slot in a file, and in a set");
 
 enum state {
     GRANTED, /* to a pod that the list does not show yet */
@@ -54,6 +57,7 @@ static const struct backoff retry = {.base_ms = 200,
 
 struct late_binding *late_binding_new(const struct late_binding_deps *d)
 {
+    assert(d->pods && d->clk && d->node);
     struct late_binding *l = xmalloc(sizeof(*l));
     *l = (struct late_binding){
         .d = *d,
@@ -145,6 +149,7 @@ static struct binding *list_bindings(const struct holders *h, size_t *ret_n)
         *XPUSH(b->slots, b->n_slots) = (unsigned)slot;
     }
     for (size_t i = 0; i < *ret_n; i++) {
+        assert(list[i].n_slots > 0 && !list[i].wishes);
         qsort(list[i].slots, list[i].n_slots, sizeof(*list[i].slots), by_number);
         for (size_t k = 0; k < list[i].n_slots; k++)
             if (is_granted(h, list[i].slots[k]))
@@ -225,6 +230,7 @@ static void put_off(struct late_binding *l, struct binding *b, enum state state,
                  kv("container", b->container), kv("error", why));
         b->news = true;
     }
+    assert(state == NEW || (state == KNOWN && b->wishes && b->uid)); /* the states that wait */
     xstr_set(&b->trouble, why);
     b->state = state;
     b->due_mono_ms = clock_mono_ms(l->d.clk) + backoff_next_ms(&b->backoff, l->d.clk, &l->rng);
@@ -370,10 +376,11 @@ static int choose(const struct binding *b, const struct slot_card *cards, size_t
     AUTO(sketch) struct sketch s;
     sketch_init(&s, cards, n);
     for (size_t i = 0; i < b->n_slots; i++) {
-        struct slot_place p;
+        struct slot_place p = {0};
         TRY(slot_place(s.list, s.n, b->slots[i], &b->wishes[i], &p, e));
-        struct slot_grant *g = XPUSH(ret->grants, ret->n);
-        *g = (struct slot_grant){.slot = b->slots[i], .quota = p.quota, .qos = p.qos};
+        assert(p.card && p.quota.memory_mib > 0);
+        struct bound_slot *g = XPUSH(ret->bound, ret->n);
+        *g = (struct bound_slot){.slot = b->slots[i], .quota = p.quota, .qos = p.qos};
         memcpy(g->card, p.card->uuid, sizeof(g->card));
         sketch_slice(&s, b->slots[i], &p);
     }
@@ -391,10 +398,10 @@ static bool has_any_made(const struct binding *b, const struct device_slots *mad
 /* Copies the binding without choosing cards. */
 static void leave_unplaced(const struct binding *b, struct err *why, struct slot_binding *ret)
 {
-    free(TAKE(ret->grants));
+    free(TAKE(ret->bound));
     ret->n = 0;
     for (size_t i = 0; i < b->n_slots; i++)
-        *XPUSH(ret->grants, ret->n) = (struct slot_grant){.slot = b->slots[i], .qos = -1};
+        *XPUSH(ret->bound, ret->n) = (struct bound_slot){.slot = b->slots[i], .qos = -1};
     (void)err_move(&ret->unplaced, why);
 }
 
@@ -407,6 +414,7 @@ bool late_binding_next(struct late_binding *l, const struct slot_card *cards, si
         struct binding *b = &l->items[i];
         if (b->state != KNOWN || b->due_mono_ms > now)
             continue;
+        assert(b->wishes && b->uid && b->n_slots > 0); /* it is KNOWN */
         auto_slot_binding struct slot_binding binding = {.ns = xstrdup(b->ns),
                                                          .pod = xstrdup(b->pod),
                                                          .uid = xstrdup(b->uid),
@@ -421,6 +429,7 @@ bool late_binding_next(struct late_binding *l, const struct slot_card *cards, si
             put_off(l, b, e.kind == ERR_UNAVAILABLE ? KNOWN : NEW, err_msg(&e));
             continue;
         }
+        assert(binding.n == b->n_slots);
         b->state = RUNS;
         *ret = binding;
         binding = (struct slot_binding){0};
@@ -434,8 +443,9 @@ void late_binding_bound(struct late_binding *l, const struct slot_binding *b, co
     const struct holder about = {.ns = b->ns, .pod = b->pod, .container = b->container};
     for (size_t i = 0; i < b->n; i++)
         if (!binding_of(l->items, l->n, &about))
-            slot_leftovers_add(&l->leftovers, b->grants[i].slot);
+            slot_leftovers_add(&l->leftovers, b->bound[i].slot);
     struct binding *now = binding_of(l->items, l->n, &about);
+    assert(!now || now->state < KNOWN || (now->wishes && now->uid));
     if (!now || now->state != RUNS || strcmp(now->uid, b->uid) != 0)
         return;
     if (err) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/slots/pod_reader.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -71,6 +72,7 @@ static bool add_question(struct pod_reader *r, const char *ns, const char *name)
         q->again = q->runs;
         return true;
     }
+    assert(r->n_questions <= MAX_QUESTIONS);
     if (r->n_questions == MAX_QUESTIONS)
         return false;
     *XPUSH(r->questions, r->n_questions) =
@@ -118,6 +120,7 @@ static bool begin(struct pod_reader *r, struct pod_answer *ret)
     HOLD(&r->mu);
     if (r->n_questions == 0)
         return false;
+    assert(!r->questions[0].runs); /* one thread reads */
     r->questions[0].runs = true;
     *ret = (struct pod_answer){.ns = xstrdup(r->questions[0].ns),
                                .name = xstrdup(r->questions[0].name)};
@@ -129,6 +132,7 @@ static bool begin(struct pod_reader *r, struct pod_answer *ret)
 static void end(struct pod_reader *r, struct pod_answer *a)
 {
     HOLD(&r->mu);
+    assert(r->n_questions > 0 && r->questions[0].runs);
     struct question q = r->questions[0];
     memmove(r->questions, r->questions + 1, --r->n_questions * sizeof(*r->questions));
     if (q.again) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/slots/slot_bind.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -8,6 +9,7 @@
 
 #include "nodeagent/mode/card_mode.h"
 #include "nodeagent/offer/device_entry.h"
+#include "partition/vendor.h"
 
 /* --- The present slice --- */
 
@@ -26,7 +28,8 @@ static int read_card(const struct slot_deps *d, const char *uuid, struct gpu_car
     *ret = (struct gpu_card){0};
     TRY(d->gpu->ops->read_card(d->gpu, uuid, ret, e));
     if (ret->mode != GPU_SGPU)
-        return err_set(e, ERR_UNAVAILABLE, "GPU %u has no slices", ret->index);
+        return err_set(e, ERR_UNAVAILABLE, "%s GPU %u has no slices", vendor_title(ret->vendor),
+                       ret->index);
     return 0;
 }
 
@@ -52,8 +55,8 @@ static int destroy_slice(const struct slot_deps *d, const struct gpu_card *card,
                          const struct sgpu_slice *s, struct err *e)
 {
     if (s->in_use)
-        return err_set(e, ERR_UNAVAILABLE, "slice %u on GPU %u is still in use", s->id,
-                       card->index);
+        return err_set(e, ERR_UNAVAILABLE, "slice %u on %s GPU %u is still in use", s->id,
+                       vendor_title(card->vendor), card->index);
     auto_err struct err why = {0};
     int rc = d->gpu->ops->slice_destroy(d->gpu, card->uuid, s->id, &why);
     return rc == 0 || why.kind == ERR_NOT_FOUND ? 0 : err_move(e, &why);
@@ -86,19 +89,20 @@ static int clear_way(const struct slot_deps *d, const struct gpu_card *card, int
 
 static bool is_record_of(const struct slot_record *r, const struct slot_binding *b)
 {
+    assert(r->uid && r->container); /* of a record that was read */
     return strcmp(r->uid, b->uid) == 0 && strcmp(r->container, b->container) == 0;
 }
 
 /* An existing slice may stay if it is the pod's own, or if its record is lost and it is as the pod
  * asks. */
 static bool may_stay(const struct gpu_card *card, int at, const struct slot_record *r,
-                     const struct slot_grant *g)
+                     const struct bound_slot *g)
 {
     return at >= 0 && (r->uid || same_quota(&card->sgpu.items[at].quota, &g->quota));
 }
 
 static int write_record(const struct slot_deps *d, const struct gpu_card *card,
-                        const struct slot_binding *b, const struct slot_grant *g, struct err *e)
+                        const struct slot_binding *b, const struct bound_slot *g, struct err *e)
 {
     auto_slot_record struct slot_record r = {.slot = g->slot,
                                              .ns = xstrdup(b->ns),
@@ -112,8 +116,9 @@ static int write_record(const struct slot_deps *d, const struct gpu_card *card,
 }
 
 static int create_slice(const struct slot_deps *d, const struct gpu_card *card,
-                        const struct slot_grant *g, struct err *e)
+                        const struct bound_slot *g, struct err *e)
 {
+    assert(card->mode == GPU_SGPU && strcmp(card->uuid, g->card) == 0);
     struct sgpu_want want = {.quota = g->quota};
     unsigned id = 0;
     sgpu_slot_alias(g->slot, want.alias);
@@ -124,7 +129,7 @@ static int create_slice(const struct slot_deps *d, const struct gpu_card *card,
 
 /* The container's earlier slice may have been on another card than the chosen one. */
 static int leave_other_card(const struct slot_deps *d, const struct slot_record *r,
-                            const struct slot_grant *g, struct err *e)
+                            const struct bound_slot *g, struct err *e)
 {
     if (!r->uid || strcmp(r->card, g->card) == 0)
         return 0;
@@ -147,7 +152,7 @@ static int read_record(const struct slot_deps *d, unsigned slot, struct slot_rec
 
 /* The slot was granted anew before it was released: removes the earlier pod's slice. */
 static int leave_earlier_pod(const struct slot_deps *d, const struct slot_binding *b,
-                             const struct slot_grant *g, struct err *e)
+                             const struct bound_slot *g, struct err *e)
 {
     auto_slot_record struct slot_record r = {0};
     TRY(read_record(d, g->slot, &r, e));
@@ -155,7 +160,7 @@ static int leave_earlier_pod(const struct slot_deps *d, const struct slot_bindin
 }
 
 /* Makes the slice. Returns its index on *ret_card, which shows it. */
-static int make(const struct slot_deps *d, const struct slot_binding *b, const struct slot_grant *g,
+static int make(const struct slot_deps *d, const struct slot_binding *b, const struct bound_slot *g,
                 struct gpu_card *ret_card, struct err *e)
 {
     auto_slot_record struct slot_record r = {0};
@@ -176,15 +181,15 @@ static int make(const struct slot_deps *d, const struct slot_binding *b, const s
     TRY(read_card(d, g->card, ret_card, e));
     at = slice_at(ret_card, g->slot);
     if (at < 0 || !same_quota(&ret_card->sgpu.items[at].quota, &g->quota))
-        return err_set(e, ERR_CONFLICT, "GPU %u does not show the slice that was made on it",
-                       ret_card->index);
+        return err_set(e, ERR_CONFLICT, "%s GPU %u does not show the slice that was made on it",
+                       vendor_title(ret_card->vendor), ret_card->index);
     return at;
 }
 
 /* --- Binding --- */
 
 struct made {
-    struct entry_device *entries; /* of the binding's grants */
+    struct entry_device *entries; /* of the bound slots */
     const struct entry_device **list;
     size_t n;
 };
@@ -199,12 +204,13 @@ static void made_done(struct made *m)
 AUTO_DEFINE(made, struct made, made_done)
 
 static int make_one(const struct slot_deps *d, const struct slot_binding *b,
-                    const struct slot_grant *g, struct made *m, struct err *e)
+                    const struct bound_slot *g, struct made *m, struct err *e)
 {
     auto_gpu_card struct gpu_card card = {0};
     int at = make(d, b, g, &card, e);
     TRY(at);
     const struct card_part part = card_part_at(&card, (unsigned)at);
+    assert(m->n < b->n && part.slice && !part.foreign);
     device_slice_entry(&card, &part, cdi_slot_name(g->slot), &m->entries[m->n]);
     m->list[m->n] = &m->entries[m->n];
     m->n++;
@@ -213,15 +219,17 @@ static int make_one(const struct slot_deps *d, const struct slot_binding *b,
 
 int slot_bind(const struct slot_deps *d, const struct slot_binding *b, struct err *e)
 {
+    assert(b->n > 0 && b->uid && b->container);
     AUTO(made)
     struct made m = {.entries = xcalloc(b->n, sizeof(*m.entries)),
                      .list = xcalloc(b->n, sizeof(struct entry_device *))};
     if (d->cdi && !d->nodes)
         return err_set(e, ERR_UNAVAILABLE, "the driver's device files are not known yet");
     for (size_t i = 0; i < b->n; i++)
-        TRY(leave_earlier_pod(d, b, &b->grants[i], e));
+        TRY(leave_earlier_pod(d, b, &b->bound[i], e));
     for (size_t i = 0; i < b->n; i++)
-        TRY(make_one(d, b, &b->grants[i], &m, e));
+        TRY(make_one(d, b, &b->bound[i], &m, e));
+    assert(m.n == b->n);
     for (size_t i = 0; d->cdi && i < m.n; i++)
         TRY(cdi_slots_write(d->cdi, d->nodes, m.list[i], m.list, m.n, e));
     return 0;
@@ -260,7 +268,7 @@ void slot_binding_done(struct slot_binding *b)
     free(b->pod);
     free(b->uid);
     free(b->container);
-    free(b->grants);
+    free(b->bound);
     err_clear(&b->unplaced);
     *b = (struct slot_binding){0};
 }

@@ -11,7 +11,7 @@
  */
 
 /* One slot and its slice. */
-struct slot_grant {
+struct bound_slot {
     unsigned slot;
     char card[GPU_UUID_BYTES];
     struct sgpu_quota quota;
@@ -22,9 +22,9 @@ struct slot_grant {
 /* The slots of one container. Owned: slot_binding_done. */
 struct slot_binding {
     char *ns, *pod, *uid, *container;
-    struct slot_grant *grants;
+    struct bound_slot *bound;
     size_t n;
-    struct err unplaced; /* why no card has room; the grants name no card then. kind 0: they do */
+    struct err unplaced; /* why no card has room; none of them names a card then. kind 0: they do */
 };
 void slot_binding_done(struct slot_binding *b);
 AUTO_DEFINE(slot_binding, struct slot_binding, slot_binding_done)

@@ -11,10 +11,12 @@ enum { AGAIN_MS = 1000 };
 
 void slot_leftovers_add(struct slot_leftovers *l, unsigned slot)
 {
+    assert(slot < SGPU_MAX_SLOTS);
     for (size_t i = 0; i < l->n; i++)
         if (l->items[i].slot == slot)
             return;
     *XPUSH(l->items, l->n) = (struct slot_leftover){.slot = slot, .backoff = l->retry};
+    assert(l->n <= SGPU_MAX_SLOTS); /* each slot once */
 }
 
 void slot_leftovers_drop(struct slot_leftovers *l, unsigned slot)
@@ -43,6 +45,7 @@ bool slot_leftovers_next(struct slot_leftovers *l, slot_held_fn *is_held, const 
         if (device_slots_has(made, slot) && !is_held(arg, slot))
             slot_leftovers_add(l, slot);
     for (size_t i = 0; i < l->n; i++) {
+        assert(!l->items[i].runs || !l->items[i].done);
         struct slot_leftover *o = &l->items[i];
         if (o->runs || o->due_mono_ms > now)
             continue;
@@ -73,6 +76,7 @@ void slot_leftovers_released(struct slot_leftovers *l, unsigned slot, const stru
             log_warn("Could not release a slot", kv_int("slot", slot), kv_err(err));
         return;
     }
+    assert(false && "what is released stays in the list meanwhile");
 }
 
 void slot_leftovers_sick(const struct slot_leftovers *l, const struct device_slots *made,

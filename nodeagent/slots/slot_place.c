@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/slots/slot_place.h"
 
+#include <assert.h>
 #include <string.h>
+
+#include "partition/vendor.h"
 
 /* The card's slices without the slot's own. */
 static struct sgpu_state without(const struct gpu_card *card, unsigned slot)
@@ -16,17 +19,19 @@ static int policy_for(const struct slot_card *c, const struct sgpu_state *now,
                       const struct slot_wish *w, int *ret, struct err *e)
 {
     int wanted = w->qos >= 0 ? w->qos : c->qos;
+    assert(wanted <= API_BURST_SHARE && now->qos >= 0 && now->qos <= API_BURST_SHARE);
     *ret = -1;
     if (wanted < 0 || wanted == now->qos)
         return 0;
     if (c->qos >= 0 && wanted != c->qos)
-        return err_set(e, ERR_INVALID, "GPU %u is for %s, and the pod asks for %s", c->card->index,
-                       api_qos_policy_names[c->qos], api_qos_policy_names[wanted]);
+        return err_set(e, ERR_INVALID, "%s GPU %u is for %s, and the pod asks for %s",
+                       vendor_title(c->card->vendor), c->card->index, api_qos_policy_names[c->qos],
+                       api_qos_policy_names[wanted]);
     if (now->n)
         return err_set(e, ERR_UNAVAILABLE,
-                       "the slices on GPU %u stand under %s, and the pod asks for %s",
-                       c->card->index, api_qos_policy_names[now->qos],
-                       api_qos_policy_names[wanted]);
+                       "the slices on %s GPU %u stand under %s, and the pod asks for %s",
+                       vendor_title(c->card->vendor), c->card->index,
+                       api_qos_policy_names[now->qos], api_qos_policy_names[wanted]);
     *ret = wanted;
     return 0;
 }
@@ -36,18 +41,20 @@ static int room_for(const struct slot_card *c, const struct sgpu_state *now,
 {
     struct sgpu_room room = sgpu_room(now);
     if (q->memory_mib > now->memory_mib)
-        return err_set(e, ERR_INVALID, "%u MiB are asked for, and GPU %u has %u", q->memory_mib,
-                       c->card->index, now->memory_mib);
+        return err_set(e, ERR_INVALID, "%u MiB are asked for, and %s GPU %u has %u", q->memory_mib,
+                       vendor_title(c->card->vendor), c->card->index, now->memory_mib);
     if (q->memory_mib > room.memory_mib)
-        return err_set(e, ERR_UNAVAILABLE, "%u MiB are asked for, and %u are left on GPU %u",
-                       q->memory_mib, room.memory_mib, c->card->index);
+        return err_set(e, ERR_UNAVAILABLE, "%u MiB are asked for, and %u are left on %s GPU %u",
+                       q->memory_mib, room.memory_mib, vendor_title(c->card->vendor),
+                       c->card->index);
     if (q->compute_percent > room.compute_percent)
         return err_set(e, ERR_UNAVAILABLE,
-                       "%u %% of compute are asked for, and %u are left on GPU %u",
-                       q->compute_percent, room.compute_percent, c->card->index);
+                       "%u %% of compute are asked for, and %u are left on %s GPU %u",
+                       q->compute_percent, room.compute_percent, vendor_title(c->card->vendor),
+                       c->card->index);
     return room.slices ? 0
-                       : err_set(e, ERR_UNAVAILABLE, "GPU %u has as many slices as it takes",
-                                 c->card->index);
+                       : err_set(e, ERR_UNAVAILABLE, "%s GPU %u has as many slices as it takes",
+                                 vendor_title(c->card->vendor), c->card->index);
 }
 
 static int try_card(const struct slot_card *c, unsigned slot, const struct slot_wish *w,
@@ -57,8 +64,8 @@ static int try_card(const struct slot_card *c, unsigned slot, const struct slot_
     struct slot_place p = {.card = c->card};
     TRY(slot_quota(w, now.memory_mib, &p.quota, e));
     if (!c->open)
-        return err_set(e, ERR_UNAVAILABLE, "GPU %u takes no new slices at the moment",
-                       c->card->index);
+        return err_set(e, ERR_UNAVAILABLE, "%s GPU %u takes no new slices at the moment",
+                       vendor_title(c->card->vendor), c->card->index);
     TRY(policy_for(c, &now, w, &p.qos, e));
     if (p.qos >= 0)
         now.qos = p.qos;
@@ -66,6 +73,7 @@ static int try_card(const struct slot_card *c, unsigned slot, const struct slot_
         return err_set(e, ERR_INVALID, "under %s a slice needs a share of compute",
                        api_qos_policy_names[now.qos]);
     TRY(room_for(c, &now, &p.quota, e));
+    assert(p.quota.memory_mib <= now.memory_mib && p.quota.compute_percent <= 100);
     *ret = p;
     return 0;
 }
@@ -73,7 +81,9 @@ static int try_card(const struct slot_card *c, unsigned slot, const struct slot_
 static unsigned left_on(const struct slot_place *p, unsigned slot)
 {
     const struct sgpu_state now = without(p->card, slot);
-    return sgpu_room(&now).memory_mib - p->quota.memory_mib;
+    unsigned room = sgpu_room(&now).memory_mib;
+    assert(p->quota.memory_mib <= room);
+    return room - p->quota.memory_mib;
 }
 
 int slot_place(const struct slot_card *cards, size_t n, unsigned slot, const struct slot_wish *w,

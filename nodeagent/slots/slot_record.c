@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/slots/slot_record.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@ enum { MAX_BYTES = 16384, MAX_NAME = 253, DIR_MODE = 0700, FILE_MODE = 0600 };
 #define PREFIX "slot."
 #define SUFFIX ".json"
 
+static_assert(SLOT_RECORD_OLDEST >= 1 && SLOT_RECORD_OLDEST <= SLOT_RECORD_VERSION, "a range");
 static const struct record_versions versions = {SLOT_RECORD_OLDEST, SLOT_RECORD_VERSION};
 
 struct doc {
@@ -58,6 +60,8 @@ static char *path_of(const char *state_dir, unsigned slot)
 
 static char *encode(const struct slot_record *r)
 {
+    assert(r->slot < SGPU_MAX_SLOTS && *r->card && r->nameless.n <= SGPU_MAX_SLICES);
+    assert(r->ns && r->pod && r->uid && r->container); /* else it could not be read again */
     auto_doc struct doc d = {
         .version = SLOT_RECORD_VERSION,
         .slot = r->slot,
@@ -101,6 +105,7 @@ static int decode(const char *path, const char *text, size_t len, unsigned slot,
                             .container = TAKE(d.container),
                             .quota = {(unsigned)d.memory_mib, (unsigned)d.compute_percent}};
     (void)snprintf(r.card, sizeof(r.card), "%s", d.card);
+    assert(d.n_nameless <= SGPU_MAX_SLICES); /* doc_fields has the bound */
     for (size_t i = 0; i < d.n_nameless; i++)
         r.nameless.ids[r.nameless.n++] = (unsigned)d.nameless[i];
     *ret = r;

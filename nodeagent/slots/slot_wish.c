@@ -144,6 +144,7 @@ typedef bool same_fn(const json_t *a, const json_t *b);
 static const json_t *device_of(const json_t *list, const struct rank *r, unsigned nth,
                                same_fn *is_same, struct said *ret)
 {
+    assert(r->first_slot >= 0 && r->first_slot < r->n_slots);
     size_t n = json_array_size(list);
     *ret = (struct said){.sum = n == 1 && r->n_slots > 1, .evenly = n > 1};
     if (ret->sum)
@@ -327,6 +328,7 @@ static int take_policy(const json_t *pod, struct slot_wish *ret, struct err *e)
  * whole card. */
 static int from_requests(const json_t *c, struct slot_wish *ret, struct err *e)
 {
+    assert(slots_of(c) > 0);
     *ret = (struct slot_wish){.memory_percent = 100, .compute_percent = 100, .qos = -1};
     TRY(from_hami_list(requests_of(c), ret, e));
     return from_koordinator_list(requests_of(c), slots_of(c), ret, e);
@@ -370,6 +372,7 @@ static int sum_requests(const json_t *pod, struct total *ret, struct err *e)
  * even if its own container requested less. */
 static void bound_evenly(const struct total *t, struct slot_wish *bound)
 {
+    assert(t->slots > 0); /* the container that is asked about has some */
     unsigned compute = (unsigned)((t->compute_percent + t->slots - 1) / t->slots);
     unsigned mib = (unsigned)((t->memory_mib + t->slots - 1) / t->slots);
     unsigned percent = (unsigned)((t->memory_percent + t->slots - 1) / t->slots);
@@ -430,6 +433,7 @@ int slot_wish_of(const json_t *pod, const char *container, unsigned nth, struct 
 /* A percentage of a card's memory in whole steps, rounded down or up. */
 static unsigned share_of(unsigned card_memory_mib, unsigned percent, bool up)
 {
+    assert(percent <= 100);
     uint64_t hundredths = (uint64_t)card_memory_mib * percent + (up ? 100 * SGPU_STEP_MIB - 1 : 0);
     uint64_t mib = hundredths / (100 * SGPU_STEP_MIB) * SGPU_STEP_MIB;
     return mib ? (unsigned)mib : SGPU_STEP_MIB;
@@ -449,6 +453,7 @@ int slot_quota(const struct slot_wish *w, unsigned card_memory_mib, struct sgpu_
                        "annotation %s gives %u MiB of memory, the container requests %u MiB: let "
                        "the scheduler write the annotation, or request more",
                        w->said_by, memory, most);
+    assert(memory > 0 && memory % SGPU_STEP_MIB == 0 && w->compute_percent <= 100);
     *ret = (struct sgpu_quota){memory, w->compute_percent};
     return 0;
 }

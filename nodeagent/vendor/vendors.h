@@ -3,7 +3,7 @@
 
 #include "nodeagent/vendor/vendor_backend.h"
 
-/* The table of vendors. A new one is a folder and a line of vendors.def. */
+/* The table of vendors. What a new one needs: vendor_backend.h. */
 
 /* Ends with NULL. */
 extern const struct vendor_backend *const vendor_backends[];

@@ -30,10 +30,15 @@ static int read_model(const struct device_model *m, struct device_record *r, str
     return 0;
 }
 
-static int by_card_index(const void *a, const void *b)
+/* The order of an inventory (vendors.def): an entry that takes so many cards takes the same ones here
+ * and in the agent's own plans. */
+static int by_vendor_and_index(const void *a, const void *b)
 {
     const struct card_record *x = a;
     const struct card_record *y = b;
+    int order = strcmp(x->vendor ? x->vendor : "", y->vendor ? y->vendor : "");
+    if (order)
+        return order;
     if (x->index != y->index)
         return x->index < y->index ? -1 : 1;
     return strcmp(x->uuid, y->uuid);
@@ -87,7 +92,7 @@ static int read_hardware(struct device_status *st, struct device_record *r, stru
     for (size_t i = 0; i < st->n_devices; i++)
         card_record_read(&st->devices[i], XPUSH(r->cards, r->n_cards));
     if (r->n_cards)
-        qsort(r->cards, r->n_cards, sizeof(*r->cards), by_card_index);
+        qsort(r->cards, r->n_cards, sizeof(*r->cards), by_vendor_and_index);
     read_offers(st, r);
     return 0;
 }
@@ -124,6 +129,7 @@ static void read_status(const json_t *obj, struct device_record *r)
         return;
     }
     r->observed_generation = st.observed_generation;
+    r->withdrawal = TAKE(st.withdrawal);
     if (st.n_drivers) {
         r->vendor = xstrdup(st.drivers[0].vendor);
         r->driver_version = xstrdup(st.drivers[0].version);
@@ -223,6 +229,7 @@ static void free_device(void *payload)
     }
     free(r->drivers);
     free(r->owner_uid);
+    free(r->withdrawal);
     free(r->refused);
     free(r->refused_resource);
     shared_pairs_free(r->labels, r->n_labels);

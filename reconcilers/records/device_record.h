@@ -26,6 +26,7 @@ struct device_record {
     char *status_error; /* the same for the status: then cards, models and resources are empty */
     bool has_status;    /* an agent has reported */
     int64_t observed_generation;
+    char *withdrawal;              /* what the agent waits for (api/device.h); NULL: nothing */
     char *vendor, *driver_version; /* NULL: no driver */
     struct jx_pair *drivers;       /* vendor → version */
     size_t n_drivers;

@@ -39,6 +39,7 @@ static uint64_t hash_of(const char *bytes, size_t n)
 
 static void rehash(size_t room)
 {
+    assert(room > pool.count && (room & (room - 1)) == 0);
     struct shared **buckets = xcalloc(room, sizeof(*buckets));
     for (size_t i = 0; i < pool.room; i++) {
         while (pool.buckets[i]) {
@@ -96,6 +97,7 @@ const void *intern_bytes(const void *bytes, size_t n)
     struct shared *v = find(hash, bytes, n);
     if (!v)
         v = add_value(hash, bytes, n);
+    assert(v->refs < UINT32_MAX);
     v->refs++;
     return v->bytes;
 }
@@ -108,6 +110,7 @@ const char *intern_text(const char *text)
 /* The last value frees the table too, so that leak checkers find nothing. */
 static void remove_value(struct shared *v)
 {
+    assert(pool.count > 0 && v->refs == 0);
     struct shared **at = &pool.buckets[v->hash & (pool.room - 1)];
     while (*at != v)
         at = &(*at)->next;

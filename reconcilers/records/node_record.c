@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reconcilers/records/node_record.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,6 +122,7 @@ static struct node_resource *node_resource(struct node_record *r, const char *na
 
 static void read_resources(const json_t *map, struct node_record *r, size_t offset)
 {
+    assert(offset + sizeof(int64_t) <= sizeof(struct node_resource));
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)map, key, value) {

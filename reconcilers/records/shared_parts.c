@@ -45,6 +45,7 @@ struct jx_pair *shared_pairs_read(const json_t *obj, const char *map_name, size_
     }
     if (n)
         qsort(pairs, n, sizeof(*pairs), by_pair_key);
+    assert((size_t)(p - pairs) == n);
     *ret_n = n;
     return pairs;
 }

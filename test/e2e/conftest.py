@@ -21,6 +21,7 @@ import shutil
 import signal
 import subprocess
 import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,12 @@ PR_SET_PDEATHSIG = 1
 
 class KubectlError(AssertionError):
     """kubectl ended with an error; the message is what it wrote."""
+
+
+def note_pid(pid, file):
+    """For hack/kube/down.sh, which ends the process also after this one was killed."""
+    started = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[19]
+    file.write_text(f"{pid} {started}\n")
 
 
 def wait_for(predicate, timeout=30, message="the condition"):
@@ -107,6 +114,15 @@ class Kubectl:
         return self("apply", "-f", "-", input=text)
 
 
+def is_write(event, by=None):
+    """Leases and token requests apart; by is a pattern for the user's name."""
+    return (
+        event["verb"] in ("create", "update", "patch", "delete", "deletecollection")
+        and event.get("objectRef", {}).get("resource") not in ("leases", "serviceaccounts", "subjectaccessreviews")
+        and (by is None or re.search(by, event["user"].get("username", "")) is not None)
+    )
+
+
 class Cluster:
     """A control plane of hack/kube/up.sh, its nodes and its audit log."""
 
@@ -163,15 +179,19 @@ class Cluster:
             lines = log if until is None else log.read(until - since).splitlines(keepends=True)
             return [json.loads(line) for line in lines if line.endswith(b"\n")]
 
+    def audit_while(self, action):
+        """The audit events of requests that came in while action() ran.
+
+        By the time of the request: the server shows what was written a moment before its log has it, so that the log's end
+        is no mark of what is done.
+        """
+        mark, begin = self.audit_mark(), time.time()
+        action()
+        return [event for event in self.audit(mark) if datetime.fromisoformat(event["requestReceivedTimestamp"]).timestamp() >= begin]
+
     def writes(self, since=0, by=None, until=None):
-        """The writes after a mark, leases and token requests apart; by is a pattern for the user's name."""
-        return [
-            event
-            for event in self.audit(since, until)
-            if event["verb"] in ("create", "update", "patch", "delete", "deletecollection")
-            and event.get("objectRef", {}).get("resource") not in ("leases", "serviceaccounts", "subjectaccessreviews")
-            and (by is None or re.search(by, event["user"].get("username", "")))
-        ]
+        """The writes after a mark, as is_write() has them."""
+        return [event for event in self.audit(since, until) if is_write(event, by)]
 
 
 def die_with_parent():
@@ -278,6 +298,7 @@ def is_alive(pid):
 def pytest_configure(config):
     """Says why a test was skipped, whatever the command line says."""
     config.addinivalue_line("markers", "long: begins before others where tests run side by side")
+    config.addinivalue_line("markers", "real_kubelet: runs on the node with a real kubelet; set by its fixtures, or by hand where it asks for them by name")
     config.addinivalue_line("markers", "xdist_group: python3-pytest-xdist's; known without it too")
     if "s" not in config.option.reportchars:
         config.option.reportchars += "s"
@@ -285,7 +306,7 @@ def pytest_configure(config):
 
 def group_of(item):
     """What has to run in one process, one after the other: what shares the node with a real kubelet, or a module's fixture."""
-    if "real_cluster" in item.fixturenames:
+    if "real_cluster" in item.fixturenames or item.get_closest_marker("real_kubelet"):
         return "real_cluster"
     shared = sorted(name for name, defs in item._fixtureinfo.name2fixturedefs.items() if defs[-1].scope == "module")
     indices = item.callspec.indices if hasattr(item, "callspec") else {}
@@ -299,6 +320,8 @@ def pytest_collection_modifyitems(items):
     for item, group in groups.items():
         if group:
             item.add_marker(pytest.mark.xdist_group(group))
+        if group == "real_cluster":
+            item.add_marker(pytest.mark.real_kubelet)
     items.sort(key=lambda item: (groups[item] != "real_cluster", not item.get_closest_marker("long"), groups[item] is None))
 
 

@@ -23,7 +23,8 @@ from collections import Counter
 
 import pytest
 import yaml
-from conftest import ROOT, KubectlError, made, wait_for
+from confirmer import Confirmer
+from conftest import ROOT, KubectlError, is_write, made, note_pid, wait_for
 from namespaces import Where, inside
 
 GROUP = "/apis/gpu.cleave.dev/v1alpha1"
@@ -232,8 +233,7 @@ class ApiServer:
             with open(self.cluster.rundir / "kube-apiserver.log", "ab") as log:
                 again = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
             self.pid = again.pid
-            started = open(f"/proc/{again.pid}/stat", encoding="ascii").read().rsplit(")", 1)[1].split()[19]
-            self.pidfile.write_text(f"{again.pid} {started}\n")
+            note_pid(again.pid, self.pidfile)
         self.wait()
 
     def wait(self):
@@ -360,6 +360,8 @@ class SimNode:
     def start(self, program=None, env=None, name="agent", **flags):
         """Starts an agent with the capabilities of the shipped DaemonSet and returns its Process; the newest one is SimNode.agent."""
         argv = [*AS_SHIPPED, *self.argv(program, **flags)]
+        if flags.get("resources", "controller") == "controller":
+            self.rig.confirm()
         self.agent = self.rig.processes(f"{name}-{self.name}", *argv, env={**self.env, **(env or {})}, where=self.where)
         return self.agent
 
@@ -478,6 +480,7 @@ class Rig:
         self.folder = processes.folder
         self.id = f"t{next(numbers)}"
         self.nodes, self.objects = [], []
+        self.confirmer, self.has_controller = None, False
         self.mark = cluster.audit_mark()
 
     # --- nodes ---
@@ -583,10 +586,24 @@ class Rig:
             **flags,
         }
         words = [f"--{k.replace('_', '-')}={v}" for k, v in flags.items()]
+        self.has_controller = True
+        self.end_confirmer()
         process = self.processes(name, program or self.release("cleave-controller"), "--leader-elect", *words, env=env, where=self.where)
         if wait:
             wait_for(lambda: process.running() and serve(process, "/readyz")[0] == 200, 30, lambda: f"the controller to be ready:\n{process.tail()}")
         return process
+
+    def confirm(self):
+        """Says to the agents what cleave-controller would, in a test that never starts one."""
+        if self.has_controller or self.confirmer:
+            return
+        self.confirmer = Confirmer(Api(self.cluster), lambda: [n.path for n in self.nodes], ApiError)
+        self.confirmer.start()
+
+    def end_confirmer(self):
+        if self.confirmer:
+            self.confirmer.end()
+        self.confirmer = None
 
     # --- policy ---
 
@@ -628,13 +645,21 @@ class Rig:
 
     def writes(self, mark=None, by="cleave", resource=None, until=None):
         """The writes of our programs since the test began or since a mark, up to another one, Events apart."""
-        found = self.cluster.writes(self.mark if mark is None else mark, by, until)
-        found = [e for e in found if e["objectRef"]["resource"] != "events"]
-        mine = [e for e in found if e["objectRef"].get("name", "").startswith(f"{self.id}-") or not e["objectRef"].get("name")]
+        mine = self.mine(self.cluster.writes(self.mark if mark is None else mark, by, until))
         return [e for e in mine if resource is None or e["objectRef"]["resource"] == resource]
+
+    def writes_while(self, action, by="cleave"):
+        """The writes of our programs that came in while action() ran, Events apart."""
+        return self.mine(e for e in self.cluster.audit_while(action) if is_write(e, by))
+
+    def mine(self, writes):
+        """Those of this test's objects, and of such as have no name yet; Events apart."""
+        names = ((e, e["objectRef"].get("name")) for e in writes if e["objectRef"]["resource"] != "events")
+        return [e for e, name in names if not name or name.startswith(f"{self.id}-")]
 
     def end(self):
         self.processes.end()
+        self.end_confirmer()
         for path in reversed(self.objects):
             self.api.delete(path, now="/pods/" in path)
         for node in self.nodes:

@@ -299,9 +299,7 @@ def test_hami_is_told_what_slices_take_and_of_nothing_in_the_quiet(rig, kubelet)
     wait_told(host.node, "availableCompute", [90])
     wait_told(host.node, "availableDevCount", [15])
     wait_told(host.node, "totalVRam", [65536])
-    mark = rig.cluster.audit_mark()
-    wait_looks(host.node)
-    assert rig.writes(mark, by="controller") == []
+    assert rig.writes_while(lambda: wait_looks(host.node), by="controller") == []
     rig.api.delete(f"{PODS}/{name}", now=True)
     kubelet.end(admitted)
     wait_told(host.node, "availableVRam", [65536])

@@ -58,7 +58,7 @@ def test_a_sick_instance_is_not_offered_and_its_neighbours_are(rig):
     assert metric(node, "cleave_agent_unhealthy_partitions") == 1
     assert 'cleave_agent_xids_total{xid="95"} 1' in serve(node.agent, "/metrics")[1]
     (event,) = wait_for(lambda: rig.events(node.name, "XidError"), 10, "the event on the Node")
-    assert event["type"] == "Warning" and "GPU 0 instance" in event["note"]
+    assert event["type"] == "Warning" and "NVIDIA GPU 0 instance" in event["note"]
 
 
 def test_it_comes_back_by_itself_when_the_driver_asks_for_nothing(rig):

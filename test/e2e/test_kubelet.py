@@ -14,6 +14,13 @@ def test_a_plain_pod_runs_to_its_end(real_node):
     assert log.splitlines()[0].startswith("hello from ") and log.split()[-2:] == ["eth0", "lo"]
 
 
+def test_kubelet_and_api_server_are_of_the_version_that_was_asked_for(real_node):
+    asked = os.environ.get("KUBE_VERSION", "")
+    kubelet = real_node.node_object()["status"]["nodeInfo"]["kubeletVersion"]
+    assert kubelet == real_node.api.get("/version")["gitVersion"]
+    assert kubelet.startswith(f"v{asked}")
+
+
 def test_a_pod_outlives_its_kubelet_and_containerd(real_node):
     pod = real_node.runner()
     started = real_node.container(pod)["containerID"]

@@ -34,7 +34,7 @@ class Real:
         self.node.restart_kubelet()
 
 
-@pytest.fixture(params=[Stub, Real])
+@pytest.fixture(params=[Stub, pytest.param(Real, marks=pytest.mark.real_kubelet)])
 def host(request):
     kind = request.param
     return kind(request.getfixturevalue("kubelet" if kind is Stub else "real_node"))

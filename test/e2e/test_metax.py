@@ -172,7 +172,7 @@ def test_a_pod_that_asks_for_what_there_is_not_is_told_so_and_starts_when_there_
     second = annotated(node, "second", RUN, allocated(node, 20, 1024))
     told = f"pod default/{second}, container main: "
     event = wait_for(lambda: [e for e in node.rig.events(node.name) if e["note"].startswith(told)], 30, "the reason to be told")
-    assert (event[-1]["reason"], event[-1]["note"]) == ("SliceNotMade", told + "20 % of compute are asked for, and 10 are left on GPU 0")
+    assert (event[-1]["reason"], event[-1]["note"]) == ("SliceNotMade", told + "20 % of compute are asked for, and 10 are left on MetaX GPU 0")
     node.delete(first)
     node.wait_phase(second, "Running", timeout=60)
 

@@ -153,7 +153,7 @@ def test_what_functions_stand_in_the_way_of_is_refused_and_never_attempted(modes
     assert "mx-smi vm --disable-vf" in stand["message"] and "mx-smi vm --enable-vf 1|2|4|8" in missing["message"]
     for index, said in enumerate((stand, missing)):
         (event,) = wait_for(lambda said=said: modes.rig.events(modes.node.name, said["reason"]), 30, "an Event")
-        assert event["type"] == "Warning" and event["note"] == f"GPU {index}: {said['message']}"
+        assert event["type"] == "Warning" and event["note"] == f"MetaX GPU {index}: {said['message']}"
     modes.kubelet.wait_offers()
     assert modes.node.changes() == []
     modes.make_vfs(1, 2)

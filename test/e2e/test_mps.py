@@ -62,10 +62,11 @@ class Shared(Host):
 
 @pytest.fixture
 def root():
-    """Short: the path of a socket has 107 characters."""
+    """Short: the path of a socket has 107 characters. Asked for before the rig, it goes after the agent; a daemon that ends with
+    its agent may still write there."""
     folder = Path(tempfile.mkdtemp(prefix="mps"))
     yield folder
-    shutil.rmtree(folder)
+    wait_for(lambda: shutil.rmtree(folder, ignore_errors=True) or not folder.exists(), 10, "the daemons to have ended")
 
 
 def runs(pid):
@@ -73,7 +74,7 @@ def runs(pid):
 
 
 @pytest.fixture
-def card(rig, kubelet, root):
+def card(root, rig, kubelet):
     """One whole H100, shared by four."""
     host = Shared(rig, kubelet, {"h100-80": 1}, root)
     host.node.want({**native(host.node.uuid()), "sharing": {"mps": {"replicas": 4}}})
@@ -117,7 +118,7 @@ def test_a_card_whose_daemon_dies_is_not_offered_until_it_is_back(card):
     wait_for(lambda: card.published()["status"] == "True", 30, "the condition to be well again")
 
 
-def test_a_container_has_replicas_of_one_card_only(rig, kubelet, root):
+def test_a_container_has_replicas_of_one_card_only(root, rig, kubelet):
     host = Shared(rig, kubelet, {"h100-80": 2}, root)
     host.node.want(*({**native(host.node.uuid(i)), "sharing": {"mps": {"replicas": 2}}} for i in (0, 1)))
     kubelet.wait_offers(**{GPU: 4})
@@ -127,7 +128,7 @@ def test_a_container_has_replicas_of_one_card_only(rig, kubelet, root):
     assert len({i.split("::")[0] for i in chosen}) == 1
 
 
-def test_a_partition_goes_after_its_daemon_and_its_neighbours_daemon_stays(rig, kubelet, root):
+def test_a_partition_goes_after_its_daemon_and_its_neighbours_daemon_stays(root, rig, kubelet):
     host = Shared(rig, kubelet, {"h100-80": 1}, root)
     uuid = host.node.uuid()
     shared = {"sharing": {"mps": {"replicas": 2}}}
@@ -151,7 +152,7 @@ def test_a_partition_goes_after_its_daemon_and_its_neighbours_daemon_stays(rig, 
     wait_for(lambda: not runs(staying), 30, "the daemon to end with the agent")
 
 
-def test_cards_that_change_together_end_their_daemons_once(rig, kubelet, root):
+def test_cards_that_change_together_end_their_daemons_once(root, rig, kubelet):
     host = Shared(rig, kubelet, {"h100-80": 2}, root)
     uuids = [host.node.uuid(i) for i in (0, 1)]
     shared = {"sharing": {"mps": {"replicas": 2}}}
@@ -162,7 +163,7 @@ def test_cards_that_change_together_end_their_daemons_once(rig, kubelet, root):
     assert [(root / u / "starts").read_text().split() for u in uuids] == [[u] for u in uuids]
 
 
-def test_a_configuration_of_nvidias_plugin_shares_by_mps(rig, kubelet, root):
+def test_a_configuration_of_nvidias_plugin_shares_by_mps(root, rig, kubelet):
     file = root / "plugin.yaml"
     file.write_text("sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 5}]}}\n")
     host = Shared(rig, kubelet, {"h100-80": 1}, root, offers=5, plugin_config=file)
@@ -172,7 +173,7 @@ def test_a_configuration_of_nvidias_plugin_shares_by_mps(rig, kubelet, root):
         kubelet.allocate(GPU, [f"{uuid}::{i}" for i in range(2)])
 
 
-def test_the_sample_is_ready_where_the_kubelet_is_served(rig, kubelet, root):
+def test_the_sample_is_ready_where_the_kubelet_is_served(root, rig, kubelet):
     rig.controller()
     host = Shared(rig, kubelet, {"h100-80": 2}, root)
     rig.api.merge(f"/api/v1/nodes/{host.node.name}", {"metadata": {"labels": {"pool": "serving"}}})
@@ -186,7 +187,7 @@ def test_the_sample_is_ready_where_the_kubelet_is_served(rig, kubelet, root):
 
 
 @pytest.mark.parametrize("who", ["controller", "none"])
-def test_mps_is_refused_where_nobody_would_run_its_daemons(rig, root, who):
+def test_mps_is_refused_where_nobody_would_run_its_daemons(root, rig, who):
     def counts():
         return {r["name"]: r["count"] for r in node.status().get("resources", ())}
 
@@ -201,7 +202,7 @@ def test_mps_is_refused_where_nobody_would_run_its_daemons(rig, root, who):
     assert counts() == {GPU: 4}
 
 
-def test_an_agent_under_the_sanitizers_shares_by_mps_and_leaks_nothing(rig, kubelet, root):
+def test_an_agent_under_the_sanitizers_shares_by_mps_and_leaks_nothing(root, rig, kubelet):
     program, env = sanitized("cleave-agent")
     host = Shared(rig, kubelet, {"h100-80": 1}, root, program=program, env=env)
     uuid = host.node.uuid()

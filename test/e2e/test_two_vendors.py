@@ -70,6 +70,16 @@ def test_one_profile_gives_each_vendors_cards_their_mode(both):
     assert both.node.resources() == {**NVIDIA, **METAX}
 
 
+def test_events_name_the_vendor_of_a_card(both):
+    """Both vendors' first card is number 0."""
+
+    def named():
+        return {e["note"].split(":")[0] for e in both.node.rig.events(both.node.name, "Repartitioned")}
+
+    cards = {"NVIDIA GPU 0", "NVIDIA GPU 1", "MetaX GPU 0", "MetaX GPU 1"}
+    wait_for(lambda: named() == cards, 30, f"an Event for each of {cards}")
+
+
 def test_each_vendors_cards_are_told_in_its_own_labels(both):
     def told():
         labels = both.node.labels()

@@ -103,13 +103,13 @@ static int parse_wish(struct gpu *g, const struct args *a, struct card_wish *ret
     return parse_wants(&card.mig, a->rest + 2, a->n_rest - 2, &ret->wants, e);
 }
 
-static int parse_grant(char *text, const char *card, int qos, struct slot_grant *ret, struct err *e)
+static int parse_grant(char *text, const char *card, int qos, struct bound_slot *ret, struct err *e)
 {
     struct sgpu_want as;
     int64_t slot = 0;
     TRY(parse_slice(text, &as, e));
     TRY(num_parse(as.alias, 0, SGPU_MAX_SLOTS - 1, &slot, e));
-    *ret = (struct slot_grant){.slot = (unsigned)slot, .quota = as.quota, .qos = qos};
+    *ret = (struct bound_slot){.slot = (unsigned)slot, .quota = as.quota, .qos = qos};
     (void)snprintf(ret->card, sizeof(ret->card), "%s", card);
     return 0;
 }
@@ -124,10 +124,10 @@ static int bind_slots(const struct slot_deps *d, const struct args *a, struct er
                                                .pod = xstrdup(a->rest[1]),
                                                .uid = xstrdup(a->rest[1]),
                                                .container = xstrdup("main"),
-                                               .grants = xcalloc(n, sizeof(*b.grants)),
+                                               .bound = xcalloc(n, sizeof(*b.bound)),
                                                .n = n};
     for (size_t i = 0; i < n; i++)
-        TRY(parse_grant(a->rest[3 + i], a->rest[0], qos, &b.grants[i], e));
+        TRY(parse_grant(a->rest[3 + i], a->rest[0], qos, &b.bound[i], e));
     return slot_bind(d, &b, e);
 }
 

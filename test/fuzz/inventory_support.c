@@ -54,10 +54,10 @@ static void check_slices(const struct gpu_card *c)
 
 static void check_processes(const struct gpu_card *c)
 {
-    assert(c->n_processes <= GPU_MAX_PROCESSES && !c->n_processes == !c->processes);
-    for (unsigned i = 0; i < c->n_processes; i++) {
-        ENDS(c->processes[i].name);
-        assert(c->processes[i].pid != 0 && c->processes[i].part >= -1);
+    assert(c->n_users <= GPU_MAX_PROCESSES && !c->n_users == !c->users);
+    for (unsigned i = 0; i < c->n_users; i++) {
+        ENDS(c->users[i].name);
+        assert(c->users[i].pid != 0 && c->users[i].part >= -1);
     }
 }
 
@@ -85,7 +85,7 @@ static void check_status(const struct gpu_inventory *inv)
     auto_free struct card_view *views = xcalloc(inv->n_cards, sizeof(*views));
     for (size_t i = 0; i < inv->n_cards; i++) {
         views[i].card = inv->cards[i];
-        views[i].pods = xcalloc(inv->cards[i].n_processes, sizeof(*views[i].pods));
+        views[i].pods = xcalloc(inv->cards[i].n_users, sizeof(*views[i].pods));
     }
     const struct device_spec spec = {0};
     const struct node_state state = {.inventory = inv,

@@ -37,8 +37,8 @@ static void check_cut_card(const struct gpu_card *c)
         assert(c->vfs[i].memory_mib <= MIG_MAX_MEMORY_MIB);
         assert(i == 0 || c->vfs[i - 1].number < c->vfs[i].number);
     }
-    for (unsigned i = 0; i < c->n_processes; i++)
-        assert(is_part(c, c->processes[i].part) && c->processes[i].ci == -1);
+    for (unsigned i = 0; i < c->n_users; i++)
+        assert(is_part(c, c->users[i].part) && c->users[i].ci == -1);
     assert(c->n_vfs == 0 || c->unread || c->mode == GPU_VGPU);
     assert(c->mode == c->pending_mode && c->mode != GPU_MIG);
 }

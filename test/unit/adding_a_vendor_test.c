@@ -348,6 +348,10 @@ Test(adding_a_vendor, it_is_one_folder_and_a_line_in_two_files)
     cr_expect_eq(n_lines, 2);
     cr_expect_eq(n_new, 4);
     cr_expect_eq(vendor_backend_find("intel"), &vendor_intel);
+    for (size_t i = 1; vendor_backends[i]; i++)
+        cr_expect_lt(strcmp(vendor_backends[i - 1]->name, vendor_backends[i]->name), 0);
+    for (size_t i = 1; vendors[i].name; i++)
+        cr_expect_lt(strcmp(vendors[i - 1].name, vendors[i].name), 0);
 }
 
 static struct host open_host(void)

@@ -58,6 +58,7 @@ struct gate {
     struct scope *scope;
     struct fake_hw *hw;
     atomic_int overpromised; /* calls that took away what was on offer */
+    json_t *node;            /* status.resources as the Node has them; guarded by mu */
     const struct clock *clk;
     int ends[2]; /* the hanging call says so on one side and is let go from the other */
 };
@@ -141,24 +142,30 @@ static json_int_t kept_by_order(const json_t *obj, const char *name)
     return 0;
 }
 
-/* What the Node offers because of the Device: the status, less what an order that the agent has not
- * answered takes away (the controller withdraws that before it orders). */
-static json_int_t offered_by(struct kc *server, struct scope *s)
+/* The sum of resources, less what an order that the agent has not answered takes away (the controller
+ * withdraws that before it orders). */
+static json_int_t sum_of(const json_t *resources, const json_t *obj)
 {
-    auto_json json_t *obj = NULL;
-    if (kc_get(server, s, &device, &obj, NULL) < 0)
-        return 0;
     bool behind = json_integer_value(JX_AT(obj, "metadata", "generation")) >
                   json_integer_value(JX_AT(obj, "status", "observedGeneration"));
     json_int_t sum = 0;
     size_t i;
     json_t *r;
-    json_array_foreach(JX_AT(obj, "status", "resources"), i, r) {
+    json_array_foreach(resources, i, r) {
         json_int_t count = json_integer_value(JX_AT(r, "count"));
         json_int_t kept = behind ? kept_by_order(obj, JX_STR_AT(r, "name")) : count;
         sum += kept < count ? kept : count;
     }
     return sum;
+}
+
+/* The offer of the Node, as it was written from a status. */
+static json_int_t offered_by(const struct gate *gate)
+{
+    auto_json json_t *obj = NULL;
+    if (kc_get(gate->server, gate->scope, &device, &obj, NULL) < 0)
+        return 0;
+    return sum_of(gate->node, obj);
 }
 
 static unsigned stands_on(const struct fake_card *c)
@@ -175,7 +182,7 @@ static void check_offer(struct gate *gate, const char *uuid, bool whole)
         bool goes = strcmp(c->card.uuid, uuid) == 0 && whole == (c->card.mode == GPU_NATIVE);
         left += stands_on(c) - (goes && stands_on(c) ? 1 : 0);
     }
-    if (!gate->hw->dead && offered_by(gate->server, gate->scope) > left)
+    if (!gate->hw->dead && offered_by(gate) > left)
         atomic_fetch_add(&gate->overpromised, 1);
 }
 
@@ -285,6 +292,8 @@ struct bench {
     struct vendor_limit limit;       /* no vendor: there is none */
     struct heartbeats *beats;        /* the loop's, LOOP_MS; of each start one */
     struct agent *agent;
+    json_t *seen; /* the Device as the controller last read it */
+    bool away;    /* the controller is */
 };
 
 #define LOOP_MS 120000
@@ -359,10 +368,33 @@ static void bench_done(struct bench *b)
     (void)heartbeats_free(b->beats);
     (void)clock_free(b->clk);
     (void)scope_free(b->scope);
+    json_decref(b->seen);
+    json_decref(b->gate.node);
     (void)close(b->gate.ends[0]);
     (void)close(b->gate.ends[1]);
     folder_remove(b->dir);
     free(b->dir);
+}
+
+/* The controller, a round late: writes into the Node what the status of the round before offers, and
+ * confirms that, until nothing waits for it. */
+static void control(struct bench *b)
+{
+    auto_json json_t *seen = TAKE(b->seen);
+    if (b->away || kc_get(b->server, b->scope, &device, &b->seen, NULL) < 0 || !seen)
+        return;
+    {
+        HOLD(&b->gate.mu);
+        json_decref(b->gate.node);
+        b->gate.node = json_incref(json_object_get(json_object_get(seen, "status"), "resources"));
+    }
+    const char *wanted = JX_STR_AT(seen, "status", "withdrawal");
+    const char *now = JX_STR_AT(b->seen, "spec", "withdrawn");
+    if (!wanted == !now && (!wanted || strcmp(now, wanted) == 0))
+        return;
+    auto_json json_t *patch = json_pack("{s:{s:s?}}", "spec", "withdrawn", wanted);
+    const struct kc_write w = {.body = patch, .how = KC_MERGE};
+    cr_assert_eq(kc_patch(b->server, b->scope, &device, &w, NULL, NULL), 0);
 }
 
 /* One round of everything; waits for the worker unless its call hangs. */
@@ -376,6 +408,7 @@ static void round_of(struct bench *b, bool wait)
         agent_step(b->agent, b->scope, PATIENCE_MS);
     err_clear(&e);
     (void)!publisher_step(b->pub, b->scope, &done, &e);
+    control(b);
 }
 
 static void pass(struct bench *b, int64_t ms)
@@ -528,7 +561,7 @@ Test(agent, a_card_in_use_waits_and_is_cut_once_it_is_free)
     pass(&b, 5000);
     cr_expect_eq(b.hw.cards[0].mutations, 0);
     expect_status(&b, "Reconciling InUse", "while it is used");
-    b.hw.cards[0].processes[0].pid = 0;
+    b.hw.cards[0].users[0].pid = 0;
     pass(&b, 1200);
     expect_card(&b, "7g.80gb@0");
     expect_status(&b, "Ready Applied", "once it is free");
@@ -553,7 +586,7 @@ Test(agent, a_reset_that_is_refused_waits_for_users_and_is_tried_again)
     int resets = atomic_load(&b.gate.resets);
     pass(&b, 60000);
     cr_expect_eq(atomic_load(&b.gate.resets), resets, "no try while it is used");
-    b.hw.cards[0].processes[0].pid = 0;
+    b.hw.cards[0].users[0].pid = 0;
     pass(&b, 1500);
     cr_expect_eq(atomic_load(&b.gate.resets), resets + 1, "a try at once when it is free");
     pass(&b, 20000);
@@ -598,7 +631,7 @@ Test(agent, a_restart_gives_a_drain_no_more_time)
     bench_start(&b);
     pass(&b, 2000);
     expect_status(&b, "Stalled DrainTimeout", "and stays so");
-    b.hw.cards[0].processes[0].pid = 0;
+    b.hw.cards[0].users[0].pid = 0;
     pass(&b, 2000);
     expect_card(&b, "7g.80gb@0");
     bench_done(&b);
@@ -809,7 +842,7 @@ Test(agent, a_change_that_nobody_wants_any_more_is_ended_all_the_same)
     bench_block(&b);
     set_spec(&b, "{devices: []}");
     pass(&b, 200);
-    b.hw.cards[0].processes[0] = (struct fake_process){0};
+    b.hw.cards[0].users[0] = (struct fake_process){0};
     pass(&b, 2 * RESYNC_MS);
     char **left = NULL;
     size_t n = 1;
@@ -818,9 +851,13 @@ Test(agent, a_change_that_nobody_wants_any_more_is_ended_all_the_same)
     bench_done(&b);
 }
 
+/* The offer of the status. */
 static json_int_t offered(struct bench *b)
 {
-    return offered_by(b->server, b->scope);
+    auto_json json_t *obj = NULL;
+    if (kc_get(b->server, b->scope, &device, &obj, NULL) < 0)
+        return 0;
+    return sum_of(JX_AT(obj, "status", "resources"), obj);
 }
 
 /* What a failed change left stands and is on offer, as the card is wanted. The rest of the change
@@ -830,7 +867,7 @@ Test(agent, a_recovery_destroys_nothing_that_is_on_offer)
     struct bench b;
     bench_block(&b);
     atomic_store(&b.gate.exhausted, true);
-    b.hw.cards[0].processes[0] = (struct fake_process){0};
+    b.hw.cards[0].users[0] = (struct fake_process){0};
     pass(&b, 3 * RESYNC_MS);
     cr_expect_eq(offered(&b), 1);
     expect_card(&b, "3g.40gb@0");
@@ -890,6 +927,41 @@ Test(agent, a_card_that_cannot_be_read_after_a_start_is_told_as_it_was_said_last
     pass(&b, RESYNC_MS + 200);
     expect_status(&b, "Ready Applied", "once it can");
     cr_expect_eq(b.hw.cards[0].mutations, 0);
+    bench_done(&b);
+}
+
+static void store_status(struct bench *b, const char *status)
+{
+    const struct kc_target target = {.res = &resource_devices,
+                                     .name = "n1",
+                                     .subresource = "status"};
+    auto_json json_t *patch = NULL;
+    cr_assert_eq(yaml_load(status, strlen(status), &patch, NULL), 0, "%s", status);
+    const struct kc_write w = {.body = patch, .how = KC_MERGE};
+    cr_assert_eq(kc_patch(b->server, b->scope, &target, &w, NULL, NULL), 0);
+}
+
+/* A status that ends the agent would end it at each start; whoever may write statuses may have
+ * written one. */
+Test(agent, a_status_that_no_agent_wrote_is_not_gone_on_with)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    fake_put(&b.hw.cards[0], "1g.10gb", 3, whole_1g);
+    bench_run(&b, NULL);
+    bench_stop(&b);
+    store_status(&b, "status: {devices: [{uuid: GPU-00000000-fake, vendor: nvidia, mode: mig,"
+                     " inUseBy: [{name: x}], partitions: [{uuid: MIG-0, inUseBy: [{name: y}]}]}]}");
+    atomic_store(&b.gate.blind, true);
+    bench_start(&b);
+    pass(&b, 2000);
+    auto_json json_t *obj = NULL;
+    cr_assert_eq(kc_get(b.server, b.scope, &device, &obj, NULL), 0);
+    cr_expect_eq(json_array_size(JX_AT(obj, "status", "devices")), 0);
+    atomic_store(&b.gate.blind, false);
+    pass(&b, RESYNC_MS + 200);
+    expect_status(&b, "Ready Applied", "once it can be read");
     bench_done(&b);
 }
 
@@ -1180,6 +1252,24 @@ Test(agent, a_reading_that_fails_does_not_have_the_change_beside_it_held)
                                 "mig, mig: {profiles: [" ONE_7G "]}}]}");
 }
 
+/* Its next reading comes soon, and the change with it. */
+Test(agent, a_card_that_one_reading_could_not_read_is_changed_after_the_next)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    bench_run(&b, WANT(TWO_3G));
+    pass(&b, 200);
+    atomic_store(&b.gate.blind, true);
+    pass(&b, RESYNC_MS);
+    atomic_store(&b.gate.blind, false);
+    set_spec(&b, WANT(ONE_7G));
+    pass(&b, 3000);
+    expect_card(&b, "7g.80gb@0");
+    expect_status(&b, "Ready Applied", "the card can be read again");
+    bench_done(&b);
+}
+
 Test(agent, what_is_being_cut_away_is_not_offered)
 {
     struct bench b;
@@ -1318,6 +1408,27 @@ Test(agent, a_withdrawal_that_is_never_acknowledged_is_given_up_and_tried_again)
     bench_done(&b);
 }
 
+/* The API server has the status, but nobody writes the Node; and a confirmation that an earlier agent
+ * was given is not this one's. */
+Test(agent, a_withdrawal_that_no_controller_confirms_is_given_up_and_tried_again)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    fake_put(&b.hw.cards[0], "1g.10gb", 3, whole_1g);
+    order_in_absence(&b, WANT(ONE_7G));
+    b.away = true;
+    set_spec(&b, "withdrawn: 00000000000000aa-9");
+    pass(&b, 31000);
+    cr_expect_eq(b.hw.cards[0].mutations, 0);
+    expect_status(&b, "Stalled NotWithdrawn", "the bound is over");
+    b.away = false;
+    pass(&b, 10000);
+    expect_card(&b, "7g.80gb@0");
+    expect_status(&b, "Ready Applied", "once it is confirmed");
+    bench_done(&b);
+}
+
 Test(agent, a_change_that_takes_nothing_away_waits_for_nobody)
 {
     struct bench b;
@@ -1335,7 +1446,7 @@ Test(agent, a_change_that_takes_nothing_away_waits_for_nobody)
     bench_done(&b);
 }
 
-Test(agent, a_change_that_takes_away_what_is_offered_costs_two_writes)
+Test(agent, a_change_that_takes_away_what_is_offered_costs_five_writes)
 {
     struct bench b;
     bench_init(&b);
@@ -1345,7 +1456,8 @@ Test(agent, a_change_that_takes_away_what_is_offered_costs_two_writes)
     size_t writes = kc_fake_writes(b.server);
     pass(&b, 500);
     expect_card(&b, "7g.80gb@0");
-    cr_expect_eq(kc_fake_writes(b.server), writes + 2, "the withdrawal and the end");
+    cr_expect_eq(kc_fake_writes(b.server), writes + 5,
+                 "the withdrawal, its confirmation, the end, and that both are over");
     bench_done(&b);
 }
 
@@ -1360,7 +1472,7 @@ Test(agent, a_card_that_becomes_free_is_withdrawn_before_it_is_cut)
     bench_run(&b, WANT(ONE_7G));
     pass(&b, 2000);
     cr_expect_eq(offered(&b), 1);
-    b.hw.cards[0].processes[0].pid = 0;
+    b.hw.cards[0].users[0].pid = 0;
     pass_unheard(&b, 3000);
     cr_expect_eq(b.hw.cards[0].mutations, 0);
     pass(&b, 200);
@@ -1610,7 +1722,7 @@ Test(agent, a_card_is_read_on_while_interrupted_changes_cannot_be_listed)
     cr_expect_eq(b.hw.cards[0].mutations, mutations);
     cr_expect_eq(offered(&b), 0, "what the change left");
     hide_records(&b, false);
-    b.hw.cards[0].processes[0] = (struct fake_process){0};
+    b.hw.cards[0].users[0] = (struct fake_process){0};
     pass(&b, RESYNC_MS * 3);
     expect_status(&b, "Ready Applied", "the change was ended");
     cr_expect_eq(journals_in(b.dir), 0);
@@ -1751,8 +1863,8 @@ static void use_something(struct bench *b, struct rng *rng)
     struct fake_process p = {.pid = 9, .start = -1, .ci_start = -1};
     if (c->card.state.n)
         p.start = (int)c->card.state.items[rng_below(rng, c->card.state.n)].start;
-    if (!c->processes[0].pid)
-        c->processes[0] = p;
+    if (!c->users[0].pid)
+        c->users[0] = p;
 }
 
 static void calm(struct bench *b)
@@ -1761,7 +1873,7 @@ static void calm(struct bench *b)
     atomic_store(&b->gate.unplugged, false);
     atomic_store(&b->gate.blind, false);
     for (int i = 0; i < 2; i++)
-        b->hw.cards[i].processes[0] = (struct fake_process){0};
+        b->hw.cards[i].users[0] = (struct fake_process){0};
 }
 
 static void disturb(struct bench *b, struct rng *rng)

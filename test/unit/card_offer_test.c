@@ -7,11 +7,14 @@
 /* A cut card with two partitions in one instance and one in another. */
 static struct gpu_card cut_card(void)
 {
-    return (struct gpu_card){.mode = GPU_MIG,
-                             .n_partitions = 3,
-                             .partitions = {{.gi_id = 1, .ci_id = 0},
-                                            {.gi_id = 1, .ci_id = 1},
-                                            {.gi_id = 2, .ci_id = 0}}};
+    return (
+        struct gpu_card){.mode = GPU_MIG,
+                         .state = {.n = 2,
+                                   .items = {{.gi_id = 1, .n_cis = 2}, {.gi_id = 2, .n_cis = 1}}},
+                         .n_partitions = 3,
+                         .partitions = {{.gi_id = 1, .ci_id = 0},
+                                        {.gi_id = 1, .ci_id = 1, .ci = 1},
+                                        {.gi_id = 2, .ci_id = 0, .instance = 1}}};
 }
 
 static bool has(const struct card_offer *o, const struct gpu_partition *p)

@@ -196,8 +196,8 @@ Test(card_plan, native_card_in_use_cannot_change_its_mode)
     card_plan(&card, &w, &plan);
     cr_expect_eq(plan.verdict, CARD_DRAIN);
     cr_expect(plan.steps.card_blocking);
-    cr_expect_str_eq(plan.message, "the card is in use by train (pid 9), and its mode "
-                                   "cannot change before that ends");
+    cr_expect_str_eq(plan.message, "the card is in use by train (pid 9), and this change "
+                                   "cannot begin before that ends");
 }
 
 Test(card_plan, geometry_that_cannot_stand_names_the_nearest)
@@ -366,7 +366,7 @@ Test(card_plan, drain_names_each_instance_and_up_to_three_of_its_users)
         fake_attach(c, (struct fake_process){.pid = pid, .start = 1, .ci_start = -1});
     fake_attach(c, (struct fake_process){.pid = 9, .start = 2, .ci_start = -1});
     auto_gpu_card struct gpu_card card = look(&hw, c);
-    card.processes[5].name[0] = '\0';
+    card.users[5].name[0] = '\0';
     card.state.items[2].profile = MIG_NO_PROFILE;
     struct card_plan plan;
     card_plan(&card, &w, &plan);
@@ -404,7 +404,7 @@ Test(card_plan, pod_that_was_given_a_cut_card_as_a_whole_holds_what_stands_on_it
     fake_put(c, "7g.80gb", 0, (const unsigned[]){7, 0});
     want(&w, c, "1g.10gb", 0, 7);
     auto_gpu_card struct gpu_card card = look(&hw, c);
-    const struct gpu_process pod = {.part = -1, .ci = -1, .name = "team/train-0"};
+    const struct gpu_user pod = {.part = -1, .ci = -1, .name = "team/train-0"};
     struct card_plan plan;
     gpu_card_set_holders(&card, &pod, 1);
     card_plan(&card, &w, &plan);
@@ -513,11 +513,11 @@ Test(card_plan, a_layout_of_a_card_without_functions_is_none_of_one_with)
 
 Test(card_plan, a_process_without_a_pid_is_not_a_pod)
 {
-    struct gpu_card card = {.mode = GPU_MIG, .state = {.n = 1}, .n_processes = 1};
-    card.processes = xcalloc(1, sizeof(*card.processes));
-    card.processes[0] = (struct gpu_process){.part = -1, .ci = -1};
+    struct gpu_card card = {.mode = GPU_MIG, .state = {.n = 1}, .n_users = 1};
+    card.users = xcalloc(1, sizeof(*card.users));
+    card.users[0] = (struct gpu_user){.part = -1, .ci = -1};
     gpu_card_set_holders(&card, NULL, 0);
-    cr_expect_eq(card.n_processes, 1, "only pods are replaced");
+    cr_expect_eq(card.n_users, 1, "only pods are replaced");
     cr_expect_not(card.state.items[0].in_use, "only a pod holds every part of a cut card");
     gpu_card_done(&card);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/yaml.h"
@@ -68,6 +69,22 @@ Test(card_track, a_new_card_is_pending_and_one_that_is_no_longer_wanted_is_forgo
     const struct card_track *t = card_tracks_find(&b.tracks, "b");
     cr_assert_not_null(t);
     cr_expect(card_track_is_due(t, clock_mono_ms(b.clk)));
+    bench_done(&b);
+}
+
+/* The longest UUID of a spec is longer than any card's: cut, it would be another card's. */
+Test(card_track, the_longest_uuid_of_a_spec_is_kept_whole)
+{
+    struct bench b;
+    char longest[97];
+    char spec[256];
+    memset(longest, 'a', 96);
+    longest[96] = '\0';
+    (void)snprintf(spec, sizeof(spec), "[{uuid: %s, " MIG_A "}]", longest);
+    bench_init(&b, spec, TXN_APPLIED);
+    cr_expect(card_tracks_find(&b.tracks, longest));
+    longest[95] = '\0';
+    cr_expect_null(card_tracks_find(&b.tracks, longest));
     bench_done(&b);
 }
 
@@ -248,6 +265,22 @@ Test(card_track, an_attempt_without_its_withdrawal_begins_anew_at_once_and_then_
     cr_expect_eq(t->memo.progress, PROGRESS_DONE);
     cr_expect_gt(pause_ms(&b), 0);
     cr_expect_not(t->memo.beginning);
+    bench_done(&b);
+}
+
+/* The loop and the job see two different cards, each time. */
+Test(card_track, an_attempt_that_is_surprised_twice_in_a_row_is_repeated_with_pauses)
+{
+    struct bench b;
+    bench_init(&b, "[{uuid: a, mode: native}]", TXN_IN_USE);
+    struct card_track *t = &b.tracks.items[0];
+    card_track_note(t, &b.before.devices[0], &not_withdrawn, &b.time);
+    cr_expect(card_track_is_due(t, clock_mono_ms(b.clk)), "at once");
+    card_track_note(t, &b.before.devices[0], &not_withdrawn, &b.time);
+    cr_expect_not(card_track_is_due(t, clock_mono_ms(b.clk)));
+    int64_t pause = pause_ms(&b);
+    card_track_note(t, &b.before.devices[0], &not_withdrawn, &b.time);
+    cr_expect_gt(pause_ms(&b), pause);
     bench_done(&b);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/jx.h"
+#include "base/num.h"
 
 #include "cluster_support.h"
 #include "service/resources.h"
@@ -103,6 +104,38 @@ Test(device_spec, nothing_is_written_when_nothing_changed)
     cluster_restart(&c);
     cluster_settle(&c);
     cr_expect_eq(cluster_writes(&c), 0, "a new leader finds all in order");
+}
+
+static int64_t version_of(const json_t *obj)
+{
+    int64_t n = 0;
+    cr_assert_eq(num_parse(JX_STR_AT(obj, "metadata", "resourceVersion"), 1, INT64_MAX, &n, NULL),
+                 0);
+    return n;
+}
+
+/* An agent that takes something away which nobody ordered waits for this. */
+Test(device_spec, a_withdrawal_is_confirmed_once_the_node_offers_no_more)
+{
+    cluster_add_node(&c, "n1", 2);
+    cluster_settle(&c);
+    int before = cluster_writes(&c);
+    cluster_patch(&c, &resource_devices, "n1", "status",
+                  "{\"status\":{\"withdrawal\":\"a-1\",\"resources\":[{\"name\":\"nvidia.com/gpu\","
+                  "\"count\":1,\"publisher\":\"controller\"}]}}");
+    cluster_settle(&c);
+    auto_json json_t *device = cluster_get(&c, &resource_devices, "n1");
+    auto_json json_t *node = cluster_get(&c, &resource_nodes, "n1");
+    cr_expect_str_eq(JX_STR_AT(device, "spec", "withdrawn"), "a-1");
+    cr_expect_str_eq(JX_STR_AT(node, "status", "allocatable", "nvidia.com/gpu"), "1");
+    cr_expect_lt(version_of(node), version_of(device), "the Node first");
+    cr_expect_eq(cluster_writes(&c) - before, 2, "the Node and the spec");
+
+    cluster_patch(&c, &resource_devices, "n1", "status", "{\"status\":{\"withdrawal\":null}}");
+    cluster_settle(&c);
+    auto_json json_t *after = cluster_get(&c, &resource_devices, "n1");
+    cr_expect_null(JX_AT(after, "spec", "withdrawn"));
+    cr_expect_eq(cluster_writes(&c) - before, 3, "and the spec again");
 }
 
 Test(device_spec, every_write_changes_something)

@@ -26,6 +26,16 @@ struct node {
     struct node_state state;
 };
 
+static void node_done(struct node *n)
+{
+    for (size_t i = 0; i < FAKE_MAX_CARDS; i++)
+        card_view_done(&n->views[i]);
+    device_spec_done(&n->spec);
+}
+
+AUTO_DEFINE(node, struct node, node_done)
+#define auto_node AUTO(node)
+
 static void node_init_with(struct node *n, enum fake_model model, unsigned n_cards,
                            const char *spec)
 {
@@ -95,9 +105,6 @@ static void check(struct node *n, const char *expected)
     }
     cr_expect_str_eq(sb_str(&text), expected);
     device_table_done(&t);
-    for (size_t i = 0; i < FAKE_MAX_CARDS; i++)
-        card_view_done(&n->views[i]);
-    device_spec_done(&n->spec);
 }
 
 #define A "GPU-00000000-fake"
@@ -105,7 +112,7 @@ static void check(struct node *n, const char *expected)
 
 Test(device_table, partitions_are_named_by_card_profile_and_place)
 {
-    struct node n;
+    auto_node struct node n;
     node_init(&n, 2, "spec: {}");
     cut(&n, 0);
     fake_put(&n.hw.cards[0], "1g.10gb", 6, whole_1g);
@@ -119,7 +126,7 @@ Test(device_table, partitions_are_named_by_card_profile_and_place)
 
 Test(device_table, compute_instances_apart_are_told_apart)
 {
-    struct node n;
+    auto_node struct node n;
     node_init(&n, 1, "spec: {}");
     cut(&n, 0);
     fake_put(&n.hw.cards[0], "3g.40gb", 4, thirds);
@@ -131,7 +138,7 @@ Test(device_table, compute_instances_apart_are_told_apart)
 /* Not its place among those that are offered, nor the order of our reading. */
 Test(device_table, partitions_keep_the_index_that_the_driver_knows_them_by)
 {
-    struct node n;
+    auto_node struct node n;
     auto_device_table struct device_table t = {0};
     node_init(&n, 1, "spec: {}");
     cut(&n, 0);
@@ -145,13 +152,11 @@ Test(device_table, partitions_keep_the_index_that_the_driver_knows_them_by)
     cr_expect_str_eq(t.resources[0].devices[0].id, A "/1g.10gb@6");
     cr_expect_eq(t.resources[0].devices[0].entry.mig_index, 1);
     cr_expect_eq(t.resources[1].devices[0].entry.mig_index, 0);
-    card_view_done(&n.views[0]);
-    device_spec_done(&n.spec);
 }
 
 Test(device_table, card_that_is_to_be_cut_stays_listed_and_is_not_granted)
 {
-    struct node n;
+    auto_node struct node n;
     node_init(&n, 1,
               "spec: {devices: [{uuid: " A ", mode: mig, mig: {profiles: [{profile: 3g.40gb, "
               "count: 1}]}}]}");
@@ -161,7 +166,7 @@ Test(device_table, card_that_is_to_be_cut_stays_listed_and_is_not_granted)
 
 Test(device_table, sick_partition_is_not_granted_and_its_neighbour_is)
 {
-    struct node n;
+    auto_node struct node n;
     node_init(&n, 1, "spec: {}");
     cut(&n, 0);
     fake_put(&n.hw.cards[0], "3g.40gb", 0, whole_3g);
@@ -173,7 +178,7 @@ Test(device_table, sick_partition_is_not_granted_and_its_neighbour_is)
 
 Test(device_table, single_names_partitions_as_cards)
 {
-    struct node n;
+    auto_node struct node n;
     node_init(&n, 1, "spec: {migStrategy: single}");
     cut(&n, 0);
     fake_put(&n.hw.cards[0], "3g.40gb", 4, whole_3g);
@@ -184,7 +189,7 @@ Test(device_table, single_names_partitions_as_cards)
 Test(device_table, single_keeps_its_name_while_all_is_cut_anew)
 {
     static const struct busy_card busy = {.uuid = A, .changes = true};
-    struct node n;
+    auto_node struct node n;
     auto_node_offer struct node_offer o;
     node_init(&n, 1, "spec: {migStrategy: single}");
     cut(&n, 0);
@@ -201,19 +206,19 @@ Test(device_table, single_keeps_its_name_while_all_is_cut_anew)
 Test(device_table, a_job_that_changes_no_layout_puts_nothing_back_on_offer)
 {
     static const struct busy_card busy = {.uuid = A, .offer = {.whole = true}};
-    struct node n;
+    auto_node struct node n;
     node_init(&n, 1, "spec: {}");
     node_read(&n);
     n.state.busy = &busy;
     n.state.n_busy = 1;
     check(&n, "nvidia.com/gpu: " A "\n");
     n.views[0].outdated = true;
-    check(&n, "");
+    check(&n, "nvidia.com/gpu: " A "!\n");
 }
 
 Test(device_table, shared_cards_may_have_a_name_of_their_own)
 {
-    struct node n;
+    auto_node struct node n;
     node_init(&n, 2,
               "spec: {devices: [{uuid: " A ", mode: native, sharing: {timeSlicing: {replicas: 4, "
               "renameByDefault: true}}}]}");
@@ -228,7 +233,7 @@ Test(device_table, configuration_of_nvidias_plugin_decides_over_what_no_source_g
         "replicas: 3}, {name: nvidia.com/mig-3g.40gb, replicas: 2}]}}";
     const struct plugin_config_source src = {.file_text = file, .file_bytes = strlen(file)};
     auto_plugin_config struct plugin_config config = {0};
-    struct node n;
+    auto_node struct node n;
     cr_assert_eq(plugin_config_build(&src, &config, NULL), 0);
     node_init(&n, 3,
               "spec: {devices: [{uuid: " B ", mode: native, source: {kind: GPUProfile, name: p, "
@@ -244,7 +249,7 @@ Test(device_table, configuration_of_nvidias_plugin_decides_over_what_no_source_g
 
 Test(device_table, what_mps_shares_is_told_with_the_memory_to_be_shared)
 {
-    struct node n;
+    auto_node struct node n;
     struct device_table t;
     node_init(&n, 2,
               "spec: {devices: [{uuid: " A ", mode: mig, sharing: {mps: {replicas: 2}}, mig: "
@@ -260,9 +265,6 @@ Test(device_table, what_mps_shares_is_told_with_the_memory_to_be_shared)
     cr_expect(half->devices[0].memory_mib > 0 && half->devices[0].memory_mib < 80 * 1024);
     cr_expect_not(whole->devices[0].mps);
     device_table_done(&t);
-    for (size_t i = 0; i < FAKE_MAX_CARDS; i++)
-        card_view_done(&n.views[i]);
-    device_spec_done(&n.spec);
 }
 
 /* One pod that was given this. */
@@ -283,7 +285,7 @@ static void hold(struct node *n, struct holders *h, const char *id, const char *
 
 static void check_held(const char *spec, const char *id, const char *resource, const char *expected)
 {
-    struct node n;
+    auto_node struct node n;
     auto_holders struct holders h = {0};
     node_init(&n, 1, spec);
     cut(&n, 0);
@@ -321,7 +323,7 @@ Test(device_table, what_is_held_alone_is_not_shared_and_the_other_way_round)
 
 Test(device_table, partition_is_known_by_the_id_of_nvidias_plugin)
 {
-    struct node n;
+    auto_node struct node n;
     struct device_table t;
     node_init(&n, 1, "spec: {}");
     cut(&n, 0);
@@ -358,7 +360,7 @@ static void put_slice(struct node *n, const char *alias, bool foreign)
 
 Test(device_table, slices_that_stand_are_named_by_card_and_alias_and_offered_by_kind)
 {
-    struct node n;
+    auto_node struct node n;
     node_init_with(&n, FAKE_C500, 2, LISTED);
     node_read(&n);
     put_slice(&n, "small-1", false);
@@ -368,9 +370,28 @@ Test(device_table, slices_that_stand_are_named_by_card_and_alias_and_offered_by_
               "metax-tech.com/sgpu-small: " A "/small-0 " A "/small-1\n");
 }
 
+/* People can give two slices one alias. The kubelet would count one device twice, and either pod
+ * could get the other's slice. */
+Test(device_table, two_slices_with_one_alias_are_one_device_that_is_not_granted)
+{
+    auto_node struct node n;
+    node_init_with(&n, FAKE_C500, 1, LISTED);
+    node_read(&n);
+    put_slice(&n, "small-0", false);
+    put_slice(&n, "small-0", false);
+    put_slice(&n, "small-1", false);
+    auto_device_table struct device_table t = {0};
+    build(&n.state, &t);
+    const struct table_resource *r = device_table_resource(&t, "metax-tech.com/sgpu-small");
+    cr_assert(r && r->n_devices == 2, "%zu devices", r ? r->n_devices : 0);
+    cr_expect_str_eq(r->devices[0].id, A "/small-0");
+    cr_expect(!r->devices[0].healthy);
+    cr_expect(r->devices[1].healthy);
+}
+
 Test(device_table, a_slice_says_what_its_container_has_to_know)
 {
-    struct node n;
+    auto_node struct node n;
     node_init_with(&n, FAKE_C500, 1, LISTED);
     node_read(&n);
     put_slice(&n, "small-1", false);
@@ -395,7 +416,7 @@ Test(device_table, a_slice_says_what_its_container_has_to_know)
 /* Its name stays, and what it means in the CDI file is another slice. */
 Test(device_table, a_slice_that_was_made_again_is_another_table)
 {
-    struct node n;
+    auto_node struct node n;
     node_init_with(&n, FAKE_C500, 1, LISTED);
     node_read(&n);
     put_slice(&n, "small-0", false);
@@ -413,7 +434,7 @@ Test(device_table, a_slice_that_was_made_again_is_another_table)
 
 Test(device_table, a_card_whose_slices_are_made_for_pods_has_places_for_sixteen)
 {
-    struct node n;
+    auto_node struct node n;
     node_init_with(&n, FAKE_C500, 1, FOR_PODS);
     node_read(&n);
     put_slice(&n, "slot.3", false);
@@ -435,7 +456,7 @@ Test(device_table, a_card_whose_slices_are_made_for_pods_has_places_for_sixteen)
 
 Test(device_table, a_slot_that_is_held_counts_among_the_places_whatever_its_number)
 {
-    struct node n;
+    auto_node struct node n;
     node_init_with(&n, FAKE_C500, 1, FOR_PODS);
     node_read(&n);
     for (unsigned i = 0; i < 14; i++)
@@ -448,7 +469,7 @@ Test(device_table, a_slot_that_is_held_counts_among_the_places_whatever_its_numb
 /* Slots are the node's: of two cards the one may be something else by now. */
 Test(device_table, a_slot_of_a_card_that_has_gone_counts_and_stays_listed_while_it_is_held)
 {
-    struct node n;
+    auto_node struct node n;
     struct holders holders = {0};
     node_init_with(&n, FAKE_C500, 1, FOR_PODS);
     node_read(&n);
@@ -466,7 +487,7 @@ Test(device_table, a_slot_of_a_card_that_has_gone_counts_and_stays_listed_while_
 /* What an earlier pod left takes its place all the same; whoever has such a slot keeps it. */
 Test(device_table, a_slot_that_cannot_be_released_is_not_handed_out_anew)
 {
-    struct node n;
+    auto_node struct node n;
     struct holders holders = {0};
     struct device_slots sick = {0};
     node_init_with(&n, FAKE_C500, 1, FOR_PODS);
@@ -487,7 +508,7 @@ Test(device_table, a_slot_that_cannot_be_released_is_not_handed_out_anew)
 /* A slice is made by what its pod says; who has a slot keeps it, also where one was left. */
 Test(device_table, where_pods_cannot_be_read_no_slot_is_handed_out_anew)
 {
-    struct node n;
+    auto_node struct node n;
     struct holders holders = {0};
     node_init_with(&n, FAKE_C500, 1, FOR_PODS);
     node_read(&n);
@@ -502,7 +523,7 @@ Test(device_table, where_pods_cannot_be_read_no_slot_is_handed_out_anew)
 
 Test(device_table, a_card_without_its_device_files_has_no_places_and_says_why)
 {
-    struct node n;
+    auto_node struct node n;
     struct dri_card dri = {.renders = {128}, .n_renders = 1};
     struct container_nodes nodes = {.metax.mxcd = true, .dri = {.cards = &dri, .n_cards = 1}};
     node_init_with(&n, FAKE_C500, 1, FOR_PODS);
@@ -527,7 +548,7 @@ Test(device_table, a_card_without_its_device_files_has_no_places_and_says_why)
 
 Test(device_table, a_card_that_nobody_speaks_of_any_more_offers_what_it_offered)
 {
-    struct node n;
+    auto_node struct node n;
     node_init_with(&n, FAKE_C500, 1, "spec: {}");
     node_read(&n);
     put_slice(&n, "small-0", false);
@@ -536,7 +557,7 @@ Test(device_table, a_card_that_nobody_speaks_of_any_more_offers_what_it_offered)
 
 Test(device_table, a_slice_and_a_slot_are_held_by_the_pods_that_were_given_them)
 {
-    struct node n;
+    auto_node struct node n;
     node_init_with(&n, FAKE_C500, 1, FOR_PODS);
     node_read(&n);
     put_slice(&n, "slot.3", false);
@@ -553,13 +574,11 @@ Test(device_table, a_slice_and_a_slot_are_held_by_the_pods_that_were_given_them)
     struct device_slots made = {0};
     device_slots_add(&made, c);
     card_holders_mark(&h, &made, c);
-    cr_assert_eq(c->n_processes, 2);
-    cr_expect_eq(c->processes[0].part, 0, "by the number of its slice");
-    cr_expect_str_eq(c->processes[0].name, "ns/pod-3");
-    cr_expect_eq(c->processes[1].part, -1, "its slice is not made yet: it holds each card");
+    cr_assert_eq(c->n_users, 2);
+    cr_expect_eq(c->users[0].part, 0, "by the number of its slice");
+    cr_expect_str_eq(c->users[0].name, "ns/pod-3");
+    cr_expect_eq(c->users[1].part, -1, "its slice is not made yet: it holds each card");
     cr_expect(c->sgpu.items[0].in_use);
-    card_view_done(&n.views[0]);
-    device_spec_done(&n.spec);
 }
 
 /* --- Virtual functions --- */
@@ -577,7 +596,7 @@ static void put_vf(struct node *n, unsigned number)
 
 Test(device_table, a_card_with_functions_offers_each_that_is_well_and_never_itself)
 {
-    struct node n;
+    auto_node struct node n;
     node_init_with(&n, FAKE_C500, 2, "spec: {}");
     node_read(&n);
     put_vf(&n, 0);
@@ -590,15 +609,17 @@ Test(device_table, a_card_with_functions_offers_each_that_is_well_and_never_itse
 
 Test(device_table, functions_are_offered_where_they_are_wanted_and_not_to_who_wants_the_card)
 {
-    struct node n;
+    auto_node struct node n;
     node_init_with(&n, FAKE_C500, 1, "spec: {devices: [{uuid: " A ", mode: vgpu}]}");
     node_read(&n);
     put_vf(&n, 0);
     check(&n, "metax-tech.com/vgpu: " A "/vf@0\n");
+    node_done(&n);
     node_init_with(&n, FAKE_C500, 1, "spec: {devices: [{uuid: " A ", mode: native}]}");
     node_read(&n);
     put_vf(&n, 0);
     check(&n, "metax-tech.com/vgpu: " A "/vf@0!\n");
+    node_done(&n);
     node_init_with(&n, FAKE_C500, 1, "spec: {devices: [{uuid: " A ", mode: vgpu}]}");
     node_read(&n);
     check(&n, "metax-tech.com/gpu: " A "!\n");
@@ -606,7 +627,7 @@ Test(device_table, functions_are_offered_where_they_are_wanted_and_not_to_who_wa
 
 Test(device_table, a_function_says_what_its_container_has_to_know)
 {
-    struct node n;
+    auto_node struct node n;
     node_init_with(&n, FAKE_C500, 1, "spec: {}");
     node_read(&n);
     put_vf(&n, 3);
@@ -630,7 +651,7 @@ Test(device_table, a_function_says_what_its_container_has_to_know)
 
 Test(device_table, a_function_is_held_by_the_pod_that_was_given_it)
 {
-    struct node n;
+    auto_node struct node n;
     node_init_with(&n, FAKE_C500, 1, "spec: {}");
     node_read(&n);
     put_vf(&n, 0);
@@ -646,23 +667,22 @@ Test(device_table, a_function_is_held_by_the_pod_that_was_given_it)
     struct gpu_card *c = &n.views[0].card;
     const struct device_slots none = {0};
     card_holders_mark(&h, &none, c);
-    cr_assert_eq(c->n_processes, 1);
-    cr_expect_eq(c->processes[0].part, 1);
+    cr_assert_eq(c->n_users, 1);
+    cr_expect_eq(c->users[0].part, 1);
     cr_expect(!c->vfs[0].in_use && c->vfs[1].in_use);
-    card_view_done(&n.views[0]);
-    device_spec_done(&n.spec);
 }
 
 /* --- A card of MetaX's that several share --- */
 
 Test(device_table, a_shared_card_of_metax_is_offered_as_often_as_it_is_shared)
 {
-    struct node n;
+    auto_node struct node n;
     node_init_with(&n, FAKE_C500, 1,
                    "spec: {source: {kind: GPUProfile, name: p, generation: 1}, devices: [{uuid: " A
                    ", mode: native, sharing: {timeSlicing: {replicas: 3}}}]}");
     node_read(&n);
     check(&n, "metax-tech.com/gpu: " A " x3\n");
+    node_done(&n);
     node_init_with(&n, FAKE_C500, 1,
                    "spec: {source: {kind: GPUProfile, name: p, generation: 1}, devices: [{uuid: " A
                    ", mode: native, sharing: {timeSlicing: {replicas: 3, renameByDefault: "

@@ -122,7 +122,7 @@ Test(eviction, evicts_who_is_in_the_way_and_nobody_else)
     cr_expect(has_pod("bystander"));
     cr_expect_eq(cluster_count_events(&c, "victim", "Evicted",
                                       "n1 whose layout must change: GPUProfile p wants "
-                                      "GPU 0 as mig 3g.40gb*2"),
+                                      "NVIDIA GPU 0 as mig 3g.40gb*2"),
                  1);
 }
 

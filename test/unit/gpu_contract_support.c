@@ -34,7 +34,7 @@ static void check_card(const struct gpu_card *c, const char *vendor)
     cr_expect(c->healthy && !c->unread && !*c->unhealthy_reason, "%s: %s", c->uuid,
               c->unhealthy_message);
     cr_expect(c->mode == c->pending_mode);
-    cr_expect(!c->n_processes || c->processes);
+    cr_expect(!c->n_users || c->users);
     cr_expect(c->mig_capable || (!c->mig.n_profiles && !c->state.n && c->mode != GPU_MIG));
     cr_expect(c->sgpu_capable || (!c->sgpu.n && c->mode != GPU_SGPU));
 }
@@ -91,7 +91,7 @@ static void check_one_comes_first(struct gpu *(*open)(void))
     check_same(&inv.cards[1], &one);
     cr_expect_eq(g->ops->read_card(g, NOBODY, &none, &e), -(int)ERR_NOT_FOUND);
     cr_expect_not_null(e.msg, "it says what is not there");
-    cr_expect(!*none.uuid && !none.processes, "outs are untouched");
+    cr_expect(!*none.uuid && !none.users, "outs are untouched");
 }
 
 static void check_verbs_of_nobody(struct gpu *g)

@@ -268,9 +268,9 @@ unsigned fake_slice(struct fake_card *c, const char *alias, struct sgpu_quota qu
 
 void fake_attach(struct fake_card *c, struct fake_process p)
 {
-    for (size_t i = 0; i < ARRAY_LEN(c->processes); i++)
-        if (c->processes[i].pid == 0) {
-            c->processes[i] = p;
+    for (size_t i = 0; i < ARRAY_LEN(c->users); i++)
+        if (c->users[i].pid == 0) {
+            c->users[i] = p;
             return;
         }
     abort(); /* more processes than the fake has places for */
@@ -294,8 +294,8 @@ static bool is_on(const struct fake_process *p, const struct mig_instance *in)
 
 static bool uses_ci(const struct fake_card *c, const struct gpu_partition *part)
 {
-    for (size_t i = 0; i < ARRAY_LEN(c->processes); i++) {
-        const struct fake_process *p = &c->processes[i];
+    for (size_t i = 0; i < ARRAY_LEN(c->users); i++) {
+        const struct fake_process *p = &c->users[i];
         if (is_on(p, &c->card.state.items[part->instance]) &&
             (p->ci_start < 0 || p->ci_start == part->ci_start))
             return true;
@@ -305,16 +305,16 @@ static bool uses_ci(const struct fake_card *c, const struct gpu_partition *part)
 
 static bool uses_slice(const struct fake_card *c, unsigned id)
 {
-    for (size_t i = 0; i < ARRAY_LEN(c->processes); i++)
-        if (c->processes[i].pid && c->processes[i].start == (int)id)
+    for (size_t i = 0; i < ARRAY_LEN(c->users); i++)
+        if (c->users[i].pid && c->users[i].start == (int)id)
             return true;
     return false;
 }
 
 static bool uses_card(const struct fake_card *c)
 {
-    for (size_t i = 0; i < ARRAY_LEN(c->processes); i++)
-        if (c->processes[i].pid)
+    for (size_t i = 0; i < ARRAY_LEN(c->users); i++)
+        if (c->users[i].pid)
             return true;
     return false;
 }
@@ -329,13 +329,13 @@ static void mark_use(const struct fake_card *c, struct gpu_card *ret)
     }
     for (unsigned i = 0; i < ret->sgpu.n; i++)
         ret->sgpu.items[i].in_use = uses_slice(c, ret->sgpu.items[i].id);
-    ret->processes = xcalloc(ARRAY_LEN(c->processes), sizeof(*ret->processes));
-    for (size_t i = 0; i < ARRAY_LEN(c->processes); i++) {
-        const struct fake_process *p = &c->processes[i];
+    ret->users = xcalloc(ARRAY_LEN(c->users), sizeof(*ret->users));
+    for (size_t i = 0; i < ARRAY_LEN(c->users); i++) {
+        const struct fake_process *p = &c->users[i];
         if (!p->pid)
             continue;
-        struct gpu_process *shown = &ret->processes[ret->n_processes++];
-        *shown = (struct gpu_process){.pid = p->pid, .name = "train", .part = -1, .ci = -1};
+        struct gpu_user *shown = &ret->users[ret->n_users++];
+        *shown = (struct gpu_user){.pid = p->pid, .name = "train", .part = -1, .ci = -1};
         for (unsigned k = 0; k < c->card.state.n; k++)
             if (is_on(p, &c->card.state.items[k]))
                 shown->part = (int)c->card.state.items[k].gi_id;

@@ -21,7 +21,7 @@ struct fake_process {
 
 struct fake_card {
     struct gpu_card card; /* identity, table, mode and the instances that stand */
-    struct fake_process processes[8];
+    struct fake_process users[8];
     unsigned mutations; /* calls that tried to change this card */
 };
 

@@ -296,7 +296,8 @@ Test(gpuprofile_status, who_governs_cards_that_it_selects_is_said)
     cluster_settle(&c);
     cluster_agent(&c, "n2");
     cluster_settle(&c);
-    expect_ready_message("2 nodes are as wanted; n2: GPU 0 is governed by GPUProfile canary");
+    expect_ready_message(
+        "2 nodes are as wanted; n2: NVIDIA GPU 0 is governed by GPUProfile canary");
     expect_condition("Ready", "True Applied");
     cluster_stop(&c);
 }

@@ -93,6 +93,18 @@ Test(journal, removed_is_gone)
     cr_expect_eq(journal_read(dir, UUID, &j, NULL), -ERR_NOT_FOUND);
 }
 
+/* A reading takes any such UUID; without a journal its card could never be changed. */
+Test(journal, each_card_that_a_reading_takes_can_have_one_and_no_other_name)
+{
+    struct journal j = sample();
+    auto_err struct err e = {0};
+    (void)snprintf(j.uuid, sizeof(j.uuid), "GPU_a.b:c");
+    cr_expect_eq(journal_write(dir, &j, &e), 0, "%s", err_msg(&e));
+    cr_expect_eq(journal_read(dir, j.uuid, &j, &e), 0, "%s", err_msg(&e));
+    (void)snprintf(j.uuid, sizeof(j.uuid), "../GPU-1");
+    cr_expect_eq(journal_write(dir, &j, NULL), -ERR_INVALID);
+}
+
 Test(journal, makes_its_folder)
 {
     struct journal j = sample();

@@ -76,6 +76,19 @@ static int watch_from(struct rig *r, const char *version, struct sb *seen, struc
     return kc_watch(r->kc, r->s, &t, &o, note, seen, e);
 }
 
+/* json_pack gives NULL for texts from outside that are missing or no UTF-8. */
+Test(kc_fake, a_write_without_a_body_is_refused)
+{
+    auto_rig struct rig r = rig_new();
+    auto_err struct err e = {0};
+    const struct kc_target t = {.res = &nodes, .name = "n1"};
+    const struct kc_write nothing = {.how = KC_MERGE};
+    cr_expect_eq(kc_create(r.kc, r.s, &t, &nothing, NULL, &e), -(int)ERR_INVALID);
+    cr_expect_str_eq(err_msg(&e), "Node n1 cannot be written: a text in it is missing or no UTF-8");
+    cr_expect_eq(kc_update(r.kc, r.s, &t, &nothing, NULL, NULL), -(int)ERR_INVALID);
+    cr_expect_eq(kc_patch(r.kc, r.s, &t, &nothing, NULL, NULL), -(int)ERR_INVALID);
+}
+
 Test(kc_fake, draining_watch_ends_when_it_has_caught_up)
 {
     auto_rig struct rig r = rig_new();

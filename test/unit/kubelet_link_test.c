@@ -85,19 +85,19 @@ static void dispatch(void)
     kubelet_link_dispatch(served);
 }
 
-static size_t withheld(void)
+static size_t unready(void)
 {
     size_t n;
-    auto_free const char **names = kubelet_link_withheld(served, &n);
+    auto_free const char **names = kubelet_link_unready(served, &n);
     (void)names; /* only their number matters here */
     return n;
 }
 
 /* Lets the clock go on, as pauses of the daemons demand, until so many cards cannot be given; what
  * never comes is ended by the test's limit. */
-static void wait_withheld(size_t n)
+static void wait_unready(size_t n)
 {
-    while (withheld() != n) {
+    while (unready() != n) {
         clock_fake_advance(clk, 100);
         dispatch();
     }
@@ -120,7 +120,7 @@ static void seal(const char *card)
 
 static bool is_released(const char *card)
 {
-    return kubelet_link_is_released(served, card);
+    return kubelet_link_has_no_daemon(served, card);
 }
 
 static void wait_released(const char *card)
@@ -132,7 +132,7 @@ static void wait_released(const char *card)
 Test(kubelet_link, the_withdrawal_of_one_card_leaves_that_of_another_alone)
 {
     offer_cards();
-    wait_withheld(0);
+    wait_unready(0);
     seal(cards[0]);
     seal(cards[1]);
     wait_released(cards[1]);
@@ -141,10 +141,10 @@ Test(kubelet_link, the_withdrawal_of_one_card_leaves_that_of_another_alone)
     cr_expect(is_released(cards[0]), "its daemon stayed away while the other's ended");
     cr_expect(is_released(cards[1]));
     kubelet_link_unseal(served, cards[1]);
-    wait_withheld(1);
+    wait_unready(1);
     cr_expect(is_released(cards[0]), "the end of another card's change starts no daemon");
     cr_expect_eq(starts(cards[0]), 1, "%zu starts", starts(cards[0]));
     cr_expect_eq(starts(cards[1]), 2, "%zu starts", starts(cards[1]));
     kubelet_link_unseal(served, cards[0]);
-    wait_withheld(0);
+    wait_unready(0);
 }

@@ -26,7 +26,7 @@ static void set_up(void)
     scope = scope_new(NULL, -1);
     pods = pod_reader_new(kc);
     late = late_binding_new(&(struct late_binding_deps){pods, clk, "n1", 1});
-    card = (struct gpu_card){.uuid = "GPU-0", .mode = GPU_SGPU, .healthy = true};
+    card = (struct gpu_card){.vendor = "metax", .uuid = "GPU-0", .mode = GPU_SGPU, .healthy = true};
     card.sgpu = (struct sgpu_state){.memory_mib = 65536, .qos = API_FIXED_SHARE};
     open_card = true;
     holders = (struct holders){0};
@@ -130,9 +130,9 @@ static void expect_bound(const char *pod, size_t n, unsigned memory_mib)
     cr_assert(next(&b), "%s", pod);
     cr_expect_str_eq(b.pod, pod);
     cr_expect_eq(b.n, n);
-    cr_expect_eq(b.grants[0].quota.memory_mib, memory_mib);
+    cr_expect_eq(b.bound[0].quota.memory_mib, memory_mib);
     for (size_t i = 0; i < b.n; i++)
-        stands(b.grants[i].slot, b.grants[i].quota.memory_mib, b.grants[i].quota.compute_percent);
+        stands(b.bound[i].slot, b.bound[i].quota.memory_mib, b.bound[i].quota.compute_percent);
     late_binding_bound(late, &b, NULL);
 }
 
@@ -346,7 +346,7 @@ static void expect_unplaced(const char *pod, const char *why, const struct err *
     cr_assert(next(&b), "%s", pod);
     cr_expect_str_eq(b.pod, pod);
     cr_expect_str_eq(err_msg(&b.unplaced), why);
-    cr_expect_str_empty(b.grants[0].card);
+    cr_expect_str_empty(b.bound[0].card);
     late_binding_bound(late, &b, outcome);
 }
 
@@ -360,8 +360,8 @@ Test(late_binding, what_earlier_pods_left_is_in_nobodys_way)
     stands(4, 32768, 50);
     list((struct given[]){{3, "a"}, {4, "b"}}, 2);
     read_pods();
-    expect_unplaced("a", "61440 MiB are asked for, and 32768 are left on GPU 0", &e);
-    expect_unplaced("b", "61440 MiB are asked for, and 32768 are left on GPU 0", &e);
+    expect_unplaced("a", "61440 MiB are asked for, and 32768 are left on MetaX GPU 0", &e);
+    expect_unplaced("b", "61440 MiB are asked for, and 32768 are left on MetaX GPU 0", &e);
     late_binding_retry_now(late);
     expect_none();
     card.sgpu.n = 0;
@@ -378,7 +378,7 @@ Test(late_binding, a_slice_that_stands_stays_its_pods_whatever_became_of_the_car
     open_card = false;
     list((struct given[]){{3, "a"}}, 1);
     read_pods();
-    expect_unplaced("a", "GPU 0 takes no new slices at the moment", NULL);
+    expect_unplaced("a", "MetaX GPU 0 takes no new slices at the moment", NULL);
     expect_none();
     cr_expect_not(late_binding_news(late, &u));
 }
@@ -394,7 +394,7 @@ Test(late_binding, what_has_no_room_says_so_once_and_waits_for_it)
     expect_none();
     cr_assert(late_binding_news(late, &u));
     cr_expect_str_eq(u.pod, "a");
-    cr_expect_str_eq(u.why, "1024 MiB are asked for, and 0 are left on GPU 0");
+    cr_expect_str_eq(u.why, "1024 MiB are asked for, and 0 are left on MetaX GPU 0");
     cr_expect_not(late_binding_news(late, &u));
     expect_none();
     card.sgpu.n = 0;
@@ -633,8 +633,8 @@ Test(late_binding, what_is_bound_is_told_anew_without_asking_for_its_pod)
     expect_none();
     late_binding_again(late);
     cr_assert(next(&b));
-    cr_expect_eq(b.grants[0].slot, 3);
-    cr_expect_eq(b.grants[0].quota.memory_mib, 1024, "in the place of its own slice");
+    cr_expect_eq(b.bound[0].slot, 3);
+    cr_expect_eq(b.bound[0].quota.memory_mib, 1024, "in the place of its own slice");
     late_binding_again(late);
     expect_none();
     late_binding_bound(late, &b, NULL);

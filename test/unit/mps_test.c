@@ -128,12 +128,6 @@ Test(mps, memory_that_is_not_known_is_not_limited)
     cr_expect_str_eq(commands, "set_default_active_thread_percentage 50\n");
 }
 
-Test(mps, whole_cards_want_exclusive_mode)
-{
-    cr_expect(mps_wants_exclusive(&cards[0]));
-    cr_expect_not(mps_wants_exclusive(&slice[0]));
-}
-
 Test(mps, daemon_is_ready_once_it_took_its_limits, .timeout = 20)
 {
     auto_mps struct mps *m = new_mps();

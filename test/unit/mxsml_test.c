@@ -152,10 +152,10 @@ Test(mxsml, a_slice_with_a_process_is_in_use_and_stays)
         xasprintf("attach --gpu metax:0 --slice %u --pid 4711 --mem 100 --name train", id);
     sim_control(words);
     auto_gpu_card struct gpu_card c = card_of(g, uuid);
-    cr_assert_eq(c.n_processes, 1);
-    cr_expect_eq(c.processes[0].pid, 4711);
-    cr_expect_eq(c.processes[0].part, (int)id);
-    cr_expect_eq(c.processes[0].memory_bytes, 100UL << 20);
+    cr_assert_eq(c.n_users, 1);
+    cr_expect_eq(c.users[0].pid, 4711);
+    cr_expect_eq(c.users[0].part, (int)id);
+    cr_expect_eq(c.users[0].memory_bytes, 100UL << 20);
     cr_expect(c.sgpu.items[0].in_use && !c.sgpu.items[1].in_use);
     auto_err struct err e = {0};
     cr_expect_eq(g->ops->slice_destroy(g, uuid, id, &e), -(int)ERR_UNAVAILABLE);
@@ -345,6 +345,7 @@ Test(mxsml, a_card_that_cannot_be_read_keeps_its_name)
     sim_control("fault add --call mxSmlGetSgpuToggle --nth 1 --action fail:IOControlFailure");
     auto_gpu_inventory struct gpu_inventory inv = sim_read(g);
     cr_expect(inv.cards[0].unread && !inv.cards[0].healthy);
+    cr_expect(inv.cards[0].no_events, "also while it is not read: else a watch is begun for it");
     cr_expect_str_eq(inv.cards[0].unhealthy_reason, "ReadFailed");
     cr_expect_str_eq(inv.cards[0].uuid, before.cards[0].uuid);
     cr_expect(!inv.cards[1].unread);
@@ -457,8 +458,8 @@ Test(mxsml, a_process_is_the_functions_that_it_runs_on)
     sim_control("attach --gpu metax:0 --vf 2 --pid 4711 --mem 100 --name train");
     auto_gpu_inventory struct gpu_inventory inv = sim_read(g);
     const struct gpu_card *c = &inv.cards[0];
-    cr_assert_eq(c->n_processes, 1);
-    cr_expect(c->processes[0].pid == 4711 && c->processes[0].part == 2);
+    cr_assert_eq(c->n_users, 1);
+    cr_expect(c->users[0].pid == 4711 && c->users[0].part == 2);
     for (unsigned i = 0; i < 4; i++)
         cr_expect_eq(c->vfs[i].in_use, i == 2);
 }
@@ -678,7 +679,7 @@ Test(mxsml, what_does_not_fit_is_cut)
         cr_expect_leq(strlen(c->slices[0].alias), 32, "%s", abouts[i]);
         cr_expect(!*c->slices[1].uuid || strcmp(c->slices[0].uuid, c->slices[1].uuid) != 0, "%s",
                   abouts[i]);
-        cr_expect_eq(c->n_processes, 1, "%s", abouts[i]);
+        cr_expect_eq(c->n_users, 1, "%s", abouts[i]);
     }
 }
 
@@ -688,8 +689,8 @@ Test(mxsml, more_processes_than_are_listed_still_mark_what_they_use)
     auto_gpu_inventory struct gpu_inventory inv = sim_read(g);
     const struct gpu_card *c = &inv.cards[0];
     cr_assert(c->healthy && !c->unread, "%s", c->unhealthy_message);
-    cr_expect_leq(c->n_processes, GPU_MAX_PROCESSES);
-    cr_expect_gt(c->n_processes, GPU_MAX_PROCESSES / 2);
+    cr_expect_leq(c->n_users, GPU_MAX_PROCESSES);
+    cr_expect_gt(c->n_users, GPU_MAX_PROCESSES / 2);
     cr_expect(c->sgpu.items[0].in_use && c->sgpu.items[1].in_use);
 }
 
@@ -697,8 +698,8 @@ static void expect_user_of_all(const char *about)
 {
     auto_gpu struct gpu *g = open_mad(about);
     auto_gpu_inventory struct gpu_inventory inv = sim_read(g);
-    cr_assert_eq(inv.cards[0].n_processes, 1, "%s", about);
-    cr_expect_eq(inv.cards[0].processes[0].part, -1, "%s", about);
+    cr_assert_eq(inv.cards[0].n_users, 1, "%s", about);
+    cr_expect_eq(inv.cards[0].users[0].part, -1, "%s", about);
 }
 
 Test(mxsml, a_process_that_does_not_say_what_it_uses_uses_all_of_the_card)

@@ -333,7 +333,7 @@ Test(node_status, a_drain_waits_for_the_pod_that_was_given_a_cut_card_as_a_whole
     node_init(&n, 1);
     fake_put(&n.hw.cards[0], "1g.10gb", 0, whole_1g);
     node_read(&n);
-    const struct gpu_process pod = {.part = -1, .ci = -1, .name = "team/train-0"};
+    const struct gpu_user pod = {.part = -1, .ci = -1, .name = "team/train-0"};
     gpu_card_set_holders(&n.views[0].card, &pod, 1);
     node_want(&n, WANT(0, WANT_3G), in_use);
     check_drain(&n, "0:1.0 card");
@@ -488,10 +488,10 @@ static void put_vfs(struct gpu_card *c)
                                 .pci_bus_id = "0000:05:00.2",
                                 .memory_mib = 32768,
                                 .unhealthy_message = "not available: die lost"};
-    const struct gpu_process process = {.pid = 4711, .name = "train", .part = 0, .ci = -1};
-    free(c->processes);
-    c->processes = xmemdup(&process, sizeof(process));
-    c->n_processes = 1;
+    const struct gpu_user process = {.pid = 4711, .name = "train", .part = 0, .ci = -1};
+    free(c->users);
+    c->users = xmemdup(&process, sizeof(process));
+    c->n_users = 1;
     gpu_card_set_holders(c, NULL, 0);
 }
 
@@ -646,7 +646,29 @@ Test(node_status, a_card_that_was_never_read_is_told_and_hides_no_other)
     cr_assert(stalled);
     cr_expect_eq(stalled->status, CONDITION_TRUE);
     cr_expect_str_eq(stalled->reason, "GPULost");
-    cr_expect_str_eq(stalled->message, "GPU 1 cannot be read: no answer");
+    cr_expect_str_eq(stalled->message, "NVIDIA GPU 1 cannot be read: no answer");
+    device_status_done(&st);
+    node_done(&n);
+}
+
+/* A call hangs on it since the agent's start. */
+Test(node_status, a_card_in_another_threads_hands_that_was_never_read_is_being_read)
+{
+    struct node n;
+    node_init(&n, 2);
+    node_read(&n);
+    struct gpu_card *c = &n.views[1].card;
+    c->uuid[0] = c->model[0] = '\0';
+    c->unread = c->busy = true;
+    struct device_status st;
+    build(&n.state, NULL, NOW_MS, &st);
+    cr_expect_eq(st.n_devices, 1);
+    const struct condition *reconciling = condition_get(&st.conditions, "Reconciling");
+    cr_assert(reconciling);
+    cr_expect_eq(reconciling->status, CONDITION_TRUE);
+    cr_expect_str_eq(reconciling->reason, "Progressing");
+    cr_expect_str_eq(reconciling->message,
+                     "NVIDIA GPU 1 was not read yet: another call works on it");
     device_status_done(&st);
     node_done(&n);
 }
@@ -740,11 +762,11 @@ Test(node_status, more_consumers_than_the_schema_takes_are_left_out)
     node_init(&n, 1);
     node_read(&n);
     struct gpu_card *c = &n.views[0].card;
-    free(c->processes);
-    c->n_processes = 100;
-    c->processes = xcalloc(c->n_processes, sizeof(*c->processes));
-    for (unsigned i = 0; i < c->n_processes; i++)
-        c->processes[i] = (struct gpu_process){.pid = i + 1, .part = -1, .ci = -1};
+    free(c->users);
+    c->n_users = 100;
+    c->users = xcalloc(c->n_users, sizeof(*c->users));
+    for (unsigned i = 0; i < c->n_users; i++)
+        c->users[i] = (struct gpu_user){.pid = i + 1, .part = -1, .ci = -1};
     auto_device_status struct device_status st;
     build(&n.state, NULL, NOW_MS, &st);
     cr_expect_eq(st.devices[0].n_in_use_by, 64);

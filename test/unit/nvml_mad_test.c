@@ -39,7 +39,7 @@ Test(nvml_mad, a_library_of_a_test_is_believed_as_long_as_it_is_sane)
     cr_expect_eq(inv.cards[0].mig.n_profiles, 5);
     cr_expect_eq(inv.cards[0].state.n, 2);
     cr_expect_eq(inv.cards[0].n_partitions, 3);
-    cr_expect_eq(inv.cards[0].n_processes, 1);
+    cr_expect_eq(inv.cards[0].n_users, 1);
     cr_expect_eq(gpu_pair_between(&inv.topology, 0, 1).level, GPU_LEVEL_NODE);
     cr_expect_str_eq(inv.drivers[0].cuda_version, "13.0");
 }
@@ -147,10 +147,10 @@ Test(nvml_mad, marks_of_processes_that_are_not_listed_stay_when_pods_are_named)
     auto_gpu_inventory struct gpu_inventory inv = read_all(g);
     struct gpu_card *c = &inv.cards[0];
     cr_assert(c->healthy, "%s", c->unhealthy_message);
-    cr_assert_eq(c->n_processes, GPU_MAX_PROCESSES, "of 300");
+    cr_assert_eq(c->n_users, GPU_MAX_PROCESSES, "of 300");
     cr_assert(c->state.items[0].in_use && c->state.items[1].in_use);
     cr_expect(c->state.items[1].cis[0].in_use && !c->state.items[1].cis[1].in_use);
-    const struct gpu_process pod = {.name = "ns/p", .part = 7, .ci = 0};
+    const struct gpu_user pod = {.name = "ns/p", .part = 7, .ci = 0};
     gpu_card_set_holders(c, &pod, 1);
     cr_expect(c->state.items[1].in_use, "the 300th process uses it");
     cr_expect(c->state.items[1].cis[0].in_use && !c->state.items[1].cis[1].in_use);
@@ -164,7 +164,7 @@ Test(nvml_mad, marks_of_pods_go_with_them)
     auto_gpu struct gpu *g = open_mad("");
     auto_gpu_inventory struct gpu_inventory inv = read_all(g);
     struct gpu_card *c = &inv.cards[0];
-    const struct gpu_process pod = {.name = "ns/p", .part = 1, .ci = 1};
+    const struct gpu_user pod = {.name = "ns/p", .part = 1, .ci = 1};
     gpu_card_set_holders(c, &pod, 1);
     cr_expect(c->state.items[0].in_use && c->state.items[1].cis[1].in_use);
     gpu_card_set_holders(c, NULL, 0);
@@ -179,7 +179,7 @@ Test(nvml_mad, a_process_without_pid_is_somebody_that_nobody_can_name)
     auto_gpu_inventory struct gpu_inventory inv = read_all(g);
     const struct gpu_card *c = &inv.cards[0];
     cr_expect(c->healthy && c->users_unknown);
-    cr_expect_eq(c->n_processes, 0);
+    cr_expect_eq(c->n_users, 0);
     cr_expect(c->state.items[0].in_use);
 }
 
@@ -187,6 +187,6 @@ Test(nvml_mad, a_process_in_an_instance_that_cannot_be_is_listed_with_the_card)
 {
     auto_gpu struct gpu *g = open_mad("process in an instance that cannot be");
     auto_gpu_inventory struct gpu_inventory inv = read_all(g);
-    cr_assert_eq(inv.cards[0].n_processes, 1);
-    cr_expect_eq(inv.cards[0].processes[0].part, -1);
+    cr_assert_eq(inv.cards[0].n_users, 1);
+    cr_expect_eq(inv.cards[0].users[0].part, -1);
 }

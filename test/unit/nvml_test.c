@@ -756,10 +756,10 @@ Test(nvml, users_are_read_and_the_driver_refuses_to_take_theirs)
     auto_gpu_card struct gpu_card c = {0};
     auto_err struct err e = {0};
     read_one(g, uuid, &c);
-    cr_assert_eq(c.n_processes, 1);
-    cr_expect_eq(c.processes[0].pid, 4242);
-    cr_expect_str_eq(c.processes[0].name, "train");
-    cr_expect_eq(c.processes[0].part, (int)a.gi);
+    cr_assert_eq(c.n_users, 1);
+    cr_expect_eq(c.users[0].pid, 4242);
+    cr_expect_str_eq(c.users[0].name, "train");
+    cr_expect_eq(c.users[0].part, (int)a.gi);
     for (unsigned i = 0; i < c.state.n; i++)
         cr_expect_eq(c.state.items[i].in_use, c.state.items[i].gi_id == a.gi);
     cr_expect_eq(g->ops->ci_destroy(g, uuid, a.gi, a.ci, &e), -ERR_UNAVAILABLE);
@@ -783,7 +783,7 @@ static unsigned count_users(void)
 {
     auto_gpu struct gpu *g = open_sim();
     auto_gpu_inventory struct gpu_inventory inv = read_all(g);
-    return inv.cards[0].n_processes;
+    return inv.cards[0].n_users;
 }
 
 Test(nvml, mps_server_of_our_own_is_no_user)
@@ -815,7 +815,7 @@ static struct gpu_card read_under_fault(const char *fault)
     auto_gpu_inventory struct gpu_inventory inv = read_all(g);
     cr_assert_eq(inv.n_cards, 1);
     struct gpu_card card = inv.cards[0];
-    card.processes = NULL;
+    card.users = NULL;
     return card;
 }
 
@@ -850,9 +850,9 @@ Test(nvml, processes_are_told_in_the_order_of_their_numbers)
     simctl("attach --gpu 0 --pid 1007");
     auto_gpu_card struct gpu_card c = {0};
     read_one(g, inv.cards[0].uuid, &c);
-    cr_assert_eq(c.n_processes, 2);
-    cr_expect_eq(c.processes[0].pid, 1007);
-    cr_expect_eq(c.processes[1].pid, 1009);
+    cr_assert_eq(c.n_users, 2);
+    cr_expect_eq(c.users[0].pid, 1007);
+    cr_expect_eq(c.users[1].pid, 1009);
 }
 
 Test(nvml, more_processes_than_the_first_buffer_are_all_seen)
@@ -866,8 +866,8 @@ Test(nvml, more_processes_than_the_first_buffer_are_all_seen)
     run(many);
     auto_gpu_card struct gpu_card c = {0};
     read_one(g, inv.cards[0].uuid, &c);
-    cr_expect_eq(c.n_processes, 100);
-    cr_expect_eq(c.processes[99].part, -1);
+    cr_expect_eq(c.n_users, 100);
+    cr_expect_eq(c.users[99].part, -1);
 }
 
 Test(nvml, hopper_switches_its_mode_at_once_and_not_under_a_user)

@@ -99,3 +99,11 @@ Test(options, mistakes_are_named)
     cr_expect_eq(PARSE(&e, "a", "b", "c"), -(int)ERR_INVALID);
     cr_expect_str_eq(err_msg(&e), "unexpected argument \"c\"");
 }
+
+Test(options, what_becomes_part_of_an_object_is_utf8)
+{
+    auto_err struct err e = {0};
+    cr_expect_eq(options_check_utf8("--node-name", "n\xc3\xa9", &e), 0);
+    cr_expect_eq(options_check_utf8("--node-name", "n\xe9", &e), -(int)ERR_INVALID);
+    cr_expect_str_eq(err_msg(&e), "--node-name is not UTF-8");
+}

@@ -273,6 +273,25 @@ Test(recorder, names_are_cut_to_what_the_api_takes)
     cr_assert_eq(strlen(JX_STR_AT(event, "metadata", "name")), 229 + 17);
 }
 
+Test(recorder, names_are_not_cut_inside_a_character)
+{
+    char name[240];
+    memset(name, 'a', sizeof(name));
+    memcpy(name + 229, "\xc3\xa9\0", 3);
+    recorder_event_about(r, &(struct event_about){.resource = &nodes, .name = name},
+                         /* warning= */ false, "Seen", "seen");
+    step();
+    auto_json json_t *event = kc_mini_nth(kc, 0);
+    cr_assert_eq(strlen(JX_STR_AT(event, "metadata", "name")), 229 + 17);
+}
+
+Test(recorder, an_event_that_json_cannot_carry_is_dropped_and_counted)
+{
+    recorder_event_about(r, &(struct event_about){.resource = &nodes, .name = "\xff"},
+                         /* warning= */ false, "Seen", "seen");
+    cr_expect_eq(recorder_stats(r).dropped_unwritable, 1);
+}
+
 Test(recorder, nobody_to_record_to_is_no_error)
 {
     recorder_event_about(NULL, &n1, /* warning= */ false, "Seen", "seen");

@@ -130,6 +130,24 @@ Test(records, a_device_is_its_cards_by_index)
     cr_expect_eq(r->observed_generation, 2);
 }
 
+/* The agent plans with its own inventory (vendors.def): an entry that takes one card has to take the
+ * same one in both programs. */
+Test(records, cards_of_two_vendors_are_in_the_order_of_the_inventory)
+{
+    auto_object struct object *o =
+        make(&records_device_type, "metadata: {name: n1}\n"
+                                   "status: {devices: [{uuid: N0, vendor: nvidia, index: 0}, "
+                                   "{uuid: M1, vendor: metax, index: 1}, "
+                                   "{uuid: N1, vendor: nvidia, index: 1}, "
+                                   "{uuid: M0, vendor: metax, index: 0}]}\n");
+    const struct device_record *r = object_payload(o);
+    cr_assert_null(r->status_error, "%s", r->status_error);
+    cr_assert_eq(r->n_cards, 4);
+    static const char *const uuids[] = {"M0", "M1", "N0", "N1"};
+    for (size_t i = 0; i < 4; i++)
+        cr_expect_str_eq(r->cards[i].uuid, uuids[i]);
+}
+
 Test(records, what_schedulers_say_of_a_node_is_kept_as_far_as_it_may_be_meant)
 {
     auto_object struct object *o = make(

@@ -77,8 +77,8 @@ static void find(struct bench *b, const char *const *uuids)
     agent_job_free(j);
 }
 
-/* The next card's job. Adds the devices that the caller has to seal to *withheld. */
-static struct agent_job *begin(struct bench *b, struct id_list *withheld)
+/* The next card's job. Adds the devices that the caller has to seal to *to_seal. */
+static struct agent_job *begin(struct bench *b, struct id_list *to_seal)
 {
     struct agent_job *j = agent_job_new(AGENT_JOB_RECOVER, NULL, NULL);
     struct card_view v = {0};
@@ -86,7 +86,7 @@ static struct agent_job *begin(struct bench *b, struct id_list *withheld)
     cr_assert_not_null(uuid);
     (void)snprintf(j->uuid, sizeof(j->uuid), "%s", uuid);
     memcpy(v.card.uuid, j->uuid, sizeof(j->uuid));
-    recovery_begin(&b->recovery, &b->facts, &v, j, withheld);
+    recovery_begin(&b->recovery, &b->facts, &v, j, to_seal);
     return j;
 }
 
@@ -103,17 +103,17 @@ Test(recovery, a_later_round_spares_all_cards_but_the_withheld_ones)
 {
     struct bench b;
     auto_id_list struct id_list none = {0};
-    auto_id_list struct id_list withheld = {0};
+    auto_id_list struct id_list to_seal = {0};
     bench_init(&b);
     (void)recovery_told(&b.recovery, &b.facts, TOLD, TOLD_MS);
     find(&b, both);
-    struct agent_job *unwanted = begin(&b, &withheld);
+    struct agent_job *unwanted = begin(&b, &to_seal);
     struct agent_job *other = begin(&b, &none);
     cr_expect_str_eq(unwanted->uuid, "GPU-0");
     cr_expect_not(unwanted->offered.whole);
     cr_expect(unwanted->seals);
-    cr_expect_eq(withheld.n, 1);
-    cr_expect_str_eq(withheld.items[0], "GPU-0");
+    cr_expect_eq(to_seal.n, 1);
+    cr_expect_str_eq(to_seal.items[0], "GPU-0");
     cr_expect_str_eq(other->uuid, "GPU-1");
     cr_expect(other->offered.whole, "it may be on offer");
     cr_expect_not(other->seals);

@@ -44,9 +44,9 @@ TestSuite(slot_bind, .init = set_up, .fini = tear_down);
 
 static char ns[] = "ns", pod[] = "p", uid[] = "uid-1", other_uid[] = "uid-2", main_name[] = "main";
 
-static struct slot_grant grant(unsigned slot, const char *card, unsigned mib)
+static struct bound_slot grant(unsigned slot, const char *card, unsigned mib)
 {
-    struct slot_grant g = {.slot = slot, .quota = {mib, 10}, .qos = API_FIXED_SHARE};
+    struct bound_slot g = {.slot = slot, .quota = {mib, 10}, .qos = API_FIXED_SHARE};
     (void)snprintf(g.card, sizeof(g.card), "%s", card);
     return g;
 }
@@ -73,16 +73,16 @@ static int bind_(const struct slot_deps *d, const void *arg, struct err *e)
     return slot_bind(d, arg, e);
 }
 
-static int bind_for(char *of, struct slot_grant *grants, size_t n, struct err *e)
+static int bind_for(char *of, struct bound_slot *bound, size_t n, struct err *e)
 {
-    const struct slot_binding b = {ns, pod, of, main_name, grants, n, .unplaced = {0}};
+    const struct slot_binding b = {ns, pod, of, main_name, bound, n, .unplaced = {0}};
     return with(bind_, &b, e);
 }
 
 /* Where no place was found. */
 static int stay_for(char *of, unsigned slot, struct err *e)
 {
-    struct slot_grant g = {.slot = slot};
+    struct bound_slot g = {.slot = slot};
     auto_err struct err why = {0};
     (void)err_set(&why, ERR_INVALID, "no place");
     const struct slot_binding b = {ns, pod, of, main_name, &g, 1, why};
@@ -125,7 +125,7 @@ static bool has_record(unsigned slot)
 
 Test(slot_bind, a_slot_gets_its_slice_its_cdi_file_and_its_record)
 {
-    struct slot_grant g = grant(3, A, 1024);
+    struct bound_slot g = grant(3, A, 1024);
     auto_err struct err e = {0};
     cr_assert_eq(bind_for(uid, &g, 1, &e), 0, "%s", err_msg(&e));
     expect_slices(0, "slot.3 1024 10");
@@ -138,10 +138,10 @@ Test(slot_bind, a_slot_gets_its_slice_its_cdi_file_and_its_record)
 
 Test(slot_bind, bound_again_for_the_same_pod_nothing_changes_whatever_it_asks_for_now)
 {
-    struct slot_grant g = grant(3, A, 1024);
+    struct bound_slot g = grant(3, A, 1024);
     cr_assert_eq(bind_for(uid, &g, 1, NULL), 0);
     unsigned before = hw.cards[0].mutations;
-    struct slot_grant elsewhere = grant(3, B, 2048);
+    struct bound_slot elsewhere = grant(3, B, 2048);
     cr_assert_eq(bind_for(uid, &elsewhere, 1, NULL), 0);
     cr_expect_eq(hw.cards[0].mutations, before);
     expect_slices(0, "slot.3 1024 10");
@@ -150,12 +150,12 @@ Test(slot_bind, bound_again_for_the_same_pod_nothing_changes_whatever_it_asks_fo
 
 Test(slot_bind, the_next_pod_of_a_slot_gets_a_slice_of_its_own)
 {
-    struct slot_grant g = grant(3, A, 1024);
+    struct bound_slot g = grant(3, A, 1024);
     cr_assert_eq(bind_for(uid, &g, 1, NULL), 0);
-    struct slot_grant larger = grant(3, A, 2048);
+    struct bound_slot larger = grant(3, A, 2048);
     cr_assert_eq(bind_for(other_uid, &larger, 1, NULL), 0);
     expect_slices(0, "slot.3 2048 10");
-    struct slot_grant elsewhere = grant(3, B, 4096);
+    struct bound_slot elsewhere = grant(3, B, 4096);
     cr_assert_eq(bind_for(uid, &elsewhere, 1, NULL), 0);
     expect_slices(0, "");
     expect_slices(1, "slot.3 4096 10");
@@ -163,12 +163,12 @@ Test(slot_bind, the_next_pod_of_a_slot_gets_a_slice_of_its_own)
 
 Test(slot_bind, a_slice_in_use_is_not_taken_from_its_pod)
 {
-    struct slot_grant g = grant(3, A, 1024);
+    struct bound_slot g = grant(3, A, 1024);
     cr_assert_eq(bind_for(uid, &g, 1, NULL), 0);
     fake_attach(&hw.cards[0], (struct fake_process){.pid = 7, .start = 0, .ci_start = -1});
     auto_err struct err e = {0};
     cr_expect_eq(bind_for(other_uid, &g, 1, &e), -ERR_UNAVAILABLE);
-    cr_expect_str_eq(err_msg(&e), "slice 0 on GPU 0 is still in use");
+    cr_expect_str_eq(err_msg(&e), "slice 0 on MetaX GPU 0 is still in use");
     cr_expect_eq(release(3, NULL), -ERR_UNAVAILABLE);
     expect_slices(0, "slot.3 1024 10");
     cr_expect_eq(hw.violations, 0);
@@ -178,7 +178,7 @@ Test(slot_bind, a_slice_in_use_is_not_taken_from_its_pod)
 
 Test(slot_bind, without_a_place_the_pods_own_slice_stays_and_another_pods_goes)
 {
-    struct slot_grant g = grant(3, A, 1024);
+    struct bound_slot g = grant(3, A, 1024);
     auto_err struct err e = {0};
     cr_assert_eq(bind_for(uid, &g, 1, NULL), 0);
     auto_free char *name = cdi_slot_name(3);
@@ -195,8 +195,8 @@ Test(slot_bind, without_a_place_the_pods_own_slice_stays_and_another_pods_goes)
 /* As after a reboot, when a card was taken out, or is to be something else by now. */
 Test(slot_bind, a_slice_that_went_with_its_card_or_its_mode_is_made_on_another)
 {
-    struct slot_grant there = grant(3, B, 1024);
-    struct slot_grant here = grant(3, A, 1024);
+    struct bound_slot there = grant(3, B, 1024);
+    struct bound_slot here = grant(3, A, 1024);
     auto_err struct err e = {0};
     cr_assert_eq(bind_for(uid, &there, 1, NULL), 0);
     struct gpu_card *b = &hw.cards[1].card;
@@ -215,7 +215,7 @@ Test(slot_bind, a_slice_that_went_with_its_card_or_its_mode_is_made_on_another)
 
 Test(slot_bind, a_container_of_several_slots_is_told_of_all_of_them_in_each)
 {
-    struct slot_grant g[] = {grant(3, A, 1024), grant(9, B, 2048)};
+    struct bound_slot g[] = {grant(3, A, 1024), grant(9, B, 2048)};
     cr_assert_eq(bind_for(uid, g, 2, NULL), 0);
     expect_slices(0, "slot.3 1024 10");
     expect_slices(1, "slot.9 2048 10");
@@ -230,8 +230,8 @@ Test(slot_bind, slices_of_others_and_of_other_slots_are_left_alone)
     (void)fake_slice(&hw.cards[0], "theirs", (struct sgpu_quota){1024, 10}, true);
     (void)fake_slice(&hw.cards[0], "", (struct sgpu_quota){1024, 10}, true);
     hw.cards[0].card.sgpu.qos = API_FIXED_SHARE;
-    struct slot_grant first = grant(3, A, 1024);
-    struct slot_grant second = grant(4, A, 1024);
+    struct bound_slot first = grant(3, A, 1024);
+    struct bound_slot second = grant(4, A, 1024);
     cr_assert_eq(bind_for(uid, &first, 1, NULL), 0);
     cr_assert_eq(bind_for(other_uid, &second, 1, NULL), 0);
     cr_assert_eq(release(3, NULL), 0);
@@ -240,7 +240,7 @@ Test(slot_bind, slices_of_others_and_of_other_slots_are_left_alone)
 
 Test(slot_bind, a_nameless_slice_that_came_later_and_is_used_is_somebody_elses)
 {
-    struct slot_grant g = grant(3, A, 1024);
+    struct bound_slot g = grant(3, A, 1024);
     cr_assert_eq(bind_for(uid, &g, 1, NULL), 0);
     unsigned id = fake_slice(&hw.cards[0], "", g.quota, true);
     fake_attach(&hw.cards[0], (struct fake_process){.pid = 7, .start = (int)id, .ci_start = -1});
@@ -252,8 +252,8 @@ Test(slot_bind, a_nameless_slice_that_came_later_and_is_used_is_somebody_elses)
 
 Test(slot_bind, a_nameless_slice_that_came_after_ours_had_its_name_is_somebody_elses)
 {
-    struct slot_grant g = grant(3, A, 1024);
-    struct slot_grant elsewhere = grant(3, B, 1024);
+    struct bound_slot g = grant(3, A, 1024);
+    struct bound_slot elsewhere = grant(3, B, 1024);
     cr_assert_eq(bind_for(uid, &g, 1, NULL), 0);
     (void)fake_slice(&hw.cards[0], "", g.quota, true);
     cr_assert_eq(bind_for(other_uid, &g, 1, NULL), 0);
@@ -266,7 +266,7 @@ Test(slot_bind, a_nameless_slice_that_came_after_ours_had_its_name_is_somebody_e
 
 Test(slot_bind, a_slice_whose_record_is_lost_stays_if_it_is_as_the_pod_asks)
 {
-    struct slot_grant g = grant(3, A, 1024);
+    struct bound_slot g = grant(3, A, 1024);
     cr_assert_eq(bind_for(uid, &g, 1, NULL), 0);
     cr_assert_eq(file_write_atomic("state/slots/slot.3.json", "{", 1, 0600, NULL), 0);
     unsigned before = hw.cards[0].mutations;
@@ -290,7 +290,7 @@ static void order(enum fault fault, unsigned n)
 /* From whatever a fault left, the next pod is served, and after it nothing is left. */
 static void end_well(enum fault fault, unsigned n)
 {
-    struct slot_grant g[] = {grant(3, A, 2048), grant(9, A, 1024)};
+    struct bound_slot g[] = {grant(3, A, 2048), grant(9, A, 1024)};
     auto_err struct err e = {0};
     fake_heal(&hw);
     cr_assert_eq(bind_for(other_uid, g, 2, &e), 0, "fault %d at %u: %s", (int)fault, n,
@@ -307,8 +307,8 @@ static void end_well(enum fault fault, unsigned n)
 Test(slot_bind, record_of_another_version_keeps_slice_and_record)
 {
     static const char newer[] = "{\"version\":2,\"slot\":3}";
-    struct slot_grant g = grant(3, A, 1024);
-    struct slot_grant bigger = grant(3, A, 4096);
+    struct bound_slot g = grant(3, A, 1024);
+    struct bound_slot bigger = grant(3, A, 4096);
     cr_assert_eq(bind_for(uid, &g, 1, NULL), 0);
     unsigned before = hw.cards[0].mutations;
     cr_assert_eq(file_write_atomic("state/slots/slot.3.json", newer, strlen(newer), 0600, NULL), 0);
@@ -330,7 +330,7 @@ Test(slot_bind, failed_or_killed_at_any_call_it_goes_on_from_there)
     unsigned reached = 0;
     for (int fault = 0; fault < N_FAULTS; fault++) {
         for (unsigned n = 1; n < 40; n++) {
-            struct slot_grant g[] = {grant(3, A, 1024), grant(9, A, 1024)};
+            struct bound_slot g[] = {grant(3, A, 1024), grant(9, A, 1024)};
             order((enum fault)fault, n);
             int rc = bind_for(uid, g, 2, NULL);
             bool hit = hw.calls >= n;
@@ -349,7 +349,7 @@ Test(slot_bind, a_release_that_failed_or_was_killed_is_done_again)
     unsigned reached = 0;
     for (int fault = 0; fault < N_FAULTS; fault++) {
         for (unsigned n = 1; n < 20; n++) {
-            struct slot_grant g = grant(3, A, 1024);
+            struct bound_slot g = grant(3, A, 1024);
             fake_heal(&hw);
             cr_assert_eq(bind_for(uid, &g, 1, NULL), 0);
             order((enum fault)fault, n);

@@ -24,6 +24,7 @@ static void node(size_t n)
     memset(cards, 0, sizeof(cards));
     for (unsigned i = 0; i < n; i++) {
         (void)snprintf(cards[i].uuid, sizeof(cards[i].uuid), "GPU-%u", i);
+        cards[i].vendor = "metax";
         cards[i].index = i;
         cards[i].mode = GPU_SGPU;
         cards[i].sgpu = (struct sgpu_state){.memory_mib = CARD_MIB, .qos = API_FIXED_SHARE};
@@ -74,7 +75,7 @@ Test(slot_place, a_card_that_a_scheduler_chose_is_taken_and_no_other)
     expect_place(3, 0, like(-1, "GPU-2"), "GPU-2", -1);
     put(2, "slot.5", 65536, 50);
     expect_none(3, like(-1, "GPU-2"), ERR_UNAVAILABLE,
-                "1024 MiB are asked for, and 0 are left on GPU 2");
+                "1024 MiB are asked for, and 0 are left on MetaX GPU 2");
     expect_none(3, like(-1, "GPU-9"), ERR_UNAVAILABLE,
                 "no card GPU-9 of this node has slices made for pods");
     expect_none(0, small, ERR_UNAVAILABLE, "no card of this node has slices made for pods");
@@ -86,13 +87,14 @@ Test(slot_place, an_idle_card_takes_the_policy_of_the_pod_and_one_with_slices_ke
     put(0, "slot.4", 1024, 10);
     expect_place(2, 0, like(API_FIXED_SHARE, ""), "GPU-0", -1);
     expect_place(2, 0, like(API_BURST_SHARE, ""), "GPU-1", API_BURST_SHARE);
-    expect_none(1, like(API_BURST_SHARE, ""), ERR_UNAVAILABLE,
-                "the slices on GPU 0 stand under fixed-share, and the pod asks for burst-share");
+    expect_none(
+        1, like(API_BURST_SHARE, ""), ERR_UNAVAILABLE,
+        "the slices on MetaX GPU 0 stand under fixed-share, and the pod asks for burst-share");
     open_cards[1].qos = API_FIXED_SHARE;
     cards[0].sgpu.n = 0;
     open_cards[0].qos = API_FIXED_SHARE;
     expect_none(2, like(API_BURST_SHARE, ""), ERR_INVALID,
-                "GPU 0 is for fixed-share, and the pod asks for burst-share");
+                "MetaX GPU 0 is for fixed-share, and the pod asks for burst-share");
 }
 
 Test(slot_place, what_the_slot_has_already_is_made_again_and_takes_no_room)
@@ -100,7 +102,7 @@ Test(slot_place, what_the_slot_has_already_is_made_again_and_takes_no_room)
     node(1);
     put(0, "slot.7", 65536, 100);
     expect_place(1, 7, small, "GPU-0", -1);
-    expect_none(1, small, ERR_UNAVAILABLE, "1024 MiB are asked for, and 0 are left on GPU 0");
+    expect_none(1, small, ERR_UNAVAILABLE, "1024 MiB are asked for, and 0 are left on MetaX GPU 0");
 }
 
 Test(slot_place, quotas_count_all_slices_and_a_whole_cards_worth_needs_an_empty_one)
@@ -111,20 +113,20 @@ Test(slot_place, quotas_count_all_slices_and_a_whole_cards_worth_needs_an_empty_
     put(0, "theirs", 1024, 95);
     cards[0].sgpu.items[0].foreign = true;
     expect_none(1, small, ERR_UNAVAILABLE,
-                "10 % of compute are asked for, and 5 are left on GPU 0");
+                "10 % of compute are asked for, and 5 are left on MetaX GPU 0");
     expect_none(1, (struct slot_wish){.memory_mib = 131072, .qos = -1, .compute_percent = 1},
-                ERR_INVALID, "131072 MiB are asked for, and GPU 0 has 65536");
+                ERR_INVALID, "131072 MiB are asked for, and MetaX GPU 0 has 65536");
     expect_none(1, (struct slot_wish){.memory_mib = 128, .qos = -1}, ERR_INVALID,
                 "under fixed-share a slice needs a share of compute");
     for (unsigned i = 1; i < SGPU_MAX_SLICES; i++)
         put(0, "other", 128, 0);
     expect_none(1, (struct slot_wish){.memory_mib = 128, .compute_percent = 1, .qos = -1},
-                ERR_UNAVAILABLE, "GPU 0 has as many slices as it takes");
+                ERR_UNAVAILABLE, "MetaX GPU 0 has as many slices as it takes");
 }
 
 Test(slot_place, a_card_that_is_ill_or_about_to_change_gets_none)
 {
     node(1);
     open_cards[0].open = false;
-    expect_none(1, small, ERR_UNAVAILABLE, "GPU 0 takes no new slices at the moment");
+    expect_none(1, small, ERR_UNAVAILABLE, "MetaX GPU 0 takes no new slices at the moment");
 }

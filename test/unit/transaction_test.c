@@ -720,7 +720,7 @@ struct observer {
 static void observe(void *arg, struct gpu_card *card)
 {
     struct observer *o = arg;
-    struct gpu_process pod = {.name = "team/pod-1", .part = -1, .ci = -1};
+    struct gpu_user pod = {.name = "team/pod-1", .part = -1, .ci = -1};
     if (o->stirs)
         card->state.items[0].cis[0].id += o->looks; /* never the same card twice */
     o->looks++;

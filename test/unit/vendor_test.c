@@ -28,6 +28,15 @@ Test(vendor, each_is_found_by_its_name_and_no_other_is)
     cr_expect_null(vendor_find(NULL));
 }
 
+Test(vendor, messages_call_each_by_its_title)
+{
+    for (const struct vendor *v = vendors; v->name; v++)
+        cr_expect(v->title && *v->title, "%s", v->name);
+    cr_expect_str_eq(vendor_title("metax"), "MetaX");
+    cr_expect_str_eq(vendor_title("amd"), "amd");
+    cr_expect_str_eq(vendor_title(NULL), "unknown");
+}
+
 Test(vendor, a_slice_is_named_by_its_alias)
 {
     char name[RESOURCE_NAME_BYTES];

@@ -3,5 +3,5 @@
 
 #include "nodeagent/vendor/vendor_backend.h"
 
-/* MetaX: the row of the table. */
+/* MetaX as a row of the table of vendors (vendors.h). */
 extern const struct vendor_backend vendor_metax;

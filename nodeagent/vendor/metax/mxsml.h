@@ -8,9 +8,9 @@
 #include "nodeagent/vendor/metax/mxsml_lib.h"
 
 /*
- * MetaX's cards. The library has neither sessions nor handles: it numbers the cards when it is
- * initialised. After an error on a card the back end initialises it again, because the numbers may
- * have changed.
+ * The inner state of MetaX's back end. The library has neither sessions nor handles: it numbers the
+ * cards when it is initialised. After an error on a card the back end initialises it again, because
+ * the numbers may have changed.
  *
  * Threads: nothing that is known of the library says that its calls must not run beside each other.
  * They do here, each thread with another card in hand, and inside the library's gate. The library

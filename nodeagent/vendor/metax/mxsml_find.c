@@ -59,7 +59,10 @@ static struct mxsml_known *learn(const struct mxsml *m, const struct mxsml_info 
 {
     struct mxsml_known *known = xcalloc(1, sizeof(*known));
     struct gpu_card *c = &known->card;
-    *c = (struct gpu_card){.vendor = "metax", .minor = UINT_MAX, .healthy = true};
+    *c = (struct gpu_card){.vendor = "metax",
+                           .minor = UINT_MAX,
+                           .healthy = true,
+                           .no_events = true}; /* of no card of this vendor */
     known->dev = UINT_MAX;
     (void)snprintf(c->uuid, sizeof(c->uuid), "%s", info->uuid);
     (void)snprintf(c->model, sizeof(c->model), "%s", info->name);
@@ -75,6 +78,7 @@ static void move_to(const struct mxsml *m, struct mxsml_known *known, const stru
     for (size_t i = 0; i < m->n_known; i++)
         if (m->known[i]->dev == p->dev)
             m->known[i]->dev = UINT_MAX;
+    assert(p->dev != UINT_MAX); /* that is no number */
     known->dev = p->dev;
     known->epoch = m->epoch;
     known->info = p->info;
@@ -90,6 +94,7 @@ static bool is_known(struct mxsml *m, const char *uuid)
  * card meanwhile. */
 static int add_known(struct mxsml *m, const struct mxsml_info *info, struct err *e)
 {
+    assert(*info->uuid); /* mxsml_sound_info refused the others */
     auto_free struct mxsml_known *new_one = learn(m, info);
     HOLD(&m->holds.mu);
     if (find_known(m, info->uuid))
@@ -160,12 +165,14 @@ static void note_vfs(struct mxsml *m, unsigned dev, struct vf_set *set)
 
 static bool is_vf(const struct vf_set *set, unsigned dev)
 {
+    assert(dev < MXSML_FIRST_PF);
     return set->among && set->bits[dev / 64] >> (dev % 64) & 1;
 }
 
 static size_t list_known(struct mxsml *m, struct mxsml_known **ret)
 {
     HOLD(&m->holds.mu);
+    assert(m->n_known <= ARRAY_LEN(m->known));
     memcpy(ret, m->known, m->n_known * sizeof(*ret));
     return m->n_known;
 }
@@ -401,6 +408,7 @@ static int not_gone(bool was_open, struct err *why, struct err *e)
 static int take_known(struct mxsml_turn *t, const char *uuid, bool *ret_settled, struct err *e)
 {
     struct mxsml *m = t->m;
+    assert(!t->known);
     HOLD(&m->holds.mu);
     struct mxsml_known *known = find_known(m, uuid);
     if (!known)
@@ -418,6 +426,7 @@ static int ask_known(struct mxsml_turn *t, const char *uuid, bool *ret_same, str
 {
     struct mxsml *m = t->m;
     struct mxsml_place p = {.dev = t->dev, .known = t->known};
+    assert(t->known && t->dev != UINT_MAX);
     auto_err struct err why = {0};
     int rc = MXSML_DO(m, &why, info, t->dev, &p.info);
     if (rc == 0)
@@ -436,6 +445,7 @@ static int take_found(struct mxsml_turn *t, const struct mxsml_place *at, struct
 {
     struct mxsml *m = t->m;
     HOLD(&m->holds.mu);
+    assert(at->known && (!t->known || t->known == at->known)); /* a uuid is one card */
     if (!t->known)
         TRY(lib_hold_take(&m->holds, &at->known->hold, at->known->card.uuid, /* limit_ms= */ 0, e));
     t->known = at->known;

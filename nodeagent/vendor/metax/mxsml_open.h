@@ -3,7 +3,7 @@
 
 #include "nodeagent/gpu/gpu.h"
 
-/* MetaX's cards, through its library. */
+/* Opens MetaX's back end, which reads and changes cards through MXSML. */
 
 struct mxsml_options {
     const char *library;   /* path for dlopen; NULL: libmxsml.so by the loader's rules, then MetaX's

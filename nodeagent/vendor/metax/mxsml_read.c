@@ -23,6 +23,14 @@
 /* Entries of the list kept for users of parts without a listed user: a card has no more parts. */
 #define KEPT_PLACES (SGPU_MAX_SLICES + GPU_MAX_VFS + 1)
 
+static_assert(KEPT_PLACES < GPU_MAX_PROCESSES, "some users are listed");
+static_assert(MXSML_ALIAS_BYTES <= SGPU_ALIAS_BYTES &&
+                  MXSML_ALIAS_BYTES <= sizeof(((struct gpu_slice *)0)->alias),
+              "no alias is cut: a cut one would be another slice's");
+static_assert(sizeof(((struct mxsml_info *)0)->uuid) <= GPU_UUID_BYTES &&
+                  sizeof(((struct mxsml_info *)0)->bdf) <= GPU_BUS_ID_BYTES,
+              "no name is cut");
+
 /* --- slices --- */
 
 /* The alias of a slice whose alias cannot be read. It must not be empty, because an empty alias
@@ -53,6 +61,7 @@ static int read_alias(struct mxsml *m, unsigned dev, struct sgpu_slice *s, struc
 static int add_slice(struct mxsml *m, unsigned dev, const struct mxsml_slice *from,
                      struct gpu_card *c, struct err *e)
 {
+    assert(c->sgpu.n < SGPU_MAX_SLICES);
     struct gpu_slice *more = &c->slices[c->sgpu.n];
     struct sgpu_slice *s = &c->sgpu.items[c->sgpu.n++];
     int state = 1;
@@ -151,8 +160,8 @@ static int read_cut(struct mxsml *m, const struct mxsml_info *info, struct gpu_c
 
 static bool has_user(const struct gpu_card *c, int part)
 {
-    for (unsigned i = 0; i < c->n_processes; i++)
-        if (c->processes[i].part == part)
+    for (unsigned i = 0; i < c->n_users; i++)
+        if (c->users[i].part == part)
             return true;
     return false;
 }
@@ -162,18 +171,16 @@ static bool has_user(const struct gpu_card *c, int part)
 static void add_process(const struct mxsml_process *p, const struct mxsml_process_gpu *on, int part,
                         struct gpu_card *c)
 {
-    if (c->n_processes >= GPU_MAX_PROCESSES - KEPT_PLACES && has_user(c, part))
+    if (c->n_users >= GPU_MAX_PROCESSES - KEPT_PLACES && has_user(c, part))
         return;
     if (!p->pid) {
         c->users_unknown = true; /* an unknown user, since there is no pid */
         return;
     }
-    assert(c->n_processes < GPU_MAX_PROCESSES);
-    struct gpu_process *to = &c->processes[c->n_processes++];
-    *to = (struct gpu_process){.pid = p->pid,
-                               .memory_bytes = on->memory_bytes,
-                               .part = part,
-                               .ci = -1};
+    assert(c->n_users < GPU_MAX_PROCESSES);
+    struct gpu_user *to = &c->users[c->n_users++];
+    *to =
+        (struct gpu_user){.pid = p->pid, .memory_bytes = on->memory_bytes, .part = part, .ci = -1};
     (void)snprintf(to->name, sizeof(to->name), "%.*s", (int)sizeof(p->name) - 1, p->name);
 }
 
@@ -252,8 +259,7 @@ static int read_users(struct mxsml *m, const struct asked *of, struct gpu_card *
 static int read_processes(struct mxsml *m, unsigned dev, struct gpu_card *c, struct err *e)
 {
     const struct asked card = {.dev = dev, .bus_id = c->pci_bus_id};
-    c->no_events = true;
-    c->processes = xcalloc(GPU_MAX_PROCESSES, sizeof(*c->processes));
+    c->users = xcalloc(GPU_MAX_PROCESSES, sizeof(*c->users));
     TRY(read_users(m, &card, c, e));
     for (unsigned i = 0; i < c->n_vfs; i++) {
         const struct gpu_vf *vf = &c->vfs[i];
@@ -320,7 +326,7 @@ static int read_card(struct mxsml *m, struct mxsml_known *known, const struct mx
     judge_ecc(m, dev, &card);
     keep_vfs(m, &card, known);
     *ret = card;
-    card.processes = NULL; /* handed over */
+    card.users = NULL; /* handed over */
     return 0;
 }
 
@@ -333,6 +339,7 @@ static struct gpu_card nobody(unsigned index)
                              .index = index,
                              .minor = UINT_MAX,
                              .numa_node = -1,
+                             .no_events = true,
                              .unread = true};
 }
 
@@ -449,6 +456,7 @@ static bool has_busy(const struct gpu_inventory *inv)
 static void read_topology(struct mxsml *m, const struct mxsml_places *at, struct gpu_inventory *inv)
 {
     bool asked = !has_busy(inv);
+    assert(!asked || at->n == inv->n_cards);
     struct gpu_topology now = {0};
     if (asked)
         now = ask_topology(m, at);
@@ -466,6 +474,7 @@ static void read_topology(struct mxsml *m, const struct mxsml_places *at, struct
 static void remember(struct mxsml *m, const struct mxsml_places *places)
 {
     HOLD(&m->holds.mu);
+    assert(places->n <= GPU_MAX_CARDS);
     m->n_shown = places->n;
     for (unsigned i = 0; i < places->n; i++)
         m->shown[i] = places->items[i].known;
@@ -480,6 +489,7 @@ static unsigned remembered_count(struct mxsml *m)
 static const struct mxsml_known *remembered(struct mxsml *m, unsigned index)
 {
     HOLD(&m->holds.mu);
+    assert(index < GPU_MAX_CARDS);
     return m->shown[index];
 }
 
@@ -504,6 +514,7 @@ static void begin_inventory(struct mxsml *m, unsigned n_cards, struct gpu_invent
 static void recall_cards(struct mxsml *m, unsigned count, struct gpu_inventory *ret)
 {
     static const struct mxsml_places nowhere;
+    assert(count > 0 && count <= GPU_MAX_CARDS); /* else it would wait for the resets */
     begin_inventory(m, count, ret);
     for (unsigned i = 0; i < count; i++)
         show_busy(m, remembered(m, i), i, &ret->cards[i]);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,6 +16,8 @@ int mxsml_op_mode_set(struct gpu *g, const char *uuid, enum gpu_mode mode,
         return err_set(e, ERR_INVALID, "cards of MetaX have no MIG");
     if (mode == GPU_VGPU)
         return err_set(e, ERR_INVALID, "only mx-smi makes virtual functions");
+    if (mode != GPU_NATIVE && mode != GPU_SGPU)
+        return err_set(e, ERR_INVALID, "cards of MetaX have no such mode");
     TRY(mxsml_turn_begin(&t, m, uuid, e));
     TRY(MXSML_DO(m, e, set_toggle, t.dev, mode == GPU_SGPU));
     *ret = GPU_MODE_DONE; /* the caller reads back what the card shows */
@@ -88,6 +91,7 @@ int mxsml_op_qos_set(struct gpu *g, const char *uuid, int qos, struct err *e)
 {
     struct mxsml *m = (struct mxsml *)g;
     auto_mxsml_turn struct mxsml_turn t = {.m = m};
+    assert(qos >= API_BEST_EFFORT && qos <= API_BURST_SHARE);
     TRY(mxsml_turn_begin(&t, m, uuid, e));
     return MXSML_DO(m, e, set_sched_class, t.dev, (unsigned)qos);
 }

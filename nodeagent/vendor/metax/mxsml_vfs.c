@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/vendor/metax/mxsml_vfs.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +118,7 @@ int mxsml_read_vfs(struct mxsml *m, unsigned dev, struct gpu_card *c, struct err
     c->mode = c->pending_mode = GPU_VGPU;
     TRY(mxsml_list_vfs(m, dev, &ids, e));
     for (int i = 0; i < ids.n; i++) {
+        assert(c->n_vfs < GPU_MAX_VFS); /* mxsml_list_vfs has the bound */
         TRY(read_vf(m, (unsigned)ids.ids[i], c, &c->vfs[c->n_vfs], e));
         c->n_vfs++;
     }

@@ -3,5 +3,5 @@
 
 #include "nodeagent/vendor/vendor_backend.h"
 
-/* NVIDIA: the row of the table. */
+/* NVIDIA as a row of the table of vendors (vendors.h). */
 extern const struct vendor_backend vendor_nvidia;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/vendor/nvidia/nvidia_smi.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -63,6 +64,7 @@ static int start_reset(const char *nvidia_smi, const char *bus_id, int out_fd, p
 
 static void add_bounded(struct sb *out, const char *data, size_t len)
 {
+    assert(out->len <= out->cap);
     size_t room = out->cap - out->len;
     sb_add_mem(out, data, len < room ? len : room);
 }

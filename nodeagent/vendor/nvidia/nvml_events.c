@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/vendor/nvidia/nvml_events.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -15,6 +16,7 @@
 #include "nodeagent/vendor/nvidia/nvml_lib.h"
 
 _Static_assert((int)NVML_GPU_IS_LOST == (int)GPU_EVENT_CODE_LOST, "codes pass unchanged");
+static_assert(NVML_UUID_BYTES == GPU_UUID_BYTES, "UUIDs are copied whole");
 
 /* The awaited event types, as far as a card supports them. Xids say what happened; the others only
  * that the card should be read. Corrected single bit errors and clock changes do not concern
@@ -97,6 +99,7 @@ static int watch_card(struct source *s, unsigned index, nvml_ret rc, struct err 
 /* *ret_last: no card has this index. */
 static int watch_index(struct source *s, unsigned index, bool *ret_last, struct err *e)
 {
+    assert(index < ARRAY_LEN(s->cards));
     struct watched_card *c = &s->cards[index];
     *c = (struct watched_card){0};
     nvml_ret rc = s->lib.by_index(index, &c->device);

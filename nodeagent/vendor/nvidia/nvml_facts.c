@@ -157,6 +157,7 @@ static struct nvml_facts *add_entry(struct nvml *n)
     bool mine = lib_hold_try(&f->hold);
     assert(mine);
     (void)mine;
+    assert(n->n_facts < GPU_MAX_CARDS);
     n->facts[n->n_facts++] = f;
     return f;
 }
@@ -164,6 +165,7 @@ static struct nvml_facts *add_entry(struct nvml *n)
 /* An entry for a new card, in hand; replaces one of a card that is gone. NULL: none is free. */
 static struct nvml_facts *place(struct nvml *n, const char *uuid)
 {
+    assert(*uuid && !facts_of(n, uuid)); /* each card once */
     struct nvml_facts *f = n->n_facts < GPU_MAX_CARDS ? add_entry(n) : NULL;
     for (size_t i = 0; i < n->n_facts && !f; i++) {
         struct nvml_facts *old = n->facts[i];
@@ -186,6 +188,7 @@ static struct nvml_facts *place(struct nvml *n, const char *uuid)
 /* Gives the card this index. A card that had it before has moved, or is gone. */
 static void settle_at(const struct nvml *n, struct nvml_facts *f, unsigned index)
 {
+    assert(index < GPU_MAX_CARDS);
     struct nvml_facts *before = facts_at(n, index);
     if (before)
         before->index = UINT_MAX;
@@ -202,6 +205,7 @@ static struct nvml_facts *settled_at(const struct nvml *n, unsigned index)
 
 static void give(struct nvml *n, struct nvml_facts *f)
 {
+    assert(f->learned <= n->session);
     f->shown = (struct nvml_shown){.session = f->learned, .device = f->device, .card = f->card};
     lib_hold_give(&n->holds, &f->hold);
 }
@@ -219,6 +223,7 @@ void nvml_facts_give(struct nvml *n, struct nvml_facts *f)
 void nvml_facts_unsettle(struct nvml *n, struct nvml_facts *f, unsigned index)
 {
     HOLD(&n->holds.mu);
+    assert(f->hold.by == gpu_activity_mine() && index < GPU_MAX_CARDS);
     f->learned = 0;
     f->index = index;
 }
@@ -251,6 +256,7 @@ static int identify(struct nvml *n, unsigned index, nvml_device *ret, char uuid[
 static int refresh(struct nvml *n, struct nvml_facts *f, nvml_device device, unsigned index,
                    struct err *e)
 {
+    assert(f->hold.by == gpu_activity_mine()); /* in hand */
     bool is_new = f->learned != n->session;
     if (is_new) {
         f->learned = 0;
@@ -323,6 +329,7 @@ int nvml_facts_at(struct nvml *n, unsigned index, struct nvml_facts **ret, bool 
         rc = refresh(n, f, device, index, e);
     if (rc < 0)
         nvml_facts_give(n, TAKE(f));
+    assert(!f || !*ret_busy);
     *ret = f;
     return rc;
 }
@@ -332,6 +339,7 @@ int nvml_facts_at(struct nvml *n, unsigned index, struct nvml_facts **ret, bool 
 int nvml_facts_take(struct nvml *n, const char *uuid, struct nvml_facts **ret, struct err *e)
 {
     HOLD(&n->holds.mu);
+    assert(!*ret);
     struct nvml_facts *f = facts_of(n, uuid);
     if (!f)
         return 0;

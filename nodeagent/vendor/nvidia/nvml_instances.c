@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 
@@ -27,6 +28,7 @@ static int mig_index_of(struct nvml *n, nvml_device device)
 static int read_ci(struct nvml *n, nvml_ci ci, unsigned slices, struct gpu_card *card,
                    struct err *e)
 {
+    assert(card->state.n > 0);
     unsigned at = card->state.n - 1;
     struct mig_instance *in = &card->state.items[at];
     struct nvml_ci_info info = {0};
@@ -39,6 +41,7 @@ static int read_ci(struct nvml *n, nvml_ci ci, unsigned slices, struct gpu_card 
         return err_set(e, ERR_TOO_LARGE, "more than %d compute instances in one", MIG_MAX_CIS);
     if (card->n_partitions == GPU_MAX_PARTITIONS)
         return err_set(e, ERR_TOO_LARGE, "more than %d partitions", GPU_MAX_PARTITIONS);
+    assert(in->profile < card->mig.n_profiles);
     struct gpu_partition *p = &card->partitions[card->n_partitions];
     *p = (struct gpu_partition){.healthy = true,
                                 .gi_id = in->gi_id,

@@ -144,6 +144,7 @@ static int keep_placement(const struct nvml_placement *at, struct mig_profile *p
                        "MIG profile %s: placement %u:%u has size %u, the one before %d; a profile "
                        "has one size",
                        p->name, at->start, at->size, at->size, p->size);
+    assert(p->n_starts < MIG_MAX_PLACEMENTS);
     p->size = at->size;
     p->starts[p->n_starts++] = (uint8_t)at->start;
     return 0;

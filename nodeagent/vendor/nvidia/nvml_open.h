@@ -3,7 +3,7 @@
 
 #include "nodeagent/gpu/gpu.h"
 
-/* NVIDIA's cards, through NVML. */
+/* Opens NVIDIA's back end, which reads and changes cards through NVML. */
 
 struct gpu_watch;
 struct nvml_options {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +62,7 @@ static int id_of(unsigned nvml_id)
 }
 
 /* comm is the name that `ps` shows; a process that just ended has none. */
-static void read_name(const struct nvml *n, struct gpu_process *p)
+static void read_name(const struct nvml *n, struct gpu_user *p)
 {
     auto_free char *path = xasprintf("%s/%u/comm", n->proc_root, p->pid);
     auto_free char *text = NULL;
@@ -97,7 +98,7 @@ static unsigned parent_of(const struct nvml *n, unsigned pid)
 static bool is_our_server(const struct nvml *n, unsigned pid)
 {
     static const char name[] = "nvidia-cuda-mps"; /* the kernel keeps 15 characters of it */
-    struct gpu_process p = {.pid = pid};
+    struct gpu_user p = {.pid = pid};
     read_name(n, &p);
     if (strncmp(p.name, name, sizeof(name) - 1) != 0)
         return false;
@@ -111,8 +112,8 @@ static bool is_our_server(const struct nvml *n, unsigned pid)
 
 static bool is_listed(const struct gpu_card *card, const struct nvml_process_info *raw)
 {
-    for (unsigned i = 0; i < card->n_processes; i++) {
-        const struct gpu_process *p = &card->processes[i];
+    for (unsigned i = 0; i < card->n_users; i++) {
+        const struct gpu_user *p = &card->users[i];
         if (p->pid == raw->pid && p->part == id_of(raw->gpuInstanceId) &&
             p->ci == id_of(raw->computeInstanceId))
             return true;
@@ -123,12 +124,13 @@ static bool is_listed(const struct gpu_card *card, const struct nvml_process_inf
 static void list_process(const struct nvml *n, struct gpu_card *card,
                          const struct nvml_process_info *raw)
 {
-    if (card->n_processes == GPU_MAX_PROCESSES || is_listed(card, raw))
+    if (card->n_users == GPU_MAX_PROCESSES || is_listed(card, raw))
         return;
-    struct gpu_process *p = &card->processes[card->n_processes++];
-    *p = (struct gpu_process){.pid = raw->pid,
-                              .part = id_of(raw->gpuInstanceId),
-                              .ci = id_of(raw->computeInstanceId)};
+    assert(raw->pid && card->n_users < GPU_MAX_PROCESSES);
+    struct gpu_user *p = &card->users[card->n_users++];
+    *p = (struct gpu_user){.pid = raw->pid,
+                           .part = id_of(raw->gpuInstanceId),
+                           .ci = id_of(raw->computeInstanceId)};
     if (raw->usedGpuMemory != NVML_MEMORY_UNKNOWN)
         p->memory_bytes = raw->usedGpuMemory;
     read_name(n, p);
@@ -171,8 +173,8 @@ static int read_list(struct nvml *n, const char *call, list_fn *fn, nvml_device 
 /* A process may be in several instances. */
 static int by_pid(const void *a, const void *b)
 {
-    const struct gpu_process *x = a;
-    const struct gpu_process *y = b;
+    const struct gpu_user *x = a;
+    const struct gpu_user *y = b;
     if (x->pid != y->pid)
         return x->pid < y->pid ? -1 : 1;
     if (x->part != y->part)
@@ -190,15 +192,15 @@ int nvml_processes_read(struct nvml *n, struct nvml_facts *f, struct gpu_card *c
 {
     bool told = false;
     bool unimportant;
-    card->processes = xcalloc(GPU_MAX_PROCESSES, sizeof(*card->processes));
+    card->users = xcalloc(GPU_MAX_PROCESSES, sizeof(*card->users));
     TRY(READ_LIST(n, f, card, compute_processes, &told, e));
     TRY(READ_LIST(n, f, card, graphics_processes, &unimportant, e));
     TRY(READ_LIST(n, f, card, mps_processes, &unimportant, e));
     card->users_unknown |= !told;
     gpu_card_keep_marks(card);
-    if (card->n_processes == 0)
-        free(TAKE(card->processes));
+    if (card->n_users == 0)
+        free(TAKE(card->users));
     else
-        qsort(card->processes, card->n_processes, sizeof(*card->processes), by_pid);
+        qsort(card->users, card->n_users, sizeof(*card->users), by_pid);
     return 0;
 }

@@ -57,6 +57,7 @@ static nvml_ret ask_fabric(struct nvml *n, nvml_device d, struct nvml_fabric *re
     return rc;
 }
 
+static_assert(GPU_FABRIC_BYTES >= 36 + 1 + 10 + 1, "a UUID, a dot, a number of 32 bits");
 static void fabric_words(const struct nvml_fabric *v, char *ret)
 {
     static const unsigned char none[16];
@@ -145,7 +146,7 @@ static int read_card(struct nvml *n, struct nvml_facts *f, struct gpu_card *ret,
     read_vitals(n, f, &card);
     nvml_vitals_judge(&card);
     *ret = card;
-    card.processes = NULL; /* handed over */
+    card.users = NULL; /* handed over */
     return 0;
 }
 
@@ -170,6 +171,7 @@ static unsigned first_of(const struct gpu_card *cards, unsigned index, const cha
 static int check_unique(struct nvml *n, struct gpu_card *cards, unsigned index, const char *uuid,
                         struct nvml_facts **f, struct err *e)
 {
+    assert(index < GPU_MAX_CARDS);
     unsigned first = first_of(cards, index, uuid);
     if (first == index)
         return 0;
@@ -196,13 +198,15 @@ static struct gpu_card stranger(void)
     return (struct gpu_card){.vendor = "nvidia", .minor = UINT_MAX, .numa_node = -1};
 }
 
-/* f: the card in hand; NULL: it is the one last seen at the index, if any. */
+/* f: the card in hand; NULL: it is the one last seen at the index, if any, unless another card is
+ * shown with that UUID. */
 static void show_ill(struct nvml *n, const struct nvml_facts *f, unsigned index,
-                     const struct err *why, struct gpu_card *ret)
+                     const struct err *why, struct gpu_card *cards)
 {
+    struct gpu_card *ret = &cards[index];
     if (f)
         *ret = f->card;
-    else if (!nvml_facts_last_at(n, index, ret))
+    else if (!nvml_facts_last_at(n, index, ret) || first_of(cards, index, ret->uuid) != index)
         *ret = stranger();
     ret->index = index;
     ret->unread = true;
@@ -226,19 +230,22 @@ static void read_slot(struct nvml *n, unsigned index, struct gpu_card *cards)
         rc = read_card(n, f, ret, &why);
     }
     if (rc < 0)
-        show_ill(n, f, index, &why, ret);
+        show_ill(n, f, index, &why, cards);
     nvml_facts_give(n, f);
 }
 
+/* *ret stays when the driver did not say how many, whatever it left behind there. */
 static int count_cards(struct nvml *n, struct lib_pass *p, unsigned *ret, bool *ret_closed,
                        struct err *e)
 {
+    unsigned count = 0;
     TRY(nvml_session_enter(n, p, ret_closed, e));
     if (!p->gate)
         return 0;
-    TRY(NVML_DO(n, e, count, ret));
-    if (*ret > GPU_MAX_CARDS)
-        return err_set(e, ERR_TOO_LARGE, "%u cards; at most %d are managed", *ret, GPU_MAX_CARDS);
+    TRY(NVML_DO(n, e, count, &count));
+    if (count > GPU_MAX_CARDS)
+        return err_set(e, ERR_TOO_LARGE, "%u cards; at most %d are managed", count, GPU_MAX_CARDS);
+    *ret = count;
     return 0;
 }
 
@@ -292,6 +299,7 @@ int nvml_op_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
     TRY(count_cards_afresh(n, &pass, &count, count ? &closed : NULL, e));
     *ret =
         (struct gpu_inventory){.n_drivers = 1, .drivers = {{.vendor = "nvidia"}}, .n_cards = count};
+    assert(count <= GPU_MAX_CARDS && (!closed || count > 0));
     ret->cards = xcalloc(count, sizeof(*ret->cards));
     if (closed)
         recall_cards(n, ret);

@@ -125,6 +125,7 @@ int nvml_session_enter(struct nvml *n, struct lib_pass *p, bool *ret_closed, str
 
 int nvml_turn_begin(struct nvml_turn *t, struct nvml *n, const char *uuid, struct err *e)
 {
+    assert(!t->facts && !t->pass.gate);
     t->n = n;
     TRY(nvml_session_enter(n, &t->pass, /* ret_closed= */ NULL, e));
     return nvml_facts_get(n, uuid, &t->facts, e);
@@ -140,6 +141,7 @@ int nvml_turn_begin_reset(struct nvml_turn *t, struct nvml *n, const char *uuid,
         TRY(nvml_turn_begin(t, n, uuid, e));
         lib_gate_leave(&t->pass);
     }
+    assert(t->facts && !t->pass.gate); /* in hand, and outside of the library */
     (void)snprintf(ret_bus_id, GPU_BUS_ID_BYTES, "%s", t->facts->card.pci_bus_id);
     return 0;
 }

@@ -164,7 +164,7 @@ int nvml_ci_table_get(struct nvml *n, struct nvml_facts *f, unsigned profile, nv
 /* Reads the existing instances into card->state and card->partitions. */
 int nvml_instances_read(struct nvml *n, struct nvml_facts *f, struct gpu_card *card,
                         struct err *e) MUST_CHECK;
-/* Reads the processes into card->processes, and marks card->state as in_use. */
+/* Reads the processes into card->users, and marks card->state as in_use. */
 int nvml_processes_read(struct nvml *n, struct nvml_facts *f, struct gpu_card *card,
                         struct err *e) MUST_CHECK;
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <string.h>
 #include <strings.h>
 
@@ -143,6 +144,7 @@ static void ask_all(struct nvml *n, const struct gpu_inventory *inv)
 {
     struct nvml_topology *t = &n->topology;
     struct survey s = {.n = n, .inv = inv, .settled = true};
+    assert(inv->n_cards <= ARRAY_LEN(s.device));
     for (size_t i = 0; i < inv->n_cards; i++) {
         if (!inv->cards[i].unread)
             s.device[i] = nvml_facts_device(n, inv->cards[i].uuid);
@@ -175,6 +177,7 @@ static bool is_due(struct nvml_topology *t, const char *now)
         t->pause = 1;
         return true;
     }
+    assert(t->settled || (t->left > 0 && t->left <= LONGEST_PAUSE));
     if (t->settled || --t->left > 0)
         return false;
     t->pause = t->pause < LONGEST_PAUSE ? 2 * t->pause : LONGEST_PAUSE;
