@@ -190,12 +190,18 @@ static int boot_machine(const struct hw *hw)
 }
 
 /* Without a state, and without a fleet to make one from, the machine has no such card. */
-static int open_session(void)
+static int code_of_session(int rc)
 {
-    int rc = session_open(&session);
     if (rc == NVML_SUCCESS)
         return MXSML_SUCCESS;
     return rc == NVML_ERROR_DRIVER_NOT_LOADED ? MXSML_NO_DEVICE : MXSML_FAILURE;
+}
+
+static int open_session(bool was_open, bool anew)
+{
+    if (!was_open)
+        return code_of_session(session_open(&session));
+    return anew ? code_of_session(session_reopen(&session)) : MXSML_SUCCESS;
 }
 
 /* The library has no shutdown: the state stays open, and is read again only on request. init_mu is
@@ -203,9 +209,7 @@ static int open_session(void)
 static int init_locked(unsigned int call_id, bool anew)
 {
     bool was_open = initialised;
-    if (was_open && anew)
-        (void)session_close(&session);
-    int rc = was_open && !anew ? MXSML_SUCCESS : open_session();
+    int rc = open_session(was_open, anew);
     initialised = rc == MXSML_SUCCESS;
     if (rc != MXSML_SUCCESS)
         return rc;

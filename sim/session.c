@@ -61,13 +61,30 @@ void session_forget(struct session *s)
     close_when_unused(s);
 }
 
-int session_open(struct session *s)
+/* mu is held. */
+static int open_locked(struct session *s)
 {
-    (void)pthread_mutex_lock(&s->mu);
     read_env_faults(s);
     int rc = s->state.file == NULL ? open_state(s) : 0;
     if (rc == 0)
         s->refs++;
+    return rc;
+}
+
+int session_open(struct session *s)
+{
+    (void)pthread_mutex_lock(&s->mu);
+    int rc = open_locked(s);
+    (void)pthread_mutex_unlock(&s->mu);
+    return rc;
+}
+
+int session_reopen(struct session *s)
+{
+    (void)pthread_mutex_lock(&s->mu);
+    s->refs--;
+    close_when_unused(s);
+    int rc = open_locked(s);
     (void)pthread_mutex_unlock(&s->mu);
     return rc;
 }

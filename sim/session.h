@@ -43,6 +43,12 @@ struct session {
  * code. */
 int session_open(struct session *s);
 
+/*
+ * Closes and opens an open session in one step, so that no other thread's call meets it closed. A
+ * state in which a call is under way stays as it is. On an error the session is closed.
+ */
+int session_reopen(struct session *s);
+
 /* The counterpart, which closes it at the last call; false when it is not open. */
 bool session_close(struct session *s);
 
