@@ -5,9 +5,9 @@
 
 /*
  * The labels that describe a node's GPUs: their legal keys. The agent makes them
- * (nodeagent/report/gpu_labels.h) and the controller writes them to the Node. The controller accepts no
- * other key from an agent, so that a compromised node cannot label itself, for instance, as a
- * control plane.
+ * (nodeagent/report/gpu_labels.h) and the controller writes them to the Node. The controller
+ * accepts no other key from an agent, so that a compromised node cannot label itself, for instance,
+ * as a control plane.
  */
 
 /* NVIDIA's GPU feature discovery (k8s-device-plugin internal/lm). A label about a resource begins

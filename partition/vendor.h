@@ -4,8 +4,9 @@
 #include <stdbool.h>
 
 /*
- * The names of each vendor in the cluster, for both programs: those under which its own device plugin
- * offers cards, and what Koordinator calls them. The agent's back ends are in vendor/vendors.def.
+ * The names of each vendor in the cluster, for both programs: those under which its own device
+ * plugin offers cards, and what Koordinator calls them. The agent's back ends are in
+ * vendor/vendors.def.
  */
 struct vendor {
     const char *name;   /* as in Device.status and in selectors */
@@ -35,7 +36,7 @@ bool vendor_offers(const char *resource);
 bool vendor_owns(const char *resource);
 /* NULL: no vendor of this name is known. */
 const struct vendor *vendor_find(const char *name);
-/* The vendor's title, for messages: each names a card "<title> GPU <index>", since the first card of
- * every vendor on a node has index 0. A vendor without a row is called by its name; NULL by
+/* The vendor's title, for messages: each names a card "<title> GPU <index>", since the first card
+ * of every vendor on a node has index 0. A vendor without a row is called by its name; NULL by
  * "unknown". */
 const char *vendor_title(const char *name);

@@ -10,8 +10,8 @@
  */
 
 /* Brings the ledgers up to date with the view, and asks for the tickets that the node needs. Fills
- * waiting (room for as many as there are outcomes) with the profiles that must wait, borrowed from the
- * view; returns their number. */
+ * waiting (room for as many as there are outcomes) with the profiles that must wait, borrowed from
+ * the view; returns their number. */
 size_t node_ledger_keep(struct context *ctx, const struct node_view *v, const char *node,
                         const char **waiting);
 

@@ -23,7 +23,8 @@
  *                    deletes it; dependants whose owners are all gone go too, at once (in a real
  *                    cluster the garbage collector of the controller manager does that, which the
  *                    conformance suite does not start)
- *   watch            history with BOOKMARKs, 410 for versions that kc_fake_compact dropped, WatchList
+ *   watch            history with BOOKMARKs, WatchList, 410 for versions that kc_fake_compact
+ *                    dropped
  *   eviction         pods/eviction with a refusal hook in place of PodDisruptionBudgets
  *
  * Not modelled: schemas, defaulting, admission, authorization, field managers of update and merge

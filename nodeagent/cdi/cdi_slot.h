@@ -33,8 +33,8 @@ bool cdi_slot_parse(const char *name, unsigned *ret_slot);
 /* The slot files of one vendor. Immutable: any thread may use it, one at a time may write. */
 struct cdi_slots;
 
-/* folder NULL: CDI_FOLDER. vendor: a name that container_vendor_find knows. Copies. Removes temporary files
- * that a crashed agent left. */
+/* folder NULL: CDI_FOLDER. vendor: a name that container_vendor_find knows. Copies. Removes
+ * temporary files that a crashed agent left. */
 struct cdi_slots *cdi_slots_new(const char *folder, const char *vendor);
 struct cdi_slots *cdi_slots_free(struct cdi_slots *s);
 AUTO_DEFINE_PTR(cdi_slots, struct cdi_slots, cdi_slots_free)

@@ -60,7 +60,7 @@ struct process {
     struct worker *worker;
     struct vendor_limit limits[GPU_MAX_VENDORS];
     size_t n_limits;
-    struct publisher *publisher;
+    struct status_writer *status_writer;
     struct recorder *recorder;
     struct metrics *metrics;
     struct kubelet_link *kubelet;
@@ -72,7 +72,7 @@ struct process {
     struct access_gate *gate; /* NULL: metrics are open to everybody */
     struct http_server *http;
     struct heartbeats *beats;
-    struct agent_liveness liveness; /* the loop's and the publisher's */
+    struct agent_liveness liveness; /* the loop's and the status writer's */
     int lock;
     struct part parts[MAX_THREADS];
     size_t n_parts;
@@ -83,9 +83,9 @@ static int run_informer(void *arg, struct scope *s, struct err *e)
     return informer_run(arg, s, e);
 }
 
-static int run_publisher(void *arg, struct scope *s, struct err *e)
+static int run_status_writer(void *arg, struct scope *s, struct err *e)
 {
-    return publisher_run(arg, s, e);
+    return status_writer_run(arg, s, e);
 }
 
 static int run_recorder(void *arg, struct scope *s, struct err *e)
@@ -191,9 +191,10 @@ static int connect_cluster(struct process *p, const struct run_flags *f, uint64_
     const struct recorder_opts r = {"gpu.cleave.dev/agent", f->node, clock_real(), seed + 1};
     p->recorder = recorder_new(p->kc, &r);
     informer_set_beat(p->devices, heartbeat_add(p->beats, "informer of devices", INFORMER_CALL_MS));
-    const struct publisher_deps d = {p->kc, p->devices, f->node, clock_real(), seed + 2};
-    p->publisher = publisher_new(&d);
-    publisher_set_beat(p->publisher, heartbeat_add(p->beats, "publisher", WRITE_HANG_MS));
+    const struct status_writer_deps d = {p->kc, p->devices, f->node, clock_real(), seed + 2};
+    p->status_writer = status_writer_new(&d);
+    status_writer_set_beat(p->status_writer,
+                           heartbeat_add(p->beats, "status-writer", WRITE_HANG_MS));
     return 0;
 }
 
@@ -265,7 +266,7 @@ static int make_agent(struct process *p, const struct run_flags *f, uint64_t see
         .limits = p->limits,
         .n_limits = p->n_limits,
         .devices = p->devices,
-        .publisher = p->publisher,
+        .status_writer = p->status_writer,
         .recorder = p->recorder,
         .metrics = p->metrics,
         .beat = heartbeat_add(p->beats, "loop", LOOP_HANG_MS),
@@ -334,7 +335,7 @@ static int serve_until_signal(struct process *p, const sigset_t *signals)
 {
     auto_scope struct scope *s = scope_new(NULL, -1);
     start_part(p, s, "devices", run_informer, p->devices);
-    start_part(p, s, "publisher", run_publisher, p->publisher);
+    start_part(p, s, "status-writer", run_status_writer, p->status_writer);
     start_part(p, s, "recorder", run_recorder, p->recorder);
     if (p->pods)
         start_part(p, s, "pods", run_pods, p->pods);
@@ -366,7 +367,7 @@ static bool process_done(struct process *p)
     p->slots = late_binding_free(p->slots);
     p->pods = pod_reader_free(p->pods);
     p->cdi_slots = cdi_slots_free(p->cdi_slots);
-    p->publisher = publisher_free(p->publisher);
+    p->status_writer = status_writer_free(p->status_writer);
     p->recorder = recorder_free(p->recorder);
     p->devices = informer_free(p->devices);
     p->metrics = metrics_free(p->metrics);

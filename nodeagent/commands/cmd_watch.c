@@ -18,8 +18,8 @@ static int watch(int beat_ms, const char *library, struct err *e)
 }
 
 /*
- * `cleave-agent watch-events BEAT_MS [LIBRARY]`: the child in which the agent waits for hardware events.
- * Writes records to stdout and dies with the agent.
+ * `cleave-agent watch-events BEAT_MS [LIBRARY]`: the child in which the agent waits for hardware
+ * events. Writes records to stdout and dies with the agent.
  */
 int cmd_watch_events(int argc, char **argv)
 {

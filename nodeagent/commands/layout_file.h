@@ -9,7 +9,8 @@
  * The layout that a file asks for on this host. The file holds GPUProfiles and MIGConfigs (YAML or
  * JSON, several documents, or a List as kubectl prints it), or is a mig-parted v1 file or the
  * ConfigMap that holds one. A profile's nodeSelector is ignored, since a file named on a host is
- * meant for that host. The checks are as strict as an API server's (nodeagent/commands/layout_check.h).
+ * meant for that host. The checks are as strict as an API server's
+ * (nodeagent/commands/layout_check.h).
  */
 struct layout_file {
     struct {

@@ -42,8 +42,8 @@ static char *old_name(void)
 
 static void remove_entry(struct sweep *s, int at, const char *name, int depth);
 
-/* Gives the owner all rights to a folder: a container may have taken them away, and the agent has no
- * capability to pass over them. What is no folder of ours stays as it is. */
+/* Gives the owner all rights to a folder: a container may have taken them away, and the agent has
+ * no capability to pass over them. What is no folder of ours stays as it is. */
 static void unlock_dir(int at, const char *name)
 {
     char link[64];

@@ -167,8 +167,8 @@ static int check_room(struct gpu_inventory *part, size_t room, struct err *e)
                    GPU_MAX_CARDS - room, GPU_MAX_CARDS);
 }
 
-/* False: this thread must not read the member now. The library hangs in earlier readings, would hang
- * in this one, too, and hold up the other vendors. */
+/* False: this thread must not read the member now. The library hangs in earlier readings, would
+ * hang in this one, too, and hold up the other vendors. */
 static bool begin_reading(struct gpu_all *a, struct member *m, struct passage *p)
 {
     unsigned hanging = 0;
@@ -191,8 +191,8 @@ static void leave(struct member *m, const struct passage *p)
     *at = p->next;
 }
 
-/* Takes over how the reading ended: failed, or the cards in inv. One that was overtaken is older than
- * what is known. */
+/* Takes over how the reading ended: failed, or the cards in inv. One that was overtaken is older
+ * than what is known. */
 static void end_reading(struct gpu_all *a, struct member *m, const struct passage *p,
                         struct err *failed, const struct gpu_inventory *inv)
 {

@@ -29,10 +29,10 @@
  * The time of a reading is the time at which it began.
  *
  * Source of the table: NVIDIA's Xid catalogue, docs.nvidia.com/deploy/xid-errors, "Analyzing Xid
- * Errors with the Xid Catalog", its immediate actions. Of the Xids that NVIDIA's device plugin ignores
- * (k8s-device-plugin internal/rm/health.go), 13, 31, 43, 45 and 68 are ignored here too. Xid 109
- * calls for a reading: by the catalogue it would need a reset, and the driver asks for one itself
- * when it is needed.
+ * Errors with the Xid Catalog", its immediate actions. Of the Xids that NVIDIA's device plugin
+ * ignores (k8s-device-plugin internal/rm/health.go), 13, 31, 43, 45 and 68 are ignored here too.
+ * Xid 109 calls for a reading: by the catalogue it would need a reset, and the driver asks for one
+ * itself when it is needed.
  */
 
 enum xid_effect {

@@ -358,7 +358,8 @@ static void forget_others(struct health_watch *w, const struct card_view *cards,
     health_keep(w->memory, uuids, n);
 }
 
-/* A card that cannot be read cannot be watched; one in another job's hands goes on being watched. */
+/* A card that cannot be read cannot be watched; one in another job's hands goes on being
+ * watched. */
 static void keep_watching(struct health_watch *w, const struct card_view *cards, size_t n)
 {
     auto_free const char **uuids = xcalloc(n, sizeof(*uuids));

@@ -109,8 +109,8 @@ static void be_over(struct h2 *h, enum grpc_code code, const char *text)
         h->why = (struct grpc_status){code, text};
 }
 
-/* nghttp2's own GOAWAY shows what it thinks of the peer. An answer that ends before the request means
- * that the rest is not wanted (RFC 9113, section 8.1). */
+/* nghttp2's own GOAWAY shows what it thinks of the peer. An answer that ends before the request
+ * means that the rest is not wanted (RFC 9113, section 8.1). */
 static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
     struct h2 *h = arg;

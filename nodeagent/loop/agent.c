@@ -69,7 +69,7 @@ static void take_device(struct agent *a)
     if (d && d->spec_error)
         log_error("Could not read the spec of Device", kv("object", a->d.node),
                   kv("error", d->spec_error));
-    publisher_kick(a->d.publisher);
+    status_writer_kick(a->d.status_writer);
 }
 
 /* --- The next job --- */
@@ -154,7 +154,7 @@ static void start_all(struct agent *a)
 static void take_acknowledgement(struct agent *a)
 {
     eventfd_t n;
-    (void)eventfd_read(publisher_fd(a->d.publisher), &n);
+    (void)eventfd_read(status_writer_fd(a->d.status_writer), &n);
     card_tracks_acked(&a->tracks, withdrawal_acked(&a->withdrawal));
 }
 
@@ -273,7 +273,7 @@ void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
     struct pollfd fds[] = {
         {.fd = worker_fd(a->d.worker), .events = POLLIN},
         {.fd = spec_source_fd(a->spec_source), .events = POLLIN},
-        {.fd = publisher_fd(a->d.publisher), .events = POLLIN},
+        {.fd = status_writer_fd(a->d.status_writer), .events = POLLIN},
         {.fd = scope_cancel_fd(s), .events = POLLIN},
         {.fd = a->d.health ? health_watch_fd(a->d.health) : -1, .events = POLLIN},
         {.fd = a->d.kubelet ? kubelet_link_fd(a->d.kubelet) : -1, .events = POLLIN},
@@ -320,7 +320,7 @@ static void init_reporting(struct agent *a)
     const struct agent_deps *d = &a->d;
     a->reporting = reporting_new(&(const struct reporting_deps){
         .clk = d->clk,
-        .publisher = d->publisher,
+        .status_writer = d->status_writer,
         .kubelet = d->kubelet,
         .serves_kubelet = serves_kubelet(a),
         .koordinator = d->koordinator,
@@ -376,7 +376,7 @@ static void init_slot_jobs(struct agent *a)
 
 static void init_card_jobs(struct agent *a)
 {
-    a->withdrawal = (struct withdrawal){a->d.clk, a->d.kubelet, a->d.publisher, a->reporting};
+    a->withdrawal = (struct withdrawal){a->d.clk, a->d.kubelet, a->d.status_writer, a->reporting};
     a->card_jobs = (struct card_jobs){
         .clk = a->d.clk,
         .rng = &a->rng,
@@ -395,7 +395,7 @@ static void init_card_jobs(struct agent *a)
 
 struct agent *agent_new(const struct agent_deps *d)
 {
-    assert(d->worker && d->devices && d->publisher && d->clk && d->node && d->state_dir);
+    assert(d->worker && d->devices && d->status_writer && d->clk && d->node && d->state_dir);
     assert(!d->slots || (d->kubelet && d->pods));
     struct agent *a = xmalloc(sizeof(*a));
     a->d = *d;

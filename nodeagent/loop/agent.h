@@ -11,7 +11,7 @@
 #include "nodeagent/health/health_watch.h"
 #include "nodeagent/loop/jobs.h"
 #include "nodeagent/loop/kubelet_link.h"
-#include "nodeagent/loop/publisher.h"
+#include "nodeagent/loop/status_writer.h"
 #include "nodeagent/loop/worker.h"
 #include "nodeagent/report/koord_infos.h"
 #include "nodeagent/slots/late_binding.h"
@@ -19,11 +19,12 @@
 
 /*
  * The agent's main loop. One thread, the loop's, owns the wants, the readings and the results of
- * every attempt. The worker's threads own the hardware; the publisher's thread writes to the API
- * server. The loop only moves values between them, so no hanging call can stop it.
+ * every attempt. The worker's threads own the hardware; the status writer's thread writes to the
+ * API server. The loop only moves values between them, so no hanging call can stop it.
  *
  * The course of a change: read the hardware, compare it with Device.spec, give the worker a job for
- * each card that differs (a transaction), read those cards back, publish. The jobs run side by side.
+ * each card that differs (a transaction), read those cards back, publish. The jobs run side by
+ * side.
  *
  * A card is attempted again (card_track.c has the pauses)
  *  - after a second, or when the holders change: something was in use;
@@ -38,7 +39,7 @@ struct agent_deps {
     const struct vendor_limit *limits; /* of n_limits vendors; the others have none */
     size_t n_limits;
     struct informer *devices; /* watches the agent's own Device (own_device_type) */
-    struct publisher *publisher;
+    struct status_writer *status_writer;
     struct recorder *recorder;   /* NULL: no events */
     struct metrics *metrics;     /* NULL: none */
     struct heartbeat *beat;      /* the loop's; NULL: its liveness is not watched */

@@ -3,8 +3,8 @@
 
 #include "nodeagent/change/card_view.h"
 
-/* Why nothing is attempted for a want now: the card is missing, not read or ill, or the want cannot be
- * carried out on it. The reason and the text of a condition (docs/api.md). Pure. */
+/* Why nothing is attempted for a want now: the card is missing, not read or ill, or the want cannot
+ * be carried out on it. The reason and the text of a condition (docs/api.md). Pure. */
 struct card_refusal {
     const char *reason; /* static; NULL: it is not refused */
     char text[384];

@@ -66,8 +66,8 @@ int64_t card_track_number(const struct card_track *t, const struct card_offer *o
 bool card_track_is_ordered(const struct card_track *t);
 /* Records that the status with this number offers this of the card. */
 void card_track_told(struct card_track *t, const struct card_offer *offer, int64_t number);
-/* Records that the parts to be destroyed are sealed. From the first call on the attempt waits only for
- * MPS daemons to end. */
+/* Records that the parts to be destroyed are sealed. From the first call on the attempt waits only
+ * for MPS daemons to end. */
 void card_track_seal(struct card_track *t, int64_t now_mono_ms);
 /* Waits for that status to be acknowledged, or for the kubelet's list, for a bounded time; once the
  * card is sealed, for a bounded time since then, however many lists come. */

@@ -153,8 +153,8 @@ void cards_take_all(struct cards *c, struct agent_job *j)
 }
 
 /* A card that the last reading of all could not read stays ill until the next one: otherwise it
- * would alternate. No change of it begins meanwhile (card_refusal.h). A job for slots reads its card
- * only for the slices; its reading tells nothing about health. */
+ * would alternate. No change of it begins meanwhile (card_refusal.h). A job for slots reads its
+ * card only for the slices; its reading tells nothing about health. */
 void cards_take_one(struct cards *c, struct card_view *v, struct agent_job *j)
 {
     assert(v >= c->items && v < c->items + c->n && v != &j->view);

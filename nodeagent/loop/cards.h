@@ -44,7 +44,8 @@ void cards_mark_holders(struct cards *c);
 
 /* The slots whose slice exists on some card. */
 struct device_slots cards_slots_made(const struct cards *c);
-/* The uuid of the card that has the slice of this slot; "": none shows it. Borrowed as cards_find. */
+/* The uuid of the card that has the slice of this slot; "": none shows it. Borrowed as
+ * cards_find. */
 const char *cards_uuid_of_slot(const struct cards *c, unsigned slot);
 /* The device files that containers get; NULL: not known yet. Borrowed until the next reading. */
 const struct container_nodes *cards_device_nodes(const struct cards *c);

@@ -77,9 +77,9 @@ void kubelet_link_check(struct kubelet_link *k);
 /* The holders. Borrowed until the next dispatch. */
 const struct holders *kubelet_link_holders(const struct kubelet_link *k);
 
-/* Seals the devices with these ids for an owner (a card's UUID, or a name that is none), in place of
- * those sealed for it before: they are not granted until kubelet_link_unseal. Seals of other owners
- * stay, because several cards are withdrawn at the same time. Strings are copied. */
+/* Seals the devices with these ids for an owner (a card's UUID, or a name that is none), in place
+ * of those sealed for it before: they are not granted until kubelet_link_unseal. Seals of other
+ * owners stay, because several cards are withdrawn at the same time. Strings are copied. */
 void kubelet_link_seal(struct kubelet_link *k, const char *owner, const char *const *ids, size_t n);
 /* No effect without a seal of this owner. */
 void kubelet_link_unseal(struct kubelet_link *k, const char *owner);

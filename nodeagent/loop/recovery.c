@@ -142,8 +142,8 @@ const char *recovery_next(const struct recovery *r, const struct recovery_facts 
 /*
  * The first round needs no bound. The kubelet is shown a device only after it (reporting.h), and
  * grants nothing without this agent's answer. Grants of the agent before are in the list that
- * recovery_may_run waits for, so they are in use. What that agent's change destroys it had withdrawn
- * before it wrote the journal, and the Device still says so.
+ * recovery_may_run waits for, so they are in use. What that agent's change destroys it had
+ * withdrawn before it wrote the journal, and the Device still says so.
  *
  * A later round may destroy everything on a card that no source wants: nothing of it is on offer,
  * which may_begin made sure of, and it is sealed against grants on their way. On all other cards

@@ -7,10 +7,10 @@
 
 /*
  * The recovery of interrupted changes: which card's is ended next, and what that must not destroy.
- * It goes in rounds: a reading lists the journals, and each card that has one gets a job of its own.
- * The changes that could not be ended are listed in `unended`; a card of that list that no source
- * wants offers nothing until they end. Decisions only; the worker recovers (agent_job.h). The loop's
- * thread only.
+ * It goes in rounds: a reading lists the journals, and each card that has one gets a job of its
+ * own. The changes that could not be ended are listed in `unended`; a card of that list that no
+ * source wants offers nothing until they end. Decisions only; the worker recovers (agent_job.h).
+ * The loop's thread only.
  */
 struct recovery {
     bool done; /* one round has ended: predecessors' changes have ended, are in `unended`, or are in
@@ -33,8 +33,8 @@ struct recovery_facts {
 };
 
 /* True when cards may be recovered now, as far as the node is concerned: before the kubelet's first
- * list none is, since a pod may hold a part that the change left. In a later round each unended card
- * that no source wants must be known to offer nothing. */
+ * list none is, since a pod may hold a part that the change left. In a later round each unended
+ * card that no source wants must be known to offer nothing. */
 bool recovery_may_run(const struct recovery *r, const struct recovery_facts *f);
 /* A reading has listed the cards with a journal; `listed` (a READ job) is borrowed. They wait for
  * their jobs, in this round or a new one. Before the first round may run, they count as unended. */
@@ -59,7 +59,8 @@ void recovery_leave_hanging(struct recovery *r);
  * not list is not attempted again: recovery ends its change. */
 void recovery_follow(struct recovery *r, const struct recovery_facts *f,
                      const struct card_tracks *tracks);
-/* An attempt at this card ended with this result, a failed one or not. tracked: the spec lists the card. */
+/* An attempt at this card ended with this result, a failed one or not. tracked: the spec lists the
+ * card. */
 void recovery_note(struct recovery *r, const char *uuid, const struct txn_result *result,
                    bool tracked);
 /* Records that the status with this number, and with it the kubelet's list, offers nothing of the
@@ -67,8 +68,9 @@ void recovery_note(struct recovery *r, const char *uuid, const struct txn_result
 bool recovery_told(struct recovery *r, const struct recovery_facts *f, int64_t number,
                    int64_t now_mono_ms);
 
-/* The number of the status that the recovery of all withheld cards waits for: the greatest of theirs,
- * where a card that no status has told of yet counts with `next`. 0: no card is withheld. */
+/* The number of the status that the recovery of all withheld cards waits for: the greatest of
+ * theirs, where a card that no status has told of yet counts with `next`. 0: no card is
+ * withheld. */
 int64_t recovery_number(const struct recovery *r, const struct recovery_facts *f, int64_t next);
 
 void recovery_done(struct recovery *r);

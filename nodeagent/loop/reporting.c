@@ -240,7 +240,7 @@ void reporting_publish(struct reporting *r)
     r->published = next;
     write_koordlet_file(r);
     agent_metrics_show(r->d.metrics, &next, r->d.jobs->stuck);
-    note_told(r, &offer, publisher_put(r->d.publisher, device_status_encode(&next)));
+    note_told(r, &offer, status_writer_put(r->d.status_writer, device_status_encode(&next)));
     atomic_store(&r->ready, r->d.cards->read || r->d.readings->error);
 }
 

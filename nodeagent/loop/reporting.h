@@ -2,10 +2,10 @@
 #pragma once
 
 #include "nodeagent/loop/agent_metrics.h"
-#include "nodeagent/loop/publisher.h"
 #include "nodeagent/loop/readings.h"
 #include "nodeagent/loop/recovery.h"
 #include "nodeagent/loop/spec_source.h"
+#include "nodeagent/loop/status_writer.h"
 #include "nodeagent/report/koord_infos.h"
 #include "nodeagent/slots/late_binding.h"
 
@@ -20,7 +20,7 @@ struct reporting;
 /* All borrowed. */
 struct reporting_deps {
     const struct clock *clk;
-    struct publisher *publisher;
+    struct status_writer *status_writer;
     struct kubelet_link *kubelet;    /* NULL: there is none, and the controller publishes */
     bool serves_kubelet;             /* else it is only observed */
     struct koord_infos *koordinator; /* NULL: no file for koordlet */
@@ -48,13 +48,13 @@ struct reporting *reporting_new(const struct reporting_deps *d);
 void reporting_within(struct reporting *r, int64_t lag_ms);
 /* When reporting_publish is due; INT64_MAX: not at all. */
 int64_t reporting_due_mono_ms(const struct reporting *r);
-/* Shows the kubelet the offer, and puts the status for the publisher. Until the Device was seen
- * nothing is published; nor, where a status was published before, until the first reading has ended:
- * the node must not lose its resources because an agent starts. */
+/* Shows the kubelet the offer, and puts the status for the status writer. Until the Device was seen
+ * nothing is published; nor, where a status was published before, until the first reading has
+ * ended: the node must not lose its resources because an agent starts. */
 void reporting_publish(struct reporting *r);
-/* Shows the kubelet the offer now. Until the first recovery the kubelet keeps the offer of the agent
- * before. A card that can no longer be read keeps its devices, because the kubelet is answered from
- * memory. */
+/* Shows the kubelet the offer now. Until the first recovery the kubelet keeps the offer of the
+ * agent before. A card that can no longer be read keeps its devices, because the kubelet is
+ * answered from memory. */
 void reporting_serve(struct reporting *r);
 /* The number of the newest status that the Node's resources follow: where the controller publishes
  * them, it repeats the text of status.withdrawal in spec.withdrawn once it has written the Node. A

@@ -30,8 +30,8 @@ struct slot_jobs {
 bool slot_jobs_is_open(const struct gpu_card *card, const struct device_want *want,
                        const struct card_track *t, const struct unended *unended);
 
-/* Asks whether the agent may read pods, if some card makes slices for pods: once, and again from time
- * to time while the API server refuses. */
+/* Asks whether the agent may read pods, if some card makes slices for pods: once, and again from
+ * time to time while the API server refuses. */
 void slot_jobs_ask_right(const struct slot_jobs *s);
 /* The next job for slots, BIND or RELEASE; NULL: none is due, or one is under way. While some card
  * is due for an attempt nothing is bound: it is not known yet what that attempt destroys. The

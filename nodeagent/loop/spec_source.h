@@ -21,8 +21,8 @@ struct spec_source;
 /* Longer than a reachable API server takes to answer. */
 #define SPEC_GRACE_MS 5000
 
-/* Borrows all. devices watches the one Device (own_device_type). state_dir holds the last spec. Call
- * it before the informer runs, since it adds a handler. */
+/* Borrows all. devices watches the one Device (own_device_type). state_dir holds the last spec.
+ * Call it before the informer runs, since it adds a handler. */
 struct spec_source *spec_source_new(struct informer *devices, const char *state_dir,
                                     const struct clock *clk);
 /* Readable when spec_source_take may have something; the loop empties it with the take. */
@@ -41,8 +41,8 @@ void spec_news_done(struct spec_news *n);
 AUTO_DEFINE(spec_news, struct spec_news, spec_news_done)
 #define auto_spec_news AUTO(spec_news)
 
-/* Takes the newest Device out of the mailbox, and writes its spec down as the last one; or, when none
- * came in time, the last spec. False: there is neither. *ret is the caller's. */
+/* Takes the newest Device out of the mailbox, and writes its spec down as the last one; or, when
+ * none came in time, the last spec. False: there is neither. *ret is the caller's. */
 bool spec_source_take(struct spec_source *s, struct spec_news *ret) MUST_CHECK;
 
 /* The Device; NULL: there is none. Borrowed until the next take, as all that follows. */

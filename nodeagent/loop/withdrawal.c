@@ -16,7 +16,7 @@ static const char seal_of_slots[] = "slots";
 
 int64_t withdrawal_acked(const struct withdrawal *w)
 {
-    return w->kubelet ? publisher_acked(w->publisher) : reporting_confirmed(w->reporting);
+    return w->kubelet ? status_writer_acked(w->status_writer) : reporting_confirmed(w->reporting);
 }
 
 /* True when the controller withdrew from the Node everything that the change destroys, before it

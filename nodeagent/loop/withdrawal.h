@@ -9,8 +9,8 @@
  *  - Where the agent serves the kubelet: in the three steps of kubelet_link.h, the seal last.
  *  - Where another's device plugin does: the same, but a seal binds nobody, only the list counts.
  *  - Where there is no kubelet link, the controller publishes what the status offers: until it has
- *    confirmed that the Node follows a status that no longer offers it (reporting_confirmed), unless
- *    it withdrew that from the Node before it ordered the change.
+ *    confirmed that the Node follows a status that no longer offers it (reporting_confirmed),
+ *    unless it withdrew that from the Node before it ordered the change.
  *
  * Which devices of which card are sealed is known here and in the kubelet link only. The loop's
  * thread only; never blocks.
@@ -19,7 +19,7 @@ struct withdrawal {
     /* Borrowed. */
     const struct clock *clk;
     struct kubelet_link *kubelet; /* NULL: the controller publishes */
-    const struct publisher *publisher;
+    const struct status_writer *status_writer;
     struct reporting *reporting;
 };
 

@@ -15,8 +15,8 @@
  * The threads that use a struct gpu. Vendor calls take seconds or hang, so the agent's loop never
  * makes them: it submits jobs, and learns of their end through a file descriptor. Jobs begin in
  * order, each on a thread that is free; a thread is started when a job finds none, up to a bound.
- * The queue is bounded. worker_stuck reports a call past its deadline while it still hangs; it holds
- * up its own job's thread only.
+ * The queue is bounded. worker_stuck reports a call past its deadline while it still hangs; it
+ * holds up its own job's thread only.
  *
  * Threads: job functions run on the worker's threads. Every function below belongs to one other
  * thread, the loop's, unless it says otherwise, and never blocks (worker_free: at most its grace).
@@ -39,8 +39,8 @@ int worker_new(struct gpu *gpu, const struct worker_options *o, struct worker **
                struct err *e) MUST_CHECK;
 
 /* Queues a job: run(gpu, arg) on one of the worker's threads, then done(arg) from worker_dispatch.
- * arg belongs to the job until done; jobs dropped by worker_free get neither call but drop(arg) (may
- * be NULL). ERR_THROTTLED: the queue is full. */
+ * arg belongs to the job until done; jobs dropped by worker_free get neither call but drop(arg)
+ * (may be NULL). ERR_THROTTLED: the queue is full. */
 int worker_submit(struct worker *w, worker_job_fn *run, worker_done_fn *done, worker_done_fn *drop,
                   void *arg, struct err *e) MUST_CHECK;
 

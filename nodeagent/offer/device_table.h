@@ -14,8 +14,8 @@ struct table_device {
     char id[DEVICE_ID_BYTES]; /* without the replica's suffix */
     uint8_t card_index;       /* position of its card in the inventory */
     /* True when it may be granted: the device is not ill, it is as wanted and is to stay, and no
-     * pod holds it in a way that the kubelet does not count. The kubelet is shown it as healthy only
-     * if a container can also be given it (kubelet_link.c: its CDI entry, its MPS daemon). */
+     * pod holds it in a way that the kubelet does not count. The kubelet is shown it as healthy
+     * only if a container can also be given it (kubelet_link.c: its CDI entry, its MPS daemon). */
     bool healthy;
     int64_t replicas; /* 1: not shared */
     bool mps;         /* shared by MPS, under the entry's cdi_name */

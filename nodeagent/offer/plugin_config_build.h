@@ -7,9 +7,9 @@
 /*
  * Makes the configuration of its sources, so that a cluster's existing settings of NVIDIA's device
  * plugin keep their meaning: its file (k8s-device-plugin api/config/v1, version v1), its
- * environment variables and its flags, with its precedence: flag, variable, file, default. A setting
- * without meaning for Cleave is ignored and reported as a notice. A setting that the plugin refuses
- * is an error, with its path. Pure.
+ * environment variables and its flags, with its precedence: flag, variable, file, default. A
+ * setting without meaning for Cleave is ignored and reported as a notice. A setting that the plugin
+ * refuses is an error, with its path. Pure.
  */
 #define PLUGIN_CONFIG_MAX_BYTES ((size_t)256 * 1024)
 

@@ -7,9 +7,9 @@
 #include "api/device.h"
 
 /*
- * The node's cards for koordlet, on nodes where koordlet writes Koordinator's own Device. They are a
- * file in koordlet's folder of device infos, in the format of koord-device-daemon; koordlet reads every
- * file there (pkg/koordlet/metricsadvisor/devices/xpu).
+ * The node's cards for koordlet, on nodes where koordlet writes Koordinator's own Device. They are
+ * a file in koordlet's folder of device infos, in the format of koord-device-daemon; koordlet reads
+ * every file there (pkg/koordlet/metricsadvisor/devices/xpu).
  *
  * One bad file costs koordlet all of them, so this file is only ever complete: it is written in a
  * subfolder, which koordlet ignores, and renamed into its folder. The file stays when the agent

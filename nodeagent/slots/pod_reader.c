@@ -127,8 +127,8 @@ static bool begin(struct pod_reader *r, struct pod_answer *ret)
     return true;
 }
 
-/* The answer to a question that was asked again may tell of an earlier pod of the same name: the pod
- * is read again, after the others. */
+/* The answer to a question that was asked again may tell of an earlier pod of the same name: the
+ * pod is read again, after the others. */
 static void end(struct pod_reader *r, struct pod_answer *a)
 {
     HOLD(&r->mu);

@@ -30,8 +30,8 @@ static int read_model(const struct device_model *m, struct device_record *r, str
     return 0;
 }
 
-/* The order of an inventory (vendors.def): an entry that takes so many cards takes the same ones here
- * and in the agent's own plans. */
+/* The order of an inventory (vendors.def): an entry that takes so many cards takes the same ones
+ * here and in the agent's own plans. */
 static int by_vendor_and_index(const void *a, const void *b)
 {
     const struct card_record *x = a;

@@ -4,7 +4,7 @@
  *   paths grpc DIR     a server and a client, small and large messages, a second connection
  *   paths plugin DIR   the device plugin registers with a kubelet and answers it
  *   paths cdi DIR      the CDI file is written, and written anew
- *   paths kube URL     informer, publisher, recorder and elector on an API server
+ *   paths kube URL     informer, status writer, recorder and elector on an API server
  * Each goes on after an error as the agent does, and ends with 0 once it has come to its aim.
  */
 #include <pthread.h>
@@ -25,7 +25,7 @@
 #include "nodeagent/kubelet/grpc_server.h"
 #include "nodeagent/kubelet/proto/deviceplugin.pb-c.h"
 #include "nodeagent/loop/own_device.h"
-#include "nodeagent/loop/publisher.h"
+#include "nodeagent/loop/status_writer.h"
 #include "service/resources.h"
 
 #define PATIENCE_MS 60000
@@ -248,7 +248,7 @@ struct cluster {
     struct kc *kc;
     struct scope *scope;
     struct informer *inf;
-    struct publisher *pub;
+    struct status_writer *pub;
     struct recorder *rec;
     struct elector *el;
 };
@@ -260,10 +260,10 @@ static void *run_informer(void *arg)
     return NULL;
 }
 
-static void *run_publisher(void *arg)
+static void *run_status_writer(void *arg)
 {
     struct cluster *c = arg;
-    (void)!publisher_run(c->pub, c->scope, NULL);
+    (void)!status_writer_run(c->pub, c->scope, NULL);
     return NULL;
 }
 
@@ -288,7 +288,7 @@ static void on_device(void *arg, const struct object *before, const struct objec
     (void)before;
     (void)after;
     (void)stale;
-    publisher_kick(arg);
+    status_writer_kick(arg);
 }
 
 static void cluster_make(struct cluster *c)
@@ -296,8 +296,10 @@ static void cluster_make(struct cluster *c)
     c->inf = informer_new(c->kc, &(struct informer_opts){.type = &own_device_type,
                                                          .name = "n1",
                                                          .clk = clock_real()});
-    c->pub = publisher_new(&(
-        struct publisher_deps){.kc = c->kc, .devices = c->inf, .node = "n1", .clk = clock_real()});
+    c->pub = status_writer_new(&(struct status_writer_deps){.kc = c->kc,
+                                                            .devices = c->inf,
+                                                            .node = "n1",
+                                                            .clk = clock_real()});
     informer_add_handler(c->inf, on_device, c->pub);
     c->rec = recorder_new(c->kc, &(struct recorder_opts){.controller = "gpu.cleave.dev/test",
                                                          .instance = "i",
@@ -307,14 +309,14 @@ static void cluster_make(struct cluster *c)
                                                       .identity = "me",
                                                       .retry_ms = 50,
                                                       .clk = clock_real()});
-    (void)publisher_put(c->pub, json_pack("{s:s}", "agentVersion", "v1"));
+    (void)status_writer_put(c->pub, json_pack("{s:s}", "agentVersion", "v1"));
     const struct event_about about = {.resource = &resource_devices, .name = "n1", .uid = "u"};
     recorder_event_about(c->rec, &about, /* warning= */ false, "Tried", "once");
 }
 
 static void cluster_done(struct cluster *c)
 {
-    (void)publisher_free(c->pub);
+    (void)status_writer_free(c->pub);
     (void)informer_free(c->inf);
     (void)recorder_free(c->rec);
     (void)elector_free(c->el);
@@ -331,7 +333,7 @@ static int wait_for_all(struct cluster *c, struct err *e)
         if (!scope_wait_ms(patience, 2))
             return err_set(e, ERR_TIMEOUT, "published %d, leads %d, event written %d", published,
                            leads, written);
-        published = publisher_acked(c->pub) == 1;
+        published = status_writer_acked(c->pub) == 1;
         leads = leads || elector_is_leader(c->el);
         written = recorder_stats(c->rec).written == 1;
     }
@@ -341,7 +343,7 @@ static int wait_for_all(struct cluster *c, struct err *e)
 /* A process that cannot start a thread does not go on without it. */
 static int run_all(struct cluster *c, struct err *e)
 {
-    static void *(*const parts[])(void *) = {run_informer, run_publisher, run_recorder,
+    static void *(*const parts[])(void *) = {run_informer, run_status_writer, run_recorder,
                                              run_elector};
     pthread_t threads[ARRAY_LEN(parts)];
     size_t n = 0;

@@ -4,11 +4,11 @@
  *
  *     hollow SERVER CA FOLDER CARDS RESYNC_SECONDS < NODES
  *
- * NODES has a line "name token" for each node. Each has the agent's own loop, informer, publisher,
- * recorder and worker in threads of its own, connections and credentials of its own, a journal
- * below FOLDER/name, and CARDS cards that exist in memory alone. Says "running N" once all of them
- * run; ends on SIGTERM with the line "nodes N violations V", which is to be read as: cards of
- * nodes, and attempts to destroy what was in use.
+ * NODES has a line "name token" for each node. Each has the agent's own loop, informer, status
+ * writer, recorder and worker in threads of its own, connections and credentials of its own, a
+ * journal below FOLDER/name, and CARDS cards that exist in memory alone. Says "running N" once all
+ * of them run; ends on SIGTERM with the line "nodes N violations V", which is to be read as: cards
+ * of nodes, and attempts to destroy what was in use.
  */
 #include <malloc.h>
 #include <pthread.h>
@@ -43,7 +43,7 @@ struct node {
     struct kc *kc;
     struct worker *worker;
     struct informer *devices;
-    struct publisher *publisher;
+    struct status_writer *status_writer;
     struct recorder *recorder;
     struct agent *agent;
     struct part parts[PARTS];
@@ -60,9 +60,9 @@ static int run_informer(void *self, struct scope *s, struct err *e)
     return informer_run(self, s, e);
 }
 
-static int run_publisher(void *self, struct scope *s, struct err *e)
+static int run_status_writer(void *self, struct scope *s, struct err *e)
 {
-    return publisher_run(self, s, e);
+    return status_writer_run(self, s, e);
 }
 
 static int run_recorder(void *self, struct scope *s, struct err *e)
@@ -115,11 +115,11 @@ static void make_parts(struct node *n, const struct options *o, uint64_t seed)
     const struct recorder_opts r = {"gpu.cleave.dev/agent", n->name, clock_real(), seed + 1};
     n->devices = informer_new(n->kc, &i);
     n->recorder = recorder_new(n->kc, &r);
-    n->publisher =
-        publisher_new(&(struct publisher_deps){n->kc, n->devices, n->name, clock_real(), seed + 2});
+    n->status_writer = status_writer_new(
+        &(struct status_writer_deps){n->kc, n->devices, n->name, clock_real(), seed + 2});
     n->agent = agent_new(&(struct agent_deps){.worker = n->worker,
                                               .devices = n->devices,
-                                              .publisher = n->publisher,
+                                              .status_writer = n->status_writer,
                                               .recorder = n->recorder,
                                               .clk = clock_real(),
                                               .node = n->name,
@@ -141,7 +141,7 @@ static int node_start(struct node *n, const struct options *o, const char *token
     TRY(worker_new(gpu_fake_open(&n->hw), &(struct worker_options){0}, &n->worker, e));
     make_parts(n, o, seed);
     const struct part parts[PARTS] = {{.run = run_informer, .self = n->devices},
-                                      {.run = run_publisher, .self = n->publisher},
+                                      {.run = run_status_writer, .self = n->status_writer},
                                       {.run = run_recorder, .self = n->recorder},
                                       {.run = run_agent, .self = n->agent}};
     memcpy(n->parts, parts, sizeof(parts));
@@ -160,7 +160,7 @@ static void node_end(struct node *n)
         (void)pthread_join(n->parts[i].thread, NULL);
     (void)worker_free(n->worker, GRACE_MS, /* ret_abandoned= */ NULL);
     (void)agent_free(n->agent);
-    (void)publisher_free(n->publisher);
+    (void)status_writer_free(n->status_writer);
     (void)recorder_free(n->recorder);
     (void)informer_free(n->devices);
     (void)kc_free(n->kc);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent as it runs: informer, publisher, loop and the worker's threads, in front of a model of
- * the API server and cards in memory that are changed side by side. The spec changes again and again; each one must come
- * back as a status that says Ready for it. Then everything is stopped in the middle of a change.
+ * The agent as it runs: informer, status writer, loop and the worker's threads, in front of a model
+ * of the API server and cards in memory that are changed side by side. The spec changes again and
+ * again; each one must come back as a status that says Ready for it. Then everything is stopped in
+ * the middle of a change.
  */
 #include "nodeagent/loop/agent.h"
 
@@ -75,9 +76,9 @@ static int run_informer(void *self, struct scope *s, struct err *e)
     return informer_run(self, s, e);
 }
 
-static int run_publisher(void *self, struct scope *s, struct err *e)
+static int run_status_writer(void *self, struct scope *s, struct err *e)
 {
-    return publisher_run(self, s, e);
+    return status_writer_run(self, s, e);
 }
 
 static int run_agent(void *self, struct scope *s, struct err *e)
@@ -162,11 +163,11 @@ int main(void)
     struct informer *inf = informer_new(server, &(struct informer_opts){.type = &own_device_type,
                                                                         .name = "n1",
                                                                         .clk = clock_real()});
-    struct publisher *pub =
-        publisher_new(&(struct publisher_deps){server, inf, "n1", clock_real(), /* seed= */ 1});
+    struct status_writer *pub = status_writer_new(
+        &(struct status_writer_deps){server, inf, "n1", clock_real(), /* seed= */ 1});
     struct agent *agent = agent_new(&(struct agent_deps){.worker = worker,
                                                          .devices = inf,
-                                                         .publisher = pub,
+                                                         .status_writer = pub,
                                                          .clk = clock_real(),
                                                          .node = "n1",
                                                          .state_dir = dir,
@@ -174,7 +175,7 @@ int main(void)
                                                          .version = "v1"});
     struct part parts[] = {
         {.run = run_informer, .self = inf},
-        {.run = run_publisher, .self = pub},
+        {.run = run_status_writer, .self = pub},
         {.run = run_agent, .self = agent},
     };
     for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
@@ -196,7 +197,7 @@ int main(void)
     (void)worker_free(worker, PATIENCE_S * 1000, &abandoned);
     assert(!abandoned && hw.violations == 0);
     (void)agent_free(agent);
-    (void)publisher_free(pub);
+    (void)status_writer_free(pub);
     (void)informer_free(inf);
     (void)kc_free(server);
     (void)scope_free(s);

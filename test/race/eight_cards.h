@@ -6,9 +6,9 @@
 #include "test/race/sim_machine.h"
 
 /*
- * Eight cards of one vendor, behind gpu_all, in the hands of eight threads, while two others read all cards
- * again and again. A program includes this file once, and says how its cards are opened (open_cards) and what is
- * done to each (work).
+ * Eight cards of one vendor, behind gpu_all, in the hands of eight threads, while two others read
+ * all cards again and again. A program includes this file once, and says how its cards are opened
+ * (open_cards) and what is done to each (work).
  */
 
 enum { CARDS = 8, MAX_ANSWERS = 64 };
@@ -166,8 +166,8 @@ static inline void *reset(void *arg)
     return NULL;
 }
 
-/* One card's thread hangs in this call; the others go on. Returns a reading. The hung thread is left behind: the
- * process ends without it. */
+/* One card's thread hangs in this call; the others go on. Returns a reading. The hung thread is
+ * left behind: the process ends without it. */
 static inline struct gpu_inventory run_beside_one_that_hangs(struct gpu *g, struct work *works,
                                                              const char *fault, const char *call,
                                                              void *(*what)(void *),

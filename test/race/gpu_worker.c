@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop's thread submits, dispatches and asks the watchdog while the worker's threads make vendor
- * calls: every job ends once, and nothing is touched by two threads at a time.
+ * The loop's thread submits, dispatches and asks the watchdog while the worker's threads make
+ * vendor calls: every job ends once, and nothing is touched by two threads at a time.
  */
 #include <assert.h>
 #include <poll.h>

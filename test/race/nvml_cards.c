@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVIDIA's cards in eight threads. What they do is as with one thread; a call that hangs, or a reset, holds up its
- * own card only.
+ * NVIDIA's cards in eight threads. What they do is as with one thread; a call that hangs, or a
+ * reset, holds up its own card only.
  */
 #include "test/race/eight_cards.h"
 

@@ -34,7 +34,7 @@ static struct scope *scope;
 static struct kc *server, *mutator;
 static struct worker *worker;
 static struct informer *inf;
-static struct publisher *pub;
+static struct status_writer *pub;
 static struct agent *agent;
 static unsigned touched;
 
@@ -99,7 +99,7 @@ static void round_of(void)
     while (worker_pending(worker) > 0)
         agent_step(agent, scope, PATIENCE_MS);
     err_clear(&e);
-    (void)!publisher_step(pub, scope, &done, &e);
+    (void)!status_writer_step(pub, scope, &done, &e);
 }
 
 static void pass(int64_t ms, int64_t tick_ms)
@@ -116,11 +116,11 @@ static void start(void)
     cr_assert_eq(worker_new(gpu_fake_open(&hw), &w, &worker, NULL), 0);
     inf = informer_new(mutator,
                        &(struct informer_opts){.type = &own_device_type, .name = "n1", .clk = clk});
-    pub = publisher_new(&(struct publisher_deps){mutator, inf, "n1", clk, 1});
+    pub = status_writer_new(&(struct status_writer_deps){mutator, inf, "n1", clk, 1});
     agent = agent_new(&(struct agent_deps){
         .worker = worker,
         .devices = inf,
-        .publisher = pub,
+        .status_writer = pub,
         .clk = clk,
         .node = "n1",
         .state_dir = dir,
@@ -195,7 +195,7 @@ static void teardown(void)
     worker = worker_free(worker, PATIENCE_MS, &abandoned);
     cr_expect_not(abandoned);
     agent = agent_free(agent);
-    pub = publisher_free(pub);
+    pub = status_writer_free(pub);
     inf = informer_free(inf);
     mutator = kc_free(mutator);
     server = kc_free(server);

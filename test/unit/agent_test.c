@@ -28,9 +28,9 @@
 #include "service/resources.h"
 
 /*
- * The agent between cards in memory and a model of the API server. Informer, loop and publisher are
- * stepped by the test's thread and the clock is the test's; only the worker is a thread, as it is
- * in production.
+ * The agent between cards in memory and a model of the API server. Informer, loop and status writer
+ * are stepped by the test's thread and the clock is the test's; only the worker is a thread, as it
+ * is in production.
  */
 
 /* --- A library that can be unplugged, fail and hang, in front of the fake's cards --- */
@@ -142,8 +142,8 @@ static json_int_t kept_by_order(const json_t *obj, const char *name)
     return 0;
 }
 
-/* The sum of resources, less what an order that the agent has not answered takes away (the controller
- * withdraws that before it orders). */
+/* The sum of resources, less what an order that the agent has not answered takes away (the
+ * controller withdraws that before it orders). */
 static json_int_t sum_of(const json_t *resources, const json_t *obj)
 {
     bool behind = json_integer_value(JX_AT(obj, "metadata", "generation")) >
@@ -286,7 +286,7 @@ struct bench {
     struct kc *server;
     struct worker *worker;
     struct informer *inf;
-    struct publisher *pub;
+    struct status_writer *pub;
     struct koord_infos *koordinator; /* NULL: none */
     int resource_publisher;          /* enum api_publisher */
     struct vendor_limit limit;       /* no vendor: there is none */
@@ -314,14 +314,14 @@ static void bench_start(struct bench *b)
     cr_assert_eq(worker_new(gpu_all_new(&one, 1), &w, &b->worker, NULL), 0);
     const struct informer_opts i = {.type = &own_device_type, .name = "n1", .clk = b->clk};
     b->inf = informer_new(b->server, &i);
-    const struct publisher_deps p = {b->server, b->inf, "n1", b->clk, 1};
-    b->pub = publisher_new(&p);
+    const struct status_writer_deps p = {b->server, b->inf, "n1", b->clk, 1};
+    b->pub = status_writer_new(&p);
     const struct agent_deps d = {
         .worker = b->worker,
         .limits = &b->limit,
         .n_limits = b->limit.vendor ? 1 : 0,
         .devices = b->inf,
-        .publisher = b->pub,
+        .status_writer = b->pub,
         .clk = b->clk,
         .beat = heartbeat_add(b->beats, "loop", LOOP_MS),
         .node = "n1",
@@ -355,7 +355,7 @@ static void bench_stop(struct bench *b)
     cr_expect_not(abandoned);
     b->agent = agent_free(b->agent);
     b->koordinator = koord_infos_free(b->koordinator);
-    b->pub = publisher_free(b->pub);
+    b->pub = status_writer_free(b->pub);
     b->inf = informer_free(b->inf);
 }
 
@@ -376,8 +376,8 @@ static void bench_done(struct bench *b)
     free(b->dir);
 }
 
-/* The controller, a round late: writes into the Node what the status of the round before offers, and
- * confirms that, until nothing waits for it. */
+/* The controller, a round late: writes into the Node what the status of the round before offers,
+ * and confirms that, until nothing waits for it. */
 static void control(struct bench *b)
 {
     auto_json json_t *seen = TAKE(b->seen);
@@ -407,7 +407,7 @@ static void round_of(struct bench *b, bool wait)
     while (wait && worker_pending(b->worker) > 0)
         agent_step(b->agent, b->scope, PATIENCE_MS);
     err_clear(&e);
-    (void)!publisher_step(b->pub, b->scope, &done, &e);
+    (void)!status_writer_step(b->pub, b->scope, &done, &e);
     control(b);
 }
 
@@ -1408,8 +1408,8 @@ Test(agent, a_withdrawal_that_is_never_acknowledged_is_given_up_and_tried_again)
     bench_done(&b);
 }
 
-/* The API server has the status, but nobody writes the Node; and a confirmation that an earlier agent
- * was given is not this one's. */
+/* The API server has the status, but nobody writes the Node; and a confirmation that an earlier
+ * agent was given is not this one's. */
 Test(agent, a_withdrawal_that_no_controller_confirms_is_given_up_and_tried_again)
 {
     struct bench b;

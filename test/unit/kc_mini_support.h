@@ -6,7 +6,8 @@
 /*
  * A few objects behind the client interface: get, create, update with resourceVersion, merge patch
  * of one level, and failures on order. Watches bring what is there and then wait for the scope. Any
- * thread. For tests of single-object protocols; kubeclient/fake/fake.h is the model of a whole server.
+ * thread. For tests of single-object protocols; kubeclient/fake/fake.h is the model of a whole
+ * server.
  */
 struct kc *kc_mini_new(void);
 /* The next n calls fail so, before anything happens. */

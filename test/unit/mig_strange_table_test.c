@@ -221,7 +221,8 @@ Test(mig_strange_table, more_compute_instances_than_are_handled_are_not_offered)
 
 /* ---- time ---- */
 
-/* Profiles of one memory slice each that differ in name alone: every order of them is another layout. */
+/* Profiles of one memory slice each that differ in name alone: every order of them is another
+ * layout. */
 static void many_alike(unsigned kinds, unsigned memory_slices, struct mig_table *t,
                        struct mig_wants *w)
 {

@@ -130,8 +130,8 @@ Test(records, a_device_is_its_cards_by_index)
     cr_expect_eq(r->observed_generation, 2);
 }
 
-/* The agent plans with its own inventory (vendors.def): an entry that takes one card has to take the
- * same one in both programs. */
+/* The agent plans with its own inventory (vendors.def): an entry that takes one card has to take
+ * the same one in both programs. */
 Test(records, cards_of_two_vendors_are_in_the_order_of_the_inventory)
 {
     auto_object struct object *o =

@@ -11,8 +11,8 @@
  */
 
 /* Registers every card of this machine and reports for each whether it is watched. A registration
- * that failed is repeated, unless the answer was "not supported". Then reports events, and that it is
- * alive once in beat_ms in which the driver reported none, until the driver ends the wait (0) or the
- * reader is gone. library: as nvml_options. Blocks, mostly in
- * nvmlEventSetWait; for the only thread of a process. ERR_NOT_FOUND: no library or driver. */
+ * that failed is repeated, unless the answer was "not supported". Then reports events, and that it
+ * is alive once in beat_ms in which the driver reported none, until the driver ends the wait (0) or
+ * the reader is gone. library: as nvml_options. Blocks, mostly in nvmlEventSetWait; for the only
+ * thread of a process. ERR_NOT_FOUND: no library or driver. */
 int nvml_events_run(const char *library, int beat_ms, int out_fd, struct err *e) MUST_CHECK;

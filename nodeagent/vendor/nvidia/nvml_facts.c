@@ -288,8 +288,8 @@ static bool take_settled(struct nvml *n, unsigned index, struct nvml_facts **ret
     return false;
 }
 
-/* Replaces the card in hand (NULL: none) by the one that reported this UUID at the index. *ret_busy:
- * another thread has that. */
+/* Replaces the card in hand (NULL: none) by the one that reported this UUID at the index.
+ * *ret_busy: another thread has that. */
 static int take_reported(struct nvml *n, unsigned index, const char *uuid, struct nvml_facts **f,
                          bool *ret_busy, struct gpu_card *ret_card, struct err *e)
 {

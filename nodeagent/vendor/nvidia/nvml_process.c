@@ -91,10 +91,10 @@ static unsigned parent_of(const struct nvml *n, unsigned pid)
     return num_parse(behind, 0, INT32_MAX, &parent, NULL) == 0 ? (unsigned)parent : 0;
 }
 
-/* True for a server of a control daemon that the agent runs (container/mps.h). The daemon starts the
- * server for its first client and keeps it. Such a server is not a user of the card: its clients
- * are listed themselves, and it ends with the daemon, which the agent ends before it removes the
- * card or partition. */
+/* True for a server of a control daemon that the agent runs (container/mps.h). The daemon starts
+ * the server for its first client and keeps it. Such a server is not a user of the card: its
+ * clients are listed themselves, and it ends with the daemon, which the agent ends before it
+ * removes the card or partition. */
 static bool is_our_server(const struct nvml *n, unsigned pid)
 {
     static const char name[] = "nvidia-cuda-mps"; /* the kernel keeps 15 characters of it */
