@@ -189,29 +189,46 @@ static bool check_sharing(struct source *s, const struct claim *c, const struct 
     return false;
 }
 
+static bool want_of_config(struct source *s, const struct migconfig_spec *config,
+                           const struct resolve_card *card, struct device_want *want)
+{
+    const struct migconfig_entry *entry = resolve_config_entry(config, card);
+    assert(entry); /* only entries make such claims */
+    return !entry->mig_enabled || want_mig(s, card, entry->mig_devices, entry->n_mig_devices, want);
+}
+
+/* The switch has every mode, so that one added to api/modes.def without a case does not compile. */
+static bool want_of_entry(struct source *s, const struct gpuprofile_entry *entry,
+                          const struct resolve_card *card, struct device_want *want)
+{
+    switch ((enum api_mode)entry->mode) {
+    case API_MODE_NATIVE:
+        break;
+    case API_MODE_MIG:
+        return want_mig(s, card, entry->mig.profiles, entry->mig.n_profiles, want);
+    case API_MODE_SGPU:
+        return want_sgpu(s, card, &entry->sgpu, want);
+    case API_MODE_VGPU:
+        return want_vgpu(s, card, want);
+    }
+    return true;
+}
+
 static bool judge_claim(struct source *s, const struct claim *c, const struct resolve_card *card,
                         struct device_want *want)
 {
-    if (c->entry && c->entry->mode == API_MODE_VGPU)
-        return want_vgpu(s, card, want);
-    if (card->mode == API_MODE_VGPU) {
+    bool wants_functions = c->entry && c->entry->mode == API_MODE_VGPU;
+    if (card->mode == API_MODE_VGPU && !wants_functions) {
         resolve_refuse(s, RESOLVE_VFS_STAND, card, RESOLVE_VFS_STAND_WHY);
         return false;
     }
-    if (!check_sharing(s, c, card))
+    if (!wants_functions && !check_sharing(s, c, card))
         return false;
-    if (c->config) {
-        const struct migconfig_entry *entry = resolve_config_entry(c->config, card);
-        assert(entry); /* only entries make such claims */
-        return !entry->mig_enabled ||
-               want_mig(s, card, entry->mig_devices, entry->n_mig_devices, want);
-    }
+    if (c->config)
+        return want_of_config(s, c->config, card, want);
     if (c->builtin)
         return want_builtin(s, card, c->builtin, want);
-    if (c->entry && c->entry->mode == API_MODE_MIG)
-        return want_mig(s, card, c->entry->mig.profiles, c->entry->mig.n_profiles, want);
-    return !c->entry || c->entry->mode != API_MODE_SGPU ||
-           want_sgpu(s, card, &c->entry->sgpu, want);
+    return !c->entry || want_of_entry(s, c->entry, card, want);
 }
 
 static void stamp(struct device_want *want, const struct source *s, const struct claim *c,
