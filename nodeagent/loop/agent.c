@@ -210,7 +210,7 @@ static int64_t wait_ms(const struct agent *a)
     ms = least(ms, until(next_job_due_mono_ms(&facts), now));
     if (!jobs_reads(&a->jobs))
         ms = least(ms, until(a->read_jobs.readings.next_mono_ms, now));
-    if (slots_are_served(a) && !jobs_have_sliced(&a->jobs))
+    if (slots_are_served(a))
         ms = least(ms, until(late_binding_due_mono_ms(a->d.slots), now));
     assert(ms >= 0);
     return ms;
@@ -222,9 +222,9 @@ static void look_at_watchdog(struct agent *a)
     a->read_jobs.readings.due |= news.reading_hangs;
     if (news.call)
         recovery_leave_hanging(&a->recovery);
-    if (!news.changed)
+    if (!news.changed && !news.counted)
         return;
-    if (news.call) {
+    if (news.changed && news.call) {
         log_error("A call into the vendor's library does not return", kv("call", news.call));
         agent_event(&a->events, /* warning= */ true, "NVMLTimeout",
                     "a call into the vendor's library does not return");

@@ -38,6 +38,7 @@ void agent_job_free(void *job)
     (void)driver_view_free(j->new_driver_view);
     (void)driver_view_free(j->driver_view);
     slot_binding_done(&j->binding);
+    free(j->reach);
     free(j->slots_found);
     free(j);
 }

@@ -44,9 +44,12 @@ struct agent_job {
     struct holders holders;         /* in: the pods that hold devices; owned */
     struct device_slots slots_made; /* in: the slots whose slice exists on some card */
     bool lists;                     /* in: READ: list the interrupted changes and the slots, too */
-    /* in: all others, the card; BIND: the first of its cards; RELEASE: "" when no card shows the
-     * slot */
+    /* in: all others, the card that is read back; BIND: the first of its cards; RELEASE: "" when no
+     * card shows the slot */
     char uuid[GPU_UUID_BYTES];
+    /* in: BIND, RELEASE: every card that it may touch, uuid among them; owned */
+    char (*reach)[GPU_UUID_BYTES];
+    size_t n_reach;
     struct card_offer offered; /* in: CARD, RECOVER: what the node still advertises of the card */
     /* in: CARD, and boot_id with RECOVER */
     struct card_wish wish;

@@ -13,6 +13,7 @@ struct running_job {
     const struct agent_job *job; /* its address only */
     enum agent_job_kind kind;
     const char *vendor; /* of its card, static; NULL: it has none, or one that is not known */
+    struct device_slots slots;       /* BIND, RELEASE: those in its hands */
     char (*touched)[GPU_UUID_BYTES]; /* READ: the cards that others had in hand meanwhile; owned */
     size_t n_touched;
 };
@@ -54,16 +55,6 @@ static void take(struct jobs *s, const char *uuid, const struct agent_job *j)
         touch(&s->running[i], uuid);
 }
 
-/* A slot's earlier slice may lie on any card that has slices, whichever one its new slice gets. */
-static void take_sliced(struct jobs *s, const struct agent_job *j)
-{
-    for (size_t i = 0; i < s->cards->n; i++) {
-        const struct gpu_card *card = &s->cards->items[i].card;
-        if (card->mode == GPU_SGPU && !find_busy(s, card->uuid))
-            take(s, card->uuid, j);
-    }
-}
-
 static void give_back(struct jobs *s, const struct agent_job *j)
 {
     for (size_t i = s->n_busy; i-- > 0;)
@@ -71,9 +62,27 @@ static void give_back(struct jobs *s, const struct agent_job *j)
             s->busy[i] = s->busy[--s->n_busy];
 }
 
+static struct device_slots slots_of(const struct agent_job *j)
+{
+    struct device_slots slots = {0};
+    for (size_t i = 0; i < j->binding.n; i++)
+        device_slots_put(&slots, j->binding.bound[i].slot);
+    if (j->kind == AGENT_JOB_RELEASE)
+        device_slots_put(&slots, j->slot);
+    return slots;
+}
+
 static bool is_for_slots(const struct agent_job *j)
 {
     return j->kind == AGENT_JOB_BIND || j->kind == AGENT_JOB_RELEASE;
+}
+
+static void take_all(struct jobs *s, const struct agent_job *j)
+{
+    if (!is_for_slots(j) && *j->uuid)
+        take(s, j->uuid, j);
+    for (size_t i = 0; i < j->n_reach; i++)
+        take(s, j->reach[i], j);
 }
 
 /* --- Jobs --- */
@@ -96,15 +105,13 @@ static const char *vendor_of(const struct jobs *s, const char *uuid)
 static void note_running(struct jobs *s, const struct agent_job *j)
 {
     const char *vendor = vendor_of(s, j->uuid);
-    if (*j->uuid)
-        take(s, j->uuid, j);
-    if (is_for_slots(j))
-        take_sliced(s, j);
     assert(!find_running(s, j));
+    take_all(s, j);
     struct running_job *r = XPUSH(s->running, s->n);
     r->job = j;
     r->kind = j->kind;
     r->vendor = vendor;
+    r->slots = slots_of(j);
     for (size_t i = 0; i < s->n_busy; i++)
         touch(r, s->busy[i].uuid);
 }
@@ -148,6 +155,26 @@ bool jobs_has_kind(const struct jobs *s, enum agent_job_kind kind)
     return false;
 }
 
+void jobs_add_stuck_slots(const struct jobs *s, struct device_slots *ret)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const struct running_job *r = &s->running[i];
+        if (!worker_stuck_job(s->worker, r->job))
+            continue;
+        for (unsigned slot = 0; slot < SGPU_MAX_SLOTS; slot++)
+            if (device_slots_has(&r->slots, slot))
+                device_slots_put(ret, slot);
+    }
+}
+
+static size_t count_stuck(const struct jobs *s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->n; i++)
+        n += worker_stuck_job(s->worker, s->running[i].job);
+    return n;
+}
+
 static size_t count_reads(const struct jobs *s, bool stuck)
 {
     size_t n = 0;
@@ -189,13 +216,18 @@ bool jobs_may_take(const struct jobs *s, const char *uuid)
     return !vendor || n < limit_of(s, vendor);
 }
 
-bool jobs_have_sliced(const struct jobs *s)
+bool jobs_hang_with(const struct jobs *s, const char *uuid)
 {
-    for (size_t i = 0; i < s->cards->n; i++)
-        if (s->cards->items[i].card.mode == GPU_SGPU &&
-            jobs_has_card(s, s->cards->items[i].card.uuid))
+    const struct busy_card *b = find_busy(s, uuid);
+    return b && worker_stuck_job(s->worker, b->job);
+}
+
+bool jobs_has_slot(const struct jobs *s, unsigned slot)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (device_slots_has(&s->running[i].slots, slot))
             return true;
-    return jobs_has_kind(s, AGENT_JOB_BIND) || jobs_has_kind(s, AGENT_JOB_RELEASE);
+    return false;
 }
 
 bool jobs_touched(const struct jobs *s, const struct agent_job *j, const char *uuid)
@@ -214,11 +246,14 @@ const char *jobs_stuck_call(const struct jobs *s)
 struct jobs_news jobs_watch(struct jobs *s)
 {
     struct jobs_news news = {.call = jobs_stuck_call(s)};
-    size_t n = news.call ? count_reads(s, /* stuck= */ true) : 0;
+    size_t n = news.call ? count_stuck(s) : 0;
+    size_t n_reads = news.call ? count_reads(s, /* stuck= */ true) : 0;
     news.changed = !news.call != !s->stuck;
-    news.reading_hangs = n > s->n_stuck_reads;
+    news.counted = n != s->n_stuck;
+    news.reading_hangs = n_reads > s->n_stuck_reads;
     s->stuck = news.call;
-    s->n_stuck_reads = n;
+    s->n_stuck = n;
+    s->n_stuck_reads = n_reads;
     return news;
 }
 

@@ -31,7 +31,8 @@ struct jobs {
     struct running_job *running; /* owned */
     size_t n;
     bool stuck;           /* a vendor call is past its deadline, as of the last jobs_watch */
-    size_t n_stuck_reads; /* readings with such a call, as of then */
+    size_t n_stuck;       /* jobs with such a call, as of then */
+    size_t n_stuck_reads; /* those of them that are readings */
 };
 
 /* Hands the job to the worker, together with what every job needs to know: the driver's files, the
@@ -54,9 +55,12 @@ bool jobs_has_card(const struct jobs *s, const char *uuid);
 /* True when a job for this card may begin: none has it in hand, and the limit of its vendor leaves
  * room. A job whose call is past its deadline does not count: it holds up its own card only. */
 bool jobs_may_take(const struct jobs *s, const char *uuid);
-/* True while a job has a card with slices in hand, or a job for slots runs. The next job for slots
- * takes all cards with slices, so it has to wait. */
-bool jobs_have_sliced(const struct jobs *s);
+/* True while the card is in the hands of a job whose call is past its deadline. */
+bool jobs_hang_with(const struct jobs *s, const char *uuid);
+/* True while a job binds or releases this slot. */
+bool jobs_has_slot(const struct jobs *s, unsigned slot);
+/* Adds the slots that are in the hands of jobs whose call is past its deadline. */
+void jobs_add_stuck_slots(const struct jobs *s, struct device_slots *ret);
 /* True when some job had this card in hand since the READ job j was submitted, so that the reading
  * may show it between two layouts. */
 bool jobs_touched(const struct jobs *s, const struct agent_job *j, const char *uuid);
@@ -65,6 +69,7 @@ bool jobs_touched(const struct jobs *s, const struct agent_job *j, const char *u
 struct jobs_news {
     const char *call;   /* static; NULL: none is, and none was at the last look */
     bool changed;       /* `stuck` did */
+    bool counted;       /* another number of jobs hangs */
     bool reading_hangs; /* one more reading hangs: another one should begin */
 };
 struct jobs_news jobs_watch(struct jobs *s);

@@ -7,9 +7,9 @@
 
 /*
  * The choice between a reading and the attempt at some card. Pure: facts in, decision out. The
- * order of all kinds of jobs is agent.c's, start_next: releases of slots, and bindings while no
- * attempt is due or under way (slot_jobs.h); a reading that is due; interrupted changes, then
- * compute modes (read_jobs.h); attempts.
+ * order of all kinds of jobs is agent.c's, start_next: releases and bindings of slots
+ * (slot_jobs.h); a reading that is due; interrupted changes, then compute modes (read_jobs.h);
+ * attempts.
  */
 struct next_job_facts {
     const struct jobs *jobs;          /* the ones under way */

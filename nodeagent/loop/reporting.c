@@ -72,6 +72,7 @@ static void add_slots(struct reporting *r, struct node_state *s)
     if (!r->d.slots)
         return;
     late_binding_sick(r->d.slots, &made, &r->sick);
+    jobs_add_stuck_slots(r->d.jobs, &r->sick);
     s->pods_forbidden = late_binding_forbidden(r->d.slots);
 }
 

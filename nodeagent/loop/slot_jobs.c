@@ -43,7 +43,8 @@ static struct slot_card *slot_cards(const struct slot_jobs *s, size_t *ret_n)
         *XPUSH(list, *ret_n) = (struct slot_card){
             .card = card,
             .qos = declared ? want->sgpu.qos_policy : -1,
-            .open = has_nodes && slot_jobs_is_open(card, want, t, s->unended),
+            .open = has_nodes && !jobs_hang_with(s->jobs, card->uuid) &&
+                    slot_jobs_is_open(card, want, t, s->unended),
         };
     }
     return list;
@@ -57,42 +58,135 @@ void slot_jobs_ask_right(const struct slot_jobs *s)
     late_binding_ask_right(s->slots, n > 0);
 }
 
-static bool is_pending(const struct slot_jobs *s)
+/* True while an attempt at the card is due: it is not known yet what that attempt destroys. */
+static bool is_due(const struct slot_jobs *s, const char *uuid)
 {
-    for (size_t i = 0; i < s->tracks->n; i++)
-        if (card_track_is_due(&s->tracks->items[i], clock_mono_ms(s->clk)))
+    const struct card_track *t = card_tracks_find(s->tracks, uuid);
+    return t && card_track_is_due(t, clock_mono_ms(s->clk));
+}
+
+/* True while a job has a card with slices in hand, or an attempt at one is due: it will end, and
+ * may leave room for a slice. */
+static bool may_room_come(const struct slot_jobs *s)
+{
+    for (size_t i = 0; i < s->cards->n; i++) {
+        const struct gpu_card *card = &s->cards->items[i].card;
+        bool moves = jobs_has_card(s->jobs, card->uuid) ? !jobs_hang_with(s->jobs, card->uuid)
+                                                        : is_due(s, card->uuid);
+        if (moves && card->mode == GPU_SGPU)
             return true;
+    }
     return false;
 }
 
-static struct agent_job *next_binding(const struct slot_jobs *s, const struct agent_job_env *env,
+/* --- The cards that a job may touch --- */
+
+/* A job that is considered. */
+struct proposal {
+    const struct slot_jobs *s;
+    const char *state_dir;
+    char (*reach)[GPU_UUID_BYTES];
+    size_t n;
+};
+
+static void proposal_done(struct proposal *p)
+{
+    free(p->reach);
+}
+AUTO_DEFINE(proposal, struct proposal, proposal_done)
+
+static void add_card(struct proposal *p, const char *uuid)
+{
+    if (!*uuid)
+        return;
+    for (size_t i = 0; i < p->n; i++)
+        if (strcmp(p->reach[i], uuid) == 0)
+            return;
+    (void)snprintf(*XPUSH(p->reach, p->n), GPU_UUID_BYTES, "%s", uuid);
+}
+
+/* Adds the cards that have, or may have, a slice of the slot: one that shows it, and the one that
+ * its record names. The job reads the same record, which no other job writes meanwhile. */
+static void add_slot(struct proposal *p, unsigned slot)
+{
+    auto_slot_record struct slot_record r = {0};
+    add_card(p, cards_uuid_of_slot(p->s->cards, slot));
+    if (slot_record_read(p->state_dir, slot, &r, /* e= */ NULL) == 0)
+        add_card(p, r.card);
+}
+
+static bool has_free_cards(const struct proposal *p)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (jobs_has_card(p->s->jobs, p->reach[i]))
+            return false;
+    return true;
+}
+
+static bool may_bind(void *arg, const struct slot_binding *b)
+{
+    struct proposal *p = arg;
+    p->n = 0;
+    for (size_t i = 0; i < b->n; i++) {
+        if (jobs_has_slot(p->s->jobs, b->bound[i].slot))
+            return false;
+        add_card(p, b->bound[i].card);
+    }
+    for (size_t i = 0; i < b->n; i++)
+        add_slot(p, b->bound[i].slot);
+    for (size_t i = 0; i < p->n; i++)
+        if (is_due(p->s, p->reach[i]))
+            return false;
+    return has_free_cards(p);
+}
+
+static bool may_release(void *arg, unsigned slot)
+{
+    struct proposal *p = arg;
+    p->n = 0;
+    if (jobs_has_slot(p->s->jobs, slot))
+        return false;
+    add_slot(p, slot);
+    return has_free_cards(p);
+}
+
+static struct agent_job *job_of(struct proposal *p, enum agent_job_kind kind,
+                                const struct agent_job_env *env, void *owner)
+{
+    struct agent_job *j = agent_job_new(kind, env, owner);
+    j->reach = TAKE(p->reach);
+    j->n_reach = p->n;
+    return j;
+}
+
+/* --- Jobs --- */
+
+static struct agent_job *next_binding(const struct slot_jobs *s, struct proposal *p,
+                                      const struct slot_gate *gate, const struct agent_job_env *env,
                                       void *owner)
 {
     size_t n;
     struct slot_binding b;
     const struct device_slots made = cards_slots_made(s->cards);
-    if (is_pending(s))
-        return NULL;
     auto_free struct slot_card *cards = slot_cards(s, &n);
-    if (!late_binding_next(s->slots, cards, n, &made, &b))
+    if (!late_binding_next(s->slots, cards, n, &made, gate, &b))
         return NULL;
-    struct agent_job *j = agent_job_new(AGENT_JOB_BIND, env, owner);
+    struct agent_job *j = job_of(p, AGENT_JOB_BIND, env, owner);
     j->binding = b;
-    for (size_t i = 0; i < b.n && !*j->uuid; i++)
-        (void)snprintf(j->uuid, sizeof(j->uuid), "%s",
-                       b.unplaced.kind ? cards_uuid_of_slot(s->cards, b.bound[i].slot)
-                                       : b.bound[i].card);
+    if (j->n_reach)
+        memcpy(j->uuid, j->reach[0], sizeof(j->uuid));
     return j;
 }
 
-static struct agent_job *next_release(const struct slot_jobs *s, const struct agent_job_env *env,
+static struct agent_job *next_release(const struct slot_jobs *s, struct proposal *p,
+                                      const struct slot_gate *gate, const struct agent_job_env *env,
                                       void *owner)
 {
     const struct device_slots made = cards_slots_made(s->cards);
     unsigned slot = 0;
-    if (!late_binding_release(s->slots, kubelet_link_holders(s->kubelet), &made, &slot))
+    if (!late_binding_release(s->slots, kubelet_link_holders(s->kubelet), &made, gate, &slot))
         return NULL;
-    struct agent_job *j = agent_job_new(AGENT_JOB_RELEASE, env, owner);
+    struct agent_job *j = job_of(p, AGENT_JOB_RELEASE, env, owner);
     j->slot = slot;
     (void)snprintf(j->uuid, sizeof(j->uuid), "%s", cards_uuid_of_slot(s->cards, slot));
     return j;
@@ -102,10 +196,10 @@ struct agent_job *slot_jobs_next(const struct slot_jobs *s, const struct agent_j
                                  void *owner)
 {
     assert(s->slots && s->kubelet);
-    if (jobs_have_sliced(s->jobs))
-        return NULL;
-    struct agent_job *j = next_release(s, env, owner);
-    return j ? j : next_binding(s, env, owner);
+    AUTO(proposal) struct proposal p = {.s = s, .state_dir = env->state_dir};
+    const struct slot_gate gate = {may_bind, may_release, &p, may_room_come(s)};
+    struct agent_job *j = next_release(s, &p, &gate, env, owner);
+    return j ? j : next_binding(s, &p, &gate, env, owner);
 }
 
 bool slot_jobs_end(const struct slot_jobs *s, struct agent_job *j)
@@ -114,18 +208,15 @@ bool slot_jobs_end(const struct slot_jobs *s, struct agent_job *j)
     struct card_view *v = *j->uuid ? cards_find(s->cards, j->uuid) : NULL;
     const struct err *err = j->err.kind ? &j->err : NULL;
     bool read = v && *j->view.card.uuid;
-    bool elsewhere = false;
     if (read)
         cards_take_one(s->cards, v, j);
-    for (size_t i = 0; i < j->binding.n; i++)
-        elsewhere |= strcmp(j->binding.bound[i].card, j->uuid) != 0;
     if (j->kind == AGENT_JOB_BIND)
         late_binding_bound(s->slots, &j->binding, err);
     else
         late_binding_released(s->slots, j->slot, err);
     cards_mark_holders(s->cards);
     late_binding_retry_now(s->slots);
-    return !read || elsewhere;
+    return !read || j->n_reach > 1;
 }
 
 void slot_jobs_rebind_lost(const struct slot_jobs *s)

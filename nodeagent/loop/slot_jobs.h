@@ -33,9 +33,10 @@ bool slot_jobs_is_open(const struct gpu_card *card, const struct device_want *wa
 /* Asks whether the agent may read pods, if some card makes slices for pods: once, and again from
  * time to time while the API server refuses. */
 void slot_jobs_ask_right(const struct slot_jobs *s);
-/* The next job for slots, BIND or RELEASE; NULL: none is due, or one is under way. While some card
- * is due for an attempt nothing is bound: it is not known yet what that attempt destroys. The
- * caller owns the job, and seals a binding's slots. */
+/* The next job for slots, BIND or RELEASE; NULL: none may begin now. Jobs for different slots run
+ * side by side when they touch different cards: those that get a slice, and those that have or may
+ * have an earlier one. Nothing is bound on a card that is due for an attempt, since it is not known
+ * yet what that attempt destroys. The caller owns the job, and seals a binding's slots. */
 struct agent_job *slot_jobs_next(const struct slot_jobs *s, const struct agent_job_env *env,
                                  void *owner);
 /* Takes the result of such a job, and its card. True: the cards have to be read again. */

@@ -9,9 +9,6 @@
 
 #include "nodeagent/offer/device_id.h"
 
-/* The owner of a seal that is not a card's. */
-static const char seal_of_slots[] = "slots";
-
 /* --- From the Node, by the controller --- */
 
 int64_t withdrawal_acked(const struct withdrawal *w)
@@ -168,12 +165,13 @@ void withdrawal_seal_slots(const struct withdrawal *w, const struct slot_binding
     auto_free const char **list = xcalloc(b->n, sizeof(char *));
     for (size_t i = 0; i < b->n; i++)
         list[i] = device_slot_id(b->bound[i].slot, ids[i]);
-    kubelet_link_seal(w->kubelet, seal_of_slots, list, b->n);
+    kubelet_link_seal(w->kubelet, list[0], list, b->n);
     free(ids);
 }
 
-/* NULL: the job has no seal. */
-static const char *seal_of(const struct agent_job *j)
+/* The owner of the job's seal: its card, or the first slot of a binding, since a slot is in one
+ * job's hands at a time. NULL: the job has no seal. */
+static const char *seal_of(const struct agent_job *j, char buf[DEVICE_ID_BYTES])
 {
     switch (j->kind) {
     case AGENT_JOB_CARD:
@@ -181,8 +179,8 @@ static const char *seal_of(const struct agent_job *j)
     case AGENT_JOB_RECOVER:
         return j->seals ? j->uuid : NULL;
     case AGENT_JOB_BIND:
+        return device_slot_id(j->binding.bound[0].slot, buf);
     case AGENT_JOB_RELEASE:
-        return seal_of_slots;
     case AGENT_JOB_READ:
     case AGENT_JOB_COMPUTE_MODE:
         break;
@@ -192,7 +190,8 @@ static const char *seal_of(const struct agent_job *j)
 
 void withdrawal_unseal_job(const struct withdrawal *w, const struct agent_job *j)
 {
-    const char *owner = seal_of(j);
+    char buf[DEVICE_ID_BYTES];
+    const char *owner = seal_of(j, buf);
     if (w->kubelet && owner)
         kubelet_link_unseal(w->kubelet, owner);
 }

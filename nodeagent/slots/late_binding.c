@@ -48,6 +48,7 @@ struct late_binding {
     size_t n;
     struct slot_leftovers leftovers;
     struct pod_right right;
+    int64_t looked_mono_ms; /* when late_binding_release looked last */
 };
 
 static const struct backoff retry = {.base_ms = 200,
@@ -405,32 +406,46 @@ static void leave_unplaced(const struct binding *b, struct err *why, struct slot
     (void)err_move(&ret->unplaced, why);
 }
 
+/* Prepares the binding of a container whose wishes are known. False: it has to wait, or was put
+ * off. */
+static bool prepare(struct late_binding *l, struct binding *b, const struct slot_card *cards,
+                    size_t n, const struct device_slots *made, const struct slot_gate *gate,
+                    struct slot_binding *ret)
+{
+    auto_err struct err e = {0};
+    assert(b->wishes && b->uid && b->n_slots > 0); /* it is KNOWN */
+    *ret = (struct slot_binding){.ns = xstrdup(b->ns),
+                                 .pod = xstrdup(b->pod),
+                                 .uid = xstrdup(b->uid),
+                                 .container = xstrdup(b->container)};
+    if (choose(b, cards, n, ret, &e) == 0)
+        return true;
+    if (gate->room_may_come && e.kind == ERR_UNAVAILABLE)
+        return false;
+    if (!b->tried && has_any_made(b, made)) {
+        leave_unplaced(b, &e, ret);
+        return true;
+    }
+    /* Room may become free; a pod that can never fit may be changed. */
+    put_off(l, b, e.kind == ERR_UNAVAILABLE ? KNOWN : NEW, err_msg(&e));
+    return false;
+}
+
 bool late_binding_next(struct late_binding *l, const struct slot_card *cards, size_t n,
-                       const struct device_slots *made, struct slot_binding *ret)
+                       const struct device_slots *made, const struct slot_gate *gate,
+                       struct slot_binding *ret)
 {
     int64_t now = clock_mono_ms(l->d.clk);
     ask_for_pods(l);
     for (size_t i = 0; i < l->n; i++) {
         struct binding *b = &l->items[i];
-        if (b->state != KNOWN || b->due_mono_ms > now)
+        auto_slot_binding struct slot_binding binding = {0};
+        if (b->state != KNOWN || b->due_mono_ms > now ||
+            !prepare(l, b, cards, n, made, gate, &binding) || !gate->may_bind(gate->arg, &binding))
             continue;
-        assert(b->wishes && b->uid && b->n_slots > 0); /* it is KNOWN */
-        auto_slot_binding struct slot_binding binding = {.ns = xstrdup(b->ns),
-                                                         .pod = xstrdup(b->pod),
-                                                         .uid = xstrdup(b->uid),
-                                                         .container = xstrdup(b->container)};
-        auto_err struct err e = {0};
-        bool placed = choose(b, cards, n, &binding, &e) == 0;
-        if (!placed && !b->tried && has_any_made(b, made)) {
-            b->tried = true;
-            leave_unplaced(b, &e, &binding);
-        } else if (!placed) {
-            /* Room may become free; a pod that can never fit may be changed. */
-            put_off(l, b, e.kind == ERR_UNAVAILABLE ? KNOWN : NEW, err_msg(&e));
-            continue;
-        }
         assert(binding.n == b->n_slots);
         b->state = RUNS;
+        b->tried |= binding.unplaced.kind != 0;
         *ret = binding;
         binding = (struct slot_binding){0};
         return true;
@@ -494,19 +509,8 @@ void late_binding_again(struct late_binding *l)
 
 /* --- Releasing --- */
 
-/* The holders of slots: by the kubelet, and by the containers that were listed. */
-struct slot_holders {
-    const struct late_binding *l;
-    const struct holders *h;
-};
-
-static bool is_held(const void *arg, unsigned slot)
+static bool has_container(const struct late_binding *l, unsigned slot)
 {
-    const struct slot_holders *all = arg;
-    const struct late_binding *l = all->l;
-    char id[DEVICE_ID_BYTES];
-    if (holders_has(all->h, device_slot_id(slot, id)))
-        return true;
     for (size_t i = 0; i < l->n; i++)
         for (size_t k = 0; k < l->items[i].n_slots; k++)
             if (l->items[i].slots[k] == slot)
@@ -514,12 +518,35 @@ static bool is_held(const void *arg, unsigned slot)
     return false;
 }
 
-bool late_binding_release(struct late_binding *l, const struct holders *h,
-                          const struct device_slots *made, unsigned *ret)
+struct release_facts {
+    const struct late_binding *l;
+    const struct holders *h;
+    const struct slot_gate *gate;
+};
+
+/* By the kubelet, or by a container that was listed. */
+static bool is_held(const void *arg, unsigned slot)
 {
-    const struct slot_holders all = {l, h};
+    const struct release_facts *f = arg;
+    char id[DEVICE_ID_BYTES];
+    return holders_has(f->h, device_slot_id(slot, id)) || has_container(f->l, slot);
+}
+
+static bool may_release(const void *arg, unsigned slot)
+{
+    const struct release_facts *f = arg;
+    return f->gate->may_release(f->gate->arg, slot);
+}
+
+bool late_binding_release(struct late_binding *l, const struct holders *h,
+                          const struct device_slots *made, const struct slot_gate *gate,
+                          unsigned *ret)
+{
+    const struct release_facts facts = {l, h, gate};
+    const struct slot_questions q = {is_held, may_release, &facts};
+    l->looked_mono_ms = clock_mono_ms(l->d.clk);
     if (h->known)
-        return slot_leftovers_next(&l->leftovers, is_held, &all, made, ret);
+        return slot_leftovers_next(&l->leftovers, &q, made, ret);
     slot_leftovers_put_off(&l->leftovers);
     return false;
 }
@@ -540,12 +567,14 @@ void late_binding_sick(const struct late_binding *l, const struct device_slots *
 
 int64_t late_binding_due_mono_ms(const struct late_binding *l)
 {
-    int64_t releases = slot_leftovers_due_mono_ms(&l->leftovers);
+    int64_t releases = slot_leftovers_due_mono_ms(&l->leftovers, l->looked_mono_ms);
     int64_t due = l->right.due_mono_ms < releases ? l->right.due_mono_ms : releases;
-    for (size_t i = 0; i < l->n; i++)
-        if ((l->items[i].state == NEW || l->items[i].state == KNOWN) &&
-            l->items[i].due_mono_ms < due)
-            due = l->items[i].due_mono_ms;
+    for (size_t i = 0; i < l->n; i++) {
+        const struct binding *b = &l->items[i];
+        bool waits = b->state == NEW || b->state == KNOWN;
+        if (waits && b->due_mono_ms > l->looked_mono_ms && b->due_mono_ms < due)
+            due = b->due_mono_ms;
+    }
     return due;
 }
 

@@ -44,14 +44,27 @@ const char *late_binding_forbidden(const struct late_binding *l);
 /* Something changed on the cards: slots that found no room are tried again at once. */
 void late_binding_retry_now(struct late_binding *l);
 
+/* What the caller knows of the jobs that run now. */
+struct slot_gate {
+    /* True when such a job may begin: nothing that it touches is in another job's hands. One that
+     * may not is asked about at each later call. */
+    bool (*may_bind)(void *arg, const struct slot_binding *b);
+    bool (*may_release)(void *arg, unsigned slot);
+    void *arg;
+    bool room_may_come; /* a job or an attempt that will end may bring room: a pod that finds none
+                           waits for it, and is not reported */
+};
+
 /* The next slots to bind, with cards chosen among these. The binding is the caller's
- * (slot_binding_done), who reports the result with late_binding_bound.
+ * (slot_binding_done), who reports the result with late_binding_bound. Call late_binding_release
+ * first: the two look at what is due.
  *
  * A binding without room is still returned as `unplaced`, when a slice of one of its slots is in
  * `made`: the slice is either its own or an earlier pod's, and only the record tells which. It is
  * returned once each time its pod was read. False: none is due. */
 bool late_binding_next(struct late_binding *l, const struct slot_card *cards, size_t n,
-                       const struct device_slots *made, struct slot_binding *ret);
+                       const struct device_slots *made, const struct slot_gate *gate,
+                       struct slot_binding *ret);
 /* Takes a reading of all cards, which shows slices of the slots in `made`. A bound slot that is
  * missing there lost its slice to another program. True: *ret is the next such slot; it is bound
  * anew, since its old CDI file may name another slice by now. */
@@ -66,7 +79,8 @@ void late_binding_bound(struct late_binding *l, const struct slot_binding *b,
  * slot that is still in `made`, because its card could not be read, is returned again after a
  * while. False: none is due. */
 bool late_binding_release(struct late_binding *l, const struct holders *h,
-                          const struct device_slots *made, unsigned *ret);
+                          const struct device_slots *made, const struct slot_gate *gate,
+                          unsigned *ret);
 /* Reports the result of a release. err NULL: it worked. */
 void late_binding_released(struct late_binding *l, unsigned slot, const struct err *err);
 
@@ -75,7 +89,8 @@ void late_binding_released(struct late_binding *l, unsigned slot, const struct e
 void late_binding_sick(const struct late_binding *l, const struct device_slots *made,
                        struct device_slots *ret);
 
-/* When something is due by itself; INT64_MAX: nothing. */
+/* When something is due by itself; INT64_MAX: nothing. Not counted is what was due already at the
+ * last look (late_binding_release): the gate holds it back, and the end of a job lets it go on. */
 int64_t late_binding_due_mono_ms(const struct late_binding *l);
 
 /* A container whose slots could not be bound yet. */

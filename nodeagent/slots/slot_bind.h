@@ -7,7 +7,7 @@
 /*
  * Binds and releases slots: makes a container's slices and writes their CDI files, or removes both.
  * The agent may be killed after every step; a repeated call continues from whatever exists. For the
- * worker's threads.
+ * worker's threads, one at a time for each slot and for each card that has, or gets, its slice.
  */
 
 /* One slot and its slice. */

@@ -34,7 +34,7 @@ void slot_leftovers_put_off(struct slot_leftovers *l)
             l->items[i].due_mono_ms = now + AGAIN_MS;
 }
 
-bool slot_leftovers_next(struct slot_leftovers *l, slot_held_fn *is_held, const void *arg,
+bool slot_leftovers_next(struct slot_leftovers *l, const struct slot_questions *q,
                          const struct device_slots *made, unsigned *ret)
 {
     int64_t now = clock_mono_ms(l->clk);
@@ -42,17 +42,19 @@ bool slot_leftovers_next(struct slot_leftovers *l, slot_held_fn *is_held, const 
         if (l->items[i].done && !device_slots_has(made, l->items[i].slot))
             l->items[i] = l->items[--l->n];
     for (unsigned slot = 0; slot < SGPU_MAX_SLOTS; slot++)
-        if (device_slots_has(made, slot) && !is_held(arg, slot))
+        if (device_slots_has(made, slot) && !q->is_held(q->arg, slot))
             slot_leftovers_add(l, slot);
     for (size_t i = 0; i < l->n; i++) {
         assert(!l->items[i].runs || !l->items[i].done);
         struct slot_leftover *o = &l->items[i];
         if (o->runs || o->due_mono_ms > now)
             continue;
-        if (is_held(arg, o->slot)) {
+        if (q->is_held(q->arg, o->slot)) {
             o->due_mono_ms = now + AGAIN_MS; /* a grant that leads to nothing ends by itself */
             continue;
         }
+        if (!q->may_begin(q->arg, o->slot))
+            continue;
         o->runs = true;
         o->done = false;
         *ret = o->slot;
@@ -89,12 +91,14 @@ void slot_leftovers_sick(const struct slot_leftovers *l, const struct device_slo
     }
 }
 
-int64_t slot_leftovers_due_mono_ms(const struct slot_leftovers *l)
+int64_t slot_leftovers_due_mono_ms(const struct slot_leftovers *l, int64_t after_mono_ms)
 {
     int64_t due = INT64_MAX;
-    for (size_t i = 0; i < l->n; i++)
-        if (!l->items[i].runs && l->items[i].due_mono_ms < due)
-            due = l->items[i].due_mono_ms;
+    for (size_t i = 0; i < l->n; i++) {
+        const struct slot_leftover *o = &l->items[i];
+        if (!o->runs && o->due_mono_ms > after_mono_ms && o->due_mono_ms < due)
+            due = o->due_mono_ms;
+    }
     return due;
 }
 

@@ -39,12 +39,15 @@ void slot_leftovers_drop(struct slot_leftovers *l, unsigned slot);
 /* Puts off what is due: the holders are not known now. */
 void slot_leftovers_put_off(struct slot_leftovers *l);
 
-/* True when somebody holds the slot. */
-typedef bool slot_held_fn(const void *arg, unsigned slot);
+struct slot_questions {
+    bool (*is_held)(const void *arg, unsigned slot);   /* by somebody: it is no leftover now */
+    bool (*may_begin)(const void *arg, unsigned slot); /* its release, when nobody holds it */
+    const void *arg;
+};
 
-/* The next slot to release, among those in the list and those in `made`: nobody holds it. It counts
- * as being released until slot_leftovers_released. False: none is due. */
-bool slot_leftovers_next(struct slot_leftovers *l, slot_held_fn *is_held, const void *arg,
+/* The next slot to release, among those in the list and those in `made`. It counts as being
+ * released until slot_leftovers_released. False: none is due. */
+bool slot_leftovers_next(struct slot_leftovers *l, const struct slot_questions *q,
                          const struct device_slots *made, unsigned *ret);
 /* Reports the result of a release. err NULL: it worked. */
 void slot_leftovers_released(struct slot_leftovers *l, unsigned slot, const struct err *err);
@@ -52,6 +55,6 @@ void slot_leftovers_released(struct slot_leftovers *l, unsigned slot, const stru
 /* Adds the slots whose release failed, or whose slice still shows after it. */
 void slot_leftovers_sick(const struct slot_leftovers *l, const struct device_slots *made,
                          struct device_slots *ret);
-/* When something is due by itself; INT64_MAX: nothing. */
-int64_t slot_leftovers_due_mono_ms(const struct slot_leftovers *l);
+/* The first time after this one at which something is due; INT64_MAX: none. */
+int64_t slot_leftovers_due_mono_ms(const struct slot_leftovers *l, int64_t after_mono_ms);
 void slot_leftovers_done(struct slot_leftovers *l);

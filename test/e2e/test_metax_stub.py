@@ -38,11 +38,15 @@ class Slices:
     def start(self):
         self.host.start()
 
-    def card(self):
-        return self.node.hardware()["metax"][0]
+    def card(self, i=0):
+        return self.node.hardware()["metax"][i]
 
-    def slices(self):
-        return sorted((s["alias"], s["vramMiB"], s["computePct"]) for s in self.card()["slices"])
+    def slices(self, i=0):
+        return sorted((s["alias"], s["vramMiB"], s["computePct"]) for s in self.card(i)["slices"])
+
+    def pod_on(self, name, card):
+        """A pod for which a scheduler chose that card."""
+        return self.pod(name, {"metax-tech.com/gpu-devices-allocated": json.dumps([[{"uuid": self.card(card)["uuid"]}]])})
 
     def pod(self, name, annotations=None, core=10, memory="1Gi"):
         """Makes the pod in the API, on this node, and has the kubelet admit it."""
@@ -280,6 +284,58 @@ def test_a_slot_whose_slice_cannot_be_removed_is_not_handed_out_until_it_is(node
     node.node.ctl("fault", "clear")
     node.kubelet.wait_offers(**{SGPU: 16})
     wait_for(lambda: len(node.slices()) == 1, 30, lambda: f"the first slice to go: {node.slices()}")
+
+
+def hold(node, card, call, action):
+    node.node.ctl("fault", "add", "--call", call, "--gpu", f"metax:{card}", "--nth", 1, "--action", action)
+
+
+def test_slices_on_different_cards_are_made_and_removed_side_by_side(rig, kubelet):
+    node = Slices(rig, kubelet, cards=2)
+    for call in ("mxSmlCreateSgpu", "mxSmlRemoveSgpu"):
+        for card in (0, 1):
+            hold(node, card, call, "hang:4")
+    pods = [node.pod_on(name, card) for name, card in (("a", 0), ("b", 1))]
+    wait_for(lambda: len(node.slices(0)) == len(node.slices(1)) == 1, 30, "the slices")
+    for pod in pods:
+        wait_for(lambda pod=pod: node.edits(pod), 30, "its CDI file")
+        node.end(pod)
+    wait_for(lambda: node.slices(0) == node.slices(1) == [] and node.host.spec() == {}, 60, "the slices to go")
+    for call in ("mxSmlCreateSgpu", "mxSmlRemoveSgpu"):
+        one, other = (c for c in node.node.changes() if c["call"] == call)
+        assert max(one["startNs"], other["startNs"]) < min(one["endNs"], other["endNs"]), (one, other)
+
+
+@pytest.mark.parametrize("call", ["mxSmlCreateSgpu", "mxSmlRemoveSgpu"])
+def test_a_call_for_a_slice_that_hangs_holds_up_its_own_card_only(rig, kubelet, call):
+    node = Slices(rig, kubelet, cards=2)
+    node.node.agent.stop()
+    node.host.start(call_deadline_ms=300)
+    kubelet.wait_offers(**{SGPU: 32})
+    hold(node, 0, call, "hang:600")
+    first = node.pod_on("a", 0)
+    if call == "mxSmlRemoveSgpu":
+        wait_for(lambda: node.edits(first), 30, "its CDI file")
+        node.end(first)
+    wait_for(lambda: condition(node.node.status(), "Ready").get("reason") == "NVMLTimeout", 30, "the hang to be told")
+    if call == "mxSmlRemoveSgpu":
+        (slot,) = first.devices[SGPU]
+        wait_for(lambda: kubelet.devices(SGPU)[slot].health == "Unhealthy", 30, "the slot not to be granted anew")
+    second = node.pod_on("b", 1)
+    third = node.pod("c")  # of any card
+    for pod in (second, third):
+        wait_for(lambda pod=pod: node.edits(pod), 30, "its CDI file")
+    assert len(node.slices(1)) == 2
+    node.end(third)
+    wait_for(lambda: len(node.slices(1)) == 1 and node.edits(third) is None, 30, "the slice to go")
+    assert node.node.agent.stop(8) == 1
+    node.node.ctl("fault", "clear")
+    node.start()
+    if call == "mxSmlCreateSgpu":
+        node.wait_bound(first)
+    else:
+        wait_for(lambda: node.slices(0) == [], 60, "the earlier pod's slice to go")
+    assert len(node.slices(1)) == 1
 
 
 def test_a_slice_is_made_on_a_card_that_containers_can_use(rig, kubelet):

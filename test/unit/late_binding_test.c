@@ -19,6 +19,10 @@ static struct gpu_card card;
 static bool open_card;
 static struct holders holders;
 
+/* The slots that jobs have in hand, and whether something that runs may leave room. */
+static struct device_slots in_hand;
+static bool room_may_come;
+
 static void set_up(void)
 {
     clk = clock_fake_new(1000000);
@@ -30,6 +34,8 @@ static void set_up(void)
     card.sgpu = (struct sgpu_state){.memory_mib = 65536, .qos = API_FIXED_SHARE};
     open_card = true;
     holders = (struct holders){0};
+    in_hand = (struct device_slots){0};
+    room_may_come = false;
 }
 
 static void tear_down(void)
@@ -107,12 +113,33 @@ static void read_pods(void)
     late_binding_take(late);
 }
 
+static bool may_bind(void *arg, const struct slot_binding *b)
+{
+    (void)arg;
+    for (size_t i = 0; i < b->n; i++)
+        if (device_slots_has(&in_hand, b->bound[i].slot))
+            return false;
+    return true;
+}
+
+static bool may_release(void *arg, unsigned slot)
+{
+    (void)arg;
+    return !device_slots_has(&in_hand, slot);
+}
+
+static struct slot_gate gate(void)
+{
+    return (struct slot_gate){may_bind, may_release, NULL, room_may_come};
+}
+
 static bool next(struct slot_binding *ret)
 {
+    const struct slot_gate g = gate();
     const struct slot_card cards[] = {{.card = &card, .qos = -1, .open = open_card}};
     struct device_slots made = {0};
     device_slots_add(&made, &card);
-    return late_binding_next(late, cards, 1, &made, ret);
+    return late_binding_next(late, cards, 1, &made, &g, ret);
 }
 
 /* A slice of a slot stands already. */
@@ -144,9 +171,10 @@ static void expect_none(void)
 
 static bool released(unsigned *ret)
 {
+    const struct slot_gate g = gate();
     struct device_slots made = {0};
     device_slots_add(&made, &card);
-    return late_binding_release(late, &holders, &made, ret);
+    return late_binding_release(late, &holders, &made, &g, ret);
 }
 
 static bool is_sick(unsigned slot)
@@ -215,6 +243,55 @@ Test(late_binding, what_nobody_holds_any_more_is_released)
     list(NULL, 0);
     expect_release(3);
     cr_expect_not(released(&slot));
+}
+
+/* Neither is due by itself: nobody is woken until the other job has ended. */
+Test(late_binding, a_slot_in_another_jobs_hands_waits_and_holds_up_no_other)
+{
+    unsigned slot;
+    struct unbound u;
+    make_pod("a", "n1", 1, "1Gi");
+    make_pod("b", "n1", 1, "1Gi");
+    list((struct given[]){{3, "a"}, {4, "b"}}, 2);
+    read_pods();
+    device_slots_put(&in_hand, 3);
+    cr_expect_not(released(&slot));
+    expect_bound("b", 1, 1024);
+    expect_none();
+    cr_expect_eq(late_binding_due_mono_ms(late), INT64_MAX);
+    cr_expect_not(late_binding_news(late, &u), "its pod is not reported");
+    in_hand = (struct device_slots){0};
+    expect_bound("a", 1, 1024);
+}
+
+Test(late_binding, a_release_in_another_jobs_hands_waits_and_holds_up_no_other)
+{
+    unsigned slot = 0;
+    late_binding_found(late, (unsigned[]){3, 4}, 2);
+    list(NULL, 0);
+    device_slots_put(&in_hand, 3);
+    cr_assert(released(&slot));
+    cr_expect_eq(slot, 4);
+    cr_expect_not(released(&slot));
+    cr_expect_eq(late_binding_due_mono_ms(late), INT64_MAX);
+    in_hand = (struct device_slots){0};
+    cr_assert(released(&slot));
+    cr_expect_eq(slot, 3);
+}
+
+Test(late_binding, a_pod_without_room_waits_for_a_job_that_may_bring_it_and_is_reported_afterwards)
+{
+    struct unbound u;
+    make_pod("a", "n1", 1, "1Gi");
+    stands(7, 65536, 100);
+    list((struct given[]){{3, "a"}}, 1);
+    read_pods();
+    room_may_come = true;
+    expect_none();
+    cr_expect_not(late_binding_news(late, &u));
+    room_may_come = false;
+    expect_none();
+    cr_expect(late_binding_news(late, &u));
 }
 
 static bool lost(unsigned *ret)
