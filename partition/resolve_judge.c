@@ -5,7 +5,7 @@
 #include "base/xalloc.h"
 
 #include "partition/resolve_work.h"
-#include "partition/resources.h"
+#include "partition/resource_names.h"
 #include "partition/vendor.h"
 
 static void want_profiles(struct device_want *want, const struct mig_table *t,

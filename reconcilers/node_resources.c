@@ -7,7 +7,7 @@
 #include "base/quantity.h"
 #include "base/xalloc.h"
 
-#include "partition/resources.h"
+#include "partition/resource_names.h"
 #include "reconcilers/koordinator_cards.h"
 
 /* Sizes are written in the units that people use. */

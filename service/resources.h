@@ -3,8 +3,8 @@
 
 #include "kubeclient/client.h"
 
-/* The API kinds that Cleave's processes read and write; extended resources: partition/resources.h.
- * */
+/* The API kinds that Cleave's processes read and write. Names of extended resources:
+ * partition/resource_names.h. */
 extern const struct kc_resource resource_devices;
 extern const struct kc_resource resource_gpuprofiles;
 extern const struct kc_resource resource_migconfigs;

@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 
-#include "nodeagent/mode/sgpu.h"
+#include "nodeagent/mode/nameless.h"
 
 /*
  * The journal of a change on one card: one small JSON file per card, <state_dir>/<uuid>.json,

@@ -11,7 +11,7 @@
 #include "nodeagent/commands/host.h"
 #include "nodeagent/commands/topology_table.h"
 #include "nodeagent/mode/card_mode.h"
-#include "nodeagent/mode/mig.h"
+#include "nodeagent/mode/memory_slices.h"
 #include "nodeagent/report/node_status.h"
 #include "partition/vendor.h"
 

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "nodeagent/mode/mig.h"
-
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +7,8 @@
 
 #include "nodeagent/mode/card_mode.h"
 #include "nodeagent/mode/ci_fit.h"
-#include "partition/resources.h"
+#include "nodeagent/mode/memory_slices.h"
+#include "partition/resource_names.h"
 
 /* Partitions: GPU instances at places of the card, each with compute instances (NVIDIA MIG). */
 
@@ -114,17 +113,6 @@ static void show(const struct gpu_card *card, const struct card_part *p,
     to->has_ci_id = true;
     to->ci_id = from->ci_id;
     to->placement = xasprintf("%u:%u", p->start, instance_of(card, p)->size);
-}
-
-const char *card_memory_slices(const struct mig_instance *inst, char ret[CARD_SLICES_BYTES])
-{
-    assert(inst->size > 0);
-    if (inst->size == 1)
-        (void)snprintf(ret, CARD_SLICES_BYTES, "slice %u", inst->start);
-    else
-        (void)snprintf(ret, CARD_SLICES_BYTES, "slices %u-%u", inst->start,
-                       inst->start + inst->size - 1);
-    return ret;
 }
 
 static void describe(const struct gpu_card *card, const struct card_part *p, struct sb *b)

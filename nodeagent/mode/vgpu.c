@@ -5,7 +5,7 @@
 
 #include "nodeagent/mode/card_mode.h"
 #include "partition/resolve.h"
-#include "partition/resources.h"
+#include "partition/resource_names.h"
 
 /* Virtual functions. The node's administrator makes them; whatever their number, existing ones are
  * as wanted. */

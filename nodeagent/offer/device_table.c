@@ -12,7 +12,7 @@
 #include "nodeagent/offer/device_entry.h"
 #include "nodeagent/offer/device_id.h"
 #include "nodeagent/offer/share.h"
-#include "partition/resources.h"
+#include "partition/resource_names.h"
 
 /* --- Building --- */
 

@@ -7,7 +7,7 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/offer/share.h"
-#include "partition/resources.h"
+#include "partition/resource_names.h"
 
 /* --- Plans --- */
 

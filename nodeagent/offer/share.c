@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "nodeagent/offer/plugin_config.h"
-#include "partition/resources.h"
+#include "partition/resource_names.h"
 #include "partition/vendor.h"
 
 static const struct share unshared = {.replicas = 1};

@@ -6,7 +6,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 
-#include "nodeagent/mode/sgpu.h"
+#include "nodeagent/mode/nameless.h"
 
 /*
  * The record of a slice that is, or was about to be, made for a pod: <state-dir>/slots/

@@ -19,7 +19,7 @@
 #include "nodeagent/vendor/container_vendors.h"
 #include "nodeagent/vendor/intel/intel.h"
 #include "nodeagent/vendor/vendors.h"
-#include "partition/resources.h"
+#include "partition/resource_names.h"
 #include "partition/vendor.h"
 #include "sim_support.h"
 

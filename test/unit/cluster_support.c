@@ -13,7 +13,7 @@
 #include "api/koordinator.h"
 #include "mig_tables_support.h"
 #include "partition/model.h"
-#include "partition/resources.h"
+#include "partition/resource_names.h"
 #include "service/conditions.h"
 #include "service/resources.h"
 

@@ -12,7 +12,7 @@
 #include "nodeagent/change/card_view.h"
 #include "nodeagent/offer/plugin_config.h"
 #include "nodeagent/report/gpu_labels.h"
-#include "partition/resources.h"
+#include "partition/resource_names.h"
 #include "sim_support.h"
 
 /*

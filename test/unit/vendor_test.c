@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "partition/resources.h"
+#include "partition/resource_names.h"
 #include "partition/vendor.h"
 
 Test(vendor, names_under_which_cards_parts_and_slices_are_offered)

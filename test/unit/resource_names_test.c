@@ -6,7 +6,7 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
-#include "partition/resources.h"
+#include "partition/resource_names.h"
 #include "scenario_support.h"
 
 #define TWO_CUT                                                                                    \
@@ -32,23 +32,23 @@ static void check(const char *scenario, const char *expected)
     cr_expect_str_eq(sb_str(&b), expected, "%s", scenario);
 }
 
-Test(resources, mixed_offers_each_kind_by_its_name)
+Test(resource_names, mixed_offers_each_kind_by_its_name)
 {
     check(MIXED_CUT, "nvidia.com/gpu=2 nvidia.com/mig-1g.10gb=2 nvidia.com/mig-3g.40gb=1");
     check(TWO_CUT, "nvidia.com/mig-1g.10gb=10");
 }
 
-Test(resources, none_offers_every_card_cut_or_not)
+Test(resource_names, none_offers_every_card_cut_or_not)
 {
     check(MIXED_CUT "current: {migStrategy: none}", "nvidia.com/gpu=3");
 }
 
-Test(resources, single_offers_partitions_as_cards_while_all_are_of_one_kind)
+Test(resource_names, single_offers_partitions_as_cards_while_all_are_of_one_kind)
 {
     check(TWO_CUT "current: {migStrategy: single}", "nvidia.com/gpu=10");
 }
 
-Test(resources, single_falls_back_to_mixed_names_on_a_mixed_node)
+Test(resource_names, single_falls_back_to_mixed_names_on_a_mixed_node)
 {
     check(MIXED_CUT "current: {migStrategy: single}",
           "nvidia.com/gpu=2 nvidia.com/mig-1g.10gb=2 nvidia.com/mig-3g.40gb=1");
@@ -57,7 +57,7 @@ Test(resources, single_falls_back_to_mixed_names_on_a_mixed_node)
           "nvidia.com/mig-1g.10gb=1 nvidia.com/mig-2g.20gb=1");
 }
 
-Test(resources, a_card_that_falls_ill_does_not_rename_what_the_others_offer)
+Test(resource_names, a_card_that_falls_ill_does_not_rename_what_the_others_offer)
 {
     check("cards: [{mode: mig, partitions: {1g.10gb: 7}}, {mode: native, healthy: false}]\n"
           "current: {migStrategy: single}",
@@ -65,7 +65,7 @@ Test(resources, a_card_that_falls_ill_does_not_rename_what_the_others_offer)
 }
 
 /* NVIDIA's plugin refuses to start there ("device 1 has no MIG devices configured"). */
-Test(resources, single_falls_back_to_mixed_names_where_a_card_stays_empty)
+Test(resource_names, single_falls_back_to_mixed_names_where_a_card_stays_empty)
 {
     check("cards: [{mode: mig, partitions: {1g.10gb: 7}}, {mode: mig}]\n"
           "current: {migStrategy: single}",
@@ -75,7 +75,7 @@ Test(resources, single_falls_back_to_mixed_names_where_a_card_stays_empty)
           "nvidia.com/mig-1g.10gb=7");
 }
 
-Test(resources, a_card_that_is_empty_until_it_is_cut_renames_nothing)
+Test(resource_names, a_card_that_is_empty_until_it_is_cut_renames_nothing)
 {
     check("cards: [{mode: mig, partitions: {1g.10gb: 7}}, {mode: mig}]\n"
           "current: {migStrategy: single, devices: [{uuid: GPU-b, mode: mig, mig: {profiles: "
@@ -83,7 +83,7 @@ Test(resources, a_card_that_is_empty_until_it_is_cut_renames_nothing)
           "nvidia.com/gpu=7");
 }
 
-Test(resources, attributes_are_written_as_the_device_plugin_writes_them)
+Test(resource_names, attributes_are_written_as_the_device_plugin_writes_them)
 {
     check("cards: [{mode: mig, partitions: {1g.10gb+me: 1, 1c.3g.40gb: 3}}]",
           "nvidia.com/mig-1c.3g.40gb=3 nvidia.com/mig-1g.10gb.me=1");
@@ -91,7 +91,7 @@ Test(resources, attributes_are_written_as_the_device_plugin_writes_them)
           "nvidia.com/mig-1g.24gb-me=2 nvidia.com/mig-2g.48gb.gfx=1");
 }
 
-Test(resources, time_slicing_multiplies)
+Test(resource_names, time_slicing_multiplies)
 {
     check("cards: [{mode: mig, partitions: {1g.10gb: 2}}, {mode: native}, {mode: native}]\n"
           "current:\n"
@@ -101,7 +101,7 @@ Test(resources, time_slicing_multiplies)
           "nvidia.com/gpu=5 nvidia.com/mig-1g.10gb=6");
 }
 
-Test(resources, mps_multiplies_and_renames_as_time_slicing_does)
+Test(resource_names, mps_multiplies_and_renames_as_time_slicing_does)
 {
     check("cards: [{mode: native}, {mode: native}]\n"
           "current:\n"
@@ -110,32 +110,32 @@ Test(resources, mps_multiplies_and_renames_as_time_slicing_does)
           "nvidia.com/gpu=1 nvidia.com/gpu.shared=8");
 }
 
-Test(resources, an_unhealthy_card_offers_nothing)
+Test(resource_names, an_unhealthy_card_offers_nothing)
 {
     check("cards: [{healthy: false}, {mode: mig, healthy: false, partitions: {1g.10gb: 7}}]", "");
 }
 
-Test(resources, a_card_on_its_way_to_another_mode_offers_nothing)
+Test(resource_names, a_card_on_its_way_to_another_mode_offers_nothing)
 {
     check("cards: [{mode: native}, {mode: mig, partitions: {1g.10gb: 1}}]\n"
           "current: {devices: [{uuid: GPU-d, mode: mig}, {uuid: GPU-b, mode: native}]}\n",
           "");
 }
 
-Test(resources, an_empty_node_and_an_empty_cut_offer_nothing)
+Test(resource_names, an_empty_node_and_an_empty_cut_offer_nothing)
 {
     check("cards: []", "");
     check("cards: [{mode: mig}]", "");
     check("cards: [{mode: mig}]\ncurrent: {migStrategy: single}", "");
 }
 
-Test(resources, a_partition_of_no_known_kind_is_not_offered)
+Test(resource_names, a_partition_of_no_known_kind_is_not_offered)
 {
     check("cards: [{mode: mig, partitions: {unknown: 2, 1g.10gb: 1}}]", "nvidia.com/mig-1g.10gb=1");
     check("cards: [{mode: mig, partitions: {unknown: 2}}]\ncurrent: {migStrategy: single}", "");
 }
 
-Test(resources, slices_are_offered_by_their_aliases_or_for_pods_to_come)
+Test(resource_names, slices_are_offered_by_their_aliases_or_for_pods_to_come)
 {
     check("cards:\n"
           "- {model: C500, mode: sgpu, partitions: {small: 4, large: 1}}\n"
@@ -150,14 +150,14 @@ Test(resources, slices_are_offered_by_their_aliases_or_for_pods_to_come)
           "metax-tech.com/sgpu-small=4");
 }
 
-Test(resources, cards_of_another_vendor_have_no_say_in_the_names_of_partitions)
+Test(resource_names, cards_of_another_vendor_have_no_say_in_the_names_of_partitions)
 {
     check("cards: [{mode: mig, partitions: {1g.10gb: 7}}, {model: C500}]\n"
           "current: {migStrategy: single}",
           "metax-tech.com/gpu=1 nvidia.com/gpu=7");
 }
 
-Test(resources, functions_are_offered_as_many_as_stand)
+Test(resource_names, functions_are_offered_as_many_as_stand)
 {
     check("cards: [{model: C500, mode: vgpu, partitions: {vf: 4}}, {model: C500, mode: vgpu, "
           "partitions: {vf: 2}}, {model: C500}]",
@@ -168,7 +168,7 @@ Test(resources, functions_are_offered_as_many_as_stand)
     check("cards: [{model: C500, mode: vgpu}]", "");
 }
 
-Test(resources, a_shared_card_of_metax_counts_as_often_as_it_is_shared)
+Test(resource_names, a_shared_card_of_metax_counts_as_often_as_it_is_shared)
 {
     check("cards: [{model: C500}, {model: C500}]\n"
           "current:\n"

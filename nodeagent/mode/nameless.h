@@ -3,10 +3,7 @@
 
 #include "nodeagent/mode/card_layout.h"
 
-/*
- * Slices without a name, which an interrupted change can leave half-made. Pure. Slices as a mode
- * are the row card_mode_sgpu (sgpu.c, card_mode.h).
- */
+/* Slices without a name, which an interrupted change can leave half-made. Pure. */
 
 /* Slices without a name, by their ids. */
 struct card_nameless {

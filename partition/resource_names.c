@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "partition/resources.h"
+#include "partition/resource_names.h"
 
 #include <assert.h>
 #include <stdio.h>
