@@ -306,6 +306,22 @@ def test_slices_on_different_cards_are_made_and_removed_side_by_side(rig, kubele
         assert max(one["startNs"], other["startNs"]) < min(one["endNs"], other["endNs"]), (one, other)
 
 
+@pytest.mark.parametrize("action", ["kill", "kill-after"])
+@pytest.mark.parametrize("call", STEPS[1:])
+def test_an_agent_killed_while_slices_are_made_on_two_cards_makes_each_once(rig, kubelet, call, action):
+    node = Slices(rig, kubelet, cards=2)
+    hold(node, 0, call, "hang:600")
+    hold(node, 1, call, action)
+    pods = [node.pod_on("a", 0), node.pod_on("b", 1)]
+    wait_for(lambda: not node.node.agent.running(), 30, "the agent to be killed")
+    node.node.ctl("fault", "clear")
+    node.start()
+    for card, pod in enumerate(pods):
+        made = [(f"cleave.{node.name(pod)}", 1024, 10)]
+        wait_for(lambda card=card, made=made: node.slices(card) == made, 60, lambda card=card: node.slices(card))
+        wait_for(lambda pod=pod: node.edits(pod), 30, "its CDI file")
+
+
 @pytest.mark.parametrize("call", ["mxSmlCreateSgpu", "mxSmlRemoveSgpu"])
 def test_a_call_for_a_slice_that_hangs_holds_up_its_own_card_only(rig, kubelet, call):
     node = Slices(rig, kubelet, cards=2)
