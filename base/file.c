@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -30,14 +31,22 @@ static int open_to_read(const char *path, int *ret_fd, struct err *e)
     return 0;
 }
 
+/* A signal may interrupt a read: on a network or FUSE file system also that of a file. */
+static ssize_t read_some(int fd, char *buf, size_t size)
+{
+    for (;;) {
+        ssize_t n = read(fd, buf, size);
+        if (n >= 0 || errno != EINTR)
+            return n;
+    }
+}
+
 /* Reads to the end; the size is not used, because files below /proc have none. */
 static int read_all(int fd, const char *path, struct sb *text, struct err *e)
 {
     auto_free char *chunk = xmalloc(READ_BYTES);
     for (;;) {
-        ssize_t n = read(fd, chunk, READ_BYTES);
-        if (n < 0 && errno == EINTR)
-            continue;
+        ssize_t n = read_some(fd, chunk, READ_BYTES);
         if (n < 0)
             return err_set_errno(e, errno, "read %s", path);
         if (n == 0)
@@ -57,6 +66,22 @@ int file_read(const char *path, size_t max_bytes, char **ret, size_t *ret_len, s
     if (ret_len)
         *ret_len = text.len;
     *ret = sb_take(&text);
+    return 0;
+}
+
+int file_read_head(const char *path, char *ret, size_t size, struct err *e)
+{
+    auto_fd int fd = -1;
+    size_t len = 0;
+    ssize_t n = 1;
+    assert(size > 0);
+    TRY(open_to_read(path, &fd, e));
+    for (; n > 0 && len < size - 1; len += (size_t)n) {
+        n = read_some(fd, ret + len, size - 1 - len);
+        if (n < 0)
+            return err_set_errno(e, errno, "read %s", path);
+    }
+    ret[len] = '\0';
     return 0;
 }
 

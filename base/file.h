@@ -12,6 +12,9 @@
  * ret_len may be NULL. "-" is standard input. ERR_NOT_FOUND when missing, ERR_SYSTEM. */
 int file_read(const char *path, size_t max_bytes, char **ret, size_t *ret_len,
               struct err *e) MUST_CHECK;
+/* Reads the first size - 1 bytes, or fewer where the file ends, into ret, with a NUL after them.
+ * Errors as file_read. */
+int file_read_head(const char *path, char *ret, size_t size, struct err *e) MUST_CHECK;
 /* Replaces atomically and durably: temporary file beside it, fsync, rename, fsync of the folder.
  * After a crash the file has either the old or the new content. mode as open(2). */
 int file_write_atomic(const char *path, const char *data, size_t len, unsigned mode,

@@ -90,7 +90,7 @@ static bool want_mig(struct source *s, const struct resolve_card *card,
         resolve_refuse(s, "MIGUnsupported", card, "this card has no MIG; choose mode native");
         return false;
     }
-    struct mig_request requests[MIG_MAX_WANTS];
+    struct mig_request requests[MIG_MAX_WANTS] = {0};
     auto_err struct err e = {0};
     struct mig_wants wants = {0};
     int rc = requests_of(profiles, n, requests, &e);

@@ -328,6 +328,7 @@ static void add_failure(struct rollout_summary *s, const struct entry *p)
 static bool is_misfit(const struct standing *s)
 {
     static const char *const reasons[] = {"UnknownConfig", "Conflict", "Invalid"};
+    assert(!s->refused || s->reason);
     for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
         if (s->refused && strcmp(s->reason, reasons[i]) == 0)
             return true;

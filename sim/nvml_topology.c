@@ -28,7 +28,9 @@ static void set_bits(unsigned long *words, unsigned int count, unsigned int firs
 }
 
 /* For cards whose memory is a NUMA node of the machine (Grace Hopper, Grace Blackwell), none of
- * which is simulated. For other cards the kernel has the node, and the affinities below do. */
+ * which is simulated. For other cards the kernel has the node, and the affinities below do.
+ * The argument is not written, but not const in the ABI. */
+/* NOLINTNEXTLINE(readability-non-const-parameter) */
 nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t device, unsigned int *node)
 {
     struct call c = {.id = CALL_nvmlDeviceGetNumaNodeId};

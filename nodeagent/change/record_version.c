@@ -2,14 +2,13 @@
 #include "nodeagent/change/record_version.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/file.h"
 #include "base/jx.h"
 #include "base/xalloc.h"
 
@@ -57,13 +56,10 @@ static long long version_in(const char *text)
 int record_version_peek(const char *path, const struct record_versions *v, struct err *e)
 {
     char head[HEAD_BYTES];
-    auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT)
-        return 0;
-    ssize_t n = fd < 0 ? -1 : read(fd, head, sizeof(head) - 1);
-    if (n < 0)
-        return err_set_errno(e, errno, "read %s", path);
-    head[n] = '\0';
+    auto_err struct err why = {0};
+    int rc = file_read_head(path, head, sizeof(head), &why);
+    if (rc < 0)
+        return why.kind == ERR_NOT_FOUND ? 0 : err_move(e, &why);
     return judge_version(path, version_in(head), v, e);
 }
 

@@ -43,17 +43,19 @@ static size_t count_options(const struct vendor_backend *b)
     return n;
 }
 
-static void add_vendor_options(struct host_flags *f, struct option_def **defs, size_t *n)
+/* Returns the number of defs after that. */
+static size_t add_vendor_options(struct host_flags *f, struct option_def **defs, size_t n)
 {
     for (size_t v = 0; vendor_backends[v]; v++) {
         const struct vendor_option *o = vendor_backends[v]->options;
         for (size_t i = 0; i < count_options(vendor_backends[v]); i++)
-            *XPUSH(*defs, *n) = (struct option_def){.name = o[i].name,
-                                                    .env = o[i].env,
-                                                    .value = o[i].value,
-                                                    .help = o[i].help,
-                                                    .text = &f->vendor[v][i]};
+            *XPUSH(*defs, n) = (struct option_def){.name = o[i].name,
+                                                   .env = o[i].env,
+                                                   .value = o[i].value,
+                                                   .help = o[i].help,
+                                                   .text = &f->vendor[v][i]};
     }
+    return n;
 }
 
 struct option_def *host_options(struct host_flags *f, const struct option_def *own)
@@ -62,7 +64,7 @@ struct option_def *host_options(struct host_flags *f, const struct option_def *o
     size_t n = 0;
     for (; own->name; own++) {
         if (own->text == &f->proc_root)
-            add_vendor_options(f, &defs, &n);
+            n = add_vendor_options(f, &defs, n);
         *XPUSH(defs, n) = *own;
     }
     *XPUSH(defs, n) = (struct option_def){0};

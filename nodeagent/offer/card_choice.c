@@ -291,6 +291,7 @@ static void find_bounds(const struct search *s, unsigned depth, unsigned from, u
     int64_t largest[GPU_MAX_CARDS] UNINITIALIZED; /* the cards after i, at most left - 1 */
     unsigned n = 0;
     int64_t sum = 0;
+    assert(from < s->o->n);
     for (unsigned i = s->o->n; i-- > from;) {
         int64_t most = s->gain[depth][i] + s->reach[i][left - 1];
         ret[i] = sum + most;
@@ -324,7 +325,7 @@ static void visit(struct search *s, unsigned depth, unsigned from, int64_t value
 {
     int64_t bounds[GPU_MAX_CARDS] UNINITIALIZED;
     unsigned left = s->o->take - depth;
-    assert(left > 0 && from < s->o->n && left <= s->o->n - from);
+    assert(left > 0 && from + left <= s->o->n);
     if (s->steps++ >= s->most_steps)
         return;
     if (left == 1) {

@@ -49,6 +49,19 @@ Test(file, reads_back_what_was_written)
     cr_expect_eq(count_entries(), 1, "no temporary file is left");
 }
 
+Test(file, reads_the_head_of_a_file_or_all_of_a_shorter_one)
+{
+    char head[4];
+    auto_err struct err e = {0};
+    cr_assert_eq(file_write_atomic("f", "hello", 5, 0600, NULL), 0);
+    cr_assert_eq(file_read_head("f", head, sizeof(head), &e), 0, "%s", err_msg(&e));
+    cr_expect_str_eq(head, "hel");
+    cr_assert_eq(file_write_atomic("f", "h", 1, 0600, NULL), 0);
+    cr_assert_eq(file_read_head("f", head, sizeof(head), &e), 0, "%s", err_msg(&e));
+    cr_expect_str_eq(head, "h");
+    cr_expect_eq(file_read_head("none", head, sizeof(head), &e), -ERR_NOT_FOUND);
+}
+
 Test(file, replaces_the_old_content_and_its_mode)
 {
     cr_assert_eq(file_write_atomic("f", "a longer text", 13, 0600, NULL), 0);
