@@ -30,7 +30,7 @@ char *cdi_slot_name(unsigned slot);
 /* True for such a name; *ret_slot (may be NULL) is then the slot's number. */
 bool cdi_slot_parse(const char *name, unsigned *ret_slot);
 
-/* The slot files of one vendor. Immutable: any thread may use it, and one at a time the file of one slot. */
+/* The slot files of one vendor. Immutable: any thread may use it; one thread at a time writes a slot's file. */
 struct cdi_slots;
 
 /* folder NULL: CDI_FOLDER. vendor: a name that container_vendor_find knows. Copies. Removes

@@ -20,6 +20,10 @@ struct card_view {
     bool unwatched;        /* its driver reports no events */
     bool unreadable;       /* the last reading of all could not read it; what is shown is older */
     bool outdated; /* changed since it was read: its offer is known only after the next reading */
+    bool slices_unread;   /* slices were made or removed, and the card could not be read back */
+    bool held_by_reading; /* an earlier reading still has it in hand, says the last one */
+    bool hangs; /* a call about it does not return: what is shown is older, and nothing is made on
+                      it */
 };
 void card_view_done(struct card_view *v);
 

@@ -144,8 +144,8 @@ static struct driver_where driver_where(const struct run_flags *f, const struct 
     };
 }
 
-/* Takes over the limits of all vendors. Returns the jobs that may run at once: as many cards, and a
- * reading. */
+/* Takes over the limits of all vendors. Returns the jobs that may run at once: as many as cards are
+ * changed side by side, among which are those for slots, and a reading. */
 static size_t take_limits(struct process *p)
 {
     size_t n = 1;

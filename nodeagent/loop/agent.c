@@ -166,6 +166,13 @@ static void end_slots(struct agent *a, struct agent_job *j)
     card_tracks_retry_now(&a->tracks, clock_mono_ms(a->d.clk));
 }
 
+static void end_card(struct agent *a, struct agent_job *j)
+{
+    a->read_jobs.readings.due |= card_jobs_end(&a->card_jobs, j);
+    if (a->d.slots)
+        late_binding_retry_now(a->d.slots);
+}
+
 static void job_done(void *arg)
 {
     struct agent_job *j = arg;
@@ -174,7 +181,7 @@ static void job_done(void *arg)
         read_jobs_end(&a->read_jobs, j);
     jobs_end(&a->jobs, j);
     if (j->kind == AGENT_JOB_CARD)
-        a->read_jobs.readings.due |= card_jobs_end(&a->card_jobs, j);
+        end_card(a, j);
     else if (j->kind == AGENT_JOB_RECOVER || j->kind == AGENT_JOB_COMPUTE_MODE)
         a->read_jobs.readings.due |= read_jobs_end_card(&a->read_jobs, j);
     else if (j->kind != AGENT_JOB_READ)
@@ -216,15 +223,30 @@ static int64_t wait_ms(const struct agent *a)
     return ms;
 }
 
+/* True when another card hangs, or one does no more. */
+static bool note_hangs(struct agent *a)
+{
+    bool changed = false;
+    for (size_t i = 0; i < a->cards.n; i++) {
+        struct card_view *v = &a->cards.items[i];
+        bool hangs = v->held_by_reading || jobs_hang_with(&a->jobs, v->card.uuid);
+        changed |= hangs != v->hangs;
+        v->hangs = hangs;
+    }
+    return changed;
+}
+
 static void look_at_watchdog(struct agent *a)
 {
     const struct jobs_news news = jobs_watch(&a->jobs);
+    if (note_hangs(a))
+        reporting_within(a->reporting, 0);
     a->read_jobs.readings.due |= news.reading_hangs;
     if (news.call)
         recovery_leave_hanging(&a->recovery);
-    if (!news.changed && !news.counted)
+    if (!news.changed)
         return;
-    if (news.changed && news.call) {
+    if (news.call) {
         log_error("A call into the vendor's library does not return", kv("call", news.call));
         agent_event(&a->events, /* warning= */ true, "NVMLTimeout",
                     "a call into the vendor's library does not return");

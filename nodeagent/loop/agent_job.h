@@ -44,7 +44,7 @@ struct agent_job {
     struct holders holders;         /* in: the pods that hold devices; owned */
     struct device_slots slots_made; /* in: the slots whose slice exists on some card */
     bool lists;                     /* in: READ: list the interrupted changes and the slots, too */
-    /* in: all others, the card that is read back; BIND: the first of its cards; RELEASE: "" when no
+    /* in: all others, the card, which is read back after a change; BIND: the first of its cards; RELEASE: "" when no
      * card shows the slot */
     char uuid[GPU_UUID_BYTES];
     /* in: BIND, RELEASE: every card that it may touch, uuid among them; owned */

@@ -87,10 +87,12 @@ static void keep_illness(const struct gpu_card *ill, struct gpu_card *now)
 static void keep_last_seen(struct card_view *last, struct card_view *now)
 {
     const struct gpu_card ill = now->card;
+    bool held = now->held_by_reading;
     card_view_done(now);
     *now = *last;
     *last = (struct card_view){0};
     now->card.index = ill.index;
+    now->held_by_reading = held;
     if (ill.busy)
         return;
     now->unreadable = true;

@@ -167,14 +167,6 @@ void jobs_add_stuck_slots(const struct jobs *s, struct device_slots *ret)
     }
 }
 
-static size_t count_stuck(const struct jobs *s)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < s->n; i++)
-        n += worker_stuck_job(s->worker, s->running[i].job);
-    return n;
-}
-
 static size_t count_reads(const struct jobs *s, bool stuck)
 {
     size_t n = 0;
@@ -246,14 +238,11 @@ const char *jobs_stuck_call(const struct jobs *s)
 struct jobs_news jobs_watch(struct jobs *s)
 {
     struct jobs_news news = {.call = jobs_stuck_call(s)};
-    size_t n = news.call ? count_stuck(s) : 0;
-    size_t n_reads = news.call ? count_reads(s, /* stuck= */ true) : 0;
+    size_t n = news.call ? count_reads(s, /* stuck= */ true) : 0;
     news.changed = !news.call != !s->stuck;
-    news.counted = n != s->n_stuck;
-    news.reading_hangs = n_reads > s->n_stuck_reads;
+    news.reading_hangs = n > s->n_stuck_reads;
     s->stuck = news.call;
-    s->n_stuck = n;
-    s->n_stuck_reads = n_reads;
+    s->n_stuck_reads = n;
     return news;
 }
 

@@ -5,8 +5,8 @@
 #include "nodeagent/loop/worker.h"
 #include "nodeagent/offer/node_state.h"
 
-/* How many jobs for cards of one vendor run at once. Jobs for slots ignore it: a container waits
- * for them. */
+/* How many jobs for cards of one vendor run at once. Jobs for slots count, and do not wait: a
+ * container waits for them. */
 struct vendor_limit {
     const char *vendor;
     size_t cards_at_once;
@@ -31,8 +31,7 @@ struct jobs {
     struct running_job *running; /* owned */
     size_t n;
     bool stuck;           /* a vendor call is past its deadline, as of the last jobs_watch */
-    size_t n_stuck;       /* jobs with such a call, as of then */
-    size_t n_stuck_reads; /* those of them that are readings */
+    size_t n_stuck_reads; /* readings with such a call, as of then */
 };
 
 /* Hands the job to the worker, together with what every job needs to know: the driver's files, the
@@ -69,7 +68,6 @@ bool jobs_touched(const struct jobs *s, const struct agent_job *j, const char *u
 struct jobs_news {
     const char *call;   /* static; NULL: none is, and none was at the last look */
     bool changed;       /* `stuck` did */
-    bool counted;       /* another number of jobs hangs */
     bool reading_hangs; /* one more reading hangs: another one should begin */
 };
 struct jobs_news jobs_watch(struct jobs *s);

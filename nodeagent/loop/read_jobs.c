@@ -101,16 +101,23 @@ static void leave_out_touched(const struct read_jobs *s, struct agent_job *j)
 {
     for (size_t i = 0; i < j->n_views; i++) {
         struct gpu_card *card = &j->views[i].card;
-        if (jobs_touched(s->jobs, j, card->uuid))
+        bool touched = jobs_touched(s->jobs, j, card->uuid);
+        j->views[i].held_by_reading = card->busy && !touched;
+        if (touched)
             card->unread = card->busy = true;
     }
 }
 
-static bool shows_all(const struct agent_job *j)
+/* True when all slices are known: a card that hangs is shown as it was before the call, and nothing
+ * else was made on it since. */
+static bool shows_all_slices(const struct read_jobs *s, const struct agent_job *j)
 {
-    for (size_t i = 0; i < j->n_views; i++)
-        if (j->views[i].card.unread)
+    for (size_t i = 0; i < j->n_views; i++) {
+        const struct gpu_card *card = &j->views[i].card;
+        const struct card_view *before = card->unread ? cards_find(s->cards, card->uuid) : NULL;
+        if (card->unread && !(before && before->hangs && !before->slices_unread))
             return false;
+    }
     return true;
 }
 
@@ -120,7 +127,7 @@ static void take_reading(struct read_jobs *s, struct agent_job *j, int64_t now_m
     struct late_binding *slots = s->slot_jobs->slots;
     bool is_driver_new = j->new_driver_view;
     leave_out_touched(s, j);
-    bool whole = shows_all(j);
+    bool whole = shows_all_slices(s, j);
     cards_take_all(s->cards, j);
     exclusive_wish_read(&s->exclusive);
     bool complete = !cards_has_unread(s->cards);
@@ -134,7 +141,7 @@ static void take_reading(struct read_jobs *s, struct agent_job *j, int64_t now_m
     card_jobs_recheck(s->card_jobs);
     if (!slots)
         return;
-    if (whole) /* a slice on a card that was left out is not lost */
+    if (whole)
         slot_jobs_rebind_lost(s->slot_jobs);
     if (is_driver_new) /* device files may have other numbers */
         late_binding_again(slots);

@@ -73,6 +73,9 @@ static void add_slots(struct reporting *r, struct node_state *s)
         return;
     late_binding_sick(r->d.slots, &made, &r->sick);
     jobs_add_stuck_slots(r->d.jobs, &r->sick);
+    for (size_t i = 0; i < r->d.cards->n; i++)
+        if (r->d.cards->items[i].hangs)
+            device_slots_add(&r->sick, &r->d.cards->items[i].card);
     s->pods_forbidden = late_binding_forbidden(r->d.slots);
 }
 

@@ -43,7 +43,7 @@ static struct slot_card *slot_cards(const struct slot_jobs *s, size_t *ret_n)
         *XPUSH(list, *ret_n) = (struct slot_card){
             .card = card,
             .qos = declared ? want->sgpu.qos_policy : -1,
-            .open = has_nodes && !jobs_hang_with(s->jobs, card->uuid) &&
+            .open = has_nodes && !s->cards->items[i].hangs &&
                     slot_jobs_is_open(card, want, t, s->unended),
         };
     }
@@ -65,15 +65,29 @@ static bool is_due(const struct slot_jobs *s, const char *uuid)
     return t && card_track_is_due(t, clock_mono_ms(s->clk));
 }
 
-/* True while a job has a card with slices in hand, or an attempt at one is due: it will end, and
- * may leave room for a slice. */
+static bool hangs(const struct slot_jobs *s, const char *uuid)
+{
+    const struct card_view *v = cards_find(s->cards, uuid);
+    return v ? v->hangs : jobs_hang_with(s->jobs, uuid);
+}
+
+/* An attempt is due, or waits until what it removes is withdrawn. */
+static bool is_about_to_change(const struct slot_jobs *s, const char *uuid)
+{
+    const struct card_track *t = card_tracks_find(s->tracks, uuid);
+    return t && (t->await_mono_ms || card_track_is_due(t, clock_mono_ms(s->clk)));
+}
+
+/* True while a job works on a card that has slices or is to have some, or such a card is about to
+ * change: when that ends there may be room for a slice. A job that hangs does not count. */
 static bool may_room_come(const struct slot_jobs *s)
 {
     for (size_t i = 0; i < s->cards->n; i++) {
-        const struct gpu_card *card = &s->cards->items[i].card;
-        bool moves = jobs_has_card(s->jobs, card->uuid) ? !jobs_hang_with(s->jobs, card->uuid)
-                                                        : is_due(s, card->uuid);
-        if (moves && card->mode == GPU_SGPU)
+        const struct card_view *v = &s->cards->items[i];
+        const struct device_want *want = spec_source_want(s->spec_source, v->card.uuid);
+        bool has_slices = v->card.mode == GPU_SGPU || (want && want->mode == API_MODE_SGPU);
+        if (has_slices && !v->hangs &&
+            (jobs_has_card(s->jobs, v->card.uuid) || is_about_to_change(s, v->card.uuid)))
             return true;
     }
     return false;
@@ -85,8 +99,10 @@ static bool may_room_come(const struct slot_jobs *s)
 struct proposal {
     const struct slot_jobs *s;
     const char *state_dir;
+    struct device_slots stuck; /* slots in the hands of jobs that hang */
     char (*reach)[GPU_UUID_BYTES];
     size_t n;
+    bool unknown; /* a record could not be read: there may be further cards */
 };
 
 static void proposal_done(struct proposal *p)
@@ -94,6 +110,12 @@ static void proposal_done(struct proposal *p)
     free(p->reach);
 }
 AUTO_DEFINE(proposal, struct proposal, proposal_done)
+
+static void begin_proposal(struct proposal *p)
+{
+    p->n = 0;
+    p->unknown = false;
+}
 
 static void add_card(struct proposal *p, const char *uuid)
 {
@@ -106,13 +128,16 @@ static void add_card(struct proposal *p, const char *uuid)
 }
 
 /* Adds the cards that have, or may have, a slice of the slot: one that shows it, and the one that
- * its record names. The job reads the same record, which no other job writes meanwhile. */
+ * its record names. The job reads the same record, which no other job writes meanwhile; it touches
+ * nothing of a slot whose record is another version's. */
 static void add_slot(struct proposal *p, unsigned slot)
 {
     auto_slot_record struct slot_record r = {0};
+    int rc = slot_record_read(p->state_dir, slot, &r, /* e= */ NULL);
     add_card(p, cards_uuid_of_slot(p->s->cards, slot));
-    if (slot_record_read(p->state_dir, slot, &r, /* e= */ NULL) == 0)
+    if (rc == 0)
         add_card(p, r.card);
+    p->unknown |= rc == -ERR_SYSTEM;
 }
 
 static bool has_free_cards(const struct proposal *p)
@@ -120,30 +145,48 @@ static bool has_free_cards(const struct proposal *p)
     for (size_t i = 0; i < p->n; i++)
         if (jobs_has_card(p->s->jobs, p->reach[i]))
             return false;
-    return true;
+    return !p->unknown;
 }
 
-static bool may_bind(void *arg, const struct slot_binding *b)
+/* Sets *ret_why where a call that does not return is in the binding's way. */
+static void note_hang(const struct proposal *p, const struct slot_binding *b, struct err *ret_why)
+{
+    for (size_t i = 0; i < b->n; i++)
+        if (device_slots_has(&p->stuck, b->bound[i].slot))
+            (void)err_set(ret_why, ERR_UNAVAILABLE,
+                          "a call of the library for an earlier pod of slot %u does not return",
+                          b->bound[i].slot);
+    for (size_t i = 0; i < p->n; i++)
+        if (hangs(p->s, p->reach[i]))
+            (void)err_set(ret_why, ERR_UNAVAILABLE,
+                          "the slot's slice is, or may be, on card %s, and a call of the library "
+                          "for that card does not return",
+                          p->reach[i]);
+}
+
+static bool may_bind(void *arg, const struct slot_binding *b, struct err *ret_why)
 {
     struct proposal *p = arg;
-    p->n = 0;
-    for (size_t i = 0; i < b->n; i++) {
-        if (jobs_has_slot(p->s->jobs, b->bound[i].slot))
-            return false;
-        add_card(p, b->bound[i].card);
-    }
+    bool may = true;
+    begin_proposal(p);
     for (size_t i = 0; i < b->n; i++)
+        add_card(p, b->bound[i].card);
+    for (size_t i = 0; i < b->n; i++) {
+        may &= !jobs_has_slot(p->s->jobs, b->bound[i].slot);
         add_slot(p, b->bound[i].slot);
+    }
     for (size_t i = 0; i < p->n; i++)
-        if (is_due(p->s, p->reach[i]))
-            return false;
-    return has_free_cards(p);
+        may &= !is_due(p->s, p->reach[i]);
+    may &= has_free_cards(p);
+    if (!may)
+        note_hang(p, b, ret_why);
+    return may;
 }
 
 static bool may_release(void *arg, unsigned slot)
 {
     struct proposal *p = arg;
-    p->n = 0;
+    begin_proposal(p);
     if (jobs_has_slot(p->s->jobs, slot))
         return false;
     add_slot(p, slot);
@@ -197,6 +240,7 @@ struct agent_job *slot_jobs_next(const struct slot_jobs *s, const struct agent_j
 {
     assert(s->slots && s->kubelet);
     AUTO(proposal) struct proposal p = {.s = s, .state_dir = env->state_dir};
+    jobs_add_stuck_slots(s->jobs, &p.stuck);
     const struct slot_gate gate = {may_bind, may_release, &p, may_room_come(s)};
     struct agent_job *j = next_release(s, &p, &gate, env, owner);
     return j ? j : next_binding(s, &p, &gate, env, owner);
@@ -214,6 +258,8 @@ bool slot_jobs_end(const struct slot_jobs *s, struct agent_job *j)
         late_binding_bound(s->slots, &j->binding, err);
     else
         late_binding_released(s->slots, j->slot, err);
+    if (v && !read)
+        v->slices_unread = true;
     cards_mark_holders(s->cards);
     late_binding_retry_now(s->slots);
     return !read || j->n_reach > 1;

@@ -122,14 +122,16 @@ static void add_part(struct build *b, const struct gpu_card *card, const struct 
 
 /* --- Slots --- */
 
-/* The slices that a card can still have beside foreign ones and those of a spec. */
-static unsigned free_slices_of(const struct gpu_card *card)
+/* The slices for pods that the card can have, beside foreign ones and those of a spec. While it
+ * hangs none can be made: those that it has. */
+static unsigned slices_for_pods(const struct card_view *v)
 {
-    unsigned n = SGPU_MAX_SLICES;
-    for (unsigned i = 0; i < card->sgpu.n; i++)
-        n -= card->sgpu.items[i].foreign || sgpu_slot_of(card->sgpu.items[i].alias) < 0;
-    assert(n <= SGPU_MAX_SLICES);
-    return n;
+    const struct sgpu_state *s = &v->card.sgpu;
+    unsigned of_pods = 0;
+    for (unsigned i = 0; i < s->n; i++)
+        of_pods += !s->items[i].foreign && sgpu_slot_of(s->items[i].alias) >= 0;
+    assert(of_pods <= s->n && s->n <= SGPU_MAX_SLICES);
+    return v->hangs ? of_pods : SGPU_MAX_SLICES - (s->n - of_pods);
 }
 
 static void add_slot(struct build *b, const char *name, unsigned slot)
@@ -184,8 +186,9 @@ static void add_slots(struct build *b)
     }
 }
 
-static void count_slots(struct build *b, const struct gpu_card *card, bool healthy)
+static void count_slots(struct build *b, const struct card_view *v, bool healthy)
 {
+    const struct gpu_card *card = &v->card;
     auto_err struct err e = {0};
     bool has_nodes = device_check_nodes(b->s->nodes, card, &e) == 0;
     if (!has_nodes && !b->table->left_out)
@@ -194,7 +197,7 @@ static void count_slots(struct build *b, const struct gpu_card *card, bool healt
     if (!b->slots.card)
         b->slots.card = card;
     b->slots.n += b->slots.n < SGPU_MAX_SLOTS ? SGPU_MAX_SLICES : 0;
-    b->slots.free_slices += healthy && has_nodes ? free_slices_of(card) : 0;
+    b->slots.free_slices += healthy && has_nodes ? slices_for_pods(v) : 0;
     device_slots_add(&b->slots.made, card);
 }
 
@@ -202,8 +205,9 @@ static void count_slots(struct build *b, const struct gpu_card *card, bool healt
 
 /* A device that is ill, is about to go, or belongs to a card that is to be changed may not be
  * granted. It stays listed while it exists, because a pod may hold it. */
-static void add_card(struct build *b, const struct gpu_card *card, const struct card_offer *offer)
+static void add_card(struct build *b, const struct card_view *v, const struct card_offer *offer)
 {
+    const struct gpu_card *card = &v->card;
     const struct device_want *want = want_of(b, card);
     if (card->mode == GPU_NATIVE) {
         add_whole_card(b, card, card->healthy && offer->whole);
@@ -218,7 +222,7 @@ static void add_card(struct build *b, const struct gpu_card *card, const struct 
         add_part(b, card, &p, card->healthy && card_part_is_good(&p) && card_offer_has(offer, &p));
     }
     if (card->mode == GPU_SGPU && card_makes_slices(card, want))
-        count_slots(b, card, card->healthy && offer->slots);
+        count_slots(b, v, card->healthy && offer->slots);
 }
 
 static int by_name(const void *a, const void *b)
@@ -246,7 +250,7 @@ void device_table_build(const struct node_state *s, const struct card_offer *off
     for (size_t i = 0; i < s->n_cards; i++)
         if (*s->cards[i].card.uuid && !s->cards[i].card.unread) {
             b.card_index = i;
-            add_card(&b, &s->cards[i].card, &offers[i]);
+            add_card(&b, &s->cards[i], &offers[i]);
         }
     add_slots(&b);
     if (ret->n_resources)

@@ -420,7 +420,7 @@ static bool prepare(struct late_binding *l, struct binding *b, const struct slot
                                  .container = xstrdup(b->container)};
     if (choose(b, cards, n, ret, &e) == 0)
         return true;
-    if (gate->room_may_come && e.kind == ERR_UNAVAILABLE)
+    if (gate->room_may_come)
         return false;
     if (!b->tried && has_any_made(b, made)) {
         leave_unplaced(b, &e, ret);
@@ -429,6 +429,16 @@ static bool prepare(struct late_binding *l, struct binding *b, const struct slot
     /* Room may become free; a pod that can never fit may be changed. */
     put_off(l, b, e.kind == ERR_UNAVAILABLE ? KNOWN : NEW, err_msg(&e));
     return false;
+}
+
+static bool may_begin(struct late_binding *l, struct binding *b, const struct slot_gate *gate,
+                      const struct slot_binding *binding)
+{
+    auto_err struct err why = {0};
+    bool may = gate->may_bind(gate->arg, binding, &why);
+    if (!may && why.kind)
+        put_off(l, b, KNOWN, err_msg(&why));
+    return may;
 }
 
 bool late_binding_next(struct late_binding *l, const struct slot_card *cards, size_t n,
@@ -441,7 +451,7 @@ bool late_binding_next(struct late_binding *l, const struct slot_card *cards, si
         struct binding *b = &l->items[i];
         auto_slot_binding struct slot_binding binding = {0};
         if (b->state != KNOWN || b->due_mono_ms > now ||
-            !prepare(l, b, cards, n, made, gate, &binding) || !gate->may_bind(gate->arg, &binding))
+            !prepare(l, b, cards, n, made, gate, &binding) || !may_begin(l, b, gate, &binding))
             continue;
         assert(binding.n == b->n_slots);
         b->state = RUNS;

@@ -46,9 +46,10 @@ void late_binding_retry_now(struct late_binding *l);
 
 /* What the caller knows of the jobs that run now. */
 struct slot_gate {
-    /* True when such a job may begin: nothing that it touches is in another job's hands. One that
-     * may not is asked about at each later call. */
-    bool (*may_bind)(void *arg, const struct slot_binding *b);
+    /* True when such a job may begin: nothing that it touches is in another job's hands, or due for
+     * an attempt. One that may not is asked about at each later call. *ret_why is set where a call
+     * that does not return is in the way: the pod is reported with it. */
+    bool (*may_bind)(void *arg, const struct slot_binding *b, struct err *ret_why);
     bool (*may_release)(void *arg, unsigned slot);
     void *arg;
     bool room_may_come; /* a job or an attempt that will end may bring room: a pod that finds none
@@ -57,11 +58,11 @@ struct slot_gate {
 
 /* The next slots to bind, with cards chosen among these. The binding is the caller's
  * (slot_binding_done), who reports the result with late_binding_bound. Call late_binding_release
- * first: the two look at what is due.
+ * before, from whose last call late_binding_due_mono_ms counts.
  *
  * A binding without room is still returned as `unplaced`, when a slice of one of its slots is in
  * `made`: the slice is either its own or an earlier pod's, and only the record tells which. It is
- * returned once each time its pod was read. False: none is due. */
+ * returned once each time its pod was read. False: none is due, or none may begin. */
 bool late_binding_next(struct late_binding *l, const struct slot_card *cards, size_t n,
                        const struct device_slots *made, const struct slot_gate *gate,
                        struct slot_binding *ret);
@@ -77,7 +78,7 @@ void late_binding_bound(struct late_binding *l, const struct slot_binding *b,
 
 /* The next slot to release, among those found and those in `made`: it has no holder. A released
  * slot that is still in `made`, because its card could not be read, is returned again after a
- * while. False: none is due. */
+ * while. False: none is due, or none may begin. */
 bool late_binding_release(struct late_binding *l, const struct holders *h,
                           const struct device_slots *made, const struct slot_gate *gate,
                           unsigned *ret);
@@ -89,8 +90,8 @@ void late_binding_released(struct late_binding *l, unsigned slot, const struct e
 void late_binding_sick(const struct late_binding *l, const struct device_slots *made,
                        struct device_slots *ret);
 
-/* When something is due by itself; INT64_MAX: nothing. Not counted is what was due already at the
- * last look (late_binding_release): the gate holds it back, and the end of a job lets it go on. */
+/* When something is due by itself; INT64_MAX: nothing. What was due already at the last call of
+ * late_binding_release is not counted: the gate holds it back until a job or an attempt ends. */
 int64_t late_binding_due_mono_ms(const struct late_binding *l);
 
 /* A container whose slots could not be bound yet. */

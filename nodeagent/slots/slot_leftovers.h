@@ -41,12 +41,12 @@ void slot_leftovers_put_off(struct slot_leftovers *l);
 
 struct slot_questions {
     bool (*is_held)(const void *arg, unsigned slot);   /* by somebody: it is no leftover now */
-    bool (*may_begin)(const void *arg, unsigned slot); /* its release, when nobody holds it */
+    bool (*may_begin)(const void *arg, unsigned slot); /* its release; asked when nobody holds it */
     const void *arg;
 };
 
 /* The next slot to release, among those in the list and those in `made`. It counts as being
- * released until slot_leftovers_released. False: none is due. */
+ * released until slot_leftovers_released. False: none is due, or none may begin. */
 bool slot_leftovers_next(struct slot_leftovers *l, const struct slot_questions *q,
                          const struct device_slots *made, unsigned *ret);
 /* Reports the result of a release. err NULL: it worked. */

@@ -322,36 +322,72 @@ def test_an_agent_killed_while_slices_are_made_on_two_cards_makes_each_once(rig,
         wait_for(lambda pod=pod: node.edits(pod), 30, "its CDI file")
 
 
-@pytest.mark.parametrize("call", ["mxSmlCreateSgpu", "mxSmlRemoveSgpu"])
-def test_a_call_for_a_slice_that_hangs_holds_up_its_own_card_only(rig, kubelet, call):
+def hanging(node):
+    return condition(node.node.status(), "Ready").get("reason") == "NVMLTimeout"
+
+
+def test_a_slice_that_hangs_while_it_is_made_holds_up_its_own_card_only(rig, kubelet):
     node = Slices(rig, kubelet, cards=2)
     node.node.agent.stop()
     node.host.start(call_deadline_ms=300)
     kubelet.wait_offers(**{SGPU: 32})
-    hold(node, 0, call, "hang:600")
+    hold(node, 0, "mxSmlCreateSgpu", "hang:600")
     first = node.pod_on("a", 0)
-    if call == "mxSmlRemoveSgpu":
-        wait_for(lambda: node.edits(first), 30, "its CDI file")
-        node.end(first)
-    wait_for(lambda: condition(node.node.status(), "Ready").get("reason") == "NVMLTimeout", 30, "the hang to be told")
-    if call == "mxSmlRemoveSgpu":
-        (slot,) = first.devices[SGPU]
-        wait_for(lambda: kubelet.devices(SGPU)[slot].health == "Unhealthy", 30, "the slot not to be granted anew")
-    second = node.pod_on("b", 1)
-    third = node.pod("c")  # of any card
-    for pod in (second, third):
-        wait_for(lambda pod=pod: node.edits(pod), 30, "its CDI file")
-    assert len(node.slices(1)) == 2
-    node.end(third)
-    wait_for(lambda: len(node.slices(1)) == 1 and node.edits(third) is None, 30, "the slice to go")
+    wait_for(lambda: hanging(node), 30, "the hang to be told")
+    kubelet.wait_offers(**{SGPU: 16})  # one of them is the first pod's
+    comes_and_goes(node)
     assert node.node.agent.stop(8) == 1
     node.node.ctl("fault", "clear")
     node.start()
-    if call == "mxSmlCreateSgpu":
-        node.wait_bound(first)
-    else:
-        wait_for(lambda: node.slices(0) == [], 60, "the earlier pod's slice to go")
+    node.wait_bound(first)
     assert len(node.slices(1)) == 1
+
+
+def test_a_slice_that_hangs_while_it_is_removed_holds_up_its_own_card_only(rig, kubelet):
+    node = Slices(rig, kubelet, cards=2)
+    node.node.agent.stop()
+    node.host.start(call_deadline_ms=300)
+    kubelet.wait_offers(**{SGPU: 32})
+    hold(node, 0, "mxSmlRemoveSgpu", "hang:600")
+    pods = [node.pod_on(name, 0) for name in ("a", "d")]
+    for pod in pods:
+        node.wait_bound(pod)
+    node.end(pods[0])
+    wait_for(lambda: hanging(node), 30, "the hang to be told")
+    kubelet.wait_offers(**{SGPU: 17})  # as many as the other card has, and the one that is held
+    node.end(pods[1])
+    kubelet.wait_offers(**{SGPU: 16})
+    for pod in pods:
+        (slot,) = pod.devices[SGPU]
+        assert kubelet.devices(SGPU)[slot].health == "Unhealthy"
+    comes_and_goes(node)
+    assert node.node.agent.stop(8) == 1
+    node.node.ctl("fault", "clear")
+    node.start()
+    wait_for(lambda: node.slices(0) == [], 60, "the earlier pods' slices to go")
+    assert len(node.slices(1)) == 1
+
+
+def comes_and_goes(node):
+    """Slices are made and removed on the second card."""
+    stays, goes = node.pod_on("b", 1), node.pod("c")  # of any card
+    for pod in (stays, goes):
+        wait_for(lambda pod=pod: node.edits(pod), 30, "its CDI file")
+    assert len(node.slices(1)) == 2
+    node.end(goes)
+    wait_for(lambda: len(node.slices(1)) == 1 and node.edits(goes) is None, 30, "the slice to go")
+
+
+def test_a_pod_waits_without_a_word_for_a_card_that_is_about_to_have_slices(node):
+    """As after a reboot, which leaves the card whole."""
+    pod = node.pod("a")
+    node.wait_bound(pod)
+    node.node.agent.stop()
+    node.node.ctl("reboot")
+    hold(node, 0, "mxSmlSetSgpuToggle", "hang:5")
+    node.start()
+    node.wait_bound(pod)
+    assert node.rig.events(node.node.name, "SliceNotMade") == []
 
 
 def test_a_slice_is_made_on_a_card_that_containers_can_use(rig, kubelet):

@@ -202,7 +202,7 @@ Test(device_table, single_keeps_its_name_while_all_is_cut_anew)
     check(&n, "nvidia.com/gpu: " A "/3g.40gb@4!\n");
 }
 
-/* A job for slots has all cards with slices in hand, also one that is being drained. */
+/* A job for slots may have a card in hand that is being drained. */
 Test(device_table, a_job_that_changes_no_layout_puts_nothing_back_on_offer)
 {
     static const struct busy_card busy = {.uuid = A, .offer = {.whole = true}};

@@ -21,7 +21,7 @@ static struct holders holders;
 
 /* The slots that jobs have in hand, and whether something that runs may leave room. */
 static struct device_slots in_hand;
-static bool room_may_come;
+static bool room_may_come, hangs;
 
 static void set_up(void)
 {
@@ -35,7 +35,7 @@ static void set_up(void)
     open_card = true;
     holders = (struct holders){0};
     in_hand = (struct device_slots){0};
-    room_may_come = false;
+    room_may_come = hangs = false;
 }
 
 static void tear_down(void)
@@ -113,12 +113,16 @@ static void read_pods(void)
     late_binding_take(late);
 }
 
-static bool may_bind(void *arg, const struct slot_binding *b)
+static bool may_bind(void *arg, const struct slot_binding *b, struct err *ret_why)
 {
     (void)arg;
-    for (size_t i = 0; i < b->n; i++)
-        if (device_slots_has(&in_hand, b->bound[i].slot))
-            return false;
+    for (size_t i = 0; i < b->n; i++) {
+        if (!device_slots_has(&in_hand, b->bound[i].slot))
+            continue;
+        if (hangs)
+            (void)err_set(ret_why, ERR_UNAVAILABLE, "a call does not return");
+        return false;
+    }
     return true;
 }
 
@@ -261,6 +265,23 @@ Test(late_binding, a_slot_in_another_jobs_hands_waits_and_holds_up_no_other)
     cr_expect_eq(late_binding_due_mono_ms(late), INT64_MAX);
     cr_expect_not(late_binding_news(late, &u), "its pod is not reported");
     in_hand = (struct device_slots){0};
+    expect_bound("a", 1, 1024);
+}
+
+Test(late_binding, a_slot_behind_a_call_that_hangs_is_reported_and_tried_again)
+{
+    struct unbound u;
+    make_pod("a", "n1", 1, "1Gi");
+    list((struct given[]){{3, "a"}}, 1);
+    read_pods();
+    device_slots_put(&in_hand, 3);
+    hangs = true;
+    expect_none();
+    cr_assert(late_binding_news(late, &u));
+    cr_expect_str_eq(u.why, "a call does not return");
+    cr_expect_lt(late_binding_due_mono_ms(late), clock_mono_ms(clk) + 15000);
+    in_hand = (struct device_slots){0};
+    late_binding_retry_now(late);
     expect_bound("a", 1, 1024);
 }
 
