@@ -44,6 +44,7 @@ def node(two_cards, request):
     n = two_cards("c500", **getattr(request, "param", {}))
     n.rig.profile("slices", {"selector": {"vendor": "metax"}, "mode": "sgpu", "sgpu": {"qosPolicy": "fixed-share"}})
     wait_offers(n, **{SGPU: "32", "koordinator.sh/gpu-core": "200"})
+    wait_free(n, "200")
     return n
 
 
@@ -82,6 +83,8 @@ def pod(node, name, compute, memory, cards=1):
 
 
 def wait_free(node, percent):
+    """Before its books have the node's Device, the scheduler binds a pod without choosing a card."""
+
     def look():
         return node.scheduler.free(node).get("koordinator.sh/gpu-core")
 
@@ -163,6 +166,7 @@ def test_a_pod_of_two_cards_gets_a_slice_of_each(node):
 def test_whole_cards_of_nvidia_are_counted_as_the_kubelet_gives_them(two_cards):
     node = two_cards("h100-80")
     wait_offers(node, **{"nvidia.com/gpu": "2", "koordinator.sh/gpu": "200"})
+    wait_free(node, "200")
     run = "trap 'exit 0' TERM; find /dev -name 'nvidia[0-9]*'; sleep 3600 & wait"
     pods = [scheduled(node, f"whole-{i}", run, {"nvidia.com/gpu": "1"}) for i in range(2)]
     for name in pods:
