@@ -9,6 +9,7 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/offer/device_entry.h"
+#include "partition/vendor.h"
 
 bool slot_jobs_is_open(const struct gpu_card *card, const struct device_want *want,
                        const struct card_track *t, const struct unended *unended)
@@ -63,12 +64,6 @@ static bool is_due(const struct slot_jobs *s, const char *uuid)
 {
     const struct card_track *t = card_tracks_find(s->tracks, uuid);
     return t && card_track_is_due(t, clock_mono_ms(s->clk));
-}
-
-static bool hangs(const struct slot_jobs *s, const char *uuid)
-{
-    const struct card_view *v = cards_find(s->cards, uuid);
-    return v ? v->hangs : jobs_hang_with(s->jobs, uuid);
 }
 
 /* An attempt is due, or waits until what it removes is withdrawn. */
@@ -148,6 +143,24 @@ static bool has_free_cards(const struct proposal *p)
     return !p->unknown;
 }
 
+/* A card that is no longer shown has its UUID for a name. */
+static void note_hanging_card(const struct proposal *p, const char *uuid, struct err *ret_why)
+{
+    const struct card_view *v = cards_find(p->s->cards, uuid);
+    char name[GPU_UUID_BYTES + 32];
+    if (v ? !v->hangs : !jobs_hang_with(p->s->jobs, uuid))
+        return;
+    if (v)
+        (void)snprintf(name, sizeof(name), "%s GPU %u", vendor_title(v->card.vendor),
+                       v->card.index);
+    else
+        (void)snprintf(name, sizeof(name), "card %s", uuid);
+    (void)err_set(ret_why, ERR_UNAVAILABLE,
+                  "the slot's slice is, or may be, on %s, and a call of the library for that card "
+                  "does not return",
+                  name);
+}
+
 /* Sets *ret_why where a call that does not return is in the binding's way. */
 static void note_hang(const struct proposal *p, const struct slot_binding *b, struct err *ret_why)
 {
@@ -157,11 +170,7 @@ static void note_hang(const struct proposal *p, const struct slot_binding *b, st
                           "a call of the library for an earlier pod of slot %u does not return",
                           b->bound[i].slot);
     for (size_t i = 0; i < p->n; i++)
-        if (hangs(p->s, p->reach[i]))
-            (void)err_set(ret_why, ERR_UNAVAILABLE,
-                          "the slot's slice is, or may be, on card %s, and a call of the library "
-                          "for that card does not return",
-                          p->reach[i]);
+        note_hanging_card(p, p->reach[i], ret_why);
 }
 
 static bool may_bind(void *arg, const struct slot_binding *b, struct err *ret_why)

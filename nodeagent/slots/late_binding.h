@@ -44,7 +44,7 @@ const char *late_binding_forbidden(const struct late_binding *l);
 /* Something changed on the cards: slots that found no room are tried again at once. */
 void late_binding_retry_now(struct late_binding *l);
 
-/* What the caller knows of the jobs that run now. */
+/* The caller's answers about the jobs that run now. */
 struct slot_gate {
     /* True when such a job may begin: nothing that it touches is in another job's hands, or due for
      * an attempt. One that may not is asked about at each later call. *ret_why is set where a call

@@ -322,38 +322,45 @@ def test_an_agent_killed_while_slices_are_made_on_two_cards_makes_each_once(rig,
         wait_for(lambda pod=pod: node.edits(pod), 30, "its CDI file")
 
 
-def hanging(node):
-    return condition(node.node.status(), "Ready").get("reason") == "NVMLTimeout"
-
-
-def test_a_slice_that_hangs_while_it_is_made_holds_up_its_own_card_only(rig, kubelet):
+def that_hangs(rig, kubelet, call):
+    """A node whose first card hangs in that call, and whose agent says so soon."""
     node = Slices(rig, kubelet, cards=2)
     node.node.agent.stop()
     node.host.start(call_deadline_ms=300)
     kubelet.wait_offers(**{SGPU: 32})
-    hold(node, 0, "mxSmlCreateSgpu", "hang:600")
-    first = node.pod_on("a", 0)
-    wait_for(lambda: hanging(node), 30, "the hang to be told")
-    kubelet.wait_offers(**{SGPU: 16})  # one of them is the first pod's
-    comes_and_goes(node)
-    assert node.node.agent.stop(8) == 1
+    hold(node, 0, call, "hang:600")
+    return node
+
+
+def wait_hanging(node):
+    wait_for(lambda: condition(node.node.status(), "Ready").get("reason") == "NVMLTimeout", 30, "the hang to be told")
+
+
+def start_anew(node):
+    """After a reset of the card, say."""
+    assert node.node.agent.stop(8) == 1, "the call still hangs"
     node.node.ctl("fault", "clear")
     node.start()
+
+
+def test_a_slice_that_hangs_while_it_is_made_holds_up_its_own_card_only(rig, kubelet):
+    node = that_hangs(rig, kubelet, "mxSmlCreateSgpu")
+    first = node.pod_on("a", 0)
+    wait_hanging(node)
+    kubelet.wait_offers(**{SGPU: 16})  # one of them is the first pod's
+    comes_and_goes(node)
+    start_anew(node)
     node.wait_bound(first)
     assert len(node.slices(1)) == 1
 
 
 def test_a_slice_that_hangs_while_it_is_removed_holds_up_its_own_card_only(rig, kubelet):
-    node = Slices(rig, kubelet, cards=2)
-    node.node.agent.stop()
-    node.host.start(call_deadline_ms=300)
-    kubelet.wait_offers(**{SGPU: 32})
-    hold(node, 0, "mxSmlRemoveSgpu", "hang:600")
+    node = that_hangs(rig, kubelet, "mxSmlRemoveSgpu")
     pods = [node.pod_on(name, 0) for name in ("a", "d")]
     for pod in pods:
         node.wait_bound(pod)
     node.end(pods[0])
-    wait_for(lambda: hanging(node), 30, "the hang to be told")
+    wait_hanging(node)
     kubelet.wait_offers(**{SGPU: 17})  # as many as the other card has, and the one that is held
     node.end(pods[1])
     kubelet.wait_offers(**{SGPU: 16})
@@ -361,9 +368,7 @@ def test_a_slice_that_hangs_while_it_is_removed_holds_up_its_own_card_only(rig, 
         (slot,) = pod.devices[SGPU]
         assert kubelet.devices(SGPU)[slot].health == "Unhealthy"
     comes_and_goes(node)
-    assert node.node.agent.stop(8) == 1
-    node.node.ctl("fault", "clear")
-    node.start()
+    start_anew(node)
     wait_for(lambda: node.slices(0) == [], 60, "the earlier pods' slices to go")
     assert len(node.slices(1)) == 1
 
