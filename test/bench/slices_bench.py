@@ -103,7 +103,7 @@ class Round:
         """Seconds until every pod has its slice, and until every container runs: from the first bind, or with a scheduler from the first pod."""
         begin = time.monotonic()
         for i in range(self.count):
-            self.node.api.create(PODS, self.pod(i))
+            self.node.rig.scheduler.create(PODS, self.pod(i))
         if schedule:
             begin = time.monotonic()
             schedule(self)
