@@ -147,14 +147,6 @@ bool jobs_has_room(const struct jobs *s)
     return s->n < worker_max_threads(s->worker);
 }
 
-bool jobs_has_kind(const struct jobs *s, enum agent_job_kind kind)
-{
-    for (size_t i = 0; i < s->n; i++)
-        if (s->running[i].kind == kind)
-            return true;
-    return false;
-}
-
 void jobs_add_stuck_slots(const struct jobs *s, struct device_slots *ret)
 {
     for (size_t i = 0; i < s->n; i++) {

@@ -43,8 +43,6 @@ void jobs_end(struct jobs *s, const struct agent_job *j);
 
 /* True while another job would begin at once. */
 bool jobs_has_room(const struct jobs *s);
-/* True while a job of this kind runs. */
-bool jobs_has_kind(const struct jobs *s, enum agent_job_kind kind);
 /* True while a reading runs that the next one has to wait for. One whose call is past its deadline
  * does not count: it keeps the card that hangs, and the next reading leaves that card out. At most
  * half of the worker's threads may hang so. */
