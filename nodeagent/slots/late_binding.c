@@ -329,61 +329,17 @@ void late_binding_retry_now(struct late_binding *l)
 
 /* --- Binding --- */
 
-/* Copies of the cards, with the slices that are about to be made. */
-struct sketch {
-    struct gpu_card *cards;
-    struct slot_card *list;
-    size_t n;
-};
-
-static void sketch_init(struct sketch *s, const struct slot_card *cards, size_t n)
-{
-    *s = (struct sketch){.cards = xcalloc(n, sizeof(*s->cards)),
-                         .list = xcalloc(n, sizeof(*s->list)),
-                         .n = n};
-    for (size_t i = 0; i < n; i++) {
-        s->cards[i] = *cards[i].card;
-        s->list[i] = cards[i];
-        s->list[i].card = &s->cards[i];
-    }
-}
-
-static void sketch_done(struct sketch *s)
-{
-    free(s->cards);
-    free(s->list);
-}
-AUTO_DEFINE(sketch, struct sketch, sketch_done)
-
-/* Replaces the slot's own slice. */
-static void sketch_slice(struct sketch *s, unsigned slot, const struct slot_place *p)
-{
-    for (size_t i = 0; i < s->n; i++) {
-        struct sgpu_state *state = &s->cards[i].sgpu;
-        sgpu_drop_slot(state, slot);
-        if (&s->cards[i] != p->card || state->n == SGPU_MAX_SLICES)
-            continue;
-        struct sgpu_slice *slice = &state->items[state->n++];
-        *slice = (struct sgpu_slice){.quota = p->quota};
-        sgpu_slot_alias(slot, slice->alias);
-        if (p->qos >= 0)
-            state->qos = p->qos;
-    }
-}
-
 static int choose(const struct binding *b, const struct slot_card *cards, size_t n,
                   struct slot_binding *ret, struct err *e)
 {
-    AUTO(sketch) struct sketch s;
-    sketch_init(&s, cards, n);
+    auto_free struct slot_place *places = xcalloc(b->n_slots, sizeof(*places));
+    TRY(slot_place(cards, n, b->slots, b->wishes, b->n_slots, places, e));
     for (size_t i = 0; i < b->n_slots; i++) {
-        struct slot_place p = {0};
-        TRY(slot_place(s.list, s.n, b->slots[i], &b->wishes[i], &p, e));
-        assert(p.card && p.quota.memory_mib > 0);
+        const struct slot_place *p = &places[i];
+        assert(p->card && p->quota.memory_mib > 0);
         struct bound_slot *g = XPUSH(ret->bound, ret->n);
-        *g = (struct bound_slot){.slot = b->slots[i], .quota = p.quota, .qos = p.qos};
-        memcpy(g->card, p.card->uuid, sizeof(g->card));
-        sketch_slice(&s, b->slots[i], &p);
+        *g = (struct bound_slot){.slot = b->slots[i], .quota = p->quota, .qos = p->qos};
+        memcpy(g->card, p->card->uuid, sizeof(g->card));
     }
     return 0;
 }
@@ -396,11 +352,9 @@ static bool has_any_made(const struct binding *b, const struct device_slots *mad
     return false;
 }
 
-/* Copies the binding without choosing cards. */
+/* Copies the binding without cards. */
 static void leave_unplaced(const struct binding *b, struct err *why, struct slot_binding *ret)
 {
-    free(TAKE(ret->bound));
-    ret->n = 0;
     for (size_t i = 0; i < b->n_slots; i++)
         *XPUSH(ret->bound, ret->n) = (struct bound_slot){.slot = b->slots[i], .qos = -1};
     (void)err_move(&ret->unplaced, why);

@@ -2,7 +2,10 @@
 #include "nodeagent/slots/slot_place.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/xalloc.h"
 
 #include "partition/vendor.h"
 
@@ -86,8 +89,8 @@ static unsigned left_on(const struct slot_place *p, unsigned slot)
     return room - p->quota.memory_mib;
 }
 
-int slot_place(const struct slot_card *cards, size_t n, unsigned slot, const struct slot_wish *w,
-               struct slot_place *ret, struct err *e)
+static int place_one(const struct slot_card *cards, size_t n, unsigned slot,
+                     const struct slot_wish *w, struct slot_place *ret, struct err *e)
 {
     struct slot_place best = {0};
     auto_err struct err first = {0};
@@ -111,4 +114,60 @@ int slot_place(const struct slot_card *cards, size_t n, unsigned slot, const str
         return err_set(e, first.kind, "%s", err_msg(&first));
     return err_set(e, ERR_UNAVAILABLE, "no card%s%s of this node has slices made for pods",
                    *w->card ? " " : "", w->card);
+}
+
+/* Copies of the cards, on which the slices that are about to be made already show. */
+struct sketch {
+    struct gpu_card *cards;
+    struct slot_card *list;
+    size_t n;
+};
+
+static void sketch_init(struct sketch *s, const struct slot_card *cards, size_t n)
+{
+    *s = (struct sketch){.cards = xcalloc(n, sizeof(*s->cards)),
+                         .list = xcalloc(n, sizeof(*s->list)),
+                         .n = n};
+    for (size_t i = 0; i < n; i++) {
+        s->cards[i] = *cards[i].card;
+        s->list[i] = cards[i];
+        s->list[i].card = &s->cards[i];
+    }
+}
+
+static void sketch_done(struct sketch *s)
+{
+    free(s->cards);
+    free(s->list);
+}
+AUTO_DEFINE(sketch, struct sketch, sketch_done)
+
+/* Replaces the slot's own slice. */
+static void sketch_slice(struct sketch *s, unsigned slot, const struct slot_place *p)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        struct sgpu_state *state = &s->cards[i].sgpu;
+        sgpu_drop_slot(state, slot);
+        if (&s->cards[i] != p->card || state->n == SGPU_MAX_SLICES)
+            continue;
+        struct sgpu_slice *slice = &state->items[state->n++];
+        *slice = (struct sgpu_slice){.quota = p->quota};
+        sgpu_slot_alias(slot, slice->alias);
+        if (p->qos >= 0)
+            state->qos = p->qos;
+    }
+}
+
+int slot_place(const struct slot_card *cards, size_t n, const unsigned *slots,
+               const struct slot_wish *wishes, size_t n_slots, struct slot_place *ret,
+               struct err *e)
+{
+    AUTO(sketch) struct sketch s;
+    sketch_init(&s, cards, n);
+    for (size_t i = 0; i < n_slots; i++) {
+        TRY(place_one(s.list, s.n, slots[i], &wishes[i], &ret[i], e));
+        sketch_slice(&s, slots[i], &ret[i]);
+        ret[i].card = cards[ret[i].card - s.cards].card; /* not the copy */
+    }
+    return 0;
 }

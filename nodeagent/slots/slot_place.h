@@ -21,10 +21,13 @@ struct slot_place {
     int qos; /* policy to set first, on a card without slices; -1: leave it */
 };
 
-/* Chooses the card that the wish names; else the card with the least left afterwards, so that large
- * slices stay possible; else the first of several equal ones. A card without slices takes the
- * policy that the pod asks for, unless its profile has one. An existing slice of this slot is not
- * counted, since it is made again. ERR_UNAVAILABLE: there may be room later, as the message says;
- * ERR_INVALID: no card of this node can ever hold it. */
-int slot_place(const struct slot_card *cards, size_t n, unsigned slot, const struct slot_wish *w,
-               struct slot_place *ret, struct err *e) MUST_CHECK;
+/* Chooses for each slot of one container, in their order, the card that its wish names; else the
+ * card with the least left afterwards, so that large slices stay possible; else the first of
+ * several equal ones. A card without slices takes the policy that the pod asks for, unless its
+ * profile has one. An existing slice of a slot is not counted, since it is made again; the room of
+ * the slots before it is taken. slots, wishes and ret have n_slots elements; ret is set where 0 is
+ * returned. ERR_UNAVAILABLE: there may be room later, as the message says; ERR_INVALID: no card of
+ * this node can ever hold it. */
+int slot_place(const struct slot_card *cards, size_t n, const unsigned *slots,
+               const struct slot_wish *wishes, size_t n_slots, struct slot_place *ret,
+               struct err *e) MUST_CHECK;

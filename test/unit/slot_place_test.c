@@ -36,16 +36,17 @@ static void expect_place(size_t n, unsigned slot, struct slot_wish w, const char
 {
     struct slot_place p;
     auto_err struct err e = {0};
-    cr_assert_eq(slot_place(open_cards, n, slot, &w, &p, &e), 0, "%s", err_msg(&e));
+    cr_assert_eq(slot_place(open_cards, n, &slot, &w, 1, &p, &e), 0, "%s", err_msg(&e));
     cr_expect_str_eq(p.card->uuid, uuid);
     cr_expect_eq(p.qos, qos);
 }
 
 static void expect_none(size_t n, struct slot_wish w, enum err_kind kind, const char *words)
 {
+    const unsigned slot = 0;
     struct slot_place p;
     auto_err struct err e = {0};
-    cr_expect_eq(slot_place(open_cards, n, 0, &w, &p, &e), -(int)kind);
+    cr_expect_eq(slot_place(open_cards, n, &slot, &w, 1, &p, &e), -(int)kind);
     cr_expect_str_eq(err_msg(&e), words);
 }
 
@@ -129,4 +130,35 @@ Test(slot_place, a_card_that_is_ill_or_about_to_change_gets_none)
     node(1);
     open_cards[0].open = false;
     expect_none(1, small, ERR_UNAVAILABLE, "MetaX GPU 0 takes no new slices at the moment");
+}
+
+Test(slot_place, slots_of_one_container_take_room_from_each_other)
+{
+    const unsigned slots[] = {4, 7};
+    const struct slot_wish wishes[] = {
+        {.memory_mib = CARD_MIB / 2 + SGPU_STEP_MIB, .compute_percent = 10, .qos = -1},
+        {.memory_mib = CARD_MIB / 2, .compute_percent = 10, .qos = -1},
+    };
+    struct slot_place p[2];
+    auto_err struct err e = {0};
+    node(2);
+    cr_assert_eq(slot_place(open_cards, 2, slots, wishes, 2, p, &e), 0, "%s", err_msg(&e));
+    cr_expect_eq(p[0].card, &cards[0]);
+    cr_expect_eq(p[1].card, &cards[1]);
+    cr_expect_eq(cards[0].sgpu.n, 0, "the caller's cards stay as they are");
+
+    node(1);
+    cr_expect_eq(slot_place(open_cards, 1, slots, wishes, 2, p, &e), -(int)ERR_UNAVAILABLE);
+}
+
+Test(slot_place, first_slot_of_a_container_sets_the_policy_of_a_card_without_slices)
+{
+    const unsigned slots[] = {4, 7};
+    const struct slot_wish wishes[] = {like(API_BURST_SHARE, ""), like(API_BURST_SHARE, "")};
+    struct slot_place p[2];
+    auto_err struct err e = {0};
+    node(1);
+    cr_assert_eq(slot_place(open_cards, 1, slots, wishes, 2, p, &e), 0, "%s", err_msg(&e));
+    cr_expect_eq(p[0].qos, API_BURST_SHARE);
+    cr_expect_eq(p[1].qos, -1);
 }
