@@ -3,9 +3,9 @@
 # Checks that includes point downwards only, that no files include each other in a circle (x.c and
 # x.h count as one), and that each folder sees the libraries it may see.
 #
-#   hack/check-layers.sh
-#
-# Names every include that breaks the rule; says nothing and exits with 0 when there is none.
+#   hack/check-layers.sh          names every include that breaks the rule; says nothing and exits
+#                                 with 0 when there is none
+#   hack/check-layers.sh --list   the folders, top first, each with what it may include
 set -euo pipefail
 
 case "${1:-}" in -h | --help)
@@ -97,6 +97,21 @@ malloc.h math.h net/* netdb.h netinet/* poll.h pthread.h pwd.h regex.h sched.h s
 setjmp.h signal.h spawn.h stdalign.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h
 stdlib.h stdnoreturn.h string.h strings.h sys/* sysexits.h syslog.h termios.h threads.h time.h
 ucontext.h uchar.h unistd.h utime.h wchar.h wctype.h"
+
+# A rule's "folder/" stands for the folders in it.
+list_layers() {
+    local rule
+    for rule in "${!may_include[@]}"; do
+        # shellcheck disable=SC2086 # a list of words
+        printf "$rule %s\n" "$rule" ${may_include[$rule]}
+    done | tsort | while read -r rule; do
+        [ -z "${may_include[$rule]+x}" ] || printf '%-34s %s\n' "$rule" "$(xargs <<<"${may_include[$rule]}")"
+    done
+}
+if [ "${1:-}" = --list ]; then
+    list_layers
+    exit
+fi
 
 matches() { # word patterns...
     local word=$1 pattern
