@@ -160,7 +160,7 @@ int cdi_check_hook(const char *host_root, const char *hook, char **ret, struct e
     return 0;
 }
 
-int cdi_set_common(struct cdi *c, const struct container_nodes *nodes,
+int cdi_set_common(struct cdi *c, const struct device_nodes *nodes,
                    const struct driver_files *files, struct err *e)
 {
     assert(nodes);
@@ -197,8 +197,8 @@ static void draft_done(struct draft *d)
 }
 AUTO_DEFINE(draft, struct draft, draft_done)
 
-static int render_device(const struct container_nodes *nodes, const struct entry_device *d,
-                         char **ret, struct err *e)
+static int render_device(const struct device_nodes *nodes, const struct entry_device *d, char **ret,
+                         struct err *e)
 {
     if (!cdi_is_name(d->cdi_name))
         return err_set(e, ERR_INVALID, "\"%s\" is not a legal CDI device name", d->cdi_name);
@@ -207,7 +207,7 @@ static int render_device(const struct container_nodes *nodes, const struct entry
 
 /* Adds the device, after a ',' unless it is the first. A device that cannot be described is
  * noted. */
-static void add_device(struct draft *draft, const struct container_nodes *nodes,
+static void add_device(struct draft *draft, const struct device_nodes *nodes,
                        const struct entry_device *d)
 {
     auto_err struct err now = {0};
@@ -239,7 +239,7 @@ static bool is_again(const struct spec *s, const struct entry_device *const *dev
     return false;
 }
 
-static void render(const struct spec *s, const struct container_nodes *nodes,
+static void render(const struct spec *s, const struct device_nodes *nodes,
                    const struct entry_device *const *devices, size_t n, struct draft *ret)
 {
     cdi_spec_begin(&ret->text, s->vendor, s->common);
@@ -306,7 +306,7 @@ static int bring(const struct cdi *c, struct spec *s, const struct draft *draft,
 
 /* Writes a vendor's file. *left_out gets the first device that cannot be described, unless it is
  * set. */
-static int write_spec(const struct cdi *c, struct spec *s, const struct container_nodes *nodes,
+static int write_spec(const struct cdi *c, struct spec *s, const struct device_nodes *nodes,
                       const struct entry_device *const *devices, size_t n, struct err *left_out,
                       struct err *e)
 {
@@ -335,7 +335,7 @@ static void check_vendors(const struct entry_device *const *devices, size_t n, s
     }
 }
 
-int cdi_write(struct cdi *c, const struct container_nodes *nodes,
+int cdi_write(struct cdi *c, const struct device_nodes *nodes,
               const struct entry_device *const *devices, size_t n, struct err *e)
 {
     auto_err struct err failed = {0};

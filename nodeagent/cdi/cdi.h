@@ -49,7 +49,7 @@ AUTO_DEFINE_PTR(cdi, struct cdi, cdi_free)
 /* Makes the part that all containers share; writes nothing yet. The nodes are copied. files NULL:
  * the driver was not found, so the files hold devices only. ERR_NOT_FOUND, ERR_FORBIDDEN: the hook
  * program is missing, or others than root can change it; the part is then made without hooks. */
-int cdi_set_common(struct cdi *c, const struct container_nodes *nodes,
+int cdi_set_common(struct cdi *c, const struct device_nodes *nodes,
                    const struct driver_files *files, struct err *e) MUST_CHECK;
 
 /* Writes the files for these devices, whose device files come from nodes. Devices with the same
@@ -61,7 +61,7 @@ int cdi_set_common(struct cdi *c, const struct container_nodes *nodes,
  * files are not known; ERR_INVALID: its name is illegal, or its vendor unknown. ERR_SYSTEM takes
  * precedence: the folder cannot be made, is full or read-only. Then the old file stays, the other
  * vendors' files are written, and the next call tries again. */
-int cdi_write(struct cdi *c, const struct container_nodes *nodes,
+int cdi_write(struct cdi *c, const struct device_nodes *nodes,
               const struct entry_device *const *devices, size_t n, struct err *e) MUST_CHECK;
 
 /* True when its vendor's file has the device as of the last call of cdi_write. False where the name

@@ -36,7 +36,7 @@ static void add_node(json_t *list, const char *host_root, const char *path)
     json_array_append_new(list, node);
 }
 
-static json_t *new_nodes(const struct node_list *nodes)
+static json_t *new_nodes(const struct device_paths *nodes)
 {
     assert(nodes->host_root || nodes->n == 0);
     json_t *list = json_array();
@@ -45,9 +45,9 @@ static json_t *new_nodes(const struct node_list *nodes)
     return list;
 }
 
-static json_t *common_nodes(const struct container_vendor *v, const struct container_nodes *nodes)
+static json_t *common_nodes(const struct container_vendor *v, const struct device_nodes *nodes)
 {
-    auto_node_list struct node_list list = {0};
+    auto_device_paths struct device_paths list = {0};
     v->common_nodes(nodes, &list);
     return new_nodes(&list);
 }
@@ -189,7 +189,7 @@ static void set_list(json_t *edits, const char *key, json_t *list_take)
 }
 
 char *cdi_common_render(const struct container_vendor *v, const struct cdi_common_options *o,
-                        const struct container_nodes *nodes, const struct driver_files *files)
+                        const struct device_nodes *nodes, const struct driver_files *files)
 {
     assert(o->second_folder);
     auto_json json_t *edits = json_object();
@@ -217,11 +217,11 @@ static int device_env(const struct container_vendor *v, const struct entry_devic
     return 0;
 }
 
-int cdi_device_render(const struct container_nodes *nodes, const struct entry_device *d,
+int cdi_device_render(const struct device_nodes *nodes, const struct entry_device *d,
                       const struct entry_device *const *together, size_t n, char **ret,
                       struct err *e)
 {
-    auto_node_list struct node_list list = {0};
+    auto_device_paths struct device_paths list = {0};
     auto_json json_t *env = json_array();
     auto_json json_t *edits = json_object();
     const struct container_vendor *v = container_vendor_find(d->vendor);

@@ -27,13 +27,13 @@ struct cdi_common_options {
  * vendor whose driver is mounted (mounts_driver) also the driver's files (NULL: none) and hooks.
  * Caller frees. */
 char *cdi_common_render(const struct container_vendor *v, const struct cdi_common_options *o,
-                        const struct container_nodes *nodes, const struct driver_files *files);
+                        const struct device_nodes *nodes, const struct driver_files *files);
 
 /* One entry of devices[]: its device files and its environment. together: all devices of its
  * container, itself included, where they are known (n 0: it is the only one); the environment then
  * covers all of them. ERR_NOT_FOUND: some of its device files are not known. ERR_INVALID: no such
  * vendor, or a value that cannot be expressed. Caller frees *ret. */
-int cdi_device_render(const struct container_nodes *nodes, const struct entry_device *d,
+int cdi_device_render(const struct device_nodes *nodes, const struct entry_device *d,
                       const struct entry_device *const *together, size_t n, char **ret,
                       struct err *e) MUST_CHECK;
 

@@ -99,7 +99,7 @@ static int check_device(const struct cdi_slots *s, const struct entry_device *d,
 
 /* The file includes everything that all containers get, because the vendor's main file may be
  * removed. */
-static int render(const struct cdi_slots *s, const struct container_nodes *nodes,
+static int render(const struct cdi_slots *s, const struct device_nodes *nodes,
                   const struct entry_device *d, const struct entry_device *const *together,
                   size_t n, struct sb *ret, struct err *e)
 {
@@ -130,7 +130,7 @@ static int write_file(const struct cdi_slots *s, const char *name, const char *t
     return file_write_atomic(path, text, strlen(text), 0644, e);
 }
 
-int cdi_slots_write(const struct cdi_slots *s, const struct container_nodes *nodes,
+int cdi_slots_write(const struct cdi_slots *s, const struct device_nodes *nodes,
                     const struct entry_device *d, const struct entry_device *const *together,
                     size_t n, struct err *e)
 {

@@ -48,7 +48,7 @@ AUTO_DEFINE_PTR(cdi_slots, struct cdi_slots, cdi_slots_free)
  *
  * Errors; the old file stays then. ERR_INVALID: not a slot's name, another vendor's device, or a
  * slot itself; ERR_NOT_FOUND: its device files are not known; ERR_SYSTEM: folder or disk. */
-int cdi_slots_write(const struct cdi_slots *s, const struct container_nodes *nodes,
+int cdi_slots_write(const struct cdi_slots *s, const struct device_nodes *nodes,
                     const struct entry_device *d, const struct entry_device *const *together,
                     size_t n, struct err *e) MUST_CHECK;
 

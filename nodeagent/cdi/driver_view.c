@@ -2,68 +2,57 @@
 #include "nodeagent/cdi/driver_view.h"
 
 #include <assert.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/container/device_make.h"
 #include "nodeagent/vendor/container_vendors.h"
 
-static const char *or_root(const char *path)
+static const char *path_or(const char *path, const char *otherwise)
 {
-    return path ? path : "/";
+    return path ? path : otherwise;
 }
 
-static struct device_nodes_where nodes_where(const struct driver_where *w)
+/* Every path set. */
+static struct driver_where whole(const struct driver_where *w)
 {
-    return (struct device_nodes_where){w->proc_root ? w->proc_root : "/proc", or_root(w->dev_root)};
+    const char *driver_root = path_or(w->driver_root, "/");
+    return (struct driver_where){
+        .proc_root = path_or(w->proc_root, "/proc"),
+        .sys_root = path_or(w->sys_root, "/sys"),
+        .dev_root = path_or(w->dev_root, "/"),
+        .host_dev_root = path_or(w->host_dev_root, "/"),
+        .plain_dev_root = path_or(w->plain_dev_root, "/"),
+        .driver_root = driver_root,
+        .host_driver_root = path_or(w->host_driver_root, driver_root),
+    };
+}
+
+/* The driver whose files containers get; NULL: none of these is loaded. */
+static const struct gpu_driver *mounted_driver(const struct gpu_inventory *inv)
+{
+    for (size_t i = 0; i < inv->n_drivers; i++) {
+        const struct container_vendor *v = container_vendor_find(inv->drivers[i].vendor);
+        if (v && v->mounts_driver)
+            return &inv->drivers[i];
+    }
+    return NULL;
 }
 
 static const char *version_of(const struct gpu_inventory *inv)
 {
-    const struct gpu_driver *d = gpu_inventory_driver(inv, "nvidia");
+    const struct gpu_driver *d = mounted_driver(inv);
     return d ? d->version : "";
 }
-
-/* --- Files that drivers make by themselves --- */
-
-static void look_up_files(const struct driver_where *w, const struct gpu_inventory *inv,
-                          struct container_nodes *ret)
-{
-    const struct dri_where where = {w->sys_root ? w->sys_root : "/sys", or_root(w->dev_root)};
-    auto_free const char **bus_ids = NULL;
-    size_t n = 0;
-    for (size_t i = 0; i < inv->n_cards; i++) {
-        const struct gpu_card *c = &inv->cards[i];
-        const struct container_vendor *v = container_vendor_find(c->vendor);
-        if (!v || !v->uses_dri)
-            continue;
-        *XPUSH(bus_ids, n) = c->pci_bus_id;
-        for (unsigned k = 0; k < c->n_vfs; k++)
-            *XPUSH(bus_ids, n) = c->vfs[k].pci_bus_id;
-    }
-    container_nodes_look(&where, w->plain_dev_root, bus_ids, n, ret);
-}
-
-/* Device files come and go with virtual functions, and perhaps with slices. */
-static bool is_look_current(const struct driver_where *w, const struct driver_view *v,
-                            const struct gpu_inventory *inv)
-{
-    auto_container_nodes struct container_nodes now = {0};
-    look_up_files(w, inv, &now);
-    return container_nodes_same_look(&now, &v->nodes);
-}
-
-/* --- The whole --- */
 
 bool driver_view_is_current(const struct driver_where *w, const struct driver_view *v,
                             const struct gpu_inventory *inv)
 {
+    const struct driver_where where = whole(w);
     return v && strcmp(v->version, version_of(inv)) == 0 && strcmp(v->boot_id, inv->boot_id) == 0 &&
-           is_look_current(w, v, inv);
+           device_nodes_are_current(&where, inv->cards, inv->n_cards, &v->nodes);
 }
 
 static void note(struct driver_view *v, const struct err *e)
@@ -77,7 +66,7 @@ static void read_files(const struct driver_where *w, struct driver_view *v)
 {
     auto_err struct err e = {0};
     const struct driver_files_where files = {
-        .root = or_root(w->driver_root),
+        .root = w->driver_root,
         .host_root = w->host_driver_root,
         .version = v->version,
     };
@@ -93,41 +82,32 @@ struct driver_view *driver_view_read(const struct driver_where *w, const struct 
     auto_err struct err e = {0};
     (void)snprintf(v->version, sizeof(v->version), "%s", version_of(inv));
     (void)snprintf(v->boot_id, sizeof(v->boot_id), "%s", inv->boot_id);
-    const struct device_nodes_where nodes = nodes_where(w);
-    if (device_nodes_read(&nodes, w->host_dev_root, &v->nodes.nvidia, &e) < 0)
+    const struct driver_where where = whole(w);
+    if (device_nodes_read(&where, inv->cards, inv->n_cards, &v->nodes, &e) < 0)
         note(v, &e);
-    look_up_files(w, inv, &v->nodes);
-    if (gpu_inventory_driver(inv, "nvidia"))
-        read_files(w, v);
+    if (mounted_driver(inv))
+        read_files(&where, v);
     return v;
 }
 
 void driver_view_make_partitions(const struct driver_where *w, const struct driver_view *v,
                                  const struct gpu_card *card)
 {
-    const struct device_nodes_where where = nodes_where(w);
-    for (unsigned i = 0; i < card->n_partitions; i++) {
-        const struct gpu_partition *p = &card->partitions[i];
-        auto_err struct err e = {0};
-        if (device_make_caps(&where, &v->nodes.nvidia, card->minor, p->gi_id, p->ci_id, &e) < 0)
-            log_warn("Could not make a partition's device files", kv("gpu", card->uuid),
-                     kv_err(&e));
-    }
+    const struct driver_where where = whole(w);
+    auto_err struct err e = {0};
+    if (device_nodes_make_partitions(&where, card, &v->nodes, &e) < 0)
+        log_warn("Could not make all device files of the card's partitions", kv("gpu", card->uuid),
+                 kv_err(&e));
 }
 
 void driver_view_make(const struct driver_where *w, struct driver_view *v,
                       const struct gpu_card *cards, size_t n)
 {
     assert(v->more == 0); /* nobody else has the view yet */
-    auto_free unsigned *minors = xcalloc(n, sizeof(*minors));
-    size_t n_minors = 0;
-    const struct device_nodes_where where = nodes_where(w);
+    const struct driver_where where = whole(w);
     auto_err struct err e = {0};
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(cards[i].vendor, "nvidia") == 0 && cards[i].minor != UINT_MAX)
-            minors[n_minors++] = cards[i].minor;
-    if (device_make_cards(&where, &v->nodes.nvidia, minors, n_minors, &e) < 0)
-        log_warn("Could not make the driver's device files", kv_err(&e));
+    if (device_nodes_make(&where, cards, n, &v->nodes, &e) < 0)
+        log_warn("Could not make all device files of the cards", kv_err(&e));
     for (size_t i = 0; i < n; i++)
         driver_view_make_partitions(w, v, &cards[i]);
 }
@@ -147,7 +127,7 @@ struct driver_view *driver_view_free(struct driver_view *v)
         v->more--;
         return NULL;
     }
-    container_nodes_done(&v->nodes);
+    device_nodes_done(&v->nodes);
     driver_files_done(&v->files);
     free(v);
     return NULL;

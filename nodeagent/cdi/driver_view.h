@@ -10,27 +10,16 @@
 
 /*
  * The needs of a container besides the cards, from the drivers: device files of all vendors, and
- * NVIDIA's libraries. Read and made on the worker's threads, since it uses disks; immutable
+ * the libraries of the vendor that has them mounted (container_vendor.h). Read and made on the worker's threads, since it uses disks; immutable
  * afterwards.
  */
-struct driver_where {
-    const char *proc_root;        /* NULL: /proc */
-    const char *sys_root;         /* NULL: /sys */
-    const char *dev_root;         /* the folder that holds dev/, as the agent sees it; NULL: / */
-    const char *host_dev_root;    /* the same as the container runtime sees it; NULL: / */
-    const char *plain_dev_root;   /* the same for other vendors' files, which are always the host's;
-                                     NULL: / */
-    const char *driver_root;      /* NVIDIA's installation, as the agent sees it; NULL: / */
-    const char *host_driver_root; /* the same as the container runtime sees it; NULL: driver_root */
-};
-
 struct driver_view {
     unsigned more;    /* owners besides one; see driver_view_hold */
-    char version[80]; /* NVIDIA's driver's; "": none is loaded */
+    char version[80]; /* of the driver whose files are mounted; "": none is loaded */
     char boot_id[40];
-    struct container_nodes nodes;
+    struct device_nodes nodes;
     struct driver_files files;
-    bool has_files;    /* false: no installation of NVIDIA's driver was found */
+    bool has_files;    /* false: no installation of that driver was found */
     char trouble[256]; /* what could not be read, for a person; "": nothing */
 };
 
@@ -40,9 +29,9 @@ bool driver_view_is_current(const struct driver_where *w, const struct driver_vi
                             const struct gpu_inventory *inv);
 /* Reads a new view; never NULL. `trouble` says what is missing. Caller frees. */
 struct driver_view *driver_view_read(const struct driver_where *w, const struct gpu_inventory *inv);
-/* Makes the missing device files of NVIDIA's among these cards and their partitions, and logs those
- * that it could not make. Updates the view's list of common files, so it must be called before the
- * view is shared. */
+/* Makes the missing device files of these cards and their partitions, where that is not their
+ * driver's own work, and logs what it could not make. Updates the view's list of common files, so it
+ * must be called before the view is shared. */
 void driver_view_make(const struct driver_where *w, struct driver_view *v,
                       const struct gpu_card *cards, size_t n);
 /* The same for the partitions of one card, with a view that is shared already. */

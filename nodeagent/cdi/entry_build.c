@@ -101,10 +101,10 @@ static int add_device_env(const struct granted *g, struct entry *en, struct err 
     return 0;
 }
 
-static int add_nodes(const struct container_nodes *nodes, const struct granted *g, struct entry *en,
+static int add_nodes(const struct device_nodes *nodes, const struct granted *g, struct entry *en,
                      struct err *e)
 {
-    auto_node_list struct node_list list = {0};
+    auto_device_paths struct device_paths list = {0};
     if (!nodes)
         return err_set(e, ERR_UNAVAILABLE, "the driver's device files are not known yet");
     g->vendor->common_nodes(nodes, &list);
@@ -115,7 +115,7 @@ static int add_nodes(const struct container_nodes *nodes, const struct granted *
     return 0;
 }
 
-static int add_without_cdi(const struct entry_options *o, const struct container_nodes *nodes,
+static int add_without_cdi(const struct entry_options *o, const struct device_nodes *nodes,
                            const struct granted *g, struct entry *en, struct err *e)
 {
     const struct container_vendor *v = g->vendor;
@@ -149,7 +149,7 @@ static int check_env(const struct granted *g, struct err *e)
         n);
 }
 
-static int build(const struct entry_options *o, const struct container_nodes *nodes,
+static int build(const struct entry_options *o, const struct device_nodes *nodes,
                  const struct granted *g, struct entry *en, struct err *e)
 {
     bool by_cdi = o->ways & ENTRY_ALL_CDI;
@@ -170,7 +170,7 @@ static int build(const struct entry_options *o, const struct container_nodes *no
     return add_without_cdi(o, nodes, g, en, e);
 }
 
-int entry_build(const struct entry_options *o, const struct container_nodes *nodes,
+int entry_build(const struct entry_options *o, const struct device_nodes *nodes,
                 const struct entry_device *const *devices, size_t n, struct entry *ret,
                 struct err *e)
 {

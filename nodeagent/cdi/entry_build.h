@@ -13,6 +13,6 @@
  *  - ERR_NOT_FOUND: the files of a device are not known; a container could start and not use it.
  *  - ERR_INVALID: devices of several vendors or of an unknown one; a slot without CDI; or a
  *    combination that the vendor's containers cannot have. */
-int entry_build(const struct entry_options *o, const struct container_nodes *nodes,
+int entry_build(const struct entry_options *o, const struct device_nodes *nodes,
                 const struct entry_device *const *devices, size_t n, struct entry *ret,
                 struct err *e) MUST_CHECK;

@@ -7,44 +7,83 @@
 #include "base/auto.h"
 #include "base/err.h"
 
-#include "nodeagent/container/device_nodes.h"
 #include "nodeagent/container/dri_nodes.h"
 #include "nodeagent/container/entry.h"
+#include "nodeagent/gpu/gpu.h"
 
 /*
  * The differences between vendors in how a device gets into a container. Each vendor's folder fills
  * one (vendor_backend.h); container_vendors.h finds it.
  */
 
-/* MetaX's files that belong to no card: which exist. */
-struct metax_nodes {
-    bool mxcd, mxnd, mxgd;
+/* Where the files are that containers need. Borrowed strings. */
+struct driver_where {
+    const char *proc_root;        /* NULL: /proc */
+    const char *sys_root;         /* NULL: /sys */
+    const char *dev_root;         /* the folder that holds dev/, as the agent sees it; NULL: / */
+    const char *host_dev_root;    /* the same as the container runtime sees it, for the vendor whose
+                                     driver may be installed in a container; NULL: / */
+    const char *plain_dev_root;   /* the same for other vendors' files, which are always the host's;
+                                     NULL: / */
+    const char *driver_root;      /* that driver's installation, as the agent sees it; NULL: / */
+    const char *host_driver_root; /* the same as the container runtime sees it; NULL: driver_root */
 };
 
-/* The device files of all vendors, as last read. Immutable; owned: container_nodes_done. */
-struct container_nodes {
-    struct device_nodes nvidia;
-    struct metax_nodes metax;
-    struct dri_nodes dri; /* for cards that are used through DRI nodes; MetaX's other files are
-                             below the same host_dev_root */
-};
-void container_nodes_done(struct container_nodes *n);
-AUTO_DEFINE(container_nodes, struct container_nodes, container_nodes_done)
-#define auto_container_nodes AUTO(container_nodes)
+struct container_vendor;
 
-/* Paths of device files in a container, and their location on the host. Owned: node_list_done. */
-struct node_list {
+/* The device files of all vendors, as last read (device_nodes_read). Immutable once shared between
+ * threads; owned: device_nodes_done. */
+struct device_nodes {
+    struct dri_nodes dri; /* of cards that are used through DRI nodes; its host_dev_root is that of
+                             all files that are always the host's */
+    struct {
+        const struct container_vendor *vendor; /* NULL: no more */
+        void *files;                           /* its own ones (container_own_files.read) */
+    } own[GPU_MAX_VENDORS];
+};
+void device_nodes_done(struct device_nodes *n);
+AUTO_DEFINE(device_nodes, struct device_nodes, device_nodes_done)
+#define auto_device_nodes AUTO(device_nodes)
+
+/* What the vendor's own `read` returned; NULL: it was not asked, or has none. Borrowed. */
+void *device_nodes_own(const struct device_nodes *n, const struct container_vendor *v);
+
+/* Paths of device files in a container, and their location on the host. Owned: device_paths_done. */
+struct device_paths {
     const char *host_root; /* prefix of each path on the host; "": none. Borrowed */
     char **paths;          /* "/dev/nvidia0" */
     size_t n;
 };
 /* Adds a path, which is taken over. */
-void node_list_add(struct node_list *l, char *path_take);
-void node_list_done(struct node_list *l);
-AUTO_DEFINE(node_list, struct node_list, node_list_done)
-#define auto_node_list AUTO(node_list)
+void device_paths_add(struct device_paths *l, char *path_take);
+void device_paths_done(struct device_paths *l);
+AUTO_DEFINE(device_paths, struct device_paths, device_paths_done)
+#define auto_device_paths AUTO(device_paths)
 
-/* A vendor's row. All functions but read_nodes are pure. Devices passed in are this vendor's,
+/*
+ * Device files that a vendor has beside DRI nodes. Only the vendor knows the struct behind `own`.
+ * These functions use the disk: for the worker's threads. Every path of w is set.
+ */
+struct container_own_files {
+    /* Reads which exist, and what else naming and making them needs. Never NULL: *e says what could
+     * not be read. The caller frees it with `free`. */
+    void *(*read)(const struct driver_where *w, struct err *e);
+    /* True while `own` is what `read` would find. NULL: it changes with the driver and the boot
+     * only, when everything is read again. */
+    bool (*is_current)(const struct driver_where *w, const void *own);
+    /* Makes those missing for all cards and for each of these, which are of any vendor, and updates
+     * own. After a failure the others are still made; the first failure is returned. NULL: the
+     * driver and udev make them. */
+    int (*make)(const struct driver_where *w, void *own, const struct gpu_card *cards, size_t n,
+                struct err *e);
+    /* The same for the partitions of one of the vendor's cards; own is shared already. NULL with
+     * make. */
+    int (*make_partitions)(const struct driver_where *w, const void *own,
+                           const struct gpu_card *card, struct err *e);
+    void (*free)(void *own);
+};
+
+/* A vendor's row. The functions are pure. Devices passed in are this vendor's,
  * without slots and without duplicates. */
 struct container_vendor {
     const char *name;       /* as entry_device.vendor */
@@ -54,14 +93,12 @@ struct container_vendor {
     bool mounts_driver; /* containers get the driver's files; false: images bring them */
     bool has_runtime;   /* the vendor's container runtime makes the device files that
                            tell_runtime names; false: without CDI each answer lists them */
-    /* Looks which of the vendor's own files exist below dev/. NULL: it has none, or they are read
-     * elsewhere. The only function here that uses the disk: for the worker. */
-    void (*read_nodes)(const char *dev_root, struct container_nodes *ret);
+    const struct container_own_files *own; /* NULL: it has DRI nodes alone */
     /* The files that every container gets. */
-    void (*common_nodes)(const struct container_nodes *n, struct node_list *ret);
+    void (*common_nodes)(const struct device_nodes *n, struct device_paths *ret);
     /* The files of a device. ERR_NOT_FOUND: some are not known, so the device could not be used. */
-    int (*device_nodes)(const struct container_nodes *n, const struct entry_device *d,
-                        struct node_list *ret, struct err *e);
+    int (*device_nodes)(const struct device_nodes *n, const struct entry_device *d,
+                        struct device_paths *ret, struct err *e);
     /* The variable for a container that gets all of these devices; *ret_key NULL: none. *ret_key is
      * static, the caller frees *ret_value. NULL for a vendor without a variable. ERR_INVALID: a
      * value cannot be expressed. */

@@ -49,7 +49,8 @@ struct dri_nodes {
 bool dri_file_stands(const char *dev_root, const char *name);
 
 /* Reads which files exist for the cards at these PCI addresses. A text that is no address is left
- * out; a card that the kernel does not show has no nodes. host_dev_root: as device_nodes_read.
+ * out; a card that the kernel does not show has no nodes. host_dev_root: the folder
+ * that holds dev/ as the container runtime sees it; NULL or "/": the files are the host's own.
  * Reads folders of /sys and /dev; for the worker, not for Allocate. Release *ret with
  * dri_nodes_done. */
 void dri_nodes_read(const struct dri_where *w, const char *host_dev_root,

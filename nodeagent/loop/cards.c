@@ -41,7 +41,7 @@ const char *cards_uuid_of_slot(const struct cards *c, unsigned slot)
     return "";
 }
 
-const struct container_nodes *cards_device_nodes(const struct cards *c)
+const struct device_nodes *cards_device_nodes(const struct cards *c)
 {
     return c->driver ? &c->driver->nodes : NULL;
 }

@@ -48,7 +48,7 @@ struct device_slots cards_slots_made(const struct cards *c);
  * cards_find. */
 const char *cards_uuid_of_slot(const struct cards *c, unsigned slot);
 /* The device files that containers get; NULL: not known yet. Borrowed until the next reading. */
-const struct container_nodes *cards_device_nodes(const struct cards *c);
+const struct device_nodes *cards_device_nodes(const struct cards *c);
 /* The illness of the card that only an Xid reported, so that a transaction's own reading cannot
  * show it. NULL: none. Borrowed. */
 const char *cards_remembered_illness(const struct cards *c, const char *uuid);

@@ -23,7 +23,7 @@ bool slot_jobs_is_open(const struct gpu_card *card, const struct device_want *wa
 
 /* The device files for the CDI files of slots. NULL: none are written, or they are not known
  * yet. */
-static const struct container_nodes *slot_nodes(const struct slot_jobs *s)
+static const struct device_nodes *slot_nodes(const struct slot_jobs *s)
 {
     return s->cdi_slots ? cards_device_nodes(s->cards) : NULL;
 }

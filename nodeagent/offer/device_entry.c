@@ -27,10 +27,9 @@ void device_slice_entry(const struct gpu_card *card, const struct card_part *p, 
     ret->cdi_name = cdi_name_take;
 }
 
-int device_check_nodes(const struct container_nodes *nodes, const struct gpu_card *card,
-                       struct err *e)
+int device_check_nodes(const struct device_nodes *nodes, const struct gpu_card *card, struct err *e)
 {
-    auto_node_list struct node_list list = {0};
+    auto_device_paths struct device_paths list = {0};
     const struct container_vendor *v = container_vendor_find(card->vendor);
     struct entry_device d = device_card_entry(card);
     d.cdi_name = entry_cdi_name(card->uuid, /* profile= */ NULL, 0, -1);

@@ -15,5 +15,5 @@ void device_slice_entry(const struct gpu_card *card, const struct card_part *p, 
                         struct entry_device *ret);
 /* Checks that the device files exist with which containers use the card. nodes NULL: no check.
  * ERR_NOT_FOUND: one is missing without which the card cannot be used. */
-int device_check_nodes(const struct container_nodes *nodes, const struct gpu_card *card,
+int device_check_nodes(const struct device_nodes *nodes, const struct gpu_card *card,
                        struct err *e) MUST_CHECK;

@@ -14,7 +14,7 @@
  * Everything that the agent knows of its node at one moment. The offer, the kubelet's list and the
  * status are pure functions of it. Borrows everything.
  */
-struct container_nodes;
+struct device_nodes;
 struct plugin_config;
 
 /* CDI names of devices that are on offer but cannot be given to a container. */
@@ -52,16 +52,16 @@ struct node_state {
     const char *stuck_call;               /* a vendor call is past its deadline; NULL: none */
     const struct health *health;          /* the illnesses of instances; NULL: none */
     const char *agent_version;
-    const struct plugin_config *config;  /* applies where the spec says nothing; NULL: none */
-    enum api_publisher publisher;        /* who publishes the resources */
-    const struct holders *holders;       /* the pods that hold devices; NULL: the agent does not
+    const struct plugin_config *config; /* applies where the spec says nothing; NULL: none */
+    enum api_publisher publisher;       /* who publishes the resources */
+    const struct holders *holders;      /* the pods that hold devices; NULL: the agent does not
                                             know, since it has no kubelet */
-    enum plugin_state plugin_state;      /* whether the kubelet is being served */
-    const char *plugin_text;             /* NULL: the agent does not serve the kubelet */
-    struct unready unready;              /* valid once the offer is served */
-    const struct container_nodes *nodes; /* device files that containers get; NULL: not used */
-    const struct device_slots *sick;     /* slots that cannot be granted anew; NULL: none */
-    const char *pods_forbidden;          /* why the agent may not read pods, so that no slice can be
+    enum plugin_state plugin_state;     /* whether the kubelet is being served */
+    const char *plugin_text;            /* NULL: the agent does not serve the kubelet */
+    struct unready unready;             /* valid once the offer is served */
+    const struct device_nodes *nodes;   /* device files that containers get; NULL: not used */
+    const struct device_slots *sick;    /* slots that cannot be granted anew; NULL: none */
+    const char *pods_forbidden;         /* why the agent may not read pods, so that no slice can be
                                             made for one; NULL: it may */
 };
 

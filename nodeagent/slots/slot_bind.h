@@ -34,8 +34,8 @@ AUTO_DEFINE(slot_binding, struct slot_binding, slot_binding_done)
 struct slot_deps {
     struct gpu *gpu;
     const char *state_dir;
-    const struct cdi_slots *cdi;         /* NULL: no CDI files are written */
-    const struct container_nodes *nodes; /* NULL: not read yet */
+    const struct cdi_slots *cdi;      /* NULL: no CDI files are written */
+    const struct device_nodes *nodes; /* NULL: not read yet */
 };
 
 /* Makes the slices of b and writes their CDI files.

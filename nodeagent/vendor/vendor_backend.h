@@ -7,9 +7,8 @@
 /*
  * All that the agent knows of one vendor. A vendor is a folder beside this file, which defines
  * vendor_<name>, a line of vendors.def, a row of partition/vendor.c with its names in the cluster,
- * and its word in crds/ and config/admission. Device files of its own are a member of
- * container_nodes (container_vendors.h). docs/adding-a-vendor.md has it worked through. Immutable,
- * static.
+ * and its word in crds/ and config/admission. docs/adding-a-vendor.md has it worked through.
+ * Immutable, static.
  */
 
 /* A command-line option of the vendor's own, always with a value. */

@@ -26,6 +26,8 @@
 #include "nodeagent/kubelet/proto/deviceplugin.pb-c.h"
 #include "nodeagent/loop/own_device.h"
 #include "nodeagent/loop/status_writer.h"
+#include "nodeagent/vendor/nvidia/container_nvidia.h"
+#include "nodeagent/vendor/nvidia/nvidia_nodes.h"
 #include "service/resources.h"
 
 #define PATIENCE_MS 60000
@@ -214,7 +216,7 @@ static int plugin(const char *dir, struct err *e)
 
 /* ---- cdi ---- */
 
-static int write_until_good(struct cdi *c, const struct container_nodes *nodes,
+static int write_until_good(struct cdi *c, const struct device_nodes *nodes,
                             const struct entry_device *const *devices, size_t n, struct err *e)
 {
     int rc = -1;
@@ -230,8 +232,8 @@ static int cdi(const char *dir, struct err *e)
     char first[] = "GPU-0";
     char second[] = "GPU-1";
     char root[] = "";
-    const struct container_nodes nodes = {
-        .nvidia = {.ctl = true, .uvm = true, .host_dev_root = root}};
+    struct nvidia_nodes own = {.ctl = true, .uvm = true, .host_dev_root = root};
+    const struct device_nodes nodes = {.own = {{&container_nvidia, &own}}};
     const struct entry_device a = {.vendor = "nvidia", .cdi_name = first};
     const struct entry_device b = {.vendor = "nvidia", .cdi_name = second, .minor = 1};
     const struct entry_device *const both[] = {&a, &b};

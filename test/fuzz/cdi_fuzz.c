@@ -12,6 +12,9 @@
 #include "nodeagent/cdi/cdi.h"
 #include "nodeagent/cdi/cdi_common.h"
 #include "nodeagent/cdi/cdi_slot.h"
+#include "nodeagent/vendor/metax/container_metax.h"
+#include "nodeagent/vendor/nvidia/container_nvidia.h"
+#include "nodeagent/vendor/nvidia/nvidia_nodes.h"
 #include "nodeagent/vendor/vendors.h"
 
 /* Whatever files and devices are called, the parts of the spec are JSON, and a name that is said to
@@ -20,7 +23,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 /* Says of the JSON whether the device has that name, and gives it. */
-static json_t *check_device(const struct container_nodes *nodes, const struct entry_device *d)
+static json_t *check_device(const struct device_nodes *nodes, const struct entry_device *d)
 {
     auto_free char *text = NULL;
     if (cdi_device_render(nodes, d, /* together= */ NULL, 0, &text, NULL) < 0)
@@ -32,7 +35,7 @@ static json_t *check_device(const struct container_nodes *nodes, const struct en
 
 static void check_name(char *name)
 {
-    const struct container_nodes nodes = {0};
+    const struct device_nodes nodes = {0};
     const struct entry_device d = {.vendor = "nvidia", .cdi_name = name, .minor = 1};
     if (!cdi_is_name(name))
         return;
@@ -46,8 +49,9 @@ static void check_slice(const char *alias)
     char name[] = "slot.1";
     char bus_id[] = "0000:05:00.0";
     struct dri_card card = {.bus_id = "0000:05:00.0", .renders = {128}, .n_renders = 1};
-    const struct container_nodes nodes = {.metax = {.mxcd = true},
-                                          .dri = {.cards = &card, .n_cards = 1}};
+    struct metax_files control = {.mxcd = true};
+    const struct device_nodes nodes = {.own = {{&container_metax, &control}},
+                                       .dri = {.cards = &card, .n_cards = 1}};
     struct entry_device d = {.vendor = "metax",
                              .cdi_name = name,
                              .pci_bus_id = bus_id,
@@ -85,9 +89,11 @@ static void check_slot(const char *text)
 
 static void check_common(char *path)
 {
-    struct container_nodes nodes = {.nvidia = {.ctl = true, .host_dev_root = path},
-                                    .metax = {.mxcd = true},
-                                    .dri = {.host_dev_root = path}};
+    struct nvidia_nodes nvidia = {.ctl = true, .host_dev_root = path};
+    struct metax_files metax = {.mxcd = true};
+    const struct device_nodes nodes = {.own = {{&container_nvidia, &nvidia},
+                                               {&container_metax, &metax}},
+                                       .dri = {.host_dev_root = path}};
     struct driver_file file = {DRIVER_LIBRARY, path, path};
     struct driver_link link = {path, path, path};
     const struct driver_files files = {&file, 1, &link, 1, &path, 1};

@@ -14,7 +14,7 @@
 #include "base/auto.h"
 
 #include "nodeagent/cdi/cdi.h"
-#include "nodeagent/container/device_make.h"
+#include "nodeagent/container/driver_files.h"
 #include "nodeagent/vendor/container_vendors.h"
 #include "nodeagent/vendor/metax/container_metax.h"
 #include "nodeagent/vendor/nvidia/container_nvidia.h"
@@ -49,51 +49,48 @@ static int parse_device(const char *text, struct entry_device *ret)
     return n == 2 || n == 4 ? 0 : -1;
 }
 
-static int make_nodes(const struct device_nodes_where *w, struct device_nodes *nodes,
-                      const struct entry_device *devices, size_t n, struct err *e)
+/* The card of a device, with its partition. */
+static struct gpu_card card_of(const struct entry_device *d)
 {
-    unsigned minors[MAX_DEVICES];
-    size_t n_minors = 0;
-    for (size_t i = 0; i < n; i++)
-        if (!devices[i].pci_bus_id)
-            minors[n_minors++] = devices[i].minor;
-    TRY(device_make_cards(w, nodes, minors, n_minors, e));
-    for (size_t i = 0; i < n; i++) {
-        const struct entry_device *d = &devices[i];
-        if (d->mig)
-            TRY(device_make_caps(w, nodes, d->minor, d->gi_id, d->ci_id, e));
-    }
-    return 0;
+    struct gpu_card card = {.vendor = d->vendor, .minor = d->minor, .n_partitions = d->mig};
+    if (d->pci_bus_id)
+        (void)snprintf(card.pci_bus_id, sizeof(card.pci_bus_id), "%s", d->pci_bus_id);
+    if (d->mig)
+        card.partitions[0] = (struct gpu_partition){.gi_id = d->gi_id, .ci_id = d->ci_id};
+    return card;
 }
 
-static void look(const char *root, const struct entry_device *devices, size_t n,
-                 struct container_nodes *ret)
+static int read_and_make(const struct driver_where *w, const struct entry_device *devices, size_t n,
+                         struct device_nodes *ret, struct err *e)
 {
-    char sys_root[4096];
-    const struct dri_where where = {.sys_root = sys_root, .dev_root = root};
-    const char *bus_ids[MAX_DEVICES];
-    size_t n_ids = 0;
-    (void)snprintf(sys_root, sizeof(sys_root), "%s/sys", root);
+    auto_free struct gpu_card *cards = calloc(n + 1, sizeof(*cards));
     for (size_t i = 0; i < n; i++)
-        if (devices[i].pci_bus_id)
-            bus_ids[n_ids++] = devices[i].pci_bus_id;
-    container_nodes_look(&where, root, bus_ids, n_ids, ret);
+        cards[i] = card_of(&devices[i]);
+    TRY(device_nodes_read(w, cards, n, ret, e));
+    TRY(device_nodes_make(w, cards, n, ret, e));
+    for (size_t i = 0; i < n; i++)
+        TRY(device_nodes_make_partitions(w, &cards[i], ret, e));
+    return 0;
 }
 
 static int run(char **argv, const struct entry_device *devices, size_t n, struct err *e)
 {
-    const struct device_nodes_where where = {.proc_root = argv[1], .dev_root = argv[2]};
+    char sys_root[4096];
+    (void)snprintf(sys_root, sizeof(sys_root), "%s/sys", argv[2]);
+    const struct driver_where where = {.proc_root = argv[1],
+                                       .sys_root = sys_root,
+                                       .dev_root = argv[2],
+                                       .host_dev_root = argv[2],
+                                       .plain_dev_root = argv[2]};
     const struct driver_files_where driver = {.root = argv[3], .version = argv[4]};
     const struct cdi_options options = {.folder = argv[5]};
     const struct entry_device *list[MAX_DEVICES];
-    auto_container_nodes struct container_nodes nodes = {0};
+    auto_device_nodes struct device_nodes nodes = {0};
     auto_driver_files struct driver_files files = {0};
     auto_cdi struct cdi *cdi = cdi_new(&options);
     for (size_t i = 0; i < n; i++)
         list[i] = &devices[i];
-    TRY(device_nodes_read(&where, argv[2], &nodes.nvidia, e));
-    TRY(make_nodes(&where, &nodes.nvidia, devices, n, e));
-    look(argv[2], devices, n, &nodes);
+    TRY(read_and_make(&where, devices, n, &nodes, e));
     if (n == 0 || !devices[0].pci_bus_id)
         TRY(driver_files_find(&driver, &files, e));
     TRY(cdi_set_common(cdi, &nodes, &files, e));

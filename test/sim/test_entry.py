@@ -10,9 +10,10 @@ import pytest
 from conftest import ROOT
 
 VERSION = "570.86.15"
-MODULES = [f"container/{m}" for m in "container_vendor device_make device_nodes dri_nodes driver_files entry rooted".split()]
+MODULES = [f"container/{m}" for m in "container_vendor dri_nodes driver_files entry rooted".split()]
 MODULES += "cdi/cdi cdi/cdi_common cdi/entry_build vendor/container_vendors".split()
-MODULES += "vendor/metax/container_metax vendor/nvidia/container_nvidia".split()
+MODULES += ["vendor/metax/container_metax"]
+MODULES += [f"vendor/nvidia/{m}" for m in "container_nvidia nvidia_make nvidia_nodes".split()]
 BASE = "clock err file log num rfc3339 rng sb xalloc".split()
 
 

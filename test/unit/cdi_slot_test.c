@@ -14,6 +14,7 @@
 
 #include "folder_support.h"
 #include "nodeagent/cdi/cdi_slot.h"
+#include "nodeagent/vendor/metax/container_metax.h"
 
 TestSuite(cdi_slot, .init = folder_enter, .fini = folder_leave);
 
@@ -24,10 +25,11 @@ static char name3[] = "slot.3", name4[] = "slot.4", whole[] = "GPU-0";
 static char bus_id[] = "0000:05:00.0", no_root[] = "";
 static struct dri_card cards[] = {
     {.bus_id = "0000:05:00.0", .cards = {1}, .n_cards = 1, .renders = {128}, .n_renders = 1}};
-static const struct container_nodes nodes = {.metax = {.mxcd = true},
-                                             .dri = {.cards = cards,
-                                                     .n_cards = 1,
-                                                     .host_dev_root = no_root}};
+static struct metax_files control = {.mxcd = true};
+static const struct device_nodes nodes = {.own = {{&container_metax, &control}},
+                                          .dri = {.cards = cards,
+                                                  .n_cards = 1,
+                                                  .host_dev_root = no_root}};
 
 static const struct entry_device slice3 = {.vendor = "metax",
                                            .cdi_name = name3,
@@ -238,7 +240,7 @@ Test(cdi_slot, what_is_not_decided_or_not_of_the_vendor_is_refused)
 Test(cdi_slot, card_without_nodes_is_not_told)
 {
     auto_cdi_slots struct cdi_slots *s = cdi_slots_new("cdi", "metax");
-    const struct container_nodes none = {0};
+    const struct device_nodes none = {0};
     cr_expect_eq(cdi_slots_write(s, &none, &slice3, /* together= */ NULL, 0, NULL), -ERR_NOT_FOUND);
     cr_expect_eq(inode(FIRST), 0);
 }

@@ -15,6 +15,9 @@
 #include "nodeagent/cdi/cdi.h"
 #include "nodeagent/cdi/cdi_common.h"
 #include "nodeagent/vendor/container_vendors.h"
+#include "nodeagent/vendor/metax/container_metax.h"
+#include "nodeagent/vendor/nvidia/container_nvidia.h"
+#include "nodeagent/vendor/nvidia/nvidia_nodes.h"
 
 TestSuite(cdi, .init = folder_enter, .fini = folder_leave);
 
@@ -28,13 +31,17 @@ static const struct entry_device unknown =
     {.vendor = "nvidia", .cdi_name = slice_name, .minor = 1, .mig = true, .gi_id = 9, .ci_id = 0};
 static const struct entry_device misnamed = {.vendor = "nvidia", .cdi_name = bad_name, .minor = 2};
 
-static struct device_nodes_cap caps[] = {{1, 7, -1, 201},
+static struct nvidia_nodes_cap caps[] = {{1, 7, -1, 201},
                                          {1, 7, 0, 202},
                                          {1, 8, -1, 203},
                                          {1, 8, 0, 204}};
 static char no_root[] = "", driver_root[] = "/run/nvidia/driver";
-static const struct container_nodes nodes = {
-    .nvidia = {.ctl = true, .uvm = true, .caps = caps, .n_caps = 4, .host_dev_root = no_root}};
+static struct nvidia_nodes own = {.ctl = true,
+                                  .uvm = true,
+                                  .caps = caps,
+                                  .n_caps = 4,
+                                  .host_dev_root = no_root};
+static const struct device_nodes nodes = {.own = {{&container_nvidia, &own}}};
 
 static char lib[] = "/usr/lib64/libcuda.so.570.1", lib_host[] = "/host/libcuda.so.570.1";
 static char link_path[] = "/usr/lib64/libcuda.so.1", target[] = "libcuda.so.570.1";
@@ -88,8 +95,9 @@ Test(cdi, spec_is_common_edits_and_devices)
 
 Test(cdi, nodes_below_a_dev_root_say_where_they_are)
 {
-    struct container_nodes below = nodes;
-    below.nvidia.host_dev_root = driver_root;
+    struct nvidia_nodes moved = own;
+    moved.host_dev_root = driver_root;
+    const struct device_nodes below = {.own = {{&container_nvidia, &moved}}};
     auto_free char *text = NULL;
     cr_assert_eq(cdi_device_render(&below, &card, /* together= */ NULL, 0, &text, NULL), 0);
     cr_expect_str_eq(text, "{\"name\":\"GPU-0\",\"containerEdits\":{\"deviceNodes\":[{\"path\":"
@@ -346,9 +354,10 @@ static const struct entry_device mx_without_nodes = {.vendor = "metax",
 
 static struct dri_card mx_cards[] = {
     {.bus_id = "0000:05:00.0", .cards = {1}, .n_cards = 1, .renders = {128}, .n_renders = 1}};
-static const struct container_nodes both_nodes =
-    {.nvidia = {.ctl = true, .host_dev_root = no_root},
-     .metax = {.mxcd = true, .mxnd = true, .mxgd = true},
+static struct nvidia_nodes ctl_alone = {.ctl = true, .host_dev_root = no_root};
+static struct metax_files all_three = {.mxcd = true, .mxnd = true, .mxgd = true};
+static const struct device_nodes both_nodes =
+    {.own = {{&container_nvidia, &ctl_alone}, {&container_metax, &all_three}},
      .dri = {.cards = mx_cards, .n_cards = 1, .host_dev_root = no_root}};
 
 static char *text_of(const char *path)
@@ -396,7 +405,7 @@ Test(cdi, a_virtual_function_of_metax_is_the_nodes_of_its_own_address)
     struct dri_card both[] =
         {mx_cards[0],
          {.bus_id = "0000:05:00.1", .cards = {17}, .n_cards = 1, .renders = {144}, .n_renders = 1}};
-    struct container_nodes with_vf = both_nodes;
+    struct device_nodes with_vf = both_nodes;
     auto_free char *text = NULL;
     auto_err struct err e = {0};
     cr_expect_eq(cdi_device_render(&with_vf, &mx_vf, NULL, 0, &text, &e), -(int)ERR_NOT_FOUND,
@@ -412,10 +421,9 @@ Test(cdi, a_virtual_function_of_metax_is_the_nodes_of_its_own_address)
 
 Test(cdi, metax_nodes_that_do_not_stand_are_not_named_and_others_say_where_they_are)
 {
-    struct container_nodes some = both_nodes;
-    some.metax.mxnd = false;
-    some.metax.mxgd = false;
-    some.dri.host_dev_root = dev_root;
+    struct metax_files one = {.mxcd = true};
+    const struct device_nodes some = {.own = {{&container_metax, &one}},
+                                      .dri = {.host_dev_root = dev_root}};
     const struct cdi_common_options o = {.hook = "/hook",
                                          .second_folder = "/x",
                                          .set_library_path = true};

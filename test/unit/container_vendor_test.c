@@ -11,6 +11,7 @@
 #include "folder_support.h"
 #include "nodeagent/container/container_vendor.h"
 #include "nodeagent/vendor/container_vendors.h"
+#include "nodeagent/vendor/metax/container_metax.h"
 #include "nodeagent/vendor/vendors.h"
 #include "partition/vendor.h"
 
@@ -30,19 +31,21 @@ Test(container_vendor, each_vendor_that_the_cluster_knows_has_a_way_into_a_conta
 
 Test(container_vendor, looks_differ_when_a_file_came, .init = folder_enter, .fini = folder_leave)
 {
-    static const struct dri_where here = {.sys_root = "sys", .dev_root = "."};
-    auto_container_nodes struct container_nodes before = {0};
-    auto_container_nodes struct container_nodes same = {0};
-    auto_container_nodes struct container_nodes after = {0};
+    static const struct driver_where here = {.proc_root = "proc",
+                                             .sys_root = "sys",
+                                             .dev_root = ".",
+                                             .plain_dev_root = "/host"};
+    auto_device_nodes struct device_nodes before = {0};
+    auto_device_nodes struct device_nodes after = {0};
     cr_assert_eq(file_make_dirs("dev", 0755, NULL), 0);
-    container_nodes_look(&here, "/host", NULL, 0, &before);
-    container_nodes_look(&here, "/host", NULL, 0, &same);
+    cr_assert_eq(device_nodes_read(&here, NULL, 0, &before, NULL), 0);
+    cr_expect(device_nodes_are_current(&here, NULL, 0, &before));
     cr_assert_eq(file_write_atomic("dev/mxgd", "", 0, 0644, NULL), 0);
-    container_nodes_look(&here, "/host", NULL, 0, &after);
-    cr_expect(!after.metax.mxcd && !after.metax.mxnd && after.metax.mxgd);
+    cr_expect_not(device_nodes_are_current(&here, NULL, 0, &before));
+    cr_assert_eq(device_nodes_read(&here, NULL, 0, &after, NULL), 0);
+    const struct metax_files *own = device_nodes_own(&after, &container_metax);
+    cr_expect(!own->mxcd && !own->mxnd && own->mxgd);
     cr_expect_str_eq(after.dri.host_dev_root, "/host");
-    cr_expect(container_nodes_same_look(&before, &same));
-    cr_expect_not(container_nodes_same_look(&before, &after));
 }
 
 /* --- MetaX --- */
@@ -55,10 +58,11 @@ static struct dri_card cards[] = {{.bus_id = "0000:05:00.0",
                                    .renders = {128, 132},
                                    .n_renders = 2},
                                   {.bus_id = "0000:06:00.0", .cards = {2}, .n_cards = 1}};
-static const struct container_nodes nodes = {.metax = {.mxcd = true},
-                                             .dri = {.cards = cards,
-                                                     .n_cards = 2,
-                                                     .host_dev_root = no_root}};
+static struct metax_files control = {.mxcd = true}, no_files;
+static const struct device_nodes nodes = {.own = {{&container_metax, &control}},
+                                          .dri = {.cards = cards,
+                                                  .n_cards = 2,
+                                                  .host_dev_root = no_root}};
 
 static struct entry_device slice_with(unsigned minor)
 {
@@ -74,10 +78,10 @@ static struct entry_device slice_with(unsigned minor)
 }
 
 /* The device's files, each behind a blank. */
-static char *files_of(const struct entry_device *d, const struct container_nodes *n)
+static char *files_of(const struct entry_device *d, const struct device_nodes *n)
 {
     auto_sb struct sb text = SB_INIT(4096);
-    auto_node_list struct node_list list = {0};
+    auto_device_paths struct device_paths list = {0};
     auto_err struct err e = {0};
     cr_assert_eq(container_vendor_find(d->vendor)->device_nodes(n, d, &list, &e), 0, "%s",
                  err_msg(&e));
@@ -108,7 +112,7 @@ Test(container_vendor, slice_of_metax_has_its_own_render_node_or_its_cards)
 
 Test(container_vendor, metax_files_below_a_dev_root_say_where_they_are)
 {
-    struct container_nodes below = nodes;
+    struct device_nodes below = nodes;
     char root[] = "/host";
     below.dri.host_dev_root = root;
     const struct entry_device d = {.vendor = "metax", .cdi_name = name, .pci_bus_id = bus_id};
@@ -116,17 +120,17 @@ Test(container_vendor, metax_files_below_a_dev_root_say_where_they_are)
     cr_expect_str_eq(files, " /host/dev/dri/card1 /host/dev/dri/renderD128");
 }
 
-static int files_error(const struct container_nodes *n, char *bus, struct err *e)
+static int files_error(const struct device_nodes *n, char *bus, struct err *e)
 {
-    auto_node_list struct node_list list = {0};
+    auto_device_paths struct device_paths list = {0};
     const struct entry_device d = {.vendor = "metax", .cdi_name = name, .pci_bus_id = bus};
     return container_vendor_find("metax")->device_nodes(n, &d, &list, e);
 }
 
 Test(container_vendor, metax_card_that_could_not_be_used_is_not_given)
 {
-    struct container_nodes no_control = nodes;
-    no_control.metax.mxcd = false;
+    struct device_nodes no_control = nodes;
+    no_control.own[0].files = &no_files;
     char unknown[] = "0000:07:00.0";
     auto_err struct err e = {0};
     cr_expect_eq(files_error(&no_control, bus_id, &e), -ERR_NOT_FOUND);

@@ -13,6 +13,7 @@
 #include "nodeagent/offer/card_holders.h"
 #include "nodeagent/offer/node_offer.h"
 #include "nodeagent/offer/plugin_config_build.h"
+#include "nodeagent/vendor/metax/container_metax.h"
 
 static const unsigned whole_1g[] = {1, 0};
 static const unsigned whole_3g[] = {3, 0};
@@ -525,7 +526,9 @@ Test(device_table, a_card_without_its_device_files_has_no_places_and_says_why)
 {
     auto_node struct node n;
     struct dri_card dri = {.renders = {128}, .n_renders = 1};
-    struct container_nodes nodes = {.metax.mxcd = true, .dri = {.cards = &dri, .n_cards = 1}};
+    struct metax_files control = {.mxcd = true};
+    struct device_nodes nodes = {.own = {{&container_metax, &control}},
+                                 .dri = {.cards = &dri, .n_cards = 1}};
     node_init_with(&n, FAKE_C500, 1, FOR_PODS);
     node_read(&n);
     put_slice(&n, "slot.3", false);

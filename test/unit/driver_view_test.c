@@ -10,6 +10,9 @@
 
 #include "folder_support.h"
 #include "nodeagent/cdi/driver_view.h"
+#include "nodeagent/vendor/metax/container_metax.h"
+#include "nodeagent/vendor/nvidia/container_nvidia.h"
+#include "nodeagent/vendor/nvidia/nvidia_nodes.h"
 
 TestSuite(driver_view, .init = folder_enter, .fini = folder_leave);
 
@@ -63,7 +66,8 @@ Test(driver_view, machine_of_metax_alone_lacks_nothing)
     const struct dri_card *card = dri_nodes_card(&v->nodes.dri, "0000:05:00.0");
     cr_expect_str_eq(v->trouble, "");
     cr_expect_not(v->has_files, "images bring MetaX's libraries");
-    cr_expect(v->nodes.metax.mxcd);
+    const struct metax_files *own = device_nodes_own(&v->nodes, &container_metax);
+    cr_expect(own->mxcd);
     cr_assert(card && card->n_renders == 1);
     cr_expect_eq(card->renders[0], 128);
 }
@@ -74,9 +78,11 @@ Test(driver_view, device_files_of_two_vendors_have_each_their_root)
     put_metax();
     put_nvidia();
     auto_driver_view struct driver_view *v = driver_view_read(&here, &both);
-    cr_expect(v->nodes.nvidia.ctl && v->nodes.metax.mxcd);
+    const struct nvidia_nodes *nvidia = device_nodes_own(&v->nodes, &container_nvidia);
+    const struct metax_files *metax = device_nodes_own(&v->nodes, &container_metax);
+    cr_expect(nvidia->ctl && metax->mxcd);
     cr_expect_eq(v->nodes.dri.n_cards, 1, "NVIDIA's card is none of MetaX's");
-    cr_expect_str_eq(v->nodes.nvidia.host_dev_root, "/run/nvidia/driver");
+    cr_expect_str_eq(nvidia->host_dev_root, "/run/nvidia/driver");
     cr_expect_str_eq(v->nodes.dri.host_dev_root, "");
     cr_expect_not_null(strstr(v->trouble, "no libcuda.so.570.86.15"), "%s", v->trouble);
 }

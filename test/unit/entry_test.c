@@ -7,6 +7,9 @@
 #include "nodeagent/cdi/entry_build.h"
 #include "nodeagent/container/container_vendor.h"
 #include "nodeagent/container/entry.h"
+#include "nodeagent/vendor/metax/container_metax.h"
+#include "nodeagent/vendor/nvidia/container_nvidia.h"
+#include "nodeagent/vendor/nvidia/nvidia_nodes.h"
 
 /*
  * Each case: what is granted, in which ways, and the answer as text; one line for each thing that
@@ -50,17 +53,18 @@ static const struct entry_device next_slice = {.vendor = "nvidia",
                                                .ci_id = 1,
                                                .mig_index = 4};
 
-static struct device_nodes_cap caps[] = {{1, 7, -1, 201},
+static struct nvidia_nodes_cap caps[] = {{1, 7, -1, 201},
                                          {1, 7, 0, 202},
                                          {1, 8, -1, 210},
                                          {1, 8, 1, 212}};
 static char no_root[] = "", driver_root[] = "/run/nvidia/driver";
-static const struct container_nodes nodes = {.nvidia = {.ctl = true,
-                                                        .uvm = true,
-                                                        .uvm_tools = true,
-                                                        .caps = caps,
-                                                        .n_caps = ARRAY_LEN(caps),
-                                                        .host_dev_root = no_root}};
+static struct nvidia_nodes own = {.ctl = true,
+                                  .uvm = true,
+                                  .uvm_tools = true,
+                                  .caps = caps,
+                                  .n_caps = ARRAY_LEN(caps),
+                                  .host_dev_root = no_root};
+static const struct device_nodes nodes = {.own = {{&container_nvidia, &own}}};
 
 static char *render(const struct entry *en)
 {
@@ -80,7 +84,7 @@ static char *render(const struct entry *en)
     return sb_take(&out);
 }
 
-static void expect(const struct entry_options *o, const struct container_nodes *dn,
+static void expect(const struct entry_options *o, const struct device_nodes *dn,
                    const struct entry_device *const *devices, size_t n, const char *answer)
 {
     auto_entry struct entry en = {0};
@@ -194,8 +198,8 @@ Test(entry, device_nodes_are_the_common_the_cards_and_the_slices)
 Test(entry, device_nodes_come_from_the_dev_root)
 {
     const struct entry_options o = {.ways = ENTRY_ENVVAR, .pass_device_nodes = true};
-    const struct container_nodes below = {
-        .nvidia = {.ctl = true, .modeset = true, .host_dev_root = driver_root}};
+    struct nvidia_nodes moved = {.ctl = true, .modeset = true, .host_dev_root = driver_root};
+    const struct device_nodes below = {.own = {{&container_nvidia, &moved}}};
     const struct entry_device *granted[] = {&card0};
     expect(&o, &below, granted, 1,
            "env NVIDIA_VISIBLE_DEVICES=GPU-0\n"
@@ -228,7 +232,8 @@ Test(entry, features_are_variables_for_nvidias_runtime)
 Test(entry, slice_without_known_capabilities_is_refused)
 {
     const struct entry_options o = {.ways = ENTRY_ENVVAR, .pass_device_nodes = true};
-    const struct container_nodes bare = {.nvidia = {.ctl = true, .host_dev_root = no_root}};
+    struct nvidia_nodes no_caps = {.ctl = true, .host_dev_root = no_root};
+    const struct device_nodes bare = {.own = {{&container_nvidia, &no_caps}}};
     const struct entry_device *granted[] = {&slice};
     struct entry en = {0};
     auto_err struct err e = {0};
@@ -306,10 +311,11 @@ static const struct entry_device slot = {.vendor = "metax",
 static struct dri_card mx_cards[] =
     {{.bus_id = "0000:05:00.0", .cards = {1}, .n_cards = 1, .renders = {128}, .n_renders = 1},
      {.bus_id = "0000:06:00.0", .cards = {2}, .n_cards = 1, .renders = {129}, .n_renders = 1}};
-static const struct container_nodes mx_nodes = {.metax = {.mxcd = true, .mxgd = true},
-                                                .dri = {.cards = mx_cards,
-                                                        .n_cards = 2,
-                                                        .host_dev_root = no_root}};
+static struct metax_files mx_own = {.mxcd = true, .mxgd = true};
+static const struct device_nodes mx_nodes = {.own = {{&container_metax, &mx_own}},
+                                             .dri = {.cards = mx_cards,
+                                                     .n_cards = 2,
+                                                     .host_dev_root = no_root}};
 
 Test(entry, cdi_names_of_metax_are_of_its_kind)
 {

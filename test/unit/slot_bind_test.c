@@ -9,6 +9,7 @@
 
 #include "gpu_fake_support.h"
 #include "nodeagent/slots/slot_bind.h"
+#include "nodeagent/vendor/metax/container_metax.h"
 
 /* Each test has a folder and a card of its own. */
 static char folder[64];
@@ -57,8 +58,9 @@ static int with(int (*what)(const struct slot_deps *d, const void *arg, struct e
                 const void *arg, struct err *e)
 {
     auto_gpu struct gpu *g = gpu_fake_open(&hw);
-    struct container_nodes nodes = {.metax = {.mxcd = true},
-                                    .dri = {.cards = card_nodes, .n_cards = 2}};
+    struct metax_files control = {.mxcd = true};
+    struct device_nodes nodes = {.own = {{&container_metax, &control}},
+                                 .dri = {.cards = card_nodes, .n_cards = 2}};
     for (unsigned i = 0; i < 2; i++) {
         card_nodes[i] = (struct dri_card){.renders = {128 + i}, .n_renders = 1};
         (void)snprintf(card_nodes[i].bus_id, sizeof(card_nodes[i].bus_id), "%s",

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/sb.h"
@@ -10,24 +11,57 @@
 
 #define ENV_BYTES ((size_t)64 * 1024)
 
-static void read_nodes(const char *dev_root, struct container_nodes *ret)
+/* --- Its own files: those of all cards, which its driver makes --- */
+
+static struct metax_files look(const struct driver_where *w)
 {
-    ret->metax = (struct metax_nodes){
-        .mxcd = dri_file_stands(dev_root, "mxcd"),
-        .mxnd = dri_file_stands(dev_root, "mxnd"),
-        .mxgd = dri_file_stands(dev_root, "mxgd"),
+    return (struct metax_files){
+        .mxcd = dri_file_stands(w->dev_root, "mxcd"),
+        .mxnd = dri_file_stands(w->dev_root, "mxnd"),
+        .mxgd = dri_file_stands(w->dev_root, "mxgd"),
     };
 }
 
-static void add_common_nodes(const struct container_nodes *n, struct node_list *ret)
+static void *read_own(const struct driver_where *w, struct err *e)
 {
+    (void)e; /* a file that cannot be looked at is not there */
+    struct metax_files *own = xmalloc(sizeof(*own));
+    *own = look(w);
+    return own;
+}
+
+static bool is_current(const struct driver_where *w, const void *own)
+{
+    const struct metax_files *then = own;
+    const struct metax_files now = look(w);
+    return now.mxcd == then->mxcd && now.mxnd == then->mxnd && now.mxgd == then->mxgd;
+}
+
+static const struct container_own_files own_files = {
+    .read = read_own,
+    .is_current = is_current,
+    .free = free,
+};
+
+static const struct metax_files *own_of(const struct device_nodes *n)
+{
+    static const struct metax_files none;
+    const struct metax_files *own = device_nodes_own(n, &container_metax);
+    return own ? own : &none;
+}
+
+/* --- Files for containers --- */
+
+static void add_common_nodes(const struct device_nodes *n, struct device_paths *ret)
+{
+    const struct metax_files *own = own_of(n);
     ret->host_root = n->dri.host_dev_root ? n->dri.host_dev_root : "";
-    if (n->metax.mxcd)
-        node_list_add(ret, xstrdup("/dev/mxcd"));
-    if (n->metax.mxnd)
-        node_list_add(ret, xstrdup("/dev/mxnd"));
-    if (n->metax.mxgd)
-        node_list_add(ret, xstrdup("/dev/mxgd"));
+    if (own->mxcd)
+        device_paths_add(ret, xstrdup("/dev/mxcd"));
+    if (own->mxnd)
+        device_paths_add(ret, xstrdup("/dev/mxnd"));
+    if (own->mxgd)
+        device_paths_add(ret, xstrdup("/dev/mxgd"));
 }
 
 static bool has_render(const struct dri_card *card, unsigned minor)
@@ -50,11 +84,11 @@ static unsigned render_of(const struct dri_card *card, const struct entry_device
     return d->has_slice && has_render(card, d->slice.minor) ? d->slice.minor : card->renders[0];
 }
 
-static int add_device_nodes(const struct container_nodes *n, const struct entry_device *d,
-                            struct node_list *ret, struct err *e)
+static int add_device_nodes(const struct device_nodes *n, const struct entry_device *d,
+                            struct device_paths *ret, struct err *e)
 {
     const struct dri_card *card = dri_nodes_card(&n->dri, d->pci_bus_id);
-    if (!n->metax.mxcd)
+    if (!own_of(n)->mxcd)
         return err_set(e, ERR_NOT_FOUND, "%s: there is no /dev/mxcd", d->cdi_name);
     if (!card || card->n_renders == 0)
         return err_set(e, ERR_NOT_FOUND, "%s: there is no render node of %s in /dev/dri",
@@ -62,8 +96,8 @@ static int add_device_nodes(const struct container_nodes *n, const struct entry_
     unsigned render = render_of(card, d);
     ret->host_root = n->dri.host_dev_root ? n->dri.host_dev_root : "";
     if (card->n_cards && render == card->renders[0])
-        node_list_add(ret, xasprintf("/dev/dri/card%u", card->cards[0]));
-    node_list_add(ret, xasprintf("/dev/dri/renderD%u", render));
+        device_paths_add(ret, xasprintf("/dev/dri/card%u", card->cards[0]));
+    device_paths_add(ret, xasprintf("/dev/dri/renderD%u", render));
     return 0;
 }
 
@@ -114,7 +148,7 @@ const struct container_vendor container_metax = {
     .name = "metax",
     .cdi_kind = "gpu.cleave.dev/metax",
     .uses_dri = true,
-    .read_nodes = read_nodes,
+    .own = &own_files,
     .common_nodes = add_common_nodes,
     .device_nodes = add_device_nodes,
     .device_env = device_env,

@@ -19,3 +19,8 @@
  * joining the entries by ',' is a guess that was not tried on a card.
  */
 extern const struct container_vendor container_metax;
+
+/* Which of its files that belong to no card exist: its own ones in struct device_nodes. */
+struct metax_files {
+    bool mxcd, mxnd, mxgd;
+};

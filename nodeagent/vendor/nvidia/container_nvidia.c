@@ -1,49 +1,114 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/vendor/nvidia/container_nvidia.h"
 
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/sb.h"
 #include "base/xalloc.h"
+
+#include "nodeagent/vendor/nvidia/nvidia_make.h"
 
 /* The folder in which NVIDIA's runtime looks for the list, one file per device (server.go:
  * deviceListAsVolumeMountsContainerPathRoot). */
 #define VOLUME_LIST "/var/run/nvidia-container-devices"
 #define LIST_BYTES  ((size_t)1 << 20)
 
-static void add_common_nodes(const struct container_nodes *n, struct node_list *ret)
+/* --- Its own files --- */
+
+static void *read_own(const struct driver_where *w, struct err *e)
 {
-    const struct device_nodes *nodes = &n->nvidia;
-    ret->host_root = nodes->host_dev_root ? nodes->host_dev_root : "";
-    if (nodes->ctl)
-        node_list_add(ret, xstrdup("/dev/nvidiactl"));
-    if (nodes->uvm)
-        node_list_add(ret, xstrdup("/dev/nvidia-uvm"));
-    if (nodes->uvm_tools)
-        node_list_add(ret, xstrdup("/dev/nvidia-uvm-tools"));
-    if (nodes->modeset)
-        node_list_add(ret, xstrdup("/dev/nvidia-modeset"));
+    struct nvidia_nodes *own = xcalloc(1, sizeof(*own));
+    if (nvidia_nodes_read(w, own, e) < 0)
+        *own = (struct nvidia_nodes){.config_minor = -1, .monitor_minor = -1};
+    return own;
 }
 
-static int add_caps(const struct device_nodes *nodes, const struct entry_device *d,
-                    struct node_list *ret, struct err *e)
+static void free_own(void *own)
 {
-    int gi = device_nodes_cap_minor(nodes, d->minor, d->gi_id, -1);
-    int ci = device_nodes_cap_minor(nodes, d->minor, d->gi_id, (int)d->ci_id);
+    nvidia_nodes_done(own);
+    free(own);
+}
+
+static int make_own(const struct driver_where *w, void *own, const struct gpu_card *cards, size_t n,
+                    struct err *e)
+{
+    auto_free unsigned *minors = NULL;
+    size_t n_minors = 0;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(cards[i].vendor, container_nvidia.name) == 0 && cards[i].minor != UINT_MAX)
+            *XPUSH(minors, n_minors) = cards[i].minor;
+    return nvidia_make_cards(w, own, minors, n_minors, e);
+}
+
+static int make_partitions(const struct driver_where *w, const void *own,
+                           const struct gpu_card *card, struct err *e)
+{
+    auto_err struct err first = {0};
+    for (unsigned i = 0; i < card->n_partitions; i++) {
+        const struct gpu_partition *p = &card->partitions[i];
+        struct err now = {0};
+        if (nvidia_make_caps(w, own, card->minor, p->gi_id, p->ci_id, &now) < 0 && !first.kind)
+            (void)err_move(&first, &now);
+        err_clear(&now);
+    }
+    return first.kind ? err_move(e, &first) : 0;
+}
+
+/* Majors and capabilities change with the driver only. */
+static const struct container_own_files own_files = {
+    .read = read_own,
+    .make = make_own,
+    .make_partitions = make_partitions,
+    .free = free_own,
+};
+
+static const struct nvidia_nodes *own_of(const struct device_nodes *n)
+{
+    static const struct nvidia_nodes none;
+    const struct nvidia_nodes *own = device_nodes_own(n, &container_nvidia);
+    return own ? own : &none;
+}
+
+/* --- Files for containers --- */
+
+static void add_common_nodes(const struct device_nodes *n, struct device_paths *ret)
+{
+    const struct nvidia_nodes *nodes = own_of(n);
+    ret->host_root = nodes->host_dev_root ? nodes->host_dev_root : "";
+    if (nodes->ctl)
+        device_paths_add(ret, xstrdup("/dev/nvidiactl"));
+    if (nodes->uvm)
+        device_paths_add(ret, xstrdup("/dev/nvidia-uvm"));
+    if (nodes->uvm_tools)
+        device_paths_add(ret, xstrdup("/dev/nvidia-uvm-tools"));
+    if (nodes->modeset)
+        device_paths_add(ret, xstrdup("/dev/nvidia-modeset"));
+}
+
+static int add_caps(const struct nvidia_nodes *nodes, const struct entry_device *d,
+                    struct device_paths *ret, struct err *e)
+{
+    int gi = nvidia_nodes_cap_minor(nodes, d->minor, d->gi_id, -1);
+    int ci = nvidia_nodes_cap_minor(nodes, d->minor, d->gi_id, (int)d->ci_id);
     if (gi < 0 || ci < 0)
         return err_set(e, ERR_NOT_FOUND,
                        "the driver names no capability devices of %s: GPU instance %u, compute "
                        "instance %u on card %s",
                        d->cdi_name, d->gi_id, d->ci_id, d->card_uuid);
-    node_list_add(ret, xasprintf("/dev/nvidia-caps/nvidia-cap%d", gi));
-    node_list_add(ret, xasprintf("/dev/nvidia-caps/nvidia-cap%d", ci));
+    device_paths_add(ret, xasprintf("/dev/nvidia-caps/nvidia-cap%d", gi));
+    device_paths_add(ret, xasprintf("/dev/nvidia-caps/nvidia-cap%d", ci));
     return 0;
 }
 
-static int add_device_nodes(const struct container_nodes *n, const struct entry_device *d,
-                            struct node_list *ret, struct err *e)
+static int add_device_nodes(const struct device_nodes *n, const struct entry_device *d,
+                            struct device_paths *ret, struct err *e)
 {
-    ret->host_root = n->nvidia.host_dev_root ? n->nvidia.host_dev_root : "";
-    node_list_add(ret, xasprintf("/dev/nvidia%u", d->minor));
-    return d->mig ? add_caps(&n->nvidia, d, ret, e) : 0;
+    const struct nvidia_nodes *nodes = own_of(n);
+    ret->host_root = nodes->host_dev_root ? nodes->host_dev_root : "";
+    device_paths_add(ret, xasprintf("/dev/nvidia%u", d->minor));
+    return d->mig ? add_caps(nodes, d, ret, e) : 0;
 }
 
 /* --- NVIDIA's container runtime --- */
@@ -110,6 +175,7 @@ const struct container_vendor container_nvidia = {
     .common_env = "NVIDIA_VISIBLE_DEVICES=void", /* disables NVIDIA's own hook */
     .mounts_driver = true,
     .has_runtime = true,
+    .own = &own_files,
     .common_nodes = add_common_nodes,
     .device_nodes = add_device_nodes,
     .tell_runtime = tell_runtime,

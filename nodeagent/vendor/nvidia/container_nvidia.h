@@ -9,4 +9,4 @@
  * devices, in the environment or as mounts. Source: NVIDIA k8s-device-plugin
  * internal/plugin/server.go.
  */
-extern const struct container_vendor container_nvidia;
+extern const struct container_vendor container_nvidia; /* own files: struct nvidia_nodes */

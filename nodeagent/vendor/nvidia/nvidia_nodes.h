@@ -7,9 +7,11 @@
 #include "base/auto.h"
 #include "base/err.h"
 
+#include "nodeagent/container/container_vendor.h"
+
 /*
  * The device files of NVIDIA's driver: the numbers that the kernel gave them, and which exist
- * (device_make.h makes the missing ones).
+ * (nvidia_make.h makes the missing ones).
  *
  *   /dev/nvidiactl                 195, 255
  *   /dev/nvidia<minor>             195, minor of the card
@@ -22,67 +24,59 @@
  * start, they are still right after a change of layout.
  */
 
-/* The folders to search. Borrowed strings. */
-struct device_nodes_where {
-    const char *proc_root; /* "/proc", or a copy of it */
-    const char *dev_root;  /* the folder that holds dev/, as the agent sees it: "/", "/host" */
-};
-
-struct device_nodes_cap {
+struct nvidia_nodes_cap {
     unsigned card_minor, gi_id;
     int ci_id;      /* -1: the GPU instance's own file */
     unsigned minor; /* /dev/nvidia-caps/nvidia-cap<minor> */
 };
 
-/* The numbers and files as read. Immutable once read; owned: device_nodes_done. */
-struct device_nodes {
+/* The numbers and files as read. Immutable once read; owned: nvidia_nodes_done. */
+struct nvidia_nodes {
     int nvidia_major, uvm_major, caps_major; /* -1 or 0: not loaded */
     bool has_modeset;                        /* the kernel has nvidia-modeset */
     bool ctl, modeset, uvm, uvm_tools;       /* the file exists below dev_root */
     int config_minor, monitor_minor;         /* the two MIG capabilities for managers; or -1 */
-    struct device_nodes_cap *caps;           /* sorted by card, GPU instance, compute instance */
+    struct nvidia_nodes_cap *caps;           /* sorted by card, GPU instance, compute instance */
     size_t n_caps;
     char *host_dev_root; /* the folder that holds dev/, as the container runtime sees it; "" for
-                            "/". device_nodes_read sets it */
+                            "/". nvidia_nodes_read sets it */
 };
 
-/* Reads majors, capability minors and which files exist. Without a driver everything is -1, false
- * and empty; that is no error. host_dev_root: the folder that holds dev/ as the container runtime
- * sees it ("/" or NULL where the files are the host's own). Reads files below proc_root; for the
- * worker or the start, not for Allocate. ERR_TOO_LARGE, ERR_SYSTEM. Release *ret with
- * device_nodes_done. */
-int device_nodes_read(const struct device_nodes_where *w, const char *host_dev_root,
-                      struct device_nodes *ret, struct err *e) MUST_CHECK;
+/* Reads majors, capability minors and which files exist, by proc_root, dev_root and host_dev_root of
+ * w. Without a driver everything is -1, false and empty; that is no error. For the worker or the
+ * start, not for Allocate. ERR_TOO_LARGE, ERR_SYSTEM. Release *ret with nvidia_nodes_done. */
+int nvidia_nodes_read(const struct driver_where *w, struct nvidia_nodes *ret,
+                      struct err *e) MUST_CHECK;
 
 /* The capability minor of a GPU instance (ci_id -1) or of a compute instance; -1: the driver has
  * none. In memory, logarithmic. */
-int device_nodes_cap_minor(const struct device_nodes *n, unsigned card_minor, unsigned gi_id,
+int nvidia_nodes_cap_minor(const struct nvidia_nodes *n, unsigned card_minor, unsigned gi_id,
                            int ci_id);
 
 /* Reads again which of the common files exist. Reads the folder. */
-void device_nodes_look(const struct device_nodes_where *w, struct device_nodes *n);
+void nvidia_nodes_look(const struct driver_where *w, struct nvidia_nodes *n);
 
 /* Frees its contents and makes it empty. */
-void device_nodes_done(struct device_nodes *n);
-AUTO_DEFINE(device_nodes, struct device_nodes, device_nodes_done)
-#define auto_device_nodes AUTO(device_nodes)
+void nvidia_nodes_done(struct nvidia_nodes *n);
+AUTO_DEFINE(nvidia_nodes, struct nvidia_nodes, nvidia_nodes_done)
+#define auto_nvidia_nodes AUTO(nvidia_nodes)
 
 /* The parsers, for tests and fuzzing; all are pure. */
 
 /* The first character major of that name in the text of /proc/devices; -1 when there is none. */
-int device_nodes_parse_major(const char *text, const char *name);
+int nvidia_nodes_parse_major(const char *text, const char *name);
 /* Parses mig-minors: "config 1", "gpu0/gi0/ci0/access 4". Other lines are skipped, as NVIDIA's
  * toolkit does. Replaces the capabilities of *n. ERR_TOO_LARGE: more than 65,536 capabilities. */
-int device_nodes_parse_mig_minors(const char *text, struct device_nodes *n,
+int nvidia_nodes_parse_mig_minors(const char *text, struct nvidia_nodes *n,
                                   struct err *e) MUST_CHECK;
 
 /* The values of a capability file ("DeviceFileMinor: 4", "DeviceFileMode: 292", "DeviceFileModify:
  * 1"), or of the driver's params ("DeviceFileUID: 0", …, "ModifyDeviceFiles: 1"). */
-struct device_nodes_file {
+struct nvidia_nodes_file {
     int minor;     /* -1: not in the text */
     unsigned mode; /* permission bits; 0666 when not in the text */
     unsigned uid, gid;
     bool modify; /* user space may make and change the file; true when not in the text */
 };
 /* Parses such a text; unknown lines are skipped. */
-struct device_nodes_file device_nodes_parse_file(const char *text);
+struct nvidia_nodes_file nvidia_nodes_parse_file(const char *text);

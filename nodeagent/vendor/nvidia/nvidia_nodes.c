@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "nodeagent/container/device_nodes.h"
+#include "nodeagent/vendor/nvidia/nvidia_nodes.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -55,7 +55,7 @@ static bool at_line_end(const char *at)
 }
 
 /* Finds "  1 mem" under "Character devices:"; "Block devices:" do not count. */
-int device_nodes_parse_major(const char *text, const char *name)
+int nvidia_nodes_parse_major(const char *text, const char *name)
 {
     for (const char *line = text; *line; line = next_line(line)) {
         const char *at = line;
@@ -70,7 +70,7 @@ int device_nodes_parse_major(const char *text, const char *name)
 }
 
 /* "gpu0/gi1/access 12", "gpu0/gi1/ci2/access 15". */
-static bool parse_cap(const char *at, struct device_nodes_cap *ret)
+static bool parse_cap(const char *at, struct nvidia_nodes_cap *ret)
 {
     if (!take_word(&at, "gpu"))
         return false;
@@ -86,7 +86,7 @@ static bool parse_cap(const char *at, struct device_nodes_cap *ret)
     int minor = take_number(&at, MAX_MINOR);
     if (minor < 0 || !at_line_end(at))
         return false;
-    *ret = (struct device_nodes_cap){(unsigned)card, (unsigned)gi, ci, (unsigned)minor};
+    *ret = (struct nvidia_nodes_cap){(unsigned)card, (unsigned)gi, ci, (unsigned)minor};
     return true;
 }
 
@@ -106,8 +106,8 @@ static int compare_numbers(long long a, long long b)
 
 static int compare_caps(const void *a, const void *b)
 {
-    const struct device_nodes_cap *x = a;
-    const struct device_nodes_cap *y = b;
+    const struct nvidia_nodes_cap *x = a;
+    const struct nvidia_nodes_cap *y = b;
     int by_card = compare_numbers(x->card_minor, y->card_minor);
     int by_gi = compare_numbers(x->gi_id, y->gi_id);
     if (by_card)
@@ -115,14 +115,14 @@ static int compare_caps(const void *a, const void *b)
     return by_gi ? by_gi : compare_numbers(x->ci_id, y->ci_id);
 }
 
-int device_nodes_parse_mig_minors(const char *text, struct device_nodes *n, struct err *e)
+int nvidia_nodes_parse_mig_minors(const char *text, struct nvidia_nodes *n, struct err *e)
 {
-    auto_free struct device_nodes_cap *caps = NULL;
+    auto_free struct nvidia_nodes_cap *caps = NULL;
     size_t n_caps = 0;
     int config = -1;
     int monitor = -1;
     for (const char *line = text; *line; line = next_line(line)) {
-        struct device_nodes_cap cap;
+        struct nvidia_nodes_cap cap;
         if (n_caps == MAX_CAPS)
             return err_set(e, ERR_TOO_LARGE, "more than %d MIG capabilities", MAX_CAPS);
         if (parse_cap(line, &cap))
@@ -141,14 +141,14 @@ int device_nodes_parse_mig_minors(const char *text, struct device_nodes *n, stru
     return 0;
 }
 
-int device_nodes_cap_minor(const struct device_nodes *n, unsigned card_minor, unsigned gi_id,
+int nvidia_nodes_cap_minor(const struct nvidia_nodes *n, unsigned card_minor, unsigned gi_id,
                            int ci_id)
 {
     assert(n->caps || n->n_caps == 0);
-    const struct device_nodes_cap key = {.card_minor = card_minor, .gi_id = gi_id, .ci_id = ci_id};
+    const struct nvidia_nodes_cap key = {.card_minor = card_minor, .gi_id = gi_id, .ci_id = ci_id};
     if (n->n_caps == 0)
         return -1;
-    const struct device_nodes_cap *found =
+    const struct nvidia_nodes_cap *found =
         bsearch(&key, n->caps, n->n_caps, sizeof(*n->caps), compare_caps);
     return found ? (int)found->minor : -1;
 }
@@ -165,7 +165,7 @@ static void take_setting(const char *line, const char *name, int max, int *ret)
         *ret = n;
 }
 
-struct device_nodes_file device_nodes_parse_file(const char *text)
+struct nvidia_nodes_file nvidia_nodes_parse_file(const char *text)
 {
     int minor = -1;
     int mode = 0666;
@@ -180,7 +180,7 @@ struct device_nodes_file device_nodes_parse_file(const char *text)
         take_setting(line, "DeviceFileModify", 1, &modify);
         take_setting(line, "ModifyDeviceFiles", 1, &modify);
     }
-    return (struct device_nodes_file){minor, (unsigned)mode, (unsigned)uid, (unsigned)gid,
+    return (struct nvidia_nodes_file){minor, (unsigned)mode, (unsigned)uid, (unsigned)gid,
                                       modify != 0};
 }
 
@@ -197,17 +197,17 @@ static int read_optional(const char *root, const char *name, size_t max, char **
     return rc < 0 ? err_move(e, &mine) : 0;
 }
 
-static int read_majors(const char *proc_root, struct device_nodes *n, struct err *e)
+static int read_majors(const char *proc_root, struct nvidia_nodes *n, struct err *e)
 {
     auto_free char *text = NULL;
     TRY(read_optional(proc_root, "devices", DEVICES_BYTES, &text, e));
     /* Drivers before about 525 call it nvidia-frontend. */
-    n->nvidia_major = device_nodes_parse_major(text, "nvidia");
+    n->nvidia_major = nvidia_nodes_parse_major(text, "nvidia");
     if (n->nvidia_major < 0)
-        n->nvidia_major = device_nodes_parse_major(text, "nvidia-frontend");
-    n->uvm_major = device_nodes_parse_major(text, "nvidia-uvm");
-    n->caps_major = device_nodes_parse_major(text, "nvidia-caps");
-    n->has_modeset = device_nodes_parse_major(text, "nvidia-modeset") >= 0;
+        n->nvidia_major = nvidia_nodes_parse_major(text, "nvidia-frontend");
+    n->uvm_major = nvidia_nodes_parse_major(text, "nvidia-uvm");
+    n->caps_major = nvidia_nodes_parse_major(text, "nvidia-caps");
+    n->has_modeset = nvidia_nodes_parse_major(text, "nvidia-modeset") >= 0;
     return 0;
 }
 
@@ -219,7 +219,7 @@ static bool stands(const char *dev_root, const char *name)
     return lstat(path, &st) == 0 && !S_ISLNK(st.st_mode) && !S_ISDIR(st.st_mode);
 }
 
-void device_nodes_look(const struct device_nodes_where *w, struct device_nodes *n)
+void nvidia_nodes_look(const struct driver_where *w, struct nvidia_nodes *n)
 {
     n->ctl = stands(w->dev_root, "nvidiactl");
     n->modeset = stands(w->dev_root, "nvidia-modeset");
@@ -227,25 +227,24 @@ void device_nodes_look(const struct device_nodes_where *w, struct device_nodes *
     n->uvm_tools = stands(w->dev_root, "nvidia-uvm-tools");
 }
 
-int device_nodes_read(const struct device_nodes_where *w, const char *host_dev_root,
-                      struct device_nodes *ret, struct err *e)
+int nvidia_nodes_read(const struct driver_where *w, struct nvidia_nodes *ret, struct err *e)
 {
-    auto_device_nodes struct device_nodes n = {.config_minor = -1, .monitor_minor = -1};
+    auto_nvidia_nodes struct nvidia_nodes n = {.config_minor = -1, .monitor_minor = -1};
     auto_free char *minors = NULL;
     TRY(read_majors(w->proc_root, &n, e));
     TRY(read_optional(w->proc_root, "driver/nvidia-caps/mig-minors", MINORS_BYTES, &minors, e));
-    TRY(device_nodes_parse_mig_minors(minors, &n, e));
-    device_nodes_look(w, &n);
-    bool is_root = !host_dev_root || strcmp(host_dev_root, "/") == 0;
-    n.host_dev_root = xstrdup(is_root ? "" : host_dev_root);
+    TRY(nvidia_nodes_parse_mig_minors(minors, &n, e));
+    nvidia_nodes_look(w, &n);
+    bool is_root = !w->host_dev_root || strcmp(w->host_dev_root, "/") == 0;
+    n.host_dev_root = xstrdup(is_root ? "" : w->host_dev_root);
     *ret = n;
-    n = (struct device_nodes){0};
+    n = (struct nvidia_nodes){0};
     return 0;
 }
 
-void device_nodes_done(struct device_nodes *n)
+void nvidia_nodes_done(struct nvidia_nodes *n)
 {
     free(n->caps);
     free(n->host_dev_root);
-    *n = (struct device_nodes){0};
+    *n = (struct nvidia_nodes){0};
 }

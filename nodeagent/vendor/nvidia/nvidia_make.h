@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 
-#include "nodeagent/container/device_nodes.h"
+#include "nodeagent/vendor/nvidia/nvidia_nodes.h"
 
 /*
  * Makes the driver's missing device files, as nvidia-modprobe would. The driver's own settings
@@ -24,10 +24,10 @@
 /* Makes the common files (nvidiactl; modeset, uvm and uvm-tools where the kernel has them; the MIG
  * capabilities config and monitor) and /dev/nvidia<minor> of these cards. Updates in *n which
  * common files exist. Without a driver it does nothing. */
-int device_make_cards(const struct device_nodes_where *w, struct device_nodes *n,
+int nvidia_make_cards(const struct driver_where *w, struct nvidia_nodes *n,
                       const unsigned *card_minors, size_t n_cards, struct err *e) MUST_CHECK;
 
 /* Makes the two capability files of a partition. The driver shows their modes only once the
  * instances exist. ERR_NOT_FOUND: the driver does not show them. */
-int device_make_caps(const struct device_nodes_where *w, const struct device_nodes *n,
+int nvidia_make_caps(const struct driver_where *w, const struct nvidia_nodes *n,
                      unsigned card_minor, unsigned gi_id, unsigned ci_id, struct err *e) MUST_CHECK;

@@ -10,11 +10,11 @@
 #include "base/xalloc.h"
 
 #include "folder_support.h"
-#include "nodeagent/container/device_nodes.h"
+#include "nodeagent/vendor/nvidia/nvidia_nodes.h"
 
-TestSuite(device_nodes, .init = folder_enter, .fini = folder_leave);
+TestSuite(nvidia_nodes, .init = folder_enter, .fini = folder_leave);
 
-static const struct device_nodes_where here = {.proc_root = "proc", .dev_root = "."};
+static const struct driver_where here = {.proc_root = "proc", .dev_root = "."};
 
 static void put(const char *path, const char *text)
 {
@@ -43,28 +43,28 @@ static const char minors[] = "config 1\n"
                              "gpu1/gi0/access 138\n"
                              "gpu1/gi0/ci7/access 146\n";
 
-Test(device_nodes, majors_are_found_by_whole_name)
+Test(nvidia_nodes, majors_are_found_by_whole_name)
 {
-    cr_expect_eq(device_nodes_parse_major(devices, "nvidia"), 195);
-    cr_expect_eq(device_nodes_parse_major(devices, "nvidia-uvm"), 511);
-    cr_expect_eq(device_nodes_parse_major(devices, "mem"), 1);
-    cr_expect_eq(device_nodes_parse_major(devices, "nvidia-frontend"), -1);
-    cr_expect_eq(device_nodes_parse_major(devices, "nvidia-cap"), -1);
+    cr_expect_eq(nvidia_nodes_parse_major(devices, "nvidia"), 195);
+    cr_expect_eq(nvidia_nodes_parse_major(devices, "nvidia-uvm"), 511);
+    cr_expect_eq(nvidia_nodes_parse_major(devices, "mem"), 1);
+    cr_expect_eq(nvidia_nodes_parse_major(devices, "nvidia-frontend"), -1);
+    cr_expect_eq(nvidia_nodes_parse_major(devices, "nvidia-cap"), -1);
 }
 
-Test(device_nodes, block_devices_do_not_count)
+Test(nvidia_nodes, block_devices_do_not_count)
 {
-    cr_expect_eq(device_nodes_parse_major(devices, "loop"), -1);
+    cr_expect_eq(nvidia_nodes_parse_major(devices, "loop"), -1);
 }
 
-Test(device_nodes, capability_minors_are_found_by_instance)
+Test(nvidia_nodes, capability_minors_are_found_by_instance)
 {
-    auto_device_nodes struct device_nodes n = {0};
-    cr_assert_eq(device_nodes_parse_mig_minors(minors, &n, NULL), 0);
-    cr_expect_eq(device_nodes_cap_minor(&n, 0, 0, -1), 3);
-    cr_expect_eq(device_nodes_cap_minor(&n, 0, 0, 0), 4);
-    cr_expect_eq(device_nodes_cap_minor(&n, 1, 0, 7), 146);
-    cr_expect_eq(device_nodes_cap_minor(&n, 1, 0, 6), -1);
+    auto_nvidia_nodes struct nvidia_nodes n = {0};
+    cr_assert_eq(nvidia_nodes_parse_mig_minors(minors, &n, NULL), 0);
+    cr_expect_eq(nvidia_nodes_cap_minor(&n, 0, 0, -1), 3);
+    cr_expect_eq(nvidia_nodes_cap_minor(&n, 0, 0, 0), 4);
+    cr_expect_eq(nvidia_nodes_cap_minor(&n, 1, 0, 7), 146);
+    cr_expect_eq(nvidia_nodes_cap_minor(&n, 1, 0, 6), -1);
     cr_expect_eq(n.config_minor, 1);
     cr_expect_eq(n.monitor_minor, 2);
 }
@@ -76,37 +76,37 @@ static const char *const strange_lines[] = {"gpu0/gi0/access",          "gpu/gi0
                                             "gpu0/gi0/access 9999999",  "gpu0/gi0//ci0/access 3",
                                             "gpu0/gi0/ci0/ci0/access 3"};
 
-Test(device_nodes, lines_of_another_shape_are_skipped)
+Test(nvidia_nodes, lines_of_another_shape_are_skipped)
 {
     for (size_t i = 0; i < ARRAY_LEN(strange_lines); i++) {
-        auto_device_nodes struct device_nodes n = {0};
+        auto_nvidia_nodes struct nvidia_nodes n = {0};
         auto_free char *text = xasprintf("%s\ngpu0/gi1/access 12\n", strange_lines[i]);
-        cr_assert_eq(device_nodes_parse_mig_minors(text, &n, NULL), 0);
+        cr_assert_eq(nvidia_nodes_parse_mig_minors(text, &n, NULL), 0);
         cr_expect_eq(n.n_caps, 1, "%s", strange_lines[i]);
     }
 }
 
-Test(device_nodes, too_many_capabilities_are_refused)
+Test(nvidia_nodes, too_many_capabilities_are_refused)
 {
     auto_free char *text = xmalloc(65537 * 19 + 1);
     for (size_t i = 0; i < 65537; i++)
         memcpy(text + i * 18, "gpu0/gi0/access 1\n", 19);
-    auto_device_nodes struct device_nodes n = {0};
-    cr_expect_eq(device_nodes_parse_mig_minors(text, &n, NULL), -ERR_TOO_LARGE);
+    auto_nvidia_nodes struct nvidia_nodes n = {0};
+    cr_expect_eq(nvidia_nodes_parse_mig_minors(text, &n, NULL), -ERR_TOO_LARGE);
 }
 
-Test(device_nodes, capability_file_says_minor_mode_and_modify)
+Test(nvidia_nodes, capability_file_says_minor_mode_and_modify)
 {
-    struct device_nodes_file f =
-        device_nodes_parse_file("DeviceFileMinor: 4\nDeviceFileMode: 292\nDeviceFileModify: 0\n");
+    struct nvidia_nodes_file f =
+        nvidia_nodes_parse_file("DeviceFileMinor: 4\nDeviceFileMode: 292\nDeviceFileModify: 0\n");
     cr_expect_eq(f.minor, 4);
     cr_expect_eq(f.mode, 0444);
     cr_expect_not(f.modify);
 }
 
-Test(device_nodes, settings_that_are_not_told_are_the_drivers_defaults)
+Test(nvidia_nodes, settings_that_are_not_told_are_the_drivers_defaults)
 {
-    struct device_nodes_file f = device_nodes_parse_file("DeviceFileMode: 99999\nVersion: 7\n");
+    struct nvidia_nodes_file f = nvidia_nodes_parse_file("DeviceFileMode: 99999\nVersion: 7\n");
     cr_expect_eq(f.minor, -1);
     cr_expect_eq(f.mode, 0666);
     cr_expect_eq(f.uid, 0);
@@ -114,15 +114,17 @@ Test(device_nodes, settings_that_are_not_told_are_the_drivers_defaults)
     cr_expect(f.modify);
 }
 
-Test(device_nodes, everything_is_read_below_the_roots)
+Test(nvidia_nodes, everything_is_read_below_the_roots)
 {
     put("proc/devices", devices);
     put("proc/driver/nvidia-caps/mig-minors", minors);
     put("dev/nvidiactl", "");
     put("dev/nvidia-uvm", "");
     cr_assert_eq(symlink("nvidia-uvm", "dev/nvidia-uvm-tools"), 0);
-    auto_device_nodes struct device_nodes n = {0};
-    cr_assert_eq(device_nodes_read(&here, "/run/nvidia/driver", &n, NULL), 0);
+    auto_nvidia_nodes struct nvidia_nodes n = {0};
+    struct driver_where installed = here;
+    installed.host_dev_root = "/run/nvidia/driver";
+    cr_assert_eq(nvidia_nodes_read(&installed, &n, NULL), 0);
     cr_expect_eq(n.nvidia_major, 195);
     cr_expect_eq(n.uvm_major, 511);
     cr_expect_eq(n.caps_major, 236);
@@ -135,21 +137,23 @@ Test(device_nodes, everything_is_read_below_the_roots)
     cr_expect_str_eq(n.host_dev_root, "/run/nvidia/driver");
 }
 
-Test(device_nodes, older_drivers_are_called_frontend)
+Test(nvidia_nodes, older_drivers_are_called_frontend)
 {
     put("proc/devices", "Character devices:\n195 nvidia-frontend\n");
-    auto_device_nodes struct device_nodes n = {0};
-    cr_assert_eq(device_nodes_read(&here, "/", &n, NULL), 0);
+    auto_nvidia_nodes struct nvidia_nodes n = {0};
+    struct driver_where at_root = here;
+    at_root.host_dev_root = "/";
+    cr_assert_eq(nvidia_nodes_read(&at_root, &n, NULL), 0);
     cr_expect_eq(n.nvidia_major, 195);
     cr_expect_eq(n.caps_major, -1);
     cr_expect_str_eq(n.host_dev_root, "");
 }
 
-Test(device_nodes, without_a_driver_there_is_nothing_and_no_error)
+Test(nvidia_nodes, without_a_driver_there_is_nothing_and_no_error)
 {
-    auto_device_nodes struct device_nodes n = {0};
-    cr_assert_eq(device_nodes_read(&here, /* host_dev_root= */ NULL, &n, NULL), 0);
+    auto_nvidia_nodes struct nvidia_nodes n = {0};
+    cr_assert_eq(nvidia_nodes_read(&here, &n, NULL), 0);
     cr_expect_eq(n.nvidia_major, -1);
     cr_expect_eq(n.config_minor, -1);
-    cr_expect_eq(device_nodes_cap_minor(&n, 0, 0, -1), -1);
+    cr_expect_eq(nvidia_nodes_cap_minor(&n, 0, 0, -1), -1);
 }

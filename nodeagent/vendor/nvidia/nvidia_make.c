@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "nodeagent/container/device_make.h"
+#include "nodeagent/vendor/nvidia/nvidia_make.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -24,7 +24,7 @@ struct wanted {
     int folder; /* borrowed */
     const char *name;
     dev_t number;
-    const struct device_nodes_file *how;
+    const struct nvidia_nodes_file *how;
 };
 
 static int open_folder(int at, const char *name, int *ret_fd, struct err *e)
@@ -36,7 +36,7 @@ static int open_folder(int at, const char *name, int *ret_fd, struct err *e)
     return 0;
 }
 
-static int open_dev(const struct device_nodes_where *w, int *ret_fd, struct err *e)
+static int open_dev(const struct driver_where *w, int *ret_fd, struct err *e)
 {
     auto_fd int root = open(w->dev_root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
@@ -124,7 +124,7 @@ static void note(int rc, struct err *first, struct err *now)
 }
 
 static void ensure_one(int folder, const char *name, int major, int minor,
-                       const struct device_nodes_file *how, struct err *first)
+                       const struct nvidia_nodes_file *how, struct err *first)
 {
     struct err now = {0};
     const struct wanted want = {folder, name, makedev((unsigned)major, (unsigned)minor), how};
@@ -134,26 +134,24 @@ static void ensure_one(int folder, const char *name, int major, int minor,
 }
 
 /* Reads the driver's settings; its defaults where there is no such file. */
-static int read_settings(const struct device_nodes_where *w, const char *name, char **ret,
-                         struct err *e)
+static int read_settings(const struct driver_where *w, const char *name, char **ret, struct err *e)
 {
     auto_free char *path = xasprintf("%s/driver/%s", w->proc_root, name);
     return file_read(path, SETTINGS_BYTES, ret, /* ret_len= */ NULL, e);
 }
 
-static int read_params(const struct device_nodes_where *w, struct device_nodes_file *ret,
-                       struct err *e)
+static int read_params(const struct driver_where *w, struct nvidia_nodes_file *ret, struct err *e)
 {
     auto_free char *text = NULL;
     auto_err struct err mine = {0};
     int rc = read_settings(w, "nvidia/params", &text, &mine);
     if (rc < 0 && rc != -ERR_NOT_FOUND)
         return err_move(e, &mine);
-    *ret = device_nodes_parse_file(text ? text : "");
+    *ret = nvidia_nodes_parse_file(text ? text : "");
     return 0;
 }
 
-static void make_commons(int dev, const struct device_nodes *n, const struct device_nodes_file *how,
+static void make_commons(int dev, const struct nvidia_nodes *n, const struct nvidia_nodes_file *how,
                          struct err *first)
 {
     ensure_one(dev, "nvidiactl", n->nvidia_major, CTL_MINOR, how, first);
@@ -163,7 +161,7 @@ static void make_commons(int dev, const struct device_nodes *n, const struct dev
         ensure_one(dev, "nvidia-modeset", n->nvidia_major, MODESET_MINOR, how, first);
 }
 
-static void make_cards(int dev, const struct device_nodes *n, const struct device_nodes_file *how,
+static void make_cards(int dev, const struct nvidia_nodes *n, const struct nvidia_nodes_file *how,
                        const unsigned *minors, size_t n_cards, struct err *first)
 {
     for (size_t i = 0; i < n_cards; i++) {
@@ -173,13 +171,13 @@ static void make_cards(int dev, const struct device_nodes *n, const struct devic
 }
 
 /* Makes the file of one capability. `shown` has its mode, and its minor again. */
-static int make_cap(const struct device_nodes_where *w, const struct device_nodes *n, int folder,
+static int make_cap(const struct driver_where *w, const struct nvidia_nodes *n, int folder,
                     const char *shown, int minor, struct err *e)
 {
     auto_free char *text = NULL;
     auto_free char *path = xasprintf("nvidia/capabilities/%s", shown);
     TRY(read_settings(w, path, &text, e));
-    struct device_nodes_file how = device_nodes_parse_file(text);
+    struct nvidia_nodes_file how = nvidia_nodes_parse_file(text);
     if (how.minor != minor)
         return err_set(e, ERR_PROTOCOL, "capability %s has minor %d there and %d in mig-minors",
                        shown, how.minor, minor);
@@ -190,8 +188,8 @@ static int make_cap(const struct device_nodes_where *w, const struct device_node
 }
 
 /* Makes the files for managers of MIG. A card without MIG has none, which is no error. */
-static void make_manager_caps(const struct device_nodes_where *w, const struct device_nodes *n,
-                              int dev, struct err *first)
+static void make_manager_caps(const struct driver_where *w, const struct nvidia_nodes *n, int dev,
+                              struct err *first)
 {
     static const char *const shown[] = {"mig/config", "mig/monitor"};
     const int minors[] = {n->config_minor, n->monitor_minor};
@@ -206,12 +204,12 @@ static void make_manager_caps(const struct device_nodes_where *w, const struct d
     }
 }
 
-int device_make_cards(const struct device_nodes_where *w, struct device_nodes *n,
+int nvidia_make_cards(const struct driver_where *w, struct nvidia_nodes *n,
                       const unsigned *card_minors, size_t n_cards, struct err *e)
 {
     auto_fd int dev = -1;
     auto_err struct err first = {0};
-    struct device_nodes_file how;
+    struct nvidia_nodes_file how;
     if (n->nvidia_major <= 0)
         return 0;
     TRY(read_params(w, &how, e));
@@ -219,15 +217,15 @@ int device_make_cards(const struct device_nodes_where *w, struct device_nodes *n
     make_commons(dev, n, &how, &first);
     make_cards(dev, n, &how, card_minors, n_cards, &first);
     make_manager_caps(w, n, dev, &first);
-    device_nodes_look(w, n);
+    nvidia_nodes_look(w, n);
     return first.kind ? err_move(e, &first) : 0;
 }
 
-int device_make_caps(const struct device_nodes_where *w, const struct device_nodes *n,
+int nvidia_make_caps(const struct driver_where *w, const struct nvidia_nodes *n,
                      unsigned card_minor, unsigned gi_id, unsigned ci_id, struct err *e)
 {
-    int gi = device_nodes_cap_minor(n, card_minor, gi_id, -1);
-    int ci = device_nodes_cap_minor(n, card_minor, gi_id, (int)ci_id);
+    int gi = nvidia_nodes_cap_minor(n, card_minor, gi_id, -1);
+    int ci = nvidia_nodes_cap_minor(n, card_minor, gi_id, (int)ci_id);
     auto_fd int dev = -1;
     auto_fd int folder = -1;
     if (n->caps_major <= 0 || gi < 0 || ci < 0)

@@ -12,7 +12,7 @@
 #include "base/xalloc.h"
 
 #include "folder_support.h"
-#include "nodeagent/container/device_make.h"
+#include "nodeagent/vendor/nvidia/nvidia_make.h"
 
 static void put(const char *path, const char *text)
 {
@@ -40,14 +40,14 @@ static void enter(void)
     cr_assert_eq(mkdir("dev", 0755), 0);
 }
 
-TestSuite(device_make, .init = enter, .fini = folder_leave);
+TestSuite(nvidia_make, .init = enter, .fini = folder_leave);
 
-static const struct device_nodes_where here = {.proc_root = "proc", .dev_root = "."};
+static const struct driver_where here = {.proc_root = "proc", .dev_root = "."};
 static const unsigned cards[] = {0, 3};
 
-static void read_nodes(struct device_nodes *n)
+static void read_nodes(struct nvidia_nodes *n)
 {
-    cr_assert_eq(device_nodes_read(&here, "/", n, NULL), 0);
+    cr_assert_eq(nvidia_nodes_read(&here, n, NULL), 0);
 }
 
 static void expect_node(const char *path, unsigned major, unsigned minor, mode_t mode)
@@ -69,12 +69,12 @@ static size_t count_entries(const char *path)
     return n - 2;
 }
 
-Test(device_make, common_files_and_cards_get_their_numbers)
+Test(nvidia_make, common_files_and_cards_get_their_numbers)
 {
     (void)umask(077);
-    auto_device_nodes struct device_nodes n = {0};
+    auto_nvidia_nodes struct nvidia_nodes n = {0};
     read_nodes(&n);
-    cr_assert_eq(device_make_cards(&here, &n, cards, 2, NULL), 0);
+    cr_assert_eq(nvidia_make_cards(&here, &n, cards, 2, NULL), 0);
     expect_node("dev/nvidiactl", 195, 255, 0666);
     expect_node("dev/nvidia0", 195, 0, 0666);
     expect_node("dev/nvidia3", 195, 3, 0666);
@@ -86,60 +86,60 @@ Test(device_make, common_files_and_cards_get_their_numbers)
     cr_expect(n.ctl && n.uvm && n.uvm_tools && n.modeset);
 }
 
-Test(device_make, slices_get_both_capability_files)
+Test(nvidia_make, slices_get_both_capability_files)
 {
-    auto_device_nodes struct device_nodes n = {0};
+    auto_nvidia_nodes struct nvidia_nodes n = {0};
     read_nodes(&n);
-    cr_assert_eq(device_make_caps(&here, &n, 3, 7, 0, NULL), 0);
+    cr_assert_eq(nvidia_make_caps(&here, &n, 3, 7, 0, NULL), 0);
     expect_node("dev/nvidia-caps/nvidia-cap471", 236, 471, 0444);
     expect_node("dev/nvidia-caps/nvidia-cap472", 236, 472, 0444);
     cr_expect_eq(count_entries("dev/nvidia-caps"), 2, "no drafts stay");
 }
 
-Test(device_make, slices_that_the_driver_does_not_show_are_not_found)
+Test(nvidia_make, slices_that_the_driver_does_not_show_are_not_found)
 {
-    auto_device_nodes struct device_nodes n = {0};
+    auto_nvidia_nodes struct nvidia_nodes n = {0};
     read_nodes(&n);
-    cr_expect_eq(device_make_caps(&here, &n, 3, 8, 0, NULL), -ERR_NOT_FOUND);
+    cr_expect_eq(nvidia_make_caps(&here, &n, 3, 8, 0, NULL), -ERR_NOT_FOUND);
     cr_assert_eq(unlink("proc/driver/nvidia/capabilities/gpu3/mig/gi7/ci0/access"), 0);
-    cr_expect_eq(device_make_caps(&here, &n, 3, 7, 0, NULL), -ERR_NOT_FOUND);
+    cr_expect_eq(nvidia_make_caps(&here, &n, 3, 7, 0, NULL), -ERR_NOT_FOUND);
 }
 
-Test(device_make, minors_that_disagree_are_refused)
+Test(nvidia_make, minors_that_disagree_are_refused)
 {
     put("proc/driver/nvidia/capabilities/gpu3/mig/gi7/access",
         "DeviceFileMinor: 9\nDeviceFileMode: 292\n");
-    auto_device_nodes struct device_nodes n = {0};
+    auto_nvidia_nodes struct nvidia_nodes n = {0};
     read_nodes(&n);
-    cr_expect_eq(device_make_caps(&here, &n, 3, 7, 0, NULL), -ERR_PROTOCOL);
+    cr_expect_eq(nvidia_make_caps(&here, &n, 3, 7, 0, NULL), -ERR_PROTOCOL);
 }
 
-Test(device_make, right_files_are_left_as_they_are)
+Test(nvidia_make, right_files_are_left_as_they_are)
 {
     cr_assert_eq(mknod("dev/nvidiactl", S_IFCHR | 0600, makedev(195, 255)), 0);
-    auto_device_nodes struct device_nodes n = {0};
+    auto_nvidia_nodes struct nvidia_nodes n = {0};
     read_nodes(&n);
-    cr_assert_eq(device_make_cards(&here, &n, cards, 0, NULL), 0);
+    cr_assert_eq(nvidia_make_cards(&here, &n, cards, 0, NULL), 0);
     expect_node("dev/nvidiactl", 195, 255, 0600);
 }
 
-Test(device_make, wrong_numbers_are_replaced)
+Test(nvidia_make, wrong_numbers_are_replaced)
 {
     cr_assert_eq(mknod("dev/nvidia-uvm", S_IFCHR | 0666, makedev(510, 0)), 0);
-    auto_device_nodes struct device_nodes n = {0};
+    auto_nvidia_nodes struct nvidia_nodes n = {0};
     read_nodes(&n);
-    cr_assert_eq(device_make_cards(&here, &n, cards, 0, NULL), 0);
+    cr_assert_eq(nvidia_make_cards(&here, &n, cards, 0, NULL), 0);
     expect_node("dev/nvidia-uvm", 511, 0, 0666);
 }
 
-Test(device_make, links_are_left_alone_and_the_others_made)
+Test(nvidia_make, links_are_left_alone_and_the_others_made)
 {
     put("elsewhere/victim", "as it was");
     cr_assert_eq(symlink("../elsewhere/victim", "dev/nvidia0"), 0);
-    auto_device_nodes struct device_nodes n = {0};
+    auto_nvidia_nodes struct nvidia_nodes n = {0};
     auto_err struct err e = {0};
     read_nodes(&n);
-    cr_assert_eq(device_make_cards(&here, &n, cards, 2, &e), -ERR_CONFLICT);
+    cr_assert_eq(nvidia_make_cards(&here, &n, cards, 2, &e), -ERR_CONFLICT);
     cr_expect_not_null(strstr(err_msg(&e), "nvidia0"));
     expect_node("dev/nvidia3", 195, 3, 0666);
     auto_free char *text = NULL;
@@ -147,60 +147,60 @@ Test(device_make, links_are_left_alone_and_the_others_made)
     cr_expect_str_eq(text, "as it was");
 }
 
-Test(device_make, linked_folders_are_not_entered)
+Test(nvidia_make, linked_folders_are_not_entered)
 {
     cr_assert_eq(mkdir("elsewhere", 0755), 0);
     cr_assert_eq(symlink("../elsewhere", "dev/nvidia-caps"), 0);
-    auto_device_nodes struct device_nodes n = {0};
+    auto_nvidia_nodes struct nvidia_nodes n = {0};
     read_nodes(&n);
-    cr_expect_lt(device_make_caps(&here, &n, 3, 7, 0, NULL), 0);
+    cr_expect_lt(nvidia_make_caps(&here, &n, 3, 7, 0, NULL), 0);
     cr_expect_eq(count_entries("elsewhere"), 0);
 }
 
-Test(device_make, driver_may_keep_it_to_itself)
+Test(nvidia_make, driver_may_keep_it_to_itself)
 {
     put("proc/driver/nvidia/params", "ModifyDeviceFiles: 0\n");
-    auto_device_nodes struct device_nodes n = {0};
+    auto_nvidia_nodes struct nvidia_nodes n = {0};
     read_nodes(&n);
-    cr_assert_eq(device_make_cards(&here, &n, cards, 2, NULL), 0);
+    cr_assert_eq(nvidia_make_cards(&here, &n, cards, 2, NULL), 0);
     cr_expect_neq(access("dev/nvidiactl", F_OK), 0);
 }
 
-Test(device_make, owner_and_mode_are_the_drivers)
+Test(nvidia_make, owner_and_mode_are_the_drivers)
 {
     put("proc/driver/nvidia/params",
         "DeviceFileUID: 12\nDeviceFileGID: 34\nDeviceFileMode: 432\nModifyDeviceFiles: 1\n");
-    auto_device_nodes struct device_nodes n = {0};
+    auto_nvidia_nodes struct nvidia_nodes n = {0};
     struct stat st;
     read_nodes(&n);
-    cr_assert_eq(device_make_cards(&here, &n, cards, 2, NULL), 0);
+    cr_assert_eq(nvidia_make_cards(&here, &n, cards, 2, NULL), 0);
     expect_node("dev/nvidia3", 195, 3, 0660);
     cr_assert_eq(stat("dev/nvidia3", &st), 0);
     cr_expect_eq(st.st_uid, 12);
     cr_expect_eq(st.st_gid, 34);
 }
 
-Test(device_make, drafts_of_a_crash_are_no_hindrance)
+Test(nvidia_make, drafts_of_a_crash_are_no_hindrance)
 {
     cr_assert_eq(mknod("dev/.nvidia3.cleave", S_IFCHR | 0600, makedev(1, 3)), 0);
-    auto_device_nodes struct device_nodes n = {0};
+    auto_nvidia_nodes struct nvidia_nodes n = {0};
     read_nodes(&n);
-    cr_assert_eq(device_make_cards(&here, &n, cards, 2, NULL), 0);
+    cr_assert_eq(nvidia_make_cards(&here, &n, cards, 2, NULL), 0);
     expect_node("dev/nvidia3", 195, 3, 0666);
     cr_expect_neq(access("dev/.nvidia3.cleave", F_OK), 0);
 }
 
-Test(device_make, without_a_driver_nothing_is_made)
+Test(nvidia_make, without_a_driver_nothing_is_made)
 {
-    struct device_nodes n = {0};
-    cr_expect_eq(device_make_cards(&here, &n, cards, 2, NULL), 0);
+    struct nvidia_nodes n = {0};
+    cr_expect_eq(nvidia_make_cards(&here, &n, cards, 2, NULL), 0);
     cr_expect_eq(count_entries("dev"), 0);
 }
 
-Test(device_make, missing_folder_is_an_error)
+Test(nvidia_make, missing_folder_is_an_error)
 {
-    const struct device_nodes_where nowhere = {.proc_root = "proc", .dev_root = "nowhere"};
-    auto_device_nodes struct device_nodes n = {0};
+    const struct driver_where nowhere = {.proc_root = "proc", .dev_root = "nowhere"};
+    auto_nvidia_nodes struct nvidia_nodes n = {0};
     read_nodes(&n);
-    cr_expect_eq(device_make_cards(&nowhere, &n, cards, 2, NULL), -ERR_SYSTEM);
+    cr_expect_eq(nvidia_make_cards(&nowhere, &n, cards, 2, NULL), -ERR_SYSTEM);
 }
