@@ -305,23 +305,28 @@ static bool was_read_once(struct gpu_all *a, const struct member *m)
     return m->n_last > 0;
 }
 
-/* True when the card may be this vendor's. A journal can name a card before anything was read. */
-static bool may_have(struct gpu_all *a, struct member *m, const char *uuid)
+/* A journal can name a card before anything was read. */
+static void read_once(struct gpu_all *a, struct member *m)
 {
-    if (!was_read_once(a, m)) {
-        struct gpu_inventory inv = {0};
-        if (read_member(a, m, GPU_MAX_CARDS, &inv, /* ret_busy= */ NULL, /* e= */ NULL) == 0)
-            gpu_inventory_done(&inv);
-    }
-    return has(a, m, uuid);
+    struct gpu_inventory inv = {0};
+    if (!was_read_once(a, m) &&
+        read_member(a, m, GPU_MAX_CARDS, &inv, /* ret_busy= */ NULL, /* e= */ NULL) == 0)
+        gpu_inventory_done(&inv);
 }
 
+/* A card that is known costs no other vendor a reading: one without cards would look for its
+ * library at each verb. */
 static struct member *owner_of(struct gpu *g, const char *uuid)
 {
     struct gpu_all *a = (struct gpu_all *)g;
     for (size_t i = 0; i < a->n; i++)
-        if (may_have(a, &a->members[i], uuid))
+        if (has(a, &a->members[i], uuid))
             return &a->members[i];
+    for (size_t i = 0; i < a->n; i++) {
+        read_once(a, &a->members[i]);
+        if (has(a, &a->members[i], uuid))
+            return &a->members[i];
+    }
     return NULL;
 }
 

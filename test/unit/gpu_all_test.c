@@ -153,12 +153,14 @@ struct many {
     struct gpu gpu; /* first */
     const char *vendor;
     size_t n;
+    unsigned readings;
 };
 
 static int many_read(struct gpu *g, struct gpu_inventory *ret, struct err *e)
 {
-    const struct many *m = (const struct many *)g;
+    struct many *m = (struct many *)g;
     (void)e;
+    m->readings++;
     *ret = (struct gpu_inventory){.n_drivers = 1, .drivers = {{.vendor = m->vendor}}};
     ret->n_cards = m->n;
     ret->cards = xcalloc(m->n, sizeof(*ret->cards));
@@ -179,8 +181,8 @@ static const struct gpu_ops many_ops = {.read = many_read, .free = many_free};
 
 Test(gpu_all, cards_beyond_what_is_managed_are_left_out_by_vendor)
 {
-    struct many first = {{.ops = &many_ops}, "first", 40};
-    struct many second = {{.ops = &many_ops}, "second", 24};
+    struct many first = {{.ops = &many_ops}, "first", 40, 0};
+    struct many second = {{.ops = &many_ops}, "second", 24, 0};
     auto_gpu struct gpu *g = gpu_all_new((struct gpu *const[]){&first.gpu, &second.gpu}, 2);
     auto_gpu_inventory struct gpu_inventory full = sim_read(g);
     cr_expect_eq(full.n_cards, GPU_MAX_CARDS);
@@ -200,11 +202,25 @@ Test(gpu_all, cards_beyond_what_is_managed_are_left_out_by_vendor)
 
 Test(gpu_all, too_many_cards_of_the_only_vendor_are_an_error)
 {
-    struct many one = {{.ops = &many_ops}, "one", GPU_MAX_CARDS + 1};
+    struct many one = {{.ops = &many_ops}, "one", GPU_MAX_CARDS + 1, 0};
     auto_gpu struct gpu *g = gpu_all_new((struct gpu *const[]){&one.gpu}, 1);
     struct gpu_inventory inv = {0};
     auto_err struct err e = {0};
     cr_expect_eq(g->ops->read(g, &inv, &e), -(int)ERR_TOO_LARGE, "%s", err_msg(&e));
+}
+
+/* A vendor that is not on the machine looks for its library at each reading. */
+Test(gpu_all, a_verb_for_a_known_card_reads_no_other_vendors)
+{
+    struct many none = {{.ops = &many_ops}, "none", 0, 0};
+    struct many one = {{.ops = &many_ops}, "one", 1, 0};
+    auto_gpu struct gpu *g = gpu_all_new((struct gpu *const[]){&none.gpu, &one.gpu}, 2);
+    auto_gpu_inventory struct gpu_inventory inv = sim_read(g);
+    struct gpu_card card;
+    cr_assert_eq(none.readings, 1);
+    cr_expect_eq(g->ops->read_card(g, "one-0", &card, NULL), -(int)ERR_INVALID);
+    cr_expect_eq(none.readings, 1);
+    cr_expect_eq(one.readings, 1);
 }
 
 /* --- A library that hangs --- */
