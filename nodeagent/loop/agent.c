@@ -190,7 +190,8 @@ static void job_done(void *arg)
     withdrawal_unseal_job(&a->withdrawal, j);
     agent_job_free(j);
     const struct next_job_facts facts = next_job_facts(a);
-    reporting_within(a->reporting, next_job_card(&facts) ? PUBLISH_LAG_MS : 0);
+    bool goes_on = a->jobs.n_busy > 0 || next_job_card(&facts);
+    reporting_within(a->reporting, goes_on ? PUBLISH_LAG_MS : 0);
 }
 
 /* --- The loop --- */
