@@ -465,3 +465,8 @@ def agent_with_all():
             show("agent", f"all on, {who}: CPU while idle", f"{(cpu_s(pid) - cpu) / seconds * 100:.2f} %")
         written = node.device()["metadata"]["resourceVersion"] != version
         show("agent", "all on: status written while idle", "yes" if written else "no", "aim no")
+        layouts = alternating(LAYOUTS)
+        cpu = cpu_s(node.agent.pid)
+        for layout in layouts:
+            host.cut([layout, *[SEVENTHS] * 7])
+        show("agent", f"all on, agent: CPU of a change of one card, mean of {len(layouts)}", ms((cpu_s(node.agent.pid) - cpu) / len(layouts)))
