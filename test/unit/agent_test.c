@@ -1086,6 +1086,32 @@ Test(agent, cards_are_changed_side_by_side)
     bench_done(&b);
 }
 
+Test(agent, cards_that_end_one_shortly_after_the_other_are_one_write)
+{
+    struct bench b;
+    char both[2];
+    bench_init(&b);
+    add_cut_card(&b);
+    add_cut_card(&b);
+    bench_run(&b, NULL);
+    atomic_store(&b.gate.hanging, 2);
+    set_spec(&b, BOTH(ONE_7G));
+    size_t writes = kc_fake_writes(b.server);
+    for (int i = 0; i < 4; i++)
+        round_of(&b, false);
+    cr_assert_eq(recv(b.gate.ends[0], both, 2, MSG_WAITALL), 2);
+    let_go(&b);
+    while (worker_pending(b.worker) > 1)
+        agent_step(b.agent, b.scope, PATIENCE_MS);
+    round_of(&b, false);
+    cr_expect_eq(kc_fake_writes(b.server), writes, "the other card is still in work");
+    let_go(&b);
+    pass(&b, 400);
+    expect_status(&b, "Ready Applied", "after both changes");
+    cr_expect_eq(kc_fake_writes(b.server), writes + 1);
+    bench_done(&b);
+}
+
 /* Two cards want a change, in a driver of which no call comes back, and whose limit is one card. */
 static void bench_at_limit(struct bench *b)
 {
