@@ -15,6 +15,7 @@
 #include "base/rng.h"
 #include "base/xalloc.h"
 
+#include "controller/leadership.h"
 #include "controller/manager.h"
 #include "kubeclient/http.h"
 #include "reconcilers/reconcilers.h"
@@ -56,10 +57,11 @@ struct process {
     int signal_fd;
     struct scope *life;
     struct kc_config config;
-    struct kc *kc, *fence, *writer; /* fence NULL: no election */
+    struct kc *kc, *fence, *told, *writer; /* fence and told NULL: no election */
+    struct leadership *leadership;         /* NULL: no election */
     char *identity;
     struct metrics *metrics;
-    struct metric_series *leading;
+    struct metric_series *leading, *refused;
     struct reconcilers *reconcilers;
     struct manager *manager;
     struct heartbeats *beats;
@@ -78,6 +80,8 @@ static void process_done(struct process *p)
     (void)metrics_free(p->metrics);
     free(p->identity);
     (void)kc_free(p->writer);
+    (void)kc_free(p->told);
+    (void)leadership_free(p->leadership);
     (void)kc_free(p->fence);
     (void)kc_free(p->kc);
     kc_config_done(&p->config);
@@ -119,11 +123,20 @@ static int wait_signals(void *arg, struct scope *s, struct err *e)
 
 /* --- Pages of the servers --- */
 
+static bool is_refused(const struct process *p)
+{
+    return p->leadership && leadership_is_refused(p->leadership);
+}
+
 static int get_readyz(void *arg, struct sb *body)
 {
-    bool ready = manager_is_ready(arg);
-    sb_add(body, ready ? "ok\n" : "the caches are not synced yet\n");
-    return ready ? 200 : 503;
+    const struct process *p = arg;
+    const char *not_ready = !manager_is_ready(p->manager) ? "the caches are not synced yet\n"
+                            : is_refused(p)
+                                ? "the API server refuses this leader's writes (see the log)\n"
+                                : NULL;
+    sb_add(body, not_ready ? not_ready : "ok\n");
+    return not_ready ? 503 : 200;
 }
 
 static int get_metrics(void *arg, struct sb *body)
@@ -136,6 +149,7 @@ static void collect_leading(void *arg)
 {
     const struct process *p = arg;
     metric_set(p->leading, manager_is_leading(p->manager));
+    metric_set(p->refused, is_refused(p));
 }
 
 static int guard_metrics(struct process *p, struct err *e)
@@ -152,7 +166,7 @@ static int guard_metrics(struct process *p, struct err *e)
 static int serve_http(struct process *p, const struct flags *f, bool token, struct err *e)
 {
     p->health[0] = (struct http_route){"/healthz", liveness_page, p->beats};
-    p->health[1] = (struct http_route){"/readyz", get_readyz, p->manager};
+    p->health[1] = (struct http_route){"/readyz", get_readyz, p};
     p->scrape[0] = (struct http_route){"/metrics", get_metrics, p->metrics};
     if (token)
         TRY(guard_metrics(p, e));
@@ -204,14 +218,37 @@ static void elect(struct process *p, const struct flags *f, const struct numbers
     manager_set_elector(p->manager, elector);
 }
 
-static void reconcile(struct process *p, const struct numbers *n, struct rng *rng)
+static int claim(void *arg, struct scope *s, struct err *e)
+{
+    return leadership_claim(arg, s, e);
+}
+
+static void tell_who_leads(struct process *p, const struct flags *f, struct recorder *recorder,
+                           uint64_t seed)
+{
+    const struct leadership_opts o = {.kc = p->fence,
+                                      .recorder = recorder,
+                                      .name = f->lease_name,
+                                      .identity = p->identity,
+                                      .clk = clock_real(),
+                                      .seed = seed};
+    p->leadership = leadership_new(&o);
+    p->told = leadership_kc_new(p->leadership, p->fence);
+    manager_set_on_lead(p->manager, claim, p->leadership);
+    manager_add_service(p->manager, "leadership", leadership_run, p->leadership);
+}
+
+static void reconcile(struct process *p, const struct flags *f, const struct numbers *n,
+                      struct rng *rng)
 {
     const struct recorder_opts r = {.controller = "gpu.cleave.dev/controller",
                                     .instance = p->identity,
                                     .clk = clock_real(),
                                     .seed = rng_next(rng)};
     struct recorder *recorder = recorder_new(p->fence ? p->fence : p->kc, &r);
-    p->writer = write_metrics_new(p->fence ? p->fence : p->kc, p->metrics);
+    if (p->fence)
+        tell_who_leads(p, f, recorder, rng_next(rng));
+    p->writer = write_metrics_new(p->told ? p->told : p->kc, p->metrics);
     const struct reconcilers_opts o = {.reader = p->kc,
                                        .writer = p->writer,
                                        .clk = clock_real(),
@@ -232,6 +269,12 @@ static void measure(struct process *p, const char *lease_name)
         metrics_gauge(p->metrics, "leader_election_master_status",
                       "1 while this process leads and acts, else 0.", METRIC_LABELS("name"));
     p->leading = METRIC_WITH(gauge, lease_name);
+    struct metric *refused =
+        metrics_gauge(p->metrics, "cleave_controller_leader_refused",
+                      "1 while the API server refuses the writes of this process although it leads "
+                      "and the Leader names it, else 0.",
+                      /* labels= */ NULL);
+    p->refused = METRIC_WITH(refused);
     metrics_on_collect(p->metrics, collect_leading, p);
 }
 
@@ -250,7 +293,7 @@ static int assemble(struct process *p, const struct flags *f, const struct numbe
     p->manager = manager_new(/* opts= */ NULL);
     if (f->leader_elect)
         elect(p, f, n, rng_next(&rng));
-    reconcile(p, n, &rng);
+    reconcile(p, f, n, &rng);
     measure(p, f->lease_name);
     p->beats = heartbeats_new(clock_real());
     manager_set_beats(p->manager, p->beats);

@@ -44,6 +44,8 @@ struct manager {
     size_t controller_count;
     struct elector *elector;
     struct recorder *recorder;
+    service_fn *on_lead; /* NULL: nothing is done */
+    void *on_lead_arg;
     struct stage infra, election, work;
     struct scope *life; /* while running */
     atomic_bool ready, leading;
@@ -120,6 +122,13 @@ void manager_set_recorder(struct manager *m, struct recorder *r_take)
     assert(!m->recorder);
     m->recorder = r_take;
     add_thread(m, &m->infra, "", "recorder", run_recorder, r_take);
+}
+
+void manager_set_on_lead(struct manager *m, service_fn *fn, void *arg)
+{
+    assert(!m->on_lead);
+    m->on_lead = fn;
+    m->on_lead_arg = arg;
 }
 
 void manager_add_service(struct manager *m, const char *name, service_fn *fn, void *arg)
@@ -222,7 +231,8 @@ static int wait_leader(struct manager *m, struct err *e)
     if (!m->elector)
         return 0;
     stage_start(m, &m->election, NULL);
-    return elector_wait_leader(m->elector, m->life, e);
+    TRY(elector_wait_leader(m->elector, m->life, e));
+    return m->on_lead ? m->on_lead(m->on_lead_arg, m->life, e) : 0;
 }
 
 static int live(struct manager *m, struct err *e)

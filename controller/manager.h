@@ -7,7 +7,7 @@
 
 /*
  * Owns the informers, controllers and services of a controller process, and their threads. Start:
- * informers → wait until synced (2 min) → leadership → controllers. Stop, in reverse: controllers,
+ * informers → wait until synced (2 min) → the lease → controllers. Stop, in reverse: controllers,
  * release of the lease, recorder, services, informers; every thread is joined. When the lease is
  * lost, the controllers' scope is cancelled at once and manager_run returns the error.
  */
@@ -28,6 +28,9 @@ void manager_add_controller(struct manager *m, struct controller *c_take);
 /* At most one. Without an elector, controllers start as soon as the caches are synced. */
 void manager_set_elector(struct manager *m, struct elector *el_take);
 void manager_set_recorder(struct manager *m, struct recorder *r_take);
+/* Called once this process leads, before the controllers start. It may block; an error stops the
+ * manager. Without an elector it is not called. arg is borrowed. */
+void manager_set_on_lead(struct manager *m, service_fn *fn, void *arg);
 /* name: thread name, at most 15 bytes. Runs from the very start to the very end. arg is
  * borrowed. */
 void manager_add_service(struct manager *m, const char *name, service_fn *fn, void *arg);

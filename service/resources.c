@@ -9,6 +9,7 @@ const struct kc_resource resource_gpuprofiles = {API_GROUP, API_VERSION, "gpupro
                                                  "GPUProfile", false};
 const struct kc_resource resource_migconfigs = {API_GROUP, API_VERSION, "migconfigs", "MIGConfig",
                                                 false};
+const struct kc_resource resource_leaders = {API_GROUP, API_VERSION, "leaders", "Leader", false};
 const struct kc_resource resource_nodes = {"", "v1", "nodes", "Node", false};
 const struct kc_resource resource_pods = {"", "v1", "pods", "Pod", true};
 const struct kc_resource resource_crds = {"apiextensions.k8s.io", "v1", "customresourcedefinitions",

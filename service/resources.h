@@ -8,6 +8,7 @@
 extern const struct kc_resource resource_devices;
 extern const struct kc_resource resource_gpuprofiles;
 extern const struct kc_resource resource_migconfigs;
+extern const struct kc_resource resource_leaders;
 extern const struct kc_resource resource_nodes;
 extern const struct kc_resource resource_pods;
 extern const struct kc_resource resource_crds;

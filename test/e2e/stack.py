@@ -532,12 +532,14 @@ class Rig:
         )
 
     def give_lease(self, name):
-        """The Lease is held by the pod of this name, whatever it does: the API server takes its writes."""
+        """The pod of this name has the Lease and is the Leader, whatever it does: the API server takes its writes."""
         path = "/apis/coordination.k8s.io/v1/namespaces/cleave-system/leases/cleave-controller"
         meta = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "cleave-controller", "namespace": "cleave-system"}}
         self.api.apply(path, {**meta, "spec": {"holderIdentity": f"{self.id}-{name}_given", "leaseDurationSeconds": 1}})
-        if path not in self.objects:
-            self.objects.append(path)
+        leader = f"{GROUP}/leaders/cleave-controller"
+        meta = {"apiVersion": "gpu.cleave.dev/v1alpha1", "kind": "Leader", "metadata": {"name": "cleave-controller"}}
+        self.api.apply(leader, {**meta, "spec": {"holder": f"{self.id}-{name}_given"}})
+        self.objects += [p for p in (path, leader) if p not in self.objects]
 
     def write_kubeconfig(self, name, token):
         file = self.folder / f"{name}.kubeconfig"

@@ -84,6 +84,10 @@ def everything(rig):
     for reason in ("Repartitioned", "MIGConfigApplied"):
         wait_for(lambda r=reason: rig.events(node.name, r), 30, f"the event {reason}")
     assert controller.stop() == 0  # gives the lease back
+    heir = rig.controller("heir")
+    named = f"{rig.id}-heir_"
+    wait_for(lambda: rig.api.get(f"{GROUP}/leaders/cleave-controller")["spec"]["holder"].startswith(named), 10, "the next leader to be named")
+    assert heir.stop() == 0
     uninstall_koordinator(rig)
 
 

@@ -313,6 +313,9 @@ def walk_all(thief, name):
     found.walk("create Event", EVENTS, "io.k8s.api.events.v1.Event", "create", events, event_about("Node", node.name, who))
     found.walk("patch Event", EVENTS, "io.k8s.api.events.v1.Event", "patch", event)
     found.walk("update Lease", LEASES, "io.k8s.api.coordination.v1.Lease", "update", f"{LEASE}/cleave-controller", "", [own, long])
+    leader = f"{GROUP}/leaders"
+    named = ("of its own pod", ("spec", "holder"), f"{pod_name}_x")
+    found.walk("patch Leader", OURS, "dev.cleave.gpu.v1alpha1.Leader", "patch", f"{leader}/cleave-controller", "", [named])
     found.walk("create Pod/eviction", "/openapi/v3/api/v1", "io.k8s.api.policy.v1.Eviction", "create", f"{pod}/eviction", eviction)
     found.walk("create Koordinator's Device", KOORDINATORS, "sh.koordinator.scheduling.v1alpha1.Device", "create", KOORDINATOR_DEVICES, koordinators(other.name))
     koordinators_own = found.made(KOORDINATOR_DEVICES, koordinators(node.name))
