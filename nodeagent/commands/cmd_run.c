@@ -116,13 +116,6 @@ static int get_metrics(void *arg, struct sb *body)
     return 200;
 }
 
-/* By enum run_resources. */
-static const int publisher_of[] = {
-    [RUN_RESOURCES_KUBELET] = API_PUBLISHER_KUBELET,
-    [RUN_RESOURCES_CONTROLLER] = API_PUBLISHER_CONTROLLER,
-    [RUN_RESOURCES_NONE] = API_PUBLISHER_OTHER,
-};
-
 /* The agent's own root where it was set, else the configuration's where that was set. */
 static const char *root_of(const char *ours, bool said, const char *theirs)
 {
@@ -253,10 +246,10 @@ static int make_agent(struct process *p, const struct run_flags *f, uint64_t see
 {
     int64_t resync_s;
     TRY(num_parse(f->resync, 1, 86400, &resync_s, e));
-    if (f->resources == RUN_RESOURCES_KUBELET)
+    if (f->resource_publisher == API_PUBLISHER_KUBELET)
         open_slots(p, f, seed + 5);
-    if (f->resources != RUN_RESOURCES_CONTROLLER)
-        TRY(open_kubelet(p, f, f->resources == RUN_RESOURCES_NONE, seed + 4, e));
+    if (f->resource_publisher != API_PUBLISHER_CONTROLLER)
+        TRY(open_kubelet(p, f, f->resource_publisher == API_PUBLISHER_OTHER, seed + 4, e));
     if (f->device_infos && *f->device_infos)
         p->koordinator = koord_infos_new(f->device_infos);
     p->metrics = metrics_new();
@@ -277,7 +270,7 @@ static int make_agent(struct process *p, const struct run_flags *f, uint64_t see
         .proc_root = f->host.proc_root,
         .sys_root = f->host.sys_root,
         .version = CLEAVE_VERSION,
-        .resource_publisher = publisher_of[f->resources],
+        .resource_publisher = f->resource_publisher,
         .kubelet = p->kubelet,
         .slots = p->slots,
         .pods = p->pods,

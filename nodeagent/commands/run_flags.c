@@ -7,10 +7,13 @@
 #include "base/log.h"
 #include "base/options.h"
 
+#include "api/device.h"
+
 #include "nodeagent/offer/plugin_config_file.h"
 
 enum { PLUGIN_FLAGS = 10 };
 
+/* By enum api_publisher. */
 static const char *const resources_names[] = {"kubelet", "controller", "none", NULL};
 
 static int parse_resources(const char *word, int *ret, struct err *e)
@@ -31,7 +34,7 @@ static int check_flags(struct run_flags *f, const char *resources, struct err *e
     enum log_format format;
     TRY(log_level_parse(f->level, &level, e));
     TRY(log_format_parse(f->format, &format, e));
-    TRY(parse_resources(resources, &f->resources, e));
+    TRY(parse_resources(resources, &f->resource_publisher, e));
     bool token = false;
     TRY(metrics_access_check(&f->access, &token, e));
     log_setup(level, format, STDERR_FILENO);
@@ -82,7 +85,7 @@ int run_flags_load_config(const struct run_flags *f, struct plugin_config *ret, 
                                              .flags = flags,
                                              .n_flags = plugin_flags(f, flags)};
     TRY(plugin_config_load(&src, f->plugin_config, /* label= */ NULL, ret, e));
-    if (f->resources == RUN_RESOURCES_CONTROLLER)
+    if (f->resource_publisher == API_PUBLISHER_CONTROLLER)
         disregard_names(ret);
     for (size_t i = 0; i < ret->n_notices; i++)
         log_warn("Part of the configuration is ignored", kv("where", ret->notices[i].where),
@@ -95,7 +98,7 @@ int run_flags_load_config(const struct run_flags *f, struct plugin_config *ret, 
 int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags_what *ret_what,
                     struct err *e)
 {
-    const char *resources = resources_names[RUN_RESOURCES_KUBELET];
+    const char *resources = resources_names[API_PUBLISHER_KUBELET];
     bool help = false;
     struct run_flags f = {
         .host = HOST_FLAGS_DEFAULT,

@@ -14,16 +14,14 @@
  * them that the plugin has too. Texts are borrowed from the command line and the environment.
  */
 
-/* The publisher of the node's resources. */
-enum run_resources { RUN_RESOURCES_KUBELET, RUN_RESOURCES_CONTROLLER, RUN_RESOURCES_NONE };
-
 #define RUN_MPS_ROOT "/run/cleave/mps"
 
 struct run_flags {
     struct host_flags host;
     const char *kubeconfig, *node;
     const char *health, *metrics, *level, *format, *resync, *call_deadline;
-    int resources; /* enum run_resources */
+    int resource_publisher; /* --resources, enum api_publisher. API_PUBLISHER_OTHER, the word "none":
+                               another device plugin serves the kubelet, which is only observed */
     const char *settle, *disable_checks, *enable_checks;
     const char *kubelet_dir, *cdi_dir, *cdi_hook;
     const char *driver_root, *host_driver_root, *dev_root, *host_dev_root;

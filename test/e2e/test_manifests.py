@@ -87,6 +87,25 @@ def test_each_component_is_named_where_people_look_for_them():
     assert sorted(lines) == sorted(str(p.parent.relative_to(CONFIG)) for p in files)
 
 
+@pytest.mark.parametrize("name", sorted(p.name for p in (CONFIG / "agent" / "components").iterdir()))
+def test_what_finds_the_driver_is_in_the_environment(name, tmp_path):
+    """`kubectl exec … cleave-agent inspect` has the container's environment, and none of its arguments."""
+    for pod in pods(with_component(tmp_path, name)):
+        for container in pod["containers"]:
+            assert not [a for a in container["args"] if re.match(r"--(nvml-library|nvidia-smi|mxsml-library)\b", a)]
+    if name == "host-driver":
+        mounted = {m["mountPath"] for m in container["volumeMounts"]}
+        env = {e["name"]: e.get("value") for e in container["env"]}
+        assert {str(Path(env[v]).parent) for v in ("CLEAVE_NVML_LIBRARY", "CLEAVE_NVIDIA_SMI")} <= mounted
+
+
+def test_the_controller_runs_where_its_own_taint_is():
+    (pod,) = pods(render(CONFIG / "controller"))
+    tolerated = {t["key"]: t for t in pod["tolerations"]}
+    for key in ("gpu.cleave.dev/unhealthy", "nvidia.com/gpu", "node-role.kubernetes.io/control-plane"):
+        assert tolerated[key]["operator"] == "Exists" and tolerated[key].get("effect", "NoSchedule") == "NoSchedule"
+
+
 NVIDIA_CARD = "feature.node.kubernetes.io/pci-10de.present"
 
 
