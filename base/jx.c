@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/xalloc.h"
+
 /* jansson's iterators want a mutable object although they only read. */
 static json_t *iterable(const json_t *obj)
 {
@@ -123,13 +125,34 @@ static int check_shape(const char *text, size_t len, struct err *e)
     return 0;
 }
 
+/* The text with the replacement character for each character 0; NULL: it has none. Caller frees. A
+ * backslash stands in strings only, and what follows it belongs to it. */
+static char *replace_nul(const char *text, size_t len)
+{
+    static const char nul[] = "\\u0000";
+    enum { ESCAPE_BYTES = sizeof(nul) - 1 };
+    if (!memmem(text, len, nul, ESCAPE_BYTES))
+        return NULL;
+    char *copy = xmemdup(text, len);
+    for (size_t i = 0; i + 1 < len; i++) {
+        if (copy[i] != '\\')
+            continue;
+        if (len - i >= ESCAPE_BYTES && memcmp(copy + i, nul, ESCAPE_BYTES) == 0)
+            memcpy(copy + i + 2, "fffd", 4);
+        i++;
+    }
+    return copy;
+}
+
 int jx_parse(const char *text, size_t len, size_t max_bytes, json_t **ret, struct err *e)
 {
     if (len > max_bytes)
         return err_set(e, ERR_TOO_LARGE, "JSON of %zu bytes, at most %zu are read", len, max_bytes);
     TRY(check_shape(text, len, e));
     json_error_t why;
-    json_t *value = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
+    auto_free char *clean = replace_nul(text, len);
+    json_t *value =
+        json_loadb(clean ? clean : text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
     if (!value)
         return err_set(e, ERR_PROTOCOL, "JSON line %d, column %d: %s", why.line, why.column,
                        why.text);

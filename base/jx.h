@@ -120,8 +120,10 @@ void jx_merge_diff(const json_t *from, const json_t *to, json_t **ret_patch);
 
 /* Parses text strictly: at most max_bytes, nesting at most JX_MAX_DEPTH, no duplicate keys, nothing
  * after the value, and about JX_MAX_VALUES values: 46 MiB of memory where each is "{}". An object
- * of 1.5 MiB, the most that etcd keeps, has fewer, since a member takes eight bytes. ERR_TOO_LARGE,
- * ERR_PROTOCOL (with position). */
+ * of 1.5 MiB, the most that etcd keeps, has fewer, since a member takes eight bytes. The
+ * character 0, which no C string holds, is read as U+FFFD: an API server keeps it in annotations
+ * and messages, and one object must not keep a list from being read. ERR_TOO_LARGE, ERR_PROTOCOL
+ * (with position). */
 #define JX_MAX_DEPTH  64
 #define JX_MAX_VALUES 200000
 int jx_parse(const char *text, size_t len, size_t max_bytes, json_t **ret,

@@ -26,6 +26,23 @@ def cut(profiles):
     return {"mode": "mig", "mig": {"profiles": profiles}}
 
 
+# --- what objects can hold ---
+
+
+def test_a_character_0_in_an_object_keeps_nobody_from_reading_the_others(rig):
+    rig.controller()
+    node = rig.node()
+    rig.api.merge(f"/api/v1/nodes/{node.name}", {"metadata": {"annotations": {"who": "a\x00b"}}})
+    assert rig.api.get(f"/api/v1/nodes/{node.name}")["metadata"]["annotations"]["who"] == "a\x00b"
+    profile = rig.profile("p", cut({"3g.40gb": 2}))
+    rig.wait_ready(profile)
+    node.label(after="this")
+    rig.profile("p", cut({"1g.10gb": 7}))
+    rig.wait_ready(profile)
+    # A controller that starts lists what the first one may only have watched.
+    rig.controller("second")
+
+
 # --- what the API server answers ---
 
 

@@ -330,7 +330,6 @@ Test(jx, refuses_text_that_is_not_strict_json)
     refuse("{\"a\":1,\"a\":2}");
     refuse("{'a':1}");
     refuse("[NaN]");
-    refuse("\"\\u0000\"");
     refuse("\"\xff\"");
     refuse("\"\xed\xa0\x80\"");
     refuse("\"\\ud800\"");
@@ -339,6 +338,28 @@ Test(jx, refuses_text_that_is_not_strict_json)
     refuse("\"\\");
     refuse("\"open");
     expect_refused("{}\0", 3, ERR_PROTOCOL);
+}
+
+static const struct {
+    const char *text, *read_as; /* as JSON texts */
+} with_nul[] = {
+    {"[\"\\u0000\"]", "[\"\xef\xbf\xbd\"]"},
+    {"[\"a\\u0000b\\u0000\"]", "[\"a\xef\xbf\xbd"
+                               "b\xef\xbf\xbd\"]"},
+    {"{\"k\\u0000\":1}", "{\"k\xef\xbf\xbd\":1}"},
+    {"[\"\\\\u0000\"]", "[\"\\\\u0000\"]"}, /* a backslash, and the text u0000 */
+    {"[\"\\\\\\u0000\"]", "[\"\\\\\xef\xbf\xbd\"]"},
+};
+
+Test(jx, the_character_0_is_read_as_the_replacement_character)
+{
+    for (size_t i = 0; i < ARRAY_LEN(with_nul); i++) {
+        auto_json json_t *value = NULL;
+        const char *text = with_nul[i].text;
+        cr_assert_eq(jx_parse(text, strlen(text), 100, &value, NULL), 0, "%s", text);
+        auto_free char *again = jx_dump(value);
+        cr_expect_str_eq(again, with_nul[i].read_as, "%s became %s", text, again);
+    }
 }
 
 Test(jx, refuses_what_is_too_long)
