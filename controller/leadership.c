@@ -2,7 +2,7 @@
 #include "controller/leadership.h"
 
 #include <assert.h>
-#include <stdatomic.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -20,18 +20,19 @@
 
 enum { LOOK_MS = 1000 };
 
-/* What the policy says of a writer that the Leader does not name
- * (config/admission/controller-leader.yaml, messageExpression). */
-static const char policy_words[] = " does not lead: ";
+/* The API server begins what the policy refuses with its name, which an overlay may give a prefix
+ * (config/admission/controller-leader.yaml). */
+static const char policy_name[] = "cleave-controller-leader";
 
-/* Writers' threads note refusals in the atomics; the rest is the thread's that claims and looks. */
 struct leadership {
     struct leadership_opts o;
     struct rng rng;
-    int refused_fd;                /* readable after a refusal */
-    _Atomic int64_t since_mono_ms; /* of the first refusal after a success or a claim; or NEVER */
-    _Atomic int64_t last_mono_ms;  /* of the last one */
-    atomic_bool refused;
+    int refused_fd; /* readable after a refusal */
+    pthread_mutex_t mu;
+    /* guarded by mu: writers' threads note how writes end */
+    int64_t since_mono_ms; /* of the first refusal after a success or a claim; or NEVER */
+    int64_t last_mono_ms;  /* of the last one */
+    bool refused;
 };
 
 struct leadership *leadership_new(const struct leadership_opts *o)
@@ -40,8 +41,8 @@ struct leadership *leadership_new(const struct leadership_opts *o)
     struct leadership *l = xmalloc(sizeof(*l));
     *l = (struct leadership){.o = *o, .refused_fd = xfd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))};
     rng_init(&l->rng, o->seed);
-    atomic_init(&l->since_mono_ms, NEVER);
-    atomic_init(&l->last_mono_ms, NEVER);
+    l->since_mono_ms = l->last_mono_ms = NEVER;
+    (void)pthread_mutex_init(&l->mu, NULL);
     return l;
 }
 
@@ -50,13 +51,15 @@ struct leadership *leadership_free(struct leadership *l)
     if (!l)
         return NULL;
     (void)close(l->refused_fd);
+    (void)pthread_mutex_destroy(&l->mu);
     free(l);
     return NULL;
 }
 
-bool leadership_is_refused(const struct leadership *l)
+bool leadership_is_refused(struct leadership *l)
 {
-    return atomic_load(&l->refused);
+    HOLD(&l->mu);
+    return l->refused;
 }
 
 /* --- The object --- */
@@ -87,36 +90,38 @@ static int create(struct leadership *l, struct scope *s, struct err *e)
     return kc_create(l->o.kc, s, &t, &(struct kc_write){.body = body}, /* ret_obj= */ NULL, e);
 }
 
-/* The version keeps an earlier leader's claim, which may arrive late, from undoing a later one. */
+/* The version keeps an earlier leader's claim, which may arrive late, from undoing a later one.
+ * leader NULL: there is one that cannot be read; what it says beside the holder goes, too. */
 static int change(struct leadership *l, struct scope *s, const json_t *leader, struct err *e)
 {
     const struct kc_target t = target_of(l);
-    const char *version = JX_STR_AT(leader, "metadata", "resourceVersion");
-    auto_json json_t *body = json_pack("{s:{s:s*}, s:{s:s}}", "metadata", "resourceVersion",
-                                       version, "spec", "holder", l->o.identity);
+    auto_json json_t *meta = leader ? json_pack("{s:s*}", "resourceVersion",
+                                                JX_STR_AT(leader, "metadata", "resourceVersion"))
+                                    : json_pack("{s:[{}]}", "managedFields");
+    auto_json json_t *body =
+        json_pack("{s:O, s:{s:s}}", "metadata", meta, "spec", "holder", l->o.identity);
     const struct kc_write w = {.body = body, .how = KC_MERGE};
     TRY(kc_patch(l->o.kc, s, &t, &w, /* ret_obj= */ NULL, e));
     log_info("Claimed the lead", kv("leader", l->o.name), kv("before", holder_of(leader)));
     return 0;
 }
 
-/* *ret_leader NULL: there is none. */
-static int look_up(struct leadership *l, struct scope *s, json_t **ret_leader, struct err *e)
+/* *ret_ours: the object names this replica; *ret_leader (may be NULL then) is it. */
+static int claim_once(struct leadership *l, struct scope *s, bool *ret_ours, json_t **ret_leader,
+                      struct err *e)
 {
     const struct kc_target t = target_of(l);
     auto_err struct err mine = {0};
-    *ret_leader = NULL;
+    *ret_ours = false;
     int rc = kc_get(l->o.kc, s, &t, ret_leader, &mine);
-    return rc < 0 && rc != -ERR_NOT_FOUND ? err_move(e, &mine) : 0;
-}
-
-static int claim_once(struct leadership *l, struct scope *s, struct err *e)
-{
-    auto_json json_t *leader = NULL;
-    TRY(look_up(l, s, &leader, e));
-    if (!leader)
+    if (rc == -ERR_NOT_FOUND)
         return create(l, s, e);
-    return names_us(l, leader) ? 0 : change(l, s, leader, e);
+    if (rc == -ERR_PROTOCOL || rc == -ERR_TOO_LARGE)
+        return change(l, s, /* leader= */ NULL, e);
+    if (rc < 0)
+        return err_move(e, &mine);
+    *ret_ours = names_us(l, *ret_leader);
+    return *ret_ours ? 0 : change(l, s, *ret_leader, e);
 }
 
 /* Nobody can change this by waiting for a second. */
@@ -128,13 +133,16 @@ static bool is_impossible(const struct err *e)
 int leadership_claim(struct leadership *l, struct scope *s, struct err *e)
 {
     struct backoff backoff = {.base_ms = 100, .cap_ms = 5000, .factor = 2, .jitter_pct = 20};
+    int64_t end = clock_mono_ms(l->o.clk) + LEADERSHIP_CLAIM_MS;
     for (;;) {
         auto_err struct err mine = {0};
-        if (claim_once(l, s, &mine) == 0)
+        auto_json json_t *leader = NULL;
+        bool ours;
+        if (claim_once(l, s, &ours, &leader, &mine) == 0)
             return 0;
         TRY(scope_check(s, e));
         log_warn("Could not claim the lead", kv("leader", l->o.name), kv_err(&mine));
-        if (is_impossible(&mine))
+        if (is_impossible(&mine) || clock_mono_ms(l->o.clk) >= end)
             return 0;
         (void)scope_wait_ms(s, backoff_next_ms(&backoff, l->o.clk, &l->rng));
     }
@@ -142,21 +150,22 @@ int leadership_claim(struct leadership *l, struct scope *s, struct err *e)
 
 /* --- Refusals --- */
 
-static void note_success(struct leadership *l)
+/* Refusals are counted anew. */
+static void forget_refusals(struct leadership *l)
 {
-    if (atomic_load(&l->since_mono_ms) == NEVER)
-        return;
-    atomic_store(&l->since_mono_ms, NEVER);
-    if (atomic_exchange(&l->refused, false))
+    HOLD(&l->mu);
+    l->since_mono_ms = NEVER;
+    if (l->refused)
         log_info("The API server takes this leader's writes again", kv("leader", l->o.name));
+    l->refused = false;
 }
 
 static void note_refusal(struct leadership *l)
 {
-    int64_t never = NEVER;
-    int64_t now = clock_mono_ms(l->o.clk);
-    (void)atomic_compare_exchange_strong(&l->since_mono_ms, &never, now);
-    atomic_store(&l->last_mono_ms, now);
+    HOLD(&l->mu);
+    l->last_mono_ms = clock_mono_ms(l->o.clk);
+    if (l->since_mono_ms == NEVER)
+        l->since_mono_ms = l->last_mono_ms;
     (void)eventfd_write(l->refused_fd, 1);
 }
 
@@ -164,8 +173,8 @@ static void note_write(void *arg, const struct kc_target *t, int rc, const struc
 {
     (void)t;
     if (rc == 0)
-        note_success(arg);
-    else if (rc == -ERR_FORBIDDEN && strstr(err_msg(e), policy_words))
+        forget_refusals(arg);
+    else if (rc == -ERR_FORBIDDEN && strstr(err_msg(e), policy_name))
         note_refusal(arg);
 }
 
@@ -174,7 +183,8 @@ struct kc *leadership_kc_new(struct leadership *l, struct kc *inner)
     return kc_observed_new(inner, note_write, l);
 }
 
-static void report(struct leadership *l, const json_t *leader)
+/* leader: as read; NULL: it could not be read. */
+static void report(struct leadership *l, const json_t *leader, const char *why)
 {
     const struct event_about about = {
         .resource = &resource_leaders,
@@ -182,43 +192,53 @@ static void report(struct leadership *l, const json_t *leader)
         .uid = JX_STR_AT(leader, "metadata", "uid"),
         .resource_version = JX_STR_AT(leader, "metadata", "resourceVersion"),
     };
-    log_error("The API server refuses this leader's writes, by an old copy of the Leader",
-              kv("leader", l->o.name), kv("holder", l->o.identity));
+    log_error("The API server refuses this leader's writes", kv("leader", l->o.name),
+              kv("holder", l->o.identity), kv("error", why));
+    if (!leader)
+        return; /* an Event is about an object */
     recorder_event_about(l->o.recorder, &about, /* warning= */ true, "LeaderRefused",
-                         "the API server refuses the writes of %s although Leader %s names it; "
-                         "delete the ValidatingAdmissionPolicyBinding cleave-controller-leader and "
-                         "apply it again, or restart the API servers",
-                         l->o.identity, l->o.name);
+                         "the API server refuses the writes of %s: %s", l->o.identity, why);
 }
 
-/* The object names this replica. */
-static void judge_refusals(struct leadership *l, const json_t *leader)
+static bool is_refused_for_long(struct leadership *l)
 {
-    int64_t since = atomic_load(&l->since_mono_ms);
-    if (since == NEVER || atomic_load(&l->last_mono_ms) - since < LEADERSHIP_SETTLE_MS)
-        return;
-    if (!atomic_exchange(&l->refused, true))
-        report(l, leader);
+    HOLD(&l->mu);
+    return l->since_mono_ms != NEVER && l->last_mono_ms - l->since_mono_ms >= LEADERSHIP_SETTLE_MS;
+}
+
+/* True when this is news. */
+static bool mark_refused(struct leadership *l)
+{
+    HOLD(&l->mu);
+    bool is_news = !l->refused && l->since_mono_ms != NEVER;
+    l->refused |= is_news;
+    return is_news;
+}
+
+static bool has_refusals(struct leadership *l)
+{
+    HOLD(&l->mu);
+    return l->since_mono_ms != NEVER;
 }
 
 void leadership_step(struct leadership *l, struct scope *s)
 {
+    static const char old_copy[] =
+        "the Leader names it, and the policy cleave-controller-leader is judged by an old copy; "
+        "delete the policy's binding and apply it again, or restart the API servers";
     auto_json json_t *leader = NULL;
     auto_err struct err e = {0};
+    bool ours = false;
     eventfd_t n;
     (void)eventfd_read(l->refused_fd, &n);
-    if (atomic_load(&l->since_mono_ms) == NEVER)
+    if (!has_refusals(l))
         return; /* a later write was taken */
-    int rc = look_up(l, s, &leader, &e);
-    if (rc == 0 && leader && names_us(l, leader)) {
-        judge_refusals(l, leader);
-        return;
-    }
-    if (rc == 0)
-        rc = leader ? change(l, s, leader, &e) : create(l, s, &e);
-    if (rc == 0)
-        atomic_store(&l->since_mono_ms, NEVER); /* counted anew from the next refusal */
-    else
+    int rc = claim_once(l, s, &ours, &leader, &e);
+    if (rc == 0 && !ours)
+        forget_refusals(l); /* it was claimed just now */
+    else if (is_refused_for_long(l) && mark_refused(l))
+        report(l, leader, ours ? old_copy : err_msg(&e));
+    else if (rc < 0)
         log_warn("Could not claim the lead", kv("leader", l->o.name), kv_err(&e));
 }
 

@@ -8,23 +8,27 @@
 #include "kubeclient/recorder.h"
 
 /*
- * Tells the API server who leads. The admission policy cleave-controller-leader takes the writes of
- * that replica alone which the object Leader names (config/admission/controller-leader.yaml). The
- * replica that has the Lease writes its identity there before it writes anything else.
+ * Names this replica to the API server as the leader. The admission policy cleave-controller-leader
+ * accepts the controller's writes only from the replica that the object Leader names
+ * (config/admission/controller-leader.yaml). It recognises a replica by the pod that its token is
+ * bound to; the identity in the Leader begins with that pod's name. The replica that gets the Lease
+ * writes its identity there before it writes anything else.
  *
- *  - Refused although another name stands there: this replica still leads by its Lease, so it
- *    writes its own again.
- *  - Refused although its own name stands there: the API server judges by an older copy. Within
- *    LEADERSHIP_SETTLE_MS that passes; after that the replica says so, in the log, in an Event of
- *    the Leader, in leadership_is_refused, until a write succeeds.
+ *  - A write is refused because the Leader has another name, while this replica still holds the
+ *    Lease: it writes its own again.
+ *  - A write is refused although the Leader has its name, or cannot be given it: the API server
+ *    judges by an older copy, for one. What lasts for LEADERSHIP_SETTLE_MS the replica reports: in
+ *    the log, in an Event of the Leader, and by leadership_is_refused (for /readyz and a metric),
+ *    until a write succeeds. It keeps the Lease: every other replica would be refused as well.
  *
- * Where the kind does not exist, or must not be written, nothing is claimed: then no policy asks
- * for it, or a refusal is reported as above.
+ * Where the kind does not exist, or the replica may not write it, it leads without a claim: no
+ * policy asks for one then, or a refusal is reported as above.
  */
 struct leadership;
 
 /* An API server has a change in milliseconds; one that starts, in seconds. */
 #define LEADERSHIP_SETTLE_MS 30000
+#define LEADERSHIP_CLAIM_MS  30000
 
 /* Borrowed; strings too. */
 struct leadership_opts {
@@ -39,12 +43,13 @@ struct leadership_opts {
 /* Borrows what the options point to. */
 struct leadership *leadership_new(const struct leadership_opts *o);
 
-/* Writes the name, after this process has become the leader. Tried until it worked, or until it is
- * clear that it cannot be (see above). ERR_CANCELED, ERR_TIMEOUT: the scope ended. Blocks. */
+/* Writes the name, after this process has become the leader. Tried until it worked, until it is
+ * clear that it cannot be (see above), or for LEADERSHIP_CLAIM_MS: then a refusal of the policy
+ * leads to the next try. ERR_CANCELED, ERR_TIMEOUT: the scope ended. Blocks. */
 int leadership_claim(struct leadership *l, struct scope *s, struct err *e) MUST_CHECK;
 
-/* A client for the leader's writes, which tells of refusals. Reads pass. Borrows l and inner. Caller
- * frees with kc_free. */
+/* A client for the leader's writes, which reports refusals to l. Reads pass. Borrows l and inner.
+ * Caller frees with kc_free. */
 struct kc *leadership_kc_new(struct leadership *l, struct kc *inner);
 
 /* Looks after each refusal until the scope ends; at most once a second. Blocks; one thread. */
@@ -52,9 +57,9 @@ int leadership_run(void *l, struct scope *s, struct err *e) MUST_CHECK;
 /* One look, without waiting; for tests. */
 void leadership_step(struct leadership *l, struct scope *s);
 
-/* True while the API server refuses the writes of this replica for LEADERSHIP_SETTLE_MS and longer,
- * although its own object names it. Any thread. */
-bool leadership_is_refused(const struct leadership *l);
+/* True when the API server has refused the writes of this replica for LEADERSHIP_SETTLE_MS, until
+ * it takes one. Any thread. */
+bool leadership_is_refused(struct leadership *l);
 
 /* Not while running. NULL allowed; returns NULL. */
 struct leadership *leadership_free(struct leadership *l);

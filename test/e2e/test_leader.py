@@ -155,3 +155,11 @@ def test_without_the_kind_and_the_policy_a_replica_leads_all_the_same(rig, stran
         rig.cluster.kubectl("apply", "--server-side", "-f", ROOT / "crds/leaders.yaml")
         rig.cluster.kubectl("wait", "--for=condition=Established", "crd/leaders.gpu.cleave.dev", "--timeout=30s")
         rig.give_lease("nobody")
+
+
+@pytest.mark.parametrize("holder", ["x_\n1", "x_\x00", "", "x_" + 512 * "y", "x _1"], ids=ascii)
+def test_a_leader_is_named_by_printable_characters(rig, holder):
+    rig.give_lease("nobody")
+    with pytest.raises(ApiError) as error:
+        rig.api.merge(LEADER, {"spec": {"holder": holder}})
+    assert error.value.code == 422

@@ -19,13 +19,19 @@ static struct recorder *recorder;
 static struct leadership *lead;
 static bool refuses;         /* writes to Nodes, by the policy */
 static enum err_kind claims; /* how calls for Leaders end; 0: well */
+static enum err_kind reads;  /* how GETs of Leaders end; 0: well */
+static int64_t call_ms;      /* how long a call for Leaders takes */
 
 static int judge(void *arg, const struct kc_call *call, struct err *e)
 {
     (void)arg;
     bool is_leaders = strcmp(call->target->res->plural, "leaders") == 0;
+    if (is_leaders && !call->after)
+        clock_fake_advance(clk, call_ms);
     if (is_leaders && claims && !call->after)
         return err_set(e, claims, "injected");
+    if (is_leaders && reads && !call->after && call->verb == KC_GET)
+        return err_set(e, reads, "injected");
     if (refuses && !call->after && call->verb == KC_PATCH &&
         strcmp(call->target->res->plural, "nodes") == 0)
         return err_set(e, ERR_FORBIDDEN,
@@ -42,7 +48,8 @@ static void setup(void)
     s = scope_new(NULL, -1);
     api = kc_fake_new(clk);
     refuses = false;
-    claims = 0;
+    claims = reads = 0;
+    call_ms = 0;
     kc_fake_hook(api, judge, NULL);
     recorder = recorder_new(api, &(struct recorder_opts){.controller = "test",
                                                          .instance = "me_1",
@@ -156,6 +163,34 @@ Test(leadership, a_claim_is_tried_until_the_scope_ends)
     (void)pthread_join(thread, NULL);
 }
 
+/* A webhook that is gone, for one. The work begins, and a refusal leads to the next try. */
+Test(leadership, a_claim_that_fails_for_long_keeps_nobody_from_leading)
+{
+    claims = ERR_UNAVAILABLE;
+    call_ms = LEADERSHIP_CLAIM_MS / 2;
+    cr_expect_eq(leadership_claim(lead, s, NULL), 0);
+    cr_expect_eq(kc_fake_calls(api, KC_GET), 2);
+    claims = 0;
+    refuses = true;
+    write_and_look();
+    expect_holder("me_1");
+}
+
+/* Something that this program cannot read was written into it. */
+Test(leadership, an_object_that_cannot_be_read_is_written_all_the_same)
+{
+    static const enum err_kind kinds[] = {ERR_PROTOCOL, ERR_TOO_LARGE};
+    cr_assert_eq(leadership_claim(lead, s, NULL), 0);
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        reads = 0;
+        put_holder("other_1");
+        reads = kinds[i];
+        cr_assert_eq(leadership_claim(lead, s, NULL), 0);
+        reads = 0;
+        expect_holder("me_1");
+    }
+}
+
 Test(leadership, a_refusal_under_another_name_is_answered_with_a_claim)
 {
     cr_assert_eq(leadership_claim(lead, s, NULL), 0);
@@ -208,6 +243,33 @@ Test(leadership, an_api_server_with_an_old_copy_is_reported_once_and_until_a_wri
     refuses = false;
     cr_assert_eq(write_node(), 0);
     cr_expect_not(leadership_is_refused(lead));
+}
+
+Test(leadership, a_leader_whose_object_was_removed_while_it_was_refused_is_ready_again)
+{
+    cr_assert_eq(leadership_claim(lead, s, NULL), 0);
+    refuses = true;
+    write_and_look();
+    clock_fake_advance(clk, LEADERSHIP_SETTLE_MS);
+    write_and_look();
+    cr_assert(leadership_is_refused(lead));
+    cr_assert_eq(kc_remove(api, s, &leader, NULL, NULL), 0);
+    write_and_look();
+    expect_holder("me_1");
+    cr_expect_not(leadership_is_refused(lead), "counted anew since the claim");
+}
+
+Test(leadership, a_leader_that_cannot_be_named_is_reported_too)
+{
+    cr_assert_eq(leadership_claim(lead, s, NULL), 0);
+    put_holder("other_1");
+    refuses = true;
+    claims = ERR_UNAVAILABLE;
+    write_and_look();
+    cr_expect_not(leadership_is_refused(lead));
+    clock_fake_advance(clk, LEADERSHIP_SETTLE_MS);
+    write_and_look();
+    cr_expect(leadership_is_refused(lead));
 }
 
 /* Time alone says nothing: without a later refusal the server may have caught up. */
