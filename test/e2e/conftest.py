@@ -282,7 +282,7 @@ class Processes:
                 process.kill()
 
     def tails(self):
-        return [(f"{p.name} (exit status {p.popen.poll()}), {p.log}", p.tail()) for p in self.all]
+        return [(f"{p.name} (exit status {p.popen.poll()}), {p.log}", p.tail() if p.log.exists() else "(the log is gone)") for p in self.all]
 
 
 def is_alive(pid):
@@ -337,21 +337,26 @@ def remove_stale_runs():
 
 @pytest.fixture(scope="session")
 def rundir(request):
-    """This run's folder; it stays when a test failed."""
+    """This run's folder; it stays when a test failed, its own end included."""
     remove_stale_runs()
     folder = RUNS / f"run-{os.getpid()}"
     folder.mkdir(parents=True)
-    yield folder
-    if not request.session.testsfailed:
-        shutil.rmtree(folder, ignore_errors=True)
+    request.session.cleave_folder = folder
+    return folder
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    if hasattr(session, "cleave_folder") and not session.testsfailed:
+        shutil.rmtree(session.cleave_folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
-def cluster(rundir, request):
+def cluster(rundir):
     control_plane = Cluster(rundir / "kube")
     control_plane.start()
     yield control_plane
-    control_plane.stop(purge=not request.session.testsfailed)
+    control_plane.stop(purge=False)
 
 
 @pytest.fixture
