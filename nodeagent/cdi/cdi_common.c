@@ -48,7 +48,7 @@ static json_t *new_nodes(const struct device_paths *nodes)
 static json_t *common_nodes(const struct container_vendor *v, const struct device_nodes *nodes)
 {
     auto_device_paths struct device_paths list = {0};
-    v->common_nodes(nodes, &list);
+    v->common_paths(nodes, &list);
     return new_nodes(&list);
 }
 
@@ -227,7 +227,7 @@ int cdi_device_render(const struct device_nodes *nodes, const struct entry_devic
     const struct container_vendor *v = container_vendor_find(d->vendor);
     if (!v)
         return err_set(e, ERR_INVALID, "%s is of an unknown vendor", d->cdi_name);
-    TRY(v->device_nodes(nodes, d, &list, e));
+    TRY(v->paths_of(nodes, d, &list, e));
     TRY(device_env(v, n ? together : &d, n ? n : 1, env, e));
     set_list(edits, "env", json_incref(env));
     set_list(edits, "deviceNodes", new_nodes(&list));

@@ -90,14 +90,13 @@ struct driver_view *driver_view_read(const struct driver_where *w, const struct 
     return v;
 }
 
-void driver_view_make_partitions(const struct driver_where *w, const struct driver_view *v,
-                                 const struct gpu_card *card)
+void driver_view_make_card(const struct driver_where *w, const struct driver_view *v,
+                           const struct gpu_card *card)
 {
     const struct driver_where where = whole(w);
     auto_err struct err e = {0};
-    if (device_nodes_make_partitions(&where, card, &v->nodes, &e) < 0)
-        log_warn("Could not make all device files of the card's partitions", kv("gpu", card->uuid),
-                 kv_err(&e));
+    if (device_nodes_make_card(&where, card, &v->nodes, &e) < 0)
+        log_warn("Could not make all device files of a card", kv("gpu", card->uuid), kv_err(&e));
 }
 
 void driver_view_make(const struct driver_where *w, struct driver_view *v,
@@ -109,7 +108,7 @@ void driver_view_make(const struct driver_where *w, struct driver_view *v,
     if (device_nodes_make(&where, cards, n, &v->nodes, &e) < 0)
         log_warn("Could not make all device files of the cards", kv_err(&e));
     for (size_t i = 0; i < n; i++)
-        driver_view_make_partitions(w, v, &cards[i]);
+        driver_view_make_card(w, v, &cards[i]);
 }
 
 struct driver_view *driver_view_hold(struct driver_view *v)

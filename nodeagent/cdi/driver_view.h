@@ -10,8 +10,8 @@
 
 /*
  * The needs of a container besides the cards, from the drivers: device files of all vendors, and
- * the libraries of the vendor that has them mounted (container_vendor.h). Read and made on the worker's threads, since it uses disks; immutable
- * afterwards.
+ * the libraries of the vendor that has them mounted (container_vendor.h). Read and made on the
+ * worker's threads, since it uses disks; immutable afterwards.
  */
 struct driver_view {
     unsigned more;    /* owners besides one; see driver_view_hold */
@@ -30,13 +30,14 @@ bool driver_view_is_current(const struct driver_where *w, const struct driver_vi
 /* Reads a new view; never NULL. `trouble` says what is missing. Caller frees. */
 struct driver_view *driver_view_read(const struct driver_where *w, const struct gpu_inventory *inv);
 /* Makes the missing device files of these cards and their partitions, where that is not their
- * driver's own work, and logs what it could not make. Updates the view's list of common files, so it
- * must be called before the view is shared. */
+ * driver's own work, and logs what it could not make. Updates the view's list of files, so it must
+ * be called before the view is shared. */
 void driver_view_make(const struct driver_where *w, struct driver_view *v,
                       const struct gpu_card *cards, size_t n);
-/* The same for the partitions of one card, with a view that is shared already. */
-void driver_view_make_partitions(const struct driver_where *w, const struct driver_view *v,
-                                 const struct gpu_card *card);
+/* The same for one card and its partitions, with a view that is shared already: what it makes is in
+ * the next view. */
+void driver_view_make_card(const struct driver_where *w, const struct driver_view *v,
+                           const struct gpu_card *card);
 /* One more owner of a view that is shared already; each one frees it. Owners hold and free on one
  * thread. NULL allowed; returns v. */
 struct driver_view *driver_view_hold(struct driver_view *v);

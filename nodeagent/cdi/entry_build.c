@@ -107,9 +107,9 @@ static int add_nodes(const struct device_nodes *nodes, const struct granted *g, 
     auto_device_paths struct device_paths list = {0};
     if (!nodes)
         return err_set(e, ERR_UNAVAILABLE, "the driver's device files are not known yet");
-    g->vendor->common_nodes(nodes, &list);
+    g->vendor->common_paths(nodes, &list);
     for (size_t i = 0; i < g->n; i++)
-        TRY(g->vendor->device_nodes(nodes, g->devices[i], &list, e));
+        TRY(g->vendor->paths_of(nodes, g->devices[i], &list, e));
     for (size_t i = 0; i < list.n; i++)
         entry_add_node(en, list.host_root, list.paths[i]);
     return 0;

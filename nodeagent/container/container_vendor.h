@@ -48,7 +48,8 @@ AUTO_DEFINE(device_nodes, struct device_nodes, device_nodes_done)
 /* What the vendor's own `read` returned; NULL: it was not asked, or has none. Borrowed. */
 void *device_nodes_own(const struct device_nodes *n, const struct container_vendor *v);
 
-/* Paths of device files in a container, and their location on the host. Owned: device_paths_done. */
+/* Paths of device files in a container, and their location on the host. Owned:
+ * device_paths_done. */
 struct device_paths {
     const char *host_root; /* prefix of each path on the host; "": none. Borrowed */
     char **paths;          /* "/dev/nvidia0" */
@@ -76,10 +77,10 @@ struct container_own_files {
      * driver and udev make them. */
     int (*make)(const struct driver_where *w, void *own, const struct gpu_card *cards, size_t n,
                 struct err *e);
-    /* The same for the partitions of one of the vendor's cards; own is shared already. NULL with
+    /* The same for one of the vendor's cards and its partitions; own is shared already. NULL with
      * make. */
-    int (*make_partitions)(const struct driver_where *w, const void *own,
-                           const struct gpu_card *card, struct err *e);
+    int (*make_card)(const struct driver_where *w, const void *own, const struct gpu_card *card,
+                     struct err *e);
     void (*free)(void *own);
 };
 
@@ -91,14 +92,15 @@ struct container_vendor {
     const char *common_env; /* "KEY=value" that each container gets by CDI; NULL: none */
     bool uses_dri;      /* its cards are used through their DRI nodes, which are then looked up */
     bool mounts_driver; /* containers get the driver's files; false: images bring them */
-    bool has_runtime;   /* the vendor's container runtime makes the device files that
-                           tell_runtime names; false: without CDI each answer lists them */
+    bool has_runtime;   /* without CDI the vendor's container runtime brings the devices that
+                           tell_runtime names into the container; false: each answer to Allocate
+                           lists the files */
     const struct container_own_files *own; /* NULL: it has DRI nodes alone */
     /* The files that every container gets. */
-    void (*common_nodes)(const struct device_nodes *n, struct device_paths *ret);
+    void (*common_paths)(const struct device_nodes *n, struct device_paths *ret);
     /* The files of a device. ERR_NOT_FOUND: some are not known, so the device could not be used. */
-    int (*device_nodes)(const struct device_nodes *n, const struct entry_device *d,
-                        struct device_paths *ret, struct err *e);
+    int (*paths_of)(const struct device_nodes *n, const struct entry_device *d,
+                    struct device_paths *ret, struct err *e);
     /* The variable for a container that gets all of these devices; *ret_key NULL: none. *ret_key is
      * static, the caller frees *ret_value. NULL for a vendor without a variable. ERR_INVALID: a
      * value cannot be expressed. */

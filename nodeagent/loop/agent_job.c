@@ -88,7 +88,7 @@ static void look_at_driver(struct agent_job *j)
         return;
     }
     for (size_t i = 0; i < j->inventory.n_cards; i++)
-        driver_view_make_partitions(w, j->driver_view, &j->inventory.cards[i]);
+        driver_view_make_card(w, j->driver_view, &j->inventory.cards[i]);
 }
 
 /* Finds the slots that an earlier agent bound, or began to bind. */
@@ -139,7 +139,7 @@ static void read_view(struct gpu *g, struct agent_job *j, struct err *e)
         return;
     j->view.pods = pods_of(&j->view.card, j->env->proc_root);
     if (j->env->driver && j->driver_view)
-        driver_view_make_partitions(j->env->driver, j->driver_view, &j->view.card);
+        driver_view_make_card(j->env->driver, j->driver_view, &j->view.card);
 }
 
 static struct txn_deps txn_deps(struct gpu *g, struct agent_job *j)

@@ -33,7 +33,7 @@ int device_check_nodes(const struct device_nodes *nodes, const struct gpu_card *
     const struct container_vendor *v = container_vendor_find(card->vendor);
     struct entry_device d = device_card_entry(card);
     d.cdi_name = entry_cdi_name(card->uuid, /* profile= */ NULL, 0, -1);
-    int rc = nodes && v ? v->device_nodes(nodes, &d, &list, e) : 0;
+    int rc = nodes && v ? v->paths_of(nodes, &d, &list, e) : 0;
     entry_device_done(&d);
     return rc;
 }

@@ -85,10 +85,10 @@ int device_nodes_make(const struct driver_where *w, const struct gpu_card *cards
     return first.kind ? err_move(e, &first) : 0;
 }
 
-int device_nodes_make_partitions(const struct driver_where *w, const struct gpu_card *card,
-                                 const struct device_nodes *n, struct err *e)
+int device_nodes_make_card(const struct driver_where *w, const struct gpu_card *card,
+                           const struct device_nodes *n, struct err *e)
 {
     const struct container_vendor *v = container_vendor_find(card->vendor);
     const void *files = v ? device_nodes_own(n, v) : NULL;
-    return files && v->own->make_partitions ? v->own->make_partitions(w, files, card, e) : 0;
+    return files && v->own->make_card ? v->own->make_card(w, files, card, e) : 0;
 }

@@ -23,5 +23,5 @@ bool device_nodes_are_current(const struct driver_where *w, const struct gpu_car
 /* Makes what is missing, where that is not the driver's and udev's work (container_own_files). */
 int device_nodes_make(const struct driver_where *w, const struct gpu_card *cards, size_t n_cards,
                       struct device_nodes *n, struct err *e) MUST_CHECK;
-int device_nodes_make_partitions(const struct driver_where *w, const struct gpu_card *card,
-                                 const struct device_nodes *n, struct err *e) MUST_CHECK;
+int device_nodes_make_card(const struct driver_where *w, const struct gpu_card *card,
+                           const struct device_nodes *n, struct err *e) MUST_CHECK;

@@ -249,6 +249,27 @@ def test_sockets_that_vanish_under_a_running_kubelet_come_back(halves):
     halves.kubelet.wait_offers(**{HALF: 1, SMALL: 3})
 
 
+# --- device files ---
+
+
+def test_a_device_file_that_goes_missing_is_made_again(host):
+    file = host.driver / "dev/nvidia0"
+    number = file.stat().st_rdev
+    file.unlink()
+    wait_for(lambda: file.exists() and file.stat().st_rdev == number, 20, "the file to be made again")
+    host.kubelet.wait_offers(**{GPU: 1})
+
+
+def test_a_card_whose_device_file_cannot_be_made_is_withheld_and_named(host):
+    file, link = host.driver / "dev/nvidia0", host.driver / "dev/link"
+    link.symlink_to("/dev/null")
+    link.replace(file)  # a link is left alone: it may lead into a container
+    wait_for(lambda: host.kubelet.offers()[GPU] == (0, 1), 20, "the card to be withheld")
+    wait_for(lambda: "/dev/nvidia0" in (condition(host.node.device(), "ResourcesPublished") or {}).get("message", ""), 20, "the file to be named")
+    file.unlink()
+    host.kubelet.wait_offers(**{GPU: 1})
+
+
 # --- agents that come and go ---
 
 

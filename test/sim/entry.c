@@ -69,7 +69,7 @@ static int read_and_make(const struct driver_where *w, const struct entry_device
     TRY(device_nodes_read(w, cards, n, ret, e));
     TRY(device_nodes_make(w, cards, n, ret, e));
     for (size_t i = 0; i < n; i++)
-        TRY(device_nodes_make_partitions(w, &cards[i], ret, e));
+        TRY(device_nodes_make_card(w, &cards[i], ret, e));
     return 0;
 }
 

@@ -83,8 +83,7 @@ static char *files_of(const struct entry_device *d, const struct device_nodes *n
     auto_sb struct sb text = SB_INIT(4096);
     auto_device_paths struct device_paths list = {0};
     auto_err struct err e = {0};
-    cr_assert_eq(container_vendor_find(d->vendor)->device_nodes(n, d, &list, &e), 0, "%s",
-                 err_msg(&e));
+    cr_assert_eq(container_vendor_find(d->vendor)->paths_of(n, d, &list, &e), 0, "%s", err_msg(&e));
     for (size_t i = 0; i < list.n; i++)
         sb_addf(&text, " %s%s", list.host_root, list.paths[i]);
     return sb_take(&text);
@@ -124,7 +123,7 @@ static int files_error(const struct device_nodes *n, char *bus, struct err *e)
 {
     auto_device_paths struct device_paths list = {0};
     const struct entry_device d = {.vendor = "metax", .cdi_name = name, .pci_bus_id = bus};
-    return container_vendor_find("metax")->device_nodes(n, &d, &list, e);
+    return container_vendor_find("metax")->paths_of(n, &d, &list, e);
 }
 
 Test(container_vendor, metax_card_that_could_not_be_used_is_not_given)

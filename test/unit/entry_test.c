@@ -242,6 +242,19 @@ Test(entry, slice_without_known_capabilities_is_refused)
     cr_expect_not_null(strstr(err_msg(&e), "GPU instance 7, compute instance 0 on card GPU-1"));
 }
 
+Test(entry, card_without_its_device_file_is_refused)
+{
+    const struct entry_options o = {.ways = ENTRY_ENVVAR, .pass_device_nodes = true};
+    struct nvidia_nodes no_cards = {.nvidia_major = 195, .ctl = true, .host_dev_root = no_root};
+    const struct device_nodes bare = {.own = {{&container_nvidia, &no_cards}}};
+    const struct entry_device *granted[] = {&card0};
+    struct entry en = {0};
+    auto_err struct err e = {0};
+    cr_assert_eq(entry_build(&o, &bare, granted, 1, &en, &e), -ERR_NOT_FOUND);
+    cr_expect_not_null(strstr(err_msg(&e), "there is no device file /dev/nvidia2"), "%s",
+                       err_msg(&e));
+}
+
 Test(entry, device_files_that_are_not_read_yet_are_an_error)
 {
     const struct entry_options o = {.ways = ENTRY_ENVVAR, .pass_device_nodes = true};

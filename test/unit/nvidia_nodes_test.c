@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -156,4 +157,57 @@ Test(nvidia_nodes, without_a_driver_there_is_nothing_and_no_error)
     cr_expect_eq(n.nvidia_major, -1);
     cr_expect_eq(n.config_minor, -1);
     cr_expect_eq(nvidia_nodes_cap_minor(&n, 0, 0, -1), -1);
+}
+
+/* --- Files that go missing --- */
+
+static void read_all(struct nvidia_nodes *n)
+{
+    put("proc/devices", devices);
+    put("dev/nvidiactl", "");
+    put("dev/nvidia0", "");
+    put("dev/nvidia12", "");
+    cr_assert_eq(nvidia_nodes_read(&here, n, NULL), 0);
+}
+
+Test(nvidia_nodes, cards_have_the_files_of_their_minors)
+{
+    auto_nvidia_nodes struct nvidia_nodes n = {0};
+    put("dev/nvidia7x", "");
+    put("dev/nvidia254", "");
+    cr_assert_eq(symlink("nvidia0", "dev/nvidia3"), 0);
+    read_all(&n);
+    cr_expect(nvidia_nodes_have_card(&n, 0));
+    cr_expect(nvidia_nodes_have_card(&n, 12));
+    cr_expect_not(nvidia_nodes_have_card(&n, 3), "a link does not count");
+    cr_expect_not(nvidia_nodes_have_card(&n, 7));
+    cr_expect(nvidia_nodes_have_card(&n, UINT_MAX), "a minor that is not known is not judged");
+}
+
+Test(nvidia_nodes, without_a_driver_no_card_is_judged)
+{
+    auto_nvidia_nodes struct nvidia_nodes n = {0};
+    cr_assert_eq(nvidia_nodes_read(&here, &n, NULL), 0);
+    cr_expect(nvidia_nodes_have_card(&n, 0));
+}
+
+Test(nvidia_nodes, a_file_that_goes_or_comes_is_news)
+{
+    auto_nvidia_nodes struct nvidia_nodes n = {0};
+    read_all(&n);
+    cr_expect(nvidia_nodes_are_current(&here, &n));
+    cr_assert_eq(unlink("dev/nvidia12"), 0);
+    cr_expect_not(nvidia_nodes_are_current(&here, &n));
+    nvidia_nodes_look(&here, &n);
+    cr_expect(nvidia_nodes_are_current(&here, &n));
+    put("dev/nvidia-uvm", "");
+    cr_expect_not(nvidia_nodes_are_current(&here, &n));
+}
+
+Test(nvidia_nodes, a_module_that_was_loaded_again_is_news)
+{
+    auto_nvidia_nodes struct nvidia_nodes n = {0};
+    read_all(&n);
+    put("proc/devices", "Character devices:\n196 nvidia\n");
+    cr_expect_not(nvidia_nodes_are_current(&here, &n));
 }

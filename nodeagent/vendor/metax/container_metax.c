@@ -52,7 +52,7 @@ static const struct metax_files *own_of(const struct device_nodes *n)
 
 /* --- Files for containers --- */
 
-static void add_common_nodes(const struct device_nodes *n, struct device_paths *ret)
+static void add_common_paths(const struct device_nodes *n, struct device_paths *ret)
 {
     const struct metax_files *own = own_of(n);
     ret->host_root = n->dri.host_dev_root ? n->dri.host_dev_root : "";
@@ -84,8 +84,8 @@ static unsigned render_of(const struct dri_card *card, const struct entry_device
     return d->has_slice && has_render(card, d->slice.minor) ? d->slice.minor : card->renders[0];
 }
 
-static int add_device_nodes(const struct device_nodes *n, const struct entry_device *d,
-                            struct device_paths *ret, struct err *e)
+static int add_paths_of(const struct device_nodes *n, const struct entry_device *d,
+                        struct device_paths *ret, struct err *e)
 {
     const struct dri_card *card = dri_nodes_card(&n->dri, d->pci_bus_id);
     if (!own_of(n)->mxcd)
@@ -149,7 +149,7 @@ const struct container_vendor container_metax = {
     .cdi_kind = "gpu.cleave.dev/metax",
     .uses_dri = true,
     .own = &own_files,
-    .common_nodes = add_common_nodes,
-    .device_nodes = add_device_nodes,
+    .common_paths = add_common_paths,
+    .paths_of = add_paths_of,
     .device_env = device_env,
 };

@@ -42,10 +42,12 @@ static int make_own(const struct driver_where *w, void *own, const struct gpu_ca
     return nvidia_make_cards(w, own, minors, n_minors, e);
 }
 
-static int make_partitions(const struct driver_where *w, const void *own,
-                           const struct gpu_card *card, struct err *e)
+static int make_card(const struct driver_where *w, const void *own, const struct gpu_card *card,
+                     struct err *e)
 {
     auto_err struct err first = {0};
+    if (card->minor != UINT_MAX)
+        (void)!nvidia_make_card(w, own, card->minor, &first);
     for (unsigned i = 0; i < card->n_partitions; i++) {
         const struct gpu_partition *p = &card->partitions[i];
         struct err now = {0};
@@ -56,11 +58,16 @@ static int make_partitions(const struct driver_where *w, const void *own,
     return first.kind ? err_move(e, &first) : 0;
 }
 
-/* Majors and capabilities change with the driver only. */
+static bool is_current(const struct driver_where *w, const void *own)
+{
+    return nvidia_nodes_are_current(w, own);
+}
+
 static const struct container_own_files own_files = {
     .read = read_own,
+    .is_current = is_current,
     .make = make_own,
-    .make_partitions = make_partitions,
+    .make_card = make_card,
     .free = free_own,
 };
 
@@ -73,7 +80,7 @@ static const struct nvidia_nodes *own_of(const struct device_nodes *n)
 
 /* --- Files for containers --- */
 
-static void add_common_nodes(const struct device_nodes *n, struct device_paths *ret)
+static void add_common_paths(const struct device_nodes *n, struct device_paths *ret)
 {
     const struct nvidia_nodes *nodes = own_of(n);
     ret->host_root = nodes->host_dev_root ? nodes->host_dev_root : "";
@@ -102,10 +109,13 @@ static int add_caps(const struct nvidia_nodes *nodes, const struct entry_device 
     return 0;
 }
 
-static int add_device_nodes(const struct device_nodes *n, const struct entry_device *d,
-                            struct device_paths *ret, struct err *e)
+static int add_paths_of(const struct device_nodes *n, const struct entry_device *d,
+                        struct device_paths *ret, struct err *e)
 {
     const struct nvidia_nodes *nodes = own_of(n);
+    if (!nvidia_nodes_have_card(nodes, d->minor))
+        return err_set(e, ERR_NOT_FOUND, "%s: there is no device file /dev/nvidia%u", d->cdi_name,
+                       d->minor);
     ret->host_root = nodes->host_dev_root ? nodes->host_dev_root : "";
     device_paths_add(ret, xasprintf("/dev/nvidia%u", d->minor));
     return d->mig ? add_caps(nodes, d, ret, e) : 0;
@@ -176,7 +186,7 @@ const struct container_vendor container_nvidia = {
     .mounts_driver = true,
     .has_runtime = true,
     .own = &own_files,
-    .common_nodes = add_common_nodes,
-    .device_nodes = add_device_nodes,
+    .common_paths = add_common_paths,
+    .paths_of = add_paths_of,
     .tell_runtime = tell_runtime,
 };

@@ -56,10 +56,14 @@ static int open_caps(int dev, int *ret_fd, struct err *e)
 static int set_owner(const struct wanted *want, const char *name)
 {
     auto_fd int fd = openat(want->folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || fchownat(fd, "", want->how->uid, want->how->gid, AT_EMPTY_PATH) < 0)
+    if (fd < 0)
         return -1;
     auto_free char *held = xasprintf("/proc/self/fd/%d", fd);
-    return chmod(held, want->how->mode);
+    /* The mode first: afterwards the file may be another user's, whose mode takes a further
+     * capability to change. */
+    if (chmod(held, want->how->mode) < 0)
+        return -1;
+    return fchownat(fd, "", want->how->uid, want->how->gid, AT_EMPTY_PATH);
 }
 
 static int make_draft(const struct wanted *want, const char *draft)
@@ -218,6 +222,20 @@ int nvidia_make_cards(const struct driver_where *w, struct nvidia_nodes *n,
     make_cards(dev, n, &how, card_minors, n_cards, &first);
     make_manager_caps(w, n, dev, &first);
     nvidia_nodes_look(w, n);
+    return first.kind ? err_move(e, &first) : 0;
+}
+
+int nvidia_make_card(const struct driver_where *w, const struct nvidia_nodes *n, unsigned minor,
+                     struct err *e)
+{
+    auto_fd int dev = -1;
+    auto_err struct err first = {0};
+    struct nvidia_nodes_file how;
+    if (n->nvidia_major <= 0)
+        return 0;
+    TRY(read_params(w, &how, e));
+    TRY(open_dev(w, &dev, e));
+    make_cards(dev, n, &how, &minor, 1, &first);
     return first.kind ? err_move(e, &first) : 0;
 }
 

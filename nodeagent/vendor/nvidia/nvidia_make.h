@@ -27,6 +27,10 @@
 int nvidia_make_cards(const struct driver_where *w, struct nvidia_nodes *n,
                       const unsigned *card_minors, size_t n_cards, struct err *e) MUST_CHECK;
 
+/* Makes /dev/nvidia<minor> of one card. Without a driver it does nothing. */
+int nvidia_make_card(const struct driver_where *w, const struct nvidia_nodes *n, unsigned minor,
+                     struct err *e) MUST_CHECK;
+
 /* Makes the two capability files of a partition. The driver shows their modes only once the
  * instances exist. ERR_NOT_FOUND: the driver does not show them. */
 int nvidia_make_caps(const struct driver_where *w, const struct nvidia_nodes *n,

@@ -2,6 +2,7 @@
 #include "nodeagent/vendor/nvidia/nvidia_nodes.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -219,12 +220,46 @@ static bool stands(const char *dev_root, const char *name)
     return lstat(path, &st) == 0 && !S_ISLNK(st.st_mode) && !S_ISDIR(st.st_mode);
 }
 
+static void look_for_cards(const char *dev_root, struct nvidia_nodes *n)
+{
+    auto_free char *path = xasprintf("%s/dev", dev_root);
+    DIR *dir = opendir(path);
+    memset(n->cards, 0, sizeof(n->cards));
+    for (const struct dirent *entry; dir && (entry = readdir(dir));) {
+        const char *at = entry->d_name;
+        int minor = take_word(&at, "nvidia") ? take_number(&at, NVIDIA_NODES_MAX_CARDS - 1) : -1;
+        if (minor >= 0 && *at == '\0' && stands(dev_root, entry->d_name))
+            n->cards[minor] = true;
+    }
+    if (dir)
+        (void)closedir(dir);
+}
+
 void nvidia_nodes_look(const struct driver_where *w, struct nvidia_nodes *n)
 {
     n->ctl = stands(w->dev_root, "nvidiactl");
     n->modeset = stands(w->dev_root, "nvidia-modeset");
     n->uvm = stands(w->dev_root, "nvidia-uvm");
     n->uvm_tools = stands(w->dev_root, "nvidia-uvm-tools");
+    look_for_cards(w->dev_root, n);
+}
+
+bool nvidia_nodes_are_current(const struct driver_where *w, const struct nvidia_nodes *n)
+{
+    struct nvidia_nodes now = {0};
+    if (read_majors(w->proc_root, &now, /* e= */ NULL) < 0)
+        return false;
+    nvidia_nodes_look(w, &now);
+    return now.nvidia_major == n->nvidia_major && now.uvm_major == n->uvm_major &&
+           now.caps_major == n->caps_major && now.has_modeset == n->has_modeset &&
+           now.ctl == n->ctl && now.modeset == n->modeset && now.uvm == n->uvm &&
+           now.uvm_tools == n->uvm_tools && memcmp(now.cards, n->cards, sizeof(now.cards)) == 0;
+}
+
+bool nvidia_nodes_have_card(const struct nvidia_nodes *n, unsigned minor)
+{
+    bool is_known = n->nvidia_major > 0 && minor < NVIDIA_NODES_MAX_CARDS;
+    return !is_known || n->cards[minor];
 }
 
 int nvidia_nodes_read(const struct driver_where *w, struct nvidia_nodes *ret, struct err *e)

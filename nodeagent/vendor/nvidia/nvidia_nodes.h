@@ -30,11 +30,15 @@ struct nvidia_nodes_cap {
     unsigned minor; /* /dev/nvidia-caps/nvidia-cap<minor> */
 };
 
+/* Minors of cards: /dev/nvidia0 to nvidia253. */
+#define NVIDIA_NODES_MAX_CARDS 254
+
 /* The numbers and files as read. Immutable once read; owned: nvidia_nodes_done. */
 struct nvidia_nodes {
     int nvidia_major, uvm_major, caps_major; /* -1 or 0: not loaded */
     bool has_modeset;                        /* the kernel has nvidia-modeset */
     bool ctl, modeset, uvm, uvm_tools;       /* the file exists below dev_root */
+    bool cards[NVIDIA_NODES_MAX_CARDS];      /* the same of /dev/nvidia<minor> */
     int config_minor, monitor_minor;         /* the two MIG capabilities for managers; or -1 */
     struct nvidia_nodes_cap *caps;           /* sorted by card, GPU instance, compute instance */
     size_t n_caps;
@@ -42,8 +46,8 @@ struct nvidia_nodes {
                             "/". nvidia_nodes_read sets it */
 };
 
-/* Reads majors, capability minors and which files exist, by proc_root, dev_root and host_dev_root of
- * w. Without a driver everything is -1, false and empty; that is no error. For the worker or the
+/* Reads majors, capability minors and which files exist, by proc_root, dev_root and host_dev_root
+ * of w. Without a driver everything is -1, false and empty; that is no error. For the worker or the
  * start, not for Allocate. ERR_TOO_LARGE, ERR_SYSTEM. Release *ret with nvidia_nodes_done. */
 int nvidia_nodes_read(const struct driver_where *w, struct nvidia_nodes *ret,
                       struct err *e) MUST_CHECK;
@@ -53,7 +57,13 @@ int nvidia_nodes_read(const struct driver_where *w, struct nvidia_nodes *ret,
 int nvidia_nodes_cap_minor(const struct nvidia_nodes *n, unsigned card_minor, unsigned gi_id,
                            int ci_id);
 
-/* Reads again which of the common files exist. Reads the folder. */
+/* True while majors and files are as in n. Minors of capabilities are fixed until the next boot. */
+bool nvidia_nodes_are_current(const struct driver_where *w, const struct nvidia_nodes *n);
+
+/* True unless the driver is loaded and the card has no file. */
+bool nvidia_nodes_have_card(const struct nvidia_nodes *n, unsigned minor);
+
+/* Reads again which of the common files and which cards' files exist. Reads the folder. */
 void nvidia_nodes_look(const struct driver_where *w, struct nvidia_nodes *n);
 
 /* Frees its contents and makes it empty. */
