@@ -8,7 +8,6 @@
 #include "base/options.h"
 
 #include "api/device.h"
-
 #include "nodeagent/offer/plugin_config_file.h"
 
 enum { PLUGIN_FLAGS = 10 };

@@ -296,7 +296,8 @@ AUTO_DEFINE_PTR(gpu, struct gpu, gpu_free)
  *  - A vendor that was there and cannot be read keeps its cards, as ill and unread; the log says
  *    why.
  *  - A vendor in whose library two earlier readings hang keeps its cards, as busy: nobody waits
- *    behind it. A reading that a later one overtook hangs on one card only, and does not count.
+ *    behind it. A hanging reading is not counted once a later one has ended: then one card hangs,
+ *    and not the library.
  *  - When no vendor can be read, read returns their errors.
  *  - A vendor whose cards exceed GPU_MAX_CARDS fails (ERR_TOO_LARGE). */
 struct gpu *gpu_all_new(struct gpu *const *gpus, size_t n);

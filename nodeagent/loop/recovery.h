@@ -51,8 +51,8 @@ void recovery_begin(struct recovery *r, const struct recovery_facts *f, const st
 void recovery_ended(struct recovery *r, const struct agent_job *j);
 /* True while the first round is under way: some cards may be between two layouts. */
 bool recovery_is_first(const struct recovery *r);
-/* A vendor's call hangs. Once every card of the first round is in its job's hands, which offers
- * nothing of it, the others wait no longer: that round counts as ended. */
+/* While a vendor's call hangs, the first round counts as ended once every card in it has a running
+ * job. Such a card offers nothing meanwhile; cards outside the round stop waiting for it. */
 void recovery_leave_hanging(struct recovery *r);
 
 /* Follows a new spec, before the tracks do. A card whose change failed and that the new spec does

@@ -15,8 +15,8 @@
  * The threads that use a struct gpu. Vendor calls take seconds or hang, so the agent's loop never
  * makes them: it submits jobs, and learns of their end through a file descriptor. Jobs begin in
  * order, each on a thread that is free; a thread is started when a job finds none, up to a bound.
- * The queue is bounded. worker_stuck reports a call past its deadline while it still hangs; it
- * holds up its own job's thread only.
+ * The queue is bounded. worker_stuck reports a call past its deadline while it still hangs; other
+ * threads go on, except where the vendor's library itself lets them wait (lib_gate.h).
  *
  * Threads: job functions run on the worker's threads. Every function below belongs to one other
  * thread, the loop's, unless it says otherwise, and never blocks (worker_free: at most its grace).

@@ -13,7 +13,7 @@
  * and back. A mode is a line of api/modes.def and a file beside this one, which defines
  * card_mode_<word>. What reads, counts, plans, offers and reports asks the row: in the agent
  * nothing else tells the modes apart, except what only one of them has. Modes are told apart by
- * name in partition/resolve_judge.c, resolve.c and resources.c, reconcilers/node_resources.c,
+ * name in partition/resolve_judge.c, resolve.c and resource_names.c, reconcilers/node_resources.c,
  * nodeagent/commands/layout_check.c, and the enums of crds/: each has to know a new one.
  * docs/adding-a-mode.md has it worked through.
  *

@@ -60,9 +60,10 @@ struct slot_gate {
  * (slot_binding_done), who reports the result with late_binding_bound. Call late_binding_release
  * before, from whose last call late_binding_due_mono_ms counts.
  *
- * A binding without room is still returned as `unplaced`, when a slice of one of its slots is in
- * `made`: the slice is either its own or an earlier pod's, and only the record tells which. It is
- * returned once each time its pod was read. False: none is due, or none may begin. */
+ * A container without room is returned too, with `unplaced` set, where a slice exists under one of
+ * its slots (`made`). The slice is its own, or was left by an earlier pod, and removing it may make
+ * the room; only the record tells which. Such a container is returned once each time its pod was
+ * read. False: none is due, or none may begin. */
 bool late_binding_next(struct late_binding *l, const struct slot_card *cards, size_t n,
                        const struct device_slots *made, const struct slot_gate *gate,
                        struct slot_binding *ret);

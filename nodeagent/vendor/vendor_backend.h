@@ -7,7 +7,9 @@
 /*
  * All that the agent knows of one vendor. A vendor is a folder beside this file, which defines
  * vendor_<name>, a line of vendors.def, a row of partition/vendor.c with its names in the cluster,
- * and its word in crds/ and config/admission. docs/adding-a-vendor.md has it worked through.
+ * and its word in crds/devices.yaml, crds/gpuprofiles.yaml and
+ * config/admission/controller-node-status.yaml. Labels of its own, if it has some, are a row of
+ * report/gpu_labels.c. docs/adding-a-vendor.md has it worked through.
  * Immutable, static.
  */
 
