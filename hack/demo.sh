@@ -35,7 +35,12 @@ title() {
 }
 note() { printf '%s%s%s\n' "$dim" "$*" "$plain"; }
 show() { # prints a command as a person would type it, then runs it
-    printf '\n%s$ %s%s\n' "$dim" "$*" "$plain"
+    local word line=
+    for word in "$@"; do
+        [[ $word =~ ^[A-Za-z0-9_./=:,@%+-]+$ ]] || word="'$word'"
+        line+=" $word"
+    done
+    printf '\n%s$%s%s\n' "$dim" "$line" "$plain"
     "$@"
 }
 kubectl() { "$kube/kubectl" --kubeconfig "$dir/kubeconfig" "$@"; }
@@ -255,8 +260,9 @@ impossible_step() {
 }
 
 in_use_step() {
-    local gi
+    local gi layout
     title "What a process uses stays until the process ends"
+    layout=$(kubectl get device h100-node -o "jsonpath={.status.summary.layout}")
     gi=$(kubectl get device h100-node -o json | jq -r '[.status.devices[0].partitions[] | select(.profile == "3g.40gb") | .giID][0]')
     note "train.py begins to compute on the 3g.40gb of GPU 0, which a new profile wants cut into seven:"
     on_node h100-node "$bin/sim/cleave-simctl" attach --gpu 0 --gi "$gi" --ci 0 --pid 4242 --name train.py
@@ -270,6 +276,7 @@ in_use_step() {
     show kubectl get device h100-node
     note "Without that profile the card is the other one's again:"
     show kubectl delete gpuprofile maintenance
+    show kubectl wait device/h100-node "--for=jsonpath={.status.summary.layout}=$layout" --timeout=60s
     show kubectl wait gpuprofile/inference --for=condition=Ready --timeout=60s
 }
 
@@ -305,7 +312,7 @@ start() {
     printf '\n%sEverything keeps running.%s Look around:\n\n' "$bold" "$plain"
     printf '  export KUBECONFIG=%s\n' "$dir/kubeconfig"
     type -P kubectl >/dev/null || printf '  export PATH="%s:$%s"     # kubectl\n' "$kube" PATH
-    printf '  kubectl get cleave\n  kubectl describe device h100-node\n  kubectl explain gpuprofile.spec\n'
+    printf '  kubectl get cleave\n  kubectl describe node h100-node     # its Events tell each step\n  kubectl describe device h100-node\n  kubectl explain gpuprofile.spec\n'
     printf '\nLogs are in %s. End it with: make demo-stop\n' "${dir#"$PWD/"}"
 }
 

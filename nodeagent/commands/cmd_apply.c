@@ -60,7 +60,7 @@ static bool parse(struct flags *f, int argc, char **argv, const char *usage, con
         {"config", 'c', "MIG_PARTED_SELECTED_CONFIG", "NAME",
          "a config of the file, or a built-in (all-balanced)", &f->config, NULL},
         HOST_OPTIONS(f->host),
-        {"help", 0, NULL, NULL, "show this", NULL, &f->help},
+        {"help", 'h', NULL, NULL, "show this", NULL, &f->help},
         {0},
     };
     auto_free struct option_def *all = host_options(&f->host, defs);

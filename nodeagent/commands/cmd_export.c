@@ -93,7 +93,7 @@ int cmd_export(int argc, char **argv)
         {"mig-parted", 0, NULL, NULL, "print a mig-parted v1 file instead of a MIGConfig", NULL,
          &migparted},
         HOST_OPTIONS(f),
-        {"help", 0, NULL, NULL, "show this", NULL, &help},
+        {"help", 'h', NULL, NULL, "show this", NULL, &help},
         {0},
     };
     auto_free struct option_def *all = host_options(&f, defs);
@@ -179,7 +179,7 @@ static int import_file(const char *path, struct err *e)
 int cmd_import(int argc, char **argv)
 {
     bool help = false;
-    const struct option_def defs[] = {{"help", 0, NULL, NULL, "show this", NULL, &help}, {0}};
+    const struct option_def defs[] = {{"help", 'h', NULL, NULL, "show this", NULL, &help}, {0}};
     auto_err struct err e = {0};
     const char *path = "-";
     size_t n;

@@ -214,7 +214,7 @@ int cmd_inspect(int argc, char **argv)
         {"profiles", 0, NULL, NULL, "also list the profiles each card offers", NULL, &offers},
         {"json", 0, NULL, NULL, "print as a Device's status", NULL, &json},
         {"topology", 0, NULL, NULL, "print how the cards are joined instead", NULL, &topology},
-        {"help", 0, NULL, NULL, "show this", NULL, &help},
+        {"help", 'h', NULL, NULL, "show this", NULL, &help},
         {0},
     };
     auto_free struct option_def *all = host_options(&f, defs);

@@ -187,7 +187,7 @@ int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags
         {"metrics-tls-key-file", 0, NULL, "PATH", METRICS_KEY_HELP, &f.access.tls.key, NULL},
         {"log-level", 0, NULL, "LEVEL", "debug, info, warn or error", &f.level, NULL},
         {"log-format", 0, NULL, "FORMAT", "logfmt or json", &f.format, NULL},
-        {"help", 0, NULL, NULL, "show this", NULL, &help},
+        {"help", 'h', NULL, NULL, "show this", NULL, &help},
         {0},
     };
     size_t n;
