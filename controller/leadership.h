@@ -52,8 +52,9 @@ int leadership_claim(struct leadership *l, struct scope *s, struct err *e) MUST_
  * Caller frees with kc_free. */
 struct kc *leadership_kc_new(struct leadership *l, struct kc *inner);
 
-/* Looks after each refusal until the scope ends; at most once a second. Blocks; one thread. */
-int leadership_run(void *l, struct scope *s, struct err *e) MUST_CHECK;
+/* Looks after each refusal until the scope ends; at most once a second. arg is a struct leadership.
+ * Blocks; one thread. */
+int leadership_run(void *arg, struct scope *s, struct err *e) MUST_CHECK;
 /* One look, without waiting; for tests. */
 void leadership_step(struct leadership *l, struct scope *s);
 
