@@ -16,7 +16,7 @@
  * one (vendor_backend.h); container_vendors.h finds it.
  */
 
-/* Where the files are that containers need. Borrowed strings. */
+/* The folders of the files that containers need. Borrowed strings. */
 struct driver_where {
     const char *proc_root;        /* NULL: /proc */
     const char *sys_root;         /* NULL: /sys */
@@ -45,7 +45,8 @@ void device_nodes_done(struct device_nodes *n);
 AUTO_DEFINE(device_nodes, struct device_nodes, device_nodes_done)
 #define auto_device_nodes AUTO(device_nodes)
 
-/* What the vendor's own `read` returned; NULL: it was not asked, or has none. Borrowed. */
+/* The struct that the vendor's own `read` returned; NULL: the vendor has none, or was not asked.
+ * Borrowed. */
 void *device_nodes_own(const struct device_nodes *n, const struct container_vendor *v);
 
 /* Paths of device files in a container, and their location on the host. Owned:
