@@ -151,8 +151,9 @@ int jx_parse(const char *text, size_t len, size_t max_bytes, json_t **ret, struc
     TRY(check_shape(text, len, e));
     json_error_t why;
     auto_free char *clean = replace_nul(text, len);
-    json_t *value =
-        json_loadb(clean ? clean : text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
+    /* Two keys may become one by the replacement; the last one counts. */
+    size_t flags = clean ? JSON_DECODE_ANY : JSON_DECODE_ANY | JSON_REJECT_DUPLICATES;
+    json_t *value = json_loadb(clean ? clean : text, len, flags, &why);
     if (!value)
         return err_set(e, ERR_PROTOCOL, "JSON line %d, column %d: %s", why.line, why.column,
                        why.text);

@@ -130,8 +130,9 @@ static bool is_impossible(const struct err *e)
     return e->kind == ERR_NOT_FOUND || e->kind == ERR_FORBIDDEN || e->kind == ERR_INVALID;
 }
 
-int leadership_claim(struct leadership *l, struct scope *s, struct err *e)
+int leadership_claim(void *arg, struct scope *s, struct err *e)
 {
+    struct leadership *l = arg;
     struct backoff backoff = {.base_ms = 100, .cap_ms = 5000, .factor = 2, .jitter_pct = 20};
     int64_t end = clock_mono_ms(l->o.clk) + LEADERSHIP_CLAIM_MS;
     for (;;) {

@@ -45,8 +45,9 @@ struct leadership *leadership_new(const struct leadership_opts *o);
 
 /* Writes the name, after this process has become the leader. Tried until it worked, until it is
  * clear that it cannot be (see above), or for LEADERSHIP_CLAIM_MS: then a refusal of the policy
- * leads to the next try. ERR_CANCELED, ERR_TIMEOUT: the scope ended. Blocks. */
-int leadership_claim(struct leadership *l, struct scope *s, struct err *e) MUST_CHECK;
+ * leads to the next try. arg is a struct leadership. ERR_CANCELED, ERR_TIMEOUT: the scope ended.
+ * Blocks. */
+int leadership_claim(void *arg, struct scope *s, struct err *e) MUST_CHECK;
 
 /* A client for the leader's writes, which reports refusals to l. Reads pass. Borrows l and inner.
  * Caller frees with kc_free. */

@@ -57,8 +57,8 @@ struct process {
     int signal_fd;
     struct scope *life;
     struct kc_config config;
-    struct kc *kc, *fence, *told, *writer; /* fence and told NULL: no election */
-    struct leadership *leadership;         /* NULL: no election */
+    struct kc *kc, *fence, *observed, *writer; /* fence and observed NULL: no election */
+    struct leadership *leadership;             /* NULL: no election */
     char *identity;
     struct metrics *metrics;
     struct metric_series *leading, *refused;
@@ -80,7 +80,7 @@ static void process_done(struct process *p)
     (void)metrics_free(p->metrics);
     free(p->identity);
     (void)kc_free(p->writer);
-    (void)kc_free(p->told);
+    (void)kc_free(p->observed);
     (void)leadership_free(p->leadership);
     (void)kc_free(p->fence);
     (void)kc_free(p->kc);
@@ -218,12 +218,7 @@ static void elect(struct process *p, const struct flags *f, const struct numbers
     manager_set_elector(p->manager, elector);
 }
 
-static int claim(void *arg, struct scope *s, struct err *e)
-{
-    return leadership_claim(arg, s, e);
-}
-
-static void tell_who_leads(struct process *p, const struct flags *f, struct recorder *recorder,
+static void add_leadership(struct process *p, const struct flags *f, struct recorder *recorder,
                            uint64_t seed)
 {
     const struct leadership_opts o = {.kc = p->fence,
@@ -233,8 +228,8 @@ static void tell_who_leads(struct process *p, const struct flags *f, struct reco
                                       .clk = clock_real(),
                                       .seed = seed};
     p->leadership = leadership_new(&o);
-    p->told = leadership_kc_new(p->leadership, p->fence);
-    manager_set_on_lead(p->manager, claim, p->leadership);
+    p->observed = leadership_kc_new(p->leadership, p->fence);
+    manager_set_on_lead(p->manager, leadership_claim, p->leadership);
     manager_add_service(p->manager, "leadership", leadership_run, p->leadership);
 }
 
@@ -247,8 +242,8 @@ static void reconcile(struct process *p, const struct flags *f, const struct num
                                     .seed = rng_next(rng)};
     struct recorder *recorder = recorder_new(p->fence ? p->fence : p->kc, &r);
     if (p->fence)
-        tell_who_leads(p, f, recorder, rng_next(rng));
-    p->writer = write_metrics_new(p->told ? p->told : p->kc, p->metrics);
+        add_leadership(p, f, recorder, rng_next(rng));
+    p->writer = write_metrics_new(p->observed ? p->observed : p->kc, p->metrics);
     const struct reconcilers_opts o = {.reader = p->kc,
                                        .writer = p->writer,
                                        .clk = clock_real(),
@@ -271,8 +266,8 @@ static void measure(struct process *p, const char *lease_name)
     p->leading = METRIC_WITH(gauge, lease_name);
     struct metric *refused =
         metrics_gauge(p->metrics, "cleave_controller_leader_refused",
-                      "1 while the API server refuses the writes of this process although it leads "
-                      "and the Leader names it, else 0.",
+                      "1 when the API server has refused this leader's writes for 30 seconds, "
+                      "until it takes one, else 0.",
                       /* labels= */ NULL);
     p->refused = METRIC_WITH(refused);
     metrics_on_collect(p->metrics, collect_leading, p);

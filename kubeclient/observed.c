@@ -30,7 +30,7 @@ static int end(struct kc *c, const struct kc_target *t, int rc, struct err *mine
     const struct observed *o = observed_of(c);
     o->written(o->arg, t, rc, mine);
     if (rc < 0)
-        return err_move(e, mine);
+        (void)err_move(e, mine);
     return rc;
 }
 

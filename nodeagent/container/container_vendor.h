@@ -73,9 +73,9 @@ struct container_own_files {
     /* True while `own` is what `read` would find. NULL: it changes with the driver and the boot
      * only, when everything is read again. */
     bool (*is_current)(const struct driver_where *w, const void *own);
-    /* Makes those missing for all cards and for each of these, which are of any vendor, and updates
-     * own. After a failure the others are still made; the first failure is returned. NULL: the
-     * driver and udev make them. */
+    /* Makes the missing files that all cards share, and those of each of these cards (of any vendor:
+     * others' are passed over), and updates own. After a failure the others are still made; the
+     * first failure is returned. NULL: the driver and udev make them. */
     int (*make)(const struct driver_where *w, void *own, const struct gpu_card *cards, size_t n,
                 struct err *e);
     /* The same for one of the vendor's cards and its partitions; own is shared already. NULL with

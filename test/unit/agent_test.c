@@ -1065,19 +1065,25 @@ Test(agent, a_call_that_hangs_is_told_in_time_and_the_loop_goes_on)
     "{devices: [{uuid: GPU-00000000-fake, mode: mig, mig: {profiles: [" profile "]}}, "            \
     "{uuid: GPU-00000001-fake, mode: mig, mig: {profiles: [" profile "]}}]}"
 
+/* Two cards get an order; returns when a call for each of them is in the driver, and hangs. */
+static void change_both(struct bench *b)
+{
+    char both[2];
+    bench_init(b);
+    add_cut_card(b);
+    add_cut_card(b);
+    bench_run(b, NULL);
+    atomic_store(&b->gate.hanging, 2);
+    set_spec(b, BOTH(ONE_7G));
+    for (int i = 0; i < 4; i++)
+        round_of(b, false);
+    cr_assert_eq(recv(b->gate.ends[0], both, 2, MSG_WAITALL), 2, "both are in the driver at once");
+}
+
 Test(agent, cards_are_changed_side_by_side)
 {
     struct bench b;
-    char both[2];
-    bench_init(&b);
-    add_cut_card(&b);
-    add_cut_card(&b);
-    bench_run(&b, NULL);
-    atomic_store(&b.gate.hanging, 2);
-    set_spec(&b, BOTH(ONE_7G));
-    for (int i = 0; i < 4; i++)
-        round_of(&b, false);
-    cr_assert_eq(recv(b.gate.ends[0], both, 2, MSG_WAITALL), 2, "both are in the driver at once");
+    change_both(&b);
     let_go(&b);
     let_go(&b);
     pass(&b, 400);
@@ -1089,17 +1095,8 @@ Test(agent, cards_are_changed_side_by_side)
 Test(agent, cards_that_end_one_shortly_after_the_other_are_one_write)
 {
     struct bench b;
-    char both[2];
-    bench_init(&b);
-    add_cut_card(&b);
-    add_cut_card(&b);
-    bench_run(&b, NULL);
-    atomic_store(&b.gate.hanging, 2);
-    set_spec(&b, BOTH(ONE_7G));
+    change_both(&b);
     size_t writes = kc_fake_writes(b.server);
-    for (int i = 0; i < 4; i++)
-        round_of(&b, false);
-    cr_assert_eq(recv(b.gate.ends[0], both, 2, MSG_WAITALL), 2);
     let_go(&b);
     while (worker_pending(b.worker) > 1)
         agent_step(b.agent, b.scope, PATIENCE_MS);

@@ -346,6 +346,7 @@ static const struct {
     {"[\"\\u0000\"]", "[\"\xef\xbf\xbd\"]"},
     {"[\"a\\u0000b\\u0000\"]", "[\"a\xef\xbf\xbd"
                                "b\xef\xbf\xbd\"]"},
+    {"{\"k\\u0000\":1,\"k\\ufffd\":2}", "{\"k\xef\xbf\xbd\":2}"},
     {"{\"k\\u0000\":1}", "{\"k\xef\xbf\xbd\":1}"},
     {"[\"\\\\u0000\"]", "[\"\\\\u0000\"]"}, /* a backslash, and the text u0000 */
     {"[\"\\\\\\u0000\"]", "[\"\\\\\xef\xbf\xbd\"]"},
