@@ -196,51 +196,33 @@ static void job_done(void *arg)
 
 /* --- The loop --- */
 
-static int64_t until(int64_t at_mono_ms, int64_t now)
+/* When a job may be due; INT64_MAX: only an event brings one. */
+static int64_t job_due_mono_ms(const struct agent *a)
 {
-    if (at_mono_ms == INT64_MAX)
+    if (!jobs_has_room(&a->jobs))
         return INT64_MAX;
-    return at_mono_ms > now ? at_mono_ms - now : 0;
+    const struct next_job_facts facts = next_job_facts(a);
+    int64_t at = next_job_due_mono_ms(&facts);
+    if (!jobs_reads(&a->jobs))
+        at = least(at, a->read_jobs.readings.next_mono_ms);
+    return slots_are_served(a) ? least(at, late_binding_due_mono_ms(a->d.slots)) : at;
 }
 
 /* The time until something is due; INT64_MAX: only an event brings work. */
 static int64_t wait_ms(const struct agent *a)
 {
-    int64_t now = clock_mono_ms(a->d.clk);
-    int64_t ms = until(reporting_due_mono_ms(a->reporting), now);
-    int64_t watch = worker_watch_ms(a->d.worker);
-    if (watch >= 0)
-        ms = least(ms, watch);
-    ms = least(ms, until(spec_source_due_mono_ms(a->spec_source), now));
-    if (!jobs_has_room(&a->jobs))
-        return ms;
-    const struct next_job_facts facts = next_job_facts(a);
-    ms = least(ms, until(next_job_due_mono_ms(&facts), now));
-    if (!jobs_reads(&a->jobs))
-        ms = least(ms, until(a->read_jobs.readings.next_mono_ms, now));
-    if (slots_are_served(a))
-        ms = least(ms, until(late_binding_due_mono_ms(a->d.slots), now));
-    assert(ms >= 0);
-    return ms;
-}
-
-/* True when another card hangs, or one does no more. */
-static bool note_hangs(struct agent *a)
-{
-    bool changed = false;
-    for (size_t i = 0; i < a->cards.n; i++) {
-        struct card_view *v = &a->cards.items[i];
-        bool hangs = v->held_by_reading || jobs_hang_with(&a->jobs, v->card.uuid);
-        changed |= hangs != v->hangs;
-        v->hangs = hangs;
-    }
-    return changed;
+    int64_t now = clock_mono_ms(a->d.clk), watch = worker_watch_ms(a->d.worker);
+    int64_t at =
+        least(reporting_due_mono_ms(a->reporting), spec_source_due_mono_ms(a->spec_source));
+    at = least(at, job_due_mono_ms(a));
+    int64_t ms = at == INT64_MAX ? INT64_MAX : at > now ? at - now : 0;
+    return watch < 0 ? ms : least(ms, watch);
 }
 
 static void look_at_watchdog(struct agent *a)
 {
     const struct jobs_news news = jobs_watch(&a->jobs);
-    if (note_hangs(a))
+    if (jobs_mark_hangs(&a->jobs, &a->cards))
         reporting_within(a->reporting, 0);
     a->read_jobs.readings.due |= news.reading_hangs;
     if (news.call)

@@ -206,6 +206,18 @@ bool jobs_hang_with(const struct jobs *s, const char *uuid)
     return b && worker_stuck_job(s->worker, b->job);
 }
 
+bool jobs_mark_hangs(const struct jobs *s, struct cards *c)
+{
+    bool changed = false;
+    for (size_t i = 0; i < c->n; i++) {
+        struct card_view *v = &c->items[i];
+        bool hangs = v->held_by_reading || jobs_hang_with(s, v->card.uuid);
+        changed |= hangs != v->hangs;
+        v->hangs = hangs;
+    }
+    return changed;
+}
+
 bool jobs_has_slot(const struct jobs *s, unsigned slot)
 {
     for (size_t i = 0; i < s->n; i++)

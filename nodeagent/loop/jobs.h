@@ -54,6 +54,9 @@ bool jobs_has_card(const struct jobs *s, const char *uuid);
 bool jobs_may_take(const struct jobs *s, const char *uuid);
 /* True while the card is in the hands of a job whose call is past its deadline. */
 bool jobs_hang_with(const struct jobs *s, const char *uuid);
+/* Marks each card that hangs: in such a job's hands, or where a reading left it. True when another
+ * card hangs, or one does no more. */
+bool jobs_mark_hangs(const struct jobs *s, struct cards *c);
 /* True while a job binds or releases this slot. */
 bool jobs_has_slot(const struct jobs *s, unsigned slot);
 /* Adds the slots that are in the hands of jobs whose call is past its deadline. */
