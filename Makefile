@@ -159,7 +159,7 @@ $(B)/test/fuzz/%_fuzz: $(B)/test/fuzz/%_fuzz.o $(FUZZ_SUPPORT) $(FUZZ_DRIVER) $(
 
 .PHONY: test
 test: ## Everything that must hold: units, simulator, races, fuzz corpus, end to end on a real API server
-	@hack/install-deps.sh --with-koordinator
+	@hack/install-deps.sh --with-koordinator --with-helm
 	@hack/run-tests.sh all
 
 .PHONY: unit
@@ -197,7 +197,7 @@ fuzz-search: ## Look for inputs that break something, FUZZ_SECONDS=60 each parse
 
 .PHONY: e2e
 e2e: ## End to end: real etcd and kube-apiserver, simulated GPUs
-	@hack/install-deps.sh --with-koordinator
+	@hack/install-deps.sh --with-koordinator --with-helm
 	@hack/run-tests.sh e2e "$(T)"
 
 .PHONY: torture

@@ -8,8 +8,9 @@
 #   - as root, what a node with a real kubelet needs (hack/kube/node-up.sh): containerd 1.7 or later
 #     of PATH, else built likewise; runc, CNI plugins and a static busybox
 #   - with --with-koordinator, as root: Koordinator's scheduler, built likewise
+#   - with --with-helm: helm and kubeconform, built likewise
 #
-#   hack/install-deps.sh [--no-kube | --with-koordinator]
+#   hack/install-deps.sh [--no-kube | [--with-koordinator] [--with-helm]]
 #
 # --no-kube leaves out all but the packages: unit tests, lint and the programs do not need it.
 # Says nothing where nothing is missing.
@@ -34,10 +35,12 @@ node_packages=(runc containernetworking-plugins busybox-static iproute2 util-lin
 
 kube=yes
 koordinator=
+helm=
 for arg in "$@"; do
     case "$arg" in
     --no-kube) kube= ;;
     --with-koordinator) koordinator=yes ;;
+    --with-helm) helm=yes ;;
     -h | --help)
         usage
         exit 0
@@ -88,11 +91,14 @@ node_wanted() { [ -n "$kube" ] && [ "$(id -u)" = 0 ]; }
 
 koordinator_wanted() { [ -n "$koordinator" ] && node_wanted; }
 
+helm_wanted() { [ -n "$helm" ] && [ -n "$kube" ]; }
+
 something_to_build() {
     [ -n "$kube" ] || return 1
     ! "$KUBE_HERE/bin.sh" >/dev/null ||
         { node_wanted && ! "$KUBE_HERE/containerd.sh" >/dev/null 2>&1; } ||
-        { koordinator_wanted && ! "$KUBE_HERE/koordinator.sh" >/dev/null; }
+        { koordinator_wanted && ! "$KUBE_HERE/koordinator.sh" >/dev/null; } ||
+        { helm_wanted && ! "$KUBE_HERE/helm.sh" >/dev/null; }
 }
 
 # Any Go will do that can fetch a newer one.
@@ -110,3 +116,4 @@ mapfile -t missing < <(missing_of "${packages[@]}")
 [ -z "$kube" ] || "$KUBE_HERE/build.sh"
 ! node_wanted || "$KUBE_HERE/build.sh" containerd
 ! koordinator_wanted || "$KUBE_HERE/build.sh" koordinator
+! helm_wanted || "$KUBE_HERE/build.sh" helm

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds what the demo and the end-to-end tests run on, once, from Go modules.
 #
-#   hack/kube/build.sh [--force] [--keep-gocache] [kube|containerd|koordinator]
+#   hack/kube/build.sh [--force] [--keep-gocache] [kube|containerd|koordinator|helm]
 #
 #   kube         (when nothing is named) etcd, kube-apiserver, kube-controller-manager,
 #                kube-scheduler, kubelet and kubectl as one program. Cold, on two idle cores:
@@ -11,11 +11,13 @@
 #                (hack/kube/node-up.sh): 90 seconds, 75 MB
 #   koordinator  koord-scheduler, and beside bin/ the kinds that it reads (crds/) and the configuration
 #                that it is installed with: 4 minutes, 95 MB
+#   helm         helm and kubeconform, for the chart's tests, and beside bin/ the kind
+#                SecurityContextConstraints of OpenShift (crds/): 2 minutes, 60 MB
 #
 # KUBE_VERSION=1.36 in the environment builds a second Kubernetes, 1.36.3 (program/1.36.mod), and makes
 # bin.sh, up.sh and node-up.sh find that one; `make nightly` runs tests on it.
 #
-# Does nothing where bin.sh, containerd.sh or koordinator.sh finds the binaries. --force builds into the cache all
+# Does nothing where bin.sh, containerd.sh, koordinator.sh or helm.sh finds the binaries. --force builds into the cache all
 # the same. The result goes to ${CLEAVE_CACHE:-~/.cache/cleave}/TARGET-<hash of the inputs>/bin, in
 # one rename; an interrupted build leaves only its compiler cache and goes on from there the next
 # time. That cache (2.8 GiB) is removed after a success unless --keep-gocache is given or GOCACHE
@@ -30,7 +32,7 @@ for arg in "$@"; do
     case "$arg" in
     --force) force=yes ;;
     --keep-gocache) keep_gocache=yes ;;
-    kube | containerd | koordinator) target=$arg ;;
+    kube | containerd | koordinator | helm) target=$arg ;;
     -h | --help)
         usage
         exit 0
@@ -74,6 +76,19 @@ koordinator)
         config=$("$go" list -m -f '{{.Dir}}' "$module")/config || return
         cp -R --no-preserve=mode "$config/crd/bases" "$new/crds" || return
         cp --no-preserve=mode "$config/manager/scheduler-config.yaml" "$new/"
+    }
+    ;;
+helm)
+    title="Helm" what="Helm $(helm_version) and kubeconform" how_long="about 2 minutes"
+    packages=1000 folder=$(helm_cache_dir) finder=helm.sh program=helm check="helm version"
+    build() {
+        local module=github.com/openshift/api definition
+        cd "$KUBE_HERE/helm"
+        go_build -ldflags "$(helm_ldflags)" -o "$new/bin/" \
+            helm.sh/helm/v3/cmd/helm github.com/yannh/kubeconform/cmd/kubeconform || return
+        "$go" mod download "$module" || return
+        definition=$("$go" list -m -f '{{.Dir}}' "$module")/security/v1/0000_03_security-openshift_01_scc.crd.yaml || return
+        mkdir "$new/crds" && cp --no-preserve=mode "$definition" "$new/crds/securitycontextconstraints.yaml"
     }
     ;;
 esac

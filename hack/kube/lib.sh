@@ -93,6 +93,25 @@ koordinator_cache_dir() {
     printf '%s/koordinator-%s\n' "$(cache_dir)" "${hash:0:12}"
 }
 
+helm_version() { awk '$1 == "helm.sh/helm/v3" {print $2; exit}' "$KUBE_HERE/helm/go.mod"; }
+
+# Without a cluster Helm takes the version of its Kubernetes libraries for the cluster's; it has to be told which.
+helm_ldflags() {
+    local package minor flags
+    minor=$(awk '$1 == "k8s.io/client-go" {split($2, part, "."); print part[2]; exit}' "$KUBE_HERE/helm/go.mod")
+    flags="-s -w -X helm.sh/helm/v3/internal/version.version=$(helm_version)"
+    for package in chartutil lint/rules; do
+        flags+=" -X helm.sh/helm/v3/pkg/$package.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/$package.k8sVersionMinor=$minor"
+    done
+    printf '%s\n' "$flags"
+}
+
+helm_cache_dir() {
+    local hash
+    hash=$({ cat "$KUBE_HERE"/helm/go.{mod,sum} && helm_ldflags; } | sha256sum)
+    printf '%s/helm-%s\n' "$(cache_dir)" "${hash:0:12}"
+}
+
 # A new version, module or flag makes a new folder; a change of a script does not.
 kube_cache_dir() {
     local hash
