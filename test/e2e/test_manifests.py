@@ -21,10 +21,15 @@ WRITTEN = {
 }
 WRITTEN_BY_COMPONENT = {
     "host-driver": {},
+    "k0s": {},
     "koordlet": {"/var/run/koordlet/xpu-device-infos": "what koordlet reads"},
     "mps": {"/run/cleave/mps": "pipes and logs of the daemons", "/dev/shm": "the daemons' memory, which their clients share"},
+    "microk8s": {},
     "nvidia-runtime": {},
+    "selinux": {},
 }
+# Where the kubelet of a component has its folder.
+KUBELET_OF_COMPONENT = {"k0s": "/var/lib/k0s/kubelet", "microk8s": "/var/snap/microk8s/common/var/lib/kubelet"}
 # Each that is read. Everything else that a manifest mounts from the host is a surprise.
 READ = {"/", "/var/lib/kubelet/pod-resources"}
 READ_BY_COMPONENT = {"host-driver": {"/usr/lib/x86_64-linux-gnu", "/usr/bin"}}
@@ -77,7 +82,9 @@ def test_agent_writes_to_the_listed_folders_of_the_host_alone():
 @pytest.mark.parametrize("name", sorted(p.name for p in (CONFIG / "agent" / "components").iterdir()))
 def test_component_adds_no_folder_but_the_listed(name, tmp_path):
     objects = with_component(tmp_path, name)
-    check(objects, {**WRITTEN, **WRITTEN_BY_COMPONENT[name]}, READ | READ_BY_COMPONENT.get(name, set()))
+    kubelet = KUBELET_OF_COMPONENT.get(name, "/var/lib/kubelet")
+    written, read = ({path.replace("/var/lib/kubelet", kubelet) for path in paths} for paths in (WRITTEN, READ))
+    check(objects, {*written, *WRITTEN_BY_COMPONENT[name]}, read | READ_BY_COMPONENT.get(name, set()))
 
 
 def test_each_component_is_named_where_people_look_for_them():
@@ -160,6 +167,21 @@ def test_the_sample_of_the_readme_selects_the_node_that_it_labels():
     for page in (readme, (ROOT / "docs" / "install.md").read_text()):
         assert re.search(rf"kubectl label node \w+ {key}={value}\n", page)
     assert yaml.safe_load(readme.split("```yaml\n")[1].split("```")[0])["spec"] == sample["spec"]
+
+
+def test_openshift_lets_the_agents_have_what_they_ask_for_and_nothing_else(tmp_path):
+    """What its admission of pods compares, member by member."""
+    objects = with_components(tmp_path, "slots", "components/metrics-auth", "components/openshift")
+    (scc,) = [o for o in objects if o["kind"] == "SecurityContextConstraints"]
+    agents = [o["spec"]["template"]["spec"] for o in objects if o["kind"] == "DaemonSet"]
+    assert {tuple(pod["containers"][0]["securityContext"]["capabilities"]["add"]) for pod in agents} == {tuple(scc["allowedCapabilities"])}
+    volumes = {key for pod in agents for volume in pod["volumes"] for key in volume if key != "name"}
+    assert set(scc["volumes"]) == volumes | {"projected"}, "the token is in a projected one"
+    assert [scc[f"allowHost{what}"] for what in ("PID", "IPC", "Network", "Ports")] == [True, False, False, False]
+    assert all(pod["securityContext"] == {"seLinuxOptions": {"type": "spc_t"}, "seccompProfile": {"type": "RuntimeDefault"}} for pod in agents)
+    users = [o for o in objects if o["kind"] == "RoleBinding" and o["metadata"]["name"].endswith("-scc")]
+    may_use = {(s["name"], s["namespace"]) for o in users for s in o["subjects"]}
+    assert may_use == {(pod["serviceAccountName"], o["metadata"]["namespace"]) for o in objects for pod in pods([o])} | {("cleave-agent", "cleave-node")}
 
 
 def test_whole_installation_has_no_other_pod_on_the_host():
