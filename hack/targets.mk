@@ -133,6 +133,14 @@ demo: ## Watch the main job: real etcd and API server, simulated nodes of four k
 demo-stop: ## End what the demo left running
 	@hack/demo.sh stop
 
+# --- chart ---
+
+##@ Install
+
+.PHONY: chart
+chart: ## The Helm chart of config/, as build/chart/cleave-<version>.tgz; needs kubectl
+	@hack/chart.py
+
 # --- bench ---
 
 $(B)/test/bench/plugin_call: $(B)/test/bench/plugin_call.o $(TEST_LIBS)
