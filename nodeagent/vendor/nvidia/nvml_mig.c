@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,10 +104,11 @@ static const char *attribute_of(unsigned value)
  * eighths of the card that the memory covers, of its size in whole GiB. */
 static unsigned computed_gb(uint64_t profile_mib, uint64_t card_mib)
 {
-    if (card_mib == 0)
+    if (card_mib == 0 || profile_mib > UINT64_MAX / 64) /* no size of a card */
         return 0;
-    double eighths = ceil(8.0 * (double)profile_mib / (double)card_mib) / 8.0;
-    return (unsigned)lround(eighths * ceil((double)card_mib / 1024.0));
+    uint64_t eighths = 8 * profile_mib / card_mib + (8 * profile_mib % card_mib != 0);
+    uint64_t card_gib = card_mib / 1024 + (card_mib % 1024 != 0);
+    return (unsigned)((eighths * card_gib + 4) / 8);
 }
 
 static void name_profile(const struct profile_answer *a, unsigned value, uint64_t card_mib,
