@@ -18,7 +18,7 @@ LIB_DIRS := reconcilers reconcilers/records controller $(addprefix nodeagent/,co
 # Linked into tests only.
 TEST_DIRS := kubeclient/fake
 PACKAGES := libcurl jansson yaml-0.1 libmicrohttpd libseccomp openssl libnghttp2 libprotobuf-c
-HAVE_DEPS := $(shell pkg-config --exists $(PACKAGES) criterion 2>/dev/null && command -v protoc-c >/dev/null && echo yes)
+HAVE_DEPS := $(shell pkg-config --exists $(PACKAGES) gnutls criterion 2>/dev/null && command -v protoc-c dpkg-source >/dev/null && echo yes)
 
 CC_release := gcc
 CC_san := gcc
@@ -39,13 +39,14 @@ HARDEN := -D_FORTIFY_SOURCE=3 -fstack-protector-strong -fstack-clash-protection 
 GOLD := $(if $(shell command -v ld.gold),-fuse-ld=gold)
 SAN := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
-FLAGS_release := -O2 -g $(HARDEN) -ftrivial-auto-var-init=zero
+# No path of the machine and nothing unused in it: two builds are the same, bit for bit, and small.
+FLAGS_release := -O2 -g $(HARDEN) -ftrivial-auto-var-init=zero -ffunction-sections -fdata-sections -ffile-prefix-map=$(CURDIR)=.
 FLAGS_san := -O1 -g1 $(SAN)
 FLAGS_clang := -O1 -g $(SAN)
 FLAGS_tsan := -O1 -g1 -fsanitize=thread
 FLAGS_cov := -O0 -g --coverage
 FLAGS_fuzz := -O1 -g $(SAN) -fsanitize=fuzzer-no-link
-LINK_release := -pie -Wl,-z,relro,-z,now,-z,noexecstack
+LINK_release := -pie -Wl,-z,relro,-z,now,-z,noexecstack,-z,pack-relative-relocs -Wl,--gc-sections,--as-needed
 LINK_san := $(SAN) $(GOLD)
 LINK_clang := $(SAN)
 LINK_tsan := -fsanitize=thread $(GOLD)
@@ -56,6 +57,13 @@ CPPFLAGS := -D_GNU_SOURCE -I. -I$(B)/gen -DCLEAVE_VERSION='"$(VERSION)"' $(shell
 CFLAGS := -std=gnu17 $(WARN) $(WARN_$(CC)) $(FLAGS_$(VARIANT)) -pthread
 LDFLAGS := $(LINK_$(VARIANT)) -pthread
 LDLIBS := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -ldl -lm
+# The release build has the libraries in it, libcurl as hack/images/curl.sh builds it (docs/adr/0030);
+# its maps say which files they are. The others load Debian's.
+ifeq ($(VARIANT),release)
+CURL := $(shell hack/images/curl.sh --folder)/lib/libcurl.a
+LDLIBS := -Wl,-Bstatic $(patsubst -lcurl,$(CURL),$(filter-out -ldl -lm,$(LDLIBS))) -Wl,-Bdynamic -ldl -lm
+MAP = -Wl,-Map=$@.map
+endif
 
 src_of = $(filter-out $(1)/main.c,$(wildcard $(1)/*.c))
 obj_of = $(patsubst %.c,$(B)/%.o,$(1))
@@ -67,7 +75,7 @@ PROTO_LIB := $(B)/libproto.a
 LIBS := $(foreach d,$(LIB_DIRS),$(call lib_of,$(d))) $(PROTO_LIB)
 TEST_LIBS := $(foreach d,$(TEST_DIRS),$(call lib_of,$(d))) $(LIBS)
 
-BINARIES := $(if $(wildcard controller/main.c),$(B)/cleave-controller) $(if $(wildcard nodeagent/main.c),$(B)/cleave-agent)
+BINARIES := $(addprefix $(B)/,cleave-controller cleave-agent cleave-child)
 UNIT_TESTS := $(patsubst %.c,$(B)/%,$(wildcard test/unit/*_test.c))
 # Fakes and harnesses that several tests share: test/unit/*_support.c
 UNIT_SUPPORT := $(call obj_of,$(wildcard test/unit/*_support.c))
@@ -98,6 +106,12 @@ all: $(BINARIES) sim ## Build the two programs and the simulator (VARIANT=releas
 sim: ## Build the simulated vendor libraries
 	@if [ -f sim/Makefile ]; then $(MAKE) -s -C sim VARIANT=$(VARIANT); fi
 
+.PHONY: images
+images: ## Build OCI images of the two programs into build/images, for "ctr images import" or "podman load"
+	$(with_deps)
+	@$(MAKE) -s VARIANT=release build/release/cleave-controller build/release/cleave-agent
+	@VERSION='$(VERSION)' hack/images/build.sh
+
 .PHONY: clean
 clean: ## Remove build/
 	rm -rf build
@@ -119,7 +133,7 @@ $(PROTO_STEMS:=.o): %.o: %.c %.h Makefile
 	@echo "  CC      $<"
 	@$(CC) $(CPPFLAGS) $(filter-out $(WARN) $(WARN_$(CC)),$(CFLAGS)) -c $< -o $@
 
-$(PROTO_LIB): $(PROTO_STEMS:=.o)
+$(PROTO_LIB): $(PROTO_STEMS:=.o) | $(CURL)
 	@rm -f $@ && ar rcs $@ $^
 
 # For the checkers, which compile for themselves.
@@ -132,13 +146,32 @@ $(call lib_of,$(1)): $(call obj_of,$(call src_of,$(1)))
 endef
 $(foreach d,$(LIB_DIRS) $(TEST_DIRS),$(eval $(call lib_rule,$(d))))
 
+ifdef CURL
+$(CURL):
+	@hack/images/curl.sh
+
+# Packages keep their files' old times: a new version of a static library is seen here, and links the programs anew.
+STATIC_PACKAGES := libc6-dev libjansson-dev libmicrohttpd-dev libnghttp2-dev libprotobuf-c-dev libseccomp-dev libssl-dev libyaml-dev
+$(BINARIES): $(B)/libraries
+$(B)/libraries: FORCE
+	@mkdir -p $(@D)
+	@{ echo $(CURL); dpkg-query -W $(STATIC_PACKAGES); } >$@.new && if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+.PHONY: FORCE
+endif
+
 $(B)/cleave-controller: $(B)/controller/main.o $(LIBS)
 	@echo "  LINK    $@"
-	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+	@$(CC) $(LDFLAGS) $(MAP) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
 
 $(B)/cleave-agent: $(B)/nodeagent/main.o $(LIBS)
 	@echo "  LINK    $@"
-	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+	@$(CC) $(LDFLAGS) $(MAP) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+
+# What the children of both run; nothing else of ours runs it.
+$(B)/cleave-child: $(B)/child/main.o $(LIBS)
+	@echo "  LINK    $@"
+	@$(CC) $(LDFLAGS) $(MAP) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+$(B)/cleave-controller $(B)/cleave-agent: | $(B)/cleave-child
 
 $(B)/test/unit/%_test: $(B)/test/unit/%_test.o $(UNIT_SUPPORT) $(TEST_LIBS)
 	@$(CC) $(LDFLAGS) $< $(UNIT_SUPPORT) -Wl,--start-group $(TEST_LIBS) -Wl,--end-group $(LDLIBS) -lcriterion -o $@

@@ -4,9 +4,16 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <spawn.h>
+#include <string.h>
 #include <unistd.h>
+
+#include "base/auto.h"
+#include "base/xalloc.h"
+
+#define OURSELVES "/proc/self/exe"
 
 /* Our programs block signals for sigwait and ignore SIGPIPE; a child would inherit both. */
 static void reset_signals(posix_spawnattr_t *attr)
@@ -77,4 +84,15 @@ int spawn_with(const char *file, char *const argv[], char *const env[], const in
 int spawn(const char *file, char *const argv[], char *const env[], const int fds[3], pid_t *ret)
 {
     return spawn_with(file, argv, env, fds, 3, ret);
+}
+
+char *spawn_child_program(void)
+{
+    char own[PATH_MAX];
+    ssize_t n = readlink(OURSELVES, own, sizeof(own) - 1);
+    const char *slash = n > 0 ? memrchr(own, '/', (size_t)n) : NULL;
+    if (!slash)
+        return xstrdup(OURSELVES);
+    auto_free char *beside = xasprintf("%.*s/cleave-child", (int)(slash - own), own);
+    return access(beside, X_OK) == 0 ? TAKE(beside) : xstrdup(OURSELVES);
 }

@@ -24,6 +24,8 @@ declare -A may_include=(
     [reconcilers/records]="service kubeclient interop partition api base"
     [controller]="service kubeclient api base"
 
+    [child]="nodeagent/commands service"
+
     [nodeagent/main.c]="nodeagent/commands service base"
     [nodeagent/commands]="nodeagent/loop nodeagent/report nodeagent/offer nodeagent/change nodeagent/mode nodeagent/vendor
         nodeagent/gpu service kubeclient interop partition api base"
@@ -65,6 +67,7 @@ declare -A may_see=(
     [reconcilers]="jansson.h"
     [reconcilers/records]="jansson.h"
     [controller]="jansson.h"
+    [child]=""
     [nodeagent/main.c]="jansson.h curl/*"
     [nodeagent/commands]="jansson.h"
     [nodeagent/loop]="jansson.h"
@@ -81,7 +84,7 @@ declare -A may_see=(
     [nodeagent/vendor/]=""
     [nodeagent/container]="jansson.h"
     [nodeagent/gpu]=""
-    [service]="jansson.h microhttpd.h seccomp.h openssl/*"
+    [service]="jansson.h microhttpd.h gnutls/* seccomp.h openssl/*"
     [kubeclient/fake]="jansson.h"
     [kubeclient]="jansson.h curl/* openssl/*"
     [interop]="jansson.h"
@@ -164,7 +167,7 @@ rule_of() { # file folder
 set -f # the patterns are for headers, not for files
 bad=0
 tops=()
-for top in base api partition interop kubeclient service controller nodeagent reconcilers sim; do
+for top in base api partition interop kubeclient service controller nodeagent child reconcilers sim; do
     [ -d "$top" ] || continue
     tops+=("$top")
     while IFS=: read -r file line text; do

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Lists every library that the programs load, what Debian knows of it, and what docs/dependencies.md decides about it.
+"""Lists every library that the programs have in them, load or may load, what Debian knows of it, and what docs/dependencies.md
+decides about it.
 
     dependencies.py [--rows-only] [PROGRAM...]
 
-Without PROGRAM, those of build/release. Of each package: who loads it, its version, what apt's lists offer, which CVEs its
-changelog says are fixed in it, and what debian-security-support says where that is installed. Nothing is fetched.
+Without PROGRAM, those of build/release. Of each package: which program has it in it or loads it, its version, what apt's lists
+offer, which CVEs its changelog says are fixed in it, and what debian-security-support says where that is installed. Nothing is
+fetched. A library that is in a program is of the version with which the program was linked: after an update, link it again.
 
-Fails when a library has no row in docs/dependencies.md, when a row is of a package that nothing loads any more, and when
+Fails when a library has no row in docs/dependencies.md, when a row is of a package that nothing uses any more, and when
 the security archive has an update that is not installed; --rows-only: the last is not asked. Exit status 1 then.
 """
 
@@ -19,20 +21,15 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+import linked
+
+ROOT = linked.ROOT
 DECISIONS = ROOT / "docs" / "dependencies.md"
-PROGRAMS = [ROOT / "build" / "release" / name for name in ("cleave-controller", "cleave-agent")]
+PROGRAMS = [ROOT / "build" / "release" / name for name in ("cleave-controller", "cleave-agent", "cleave-child")]
 DOC = Path("/usr/share/doc")
 SUPPORT = Path("/usr/share/debian-security-support")
 CVE = re.compile(r"CVE-\d{4}-\d{4,}")
 NEWEST = 4  # of the CVEs that are fixed, so many are named
-
-
-def run(*argv, ok=(0,)):
-    done = subprocess.run(argv, capture_output=True, text=True)
-    if done.returncode not in ok:
-        raise SystemExit(f"dependencies.py: {' '.join(map(str, argv))}: {done.stderr.strip() or done.returncode}")
-    return done.stdout
 
 
 @dataclass
@@ -40,41 +37,26 @@ class Package:
     name: str
     source: str
     version: str
-    direct: set = field(default_factory=set)  # the programs that name it
-    programs: set = field(default_factory=set)  # that load it
+    apt: str = ""  # the name that apt and dpkg know, where that is another
+    static: bool = False  # it is in the programs
+    direct: set = field(default_factory=set)  # the programs that name it, or have it in them
+    programs: set = field(default_factory=set)  # that load it, or have it in them
     offers: list = field(default_factory=list)  # (version, [archive])
 
 
-# --- what is loaded ---
-
-
-def loaded(program):
-    """{soname: path} of all that the loader would load, and the sonames that the program itself names."""
-    paths = dict(re.findall(r"^\s*(\S+) => (/\S+)", run("ldd", program), re.M))
-    return paths, set(re.findall(r"NEEDED.*\[(.+)\]", run("readelf", "-d", program)))
-
-
-def owner(path):
-    """The package of a file: the file, or the one that its link leads to, below /usr or, as packages still say, not."""
-    real = str(Path(path).resolve())
-    for name in (real, real.removeprefix("/usr"), path, "/usr" + path):
-        found = re.match(r"([^:,\s]+)", run("dpkg", "-S", name, ok=(0, 1)))
-        if found:
-            return found[1]
-    raise SystemExit(f"dependencies.py: {path} is of no package")
+# --- what is used ---
 
 
 def packages_of(programs):
     found = {}
     for program in programs:
-        paths, named = loaded(program)
-        for soname, path in paths.items():
-            package = owner(path)
-            if package not in found:
-                found[package] = Package(package, *run("dpkg-query", "-W", "-f", "${source:Package} ${Version}", package).split())
-            found[package].programs.add(Path(program).name)
-            if soname in named:
-                found[package].direct.add(Path(program).name)
+        shared, names = linked.shared(program), linked.named(program) | set(linked.may_load(program))
+        named = {path for soname, path in shared.items() if soname in names}
+        for given in linked.packages(shared.values(), linked.archives(program)).values():
+            package = found.setdefault(given.name, Package(given.name, given.source, given.version, given.apt, given.static))
+            package.programs.add(Path(program).name)
+            if given.static or given.files & named:
+                package.direct.add(Path(program).name)
     return found
 
 
@@ -107,7 +89,7 @@ def updates(package, security):
 def fixed(package):
     """The CVEs that the changelog of what is installed names, newest first; None: it has none here."""
     for name in ("changelog.Debian.gz", "changelog.gz"):
-        path = DOC / package.name / name
+        path = DOC / (package.apt or package.name) / name
         if path.exists():
             return list(dict.fromkeys(CVE.findall(gzip.open(path, "rt", errors="replace").read())))
     return None
@@ -141,9 +123,9 @@ def faults(packages, rows):
     """What is wrong with the table."""
     for name in sorted(set(packages) - set(rows)):
         by = ", ".join(sorted(packages[name].programs))
-        yield f"{name} is loaded by {by} and has no row in docs/dependencies.md: say why it is there, who feeds it, and what was decided"
+        yield f"{name} is used by {by} and has no row in docs/dependencies.md: say why it is there, who feeds it, and what was decided"
     for name in sorted(set(rows) - set(packages)):
-        yield f"{name} has a row in docs/dependencies.md and is loaded by nothing any more: take the row out"
+        yield f"{name} has a row in docs/dependencies.md and is used by nothing any more: take the row out"
     for name in sorted({name for name in rows if rows.count(name) > 1}):
         yield f"{name} has more than one row in docs/dependencies.md"
 
@@ -158,7 +140,9 @@ def outdated(packages):
 
 
 def describe(package):
-    how = "named by " + ", ".join(sorted(package.direct)) if package.direct else "loaded for another library"
+    how = "loaded for another library"
+    if package.direct:
+        how = ("in " if package.static else "named by ") + ", ".join(sorted(package.direct))
     print(f"{package.name} {package.version} (source {package.source}), {how}")
     cves = fixed(package)
     if cves is None:
@@ -189,7 +173,7 @@ def main():
     wrong = list(faults(packages, decided(DECISIONS.read_text())))
     if not options.rows_only:
         for package in packages.values():
-            package.offers = offers(run("apt-cache", "policy", package.name))
+            package.offers = offers(linked.run("apt-cache", "policy", package.apt or package.name))
         for package in sorted(packages.values(), key=lambda p: (not p.direct, p.name)):
             describe(package)
         said = support(packages)
@@ -202,4 +186,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except linked.Unknown as error:
+        sys.exit(f"dependencies.py: {error}")

@@ -15,6 +15,7 @@
 #include "service/http_channel.h"
 #include "service/http_front.h"
 #include "service/sandbox.h"
+#include "service/tls_library.h"
 
 enum {
     /* http_front.c's texts (16 MiB, and 4 for the one being read) and connections (1), and some for
@@ -53,8 +54,9 @@ static int read_task(int argc, char **argv, struct task *ret, struct err *e)
 }
 
 /* The descriptor stays open, because connections get the numbers after it. */
-static int receive_pair(struct tls_pair *ret, struct err *e)
+static int prepare_tls(struct tls_pair *ret, struct err *e)
 {
+    TRY(tls_library_load(e));
     TRY(tls_pair_receive(HTTP_CHILD_PAIR, ret, e));
     if (dup3(HTTP_CHILD_PAIR + 1, HTTP_CHILD_PAIR, O_CLOEXEC) < 0)
         return err_set_errno(e, errno, "dup3");
@@ -78,7 +80,7 @@ static int serve(const struct task *t, struct err *e)
     struct http_front *front = NULL;
     tzset(); /* reads a file now, which it would otherwise do at the first Date header */
     if (t->tls)
-        TRY(receive_pair(&pair, e));
+        TRY(prepare_tls(&pair, e));
     TRY(sandbox_drop(&s, e));
     TRY(http_front_new(&o, &front, e));
     TRY(sandbox_seal(SANDBOX_SANITIZED, e));

@@ -23,7 +23,7 @@
 struct gpu_watch;
 
 struct gpu_watch_options {
-    const char *program;     /* NULL: this same program. Run as `program watch-events` */
+    const char *program;     /* NULL: spawn_child_program(). Run as `program watch-events` */
     const char *library;     /* path for dlopen; NULL: by the loader's rules */
     const struct clock *clk; /* NULL: the real one. Borrowed */
     int beat_ms;             /* so often a child reports that it lives; 0: two minutes */

@@ -604,3 +604,11 @@ def test_nothing_of_an_agent_stays_when_it_ends(rig, kind):
     node.agent.signal(kind)
     wait_for(lambda: not node.agent.running(), 20, "the agent to end")
     wait_for(lambda: all(is_gone(child) for child in began), message="its children to end")
+
+
+def test_its_children_run_a_program_of_their_own(rig, release):
+    """It is smaller, and has no API client in it."""
+    node = rig.node({"h100-80": 1})
+    node.wait_ready()
+    programs = {os.readlink(f"/proc/{child}/exe") for child in children(node.agent.pid)}
+    assert programs == {str(release("cleave-child"))}

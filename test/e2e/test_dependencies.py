@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "hack" / "dependencies.py"
 
+sys.path.insert(0, str(SCRIPT.parent))
 spec = importlib.util.spec_from_file_location("dependencies", SCRIPT)
 dependencies = importlib.util.module_from_spec(spec)
 sys.modules["dependencies"] = dependencies
@@ -40,7 +41,7 @@ def package(name="libssl3", version="3.0.19-1", policy=POLICY):
 
 
 @pytest.mark.long
-def test_every_library_that_is_loaded_has_a_row_and_no_row_is_stale():
+def test_every_library_that_is_used_has_a_row_and_no_row_is_stale():
     done = subprocess.run([SCRIPT, "--rows-only"], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
@@ -49,8 +50,8 @@ def test_a_library_without_a_row_and_a_row_without_a_library_are_told():
     rows = dependencies.decided("| package | why |\n|---|---|\n| `libssl3`, `libold1` | TLS |\n| `libssl3` | again |\n`libnone`\n")
     assert rows == ["libssl3", "libold1", "libssl3"]
     told = "\n".join(dependencies.faults({"libssl3": package(), "libnew2": package("libnew2")}, rows))
-    assert "libnew2 is loaded by cleave-agent and has no row" in told
-    assert "libold1 has a row in docs/dependencies.md and is loaded by nothing" in told
+    assert "libnew2 is used by cleave-agent and has no row" in told
+    assert "libold1 has a row in docs/dependencies.md and is used by nothing" in told
     assert "libssl3 has more than one row" in told
     assert list(dependencies.faults({"libssl3": package()}, ["libssl3"])) == []
 
@@ -75,6 +76,20 @@ def test_what_debian_supports_in_part_only_is_told(tmp_path, monkeypatch):
     assert dependencies.support({"libssl3": package()}) == ["libssl3: security-support-limited: not really"]
     monkeypatch.setattr(dependencies, "SUPPORT", tmp_path / "none")
     assert dependencies.support({"libssl3": package()}) is None
+
+
+def test_the_libcurl_that_we_built_is_judged_by_its_own_version(tmp_path):
+    """Its package's version may be another, and is what apt has updates of."""
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "VERSION").write_text("7.88.1-10+deb12u99\n")
+    found = dependencies.linked.package_of(str(tmp_path / "lib" / "libcurl.a"))
+    assert (found.name, found.version, found.apt) == ("curl", "7.88.1-10+deb12u99", "libcurl4-openssl-dev")
+
+
+def test_what_a_program_may_load_counts_and_what_is_linked_into_it(release):
+    found = dependencies.packages_of([release("cleave-agent")])
+    assert found["libgnutls30"].direct == {"cleave-agent"} and not found["libnettle8"].direct
+    assert found["curl"].static and found["libssl-dev"].static and not found["libc6"].static
 
 
 @pytest.mark.parametrize("argv", [["--help"], ["/no/program"]])

@@ -98,3 +98,9 @@ Test(spawn, a_program_that_is_not_there_is_told)
     cr_expect_eq(spawn("/no/such/program", none, none + 1, fds, &pid), ENOENT);
     cr_expect_eq(spawn("no-such-program", none, none + 1, fds, &pid), ENOENT);
 }
+
+Test(spawn, children_run_our_own_program_where_they_have_none_beside_it)
+{
+    auto_free char *program = spawn_child_program();
+    cr_assert_str_eq(program, "/proc/self/exe");
+}
