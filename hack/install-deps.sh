@@ -21,7 +21,9 @@ packages=(
     # the build
     gcc make pkg-config git clang-14
     libcurl4-openssl-dev libjansson-dev libyaml-dev libmicrohttpd-dev libseccomp-dev libssl-dev
-    libnghttp2-dev libprotobuf-c-dev protobuf-c-compiler
+    libnghttp2-dev libgnutls28-dev libprotobuf-c-dev protobuf-c-compiler
+    # the release build's libcurl, from Debian's source (hack/images/curl.sh)
+    binutils debian-archive-keyring dpkg-dev patch xz-utils
     # unit tests (the clang variant's sanitizers are in libclang-rt)
     libcriterion-dev libclang-rt-14-dev
     # lint
