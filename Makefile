@@ -122,6 +122,14 @@ $(B)/%.o: %.c Makefile | $(PROTO_HEADERS)
 	@echo "  CC      $<"
 	@$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
+# What says the version is compiled anew when that is another: a label and a program must not differ.
+VERSIONED := $(shell grep -l CLEAVE_VERSION $(foreach d,controller nodeagent test/fleet $(LIB_DIRS),$(wildcard $(d)/*.c)))
+$(call obj_of,$(VERSIONED)): $(B)/version
+$(B)/version: FORCE
+	@mkdir -p $(@D)
+	@echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' >$@
+.PHONY: FORCE
+
 # The ..._INIT macros cast away const, about which -Wcast-qual would complain wherever they are used.
 $(B)/gen/%.pb-c.c $(B)/gen/%.pb-c.h: %.proto Makefile
 	@mkdir -p $(@D)
@@ -156,7 +164,6 @@ $(BINARIES): $(B)/libraries
 $(B)/libraries: FORCE
 	@mkdir -p $(@D)
 	@{ echo $(CURL); dpkg-query -W $(STATIC_PACKAGES); } >$@.new && if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
-.PHONY: FORCE
 endif
 
 $(B)/cleave-controller: $(B)/controller/main.o $(LIBS)
