@@ -109,7 +109,7 @@ def agent():
                 break
         pid = proc.popen.pid
         show("agent", "start → Ready in the Device", f"{(at - begin) * 1e3:.0f} ms")
-        show("agent", "resident / anonymous memory", f"{resident_mib(pid):.1f} / {anonymous_mib(pid):.1f} MiB", "aim 8")
+        show("agent", "resident / anonymous memory", f"{resident_mib(pid):.1f} / {anonymous_mib(pid):.1f} MiB", "aim 10")
         seconds = min(IDLE_SECONDS, 60)
         for _ in drain(events):
             pass

@@ -142,6 +142,14 @@ def resident_mib(pid):
     return status_kib(pid, "VmRSS") / 1024
 
 
+def proportional_mib(pid):
+    """With what several processes share divided among them."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) / 1024
+    return 0
+
+
 def context_switches(pid):
     total = 0
     for task in Path(f"/proc/{pid}/task").iterdir():

@@ -302,3 +302,24 @@ def test_two_builds_in_different_folders_are_the_same_bit_for_bit(images):
     for name, image in images.items():
         again = Image(elsewhere / "build/images" / f"{name}.oci.tar")
         assert again.digest == image.digest
+
+
+# --- the Containerfile ---
+
+
+def test_what_was_built_here_is_kept_out_of_what_podman_and_docker_read():
+    """The patterns only: nothing that builds from the Containerfile runs here."""
+    lines = [(ROOT / name).read_text().splitlines() for name in (".containerignore", ".dockerignore")]
+    assert lines[0] == lines[1] and "build/" in lines[0]
+    assert not any(line.startswith("!") for line in lines[0]) and not any(name.startswith("build/") for name in tracked())
+
+
+def test_the_containerfile_gives_an_image_the_same_user_and_entrypoint(images):
+    stages = re.split(r"^FROM ", (ROOT / "config/images/Containerfile").read_text(), flags=re.M)[1:]
+    final = {stage.split()[2]: stage for stage in stages if stage.startswith("scratch AS ")}
+    assert set(final) == set(NAMES)
+    for name, image in images.items():
+        config = image.config["config"]
+        assert f"/src/build/images/{name}/root/ /" in final[name] and f"ENTRYPOINT {json.dumps(config['Entrypoint'])}" in final[name]
+        user = re.search(r"^USER (\S+)$", final[name], re.M)
+        assert (user[1] if user else None) == config.get("User")
