@@ -1,37 +1,54 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Starts a cluster with a real node: the control plane, and a kubelet with containerd that runs
-# pods. Needs root.
+# Starts a cluster with real nodes: the control plane, and for each node a kubelet with containerd that
+# runs pods. Needs root.
 #
-#   hack/kube/node-up.sh RUNDIR [--name NAME] [-- OPTION-OF-UP.SH...]
+#   hack/kube/node-up.sh RUNDIR [--name NAME] [--over DIR] [--runtime PROGRAM] [-- OPTION-OF-UP.SH...]
 #
-# The cluster lives in a network namespace of its own, where its addresses are nobody else's, and
-# the node in mount and PID namespaces of its own: /var/lib/kubelet, /run and the sysctls that a
-# kubelet sets are the node's, and the machine's stay as they are. hack/kube/kubectl.sh RUNDIR
-# talks to it; hack/kube/node-down.sh RUNDIR stops it, or the node alone.
+# One call starts one node, and with the first one the cluster. The cluster lives in a network namespace
+# of its own, where its addresses are nobody else's, and each node in mount and PID namespaces of its
+# own: /var/lib/kubelet, /run, /dev and the sysctls that a kubelet sets are the node's, and the
+# machine's stay as they are. Pods reach the API server at 10.96.0.1:443, as on any cluster.
+# hack/kube/kubectl.sh RUNDIR talks to it; hack/kube/node-down.sh RUNDIR stops it, or a node alone.
 #
 # What already runs is left as it is and the rest started, so the same command starts again a
 # kubelet or a containerd that was killed, or a node that was taken down. Returns when the kubelet
 # is healthy and the node Ready; where it cannot be started, what this call started is stopped.
 #
-#   --name NAME    of the node; without it, node1
+#   --name NAME        of the node; without it, node1
+#   --over DIR         what the node has besides the machine's files: DIR/usr is laid over its /usr, the
+#                      files of DIR/dev are copied into its /dev, and DIR/run/X is seen at /run/X
+#   --runtime PROGRAM  starts its containers instead of runc, with runc's arguments
 #
 # RUNDIR holds what hack/kube/up.sh says, and
-#   network.pid, node.pid, init.pid, containerd.pid, kubelet.pid (each a pid and its start time; to
-#            run a program on the node, enter the mount, PID and network namespaces of init), logs
-#   node/    kubelet/ (the node's /var/lib/kubelet), containerd/, pods/ (their logs)
-# There are two images: localhost/busybox:1 and localhost/pause:1.
+#   network.pid        a pid and its start time
+#   images/            of the two images localhost/busybox:1 and localhost/pause:1
+#   nodes/NAME/        node.pid, init.pid, containerd.pid, kubelet.pid (to run a program on the node,
+#                      enter the mount, PID and network namespaces of init) and their logs; kubelet/
+#                      (the node's /var/lib/kubelet), containerd/, pods/ (their logs)
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 RUNDIR=
 node_name=node1
+over=
+runtime=
 up_options=()
 while [ $# -gt 0 ]; do
     case "$1" in
     --name)
         [[ "${2:-}" =~ ^[a-z0-9]([a-z0-9-]*[a-z0-9])?$ ]] || die "--name wants a name in lower case"
         node_name=$2
+        shift
+        ;;
+    --over)
+        [ -d "${2:-}" ] || die "--over wants a folder"
+        over=$(realpath "$2")
+        shift
+        ;;
+    --runtime)
+        [ -x "${2:-}" ] || die "--runtime wants a program"
+        runtime=$(realpath "$2")
         shift
         ;;
     --)
@@ -61,10 +78,9 @@ for tool in runc ip unshare nsenter cc; do
     type -P "$tool" >/dev/null || die "there is no $tool: hack/install-deps.sh installs it"
 done
 
-node=$RUNDIR/node
-address=10.88.200.1
-pod_range=10.88.0.0/24
-pause=$node/images/pause/pause
+node=$RUNDIR/nodes/$node_name
+images=$RUNDIR/images
+pause=$images/pause/pause
 mkdir -p "$node"
 
 # --- network ---
@@ -75,22 +91,43 @@ start_network() {
     spawn "$RUNDIR" network unshare -n -- "$pause"
     wait_until 10 "$RUNDIR" network "it had a network namespace" is_apart
     in_network "$RUNDIR" ip link set lo up
-    # A kubelet refuses a loopback address.
-    in_network "$RUNDIR" ip address add "$address/32" dev lo
+    in_network "$RUNDIR" ip address add 10.96.0.1/32 dev lo # the API server's as a Service
+}
+
+# Each node has a number that no other has, and by it an address and a range for its pods.
+number_node() {
+    local number=1
+    mkdir -p "$RUNDIR/numbers"
+    if [ ! -s "$node/number" ]; then
+        until mkdir "$RUNDIR/numbers/$number" 2>/dev/null; do
+            number=$((number + 1))
+            [ "$number" -lt 200 ] || die "a cluster has 199 nodes at most"
+        done
+        printf '%s\n' "$number" >"$node/number"
+    fi
+    number=$(cat "$node/number")
+    address=10.88.200.$number
+    pod_range=10.88.$number.0/24
+}
+
+# A kubelet refuses a loopback address.
+add_address() {
+    in_network "$RUNDIR" ip -o address show dev lo | grep -q " $address/32 " ||
+        in_network "$RUNDIR" ip address add "$address/32" dev lo
 }
 
 # --- images ---
 
 make_images() {
-    local root=$node/images/busybox
+    local root=$images/busybox
     mkdir -p "${pause%/*}" "$root"/{bin,tmp,etc}
     cc -static -O2 -o "$pause" "$KUBE_HERE/pause.c"
     cp "$busybox" "$root/bin/busybox"
     "$busybox" --list | while read -r applet; do
         [ "$applet" = busybox ] || ln -sf busybox "$root/bin/$applet"
     done
-    "$KUBE_HERE/image.sh" localhost/pause:1 "$node/images/pause.tar" "${pause%/*}" /pause
-    "$KUBE_HERE/image.sh" localhost/busybox:1 "$node/images/busybox.tar" "$root" /bin/sh
+    "$KUBE_HERE/image.sh" localhost/pause:1 "$images/pause.tar" "${pause%/*}" /pause
+    "$KUBE_HERE/image.sh" localhost/busybox:1 "$images/busybox.tar" "$root" /bin/sh
 }
 
 # --- the node ---
@@ -107,7 +144,7 @@ cgroup_folders() { # of this node, in every hierarchy
 # The kubelet wants the one it is given to exist, with all controllers.
 make_cgroup() {
     local folder file
-    cgroup=cleave-$(cut -d' ' -f1 "$RUNDIR/network.pid")
+    cgroup=cleave-$(cut -d' ' -f1 "$RUNDIR/network.pid")-$node_name
     printf '%s\n' "$cgroup" >"$node/cgroup"
     if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
         sed 's/[^ ]*/+&/g' /sys/fs/cgroup/cgroup.controllers >/sys/fs/cgroup/cgroup.subtree_control ||
@@ -165,6 +202,8 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri"]
 $([ -z "$sandbox" ] || echo "    snapshotter = \"$(snapshotter)\"")
     [plugins."$cri".containerd.runtimes.runc]
       runtime_type = "io.containerd.runc.v2"
+      [plugins."$cri".containerd.runtimes.runc.options]
+        BinaryName = "$runtime"
 EOT
     [ "$version" = 2 ] || cat >>"$node/containerd.toml" <<EOT
 [plugins."$images"]
@@ -209,37 +248,36 @@ write_configs() {
     write_containerd_config
     write_kubelet_config
     "$KUBE_HERE/client-cert.sh" "$RUNDIR" "system:node:$node_name" system:nodes >/dev/null
-    printf '%s\n' "$node_name" >"$node/name"
 }
 
 # The node's first process: when it ends, the kernel ends all of the node.
 write_init_pid() {
     local node_pid init
-    read -r node_pid _ <"$RUNDIR/node.pid"
+    read -r node_pid _ <"$node/node.pid"
     init=$(tr -d ' ' <"/proc/$node_pid/task/$node_pid/children")
     [ "$(readlink "/proc/$init/exe")" = "$pause" ] || return
-    printf '%s %s\n' "$init" "$(start_time "$init")" >"$RUNDIR/init.pid"
+    printf '%s %s\n' "$init" "$(start_time "$init")" >"$node/init.pid"
 }
 
 start_node() {
     make_cgroup
     write_configs
     # shellcheck disable=SC2016
-    spawn "$RUNDIR" node nsenter -t "$(cut -d' ' -f1 "$RUNDIR/network.pid")" -n -- \
-        unshare -m -p -f --kill-child --mount-proc --propagation private -- "$KUBE_HERE/node-inside.sh" "$node" "$pause"
-    wait_until 10 "$RUNDIR" node "it had its namespaces" write_init_pid
+    spawn "$node" node nsenter -t "$(cut -d' ' -f1 "$RUNDIR/network.pid")" -n -- \
+        unshare -m -p -f --kill-child --mount-proc --propagation private -- "$KUBE_HERE/node-inside.sh" "$node" "$pause" "$over"
+    wait_until 10 "$node" node "it had its namespaces" write_init_pid
 }
 
-on_node() { nsenter -t "$(cut -d' ' -f1 "$RUNDIR/init.pid")" -m -n -- "$@"; }
+on_node() { nsenter -t "$(cut -d' ' -f1 "$node/init.pid")" -m -n -- "$@"; }
 
 ctr() { on_node "$containerd/ctr" -n k8s.io "$@"; }
 
 start_containerd() {
     local image
     spawn_on_node containerd env PATH="$containerd:$PATH" "$containerd/containerd" --config "$node/containerd.toml"
-    wait_until 30 "$RUNDIR" containerd "it answered" ctr version
+    wait_until 30 "$node" containerd "it answered" ctr version
     for image in pause busybox; do
-        ctr images list -q | grep -q "^localhost/$image:1$" || ctr images import "$node/images/$image.tar" >/dev/null
+        ctr images list -q | grep -q "^localhost/$image:1$" || ctr images import "$images/$image.tar" >/dev/null
     done
 }
 
@@ -252,8 +290,8 @@ node_is_ready() {
 start_kubelet() {
     spawn_on_node kubelet "$bin/kubelet" --config "$node/kubelet.yaml" --cert-dir "$node/certs" \
         --kubeconfig "$RUNDIR/cert-system-node-$node_name.kubeconfig" --hostname-override "$node_name" --node-ip "$address" --v 2
-    wait_until 60 "$RUNDIR" kubelet "it was healthy" kubelet_is_healthy
-    wait_until 60 "$RUNDIR" kubelet "its node was ready" node_is_ready
+    wait_until 60 "$node" kubelet "it was healthy" kubelet_is_healthy
+    wait_until 60 "$node" kubelet "its node was ready" node_is_ready
 }
 
 # spawn_on_node NAME COMMAND...: as spawn, with the node's first process as its parent. Nothing of
@@ -263,12 +301,12 @@ start_kubelet() {
 spawn_on_node() {
     local process=$1 init pid inner
     shift
-    init=$(cut -d' ' -f1 "$RUNDIR/init.pid")
+    init=$(cut -d' ' -f1 "$node/init.pid")
     # shellcheck disable=SC2016 # for the inner shell
     inner='read -r pid rest </proc/self/stat; echo "$pid"; init=$1 log=$2; shift 2; exec nsenter -t "$init" -m -- "$@" >>"$log" 2>&1 </dev/null'
     # shellcheck disable=SC2016
-    pid=$(nsenter -t "$init" -p -n -- sh -c 'setsid sh -c "$@" &' sh "$inner" sh "$init" "$RUNDIR/$process.log" "$@")
-    printf '%s %s\n' "$pid" "$(start_time "$pid")" >"$RUNDIR/$process.pid"
+    pid=$(nsenter -t "$init" -p -n -- sh -c 'setsid sh -c "$@" &' sh "$inner" sh "$init" "$node/$process.log" "$@")
+    printf '%s %s\n' "$pid" "$(start_time "$pid")" >"$node/$process.pid"
 }
 
 # --- all of it ---
@@ -276,7 +314,7 @@ spawn_on_node() {
 started=$(date +%s%N)
 elapsed() { awk -v from="$started" -v to="$(date +%s%N)" 'BEGIN {printf "%.1f s", (to - from) / 1e9}'; }
 
-what_to_stop=(--node)
+what_to_stop=(--node --name "$node_name")
 is_running "$RUNDIR" network || what_to_stop=()
 trap 'rc=$?; [ "$rc" = 0 ] || "$KUBE_HERE/node-down.sh" "$RUNDIR" "${what_to_stop[@]}"' EXIT
 
@@ -285,13 +323,15 @@ if ! is_running "$RUNDIR" network; then
     make_images
     start_network
 fi
-in_network "$RUNDIR" "$KUBE_HERE/up.sh" "$RUNDIR" --with-kcm --with-scheduler "${up_options[@]}"
+number_node
+add_address
+in_network "$RUNDIR" "$KUBE_HERE/up.sh" "$RUNDIR" --with-kcm --with-scheduler --in-cluster "${up_options[@]}"
 open_rundir "$RUNDIR"
-if ! is_running "$RUNDIR" init; then
-    "$KUBE_HERE/node-down.sh" "$RUNDIR" --node
+if ! is_running "$node" init; then
+    "$KUBE_HERE/node-down.sh" "$RUNDIR" --node --name "$node_name"
     start_node
 fi
 cgroup=$(cat "$node/cgroup")
-is_running "$RUNDIR" containerd || start_containerd
-is_running "$RUNDIR" kubelet || start_kubelet
+is_running "$node" containerd || start_containerd
+is_running "$node" kubelet || start_kubelet
 say "Node: $node_name is ready after $(elapsed); hack/kube/kubectl.sh $RUNDIR get pods -A"

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Starts etcd and kube-apiserver on loopback, as any user, with their state in RUNDIR.
 #
-#   hack/kube/up.sh RUNDIR [--with-kcm] [--with-scheduler] [--no-audit] [--instance N]
+#   hack/kube/up.sh RUNDIR [--with-kcm] [--with-scheduler] [--no-audit] [--instance N] [--in-cluster]
+#                   [--admission-config FILE]
 #
 # The ports are free ones, chosen at start: any number of control planes can run side by side.
 # What already runs in RUNDIR is left as it is. Returns when all of them answer.
@@ -12,6 +13,11 @@
 #   --with-scheduler   kube-scheduler too
 #   --no-audit         no audit log, for measurements
 #   --instance N       service addresses from 10.(96+N).0.0/16 instead of 10.96.0.0/16
+#   --in-cluster       the API server listens on port 443 of all addresses: pods reach it at its
+#                      service address without a kube-proxy, where that is an interface's; for a
+#                      network namespace of its own (hack/kube/node-up.sh)
+#   --admission-config FILE
+#                      an AdmissionConfiguration, as kube-apiserver's --admission-control-config-file
 #
 # RUNDIR holds admin.kubeconfig, server (the URL), ports (of etcd, its peers, the API server, the
 # controller manager and the scheduler), audit.log, and NAME.log and NAME.pid of
@@ -25,11 +31,19 @@ with_kcm=
 with_scheduler=
 audit=yes
 instance=0
+in_cluster=
+admission_config=
 while [ $# -gt 0 ]; do
     case "$1" in
     --with-kcm) with_kcm=yes ;;
     --with-scheduler) with_scheduler=yes ;;
     --no-audit) audit= ;;
+    --in-cluster) in_cluster=yes ;;
+    --admission-config)
+        [ -f "${2:-}" ] || die "--admission-config wants a file"
+        admission_config=$(realpath "$2")
+        shift
+        ;;
     --instance)
         [[ "${2:-}" =~ ^[0-9]+$ ]] && [ "$2" -lt 100 ] || die "--instance wants a number below 100"
         instance=$2
@@ -95,18 +109,20 @@ start_etcd() {
 }
 
 start_apiserver() {
-    local audit_flags=()
-    [ -z "$audit" ] || audit_flags=(--audit-policy-file "$KUBE_HERE/audit.yaml"
+    local flags=() address=127.0.0.1
+    [ -z "$audit" ] || flags=(--audit-policy-file "$KUBE_HERE/audit.yaml"
         --audit-log-path "$RUNDIR/audit.log" --audit-log-maxsize 2000)
+    [ -z "$admission_config" ] || flags+=(--admission-control-config-file "$admission_config")
+    [ -z "$in_cluster" ] || address=0.0.0.0
     spawn "$RUNDIR" kube-apiserver "$bin/kube-apiserver" --etcd-servers "http://127.0.0.1:$etcd_port" \
-        --bind-address 127.0.0.1 --advertise-address 127.0.0.1 --secure-port "$api_port" \
+        --bind-address "$address" --advertise-address 127.0.0.1 --secure-port "$api_port" \
         --cert-dir "$RUNDIR/certs" --endpoint-reconciler-type none --shutdown-delay-duration 0s \
         --service-cluster-ip-range "10.$((96 + instance)).0.0/16" \
         --service-account-issuer https://kubernetes.default.svc \
         --service-account-key-file "$RUNDIR/sa.pub" --service-account-signing-key-file "$RUNDIR/sa.key" \
         --token-auth-file "$RUNDIR/tokens.csv" --client-ca-file "$RUNDIR/client-ca.crt" --authorization-mode Node,RBAC \
         --enable-admission-plugins NodeRestriction --allow-privileged \
-        --kubelet-preferred-address-types InternalIP --profiling=false --v 1 "${audit_flags[@]}"
+        --kubelet-preferred-address-types InternalIP --profiling=false --v 1 "${flags[@]}"
 }
 
 api() { # path, curl arguments...
@@ -122,6 +138,7 @@ port_was_taken() { grep -qs 'address already in use' "$RUNDIR/etcd.log" "$RUNDIR
 
 start_servers() {
     read -r etcd_port peer_port api_port kcm_port scheduler_port < <(choose_ports)
+    [ -z "$in_cluster" ] || api_port=443
     start_etcd
     start_apiserver
     wait_until 90 "$RUNDIR" kube-apiserver "the API server was ready" api_is_ready

@@ -304,8 +304,13 @@ def pytest_configure(config):
         config.option.reportchars += "s"
 
 
+REAL = ("pods_cluster", "real_cluster")  # the clusters with real kubelets
+
+
 def group_of(item):
-    """What has to run in one process, one after the other: what shares the node with a real kubelet, or a module's fixture."""
+    """What has to run in one process, one after the other: what shares nodes with a real kubelet, or a module's fixture."""
+    if "pods_cluster" in item.fixturenames:
+        return "pods_cluster"
     if "real_cluster" in item.fixturenames or item.get_closest_marker("real_kubelet"):
         return "real_cluster"
     shared = sorted(name for name, defs in item._fixtureinfo.name2fixturedefs.items() if defs[-1].scope == "module")
@@ -320,16 +325,16 @@ def pytest_collection_modifyitems(items):
     for item, group in groups.items():
         if group:
             item.add_marker(pytest.mark.xdist_group(group))
-        if group == "real_cluster":
+        if group in REAL:
             item.add_marker(pytest.mark.real_kubelet)
-    items.sort(key=lambda item: (groups[item] != "real_cluster", not item.get_closest_marker("long"), groups[item] is None))
+    items.sort(key=lambda item: (groups[item] not in REAL, not item.get_closest_marker("long"), groups[item] is None))
 
 
 def remove_stale_runs():
     """Control planes of test runs that were killed: their folders are named after the run's pid."""
     for folder in RUNS.glob("run-*"):
         if folder.name[4:].isdigit() and not is_alive(int(folder.name[4:])):
-            for script, made in (("down.sh", [folder / "kube", *folder.glob("lane-*/kube")]), ("node-down.sh", [folder / "real"])):
+            for script, made in (("down.sh", [folder / "kube", *folder.glob("lane-*/kube")]), ("node-down.sh", [folder / "real", folder / "pods"])):
                 for rundir in made:
                     subprocess.run([HACK / script, rundir], check=False, capture_output=True)
             shutil.rmtree(folder, ignore_errors=True)

@@ -69,12 +69,20 @@ class RealCluster(Cluster):
 
     def is_up(self):
         """Do the node's parts run?"""
-        files = [self.rundir / f"{name}.pid" for name in ("init", "containerd", "kubelet")]
+        files = [self.pid_file(name) for name in ("init", "containerd", "kubelet")]
         return all(f.exists() and Path(f"/proc/{f.read_text().split()[0]}").exists() for f in files)
+
+    @property
+    def folder(self):
+        """The node's."""
+        return self.rundir / "nodes" / self.node_name
+
+    def pid_file(self, name):
+        return (self.folder if name in ("node", "init", "containerd", "kubelet") else self.rundir) / f"{name}.pid"
 
     def pid(self, name):
         """Of network, init, containerd, kubelet, or a part of the control plane."""
-        return int((self.rundir / f"{name}.pid").read_text().split()[0])
+        return int(self.pid_file(name).read_text().split()[0])
 
     def network(self):
         return inside(self.pid("network"), "net")
@@ -87,7 +95,7 @@ class RealNode(SimNode):
         super().__init__(rig, rig.cluster.node_name, fleet)
         self.cluster = rig.cluster
         self.where = Inside(lambda: self.pid("init"))
-        self.kubelet_dir = self.cluster.rundir / "node" / "kubelet"
+        self.kubelet_dir = self.cluster.folder / "kubelet"
         self.plugins = self.kubelet_dir / "device-plugins"
 
         self.driver = self.folder / "driver"

@@ -180,9 +180,9 @@ def listening_ports(pid):
     return sorted(ports)
 
 
-def fetch(port, path):
-    """(status, body) of a plain HTTP server on this machine; (0, "") when it does not answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+def fetch(port, path, host="127.0.0.1"):
+    """(status, body) of a plain HTTP server on this machine, or a pod's; (0, "") when it does not answer."""
+    connection = http.client.HTTPConnection(host, port, timeout=10)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()
