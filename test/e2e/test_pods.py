@@ -191,15 +191,15 @@ def test_an_agent_whose_pod_is_replaced_serves_again_and_pods_keep_their_partiti
 @pytest.fixture
 def tainted(pods, installed):
     """Nowhere is a node left that has no taint of ours, or takes pods."""
-    profiles = [cut(pods, f"ill-{n}", pods.node(n), {"1g.10gb": 7}, 1, priority=100, health={"taint": "NoSchedule"}) for n in ("n1", "n2")]
+    profiles = [cut(pods, f"ill-{n}", pods.node(n), {"1g.10gb": 7}, priority=100, health={"taint": "NoSchedule"}) for n in ("n1", "n2")]
     for profile in profiles:
         pods.wait_ready(profile, timeout=60)
     pods.cluster.kubectl("cordon", "n3")
     for node in pods.nodes[:2]:
-        node.ctl("lost", "--gpu", 1, "set")
+        node.ctl("lost", "--gpu", 0, "set")
     yield [pods.node(n) for n in ("n1", "n2")]
     for node in pods.nodes[:2]:
-        node.ctl("lost", "--gpu", 1, "clear")
+        node.ctl("lost", "--gpu", 0, "clear")
     pods.cluster.kubectl("uncordon", "n3")
     for profile in profiles:
         pods.api.delete(profile)
@@ -216,7 +216,7 @@ def test_a_controller_is_replaced_where_all_nodes_have_its_own_taint(pods, taint
     pods.api.delete(f"/api/v1/namespaces/cleave-system/pods/{leader}")
     pods.wait_rolled_out()
     for node in tainted:
-        node.ctl("lost", "--gpu", 1, "clear")
+        node.ctl("lost", "--gpu", 0, "clear")
         wait_for(lambda n=node: not has_taint(n), 60, f"the taint of {node.name} to be taken off")
 
 
@@ -234,9 +234,8 @@ def host_driver(pods, installed):
 def test_with_the_driver_of_the_host_the_same_is_served(pods, host_driver):
     node = pods.node("n2")
     assert node.agent_pod()["spec"]["containers"][0]["securityContext"]["privileged"]
-    profile = cut(pods, "story", node, {"1g.10gb": 4, "3g.40gb": 1})
-    pods.wait_ready(profile)
-    wait_for(lambda: node.offers().get(SMALL) == 4, 30, lambda: f"the node to offer the partitions: {node.offers()}")
+    pods.wait_ready(cut(pods, "story", node, {"1g.10gb": 4, "3g.40gb": 1}))
+    node.wait_offers(**{SMALL: 4, HALF: 1, GPU: 1})
     assert_sees_its_own(node, worker(node, {SMALL: "1"}))
 
 
