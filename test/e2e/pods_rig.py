@@ -206,6 +206,12 @@ class Pods(Rig):
         found = [p for ns in NAMESPACES if namespace in (None, ns) for p in self.api.get(f"/api/v1/namespaces/{ns}/pods")["items"]]
         return [p for p in found if "deletionTimestamp" not in p["metadata"]]
 
+    def new_cards(self):
+        """Cards as nobody cut them yet; for the time when nothing of ours runs, as they keep what an uninstalled Cleave made."""
+        for node in self.nodes:
+            if node.fleet:
+                node.ctl("init", "--force")
+
     def wait_rolled_out(self):
         """Until each pod of the newest template is Ready, and no other one is left."""
         for namespace, what in (("cleave-system", "deployment/cleave-controller"), ("cleave-node", "daemonset/cleave-agent")):

@@ -23,6 +23,7 @@ LEADER = f"{GROUP}/leaders/cleave-controller"
 @pytest.fixture(scope="module")
 def installed(pods):
     """Cleave on the cluster, by README's commands: NVIDIA's runtime is the default one of the nodes with cards."""
+    pods.new_cards()
     checkout = pods.checkout()
     commands = steps(section("README.md", "On a cluster"))
     pods.mark = pods.cluster.audit_mark()
