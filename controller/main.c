@@ -17,6 +17,7 @@
 
 #include "controller/leadership.h"
 #include "controller/manager.h"
+#include "controller/policy_check.h"
 #include "kubeclient/http.h"
 #include "reconcilers/reconcilers.h"
 #include "service/http_child.h"
@@ -59,6 +60,7 @@ struct process {
     struct kc_config config;
     struct kc *kc, *fence, *observed, *writer; /* fence and observed NULL: no election */
     struct leadership *leadership;             /* NULL: no election */
+    struct policy_check *policies;             /* NULL: no election */
     char *identity;
     struct metrics *metrics;
     struct metric_series *leading, *refused;
@@ -77,6 +79,7 @@ static void process_done(struct process *p)
     (void)manager_free(p->manager);
     (void)heartbeats_free(p->beats);
     (void)reconcilers_free(p->reconcilers);
+    (void)policy_check_free(p->policies);
     (void)metrics_free(p->metrics);
     free(p->identity);
     (void)kc_free(p->writer);
@@ -218,6 +221,28 @@ static void elect(struct process *p, const struct flags *f, const struct numbers
     manager_set_elector(p->manager, elector);
 }
 
+/* A hook of the manager: this process leads now. */
+static int begin_to_lead(void *arg, struct scope *s, struct err *e)
+{
+    struct process *p = arg;
+    TRY(leadership_claim(p->leadership, s, e));
+    policy_check_start(p->policies);
+    return 0;
+}
+
+static void check_policies(struct process *p, const struct flags *f, struct recorder *recorder)
+{
+    const struct policy_check_opts o = {.kc = p->fence,
+                                        .recorder = recorder,
+                                        .metrics = p->metrics,
+                                        .ns = namespace_of(f, &p->config),
+                                        .leader = f->lease_name,
+                                        .identity = p->identity,
+                                        .clk = clock_real()};
+    p->policies = policy_check_new(&o);
+    manager_add_service(p->manager, "policies", policy_check_run, p->policies);
+}
+
 static void add_leadership(struct process *p, const struct flags *f, struct recorder *recorder,
                            uint64_t seed)
 {
@@ -229,7 +254,7 @@ static void add_leadership(struct process *p, const struct flags *f, struct reco
                                       .seed = seed};
     p->leadership = leadership_new(&o);
     p->observed = leadership_kc_new(p->leadership, p->fence);
-    manager_set_on_lead(p->manager, leadership_claim, p->leadership);
+    manager_set_on_lead(p->manager, begin_to_lead, p);
     manager_add_service(p->manager, "leadership", leadership_run, p->leadership);
 }
 
@@ -241,8 +266,10 @@ static void reconcile(struct process *p, const struct flags *f, const struct num
                                     .clk = clock_real(),
                                     .seed = rng_next(rng)};
     struct recorder *recorder = recorder_new(p->fence ? p->fence : p->kc, &r);
-    if (p->fence)
+    if (p->fence) {
         add_leadership(p, f, recorder, rng_next(rng));
+        check_policies(p, f, recorder);
+    }
     p->writer = write_metrics_new(p->observed ? p->observed : p->kc, p->metrics);
     const struct reconcilers_opts o = {.reader = p->kc,
                                        .writer = p->writer,

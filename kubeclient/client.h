@@ -70,6 +70,7 @@ struct kc_write {
     enum kc_patch_type how; /* kc_patch only */
     const char *manager;    /* field manager; required for KC_APPLY, NULL elsewhere allowed */
     bool force;             /* KC_APPLY: take fields over from rival managers */
+    bool dry_run;           /* the server judges and answers, and stores nothing */
 };
 
 /* Preconditions of a removal; both NULL: unconditional. A mismatch is ERR_CONFLICT. */

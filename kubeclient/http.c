@@ -203,6 +203,7 @@ static int write_document(struct kc *c, struct scope *s, const char *method,
     url_add_target(&path, t);
     url_add_query(&path, "fieldManager", w->manager);
     url_add_query(&path, "force", w->force ? "true" : NULL);
+    url_add_query(&path, "dryRun", w->dry_run ? "All" : NULL);
     TRY(sb_check(&path, e));
     auto_free char *body = jx_dump(w->body);
     struct request r = {.method = method,

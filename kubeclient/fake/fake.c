@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/jx.h"
 #include "base/xalloc.h"
 
 #include "kubeclient/fake/fake_filter.h"
@@ -123,6 +124,24 @@ static int fake_remove(struct kc *c, struct scope *s, const struct kc_target *t,
     return after_call(f, &call, remove_locked(f, t, o, e), e);
 }
 
+/* A dry run looks whether the object is there as the write would; it checks and merges nothing. */
+static int dry_run_locked(struct kc_fake *f, enum kc_verb verb, const struct kc_target *t,
+                          const struct kc_write *w, json_t **ret, struct err *e)
+{
+    HOLD(&f->mu);
+    const char *name = t->name ? t->name : JX_STR_AT(w->body, "metadata", "name");
+    const struct fake_entry *entry =
+        fake_store_find(fake_store_kind(&f->store, t->res), t->ns, name ? name : "");
+    bool creates = verb == KC_CREATE && !t->subresource;
+    if (!entry && !creates)
+        return fake_not_found(t, e);
+    if (entry && creates)
+        return fake_fail(e, 409, "AlreadyExists", NULL, "%s \"%s\" already exists", t->res->plural,
+                         name);
+    *ret = json_deep_copy(entry ? entry->obj : w->body);
+    return 0;
+}
+
 static int create_locked(struct kc_fake *f, const struct kc_target *t, const struct kc_write *w,
                          json_t **ret, struct err *e)
 {
@@ -150,7 +169,9 @@ static int fake_create(struct kc *c, struct scope *s, const struct kc_target *t,
     json_t *obj = NULL;
     bool eviction = t->subresource && !strcmp(t->subresource, "eviction");
     int rc;
-    if (eviction)
+    if (w->dry_run)
+        rc = dry_run_locked(f, KC_CREATE, t, w, &obj, e);
+    else if (eviction)
         rc = evict(f, t, w, e);
     else if (t->subresource)
         rc = fake_not_found(t, e);
@@ -177,7 +198,8 @@ static int change(struct kc *c, struct scope *s, enum kc_verb verb, const struct
     struct kc_call call = {.verb = verb, .target = t, .write = w};
     TRY(before_call(f, s, &call, e));
     json_t *obj = NULL;
-    int rc = change_locked(f, verb, t, w, &obj, e);
+    int rc =
+        w->dry_run ? dry_run_locked(f, verb, t, w, &obj, e) : change_locked(f, verb, t, w, &obj, e);
     return finish_call(f, &call, rc, obj, ret_obj, e);
 }
 

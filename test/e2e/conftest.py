@@ -115,9 +115,10 @@ class Kubectl:
 
 
 def is_write(event, by=None):
-    """Leases and token requests apart; by is a pattern for the user's name."""
+    """Leases, token requests and dry runs apart; by is a pattern for the user's name."""
     return (
         event["verb"] in ("create", "update", "patch", "delete", "deletecollection")
+        and "dryRun=All" not in event.get("requestURI", "")
         and event.get("objectRef", {}).get("resource") not in ("leases", "serviceaccounts", "subjectaccessreviews")
         and (by is None or re.search(by, event["user"].get("username", "")) is not None)
     )

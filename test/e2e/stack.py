@@ -572,6 +572,11 @@ class Rig:
         self.objects.append(f"{path}/{name}")
         return self.api.create(path, obj)
 
+    @staticmethod
+    def restricted():
+        """More of a pod that Pod Security "restricted" lets in."""
+        return RESTRICTED
+
     # --- the controller ---
 
     def controller(self, name="controller", program=None, kubeconfig=None, wait=True, env=None, **flags):

@@ -108,7 +108,7 @@ def parse(by, method, path):
     if parts[:1] == ["namespaces"] and len(parts) > 2:
         parts = parts[2:]
     resource, name, subresource = (*parts, "", "", "")[:3]
-    verb = VERBS.get(method) or ("watch" if query.get("watch") else "get" if name else "list")
+    verb = "dry-run" if "dryRun" in query else VERBS.get(method) or ("watch" if query.get("watch") else "get" if name else "list")
     if not name:  # one object, by field
         fields = dict(f.split("=", 1) for f in query.get("fieldSelector", [""])[0].split(",") if "=" in f)
         name = fields.get("metadata.name", "")

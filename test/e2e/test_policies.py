@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The admission policies of config/ hold our accounts in whatever namespace an overlay puts them, and the controller says when they do not."""
+
+import shutil
+
+import pytest
+import yaml
+from conftest import ROOT, wait_for
+from stack import GROUP, Api, ApiError, rig, serve  # noqa: F401
+
+MERGE = "application/merge-patch+json"
+OVERLAYS = {
+    "one namespace for all": ("gpu-system", "gpu-system", "cleave-controller", "namespace: gpu-system\ncomponents: [config/components/one-namespace]\n"),
+    "other names": ("cleave-system", "cleave-node", "gpu-cleave-controller-a", "namePrefix: gpu-\nnameSuffix: -a\n"),
+}
+PARTS = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+
+
+def render(rig, folder, text):
+    """What an overlay makes of config/: the objects that need no image."""
+    for name in ("crds", "config"):
+        shutil.copytree(ROOT / name, folder / name)
+    (folder / "kustomization.yaml").write_text(f"resources: [config]\n{text}")
+    made = yaml.safe_load_all(rig.cluster.kubectl.out("kustomize", folder))
+    return [o for o in made if o["kind"] in PARTS]
+
+
+class Installed:
+    """An overlay's objects in place of config's, whose bindings and policies go meanwhile."""
+
+    def __init__(self, rig, folder, name):
+        self.rig = rig
+        self.ns, self.agents_ns, self.account, text = OVERLAYS[name]
+        self.agent = self.account.replace("controller", "agent")
+        self.text = yaml.safe_dump_all(render(rig, folder, text))
+        rig.cluster.kubectl("delete", "-k", ROOT / "config/admission")
+        rig.cluster.kubectl("apply", "--server-side", "-f", "-", input=self.text)
+
+    def token(self, account, pod):
+        path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/serviceaccounts/{account}/token"
+        bound = {"kind": "Pod", "apiVersion": "v1", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+        spec = {"expirationSeconds": 3600, "boundObjectRef": bound}
+        return self.rig.api.create(path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec})["status"]["token"]
+
+    def api(self, account, name, node=None):
+        """The API server with a token of a pod of this account."""
+        more = {"schedulerName": "none", **self.rig.restricted()} if not node else {}
+        pod = self.rig.pod(name, node, namespace=self.agents_ns if node else self.ns, account=account, **more)
+        return Api(self.rig.cluster, self.token(account, pod))
+
+    def remove(self):
+        ours = ("cleave-system", "cleave-node")
+        kept = [o for o in yaml.safe_load_all(self.text) if o["kind"] != "Namespace" or o["metadata"]["name"] not in ours]
+        self.rig.cluster.kubectl("delete", "--ignore-not-found", "--wait=false", "-f", "-", input=yaml.safe_dump_all(kept))
+        for part in ("namespace", "rbac", "admission"):
+            self.rig.cluster.kubectl("apply", "--server-side", "-k", ROOT / "config" / part)
+        self.rig.cluster.kubectl("apply", "--server-side", "-f", ROOT / "config" / "slots" / "account.yaml")
+
+
+@pytest.fixture(params=OVERLAYS)
+def overlay(request, rig, tmp_path):
+    made = Installed(rig, tmp_path, request.param)
+    yield made
+    made.remove()
+
+
+def refusal(api, method, path, body, kind="application/json"):
+    """The name of the policy that refuses it; None: it is taken."""
+    try:
+        api.request(method, path, body, kind)
+        return None
+    except ApiError as error:
+        assert error.code == 403 and "ValidatingAdmissionPolicy '" in str(error), error
+        return str(error).split("ValidatingAdmissionPolicy '")[1].split("'")[0]
+
+
+def event(about, by):
+    now = "2026-01-01T00:00:00.000000Z"
+    who = {"reportingController": by, "reportingInstance": "x", "action": "X", "reason": "X", "type": "Normal", "note": "x"}
+    return {"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"generateName": "x-", "namespace": "default"}, "eventTime": now, "regarding": about, **who}
+
+
+def expect(wanted, api, method, path, *body):
+    """A policy takes effect a moment after it was applied; a dry run leaves nothing that it would find unchanged."""
+    request = (api, method, f"{path}?dryRun=All", *body)
+    wait_for(lambda: wanted in (refusal(*request) or ""), 30, lambda: f"{wanted} to refuse {request[1:]}, not {refusal(*request)}")
+
+
+def test_every_policy_holds_in_an_overlay(rig, overlay):
+    node, other = rig.node(start=False), rig.node(start=False)
+    for n in (node, other):
+        rig.api.create(f"{GROUP}/devices", {"apiVersion": "gpu.cleave.dev/v1alpha1", "kind": "Device", "metadata": {"name": n.name}})
+    agent = overlay.api(overlay.agent, f"{rig.id}-agent", node.name)
+    leader, follower = (overlay.api(overlay.account, f"{rig.id}-{name}") for name in ("leader", "follower"))
+    rig.give_lease("leader")
+    status = {**rig.api.get(f"{GROUP}/devices/{other.name}"), "status": {"summary": {"gpus": 0}}}
+    expect("cleave-agent-device", agent, "PUT", f"{GROUP}/devices/{other.name}/status", status)
+    expect("cleave-agent-event", agent, "POST", "/apis/events.k8s.io/v1/namespaces/default/events", event({"kind": "Node", "apiVersion": "v1", "name": other.name}, "gpu.cleave.dev/agent"))
+    bad = {"metadata": {"labels": {"a": "b"}}}
+    expect("cleave-controller-node", leader, "PATCH", f"/api/v1/nodes/{node.name}", bad, MERGE)
+    expect("cleave-controller-node-status", leader, "PATCH", f"/api/v1/nodes/{node.name}/status", bad, MERGE)
+    expect("cleave-controller-device", leader, "PATCH", f"{GROUP}/devices/{node.name}", bad, MERGE)
+    expect("cleave-controller-claim", leader, "PATCH", f"{GROUP}/leaders/cleave-controller", {"spec": {"holder": "x_1"}}, MERGE)
+    expect("cleave-controller-event", leader, "POST", "/apis/events.k8s.io/v1/namespaces/default/events", event({"kind": "Node", "apiVersion": "v1", "name": node.name}, "kubelet"))
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "x"}, "spec": {"holderIdentity": "x"}}
+    expect("cleave-controller-lease", leader, "POST", f"/apis/coordination.k8s.io/v1/namespaces/{overlay.ns}/leases", lease)
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": f"{rig.id}-leader"}}
+    expect("cleave-controller-eviction", leader, "POST", f"/api/v1/namespaces/{overlay.ns}/pods/{rig.id}-leader/eviction", eviction)
+    expect("cleave-controller-leader", follower, "PATCH", f"/api/v1/nodes/{node.name}", {"metadata": {}}, MERGE)
+    # And what they are there to do they may.
+    own = {**rig.api.get(f"{GROUP}/devices/{node.name}"), "status": {"summary": {"gpus": 0}}}
+    assert refusal(agent, "PUT", f"{GROUP}/devices/{node.name}/status", own) is None
+    assert refusal(leader, "PATCH", f"{GROUP}/devices/{node.name}?fieldManager=cleave-controller", {"spec": {}}, MERGE) is None
+    for api in (agent, leader, follower):
+        api.close()
+
+
+# --- the controller says when they do not hold it ---
+
+
+def in_force(process):
+    """By policy, what the gauge says."""
+    lines = [line for line in serve(process, "/metrics")[1].splitlines() if line.startswith("cleave_controller_policy_in_force{")]
+    return {line.split('"')[1]: int(line.split()[-1]) for line in lines}
+
+
+def test_the_controller_says_when_policies_do_not_hold_it(rig):
+    rig.node()
+    rig.cluster.kubectl("wait", "--for=create", "validatingadmissionpolicybinding/cleave-controller-node-status", "--timeout=10s")
+    controller = rig.controller()
+    wait_for(lambda: len(in_force(controller)) >= 7, 30, lambda: f"the policies to be asked, not {in_force(controller)}")
+    assert controller.stop() == 0
+    rig.cluster.kubectl("delete", "-k", ROOT / "config/admission")
+    try:
+        controller = rig.controller("again")
+        wait_for(lambda: set(in_force(controller).values()) == {0}, 60, lambda: f"all to be out of force, not {in_force(controller)}")
+        (told,) = wait_for(lambda: [e for e in rig.events("cleave-controller", "PolicyNotInForce") if rig.id in e["reportingInstance"]], 60, "the Event")
+        assert "cleave-controller-eviction" in told["note"] and "config/admission" in told["note"]
+        assert serve(controller, "/readyz")[0] == 200, "it works on"
+        rig.wait_ready(rig.profile("p", {"mode": "mig", "mig": {"profiles": {"3g.40gb": 2}}}))
+    finally:
+        rig.cluster.kubectl("apply", "--server-side", "-k", ROOT / "config/admission")
+    wait_for(lambda: set(in_force(controller).values()) == {1}, 60, lambda: f"all to be in force again, not {in_force(controller)}")
+    assert rig.api.find("/apis/coordination.k8s.io/v1/namespaces/cleave-system/leases/cleave-policy-check") is None
+    assert "gpu.cleave.dev/policy-check" not in rig.nodes[0].labels()
