@@ -9,6 +9,7 @@
 #include "kubeclient/expectations.h"
 #include "kubeclient/recorder.h"
 #include "reconcilers/rollout.h"
+#include "reconcilers/serving.h"
 #include "reconcilers/silence.h"
 #include "reconcilers/told.h"
 
@@ -33,6 +34,7 @@ struct context {
     struct told *label_told;   /* by node: the last Event about its label nvidia.com/mig.config */
     struct told *silence_told; /* by node: the last Event about an agent that does not answer */
     struct silence *silence;   /* by node: since when its agent owes an answer */
+    struct serving *serving;   /* by node: since when its kubelet lacks what the Device offers */
     struct wq *node_queue;     /* node controller's: nodes that may go on */
     struct wq *profile_queue;  /* gpuprofile controller's: profiles whose counts changed */
     struct wq *config_queue;   /* migconfig controller's: configurations whose nodes changed */

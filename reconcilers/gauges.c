@@ -8,6 +8,7 @@
 
 #include "api/kinds.h"
 #include "reconcilers/records/shared_parts.h"
+#include "reconcilers/serving.h"
 #include "service/conditions.h"
 
 enum { STATUSES = CONDITION_UNKNOWN + 1 };
@@ -38,7 +39,7 @@ static bool is_unanswered(const struct object *device)
 struct gauges {
     const struct caches *caches;
     struct readiness profiles, devices;
-    struct metric_series *unanswered;
+    struct metric_series *unanswered, *unserved;
     struct metric_series *nodes[ARRAY_LEN(states)];
 };
 
@@ -100,14 +101,17 @@ static void collect_nodes(const struct gauges *g)
         metric_set(g->nodes[i], n[i]);
 }
 
-static void collect_unanswered(const struct gauges *g)
+static void collect_agents(const struct gauges *g)
 {
-    int64_t n = 0;
+    int64_t unanswered = 0, unserved = 0;
     auto_object_list struct object_list all = {0};
     store_list(g->caches->devices, &all);
-    for (size_t i = 0; i < all.count; i++)
-        n += is_unanswered(all.items[i]);
-    metric_set(g->unanswered, n);
+    for (size_t i = 0; i < all.count; i++) {
+        unanswered += is_unanswered(all.items[i]);
+        unserved += serving_is_gone(object_payload(all.items[i]));
+    }
+    metric_set(g->unanswered, unanswered);
+    metric_set(g->unserved, unserved);
 }
 
 static void collect(void *arg)
@@ -116,7 +120,7 @@ static void collect(void *arg)
     collect_readiness(g->caches->profiles, count_profile, &g->profiles);
     collect_readiness(g->caches->devices, count_device, &g->devices);
     collect_nodes(g);
-    collect_unanswered(g);
+    collect_agents(g);
 }
 
 static void open_ready(struct metric *family, struct readiness *ret)
@@ -144,6 +148,10 @@ struct gauges *gauges_new(struct metrics *m, const struct caches *caches)
     g->unanswered =
         METRIC_WITH(metrics_gauge(m, "cleave_controller_devices_unanswered",
                                   "Devices whose agents have not acknowledged the spec.", NULL));
+    g->unserved = METRIC_WITH(
+        metrics_gauge(m, "cleave_controller_devices_unserved",
+                      "Devices whose kubelets have none of what they offer (AgentNotServing).",
+                      NULL));
     struct metric *nodes =
         metrics_gauge(m, "cleave_controller_nodes",
                       "Nodes by their label nvidia.com/mig.config.state.", METRIC_LABELS("state"));

@@ -187,7 +187,7 @@ static char *no_nodes_text(const struct profile_facts *f)
     const char *text = selector.len ? sb_str(&selector) : "everything";
     if (f->selected)
         return xasprintf("%zu %s nodeSelector (%s), and none of them has a Device; is cleave-agent "
-                         "running there (namespace cleave-node)?",
+                         "running there (kubectl get pods -A -l app.kubernetes.io/name=cleave)?",
                          f->selected, f->selected == 1 ? "Node matches" : "Nodes match", text);
     return xasprintf("no Node matches nodeSelector (%s); compare with kubectl get nodes "
                      "--show-labels",

@@ -8,14 +8,14 @@ static bool is_other(const struct object *before, const struct object *after)
     return !before || !after || strcmp(object_uid(before), object_uid(after)) != 0;
 }
 
-static bool same_taint(const struct node_record *a, const struct node_record *b)
+static bool same_state(const struct node_record *a, const struct node_record *b)
 {
-    return a->tainted == b->tainted;
+    return a->tainted == b->tainted && a->ready == b->ready;
 }
 
 bool maps_node_changed(const struct object *before, const struct object *after)
 {
-    return is_other(before, after) || !same_taint(object_payload(before), object_payload(after)) ||
+    return is_other(before, after) || !same_state(object_payload(before), object_payload(after)) ||
            !records_same_labels(object_payload(before), object_payload(after)) ||
            !records_same_resources(object_payload(before), object_payload(after));
 }

@@ -15,6 +15,7 @@
 #include "reconcilers/node_resources.h"
 #include "reconcilers/records/node_taint.h"
 #include "reconcilers/records/shared_parts.h"
+#include "reconcilers/serving.h"
 #include "reconcilers/taint_policy.h"
 #include "service/resources.h"
 
@@ -265,10 +266,36 @@ static int64_t look_for_answer(struct context *ctx, const struct object_key *k, 
     return wait_ms;
 }
 
+/* --- An agent that serves no longer --- */
+
+/* Server-side apply touches the one condition: conditions are a list map by type. */
+static int mark_unserved(struct context *ctx, struct scope *s, const struct object_key *k,
+                         const struct node_view *v, int64_t since_ms, struct err *e)
+{
+    const struct kc_target target = {.res = &resource_devices,
+                                     .name = k->name,
+                                     .subresource = "status"};
+    auto_free char *text = serving_message(k->name, since_ms);
+    auto_json json_t *body = serving_body(v, text, clock_wall_ms(ctx->clk));
+    auto_json json_t *written = NULL;
+    const struct kc_write write = {.body = body,
+                                   .how = KC_APPLY,
+                                   .manager = MANAGER_SERVING,
+                                   .force = true};
+    if (kc_patch(ctx->kc, s, &target, &write, &written, e) < 0)
+        return err_wrap(e, "writing into Device %s that its agent does not serve", k->name);
+    expectations_wrote(ctx->spec_writes, k, ctx->caches.devices,
+                       JX_STR_AT(written, "metadata", "resourceVersion"));
+    serving_marked(ctx->serving, k->name);
+    log_warn("An agent does not serve its kubelet", kv("node", k->name));
+    recorder_event(ctx->recorder, v->node_object, /* warning= */ true, SERVING_GONE, "%s", text);
+    return 0;
+}
+
 /* --- Both --- */
 
 static int keep_both(struct context *ctx, struct scope *s, const struct object_key *k,
-                     const struct node_view *v, struct err *e)
+                     const struct node_view *v, const struct serving_verdict *served, struct err *e)
 {
     auto_free const char **waiting = xcalloc(v->result.n_outcomes, sizeof(*waiting));
     size_t n_waiting = node_ledger_keep(ctx, v, k->name, waiting);
@@ -283,6 +310,8 @@ static int keep_both(struct context *ctx, struct scope *s, const struct object_k
     if (body) {
         TRY(apply_spec(ctx, s, k, body, e));
         report_rounding(ctx, k, v);
+    } else if (served->mark) {
+        TRY(mark_unserved(ctx, s, k, v, served->since_ms, e));
     }
     return keep_taint(ctx, s, k, v, e);
 }
@@ -295,6 +324,12 @@ static int keep_bare(struct context *ctx, struct scope *s, const struct object_k
     return keep_taint(ctx, s, k, v, e);
 }
 
+/* Of two waits, where 0 is none. */
+static int64_t sooner(int64_t a_ms, int64_t b_ms)
+{
+    return !a_ms || (b_ms && b_ms < a_ms) ? b_ms : a_ms;
+}
+
 static int reconcile(void *self, struct scope *s, const struct object_key *k,
                      struct reconcile_result *result, struct err *e)
 {
@@ -302,11 +337,12 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
     auto_node_view struct node_view v = {0};
     rollout_build(ctx->rollout, node_ledger_build, ctx);
     node_view_read(&ctx->caches, k->name, &v);
-    result->requeue_after_ms = look_for_answer(ctx, k, &v);
+    const struct serving_verdict served = serving_note(ctx->serving, ctx->clk, k->name, &v);
+    result->requeue_after_ms = sooner(look_for_answer(ctx, k, &v), served.wait_ms);
     if (node_resources_wait(&v))
         result->requeue_after_ms = KOORDINATOR_RECHECK_MS;
     if (v.node && v.device)
-        return keep_both(ctx, s, k, &v, e);
+        return keep_both(ctx, s, k, &v, &served, e);
     node_ledger_forget(ctx, k->name);
     if (!v.node)
         told_forget(ctx->label_told, k->name);

@@ -79,6 +79,7 @@ static void open_notes(struct context *ctx)
     ctx->label_told = told_new();
     ctx->silence_told = told_new();
     ctx->silence = silence_new();
+    ctx->serving = serving_new();
 }
 
 static bool is_wanted(enum party party, const struct reconcilers_opts *o)
@@ -181,6 +182,7 @@ struct reconcilers *reconcilers_free(struct reconcilers *r)
     (void)told_free(ctx->label_told);
     (void)told_free(ctx->silence_told);
     (void)silence_free(ctx->silence);
+    (void)serving_free(ctx->serving);
     free(r);
     return NULL;
 }

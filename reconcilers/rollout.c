@@ -7,6 +7,8 @@
 #include "base/strmap.h"
 #include "base/xalloc.h"
 
+#include "reconcilers/serving.h"
+
 /* One node under one profile. */
 struct entry {
     char *node;
@@ -339,7 +341,8 @@ static bool is_misfit(const struct standing *s)
  * person. */
 static void add_busy(struct rollout_summary *s, const struct entry *p)
 {
-    bool silent = strcmp(p->standing.reason, STANDING_SILENT) == 0;
+    bool silent = strcmp(p->standing.reason, STANDING_SILENT) == 0 ||
+                  strcmp(p->standing.reason, SERVING_GONE) == 0;
     if (silent && !s->silent)
         failure_done(&s->busy);
     if (silent && !s->silent)

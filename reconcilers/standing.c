@@ -8,6 +8,7 @@
 #include "base/xalloc.h"
 
 #include "partition/vendor.h"
+#include "reconcilers/serving.h"
 
 void standing_set(struct standing *s, enum phase phase, const char *reason, const char *message)
 {
@@ -154,8 +155,10 @@ char *standing_silence(const struct node_view *v)
     if (!v->silent)
         return NULL;
     return xasprintf("no answer from cleave-agent on %s since %s to the layout ordered; look at "
-                     "its pod in namespace cleave-node",
-                     object_name(v->device_object), rfc3339_format(v->silent_since_ms, since));
+                     "its pod: kubectl get pods -A -o wide -l app.kubernetes.io/name=cleave "
+                     "--field-selector spec.nodeName=%s",
+                     object_name(v->device_object), rfc3339_format(v->silent_since_ms, since),
+                     object_name(v->device_object));
 }
 
 /* The standing for work that is under way, as far as anybody knows. */
@@ -279,6 +282,8 @@ void standing_of(const struct node_view *v, const struct resolve_outcome *o, str
     judge_cards(v, o, ret);
     const struct resolve_problem *others = problem_of(o, STANDING_OVERRIDDEN);
     assert(!ret->refused);
+    if (ret->phase == PHASE_UP_TO_DATE && serving_is_gone(v->device))
+        standing_set(ret, PHASE_CHANGING, SERVING_GONE, v->device->ready.message);
     if (ret->phase == PHASE_UP_TO_DATE && others)
         standing_set(ret, PHASE_UP_TO_DATE, others->reason, others->message);
 }

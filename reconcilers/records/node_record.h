@@ -31,6 +31,7 @@ struct node_record {
     size_t n_resources;
     struct string_list owned_resources; /* names that our field manager applied, sorted */
     bool tainted;                       /* it has our taint (node_taint.h) */
+    bool ready;                         /* its kubelet reports: condition Ready is True */
     /* The annotation of interop/node_lock.h, cut one byte beyond the longest legal value; NULL:
      * none. */
     char *lock;
@@ -50,6 +51,9 @@ extern const struct object_type records_node_type;
 
 /* The Node's label nvidia.com/mig.config; NULL when absent or empty. Borrowed. */
 const char *records_mig_label(const struct node_record *node);
+
+/* Field manager of the condition that the controller sets in a Device's status (serving.h). */
+#define MANAGER_SERVING "cleave-controller-serving"
 
 /* True when two records of a Node agree in labels and in who applied them; in resources
  * likewise. */

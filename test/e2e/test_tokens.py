@@ -250,7 +250,8 @@ class Fields:
         self.found, self.invalid = {}, {}
 
     def walk(self, title, document, kind, method, *args):
-        manager = f"{self.manager}-koordinator" if "Koordinator" in title else self.manager
+        suffix = "-koordinator" if "Koordinator" in title else "-serving" if title == "patch Device/status" else ""
+        manager = f"{self.manager}{suffix}"
         walk = Walk(self.admin, self.api, document, kind, manager)
         try:
             outcomes = getattr(walk, method)(*args)
@@ -305,6 +306,15 @@ def walk_all(thief, name):
     found.walk("create Device", OURS, "dev.cleave.gpu.v1alpha1.Device", "create", devices, device(other.name))
     found.walk("patch Device", OURS, "dev.cleave.gpu.v1alpha1.Device", "patch", f"{devices}/{node.name}", "", owners + source + refused)
     found.walk("update Device/status", OURS, "dev.cleave.gpu.v1alpha1.Device", "update", f"{devices}/{node.name}", "/status", cpu)
+    conditions = rig.api.get(f"{devices}/{node.name}")["status"]["conditions"]
+    gone = [{**c, "status": "Unknown", "reason": "AgentNotServing"} if c["type"] == "Ready" else c for c in conditions]
+    lies = [
+        ("Ready to AgentNotServing", ("status", "conditions"), gone),
+        ("Ready to True", ("status", "conditions"), [{**c, "status": "True"} if c["type"] == "Ready" else c for c in gone]),
+        ("Ready alone", ("status", "conditions"), [c for c in gone if c["type"] == "Ready"] if len(gone) > 1 else []),
+        ("another", ("status", "conditions"), [*gone, {**gone[0], "type": "Applied"}]),
+    ]
+    found.walk("patch Device/status", OURS, "dev.cleave.gpu.v1alpha1.Device", "patch", f"{devices}/{node.name}", "/status", lies)
     found.walk("update another node's Device/status", OURS, "dev.cleave.gpu.v1alpha1.Device", "update", f"{devices}/{thief.third}", "/status")
     for plural, kind in (("gpuprofiles", "GPUProfile"), ("migconfigs", "MIGConfig")):
         made = rig.profile("p", {"mode": "native"}) if kind == "GPUProfile" else rig.config(f"{rig.id}-c", {"migEnabled": False})

@@ -269,7 +269,8 @@ Test(gpuprofile_status, no_node_and_no_agent_are_told_apart)
     cluster_remove(&c, &resource_devices, "n1");
     cluster_settle(&c);
     expect_ready_message("1 Node matches nodeSelector (pool=a), and none of them has a Device; is "
-                         "cleave-agent running there (namespace cleave-node)?");
+                         "cleave-agent running there (kubectl get pods -A -l "
+                         "app.kubernetes.io/name=cleave)?");
     cluster_stop(&c);
 }
 

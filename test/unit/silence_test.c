@@ -62,7 +62,7 @@ Test(silence, of_an_agent_shows_after_a_while_and_without_any_event)
     expect_reason("True AgentNotResponding");
     expect_message("0 of 2 nodes are as wanted, 1 in change (of 1 the agent does not answer), 1 "
                    "wait, 0 failed; n1: no answer from cleave-agent on n1 since 20");
-    expect_message("to the layout ordered; look at its pod in namespace cleave-node");
+    expect_message("to the layout ordered; look at its pod: kubectl get pods -A");
 }
 
 Test(silence, is_an_event_on_the_node_and_only_one)
