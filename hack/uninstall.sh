@@ -1,0 +1,254 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Takes Cleave off a cluster, in the order in which nothing of it stays on the Nodes. Needs kubectl alone. Finds what to delete by
+# the label app.kubernetes.io/part-of=cleave, so it works for every namespace and component.
+#
+#   hack/uninstall.sh [--yes] [--purge] [--timeout SECONDS] [--context NAME]
+#
+#   --yes              ask nothing
+#   --purge            also GPUProfiles and MIGConfigs, the resource definitions, and the Nodes' label nvidia.com/mig.config
+#   --timeout SECONDS  for each thing that is waited for; 300 if not given
+#   --context NAME     of the kubeconfig
+#
+# Without --purge what people wrote stays: GPUProfiles, MIGConfigs and their definitions, and takes effect again once Cleave is
+# installed again. Partitions stay as they are in any case, and pods keep their devices; only sharing by MPS ends.
+# Running it again goes on where it ended.
+set -euo pipefail
+
+readonly part=app.kubernetes.io/part-of=cleave
+yes='' purge='' timeout=300
+kubectl=(kubectl)
+
+usage() { awk 'NR <= 2 {next} !/^#/ {exit} {sub(/^# ?/, ""); print}' "$0"; }
+say() { printf '%s\n' "$*"; }
+die() {
+    printf 'uninstall.sh: %s\n' "$*" >&2
+    exit 1
+}
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    -h | --help)
+        usage
+        exit 0
+        ;;
+    --yes) yes=1 ;;
+    --purge) purge=1 ;;
+    --timeout | --context)
+        [ $# -ge 2 ] || die "$1 wants a value; see --help"
+        if [ "$1" = --timeout ]; then timeout=$2; else kubectl+=(--context "$2"); fi
+        shift
+        ;;
+    *) die "what is '$1'? See --help" ;;
+    esac
+    shift
+done
+[[ $timeout =~ ^[1-9][0-9]{0,4}$ ]] || die "--timeout is '$timeout', not a number of seconds up to 99999"
+
+k() { "${kubectl[@]}" "$@"; }
+
+# Whether a kind that is no built-in one is known.
+is_known() { [ -n "$(k get customresourcedefinitions "$1" --ignore-not-found -o name)" ]; }
+
+# Names of what is there of a kind of Cleave's, a line each; nothing where the kind is not known.
+names() { if is_known "$1"; then k get "$1" -o name; fi; }
+
+readonly unreachable='(kubectl fails)'
+
+# Waits until the command succeeds and prints nothing: what is waited for, command... It fails when the time is over.
+wait_none() {
+    local what=$1 end=$((SECONDS + timeout)) left
+    shift
+    left=$("$@") || left=$unreachable
+    [ -n "$left" ] || return 0
+    say "waiting for $what, up to $timeout s"
+    while [ -n "$left" ]; do
+        [ "$SECONDS" -lt "$end" ] || return 1
+        sleep 1
+        left=$("$@") || left=$unreachable
+    done
+}
+
+# --- What is there ---
+
+# "namespace name" of all objects of a kind that are Cleave's.
+ours() {
+    [[ $1 != *.monitoring.coreos.com ]] || is_known "$1" || return 0
+    k get "$1" -A -l "$part" -o 'jsonpath={range .items[*]}{.metadata.namespace}{" "}{.metadata.name}{"\n"}{end}'
+}
+
+devices() { names devices.gpu.cleave.dev; }
+agent_pods() { k get pods -A -l "$part,app.kubernetes.io/component in (agent, agent-slots, agent-other)" -o 'jsonpath={range .items[*]}{.metadata.name}{" on "}{.spec.nodeName}{"\n"}{end}'; }
+controller_pods() { k get pods -A -l "$part,app.kubernetes.io/component=controller" -o name; }
+
+# "node kind key" of each label, annotation, resource and taint that the controller owns on a Node, as managedFields and the taint's
+# key tell. Dots are the names of whole maps.
+# shellcheck disable=SC2016 # the template's variables
+readonly template='{{range .items}}{{$n := .metadata.name}}
+{{- range .spec.taints}}{{if eq .key "gpu.cleave.dev/unhealthy"}}{{$n}} taint {{.key}}{{"\n"}}{{end}}{{end}}
+{{- range .metadata.managedFields}}{{if or (eq .manager "cleave-controller-node") (eq .manager "cleave-controller-node-cards")}}
+{{- with index .fieldsV1 "f:metadata"}}{{with index . "f:labels"}}{{range $k, $v := .}}{{$n}} label {{$k}}{{"\n"}}{{end}}{{end}}
+{{- with index . "f:annotations"}}{{range $k, $v := .}}{{$n}} annotation {{$k}}{{"\n"}}{{end}}{{end}}{{end}}
+{{- with index .fieldsV1 "f:status"}}{{with index . "f:capacity"}}{{range $k, $v := .}}{{$n}} resource {{$k}}{{"\n"}}{{end}}{{end}}
+{{- with index . "f:allocatable"}}{{range $k, $v := .}}{{$n}} resource {{$k}}{{"\n"}}{{end}}{{end}}{{end}}
+{{- end}}{{end}}{{end}}'
+on_nodes() { k get nodes --show-managed-fields -o "go-template=$template" | awk '$3 != "." {sub(/ f:/, " "); print}' | sort -u; }
+
+ask() {
+    local count
+    count=$(devices | wc -l)
+    say "This deletes from the cluster $("${kubectl[@]}" config current-context 2>/dev/null || echo '(no context)'):"
+    local kind
+    for kind in namespaces deployments daemonsets; do
+        ours "$kind" | sed "s|^ *|  ${kind%s} |"
+    done
+    say "  $count Devices, and the labels, resources and taints that they are the reason for"
+    if [ -n "$purge" ]; then
+        say "  $(names gpuprofiles.gpu.cleave.dev | wc -l) GPUProfiles and $(names migconfigs.gpu.cleave.dev | wc -l) MIGConfigs"
+    fi
+    say "A namespace goes with all that is in it."
+    [ -z "$yes" ] || return 0
+    [ -t 0 ] || die "nobody is here to ask; --yes goes on without asking"
+    local answer
+    read -rp 'Go on? [y/N] ' answer
+    [[ $answer == [yY]* ]] || die "nothing was deleted"
+}
+
+# --- Agents first: each would make its Device again ---
+
+delete_ours() { # kind
+    local ns name
+    while read -r ns name; do
+        if [ -z "$name" ]; then name=$ns ns=''; fi
+        [ -n "$name" ] || continue
+        k delete "$1" "$name" ${ns:+-n "$ns"} --ignore-not-found --wait=false
+    done < <(ours "$1")
+}
+
+remove_agents() {
+    delete_ours daemonsets
+    wait_none "the agents' pods to end" agent_pods && return
+    say "these agents do not end; their nodes are down, or cannot end pods:"
+    agent_pods | sed 's/^/  /'
+    die "let these nodes come back, or delete them; then run this again"
+}
+
+# --- Devices: the controller takes off the Nodes what it has put there ---
+
+# The holder of the Lease renews it every few seconds. Clocks are not compared, only two looks.
+leases() { k get leases.coordination.k8s.io -A --field-selector metadata.name=cleave-controller -o 'jsonpath={range .items[*]}{.spec.holderIdentity}{.spec.renewTime}{"\n"}{end}'; }
+controller_lives() {
+    local before end=$((SECONDS + 20))
+    before=$(leases)
+    [ -n "$before" ] || return 1
+    say "looking whether the controller works: waiting for it to renew its Lease, up to 20 s"
+    while [ "$SECONDS" -lt "$end" ]; do
+        sleep 1
+        [ "$(leases)" = "$before" ] || return 0
+    done
+    return 1
+}
+
+remove_devices() {
+    [ -z "$(devices)" ] || k delete devices.gpu.cleave.dev --all --wait=false >/dev/null
+    wait_none "the Devices to be gone" devices || die "these Devices stay: $(devices | tr '\n' ' ')"
+}
+
+# --- Without a controller ---
+
+# Merge patches that remove what on_nodes names, a line each: node, which part of it, patch.
+patches() {
+    awk '
+        function add(list, key) { return list (list == "" ? "" : ", ") "\"" key "\": null" }
+        function flush() {
+            if (node == "") return
+            if (l != "" || a != "") printf "%s metadata {\"metadata\": {\"labels\": {%s}, \"annotations\": {%s}}}\n", node, l, a
+            if (r != "") printf "%s status {\"status\": {\"capacity\": {%s}, \"allocatable\": {%s}}}\n", node, r, r
+        }
+        $1 != node { flush(); node = $1; l = a = r = "" }
+        $2 == "label" { l = add(l, $3) }
+        $2 == "annotation" { a = add(a, $3) }
+        $2 == "resource" { r = add(r, $3) }
+        END { flush() }'
+}
+
+clean_nodes() {
+    local left node what patch
+    left=$(on_nodes)
+    [ -n "$left" ] || return 0
+    say "taking it off $(cut -d' ' -f1 <<<"$left" | sort -u | wc -l) Nodes with kubectl"
+    while read -r node what patch; do
+        if [ "$what" = status ]; then
+            k patch node "$node" --subresource=status --type=merge -p "$patch" >/dev/null
+        else
+            k patch node "$node" --type=merge -p "$patch" >/dev/null
+        fi
+    done < <(patches <<<"$left")
+    awk '$2 == "taint" {print $1}' <<<"$left" | while read -r node; do
+        k taint node "$node" gpu.cleave.dev/unhealthy- >/dev/null
+    done
+    left=$(on_nodes)
+    [ -z "$left" ] || die "this is still on Nodes: $left"
+}
+
+remove_controller() {
+    delete_ours deployments
+    wait_none "the controller's pods to end" controller_pods && return
+    say "these pods of the controller do not end; they can do nothing once their rights are gone:"
+    controller_pods | sed 's/^/  /'
+}
+
+# --- The rest ---
+
+# The policies after those whom they hold, the rights after those who need them.
+readonly kinds=(poddisruptionbudgets services networkpolicies resourcequotas configmaps servicemonitors.monitoring.coreos.com
+    podmonitors.monitoring.coreos.com prometheusrules.monitoring.coreos.com rolebindings roles clusterrolebindings clusterroles
+    serviceaccounts validatingadmissionpolicybindings validatingadmissionpolicies namespaces)
+
+remove_rest() {
+    local kind
+    k delete leases.coordination.k8s.io -A --field-selector metadata.name=cleave-controller --ignore-not-found >/dev/null
+    [ -z "$(names leaders.gpu.cleave.dev)" ] || k delete leaders.gpu.cleave.dev --all >/dev/null
+    for kind in "${kinds[@]}"; do
+        delete_ours "$kind"
+    done
+    wait_none "the namespaces to be gone" ours namespaces ||
+        die "these namespaces do not end: $(ours namespaces | tr '\n' ' '); kubectl get namespace NAME -o yaml says why"
+}
+
+remove_peoples() {
+    local kind
+    for kind in gpuprofiles migconfigs; do
+        [ -z "$(names "$kind.gpu.cleave.dev")" ] || k delete "$kind.gpu.cleave.dev" --all
+    done
+    k label nodes --all nvidia.com/mig.config- >/dev/null
+    k delete customresourcedefinitions -l "$part" --ignore-not-found --timeout="${timeout}s"
+}
+
+k get nodes -o name >/dev/null || die "kubectl does not reach the cluster"
+if [ -z "$(ours deployments)$(ours daemonsets)$(ours namespaces)$(ours clusterroles)$(devices)$(on_nodes)" ] && { [ -z "$purge" ] || [ -z "$(ours customresourcedefinitions)" ]; }; then
+    say "nothing of Cleave is here"
+    exit 0
+fi
+ask
+charts=$(k get deployments,daemonsets -A -l "$part,app.kubernetes.io/managed-by=Helm" -o 'jsonpath={range .items[*]}{.metadata.annotations.meta\.helm\.sh/release-name}{" -n "}{.metadata.annotations.meta\.helm\.sh/release-namespace}{"\n"}{end}' | sort -u)
+lives=1
+controller_lives || lives=''
+remove_agents
+[ -n "$lives" ] || {
+    say "no controller works here: its part is done from here"
+    remove_controller
+}
+remove_devices
+if [ -n "$lives" ]; then
+    wait_none "the controller to take its labels, resources and taints off the Nodes" on_nodes || {
+        say "the controller does not end with it: that is done from here"
+        lives=''
+    }
+    remove_controller
+fi
+clean_nodes
+[ -z "$purge" ] || remove_peoples
+remove_rest
+say "Cleave is gone.${purge:+ So is what people wrote for it.} On the nodes' disks /var/lib/cleave and /var/run/cdi/gpu.cleave.dev-*.json stay, and may be removed."
+[ -z "$charts" ] || say "Helm's record of the release stays until: helm uninstall ${charts//$'\n'/; helm uninstall }"

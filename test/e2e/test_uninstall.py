@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""hack/uninstall.sh on a cluster of a hundred nodes: nothing of Cleave stays on them, and it can be installed again.
+
+CLEAVE_REINSTALLS=20 does so twenty times in a row.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from conftest import ROOT, made, wait_for
+from stack import GROUP, Api, Rig, install
+
+sys.path.append(str(ROOT / "test" / "fleet"))
+from fleet import Hollow  # noqa: E402
+
+NODES = 100
+ROUNDS = int(os.environ.get("CLEAVE_REINSTALLS", "3"))
+AGENT = {"app.kubernetes.io/part-of": "cleave", "app.kubernetes.io/component": "agent"}
+# The workloads are there to be deleted: their programs run beside the cluster.
+OVERLAY = """
+resources: [config]
+patches:
+- target: {kind: DaemonSet}
+  patch: |-
+    - {op: add, path: /spec/template/spec/nodeSelector/nowhere, value: "true"}
+- target: {kind: Deployment}
+  patch: |-
+    - {op: replace, path: /spec/replicas, value: 0}
+"""
+
+
+def look(node):
+    """What of a Node somebody could have changed."""
+    meta, status = node["metadata"], node["status"]
+    return meta.get("labels"), meta.get("annotations"), node["spec"].get("taints"), status["capacity"], status["allocatable"]
+
+
+class Installation:
+    def __init__(self, cluster, processes, release, folder):
+        self.cluster, self.folder = cluster, folder
+        made("release", "test/fleet/hollow")
+        install(cluster)
+        self.rig = Rig(cluster, processes, release)
+        self.names = [f"{self.rig.id}-n{i}" for i in range(NODES)]
+        for name in self.names:
+            self.rig.add_node_object(name)
+        self.before = self.nodes()
+        self.hollow = self.controller = self.round = None
+        for name in ("crds", "config"):
+            shutil.copytree(ROOT / name, folder / name)
+        (folder / "kustomization.yaml").write_text(OVERLAY)
+
+    def nodes(self):
+        return {n["metadata"]["name"]: look(n) for n in self.rig.api.get("/api/v1/nodes")["items"] if n["metadata"]["name"] in self.names}
+
+    def agent_token(self, name):
+        api = Api(self.cluster)
+        spec = {"nodeName": name, "serviceAccountName": "cleave-agent", "automountServiceAccountToken": False, "tolerations": [{"operator": "Exists"}]}
+        pod = api.create("/api/v1/namespaces/cleave-node/pods", {"metadata": {"name": f"agent-{name}", "labels": AGENT}, "spec": {**spec, "containers": [{"name": "main", "image": "x"}]}})
+        bound = {"kind": "Pod", "apiVersion": "v1", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+        ask = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200, "boundObjectRef": bound}}
+        token = api.create("/api/v1/namespaces/cleave-node/serviceaccounts/cleave-agent/token", ask)["status"]["token"]
+        api.close()
+        return name, token
+
+    def install(self, number):
+        self.round = number
+        self.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-k", self.folder)
+        self.cluster.kubectl("wait", "--for=condition=Established", "crd", "-l", "app.kubernetes.io/part-of=cleave", "--timeout=30s")
+        with ThreadPoolExecutor(8) as pool:
+            tokens = list(pool.map(self.agent_token, self.names))
+        self.hollow = Hollow(self.cluster, self.folder / f"hollow-{number}", tokens, 1)
+        self.hollow.wait_running()
+        self.controller = self.rig.controller(f"round-{number}")
+        wait_for(lambda: all(n not in self.before.values() for n in self.nodes().values()), 120, "every Node to have something of ours")
+
+    def end_agents(self):
+        """As kubelets do once the DaemonSet is gone."""
+        api = Api(self.cluster)
+        wait_for(lambda: not api.get("/apis/apps/v1/daemonsets")["items"], 120, "the DaemonSet to be deleted")
+        self.hollow.end()
+        for name in self.names:
+            api.delete(f"/api/v1/namespaces/cleave-node/pods/agent-{name}", now=True)
+        api.close()
+
+    def uninstall(self, *args):
+        """What the script says."""
+        kubelets = threading.Thread(target=self.end_agents)
+        kubelets.start()
+        said = self.script("--yes", *args)
+        kubelets.join()
+        self.controller.kill()
+        return said
+
+    def script(self, *args):
+        env = {**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig), "PATH": f"{self.cluster.kubectl.program.parent}:{os.environ['PATH']}"}
+        done = subprocess.run([ROOT / "hack" / "uninstall.sh", *args], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=580)
+        print(done.stdout, done.stderr)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def expect_clean(self):
+        assert self.nodes() == self.before
+        kinds = "namespaces,deployments,daemonsets,serviceaccounts,clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings"
+        assert not self.cluster.kubectl.out("get", kinds, "-A", "-l", "app.kubernetes.io/part-of=cleave", "-o", "name")
+        assert not self.cluster.kubectl.out("get", "leases", "-A", "--field-selector", "metadata.name=cleave-controller", "-o", "name")
+
+    def close(self):
+        self.cluster.installed = False
+        install(self.cluster)
+        for name in self.names:
+            self.rig.api.delete(f"/api/v1/nodes/{name}")
+        self.rig.end()
+
+
+@pytest.fixture
+def installation(cluster, processes, release, tmp_path):
+    built = Installation(cluster, processes, release, tmp_path)
+    yield built
+    built.close()
+
+
+@pytest.mark.long
+def test_nothing_stays_on_a_hundred_nodes_and_it_can_be_installed_again(installation):
+    for number in range(ROUNDS):
+        installation.install(number)
+        said = installation.uninstall()
+        assert "kubectl" not in said.split("Cleave is gone")[0], f"the controller did its part: {said}"
+        installation.expect_clean()
+        assert installation.cluster.kubectl.out("get", "crd", "-l", "app.kubernetes.io/part-of=cleave", "-o", "name"), "people's kinds stay"
+
+
+@pytest.mark.long
+def test_a_dead_controller_and_what_people_wrote(installation):
+    installation.install(0)
+    profile = installation.rig.profile("p", {"mode": "native"})
+    installation.controller.kill()
+    tainted = {"spec": {"taints": [{"key": "gpu.cleave.dev/unhealthy", "effect": "NoSchedule"}, {"key": "theirs", "effect": "NoSchedule"}]}}
+    some = installation.names[:3]
+    for name in some:
+        installation.rig.api.merge(f"/api/v1/nodes/{name}", tainted)
+        installation.before[name] = (*installation.before[name][:2], tainted["spec"]["taints"][1:], *installation.before[name][3:])
+    said = installation.uninstall()
+    assert "no controller works here" in said and f"off {NODES} Nodes with kubectl" in said
+    installation.expect_clean()
+    assert installation.rig.api.find(profile), "without --purge"
+    assert "Cleave is gone. So is what people wrote for it." in installation.script("--yes", "--purge")
+    assert not installation.cluster.kubectl.out("get", "crd", "-l", "app.kubernetes.io/part-of=cleave", "-o", "name")
+    assert installation.rig.api.find(f"{GROUP}/gpuprofiles") is None
+    assert installation.script("--yes") == installation.script("--purge") == "nothing of Cleave is here\n"
+
+
+def test_nothing_is_deleted_unless_somebody_says_so(cluster):
+    install(cluster)
+    env = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig), "PATH": f"{cluster.kubectl.program.parent}:{os.environ['PATH']}"}
+    done = subprocess.run([ROOT / "hack" / "uninstall.sh"], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1 and "--yes goes on without asking" in done.stderr
+    assert cluster.kubectl.out("get", "namespace", "cleave-system", "-o", "name") == "namespace/cleave-system"
+    for bad in (["--timeout"], ["--timeout", "soon"], ["--what"]):
+        done = subprocess.run([ROOT / "hack" / "uninstall.sh", *bad], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 1 and "see --help" in done.stderr.lower() or "not a number" in done.stderr
