@@ -20,6 +20,10 @@
 
 enum { LOOK_MS = 1000 };
 
+/* So many names that this replica replaced by its own, each within CONTEST_MS of the one before,
+ * are those of a rival. */
+enum { CONTESTS = 3, CONTEST_MS = 2 * LEADERSHIP_CONTEST_MS };
+
 /* The API server begins what the policy refuses with its name, which an overlay may give a prefix
  * (config/admission/controller-leader.yaml). */
 static const char policy_name[] = "cleave-controller-leader";
@@ -28,6 +32,9 @@ struct leadership {
     struct leadership_opts o;
     struct rng rng;
     int refused_fd; /* readable after a refusal */
+    /* These two are used by the thread of leadership_run alone. */
+    unsigned contests;
+    int64_t contest_mono_ms; /* of the last one; valid with contests */
     pthread_mutex_t mu;
     /* guarded by mu: writers' threads note how writes end */
     int64_t since_mono_ms; /* of the first refusal after a success or a claim; or NEVER */
@@ -184,15 +191,21 @@ struct kc *leadership_kc_new(struct leadership *l, struct kc *inner)
     return kc_observed_new(inner, note_write, l);
 }
 
-/* leader: as read; NULL: it could not be read. */
-static void report(struct leadership *l, const json_t *leader, const char *why)
+/* leader: as read; it outlives the result. */
+static struct event_about about_leader(const struct leadership *l, const json_t *leader)
 {
-    const struct event_about about = {
+    return (struct event_about){
         .resource = &resource_leaders,
         .name = l->o.name,
         .uid = JX_STR_AT(leader, "metadata", "uid"),
         .resource_version = JX_STR_AT(leader, "metadata", "resourceVersion"),
     };
+}
+
+/* leader: as read; NULL: it could not be read. */
+static void report(struct leadership *l, const json_t *leader, const char *why)
+{
+    const struct event_about about = about_leader(l, leader);
     log_error("The API server refuses this leader's writes", kv("leader", l->o.name),
               kv("holder", l->o.identity), kv("error", why));
     if (!leader)
@@ -222,6 +235,33 @@ static bool has_refusals(struct leadership *l)
     return l->since_mono_ms != NEVER;
 }
 
+/* The Leader as it was read had another name, which is replaced. A replica of the same installation
+ * would need the Lease to have written it. */
+static void note_contest(struct leadership *l, const json_t *leader)
+{
+    const struct event_about about = about_leader(l, leader);
+    int64_t now = clock_mono_ms(l->o.clk);
+    bool goes_on = l->contests && now - l->contest_mono_ms <= CONTEST_MS;
+    l->contests = goes_on ? l->contests + 1 : 1;
+    l->contest_mono_ms = now;
+    if (l->contests != CONTESTS || !leader)
+        return;
+    log_error("Another installation of Cleave leads, too", kv("leader", l->o.name),
+              kv("holder", l->o.identity), kv("rival", holder_of(leader)));
+    recorder_event_about(l->o.recorder, &about, /* warning= */ true, "LeaderContested",
+                         "%s and %s both lead: two installations of Cleave are in this cluster; "
+                         "remove one (kubectl get deployments -A -l "
+                         "app.kubernetes.io/part-of=cleave shows them)",
+                         l->o.identity, holder_of(leader));
+}
+
+/* True while a rival is left its name. */
+static bool pauses(const struct leadership *l)
+{
+    return l->contests >= CONTESTS &&
+           clock_mono_ms(l->o.clk) - l->contest_mono_ms < LEADERSHIP_CONTEST_MS;
+}
+
 void leadership_step(struct leadership *l, struct scope *s)
 {
     static const char old_copy[] =
@@ -234,13 +274,20 @@ void leadership_step(struct leadership *l, struct scope *s)
     (void)eventfd_read(l->refused_fd, &n);
     if (!has_refusals(l))
         return; /* a later write was taken */
+    if (pauses(l)) {
+        if (is_refused_for_long(l))
+            (void)mark_refused(l);
+        return;
+    }
     int rc = claim_once(l, s, &ours, &leader, &e);
-    if (rc == 0 && !ours)
+    if (rc == 0 && !ours) {
+        note_contest(l, leader);
         forget_refusals(l); /* it was claimed just now */
-    else if (is_refused_for_long(l) && mark_refused(l))
+    } else if (is_refused_for_long(l) && mark_refused(l)) {
         report(l, leader, ours ? old_copy : err_msg(&e));
-    else if (rc < 0)
+    } else if (rc < 0) {
         log_warn("Could not claim the lead", kv("leader", l->o.name), kv_err(&e));
+    }
 }
 
 int leadership_run(void *arg, struct scope *s, struct err *e)

@@ -15,7 +15,9 @@
  * writes its identity there before it writes anything else.
  *
  *  - A write is refused because the Leader has another name, while this replica still holds the
- *    Lease: it writes its own again.
+ *    Lease: it writes its own again. A name that comes back each time is that of another
+ *    installation, whose Lease is in another namespace: then this replica says so in the log and in
+ *    an Event of the Leader, and takes the Leader back once in LEADERSHIP_CONTEST_MS only.
  *  - A write is refused although the Leader has its name, or cannot be given it: the API server
  *    judges by an older copy, for one. What lasts for LEADERSHIP_SETTLE_MS the replica reports: in
  *    the log, in an Event of the Leader, and by leadership_is_refused (for /readyz and a metric),
@@ -29,6 +31,8 @@ struct leadership;
 /* An API server has a change in milliseconds; one that starts, in seconds. */
 #define LEADERSHIP_SETTLE_MS 30000
 #define LEADERSHIP_CLAIM_MS  30000
+/* So long a rival is left the Leader, each time. */
+#define LEADERSHIP_CONTEST_MS 60000
 
 /* Borrowed; strings too. */
 struct leadership_opts {

@@ -301,3 +301,44 @@ Test(leadership, a_right_that_is_missing_is_no_question_of_who_leads)
     cr_expect_not(leadership_is_refused(lead));
     cr_expect_eq(kc_fake_calls(api, KC_GET), 0);
 }
+
+/* --- Two installations in one cluster --- */
+
+static void rival_writes(void)
+{
+    put_holder("rival_1");
+    refuses = true;
+    write_and_look();
+    refuses = false;
+}
+
+Test(leadership, a_rival_that_comes_back_is_reported_once_and_not_fought)
+{
+    cr_assert_eq(leadership_claim(lead, s, NULL), 0);
+    for (int i = 0; i < 3; i++) {
+        rival_writes();
+        expect_holder("me_1");
+        clock_fake_advance(clk, 1000);
+    }
+    cr_expect_eq(events(), 1);
+    rival_writes();
+    expect_holder("rival_1");
+    clock_fake_advance(clk, LEADERSHIP_CONTEST_MS);
+    rival_writes();
+    expect_holder("me_1");
+    clock_fake_advance(clk, 1000);
+    rival_writes();
+    expect_holder("rival_1");
+    cr_expect_eq(events(), 1);
+}
+
+Test(leadership, a_name_that_is_replaced_now_and_then_is_no_rival)
+{
+    cr_assert_eq(leadership_claim(lead, s, NULL), 0);
+    for (int i = 0; i < 5; i++) {
+        rival_writes();
+        expect_holder("me_1");
+        clock_fake_advance(clk, 3 * LEADERSHIP_CONTEST_MS);
+    }
+    cr_expect_eq(events(), 0);
+}
