@@ -7,13 +7,15 @@ fast, or ill-mannered. It speaks gRPC by Google's library, compiled from our .pr
     stub.wait_offer("nvidia.com/gpu", 1)
     pod = stub.admit("default", "train-0", {"nvidia.com/gpu": 1});  pod.answers["nvidia.com/gpu"]
     stub.end(pod)
+    stub.went_to_zero()             what was allocatable and then was not, so far
     stub.hang_up(resource)          ends the stream and the connection, as a kubelet that dies
     with stub.frozen(): ...         answers nothing and reads nothing
 
 What it does, and in what order, is what kubelet 1.34 does (pkg/kubelet/cm/devicemanager of
 k8s.io/kubernetes v1.34.4): Register dials back and asks for the options before it answers, a start
 removes every socket in the folder, a resource of the checkpoint counts 0 until its plugin is back,
-the end of a resource's old stream disconnects whichever plugin has it by then, and what an ended
+the end of a resource's old stream disconnects whichever plugin has it by then, a registration that
+fails leaves the resource without one and its devices and calls as they are, and what an ended
 pod had is on record until the pods were listed and the checkpoint was written after that.
 """
 
@@ -79,6 +81,7 @@ class Plugin:
         self.channel = grpc.insecure_channel(f"unix:{stub.plugins / request.endpoint}", options)
         self.stream = None
         self.end_code = None
+        self.stopped = False
         self.lists = 0  # messages of the stream so far
 
     def connect(self):
@@ -99,8 +102,17 @@ class Plugin:
                 self.stub.gate.wait()
                 self.lists += 1
                 self.stub.listed(self.resource, message.devices)
+                self.stub.after_list(self)
         except grpc.RpcError as error:
             self.end_code = error.code()
+
+    def is_reachable(self):
+        """Is there still a plugin behind the connection?"""
+        try:
+            self.call("GetDevicePluginOptions", dp.Empty(), dp.DevicePluginOptions, timeout=5)
+        except grpc.RpcError:
+            return False
+        return True
 
     def close(self):
         self.channel.close()
@@ -147,7 +159,9 @@ class KubeletStub:
         self.before_register = lambda request: None
         self.before_list = lambda: None
         self.before_start = lambda: None
+        self.after_list = lambda plugin: None
         self.registrations = []  # of all times: (monotonic time, request)
+        self.history = []  # of all times: (resource, healthy devices), one for each change
         self.calls = collections.Counter()
         self.server = self.pod_server = None
         self.forget()
@@ -274,6 +288,8 @@ class KubeletStub:
     def lose(self, resource):
         """A plugin was disconnected: its devices stay known, and none is healthy."""
         self.healthy[resource], self.unhealthy[resource] = set(), set(self.all.get(resource, {}))
+        self.endpoints[resource].stopped = True
+        self.history.append((resource, 0))
 
     def listed(self, resource, devices):
         """A list came: it replaces the one before."""
@@ -281,13 +297,19 @@ class KubeletStub:
             self.all[resource] = {d.ID: d for d in devices}
             self.healthy[resource] = {d.ID for d in devices if d.health == "Healthy"}
             self.unhealthy[resource] = set(self.all[resource]) - self.healthy[resource]
+            self.history.append((resource, len(self.healthy[resource])))
             self.write_checkpoint()
 
-    def plugin(self, resource):
-        """The Plugin that is connected for a resource."""
+    def went_to_zero(self):
+        """Resources of which something could be had, and then nothing, at any time since the history was cleared."""
         with self.lock:
-            plugin = self.clients.get(resource)
-        assert plugin, f"nothing is registered for {resource}; there is {sorted(self.clients)}"
+            return {name for name, n in self.history if n == 0}
+
+    def plugin(self, resource):
+        """The Plugin that is asked for a resource: the newest that answered for its options, until it was disconnected."""
+        with self.lock:
+            plugin = self.endpoints.get(resource)
+        assert plugin and not plugin.stopped, f"nothing is registered for {resource}; there is {sorted(self.endpoints)}"
         return plugin
 
     def hang_up(self, resource):

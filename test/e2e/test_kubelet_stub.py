@@ -46,8 +46,8 @@ def toys(host, request):
     made = []
     resource = f"toy.dev/{request.node.originalname.replace('_', '-')[:50].rstrip('-')}"
 
-    def make(resource=resource):
-        made.append(ToyPlugin(host.plugins, resource, f"toy{len(made)}.sock"))
+    def make(resource=resource, refuses=False):
+        made.append(ToyPlugin(host.plugins, resource, f"toy{len(made)}.sock", refuses))
         return made[-1]
 
     yield make
@@ -99,6 +99,36 @@ def test_the_end_of_an_old_stream_disconnects_the_new_plugin(host, toys):
     wait_offer(host, new, 2, 2)
     old.end_stream()
     wait_offer(host, new, 0, 2)
+
+
+def hand_over(host, toys):
+    """A plugin takes over from another one as agents do; returns both, the old one without a stream."""
+    old, new = toys(), toys()
+    old.show(a=True)
+    old.register()
+    wait_offer(host, old, 1, 1)
+    new.show(b=True, c=True)
+    new.register()
+    wait_offer(host, new, 2, 2)
+    assert "no options here" in toys(refuses=True).register()
+    old.end_stream()
+    return old, new
+
+
+def test_after_a_registration_that_failed_the_end_of_an_old_stream_undoes_nothing(host, toys):
+    _, new = hand_over(host, toys)
+    new.show(b=True, c=True, d=True)
+    wait_offer(host, new, 3, 3)
+
+
+def test_a_plugin_that_registers_again_after_that_is_noticed_when_it_ends(host, toys):
+    _, new = hand_over(host, toys)
+    again = toys()
+    again.show(b=True, c=True, d=True)
+    again.register()
+    wait_offer(host, again, 3, 3)
+    new.end_stream()
+    wait_offer(host, again, 0, 3)
 
 
 def test_a_restart_removes_sockets_and_counts_nothing_until_the_plugin_is_back(host, toys):

@@ -8,10 +8,10 @@ from kubelet_stub import dp, grpc
 
 
 class ToyPlugin:
-    """Serves devices of one resource in the folder of a kubelet's sockets."""
+    """Serves devices of one resource in the folder of a kubelet's sockets; refuses: it does not even say its options."""
 
-    def __init__(self, folder, resource, name):
-        self.folder, self.resource, self.name = folder, resource, name
+    def __init__(self, folder, resource, name, refuses=False):
+        self.folder, self.resource, self.name, self.refuses = folder, resource, name, refuses
         self.calls = []
         self.streams = []
         self.devices = {}
@@ -27,6 +27,8 @@ class ToyPlugin:
 
     def options(self, request, context):
         self.calls.append("options")
+        if self.refuses:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "no options here")
         return dp.DevicePluginOptions()
 
     def watch(self, request, context):
