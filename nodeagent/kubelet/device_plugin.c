@@ -11,7 +11,6 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/kubelet/grpc_client.h"
-#include "nodeagent/kubelet/grpc_server.h"
 #include "nodeagent/kubelet/plugin_folder.h"
 #include "nodeagent/kubelet/plugin_messages.h"
 
@@ -30,6 +29,7 @@ enum {
 struct stream {
     struct served *of;
     struct grpc_call *call;
+    bool former; /* of the registration before device_plugin_renew */
 };
 
 /* The next thing that a resource waits for. */
@@ -42,10 +42,12 @@ enum served_wait {
 };
 
 struct served {
+    struct plugin_calls calls; /* first: the handlers' argument */
     struct device_plugin *plugin;
     char *name;
     char endpoint[48];
     struct grpc_server *server; /* NULL: the socket failed, or the list is too large */
+    struct grpc_server *former; /* of the registration before device_plugin_renew; NULL: none */
     struct stream **streams;
     size_t n_streams;
     struct plugin_bytes list;
@@ -73,6 +75,7 @@ struct device_plugin {
     uint32_t instance;
     unsigned numbers;
     struct plugin_stats stats;
+    bool frozen; /* answers calls, and does nothing else any more */
 };
 
 /* --- Streams --- */
@@ -112,13 +115,22 @@ static void drop_stream(struct stream *t)
     free(t);
 }
 
+/* True while the kubelet reads the stream of the newest registration. */
+static bool is_heard(const struct served *s)
+{
+    for (size_t i = 0; i < s->n_streams; i++)
+        if (!s->streams[i]->former)
+            return true;
+    return false;
+}
+
 /* The kubelet counts the resource as gone, and does not connect again. */
 static void stream_ended(void *arg)
 {
     struct stream *t = arg;
     struct served *s = t->of;
     drop_stream(t);
-    if (s->n_streams || is_retiring(s))
+    if (s->plugin->frozen || is_heard(s) || is_retiring(s))
         return;
     set_state(s, PLUGIN_WAITING, "the kubelet does not listen any more");
     if (!s->registering)
@@ -158,7 +170,7 @@ static void list_and_watch(void *arg, struct grpc_call *call, const uint8_t *req
         return;
     }
     struct stream *t = xmalloc(sizeof(*t));
-    *t = (struct stream){s, call};
+    *t = (struct stream){.of = s, .call = call};
     *XPUSH(s->streams, s->n_streams) = t;
     grpc_call_on_end(call, stream_ended, t);
     if (s->wait == WAIT_LISTEN) {
@@ -172,94 +184,30 @@ static void list_and_watch(void *arg, struct grpc_call *call, const uint8_t *req
     send_list(t);
 }
 
-/* --- The other calls --- */
-
-/* Answers a call with its one message, or with the error. */
-static void answer(struct grpc_call *call, int rc, struct plugin_bytes *bytes, struct err *e)
-{
-    if (rc == 0)
-        rc = grpc_call_send(call, bytes->data, bytes->len, e);
-    free(bytes->data);
-    if (rc < 0)
-        grpc_call_finish(call, grpc_code_of(e->kind), err_msg(e));
-    else
-        grpc_call_finish(call, GRPC_OK, NULL);
-}
-
-static void get_options(void *arg, struct grpc_call *call, const uint8_t *request, size_t len)
-{
-    (void)arg;
-    (void)request;
-    (void)len;
-    auto_err struct err e = {0};
-    struct plugin_bytes bytes = plugin_encode_options();
-    answer(call, 0, &bytes, &e);
-}
-
-static int allocate_one(void *arg, const char *const *ids, size_t n, struct entry *ret,
-                        struct err *e)
-{
-    struct served *s = arg;
-    return s->plugin->o.ops->allocate(s->plugin->o.arg, s->name, ids, n, ret, e);
-}
-
-static void allocate(void *arg, struct grpc_call *call, const uint8_t *request, size_t len)
-{
-    struct served *s = arg;
-    auto_err struct err e = {0};
-    struct plugin_bytes bytes = {0};
-    int rc = plugin_answer_allocate(request, len, allocate_one, s, &bytes, &e);
-    s->plugin->stats.allocations++;
-    if (rc < 0) {
-        s->plugin->stats.refused++;
-        log_warn("Refused a grant of the kubelet", kv("resource", s->name), kv_err(&e));
-    }
-    answer(call, rc, &bytes, &e);
-}
-
-static int prefer_one(void *arg, const struct plugin_preference *p, const char **ret_ids,
-                      struct err *e)
-{
-    struct served *s = arg;
-    return s->plugin->o.ops->prefer(s->plugin->o.arg, s->name, p, ret_ids, e);
-}
-
-static void prefer(void *arg, struct grpc_call *call, const uint8_t *request, size_t len)
-{
-    struct served *s = arg;
-    auto_err struct err e = {0};
-    struct plugin_bytes bytes = {0};
-    int rc = plugin_answer_prefer(request, len, prefer_one, s, &bytes, &e);
-    answer(call, rc, &bytes, &e);
-}
-
-static void pre_start(void *arg, struct grpc_call *call, const uint8_t *request, size_t len)
-{
-    (void)arg;
-    (void)request;
-    (void)len;
-    auto_err struct err e = {0};
-    struct plugin_bytes empty = {xmalloc(1), 0};
-    answer(call, 0, &empty, &e);
-}
+/* --- Registration --- */
 
 static const struct grpc_method methods[] = {
-    {"/v1beta1.DevicePlugin/GetDevicePluginOptions", get_options},
+    {"/v1beta1.DevicePlugin/GetDevicePluginOptions", plugin_calls_options},
     {"/v1beta1.DevicePlugin/ListAndWatch", list_and_watch},
-    {"/v1beta1.DevicePlugin/GetPreferredAllocation", prefer},
-    {"/v1beta1.DevicePlugin/Allocate", allocate},
-    {"/v1beta1.DevicePlugin/PreStartContainer", pre_start},
+    {"/v1beta1.DevicePlugin/GetPreferredAllocation", plugin_calls_prefer},
+    {"/v1beta1.DevicePlugin/Allocate", plugin_calls_allocate},
+    {"/v1beta1.DevicePlugin/PreStartContainer", plugin_calls_pre_start},
 };
 
-/* --- Registration --- */
+static void forget_servers(struct served *s, const char *why)
+{
+    end_streams(s, GRPC_UNAVAILABLE, why);
+    s->server = grpc_server_free(s->server);
+    s->former = grpc_server_free(s->former);
+}
 
 static int make_server(struct served *s, struct err *e)
 {
     struct device_plugin *p = s->plugin;
     if (s->server && grpc_server_is_reachable(s->server))
         return 0;
-    end_streams(s, GRPC_UNAVAILABLE, "the plugin's socket was removed");
-    s->server = grpc_server_free(s->server);
+    if (s->server)
+        forget_servers(s, "the plugin's socket was removed");
     (void)snprintf(s->endpoint, sizeof(s->endpoint), SOCKET_PREFIX "%08x-%u.sock", p->instance,
                    p->numbers++);
     auto_free char *path = plugin_folder_path(p->dir, s->endpoint);
@@ -288,7 +236,7 @@ static void registered(void *arg, const struct grpc_reply *reply)
     if (reply->code == GRPC_OK) {
         s->plugin->stats.registrations++;
         log_info("Registered with the kubelet", kv("resource", s->name));
-        if (!s->n_streams)
+        if (!is_heard(s))
             await(s, WAIT_LISTEN, LISTEN_DEADLINE_MS);
         return;
     }
@@ -304,6 +252,8 @@ static void enroll(struct served *s)
 {
     auto_err struct err e = {0};
     s->wait = WAIT_NOTHING;
+    if (s->plugin->frozen)
+        return;
     s->again |= s->registering; /* the kubelet may be another one by now */
     if (s->registering || s->too_large)
         return;
@@ -334,8 +284,7 @@ static void served_free(struct served *s)
     for (size_t i = 0; i < p->n; i++)
         if (p->items[i] == s)
             p->items[i] = p->items[--p->n];
-    end_streams(s, GRPC_UNAVAILABLE, "the plugin ends");
-    (void)grpc_server_free(s->server);
+    forget_servers(s, "the plugin ends");
     (void)reactor_timer_free(s->timer);
     free(s->streams);
     free(s->list.data);
@@ -373,9 +322,11 @@ static void on_timer(void *arg)
 static struct served *served_new(struct device_plugin *p, const char *name)
 {
     struct served *s = xmalloc(sizeof(*s));
+    char *own_name = xstrdup(name);
     *s = (struct served){
+        .calls = {own_name, p->o.ops, p->o.arg, &p->stats},
         .plugin = p,
-        .name = xstrdup(name),
+        .name = own_name,
         .state = PLUGIN_WAITING,
         .backoff = {.base_ms = 4, .cap_ms = 5000, .factor = 2, .jitter_pct = 20},
         .lost = {.base_ms = 200, .cap_ms = 300000, .reset_after_ms = 3600000, .factor = 2},
@@ -405,6 +356,7 @@ static void refuse_large(struct served *s, size_t len)
     reactor_timer_unset(s->timer);
     end_streams(s, GRPC_RESOURCE_EXHAUSTED, why);
     s->server = grpc_server_free(s->server);
+    s->former = grpc_server_free(s->former);
     set_state(s, PLUGIN_TOO_LARGE, why);
 }
 
@@ -451,13 +403,15 @@ static bool is_among(const char *name, const struct plugin_resource *list, size_
 
 static void come_back(struct served *s)
 {
-    await(s, s->n_streams ? WAIT_NOTHING : WAIT_REGISTER, 0);
-    if (s->n_streams)
+    await(s, is_heard(s) ? WAIT_NOTHING : WAIT_REGISTER, 0);
+    if (is_heard(s))
         set_state(s, PLUGIN_SERVED, NULL);
 }
 
 void device_plugin_set(struct device_plugin *p, const struct plugin_resource *list, size_t n)
 {
+    if (p->frozen)
+        return;
     for (size_t i = 0; i < p->n; i++)
         if (!is_among(p->items[i]->name, list, n))
             retire(p->items[i]);
@@ -472,14 +426,14 @@ void device_plugin_set(struct device_plugin *p, const struct plugin_resource *li
             continue;
         }
         offer(s, &list[i]);
-        if (!s->n_streams && !s->too_large)
+        if (!is_heard(s) && !s->too_large)
             await(s, WAIT_REGISTER, 0);
     }
 }
 
 void device_plugin_repeat(struct device_plugin *p)
 {
-    for (size_t i = 0; i < p->n; i++)
+    for (size_t i = 0; !p->frozen && i < p->n; i++)
         if (p->items[i]->n_streams && p->items[i]->wait != WAIT_FLUSH) {
             send_list(p->items[i]->streams[p->items[i]->n_streams - 1]);
             return;
@@ -495,12 +449,51 @@ static void kubelet_came(void *arg, bool same_socket)
     struct device_plugin *p = arg;
     for (size_t i = 0; i < p->n; i++) {
         struct served *s = p->items[i];
-        if (is_retiring(s) || (same_socket && s->n_streams))
+        if (p->frozen || is_retiring(s) || (same_socket && is_heard(s)))
             continue;
         backoff_reset(&s->backoff);
         await(s, WAIT_REGISTER, 0);
     }
 }
+
+/* --- Hand-over --- */
+
+/* The old streams stay: in kubelets before 1.36 the end of any of them undoes the registration. */
+static void renew(struct served *s)
+{
+    if (is_retiring(s) || !is_heard(s) || s->former || s->n_streams > 2)
+        return;
+    for (size_t i = 0; i < s->n_streams; i++)
+        s->streams[i]->former = true;
+    s->former = TAKE(s->server);
+    await(s, WAIT_REGISTER, 0);
+}
+
+void device_plugin_renew(struct device_plugin *p)
+{
+    assert(!p->frozen);
+    for (size_t i = 0; i < p->n; i++)
+        renew(p->items[i]);
+}
+
+void device_plugin_freeze(struct device_plugin *p)
+{
+    p->frozen = true;
+    for (size_t i = 0; i < p->n; i++)
+        reactor_timer_unset(p->items[i]->timer);
+}
+
+const char **device_plugin_heard(const struct device_plugin *p, size_t *ret_n)
+{
+    const char **names = NULL;
+    *ret_n = 0;
+    for (size_t i = 0; i < p->n; i++)
+        if (p->items[i]->n_streams)
+            *XPUSH(names, *ret_n) = p->items[i]->name;
+    return names;
+}
+
+/* --- Checks --- */
 
 void device_plugin_check(struct device_plugin *p)
 {
@@ -536,10 +529,10 @@ static bool is_named(const char *name, const char *const *names, size_t n)
 bool device_plugin_verify(struct device_plugin *p, const char *const *names, size_t n)
 {
     bool again = false;
-    for (size_t i = 0; i < p->n; i++) {
+    for (size_t i = 0; !p->frozen && i < p->n; i++) {
         struct served *s = p->items[i];
         bool known = s->verified; /* a registration newer than the question is passed over once */
-        s->verified = s->offers && s->n_streams;
+        s->verified = s->offers && is_heard(s);
         again |= s->verified && !known;
         if (!known || !s->verified || is_retiring(s) || is_named(s->name, names, n))
             continue;

@@ -4,7 +4,7 @@
 #include "base/auto.h"
 #include "base/reactor.h"
 
-#include "nodeagent/kubelet/plugin_messages.h"
+#include "nodeagent/kubelet/plugin_calls.h"
 
 /*
  * The kubelet's device plugin API v1beta1 (k8s.io/kubelet pkg/apis/deviceplugin) inside the agent's
@@ -17,18 +17,6 @@
  * mistaken for this one's.
  */
 struct device_plugin;
-
-/* The callbacks. They answer from memory, on the reactor's thread, because the kubelet admits one
- * pod at a time and waits. The error's text becomes the pod's. */
-struct plugin_ops {
-    int (*allocate)(void *arg, const char *resource, const char *const *ids, size_t n,
-                    struct entry *ret, struct err *e);
-    /* Fills ret_ids with p->size pointers out of p->available. */
-    int (*prefer)(void *arg, const char *resource, const struct plugin_preference *p,
-                  const char **ret_ids, struct err *e);
-    /* Called when the result of device_plugin_trouble may have changed. */
-    void (*changed)(void *arg);
-};
 
 struct device_plugin_options {
     struct reactor *reactor;
@@ -75,11 +63,18 @@ enum plugin_state {
  * here. */
 enum plugin_state device_plugin_trouble(const struct device_plugin *p, const char **ret_text);
 
-/* Registrations that succeeded, and answers to Allocate, since the start. */
-struct plugin_stats {
-    int64_t registrations, allocations, refused;
-};
 struct plugin_stats device_plugin_stats(const struct device_plugin *p);
+
+/* Registers each resource that the kubelet reads once more, at a new socket, and leaves the stream
+ * that the kubelet reads already: after a hand-over, when the agent before had the kubelet forget
+ * its connections (plugin_parting.h) and this one's with them. Once in a plugin's life. */
+void device_plugin_renew(struct device_plugin *p);
+/* From now on calls are answered, and nothing else is done: no registration, no list, whatever
+ * happens. For the time in which another agent takes over. */
+void device_plugin_freeze(struct device_plugin *p);
+/* The resources that the kubelet reads a stream of. The caller frees the array; the names are
+ * borrowed until the next call of a function here. */
+const char **device_plugin_heard(const struct device_plugin *p, size_t *ret_n);
 
 /* Ends all streams; the kubelet then counts their devices as gone. NULL allowed; returns NULL. */
 struct device_plugin *device_plugin_free(struct device_plugin *p);

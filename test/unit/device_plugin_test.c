@@ -227,6 +227,74 @@ Test(device_plugin, stream_that_ends_is_asked_for_again)
     node_done(&n);
 }
 
+Test(device_plugin, renewal_registers_at_another_socket_and_leaves_the_stream)
+{
+    struct node n;
+    char first[sizeof(n.endpoint)];
+    node_init(&n);
+    kubelet_start(&n);
+    plugin_start(&n);
+    offer(&n, "nvidia.com/gpu", 2);
+    int former = listen_to(&n);
+    memcpy(first, n.endpoint, sizeof(first));
+    device_plugin_renew(n.plugin);
+    grpc_pass(n.w, 10);
+    cr_expect_eq(n.registrations, 2);
+    cr_expect_str_neq(n.endpoint, first);
+    cr_expect(grpc_raw_is_open(former));
+    cr_expect_eq(state(&n), PLUGIN_SERVED, "the kubelet reads the former stream meanwhile");
+    int fd = listen_to(&n);
+    auto_free char *path = xasprintf("%s/%s", n.w->folder, first);
+    cr_expect_eq(access(path, F_OK), 0, "the kubelet may still ask there");
+    device_plugin_renew(n.plugin);
+    grpc_pass(n.w, 10);
+    cr_expect_eq(n.registrations, 2, "once");
+    (void)close(former);
+    (void)close(fd);
+    node_done(&n);
+}
+
+Test(device_plugin, loss_of_the_renewed_registration_is_noticed_beside_the_former_stream)
+{
+    struct node n;
+    node_init(&n);
+    kubelet_start(&n);
+    plugin_start(&n);
+    offer(&n, "nvidia.com/gpu", 2);
+    int former = listen_to(&n);
+    device_plugin_renew(n.plugin);
+    grpc_pass(n.w, 10);
+    (void)close(listen_to(&n));
+    grpc_pass(n.w, 10);
+    cr_expect_eq(n.registrations, 3);
+    cr_expect(grpc_raw_is_open(former));
+    (void)close(former);
+    node_done(&n);
+}
+
+Test(device_plugin, frozen_plugin_keeps_its_streams_and_registers_no_more)
+{
+    struct node n;
+    size_t heard;
+    node_init(&n);
+    kubelet_start(&n);
+    plugin_start(&n);
+    offer(&n, "nvidia.com/gpu", 2);
+    int fd = listen_to(&n);
+    device_plugin_freeze(n.plugin);
+    offer(&n, "nvidia.com/other", 1);
+    n.kubelet = grpc_server_free(n.kubelet);
+    kubelet_start(&n);
+    grpc_pass(n.w, 10000);
+    cr_expect_eq(n.registrations, 1);
+    cr_expect(grpc_raw_is_open(fd));
+    auto_free const char **names = device_plugin_heard(n.plugin, &heard);
+    cr_assert_eq(heard, 1);
+    cr_expect_str_eq(names[0], "nvidia.com/gpu");
+    (void)close(fd);
+    node_done(&n);
+}
+
 Test(device_plugin, refusal_is_told_and_tried_again_more_and_more_rarely)
 {
     struct node n;
