@@ -328,18 +328,33 @@ static void sweep_drafts(const char *state_dir)
         log_warn("Could not remove what a crash left behind", kv_err(&e));
 }
 
-int journal_lock(const char *state_dir, int *ret_fd, struct err *e)
+/* operation as flock(2). */
+static int lock(const char *state_dir, int operation, int *ret_fd, struct err *e)
 {
     TRY(file_make_dirs(state_dir, DIR_MODE, e));
     auto_free char *path = xasprintf("%s/" LOCK_NAME, state_dir);
     auto_fd int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE);
     if (fd < 0)
         return err_set_errno(e, errno, "open %s", path);
-    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+    int rc;
+    do
+        rc = flock(fd, operation);
+    while (rc < 0 && errno == EINTR);
+    if (rc < 0)
         return errno == EWOULDBLOCK
                    ? err_set(e, ERR_CONFLICT, "another process is changing this machine's cards")
                    : err_set_errno(e, errno, "lock %s", path);
     sweep_drafts(state_dir);
     *ret_fd = TAKE_FD(fd);
     return 0;
+}
+
+int journal_lock(const char *state_dir, int *ret_fd, struct err *e)
+{
+    return lock(state_dir, LOCK_EX | LOCK_NB, ret_fd, e);
+}
+
+int journal_await_lock(const char *state_dir, int *ret_fd, struct err *e)
+{
+    return lock(state_dir, LOCK_EX, ret_fd, e);
 }

@@ -61,3 +61,5 @@ int journal_list(const char *state_dir, char ***ret_uuids, size_t *ret_n, struct
  * removes the temporary files of a process that crashed while it wrote a journal. ERR_CONFLICT:
  * another process holds the lock. ERR_SYSTEM. */
 int journal_lock(const char *state_dir, int *ret_fd, struct err *e) MUST_CHECK;
+/* The same, but waits for as long as another process holds the lock. ERR_SYSTEM. */
+int journal_await_lock(const char *state_dir, int *ret_fd, struct err *e) MUST_CHECK;
