@@ -12,7 +12,6 @@
 #include "base/xalloc.h"
 
 #include "kubeclient/http.h"
-#include "nodeagent/change/journal.h"
 #include "nodeagent/commands/cmd.h"
 #include "nodeagent/commands/host.h"
 #include "nodeagent/commands/run_flags.h"
@@ -73,7 +72,7 @@ struct process {
     struct http_server *http;
     struct heartbeats *beats;
     struct agent_liveness liveness; /* the loop's and the status writer's */
-    int lock;
+    struct handover_locks *locks;
     struct part parts[MAX_THREADS];
     size_t n_parts;
 };
@@ -106,6 +105,8 @@ static int run_agent(void *arg, struct scope *s, struct err *e)
 static int get_ready(void *arg, struct sb *body)
 {
     bool ready = agent_is_ready(arg);
+    if (agent_phase(arg) == HANDOVER_STANDBY)
+        sb_add(body, "standby: another process has this node's cards\n");
     sb_add(body, ready ? "ok\n" : "the hardware or the Device has not been read yet\n");
     return ready ? 200 : 503;
 }
@@ -156,7 +157,7 @@ static int open_hardware(struct process *p, const struct run_flags *f, struct er
 {
     int64_t deadline_ms;
     TRY(num_parse(f->call_deadline, 100, 3600000, &deadline_ms, e));
-    TRY(journal_lock(f->host.state_dir, &p->lock, e));
+    TRY(handover_locks_new(f->host.state_dir, &p->locks, e));
     p->watch = gpu_watch_new(&(struct gpu_watch_options){.library = host_events_library(&f->host)});
     auto_gpu struct gpu *gpu = NULL;
     TRY(host_gpus(&f->host, p->watch, &gpu, e));
@@ -278,6 +279,7 @@ static int make_agent(struct process *p, const struct run_flags *f, uint64_t see
         .koordinator = p->koordinator,
         .driver = driver_where(f, &p->config),
         .config = &p->config,
+        .locks = p->locks,
         .resync_ms = resync_s * 1000,
         .seed = seed + 3,
     };
@@ -339,6 +341,8 @@ static int serve_until_signal(struct process *p, const sigset_t *signals)
     int signal = 0;
     (void)sigwait(signals, &signal);
     log_info("Stopping", kv("signal", signal == SIGINT ? "SIGINT" : "SIGTERM"));
+    agent_ask_end(p->agent);
+    (void)sigwait(signals, &signal); /* the agent's thread has ended, or somebody is in a hurry */
     scope_cancel(s);
     return join_parts(p);
 }
@@ -367,8 +371,7 @@ static bool process_done(struct process *p)
     p->beats = heartbeats_free(p->beats);
     p->kc = kc_free(p->kc);
     plugin_config_done(&p->config);
-    if (p->lock >= 0)
-        (void)close(p->lock);
+    p->locks = handover_locks_free(p->locks);
     return false;
 }
 
@@ -422,7 +425,7 @@ static int run_process(const struct run_flags *f)
     (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
 
-    struct process p = {.lock = -1};
+    struct process p = {0};
     int rc = 1;
     if (set_up(&p, f, &e) < 0)
         log_error("Could not start", kv_err(&e));

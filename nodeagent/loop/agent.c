@@ -11,6 +11,7 @@
 
 #include "nodeagent/loop/next_job.h"
 #include "nodeagent/loop/read_jobs.h"
+#include "nodeagent/loop/turn.h"
 
 enum {
     RESYNC_MS = 30000,
@@ -41,6 +42,7 @@ struct agent {
     struct agent_events events;
     struct agent_metrics *metrics;
     bool kubelet_listed, kubelet_holders; /* news from the kubelet that was not handled yet */
+    struct turn turn;
 };
 
 static bool serves_kubelet(const struct agent *a)
@@ -54,7 +56,9 @@ static void follow_spec(struct agent *a, const struct spec_news *news)
 {
     const struct recovery_facts facts = read_jobs_facts(&a->read_jobs);
     recovery_follow(&a->recovery, &facts, &a->tracks);
-    card_tracks_follow(&a->tracks, news->before, facts.spec, news->ordered);
+    /* What a standby sees ordered is another agent's to do. */
+    bool ordered = news->ordered && turn_phase(&a->turn) != HANDOVER_STANDBY;
+    card_tracks_follow(&a->tracks, news->before, facts.spec, ordered);
     reporting_within(a->reporting, PUBLISH_LAG_MS);
 }
 
@@ -84,7 +88,8 @@ static void start_card(struct agent *a, struct card_track *t)
 
 static bool slots_are_served(const struct agent *a)
 {
-    return a->d.slots && a->recovery.done && spec_source_is_seen(a->spec_source) && a->cards.read;
+    return a->d.slots && handover_changes(turn_phase(&a->turn)) && a->recovery.done &&
+           spec_source_is_seen(a->spec_source) && a->cards.read;
 }
 
 /* True when a job for slots was begun. */
@@ -111,7 +116,7 @@ static struct next_job_facts next_job_facts(const struct agent *a)
         .n_cards = a->cards.n,
         .now_mono_ms = clock_mono_ms(a->d.clk),
         .next_read_mono_ms = a->read_jobs.readings.next_mono_ms,
-        .spec_seen = spec_source_is_seen(a->spec_source),
+        .spec_seen = handover_changes(turn_phase(&a->turn)) && spec_source_is_seen(a->spec_source),
         .cards_read = a->cards.read,
         .read_due = a->read_jobs.readings.due,
     };
@@ -120,7 +125,8 @@ static struct next_job_facts next_job_facts(const struct agent *a)
 /* Interrupted changes and modes come before the attempts at a card. True when a job was begun. */
 static bool start_single(struct agent *a)
 {
-    struct agent_job *j = a->cards.read ? read_jobs_begin_card(&a->read_jobs, &a->env, a) : NULL;
+    bool may = a->cards.read && handover_recovers(turn_phase(&a->turn));
+    struct agent_job *j = may ? read_jobs_begin_card(&a->read_jobs, &a->env, a) : NULL;
     if (j)
         jobs_submit(&a->jobs, j);
     return j;
@@ -145,6 +151,8 @@ static bool start_next(struct agent *a)
 
 static void start_all(struct agent *a)
 {
+    if (!handover_reads(turn_phase(&a->turn)))
+        return;
     if (!jobs_reads(&a->jobs))
         read_jobs_tick(&a->read_jobs);
     while (jobs_has_room(&a->jobs) && start_next(a))
@@ -199,7 +207,7 @@ static void job_done(void *arg)
 /* When a job may be due; INT64_MAX: only an event brings one. */
 static int64_t job_due_mono_ms(const struct agent *a)
 {
-    if (!jobs_has_room(&a->jobs))
+    if (!jobs_has_room(&a->jobs) || !handover_reads(turn_phase(&a->turn)))
         return INT64_MAX;
     const struct next_job_facts facts = next_job_facts(a);
     int64_t at = next_job_due_mono_ms(&facts);
@@ -211,10 +219,13 @@ static int64_t job_due_mono_ms(const struct agent *a)
 /* The time until something is due; INT64_MAX: only an event brings work. */
 static int64_t wait_ms(const struct agent *a)
 {
+    enum handover_phase phase = turn_phase(&a->turn);
     int64_t now = clock_mono_ms(a->d.clk), watch = worker_watch_ms(a->d.worker);
-    int64_t at =
-        least(reporting_due_mono_ms(a->reporting), spec_source_due_mono_ms(a->spec_source));
-    at = least(at, job_due_mono_ms(a));
+    int64_t at = least(turn_due_mono_ms(&a->turn), job_due_mono_ms(a));
+    if (handover_publishes(phase))
+        at = least(at, reporting_due_mono_ms(a->reporting));
+    if (!handover_is_frozen(phase))
+        at = least(at, spec_source_due_mono_ms(a->spec_source));
     int64_t ms = at == INT64_MAX ? INT64_MAX : at > now ? at - now : 0;
     return watch < 0 ? ms : least(ms, watch);
 }
@@ -275,9 +286,12 @@ static void listen_to_kubelet(struct agent *a)
 void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
 {
     assert(max_wait_ms >= 0);
+    bool is_frozen = handover_is_frozen(turn_phase(&a->turn));
     struct pollfd fds[] = {
         {.fd = worker_fd(a->d.worker), .events = POLLIN},
-        {.fd = spec_source_fd(a->spec_source), .events = POLLIN},
+        {.fd = is_frozen ? -1 : spec_source_fd(a->spec_source), .events = POLLIN},
+        {.fd = turn_asked_fd(&a->turn), .events = POLLIN},
+        {.fd = turn_locks_fd(&a->turn), .events = POLLIN},
         {.fd = status_writer_fd(a->d.status_writer), .events = POLLIN},
         {.fd = scope_cancel_fd(s), .events = POLLIN},
         {.fd = a->d.health ? health_watch_fd(a->d.health) : -1, .events = POLLIN},
@@ -291,8 +305,10 @@ void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
     heartbeat_idle(a->d.beat);
     (void)poll(fds, ARRAY_LEN(fds), ms > INT_MAX ? -1 : (int)ms);
     heartbeat_busy(a->d.beat);
-    take_device(a);
-    reporting_adopt(a->reporting);
+    if (!is_frozen)
+        take_device(a);
+    if (handover_publishes(turn_phase(&a->turn)))
+        reporting_adopt(a->reporting);
     listen_to_kubelet(a);
     if (a->d.slots && late_binding_take(a->d.slots))
         reporting_within(a->reporting, 0);
@@ -301,21 +317,36 @@ void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
         agent_events_unbound(&a->events, a->d.slots);
     take_health_news(a);
     look_at_watchdog(a);
-    if (clock_mono_ms(a->d.clk) >= reporting_due_mono_ms(a->reporting))
+    if (handover_publishes(turn_phase(&a->turn)) &&
+        clock_mono_ms(a->d.clk) >= reporting_due_mono_ms(a->reporting))
         reporting_publish(a->reporting);
+    turn_look(&a->turn);
 }
 
 int agent_run(struct agent *a, struct scope *s, struct err *e)
 {
     for (;;) {
         TRY(scope_check(s, e));
+        TRY(turn_follow(&a->turn, e));
+        if (turn_phase(&a->turn) == HANDOVER_OVER)
+            return 0;
         agent_step(a, s, INT64_MAX);
     }
 }
 
 bool agent_is_ready(const struct agent *a)
 {
-    return reporting_is_ready(a->reporting);
+    return reporting_is_ready(a->reporting) || atomic_load(&a->turn.takes_over);
+}
+
+enum handover_phase agent_phase(const struct agent *a)
+{
+    return turn_phase(&a->turn);
+}
+
+void agent_ask_end(struct agent *a)
+{
+    turn_ask_end(&a->turn);
 }
 
 /* --- Life --- */
@@ -398,6 +429,20 @@ static void init_card_jobs(struct agent *a)
     };
 }
 
+static void init_turn(struct agent *a)
+{
+    a->turn.locks = a->d.locks;
+    a->turn.clk = a->d.clk;
+    a->turn.node = a->d.node;
+    a->turn.kubelet = a->d.kubelet;
+    a->turn.serves_kubelet = serves_kubelet(a);
+    a->turn.status_writer = a->d.status_writer;
+    a->turn.reporting = a->reporting;
+    a->turn.metrics = a->metrics;
+    a->turn.read_jobs = &a->read_jobs;
+    turn_begin(&a->turn);
+}
+
 struct agent *agent_new(const struct agent_deps *d)
 {
     assert(d->worker && d->devices && d->status_writer && d->clk && d->node && d->state_dir);
@@ -408,7 +453,6 @@ struct agent *agent_new(const struct agent_deps *d)
         (struct agent_job_env){d->state_dir, d->proc_root, serves_kubelet(a) ? &a->d.driver : NULL,
                                d->clk,       d->sys_root,  d->cdi_slots};
     rng_init(&a->rng, d->seed);
-    a->recovery.due = true;
     a->cards.health = d->health;
     a->cards.kubelet = d->kubelet;
     a->cards.serves_kubelet = serves_kubelet(a);
@@ -426,6 +470,7 @@ struct agent *agent_new(const struct agent_deps *d)
     init_read_jobs(a);
     if (d->kubelet)
         kubelet_link_on_change(d->kubelet, on_kubelet, a);
+    init_turn(a);
     return a;
 }
 
@@ -442,6 +487,7 @@ struct agent *agent_free(struct agent *a)
     exclusive_wish_done(&a->read_jobs.exclusive);
     recovery_done(&a->recovery);
     jobs_done(&a->jobs);
+    turn_done(&a->turn);
     free(a);
     return NULL;
 }

@@ -9,6 +9,8 @@
 #include "kubeclient/recorder.h"
 #include "nodeagent/change/transaction.h"
 #include "nodeagent/health/health_watch.h"
+#include "nodeagent/loop/handover.h"
+#include "nodeagent/loop/handover_locks.h"
 #include "nodeagent/loop/jobs.h"
 #include "nodeagent/loop/kubelet_link.h"
 #include "nodeagent/loop/status_writer.h"
@@ -62,6 +64,7 @@ struct agent_deps {
     const struct cdi_slots *cdi_slots; /* the CDI files of slots; NULL: none are written */
     struct driver_where driver;        /* where containers' device files are; used when serving the
                                           kubelet */
+    struct handover_locks *locks;      /* NULL: no other agent can be on this node */
     int64_t resync_ms;                 /* 0: 30 s */
     uint64_t seed;
 };
@@ -69,13 +72,20 @@ struct agent_deps {
 /* Borrows deps; they outlive the agent. Call it before the informer runs, since it adds a
  * handler. */
 struct agent *agent_new(const struct agent_deps *d);
-/* Runs until the scope ends. Blocks; one thread. */
+/* Runs until the scope ends, or until the agent was asked to end and has handed the node over, where
+ * a standby waits (handover.h). Blocks; one thread. ERR_SYSTEM: the locks failed. */
 int agent_run(struct agent *a, struct scope *s, struct err *e) MUST_CHECK;
 /* One turn of the loop: starts what is due, waits at most max_wait_ms for an event or for the next
  * due time, takes the results, publishes. For tests, in place of agent_run. */
 void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms);
-/* For /readyz: true once the hardware was read and the Device was seen. Any thread. */
+/* Asks the agent to end. Any thread, never blocks. */
+void agent_ask_end(struct agent *a);
+/* For /readyz: true once the hardware was read and the Device was seen. An agent that stands by is
+ * ready when it could take over: it has seen the Device, the kubelet has answered it, and it has
+ * read the hardware, or the agent that works has no card in the Device either. Any thread. */
 bool agent_is_ready(const struct agent *a);
+/* The phase. Any thread. */
+enum handover_phase agent_phase(const struct agent *a);
 struct agent *agent_free(struct agent *a);
 
 AUTO_DEFINE_PTR(agent, struct agent, agent_free)

@@ -8,7 +8,7 @@
 struct agent_metrics {
     const struct kubelet_link *kubelet; /* NULL: there is none */
     struct metric *transactions, *held;
-    struct metric_series *duration, *cards, *partitions, *stuck;
+    struct metric_series *duration, *cards, *partitions, *stuck, *standby;
     struct metric_series *registrations, *granted, *refused; /* NULL: the kubelet is not served */
 };
 
@@ -46,9 +46,17 @@ struct agent_metrics *agent_metrics_new(struct metrics *m, const struct kubelet_
         METRIC_WITH(metrics_gauge(m, "cleave_agent_partitions", "Existing partitions.", NULL));
     a->stuck = METRIC_WITH(metrics_gauge(m, "cleave_agent_library_stuck",
                                          "1 while a vendor call is past its deadline.", NULL));
+    a->standby = METRIC_WITH(metrics_gauge(m, "cleave_agent_standby",
+                                           "1 while another process has this node's cards.", NULL));
     if (kubelet)
         register_kubelet(a, m, serves);
     return a;
+}
+
+void agent_metrics_standby(struct agent_metrics *m, bool is_standby)
+{
+    if (m)
+        metric_set(m->standby, is_standby);
 }
 
 void agent_metrics_count(struct agent_metrics *m, const struct txn_result *r, int64_t took_ms)

@@ -15,6 +15,8 @@ struct agent_metrics;
  * accept. kubelet NULL: there is none. serves: the agent serves it, and does not only observe. */
 struct agent_metrics *agent_metrics_new(struct metrics *m, const struct kubelet_link *kubelet,
                                         bool serves);
+/* Whether the agent stands by: another process has the cards. */
+void agent_metrics_standby(struct agent_metrics *m, bool is_standby);
 /* Counts one attempt at a card. */
 void agent_metrics_count(struct agent_metrics *m, const struct txn_result *r, int64_t took_ms);
 /* Sets the gauges to the status that is about to be published. stuck: a vendor call is past its

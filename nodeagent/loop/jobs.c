@@ -95,6 +95,14 @@ static struct running_job *find_running(const struct jobs *s, const struct agent
     return NULL;
 }
 
+bool jobs_change(const struct jobs *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (s->running[i].kind != AGENT_JOB_READ)
+            return true;
+    return false;
+}
+
 /* NULL: the card is not known. */
 static const char *vendor_of(const struct jobs *s, const char *uuid)
 {

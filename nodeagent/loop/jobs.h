@@ -47,6 +47,8 @@ bool jobs_has_room(const struct jobs *s);
  * does not count: it keeps the card that hangs, and the next reading leaves that card out. At most
  * half of the worker's threads may hang so. */
 bool jobs_reads(const struct jobs *s);
+/* True while a job runs, or waits, that is no reading: it may change something. */
+bool jobs_change(const struct jobs *s);
 /* True while a job has this card in hand. */
 bool jobs_has_card(const struct jobs *s, const char *uuid);
 /* True when a job for this card may begin: none has it in hand, and the limit of its vendor leaves

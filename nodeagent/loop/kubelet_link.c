@@ -9,7 +9,9 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/cdi/entry_build.h"
+#include "nodeagent/kubelet/plugin_parting.h"
 #include "nodeagent/loop/holders_watch.h"
+#include "nodeagent/loop/mps_units.h"
 #include "nodeagent/loop/seals.h"
 #include "nodeagent/offer/preferred.h"
 
@@ -30,8 +32,11 @@ struct kubelet_link {
     struct reactor_timer *cdi_timer;
     struct mps *mps;   /* NULL: nothing can be shared by MPS */
     bool setting_mps;  /* ignore callbacks: this module sets the units itself */
+    bool mps_waits;    /* start no daemon yet: the agent before has its own */
     char *mps_trouble; /* NULL: all wanted daemons run, or are starting */
     struct seals seals;
+    struct plugin_parting *parting; /* NULL: not begun */
+    bool frozen, parted;
     kubelet_link_fn *on_change;
     void *arg;
 };
@@ -76,12 +81,6 @@ static int forget_slots(const struct kubelet_link *k, const struct entry_device 
     return 0;
 }
 
-/* The name of the device's MPS daemon. */
-static const char *unit_of(const struct table_device *d)
-{
-    return d->entry.cdi_name;
-}
-
 /* A container can be a client of one daemon only. */
 static int enter_mps(const struct kubelet_link *k, const struct table_resource *r,
                      const char *const *ids, size_t n, struct entry *ret, struct err *e)
@@ -91,12 +90,12 @@ static int enter_mps(const struct kubelet_link *k, const struct table_resource *
         const struct table_device *d = table_resource_device(r, ids[i]);
         if (!d->mps)
             continue;
-        if (unit && strcmp(unit, unit_of(d)) != 0)
+        if (unit && strcmp(unit, mps_units_name(d)) != 0)
             return err_set(e, ERR_INVALID,
                            "%s: a container can have replicas of one device shared by MPS, not of "
                            "several",
                            r->name);
-        unit = unit_of(d);
+        unit = mps_units_name(d);
     }
     if (unit && !k->mps)
         return err_set(e, ERR_UNAVAILABLE, "%s: this agent runs no MPS daemons", r->name);
@@ -211,45 +210,8 @@ static const struct table_device *device_at(const struct kubelet_link *k, const 
     return d;
 }
 
-/* The units shared by MPS that are not about to go. */
-struct units {
-    struct mps_unit *items;
-    struct mps_device **devices; /* allocated one by one, so that their addresses stay */
-    size_t n, n_devices;
-};
-
-static void add_unit(struct units *u, const struct table_device *d)
-{
-    struct mps_device *device = xmalloc(sizeof(*device));
-    *device = (struct mps_device){d->entry.uuid, d->memory_mib};
-    *XPUSH(u->devices, u->n_devices) = device;
-    *XPUSH(u->items, u->n) = (struct mps_unit){.name = unit_of(d),
-                                               .devices = device,
-                                               .n_devices = 1,
-                                               .replicas = (unsigned)d->replicas};
-}
-
-static void units_done(struct units *u)
-{
-    for (size_t i = 0; i < u->n_devices; i++)
-        free(u->devices[i]);
-    free(u->devices);
-    free(u->items);
-}
-AUTO_DEFINE(units, struct units, units_done)
-
-static void list_units(const struct kubelet_link *k, struct units *ret)
-{
-    for (size_t i = 0; i < k->table.n_resources; i++) {
-        const struct table_resource *r = &k->table.resources[i];
-        for (size_t p = 0; p < r->n_devices; p++)
-            if (r->devices[p].mps && !is_sealed(k, &r->devices[p]))
-                add_unit(ret, &r->devices[p]);
-    }
-}
-
 /* Keeps the first daemon that does not run, for the condition. */
-static void note_mps(struct kubelet_link *k, const struct units *u, const char *refused)
+static void note_mps(struct kubelet_link *k, const struct mps_units *u, const char *refused)
 {
     auto_free char *text = refused ? xstrdup(refused) : NULL;
     for (size_t i = 0; i < u->n && !text; i++) {
@@ -264,11 +226,10 @@ static void note_mps(struct kubelet_link *k, const struct units *u, const char *
 
 static void set_units(struct kubelet_link *k)
 {
-    AUTO(units) struct units u = {0};
     auto_err struct err e = {0};
-    if (!k->mps)
+    if (!k->mps || k->mps_waits || k->frozen)
         return;
-    list_units(k, &u);
+    auto_mps_units struct mps_units u = mps_units_of(&k->table, &k->seals);
     assert(!k->setting_mps);
     k->setting_mps = true;
     int rc = mps_set(k->mps, u.items, u.n, &e);
@@ -281,7 +242,7 @@ bool kubelet_link_has_no_daemon(const struct kubelet_link *k, const char *owner)
     const struct seal *s = seals_find(&k->seals, owner);
     for (size_t i = 0; k->mps && s && i < s->n_ids; i++) {
         const struct table_device *d = device_at(k, s->ids[i]);
-        if (d && !mps_is_gone(k->mps, unit_of(d)))
+        if (d && !mps_is_gone(k->mps, mps_units_name(d)))
             return false;
     }
     return true;
@@ -289,7 +250,7 @@ bool kubelet_link_has_no_daemon(const struct kubelet_link *k, const char *owner)
 
 static bool has_daemon(const struct kubelet_link *k, const struct table_device *d)
 {
-    return !d->mps || (k->mps && mps_is_ready(k->mps, unit_of(d)));
+    return !d->mps || (k->mps && mps_is_ready(k->mps, mps_units_name(d)));
 }
 
 /* --- Offering --- */
@@ -401,10 +362,9 @@ static void show(struct kubelet_link *k)
 static void on_mps(void *arg)
 {
     struct kubelet_link *k = arg;
-    AUTO(units) struct units u = {0};
-    if (k->setting_mps)
+    if (k->setting_mps || k->frozen)
         return;
-    list_units(k, &u);
+    auto_mps_units struct mps_units u = mps_units_of(&k->table, &k->seals);
     note_mps(k, &u, /* refused= */ NULL);
     show(k);
     notify(k, KUBELET_STATE);
@@ -414,22 +374,18 @@ static void on_mps(void *arg)
 
 /* CDI files are written before the kubelet is shown a device, so that the runtime knows its
  * name. */
-static void offer(struct kubelet_link *k)
+static void offer(void *arg)
 {
+    struct kubelet_link *k = arg;
     write_cdi(k);
     set_units(k);
     show(k);
 }
 
-static void again(void *arg)
-{
-    offer(arg);
-}
-
 void kubelet_link_offer(struct kubelet_link *k, const struct device_table *table)
 {
     assert(table != &k->table);
-    if (!k->look_again && device_table_equal(&k->table, table))
+    if (k->frozen || (!k->look_again && device_table_equal(&k->table, table)))
         return;
     k->look_again = false;
     forget_preferred(k);
@@ -484,7 +440,7 @@ void kubelet_link_seal(struct kubelet_link *k, const char *owner, const char *co
 
 void kubelet_link_unseal(struct kubelet_link *k, const char *owner)
 {
-    if (seals_drop(&k->seals, owner))
+    if (!k->frozen && seals_drop(&k->seals, owner))
         set_units(k);
 }
 
@@ -521,11 +477,63 @@ void kubelet_link_dispatch(struct kubelet_link *k)
     reactor_dispatch(k->reactor);
 }
 
+/* --- Hand-over --- */
+
+static char *plugin_dir(const struct kubelet_link *k)
+{
+    return xasprintf("%s/device-plugins", k->o.kubelet_dir);
+}
+
+void kubelet_link_wait_with_mps(struct kubelet_link *k, bool waits)
+{
+    k->mps_waits = waits;
+    set_units(k);
+    k->look_again = true;
+}
+
+void kubelet_link_renew(struct kubelet_link *k)
+{
+    if (k->plugin)
+        device_plugin_renew(k->plugin);
+    holders_watch_ask(k->holders);
+}
+
+void kubelet_link_freeze(struct kubelet_link *k)
+{
+    k->frozen = true;
+    reactor_timer_unset(k->cdi_timer);
+    if (k->plugin)
+        device_plugin_freeze(k->plugin);
+}
+
+static void parted(void *arg)
+{
+    struct kubelet_link *k = arg;
+    k->parted = true;
+    notify(k, KUBELET_STATE);
+}
+
+void kubelet_link_part(struct kubelet_link *k)
+{
+    assert(k->frozen && !k->parting);
+    size_t n = 0;
+    auto_free const char **names = k->plugin ? device_plugin_heard(k->plugin, &n) : NULL;
+    auto_free char *dir = plugin_dir(k);
+    if (n)
+        k->parting = plugin_parting_new(k->reactor, dir, names, n, parted, k);
+    k->parted = !n;
+}
+
+bool kubelet_link_has_parted(const struct kubelet_link *k)
+{
+    return k->parted;
+}
+
 /* --- Life --- */
 
 static int open_plugin(struct kubelet_link *k, struct err *e)
 {
-    auto_free char *dir = xasprintf("%s/device-plugins", k->o.kubelet_dir);
+    auto_free char *dir = plugin_dir(k);
     const struct device_plugin_options o = {
         .reactor = k->reactor,
         .clk = k->o.clk,
@@ -563,7 +571,7 @@ int kubelet_link_new(const struct kubelet_link_options *o, struct kubelet_link *
         k->cdi = cdi_new(&o->cdi);
     if (k->plugin && o->mps.root)
         k->mps = mps_new(k->reactor, &o->mps, on_mps, k);
-    k->cdi_timer = reactor_timer_new(k->reactor, again, k);
+    k->cdi_timer = reactor_timer_new(k->reactor, offer, k);
     open_holders(k);
     *ret = TAKE(k);
     return 0;
@@ -574,6 +582,7 @@ struct kubelet_link *kubelet_link_free(struct kubelet_link *k)
     if (!k)
         return NULL;
     k->plugin = device_plugin_free(k->plugin);
+    k->parting = plugin_parting_free(k->parting);
     k->holders = holders_watch_free(k->holders);
     if (k->cdi_timer)
         (void)reactor_timer_free(k->cdi_timer);

@@ -99,6 +99,21 @@ const char **kubelet_link_unready(const struct kubelet_link *k, size_t *ret_n);
 /* Counts since the start. */
 struct plugin_stats kubelet_link_stats(const struct kubelet_link *k);
 
+/* The hand-over from the agent before (waits, renew) and to the next one (freeze, part).
+ *
+ * waits: starts no MPS daemon until it is called with false, because the agent before has its own
+ * on the same devices; they count as not ready meanwhile. */
+void kubelet_link_wait_with_mps(struct kubelet_link *k, bool waits);
+/* The agent before is gone: registers again (device_plugin_renew), and asks for the holders. */
+void kubelet_link_renew(struct kubelet_link *k);
+/* From now on grants are answered from what was last offered, and nothing else is done: no list, no
+ * registration, no CDI file. */
+void kubelet_link_freeze(struct kubelet_link *k);
+/* Has the kubelet forget the connections (plugin_parting.h), once, after the freeze. The end is a
+ * KUBELET_STATE. */
+void kubelet_link_part(struct kubelet_link *k);
+bool kubelet_link_has_parted(const struct kubelet_link *k);
+
 /* NULL allowed; returns NULL. */
 struct kubelet_link *kubelet_link_free(struct kubelet_link *k);
 AUTO_DEFINE_PTR(kubelet_link, struct kubelet_link, kubelet_link_free)

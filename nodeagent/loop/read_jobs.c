@@ -35,6 +35,15 @@ void read_jobs_tick(struct read_jobs *s)
     readings_tick(&s->readings);
 }
 
+void read_jobs_start_over(struct read_jobs *s)
+{
+    s->must_list = true;
+    s->recovery->due = true;
+    s->cards->read = false;
+    s->readings.due = true;
+    s->readings.next_mono_ms = 0;
+}
+
 struct agent_job *read_jobs_begin(struct read_jobs *s, const struct agent_job_env *env, void *owner)
 {
     struct agent_job *j = agent_job_new(AGENT_JOB_READ, env, owner);
@@ -156,6 +165,11 @@ void read_jobs_end(struct read_jobs *s, struct agent_job *j)
     if (j->began_mono_ms < s->newest_mono_ms)
         return;
     s->newest_mono_ms = j->began_mono_ms;
+    if (s->must_list && !j->lists) {
+        s->readings.due = true;
+        return;
+    }
+    s->must_list = false;
     if (s->cards->kubelet)
         kubelet_link_check(s->cards->kubelet);
     s->host = j->host;

@@ -25,6 +25,7 @@ struct read_jobs {
 
     struct readings readings;
     struct exclusive_wish exclusive;
+    bool must_list;         /* a reading that did not look for interrupted changes is not used */
     int64_t newest_mono_ms; /* when the newest reading that was taken began; 0: none was */
     struct host_facts host; /* of the newest reading, also where the cards could not be read */
 };
@@ -34,6 +35,9 @@ struct recovery_facts read_jobs_facts(const struct read_jobs *s);
 /* Makes a reading due whose time has come. Only while no reading is under way: that one sets the
  * next time when it ends. */
 void read_jobs_tick(struct read_jobs *s);
+/* The cards were another process's until now: what was read of them is forgotten, and the next
+ * reading looks for interrupted changes. */
+void read_jobs_start_over(struct read_jobs *s);
 /* Begins a reading. The caller submits and owns the job. */
 struct agent_job *read_jobs_begin(struct read_jobs *s, const struct agent_job_env *env,
                                   void *owner);

@@ -23,6 +23,7 @@ struct reporting {
     int64_t number;                 /* of the newest status that was put; 0: none */
     int64_t confirmed;              /* the greatest number that was confirmed; 0: none */
     bool adopted;                   /* the status of the agent before was looked at */
+    bool served;                    /* the kubelet was shown an offer */
     atomic_bool ready;
 };
 
@@ -129,6 +130,17 @@ static bool may_serve(const struct reporting *r)
            r->d.recovery->done;
 }
 
+static void serve(struct reporting *r, const struct node_offer *offer)
+{
+    kubelet_link_offer(r->d.kubelet, &offer->table);
+    r->served = true;
+}
+
+bool reporting_has_served(const struct reporting *r)
+{
+    return r->served;
+}
+
 void reporting_serve(struct reporting *r)
 {
     auto_node_offer struct node_offer offer = {0};
@@ -137,7 +149,7 @@ void reporting_serve(struct reporting *r)
         return;
     const struct node_state state = state_of(r, &memos);
     node_offer_build(&state, clock_wall_ms(r->d.clk), &offer);
-    kubelet_link_offer(r->d.kubelet, &offer.table);
+    serve(r, &offer);
 }
 
 /* --- The status --- */
@@ -231,7 +243,7 @@ void reporting_publish(struct reporting *r)
     int64_t now_ms = clock_wall_ms(r->d.clk);
     node_offer_build(&state, now_ms, &offer);
     if (may_serve(r))
-        kubelet_link_offer(r->d.kubelet, &offer.table);
+        serve(r, &offer);
     add_link(r, &state);
     auto_free const char **unready = NULL;
     if (r->d.serves_kubelet)

@@ -56,6 +56,8 @@ void reporting_publish(struct reporting *r);
  * agent before. A card that can no longer be read keeps its devices, because the kubelet is
  * answered from memory. */
 void reporting_serve(struct reporting *r);
+/* True once the kubelet was shown an offer. */
+bool reporting_has_served(const struct reporting *r);
 /* The number of the newest status that the Node's resources follow: where the controller publishes
  * them, it repeats the text of status.withdrawal in spec.withdrawn once it has written the Node. A
  * status has such a text until a change, or the end of an interrupted one, has been told so here.

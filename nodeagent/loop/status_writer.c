@@ -25,6 +25,7 @@ struct status_writer {
     int wake;               /* eventfd */
     int acked;              /* eventfd: acked_number grew */
     _Atomic int64_t acked_number;
+    atomic_bool paused;
     pthread_mutex_t mu;
     json_t *put; /* guarded by mu; NULL: nothing was put since the status writer's thread took it */
     int64_t put_number; /* guarded by mu */
@@ -79,6 +80,12 @@ int64_t status_writer_acked(const struct status_writer *p)
 int status_writer_fd(const struct status_writer *p)
 {
     return p->acked;
+}
+
+void status_writer_pause(struct status_writer *p, bool paused)
+{
+    atomic_store(&p->paused, paused);
+    status_writer_kick(p);
 }
 
 void status_writer_kick(struct status_writer *p)
@@ -183,7 +190,7 @@ static struct object *own(struct status_writer *p)
 int status_writer_step(struct status_writer *p, struct scope *s, bool *ret_done, struct err *e)
 {
     *ret_done = true;
-    if (!informer_has_synced(p->d.devices))
+    if (!informer_has_synced(p->d.devices) || atomic_load(&p->paused))
         return 0;
     auto_object struct object *o = own(p);
     if (!o)

@@ -42,6 +42,9 @@ int status_writer_fd(const struct status_writer *p);
 /* Makes the status writer compare again, because the Device changed on the server. Any thread,
  * never blocks. */
 void status_writer_kick(struct status_writer *p);
+/* paused: writes nothing until this is called with false; a write that is under way is made. So two
+ * agents of one node do not write in turn. Any thread, never blocks. */
+void status_writer_pause(struct status_writer *p, bool paused);
 /* Writes until the scope ends. Blocks; one thread. */
 int status_writer_run(struct status_writer *p, struct scope *s, struct err *e) MUST_CHECK;
 /* One round without waiting; for tests. *ret_done: nothing is left to write. */
