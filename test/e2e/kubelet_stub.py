@@ -161,7 +161,7 @@ class KubeletStub:
         self.before_start = lambda: None
         self.after_list = lambda plugin: None
         self.registrations = []  # of all times: (monotonic time, request)
-        self.history = []  # of all times: (resource, healthy devices), one for each change
+        self.history = []  # of all times: (resource, healthy devices before, and after), one for each change
         self.calls = collections.Counter()
         self.server = self.pod_server = None
         self.forget()
@@ -287,23 +287,24 @@ class KubeletStub:
 
     def lose(self, resource):
         """A plugin was disconnected: its devices stay known, and none is healthy."""
+        self.history.append((resource, len(self.healthy.get(resource, ())), 0))
         self.healthy[resource], self.unhealthy[resource] = set(), set(self.all.get(resource, {}))
         self.endpoints[resource].stopped = True
-        self.history.append((resource, 0))
 
     def listed(self, resource, devices):
         """A list came: it replaces the one before."""
         with self.lock:
+            before = len(self.healthy.get(resource, ()))
             self.all[resource] = {d.ID: d for d in devices}
             self.healthy[resource] = {d.ID for d in devices if d.health == "Healthy"}
             self.unhealthy[resource] = set(self.all[resource]) - self.healthy[resource]
-            self.history.append((resource, len(self.healthy[resource])))
+            self.history.append((resource, before, len(self.healthy[resource])))
             self.write_checkpoint()
 
     def went_to_zero(self):
         """Resources of which something could be had, and then nothing, at any time since the history was cleared."""
         with self.lock:
-            return {name for name, n in self.history if n == 0}
+            return {name for name, before, after in self.history if before and not after}
 
     def plugin(self, resource):
         """The Plugin that is asked for a resource: the newest that answered for its options, until it was disconnected."""

@@ -148,6 +148,7 @@ Test(handover_locks, stand_alone_verb_is_refused_while_an_agent_has_the_cards)
 {
     int verb = -1;
     auto_handover_locks struct handover_locks *l = begin();
+    cr_assert(handover_locks_have_cards(l));
     cr_expect_eq(journal_lock(folder_path(), &verb, NULL), -ERR_CONFLICT);
 }
 
