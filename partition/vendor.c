@@ -11,6 +11,7 @@ const struct vendor vendors[] = {
      .card = "metax-tech.com/gpu",
      .slice = "metax-tech.com/sgpu",
      .function = "metax-tech.com/vgpu",
+     .pci = 0x9999,
      .koordinator = {.model_prefix = "MX", .link = "MetaXLink"}},
     {.name = "nvidia",
      .title = "NVIDIA",
@@ -18,6 +19,8 @@ const struct vendor vendors[] = {
      .card = "nvidia.com/gpu",
      .part = "nvidia.com/mig-",
      .has_mps = true,
+     .pci = 0x10de,
+     .module = "nvidia",
      .koordinator =
          {.model_prefix = "NVIDIA ", .link = "NVLink", .has_gpu = true, .tells_driver = true}},
     {0},

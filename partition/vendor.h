@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /*
  * The names of each vendor in the cluster, for both programs: those under which its own device
@@ -19,6 +20,8 @@ struct vendor {
     const char *slice;
     const char *function; /* name of a virtual function of a card (SR-IOV); NULL: it has none */
     bool has_mps;         /* its cards can be shared by MPS */
+    uint16_t pci;         /* the PCI vendor id of its cards; 0: they are not on a PCI bus */
+    const char *module;   /* the kernel's module that drives them; NULL: not known */
     /* Koordinator's own words for its cards. */
     struct vendor_koordinator {
         const char *model_prefix; /* cut from the start of the model; NULL: nothing is */

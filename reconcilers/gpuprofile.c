@@ -84,6 +84,11 @@ static void judge_acceptance(const struct profile_facts *f, struct conclusion *v
     set_reason(&v->accepted_reason, &v->accepted_message, "Accepted", xstrdup("the spec is valid"));
     if (f->record->spec_error)
         reject(v, "Invalid", xstrdup(f->record->spec_error));
+    else if (f->matched && f->cardless == f->matched)
+        reject(v, "DeviceNotFound",
+               xasprintf("%zu matched %s no card of a vendor that Cleave knows; see kubectl get "
+                         "devices",
+                         f->matched, f->matched == 1 ? "node has" : "nodes have"));
     else if (gpuprofile_max_unavailable(f->record->spec.rollout.max_unavailable, 1, &max, &e) < 0)
         reject(v, "Invalid", xstrdup(err_msg(&e)));
     else if (s->misfit.node)
@@ -152,11 +157,21 @@ static char *ceded_text(const struct rollout_summary *s)
                : xasprintf("; other sources govern cards on %zu nodes, %s", s->overridden, sample);
 }
 
-static char *applied_text(const struct rollout_summary *s)
+/* The text about matched nodes on which there is nothing to do. */
+static char *cardless_text(const struct profile_facts *f)
 {
+    return f->cardless ? xasprintf("; %zu of them %s no card", f->cardless,
+                                   f->cardless == 1 ? "has" : "have")
+                       : xstrdup("");
+}
+
+static char *applied_text(const struct profile_facts *f)
+{
+    const struct rollout_summary *s = f->summary;
+    auto_free char *cardless = cardless_text(f);
     auto_free char *ceded = ceded_text(s);
-    return xasprintf("%zu %s as wanted%s", s->count[PHASE_UP_TO_DATE],
-                     s->count[PHASE_UP_TO_DATE] == 1 ? "node is" : "nodes are", ceded);
+    return xasprintf("%zu %s as wanted%s%s", s->count[PHASE_UP_TO_DATE],
+                     s->count[PHASE_UP_TO_DATE] == 1 ? "node is" : "nodes are", cardless, ceded);
 }
 
 /* Appends the selector in kubectl's syntax: "pool=a,track in (canary)". */
@@ -214,7 +229,7 @@ static void judge_state(const struct profile_facts *f, struct conclusion *v)
                  xasprintf("labels or profiles of higher priority govern all its cards on %zu %s",
                            f->matched, f->matched == 1 ? "node" : "nodes"));
     else
-        conclude(v, KSTATUS_CURRENT, "Applied", applied_text(s));
+        conclude(v, KSTATUS_CURRENT, "Applied", applied_text(f));
 }
 
 static char *cut(char *text_take)
@@ -257,9 +272,16 @@ void gpuprofile_plan(const struct profile_facts *f, const struct gpuprofile_stat
 
 /* --- Observing --- */
 
-/* Visits the profile's nodes: returns how many there are, and which of the named cards they
- * lack. */
-static size_t survey(struct context *ctx, const struct profile_record *p, char **ret_not_found)
+/* True for a node that was read and has no card, other than one of which nothing is known. */
+static bool is_cardless(const struct device_record *d)
+{
+    return d->n_cards == 0 && d->ready.present && strcmp(d->ready.reason, "NoCards") == 0;
+}
+
+/* Visits the profile's nodes: returns how many there are, how many of them have no card, and which
+ * of the named cards they lack. */
+static size_t survey(struct context *ctx, const struct profile_record *p, size_t *ret_cardless,
+                     char **ret_not_found)
 {
     auto_coverage struct coverage *coverage = coverage_new(&p->spec);
     auto_object_list struct object_list devices = {0};
@@ -274,7 +296,8 @@ static size_t survey(struct context *ctx, const struct profile_record *p, char *
             continue;
         const struct device_record *d = object_payload(devices.items[i]);
         matched++;
-        blind |= d->n_cards == 0;
+        *ret_cardless += is_cardless(d);
+        blind |= d->n_cards == 0 && !is_cardless(d);
         for (size_t k = 0; k < d->n_cards; k++) {
             struct resolve_card card;
             records_card_view(&d->cards[k], &card);
@@ -428,7 +451,8 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
     }
     const struct profile_record *p = object_payload(profile);
     auto_free char *not_found = NULL;
-    size_t matched = p->spec_error ? 0 : survey(ctx, p, &not_found);
+    size_t cardless = 0;
+    size_t matched = p->spec_error ? 0 : survey(ctx, p, &cardless, &not_found);
     auto_rollout_summary struct rollout_summary summary = {0};
     rollout_summary(ctx->rollout, k->name, rollout_edition_of(profile), &summary);
     wake(ctx, profile, matched);
@@ -443,6 +467,7 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
             .record = p,
             .matched = matched,
             .selected = matched || p->spec_error ? 0 : count_selected(ctx, p),
+            .cardless = cardless,
             .summary = &summary,
             .not_found = not_found,
             .now_ms = clock_wall_ms(ctx->clk),
@@ -456,7 +481,7 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
 
 static bool same_cards(const struct device_record *a, const struct device_record *b)
 {
-    if (a->n_cards != b->n_cards)
+    if (a->n_cards != b->n_cards || is_cardless(a) != is_cardless(b))
         return false;
     for (size_t i = 0; i < a->n_cards; i++)
         if (strcmp(a->cards[i].uuid, b->cards[i].uuid) != 0 ||

@@ -18,6 +18,7 @@ struct profile_facts {
     size_t matched; /* nodes that nodeSelector matches and that have a Device */
     /* nodes that nodeSelector matches, with or without a Device; used only while matched is 0 */
     size_t selected;
+    size_t cardless; /* of the matched ones: nodes that have no card at all, and say so */
     const struct rollout_summary *summary; /* over all matched nodes */
     const char *not_found;                 /* from coverage_missing */
     int64_t now_ms;                        /* wall clock */

@@ -35,6 +35,8 @@ enum {
  * ended. */
 enum { REQUEST_MS = 15000 };
 
+enum { MAX_FLAGS_BYTES = 8000 };
+
 /* Liveness limits, above the longest healthy duration: a request with the work around it; a round
  * of the loop, which writes small files and waits for nothing. */
 enum { WRITE_HANG_MS = 2 * 60 * 1000, LOOP_HANG_MS = 2 * 60 * 1000 };
@@ -414,8 +416,18 @@ static int set_up(struct process *p, const struct run_flags *f, struct err *e)
     return open_http(p, f, e);
 }
 
+/* The command line as it was given; it has paths, and no secrets. */
+static void log_start(const char *node, int argc, char **argv)
+{
+    auto_sb struct sb flags = SB_INIT(MAX_FLAGS_BYTES);
+    for (int i = 1; i < argc; i++)
+        sb_addf(&flags, "%s%s", i > 1 ? " " : "", argv[i]);
+    log_info("Started cleave-agent", kv("version", CLEAVE_VERSION), kv("node", node),
+             kv("flags", sb_str(&flags)));
+}
+
 /* Returns the exit status. */
-static int run_process(const struct run_flags *f)
+static int run_process(const struct run_flags *f, int argc, char **argv)
 {
     auto_err struct err e = {0};
     sigset_t signals;
@@ -427,10 +439,12 @@ static int run_process(const struct run_flags *f)
 
     struct process p = {0};
     int rc = 1;
-    if (set_up(&p, f, &e) < 0)
+    if (set_up(&p, f, &e) < 0) {
         log_error("Could not start", kv_err(&e));
-    else
+    } else {
+        log_start(f->node, argc, argv);
         rc = serve_until_signal(&p, &signals);
+    }
     if (process_done(&p)) {
         log_error("Left a hanging library call behind");
         _exit(1);
@@ -447,5 +461,5 @@ int cmd_run(int argc, char **argv)
         (void)fprintf(stderr, "cleave-agent run: %s\n", err_msg(&e));
         return 2;
     }
-    return what == RUN_FLAGS_HELP ? 0 : run_process(&f);
+    return what == RUN_FLAGS_HELP ? 0 : run_process(&f, argc, argv);
 }

@@ -115,6 +115,20 @@ static int list_leftovers(struct agent_job *j, struct err *e)
     return find_slots(j, e);
 }
 
+/* Without a card there need be no driver: such a node is read, and has none. */
+static bool needs_no_driver(const struct agent_job *j)
+{
+    return j->rc == -(int)ERR_NOT_FOUND && host_has_no_cards(&j->host);
+}
+
+static void take_no_cards(struct agent_job *j)
+{
+    err_clear(&j->err);
+    j->rc = 0;
+    j->inventory = (struct gpu_inventory){0};
+    gpu_inventory_read_boot(&j->inventory, j->env->proc_root ? j->env->proc_root : "/proc");
+}
+
 /* The journals are listed before the cards are read, so a change that begins meanwhile is none that
  * was interrupted: the loop finds its card in another job's hands. */
 static void run_read(struct gpu *g, struct agent_job *j)
@@ -123,6 +137,8 @@ static void run_read(struct gpu *g, struct agent_job *j)
     if (j->lists)
         (void)!list_leftovers(j, &j->unlisted);
     j->rc = g->ops->read(g, &j->inventory, &j->err);
+    if (needs_no_driver(j))
+        take_no_cards(j);
     if (j->rc < 0)
         return;
     look_at_driver(j);

@@ -3,13 +3,18 @@
 
 #include <assert.h>
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/file.h"
 #include "base/xalloc.h"
+
+#include "partition/vendor.h"
 
 #define NVIDIA 0x10de
 /* More PCI functions than any machine has. */
@@ -125,18 +130,117 @@ static void note_kind(uint16_t class, uint16_t vendor, bool sriov, struct host_f
         ret->pci[ret->n_pci++] = (struct host_pci_kind){class, vendor, sriov};
 }
 
+/* --- Cards --- */
+
+static bool is_card_class(uint16_t class)
+{
+    return host_pci_class_told(class) && class >> 8 != 0x02;
+}
+
+/* A virtual machine that was given a function sees no physical one: there it is the card. */
+static bool is_function_of_visible_card(const char *device)
+{
+    struct stat st;
+    auto_free char *path = xasprintf("%s/physfn", device);
+    return lstat(path, &st) == 0;
+}
+
+/* The driver that is bound to the device; "": none. */
+static void driver_of(const char *device, char *ret, size_t size)
+{
+    char to[256];
+    auto_free char *path = xasprintf("%s/driver", device);
+    ssize_t len = readlink(path, to, sizeof(to) - 1);
+    to[len > 0 ? len : 0] = '\0';
+    const char *name = strrchr(to, '/');
+    (void)snprintf(ret, size, "%.*s", (int)size - 1, name ? name + 1 : to);
+}
+
+static bool keeps_for_machines(const char *driver)
+{
+    static const char *const keepers[] = {"vfio-pci", "pci-stub", "pciback", "xen-pciback"};
+    for (size_t i = 0; i < ARRAY_LEN(keepers); i++)
+        if (strcmp(driver, keepers[i]) == 0)
+            return true;
+    return strstr(driver, "_vfio_pci"); /* variants, such as nvgrace_gpu_vfio_pci */
+}
+
+static void name_vendors(struct host_facts *ret)
+{
+    size_t n = 0;
+    for (const struct vendor *v = vendors; v->name; v++) {
+        assert(n < HOST_MAX_VENDORS);
+        if (v->pci)
+            ret->cards[n++].vendor = v->name;
+    }
+}
+
+/* NULL: no vendor whose cards are known has this id. */
+static struct host_pci_cards *cards_of(uint16_t vendor, struct host_facts *ret)
+{
+    for (size_t i = 0; i < HOST_MAX_VENDORS && ret->cards[i].vendor; i++)
+        if (vendor_find(ret->cards[i].vendor)->pci == vendor)
+            return &ret->cards[i];
+    return NULL;
+}
+
+static void note_card(const char *device, const char *address, uint16_t vendor,
+                      struct host_facts *ret)
+{
+    char driver[sizeof(ret->cards[0].driver)];
+    struct host_pci_cards *cards = cards_of(vendor, ret);
+    if (!cards || is_function_of_visible_card(device))
+        return;
+    driver_of(device, driver, sizeof(driver));
+    if (keeps_for_machines(driver)) {
+        cards->n_given++;
+        return;
+    }
+    cards->n++;
+    if (*cards->first && strcmp(address, cards->first) >= 0)
+        return;
+    (void)snprintf(cards->first, sizeof(cards->first), "%.*s", (int)sizeof(cards->first) - 1,
+                   address);
+    memcpy(cards->driver, driver, sizeof(driver));
+}
+
+bool host_has_no_cards(const struct host_facts *f)
+{
+    for (size_t i = 0; i < HOST_MAX_VENDORS; i++)
+        if (f->cards[i].n)
+            return false;
+    return f->pci_known;
+}
+
+unsigned host_cards_given(const struct host_facts *f)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < HOST_MAX_VENDORS; i++)
+        n += f->cards[i].n_given;
+    return n;
+}
+
+/* --- The bus --- */
+
 /* NVIDIA's GPUs found so far. */
 struct gpus {
     unsigned n, n_shown; /* n_shown: those with their whole configuration space */
+    bool unread;         /* the kind of some device could not be read */
 };
 
-static void read_device(const char *device, struct gpus *gpus, struct host_facts *ret)
+static void read_device(const char *device, const char *address, struct gpus *gpus,
+                        struct host_facts *ret)
 {
     uint16_t class = (uint16_t)(number_in(device, "class") >> 8 & 0xffff);
-    if (!host_pci_class_told(class))
+    if (!host_pci_class_told(class)) {
+        gpus->unread |= !class && !has_file(device, "class");
         return;
+    }
     uint16_t vendor = (uint16_t)(number_in(device, "vendor") & 0xffff);
+    gpus->unread |= !vendor;
     note_kind(class, vendor, has_file(device, "sriov_totalvfs"), ret);
+    if (is_card_class(class))
+        note_card(device, address, vendor, ret);
     if (vendor != NVIDIA || class >> 8 != 0x03 || ret->vgpu)
         return;
     gpus->n++;
@@ -150,18 +254,29 @@ static int by_kind(const void *a, const void *b)
     return x->class != y->class ? (int)x->class - (int)y->class : (int)x->vendor - (int)y->vendor;
 }
 
+/* A kernel without a PCI bus has no folder for it, and a /sys that is not the host's has none for
+ * buses either. */
+static bool has_no_pci(const char *sys_root)
+{
+    struct stat st;
+    auto_free char *bus = xasprintf("%s/bus", sys_root);
+    auto_free char *pci = xasprintf("%s/bus/pci", sys_root);
+    return stat(bus, &st) == 0 && stat(pci, &st) < 0 && errno == ENOENT;
+}
+
 static void read_devices(const char *sys_root, struct host_facts *ret)
 {
     auto_free char *folder = xasprintf("%s/bus/pci/devices", sys_root);
     auto_dir DIR *d = opendir(folder);
-    const struct dirent *entry;
+    const struct dirent *entry = NULL;
     struct gpus gpus = {0};
     for (unsigned n = 0; d && n < MAX_DEVICES && (entry = readdir(d)); n++) {
         if (entry->d_name[0] == '.')
             continue;
         auto_free char *device = xasprintf("%s/%s", folder, entry->d_name);
-        read_device(device, &gpus, ret);
+        read_device(device, entry->d_name, &gpus, ret);
     }
+    ret->pci_known = d ? !entry && !gpus.unread : has_no_pci(sys_root);
     ret->vgpu_known = ret->vgpu || (gpus.n && gpus.n_shown == gpus.n);
     qsort(ret->pci, ret->n_pci, sizeof(ret->pci[0]), by_kind);
 }
@@ -181,6 +296,7 @@ static void read_machine(const char *sys_root, struct host_facts *ret)
 void host_facts_read(const char *sys_root, struct host_facts *ret)
 {
     *ret = (struct host_facts){0};
+    name_vendors(ret);
     read_machine(sys_root ? sys_root : "/sys", ret);
     read_devices(sys_root ? sys_root : "/sys", ret);
 }

@@ -109,7 +109,7 @@ void gpu_labels_build(const struct gpu_labels_input *in, struct jx_pair **ret, s
         add_family(&l, in, i);
     add_models(&l, &cards);
     add_pci_of_cards(&l, &cards);
-    if (in->host)
+    if (in->host && (cards.n || !host_has_no_cards(in->host)))
         add_host(&l, in->host);
     free(cards.members);
     if (l.n)

@@ -119,6 +119,24 @@ static const char *missing_card(const struct node_state *s)
     return NULL;
 }
 
+static bool has_no_cards(const struct node_state *s)
+{
+    return s->n_cards == 0 && s->host && host_has_no_cards(s->host);
+}
+
+/* A node that has no card is as wanted, unless a card is wanted of it. */
+static struct node_kstatus kstatus_without_cards(const struct host_facts *host)
+{
+    unsigned given = host_cards_given(host);
+    char *text =
+        given ? xasprintf("%u card%s of this node kept for virtual machines (driver vfio-pci), "
+                          "and it has no other",
+                          given, given == 1 ? " is" : "s are")
+              : xstrdup("this node has no card of a vendor that Cleave knows; one that comes is "
+                        "found by itself");
+    return (struct node_kstatus){KSTATUS_CURRENT, "NoCards", text};
+}
+
 struct node_kstatus node_kstatus_of(const struct node_state *s, const struct device_status *built)
 {
     struct node_kstatus v = {KSTATUS_CURRENT, "Applied", NULL};
@@ -147,5 +165,5 @@ struct node_kstatus node_kstatus_of(const struct node_state *s, const struct dev
     if (missing && v.state == KSTATUS_CURRENT)
         return (struct node_kstatus){KSTATUS_STALLED, "DeviceNotFound",
                                      xasprintf("there is no card %s on this node", missing)};
-    return v;
+    return v.state == KSTATUS_CURRENT && has_no_cards(s) ? kstatus_without_cards(s->host) : v;
 }

@@ -339,6 +339,41 @@ def test_a_driver_that_is_not_there_is_waited_for(rig):
     assert node.status()["summary"]["gpus"] == 1
 
 
+def put_pci_device(node, address, pci_class, vendor):
+    """As the kernel shows a device on the PCI bus."""
+    folder = node.folder / "sys" / "bus" / "pci" / "devices" / address
+    folder.mkdir(parents=True)
+    (folder / "class").write_text(f"{pci_class:#08x}\n")
+    (folder / "vendor").write_text(f"{vendor:#06x}\n")
+
+
+def test_a_node_without_cards_is_ready_until_a_card_comes(rig):
+    controller = rig.controller()
+    node = rig.node(start=False)
+    put_pci_device(node, "0000:00:02.0", 0x030000, 0x1234)
+    put_pci_device(node, "0000:00:03.0", 0x020000, 0x1AF4)
+    late = node.folder / "libnvidia-ml.so.1"
+    profile = rig.profile("p", {"selector": {"vendor": "nvidia"}, "mode": "mig", "mig": {"profiles": {"1g.10gb": 7}}})
+    node.start(nvml_library=late, mxsml_library=node.folder / "none")
+    wait_for(lambda: rig.api.find(node.path), 30, "the Device")
+    node.wait_ready()
+    assert condition(node.status(), "Ready")["reason"] == "NoCards"
+    assert condition(node.status(), "Stalled") == {} and "labels" not in node.status()
+    log = Path(node.agent.log).read_text()
+    assert "Started cleave-agent" in log and f"node={node.name}" in log
+    rig.wait_condition(profile, "Stalled", "DeviceNotFound")
+    assert "no card of a vendor that Cleave knows" in condition(rig.api.get(profile), "Stalled")["message"]
+    wait_for(lambda: "cleave_controller_devices_stalled 0" in serve(controller, "/metrics")[1], 10, "no Device that counts as stalled")
+    assert not [key for key in node.labels() if key.startswith("feature.node.kubernetes.io/pci-")]
+
+    node.ctl("sys-root", node.folder)
+    wait_for(lambda: condition(node.status(), "Stalled").get("reason") == "DriverNotLoaded", 30, "the card to be missed by its driver")
+    wait_for(lambda: "feature.node.kubernetes.io/pci-10de.present" in node.labels(), 30, "the label that installers of drivers select on")
+    os.symlink(node.library, late)
+    rig.wait_ready(profile)
+    assert node.layout() == {"1g.10gb": 7}
+
+
 def test_a_card_that_falls_off_the_bus_is_told_and_the_others_go_on(rig):
     node = rig.node({"h100-80": 2})
     node.want(mig(node.uuid(0), {"1g.10gb": 1}), mig(node.uuid(1), {"1g.10gb": 1}))

@@ -294,6 +294,7 @@ struct bench {
     struct agent *agent;
     json_t *seen; /* the Device as the controller last read it */
     bool away;    /* the controller is */
+    const char *sys; /* the node's /sys; NULL: it cannot be read */
 };
 
 #define LOOP_MS 120000
@@ -327,6 +328,7 @@ static void bench_start(struct bench *b)
         .node = "n1",
         .state_dir = b->dir,
         .proc_root = "/nonexistent",
+        .sys_root = b->sys ? b->sys : "/nonexistent",
         .version = "v1",
         .resource_publisher = b->resource_publisher,
         .koordinator = b->koordinator,
@@ -995,6 +997,41 @@ static void expect_kept(struct bench *b, const char *status)
     cr_expect_eq(json_integer_value(JX_AT(obj, "status", "summary", "gpus")), 1);
     cr_expect_eq(offered(b), 1);
     expect_status(b, status, "before anything was read");
+}
+
+static void put_below(const char *folder, const char *name, const char *text)
+{
+    auto_free char *path = xasprintf("%s/%s", folder, name);
+    cr_assert_eq(file_make_dirs(folder, 0700, NULL), 0);
+    cr_assert_eq(file_replace(path, text, strlen(text), 0600, NULL), 0);
+}
+
+static void put_pci_card(const char *sys)
+{
+    auto_free char *card = xasprintf("%s/bus/pci/devices/0000:3b:00.0", sys);
+    put_below(card, "class", "0x030200\n");
+    put_below(card, "vendor", "0x10de\n");
+}
+
+Test(agent, a_node_without_cards_is_ready_and_a_card_that_comes_is_found)
+{
+    struct bench b;
+    bench_init(&b);
+    add_cut_card(&b);
+    auto_free char *sys = xasprintf("%s/sys", b.dir);
+    auto_free char *bus = xasprintf("%s/bus/pci/devices", sys);
+    cr_assert_eq(file_make_dirs(bus, 0700, NULL), 0);
+    b.sys = sys;
+    atomic_store(&b.gate.unplugged, true);
+    bench_run(&b, NULL);
+    expect_status(&b, "Ready NoCards", "no driver is needed");
+    put_pci_card(sys);
+    pass(&b, RESYNC_MS + 1000);
+    expect_status(&b, "Stalled DriverNotLoaded", "a card came");
+    atomic_store(&b.gate.unplugged, false);
+    pass(&b, 60000);
+    expect_status(&b, "Ready Applied", "its driver came");
+    bench_done(&b);
 }
 
 /* A library that hangs or fails when the agent starts takes nothing back that was said before. */

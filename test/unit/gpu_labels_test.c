@@ -444,6 +444,19 @@ Test(gpu_labels, nothing_is_said_of_virtual_gpus_where_the_kernel_does_not_tell)
     gpu_labels_free(n.labels, n.n_labels);
 }
 
+Test(gpu_labels, a_node_without_cards_gets_none_of_its_pci_devices)
+{
+    struct host_facts host = {.n_pci = 1, .pci = {{0x0300, 0x1af4, false}}, .pci_known = true};
+    struct node n = {.in = {.host = &host}};
+    gpu_labels_build(&n.in, &n.labels, &n.n_labels);
+    cr_expect_eq(n.n_labels, 0);
+    gpu_labels_free(n.labels, n.n_labels);
+    host.cards[0] = (struct host_pci_cards){.vendor = "nvidia", .n = 1};
+    gpu_labels_build(&n.in, &n.labels, &n.n_labels);
+    cr_expect_neq(n.n_labels, 0, "a card whose driver is not loaded yet");
+    gpu_labels_free(n.labels, n.n_labels);
+}
+
 Test(gpu_labels, names_of_foreign_origin_become_legal)
 {
     const struct gpu_driver driver = {.vendor = "nvidia",

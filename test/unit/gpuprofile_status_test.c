@@ -16,7 +16,7 @@
 
 static const struct {
     const char *name;
-    size_t matched, count[PHASES], refused, tickets_of_failed;
+    size_t matched, cardless, count[PHASES], refused, tickets_of_failed;
     const char *failure, *misfit, *busy, *not_found; /* reasons */
     size_t overridden;
     bool paused;
@@ -71,6 +71,11 @@ static const struct {
      .matched = 2,
      .count[PHASE_UP_TO_DATE] = 2,
      .not_found = "with index 9"},
+    {.name = "no card anywhere", .matched = 2, .cardless = 2, .count[PHASE_UP_TO_DATE] = 2},
+    {.name = "a node without cards among others",
+     .matched = 3,
+     .cardless = 1,
+     .count[PHASE_UP_TO_DATE] = 3},
     {.name = "overridden everywhere", .matched = 2, .count[PHASE_OVERRIDDEN] = 2},
     {.name = "overridden on its only node", .matched = 1, .count[PHASE_OVERRIDDEN] = 1},
     {.name = "overridden on one of two",
@@ -114,6 +119,7 @@ static void describe(size_t i, struct sb *out)
     gpuprofile_plan(&(struct profile_facts){.generation = 4,
                                             .record = &record,
                                             .matched = situations[i].matched,
+                                            .cardless = situations[i].cardless,
                                             .summary = &s,
                                             .not_found = situations[i].not_found,
                                             .now_ms = 1800000000000},

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/file.h"
@@ -107,6 +108,84 @@ Test(host_facts, devices_are_told_once_a_kind_and_in_order)
         cr_expect_eq(f.pci[i].vendor, expected[i].vendor);
         cr_expect_eq(f.pci[i].sriov, expected[i].sriov);
     }
+}
+
+static void put_link(const char *id, const char *name, const char *to)
+{
+    auto_free char *path = xasprintf("%s/bus/pci/devices/%s/%s", root, id, name);
+    cr_assert_eq(symlink(to, path), 0);
+}
+
+static const struct host_pci_cards *nvidia_of(const struct host_facts *f)
+{
+    for (size_t i = 0; i < HOST_MAX_VENDORS && f->cards[i].vendor; i++)
+        if (strcmp(f->cards[i].vendor, "nvidia") == 0)
+            return &f->cards[i];
+    cr_assert_fail("NVIDIA's cards are on the PCI bus");
+    return NULL;
+}
+
+Test(host_facts, a_node_has_no_cards_only_where_its_whole_bus_shows_none)
+{
+    struct host_facts f;
+    host_facts_read(root, &f);
+    cr_expect_not(host_has_no_cards(&f), "an empty tree is not the kernel's");
+    put_device("0000:01:00.0", "0x020000\n", "0x1af4\n");
+    put_device("0000:00:02.0", "0x030000\n", "0x1234\n");
+    put_device("0000:00:03.0", "0x040300\n", "0x10de\n");
+    host_facts_read(root, &f);
+    cr_expect(host_has_no_cards(&f), "a network device, a screen, a card's sound");
+    put_text("bus/pci/devices/0000:05:00.0", "vendor", "0x1af4\n");
+    host_facts_read(root, &f);
+    cr_expect_not(host_has_no_cards(&f), "the class of one cannot be read");
+}
+
+Test(host_facts, a_kernel_without_a_pci_bus_has_no_cards)
+{
+    struct host_facts f;
+    put_text("bus/virtio", "uevent", "");
+    host_facts_read(root, &f);
+    cr_expect(host_has_no_cards(&f));
+}
+
+Test(host_facts, cards_of_known_vendors_are_counted_with_their_driver)
+{
+    struct host_facts f;
+    put_device("0000:5e:00.0", "0x030200\n", "0x10de\n");
+    put_device("0000:3b:00.0", "0x030000\n", "0x10de\n");
+    put_device("0000:07:00.0", "0x038000\n", "0x9999\n");
+    put_link("0000:3b:00.0", "driver", "../../../../bus/pci/drivers/nouveau");
+    host_facts_read(root, &f);
+    cr_expect_not(host_has_no_cards(&f));
+    cr_expect_eq(nvidia_of(&f)->n, 2);
+    cr_expect_str_eq(nvidia_of(&f)->first, "0000:3b:00.0");
+    cr_expect_str_eq(nvidia_of(&f)->driver, "nouveau");
+    cr_expect_str_eq(f.cards[0].vendor, "metax");
+    cr_expect_eq(f.cards[0].n, 1);
+    cr_expect_str_eq(f.cards[0].driver, "");
+}
+
+Test(host_facts, a_virtual_function_is_a_card_only_where_its_card_is_not_seen)
+{
+    struct host_facts f;
+    put_device("0000:3b:00.4", "0x030200\n", "0x10de\n");
+    host_facts_read(root, &f);
+    cr_expect_eq(nvidia_of(&f)->n, 1, "in a virtual machine");
+    put_link("0000:3b:00.4", "physfn", "../0000:3b:00.0");
+    host_facts_read(root, &f);
+    cr_expect(host_has_no_cards(&f));
+}
+
+Test(host_facts, cards_kept_for_virtual_machines_are_none_of_ours)
+{
+    struct host_facts f;
+    put_device("0000:3b:00.0", "0x030200\n", "0x10de\n");
+    put_device("0000:3c:00.0", "0x030200\n", "0x10de\n");
+    put_link("0000:3b:00.0", "driver", "../../../../bus/pci/drivers/vfio-pci");
+    put_link("0000:3c:00.0", "driver", "../../../../bus/pci/drivers/nvgrace_gpu_vfio_pci");
+    host_facts_read(root, &f);
+    cr_expect(host_has_no_cards(&f));
+    cr_expect_eq(host_cards_given(&f), 2);
 }
 
 Test(host_facts, a_virtual_gpu_tells_the_drivers_of_its_hypervisor)

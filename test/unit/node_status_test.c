@@ -139,6 +139,32 @@ Test(node_status, a_node_without_cards)
     check(&n, "empty-node", true);
 }
 
+Test(node_status, a_node_whose_bus_shows_no_card)
+{
+    static const struct host_facts none = {.pci_known = true};
+    struct node n;
+    node_init(&n, 0);
+    node_read(&n);
+    n.inventory.n_drivers = 0;
+    n.state.host = &none;
+    check(&n, "no-cards", true);
+}
+
+Test(node_status, a_card_that_is_wanted_of_a_node_without_cards)
+{
+    static const struct host_facts none = {.pci_known = true};
+    struct node n;
+    node_init(&n, 0);
+    node_read(&n);
+    n.state.host = &none;
+    node_want(&n, "spec: {devices: [{uuid: GPU-gone, mode: native}]}", APPLIED);
+    struct device_status st;
+    build(&n.state, NULL, NOW_MS, &st);
+    cr_expect_str_eq(condition_get(&st.conditions, "Stalled")->reason, "DeviceNotFound");
+    device_status_done(&st);
+    node_done(&n);
+}
+
 Test(node_status, before_the_first_reading)
 {
     struct node n;
