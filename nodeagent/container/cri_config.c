@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/container/cri_config.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+
+#include "nodeagent/container/toml_scan.h"
+
+/* The CRI plugin's table, by versions of the file: 3, 2, 1. */
+static const char *const plugins[] = {"io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri",
+                                      "cri"};
+
+/* True for a value at exactly these keys below the CRI plugin's table; "*" fits any key. */
+static bool is_at(const struct toml_value *v, const char *const *keys, size_t n)
+{
+    bool of_cri = false;
+    if (v->n_keys != n + 2 || strcmp(v->keys[0], "plugins") != 0)
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(plugins); i++)
+        of_cri |= strcmp(v->keys[1], plugins[i]) == 0;
+    for (size_t i = 0; i < n && of_cri; i++)
+        of_cri = strcmp(keys[i], "*") == 0 || strcmp(keys[i], v->keys[i + 2]) == 0;
+    return of_cri;
+}
+
+static void keep(char *to, size_t size, const char *text)
+{
+    if (strlen(text) < size)
+        (void)snprintf(to, size, "%s", text);
+}
+
+static bool has_handler(const struct cri_config *c, const char *name)
+{
+    for (unsigned i = 0; i < c->n_handlers; i++)
+        if (strcmp(c->handlers[i], name) == 0)
+            return true;
+    return false;
+}
+
+static void note_handler(struct cri_config *c, const char *name, const char *program)
+{
+    if (strstr(program, "nvidia-container-runtime") && strlen(name) < CRI_NAME_BYTES &&
+        c->n_handlers < CRI_MAX_HANDLERS && !has_handler(c, name))
+        keep(c->handlers[c->n_handlers++], CRI_NAME_BYTES, name);
+}
+
+static void take_value(void *arg, const struct toml_value *v)
+{
+    static const char *const cdi[] = {"enable_cdi"};
+    static const char *const default_name[] = {"containerd", "default_runtime_name"};
+    static const char *const program[] = {"containerd", "runtimes", "*", "options", "BinaryName"};
+    struct cri_config *c = arg;
+    assert(v->n_keys > 0);
+    if (v->n_keys == 1 && strcmp(v->keys[0], "version") == 0)
+        c->version = v->text[0] >= '1' && v->text[0] <= '9' ? v->text[0] - '0' : 0;
+    else if (v->n_keys == 1 && strcmp(v->keys[0], "imports") == 0 && c->n_imports < CRI_MAX_IMPORTS)
+        keep(c->imports[c->n_imports++], CRI_PATH_BYTES, v->text);
+    else if (is_at(v, cdi, ARRAY_LEN(cdi)))
+        c->cdi = strcmp(v->text, "true") == 0 ? CRI_ON : CRI_OFF;
+    else if (is_at(v, default_name, ARRAY_LEN(default_name)))
+        keep(c->default_handler, sizeof(c->default_handler), v->text);
+    else if (is_at(v, program, ARRAY_LEN(program)))
+        note_handler(c, v->keys[4], v->text);
+}
+
+int cri_config_take(struct cri_config *c, const char *text, size_t len, struct err *e)
+{
+    struct cri_config next = *c;
+    memset(next.imports, 0, sizeof(next.imports));
+    next.n_imports = 0;
+    TRY(toml_scan(text, len, take_value, &next, e));
+    *c = next;
+    return 0;
+}
+
+const char *cri_config_nvidia(const struct cri_config *c, bool *ret_default)
+{
+    *ret_default = has_handler(c, c->default_handler);
+    if (*ret_default)
+        return c->default_handler;
+    return c->n_handlers ? c->handlers[0] : NULL;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+/*
+ * What containerd's configuration says of the ways into a container: whether it does CDI, and which
+ * of its runtimes is NVIDIA's. Pure; a plain value. Sources: containerd docs/cri/config.md and
+ * docs/man/containerd-config.toml.5.md (versions 1, 2 and 3 of the file).
+ */
+enum { CRI_MAX_IMPORTS = 8, CRI_MAX_HANDLERS = 8, CRI_NAME_BYTES = 64, CRI_PATH_BYTES = 256 };
+
+enum cri_switch { CRI_UNSET, CRI_OFF, CRI_ON };
+
+struct cri_config {
+    int version;                          /* of the file; 0: none was read, or none is in it */
+    enum cri_switch cdi;                  /* enable_cdi */
+    char default_handler[CRI_NAME_BYTES]; /* default_runtime_name; "": not set */
+    char handlers[CRI_MAX_HANDLERS][CRI_NAME_BYTES]; /* those that run NVIDIA's runtime */
+    unsigned n_handlers;
+    char imports[CRI_MAX_IMPORTS][CRI_PATH_BYTES]; /* as written; of the file that was taken last */
+    unsigned n_imports;
+};
+
+/* Takes over what one file says, over what earlier files said. ERR_INVALID and ERR_TOO_LARGE as
+ * toml_scan; *c is unchanged then. */
+int cri_config_take(struct cri_config *c, const char *text, size_t len, struct err *e) MUST_CHECK;
+
+/* The handler that runs NVIDIA's runtime: the default one, if that does; else the first. NULL:
+ * none. */
+const char *cri_config_nvidia(const struct cri_config *c, bool *ret_default);

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/container/cri_runtime.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/file.h"
+#include "base/num.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/container/go_version.h"
+#include "nodeagent/container/rooted.h"
+
+#define MODULE "github.com/containerd/containerd"
+
+enum {
+    MAX_PROCESSES = 65536,
+    MAX_CONFIG_BYTES = 256 << 10,
+    MAX_FILES = 16,     /* of a configuration */
+    MAX_ENTRIES = 1024, /* of a folder with imported files */
+    CMDLINE_BYTES = 4096,
+};
+
+/* --- The process --- */
+
+/* cri-dockerd stands between the kubelet and Docker, whose containerd serves Docker alone. */
+static const struct {
+    const char *comm;
+    enum cri_kind kind;
+} programs[] = {{"cri-dockerd", CRI_KIND_DOCKER},
+                {"crio", CRI_KIND_CRIO},
+                {"containerd", CRI_KIND_CONTAINERD}};
+
+/* ARRAY_LEN(programs): it is none of them. */
+static size_t program_of(const char *proc_root, unsigned pid)
+{
+    char comm[32];
+    auto_free char *path = xasprintf("%s/%u/comm", proc_root, pid);
+    size_t i = 0;
+    if (file_read_head(path, comm, sizeof(comm), NULL) < 0)
+        return ARRAY_LEN(programs);
+    comm[strcspn(comm, "\n")] = '\0';
+    while (i < ARRAY_LEN(programs) && strcmp(programs[i].comm, comm) != 0)
+        i++;
+    return i;
+}
+
+/* The processes with the lowest number of each program: a container may run one of its own. */
+static void look_for(const char *proc_root, unsigned pids[ARRAY_LEN(programs)])
+{
+    auto_dir DIR *d = opendir(proc_root);
+    const struct dirent *entry;
+    for (unsigned n = 0; d && n < MAX_PROCESSES && (entry = readdir(d)); n++) {
+        int64_t pid;
+        if (num_parse(entry->d_name, 1, INT32_MAX, &pid, NULL) < 0)
+            continue;
+        size_t i = program_of(proc_root, (unsigned)pid);
+        if (i < ARRAY_LEN(programs) && (!pids[i] || (unsigned)pid < pids[i]))
+            pids[i] = (unsigned)pid;
+    }
+}
+
+static void find(const char *proc_root, struct cri_runtime *ret)
+{
+    unsigned pids[ARRAY_LEN(programs)] = {0};
+    look_for(proc_root, pids);
+    for (size_t i = 0; i < ARRAY_LEN(programs); i++) {
+        if (!pids[i])
+            continue;
+        ret->pid = pids[i];
+        ret->kind = programs[i].kind;
+        return;
+    }
+}
+
+static bool is_there(const char *proc_root, const struct cri_runtime *before)
+{
+    if (!before || !before->pid)
+        return false;
+    size_t i = program_of(proc_root, before->pid);
+    return i < ARRAY_LEN(programs) && programs[i].kind == before->kind;
+}
+
+/* --- Its command line --- */
+
+struct cmdline {
+    char text[CMDLINE_BYTES];
+    const char *program; /* argv[0]; "": not known */
+    const char *config;  /* NULL: the default */
+};
+
+static void read_words(struct cmdline *c, size_t len)
+{
+    const char *end = c->text + len;
+    c->program = c->text;
+    for (const char *word = c->text + strlen(c->text) + 1; word < end; word += strlen(word) + 1) {
+        const char *next = word + strlen(word) + 1;
+        if (strncmp(word, "--config=", strlen("--config=")) == 0)
+            c->config = word + strlen("--config=");
+        else if (strcmp(word, "--config") == 0 || strcmp(word, "-c") == 0)
+            c->config = next < end ? next : NULL;
+    }
+}
+
+static void read_cmdline(const char *proc_root, unsigned pid, struct cmdline *ret)
+{
+    auto_free char *path = xasprintf("%s/%u/cmdline", proc_root, pid);
+    *ret = (struct cmdline){.program = ""};
+    auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t len = fd < 0 ? -1 : read(fd, ret->text, sizeof(ret->text) - 1);
+    if (len > 0)
+        read_words(ret, (size_t)len);
+}
+
+/* --- Its files --- */
+
+/* Opens a file of the host for reading. */
+static int open_file(const char *host_root, const char *path, int *ret_fd, struct err *e)
+{
+    char again[32];
+    auto_free char *real = NULL;
+    auto_fd int found = -1;
+    TRY(rooted_open(host_root, path, &real, &found, e));
+    (void)snprintf(again, sizeof(again), "/proc/self/fd/%d", found);
+    int fd = open(again, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return err_set_errno(e, errno, "open %s", path);
+    *ret_fd = fd;
+    return 0;
+}
+
+static int read_file(const char *host_root, const char *path, char **ret, size_t *ret_len,
+                     struct err *e)
+{
+    char again[32];
+    auto_fd int fd = -1;
+    TRY(open_file(host_root, path, &fd, e));
+    (void)snprintf(again, sizeof(again), "/proc/self/fd/%d", fd);
+    int rc = file_read(again, MAX_CONFIG_BYTES, ret, ret_len, e);
+    return rc < 0 ? err_wrap(e, "%s", path) : 0;
+}
+
+/* The files of a configuration, in the order in which they count. */
+struct files {
+    char *paths[MAX_FILES]; /* owned */
+    size_t n;
+};
+
+static void files_done(struct files *f)
+{
+    for (size_t i = 0; i < f->n; i++)
+        free(f->paths[i]);
+}
+AUTO_DEFINE(files, struct files, files_done)
+
+/* Takes the path over. A file that is named twice counts once. */
+static void add_file(struct files *f, char *path_take)
+{
+    auto_free char *path = path_take;
+    for (size_t i = 0; i < f->n; i++)
+        if (strcmp(f->paths[i], path) == 0)
+            return;
+    if (f->n < MAX_FILES)
+        f->paths[f->n++] = TAKE(path);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Adds the files whose names fit a pattern, by name. */
+static void add_matches(const char *host_root, const char *folder, const char *pattern,
+                        struct files *f)
+{
+    auto_free char *real = NULL;
+    size_t before = f->n;
+    if (rooted_resolve(host_root, folder, &real, NULL) < 0)
+        return;
+    auto_free char *here = rooted_join(host_root, real);
+    auto_dir DIR *d = opendir(here);
+    const struct dirent *entry;
+    for (unsigned n = 0; d && n < MAX_ENTRIES && (entry = readdir(d)); n++)
+        if (fnmatch(pattern, entry->d_name, FNM_PERIOD) == 0)
+            add_file(f, xasprintf("%s/%s", real, entry->d_name));
+    qsort(f->paths + before, f->n - before, sizeof(f->paths[0]), by_text);
+}
+
+/* A path without '/' at its beginning is relative to the file that names it. */
+static void add_import(const char *host_root, const char *of, const char *import, struct files *f)
+{
+    auto_free char *path = import[0] == '/'
+                               ? xstrdup(import)
+                               : xasprintf("%.*s/%s", (int)(strrchr(of, '/') - of), of, import);
+    char *name = strrchr(path, '/');
+    if (!strpbrk(name, "*?[")) {
+        add_file(f, TAKE(path));
+        return;
+    }
+    *name = '\0';
+    add_matches(host_root, path, name + 1, f);
+}
+
+/* A default that is not there is no trouble; what cannot be read or understood may say anything. */
+static void read_configs(const char *host_root, const char *path, struct cri_config *config,
+                         struct cri_runtime *ret)
+{
+    AUTO(files) struct files f = {0};
+    add_file(&f, xstrdup(path));
+    for (size_t i = 0; i < f.n; i++) {
+        auto_err struct err e = {0};
+        auto_free char *text = NULL;
+        size_t len = 0;
+        int rc = read_file(host_root, f.paths[i], &text, &len, &e);
+        if (rc == 0 && cri_config_take(config, text, len, &e) < 0)
+            rc = err_wrap(&e, "%s", f.paths[i]);
+        if (rc == 0)
+            for (unsigned k = 0; k < config->n_imports; k++)
+                add_import(host_root, f.paths[i], config->imports[k], &f);
+        else if (e.kind != ERR_NOT_FOUND && !*ret->trouble)
+            (void)snprintf(ret->trouble, sizeof(ret->trouble), "%s", err_msg(&e));
+    }
+    (void)snprintf(ret->file, sizeof(ret->file), "%s", path);
+}
+
+/* --- Its version --- */
+
+/* A program that was started by name is looked for where packages and installers put it. */
+static void read_version(const char *host_root, const char *program, struct cri_runtime *ret)
+{
+    static const char *const usual[] = {"/usr/bin/containerd", "/usr/local/bin/containerd",
+                                        "/usr/sbin/containerd",
+                                        "/var/lib/rancher/k3s/data/current/bin/containerd",
+                                        "/var/lib/rancher/rke2/bin/containerd"};
+    const char *const named[] = {program};
+    bool by_path = program[0] == '/';
+    const char *const *places = by_path ? named : usual;
+    size_t n = by_path ? 1 : ARRAY_LEN(usual);
+    for (size_t i = 0; i < n; i++) {
+        auto_fd int fd = -1;
+        struct go_version v;
+        if (open_file(host_root, places[i], &fd, NULL) < 0 ||
+            go_version_read(fd, MODULE, &v, NULL) < 0)
+            continue;
+        ret->major = v.major;
+        ret->minor = v.minor;
+        return;
+    }
+}
+
+/* --- The answer --- */
+
+/* containerd knows CDI since 1.7, where it is off unless it is switched on; since 2.0 it is on
+ * unless it is switched off. Version 3 of the file came with 2.0. */
+enum cri_cdi cri_containerd_cdi(int major, int minor, const struct cri_config *c)
+{
+    bool is_two = major >= 2 || (major == 0 && c->version >= 3);
+    if (major == 1 && minor >= 0 && minor < 7)
+        return CRI_CDI_NONE;
+    if (c->cdi != CRI_UNSET)
+        return c->cdi == CRI_ON ? CRI_CDI_ON : CRI_CDI_OFF;
+    if (is_two)
+        return CRI_CDI_ON;
+    return major == 1 ? CRI_CDI_OFF : CRI_CDI_UNKNOWN;
+}
+
+bool cri_cdi_is_off(const struct cri_runtime *r)
+{
+    return r->cdi == CRI_CDI_OFF || r->cdi == CRI_CDI_NONE;
+}
+
+static void read_containerd(const char *proc_root, const char *host_root, struct cri_runtime *ret)
+{
+    struct cmdline words;
+    struct cri_config config = {0};
+    read_cmdline(proc_root, ret->pid, &words);
+    read_version(host_root, words.program, ret);
+    bool by_path = words.config && words.config[0] == '/';
+    read_configs(host_root, by_path ? words.config : "/etc/containerd/config.toml", &config, ret);
+    ret->cdi =
+        *ret->trouble ? CRI_CDI_UNKNOWN : cri_containerd_cdi(ret->major, ret->minor, &config);
+    const char *handler = cri_config_nvidia(&config, &ret->handler_is_default);
+    (void)snprintf(ret->handler, sizeof(ret->handler), "%s", handler ? handler : "");
+}
+
+void cri_runtime_read(const char *proc_root, const char *host_root,
+                      const struct cri_runtime *before, struct cri_runtime *ret)
+{
+    *ret = (struct cri_runtime){.minor = -1};
+    assert(proc_root && host_root);
+    if (is_there(proc_root, before)) {
+        ret->pid = before->pid;
+        ret->kind = before->kind;
+    } else {
+        find(proc_root, ret);
+    }
+    if (ret->kind == CRI_KIND_CONTAINERD)
+        read_containerd(proc_root, host_root, ret);
+    else if (ret->kind == CRI_KIND_CRIO)
+        ret->cdi = CRI_CDI_ON; /* CRI-O has CDI since 1.23, and no switch for it */
+    else if (ret->kind == CRI_KIND_DOCKER)
+        ret->cdi = CRI_CDI_NONE; /* cri-dockerd does not pass the names on */
+}

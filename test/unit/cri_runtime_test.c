@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/file.h"
+#include "base/xalloc.h"
+
+#include "folder_support.h"
+#include "nodeagent/container/cri_runtime.h"
+
+static char *dir, *proc, *host;
+
+static void make(void)
+{
+    dir = folder_make();
+    proc = xasprintf("%s/proc", dir);
+    host = xasprintf("%s/host", dir);
+    cr_assert_eq(file_make_dirs(proc, 0755, NULL), 0);
+    cr_assert_eq(file_make_dirs(host, 0755, NULL), 0);
+}
+
+static void clean(void)
+{
+    folder_remove(dir);
+    free(proc);
+    free(host);
+}
+
+TestSuite(cri_runtime, .init = make, .fini = clean);
+
+static void put(const char *root, const char *path, const char *text, size_t len)
+{
+    auto_free char *file = xasprintf("%s%s", root, path);
+    auto_free char *folder = xstrndup(file, (size_t)(strrchr(file, '/') - file));
+    cr_assert_eq(file_make_dirs(folder, 0755, NULL), 0);
+    cr_assert_eq(file_replace(file, text, len, 0644, NULL), 0);
+}
+
+static void put_host(const char *path, const char *text)
+{
+    put(host, path, text, strlen(text));
+}
+
+static void put_process(unsigned pid, const char *comm, const char *cmdline, size_t len)
+{
+    auto_free char *name = xasprintf("/%u/comm", pid);
+    auto_free char *words = xasprintf("/%u/cmdline", pid);
+    auto_free char *line = xasprintf("%s\n", comm);
+    put(proc, name, line, strlen(line));
+    put(proc, words, cmdline, len);
+}
+
+#define PROCESS(pid, comm, cmdline) put_process(pid, comm, cmdline, sizeof(cmdline))
+#define CRI2                        "[plugins.\"io.containerd.grpc.v1.cri\"]\n"
+#define CRI3                        "[plugins.'io.containerd.cri.v1.runtime']\n"
+
+static struct cri_runtime look(const struct cri_runtime *before)
+{
+    struct cri_runtime r;
+    cri_runtime_read(proc, host, before, &r);
+    return r;
+}
+
+/* --- The answer --- */
+
+static const struct {
+    int major, minor, version;
+    enum cri_switch set;
+    enum cri_cdi cdi;
+} answers[] = {
+    {1, 6, 2, CRI_UNSET, CRI_CDI_NONE},     {1, 6, 2, CRI_ON, CRI_CDI_NONE},
+    {1, 7, 2, CRI_UNSET, CRI_CDI_OFF},      {1, 7, 2, CRI_ON, CRI_CDI_ON},
+    {1, 7, 2, CRI_OFF, CRI_CDI_OFF},        {1, -1, 2, CRI_UNSET, CRI_CDI_OFF},
+    {1, -1, 2, CRI_ON, CRI_CDI_ON},         {2, 0, 2, CRI_UNSET, CRI_CDI_ON},
+    {2, 1, 3, CRI_UNSET, CRI_CDI_ON},       {2, 1, 3, CRI_OFF, CRI_CDI_OFF},
+    {0, -1, 3, CRI_UNSET, CRI_CDI_ON},      {0, -1, 2, CRI_UNSET, CRI_CDI_UNKNOWN},
+    {0, -1, 0, CRI_UNSET, CRI_CDI_UNKNOWN}, {0, -1, 2, CRI_ON, CRI_CDI_ON},
+    {0, -1, 2, CRI_OFF, CRI_CDI_OFF},
+};
+
+Test(cri_runtime, versions_and_switch_tell_of_cdi)
+{
+    for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
+        const struct cri_config c = {.version = answers[i].version, .cdi = answers[i].set};
+        cr_expect_eq(cri_containerd_cdi(answers[i].major, answers[i].minor, &c), answers[i].cdi,
+                     "%zu", i);
+    }
+}
+
+/* --- The configuration --- */
+
+Test(cri_runtime, the_configuration_is_the_one_that_the_process_names)
+{
+    PROCESS(7, "containerd", "containerd\0-c\0/var/lib/k3s/config.toml\0--state\0/run/k3s");
+    put_host("/etc/containerd/config.toml", "version = 2\n" CRI2 "enable_cdi = false\n");
+    put_host("/var/lib/k3s/config.toml", "version = 2\n" CRI2 "enable_cdi = true\n");
+    const struct cri_runtime r = look(NULL);
+    cr_expect_eq(r.kind, CRI_KIND_CONTAINERD);
+    cr_expect_eq(r.cdi, CRI_CDI_ON);
+    cr_expect_str_eq(r.file, "/var/lib/k3s/config.toml");
+}
+
+Test(cri_runtime, imported_files_win_by_name)
+{
+    PROCESS(7, "containerd", "/usr/bin/containerd");
+    put_host("/etc/containerd/config.toml",
+             "version = 3\nimports = ['conf.d/*.toml']\n" CRI3 "enable_cdi = true\n");
+    put_host("/etc/containerd/conf.d/20.toml", CRI3 "enable_cdi = false\n");
+    put_host("/etc/containerd/conf.d/10.toml", CRI3 "enable_cdi = true\n");
+    put_host("/etc/containerd/conf.d/30.json", "{}");
+    cr_expect_eq(look(NULL).cdi, CRI_CDI_OFF);
+}
+
+Test(cri_runtime, a_file_that_imports_itself_is_read_once)
+{
+    PROCESS(7, "containerd", "/usr/bin/containerd");
+    put_host("/etc/containerd/config.toml", "version = 3\n"
+                                            "imports = ['/etc/containerd/config.toml', 'no']\n");
+    cr_expect_eq(look(NULL).cdi, CRI_CDI_ON);
+    cr_expect_str_eq(look(NULL).trouble, "");
+}
+
+Test(cri_runtime, what_cannot_be_understood_says_nothing)
+{
+    PROCESS(7, "containerd", "/usr/bin/containerd");
+    put_host("/etc/containerd/config.toml", "version = 3\n" CRI3 "enable_cdi = \"\n");
+    const struct cri_runtime r = look(NULL);
+    cr_expect_eq(r.cdi, CRI_CDI_UNKNOWN);
+    cr_expect_not_null(strstr(r.trouble, "line 3"), "%s", r.trouble);
+}
+
+Test(cri_runtime, a_configuration_that_others_may_write_is_not_read)
+{
+    PROCESS(7, "containerd", "/usr/bin/containerd");
+    put_host("/etc/containerd/config.toml", "version = 3\n");
+    auto_free char *path = xasprintf("%s/etc/containerd/config.toml", host);
+    cr_assert_eq(chmod(path, 0666), 0);
+    const struct cri_runtime r = look(NULL);
+    cr_expect_eq(r.cdi, CRI_CDI_UNKNOWN);
+    cr_expect_not_null(strstr(r.trouble, "0666"), "%s", r.trouble);
+}
+
+Test(cri_runtime, a_link_leads_to_the_hosts_file)
+{
+    PROCESS(7, "containerd", "/usr/bin/containerd");
+    put_host("/opt/config.toml", "version = 3\n" CRI3 "enable_cdi = false\n");
+    put_host("/etc/containerd/none", "");
+    auto_free char *link = xasprintf("%s/etc/containerd/config.toml", host);
+    cr_assert_eq(symlink("/opt/config.toml", link), 0);
+    cr_expect_eq(look(NULL).cdi, CRI_CDI_OFF);
+}
+
+Test(cri_runtime, nvidias_handler_is_found)
+{
+    static const char text[] =
+        "version = 2\n" CRI2 "[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n"
+        "default_runtime_name = \"runc\"\n"
+        "[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.nvidia.options]\n"
+        "BinaryName = \"/usr/bin/nvidia-container-runtime\"\n";
+    struct cri_config c = {0};
+    bool is_default = true;
+    cr_assert_eq(cri_config_take(&c, text, strlen(text), NULL), 0);
+    cr_expect_str_eq(cri_config_nvidia(&c, &is_default), "nvidia");
+    cr_expect_not(is_default);
+    static const char more[] = "[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n"
+                               "default_runtime_name = \"nvidia\"\n";
+    cr_assert_eq(cri_config_take(&c, more, strlen(more), NULL), 0);
+    cr_expect_str_eq(cri_config_nvidia(&c, &is_default), "nvidia");
+    cr_expect(is_default);
+}
+
+/* --- The process --- */
+
+Test(cri_runtime, the_one_that_serves_the_kubelet_counts)
+{
+    cr_expect_eq(look(NULL).kind, CRI_KIND_UNKNOWN);
+    PROCESS(30, "containerd", "/usr/bin/containerd");
+    PROCESS(31, "containerd-shim", "containerd-shim");
+    cr_expect_eq(look(NULL).kind, CRI_KIND_CONTAINERD);
+    PROCESS(40, "cri-dockerd", "cri-dockerd");
+    const struct cri_runtime docker = look(NULL);
+    cr_expect_eq(docker.kind, CRI_KIND_DOCKER);
+    cr_expect(cri_cdi_is_off(&docker));
+}
+
+Test(cri_runtime, one_that_is_gone_is_looked_for_again)
+{
+    PROCESS(30, "containerd", "/usr/bin/containerd");
+    const struct cri_runtime before = look(NULL);
+    PROCESS(20, "crio", "/usr/bin/crio");
+    cr_expect_eq(look(&before).pid, 30, "it is still there");
+    PROCESS(30, "sleep", "sleep");
+    const struct cri_runtime now = look(&before);
+    cr_expect_eq(now.kind, CRI_KIND_CRIO);
+    cr_expect_eq(now.cdi, CRI_CDI_ON);
+}
