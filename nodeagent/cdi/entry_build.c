@@ -126,6 +126,21 @@ static int add_without_cdi(const struct entry_options *o, const struct device_no
     return o->pass_device_nodes || !v->has_runtime ? add_nodes(nodes, g, en, e) : 0;
 }
 
+/* Whether the runtime does CDI is not known to the agent for certain, and one that does not starts
+ * the container without a word. */
+static int add_beside_cdi(const struct entry_options *o, const struct device_nodes *nodes,
+                          const struct granted *g, struct entry *en, struct err *e)
+{
+    const struct container_vendor *v = g->vendor;
+    struct entry_options other = *o;
+    other.ways = ENTRY_ENVVAR;
+    if (o->cdi_in_doubt && v->tell_runtime)
+        v->tell_runtime(&other, g->devices, g->n, en);
+    if (o->cdi_in_doubt && v->device_env)
+        TRY(add_device_env(g, en, e));
+    return o->beside_cdi ? add_nodes(nodes, g, en, e) : 0;
+}
+
 /* --- The whole --- */
 
 /* CDI sets the environment of each device separately, and for one variable the last value wins. */
@@ -164,10 +179,10 @@ static int build(const struct entry_options *o, const struct device_nodes *nodes
         add_cdi_names(g, en);
     if (o->ways & ENTRY_CDI_ANNOTATIONS)
         add_annotation(o, g, en);
-    /* With CDI alone the spec has everything else. */
-    if (g->slots || !(o->ways & ~ENTRY_ALL_CDI))
+    if (g->slots)
         return 0;
-    return add_without_cdi(o, nodes, g, en, e);
+    return o->ways & ~ENTRY_ALL_CDI ? add_without_cdi(o, nodes, g, en, e)
+                                    : add_beside_cdi(o, nodes, g, en, e);
 }
 
 int entry_build(const struct entry_options *o, const struct device_nodes *nodes,

@@ -60,6 +60,12 @@ struct entry_options {
     unsigned ways;          /* or-ed enum entry_way */
     bool by_index;          /* deviceIDStrategy index: "0", "0:1" instead of uuids */
     bool pass_device_nodes; /* passDeviceSpecs: the answer lists the nodes too, unless all is CDI */
+    bool
+        beside_cdi; /* with CDI alone: list the device files too. Where the runtime ignores CDI names,
+                        the container then has its devices all the same */
+    bool
+        cdi_in_doubt; /* with CDI alone: give the vendor's variables too. CDI replaces them where the
+                          runtime does it */
     bool gds, mofed, gdrcopy;      /* NVIDIA_GDS, _MOFED, _GDRCOPY=enabled, unless all is CDI */
     const char *annotation_prefix; /* NULL: "cdi.k8s.io/" */
 };

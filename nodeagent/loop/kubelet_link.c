@@ -403,6 +403,11 @@ void kubelet_link_set_topology(struct kubelet_link *k, const struct gpu_topology
     k->look_again = true;
 }
 
+void kubelet_link_set_cdi(struct kubelet_link *k, bool certain)
+{
+    k->o.entry.cdi_in_doubt = !certain;
+}
+
 void kubelet_link_set_driver(struct kubelet_link *k, const struct driver_view *driver)
 {
     assert(driver);
@@ -564,6 +569,7 @@ int kubelet_link_new(const struct kubelet_link_options *o, struct kubelet_link *
     assert(o->clk && o->kubelet_dir);
     auto_kubelet_link struct kubelet_link *k = xmalloc(sizeof(*k));
     k->o = *o;
+    k->o.entry.cdi_in_doubt = true;
     TRY(reactor_new(o->clk, &k->reactor, e));
     if (!o->observe)
         TRY(open_plugin(k, e));

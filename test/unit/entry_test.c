@@ -103,6 +103,29 @@ Test(entry, cdi_cri_names_each_device)
            "cdi gpu.cleave.dev/nvidia=GPU-1-1g.10gb.me-0\n");
 }
 
+Test(entry, beside_cdi_the_device_files_are_listed)
+{
+    const struct entry_options o = {.ways = ENTRY_CDI_CRI, .beside_cdi = true};
+    const struct entry_device *granted[] = {&slice};
+    expect(&o, &nodes, granted, 1,
+           "cdi gpu.cleave.dev/nvidia=GPU-1-1g.10gb.me-0\n"
+           "node /dev/nvidiactl from /dev/nvidiactl rw\n"
+           "node /dev/nvidia-uvm from /dev/nvidia-uvm rw\n"
+           "node /dev/nvidia-uvm-tools from /dev/nvidia-uvm-tools rw\n"
+           "node /dev/nvidia1 from /dev/nvidia1 rw\n"
+           "node /dev/nvidia-caps/nvidia-cap201 from /dev/nvidia-caps/nvidia-cap201 rw\n"
+           "node /dev/nvidia-caps/nvidia-cap202 from /dev/nvidia-caps/nvidia-cap202 rw\n");
+}
+
+Test(entry, where_cdi_is_in_doubt_nvidias_runtime_is_told_too)
+{
+    const struct entry_options o = {.ways = ENTRY_CDI_CRI, .cdi_in_doubt = true};
+    const struct entry_device *granted[] = {&slice};
+    expect(&o, /* dn= */ NULL, granted, 1,
+           "cdi gpu.cleave.dev/nvidia=GPU-1-1g.10gb.me-0\n"
+           "env NVIDIA_VISIBLE_DEVICES=MIG-a\n");
+}
+
 Test(entry, replicas_of_a_device_are_one_device)
 {
     const struct entry_options o = {.ways = ENTRY_CDI_CRI | ENTRY_ENVVAR};
