@@ -131,6 +131,7 @@ struct gpu_card {
     struct gpu_slice slices[SGPU_MAX_SLICES];
     unsigned n_vfs; /* that the driver shows; only with GPU_VGPU, where it may be 0 */
     struct gpu_vf vfs[GPU_MAX_VFS];
+    bool persistence_known, persistence; /* its driver stays loaded while nothing uses it */
     bool no_events;     /* its driver reports no events: only readings tell its health */
     bool users_unknown; /* the driver does not report the card's users, so nothing counts as free */
     unsigned n_users;

@@ -369,6 +369,7 @@ static void init_reporting(struct agent *a)
         .resource_publisher = d->resource_publisher,
         .cards = &a->cards,
         .host = &a->read_jobs.host,
+        .setup = &a->read_jobs.setup,
         .spec_source = a->spec_source,
         .tracks = &a->tracks,
         .jobs = &a->jobs,
@@ -449,9 +450,13 @@ struct agent *agent_new(const struct agent_deps *d)
     assert(!d->slots || (d->kubelet && d->pods));
     struct agent *a = xmalloc(sizeof(*a));
     a->d = *d;
-    a->env =
-        (struct agent_job_env){d->state_dir, d->proc_root, serves_kubelet(a) ? &a->d.driver : NULL,
-                               d->clk,       d->sys_root,  d->cdi_slots};
+    a->env = (struct agent_job_env){.state_dir = d->state_dir,
+                                    .proc_root = d->proc_root,
+                                    .driver = serves_kubelet(a) ? &a->d.driver : NULL,
+                                    .clk = d->clk,
+                                    .sys_root = d->sys_root,
+                                    .host_root = d->driver.dev_root,
+                                    .slots = d->cdi_slots};
     rng_init(&a->rng, d->seed);
     a->cards.health = d->health;
     a->cards.kubelet = d->kubelet;

@@ -133,7 +133,9 @@ static void take_no_cards(struct agent_job *j)
  * was interrupted: the loop finds its card in another job's hands. */
 static void run_read(struct gpu *g, struct agent_job *j)
 {
+    const struct host_setup_where where = {j->env->proc_root, j->env->sys_root, j->env->host_root};
     host_facts_read(j->env->sys_root, &j->host);
+    host_setup_read(&where, &j->setup);
     if (j->lists)
         (void)!list_leftovers(j, &j->unlisted);
     j->rc = g->ops->read(g, &j->inventory, &j->err);

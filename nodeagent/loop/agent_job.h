@@ -9,6 +9,7 @@
 #include "nodeagent/offer/device_slots.h"
 #include "nodeagent/offer/holders.h"
 #include "nodeagent/offer/host_facts.h"
+#include "nodeagent/offer/host_setup.h"
 #include "nodeagent/slots/slot_bind.h"
 
 /*
@@ -34,6 +35,7 @@ struct agent_job_env {
     const struct driver_where *driver; /* NULL: device files are neither read nor made */
     const struct clock *clk;
     const char *sys_root;          /* NULL: /sys */
+    const char *host_root;         /* the host's "/", as the agent sees it; NULL: / */
     const struct cdi_slots *slots; /* NULL: slots get no CDI file */
 };
 
@@ -70,6 +72,7 @@ struct agent_job {
     struct err err;
     int64_t began_mono_ms, took_ms;
     struct host_facts host;              /* READ; filled even when the cards cannot be read */
+    struct host_setup setup;             /* READ; in: what was read last; out: the same as host */
     struct gpu_inventory inventory;      /* READ; its cards have moved to views */
     struct driver_view *new_driver_view; /* READ: a new view where the one before is out of date;
                                             else NULL */

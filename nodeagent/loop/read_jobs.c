@@ -48,6 +48,7 @@ struct agent_job *read_jobs_begin(struct read_jobs *s, const struct agent_job_en
 {
     struct agent_job *j = agent_job_new(AGENT_JOB_READ, env, owner);
     j->lists = s->recovery->due;
+    j->setup = s->setup;
     readings_begin(&s->readings);
     return j;
 }
@@ -157,6 +158,18 @@ static void take_reading(struct read_jobs *s, struct agent_job *j, int64_t now_m
     late_binding_retry_now(slots);
 }
 
+/* The reason for a condition. */
+static const char *reason_of(const struct err *why)
+{
+    static const char *const known[] = {"DriverVersionMismatch", "NoPermission"};
+    if (why->kind == ERR_NOT_FOUND)
+        return "DriverNotLoaded";
+    for (size_t i = 0; why->reason && i < ARRAY_LEN(known); i++)
+        if (strcmp(why->reason, known[i]) == 0)
+            return known[i];
+    return "ReadFailed";
+}
+
 /* A reading that hung is overtaken by a later one. */
 void read_jobs_end(struct read_jobs *s, struct agent_job *j)
 {
@@ -173,11 +186,13 @@ void read_jobs_end(struct read_jobs *s, struct agent_job *j)
     if (s->cards->kubelet)
         kubelet_link_check(s->cards->kubelet);
     s->host = j->host;
+    s->setup = j->setup;
+    if (s->cards->kubelet)
+        kubelet_link_set_cdi(s->cards->kubelet, j->setup.runtime.cdi == CRI_CDI_ON);
     if (j->rc == 0 && !is_blind(s, j))
         take_reading(s, j, now);
     if (j->rc < 0)
-        readings_failed(&s->readings,
-                        j->err.kind == ERR_NOT_FOUND ? "DriverNotLoaded" : "ReadFailed", &j->err);
+        readings_failed(&s->readings, reason_of(&j->err), &j->err);
     else if (j->unlisted.kind)
         readings_failed(&s->readings, "JournalUnreadable", &j->unlisted);
 }

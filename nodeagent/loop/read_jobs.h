@@ -25,9 +25,10 @@ struct read_jobs {
 
     struct readings readings;
     struct exclusive_wish exclusive;
-    bool must_list;         /* a reading that did not look for interrupted changes is not used */
-    int64_t newest_mono_ms; /* when the newest reading that was taken began; 0: none was */
-    struct host_facts host; /* of the newest reading, also where the cards could not be read */
+    bool must_list;          /* a reading that did not look for interrupted changes is not used */
+    int64_t newest_mono_ms;  /* when the newest reading that was taken began; 0: none was */
+    struct host_facts host;  /* of the newest reading, also where the cards could not be read */
+    struct host_setup setup; /* the same */
 };
 
 /* What recovery has to know; borrows everything. */

@@ -99,6 +99,7 @@ static struct node_state state_of(struct reporting *r, struct card_memo **ret_me
         .cards = d->cards->items,
         .n_cards = d->cards->n,
         .host = d->host,
+        .setup = d->setup,
         .spec = spec_source_spec(d->spec_source),
         .spec_error = device ? device->spec_error : NULL,
         .generation = spec_source_generation(d->spec_source),

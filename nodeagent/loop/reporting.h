@@ -35,6 +35,7 @@ struct reporting_deps {
     /* What the loop knows. */
     const struct cards *cards;
     const struct host_facts *host;
+    const struct host_setup *setup;
     const struct spec_source *spec_source;
     struct card_tracks *tracks;
     const struct jobs *jobs;

@@ -161,6 +161,13 @@ static bool is_sick(const struct build *b, unsigned slot)
     return b->s->sick && device_slots_has(b->s->sick, slot) && !has_holder(b, slot);
 }
 
+/* True when a slot that a pod does not hold yet may be granted. A container that is granted one gets
+ * its slice by CDI alone. */
+static bool may_grant_slots(const struct build *b)
+{
+    return !b->s->pods_forbidden && !b->table->cdi_off;
+}
+
 /* Adds sixteen slots for each card whose slices are made for pods, and the held slots beyond, which
  * were granted when there were more cards. Held slots count first; of the others as many may be
  * granted as slices can still be made. */
@@ -181,7 +188,7 @@ static void add_slots(struct build *b)
         struct table_resource *r = resource_for(b, name, /* one_replica= */ false);
         assert(r->n_devices > 0 && r->devices[r->n_devices - 1].start == slot);
         r->devices[r->n_devices - 1].healthy = b->slots.free_slices && !sick && (held || left) &&
-                                               (!b->s->pods_forbidden || has_holder(b, slot));
+                                               (may_grant_slots(b) || has_holder(b, slot));
         left -= left && !sick && !held;
     }
 }
@@ -193,6 +200,7 @@ static void count_slots(struct build *b, const struct card_view *v, bool healthy
     bool has_nodes = device_check_nodes(b->s->nodes, card, &e) == 0;
     if (!has_nodes && !b->table->left_out)
         b->table->left_out = xstrdup(err_msg(&e));
+    b->table->cdi_off |= b->s->setup && cri_cdi_is_off(&b->s->setup->runtime);
     b->table->pods_forbidden |= b->s->pods_forbidden != NULL;
     if (!b->slots.card)
         b->slots.card = card;

@@ -37,6 +37,7 @@ struct device_table {
     struct table_resource *resources; /* sorted by name */
     size_t n_resources;
     char *left_out;      /* why a card offers no slices for pods; NULL: none was left out */
+    bool cdi_off;        /* slices for pods would be offered if the container runtime did CDI */
     bool pods_forbidden; /* slices for pods would be offered if the agent were allowed to read pods
                           */
 };

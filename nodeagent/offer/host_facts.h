@@ -25,16 +25,16 @@ struct host_pci_kind {
 struct host_pci_cards {
     const char *vendor; /* as in partition/vendor.h; static. NULL: no more vendors */
     unsigned n;         /* its cards, without those given away */
-    unsigned n_given;   /* those that the kernel keeps for virtual machines (vfio-pci and the like) */
-    char first[16];     /* the address of the first of n; "" with none */
-    char driver[24];    /* the kernel's driver of that one; "": none is bound */
+    unsigned n_given; /* those that the kernel keeps for virtual machines (vfio-pci and the like) */
+    char first[16];   /* the address of the first of n; "" with none */
+    char driver[24];  /* the kernel's driver of that one; "": none is bound */
 };
 
 struct host_facts {
     char machine[128]; /* the DMI product name, unchanged; "" when it cannot be read */
     unsigned n_pci;
     struct host_pci_kind pci[HOST_PCI_KINDS]; /* the kinds that get labels; by class, vendor */
-    bool pci_known; /* the list of PCI devices could be read as a whole */
+    bool pci_known;                           /* the list of PCI devices could be read as a whole */
     struct host_pci_cards cards[HOST_MAX_VENDORS]; /* of every vendor that has a PCI id */
     bool vgpu_known; /* there are NVIDIA GPUs, and the kernel showed each one's whole configuration
                         space (only 64 bytes without CAP_SYS_ADMIN) */

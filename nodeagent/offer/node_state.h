@@ -9,6 +9,7 @@
 #include "nodeagent/offer/device_slots.h"
 #include "nodeagent/offer/holders.h"
 #include "nodeagent/offer/host_facts.h"
+#include "nodeagent/offer/host_setup.h"
 
 /*
  * Everything that the agent knows of its node at one moment. The offer, the kubelet's list and the
@@ -36,7 +37,8 @@ struct node_state {
         *inventory; /* vendor, versions, boot id; its cards are not used. NULL: not read yet */
     const struct card_view *cards; /* in the order of the inventory */
     size_t n_cards;
-    const struct host_facts *host; /* the kernel's facts about the machine; NULL: not read yet */
+    const struct host_facts *host;  /* the kernel's facts about the machine; NULL: not read yet */
+    const struct host_setup *setup; /* what is installed on it; NULL: not read yet */
     const struct device_spec *spec;
     const char *spec_error; /* why the spec cannot be read; NULL: it can */
     int64_t generation;     /* the spec's */

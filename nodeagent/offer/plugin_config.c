@@ -9,6 +9,8 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/container/entry.h"
+
 enum { WORDS_BYTES = 4000 }; /* a condition's message has 4096 characters */
 
 /* XPUSH writes the count. NOLINTNEXTLINE(readability-non-const-parameter) */
@@ -49,6 +51,11 @@ void plugin_config_note_unknown(struct plugin_config *c, const json_t *obj,
 bool plugin_config_is_empty(const json_t *block)
 {
     return !block || json_is_null(block) || (json_is_object(block) && json_object_size(block) == 0);
+}
+
+bool plugin_config_wants_cdi(const struct plugin_config *c)
+{
+    return !c || !c->said.ways || (c->ways & ENTRY_ALL_CDI);
 }
 
 char *plugin_config_words(const struct plugin_config *c)

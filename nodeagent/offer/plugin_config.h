@@ -76,6 +76,10 @@ void plugin_config_note_unknown(struct plugin_config *c, const json_t *obj,
 /* True for a missing, null or empty block of the file: the plugin treats them alike. */
 bool plugin_config_is_empty(const json_t *block);
 
+/* True when containers are to get their devices by CDI, alone or among other ways. c NULL: the
+ * defaults. */
+bool plugin_config_wants_cdi(const struct plugin_config *c);
+
 /* All notices in one text for a condition: "where: why; where: why". Notices that would exceed the
  * length of a condition's message are only counted. Caller frees. */
 char *plugin_config_words(const struct plugin_config *c);

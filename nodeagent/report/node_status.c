@@ -13,6 +13,7 @@
 #include "nodeagent/report/card_status.h"
 #include "nodeagent/report/gpu_labels.h"
 #include "nodeagent/report/node_kstatus.h"
+#include "nodeagent/report/node_readiness.h"
 #include "nodeagent/report/node_summary.h"
 #include "partition/model.h"
 #include "service/conditions.h"
@@ -94,6 +95,12 @@ static void build_published(const struct node_state *s, const struct node_offer 
     if (served && s->plugin_state != PLUGIN_SERVED)
         (void)condition_set(&ret->conditions, type, CONDITION_FALSE,
                             plugin_reasons[s->plugin_state], s->plugin_text, s->generation, now_ms);
+    else if (served && table->cdi_off)
+        (void)condition_set(&ret->conditions, type, CONDITION_FALSE, "CDIDisabled",
+                            "slices for pods reach their containers by CDI alone, which the "
+                            "container runtime does not do; the condition ContainerRuntimeReady "
+                            "has the remedy",
+                            s->generation, now_ms);
     else if (served && table->pods_forbidden)
         (void)condition_set(&ret->conditions, type, CONDITION_FALSE, "PodsForbidden",
                             s->pods_forbidden, s->generation, now_ms);
@@ -277,6 +284,7 @@ void node_status_build(const struct node_state *s, const struct node_offer *o,
     build_published(s, o, now_ms, ret);
     build_accepted(s, now_ms, ret);
     build_understood(s, now_ms, ret);
+    node_readiness_build(s, now_ms, ret);
     struct node_kstatus v = node_kstatus_of(s, ret);
     assert(v.reason);
     (void)conditions_set_kstatus(&ret->conditions, v.state, v.reason,

@@ -46,7 +46,11 @@ struct vendor_backend {
     int (*open)(const struct vendor_host *h, struct gpu **ret, struct err *e);
     const struct container_vendor *container; /* its way into a container; never NULL */
     const struct vendor_links *links;         /* NULL: it has none of its own */
-    size_t cards_at_once; /* so many of its cards are changed side by side; 0: one */
+    /* Where its software is looked for on the host, below the host's "/", so that a message can name
+     * what is there and not used; both end with NULL. NULL: nowhere. */
+    const char *const *libraries; /* the management library */
+    const char *const *runtimes;  /* its container runtime */
+    size_t cards_at_once;         /* so many of its cards are changed side by side; 0: one */
     /* Waits for the driver's events and writes each to out_fd as a struct gpu_event, until the
      * driver ends the wait (0) or the reader is gone; once in beat_ms in which none comes it writes
      * GPU_EVENT_ALIVE. library: the value of the first option. Runs alone in the watch process, so

@@ -197,6 +197,21 @@ void lost(struct state *s, struct args *a)
     state_unlock(s);
 }
 
+/* As nvidia-smi -pm sets it, and nvidia-persistenced. */
+void persistence(struct state *s, struct args *a)
+{
+    (void)state_lock(s);
+    struct hw *hw = state_begin(s);
+    uint32_t gpu = take_gpu(a, hw);
+    uint32_t on = word_number(a);
+    take_end(a);
+    if (on > 1)
+        die("persistence takes 0 or 1");
+    hw->gpus[gpu].persistence = on;
+    state_commit(s);
+    state_unlock(s);
+}
+
 void reboot_command(struct state *s, struct args *a)
 {
     take_end(a);

@@ -27,6 +27,7 @@ static const char usage[] =
     "  remap --gpu I [--corrected N] [--uncorrected N] [--pending 0|1] [--failed 0|1], or clear\n"
     "  recovery-action --gpu I none|reset|reboot|drain-p2p|drain-and-reset|imex\n"
     "  lost --gpu I set|clear              fallen off the bus\n"
+    "  persistence --gpu I 0|1             the driver stays loaded while nothing uses the card\n"
     "  unavailable --gpu M CODE REASON, or clear\n"
     "  vfs --gpu M 0|1|2|4|8               virtual functions\n"
     "  event --gpu M TEXT                  an error id occurred\n"
@@ -45,6 +46,7 @@ static const char usage[] =
     "  dev-root DIR [--plain]              write its device files to DIR/dev (plain: files that only\n"
     "                                      have the names; also where device files may not be made)\n"
     "  sys-root DIR                        write what DIR/sys shows of the cards' PCI functions\n"
+    "                                      and of the driver's module\n"
     "\n"
     "--gpu takes an index (of a MetaX card metax:0), a UUID or a PCI bus id; M is a MetaX card.\n"
     "The state file is $CLEAVE_SIM_STATE.\n";
@@ -232,6 +234,7 @@ static const struct {
     {"ecc", ecc},
     {"remap", remap},
     {"lost", lost},
+    {"persistence", persistence},
     {"fault", fault_command},
     {"latency", latency},
     {"driver-lock", driver_lock},

@@ -179,6 +179,13 @@ static void write_metax(const char *root, const struct hw *hw, uint32_t metax, u
     write_file(root, &f, "sriov_numvfs", "%u\n", card->vf_count);
 }
 
+/* The kernel's module, which is loaded while the driver runs. */
+static void write_module(const char *root, const struct hw *hw)
+{
+    static const struct function module = {.path = "/sys/module/nvidia"};
+    write_file(root, &module, "version", "%s\n", hw->driver_version);
+}
+
 void sys_root(struct state *s, struct args *a)
 {
     const char *root = take_word(a);
@@ -186,6 +193,8 @@ void sys_root(struct state *s, struct args *a)
         die("sys-root needs a folder");
     take_end(a);
     const struct hw *hw = state_lock(s);
+    if (hw->gpu_count > 0)
+        write_module(root, hw);
     for (uint32_t i = 0; i < hw->gpu_count; i++)
         write_nvidia(root, &hw->gpus[i]);
     for (uint32_t i = 0; i < hw->mx_count; i++) {

@@ -108,6 +108,35 @@ class RealNode(SimNode):
         driver = {f"{host}{what}_root": self.driver for host in ("", "host_") for what in ("driver", "dev")}
         return super().argv(program, **{**ours, **driver, **flags})
 
+    @property
+    def runtime_config(self):
+        return self.cluster.rundir / "node" / "containerd.toml"
+
+    def show_runtime(self):
+        """Shows the agent, whose /proc and host are folders, the containerd that runs here and its configuration."""
+        process = self.folder / "proc" / "4242"
+        process.mkdir(parents=True, exist_ok=True)
+        (process / "comm").write_text("containerd\n")
+        (process / "cmdline").write_bytes(b"containerd\0")
+        config = self.driver / "etc" / "containerd" / "config.toml"
+        config.parent.mkdir(parents=True, exist_ok=True)
+        config.write_text(self.runtime_config.read_text())
+
+    @contextlib.contextmanager
+    def without_cdi(self):
+        """Its containerd has CDI switched off, as 1.7 has it by default."""
+        text = self.runtime_config.read_text()
+        assert "enable_cdi = true" in text
+        self.runtime_config.write_text(text.replace("enable_cdi = true", "enable_cdi = false"))
+        self.kill("containerd")
+        self.up()
+        try:
+            yield
+        finally:
+            self.runtime_config.write_text(text)
+            self.kill("containerd")
+            self.up()
+
     # --- its parts ---
 
     def pid(self, name):

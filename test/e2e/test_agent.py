@@ -647,3 +647,59 @@ def test_its_children_run_a_program_of_their_own(rig, release):
     node.wait_ready()
     programs = {os.readlink(f"/proc/{child}/exe") for child in children(node.agent.pid)}
     assert programs == {str(release("cleave-child"))}
+
+
+# --- is the node ready? ---
+
+
+def say(node, kind):
+    """Status and reason of a condition: "False DriverNotLoaded"; "" when there is none."""
+    found = condition(node.status(), kind)
+    return f"{found['status']} {found['reason']}" if found else ""
+
+
+def wait_says(node, kind, expected, words=""):
+    def told():
+        return say(node, kind) == expected and words in condition(node.status(), kind)["message"]
+
+    wait_for(told, 30, lambda: f"{kind} to say {expected}, {words}: {condition(node.status(), kind)}")
+
+
+def test_an_installer_is_told_what_is_missing_of_the_driver(rig):
+    node = rig.node(start=False)
+    host = node.folder / "host"
+    host.mkdir()
+    late = node.folder / "libnvidia-ml.so.1"
+    node.ctl("sys-root", node.folder)
+    module = node.folder / "sys" / "module" / "nvidia"
+    module.rename(node.folder / "unloaded")
+    node.start(nvml_library=late, dev_root=host)
+    wait_for(lambda: rig.api.find(node.path), 30, "the Device")
+    wait_says(node, "DriverReady", "False DriverNotLoaded", "install NVIDIA's driver")
+    (node.folder / "unloaded").rename(module)
+    wait_says(node, "DriverReady", "False LibraryNotFound", "not found on the host either")
+    node.ctl("driver-root", host)
+    wait_says(node, "DriverReady", "False LibraryNotFound", "component host-driver")
+    node.ctl("fault", "add", "--call", "nvmlInit_v2", "--nth", 0, "--action", "fail:LIB_RM_VERSION_MISMATCH")
+    os.symlink(node.library, late)
+    wait_says(node, "DriverReady", "False DriverVersionMismatch", "reboot the node")
+    assert condition(node.status(), "Stalled")["reason"] == "DriverVersionMismatch"
+    node.ctl("fault", "clear")
+    wait_says(node, "DriverReady", "True Loaded", "580.95.05")
+    (module / "version").write_text("570.86.15\n")
+    wait_says(node, "DriverReady", "False DriverVersionMismatch", "of 570.86.15")
+
+
+def test_an_installer_is_told_of_persistence_mode_and_of_a_reset(rig):
+    node = rig.node({"h100-80": 2})
+    wait_says(node, "PersistenceMode", "False Disabled", "2 of 2 cards")
+    wait_says(node, "RebootRequired", "False NotRequired")
+    node.ctl("persistence", "--gpu", 0, 1)
+    wait_says(node, "PersistenceMode", "False Disabled", "1 of 2 cards (NVIDIA GPU 1)")
+    node.ctl("persistence", "--gpu", 1, 1)
+    wait_says(node, "PersistenceMode", "True Enabled")
+    node.ctl("recovery-action", "--gpu", 1, "reboot")
+    wait_says(node, "RebootRequired", "True RebootRequired", "NVIDIA GPU 1: the driver asks for a reboot")
+    node.ctl("recovery-action", "--gpu", 1, "none")
+    wait_says(node, "RebootRequired", "False NotRequired")
+    assert rig.writes_while(lambda: node.wait_reads(3)) == [], "a quiet node is not written"

@@ -11,7 +11,7 @@ import signal
 import pytest
 from conftest import wait_for
 from kubelet_rig import real_cluster, real_node, real_rig  # noqa: F401
-from stack import mig
+from stack import condition, mig
 
 GPU = "nvidia.com/gpu"
 SMALL = "nvidia.com/mig-1g.10gb"
@@ -104,6 +104,24 @@ def test_a_pod_sees_its_partition_and_nothing_else(halves):
     device = assert_sees_its_own(halves, pod)
     assert device.startswith(f"{halves.uuid()}/1g.10gb@")
     assert "NVIDIA_VISIBLE_DEVICES=void" in halves.log(pod).splitlines()
+
+
+def test_a_pod_has_its_device_files_where_cdi_is_off_and_the_device_says_why(real_node):
+    real_node.wait_offers()
+    with real_node.without_cdi():
+        real_node.show_runtime()
+        real_node.start()
+        wait_for(lambda: real_node.agrees(), 30, "the agent")
+        said = condition(real_node.status(), "ContainerRuntimeReady")
+        assert (said["status"], said["reason"]) == ("False", "CDIDisabled") and "set enable_cdi = true in /etc/containerd/config.toml" in said["message"]
+        real_node.want(mig(real_node.uuid(), {"1g.10gb": 2}))
+        real_node.wait_offers(**{SMALL: 2})
+        pod = worker(real_node, {SMALL: "1"})
+        assert_sees_its_own(real_node, pod)
+        assert any(line.startswith("NVIDIA_VISIBLE_DEVICES=MIG-") for line in real_node.log(pod).splitlines())
+        real_node.delete(pod)
+    real_node.show_runtime()
+    wait_for(lambda: condition(real_node.status(), "ContainerRuntimeReady")["reason"] == "CDI", 30, "the switch to be seen")
 
 
 def test_a_pod_gets_a_whole_card(real_node):

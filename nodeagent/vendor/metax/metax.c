@@ -26,11 +26,18 @@ static const struct vendor_links links = {
     .legend = "MX    joined by MetaXLink\n",
 };
 
+static const char *const libraries[] = {
+    "/opt/mxdriver/lib/libmxsml.so",
+    "/opt/maca/lib/libmxsml.so",
+    NULL,
+};
+
 const struct vendor_backend vendor_metax = {
     .name = "metax",
     .options = options,
     .open = open_cards,
     .container = &container_metax,
     .links = &links,
+    .libraries = libraries,
     .cards_at_once = 16,
 };

@@ -30,12 +30,34 @@ static const struct vendor_links links = {
     .counted = true,
 };
 
+/* By distribution (Debian and Ubuntu, Red Hat and SUSE), then NVIDIA's driver container and Google's
+ * installer. */
+static const char *const libraries[] = {
+    "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
+    "/usr/lib/aarch64-linux-gnu/libnvidia-ml.so.1",
+    "/usr/lib64/libnvidia-ml.so.1",
+    "/usr/lib/libnvidia-ml.so.1",
+    "/run/nvidia/driver/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
+    "/run/nvidia/driver/usr/lib64/libnvidia-ml.so.1",
+    "/home/kubernetes/bin/nvidia/lib64/libnvidia-ml.so.1",
+    NULL,
+};
+
+static const char *const runtimes[] = {
+    "/usr/bin/nvidia-container-runtime",
+    "/usr/local/nvidia/toolkit/nvidia-container-runtime",
+    "/usr/local/bin/nvidia-container-runtime",
+    NULL,
+};
+
 const struct vendor_backend vendor_nvidia = {
     .name = "nvidia",
     .options = options,
     .open = open_cards,
     .container = &container_nvidia,
     .links = &links,
+    .libraries = libraries,
+    .runtimes = runtimes,
     .cards_at_once = 16,
     .watch_events = nvml_events_run,
 };

@@ -47,6 +47,7 @@
     X(mig_mode, 0, "nvmlDeviceGetMigMode", NULL, (nvml_device, unsigned *, unsigned *))            \
     X(set_mig_mode, 0, "nvmlDeviceSetMigMode", NULL, (nvml_device, unsigned, nvml_ret *))          \
     X(compute_mode, 0, "nvmlDeviceGetComputeMode", NULL, (nvml_device, unsigned *))                \
+    X(persistence, 0, "nvmlDeviceGetPersistenceMode", NULL, (nvml_device, unsigned *))             \
     X(set_compute_mode, 0, "nvmlDeviceSetComputeMode", NULL, (nvml_device, unsigned))              \
     X(gi_profile, 0, "nvmlDeviceGetGpuInstanceProfileInfo", NULL,                                  \
       (nvml_device, unsigned, struct nvml_gi_profile *))                                           \

@@ -37,6 +37,13 @@ static void read_compute_mode(struct nvml *n, struct nvml_facts *f, struct gpu_c
     card->exclusive = rc == NVML_SUCCESS && mode == NVML_COMPUTE_EXCLUSIVE_PROCESS;
 }
 
+static void read_persistence(struct nvml *n, struct nvml_facts *f, struct gpu_card *card)
+{
+    unsigned on = 0;
+    card->persistence_known = NVML_CALL(n, persistence, f->device, &on) == NVML_SUCCESS;
+    card->persistence = card->persistence_known && on;
+}
+
 /* The table is read once. A driver that lists nothing while MIG is off is asked again. */
 static int read_table(struct nvml *n, struct nvml_facts *f, struct gpu_card *card, struct err *e)
 {
@@ -143,6 +150,7 @@ static int read_card(struct nvml *n, struct nvml_facts *f, struct gpu_card *ret,
     auto_gpu_card struct gpu_card card = f->card;
     TRY(read_dynamic(n, f, &card, e));
     read_compute_mode(n, f, &card);
+    read_persistence(n, f, &card);
     read_vitals(n, f, &card);
     nvml_vitals_judge(&card);
     *ret = card;
