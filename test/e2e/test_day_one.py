@@ -62,7 +62,6 @@ def apply_profile(pods, checkout):
 
 def test_day_one(pods):
     pods.new_cards()
-    pods.new_cards()
     checkout, node = pods.checkout(), pods.node("n2")
     readme = steps(section("README.md", "On a cluster"))
     uninstall = section("docs/install.md", "Uninstalling")
