@@ -59,7 +59,11 @@ def kustomize(components=(), more=None):
 def component_names():
     """In the order of config/kustomization.yaml, which is the order that counts."""
     lines = (CONFIG / "kustomization.yaml").read_text(encoding="utf-8").splitlines()
-    return [line.split()[2] for line in lines if re.match(r"# - \S", line)]
+    return [name for name in (line.split()[2] for line in lines if re.match(r"# - \S", line)) if name not in OF_KUSTOMIZE_ALONE]
+
+
+# It takes a Namespace away; the chart's namespaces.create=false leaves both to whoever installs.
+OF_KUSTOMIZE_ALONE = ["components/one-namespace"]
 
 
 def by_identity(objects):

@@ -148,6 +148,8 @@ class Checkout:
         self.pods, self.folder = pods, folder
         for name in ("crds", "config"):
             shutil.copytree(ROOT / name, folder / name)
+        (folder / "hack").mkdir()
+        shutil.copy(ROOT / "hack" / "uninstall.sh", folder / "hack")
         (folder / "bin").mkdir()
         program = folder / "bin" / "kubectl"
         program.write_text(f'#!/bin/sh\nexec {HACK}/kubectl.sh {pods.cluster.rundir} "$@"\n')
@@ -162,6 +164,11 @@ class Checkout:
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", commands], cwd=self.folder, env=env, capture_output=True, text=True, timeout=timeout)
         assert done.returncode == 0, f"{commands}\n{done.stdout}{done.stderr}"
         return done.stdout
+
+    def uninstall(self):
+        """As docs/install.md has it, without its questions, and with all that people wrote."""
+        command = section("docs/install.md", "Uninstalling").strip()
+        self.sh(f"{command} --yes --purge")
 
     def take(self, component):
         """Takes out the "#" before a component, as the file itself says."""

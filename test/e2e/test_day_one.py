@@ -64,7 +64,6 @@ def test_day_one(pods):
     pods.new_cards()
     checkout, node = pods.checkout(), pods.node("n2")
     readme = steps(section("README.md", "On a cluster"))
-    uninstall = section("docs/install.md", "Uninstalling")
 
     started = time.monotonic()
     checkout.sh(readme[2])
@@ -88,7 +87,7 @@ def test_day_one(pods):
     assert {c["image"].rpartition(":")[2] for p in pods.ours() for c in p["spec"]["containers"]} == {"v2"}
     assert standing(node, workers) == before
 
-    checkout.sh(uninstall)
+    checkout.uninstall()
     wait_for(lambda: node.offers() == {}, 30, lambda: f"nothing to be offered: {node.offers()}")
     assert [k for n in pods.nodes for k in n.labels() if k.startswith(("nvidia.com/", "gpu.cleave.dev/"))] == []
     assert standing(node, workers) == before
@@ -103,5 +102,5 @@ def test_day_one(pods):
     assert assert_sees_its_own(node, again) == before[freed][1][0]
 
     pods.end_pods()
-    checkout.sh(uninstall)
+    checkout.uninstall()
     checkout.sh("kubectl label node n2 pool-")

@@ -32,11 +32,7 @@ def installed(pods):
     pods.wait_rolled_out()
     pods.wait_devices()
     yield checkout
-    uninstall(pods, checkout)
-
-
-def uninstall(pods, checkout):
-    checkout.sh(section("docs/install.md", "Uninstalling"))
+    checkout.uninstall()
 
 
 @pytest.fixture(autouse=True)
@@ -283,7 +279,7 @@ def test_uninstalled_by_the_page_and_installed_again_it_works_as_before(pods, in
     node = pods.node("n2")
     pod = node.runner("stays")
     for profiles in ({"1g.10gb": 7}, {"3g.40gb": 2}):
-        uninstall(pods, installed)
+        installed.uninstall()
         assert pods.cluster.kubectl.out("get", "nodes", "-o", "yaml").count(TAINT) == 0
         assert [n.name for n in pods.nodes if any(k.startswith(("nvidia.com/", "gpu.cleave.dev/")) for k in n.labels())] == []
         installed.apply()
