@@ -7,47 +7,17 @@
 #include <sys/eventfd.h>
 
 #include "base/log.h"
-#include "base/xalloc.h"
 
+#include "nodeagent/loop/agent_parts.h"
 #include "nodeagent/loop/next_job.h"
-#include "nodeagent/loop/read_jobs.h"
-#include "nodeagent/loop/turn.h"
 
 enum {
-    RESYNC_MS = 30000,
     PUBLISH_LAG_MS = 40, /* a change in progress is published only when it lasts longer */
 };
 
 static int64_t least(int64_t x, int64_t y)
 {
     return x < y ? x : y;
-}
-
-struct agent {
-    struct agent_deps d;
-    struct agent_job_env env;
-    struct spec_source *spec_source;
-    struct reporting *reporting;
-
-    /* The rest belongs to the loop's thread. */
-    struct rng rng;
-    struct cards cards;
-    struct card_tracks tracks;
-    struct recovery recovery;
-    struct jobs jobs;
-    struct withdrawal withdrawal;
-    struct card_jobs card_jobs;
-    struct slot_jobs slot_jobs;
-    struct read_jobs read_jobs;
-    struct agent_events events;
-    struct agent_metrics *metrics;
-    bool kubelet_listed, kubelet_holders; /* news from the kubelet that was not handled yet */
-    struct turn turn;
-};
-
-static bool serves_kubelet(const struct agent *a)
-{
-    return a->d.kubelet && a->d.resource_publisher == API_PUBLISHER_KUBELET;
 }
 
 /* --- The spec --- */
@@ -349,150 +319,12 @@ void agent_ask_end(struct agent *a)
     turn_ask_end(&a->turn);
 }
 
-/* --- Life --- */
-
-static void init_reporting(struct agent *a)
-{
-    const struct agent_deps *d = &a->d;
-    a->reporting = reporting_new(&(const struct reporting_deps){
-        .clk = d->clk,
-        .status_writer = d->status_writer,
-        .kubelet = d->kubelet,
-        .serves_kubelet = serves_kubelet(a),
-        .koordinator = d->koordinator,
-        .slots = d->slots,
-        .writes_slot_files = d->cdi_slots,
-        .metrics = a->metrics,
-        .version = d->version,
-        .seed = d->seed,
-        .config = d->config,
-        .resource_publisher = d->resource_publisher,
-        .cards = &a->cards,
-        .host = &a->read_jobs.host,
-        .setup = &a->read_jobs.setup,
-        .spec_source = a->spec_source,
-        .tracks = &a->tracks,
-        .jobs = &a->jobs,
-        .recovery = &a->recovery,
-        .readings = &a->read_jobs.readings,
-    });
-}
-
-static void init_read_jobs(struct agent *a)
-{
-    int64_t resync_ms = a->d.resync_ms ? a->d.resync_ms : RESYNC_MS;
-    a->read_jobs = (struct read_jobs){
-        .clk = a->d.clk,
-        .config = a->d.config,
-        .resource_publisher = a->d.resource_publisher,
-        .spec_source = a->spec_source,
-        .cards = &a->cards,
-        .jobs = &a->jobs,
-        .recovery = &a->recovery,
-        .withdrawal = &a->withdrawal,
-        .card_jobs = &a->card_jobs,
-        .slot_jobs = &a->slot_jobs,
-    };
-    readings_init(&a->read_jobs.readings, a->d.clk, &a->rng, resync_ms);
-}
-
-static void init_slot_jobs(struct agent *a)
-{
-    a->slot_jobs = (struct slot_jobs){
-        .clk = a->d.clk,
-        .slots = a->d.slots,
-        .kubelet = a->d.kubelet,
-        .cdi_slots = a->d.cdi_slots,
-        .cards = &a->cards,
-        .spec_source = a->spec_source,
-        .tracks = &a->tracks,
-        .jobs = &a->jobs,
-        .unended = &a->recovery.unended,
-    };
-}
-
-static void init_card_jobs(struct agent *a)
-{
-    a->withdrawal = (struct withdrawal){a->d.clk, a->d.kubelet, a->d.status_writer, a->reporting};
-    a->card_jobs = (struct card_jobs){
-        .clk = a->d.clk,
-        .rng = &a->rng,
-        .kubelet = a->d.kubelet,
-        .resource_publisher = a->d.resource_publisher,
-        .cards = &a->cards,
-        .tracks = &a->tracks,
-        .spec_source = a->spec_source,
-        .recovery = &a->recovery,
-        .reporting = a->reporting,
-        .withdrawal = &a->withdrawal,
-        .events = &a->events,
-        .metrics = a->metrics,
-    };
-}
-
-static void init_turn(struct agent *a)
-{
-    a->turn.locks = a->d.locks;
-    a->turn.clk = a->d.clk;
-    a->turn.node = a->d.node;
-    a->turn.kubelet = a->d.kubelet;
-    a->turn.serves_kubelet = serves_kubelet(a);
-    a->turn.status_writer = a->d.status_writer;
-    a->turn.reporting = a->reporting;
-    a->turn.metrics = a->metrics;
-    a->turn.read_jobs = &a->read_jobs;
-    turn_begin(&a->turn);
-}
-
 struct agent *agent_new(const struct agent_deps *d)
 {
-    assert(d->worker && d->devices && d->status_writer && d->clk && d->node && d->state_dir);
-    assert(!d->slots || (d->kubelet && d->pods));
-    struct agent *a = xmalloc(sizeof(*a));
-    a->d = *d;
-    a->env = (struct agent_job_env){.state_dir = d->state_dir,
-                                    .proc_root = d->proc_root,
-                                    .driver = serves_kubelet(a) ? &a->d.driver : NULL,
-                                    .clk = d->clk,
-                                    .sys_root = d->sys_root,
-                                    .host_root = d->driver.dev_root,
-                                    .slots = d->cdi_slots};
-    rng_init(&a->rng, d->seed);
-    a->cards.health = d->health;
-    a->cards.kubelet = d->kubelet;
-    a->cards.serves_kubelet = serves_kubelet(a);
-    a->jobs.worker = d->worker;
-    a->jobs.limits = d->limits;
-    a->jobs.n_limits = d->n_limits;
-    a->jobs.cards = &a->cards;
-    a->jobs.done = job_done;
-    a->spec_source = spec_source_new(d->devices, d->state_dir, d->clk);
-    a->events = (struct agent_events){d->recorder, d->clk, d->node};
-    a->metrics = agent_metrics_new(d->metrics, d->kubelet, serves_kubelet(a));
-    init_reporting(a);
-    init_card_jobs(a);
-    init_slot_jobs(a);
-    init_read_jobs(a);
-    if (d->kubelet)
-        kubelet_link_on_change(d->kubelet, on_kubelet, a);
-    init_turn(a);
-    return a;
+    return agent_parts_new(d, job_done, on_kubelet);
 }
 
 struct agent *agent_free(struct agent *a)
 {
-    if (!a)
-        return NULL;
-    a->reporting = reporting_free(a->reporting);
-    a->metrics = agent_metrics_free(a->metrics);
-    a->spec_source = spec_source_free(a->spec_source);
-    cards_done(&a->cards);
-    card_tracks_done(&a->tracks);
-    readings_done(&a->read_jobs.readings);
-    exclusive_wish_done(&a->read_jobs.exclusive);
-    recovery_done(&a->recovery);
-    jobs_done(&a->jobs);
-    turn_done(&a->turn);
-    free(a);
-    return NULL;
+    return agent_parts_free(a);
 }

@@ -1,23 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "base/clock.h"
-#include "base/heartbeat.h"
 #include "base/scope.h"
 
-#include "kubeclient/informer.h"
-#include "kubeclient/recorder.h"
-#include "nodeagent/change/transaction.h"
-#include "nodeagent/health/health_watch.h"
+#include "nodeagent/loop/agent_deps.h"
 #include "nodeagent/loop/handover.h"
-#include "nodeagent/loop/handover_locks.h"
-#include "nodeagent/loop/jobs.h"
-#include "nodeagent/loop/kubelet_link.h"
-#include "nodeagent/loop/status_writer.h"
-#include "nodeagent/loop/worker.h"
-#include "nodeagent/report/koord_infos.h"
-#include "nodeagent/slots/late_binding.h"
-#include "service/metrics.h"
 
 /*
  * The agent's main loop. One thread, the loop's, owns the wants, the readings and the results of
@@ -35,39 +22,6 @@
  *  - after a reading: the card is no longer as wanted, was refused, or is no longer infeasible.
  */
 struct agent;
-
-struct agent_deps {
-    struct worker *worker;
-    const struct vendor_limit *limits; /* of n_limits vendors; the others have none */
-    size_t n_limits;
-    struct informer *devices; /* watches the agent's own Device (own_device_type) */
-    struct status_writer *status_writer;
-    struct recorder *recorder;   /* NULL: no events */
-    struct metrics *metrics;     /* NULL: none */
-    struct heartbeat *beat;      /* the loop's; NULL: its liveness is not watched */
-    struct health_watch *health; /* NULL: health comes from readings alone */
-    const struct clock *clk;
-    const char *node;
-    const char *state_dir; /* holds the journals */
-    const char *proc_root; /* NULL: /proc */
-    const char *sys_root;  /* NULL: /sys */
-    const char *version;
-    const struct plugin_config *config;    /* applies where the Device says nothing; NULL: none */
-    enum api_publisher resource_publisher; /* who publishes the node's resources */
-    /* The link to the kubelet. It serves the kubelet where the agent publishes the resources, and
-     * only observes it otherwise. NULL: there is no kubelet; the controller publishes the
-     * resources. */
-    struct kubelet_link *kubelet;
-    struct koord_infos *koordinator; /* writes the cards into koordlet's file; NULL: no such file */
-    struct late_binding *slots;      /* makes slices for pods; NULL: none are made */
-    struct pod_reader *pods;         /* the reader that `slots` asks for pods */
-    const struct cdi_slots *cdi_slots; /* the CDI files of slots; NULL: none are written */
-    struct driver_where driver;        /* where containers' device files are; used when serving the
-                                          kubelet */
-    struct handover_locks *locks;      /* NULL: no other agent can be on this node */
-    int64_t resync_ms;                 /* 0: 30 s */
-    uint64_t seed;
-};
 
 /* Borrows deps; they outlive the agent. Call it before the informer runs, since it adds a
  * handler. */
