@@ -19,6 +19,7 @@ sys.path.append(str(ROOT / "test" / "fleet"))
 from fleet import Hollow  # noqa: E402
 
 NODES = 100
+TTL = "node.alpha.kubernetes.io/ttl"  # the controller manager's, by the number of nodes
 ROUNDS = int(os.environ.get("CLEAVE_REINSTALLS", "3"))
 AGENT = {"app.kubernetes.io/part-of": "cleave", "app.kubernetes.io/component": "agent"}
 # The workloads are there to be deleted: their programs run beside the cluster.
@@ -37,7 +38,8 @@ patches:
 def look(node):
     """What of a Node somebody could have changed."""
     meta, status = node["metadata"], node["status"]
-    return meta.get("labels"), meta.get("annotations"), node["spec"].get("taints"), status["capacity"], status["allocatable"]
+    annotations = {k: v for k, v in meta.get("annotations", {}).items() if k != TTL}
+    return meta.get("labels"), annotations, node["spec"].get("taints"), status["capacity"], status["allocatable"]
 
 
 class Installation:
@@ -49,6 +51,7 @@ class Installation:
         self.names = [f"{self.rig.id}-n{i}" for i in range(NODES)]
         for name in self.names:
             self.rig.add_node_object(name)
+        wait_for(lambda: not any(n[2] for n in self.nodes().values()), 60, "the Nodes' first taint, not-ready, to be gone")
         self.before = self.nodes()
         self.hollow = self.controller = self.round = None
         for name in ("crds", "config"):
@@ -77,7 +80,7 @@ class Installation:
         self.hollow = Hollow(self.cluster, self.folder / f"hollow-{number}", tokens, 1)
         self.hollow.wait_running()
         self.controller = self.rig.controller(f"round-{number}")
-        wait_for(lambda: all(n not in self.before.values() for n in self.nodes().values()), 120, "every Node to have something of ours")
+        wait_for(lambda: all("nvidia.com/gpu" in n[-1] for n in self.nodes().values()), 120, "every Node to have resources of ours")
 
     def end_agents(self):
         """As kubelets do once the DaemonSet is gone."""
