@@ -180,8 +180,9 @@ $(B)/cleave-child: $(B)/child/main.o $(LIBS)
 	@$(CC) $(LDFLAGS) $(MAP) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
 $(B)/cleave-controller $(B)/cleave-agent: | $(B)/cleave-child
 
+# Criterion finds its tests in a section that nothing names.
 $(B)/test/unit/%_test: $(B)/test/unit/%_test.o $(UNIT_SUPPORT) $(TEST_LIBS)
-	@$(CC) $(LDFLAGS) $< $(UNIT_SUPPORT) -Wl,--start-group $(TEST_LIBS) -Wl,--end-group $(LDLIBS) -lcriterion -o $@
+	@$(CC) $(LDFLAGS) -Wl,--no-gc-sections $< $(UNIT_SUPPORT) -Wl,--start-group $(TEST_LIBS) -Wl,--end-group $(LDLIBS) -lcriterion -o $@
 
 $(B)/test/race/%: $(B)/test/race/%.o $(TEST_LIBS)
 	@$(CC) $(LDFLAGS) $< -Wl,--start-group $(TEST_LIBS) -Wl,--end-group $(LDLIBS) -o $@

@@ -248,8 +248,9 @@ static void listen_to_kubelet(struct agent *a)
     if (a->kubelet_listed)
         card_tracks_listed(&a->tracks);
     const struct recovery_facts facts = read_jobs_facts(&a->read_jobs);
-    a->read_jobs.readings.due |=
-        a->kubelet_listed && !a->recovery.done && recovery_may_run(&a->recovery, &facts);
+    /* Each reading asks for a list: where the cards cannot be read, a list is no reason to try. */
+    a->read_jobs.readings.due |= a->kubelet_listed && a->cards.read && !a->recovery.done &&
+                                 recovery_may_run(&a->recovery, &facts);
     a->kubelet_holders = a->kubelet_listed = false;
 }
 

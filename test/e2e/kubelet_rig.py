@@ -110,7 +110,7 @@ class RealNode(SimNode):
 
     @property
     def runtime_config(self):
-        return self.cluster.rundir / "node" / "containerd.toml"
+        return self.cluster.rundir / "nodes" / self.cluster.node_name / "containerd.toml"
 
     def show_runtime(self):
         """Shows the agent, whose /proc and host are folders, the containerd that runs here and its configuration."""

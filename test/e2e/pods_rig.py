@@ -71,6 +71,8 @@ class PodsNode(RealNode):
         self.fleet = self.write_fleet(fleet) if fleet else None
         if fleet:
             self.make_driver()
+        else:  # a PCI bus without a card
+            (self.folder / "sys/bus/pci/devices").mkdir(parents=True)
 
     def make_driver(self):
         self.env["CLEAVE_SIM_FLEET"] = str(self.fleet)
@@ -262,14 +264,23 @@ def steps(commands):
     return {int(number): text for number, text in zip(found[1::2], found[2::2])}
 
 
+running = []
+
+
 @pytest.fixture(scope="session")
 def pods_cluster(rundir, request):
+    """Each module that imports it has such a fixture of its own; the cluster is the first one's."""
+    if running:
+        yield running[0]
+        return
     reason = why_not(rundir)
     if reason:
         pytest.skip(reason)
     cluster = PodsCluster(rundir / "pods")
     cluster.start()
+    running.append(cluster)
     yield cluster
+    running.clear()
     cluster.stop(purge=not request.session.testsfailed)
 
 

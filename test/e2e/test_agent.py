@@ -370,8 +370,8 @@ def test_a_node_without_cards_is_ready_until_a_card_comes(rig):
     wait_for(lambda: condition(node.status(), "Stalled").get("reason") == "DriverNotLoaded", 30, "the card to be missed by its driver")
     wait_for(lambda: "feature.node.kubernetes.io/pci-10de.present" in node.labels(), 30, "the label that installers of drivers select on")
     os.symlink(node.library, late)
+    node.wait_layout({"1g.10gb": 7})
     rig.wait_ready(profile)
-    assert node.layout() == {"1g.10gb": 7}
 
 
 def test_a_card_that_falls_off_the_bus_is_told_and_the_others_go_on(rig):
@@ -565,15 +565,6 @@ def test_a_spec_that_changes_while_the_agent_is_away_is_met_later(rig):
     node.start()
     node.wait_ready()
     assert node.layout() == {"7g.80gb": 1}
-
-
-def test_a_second_agent_for_the_same_cards_refuses_to_start(rig):
-    node = rig.node({"h100-80": 1})
-    first = node.agent
-    second = node.start(name="second")
-    assert second.popen.wait(15) == 1
-    assert "another process" in second.text()
-    assert first.running()
 
 
 def test_sigterm_ends_an_agent_within_seconds_even_in_a_hanging_call(rig):

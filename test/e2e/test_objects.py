@@ -416,7 +416,7 @@ def test_the_controller_has_the_rights_that_it_needs_and_no_more(admin):
         ("update", "nodes"),
     ]:
         assert not can(verb, resource), (verb, resource)
-    assert not can("patch", "devices.gpu.cleave.dev", "--subresource=status")
+    assert not can("update", "devices.gpu.cleave.dev", "--subresource=status")
 
 
 def test_wrong_types_in_a_status_are_refused(admin):
