@@ -112,7 +112,7 @@ number_node() {
 
 # A kubelet refuses a loopback address.
 add_address() {
-    in_network "$RUNDIR" ip -o address show dev lo | grep -q " $address/32 " ||
+    [[ "$(in_network "$RUNDIR" ip -o address show dev lo)" == *" $address/32 "* ]] ||
         in_network "$RUNDIR" ip address add "$address/32" dev lo
 }
 

@@ -32,7 +32,7 @@ def theirs(real_node):
 
 def users(node):
     """{pod: profile of the partition that it has}, as the Device shows it."""
-    return {u["name"]: p["profile"] for p in node.card().get("partitions", ()) for u in p.get("inUseBy", ()) if "name" in u}
+    return {u["name"]: p["profile"] for c in node.status().get("devices", ()) for p in c.get("partitions", ()) for u in p.get("inUseBy", ()) if "name" in u}
 
 
 def test_a_pod_of_nvidia_s_plugin_keeps_its_partition_and_nobody_else_gets_it(real_node, theirs):

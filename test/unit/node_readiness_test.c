@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/auto.h"
@@ -106,16 +107,18 @@ Test(node_readiness, what_is_missing_of_the_driver_has_a_remedy_each)
     init(&f);
     silence(&f, "DriverNotLoaded");
     expect(&f, "DriverReady", "False LibraryNotFound", "component host-driver");
-    (void)strcpy(f.setup.vendors[1].runtime, "/usr/bin/nvidia-container-runtime");
+    (void)snprintf(f.setup.vendors[1].runtime, sizeof(f.setup.vendors[1].runtime), "%s",
+                   "/usr/bin/nvidia-container-runtime");
     expect(&f, "DriverReady", "False LibraryNotFound", "component nvidia-runtime");
     f.setup.vendors[1].library[0] = '\0';
     expect(&f, "DriverReady", "False LibraryNotFound", "/usr/bin/nvidia-container-runtime");
     f.setup.vendors[1].module = false;
     f.host.cards[1].driver[0] = '\0';
     expect(&f, "DriverReady", "False DriverNotLoaded", "install NVIDIA's driver");
-    (void)strcpy(f.setup.vendors[1].library, "/usr/lib64/libnvidia-ml.so.1");
+    (void)snprintf(f.setup.vendors[1].library, sizeof(f.setup.vendors[1].library), "%s",
+                   "/usr/lib64/libnvidia-ml.so.1");
     expect(&f, "DriverReady", "False DriverNotLoaded", "modprobe");
-    (void)strcpy(f.host.cards[1].driver, "nouveau");
+    (void)snprintf(f.host.cards[1].driver, sizeof(f.host.cards[1].driver), "%s", "nouveau");
     expect(&f, "DriverReady", "False OtherDriver", "blacklist nouveau");
     expect(&f, "RebootRequired", "Unknown NotRead", "");
 }
@@ -124,7 +127,8 @@ Test(node_readiness, versions_that_differ_are_a_mismatch)
 {
     struct facts f;
     init(&f);
-    (void)strcpy(f.setup.vendors[1].version, "570.86.15");
+    (void)snprintf(f.setup.vendors[1].version, sizeof(f.setup.vendors[1].version), "%s",
+                   "570.86.15");
     expect(&f, "DriverReady", "False DriverVersionMismatch",
            "580.95.05 and the kernel's driver of "
            "570.86.15");
@@ -150,7 +154,7 @@ Test(node_readiness, a_runtime_without_cdi_has_a_fallback_or_a_remedy)
     expect(&f, "ContainerRuntimeReady", "False CDIDisabled",
            "set enable_cdi = true in "
            "/etc/containerd/config.toml");
-    (void)strcpy(f.setup.runtime.handler, "nvidia");
+    (void)snprintf(f.setup.runtime.handler, sizeof(f.setup.runtime.handler), "%s", "nvidia");
     expect(&f, "ContainerRuntimeReady", "False CDIDisabled", "RuntimeClass");
     f.setup.runtime.handler_is_default = true;
     expect(&f, "ContainerRuntimeReady", "True NVIDIARuntime", "containerd 1.7");
@@ -168,7 +172,7 @@ Test(node_readiness, a_runtime_that_is_not_known_is_said_to_be)
     expect(&f, "ContainerRuntimeReady", "Unknown RuntimeNotFound", "hostPID");
     f.setup.runtime.kind = CRI_KIND_CONTAINERD;
     expect(&f, "ContainerRuntimeReady", "Unknown VersionUnknown", "enable_cdi");
-    (void)strcpy(f.setup.runtime.trouble, "line 3: odd");
+    (void)snprintf(f.setup.runtime.trouble, sizeof(f.setup.runtime.trouble), "%s", "line 3: odd");
     expect(&f, "ContainerRuntimeReady", "Unknown ConfigUnreadable", "line 3: odd");
 }
 
@@ -187,7 +191,8 @@ Test(node_readiness, a_configuration_without_cdi_needs_nvidias_runtime)
     f.config.said.ways = true;
     f.config.ways = ENTRY_ENVVAR;
     expect(&f, "ContainerRuntimeReady", "Unknown RuntimeNotFound", "deviceListStrategy");
-    (void)strcpy(f.setup.vendors[1].runtime, "/usr/bin/nvidia-container-runtime");
+    (void)snprintf(f.setup.vendors[1].runtime, sizeof(f.setup.vendors[1].runtime), "%s",
+                   "/usr/bin/nvidia-container-runtime");
     expect(&f, "ContainerRuntimeReady", "True NVIDIARuntime", "");
 }
 
