@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define LIBRARY "libgnutls.so.30"
 
@@ -133,7 +134,7 @@ int tls_library_load(struct err *e)
         void *f = dlsym(library, names[i].name);
         if (!f)
             return err_set(e, ERR_UNAVAILABLE, LIBRARY " has no %s", names[i].name);
-        *(void **)((char *)&found + names[i].at) = f;
+        memcpy((char *)&found + names[i].at, &f, sizeof(f));
     }
     loaded = found;
     return 0;

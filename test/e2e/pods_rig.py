@@ -202,7 +202,7 @@ class Pods(Rig):
         self.nodes = cluster.nodes
         for node in self.nodes:
             node.rig = self
-        self.folder.mkdir()
+        self.folder.mkdir(exist_ok=True)
 
     def checkout(self):
         return Checkout(self, self.folder / f"checkout-{len(list(self.folder.iterdir()))}")
