@@ -27,6 +27,7 @@ enum {
     MAX_FILES = 16,     /* of a configuration */
     MAX_ENTRIES = 1024, /* of a folder with imported files */
     CMDLINE_BYTES = 4096,
+    STATUS_BYTES = 2048, /* NSpid is among the first lines */
 };
 
 /* --- The process --- */
@@ -39,6 +40,26 @@ static const struct {
                 {"crio", CRI_KIND_CRIO},
                 {"containerd", CRI_KIND_CONTAINERD}};
 
+/* Both begin a line of /proc/<pid>/status, whose first line, the name, has no line break in it. */
+#define UID_LINE "\nUid:\t"
+#define PID_LINE "\nNSpid:\t"
+
+/* False for processes of containers and of ordinary users, which can have any name. A process has a
+ * number in each PID namespace that it is in, and one of the host's own has no other. A process
+ * without a status is believed. */
+static bool is_hosts_own(const char *proc_root, unsigned pid)
+{
+    char status[STATUS_BYTES];
+    auto_free char *path = xasprintf("%s/%u/status", proc_root, pid);
+    if (file_read_head(path, status, sizeof(status), NULL) < 0)
+        return true;
+    const char *pids = strstr(status, PID_LINE);
+    if (!pids || !strstr(status, UID_LINE "0\t"))
+        return false;
+    pids += strlen(PID_LINE);
+    return pids[strcspn(pids, "\t\n")] == '\n';
+}
+
 /* ARRAY_LEN(programs): it is none of them. */
 static size_t program_of(const char *proc_root, unsigned pid)
 {
@@ -50,7 +71,7 @@ static size_t program_of(const char *proc_root, unsigned pid)
     comm[strcspn(comm, "\n")] = '\0';
     while (i < ARRAY_LEN(programs) && strcmp(programs[i].comm, comm) != 0)
         i++;
-    return i;
+    return i < ARRAY_LEN(programs) && is_hosts_own(proc_root, pid) ? i : ARRAY_LEN(programs);
 }
 
 /* The processes with the lowest number of each program: a container may run one of its own. */

@@ -187,6 +187,27 @@ Test(cri_runtime, the_one_that_serves_the_kubelet_counts)
     cr_expect(cri_cdi_is_off(&docker));
 }
 
+static void put_status(unsigned pid, const char *uids, const char *pids)
+{
+    auto_free char *name = xasprintf("/%u/status", pid);
+    auto_free char *text =
+        xasprintf("Name:\tx\nUid:\t%s\nGid:\t0\t0\t0\t0\nNSpid:\t%s\n", uids, pids);
+    put(proc, name, text, strlen(text));
+}
+
+Test(cri_runtime, a_process_of_a_container_or_of_a_user_is_no_runtime_whatever_its_name)
+{
+    PROCESS(30, "containerd", "/usr/bin/containerd");
+    put_status(30, "0\t0\t0\t0", "30");
+    PROCESS(40, "cri-dockerd", "cri-dockerd");
+    put_status(40, "0\t0\t0\t0", "40\t1");
+    cr_expect_eq(look(NULL).kind, CRI_KIND_CONTAINERD, "of a container");
+    put_status(40, "1000\t1000\t1000\t1000", "40");
+    cr_expect_eq(look(NULL).kind, CRI_KIND_CONTAINERD, "of a user");
+    put_status(40, "0\t0\t0\t0", "40");
+    cr_expect_eq(look(NULL).kind, CRI_KIND_DOCKER, "of the host");
+}
+
 Test(cri_runtime, one_that_is_gone_is_looked_for_again)
 {
     PROCESS(30, "containerd", "/usr/bin/containerd");
