@@ -33,7 +33,7 @@ struct cri_runtime {
 
 /* True when it is known that CDI names do nothing. Pure. */
 bool cri_cdi_is_off(const struct cri_runtime *r);
-/* What is known of containerd leads to this answer. Pure. */
+/* The answer that follows from what is known of containerd. Pure. */
 enum cri_cdi cri_containerd_cdi(int major, int minor, const struct cri_config *c);
 
 /* Looks for the runtime among the processes of proc_root (the host's /proc), and reads its

@@ -26,7 +26,7 @@ static void follow_spec(struct agent *a, const struct spec_news *news)
 {
     const struct recovery_facts facts = read_jobs_facts(&a->read_jobs);
     recovery_follow(&a->recovery, &facts, &a->tracks);
-    /* What a standby sees ordered is another agent's to do. */
+    /* An order that a standby sees is for the agent that works. */
     bool ordered = news->ordered && turn_phase(&a->turn) != HANDOVER_STANDBY;
     card_tracks_follow(&a->tracks, news->before, facts.spec, ordered);
     reporting_within(a->reporting, PUBLISH_LAG_MS);

@@ -17,7 +17,7 @@
 #include "nodeagent/slots/late_binding.h"
 #include "service/metrics.h"
 
-/* What an agent is given; all borrowed. */
+/* The parts that an agent is given; all borrowed. */
 struct agent_deps {
     struct worker *worker;
     const struct vendor_limit *limits; /* of n_limits vendors; the others have none */

@@ -17,7 +17,7 @@ int64_t handover_due_mono_ms(enum handover_phase phase, int64_t since_mono_ms)
     return phase == HANDOVER_RELEASED ? since_mono_ms + HANDOVER_RELEASED_MS : INT64_MAX;
 }
 
-/* One that is not awaited ends at once: nobody would go on where it stops. */
+/* An agent for which no standby waits ends at once. */
 static enum handover_phase asked(const struct handover_facts *f)
 {
     return f->is_alone && f->is_awaited ? HANDOVER_ENDING : HANDOVER_OVER;

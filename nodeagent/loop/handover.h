@@ -55,7 +55,7 @@ enum handover_phase handover_next(const struct handover_facts *f);
 /* When handover_next may have another answer without any event; INT64_MAX: never. */
 int64_t handover_due_mono_ms(enum handover_phase phase, int64_t since_mono_ms);
 
-/* What a phase may do: the table above. */
+/* The rights of a phase, as in the table above. */
 bool handover_reads(enum handover_phase phase);
 bool handover_publishes(enum handover_phase phase);
 bool handover_recovers(enum handover_phase phase);

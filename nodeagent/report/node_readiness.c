@@ -11,7 +11,7 @@
 #include "partition/vendor.h"
 #include "service/conditions.h"
 
-/* What a condition says. */
+/* A condition's content. */
 struct saying {
     enum condition_status status;
     const char *reason; /* static; NULL: there is no such condition */
@@ -158,7 +158,7 @@ static bool has_other_driver(const struct driver_facts *f)
     return f->module && f->pci && *f->pci->driver && strcmp(f->pci->driver, f->module) != 0;
 }
 
-/* Of a vendor with cards, whose library does not answer. */
+/* The condition of a vendor whose cards are there and whose library does not answer. */
 static struct saying say_silent(const struct driver_facts *f)
 {
     bool absent = !f->read_reason || strcmp(f->read_reason, "DriverNotLoaded") == 0;
