@@ -55,7 +55,9 @@ reports() { # counts the sanitizer reports written so far, shows and forgets the
 
 unit() {
     say "unit tests (ASan+UBSan)"
-    build san unit-build || return 0
+    local target=unit-build
+    [ -z "${1:-}" ] || target=build/san/test/unit/${1}_test
+    build san "$target" || return 0
     local t out p f c
     mkdir "$logs/tmp"
     for t in build/san/test/unit/*_test; do
