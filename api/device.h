@@ -43,6 +43,9 @@ extern const char *const api_qos_policy_names[];
 /* Bytes of the message of a refused label. */
 #define DEVICE_REFUSAL_BYTES 1024
 
+/* The reason of Ready on a node that was read and has no card; a profile counts such nodes apart. */
+#define DEVICE_NO_CARDS "NoCards"
+
 /* The source that governs a card. */
 struct device_source {
     int kind; /* enum api_source_kind */

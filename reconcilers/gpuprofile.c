@@ -275,17 +275,26 @@ void gpuprofile_plan(const struct profile_facts *f, const struct gpuprofile_stat
 /* True for a node that was read and has no card, other than one of which nothing is known. */
 static bool is_cardless(const struct device_record *d)
 {
-    return d->n_cards == 0 && d->ready.present && strcmp(d->ready.reason, "NoCards") == 0;
+    return d->n_cards == 0 && d->ready.present && strcmp(d->ready.reason, DEVICE_NO_CARDS) == 0;
 }
 
-/* Visits the profile's nodes: returns how many there are, how many of them have no card, and which
- * of the named cards they lack. */
-static size_t survey(struct context *ctx, const struct profile_record *p, size_t *ret_cardless,
-                     char **ret_not_found)
+/* What the caches say of a profile's nodes. */
+struct survey {
+    size_t matched, cardless, n_cards;
+    char *not_found; /* owned; which of the named cards they lack; NULL: none */
+};
+
+static void survey_done(struct survey *s)
+{
+    free(s->not_found);
+}
+AUTO_DEFINE(survey, struct survey, survey_done)
+#define auto_survey AUTO(survey)
+
+static void survey_nodes(struct context *ctx, const struct profile_record *p, struct survey *ret)
 {
     auto_coverage struct coverage *coverage = coverage_new(&p->spec);
     auto_object_list struct object_list devices = {0};
-    size_t matched = 0;
     bool blind = false;
     store_list(ctx->caches.devices, &devices);
     for (size_t i = 0; i < devices.count; i++) {
@@ -295,8 +304,9 @@ static size_t survey(struct context *ctx, const struct profile_record *p, size_t
         if (!n || !label_selector_matches(&p->spec.node_selector, n->labels, n->n_labels))
             continue;
         const struct device_record *d = object_payload(devices.items[i]);
-        matched++;
-        *ret_cardless += is_cardless(d);
+        ret->matched++;
+        ret->cardless += is_cardless(d);
+        ret->n_cards += d->n_cards;
         blind |= d->n_cards == 0 && !is_cardless(d);
         for (size_t k = 0; k < d->n_cards; k++) {
             struct resolve_card card;
@@ -304,8 +314,7 @@ static size_t survey(struct context *ctx, const struct profile_record *p, size_t
             coverage_add(coverage, &card);
         }
     }
-    *ret_not_found = matched && !blind ? coverage_missing(coverage) : NULL;
-    return matched;
+    ret->not_found = ret->matched && !blind ? coverage_missing(coverage) : NULL;
 }
 
 /* Number of nodes that the profile's selector matches, with or without an agent. */
@@ -410,15 +419,23 @@ static int publish(struct context *ctx, struct scope *s, const struct object *pr
     jx_merge_diff(from, to, &difference);
     if (!difference)
         return 0;
+    bool begins = flipped(&p->status, new, "Ready");
     bool runs = condition_is_true(&new->conditions, "Reconciling");
     int64_t wait_ms = is_large(ctx, object_name(profile)) ? 0 : pace(ctx, object_name(profile));
-    if (runs && wait_ms > 0) {
+    if (runs && !begins && wait_ms > 0) {
         result->requeue_after_ms = wait_ms;
         return 0;
     }
     TRY(patch_status(ctx, s, profile, difference, e));
     report_flips(ctx, profile, &p->status, new);
     return 0;
+}
+
+/* A node whose cards have just come stands in the ledger as it did without them, as wanted, until
+ * its own reconciler has seen them. */
+static bool is_ledger_current(const struct rollout_summary *s, const struct survey *nodes)
+{
+    return s->noted == nodes->matched && s->n_cards == nodes->n_cards;
 }
 
 static void wake(struct context *ctx, const struct object *profile, size_t matched)
@@ -450,13 +467,14 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
         return 0;
     }
     const struct profile_record *p = object_payload(profile);
-    auto_free char *not_found = NULL;
-    size_t cardless = 0;
-    size_t matched = p->spec_error ? 0 : survey(ctx, p, &cardless, &not_found);
+    auto_survey struct survey nodes = {0};
+    if (!p->spec_error)
+        survey_nodes(ctx, p, &nodes);
     auto_rollout_summary struct rollout_summary summary = {0};
     rollout_summary(ctx->rollout, k->name, rollout_edition_of(profile), &summary);
-    wake(ctx, profile, matched);
-    if (!expectations_met(ctx->profile_writes, k) || (!p->spec_error && summary.noted != matched)) {
+    wake(ctx, profile, nodes.matched);
+    if (!expectations_met(ctx->profile_writes, k) ||
+        (!p->spec_error && !is_ledger_current(&summary, &nodes))) {
         result->requeue_after_ms = NOTES_RECHECK_MS;
         return 0;
     }
@@ -465,15 +483,15 @@ static int reconcile(void *self, struct scope *s, const struct object_key *k,
         &(struct profile_facts){
             .generation = object_generation(profile),
             .record = p,
-            .matched = matched,
-            .selected = matched || p->spec_error ? 0 : count_selected(ctx, p),
-            .cardless = cardless,
+            .matched = nodes.matched,
+            .selected = nodes.matched || p->spec_error ? 0 : count_selected(ctx, p),
+            .cardless = nodes.cardless,
             .summary = &summary,
-            .not_found = not_found,
+            .not_found = nodes.not_found,
             .now_ms = clock_wall_ms(ctx->clk),
         },
         &p->status, &status);
-    result->requeue_after_ms = matched ? 0 : NODES_RECHECK_MS;
+    result->requeue_after_ms = nodes.matched ? 0 : NODES_RECHECK_MS;
     return publish(ctx, s, profile, &status, result, e);
 }
 

@@ -218,6 +218,7 @@ static void copy_standing(struct standing *to, const struct standing *from)
 {
     standing_set(to, from->phase, from->reason, from->message);
     to->refused = from->refused;
+    to->n_cards = from->n_cards;
 }
 
 struct rollout_edition rollout_edition_of(const struct object *o)
@@ -357,6 +358,7 @@ static void add_entry(struct rollout_summary *s, const struct entry *p)
 {
     const struct standing *st = &p->standing;
     s->noted++;
+    s->n_cards += st->n_cards;
     s->count[st->phase]++;
     if (st->phase == PHASE_CHANGING)
         add_busy(s, p);

@@ -74,6 +74,7 @@ void rollout_forget_profile(struct rollout *r, const char *profile);
 /* The profile over all nodes. A plain value; rollout_summary_done. */
 struct rollout_summary {
     size_t noted;         /* nodes noted with the requested edition */
+    size_t n_cards;       /* that these nodes had when they were noted */
     size_t count[PHASES]; /* of the noted nodes, by phase */
     size_t refused;       /* of the failed ones: the want itself was refused */
     size_t tickets_of_failed;

@@ -25,8 +25,8 @@
  */
 struct serving;
 
-/* A kubelet reports within ten seconds; an agent is replaced in an upgrade within the time that it
- * takes to pull its image. */
+/* A kubelet reports within ten seconds, and starts an agent that crashed or was deleted again within
+ * less than this. */
 enum { SERVING_AFTER_MS = 60000 };
 
 /* The reason of Ready=Unknown, and of the standing. */

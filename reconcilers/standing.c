@@ -20,7 +20,7 @@ void standing_set(struct standing *s, enum phase phase, const char *reason, cons
 
 bool standing_equal(const struct standing *a, const struct standing *b)
 {
-    return a->phase == b->phase && a->refused == b->refused &&
+    return a->phase == b->phase && a->refused == b->refused && a->n_cards == b->n_cards &&
            strcmp(a->reason ? a->reason : "", b->reason ? b->reason : "") == 0 &&
            strcmp(a->message ? a->message : "", b->message ? b->message : "") == 0;
 }
@@ -261,7 +261,7 @@ static bool judge_node(const struct node_view *v, struct standing *ret)
 void standing_of(const struct node_view *v, const struct resolve_outcome *o, struct standing *ret)
 {
     assert(v->device && v->device_object);
-    *ret = (struct standing){.phase = PHASE_UP_TO_DATE};
+    *ret = (struct standing){.phase = PHASE_UP_TO_DATE, .n_cards = v->device->n_cards};
     if (judge_node(v, ret))
         return;
     const struct resolve_problem *refusal = resolve_outcome_refusal(o);

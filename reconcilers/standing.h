@@ -28,6 +28,7 @@ enum phase {
 struct standing {
     enum phase phase;
     bool refused;           /* with FAILED: the want itself is at fault, nothing was tried */
+    size_t n_cards;         /* that the Device had */
     char *reason, *message; /* owned; reasons are those of docs/api.md */
 };
 

@@ -134,7 +134,7 @@ static struct node_kstatus kstatus_without_cards(const struct host_facts *host)
                           given, given == 1 ? " is" : "s are")
               : xstrdup("this node has no card of a vendor that Cleave knows; one that comes is "
                         "found by itself");
-    return (struct node_kstatus){KSTATUS_CURRENT, "NoCards", text};
+    return (struct node_kstatus){KSTATUS_CURRENT, DEVICE_NO_CARDS, text};
 }
 
 struct node_kstatus node_kstatus_of(const struct node_state *s, const struct device_status *built)

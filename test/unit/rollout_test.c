@@ -93,6 +93,22 @@ Test(rollout, profile_that_was_made_again_under_its_name_stands_nowhere_yet)
     cr_expect(rollout_note(r, "p", again, "n1", &s, &was), "that is news, as alike as it is");
 }
 
+/* A profile is not as wanted while its cards are more, or fewer, than those that were judged. */
+Test(rollout, cards_that_were_judged_are_counted)
+{
+    auto_rollout struct rollout *r = rollout_new();
+    auto_standing struct standing s = {.n_cards = 2};
+    enum phase was;
+    standing_set(&s, PHASE_UP_TO_DATE, "", "");
+    (void)rollout_note(r, "p", EDITION(1), "n1", &s, &was);
+    s.n_cards = 8;
+    cr_expect(rollout_note(r, "p", EDITION(1), "n1", &s, &was), "other cards are news");
+    (void)rollout_note(r, "p", EDITION(1), "n2", &s, &was);
+    auto_rollout_summary struct rollout_summary sum = {0};
+    rollout_summary(r, "p", EDITION(1), &sum);
+    cr_expect_eq(sum.n_cards, 16);
+}
+
 Test(rollout, the_sample_of_failures_is_the_first_sixteen_by_name)
 {
     auto_rollout struct rollout *r = rollout_new();
