@@ -8,8 +8,9 @@
 /*
  * Walks through a TOML document (toml.io, v1.0.0) and hands out its values one by one; nothing is
  * kept. For configuration files of other programs, of which a few values matter: it accepts more
- * than TOML allows (keys that come twice, bare words as values) and understands all of what it
- * allows, except that escapes other than \" and \\ stay as they are. Pure.
+ * than TOML allows (keys that come twice, bare words as values). Of what TOML allows, escapes other
+ * than \" and \\ stay as they are, and two things are refused: a date and its time with a blank
+ * between them, and quotes that end a text of several lines. Pure.
  */
 #define TOML_MAX_DEPTH 12
 #define TOML_MAX_TEXT  1024

@@ -106,8 +106,8 @@ static struct saying say_versions(const struct driver_facts *f)
                              "the node, or unload the driver and load it again",
                              f->title, f->driver->version, kernel));
     return say(CONDITION_TRUE, "Loaded",
-               xasprintf("%s's driver %s is loaded, and its library is of the same version",
-                         f->title, f->driver->version));
+               xasprintf("%s's driver %s is loaded%s", f->title, f->driver->version,
+                         *kernel ? ", and its library is of the same version" : ""));
 }
 
 static struct saying say_mismatch(const struct driver_facts *f)
@@ -123,10 +123,11 @@ static struct saying say_mismatch(const struct driver_facts *f)
 static struct saying say_library(const struct driver_facts *f)
 {
     auto_free char *component = component_words(f->setup);
+    const char *version = f->setup ? f->setup->version : "";
     return say(CONDITION_FALSE, "LibraryNotFound",
                xasprintf("the kernel's driver%s%s is loaded, and this agent cannot load %s's "
                          "library: %s",
-                         *f->setup->version ? " " : "", f->setup->version, f->title, component));
+                         *version ? " " : "", version, f->title, component));
 }
 
 static struct saying say_not_loaded(const struct driver_facts *f)
@@ -158,6 +159,12 @@ static bool has_other_driver(const struct driver_facts *f)
     return f->module && f->pci && *f->pci->driver && strcmp(f->pci->driver, f->module) != 0;
 }
 
+/* A module whose name is not known is seen by the card that it drives. */
+static bool is_loaded(const struct driver_facts *f)
+{
+    return (f->setup && f->setup->module) || (!f->module && f->pci && *f->pci->driver);
+}
+
 /* The condition of a vendor whose cards are there and whose library does not answer. */
 static struct saying say_silent(const struct driver_facts *f)
 {
@@ -168,7 +175,7 @@ static struct saying say_silent(const struct driver_facts *f)
         return say_other_driver(f);
     if (!absent)
         return say(CONDITION_UNKNOWN, f->read_reason, xstrdup(f->read_why));
-    return f->setup && f->setup->module ? say_library(f) : say_not_loaded(f);
+    return is_loaded(f) ? say_library(f) : say_not_loaded(f);
 }
 
 /* The first vendor whose driver is not as it should be; if there is none, the last one with
@@ -210,12 +217,11 @@ static char *runtime_words(const struct cri_runtime *r)
                         : xstrdup(runtime_title(r));
 }
 
-static char *remedy_words(const struct cri_runtime *r)
+static char *remedy_words(const struct cri_runtime *r, bool has_nvidia)
 {
     if (r->cdi == CRI_CDI_NONE)
-        return xstrdup(
-            "use containerd 2, or 1.7 with enable_cdi = true, or CRI-O; or make NVIDIA's "
-            "container runtime the default one");
+        return xasprintf("use containerd 2, or 1.7 with enable_cdi = true, or CRI-O%s",
+                         has_nvidia ? "; or make NVIDIA's container runtime the default one" : "");
     return xasprintf("set enable_cdi = true in %s ([plugins.\"io.containerd.grpc.v1.cri\"], or "
                      "[plugins.\"io.containerd.cri.v1.runtime\"] in version 3 of the file) and "
                      "restart containerd",
@@ -234,9 +240,10 @@ static struct saying say_no_cdi(const struct node_state *s)
 {
     const struct cri_runtime *r = &s->setup->runtime;
     auto_free char *runtime = runtime_words(r);
-    auto_free char *remedy = remedy_words(r);
+    bool has_nvidia = has_cards_of(s, "nvidia");
+    auto_free char *remedy = remedy_words(r, has_nvidia);
     const char *what = r->cdi == CRI_CDI_NONE ? "has no CDI" : "has CDI switched off";
-    if (!has_cards_of(s, "nvidia"))
+    if (!has_nvidia)
         return say(CONDITION_TRUE, "DeviceFiles",
                    xasprintf("%s %s: containers get device files, and no slices that are made for "
                              "their pods; for those %s",
@@ -257,8 +264,8 @@ static struct saying say_no_cdi(const struct node_state *s)
 
 static struct saying say_doubt(const struct cri_runtime *r)
 {
-    const char *meanwhile = "containers are given devices by CDI, and by device files and "
-                            "NVIDIA_VISIBLE_DEVICES besides";
+    const char *meanwhile = "containers are given devices by CDI, and by device files and the "
+                            "vendor's variable besides";
     if (*r->trouble)
         return say(CONDITION_UNKNOWN, "ConfigUnreadable",
                    xasprintf("whether containerd does CDI is not known (%s); %s", r->trouble,

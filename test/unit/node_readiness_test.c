@@ -67,7 +67,9 @@ static void silence(struct facts *f, const char *reason)
     f->state.read_error = "nvmlInit_v2: it did not work";
 }
 
-static void expect(const struct facts *f, const char *type, const char *said, const char *words)
+/* lacks: what the message must not have; NULL: nothing. */
+static void expect_without(const struct facts *f, const char *type, const char *said,
+                           const char *words, const char *lacks)
 {
     struct device_status st = {0};
     node_readiness_build(&f->state, 1000, &st);
@@ -77,7 +79,27 @@ static void expect(const struct facts *f, const char *type, const char *said, co
         c ? xasprintf("%s %s", statuses[c->status], c->reason) : xstrdup("(none)");
     cr_expect_str_eq(text, said, "%s: %s", type, c ? c->message : "");
     cr_expect(!c || strstr(c->message, words), "%s: %s", type, c ? c->message : "");
+    cr_expect(!c || !lacks || !strstr(c->message, lacks), "%s: %s", type, c ? c->message : "");
     conditions_done(&st.conditions);
+}
+
+static void expect(const struct facts *f, const char *type, const char *said, const char *words)
+{
+    expect_without(f, type, said, words, /* lacks= */ NULL);
+}
+
+/* A node with one MetaX card instead, whose driver is loaded; that kernel tells no version. */
+static void take_metax(struct facts *f)
+{
+    init(f);
+    f->host.cards[1] = (struct host_pci_cards){.vendor = "nvidia"};
+    f->host.cards[0] = (struct host_pci_cards){.vendor = "metax",
+                                               .n = 1,
+                                               .first = "0000:3b:00.0",
+                                               .driver = "metax"};
+    f->setup.vendors[1] = (struct vendor_setup){.vendor = "nvidia"};
+    f->inventory.drivers[0] = (struct gpu_driver){.vendor = "metax", .version = "2.33.1"};
+    f->cards[0].card = (struct gpu_card){.vendor = "metax"};
 }
 
 Test(node_readiness, a_node_as_it_should_be)
@@ -123,6 +145,17 @@ Test(node_readiness, what_is_missing_of_the_driver_has_a_remedy_each)
     expect(&f, "RebootRequired", "Unknown NotRead", "");
 }
 
+Test(node_readiness, a_vendor_whose_module_has_no_name_is_known_by_its_cards)
+{
+    struct facts f;
+    take_metax(&f);
+    expect_without(&f, "DriverReady", "True Loaded", "2.33.1 is loaded", "same version");
+    silence(&f, "DriverNotLoaded");
+    expect(&f, "DriverReady", "False LibraryNotFound", "cannot load MetaX's library");
+    f.host.cards[0].driver[0] = '\0';
+    expect(&f, "DriverReady", "False DriverNotLoaded", "install MetaX's driver");
+}
+
 Test(node_readiness, versions_that_differ_are_a_mismatch)
 {
     struct facts f;
@@ -161,7 +194,7 @@ Test(node_readiness, a_runtime_without_cdi_has_a_fallback_or_a_remedy)
     f.setup.runtime = (struct cri_runtime){.kind = CRI_KIND_DOCKER, .cdi = CRI_CDI_NONE};
     expect(&f, "ContainerRuntimeReady", "False CDIUnsupported", "Docker");
     f.cards[0].card.vendor = "metax";
-    expect(&f, "ContainerRuntimeReady", "True DeviceFiles", "slices");
+    expect_without(&f, "ContainerRuntimeReady", "True DeviceFiles", "slices", "NVIDIA");
 }
 
 Test(node_readiness, a_runtime_that_is_not_known_is_said_to_be)
