@@ -14,8 +14,8 @@
  * gave the account another name, left the policies out, or removed them. For each policy the check
  * sends one request that the policy must refuse, as a dry run (?dryRun=All): the server judges it
  * and stores nothing. Only the leader asks, because others are refused by cleave-controller-leader
- * whatever they send. At most eight requests and three reads, when this process begins to lead and
- * each POLICY_CHECK_PERIOD_MS; nothing waits for the answers.
+ * whatever they send. At most nine requests and three reads, when this process begins to lead and
+ * each POLICY_CHECK_PERIOD_MS (POLICY_CHECK_RETRY_MS while one is not in force); nothing waits for the answers.
  *
  * A policy that has let its request pass for POLICY_CHECK_SETTLE_MS (a new policy takes effect
  * within seconds) is reported: in the log, in an Event of the Leader, and by the gauge
@@ -29,7 +29,7 @@ struct policy_check;
 
 #define POLICY_CHECK_SETTLE_MS 30000
 #define POLICY_CHECK_PERIOD_MS 600000
-/* While a policy is not in force: so soon is it noticed that it is again. */
+/* How often the check repeats while a policy is not in force. */
 #define POLICY_CHECK_RETRY_MS 10000
 
 /* Borrowed; strings too. */

@@ -100,6 +100,7 @@ def test_every_policy_holds_in_an_overlay(rig, overlay):
     expect("cleave-controller-node", leader, "PATCH", f"/api/v1/nodes/{node.name}", bad, MERGE)
     expect("cleave-controller-node-status", leader, "PATCH", f"/api/v1/nodes/{node.name}/status", bad, MERGE)
     expect("cleave-controller-device", leader, "PATCH", f"{GROUP}/devices/{node.name}", bad, MERGE)
+    expect("cleave-controller-device-status", leader, "PATCH", f"{GROUP}/devices/{node.name}/status", {"status": {"summary": {"layout": "x"}}}, MERGE)
     expect("cleave-controller-claim", leader, "PATCH", f"{GROUP}/leaders/cleave-controller", {"spec": {"holder": "x_1"}}, MERGE)
     expect("cleave-controller-event", leader, "POST", "/apis/events.k8s.io/v1/namespaces/default/events", event({"kind": "Node", "apiVersion": "v1", "name": node.name}, "kubelet"))
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "x"}, "spec": {"holderIdentity": "x"}}
@@ -128,7 +129,7 @@ def test_the_controller_says_when_policies_do_not_hold_it(rig):
     rig.node()
     rig.cluster.kubectl("wait", "--for=create", "validatingadmissionpolicybinding/cleave-controller-node-status", "--timeout=10s")
     controller = rig.controller()
-    wait_for(lambda: len(in_force(controller)) >= 7, 30, lambda: f"the policies to be asked, not {in_force(controller)}")
+    wait_for(lambda: len(in_force(controller)) >= 8, 30, lambda: f"the policies to be asked, not {in_force(controller)}")
     assert controller.stop() == 0
     rig.cluster.kubectl("delete", "-k", ROOT / "config/admission")
     try:

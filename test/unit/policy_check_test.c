@@ -32,7 +32,9 @@ static const char *policy_of(const struct kc_call *call)
     if (strcmp(t->res->plural, "nodes") == 0)
         return status ? "cleave-controller-node-status" : "cleave-controller-node";
     if (strcmp(t->res->plural, "devices") == 0)
-        return *t->res->group == 's' ? "cleave-controller-koordinator" : "cleave-controller-device";
+        return *t->res->group == 's' ? "cleave-controller-koordinator"
+               : status              ? "cleave-controller-device-status"
+                                     : "cleave-controller-device";
     return strcmp(t->res->plural, "leaders") == 0  ? "cleave-controller-claim"
            : strcmp(t->res->plural, "leases") == 0 ? "cleave-controller-lease"
            : strcmp(t->res->plural, "events") == 0 ? "cleave-controller-event"
