@@ -248,9 +248,8 @@ static void listen_to_kubelet(struct agent *a)
     if (a->kubelet_listed)
         card_tracks_listed(&a->tracks);
     const struct recovery_facts facts = read_jobs_facts(&a->read_jobs);
-    /* Each reading asks for a list: where the cards cannot be read, a list is no reason to try. */
-    a->read_jobs.readings.due |= a->kubelet_listed && a->cards.read && !a->recovery.done &&
-                                 recovery_may_run(&a->recovery, &facts);
+    a->read_jobs.readings.due |=
+        a->kubelet_listed && recovery_reads_after_list(&a->recovery, &facts, a->cards.read);
     a->kubelet_holders = a->kubelet_listed = false;
 }
 

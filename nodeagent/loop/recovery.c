@@ -35,6 +35,12 @@ bool recovery_may_run(const struct recovery *r, const struct recovery_facts *f)
     return true;
 }
 
+bool recovery_reads_after_list(const struct recovery *r, const struct recovery_facts *f,
+                               bool cards_read)
+{
+    return cards_read && !r->done && recovery_may_run(r, f);
+}
+
 /* --- Rounds --- */
 
 static bool is_round_over(const struct recovery *r)

@@ -36,6 +36,11 @@ struct recovery_facts {
  * list none is, since a pod may hold a part that the change left. In a later round each unended
  * card that no source wants must be known to offer nothing. */
 bool recovery_may_run(const struct recovery *r, const struct recovery_facts *f);
+/* The kubelet has listed its holders: true when that is what the first round waited for, so that a
+ * reading is due. Each reading asks for such a list: where the cards cannot be read (cards_read is
+ * false) a list is no reason to try again, or the two would follow one another without a pause. */
+bool recovery_reads_after_list(const struct recovery *r, const struct recovery_facts *f,
+                               bool cards_read);
 /* A reading has listed the cards with a journal; `listed` (a READ job) is borrowed. They wait for
  * their jobs, in this round or a new one. Before the first round may run, they count as unended. */
 void recovery_found(struct recovery *r, const struct recovery_facts *f,

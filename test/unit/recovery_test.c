@@ -61,6 +61,22 @@ Test(recovery, does_not_run_before_the_kubelet_named_the_holders)
     recovery_done(&b.recovery);
 }
 
+/* A node without a driver read its hardware twenty times a second. */
+Test(recovery, a_list_of_holders_is_a_reason_to_read_where_cards_can_be_read)
+{
+    struct bench b;
+    bench_init(&b);
+    (void)recovery_told(&b.recovery, &b.facts, TOLD, TOLD_MS);
+    cr_expect_not(recovery_reads_after_list(&b.recovery, &b.facts, true),
+                  "the first round is over");
+    b.recovery.done = false;
+    cr_expect(recovery_reads_after_list(&b.recovery, &b.facts, true));
+    cr_expect_not(recovery_reads_after_list(&b.recovery, &b.facts, false));
+    b.holders.known = false;
+    cr_expect_not(recovery_reads_after_list(&b.recovery, &b.facts, true), "it was no list");
+    recovery_done(&b.recovery);
+}
+
 /* A reading that listed the journals of these cards; NULL ends them. */
 static struct agent_job *listing(const char *const *uuids)
 {
