@@ -57,16 +57,22 @@ static int read_all(int fd, const char *path, struct sb *text, struct err *e)
     }
 }
 
-int file_read(const char *path, size_t max_bytes, char **ret, size_t *ret_len, struct err *e)
+int file_read_fd(int fd, const char *name, size_t max_bytes, char **ret, size_t *ret_len,
+                 struct err *e)
 {
-    auto_fd int fd = -1;
     auto_sb struct sb text = SB_INIT(max_bytes);
-    TRY(open_to_read(path, &fd, e));
-    TRY(read_all(fd, path, &text, e));
+    TRY(read_all(fd, name, &text, e));
     if (ret_len)
         *ret_len = text.len;
     *ret = sb_take(&text);
     return 0;
+}
+
+int file_read(const char *path, size_t max_bytes, char **ret, size_t *ret_len, struct err *e)
+{
+    auto_fd int fd = -1;
+    TRY(open_to_read(path, &fd, e));
+    return file_read_fd(fd, path, max_bytes, ret, ret_len, e);
 }
 
 int file_read_head(const char *path, char *ret, size_t size, struct err *e)

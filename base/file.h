@@ -12,6 +12,10 @@
  * ret_len may be NULL. "-" is standard input. ERR_NOT_FOUND when missing, ERR_SYSTEM. */
 int file_read(const char *path, size_t max_bytes, char **ret, size_t *ret_len,
               struct err *e) MUST_CHECK;
+/* The same from a descriptor, which stays the caller's. name: for messages. What would wait is
+ * ERR_SYSTEM where the descriptor does not (O_NONBLOCK). */
+int file_read_fd(int fd, const char *name, size_t max_bytes, char **ret, size_t *ret_len,
+                 struct err *e) MUST_CHECK;
 /* Reads the first size - 1 bytes, or fewer where the file ends, into ret, with a NUL after them.
  * Errors as file_read. */
 int file_read_head(const char *path, char *ret, size_t size, struct err *e) MUST_CHECK;

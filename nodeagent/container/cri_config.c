@@ -27,10 +27,18 @@ static bool is_at(const struct toml_value *v, const char *const *keys, size_t n)
     return of_cri;
 }
 
-static void keep(char *to, size_t size, const char *text)
+/* What takes a configuration in, and the first value that has no room in it. */
+struct taking {
+    struct cri_config *c;
+    const char *no_room; /* static; NULL: all had */
+};
+
+static void keep(struct taking *t, char *to, size_t size, const char *text, const char *what)
 {
     if (strlen(text) < size)
         (void)snprintf(to, size, "%s", text);
+    else
+        t->no_room = what;
 }
 
 static bool has_handler(const struct cri_config *c, const char *name)
@@ -41,11 +49,24 @@ static bool has_handler(const struct cri_config *c, const char *name)
     return false;
 }
 
-static void note_handler(struct cri_config *c, const char *name, const char *program)
+static void note_handler(struct taking *t, const char *name, const char *program)
 {
-    if (strstr(program, "nvidia-container-runtime") && strlen(name) < CRI_NAME_BYTES &&
-        c->n_handlers < CRI_MAX_HANDLERS && !has_handler(c, name))
-        keep(c->handlers[c->n_handlers++], CRI_NAME_BYTES, name);
+    struct cri_config *c = t->c;
+    if (!strstr(program, "nvidia-container-runtime") || has_handler(c, name))
+        return;
+    if (c->n_handlers < CRI_MAX_HANDLERS)
+        keep(t, c->handlers[c->n_handlers++], CRI_NAME_BYTES, name, "a runtime's name");
+    else
+        t->no_room = "one more runtime that is NVIDIA's";
+}
+
+static void note_import(struct taking *t, const char *path)
+{
+    struct cri_config *c = t->c;
+    if (c->n_imports < CRI_MAX_IMPORTS)
+        keep(t, c->imports[c->n_imports++], CRI_PATH_BYTES, path, "an import's path");
+    else
+        t->no_room = "one more import";
 }
 
 static void take_value(void *arg, const struct toml_value *v)
@@ -53,18 +74,19 @@ static void take_value(void *arg, const struct toml_value *v)
     static const char *const cdi[] = {"enable_cdi"};
     static const char *const default_name[] = {"containerd", "default_runtime_name"};
     static const char *const program[] = {"containerd", "runtimes", "*", "options", "BinaryName"};
-    struct cri_config *c = arg;
+    struct taking *t = arg;
+    struct cri_config *c = t->c;
     assert(v->n_keys > 0);
     if (v->n_keys == 1 && strcmp(v->keys[0], "version") == 0)
         c->version = v->text[0] >= '1' && v->text[0] <= '9' ? v->text[0] - '0' : 0;
-    else if (v->n_keys == 1 && strcmp(v->keys[0], "imports") == 0 && c->n_imports < CRI_MAX_IMPORTS)
-        keep(c->imports[c->n_imports++], CRI_PATH_BYTES, v->text);
+    else if (v->n_keys == 1 && strcmp(v->keys[0], "imports") == 0)
+        note_import(t, v->text);
     else if (is_at(v, cdi, ARRAY_LEN(cdi)))
         c->cdi = strcmp(v->text, "true") == 0 ? CRI_ON : CRI_OFF;
     else if (is_at(v, default_name, ARRAY_LEN(default_name)))
-        keep(c->default_handler, sizeof(c->default_handler), v->text);
+        keep(t, c->default_handler, sizeof(c->default_handler), v->text, "default_runtime_name");
     else if (is_at(v, program, ARRAY_LEN(program)))
-        note_handler(c, v->keys[4], v->text);
+        note_handler(t, v->keys[4], v->text);
 }
 
 int cri_config_take(struct cri_config *c, const char *text, size_t len, struct err *e)
@@ -72,7 +94,10 @@ int cri_config_take(struct cri_config *c, const char *text, size_t len, struct e
     struct cri_config next = *c;
     memset(next.imports, 0, sizeof(next.imports));
     next.n_imports = 0;
-    TRY(toml_scan(text, len, take_value, &next, e));
+    struct taking t = {.c = &next};
+    TRY(toml_scan(text, len, take_value, &t, e));
+    if (t.no_room)
+        return err_set(e, ERR_TOO_LARGE, "there is no room for %s", t.no_room);
     *c = next;
     return 0;
 }

@@ -25,8 +25,8 @@ struct cri_config {
     unsigned n_imports;
 };
 
-/* Takes over what one file says, over what earlier files said. ERR_INVALID and ERR_TOO_LARGE as
- * toml_scan; *c is unchanged then. */
+/* Merges one file; its values replace those of earlier files. ERR_INVALID and ERR_TOO_LARGE as
+ * toml_scan, ERR_TOO_LARGE also for a value that has no room here; *c is unchanged then. */
 int cri_config_take(struct cri_config *c, const char *text, size_t len, struct err *e) MUST_CHECK;
 
 /* The handler that runs NVIDIA's runtime: the default one, if that does; else the first. NULL:

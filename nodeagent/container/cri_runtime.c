@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -28,6 +29,7 @@ enum {
     MAX_ENTRIES = 1024, /* of a folder with imported files */
     CMDLINE_BYTES = 4096,
     STATUS_BYTES = 2048, /* NSpid is among the first lines */
+    CGROUP_BYTES = 8192,
 };
 
 /* --- The process --- */
@@ -44,9 +46,25 @@ static const struct {
 #define UID_LINE "\nUid:\t"
 #define PID_LINE "\nNSpid:\t"
 
-/* False for processes of containers and of ordinary users, which can have any name. A process has a
- * number in each PID namespace that it is in, and one of the host's own has no other. A process
- * without a status is believed. */
+/* How often a process's control groups name a kubelet's: once for each hierarchy in a pod. */
+static unsigned count_pods(const char *proc_root, unsigned pid)
+{
+    char groups[CGROUP_BYTES];
+    unsigned n = 0;
+    auto_free char *path = xasprintf("%s/%u/cgroup", proc_root, pid);
+    if (file_read_head(path, groups, sizeof(groups), NULL) < 0)
+        return 0;
+    for (const char *at = groups; (at = strstr(at, "kubepods")); at++)
+        n++;
+    return n;
+}
+
+/* False for processes of pods, of other containers and of ordinary users, which can have any name.
+ * A process has a number in each PID namespace that it is in, and one of the host's own has no
+ * other; nor has a pod's with hostPID, but it is in more of a kubelet's control groups than the
+ * host's first process (which is in some where the host is itself a container). A program that runs
+ * with other rights than its user's is in that user's hands. A process without a status is
+ * believed. */
 static bool is_hosts_own(const char *proc_root, unsigned pid)
 {
     char status[STATUS_BYTES];
@@ -54,10 +72,11 @@ static bool is_hosts_own(const char *proc_root, unsigned pid)
     if (file_read_head(path, status, sizeof(status), NULL) < 0)
         return true;
     const char *pids = strstr(status, PID_LINE);
-    if (!pids || !strstr(status, UID_LINE "0\t"))
+    if (!pids || !strstr(status, UID_LINE "0\t0\t0\t0\n"))
         return false;
     pids += strlen(PID_LINE);
-    return pids[strcspn(pids, "\t\n")] == '\n';
+    return pids[strcspn(pids, "\t\n")] == '\n' &&
+           count_pods(proc_root, pid) <= count_pods(proc_root, 1);
 }
 
 /* ARRAY_LEN(programs): it is none of them. */
@@ -143,13 +162,19 @@ static void read_cmdline(const char *proc_root, unsigned pid, struct cmdline *re
 
 /* --- Its files --- */
 
-/* Opens a file of the host for reading. */
+/* Opens a file of the host for reading. The path may be a stranger's word (a command line), and
+ * root's too are files whose opening does something or whose reading waits: pipes, devices. */
 static int open_file(const char *host_root, const char *path, int *ret_fd, struct err *e)
 {
     char again[32];
     auto_free char *real = NULL;
     auto_fd int found = -1;
+    struct stat st;
     TRY(rooted_open(host_root, path, &real, &found, e));
+    if (fstat(found, &st) < 0)
+        return err_set_errno(e, errno, "%s", path);
+    if (!S_ISREG(st.st_mode))
+        return err_set(e, ERR_INVALID, "%s is no regular file", path);
     (void)snprintf(again, sizeof(again), "/proc/self/fd/%d", found);
     int fd = open(again, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
@@ -161,18 +186,25 @@ static int open_file(const char *host_root, const char *path, int *ret_fd, struc
 static int read_file(const char *host_root, const char *path, char **ret, size_t *ret_len,
                      struct err *e)
 {
-    char again[32];
     auto_fd int fd = -1;
+    struct stat st;
     TRY(open_file(host_root, path, &fd, e));
-    (void)snprintf(again, sizeof(again), "/proc/self/fd/%d", fd);
-    int rc = file_read(again, MAX_CONFIG_BYTES, ret, ret_len, e);
-    return rc < 0 ? err_wrap(e, "%s", path) : 0;
+    if (fstat(fd, &st) < 0)
+        return err_set_errno(e, errno, "%s", path);
+    /* The kernel's own files have no size, and reading one may take something away. */
+    if (st.st_size == 0) {
+        *ret = xstrdup("");
+        *ret_len = 0;
+        return 0;
+    }
+    return file_read_fd(fd, path, MAX_CONFIG_BYTES, ret, ret_len, e);
 }
 
 /* The files of a configuration, in the order in which they count. */
 struct files {
     char *paths[MAX_FILES]; /* owned */
     size_t n;
+    bool more; /* than are here */
 };
 
 static void files_done(struct files *f)
@@ -191,6 +223,8 @@ static void add_file(struct files *f, char *path_take)
             return;
     if (f->n < MAX_FILES)
         f->paths[f->n++] = TAKE(path);
+    else
+        f->more = true;
 }
 
 static int by_text(const void *a, const void *b)
@@ -209,9 +243,11 @@ static void add_matches(const char *host_root, const char *folder, const char *p
     auto_free char *here = rooted_join(host_root, real);
     auto_dir DIR *d = opendir(here);
     const struct dirent *entry;
-    for (unsigned n = 0; d && n < MAX_ENTRIES && (entry = readdir(d)); n++)
+    unsigned n = 0;
+    for (; d && n < MAX_ENTRIES && (entry = readdir(d)); n++)
         if (fnmatch(pattern, entry->d_name, FNM_PERIOD) == 0)
             add_file(f, xasprintf("%s/%s", real, entry->d_name));
+    f->more |= n == MAX_ENTRIES;
     qsort(f->paths + before, f->n - before, sizeof(f->paths[0]), by_text);
 }
 
@@ -249,6 +285,10 @@ static void read_configs(const char *host_root, const char *path, struct cri_con
         else if (e.kind != ERR_NOT_FOUND && !*ret->trouble)
             (void)snprintf(ret->trouble, sizeof(ret->trouble), "%s", err_msg(&e));
     }
+    if (f.more && !*ret->trouble)
+        (void)snprintf(ret->trouble, sizeof(ret->trouble),
+                       "%s is made of more than %d files, or of folders with more than %d", path,
+                       MAX_FILES, MAX_ENTRIES);
     (void)snprintf(ret->file, sizeof(ret->file), "%s", path);
 }
 

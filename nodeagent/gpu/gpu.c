@@ -206,6 +206,7 @@ void gpu_call_end(void)
 {
     assert(atomic_load(&gpu_activity_mine()->call));
     atomic_store(&gpu_activity_mine()->call, NULL);
+    atomic_store(&gpu_activity_mine()->since_mono_ms, clock_mono_ms(clock_real()));
 }
 
 struct gpu *gpu_free(struct gpu *g)

@@ -192,8 +192,8 @@ enum gpu_mode_result { GPU_MODE_DONE, GPU_MODE_NEEDS_RESET, GPU_MODE_NEEDS_REBOO
 
 /* A thread's vendor call in flight, for a watchdog on another thread. */
 struct gpu_activity {
-    _Atomic(const char *) call; /* NULL: none. Static string */
-    _Atomic int64_t since_mono_ms;
+    _Atomic(const char *) call;    /* NULL: none. Static string */
+    _Atomic int64_t since_mono_ms; /* when it began; without one: when the last one ended */
 };
 
 struct gpu;

@@ -16,5 +16,6 @@ struct agent_liveness {
 
 /* As liveness_page; arg is a struct agent_liveness. A hanging call into a vendor's library gets a
  * line but does not make the agent unhealthy: after a restart the driver would hang as before, and
- * pods that share a card by MPS would lose their contexts. */
+ * pods that share a card by MPS would lose their contexts. A job that hangs outside any such call
+ * makes it unhealthy after five minutes: no driver is behind it. */
 int agent_liveness_page(void *arg, struct sb *body);

@@ -136,6 +136,7 @@ static void *run_jobs(void *arg)
     struct worker *w = t->worker;
     gpu_activity_of_thread(&t->activity);
     for (struct job *j = wait_for_job(w); j; j = wait_for_job(w)) {
+        atomic_store(&t->activity.since_mono_ms, clock_mono_ms(w->clock));
         atomic_store(&t->job, j->arg);
         j->run(w->gpu, j->arg);
         atomic_store(&t->job, NULL);
@@ -329,6 +330,21 @@ bool worker_stuck_job(const struct worker *w, const void *arg)
         if (atomic_load(&w->threads[i].job) == arg)
             return call_age_ms(&w->threads[i], &call, &since) >= w->deadline_ms;
     return false;
+}
+
+int64_t worker_quiet_ms(const struct worker *w)
+{
+    int64_t longest = 0;
+    for (size_t i = 0; i < atomic_load(&w->n_threads); i++) {
+        const struct worker_thread *t = &w->threads[i];
+        int64_t since = atomic_load(&t->activity.since_mono_ms);
+        if (!atomic_load(&t->job) || atomic_load(&t->activity.call))
+            continue;
+        int64_t quiet = clock_mono_ms(w->clock) - since;
+        if (quiet > longest)
+            longest = quiet;
+    }
+    return longest;
 }
 
 /* A job between two calls, or before its first one, may hang in the next one. */

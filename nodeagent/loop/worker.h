@@ -58,6 +58,10 @@ size_t worker_max_threads(const struct worker *w);
 bool worker_stuck(const struct worker *w, const char **ret_call, int64_t *ret_since_mono_ms);
 /* True while a call of the job with this arg is past its deadline. */
 bool worker_stuck_job(const struct worker *w, const void *arg);
+/* How long a job has been under way without a vendor call, at most: milliseconds; 0: none is. Jobs
+ * read files between calls and wait for each other, all of which ends within a minute. Any
+ * thread. */
+int64_t worker_quiet_ms(const struct worker *w);
 /* How long a loop may wait before it asks worker_stuck again: milliseconds until the first call in
  * flight reaches its deadline, or a whole deadline while a job is between calls. -1: no job, or
  * every call is already reported past it. */

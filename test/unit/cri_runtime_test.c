@@ -144,6 +144,51 @@ Test(cri_runtime, a_configuration_that_others_may_write_is_not_read)
     cr_expect_not_null(strstr(r.trouble, "0666"), "%s", r.trouble);
 }
 
+/* Opening a device may do something, and a pipe that nobody writes would hold the reading for ever. */
+Test(cri_runtime, only_regular_files_are_opened)
+{
+    PROCESS(7, "containerd", "containerd\0--config=/run/pipe");
+    put_host("/run/none", "");
+    auto_free char *path = xasprintf("%s/run/pipe", host);
+    cr_assert_eq(mkfifo(path, 0600), 0);
+    const struct cri_runtime r = look(NULL);
+    cr_expect_eq(r.cdi, CRI_CDI_UNKNOWN);
+    cr_expect_not_null(strstr(r.trouble, "/run/pipe is no regular file"), "%s", r.trouble);
+}
+
+Test(cri_runtime, a_file_without_a_size_is_not_read)
+{
+    PROCESS(7, "containerd", "containerd\0--config=/proc/self/cmdline");
+    auto_free char *here = TAKE(host);
+    host = xstrdup("/");
+    const struct cri_runtime r = look(NULL);
+    cr_expect_str_eq(r.trouble, "");
+    free(host);
+    host = TAKE(here);
+}
+
+Test(cri_runtime, more_files_than_are_read_say_nothing)
+{
+    PROCESS(7, "containerd", "/usr/bin/containerd");
+    put_host("/etc/containerd/config.toml", "version = 3\nimports = ['conf.d/*.toml']\n");
+    for (int i = 0; i < 20; i++) {
+        auto_free char *path = xasprintf("/etc/containerd/conf.d/%02d.toml", i);
+        put_host(path, i == 19 ? CRI3 "enable_cdi = false\n" : CRI3);
+    }
+    const struct cri_runtime r = look(NULL);
+    cr_expect_eq(r.cdi, CRI_CDI_UNKNOWN);
+    cr_expect_not_null(strstr(r.trouble, "more than 16 files"), "%s", r.trouble);
+}
+
+Test(cri_runtime, a_value_without_room_is_no_silence)
+{
+    auto_err struct err e = {0};
+    struct cri_config c = {0};
+    auto_free char *text = xasprintf("imports = ['%0300d']\n", 0);
+    cr_expect_eq(cri_config_take(&c, text, strlen(text), &e), -(int)ERR_TOO_LARGE);
+    cr_expect_not_null(strstr(err_msg(&e), "an import's path"));
+}
+
 Test(cri_runtime, a_link_leads_to_the_hosts_file)
 {
     PROCESS(7, "containerd", "/usr/bin/containerd");
@@ -195,6 +240,29 @@ static void put_status(unsigned pid, const char *uids, const char *pids)
     put(proc, name, text, strlen(text));
 }
 
+static void put_groups(unsigned pid, const char *text)
+{
+    auto_free char *name = xasprintf("/%u/cgroup", pid);
+    put(proc, name, text, strlen(text));
+}
+
+Test(cri_runtime, a_pod_that_sees_the_hosts_processes_is_none_of_them)
+{
+    PROCESS(30, "containerd", "/usr/bin/containerd");
+    put_status(30, "0\t0\t0\t0", "30");
+    PROCESS(40, "cri-dockerd", "cri-dockerd");
+    put_status(40, "0\t0\t0\t0", "40");
+    put_groups(1, "0::/init.scope\n");
+    put_groups(30, "0::/system.slice/containerd.service\n");
+    put_groups(40, "0::/kubepods.slice/kubepods-pod1.slice/cri-1.scope\n");
+    cr_expect_eq(look(NULL).kind, CRI_KIND_CONTAINERD);
+    /* The host is itself a container of a pod. */
+    put_groups(1, "0::/kubepods/pod1/1\n");
+    put_groups(30, "0::/kubepods/pod1/1\n");
+    put_groups(40, "0::/kubepods/pod1/1/kubepods/pod2/2\n");
+    cr_expect_eq(look(NULL).kind, CRI_KIND_CONTAINERD);
+}
+
 Test(cri_runtime, a_process_of_a_container_or_of_a_user_is_no_runtime_whatever_its_name)
 {
     PROCESS(30, "containerd", "/usr/bin/containerd");
@@ -204,6 +272,8 @@ Test(cri_runtime, a_process_of_a_container_or_of_a_user_is_no_runtime_whatever_i
     cr_expect_eq(look(NULL).kind, CRI_KIND_CONTAINERD, "of a container");
     put_status(40, "1000\t1000\t1000\t1000", "40");
     cr_expect_eq(look(NULL).kind, CRI_KIND_CONTAINERD, "of a user");
+    put_status(40, "0\t65534\t65534\t65534", "40");
+    cr_expect_eq(look(NULL).kind, CRI_KIND_CONTAINERD, "of a user, with rights exchanged");
     put_status(40, "0\t0\t0\t0", "40");
     cr_expect_eq(look(NULL).kind, CRI_KIND_DOCKER, "of the host");
 }

@@ -17,6 +17,7 @@
 struct gate {
     int ends[2];
     struct clock *clock;
+    struct gpu_activity *activity; /* of the thread that hangs */
 };
 
 struct job_log {
@@ -60,6 +61,7 @@ static void hang(struct gpu *g, void *arg)
     char c;
     struct gpu_activity *mine = gpu_activity_mine();
     (void)g;
+    gate->activity = mine;
     atomic_store(&mine->since_mono_ms, clock_mono_ms(gate->clock));
     atomic_store(&mine->call, "nvmlHangs");
     cr_expect_eq(write(gate->ends[1], "h", 1), 1); /* it hangs now */
@@ -246,6 +248,23 @@ Test(worker, hung_call_is_on_the_page_of_health_and_fails_it_not)
     cr_expect_str_eq(sb_str(&page),
                      "loop hangs: no progress for 120 s (limit 120 s)\nnvmlHangs, a call into the "
                      "vendor's library, has not returned for 120 s\n");
+    hung_end(&h);
+}
+
+/* No driver is behind that: a new process may be without it. */
+Test(worker, a_job_that_hangs_outside_calls_fails_the_page_of_health)
+{
+    struct hung h;
+    hung_start(&h, 4);
+    auto_heartbeats struct heartbeats *beats = heartbeats_new(h.gate.clock);
+    struct agent_liveness l = {beats, h.w, h.gate.clock};
+    auto_sb struct sb page = SB_INIT(1000);
+    atomic_store(&h.gate.activity->call, NULL);
+    clock_fake_advance(h.gate.clock, 300000);
+    cr_expect_eq(agent_liveness_page(&l, &page), 200, "%s", sb_str(&page));
+    clock_fake_advance(h.gate.clock, 1000);
+    cr_expect_eq(agent_liveness_page(&l, &page), 500);
+    cr_expect_not_null(strstr(sb_str(&page), "a job for the hardware hangs"));
     hung_end(&h);
 }
 
