@@ -290,7 +290,7 @@ void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
     if (handover_publishes(turn_phase(&a->turn)) &&
         clock_mono_ms(a->d.clk) >= reporting_due_mono_ms(a->reporting))
         reporting_publish(a->reporting);
-    turn_look(&a->turn);
+    turn_after_round(&a->turn);
 }
 
 int agent_run(struct agent *a, struct scope *s, struct err *e)

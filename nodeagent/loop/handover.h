@@ -30,8 +30,10 @@ enum handover_phase {
     HANDOVER_OVER,     /* the agent ends */
 };
 
-/* Times in milliseconds: the longest that ENDING and RELEASED take, and the one that SETTLING
- * takes. Together with the worker's grace they fit into the pod's terminationGracePeriodSeconds. */
+/* Times in milliseconds. The agent that leaves spends at most the first in ENDING (its jobs) and the
+ * second in RELEASED (until the successor serves); the successor spends the third in SETTLING, and
+ * waits for its locks as long as it takes. With PLUGIN_PARTING_MS and the worker's grace the first
+ * two fit into the pod's terminationGracePeriodSeconds (config/agent/daemonset.yaml). */
 #define HANDOVER_ENDING_MS   20000
 #define HANDOVER_RELEASED_MS 20000
 #define HANDOVER_SETTLING_MS 1000
@@ -55,9 +57,11 @@ enum handover_phase handover_next(const struct handover_facts *f);
 /* When handover_next may have another answer without any event; INT64_MAX: never. */
 int64_t handover_due_mono_ms(enum handover_phase phase, int64_t since_mono_ms);
 
-/* The rights of a phase, as in the table above. */
+/* The rights of a phase, as in the table above: "reads"; "serves the kubelet" and "writes status";
+ * "recovery" or more; all of "changes cards". */
 bool handover_reads(enum handover_phase phase);
 bool handover_publishes(enum handover_phase phase);
 bool handover_recovers(enum handover_phase phase);
 bool handover_changes(enum handover_phase phase);
+/* True from RELEASED on: new orders are left to the successor. */
 bool handover_is_frozen(enum handover_phase phase);

@@ -193,7 +193,7 @@ bool handover_locks_are_alone(const struct handover_locks *l)
 }
 
 /* The agent before has unlocked SERVES when it released the cards. */
-void handover_locks_tell(struct handover_locks *l, bool serves)
+void handover_locks_announce(struct handover_locks *l, bool serves)
 {
     auto_err struct err e = {0};
     assert(handover_locks_have_cards(l));

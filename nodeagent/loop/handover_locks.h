@@ -14,8 +14,8 @@
  *                          releases before the hand-over know this one only
  *   <state_dir>/handover   four bytes, locked one by one:
  *     NEXT      the agent that is next, from its start until it is alone
- *     SUCCESSOR the same agent, until it serves the kubelet: whoever waits for this byte waits for
- *               that, or for its death
+ *     SUCCESSOR the same agent, until it serves the kubelet. The release of this byte tells the
+ *               agent that leaves: the successor serves, or it died; SERVES says which
  *     SERVES    the same agent, from when the kubelet reads its streams until it leaves itself
  *     ANSWERS   the agent that may still answer the kubelet's grants, until its process has ended
  *
@@ -33,7 +33,7 @@ int handover_locks_new(const char *state_dir, struct handover_locks **ret,
                        struct err *e) MUST_CHECK;
 /* Readable when one of the answers below may have changed; handover_locks_check empties it. */
 int handover_locks_fd(const struct handover_locks *l);
-/* ERR_SYSTEM: the wait for a lock failed, and will not end. */
+/* ERR_SYSTEM: waiting for a lock failed, and is not tried again. */
 int handover_locks_check(struct handover_locks *l, struct err *e) MUST_CHECK;
 
 /* True once this process has the right to change the cards, until handover_locks_release. */
@@ -42,13 +42,13 @@ bool handover_locks_have_cards(const struct handover_locks *l);
 bool handover_locks_are_alone(const struct handover_locks *l);
 /* Tells the agent before whether this one serves the kubelet, or cannot before that one has ended.
  * Once, with the cards. */
-void handover_locks_tell(struct handover_locks *l, bool serves);
+void handover_locks_announce(struct handover_locks *l, bool serves);
 
 /* True while another agent waits to take over. Only while alone. */
 bool handover_locks_are_awaited(const struct handover_locks *l);
 /* Gives up the right to change the cards, and waits for the successor. Only while alone. ERR_SYSTEM. */
 int handover_locks_release(struct handover_locks *l, struct err *e) MUST_CHECK;
-/* After handover_locks_release: true once the successor has called handover_locks_tell, or is dead.
+/* After handover_locks_release: true once the successor has called handover_locks_announce, or is dead.
  */
 bool handover_locks_are_succeeded(const struct handover_locks *l);
 /* After that: true while the successor lives and serves the kubelet. */

@@ -32,11 +32,11 @@ static bool may_tell(const struct turn *t)
 
 static void tell(struct turn *t)
 {
-    if (!t->locks || t->told || !may_tell(t))
+    if (!t->locks || t->has_announced || !may_tell(t))
         return;
-    t->told = true;
+    t->has_announced = true;
     t->served_beside = turn_phase(t) == HANDOVER_TAKING && reporting_has_served(t->reporting);
-    handover_locks_tell(t->locks, t->served_beside);
+    handover_locks_announce(t->locks, t->served_beside);
 }
 
 /* --- Standing by --- */
@@ -57,7 +57,7 @@ static bool could_take_over(const struct turn *t)
     return spec_source_is_seen(r->spec_source) && knows_holders && knows_cards;
 }
 
-void turn_look(struct turn *t)
+void turn_after_round(struct turn *t)
 {
     tell(t);
     if (turn_phase(t) == HANDOVER_STANDBY)

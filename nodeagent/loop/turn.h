@@ -29,7 +29,7 @@ struct turn {
     atomic_int phase;       /* enum handover_phase; any thread: turn_phase */
     atomic_bool takes_over; /* as a standby it could take over; any thread */
     int64_t since_mono_ms;
-    bool told;          /* the agent before knows whether this one serves the kubelet */
+    bool has_announced; /* the agent before knows whether this one serves the kubelet */
     bool served_beside; /* it did, before the agent before ended */
     atomic_bool asked;  /* to end; any thread */
     int asked_fd;       /* eventfd */
@@ -43,7 +43,7 @@ enum handover_phase turn_phase(const struct turn *t);
 int turn_follow(struct turn *t, struct err *e) MUST_CHECK;
 /* After each round of the loop: tells the agent before that this one serves the kubelet, and notes
  * whether a standby could take over. */
-void turn_look(struct turn *t);
+void turn_after_round(struct turn *t);
 /* When turn_follow is due without any event; INT64_MAX: never. */
 int64_t turn_due_mono_ms(const struct turn *t);
 /* Asks the agent to end. Any thread, never blocks. */

@@ -50,7 +50,7 @@ Test(handover_locks, first_agent_has_all_at_once)
 Test(handover_locks, second_agent_waits_until_the_first_has_ended)
 {
     struct handover_locks *old = begin();
-    handover_locks_tell(old, true);
+    handover_locks_announce(old, true);
     auto_handover_locks struct handover_locks *new = begin();
     cr_expect_not(handover_locks_have_cards(new));
     await_standby(old);
@@ -63,14 +63,14 @@ Test(handover_locks, agent_hands_over_and_learns_that_it_is_succeeded)
 {
     auto_err struct err e = {0};
     struct handover_locks *old = begin();
-    handover_locks_tell(old, true);
+    handover_locks_announce(old, true);
     auto_handover_locks struct handover_locks *new = begin();
     await_standby(old);
     cr_assert_eq(handover_locks_release(old, &e), 0, "%s", err_msg(&e));
     await(new, handover_locks_have_cards);
     cr_expect_not(handover_locks_are_alone(new));
     cr_expect_not(handover_locks_are_succeeded(old));
-    handover_locks_tell(new, true);
+    handover_locks_announce(new, true);
     await(old, handover_locks_are_succeeded);
     cr_expect(handover_locks_are_served(old));
     cr_expect_not(handover_locks_are_alone(new));
@@ -82,12 +82,12 @@ Test(handover_locks, agent_learns_that_the_next_one_cannot_serve_yet)
 {
     auto_err struct err e = {0};
     struct handover_locks *old = begin();
-    handover_locks_tell(old, true);
+    handover_locks_announce(old, true);
     auto_handover_locks struct handover_locks *new = begin();
     await_standby(old);
     cr_assert_eq(handover_locks_release(old, &e), 0, "%s", err_msg(&e));
     await(new, handover_locks_have_cards);
-    handover_locks_tell(new, false);
+    handover_locks_announce(new, false);
     await(old, handover_locks_are_succeeded);
     cr_expect_not(handover_locks_are_served(old));
     (void)handover_locks_free(old);
@@ -98,13 +98,13 @@ Test(handover_locks, third_agent_stands_by_only_after_the_first_is_gone)
 {
     auto_err struct err e = {0};
     struct handover_locks *old = begin();
-    handover_locks_tell(old, true);
+    handover_locks_announce(old, true);
     struct handover_locks *new = begin();
     await_standby(old);
     auto_handover_locks struct handover_locks *third = begin();
     cr_assert_eq(handover_locks_release(old, &e), 0, "%s", err_msg(&e));
     await(new, handover_locks_have_cards);
-    handover_locks_tell(new, true);
+    handover_locks_announce(new, true);
     await(old, handover_locks_are_succeeded);
     (void)handover_locks_free(old);
     await(new, handover_locks_are_alone);
@@ -118,13 +118,13 @@ Test(handover_locks, chain_of_agents_hands_over_again_and_again)
 {
     auto_err struct err e = {0};
     struct handover_locks *old = begin();
-    handover_locks_tell(old, true);
+    handover_locks_announce(old, true);
     for (int i = 0; i < 50; i++) {
         struct handover_locks *new = begin();
         await_standby(old);
         cr_assert_eq(handover_locks_release(old, &e), 0, "%s", err_msg(&e));
         await(new, handover_locks_have_cards);
-        handover_locks_tell(new, true);
+        handover_locks_announce(new, true);
         await(old, handover_locks_are_succeeded);
         cr_assert(handover_locks_are_served(old));
         (void)handover_locks_free(old);
@@ -156,7 +156,7 @@ Test(handover_locks, one_that_is_freed_while_it_waits_takes_nothing_from_others)
 {
     static struct handover_locks *old; /* has the cards until the process ends */
     old = begin();
-    handover_locks_tell(old, true);
+    handover_locks_announce(old, true);
     struct handover_locks *waits = begin();
     (void)handover_locks_free(waits);
     cr_expect(handover_locks_have_cards(old));
