@@ -14,7 +14,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 VENDORS := $(patsubst nodeagent/%/,%,$(wildcard nodeagent/vendor/*/))
 # The order is the order of the layers, top first (hack/check-layers.sh).
 LIB_DIRS := reconcilers reconcilers/records controller $(addprefix nodeagent/,commands loop report \
-    slots offer health change mode kubelet cdi vendor $(VENDORS) container gpu) service kubeclient interop partition api base
+    slots offer health change mode kubelet cdi vendor $(VENDORS)) runtime $(addprefix nodeagent/,container gpu) service kubeclient interop partition api base
 # Linked into tests only.
 TEST_DIRS := kubeclient/fake
 PACKAGES := libcurl jansson yaml-0.1 libmicrohttpd libseccomp openssl libnghttp2 libprotobuf-c
@@ -75,7 +75,7 @@ PROTO_LIB := $(B)/libproto.a
 LIBS := $(foreach d,$(LIB_DIRS),$(call lib_of,$(d))) $(PROTO_LIB)
 TEST_LIBS := $(foreach d,$(TEST_DIRS),$(call lib_of,$(d))) $(LIBS)
 
-BINARIES := $(addprefix $(B)/,cleave-controller cleave-agent cleave-child)
+BINARIES := $(addprefix $(B)/,cleave-controller cleave-agent cleave-child cleave-runtime)
 UNIT_TESTS := $(patsubst %.c,$(B)/%,$(wildcard test/unit/*_test.c))
 # Fakes and harnesses that several tests share: test/unit/*_support.c
 UNIT_SUPPORT := $(call obj_of,$(wildcard test/unit/*_support.c))
@@ -179,6 +179,13 @@ $(B)/cleave-child: $(B)/child/main.o $(LIBS)
 	@echo "  LINK    $@"
 	@$(CC) $(LDFLAGS) $(MAP) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
 $(B)/cleave-controller $(B)/cleave-agent: | $(B)/cleave-child
+
+# It runs on hosts whose C library may be older than ours, so that the release build has that in it as well.
+ALL_STATIC := $(if $(filter release,$(VARIANT)),-static-pie)
+$(B)/cleave-runtime: $(B)/runtime/main.o $(LIBS)
+	@echo "  LINK    $@"
+	@$(CC) $(if $(ALL_STATIC),$(filter-out -pie,$(LDFLAGS)) $(ALL_STATIC),$(LDFLAGS)) $(MAP) $< -Wl,--start-group $(LIBS) -Wl,--end-group -ljansson -o $@
+$(B)/cleave-agent: | $(B)/cleave-runtime
 
 # Criterion finds its tests in a section that nothing names.
 $(B)/test/unit/%_test: $(B)/test/unit/%_test.o $(UNIT_SUPPORT) $(TEST_LIBS)

@@ -47,6 +47,8 @@ declare -A may_include=(
     [nodeagent/vendor]="nodeagent/container nodeagent/gpu base"
     [nodeagent/vendor/vendor_backend.h]="nodeagent/container nodeagent/gpu base"
     [nodeagent/vendor/]="nodeagent/vendor/vendor_backend.h nodeagent/container nodeagent/gpu partition base"
+    # An OCI runtime, a program of its own.
+    [runtime]="nodeagent/container base"
     [nodeagent/container]="nodeagent/gpu base"
     [nodeagent/gpu]="partition api/modes.def base"
 
@@ -82,6 +84,7 @@ declare -A may_see=(
     [nodeagent/vendor]=""
     [nodeagent/vendor/vendor_backend.h]=""
     [nodeagent/vendor/]=""
+    [runtime]="jansson.h"
     [nodeagent/container]="jansson.h"
     [nodeagent/gpu]=""
     [service]="jansson.h microhttpd.h gnutls/* seccomp.h openssl/*"
@@ -167,7 +170,7 @@ rule_of() { # file folder
 set -f # the patterns are for headers, not for files
 bad=0
 tops=()
-for top in base api partition interop kubeclient service controller nodeagent child reconcilers sim; do
+for top in base api partition interop kubeclient service controller nodeagent runtime child reconcilers sim; do
     [ -d "$top" ] || continue
     tops+=("$top")
     while IFS=: read -r file line text; do
