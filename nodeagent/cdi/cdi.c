@@ -14,6 +14,7 @@
 
 #include "nodeagent/cdi/cdi_common.h"
 #include "nodeagent/container/container_vendor.h"
+#include "nodeagent/container/driver_mounts.h"
 #include "nodeagent/container/rooted.h"
 #include "nodeagent/vendor/container_vendors.h"
 #include "nodeagent/vendor/vendors.h"
@@ -93,7 +94,7 @@ struct cdi *cdi_new(const struct cdi_options *o)
     c->folder = xstrdup(o->folder ? o->folder : CDI_FOLDER);
     c->host_root = xstrdup(o->host_root ? o->host_root : "/");
     c->hook = xstrdup(o->hook);
-    c->second_folder = xstrdup(o->second_folder ? o->second_folder : CDI_SECOND_FOLDER);
+    c->second_folder = xstrdup(o->second_folder ? o->second_folder : DRIVER_SECOND_FOLDER);
     c->newer_hooks = o->newer_hooks;
     c->set_library_path = o->set_library_path;
     for (size_t i = 0; vendor_backends[i]; i++)

@@ -9,6 +9,7 @@
 #include "base/auto.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/container/driver_mounts.h"
 #include "nodeagent/vendor/container_vendors.h"
 
 static char *dump(const json_t *value)
@@ -52,23 +53,16 @@ static json_t *common_nodes(const struct container_vendor *v, const struct devic
     return new_nodes(&list);
 }
 
-static void add_mount(json_t *list, const char *host_path, const char *container_path)
+static void add_mount(json_t *list, const struct driver_mount *m)
 {
     json_t *mount =
-        json_pack("{s:s, s:s, s:[s,s,s,s,s]}", "hostPath", host_path, "containerPath",
-                  container_path, "options", "ro", "nosuid", "nodev", "rbind", "rprivate");
-    if (mount)
-        json_array_append_new(list, mount);
-}
-
-/* Sockets are in folders where the driver's daemons write, so they are mounted without exec. */
-static void add_file(json_t *list, const struct driver_file *f)
-{
-    size_t before = json_array_size(list);
-    add_mount(list, f->host_path, f->container_path);
-    json_t *added = json_array_get(list, before);
-    if (added && f->kind == DRIVER_SOCKET)
-        add_string(json_object_get(added, "options"), "noexec");
+        json_pack("{s:s, s:s, s:[s,s,s,s,s]}", "hostPath", m->host_path, "containerPath",
+                  m->container_path, "options", "ro", "nosuid", "nodev", "rbind", "rprivate");
+    if (!mount)
+        return;
+    if (m->no_exec)
+        add_string(json_object_get(mount, "options"), "noexec");
+    json_array_append_new(list, mount);
 }
 
 /* The last part of a path. */
@@ -78,37 +72,14 @@ static const char *base_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Mounts a file into the second folder, without its subfolder (vdpau, gbm). */
-static void mount_again(json_t *list, const char *folder, const char *host_path, const char *name)
-{
-    auto_free char *path = xasprintf("%s/%s", folder, base_of(name));
-    if (folder[0])
-        add_mount(list, host_path, path);
-}
-
-/* Without a hook to make links, each name of a library is a mount of it. The dynamic linker
- * compares device and inode, so all names are one file to it. */
-static void mount_names(json_t *list, const struct cdi_common_options *o,
-                        const struct driver_files *files)
-{
-    for (size_t i = 0; i < files->n_links; i++)
-        add_mount(list, files->links[i].host_path, files->links[i].path);
-    for (size_t i = 0; i < files->n_files; i++) {
-        if (files->files[i].kind == DRIVER_LIBRARY)
-            mount_again(list, o->second_folder, files->files[i].host_path,
-                        files->files[i].container_path);
-    }
-    for (size_t i = 0; i < files->n_links; i++)
-        mount_again(list, o->second_folder, files->links[i].host_path, files->links[i].path);
-}
-
+/* Without a hook to make links, each name of a library is a mount of it. */
 static json_t *mounts(const struct cdi_common_options *o, const struct driver_files *files)
 {
+    auto_driver_mounts struct driver_mounts all;
     json_t *list = json_array();
-    for (size_t i = 0; i < files->n_files; i++)
-        add_file(list, &files->files[i]);
-    if (!o->hook)
-        mount_names(list, o, files);
+    driver_mounts_list(files, /* names= */ !o->hook, o->second_folder, &all);
+    for (size_t i = 0; i < all.n; i++)
+        add_mount(list, &all.items[i]);
     return list;
 }
 

@@ -12,10 +12,6 @@
 
 /* The parts of a CDI spec as JSON text. Pure. */
 
-/* The folder in which CUDA images look for the driver's libraries, by their LD_LIBRARY_PATH and
- * ld.so.conf.d. */
-#define CDI_SECOND_FOLDER "/usr/local/nvidia/lib64"
-
 struct cdi_common_options {
     const char *hook; /* a path on the host that may be run; NULL: no hooks */
     bool newer_hooks;

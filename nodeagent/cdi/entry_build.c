@@ -10,6 +10,8 @@
 #include "base/sb.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/container/driver_mounts.h"
+#include "nodeagent/container/grant_mark.h"
 #include "nodeagent/vendor/container_vendors.h"
 
 #define LIST_BYTES ((size_t)1 << 20)
@@ -126,6 +128,24 @@ static int add_without_cdi(const struct entry_options *o, const struct device_no
     return o->pass_device_nodes || !v->has_runtime ? add_nodes(nodes, g, en, e) : 0;
 }
 
+static void add_marks(const struct granted *g, struct entry *en)
+{
+    for (size_t i = 0; i < g->n; i++) {
+        auto_free char *path = grant_mark_path(g->vendor->name, g->devices[i]->cdi_name);
+        entry_add_mount(en, path, GRANT_SOURCE, /* read_only= */ true);
+    }
+}
+
+static void add_driver(const struct entry_options *o, struct entry *en)
+{
+    auto_driver_mounts struct driver_mounts all;
+    driver_mounts_list(o->mounted, /* names= */ true,
+                       o->second_folder ? o->second_folder : DRIVER_SECOND_FOLDER, &all);
+    for (size_t i = 0; i < all.n; i++)
+        entry_add_mount(en, all.items[i].container_path, all.items[i].host_path,
+                        /* read_only= */ true);
+}
+
 /* Whether the runtime does CDI is not known to the agent for certain, and one that does not starts
  * the container without a word. */
 static int add_beside_cdi(const struct entry_options *o, const struct device_nodes *nodes,
@@ -138,6 +158,8 @@ static int add_beside_cdi(const struct entry_options *o, const struct device_nod
         v->tell_runtime(&other, g->devices, g->n, en);
     if (o->cdi_in_doubt && v->device_env)
         TRY(add_device_env(g, en, e));
+    if (o->mounted && v->mounts_driver)
+        add_driver(o, en);
     return o->beside_cdi ? add_nodes(nodes, g, en, e) : 0;
 }
 
@@ -179,6 +201,8 @@ static int build(const struct entry_options *o, const struct device_nodes *nodes
         add_cdi_names(g, en);
     if (o->ways & ENTRY_CDI_ANNOTATIONS)
         add_annotation(o, g, en);
+    if (by_cdi && o->by_mark)
+        add_marks(g, en);
     if (g->slots)
         return 0;
     return o->ways & ~ENTRY_ALL_CDI ? add_without_cdi(o, nodes, g, en, e)

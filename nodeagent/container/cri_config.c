@@ -2,11 +2,13 @@
 #include "nodeagent/container/cri_config.h"
 
 #include <assert.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/jx.h"
 
 #include "nodeagent/container/toml_scan.h"
 
@@ -41,23 +43,45 @@ static void keep(struct taking *t, char *to, size_t size, const char *text, cons
         t->no_room = what;
 }
 
-static bool has_handler(const struct cri_config *c, const char *name)
+/* The handler's place in the list; its end: it is not there. */
+static unsigned place_of(const struct cri_handlers *h, const char *name)
 {
-    for (unsigned i = 0; i < c->n_handlers; i++)
-        if (strcmp(c->handlers[i], name) == 0)
-            return true;
-    return false;
+    unsigned i = 0;
+    while (i < h->n && strcmp(h->names[i], name) != 0)
+        i++;
+    return i;
 }
 
+static void add_handler(struct taking *t, struct cri_handlers *h, const char *name)
+{
+    if (h->n < CRI_MAX_HANDLERS)
+        keep(t, h->names[h->n++], CRI_NAME_BYTES, name, "a runtime's name");
+    else
+        t->no_room = "one more runtime";
+}
+
+static void drop_handler(struct cri_handlers *h, const char *name)
+{
+    unsigned i = place_of(h, name);
+    if (i < h->n)
+        memmove(h->names[i], h->names[i + 1], (--h->n - i) * sizeof(h->names[0]));
+}
+
+static bool is_own(const char *program)
+{
+    const char *slash = strrchr(program, '/');
+    return strcmp(slash ? slash + 1 : program, "cleave-runtime") == 0;
+}
+
+/* What a handler runs; what was said of it before counts no more. */
 static void note_handler(struct taking *t, const char *name, const char *program)
 {
-    struct cri_config *c = t->c;
-    if (!strstr(program, "nvidia-container-runtime") || has_handler(c, name))
-        return;
-    if (c->n_handlers < CRI_MAX_HANDLERS)
-        keep(t, c->handlers[c->n_handlers++], CRI_NAME_BYTES, name, "a runtime's name");
-    else
-        t->no_room = "one more runtime that is NVIDIA's";
+    drop_handler(&t->c->nvidia, name);
+    drop_handler(&t->c->own, name);
+    if (strstr(program, "nvidia-container-runtime"))
+        add_handler(t, &t->c->nvidia, name);
+    else if (is_own(program))
+        add_handler(t, &t->c->own, name);
 }
 
 static void note_import(struct taking *t, const char *path)
@@ -89,6 +113,14 @@ static void take_value(void *arg, const struct toml_value *v)
         note_handler(t, v->keys[4], v->text);
 }
 
+static int take_over(const struct taking *t, struct cri_config *c, struct err *e)
+{
+    if (t->no_room)
+        return err_set(e, ERR_TOO_LARGE, "there is no room for %s", t->no_room);
+    *c = *t->c;
+    return 0;
+}
+
 int cri_config_take(struct cri_config *c, const char *text, size_t len, struct err *e)
 {
     struct cri_config next = *c;
@@ -96,16 +128,34 @@ int cri_config_take(struct cri_config *c, const char *text, size_t len, struct e
     next.n_imports = 0;
     struct taking t = {.c = &next};
     TRY(toml_scan(text, len, take_value, &t, e));
-    if (t.no_room)
-        return err_set(e, ERR_TOO_LARGE, "there is no room for %s", t.no_room);
-    *c = next;
-    return 0;
+    return take_over(&t, c, e);
 }
 
-const char *cri_config_nvidia(const struct cri_config *c, bool *ret_default)
+int cri_config_take_docker(struct cri_config *c, const char *text, size_t len, struct err *e)
 {
-    *ret_default = has_handler(c, c->default_handler);
+    auto_json json_t *json = NULL;
+    struct cri_config next = *c;
+    struct taking t = {.c = &next};
+    const char *name;
+    json_t *runtime;
+    TRY(jx_parse(text, len, len, &json, e));
+    const char *set = JX_STR_AT(json, "default-runtime");
+    if (set)
+        keep(&t, next.default_handler, sizeof(next.default_handler), set, "default-runtime");
+    json_object_foreach(json_object_get(json, "runtimes"), name, runtime) {
+        const char *program = JX_STR_AT(runtime, "path");
+        note_handler(&t, name, program ? program : "");
+    }
+    return take_over(&t, c, e);
+}
+
+const char *cri_config_handler(const struct cri_config *c, const struct cri_handlers *among,
+                               bool *ret_default)
+{
+    const char *set = *c->default_handler ? c->default_handler : "runc";
+    unsigned i = place_of(among, set);
+    *ret_default = i < among->n;
     if (*ret_default)
-        return c->default_handler;
-    return c->n_handlers ? c->handlers[0] : NULL;
+        return among->names[i];
+    return among->n ? among->names[0] : NULL;
 }

@@ -8,7 +8,7 @@
 
 /*
  * What containerd's configuration says of the ways into a container: whether it does CDI, and which
- * of its runtimes is NVIDIA's. Pure; a plain value. Sources: containerd docs/cri/config.md and
+ * of its runtimes are NVIDIA's and ours. Of Docker's the second. Pure; a plain value. Sources: containerd docs/cri/config.md and
  * docs/man/containerd-config.toml.5.md (versions 1, 2 and 3 of the file).
  */
 enum { CRI_MAX_IMPORTS = 8, CRI_MAX_HANDLERS = 8, CRI_NAME_BYTES = 64, CRI_PATH_BYTES = 256 };
@@ -18,9 +18,11 @@ enum cri_switch { CRI_UNSET, CRI_OFF, CRI_ON };
 struct cri_config {
     int version;                          /* of the file; 0: none was read, or none is in it */
     enum cri_switch cdi;                  /* enable_cdi */
-    char default_handler[CRI_NAME_BYTES]; /* default_runtime_name; "": not set */
-    char handlers[CRI_MAX_HANDLERS][CRI_NAME_BYTES]; /* those that run NVIDIA's runtime */
-    unsigned n_handlers;
+    char default_handler[CRI_NAME_BYTES]; /* default_runtime_name; "": not set, "runc" */
+    struct cri_handlers {
+        char names[CRI_MAX_HANDLERS][CRI_NAME_BYTES];
+        unsigned n;
+    } nvidia, own; /* those that run NVIDIA's runtime, and cleave-runtime */
     char imports[CRI_MAX_IMPORTS][CRI_PATH_BYTES]; /* as written; of the file that was taken last */
     unsigned n_imports;
 };
@@ -29,6 +31,11 @@ struct cri_config {
  * toml_scan, ERR_TOO_LARGE also for a value that has no room here; *c is unchanged then. */
 int cri_config_take(struct cri_config *c, const char *text, size_t len, struct err *e) MUST_CHECK;
 
-/* The handler that runs NVIDIA's runtime: the default one, if that does; else the first. NULL:
- * none. */
-const char *cri_config_nvidia(const struct cri_config *c, bool *ret_default);
+/* The same for Docker's /etc/docker/daemon.json. ERR_PROTOCOL, ERR_TOO_LARGE: not JSON. */
+int cri_config_take_docker(struct cri_config *c, const char *text, size_t len,
+                           struct err *e) MUST_CHECK;
+
+/* The one of these handlers, which are of c: the default one, if it is among them; else the first.
+ * NULL: none. */
+const char *cri_config_handler(const struct cri_config *c, const struct cri_handlers *among,
+                               bool *ret_default);

@@ -20,7 +20,8 @@
 #include "nodeagent/container/go_version.h"
 #include "nodeagent/container/rooted.h"
 
-#define MODULE "github.com/containerd/containerd"
+#define MODULE        "github.com/containerd/containerd"
+#define DOCKER_CONFIG "/etc/docker/daemon.json"
 
 enum {
     MAX_PROCESSES = 65536,
@@ -338,6 +339,24 @@ bool cri_cdi_is_off(const struct cri_runtime *r)
     return r->cdi == CRI_CDI_OFF || r->cdi == CRI_CDI_NONE;
 }
 
+bool cri_resolves_names(const struct cri_runtime *r)
+{
+    return !cri_cdi_is_off(r) || r->own_is_default;
+}
+
+bool cri_needs_mounts(const struct cri_runtime *r)
+{
+    return cri_cdi_is_off(r) && !*r->trouble && !r->own_is_default && !*r->handler;
+}
+
+static void set_handlers(const struct cri_config *c, struct cri_runtime *ret)
+{
+    const char *nvidia = cri_config_handler(c, &c->nvidia, &ret->handler_is_default);
+    const char *own = cri_config_handler(c, &c->own, &ret->own_is_default);
+    (void)snprintf(ret->handler, sizeof(ret->handler), "%s", nvidia ? nvidia : "");
+    (void)snprintf(ret->own, sizeof(ret->own), "%s", own ? own : "");
+}
+
 static void read_containerd(const char *proc_root, const char *host_root, struct cri_runtime *ret)
 {
     struct cmdline words;
@@ -348,8 +367,24 @@ static void read_containerd(const char *proc_root, const char *host_root, struct
     read_configs(host_root, by_path ? words.config : "/etc/containerd/config.toml", &config, ret);
     ret->cdi =
         *ret->trouble ? CRI_CDI_UNKNOWN : cri_containerd_cdi(ret->major, ret->minor, &config);
-    const char *handler = cri_config_nvidia(&config, &ret->handler_is_default);
-    (void)snprintf(ret->handler, sizeof(ret->handler), "%s", handler ? handler : "");
+    set_handlers(&config, ret);
+}
+
+/* cri-dockerd does not pass CDI names on. */
+static void read_docker(const char *host_root, struct cri_runtime *ret)
+{
+    auto_err struct err e = {0};
+    auto_free char *text = NULL;
+    struct cri_config config = {0};
+    size_t len = 0;
+    ret->cdi = CRI_CDI_NONE;
+    (void)snprintf(ret->file, sizeof(ret->file), "%s", DOCKER_CONFIG);
+    int rc = read_file(host_root, DOCKER_CONFIG, &text, &len, &e);
+    if (rc == 0 && cri_config_take_docker(&config, text, len, &e) < 0)
+        rc = err_wrap(&e, "%s", DOCKER_CONFIG);
+    if (rc < 0 && e.kind != ERR_NOT_FOUND)
+        (void)snprintf(ret->trouble, sizeof(ret->trouble), "%s", err_msg(&e));
+    set_handlers(&config, ret);
 }
 
 void cri_runtime_read(const char *proc_root, const char *host_root,
@@ -368,5 +403,5 @@ void cri_runtime_read(const char *proc_root, const char *host_root,
     else if (ret->kind == CRI_KIND_CRIO)
         ret->cdi = CRI_CDI_ON; /* CRI-O has CDI since 1.23, and no switch for it */
     else if (ret->kind == CRI_KIND_DOCKER)
-        ret->cdi = CRI_CDI_NONE; /* cri-dockerd does not pass the names on */
+        read_docker(host_root, ret);
 }

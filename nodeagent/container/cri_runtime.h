@@ -29,10 +29,18 @@ struct cri_runtime {
     char trouble[160];         /* why it could not be read, or is not understood; "": nothing */
     char handler[CRI_NAME_BYTES]; /* the one that runs NVIDIA's container runtime; "": none */
     bool handler_is_default;
+    char own[CRI_NAME_BYTES]; /* the handler that runs cleave-runtime (docs/adr/0038); "": none */
+    bool own_is_default;
 };
 
 /* True when it is known that CDI names do nothing. Pure. */
 bool cri_cdi_is_off(const struct cri_runtime *r);
+/* True unless it is known that a container gets nothing of what a description says when it starts,
+ * neither by CDI nor by cleave-runtime. Pure. */
+bool cri_resolves_names(const struct cri_runtime *r);
+/* True when it is known that nobody brings a driver's files into containers, neither CDI nor
+ * cleave-runtime nor NVIDIA's runtime, so that the answer to Allocate has to. Pure. */
+bool cri_needs_mounts(const struct cri_runtime *r);
 /* The answer that follows from what is known of containerd. Pure. */
 enum cri_cdi cri_containerd_cdi(int major, int minor, const struct cri_config *c);
 

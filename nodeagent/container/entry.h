@@ -8,6 +8,8 @@
 #include "base/auto.h"
 #include "base/err.h"
 
+#include "nodeagent/container/driver_files.h"
+
 /*
  * The answer to Allocate: what the container runtime needs for the devices that the kubelet grants.
  * Pure values and functions; the answer is made from them without any I/O.
@@ -66,6 +68,10 @@ struct entry_options {
     bool
         cdi_in_doubt; /* with CDI alone: give the vendor's variables too. CDI replaces them where the
                           runtime does it */
+    bool by_mark;     /* with CDI alone: give marks for cleave-runtime too (grant_mark.h) */
+    const struct driver_files *mounted; /* with CDI alone: the answer mounts these files, where
+                                           nobody else brings them; NULL: it does not. Borrowed */
+    const char *second_folder;          /* of these mounts (driver_mounts.h); NULL: the usual one */
     bool gds, mofed, gdrcopy;      /* NVIDIA_GDS, _MOFED, _GDRCOPY=enabled, unless all is CDI */
     const char *annotation_prefix; /* NULL: "cdi.k8s.io/" */
 };

@@ -27,6 +27,7 @@ struct kubelet_link {
     struct preferred **preferred; /* one per resource of the table */
     struct card_scores scores;
     const struct driver_view *driver; /* NULL: not known yet */
+    bool needs_mounts;                /* nobody but the answer brings the driver's files */
     struct cdi *cdi;                  /* NULL: devices are not named by CDI */
     char *cdi_trouble;                /* NULL: the files are up to date */
     struct reactor_timer *cdi_timer;
@@ -102,6 +103,15 @@ static int enter_mps(const struct kubelet_link *k, const struct table_resource *
     return unit ? mps_entry(k->mps, unit, ret, e) : 0;
 }
 
+static struct entry_options ways_of(const struct kubelet_link *k)
+{
+    struct entry_options o = k->o.entry;
+    if (k->needs_mounts && k->driver && k->driver->has_files)
+        o.mounted = &k->driver->files;
+    o.second_folder = k->o.cdi.second_folder;
+    return o;
+}
+
 static int allocate(void *arg, const char *resource, const char *const *ids, size_t n,
                     struct entry *ret, struct err *e)
 {
@@ -120,7 +130,8 @@ static int allocate(void *arg, const char *resource, const char *const *ids, siz
         TRY(pick(k, r, ids[i], &devices[i], e));
     TRY(forget_slots(k, devices, n, e));
     auto_entry struct entry answer = {0};
-    TRY(entry_build(&k->o.entry, k->driver ? &k->driver->nodes : NULL, devices, n, &answer, e));
+    const struct entry_options ways = ways_of(k);
+    TRY(entry_build(&ways, k->driver ? &k->driver->nodes : NULL, devices, n, &answer, e));
     TRY(enter_mps(k, r, ids, n, &answer, e));
     *ret = answer;
     answer = (struct entry){0};
@@ -403,9 +414,11 @@ void kubelet_link_set_topology(struct kubelet_link *k, const struct gpu_topology
     k->look_again = true;
 }
 
-void kubelet_link_set_cdi(struct kubelet_link *k, bool certain)
+void kubelet_link_set_runtime(struct kubelet_link *k, const struct cri_runtime *r)
 {
-    k->o.entry.cdi_in_doubt = !certain;
+    k->o.entry.cdi_in_doubt = r->cdi != CRI_CDI_ON;
+    k->o.entry.by_mark = r->cdi != CRI_CDI_ON && *r->own;
+    k->needs_mounts = cri_needs_mounts(r);
 }
 
 void kubelet_link_set_driver(struct kubelet_link *k, const struct driver_view *driver)

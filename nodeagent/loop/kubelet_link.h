@@ -7,6 +7,7 @@
 #include "nodeagent/cdi/cdi.h"
 #include "nodeagent/cdi/cdi_slot.h"
 #include "nodeagent/cdi/driver_view.h"
+#include "nodeagent/container/cri_runtime.h"
 #include "nodeagent/container/mps.h"
 #include "nodeagent/kubelet/device_plugin.h"
 #include "nodeagent/offer/device_table.h"
@@ -69,9 +70,9 @@ void kubelet_link_set_topology(struct kubelet_link *k, const struct gpu_topology
                                const int *numa_nodes);
 /* The drivers' device files and libraries for containers; borrowed until the next call. */
 void kubelet_link_set_driver(struct kubelet_link *k, const struct driver_view *driver);
-/* certain: the runtime does CDI. Until this is called it is not; then answers name the devices in
- * the other ways as well (entry_options.cdi_in_doubt). */
-void kubelet_link_set_cdi(struct kubelet_link *k, bool certain);
+/* What is known of the container runtime decides over what answers have beside CDI names. Until this
+ * is called nothing is: they name the devices in the other ways as well. */
+void kubelet_link_set_runtime(struct kubelet_link *k, const struct cri_runtime *r);
 /* Asks the kubelet for the holders. The answer comes as KUBELET_LISTED, with holders'
  * asked_mono_ms. */
 void kubelet_link_ask(struct kubelet_link *k);

@@ -188,7 +188,7 @@ void read_jobs_end(struct read_jobs *s, struct agent_job *j)
     s->host = j->host;
     s->setup = j->setup;
     if (s->cards->kubelet)
-        kubelet_link_set_cdi(s->cards->kubelet, j->setup.runtime.cdi == CRI_CDI_ON);
+        kubelet_link_set_runtime(s->cards->kubelet, &j->setup.runtime);
     if (j->rc == 0 && !is_blind(s, j))
         take_reading(s, j, now);
     if (j->rc < 0)

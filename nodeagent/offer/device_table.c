@@ -162,7 +162,7 @@ static bool is_sick(const struct build *b, unsigned slot)
 }
 
 /* True when a slot that a pod does not hold yet may be granted. A container that is granted one gets
- * its slice by CDI alone. */
+ * its slice by its name alone, when it starts. */
 static bool may_grant_slots(const struct build *b)
 {
     return !b->s->pods_forbidden && !b->table->cdi_off;
@@ -200,7 +200,7 @@ static void count_slots(struct build *b, const struct card_view *v, bool healthy
     bool has_nodes = device_check_nodes(b->s->nodes, card, &e) == 0;
     if (!has_nodes && !b->table->left_out)
         b->table->left_out = xstrdup(err_msg(&e));
-    b->table->cdi_off |= b->s->setup && cri_cdi_is_off(&b->s->setup->runtime);
+    b->table->cdi_off |= b->s->setup && !cri_resolves_names(&b->s->setup->runtime);
     b->table->pods_forbidden |= b->s->pods_forbidden != NULL;
     if (!b->slots.card)
         b->slots.card = card;

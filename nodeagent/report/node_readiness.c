@@ -220,8 +220,9 @@ static char *runtime_words(const struct cri_runtime *r)
 static char *remedy_words(const struct cri_runtime *r, bool has_nvidia)
 {
     if (r->cdi == CRI_CDI_NONE)
-        return xasprintf("use containerd 2, or 1.7 with enable_cdi = true, or CRI-O%s",
-                         has_nvidia ? "; or make NVIDIA's container runtime the default one" : "");
+        return xasprintf("use containerd 2, or 1.7 with enable_cdi = true, or CRI-O; or make "
+                         "cleave-runtime%s the default one (docs/containers.md)",
+                         has_nvidia ? " or NVIDIA's container runtime" : "");
     return xasprintf("set enable_cdi = true in %s ([plugins.\"io.containerd.grpc.v1.cri\"], or "
                      "[plugins.\"io.containerd.cri.v1.runtime\"] in version 3 of the file) and "
                      "restart containerd",
@@ -243,6 +244,11 @@ static struct saying say_no_cdi(const struct node_state *s)
     bool has_nvidia = has_cards_of(s, "nvidia");
     auto_free char *remedy = remedy_words(r, has_nvidia);
     const char *what = r->cdi == CRI_CDI_NONE ? "has no CDI" : "has CDI switched off";
+    if (r->own_is_default)
+        return say(CONDITION_TRUE, "CleaveRuntime",
+                   xasprintf("%s %s: cleave-runtime, its default handler \"%s\", gives containers "
+                             "what CDI would",
+                             runtime, what, r->own));
     if (!has_nvidia)
         return say(CONDITION_TRUE, "DeviceFiles",
                    xasprintf("%s %s: containers get device files, and no slices that are made for "
@@ -253,10 +259,18 @@ static struct saying say_no_cdi(const struct node_state *s)
                    xasprintf("%s %s: NVIDIA's container runtime, its default handler \"%s\", gives "
                              "containers their devices and the driver's libraries",
                              runtime, what, r->handler));
+    if (cri_needs_mounts(r))
+        return say(
+            CONDITION_TRUE, "DriverMounts",
+            xasprintf("%s %s: containers get their device files and the driver's libraries "
+                      "from the kubelet, as they were when the pod came; make pods anew that "
+                      "are older than an upgrade of the driver; better: %s",
+                      runtime, what, remedy));
     return say(CONDITION_FALSE, r->cdi == CRI_CDI_NONE ? "CDIUnsupported" : "CDIDisabled",
-               xasprintf("%s %s: containers get their device files and none of the driver's "
+               xasprintf("%s %s%s%s: containers get their device files and none of the driver's "
                          "libraries%s%s%s; %s",
-                         runtime, what,
+                         runtime, what, *r->trouble ? ", and what else is set is not known: " : "",
+                         r->trouble,
                          *r->handler ? ", except pods with the RuntimeClass of NVIDIA's runtime (\""
                                      : "",
                          r->handler, *r->handler ? "\")" : "", remedy));

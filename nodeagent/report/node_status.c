@@ -97,9 +97,9 @@ static void build_published(const struct node_state *s, const struct node_offer 
                             plugin_reasons[s->plugin_state], s->plugin_text, s->generation, now_ms);
     else if (served && table->cdi_off)
         (void)condition_set(&ret->conditions, type, CONDITION_FALSE, "CDIDisabled",
-                            "slices for pods reach their containers by CDI alone, which the "
-                            "container runtime does not do; the condition ContainerRuntimeReady "
-                            "has the remedy",
+                            "slices for pods reach their containers by CDI or cleave-runtime, "
+                            "and the container runtime has neither; the condition "
+                            "ContainerRuntimeReady has the remedy",
                             s->generation, now_ms);
     else if (served && table->pods_forbidden)
         (void)condition_set(&ret->conditions, type, CONDITION_FALSE, "PodsForbidden",

@@ -14,6 +14,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -123,11 +124,12 @@ class RealNode(SimNode):
         config.write_text(self.runtime_config.read_text())
 
     @contextlib.contextmanager
-    def without_cdi(self):
-        """Its containerd has CDI switched off, as 1.7 has it by default."""
+    def without_cdi(self, runtime=None):
+        """Its containerd has CDI switched off, as 1.7 has it by default, and this OCI runtime instead of its own."""
         text = self.runtime_config.read_text()
-        assert "enable_cdi = true" in text
-        self.runtime_config.write_text(text.replace("enable_cdi = true", "enable_cdi = false"))
+        assert "enable_cdi = true" in text and re.search(r"BinaryName = .*", text)
+        without = text.replace("enable_cdi = true", "enable_cdi = false")
+        self.runtime_config.write_text(re.sub(r"BinaryName = .*", f'BinaryName = "{runtime}"', without) if runtime else without)
         self.kill("containerd")
         self.up()
         try:

@@ -67,9 +67,9 @@ def wait_runs(node, limits):
     wait_for(tried, 60, f"a pod with {limits} to run")
 
 
-def worker(node, limits, name="worker"):
+def worker(node, limits, name="worker", look=LOOK):
     """A pod that says what it sees and runs until its container is to be restarted."""
-    command = f"trap 'exit 0' TERM; {LOOK}; while [ ! -e /data/end ]; do sleep 0.1; done; rm /data/end; exit 1"
+    command = f"trap 'exit 0' TERM; {look}; while [ ! -e /data/end ]; do sleep 0.1; done; rm /data/end; exit 1"
     volumes = [{"name": "data", "emptyDir": {}}]
     container = {"name": "main", "image": "localhost/busybox:1", "imagePullPolicy": "Never", "command": ["sh", "-c", command]}
     container |= {"resources": {"limits": limits}, "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
@@ -106,22 +106,76 @@ def test_a_pod_sees_its_partition_and_nothing_else(halves):
     assert "NVIDIA_VISIBLE_DEVICES=void" in halves.log(pod).splitlines()
 
 
-def test_a_pod_has_its_device_files_where_cdi_is_off_and_the_device_says_why(real_node):
+def driver_files(node):
+    """{path in the container: path on the host} of what the CDI spec mounts."""
+    (spec,) = [s for s in node.cdi_specs().values() if s["kind"] == CDI_KIND]
+    return {m["containerPath"]: m["hostPath"] for m in spec["containerEdits"]["mounts"]}
+
+
+def serve_without_cdi(node, reason, words):
+    """Our agent serves the node, whose condition says so, with two small partitions."""
+    node.show_runtime()
+    node.start()
+    wait_for(lambda: node.agrees(), 30, "the agent")
+    said = condition(node.status(), "ContainerRuntimeReady")
+    assert (said["status"], said["reason"]) == ("True", reason) and words in said["message"]
+    node.want(mig(node.uuid(), {"1g.10gb": 2}))
+    node.wait_offers(**{SMALL: 2})
+
+
+LOOK_AT_MOUNTS = """awk '{print "mount", $5, $6}' /proc/self/mountinfo; echo that is all"""
+
+
+def mounts_of(node, pod):
+    """{path: options} as the pod's container has them."""
+    said = wait_for(lambda: "that is all\n" in node.log(pod) and node.log(pod), 30, "the pod to say what it sees")
+    return dict(line.split()[1:] for line in said.splitlines() if line.startswith("mount "))
+
+
+def test_a_pod_has_device_files_and_the_driver_where_cdi_is_off(real_node):
+    """The kubelet mounts them, from the answer to Allocate."""
     real_node.wait_offers()
     with real_node.without_cdi():
-        real_node.show_runtime()
-        real_node.start()
-        wait_for(lambda: real_node.agrees(), 30, "the agent")
-        said = condition(real_node.status(), "ContainerRuntimeReady")
-        assert (said["status"], said["reason"]) == ("False", "CDIDisabled") and "set enable_cdi = true in /etc/containerd/config.toml" in said["message"]
-        real_node.want(mig(real_node.uuid(), {"1g.10gb": 2}))
-        real_node.wait_offers(**{SMALL: 2})
-        pod = worker(real_node, {SMALL: "1"})
+        serve_without_cdi(real_node, "DriverMounts", "set enable_cdi = true in /etc/containerd/config.toml")
+        pod = worker(real_node, {SMALL: "1"}, look=f"{LOOK}; {LOOK_AT_MOUNTS}")
         assert_sees_its_own(real_node, pod)
         assert any(line.startswith("NVIDIA_VISIBLE_DEVICES=MIG-") for line in real_node.log(pod).splitlines())
+        mounts, files = mounts_of(real_node, pod), driver_files(real_node)
+        assert any("libcuda.so.1" in path for path in files) and files.keys() <= mounts.keys()
+        assert all("ro" in mounts[path].split(",") for path in files)
         real_node.delete(pod)
     real_node.show_runtime()
     wait_for(lambda: condition(real_node.status(), "ContainerRuntimeReady")["reason"] == "CDI", 30, "the switch to be seen")
+
+
+def test_cleave_runtime_gives_a_pod_what_cdi_would(real_node, release):
+    real_node.wait_offers()
+    with real_node.without_cdi(release("cleave-runtime")):
+        serve_without_cdi(real_node, "CleaveRuntime", 'its default handler "runc"')
+        pod = worker(real_node, {SMALL: "1"}, look=f"{LOOK}; {LOOK_AT_MOUNTS}")
+        assert_sees_its_own(real_node, pod)
+        assert "NVIDIA_VISIBLE_DEVICES=void" in real_node.log(pod).splitlines()
+        mounts, files = mounts_of(real_node, pod), driver_files(real_node)
+        assert files.keys() <= mounts.keys() and "/run/cleave" not in " ".join(mounts)
+        assert all({"ro", "nosuid", "nodev"} <= set(mounts[path].split(",")) for path in files)
+        restart_container(real_node, pod)
+        assert real_node.result("echo untouched") == "untouched\n"
+        real_node.delete(pod)
+        refused = unknown_device(real_node)
+        wait_for(lambda: any("which the container was granted, is not described" in e for e in events(real_node, refused)), 60, lambda: real_node.why(refused))
+    real_node.show_runtime()
+
+
+def unknown_device(node):
+    """A pod with a mark of its own making. hostPath can do that, and much else."""
+    mark = {"name": "mark", "mountPath": "/run/cleave/devices/nvidia/GPU-of-nobody"}
+    container = {"name": "main", "image": "localhost/busybox:1", "imagePullPolicy": "Never", "command": ["true"], "volumeMounts": [mark]}
+    volumes = [{"name": "mark", "hostPath": {"path": "/run/cleave/granted", "type": "DirectoryOrCreate"}}]
+    return node.run("refused", "true", volumes=volumes, containers=[container])
+
+
+def events(node, pod):
+    return [e.get("note", "") for e in node.rig.events(pod)]
 
 
 def test_a_pod_gets_a_whole_card(real_node):

@@ -36,9 +36,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     assert(n <= len);
     assert((cri_config_take(&c, len ? text : "", len, NULL) < 0) == (rc < 0));
     assert(rc == 0 || (c.cdi == CRI_ON && c.n_imports == 0));
-    assert(c.n_handlers <= CRI_MAX_HANDLERS && c.n_imports <= CRI_MAX_IMPORTS);
-    const char *handler = cri_config_nvidia(&c, &is_default);
+    assert(c.nvidia.n <= CRI_MAX_HANDLERS && c.own.n <= CRI_MAX_HANDLERS &&
+           c.n_imports <= CRI_MAX_IMPORTS);
+    const char *handler = cri_config_handler(&c, &c.nvidia, &is_default);
     assert(!is_default || handler);
+    struct cri_config docker = {0};
+    if (cri_config_take_docker(&docker, len ? text : "", len, NULL) == 0)
+        assert(docker.nvidia.n <= CRI_MAX_HANDLERS && docker.own.n <= CRI_MAX_HANDLERS);
     if (go_version_parse(len ? text : "", len, "github.com/containerd/containerd", &v, NULL) == 0)
         assert(v.major >= 1 && v.minor >= -1);
     return 0;

@@ -115,7 +115,7 @@ static size_t count(const char *text, const char *what)
 
 Test(cdi, without_hooks_each_name_is_a_mount_in_both_folders)
 {
-    const struct cdi_common_options o = {.second_folder = CDI_SECOND_FOLDER};
+    const struct cdi_common_options o = {.second_folder = DRIVER_SECOND_FOLDER};
     auto_free char *text = cdi_common_render(container_vendor_find("nvidia"), &o, &nodes, &files);
     cr_expect_eq(count(text, "\"hostPath\":\"/host/libcuda.so.570.1\""), 4);
     cr_expect_eq(count(text, "\"/usr/local/nvidia/lib64/libcuda.so.1\""), 1);

@@ -209,13 +209,70 @@ Test(cri_runtime, nvidias_handler_is_found)
     struct cri_config c = {0};
     bool is_default = true;
     cr_assert_eq(cri_config_take(&c, text, strlen(text), NULL), 0);
-    cr_expect_str_eq(cri_config_nvidia(&c, &is_default), "nvidia");
+    cr_expect_str_eq(cri_config_handler(&c, &c.nvidia, &is_default), "nvidia");
     cr_expect_not(is_default);
     static const char more[] = "[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n"
                                "default_runtime_name = \"nvidia\"\n";
     cr_assert_eq(cri_config_take(&c, more, strlen(more), NULL), 0);
-    cr_expect_str_eq(cri_config_nvidia(&c, &is_default), "nvidia");
+    cr_expect_str_eq(cri_config_handler(&c, &c.nvidia, &is_default), "nvidia");
     cr_expect(is_default);
+}
+
+Test(cri_runtime, what_a_handler_runs_is_what_was_said_last)
+{
+    static const char first[] = "[plugins.cri.containerd.runtimes.runc.options]\n"
+                                "BinaryName = '/usr/bin/nvidia-container-runtime'\n";
+    static const char last[] = "[plugins.cri.containerd.runtimes.runc.options]\n"
+                               "BinaryName = '/usr/local/lib/cleave/cleave-runtime'\n";
+    struct cri_config c = {0};
+    bool is_default = false;
+    cr_assert_eq(cri_config_take(&c, first, strlen(first), NULL), 0);
+    cr_expect_str_eq(cri_config_handler(&c, &c.nvidia, &is_default), "runc");
+    cr_expect(is_default, "it is containerd's default where none is set");
+    cr_assert_eq(cri_config_take(&c, last, strlen(last), NULL), 0);
+    cr_expect_null(cri_config_handler(&c, &c.nvidia, &is_default));
+    cr_expect_str_eq(cri_config_handler(&c, &c.own, &is_default), "runc");
+    cr_expect(is_default);
+}
+
+Test(cri_runtime, where_nothing_brings_the_drivers_files_the_answer_has_to)
+{
+    PROCESS(7, "containerd", "/usr/bin/containerd");
+    put_host("/etc/containerd/config.toml", "version = 2\n" CRI2 "enable_cdi = false\n");
+    struct cri_runtime r = look(NULL);
+    cr_expect(cri_needs_mounts(&r));
+    cr_expect_not(cri_resolves_names(&r));
+    put_host("/etc/containerd/config.toml",
+             "version = 2\n" CRI2 "enable_cdi = false\n"
+             "[plugins.cri.containerd.runtimes.runc.options]\nBinaryName = '/x/cleave-runtime'\n");
+    r = look(NULL);
+    cr_expect_str_eq(r.own, "runc");
+    cr_expect_not(cri_needs_mounts(&r));
+    cr_expect(cri_resolves_names(&r));
+}
+
+/* --- Docker --- */
+
+Test(cri_runtime, dockers_runtimes_are_those_of_its_file)
+{
+    PROCESS(7, "cri-dockerd", "cri-dockerd");
+    struct cri_runtime r = look(NULL);
+    cr_expect(cri_needs_mounts(&r), "runc alone");
+    put_host("/etc/docker/daemon.json",
+             "{\"default-runtime\": \"cleave\", \"runtimes\": {\"nvidia\": {\"path\": "
+             "\"nvidia-container-runtime\"}, \"cleave\": {\"path\": "
+             "\"/usr/local/lib/cleave/cleave-runtime\"}}}");
+    r = look(NULL);
+    cr_expect_eq(r.cdi, CRI_CDI_NONE);
+    cr_expect_str_eq(r.own, "cleave");
+    cr_expect(r.own_is_default);
+    cr_expect_str_eq(r.handler, "nvidia");
+    cr_expect_not(r.handler_is_default);
+    cr_expect(cri_resolves_names(&r));
+    put_host("/etc/docker/daemon.json", "{");
+    r = look(NULL);
+    cr_expect_not_null(strstr(r.trouble, "/etc/docker/daemon.json"), "%s", r.trouble);
+    cr_expect_not(cri_needs_mounts(&r));
 }
 
 /* --- The process --- */

@@ -126,6 +126,40 @@ Test(entry, where_cdi_is_in_doubt_nvidias_runtime_is_told_too)
            "env NVIDIA_VISIBLE_DEVICES=MIG-a\n");
 }
 
+Test(entry, a_mark_names_each_device_and_slot_to_cleave_runtime)
+{
+    static char slot_name[] = "slot.3";
+    const struct entry_device slot = {.vendor = "metax", .cdi_name = slot_name, .is_slot = true};
+    const struct entry_options o = {.ways = ENTRY_CDI_CRI, .by_mark = true};
+    const struct entry_device *granted[] = {&card0, &slice, &card0};
+    const struct entry_device *slots[] = {&slot};
+    expect(&o, /* dn= */ NULL, granted, 3,
+           "cdi gpu.cleave.dev/nvidia=GPU-0\n"
+           "cdi gpu.cleave.dev/nvidia=GPU-1-1g.10gb.me-0\n"
+           "mount /run/cleave/devices/nvidia/GPU-0 from /run/cleave/granted ro\n"
+           "mount /run/cleave/devices/nvidia/GPU-1-1g.10gb.me-0 from /run/cleave/granted ro\n");
+    expect(&o, /* dn= */ NULL, slots, 1,
+           "cdi gpu.cleave.dev/metax=slot.3\n"
+           "mount /run/cleave/devices/metax/slot.3 from /run/cleave/granted ro\n");
+}
+
+Test(entry, where_nobody_brings_the_drivers_files_the_answer_mounts_them)
+{
+    static char real[] = "/h/libcuda.so.570", place[] = "/usr/lib64/libcuda.so.570";
+    static char name[] = "/usr/lib64/libcuda.so.1", target[] = "libcuda.so.570";
+    static struct driver_file file = {DRIVER_LIBRARY, real, place};
+    static struct driver_link link = {name, target, real};
+    const struct driver_files files = {.files = &file, .n_files = 1, .links = &link, .n_links = 1};
+    const struct entry_options o = {.ways = ENTRY_CDI_CRI, .mounted = &files};
+    const struct entry_device *granted[] = {&card0};
+    expect(&o, /* dn= */ NULL, granted, 1,
+           "cdi gpu.cleave.dev/nvidia=GPU-0\n"
+           "mount /usr/lib64/libcuda.so.570 from /h/libcuda.so.570 ro\n"
+           "mount /usr/lib64/libcuda.so.1 from /h/libcuda.so.570 ro\n"
+           "mount /usr/local/nvidia/lib64/libcuda.so.570 from /h/libcuda.so.570 ro\n"
+           "mount /usr/local/nvidia/lib64/libcuda.so.1 from /h/libcuda.so.570 ro\n");
+}
+
 Test(entry, replicas_of_a_device_are_one_device)
 {
     const struct entry_options o = {.ways = ENTRY_CDI_CRI | ENTRY_ENVVAR};

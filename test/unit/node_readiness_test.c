@@ -184,7 +184,7 @@ Test(node_readiness, a_runtime_without_cdi_has_a_fallback_or_a_remedy)
     f.setup.runtime.cdi = CRI_CDI_OFF;
     f.setup.runtime.major = 1;
     f.setup.runtime.minor = 7;
-    expect(&f, "ContainerRuntimeReady", "False CDIDisabled",
+    expect(&f, "ContainerRuntimeReady", "True DriverMounts",
            "set enable_cdi = true in "
            "/etc/containerd/config.toml");
     (void)snprintf(f.setup.runtime.handler, sizeof(f.setup.runtime.handler), "%s", "nvidia");
@@ -192,7 +192,14 @@ Test(node_readiness, a_runtime_without_cdi_has_a_fallback_or_a_remedy)
     f.setup.runtime.handler_is_default = true;
     expect(&f, "ContainerRuntimeReady", "True NVIDIARuntime", "containerd 1.7");
     f.setup.runtime = (struct cri_runtime){.kind = CRI_KIND_DOCKER, .cdi = CRI_CDI_NONE};
-    expect(&f, "ContainerRuntimeReady", "False CDIUnsupported", "Docker");
+    expect(&f, "ContainerRuntimeReady", "True DriverMounts", "Docker");
+    (void)snprintf(f.setup.runtime.trouble, sizeof(f.setup.runtime.trouble), "%s", "line 3: odd");
+    expect(&f, "ContainerRuntimeReady", "False CDIUnsupported", "line 3: odd");
+    (void)snprintf(f.setup.runtime.own, sizeof(f.setup.runtime.own), "%s", "cleave");
+    expect(&f, "ContainerRuntimeReady", "False CDIUnsupported", "make cleave-runtime");
+    f.setup.runtime.own_is_default = true;
+    expect(&f, "ContainerRuntimeReady", "True CleaveRuntime", "default handler \"cleave\"");
+    f.setup.runtime.own_is_default = false;
     f.cards[0].card.vendor = "metax";
     expect_without(&f, "ContainerRuntimeReady", "True DeviceFiles", "slices", "NVIDIA");
 }
