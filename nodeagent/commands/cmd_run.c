@@ -15,6 +15,7 @@
 #include "nodeagent/commands/cmd.h"
 #include "nodeagent/commands/host.h"
 #include "nodeagent/commands/run_flags.h"
+#include "nodeagent/commands/runtime_install.h"
 #include "nodeagent/loop/agent.h"
 #include "nodeagent/loop/agent_liveness.h"
 #include "nodeagent/loop/own_device.h"
@@ -427,6 +428,16 @@ static void log_start(const char *node, int argc, char **argv)
              kv("flags", sb_str(&flags)));
 }
 
+/* A node works without it, where its container runtime does CDI. */
+static void install(const char *folder)
+{
+    auto_err struct err e = {0};
+    if (runtime_install("cleave-runtime", folder, &e) < 0)
+        log_error("Could not install cleave-runtime", kv("folder", folder), kv_err(&e));
+    else
+        log_info("Installed cleave-runtime", kv("folder", folder));
+}
+
 /* Returns the exit status. */
 static int run_process(const struct run_flags *f, int argc, char **argv)
 {
@@ -444,6 +455,8 @@ static int run_process(const struct run_flags *f, int argc, char **argv)
         log_error("Could not start", kv_err(&e));
     } else {
         log_start(f->node, argc, argv);
+        if (f->install_runtime)
+            install(f->install_runtime);
         rc = serve_until_signal(&p, &signals);
     }
     if (process_done(&p)) {

@@ -24,6 +24,7 @@ struct run_flags {
                                another device plugin serves the kubelet, which is only observed */
     const char *settle, *disable_checks, *enable_checks;
     const char *kubelet_dir, *cdi_dir, *cdi_hook;
+    const char *install_runtime;
     const char *driver_root, *host_driver_root, *dev_root, *host_dev_root;
     /* Named as in NVIDIA's device plugin; NULL: not set. */
     const char *plugin_config, *list_strategy, *id_strategy, *pass_device_specs;

@@ -145,6 +145,7 @@ CASES = {
         {"patches": [patch(target, (f"{POD}/volumes/{i}/secret/secretName", "mine")) for target, i in ((CONTROLLER, 0), (AGENTS, 6))]},
     ),
     "openshift": ({"openshift": {"enabled": True}}, ["components/openshift"], {}),
+    "cleave-runtime": ({"cleaveRuntime": {"install": True}}, ["agent/components/cleave-runtime"], {}),
     "selinux": ({"daemonsets": {"seLinuxOptions": {"type": "spc_t"}}}, ["agent/components/selinux"], {}),
     "k0s": ({"kubelet": {"rootDir": "/var/lib/k0s/kubelet"}}, ["agent/components/k0s"], {}),
     "microk8s": (

@@ -25,6 +25,7 @@ LIBRARIES = "usr/lib/x86_64-linux-gnu/"
 # Everything that may be in an image, as patterns; libraries by the names that the loader asks for.
 CONTENTS = {
     "programs": ["usr/bin/{name}", "usr/bin/cleave-child"],
+    "for hosts": ["usr/bin/cleave-runtime"],
     "loader": ["usr/lib64/ld-linux-x86-64.so.2", LIBRARIES + "ld-linux-x86-64.so.2"],
     "the C library": [LIBRARIES + f"lib{part}.so.[0-9]" for part in ("c", "m")],
     "TLS of metrics": [LIBRARIES + f"lib{part}.so.*" for part in ("gnutls", "p11-kit", "idn2", "unistring", "tasn1", "nettle", "hogweed", "gmp", "ffi")],
@@ -35,6 +36,11 @@ CONTENTS = {
     "papers": ["usr/share/doc/cleave/LICENSE", "usr/share/doc/*/copyright", "usr/share/common-licenses/*"],
     "links": ["bin", "sbin", "lib", "lib64", "var/run"],
 }
+
+
+def programs(image):
+    """The names of our programs in it."""
+    return [image.name, "cleave-child", *(["cleave-runtime"] if image.name == "cleave-agent" else [])]
 
 
 class Image:
@@ -112,7 +118,7 @@ def test_everything_that_is_listed_is_in_one_of_them(images):
 
 
 def test_there_is_no_program_but_ours_and_no_way_to_become_another_user(image):
-    ours = sorted([f"usr/bin/{image.name}", "usr/bin/cleave-child"])
+    ours = sorted(f"usr/bin/{name}" for name in programs(image))
     assert fnmatch.filter(image.files(), "usr/bin/*") == ours and not fnmatch.filter(image.files(), "usr/sbin/*")
     assert [name for name, member in image.members.items() if member.mode & 0o6000] == []
     assert [name for name, member in image.members.items() if member.mode & 0o002 and not member.issym() and name != "tmp"] == []
@@ -183,8 +189,7 @@ def test_the_sbom_names_each_shared_object_and_its_package(image):
 
 
 def test_the_sbom_names_each_static_library_and_its_version(image):
-    programs = (ROOT / "build/release" / name for name in (image.name, "cleave-child"))
-    static = linked.packages((), set().union(*map(linked.archives, programs)))
+    static = linked.packages((), set().union(*(linked.archives(ROOT / "build/release" / name) for name in programs(image))))
     assert {"curl", "libssl-dev", "libnghttp2-dev", "libjansson-dev", "libmicrohttpd-dev", "libseccomp-dev"} <= set(static)
     sbom = image.sbom()
     named = {part["name"]: part for part in sbom["packages"]}
@@ -245,6 +250,15 @@ def test_the_program_starts_from_what_is_in_the_image(image, unpacked):
     assert usage.returncode == 0 and "--" in usage.stdout + usage.stderr
     child = inside(unpacked, "/usr/bin/cleave-child")
     assert child.returncode == 2 and "is run by cleave-agent" in child.stderr
+
+
+def test_the_runtime_for_hosts_loads_no_library(images, tmp_path):
+    """A host whose container runtime has no CDI may have an older C library."""
+    images["cleave-agent"].layer.extractall(tmp_path)
+    runtime = tmp_path / "usr/bin/cleave-runtime"
+    assert linked.named(runtime) == set() and runtime.stat().st_size < 1 << 20
+    none = subprocess.run([runtime, "--version"], capture_output=True, text=True, env={"PATH": "/nonexistent"})
+    assert none.returncode == 1 and none.stderr == "cleave-runtime: there is no runc in /nonexistent: install it there\n"
 
 
 def test_all_that_may_be_loaded_finds_what_it_needs(image, unpacked):

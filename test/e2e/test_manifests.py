@@ -20,6 +20,7 @@ WRITTEN = {
     "/dev": "device files that nobody made yet",
 }
 WRITTEN_BY_COMPONENT = {
+    "cleave-runtime": {"/usr/local/lib/cleave": "the OCI runtime that containerd or Docker is told of"},
     "host-driver": {},
     "k0s": {},
     "koordlet": {"/var/run/koordlet/xpu-device-infos": "what koordlet reads"},

@@ -8,6 +8,7 @@
     "agent/components/mps" .mps.enabled
     "components/metrics-auth" (eq .metrics.auth "token")
     "components/openshift" .openshift.enabled
+    "agent/components/cleave-runtime" .cleaveRuntime.install
     "agent/components/nvidia-runtime" (eq .driver.from "runtimeClass")
     "agent/components/host-driver" (eq .driver.from "host")
   | toJson -}}
