@@ -71,6 +71,11 @@ wait_none() {
 
 # --- What is there ---
 
+# The policies after those whom they hold, the rights after those who need them.
+readonly kinds=(poddisruptionbudgets services networkpolicies resourcequotas configmaps servicemonitors.monitoring.coreos.com
+    podmonitors.monitoring.coreos.com prometheusrules.monitoring.coreos.com rolebindings roles clusterrolebindings clusterroles
+    serviceaccounts validatingadmissionpolicybindings validatingadmissionpolicies namespaces)
+
 # "namespace name" of all objects of a kind that are Cleave's.
 ours() {
     [[ $1 != *.monitoring.coreos.com ]] || is_known "$1" || return 0
@@ -78,21 +83,50 @@ ours() {
 }
 
 devices() { names devices.gpu.cleave.dev; }
-agent_pods() { k get pods -A -l "$part,app.kubernetes.io/component in (agent, agent-slots, agent-other)" -o 'jsonpath={range .items[*]}{.metadata.name}{" on "}{.spec.nodeName}{"\n"}{end}'; }
-controller_pods() { k get pods -A -l "$part,app.kubernetes.io/component=controller" -o name; }
 
-# "node kind key" of each label, annotation, resource and taint that the controller owns on a Node, as managedFields and the taint's
-# key tell. Dots are the names of whole maps.
+# The namespaces in which our programs have rights. Whoever may create pods elsewhere may give them our labels, so what waits for pods
+# or Leases asks here.
+# shellcheck disable=SC2016 # the template's variables
+readonly accounts='{{range .items}}{{range .subjects}}{{if eq .kind "ServiceAccount"}}{{.namespace}} {{.name}}{{"\n"}}{{end}}{{end}}{{end}}'
+namespaces() {
+    k get clusterrolebindings -l "$part" -o "go-template=$accounts" | awk '$2 ~ /^(.*-)?cleave-(agent|controller)(-.*)?$/ {print $1}' | sort -u
+}
+
+# Runs a command for each of them: command...
+in_namespaces() {
+    local ns list
+    list=$(namespaces) || return 1
+    for ns in $list; do
+        "$@" -n "$ns" || return 1
+    done
+}
+
+agent_pods() { in_namespaces k get pods -l "$part,app.kubernetes.io/component in (agent, agent-slots, agent-other)" -o 'jsonpath={range .items[*]}{.metadata.name}{" on "}{.spec.nodeName}{"\n"}{end}'; }
+controller_pods() { in_namespaces k get pods -l "$part,app.kubernetes.io/component=controller" -o name; }
+
+# "node kind key" of each label, annotation, resource and taint that the controller owns on a Node and that is there, as managedFields
+# and the taint's key tell. A kubelet may write the managedFields of its own Node, with any characters in a field's name: a name comes
+# quoted, and one that is no key is left out. A dot is the name of a whole map.
 # shellcheck disable=SC2016 # the template's variables
 readonly template='{{range .items}}{{$n := .metadata.name}}
-{{- range .spec.taints}}{{if eq .key "gpu.cleave.dev/unhealthy"}}{{$n}} taint {{.key}}{{"\n"}}{{end}}{{end}}
+{{- range .spec.taints}}{{if eq .key "gpu.cleave.dev/unhealthy"}}{{$n}} taint "f:{{.key}}"{{"\n"}}{{end}}{{end}}
+{{- range $k, $v := .metadata.labels}}{{$n}} has-label {{printf "%q" $k}}{{"\n"}}{{end}}
+{{- range $k, $v := .metadata.annotations}}{{$n}} has-annotation {{printf "%q" $k}}{{"\n"}}{{end}}
+{{- range $k, $v := .status.capacity}}{{$n}} has-resource {{printf "%q" $k}}{{"\n"}}{{end}}
+{{- range $k, $v := .status.allocatable}}{{$n}} has-resource {{printf "%q" $k}}{{"\n"}}{{end}}
 {{- range .metadata.managedFields}}{{if or (eq .manager "cleave-controller-node") (eq .manager "cleave-controller-node-cards")}}
-{{- with index .fieldsV1 "f:metadata"}}{{with index . "f:labels"}}{{range $k, $v := .}}{{$n}} label {{$k}}{{"\n"}}{{end}}{{end}}
-{{- with index . "f:annotations"}}{{range $k, $v := .}}{{$n}} annotation {{$k}}{{"\n"}}{{end}}{{end}}{{end}}
-{{- with index .fieldsV1 "f:status"}}{{with index . "f:capacity"}}{{range $k, $v := .}}{{$n}} resource {{$k}}{{"\n"}}{{end}}{{end}}
-{{- with index . "f:allocatable"}}{{range $k, $v := .}}{{$n}} resource {{$k}}{{"\n"}}{{end}}{{end}}{{end}}
+{{- with index .fieldsV1 "f:metadata"}}{{with index . "f:labels"}}{{range $k, $v := .}}{{$n}} label {{printf "%q" $k}}{{"\n"}}{{end}}{{end}}
+{{- with index . "f:annotations"}}{{range $k, $v := .}}{{$n}} annotation {{printf "%q" $k}}{{"\n"}}{{end}}{{end}}{{end}}
+{{- with index .fieldsV1 "f:status"}}{{with index . "f:capacity"}}{{range $k, $v := .}}{{$n}} resource {{printf "%q" $k}}{{"\n"}}{{end}}{{end}}
+{{- with index . "f:allocatable"}}{{range $k, $v := .}}{{$n}} resource {{printf "%q" $k}}{{"\n"}}{{end}}{{end}}{{end}}
 {{- end}}{{end}}{{end}}'
-on_nodes() { k get nodes --show-managed-fields -o "go-template=$template" | awk '$3 != "." {sub(/ f:/, " "); print}' | sort -u; }
+on_nodes() {
+    k get nodes --show-managed-fields -o "go-template=$template" | awk '
+        NF != 3 || $3 !~ /^"(f:)?[A-Za-z0-9._\/-]+"$/ { next }
+        { key = $3; gsub(/^"(f:)?|"$/, "", key) }
+        $2 ~ /^has-/ { there[$1 " " substr($2, 5) " " key] = 1; next }
+        $2 == "taint" || ($1 " " $2 " " key) in there { print $1, $2, key }' | sort -u
+}
 
 ask() {
     local count
@@ -102,6 +136,12 @@ ask() {
     for kind in namespaces deployments daemonsets; do
         ours "$kind" | sed "s|^ *|  ${kind%s} |"
     done
+    local others='' n
+    for kind in "${kinds[@]}"; do
+        n=$(ours "$kind" | wc -l)
+        [ "$n" = 0 ] || [ "$kind" = namespaces ] || others+="${others:+, }$n $kind"
+    done
+    [ -z "$others" ] || say "  of the same label: $others"
     say "  $count Devices, and the labels, resources and taints that they are the reason for"
     if [ -n "$purge" ]; then
         say "  $(names gpuprofiles.gpu.cleave.dev | wc -l) GPUProfiles and $(names migconfigs.gpu.cleave.dev | wc -l) MIGConfigs"
@@ -136,7 +176,7 @@ remove_agents() {
 # --- Devices: the controller takes off the Nodes what it has put there ---
 
 # The holder of the Lease renews it every few seconds. Clocks are not compared, only two looks.
-leases() { k get leases.coordination.k8s.io -A --field-selector metadata.name=cleave-controller -o 'jsonpath={range .items[*]}{.spec.holderIdentity}{.spec.renewTime}{"\n"}{end}'; }
+leases() { in_namespaces k get leases.coordination.k8s.io --field-selector metadata.name=cleave-controller -o 'jsonpath={range .items[*]}{.spec.holderIdentity}{.spec.renewTime}{"\n"}{end}'; }
 controller_lives() {
     local before end=$((SECONDS + 20))
     before=$(leases)
@@ -200,14 +240,9 @@ remove_controller() {
 
 # --- The rest ---
 
-# The policies after those whom they hold, the rights after those who need them.
-readonly kinds=(poddisruptionbudgets services networkpolicies resourcequotas configmaps servicemonitors.monitoring.coreos.com
-    podmonitors.monitoring.coreos.com prometheusrules.monitoring.coreos.com rolebindings roles clusterrolebindings clusterroles
-    serviceaccounts validatingadmissionpolicybindings validatingadmissionpolicies namespaces)
-
 remove_rest() {
     local kind
-    k delete leases.coordination.k8s.io -A --field-selector metadata.name=cleave-controller --ignore-not-found >/dev/null
+    in_namespaces k delete leases.coordination.k8s.io --field-selector metadata.name=cleave-controller --ignore-not-found >/dev/null
     [ -z "$(names leaders.gpu.cleave.dev)" ] || k delete leaders.gpu.cleave.dev --all >/dev/null
     for kind in "${kinds[@]}"; do
         delete_ours "$kind"
@@ -231,7 +266,7 @@ if [ -z "$(ours deployments)$(ours daemonsets)$(ours namespaces)$(ours clusterro
     exit 0
 fi
 ask
-charts=$(k get deployments,daemonsets -A -l "$part,app.kubernetes.io/managed-by=Helm" -o 'jsonpath={range .items[*]}{.metadata.annotations.meta\.helm\.sh/release-name}{" -n "}{.metadata.annotations.meta\.helm\.sh/release-namespace}{"\n"}{end}' | sort -u)
+charts=$(k get deployments,daemonsets -A -l "$part,app.kubernetes.io/managed-by=Helm" -o 'jsonpath={range .items[*]}{.metadata.annotations.meta\.helm\.sh/release-name}{" -n "}{.metadata.annotations.meta\.helm\.sh/release-namespace}{"\n"}{end}' | { grep -E '^[a-z0-9][a-z0-9.-]* -n [a-z0-9-]+$' || true; } | sort -u)
 lives=1
 controller_lives || lives=''
 remove_agents

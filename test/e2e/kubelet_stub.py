@@ -85,13 +85,12 @@ class Plugin:
         self.lists = 0  # messages of the stream so far
 
     def connect(self):
-        grpc.channel_ready_future(self.channel).result(DIAL_S)
-        self.options = self.call("GetDevicePluginOptions", dp.Empty(), dp.DevicePluginOptions, timeout=None)
+        self.options = self.call("GetDevicePluginOptions", dp.Empty(), dp.DevicePluginOptions, timeout=DIAL_S, wait_for_ready=True)
 
-    def call(self, method, request, answer, timeout=30):
+    def call(self, method, request, answer, timeout=30, **how):
         """One call of the plugin; an error is a grpc.RpcError."""
         stub = self.channel.unary_unary(PLUGIN + method, type(request).SerializeToString, answer.FromString)
-        return stub(request, timeout=timeout)
+        return stub(request, timeout=timeout, **how)
 
     def watch(self):
         """Reads lists until the stream ends."""
@@ -267,7 +266,7 @@ class KubeletStub:
     def connect(self, plugin):
         try:
             plugin.connect()
-        except (grpc.RpcError, grpc.FutureTimeoutError) as error:
+        except grpc.RpcError as error:
             with self.lock:
                 self.clients.pop(plugin.resource, None)
             plugin.close()

@@ -65,11 +65,11 @@ class ApiError(KubectlError):
 
 
 class Api:
-    """The API server's REST interface with one token; user: as the admin in the name of this one, with an admin's rights."""
+    """The API server's REST interface with one token; user: as the admin in the name of this one, with an admin's rights, or a group's."""
 
-    def __init__(self, cluster, token=None, user=None):
+    def __init__(self, cluster, token=None, user=None, group="system:masters"):
         self.cluster = cluster
-        self.impersonation = {"Impersonate-User": user, "Impersonate-Group": "system:masters"} if user else {}
+        self.impersonation = {"Impersonate-User": user, "Impersonate-Group": group} if user else {}
         header = (cluster.rundir / "admin.header").read_text().strip()
         self.token = token or header.removeprefix("Authorization: Bearer ")
         self.tls = ssl.create_default_context(cafile=str(cluster.rundir / "certs" / "apiserver.crt"))

@@ -492,6 +492,32 @@ def test_a_pods_author_writes_nothing_that_slices_are_made_by(rig, key):
     stranger.close()
 
 
+@pytest.fixture
+def pod_makers_role(rig):
+    """What whoever makes a namespace may give to an account in it."""
+    role, binding = f"{rig.id}-pods", f"{rig.id}-account"
+    base = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
+    rules = [{"apiGroups": [""], "resources": ["pods", "pods/binding"], "verbs": ["create", "patch"]}]
+    rig.api.create(f"{base}/roles", {"metadata": {"name": role}, "rules": rules})
+    subject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "system:serviceaccount:hami-system:hami-scheduler"}
+    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role}
+    rig.api.create(f"{base}/rolebindings", {"metadata": {"name": binding}, "roleRef": ref, "subjects": [subject]})
+    yield
+    rig.api.delete(f"{base}/rolebindings/{binding}")
+    rig.api.delete(f"{base}/roles/{role}")
+
+
+def test_an_account_of_a_schedulers_name_is_no_scheduler(rig, pod_makers_role):
+    """Where HAMi is not installed, its namespace can be made by others."""
+    alike = Api(rig.cluster, user="system:serviceaccount:hami-system:hami-scheduler", group="system:authenticated")
+    wait_for(lambda: status(alike, "POST", f"{PODS}?dryRun=All", bare_pod("x")) == 200, 30, "the role to be in force")
+    assert status(alike, "POST", f"{PODS}?dryRun=All", bare_pod("x", {SCHEDULERS[0]: "[]"})) == 403
+    real = Api(rig.cluster, user="system:serviceaccount:hami-system:hami-scheduler")
+    assert status(real, "POST", f"{PODS}?dryRun=All", bare_pod("x", {SCHEDULERS[0]: "[]"})) == 200
+    alike.close()
+    real.close()
+
+
 def called(way):
     try:
         way()

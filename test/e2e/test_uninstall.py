@@ -20,7 +20,7 @@ from fleet import Hollow  # noqa: E402
 
 NODES = 100
 TTL = "node.alpha.kubernetes.io/ttl"  # the controller manager's, by the number of nodes
-ROUNDS = int(os.environ.get("CLEAVE_REINSTALLS", "3"))
+ROUNDS = int(os.environ.get("CLEAVE_REINSTALLS", "2"))
 AGENT = {"app.kubernetes.io/part-of": "cleave", "app.kubernetes.io/component": "agent"}
 # The workloads are there to be deleted: their programs run beside the cluster.
 OVERLAY = """
@@ -138,6 +138,22 @@ def test_nothing_stays_on_a_hundred_nodes_and_it_can_be_installed_again(installa
         assert installation.cluster.kubectl.out("get", "crd", "-l", "app.kubernetes.io/part-of=cleave", "-o", "name"), "people's kinds stay"
 
 
+def mislead(installation, node, other):
+    """What a node's kubelet, and somebody with a namespace, can put in the script's way."""
+    api = installation.rig.api
+    key = f'f:a\n{other} label x":null}}}},"spec":{{"unschedulable":true}},"metadata2":{{"labels":{{"y'
+    entry = {"manager": "cleave-controller-node", "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1"}
+    fields = {"f:metadata": {"f:labels": {key: {}, "f:not-there": {}}}}
+    owners = api.get(f"/api/v1/nodes/{node}")["metadata"]["managedFields"]
+    api.merge(f"/api/v1/nodes/{node}", {"metadata": {"managedFields": [*owners, {**entry, "fieldsV1": fields}]}})
+    api.create("/api/v1/namespaces/default/pods", {"metadata": {"name": f"{installation.rig.id}-mine", "labels": AGENT}, "spec": {"nodeName": other, "containers": [{"name": "main", "image": "x"}]}})
+    labels = {"app.kubernetes.io/part-of": "cleave", "app.kubernetes.io/managed-by": "Helm"}
+    helm = {"meta.helm.sh/release-name": "x; echo words-of-a-stranger #", "meta.helm.sh/release-namespace": "default"}
+    pod = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": pod}
+    api.create("/apis/apps/v1/namespaces/default/deployments", {"metadata": {"name": f"{installation.rig.id}-mine", "labels": labels, "annotations": helm}, "spec": spec})
+
+
 @pytest.mark.long
 def test_a_dead_controller_and_what_people_wrote(installation):
     installation.install(0)
@@ -148,7 +164,12 @@ def test_a_dead_controller_and_what_people_wrote(installation):
     for name in some:
         installation.rig.api.merge(f"/api/v1/nodes/{name}", tainted)
         installation.before[name] = (*installation.before[name][:2], tainted["spec"]["taints"][1:], *installation.before[name][3:])
+    stranger, other = installation.names[4:6]
+    mislead(installation, stranger, other)
     said = installation.uninstall()
+    assert "words-of-a-stranger" not in said
+    assert "unschedulable" not in installation.rig.api.get(f"/api/v1/nodes/{other}")["spec"]
+    installation.rig.api.delete(f"/api/v1/namespaces/default/pods/{installation.rig.id}-mine", now=True)
     assert "no controller works here" in said and f"off {NODES} Nodes with kubectl" in said
     installation.expect_clean()
     assert installation.rig.api.find(profile), "without --purge"
