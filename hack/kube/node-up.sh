@@ -177,7 +177,7 @@ snapshotter() { # overlayfs does not work on an overlay, as a container's own fo
 
 write_containerd_config() {
     local cri="io.containerd.cri.v1.runtime" images="io.containerd.cri.v1.images" version=3 sandbox cni_dirs oom=false
-    if "$containerd/containerd" --version | grep -q ' v\{0,1\}1\.'; then
+    if [[ "$("$containerd/containerd" --version)" =~ \ v?1\. ]]; then
         cri="io.containerd.grpc.v1.cri" images=$cri version=2
         sandbox="sandbox_image = \"localhost/pause:1\"" cni_dirs="bin_dir = \"$cni\""
     else
@@ -273,11 +273,12 @@ on_node() { nsenter -t "$(cut -d' ' -f1 "$node/init.pid")" -m -n -- "$@"; }
 ctr() { on_node "$containerd/ctr" -n k8s.io "$@"; }
 
 start_containerd() {
-    local image
+    local image has
     spawn_on_node containerd env PATH="$containerd:$PATH" "$containerd/containerd" --config "$node/containerd.toml"
     wait_until 30 "$node" containerd "it answered" ctr version
+    has=$(ctr images list -q)
     for image in pause busybox; do
-        ctr images list -q | grep -q "^localhost/$image:1$" || ctr images import "$images/$image.tar" >/dev/null
+        [[ $'\n'$has$'\n' == *$'\n'"localhost/$image:1"$'\n'* ]] || ctr images import "$images/$image.tar" >/dev/null
     done
 }
 
