@@ -9,7 +9,8 @@ Fixtures:
     release      release("cleave-agent"): the path of a program in build/release
 
 A test that fails shows the ends of its programs' logs. Nothing here sleeps for a fixed time:
-everything waits for a condition, with a bound.
+everything waits for a condition, with a bound. CLEAVE_PATIENCE=5 makes the bounds five times as long, for a machine
+that is busy with something else.
 """
 
 import contextlib
@@ -31,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HACK = ROOT / "hack" / "kube"
 RUNS = ROOT / "build" / "e2e"
 POLL_S = 0.05
+PATIENCE = int(os.environ.get("CLEAVE_PATIENCE", "1"))
 RECORD_BYTES = 1 << 20  # an audit record is shorter
 PR_SET_PDEATHSIG = 1
 
@@ -50,6 +52,7 @@ def wait_for(predicate, timeout=30, message="the condition"):
 
     message says what is waited for; it may be a function, called when the time is over.
     """
+    timeout *= PATIENCE
     end = time.monotonic() + timeout
     while True:
         try:
@@ -94,7 +97,7 @@ class Kubectl:
                 input="" if input is None else input,
                 capture_output=True,
                 text=True,
-                timeout=120,
+                timeout=120 * PATIENCE,
                 env=self.env,
             )
         if check and done.returncode != 0:
@@ -139,7 +142,7 @@ class Cluster:
     def script(self, name, *args):
         """Runs a script of hack/kube and returns what it printed."""
         done = subprocess.run(
-            [HACK / name, *map(str, args)], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300
+            [HACK / name, *map(str, args)], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300 * PATIENCE
         )
         assert done.returncode == 0, f"hack/kube/{name} {' '.join(map(str, args))}:\n{done.stdout}{done.stderr}"
         return done.stdout.strip()
