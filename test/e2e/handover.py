@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two agents on one node, of which one hands it over to the other.
 
-    new = stand_by(node, start)       another agent, which waits for the node
+    new = stand_by(start)             another agent, which waits for the node
     hand_over(old, new)               SIGTERM to the old one; returns when the new one has the node
+    NodeWatch(cluster, name)          every version of a Node, to see whether one of them lacks a resource
 """
 
+import contextlib
+import http.client
+import json
 import signal
+import threading
+import time
 
 from conftest import wait_for
-from stack import serve
+from stack import Api, serve
 
 WORKS = "Has this node's cards"
 
@@ -40,3 +46,53 @@ def hand_over(old, new, timeout=60):
     old.signal(signal.SIGTERM)
     assert old.popen.wait(timeout) == 0, old.tail()
     wait_for(lambda: works(new), timeout, lambda: f"the new agent to have the node:\n{new.tail()}")
+
+
+class NodeWatch:
+    """Every version of a Node's allocatable resources from its making on, as the API server tells it."""
+
+    def __init__(self, cluster, name):
+        self.api, self.path = Api(cluster), f"/api/v1/nodes/{name}"
+        self.versions, self.times = [self.api.get(self.path)], [time.monotonic()]
+        self.name, self.over = name, False
+        answer = self.ask()
+        threading.Thread(target=self.read, args=[answer], daemon=True).start()
+
+    def ask(self):
+        """A watch from the newest version on."""
+        query = f"watch=true&fieldSelector=metadata.name={self.name}&resourceVersion={self.versions[-1]['metadata']['resourceVersion']}"
+        connection = self.api.connect()
+        connection.request("GET", f"/api/v1/nodes?{query}", headers={"Authorization": f"Bearer {self.api.token}"})
+        answer = connection.getresponse()
+        connection.sock.settimeout(None)
+        return answer
+
+    def read(self, answer):
+        """An API server ends a watch after half an hour or more."""
+        with contextlib.suppress(OSError, ValueError, http.client.HTTPException, AttributeError):
+            while not self.over:
+                for line in answer:
+                    self.times.append(time.monotonic())
+                    self.versions.append(json.loads(line)["object"])
+                answer = self.ask()
+
+    def end(self):
+        """Returns the versions, once the watch has told of a change that is made now."""
+        mark = str(len(self.versions))
+        self.api.merge(self.path, {"metadata": {"annotations": {"test/mark": mark}}})
+        wait_for(lambda: self.versions[-1]["metadata"].get("annotations", {}).get("test/mark") == mark, 30, "the watch to tell the newest version")
+        self.over = True
+        self.api.close()
+        return self.versions
+
+    def absent(self, offer):
+        """For how many seconds, after end(), the Node has offered less than {resource: "count"}."""
+        lacking = {version for version, _ in without(self.versions, offer)}
+        spans = zip(self.versions, self.times, self.times[1:])
+        return sum(until - since for version, since, until in spans if version["metadata"]["resourceVersion"] in lacking)
+
+
+def without(versions, offer):
+    """The versions of a Node that offer something else than {resource: "count"}, as (version, what it has of these)."""
+    given = [(v["metadata"]["resourceVersion"], v["status"]["allocatable"]) for v in versions]
+    return [(version, {k: a.get(k) for k in offer}) for version, a in given if {k: a.get(k) for k in offer} != offer]

@@ -6,56 +6,17 @@ Installed are objects alone: no kubelet is here, so nothing waits for pods.
 
 import copy
 import functools
-import importlib.util
 import json
 import os
 import subprocess
 
 import pytest
 import yaml
+from chart_rig import Helm, HelmError, maker
 from conftest import HACK, ROOT, Cluster, KubectlError, wait_for
 
 CONFIG = ROOT / "config"
 KEEP = {"helm.sh/resource-policy": "keep"}
-
-
-def load_maker():
-    spec = importlib.util.spec_from_file_location("chart_maker", ROOT / "hack" / "chart.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-maker = load_maker()
-
-
-class HelmError(AssertionError):
-    """helm ended with an error; the message is what it wrote."""
-
-
-class Helm:
-    """helm with a chart of its own making, and on a cluster where there is one."""
-
-    def __init__(self, folder, cluster=None):
-        program = subprocess.run([HACK / "helm.sh"], capture_output=True, text=True, check=False).stdout.strip()
-        assert program, "there is no helm; hack/install-deps.sh --with-helm builds it"
-        self.program = f"{program}/bin/helm"
-        self.folder = folder
-        self.env = {**os.environ, **{f"HELM_{what}_HOME": str(folder / what) for what in ("CACHE", "CONFIG", "DATA")}}
-        self.env.pop("KUBECONFIG", None)
-        self.cluster = cluster
-
-    def __call__(self, *args, values=None):
-        """Runs helm and returns what it printed; values go as a file."""
-        more = ["--kubeconfig", self.cluster.kubeconfig] if self.cluster else []
-        if values is not None:
-            (self.folder / "values.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
-            more += ["--values", self.folder / "values.yaml"]
-        argv = [str(a) for a in (self.program, *args, *more)]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=120, env=self.env, check=False)
-        if done.returncode != 0:
-            raise HelmError(f"{' '.join(argv[1:])}: {done.stdout}{done.stderr}")
-        return done.stdout
 
 
 @pytest.fixture(scope="module")
