@@ -138,8 +138,8 @@ demo-stop: ## End what the demo left running
 ##@ Install
 
 .PHONY: chart
-chart: ## The Helm chart of config/, as build/chart/cleave-<version>.tgz; needs kubectl
-	@hack/chart.py
+chart: ## The Helm chart of config/, as the folder build/chart/cleave and as build/chart/cleave-<version>.tgz; needs kubectl
+	@hack/chart.py --version '$(VERSION)'
 
 # --- bench ---
 

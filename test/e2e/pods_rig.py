@@ -2,7 +2,7 @@
 """A cluster of three real nodes on which our programs run as pods, installed as the pages say.
 
     pods                the cluster, with nothing of ours on it: n1 and n2 have simulated cards, n3 has none
-    pods.checkout()     a copy of the source's manifests, on which the commands of the pages work
+    pods.checkout()     a copy of the source's manifests and the chart of them, on which the commands of the pages work
     pods.node("n1")     a node and its cards; its methods are those of kubelet_rig.RealNode
 
 A node has the driver's library below /usr, device files in /dev, and what the driver shows in /proc and
@@ -12,15 +12,19 @@ admits pods of the system's priority classes only where a quota allows them, as 
 cluster for the run.
 """
 
+import functools
 import os
 import re
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import yaml
-from conftest import HACK, ROOT, Cluster, KubectlError, Processes, wait_for
+from chart_rig import helm_homes, helm_program, load_maker
+from conftest import HACK, PATIENCE, ROOT, Cluster, KubectlError, Processes, wait_for
+from handover import WORKS
 from kubelet_rig import RealNode, why_not
 from namespaces import Inside, inside
 from pod_images import REGISTRY, images
@@ -102,6 +106,22 @@ class PodsNode(RealNode):
         here = [p for p in found if p["spec"].get("nodeName") == self.name and "deletionTimestamp" not in p["metadata"]]
         return here[0] if here else None
 
+    def wait_settled(self):
+        """Until one agent is left here, and has the node for itself."""
+
+        def look():
+            found = [p for p in self.api.get("/api/v1/namespaces/cleave-node/pods")["items"] if p["spec"].get("nodeName") == self.name]
+            return len(found) == 1 and WORKS in self.api.get(f"/api/v1/namespaces/cleave-node/pods/{found[0]['metadata']['name']}/log")
+
+        wait_for(look, 60, lambda: f"one agent on {self.name}: {self.rig.why_not_ready()}")
+
+    def resident(self):
+        """The resident memory of each process of the agent's pod, in words."""
+        (first, *_) = self.agent_pids()
+        pod = os.readlink(f"/proc/{first}/ns/mnt")
+        found = [pid for pid in sorted(map(int, filter(str.isdigit, os.listdir("/proc")))) if is_in(pid, pod)]
+        return ", ".join(f"{process_name(pid)} {resident_kb(pid) / 1024:.1f} MiB" for pid in found)
+
     def agent_pids(self):
         """The agent's processes, the first one being all others' parent, as this machine numbers them."""
         home = os.readlink(f"/proc/{self.pid('init')}/ns/pid")
@@ -113,6 +133,21 @@ def is_agent(pid, home):
         return os.readlink(f"/proc/{pid}/exe").endswith("/cleave-agent") and os.readlink(f"/proc/{pid}/ns/pid") == home
     except OSError:
         return False
+
+
+def is_in(pid, mount_namespace):
+    try:
+        return os.readlink(f"/proc/{pid}/ns/mnt") == mount_namespace
+    except OSError:
+        return False
+
+
+def process_name(pid):
+    return Path(f"/proc/{pid}/comm").read_text(encoding="ascii").strip()
+
+
+def resident_kb(pid):
+    return int(re.search(r"^VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(encoding="ascii"), re.M).group(1))
 
 
 class PodsCluster(Cluster):
@@ -153,24 +188,48 @@ class Checkout:
         (folder / "hack").mkdir()
         shutil.copy(ROOT / "hack" / "uninstall.sh", folder / "hack")
         (folder / "bin").mkdir()
-        program = folder / "bin" / "kubectl"
-        program.write_text(f'#!/bin/sh\nexec {HACK}/kubectl.sh {pods.cluster.rundir} "$@"\n')
-        program.chmod(0o755)
+        self.program("kubectl", f'exec {HACK}/kubectl.sh {pods.cluster.rundir} "$@"')
         self.kustomization = folder / "config" / "kustomization.yaml"
         with open(self.kustomization, "a", encoding="utf-8") as file:
             file.write(FOR_THE_SIMULATOR)
 
+    def program(self, name, *lines):
+        """A shell script that the commands of pages find before others."""
+        path = self.folder / "bin" / name
+        path.write_text("\n".join(["#!/bin/sh", "set -e", *lines, ""]))
+        path.chmod(0o755)
+        return path
+
+    def make_chart(self):
+        """As `make chart` does, and a helm that changes for the simulator what it installs, as kustomize does it here."""
+        shutil.copytree(self.pods.chart, self.folder / "build" / "chart")
+        rendered = self.folder / "rendered"
+        rendered.mkdir()
+        (rendered / "kustomization.yaml").write_text(f"resources: [all.yaml]\n{FOR_THE_SIMULATOR}")
+        patch = self.program("for-the-simulator", f"cat >{rendered}/all.yaml", f"kubectl kustomize {rendered}")
+        homes = " ".join(f"{name}={value}" for name, value in helm_homes(self.folder / "helm").items())
+        network = (self.pods.cluster.rundir / "network.pid").read_text().split()[0]
+        helm = f"nsenter -t {network} -n -- env {homes} {helm_program()} --kubeconfig {self.pods.cluster.kubeconfig}"
+        self.program("helm", f'case $1 in install | upgrade) set -- "$@" --post-renderer {patch} ;; esac', f'exec {helm} "$@"')
+
+    def make_chart_of(self, release):
+        """The chart that a release had had, whose manifests lie in a folder; without its components."""
+        maker = load_maker(release / "config")
+        maker.components = list
+        maker.make("0.0.0-gbefore", self.folder / "build" / "chart-before")
+
     def sh(self, commands, timeout=300):
         """Runs commands of a page, all of which have to succeed, and returns what they printed."""
         env = {**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}"}
-        done = subprocess.run(["bash", "-euo", "pipefail", "-c", commands], cwd=self.folder, env=env, capture_output=True, text=True, timeout=timeout)
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", commands], cwd=self.folder, env=env, capture_output=True, text=True, timeout=timeout * PATIENCE)
         assert done.returncode == 0, f"{commands}\n{done.stdout}{done.stderr}"
         return done.stdout
 
     def uninstall(self):
         """As docs/install.md has it, without its questions, and with all that people wrote."""
-        command = section("docs/install.md", "Uninstalling").strip()
-        self.sh(f"{command} --yes --purge")
+        self.sh(without_questions(section("docs/install.md", "Uninstalling"), "--purge"))
+        if (self.folder / "bin" / "helm").exists():
+            self.sh("helm uninstall cleave -n default --ignore-not-found")
 
     def take(self, component):
         """Takes out the "#" before a component, as the file itself says."""
@@ -204,6 +263,13 @@ class Pods(Rig):
             node.rig = self
         self.folder.mkdir(exist_ok=True)
 
+    @functools.cached_property
+    def chart(self):
+        """A folder as `make chart` leaves it; made once, since kustomize is asked for each component."""
+        folder = self.cluster.rundir / "chart"
+        load_maker().make("0.0.0-gv1", folder)
+        return folder
+
     def checkout(self):
         return Checkout(self, self.folder / f"checkout-{len(list(self.folder.iterdir()))}")
 
@@ -221,14 +287,14 @@ class Pods(Rig):
             if node.fleet:
                 node.ctl("init", "--force")
 
-    def wait_rolled_out(self):
+    def wait_rolled_out(self, nodes=len(FLEETS)):
         """Until each pod of the newest template is Ready, and no other one is left."""
         for namespace, what in (("cleave-system", "deployment/cleave-controller"), ("cleave-node", "daemonset/cleave-agent")):
             try:
-                self.cluster.kubectl("-n", namespace, "rollout", "status", what, "--timeout=90s")
+                self.cluster.kubectl("-n", namespace, "rollout", "status", what, f"--timeout={90 * PATIENCE}s")
             except KubectlError as error:
                 pytest.fail(f"{error}\n{self.why_not_ready()}")
-        wait_for(lambda: len(self.ours("cleave-system")) == 2 and len(self.ours("cleave-node")) == len(self.nodes), 60, self.why_not_ready)
+        wait_for(lambda: len(self.ours("cleave-system")) == 2 and len(self.ours("cleave-node")) == nodes, 60, self.why_not_ready)
 
     def why_not_ready(self):
         said = self.cluster.kubectl.out("get", "pods", "-A", "-o", "wide")
@@ -256,6 +322,13 @@ def section(page, title):
     """The first block of commands below a heading of a page."""
     text = (ROOT / page).read_text(encoding="utf-8")
     return re.search(rf"^#+ {re.escape(title)}$.*?^```sh\n(.*?)^```$", text, re.M | re.S).group(1)
+
+
+def without_questions(commands, *more):
+    """Commands that uninstall, where nobody is there to be asked."""
+    words = " ".join(["hack/uninstall.sh", "--yes", *more])
+    assert "hack/uninstall.sh" in commands
+    return commands.replace("hack/uninstall.sh", words)
 
 
 def steps(commands):

@@ -22,13 +22,13 @@ LEADER = f"{GROUP}/leaders/cleave-controller"
 
 @pytest.fixture(scope="module")
 def installed(pods):
-    """Cleave on the cluster, by README's commands: NVIDIA's runtime is the default one of the nodes with cards."""
+    """Cleave on the cluster, by README's commands of kustomize: NVIDIA's runtime is the default one of the nodes with cards."""
     pods.new_cards()
     checkout = pods.checkout()
-    commands = steps(section("README.md", "On a cluster"))
+    commands = steps(section("README.md", "With kustomize"))
     pods.mark = pods.cluster.audit_mark()
-    checkout.sh(commands[2])
-    checkout.sh(commands[4])
+    checkout.sh(commands[1])
+    checkout.sh(commands[3])
     pods.wait_rolled_out()
     pods.wait_devices()
     yield checkout
@@ -60,7 +60,7 @@ def worker(node, limits):
 
 
 def test_the_last_commands_of_the_readme_end_with_a_profile_that_is_ready(pods, installed):
-    installed.sh(steps(section("README.md", "On a cluster"))[5])
+    installed.sh(steps(section("README.md", "On a cluster"))[3])
     node = pods.node("n1")
     assert node.layouts() == [{"1g.10gb": 2, "2g.20gb": 1, "3g.40gb": 1}] * 2 + [{"1g.10gb": 7}, "native"]
     wait_for(lambda: node.offers().get(SMALL) == 11, 30, lambda: f"the node to offer the partitions: {node.offers()}")
