@@ -83,15 +83,16 @@ static char *component_words(const struct vendor_setup *setup)
     if (*runtime && *library)
         return xasprintf("it is on the host (%s), and so is a container runtime that brings it "
                          "(%s): install the component nvidia-runtime, or host-driver "
-                         "(config/agent/components)",
+                         "(config/agent/components; with Helm driver.from=runtimeClass, or host)",
                          library, runtime);
     if (*runtime)
         return xasprintf("a container runtime that brings it is on the host (%s): install the "
-                         "component nvidia-runtime (config/agent/components)",
+                         "component nvidia-runtime (config/agent/components; with Helm "
+                         "driver.from=runtimeClass)",
                          runtime);
     if (*library)
         return xasprintf("it is on the host (%s): install the component host-driver "
-                         "(config/agent/components)",
+                         "(config/agent/components; with Helm driver.from=host)",
                          library);
     return xstrdup("it was not found on the host either: install the whole driver, or name the "
                    "library's path (cleave-agent run --help)");
