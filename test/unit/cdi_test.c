@@ -14,6 +14,7 @@
 #include "folder_support.h"
 #include "nodeagent/cdi/cdi.h"
 #include "nodeagent/cdi/cdi_common.h"
+#include "nodeagent/container/driver_mounts.h"
 #include "nodeagent/vendor/container_vendors.h"
 #include "nodeagent/vendor/metax/container_metax.h"
 #include "nodeagent/vendor/nvidia/container_nvidia.h"
