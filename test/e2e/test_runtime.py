@@ -11,11 +11,13 @@ import os
 import shlex
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from conftest import wait_for
 from kubelet_rig import why_not
 
+ROOT = Path(__file__).resolve().parents[2]
 CARD = "GPU-5f0c0000-0000-0000-0000-000000000001"
 HALF, OTHER = f"{CARD}-3g.40gb-0", f"{CARD}-3g.40gb-4"
 RO = ["ro", "nosuid", "nodev", "rbind", "rprivate"]
@@ -71,12 +73,17 @@ class Bundle:
         (self.folder / "config.json").write_text(text)
         return text
 
+    def describe(self):
+        """The folder with the descriptions."""
+        folder = self.folder / "cdi"
+        folder.mkdir(exist_ok=True)
+        for name, text in self.files.items():
+            (folder / name).write_text(text)
+        return folder
+
     def make(self, *command):
         """Has cleave-runtime make the container, in a mount namespace in which /run has the descriptions and nothing else."""
-        cdi = self.folder / "cdi"
-        cdi.mkdir(exist_ok=True)
-        for name, text in self.files.items():
-            (cdi / name).write_text(text)
+        cdi = self.describe()
         name = f"cleave-test-{os.getpid()}-{self.folder.name}"
         words = [self.program, "--root", self.folder / "state", "--log", self.log, "--log-format", "json", *(command or ("run",)), "--bundle", self.folder, name]
         script = f"mount -t tmpfs -o mode=755 tmpfs /run && cp -a {shlex.quote(str(cdi))} /run/cdi && exec {shlex.join(map(str, words))}"
@@ -170,6 +177,52 @@ def test_create_and_start_are_for_the_same_container(bundle):
         wait_for(lambda: (bundle.folder / "out").read_text() == "the driver's library\n", 30, "the container to say what it sees")
     finally:
         subprocess.run([*runtime, "delete", "--force", name], check=True)
+
+
+# --- a shim ---
+
+
+CONTAINERD = """
+version = 3
+root = "{folder}/containerd"
+state = "/run/containerd"
+disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri", "io.containerd.cri.v1.runtime", "io.containerd.cri.v1.images", "io.containerd.grpc.v1.cri"]
+"""
+
+
+@pytest.fixture
+def ctr(bundle):
+    """Runs a container by containerd, which starts cleave-runtime by its shim. containerd lives as long as the command."""
+    found = subprocess.run([ROOT / "hack" / "kube" / "containerd.sh"], capture_output=True, text=True, check=False)
+    if found.returncode != 0:
+        pytest.skip("no containerd that serves here; hack/kube/build.sh containerd builds one")
+    programs = found.stdout.strip()
+    config = bundle.folder / "containerd.toml"
+    config.write_text(CONTAINERD.format(folder=bundle.folder))
+    (bundle.root / "etc").mkdir()
+
+    def run(name, *command):
+        mark = f"type=bind,src={SOURCE},dst={FOLDER}/nvidia/{name},options=rbind:ro"
+        words = ["ctr", "run", "--rm", "--rootfs", "--runc-binary", bundle.program, "--mount", mark, bundle.root, "granted", *command]
+        script = (
+            f"mount -t tmpfs -o mode=755 tmpfs /run && cp -a {shlex.quote(str(bundle.describe()))} /run/cdi && export PATH={shlex.quote(programs)}:$PATH;"
+            f" containerd --config {shlex.quote(str(config))} >{shlex.quote(str(bundle.folder))}/containerd.log 2>&1 &"
+            f" until ctr version >/dev/null 2>&1; do kill -0 $! || exit 9; done; {shlex.join(map(str, words))}"
+        )
+        return subprocess.run(["unshare", "-m", "-p", "-f", "--kill-child", "--mount-proc", "sh", "-c", script], capture_output=True, text=True, timeout=120)
+
+    return run
+
+
+def test_containerds_shim_gives_a_container_its_devices(ctr):
+    done = ctr(HALF, "/bin/busybox", "cat", "/usr/lib64/libcuda.so.1")
+    assert (done.returncode, done.stdout) == (0, "the driver's library\n"), done.stderr
+
+
+def test_containerds_shim_says_why_a_container_is_refused(ctr):
+    """From the log whose path it gave, as it does for runc; the kubelet makes the pod's Event of it."""
+    done = ctr(f"{CARD}-1g.10gb-6", "/bin/busybox", "true")
+    assert done.returncode != 0 and f"cleave-runtime: /run/containerd/io.containerd.runtime.v2.task/default/granted/config.json: device {CARD}-1g.10gb-6" in done.stderr
 
 
 # --- others' containers ---
