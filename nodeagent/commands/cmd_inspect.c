@@ -9,13 +9,16 @@
 
 #include "nodeagent/commands/cmd.h"
 #include "nodeagent/commands/host.h"
+#include "nodeagent/commands/readiness_text.h"
 #include "nodeagent/commands/topology_table.h"
 #include "nodeagent/mode/card_mode.h"
 #include "nodeagent/mode/memory_slices.h"
+#include "nodeagent/report/node_readiness.h"
 #include "nodeagent/report/node_status.h"
 #include "partition/vendor.h"
+#include "service/conditions.h"
 
-/* `cleave-agent inspect`: every card as a bar of its memory slices. */
+/* `cleave-agent inspect`: every card as a bar of its memory slices, and what an installer asks. */
 
 enum { BAR_COLUMNS = 72, NAME_MAX_BYTES = 80, PART_BYTES = 512 };
 
@@ -176,44 +179,111 @@ static void print_topology(const struct host *h)
     (void)fputs(sb_str(&text), stdout);
 }
 
-/* The reading in the form of a Device's status. */
-static void print_json(const struct host *h)
+/* --- The host around the cards --- */
+
+/* What was seen of this host. */
+struct look {
+    struct host host; /* empty unless the cards were read */
+    struct err why;   /* why they were not; kind 0: they were */
+    struct host_facts facts;
+    struct host_setup setup;
+};
+
+static void look_done(struct look *l)
 {
-    struct card_view *views = xcalloc(h->inventory.n_cards, sizeof(*views));
-    for (size_t i = 0; i < h->inventory.n_cards; i++)
-        views[i].card = h->inventory.cards[i];
+    host_done(&l->host);
+    err_clear(&l->why);
+}
+AUTO_DEFINE(look, struct look, look_done)
+
+static void look_at(const struct host_flags *f, const char *dev_root, struct look *ret)
+{
+    const struct host_setup_where where = {f->proc_root, f->sys_root, dev_root};
+    (void)!host_open(f, &ret->host, &ret->why);
+    host_facts_read(f->sys_root, &ret->facts);
+    host_setup_read(&where, &ret->setup);
+}
+
+/* As the agent would publish it by default, with no more conditions than an installer asks for:
+ * nothing is wanted of these cards here. */
+static void build_status(const struct look *l, struct device_status *ret)
+{
+    const struct gpu_inventory *inventory = &l->host.inventory;
+    auto_free struct card_view *views = xcalloc(inventory->n_cards, sizeof(*views));
+    for (size_t i = 0; i < inventory->n_cards; i++)
+        views[i].card = inventory->cards[i];
     const struct node_state state = {
-        .inventory = &h->inventory,
+        .inventory = l->why.kind ? NULL : inventory,
         .cards = views,
-        .n_cards = h->inventory.n_cards,
+        .n_cards = inventory->n_cards,
+        .host = &l->facts,
+        .setup = &l->setup,
         .spec_seen = true,
+        .read_reason = l->why.kind ? node_readiness_read_reason(&l->why) : NULL,
+        .read_error = l->why.kind ? err_msg(&l->why) : NULL,
         .agent_version = CLEAVE_VERSION,
-        .publisher = API_PUBLISHER_CONTROLLER,
+        .publisher = API_PUBLISHER_KUBELET,
     };
-    auto_device_status struct device_status status = {0};
+    auto_conditions struct conditions all = {0};
     auto_node_offer struct node_offer offer;
     int64_t now_ms = clock_wall_ms(clock_real());
     node_offer_build(&state, now_ms, &offer);
-    node_status_build(&state, &offer, /* prev= */ NULL, now_ms, &status);
-    auto_json json_t *json = device_status_encode(&status);
-    (void)json_object_del(json, "conditions");
+    node_status_build(&state, &offer, /* prev= */ NULL, now_ms, ret);
+    conditions_done(&ret->conditions);
+    node_readiness_build(&state, now_ms, ret);
+}
+
+static void print_readiness(const struct device_status *status)
+{
+    auto_sb struct sb text = SB_INIT(1 << 16);
+    readiness_text_add(&text, &status->conditions);
+    if (text.len)
+        (void)printf("\n%s", sb_str(&text));
+}
+
+static void print_json(const struct device_status *status)
+{
+    auto_json json_t *json = device_status_encode(status);
     auto_free char *text = json_dumps(json, JSON_INDENT(2));
     (void)puts(text);
-    free(views);
+}
+
+/* --- The verb --- */
+
+struct shows {
+    bool json, offers, topology;
+};
+
+static int show(const struct look *l, const struct shows *what)
+{
+    auto_device_status struct device_status status = {0};
+    build_status(l, &status);
+    if (l->why.kind)
+        (void)fprintf(stderr, "cleave-agent inspect: %s\n", err_msg(&l->why));
+    else if (what->topology)
+        print_topology(&l->host);
+    else if (!what->json)
+        print_host(&l->host, what->offers);
+    if (what->json && !l->why.kind)
+        print_json(&status);
+    else if (!what->topology)
+        print_readiness(&status);
+    return l->why.kind ? VERB_COULD_NOT_LOOK : 0;
 }
 
 int cmd_inspect(int argc, char **argv)
 {
     struct host_flags f = HOST_FLAGS_DEFAULT;
-    bool json = false;
-    bool offers = false;
-    bool topology = false;
+    const char *dev_root = NULL;
+    struct shows what = {0};
     bool help = false;
     const struct option_def defs[] = {
         HOST_OPTIONS(f),
-        {"profiles", 0, NULL, NULL, "also list the profiles each card offers", NULL, &offers},
-        {"json", 0, NULL, NULL, "print as a Device's status", NULL, &json},
-        {"topology", 0, NULL, NULL, "print how the cards are joined instead", NULL, &topology},
+        {"dev-root", 0, "CLEAVE_DEV_ROOT", "PATH", "the host's /, as seen from here; absent: /",
+         &dev_root, NULL},
+        {"profiles", 0, NULL, NULL, "also list the profiles each card offers", NULL, &what.offers},
+        {"json", 0, NULL, NULL, "print as a Device's status", NULL, &what.json},
+        {"topology", 0, NULL, NULL, "print how the cards are joined instead", NULL, &what.topology},
         {"help", 'h', NULL, NULL, "show this", NULL, &help},
         {0},
     };
@@ -224,24 +294,16 @@ int cmd_inspect(int argc, char **argv)
         (void)fprintf(stderr, "cleave-agent inspect: %s\n", err_msg(&e));
         return VERB_COULD_NOT_LOOK;
     }
-    if (json && topology) {
+    if (what.json && what.topology) {
         (void)fputs("cleave-agent inspect: --json shows no topology; leave one out\n", stderr);
         return VERB_COULD_NOT_LOOK;
     }
     if (help) {
-        options_help("cleave-agent inspect [flags]", "Draws every card of this host.", all);
+        options_help("cleave-agent inspect [flags]",
+                     "Draws every card of this host, and says what is missing on it.", all);
         return 0;
     }
-    auto_host struct host h = {0};
-    if (host_open(&f, &h, &e) < 0) {
-        (void)fprintf(stderr, "cleave-agent inspect: %s\n", err_msg(&e));
-        return VERB_COULD_NOT_LOOK;
-    }
-    if (json)
-        print_json(&h);
-    else if (topology)
-        print_topology(&h);
-    else
-        print_host(&h, offers);
-    return 0;
+    AUTO(look) struct look l = {0};
+    look_at(&f, dev_root, &l);
+    return show(&l, &what);
 }

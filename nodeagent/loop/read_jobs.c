@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "nodeagent/report/node_readiness.h"
+
 struct recovery_facts read_jobs_facts(const struct read_jobs *s)
 {
     return (struct recovery_facts){
@@ -158,18 +160,6 @@ static void take_reading(struct read_jobs *s, struct agent_job *j, int64_t now_m
     late_binding_retry_now(slots);
 }
 
-/* The reason for a condition. */
-static const char *reason_of(const struct err *why)
-{
-    static const char *const known[] = {"DriverVersionMismatch", "NoPermission"};
-    if (why->kind == ERR_NOT_FOUND)
-        return "DriverNotLoaded";
-    for (size_t i = 0; why->reason && i < ARRAY_LEN(known); i++)
-        if (strcmp(why->reason, known[i]) == 0)
-            return known[i];
-    return "ReadFailed";
-}
-
 /* A reading that hung is overtaken by a later one. */
 void read_jobs_end(struct read_jobs *s, struct agent_job *j)
 {
@@ -192,7 +182,7 @@ void read_jobs_end(struct read_jobs *s, struct agent_job *j)
     if (j->rc == 0 && !is_blind(s, j))
         take_reading(s, j, now);
     if (j->rc < 0)
-        readings_failed(&s->readings, reason_of(&j->err), &j->err);
+        readings_failed(&s->readings, node_readiness_read_reason(&j->err), &j->err);
     else if (j->unlisted.kind)
         readings_failed(&s->readings, "JournalUnreadable", &j->unlisted);
 }

@@ -11,6 +11,20 @@
 #include "partition/vendor.h"
 #include "service/conditions.h"
 
+const char *const node_readiness_types[] = {"DriverReady", "ContainerRuntimeReady",
+                                            "PersistenceMode", "RebootRequired", NULL};
+
+const char *node_readiness_read_reason(const struct err *why)
+{
+    static const char *const known[] = {"DriverVersionMismatch", "NoPermission"};
+    if (why->kind == ERR_NOT_FOUND)
+        return "DriverNotLoaded";
+    for (size_t i = 0; why->reason && i < ARRAY_LEN(known); i++)
+        if (strcmp(why->reason, known[i]) == 0)
+            return known[i];
+    return "ReadFailed";
+}
+
 /* A condition's content. */
 struct saying {
     enum condition_status status;

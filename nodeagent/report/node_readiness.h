@@ -20,5 +20,11 @@
  * A node without cards has none of them.
  */
 
+/* Their types; NULL ends the list. */
+extern const char *const node_readiness_types[];
+
+/* The reason that a failed reading of the cards gives, for node_state's read_reason. Static. */
+const char *node_readiness_read_reason(const struct err *why);
+
 /* Sets them in ret->conditions, or removes them. ret: the status built so far, with its cards. */
 void node_readiness_build(const struct node_state *s, int64_t now_ms, struct device_status *ret);

@@ -100,7 +100,7 @@ def test_what_finds_the_driver_is_in_the_environment(name, tmp_path):
     """`kubectl exec … cleave-agent inspect` has the container's environment, and none of its arguments."""
     for pod in pods(with_component(tmp_path, name)):
         for container in pod["containers"]:
-            assert not [a for a in container["args"] if re.match(r"--(nvml-library|nvidia-smi|mxsml-library)\b", a)]
+            assert not [a for a in container["args"] if re.match(r"--(nvml-library|nvidia-smi|mxsml-library|dev-root)\b", a)]
     if name == "host-driver":
         mounted = {m["mountPath"] for m in container["volumeMounts"]}
         env = {e["name"]: e.get("value") for e in container["env"]}

@@ -66,9 +66,11 @@ class Host:
         assert done.returncode == code, f"cleave-agent {words} exited with {done.returncode}:\n{done.stdout}"
         return done.stdout
 
-    def inspect(self):
-        """With the simulated host's processes."""
-        return self.agent("inspect", "--proc-root", self.folder / "proc")
+    def inspect(self, *words, **how):
+        """With the simulated host's processes, and none of this machine's files."""
+        host = self.folder / "host"
+        host.mkdir(exist_ok=True)
+        return self.agent("inspect", "--proc-root", self.folder / "proc", "--dev-root", host, *words, **how)
 
     def ctl(self, *words):
         done = subprocess.run(
@@ -151,7 +153,7 @@ def mig(profiles, **entry):
 @pytest.mark.parametrize("fleet", DRAWN_FLEETS)
 def test_inspect_golden(host, fleet):
     h = host(fleet)
-    before = h.agent("inspect", "--profiles")
+    before = h.inspect("--profiles")
     h.agent("apply", "-c", "all-balanced")
     h.attach(0, 0)
     golden(f"inspect-{fleet}.txt", masked(before + "\n" + h.inspect()))
@@ -180,10 +182,34 @@ def test_plan_golden(host, fleet):
     golden(f"plan-{fleet}.txt", masked(h.agent("plan", "-c", "all-balanced")))
 
 
+def test_inspect_says_what_an_installer_asks(host):
+    """From a machine whose driver is missing to one on which all is well; the same words as the Device has."""
+    h = host("h100-80")
+    h.ctl("init")
+    h.ctl("sys-root", h.folder)
+    module = h.folder / "sys" / "module" / "nvidia"
+    module.rename(h.folder / "unloaded")
+    sys_root = ("--sys-root", h.folder / "sys")
+    nowhere = {"CLEAVE_NVML_LIBRARY": "/nonexistent/nvml.so", "CLEAVE_MXSML_LIBRARY": "/nonexistent/mxsml.so"}
+    said = ["# no driver", h.inspect(*sys_root, code=2, **nowhere)]
+    (h.folder / "unloaded").rename(module)
+    h.ctl("driver-root", h.folder / "host")
+    said += ["# no library in the pod", h.inspect(*sys_root, code=2, **nowhere)]
+    (module / "version").write_text("570.86.15\n")
+    said += ["# another version in the kernel", h.inspect(*sys_root)]
+    h.ctl("sys-root", h.folder)
+    for gpu in (0, 1):
+        h.ctl("persistence", "--gpu", gpu, 1)
+    h.ctl("recovery-action", "--gpu", 1, "reboot")
+    said += ["# a reboot is asked for", h.inspect(*sys_root)]
+    golden("inspect-readiness.txt", masked("\n".join(said)))
+
+
 def test_inspect_as_json_is_a_status(host):
     h = host("mixed")
     h.agent("apply", "-c", "all-balanced")
     status = json.loads(h.agent("inspect", "--json"))
+    assert {c["type"] for c in status["conditions"]} == {"DriverReady", "ContainerRuntimeReady", "PersistenceMode", "RebootRequired"}
     assert status["summary"]["gpus"] == 8
     assert {m["name"] for m in status["models"]} >= {"NVIDIA H100 80GB HBM3", "NVIDIA A30", "NVIDIA L4"}
     resources = {r["name"]: r["count"] for r in status["resources"]}

@@ -276,3 +276,19 @@ Test(node_readiness, before_the_first_reading_nothing_is_said_anew)
     cr_expect_str_eq(condition_get(&st.conditions, "DriverReady")->reason, "Loaded");
     conditions_done(&st.conditions);
 }
+
+Test(node_readiness, a_failed_reading_has_a_reason_that_a_remedy_goes_by)
+{
+    static const struct {
+        struct err why;
+        const char *reason;
+    } cases[] = {
+        {{.kind = ERR_NOT_FOUND}, "DriverNotLoaded"},
+        {{.kind = ERR_SYSTEM, .reason = "DriverVersionMismatch"}, "DriverVersionMismatch"},
+        {{.kind = ERR_FORBIDDEN, .reason = "NoPermission"}, "NoPermission"},
+        {{.kind = ERR_SYSTEM, .reason = "GPULost"}, "ReadFailed"},
+        {{.kind = ERR_TIMEOUT}, "ReadFailed"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        cr_expect_str_eq(node_readiness_read_reason(&cases[i].why), cases[i].reason);
+}
