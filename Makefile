@@ -148,9 +148,14 @@ $(PROTO_LIB): $(PROTO_STEMS:=.o) | $(CURL)
 .PHONY: generated
 generated: $(PROTO_HEADERS)
 
+# FORCE unless the archive was made of just these objects: a source that is gone, or that is back beside
+# an older object of its own, leaves none that is newer than the archive.
+made_of_others = $(if $(call differ,$(file <$(1).members),$(2)),FORCE)
+differ = $(subst x$(1)x,,x$(2)x)
 define lib_rule
-$(call lib_of,$(1)): $(call obj_of,$(call src_of,$(1)))
-	@rm -f $$@ && ar rcs $$@ $$^
+$(call lib_of,$(1)): $(call obj_of,$(call src_of,$(1))) $(call made_of_others,$(call lib_of,$(1)),$(call obj_of,$(call src_of,$(1))))
+	@rm -f $$@ && ar rcs $$@ $$(filter %.o,$$^)
+	$$(file >$$@.members,$$(filter %.o,$$^))
 endef
 $(foreach d,$(LIB_DIRS) $(TEST_DIRS),$(eval $(call lib_rule,$(d))))
 
