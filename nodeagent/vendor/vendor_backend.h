@@ -46,8 +46,8 @@ struct vendor_backend {
     int (*open)(const struct vendor_host *h, struct gpu **ret, struct err *e);
     const struct container_vendor *container; /* its way into a container; never NULL */
     const struct vendor_links *links;         /* NULL: it has none of its own */
-    /* Where its software is looked for on the host, below the host's "/", so that a message can name
-     * what is there and not used; both end with NULL. NULL: nowhere. */
+    /* The paths on the host at which an installation of its software is known to be. A message
+     * names what is found there and not used. Each list ends with NULL; NULL: there is none. */
     const char *const *libraries; /* the management library */
     const char *const *runtimes;  /* its container runtime */
     size_t cards_at_once;         /* so many of its cards are changed side by side; 0: one */

@@ -4,6 +4,7 @@
     real_node            the node, with simulated cards; its pods and its agent end with the test
     real_node.start()    our agent on it, as the DaemonSet would run it there
     real_node.run(...)   a pod: scheduled, started by containerd and runc
+    halves               the node with our agent and a card in four partitions
     real_node.kill_kubelet(), .up(), .down(), .reboot()
 
 The cluster is started by the first test that asks for it (hack/kube/node-up.sh) and serves all.
@@ -22,9 +23,11 @@ from pathlib import Path
 import pytest
 from conftest import Cluster, KubectlError, wait_for
 from namespaces import Inside, inside
-from stack import Rig, SimNode, install
+from stack import Rig, SimNode, install, mig
 
 IMAGE = "localhost/busybox:1"
+SMALL = "nvidia.com/mig-1g.10gb"
+HALF = "nvidia.com/mig-3g.40gb"
 PODS = "/api/v1/namespaces/default/pods"
 numbers = itertools.count(1)
 
@@ -349,3 +352,15 @@ def real_rig(real_cluster, processes, release):
 def real_node(real_rig):
     """The node with one H100; real_rig.node(fleet) for other cards."""
     return real_rig.node()
+
+
+@pytest.fixture
+def halves(real_node):
+    """The node with its H100 cut into a 3g.40gb and three 1g.10gb, served by our agent."""
+    real_node.wait_offers()  # what the agent of the test before offered is off the Node
+    real_node.start()
+    wait_for(lambda: real_node.agrees(), 30, "the agent")
+    real_node.want(mig(real_node.uuid(), {"3g.40gb": 1, "1g.10gb": 3}))
+    real_node.wait_layout({"3g.40gb": 1, "1g.10gb": 3})
+    real_node.wait_offers(**{HALF: 1, SMALL: 3})
+    return real_node

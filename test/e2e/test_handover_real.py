@@ -4,27 +4,12 @@ polled: no version of it may be without what the agents offer."""
 
 import os
 
-import pytest
 from conftest import wait_for
 from handover import NodeWatch, hand_over, stand_by, without
-from kubelet_rig import real_cluster, real_node, real_rig  # noqa: F401
-from stack import mig
+from kubelet_rig import HALF, SMALL, halves, real_cluster, real_node, real_rig  # noqa: F401
 
 HANDOVERS = int(os.environ.get("CLEAVE_HANDOVERS", "5"))
-SMALL = "nvidia.com/mig-1g.10gb"
-HALF = "nvidia.com/mig-3g.40gb"
 OFFER = {HALF: "1", SMALL: "3"}
-
-
-@pytest.fixture
-def halves(real_node):
-    real_node.wait_offers()  # what the agent of the test before offered is off the Node
-    real_node.start()
-    wait_for(lambda: real_node.agrees(), 30, "the agent")
-    real_node.want(mig(real_node.uuid(), {"3g.40gb": 1, "1g.10gb": 3}))
-    real_node.wait_layout({"3g.40gb": 1, "1g.10gb": 3})
-    real_node.wait_offers(**{HALF: 1, SMALL: 3})
-    return real_node
 
 
 def next_agent(node):

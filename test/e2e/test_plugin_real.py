@@ -10,26 +10,12 @@ import signal
 
 import pytest
 from conftest import wait_for
-from kubelet_rig import real_cluster, real_node, real_rig  # noqa: F401
+from kubelet_rig import HALF, SMALL, halves, real_cluster, real_node, real_rig  # noqa: F401
 from stack import condition, mig
 
 GPU = "nvidia.com/gpu"
-SMALL = "nvidia.com/mig-1g.10gb"
-HALF = "nvidia.com/mig-3g.40gb"
 CDI_KIND = "gpu.cleave.dev/nvidia"
 LOOK = "find /dev -name 'nvidia*' -type c | sort; env | grep NVIDIA"
-
-
-@pytest.fixture
-def halves(real_node):
-    """The node with one H100 cut into a 3g.40gb and three 1g.10gb, served by our agent."""
-    real_node.wait_offers()  # what the agent of the test before offered is off the Node
-    real_node.start()
-    wait_for(lambda: real_node.agrees(), 30, "the agent")
-    real_node.want(mig(real_node.uuid(), {"3g.40gb": 1, "1g.10gb": 3}))
-    real_node.wait_layout({"3g.40gb": 1, "1g.10gb": 3})
-    real_node.wait_offers(**{HALF: 1, SMALL: 3})
-    return real_node
 
 
 def held(node, pod):

@@ -39,6 +39,43 @@ static void await_standby(const struct handover_locks *l)
         (void)sched_yield();
 }
 
+/* Begins with an agent that has the cards and serves. */
+static struct handover_locks *begin_first(void)
+{
+    struct handover_locks *l = begin();
+    handover_locks_announce(l, true);
+    return l;
+}
+
+/* Begins with the next agent, which stands by. */
+static struct handover_locks *begin_next(const struct handover_locks *old)
+{
+    struct handover_locks *l = begin();
+    await_standby(old);
+    return l;
+}
+
+/* The old one lets go of the cards, and learns from the new one whether that serves. */
+static void hand_over(struct handover_locks *old, struct handover_locks *new, bool serves)
+{
+    auto_err struct err e = {0};
+    cr_assert_eq(handover_locks_release(old, &e), 0, "%s", err_msg(&e));
+    await(new, handover_locks_have_cards);
+    cr_expect_not(handover_locks_are_alone(new));
+    cr_expect_not(handover_locks_are_succeeded(old));
+    handover_locks_announce(new, serves);
+    await(old, handover_locks_are_succeeded);
+    cr_expect_eq(handover_locks_are_served(old), serves);
+    cr_expect_not(handover_locks_are_alone(new));
+}
+
+/* The old one's process ends. */
+static void end(struct handover_locks *old, struct handover_locks *new)
+{
+    (void)handover_locks_free(old);
+    await(new, handover_locks_are_alone);
+}
+
 Test(handover_locks, first_agent_has_all_at_once)
 {
     auto_handover_locks struct handover_locks *l = begin();
@@ -49,86 +86,48 @@ Test(handover_locks, first_agent_has_all_at_once)
 
 Test(handover_locks, second_agent_waits_until_the_first_has_ended)
 {
-    struct handover_locks *old = begin();
-    handover_locks_announce(old, true);
-    auto_handover_locks struct handover_locks *new = begin();
+    struct handover_locks *old = begin_first();
+    auto_handover_locks struct handover_locks *new = begin_next(old);
     cr_expect_not(handover_locks_have_cards(new));
-    await_standby(old);
-    (void)handover_locks_free(old);
-    await(new, handover_locks_are_alone);
+    end(old, new);
     cr_expect(handover_locks_have_cards(new));
 }
 
 Test(handover_locks, agent_hands_over_and_learns_that_it_is_succeeded)
 {
-    auto_err struct err e = {0};
-    struct handover_locks *old = begin();
-    handover_locks_announce(old, true);
-    auto_handover_locks struct handover_locks *new = begin();
-    await_standby(old);
-    cr_assert_eq(handover_locks_release(old, &e), 0, "%s", err_msg(&e));
-    await(new, handover_locks_have_cards);
-    cr_expect_not(handover_locks_are_alone(new));
-    cr_expect_not(handover_locks_are_succeeded(old));
-    handover_locks_announce(new, true);
-    await(old, handover_locks_are_succeeded);
-    cr_expect(handover_locks_are_served(old));
-    cr_expect_not(handover_locks_are_alone(new));
-    (void)handover_locks_free(old);
-    await(new, handover_locks_are_alone);
+    struct handover_locks *old = begin_first();
+    auto_handover_locks struct handover_locks *new = begin_next(old);
+    hand_over(old, new, /* serves= */ true);
+    end(old, new);
 }
 
 Test(handover_locks, agent_learns_that_the_next_one_cannot_serve_yet)
 {
-    auto_err struct err e = {0};
-    struct handover_locks *old = begin();
-    handover_locks_announce(old, true);
-    auto_handover_locks struct handover_locks *new = begin();
-    await_standby(old);
-    cr_assert_eq(handover_locks_release(old, &e), 0, "%s", err_msg(&e));
-    await(new, handover_locks_have_cards);
-    handover_locks_announce(new, false);
-    await(old, handover_locks_are_succeeded);
-    cr_expect_not(handover_locks_are_served(old));
-    (void)handover_locks_free(old);
-    await(new, handover_locks_are_alone);
+    struct handover_locks *old = begin_first();
+    auto_handover_locks struct handover_locks *new = begin_next(old);
+    hand_over(old, new, /* serves= */ false);
+    end(old, new);
 }
 
 Test(handover_locks, third_agent_stands_by_only_after_the_first_is_gone)
 {
-    auto_err struct err e = {0};
-    struct handover_locks *old = begin();
-    handover_locks_announce(old, true);
-    struct handover_locks *new = begin();
-    await_standby(old);
+    struct handover_locks *old = begin_first();
+    struct handover_locks *new = begin_next(old);
     auto_handover_locks struct handover_locks *third = begin();
-    cr_assert_eq(handover_locks_release(old, &e), 0, "%s", err_msg(&e));
-    await(new, handover_locks_have_cards);
-    handover_locks_announce(new, true);
-    await(old, handover_locks_are_succeeded);
-    (void)handover_locks_free(old);
-    await(new, handover_locks_are_alone);
+    hand_over(old, new, /* serves= */ true);
+    end(old, new);
     cr_expect_not(handover_locks_have_cards(third));
     await_standby(new);
-    (void)handover_locks_free(new);
-    await(third, handover_locks_are_alone);
+    end(new, third);
 }
 
 Test(handover_locks, chain_of_agents_hands_over_again_and_again)
 {
-    auto_err struct err e = {0};
-    struct handover_locks *old = begin();
-    handover_locks_announce(old, true);
+    struct handover_locks *old = begin_first();
     for (int i = 0; i < 50; i++) {
-        struct handover_locks *new = begin();
-        await_standby(old);
-        cr_assert_eq(handover_locks_release(old, &e), 0, "%s", err_msg(&e));
-        await(new, handover_locks_have_cards);
-        handover_locks_announce(new, true);
-        await(old, handover_locks_are_succeeded);
-        cr_assert(handover_locks_are_served(old));
-        (void)handover_locks_free(old);
-        await(new, handover_locks_are_alone);
+        struct handover_locks *new = begin_next(old);
+        hand_over(old, new, /* serves= */ true);
+        end(old, new);
         old = new;
     }
     (void)handover_locks_free(old);
@@ -155,8 +154,7 @@ Test(handover_locks, stand_alone_verb_is_refused_while_an_agent_has_the_cards)
 Test(handover_locks, one_that_is_freed_while_it_waits_takes_nothing_from_others)
 {
     static struct handover_locks *old; /* has the cards until the process ends */
-    old = begin();
-    handover_locks_announce(old, true);
+    old = begin_first();
     struct handover_locks *waits = begin();
     (void)handover_locks_free(waits);
     cr_expect(handover_locks_have_cards(old));
