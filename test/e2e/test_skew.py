@@ -59,6 +59,7 @@ def program(before, release):
 
 def start(host, program, which):
     host.start(program=program(which, "cleave-agent"), name=f"{which}-{len(host.node.rig.processes.all)}")
+    wait_for(lambda: host.node.rig.api.find(host.node.path), 30, "the agent's Device")
 
 
 def wish(profiles):
