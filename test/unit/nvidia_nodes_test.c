@@ -70,12 +70,13 @@ Test(nvidia_nodes, capability_minors_are_found_by_instance)
     cr_expect_eq(n.monitor_minor, 2);
 }
 
-static const char *const strange_lines[] = {"gpu0/gi0/access",          "gpu/gi0/access 3",
-                                            "gpu0/gi0/ci/access 3",     "gpu0/gi0/access -3",
-                                            "gpu0/gi0/access 3 ",       "gpu0/gi0/access 0x3",
-                                            "gpu0/gi0/accessx 3",       "gpu70000/gi0/access 3",
-                                            "gpu0/gi0/access 9999999",  "gpu0/gi0//ci0/access 3",
-                                            "gpu0/gi0/ci0/ci0/access 3"};
+static const char *const strange_lines[] = {"gpu0/gi0/access",           "gpu/gi0/access 3",
+                                            "gpu0/gi0/ci/access 3",      "gpu0/gi0/access -3",
+                                            "gpu0/gi0/access 3 ",        "gpu0/gi0/access 0x3",
+                                            "gpu0/gi0/accessx 3",        "gpu70000/gi0/access 3",
+                                            "gpu0/gi0/access 9999999",   "gpu0/gi0//ci0/access 3",
+                                            "gpu0/gi0/ci0/ci0/access 3", "gpu0/gi256/access 3",
+                                            "gpu0/gi0/ci128/access 3"};
 
 Test(nvidia_nodes, lines_of_another_shape_are_skipped)
 {

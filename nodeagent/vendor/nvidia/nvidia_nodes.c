@@ -17,7 +17,6 @@
 #define MINORS_BYTES  ((size_t)1 << 20)
 #define DEVICES_BYTES ((size_t)64 * 1024)
 #define MAX_CAPS      65536
-#define MAX_ID        65535
 #define MAX_MINOR     ((1 << 20) - 1)
 
 /* Takes a number of digits at *at, at most max, and moves *at behind it. -1: there is none. */
@@ -75,19 +74,19 @@ static bool parse_cap(const char *at, struct nvidia_nodes_cap *ret)
 {
     if (!take_word(&at, "gpu"))
         return false;
-    int card = take_number(&at, MAX_ID);
+    int card = take_number(&at, UINT16_MAX);
     if (card < 0 || !take_word(&at, "/gi"))
         return false;
-    int gi = take_number(&at, MAX_ID);
+    int gi = take_number(&at, UINT8_MAX);
     int ci = -1;
-    if (gi < 0 || (take_word(&at, "/ci") && (ci = take_number(&at, MAX_ID)) < 0))
+    if (gi < 0 || (take_word(&at, "/ci") && (ci = take_number(&at, INT8_MAX)) < 0))
         return false;
     if (!take_word(&at, "/access "))
         return false;
     int minor = take_number(&at, MAX_MINOR);
     if (minor < 0 || !at_line_end(at))
         return false;
-    *ret = (struct nvidia_nodes_cap){(unsigned)card, (unsigned)gi, ci, (unsigned)minor};
+    *ret = (struct nvidia_nodes_cap){(uint16_t)card, (uint8_t)gi, (int8_t)ci, (uint32_t)minor};
     return true;
 }
 
@@ -100,7 +99,7 @@ static void parse_manager_cap(const char *at, const char *name, int *ret)
         *ret = minor;
 }
 
-static int compare_numbers(long long a, long long b)
+static int compare_numbers(int a, int b)
 {
     return (a > b) - (a < b);
 }
@@ -131,9 +130,11 @@ int nvidia_nodes_parse_mig_minors(const char *text, struct nvidia_nodes *n, stru
         parse_manager_cap(line, "config ", &config);
         parse_manager_cap(line, "monitor ", &monitor);
     }
-    if (n_caps)
-        qsort(caps, n_caps, sizeof(*caps), compare_caps);
     assert(n_caps <= MAX_CAPS);
+    if (n_caps) {
+        qsort(caps, n_caps, sizeof(*caps), compare_caps);
+        caps = xreallocarray(caps, n_caps, sizeof(*caps)); /* grown to a power of two */
+    }
     free(n->caps);
     n->caps = TAKE(caps);
     n->n_caps = n_caps;
@@ -146,9 +147,10 @@ int nvidia_nodes_cap_minor(const struct nvidia_nodes *n, unsigned card_minor, un
                            int ci_id)
 {
     assert(n->caps || n->n_caps == 0);
-    const struct nvidia_nodes_cap key = {.card_minor = card_minor, .gi_id = gi_id, .ci_id = ci_id};
-    if (n->n_caps == 0)
+    if (n->n_caps == 0 || card_minor > UINT16_MAX || gi_id > UINT8_MAX || ci_id < -1 ||
+        ci_id > INT8_MAX)
         return -1;
+    const struct nvidia_nodes_cap key = {(uint16_t)card_minor, (uint8_t)gi_id, (int8_t)ci_id, 0};
     const struct nvidia_nodes_cap *found =
         bsearch(&key, n->caps, n->n_caps, sizeof(*n->caps), compare_caps);
     return found ? (int)found->minor : -1;

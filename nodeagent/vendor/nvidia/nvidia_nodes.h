@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/auto.h"
 #include "base/err.h"
@@ -24,10 +25,12 @@
  * start, they are still right after a change of layout.
  */
 
+/* Small: the driver lists over 4,000, whichever cards there are. */
 struct nvidia_nodes_cap {
-    unsigned card_minor, gi_id;
-    int ci_id;      /* -1: the GPU instance's own file */
-    unsigned minor; /* /dev/nvidia-caps/nvidia-cap<minor> */
+    uint16_t card_minor;
+    uint8_t gi_id;
+    int8_t ci_id;   /* -1: the GPU instance's own file */
+    uint32_t minor; /* /dev/nvidia-caps/nvidia-cap<minor> */
 };
 
 /* Minors of cards: /dev/nvidia0 to nvidia253. */
