@@ -100,6 +100,20 @@ static void mark_vfs(struct gpu_card *c)
 static_assert(MIG_MAX_CIS <= 8, "struct gpu_marks has a bit for each");
 static_assert(ARRAY_LEN(((struct gpu_card *)0)->marks) >= MIG_MAX_INSTANCES, "a mark for each");
 
+struct gpu_known gpu_card_known(const struct gpu_card *c)
+{
+    struct gpu_known k;
+    memcpy(k.bytes, c, sizeof(k.bytes));
+    return k;
+}
+
+struct gpu_card gpu_known_card(const struct gpu_known *k)
+{
+    struct gpu_card c = {0};
+    memcpy(&c, k->bytes, sizeof(k->bytes));
+    return c;
+}
+
 void gpu_card_keep_marks(struct gpu_card *c)
 {
     assert(c->state.n <= MIG_MAX_INSTANCES);

@@ -115,14 +115,14 @@ struct gpu_card {
     char unhealthy_reason[64]; /* CamelCase: GPULost, ResetRequired, ReadFailed… */
     char unhealthy_message[256];
     struct gpu_vitals vitals;
-    bool unread; /* it could not be read: the members below are invalid, except the table */
+    struct mig_table mig; /* mig.n_profiles == 0: none */
+    bool unread; /* it could not be read: the members below are invalid (struct gpu_known) */
     bool busy; /* unread, and not ill: another thread works on it now, or resets a card of the same
                     library. The members above are as last known */
     bool mig_capable;
     enum gpu_mode mode, pending_mode;
     bool exclusive;         /* compute mode EXCLUSIVE_PROCESS */
     bool mode_needs_reset;  /* Ampere: a mode change takes effect at the next reset */
-    struct mig_table mig;   /* mig.n_profiles == 0: none */
     struct mig_state state; /* the existing instances */
     unsigned n_partitions;
     struct gpu_partition partitions[GPU_MAX_PARTITIONS];
@@ -142,6 +142,12 @@ struct gpu_card {
         bool in_use;
         uint8_t cis;            /* bit i: cis[i] */
     } marks[MIG_MAX_INSTANCES]; /* by index in state.items */
+};
+
+/* What stays known of a card that cannot be read: the members of struct gpu_card before `unread`. A
+ * third of its size, for those that remember cards. */
+struct gpu_known {
+    _Alignas(struct gpu_card) unsigned char bytes[offsetof(struct gpu_card, unread)];
 };
 
 /* The closest thing that two cards have in common on the path over PCIe, from near to far (NVML's
@@ -271,6 +277,10 @@ struct gpu_topology gpu_topology_copy(const struct gpu_topology *t);
 void gpu_topology_done(struct gpu_topology *t);
 AUTO_DEFINE(gpu_topology, struct gpu_topology, gpu_topology_done)
 #define auto_gpu_topology AUTO(gpu_topology)
+
+struct gpu_known gpu_card_known(const struct gpu_card *c);
+/* The card with only these members. */
+struct gpu_card gpu_known_card(const struct gpu_known *k);
 
 /* Remembers the in_use marks of card->state as the driver's, so that gpu_card_set_holders only adds
  * to them. To be called right after reading them. */

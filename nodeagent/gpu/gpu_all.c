@@ -19,7 +19,7 @@ struct passage {
     struct passage *next;
 };
 
-/* One vendor's cards, and their state at the last successful reading, without processes. */
+/* One vendor's cards, and what the last successful reading showed of them. */
 struct member {
     struct gpu *gpu; /* immutable */
     /* guarded by gpu_all.mu, which is never held during a call of a vendor's back end */
@@ -30,7 +30,10 @@ struct member {
     char *told;        /* the failure last logged; NULL: none. Owned */
     struct gpu_driver driver;
     size_t n_last;
-    struct gpu_card *last; /* owned */
+    struct known_card {
+        char uuid[GPU_UUID_BYTES];
+        struct gpu_known known;
+    } * last; /* owned */
 };
 
 struct gpu_all {
@@ -55,10 +58,10 @@ static void remember(struct member *m, const struct gpu_inventory *inv)
     free(m->last);
     m->driver = inv->drivers[0];
     m->n_last = inv->n_cards;
-    m->last = xmemdup(inv->cards, inv->n_cards * sizeof(*inv->cards));
+    m->last = xcalloc(inv->n_cards, sizeof(*m->last));
     for (size_t i = 0; i < m->n_last; i++) {
-        m->last[i].users = NULL;
-        m->last[i].n_users = 0;
+        memcpy(m->last[i].uuid, inv->cards[i].uuid, sizeof(m->last[i].uuid));
+        m->last[i].known = gpu_card_known(&inv->cards[i]);
     }
 }
 
@@ -79,9 +82,11 @@ static bool recall(struct gpu_all *a, const struct member *m, size_t room, bool 
     if (m->n_last == 0 || m->n_last > room)
         return false;
     *ret = (struct gpu_inventory){.n_drivers = 1, .drivers = {m->driver}, .n_cards = m->n_last};
-    ret->cards = xmemdup(m->last, m->n_last * sizeof(*m->last));
-    for (size_t i = 0; i < ret->n_cards; i++)
+    ret->cards = xcalloc(m->n_last, sizeof(*ret->cards));
+    for (size_t i = 0; i < ret->n_cards; i++) {
+        ret->cards[i] = gpu_known_card(&m->last[i].known);
         mark_unread(&ret->cards[i], busy, why);
+    }
     return true;
 }
 

@@ -180,8 +180,9 @@ static struct nvml_facts *place(struct nvml *n, const char *uuid)
         return NULL;
     *f = (struct nvml_facts){.hold = f->hold, .index = UINT_MAX};
     (void)snprintf(f->uuid, sizeof(f->uuid), "%s", uuid);
-    f->shown.card = (struct gpu_card){.vendor = "nvidia", .minor = UINT_MAX, .numa_node = -1};
-    memcpy(f->shown.card.uuid, f->uuid, sizeof(f->uuid));
+    struct gpu_card card = {.vendor = "nvidia", .minor = UINT_MAX, .numa_node = -1};
+    memcpy(card.uuid, f->uuid, sizeof(f->uuid));
+    f->shown.card = gpu_card_known(&card);
     return f;
 }
 
@@ -206,7 +207,9 @@ static struct nvml_facts *settled_at(const struct nvml *n, unsigned index)
 static void give(struct nvml *n, struct nvml_facts *f)
 {
     assert(f->learned <= n->session);
-    f->shown = (struct nvml_shown){.session = f->learned, .device = f->device, .card = f->card};
+    f->shown = (struct nvml_shown){.session = f->learned,
+                                   .device = f->device,
+                                   .card = gpu_card_known(&f->card)};
     lib_hold_give(&n->holds, &f->hold);
 }
 
@@ -240,7 +243,7 @@ bool nvml_facts_last_at(struct nvml *n, unsigned index, struct gpu_card *ret)
     HOLD(&n->holds.mu);
     const struct nvml_facts *f = facts_at(n, index);
     if (f)
-        *ret = f->shown.card;
+        *ret = gpu_known_card(&f->shown.card);
     return f != NULL;
 }
 
@@ -283,7 +286,7 @@ static bool take_settled(struct nvml *n, unsigned index, struct nvml_facts **ret
     *ret = settled_at(n, index);
     if (!*ret || lib_hold_try(&(*ret)->hold))
         return true;
-    *ret_card = (*ret)->shown.card;
+    *ret_card = gpu_known_card(&(*ret)->shown.card);
     *ret = NULL;
     return false;
 }
@@ -308,7 +311,7 @@ static int take_reported(struct nvml *n, unsigned index, const char *uuid, struc
     settle_at(n, *f, index);
     if (!*ret_busy)
         return 0;
-    *ret_card = (*f)->shown.card;
+    *ret_card = gpu_known_card(&(*f)->shown.card);
     *f = NULL;
     return 0;
 }

@@ -38,7 +38,7 @@ struct nvml_facts {
     struct nvml_shown {
         unsigned session; /* in which it was learned; 0: it is not */
         nvml_device device;
-        struct gpu_card card; /* its identity */
+        struct gpu_known card; /* its identity */
     } shown;
     /* of the thread that has the card in hand, and shown when it gives it back */
     unsigned learned; /* number of the session; 0: it must be learned */
