@@ -34,9 +34,9 @@ struct spec {
     const struct container_vendor *vendor;
     char *path;
     char *common;       /* JSON of containerEdits; NULL: not made yet */
-    char *written;      /* the file's content, as far as known; NULL: unknown */
-    struct stat seen;   /* the file when it was written */
     struct entries has; /* the devices that it should have */
+    bool written;       /* the file was made of `common` and `has` */
+    struct stat seen;   /* the file when it was written */
 };
 
 struct cdi {
@@ -106,7 +106,6 @@ static void spec_done(struct spec *s)
 {
     free(s->path);
     free(s->common);
-    free(s->written);
     entries_done(&s->has);
 }
 
@@ -175,8 +174,9 @@ int cdi_set_common(struct cdi *c, const struct device_nodes *nodes,
     };
     for (size_t i = 0; i < c->n_specs; i++) {
         struct spec *s = &c->specs[i];
-        free(s->common);
+        auto_free char *before = s->common;
         s->common = cdi_common_render(s->vendor, &o, nodes, files);
+        s->written &= before && strcmp(before, s->common) == 0;
     }
     return rc;
 }
@@ -253,25 +253,34 @@ static void render(const struct spec *s, const struct device_nodes *nodes,
 
 /* --- Files --- */
 
-/* True while the file is as it was written. A change by another program is overwritten. */
-static bool is_current(const struct spec *s, const char *text)
+static bool same_entries(const struct entries *a, const struct entries *b)
+{
+    bool equal = a->n == b->n;
+    for (size_t i = 0; i < a->n && equal; i++)
+        equal = strcmp(a->items[i].name, b->items[i].name) == 0 &&
+                strcmp(a->items[i].text, b->items[i].text) == 0;
+    return equal;
+}
+
+/* True while the file has these devices and is as it was written. A change by another program is
+ * overwritten. */
+static bool is_current(const struct spec *s, const struct entries *wanted)
 {
     struct stat st;
-    return s->written && strcmp(s->written, text) == 0 && stat(s->path, &st) == 0 &&
+    return s->written && same_entries(&s->has, wanted) && stat(s->path, &st) == 0 &&
            st.st_ino == s->seen.st_ino && st.st_size == s->seen.st_size &&
            st.st_mtim.tv_sec == s->seen.st_mtim.tv_sec &&
            st.st_mtim.tv_nsec == s->seen.st_mtim.tv_nsec;
 }
 
-static int write_file(const struct cdi *c, struct spec *s, const char *text, struct err *e)
+static int write_file(const struct cdi *c, struct spec *s, const struct draft *draft, struct err *e)
 {
-    if (is_current(s, text))
+    if (is_current(s, &draft->entries))
         return 0;
-    xstr_set(&s->written, NULL);
+    s->written = false;
     TRY(file_make_dirs(c->folder, 0755, e));
-    TRY(file_replace(s->path, text, strlen(text), 0644, e));
-    if (stat(s->path, &s->seen) == 0)
-        s->written = xstrdup(text);
+    TRY(file_replace(s->path, sb_str(&draft->text), draft->text.len, 0644, e));
+    s->written = stat(s->path, &s->seen) == 0;
     return 0;
 }
 
@@ -279,7 +288,7 @@ static int write_file(const struct cdi *c, struct spec *s, const char *text, str
 static int remove_file(struct spec *s, struct err *e)
 {
     struct stat st;
-    xstr_set(&s->written, NULL);
+    s->written = false;
     return lstat(s->path, &st) == 0 ? file_remove(s->path, e) : 0;
 }
 
@@ -302,7 +311,7 @@ static void drop_outdated(struct entries *has, const struct entries *wanted)
 static int bring(const struct cdi *c, struct spec *s, const struct draft *draft, struct err *e)
 {
     TRY(sb_check(&draft->text, e));
-    return draft->entries.n ? write_file(c, s, sb_str(&draft->text), e) : remove_file(s, e);
+    return draft->entries.n ? write_file(c, s, draft, e) : remove_file(s, e);
 }
 
 /* Writes a vendor's file. *left_out gets the first device that cannot be described, unless it is
