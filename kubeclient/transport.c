@@ -16,7 +16,9 @@
 
 #include "kubeclient/credentials.h"
 
-#define MAX_IDLE_SESSIONS    8
+#define MAX_IDLE_SESSIONS 8
+/* A session that is not used costs 130 KiB, and the API server a connection. */
+#define IDLE_SESSION_MS      30000
 #define MAX_ERROR_BODY_BYTES (256UL << 10)
 /* As for Status objects (kubeclient/status.c). API servers send 1 to 30 s. */
 #define MAX_RETRY_AFTER_S 300
@@ -36,11 +38,13 @@ struct session {
     CURLM *multi;
     CURL *easy;
     struct tls_material *tls; /* material of its connections */
+    int64_t used_mono_ms;     /* when it was returned */
     struct session *next;
 };
 
 struct transport {
     const struct kc_config *config;
+    const struct clock *clock;
     char *user_agent;
     struct credentials *credentials;
     char *url_base;    /* prefix of all paths */
@@ -133,6 +137,7 @@ static struct session *borrow_session(struct transport *t, struct tls_material *
 
 static void return_session(struct transport *t, struct session *n)
 {
+    n->used_mono_ms = clock_mono_ms(t->clock);
     {
         HOLD(&t->mu);
         if (t->idle_count < MAX_IDLE_SESSIONS) {
@@ -143,6 +148,31 @@ static void return_session(struct transport *t, struct session *n)
         }
     }
     (void)session_free(n);
+}
+
+/* Sessions that were not used for a while; the caller frees them. */
+static struct session *take_unused(struct transport *t)
+{
+    int64_t before = clock_mono_ms(t->clock) - IDLE_SESSION_MS;
+    HOLD(&t->mu);
+    struct session **at = &t->idle;
+    size_t n = 0;
+    for (; *at && (*at)->used_mono_ms > before; at = &(*at)->next)
+        n++;
+    struct session *unused = *at; /* the ones behind it were used even longer ago */
+    *at = NULL;
+    t->idle_count = n;
+    return unused;
+}
+
+/* Called by threads that are awake anyway: nobody wakes for it. */
+static void close_unused(struct transport *t)
+{
+    struct session *next;
+    for (struct session *n = take_unused(t); n; n = next) {
+        next = n->next;
+        (void)session_free(n);
+    }
 }
 
 /* ---- callbacks of libcurl ---- */
@@ -433,10 +463,11 @@ static int conclude(struct call *c, CURLcode code, struct err *e)
 }
 
 /* Drives the transfer until it ends or the scope does. */
-static int drive(CURLM *multi, struct scope *s, CURLcode *ret, struct err *e)
+static int drive(struct transport *t, CURLM *multi, struct scope *s, CURLcode *ret, struct err *e)
 {
     for (;;) {
         int running = 0;
+        close_unused(t);
         if (curl_multi_perform(multi, &running) != CURLM_OK)
             return err_set(e, ERR_UNAVAILABLE, "libcurl gave up");
         int left = 0;
@@ -460,7 +491,7 @@ static int perform(struct transport *t, struct session *n, struct scope *s, stru
     set_up(&c, t, n, connect_to);
     (void)curl_multi_add_handle(n->multi, n->easy);
     CURLcode code = CURLE_OK;
-    int rc = drive(n->multi, s, &code, e);
+    int rc = drive(t, n->multi, s, &code, e);
     if (rc == 0)
         rc = conclude(&c, code, e);
     (void)curl_multi_remove_handle(n->multi, n->easy);
@@ -559,6 +590,7 @@ int transport_new(const struct kc_config *config, const char *user_agent, const 
     TRY(credentials_new(config, clock, &credentials, e));
     struct transport *t = xmalloc(sizeof(*t));
     t->config = config;
+    t->clock = clock;
     t->user_agent = xstrdup(user_agent);
     t->credentials = credentials;
     (void)pthread_mutex_init(&t->mu, NULL);

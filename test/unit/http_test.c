@@ -697,3 +697,26 @@ Test(http, callback_may_use_the_client)
     cr_expect_eq(kc_watch(r.kc, r.s, &all_devices, &from_5, nested_get, &r, &e), 0, "%s", e.msg);
     cr_expect_eq(api_server_connections(r.srv), 2);
 }
+
+/* The agent's status is written once in days. */
+Test(http, connection_that_nobody_uses_is_closed_by_another_call)
+{
+    struct clock *clk = clock_fake_new(0);
+    auto_err struct err e = {0};
+    {
+        auto_rig struct rig r = rig_new(&(struct kc_http_opts){.clock = clk});
+        api_server_add_json(r.srv, NULL, "/apis", EVENT("ADDED", "6"));
+        api_server_add_json(r.srv, NULL, "/apis", EVENT("ADDED", "7"));
+        api_server_add_json(r.srv, NULL, "/apis", EVENT("ADDED", "8"));
+        api_server_add(r.srv, &(struct api_answer){.body = "{}", .times = -1});
+        cr_assert_eq(kc_watch(r.kc, r.s, &all_devices, &from_5, nested_get, &r, &e), 0);
+        clock_fake_advance(clk, 29999);
+        cr_assert_eq(kc_watch(r.kc, r.s, &all_devices, &from_5, nested_get, &r, &e), 0);
+        cr_expect_eq(api_server_connections(r.srv), 2, "both were used again");
+        clock_fake_advance(clk, 30000);
+        cr_assert_eq(kc_get(r.kc, r.s, &pod, NULL, &e), 0);
+        cr_assert_eq(kc_watch(r.kc, r.s, &all_devices, &from_5, nested_get, &r, &e), 0);
+        cr_expect_eq(api_server_connections(r.srv), 3, "one was closed meanwhile");
+    }
+    (void)clock_free(clk);
+}
