@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/loop/own_device.h"
 
+#include <stdlib.h>
+
+#include "base/jx.h"
 #include "base/xalloc.h"
 
 #include "service/resources.h"
@@ -12,7 +15,9 @@ static int transform(const json_t *obj, void **ret, struct err *e)
     struct own_device *d = xmalloc(sizeof(*d));
     if (device_spec_decode(obj, &d->spec, &bad) < 0)
         d->spec_error = xstrdup(err_msg(&bad));
-    d->status = json_deep_copy(json_object_get(obj, "status"));
+    const json_t *status = json_object_get(obj, "status");
+    d->status = status ? jx_dump(status) : NULL;
+    d->lists_cards = json_array_size(json_object_get(status, "devices")) > 0;
     *ret = d;
     return 0;
 }
@@ -22,7 +27,7 @@ static void release(void *payload)
     struct own_device *d = payload;
     device_spec_done(&d->spec);
     free(d->spec_error);
-    json_decref(d->status);
+    free(d->status);
     free(d);
 }
 

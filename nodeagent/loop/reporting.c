@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/jx.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "base/xalloc.h"
@@ -284,8 +285,10 @@ void reporting_adopt(struct reporting *r)
     if (r->adopted || r->published.agent_version || !d || !d->status)
         return;
     r->adopted = true;
-    /* The document is shared with other threads: it may be read, but not referenced. */
-    if (!last_status_read(d->status, &r->published))
+    auto_json json_t *status = NULL;
+    size_t len = strlen(d->status);
+    if (jx_parse(d->status, len, len, &status, /* e= */ NULL) < 0 ||
+        !last_status_read(status, &r->published))
         log_warn("Does not go on with a status that no agent wrote",
                  kv_int("generation", spec_source_generation(r->d.spec_source)));
     adopt_drains(r);

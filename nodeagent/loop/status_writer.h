@@ -31,8 +31,9 @@ struct status_writer *status_writer_new(const struct status_writer_deps *d);
 /* Reports to beat when a write begins and when the status writer waits. Call it before it runs.
  * Borrowed. */
 void status_writer_set_beat(struct status_writer *p, struct heartbeat *beat);
-/* Sets the status to write, and takes it over. Returns its number: 1, 2, … Any thread, never
- * blocks. */
+/* Sets the status to write, and takes it over. Returns its number: 1, 2, … It is acknowledged at
+ * once, with nobody woken, when it equals the last one and the server was seen to have that. Any
+ * thread, never blocks. */
 int64_t status_writer_put(struct status_writer *p, json_t *status_take);
 /* The number of the newest status that the API server has acknowledged: it answered the write, or
  * its Device has that status. 0: none. Earlier ones are superseded. Any thread. */

@@ -5,7 +5,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/jx.h"
 #include "base/log.h"
 #include "base/xalloc.h"
 
@@ -41,19 +40,14 @@ static void tell(struct turn *t)
 
 /* --- Standing by --- */
 
-static bool lists_cards(const struct own_device *d)
-{
-    return d && json_array_size(JX_AT(d->status, "devices")) > 0;
-}
-
 /* A version that cannot read the cards, or reach the kubelet or the API server, where the agent
  * that works can, must not take its place. */
 static bool could_take_over(const struct turn *t)
 {
     const struct read_jobs *r = t->read_jobs;
     bool knows_holders = !t->kubelet || kubelet_link_holders(t->kubelet)->known;
-    bool knows_cards =
-        r->readings.error ? !lists_cards(spec_source_device(r->spec_source)) : r->cards->read;
+    const struct own_device *d = spec_source_device(r->spec_source);
+    bool knows_cards = r->readings.error ? !(d && d->lists_cards) : r->cards->read;
     return spec_source_is_seen(r->spec_source) && knows_holders && knows_cards;
 }
 

@@ -163,13 +163,56 @@ Test(status_writer, a_status_is_acknowledged_when_the_server_holds_it_and_not_be
         if (step(&b, &e) < 0)
             cr_expect_eq(status_writer_acked(b.pub), 0, "the write failed");
     cr_expect_eq(status_writer_acked(b.pub), 1);
+    status_writer_kick(b.pub);
     cr_expect_eq(status_writer_put(b.pub, yaml("{agentVersion: v1}")), 2);
-    cr_expect_eq(status_writer_acked(b.pub), 1);
+    cr_expect_eq(status_writer_acked(b.pub), 1, "it may have changed there");
     step_good(&b);
     cr_expect_eq(status_writer_acked(b.pub), 2, "it holds just that: no write is needed");
     eventfd_t grew = 0;
     cr_expect_eq(eventfd_read(status_writer_fd(b.pub), &grew), 0);
     cr_expect_eq(grew, 2);
+    bench_done(&b);
+}
+
+/* Each reading of the cards puts a status: at rest none of them may wake the thread. */
+Test(status_writer, a_status_that_the_server_has_is_acknowledged_at_once)
+{
+    struct bench b;
+    bench_publish(&b, "{agentVersion: v1, bootID: x}");
+    eventfd_t grew = 0;
+    int64_t last = status_writer_acked(b.pub);
+    cr_assert_eq(eventfd_read(status_writer_fd(b.pub), &grew), 0);
+    cr_expect_eq(status_writer_put(b.pub, yaml("{bootID: x, agentVersion: v1}")), last + 1);
+    cr_expect_eq(status_writer_acked(b.pub), last + 1);
+    cr_expect_lt(eventfd_read(status_writer_fd(b.pub), &grew), 0, "nobody was woken");
+    cr_expect_eq(status_writer_put(b.pub, yaml("{agentVersion: v2}")), last + 2);
+    cr_expect_eq(status_writer_put(b.pub, yaml("{agentVersion: v1, bootID: x}")), last + 3);
+    cr_expect_eq(status_writer_acked(b.pub), last + 1, "the one between may be on its way");
+    step_good(&b);
+    cr_expect_eq(status_writer_acked(b.pub), last + 3);
+    bench_done(&b);
+}
+
+/* The status that somebody else wrote is to be corrected first. */
+Test(status_writer, a_status_is_not_acknowledged_while_its_write_fails)
+{
+    struct bench b;
+    auto_err struct err e = {0};
+    bench_publish(&b, "{agentVersion: v1}");
+    see(&b);
+    int64_t last = status_writer_acked(b.pub);
+    auto_json json_t *body = yaml("{metadata: {labels: {a: b}}, status: {agentVersion: other}}");
+    const struct kc_write w = {.body = body, .how = KC_MERGE};
+    cr_assert_eq(kc_patch(b.server, b.scope, &device_status, &w, NULL, NULL), 0);
+    see(&b);
+    cr_assert_eq(kc_patch(b.server, b.scope, &device, &w, NULL, NULL), 0);
+    cr_assert_eq(step(&b, &e), -(int)ERR_CONFLICT);
+    put(&b, "{agentVersion: v1}");
+    cr_expect_eq(status_writer_acked(b.pub), last);
+    see(&b);
+    step_good(&b);
+    check_stored(&b, "{agentVersion: v1}");
+    cr_expect_eq(status_writer_acked(b.pub), last + 1);
     bench_done(&b);
 }
 
