@@ -44,12 +44,19 @@ RESTRICTED = {
 }
 
 
-def as_shipped():
-    """What a command begins with to have the capabilities of the agent's container, whichever user starts it."""
+def shipped_container():
+    """The agent's, in the shipped DaemonSet."""
     documents = yaml.safe_load_all((ROOT / "config" / "agent" / "daemonset.yaml").read_text())
     (agent,) = next(d for d in documents if d["kind"] == "DaemonSet")["spec"]["template"]["spec"]["containers"]
+    return agent
+
+
+def as_shipped():
+    """What a command begins with to have the capabilities of the agent's container, whichever user starts it, and malloc's settings."""
+    agent = shipped_container()
     added = agent["securityContext"]["capabilities"]["add"]
-    return ["setpriv", "--bounding-set", ",".join(["-all", *(f"+{c.lower()}" for c in added)])]
+    settings = [f"{e['name']}={e['value']}" for e in agent["env"] if e["name"] == "GLIBC_TUNABLES"]
+    return ["setpriv", "--bounding-set", ",".join(["-all", *(f"+{c.lower()}" for c in added)]), "env", *settings]
 
 
 AS_SHIPPED = as_shipped()
