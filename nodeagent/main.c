@@ -40,10 +40,14 @@ static int usage(FILE *out, int code)
     return code;
 }
 
+enum { MAPPED_BYTES = 32 << 10 };
+
 int main(int argc, char **argv)
 {
-    /* One arena: an agent has few threads and a small budget of memory. */
+    /* One arena: an agent has few threads and a small budget of memory. What a reading or a status
+     * needs in one piece is mapped by itself, and leaves no hole in the heap behind. */
     (void)mallopt(M_ARENA_MAX, 1);
+    (void)mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
     json_set_alloc_funcs(xmalloc, free);
     if (argc < 2)
         return usage(stderr, 2);

@@ -159,13 +159,16 @@ static size_t take_limits(struct process *p)
 static int open_hardware(struct process *p, const struct run_flags *f, struct err *e)
 {
     int64_t deadline_ms;
+    int64_t resync_s;
     TRY(num_parse(f->call_deadline, 100, 3600000, &deadline_ms, e));
+    TRY(num_parse(f->resync, 1, 86400, &resync_s, e));
     TRY(handover_locks_new(f->host.state_dir, &p->locks, e));
     p->watch = gpu_watch_new(&(struct gpu_watch_options){.library = host_events_library(&f->host)});
     auto_gpu struct gpu *gpu = NULL;
     TRY(host_gpus(&f->host, p->watch, &gpu, e));
     const struct worker_options w = {.max_threads = take_limits(p),
-                                     .call_deadline_ms = deadline_ms};
+                                     .call_deadline_ms = deadline_ms,
+                                     .park_ms = resync_s * 1000};
     TRY(worker_new(gpu, &w, &p->worker, e));
     gpu = NULL;
     return 0;

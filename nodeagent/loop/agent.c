@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <limits.h>
+#include <malloc.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 
@@ -12,7 +13,8 @@
 #include "nodeagent/loop/next_job.h"
 
 enum {
-    PUBLISH_LAG_MS = 40, /* a change in progress is published only when it lasts longer */
+    PUBLISH_LAG_MS = 40,  /* a change in progress is published only when it lasts longer */
+    PARKED_LAG_MS = 1000, /* a parked reading that has not ended by then is looked after */
 };
 
 static int64_t least(int64_t x, int64_t y)
@@ -182,7 +184,7 @@ static int64_t job_due_mono_ms(const struct agent *a)
     const struct next_job_facts facts = next_job_facts(a);
     int64_t at = next_job_due_mono_ms(&facts);
     if (!jobs_reads(&a->jobs))
-        at = least(at, a->read_jobs.readings.next_mono_ms);
+        at = least(at, a->read_jobs.readings.next_mono_ms + (a->jobs.parked ? PARKED_LAG_MS : 0));
     return slots_are_served(a) ? least(at, late_binding_due_mono_ms(a->d.slots)) : at;
 }
 
@@ -198,6 +200,25 @@ static int64_t wait_ms(const struct agent *a)
         at = least(at, spec_source_due_mono_ms(a->spec_source));
     int64_t ms = at == INT64_MAX ? INT64_MAX : at > now ? at - now : 0;
     return watch < 0 ? ms : least(ms, watch);
+}
+
+/* At rest the worker's thread begins the next reading by itself, and the loop wakes only for its
+ * result. */
+static void park_reading(struct agent *a)
+{
+    const struct readings *r = &a->read_jobs.readings;
+    if (worker_parks(a->d.worker) && handover_reads(turn_phase(&a->turn)) && a->jobs.n == 0 &&
+        r->regular && !r->due)
+        jobs_park(&a->jobs, read_jobs_begin(&a->read_jobs, &a->env, a));
+}
+
+/* A change, and the status after it, leave half a megabyte of holes in the heap, and rest may last
+ * for days. */
+static void publish(struct agent *a)
+{
+    reporting_publish(a->reporting);
+    if (a->jobs.n == 0)
+        (void)malloc_trim(0);
 }
 
 static void look_at_watchdog(struct agent *a)
@@ -231,7 +252,8 @@ static void on_kubelet(void *arg, enum kubelet_news news)
     struct agent *a = arg;
     a->kubelet_listed |= news == KUBELET_LISTED;
     a->kubelet_holders |= news == KUBELET_HOLDERS;
-    reporting_within(a->reporting, PUBLISH_LAG_MS);
+    if (news != KUBELET_LISTED) /* a list that shows nothing new changes no status */
+        reporting_within(a->reporting, PUBLISH_LAG_MS);
 }
 
 static void listen_to_kubelet(struct agent *a)
@@ -271,10 +293,12 @@ void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
     take_acknowledgement(a);
     withdrawal_unseal_idle(&a->withdrawal, &a->cards, &a->tracks, &a->jobs);
     start_all(a);
+    park_reading(a);
     int64_t ms = least(wait_ms(a), max_wait_ms);
     heartbeat_idle(a->d.beat);
     (void)poll(fds, ARRAY_LEN(fds), ms > INT_MAX ? -1 : (int)ms);
     heartbeat_busy(a->d.beat);
+    jobs_unpark(&a->jobs);
     if (!is_frozen)
         take_device(a);
     if (handover_publishes(turn_phase(&a->turn)))
@@ -289,7 +313,7 @@ void agent_step(struct agent *a, const struct scope *s, int64_t max_wait_ms)
     look_at_watchdog(a);
     if (handover_publishes(turn_phase(&a->turn)) &&
         clock_mono_ms(a->d.clk) >= reporting_due_mono_ms(a->reporting))
-        reporting_publish(a->reporting);
+        publish(a);
     turn_after_round(&a->turn);
 }
 

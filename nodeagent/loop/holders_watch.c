@@ -235,6 +235,13 @@ void holders_watch_ask(struct holders_watch *w)
     pod_resources_ask(w->pods);
 }
 
+void holders_watch_check(struct holders_watch *w)
+{
+    bool may_change = !w->d.plugin || !holders_none(&w->holders);
+    if (may_change || is_young(w, clock_mono_ms(w->d.clk)))
+        holders_watch_ask(w);
+}
+
 void holders_watch_grant(struct holders_watch *w, const char *const *ids, size_t n)
 {
     holders_grant(&w->holders, ids, n, clock_mono_ms(w->d.clk));

@@ -36,6 +36,9 @@ struct holders_watch_deps {
 struct holders_watch *holders_watch_new(const struct holders_watch_deps *d);
 /* Asks the kubelet for the holders; the answer comes as HOLDERS_LISTED. */
 void holders_watch_ask(struct holders_watch *w);
+/* To be called once in a while: the same, where the kubelet's list may have changed. A kubelet that
+ * this agent serves gives devices to pods only after grants of this agent. */
+void holders_watch_check(struct holders_watch *w);
 /* Records a grant, and asks soon who got it. */
 void holders_watch_grant(struct holders_watch *w, const char *const *ids, size_t n);
 /* The plugin's registrations changed: asks after a while whether the kubelet has taken them in. */

@@ -124,14 +124,39 @@ static void note_running(struct jobs *s, const struct agent_job *j)
         touch(r, s->busy[i].uuid);
 }
 
-void jobs_submit(struct jobs *s, struct agent_job *j)
+/* What every job needs to know. */
+static void add_facts(const struct jobs *s, struct agent_job *j)
 {
-    auto_err struct err e = {0};
     const struct cards *c = s->cards;
     j->driver_view = driver_view_hold(c->driver);
     j->slots_made = cards_slots_made(c);
     if (c->kubelet)
         j->holders = holders_copy(kubelet_link_holders(c->kubelet));
+}
+
+void jobs_park(struct jobs *s, struct agent_job *j)
+{
+    assert(!s->parked && s->n == 0);
+    add_facts(s, j);
+    s->parked = j;
+    worker_park(s->worker, agent_job_run, s->done, agent_job_free, j);
+}
+
+void jobs_unpark(struct jobs *s)
+{
+    struct agent_job *j = TAKE(s->parked);
+    if (!j)
+        return;
+    if (worker_unpark(s->worker))
+        note_running(s, j);
+    else
+        agent_job_free(j);
+}
+
+void jobs_submit(struct jobs *s, struct agent_job *j)
+{
+    auto_err struct err e = {0};
+    add_facts(s, j);
     note_running(s, j);
     if (worker_submit(s->worker, agent_job_run, s->done, agent_job_free, j, &e) == 0)
         return;

@@ -29,6 +29,7 @@ struct jobs {
     struct busy_card *busy; /* owned; the cards in jobs' hands, each once */
     size_t n_busy;
     struct running_job *running; /* owned */
+    struct agent_job *parked;    /* NULL: none */
     size_t n;
     bool stuck;           /* a vendor call is past its deadline, as of the last jobs_watch */
     size_t n_stuck_reads; /* readings with such a call, as of then */
@@ -38,6 +39,10 @@ struct jobs {
  * slots that have a slice, and a copy of the holders. Takes the job over. A queue that is full is
  * logged, and the job dropped. */
 void jobs_submit(struct jobs *s, struct agent_job *j);
+/* Leaves the job at the worker (worker_park) while the loop sleeps. Takes the job over. */
+void jobs_park(struct jobs *s, struct agent_job *j);
+/* After the sleep: a parked job that has begun is like a submitted one, another is dropped. */
+void jobs_unpark(struct jobs *s);
 /* The job has come back. The caller keeps it. */
 void jobs_end(struct jobs *s, const struct agent_job *j);
 

@@ -442,7 +442,7 @@ void kubelet_link_check(struct kubelet_link *k)
     k->look_again = true; /* another program may have removed the CDI file */
     if (k->plugin)
         device_plugin_check(k->plugin);
-    holders_watch_ask(k->holders);
+    holders_watch_check(k->holders);
 }
 
 const struct holders *kubelet_link_holders(const struct kubelet_link *k)

@@ -76,7 +76,8 @@ void kubelet_link_set_runtime(struct kubelet_link *k, const struct cri_runtime *
 /* Asks the kubelet for the holders. The answer comes as KUBELET_LISTED, with holders'
  * asked_mono_ms. */
 void kubelet_link_ask(struct kubelet_link *k);
-/* To be called once in a while: asks for the holders and notices a restarted kubelet. */
+/* To be called once in a while: asks for the holders where they may have changed, and notices a
+ * restarted kubelet. */
 void kubelet_link_check(struct kubelet_link *k);
 /* The holders. Borrowed until the next dispatch. */
 const struct holders *kubelet_link_holders(const struct kubelet_link *k);

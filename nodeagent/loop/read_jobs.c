@@ -43,6 +43,7 @@ void read_jobs_start_over(struct read_jobs *s)
     s->recovery->due = true;
     s->cards->read = false;
     s->readings.due = true;
+    s->readings.regular = false;
     s->readings.next_mono_ms = 0;
 }
 

@@ -35,6 +35,7 @@ void readings_succeeded(struct readings *r, int64_t now_mono_ms, bool complete)
 {
     free(TAKE(r->error));
     r->next_mono_ms = now_mono_ms + r->resync_ms;
+    r->regular = complete;
     if (complete) {
         backoff_reset(&r->backoff);
         return;
@@ -51,6 +52,7 @@ void readings_failed(struct readings *r, const char *reason, const struct err *w
         log_warn("Could not read the node", kv_err(why));
     xstr_set(&r->error, err_msg(why));
     r->reason = reason;
+    r->regular = false;
     r->next_mono_ms = clock_mono_ms(r->clk) + backoff_next_ms(&r->backoff, r->clk, r->rng);
 }
 

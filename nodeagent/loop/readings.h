@@ -17,6 +17,7 @@ struct readings {
 
     bool due;             /* as soon as the worker is free */
     int64_t next_mono_ms; /* without any event; after a failure no reading comes before that */
+    bool regular;         /* that is the whole pause after the newest reading */
     char *error;          /* owned; NULL: the newest reading succeeded, or there was none */
     const char *reason;   /* of the condition; static; valid with `error` */
     struct backoff backoff;

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,6 +36,9 @@ struct worker_thread {
     pthread_t id;
     struct gpu_activity activity; /* atomics, written around every vendor call */
     _Atomic(const void *) job;    /* the arg of the job in hand, its address only; NULL: none */
+    /* guarded by the worker's mu */
+    bool living;  /* it takes jobs */
+    bool started; /* id is valid, and is to be joined */
 };
 
 struct worker {
@@ -42,17 +46,18 @@ struct worker {
     struct gpu *gpu;
     const struct clock *clock;
     size_t max_jobs, max_threads;
-    int64_t deadline_ms;
+    int64_t deadline_ms, park_ms;
     int event_fd;
-    struct worker_thread *threads; /* owned; max_threads of them */
+    struct worker_thread *threads; /* owned; max_threads entries */
     /* written by the loop's thread alone */
     size_t pending;
-    atomic_size_t n_threads; /* the ones that were started */
     /* guarded by mu */
     pthread_mutex_t mu;
     pthread_cond_t wake;  /* signals work, or stop, to the threads */
     pthread_cond_t ended; /* signals the end of the last thread to worker_free */
     struct queue todo, finished;
+    struct job *parked; /* NULL: none, or it has begun */
+    bool parked_began;  /* and was not taken back yet */
     size_t queued;
     size_t idle, living; /* threads that wait for a job; that still take jobs */
     bool stop, over, start_failed;
@@ -87,17 +92,45 @@ static struct job *queue_take(struct queue *q)
 
 /* --- the worker's threads --- */
 
-/* The next job; NULL: stop. */
+/* CLOCK_MONOTONIC, on which the worker's conditions wait. */
+static struct timespec after_ms(int64_t ms)
+{
+    int64_t at_ms = clock_mono_ms(clock_real()) + ms;
+    return (struct timespec){.tv_sec = at_ms / 1000, .tv_nsec = at_ms % 1000 * 1000000};
+}
+
+/* Waits for a job in the queue, or until the parked one may begin. The caller holds mu. */
+static void wait_for_work(struct worker *w)
+{
+    struct timespec until = after_ms(w->park_ms);
+    bool waits = w->park_ms > 0;
+    while (!w->stop && !w->todo.first && waits)
+        waits = pthread_cond_timedwait(&w->wake, &w->mu, &until) != ETIMEDOUT;
+    while (!w->stop && !w->todo.first && !w->parked)
+        (void)pthread_cond_wait(&w->wake, &w->mu);
+}
+
+static struct job *take_parked(struct worker *w)
+{
+    w->parked_began = w->parked;
+    return TAKE(w->parked);
+}
+
+/* The next job; NULL: stop, or another thread waits for one already. Changes are rare, and each
+ * thread keeps what malloc caches for it. */
 static struct job *wait_for_job(struct worker *w)
 {
     HOLD(&w->mu);
+    if (!w->todo.first && w->idle > 0)
+        return NULL;
     w->idle++;
-    while (!w->stop && !w->todo.first)
-        (void)pthread_cond_wait(&w->wake, &w->mu);
+    wait_for_work(w);
     assert(w->idle > 0 && w->idle <= w->living);
     w->idle--;
     if (w->stop)
         return NULL;
+    if (!w->todo.first)
+        return take_parked(w);
     assert(w->queued > 0);
     w->queued--;
     return queue_take(&w->todo);
@@ -115,19 +148,40 @@ static void finish(struct worker *w, struct job *j)
     (void)wrote;
 }
 
-/* The last one frees the gpu. */
-static void end_thread(struct worker *w)
+/* The last one frees the gpu; it waits for jobs until worker_free ends it. */
+static void end_thread(struct worker_thread *t)
 {
+    struct worker *w = t->worker;
     {
         HOLD(&w->mu);
-        assert(w->living > 0);
+        assert(w->living > 0 && t->living);
+        t->living = false;
         if (--w->living > 0)
             return;
+        assert(w->stop);
     }
     w->gpu = gpu_free(w->gpu);
     HOLD(&w->mu);
     w->over = true;
     (void)pthread_cond_signal(&w->ended);
+}
+
+/* Gives the pages below this frame back: a change of a card takes a good 100 KiB of stack, and the
+ * thread then waits for days. */
+static void release_stack(void)
+{
+    enum { KEPT_BYTES = 8192 }; /* more than the frames of this function's calls */
+    pthread_attr_t attr;
+    void *lowest = NULL;
+    size_t bytes = 0;
+    if (pthread_getattr_np(pthread_self(), &attr) != 0)
+        return;
+    (void)pthread_attr_getstack(&attr, &lowest, &bytes);
+    (void)pthread_attr_destroy(&attr);
+    uintptr_t end = (uintptr_t)__builtin_frame_address(0) - KEPT_BYTES;
+    size_t unused = (end - (uintptr_t)lowest) & ~((size_t)sysconf(_SC_PAGESIZE) - 1);
+    assert(unused < bytes);
+    (void)madvise(lowest, unused, MADV_DONTNEED);
 }
 
 static void *run_jobs(void *arg)
@@ -141,8 +195,9 @@ static void *run_jobs(void *arg)
         j->run(w->gpu, j->arg);
         atomic_store(&t->job, NULL);
         finish(w, j);
+        release_stack();
     }
-    end_thread(w);
+    end_thread(t);
     return NULL;
 }
 
@@ -154,7 +209,7 @@ static void init_sync(struct worker *w)
     (void)pthread_mutex_init(&w->mu, NULL);
     (void)pthread_condattr_init(&monotonic);
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&w->wake, NULL);
+    (void)pthread_cond_init(&w->wake, &monotonic);
     (void)pthread_cond_init(&w->ended, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
 }
@@ -177,6 +232,7 @@ static struct worker *make(struct gpu *gpu, const struct worker_options *o)
     w->clock = o->clock ? o->clock : clock_real();
     w->max_jobs = o->max_jobs ? o->max_jobs : DEFAULT_MAX_JOBS;
     w->max_threads = o->max_threads ? o->max_threads : 1;
+    w->park_ms = o->park_ms;
     w->deadline_ms = o->call_deadline_ms ? o->call_deadline_ms : DEFAULT_DEADLINE_MS;
     w->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     w->threads = xcalloc(w->max_threads, sizeof(*w->threads));
@@ -186,19 +242,31 @@ static struct worker *make(struct gpu *gpu, const struct worker_options *o)
     return w;
 }
 
-/* Starts one more thread. The caller holds mu, or no thread runs yet. Returns an errno. */
+/* An entry for one more thread. The thread that had it has ended. The caller holds mu. */
+static struct worker_thread *free_entry(const struct worker *w)
+{
+    struct worker_thread *t = w->threads;
+    while (t->living)
+        t++;
+    assert(t < w->threads + w->max_threads);
+    if (t->started)
+        (void)pthread_join(t->id, NULL); /* it has nothing left to do but to return */
+    t->started = false;
+    return t;
+}
+
+/* Starts one more thread. The caller holds mu. Returns an errno. */
 static int start_thread(struct worker *w)
 {
-    size_t n = atomic_load(&w->n_threads);
-    assert(n < w->max_threads && w->living == n);
-    struct worker_thread *t = &w->threads[n];
+    assert(w->living < w->max_threads);
+    struct worker_thread *t = free_entry(w);
     t->worker = w;
     int rc = pthread_create(&t->id, NULL, run_jobs, t);
     if (rc)
         return rc;
     (void)pthread_setname_np(t->id, "gpu");
+    t->started = t->living = true;
     w->living++;
-    atomic_store(&w->n_threads, n + 1);
     return 0;
 }
 
@@ -223,7 +291,7 @@ int worker_new(struct gpu *gpu, const struct worker_options *o, struct worker **
  * and for the next worker_dispatch, which tries again. The caller holds mu. */
 static void start_for_job(struct worker *w)
 {
-    if (w->queued <= w->idle || atomic_load(&w->n_threads) == w->max_threads)
+    if (w->queued <= w->idle || w->living == w->max_threads)
         return;
     int rc = start_thread(w);
     if (rc && !w->start_failed)
@@ -246,6 +314,31 @@ int worker_submit(struct worker *w, worker_job_fn *run_fn, worker_done_fn *done,
     start_for_job(w);
     (void)pthread_cond_signal(&w->wake);
     return 0;
+}
+
+void worker_park(struct worker *w, worker_job_fn *run_fn, worker_done_fn *done,
+                 worker_done_fn *drop, void *arg)
+{
+    struct job *j = xcalloc(1, sizeof(*j));
+    *j = (struct job){.run = run_fn, .done = done, .drop = drop, .arg = arg};
+    HOLD(&w->mu);
+    assert(!w->parked && !w->parked_began);
+    w->parked = j;
+}
+
+bool worker_parks(const struct worker *w)
+{
+    return w->park_ms > 0;
+}
+
+bool worker_unpark(struct worker *w)
+{
+    HOLD(&w->mu);
+    bool began = w->parked_began;
+    w->parked_began = false;
+    free(TAKE(w->parked));
+    w->pending += began;
+    return began;
 }
 
 int worker_fd(const struct worker *w)
@@ -307,7 +400,7 @@ static int64_t call_age_ms(const struct worker_thread *t, const char **ret_call,
 bool worker_stuck(const struct worker *w, const char **ret_call, int64_t *ret_since_mono_ms)
 {
     int64_t oldest = w->deadline_ms - 1;
-    for (size_t i = 0; i < atomic_load(&w->n_threads); i++) {
+    for (size_t i = 0; i < w->max_threads; i++) {
         const char *call = NULL;
         int64_t since = 0;
         int64_t age = call_age_ms(&w->threads[i], &call, &since);
@@ -326,7 +419,7 @@ bool worker_stuck_job(const struct worker *w, const void *arg)
 {
     const char *call;
     int64_t since;
-    for (size_t i = 0; i < atomic_load(&w->n_threads); i++)
+    for (size_t i = 0; i < w->max_threads; i++)
         if (atomic_load(&w->threads[i].job) == arg)
             return call_age_ms(&w->threads[i], &call, &since) >= w->deadline_ms;
     return false;
@@ -352,7 +445,7 @@ int64_t worker_watch_ms(const struct worker *w)
 {
     size_t stuck = 0;
     int64_t least = w->deadline_ms;
-    for (size_t i = 0; i < atomic_load(&w->n_threads); i++) {
+    for (size_t i = 0; i < w->max_threads; i++) {
         const char *call = NULL;
         int64_t since = 0;
         int64_t age = call_age_ms(&w->threads[i], &call, &since);
@@ -365,13 +458,6 @@ int64_t worker_watch_ms(const struct worker *w)
 }
 
 /* --- the end --- */
-
-/* The condition waits on the clock of clock_real. */
-static struct timespec after_ms(int64_t ms)
-{
-    int64_t at_ms = clock_mono_ms(clock_real()) + ms;
-    return (struct timespec){.tv_sec = at_ms / 1000, .tv_nsec = at_ms % 1000 * 1000000};
-}
 
 /* True: the thread has ended. */
 static bool stop_within(struct worker *w, int64_t grace_ms)
@@ -403,14 +489,17 @@ struct worker *worker_free(struct worker *w, int64_t grace_ms, bool *ret_abandon
         return NULL;
     if (!stop_within(w, grace_ms)) {
         /* The threads still use everything, so it is left to the end of the process. */
-        for (size_t i = 0; i < atomic_load(&w->n_threads); i++)
-            (void)pthread_detach(w->threads[i].id);
+        HOLD(&w->mu);
+        for (size_t i = 0; i < w->max_threads; i++)
+            if (w->threads[i].started)
+                (void)pthread_detach(w->threads[i].id);
         if (ret_abandoned)
             *ret_abandoned = true;
         return NULL;
     }
-    for (size_t i = 0; i < atomic_load(&w->n_threads); i++)
-        (void)pthread_join(w->threads[i].id, NULL);
+    for (size_t i = 0; i < w->max_threads; i++)
+        if (w->threads[i].started)
+            (void)pthread_join(w->threads[i].id, NULL);
     assert(w->living == 0 && w->idle == 0);
     drop_all(&w->todo);
     drop_all(&w->finished);

@@ -14,8 +14,8 @@
 /*
  * The threads that use a struct gpu. Vendor calls take seconds or hang, so the agent's loop never
  * makes them: it submits jobs, and learns of their end through a file descriptor. Jobs begin in
- * order, each on a thread that is free; a thread is started when a job finds none, up to a bound.
- * The queue is bounded. worker_stuck reports a call past its deadline while it still hangs; other
+ * order, each on a thread that is free; a thread is started when a job finds none, up to a bound,
+ * and ends when it finds no job and another thread waits for one. The queue is bounded. worker_stuck reports a call past its deadline while it still hangs; other
  * threads go on, except where the vendor's library itself lets them wait (lib_gate.h).
  *
  * Threads: job functions run on the worker's threads. Every function below belongs to one other
@@ -30,6 +30,7 @@ struct worker_options {
     size_t max_threads;        /* jobs at the same time; 0: 1 */
     size_t max_jobs;           /* queued ones; 0: 64 */
     int64_t call_deadline_ms;  /* of one vendor call; 0: 30000 */
+    int64_t park_ms;           /* see worker_park; 0: no parked job begins by itself */
     const struct clock *clock; /* NULL: clock_real */
 };
 
@@ -43,6 +44,16 @@ int worker_new(struct gpu *gpu, const struct worker_options *o, struct worker **
  * (may be NULL). ERR_THROTTLED: the queue is full. */
 int worker_submit(struct worker *w, worker_job_fn *run, worker_done_fn *done, worker_done_fn *drop,
                   void *arg, struct err *e) MUST_CHECK;
+
+/* Leaves a job for the thread that waits: it begins the job park_ms after the end of its last one,
+ * without waking the loop for that. One job at a time; the loop takes it back, whatever woke it. */
+void worker_park(struct worker *w, worker_job_fn *run, worker_done_fn *done, worker_done_fn *drop,
+                 void *arg);
+/* False: park_ms is 0. */
+bool worker_parks(const struct worker *w);
+/* Takes the parked job back, if there is one. True: it has begun, and from now on is like a
+ * submitted one; else its arg is the caller's again. */
+bool worker_unpark(struct worker *w) MUST_CHECK;
 
 /* Readable while completions wait for worker_dispatch. Owned by the worker. */
 int worker_fd(const struct worker *w);

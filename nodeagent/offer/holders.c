@@ -240,6 +240,11 @@ bool holders_await(const struct holders *h)
     return h->n_grants > 0;
 }
 
+bool holders_none(const struct holders *h)
+{
+    return h->known && h->n_listed == 0 && !holders_await(h);
+}
+
 void holders_done(struct holders *h)
 {
     free_list(h->listed, h->n_listed);

@@ -67,6 +67,8 @@ bool holders_has_card(const struct holders *h, const char *uuid);
 const struct holder *holders_get(const struct holders *h, const char *id, size_t i);
 /* True while a grant is not shown by any list yet. */
 bool holders_await(const struct holders *h);
+/* True when it is known that no pod holds a device, and no grant waits to be shown. */
+bool holders_none(const struct holders *h);
 
 /* A copy for another thread. Free with holders_done. */
 struct holders holders_copy(const struct holders *h);

@@ -27,6 +27,7 @@ Test(holders, nothing_is_known_before_the_first_list)
 {
     auto_holders struct holders h = {0};
     cr_expect_not(h.known);
+    cr_expect_not(holders_none(&h));
     cr_expect(list(&h, NULL, NULL, 100), "that is news");
     cr_expect(h.known);
     cr_expect_not(list(&h, NULL, NULL, 200), "and this is none");
@@ -36,11 +37,14 @@ Test(holders, grant_holds_until_a_list_shows_its_pod)
 {
     auto_holders struct holders h = {0};
     (void)list(&h, NULL, NULL, 50);
+    cr_expect(holders_none(&h));
     holders_grant(&h, one, 1, 100);
     cr_expect(holders_has(&h, ID));
+    cr_expect_not(holders_none(&h));
     cr_expect_null(holders_get(&h, ID, 0), "nobody knows yet who it is");
     (void)list(&h, ID, "pod-1", 120);
     cr_expect_not(holders_await(&h));
+    cr_expect_not(holders_none(&h));
     cr_expect_str_eq(holders_get(&h, ID, 0)->pod, "pod-1");
     cr_expect_null(holders_get(&h, ID, 1));
     (void)list(&h, NULL, NULL, 140);

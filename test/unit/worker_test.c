@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,8 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/file.h"
+#include "base/xalloc.h"
 
 #include "nodeagent/loop/agent_liveness.h"
 #include "nodeagent/loop/worker.h"
@@ -183,6 +186,92 @@ Test(worker, jobs_run_side_by_side_up_to_the_bound)
     cr_assert_eq(write(gate.ends[0], "gg", 2), 2);
     dispatch_until(w, &log, 3);
     end_crowd(w, &gate);
+}
+
+static unsigned count_threads(const char *name)
+{
+    unsigned n = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    cr_assert(tasks);
+    for (const struct dirent *task; (task = readdir(tasks));) {
+        auto_free char *path = xasprintf("/proc/self/task/%s/comm", task->d_name);
+        auto_free char *comm = NULL;
+        if (file_read(path, 64, &comm, /* ret_len= */ NULL, /* e= */ NULL) == 0)
+            n += strncmp(comm, name, strlen(name)) == 0 && comm[strlen(name)] == '\n';
+    }
+    (void)closedir(tasks);
+    return n;
+}
+
+Test(worker, of_the_threads_that_find_no_job_one_stays)
+{
+    struct fake_hw hw = {0};
+    struct gate gate;
+    struct job_log log = {.gate = &gate};
+    struct numbered jobs[3];
+    char c[3];
+    struct worker *w = start_crowd(&hw, &gate, 3);
+    for (unsigned round = 1; round <= 2; round++) {
+        log.n = 0;
+        for (unsigned i = 0; i < 3; i++) {
+            jobs[i] = (struct numbered){.log = &log, .number = i};
+            submit(w, hang, &jobs[i]);
+        }
+        cr_assert_eq(recv(gate.ends[0], c, 3, MSG_WAITALL), 3, "round %u", round);
+        cr_expect_eq(count_threads("gpu"), 3);
+        cr_assert_eq(write(gate.ends[0], "ggg", 3), 3);
+        dispatch_until(w, &log, 3);
+        while (count_threads("gpu") > 1)
+            (void)poll(NULL, 0, 1);
+        cr_expect_eq(count_threads("gpu"), 1);
+    }
+    end_crowd(w, &gate);
+}
+
+/* True: the thread began the parked job by itself. Where the machine lets this thread wait longer
+ * than park_ms, the job is parked too late for that. */
+static bool parked_job_began(struct worker *w, struct job_log *log, int wait_ms)
+{
+    struct numbered first = {.log = log, .number = 1};
+    struct numbered parked = {.log = log, .number = 2};
+    struct pollfd p = {.fd = worker_fd(w), .events = POLLIN};
+    log->n = 0;
+    submit(w, run_job, &first);
+    dispatch_until(w, log, 1);
+    worker_park(w, run_job, job_done, job_dropped, &parked);
+    (void)poll(&p, 1, wait_ms);
+    if (!worker_unpark(w)) {
+        cr_expect_not(parked.ran);
+        cr_expect_eq(worker_pending(w), 0);
+        return false;
+    }
+    cr_expect_eq(worker_pending(w), 1);
+    dispatch_until(w, log, 2);
+    cr_expect_eq(log->order[1], 2);
+    return true;
+}
+
+Test(worker, a_parked_job_begins_by_itself)
+{
+    struct fake_hw hw = {0};
+    struct worker *w = start(&hw, &(struct worker_options){.park_ms = 50});
+    struct job_log log = {0};
+    bool began = false;
+    for (unsigned i = 0; i < 100 && !began; i++)
+        began = parked_job_began(w, &log, 1000);
+    cr_expect(began);
+    (void)worker_free(w, 10000, NULL);
+}
+
+Test(worker, a_parked_job_is_taken_back_before_its_time)
+{
+    struct fake_hw hw = {0};
+    struct worker *w = start(&hw, &(struct worker_options){.park_ms = 3600000});
+    struct job_log log = {0};
+    cr_expect_not(worker_unpark(w), "none is parked");
+    cr_expect_not(parked_job_began(w, &log, 0));
+    cr_expect_not(parked_job_began(w, &log, 0));
+    (void)worker_free(w, 10000, NULL);
 }
 
 Test(worker, a_call_that_hangs_holds_up_its_own_job_only)
