@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/kubelet/contest.h"
 #include "nodeagent/kubelet/grpc_client.h"
 #include "nodeagent/kubelet/plugin_folder.h"
 #include "nodeagent/kubelet/plugin_messages.h"
@@ -59,6 +60,7 @@ struct served {
     bool offers; /* has a healthy device, and had one at the last verification */
     bool verified;
     struct backoff lost; /* between registrations without effect */
+    struct contest contest;
     bool too_large;
     char *trouble; /* why the last attempt failed; NULL: it worked */
     enum plugin_state state;
@@ -132,9 +134,13 @@ static void stream_ended(void *arg)
     drop_stream(t);
     if (s->plugin->frozen || is_heard(s) || is_retiring(s))
         return;
-    set_state(s, PLUGIN_WAITING, "the kubelet does not listen any more");
+    int64_t pause_ms = contest_lose(&s->contest, s->plugin->o.clk, &s->plugin->rng);
+    set_state(s, PLUGIN_WAITING,
+              contest_is_on(&s->contest, s->plugin->o.clk)
+                  ? "the kubelet listens to another plugin that has registered this resource"
+                  : "the kubelet does not listen any more");
     if (!s->registering)
-        await(s, WAIT_REGISTER, 0);
+        await(s, WAIT_REGISTER, pause_ms);
 }
 
 static void end_streams(struct served *s, enum grpc_code code, const char *text)
@@ -331,6 +337,7 @@ static struct served *served_new(struct device_plugin *p, const char *name)
         .backoff = {.base_ms = 4, .cap_ms = 5000, .factor = 2, .jitter_pct = 20},
         .lost = {.base_ms = 200, .cap_ms = 300000, .reset_after_ms = 3600000, .factor = 2},
     };
+    contest_init(&s->contest);
     s->timer = reactor_timer_new(p->o.reactor, on_timer, s);
     *XPUSH(p->items, p->n) = s;
     return s;
@@ -452,6 +459,7 @@ static void kubelet_came(void *arg, bool same_socket)
         if (p->frozen || is_retiring(s) || (same_socket && is_heard(s)))
             continue;
         backoff_reset(&s->backoff);
+        contest_init(&s->contest);
         await(s, WAIT_REGISTER, 0);
     }
 }
@@ -544,6 +552,14 @@ bool device_plugin_verify(struct device_plugin *p, const char *const *names, siz
         await(s, WAIT_REGISTER, backoff_next_ms(&s->lost, p->o.clk, &p->rng));
     }
     return again;
+}
+
+const char *device_plugin_contested(const struct device_plugin *p)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (!is_retiring(p->items[i]) && contest_is_on(&p->items[i]->contest, p->o.clk))
+            return p->items[i]->name;
+    return NULL;
 }
 
 enum plugin_state device_plugin_trouble(const struct device_plugin *p, const char **ret_text)

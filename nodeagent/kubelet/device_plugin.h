@@ -63,6 +63,11 @@ enum plugin_state {
  * here. */
 enum plugin_state device_plugin_trouble(const struct device_plugin *p, const char **ret_text);
 
+/* A resource that another plugin has taken from this one several times of late, by registering it
+ * with the same kubelet; NULL: none. This one registers it again each time, after ever longer
+ * pauses. Borrowed until the next call of any function here. */
+const char *device_plugin_contested(const struct device_plugin *p);
+
 struct plugin_stats device_plugin_stats(const struct device_plugin *p);
 
 /* Registers each resource that the kubelet reads once more, at a new socket, and leaves the stream

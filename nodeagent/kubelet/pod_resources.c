@@ -54,6 +54,23 @@ static struct pod_device *list_container(const V1__PodResources *pod,
     return at;
 }
 
+static void pass_containers(const struct pod_resources *p, const V1__ListPodResourcesResponse *m)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->n_pod_resources; i++)
+        n += m->pod_resources[i]->n_containers;
+    auto_free struct pod_container *list = xcalloc(n, sizeof(*list));
+    size_t at = 0;
+    for (size_t i = 0; i < m->n_pod_resources; i++) {
+        const V1__PodResources *pod = m->pod_resources[i];
+        for (size_t c = 0; c < pod->n_containers; c++)
+            list[at++] =
+                (struct pod_container){pod->namespace_, pod->name, pod->containers[c]->name};
+    }
+    assert(at == n);
+    p->o.pods_fn(p->o.arg, list, n);
+}
+
 static void pass_list(const struct pod_resources *p, const V1__ListPodResourcesResponse *m)
 {
     size_t n = count_devices(m);
@@ -63,6 +80,8 @@ static void pass_list(const struct pod_resources *p, const V1__ListPodResourcesR
         for (size_t c = 0; c < m->pod_resources[i]->n_containers; c++)
             at = list_container(m->pod_resources[i], m->pod_resources[i]->containers[c], at);
     assert((size_t)(at - list) == n); /* as many as were counted */
+    if (p->o.pods_fn)
+        pass_containers(p, m);
     p->o.fn(p->o.arg, list, n, p->asked_mono_ms, NULL);
 }
 

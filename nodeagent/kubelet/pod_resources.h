@@ -16,6 +16,15 @@ struct pod_device {
     const char *resource, *id, *ns, *pod, *container;
 };
 
+/* A container of a pod of this node. Borrowed for the call of the callback. */
+struct pod_container {
+    const char *ns, *pod, *container;
+};
+
+/* Takes the containers of all pods, with devices or without, before the list of devices that the
+ * same answer has. */
+typedef void pod_resources_pods_fn(void *arg, const struct pod_container *list, size_t n);
+
 /* Takes the names of the resources of which the kubelet has devices; borrowed for the call. */
 typedef void pod_resources_names_fn(void *arg, const char *const *names, size_t n);
 
@@ -29,6 +38,7 @@ struct pod_resources_options {
     const char *path;        /* the kubelet's socket; copied */
     pod_resources_fn *fn;
     pod_resources_names_fn *names_fn;
+    pod_resources_pods_fn *pods_fn; /* NULL: nobody asks for them */
     void *arg;
 };
 

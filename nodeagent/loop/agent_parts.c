@@ -20,6 +20,7 @@ static void init_reporting(struct agent *a)
         .writes_slot_files = d->cdi_slots,
         .metrics = a->metrics,
         .version = d->version,
+        .events = &a->events,
         .seed = d->seed,
         .config = d->config,
         .resource_publisher = d->resource_publisher,

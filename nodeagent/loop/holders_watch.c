@@ -10,6 +10,7 @@
 #include "nodeagent/kubelet/checkpoint.h"
 #include "nodeagent/kubelet/pod_resources.h"
 #include "nodeagent/offer/device_id.h"
+#include "nodeagent/report/neighbours.h"
 
 enum {
     SETTLE_MS = 20, /* the kubelet shows a grant 1.4 to 13 ms after Allocate */
@@ -30,6 +31,7 @@ struct holders_watch {
     int64_t due_mono_ms; /* when the next question is due; 0: not set */
     int64_t settle_ms;
     struct holders holders;
+    struct neighbours neighbours;
     char *unread; /* why the holders are not known; NULL: they are */
     char *checkpoint_path;
     struct checkpoint checkpoint;
@@ -203,6 +205,20 @@ static void listed(void *arg, const struct pod_device *list, size_t n, int64_t a
         w->d.fn(w->d.arg, HOLDERS_LISTED);
 }
 
+static void met(void *arg, const struct pod_container *list, size_t n)
+{
+    struct holders_watch *w = arg;
+    auto_neighbours struct neighbours now = {0};
+    for (size_t i = 0; i < n; i++)
+        neighbours_add(&now, list[i].ns, list[i].pod, list[i].container);
+    if (neighbours_equal(&now, &w->neighbours))
+        return;
+    neighbours_done(&w->neighbours);
+    w->neighbours = now;
+    now = (struct neighbours){0};
+    w->d.fn(w->d.arg, HOLDERS_NEIGHBOURS);
+}
+
 static void on_timer(void *arg)
 {
     struct holders_watch *w = arg;
@@ -255,6 +271,11 @@ const struct holders *holders_watch_get(const struct holders_watch *w)
     return &w->holders;
 }
 
+const struct neighbours *holders_watch_neighbours(const struct holders_watch *w)
+{
+    return &w->neighbours;
+}
+
 struct holders_watch *holders_watch_new(const struct holders_watch_deps *d)
 {
     assert(d->reactor && d->clk && d->kubelet_dir && d->table && d->fn);
@@ -270,6 +291,7 @@ struct holders_watch *holders_watch_new(const struct holders_watch_deps *d)
         .path = path,
         .fn = listed,
         .names_fn = named,
+        .pods_fn = met,
         .arg = w,
     };
     w->checkpoint_path = xasprintf("%s/device-plugins/kubelet_internal_checkpoint", d->kubelet_dir);
@@ -288,6 +310,7 @@ struct holders_watch *holders_watch_free(struct holders_watch *w)
     (void)reactor_timer_free(w->timer);
     (void)reactor_timer_free(w->verify_timer);
     holders_done(&w->holders);
+    neighbours_done(&w->neighbours);
     free(w->unread);
     checkpoint_done(&w->checkpoint);
     free(w->checkpoint_path);

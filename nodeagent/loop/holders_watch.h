@@ -10,14 +10,17 @@
 /*
  * Watches who holds the node's devices: asks the kubelet's PodResources, soon after a grant and now
  * and then while pods hold something, and adds what its checkpoint still has. Also asks after each
- * registration whether the kubelet knows the plugin's resources. The loop's thread only; never
+ * registration whether the kubelet knows the plugin's resources. The same list shows which pods of
+ * other programs are here (report/neighbours.h). The loop's thread only; never
  * blocks.
  */
 struct holders_watch;
+struct neighbours;
 
 enum holders_news {
-    HOLDERS_LISTED,  /* a list that was asked for has come */
-    HOLDERS_CHANGED, /* the holders changed, or became known or unknown */
+    HOLDERS_LISTED,     /* a list that was asked for has come */
+    HOLDERS_CHANGED,    /* the holders changed, or became known or unknown */
+    HOLDERS_NEIGHBOURS, /* the neighbours changed */
 };
 typedef void holders_watch_fn(void *arg, enum holders_news news);
 
@@ -43,6 +46,8 @@ void holders_watch_check(struct holders_watch *w);
 void holders_watch_grant(struct holders_watch *w, const char *const *ids, size_t n);
 /* The plugin's registrations changed: asks after a while whether the kubelet has taken them in. */
 void holders_watch_verify(struct holders_watch *w);
+/* The programs of others that the newest list shows. Borrowed likewise. */
+const struct neighbours *holders_watch_neighbours(const struct holders_watch *w);
 /* The holders. Borrowed until the next dispatch of the reactor. */
 const struct holders *holders_watch_get(const struct holders_watch *w);
 /* NULL allowed; returns NULL. Before the reactor is freed. */

@@ -50,7 +50,10 @@ static void notify(struct kubelet_link *k, enum kubelet_news news)
 
 static void holders_changed(void *arg, enum holders_news news)
 {
-    notify(arg, news == HOLDERS_LISTED ? KUBELET_LISTED : KUBELET_HOLDERS);
+    static const enum kubelet_news ours[] = {[HOLDERS_LISTED] = KUBELET_LISTED,
+                                             [HOLDERS_CHANGED] = KUBELET_HOLDERS,
+                                             [HOLDERS_NEIGHBOURS] = KUBELET_STATE};
+    notify(arg, ours[news]);
 }
 
 /* --- Granting --- */
@@ -448,6 +451,16 @@ void kubelet_link_check(struct kubelet_link *k)
 const struct holders *kubelet_link_holders(const struct kubelet_link *k)
 {
     return holders_watch_get(k->holders);
+}
+
+const struct neighbours *kubelet_link_neighbours(const struct kubelet_link *k)
+{
+    return holders_watch_neighbours(k->holders);
+}
+
+const char *kubelet_link_contested(const struct kubelet_link *k)
+{
+    return k->plugin ? device_plugin_contested(k->plugin) : NULL;
 }
 
 void kubelet_link_seal(struct kubelet_link *k, const char *owner, const char *const *ids, size_t n)

@@ -33,6 +33,7 @@
  * one does not end the clients of another. It is shown as unhealthy while its daemon is not ready.
  */
 struct kubelet_link;
+struct neighbours; /* report/neighbours.h */
 
 struct kubelet_link_options {
     const struct clock *clk;
@@ -48,7 +49,7 @@ struct kubelet_link_options {
 };
 
 enum kubelet_news {
-    KUBELET_STATE,   /* the answer of kubelet_link_state changed */
+    KUBELET_STATE,   /* the answer of kubelet_link_state changed, or the neighbours did */
     KUBELET_LISTED,  /* a list that was asked for has come */
     KUBELET_HOLDERS, /* the holders changed, or became known or unknown */
 };
@@ -81,6 +82,11 @@ void kubelet_link_ask(struct kubelet_link *k);
 void kubelet_link_check(struct kubelet_link *k);
 /* The holders. Borrowed until the next dispatch. */
 const struct holders *kubelet_link_holders(const struct kubelet_link *k);
+
+/* Other programs on this node, as the kubelet's newest list shows them. Borrowed likewise. */
+const struct neighbours *kubelet_link_neighbours(const struct kubelet_link *k);
+/* As device_plugin_contested; NULL also where the kubelet is only observed. */
+const char *kubelet_link_contested(const struct kubelet_link *k);
 
 /* Seals the devices with these ids for an owner (a card's UUID, or a name that is none), in place
  * of those sealed for it before: they are not granted until kubelet_link_unseal. Seals of other

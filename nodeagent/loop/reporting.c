@@ -12,6 +12,7 @@
 #include "base/xalloc.h"
 
 #include "nodeagent/report/last_status.h"
+#include "nodeagent/report/neighbours.h"
 #include "nodeagent/report/node_status.h"
 #include "service/conditions.h"
 
@@ -65,6 +66,8 @@ static void add_link(const struct reporting *r, struct node_state *s)
         return;
     s->holders = kubelet_link_holders(r->d.kubelet);
     s->plugin_state = kubelet_link_state(r->d.kubelet, &s->plugin_text);
+    s->neighbours = kubelet_link_neighbours(r->d.kubelet);
+    s->contested = kubelet_link_contested(r->d.kubelet);
 }
 
 static void add_slots(struct reporting *r, struct node_state *s)
@@ -115,6 +118,7 @@ static struct node_state state_of(struct reporting *r, struct card_memo **ret_me
         .stuck_call = jobs_stuck_call(d->jobs),
         .health = d->cards->health ? health_watch_memory(d->cards->health) : NULL,
         .agent_version = d->version,
+        .node = d->events->node,
         .config = d->config,
         .publisher = d->resource_publisher,
         .nodes = d->writes_slot_files ? cards_device_nodes(d->cards) : NULL,
@@ -231,6 +235,15 @@ static void note_told(struct reporting *r, const struct node_offer *offer, int64
         kubelet_link_ask(r->d.kubelet);
 }
 
+/* An Event about neighbours other than those that were published last, by an agent before, too. */
+static void report_neighbours(const struct reporting *r, const struct device_status *next)
+{
+    const struct condition *was = condition_get(&r->published.conditions, NEIGHBOURS_CONDITION);
+    const struct condition *now = condition_get(&next->conditions, NEIGHBOURS_CONDITION);
+    if (now && (!was || strcmp(was->message, now->message) != 0))
+        agent_event(r->d.events, /* warning= */ true, now->type, now->message);
+}
+
 void reporting_publish(struct reporting *r)
 {
     r->due_mono_ms = INT64_MAX;
@@ -254,6 +267,7 @@ void reporting_publish(struct reporting *r)
     auto_free char *withdrawal = withdrawal_text(r, &offer);
     state.withdrawal = withdrawal;
     node_status_build(&state, &offer, &r->published, now_ms, &next);
+    report_neighbours(r, &next);
     device_status_done(&r->published);
     r->published = next;
     write_koordlet_file(r);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "nodeagent/loop/agent_events.h"
 #include "nodeagent/loop/agent_metrics.h"
 #include "nodeagent/loop/readings.h"
 #include "nodeagent/loop/recovery.h"
@@ -28,6 +29,7 @@ struct reporting_deps {
     bool writes_slot_files;          /* CDI files of slots are written */
     struct agent_metrics *metrics;   /* NULL: none */
     const char *version;
+    const struct agent_events *events;
     uint64_t seed; /* tells the statuses of this agent from those of the one before */
     const struct plugin_config *config; /* NULL: none */
     enum api_publisher resource_publisher;

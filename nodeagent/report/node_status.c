@@ -12,6 +12,7 @@
 #include "nodeagent/offer/share.h"
 #include "nodeagent/report/card_status.h"
 #include "nodeagent/report/gpu_labels.h"
+#include "nodeagent/report/neighbours.h"
 #include "nodeagent/report/node_kstatus.h"
 #include "nodeagent/report/node_readiness.h"
 #include "nodeagent/report/node_summary.h"
@@ -285,6 +286,7 @@ void node_status_build(const struct node_state *s, const struct node_offer *o,
     build_accepted(s, now_ms, ret);
     build_understood(s, now_ms, ret);
     node_readiness_build(s, now_ms, ret);
+    neighbours_build(s, now_ms, ret);
     struct node_kstatus v = node_kstatus_of(s, ret);
     assert(v.reason);
     (void)conditions_set_kstatus(&ret->conditions, v.state, v.reason,

@@ -409,6 +409,66 @@ Test(device_plugin, registration_that_did_not_take_is_made_again)
     node_done(&n);
 }
 
+/* Another plugin registers the resource: the kubelet ends its stream to this one, which registers
+ * again. Passes so many ms. */
+static void lose(struct node *n, int64_t ms)
+{
+    (void)close(listen_to(n));
+    grpc_settle(n->w);
+    grpc_pass(n->w, ms);
+}
+
+Test(device_plugin, resource_that_another_plugin_takes_is_said_and_not_fought_over)
+{
+    struct node n;
+    node_init(&n);
+    kubelet_start(&n);
+    plugin_start(&n);
+    offer(&n, "nvidia.com/gpu", 2);
+    lose(&n, 10);
+    lose(&n, 10);
+    cr_expect_eq(n.registrations, 3, "at once, since the kubelet may have lost it");
+    cr_expect_null(device_plugin_contested(n.plugin));
+    lose(&n, 10);
+    cr_expect_eq(n.registrations, 3, "now it waits");
+    cr_expect_str_eq(device_plugin_contested(n.plugin), "nvidia.com/gpu");
+    grpc_pass(n.w, 50);
+    cr_expect_eq(n.registrations, 4);
+    for (int i = 0; i < 8; i++)
+        lose(&n, 60000);
+    unsigned before = n.registrations;
+    for (int i = 0; i < 10; i++)
+        lose(&n, 60000);
+    cr_expect_eq(n.registrations, before + 10, "once a minute");
+    int fd = listen_to(&n);
+    grpc_pass(n.w, 800000);
+    cr_expect_str_eq(device_plugin_contested(n.plugin), "nvidia.com/gpu");
+    grpc_pass(n.w, 100000);
+    cr_expect_null(device_plugin_contested(n.plugin), "a quarter of an hour of calm");
+    (void)close(fd);
+    node_done(&n);
+}
+
+Test(device_plugin, kubelet_that_starts_anew_is_not_taken_for_another_plugin)
+{
+    struct node n;
+    node_init(&n);
+    kubelet_start(&n);
+    plugin_start(&n);
+    offer(&n, "nvidia.com/gpu", 2);
+    for (unsigned i = 0; i < 5; i++) {
+        int fd = listen_to(&n);
+        n.kubelet = grpc_server_free(n.kubelet);
+        (void)close(fd);
+        grpc_pass(n.w, 10);
+        unsigned before = n.registrations;
+        kubelet_start(&n);
+        cr_expect_eq(n.registrations, before + 1);
+        cr_expect_null(device_plugin_contested(n.plugin));
+    }
+    node_done(&n);
+}
+
 Test(device_plugin, sockets_that_nobody_serves_any_more_are_swept)
 {
     struct node n;
