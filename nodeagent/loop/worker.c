@@ -428,7 +428,7 @@ bool worker_stuck_job(const struct worker *w, const void *arg)
 int64_t worker_quiet_ms(const struct worker *w)
 {
     int64_t longest = 0;
-    for (size_t i = 0; i < atomic_load(&w->n_threads); i++) {
+    for (size_t i = 0; i < w->max_threads; i++) {
         const struct worker_thread *t = &w->threads[i];
         int64_t since = atomic_load(&t->activity.since_mono_ms);
         if (!atomic_load(&t->job) || atomic_load(&t->activity.call))

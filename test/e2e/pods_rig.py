@@ -226,8 +226,8 @@ class Checkout:
         return done.stdout
 
     def uninstall(self):
-        """As docs/install.md has it, without its questions, and with all that people wrote."""
-        self.sh(without_questions(section("docs/install.md", "Uninstalling"), "--purge"))
+        """As docs/operations.md has it, without its questions, and with all that people wrote."""
+        self.sh(without_questions(section("docs/operations.md", "Uninstalling"), "--purge"))
         if (self.folder / "bin" / "helm").exists():
             self.sh("helm uninstall cleave -n default --ignore-not-found")
 

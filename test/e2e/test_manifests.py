@@ -158,7 +158,7 @@ def fits(pod, labels):
     return pod["nodeSelector"].items() <= labels.items() and not [r for r in rules if labels.get(r["key"]) in r["values"]]
 
 
-@pytest.mark.parametrize(("page", "start", "end"), [("README.md", "<<END\n", "\nEND\n"), ("docs/install.md", "```yaml\nimages:", "\n```\n")])
+@pytest.mark.parametrize(("page", "start", "end"), [("README.md", "<<END\n", "\nEND\n"), ("docs/operations.md", "```yaml\nimages:", "\n```\n")])
 def test_images_are_taken_from_the_registry_as_the_pages_say(page, start, end, tmp_path):
     block = (ROOT / page).read_text().split(start)[1].split(end)[0]
     block = block if block.startswith("images:") else f"images:{block}"
@@ -172,7 +172,7 @@ def test_the_sample_of_the_readme_selects_the_node_that_it_labels():
     readme = (ROOT / "README.md").read_text()
     sample = yaml.safe_load((CONFIG / "samples" / "inference.yaml").read_text())
     ((key, value),) = sample["spec"]["nodeSelector"]["matchLabels"].items()
-    for page in (readme, (ROOT / "docs" / "install.md").read_text()):
+    for page in (readme, (ROOT / "docs" / "operations.md").read_text()):
         assert re.search(rf"kubectl label node \w+ {key}={value}\n", page)
     assert yaml.safe_load(readme.split("```yaml\n")[1].split("```")[0])["spec"] == sample["spec"]
 

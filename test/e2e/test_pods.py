@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our programs as pods on real kubelets, installed by the commands of README.md and docs/install.md.
+"""Our programs as pods on real kubelets, installed by the commands of README.md and docs/operations.md.
 
 Each pod has what the manifests give it: rights, capabilities, mounts, seccomp, Pod Security. What is changed for the
 simulator, pods_rig.FOR_THE_SIMULATOR says. The tests go on from one another's cluster; each makes what it needs of it.
