@@ -6,7 +6,8 @@
 #     of KUBEBUILDER_ASSETS or PATH, else built once by hack/kube/build.sh and cached outside the
 #     tree; where that has to happen without a Go, Debian's too
 #   - as root, what a node with a real kubelet needs (hack/kube/node-up.sh): containerd 1.7 or later
-#     of PATH, else built likewise; runc, CNI plugins and a static busybox
+#     of PATH, else built likewise; runc, CNI plugins and a static busybox; and buildah, to build from
+#     the Containerfile
 #   - with --with-koordinator, as root: Koordinator's scheduler, built likewise
 #   - with --with-helm: helm and kubeconform, built likewise
 #
@@ -34,6 +35,8 @@ packages=(
 
 # a node that runs pods
 node_packages=(runc containernetworking-plugins busybox-static iproute2 util-linux)
+# builds from config/images/Containerfile, and their base (hack/images/check.sh)
+node_packages+=(buildah mmdebstrap)
 
 kube=yes
 koordinator=

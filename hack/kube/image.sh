@@ -11,7 +11,7 @@
 #   --digest FILE       writes the image's digest there
 #
 # The same folder gives the same file: names are sorted, everything is root's, and all times are
-# SOURCE_DATE_EPOCH (0 where that is not set). Modes are the folder's.
+# SOURCE_DATE_EPOCH (0 where that is not set). Modes are the folder's, whatever the caller's umask.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -35,6 +35,7 @@ done
 tags=("$1" "${tags[@]}") out=$2 folder=$3
 shift 3
 epoch=${SOURCE_DATE_EPOCH:-0}
+umask 022 # the archive has the modes of its parts
 
 parts=$(mktemp -d)
 trap 'rm -rf "$parts"' EXIT

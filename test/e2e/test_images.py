@@ -5,6 +5,7 @@ import fnmatch
 import hashlib
 import io
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -75,12 +76,12 @@ class Image:
         return json.loads(self.read(f"usr/share/doc/cleave/{self.name}.spdx.json"))
 
 
-def make_images(folder, **variables):
+def make_images(folder, env=None, umask=-1, **variables):
     """`make images` in a tree. The lock is that of hack/run-tests.sh: one make at a time in a variant's folder."""
     lock = folder / "build/release/.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
     argv = ["flock", lock, "make", "-s", "-j2", "images", *(f"{key}={value}" for key, value in variables.items())]
-    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=1800)
+    done = subprocess.run(argv, cwd=folder, env={**os.environ, **(env or {})}, umask=umask, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -305,24 +306,64 @@ def copy_tree(to):
 
 @pytest.mark.long
 def test_two_builds_in_different_folders_are_the_same_bit_for_bit(images):
-    """The second folder stays in build/, with what was compiled there."""
+    """Also with another umask, time zone and locale. The second folder stays in build/, with what was compiled there."""
     elsewhere = ROOT / "build" / "images-again" / "a-folder-with-another-name"
     elsewhere.mkdir(parents=True, exist_ok=True)
     copy_tree(elsewhere)
     config = images["cleave-agent"].config
     labels = config["config"]["Labels"]
     epoch = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    make_images(elsewhere, VERSION=labels["org.opencontainers.image.version"], SOURCE_DATE_EPOCH=epoch)
+    there = {"TZ": "XXX-13:45", "LC_ALL": "C", "LANG": "de_DE.UTF-8"}
+    make_images(elsewhere, there, 0o077, VERSION=labels["org.opencontainers.image.version"], SOURCE_DATE_EPOCH=epoch)
     for name, image in images.items():
         again = Image(elsewhere / "build/images" / f"{name}.oci.tar")
         assert again.digest == image.digest
+        assert (elsewhere / "build/images" / f"{name}.oci.tar").read_bytes() == (IMAGES / f"{name}.oci.tar").read_bytes()
 
 
 # --- the Containerfile ---
 
 
-def test_what_was_built_here_is_kept_out_of_what_podman_and_docker_read():
-    """The patterns only: nothing that builds from the Containerfile runs here."""
+@pytest.fixture
+def sees(tmp_path):
+    """What a build from the Containerfile has of a tree, by a real builder: sees(tree) gives the names of all files below /src."""
+    if os.geteuid() != 0 or not shutil.which("buildah"):
+        pytest.skip("a build from the Containerfile needs root and buildah (hack/install-deps.sh)")
+    (copied,) = re.findall(r"^COPY \. /src$", (ROOT / "config/images/Containerfile").read_text(), re.M)
+    probe = tmp_path / "Containerfile"
+    probe.write_text(f"FROM scratch\n{copied}\n")
+
+    def buildah(*words):
+        storage = ["--root", tmp_path / "storage", "--runroot", tmp_path / "run", "--storage-driver", "vfs"]
+        done = subprocess.run(["buildah", *storage, *words], capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def look(tree):
+        buildah("bud", "--quiet", "--isolation", "chroot", "--file", probe, "--tag", "probe", tree)
+        container = buildah("from", "--pull-never", "probe")
+        below = Path(buildah("mount", container)) / "src"
+        names = {str(path.relative_to(below)) for path in below.rglob("*") if path.is_symlink() or not path.is_dir()}
+        buildah("rm", container)
+        return names
+
+    return look
+
+
+def test_a_build_sees_the_tree_and_nothing_that_was_built_in_it(sees, tmp_path):
+    tree = tmp_path / "tree"
+    copy_tree(tree)
+    stale = {f"build/release/{name}" for name in (*NAMES, "cleave-child", "nodeagent/main.o")} | {"build/images/cleave-agent/root/usr/bin/cleave-agent", "hack/__pycache__/linked.pyc"}
+    for name in stale:
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text("built elsewhere")
+    assert sees(tree) == set(tracked())
+    (tree / ".containerignore").unlink()
+    (tree / ".dockerignore").unlink()
+    assert sees(tree) >= stale, "the ignore files are what keeps it out"
+
+
+def test_podman_and_docker_leave_out_the_same():
     lines = [(ROOT / name).read_text().splitlines() for name in (".containerignore", ".dockerignore")]
     assert lines[0] == lines[1] and "build/" in lines[0]
     assert not any(line.startswith("!") for line in lines[0]) and not any(name.startswith("build/") for name in tracked())
