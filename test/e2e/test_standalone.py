@@ -67,10 +67,11 @@ class Host:
         return done.stdout
 
     def inspect(self, *words, **how):
-        """With the simulated host's processes, and none of this machine's files."""
+        """With the simulated host's processes, and none of this machine's files and devices."""
         host = self.folder / "host"
         host.mkdir(exist_ok=True)
-        return self.agent("inspect", "--proc-root", self.folder / "proc", "--dev-root", host, *words, **how)
+        roots = {"--proc-root": self.folder / "proc", "--sys-root": self.folder / "sys", "--dev-root": host}
+        return self.agent("inspect", *(word for pair in roots.items() for word in pair), *words, **how)
 
     def ctl(self, *words):
         done = subprocess.run(
@@ -189,19 +190,18 @@ def test_inspect_says_what_an_installer_asks(host):
     h.ctl("sys-root", h.folder)
     module = h.folder / "sys" / "module" / "nvidia"
     module.rename(h.folder / "unloaded")
-    sys_root = ("--sys-root", h.folder / "sys")
     nowhere = {"CLEAVE_NVML_LIBRARY": "/nonexistent/nvml.so", "CLEAVE_MXSML_LIBRARY": "/nonexistent/mxsml.so"}
-    said = ["# no driver", h.inspect(*sys_root, code=2, **nowhere)]
+    said = ["# no driver", h.inspect(code=2, **nowhere)]
     (h.folder / "unloaded").rename(module)
     h.ctl("driver-root", h.folder / "host")
-    said += ["# no library in the pod", h.inspect(*sys_root, code=2, **nowhere)]
+    said += ["# no library in the pod", h.inspect(code=2, **nowhere)]
     (module / "version").write_text("570.86.15\n")
-    said += ["# another version in the kernel", h.inspect(*sys_root)]
+    said += ["# another version in the kernel", h.inspect()]
     h.ctl("sys-root", h.folder)
     for gpu in (0, 1):
         h.ctl("persistence", "--gpu", gpu, 1)
     h.ctl("recovery-action", "--gpu", 1, "reboot")
-    said += ["# a reboot is asked for", h.inspect(*sys_root)]
+    said += ["# a reboot is asked for", h.inspect()]
     golden("inspect-readiness.txt", masked("\n".join(said)))
 
 
