@@ -224,7 +224,6 @@ static void build_status(const struct look *l, struct device_status *ret)
         .agent_version = CLEAVE_VERSION,
         .publisher = API_PUBLISHER_KUBELET,
     };
-    auto_conditions struct conditions all = {0};
     auto_node_offer struct node_offer offer;
     int64_t now_ms = clock_wall_ms(clock_real());
     node_offer_build(&state, now_ms, &offer);
