@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from rig import BIN, IDLE_SECONDS, ROOT, RUN, Skip, anonymous_mib, context_switches, cpu_s, proportional_mib, quantile, resident_mib, show
+from rig import BIN, IDLE_SECONDS, ROOT, RUN, Skip, anonymous_mib, context_switches, cpu_s, proportional_mib, quantile, resident_mib, show, simulator_mib
 
 sys.path.insert(0, str(ROOT / "test/e2e"))
 try:
@@ -471,6 +471,7 @@ def agent_with_all():
         for who, pid in pids.items():
             switches, cpu = before[who]
             show("agent", f"all on, {who}: resident / anonymous memory", f"{resident_mib(pid):.1f} / {anonymous_mib(pid):.1f} MiB", AIMS_MIB[who == "agent"])
+            show("agent", f"all on, {who}: resident, of which the simulator's", f"{simulator_mib(pid):.1f} MiB")
             show("agent", f"all on, {who}: proportional memory", f"{proportional_mib(pid):.1f} MiB")
             show("agent", f"all on, {who}: wake-ups a second while idle", f"{(context_switches(pid) - switches) / seconds:.2f}", "aim < 0.1")
             show("agent", f"all on, {who}: CPU while idle", f"{(cpu_s(pid) - cpu) / seconds * 100:.2f} %")

@@ -150,6 +150,18 @@ def proportional_mib(pid):
     return 0
 
 
+def simulator_mib(pid):
+    """Of what is resident: the simulated libraries and their state file, which a node with a driver does not have."""
+    kib, ours = 0, False
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        words = line.split()
+        if "-" in words[0] and not words[0].endswith(":"):
+            ours = len(words) > 5 and (words[5].startswith(str(BIN / "sim")) or words[5].endswith("/hardware"))
+        elif words[0] == "Rss:" and ours:
+            kib += int(words[1])
+    return kib / 1024
+
+
 def context_switches(pid):
     total = 0
     for task in Path(f"/proc/{pid}/task").iterdir():
