@@ -119,8 +119,8 @@ static int open_source(struct sources *s, const char *path, const char *vendor, 
 static int find_device(struct sources *s, const char *path, const struct grant_mark *m,
                        struct err *e)
 {
-    struct source *source;
-    const json_t *edits;
+    struct source *source = NULL;
+    const json_t *edits = NULL;
     TRY(open_source(s, path, m->vendor, &source, e));
     TRY(description_device(source->json, m->name, &edits, e));
     *XPUSH(source->edits, source->n) = edits;

@@ -10,7 +10,7 @@ import pytest
 from conftest import ROOT
 
 VERSION = "570.86.15"
-MODULES = [f"container/{m}" for m in "container_vendor dri_nodes driver_files entry rooted".split()]
+MODULES = [f"container/{m}" for m in "container_vendor dri_nodes driver_files driver_mounts entry grant_mark rooted".split()]
 MODULES += "cdi/cdi cdi/cdi_common cdi/entry_build vendor/container_vendors".split()
 MODULES += ["vendor/metax/container_metax"]
 MODULES += [f"vendor/nvidia/{m}" for m in "container_nvidia nvidia_make nvidia_nodes".split()]
