@@ -101,7 +101,7 @@ class Api:
                     raise ApiError(0, f"{method} {path}: {error}") from error
         if answer.status >= 300:
             raise ApiError(answer.status, f"{method} {path}: {answer.status}: {text}")
-        return json.loads(text) if text.startswith("{") else text
+        return json.loads(text) if answer.getheader("Content-Type", "").startswith("application/json") else text
 
     def connect(self):
         connection = http.client.HTTPSConnection(*self.where, context=self.tls, timeout=30)

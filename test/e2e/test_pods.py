@@ -240,7 +240,7 @@ def test_with_the_driver_of_the_host_the_same_is_served(pods, host_driver):
 def test_somebody_looks_at_the_cards_from_within_the_agents_pod(pods, host_driver, name):
     node = pods.node(name)
     seen = host_driver.sh(f"kubectl -n cleave-node exec {node.agent_pod()['metadata']['name']} -- cleave-agent inspect")
-    assert seen.count("GPU ") == len(node.cards()) and "3g.40gb" in seen
+    assert sum(line.startswith("GPU ") for line in seen.splitlines()) == len(node.cards()) and "3g.40gb" in seen
 
 
 def test_a_card_that_needs_a_reset_is_cut_through_the_driver_of_the_host(pods, host_driver):
