@@ -149,8 +149,9 @@ $(PROTO_LIB): $(PROTO_STEMS:=.o) | $(CURL)
 generated: $(PROTO_HEADERS)
 
 # FORCE unless the archive was made of just these objects: a source that is gone, or that is back beside
-# an older object of its own, leaves none that is newer than the archive.
-made_of_others = $(if $(call differ,$(file <$(1).members),$(2)),FORCE)
+# an older object of its own, leaves none that is newer than the archive. Make 4.3 takes the last newline off
+# what it reads only where its buffer did not have to grow: without strip every make linked all programs anew.
+made_of_others = $(if $(call differ,$(strip $(file <$(1).members)),$(strip $(2))),FORCE)
 differ = $(subst x$(1)x,,x$(2)x)
 define lib_rule
 $(call lib_of,$(1)): $(call obj_of,$(call src_of,$(1))) $(call made_of_others,$(call lib_of,$(1)),$(call obj_of,$(call src_of,$(1))))

@@ -154,12 +154,12 @@ POINTS = ["standby", "asked", "registers", "listed", "parting", "renews"]
 
 def at_point(host, point, old, new, action):
     """Runs action once when the hand-over is there."""
-    done = threading.Event()
+    once_only, done = threading.Lock(), threading.Event()
 
     def once(*_):
-        if not done.is_set():
-            done.set()
+        if once_only.acquire(blocking=False):
             action()
+            done.set()
 
     def on_register(request):
         seen = {"registers": "parting" not in request.endpoint, "parting": "parting" in request.endpoint}
