@@ -464,6 +464,13 @@ static void kubelet_came(void *arg, bool same_socket)
     }
 }
 
+/* It may have registered a resource of this one's, or the kubelet may have dropped both. */
+static void others_changed(void *arg)
+{
+    struct device_plugin *p = arg;
+    p->o.ops->changed(p->o.arg);
+}
+
 /* --- Hand-over --- */
 
 /* The old streams stay: in kubelets before 1.36 the end of any of them undoes the registration. */
@@ -521,20 +528,13 @@ int device_plugin_new(const struct device_plugin_options *o, struct device_plugi
     auto_free char *path = plugin_folder_path(o->dir, /* name= */ NULL);
     p->kubelet = grpc_client_new(o->reactor, path, NULL);
     plugin_folder_sweep(o->dir, SOCKET_PREFIX);
-    TRY(plugin_folder_new(o->reactor, o->dir, kubelet_came, p, &p->folder, e));
+    static const struct plugin_folder_ops folder_ops = {kubelet_came, others_changed};
+    TRY(plugin_folder_new(o->reactor, o->dir, &folder_ops, p, &p->folder, e));
     *ret = TAKE(p);
     return 0;
 }
 
-static bool is_named(const char *name, const char *const *names, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(names[i], name) == 0)
-            return true;
-    return false;
-}
-
-bool device_plugin_verify(struct device_plugin *p, const char *const *names, size_t n)
+bool device_plugin_verify(struct device_plugin *p, const struct plugin_granted *all, size_t n)
 {
     bool again = false;
     for (size_t i = 0; !p->frozen && i < p->n; i++) {
@@ -542,7 +542,11 @@ bool device_plugin_verify(struct device_plugin *p, const char *const *names, siz
         bool known = s->verified; /* a registration newer than the question is passed over once */
         s->verified = s->offers && is_heard(s);
         again |= s->verified && !known;
-        if (!known || !s->verified || is_retiring(s) || is_named(s->name, names, n))
+        if (!known || !s->verified || is_retiring(s))
+            continue;
+        enum plugin_look found = plugin_list_look(&s->list, s->name, all, n);
+        again |= contest_look(&s->contest, found == PLUGIN_LOOK_STRANGE);
+        if (found != PLUGIN_LOOK_NOTHING)
             continue;
         s->verified = false;
         log_warn("The kubelet listens and offers nothing: registering again",

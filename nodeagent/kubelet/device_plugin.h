@@ -44,11 +44,12 @@ void device_plugin_repeat(struct device_plugin *p);
  * lost. */
 void device_plugin_check(struct device_plugin *p);
 
-/* Takes the resource names of which the kubelet would grant something. A resource that it listens
- * to, that has a healthy device and that is missing there is registered again: in kubelets before
- * 1.36 the late end of an old stream can undo a new registration (kubernetes#135437). True: a
- * registration is too recent to decide; ask the kubelet once more. */
-bool device_plugin_verify(struct device_plugin *p, const char *const *names, size_t n);
+/* Takes what the kubelet would grant. A resource that it listens to, that has a healthy device and
+ * that is missing there is registered again: in kubelets before 1.36 the late end of an old stream
+ * can undo a new registration (kubernetes#135437), another plugin's as well. Devices of a resource
+ * that this plugin has not listed are another plugin's. True: it is too early to decide; ask the
+ * kubelet once more. */
+bool device_plugin_verify(struct device_plugin *p, const struct plugin_granted *all, size_t n);
 
 enum plugin_state {
     PLUGIN_SERVED,    /* the kubelet listens to every resource */
@@ -63,9 +64,8 @@ enum plugin_state {
  * here. */
 enum plugin_state device_plugin_trouble(const struct device_plugin *p, const char **ret_text);
 
-/* A resource that another plugin has taken from this one several times of late, by registering it
- * with the same kubelet; NULL: none. This one registers it again each time, after ever longer
- * pauses. Borrowed until the next call of any function here. */
+/* A resource that another plugin has registered with the same kubelet as well (contest.h); NULL:
+ * none. Borrowed until the next call of any function here. */
 const char *device_plugin_contested(const struct device_plugin *p);
 
 struct plugin_stats device_plugin_stats(const struct device_plugin *p);

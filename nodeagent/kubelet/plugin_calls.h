@@ -17,7 +17,8 @@ struct plugin_ops {
     /* Fills ret_ids with p->size pointers out of p->available. */
     int (*prefer)(void *arg, const char *resource, const struct plugin_preference *p,
                   const char **ret_ids, struct err *e);
-    /* Called when the result of device_plugin_trouble may have changed. */
+    /* Called when the results of device_plugin_trouble and device_plugin_contested may have changed,
+     * or a device_plugin_verify may find something else. */
     void (*changed)(void *arg);
 };
 

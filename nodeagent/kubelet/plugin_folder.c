@@ -32,7 +32,7 @@ struct socket_mark {
 struct plugin_folder {
     struct reactor *reactor;
     char *dir;
-    plugin_folder_fn *fn;
+    const struct plugin_folder_ops *ops;
     void *arg;
     int notify; /* inotify; -1: none */
     int folder; /* the folder's watch; -1: the folder is missing */
@@ -69,7 +69,7 @@ void plugin_folder_look(struct plugin_folder *f)
         now.there && f->mark.there && now.dev == f->mark.dev && now.ino == f->mark.ino;
     f->mark = now;
     if (!same && now.there)
-        f->fn(f->arg, same_inode);
+        f->ops->came(f->arg, same_inode);
 }
 
 static void watch_folder(void *arg)
@@ -84,12 +84,21 @@ static void watch_folder(void *arg)
     plugin_folder_look(f);
 }
 
+static bool is_plugins(const struct inotify_event *event)
+{
+    static const char end[] = ".sock";
+    size_t len = event->len ? strlen(event->name) : 0;
+    return event->mask & (IN_CREATE | IN_DELETE) && len >= sizeof(end) &&
+           strcmp(event->name + len - strlen(end), end) == 0 &&
+           strcmp(event->name, KUBELET_SOCKET) != 0;
+}
+
 static void folder_changed(void *arg, uint32_t events)
 {
     (void)events;
     struct plugin_folder *f = arg;
     alignas(struct inotify_event) char buf[4096];
-    bool gone = false;
+    bool gone = false, others = false;
     ssize_t got;
     while ((got = read(f->notify, buf, sizeof(buf))) > 0) {
         for (char *at = buf; at < buf + got;) {
@@ -97,6 +106,7 @@ static void folder_changed(void *arg, uint32_t events)
             /* Events of a watch that was removed already are outdated. */
             gone |= event->wd == f->folder &&
                     event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED);
+            others |= is_plugins(event);
             at += sizeof(*event) + event->len;
         }
     }
@@ -106,6 +116,8 @@ static void folder_changed(void *arg, uint32_t events)
         reactor_timer_set(f->timer, 0);
     }
     plugin_folder_look(f);
+    if (others)
+        f->ops->others(f->arg);
 }
 
 static bool is_served(const char *path)
@@ -149,14 +161,14 @@ static int begin_watch(struct plugin_folder *f, struct err *e)
     return 0;
 }
 
-int plugin_folder_new(struct reactor *reactor, const char *dir, plugin_folder_fn *fn, void *arg,
-                      struct plugin_folder **ret, struct err *e)
+int plugin_folder_new(struct reactor *reactor, const char *dir, const struct plugin_folder_ops *ops,
+                      void *arg, struct plugin_folder **ret, struct err *e)
 {
-    assert(dir && fn);
+    assert(dir && ops->came && ops->others);
     auto_plugin_folder struct plugin_folder *f = xmalloc(sizeof(*f));
     *f = (struct plugin_folder){.reactor = reactor,
                                 .dir = xstrdup(dir),
-                                .fn = fn,
+                                .ops = ops,
                                 .arg = arg,
                                 .notify = -1,
                                 .folder = -1};

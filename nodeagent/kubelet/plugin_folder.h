@@ -15,14 +15,18 @@
  */
 struct plugin_folder;
 
-/* Called when a kubelet's socket is there that was not before. same_socket: only its times differ,
- * which may be a chmod. */
-typedef void plugin_folder_fn(void *arg, bool same_socket);
+struct plugin_folder_ops {
+    /* A kubelet's socket is there that was not before. same_socket: only its times differ, which
+     * may be a chmod. */
+    void (*came)(void *arg, bool same_socket);
+    /* A plugin's socket, which is a file NAME.sock, was made or removed. */
+    void (*others)(void *arg);
+};
 
-/* Watches the folder (which may be missing) from now on; fn is called at once when a kubelet is
- * there. reactor and arg are borrowed. ERR_SYSTEM: no watch can be had. Caller frees. */
-int plugin_folder_new(struct reactor *reactor, const char *dir, plugin_folder_fn *fn, void *arg,
-                      struct plugin_folder **ret, struct err *e) MUST_CHECK;
+/* Watches the folder (which may be missing) from now on; came is called at once when a kubelet is
+ * there. reactor, ops and arg are borrowed. ERR_SYSTEM: no watch can be had. Caller frees. */
+int plugin_folder_new(struct reactor *reactor, const char *dir, const struct plugin_folder_ops *ops,
+                      void *arg, struct plugin_folder **ret, struct err *e) MUST_CHECK;
 /* Looks at the kubelet's socket now, as an event would. */
 void plugin_folder_look(struct plugin_folder *f);
 /* True when the kubelet's socket was there at the last look. */

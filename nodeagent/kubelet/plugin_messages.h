@@ -40,9 +40,26 @@ struct plugin_bytes {
     size_t len;
 };
 
+/* Devices of a resource that the kubelet would grant; a resource may have several of these. */
+struct plugin_granted {
+    const char *resource;
+    char *const *ids;
+    size_t n_ids;
+};
+
 struct plugin_bytes plugin_encode_register(const char *endpoint, const char *resource);
 struct plugin_bytes plugin_encode_options(void);
 struct plugin_bytes plugin_encode_list(const struct plugin_resource *r);
+
+enum plugin_look {
+    PLUGIN_LOOK_NOTHING, /* the kubelet would grant no device of the resource */
+    PLUGIN_LOOK_LISTED,
+    PLUGIN_LOOK_STRANGE, /* one that the list lacks is among them */
+};
+/* What the kubelet would grant of a resource, beside its encoded list. A list that is too long to be
+ * looked through (8 MiB unpacked) lacks nothing. */
+enum plugin_look plugin_list_look(const struct plugin_bytes *list, const char *resource,
+                                  const struct plugin_granted *all, size_t n);
 
 /* Called for each container of an Allocate or GetPreferredAllocation, in order. */
 typedef int plugin_allocate_fn(void *arg, const char *const *ids, size_t n, struct entry *ret,

@@ -161,7 +161,7 @@ void pod_resources_ask(struct pod_resources *p)
         reactor_timer_set(p->timer, GAP_MS - since);
 }
 
-static void names_answered(void *arg, const struct grpc_reply *reply)
+static void granted_answered(void *arg, const struct grpc_reply *reply)
 {
     struct pod_resources *p = arg;
     if (reply->code != GRPC_OK)
@@ -172,18 +172,20 @@ static void names_answered(void *arg, const struct grpc_reply *reply)
         v1__allocatable_resources_response__unpack(&arena.allocator, reply->len, reply->message);
     if (!m)
         return;
-    auto_free const char **names = xcalloc(m->n_devices, sizeof(*names));
+    auto_free struct plugin_granted *all = xcalloc(m->n_devices, sizeof(*all));
     size_t n = 0;
     for (size_t i = 0; i < m->n_devices; i++)
         if (m->devices[i]->n_device_ids)
-            names[n++] = m->devices[i]->resource_name;
-    p->o.names_fn(p->o.arg, names, n);
+            all[n++] =
+                (struct plugin_granted){m->devices[i]->resource_name, m->devices[i]->device_ids,
+                                        m->devices[i]->n_device_ids};
+    p->o.granted_fn(p->o.arg, all, n);
 }
 
-void pod_resources_ask_names(struct pod_resources *p)
+void pod_resources_ask_granted(struct pod_resources *p)
 {
     grpc_client_call(p->client, "/v1.PodResourcesLister/GetAllocatableResources",
-                     (const uint8_t *)"", 0, DEADLINE_MS, names_answered, p);
+                     (const uint8_t *)"", 0, DEADLINE_MS, granted_answered, p);
 }
 
 struct pod_resources *pod_resources_new(const struct pod_resources_options *o)

@@ -4,6 +4,8 @@
 #include "base/auto.h"
 #include "base/reactor.h"
 
+#include "nodeagent/kubelet/plugin_messages.h"
+
 /*
  * A client of the kubelet's PodResources API v1, which lists the devices of each container. It asks
  * on request, one question at a time and at most 50 a second (the kubelet answers 100, bursts of
@@ -25,8 +27,8 @@ struct pod_container {
  * same answer has. */
 typedef void pod_resources_pods_fn(void *arg, const struct pod_container *list, size_t n);
 
-/* Takes the names of the resources of which the kubelet has devices; borrowed for the call. */
-typedef void pod_resources_names_fn(void *arg, const char *const *names, size_t n);
+/* Takes the devices that the kubelet would grant; borrowed for the call. */
+typedef void pod_resources_granted_fn(void *arg, const struct plugin_granted *all, size_t n);
 
 /* Takes a whole list that was asked for at asked_mono_ms (err NULL), or why there is none. */
 typedef void pod_resources_fn(void *arg, const struct pod_device *list, size_t n,
@@ -37,7 +39,7 @@ struct pod_resources_options {
     const struct clock *clk; /* the reactor's */
     const char *path;        /* the kubelet's socket; copied */
     pod_resources_fn *fn;
-    pod_resources_names_fn *names_fn;
+    pod_resources_granted_fn *granted_fn;
     pod_resources_pods_fn *pods_fn; /* NULL: nobody asks for them */
     void *arg;
 };
@@ -49,7 +51,7 @@ void pod_resources_ask(struct pod_resources *p);
 int64_t pod_resources_renewed_mono_ms(const struct pod_resources *p);
 /* Asks which devices the kubelet would grant (GetAllocatableResources). A kubelet that cannot
  * answer gives no callback. */
-void pod_resources_ask_names(struct pod_resources *p);
+void pod_resources_ask_granted(struct pod_resources *p);
 /* NULL allowed; returns NULL. */
 struct pod_resources *pod_resources_free(struct pod_resources *p);
 AUTO_DEFINE_PTR(pod_resources, struct pod_resources, pod_resources_free)

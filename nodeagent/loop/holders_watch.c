@@ -15,9 +15,10 @@
 enum {
     SETTLE_MS = 20, /* the kubelet shows a grant 1.4 to 13 ms after Allocate */
     SETTLE_CAP_MS = 1000,
-    WATCH_MS = 10000, /* while pods hold devices: nothing reports their end */
-    VERIFY_MS = 1000, /* by then the kubelet has taken in a list */
-    RETRY_MS = 1000,  /* while the kubelet does not answer */
+    WATCH_MS = 10000,   /* while pods hold devices: nothing reports their end */
+    VERIFY_MS = 1000,   /* by then the kubelet has taken in a list */
+    VERIFY_CHECKS = 10, /* readings between two looks at what the kubelet grants */
+    RETRY_MS = 1000,    /* while the kubelet does not answer */
     /* A kubelet serves its list before the API server has given it its pods again (kubernetes
      * pkg/kubelet/kubelet.go). */
     YOUNG_MS = 30000,
@@ -39,6 +40,7 @@ struct holders_watch {
     int64_t since_mono_ms;    /* when this watch started */
     size_t n_unlisted;        /* devices of the checkpoint that the newest list lacks */
     int64_t unlisted_ms;
+    unsigned n_checks;
 };
 
 /* Asks in ms, unless a question is due earlier: grants in quick succession must not postpone it. */
@@ -230,14 +232,14 @@ static void on_timer(void *arg)
 static void verify(void *arg)
 {
     struct holders_watch *w = arg;
-    pod_resources_ask_names(w->pods);
+    pod_resources_ask_granted(w->pods);
 }
 
-static void named(void *arg, const char *const *names, size_t n)
+static void granted(void *arg, const struct plugin_granted *all, size_t n)
 {
     struct holders_watch *w = arg;
     assert(w->d.plugin); /* only its registrations are verified */
-    if (device_plugin_verify(w->d.plugin, names, n))
+    if (device_plugin_verify(w->d.plugin, all, n))
         reactor_timer_set(w->verify_timer, VERIFY_MS);
 }
 
@@ -256,6 +258,9 @@ void holders_watch_check(struct holders_watch *w)
     bool may_change = !w->d.plugin || !holders_none(&w->holders);
     if (may_change || is_young(w, clock_mono_ms(w->d.clk)))
         holders_watch_ask(w);
+    /* A plugin that was killed leaves its socket, so nothing tells that the kubelet dropped it. */
+    if (w->d.plugin && ++w->n_checks % VERIFY_CHECKS == 0)
+        pod_resources_ask_granted(w->pods);
 }
 
 void holders_watch_grant(struct holders_watch *w, const char *const *ids, size_t n)
@@ -290,7 +295,7 @@ struct holders_watch *holders_watch_new(const struct holders_watch_deps *d)
         .clk = d->clk,
         .path = path,
         .fn = listed,
-        .names_fn = named,
+        .granted_fn = granted,
         .pods_fn = met,
         .arg = w,
     };

@@ -82,8 +82,8 @@ char *neighbours_words(const struct node_state *s, const char **ret_reason)
         reason = "Contested";
     if (s->contested)
         sb_addf(&out,
-                "%sanother program registers %s with the kubelet again and again, and takes it "
-                "from the agent: find out who it is (kubectl get pods -A -o wide "
+                "%sanother program has registered %s with the kubelet, which asks that one and not "
+                "the agent for it: find out who it is (kubectl get pods -A -o wide "
                 "--field-selector spec.nodeName=%s)",
                 out.len ? "; " : "", s->contested, s->node ? s->node : "NODE");
     *ret_reason = reason;

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Other programs that cut or offer a node's cards beside our agent: said in its Device, and not fought (docs/adr/0039)."""
 
-import threading
-
 from conftest import wait_for
 from kubelet_rig import HALF, SMALL, halves, real_cluster, real_node, real_rig  # noqa: F401
 from stack import condition, is_true
@@ -30,43 +28,22 @@ def test_a_mig_manager_is_said_with_what_switches_it_off(halves):
     wait_for(lambda: neighbours(halves) is None, 60, lambda: f"the neighbour to be gone: {halves.status()['conditions']}")
 
 
-class Rival(ToyPlugin):
-    """Registers again whenever the kubelet leaves it, as our agent does."""
-
-    def __init__(self, folder):
-        super().__init__(folder, SMALL, "theirs.sock")
-        self.devices = {"GPU-theirs": True}
-        self.left = threading.Event()
-        self.ended = False
-        self.thread = threading.Thread(target=self.fight)
-        self.thread.start()
-
-    def watch(self, request, context):
-        context.add_callback(self.left.set)
-        yield from super().watch(request, context)
-
-    def fight(self):
-        while not self.ended:
-            self.left.clear()
-            self.register()
-            self.left.wait()
-
-    def stop(self):
-        self.ended = True
-        self.left.set()
-        self.thread.join(30)
-        super().stop()
-
-
 def test_a_plugin_that_registers_the_same_resource_is_said_and_left_alone(halves):
-    rival = Rival(halves.plugins)
+    """The kubelet goes on reading our list and asks the other plugin, and when that one goes it has dropped both."""
+    agent = halves.agent
+    before = agent.text().count("Registered with the kubelet")
+    rival = ToyPlugin(halves.plugins, SMALL, "theirs.sock")
     try:
-        wait_for(lambda: neighbours(halves) == ("True", "Contested"), 30, lambda: f"the rival in the Device: {halves.status()['conditions']}")
+        rival.devices = {"GPU-theirs": True}
+        assert rival.register() is None
+        wait_for(lambda: neighbours(halves) == ("True", "Contested"), 30, lambda: f"the rival in the Device; {rival.calls}: {halves.status()['conditions']}")
         assert SMALL in condition(halves.status(), "Neighbours")["message"]
         assert is_true(halves.status(), "Ready")
-        halves.wait_offers(**{HALF: 1, SMALL: 1})  # the rival's one; ours leaves it alone for longer and longer
-        assert rival.calls.count("registered") < 20
+        halves.wait_reads(3)
+        halves.wait_offers(**{HALF: 1, SMALL: 1})
+        assert agent.text().count("Registered with the kubelet") == before
     finally:
         rival.stop()
     halves.wait_offers(timeout=90, **{HALF: 1, SMALL: 3})
+    wait_for(lambda: neighbours(halves) is None, 60, lambda: f"the neighbour to be gone: {halves.status()['conditions']}")
     assert halves.result("echo mine", {SMALL: "1"}) == "mine\n"

@@ -391,8 +391,8 @@ Test(device_plugin, resource_that_comes_back_soon_was_never_away)
 Test(device_plugin, registration_that_did_not_take_is_made_again)
 {
     struct node n;
-    static const char *const other[] = {"example.com/fpga"};
-    static const char *const ours[] = {"nvidia.com/gpu"};
+    static const struct plugin_granted other[] = {{"example.com/fpga", NULL, 0}};
+    static const struct plugin_granted ours[] = {{"nvidia.com/gpu", NULL, 0}};
     node_init(&n);
     kubelet_start(&n);
     plugin_start(&n);
@@ -445,6 +445,36 @@ Test(device_plugin, resource_that_another_plugin_takes_is_said_and_not_fought_ov
     cr_expect_str_eq(device_plugin_contested(n.plugin), "nvidia.com/gpu");
     grpc_pass(n.w, 100000);
     cr_expect_null(device_plugin_contested(n.plugin), "a quarter of an hour of calm");
+    (void)close(fd);
+    node_done(&n);
+}
+
+Test(device_plugin, devices_of_another_plugin_are_said_while_the_kubelet_has_them)
+{
+    struct node n;
+    static char stranger[] = "GPU-theirs";
+    static char first[] = "GPU-00000000-0000-0000-0000-000000000000::0";
+    static char second[] = "GPU-00000000-0000-0000-0000-000000000000::1";
+    static char *const ids[] = {first, second, stranger};
+    static const struct plugin_granted ours[] = {{"nvidia.com/gpu", ids, 1},
+                                                 {"nvidia.com/gpu", ids + 1, 1},
+                                                 {"example.com/fpga", ids + 2, 1}};
+    static const struct plugin_granted theirs[] = {{"nvidia.com/gpu", ids + 1, 2}};
+    node_init(&n);
+    kubelet_start(&n);
+    plugin_start(&n);
+    offer(&n, "nvidia.com/gpu", 2);
+    int fd = listen_to(&n);
+    cr_expect(device_plugin_verify(n.plugin, ours, 3));
+    cr_expect_not(device_plugin_verify(n.plugin, ours, 3));
+    cr_expect(device_plugin_verify(n.plugin, theirs, 1), "that may be a list of before");
+    cr_expect_null(device_plugin_contested(n.plugin));
+    cr_expect_not(device_plugin_verify(n.plugin, theirs, 1));
+    cr_expect_str_eq(device_plugin_contested(n.plugin), "nvidia.com/gpu");
+    grpc_pass(n.w, 1000);
+    cr_expect_eq(n.registrations, 1, "said, and not fought");
+    cr_expect_not(device_plugin_verify(n.plugin, ours, 3));
+    cr_expect_null(device_plugin_contested(n.plugin));
     (void)close(fd);
     node_done(&n);
 }
