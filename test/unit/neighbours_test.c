@@ -82,12 +82,12 @@ Test(neighbours, another_plugin_is_wanted_where_the_agent_serves_nothing)
     expect(&s, "MIGManager", "nvidia.com/gpu.deploy.mig-manager=false");
 }
 
-Test(neighbours, a_resource_that_is_taken_again_and_again_is_said_without_a_known_pod)
+Test(neighbours, a_resource_that_another_plugin_has_registered_is_said_without_a_known_pod)
 {
     const struct node_state s = {.node = "n1",
                                  .contested = "nvidia.com/gpu",
                                  .publisher = API_PUBLISHER_KUBELET};
-    expect(&s, "Contested", "another program registers nvidia.com/gpu");
+    expect(&s, "Contested", "another program has registered nvidia.com/gpu");
 }
 
 Test(neighbours, there_is_a_bound)
