@@ -15,4 +15,5 @@ def install(rig):
 
 def uninstall(rig):
     rig.api.delete(CRD)
-    wait_for(lambda: rig.api.find(CRD) is None, 30, "the kind to be gone")
+    # The API server looks for objects that are left every five seconds, for a minute, before it tries again.
+    wait_for(lambda: rig.api.find(CRD) is None, 120, "the kind to be gone")

@@ -161,6 +161,7 @@ class KubeletStub:
         self.after_list = lambda plugin: None
         self.registrations = []  # of all times: (monotonic time, request)
         self.history = []  # of all times: (resource, healthy devices before, and after), one for each change
+        self.ended = collections.Counter()  # {resource: streams}
         self.calls = collections.Counter()
         self.server = self.pod_server = None
         self.forget()
@@ -278,6 +279,7 @@ class KubeletStub:
         with contextlib.suppress(ValueError):  # closed before the stream was there
             plugin.watch()
         with self.lock:
+            self.ended[plugin.resource] += 1
             now = self.clients.pop(plugin.resource, None)
             if now is None:
                 return

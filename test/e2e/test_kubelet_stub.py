@@ -20,6 +20,9 @@ class Stub:
     def restart(self):
         self.stub.restart()
 
+    def ended(self, resource):
+        return self.stub.ended[resource]
+
 
 class Real:
     def __init__(self, node):
@@ -32,6 +35,11 @@ class Real:
 
     def restart(self):
         self.node.restart_kubelet()
+
+    def ended(self, resource):
+        log = self.node.cluster.rundir / "nodes" / self.node.name / "kubelet.log"
+        return log.read_text(errors="replace").count(f'"ListAndWatch ended unexpectedly for device plugin" err="EOF" resource="{resource}"')
+
 
 
 @pytest.fixture(params=[Stub, pytest.param(Real, marks=pytest.mark.real_kubelet)])
@@ -112,6 +120,7 @@ def hand_over(host, toys):
     wait_offer(host, new, 2, 2)
     assert "no options here" in toys(refuses=True).register()
     old.end_stream()
+    wait_for(lambda: host.ended(old.resource) == 1, 30, "the kubelet to see the old stream's end")
     return old, new
 
 
