@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -23,6 +24,7 @@ struct node {
     unsigned registrations;
     char endpoint[64], resource[64]; /* of the newest */
     enum grpc_code verdict;          /* what it answers */
+    unsigned changes;
 };
 
 static void on_register(void *arg, struct grpc_call *call, const uint8_t *request, size_t len)
@@ -76,7 +78,8 @@ static int no_preference(void *arg, const char *resource, const struct plugin_pr
 
 static void changed(void *arg)
 {
-    (void)arg;
+    struct node *n = arg;
+    n->changes++;
 }
 
 static void plugin_start(struct node *n)
@@ -476,6 +479,36 @@ Test(device_plugin, devices_of_another_plugin_are_said_while_the_kubelet_has_the
     cr_expect_not(device_plugin_verify(n.plugin, ours, 3));
     cr_expect_null(device_plugin_contested(n.plugin));
     (void)close(fd);
+    node_done(&n);
+}
+
+static void touch(const struct node *n, const char *name)
+{
+    auto_free char *path = xasprintf("%s/%s", n->w->folder, name);
+    int fd = open(path, O_CREAT | O_CLOEXEC | O_WRONLY, 0600);
+    cr_assert_geq(fd, 0);
+    (void)close(fd);
+}
+
+Test(device_plugin, socket_of_another_plugin_is_noticed_when_it_comes_and_when_it_goes)
+{
+    struct node n;
+    node_init(&n);
+    kubelet_start(&n);
+    plugin_start(&n);
+    grpc_settle(n.w);
+    n.changes = 0;
+    touch(&n, "kubelet_internal_checkpoint");
+    touch(&n, ".sock");
+    grpc_settle(n.w);
+    cr_expect_eq(n.changes, 0, "no plugin's");
+    touch(&n, "nvidia-gpu.sock");
+    grpc_settle(n.w);
+    cr_expect_eq(n.changes, 1);
+    auto_free char *path = xasprintf("%s/nvidia-gpu.sock", n.w->folder);
+    cr_assert_eq(unlink(path), 0);
+    grpc_settle(n.w);
+    cr_expect_eq(n.changes, 2);
     node_done(&n);
 }
 
