@@ -196,37 +196,41 @@ remove_devices() {
 
 # --- Without a controller ---
 
-# Merge patches that remove what on_nodes names, a line each: node, which part of it, patch.
+# Merge patches that remove what on_nodes names, a line each: up to 100 Nodes with commas, which part of them, patch. Nodes from
+# which the same goes share a patch: kubectl takes a third of a second to start, and some clusters have thousands of them.
 patches() {
     awk '
         function add(list, key) { return list (list == "" ? "" : ", ") "\"" key "\": null" }
+        function put(patch) {
+            nodes[patch] = nodes[patch] (nodes[patch] == "" ? "" : ",") node
+            if (++count[patch] % 100 == 0) { print nodes[patch], patch; nodes[patch] = "" }
+        }
         function flush() {
             if (node == "") return
-            if (l != "" || a != "") printf "%s metadata {\"metadata\": {\"labels\": {%s}, \"annotations\": {%s}}}\n", node, l, a
-            if (r != "") printf "%s status {\"status\": {\"capacity\": {%s}, \"allocatable\": {%s}}}\n", node, r, r
+            if (l != "" || a != "") put("metadata {\"metadata\": {\"labels\": {" l "}, \"annotations\": {" a "}}}")
+            if (r != "") put("status {\"status\": {\"capacity\": {" r "}, \"allocatable\": {" r "}}}")
         }
         $1 != node { flush(); node = $1; l = a = r = "" }
         $2 == "label" { l = add(l, $3) }
         $2 == "annotation" { a = add(a, $3) }
         $2 == "resource" { r = add(r, $3) }
-        END { flush() }'
+        END { flush(); for (patch in nodes) if (nodes[patch] != "") print nodes[patch], patch }'
 }
 
 clean_nodes() {
-    local left node what patch
+    local left names nodes what patch
     left=$(on_nodes)
     [ -n "$left" ] || return 0
     say "taking it off $(cut -d' ' -f1 <<<"$left" | sort -u | wc -l) Nodes with kubectl"
-    while read -r node what patch; do
+    while read -r names what patch; do
+        IFS=, read -ra nodes <<<"$names"
         if [ "$what" = status ]; then
-            k patch node "$node" --subresource=status --type=merge -p "$patch" >/dev/null
+            k patch node "${nodes[@]}" --subresource=status --type=merge -p "$patch" >/dev/null
         else
-            k patch node "$node" --type=merge -p "$patch" >/dev/null
+            k patch node "${nodes[@]}" --type=merge -p "$patch" >/dev/null
         fi
     done < <(patches <<<"$left")
-    awk '$2 == "taint" {print $1}' <<<"$left" | while read -r node; do
-        k taint node "$node" gpu.cleave.dev/unhealthy- >/dev/null
-    done
+    awk '$2 == "taint" {print $1}' <<<"$left" | sort -u | xargs -r -n 100 sh -c '"$@" gpu.cleave.dev/unhealthy-' sh "${kubectl[@]}" taint node >/dev/null
     left=$(on_nodes)
     [ -z "$left" ] || die "this is still on Nodes: $left"
 }
