@@ -31,6 +31,7 @@ enum {
     CMDLINE_BYTES = 4096,
     STATUS_BYTES = 2048, /* NSpid is among the first lines */
     CGROUP_BYTES = 8192,
+    STAT_BYTES = 4 << 20, /* a number for each interrupt of each processor */
 };
 
 /* --- The process --- */
@@ -130,6 +131,31 @@ static bool is_there(const char *proc_root, const struct cri_runtime *before)
     return i < ARRAY_LEN(programs) && programs[i].kind == before->kind;
 }
 
+/* When a process began, in seconds of the wall clock; 0: not known. */
+static int64_t started_s(const char *proc_root, unsigned pid)
+{
+    enum { START_FIELD = 22, AFTER_COMM = 3 };
+    char text[1024];
+    auto_free char *path = xasprintf("%s/%u/stat", proc_root, pid);
+    auto_free char *machine = xasprintf("%s/stat", proc_root);
+    auto_free char *all = NULL;
+    size_t len = 0;
+    if (file_read_head(path, text, sizeof(text), NULL) < 0 ||
+        file_read(machine, STAT_BYTES, &all, &len, NULL) < 0)
+        return 0;
+    const char *at = strrchr(text, ')'); /* a program's name may have anything in it */
+    const char *boot = strstr(all, "\nbtime ");
+    if (!at || !boot)
+        return 0;
+    at++;
+    for (int i = AFTER_COMM; at && i < START_FIELD; i++)
+        at = strchr(at + 1, ' ');
+    if (!at)
+        return 0;
+    return strtoll(boot + strlen("\nbtime "), NULL, 10) +
+           strtoll(at + 1, NULL, 10) / sysconf(_SC_CLK_TCK);
+}
+
 /* --- Its command line --- */
 
 struct cmdline {
@@ -184,14 +210,17 @@ static int open_file(const char *host_root, const char *path, int *ret_fd, struc
     return 0;
 }
 
+/* *newest_s: becomes the time of the file's last change where that is later. */
 static int read_file(const char *host_root, const char *path, char **ret, size_t *ret_len,
-                     struct err *e)
+                     int64_t *newest_s, struct err *e)
 {
     auto_fd int fd = -1;
     struct stat st;
     TRY(open_file(host_root, path, &fd, e));
     if (fstat(fd, &st) < 0)
         return err_set_errno(e, errno, "%s", path);
+    if (st.st_ctim.tv_sec > *newest_s)
+        *newest_s = st.st_ctim.tv_sec;
     /* The kernel's own files have no size, and reading one may take something away. */
     if (st.st_size == 0) {
         *ret = xstrdup("");
@@ -272,12 +301,13 @@ static void read_configs(const char *host_root, const char *path, struct cri_con
                          struct cri_runtime *ret)
 {
     AUTO(files) struct files f = {0};
+    int64_t newest_s = 0;
     add_file(&f, xstrdup(path));
     for (size_t i = 0; i < f.n; i++) {
         auto_err struct err e = {0};
         auto_free char *text = NULL;
         size_t len = 0;
-        int rc = read_file(host_root, f.paths[i], &text, &len, &e);
+        int rc = read_file(host_root, f.paths[i], &text, &len, &newest_s, &e);
         if (rc == 0 && cri_config_take(config, text, len, &e) < 0)
             rc = err_wrap(&e, "%s", f.paths[i]);
         if (rc == 0)
@@ -290,6 +320,12 @@ static void read_configs(const char *host_root, const char *path, struct cri_con
         (void)snprintf(ret->trouble, sizeof(ret->trouble),
                        "%s is made of more than %d files, or of folders with more than %d", path,
                        MAX_FILES, MAX_ENTRIES);
+    /* Both clocks tell whole seconds. */
+    if (ret->started_s && newest_s > ret->started_s + 1 && !*ret->trouble)
+        (void)snprintf(ret->trouble, sizeof(ret->trouble),
+                       "%s, or what it imports, was changed after containerd had started: restart "
+                       "containerd",
+                       path);
     (void)snprintf(ret->file, sizeof(ret->file), "%s", path);
 }
 
@@ -377,9 +413,10 @@ static void read_docker(const char *host_root, struct cri_runtime *ret)
     auto_free char *text = NULL;
     struct cri_config config = {0};
     size_t len = 0;
+    int64_t changed_s = 0;
     ret->cdi = CRI_CDI_NONE;
     (void)snprintf(ret->file, sizeof(ret->file), "%s", DOCKER_CONFIG);
-    int rc = read_file(host_root, DOCKER_CONFIG, &text, &len, &e);
+    int rc = read_file(host_root, DOCKER_CONFIG, &text, &len, &changed_s, &e);
     if (rc == 0 && cri_config_take_docker(&config, text, len, &e) < 0)
         rc = err_wrap(&e, "%s", DOCKER_CONFIG);
     if (rc < 0 && e.kind != ERR_NOT_FOUND)
@@ -395,8 +432,10 @@ void cri_runtime_read(const char *proc_root, const char *host_root,
     if (is_there(proc_root, before)) {
         ret->pid = before->pid;
         ret->kind = before->kind;
+        ret->started_s = before->started_s;
     } else {
         find(proc_root, ret);
+        ret->started_s = ret->pid ? started_s(proc_root, ret->pid) : 0;
     }
     if (ret->kind == CRI_KIND_CONTAINERD)
         read_containerd(proc_root, host_root, ret);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "nodeagent/container/cri_config.h"
 
@@ -21,7 +22,8 @@ enum cri_cdi {
 };
 
 struct cri_runtime {
-    unsigned pid; /* of its process; 0: none was found */
+    unsigned pid;      /* of its process; 0: none was found */
+    int64_t started_s; /* when that began, in seconds of the wall clock; 0: not known */
     enum cri_kind kind;
     int major, minor; /* of its version; 0, -1: not known */
     enum cri_cdi cdi;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -187,6 +188,37 @@ Test(cri_runtime, a_value_without_room_is_no_silence)
     auto_free char *text = xasprintf("imports = ['%0300d']\n", 0);
     cr_expect_eq(cri_config_take(&c, text, strlen(text), &e), -(int)ERR_TOO_LARGE);
     cr_expect_not_null(strstr(err_msg(&e), "an import's path"));
+}
+
+/* A containerd that began so many seconds after the epoch, on a machine that was up for 100 then. */
+static void put_started(unsigned pid, long long s)
+{
+    auto_free char *name = xasprintf("/%u/stat", pid);
+    auto_free char *of =
+        xasprintf("%u (a) b (c) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 9 0 %lld 9 9", pid,
+                  100LL * sysconf(_SC_CLK_TCK));
+    auto_free char *machine =
+        xasprintf("cpu 1 2\nintr 5 6\nctxt 7\nbtime %lld\nprocesses 9\n", s - 100);
+    put(proc, name, of, strlen(of));
+    put(proc, "/stat", machine, strlen(machine));
+}
+
+Test(cri_runtime, a_configuration_that_is_newer_than_the_process_says_nothing)
+{
+    PROCESS(7, "containerd", "/usr/bin/containerd");
+    put_host("/etc/containerd/config.toml",
+             "version = 2\nimports = ['more.toml']\n" CRI2 "enable_cdi = true\n");
+    put_host("/etc/containerd/more.toml", "version = 2\n");
+    long long now = (long long)time(NULL);
+    put_started(7, now + 5);
+    cr_expect_eq(look(NULL).cdi, CRI_CDI_ON);
+    put_started(7, now - 60);
+    const struct cri_runtime r = look(NULL);
+    cr_expect_eq(r.started_s, now - 60);
+    cr_expect_eq(r.cdi, CRI_CDI_UNKNOWN);
+    cr_expect(strstr(r.trouble, "restart containerd"), "%s", r.trouble);
+    put_started(7, now + 5);
+    cr_expect_eq(look(&r).cdi, CRI_CDI_UNKNOWN, "the same process");
 }
 
 Test(cri_runtime, a_link_leads_to_the_hosts_file)
