@@ -571,9 +571,9 @@ def test_import_of_an_object_of_ours_says_that_it_is_one(host, name):
     assert f"{path} is a {kind} already; kubectl apply it" in host("h100-80").agent("import", path, code=2)
 
 
-def test_a_kubeconfig_that_is_not_there_is_named(host):
+def test_a_kubeconfig_that_is_not_there_is_named(host, tmp_path):
     h = host("h100-80")
-    assert "/nonexist does not exist" in h.agent("run", "--node-name", "n1", code=1, KUBECONFIG="/nonexist")
+    assert f"{tmp_path}/nowhere does not exist" in h.agent("run", "--node-name", "n1", code=1, KUBECONFIG=f"{tmp_path}/nowhere")
 
 
 # --- The README ---

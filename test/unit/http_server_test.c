@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
@@ -106,6 +107,16 @@ static void stop(struct running *r)
     r->scope = scope_free(r->scope);
 }
 
+/* The end or the stop of a child is a signal, which interrupts a recv that has a time limit. */
+static ssize_t receive(int fd, char *buf, size_t size)
+{
+    ssize_t n;
+    do
+        n = recv(fd, buf, size, 0);
+    while (n < 0 && errno == EINTR);
+    return n;
+}
+
 /* From this address of this machine. */
 static int connect_from(const struct running *r, uint32_t address)
 {
@@ -136,7 +147,7 @@ static char *ask(const struct running *r, const char *method, const char *path)
     sb_reset(&out);
     char buf[4096];
     ssize_t n;
-    while ((n = recv(fd, buf, sizeof(buf), 0)) > 0)
+    while ((n = receive(fd, buf, sizeof(buf))) > 0)
         sb_add_mem(&out, buf, (size_t)n);
     return sb_take(&out);
 }
@@ -210,7 +221,7 @@ static char *finish(int fd)
     char buf[4096];
     ssize_t n;
     (void)send(fd, rest, sizeof(rest) - 1, MSG_NOSIGNAL);
-    while ((n = recv(fd, buf, sizeof(buf), 0)) > 0)
+    while ((n = receive(fd, buf, sizeof(buf))) > 0)
         sb_add_mem(&out, buf, (size_t)n);
     return sb_take(&out);
 }
@@ -314,7 +325,7 @@ static char *ask_raw_from(const struct running *r, uint32_t address, const char 
     ssize_t n;
     (void)send(fd, bytes, len, MSG_NOSIGNAL);
     (void)shutdown(fd, SHUT_WR);
-    while ((n = recv(fd, buf, sizeof(buf), 0)) > 0)
+    while ((n = receive(fd, buf, sizeof(buf))) > 0)
         sb_add_mem(&out, buf, (size_t)n);
     if (ret_len)
         *ret_len = out.len;
