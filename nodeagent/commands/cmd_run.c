@@ -435,7 +435,9 @@ static void log_start(const char *node, int argc, char **argv)
 static void install(const char *folder)
 {
     auto_err struct err e = {0};
-    if (runtime_install("cleave-runtime", folder, &e) < 0)
+    auto_free char *program = NULL;
+    if (runtime_beside_us("cleave-runtime", &program, &e) < 0 ||
+        runtime_install(program, folder, &e) < 0)
         log_error("Could not install cleave-runtime", kv("folder", folder), kv_err(&e));
     else
         log_info("Installed cleave-runtime", kv("folder", folder));
