@@ -15,6 +15,8 @@
 #include "nodeagent/vendor/container_vendors.h"
 
 #define LIST_BYTES ((size_t)1 << 20)
+/* A runtime's CDI reads no annotations but those of this prefix. */
+#define CDI_PREFIX "cdi.k8s.io/"
 
 /* The granted devices without duplicates: replicas of one device are several grants. */
 struct granted {
@@ -72,6 +74,11 @@ static uint64_t fnv1a(const char *text)
     return hash;
 }
 
+static const char *prefix_of(const struct entry_options *o)
+{
+    return o->annotation_prefix ? o->annotation_prefix : CDI_PREFIX;
+}
+
 /*
  * The annotations for all devices of one container end up in one map, in which the kubelet keeps
  * the first of two equal keys (kubelet pkg/kubelet/cm/devicemanager/pod_devices.go). NVIDIA's
@@ -83,7 +90,7 @@ static void add_annotation(const struct entry_options *o, const struct granted *
     auto_sb struct sb list = SB_INIT(LIST_BYTES);
     for (size_t i = 0; i < g->n; i++)
         sb_addf(&list, "%s%s=%s", i ? "," : "", g->vendor->cdi_kind, g->devices[i]->cdi_name);
-    const char *prefix = o->annotation_prefix ? o->annotation_prefix : "cdi.k8s.io/";
+    const char *prefix = prefix_of(o);
     struct entry_pair *a = XPUSH(en->annotations, en->n_annotations);
     a->key =
         xasprintf("%s%s-device-plugin_%016" PRIx64, prefix, g->vendor->name, fnv1a(sb_str(&list)));
@@ -146,21 +153,27 @@ static void add_driver(const struct entry_options *o, struct entry *en)
                         /* read_only= */ true);
 }
 
-/* Whether the runtime does CDI is not known to the agent for certain, and one that does not starts
- * the container without a word. */
+static bool names_are_heeded(const struct entry_options *o)
+{
+    return !o->cdi_in_doubt && (o->ways & ENTRY_CDI_CRI || strcmp(prefix_of(o), CDI_PREFIX) == 0);
+}
+
+/* A runtime that does no CDI starts the container without a word. */
 static int add_beside_cdi(const struct entry_options *o, const struct device_nodes *nodes,
                           const struct granted *g, struct entry *en, struct err *e)
 {
     const struct container_vendor *v = g->vendor;
     struct entry_options other = *o;
     other.ways = ENTRY_ENVVAR;
-    if (o->cdi_in_doubt && v->tell_runtime)
-        v->tell_runtime(&other, g->devices, g->n, en);
-    if (o->cdi_in_doubt && v->device_env)
-        TRY(add_device_env(g, en, e));
     if (o->mounted && v->mounts_driver)
         add_driver(o, en);
-    return o->beside_cdi ? add_nodes(nodes, g, en, e) : 0;
+    if (names_are_heeded(o))
+        return 0;
+    if (v->tell_runtime)
+        v->tell_runtime(&other, g->devices, g->n, en);
+    if (v->device_env)
+        TRY(add_device_env(g, en, e));
+    return add_nodes(nodes, g, en, e);
 }
 
 /* --- The whole --- */

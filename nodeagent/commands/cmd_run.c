@@ -226,7 +226,6 @@ static int open_kubelet(struct process *p, const struct run_flags *f, bool obser
         .entry = {.ways = c->said.ways ? c->ways : ENTRY_CDI_CRI,
                   .by_index = c->by_index,
                   .pass_device_nodes = c->pass_device_specs,
-                  .beside_cdi = true,
                   .gds = c->gds,
                   .mofed = c->mofed,
                   .gdrcopy = c->gdrcopy,

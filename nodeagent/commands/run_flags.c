@@ -136,7 +136,7 @@ int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags
         {"device-id-strategy", 0, NULL, "HOW",
          "how they are named to NVIDIA's runtime: uuid (default) or index", &f.id_strategy, NULL},
         {"pass-device-specs", 0, NULL, NULL,
-         "list device files beside ways other than CDI; beside CDI they are always listed",
+         "list device files beside ways other than CDI; beside CDI they are until the runtime is known to do it",
          &f.pass_device_specs, NULL},
         {"cdi-annotation-prefix", 0, NULL, "PREFIX",
          "prefix of the keys of cdi-annotations; absent: cdi.k8s.io/", &f.annotation_prefix, NULL},

@@ -62,13 +62,11 @@ struct entry_options {
     unsigned ways;          /* or-ed enum entry_way */
     bool by_index;          /* deviceIDStrategy index: "0", "0:1" instead of uuids */
     bool pass_device_nodes; /* passDeviceSpecs: the answer lists the nodes too, unless all is CDI */
-    bool
-        beside_cdi; /* with CDI alone: list the device files too. Where the runtime ignores CDI names,
-                        the container then has its devices all the same */
-    bool
-        cdi_in_doubt; /* with CDI alone: give the vendor's variables too. CDI replaces them where the
-                          runtime does it */
-    bool by_mark;     /* with CDI alone: give marks for cleave-runtime too (grant_mark.h) */
+    /* With CDI alone: list the device files and give the vendor's variables too, for a runtime that
+     * ignores CDI names. Not where it is known to heed them: the kubelet repeats the answer as long
+     * as the pod lives, and a file that the device no longer has may be another's by then. */
+    bool cdi_in_doubt;
+    bool by_mark; /* with CDI alone: give marks for cleave-runtime too (grant_mark.h) */
     const struct driver_files *mounted; /* with CDI alone: the answer mounts these files, where
                                            nobody else brings them; NULL: it does not. Borrowed */
     const char *second_folder;          /* of these mounts (driver_mounts.h); NULL: the usual one */

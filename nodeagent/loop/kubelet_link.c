@@ -419,6 +419,8 @@ void kubelet_link_set_topology(struct kubelet_link *k, const struct gpu_topology
 
 void kubelet_link_set_runtime(struct kubelet_link *k, const struct cri_runtime *r)
 {
+    if (r->kind == CRI_KIND_UNKNOWN)
+        return;
     k->o.entry.cdi_in_doubt = r->cdi != CRI_CDI_ON;
     k->o.entry.by_mark = r->cdi != CRI_CDI_ON && *r->own;
     k->needs_mounts = cri_needs_mounts(r);

@@ -27,7 +27,8 @@ def held(node, pod):
 def device_files(node, device_id):
     """The files that the CDI spec names for a device of the kubelet's."""
     uuid, _, slice_ = device_id.partition("/")
-    name = f"{uuid}-{slice_.replace('@', '-')}" if slice_ else uuid
+    profile, _, place = slice_.partition("@")
+    name = f"{uuid}-{profile}-{place.replace('.', '-')}" if slice_ else uuid
     specs = [s for s in node.cdi_specs().values() if s["kind"] == CDI_KIND]
     (entry,) = [d for s in specs for d in s["devices"] if d["name"] == name]
     shared = [n["path"] for s in specs for n in s.get("containerEdits", {}).get("deviceNodes", [])]
@@ -228,6 +229,46 @@ def test_a_container_that_restarts_keeps_its_device(halves):
     device = assert_sees_its_own(halves, pod)
     restart_container(halves, pod)
     assert assert_sees_its_own(halves, pod) == device
+
+
+PIECE = "nvidia.com/mig-1c.3g.40gb"
+
+
+def made_piecemeal(node):
+    """A card with three compute instances, of which two change their numbers, and with these their device files, when all are made again in one go.
+    An instance gets the lowest number that is free: the third place was taken second."""
+    node.want(mig(node.uuid(), {"2c.3g.40gb": 1, "1c.3g.40gb": 1}))
+    node.wait_offers(**{PIECE: 1, "nvidia.com/mig-2c.3g.40gb": 1})
+    node.want(mig(node.uuid(), {"1c.3g.40gb": 3}))
+    node.wait_offers(**{PIECE: 3})
+
+
+def lose_instances(node):
+    """The card has lost them, as with a reset: nobody asked the agent, which makes them again."""
+    (instance,) = node.cards()[0]["gpuInstances"]
+    node.agent.signal(signal.SIGSTOP)
+    node.smi("mig", "-i", 0, "-dci", "-gi", instance["id"])
+    node.smi("mig", "-i", 0, "-dgi", "-gi", instance["id"])
+    node.agent.signal(signal.SIGCONT)
+    node.wait_layout({"3g.40gb": 1})
+    node.wait_offers(**{PIECE: 3})
+
+
+def test_a_container_that_starts_again_has_its_partitions_new_files_and_no_old_ones(real_node):
+    """The kubelet repeats the answer of the first start, when a file in it may be another pod's."""
+    real_node.wait_offers()
+    real_node.show_runtime()
+    real_node.start()
+    wait_for(lambda: condition(real_node.status(), "ContainerRuntimeReady").get("reason") == "CDI", 30, "the runtime to be known")
+    made_piecemeal(real_node)
+    pods = [worker(real_node, {PIECE: "1"}) for _ in range(3)]
+    devices = [assert_sees_its_own(real_node, pod) for pod in pods]
+    before = [device_files(real_node, device) for device in devices]
+    lose_instances(real_node)
+    wait_for(lambda: [device_files(real_node, device) for device in devices] != before, 30, "instances to have other files")
+    for pod, device in zip(pods, devices, strict=True):
+        restart_container(real_node, pod)
+        assert assert_sees_its_own(real_node, pod) == device
 
 
 def test_the_kubelet_restarts_and_everybody_keeps_what_he_has(halves):

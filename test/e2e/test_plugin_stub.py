@@ -109,6 +109,41 @@ def test_a_partition_is_named_by_card_profile_and_place(halves):
     assert len([n for n in nodes if "nvidia-cap" in n["path"]]) == 2
 
 
+def test_a_runtime_that_does_cdi_gets_names_and_no_device_files(rig, kubelet):
+    """The kubelet repeats an answer for as long as the pod lives, and a file of it may be another partition's by then."""
+    host = Host(rig, kubelet, {"h100-80": 1})
+    process, config = host.node.folder / "proc" / "4242", host.driver / "etc" / "containerd" / "config.toml"
+    for folder in (process, config.parent):
+        folder.mkdir(parents=True)
+    (process / "comm").write_text("containerd\n")
+    (process / "cmdline").write_bytes(b"containerd\0")
+    config.write_text("version = 3\n")
+    host.start()
+    kubelet.wait_offers(**{GPU: 1})
+
+    def answer():
+        (said,) = kubelet.allocate(GPU, host.ids(GPU))
+        assert [d.name for d in said.cdi_devices] == [f"{CDI_KIND}={host.node.uuid()}"]
+        return [d.container_path for d in said.devices], dict(said.envs)
+
+    wait_reason(host, "CDI")
+    assert answer() == ([], {})
+    shutil.rmtree(process)
+    wait_reason(host, "RuntimeNotFound")
+    assert answer() == ([], {}), "a runtime that is started again is taken for one without CDI"
+    process.mkdir()
+    (process / "comm").write_text("containerd\n")
+    (process / "cmdline").write_bytes(b"containerd\0")
+    config.write_text('version = 3\n[plugins."io.containerd.cri.v1.runtime"]\nenable_cdi = false\n')
+    wait_reason(host, "DriverMounts")
+    files, variables = answer()
+    assert "/dev/nvidia0" in files and variables == {"NVIDIA_VISIBLE_DEVICES": host.node.uuid()}
+
+
+def wait_reason(host, reason):
+    wait_for(lambda: condition(host.node.status(), "ContainerRuntimeReady").get("reason") == reason, 30, f"ContainerRuntimeReady to be {reason}")
+
+
 def test_a_change_of_layout_changes_the_lists_in_place(halves):
     kept = halves.kubelet.plugin(SMALL)
     halves.cut({"1g.10gb": 3, "2g.20gb": 1})

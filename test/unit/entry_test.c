@@ -103,27 +103,48 @@ Test(entry, cdi_cri_names_each_device)
            "cdi gpu.cleave.dev/nvidia=GPU-1-1g.10gb.me-0\n");
 }
 
-Test(entry, beside_cdi_the_device_files_are_listed)
+/* The kubelet repeats the answer when the slice has other files, and these are another slice's. */
+Test(entry, where_the_runtime_does_cdi_no_device_file_is_listed)
 {
-    const struct entry_options o = {.ways = ENTRY_CDI_CRI, .beside_cdi = true};
+    static const struct entry_options sure[] = {
+        {.ways = ENTRY_CDI_CRI},
+        {.ways = ENTRY_CDI_ANNOTATIONS},
+        {.ways = ENTRY_CDI_ANNOTATIONS, .annotation_prefix = "cdi.k8s.io/"},
+        {.ways = ENTRY_ALL_CDI, .annotation_prefix = "x.io/", .pass_device_nodes = true},
+    };
+    const struct entry_device *granted[] = {&slice, &card0};
+    for (size_t i = 0; i < ARRAY_LEN(sure); i++) {
+        auto_entry struct entry en = {0};
+        auto_err struct err e = {0};
+        cr_assert_eq(entry_build(&sure[i], &nodes, granted, 2, &en, &e), 0, "%s", err_msg(&e));
+        cr_expect_gt(en.n_cdi_names + en.n_annotations, 0);
+        cr_expect_eq(en.n_nodes + en.n_envs + en.n_mounts, 0, "case %zu", i);
+    }
+}
+
+Test(entry, annotations_of_another_prefix_are_for_a_runtime_that_may_not_do_cdi)
+{
+    const struct entry_options o = {.ways = ENTRY_CDI_ANNOTATIONS, .annotation_prefix = "x.io/"};
+    const struct entry_device *granted[] = {&slice};
+    auto_entry struct entry en = {0};
+    cr_assert_eq(entry_build(&o, &nodes, granted, 1, &en, NULL), 0);
+    cr_expect_eq(en.n_nodes, 6);
+    cr_expect_eq(en.n_envs, 1);
+}
+
+Test(entry, where_cdi_is_in_doubt_the_device_files_are_listed_and_nvidias_runtime_is_told)
+{
+    const struct entry_options o = {.ways = ENTRY_CDI_CRI, .cdi_in_doubt = true};
     const struct entry_device *granted[] = {&slice};
     expect(&o, &nodes, granted, 1,
            "cdi gpu.cleave.dev/nvidia=GPU-1-1g.10gb.me-0\n"
+           "env NVIDIA_VISIBLE_DEVICES=MIG-a\n"
            "node /dev/nvidiactl from /dev/nvidiactl rw\n"
            "node /dev/nvidia-uvm from /dev/nvidia-uvm rw\n"
            "node /dev/nvidia-uvm-tools from /dev/nvidia-uvm-tools rw\n"
            "node /dev/nvidia1 from /dev/nvidia1 rw\n"
            "node /dev/nvidia-caps/nvidia-cap201 from /dev/nvidia-caps/nvidia-cap201 rw\n"
            "node /dev/nvidia-caps/nvidia-cap202 from /dev/nvidia-caps/nvidia-cap202 rw\n");
-}
-
-Test(entry, where_cdi_is_in_doubt_nvidias_runtime_is_told_too)
-{
-    const struct entry_options o = {.ways = ENTRY_CDI_CRI, .cdi_in_doubt = true};
-    const struct entry_device *granted[] = {&slice};
-    expect(&o, /* dn= */ NULL, granted, 1,
-           "cdi gpu.cleave.dev/nvidia=GPU-1-1g.10gb.me-0\n"
-           "env NVIDIA_VISIBLE_DEVICES=MIG-a\n");
 }
 
 Test(entry, a_mark_names_each_device_and_slot_to_cleave_runtime)
@@ -186,8 +207,8 @@ Test(entry, annotation_keys_of_two_grants_differ)
     const struct entry_device *second[] = {&slice};
     auto_entry struct entry a = {0};
     auto_entry struct entry b = {0};
-    cr_assert_eq(entry_build(&o, /* nodes= */ NULL, first, 1, &a, /* e= */ NULL), 0);
-    cr_assert_eq(entry_build(&o, /* nodes= */ NULL, second, 1, &b, /* e= */ NULL), 0);
+    cr_assert_eq(entry_build(&o, &nodes, first, 1, &a, /* e= */ NULL), 0);
+    cr_assert_eq(entry_build(&o, &nodes, second, 1, &b, /* e= */ NULL), 0);
     cr_expect_str_neq(a.annotations[0].key, b.annotations[0].key);
     cr_expect_eq(strncmp(a.annotations[0].key, "x.io/nvidia-device-plugin_", 26), 0);
     cr_expect_leq(strlen(a.annotations[0].key) - strlen("x.io/"), 63);
