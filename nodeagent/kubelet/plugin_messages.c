@@ -94,20 +94,10 @@ static int by_id(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static bool list_lacks(const struct plugin_bytes *list, char *const *ids, size_t n)
+static bool lacks(char *const *known, size_t n_known, const struct plugin_granted *g)
 {
-    auto_proto_arena struct proto_arena arena;
-    proto_arena_init(&arena, MAX_UNPACKED);
-    V1beta1__ListAndWatchResponse *m =
-        v1beta1__list_and_watch_response__unpack(&arena.allocator, list->len, list->data);
-    if (!m)
-        return false;
-    auto_free char **known = xcalloc(m->n_devices, sizeof(*known));
-    for (size_t i = 0; i < m->n_devices; i++)
-        known[i] = m->devices[i]->id;
-    qsort(known, m->n_devices, sizeof(*known), by_id);
-    for (size_t i = 0; i < n; i++)
-        if (!bsearch(&ids[i], known, m->n_devices, sizeof(*known), by_id))
+    for (size_t i = 0; i < g->n_ids; i++)
+        if (!bsearch(&g->ids[i], known, n_known, sizeof(*known), by_id))
             return true;
     return false;
 }
@@ -116,10 +106,18 @@ enum plugin_look plugin_list_look(const struct plugin_bytes *list, const char *r
                                   const struct plugin_granted *all, size_t n)
 {
     enum plugin_look found = PLUGIN_LOOK_NOTHING;
+    auto_proto_arena struct proto_arena arena;
+    proto_arena_init(&arena, MAX_UNPACKED);
+    const V1beta1__ListAndWatchResponse *m =
+        v1beta1__list_and_watch_response__unpack(&arena.allocator, list->len, list->data);
+    size_t n_known = m ? m->n_devices : 0;
+    auto_free char **known = xcalloc(n_known, sizeof(*known));
+    for (size_t i = 0; i < n_known; i++)
+        known[i] = m->devices[i]->id;
+    qsort(known, n_known, sizeof(*known), by_id);
     for (size_t i = 0; i < n && found != PLUGIN_LOOK_STRANGE; i++)
         if (strcmp(all[i].resource, resource) == 0)
-            found = list_lacks(list, all[i].ids, all[i].n_ids) ? PLUGIN_LOOK_STRANGE
-                                                               : PLUGIN_LOOK_LISTED;
+            found = m && lacks(known, n_known, &all[i]) ? PLUGIN_LOOK_STRANGE : PLUGIN_LOOK_LISTED;
     return found;
 }
 

@@ -40,7 +40,8 @@ struct plugin_bytes {
     size_t len;
 };
 
-/* Devices of a resource that the kubelet would grant; a resource may have several of these. */
+/* Devices of a resource that the kubelet would grant. A resource has many of these: a kubelet names
+ * each device apart. */
 struct plugin_granted {
     const char *resource;
     char *const *ids;
@@ -56,8 +57,8 @@ enum plugin_look {
     PLUGIN_LOOK_LISTED,
     PLUGIN_LOOK_STRANGE, /* one that the list lacks is among them */
 };
-/* What the kubelet would grant of a resource, beside its encoded list. A list that is too long to be
- * looked through (8 MiB unpacked) lacks nothing. */
+/* Compares a resource's encoded list with what the kubelet would grant of it. A list that is too long
+ * to be looked through (8 MiB unpacked) lacks nothing. */
 enum plugin_look plugin_list_look(const struct plugin_bytes *list, const char *resource,
                                   const struct plugin_granted *all, size_t n);
 
