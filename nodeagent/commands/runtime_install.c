@@ -31,7 +31,7 @@ static bool is_ours(const struct stat *st)
     return st->st_uid == 0 || st->st_uid == geteuid();
 }
 
-/* Whoever may change the folder decides which program root runs. */
+/* The folder must be root's alone: who may change it decides which program root runs. */
 static int check_folder(const char *folder, struct err *e)
 {
     struct stat st;
@@ -92,7 +92,7 @@ int runtime_install(const char *program, const char *folder, struct err *e)
     auto_free char *to = xasprintf("%s/%s", folder, name);
     TRY(file_read(program, PROGRAM_BYTES, &text, &len, e));
     TRY(check_folder(folder, e));
-    /* What a killed agent left of its copy; the suffix is to be shorter than the name. */
+    /* Copies that killed agents left; file_sweep takes a suffix that is shorter than the name. */
     (void)!file_sweep(folder, name + 1, /* ret_n= */ NULL, /* e= */ NULL);
     if (is_there(to, text, len))
         return 0;

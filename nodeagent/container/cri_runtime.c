@@ -322,10 +322,10 @@ static void read_configs(const char *host_root, const char *path, struct cri_con
                        MAX_FILES, MAX_ENTRIES);
     /* Both clocks tell whole seconds. */
     if (ret->started_s && newest_s > ret->started_s + 1 && !*ret->trouble)
-        (void)snprintf(ret->trouble, sizeof(ret->trouble),
-                       "%s, or what it imports, was changed after containerd had started: restart "
-                       "containerd",
-                       path);
+        (void)
+            snprintf(ret->trouble, sizeof(ret->trouble),
+                     "restart containerd: %s, or what it imports, was changed after it had started",
+                     path);
     (void)snprintf(ret->file, sizeof(ret->file), "%s", path);
 }
 

@@ -24,8 +24,9 @@ struct contest {
 void contest_init(struct contest *c);
 /* The resource was taken. Returns for how many ms to leave it alone. */
 int64_t contest_lose(struct contest *c, const struct clock *clk, struct rng *rng);
-/* What a look at the kubelet's devices found. One look counts for nothing: the kubelet may have
- * answered before it took in this plugin's newest list. True: look again soon. */
+/* A look at the kubelet's devices found another plugin's among them, or did not. One such look counts
+ * for nothing: the kubelet may have answered before it took in this plugin's newest list. True: look
+ * again soon. */
 bool contest_look(struct contest *c, bool strange);
 /* True from the third loss on until a quarter of an hour has passed without one, and from the second
  * strange look on until one is not. */

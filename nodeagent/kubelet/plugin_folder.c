@@ -84,7 +84,7 @@ static void watch_folder(void *arg)
     plugin_folder_look(f);
 }
 
-static bool is_plugins(const struct inotify_event *event)
+static bool is_plugin_socket(const struct inotify_event *event)
 {
     static const char end[] = ".sock";
     size_t len = event->len ? strlen(event->name) : 0;
@@ -106,7 +106,7 @@ static void folder_changed(void *arg, uint32_t events)
             /* Events of a watch that was removed already are outdated. */
             gone |= event->wd == f->folder &&
                     event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED);
-            others |= is_plugins(event);
+            others |= is_plugin_socket(event);
             at += sizeof(*event) + event->len;
         }
     }

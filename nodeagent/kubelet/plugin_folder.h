@@ -19,7 +19,7 @@ struct plugin_folder_ops {
     /* A kubelet's socket is there that was not before. same_socket: only its times differ, which
      * may be a chmod. */
     void (*came)(void *arg, bool same_socket);
-    /* A plugin's socket, which is a file NAME.sock, was made or removed. */
+    /* A plugin's socket, which is a file NAME.sock, was made or removed; the owner's own as well. */
     void (*others)(void *arg);
 };
 

@@ -71,9 +71,9 @@ void kubelet_link_set_topology(struct kubelet_link *k, const struct gpu_topology
                                const int *numa_nodes);
 /* The drivers' device files and libraries for containers; borrowed until the next call. */
 void kubelet_link_set_driver(struct kubelet_link *k, const struct driver_view *driver);
-/* What is known of the container runtime decides over what answers have beside CDI names. Until one
- * was found nothing is: they name the devices in the other ways as well. One that is not found is
- * being started again, and what was known of it holds. */
+/* The container runtime decides over what answers have beside CDI names. Until one was found they name
+ * the devices in the other ways as well. One that is not found any more is being started again, and
+ * what was known of it holds. */
 void kubelet_link_set_runtime(struct kubelet_link *k, const struct cri_runtime *r);
 /* Asks the kubelet for the holders. The answer comes as KUBELET_LISTED, with holders'
  * asked_mono_ms. */

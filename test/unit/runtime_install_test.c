@@ -207,7 +207,7 @@ Test(runtime_install, a_link_is_replaced_and_what_it_leads_to_is_left_alone)
     cr_expect_eq(stat_of("elsewhere").st_mode & 07777U, 0644);
 }
 
-/* Whoever has the other file could change the program. */
+/* The other file's owner could change the program. */
 Test(runtime_install, a_link_to_an_equal_program_is_replaced_too)
 {
     put("elsewhere", "version 1", 0755);
