@@ -131,7 +131,7 @@ static bool is_there(const char *proc_root, const struct cri_runtime *before)
     return i < ARRAY_LEN(programs) && programs[i].kind == before->kind;
 }
 
-/* When a process began, in seconds of the wall clock; 0: not known. */
+/* The time at which a process began, in seconds of the wall clock; 0: not known. */
 static int64_t started_s(const char *proc_root, unsigned pid)
 {
     enum { START_FIELD = 22, AFTER_COMM = 3 };

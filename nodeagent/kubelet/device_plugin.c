@@ -464,7 +464,7 @@ static void kubelet_came(void *arg, bool same_socket)
     }
 }
 
-/* It may have registered a resource of this one's, or the kubelet may have dropped both. */
+/* Another plugin may have taken a resource of ours, or left, and had the kubelet drop it. */
 static void others_changed(void *arg)
 {
     struct device_plugin *p = arg;
