@@ -75,7 +75,7 @@ PROTO_LIB := $(B)/libproto.a
 LIBS := $(foreach d,$(LIB_DIRS),$(call lib_of,$(d))) $(PROTO_LIB)
 TEST_LIBS := $(foreach d,$(TEST_DIRS),$(call lib_of,$(d))) $(LIBS)
 
-BINARIES := $(addprefix $(B)/,cleave-controller cleave-agent cleave-child cleave-runtime)
+BINARIES := $(addprefix $(B)/,cleave-controller cleave-agent cleave-child cleave-watch cleave-runtime)
 UNIT_TESTS := $(patsubst %.c,$(B)/%,$(wildcard test/unit/*_test.c))
 # Fakes and harnesses that several tests share: test/unit/*_support.c
 UNIT_SUPPORT := $(call obj_of,$(wildcard test/unit/*_support.c))
@@ -180,11 +180,15 @@ $(B)/cleave-agent: $(B)/nodeagent/main.o $(LIBS)
 	@echo "  LINK    $@"
 	@$(CC) $(LDFLAGS) $(MAP) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
 
-# What the children of both run; nothing else of ours runs it.
+# What the children of both run, and the agent's child that waits for events.
 $(B)/cleave-child: $(B)/child/main.o $(LIBS)
 	@echo "  LINK    $@"
 	@$(CC) $(LDFLAGS) $(MAP) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+$(B)/cleave-watch: $(B)/child/watch/main.o $(LIBS)
+	@echo "  LINK    $@"
+	@$(CC) $(LDFLAGS) $(MAP) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
 $(B)/cleave-controller $(B)/cleave-agent: | $(B)/cleave-child
+$(B)/cleave-agent: | $(B)/cleave-watch
 
 # It runs on hosts whose C library may be older than ours, so that the release build has that in it as well.
 ALL_STATIC := $(if $(filter release,$(VARIANT)),-static-pie)

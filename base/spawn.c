@@ -86,13 +86,14 @@ int spawn(const char *file, char *const argv[], char *const env[], const int fds
     return spawn_with(file, argv, env, fds, 3, ret);
 }
 
-char *spawn_child_program(void)
+char *spawn_child_program(const char *name)
 {
+    assert(name);
     char own[PATH_MAX];
     ssize_t n = readlink(OURSELVES, own, sizeof(own) - 1);
     const char *slash = n > 0 ? memrchr(own, '/', (size_t)n) : NULL;
     if (!slash)
         return xstrdup(OURSELVES);
-    auto_free char *beside = xasprintf("%.*s/cleave-child", (int)(slash - own), own);
+    auto_free char *beside = xasprintf("%.*s/%s", (int)(slash - own), own, name);
     return access(beside, X_OK) == 0 ? TAKE(beside) : xstrdup(OURSELVES);
 }

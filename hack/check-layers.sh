@@ -24,7 +24,8 @@ declare -A may_include=(
     [reconcilers/records]="service kubeclient interop partition api base"
     [controller]="service kubeclient api base"
 
-    [child]="nodeagent/commands service"
+    [child]="service"
+    [child/watch]="nodeagent/commands"
 
     [nodeagent/main.c]="nodeagent/commands service base"
     [nodeagent/commands]="nodeagent/loop nodeagent/report nodeagent/offer nodeagent/change nodeagent/mode nodeagent/vendor
@@ -70,6 +71,7 @@ declare -A may_see=(
     [reconcilers/records]="jansson.h"
     [controller]="jansson.h"
     [child]=""
+    [child/watch]=""
     [nodeagent/main.c]="jansson.h curl/*"
     [nodeagent/commands]="jansson.h"
     [nodeagent/loop]="jansson.h"

@@ -57,7 +57,7 @@ static int start_program(const struct http_process_options *o, int channel, int 
     add_arg(argv, &n, xstrdup(o->guarded ? HTTP_CHILD_GUARDED : HTTP_CHILD_OPEN));
     for (size_t i = 0; i < o->n_routes; i++)
         add_arg(argv, &n, xstrdup(o->routes[i]->path));
-    auto_free char *program = spawn_child_program();
+    auto_free char *program = spawn_child_program("cleave-child");
     int failure = spawn_with(program, argv, env, fds, ARRAY_LEN(fds), ret);
     for (size_t i = 0; i < n; i++)
         free(argv[i]);

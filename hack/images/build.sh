@@ -29,11 +29,11 @@ revision=$(git rev-parse HEAD 2>/dev/null || echo unknown)
 # A tag takes fewer characters than a version may have.
 tag=${VERSION//[^A-Za-z0-9_.-]/-}
 
-image() { # NAME TITLE [--for-drivers] [--with PROGRAM] [options of image.sh]
+image() { # NAME TITLE [--for-drivers] [--with PROGRAM]... [options of image.sh]
     local name=$1 title=$2 folder=build/images/$1 packing=() also=()
     shift 2
     [ "${1:-}" != --for-drivers ] || { packing+=("$1") && shift; }
-    [ "${1:-}" != --with ] || { also+=("$2") && shift 2; }
+    while [ "${1:-}" = --with ]; do also+=("$2") && shift 2; done
     hack/images/root.py "${packing[@]}" --version "$VERSION" "$folder" "build/release/$name" build/release/cleave-child "${also[@]}"
     [ -z "$roots" ] || return 0
     hack/kube/image.sh "$@" --digest "build/images/$name.digest" \
@@ -48,4 +48,4 @@ image() { # NAME TITLE [--for-drivers] [--with PROGRAM] [options of image.sh]
 
 mkdir -p build/images
 image cleave-controller "Cleave's controller" --user 65532:65532
-image cleave-agent "Cleave's agent" --for-drivers --with build/release/cleave-runtime
+image cleave-agent "Cleave's agent" --for-drivers --with build/release/cleave-watch --with build/release/cleave-runtime

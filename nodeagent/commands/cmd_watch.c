@@ -7,15 +7,7 @@
 #include "base/num.h"
 
 #include "nodeagent/commands/cmd.h"
-#include "nodeagent/vendor/vendors.h"
-
-static int watch(int beat_ms, const char *library, struct err *e)
-{
-    for (size_t i = 0; vendor_backends[i]; i++)
-        if (vendor_backends[i]->watch_events)
-            return vendor_backends[i]->watch_events(library, beat_ms, STDOUT_FILENO, e);
-    return err_set(e, ERR_NOT_FOUND, "no vendor's driver reports events");
-}
+#include "nodeagent/vendor/vendor_backend.h"
 
 /*
  * `cleave-agent watch-events BEAT_MS [LIBRARY]`: the child in which the agent waits for hardware
@@ -33,7 +25,7 @@ int cmd_watch_events(int argc, char **argv)
                   stderr);
         return 2;
     }
-    if (watch((int)beat_ms, argc == 3 ? argv[2] : NULL, &e) < 0) {
+    if (vendor_watch_events(argc == 3 ? argv[2] : NULL, (int)beat_ms, STDOUT_FILENO, &e) < 0) {
         (void)fprintf(stderr, "cleave-agent watch-events: %s\n", err_msg(&e));
         return 1;
     }

@@ -100,7 +100,7 @@ static struct vendor_host vendor_host_of(const struct host_flags *f, size_t vend
 const char *host_events_library(const struct host_flags *f)
 {
     for (size_t i = 0; vendor_backends[i]; i++)
-        if (vendor_backends[i]->watch_events)
+        if (vendor_backends[i]->reports_events)
             return f->vendor[i][0];
     return NULL;
 }

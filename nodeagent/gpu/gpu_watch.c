@@ -46,7 +46,7 @@ struct gpu_watch *gpu_watch_new(const struct gpu_watch_options *o)
 {
     assert(o);
     struct gpu_watch *w = xcalloc(1, sizeof(*w));
-    w->program = o->program ? xstrdup(o->program) : spawn_child_program();
+    w->program = o->program ? xstrdup(o->program) : spawn_child_program("cleave-watch");
     w->library = xstrdup(o->library);
     w->clk = o->clk ? o->clk : clock_real();
     w->beat_ms = o->beat_ms ? o->beat_ms : BEAT_MS;

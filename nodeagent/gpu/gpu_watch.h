@@ -11,7 +11,7 @@
 #include "nodeagent/gpu/gpu_event.h"
 
 /*
- * The agent's side of watching events: keeps a child process that waits for them (nvml_events.h)
+ * The agent's side of watching events: keeps a child process that waits for them (nvml_events.c)
  * and reads its reports from a pipe without blocking. Without events only the child's beats wake
  * the loop. A child that ended is started again by the next gpu_watch_keep, not at once, because
  * the cause usually persists. So is one that is silent for three beats: it hangs in the driver, and
@@ -23,7 +23,7 @@
 struct gpu_watch;
 
 struct gpu_watch_options {
-    const char *program;     /* NULL: spawn_child_program(). Run as `program watch-events` */
+    const char *program;     /* run as `program watch-events`; NULL: cleave-watch */
     const char *library;     /* path for dlopen; NULL: by the loader's rules */
     const struct clock *clk; /* NULL: the real one. Borrowed */
     int beat_ms;             /* so often a child reports that it lives; 0: two minutes */

@@ -14,7 +14,7 @@
  * keeps the illnesses (health.h), marks the cards, and reports each change by an Event on the Node,
  * a log line and metrics. The loop's thread only; never blocks.
  *
- * An Xid's way: the child (`watch-events`, vendor/nvidia/nvml_events.h) writes it into a pipe;
+ * An Xid's way: the child (`watch-events`, vendor/nvidia/nvml_events.c) writes it into a pipe;
  * cards_take_reports has gpu_watch_take read it here; health_xid judges it (health.h);
  * health_watch_mark puts the illness on the card or its partition. The next reporting_publish
  * builds the offer, in which the device is marked (offer/device_table.h), shows that to the kubelet

@@ -51,9 +51,15 @@ struct vendor_backend {
     const char *const *libraries; /* the management library */
     const char *const *runtimes;  /* its container runtime */
     size_t cards_at_once;         /* so many of its cards are changed side by side; 0: one */
-    /* Waits for the driver's events and writes each to out_fd as a struct gpu_event, until the
-     * driver ends the wait (0) or the reader is gone; once in beat_ms in which none comes it writes
-     * GPU_EVENT_ALIVE. library: the value of the first option. Runs alone in the watch process, so
-     * at most one vendor of the table sets it. NULL: readings alone tell of health. */
-    int (*watch_events)(const char *library, int beat_ms, int out_fd, struct err *e);
+    /* Its folder defines vendor_watch_events, so one vendor of the table sets it. False: readings
+     * alone tell of health. */
+    bool reports_events;
 };
+
+/* Waits for the driver's events and writes each to out_fd as a struct gpu_event, until the driver
+ * ends the wait (0) or the reader is gone; once in beat_ms in which none comes it writes
+ * GPU_EVENT_ALIVE. First it reports for each card of this machine whether it is watched. library:
+ * the value of the vendor's first option. Blocks; for the only thread of a process. ERR_NOT_FOUND:
+ * no library or driver. No member of the table, since the process that runs it (cleave-watch) has
+ * nothing else of any vendor in it. */
+int vendor_watch_events(const char *library, int beat_ms, int out_fd, struct err *e) MUST_CHECK;

@@ -639,12 +639,12 @@ def test_nothing_of_an_agent_stays_when_it_ends(rig, kind):
     wait_for(lambda: all(is_gone(child) for child in began), message="its children to end")
 
 
-def test_its_children_run_a_program_of_their_own(rig, release):
-    """It is smaller, and has no API client in it."""
+def test_its_children_run_programs_of_their_own(rig, release):
+    """They are smaller, and have no API client in them."""
     node = rig.node({"h100-80": 1})
     node.wait_ready()
     programs = {os.readlink(f"/proc/{child}/exe") for child in children(node.agent.pid)}
-    assert programs == {str(release("cleave-child"))}
+    assert programs == {str(release(name)) for name in ("cleave-child", "cleave-watch")}
 
 
 # --- is the node ready? ---

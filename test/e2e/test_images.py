@@ -26,7 +26,7 @@ LIBRARIES = "usr/lib/x86_64-linux-gnu/"
 # Everything that may be in an image, as patterns; libraries by the names that the loader asks for.
 CONTENTS = {
     "programs": ["usr/bin/{name}", "usr/bin/cleave-child"],
-    "for hosts": ["usr/bin/cleave-runtime"],
+    "the agent's alone": ["usr/bin/cleave-watch", "usr/bin/cleave-runtime"],
     "loader": ["usr/lib64/ld-linux-x86-64.so.2", LIBRARIES + "ld-linux-x86-64.so.2"],
     "the C library": [LIBRARIES + f"lib{part}.so.[0-9]" for part in ("c", "m")],
     "TLS of metrics": [LIBRARIES + f"lib{part}.so.*" for part in ("gnutls", "p11-kit", "idn2", "unistring", "tasn1", "nettle", "hogweed", "gmp", "ffi")],
@@ -41,7 +41,7 @@ CONTENTS = {
 
 def programs(image):
     """The names of our programs in it."""
-    return [image.name, "cleave-child", *(["cleave-runtime"] if image.name == "cleave-agent" else [])]
+    return [image.name, "cleave-child", *(["cleave-watch", "cleave-runtime"] if image.name == "cleave-agent" else [])]
 
 
 class Image:
@@ -353,7 +353,7 @@ def sees(tmp_path):
 def test_a_build_sees_the_tree_and_nothing_that_was_built_in_it(sees, tmp_path):
     tree = tmp_path / "tree"
     copy_tree(tree)
-    stale = {f"build/release/{name}" for name in (*NAMES, "cleave-child", "nodeagent/main.o")} | {"build/images/cleave-agent/root/usr/bin/cleave-agent", "hack/__pycache__/linked.pyc"}
+    stale = {f"build/release/{name}" for name in (*NAMES, "cleave-child", "cleave-watch", "nodeagent/main.o")} | {"build/images/cleave-agent/root/usr/bin/cleave-agent", "hack/__pycache__/linked.pyc"}
     for name in stale:
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text("built elsewhere")

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "nodeagent/gpu/gpu_event.h"
-#include "nodeagent/vendor/nvidia/nvml_events.h"
 #include "nodeagent/vendor/nvidia/nvml_open.h"
+#include "nodeagent/vendor/vendor_backend.h"
 #include "test/fuzz/inventory_support.h"
 #include "test/unit/nvml_mad.h"
 
@@ -44,7 +44,7 @@ static void wait_for_events(void)
     auto_fd int out = memfd_create("events", MFD_CLOEXEC);
     struct gpu_event ev;
     assert(out >= 0);
-    int rc = nvml_events_run("", /* beat_ms= */ 1000, out, NULL);
+    int rc = vendor_watch_events("", /* beat_ms= */ 1000, out, NULL);
     assert(rc <= 0);
     (void)lseek(out, 0, SEEK_SET);
     ssize_t got;

@@ -101,6 +101,6 @@ Test(spawn, a_program_that_is_not_there_is_told)
 
 Test(spawn, children_run_our_own_program_where_they_have_none_beside_it)
 {
-    auto_free char *program = spawn_child_program();
+    auto_free char *program = spawn_child_program("no-such-child");
     cr_assert_str_eq(program, "/proc/self/exe");
 }

@@ -2,7 +2,6 @@
 #include "nodeagent/vendor/nvidia/nvidia.h"
 
 #include "nodeagent/vendor/nvidia/container_nvidia.h"
-#include "nodeagent/vendor/nvidia/nvml_events.h"
 #include "nodeagent/vendor/nvidia/nvml_open.h"
 
 enum { LIBRARY, NVIDIA_SMI };
@@ -59,5 +58,5 @@ const struct vendor_backend vendor_nvidia = {
     .libraries = libraries,
     .runtimes = runtimes,
     .cards_at_once = 16,
-    .watch_events = nvml_events_run,
+    .reports_events = true,
 };

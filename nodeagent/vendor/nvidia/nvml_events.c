@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "nodeagent/vendor/nvidia/nvml_events.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
@@ -14,6 +12,16 @@
 #include "nodeagent/gpu/gpu_event.h"
 #include "nodeagent/gpu/sound.h"
 #include "nodeagent/vendor/nvidia/nvml_lib.h"
+#include "nodeagent/vendor/vendor_backend.h"
+
+/*
+ * The process that waits for NVML's events and writes each one to a descriptor. It is a process
+ * because nothing else can end its wait: NVML has no call for that. A waiting session would keep a
+ * card from being reset, and a second session in one process would keep the first from being
+ * renewed.
+ *
+ * A registration that failed is repeated, unless the answer was "not supported".
+ */
 
 _Static_assert((int)NVML_GPU_IS_LOST == (int)GPU_EVENT_CODE_LOST, "codes pass unchanged");
 static_assert(NVML_UUID_BYTES == GPU_UUID_BYTES, "UUIDs are copied whole");
@@ -227,7 +235,7 @@ static int watch(struct source *s, struct err *e)
     return 0;
 }
 
-int nvml_events_run(const char *library, int beat_ms, int out_fd, struct err *e)
+int vendor_watch_events(const char *library, int beat_ms, int out_fd, struct err *e)
 {
     struct source s = {.out_fd = out_fd, .beat_ms = beat_ms};
     TRY(nvml_lib_open(library, &s.lib, e));
