@@ -13,7 +13,7 @@
 #include "nodeagent/loop/holders_watch.h"
 #include "nodeagent/loop/mps_units.h"
 #include "nodeagent/loop/seals.h"
-#include "nodeagent/offer/preferred.h"
+#include "nodeagent/loop/shown.h"
 
 enum { CDI_RETRY_MS = 5000 };
 
@@ -24,7 +24,7 @@ struct kubelet_link {
     struct holders_watch *holders;
     bool look_again; /* work through the next offer even if it is unchanged */
     struct device_table table;
-    struct preferred **preferred; /* one per resource of the table */
+    struct shown shown; /* of the table */
     struct card_scores scores;
     const struct driver_view *driver; /* NULL: not known yet */
     bool needs_mounts;                /* nobody but the answer brings the driver's files */
@@ -156,8 +156,8 @@ static int prefer(void *arg, const char *resource, const struct plugin_preferenc
         .n_required = p->n_must_include,
         .size = p->size,
     };
-    assert(k->preferred); /* shown since the table was taken */
-    return preferred_choose(k->preferred[r - k->table.resources], &request, ret_ids, e);
+    return preferred_choose(shown_preferred(&k->shown, (size_t)(r - k->table.resources)), &request,
+                            ret_ids, e);
 }
 
 static void plugin_changed(void *arg)
@@ -269,8 +269,9 @@ static bool has_daemon(const struct kubelet_link *k, const struct table_device *
 
 /* --- Offering --- */
 
-static bool can_be_given(const struct kubelet_link *k, const struct table_device *d)
+static bool can_be_given(const void *link, const struct table_device *d)
 {
+    const struct kubelet_link *k = link;
     return has_cdi(k, &d->entry) && has_daemon(k, d);
 }
 
@@ -287,89 +288,11 @@ const char **kubelet_link_unready(const struct kubelet_link *k, size_t *ret_n)
     return names;
 }
 
-/* A resource's devices with all their replicas. */
-struct expanded {
-    struct plugin_device *devices;
-    struct preferred_device *slots;
-    char **ids;
-    size_t n;
-    bool shared, mps, whole;
-};
-
-static struct expanded expand(const struct kubelet_link *k, const struct table_resource *r)
-{
-    struct expanded x = {.whole = true};
-    assert(r->n_devices <= UINT16_MAX);
-    size_t n_ids = 0;
-    size_t n_slots = 0;
-    for (size_t i = 0; i < r->n_devices; i++) {
-        const struct table_device *d = &r->devices[i];
-        bool healthy = d->healthy && can_be_given(k, d);
-        for (int64_t replica = 0; replica < d->replicas; replica++) {
-            char *id = d->replicas == 1 ? xstrdup(d->id)
-                                        : xasprintf("%s::%lld", d->id, (long long)replica);
-            *XPUSH(x.ids, n_ids) = id;
-            *XPUSH(x.slots, n_slots) = (struct preferred_device){id, d->card_index, (uint16_t)i};
-            *XPUSH(x.devices, x.n) = (struct plugin_device){id, healthy, d->numa};
-        }
-        x.shared |= d->replicas > 1;
-        x.mps |= d->mps;
-        x.whole &= !d->entry.mig && !d->entry.has_slice && !d->entry.is_slot && !d->entry.is_vf;
-    }
-    return x;
-}
-
-static void expanded_done(struct expanded *x)
-{
-    for (size_t i = 0; i < x->n; i++)
-        free(x->ids[i]);
-    free(x->ids);
-    free(x->slots);
-    free(x->devices);
-}
-
-/* Partitions are packed, so that cards stay free for others. MPS replicas are packed, because a
- * container can have those of one device only. */
-static struct preferred *preferred_of(const struct kubelet_link *k, const struct expanded *x)
-{
-    enum preferred_policy shared = k->o.pack_shared ? PREFERRED_PACKED : PREFERRED_DISTRIBUTED;
-    const struct preferred_offer offer = {
-        .policy = x->mps      ? PREFERRED_PACKED
-                  : x->shared ? shared
-                  : x->whole  ? PREFERRED_CARDS
-                              : PREFERRED_PACKED,
-        .devices = x->slots,
-        .n = x->n,
-        .scores = &k->scores,
-    };
-    return preferred_new(&offer);
-}
-
-static void forget_preferred(struct kubelet_link *k)
-{
-    for (size_t i = 0; k->preferred && i < k->table.n_resources; i++)
-        (void)preferred_free(k->preferred[i]);
-    free(TAKE(k->preferred));
-}
-
 static void show(struct kubelet_link *k)
 {
-    size_t n = k->table.n_resources;
-    if (!k->plugin)
-        return;
-    forget_preferred(k);
-    k->preferred = xcalloc(n, sizeof(struct preferred *));
-    auto_free struct expanded *expanded = xcalloc(n, sizeof(*expanded));
-    auto_free struct plugin_resource *list = xcalloc(n, sizeof(*list));
-    for (size_t i = 0; i < n; i++) {
-        expanded[i] = expand(k, &k->table.resources[i]);
-        k->preferred[i] = preferred_of(k, &expanded[i]);
-        list[i] = (struct plugin_resource){k->table.resources[i].name, expanded[i].devices,
-                                           expanded[i].n};
-    }
-    device_plugin_set(k->plugin, list, n);
-    for (size_t i = 0; i < n; i++)
-        expanded_done(&expanded[i]);
+    const struct shown_rules rules = {can_be_given, k, &k->scores, k->o.pack_shared};
+    if (k->plugin)
+        shown_set(&k->shown, &k->table, &rules, k->plugin);
 }
 
 /* A daemon became ready, stopped being ready, or is gone. */
@@ -402,7 +325,7 @@ void kubelet_link_offer(struct kubelet_link *k, const struct device_table *table
     if (k->frozen || (!k->look_again && device_table_equal(&k->table, table)))
         return;
     k->look_again = false;
-    forget_preferred(k);
+    shown_done(&k->shown);
     device_table_done(&k->table);
     device_table_copy(table, &k->table);
     offer(k);
@@ -626,7 +549,7 @@ struct kubelet_link *kubelet_link_free(struct kubelet_link *k)
     free(k->cdi_trouble);
     free(k->mps_trouble);
     seals_done(&k->seals);
-    forget_preferred(k);
+    shown_done(&k->shown);
     device_table_done(&k->table);
     free(k);
     return NULL;
