@@ -15,10 +15,8 @@
 #include "base/xalloc.h"
 
 #include "kubeclient/credentials.h"
+#include "kubeclient/sessions.h"
 
-#define MAX_IDLE_SESSIONS 8
-/* A session that is not used costs 130 KiB, and the API server a connection. */
-#define IDLE_SESSION_MS      30000
 #define MAX_ERROR_BODY_BYTES (256UL << 10)
 /* As for Status objects (kubeclient/status.c). API servers send 1 to 30 s. */
 #define MAX_RETRY_AFTER_S 300
@@ -33,15 +31,6 @@
 #define KEEPALIVE_INTERVAL_S 5
 #define USER_TIMEOUT_MS      35000
 
-/* One connection set: used by one call at a time, kept for the next. */
-struct session {
-    CURLM *multi;
-    CURL *easy;
-    struct tls_material *tls; /* material of its connections */
-    int64_t used_mono_ms;     /* when it was returned */
-    struct session *next;
-};
-
 struct transport {
     const struct kc_config *config;
     const struct clock *clock;
@@ -51,10 +40,7 @@ struct transport {
     char *connect_to;  /* "name:port:host:port" with a tls-server-name, else NULL */
     char *host_header; /* likewise */
     bool loopback;
-
-    pthread_mutex_t mu;
-    struct session *idle; /* guarded by mu; last used first */
-    size_t idle_count;    /* guarded by mu */
+    struct sessions *sessions;
 };
 
 /* One exchange in progress. */
@@ -88,91 +74,6 @@ void exchange_done(struct exchange *x)
         explicit_bzero(x->token, strlen(x->token));
     free(x->token);
     x->token = NULL;
-}
-
-/* ---- sessions ---- */
-
-static struct session *session_free(struct session *n)
-{
-    if (!n)
-        return NULL;
-    curl_easy_cleanup(n->easy);
-    (void)curl_multi_cleanup(n->multi);
-    (void)tls_material_unref(n->tls);
-    free(n);
-    return NULL;
-}
-
-static struct session *session_new(struct tls_material *tls)
-{
-    struct session *n = xmalloc(sizeof(*n));
-    n->multi = curl_multi_init();
-    n->easy = curl_easy_init();
-    assert(n->multi && n->easy);
-    n->tls = tls_material_ref(tls);
-    return n;
-}
-
-static struct session *pop_idle(struct transport *t)
-{
-    HOLD(&t->mu);
-    struct session *n = t->idle;
-    if (n) {
-        t->idle = n->next;
-        t->idle_count--;
-        n->next = NULL;
-    }
-    return n;
-}
-
-/* A session whose connections were made with this material. Older ones are closed on the way: a
- * rotated certificate must not live on in a connection. */
-static struct session *borrow_session(struct transport *t, struct tls_material *tls)
-{
-    struct session *n;
-    while ((n = pop_idle(t)) && n->tls != tls)
-        (void)session_free(n);
-    return n ? n : session_new(tls);
-}
-
-static void return_session(struct transport *t, struct session *n)
-{
-    n->used_mono_ms = clock_mono_ms(t->clock);
-    {
-        HOLD(&t->mu);
-        if (t->idle_count < MAX_IDLE_SESSIONS) {
-            n->next = t->idle;
-            t->idle = n;
-            t->idle_count++;
-            return;
-        }
-    }
-    (void)session_free(n);
-}
-
-/* Sessions that were not used for a while; the caller frees them. */
-static struct session *take_unused(struct transport *t)
-{
-    int64_t before = clock_mono_ms(t->clock) - IDLE_SESSION_MS;
-    HOLD(&t->mu);
-    struct session **at = &t->idle;
-    size_t n = 0;
-    for (; *at && (*at)->used_mono_ms > before; at = &(*at)->next)
-        n++;
-    struct session *unused = *at; /* the ones behind it were used even longer ago */
-    *at = NULL;
-    t->idle_count = n;
-    return unused;
-}
-
-/* Called by threads that are awake anyway: nobody wakes for it. */
-static void close_unused(struct transport *t)
-{
-    struct session *next;
-    for (struct session *n = take_unused(t); n; n = next) {
-        next = n->next;
-        (void)session_free(n);
-    }
 }
 
 /* ---- callbacks of libcurl ---- */
@@ -467,7 +368,7 @@ static int drive(struct transport *t, CURLM *multi, struct scope *s, CURLcode *r
 {
     for (;;) {
         int running = 0;
-        close_unused(t);
+        sessions_close_unused(t->sessions);
         if (curl_multi_perform(multi, &running) != CURLM_OK)
             return err_set(e, ERR_UNAVAILABLE, "libcurl gave up");
         int left = 0;
@@ -504,9 +405,9 @@ int transport_do(struct transport *t, struct scope *s, struct exchange *x, struc
 {
     auto_tls_material struct tls_material *tls = NULL;
     TRY(credentials_get(t->credentials, s, &x->token, &tls, e));
-    struct session *n = borrow_session(t, tls);
+    struct session *n = sessions_borrow(t->sessions, tls);
     int rc = perform(t, n, s, x, e);
-    return_session(t, n);
+    sessions_return(t->sessions, n);
     if (x->untrusted)
         (void)credentials_reject(t->credentials, /* token= */ NULL);
     return rc;
@@ -593,7 +494,7 @@ int transport_new(const struct kc_config *config, const char *user_agent, const 
     t->clock = clock;
     t->user_agent = xstrdup(user_agent);
     t->credentials = credentials;
-    (void)pthread_mutex_init(&t->mu, NULL);
+    t->sessions = sessions_new(clock);
     set_server(t);
     *ret = t;
     return 0;
@@ -603,11 +504,8 @@ struct transport *transport_free(struct transport *t)
 {
     if (!t)
         return NULL;
-    struct session *n;
-    while ((n = pop_idle(t)))
-        (void)session_free(n);
+    t->sessions = sessions_free(t->sessions);
     (void)credentials_free(t->credentials);
-    (void)pthread_mutex_destroy(&t->mu);
     free(t->user_agent);
     free(t->url_base);
     free(t->connect_to);
