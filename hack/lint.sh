@@ -6,14 +6,14 @@
 #
 #   --fast      without clang-tidy, which takes seconds a file
 #   --changed   clang-tidy only over files that differ from main
-#   CHECK       only these: format layers headers docs calls spdx shell spelling tidy
+#   CHECK       only these: format layers length headers docs calls spdx shell spelling tidy
 #
 # Says nothing more than the names of the checks where all is well, and else what is wrong and
 # where. A file that clang-tidy passed is not looked at again until it, or a header it includes,
 # changes (build/lint remembers).
 set -euo pipefail
 
-all=(format layers headers docs calls spdx shell spelling tidy)
+all=(format layers length headers docs calls spdx shell spelling tidy)
 checks=()
 fast=
 changed=
@@ -46,6 +46,14 @@ files() { # patterns...: tracked and new files that are there
 
 format() { files '*.c' '*.h' | xargs -r clang-format-14 --dry-run -Werror; }
 layers() { hack/check-layers.sh; }
+# A longer file of a program has more than one reason to change.
+length() {
+    local lines file bad=0
+    while read -r lines file; do
+        [ "$lines" -le 600 ] || { printf '%s: %d lines; 600 are allowed\n' "$file" "$lines" && bad=1; }
+    done < <(files '*.c' '*.h' | grep -v '^test/' | xargs -r wc -l | grep -v ' total$')
+    [ "$bad" = 0 ]
+}
 headers() { hack/check-headers.sh; }
 docs() { hack/check-docs.py; }
 calls() { hack/check-calls.py; }

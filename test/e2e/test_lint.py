@@ -53,7 +53,7 @@ def lint(tree, check):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("check", ["format", "layers", "headers", "docs", "calls", "spdx", "shell", "spelling"])
+@pytest.mark.parametrize("check", ["format", "layers", "length", "headers", "docs", "calls", "spdx", "shell", "spelling"])
 def test_a_right_tree_passes_in_silence(tree, check):
     done = lint(tree, check)
     assert (done.returncode, done.stdout) == (0, "")
@@ -67,6 +67,7 @@ def test_a_right_tree_passes_in_silence(tree, check):
         ("layers", "nodeagent/gpu/bad.c", LICENCE + '#include "nodeagent/loop/agent.h"\n', "nodeagent/gpu/bad.c:2"),
         ("layers", "partition/bad.c", LICENCE + "#include <curl/curl.h>\n", "partition/bad.c:2"),
         ("layers", "controller/bad.c", LICENCE + '#include "sim/state.h"\n', "controller/bad.c:2"),
+        ("length", "base/bad.c", LICENCE + "int x;\n" * 600, "base/bad.c: 601 lines"),
         ("headers", "base/bad.h", LICENCE + "#pragma once\nsize_t bad(void);\n", "does not compile alone with gcc"),
         ("headers", "base/bad.h", LICENCE + "struct bad {\n    int x;\n};\n", "does not compile alone with clang"),
         ("docs", "base/bad.h", GOOD_HEADER + "\nint bad(int x);\n", "base/bad.h:10: bad"),
