@@ -180,7 +180,7 @@ $(B)/cleave-agent: $(B)/nodeagent/main.o $(LIBS)
 	@echo "  LINK    $@"
 	@$(CC) $(LDFLAGS) $(MAP) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
 
-# What the children of both run, and the agent's child that waits for events.
+# The programs of child processes: of both, and of the agent alone.
 $(B)/cleave-child: $(B)/child/main.o $(LIBS)
 	@echo "  LINK    $@"
 	@$(CC) $(LDFLAGS) $(MAP) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@

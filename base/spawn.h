@@ -26,6 +26,6 @@ int spawn_with(const char *file, char *const argv[], char *const env[], const in
 int spawn(const char *file, char *const argv[], char *const env[], const int fds[3],
           pid_t *ret) MUST_CHECK;
 
-/* What a child process of ours runs: the program of this name beside our own file, or our own file
- * where there is none. Freed by the caller. Any thread. */
+/* The program that a child process of ours runs: the one of this name beside our own file, or our
+ * own file where there is none. Freed by the caller. Any thread. */
 char *spawn_child_program(const char *name);

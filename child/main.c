@@ -6,7 +6,7 @@
 #include "service/http_child.h"
 
 /*
- * cleave-child: what serves HTTP for both programs (service/http_process.h). It has no API client
+ * cleave-child serves HTTP for both programs (service/http_process.h). It has no API client
  * and no OpenSSL in it, so that a child costs a third of what it would as cleave-agent. Each program
  * has the same verb, for where this one does not lie beside it.
  */

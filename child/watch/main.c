@@ -6,8 +6,8 @@
 #include "nodeagent/commands/cmd.h"
 
 /*
- * cleave-watch: what waits for the driver's events for cleave-agent (nodeagent/gpu/gpu_watch.h).
- * Apart from cleave-child, because a process keeps pages of all that its program has in it.
+ * cleave-watch waits for the driver's events for cleave-agent (nodeagent/gpu/gpu_watch.h). It is
+ * apart from cleave-child, because a process keeps pages of all that its program has in it.
  */
 int main(int argc, char **argv)
 {

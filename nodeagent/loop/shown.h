@@ -5,8 +5,8 @@
 #include "nodeagent/offer/device_table.h"
 #include "nodeagent/offer/preferred.h"
 
-/* What the kubelet is shown of a device table: each device with all its replicas, and for each
- * resource the table that answers GetPreferredAllocation. A plain value; zeroed is empty. */
+/* A device table as the kubelet is shown it: each device with all its replicas, and for each resource
+ * the table that answers GetPreferredAllocation. A plain value; zeroed is empty. */
 struct shown {
     struct preferred **preferred; /* owned; one for each resource of the table */
     size_t n;
@@ -23,7 +23,7 @@ struct shown_rules {
 /* Shows the table in place of what was shown before. Nothing of it is borrowed. */
 void shown_set(struct shown *s, const struct device_table *t, const struct shown_rules *rules,
                struct device_plugin *plugin);
-/* Of the table's resource of this number; the table is the one that was set last. Borrowed until
- * the next shown_set or shown_done. */
+/* The answers for the resource of this number in the table that was set last. Borrowed until the
+ * next shown_set or shown_done. */
 const struct preferred *shown_preferred(const struct shown *s, size_t resource);
 void shown_done(struct shown *s);
