@@ -299,6 +299,19 @@ def is_alive(pid):
     return True
 
 
+class FailuresAtOnce:
+    """Names a test when it fails, not only at the end of a long run."""
+
+    def __init__(self, config):
+        self.config = config
+
+    def pytest_runtest_logreport(self, report):
+        screen = self.config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and screen:
+            last = report.longreprtext.strip().rpartition("\n")[2]
+            screen.write_line(f"\nfailed, {report.when}: {report.nodeid}: {last}")
+
+
 def pytest_configure(config):
     """Says why a test was skipped, whatever the command line says."""
     config.addinivalue_line("markers", "long: begins before others where tests run side by side")
@@ -306,6 +319,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "xdist_group: python3-pytest-xdist's; known without it too")
     if "s" not in config.option.reportchars:
         config.option.reportchars += "s"
+    config.pluginmanager.register(FailuresAtOnce(config))
 
 
 REAL = ("pods_cluster", "real_cluster")  # the clusters with real kubelets
