@@ -140,9 +140,9 @@ CASES = {
         },
     ),
     "digests": (
-        {"images": {"registry": "registry.example/gpu", "tag": f"sha256:{'0' * 64}"}},
+        {p: {"image": f"registry.example/gpu/cleave-{name}@sha256:{digit * 64}"} for p, name, digit in (("operator", "controller", "0"), ("daemonsets", "agent", "1"))},
         [],
-        {"images": images(("controller", "agent"), digest=f"sha256:{'0' * 64}")},
+        {"images": images(("controller",), digest=f"sha256:{'0' * 64}") + images(("agent",), digest=f"sha256:{'1' * 64}")},
     ),
     "each-image": (
         {"operator": {"image": "one.example/c:v1"}, "daemonsets": {"image": "two.example:5000/a:v2"}, "images": {"registry": "unused.example"}},
@@ -377,6 +377,7 @@ def test_values_of_a_wrong_type_are_refused_by_name(wrong, helm, archive):
         ({"kubelet": {"rootDir": "var/lib/kubelet"}}, "does not match pattern"),
         ({"kubelet": {"rootDir": "/var/lib/kubelet/"}}, "does not match pattern"),
         ({"images": {"tag": "v1 "}}, "does not match pattern"),
+        ({"images": {"tag": f"sha256:{'0' * 64}"}}, "images.tag cannot be a digest"),
         ({"images": {"registry": "registry.example/"}}, "does not match pattern"),
         ({"networkPolicy": {"apiServerPorts": [0]}}, "/networkPolicy/apiServerPorts/0"),
         ({"daemonsets": {"labels": {"app.kubernetes.io/component": "x"}}}, "daemonsets.labels cannot have app.kubernetes.io/component"),

@@ -18,6 +18,9 @@
     {{- fail (printf "operator.labels and daemonsets.labels cannot have %s: the chart's selectors look for it" $label) -}}
   {{- end -}}
 {{- end -}}
+{{- if hasPrefix "sha256:" $v.images.tag -}}
+  {{- fail (printf "images.tag cannot be a digest (%s): the two images have one each. Set operator.image and daemonsets.image to whole references, \"registry.example/cleave-controller@sha256:…\"" $v.images.tag) -}}
+{{- end -}}
 {{- if and $v.otherNodes.enabled (ne $v.driver.from "runtimeClass") -}}
   {{- fail "otherNodes.enabled goes with driver.from=runtimeClass alone: otherwise the first DaemonSet has these nodes already" -}}
 {{- end -}}

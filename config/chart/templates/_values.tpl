@@ -84,10 +84,9 @@ yes
 {{- end -}}
 
 {{- define "cleave.image" -}}
-{{- $tag := ternary "@" ":" (hasPrefix "sha256:" .images.tag) -}}
 {{- $image := .image -}}
 {{- with .images.tag -}}
-  {{- $image = printf "%s%s%s" (regexReplaceAll ":[^/]*$" $image "") $tag . -}}
+  {{- $image = printf "%s:%s" (regexReplaceAll ":[^/]*$" $image "") . -}}
 {{- end -}}
 {{- with .images.registry -}}
   {{- $image = printf "%s/%s" . $image -}}
