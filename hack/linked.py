@@ -126,32 +126,50 @@ def archives(program):
 # --- packages ---
 
 
-def owner(path):
-    """The package of a file: the file, or the one that its link leads to, below /usr or, as packages still say, not."""
-    real = str(Path(path).resolve())
-    for name in (real, real.removeprefix("/usr"), path, "/usr" + path):
-        found = re.match(r"([^:,\s]+)", run("dpkg", "-S", name, ok=(0, 1)))
-        if found:
-            return found[1]
-    raise Unknown(f"{path} is of no package")
+def owners(paths):
+    """{path: package}: of the file, or of the one that its link leads to, below /usr or, as packages still say, not.
+
+    dpkg reads all its lists each time that it is asked: once for all paths.
+    """
+    named = {path: (real := str(Path(path).resolve()), real.removeprefix("/usr"), path, "/usr" + path) for path in paths}
+    asked = sorted(set().union(*named.values()))
+    told = run("dpkg", "-S", *asked, ok=(0, 1)) if asked else ""
+    package = {name: owner for owner, name in re.findall(r"^([^:,\s]+)[^\s]*(?:, \S+)*: (/.*)$", told, re.M)}
+    found = {path: next((package[name] for name in names if name in package), None) for path, names in named.items()}
+    if lost := [path for path, owner in found.items() if owner is None]:
+        raise Unknown(f"of no package: {', '.join(lost)}")
+    return found
 
 
-def package_of(path):
-    """The Package of a file; files is empty."""
-    version = Path(path).parent.parent / "VERSION" # as hack/images/curl.sh leaves it
+def built(path):
+    """The Package of a library that we built, as hack/images/curl.sh leaves it; None of another file."""
+    version = Path(path).parent.parent / "VERSION"
     if path.endswith("/lib/libcurl.a") and version.exists():
         return Package("curl", "curl", version.read_text().strip(), BUILT["curl"])
-    name = owner(path)
-    return Package(name, *run("dpkg-query", "-W", "-f", "${source:Package} ${Version}", name).split(), name)
+    return None
+
+
+def packages_of(paths):
+    """{path: Package} of files. Files of one package have one Package; its files are empty."""
+    of_path = {path: ours for path in paths if (ours := built(path))}
+    owner = owners([path for path in paths if path not in of_path])
+    names = sorted(set(owner.values()))
+    fields = run("dpkg-query", "-W", "-f", "${binary:Package} ${source:Package} ${Version}\n", *names) if names else ""
+    known = {}
+    for line in fields.splitlines():
+        name, source, version = line.split()
+        name = name.partition(":")[0]
+        known.setdefault(name, Package(name, source, version, name))
+    return of_path | {path: known[name] for path, name in owner.items()}
 
 
 def packages(shared_paths, static_paths):
     """{name: Package} of files."""
     found = {}
+    of_path = packages_of([*shared_paths, *static_paths])
     for paths, static in ((shared_paths, False), (static_paths, True)):
         for path in sorted(paths):
-            package = package_of(path)
-            package = found.setdefault(package.name, package)
+            package = found.setdefault(of_path[path].name, of_path[path])
             package.static |= static
             package.files.add(path)
     return found

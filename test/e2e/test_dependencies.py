@@ -82,7 +82,8 @@ def test_the_libcurl_that_we_built_is_judged_by_its_own_version(tmp_path):
     """Its package's version may be another, and is what apt has updates of."""
     (tmp_path / "lib").mkdir()
     (tmp_path / "VERSION").write_text("7.88.1-10+deb12u99\n")
-    found = dependencies.linked.package_of(str(tmp_path / "lib" / "libcurl.a"))
+    path = str(tmp_path / "lib" / "libcurl.a")
+    found = dependencies.linked.packages_of([path])[path]
     assert (found.name, found.version, found.apt) == ("curl", "7.88.1-10+deb12u99", "libcurl4-openssl-dev")
 
 
