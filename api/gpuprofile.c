@@ -9,6 +9,9 @@
 #include "api/decode.h"
 #include "api/mig_limits.h"
 
+/* Bytes of a wrong value in a message. */
+enum { MAX_UNAVAILABLE_SHOWN = 64 };
+
 static const char *const operator_names[] = {[API_IN] = "In",
                                              [API_NOT_IN] = "NotIn",
                                              [API_EXISTS] = "Exists",
@@ -239,8 +242,11 @@ int gpuprofile_max_unavailable(const char *text, size_t matched, size_t *ret, st
     bool percent = len && text[len - 1] == '%';
     auto_free char *digits = xstrndup(text, percent ? len - 1 : len);
     int64_t n;
-    if (num_parse(digits, 1, percent ? 100 : 100000, &n, e) < 0)
-        return err_wrap(e, ".spec.rollout.maxUnavailable");
+    if (num_parse(digits, 1, percent ? 100 : 100000, &n, /* e= */ NULL) < 0)
+        return err_set(e, ERR_INVALID,
+                       ".spec.rollout.maxUnavailable is \"%.*s\"; it is a number of nodes from 1 "
+                       "to 100000, or a share of them from \"1%%\" to \"100%%\"",
+                       MAX_UNAVAILABLE_SHOWN, text);
     size_t count = percent ? (matched * (size_t)n + 99) / 100 : (size_t)n;
     *ret = count ? count : 1;
     return 0;

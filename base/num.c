@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,12 +12,12 @@
 int num_parse(const char *s, int64_t min, int64_t max, int64_t *ret, struct err *e)
 {
     const char *digits = s[0] == '-' ? s + 1 : s;
-    if (!digits[0] || digits[strspn(digits, "0123456789")])
-        return err_set(e, ERR_INVALID, "\"%.*s\" is not a whole number", SHOWN_BYTES, s);
+    bool decimal = digits[0] && !digits[strspn(digits, "0123456789")];
     errno = 0;
     long long n = strtoll(s, NULL, 10);
-    if (errno == ERANGE || n < min || n > max)
-        return err_set(e, ERR_INVALID, "%.*s is not between %" PRId64 " and %" PRId64, SHOWN_BYTES,
+    if (!decimal || errno == ERANGE || n < min || n > max)
+        return err_set(e, ERR_INVALID,
+                       "\"%.*s\" is not a whole number from %" PRId64 " to %" PRId64, SHOWN_BYTES,
                        s, min, max);
     *ret = n;
     return 0;

@@ -8,6 +8,7 @@
 
 #include "base/auto.h"
 #include "base/jx.h"
+#include "base/num.h"
 
 /* Every long option is reported as this number plus its index in the table. */
 enum { FIRST_CODE = 1000 };
@@ -42,6 +43,12 @@ static int from_environment(const struct option_def *defs, struct err *e)
     return 0;
 }
 
+int options_number(const char *flag, const char *value, int64_t min, int64_t max, int64_t *ret,
+                   struct err *e)
+{
+    return num_parse(value, min, max, ret, e) < 0 ? err_wrap(e, "--%s", flag) : 0;
+}
+
 int options_check_utf8(const char *what, const char *value, struct err *e)
 {
     auto_json json_t *text = json_string(value);
@@ -73,7 +80,7 @@ static int take_operands(int argc, char **argv, const char **operands, size_t ma
     size_t n = 0;
     for (int i = optind; i < argc; i++) {
         if (n == max)
-            return err_set(e, ERR_INVALID, "unexpected argument \"%s\"", argv[i]);
+            return err_set(e, ERR_INVALID, "unexpected argument \"%s\"; see --help", argv[i]);
         operands[n++] = argv[i];
     }
     *ret_n = n;
@@ -104,10 +111,10 @@ int options_parse(const struct option_def *defs, int argc, char **argv, const ch
         if (code == -1)
             return take_operands(argc, argv, operands, max, ret_n, e);
         if (code == ':')
-            return err_set(e, ERR_INVALID, "%s needs a value", argv[at]);
+            return err_set(e, ERR_INVALID, "%s needs a value; see --help", argv[at]);
         const struct option_def *d = find_option(defs, code);
         if (!d)
-            return err_set(e, ERR_INVALID, "unknown flag %s", argv[at]);
+            return err_set(e, ERR_INVALID, "unknown flag %s; see --help", argv[at]);
         TRY(set(d, optarg, e));
     }
 }

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 
@@ -29,6 +30,11 @@ struct option_def {
  * borrowed). ERR_INVALID: unknown flag, missing value, too many operands. */
 int options_parse(const struct option_def *defs, int argc, char **argv, const char **operands,
                   size_t max, size_t *ret_n, struct err *e) MUST_CHECK;
+
+/* Reads the number that a flag has (named without dashes) as num_parse does. ERR_INVALID names flag,
+ * value and range. */
+int options_number(const char *flag, const char *value, int64_t min, int64_t max, int64_t *ret,
+                   struct err *e) MUST_CHECK;
 
 /* ERR_INVALID unless the value, which becomes part of an object, is UTF-8: JSON can carry no other
  * text. what: the flag, for the message. */

@@ -444,7 +444,7 @@ static int read_flags(struct flags *f, int argc, char **argv, struct numbers *re
     enum log_format format;
     size_t n;
     TRY(options_parse(defs, argc, argv, /* operands= */ NULL, /* max= */ 0, &n, e));
-    TRY(num_parse(f->workers, 1, MAX_WORKERS, &ret->workers, e));
+    TRY(options_number("workers", f->workers, 1, MAX_WORKERS, &ret->workers, e));
     TRY(read_election(f, ret, e));
     TRY(read_switch("koordinator", f->koordinator, "auto", &ret->koordinator, e));
     TRY(read_switch("hami", f->hami, "on", &ret->hami, e));
@@ -482,7 +482,7 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], HTTP_CHILD_VERB) == 0)
         return http_child_main(argc - 1, argv + 1);
     if (read_flags(&f, argc, argv, &n, &e) < 0) {
-        (void)fprintf(stderr, "cleave-controller: %s; see --help\n", err_msg(&e));
+        (void)fprintf(stderr, "cleave-controller: %s\n", err_msg(&e));
         return EXIT_USAGE;
     }
     if (f.version)

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/num.h"
 #include "base/rng.h"
 #include "base/sb.h"
 #include "base/xalloc.h"
@@ -158,17 +157,13 @@ static size_t take_limits(struct process *p)
 
 static int open_hardware(struct process *p, const struct run_flags *f, struct err *e)
 {
-    int64_t deadline_ms;
-    int64_t resync_s;
-    TRY(num_parse(f->call_deadline, 100, 3600000, &deadline_ms, e));
-    TRY(num_parse(f->resync, 1, 86400, &resync_s, e));
     TRY(handover_locks_new(f->host.state_dir, &p->locks, e));
     p->watch = gpu_watch_new(&(struct gpu_watch_options){.library = host_events_library(&f->host)});
     auto_gpu struct gpu *gpu = NULL;
     TRY(host_gpus(&f->host, p->watch, &gpu, e));
     const struct worker_options w = {.max_threads = take_limits(p),
-                                     .call_deadline_ms = deadline_ms,
-                                     .park_ms = resync_s * 1000};
+                                     .call_deadline_ms = f->call_deadline_ms,
+                                     .park_ms = f->resync_ms};
     TRY(worker_new(gpu, &w, &p->worker, e));
     gpu = NULL;
     return 0;
@@ -198,21 +193,18 @@ static int connect_cluster(struct process *p, const struct run_flags *f, uint64_
     return 0;
 }
 
-static int make_health(struct process *p, const struct run_flags *f, struct err *e)
+static void make_health(struct process *p, const struct run_flags *f)
 {
-    int64_t settle_s;
     auto_err struct err bad = {0};
     struct health_watch_deps d = {.watch = p->watch,
                                   .recorder = p->recorder,
                                   .metrics = p->metrics,
                                   .clk = clock_real(),
                                   .node = f->node};
-    TRY(num_parse(f->settle, 1, 86400, &settle_s, e));
-    d.options.settle_ms = settle_s * 1000;
+    d.options.settle_ms = f->settle_ms;
     if (health_options_parse(f->disable_checks, f->enable_checks, &d.options, &bad) < 0)
         log_warn("Could not understand all of the health checks' settings", kv_err(&bad));
     p->health = health_watch_new(&d);
-    return 0;
 }
 
 static int open_kubelet(struct process *p, const struct run_flags *f, bool observe, uint64_t seed,
@@ -251,8 +243,6 @@ static void open_slots(struct process *p, const struct run_flags *f, uint64_t se
 
 static int make_agent(struct process *p, const struct run_flags *f, uint64_t seed, struct err *e)
 {
-    int64_t resync_s;
-    TRY(num_parse(f->resync, 1, 86400, &resync_s, e));
     if (f->resource_publisher == API_PUBLISHER_KUBELET)
         open_slots(p, f, seed + 5);
     if (f->resource_publisher != API_PUBLISHER_CONTROLLER)
@@ -260,7 +250,7 @@ static int make_agent(struct process *p, const struct run_flags *f, uint64_t see
     if (f->device_infos && *f->device_infos)
         p->koordinator = koord_infos_new(f->device_infos);
     p->metrics = metrics_new();
-    TRY(make_health(p, f, e));
+    make_health(p, f);
     const struct agent_deps d = {
         .worker = p->worker,
         .limits = p->limits,
@@ -286,7 +276,7 @@ static int make_agent(struct process *p, const struct run_flags *f, uint64_t see
         .driver = driver_where(f, &p->config),
         .config = &p->config,
         .locks = p->locks,
-        .resync_ms = resync_s * 1000,
+        .resync_ms = f->resync_ms,
         .seed = seed + 3,
     };
     p->agent = agent_new(&d);

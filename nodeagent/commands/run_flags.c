@@ -27,13 +27,29 @@ static int parse_resources(const char *word, int *ret, struct err *e)
                    word);
 }
 
-static int check_flags(struct run_flags *f, const char *resources, struct err *e)
+/* Numbers and words as they were given. */
+struct texts {
+    const char *resources, *resync, *call_deadline, *settle;
+};
+
+static int read_seconds(const char *flag, const char *text, int64_t *ret_ms, struct err *e)
+{
+    TRY(options_number(flag, text, 1, 86400, ret_ms, e));
+    *ret_ms *= 1000;
+    return 0;
+}
+
+static int check_flags(struct run_flags *f, const struct texts *t, struct err *e)
 {
     enum log_level level;
     enum log_format format;
     TRY(log_level_parse(f->level, &level, e));
     TRY(log_format_parse(f->format, &format, e));
-    TRY(parse_resources(resources, &f->resource_publisher, e));
+    TRY(parse_resources(t->resources, &f->resource_publisher, e));
+    TRY(read_seconds("resync-seconds", t->resync, &f->resync_ms, e));
+    TRY(read_seconds("health-settle-seconds", t->settle, &f->settle_ms, e));
+    TRY(options_number("call-deadline-ms", t->call_deadline, 100, 3600000, &f->call_deadline_ms,
+                       e));
     bool token = false;
     TRY(metrics_access_check(&f->access, &token, e));
     log_setup(level, format, STDERR_FILENO);
@@ -97,7 +113,10 @@ int run_flags_load_config(const struct run_flags *f, struct plugin_config *ret, 
 int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags_what *ret_what,
                     struct err *e)
 {
-    const char *resources = resources_names[API_PUBLISHER_KUBELET];
+    struct texts texts = {.resources = resources_names[API_PUBLISHER_KUBELET],
+                          .resync = "30",
+                          .call_deadline = "30000",
+                          .settle = "60"};
     bool help = false;
     struct run_flags f = {
         .host = HOST_FLAGS_DEFAULT,
@@ -106,11 +125,8 @@ int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags
         .access = METRICS_ACCESS_DEFAULT,
         .level = "info",
         .format = "logfmt",
-        .resync = "30",
         .kubelet_dir = "/var/lib/kubelet",
         .cdi_dir = "/var/run/cdi",
-        .call_deadline = "30000",
-        .settle = "60",
     };
     const struct option_def defs[] = {
         {"node-name", 0, "NODE_NAME", "NAME", "name of this node", &f.node, NULL},
@@ -120,7 +136,7 @@ int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags
         {"resources", 0, NULL, "WHO",
          "who publishes the node's resources: kubelet (the agent serves it), controller, or none "
          "(another device plugin)",
-         &resources, NULL},
+         &texts.resources, NULL},
         {"kubelet-dir", 0, NULL, "PATH", "holds device-plugins/ and pod-resources/", &f.kubelet_dir,
          NULL},
         {"plugin-config", 0, NULL, "PATH",
@@ -172,11 +188,11 @@ int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags
         {"host-dev-root", 0, NULL, "PATH", "the same as the host sees it; absent: /",
          &f.host_dev_root, NULL},
         {"resync-seconds", 0, NULL, "N", "seconds between two readings of the whole hardware",
-         &f.resync, NULL},
+         &texts.resync, NULL},
         {"call-deadline-ms", 0, NULL, "N", "time after which a library call counts as hung",
-         &f.call_deadline, NULL},
+         &texts.call_deadline, NULL},
         {"health-settle-seconds", 0, NULL, "N",
-         "how long after an Xid the driver may still ask for a recovery", &f.settle, NULL},
+         "how long after an Xid the driver may still ask for a recovery", &texts.settle, NULL},
         {"disable-health-checks", 0, "DP_DISABLE_HEALTHCHECKS", "XIDS",
          "Xids that make nothing unhealthy, besides those that programs cause; all: no Xid does",
          &f.disable_checks, NULL},
@@ -202,7 +218,7 @@ int run_flags_parse(int argc, char **argv, struct run_flags *ret, enum run_flags
         *ret_what = RUN_FLAGS_HELP;
         return 0;
     }
-    TRY(check_flags(&f, resources, e));
+    TRY(check_flags(&f, &texts, e));
     *ret = f;
     *ret_what = RUN_FLAGS_GO;
     return 0;

@@ -19,10 +19,11 @@
 struct run_flags {
     struct host_flags host;
     const char *kubeconfig, *node;
-    const char *health, *metrics, *level, *format, *resync, *call_deadline;
+    const char *health, *metrics, *level, *format;
+    int64_t resync_ms, call_deadline_ms, settle_ms; /* settle_ms: --health-settle-seconds */
     int resource_publisher; /* --resources, enum api_publisher. API_PUBLISHER_OTHER, the word "none":
                                another device plugin serves the kubelet, which is only observed */
-    const char *settle, *disable_checks, *enable_checks;
+    const char *disable_checks, *enable_checks;
     const char *kubelet_dir, *cdi_dir, *cdi_hook;
     const char *install_runtime;
     const char *driver_root, *host_driver_root, *dev_root, *host_dev_root;

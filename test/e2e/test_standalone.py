@@ -611,6 +611,13 @@ def test_exit_codes_and_help(host):
     assert re.search(r"^\| 0 \|.*^\| 1 \|.*^\| 2 \| nobody could look", (ROOT / "README.md").read_text(), re.S | re.M)
 
 
+def test_a_wrong_number_is_told_with_its_flag_and_what_it_may_be(host):
+    h = host("h100-80")
+    for flag, wrong, last in (("resync-seconds", "0", 86400), ("call-deadline-ms", "soon", 3600000), ("health-settle-seconds", "1.5", 86400)):
+        text = h.agent("run", "--node-name=n", f"--{flag}={wrong}", code=2)
+        assert re.search(rf'--{flag}: "{re.escape(wrong)}" is not a whole number from \d+ to {last}$', text.strip()), text
+
+
 def test_a_host_without_library_or_driver_says_so(host):
     h = host("h100-80")
     for verb in (["inspect"], ["export"], *([v, "-c", "all-balanced"] for v in ("plan", "apply", "assert"))):

@@ -52,7 +52,9 @@ Test(num, tells_the_range)
     int64_t n;
     auto_err struct err e = {0};
     cr_assert_eq(num_parse("9", 1, 5, &n, &e), -ERR_INVALID);
-    cr_expect_str_eq(err_msg(&e), "9 is not between 1 and 5");
+    cr_expect_str_eq(err_msg(&e), "\"9\" is not a whole number from 1 to 5");
+    cr_assert_eq(num_parse("many", 1, 5, &n, &e), -ERR_INVALID);
+    cr_expect_str_eq(err_msg(&e), "\"many\" is not a whole number from 1 to 5");
 }
 
 Test(num, reads_pci_ids)

@@ -91,13 +91,24 @@ Test(options, mistakes_are_named)
 {
     auto_err struct err e = {0};
     cr_expect_eq(PARSE(&e, "--pth=/a"), -(int)ERR_INVALID);
-    cr_expect_str_eq(err_msg(&e), "unknown flag --pth=/a");
+    cr_expect_str_eq(err_msg(&e), "unknown flag --pth=/a; see --help");
     cr_expect_eq(PARSE(&e, "-x"), -(int)ERR_INVALID);
-    cr_expect_str_eq(err_msg(&e), "unknown flag -x");
+    cr_expect_str_eq(err_msg(&e), "unknown flag -x; see --help");
     cr_expect_eq(PARSE(&e, "--path"), -(int)ERR_INVALID);
-    cr_expect_str_eq(err_msg(&e), "--path needs a value");
+    cr_expect_str_eq(err_msg(&e), "--path needs a value; see --help");
     cr_expect_eq(PARSE(&e, "a", "b", "c"), -(int)ERR_INVALID);
-    cr_expect_str_eq(err_msg(&e), "unexpected argument \"c\"");
+    cr_expect_str_eq(err_msg(&e), "unexpected argument \"c\"; see --help");
+}
+
+Test(options, a_number_names_its_flag_and_range)
+{
+    int64_t n = 0;
+    auto_err struct err e = {0};
+    cr_expect_eq(options_number("workers", "3", 1, 16, &n, &e), 0);
+    cr_expect_eq(n, 3);
+    cr_expect_eq(options_number("workers", "17", 1, 16, &n, &e), -(int)ERR_INVALID);
+    cr_expect_str_eq(err_msg(&e), "--workers: \"17\" is not a whole number from 1 to 16");
+    cr_expect_eq(n, 3);
 }
 
 Test(options, what_becomes_part_of_an_object_is_utf8)
