@@ -22,7 +22,6 @@ from koordinator_kind import install as install_koordinator
 from koordinator_kind import uninstall as uninstall_koordinator
 
 GOLDEN = ROOT / "test" / "golden" / "tokens"
-VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 # Verbs that stand for no request, by which one account takes another's rights.
 SPECIAL = (
     ("impersonate", "", "users"),
@@ -127,14 +126,15 @@ HEADS = {
 
 
 def served(api):
-    """(group, resource with subresource, verbs) of everything that the cluster serves, in any version."""
+    """{(group, resource with subresource): (verbs, whether it is namespaced)} of everything that the cluster serves, in any version."""
     documents = [("", "/api/v1")]
     for group in api.get("/apis")["groups"]:
         documents += [(group["name"], f"/apis/{v['groupVersion']}") for v in group["versions"]]
     found = {}
     for group, path in documents:
         for resource in api.get(path)["resources"]:
-            found.setdefault((group, resource["name"]), set()).update(resource["verbs"])
+            verbs, _ = found.setdefault((group, resource["name"]), (set(), resource["namespaced"]))
+            verbs.update(resource["verbs"])
     return found
 
 
@@ -150,11 +150,13 @@ def named(group, resource, names=()):
 
 
 def asked_rights(api, everything):
-    """{"group resource": [verbs]} by a question for each verb, resource, subresource and namespace."""
+    """{"group resource": [verbs]} by a question for each verb that a resource or subresource has, in each namespace where it has one. A
+    right to what nobody serves is not found so, and stands on no list."""
     rights = {}
-    questions = [(verb, *what) for what in everything for verb in VERBS] + list(SPECIAL)
-    for verb, group, resource in questions:
-        where = [ns for ns in NAMESPACES if may(api, verb, group, resource, ns)]
+    questions = [(verb, *what, namespaced) for what, (verbs, namespaced) in everything.items() for verb in sorted(verbs)]
+    questions += [(*special, True) for special in SPECIAL]
+    for verb, group, resource, namespaced in questions:
+        where = [ns for ns in (NAMESPACES if namespaced else ("",)) if may(api, verb, group, resource, ns)]
         if where:
             text = verb if "" in where else f"{verb} in {', '.join(where)}"
             rights.setdefault(named(group, resource), []).append(text)
@@ -183,6 +185,7 @@ def ruled_rights(api):
 def test_all_that_rbac_lets_the_accounts_ask_for(rig, thief):
     everything = served(rig.api)
     assert {("", "nodes"), ("", "nodes/status"), ("", "pods/eviction"), ("", "secrets"), ("gpu.cleave.dev", "devices/status")} <= set(everything)
+    assert {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} == everything["", "secrets"][0]
     apis = {a: next(api for name, api in thief.apis.items() if name.startswith(f"{a},")) for a in ACCOUNTS}
     asked = {account: asked_rights(api, everything) for account, api in apis.items()}
     ruled = {account: ruled_rights(api) for account, api in apis.items()}
@@ -204,7 +207,7 @@ def test_reading_what_is_not_on_the_list_is_refused(rig, thief):
     listed = yaml.safe_load((GOLDEN / "rights.yaml").read_text())
     for name, api in thief.apis.items():
         allowed = listed[name.split(",")[0]]
-        for (group, resource), verbs in served(rig.api).items():
+        for (group, resource), (verbs, _) in served(rig.api).items():
             if "list" not in verbs:
                 continue
             version = next(g["preferredVersion"]["groupVersion"] for g in rig.api.get("/apis")["groups"] if g["name"] == group) if group else None
