@@ -21,6 +21,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from datetime import datetime
 from pathlib import Path
@@ -374,6 +375,14 @@ def rundir(request):
 def pytest_sessionfinish(session):
     if hasattr(session, "cleave_folder") and not session.testsfailed:
         shutil.rmtree(session.cleave_folder, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def threads_end():
+    """A test's threads end with it: one that asks on and on would take the time of those that follow, and could write to their objects."""
+    before = threading.enumerate()
+    yield
+    wait_for(lambda: not set(threading.enumerate()) - set(before), 10, lambda: f"the threads of the test to end: {set(threading.enumerate()) - set(before)}")
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ import contextlib
 import http.client
 import json
 import signal
+import socket
 import threading
 import time
 
@@ -54,9 +55,9 @@ class NodeWatch:
     def __init__(self, cluster, name):
         self.api, self.path = Api(cluster), f"/api/v1/nodes/{name}"
         self.versions, self.times = [self.api.get(self.path)], [time.monotonic()]
-        self.name, self.over = name, False
-        answer = self.ask()
-        threading.Thread(target=self.read, args=[answer], daemon=True).start()
+        self.name, self.over, self.socket = name, False, None
+        self.reader = threading.Thread(target=self.read, args=[self.ask()], daemon=True)
+        self.reader.start()
 
     def ask(self):
         """A watch from the newest version on."""
@@ -64,7 +65,8 @@ class NodeWatch:
         connection = self.api.connect()
         connection.request("GET", f"/api/v1/nodes?{query}", headers={"Authorization": f"Bearer {self.api.token}"})
         answer = connection.getresponse()
-        connection.sock.settimeout(None)
+        self.socket = connection.sock
+        self.socket.settimeout(None)
         return answer
 
     def read(self, answer):
@@ -82,6 +84,8 @@ class NodeWatch:
         self.api.merge(self.path, {"metadata": {"annotations": {"test/mark": mark}}})
         wait_for(lambda: self.versions[-1]["metadata"].get("annotations", {}).get("test/mark") == mark, 30, "the watch to tell the newest version")
         self.over = True
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.reader.join(10)
         self.api.close()
         return self.versions
 

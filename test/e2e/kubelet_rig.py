@@ -316,7 +316,7 @@ class RealRig(Rig):
             node.start(**flags)
         return node
 
-    def end(self):
+    def clear(self):
         """The node is up and empty for the next test."""
         if not self.cluster.is_up():
             self.cluster.up()

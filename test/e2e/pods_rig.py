@@ -305,8 +305,8 @@ class Pods(Rig):
         for node in self.nodes:
             wait_for(lambda n=node: is_current(n.device()) if n.fleet else n.device().get("status"), 60, lambda n=node: f"the Device of {n.name}: {n.why_no_device()}")
 
-    def end_pods(self):
-        """Those that tests made."""
+    def clear(self):
+        """The pods that tests made are gone."""
         for path in self.objects:
             self.api.delete(path, now=True)
         wait_for(lambda: not any(self.api.find(path) for path in self.objects), 60, "the tests' pods to be gone")
@@ -364,6 +364,4 @@ def pods(pods_cluster):
 
     built = Pods(pods_cluster, release)
     yield built
-    built.end_pods()
-    built.api.close()
-    built.scheduler.close()
+    built.end()

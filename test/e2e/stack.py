@@ -672,15 +672,22 @@ class Rig:
         return [e for e, name in names if not name or name.startswith(f"{self.id}-")]
 
     def end(self):
+        """Nothing that the test started runs on."""
+        try:
+            self.clear()
+        finally:
+            self.end_confirmer()
+            self.scheduler.close()
+            self.api.close()
+
+    def clear(self):
+        """Nothing that the test made is left for the next one."""
         self.processes.end()
-        self.end_confirmer()
         for path in reversed(self.objects):
             self.api.delete(path, now="/pods/" in path)
         for node in self.nodes:
             self.api.delete(node.path)
             self.api.delete(f"/api/v1/nodes/{node.name}")
-        self.scheduler.close()
-        self.api.close()
 
 
 def sanitized(name):

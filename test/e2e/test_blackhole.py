@@ -108,7 +108,9 @@ class Island:
     def end(self):
         for rule in self.rules:
             run("iptables", "-w", "-D", *rule)
+        self.listener.shutdown(socket.SHUT_RDWR)  # ends accept() too
         self.listener.close()
+        self.go_away()
         self.holder.kill()
         self.holder.wait()
 

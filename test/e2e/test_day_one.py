@@ -96,7 +96,7 @@ def day(pods, capsys):
     pods.new_cards()
     day = Day(pods, say)
     yield day
-    pods.end_pods()
+    pods.clear()
     day.checkout.uninstall()
     day.checkout.sh("kubectl label node n1 pool-")
 

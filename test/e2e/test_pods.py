@@ -38,7 +38,7 @@ def installed(pods):
 @pytest.fixture(autouse=True)
 def emptied(pods):
     yield
-    pods.end_pods()
+    pods.clear()
 
 
 def cut(pods, name, node, profiles, gpu=0, **spec):

@@ -101,7 +101,7 @@ def town(pods, request):
         town.upgrade("v1")
     town.begin()
     yield town
-    pods.end_pods()
+    pods.clear()
     town.checkout.uninstall()
 
 
@@ -241,7 +241,7 @@ def test_full_disk_is_named_costs_nothing_and_heals(town, small_disk):
 
 
 def test_api_server_that_restarts_during_the_install(town):
-    town.pods.end_pods()
+    town.pods.clear()
     town.checkout.uninstall()
     command = HELM.format("chart/cleave") + " --set images.tag=v1"
     with ThreadPoolExecutor(1) as pool:
