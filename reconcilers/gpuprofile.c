@@ -157,6 +157,15 @@ static char *ceded_text(const struct rollout_summary *s)
                : xasprintf("; other sources govern cards on %zu nodes, %s", s->overridden, sample);
 }
 
+/* The text of a profile that governs no card of any matched node. */
+static char *overridden_text(const struct profile_facts *f)
+{
+    assert(f->summary->overridden == f->matched);
+    auto_free char *sample = sample_text(&f->summary->ceded);
+    return xasprintf("labels or profiles of higher priority govern all its cards on %zu %s; %s",
+                     f->matched, f->matched == 1 ? "node" : "nodes", sample);
+}
+
 /* The text about matched nodes on which there is nothing to do. */
 static char *cardless_text(const struct profile_facts *f)
 {
@@ -225,9 +234,7 @@ static void judge_state(const struct profile_facts *f, struct conclusion *v)
     else if (!v->accepted)
         conclude(v, KSTATUS_STALLED, v->accepted_reason, xstrdup(v->accepted_message));
     else if (s->count[PHASE_OVERRIDDEN] == f->matched)
-        conclude(v, KSTATUS_STALLED, "Overridden",
-                 xasprintf("labels or profiles of higher priority govern all its cards on %zu %s",
-                           f->matched, f->matched == 1 ? "node" : "nodes"));
+        conclude(v, KSTATUS_STALLED, "Overridden", overridden_text(f));
     else
         conclude(v, KSTATUS_CURRENT, "Applied", applied_text(f));
 }

@@ -212,7 +212,8 @@ def test_the_higher_priority_wins_and_gives_back(rig):
     rig.wait_ready(base)
     both = rig.profile("over", cut({"3g.40gb": 2}), priority=10)
     rig.wait_ready(both)
-    assert rig.wait_condition(base, "Stalled", "Overridden")
+    said = condition(rig.wait_condition(base, "Stalled", "Overridden"), "Stalled")["message"]
+    assert said.endswith(f"; {node.name}: NVIDIA GPU 0 is governed by GPUProfile {rig.id}-over, NVIDIA GPU 1 is governed by GPUProfile {rig.id}-over"), said
     rig.api.delete(over)
     rig.wait_ready(base)
     wait_for(lambda: node.layouts() == [{"1g.10gb": 7}] * 2, 30, "the lower profile to have its cards back")
