@@ -20,7 +20,8 @@ class ToyPlugin:
             "ListAndWatch": grpc.unary_stream_rpc_method_handler(self.watch, dp.Empty.FromString, dp.ListAndWatchResponse.SerializeToString),
             "Allocate": grpc.unary_unary_rpc_method_handler(self.allocate, dp.AllocateRequest.FromString, dp.AllocateResponse.SerializeToString),
         }
-        self.server = grpc.server(ThreadPoolExecutor(8))
+        self.threads = ThreadPoolExecutor(8)
+        self.server = grpc.server(self.threads)
         self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("v1beta1.DevicePlugin", methods),))
         assert self.server.add_insecure_port(f"unix:{folder / name}")
         self.server.start()
@@ -69,3 +70,4 @@ class ToyPlugin:
         for stream in self.streams:
             stream.put(None)
         self.server.stop(None).wait(10)
+        self.threads.shutdown()
