@@ -63,7 +63,7 @@ size_of() { stat -c %s "$parts/blobs/sha256/$1"; }
 mkdir -p "$parts/blobs/sha256"
 same_tar "$folder" . >"$parts/layer"
 diff_id=$(sha256 "$parts/layer")
-gzip -9 -n <"$parts/layer" >"$parts/layer.gz"
+gzip -n <"$parts/layer" >"$parts/layer.gz"
 rm "$parts/layer"
 layer=$(keep "$parts/layer.gz")
 

@@ -54,20 +54,22 @@ def wait_for(predicate, timeout=30, message="the condition"):
     message says what is waited for; it may be a function, called when the time is over.
     """
     timeout *= PATIENCE
-    end = time.monotonic() + timeout
+    begin = time.monotonic()
     while True:
-        begin = time.monotonic()
+        asked = time.monotonic()
         try:
             last = predicate()
             if last:
                 return last
         except KubectlError as error:
             last = error
-        if time.monotonic() >= end:
+        now = time.monotonic()
+        if now >= begin + timeout:
             text = message() if callable(message) else message
             pytest.fail(f"waited {timeout} s for {text}; the last answer was: {last!r}")
-        # Half of the time at most is spent on asking: kubectl computes for a tenth of a second each time.
-        time.sleep(max(POLL_S, min(1, time.monotonic() - begin)))
+        # Asking takes a quarter of the time at most (kubectl computes for a tenth of a second each time), and grows rarer
+        # the longer the wait: others compute meanwhile.
+        time.sleep(min(1, max(POLL_S, 3 * (now - asked), (now - begin) / 20)))
 
 
 def made(variant, name):
