@@ -238,9 +238,9 @@ class World:
         wait_for(lambda: self.workload.done() and not self.proxy.reads, self.patience, lambda: f"the end of {type(self.workload).__name__}:\n{self.standing()}")
         self.done_ns = time.monotonic_ns()
         returns = any(h.do in ("travel", "reconnect") for h in requests)
-        self.quiet(mark, max(quiet_s, RETURN_S) if returns else quiet_s, calls)
-        if self.proxy.pending() or not all(h.struck(self.nodes[h.node]) for h in calls):
-            raise NotReached(f"{self.proxy.pending()} {calls}")
+        left = self.quiet(mark, max(quiet_s, RETURN_S) if returns else quiet_s, calls)
+        if left:
+            raise NotReached(left)
         if not self.workload.done():
             raise AssertionError(f"what was reached was left again: {self.standing()}")
         return oracle.Outcome(self, mark)
@@ -260,19 +260,27 @@ class World:
         for harm in calls:
             harm.order(self.nodes[harm.node])
 
+    def left(self, calls):
+        """The harms that have not struck yet."""
+        return [*self.proxy.pending(), *(h for h in calls if not h.struck(self.nodes[h.node]))]
+
     def quiet(self, mark, quiet_s, calls=()):
-        """Until nobody of ours has written for quiet_s, waits for an answer that does not come or for a call to return, or reads
-        the past."""
+        """Until for quiet_s nobody of ours has written, waits for an answer that does not come or for a call to return, or reads
+        the past, and no harm has struck: one that strikes late is still to be healed. Returns the harms that are left."""
         end = time.monotonic() + self.patience
         read_to, since = mark, time.monotonic()
         self.watched = (time.time(), time.time() + quiet_s)
-        while time.monotonic() - since < quiet_s:
+        left = self.left(calls)
+        while True:
             read_from, read_to = read_to, self.cluster.audit_mark()
             wrote = self.rig.writes(read_from, until=read_to)
             hanging = any(h.hangs(self.nodes[h.node]) for h in calls)
-            if wrote or self.proxy.silent or self.proxy.reads or hanging:
+            before, left = left, self.left(calls)
+            if wrote or self.proxy.silent or self.proxy.reads or hanging or left != before:
                 since = time.monotonic()
                 self.watched = (time.time(), time.time() + quiet_s)
+            if time.monotonic() - since >= quiet_s:
+                return left
             if time.monotonic() > end + quiet_s:
                 raise AssertionError(f"L1: the writing never ends: {[oracle.what(e) for e in self.rig.writes(mark)[-10:]]}")
             time.sleep(0.1)
