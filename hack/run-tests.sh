@@ -192,7 +192,7 @@ fault() {
     pytests "what fleets are judged by" test/fleet "${1:-}"
 }
 
-# Most of the time of the tests with an API server is waiting; the others compute. A lane does its
+# Much of the time of the tests with an API server is waiting; most others compute. A lane does its
 # parts one after the other, beside the other lane. What a part prints appears when the part ends.
 run_lane() { # folder parts...
     local logs=$1 part
@@ -231,8 +231,8 @@ end_lanes() {
 case "$1" in
 all)
     set -m
-    lane served e2e fault
-    lane alone unit race fuzz sim grpc failing
+    lane served e2e
+    lane others unit race fuzz sim grpc failing fault
     set +m
     join_lanes
     ;;
