@@ -265,8 +265,9 @@ class World:
         return [*self.proxy.pending(), *(h for h in calls if not h.struck(self.nodes[h.node]))]
 
     def quiet(self, mark, quiet_s, calls=()):
-        """Until for quiet_s nobody of ours has written, waits for an answer that does not come or for a call to return, or reads
-        the past, and no harm has struck: one that strikes late is still to be healed. Returns the harms that are left."""
+        """Waits until quiet_s have passed in which nothing happened, and returns the harms that have not struck. A program of ours
+        that writes, waits for an answer or a call, or reads the past is something that happened; so is a harm that strikes, for it
+        is still to be healed."""
         end = time.monotonic() + self.patience
         read_to, since = mark, time.monotonic()
         self.watched = (time.time(), time.time() + quiet_s)
