@@ -5,8 +5,8 @@
 #   hack/kube/build.sh [--force] [--keep-gocache] [kube|containerd|koordinator|helm]
 #
 #   kube         (when nothing is named) etcd, kube-apiserver, kube-controller-manager,
-#                kube-scheduler, kubelet and kubectl as one program. Cold, on two idle cores:
-#                5 minutes, 600 MiB of modules, 140 MB of program
+#                kube-scheduler and kubelet as one program, and kubectl. Cold, on two idle cores:
+#                5 minutes, 600 MiB of modules, 200 MB of programs
 #   containerd   containerd with its runc shim and ctr, for a node with a real kubelet
 #                (hack/kube/node-up.sh): 90 seconds, 75 MB
 #   koordinator  koord-scheduler, and beside bin/ the kinds that it reads (crds/) and the configuration
@@ -50,8 +50,9 @@ kube)
     packages=2700 folder=$(kube_cache_dir) finder=bin.sh program=etcd check="kubectl version --client"
     build() {
         cd "$KUBE_HERE/program"
-        go_build -modfile "$KUBE_MODULES.mod" -ldflags "$(kube_ldflags)" -o "$new/bin/cleave-kube" . || return
-        for tool in etcd kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl; do
+        go_build -modfile "$KUBE_MODULES.mod" -ldflags "$(kube_ldflags)" -o "$new/bin/" \
+            . k8s.io/kubernetes/cmd/kubectl || return
+        for tool in etcd kube-apiserver kube-controller-manager kube-scheduler kubelet; do
             ln -s cleave-kube "$new/bin/$tool"
         done
     }

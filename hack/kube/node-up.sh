@@ -213,8 +213,8 @@ EOT
 EOT
 }
 
-# Nothing is evicted or collected because the machine is full; a status goes out within a second of
-# a change.
+# Nothing is evicted or collected because the machine is full. A status goes out within a second of a
+# change, and otherwise once a minute: without the second word the first would hold for both.
 write_kubelet_config() {
     cat >"$node/kubelet.yaml" <<EOT
 apiVersion: kubelet.config.k8s.io/v1beta1
@@ -238,6 +238,7 @@ podLogsDir: $node/pods
 volumePluginDir: $node/volumeplugins
 resolvConf: ""
 nodeStatusUpdateFrequency: 1s
+nodeStatusReportFrequency: 1m
 syncFrequency: 5s
 shutdownGracePeriod: 0s
 EOT
