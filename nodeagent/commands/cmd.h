@@ -14,7 +14,8 @@ enum verb_exit {
     VERB_COULD_NOT_LOOK /* wrong usage, or a file or the driver could not be read */
 };
 
-#define VERB_COULD_NOT_LOOK_HELP "With 2 if nobody could look: wrong usage, a bad file, no driver."
+#define VERB_COULD_NOT_LOOK_HELP                                                                   \
+    "With 2 if nobody could look: wrong usage, an unknown name, a bad file, no driver."
 
 int cmd_run(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);

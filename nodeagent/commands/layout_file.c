@@ -146,6 +146,17 @@ static int choose(const struct layout_file *f, const char *selected, const char 
                    f->n_configs, f->configs[0].name, f->configs[1].name);
 }
 
+/* A name that nothing here has is a slip of the user's, not an answer about the cards. */
+static int check_name(const struct resolve_result *r, struct err *e)
+{
+    for (size_t i = 0; i < r->n_outcomes; i++) {
+        const struct resolve_problem *p = resolve_outcome_refusal(&r->outcomes[i]);
+        if (p && strcmp(p->reason, "UnknownConfig") == 0)
+            return err_set(e, ERR_NOT_FOUND, "%s", p->message);
+    }
+    return 0;
+}
+
 int layout_file_resolve(const struct layout_file *f, const char *selected,
                         const struct resolve_card *cards, size_t n_cards,
                         struct resolve_result *ret, struct err *e)
@@ -167,6 +178,11 @@ int layout_file_resolve(const struct layout_file *f, const char *selected,
         .n_configs = f->n_configs,
         .label = name,
     };
-    resolve_node(&in, ret);
+    auto_resolve_result struct resolve_result result = {0};
+    resolve_node(&in, &result);
+    if (name)
+        TRY(check_name(&result, e));
+    *ret = result;
+    result = (struct resolve_result){0};
     return 0;
 }

@@ -35,6 +35,7 @@ AUTO_DEFINE(layout_file, struct layout_file, layout_file_done)
  * Resolves a file and a selected name against cards. selected: a MIGConfig, a mig-parted entry or a
  * built-in; NULL: the file's profiles, or its only config. file may be empty when a built-in is
  * selected. Problems are in *ret. ERR_INVALID: nothing could be meant, or more than one config.
+ * ERR_NOT_FOUND: nothing has the selected name.
  */
 int layout_file_resolve(const struct layout_file *f, const char *selected,
                         const struct resolve_card *cards, size_t n_cards,

@@ -478,6 +478,15 @@ def test_what_cannot_be_changes_nothing_and_says_why(host, entries, said):
     assert h.layout() == before
 
 
+@pytest.mark.parametrize("verb", ["plan", "apply", "assert"])
+def test_a_mistyped_name_is_no_answer_about_the_cards(host, verb):
+    h = host("h100-80")
+    h.agent("apply", "-c", "all-balanced")
+    before = h.layout()
+    assert 'named "all-balancd"' in h.agent(verb, "-c", "all-balancd", code=2)
+    assert h.layout() == before
+
+
 def test_mig_on_a_card_without_it(host):
     h = host("t4")
     assert "MIGUnsupported" in h.agent("apply", "-f", h.file("p.yaml", profile([mig({})])), code=1)
@@ -538,13 +547,13 @@ def test_a_bad_file_is_named_and_nothing_happens(host, text, said):
 
 
 def test_a_name_in_the_form_of_a_built_in_one_is_told_which_profiles_there_are(host):
-    text = host("h100-80").agent("plan", "-c", "all-9g.10gb", code=1)
+    text = host("h100-80").agent("plan", "-c", "all-9g.10gb", code=2)
     assert "no card here has 9g.10gb; there are 1g.10gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb, 1g.10gb+me, 1g.20gb\n" in text
     assert text.count("1g.10gb,") == 1, "once, of two cards"
 
 
 def test_a_config_with_the_name_of_a_built_in_one_is_named_once(host):
-    text = host("h100-80").agent("plan", "-f", SAMPLE, "-c", "nope", code=1)
+    text = host("h100-80").agent("plan", "-f", SAMPLE, "-c", "nope", code=2)
     assert text.count("all-disabled") == 1 and "all-halves, Two_Cards_Cut" in text
 
 

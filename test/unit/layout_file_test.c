@@ -237,4 +237,6 @@ Test(layout_file, what_could_mean_several_things_or_nothing_is_an_error)
     cr_expect_not_null(strstr(err_msg(&e), "choose one with -c (a, b"), "%s", err_msg(&e));
     cr_expect_eq(resolve_text(NULL, NULL, &r, &e), -(int)ERR_INVALID);
     cr_expect_not_null(strstr(err_msg(&e), "-f"), "%s", err_msg(&e));
+    cr_expect_eq(resolve_text(TWO, "c", &r, &e), -(int)ERR_NOT_FOUND);
+    cr_expect_not_null(strstr(err_msg(&e), "named \"c\""), "%s", err_msg(&e));
 }
