@@ -157,6 +157,16 @@ static char *ceded_text(const struct rollout_summary *s)
                : xasprintf("; other sources govern cards on %zu nodes, %s", s->overridden, sample);
 }
 
+/* The text about partitions that have another amount of memory than their names say. */
+static char *rounded_text(const struct rollout_summary *s)
+{
+    if (!s->rounded)
+        return xstrdup("");
+    auto_free char *sample = sample_text(&s->taken);
+    return s->rounded == 1 ? xasprintf("; %s", sample)
+                           : xasprintf("; names were rounded on %zu nodes, %s", s->rounded, sample);
+}
+
 /* The text of a profile that governs no card of any matched node. */
 static char *overridden_text(const struct profile_facts *f)
 {
@@ -179,8 +189,10 @@ static char *applied_text(const struct profile_facts *f)
     const struct rollout_summary *s = f->summary;
     auto_free char *cardless = cardless_text(f);
     auto_free char *ceded = ceded_text(s);
-    return xasprintf("%zu %s as wanted%s%s", s->count[PHASE_UP_TO_DATE],
-                     s->count[PHASE_UP_TO_DATE] == 1 ? "node is" : "nodes are", cardless, ceded);
+    auto_free char *rounded = rounded_text(s);
+    return xasprintf("%zu %s as wanted%s%s%s", s->count[PHASE_UP_TO_DATE],
+                     s->count[PHASE_UP_TO_DATE] == 1 ? "node is" : "nodes are", cardless, ceded,
+                     rounded);
 }
 
 /* Appends the selector in kubectl's syntax: "pool=a,track in (canary)". */

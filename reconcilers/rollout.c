@@ -366,6 +366,10 @@ static void add_entry(struct rollout_summary *s, const struct entry *p)
         s->overridden++;
         keep_lowest(&s->ceded, p);
     }
+    if (st->reason && strcmp(st->reason, RESOLVE_ROUNDED) == 0) {
+        s->rounded++;
+        keep_lowest(&s->taken, p);
+    }
     if (st->phase != PHASE_FAILED)
         return;
     s->refused += st->refused;
@@ -398,6 +402,7 @@ void rollout_summary_done(struct rollout_summary *s)
     failure_done(&s->misfit);
     failure_done(&s->busy);
     failure_done(&s->ceded);
+    failure_done(&s->taken);
     *s = (struct rollout_summary){0};
 }
 

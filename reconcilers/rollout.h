@@ -86,6 +86,8 @@ struct rollout_summary {
     /* up-to-date or overridden nodes where other sources govern some of the cards */
     size_t overridden;
     struct gpuprofile_failure ceded; /* the first of the overridden */
+    size_t rounded; /* other up-to-date nodes where a partition's name was rounded */
+    struct gpuprofile_failure taken; /* the first of the rounded */
     /* the first changing one; one with a silent agent comes first */
     struct gpuprofile_failure busy;
 };

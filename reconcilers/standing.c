@@ -280,12 +280,14 @@ void standing_of(const struct node_view *v, const struct resolve_outcome *o, str
         return;
     }
     judge_cards(v, o, ret);
-    const struct resolve_problem *others = problem_of(o, STANDING_OVERRIDDEN);
+    const struct resolve_problem *remark = problem_of(o, STANDING_OVERRIDDEN);
+    if (!remark)
+        remark = problem_of(o, RESOLVE_ROUNDED);
     assert(!ret->refused);
     if (ret->phase == PHASE_UP_TO_DATE && serving_is_gone(v->device))
         standing_set(ret, PHASE_CHANGING, SERVING_GONE, v->device->ready.message);
-    if (ret->phase == PHASE_UP_TO_DATE && others)
-        standing_set(ret, PHASE_UP_TO_DATE, others->reason, others->message);
+    if (ret->phase == PHASE_UP_TO_DATE && remark)
+        standing_set(ret, PHASE_UP_TO_DATE, remark->reason, remark->message);
 }
 
 bool standing_is_settled(const struct node_view *v, const char *profile)

@@ -27,9 +27,11 @@ enum phase {
 
 struct standing {
     enum phase phase;
-    bool refused;           /* with FAILED: the want itself is at fault, nothing was tried */
-    size_t n_cards;         /* that the Device had */
-    char *reason, *message; /* owned; reasons are those of docs/api.md */
+    bool refused;   /* with FAILED: the want itself is at fault, nothing was tried */
+    size_t n_cards; /* that the Device had */
+    /* Owned; reasons are those of docs/api.md. With UP_TO_DATE they are NULL, or a remark for the
+     * user: STANDING_OVERRIDDEN, or else RESOLVE_ROUNDED. */
+    char *reason, *message;
 };
 
 /* The standing of a source with outcome o (from v's result) on this node, by the Device alone:

@@ -19,6 +19,7 @@ static const struct {
     size_t matched, cardless, count[PHASES], refused, tickets_of_failed;
     const char *failure, *misfit, *busy, *not_found; /* reasons */
     size_t overridden;
+    size_t rounded;
     bool paused;
     const char *max_unavailable;
 } situations[] = {
@@ -89,6 +90,15 @@ static const struct {
      .matched = 3,
      .count[PHASE_UP_TO_DATE] = 3,
      .overridden = 2},
+    {.name = "a name is rounded on its only node",
+     .matched = 1,
+     .count[PHASE_UP_TO_DATE] = 1,
+     .rounded = 1},
+    {.name = "names are rounded on two of three, and others govern cards of one",
+     .matched = 3,
+     .count[PHASE_UP_TO_DATE] = 3,
+     .overridden = 1,
+     .rounded = 2},
     {.name = "a budget that is none", .matched = 1, .max_unavailable = "many"},
 };
 
@@ -119,6 +129,8 @@ static void describe(size_t i, struct sb *out)
     fill(&s.busy, "n2", situations[i].busy);
     s.overridden = situations[i].overridden;
     fill(&s.ceded, "n3", s.overridden ? "Overridden" : NULL);
+    s.rounded = situations[i].rounded;
+    fill(&s.taken, "n4", s.rounded ? RESOLVE_ROUNDED : NULL);
     gpuprofile_plan(&(struct profile_facts){.generation = 4,
                                             .record = &record,
                                             .matched = situations[i].matched,

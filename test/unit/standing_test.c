@@ -120,16 +120,24 @@ static void look(struct node_view *v, size_t i, const char *labels, const char *
 
 static const char *const phases[] = {"up to date", "changing", "waiting", "failed", "overridden"};
 
+/* Shows the node with devices[i] beside profile p, which wants one partition. */
+static void look_with_profile(struct node_view *v, size_t i, const char *partition)
+{
+    auto_sb struct sb yaml = SB_INIT(1024);
+    look(v, i, "pool: a", "kind: GPUProfile, name: p");
+    sb_addf(&yaml,
+            "metadata: {name: p, generation: 5}\nspec: {nodeSelector: {}, devices: [{mode: mig, "
+            "mig: {profiles: {%s: 1}}}]}\n",
+            partition);
+    *XPUSH(v->profiles.items, v->profiles.count) = make(&records_profile_type, sb_str(&yaml));
+    node_view_resolve(v);
+}
+
 static void add_profile_line(struct sb *out, size_t i)
 {
     auto_node_view struct node_view v = {0};
     auto_standing struct standing s = {0};
-    look(&v, i, "pool: a", "kind: GPUProfile, name: p");
-    *XPUSH(v.profiles.items, v.profiles.count) =
-        make(&records_profile_type, "metadata: {name: p, generation: 5}\n"
-                                    "spec: {nodeSelector: {}, devices: [{mode: mig, mig: "
-                                    "{profiles: {1g.10gb: 1}}}]}\n");
-    node_view_resolve(&v);
+    look_with_profile(&v, i, "1g.10gb");
     standing_of(&v, node_view_profile(&v, "p"), &s);
     sb_addf(out, "%-27s %s%s%s%s%s%s\n", devices[i].name, phases[s.phase], s.reason ? ", " : "",
             s.reason ? s.reason : "", s.message ? ": " : "", s.message ? s.message : "",
@@ -159,6 +167,32 @@ Test(standing, follows_from_what_the_device_says)
         add_label_line(&text, i);
     }
     golden_check("reconcilers/standings.txt", sb_str(&text));
+}
+
+static size_t device_named(const char *name)
+{
+    size_t i = 0;
+    while (strcmp(devices[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+Test(standing, a_partition_of_another_size_is_told_where_all_is_as_wanted)
+{
+    auto_node_view struct node_view done = {0};
+    auto_node_view struct node_view changing = {0};
+    auto_standing struct standing s = {0};
+    auto_standing struct standing of_changing = {0};
+    look_with_profile(&done, device_named("done"), "1g.11gb");
+    standing_of(&done, node_view_profile(&done, "p"), &s);
+    cr_expect_eq(s.phase, PHASE_UP_TO_DATE);
+    cr_assert_not_null(s.message);
+    cr_expect_str_eq(s.reason, "ProfileRounded");
+    cr_expect_str_eq(s.message,
+                     "GPU 0 (M): 1g.11gb is rounded to 1g.10gb, the nearest profile of this card");
+    look_with_profile(&changing, device_named("seen, in change"), "1g.11gb");
+    standing_of(&changing, node_view_profile(&changing, "p"), &of_changing);
+    cr_expect_str_eq(of_changing.reason, "Progressing");
 }
 
 Test(standing, wishes_are_compared_as_maps)
