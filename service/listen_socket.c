@@ -75,6 +75,15 @@ static int port_number(int fd)
     return ntohs(a.any.sa_family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
 }
 
+int listen_addr_check(const char *flag, const char *addr, struct err *e)
+{
+    auto_free char *host = NULL;
+    const char *port;
+    if (addr && *addr && split_addr(addr, &host, &port, e) < 0)
+        return err_wrap(e, "--%s", flag);
+    return 0;
+}
+
 int listen_socket_open(const char *addr, int port, int *ret_fd, int *ret_port, struct err *e)
 {
     auto_free char *same = xasprintf("%d", port);

@@ -447,6 +447,8 @@ static int run_process(const struct run_flags *f, int argc, char **argv)
     int rc = 1;
     if (set_up(&p, f, &e) < 0) {
         log_error("Could not start", kv_err(&e));
+        /* A flag, or a file that one names, is wrong: another start would end the same way. */
+        rc = e.kind == ERR_INVALID ? 2 : 1;
     } else {
         log_start(f->node, argc, argv);
         if (f->install_runtime)

@@ -14,6 +14,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 SIM = ROOT / "build" / "release" / "sim"
 AGENT = ROOT / "build" / "release" / "cleave-agent"
+CONTROLLER = AGENT.with_name("cleave-controller")
 GOLDEN = ROOT / "test" / "golden" / "standalone"
 MIG_FLEETS = ["a100-40", "a100-80", "a30", "b200", "h100-80", "h100-nvl", "h200", "rtx-pro-6000"]
 DRAWN_FLEETS = ["a100-40", "a30", "h100-80", "rtx-pro-6000"]
@@ -625,6 +626,23 @@ def test_a_wrong_number_is_told_with_its_flag_and_what_it_may_be(host):
     for flag, wrong, last in (("resync-seconds", "0", 86400), ("call-deadline-ms", "soon", 3600000), ("health-settle-seconds", "1.5", 86400)):
         text = h.agent("run", "--node-name=n", f"--{flag}={wrong}", code=2)
         assert re.search(rf'--{flag}: "{re.escape(wrong)}" is not a whole number from \d+ to {last}$', text.strip()), text
+
+
+@pytest.mark.parametrize("flag", ["health-addr", "metrics-addr"])
+def test_an_address_without_a_port_is_told_with_its_flag(host, flag):
+    for program in ([AGENT, "run", "--node-name=n"], [CONTROLLER]):
+        for wrong in ("nowhere", ":99999"):
+            done = subprocess.run([*program, f"--{flag}={wrong}"], env=host("h100-80").env, capture_output=True, text=True, timeout=60)
+            assert done.returncode == 2, done
+            assert f"--{flag}: listen address {wrong}: " in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("setting", ["mig-strategy=some", "device-list-strategy=cdi", "plugin-config=config.yaml"])
+def test_a_wrong_setting_of_the_plugins_ends_the_agent_with_2(host, setting):
+    h = host("h100-80")
+    h.file("config.yaml", "version: v1\nflags: {migStrategy: some}\n")
+    done = subprocess.run([AGENT, "run", "--node-name=n", f"--{setting}"], env=h.env, cwd=h.folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "ould not start" in done.stderr, done
 
 
 def test_a_host_without_library_or_driver_says_so(host):
