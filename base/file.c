@@ -19,6 +19,11 @@
 #define TMP_DIGITS 16
 #define TMP_TAIL   (1 + TMP_DIGITS + sizeof(".tmp") - 1)
 
+const char *file_title(const char *path)
+{
+    return strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
 static int open_to_read(const char *path, int *ret_fd, struct err *e)
 {
     bool is_stdin = strcmp(path, "-") == 0;
@@ -72,7 +77,7 @@ int file_read(const char *path, size_t max_bytes, char **ret, size_t *ret_len, s
 {
     auto_fd int fd = -1;
     TRY(open_to_read(path, &fd, e));
-    return file_read_fd(fd, path, max_bytes, ret, ret_len, e);
+    return file_read_fd(fd, file_title(path), max_bytes, ret, ret_len, e);
 }
 
 int file_read_head(const char *path, char *ret, size_t size, struct err *e)

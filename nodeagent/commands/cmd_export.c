@@ -144,13 +144,18 @@ static int import_migparted(const json_t *doc, json_t **ret, struct err *e)
     return 0;
 }
 
-static int refuse_ours(const json_t *doc, struct err *e)
+/* Refuses an object of the API other than a ConfigMap. */
+static int refuse_objects(const json_t *doc, struct err *e)
 {
     const char *version = JX_STR_AT(doc, "apiVersion");
     const char *kind = JX_STR_AT(doc, "kind");
-    if (!version || !kind || strcmp(version, API_GROUP_VERSION) != 0)
+    if (!version || !kind || strcmp(kind, "ConfigMap") == 0)
         return 0;
-    return err_set(e, ERR_INVALID, "is a %s already; kubectl apply it", kind);
+    if (strcmp(version, API_GROUP_VERSION) == 0)
+        return err_set(e, ERR_INVALID, "is a %s already; kubectl apply it", kind);
+    return err_set(e, ERR_INVALID,
+                   "is a %s; wanted is a mig-parted file, or a ConfigMap with one or with MetaX's",
+                   kind);
 }
 
 static int import_file(const char *path, struct err *e)
@@ -161,13 +166,13 @@ static int import_file(const char *path, struct err *e)
     auto_json json_t *doc = NULL;
     auto_json json_t *objects = NULL;
     if (yaml_load(text, len, &doc, e) < 0)
-        return err_wrap(e, "%s", path);
-    if (refuse_ours(doc, e) < 0)
-        return err_set(e, ERR_INVALID, "%s %s", path, err_msg(e));
+        return err_wrap(e, "%s", file_title(path));
+    if (refuse_objects(doc, e) < 0)
+        return err_set(e, ERR_INVALID, "%s %s", file_title(path), err_msg(e));
     int rc = metax_config_is(doc) ? metax_config_read(doc, &objects, e)
                                   : import_migparted(doc, &objects, e);
     if (rc < 0)
-        return err_wrap(e, "%s", path);
+        return err_wrap(e, "%s", file_title(path));
     for (size_t i = 0; i < json_array_size(objects); i++) {
         if (i)
             (void)puts("---");

@@ -56,14 +56,15 @@ static int add_object(const json_t *doc, struct layout_file *f, struct err *e)
     const char *name = JX_STR_AT(doc, "metadata", "name");
     if (!name)
         return err_set(e, ERR_INVALID, "%s: .metadata.name is missing", kind);
+    bool is_profile = strcmp(kind, "GPUProfile") == 0;
+    if (!is_profile && strcmp(kind, "MIGConfig") != 0)
+        return err_set(e, ERR_INVALID, "%s %s is neither a GPUProfile nor a MIGConfig", kind, name);
     if (strcmp(version, API_GROUP_VERSION) != 0)
         return err_set(e, ERR_INVALID, "%s %s: apiVersion must be %s", kind, name,
                        API_GROUP_VERSION);
-    if (strcmp(kind, "GPUProfile") == 0)
-        return add_profile(doc, name, f, e) < 0 ? err_wrap(e, "GPUProfile %s", name) : 0;
-    if (strcmp(kind, "MIGConfig") == 0)
-        return add_config(doc, name, f, e) < 0 ? err_wrap(e, "MIGConfig %s", name) : 0;
-    return err_set(e, ERR_INVALID, "%s %s is neither a GPUProfile nor a MIGConfig", kind, name);
+    if ((is_profile ? add_profile : add_config)(doc, name, f, e) < 0)
+        return err_wrap(e, "%s %s", kind, name);
+    return 0;
 }
 
 /* kubectl prints several objects as a v1 List; the API server's list also names the kind. */
@@ -100,15 +101,15 @@ int layout_file_read(const char *path, struct layout_file *ret, struct err *e)
     TRY(file_read(path, MAX_FILE_BYTES, &text, &len, e));
     auto_json json_t *docs = NULL;
     if (yaml_load_all(text, len, &docs, e) < 0)
-        return err_wrap(e, "%s", path);
+        return err_wrap(e, "%s", file_title(path));
     if (json_array_size(docs) == 0)
-        return err_set(e, ERR_INVALID, "%s: holds nothing", path);
+        return err_set(e, ERR_INVALID, "%s: holds nothing", file_title(path));
     auto_layout_file struct layout_file f = {0};
     size_t i;
     json_t *doc;
     json_array_foreach(docs, i, doc) {
         if (add_document(doc, &f, e) < 0)
-            return err_wrap(e, "%s, document %zu", path, i + 1);
+            return err_wrap(e, "%s, document %zu", file_title(path), i + 1);
     }
     *ret = f;
     f = (struct layout_file){0};

@@ -581,6 +581,15 @@ def test_import_of_an_object_of_ours_says_that_it_is_one(host, name):
     assert f"{path} is a {kind} already; kubectl apply it" in host("h100-80").agent("import", path, code=2)
 
 
+def test_what_is_no_layout_is_named_for_what_it_is(host):
+    h = host("h100-80")
+    pod = h.file("pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: train}\n")
+    assert f"{pod} is a Pod; wanted is a mig-parted file" in h.agent("import", pod, code=2)
+    assert "Pod train is neither a GPUProfile nor a MIGConfig" in h.agent("plan", "-f", pod, code=2)
+    assert "standard input: holds nothing" in h.agent("plan", "-f", "-", code=2)
+    assert "standard input: YAML line 2" in h.agent("import", "-", input="a: [1\n", code=2)
+
+
 def test_a_kubeconfig_that_is_not_there_is_named(host, tmp_path):
     h = host("h100-80")
     assert f"{tmp_path}/nowhere does not exist" in h.agent("run", "--node-name", "n1", code=1, KUBECONFIG=f"{tmp_path}/nowhere")

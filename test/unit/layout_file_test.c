@@ -123,7 +123,7 @@ Test(layout_file, what_an_api_server_would_refuse_is_refused)
         {LIST("{}"), ".items: holds nothing"},
         {LIST("[7]"), ".items[0]"},
         {LIST("[{kind: List, apiVersion: v1, metadata: {name: x}, items: []}]"),
-         "apiVersion must be"},
+         "List x is neither"},
         {V "kind: MIGConfigList\n", ".items: holds nothing"},
         {V "kind: Pod\nmetadata: {name: x}\n", "Pod x is neither"},
         {"apiVersion: v1\nkind: GPUProfile\nmetadata: {name: x}\n", "apiVersion must be"},
