@@ -13,8 +13,10 @@ case "${1:-}" in -h | --help | "")
     ;;
 esac
 
-# Control planes beside each other, with the tests that each serves.
-E2E_AT_ONCE=${E2E_AT_ONCE:-4}
+# Control planes beside each other, with the tests that each serves: six, or one for each 2 GiB of memory.
+memory_gib() { awk '$1 == "MemAvailable:" {print int($2 / 1048576)}' /proc/meminfo; }
+at_once() { echo $(($1 < 4 ? 2 : $1 > 12 ? 6 : $1 / 2)); }
+E2E_AT_ONCE=${E2E_AT_ONCE:-$(at_once "$(memory_gib)")}
 
 # The Go programs of the tests (API servers, kubelets, kubectl): a heap that may grow to five times what lives in it
 # spends a third less time on finding out what does.

@@ -153,6 +153,14 @@ class Torture:
         assert self.kept(shown) == self.kept(self.before), f"{where}: what is none of its business was touched"
         assert not machine.has_journal(), f"{where}: a journal is left"
 
+    def allowed(self, said):
+        """The layouts that a run may leave that said this of itself, or was killed before it could."""
+        if said.startswith("Applied"):
+            return (self.target,)
+        if said.startswith(("RolledBack", "InUse")):
+            return (self.old,)
+        return (self.old, self.target)
+
     def point(self, action, n, calls="*"):
         """One disturbed run and what comes after. Returns whether the n-th call was reached."""
         where = f"{calls} {n} {action}"
@@ -164,11 +172,7 @@ class Torture:
             if killed or machine.has_journal():
                 after = machine.drive("recover", self.uuid)
                 assert after.returncode == 0, f"{where}: {run.stdout} then {after.stdout}{after.stderr}"
-            self.check(machine, (self.old, self.target), where)
-            if run.stdout.startswith("Applied"):
-                self.check(machine, (self.target,), where)
-            if run.stdout.startswith(("RolledBack", "InUse")):
-                self.check(machine, (self.old,), where)
+            self.check(machine, self.allowed(run.stdout), where)
             clean = machine.drive("apply", self.uuid, *self.wish)
             assert clean.stdout.startswith(("Applied", "NothingToDo")), f"{where}: {clean.stdout}{clean.stderr}"
             self.check(machine, (self.target,), where)
