@@ -25,12 +25,14 @@ def held(node, pod):
 
 
 def device_files(node, device_id):
-    """The files that the CDI spec names for a device of the kubelet's."""
+    """The files that the CDI spec names for a device of the kubelet's; None while it has no such device."""
     uuid, _, slice_ = device_id.partition("/")
     profile, _, place = slice_.partition("@")
     name = f"{uuid}-{profile}-{place.replace('.', '-')}" if slice_ else uuid
     specs = [s for s in node.cdi_specs().values() if s["kind"] == CDI_KIND]
-    (entry,) = [d for s in specs for d in s["devices"] if d["name"] == name]
+    entry = next((d for s in specs for d in s["devices"] if d["name"] == name), None)
+    if not entry:
+        return None
     shared = [n["path"] for s in specs for n in s.get("containerEdits", {}).get("deviceNodes", [])]
     return sorted([n["path"] for n in entry["containerEdits"]["deviceNodes"]] + shared)
 
@@ -265,7 +267,12 @@ def test_a_container_that_starts_again_has_its_partitions_new_files_and_no_old_o
     devices = [assert_sees_its_own(real_node, pod) for pod in pods]
     before = [device_files(real_node, device) for device in devices]
     lose_instances(real_node)
-    wait_for(lambda: [device_files(real_node, device) for device in devices] != before, 30, "instances to have other files")
+
+    def has_other_files():
+        now = [device_files(real_node, device) for device in devices]
+        return None not in now and now != before
+
+    wait_for(has_other_files, 30, "instances to have other files")
     for pod, device in zip(pods, devices, strict=True):
         restart_container(real_node, pod)
         assert assert_sees_its_own(real_node, pod) == device
