@@ -422,11 +422,12 @@ static bool rebooted_since(const struct txn *t)
 
 static enum leftover recovered(struct txn *t, bool forward)
 {
-    if (forward)
-        conclude(t->ret, TXN_APPLIED, "Recovered", "an interrupted change was completed");
-    else
-        conclude(t->ret, TXN_ROLLED_BACK, "Recovered", "an interrupted change was taken back");
+    const char *how =
+        forward ? "an interrupted change was completed" : "an interrupted change was taken back";
+    conclude(t->ret, forward ? TXN_APPLIED : TXN_ROLLED_BACK, "Recovered", "%s", how);
     close_journal(t);
+    if (t->ret->outcome != TXN_FAILED)
+        t->ret->recovered = how;
     return LEFT_NOTHING;
 }
 
@@ -508,7 +509,7 @@ void txn_apply(const struct txn_deps *d, const char *uuid, const struct card_wis
     if (t.has_left)
         (void)!remove_unnamed(&t,
                               /* e= */ NULL); /* if some stay, the plan reports what they block */
-    *ret = (struct txn_result){.changed = ret->changed};
+    *ret = (struct txn_result){.changed = ret->changed, .recovered = ret->recovered};
     change(&t, wish);
 }
 

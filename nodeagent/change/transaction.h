@@ -42,7 +42,10 @@ struct txn_result {
     char message[512];  /* for a person; names the call that failed and what to do */
     bool other_version; /* FAILED only: the journal is another release's; a person must act */
     bool changed;       /* the hardware was touched, so it must be read again */
-    unsigned steps;     /* steps done, without those of a rollback */
+    /* What became of an interrupted change that was ended first, for a person; static. NULL: there
+     * was none, or it could not be ended. */
+    const char *recovered;
+    unsigned steps; /* steps done, without those of a rollback */
 };
 
 struct txn_deps {

@@ -170,10 +170,19 @@ static struct txn_deps txn_deps(struct gpu *g, struct agent_job *j)
                              .offered = &j->offered};
 }
 
+/* A card's own job may come before the round of recovery, where the kubelet's list was late. */
+static void tell_recovered(const struct agent_job *j)
+{
+    if (j->result.recovered)
+        log_info("Recovered an interrupted change", kv("gpu", j->uuid),
+                 kv("message", j->result.recovered));
+}
+
 static void run_card(struct gpu *g, struct agent_job *j)
 {
     const struct txn_deps deps = txn_deps(g, j);
     txn_apply(&deps, j->uuid, &j->wish, j->policy, &j->result);
+    tell_recovered(j);
     read_view(g, j, &j->err);
 }
 
@@ -182,11 +191,7 @@ static void run_recover(struct gpu *g, struct agent_job *j)
 {
     const struct txn_deps deps = txn_deps(g, j);
     txn_recover(&deps, j->uuid, &j->result);
-    if (j->result.outcome != TXN_FAILED && j->result.outcome != TXN_HELD &&
-        j->result.outcome != TXN_NOTHING_TO_DO)
-        log_info("Recovered an interrupted change", kv("gpu", j->uuid),
-                 kv("outcome", txn_outcome_name(j->result.outcome)),
-                 kv("message", j->result.message));
+    tell_recovered(j);
     if (j->result.changed)
         read_view(g, j, &j->err);
 }

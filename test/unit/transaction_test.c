@@ -905,8 +905,26 @@ Test(transaction, interrupted_change_goes_back_when_a_user_bars_the_way_forward)
     fake_attach(&hw.cards[0], (struct fake_process){.pid = 9, .start = 0, .ci_start = -1});
     recover(&hw, "boot-1", &r);
     cr_expect_eq(r.outcome, TXN_ROLLED_BACK, "%s", r.message);
+    cr_assert_not_null(r.recovered);
+    cr_expect_str_eq(r.recovered, "an interrupted change was taken back");
     cr_expect(shows(&hw, &old));
     cr_expect_eq(hw.violations, 0);
+}
+
+Test(transaction, a_new_change_says_that_it_ended_an_interrupted_one_first)
+{
+    struct fake_hw hw;
+    struct card_wish wish;
+    struct card_layout old;
+    struct txn_result r;
+    interrupt_half_way(&hw, &wish, &old, 4);
+    apply(&hw, &wish, TXN_ROLLBACK, &r);
+    cr_expect_eq(r.outcome, TXN_NOTHING_TO_DO, "%s", r.message);
+    cr_assert_not_null(r.recovered);
+    cr_expect_str_eq(r.recovered, "an interrupted change was completed");
+    cr_expect(shows_wish(&hw, &wish));
+    apply(&hw, &wish, TXN_ROLLBACK, &r);
+    cr_expect_null(r.recovered, "there is no other");
 }
 
 Test(transaction, interrupted_change_with_both_ways_barred_waits_for_its_users)
@@ -924,6 +942,7 @@ Test(transaction, interrupted_change_with_both_ways_barred_waits_for_its_users)
     recover(&hw, "boot-1", &r);
     cr_expect_eq(r.outcome, TXN_FAILED, "%s", r.message);
     cr_expect_str_eq(r.reason, "InUse");
+    cr_expect_null(r.recovered);
     cr_expect_eq(hw.violations, 0);
     cr_expect(has_journal(&hw));
 }
