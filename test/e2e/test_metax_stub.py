@@ -84,6 +84,16 @@ class Slices:
         assert any(f"vram={memory};alias={alias}" in env for env in edits["env"]), edits
         return edits
 
+    def wait_told(self, pod):
+        """Until the slice is bound and in the Device: the binding, during which nobody is granted the slot, is over then."""
+
+        def told():
+            partitions = [p for card in self.node.status()["devices"] for p in card.get("partitions", [])]
+            return self.name(pod) in [p["slice"].get("alias") for p in partitions]
+
+        self.wait_bound(pod)
+        wait_for(told, 30, "the slice to be told")
+
 
 @pytest.fixture
 def node(rig, kubelet):
@@ -111,7 +121,7 @@ def test_the_slice_comes_and_goes_with_its_pod(node):
 
 def test_the_next_pod_of_a_slot_never_finds_the_slice_of_the_one_before(node):
     first = node.pod("a", memory="1Gi")
-    node.wait_bound(first)
+    node.wait_told(first)
     with node.kubelet.frozen():  # the list is late, and still shows the first
         node.kubelet.end(first)
         node.node.api.delete(f"{PODS}/{first.name}", now=True)
@@ -125,7 +135,7 @@ def test_the_next_pod_of_a_slot_never_finds_the_slice_of_the_one_before(node):
 def test_a_pod_made_again_by_its_name_gets_a_slice_of_its_own(node):
     """As a StatefulSet does: it is granted the slot before anybody asks again, and no list ever looks different."""
     first = node.pod("a", memory="1Gi")
-    node.wait_bound(first)
+    node.wait_told(first)
     with node.kubelet.frozen():
         node.end(first)
         second = node.pod("a", memory="2Gi")
@@ -138,7 +148,7 @@ def test_slices_of_earlier_pods_are_not_in_the_way_of_one_another(node):
     policy = "metax-tech.com/sgpu-qos-policy"
     earlier = [node.pod(name, {policy: "fixed-share"}) for name in "ab"]
     for pod in earlier:
-        node.wait_bound(pod)
+        node.wait_told(pod)
     with node.kubelet.frozen():
         for pod in earlier:
             node.end(pod)
