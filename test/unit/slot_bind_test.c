@@ -63,8 +63,8 @@ static int with(int (*what)(const struct slot_deps *d, const void *arg, struct e
                                  .dri = {.cards = card_nodes, .n_cards = 2}};
     for (unsigned i = 0; i < 2; i++) {
         card_nodes[i] = (struct dri_card){.renders = {128 + i}, .n_renders = 1};
-        (void)snprintf(card_nodes[i].bus_id, sizeof(card_nodes[i].bus_id), "%s",
-                       hw.cards[i].card.pci_bus_id);
+        (void)snprintf(card_nodes[i].bus_id, sizeof(card_nodes[i].bus_id), "%.*s",
+                       (int)sizeof(card_nodes[i].bus_id) - 1, hw.cards[i].card.pci_bus_id);
     }
     const struct slot_deps d = {g, "state", cdi, &nodes};
     return what(&d, arg, e);
