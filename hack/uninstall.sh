@@ -71,16 +71,19 @@ wait_none() {
 
 # --- What is there ---
 
-# The policies after those whom they hold, the rights after those who need them.
-readonly kinds=(poddisruptionbudgets services networkpolicies resourcequotas configmaps servicemonitors.monitoring.coreos.com
-    podmonitors.monitoring.coreos.com prometheusrules.monitoring.coreos.com rolebindings roles clusterrolebindings clusterroles
-    serviceaccounts validatingadmissionpolicybindings validatingadmissionpolicies namespaces)
-
-# "namespace name" of all objects of a kind that are Cleave's.
-ours() {
-    [[ $1 != *.monitoring.coreos.com ]] || is_known "$1" || return 0
-    k get "$1" -A -l "$part" -o 'jsonpath={range .items[*]}{.metadata.namespace}{" "}{.metadata.name}{"\n"}{end}'
+# What goes at the end: the policies after those whom they hold, the rights after those who need them.
+readonly monitors=(servicemonitors podmonitors prometheusrules)
+rest() {
+    local known
+    known=$(k get customresourcedefinitions "${monitors[@]/%/.monitoring.coreos.com}" --ignore-not-found -o name)
+    printf '%s,' poddisruptionbudgets services networkpolicies resourcequotas configmaps
+    printf '%s' "$known" | sed 's|.*/||' | tr '\n' ,
+    printf '%s' rolebindings,roles,clusterrolebindings,clusterroles,serviceaccounts,validatingadmissionpolicybindings,validatingadmissionpolicies,namespaces
 }
+
+# "kind|namespace|name" of all objects of these kinds, with commas, that are Cleave's. A call of kubectl takes a third of a second:
+# one for all of them.
+ours() { k get "$1" -A -l "$part" -o 'jsonpath={range .items[*]}{.kind}{"|"}{.metadata.namespace}{"|"}{.metadata.name}{"\n"}{end}'; }
 
 devices() { names devices.gpu.cleave.dev; }
 
@@ -132,15 +135,13 @@ ask() {
     local count
     count=$(devices | wc -l)
     say "This deletes from the cluster $("${kubectl[@]}" config current-context 2>/dev/null || echo '(no context)'):"
-    local kind
-    for kind in namespaces deployments daemonsets; do
-        ours "$kind" | sed "s|^ *|  ${kind%s} |"
-    done
-    local others='' n
-    for kind in "${kinds[@]}"; do
-        n=$(ours "$kind" | wc -l)
-        [ "$n" = 0 ] || [ "$kind" = namespaces ] || others+="${others:+, }$n $kind"
-    done
+    ours namespaces,deployments,daemonsets | awk -F'|' '{print "  " tolower($1) ($2 == "" ? "" : " " $2) " " $3}'
+    local others
+    others=$(ours "$(rest)" | awk -F'|' '
+        $1 == "Namespace" {next}
+        !($1 in count) {order[++n] = $1}
+        {count[$1]++}
+        END {for (i = 1; i <= n; i++) {kind = order[i]; sub(/y$/, "ie", kind); printf "%s%d %ss", (i == 1 ? "" : ", "), count[order[i]], kind}}')
     [ -z "$others" ] || say "  of the same label: $others"
     say "  $count Devices, and the labels, resources and taints that they are the reason for"
     if [ -n "$purge" ]; then
@@ -156,13 +157,16 @@ ask() {
 
 # --- Agents first: each would make its Device again ---
 
-delete_ours() { # kind
-    local ns name
-    while read -r ns name; do
-        if [ -z "$name" ]; then name=$ns ns=''; fi
-        [ -n "$name" ] || continue
-        k delete "$1" "$name" ${ns:+-n "$ns"} --ignore-not-found --wait=false
-    done < <(ours "$1")
+# shellcheck disable=SC2016 # the template's variables
+readonly manifests='{{range .items}}---
+apiVersion: {{.apiVersion}}
+kind: {{.kind}}
+metadata: {name: {{printf "%q" .metadata.name}}{{with .metadata.namespace}}, namespace: {{printf "%q" .}}{{end}}}
+{{end}}'
+delete_ours() { # kinds with commas, which go in this order
+    local there
+    there=$(k get "$1" -A -l "$part" -o "go-template=$manifests")
+    [ -z "$there" ] || k delete -f - --ignore-not-found --wait=false <<<"$there"
 }
 
 remove_agents() {
@@ -245,14 +249,11 @@ remove_controller() {
 # --- The rest ---
 
 remove_rest() {
-    local kind
     in_namespaces k delete leases.coordination.k8s.io --field-selector metadata.name=cleave-controller --ignore-not-found >/dev/null
     [ -z "$(names leaders.gpu.cleave.dev)" ] || k delete leaders.gpu.cleave.dev --all >/dev/null
-    for kind in "${kinds[@]}"; do
-        delete_ours "$kind"
-    done
+    delete_ours "$(rest)"
     wait_none "the namespaces to be gone" ours namespaces ||
-        die "these namespaces do not end: $(ours namespaces | tr '\n' ' '); kubectl get namespace NAME -o yaml says why"
+        die "these namespaces do not end: $(ours namespaces | sed 's/.*|//' | tr '\n' ' '); kubectl get namespace NAME -o yaml says why"
 }
 
 remove_peoples() {
@@ -265,7 +266,7 @@ remove_peoples() {
 }
 
 k get nodes -o name >/dev/null || die "kubectl does not reach the cluster"
-if [ -z "$(ours deployments)$(ours daemonsets)$(ours namespaces)$(ours clusterroles)$(devices)$(on_nodes)" ] && { [ -z "$purge" ] || [ -z "$(ours customresourcedefinitions)" ]; }; then
+if [ -z "$(ours deployments,daemonsets,namespaces,clusterroles)$(devices)$(on_nodes)" ] && { [ -z "$purge" ] || [ -z "$(ours customresourcedefinitions)" ]; }; then
     say "nothing of Cleave is here"
     exit 0
 fi
