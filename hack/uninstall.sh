@@ -75,9 +75,10 @@ wait_none() {
 readonly monitors=(servicemonitors podmonitors prometheusrules)
 rest() {
     local known
-    known=$(k get customresourcedefinitions "${monitors[@]/%/.monitoring.coreos.com}" --ignore-not-found -o name)
+    known=$(k get customresourcedefinitions "${monitors[@]/%/.monitoring.coreos.com}" --ignore-not-found -o name) || return
+    known=${known//customresourcedefinition.apiextensions.k8s.io\//}
     printf '%s,' poddisruptionbudgets services networkpolicies resourcequotas configmaps
-    printf '%s' "$known" | sed 's|.*/||' | tr '\n' ,
+    [ -z "$known" ] || printf '%s,' "${known//$'\n'/,}"
     printf '%s' rolebindings,roles,clusterrolebindings,clusterroles,serviceaccounts,validatingadmissionpolicybindings,validatingadmissionpolicies,namespaces
 }
 
@@ -137,7 +138,7 @@ ask() {
     say "This deletes from the cluster $("${kubectl[@]}" config current-context 2>/dev/null || echo '(no context)'):"
     ours namespaces,deployments,daemonsets | awk -F'|' '{print "  " tolower($1) ($2 == "" ? "" : " " $2) " " $3}'
     local others
-    others=$(ours "$(rest)" | awk -F'|' '
+    others=$(ours "$last_kinds" | awk -F'|' '
         $1 == "Namespace" {next}
         !($1 in count) {order[++n] = $1}
         {count[$1]++}
@@ -251,7 +252,7 @@ remove_controller() {
 remove_rest() {
     in_namespaces k delete leases.coordination.k8s.io --field-selector metadata.name=cleave-controller --ignore-not-found >/dev/null
     [ -z "$(names leaders.gpu.cleave.dev)" ] || k delete leaders.gpu.cleave.dev --all >/dev/null
-    delete_ours "$(rest)"
+    delete_ours "$last_kinds"
     wait_none "the namespaces to be gone" ours namespaces ||
         die "these namespaces do not end: $(ours namespaces | sed 's/.*|//' | tr '\n' ' '); kubectl get namespace NAME -o yaml says why"
 }
@@ -266,7 +267,9 @@ remove_peoples() {
 }
 
 k get nodes -o name >/dev/null || die "kubectl does not reach the cluster"
-if [ -z "$(ours deployments,daemonsets,namespaces,clusterroles)$(devices)$(on_nodes)" ] && { [ -z "$purge" ] || [ -z "$(ours customresourcedefinitions)" ]; }; then
+last_kinds=$(rest)
+readonly last_kinds
+if [ -z "$(ours "deployments,daemonsets,$last_kinds")$(devices)$(on_nodes)" ] && { [ -z "$purge" ] || [ -z "$(ours customresourcedefinitions)" ]; }; then
     say "nothing of Cleave is here"
     exit 0
 fi

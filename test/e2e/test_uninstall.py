@@ -154,8 +154,33 @@ def mislead(installation, node, other):
     api.create("/apis/apps/v1/namespaces/default/deployments", {"metadata": {"name": f"{installation.rig.id}-mine", "labels": labels, "annotations": helm}, "spec": spec})
 
 
+MONITORING = "monitoring.coreos.com"
+
+
+@pytest.fixture
+def service_monitor(cluster):
+    """The path of an object of Prometheus' operator, of whose kinds this cluster has two, that is labelled as Cleave's."""
+    api = Api(cluster)
+    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    for kind in ("ServiceMonitor", "PodMonitor"):
+        plural = f"{kind.lower()}s"
+        names = {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": f"{kind}List"}
+        version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+        spec = {"group": MONITORING, "scope": "Namespaced", "names": names, "versions": [version]}
+        api.create(crds, {"metadata": {"name": f"{plural}.{MONITORING}"}, "spec": spec})
+    path = f"/apis/{MONITORING}/v1/namespaces/default/servicemonitors"
+    obj = {"apiVersion": f"{MONITORING}/v1", "kind": "ServiceMonitor", "metadata": {"name": "cleave", "labels": {"app.kubernetes.io/part-of": "cleave"}}}
+    wait_for(lambda: api.find(path), 30, "the kind to be served")
+    api.create(path, obj)
+    yield f"{path}/cleave"
+    for plural in ("servicemonitors", "podmonitors"):
+        api.delete(f"{crds}/{plural}.{MONITORING}")
+    api.close()
+
+
 @pytest.mark.long
-def test_a_dead_controller_and_what_people_wrote(installation):
+def test_a_dead_controller_and_what_people_wrote(installation, service_monitor):
     installation.install(0)
     profile = installation.rig.profile("p", {"mode": "native"})
     installation.controller.kill()
@@ -172,6 +197,7 @@ def test_a_dead_controller_and_what_people_wrote(installation):
     installation.rig.api.delete(f"/api/v1/namespaces/default/pods/{installation.rig.id}-mine", now=True)
     assert "no controller works here" in said and f"off {NODES} Nodes with kubectl" in said
     installation.expect_clean()
+    assert installation.rig.api.find(service_monitor) is None
     assert installation.rig.api.find(profile), "without --purge"
     assert "Cleave is gone. So is what people wrote for it." in installation.script("--yes", "--purge")
     assert not installation.cluster.kubectl.out("get", "crd", "-l", "app.kubernetes.io/part-of=cleave", "-o", "name")
