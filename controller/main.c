@@ -449,8 +449,8 @@ static int read_flags(struct flags *f, int argc, char **argv, struct numbers *re
     TRY(read_election(f, ret, e));
     TRY(read_switch("koordinator", f->koordinator, "auto", &ret->koordinator, e));
     TRY(read_switch("hami", f->hami, "on", &ret->hami, e));
-    TRY(listen_addr_check("health-addr", f->health_addr, e));
-    TRY(listen_addr_check("metrics-addr", f->metrics_addr, e));
+    TRY(listen_socket_check_addr("health-addr", f->health_addr, e));
+    TRY(listen_socket_check_addr("metrics-addr", f->metrics_addr, e));
     TRY(metrics_access_check(&f->access, &ret->token, e));
     TRY(log_level_parse(f->level, &level, e));
     TRY(log_format_parse(f->format, &format, e));

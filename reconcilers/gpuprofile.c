@@ -162,7 +162,7 @@ static char *rounded_text(const struct rollout_summary *s)
 {
     if (!s->rounded)
         return xstrdup("");
-    auto_free char *sample = sample_text(&s->taken);
+    auto_free char *sample = sample_text(&s->first_rounded);
     return s->rounded == 1 ? xasprintf("; %s", sample)
                            : xasprintf("; names were rounded on %zu nodes, %s", s->rounded, sample);
 }

@@ -368,7 +368,7 @@ static void add_entry(struct rollout_summary *s, const struct entry *p)
     }
     if (st->reason && strcmp(st->reason, RESOLVE_ROUNDED) == 0) {
         s->rounded++;
-        keep_lowest(&s->taken, p);
+        keep_lowest(&s->first_rounded, p);
     }
     if (st->phase != PHASE_FAILED)
         return;
@@ -402,7 +402,7 @@ void rollout_summary_done(struct rollout_summary *s)
     failure_done(&s->misfit);
     failure_done(&s->busy);
     failure_done(&s->ceded);
-    failure_done(&s->taken);
+    failure_done(&s->first_rounded);
     *s = (struct rollout_summary){0};
 }
 

@@ -87,7 +87,7 @@ struct rollout_summary {
     size_t overridden;
     struct gpuprofile_failure ceded; /* the first of the overridden */
     size_t rounded; /* other up-to-date nodes where a partition's name was rounded */
-    struct gpuprofile_failure taken; /* the first of the rounded */
+    struct gpuprofile_failure first_rounded;
     /* the first changing one; one with a silent agent comes first */
     struct gpuprofile_failure busy;
 };

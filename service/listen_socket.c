@@ -75,7 +75,7 @@ static int port_number(int fd)
     return ntohs(a.any.sa_family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
 }
 
-int listen_addr_check(const char *flag, const char *addr, struct err *e)
+int listen_socket_check_addr(const char *flag, const char *addr, struct err *e)
 {
     auto_free char *host = NULL;
     const char *port;

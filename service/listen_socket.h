@@ -15,6 +15,6 @@ int listen_socket_open(const char *addr, int port, int *ret_fd, int *ret_port,
                        struct err *e) MUST_CHECK;
 /* Checks an address's form before anything is opened. addr: "" and NULL are in order: off.
  * ERR_INVALID names the flag. */
-int listen_addr_check(const char *flag, const char *addr, struct err *e) MUST_CHECK;
+int listen_socket_check_addr(const char *flag, const char *addr, struct err *e) MUST_CHECK;
 /* True while the socket listens. False for -1. */
 bool listen_socket_listens(int fd);

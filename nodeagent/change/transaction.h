@@ -43,7 +43,7 @@ struct txn_result {
     bool other_version; /* FAILED only: the journal is another release's; a person must act */
     bool changed;       /* the hardware was touched, so it must be read again */
     /* What became of an interrupted change that was ended first, for a person; static. NULL: there
-     * was none, or it could not be ended. */
+     * was none, or it was dropped (a reboot, virtual functions), or its journal stays. */
     const char *recovered;
     unsigned steps; /* steps done, without those of a rollback */
 };

@@ -11,7 +11,8 @@
 enum verb_exit {
     VERB_YES,           /* yes, or done */
     VERB_NO,            /* no, or not done, although the cards could be read */
-    VERB_COULD_NOT_LOOK /* wrong usage, or a file or the driver could not be read */
+    VERB_COULD_NOT_LOOK /* wrong usage, a name that nothing has, or a file or the driver
+                         * could not be read */
 };
 
 #define VERB_COULD_NOT_LOOK_HELP                                                                   \

@@ -402,7 +402,6 @@ static int set_up(struct process *p, const struct run_flags *f, struct err *e)
     rng_init_random(&rng);
     uint64_t seed = rng_next(&rng);
     p->beats = heartbeats_new(clock_real());
-    TRY(run_flags_load_config(f, &p->config, e));
     TRY(open_hardware(p, f, e));
     TRY(connect_cluster(p, f, seed, e));
     TRY(make_agent(p, f, seed, e));
@@ -445,10 +444,11 @@ static int run_process(const struct run_flags *f, int argc, char **argv)
 
     struct process p = {0};
     int rc = 1;
-    if (set_up(&p, f, &e) < 0) {
+    if (run_flags_load_config(f, &p.config, &e) < 0) {
         log_error("Could not start", kv_err(&e));
-        /* A flag, or a file that one names, is wrong: another start would end the same way. */
-        rc = e.kind == ERR_INVALID ? 2 : 1;
+        rc = 2; /* as for the other flags: another start would end the same way */
+    } else if (set_up(&p, f, &e) < 0) {
+        log_error("Could not start", kv_err(&e));
     } else {
         log_start(f->node, argc, argv);
         if (f->install_runtime)

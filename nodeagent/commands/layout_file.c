@@ -147,7 +147,7 @@ static int choose(const struct layout_file *f, const char *selected, const char 
                    f->n_configs, f->configs[0].name, f->configs[1].name);
 }
 
-/* A name that nothing here has is a slip of the user's, not an answer about the cards. */
+/* A name that no layout for these cards has is wrong usage, not an answer about their state. */
 static int check_name(const struct resolve_result *r, struct err *e)
 {
     for (size_t i = 0; i < r->n_outcomes; i++) {

@@ -52,8 +52,8 @@ static int check_flags(struct run_flags *f, const struct texts *t, struct err *e
     TRY(options_number("call-deadline-ms", t->call_deadline, 100, 3600000, &f->call_deadline_ms,
                        e));
     bool token = false;
-    TRY(listen_addr_check("health-addr", f->health, e));
-    TRY(listen_addr_check("metrics-addr", f->metrics, e));
+    TRY(listen_socket_check_addr("health-addr", f->health, e));
+    TRY(listen_socket_check_addr("metrics-addr", f->metrics, e));
     TRY(metrics_access_check(&f->access, &token, e));
     log_setup(level, format, STDERR_FILENO);
     if (!f->node || !*f->node)

@@ -130,7 +130,7 @@ static void describe(size_t i, struct sb *out)
     s.overridden = situations[i].overridden;
     fill(&s.ceded, "n3", s.overridden ? "Overridden" : NULL);
     s.rounded = situations[i].rounded;
-    fill(&s.taken, "n4", s.rounded ? RESOLVE_ROUNDED : NULL);
+    fill(&s.first_rounded, "n4", s.rounded ? RESOLVE_ROUNDED : NULL);
     gpuprofile_plan(&(struct profile_facts){.generation = 4,
                                             .record = &record,
                                             .matched = situations[i].matched,

@@ -17,6 +17,7 @@
 #include "service/access_gate.h"
 #include "service/http_child.h"
 #include "service/http_server.h"
+#include "service/listen_socket.h"
 #include "test/unit/pki_support.h"
 
 /* A child that is to serve this page says on its channel what no child of ours does. */
@@ -161,6 +162,19 @@ static void expect_answer(const char *method, const char *path, const char *stat
     size_t len = strlen(got);
     cr_expect(len >= strlen(end) && strcmp(got + len - strlen(end), end) == 0, "%s", got);
     stop(&r);
+}
+
+Test(http_server, an_address_is_a_host_or_none_and_a_port)
+{
+    static const char *const right[] = {"", NULL, ":0", ":8080", "127.0.0.1:65535", "[::1]:80"};
+    static const char *const wrong[] = {"8080", "localhost", ":", ":65536", "[::1]", "host:http"};
+    for (size_t i = 0; i < ARRAY_LEN(right); i++)
+        cr_expect_eq(listen_socket_check_addr("health-addr", right[i], NULL), 0, "%zu", i);
+    for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+        auto_err struct err e = {0};
+        cr_expect_eq(listen_socket_check_addr("health-addr", wrong[i], &e), -(int)ERR_INVALID);
+        cr_expect_eq(strncmp(err_msg(&e), "--health-addr: ", 15), 0, "%s", err_msg(&e));
+    }
 }
 
 Test(http_server, a_route_answers_with_its_body)

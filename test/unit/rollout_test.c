@@ -93,6 +93,24 @@ Test(rollout, profile_that_was_made_again_under_its_name_stands_nowhere_yet)
     cr_expect(rollout_note(r, "p", again, "n1", &s, &was), "that is news, as alike as it is");
 }
 
+Test(rollout, nodes_where_a_name_was_rounded_are_counted_and_the_first_is_named)
+{
+    auto_rollout struct rollout *r = rollout_new();
+    auto_standing struct standing s = {0};
+    enum phase was;
+    standing_set(&s, PHASE_UP_TO_DATE, NULL, NULL);
+    (void)rollout_note(r, "p", EDITION(1), "n1", &s, &was);
+    standing_set(&s, PHASE_UP_TO_DATE, RESOLVE_ROUNDED, "1g.11gb is rounded");
+    (void)rollout_note(r, "p", EDITION(1), "n3", &s, &was);
+    (void)rollout_note(r, "p", EDITION(1), "n2", &s, &was);
+    auto_rollout_summary struct rollout_summary sum = {0};
+    rollout_summary(r, "p", EDITION(1), &sum);
+    cr_expect_eq(sum.count[PHASE_UP_TO_DATE], 3);
+    cr_expect_eq(sum.rounded, 2);
+    cr_expect_str_eq(sum.first_rounded.node, "n2");
+    cr_expect_str_eq(sum.first_rounded.message, "1g.11gb is rounded");
+}
+
 /* A profile is not as wanted while its cards are more, or fewer, than those that were judged. */
 Test(rollout, cards_that_were_judged_are_counted)
 {
