@@ -138,8 +138,9 @@ ask() {
     say "This deletes from the cluster $("${kubectl[@]}" config current-context 2>/dev/null || echo '(no context)'):"
     ours namespaces,deployments,daemonsets | awk -F'|' '{print "  " tolower($1) ($2 == "" ? "" : " " $2) " " $3}'
     local others
+    # The name of a Role may have any characters, also ends of lines and what moves a terminal.
     others=$(ours "$last_kinds" | awk -F'|' '
-        $1 == "Namespace" {next}
+        NF != 3 || $1 !~ /^[A-Za-z]+$/ || $1 == "Namespace" {next}
         !($1 in count) {order[++n] = $1}
         {count[$1]++}
         END {for (i = 1; i <= n; i++) {kind = order[i]; sub(/y$/, "ie", kind); printf "%s%d %ss", (i == 1 ? "" : ", "), count[order[i]], kind}}')

@@ -148,6 +148,7 @@ def mislead(installation, node, other):
     api.merge(f"/api/v1/nodes/{node}", {"metadata": {"managedFields": [*owners, {**entry, "fieldsV1": fields}]}})
     api.create("/api/v1/namespaces/default/pods", {"metadata": {"name": f"{installation.rig.id}-mine", "labels": AGENT}, "spec": {"nodeName": other, "containers": [{"name": "main", "image": "x"}]}})
     labels = {"app.kubernetes.io/part-of": "cleave", "app.kubernetes.io/managed-by": "Helm"}
+    api.create("/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", {"metadata": {"name": 'r"}\n\x1b[31mForged', "labels": labels}, "rules": []})
     helm = {"meta.helm.sh/release-name": "x; echo words-of-a-stranger #", "meta.helm.sh/release-namespace": "default"}
     pod = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
     spec = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": pod}
@@ -193,6 +194,9 @@ def test_a_dead_controller_and_what_people_wrote(installation, service_monitor):
     mislead(installation, stranger, other)
     said = installation.uninstall()
     assert "words-of-a-stranger" not in said
+    (counted,) = [line for line in said.splitlines() if "of the same label" in line]
+    assert "Roles" in counted and "Forged" not in counted
+    assert not installation.rig.api.get("/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles")["items"]
     assert "unschedulable" not in installation.rig.api.get(f"/api/v1/nodes/{other}")["spec"]
     installation.rig.api.delete(f"/api/v1/namespaces/default/pods/{installation.rig.id}-mine", now=True)
     assert "no controller works here" in said and f"off {NODES} Nodes with kubectl" in said
