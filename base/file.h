@@ -19,7 +19,7 @@ int file_read_fd(int fd, const char *name, size_t max_bytes, char **ret, size_t 
 /* Reads the first size - 1 bytes, or fewer where the file ends, into ret, with a NUL after them.
  * Errors as file_read. */
 int file_read_head(const char *path, char *ret, size_t size, struct err *e) MUST_CHECK;
-/* What a message calls a path that file_read takes: the path, or "standard input". Borrowed. */
+/* The name in messages of a path that file_read takes: the path, or "standard input". Borrowed. */
 const char *file_title(const char *path);
 /* Replaces atomically and durably: temporary file beside it, fsync, rename, fsync of the folder.
  * After a crash the file has either the old or the new content. mode as open(2). */

@@ -42,8 +42,8 @@ struct txn_result {
     char message[512];  /* for a person; names the call that failed and what to do */
     bool other_version; /* FAILED only: the journal is another release's; a person must act */
     bool changed;       /* the hardware was touched, so it must be read again */
-    /* What became of an interrupted change that was ended first, for a person; static. NULL: there
-     * was none, or it was dropped (a reboot, virtual functions), or its journal stays. */
+    /* The end of an interrupted change that was found and ended first, for a person; static. NULL:
+     * there was none, or it was dropped (a reboot, virtual functions), or its journal stays. */
     const char *recovered;
     unsigned steps; /* steps done, without those of a rollback */
 };

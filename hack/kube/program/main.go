@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The control plane that the tests and the demo run against, as one program: etcd, kube-apiserver,
-// kube-controller-manager, kube-scheduler and kubelet, chosen by the name it is called by. One program
-// links the code they share once, which saves most of the size and of the build time of five. kubectl is built
-// apart, from the same modules: it is started thousands of times, and half of each start went into
-// making ready what only the servers need.
+// kube-controller-manager, kube-scheduler and kubelet, chosen by the name it is called by. One
+// program links the code they share once, which saves most of the size and of the build time of
+// five. kubectl is built apart, from the same modules: it is started thousands of times, and half
+// of each start went into making ready what only the servers need.
 package main
 
 import (
