@@ -69,6 +69,22 @@ wait_none() {
     done
 }
 
+# An API server that ends between the acceptance of a definition's names and its being Established leaves it so until somebody writes
+# to it: its objects are served, but kubectl finds no such kind.
+# shellcheck disable=SC2016 # the template's variables
+readonly not_established='{{range .items}}{{$is := .metadata.deletionTimestamp}}{{range .status.conditions}}
+{{- if and (eq .type "Established") (eq .status "True")}}{{$is = "yes"}}{{end}}{{end}}{{if not $is}}{{.metadata.name}}{{"\n"}}{{end}}{{end}}'
+establish_definitions() {
+    local list stuck
+    list=$(k get customresourcedefinitions -l "$part" -o "go-template=$not_established")
+    [ -n "$list" ] || return 0
+    mapfile -t stuck <<<"$list"
+    say "not Established, which a write to them mends: ${stuck[*]}"
+    k annotate customresourcedefinitions "${stuck[@]}" --overwrite gpu.cleave.dev/written-to=yes >/dev/null
+    k annotate customresourcedefinitions "${stuck[@]}" gpu.cleave.dev/written-to- >/dev/null
+    k wait customresourcedefinitions "${stuck[@]}" --for=condition=Established --timeout="${timeout}s" >/dev/null
+}
+
 # --- What is there ---
 
 # What goes at the end: the policies after those whom they hold, the rights after those who need them.
@@ -268,6 +284,7 @@ remove_peoples() {
 }
 
 k get nodes -o name >/dev/null || die "kubectl does not reach the cluster"
+establish_definitions
 last_kinds=$(rest)
 readonly last_kinds
 if [ -z "$(ours "deployments,daemonsets,$last_kinds")$(devices)$(on_nodes)" ] && { [ -z "$purge" ] || [ -z "$(ours customresourcedefinitions)" ]; }; then

@@ -4,16 +4,19 @@
 CLEAVE_REINSTALLS=20 does so twenty times in a row.
 """
 
+import base64
+import json
 import os
 import shutil
 import subprocess
 import sys
 import threading
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from conftest import ROOT, made, wait_for
-from stack import GROUP, Api, Rig, install
+from stack import GROUP, Api, ApiServer, Rig, install
 
 sys.path.append(str(ROOT / "test" / "fleet"))
 from fleet import Hollow  # noqa: E402
@@ -180,6 +183,22 @@ def service_monitor(cluster):
     api.close()
 
 
+def leave_unestablished(cluster, name):
+    """As an API server leaves a definition that ends between the acceptance of its names and the condition Established."""
+    etcd = f"http://127.0.0.1:{(cluster.rundir / 'ports').read_text().split()[0]}/v3/kv"
+
+    def call(what, body):
+        with urllib.request.urlopen(urllib.request.Request(f"{etcd}/{what}", json.dumps(body).encode()), timeout=30) as answer:
+            return json.load(answer)
+
+    key = base64.b64encode(f"/registry/apiextensions.k8s.io/customresourcedefinitions/{name}".encode()).decode()
+    with ApiServer(cluster).gone():
+        crd = json.loads(base64.b64decode(call("range", {"key": key})["kvs"][0]["value"]))
+        (established,) = [c for c in crd["status"]["conditions"] if c["type"] == "Established"]
+        established.update(status="False", reason="NotAccepted", message="not all names are accepted")
+        call("put", {"key": key, "value": base64.b64encode(json.dumps(crd).encode()).decode()})
+
+
 @pytest.mark.long
 def test_a_dead_controller_and_what_people_wrote(installation, service_monitor):
     installation.install(0)
@@ -203,6 +222,7 @@ def test_a_dead_controller_and_what_people_wrote(installation, service_monitor):
     installation.expect_clean()
     assert installation.rig.api.find(service_monitor) is None
     assert installation.rig.api.find(profile), "without --purge"
+    leave_unestablished(installation.cluster, "devices.gpu.cleave.dev")
     assert "Cleave is gone. So is what people wrote for it." in installation.script("--yes", "--purge")
     assert not installation.cluster.kubectl.out("get", "crd", "-l", "app.kubernetes.io/part-of=cleave", "-o", "name")
     assert installation.rig.api.find(f"{GROUP}/gpuprofiles") is None
