@@ -27,6 +27,10 @@ CC_tsan := gcc
 CC_cov := gcc
 CC_fuzz := clang-14
 CC := $(CC_$(VARIANT))
+# What was compiled once, in whatever folder, is not compiled again (docs/adr/0041); `make CCACHE=` does without.
+CCACHE := $(shell command -v ccache)
+export CCACHE
+export CCACHE_DIR ?= $(or $(CLEAVE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cleave)/ccache
 
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wcast-qual -Wcast-align \
     -Wwrite-strings -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wpointer-arith \
@@ -40,12 +44,13 @@ GOLD := $(if $(shell command -v ld.gold),-fuse-ld=gold)
 SAN := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 # No path of the machine and nothing unused in it: two builds are the same, bit for bit, and small.
-FLAGS_release := -O2 -g $(HARDEN) -ftrivial-auto-var-init=zero -ffunction-sections -fdata-sections -ffile-prefix-map=$(CURDIR)=.
-FLAGS_san := -O1 -g1 $(SAN)
+NO_FOLDER := -ffile-prefix-map=$(CURDIR)=.
+FLAGS_release := -O2 -g $(HARDEN) -ftrivial-auto-var-init=zero -ffunction-sections -fdata-sections $(NO_FOLDER)
+FLAGS_san := -O1 -g1 $(SAN) $(NO_FOLDER)
 # The tests themselves run once: without optimising they are compiled in half the time.
 build/san/test/unit/%.o: CFLAGS += -O0
 FLAGS_clang := -O1 -g $(SAN)
-FLAGS_tsan := -O1 -g1 -fsanitize=thread
+FLAGS_tsan := -O1 -g1 -fsanitize=thread $(NO_FOLDER)
 FLAGS_cov := -O0 -g --coverage
 FLAGS_fuzz := -O1 -g $(SAN) -fsanitize=fuzzer-no-link
 LINK_release := -pie -Wl,-z,relro,-z,now,-z,noexecstack,-z,pack-relative-relocs -Wl,--gc-sections,--as-needed
@@ -55,7 +60,7 @@ LINK_tsan := -fsanitize=thread $(GOLD)
 LINK_cov := --coverage
 LINK_fuzz := $(SAN) -fsanitize=fuzzer
 
-CPPFLAGS := -D_GNU_SOURCE -I. -I$(B)/gen -DCLEAVE_VERSION='"$(VERSION)"' $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
+CPPFLAGS := -D_GNU_SOURCE -I. -I$(B)/gen $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 CFLAGS := -std=gnu17 $(WARN) $(WARN_$(CC)) $(FLAGS_$(VARIANT)) -pthread
 LDFLAGS := $(LINK_$(VARIANT)) -pthread
 LDLIBS := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -ldl -lm
@@ -122,11 +127,12 @@ clean: ## Remove build/
 $(B)/%.o: %.c Makefile | $(PROTO_HEADERS)
 	@mkdir -p $(@D)
 	@echo "  CC      $<"
-	@$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+	@$(CCACHE) $(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
 # What says the version is compiled anew when that is another: a label and a program must not differ.
 VERSIONED := $(shell grep -l CLEAVE_VERSION $(foreach d,controller nodeagent test/fleet $(LIB_DIRS),$(wildcard $(d)/*.c)))
 $(call obj_of,$(VERSIONED)): $(B)/version
+$(call obj_of,$(VERSIONED)): CPPFLAGS += -DCLEAVE_VERSION='"$(VERSION)"'
 $(B)/version: FORCE
 	@mkdir -p $(@D)
 	@echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' >$@
@@ -141,7 +147,7 @@ $(B)/gen/%.pb-c.c $(B)/gen/%.pb-c.h: %.proto Makefile
 # Without our warnings: nobody can do anything about them there.
 $(PROTO_STEMS:=.o): %.o: %.c %.h Makefile
 	@echo "  CC      $<"
-	@$(CC) $(CPPFLAGS) $(filter-out $(WARN) $(WARN_$(CC)),$(CFLAGS)) -c $< -o $@
+	@$(CCACHE) $(CC) $(CPPFLAGS) $(filter-out $(WARN) $(WARN_$(CC)),$(CFLAGS)) -c $< -o $@
 
 $(PROTO_LIB): $(PROTO_STEMS:=.o) | $(CURL)
 	@rm -f $@ && ar rcs $@ $^

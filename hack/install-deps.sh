@@ -20,7 +20,7 @@ set -euo pipefail
 
 packages=(
     # the build
-    gcc make pkg-config git clang-14
+    gcc ccache make pkg-config git clang-14
     libcurl4-openssl-dev libjansson-dev libyaml-dev libmicrohttpd-dev libseccomp-dev libssl-dev
     libnghttp2-dev libgnutls28-dev libprotobuf-c-dev protobuf-c-compiler
     # the release build's libcurl, from Debian's source (hack/images/curl.sh)
