@@ -327,13 +327,14 @@ def pytest_configure(config):
     config.pluginmanager.register(FailuresAtOnce(config))
 
 
-REAL = ("pods_cluster", "real_cluster")  # the clusters with real kubelets
+REAL = ("pods_cluster", "pods_cluster_to_upgrade", "real_cluster")  # the clusters with real kubelets
 
 
 def group_of(item):
     """What has to run in one process, one after the other: what shares nodes with a real kubelet, or a module's fixture."""
     if "pods_cluster" in item.fixturenames:
-        return "pods_cluster"
+        # Two halves, each with a cluster of its own: one after the other they take longer than all others side by side.
+        return "pods_cluster_to_upgrade" if item.module.__name__ == "test_upgrade" else "pods_cluster"
     if "real_cluster" in item.fixturenames or item.get_closest_marker("real_kubelet"):
         return "real_cluster"
     shared = sorted(name for name, defs in item._fixtureinfo.name2fixturedefs.items() if defs[-1].scope == "module")
