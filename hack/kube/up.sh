@@ -76,7 +76,10 @@ while len(held) < 5:
     except OSError:
         continue
     held.append(s)
-print(*(s.getsockname()[1] for s in held))
+ports = [s.getsockname()[1] for s in held]
+for s in held: # before anybody can read the ports: etcd may be quicker than this program's end
+    s.close()
+print(*ports)
 PY
 }
 
@@ -141,6 +144,7 @@ start_servers() {
     [ -z "$in_cluster" ] || api_port=443
     start_etcd
     start_apiserver
+    wait_until 30 "$RUNDIR" etcd "it answered" curl -sf --max-time 5 "http://127.0.0.1:$etcd_port/health" || return
     wait_until 90 "$RUNDIR" kube-apiserver "the API server was ready" api_is_ready
 }
 
