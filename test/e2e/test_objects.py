@@ -221,6 +221,14 @@ def test_a_budget_is_a_number_or_a_percentage(admin, value):
     assert create(admin, obj, "--dry-run=server") == ""
 
 
+@pytest.mark.parametrize("value", ["many", "0%", "101%", "1.5%", "50 %", "1"])
+def test_a_budget_that_is_neither_is_told_what_it_may_be(admin, value):
+    spec = {"nodeSelector": {}, "devices": [{"mode": "native"}], "rollout": {"maxUnavailable": value}}
+    obj = {"apiVersion": "gpu.cleave.dev/v1alpha1", "kind": "GPUProfile", "metadata": {"name": "budget"}, "spec": spec}
+    allowed = 'it is a number of nodes from 1 to 100000, or a share of them from "1%" to "100%"'
+    assert f'spec.rollout.maxUnavailable: Invalid value: "": {allowed}, not "{value}"' in create(admin, obj, "--dry-run=server")
+
+
 def test_every_manifest_is_accepted(admin):
     said = admin("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", ROOT / "config")
     assert "violate" not in said.stderr
