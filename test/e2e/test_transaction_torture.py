@@ -33,7 +33,7 @@ MAX_CALLS = 5000
 
 def files(folder):
     """Names and contents: what a process finds that starts now, besides the hardware."""
-    return sorted((f.name, f.read_bytes()) for f in folder.glob("*"))
+    return sorted((str(f.relative_to(folder)), f.read_bytes()) for f in folder.rglob("*") if f.is_file())
 
 
 class Machine:
