@@ -164,6 +164,7 @@ class KubeletStub:
         self.ended = collections.Counter()  # {resource: streams}
         self.calls = collections.Counter()
         self.server = self.pod_server = None
+        self.pools = []
         self.forget()
 
     def forget(self):
@@ -201,7 +202,9 @@ class KubeletStub:
             name: grpc.unary_unary_rpc_method_handler(handler, request.FromString, lambda answer: answer if isinstance(answer, bytes) else answer.SerializeToString())
             for name, (handler, request) in methods.items()
         }
-        server = grpc.server(ThreadPoolExecutor(32), options=(("grpc.max_send_message_length", -1),))
+        pool = ThreadPoolExecutor(32)
+        self.pools.append(pool)
+        server = grpc.server(pool, options=(("grpc.max_send_message_length", -1),))
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
         assert server.add_insecure_port(f"unix:{path}"), path
         server.start()
@@ -214,6 +217,9 @@ class KubeletStub:
         self.gate.set()
         for server in (self.server, self.pod_server):
             server.stop(None).wait(10)
+        # They end with the last reference to them, which the log of an exception may be.
+        while self.pools:
+            self.pools.pop().shutdown(wait=False)
         self.server = self.pod_server = None
         with self.lock:
             clients, self.clients, self.endpoints = list(self.endpoints.values()), {}, {}
@@ -267,7 +273,7 @@ class KubeletStub:
     def connect(self, plugin):
         try:
             plugin.connect()
-        except grpc.RpcError as error:
+        except (grpc.RpcError, ValueError) as error:  # ValueError: hung up before it was connected
             with self.lock:
                 self.clients.pop(plugin.resource, None)
             plugin.close()

@@ -102,12 +102,16 @@ def test_change_that_one_release_began_is_ended_by_the_other(rig, kubelet, progr
     host.node.ctl("fault", "add", "--call", "nvmlDeviceCreateGpuInstanceWithPlacement", "--nth", 2, "--action", "kill")
     host.node.want(mig(host.node.uuid(), {"1g.10gb": 7}))
     host.node.agent.popen.wait(60)
-    assert list((host.node.folder / "state").glob(f"{host.node.uuid()}.json"))
+    journal = host.node.folder / "state" / f"{host.node.uuid()}.json"
+    assert journal.exists()
     start(host, program, other(writer))
     host.node.wait_layout({"1g.10gb": 7}, timeout=60)
     kubelet.wait_offers(60, **{SMALL: 7})
     host.node.wait_ready()
-    assert "Recovered an interrupted change" in host.node.agent.text()
+    assert not journal.exists()
+    # The release before says so only where the kubelet's list of devices in use came first.
+    if other(writer) == "today":
+        assert "Recovered an interrupted change" in host.node.agent.text()
 
 
 @pytest.mark.parametrize("agent", RELEASES)
