@@ -85,7 +85,7 @@ TEST_LIBS := $(foreach d,$(TEST_DIRS),$(call lib_of,$(d))) $(LIBS)
 BINARIES := $(addprefix $(B)/,cleave-controller cleave-agent cleave-child cleave-watch cleave-runtime)
 UNIT_TESTS := $(patsubst %.c,$(B)/%,$(wildcard test/unit/*_test.c))
 # Fakes and harnesses that several tests share: test/unit/*_support.c. A test links those that it uses, and loads the libraries
-# that these need: it is a tenth as large, and starts sooner.
+# that these need: it is smaller, and starts sooner.
 UNIT_SUPPORT := $(B)/libtest-unit-support.a
 RACE_TESTS := $(patsubst %.c,$(B)/%,$(wildcard test/race/*.c))
 FUZZERS := $(patsubst %.c,$(B)/%,$(wildcard test/fuzz/*_fuzz.c))
