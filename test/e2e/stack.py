@@ -170,21 +170,23 @@ def native(uuid, **more):
     return {"uuid": uuid, "mode": "native", **more}
 
 
-def listening_ports(pid):
-    """The ports on which a process listens."""
+def each_listening_port(pid):
+    """The ports on which a process listens, those of IPv4 first."""
     sockets = set()
     for fd in os.listdir(f"/proc/{pid}/fd"):
-        try:
+        with contextlib.suppress(FileNotFoundError):
             sockets.add(os.readlink(f"/proc/{pid}/fd/{fd}"))
-        except FileNotFoundError:
-            continue
-    ports = set()
     for table in ("tcp", "tcp6"):
-        for line in open(f"/proc/{pid}/net/{table}", encoding="ascii").read().splitlines()[1:]:
-            words = line.split()
-            if words[3] == "0A" and f"socket:[{words[9]}]" in sockets:
-                ports.add(int(words[1].split(":")[1], 16))
-    return sorted(ports)
+        with open(f"/proc/{pid}/net/{table}", encoding="ascii") as lines:
+            next(lines)
+            # Sockets that listen come first. To read on takes the kernel 20 ms: it walks a table with room for every connection.
+            for words in itertools.takewhile(lambda words: words[3] == "0A", map(str.split, lines)):
+                if f"socket:[{words[9]}]" in sockets:
+                    yield int(words[1].split(":")[1], 16)
+
+
+def listening_ports(pid):
+    return sorted(set(each_listening_port(pid)))
 
 
 def fetch(port, path, host="127.0.0.1"):
@@ -203,7 +205,7 @@ def fetch(port, path, host="127.0.0.1"):
 def serve(process, path):
     """What a program of ours answers on one of its two ports; (404, "") when on none."""
     with inside(process.pid, "net"):
-        for port in listening_ports(process.pid):
+        for port in each_listening_port(process.pid):
             code, body = fetch(port, path)
             if code != 404:
                 return code, body

@@ -25,6 +25,9 @@ HOUR = 3600
 CUT = {"mode": "mig", "mig": {"profiles": {"1g.10gb": 7}}}
 HALVES = {"mode": "mig", "mig": {"profiles": {"3g.40gb": 2}}}
 
+# The longest of them waits for half a minute.
+pytestmark = pytest.mark.long
+
 
 class Clock:
     """Of one process: how fast it runs, and how far its wall clock is ahead (test/fault/skew.c)."""

@@ -125,6 +125,7 @@ def test_slices_are_made_while_nvidias_library_fails(both):
 SLICES = {"qosPolicy": "fixed-share", "slices": [{"alias": "a", "memoryMiB": 1024, "computePercent": 10, "count": 2}]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hung", ["nvml", "mxsml"])
 def test_nobody_waits_for_the_other_vendors_library(rig, hung):
     """One vendor's library hangs in every call; the other's cards are changed, read and reported as ever."""
