@@ -258,12 +258,18 @@ static void keep_hardware(const struct device_status *prev, struct device_status
     conditions_done(&ret->conditions);
 }
 
-/* The message for a node where everything is as wanted. A spec without cards leaves all of them as
- * they are. */
-static const char *as_wanted(const struct node_state *s)
+/* The message for a node where everything is as wanted; owned by the caller. A spec without cards
+ * leaves all of them as they are. Whoever set a label that is refused wants what the spec does not
+ * have: Ready alone would tell him that he has it. */
+static char *as_wanted(const struct node_state *s)
 {
-    return s->spec && s->spec->n_devices ? "the hardware is as wanted"
-                                         : "nothing is wanted of this node";
+    const char *text = s->spec && s->spec->n_devices ? "the hardware is as wanted"
+                                                     : "nothing is wanted of this node";
+    if (!s->spec || !s->spec->has_refused_label)
+        return xstrdup(text);
+    const struct device_refused_label *label = &s->spec->refused_label;
+    return xasprintf("%s, but for the label %s=%s, which is not followed: %s", text,
+                     LABEL_MIG_CONFIG, label->value, label->message);
 }
 
 void node_status_build(const struct node_state *s, const struct node_offer *o,
@@ -289,7 +295,6 @@ void node_status_build(const struct node_state *s, const struct node_offer *o,
     neighbours_build(s, now_ms, ret);
     struct node_kstatus v = node_kstatus_of(s, ret);
     assert(v.reason);
-    (void)conditions_set_kstatus(&ret->conditions, v.state, v.reason,
-                                 v.message ? v.message : as_wanted(s), s->generation, now_ms);
-    free(v.message);
+    auto_free char *text = v.message ? v.message : as_wanted(s);
+    (void)conditions_set_kstatus(&ret->conditions, v.state, v.reason, text, s->generation, now_ms);
 }

@@ -981,10 +981,15 @@ Test(node_status, a_label_that_is_refused_is_said_and_only_while_it_is)
     cr_expect_eq(c->status, CONDITION_FALSE);
     cr_expect_str_eq(c->reason, "UnknownConfig");
     cr_expect_str_eq(c->message, "nvidia.com/mig.config=wrong1: no such layout");
+    cr_expect_str_eq(condition_get(&first.conditions, "Ready")->message,
+                     "nothing is wanted of this node, but for the label "
+                     "nvidia.com/mig.config=wrong1, which is not followed: no such layout");
     n.state.spec = &content;
     auto_device_status struct device_status second;
     build(&n.state, &first, NOW_MS, &second);
     cr_expect_null(condition_get(&second.conditions, "Accepted"));
+    cr_expect_str_eq(condition_get(&second.conditions, "Ready")->message,
+                     "nothing is wanted of this node");
     device_status_done(&first);
     node_done(&n);
 }
