@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the Helm chart out of config/chart and of what kustomize makes of config/.
 
-    hack/chart.py [--version VERSION]     build/chart/cleave-VERSION.tgz, and beside it the folder cleave/
+    hack/chart.py [--version VERSION]     build/chart/cleave-VERSION.tgz, and beside it the folder cleave/;
+                                          its images have the tag VERSION, as `make images VERSION=VERSION` makes them
     hack/chart.py --values                the table of docs/helm.md
 
 config/chart holds no manifest. The chart gets two files from kustomize: files/objects.json, all objects of
@@ -143,10 +144,18 @@ def components():
 
 
 def chart_version(described):
-    """A tag, v1.2.3, as it is; what git says of anything else as a version before all releases."""
-    if re.fullmatch(r"v?\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?", described):
-        return described.removeprefix("v")
+    """A tag, v1.2.3, v1.2 or v1, with all three numbers; what git says of anything else as a version before all releases."""
+    number = "(?:0|[1-9][0-9]*)"
+    # The "v" or the dot: a commit's name may be a number.
+    if match := re.fullmatch(rf"(?:v|(?=\d+\.))({number}(?:\.{number}){{0,2}})(-[0-9A-Za-z.-]+)?", described):
+        numbers = [*match[1].split("."), "0", "0"][:3]
+        return ".".join(numbers) + (match[2] or "")
     return "0.0.0-g" + re.sub(r"[^0-9A-Za-z-]+", "-", described)
+
+
+def image_tag(described):
+    """As hack/images/build.sh makes it."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "-", described)
 
 
 def described():
@@ -154,12 +163,16 @@ def described():
     return done.stdout.strip() or "unknown"
 
 
-def make_folder(folder, version):
+def write_versions(folder, described):
+    text = (CHART / "Chart.yaml").read_text(encoding="utf-8")
+    (folder / "Chart.yaml").write_text(text.replace("VERSION", chart_version(described)).replace("TAG", image_tag(described)), encoding="utf-8")
+
+
+def make_folder(folder, described):
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(CHART, folder)
     shutil.copy(ROOT / "LICENSE", folder)
-    path = folder / "Chart.yaml"
-    path.write_text(path.read_text(encoding="utf-8").replace("VERSION", version), encoding="utf-8")
+    write_versions(folder, described)
     (folder / "files").mkdir()
     for name, content in (("objects", kustomize()), ("components", components())):
         (folder / "files" / f"{name}.json").write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
@@ -176,10 +189,10 @@ def archive(folder, path):
     path.write_bytes(gzip.compress(buffer.getvalue(), mtime=0))
 
 
-def make(version, out=OUT):
+def make(described, out=OUT):
     """Returns the archive's path."""
-    make_folder(out / "cleave", version)
-    path = out / f"cleave-{version}.tgz"
+    make_folder(out / "cleave", described)
+    path = out / f"cleave-{chart_version(described)}.tgz"
     archive(out / "cleave", path)
     return path
 
@@ -210,10 +223,10 @@ def table():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--version", default=described())
+    parser.add_argument("--version", default=described(), help="of the chart, and the tag of the images that it installs; without it, what git describe says")
     parser.add_argument("--values", action="store_true")
     args = parser.parse_args()
-    print(table() if args.values else make(chart_version(args.version)).relative_to(ROOT))
+    print(table() if args.values else make(args.version).relative_to(ROOT))
 
 
 if __name__ == "__main__":

@@ -201,7 +201,7 @@ class Checkout:
         return path
 
     def make_chart(self):
-        """As `make chart` does, and a helm that changes for the simulator what it installs, as kustomize does it here."""
+        """As `make chart VERSION=v1` does, and a helm that changes for the simulator what it installs, as kustomize does it here."""
         shutil.copytree(self.pods.chart, self.folder / "build" / "chart")
         rendered = self.folder / "rendered"
         rendered.mkdir()
@@ -212,11 +212,15 @@ class Checkout:
         helm = f"nsenter -t {network} -n -- env {homes} {helm_program()} --kubeconfig {self.pods.cluster.kubeconfig}"
         self.program("helm", f'case $1 in install | upgrade) set -- "$@" --post-renderer {patch} ;; esac', f'exec {helm} "$@"')
 
+    def next_chart(self, tag):
+        """As `make chart VERSION=tag` does: the manifests are the same."""
+        load_maker().write_versions(self.folder / "build" / "chart" / "cleave", tag)
+
     def make_chart_of(self, release):
         """The chart that a release had had, whose manifests lie in a folder; without its components."""
         maker = load_maker(release / "config")
         maker.components = list
-        maker.make("0.0.0-gbefore", self.folder / "build" / "chart-before")
+        maker.make("before", self.folder / "build" / "chart-before")
 
     def sh(self, commands, timeout=300):
         """Runs commands of a page, all of which have to succeed, and returns what they printed."""
@@ -267,7 +271,7 @@ class Pods(Rig):
     def chart(self):
         """A folder as `make chart` leaves it; made once, since kustomize is asked for each component."""
         folder = self.cluster.rundir / "chart"
-        load_maker().make("0.0.0-gv1", folder)
+        load_maker().make("v1", folder)
         return folder
 
     def checkout(self):

@@ -105,6 +105,7 @@ def test_day_one(pods, day):
     day.install()
     day.a_pod_for_each_partition()
     pods.cluster.load(images(pods.cluster.rundir, "v2"))
+    day.checkout.next_chart("v2")
     day.rolled(4, "v2")
     day.rolled(5, "v1")
     day.uninstall()

@@ -1,5 +1,5 @@
 {{- /* SPDX-License-Identifier: Apache-2.0 */ -}}
-{{- /* The templates below change .object, one of config/'s, as .values say; they print nothing. */ -}}
+{{- /* The templates below change .object, one of config/'s, as .values say; they print nothing. .tag is that of images, where no value says it. */ -}}
 
 {{- /* "yes", unless somebody else applies the object. */ -}}
 {{- define "cleave.wanted" -}}
@@ -20,11 +20,11 @@ yes
   {{- $_ := set .object.spec "minAvailable" (min .object.spec.minAvailable (sub .values.operator.replicas 1)) -}}
 {{- else if eq $kind "Deployment" -}}
   {{- $_ := set .object.spec "replicas" .values.operator.replicas -}}
-  {{- include "cleave.workload" (dict "object" .object "values" .values "of" .values.operator) -}}
+  {{- include "cleave.workload" (dict "object" .object "values" .values "tag" .tag "of" .values.operator) -}}
   {{- $pod := .object.spec.template.spec -}}
   {{- $_ = set $pod "tolerations" (concat $pod.tolerations .values.operator.tolerations) -}}
 {{- else if eq $kind "DaemonSet" -}}
-  {{- include "cleave.workload" (dict "object" .object "values" .values "of" .values.daemonsets) -}}
+  {{- include "cleave.workload" (dict "object" .object "values" .values "tag" .tag "of" .values.daemonsets) -}}
   {{- include "cleave.agent" . -}}
 {{- end -}}
 {{- end -}}
@@ -67,7 +67,7 @@ yes
 {{- range .values.images.pullSecrets -}}
   {{- $_ := set $pod "imagePullSecrets" (append (get $pod "imagePullSecrets" | default list) (dict "name" .)) -}}
 {{- end -}}
-{{- $_ := set $container "image" (include "cleave.image" (dict "image" $container.image "images" .values.images "whole" $of.image)) -}}
+{{- $_ := set $container "image" (include "cleave.image" (dict "image" $container.image "images" .values.images "tag" .tag "whole" $of.image)) -}}
 {{- with .values.images.pullPolicy -}}
   {{- $_ := set $container "imagePullPolicy" . -}}
 {{- end -}}
@@ -84,10 +84,7 @@ yes
 {{- end -}}
 
 {{- define "cleave.image" -}}
-{{- $image := .image -}}
-{{- with .images.tag -}}
-  {{- $image = printf "%s:%s" (regexReplaceAll ":[^/]*$" $image "") . -}}
-{{- end -}}
+{{- $image := printf "%s:%s" (regexReplaceAll ":[^/]*$" .image "") (.images.tag | default .tag) -}}
 {{- with .images.registry -}}
   {{- $image = printf "%s/%s" . $image -}}
 {{- end -}}
