@@ -51,12 +51,11 @@ def inside(pid, *kinds):
 class Where:
     """Where programs are started: on this machine, as it is."""
 
+    before_exec = None  # called in the child, with the folder to be in; None: nothing is to be done there
+
     def around(self):
         """What the thread that starts one is to be within."""
         return contextlib.nullcontext()
-
-    def before_exec(self, cwd):
-        """Called in the child."""
 
 
 class Inside(Where):

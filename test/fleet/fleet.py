@@ -28,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "fault"), str(HERE.parent / "soak"), str(HERE.parent / "e2e")]
 
 import vitals  # noqa: E402
-from conftest import ROOT, RUNS, Cluster, Processes, die_with_parent, remove_stale_runs, wait_for  # noqa: E402
+from conftest import DYING_WITH_PARENT, ROOT, RUNS, Cluster, Processes, remove_stale_runs, wait_for  # noqa: E402
 from oracle import seconds, what  # noqa: E402
 from stack import GROUP, Api, Rig, install, is_current, is_true  # noqa: E402
 
@@ -61,10 +61,8 @@ class Hollow:
     """One process of agents."""
 
     def __init__(self, cluster, folder, tokens, cards):
-        argv = [HOLLOW, cluster.server, cluster.rundir / "certs" / "apiserver.crt", folder, cards, RESYNC_S]
-        self.popen = subprocess.Popen(
-            list(map(str, argv)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, preexec_fn=die_with_parent
-        )
+        argv = [*DYING_WITH_PARENT, HOLLOW, cluster.server, cluster.rundir / "certs" / "apiserver.crt", folder, cards, RESYNC_S]
+        self.popen = subprocess.Popen(list(map(str, argv)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         self.popen.stdin.write("".join(f"{name} {token}\n" for name, token in tokens))
         self.popen.stdin.close()
         self.count = len(tokens)
