@@ -312,6 +312,7 @@ class FailuresAtOnce:
 def pytest_configure(config):
     """Says why a test was skipped, whatever the command line says."""
     config.addinivalue_line("markers", "long: begins before others where tests run side by side")
+    config.addinivalue_line("markers", "cluster_of_its_own: beside the other tests with pods_cluster, on a second one")
     config.addinivalue_line("markers", "real_kubelet: runs on the node with a real kubelet; set by its fixtures, or by hand where it asks for them by name")
     config.addinivalue_line("markers", "xdist_group: python3-pytest-xdist's; known without it too")
     if "s" not in config.option.reportchars:
@@ -319,14 +320,13 @@ def pytest_configure(config):
     config.pluginmanager.register(FailuresAtOnce(config))
 
 
-REAL = ("pods_cluster", "pods_cluster_to_upgrade", "real_cluster")  # the clusters with real kubelets
+REAL = ("pods_cluster", "pods_cluster_of_its_own", "real_cluster")  # the clusters with real kubelets
 
 
 def group_of(item):
     """What has to run in one process, one after the other: what shares nodes with a real kubelet, or a module's fixture."""
     if "pods_cluster" in item.fixturenames:
-        # Two halves, each with a cluster of its own: one after the other they take longer than all others side by side.
-        return "pods_cluster_to_upgrade" if item.module.__name__ == "test_upgrade" else "pods_cluster"
+        return "pods_cluster_of_its_own" if item.get_closest_marker("cluster_of_its_own") else "pods_cluster"
     if "real_cluster" in item.fixturenames or item.get_closest_marker("real_kubelet"):
         return "real_cluster"
     shared = sorted(name for name, defs in item._fixtureinfo.name2fixturedefs.items() if defs[-1].scope == "module")

@@ -27,6 +27,9 @@ TOWN = {
 }
 HELM = "helm upgrade --install cleave build/{} -n default --reset-then-reuse-values --set images.registry=registry.example"
 
+# With the other tests of pods one after the other, these would take longer than all others side by side.
+pytestmark = pytest.mark.cluster_of_its_own
+
 
 class Town:
     """The cluster with Cleave as a chart, and a pod on each partition of n2."""
