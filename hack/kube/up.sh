@@ -112,13 +112,21 @@ start_etcd() {
 }
 
 # The API server's own would have RSA keys, of which each connection costs a millisecond: kubectl makes one each time.
+# Tests set clocks back, so it is valid since long ago, which of openssl's commands "ca" alone can say.
 make_certificate() {
-    rm -f "$RUNDIR"/certs/apiserver.*
-    mkdir -p "$RUNDIR/certs"
-    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 -subj /CN=cleave-kube-apiserver \
-        -addext "subjectAltName=DNS:kubernetes.default.svc,DNS:kubernetes.default,DNS:kubernetes,DNS:localhost,IP:127.0.0.1,IP:10.$((96 + instance)).0.1" \
-        -addext "keyUsage=critical,digitalSignature,keyCertSign" \
-        -keyout "$RUNDIR/certs/apiserver.key" -out "$RUNDIR/certs/apiserver.crt" 2>/dev/null
+    local name=$RUNDIR/certs/apiserver
+    rm -rf "$RUNDIR/certs"
+    mkdir -p "$RUNDIR/certs/index"
+    : >"$name.txt"
+    {
+        openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$name.key" -out "$name.csr" -subj /CN=cleave-kube-apiserver \
+            -addext "subjectAltName=DNS:kubernetes.default.svc,DNS:kubernetes.default,DNS:kubernetes,DNS:localhost,IP:127.0.0.1,IP:10.$((96 + instance)).0.1" \
+            -addext basicConstraints=critical,CA:true -addext keyUsage=critical,digitalSignature,keyCertSign
+        openssl ca -batch -notext -selfsign -keyfile "$name.key" -in "$name.csr" -out "$name.crt" -startdate 20250101000000Z -days 3650 -config <(
+            printf '%s\n' [ca] default_ca=own [own] "database=$name.txt" "new_certs_dir=$RUNDIR/certs/index" rand_serial=yes default_md=sha256 \
+                policy=any copy_extensions=copy [any] commonName=supplied
+        )
+    } 2>"$RUNDIR/certificate.log" || die "could not make the API server's certificate: $(tail -n 3 "$RUNDIR/certificate.log")"
 }
 
 start_apiserver() {
