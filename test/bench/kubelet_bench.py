@@ -190,8 +190,9 @@ def stubbed(name, fleet, **flags):
     if MISSING:
         raise Skip(MISSING)
     with running(ControlPlane, Rig, name) as rig:
-        # In memory, as a node's /run is, so that no disk is measured; short: a socket's path has 107 bytes.
+        # In memory, as a node's /run, /proc and /sys are, so that no disk is measured; short: a socket's path has 107 bytes.
         folder = tempfile.mkdtemp(prefix="ck", dir="/dev/shm" if Path("/dev/shm").is_dir() else "/tmp")
+        rig.folder = Path(folder) / "nodes"
         kubelet = Kubelet(folder).start()
         try:
             node = rig.node(fleet, start=False)
