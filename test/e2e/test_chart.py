@@ -8,6 +8,7 @@ import copy
 import functools
 import json
 import os
+import re
 import subprocess
 
 import pytest
@@ -442,6 +443,13 @@ def test_the_archive_is_the_same_each_time(archive, tmp_path):
 )
 def test_what_git_says_becomes_a_version(described, version):
     assert maker.chart_version(described) == version
+
+
+def test_the_tag_in_the_chart_is_the_one_that_the_images_get():
+    version = "feature/a+b v1.2_3~rc"
+    line = re.search("^tag=.*$", (HACK.parent / "images" / "build.sh").read_text(encoding="utf-8"), re.M)[0]
+    done = subprocess.run(["bash", "-c", f'VERSION=$1; {line}; printf %s "$tag"', "-", version], capture_output=True, text=True, check=True)
+    assert maker.image_tag(version) == done.stdout
 
 
 # --- on a real API server ---

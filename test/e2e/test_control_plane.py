@@ -4,6 +4,8 @@
 import os
 import signal
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from conftest import HACK
@@ -183,3 +185,21 @@ def test_a_process_is_ended_and_its_log_kept(processes, wait_for):
     wait_for(lambda: "started" in process.text(), 10, "the program to speak")
     assert process.stop() == -signal.SIGTERM
     assert not process.running()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from conftest import Process, wait_for
+started = Process("sleep", ["sleep", "600"], Path(sys.argv[2]))
+wait_for(lambda: Path(f"/proc/{started.pid}/comm").read_text() == "sleep\\n", 20, "the program to run")
+print(started.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_run_that_is_killed_leaves_no_program_behind(tmp_path, wait_for):
+    done = subprocess.run([sys.executable, "-c", KILLED, Path(__file__).parent, tmp_path / "log"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    wait_for(lambda: not Path(f"/proc/{int(done.stdout)}").exists(), 20, "the program to be gone")
