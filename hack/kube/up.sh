@@ -111,8 +111,9 @@ start_etcd() {
         --initial-cluster "cleave=$peer" --quota-backend-bytes 8589934592 --log-level warn
 }
 
-# The API server's own would have RSA keys, of which each connection costs a millisecond: kubectl makes one each time.
-# Tests set clocks back, so it is valid since long ago, which of openssl's commands "ca" alone can say.
+# A certificate that the API server makes for itself has an RSA key, which costs it a millisecond for each connection, and
+# each kubectl makes one. Tests set clocks back, so this certificate is valid since long ago; of openssl's commands only
+# "ca" can say that.
 make_certificate() {
     local name=$RUNDIR/certs/apiserver
     rm -rf "$RUNDIR/certs"
@@ -153,8 +154,6 @@ api() { # path, curl arguments...
         "https://127.0.0.1:$api_port$path"
 }
 
-api_is_ready() { api /readyz; }
-
 port_was_taken() { grep -qs 'address already in use' "$RUNDIR/etcd.log" "$RUNDIR/kube-apiserver.log"; }
 
 start_servers() {
@@ -164,7 +163,7 @@ start_servers() {
     make_certificate
     start_apiserver
     wait_until 30 "$RUNDIR" etcd "it answered" curl -sf --max-time 5 "http://127.0.0.1:$etcd_port/health" || return
-    wait_until 90 "$RUNDIR" kube-apiserver "the API server was ready" api_is_ready
+    wait_until 90 "$RUNDIR" kube-apiserver "the API server was ready" api /readyz
 }
 
 # Pods are refused until their namespace has this one, and the controller manager takes 5 s.

@@ -276,6 +276,7 @@ static const struct gpu_ops gate_ops = {
 
 enum { CHAOS_SEEDS = 6 };
 enum { CALL_DEADLINE_MS = 5000, RESYNC_MS = 30000, PATIENCE_MS = 20000, TICK_MS = 20 };
+enum { FINE_MS = 2000, LONG_TICK_MS = 200 };
 
 struct bench {
     struct fake_hw hw;
@@ -422,16 +423,16 @@ static void stride(struct bench *b, int64_t ms, int64_t tick)
     round_of(b, true);
 }
 
-/* What answers something does so within two seconds; later only timers of seconds are due. */
+/* Short ticks for as long as the agent answers what was done to it; after them only its timers of
+ * seconds are due, and ticks are long. */
 static void pass(struct bench *b, int64_t ms)
 {
-    int64_t fine = ms < 2000 ? ms : 2000;
-    stride(b, fine, TICK_MS);
-    if (ms > fine)
-        stride(b, ms - fine, 10 * TICK_MS);
+    stride(b, ms < FINE_MS ? ms : FINE_MS, TICK_MS);
+    if (ms > FINE_MS)
+        stride(b, ms - FINE_MS, LONG_TICK_MS);
 }
 
-/* The same while a call hangs. */
+/* Short ticks while a call hangs, for which no round waits. */
 static void pass_hanging(struct bench *b, int64_t ms)
 {
     for (int64_t t = 0; t < ms; t += TICK_MS) {
