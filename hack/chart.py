@@ -146,7 +146,7 @@ def components():
 def chart_version(described):
     """A tag, v1.2.3, v1.2 or v1, with all three numbers; what git says of anything else as a version before all releases."""
     number = "(?:0|[1-9][0-9]*)"
-    # The "v" or the dot: a commit's name may be a number.
+    # A commit's name may be a number, so a number with neither a "v" nor a dot is no version.
     if match := re.fullmatch(rf"(?:v|(?=\d+\.))({number}(?:\.{number}){{0,2}})(-[0-9A-Za-z.-]+)?", described):
         numbers = [*match[1].split("."), "0", "0"][:3]
         return ".".join(numbers) + (match[2] or "")

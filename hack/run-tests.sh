@@ -19,8 +19,8 @@ at_once() { echo $(($1 < 4 ? 2 : $1 > 12 ? 6 : $1 / 2)); }
 E2E_AT_ONCE=${E2E_AT_ONCE:-$(at_once "$(memory_gib)")}
 
 # The Go programs of the tests (API servers, kubelets, kubectl) look for garbage a quarter as often as they would: it took a
-# sixth of the API servers' time. Each has one processor, as there are more of them than processors: an API server with nothing
-# to do hands its timers from one thread to another 390 times a second with two, and needs a third less time with one.
+# sixth of the API servers' time. Each of them gets one processor, since they are more than the processors: an API server with
+# nothing to do wakes threads 390 times a second with two and 250 times with one, and takes a third less time.
 export GOGC=${GOGC:-400} GOMAXPROCS=${GOMAXPROCS:-1}
 
 passed=0

@@ -34,8 +34,8 @@ RUNS = ROOT / "build" / "e2e"
 POLL_S = 0.05
 PATIENCE = int(os.environ.get("CLEAVE_PATIENCE", "1"))
 RECORD_BYTES = 1 << 20  # an audit record is shorter
-# A test run that is killed leaves none of our programs behind. What Python could do to that end in the child has it fork instead of
-# vfork, which takes 20 ms where it has 100 MiB.
+# A test run that is killed leaves none of our programs behind. setpriv sees to it, and not a preexec_fn, with which Python forks
+# where it could vfork: to fork takes 20 ms when Python has 100 MiB.
 DYING_WITH_PARENT = (shutil.which("setpriv"), "--pdeathsig", "KILL")
 
 
@@ -312,7 +312,7 @@ class FailuresAtOnce:
 def pytest_configure(config):
     """Says why a test was skipped, whatever the command line says."""
     config.addinivalue_line("markers", "long: begins before others where tests run side by side")
-    config.addinivalue_line("markers", "cluster_of_its_own: beside the other tests with pods_cluster, on a second one")
+    config.addinivalue_line("markers", "cluster_of_its_own: runs on a second cluster of pods, beside the other tests with pods_cluster")
     config.addinivalue_line("markers", "real_kubelet: runs on the node with a real kubelet; set by its fixtures, or by hand where it asks for them by name")
     config.addinivalue_line("markers", "xdist_group: python3-pytest-xdist's; known without it too")
     if "s" not in config.option.reportchars:

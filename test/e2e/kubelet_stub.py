@@ -217,7 +217,7 @@ class KubeletStub:
         self.gate.set()
         for server in (self.server, self.pod_server):
             server.stop(None).wait(10)
-        # They end with the last reference to them, which the log of an exception may be.
+        # A pool's threads end with the last reference to the pool, and the log of an exception may hold one.
         while self.pools:
             self.pools.pop().shutdown(wait=False)
         self.server = self.pod_server = None

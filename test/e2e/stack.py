@@ -186,6 +186,7 @@ def each_listening_port(pid):
 
 
 def listening_ports(pid):
+    """All of them at once."""
     return sorted(set(each_listening_port(pid)))
 
 

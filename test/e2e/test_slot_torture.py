@@ -106,7 +106,7 @@ class SlotScenario:
     def point(self, action, n, verb, calls="*"):
         """One disturbed run, and all that may come after it. Returns whether it was killed.
 
-        What comes after depends on what the run left alone, and most leave what another left before: that is followed once.
+        What comes after depends only on what the run left. Most runs leave what an earlier one left; that is followed once.
         """
         where = f"{verb} {n} {action}"
         with tempfile.TemporaryDirectory(dir=MEMORY) as folder:

@@ -25,7 +25,7 @@ HOUR = 3600
 CUT = {"mode": "mig", "mig": {"profiles": {"1g.10gb": 7}}}
 HALVES = {"mode": "mig", "mig": {"profiles": {"3g.40gb": 2}}}
 
-# The longest of them waits for half a minute.
+# One of these tests waits for half a minute, others for ten seconds.
 pytestmark = pytest.mark.long
 
 

@@ -1,5 +1,5 @@
 {{- /* SPDX-License-Identifier: Apache-2.0 */ -}}
-{{- /* The templates below change .object, one of config/'s, as .values say; they print nothing. .tag is that of images, where no value says it. */ -}}
+{{- /* The templates below change .object, one of config/'s, as .values say; they print nothing. .tag is the tag of images for which no value has one. */ -}}
 
 {{- /* "yes", unless somebody else applies the object. */ -}}
 {{- define "cleave.wanted" -}}
