@@ -321,11 +321,7 @@ static void read_configs(const char *host_root, const char *path, struct cri_con
                        "%s is made of more than %d files, or of folders with more than %d", path,
                        MAX_FILES, MAX_ENTRIES);
     /* Both clocks tell whole seconds. */
-    if (ret->started_s && newest_s > ret->started_s + 1 && !*ret->trouble)
-        (void)
-            snprintf(ret->trouble, sizeof(ret->trouble),
-                     "restart containerd: %s, or what it imports, was changed after it had started",
-                     path);
+    ret->is_edited = ret->started_s && newest_s > ret->started_s + 1;
     (void)snprintf(ret->file, sizeof(ret->file), "%s", path);
 }
 
@@ -393,7 +389,15 @@ static void set_handlers(const struct cri_config *c, struct cri_runtime *ret)
     (void)snprintf(ret->own, sizeof(ret->own), "%s", own ? own : "");
 }
 
-static void read_containerd(const char *proc_root, const char *host_root, struct cri_runtime *ret)
+/* What the process runs by is known: the file was understood before anybody changed it. */
+static bool is_settled(const struct cri_runtime *r)
+{
+    return r->started_s && !*r->trouble;
+}
+
+/* before: of the same process; NULL: nothing was read of it. */
+static void read_containerd(const char *proc_root, const char *host_root,
+                            const struct cri_runtime *before, struct cri_runtime *ret)
 {
     struct cmdline words;
     struct cri_config config = {0};
@@ -401,6 +405,17 @@ static void read_containerd(const char *proc_root, const char *host_root, struct
     read_version(host_root, words.program, ret);
     bool by_path = words.config && words.config[0] == '/';
     read_configs(host_root, by_path ? words.config : "/etc/containerd/config.toml", &config, ret);
+    if (before && is_settled(before)) {
+        bool is_edited = ret->is_edited || *ret->trouble;
+        *ret = *before;
+        ret->is_edited = is_edited;
+        return;
+    }
+    if (ret->is_edited && !*ret->trouble)
+        (void)
+            snprintf(ret->trouble, sizeof(ret->trouble),
+                     "restart containerd: %s, or what it imports, was changed after it had started",
+                     ret->file);
     ret->cdi =
         *ret->trouble ? CRI_CDI_UNKNOWN : cri_containerd_cdi(ret->major, ret->minor, &config);
     set_handlers(&config, ret);
@@ -429,7 +444,9 @@ void cri_runtime_read(const char *proc_root, const char *host_root,
 {
     *ret = (struct cri_runtime){.minor = -1};
     assert(proc_root && host_root);
-    if (is_there(proc_root, before)) {
+    if (!is_there(proc_root, before))
+        before = NULL;
+    if (before) {
         ret->pid = before->pid;
         ret->kind = before->kind;
         ret->started_s = before->started_s;
@@ -438,7 +455,7 @@ void cri_runtime_read(const char *proc_root, const char *host_root,
         ret->started_s = ret->pid ? started_s(proc_root, ret->pid) : 0;
     }
     if (ret->kind == CRI_KIND_CONTAINERD)
-        read_containerd(proc_root, host_root, ret);
+        read_containerd(proc_root, host_root, before, ret);
     else if (ret->kind == CRI_KIND_CRIO)
         ret->cdi = CRI_CDI_ON; /* CRI-O has CDI since 1.23, and no switch for it */
     else if (ret->kind == CRI_KIND_DOCKER)

@@ -28,7 +28,10 @@ struct cri_runtime {
     int major, minor; /* of its version; 0, -1: not known */
     enum cri_cdi cdi;
     char file[CRI_PATH_BYTES]; /* the configuration that was read, as the host names it; "": none */
-    char trouble[160];         /* why it could not be read, or is not understood; "": nothing */
+    /* Why it could not be read, or is not understood; "": nothing. */
+    char trouble[CRI_PATH_BYTES + 128];
+    /* The file was changed, or cannot be read any more, since the process read it. */
+    bool is_edited;
     char handler[CRI_NAME_BYTES]; /* the one that runs NVIDIA's container runtime; "": none */
     bool handler_is_default;
     char own[CRI_NAME_BYTES]; /* the handler that runs cleave-runtime (docs/adr/0038); "": none */
@@ -48,6 +51,7 @@ enum cri_cdi cri_containerd_cdi(int major, int minor, const struct cri_config *c
 
 /* Looks for the runtime among the processes of proc_root (the host's /proc), and reads its
  * configuration below host_root (the host's "/"), where only root may have written it. before (NULL:
- * nothing): what was found last; while that process is there no other is looked for. */
+ * nothing): what was found last; while that process is there no other is looked for, and containerd,
+ * which reads its configuration once, is what it was when that was still as the process had read it. */
 void cri_runtime_read(const char *proc_root, const char *host_root,
                       const struct cri_runtime *before, struct cri_runtime *ret);

@@ -310,11 +310,9 @@ static struct saying say_doubt(const struct cri_runtime *r)
                          *r->file ? r->file : "its configuration", meanwhile));
 }
 
-static struct saying say_runtime(const struct node_state *s)
+static struct saying say_how_devices_come(const struct node_state *s)
 {
     const struct cri_runtime *r = &s->setup->runtime;
-    if (s->publisher != API_PUBLISHER_KUBELET)
-        return (struct saying){0};
     if (!plugin_config_wants_cdi(s->config))
         return *r->handler || (host_setup_of(s->setup, "nvidia") &&
                                *host_setup_of(s->setup, "nvidia")->runtime)
@@ -330,6 +328,21 @@ static struct saying say_runtime(const struct node_state *s)
         return say_doubt(r);
     auto_free char *runtime = runtime_words(r);
     return say(CONDITION_TRUE, "CDI", xasprintf("%s gives containers devices by CDI", runtime));
+}
+
+static struct saying say_runtime(const struct node_state *s)
+{
+    const struct cri_runtime *r = &s->setup->runtime;
+    if (s->publisher != API_PUBLISHER_KUBELET)
+        return (struct saying){0};
+    struct saying now = say_how_devices_come(s);
+    if (!r->is_edited || *r->trouble)
+        return now;
+    auto_free char *text = now.message;
+    now.message = xasprintf("%s; %s was changed since containerd started, which counts once it is "
+                            "restarted",
+                            text, r->file);
+    return now;
 }
 
 /* --- The cards --- */

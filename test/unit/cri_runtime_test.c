@@ -221,6 +221,35 @@ Test(cri_runtime, a_configuration_that_is_newer_than_the_process_says_nothing)
     cr_expect_eq(look(&r).cdi, CRI_CDI_UNKNOWN, "the same process");
 }
 
+Test(cri_runtime, a_process_stays_what_it_was_before_its_configuration_was_edited)
+{
+    PROCESS(7, "containerd", "/usr/bin/containerd");
+    put_host("/etc/containerd/config.toml", "version = 2\n" CRI2 "enable_cdi = false\n");
+    long long now = (long long)time(NULL);
+    put_started(7, now + 5);
+    struct cri_runtime first = look(NULL);
+    cr_expect(cri_needs_mounts(&first));
+    cr_expect_not(first.is_edited);
+    first.started_s = now - 60; /* as if the file was written a minute after the start */
+    put_host("/etc/containerd/config.toml", "version = 2\n" CRI2 "enable_cdi = true\n");
+    struct cri_runtime r = look(&first);
+    cr_expect(cri_needs_mounts(&r));
+    cr_expect(r.is_edited);
+    put_host("/etc/containerd/config.toml", "version = [\n");
+    r = look(&r);
+    cr_expect(cri_needs_mounts(&r));
+    cr_expect(r.is_edited);
+    cr_expect_str_empty(r.trouble);
+    put_host("/etc/containerd/config.toml", "version = 2\n" CRI2 "enable_cdi = true\n");
+    PROCESS(8, "containerd", "/usr/bin/containerd");
+    put_started(8, now + 5);
+    auto_free char *gone = xasprintf("%s/7/comm", proc);
+    cr_assert_eq(unlink(gone), 0);
+    r = look(&r);
+    cr_expect_eq(r.cdi, CRI_CDI_ON, "another process reads the file as it is now");
+    cr_expect_not(r.is_edited);
+}
+
 Test(cri_runtime, a_link_leads_to_the_hosts_file)
 {
     PROCESS(7, "containerd", "/usr/bin/containerd");

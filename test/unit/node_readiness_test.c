@@ -204,6 +204,19 @@ Test(node_readiness, a_runtime_without_cdi_has_a_fallback_or_a_remedy)
     expect_without(&f, "ContainerRuntimeReady", "True DeviceFiles", "slices", "NVIDIA");
 }
 
+Test(node_readiness, an_edited_configuration_is_said_to_wait_for_a_restart)
+{
+    struct facts f;
+    init(&f);
+    f.setup.runtime.is_edited = true;
+    expect(&f, "ContainerRuntimeReady", "True CDI",
+           "/etc/containerd/config.toml was changed since containerd started");
+    (void)snprintf(f.setup.runtime.trouble, sizeof(f.setup.runtime.trouble), "%s", "restart it");
+    f.setup.runtime.cdi = CRI_CDI_UNKNOWN;
+    expect_without(&f, "ContainerRuntimeReady", "Unknown ConfigUnreadable", "restart it",
+                   "was changed since");
+}
+
 Test(node_readiness, a_runtime_that_is_not_known_is_said_to_be)
 {
     struct facts f;
