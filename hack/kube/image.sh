@@ -9,13 +9,14 @@
 #   --user USER         whom it runs as; root where this is left out
 #   --label KEY=VALUE   a label of the image's configuration, and an annotation of its manifest
 #   --digest FILE       writes the image's digest there
+#   --level N           of gzip, 1 (fast) to 9 (small); 6 where this is left out
 #
 # The same folder gives the same file: names are sorted, everything is root's, and all times are
 # SOURCE_DATE_EPOCH (0 where that is not set). Modes are the folder's, whatever the caller's umask.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-tags=() user='' labels=() digest_file=''
+tags=() user='' labels=() digest_file='' level=6
 while [ $# -gt 0 ]; do
     case "$1" in
     -h | --help)
@@ -26,6 +27,7 @@ while [ $# -gt 0 ]; do
     --user) user=$2 ;;
     --label) labels+=("$2") ;;
     --digest) digest_file=$2 ;;
+    --level) level=$2 ;;
     -*) die "unknown option '$1'; see --help" ;;
     *) break ;;
     esac
@@ -63,7 +65,7 @@ size_of() { stat -c %s "$parts/blobs/sha256/$1"; }
 mkdir -p "$parts/blobs/sha256"
 same_tar "$folder" . >"$parts/layer"
 diff_id=$(sha256 "$parts/layer")
-gzip -n <"$parts/layer" >"$parts/layer.gz"
+gzip -n "-$level" <"$parts/layer" >"$parts/layer.gz"
 rm "$parts/layer"
 layer=$(keep "$parts/layer.gz")
 

@@ -126,8 +126,8 @@ make_images() {
     "$busybox" --list | while read -r applet; do
         [ "$applet" = busybox ] || ln -sf busybox "$root/bin/$applet"
     done
-    "$KUBE_HERE/image.sh" localhost/pause:1 "$images/pause.tar" "${pause%/*}" /pause
-    "$KUBE_HERE/image.sh" localhost/busybox:1 "$images/busybox.tar" "$root" /bin/sh
+    "$KUBE_HERE/image.sh" --level 1 localhost/pause:1 "$images/pause.tar" "${pause%/*}" /pause
+    "$KUBE_HERE/image.sh" --level 1 localhost/busybox:1 "$images/busybox.tar" "$root" /bin/sh
 }
 
 # --- the node ---

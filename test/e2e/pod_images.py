@@ -27,7 +27,7 @@ def image(folder, program, tag):
     if tar.exists():
         return tar
     (root / "etc/tag").write_text(f"{tag}\n")
-    subprocess.run([HACK / "image.sh", *USERS[program], f"{REGISTRY}/{program}:{tag}", tar, root, f"/usr/bin/{program}"], check=True, timeout=60)
+    subprocess.run([HACK / "image.sh", "--level", "1", *USERS[program], f"{REGISTRY}/{program}:{tag}", tar, root, f"/usr/bin/{program}"], check=True, timeout=60)
     return tar
 
 
@@ -65,5 +65,5 @@ def loaded(program):
 def agent_image(folder, tag, root, entrypoint):
     """An image of no agent, under the agent's name: its reference and its tar."""
     reference, tar = f"{REGISTRY}/cleave-agent:{tag}", folder / f"cleave-agent-{tag}.tar"
-    subprocess.run([HACK / "image.sh", reference, tar, root, entrypoint], check=True, timeout=60)
+    subprocess.run([HACK / "image.sh", "--level", "1", reference, tar, root, entrypoint], check=True, timeout=60)
     return reference, tar
