@@ -7,6 +7,8 @@
 #include "base/jx.h"
 #include "base/xalloc.h"
 
+#include "nodeagent/kubelet/plugin_messages.h"
+
 /* As large as a PodResources answer may be: an entry holds the plugin's answer besides the ids. */
 #define MAX_BYTES (16U << 20)
 
@@ -21,9 +23,20 @@ static void free_devices(struct checkpoint_device *devices, size_t n)
     free(devices);
 }
 
+static void free_grants(struct checkpoint_grant *grants, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < grants[i].n_files; k++)
+            free(grants[i].files[k]);
+        free(grants[i].files);
+    }
+    free(grants);
+}
+
 void checkpoint_done(struct checkpoint *c)
 {
     free_devices(c->devices, c->n);
+    free_grants(c->grants, c->n_grants);
     *c = (struct checkpoint){0};
 }
 
@@ -49,7 +62,7 @@ static int add_ids(const json_t *entry, const json_t *ids, struct checkpoint *c,
 }
 
 /* By NUMA node; before Kubernetes 1.20 a plain list. */
-static int add_entry(const json_t *entry, struct checkpoint *c, struct err *e)
+static int add_devices(const json_t *entry, struct checkpoint *c, struct err *e)
 {
     const json_t *ids = JX_AT(entry, "DeviceIDs");
     if (!json_is_object(ids))
@@ -58,6 +71,23 @@ static int add_entry(const json_t *entry, struct checkpoint *c, struct err *e)
     json_t *of_node;
     json_object_foreach((json_t *)(uintptr_t)ids, node, of_node)
         TRY(add_ids(entry, json_is_null(of_node) ? NULL : of_node, c, e));
+    return 0;
+}
+
+/* An answer that cannot be read is another plugin's, or of a kubelet that writes it otherwise: the
+ * devices count all the same. */
+static int add_entry(const json_t *entry, struct checkpoint *c, struct err *e)
+{
+    size_t first = c->n;
+    TRY(add_devices(entry, c, e));
+    if (c->n == first)
+        return 0;
+    struct checkpoint_grant *g = XPUSH(c->grants, c->n_grants);
+    const char *answer = JX_STR_AT(entry, "AllocResp");
+    g->first = first;
+    g->n = c->n - first;
+    if (answer && plugin_answer_files(answer, &g->files, &g->n_files, /* e= */ NULL) < 0)
+        g->n_files = 0;
     return 0;
 }
 

@@ -17,9 +17,19 @@ struct checkpoint_device {
     char *uid; /* of the pod */
 };
 
+/* What a plugin answered for the devices of one resource and container: devices [first, first + n)
+ * of the checkpoint. The kubelet repeats the answer whenever the container starts. */
+struct checkpoint_grant {
+    size_t first, n;
+    char **files; /* the host's paths of the device files in the answer */
+    size_t n_files;
+};
+
 struct checkpoint {
     struct checkpoint_device *devices;
     size_t n;
+    struct checkpoint_grant *grants; /* with at least one device */
+    size_t n_grants;
     struct stat seen; /* the file it was read from; st_nlink 0: none */
 };
 

@@ -2,6 +2,7 @@
 #include "nodeagent/kubelet/plugin_messages.h"
 
 #include <assert.h>
+#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -271,6 +272,30 @@ int plugin_answer_allocate(const uint8_t *request, size_t len, plugin_allocate_f
         answer_done(&answers[i]);
     free(answers);
     return rc;
+}
+
+int plugin_answer_files(const char *base64, char ***ret, size_t *ret_n, struct err *e)
+{
+    size_t len = strlen(base64);
+    if (len > MAX_UNPACKED)
+        return err_set(e, ERR_TOO_LARGE, "an answer of %zu bytes is not read", len);
+    auto_free uint8_t *bytes = xmalloc(len + 1);
+    int n = EVP_DecodeBlock(bytes, (const unsigned char *)base64, (int)len);
+    for (size_t i = len; n > 0 && i > 0 && base64[i - 1] == '='; i--)
+        n--; /* EVP_DecodeBlock counts the padding */
+    auto_proto_arena struct proto_arena arena;
+    proto_arena_init(&arena, MAX_UNPACKED);
+    const V1beta1__ContainerAllocateResponse *m =
+        n < 0 ? NULL
+              : v1beta1__container_allocate_response__unpack(&arena.allocator, (size_t)n, bytes);
+    if (!m)
+        return err_set(e, ERR_INVALID, "not base64 of a ContainerAllocateResponse");
+    char **files = xcalloc(m->n_devices, sizeof(*files));
+    for (size_t i = 0; i < m->n_devices; i++)
+        files[i] = xstrdup(m->devices[i]->host_path);
+    *ret = files;
+    *ret_n = m->n_devices;
+    return 0;
 }
 
 /* --- GetPreferredAllocation --- */

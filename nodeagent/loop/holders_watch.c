@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
-#include "nodeagent/kubelet/checkpoint.h"
 #include "nodeagent/kubelet/pod_resources.h"
 #include "nodeagent/offer/device_id.h"
 #include "nodeagent/report/neighbours.h"
@@ -274,6 +273,11 @@ void holders_watch_grant(struct holders_watch *w, const char *const *ids, size_t
 const struct holders *holders_watch_get(const struct holders_watch *w)
 {
     return &w->holders;
+}
+
+const struct checkpoint *holders_watch_checkpoint(const struct holders_watch *w)
+{
+    return &w->checkpoint;
 }
 
 const struct neighbours *holders_watch_neighbours(const struct holders_watch *w)

@@ -3,13 +3,15 @@
 
 #include "base/reactor.h"
 
+#include "nodeagent/kubelet/checkpoint.h"
 #include "nodeagent/kubelet/device_plugin.h"
 #include "nodeagent/offer/device_table.h"
 #include "nodeagent/offer/holders.h"
 
 /*
- * Watches who holds the node's devices: asks the kubelet's PodResources, soon after a grant and now
- * and then while pods hold something, and adds what its checkpoint still has. Also asks after each
+ * Watches who holds the node's devices: asks the kubelet's PodResources, soon after a grant, each
+ * ten seconds while pods hold something (the enum in the .c file), and at each reading of the node
+ * (holders_watch_check); and adds what the kubelet's checkpoint still has. Also asks after each
  * registration whether the kubelet knows the plugin's resources. The same list shows which pods of
  * other programs are here (report/neighbours.h). The loop's thread only; never
  * blocks.
@@ -48,6 +50,8 @@ void holders_watch_grant(struct holders_watch *w, const char *const *ids, size_t
 void holders_watch_verify(struct holders_watch *w);
 /* The programs of others that the newest list shows. Borrowed likewise. */
 const struct neighbours *holders_watch_neighbours(const struct holders_watch *w);
+/* What the kubelet's checkpoint had when it was last read. Borrowed likewise. */
+const struct checkpoint *holders_watch_checkpoint(const struct holders_watch *w);
 /* The holders. Borrowed until the next dispatch of the reactor. */
 const struct holders *holders_watch_get(const struct holders_watch *w);
 /* NULL allowed; returns NULL. Before the reactor is freed. */

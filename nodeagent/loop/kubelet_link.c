@@ -28,8 +28,10 @@ struct kubelet_link {
     struct card_scores scores;
     const struct driver_view *driver; /* NULL: not known yet */
     bool needs_mounts;                /* nobody but the answer brings the driver's files */
-    struct cdi *cdi;                  /* NULL: devices are not named by CDI */
-    char *cdi_trouble;                /* NULL: the files are up to date */
+    bool looks_anew;                  /* the runtime looks up a device's files at each start */
+    struct outdated_grants outdated;
+    struct cdi *cdi;   /* NULL: devices are not named by CDI */
+    char *cdi_trouble; /* NULL: the files are up to date */
     struct reactor_timer *cdi_timer;
     struct mps *mps;   /* NULL: nothing can be shared by MPS */
     bool setting_mps;  /* ignore callbacks: this module sets the units itself */
@@ -347,6 +349,7 @@ void kubelet_link_set_runtime(struct kubelet_link *k, const struct cri_runtime *
     k->o.entry.cdi_in_doubt = r->cdi != CRI_CDI_ON;
     k->o.entry.by_mark = r->cdi != CRI_CDI_ON && *r->own;
     k->needs_mounts = cri_needs_mounts(r);
+    k->looks_anew = r->own_is_default;
 }
 
 void kubelet_link_set_driver(struct kubelet_link *k, const struct driver_view *driver)
@@ -381,6 +384,15 @@ const struct holders *kubelet_link_holders(const struct kubelet_link *k)
 const struct neighbours *kubelet_link_neighbours(const struct kubelet_link *k)
 {
     return holders_watch_neighbours(k->holders);
+}
+
+const struct outdated_grants *kubelet_link_outdated(struct kubelet_link *k)
+{
+    outdated_grants_done(&k->outdated);
+    if (k->driver && !k->looks_anew)
+        outdated_grants_find(&k->table, &k->driver->nodes, holders_watch_checkpoint(k->holders),
+                             holders_watch_get(k->holders), &k->outdated);
+    return &k->outdated;
 }
 
 const char *kubelet_link_contested(const struct kubelet_link *k)
@@ -551,6 +563,7 @@ struct kubelet_link *kubelet_link_free(struct kubelet_link *k)
     seals_done(&k->seals);
     shown_done(&k->shown);
     device_table_done(&k->table);
+    outdated_grants_done(&k->outdated);
     free(k);
     return NULL;
 }

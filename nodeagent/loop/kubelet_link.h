@@ -12,6 +12,7 @@
 #include "nodeagent/kubelet/device_plugin.h"
 #include "nodeagent/offer/device_table.h"
 #include "nodeagent/offer/holders.h"
+#include "nodeagent/offer/outdated_grants.h"
 
 /*
  * The link between the agent's loop and the kubelet. The loop sets the offer; the kubelet grants it
@@ -71,9 +72,9 @@ void kubelet_link_set_topology(struct kubelet_link *k, const struct gpu_topology
                                const int *numa_nodes);
 /* The drivers' device files and libraries for containers; borrowed until the next call. */
 void kubelet_link_set_driver(struct kubelet_link *k, const struct driver_view *driver);
-/* The container runtime decides over what answers have beside CDI names. Until one was found they name
- * the devices in the other ways as well. One that is not found any more is being started again, and
- * what was known of it holds. */
+/* The container runtime decides what an answer has beside CDI names. Until one was found, answers name
+ * the devices in all other ways as well. A runtime that is not found any more is being started again,
+ * and what was known of it holds. */
 void kubelet_link_set_runtime(struct kubelet_link *k, const struct cri_runtime *r);
 /* Asks the kubelet for the holders. The answer comes as KUBELET_LISTED, with holders'
  * asked_mono_ms. */
@@ -86,6 +87,9 @@ const struct holders *kubelet_link_holders(const struct kubelet_link *k);
 
 /* Other programs on this node, as the kubelet's newest list shows them. Borrowed likewise. */
 const struct neighbours *kubelet_link_neighbours(const struct kubelet_link *k);
+/* The containers whose grant names files that are not their device's any more. Borrowed until the
+ * next call. */
+const struct outdated_grants *kubelet_link_outdated(struct kubelet_link *k);
 /* As device_plugin_contested; NULL also where the kubelet is only observed. */
 const char *kubelet_link_contested(const struct kubelet_link *k);
 
@@ -97,8 +101,8 @@ void kubelet_link_seal(struct kubelet_link *k, const char *owner, const char *co
 void kubelet_link_unseal(struct kubelet_link *k, const char *owner);
 
 /* True once no MPS daemon of a device sealed for this owner is left. The seal ends the daemon,
- * because it would keep a partition from being destroyed. A change is reported as
- * KUBELET_LISTED. */
+ * because it would keep a partition from being destroyed. Its end is reported as KUBELET_LISTED,
+ * since the same jobs wait for both. */
 bool kubelet_link_has_no_daemon(const struct kubelet_link *k, const char *owner);
 
 /* Whether serving the kubelet works, and for a condition what does not. The text is borrowed until

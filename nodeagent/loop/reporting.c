@@ -67,6 +67,7 @@ static void add_link(const struct reporting *r, struct node_state *s)
     s->holders = kubelet_link_holders(r->d.kubelet);
     s->plugin_state = kubelet_link_state(r->d.kubelet, &s->plugin_text);
     s->neighbours = kubelet_link_neighbours(r->d.kubelet);
+    s->outdated = kubelet_link_outdated(r->d.kubelet);
     s->contested = kubelet_link_contested(r->d.kubelet);
 }
 

@@ -18,6 +18,7 @@
 struct device_nodes;
 struct plugin_config;
 struct neighbours; /* report/neighbours.h */
+struct outdated_grants;
 
 /* CDI names of devices that are on offer but cannot be given to a container. */
 struct unready {
@@ -55,17 +56,18 @@ struct node_state {
     const char *stuck_call;               /* a vendor call is past its deadline; NULL: none */
     const struct health *health;          /* the illnesses of instances; NULL: none */
     const char *agent_version;
-    const struct plugin_config *config;  /* applies where the spec says nothing; NULL: none */
-    enum api_publisher publisher;        /* who publishes the resources */
-    const struct holders *holders;       /* the pods that hold devices; NULL: the agent does not
+    const struct plugin_config *config;     /* applies where the spec says nothing; NULL: none */
+    enum api_publisher publisher;           /* who publishes the resources */
+    const struct holders *holders;          /* the pods that hold devices; NULL: the agent does not
                                             know, since it has no kubelet */
-    enum plugin_state plugin_state;      /* whether the kubelet is being served */
-    const char *plugin_text;             /* NULL: the agent does not serve the kubelet */
-    struct unready unready;              /* valid once the offer is served */
-    const struct device_nodes *nodes;    /* device files that containers get; NULL: not used */
-    const struct device_slots *sick;     /* slots that cannot be granted anew; NULL: none */
-    const char *node;                    /* its name; NULL: not known */
-    const struct neighbours *neighbours; /* other programs beside the agent; NULL: not known */
+    enum plugin_state plugin_state;         /* whether the kubelet is being served */
+    const char *plugin_text;                /* NULL: the agent does not serve the kubelet */
+    struct unready unready;                 /* valid once the offer is served */
+    const struct device_nodes *nodes;       /* device files that containers get; NULL: not used */
+    const struct device_slots *sick;        /* slots that cannot be granted anew; NULL: none */
+    const char *node;                       /* its name; NULL: not known */
+    const struct neighbours *neighbours;    /* other programs beside the agent; NULL: not known */
+    const struct outdated_grants *outdated; /* NULL: not known */
     const char *contested;      /* a resource that another program registers, too; NULL: none */
     const char *pods_forbidden; /* why the agent may not read pods, so that no slice can be
                                             made for one; NULL: it may */

@@ -16,6 +16,7 @@
 #include "nodeagent/report/node_kstatus.h"
 #include "nodeagent/report/node_readiness.h"
 #include "nodeagent/report/node_summary.h"
+#include "nodeagent/report/outdated_report.h"
 #include "partition/model.h"
 #include "service/conditions.h"
 
@@ -293,6 +294,7 @@ void node_status_build(const struct node_state *s, const struct node_offer *o,
     build_understood(s, now_ms, ret);
     node_readiness_build(s, now_ms, ret);
     neighbours_build(s, now_ms, ret);
+    outdated_report_build(s, now_ms, ret);
     struct node_kstatus v = node_kstatus_of(s, ret);
     assert(v.reason);
     auto_free char *text = v.message ? v.message : as_wanted(s);

@@ -278,6 +278,31 @@ def test_a_container_that_starts_again_has_its_partitions_new_files_and_no_old_o
         assert assert_sees_its_own(real_node, pod) == device
 
 
+def test_where_nothing_of_ours_starts_containers_grants_with_old_files_are_told(real_node):
+    """The kubelet will repeat such a grant. What the answer was is in the kubelet's checkpoint."""
+    real_node.wait_offers()
+    with real_node.without_cdi():
+        real_node.show_runtime()
+        real_node.start()
+        wait_for(lambda: condition(real_node.status(), "ContainerRuntimeReady").get("reason") == "DriverMounts", 30, "the runtime to be known")
+        made_piecemeal(real_node)
+        pods = [worker(real_node, {PIECE: "1"}) for _ in range(3)]
+        devices = [assert_sees_its_own(real_node, pod) for pod in pods]
+        before = [device_files(real_node, device) for device in devices]
+        assert not condition(real_node.status(), "GrantsOutdated")
+        lose_instances(real_node)
+        said = wait_for(lambda: condition(real_node.status(), "GrantsOutdated"), 30, "the grants to be told of")
+        now = [device_files(real_node, device) for device in devices]
+        changed = [pod for pod, old, new in zip(pods, before, now, strict=True) if old != new]
+        assert said["reason"] == "DeviceFilesChanged" and changed
+        assert [pod for pod in pods if pod in said["message"]] == changed
+        for pod in pods:
+            real_node.delete(pod)
+        wait_for(lambda: not condition(real_node.status(), "GrantsOutdated"), 60, "the grants to be forgotten")
+    real_node.show_runtime()
+    wait_for(lambda: condition(real_node.status(), "ContainerRuntimeReady")["reason"] == "CDI", 30, "the switch to be seen")
+
+
 def test_the_kubelet_restarts_and_everybody_keeps_what_he_has(halves):
     pod = worker(halves, {SMALL: "1"})
     device = assert_sees_its_own(halves, pod)

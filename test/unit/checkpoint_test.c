@@ -39,6 +39,28 @@ Test(checkpoint, older_kubelets_write_a_plain_list)
     cr_expect_eq(c.n, 1);
 }
 
+/* The answer of a plugin for /dev/nvidiactl and /dev/nvidia1, as a kubelet keeps it. */
+#define ANSWER                                                                                     \
+    "Ch8KFk5WSURJQV9WSVNJQkxFX0RFVklDRVMSBU1JRy1hGiQKDi9kZXYvbnZpZGlhY3RsEg4vZGV2L252aWRpYWN0"     \
+    "bBoCcncaIAoML2Rldi9udmlkaWExEgwvZGV2L252aWRpYTEaAnJ3"
+
+Test(checkpoint, the_files_of_each_answer_are_read)
+{
+    auto_checkpoint struct checkpoint c = {0};
+    static const char text[] = FILE_OF("[" ENTRY("[]") "," ENTRY(
+        "[\"GPU-1\"]") ",{\"PodUID\":\"1\",\"ContainerName\":\"a\","
+                       "\"ResourceName\":\"x\",\"DeviceIDs\":{\"0\":[\"b\"],\"1\":[\"c\"]},\"AllocResp\":\"" ANSWER
+                       "\"}]");
+    cr_assert_eq(parse(text, &c), 0);
+    cr_assert_eq(c.n_grants, 2, "an entry without devices is none");
+    cr_expect_eq(c.grants[0].n_files, 0, "what is no answer names no files");
+    cr_expect_eq(c.grants[1].first, 1);
+    cr_expect_eq(c.grants[1].n, 2);
+    cr_assert_eq(c.grants[1].n_files, 2);
+    cr_expect_str_eq(c.grants[1].files[0], "/dev/nvidiactl");
+    cr_expect_str_eq(c.grants[1].files[1], "/dev/nvidia1");
+}
+
 Test(checkpoint, a_kubelet_without_pods_writes_null)
 {
     auto_checkpoint struct checkpoint c = {0};

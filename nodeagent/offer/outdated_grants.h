@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/auto.h"
+
+#include "nodeagent/kubelet/checkpoint.h"
+#include "nodeagent/offer/device_table.h"
+#include "nodeagent/offer/holders.h"
+
+/*
+ * The containers that would not get their device if they started again. The kubelet repeats the
+ * answer that it had when the pod came. Meanwhile the device can have other files: the driver
+ * numbers cards anew at each boot, and instances when they are made anew. The old file is gone, or
+ * is another pod's. Where CDI or cleave-runtime starts containers, answers name no files, or those
+ * are looked up at the start (docs/adr/0038). Pure.
+ */
+struct outdated_grant {
+    char *ns, *pod; /* NULL: known by its uid only */
+    char *uid, *container, *id;
+};
+
+struct outdated_grants {
+    struct outdated_grant *items;
+    size_t n;
+};
+
+/* Compares the files in the kubelet's answers with those that the table's devices have now. Devices
+ * that the table lacks are passed over. nodes: the existing device files. */
+void outdated_grants_find(const struct device_table *t, const struct device_nodes *nodes,
+                          const struct checkpoint *c, const struct holders *h,
+                          struct outdated_grants *ret);
+void outdated_grants_done(struct outdated_grants *g);
+AUTO_DEFINE(outdated_grants, struct outdated_grants, outdated_grants_done)

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/xalloc.h"
+
+#include "api/device.h"
+#include "nodeagent/offer/outdated_grants.h"
+#include "nodeagent/report/outdated_report.h"
+#include "nodeagent/vendor/nvidia/container_nvidia.h"
+#include "nodeagent/vendor/nvidia/nvidia_nodes.h"
+
+/* A node whose card 1 has one partition; a pod, ml/train, was granted it. */
+
+static char resource[] = "nvidia.com/mig-1g.10gb", card_uuid[] = "GPU-1", cdi_name[] = "GPU-1-0";
+static char id[] = "GPU-1/1g.10gb@0", uid[] = "0b7c", container[] = "main";
+static char ns[] = "ml", pod[] = "train", no_root[] = "";
+
+static struct nvidia_nodes_cap caps[] = {{1, 7, -1, 201}, {1, 7, 0, 202}};
+static struct nvidia_nodes own = {.ctl = true,
+                                  .caps = caps,
+                                  .n_caps = ARRAY_LEN(caps),
+                                  .host_dev_root = no_root};
+static const struct device_nodes nodes = {.own = {{&container_nvidia, &own}}};
+
+static struct table_device device = {.id = "GPU-1/1g.10gb@0",
+                                     .entry = {.vendor = "nvidia",
+                                               .cdi_name = cdi_name,
+                                               .card_uuid = card_uuid,
+                                               .minor = 1,
+                                               .mig = true,
+                                               .gi_id = 7}};
+static struct table_resource resources[] = {{resource, false, &device, 1}};
+static const struct device_table table = {.resources = resources, .n_resources = 1};
+static struct holder listed[] = {{.id = id, .ns = ns, .pod = pod, .container = container}};
+static const struct holders holders = {.listed = listed, .n_listed = 1, .known = true};
+
+/* What is out of date when these files were granted, as the condition's message; "": nothing.
+ * Caller frees. */
+static char *outdated(const struct holders *h, const char *first, const char *second)
+{
+    char *files[] = {(char *)(uintptr_t)first, (char *)(uintptr_t)second};
+    struct checkpoint_device devices[] = {
+        {.resource = resource, .id = id, .container = container, .uid = uid}};
+    struct checkpoint_grant grants[] = {
+        {.n = 1, .files = files, .n_files = (size_t)(first != NULL) + (second != NULL)}};
+    const struct checkpoint c = {.devices = devices, .n = 1, .grants = grants, .n_grants = 1};
+    AUTO(outdated_grants) struct outdated_grants found;
+    outdated_grants_find(&table, &nodes, &c, h, &found);
+    const struct node_state s = {.outdated = &found, .generation = 3};
+    struct device_status status = {0};
+    outdated_report_build(&s, 1000, &status);
+    char *text = xstrdup(status.conditions.count ? status.conditions.items[0].message : "");
+    device_status_done(&status);
+    return text;
+}
+
+static void expect(const char *first, const char *second, const char *words)
+{
+    auto_free char *text = outdated(&holders, first, second);
+    cr_expect_str_eq(text, words, "%s", text);
+}
+
+Test(outdated_grants, what_a_device_has_now_is_not_outdated)
+{
+    expect("/dev/nvidiactl", "/dev/nvidia-caps/nvidia-cap202", "");
+    expect("/dev/nvidia1", "/dev/nvidia-caps/nvidia-cap201", "");
+}
+
+Test(outdated_grants, answers_that_name_no_files_never_are)
+{
+    expect(NULL, NULL, "");
+}
+
+Test(outdated_grants, a_file_that_is_not_the_devices_any_more_is_told_with_its_pod)
+{
+    expect("/dev/nvidia1", "/dev/nvidia-caps/nvidia-cap211",
+           "1 container would not have its device after a restart, since the device's files are "
+           "others than when the pod came: ml/train (container main, GPU-1/1g.10gb@0); delete the "
+           "pods, so that they are made anew");
+    const struct holders nobody = {.known = true};
+    auto_free char *text = outdated(&nobody, "/dev/nvidia0", NULL);
+    cr_expect(strstr(text, "pod 0b7c (container main"), "%s", text);
+}
+
+Test(outdated_grants, files_below_the_drivers_root_are_compared_there)
+{
+    char root[] = "/run/nvidia/driver";
+    own.host_dev_root = root;
+    expect("/run/nvidia/driver/dev/nvidia1", NULL, "");
+    auto_free char *text = outdated(&holders, "/dev/nvidia1", NULL);
+    cr_expect(strstr(text, "ml/train"), "%s", text);
+    own.host_dev_root = no_root;
+}
+
+Test(outdated_grants, devices_that_are_not_there_are_passed_over)
+{
+    (void)snprintf(device.id, sizeof(device.id), "%s", "GPU-1/1g.10gb@1");
+    expect("/dev/nvidia0", NULL, "");
+    (void)snprintf(device.id, sizeof(device.id), "%s", id);
+    own.n_caps = 0;
+    expect("/dev/nvidia0", NULL, "");
+    own.n_caps = ARRAY_LEN(caps);
+}
