@@ -12,8 +12,9 @@
 
 /*
  * The exact MIG planner: pure, no I/O, no clock. All structs are plain values of fixed size.
- * mig_plan decides what stays, goes and is made (mig_plan.c), and mig_place.c where. The tables are
- * checked by mig_check.c, names resolved by mig_resolve.c.
+ * mig_plan decides which instances stay, go and are made (mig_plan.c), and mig_place.c where: the
+ * layout. The driver's calls on the way there are planned after it (nodeagent/change/card_plan.h).
+ * The tables are checked by mig_check.c, names resolved by mig_resolve.c.
  *
  * A card is a grid of memory slices (4, 8 or 12 so far, as the driver reports). Each GPU instance
  * covers the memory slices of one of its profile's possible placements. Placements never overlap,
@@ -176,7 +177,7 @@ int mig_named_layout(const struct mig_table *t, const char *name, bool *ret_enab
                      struct mig_wants *ret, struct err *e) MUST_CHECK;
 
 /* Number of c-slice compute instances that fit a GPU instance of g slices. 0 when that size is not
- * offered (nvidia.md 3.1; the driver lists sizes only once the instance exists), or when more than
+ * offered (NVIDIA's MIG User Guide; the driver lists sizes only once the instance exists), or when more than
  * MIG_MAX_CIS would fit. */
 unsigned mig_ci_max(unsigned g, unsigned c);
 

@@ -19,8 +19,8 @@
  */
 #define SGPU_MAX_SLICES 16
 #define SGPU_STEP_MIB   128
-/* Drivers take 32 bytes, of which our mark takes seven. In the kubelet's device id of 63 the card
- * takes 41. */
+/* A driver takes an alias of 32 bytes, and our prefix, "cleave.", has seven. The kubelet takes a
+ * device id of 63 bytes, and the card's uuid with '/' has 41. */
 #define SGPU_ALIAS_MAX   22
 #define SGPU_ALIAS_BYTES 36 /* so that no struct with one has padding */
 

@@ -10,8 +10,8 @@
 
 /*
  * A description of devices: one of the CDI files that the agent writes (nodeagent/cdi/cdi.h,
- * cdi_slot.h). Pure. Read is what the agent writes and no more: what else the file has is refused,
- * as leaving it out could be as bad as another device.
+ * cdi_slot.h). Pure. Only members that the agent writes are known. A file with any other is refused:
+ * a container without what that member says could be as wrong as one with another device.
  */
 
 enum { DESCRIPTION_BYTES = 16 << 20 }; /* the agent's own bound */

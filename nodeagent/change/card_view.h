@@ -36,8 +36,8 @@ bool card_makes_slices(const struct gpu_card *card, const struct device_want *wa
 void card_resolve_view(const struct gpu_card *card, struct resolve_card *ret,
                        struct profile_count **counts);
 /* The same, with only the partitions that are healthy and on offer. A whole card that is not on
- * offer counts as not healthy. A card with no partition on offer is marked `none_offered`. Neither
- * influences the names of resources. */
+ * offer counts as not healthy. A card with no partition on offer is marked `none_offered`. Cards
+ * marked so or not healthy do not count when the names of resources are chosen. */
 void card_resolve_offered(const struct gpu_card *card, const struct card_offer *offer,
                           struct resolve_card *ret, struct profile_count **counts);
 void card_resolve_counts_free(struct profile_count *counts, size_t n);

@@ -17,7 +17,8 @@
  *  - Other cards are never touched. Nothing in use is ever destroyed.
  *
  * All functions run on a worker's thread that has the card in hand (gpu.h), and block for as long
- * as the hardware takes. card_plan.h plans, card_run.h takes the steps, journal.h is the way back.
+ * as the hardware takes. card_plan.h plans and card_run.h takes the steps, there and back; the
+ * journal keeps the layout to go back to (journal.h).
  */
 
 enum txn_outcome {

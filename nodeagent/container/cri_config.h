@@ -8,8 +8,9 @@
 
 /*
  * What containerd's configuration says of the ways into a container: whether it does CDI, and which
- * of its runtimes are NVIDIA's and ours. Of Docker's the second. Pure; a plain value. Sources: containerd docs/cri/config.md and
- * docs/man/containerd-config.toml.5.md (versions 1, 2 and 3 of the file).
+ * of its runtimes are NVIDIA's and ours. Docker's says the latter alone. Pure; a plain value.
+ * Sources: containerd docs/cri/config.md and docs/man/containerd-config.toml.5.md (versions 1, 2 and
+ * 3 of the file).
  */
 enum { CRI_MAX_IMPORTS = 8, CRI_MAX_HANDLERS = 8, CRI_NAME_BYTES = 64, CRI_PATH_BYTES = 256 };
 

@@ -55,7 +55,7 @@ enum { XID_MAX = 1024 };
 struct health_options {
     bool no_xids;                /* no Xid makes anything ill */
     uint8_t ignore[XID_MAX / 8]; /* these Xids make nothing ill */
-    uint8_t heed[XID_MAX / 8];   /* these Xids always do, whatever the other members say */
+    uint8_t heed[XID_MAX / 8];   /* these Xids make ill in spite of no_xids and ignore */
     int64_t settle_ms, hold_ms;  /* 0: one minute; ten minutes */
 };
 

@@ -45,7 +45,8 @@ struct health_news {
 
 /* Readable while health_watch_take has something to do; -1: no reports are watched. */
 int health_watch_fd(const struct health_watch *w);
-/* Takes all reports that are waiting and marks the cards that they concern. */
+/* Takes all reports that are waiting, and marks the cards that they concern as health_watch_mark
+ * does. */
 struct health_news health_watch_take(struct health_watch *w, struct card_view *cards, size_t n);
 
 /* Takes a reading that began at that time, as it came from the hardware. all: the node has no other

@@ -47,6 +47,6 @@ struct agent_deps {
     struct driver_where driver;        /* where containers' device files are; used when serving the
                                           kubelet */
     struct handover_locks *locks;      /* NULL: no other agent can be on this node */
-    int64_t resync_ms;                 /* 0: 30 s */
+    int64_t resync_ms;                 /* between two readings of the node; 0: 30 s */
     uint64_t seed;
 };

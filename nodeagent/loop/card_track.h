@@ -17,7 +17,7 @@ struct card_track {
     struct card_memo memo;
     struct backoff backoff;
     int64_t retry_mono_ms; /* INT64_MAX: no retry is planned */
-    bool ordered; /* by a new spec; the controller withdrew beforehand what the spec destroys */
+    bool ordered; /* a new spec asks for it; what it destroys, the controller withdrew before */
     struct card_offer told;    /* the offer last published for the card */
     int64_t told_number;       /* of the first status that says so; 0: none yet */
     bool withdraws;            /* waits until the Node offers no more than `told` */
@@ -76,7 +76,7 @@ void card_track_await(struct card_track *t, int64_t now_mono_ms);
 void card_tracks_listed(struct card_tracks *t);
 /* The holders changed: attempts that found something in use are repeated now. */
 void card_tracks_retry_now(struct card_tracks *t, int64_t now_mono_ms);
-/* Nobody counts any more on what the statuses up to this number do not offer. */
+/* All who read the statuses have followed those up to this number: what they do not offer may go. */
 void card_tracks_acked(struct card_tracks *t, int64_t number);
 /* Nothing can be attempted for the want now (card_refusal.h): not before a new reading or another
  * want. reason is static. */

@@ -73,9 +73,8 @@ void recovery_note(struct recovery *r, const char *uuid, const struct txn_result
 bool recovery_told(struct recovery *r, const struct recovery_facts *f, int64_t number,
                    int64_t now_mono_ms);
 
-/* The number of the status that the recovery of all withheld cards waits for: the greatest of
- * theirs, where a card that no status has told of yet counts with `next`. 0: no card is
- * withheld. */
+/* The newest status that one of the withheld cards waits for; a card that no status has told of yet
+ * waits for `next`. 0: no card is withheld. */
 int64_t recovery_number(const struct recovery *r, const struct recovery_facts *f, int64_t next);
 
 void recovery_done(struct recovery *r);

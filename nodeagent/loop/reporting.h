@@ -63,8 +63,8 @@ void reporting_serve(struct reporting *r);
 bool reporting_has_served(const struct reporting *r);
 /* The number of the newest status that the Node's resources follow: where the controller publishes
  * them, it repeats the text of status.withdrawal in spec.withdrawn once it has written the Node. A
- * status has such a text until a change, or the end of an interrupted one, has been told so here.
- * 0: none. */
+ * status keeps such a text until this has told the change, or the end of an interrupted one, that
+ * waits for it. 0: none. */
 int64_t reporting_confirmed(struct reporting *r);
 /* Takes over the Device's status once, so that its conditions and drains continue in the first one
  * of this agent. Does nothing after the first status. */

@@ -65,9 +65,8 @@ struct card_step {
 struct card_steps {
     unsigned n;
     struct card_step items[CARD_MAX_STEPS];
-    /* Bit i: item i is in use and would be destroyed or changed; or it is a foreign slice and the
-     * mode would change. The mode of the card says what its items are: card.state.items,
-     * card.sgpu.items. */
+    /* Bit i: card.state.items[i], or in mode sgpu card.sgpu.items[i], is in use and would be
+     * destroyed or changed; or it is a foreign slice and the mode would change. */
     uint32_t blocking;
     /* The card is used as a whole, and its mode or QoS policy would change; or a layout of slices
      * does not fit beside the foreign ones. */

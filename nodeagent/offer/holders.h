@@ -42,8 +42,8 @@ enum { HOLDERS_GRANT_MS = 10000 };
 /* Records a grant of these devices to the kubelet. */
 void holders_grant(struct holders *h, const char *const *ids, size_t n, int64_t now_mono_ms);
 /* Takes over a list (freed by holders_done) that was asked for at asked_mono_ms. True: the holders
- * differ from those before, or a grant ended. A grant that ended counts, because a recreated pod
- * of the same name may have got a device that the list already showed for that name. */
+ * differ from those before, or only a grant ended: a pod that was made anew under its name may have
+ * got a device that the list had shown for that name before. */
 bool holders_list(struct holders *h, struct holder *listed, size_t n, int64_t asked_mono_ms);
 /* Adds to *list the holders of the previous list that *list lacks. A kubelet that has just started
  * may list too few pods. */

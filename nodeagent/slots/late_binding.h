@@ -58,7 +58,7 @@ struct slot_gate {
 
 /* The next slots to bind, with cards chosen among these. The binding is the caller's
  * (slot_binding_done), who reports the result with late_binding_bound. Call late_binding_release
- * before, from whose last call late_binding_due_mono_ms counts.
+ * first in each round.
  *
  * A container without room is returned too, with `unplaced` set, where a slice exists under one of
  * its slots (`made`). The slice is its own, or was left by an earlier pod, and removing it may make
@@ -92,7 +92,8 @@ void late_binding_sick(const struct late_binding *l, const struct device_slots *
                        struct device_slots *ret);
 
 /* When something is due by itself; INT64_MAX: nothing. What was due already at the last call of
- * late_binding_release is not counted: the gate holds it back until a job or an attempt ends. */
+ * late_binding_release does not count: the gate (slot_gate.h) held it back, and the end of a job or
+ * an attempt is the next occasion. */
 int64_t late_binding_due_mono_ms(const struct late_binding *l);
 
 /* A container whose slots could not be bound yet. */

@@ -9,7 +9,8 @@
  * vendor_<name>, a line of vendors.def, a row of partition/vendor.c with its names in the cluster,
  * and its word in crds/devices.yaml, crds/gpuprofiles.yaml and
  * config/admission/controller-node-status.yaml. Labels of its own, if it has some, are a row of
- * report/gpu_labels.c. docs/adding-a-vendor.md has it worked through.
+ * report/gpu_labels.c, and their domain is in api/feature_label.h. GPU_MAX_VENDORS and
+ * HOST_MAX_VENDORS bound the table. docs/adding-a-vendor.md has it worked through.
  * Immutable, static.
  */
 
@@ -51,8 +52,8 @@ struct vendor_backend {
     const char *const *libraries; /* the management library */
     const char *const *runtimes;  /* its container runtime */
     size_t cards_at_once;         /* so many of its cards are changed side by side; 0: one */
-    /* Its folder defines vendor_watch_events, so one vendor of the table sets it. False: readings
-     * alone tell of health. */
+    /* Its folder defines vendor_watch_events: one vendor of the table at most, as the function is
+     * linked by that name. False: readings alone tell of health. */
     bool reports_events;
 };
 
