@@ -278,6 +278,7 @@ torture: ## Every plan of harm: each write and event of each workload, killed, l
 	@[ -n "$(T)" ] || FAILING=whole hack/run-tests.sh failing
 	@[ -n "$(T)" ] || MUTATION_STRIDE=1 hack/run-tests.sh unit mutation
 	@[ -n "$(T)" ] || MUTATION_STRIDE=1 hack/run-tests.sh unit agent_mutation
+	@[ -n "$(T)" ] || FRACTION_CASES=1000000 hack/run-tests.sh unit fraction_oracle
 
 ##@ Check
 

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "partition/fraction.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+/* The policies and rules of one card; fraction_search.c chooses among several. */
+
+const char *const fraction_policy_names[FRACTION_N_POLICIES] = {"binpack", "spread", "numa",
+                                                                "mutex", "topology-aware"};
+
+const char *const fraction_misfit_names[FRACTION_N_MISFITS] = {
+    [FRACTION_ILL] = "CardNotHealth",
+    [FRACTION_CORDONED] = "CardCordoned",
+    [FRACTION_MODEL] = "CardTypeMismatch",
+    [FRACTION_UUID] = "CardUuidMismatch",
+    [FRACTION_SHARES] = "CardTimeSlicingExhausted",
+    [FRACTION_BUSY] = "ExclusiveDeviceAllocateConflict",
+    [FRACTION_MEMORY] = "CardInsufficientMemory",
+    [FRACTION_COMPUTE] = "CardInsufficientCore",
+    [FRACTION_SHARED] = "ExclusiveDeviceAllocateConflict",
+    [FRACTION_TAKEN] = "CardComputeUnitsExhausted",
+};
+
+enum { WHOLE_PERCENT = 100 };
+
+/* --- The wishes --- */
+
+/* The next item of a comma list, without blanks around it; false: there is none. Empty items are
+ * passed over. */
+static bool next_item(const char **list, const char **ret, size_t *ret_len)
+{
+    while (*list && **list) {
+        const char *item = *list + strspn(*list, " \t");
+        size_t len = strcspn(item, ",");
+        *list = item + len + (item[len] == ',');
+        while (len && isspace((unsigned char)item[len - 1]))
+            len--;
+        if (!len)
+            continue;
+        *ret = item;
+        *ret_len = len;
+        return true;
+    }
+    return false;
+}
+
+static bool has_items(const char *list)
+{
+    const char *item;
+    size_t len;
+    return next_item(&list, &item, &len);
+}
+
+static bool has_part(const char *text, const char *part, size_t len)
+{
+    for (; strlen(text) >= len; text++)
+        if (strncasecmp(text, part, len) == 0)
+            return true;
+    return false;
+}
+
+static bool names_model(const char *list, const char *model)
+{
+    const char *item;
+    size_t len;
+    while (next_item(&list, &item, &len))
+        if (has_part(model, item, len))
+            return true;
+    return false;
+}
+
+static bool names_uuid(const char *list, const char *uuid)
+{
+    const char *item;
+    size_t len;
+    while (next_item(&list, &item, &len))
+        if (strlen(uuid) == len && strncmp(uuid, item, len) == 0)
+            return true;
+    return false;
+}
+
+static bool wants_mutex(const struct fraction_wish *w)
+{
+    for (unsigned i = 0; i < w->n_policies; i++)
+        if (w->policies[i] == FRACTION_MUTEX)
+            return true;
+    return false;
+}
+
+/* --- One card --- */
+
+struct fraction_size fraction_share(const struct fraction_card *c, const struct fraction_ask *a)
+{
+    uint64_t part = (uint64_t)c->total.memory_mib * a->memory_percent / WHOLE_PERCENT;
+    assert(a->memory_percent <= WHOLE_PERCENT);
+    return (struct fraction_size){a->memory_mib ? a->memory_mib : (unsigned)part, a->percent, 1};
+}
+
+static unsigned left(unsigned total, unsigned used)
+{
+    return used < total ? total - used : 0;
+}
+
+struct fraction_size fraction_room(const struct fraction_card *c)
+{
+    return (struct fraction_size){left(c->total.memory_mib, c->used.memory_mib),
+                                  left(c->total.percent, c->used.percent),
+                                  left(c->total.shares, c->used.shares)};
+}
+
+/* That all of a card's compute means the card alone is so where compute is not oversubscribed. */
+enum fraction_misfit fraction_fit(const struct fraction_card *c, const struct fraction_ask *a,
+                                  const struct fraction_wish *w)
+{
+    struct fraction_size share = fraction_share(c, a);
+    struct fraction_size room = fraction_room(c);
+    if (c->ill)
+        return FRACTION_ILL;
+    if (c->cordoned)
+        return FRACTION_CORDONED;
+    if ((has_items(w->use_models) && !names_model(w->use_models, c->model)) ||
+        names_model(w->no_models, c->model))
+        return FRACTION_MODEL;
+    if ((has_items(w->use_uuids) && !names_uuid(w->use_uuids, c->uuid)) ||
+        names_uuid(w->no_uuids, c->uuid))
+        return FRACTION_UUID;
+    if (!room.shares)
+        return FRACTION_SHARES;
+    if (c->used.shares && wants_mutex(w))
+        return FRACTION_BUSY;
+    if (share.memory_mib > room.memory_mib)
+        return FRACTION_MEMORY;
+    if (share.percent > room.percent)
+        return FRACTION_COMPUTE;
+    if (share.percent == WHOLE_PERCENT && c->total.percent == WHOLE_PERCENT && c->used.shares)
+        return FRACTION_SHARED;
+    return !share.percent && c->total.percent && !room.percent ? FRACTION_TAKEN : FRACTION_FITS;
+}
+
+/* --- The order of the policies --- */
+
+/* How full a card is, in millionths of the sum of the weights. */
+static uint64_t fullness(const struct fraction_card *c, const struct fraction_wish *w)
+{
+    enum { MILLION = 1000000 };
+    bool equal = !w->weights.shares && !w->weights.percent && !w->weights.memory;
+    const struct {
+        uint64_t weight, used, total;
+    } parts[] = {
+        {equal ? 1 : w->weights.shares, c->used.shares, c->total.shares},
+        {equal ? 1 : w->weights.percent, c->used.percent, c->total.percent},
+        {equal ? 1 : w->weights.memory, c->used.memory_mib, c->total.memory_mib},
+    };
+    uint64_t sum = 0;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        if (parts[i].total)
+            sum += parts[i].weight * (parts[i].used * MILLION / parts[i].total);
+    return sum;
+}
+
+static int compare(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+/* Negative: a comes before b. Mutex and topology-aware put nothing into an order. */
+static int compare_by(enum fraction_policy policy, const struct fraction_card *a,
+                      const struct fraction_card *b, const struct fraction_wish *w)
+{
+    if (policy == FRACTION_BINPACK)
+        return compare(fullness(b, w), fullness(a, w));
+    if (policy == FRACTION_SPREAD)
+        return compare(fullness(a, w), fullness(b, w));
+    return policy == FRACTION_NUMA ? (a->numa > b->numa) - (a->numa < b->numa) : 0;
+}
+
+static int compare_cards(const struct fraction_card *a, const struct fraction_card *b,
+                         const struct fraction_wish *w)
+{
+    int order = 0;
+    if (!w->n_policies)
+        return compare_by(FRACTION_SPREAD, a, b, w);
+    for (unsigned i = 0; i < w->n_policies && !order; i++)
+        order = compare_by(w->policies[i], a, b, w);
+    return order;
+}
+
+void fraction_order(const struct fraction_card *cards, unsigned n, const struct fraction_wish *w,
+                    uint8_t *ret)
+{
+    assert(n <= FRACTION_MAX_CARDS && w->n_policies <= FRACTION_N_POLICIES);
+    for (unsigned i = 0; i < n; i++) {
+        unsigned at = i;
+        for (; at && compare_cards(&cards[i], &cards[ret[at - 1]], w) < 0; at--)
+            ret[at] = ret[at - 1];
+        ret[at] = (uint8_t)i;
+    }
+}

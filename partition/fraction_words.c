@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "partition/fraction_words.h"
+
+#include <assert.h>
+
+#include "base/auto.h"
+#include "base/sb.h"
+#include "base/xalloc.h"
+
+/* The cards of a node, by why they do not take a share, and the most that is left on one of those
+ * which the pod's wishes allow. */
+struct survey {
+    unsigned n[FRACTION_N_MISFITS];
+    unsigned allowed;
+    unsigned best_memory_mib, best_percent;
+    unsigned with_memory, with_percent; /* that have as much left as is asked for */
+    unsigned same_numa;                 /* of those that fit, the most on one NUMA node */
+};
+
+static bool is_allowed(enum fraction_misfit why)
+{
+    return why == FRACTION_FITS || why > FRACTION_UUID;
+}
+
+static void look_at(const struct fraction_card *c, const struct fraction_ask *a,
+                    const struct fraction_wish *w, struct survey *s)
+{
+    enum fraction_misfit why = fraction_fit(c, a, w);
+    struct fraction_size room = fraction_room(c);
+    struct fraction_size share = fraction_share(c, a);
+    s->n[why]++;
+    if (!is_allowed(why))
+        return;
+    s->allowed++;
+    s->with_memory += share.memory_mib <= room.memory_mib;
+    s->with_percent += share.percent <= room.percent;
+    if (room.memory_mib > s->best_memory_mib)
+        s->best_memory_mib = room.memory_mib;
+    if (room.percent > s->best_percent)
+        s->best_percent = room.percent;
+}
+
+static unsigned fitting_near(const struct fraction_node *n, const struct fraction_ask *a,
+                             const struct fraction_wish *w, int numa)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < n->n; i++)
+        count += n->cards[i].numa == numa && fraction_fit(&n->cards[i], a, w) == FRACTION_FITS;
+    return count;
+}
+
+static void survey(const struct fraction_node *n, const struct fraction_ask *a,
+                   const struct fraction_wish *w, struct survey *ret)
+{
+    *ret = (struct survey){0};
+    for (unsigned i = 0; i < n->n; i++) {
+        look_at(&n->cards[i], a, w, ret);
+        unsigned near = fitting_near(n, a, w, n->cards[i].numa);
+        if (near > ret->same_numa)
+            ret->same_numa = near;
+    }
+}
+
+static bool fits_alone(const struct survey *s, const struct fraction_ask *a,
+                       const struct fraction_wish *w)
+{
+    return (w->one_numa ? s->same_numa : s->n[FRACTION_FITS]) >= a->count;
+}
+
+/* "3000 MiB and 30 % of compute" */
+static void add_size(struct sb *out, const struct fraction_ask *a)
+{
+    if (a->memory_mib)
+        sb_addf(out, "%u MiB", a->memory_mib);
+    else
+        sb_addf(out, "%u %% of the memory", a->memory_percent);
+    if (a->percent)
+        sb_addf(out, " and %u %% of compute", a->percent);
+}
+
+/* "needs 3000 MiB on one card", "needs 2 cards with 3000 MiB each" */
+static void add_need(struct sb *out, const struct fraction_ask *a, const struct fraction_wish *w)
+{
+    if (a->container)
+        sb_addf(out, "container %s ", a->container);
+    if (a->count == 1) {
+        sb_add(out, "needs ");
+        add_size(out, a);
+        sb_add(out, " on one card");
+        return;
+    }
+    sb_addf(out, "needs %u cards%s with ", a->count, w->one_numa ? " of one NUMA node" : "");
+    add_size(out, a);
+    sb_add(out, " each");
+}
+
+/* The cards that the pod may not use for what they are. */
+static void add_excluded(struct sb *out, const struct survey *s, unsigned n)
+{
+    static const struct {
+        enum fraction_misfit why;
+        const char *words;
+    } kinds[] = {{FRACTION_ILL, "unhealthy"},
+                 {FRACTION_CORDONED, "cordoned"},
+                 {FRACTION_MODEL, "of another model"},
+                 {FRACTION_UUID, "not among those that the pod names"}};
+    const char *before = " (";
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        if (!s->n[kinds[i].why])
+            continue;
+        sb_addf(out, "%s%u of %u %s %s", before, s->n[kinds[i].why], n,
+                s->n[kinds[i].why] == 1 ? "is" : "are", kinds[i].words);
+        before = ", ";
+    }
+    if (before[0] == ',')
+        sb_add(out, ")");
+}
+
+/* "; the best of 8 has 2100": of one share, where a number says it. */
+static void add_best(struct sb *out, const struct survey *s, const struct fraction_ask *a)
+{
+    if (!s->with_memory && a->memory_mib)
+        sb_addf(out, "; the best of %u has %u MiB", s->allowed, s->best_memory_mib);
+    else if (!s->with_memory)
+        sb_addf(out, "; none of %u has as much left", s->allowed);
+    else if (!s->with_percent)
+        sb_addf(out, "; the best of %u has %u %%", s->allowed, s->best_percent);
+    else if (s->n[FRACTION_SHARES] == s->allowed)
+        sb_addf(out, "; all %u have as many shares as they take", s->allowed);
+    else if (s->n[FRACTION_BUSY] + s->n[FRACTION_SHARED] == s->allowed)
+        sb_addf(out, "; all %u have shares already, and it wants a card alone", s->allowed);
+    else
+        sb_addf(out,
+                "; the memory is left on %u of %u, the compute on %u, both and room for a "
+                "share on none",
+                s->with_memory, s->allowed, s->with_percent);
+}
+
+static void add_miss(struct sb *out, const struct survey *s, const struct fraction_node *n,
+                     const struct fraction_ask *a, const struct fraction_wish *w)
+{
+    add_need(out, a, w);
+    if (!n->n)
+        sb_add(out, "; the node has no cards for shares");
+    else if (!s->allowed)
+        sb_addf(out, "; none of %u may be used", n->n);
+    else if (!s->n[FRACTION_FITS] && a->count == 1)
+        add_best(out, s, a);
+    else
+        sb_addf(out, "; %u of %u fit%s", w->one_numa ? s->same_numa : s->n[FRACTION_FITS],
+                s->allowed, w->one_numa ? " on one" : "");
+    add_excluded(out, s, n->n);
+}
+
+char *fraction_words(const struct fraction_node *n, const struct fraction_pod *p)
+{
+    enum { TEXT_BYTES = 512 };
+    auto_sb struct sb out = SB_INIT(TEXT_BYTES);
+    unsigned n_asking = 0;
+    for (unsigned i = 0; i < p->n; i++) {
+        struct survey s;
+        if (!p->asks[i].count)
+            continue;
+        n_asking++;
+        survey(n, &p->asks[i], &p->wish, &s);
+        if (fits_alone(&s, &p->asks[i], &p->wish))
+            continue;
+        add_miss(&out, &s, n, &p->asks[i], &p->wish);
+        return sb_take(&out);
+    }
+    sb_addf(&out, "each of the pod's %u containers fits by itself, and not all of them together",
+            n_asking);
+    return sb_take(&out);
+}
+
+char *fraction_misfit_words(const struct fraction_node *n, const struct fraction_ask *a,
+                            const struct fraction_wish *w)
+{
+    enum { TEXT_BYTES = 512 };
+    auto_sb struct sb out = SB_INIT(TEXT_BYTES);
+    struct survey s;
+    survey(n, a, w, &s);
+    for (unsigned why = FRACTION_FITS + 1; why < FRACTION_N_MISFITS; why++)
+        if (s.n[why])
+            sb_addf(&out, "%s%u/%u %s", out.len ? ", " : "", s.n[why], n->n,
+                    fraction_misfit_names[why]);
+    return sb_take(&out);
+}
