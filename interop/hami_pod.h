@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <jansson.h>
+
+#include "base/err.h"
+
+#include "api/allocation.h"
+#include "partition/fraction.h"
+
+/*
+ * HAMi's annotations of pods with NVIDIA's cards (HAMi pkg/util/types.go, pkg/device/nvidia/
+ * device.go, pkg/scheduler/policy): what a pod wishes of its cards, and what it was given. Pure.
+ */
+
+#define HAMI_USE_MODEL   "nvidia.com/use-gputype"
+#define HAMI_NO_MODEL    "nvidia.com/nouse-gputype"
+#define HAMI_USE_UUID    "nvidia.com/use-gpuuuid"
+#define HAMI_NO_UUID     "nvidia.com/nouse-gpuuuid"
+#define HAMI_NUMA_BIND   "nvidia.com/numa-bind"
+#define HAMI_MODE        "nvidia.com/vgpu-mode"
+#define HAMI_NODE_POLICY "hami.io/node-scheduler-policy"
+#define HAMI_CARD_POLICY "hami.io/gpu-scheduler-policy"
+#define HAMI_WEIGHTS     "hami.io/device-scoring-weights"
+#define HAMI_ALLOCATED   "hami.io/vgpu-devices-allocated"
+
+enum hami_node_policy { HAMI_NODE_UNSET = -1, HAMI_NODE_BINPACK, HAMI_NODE_SPREAD };
+
+/* What a card has to be for the pod: shared by limits (the default), cut by MIG, or by MPS. */
+enum hami_mode { HAMI_MODE_UNSET = -1, HAMI_MODE_CORE, HAMI_MODE_MIG, HAMI_MODE_MPS };
+
+struct hami_wish {
+    struct fraction_wish cards; /* borrows the pod's strings */
+    enum hami_node_policy nodes;
+    enum hami_mode mode;
+};
+
+/* Reads the annotations of a pod (the object, as JSON); without them *ret has the defaults.
+ * ERR_INVALID names annotation, value and what is allowed. */
+int hami_wish_of(const json_t *pod, struct hami_wish *ret, struct err *e) MUST_CHECK;
+
+/* The text of HAMI_ALLOCATED: for each of the pod's containers, init containers first, its shares
+ * as "uuid,NVIDIA,MiB,percent:", and ';'. Caller frees. */
+char *hami_allocated_text(const json_t *pod, const struct allocation *a);
+/* The reverse, for pods that HAMi has bound. Containers without shares are left out. ERR_INVALID:
+ * it is cut off, or of another shape; ERR_NOT_FOUND: it names no share. *ret is to be freed in any
+ * case. */
+int hami_allocated_parse(const json_t *pod, const char *text, struct allocation *ret,
+                         struct err *e) MUST_CHECK;
