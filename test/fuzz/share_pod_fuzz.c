@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/jx.h"
+#include "base/sb.h"
+
+#include "api/allocation.h"
+#include "api/share_request.h"
+#include "interop/hami_pod.h"
+#include "partition/fraction.h"
+
+/*
+ * Input: a pod as the API server has it, with what people, HAMi and our scheduler wrote into its
+ * limits and annotations. Whatever is understood can be placed or gets a reason, no card gets more
+ * than it has, and each record is read as it was written.
+ */
+#define MAX_BYTES (1UL << 20)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+/* --- Records --- */
+
+static void check_record(const struct allocation *a)
+{
+    AUTO(allocation) struct allocation same = {0};
+    auto_free char *text = NULL;
+    if (allocation_format(a, &text, NULL) < 0)
+        return;
+    int rc = allocation_parse(text, &same, NULL);
+    assert(rc == 0 || a->n_containers > ALLOCATION_MAX_CONTAINERS);
+    if (rc < 0)
+        return;
+    auto_free char *again = NULL;
+    rc = allocation_format(&same, &again, NULL);
+    assert(rc == 0 && strcmp(text, again) == 0);
+}
+
+static void check_records(const json_t *pod)
+{
+    const char *own = JX_STR_AT(pod, "metadata", "annotations", ALLOCATION_ANNOTATION);
+    const char *hamis = JX_STR_AT(pod, "metadata", "annotations", HAMI_ALLOCATED);
+    AUTO(allocation) struct allocation a = {0};
+    AUTO(allocation) struct allocation b = {0};
+    auto_err struct err e = {0};
+    if (own && allocation_parse(own, &a, &e) == 0)
+        check_record(&a);
+    assert(!own || a.n_containers || e.msg);
+    if (hamis && hami_allocated_parse(pod, hamis, &b, NULL) == 0)
+        free(hami_allocated_text(pod, &b));
+}
+
+/* --- Placement --- */
+
+/* Every card holds at each time what it has been given. */
+static void check_plan(const struct fraction_node *n, const struct fraction_pod *p,
+                       const struct fraction_plan *plan)
+{
+    for (unsigned i = 0; i < n->n; i++) {
+        struct fraction_size peak = fraction_peak(n, p, plan, i);
+        struct fraction_size room = fraction_room(&n->cards[i]);
+        assert(peak.memory_mib <= room.memory_mib && peak.percent <= room.percent &&
+               peak.shares <= room.shares);
+    }
+    for (unsigned k = 0; k < p->n; k++)
+        for (unsigned i = 1; i < p->asks[k].count; i++)
+            assert(!memchr(plan->cards[k], plan->cards[k][i], i));
+}
+
+static void place(const struct fraction_pod *p)
+{
+    struct fraction_card cards[] = {
+        {.uuid = "GPU-1", .model = "NVIDIA A100-SXM4-40GB", .total = {40960, 100, 10}},
+        {.uuid = "GPU-2", .model = "NVIDIA A100-SXM4-40GB", .numa = 1, .total = {40960, 200, 10}},
+        {.uuid = "GPU-3",
+         .model = "Tesla V100",
+         .numa = 1,
+         .total = {16384, 100, 2},
+         .used = {3000, 30, 1}},
+    };
+    static const uint16_t pairs[] = {0, 10, 20, 10, 0, 30, 20, 30, 0};
+    const struct fraction_node n = {.cards = cards, .n = 3, .pairs = pairs};
+    struct fraction_plan plan;
+    auto_err struct err e = {0};
+    if (fraction_search(&n, p, &plan, &e) == 0)
+        check_plan(&n, p, &plan);
+    else
+        assert(e.msg &&
+               (e.kind == ERR_UNAVAILABLE || e.kind == ERR_INVALID || e.kind == ERR_TOO_LARGE));
+}
+
+static void take_asks(const json_t *list, enum fraction_phase phase, struct fraction_ask *asks,
+                      unsigned *n)
+{
+    for (size_t i = 0; i < json_array_size(list) && *n < FRACTION_MAX_CONTAINERS; i++) {
+        auto_sb struct sb warnings = SB_INIT(1024);
+        auto_err struct err e = {0};
+        struct share_request r;
+        const json_t *c = json_array_get(list, i);
+        if (share_request_of(c, &r, &warnings, &e) < 0) {
+            assert(e.kind == ERR_INVALID && e.msg);
+            continue;
+        }
+        assert(r.memory_percent <= 100 && r.compute <= 100);
+        assert(!r.count || (r.memory_mib > 0) != (r.memory_percent > 0));
+        if (r.count > FRACTION_MAX_CARDS)
+            continue;
+        asks[(*n)++] = (struct fraction_ask){.container = "c",
+                                             .phase = phase,
+                                             .count = r.count,
+                                             .memory_mib = r.memory_mib,
+                                             .memory_percent = r.memory_percent,
+                                             .percent = r.compute};
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    auto_json json_t *pod = NULL;
+    struct fraction_ask asks[FRACTION_MAX_CONTAINERS];
+    struct hami_wish w;
+    auto_err struct err e = {0};
+    unsigned n = 0;
+    if (jx_parse((const char *)data, len, MAX_BYTES, &pod, NULL) < 0)
+        return 0;
+    check_records(pod);
+    take_asks(JX_AT(pod, "spec", "initContainers"), FRACTION_INIT, asks, &n);
+    take_asks(JX_AT(pod, "spec", "containers"), FRACTION_APP, asks, &n);
+    if (hami_wish_of(pod, &w, &e) < 0) {
+        assert(e.kind == ERR_INVALID && e.msg);
+        return 0;
+    }
+    const struct fraction_pod p = {.asks = asks, .n = n, .wish = w.cards};
+    place(&p);
+    return 0;
+}
