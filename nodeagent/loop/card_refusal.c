@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "nodeagent/offer/share.h"
+#include "nodeagent/offer/sharing.h"
 
 static void refuse(struct card_refusal *r, const char *reason, const char *text)
 {
@@ -18,7 +18,7 @@ void card_refusal_of(const struct card_view *v, const struct device_want *want, 
                      struct card_refusal *ret)
 {
     auto_err struct err e = {0};
-    const char *unshareable = v ? share_refusal(v->card.vendor, want, publisher) : NULL;
+    const char *unshareable = v ? sharing_refusal(v->card.vendor, want, publisher) : NULL;
     ret->reason = NULL;
     if (!v)
         refuse(ret, "DeviceNotFound", "there is no such card on this node");

@@ -7,12 +7,12 @@
 
 #include "base/xalloc.h"
 
-bool exclusive_is_wanted(const struct share_rules *rules, const struct device_want *want,
+bool exclusive_is_wanted(const struct sharing_rules *rules, const struct device_want *want,
                          const struct gpu_card *card)
 {
-    const struct share share = share_of(rules, card->vendor, want, /* profile= */ NULL);
+    const struct sharing sharing = sharing_of(rules, card->vendor, want, /* profile= */ NULL);
     return card->mode == GPU_NATIVE && (!want || want->mode == API_MODE_NATIVE) &&
-           share.kind == SHARE_MPS;
+           sharing.kind == SHARING_MPS;
 }
 
 static struct exclusive_look *find_look(const struct exclusive_wish *w, const char *uuid)
@@ -40,7 +40,7 @@ static void remember(struct exclusive_wish *w, const char *uuid, bool wanted)
 }
 
 const struct card_view *exclusive_wish_next(struct exclusive_wish *w,
-                                            const struct share_rules *rules,
+                                            const struct sharing_rules *rules,
                                             const struct device_spec *spec,
                                             const struct cards *cards, const struct jobs *jobs,
                                             bool *ret_wanted)

@@ -19,11 +19,11 @@ struct recovery_facts read_jobs_facts(const struct read_jobs *s)
 
 /* --- The beginning --- */
 
-static struct share_rules share_rules(const struct read_jobs *s)
+static struct sharing_rules sharing_rules(const struct read_jobs *s)
 {
-    return (struct share_rules){s->config,
-                                share_strategy(s->config, spec_source_spec(s->spec_source)),
-                                s->resource_publisher};
+    return (struct sharing_rules){s->config,
+                                  sharing_strategy(s->config, spec_source_spec(s->spec_source)),
+                                  s->resource_publisher};
 }
 
 /* The modes of cards are known only once the Device and the cards are. */
@@ -75,7 +75,7 @@ static struct agent_job *begin_recovery(struct read_jobs *s, const struct agent_
 static struct agent_job *begin_mode(struct read_jobs *s, const struct agent_job_env *env,
                                     void *owner)
 {
-    const struct share_rules rules = share_rules(s);
+    const struct sharing_rules rules = sharing_rules(s);
     bool wanted;
     const struct card_view *v =
         knows_modes(s)

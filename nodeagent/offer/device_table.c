@@ -11,7 +11,7 @@
 #include "nodeagent/mode/card_mode.h"
 #include "nodeagent/offer/device_entry.h"
 #include "nodeagent/offer/device_id.h"
-#include "nodeagent/offer/share.h"
+#include "nodeagent/offer/sharing.h"
 #include "partition/resource_names.h"
 
 /* --- Building --- */
@@ -47,16 +47,16 @@ static struct table_resource *resource_for(struct build *b, const char *name, bo
 
 /* Sets what all devices of a card have in common. */
 static struct table_device *add_device(struct build *b, const char *name,
-                                       const struct gpu_card *card, const struct share *share,
+                                       const struct gpu_card *card, const struct sharing *sharing,
                                        const char *id)
 {
-    assert(share->replicas >= 1 && b->card_index < GPU_MAX_CARDS);
-    struct table_resource *r = resource_for(b, name, share->one_only);
+    assert(sharing->replicas >= 1 && b->card_index < GPU_MAX_CARDS);
+    struct table_resource *r = resource_for(b, name, sharing->one_only);
     struct table_device *d = XPUSH(r->devices, r->n_devices);
     (void)snprintf(d->id, sizeof(d->id), "%s", id);
     d->card_index = (uint8_t)b->card_index;
-    d->replicas = share->replicas;
-    d->mps = share->kind == SHARE_MPS;
+    d->replicas = sharing->replicas;
+    d->mps = sharing->kind == SHARING_MPS;
     d->memory_mib = card->memory_mib;
     d->numa = card->numa_node;
     d->entry = device_card_entry(card);
@@ -68,16 +68,16 @@ static bool is_free_of_others(const struct build *b, const char *name, const str
     return !b->s->holders || !holders_has_conflict(b->s->holders, name, d->id, d->replicas > 1);
 }
 
-static const struct share unshared = {.replicas = 1};
+static const struct sharing unshared = {.replicas = 1};
 
 static void add_whole_card(struct build *b, const struct gpu_card *card, bool healthy)
 {
     char name[RESOURCE_NAME_BYTES];
-    const struct share_rules rules = {b->s->config, b->strategy, b->s->publisher};
-    const struct share share = share_of(&rules, card->vendor, want_of(b, card), NULL);
-    if (!resource_name(card->vendor, b->strategy, share.renamed, NULL, name))
+    const struct sharing_rules rules = {b->s->config, b->strategy, b->s->publisher};
+    const struct sharing sharing = sharing_of(&rules, card->vendor, want_of(b, card), NULL);
+    if (!resource_name(card->vendor, b->strategy, sharing.renamed, NULL, name))
         return;
-    struct table_device *d = add_device(b, name, card, &share, card->uuid);
+    struct table_device *d = add_device(b, name, card, &sharing, card->uuid);
     d->healthy = healthy && is_free_of_others(b, name, d);
     d->entry.cdi_name = entry_cdi_name(card->uuid, NULL, 0, -1);
 }
@@ -102,18 +102,18 @@ static void add_part(struct build *b, const struct gpu_card *card, const struct 
     char id[DEVICE_ID_BYTES];
     if (!card_part_kind(card, p, kind))
         return;
-    const struct share_rules rules = {b->s->config, b->strategy, b->s->publisher};
-    const struct share share =
-        m->can_share ? share_of(&rules, card->vendor, want_of(b, card), kind) : unshared;
-    if (!m->resource(card->vendor, b->strategy, share.renamed, kind, name))
+    const struct sharing_rules rules = {b->s->config, b->strategy, b->s->publisher};
+    const struct sharing sharing =
+        m->can_share ? sharing_of(&rules, card->vendor, want_of(b, card), kind) : unshared;
+    if (!m->resource(card->vendor, b->strategy, sharing.renamed, kind, name))
         return;
     struct table_device *twin =
-        device_of(resource_for(b, name, share.one_only), device_id(card, p, id));
+        device_of(resource_for(b, name, sharing.one_only), device_id(card, p, id));
     if (twin) {
         twin->healthy = false;
         return;
     }
-    struct table_device *d = add_device(b, name, card, &share, id);
+    struct table_device *d = add_device(b, name, card, &sharing, id);
     d->healthy = healthy && is_free_of_others(b, name, d);
     d->memory_mib = p->memory_mib;
     d->start = p->start;

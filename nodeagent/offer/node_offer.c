@@ -6,7 +6,7 @@
 
 #include "base/xalloc.h"
 
-#include "nodeagent/offer/share.h"
+#include "nodeagent/offer/sharing.h"
 #include "partition/resource_names.h"
 
 /* --- Plans --- */
@@ -79,7 +79,7 @@ static int strategy_in_force(const struct node_state *s, const struct card_offer
     for (size_t i = 0; i < s->n_cards; i++)
         card_resolve_offered(&s->cards[i].card, &offers[i], &views[i], &counts[i]);
     int strategy =
-        resource_strategy(views, s->n_cards, s->spec, share_strategy(s->config, s->spec));
+        resource_strategy(views, s->n_cards, s->spec, sharing_strategy(s->config, s->spec));
     for (size_t i = 0; i < s->n_cards; i++)
         card_resolve_counts_free(counts[i], views[i].n_partitions);
     free(counts);
@@ -100,7 +100,7 @@ void node_offer_build(const struct node_state *s, int64_t now_ms, struct node_of
     ret->strategy = strategy_in_force(s, ret->cards);
     assert(ret->strategy >= API_STRATEGY_NONE && ret->strategy <= API_STRATEGY_MIXED);
     ret->mixed_instead_of_single =
-        s->n_cards && ret->strategy != share_strategy(s->config, s->spec);
+        s->n_cards && ret->strategy != sharing_strategy(s->config, s->spec);
     device_table_build(s, ret->cards, ret->strategy, &ret->table);
 }
 

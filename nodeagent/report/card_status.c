@@ -12,7 +12,7 @@
 
 #include "nodeagent/mode/card_mode.h"
 #include "nodeagent/offer/device_id.h"
-#include "nodeagent/offer/share.h"
+#include "nodeagent/offer/sharing.h"
 #include "service/conditions.h"
 
 enum { MAX_CONSUMERS = 64 };
@@ -397,7 +397,7 @@ void card_status_build(const struct node_state *s, const struct card_view *v,
         return;
     }
     const struct card_memo *m = node_state_memo(s, v->card.uuid);
-    const char *unshareable = share_refusal(v->card.vendor, want, s->publisher);
+    const char *unshareable = sharing_refusal(v->card.vendor, want, s->publisher);
     assert(m || !plan);
     /* The parts in a kept entry are not those that the plan is about. */
     bool waits = plan && !kept && m->progress == PROGRESS_DONE && m->result.outcome == TXN_IN_USE;

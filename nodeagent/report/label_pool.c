@@ -36,26 +36,26 @@ const struct label_device *label_pool_speaker(const struct label_pool *p)
     return best;
 }
 
-struct share label_pool_least_shared(const struct label_pool *p)
+struct sharing label_pool_least_shared(const struct label_pool *p)
 {
-    struct share least = {0};
+    struct sharing least = {0};
     for (size_t i = 0; i < p->n; i++)
-        if (i == 0 || p->members[i].share.replicas < least.replicas)
-            least = p->members[i].share;
+        if (i == 0 || p->members[i].sharing.replicas < least.replicas)
+            least = p->members[i].sharing;
     return least;
 }
 
-struct share label_share_in(const struct gpu_labels_input *in, const struct gpu_labels_card *c,
-                            const char *profile)
+struct sharing label_sharing_in(const struct gpu_labels_input *in, const struct gpu_labels_card *c,
+                                const char *profile)
 {
-    const struct share_rules rules = {in->config, in->mig_strategy, in->publisher};
-    return share_of(&rules, c->card->vendor, c->want, profile);
+    const struct sharing_rules rules = {in->config, in->mig_strategy, in->publisher};
+    return sharing_of(&rules, c->card->vendor, c->want, profile);
 }
 
 static struct label_device member_of_card(const struct gpu_labels_input *in,
                                           const struct gpu_labels_card *c)
 {
-    return (struct label_device){.of = c, .share = label_share_in(in, c, /* profile= */ NULL)};
+    return (struct label_device){.of = c, .sharing = label_sharing_in(in, c, /* profile= */ NULL)};
 }
 
 struct label_pool label_pool_of_cards(const struct gpu_labels_input *in, const char *vendor)

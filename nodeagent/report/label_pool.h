@@ -3,7 +3,7 @@
 
 #include "nodeagent/gpu/gpu.h"
 #include "nodeagent/offer/host_facts.h"
-#include "nodeagent/offer/share.h"
+#include "nodeagent/offer/sharing.h"
 
 /*
  * The devices of one resource, as its labels describe them: all cards of a vendor, or all
@@ -26,7 +26,7 @@ struct gpu_labels_input {
     /* The strategy by which partitions are offered (resource_strategy): mixed where single was
      * asked for and does not fit. */
     int strategy_in_force;
-    const struct plugin_config *config; /* as share_of takes it */
+    const struct plugin_config *config; /* as sharing_of takes it */
     enum api_publisher publisher;
     const struct host_facts *host; /* NULL: not read */
 };
@@ -35,7 +35,7 @@ struct gpu_labels_input {
 struct label_device {
     const struct gpu_labels_card *of;
     const struct gpu_partition *part;
-    struct share share;
+    struct sharing sharing;
     char profile[MIG_NAME_BYTES]; /* in a label's spelling; "" for a whole card */
 };
 
@@ -48,8 +48,8 @@ struct label_pool {
 /* The cards that could be read, of this vendor or (NULL) of all. */
 struct label_pool label_pool_of_cards(const struct gpu_labels_input *in, const char *vendor);
 /* How a card's devices of a profile (NULL: the whole card) are shared. */
-struct share label_share_in(const struct gpu_labels_input *in, const struct gpu_labels_card *c,
-                            const char *profile);
+struct sharing label_sharing_in(const struct gpu_labels_input *in, const struct gpu_labels_card *c,
+                                const char *profile);
 
 const char *label_device_model(const struct label_device *m);
 /* Number of the devices of this model. */
@@ -59,4 +59,4 @@ size_t label_pool_count(const struct label_pool *p, const char *model);
 const struct label_device *label_pool_speaker(const struct label_pool *p);
 /* The sharing of the device with the fewest replicas, which the label gives. Without devices: 0
  * replicas. */
-struct share label_pool_least_shared(const struct label_pool *p);
+struct sharing label_pool_least_shared(const struct label_pool *p);

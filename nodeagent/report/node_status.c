@@ -9,7 +9,7 @@
 
 #include "api/kinds.h"
 #include "nodeagent/offer/plugin_config.h"
-#include "nodeagent/offer/share.h"
+#include "nodeagent/offer/sharing.h"
 #include "nodeagent/report/card_status.h"
 #include "nodeagent/report/gpu_labels.h"
 #include "nodeagent/report/neighbours.h"
@@ -183,7 +183,7 @@ static void build_labels(const struct node_state *s, const struct node_offer *o,
     if (s->inventory) {
         in.drivers = s->inventory->drivers;
         in.n_drivers = s->inventory->n_drivers;
-        in.mig_strategy = share_strategy(s->config, s->spec);
+        in.mig_strategy = sharing_strategy(s->config, s->spec);
         in.strategy_in_force = o->strategy;
     }
     for (size_t i = 0; s->inventory && i < s->n_cards; i++)

@@ -47,9 +47,9 @@ static void add_machine(struct label_list *l, const struct host_facts *host)
     label_put_of(l, FEATURE_GPU, "machine", "%s", name ? name : "unknown");
 }
 
-static const char *strategy_word(enum share_kind s)
+static const char *strategy_word(enum sharing_kind s)
 {
-    return s == SHARE_MPS ? "mps" : s == SHARE_TIME_SLICING ? "time-slicing" : "none";
+    return s == SHARING_MPS ? "mps" : s == SHARING_TIME_SLICING ? "time-slicing" : "none";
 }
 
 /* Sets the model's name with a suffix; a long name is cut, the suffix never. */
@@ -62,16 +62,16 @@ static void add_product(struct label_list *l, const char *base, const char *mode
 }
 
 /* Sets the number of replicas; 0: the devices are not offered under this name. */
-static void add_sharing(struct label_list *l, const char *base, const struct share *share)
+static void add_sharing(struct label_list *l, const char *base, const struct sharing *sharing)
 {
-    label_put_of(l, base, ".replicas", "%lld", (long long)share->replicas);
-    label_put_of(l, base, ".sharing-strategy", "%s", strategy_word(share->kind));
+    label_put_of(l, base, ".replicas", "%lld", (long long)sharing->replicas);
+    label_put_of(l, base, ".sharing-strategy", "%s", strategy_word(sharing->kind));
 }
 
 /* The suffix of a shared product. A resource with a name of its own needs none. */
-static const char *shared_mark(const struct share *share)
+static const char *shared_mark(const struct sharing *sharing)
 {
-    return share->replicas > 1 && !share->renamed ? "-SHARED" : "";
+    return sharing->replicas > 1 && !sharing->renamed ? "-SHARED" : "";
 }
 
 /* --- Whole cards --- */
@@ -117,14 +117,14 @@ static void add_architecture(struct label_list *l, const struct gpu_card *card)
 }
 
 /* The sharing of one model's cards that are offered whole; none where all of them are cut. */
-static struct share sharing_of_whole(const struct label_pool *cards, const char *model)
+static struct sharing sharing_of_whole(const struct label_pool *cards, const char *model)
 {
     struct label_pool whole = {0};
     for (size_t i = 0; i < cards->n; i++)
         if (cards->members[i].of->card->mode != GPU_MIG &&
             strcmp(label_device_model(&cards->members[i]), model) == 0)
             *XPUSH(whole.members, whole.n) = cards->members[i];
-    struct share least = label_pool_least_shared(&whole);
+    struct sharing least = label_pool_least_shared(&whole);
     free(whole.members);
     return least;
 }
@@ -132,11 +132,11 @@ static struct share sharing_of_whole(const struct label_pool *cards, const char 
 static void add_cards(struct label_list *l, const struct label_pool *cards)
 {
     const struct label_device *first = label_pool_speaker(cards);
-    const struct share share = sharing_of_whole(cards, label_device_model(first));
-    add_product(l, "nvidia.com/gpu", label_device_model(first), shared_mark(&share));
+    const struct sharing sharing = sharing_of_whole(cards, label_device_model(first));
+    add_product(l, "nvidia.com/gpu", label_device_model(first), shared_mark(&sharing));
     label_put_of(l, FEATURE_GPU, "count", "%zu",
                  label_pool_count(cards, label_device_model(first)));
-    add_sharing(l, "nvidia.com/gpu", &share);
+    add_sharing(l, "nvidia.com/gpu", &sharing);
     if (first->of->card->memory_mib)
         label_put_of(l, FEATURE_GPU, "memory", "%llu",
                      (unsigned long long)first->of->card->memory_mib);
@@ -181,7 +181,7 @@ static void add_abilities(struct label_list *l, const struct label_pool *cards)
     for (size_t i = 0; i < cards->n; i++) {
         const struct gpu_labels_card *c = cards->members[i].of;
         mig_capable |= c->card->mig_capable;
-        mps |= cards->members[i].share.kind == SHARE_MPS;
+        mps |= cards->members[i].sharing.kind == SHARING_MPS;
         cut |= c->card->mode == GPU_MIG;
     }
     label_put(l, FEATURE_MIG_CAP, mig_capable ? "true" : "false");
@@ -203,7 +203,7 @@ static bool member_of_part(const struct gpu_labels_input *in, const struct gpu_l
     mig_partition_name(&c->card->mig.profiles[inst->profile], inst->cis[p->ci].slices, text);
     if (mig_name_parse(text, &name, NULL) < 0)
         return false;
-    *ret = (struct label_device){.of = c, .part = p, .share = label_share_in(in, c, text)};
+    *ret = (struct label_device){.of = c, .part = p, .sharing = label_sharing_in(in, c, text)};
     (void)mig_name_format_label(&name, ret->profile);
     return true;
 }
@@ -250,11 +250,11 @@ static void add_parts(struct label_list *l, const char *base, const struct label
 {
     assert(parts->n > 0);
     const struct label_device *first = label_pool_speaker(parts);
-    const struct share share = label_pool_least_shared(parts);
-    auto_free char *more = xasprintf("-MIG-%s%s", first->profile, shared_mark(&share));
+    const struct sharing sharing = label_pool_least_shared(parts);
+    auto_free char *more = xasprintf("-MIG-%s%s", first->profile, shared_mark(&sharing));
     add_product(l, base, label_device_model(first), more);
     label_put_of(l, base, ".count", "%zu", parts->n);
-    add_sharing(l, base, &share);
+    add_sharing(l, base, &sharing);
     add_attributes(l, base, first);
 }
 

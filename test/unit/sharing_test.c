@@ -5,7 +5,7 @@
 #include "base/yaml.h"
 
 #include "nodeagent/offer/plugin_config_build.h"
-#include "nodeagent/offer/share.h"
+#include "nodeagent/offer/sharing.h"
 
 /* A node with a file and a Device whose only card is GPU-a. */
 struct node {
@@ -30,16 +30,16 @@ static void node_done(struct node *n)
     device_spec_done(&n->spec);
 }
 
-static struct share_rules rules_of(const struct node *n)
+static struct sharing_rules rules_of(const struct node *n)
 {
-    return (struct share_rules){&n->config, API_STRATEGY_MIXED, API_PUBLISHER_KUBELET};
+    return (struct sharing_rules){&n->config, API_STRATEGY_MIXED, API_PUBLISHER_KUBELET};
 }
 
-static struct share share_on(const struct node *n, const char *profile)
+static struct sharing sharing_on(const struct node *n, const char *profile)
 {
     const struct device_want *want = n->spec.n_devices ? &n->spec.devices[0] : NULL;
-    const struct share_rules rules = rules_of(n);
-    return share_of(&rules, "nvidia", want, profile);
+    const struct sharing_rules rules = rules_of(n);
+    return sharing_of(&rules, "nvidia", want, profile);
 }
 
 #define SLICED                                                                                     \
@@ -48,113 +48,113 @@ static struct share share_on(const struct node *n, const char *profile)
     "[{name: nvidia.com/gpu, replicas: 4}, {name: nvidia.com/mig-1g.10gb, replicas: 2}]}}\n"
 #define SOURCE "source: {kind: GPUProfile, name: p, generation: 1}"
 
-Test(share, without_a_device_the_configuration_decides)
+Test(sharing, without_a_device_the_configuration_decides)
 {
     struct node n;
     node_init(&n, SLICED, "spec: {}");
-    struct share s = share_on(&n, /* profile= */ NULL);
-    cr_expect(s.kind == SHARE_TIME_SLICING && s.replicas == 4 && s.renamed && s.one_only);
-    cr_expect_eq(share_on(&n, "1g.10gb").replicas, 2);
-    cr_expect_eq(share_strategy(&n.config, &n.spec), API_STRATEGY_SINGLE);
-    cr_expect_eq(share_strategy(&n.config, /* spec= */ NULL), API_STRATEGY_SINGLE);
+    struct sharing s = sharing_on(&n, /* profile= */ NULL);
+    cr_expect(s.kind == SHARING_TIME_SLICING && s.replicas == 4 && s.renamed && s.one_only);
+    cr_expect_eq(sharing_on(&n, "1g.10gb").replicas, 2);
+    cr_expect_eq(sharing_strategy(&n.config, &n.spec), API_STRATEGY_SINGLE);
+    cr_expect_eq(sharing_strategy(&n.config, /* spec= */ NULL), API_STRATEGY_SINGLE);
     node_done(&n);
 }
 
-Test(share, what_the_configuration_does_not_name_is_not_shared)
+Test(sharing, what_the_configuration_does_not_name_is_not_shared)
 {
     struct node n;
     node_init(&n, SLICED, "spec: {}");
-    struct share s = share_on(&n, "3g.40gb");
-    cr_expect(s.kind == SHARE_NONE && s.replicas == 1 && !s.renamed && !s.one_only);
+    struct sharing s = sharing_on(&n, "3g.40gb");
+    cr_expect(s.kind == SHARING_NONE && s.replicas == 1 && !s.renamed && !s.one_only);
     node_done(&n);
 }
 
-Test(share, a_card_that_a_source_governs_is_shared_as_that_says_even_not_at_all)
+Test(sharing, a_card_that_a_source_governs_is_shared_as_that_says_even_not_at_all)
 {
     struct node n;
     node_init(&n, SLICED,
               "spec: {" SOURCE ", migStrategy: mixed, devices: [{uuid: GPU-a, mode: native}]}");
-    cr_expect_eq(share_on(&n, /* profile= */ NULL).replicas, 1);
-    cr_expect_eq(share_strategy(&n.config, &n.spec), API_STRATEGY_MIXED);
+    cr_expect_eq(sharing_on(&n, /* profile= */ NULL).replicas, 1);
+    cr_expect_eq(sharing_strategy(&n.config, &n.spec), API_STRATEGY_MIXED);
     node_done(&n);
 }
 
-Test(share, a_device_without_a_source_leaves_the_rest_to_the_configuration)
+Test(sharing, a_device_without_a_source_leaves_the_rest_to_the_configuration)
 {
     struct node n;
     node_init(&n, SLICED, "spec: {migStrategy: mixed, devices: [{uuid: GPU-a, mode: native}]}");
-    cr_expect_eq(share_on(&n, /* profile= */ NULL).replicas, 4);
-    cr_expect_eq(share_strategy(&n.config, &n.spec), API_STRATEGY_SINGLE);
+    cr_expect_eq(sharing_on(&n, /* profile= */ NULL).replicas, 4);
+    cr_expect_eq(sharing_strategy(&n.config, &n.spec), API_STRATEGY_SINGLE);
     node_done(&n);
 }
 
-Test(share, a_configuration_that_says_no_strategy_changes_none)
+Test(sharing, a_configuration_that_says_no_strategy_changes_none)
 {
     struct node n;
     node_init(&n, "version: v1", "spec: {migStrategy: single}");
-    cr_expect_eq(share_strategy(&n.config, &n.spec), API_STRATEGY_SINGLE);
-    cr_expect_eq(share_strategy(&n.config, /* spec= */ NULL), API_STRATEGY_MIXED);
+    cr_expect_eq(sharing_strategy(&n.config, &n.spec), API_STRATEGY_SINGLE);
+    cr_expect_eq(sharing_strategy(&n.config, /* spec= */ NULL), API_STRATEGY_MIXED);
     node_done(&n);
 }
 
-Test(share, partitions_under_single_are_the_resource_of_cards)
+Test(sharing, partitions_under_single_are_the_resource_of_cards)
 {
     struct node n;
     node_init(&n, SLICED, "spec: {}");
-    struct share_rules rules = rules_of(&n);
+    struct sharing_rules rules = rules_of(&n);
     rules.strategy = API_STRATEGY_SINGLE;
-    struct share s = share_of(&rules, "nvidia", /* want= */ NULL, "3g.40gb");
+    struct sharing s = sharing_of(&rules, "nvidia", /* want= */ NULL, "3g.40gb");
     cr_expect_eq(s.replicas, 4);
     node_done(&n);
 }
 
-Test(share, mps_of_a_device_is_told_from_time_slicing)
+Test(sharing, mps_of_a_device_is_told_from_time_slicing)
 {
     struct node n;
     node_init(&n, SLICED,
               "spec: {devices: [{uuid: GPU-a, mode: native, sharing: {mps: {replicas: 6, "
               "failRequestsGreaterThanOne: true}}}]}");
-    struct share s = share_on(&n, /* profile= */ NULL);
-    cr_expect(s.kind == SHARE_MPS && s.replicas == 6 && !s.renamed && s.one_only);
+    struct sharing s = sharing_on(&n, /* profile= */ NULL);
+    cr_expect(s.kind == SHARING_MPS && s.replicas == 6 && !s.renamed && s.one_only);
     node_done(&n);
 }
 
-Test(share, mps_of_a_configuration_is_told_from_time_slicing)
+Test(sharing, mps_of_a_configuration_is_told_from_time_slicing)
 {
     struct node n;
     node_init(&n, "sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}", "spec: {}");
-    struct share s = share_on(&n, /* profile= */ NULL);
-    cr_expect(s.kind == SHARE_MPS && s.replicas == 4 && s.one_only);
+    struct sharing s = sharing_on(&n, /* profile= */ NULL);
+    cr_expect(s.kind == SHARING_MPS && s.replicas == 4 && s.one_only);
     node_done(&n);
 }
 
-Test(share, what_the_configuration_says_of_nvidias_cards_is_not_said_of_others)
+Test(sharing, what_the_configuration_says_of_nvidias_cards_is_not_said_of_others)
 {
     struct node n;
     node_init(&n, SLICED, "spec: {}");
-    const struct share_rules rules = rules_of(&n);
-    struct share s = share_of(&rules, "metax", /* want= */ NULL, /* profile= */ NULL);
-    cr_expect(s.kind == SHARE_NONE && s.replicas == 1);
+    const struct sharing_rules rules = rules_of(&n);
+    struct sharing s = sharing_of(&rules, "metax", /* want= */ NULL, /* profile= */ NULL);
+    cr_expect(s.kind == SHARING_NONE && s.replicas == 1);
     node_done(&n);
 }
 
-Test(share, mps_is_for_cards_that_have_it)
+Test(sharing, mps_is_for_cards_that_have_it)
 {
     struct node n;
     node_init(&n, "{}",
               "spec: {" SOURCE ", devices: [{uuid: GPU-a, mode: native, sharing: {mps: "
               "{replicas: 4}}}]}");
     const struct device_want *want = &n.spec.devices[0];
-    const struct share_rules rules = rules_of(&n);
-    cr_expect_eq(share_of(&rules, "nvidia", want, NULL).kind, SHARE_MPS);
-    cr_expect_eq(share_of(&rules, "metax", want, NULL).kind, SHARE_NONE);
-    cr_expect_null(share_refusal("nvidia", want, API_PUBLISHER_KUBELET));
-    cr_expect_not_null(strstr(share_refusal("metax", want, API_PUBLISHER_KUBELET), "NVIDIA"));
+    const struct sharing_rules rules = rules_of(&n);
+    cr_expect_eq(sharing_of(&rules, "nvidia", want, NULL).kind, SHARING_MPS);
+    cr_expect_eq(sharing_of(&rules, "metax", want, NULL).kind, SHARING_NONE);
+    cr_expect_null(sharing_refusal("nvidia", want, API_PUBLISHER_KUBELET));
+    cr_expect_not_null(strstr(sharing_refusal("metax", want, API_PUBLISHER_KUBELET), "NVIDIA"));
     node_done(&n);
 }
 
 /* Nobody would start its daemons: pods would share the card without limits. */
-Test(share, mps_is_for_agents_that_serve_the_kubelet)
+Test(sharing, mps_is_for_agents_that_serve_the_kubelet)
 {
     static const struct {
         int publisher;
@@ -167,29 +167,29 @@ Test(share, mps_is_for_agents_that_serve_the_kubelet)
               "{replicas: 4}}}]}");
     const struct device_want *want = &n.spec.devices[0];
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct share_rules rules = rules_of(&n);
+        struct sharing_rules rules = rules_of(&n);
         rules.publisher = cases[i].publisher;
-        const struct share s = share_of(&rules, "nvidia", want, /* profile= */ NULL);
-        cr_expect(s.kind == SHARE_NONE && s.replicas == 1, "%s", cases[i].how);
-        const char *why = share_refusal("nvidia", want, cases[i].publisher);
+        const struct sharing s = sharing_of(&rules, "nvidia", want, /* profile= */ NULL);
+        cr_expect(s.kind == SHARING_NONE && s.replicas == 1, "%s", cases[i].how);
+        const char *why = sharing_refusal("nvidia", want, cases[i].publisher);
         cr_assert_not_null(why, "%s", cases[i].how);
         cr_expect(strstr(why, "--resources=kubelet") && strstr(why, cases[i].how), "%s", why);
     }
     node_done(&n);
 }
 
-Test(share, time_slicing_needs_nobody_in_particular)
+Test(sharing, time_slicing_needs_nobody_in_particular)
 {
     struct node n;
     node_init(&n, "{}",
               "spec: {" SOURCE ", devices: [{uuid: GPU-a, mode: native, sharing: {timeSlicing: "
               "{replicas: 4}}}]}");
     for (int who = API_PUBLISHER_KUBELET; who <= API_PUBLISHER_OTHER; who++) {
-        struct share_rules rules = rules_of(&n);
+        struct sharing_rules rules = rules_of(&n);
         rules.publisher = who;
-        cr_expect_null(share_refusal("nvidia", &n.spec.devices[0], who));
-        cr_expect_eq(share_of(&rules, "nvidia", &n.spec.devices[0], NULL).replicas, 4);
-        cr_expect_null(share_refusal("nvidia", /* want= */ NULL, who));
+        cr_expect_null(sharing_refusal("nvidia", &n.spec.devices[0], who));
+        cr_expect_eq(sharing_of(&rules, "nvidia", &n.spec.devices[0], NULL).replicas, 4);
+        cr_expect_null(sharing_refusal("nvidia", /* want= */ NULL, who));
     }
     node_done(&n);
 }

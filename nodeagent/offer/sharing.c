@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "nodeagent/offer/share.h"
+#include "nodeagent/offer/sharing.h"
 
 #include <assert.h>
 #include <string.h>
@@ -8,9 +8,9 @@
 #include "partition/resource_names.h"
 #include "partition/vendor.h"
 
-static const struct share unshared = {.replicas = 1};
+static const struct sharing unshared = {.replicas = 1};
 
-int share_strategy(const struct plugin_config *config, const struct device_spec *spec)
+int sharing_strategy(const struct plugin_config *config, const struct device_spec *spec)
 {
     bool governed = spec && spec->has_source;
     if (!governed && config && config->said.mig_strategy)
@@ -18,39 +18,39 @@ int share_strategy(const struct plugin_config *config, const struct device_spec 
     return spec ? spec->mig_strategy : API_STRATEGY_MIXED;
 }
 
-static struct share share_of_want(const struct device_want *want)
+static struct sharing sharing_of_want(const struct device_want *want)
 {
     const struct device_replicas *t =
         want->has_sharing ? device_sharing_terms(&want->sharing) : NULL;
     if (!t)
         return unshared;
     assert(t->replicas >= 1);
-    return (struct share){want->sharing.has_mps ? SHARE_MPS : SHARE_TIME_SLICING, t->replicas,
-                          t->rename_by_default, t->fail_requests_greater_than_one};
+    return (struct sharing){want->sharing.has_mps ? SHARING_MPS : SHARING_TIME_SLICING, t->replicas,
+                            t->rename_by_default, t->fail_requests_greater_than_one};
 }
 
-static enum share_kind kind_of(enum plugin_sharing sharing)
+static enum sharing_kind kind_of(enum plugin_sharing sharing)
 {
-    return sharing == PLUGIN_MPS ? SHARE_MPS : SHARE_TIME_SLICING;
+    return sharing == PLUGIN_MPS ? SHARING_MPS : SHARING_TIME_SLICING;
 }
 
 /* The configuration names resources by their unshared names. */
-static struct share share_of_resource(const struct plugin_config *config, const char *name)
+static struct sharing sharing_of_resource(const struct plugin_config *config, const char *name)
 {
     for (size_t i = 0; i < config->n_shared; i++) {
         const struct plugin_shared *s = &config->shared[i];
         if (strcmp(s->name, name) == 0)
-            return (struct share){kind_of(config->sharing), s->replicas,
-                                  strcmp(s->offered_as, name) != 0,
-                                  config->fail_requests_greater_than_one};
+            return (struct sharing){kind_of(config->sharing), s->replicas,
+                                    strcmp(s->offered_as, name) != 0,
+                                    config->fail_requests_greater_than_one};
     }
     return unshared;
 }
 
 /* kubelet_link starts the MPS daemons and withholds devices without one. Without that, pods would
  * share a card without limits. */
-const char *share_refusal(const char *vendor, const struct device_want *want,
-                          enum api_publisher publisher)
+const char *sharing_refusal(const char *vendor, const struct device_want *want,
+                            enum api_publisher publisher)
 {
     static const char *const by_publisher[] = {
         [API_PUBLISHER_KUBELET] = NULL,
@@ -70,16 +70,16 @@ const char *share_refusal(const char *vendor, const struct device_want *want,
     return by_publisher[publisher];
 }
 
-struct share share_of(const struct share_rules *r, const char *vendor,
-                      const struct device_want *want, const char *profile)
+struct sharing sharing_of(const struct sharing_rules *r, const char *vendor,
+                          const struct device_want *want, const char *profile)
 {
     char name[RESOURCE_NAME_BYTES];
-    if (share_refusal(vendor, want, r->publisher))
+    if (sharing_refusal(vendor, want, r->publisher))
         return unshared; /* reported as MPSUnsupported (card_status.c) */
     if (want && (want->has_source || want->has_sharing))
-        return share_of_want(want);
+        return sharing_of_want(want);
     if (!r->config || r->config->sharing == PLUGIN_UNSHARED ||
         !resource_name(vendor, r->strategy, /* renamed= */ false, profile, name))
         return unshared;
-    return share_of_resource(r->config, name);
+    return sharing_of_resource(r->config, name);
 }

@@ -15,11 +15,11 @@
 
 struct plugin_config;
 
-enum share_kind { SHARE_NONE, SHARE_TIME_SLICING, SHARE_MPS };
+enum sharing_kind { SHARING_NONE, SHARING_TIME_SLICING, SHARING_MPS };
 
 /* How one device is shared. */
-struct share {
-    enum share_kind kind;
+struct sharing {
+    enum sharing_kind kind;
     int64_t replicas; /* 1: not shared */
     bool renamed;     /* offered under the name with ".shared" appended */
     bool one_only;    /* a container gets at most one replica */
@@ -27,20 +27,20 @@ struct share {
 
 /* The strategy asked for (enum api_mig_strategy): the configuration's where it sets one and no
  * source governs the spec, else the spec's. Both may be NULL. */
-int share_strategy(const struct plugin_config *config, const struct device_spec *spec);
+int sharing_strategy(const struct plugin_config *config, const struct device_spec *spec);
 
 /* Why a card of this vendor cannot be shared as wanted, with the remedy; NULL: it can. want may be
  * NULL. publisher: who publishes the resource. Static. */
-const char *share_refusal(const char *vendor, const struct device_want *want,
-                          enum api_publisher publisher);
+const char *sharing_refusal(const char *vendor, const struct device_want *want,
+                            enum api_publisher publisher);
 
-struct share_rules {
+struct sharing_rules {
     const struct plugin_config *config; /* NULL: there is none */
     int strategy;                       /* enum api_mig_strategy: decides the names */
     enum api_publisher publisher;
 };
 
 /* The sharing of a partition of this profile, or (profile NULL) of a whole card, of this vendor:
- * SHARE_NONE where share_refusal gives a reason. want: the card's; NULL: none. */
-struct share share_of(const struct share_rules *r, const char *vendor,
-                      const struct device_want *want, const char *profile);
+ * SHARING_NONE where sharing_refusal gives a reason. want: the card's; NULL: none. */
+struct sharing sharing_of(const struct sharing_rules *r, const char *vendor,
+                          const struct device_want *want, const char *profile);
