@@ -38,7 +38,8 @@ struct binding {
     bool news;     /* the trouble was not reported yet */
     bool tried;    /* without room, since the pod was read */
     struct backoff backoff;
-    int64_t due_mono_ms; /* of NEW and KNOWN */
+    int64_t due_mono_ms; /* when the pod is read, or (KNOWN, without room) read again; 0: now */
+    bool retry;          /* KNOWN, without room: there may be some now */
 };
 
 struct late_binding {
@@ -234,7 +235,11 @@ static void put_off(struct late_binding *l, struct binding *b, enum state state,
     assert(state == NEW || (state == KNOWN && b->wishes && b->uid)); /* the states that wait */
     xstr_set(&b->trouble, why);
     b->state = state;
-    b->due_mono_ms = clock_mono_ms(l->d.clk) + backoff_next_ms(&b->backoff, l->d.clk, &l->rng);
+    b->retry = false;
+    int64_t now = clock_mono_ms(l->d.clk);
+    /* However often room is looked for, the pod is read again when that was planned. */
+    if (state == NEW || b->due_mono_ms <= now)
+        b->due_mono_ms = now + backoff_next_ms(&b->backoff, l->d.clk, &l->rng);
 }
 
 /* The uid under which the kubelet knows the pod. For a static pod only the kubelet knows it, and
@@ -323,8 +328,7 @@ static void ask_for_pods(struct late_binding *l)
 void late_binding_retry_now(struct late_binding *l)
 {
     for (size_t i = 0; i < l->n; i++)
-        if (l->items[i].state == KNOWN)
-            l->items[i].due_mono_ms = 0;
+        l->items[i].retry |= l->items[i].state == KNOWN;
 }
 
 /* --- Binding --- */
@@ -404,7 +408,7 @@ bool late_binding_next(struct late_binding *l, const struct slot_card *cards, si
     for (size_t i = 0; i < l->n; i++) {
         struct binding *b = &l->items[i];
         auto_slot_binding struct slot_binding binding = {0};
-        if (b->state != KNOWN || b->due_mono_ms > now ||
+        if (b->state != KNOWN || (b->due_mono_ms > now && !b->retry) ||
             !prepare(l, b, cards, n, made, gate, &binding) || !may_begin(l, b, gate, &binding))
             continue;
         assert(binding.n == b->n_slots);

@@ -41,7 +41,8 @@ void late_binding_ask_right(struct late_binding *l, bool needed);
 /* Why no slice can be made for any pod, with the remedy: the API server refuses to show pods. NULL:
  * it does not refuse, or the answer is not known yet. Static. */
 const char *late_binding_forbidden(const struct late_binding *l);
-/* Something changed on the cards: slots that found no room are tried again at once. */
+/* Something changed on the cards: slots that found no room are tried again at once. When their pods
+ * are read again stays as it was. */
 void late_binding_retry_now(struct late_binding *l);
 
 /* The caller's answers about the jobs that run now. */

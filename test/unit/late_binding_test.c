@@ -522,6 +522,28 @@ Test(late_binding, what_has_no_room_may_come_to_ask_for_less)
     expect_bound("a", 1, 1024);
 }
 
+/* A node whose cards are read each second, or where other pods come and go. */
+Test(late_binding, a_pod_without_room_is_read_again_however_often_room_is_looked_for)
+{
+    bool bound = false;
+    make_pod("a", "n1", 1, "8Gi");
+    card.sgpu.n = 1;
+    card.sgpu.items[0] = (struct sgpu_slice){.quota = {60 * 1024, 10}, .foreign = true};
+    list((struct given[]){{3, "a"}}, 1);
+    read_pods();
+    expect_none();
+    remove_pod("a");
+    make_pod("a", "n1", 1, "1Gi");
+    for (int i = 0; i < 30 && !bound; i++) {
+        auto_slot_binding struct slot_binding b = {0};
+        clock_fake_advance(clk, 500);
+        late_binding_retry_now(late);
+        bound = next(&b);
+        read_pods();
+    }
+    cr_expect(bound);
+}
+
 Test(late_binding, a_pod_that_cannot_be_read_or_understood_is_read_again)
 {
     struct unbound u;
