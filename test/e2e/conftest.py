@@ -39,7 +39,11 @@ RECORD_BYTES = 1 << 20  # an audit record is shorter
 DYING_WITH_PARENT = (shutil.which("setpriv"), "--pdeathsig", "KILL")
 
 
-class KubectlError(AssertionError):
+class NotYet(AssertionError):
+    """What was asked for is not told yet: wait_for asks again."""
+
+
+class KubectlError(NotYet):
     """kubectl ended with an error; the message is what it wrote."""
 
 
@@ -50,7 +54,7 @@ def note_pid(pid, file):
 
 
 def wait_for(predicate, timeout=30, message="the condition"):
-    """Returns the predicate's first true value. A kubectl error counts as "not yet".
+    """Returns the predicate's first true value. NotYet, which a kubectl error is too, counts as none.
 
     message says what is waited for; it may be a function, called when the time is over.
     """
@@ -62,7 +66,7 @@ def wait_for(predicate, timeout=30, message="the condition"):
             last = predicate()
             if last:
                 return last
-        except KubectlError as error:
+        except NotYet as error:
             last = error
         now = time.monotonic()
         if now >= begin + timeout:

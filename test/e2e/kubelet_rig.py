@@ -21,7 +21,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import Cluster, KubectlError, wait_for
+from conftest import Cluster, NotYet, wait_for
 from namespaces import Inside, inside
 from stack import Rig, SimNode, install, mig
 
@@ -277,7 +277,7 @@ class RealNode(SimNode):
         """The status of a pod's container."""
         statuses = self.api.get(self.pod_path(name))["status"].get("containerStatuses")
         if not statuses:  # a kubelet that has just started
-            raise KubectlError(f"pod {name} has no container's status yet")
+            raise NotYet(f"pod {name} has no container's status yet")
         return statuses[0]
 
     def uid(self, name):

@@ -24,7 +24,7 @@ from collections import Counter
 import pytest
 import yaml
 from confirmer import Confirmer
-from conftest import ROOT, KubectlError, is_write, made, note_pid, wait_for
+from conftest import ROOT, KubectlError, NotYet, is_write, made, note_pid, wait_for
 from namespaces import Where, inside
 
 GROUP = "/apis/gpu.cleave.dev/v1alpha1"
@@ -387,9 +387,19 @@ class SimNode:
     def status(self):
         return self.device().get("status", {})
 
+    def cards_told(self):
+        """The cards as the status has them, with their conditions; an agent offers what it has before it has told of it."""
+        status = self.status()
+        if "devices" not in status:
+            raise NotYet(f"the status of Device {self.name} has no cards")
+        return status["devices"]
+
     def card(self, gpu=0):
         """A card as the status has it, with its conditions."""
-        return next(c for c in self.status()["devices"] if c["index"] == gpu)
+        told = [c for c in self.cards_told() if c["index"] == gpu]
+        if not told:
+            raise NotYet(f"the status of Device {self.name} has no card {gpu}")
+        return told[0]
 
     def applied(self, gpu=0):
         return condition(self.card(gpu), "Applied")

@@ -24,7 +24,7 @@ MODELS = {
 def agree(node):
     """Does the status say what the simulator's own tool says, card by card?"""
     shown = {c["uuid"]: c for c in node.cards()}
-    told = {c["uuid"]: c for c in node.status()["devices"]}
+    told = {c["uuid"]: c for c in node.cards_told()}
     assert told.keys() == shown.keys()
     for uuid, card in told.items():
         real = shown[uuid]
@@ -57,7 +57,7 @@ def test_a_new_nodes_device_tells_what_the_hardware_is(rig, model):
 
 def test_a_card_without_mig_is_said_to_have_none(rig):
     node = rig.node({"l4": 1, "h100-80": 1})
-    assert [c["migCapable"] for c in node.status()["devices"]] == [False, True]
+    assert [c["migCapable"] for c in node.cards_told()] == [False, True]
     assert node.resources() == {"nvidia.com/gpu": 2}
 
 

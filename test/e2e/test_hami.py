@@ -263,7 +263,7 @@ def test_hami_is_told_of_the_cards_and_of_each_change(rig):
     assert told(node) is None
     rig.wait_ready(rig.profile("p", SLICED))
     wait_told(node, "healthy", [True] * 4)
-    for card, told_of in zip(node.status()["devices"], told(node), strict=True):
+    for card, told_of in zip(node.cards_told(), told(node), strict=True):
         assert told_of == {
             "uuid": card["uuid"],
             "bdf": card["pciBusID"],
@@ -281,7 +281,7 @@ def test_hami_is_told_of_the_cards_and_of_each_change(rig):
     node.ctl("ecc", "--gpu", "metax:1", "clear")
     wait_told(node, "healthy", [True] * 4)
     rig.wait_ready(rig.profile("p", {"selector": {"vendor": "metax", "indices": [0]}, "mode": "native"}, {**SLICED, "sgpu": {"qosPolicy": "burst-share"}}))
-    wait_told(node, "uuid", [c["uuid"] for c in node.status()["devices"][1:]])
+    wait_told(node, "uuid", [c["uuid"] for c in node.cards_told()[1:]])
     wait_told(node, "qosPolicy", ["burst-share"] * 3)
     rig.profile("p", {"selector": {"vendor": "metax"}, "mode": "native"})
     wait_for(lambda: told(node) is None, 30, "the annotation to go")
@@ -360,7 +360,7 @@ def test_metax_device_config_is_imported_and_takes_effect(rig):
     rig.cluster.kubectl.apply(imported(rig, json.dumps(config_map("native", **{nodes[0].name: "sgpu", nodes[1].name: "native"}))))
 
     def modes():
-        return [[c["mode"] for c in node.status()["devices"]] for node in nodes]
+        return [[c["mode"] for c in node.cards_told()] for node in nodes]
 
     for name in names[1:]:
         rig.wait_ready(f"{GROUP}/gpuprofiles/{name}", 60)

@@ -80,7 +80,7 @@ def test_the_device_and_the_resources_are_what_koordinator_expects(koordinator):
     assert labels["node.koordinator.sh/gpu-vendor"] == "nvidia"
     assert labels["node.koordinator.sh/gpu-model"] == "H100-80GB-HBM3"
     assert labels["node.koordinator.sh/gpu-driver-version"] == "580.95.05"
-    for number, (given, card) in enumerate(zip(device["spec"]["devices"], node.status()["devices"], strict=True)):
+    for number, (given, card) in enumerate(zip(device["spec"]["devices"], node.cards_told(), strict=True)):
         assert condition(given, "Healthy")["reason"] == "DeviceHealthy"
         assert given["topology"] == {"socketID": -1, "nodeID": card["numaNode"], "pcieID": root_of(node, card), "busID": bus_id(card)}
         assert {k: given[k] for k in ("type", "id", "minor", "health", "resources")} == {
@@ -183,7 +183,7 @@ def test_cards_of_metax_are_shown_while_they_are_sliced_for_pods(koordinator):
         "2": [[0, 1], [2, 3]],
         "4": [[0, 1, 2, 3]],
     }
-    for number, (given, card) in enumerate(zip(device["spec"]["devices"], node.status()["devices"], strict=True)):
+    for number, (given, card) in enumerate(zip(device["spec"]["devices"], node.cards_told(), strict=True)):
         assert (given["id"], given["minor"]) == (card["uuid"], number)
         assert given["resources"] == {"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory": "64Gi", "koordinator.sh/gpu-memory-ratio": "100"}
         assert given["topology"]["pcieID"].startswith("pci0000:")
@@ -197,7 +197,7 @@ def test_of_two_vendors_on_a_node_the_one_that_its_label_names_is_shown(koordina
     koordinator.controller()
     node = started(koordinator, FLEETS / "two-vendors.yaml", mxsml_library=SIM / "libmxsml.so")
     koordinator.wait_ready(koordinator.profile("p", SLICED))
-    uuids = {vendor: {c["uuid"] for c in node.status()["devices"] if c["vendor"] == vendor} for vendor in ("nvidia", "metax")}
+    uuids = {vendor: {c["uuid"] for c in node.cards_told() if c["vendor"] == vendor} for vendor in ("nvidia", "metax")}
     for vendor in ("nvidia", "metax"):
         node.label(**{"node.koordinator.sh/gpu-vendor": vendor})
         wait_for(lambda v=vendor: shown(node).keys() == uuids[v], 30, lambda v=vendor: f"the cards of {v}, not {shown(node)}")

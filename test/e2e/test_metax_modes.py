@@ -127,7 +127,7 @@ def test_functions_that_come_and_go_are_offered_and_withdrawn(modes):
     modes.make_vfs(0, 0)
     modes.kubelet.wait_offers(**{VGPU: 2, GPU: 1})
     assert modes.host.ids(GPU) == [cut]
-    assert [(c["index"], c["uuid"]) for c in modes.node.status()["devices"]] == [(0, cut), (1, whole)]
+    assert [(c["index"], c["uuid"]) for c in modes.node.cards_told()] == [(0, cut), (1, whole)]
     modes.make_vfs(0, 8)
     modes.kubelet.wait_offers(**{VGPU: 10})
 
@@ -137,7 +137,7 @@ def test_functions_of_a_card_that_cannot_be_read_are_not_offered_and_keep_their_
     modes.node.ctl("fault", "add", "--gpu", "metax:0", "--call", "mxSmlGetVirtualDevicesByPhysicalId", "--nth", 0, "--action", "fail:SysfsError:EIO")
     modes.kubelet.wait_offers(**{GPU: 1})
     wait_for(lambda: condition(modes.node.card(0), "Healthy").get("reason") == "ReadFailed", 30, "the reason")
-    assert [c["mode"] for c in modes.node.status()["devices"]] == ["vgpu", "native"], "as it was seen last"
+    assert [c["mode"] for c in modes.node.cards_told()] == ["vgpu", "native"], "as it was seen last"
     modes.wait_reads(2)
     assert modes.edits(pod.answers[VGPU].cdi_devices[0]), "its container may start again"
     modes.node.ctl("fault", "clear")

@@ -88,7 +88,7 @@ class Slices:
         """Until the slice is bound and in the Device: the binding, during which nobody is granted the slot, is over then."""
 
         def told():
-            partitions = [p for card in self.node.status()["devices"] for p in card.get("partitions", [])]
+            partitions = [p for card in self.node.cards_told() for p in card.get("partitions", [])]
             return self.name(pod) in [p["slice"].get("alias") for p in partitions]
 
         self.wait_bound(pod)

@@ -54,7 +54,7 @@ def slices(host):
 
 def ill(host):
     """Vendors of which a card is called ill."""
-    return {c["vendor"] for c in host.node.status()["devices"] if condition(c, "Healthy").get("status") == "False"}
+    return {c["vendor"] for c in host.node.cards_told() if condition(c, "Healthy").get("status") == "False"}
 
 
 def bound(host, name):
@@ -65,7 +65,7 @@ def bound(host, name):
 def test_one_profile_gives_each_vendors_cards_their_mode(both):
     path = both.node.rig.profile("both", *POLICY)
     both.node.rig.wait_ready(path)
-    vendors = [(c["vendor"], c["mode"]) for c in both.node.status()["devices"]]
+    vendors = [(c["vendor"], c["mode"]) for c in both.node.cards_told()]
     assert sorted(vendors) == [("metax", "sgpu")] * 2 + [("nvidia", "mig")] * 2
     assert both.node.resources() == {**NVIDIA, **METAX}
 
@@ -144,7 +144,7 @@ def test_nobody_waits_for_the_other_vendors_library(rig, hung):
             node.ctl("fault", "add", "--call", name, "--action", "hang:600")
 
     def done(count):
-        shown = {c["uuid"]: c for c in node.status()["devices"]}
+        shown = {c["uuid"]: c for c in node.cards_told()}
         return all(condition(shown[u], "Applied").get("reason") == "Applied" and len(shown[u]["partitions"]) == count for u in cards)
 
     for count in (2, 3, 1):
