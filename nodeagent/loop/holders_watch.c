@@ -82,10 +82,8 @@ static void plan_question(struct holders_watch *w)
 
 static bool is_ours(const struct holders_watch *w, const char *id)
 {
-    for (size_t i = 0; i < w->d.table->n_resources; i++)
-        if (table_resource_device(&w->d.table->resources[i], id))
-            return true;
-    return strncmp(id, "GPU-", 4) == 0 || device_slot_of(id) >= 0; /* or was */
+    return device_table_device(w->d.table, id) || strncmp(id, "GPU-", 4) == 0 ||
+           device_slot_of(id) >= 0; /* or was */
 }
 
 static const struct holder *find_holder(const struct holder *list, size_t n, const char *id)

@@ -218,14 +218,6 @@ static bool has_cdi(const struct kubelet_link *k, const struct entry_device *d)
 
 /* --- MPS --- */
 
-static const struct table_device *device_at(const struct kubelet_link *k, const char *id)
-{
-    const struct table_device *d = NULL;
-    for (size_t i = 0; i < k->table.n_resources && !d; i++)
-        d = table_resource_device(&k->table.resources[i], id);
-    return d;
-}
-
 /* Keeps the first daemon that does not run, for the condition. */
 static void note_mps(struct kubelet_link *k, const struct mps_units *u, const char *refused)
 {
@@ -257,7 +249,7 @@ bool kubelet_link_has_no_daemon(const struct kubelet_link *k, const char *owner)
 {
     const struct seal *s = seals_find(&k->seals, owner);
     for (size_t i = 0; k->mps && s && i < s->n_ids; i++) {
-        const struct table_device *d = device_at(k, s->ids[i]);
+        const struct table_device *d = device_table_device(&k->table, s->ids[i]);
         if (d && !mps_is_gone(k->mps, mps_units_name(d)))
             return false;
     }

@@ -387,6 +387,14 @@ const struct table_device *table_resource_device(const struct table_resource *r,
     return NULL;
 }
 
+const struct table_device *device_table_device(const struct device_table *t, const char *id)
+{
+    const struct table_device *d = NULL;
+    for (size_t i = 0; i < t->n_resources && !d; i++)
+        d = table_resource_device(&t->resources[i], id);
+    return d;
+}
+
 static const struct table_device *find_partition(const struct device_table *t, const char *uuid,
                                                  size_t len)
 {

@@ -66,6 +66,8 @@ void device_table_counts(const struct device_table *t, const struct unready *unr
 const struct table_resource *device_table_resource(const struct device_table *t, const char *name);
 /* The device with this id; a replica's suffix is ignored. NULL: none. Borrowed. */
 const struct table_device *table_resource_device(const struct table_resource *r, const char *id);
+/* The same, under whichever resource it is. */
+const struct table_device *device_table_device(const struct device_table *t, const char *id);
 
 /* Cleave's id for a MIG UUID, with or without replica suffix; NVIDIA's plugin names partitions by
  * that UUID. NULL: no existing partition has it. Caller frees. */
