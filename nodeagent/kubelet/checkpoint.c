@@ -2,6 +2,7 @@
 #include "nodeagent/kubelet/checkpoint.h"
 
 #include <errno.h>
+#include <fcntl.h>
 
 #include "base/file.h"
 #include "base/jx.h"
@@ -118,23 +119,39 @@ static bool same_file(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
+/* Nothing but a regular file: the opening or the reading of a pipe would hold the loop for ever.
+ * *ret_fd -1: there is no file. */
+static int open_file(const char *path, int *ret_fd, struct stat *ret, struct err *e)
+{
+    auto_fd int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    *ret_fd = -1;
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+        return 0;
+    if (fd < 0 && errno != ELOOP)
+        return err_set_errno(e, errno, "open %s", path);
+    if (fd >= 0 && fstat(fd, ret) < 0)
+        return err_set_errno(e, errno, "%s", path);
+    if (fd < 0 || !S_ISREG(ret->st_mode))
+        return err_set(e, ERR_INVALID, "%s is no regular file", path);
+    *ret_fd = TAKE_FD(fd);
+    return 0;
+}
+
 int checkpoint_refresh(struct checkpoint *c, const char *path, struct err *e)
 {
     struct stat now;
+    auto_fd int fd = -1;
     auto_free char *text = NULL;
     size_t len;
-    if (stat(path, &now) < 0) {
-        if (errno != ENOENT && errno != ENOTDIR)
-            return err_set_errno(e, errno, "%s", path);
+    TRY(open_file(path, &fd, &now, e));
+    if (fd < 0) {
         checkpoint_done(c);
         return 0;
     }
     if (same_file(&c->seen, &now))
         return 0;
-    int rc = file_read(path, MAX_BYTES, &text, &len, e);
-    if (rc == 0)
-        rc = checkpoint_parse(text, len, c, e);
-    if (rc < 0)
+    TRY(file_read_fd(fd, path, MAX_BYTES, &text, &len, e));
+    if (checkpoint_parse(text, len, c, e) < 0)
         return err_wrap(e, "%s", path);
     c->seen = now; /* a file that changed meanwhile is read once more */
     return 0;

@@ -36,7 +36,7 @@ struct checkpoint {
 /* Parses the text. ERR_TOO_LARGE, ERR_PROTOCOL, ERR_INVALID leave *c unchanged. */
 int checkpoint_parse(const char *text, size_t len, struct checkpoint *c, struct err *e) MUST_CHECK;
 /* Reads the file if it changed. A missing file leaves the checkpoint empty. An error leaves *c
- * unchanged. */
+ * unchanged; what is no regular file, a link included, is ERR_INVALID. */
 int checkpoint_refresh(struct checkpoint *c, const char *path, struct err *e) MUST_CHECK;
 
 void checkpoint_done(struct checkpoint *c);

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -115,4 +116,27 @@ Test(checkpoint, file_is_read_again_when_it_is_another)
     (void)unlink(path);
     cr_assert_eq(checkpoint_refresh(&c, path, NULL), 0);
     cr_expect_eq(c.n, 0, "none says nothing");
+}
+
+/* A pipe that nobody writes would hold the agent's loop for ever. */
+Test(checkpoint, what_is_no_regular_file_is_refused, .timeout = 10)
+{
+    char dir[] = "/tmp/checkpoint-XXXXXX";
+    cr_assert_not_null(mkdtemp(dir));
+    auto_free char *pipe = xasprintf("%s/pipe", dir);
+    auto_free char *link = xasprintf("%s/link", dir);
+    cr_assert_eq(mkfifo(pipe, 0600), 0);
+    cr_assert_eq(symlink(pipe, link), 0);
+    const char *const paths[] = {pipe, link};
+    auto_checkpoint struct checkpoint c = {0};
+    cr_assert_eq(parse(FILE_OF("[" ENTRY("[\"GPU-1\"]") "]"), &c), 0);
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        auto_err struct err e = {0};
+        cr_expect_eq(checkpoint_refresh(&c, paths[i], &e), -(int)ERR_INVALID);
+        cr_expect(strstr(err_msg(&e), "is no regular file"), "%s", err_msg(&e));
+        cr_expect_eq(c.n, 1);
+    }
+    (void)unlink(pipe);
+    (void)unlink(link);
+    (void)rmdir(dir);
 }
