@@ -12,6 +12,8 @@
 
 /* As large as a PodResources answer may be: an entry holds the plugin's answer besides the ids. */
 #define MAX_BYTES (16U << 20)
+/* Device files of all answers. A node with hundreds of pods has some thousands. */
+#define MAX_FILES 65536
 
 static void free_devices(struct checkpoint_device *devices, size_t n)
 {
@@ -24,13 +26,17 @@ static void free_devices(struct checkpoint_device *devices, size_t n)
     free(devices);
 }
 
+static void free_files(char **files, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(files[i]);
+    free(files);
+}
+
 static void free_grants(struct checkpoint_grant *grants, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        for (size_t k = 0; k < grants[i].n_files; k++)
-            free(grants[i].files[k]);
-        free(grants[i].files);
-    }
+    for (size_t i = 0; i < n; i++)
+        free_files(grants[i].files, grants[i].n_files);
     free(grants);
 }
 
@@ -77,6 +83,21 @@ static int add_devices(const json_t *entry, struct checkpoint *c, struct err *e)
 
 /* An answer that cannot be read is another plugin's, or of a kubelet that writes it otherwise: the
  * devices count all the same. */
+static void add_answer(const char *answer, struct checkpoint_grant *g, struct checkpoint *c)
+{
+    char **files = NULL;
+    size_t n = 0;
+    if (plugin_answer_files(answer, &files, &n, /* e= */ NULL) < 0)
+        return;
+    if (n > MAX_FILES - c->n_files) {
+        free_files(files, n);
+        return;
+    }
+    c->n_files += n;
+    g->files = files;
+    g->n_files = n;
+}
+
 static int add_entry(const json_t *entry, struct checkpoint *c, struct err *e)
 {
     size_t first = c->n;
@@ -87,8 +108,8 @@ static int add_entry(const json_t *entry, struct checkpoint *c, struct err *e)
     const char *answer = JX_STR_AT(entry, "AllocResp");
     g->first = first;
     g->n = c->n - first;
-    if (answer && plugin_answer_files(answer, &g->files, &g->n_files, /* e= */ NULL) < 0)
-        g->n_files = 0;
+    if (answer)
+        add_answer(answer, g, c);
     return 0;
 }
 

@@ -21,7 +21,9 @@ struct checkpoint_device {
  * of the checkpoint. The kubelet repeats the answer whenever the container starts. */
 struct checkpoint_grant {
     size_t first, n;
-    char **files; /* the host's paths of the device files in the answer */
+    /* The host's paths of the device files in the answer; none also where they are more than 1,024,
+     * or would be more than 65,536 with those before. */
+    char **files;
     size_t n_files;
 };
 
@@ -30,6 +32,7 @@ struct checkpoint {
     size_t n;
     struct checkpoint_grant *grants; /* with at least one device */
     size_t n_grants;
+    size_t n_files;   /* of all grants */
     struct stat seen; /* the file it was read from; st_nlink 0: none */
 };
 

@@ -13,6 +13,7 @@
 
 enum {
     MAX_CONTAINERS = 256,
+    MAX_FILES = 1024,       /* of one answer; an empty one takes two bytes of it */
     MAX_UNPACKED = 8 << 20, /* bound on an unpacked request; the transport accepts 1 MiB */
 };
 
@@ -290,6 +291,9 @@ int plugin_answer_files(const char *base64, char ***ret, size_t *ret_n, struct e
               : v1beta1__container_allocate_response__unpack(&arena.allocator, (size_t)n, bytes);
     if (!m)
         return err_set(e, ERR_INVALID, "not base64 of a ContainerAllocateResponse");
+    if (m->n_devices > MAX_FILES)
+        return err_set(e, ERR_TOO_LARGE, "an answer with %zu device files is not read",
+                       m->n_devices);
     char **files = xcalloc(m->n_devices, sizeof(*files));
     for (size_t i = 0; i < m->n_devices; i++)
         files[i] = xstrdup(m->devices[i]->host_path);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/sb.h"
 #include "base/xalloc.h"
 
 #include "nodeagent/kubelet/checkpoint.h"
@@ -60,6 +61,44 @@ Test(checkpoint, the_files_of_each_answer_are_read)
     cr_assert_eq(c.grants[1].n_files, 2);
     cr_expect_str_eq(c.grants[1].files[0], "/dev/nvidiactl");
     cr_expect_str_eq(c.grants[1].files[1], "/dev/nvidia1");
+}
+
+/* An entry whose answer has three times so many files, all without a path. Caller frees. */
+static char *entry_with_files(size_t thirds)
+{
+    auto_sb struct sb answer = SB_INIT(1 << 16);
+    for (size_t i = 0; i < thirds; i++)
+        sb_add(&answer, "GgAaABoA");
+    return xasprintf("{\"PodUID\":\"1\",\"ResourceName\":\"x\",\"DeviceIDs\":[\"b\"],"
+                     "\"AllocResp\":\"%s\"}",
+                     sb_str(&answer));
+}
+
+Test(checkpoint, an_answer_with_too_many_files_counts_as_one_without)
+{
+    auto_checkpoint struct checkpoint c = {0};
+    auto_free char *few = entry_with_files(341);
+    auto_free char *many = entry_with_files(342);
+    auto_free char *text = xasprintf(FILE_OF("[%s,%s]"), few, many);
+    cr_assert_eq(parse(text, &c), 0);
+    cr_assert_eq(c.n_grants, 2);
+    cr_expect_eq(c.grants[0].n_files, 1023);
+    cr_expect_eq(c.grants[1].n_files, 0);
+}
+
+Test(checkpoint, the_files_of_all_answers_have_a_bound)
+{
+    auto_checkpoint struct checkpoint c = {0};
+    auto_sb struct sb entries = SB_INIT(1 << 20);
+    auto_free char *entry = entry_with_files(341);
+    for (int i = 0; i < 70; i++)
+        sb_addf(&entries, "%s%s", i ? "," : "", entry);
+    auto_free char *text = xasprintf(FILE_OF("[%s]"), sb_str(&entries));
+    cr_assert_eq(parse(text, &c), 0);
+    cr_assert_eq(c.n_grants, 70, "the devices count all the same");
+    cr_expect_eq(c.n_files, 64 * 1023);
+    cr_expect_eq(c.grants[63].n_files, 1023);
+    cr_expect_eq(c.grants[64].n_files, 0);
 }
 
 Test(checkpoint, a_kubelet_without_pods_writes_null)
