@@ -99,7 +99,12 @@ struct container_vendor {
     const struct container_own_files *own; /* NULL: it has DRI nodes alone */
     /* The files that every container gets. */
     void (*common_paths)(const struct device_nodes *n, struct device_paths *ret);
-    /* The files of a device. ERR_NOT_FOUND: some are not known, so the device could not be used. */
+    /* True where it is known which files the device has: then a failure of paths_of says that one of
+     * them does not exist. False where the driver is not loaded, or its numbers could not be read.
+     * NULL: it is always known. */
+    bool (*knows_paths)(const struct device_nodes *n, const struct entry_device *d);
+    /* The files of a device. ERR_NOT_FOUND: some are not known or do not exist, so the device could
+     * not be used. */
     int (*paths_of)(const struct device_nodes *n, const struct entry_device *d,
                     struct device_paths *ret, struct err *e);
     /* The variable for a container that gets all of these devices; *ret_key NULL: none. *ret_key is

@@ -21,27 +21,45 @@ static bool has_path(const struct device_paths *l, const char *host_path)
     return false;
 }
 
-/* The device of a grant; NULL: the table has none of this id now. */
-static const struct table_device *device_of(const struct device_table *t,
-                                            const struct checkpoint_device *d)
+/* The device files that the devices of a grant have now. */
+struct files_now {
+    struct device_paths paths;
+    bool is_one_gone;
+};
+
+static void files_now_done(struct files_now *f)
 {
-    const struct table_resource *r = device_table_resource(t, d->resource);
-    return r ? table_resource_device(r, d->id) : NULL;
+    device_paths_done(&f->paths);
+}
+AUTO_DEFINE(files_now, struct files_now, files_now_done)
+
+static bool is_among(const struct table_device *const *list, size_t n, const struct table_device *d)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == d)
+            return true;
+    return false;
 }
 
-/* Adds the files of all devices of the grant; false: one of them is not known. */
-static bool add_files(const struct device_table *t, const struct device_nodes *nodes,
-                      const struct checkpoint *c, const struct checkpoint_grant *g,
-                      struct device_paths *ret)
+/* Adds the files of each device once: replicas of one are several grants. False: those of one device
+ * are not known. All devices of a grant are of one vendor (cdi/entry_build.c). */
+static bool find_files(const struct device_table *t, const struct device_nodes *nodes,
+                       const struct checkpoint *c, const struct checkpoint_grant *g,
+                       struct files_now *ret)
 {
+    auto_free const struct table_device **added = NULL;
+    size_t n_added = 0;
     for (size_t i = g->first; i < g->first + g->n; i++) {
-        const struct table_device *d = device_of(t, &c->devices[i]);
+        const struct table_device *d = device_table_device(t, c->devices[i].id);
         const struct container_vendor *v = d ? container_vendor_find(d->entry.vendor) : NULL;
-        if (!v || d->entry.is_slot)
+        if (!v || d->entry.is_slot || (v->knows_paths && !v->knows_paths(nodes, &d->entry)))
             return false;
-        v->common_paths(nodes, ret);
-        if (v->paths_of(nodes, &d->entry, ret, /* e= */ NULL) < 0)
-            return false;
+        if (is_among(added, n_added, d))
+            continue;
+        if (!n_added)
+            v->common_paths(nodes, &ret->paths);
+        *XPUSH(added, n_added) = d;
+        ret->is_one_gone |= v->paths_of(nodes, &d->entry, &ret->paths, /* e= */ NULL) < 0;
     }
     return true;
 }
@@ -49,19 +67,19 @@ static bool add_files(const struct device_table *t, const struct device_nodes *n
 static bool is_outdated(const struct device_table *t, const struct device_nodes *nodes,
                         const struct checkpoint *c, const struct checkpoint_grant *g)
 {
-    auto_device_paths struct device_paths now = {.host_root = ""};
-    if (!g->n_files || !add_files(t, nodes, c, g, &now))
+    AUTO(files_now) struct files_now now = {.paths.host_root = ""};
+    if (!g->n_files || !find_files(t, nodes, c, g, &now))
         return false;
     for (size_t i = 0; i < g->n_files; i++)
-        if (!has_path(&now, g->files[i]))
+        if (!has_path(&now.paths, g->files[i]))
             return true;
-    return false;
+    return now.is_one_gone;
 }
 
 static void add(const struct device_table *t, const struct checkpoint_device *d,
                 const struct holders *h, struct outdated_grants *ret)
 {
-    const char *id = device_of(t, d)->id;
+    const char *id = device_table_device(t, d->id)->id;
     const struct holder *who = holders_get(h, id, 0);
     *XPUSH(ret->items, ret->n) = (struct outdated_grant){.ns = xstrdup(who ? who->ns : NULL),
                                                          .pod = xstrdup(who ? who->pod : NULL),

@@ -26,8 +26,10 @@ struct outdated_grants {
     size_t n;
 };
 
-/* Compares the files in the kubelet's answers with those that the table's devices have now. Devices
- * that the table lacks are passed over. nodes: the existing device files. */
+/* Compares the files in the kubelet's answers with those that the table's devices have now, under
+ * whichever resource: sharing and strategies rename those. A device file that is gone makes a grant
+ * outdated; devices that the table lacks, and those whose files are not known, are passed over.
+ * nodes: the existing device files. */
 void outdated_grants_find(const struct device_table *t, const struct device_nodes *nodes,
                           const struct checkpoint *c, const struct holders *h,
                           struct outdated_grants *ret);

@@ -25,7 +25,7 @@ static char *words(const struct outdated_grants *all)
     auto_sb struct sb out = SB_INIT(WORDS_BYTES);
     sb_addf(&out,
             "%zu container%s would not have %s device after a restart, since the device's "
-            "files are others than when the pod came: ",
+            "files are not those that it had when the pod came: ",
             all->n, all->n == 1 ? "" : "s", all->n == 1 ? "its" : "their");
     for (size_t i = 0; i < all->n && i < MAX_NAMED; i++) {
         sb_add(&out, i ? ", " : "");

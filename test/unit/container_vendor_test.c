@@ -141,6 +141,23 @@ Test(container_vendor, metax_card_that_could_not_be_used_is_not_given)
     cr_expect_eq(files_error(&nodes, NULL, NULL), -ERR_NOT_FOUND);
 }
 
+static bool knows_paths(const struct device_nodes *n, char *bus)
+{
+    const struct entry_device d = {.vendor = "metax", .cdi_name = name, .pci_bus_id = bus};
+    return container_vendor_find("metax")->knows_paths(n, &d);
+}
+
+Test(container_vendor, a_metax_card_without_a_render_node_is_told_from_one_that_was_not_looked_at)
+{
+    struct device_nodes no_control = nodes;
+    no_control.own[0].files = &no_files;
+    char unknown[] = "0000:07:00.0";
+    cr_expect(knows_paths(&nodes, bus_id));
+    cr_expect(knows_paths(&nodes, other_bus_id), "its render node is gone");
+    cr_expect_not(knows_paths(&nodes, unknown));
+    cr_expect_not(knows_paths(&no_control, other_bus_id), "its driver is not loaded");
+}
+
 static int say(const struct entry_device *d, char **ret, struct err *e)
 {
     const char *key = NULL;

@@ -19,7 +19,9 @@ static char id[] = "GPU-1/1g.10gb@0", uid[] = "0b7c", container[] = "main";
 static char ns[] = "ml", pod[] = "train", no_root[] = "";
 
 static struct nvidia_nodes_cap caps[] = {{1, 7, -1, 201}, {1, 7, 0, 202}};
-static struct nvidia_nodes own = {.ctl = true,
+static struct nvidia_nodes own = {.nvidia_major = 195,
+                                  .ctl = true,
+                                  .cards = {[1] = true},
                                   .caps = caps,
                                   .n_caps = ARRAY_LEN(caps),
                                   .host_dev_root = no_root};
@@ -78,8 +80,8 @@ Test(outdated_grants, a_file_that_is_not_the_devices_any_more_is_told_with_its_p
 {
     expect("/dev/nvidia1", "/dev/nvidia-caps/nvidia-cap211",
            "1 container would not have its device after a restart, since the device's files are "
-           "others than when the pod came: ml/train (container main, GPU-1/1g.10gb@0); delete the "
-           "pods, so that they are made anew");
+           "not those that it had when the pod came: ml/train (container main, GPU-1/1g.10gb@0); "
+           "delete the pods, so that they are made anew");
     const struct holders nobody = {.known = true};
     auto_free char *text = outdated(&nobody, "/dev/nvidia0", NULL);
     cr_expect(strstr(text, "pod 0b7c (container main"), "%s", text);
@@ -95,12 +97,43 @@ Test(outdated_grants, files_below_the_drivers_root_are_compared_there)
     own.host_dev_root = no_root;
 }
 
+static void expect_told(const char *first)
+{
+    auto_free char *text = outdated(&holders, first, NULL);
+    cr_expect(strstr(text, "ml/train"), "%s", text);
+}
+
 Test(outdated_grants, devices_that_are_not_there_are_passed_over)
 {
     (void)snprintf(device.id, sizeof(device.id), "%s", "GPU-1/1g.10gb@1");
     expect("/dev/nvidia0", NULL, "");
-    (void)snprintf(device.id, sizeof(device.id), "%s", id);
+}
+
+Test(outdated_grants, devices_whose_files_are_not_known_are_passed_over)
+{
     own.n_caps = 0;
     expect("/dev/nvidia0", NULL, "");
-    own.n_caps = ARRAY_LEN(caps);
+}
+
+Test(outdated_grants, whole_cards_are_passed_over_while_the_drivers_numbers_are_not_known)
+{
+    device.entry.mig = false;
+    own = (struct nvidia_nodes){.host_dev_root = no_root}; /* /proc/devices could not be read */
+    expect("/dev/nvidiactl", "/dev/nvidia1", "");
+    own.nvidia_major = 195;
+    expect_told("/dev/nvidiactl");
+}
+
+Test(outdated_grants, a_card_whose_file_is_gone_is_told)
+{
+    own.cards[1] = false;
+    expect_told("/dev/nvidia1");
+    expect_told("/dev/nvidiactl");
+}
+
+Test(outdated_grants, a_device_is_known_under_another_resource_too)
+{
+    char shared[] = "nvidia.com/mig-1g.10gb.shared";
+    resources[0].name = shared;
+    expect_told("/dev/nvidia0");
 }

@@ -84,6 +84,11 @@ static unsigned render_of(const struct dri_card *card, const struct entry_device
     return d->has_slice && has_render(card, d->slice.minor) ? d->slice.minor : card->renders[0];
 }
 
+static bool knows_paths(const struct device_nodes *n, const struct entry_device *d)
+{
+    return own_of(n)->mxcd && dri_nodes_card(&n->dri, d->pci_bus_id);
+}
+
 static int add_paths_of(const struct device_nodes *n, const struct entry_device *d,
                         struct device_paths *ret, struct err *e)
 {
@@ -150,6 +155,7 @@ const struct container_vendor container_metax = {
     .uses_dri = true,
     .own = &own_files,
     .common_paths = add_common_paths,
+    .knows_paths = knows_paths,
     .paths_of = add_paths_of,
     .device_env = device_env,
 };

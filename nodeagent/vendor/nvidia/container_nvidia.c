@@ -94,6 +94,12 @@ static void add_common_paths(const struct device_nodes *n, struct device_paths *
         device_paths_add(ret, xstrdup("/dev/nvidia-modeset"));
 }
 
+static bool knows_paths(const struct device_nodes *n, const struct entry_device *d)
+{
+    const struct nvidia_nodes *nodes = own_of(n);
+    return nodes->nvidia_major > 0 && (!d->mig || nodes->n_caps > 0);
+}
+
 static int add_caps(const struct nvidia_nodes *nodes, const struct entry_device *d,
                     struct device_paths *ret, struct err *e)
 {
@@ -187,6 +193,7 @@ const struct container_vendor container_nvidia = {
     .has_runtime = true,
     .own = &own_files,
     .common_paths = add_common_paths,
+    .knows_paths = knows_paths,
     .paths_of = add_paths_of,
     .tell_runtime = tell_runtime,
 };
