@@ -76,16 +76,49 @@ static bool is_outdated(const struct device_table *t, const struct device_nodes 
     return now.is_one_gone;
 }
 
+static bool same_text(const char *a, const char *b)
+{
+    return a && b && strcmp(a, b) == 0;
+}
+
+/* The holder that is listed with this very grant; NULL: none is. Another replica of the device is
+ * another pod's. */
+static const struct holder *holder_of(const struct holders *h, const struct checkpoint_device *d)
+{
+    for (size_t i = 0; i < h->n_listed; i++)
+        if (same_text(h->listed[i].id, d->id) && same_text(h->listed[i].container, d->container))
+            return &h->listed[i];
+    return NULL;
+}
+
 static void add(const struct device_table *t, const struct checkpoint_device *d,
                 const struct holders *h, struct outdated_grants *ret)
 {
-    const char *id = device_table_device(t, d->id)->id;
-    const struct holder *who = holders_get(h, id, 0);
-    *XPUSH(ret->items, ret->n) = (struct outdated_grant){.ns = xstrdup(who ? who->ns : NULL),
-                                                         .pod = xstrdup(who ? who->pod : NULL),
-                                                         .uid = xstrdup(d->uid),
-                                                         .container = xstrdup(d->container),
-                                                         .id = xstrdup(id)};
+    const struct holder *who = holder_of(h, d);
+    *XPUSH(ret->items, ret->n) =
+        (struct outdated_grant){.ns = xstrdup(who ? who->ns : NULL),
+                                .pod = xstrdup(who ? who->pod : NULL),
+                                .uid = xstrdup(d->uid),
+                                .container = xstrdup(d->container),
+                                .id = xstrdup(device_table_device(t, d->id)->id)};
+}
+
+static int compare_text(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "");
+}
+
+static int by_pod(const void *a, const void *b)
+{
+    const struct outdated_grant *x = a;
+    const struct outdated_grant *y = b;
+    const int orders[] = {compare_text(x->ns, y->ns), compare_text(x->pod, y->pod),
+                          compare_text(x->uid, y->uid), compare_text(x->container, y->container),
+                          compare_text(x->id, y->id)};
+    for (size_t i = 0; i < ARRAY_LEN(orders); i++)
+        if (orders[i])
+            return orders[i];
+    return 0;
 }
 
 void outdated_grants_find(const struct device_table *t, const struct device_nodes *nodes,
@@ -97,6 +130,8 @@ void outdated_grants_find(const struct device_table *t, const struct device_node
     for (size_t i = 0; i < c->n_grants; i++)
         if (is_outdated(t, nodes, c, &c->grants[i]))
             add(t, &c->devices[c->grants[i].first], h, ret);
+    if (ret->n)
+        qsort(ret->items, ret->n, sizeof(*ret->items), by_pod);
 }
 
 void outdated_grants_done(struct outdated_grants *g)

@@ -18,11 +18,13 @@
  */
 struct outdated_grant {
     char *ns, *pod; /* NULL: known by its uid only */
-    char *uid, *container, *id;
+    char *uid;
+    char *container; /* NULL: not known */
+    char *id;        /* without a replica's suffix */
 };
 
 struct outdated_grants {
-    struct outdated_grant *items;
+    struct outdated_grant *items; /* by pod; the kubelet writes them in any order */
     size_t n;
 };
 

@@ -1,23 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/report/outdated_report.h"
 
+#include <assert.h>
+
 #include "base/sb.h"
 
 #include "nodeagent/offer/outdated_grants.h"
 #include "service/conditions.h"
 
 enum {
-    WORDS_BYTES = 4096,
-    MAX_NAMED = 4, /* more are counted */
+    MAX_NAMED = 4,       /* more are counted */
+    NAME_BYTES = 253,    /* the longest name in Kubernetes; foreign ones are cut there */
+    WORDS_BYTES = 16384, /* U+FFFD takes three bytes for one */
 };
 
 static void add_name(const struct outdated_grant *g, struct sb *out)
 {
-    if (g->pod)
-        sb_addf(out, "%s/%s", g->ns, g->pod);
-    else
-        sb_addf(out, "pod %s", g->uid);
-    sb_addf(out, " (container %s, %s)", g->container, g->id);
+    if (g->ns && g->pod) {
+        sb_add_utf8(out, g->ns, NAME_BYTES);
+        sb_add_char(out, '/');
+        sb_add_utf8(out, g->pod, NAME_BYTES);
+    } else {
+        sb_add(out, "pod ");
+        sb_add_utf8(out, g->uid, NAME_BYTES);
+    }
+    sb_add(out, " (");
+    if (g->container) {
+        sb_add(out, "container ");
+        sb_add_utf8(out, g->container, NAME_BYTES);
+        sb_add(out, ", ");
+    }
+    sb_addf(out, "%s)", g->id);
 }
 
 static char *words(const struct outdated_grants *all)
@@ -34,6 +47,7 @@ static char *words(const struct outdated_grants *all)
     if (all->n > MAX_NAMED)
         sb_addf(&out, ", and %zu more", all->n - MAX_NAMED);
     sb_add(&out, "; delete the pods, so that they are made anew");
+    assert(!out.overflow);
     return sb_take(&out);
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,8 +40,20 @@ static const struct device_table table = {.resources = resources, .n_resources =
 static struct holder listed[] = {{.id = id, .ns = ns, .pod = pod, .container = container}};
 static const struct holders holders = {.listed = listed, .n_listed = 1, .known = true};
 
-/* What is out of date when these files were granted, as the condition's message; "": nothing.
- * Caller frees. */
+/* The condition's message about what is out of date; "": nothing is. Caller frees. */
+static char *message(const struct checkpoint *c, const struct holders *h)
+{
+    AUTO(outdated_grants) struct outdated_grants found;
+    outdated_grants_find(&table, &nodes, c, h, &found);
+    const struct node_state s = {.outdated = &found, .generation = 3};
+    struct device_status status = {0};
+    outdated_report_build(&s, 1000, &status);
+    char *text = xstrdup(status.conditions.count ? status.conditions.items[0].message : "");
+    device_status_done(&status);
+    return text;
+}
+
+/* The same when the pod was granted these files. */
 static char *outdated(const struct holders *h, const char *first, const char *second)
 {
     char *files[] = {(char *)(uintptr_t)first, (char *)(uintptr_t)second};
@@ -49,14 +62,7 @@ static char *outdated(const struct holders *h, const char *first, const char *se
     struct checkpoint_grant grants[] = {
         {.n = 1, .files = files, .n_files = (size_t)(first != NULL) + (second != NULL)}};
     const struct checkpoint c = {.devices = devices, .n = 1, .grants = grants, .n_grants = 1};
-    AUTO(outdated_grants) struct outdated_grants found;
-    outdated_grants_find(&table, &nodes, &c, h, &found);
-    const struct node_state s = {.outdated = &found, .generation = 3};
-    struct device_status status = {0};
-    outdated_report_build(&s, 1000, &status);
-    char *text = xstrdup(status.conditions.count ? status.conditions.items[0].message : "");
-    device_status_done(&status);
-    return text;
+    return message(&c, h);
 }
 
 static void expect(const char *first, const char *second, const char *words)
@@ -136,4 +142,80 @@ Test(outdated_grants, a_device_is_known_under_another_resource_too)
     char shared[] = "nvidia.com/mig-1g.10gb.shared";
     resources[0].name = shared;
     expect_told("/dev/nvidia0");
+}
+
+/* --- Who is named --- */
+
+static char old_file[] = "/dev/nvidia0";
+static char *old_files[] = {old_file};
+
+/* The message when each of these devices was granted on its own, with an old file. Caller frees. */
+static char *all_outdated(struct checkpoint_device *devices, size_t n, const struct holders *h)
+{
+    struct checkpoint_grant grants[8];
+    assert(n <= ARRAY_LEN(grants));
+    for (size_t i = 0; i < n; i++)
+        grants[i] = (struct checkpoint_grant){.first = i, .n = 1, .files = old_files, .n_files = 1};
+    const struct checkpoint c = {.devices = devices, .n = n, .grants = grants, .n_grants = n};
+    return message(&c, h);
+}
+
+static char first_id[] = "GPU-1/1g.10gb@0::0", second_id[] = "GPU-1/1g.10gb@0::1";
+static char other_pod[] = "other", other_uid[] = "f00d", init[] = "init";
+
+Test(outdated_grants, of_a_shared_device_the_pod_with_that_very_replica_is_named)
+{
+    struct holder all[] = {{.id = first_id, .ns = ns, .pod = other_pod, .container = container},
+                           {.id = second_id, .ns = ns, .pod = pod, .container = container}};
+    const struct holders both = {.listed = all, .n_listed = 2, .known = true};
+    struct checkpoint_device devices[] = {{.id = second_id, .container = container, .uid = uid}};
+    auto_free char *text = all_outdated(devices, 1, &both);
+    cr_expect(strstr(text, ": ml/train (container main, GPU-1/1g.10gb@0);"), "%s", text);
+    const struct holders first = {.listed = all, .n_listed = 1, .known = true};
+    auto_free char *unnamed = all_outdated(devices, 1, &first);
+    cr_expect(strstr(unnamed, ": pod 0b7c (container main,"), "%s", unnamed);
+}
+
+Test(outdated_grants, another_container_with_the_device_is_not_taken_for_it)
+{
+    struct checkpoint_device devices[] = {{.id = id, .container = init, .uid = uid}};
+    auto_free char *text = all_outdated(devices, 1, &holders);
+    cr_expect(strstr(text, ": pod 0b7c (container init,"), "%s", text);
+}
+
+Test(outdated_grants, the_order_of_the_checkpoint_changes_nothing)
+{
+    struct checkpoint_device one[] = {
+        {.id = id, .container = container, .uid = uid},
+        {.id = id, .container = init, .uid = other_uid},
+        {.id = second_id, .container = init, .uid = other_uid},
+        {.id = id, .container = init, .uid = uid},
+    };
+    struct checkpoint_device other[] = {one[3], one[1], one[0], one[2]};
+    auto_free char *first = all_outdated(one, 4, &holders);
+    auto_free char *second = all_outdated(other, 4, &holders);
+    cr_expect_str_eq(first, second);
+    const char *unnamed = strstr(first, "pod 0b7c");
+    cr_expect(unnamed && unnamed < strstr(first, "ml/train"), "%s", first);
+}
+
+Test(outdated_grants, a_grant_without_a_container_is_told_without)
+{
+    struct checkpoint_device devices[] = {{.id = id, .uid = uid}};
+    auto_free char *text = all_outdated(devices, 1, &holders);
+    cr_expect(strstr(text, ": pod 0b7c (GPU-1/1g.10gb@0);"), "%s", text);
+}
+
+Test(outdated_grants, names_of_any_length_leave_the_remedy_in_the_text)
+{
+    auto_free char *much = xasprintf("%09000d", 0);
+    struct holder all[] = {{.id = id, .ns = much, .pod = much, .container = much}};
+    const struct holders long_ones = {.listed = all, .n_listed = 1, .known = true};
+    struct checkpoint_device d = {.id = id, .container = much, .uid = much};
+    struct checkpoint_device devices[] = {d, d, d, d, d};
+    auto_free char *text = all_outdated(devices, 5, &long_ones);
+    cr_expect(strstr(text, "GPU-1/1g.10gb@0), and 1 more; delete the pods"), "%s", text);
+    const struct holders nobody = {.known = true};
+    auto_free char *unnamed = all_outdated(devices, 5, &nobody);
+    cr_expect(strstr(unnamed, "GPU-1/1g.10gb@0), and 1 more; delete the pods"), "%s", unnamed);
 }
