@@ -381,6 +381,11 @@ bool cri_needs_mounts(const struct cri_runtime *r)
     return cri_cdi_is_off(r) && !*r->trouble && !r->own_is_default && !*r->handler;
 }
 
+bool cri_marks_count(const struct cri_runtime *r)
+{
+    return r->own_is_default && !*r->trouble;
+}
+
 static void set_handlers(const struct cri_config *c, struct cri_runtime *ret)
 {
     const char *nvidia = cri_config_handler(c, &c->nvidia, &ret->handler_is_default);

@@ -46,6 +46,9 @@ bool cri_resolves_names(const struct cri_runtime *r);
 /* True when it is known that nobody brings a driver's files into containers, neither CDI nor
  * cleave-runtime nor NVIDIA's runtime, so that the answer to Allocate has to. Pure. */
 bool cri_needs_mounts(const struct cri_runtime *r);
+/* True when it is known that cleave-runtime starts each container that names no other handler, and so
+ * looks up the files of those with a mark. Pure. */
+bool cri_marks_count(const struct cri_runtime *r);
 /* The answer that follows from what is known of containerd. Pure. */
 enum cri_cdi cri_containerd_cdi(int major, int minor, const struct cri_config *c);
 

@@ -87,7 +87,7 @@ static void add_answer(const char *answer, struct checkpoint_grant *g, struct ch
 {
     char **files = NULL;
     size_t n = 0;
-    if (plugin_answer_files(answer, &files, &n, /* e= */ NULL) < 0)
+    if (plugin_answer_files(answer, &files, &n, &g->is_marked, /* e= */ NULL) < 0)
         return;
     if (n > MAX_FILES - c->n_files) {
         free_files(files, n);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <sys/stat.h>
 
 #include "base/auto.h"
@@ -25,6 +26,7 @@ struct checkpoint_grant {
      * or would be more than 65,536 with those before. */
     char **files;
     size_t n_files;
+    bool is_marked; /* the answer has a mark for cleave-runtime (container/grant_mark.h) */
 };
 
 struct checkpoint {

@@ -8,6 +8,7 @@
 
 #include "base/xalloc.h"
 
+#include "nodeagent/container/grant_mark.h"
 #include "nodeagent/kubelet/proto/deviceplugin.pb-c.h"
 #include "nodeagent/kubelet/proto_arena.h"
 
@@ -275,7 +276,16 @@ int plugin_answer_allocate(const uint8_t *request, size_t len, plugin_allocate_f
     return rc;
 }
 
-int plugin_answer_files(const char *base64, char ***ret, size_t *ret_n, struct err *e)
+static bool has_mark(const V1beta1__ContainerAllocateResponse *m)
+{
+    for (size_t i = 0; i < m->n_mounts; i++)
+        if (strcmp(m->mounts[i]->host_path, GRANT_SOURCE) == 0)
+            return true;
+    return false;
+}
+
+int plugin_answer_files(const char *base64, char ***ret, size_t *ret_n, bool *ret_marked,
+                        struct err *e)
 {
     size_t len = strlen(base64);
     if (len > MAX_UNPACKED)
@@ -299,6 +309,7 @@ int plugin_answer_files(const char *base64, char ***ret, size_t *ret_n, struct e
         files[i] = xstrdup(m->devices[i]->host_path);
     *ret = files;
     *ret_n = m->n_devices;
+    *ret_marked = has_mark(m);
     return 0;
 }
 

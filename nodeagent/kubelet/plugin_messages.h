@@ -72,8 +72,10 @@ typedef int plugin_prefer_fn(void *arg, const struct plugin_preference *p, const
 int plugin_answer_allocate(const uint8_t *request, size_t len, plugin_allocate_fn *fn, void *arg,
                            struct plugin_bytes *ret, struct err *e) MUST_CHECK;
 /* The host's paths of the device files in an answer to one container, as the kubelet keeps it in its
- * checkpoint: base64 of a ContainerAllocateResponse. ERR_INVALID: it is not that; ERR_TOO_LARGE:
- * more than 1,024 of them. Caller frees the n strings and the array. */
-int plugin_answer_files(const char *base64, char ***ret, size_t *ret_n, struct err *e) MUST_CHECK;
+ * checkpoint: base64 of a ContainerAllocateResponse. *ret_marked: a mount of it is a mark
+ * (container/grant_mark.h). ERR_INVALID: it is not that; ERR_TOO_LARGE: more than 1,024 of them.
+ * Caller frees the n strings and the array. */
+int plugin_answer_files(const char *base64, char ***ret, size_t *ret_n, bool *ret_marked,
+                        struct err *e) MUST_CHECK;
 int plugin_answer_prefer(const uint8_t *request, size_t len, plugin_prefer_fn *fn, void *arg,
                          struct plugin_bytes *ret, struct err *e) MUST_CHECK;

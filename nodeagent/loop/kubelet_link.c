@@ -28,7 +28,7 @@ struct kubelet_link {
     struct card_scores scores;
     const struct driver_view *driver; /* NULL: not known yet */
     bool needs_mounts;                /* nobody but the answer brings the driver's files */
-    bool looks_anew;                  /* the runtime looks up a device's files at each start */
+    bool marks_count; /* the files of a marked grant are looked up when its container starts */
     struct outdated_grants outdated;
     struct cdi *cdi;   /* NULL: devices are not named by CDI */
     char *cdi_trouble; /* NULL: the files are up to date */
@@ -341,7 +341,7 @@ void kubelet_link_set_runtime(struct kubelet_link *k, const struct cri_runtime *
     k->o.entry.cdi_in_doubt = r->cdi != CRI_CDI_ON;
     k->o.entry.by_mark = r->cdi != CRI_CDI_ON && *r->own;
     k->needs_mounts = cri_needs_mounts(r);
-    k->looks_anew = r->own_is_default;
+    k->marks_count = cri_marks_count(r);
 }
 
 void kubelet_link_set_driver(struct kubelet_link *k, const struct driver_view *driver)
@@ -381,9 +381,16 @@ const struct neighbours *kubelet_link_neighbours(const struct kubelet_link *k)
 const struct outdated_grants *kubelet_link_outdated(struct kubelet_link *k)
 {
     outdated_grants_done(&k->outdated);
-    if (k->driver && !k->looks_anew)
-        outdated_grants_find(&k->table, &k->driver->nodes, holders_watch_checkpoint(k->holders),
-                             holders_watch_get(k->holders), &k->outdated);
+    if (!k->driver)
+        return &k->outdated;
+    const struct outdated_facts facts = {
+        .table = &k->table,
+        .nodes = &k->driver->nodes,
+        .checkpoint = holders_watch_checkpoint(k->holders),
+        .holders = holders_watch_get(k->holders),
+        .marks_count = k->marks_count,
+    };
+    outdated_grants_find(&facts, &k->outdated);
     return &k->outdated;
 }
 

@@ -43,32 +43,30 @@ static bool is_among(const struct table_device *const *list, size_t n, const str
 
 /* Adds the files of each device once: replicas of one are several grants. False: those of one device
  * are not known. All devices of a grant are of one vendor (cdi/entry_build.c). */
-static bool find_files(const struct device_table *t, const struct device_nodes *nodes,
-                       const struct checkpoint *c, const struct checkpoint_grant *g,
+static bool find_files(const struct outdated_facts *f, const struct checkpoint_grant *g,
                        struct files_now *ret)
 {
     auto_free const struct table_device **added = NULL;
     size_t n_added = 0;
     for (size_t i = g->first; i < g->first + g->n; i++) {
-        const struct table_device *d = device_table_device(t, c->devices[i].id);
+        const struct table_device *d = device_table_device(f->table, f->checkpoint->devices[i].id);
         const struct container_vendor *v = d ? container_vendor_find(d->entry.vendor) : NULL;
-        if (!v || d->entry.is_slot || (v->knows_paths && !v->knows_paths(nodes, &d->entry)))
+        if (!v || d->entry.is_slot || (v->knows_paths && !v->knows_paths(f->nodes, &d->entry)))
             return false;
         if (is_among(added, n_added, d))
             continue;
         if (!n_added)
-            v->common_paths(nodes, &ret->paths);
+            v->common_paths(f->nodes, &ret->paths);
         *XPUSH(added, n_added) = d;
-        ret->is_one_gone |= v->paths_of(nodes, &d->entry, &ret->paths, /* e= */ NULL) < 0;
+        ret->is_one_gone |= v->paths_of(f->nodes, &d->entry, &ret->paths, /* e= */ NULL) < 0;
     }
     return true;
 }
 
-static bool is_outdated(const struct device_table *t, const struct device_nodes *nodes,
-                        const struct checkpoint *c, const struct checkpoint_grant *g)
+static bool is_outdated(const struct outdated_facts *f, const struct checkpoint_grant *g)
 {
     AUTO(files_now) struct files_now now = {.paths.host_root = ""};
-    if (!g->n_files || !find_files(t, nodes, c, g, &now))
+    if (!g->n_files || (g->is_marked && f->marks_count) || !find_files(f, g, &now))
         return false;
     for (size_t i = 0; i < g->n_files; i++)
         if (!has_path(&now.paths, g->files[i]))
@@ -91,16 +89,16 @@ static const struct holder *holder_of(const struct holders *h, const struct chec
     return NULL;
 }
 
-static void add(const struct device_table *t, const struct checkpoint_device *d,
-                const struct holders *h, struct outdated_grants *ret)
+static void add(const struct outdated_facts *f, const struct checkpoint_device *d,
+                struct outdated_grants *ret)
 {
-    const struct holder *who = holder_of(h, d);
+    const struct holder *who = holder_of(f->holders, d);
     *XPUSH(ret->items, ret->n) =
         (struct outdated_grant){.ns = xstrdup(who ? who->ns : NULL),
                                 .pod = xstrdup(who ? who->pod : NULL),
                                 .uid = xstrdup(d->uid),
                                 .container = xstrdup(d->container),
-                                .id = xstrdup(device_table_device(t, d->id)->id)};
+                                .id = xstrdup(device_table_device(f->table, d->id)->id)};
 }
 
 static int compare_text(const char *a, const char *b)
@@ -121,15 +119,14 @@ static int by_pod(const void *a, const void *b)
     return 0;
 }
 
-void outdated_grants_find(const struct device_table *t, const struct device_nodes *nodes,
-                          const struct checkpoint *c, const struct holders *h,
-                          struct outdated_grants *ret)
+void outdated_grants_find(const struct outdated_facts *f, struct outdated_grants *ret)
 {
+    const struct checkpoint *c = f->checkpoint;
     *ret = (struct outdated_grants){0};
-    assert(nodes);
+    assert(f->table && f->nodes && c && f->holders);
     for (size_t i = 0; i < c->n_grants; i++)
-        if (is_outdated(t, nodes, c, &c->grants[i]))
-            add(t, &c->devices[c->grants[i].first], h, ret);
+        if (is_outdated(f, &c->grants[i]))
+            add(f, &c->devices[c->grants[i].first], ret);
     if (ret->n)
         qsort(ret->items, ret->n, sizeof(*ret->items), by_pod);
 }

@@ -63,6 +63,24 @@ Test(checkpoint, the_files_of_each_answer_are_read)
     cr_expect_str_eq(c.grants[1].files[1], "/dev/nvidia1");
 }
 
+/* The same for /dev/nvidia1 and a mount: the mark of GPU-1, and one that is mounted where a mark
+ * comes from. */
+#define MARKED                                                                                     \
+    "EjkKIC9ydW4vY2xlYXZlL2RldmljZXMvbnZpZGlhL0dQVS0xEhMvcnVuL2NsZWF2ZS9ncmFudGVkGAEaIAoML2Rldi9udmlkaWExEgwvZGV2L252aWRpYTEaAnJ3"
+#define MOUNTED                                                                                    \
+    "Eh0KEy9ydW4vY2xlYXZlL2dyYW50ZWQSBC90bXAYARogCgwvZGV2L252aWRpYTESDC9kZXYvbnZpZGlhMRoCcnc="
+#define ANSWERED(answer)                                                                           \
+    "{\"PodUID\":\"1\",\"ResourceName\":\"x\",\"DeviceIDs\":[\"b\"],\"AllocResp\":\"" answer "\"}"
+
+Test(checkpoint, an_answer_with_a_mark_for_cleave_runtime_is_known)
+{
+    auto_checkpoint struct checkpoint c = {0};
+    cr_assert_eq(parse(FILE_OF("[" ANSWERED(MARKED) "," ANSWERED(MOUNTED) "]"), &c), 0);
+    cr_assert_eq(c.n_files, 2);
+    cr_expect(c.grants[0].is_marked);
+    cr_expect_not(c.grants[1].is_marked);
+}
+
 /* An entry whose answer has three times so many files, all without a path. Caller frees. */
 static char *entry_with_files(size_t thirds)
 {

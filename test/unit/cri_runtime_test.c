@@ -221,6 +221,22 @@ Test(cri_runtime, a_configuration_that_is_newer_than_the_process_says_nothing)
     cr_expect_eq(look(&r).cdi, CRI_CDI_UNKNOWN, "the same process");
 }
 
+Test(cri_runtime, marks_count_once_containerd_runs_by_the_file_that_names_cleave_runtime)
+{
+    PROCESS(7, "containerd", "/usr/bin/containerd");
+    put_host("/etc/containerd/config.toml",
+             "version = 2\n" CRI2 "enable_cdi = false\n"
+             "[plugins.cri.containerd.runtimes.runc.options]\nBinaryName = '/x/cleave-runtime'\n");
+    long long now = (long long)time(NULL);
+    put_started(7, now - 60);
+    struct cri_runtime r = look(NULL);
+    cr_expect(r.own_is_default);
+    cr_expect_not(cri_marks_count(&r), "it was not restarted: %s", r.trouble);
+    put_started(7, now + 5);
+    r = look(NULL);
+    cr_expect(cri_marks_count(&r));
+}
+
 Test(cri_runtime, a_process_stays_what_it_was_before_its_configuration_was_edited)
 {
     PROCESS(7, "containerd", "/usr/bin/containerd");

@@ -40,11 +40,14 @@ static const struct device_table table = {.resources = resources, .n_resources =
 static struct holder listed[] = {{.id = id, .ns = ns, .pod = pod, .container = container}};
 static const struct holders holders = {.listed = listed, .n_listed = 1, .known = true};
 
+static bool marks_count;
+
 /* The condition's message about what is out of date; "": nothing is. Caller frees. */
 static char *message(const struct checkpoint *c, const struct holders *h)
 {
     AUTO(outdated_grants) struct outdated_grants found;
-    outdated_grants_find(&table, &nodes, c, h, &found);
+    const struct outdated_facts facts = {&table, &nodes, c, h, marks_count};
+    outdated_grants_find(&facts, &found);
     const struct node_state s = {.outdated = &found, .generation = 3};
     struct device_status status = {0};
     outdated_report_build(&s, 1000, &status);
@@ -142,6 +145,24 @@ Test(outdated_grants, a_device_is_known_under_another_resource_too)
     char shared[] = "nvidia.com/mig-1g.10gb.shared";
     resources[0].name = shared;
     expect_told("/dev/nvidia0");
+}
+
+Test(outdated_grants, marked_ones_are_passed_over_where_cleave_runtime_starts_all_containers)
+{
+    char file[] = "/dev/nvidia0";
+    char *files[] = {file};
+    struct checkpoint_device devices[] = {{.id = id, .container = container, .uid = uid}};
+    struct checkpoint_grant grants[] = {{.n = 1, .files = files, .n_files = 1, .is_marked = true}};
+    const struct checkpoint c = {.devices = devices, .n = 1, .grants = grants, .n_grants = 1};
+    auto_free char *elsewhere = message(&c, &holders);
+    cr_expect(strstr(elsewhere, "ml/train"), "%s", elsewhere);
+    marks_count = true;
+    auto_free char *there = message(&c, &holders);
+    cr_expect_str_empty(there, "%s", there);
+    grants[0].is_marked = false;
+    auto_free char *older = message(&c, &holders);
+    cr_expect(strstr(older, "ml/train"), "an answer from before cleave-runtime was set up: %s",
+              older);
 }
 
 /* --- Who is named --- */
