@@ -35,6 +35,7 @@ struct holders_watch {
     char *unread; /* why the holders are not known; NULL: they are */
     char *checkpoint_path;
     struct checkpoint checkpoint;
+    bool has_checkpoint;      /* it was read, or there was none */
     char *checkpoint_trouble; /* NULL: it is readable */
     int64_t since_mono_ms;    /* when this watch started */
     size_t n_unlisted;        /* devices of the checkpoint that the newest list lacks */
@@ -120,6 +121,7 @@ static void read_checkpoint(struct holders_watch *w)
     if (rc < 0 && (!w->checkpoint_trouble || strcmp(w->checkpoint_trouble, err_msg(&e)) != 0))
         log_warn("Could not read what the kubelet has on record", kv_err(&e));
     xstr_set(&w->checkpoint_trouble, rc < 0 ? err_msg(&e) : NULL);
+    w->has_checkpoint |= rc == 0;
 }
 
 /* True while the kubelet or this agent is so new that the kubelet may not know its pods yet. */
@@ -275,7 +277,7 @@ const struct holders *holders_watch_get(const struct holders_watch *w)
 
 const struct checkpoint *holders_watch_checkpoint(const struct holders_watch *w)
 {
-    return &w->checkpoint;
+    return w->has_checkpoint ? &w->checkpoint : NULL;
 }
 
 const struct neighbours *holders_watch_neighbours(const struct holders_watch *w)

@@ -50,7 +50,7 @@ void holders_watch_grant(struct holders_watch *w, const char *const *ids, size_t
 void holders_watch_verify(struct holders_watch *w);
 /* The programs of others that the newest list shows. Borrowed likewise. */
 const struct neighbours *holders_watch_neighbours(const struct holders_watch *w);
-/* What the kubelet's checkpoint had when it was last read. Borrowed likewise. */
+/* What the kubelet's checkpoint had when it was last read; NULL: it was not yet. Borrowed likewise. */
 const struct checkpoint *holders_watch_checkpoint(const struct holders_watch *w);
 /* The holders. Borrowed until the next dispatch of the reactor. */
 const struct holders *holders_watch_get(const struct holders_watch *w);

@@ -23,6 +23,7 @@ struct kubelet_link {
     struct device_plugin *plugin; /* NULL: another plugin serves the kubelet */
     struct holders_watch *holders;
     bool look_again; /* work through the next offer even if it is unchanged */
+    bool offered;    /* the table was set */
     struct device_table table;
     struct shown shown; /* of the table */
     struct card_scores scores;
@@ -319,6 +320,7 @@ void kubelet_link_offer(struct kubelet_link *k, const struct device_table *table
     if (k->frozen || (!k->look_again && device_table_equal(&k->table, table)))
         return;
     k->look_again = false;
+    k->offered = true;
     shown_done(&k->shown);
     device_table_done(&k->table);
     device_table_copy(table, &k->table);
@@ -380,13 +382,16 @@ const struct neighbours *kubelet_link_neighbours(const struct kubelet_link *k)
 
 const struct outdated_grants *kubelet_link_outdated(struct kubelet_link *k)
 {
+    const struct checkpoint *checkpoint = holders_watch_checkpoint(k->holders);
     outdated_grants_done(&k->outdated);
-    if (!k->driver)
+    if (!k->plugin) /* the answers are another plugin's */
         return &k->outdated;
+    if (!k->offered || !k->driver || !checkpoint)
+        return NULL;
     const struct outdated_facts facts = {
         .table = &k->table,
         .nodes = &k->driver->nodes,
-        .checkpoint = holders_watch_checkpoint(k->holders),
+        .checkpoint = checkpoint,
         .holders = holders_watch_get(k->holders),
         .marks_count = k->marks_count,
     };

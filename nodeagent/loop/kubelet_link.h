@@ -87,8 +87,9 @@ const struct holders *kubelet_link_holders(const struct kubelet_link *k);
 
 /* Other programs on this node, as the kubelet's newest list shows them. Borrowed likewise. */
 const struct neighbours *kubelet_link_neighbours(const struct kubelet_link *k);
-/* The containers whose grant names files that are not their device's any more. Borrowed until the
- * next call. */
+/* The containers whose grant names files that are not their device's any more; none where the kubelet
+ * is only observed. NULL: not known until the offer was set, and the driver and the kubelet's
+ * checkpoint were read. Borrowed until the next call, which compares everything anew. */
 const struct outdated_grants *kubelet_link_outdated(struct kubelet_link *k);
 /* As device_plugin_contested; NULL also where the kubelet is only observed. */
 const char *kubelet_link_contested(const struct kubelet_link *k);

@@ -67,7 +67,6 @@ static void add_link(const struct reporting *r, struct node_state *s)
     s->holders = kubelet_link_holders(r->d.kubelet);
     s->plugin_state = kubelet_link_state(r->d.kubelet, &s->plugin_text);
     s->neighbours = kubelet_link_neighbours(r->d.kubelet);
-    s->outdated = kubelet_link_outdated(r->d.kubelet);
     s->contested = kubelet_link_contested(r->d.kubelet);
 }
 
@@ -261,6 +260,8 @@ void reporting_publish(struct reporting *r)
     if (may_serve(r))
         serve(r, &offer);
     add_link(r, &state);
+    if (r->d.kubelet)
+        state.outdated = kubelet_link_outdated(r->d.kubelet);
     auto_free const char **unready = NULL;
     if (r->d.serves_kubelet)
         unready = kubelet_link_unready(r->d.kubelet, &state.unready.n);

@@ -67,7 +67,7 @@ struct node_state {
     const struct device_slots *sick;        /* slots that cannot be granted anew; NULL: none */
     const char *node;                       /* its name; NULL: not known */
     const struct neighbours *neighbours;    /* other programs beside the agent; NULL: not known */
-    const struct outdated_grants *outdated; /* NULL: not known */
+    const struct outdated_grants *outdated; /* NULL: not known yet, or there is no kubelet */
     const char *contested;      /* a resource that another program registers, too; NULL: none */
     const char *pods_forbidden; /* why the agent may not read pods, so that no slice can be
                                             made for one; NULL: it may */

@@ -53,6 +53,8 @@ static char *words(const struct outdated_grants *all)
 
 void outdated_report_build(const struct node_state *s, int64_t now_ms, struct device_status *ret)
 {
+    if (s->holders && !s->outdated)
+        return; /* not known: as the last status has it */
     if (!s->outdated || !s->outdated->n) {
         (void)condition_remove(&ret->conditions, OUTDATED_CONDITION);
         return;

@@ -148,3 +148,12 @@ Test(kubelet_link, the_withdrawal_of_one_card_leaves_that_of_another_alone)
     kubelet_link_unseal(served, cards[0]);
     wait_unready(0);
 }
+
+Test(kubelet_link, which_grants_are_outdated_is_not_known_before_the_kubelets_record_was_read)
+{
+    static const struct driver_view driver;
+    cr_expect_null(kubelet_link_outdated(served));
+    offer_cards();
+    kubelet_link_set_driver(served, &driver);
+    cr_expect_null(kubelet_link_outdated(served));
+}

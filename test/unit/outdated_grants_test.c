@@ -12,6 +12,7 @@
 #include "nodeagent/report/outdated_report.h"
 #include "nodeagent/vendor/nvidia/container_nvidia.h"
 #include "nodeagent/vendor/nvidia/nvidia_nodes.h"
+#include "service/conditions.h"
 
 /* A node whose card 1 has one partition; a pod, ml/train, was granted it. */
 
@@ -163,6 +164,26 @@ Test(outdated_grants, marked_ones_are_passed_over_where_cleave_runtime_starts_al
     auto_free char *older = message(&c, &holders);
     cr_expect(strstr(older, "ml/train"), "an answer from before cleave-runtime was set up: %s",
               older);
+}
+
+/* What becomes of the last status's condition. */
+static bool stays(const struct node_state *s)
+{
+    struct device_status status = {0};
+    (void)condition_set(&status.conditions, OUTDATED_CONDITION, CONDITION_TRUE,
+                        "DeviceFilesChanged", "old", 3, 1000);
+    outdated_report_build(s, 2000, &status);
+    bool is_there = condition_is_true(&status.conditions, OUTDATED_CONDITION);
+    device_status_done(&status);
+    return is_there;
+}
+
+Test(outdated_grants, what_is_not_known_yet_is_left_as_it_was)
+{
+    const struct outdated_grants none = {0};
+    cr_expect(stays(&(struct node_state){.holders = &holders}));
+    cr_expect_not(stays(&(struct node_state){.holders = &holders, .outdated = &none}));
+    cr_expect_not(stays(&(struct node_state){.holders = NULL}), "an agent without a kubelet");
 }
 
 /* --- Who is named --- */
