@@ -123,37 +123,43 @@ static void find(const char *proc_root, struct cri_runtime *ret)
     }
 }
 
+/* When a process began, in ticks since the machine did; 0: not known. */
+static int64_t began_ticks(const char *proc_root, unsigned pid)
+{
+    enum { START_FIELD = 22, AFTER_COMM = 3 };
+    char text[1024];
+    auto_free char *path = xasprintf("%s/%u/stat", proc_root, pid);
+    if (file_read_head(path, text, sizeof(text), NULL) < 0)
+        return 0;
+    const char *at = strrchr(text, ')'); /* a program's name may have anything in it */
+    if (at)
+        at++;
+    for (int i = AFTER_COMM; at && i < START_FIELD; i++)
+        at = strchr(at + 1, ' ');
+    return at ? strtoll(at + 1, NULL, 10) : 0;
+}
+
+/* The same in seconds of the wall clock; 0: not known. */
+static int64_t started_s(const char *proc_root, int64_t ticks)
+{
+    auto_free char *path = xasprintf("%s/stat", proc_root);
+    auto_free char *all = NULL;
+    size_t len = 0;
+    if (!ticks || file_read(path, STAT_BYTES, &all, &len, NULL) < 0)
+        return 0;
+    const char *boot = strstr(all, "\nbtime ");
+    return boot ? strtoll(boot + strlen("\nbtime "), NULL, 10) + ticks / sysconf(_SC_CLK_TCK) : 0;
+}
+
+/* A number is used again: the process that has it now began at another time. The wall clock may have
+ * been set meanwhile. */
 static bool is_there(const char *proc_root, const struct cri_runtime *before)
 {
     if (!before || !before->pid)
         return false;
     size_t i = program_of(proc_root, before->pid);
-    return i < ARRAY_LEN(programs) && programs[i].kind == before->kind;
-}
-
-/* The time at which a process began, in seconds of the wall clock; 0: not known. */
-static int64_t started_s(const char *proc_root, unsigned pid)
-{
-    enum { START_FIELD = 22, AFTER_COMM = 3 };
-    char text[1024];
-    auto_free char *path = xasprintf("%s/%u/stat", proc_root, pid);
-    auto_free char *machine = xasprintf("%s/stat", proc_root);
-    auto_free char *all = NULL;
-    size_t len = 0;
-    if (file_read_head(path, text, sizeof(text), NULL) < 0 ||
-        file_read(machine, STAT_BYTES, &all, &len, NULL) < 0)
-        return 0;
-    const char *at = strrchr(text, ')'); /* a program's name may have anything in it */
-    const char *boot = strstr(all, "\nbtime ");
-    if (!at || !boot)
-        return 0;
-    at++;
-    for (int i = AFTER_COMM; at && i < START_FIELD; i++)
-        at = strchr(at + 1, ' ');
-    if (!at)
-        return 0;
-    return strtoll(boot + strlen("\nbtime "), NULL, 10) +
-           strtoll(at + 1, NULL, 10) / sysconf(_SC_CLK_TCK);
+    return i < ARRAY_LEN(programs) && programs[i].kind == before->kind &&
+           began_ticks(proc_root, before->pid) == before->began_ticks;
 }
 
 /* --- Its command line --- */
@@ -454,10 +460,12 @@ void cri_runtime_read(const char *proc_root, const char *host_root,
     if (before) {
         ret->pid = before->pid;
         ret->kind = before->kind;
+        ret->began_ticks = before->began_ticks;
         ret->started_s = before->started_s;
     } else {
         find(proc_root, ret);
-        ret->started_s = ret->pid ? started_s(proc_root, ret->pid) : 0;
+        ret->began_ticks = ret->pid ? began_ticks(proc_root, ret->pid) : 0;
+        ret->started_s = started_s(proc_root, ret->began_ticks);
     }
     if (ret->kind == CRI_KIND_CONTAINERD)
         read_containerd(proc_root, host_root, before, ret);

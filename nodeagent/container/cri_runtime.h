@@ -22,8 +22,9 @@ enum cri_cdi {
 };
 
 struct cri_runtime {
-    unsigned pid;      /* of its process; 0: none was found */
-    int64_t started_s; /* when that began, in seconds of the wall clock; 0: not known */
+    unsigned pid;        /* of its process; 0: none was found */
+    int64_t began_ticks; /* when that began, in the kernel's ticks since the boot; 0: not known */
+    int64_t started_s;   /* the same in seconds of the wall clock; 0: not known */
     enum cri_kind kind;
     int major, minor; /* of its version; 0, -1: not known */
     enum cri_cdi cdi;

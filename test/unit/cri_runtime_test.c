@@ -190,16 +190,21 @@ Test(cri_runtime, a_value_without_room_is_no_silence)
     cr_expect_not_null(strstr(err_msg(&e), "an import's path"));
 }
 
-/* A containerd that began so many seconds after the epoch, on a machine that was up for 100 then. */
-static void put_started(unsigned pid, long long s)
+static void put_began(unsigned pid, long long ticks)
 {
     auto_free char *name = xasprintf("/%u/stat", pid);
     auto_free char *of =
         xasprintf("%u (a) b (c) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 9 0 %lld 9 9", pid,
-                  100LL * sysconf(_SC_CLK_TCK));
+                  ticks);
+    put(proc, name, of, strlen(of));
+}
+
+/* A containerd that began so many seconds after the epoch, on a machine that was up for 100 then. */
+static void put_started(unsigned pid, long long s)
+{
     auto_free char *machine =
         xasprintf("cpu 1 2\nintr 5 6\nctxt 7\nbtime %lld\nprocesses 9\n", s - 100);
-    put(proc, name, of, strlen(of));
+    put_began(pid, 100LL * sysconf(_SC_CLK_TCK));
     put(proc, "/stat", machine, strlen(machine));
 }
 
@@ -263,6 +268,21 @@ Test(cri_runtime, a_process_stays_what_it_was_before_its_configuration_was_edite
     cr_assert_eq(unlink(gone), 0);
     r = look(&r);
     cr_expect_eq(r.cdi, CRI_CDI_ON, "another process reads the file as it is now");
+    cr_expect_not(r.is_edited);
+}
+
+Test(cri_runtime, a_process_that_has_the_number_of_one_before_is_another)
+{
+    PROCESS(7, "containerd", "/usr/bin/containerd");
+    put_host("/etc/containerd/config.toml", "version = 2\n" CRI2 "enable_cdi = false\n");
+    long long now = (long long)time(NULL);
+    put_started(7, now + 5);
+    struct cri_runtime r = look(NULL);
+    cr_assert_eq(r.cdi, CRI_CDI_OFF);
+    put_host("/etc/containerd/config.toml", "version = 2\n" CRI2 "enable_cdi = true\n");
+    put_began(7, 100LL * sysconf(_SC_CLK_TCK) + 1); /* of the same second */
+    r = look(&r);
+    cr_expect_eq(r.cdi, CRI_CDI_ON);
     cr_expect_not(r.is_edited);
 }
 
