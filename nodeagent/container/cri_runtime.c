@@ -217,23 +217,34 @@ static int open_file(const char *host_root, const char *path, int *ret_fd, struc
 }
 
 /* *newest_s: becomes the time of the file's last change where that is later. */
+static int note_change(int fd, const char *path, struct stat *ret, int64_t *newest_s, struct err *e)
+{
+    if (fstat(fd, ret) < 0)
+        return err_set_errno(e, errno, "%s", path);
+    if (ret->st_ctim.tv_sec > *newest_s)
+        *newest_s = ret->st_ctim.tv_sec;
+    return 0;
+}
+
+/* Its time is looked at before and after: who writes in place may do it between the two. */
 static int read_file(const char *host_root, const char *path, char **ret, size_t *ret_len,
                      int64_t *newest_s, struct err *e)
 {
     auto_fd int fd = -1;
     struct stat st;
     TRY(open_file(host_root, path, &fd, e));
-    if (fstat(fd, &st) < 0)
-        return err_set_errno(e, errno, "%s", path);
-    if (st.st_ctim.tv_sec > *newest_s)
-        *newest_s = st.st_ctim.tv_sec;
+    TRY(note_change(fd, path, &st, newest_s, e));
     /* The kernel's own files have no size, and reading one may take something away. */
     if (st.st_size == 0) {
         *ret = xstrdup("");
         *ret_len = 0;
         return 0;
     }
-    return file_read_fd(fd, path, MAX_CONFIG_BYTES, ret, ret_len, e);
+    auto_free char *text = NULL;
+    TRY(file_read_fd(fd, path, MAX_CONFIG_BYTES, &text, ret_len, e));
+    TRY(note_change(fd, path, &st, newest_s, e));
+    *ret = TAKE(text);
+    return 0;
 }
 
 /* The files of a configuration, in the order in which they count. */
@@ -316,6 +327,8 @@ static void read_configs(const char *host_root, const char *path, struct cri_con
         int rc = read_file(host_root, f.paths[i], &text, &len, &newest_s, &e);
         if (rc == 0 && cri_config_take(config, text, len, &e) < 0)
             rc = err_wrap(&e, "%s", f.paths[i]);
+        if (i == 0)
+            ret->has_file = rc == 0;
         if (rc == 0)
             for (unsigned k = 0; k < config->n_imports; k++)
                 add_import(host_root, f.paths[i], config->imports[k], &f);
@@ -400,10 +413,12 @@ static void set_handlers(const struct cri_config *c, struct cri_runtime *ret)
     (void)snprintf(ret->own, sizeof(ret->own), "%s", own ? own : "");
 }
 
-/* What the process runs by is known: the file was understood before anybody changed it. */
+/* What the process runs by is known: the file was there and understood before anybody changed it. One
+ * that is missing may be written before the process reads it, and a program that is just being
+ * installed tells no version. */
 static bool is_settled(const struct cri_runtime *r)
 {
-    return r->started_s && !*r->trouble;
+    return r->started_s && r->has_file && r->cdi != CRI_CDI_UNKNOWN && !*r->trouble;
 }
 
 /* before: of the same process; NULL: nothing was read of it. */

@@ -29,6 +29,7 @@ struct cri_runtime {
     int major, minor; /* of its version; 0, -1: not known */
     enum cri_cdi cdi;
     char file[CRI_PATH_BYTES]; /* the configuration that was read, as the host names it; "": none */
+    bool has_file;             /* containerd's was there */
     /* Why it could not be read, or is not understood; "": nothing. */
     char trouble[CRI_PATH_BYTES + 128];
     /* The file was changed, or cannot be read any more, since the process read it. */

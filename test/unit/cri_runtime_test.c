@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -269,6 +270,58 @@ Test(cri_runtime, a_process_stays_what_it_was_before_its_configuration_was_edite
     r = look(&r);
     cr_expect_eq(r.cdi, CRI_CDI_ON, "another process reads the file as it is now");
     cr_expect_not(r.is_edited);
+}
+
+Test(cri_runtime, a_configuration_that_was_not_there_yet_is_read_again)
+{
+    PROCESS(7, "containerd", "containerd\0--config\0/etc/containerd/config.toml");
+    put_started(7, (long long)time(NULL) + 5);
+    struct cri_runtime r = look(NULL);
+    cr_expect_not(r.has_file);
+    put_host("/etc/containerd/config.toml", "version = 2\n" CRI2 "enable_cdi = false\n");
+    r = look(&r);
+    cr_expect_eq(r.cdi, CRI_CDI_OFF);
+    cr_expect_not(r.is_edited);
+}
+
+/* A program that is being installed tells no version, and the second version of the file has CDI in
+ * some. */
+Test(cri_runtime, an_answer_that_was_not_known_is_looked_for_again)
+{
+    PROCESS(7, "containerd", "/usr/bin/containerd");
+    put_host("/etc/containerd/config.toml", "version = 2\n");
+    put_started(7, (long long)time(NULL) + 5);
+    struct cri_runtime r = look(NULL);
+    cr_assert_eq(r.cdi, CRI_CDI_UNKNOWN);
+    put_host("/etc/containerd/config.toml", "version = 3\n");
+    r = look(&r);
+    cr_expect_eq(r.cdi, CRI_CDI_ON);
+}
+
+/* In place of the C library's, for the test below: the time of a change cannot be set. NULL: as it
+ * is. */
+static const int64_t *changes_s;
+
+int fstat(int fd, struct stat *st)
+{
+    int rc = fstatat(fd, "", st, AT_EMPTY_PATH);
+    if (changes_s && rc == 0 && S_ISREG(st->st_mode) && !(fcntl(fd, F_GETFL) & O_PATH))
+        st->st_ctim.tv_sec = *changes_s++;
+    return rc;
+}
+
+Test(cri_runtime, a_file_that_is_written_in_place_while_it_is_read_is_edited)
+{
+    PROCESS(7, "containerd", "/usr/bin/containerd");
+    put_host("/etc/containerd/config.toml", "version = 2\n" CRI2 "enable_cdi = true\n");
+    put_started(7, 1000);
+    const int64_t before_and_after[] = {900, 1100, 1100};
+    changes_s = before_and_after;
+    const struct cri_runtime r = look(NULL);
+    cr_expect_eq(changes_s - before_and_after, 2);
+    changes_s = NULL;
+    cr_expect(r.is_edited);
+    cr_expect(strstr(r.trouble, "restart containerd"), "%s", r.trouble);
 }
 
 Test(cri_runtime, a_process_that_has_the_number_of_one_before_is_another)
