@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <ctype.h>
+#include <limits.h>
 #include <string.h>
 #include <strings.h>
 
@@ -33,7 +34,9 @@ enum { WHOLE_PERCENT = 100 };
 static bool next_item(const char **list, const char **ret, size_t *ret_len)
 {
     while (*list && **list) {
-        const char *item = *list + strspn(*list, " \t");
+        const char *item = *list;
+        while (*item == ' ' || *item == '\t')
+            item++;
         size_t len = strcspn(item, ",");
         *list = item + len + (item[len] == ',');
         while (len && isspace((unsigned char)item[len - 1]))
@@ -56,8 +59,10 @@ static bool has_items(const char *list)
 
 static bool has_part(const char *text, const char *part, size_t len)
 {
-    for (; strlen(text) >= len; text++)
-        if (strncasecmp(text, part, len) == 0)
+    size_t n = strlen(text);
+    int first = tolower((unsigned char)part[0]);
+    for (size_t i = 0; i + len <= n; i++)
+        if (tolower((unsigned char)text[i]) == first && strncasecmp(text + i, part, len) == 0)
             return true;
     return false;
 }
@@ -111,9 +116,54 @@ struct fraction_size fraction_room(const struct fraction_card *c)
                                   left(c->total.shares, c->used.shares)};
 }
 
+static unsigned plus(unsigned a, unsigned b)
+{
+    return b < UINT_MAX - a ? a + b : UINT_MAX;
+}
+
+struct fraction_size fraction_add(struct fraction_size a, struct fraction_size b)
+{
+    return (struct fraction_size){plus(a.memory_mib, b.memory_mib), plus(a.percent, b.percent),
+                                  plus(a.shares, b.shares)};
+}
+
+static bool allows_model(const struct fraction_wish *w, const char *model)
+{
+    return (!has_items(w->use_models) || names_model(w->use_models, model)) &&
+           !names_model(w->no_models, model);
+}
+
+static bool allows_uuid(const struct fraction_wish *w, const char *uuid)
+{
+    return (!has_items(w->use_uuids) || names_uuid(w->use_uuids, uuid)) &&
+           !names_uuid(w->no_uuids, uuid);
+}
+
+static const char *text_of(const char *text)
+{
+    return text ? text : "";
+}
+
+/* The cards of a node are mostly of one model. */
+void fraction_listed(const struct fraction_card *cards, unsigned n, const struct fraction_wish *w,
+                     enum fraction_misfit *ret)
+{
+    bool allowed = false;
+    for (unsigned i = 0; i < n; i++) {
+        const char *model = text_of(cards[i].model);
+        if (!i || strcmp(model, text_of(cards[i - 1].model)) != 0)
+            allowed = allows_model(w, model);
+        if (!allowed)
+            ret[i] = FRACTION_MODEL;
+        else
+            ret[i] = allows_uuid(w, text_of(cards[i].uuid)) ? FRACTION_FITS : FRACTION_UUID;
+    }
+}
+
 /* That all of a card's compute means the card alone is so where compute is not oversubscribed. */
-enum fraction_misfit fraction_fit(const struct fraction_card *c, const struct fraction_ask *a,
-                                  const struct fraction_wish *w)
+enum fraction_misfit fraction_fit_listed(const struct fraction_card *c,
+                                         const struct fraction_ask *a,
+                                         const struct fraction_wish *w, enum fraction_misfit listed)
 {
     struct fraction_size share = fraction_share(c, a);
     struct fraction_size room = fraction_room(c);
@@ -121,12 +171,8 @@ enum fraction_misfit fraction_fit(const struct fraction_card *c, const struct fr
         return FRACTION_ILL;
     if (c->cordoned)
         return FRACTION_CORDONED;
-    if ((has_items(w->use_models) && !names_model(w->use_models, c->model)) ||
-        names_model(w->no_models, c->model))
-        return FRACTION_MODEL;
-    if ((has_items(w->use_uuids) && !names_uuid(w->use_uuids, c->uuid)) ||
-        names_uuid(w->no_uuids, c->uuid))
-        return FRACTION_UUID;
+    if (listed != FRACTION_FITS)
+        return listed;
     if (!room.shares)
         return FRACTION_SHARES;
     if (c->used.shares && wants_mutex(w))
@@ -138,6 +184,37 @@ enum fraction_misfit fraction_fit(const struct fraction_card *c, const struct fr
     if (share.percent == WHOLE_PERCENT && c->total.percent == WHOLE_PERCENT && c->used.shares)
         return FRACTION_SHARED;
     return !share.percent && c->total.percent && !room.percent ? FRACTION_TAKEN : FRACTION_FITS;
+}
+
+enum fraction_misfit fraction_fit(const struct fraction_card *c, const struct fraction_ask *a,
+                                  const struct fraction_wish *w)
+{
+    enum fraction_misfit listed;
+    fraction_listed(c, 1, w, &listed);
+    return fraction_fit_listed(c, a, w, listed);
+}
+
+/* --- Several cards --- */
+
+static unsigned near(const struct fraction_card *cards, uint64_t set, int numa)
+{
+    unsigned n = 0;
+    for (uint64_t rest = set; rest; rest &= rest - 1)
+        n += cards[__builtin_ctzll(rest)].numa == numa;
+    return n;
+}
+
+unsigned fraction_together(const struct fraction_card *cards, uint64_t set,
+                           const struct fraction_wish *w)
+{
+    unsigned most = 0;
+    if (!w->one_numa)
+        return (unsigned)__builtin_popcountll(set);
+    for (uint64_t rest = set; rest; rest &= rest - 1) {
+        unsigned n = near(cards, set, cards[__builtin_ctzll(rest)].numa);
+        most = n > most ? n : most;
+    }
+    return most;
 }
 
 /* --- The order of the policies --- */
@@ -166,35 +243,41 @@ static int compare(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
+/* What the policies look at. */
+struct rank {
+    uint64_t fullness;
+    int numa;
+};
+
 /* Negative: a comes before b. Mutex and topology-aware put nothing into an order. */
-static int compare_by(enum fraction_policy policy, const struct fraction_card *a,
-                      const struct fraction_card *b, const struct fraction_wish *w)
+static int compare_by(enum fraction_policy policy, const struct rank *a, const struct rank *b)
 {
     if (policy == FRACTION_BINPACK)
-        return compare(fullness(b, w), fullness(a, w));
+        return compare(b->fullness, a->fullness);
     if (policy == FRACTION_SPREAD)
-        return compare(fullness(a, w), fullness(b, w));
+        return compare(a->fullness, b->fullness);
     return policy == FRACTION_NUMA ? (a->numa > b->numa) - (a->numa < b->numa) : 0;
 }
 
-static int compare_cards(const struct fraction_card *a, const struct fraction_card *b,
-                         const struct fraction_wish *w)
+static int compare_ranks(const struct rank *a, const struct rank *b, const struct fraction_wish *w)
 {
     int order = 0;
     if (!w->n_policies)
-        return compare_by(FRACTION_SPREAD, a, b, w);
+        return compare_by(FRACTION_SPREAD, a, b);
     for (unsigned i = 0; i < w->n_policies && !order; i++)
-        order = compare_by(w->policies[i], a, b, w);
+        order = compare_by(w->policies[i], a, b);
     return order;
 }
 
 void fraction_order(const struct fraction_card *cards, unsigned n, const struct fraction_wish *w,
                     uint8_t *ret)
 {
+    struct rank ranks[FRACTION_MAX_CARDS];
     assert(n <= FRACTION_MAX_CARDS && w->n_policies <= FRACTION_N_POLICIES);
     for (unsigned i = 0; i < n; i++) {
         unsigned at = i;
-        for (; at && compare_cards(&cards[i], &cards[ret[at - 1]], w) < 0; at--)
+        ranks[i] = (struct rank){fullness(&cards[i], w), cards[i].numa};
+        for (; at && compare_ranks(&ranks[i], &ranks[ret[at - 1]], w) < 0; at--)
             ret[at] = ret[at - 1];
         ret[at] = (uint8_t)i;
     }

@@ -26,7 +26,7 @@ struct fraction_size {
 };
 
 struct fraction_card {
-    const char *uuid, *model; /* borrowed */
+    const char *uuid, *model; /* borrowed; NULL counts as "" */
     int numa;                 /* -1: not known */
     bool ill;                 /* gets no new shares */
     bool cordoned;            /* somebody said not to use it */
@@ -38,7 +38,7 @@ struct fraction_card {
 /* The cards of one node. */
 struct fraction_node {
     const struct fraction_card *cards; /* borrowed */
-    unsigned n;                        /* up to FRACTION_MAX_CARDS */
+    unsigned n;
     /* How well each pair of cards is connected, symmetric, n * n values by row; NULL: not known. */
     const uint16_t *pairs;
 };
@@ -87,7 +87,7 @@ struct fraction_wish {
 
 struct fraction_pod {
     const struct fraction_ask *asks; /* borrowed; init containers and sidecars first, as listed */
-    unsigned n;                      /* up to FRACTION_MAX_CONTAINERS */
+    unsigned n;
     struct fraction_wish wish;
 };
 
@@ -118,20 +118,38 @@ extern const char *const fraction_misfit_names[FRACTION_N_MISFITS];
 struct fraction_size fraction_share(const struct fraction_card *c, const struct fraction_ask *a);
 /* What is left of a card. */
 struct fraction_size fraction_room(const struct fraction_card *c);
-/* Whether the card takes one share more. */
+/* The sum; a member that would wrap stays at UINT_MAX. For sums of what records say. */
+struct fraction_size fraction_add(struct fraction_size a, struct fraction_size b);
+/* What the lists of the wish say of each card: FRACTION_FITS, FRACTION_MODEL or FRACTION_UUID. Takes
+ * the longer the longer the lists are: asked once for a node. */
+void fraction_listed(const struct fraction_card *cards, unsigned n, const struct fraction_wish *w,
+                     enum fraction_misfit *ret);
+/* Whether the card takes one share more, where fraction_listed said this of it. */
+enum fraction_misfit fraction_fit_listed(const struct fraction_card *c,
+                                         const struct fraction_ask *a,
+                                         const struct fraction_wish *w,
+                                         enum fraction_misfit listed);
+/* The same, lists included. */
 enum fraction_misfit fraction_fit(const struct fraction_card *c, const struct fraction_ask *a,
                                   const struct fraction_wish *w);
-/* Puts the cards into the order in which the policy prefers them; of equal ones the first comes
- * first. ret: n indices into cards. */
+/* How many cards of a set (bit i: card i) one container can have together: all, or with one_numa
+ * the most on one NUMA node. */
+unsigned fraction_together(const struct fraction_card *cards, uint64_t set,
+                           const struct fraction_wish *w);
+/* Puts the cards, up to FRACTION_MAX_CARDS, into the order in which the policy prefers them; of
+ * equal ones the first comes first. ret: n indices into cards. */
 void fraction_order(const struct fraction_card *cards, unsigned n, const struct fraction_wish *w,
                     uint8_t *ret);
 
 /* Chooses cards for all containers. ERR_UNAVAILABLE: they do not fit now. ERR_INVALID: they would
  * not if the node's cards were empty. ERR_TOO_LARGE: no answer within FRACTION_STEPS steps, which
- * takes many containers that nearly fit. The message says what is missing ("container main needs
- * 3000 MiB on one card; the best of 8 has 2100"). */
+ * takes many containers that nearly fit, or more cards or containers than there may be. The message
+ * says what is missing ("container main needs 3000 MiB on one card; the best of 8 has 2100"). */
 int fraction_search(const struct fraction_node *n, const struct fraction_pod *p,
                     struct fraction_plan *ret, struct err *e) MUST_CHECK;
+/* A step is a card that is looked at for a container, some 20 ns: a node takes at most 5 ms, or 15
+ * where sets of 8 of 16 cards are weighed by their connections. Where no container makes
+ * way for another, each pod whose record has room takes fewer. */
 enum { FRACTION_STEPS = 200000 };
 
 /* What the pod takes of card i over its life: the most at any time, init containers included. */

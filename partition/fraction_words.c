@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "partition/fraction_words.h"
 
-#include <assert.h>
-
 #include "base/auto.h"
 #include "base/sb.h"
 #include "base/xalloc.h"
@@ -14,7 +12,7 @@ struct survey {
     unsigned allowed;
     unsigned best_memory_mib, best_percent;
     unsigned with_memory, with_percent; /* that have as much left as is asked for */
-    unsigned same_numa;                 /* of those that fit, the most on one NUMA node */
+    unsigned together;                  /* of those that fit, the most for one container */
 };
 
 static bool is_allowed(enum fraction_misfit why)
@@ -23,9 +21,8 @@ static bool is_allowed(enum fraction_misfit why)
 }
 
 static void look_at(const struct fraction_card *c, const struct fraction_ask *a,
-                    const struct fraction_wish *w, struct survey *s)
+                    enum fraction_misfit why, struct survey *s)
 {
-    enum fraction_misfit why = fraction_fit(c, a, w);
     struct fraction_size room = fraction_room(c);
     struct fraction_size share = fraction_share(c, a);
     s->n[why]++;
@@ -40,31 +37,31 @@ static void look_at(const struct fraction_card *c, const struct fraction_ask *a,
         s->best_percent = room.percent;
 }
 
-static unsigned fitting_near(const struct fraction_node *n, const struct fraction_ask *a,
-                             const struct fraction_wish *w, int numa)
+/* What the pod's lists say of each card. */
+struct listing {
+    enum fraction_misfit of[FRACTION_MAX_CARDS];
+    unsigned n; /* cards; those beyond FRACTION_MAX_CARDS are not looked at */
+};
+
+static void listing_init(struct listing *l, const struct fraction_node *n,
+                         const struct fraction_wish *w)
 {
-    unsigned count = 0;
-    for (unsigned i = 0; i < n->n; i++)
-        count += n->cards[i].numa == numa && fraction_fit(&n->cards[i], a, w) == FRACTION_FITS;
-    return count;
+    l->n = n->n < FRACTION_MAX_CARDS ? n->n : FRACTION_MAX_CARDS;
+    fraction_listed(n->cards, l->n, w, l->of);
 }
 
 static void survey(const struct fraction_node *n, const struct fraction_ask *a,
-                   const struct fraction_wish *w, struct survey *ret)
+                   const struct fraction_wish *w, const struct listing *l, struct survey *ret)
 {
+    uint64_t fitting = 0;
     *ret = (struct survey){0};
-    for (unsigned i = 0; i < n->n; i++) {
-        look_at(&n->cards[i], a, w, ret);
-        unsigned near = fitting_near(n, a, w, n->cards[i].numa);
-        if (near > ret->same_numa)
-            ret->same_numa = near;
+    for (unsigned i = 0; i < l->n; i++) {
+        enum fraction_misfit why = fraction_fit_listed(&n->cards[i], a, w, l->of[i]);
+        look_at(&n->cards[i], a, why, ret);
+        if (why == FRACTION_FITS)
+            fitting |= 1ULL << i;
     }
-}
-
-static bool fits_alone(const struct survey *s, const struct fraction_ask *a,
-                       const struct fraction_wish *w)
-{
-    return (w->one_numa ? s->same_numa : s->n[FRACTION_FITS]) >= a->count;
+    ret->together = fraction_together(n->cards, fitting, w);
 }
 
 /* "3000 MiB and 30 % of compute" */
@@ -147,8 +144,7 @@ static void add_miss(struct sb *out, const struct survey *s, const struct fracti
     else if (!s->n[FRACTION_FITS] && a->count == 1)
         add_best(out, s, a);
     else
-        sb_addf(out, "; %u of %u fit%s", w->one_numa ? s->same_numa : s->n[FRACTION_FITS],
-                s->allowed, w->one_numa ? " on one" : "");
+        sb_addf(out, "; %u of %u fit%s", s->together, s->allowed, w->one_numa ? " on one" : "");
     add_excluded(out, s, n->n);
 }
 
@@ -156,14 +152,16 @@ char *fraction_words(const struct fraction_node *n, const struct fraction_pod *p
 {
     enum { TEXT_BYTES = 512 };
     auto_sb struct sb out = SB_INIT(TEXT_BYTES);
+    struct listing listing;
     unsigned n_asking = 0;
+    listing_init(&listing, n, &p->wish);
     for (unsigned i = 0; i < p->n; i++) {
         struct survey s;
         if (!p->asks[i].count)
             continue;
         n_asking++;
-        survey(n, &p->asks[i], &p->wish, &s);
-        if (fits_alone(&s, &p->asks[i], &p->wish))
+        survey(n, &p->asks[i], &p->wish, &listing, &s);
+        if (s.together >= p->asks[i].count)
             continue;
         add_miss(&out, &s, n, &p->asks[i], &p->wish);
         return sb_take(&out);
@@ -178,8 +176,10 @@ char *fraction_misfit_words(const struct fraction_node *n, const struct fraction
 {
     enum { TEXT_BYTES = 512 };
     auto_sb struct sb out = SB_INIT(TEXT_BYTES);
+    struct listing listing;
     struct survey s;
-    survey(n, a, w, &s);
+    listing_init(&listing, n, w);
+    survey(n, a, w, &listing, &s);
     for (unsigned why = FRACTION_FITS + 1; why < FRACTION_N_MISFITS; why++)
         if (s.n[why])
             sb_addf(&out, "%s%u/%u %s", out.len ? ", " : "", s.n[why], n->n,

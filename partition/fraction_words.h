@@ -3,6 +3,8 @@
 
 #include "partition/fraction.h"
 
+/* Cards beyond FRACTION_MAX_CARDS are counted and not looked at. */
+
 /* What is missing for a pod that does not fit, for a person: of the first container that does not
  * fit by itself the nearest miss, or that each fits and not all of them together. Pure. Caller
  * frees. */

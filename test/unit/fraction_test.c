@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/xalloc.h"
 
 #include "partition/fraction.h"
 #include "partition/fraction_words.h"
@@ -193,6 +195,22 @@ Test(fraction, models_match_by_a_part_in_any_case_and_uuids_whole)
                                    "(3 of 3 are not among those that the pod names)");
 }
 
+Test(fraction, a_card_without_a_model_or_uuid_is_not_named_by_any_list)
+{
+    struct town t;
+    init(&t, 2);
+    t.cards[0].model = t.cards[0].uuid = NULL;
+    ask(&t, 1, 1000, 0);
+    t.pod.wish.use_models = "h100";
+    cr_expect_str_eq(found(&t, 0), "1");
+    t.pod.wish.use_models = NULL;
+    t.pod.wish.use_uuids = "GPU-1";
+    cr_expect_str_eq(found(&t, 0), "1");
+    t.pod.wish.use_uuids = NULL;
+    t.pod.wish.no_models = t.pod.wish.no_uuids = "GPU";
+    cr_expect_str_eq(found(&t, 0), "0");
+}
+
 Test(fraction, ill_and_cordoned_cards_are_not_used)
 {
     struct town t;
@@ -214,6 +232,15 @@ Test(fraction, a_percentage_of_memory_is_rounded_down)
     const struct fraction_card c = {.total = {999, 100, 10}};
     const struct fraction_ask a = {.count = 1, .memory_percent = 50};
     cr_expect_eq(fraction_share(&c, &a).memory_mib, 499);
+}
+
+Test(fraction, sums_of_what_is_used_do_not_wrap)
+{
+    struct fraction_size sum = fraction_add((struct fraction_size){UINT_MAX - 1, 50, 1},
+                                            (struct fraction_size){2, 60, UINT_MAX});
+    cr_expect_eq(sum.memory_mib, UINT_MAX);
+    cr_expect_eq(sum.percent, 110);
+    cr_expect_eq(sum.shares, UINT_MAX);
 }
 
 Test(fraction, all_compute_is_a_card_alone)
@@ -313,6 +340,98 @@ Test(fraction, what_no_single_card_has_is_said)
     t.node.n = 0;
     cr_expect_str_eq(found(&t, 0), "container a needs 3000 MiB and 30 % of compute on one card; "
                                    "the node has no cards for shares");
+}
+
+/* --- Bounds --- */
+
+/* Without the first look at each the search tries all ways to place the five before it. */
+Test(fraction, a_container_that_fits_on_no_card_is_named_at_once)
+{
+    struct town t;
+    init(&t, 8);
+    for (unsigned i = 0; i < 8; i++)
+        use(&t, i, 1000 + 10 * i, 0);
+    for (unsigned i = 0; i < 5; i++)
+        ask(&t, 1, 1000, 0);
+    ask(&t, 1, 81000, 0);
+    cr_expect_str_eq(found(&t, 0),
+                     "container f needs 81000 MiB on one card; the best of 8 has 80920 MiB");
+    cr_expect_eq(e.kind, ERR_UNAVAILABLE);
+}
+
+/* Read for each card at each step, the list takes minutes. */
+Test(fraction, a_long_list_is_read_once, .timeout = 30)
+{
+    enum { LEN = 250000 };
+    struct town t;
+    auto_free char *list = xcalloc(1, LEN + 1);
+    memset(list, ',', LEN);
+    list[0] = 'x';
+    init(&t, 8);
+    t.pod.wish.no_uuids = list;
+    for (unsigned i = 0; i < 8; i++) {
+        t.cards[i].total.memory_mib = 1000 + i;
+        t.cards[i].total.shares = 100;
+        ask(&t, 4, i < 7 ? 150 : 900, 0);
+    }
+    (void)found(&t, 0);
+    cr_expect_eq(e.kind, ERR_TOO_LARGE, "%s", err_msg(&e));
+}
+
+/* 33 cards of one NUMA node and 31 of another, and a container that needs 33: no subset of the 32 is
+ * worth a step when the first container has one of the 33. */
+Test(fraction, sets_that_no_numa_node_can_complete_are_not_tried)
+{
+    enum { N = 64, LARGE = 33 };
+    struct fraction_card cards[N];
+    const struct fraction_ask asks[] =
+        {{.container = "a", .count = 1, .memory_mib = 10, .percent = 100},
+         {.container = "b", .count = LARGE, .memory_mib = 10, .percent = 10}};
+    for (unsigned i = 0; i < N; i++)
+        cards[i] = (struct fraction_card){.numa = i < LARGE, .total = {1000 - i, 100, 10}};
+    const struct fraction_node n = {.cards = cards, .n = N};
+    const struct fraction_pod p = {.asks = asks, .n = 2, .wish = {.one_numa = true}};
+    struct fraction_plan plan;
+    cr_assert_eq(fraction_search(&n, &p, &plan, &e), 0, "%s", err_msg(&e));
+    cr_expect_eq(plan.cards[0][0], LARGE);
+    cr_expect_eq(plan.cards[1][LARGE - 1], LARGE - 1);
+}
+
+Test(fraction, sets_of_8_of_16_cards_are_placed_for_as_many_containers_as_a_record_has_room_for)
+{
+    enum { N = 16, ASKS = 27 };
+    static uint16_t pairs[N * N];
+    struct fraction_card cards[N];
+    struct fraction_ask asks[ASKS];
+    for (unsigned i = 0; i < N; i++)
+        cards[i] = (struct fraction_card){.total = {1000, 100, 100}};
+    for (unsigned i = 0; i < ASKS; i++)
+        asks[i] = (struct fraction_ask){.container = "c", .count = 8, .memory_mib = 10};
+    const struct fraction_node n = {.cards = cards, .n = N, .pairs = pairs};
+    const struct fraction_pod p = {.asks = asks,
+                                   .n = ASKS,
+                                   .wish = {.n_policies = 1, .policies = {FRACTION_TOPOLOGY}}};
+    struct fraction_plan plan;
+    cr_expect_eq(fraction_search(&n, &p, &plan, &e), 0, "%s", err_msg(&e));
+}
+
+Test(fraction, more_cards_or_containers_than_there_may_be_are_refused)
+{
+    static struct fraction_card cards[FRACTION_MAX_CARDS + 1];
+    static struct fraction_ask asks[FRACTION_MAX_CONTAINERS + 1];
+    struct fraction_node n = {.cards = cards, .n = FRACTION_MAX_CARDS + 1};
+    struct fraction_pod p = {.asks = asks, .n = 1};
+    struct fraction_plan plan;
+    cr_expect_eq(fraction_search(&n, &p, &plan, &e), -ERR_TOO_LARGE);
+    cr_expect_str_eq(err_msg(&e), "the node has 65 cards for shares, and at most 64 are allowed");
+    auto_free char *hami = fraction_misfit_words(&n, &asks[0], &p.wish);
+    cr_expect_str_eq(hami, "64/65 CardTimeSlicingExhausted");
+    err_clear(&e);
+    n.n = 1;
+    p.n = FRACTION_MAX_CONTAINERS + 1;
+    cr_expect_eq(fraction_search(&n, &p, &plan, &e), -ERR_TOO_LARGE);
+    cr_expect_str_eq(err_msg(&e), "the pod has 65 containers, and at most 64 are allowed: put them "
+                                  "into several pods");
 }
 
 Test(fraction, a_search_that_takes_too_long_says_so)
