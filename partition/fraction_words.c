@@ -113,6 +113,34 @@ static void add_excluded(struct sb *out, const struct survey *s, unsigned n)
         sb_add(out, ")");
 }
 
+/* "; 1 of 2 has too little memory left, 1 of 2 has all compute given out" */
+static void add_reasons(struct sb *out, const struct survey *s)
+{
+    static const struct {
+        uint16_t set; /* of reasons */
+        const char *words;
+    } kinds[] = {{1 << FRACTION_SHARES, "every share given out"},
+                 {1 << FRACTION_MEMORY, "too little memory left"},
+                 {1 << FRACTION_COMPUTE, "too little compute left"},
+                 {1 << FRACTION_TAKEN, "all compute given out"},
+                 {1 << FRACTION_BUSY | 1 << FRACTION_SHARED,
+                  "shares already, and it wants a card alone"}};
+    const char *before = "; ";
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        unsigned n = 0;
+        for (unsigned why = 0; why < FRACTION_N_MISFITS; why++)
+            n += kinds[i].set >> why & 1 ? s->n[why] : 0;
+        if (!n)
+            continue;
+        if (n == s->allowed)
+            sb_addf(out, "%sall %u have %s", before, n, kinds[i].words);
+        else
+            sb_addf(out, "%s%u of %u %s %s", before, n, s->allowed, n == 1 ? "has" : "have",
+                    kinds[i].words);
+        before = ", ";
+    }
+}
+
 /* "; the best of 8 has 2100": of one share, where a number says it. */
 static void add_best(struct sb *out, const struct survey *s, const struct fraction_ask *a)
 {
@@ -122,15 +150,8 @@ static void add_best(struct sb *out, const struct survey *s, const struct fracti
         sb_addf(out, "; none of %u has as much left", s->allowed);
     else if (!s->with_percent)
         sb_addf(out, "; the best of %u has %u %%", s->allowed, s->best_percent);
-    else if (s->n[FRACTION_SHARES] == s->allowed)
-        sb_addf(out, "; all %u have as many shares as they take", s->allowed);
-    else if (s->n[FRACTION_BUSY] + s->n[FRACTION_SHARED] == s->allowed)
-        sb_addf(out, "; all %u have shares already, and it wants a card alone", s->allowed);
     else
-        sb_addf(out,
-                "; the memory is left on %u of %u, the compute on %u, both and room for a "
-                "share on none",
-                s->with_memory, s->allowed, s->with_percent);
+        add_reasons(out, s);
 }
 
 static void add_miss(struct sb *out, const struct survey *s, const struct fraction_node *n,

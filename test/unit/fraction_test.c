@@ -335,11 +335,31 @@ Test(fraction, what_no_single_card_has_is_said)
     use(&t, 1, 1000, 90);
     ask(&t, 1, 3000, 30);
     cr_expect_str_eq(found(&t, 0),
-                     "container a needs 3000 MiB and 30 % of compute on one card; the memory is "
-                     "left on 1 of 2, the compute on 1, both and room for a share on none");
+                     "container a needs 3000 MiB and 30 % of compute on one card; 1 of 2 has too "
+                     "little memory left, 1 of 2 has too little compute left");
     t.node.n = 0;
     cr_expect_str_eq(found(&t, 0), "container a needs 3000 MiB and 30 % of compute on one card; "
                                    "the node has no cards for shares");
+}
+
+Test(fraction, several_reasons_are_counted)
+{
+    struct town t;
+    init(&t, 3);
+    for (unsigned i = 0; i < 3; i++)
+        use(&t, i, 1000, 100);
+    ask(&t, 1, 3000, 0);
+    cr_expect_str_eq(found(&t, 0),
+                     "container a needs 3000 MiB on one card; all 3 have all compute given out");
+    use(&t, 0, 80000, 0);
+    t.cards[1].used.shares = 10;
+    cr_expect_str_eq(found(&t, 0),
+                     "container a needs 3000 MiB on one card; 1 of 3 has every share given out, 1 "
+                     "of 3 has too little memory left, 1 of 3 has all compute given out");
+    policy(&t, FRACTION_MUTEX);
+    cr_expect_str_eq(found(&t, 0),
+                     "container a needs 3000 MiB on one card; 1 of 3 has every share given out, 2 "
+                     "of 3 have shares already, and it wants a card alone");
 }
 
 /* --- Bounds --- */
