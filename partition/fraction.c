@@ -177,7 +177,7 @@ enum fraction_misfit fraction_fit_listed(const struct fraction_card *c,
         return FRACTION_SHARES;
     if (c->used.shares && wants_mutex(w))
         return FRACTION_BUSY;
-    if (share.memory_mib > room.memory_mib)
+    if (!share.memory_mib || share.memory_mib > room.memory_mib)
         return FRACTION_MEMORY;
     if (share.percent > room.percent)
         return FRACTION_COMPUTE;
@@ -201,7 +201,7 @@ static unsigned near(const struct fraction_card *cards, uint64_t set, int numa)
     unsigned n = 0;
     for (uint64_t rest = set; rest; rest &= rest - 1)
         n += cards[__builtin_ctzll(rest)].numa == numa;
-    return n;
+    return numa < 0 && n ? 1 : n;
 }
 
 unsigned fraction_together(const struct fraction_card *cards, uint64_t set,

@@ -77,7 +77,7 @@ struct fraction_wish {
     /* Comma lists, borrowed; NULL or without items: none. Models match by a part of the name, in
      * any case. */
     const char *use_models, *no_models, *use_uuids, *no_uuids;
-    bool one_numa; /* all cards of a container on one NUMA node */
+    bool one_numa; /* all cards of a container on one NUMA node, which is known */
     unsigned n_policies;
     enum fraction_policy policies[FRACTION_N_POLICIES]; /* the first counts most; none: spread */
     struct {
@@ -105,7 +105,7 @@ enum fraction_misfit {
     FRACTION_UUID,
     FRACTION_SHARES,  /* it has as many as it takes */
     FRACTION_BUSY,    /* it has some, and the policy is mutex */
-    FRACTION_MEMORY,  /* too little is left */
+    FRACTION_MEMORY,  /* too little is left, or the share would be less than 1 MiB */
     FRACTION_COMPUTE, /* too little is left */
     FRACTION_SHARED,  /* all of its compute is asked for, and it has shares */
     FRACTION_TAKEN,   /* all of its compute is given to others */
@@ -133,7 +133,7 @@ enum fraction_misfit fraction_fit_listed(const struct fraction_card *c,
 enum fraction_misfit fraction_fit(const struct fraction_card *c, const struct fraction_ask *a,
                                   const struct fraction_wish *w);
 /* How many cards of a set (bit i: card i) one container can have together: all, or with one_numa
- * the most on one NUMA node. */
+ * the most on one NUMA node. Of cards whose node is not known one. */
 unsigned fraction_together(const struct fraction_card *cards, uint64_t set,
                            const struct fraction_wish *w);
 /* Puts the cards, up to FRACTION_MAX_CARDS, into the order in which the policy prefers them; of

@@ -106,10 +106,13 @@ static bool was_tried(const struct search *s, const struct choice *c, unsigned f
     return false;
 }
 
+/* With one_numa: whether the container's other cards are on the same node. Cards whose node is not
+ * known are on none together. */
 static bool may_join(const struct search *s, unsigned i, unsigned n_chosen, unsigned card)
 {
-    return !s->pod->wish.one_numa || !n_chosen ||
-           s->cards[card].numa == s->cards[s->plan->cards[i][0]].numa;
+    int numa = s->cards[card].numa;
+    return !s->pod->wish.one_numa || s->pod->asks[i].count == 1 ||
+           (numa >= 0 && (!n_chosen || numa == s->cards[s->plan->cards[i][0]].numa));
 }
 
 /* With one_numa: whether the choice has as many cards as are missing on this one's node, itself and

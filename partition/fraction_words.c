@@ -29,7 +29,7 @@ static void look_at(const struct fraction_card *c, const struct fraction_ask *a,
     if (!is_allowed(why))
         return;
     s->allowed++;
-    s->with_memory += share.memory_mib <= room.memory_mib;
+    s->with_memory += share.memory_mib && share.memory_mib <= room.memory_mib;
     s->with_percent += share.percent <= room.percent;
     if (room.memory_mib > s->best_memory_mib)
         s->best_memory_mib = room.memory_mib;

@@ -37,7 +37,8 @@ static void random_card(struct fraction_card *c)
 {
     static const char *const models[] = {"A100", "H100"};
     bool kin = below(3) > 0;
-    *c = (struct fraction_card){.uuid = "GPU", .model = models[below(2)], .numa = (int)below(2)};
+    *c =
+        (struct fraction_card){.uuid = "GPU", .model = models[below(2)], .numa = (int)below(4) - 1};
     c->total = (struct fraction_size){kin ? 8 : 4 + below(8), below(6) ? 100 : 200, 1 + below(4)};
     c->used = (struct fraction_size){below(3) * 2, below(3) * 25, below(2)};
     c->ill = below(12) == 0;
@@ -117,8 +118,9 @@ static bool try_sets(const struct trial *t, const struct fraction_card *now, con
         return try_all(t, next, i + 1, cards);
     }
     for (unsigned at = from; at < t->node.n; at++) {
+        int numa = now[order[at]].numa;
         if (!takes(t, &now[order[at]], a) ||
-            (t->pod.wish.one_numa && n && now[order[at]].numa != now[cards[i][0]].numa))
+            (t->pod.wish.one_numa && n && (numa < 0 || numa != now[cards[i][0]].numa)))
             continue;
         cards[i][n] = order[at];
         if (try_sets(t, now, order, at + 1, n + 1, i, cards))

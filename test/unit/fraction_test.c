@@ -159,6 +159,29 @@ Test(fraction, one_numa_node_holds_all_cards_of_a_container)
                      "one");
 }
 
+/* Nobody knows whether two such cards share a node. */
+Test(fraction, cards_whose_numa_node_is_unknown_are_on_none_together)
+{
+    struct town t;
+    init(&t, 2);
+    t.cards[0].numa = t.cards[1].numa = -1;
+    t.pod.wish.one_numa = true;
+    ask(&t, 1, 1000, 0);
+    cr_expect_str_eq(found(&t, 0), "0");
+    t.asks[0].count = 2;
+    cr_expect_str_eq(found(&t, 0),
+                     "container a needs 2 cards of one NUMA node with 1000 MiB each; 1 of 2 fit on "
+                     "one");
+    init(&t, 4);
+    t.cards[0].numa = t.cards[1].numa = -1;
+    t.pod.wish.one_numa = true;
+    ask(&t, 2, 1000, 0);
+    cr_expect_str_eq(found(&t, 0), "23");
+    t.node.pairs = t.pairs;
+    policy(&t, FRACTION_TOPOLOGY);
+    cr_expect_str_eq(found(&t, 0), "23");
+}
+
 Test(fraction, topology_takes_the_best_connected_cards_and_spares_them_for_those_who_need_several)
 {
     struct town t;
@@ -232,6 +255,14 @@ Test(fraction, a_percentage_of_memory_is_rounded_down)
     const struct fraction_card c = {.total = {999, 100, 10}};
     const struct fraction_ask a = {.count = 1, .memory_percent = 50};
     cr_expect_eq(fraction_share(&c, &a).memory_mib, 499);
+}
+
+Test(fraction, a_share_of_no_memory_does_not_fit)
+{
+    const struct fraction_card c = {.total = {99, 100, 10}};
+    const struct fraction_ask a = {.count = 1, .memory_percent = 1};
+    const struct fraction_wish w = {0};
+    cr_expect_eq(fraction_fit(&c, &a, &w), FRACTION_MEMORY);
 }
 
 Test(fraction, sums_of_what_is_used_do_not_wrap)
