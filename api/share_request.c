@@ -10,9 +10,10 @@
 
 enum {
     ALL_PERCENT = 100,
-    MOST_SHARES = 1024,   /* of a node */
-    MOST_MIB = INT32_MAX, /* HAMi's bound */
+    MOST_SHARES = 1024, /* of a node */
     MIB_BITS = 20,
+    /* 16 TiB. HAMi's bound is 31 bits, which "1Gi", meant as bytes, is below. */
+    MOST_MIB = (1 << 24) - 1,
     LOWEST_PRIORITY = 1,
 };
 
@@ -59,7 +60,7 @@ static int percent_of(const json_t *list, const char *resource, int64_t *ret, st
     return 0;
 }
 
-/* "3Gi" is three thousand million, and would be that many MiB. */
+/* "3Gi" is three thousand million, and "16Mi" 16 million: they would be that many MiB. */
 static int memory_of(const json_t *list, int64_t *ret, struct err *e)
 {
     TRY(value_of(list, SHARE_MEMORY, ret, e));
@@ -73,13 +74,16 @@ static int memory_of(const json_t *list, int64_t *ret, struct err *e)
 
 /* --- The rules --- */
 
-static int count_of(const json_t *list, bool asks_for_part, unsigned *ret, struct err *e)
+static int count_of(const json_t *list, bool asks_for_part, unsigned *ret, struct sb *warnings,
+                    struct err *e)
 {
     int64_t n = 0;
     TRY(value_of(list, SHARE_COUNT, &n, e));
     if (n > MOST_SHARES)
         return err_set(e, ERR_INVALID, SHARE_COUNT " is %lld; a node has at most %d shares",
                        (long long)n, MOST_SHARES);
+    if (!n && asks_for_part)
+        warn(warnings, SHARE_COUNT " is 0: memory and compute beside it do not count");
     *ret = n >= 0 ? (unsigned)n : asks_for_part;
     return 0;
 }
@@ -124,7 +128,7 @@ int share_request_of(const json_t *container, struct share_request *ret, struct 
     TRY(memory_of(list, &mib, e));
     TRY(percent_of(list, SHARE_MEMORY_PERCENT, &percent, warnings, e));
     TRY(percent_of(list, SHARE_COMPUTE, &compute, warnings, e));
-    TRY(count_of(list, mib > 0 || percent > 0 || compute > 0, &r.count, e));
+    TRY(count_of(list, mib > 0 || percent > 0 || compute > 0, &r.count, warnings, e));
     TRY(priority_of(list, &r.priority, warnings, e));
     if (r.count)
         set_sizes(mib, percent, compute, warnings, &r);

@@ -12,7 +12,8 @@
  * where it has no limits. Pure.
  *
  * What HAMi clamps is clamped, with a warning, since pods that run there are to run here. What it
- * takes for no request at all although something is written, is refused.
+ * takes for no request at all although something is written, is refused; and so is memory from
+ * 16 TiB on, which was meant as bytes ("1Gi", "40Mi").
  */
 
 #define SHARE_COUNT          "nvidia.com/gpu"

@@ -30,7 +30,7 @@ static char *read_request(const char *limits)
         return xstrdup(err_msg(&e));
     }
     if (!r.count)
-        return xstrdup("none");
+        return xasprintf("none%s%s", warnings.len ? "; " : "", sb_str(&warnings));
     auto_free char *memory =
         r.memory_mib ? xasprintf("%u MiB", r.memory_mib) : xasprintf("%u %%", r.memory_percent);
     return xasprintf("%u x %s, %u, priority %d%s%s", r.count, memory, r.compute, r.priority,
@@ -42,7 +42,9 @@ static const struct {
 } cases[] = {
     {"", "none"},
     {"\"cpu\": \"2\"", "none"},
-    {"\"nvidia.com/gpu\": \"0\", \"nvidia.com/gpumem\": \"3000\"", "none"},
+    {"\"nvidia.com/gpu\": \"0\"", "none"},
+    {"\"nvidia.com/gpu\": \"0\", \"nvidia.com/gpumem\": \"3000\"",
+     "none; nvidia.com/gpu is 0: memory and compute beside it do not count"},
     {"\"nvidia.com/gpu\": 2", "2 x 100 %, 100, priority -1"},
     {"\"nvidia.com/gpu\": \"2\", \"nvidia.com/gpumem\": \"3000\", \"nvidia.com/gpucores\": \"30\"",
      "2 x 3000 MiB, 30, priority -1"},
@@ -67,6 +69,13 @@ static const struct {
      "nvidia.com/gpumem is 3Gi, which is 3221225472, and counts MiB: write 3072"},
     {"\"nvidia.com/gpumem\": 3221225472",
      "nvidia.com/gpumem is 3221225472, and counts MiB: write 3072"},
+    {"\"nvidia.com/gpumem\": \"1Gi\"",
+     "nvidia.com/gpumem is 1Gi, which is 1073741824, and counts MiB: write 1024"},
+    {"\"nvidia.com/gpumem\": \"40Mi\"",
+     "nvidia.com/gpumem is 40Mi, which is 41943040, and counts MiB: write 40"},
+    {"\"nvidia.com/gpumem\": \"16Mi\"",
+     "nvidia.com/gpumem is 16Mi, which is 16777216, and counts MiB: write 16"},
+    {"\"nvidia.com/gpumem\": 16777215", "1 x 16777215 MiB, 0, priority -1"},
     {"\"nvidia.com/gpumem\": -1", "nvidia.com/gpumem is -1; write a number from 0 on"},
     {"\"nvidia.com/gpucores\": \"half\"", NULL},
     {"\"nvidia.com/gpumem\": \"10000000000000000000\"", NULL},
