@@ -102,6 +102,9 @@ static int take_weights(const json_t *pod, struct fraction_wish *ret, struct err
         if (i < 0 || num_parse(value, 0, MAX_WEIGHT, &n, NULL) < 0)
             return refuse(HAMI_WEIGHTS, text,
                           "the form slot=1,core=1,memory=3 with whole numbers up to 1000", e);
+        if (seen >> i & 1)
+            return refuse(HAMI_WEIGHTS, text,
+                          "the form slot=1,core=1,memory=3, which has each once", e);
         *weights[i] = (unsigned)n;
         seen |= 1U << i;
     }
@@ -112,27 +115,57 @@ static int take_weights(const json_t *pod, struct fraction_wish *ret, struct err
                               e);
 }
 
+/* A comma list; *ret stays NULL where the pod has no such annotation, or only blanks. One without
+ * items would allow nothing in HAMi and everything here. */
+static int take_list(const json_t *pod, const char *key, const char **ret, struct err *e)
+{
+    const char *text = annotation(pod, key);
+    if (!text || !text[strspn(text, " \t")])
+        return 0;
+    if (strlen(text) > HAMI_MAX_LIST_BYTES)
+        return err_set(e, ERR_INVALID, "annotation %s has %zu bytes; at most %d are allowed", key,
+                       strlen(text), HAMI_MAX_LIST_BYTES);
+    if (!text[strspn(text, " \t,")])
+        return refuse(key, text, "the form one,two", e);
+    *ret = text;
+    return 0;
+}
+
+static int take_lists(const json_t *pod, struct fraction_wish *ret, struct err *e)
+{
+    TRY(take_list(pod, HAMI_USE_MODEL, &ret->use_models, e));
+    TRY(take_list(pod, HAMI_NO_MODEL, &ret->no_models, e));
+    TRY(take_list(pod, HAMI_USE_UUID, &ret->use_uuids, e));
+    return take_list(pod, HAMI_NO_UUID, &ret->no_uuids, e);
+}
+
+/* HAMi reads it by Go's strconv.ParseBool. */
+static int take_numa_bind(const json_t *pod, bool *ret, struct err *e)
+{
+    static const char *const answers[] = {"0", "f", "F", "FALSE", "false", "False",
+                                          "1", "t", "T", "TRUE",  "true",  "True"};
+    int i = 0;
+    TRY(take_word(pod, HAMI_NUMA_BIND, answers, ARRAY_LEN(answers), "true, false", &i, e));
+    *ret = i >= (int)ARRAY_LEN(answers) / 2;
+    return 0;
+}
+
 int hami_wish_of(const json_t *pod, struct hami_wish *ret, struct err *e)
 {
     static const char *const node_policies[] = {"binpack", "spread"};
     static const char *const modes[] = {"hami-core", "mig", "mps"};
-    static const char *const answers[] = {"false", "true"};
-    struct hami_wish w = {.cards = {.use_models = annotation(pod, HAMI_USE_MODEL),
-                                    .no_models = annotation(pod, HAMI_NO_MODEL),
-                                    .use_uuids = annotation(pod, HAMI_USE_UUID),
-                                    .no_uuids = annotation(pod, HAMI_NO_UUID)}};
+    struct hami_wish w = {0};
     int nodes = HAMI_NODE_UNSET;
     int mode = HAMI_MODE_UNSET;
-    int one_numa = 0;
     TRY(take_word(pod, HAMI_NODE_POLICY, node_policies, ARRAY_LEN(node_policies), "binpack, spread",
                   &nodes, e));
     TRY(take_word(pod, HAMI_MODE, modes, ARRAY_LEN(modes), "hami-core, mig, mps", &mode, e));
-    TRY(take_word(pod, HAMI_NUMA_BIND, answers, ARRAY_LEN(answers), "true, false", &one_numa, e));
+    TRY(take_numa_bind(pod, &w.cards.one_numa, e));
+    TRY(take_lists(pod, &w.cards, e));
     TRY(take_policies(pod, &w.cards, e));
     TRY(take_weights(pod, &w.cards, e));
     w.nodes = (enum hami_node_policy)nodes;
     w.mode = (enum hami_mode)mode;
-    w.cards.one_numa = one_numa;
     *ret = w;
     return 0;
 }
@@ -149,6 +182,14 @@ static struct walk walk_of(const json_t *pod)
 {
     return (struct walk){
         .lists = {JX_AT(pod, "spec", "initContainers"), JX_AT(pod, "spec", "containers")}};
+}
+
+/* The same without init containers. */
+static struct walk walk_of_apps(const json_t *pod)
+{
+    struct walk w = walk_of(pod);
+    w.list = 1;
+    return w;
 }
 
 /* NULL: there are no more. */
@@ -220,18 +261,43 @@ static int parse_container(const char *text, struct allocation_container *ret, s
     return 0;
 }
 
+/* Each container's entry ends with ';'. */
+static size_t count_entries(const char *text)
+{
+    size_t n = 0;
+    for (; *text; text++)
+        n += *text == ';';
+    return n;
+}
+
+/* Whose the entries are. */
+static int walk_by_entries(const json_t *pod, const char *text, struct walk *ret, struct err *e)
+{
+    size_t n = count_entries(text);
+    struct walk w = walk_of(pod);
+    size_t inits = json_array_size(w.lists[0]);
+    size_t apps = json_array_size(w.lists[1]);
+    if (text[strlen(text) - 1] != ';')
+        return err_set(e, ERR_INVALID, "annotation " HAMI_ALLOCATED " is cut off");
+    if (n != inits + apps && n != apps)
+        return err_set(e, ERR_INVALID,
+                       "annotation " HAMI_ALLOCATED " has %zu entries, and the pod %zu containers",
+                       n, inits + apps);
+    *ret = n == inits + apps ? w : walk_of_apps(pod);
+    return 0;
+}
+
 static int parse_all(const json_t *pod, const char *text, struct allocation *ret, struct err *e)
 {
     const char *rest = text;
     struct walk w = walk_of(pod);
-    while (rest && *rest) {
-        const char *end = strchr(rest, ';');
+    if (*text)
+        TRY(walk_by_entries(pod, text, &w, e));
+    while (*rest) {
+        size_t len = strcspn(rest, ";");
         const char *name = next_container(&w);
-        if (!end || !name)
-            return err_set(e, ERR_INVALID, "annotation " HAMI_ALLOCATED " %s",
-                           name ? "is cut off" : "has more containers than the pod");
-        auto_free char *devices = xstrndup(rest, (size_t)(end - rest));
-        rest = end + 1;
+        auto_free char *devices = xstrndup(rest, len);
+        rest += len + 1;
         if (!*devices)
             continue;
         struct allocation_container *c = XPUSH(ret->containers, ret->n_containers);
@@ -246,5 +312,7 @@ static int parse_all(const json_t *pod, const char *text, struct allocation *ret
 int hami_allocated_parse(const json_t *pod, const char *text, struct allocation *ret, struct err *e)
 {
     *ret = (struct allocation){.version = ALLOCATION_VERSION};
-    return parse_all(pod, text, ret, e);
+    TRY(parse_all(pod, text, ret, e));
+    int rc = allocation_check(ret, e);
+    return rc < 0 && e ? err_wrap(e, "annotation " HAMI_ALLOCATED) : rc;
 }

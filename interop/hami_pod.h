@@ -36,14 +36,19 @@ struct hami_wish {
 };
 
 /* Reads the annotations of a pod (the object, as JSON); without them *ret has the defaults.
- * ERR_INVALID names annotation, value and what is allowed. */
+ * ERR_INVALID names annotation, value and what is allowed: a list of models or uuids has an item,
+ * and at most HAMI_MAX_LIST_BYTES. */
 int hami_wish_of(const json_t *pod, struct hami_wish *ret, struct err *e) MUST_CHECK;
+enum { HAMI_MAX_LIST_BYTES = 4096 };
 
 /* The text of HAMI_ALLOCATED: for each of the pod's containers, init containers first, its shares
- * as "uuid,NVIDIA,MiB,percent:", and ';'. Caller frees. */
+ * as "uuid,NVIDIA,MiB,percent:", and ';'. The record is one that allocation_check accepts; the text is
+ * no longer than the record's and a byte for each container. Caller frees. */
 char *hami_allocated_text(const json_t *pod, const struct allocation *a);
-/* The reverse, for pods that HAMi has bound. Containers without shares are left out. ERR_INVALID:
- * it is cut off, or of another shape; ERR_NOT_FOUND: it names no share. *ret is to be freed in any
- * case. */
+/* The reverse, for pods that HAMi has bound. Containers without shares are left out. With as many
+ * entries as the pod has app containers, fewer than containers in all, they are the apps': so HAMi
+ * wrote up to v2.8. ERR_INVALID: any other number of entries, one that is cut off or of another
+ * shape, or what allocation_check refuses; ERR_NOT_FOUND: no share is named. *ret is to be freed in
+ * any case. */
 int hami_allocated_parse(const json_t *pod, const char *text, struct allocation *ret,
                          struct err *e) MUST_CHECK;

@@ -4,6 +4,7 @@
 
 #include "base/auto.h"
 #include "base/jx.h"
+#include "base/sb.h"
 #include "base/xalloc.h"
 
 #include "interop/hami_pod.h"
@@ -70,6 +71,10 @@ static const struct {
     {"\"hami.io/device-scoring-weights\": \"slot=1,core=1,memory\"", "the form slot=1"},
     {"\"hami.io/device-scoring-weights\": \"slot=1,core=1,memory=-1\"", "the form slot=1"},
     {"\"hami.io/device-scoring-weights\": \"slot=1,core=1,disk=1\"", "the form slot=1"},
+    {"\"hami.io/device-scoring-weights\": \"slot=1,core=1,memory=1,slot=9\"", "has each once"},
+    {"\"nvidia.com/use-gputype\": \",\"",
+     "annotation nvidia.com/use-gputype: \",\" is none of the form one,two"},
+    {"\"nvidia.com/nouse-gpuuuid\": \" , ,\"", "is none of the form one,two"},
 };
 
 Test(hami_pod, a_wish_that_cannot_be_meant_is_refused_with_what_is_allowed)
@@ -81,6 +86,49 @@ Test(hami_pod, a_wish_that_cannot_be_meant_is_refused_with_what_is_allowed)
         cr_assert_eq(hami_wish_of(pod, &w, &e), -ERR_INVALID, "%s", odd[i].annotation);
         cr_expect(strstr(err_msg(&e), odd[i].error), "%s", err_msg(&e));
     }
+}
+
+Test(hami_pod, a_list_is_bounded)
+{
+    static const char *const keys[] = {HAMI_USE_MODEL, HAMI_NO_MODEL, HAMI_USE_UUID, HAMI_NO_UUID};
+    auto_free char *list = xcalloc(1, HAMI_MAX_LIST_BYTES + 2);
+    memset(list, 'x', HAMI_MAX_LIST_BYTES);
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        struct hami_wish w;
+        auto_err struct err e = {0};
+        list[HAMI_MAX_LIST_BYTES] = '\0';
+        auto_free char *most = xasprintf("\"%s\": \"%s\"", keys[i], list);
+        auto_json json_t *pod = pod_with(most);
+        cr_expect_eq(hami_wish_of(pod, &w, NULL), 0);
+        list[HAMI_MAX_LIST_BYTES] = 'x';
+        auto_free char *more = xasprintf("\"%s\": \"%s\"", keys[i], list);
+        auto_json json_t *refused = pod_with(more);
+        cr_expect_eq(hami_wish_of(refused, &w, &e), -ERR_INVALID);
+        cr_expect(strstr(err_msg(&e), "has 4097 bytes; at most 4096 are allowed"), "%s",
+                  err_msg(&e));
+    }
+}
+
+/* As strconv.ParseBool. */
+Test(hami_pod, numa_bind_is_read_as_go_does)
+{
+    static const char *const words[] = {"1", "t", "T", "TRUE",  "true",  "True",
+                                        "0", "f", "F", "FALSE", "false", "False"};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+        struct hami_wish w;
+        auto_free char *text = xasprintf("\"" HAMI_NUMA_BIND "\": \"%s\"", words[i]);
+        auto_json json_t *pod = pod_with(text);
+        cr_assert_eq(hami_wish_of(pod, &w, NULL), 0, "%s", words[i]);
+        cr_expect_eq(w.cards.one_numa, i < 6, "%s", words[i]);
+    }
+}
+
+Test(hami_pod, a_list_of_blanks_is_none)
+{
+    struct hami_wish w;
+    auto_json json_t *pod = pod_with("\"nvidia.com/use-gputype\": \" \"");
+    cr_assert_eq(hami_wish_of(pod, &w, NULL), 0);
+    cr_expect_null(w.cards.use_models);
 }
 
 /* --- What was given --- */
@@ -105,22 +153,46 @@ Test(hami_pod, what_was_given_is_written_as_it_is_read)
     cr_expect_eq(same.n_containers, 2);
 }
 
+/* HAMi up to v2.8 has no entries for init containers. */
+Test(hami_pod, as_many_entries_as_apps_are_the_apps)
+{
+    auto_json json_t *pod = pod_with("");
+    AUTO(allocation) struct allocation a;
+    cr_assert_eq(hami_allocated_parse(pod, "GPU-1,NVIDIA,3000,30:;;GPU-2,NVIDIA,5000,0:;", &a,
+                                      NULL),
+                 0);
+    cr_expect_null(allocation_of(&a, "first"));
+    cr_expect_null(allocation_of(&a, "log"));
+    cr_assert(allocation_of(&a, "main"));
+    cr_expect_str_eq(allocation_of(&a, "main")->shares[0].uuid, "GPU-1");
+    cr_assert(allocation_of(&a, "side"));
+    cr_expect_str_eq(allocation_of(&a, "side")->shares[0].uuid, "GPU-2");
+}
+
 static const struct {
     const char *text;
     int kind;
+    const char *error; /* a part of it */
 } cut[] = {
-    {"", ERR_NOT_FOUND},
-    {";;;;", ERR_NOT_FOUND},
-    {";;;;;", ERR_INVALID},
-    {";GPU-1,NVIDIA,3000,30", ERR_INVALID},
-    {";GPU-1,NVIDIA,3000,30:", ERR_INVALID},
-    {";GPU-1,NVIDIA,3000,30;", ERR_INVALID},
-    {";GPU-1,NVIDIA,3000:;", ERR_INVALID},
-    {";GPU-1,NVIDIA,3000,30,1:;", ERR_INVALID},
-    {";GPU-1,DCU,3000,30:;", ERR_INVALID},
-    {";,NVIDIA,3000,30:;", ERR_INVALID},
-    {";GPU-1,NVIDIA,0,30:;", ERR_INVALID},
-    {";GPU-1,NVIDIA,3000,101:;", ERR_INVALID},
+    {"", ERR_NOT_FOUND, "names no device"},
+    {";;;;", ERR_NOT_FOUND, "names no device"},
+    {";;;", ERR_NOT_FOUND, "names no device"},
+    {";;;;;", ERR_INVALID, "has 5 entries, and the pod 4 containers"},
+    {";GPU-1,NVIDIA,3000,30:;", ERR_INVALID, "has 2 entries, and the pod 4 containers"},
+    {"GPU-1,NVIDIA,3000,30:", ERR_INVALID, "is cut off"},
+    {";;;;GPU-1,NVIDIA,3000,30:", ERR_INVALID, "is cut off"},
+    {";GPU-1,NVIDIA,3000,30;;;", ERR_INVALID, "is cut off after \"GPU-1"},
+    {";GPU-1,NVIDIA,3000:;;;", ERR_INVALID, "is not uuid,"},
+    {";GPU-1,NVIDIA,3000,30,1:;;;", ERR_INVALID, "is not uuid,"},
+    {";GPU-1,DCU,3000,30:;;;", ERR_INVALID, "is not uuid,"},
+    {";,NVIDIA,3000,30:;;;", ERR_INVALID, "is not uuid,"},
+    {";GPU-1,NVIDIA,0,30:;;;", ERR_INVALID, "is not uuid,"},
+    {";GPU-1,NVIDIA,3000,101:;;;", ERR_INVALID, "is not uuid,"},
+    {";GPU-1,NVIDIA,1,0:GPU-1,NVIDIA,2,0:;;;", ERR_INVALID, "has two shares of card GPU-1"},
+    {";GPU 1,NVIDIA,1,0:;;;", ERR_INVALID, "has other characters than"},
+    {";0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890"
+     "123456,NVIDIA,1,0:;;;",
+     ERR_INVALID, ".c[0].s[0].u"},
 };
 
 Test(hami_pod, what_is_cut_off_or_of_another_shape_is_no_record)
@@ -131,5 +203,21 @@ Test(hami_pod, what_is_cut_off_or_of_another_shape_is_no_record)
         auto_err struct err e = {0};
         cr_expect_eq(hami_allocated_parse(pod, cut[i].text, &a, &e), -cut[i].kind, "%s: %s",
                      cut[i].text, err_msg(&e));
+        cr_expect(strstr(err_msg(&e), cut[i].error), "%s: %s", cut[i].text, err_msg(&e));
     }
+}
+
+Test(hami_pod, a_record_has_at_most_as_many_containers_as_ours)
+{
+    enum { N = ALLOCATION_MAX_CONTAINERS + 1 };
+    auto_sb struct sb text = SB_INIT(1 << 16);
+    auto_json json_t *containers = json_array();
+    for (unsigned i = 0; i < N; i++) {
+        auto_free char *name = xasprintf("c%u", i);
+        (void)json_array_append_new(containers, json_pack("{s:s}", "name", name));
+        sb_add(&text, "GPU-1,NVIDIA,1,0:;");
+    }
+    auto_json json_t *pod = json_pack("{s:{s:O}}", "spec", "containers", containers);
+    AUTO(allocation) struct allocation a;
+    cr_expect_eq(hami_allocated_parse(pod, sb_str(&text), &a, NULL), -ERR_INVALID);
 }
