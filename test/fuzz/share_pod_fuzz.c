@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 
 #include "base/jx.h"
 #include "base/sb.h"
+#include "base/xalloc.h"
 
 #include "api/allocation.h"
 #include "api/share_request.h"
@@ -16,7 +18,7 @@
 /*
  * Input: a pod as the API server has it, with what people, HAMi and our scheduler wrote into its
  * limits and annotations. Whatever is understood can be placed or gets a reason, no card gets more
- * than it has, and each record is read as it was written.
+ * than it has, and each record is read as it was written, HAMi's text as well.
  */
 #define MAX_BYTES (1UL << 20)
 
@@ -28,15 +30,48 @@ static void check_record(const struct allocation *a)
 {
     AUTO(allocation) struct allocation same = {0};
     auto_free char *text = NULL;
-    if (allocation_format(a, &text, NULL) < 0)
-        return;
-    int rc = allocation_parse(text, &same, NULL);
-    assert(rc == 0 || a->n_containers > ALLOCATION_MAX_CONTAINERS);
+    int rc = allocation_format(a, &text, NULL);
+    assert(rc == 0 || rc == -ERR_TOO_LARGE);
     if (rc < 0)
         return;
+    rc = allocation_parse(text, &same, NULL);
+    assert(rc == 0);
     auto_free char *again = NULL;
     rc = allocation_format(&same, &again, NULL);
     assert(rc == 0 && strcmp(text, again) == 0);
+}
+
+/* As the API server sees to it; a few containers, to be quick. */
+static bool names_differ(const json_t *pod)
+{
+    enum { MOST = 100 };
+    const json_t *lists[] = {JX_AT(pod, "spec", "initContainers"),
+                             JX_AT(pod, "spec", "containers")};
+    const char *names[MOST];
+    size_t n = 0;
+    for (size_t l = 0; l < ARRAY_LEN(lists); l++)
+        for (size_t i = 0; i < json_array_size(lists[l]); i++) {
+            const char *name = JX_STR_AT(json_array_get(lists[l], i), "name");
+            if (!name || n == MOST)
+                return false;
+            for (size_t k = 0; k < n; k++)
+                if (strcmp(names[k], name) == 0)
+                    return false;
+            names[n++] = name;
+        }
+    return true;
+}
+
+static void check_hamis(const json_t *pod, const struct allocation *a)
+{
+    AUTO(allocation) struct allocation same = {0};
+    auto_free char *text = hami_allocated_text(pod, a);
+    if (!names_differ(pod))
+        return;
+    int rc = hami_allocated_parse(pod, text, &same, NULL);
+    assert(rc == 0);
+    auto_free char *again = hami_allocated_text(pod, &same);
+    assert(strcmp(text, again) == 0);
 }
 
 static void check_records(const json_t *pod)
@@ -49,8 +84,10 @@ static void check_records(const json_t *pod)
     if (own && allocation_parse(own, &a, &e) == 0)
         check_record(&a);
     assert(!own || a.n_containers || e.msg);
-    if (hamis && hami_allocated_parse(pod, hamis, &b, NULL) == 0)
-        free(hami_allocated_text(pod, &b));
+    if (hamis && hami_allocated_parse(pod, hamis, &b, NULL) == 0) {
+        check_record(&b);
+        check_hamis(pod, &b);
+    }
 }
 
 /* --- Placement --- */
@@ -70,6 +107,32 @@ static void check_plan(const struct fraction_node *n, const struct fraction_pod 
             assert(!memchr(plan->cards[k], plan->cards[k][i], i));
 }
 
+/* What was planned can be written. */
+static void check_plan_record(const struct fraction_node *n, const struct fraction_pod *p,
+                              const struct fraction_plan *plan)
+{
+    AUTO(allocation) struct allocation a = {.version = ALLOCATION_VERSION};
+    auto_free char *text = NULL;
+    size_t n_shares = 0;
+    for (unsigned k = 0; k < p->n; k++) {
+        if (!p->asks[k].count)
+            continue;
+        struct allocation_container *c = XPUSH(a.containers, a.n_containers);
+        c->name = xasprintf("c%u", k);
+        for (unsigned i = 0; i < p->asks[k].count; i++, n_shares++) {
+            const struct fraction_card *card = &n->cards[plan->cards[k][i]];
+            struct fraction_size size = fraction_share(card, &p->asks[k]);
+            *XPUSH(c->shares, c->n_shares) =
+                (struct allocation_share){xstrdup(card->uuid), size.memory_mib, size.percent};
+        }
+    }
+    if (!a.n_containers)
+        return;
+    int rc = allocation_format(&a, &text, NULL);
+    assert(rc == 0 || rc == -ERR_TOO_LARGE);
+    assert(rc == 0 || allocation_check_size(a.n_containers, n_shares, 5, NULL) < 0);
+}
+
 static void place(const struct fraction_pod *p)
 {
     struct fraction_card cards[] = {
@@ -85,9 +148,10 @@ static void place(const struct fraction_pod *p)
     const struct fraction_node n = {.cards = cards, .n = 3, .pairs = pairs};
     struct fraction_plan plan;
     auto_err struct err e = {0};
-    if (fraction_search(&n, p, &plan, &e) == 0)
+    if (fraction_search(&n, p, &plan, &e) == 0) {
         check_plan(&n, p, &plan);
-    else
+        check_plan_record(&n, p, &plan);
+    } else
         assert(e.msg &&
                (e.kind == ERR_UNAVAILABLE || e.kind == ERR_INVALID || e.kind == ERR_TOO_LARGE));
 }
