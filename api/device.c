@@ -33,6 +33,14 @@ const char *const api_publisher_names[] = {[API_PUBLISHER_KUBELET] = "kubelet",
                                            [API_PUBLISHER_OTHER] = "other",
                                            NULL};
 
+const char *const api_enforcement_names[] = {[API_ENFORCEMENT_NONE] = "none", NULL};
+
+/* The schema's defaults; HAMi's deviceSplitCount is 10 too. */
+enum { DEFAULT_SHARES = 10, DEFAULT_PERCENT = 100 };
+
+/* The schema's bounds: shares of one card, and percent of a card for all its shares. */
+enum { MAX_SHARES = 128, MIN_PERCENT = 100, MAX_PERCENT = 400 };
+
 #define INT32 .min = 0, .max = INT32_MAX
 #define INT64 .min = 0, .max = INT64_MAX
 /* 16 TiB for a card, so that the sum over a node's cards still fits a number of bytes. */
@@ -101,10 +109,21 @@ static const struct jx_field mps_fields[] = {
     {0},
 };
 
+static const struct jx_field fractional_fields[] = {
+    JX_F(device_fractional, max_shares, "maxShares", JX_INT, .min = 1, .max = MAX_SHARES),
+    JX_F(device_fractional, memory_percent, "memoryOversubscriptionPercent", JX_INT,
+         .min = MIN_PERCENT, .max = MAX_PERCENT),
+    JX_F(device_fractional, compute_percent, "computeOversubscriptionPercent", JX_INT,
+         .min = MIN_PERCENT, .max = MAX_PERCENT),
+    {0},
+};
+
 const struct jx_field device_sharing_fields[] = {
     JX_P(device_sharing, time_slicing, has_time_slicing, "timeSlicing", JX_OBJECT,
          .sub = time_slicing_fields),
     JX_P(device_sharing, mps, has_mps, "mps", JX_OBJECT, .sub = mps_fields),
+    JX_P(device_sharing, fractional, has_fractional, "fractional", JX_OBJECT,
+         .sub = fractional_fields),
     {0},
 };
 
@@ -263,6 +282,18 @@ static const struct jx_field sgpu_state_fields[] = {
     {0},
 };
 
+static const struct jx_field fractional_state_fields[] = {
+    JX_F(device_fractional_state, memory_mib, "memoryMiB", JX_INT, .keep_zero = true, .min = 0,
+         .max = (int64_t)MIG_MAX_MEMORY_MIB * MAX_PERCENT / 100),
+    JX_F(device_fractional_state, max_shares, "maxShares", JX_INT, .keep_zero = true, .min = 0,
+         .max = MAX_SHARES),
+    JX_F(device_fractional_state, compute_percent, "computePercent", JX_INT, .keep_zero = true,
+         .min = 0, .max = MAX_PERCENT),
+    JX_F(device_fractional_state, enforcement, "enforcement", JX_ENUM,
+         .choices = api_enforcement_names),
+    {0},
+};
+
 static const struct jx_field card_fields[] = {
     JX_F(device_card, uuid, "uuid", JX_STR, .required = true, .min = 1, .max = 96),
     JX_F(device_card, index, "index", JX_INT, .keep_zero = true, .min = 0, .max = 255),
@@ -284,8 +315,11 @@ static const struct jx_field card_fields[] = {
          .choices = api_mode_names),
     JX_F(device_card, in_use, "inUse", JX_BOOL),
     LIST(device_card, in_use_by, "inUseBy", consumer_fields, struct device_consumer, 64),
-    LIST(device_card, partitions, "partitions", partition_fields, struct device_partition, 64),
+    LIST(device_card, partitions, "partitions", partition_fields, struct device_partition,
+         MAX_SHARES),
     JX_P(device_card, sgpu, has_sgpu, "sgpu", JX_OBJECT, .sub = sgpu_state_fields),
+    JX_P(device_card, fractional, has_fractional, "fractional", JX_OBJECT,
+         .sub = fractional_state_fields),
     JX_P(device_card, drain, has_drain, "drain", JX_OBJECT, .sub = drain_fields),
     CONDITIONS(device_card),
     {0},
@@ -343,8 +377,10 @@ int device_spec_decode(const json_t *device, struct device_spec *ret, struct err
     *ret = (struct device_spec){.mig_strategy = API_STRATEGY_MIXED, .rollout.timeout_s = 600};
     TRY(api_decode_part(device, "spec", device_spec_fields, ret, sizeof(*ret), e));
     const json_t *cards = JX_AT(device, "spec", "devices");
-    for (size_t i = 0; i < ret->n_devices; i++)
+    for (size_t i = 0; i < ret->n_devices; i++) {
         inherit(ret, &ret->devices[i], json_array_get(cards, i));
+        device_sharing_complete(&ret->devices[i].sharing);
+    }
     return 0;
 }
 
@@ -425,6 +461,21 @@ void device_sgpu_copy(const struct device_sgpu *from, struct device_sgpu *to)
         *slice = from->slices[i];
         slice->alias = xstrdup(slice->alias);
     }
+}
+
+static void complete(int64_t *value, int64_t fallback)
+{
+    if (!*value)
+        *value = fallback;
+}
+
+void device_sharing_complete(struct device_sharing *s)
+{
+    if (!s->has_fractional)
+        return;
+    complete(&s->fractional.max_shares, DEFAULT_SHARES);
+    complete(&s->fractional.memory_percent, DEFAULT_PERCENT);
+    complete(&s->fractional.compute_percent, DEFAULT_PERCENT);
 }
 
 const struct device_replicas *device_sharing_terms(const struct device_sharing *s)

@@ -27,6 +27,7 @@ enum api_mig_strategy { API_STRATEGY_NONE, API_STRATEGY_SINGLE, API_STRATEGY_MIX
 enum api_source_kind { API_SOURCE_NODE_LABEL, API_SOURCE_PROFILE };
 enum api_qos_policy { API_BEST_EFFORT, API_FIXED_SHARE, API_BURST_SHARE };
 enum api_publisher { API_PUBLISHER_KUBELET, API_PUBLISHER_CONTROLLER, API_PUBLISHER_OTHER };
+enum api_enforcement { API_ENFORCEMENT_NONE };
 
 /* The names of the enums above, NULL-terminated, in the enums' order. */
 extern const char *const api_mode_names[];
@@ -35,6 +36,7 @@ extern const char *const api_failure_policy_names[];
 extern const char *const api_mig_strategy_names[];
 extern const char *const api_publisher_names[];
 extern const char *const api_qos_policy_names[];
+extern const char *const api_enforcement_names[];
 
 /* A profile has 13 labels, and a card at most 18 profiles: room for two models with their
  * partitions. */
@@ -42,6 +44,9 @@ extern const char *const api_qos_policy_names[];
 
 /* Bytes of the message of a refused label. */
 #define DEVICE_REFUSAL_BYTES 1024
+
+/* The profile of a share among the partitions of a card. */
+#define DEVICE_SHARE "share"
 
 /* The reason of Ready on a node that was read and has no card; a profile counts such nodes apart. */
 #define DEVICE_NO_CARDS "NoCards"
@@ -66,12 +71,21 @@ struct device_replicas {
     bool fail_requests_greater_than_one;
 };
 
-/* At most one of the two. */
+/* How a whole card is given out in shares. */
+struct device_fractional {
+    int64_t max_shares;
+    /* For all shares together, of the card's own; above 100: more than there is. */
+    int64_t memory_percent, compute_percent;
+};
+
+/* At most one of the three. */
 struct device_sharing {
     bool has_time_slicing;
     struct device_replicas time_slicing;
-    bool has_mps; /* through NVIDIA's MPS: equal shares of memory and threads */
+    bool has_mps; /* through NVIDIA's MPS: equal parts of memory and threads */
     struct device_replicas mps;
+    bool has_fractional;
+    struct device_fractional fractional;
 };
 
 /* A profile ("1g.10gb") and a count. */
@@ -174,9 +188,9 @@ struct device_illness {
     char *reason, *message;
 };
 
-/* A slice with its quotas. */
+/* A slice, or a share, with its quotas. */
 struct device_slice {
-    int64_t id; /* the driver's id */
+    int64_t id; /* of a slice: the driver's id */
     char *alias;
     int64_t memory_mib, compute_percent;
     bool foreign; /* not made by Cleave */
@@ -222,6 +236,13 @@ struct device_sgpu_state {
     int64_t timeslice_ms;
 };
 
+/* What a card has for all its shares. */
+struct device_fractional_state {
+    int64_t memory_mib, compute_percent; /* oversubscription included; 100 %: the card's own */
+    int64_t max_shares;
+    int enforcement; /* enum api_enforcement: what holds containers to their shares */
+};
+
 /* The status of one card. */
 struct device_card {
     char *uuid;
@@ -239,10 +260,12 @@ struct device_card {
     bool in_use;
     struct device_consumer *in_use_by;
     size_t n_in_use_by;
-    struct device_partition *partitions;
+    struct device_partition *partitions; /* and shares */
     size_t n_partitions;
     bool has_sgpu;
     struct device_sgpu_state sgpu;
+    bool has_fractional;
+    struct device_fractional_state fractional;
     bool has_drain;
     struct device_drain drain;
     struct conditions conditions; /* Applied; Healthy only while it is not True */
@@ -304,7 +327,11 @@ AUTO_DEFINE(device_status, struct device_status, device_status_done)
 /* A deep copy, for a want that device_spec_done frees. */
 void device_sgpu_copy(const struct device_sgpu *from, struct device_sgpu *to);
 
-/* Replicas and terms, by time-slicing or MPS; NULL: the card is not shared. Borrowed. */
+/* Fills in what a decoded sharing leaves out, with the schema's defaults. */
+void device_sharing_complete(struct device_sharing *s);
+
+/* Replicas and terms, by time-slicing or MPS; NULL: there are no replicas, since the card is not
+ * shared, or is given out in shares. Borrowed. */
 const struct device_replicas *device_sharing_terms(const struct device_sharing *s);
 
 /* A deep copy, freed with device_status_done; empty when `from` holds more than the schema

@@ -139,14 +139,24 @@ const struct jx_field gpuprofile_status_fields[] = {
     {0},
 };
 
-/* The schema's rule again, for files that no API server has checked. */
+/* The schema's rules again, for files that no API server has checked. */
 static int check_sharing(const struct gpuprofile_spec *s, struct err *e)
 {
     for (size_t i = 0; i < s->n_devices; i++) {
         const struct gpuprofile_entry *entry = &s->devices[i];
-        if (entry->has_sharing && entry->sharing.has_time_slicing == entry->sharing.has_mps)
+        const struct device_sharing *sharing = &entry->sharing;
+        if (!entry->has_sharing)
+            continue;
+        if (sharing->has_time_slicing + sharing->has_mps + sharing->has_fractional != 1)
             return err_set(e, ERR_INVALID,
-                           ".spec.devices[%zu].sharing: give exactly one of timeSlicing and mps",
+                           ".spec.devices[%zu].sharing: give exactly one of timeSlicing, mps and "
+                           "fractional",
+                           i);
+        if (sharing->has_fractional && entry->mode == API_MODE_MIG)
+            return err_set(e, ERR_INVALID,
+                           ".spec.devices[%zu].sharing.fractional: only a whole card is given out "
+                           "in shares; choose mode native, or share the partitions by timeSlicing "
+                           "or mps",
                            i);
     }
     return 0;
@@ -156,6 +166,8 @@ int gpuprofile_spec_decode(const json_t *profile, struct gpuprofile_spec *ret, s
 {
     *ret = (struct gpuprofile_spec){.mig_strategy = API_STRATEGY_MIXED, .rollout.timeout_s = 600};
     TRY(api_decode_part(profile, "spec", gpuprofile_spec_fields, ret, sizeof(*ret), e));
+    for (size_t i = 0; i < ret->n_devices; i++)
+        device_sharing_complete(&ret->devices[i].sharing);
     int rc = check_sharing(ret, e);
     if (rc < 0) {
         gpuprofile_spec_done(ret);

@@ -32,7 +32,10 @@ static const char full_spec[] =
     "    sharing: {timeSlicing: {replicas: 4}}\n"
     "  - uuid: GPU-2\n"
     "    mode: native\n"
-    "    failurePolicy: rollback\n";
+    "    failurePolicy: rollback\n"
+    "    sharing:\n"
+    "      fractional: {maxShares: 20, memoryOversubscriptionPercent: 150,\n"
+    "        computeOversubscriptionPercent: 200}\n";
 
 Test(device, every_field_of_the_spec_is_read_and_written_back)
 {
@@ -54,6 +57,10 @@ Test(device, every_field_of_the_spec_is_read_and_written_back)
     cr_expect_eq(w->mig.profiles[1].count, 3);
     cr_expect_eq(w->sharing.time_slicing.replicas, 4);
     cr_expect_not(s.devices[1].has_mig);
+    cr_expect(s.devices[1].has_sharing && s.devices[1].sharing.has_fractional);
+    cr_expect_eq(s.devices[1].sharing.fractional.max_shares, 20);
+    cr_expect_eq(s.devices[1].sharing.fractional.memory_percent, 150);
+    cr_expect_eq(s.devices[1].sharing.fractional.compute_percent, 200);
     cr_expect_eq(s.devices[1].failure_policy, API_ROLLBACK, "not as the spec says");
     cr_expect(s.devices[1].has_rollout && s.devices[1].has_source, "as the spec says");
     cr_expect_str_eq(s.devices[1].source.name, s.source.name);
@@ -114,6 +121,21 @@ static const char full_status[] =
     "    conditions:\n"
     "    - {type: Healthy, status: 'True', observedGeneration: 7, reason: Healthy, message: ok,\n"
     "       lastTransitionTime: '2026-01-02T03:04:05Z'}\n"
+    "  - uuid: GPU-3\n"
+    "    index: 1\n"
+    "    vendor: nvidia\n"
+    "    numaNode: -1\n"
+    "    memoryMiB: 81559\n"
+    "    healthy: true\n"
+    "    migCapable: true\n"
+    "    mode: native\n"
+    "    fractional: {memoryMiB: 163118, maxShares: 20, computePercent: 200, enforcement: none}\n"
+    "    partitions:\n"
+    "    - uuid: GPU-3/share-4\n"
+    "      profile: share\n"
+    "      slice: {id: 4, alias: share-4, memoryMiB: 3000, computePercent: 30}\n"
+    "      inUse: true\n"
+    "      inUseBy: [{namespace: a, name: b, uid: c, container: d}]\n"
     "  resources: [{name: nvidia.com/mig-1g.10gb, count: 1, publisher: controller}]\n"
     "  conditions:\n"
     "  - {type: Ready, status: Unknown, observedGeneration: 7, reason: X, message: '',\n"
@@ -132,6 +154,11 @@ Test(device, every_field_of_the_status_is_read_and_written_back)
     cr_assert_not_null(c);
     cr_expect_eq(c->drain.deadline_ms - c->drain.since_ms, 600000);
     cr_expect_null(device_status_card(&s, "GPU-2"));
+    const struct device_card *shared = device_status_card(&s, "GPU-3");
+    cr_assert(shared && shared->has_fractional && !c->has_fractional);
+    cr_expect_eq(shared->fractional.memory_mib, 163118);
+    cr_expect_eq(shared->fractional.enforcement, API_ENFORCEMENT_NONE);
+    cr_expect_str_eq(shared->partitions[0].profile, DEVICE_SHARE);
     cr_assert_not_null(device_status_model(&s, "H100"));
     cr_expect_null(device_status_model(&s, "A100"));
 }
@@ -173,6 +200,8 @@ Test(device, what_is_wrong_is_named_by_its_path)
          ".spec.devices[0].mig.profiles[0].count"},
         {"spec: {devices: [{uuid: a, mode: mig, sharing: {timeSlicing: {replicas: 1}}}]}",
          ".spec.devices[0].sharing.timeSlicing.replicas"},
+        {"spec: {devices: [{uuid: a, mode: native, sharing: {fractional: {maxShares: 129}}}]}",
+         ".spec.devices[0].sharing.fractional.maxShares"},
         {"spec: {source: {kind: Pod, name: x}}", ".spec.source.kind"},
         {"spec: {rollout: {timeoutSeconds: 1.5}}", ".spec.rollout.timeoutSeconds"},
     };
@@ -185,6 +214,32 @@ Test(device, what_is_wrong_is_named_by_its_path)
                            err_msg(&e));
         cr_expect_null(s.devices, "nothing to free is left");
     }
+}
+
+/* As many as one card has shares. */
+Test(device, a_card_shows_up_to_128_partitions)
+{
+    auto_json json_t *parts = json_array();
+    auto_json json_t *status = json_pack("{s:{s:[{s:s, s:s, s:O}]}}", "status", "devices", "uuid",
+                                         "GPU-1", "vendor", "nvidia", "partitions", parts);
+    for (int i = 0; i < 129; i++) {
+        auto_device_status struct device_status st = {0};
+        auto_free char *uuid = xasprintf("GPU-1/share-%d", i);
+        (void)json_array_append_new(parts, json_pack("{s:s}", "uuid", uuid));
+        cr_expect_eq(device_status_decode(status, &st, NULL), i < 128 ? 0 : -(int)ERR_INVALID, "%d",
+                     i + 1);
+    }
+}
+
+Test(device, shares_that_say_nothing_have_the_schemas_defaults)
+{
+    auto_json json_t *obj =
+        doc("spec: {devices: [{uuid: a, mode: native, sharing: {fractional: {}}}]}");
+    auto_device_spec struct device_spec s;
+    cr_assert_eq(device_spec_decode(obj, &s, NULL), 0);
+    const struct device_fractional *f = &s.devices[0].sharing.fractional;
+    cr_expect(f->max_shares == 10 && f->memory_percent == 100 && f->compute_percent == 100);
+    cr_expect_null(device_sharing_terms(&s.devices[0].sharing), "shares are no replicas");
 }
 
 Test(device, a_status_written_by_hand_past_the_schema_is_an_error_and_leaks_nothing)
@@ -216,6 +271,7 @@ Test(device, more_memory_than_a_card_can_have_is_refused)
         "sgpu: {memoryMiB: 9007199254740992}",
         "partitions: [{uuid: P, slice: {memoryMiB: 9007199254740992}}]",
         "partitions: [{uuid: P, vf: {index: 0, memoryMiB: 9007199254740992}}]",
+        "fractional: {memoryMiB: 67108865}",
     };
     for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
         auto_err struct err e = {0};
@@ -225,6 +281,8 @@ Test(device, more_memory_than_a_card_can_have_is_refused)
             xasprintf("status: {devices: [{uuid: U, vendor: nvidia, %s}]}", parts[i]);
         cr_assert_eq(yaml_load(text, strlen(text), &obj, &e), 0, "%s", err_msg(&e));
         cr_expect_eq(device_status_decode(obj, &st, &e), -(int)ERR_INVALID, "%s", parts[i]);
-        cr_expect(e.msg && strstr(e.msg, "between 0 and 16777216"), "%s", err_msg(&e));
+        const char *bound = strstr(parts[i], "fractional") ? "67108864" : "16777216";
+        cr_expect(e.msg && strstr(e.msg, "between 0 and ") && strstr(e.msg, bound), "%s",
+                  err_msg(&e));
     }
 }

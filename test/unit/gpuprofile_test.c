@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/auto.h"
+#include "base/xalloc.h"
 #include "base/yaml.h"
 
 #include "api/gpuprofile.h"
@@ -77,6 +78,36 @@ Test(gpuprofile, what_is_absent_has_the_schemas_defaults)
     cr_expect_not(s.paused);
 }
 
+static struct device_fractional shares_of(const char *fractional)
+{
+    auto_free char *text = xasprintf("spec: {nodeSelector: {}, devices: [{mode: native, sharing: "
+                                     "{fractional: %s}}]}",
+                                     fractional);
+    auto_json json_t *obj = doc(text);
+    auto_err struct err e = {0};
+    auto_gpuprofile_spec struct gpuprofile_spec s;
+    cr_assert_eq(gpuprofile_spec_decode(obj, &s, &e), 0, "%s", err_msg(&e));
+    cr_assert(s.devices[0].has_sharing && s.devices[0].sharing.has_fractional);
+    cr_expect_null(device_sharing_terms(&s.devices[0].sharing), "shares are no replicas");
+    return s.devices[0].sharing.fractional;
+}
+
+Test(gpuprofile, shares_that_say_nothing_are_as_hamis)
+{
+    const struct device_fractional f = shares_of("{}");
+    cr_expect(f.max_shares == 10 && f.memory_percent == 100 && f.compute_percent == 100);
+}
+
+Test(gpuprofile, shares_are_as_many_and_as_large_as_they_are_said_to_be)
+{
+    const struct device_fractional least = shares_of("{maxShares: 1}");
+    const struct device_fractional most =
+        shares_of("{maxShares: 128, memoryOversubscriptionPercent: 400, "
+                  "computeOversubscriptionPercent: 250}");
+    cr_expect(least.max_shares == 1 && least.memory_percent == 100);
+    cr_expect(most.max_shares == 128 && most.memory_percent == 400 && most.compute_percent == 250);
+}
+
 #define SPEC(entry) "spec: {nodeSelector: {}, devices: [" entry "]}"
 
 Test(gpuprofile, what_is_wrong_is_named_by_its_path)
@@ -102,6 +133,23 @@ Test(gpuprofile, what_is_wrong_is_named_by_its_path)
          ".spec.devices[0].sharing"},
         {SPEC("{mode: native, sharing: {mps: {replicas: 49}}}"),
          ".spec.devices[0].sharing.mps.replicas"},
+        {SPEC("{mode: native, sharing: {fractional: {}, mps: {replicas: 2}}}"),
+         ".spec.devices[0].sharing: give exactly one of timeSlicing, mps and fractional"},
+        {SPEC("{mode: native, sharing: {fractional: {}, timeSlicing: {replicas: 2}}}"),
+         ".spec.devices[0].sharing: give exactly one"},
+        {SPEC("{mode: native, sharing: {fractional: {}, mps: {replicas: 2}, timeSlicing: "
+              "{replicas: 2}}}"),
+         ".spec.devices[0].sharing: give exactly one"},
+        {SPEC("{mode: mig, mig: {profiles: {}}, sharing: {fractional: {}}}"),
+         ".spec.devices[0].sharing.fractional: only a whole card"},
+        {SPEC("{mode: native, sharing: {fractional: {maxShares: 0}}}"),
+         ".spec.devices[0].sharing.fractional.maxShares"},
+        {SPEC("{mode: native, sharing: {fractional: {maxShares: 129}}}"),
+         ".spec.devices[0].sharing.fractional.maxShares"},
+        {SPEC("{mode: native, sharing: {fractional: {memoryOversubscriptionPercent: 99}}}"),
+         ".spec.devices[0].sharing.fractional.memoryOversubscriptionPercent"},
+        {SPEC("{mode: native, sharing: {fractional: {computeOversubscriptionPercent: 401}}}"),
+         ".spec.devices[0].sharing.fractional.computeOversubscriptionPercent"},
         {"spec: {nodeSelector: {matchLabels: {a: 1}}, devices: [{mode: native}]}",
          ".spec.nodeSelector.matchLabels"},
         {"spec: {nodeSelector: {}, priority: 1000000001, devices: [{mode: native}]}",

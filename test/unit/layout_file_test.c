@@ -93,6 +93,7 @@ Test(layout_file, the_samples_are_read)
     static const char *const samples[] = {
         "config/samples/all-1g.yaml",
         "config/samples/balanced.yaml",
+        "config/samples/fractional.yaml",
         "config/samples/graphics.yaml",
         "config/samples/inference.yaml",
         "config/samples/metax.yaml",
@@ -138,6 +139,9 @@ Test(layout_file, what_an_api_server_would_refuse_is_refused)
          ".spec.devices[0].mig.profile: there is no such field"},
         {SPEC("{mode: native, selector: {index: [0]}}"), ".selector.index: there is no such field"},
         {SPEC("{mode: native, sharing: {timeSlicing: {replicas: 2, x: 1}}}"), "timeSlicing.x"},
+        {SPEC("{mode: native, sharing: {fractional: {shares: 2}}}"), "fractional.shares"},
+        {SPEC("{mode: mig, mig: {profiles: {}}, sharing: {fractional: {}}}"),
+         ".spec.devices[0].sharing.fractional: only a whole card"},
         {SPEC("{mode: mig}"), ".spec.devices[0].mig: mode mig needs it"},
         {SPEC("{mode: native, mig: {profiles: {}}}"), "goes with mode mig only"},
         {SPEC("{mode: mig, mig: {}}"), "exactly one of profiles and config"},
