@@ -258,10 +258,11 @@ int sgpu_slot_of(const char *alias)
     return (int)slot;
 }
 
-bool sgpu_is_declared(const struct device_partition *p)
+bool sgpu_is_declared(const struct device_card *c, const struct device_partition *p)
 {
-    return !p->has_slice ||
-           (!p->slice.foreign && p->slice.alias && sgpu_slot_of(p->slice.alias) < 0);
+    bool share = p->has_slice && c->mode == API_MODE_NATIVE;
+    return !share && (!p->has_slice ||
+                      (!p->slice.foreign && p->slice.alias && sgpu_slot_of(p->slice.alias) < 0));
 }
 
 /* The names derived from an alias (resources, ids, CDI devices) allow no other characters. */

@@ -107,8 +107,9 @@ struct sgpu_room sgpu_room(const struct sgpu_state *now);
 void sgpu_slot_alias(unsigned slot, char *buf);
 /* The slot of a slice with this alias; -1: it is not a slot's. */
 int sgpu_slot_of(const char *alias);
-/* True for a partition that a spec counts; false for a slot's or a foreign slice. */
-bool sgpu_is_declared(const struct device_partition *p);
+/* True for a partition of the card that a spec counts; false for a slot's or a foreign slice, and
+ * for a share: what a whole card shows as slices are shares. */
+bool sgpu_is_declared(const struct device_card *c, const struct device_partition *p);
 /* True for an alias that a slice of ours can have: what the CRDs allow in a spec, or a slot's. */
 bool sgpu_is_alias(const char *alias);
 /* Removes the slice of this slot from the state. */

@@ -104,7 +104,7 @@ static const struct device_replicas *terms_of(const struct device_want *w)
     return w->has_sharing ? device_sharing_terms(&w->sharing) : NULL;
 }
 
-static bool same_sharing(const struct device_want *a, const struct device_want *b)
+static bool same_terms(const struct device_want *a, const struct device_want *b)
 {
     const struct device_replicas *x = terms_of(a);
     const struct device_replicas *y = terms_of(b);
@@ -115,10 +115,26 @@ static bool same_sharing(const struct device_want *a, const struct device_want *
            x->fail_requests_greater_than_one == y->fail_requests_greater_than_one;
 }
 
+/* How the card is given out in shares; NULL: it is not. */
+static const struct device_fractional *shares_of(const struct device_want *w)
+{
+    return w->has_sharing && w->sharing.has_fractional ? &w->sharing.fractional : NULL;
+}
+
+static bool same_shares(const struct device_want *a, const struct device_want *b)
+{
+    const struct device_fractional *x = shares_of(a);
+    const struct device_fractional *y = shares_of(b);
+    if (!x || !y)
+        return !x && !y;
+    return x->max_shares == y->max_shares && x->memory_percent == y->memory_percent &&
+           x->compute_percent == y->compute_percent;
+}
+
 bool standing_same_want(const struct device_want *a, const struct device_want *b)
 {
     return strcmp(a->uuid, b->uuid) == 0 && same_source(a, b) && same_rollout(a, b) &&
-           same_geometry(a, b) && same_sgpu(a, b) && same_sharing(a, b);
+           same_geometry(a, b) && same_sgpu(a, b) && same_terms(a, b) && same_shares(a, b);
 }
 
 static bool is_from(const struct device_want *w, int kind, const char *name)

@@ -18,13 +18,13 @@
 
 /* --- The cards --- */
 
-/* Slices that were made for pods belong to no layout. */
+/* Slices that were made for pods, and shares, belong to no layout. */
 static bool is_cut(const struct device_card *c, const struct device_want *want)
 {
     if (want && want->sgpu.n_slices)
         return true;
     for (size_t i = 0; i < c->n_partitions; i++)
-        if (sgpu_is_declared(&c->partitions[i]))
+        if (sgpu_is_declared(c, &c->partitions[i]))
             return true;
     return false;
 }

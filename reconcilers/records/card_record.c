@@ -86,7 +86,7 @@ static void read_sgpu(const struct device_card *c, struct card_record *r)
 static void read_partitions(const struct device_card *c, struct card_record *r)
 {
     for (size_t i = 0; i < c->n_partitions; i++) {
-        if (!sgpu_is_declared(&c->partitions[i]))
+        if (!sgpu_is_declared(c, &c->partitions[i]))
             continue;
         const char *profile = c->partitions[i].profile ? c->partitions[i].profile : "unknown";
         struct profile_count *pc = NULL;

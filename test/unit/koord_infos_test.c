@@ -120,6 +120,24 @@ Test(koord_infos, slices_made_for_pods_leave_a_card_to_koordinator_and_those_of_
     cr_expect_not(strstr(cut, c->uuid), "%s", cut);
 }
 
+Test(koord_infos, shares_leave_a_card_as_it_is)
+{
+    struct device_card *c = &st.devices[0];
+    for (size_t i = 0; i < st.n_devices; i++) {
+        xstr_set(&st.devices[i].vendor, "nvidia");
+        st.devices[i].mode = API_MODE_NATIVE;
+    }
+    auto_free char *before = koord_infos_text(&st, /* spec= */ NULL);
+    *XPUSH(c->partitions, c->n_partitions) =
+        (struct device_partition){.uuid = xstrdup("s"),
+                                  .profile = xstrdup(DEVICE_SHARE),
+                                  .has_slice = true,
+                                  .slice = {.alias = xstrdup("share-4")}};
+    auto_free char *after = koord_infos_text(&st, /* spec= */ NULL);
+    cr_expect(strstr(before, c->uuid), "%s", before);
+    cr_expect_str_eq(after, before);
+}
+
 Test(koord_infos, the_file_follows_the_cards)
 {
     struct stat meta;

@@ -371,3 +371,28 @@ Test(records, slices_count_as_partitions_where_a_layout_made_them)
     cr_expect_eq(r->cards[0].partitions[0].count, 1);
     cr_expect_eq(r->cards[0].sgpu->n, 4, "all take their place on the card");
 }
+
+/* A card with shares is whole: its shares come and go with pods, and belong to no layout. */
+Test(records, shares_are_no_partitions_of_a_layout)
+{
+    auto_object struct object *o =
+        make(&records_device_type,
+             "metadata: {name: n1, generation: 1}\n"
+             "status:\n"
+             "  devices:\n"
+             "  - uuid: GPU-1\n"
+             "    index: 0\n"
+             "    vendor: nvidia\n"
+             "    mode: native\n"
+             "    fractional: {memoryMiB: 81559, maxShares: 10, computePercent: 100,"
+             " enforcement: none}\n"
+             "    partitions:\n"
+             "    - {uuid: GPU-1/share-4, profile: share, slice: {id: 4, alias: share-4,"
+             " memoryMiB: 3000, computePercent: 30}, inUseBy: [{uid: p1}]}\n"
+             "    drain: {since: '2027-01-01T00:00:00Z', card: true}\n");
+    const struct device_record *r = object_payload(o);
+    cr_assert_eq(r->n_cards, 1);
+    cr_expect_eq(r->cards[0].n_partitions, 0);
+    cr_assert_eq(r->cards[0].n_drain_pods, 1, "a card that must become free waits for its shares");
+    cr_expect_str_eq(r->cards[0].drain_pods[0].uid, "p1");
+}

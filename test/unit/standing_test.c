@@ -231,6 +231,31 @@ Test(standing, means_and_terms_of_sharing_tell_two_wishes_apart)
     cr_expect_not(standing_same_want(&mps, &same));
 }
 
+Test(standing, shares_are_told_from_replicas_and_from_other_shares)
+{
+    char uuid[] = "GPU-1";
+    const struct device_want slices = {.uuid = uuid,
+                                       .has_sharing = true,
+                                       .sharing = {.has_time_slicing = true,
+                                                   .time_slicing = {.replicas = 10}}};
+    const struct device_want shares = {.uuid = uuid,
+                                       .has_sharing = true,
+                                       .sharing = {.has_fractional = true,
+                                                   .fractional = {10, 100, 100}}};
+    const struct device_fractional others[] = {{11, 100, 100}, {10, 101, 100}, {10, 100, 101}};
+    const struct device_want whole = {.uuid = uuid};
+    struct device_want other = shares;
+    cr_expect(standing_same_want(&shares, &other));
+    cr_expect_not(standing_same_want(&shares, &slices));
+    cr_expect_not(standing_same_want(&slices, &shares));
+    cr_expect_not(standing_same_want(&shares, &whole));
+    cr_expect_not(standing_same_want(&whole, &shares));
+    for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+        other.sharing.fractional = others[i];
+        cr_expect_not(standing_same_want(&shares, &other), "%zu", i);
+    }
+}
+
 Test(standing, wants_with_other_slices_differ)
 {
     struct device_slice_want two[] =
