@@ -45,6 +45,10 @@ extern const char *const api_enforcement_names[];
 /* Bytes of the message of a refused label. */
 #define DEVICE_REFUSAL_BYTES 1024
 
+/* Shares that the cards of one node have together at most, counting one for each card that nobody
+ * shares. */
+#define DEVICE_MAX_SHARES 1024
+
 /* The profile of a share among the partitions of a card. */
 #define DEVICE_SHARE "share"
 

@@ -46,8 +46,7 @@ static bool beats(const struct source *a, const struct source *b)
     return a->profile->priority > b->profile->priority;
 }
 
-/* A total order, so that the result does not depend on the order of the input. */
-static bool leads(const struct source *a, const struct source *b)
+bool resolve_leads(const struct source *a, const struct source *b)
 {
     return beats(a, b) || (!beats(b, a) && strcmp(a->name, b->name) < 0);
 }
@@ -131,6 +130,13 @@ static void want_copy(const struct device_want *from, struct device_want *to)
     device_sgpu_copy(&from->sgpu, &to->sgpu);
 }
 
+const struct device_want *resolve_kept_want(const struct work *w, size_t card)
+{
+    return w->owner[card] || w->contested[card]
+               ? device_spec_want(w->in->current, w->in->cards[card].uuid)
+               : NULL;
+}
+
 static void emit_card(struct work *w, size_t i, struct device_spec *spec)
 {
     struct source *s = w->owner[i];
@@ -141,8 +147,7 @@ static void emit_card(struct work *w, size_t i, struct device_spec *spec)
         w->wants[i] = (struct device_want){0};
         return;
     }
-    const struct device_want *kept =
-        s || w->contested[i] ? device_spec_want(w->in->current, w->in->cards[i].uuid) : NULL;
+    const struct device_want *kept = resolve_kept_want(w, i);
     if (kept)
         want_copy(kept, XPUSH(spec->devices, spec->n_devices));
 }
@@ -158,7 +163,7 @@ static const struct source *leading(const struct work *w)
     const struct source *top = NULL;
     for (size_t i = 0; i < w->n_sources; i++) {
         const struct source *s = &w->sources[i];
-        if (s->owned && !s->refused && (!top || leads(s, top)))
+        if (s->owned && !s->refused && (!top || resolve_leads(s, top)))
             top = s;
     }
     return top;
@@ -301,6 +306,7 @@ void resolve_node(const struct resolve_input *in, struct resolve_result *ret)
     for (size_t i = 0; i < in->n_cards; i++)
         give_card(&w, i);
     resolve_judge_cards(&w);
+    resolve_judge_shares(&w);
     emit_spec(&w, &ret->spec);
     emit_outcomes(&w, ret);
     work_done(&w);

@@ -182,11 +182,21 @@ static bool want_vgpu(struct source *s, const struct resolve_card *card, struct 
 static bool check_sharing(struct source *s, const struct claim *c, const struct resolve_card *card)
 {
     const struct vendor *v = vendor_find(card->vendor);
-    if (!c->entry || !c->entry->has_sharing || !c->entry->sharing.has_mps || (v && v->has_mps))
+    if (!c->entry || !c->entry->has_sharing)
         return true;
-    resolve_refuse(s, "MPSUnsupported", card,
-                   "MPS is a service of NVIDIA's driver; this card can be shared by timeSlicing");
-    return false;
+    if (c->entry->sharing.has_mps && !(v && v->has_mps)) {
+        resolve_refuse(s, "MPSUnsupported", card,
+                       "MPS is a service of NVIDIA's driver; this card can be shared by "
+                       "timeSlicing");
+        return false;
+    }
+    if (c->entry->sharing.has_fractional && !(v && v->has_shares)) {
+        resolve_refuse(s, "FractionalUnsupported", card,
+                       "only NVIDIA's cards are given out in shares; this card can be shared by "
+                       "timeSlicing");
+        return false;
+    }
+    return true;
 }
 
 static bool want_of_config(struct source *s, const struct migconfig_spec *config,

@@ -8,10 +8,10 @@
 enum { TEXT_BYTES = 1024, MAX_COUNT = 64 };
 
 /*
- * Resolves one node in three passes. 1. Every source (the label, each profile) claims cards as if
+ * Resolves one node in four passes. 1. Every source (the label, each profile) claims cards as if
  * it were alone. 2. Each card is assigned to one source, or to none in a conflict. 3. Each source's
  * cards are judged against the hardware; a single bad one refuses all of the source's cards.
- * Internal to resolve*.c.
+ * 4. The cards of the node are judged together. Internal to resolve*.c.
  */
 
 /* The want of one source for one card. */
@@ -46,6 +46,12 @@ struct work {
     struct device_want *wants; /* for each card that has an owner and was judged good */
 };
 
+/* A total order of sources, so that the result does not depend on the order of the input. */
+bool resolve_leads(const struct source *a, const struct source *b);
+/* The want that stays in force for a card while its source is refused, or several contend for it;
+ * NULL: there is none. Borrowed from the input. */
+const struct device_want *resolve_kept_want(const struct work *w, size_t card);
+
 /* The caller owns the name in it. */
 struct device_source resolve_source_id(const struct source *s);
 /* Adds a problem; card NULL: it concerns the whole node. */
@@ -63,3 +69,6 @@ const struct migconfig_entry *resolve_config_entry(const struct migconfig_spec *
                                                    const struct resolve_card *card);
 /* Pass 3 (resolve_judge.c): the want of every card that has an owner, or the reason against it. */
 void resolve_judge_cards(struct work *w);
+/* Pass 4 (resolve_shares.c): refuses sources whose cards cannot be shared as wanted beside the
+ * node's other cards. */
+void resolve_judge_shares(struct work *w);

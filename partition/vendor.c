@@ -19,6 +19,7 @@ const struct vendor vendors[] = {
      .card = "nvidia.com/gpu",
      .part = "nvidia.com/mig-",
      .has_mps = true,
+     .has_shares = true,
      .pci = 0x10de,
      .module = "nvidia",
      .koordinator =

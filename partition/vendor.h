@@ -20,6 +20,7 @@ struct vendor {
     const char *slice;
     const char *function; /* name of a virtual function of a card (SR-IOV); NULL: it has none */
     bool has_mps;         /* its cards can be shared by MPS */
+    bool has_shares;      /* its whole cards can be given out in shares */
     uint16_t pci;         /* the PCI vendor id of its cards; 0: they are not on a PCI bus */
     const char *module;   /* the kernel's module that drives them; NULL: not known */
     /* Koordinator's own words for its cards. */

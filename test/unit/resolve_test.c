@@ -116,9 +116,14 @@ Test(resolve, virtual_functions_and_what_is_shared)
     check_golden("vgpu");
 }
 
+Test(resolve, shares_beside_other_cards)
+{
+    check_golden("shares");
+}
+
 /* --- Properties, over random nodes --- */
 
-enum { ROUNDS = 3000 };
+enum { ROUNDS = 3000, SHARED_ROUNDS = 600 };
 
 static const char *pick(struct rng *r, const char *const words[], size_t n)
 {
@@ -294,6 +299,111 @@ Test(resolve, whatever_is_asked_only_what_the_cards_can_be_is_wanted)
         check_settles(&s, text);
         check_order(&s, text);
     }
+}
+
+/* --- Cards that are shared, over random nodes --- */
+
+static json_t *random_sharing(struct rng *r)
+{
+    int shares = (int)(rng_below(r, 3) ? 64 + rng_below(r, 65) : 1 + rng_below(r, 8));
+    bool renamed = rng_below(r, 4);
+    switch (rng_below(r, 10)) {
+    case 0:
+        return json_pack("{s:{s:i, s:b}}", "timeSlicing", "replicas", 2, "renameByDefault",
+                         (int)renamed);
+    case 1:
+        return json_pack("{s:{s:i, s:b}}", "mps", "replicas", 2, "renameByDefault", (int)renamed);
+    case 2:
+        return NULL;
+    default:
+        return json_pack("{s:{s:i}}", "fractional", "maxShares", shares);
+    }
+}
+
+static json_t *random_sharing_profile(struct rng *r, int number)
+{
+    auto_free char *name = xasprintf("profile-%d", number);
+    json_t *entries = json_array();
+    for (uint64_t i = 1 + rng_below(r, 3); i > 0; i--)
+        (void)json_array_append_new(entries, json_pack("{s:{s:[i, i, i], s:s}, s:s, s:o*}",
+                                                       "selector", "indices", (int)rng_below(r, 12),
+                                                       (int)rng_below(r, 12), (int)rng_below(r, 12),
+                                                       "vendor", "nvidia", "mode", "native",
+                                                       "sharing", random_sharing(r)));
+    if (rng_below(r, 3))
+        (void)json_array_append_new(entries, json_pack("{s:s, s:o*}", "mode", "native", "sharing",
+                                                       random_sharing(r)));
+    return json_pack("{s:s, s:{s:{}, s:i, s:o}}", "name", name, "spec", "nodeSelector", "priority",
+                     (int)rng_below(r, 4), "devices", entries);
+}
+
+static json_t *random_sharing_node(struct rng *r, json_t *current_take)
+{
+    json_t *cards = json_array();
+    json_t *profiles = json_array();
+    for (int i = 0; i < 12; i++)
+        (void)json_array_append_new(cards, json_pack("{s:s}", "model", i < 11 ? "H100-80" : "T4"));
+    for (int i = 1 + (int)rng_below(r, 4); i > 0; i--)
+        (void)json_array_append_new(profiles, random_sharing_profile(r, i));
+    return json_pack("{s:o, s:o, s:o*}", "cards", cards, "profiles", profiles, "current",
+                     current_take);
+}
+
+/* One name for shares and replicas, or more shares than a node has, is never ordered. */
+static void check_shares(const struct resolve_input *in, const struct device_spec *spec,
+                         const char *name)
+{
+    int64_t shares = 0;
+    size_t fractional = 0;
+    size_t replicas = 0;
+    for (size_t i = 0; i < in->n_cards; i++) {
+        const struct device_want *want = device_spec_want(spec, in->cards[i].uuid);
+        const struct device_replicas *terms = want ? device_sharing_terms(&want->sharing) : NULL;
+        bool is_fractional = want && want->sharing.has_fractional;
+        fractional += is_fractional;
+        replicas += terms && !terms->rename_by_default;
+        shares += is_fractional ? want->sharing.fractional.max_shares : !terms;
+    }
+    cr_assert(!fractional || !replicas, "%s: %zu cards of each other's name", name, replicas);
+    cr_assert(!fractional || shares <= DEVICE_MAX_SHARES, "%s: %d shares", name, (int)shares);
+}
+
+static unsigned count_of_reason(const struct resolve_result *r, const char *reason)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < r->n_outcomes; i++)
+        for (size_t k = 0; k < r->outcomes[i].n_problems; k++)
+            n += strcmp(r->outcomes[i].problems[k].reason, reason) == 0;
+    return n;
+}
+
+/* Each node follows from the one before: what that ordered is in force. */
+Test(resolve, whatever_is_shared_the_cards_of_a_node_go_together)
+{
+    struct rng rng;
+    json_t *current = NULL;
+    unsigned too_many = 0;
+    unsigned taken = 0;
+    rng_init(&rng, 20261);
+    for (int i = 0; i < SHARED_ROUNDS; i++) {
+        auto_json json_t *node = random_sharing_node(&rng, i % 8 ? current : NULL);
+        if (i % 8 == 0)
+            json_decref(current);
+        auto_free char *text = json_dumps(node, 0);
+        auto_scenario struct scenario s;
+        auto_resolve_result struct resolve_result r;
+        scenario_from(node, &s);
+        resolve_node(&s.in, &r);
+        check_shares(&s.in, &r.spec, text);
+        check_settles(&s, text);
+        check_order(&s, text);
+        too_many += count_of_reason(&r, "TooManyShares");
+        taken += count_of_reason(&r, "SharedNameTaken");
+        current = device_spec_encode(&r.spec);
+    }
+    json_decref(current);
+    cr_expect(too_many > SHARED_ROUNDS / 20 && taken > SHARED_ROUNDS / 20, "%u, %u", too_many,
+              taken);
 }
 
 Test(resolve, a_card_matches_by_mode_and_number_of_each_kind)

@@ -82,8 +82,8 @@ static void put_sgpu(const json_t *card, struct sgpu_state *ret)
 static void put_card(const json_t *card, unsigned index, struct resolve_card *ret,
                      struct sgpu_state *sgpu)
 {
-    static const char *const uuids[] = {"GPU-d", "GPU-b", "GPU-a", "GPU-c",
-                                        "GPU-h", "GPU-f", "GPU-e", "GPU-g"};
+    static const char *const uuids[] = {"GPU-d", "GPU-b", "GPU-a", "GPU-c", "GPU-h", "GPU-f",
+                                        "GPU-e", "GPU-g", "GPU-l", "GPU-i", "GPU-k", "GPU-j"};
     cr_assert_lt(index, ARRAY_LEN(uuids));
     const char *model = text_at(card, "model", "H100-80");
     bool metax = strcmp(model, "C500") == 0;

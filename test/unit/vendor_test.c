@@ -49,10 +49,11 @@ Test(vendor, a_slice_is_named_by_its_alias)
     cr_expect(!resource_name("metax", API_STRATEGY_MIXED, false, "1g.10gb", name));
 }
 
-Test(vendor, functions_are_metaxs_and_mps_is_nvidias)
+Test(vendor, functions_are_metaxs_and_mps_and_shares_are_nvidias)
 {
     cr_expect_str_eq(resource_function_name("metax"), "metax-tech.com/vgpu");
     cr_expect_null(resource_function_name("nvidia"));
     cr_expect_null(resource_function_name("amd"));
     cr_expect(vendor_find("nvidia")->has_mps && !vendor_find("metax")->has_mps);
+    cr_expect(vendor_find("nvidia")->has_shares && !vendor_find("metax")->has_shares);
 }
