@@ -135,6 +135,8 @@ static void offer_slices(const struct offer *o, const struct resolve_card *card,
             offer(o, name, card->partitions[k].count);
 }
 
+/* A card that is given out in shares counts as one whole card: its shares are offered by an agent
+ * that serves the kubelet, and by nobody else. */
 static void offer_card(const struct offer *o, const struct resolve_card *card,
                        const struct device_want *want, int strategy)
 {

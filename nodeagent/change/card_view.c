@@ -135,6 +135,9 @@ int card_wish_of(const struct gpu_card *card, const struct device_want *want, st
     const struct vendor *v = vendor_find(card->vendor);
     if (want->has_sharing && want->sharing.has_mps && !(v && v->has_mps))
         return err_set(e, ERR_INVALID, "MPS is a service of NVIDIA's driver; share by timeSlicing");
+    if (want->has_sharing && want->sharing.has_fractional && !(v && v->has_shares))
+        return err_set(e, ERR_INVALID,
+                       "only NVIDIA's cards are given out in shares; share by timeSlicing");
     if (m->wish_of)
         TRY(m->wish_of(card, want, &wish, e));
     *ret = wish;

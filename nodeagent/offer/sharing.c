@@ -18,15 +18,22 @@ int sharing_strategy(const struct plugin_config *config, const struct device_spe
     return spec ? spec->mig_strategy : API_STRATEGY_MIXED;
 }
 
-static struct sharing sharing_of_want(const struct device_want *want)
+static struct sharing sharing_of_want(const struct device_want *want, const char *profile)
 {
     const struct device_replicas *t =
         want->has_sharing ? device_sharing_terms(&want->sharing) : NULL;
+    bool fractional = want->has_sharing && want->sharing.has_fractional && !profile;
+    assert(!t || t->replicas >= 1);
+    if (fractional)
+        return (struct sharing){.kind = SHARING_FRACTIONAL,
+                                .replicas = 1,
+                                .shares = want->sharing.fractional.max_shares};
     if (!t)
         return unshared;
-    assert(t->replicas >= 1);
-    return (struct sharing){want->sharing.has_mps ? SHARING_MPS : SHARING_TIME_SLICING, t->replicas,
-                            t->rename_by_default, t->fail_requests_greater_than_one};
+    return (struct sharing){.kind = want->sharing.has_mps ? SHARING_MPS : SHARING_TIME_SLICING,
+                            .replicas = t->replicas,
+                            .renamed = t->rename_by_default,
+                            .one_only = t->fail_requests_greater_than_one};
 }
 
 static enum sharing_kind kind_of(enum plugin_sharing sharing)
@@ -40,34 +47,65 @@ static struct sharing sharing_of_resource(const struct plugin_config *config, co
     for (size_t i = 0; i < config->n_shared; i++) {
         const struct plugin_shared *s = &config->shared[i];
         if (strcmp(s->name, name) == 0)
-            return (struct sharing){kind_of(config->sharing), s->replicas,
-                                    strcmp(s->offered_as, name) != 0,
-                                    config->fail_requests_greater_than_one};
+            return (struct sharing){.kind = kind_of(config->sharing),
+                                    .replicas = s->replicas,
+                                    .renamed = strcmp(s->offered_as, name) != 0,
+                                    .one_only = config->fail_requests_greater_than_one};
     }
     return unshared;
 }
 
+#define NEEDS_KUBELET(what, why, resources)                                                        \
+    what " needs an agent that serves the kubelet, since that " why                                \
+         ": start it with --resources=kubelet (it runs with " resources                            \
+         "), or share by timeSlicing"
+
 /* kubelet_link starts the MPS daemons and withholds devices without one. Without that, pods would
  * share a card without limits. */
-const char *sharing_refusal(const char *vendor, const struct device_want *want,
-                            enum api_publisher publisher)
+static const char *mps_refusal(const struct vendor *v, enum api_publisher publisher)
 {
     static const char *const by_publisher[] = {
         [API_PUBLISHER_KUBELET] = NULL,
-        [API_PUBLISHER_CONTROLLER] =
-            "MPS needs an agent that serves the kubelet, since that runs the daemons: start it "
-            "with --resources=kubelet (it runs with controller), or share by timeSlicing",
-        [API_PUBLISHER_OTHER] =
-            "MPS needs an agent that serves the kubelet, since that runs the daemons: start it "
-            "with --resources=kubelet (it runs with none), or share by timeSlicing",
+        [API_PUBLISHER_CONTROLLER] = NEEDS_KUBELET("MPS", "runs the daemons", "controller"),
+        [API_PUBLISHER_OTHER] = NEEDS_KUBELET("MPS", "runs the daemons", "none"),
     };
     assert(publisher >= 0 && (size_t)publisher < ARRAY_LEN(by_publisher));
-    const struct vendor *v = vendor_find(vendor);
-    if (!want || !want->has_sharing || !want->sharing.has_mps)
-        return NULL;
     if (!v || !v->has_mps)
         return "MPS is a service of NVIDIA's driver; share by timeSlicing";
     return by_publisher[publisher];
+}
+
+/* A share is known by its slot, whose pod is found when the kubelet has granted it. */
+static const char *shares_refusal(const struct vendor *v, enum api_publisher publisher)
+{
+#define SHARES_NEED(resources)                                                                     \
+    NEEDS_KUBELET("sharing.fractional", "finds the pod of each share", resources)
+    static const char *const by_publisher[] = {
+        [API_PUBLISHER_KUBELET] = NULL,
+        [API_PUBLISHER_CONTROLLER] = SHARES_NEED("controller"),
+        [API_PUBLISHER_OTHER] = SHARES_NEED("none"),
+    };
+#undef SHARES_NEED
+    assert(publisher >= 0 && (size_t)publisher < ARRAY_LEN(by_publisher));
+    if (!v || !v->has_shares)
+        return "only NVIDIA's cards are given out in shares; share by timeSlicing";
+    return by_publisher[publisher];
+}
+
+const char *sharing_refusal(const char *vendor, const struct device_want *want,
+                            enum api_publisher publisher)
+{
+    const struct vendor *v = vendor_find(vendor);
+    if (!want || !want->has_sharing)
+        return NULL;
+    if (want->sharing.has_mps)
+        return mps_refusal(v, publisher);
+    return want->sharing.has_fractional ? shares_refusal(v, publisher) : NULL;
+}
+
+const char *sharing_refusal_reason(const struct device_want *want)
+{
+    return want->sharing.has_fractional ? "FractionalUnsupported" : "MPSUnsupported";
 }
 
 struct sharing sharing_of(const struct sharing_rules *r, const char *vendor,
@@ -75,11 +113,16 @@ struct sharing sharing_of(const struct sharing_rules *r, const char *vendor,
 {
     char name[RESOURCE_NAME_BYTES];
     if (sharing_refusal(vendor, want, r->publisher))
-        return unshared; /* reported as MPSUnsupported (card_status.c) */
+        return unshared; /* reported with sharing_refusal_reason (card_status.c) */
     if (want && (want->has_source || want->has_sharing))
-        return sharing_of_want(want);
+        return sharing_of_want(want, profile);
     if (!r->config || r->config->sharing == PLUGIN_UNSHARED ||
         !resource_name(vendor, r->strategy, /* renamed= */ false, profile, name))
         return unshared;
     return sharing_of_resource(r->config, name);
+}
+
+int64_t sharing_times(const struct sharing *s)
+{
+    return s->kind == SHARING_FRACTIONAL ? s->shares : s->replicas;
 }

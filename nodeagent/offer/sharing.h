@@ -7,7 +7,7 @@
 #include "api/device.h"
 
 /*
- * Under which name a device is offered and into how many replicas it is shared: one decision for
+ * Under which name a device is offered and into how many replicas or shares: one decision for
  * the kubelet's list, the status and the labels. For a card that a source governs, the Device
  * decides; for the others, the node's configuration of NVIDIA's device plugin. Sharing
  * is no mode of a card (nodeagent/mode): whole cards and partitions alike can be shared. Pure.
@@ -15,14 +15,15 @@
 
 struct plugin_config;
 
-enum sharing_kind { SHARING_NONE, SHARING_TIME_SLICING, SHARING_MPS };
+enum sharing_kind { SHARING_NONE, SHARING_TIME_SLICING, SHARING_MPS, SHARING_FRACTIONAL };
 
 /* How one device is shared. */
 struct sharing {
     enum sharing_kind kind;
-    int64_t replicas; /* 1: not shared */
+    int64_t replicas; /* 1: not shared, or given out in shares */
     bool renamed;     /* offered under the name with ".shared" appended */
     bool one_only;    /* a container gets at most one replica */
+    int64_t shares;   /* SHARING_FRACTIONAL: the most at a time; else 0 */
 };
 
 /* The strategy asked for (enum api_mig_strategy): the configuration's where it sets one and no
@@ -33,6 +34,8 @@ int sharing_strategy(const struct plugin_config *config, const struct device_spe
  * NULL. publisher: who publishes the resource. Static. */
 const char *sharing_refusal(const char *vendor, const struct device_want *want,
                             enum api_publisher publisher);
+/* The reason of the condition, for a want that sharing_refusal refuses. Static. */
+const char *sharing_refusal_reason(const struct device_want *want);
 
 struct sharing_rules {
     const struct plugin_config *config; /* NULL: there is none */
@@ -41,6 +44,10 @@ struct sharing_rules {
 };
 
 /* The sharing of a partition of this profile, or (profile NULL) of a whole card, of this vendor:
- * SHARING_NONE where sharing_refusal gives a reason. want: the card's; NULL: none. */
+ * SHARING_NONE where sharing_refusal gives a reason, and for a partition of a card that is to be
+ * given out in shares. want: the card's; NULL: none. */
 struct sharing sharing_of(const struct sharing_rules *r, const char *vendor,
                           const struct device_want *want, const char *profile);
+
+/* How often the device is given out at a time: its shares, or its replicas. */
+int64_t sharing_times(const struct sharing *s);

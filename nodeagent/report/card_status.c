@@ -403,8 +403,8 @@ void card_status_build(const struct node_state *s, const struct card_view *v,
     bool waits = plan && !kept && m->progress == PROGRESS_DONE && m->result.outcome == TXN_IN_USE;
     auto_free char *drain = waits ? drain_text(v, plan, m, now_ms, to) : NULL;
     if (unshareable) {
-        (void)condition_set(&to->conditions, "Applied", CONDITION_FALSE, "MPSUnsupported",
-                            unshareable, s->generation, now_ms);
+        (void)condition_set(&to->conditions, "Applied", CONDITION_FALSE,
+                            sharing_refusal_reason(want), unshareable, s->generation, now_ms);
     } else if (!still_applied(&to->conditions, v, want, m, s->generation)) {
         struct applied a = applied_of(want, m, now_ms);
         (void)condition_set(&to->conditions, "Applied", a.status, a.reason,

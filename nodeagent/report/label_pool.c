@@ -40,7 +40,7 @@ struct sharing label_pool_least_shared(const struct label_pool *p)
 {
     struct sharing least = {0};
     for (size_t i = 0; i < p->n; i++)
-        if (i == 0 || p->members[i].sharing.replicas < least.replicas)
+        if (i == 0 || sharing_times(&p->members[i].sharing) < sharing_times(&least))
             least = p->members[i].sharing;
     return least;
 }

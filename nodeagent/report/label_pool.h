@@ -57,6 +57,6 @@ size_t label_pool_count(const struct label_pool *p, const char *model);
 /* The device that the resource's labels describe: the first one of the model with most devices;
  * ties: of the first model by name. NULL: there is none. */
 const struct label_device *label_pool_speaker(const struct label_pool *p);
-/* The sharing of the device with the fewest replicas, which the label gives. Without devices: 0
- * replicas. */
+/* The sharing of the device that is given out least often, which the label gives. Without devices:
+ * 0 replicas. */
 struct sharing label_pool_least_shared(const struct label_pool *p);

@@ -47,9 +47,17 @@ static void add_machine(struct label_list *l, const struct host_facts *host)
     label_put_of(l, FEATURE_GPU, "machine", "%s", name ? name : "unknown");
 }
 
+/* GFD's words; it has none for shares. */
 static const char *strategy_word(enum sharing_kind s)
 {
-    return s == SHARING_MPS ? "mps" : s == SHARING_TIME_SLICING ? "time-slicing" : "none";
+    static const char *const words[] = {
+        [SHARING_NONE] = "none",
+        [SHARING_TIME_SLICING] = "time-slicing",
+        [SHARING_MPS] = "mps",
+        [SHARING_FRACTIONAL] = "fractional",
+    };
+    assert((size_t)s < ARRAY_LEN(words));
+    return words[s];
 }
 
 /* Sets the model's name with a suffix; a long name is cut, the suffix never. */
@@ -61,14 +69,15 @@ static void add_product(struct label_list *l, const char *base, const char *mode
     label_put_of(l, base, ".product", "%s%s", name ? name : "unknown", more);
 }
 
-/* Sets the number of replicas; 0: the devices are not offered under this name. */
+/* Sets the number of replicas or shares; 0: the devices are not offered under this name. */
 static void add_sharing(struct label_list *l, const char *base, const struct sharing *sharing)
 {
-    label_put_of(l, base, ".replicas", "%lld", (long long)sharing->replicas);
+    label_put_of(l, base, ".replicas", "%lld", (long long)sharing_times(sharing));
     label_put_of(l, base, ".sharing-strategy", "%s", strategy_word(sharing->kind));
 }
 
-/* The suffix of a shared product. A resource with a name of its own needs none. */
+/* The suffix of a shared product. A resource with a name of its own needs none, nor does a card
+ * with shares: a container that asks for no size gets all of it. */
 static const char *shared_mark(const struct sharing *sharing)
 {
     return sharing->replicas > 1 && !sharing->renamed ? "-SHARED" : "";

@@ -291,6 +291,40 @@ Test(gpu_labels, mps_is_said_where_it_can_be)
     node_done(&n);
 }
 
+/* The product is as of a whole card: a pod that asks for no size gets one. */
+Test(gpu_labels, shares_have_a_word_and_are_counted)
+{
+    struct node n;
+    node_start(&n, "[{model: h100-80, count: 2}]", &(struct setting){0});
+    gpu_labels_free(n.labels, n.n_labels);
+    for (size_t i = 0; i < 2; i++)
+        n.wants[i] = (struct device_want){.has_sharing = true,
+                                          .sharing = {.has_fractional = true,
+                                                      .fractional = {20 - 5 * (int)i, 100, 100}}};
+    gpu_labels_build(&n.in, &n.labels, &n.n_labels);
+    expect_sound(&n);
+    cr_expect_str_eq(label(&n, "nvidia.com/gpu.sharing-strategy"), "fractional");
+    cr_expect_str_eq(label(&n, "nvidia.com/gpu.replicas"), "15", "the least");
+    cr_expect_str_eq(label(&n, "nvidia.com/gpu.product"), "NVIDIA-H100-80GB-HBM3");
+    cr_expect_str_eq(label(&n, "nvidia.com/mps.capable"), "false");
+    node_done(&n);
+}
+
+Test(gpu_labels, a_card_that_nobody_shares_speaks_for_those_with_shares)
+{
+    struct node n;
+    node_start(&n, "[{model: h100-80, count: 2}]", &(struct setting){0});
+    gpu_labels_free(n.labels, n.n_labels);
+    n.wants[0] =
+        (struct device_want){.has_sharing = true,
+                             .sharing = {.has_fractional = true, .fractional = {20, 100, 100}}};
+    n.wants[1] = (struct device_want){0};
+    gpu_labels_build(&n.in, &n.labels, &n.n_labels);
+    cr_expect_str_eq(label(&n, "nvidia.com/gpu.sharing-strategy"), "none");
+    cr_expect_str_eq(label(&n, "nvidia.com/gpu.replicas"), "1");
+    node_done(&n);
+}
+
 Test(gpu_labels, of_cards_that_are_shared_unequally_the_least_is_said)
 {
     struct node n;

@@ -569,6 +569,49 @@ Test(node_status, mps_is_no_wish_for_a_card_of_metax)
     node_done(&n);
 }
 
+Test(node_status, shares_are_no_wish_for_a_card_of_metax)
+{
+    struct node n;
+    struct card_wish wish;
+    auto_err struct err e = {0};
+    node_init_metax(&n);
+    node_read(&n);
+    node_want(&n,
+              "spec: {devices: [{uuid: GPU-00000000-fake, mode: native, sharing: {fractional: "
+              "{maxShares: 4}}}]}",
+              APPLIED);
+    cr_expect_eq(card_wish_of(&n.views[0].card, &n.spec.devices[0], &wish, &e), -(int)ERR_INVALID);
+    cr_expect_not_null(strstr(err_msg(&e), "given out in shares"));
+    node_done(&n);
+}
+
+Test(node_status, shares_are_refused_where_no_kubelet_is_served)
+{
+    struct node n;
+    auto_device_status struct device_status st = {0};
+    node_init(&n, 1);
+    n.hw.cards[0].card.mode = n.hw.cards[0].card.pending_mode = GPU_NATIVE;
+    node_read(&n);
+    node_want(&n,
+              "spec: {devices: [{uuid: GPU-00000000-fake, mode: native, sharing: {fractional: "
+              "{maxShares: 4}}}]}",
+              APPLIED);
+    n.state.publisher = API_PUBLISHER_CONTROLLER;
+    build(&n.state, NULL, NOW_MS, &st);
+    const struct condition *c = condition_get(&st.devices[0].conditions, "Applied");
+    cr_assert_not_null(c);
+    cr_expect_eq(c->status, CONDITION_FALSE);
+    cr_expect_str_eq(c->reason, "FractionalUnsupported");
+    cr_expect_not_null(strstr(c->message, "--resources=kubelet"));
+    cr_expect_str_eq(condition_get(&st.conditions, "Stalled")->reason, "FractionalUnsupported");
+    cr_assert_eq(st.n_resources, 1);
+    cr_expect_eq(st.resources[0].count, 1, "one card, whole");
+    for (size_t i = 0; i < st.n_labels; i++)
+        if (strstr(st.labels[i].key, "sharing-strategy"))
+            cr_expect_str_eq(st.labels[i].str, "none");
+    node_done(&n);
+}
+
 /* Also of a card that is as wanted in all else, and was told so before it was to be shared. */
 Test(node_status, mps_is_refused_where_no_kubelet_is_served)
 {

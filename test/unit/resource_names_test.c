@@ -110,6 +110,16 @@ Test(resource_names, mps_multiplies_and_renames_as_time_slicing_does)
           "nvidia.com/gpu=1 nvidia.com/gpu.shared=8");
 }
 
+/* Where the controller publishes, the agent refuses shares, and offers the card as it is. */
+Test(resource_names, a_card_that_is_given_out_in_shares_is_one_card_to_the_controller)
+{
+    check("cards: [{mode: native}, {mode: native}]\n"
+          "current:\n"
+          "  devices:\n"
+          "  - {uuid: GPU-d, mode: native, sharing: {fractional: {maxShares: 20}}}\n",
+          "nvidia.com/gpu=2");
+}
+
 Test(resource_names, an_unhealthy_card_offers_nothing)
 {
     check("cards: [{healthy: false}, {mode: mig, healthy: false, partitions: {1g.10gb: 7}}]", "");

@@ -150,6 +150,7 @@ Test(sharing, mps_is_for_cards_that_have_it)
     cr_expect_eq(sharing_of(&rules, "metax", want, NULL).kind, SHARING_NONE);
     cr_expect_null(sharing_refusal("nvidia", want, API_PUBLISHER_KUBELET));
     cr_expect_not_null(strstr(sharing_refusal("metax", want, API_PUBLISHER_KUBELET), "NVIDIA"));
+    cr_expect_str_eq(sharing_refusal_reason(want), "MPSUnsupported");
     node_done(&n);
 }
 
@@ -171,6 +172,68 @@ Test(sharing, mps_is_for_agents_that_serve_the_kubelet)
         rules.publisher = cases[i].publisher;
         const struct sharing s = sharing_of(&rules, "nvidia", want, /* profile= */ NULL);
         cr_expect(s.kind == SHARING_NONE && s.replicas == 1, "%s", cases[i].how);
+        const char *why = sharing_refusal("nvidia", want, cases[i].publisher);
+        cr_assert_not_null(why, "%s", cases[i].how);
+        cr_expect(strstr(why, "--resources=kubelet") && strstr(why, cases[i].how), "%s", why);
+    }
+    node_done(&n);
+}
+
+#define SHARES                                                                                     \
+    "spec: {" SOURCE ", devices: [{uuid: GPU-a, mode: native, sharing: {fractional: "              \
+    "{maxShares: 20}}}]}"
+
+Test(sharing, shares_are_no_replicas)
+{
+    struct node n;
+    node_init(&n, SLICED, SHARES);
+    struct sharing s = sharing_on(&n, /* profile= */ NULL);
+    cr_expect(s.kind == SHARING_FRACTIONAL && s.replicas == 1 && s.shares == 20);
+    cr_expect(!s.renamed && !s.one_only);
+    cr_expect_eq(sharing_times(&s), 20);
+    node_done(&n);
+}
+
+/* Until the change that ends them. */
+Test(sharing, partitions_of_a_card_that_is_to_have_shares_are_not_shared)
+{
+    struct node n;
+    node_init(&n, SLICED, SHARES);
+    struct sharing s = sharing_on(&n, "1g.10gb");
+    cr_expect(s.kind == SHARING_NONE && s.replicas == 1 && s.shares == 0);
+    cr_expect_eq(sharing_times(&s), 1);
+    node_done(&n);
+}
+
+Test(sharing, shares_are_for_cards_that_have_them)
+{
+    struct node n;
+    node_init(&n, "{}", SHARES);
+    const struct device_want *want = &n.spec.devices[0];
+    const struct sharing_rules rules = rules_of(&n);
+    cr_expect_eq(sharing_of(&rules, "metax", want, NULL).kind, SHARING_NONE);
+    cr_expect_null(sharing_refusal("nvidia", want, API_PUBLISHER_KUBELET));
+    cr_expect_not_null(strstr(sharing_refusal("metax", want, API_PUBLISHER_KUBELET), "NVIDIA"));
+    cr_expect_str_eq(sharing_refusal_reason(want), "FractionalUnsupported");
+    node_done(&n);
+}
+
+/* Nobody would know whose share is whose. */
+Test(sharing, shares_are_for_agents_that_serve_the_kubelet)
+{
+    static const struct {
+        int publisher;
+        const char *how;
+    } cases[] = {{API_PUBLISHER_CONTROLLER, "runs with controller"},
+                 {API_PUBLISHER_OTHER, "runs with none"}};
+    struct node n;
+    node_init(&n, "{}", SHARES);
+    const struct device_want *want = &n.spec.devices[0];
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct sharing_rules rules = rules_of(&n);
+        rules.publisher = cases[i].publisher;
+        const struct sharing s = sharing_of(&rules, "nvidia", want, /* profile= */ NULL);
+        cr_expect(s.kind == SHARING_NONE && s.replicas == 1 && s.shares == 0, "%s", cases[i].how);
         const char *why = sharing_refusal("nvidia", want, cases[i].publisher);
         cr_assert_not_null(why, "%s", cases[i].how);
         cr_expect(strstr(why, "--resources=kubelet") && strstr(why, cases[i].how), "%s", why);
