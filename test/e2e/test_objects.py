@@ -73,7 +73,26 @@ FULL_STATUS = {
                 "card": True,
                 "partitions": ["MIG-5f0c6a52-2222-4000-8000-000000000000"],
             },
-        }
+        },
+        {
+            "uuid": "GPU-5f0c6a52-3333-4000-8000-000000000000",
+            "index": 1,
+            "vendor": "nvidia",
+            "model": "NVIDIA A30",
+            "memoryMiB": 24576,
+            "healthy": True,
+            "mode": "native",
+            "fractional": {"memoryMiB": 98304, "maxShares": 128, "computePercent": 400, "enforcement": "none"},
+            "partitions": [
+                {
+                    "uuid": "GPU-5f0c6a52-3333-4000-8000-000000000000/share-4",
+                    "profile": "share",
+                    "slice": {"id": 4, "alias": "share-4", "memoryMiB": 3000, "computePercent": 30},
+                    "inUse": True,
+                    "inUseBy": [{"namespace": "a", "name": "p", "uid": "u", "container": "c"}],
+                }
+            ],
+        },
     ],
     "resources": [{"name": "nvidia.com/mig-2g.12gb", "count": 1, "publisher": "controller"}],
     "conditions": [
