@@ -4,6 +4,10 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/auto.h"
+
+#include "api/share_request.h"
+
 const struct vendor vendors[] = {
     {.name = "metax",
      .title = "MetaX",
@@ -38,10 +42,21 @@ static bool is_named(const char *text, const char *word, const char *more)
     return begins(text, word) && (text[strlen(word)] == '\0' || begins(text + strlen(word), more));
 }
 
+/* The words by which schedulers count shares (share_numbers.h). */
+static bool is_of_shares(const char *resource)
+{
+    static const char *const words[] = {SHARE_MEMORY, SHARE_MEMORY_PERCENT, SHARE_COMPUTE};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (strcmp(resource, words[i]) == 0)
+            return true;
+    return false;
+}
+
 static bool offers(const struct vendor *v, const char *resource)
 {
     return is_named(resource, v->card, ".shared") || (v->part && begins(resource, v->part)) ||
            (v->slice && is_named(resource, v->slice, "-")) ||
+           (v->has_shares && is_of_shares(resource)) ||
            (v->function && strcmp(resource, v->function) == 0);
 }
 

@@ -8,6 +8,7 @@
 #include "base/xalloc.h"
 
 #include "partition/resource_names.h"
+#include "partition/share_numbers.h"
 #include "reconcilers/koordinator_cards.h"
 
 /* Sizes are written in the units that people use. */
@@ -90,6 +91,20 @@ static void add_koordinator(const struct node_view *v, const struct device_spec 
     koordinator_mirror_resources(&cards.node, &o->items, &o->n);
 }
 
+/* The sums of the cards that give shares now, or at once: no hardware changes for that. */
+static void add_shares(const struct node_view *v, const struct device_spec *spec, struct offers *o)
+{
+    struct share_sums sums = {0};
+    for (size_t i = 0; i < v->device->n_cards; i++) {
+        const struct card_record *c = &v->device->cards[i];
+        const struct device_want *want = device_spec_want(spec, c->uuid);
+        if (want && want->has_sharing && want->sharing.has_fractional && c->healthy &&
+            c->mode == API_MODE_NATIVE)
+            share_sums_add(&sums, c->memory_mib, &want->sharing.fractional);
+    }
+    share_sums_offer(&sums, &o->items, &o->n);
+}
+
 /* The offer while the cards become what the spec orders: only what exists now and is wanted. Caller
  * frees items and names. */
 static struct offers offers_under(const struct node_view *v, const struct device_spec *spec)
@@ -108,6 +123,7 @@ static struct offers offers_under(const struct node_view *v, const struct device
     for (size_t i = 0; i < n; i++)
         free(kept[i]);
     free(kept);
+    add_shares(v, spec, &ret);
     add_koordinator(v, spec, &ret);
     return ret;
 }
