@@ -188,6 +188,28 @@ static int device_env(const struct container_vendor *v, const struct entry_devic
     return 0;
 }
 
+static size_t position_of(const struct entry_device *d, const struct entry_device *const *together,
+                          size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (together[i] == d)
+            return i;
+    return 0;
+}
+
+static void share_env(const struct container_vendor *v, const struct entry_device *d,
+                      size_t position, json_t *env)
+{
+    auto_entry struct entry said = {0};
+    if (!v->share_env || !d->has_slice)
+        return;
+    v->share_env(d, position, &said);
+    for (size_t i = 0; i < said.n_envs; i++) {
+        auto_free char *text = xasprintf("%s=%s", said.envs[i].key, said.envs[i].value);
+        add_string(env, text);
+    }
+}
+
 int cdi_device_render(const struct device_nodes *nodes, const struct entry_device *d,
                       const struct entry_device *const *together, size_t n, char **ret,
                       struct err *e)
@@ -200,6 +222,7 @@ int cdi_device_render(const struct device_nodes *nodes, const struct entry_devic
         return err_set(e, ERR_INVALID, "%s is of an unknown vendor", d->cdi_name);
     TRY(v->paths_of(nodes, d, &list, e));
     TRY(device_env(v, n ? together : &d, n ? n : 1, env, e));
+    share_env(v, d, position_of(d, together, n), env);
     set_list(edits, "env", json_incref(env));
     set_list(edits, "deviceNodes", new_nodes(&list));
     auto_json json_t *device =

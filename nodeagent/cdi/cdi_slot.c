@@ -8,70 +8,56 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/num.h"
 #include "base/sb.h"
 #include "base/xalloc.h"
 
 #include "nodeagent/cdi/cdi.h"
 #include "nodeagent/cdi/cdi_common.h"
+#include "nodeagent/container/driver_mounts.h"
 #include "nodeagent/vendor/container_vendors.h"
 
-#define MARK       "slot."
-#define SPEC_BYTES ((size_t)64 * 1024)
+/* With the driver's files, which are some hundred mounts. */
+#define SPEC_BYTES ((size_t)512 * 1024)
+#define TAIL       ".gpu.cleave.dev-%s-slot.json"
 
 struct cdi_slots {
-    const struct container_vendor *vendor;
-    char *folder;
-    char *tail; /* the end of a file name, after the slot's name */
+    char *folder, *host_root, *hook, *second_folder;
+    bool newer_hooks, set_library_path;
 };
 
 /* --- Names --- */
 
-bool cdi_slot_parse(const char *name, unsigned *ret_slot)
+static int pool_of_name(const char *name, enum slot_pool *ret, struct err *e)
 {
-    int64_t slot = 0;
-    if (strncmp(name, MARK, strlen(MARK)) != 0)
-        return false;
-    const char *digits = name + strlen(MARK);
-    /* Each slot has one spelling, that of cdi_slot_name: neither "-0" nor "00". */
-    if (digits[0] == '-' || (digits[0] == '0' && digits[1]) ||
-        num_parse(digits, 0, CDI_MAX_SLOTS - 1, &slot, /* e= */ NULL) < 0)
-        return false;
-    if (ret_slot)
-        *ret_slot = (unsigned)slot;
-    return true;
+    int slot = slot_of_name(name);
+    if (slot < 0)
+        return err_set(e, ERR_INVALID, "\"%.200s\" is not a slot's name, such as slot.3", name);
+    *ret = slot_pool_of((unsigned)slot);
+    return 0;
 }
 
-char *cdi_slot_name(unsigned slot)
+static char *path_of(const struct cdi_slots *s, const char *name, enum slot_pool pool)
 {
-    assert(slot < CDI_MAX_SLOTS);
-    return xasprintf(MARK "%u", slot);
-}
-
-static int check_name(const char *name, struct err *e)
-{
-    if (cdi_slot_parse(name, /* ret_slot= */ NULL))
-        return 0;
-    return err_set(e, ERR_INVALID, "\"%.200s\" is not a slot's name, such as slot.3", name);
-}
-
-static char *path_of(const struct cdi_slots *s, const char *name)
-{
-    return xasprintf("%s/%s%s", s->folder, name, s->tail);
+    return xasprintf("%s/%s" TAIL, s->folder, name, slot_pools[pool].vendor);
 }
 
 /* --- Life --- */
 
-struct cdi_slots *cdi_slots_new(const char *folder, const char *vendor)
+struct cdi_slots *cdi_slots_new(const struct cdi_options *o)
 {
     struct cdi_slots *s = xcalloc(1, sizeof(*s));
-    s->vendor = container_vendor_find(vendor);
-    assert(s->vendor);
-    s->folder = xstrdup(folder ? folder : CDI_FOLDER);
-    s->tail = xasprintf(".gpu.cleave.dev-%s-slot.json", vendor);
-    /* A draft that cannot be removed does no harm, since runtimes do not read files with its
-     * name. */
-    (void)!file_sweep(s->folder, s->tail, /* ret_n= */ NULL, /* e= */ NULL);
+    s->folder = xstrdup(o->folder ? o->folder : CDI_FOLDER);
+    s->host_root = xstrdup(o->host_root ? o->host_root : "/");
+    s->hook = xstrdup(o->hook);
+    s->second_folder = xstrdup(o->second_folder ? o->second_folder : DRIVER_SECOND_FOLDER);
+    s->newer_hooks = o->newer_hooks;
+    s->set_library_path = o->set_library_path;
+    for (unsigned p = 0; p < SLOT_N_POOLS; p++) {
+        auto_free char *tail = xasprintf(TAIL, slot_pools[p].vendor);
+        /* A draft that cannot be removed does no harm, since runtimes do not read files with its
+         * name. */
+        (void)!file_sweep(s->folder, tail, /* ret_n= */ NULL, /* e= */ NULL);
+    }
     return s;
 }
 
@@ -80,34 +66,48 @@ struct cdi_slots *cdi_slots_free(struct cdi_slots *s)
     if (!s)
         return NULL;
     free(s->folder);
-    free(s->tail);
+    free(s->host_root);
+    free(s->hook);
+    free(s->second_folder);
     free(s);
     return NULL;
 }
 
 /* --- Writing --- */
 
-static int check_device(const struct cdi_slots *s, const struct entry_device *d, struct err *e)
+static int check_device(const struct entry_device *d, enum slot_pool *ret, struct err *e)
 {
-    TRY(check_name(d->cdi_name, e));
-    if (container_vendor_find(d->vendor) != s->vendor)
-        return err_set(e, ERR_INVALID, "%s is no device of %s", d->cdi_name, s->vendor->name);
+    TRY(pool_of_name(d->cdi_name, ret, e));
+    if (strcmp(d->vendor, slot_pools[*ret].vendor) != 0)
+        return err_set(e, ERR_INVALID, "%s is no device of %s", d->cdi_name,
+                       slot_pools[*ret].vendor);
     if (d->is_slot)
-        return err_set(e, ERR_INVALID, "%s: the slot has no slice yet", d->cdi_name);
+        return err_set(e, ERR_INVALID, "%s: it is not decided what the slot stands for",
+                       d->cdi_name);
     return 0;
 }
 
 /* The file includes everything that all containers get, because the vendor's main file may be
- * removed. */
+ * removed. A hook that others than root can change is left out, as in the main file. */
 static int render(const struct cdi_slots *s, const struct device_nodes *nodes,
-                  const struct entry_device *d, const struct entry_device *const *together,
-                  size_t n, struct sb *ret, struct err *e)
+                  const struct driver_files *files, const struct entry_device *d,
+                  const struct entry_device *const *together, size_t n, struct sb *ret,
+                  struct err *e)
 {
-    const struct cdi_common_options none = {.second_folder = ""};
-    auto_free char *common = cdi_common_render(s->vendor, &none, nodes, /* files= */ NULL);
+    const struct container_vendor *v = container_vendor_find(d->vendor);
+    auto_free char *hook = NULL;
+    assert(v);
+    if (s->hook && v->mounts_driver &&
+        cdi_check_hook(s->host_root, s->hook, &hook, /* e= */ NULL) < 0)
+        hook = NULL;
+    const struct cdi_common_options o = {.hook = hook,
+                                         .newer_hooks = s->newer_hooks,
+                                         .second_folder = s->second_folder,
+                                         .set_library_path = s->set_library_path};
+    auto_free char *common = cdi_common_render(v, &o, nodes, files);
     auto_free char *device = NULL;
     TRY(cdi_device_render(nodes, d, together, n, &device, e));
-    cdi_spec_begin(ret, s->vendor, common);
+    cdi_spec_begin(ret, v, common);
     sb_addf(ret, "\n%s", device);
     cdi_spec_end(ret);
     return sb_check(ret, e);
@@ -120,10 +120,8 @@ static bool says(const char *path, const char *text)
            strcmp(old, text) == 0;
 }
 
-static int write_file(const struct cdi_slots *s, const char *name, const char *text, struct err *e)
+static int write_file(const struct cdi_slots *s, const char *path, const char *text, struct err *e)
 {
-    assert(cdi_slot_parse(name, /* ret_slot= */ NULL));
-    auto_free char *path = path_of(s, name);
     if (says(path, text))
         return 0;
     TRY(file_make_dirs(s->folder, 0755, e));
@@ -131,20 +129,23 @@ static int write_file(const struct cdi_slots *s, const char *name, const char *t
 }
 
 int cdi_slots_write(const struct cdi_slots *s, const struct device_nodes *nodes,
-                    const struct entry_device *d, const struct entry_device *const *together,
-                    size_t n, struct err *e)
+                    const struct driver_files *files, const struct entry_device *d,
+                    const struct entry_device *const *together, size_t n, struct err *e)
 {
     auto_sb struct sb text = SB_INIT(SPEC_BYTES);
-    TRY(check_device(s, d, e));
-    TRY(render(s, nodes, d, together, n, &text, e));
-    int rc = write_file(s, d->cdi_name, sb_str(&text), e);
+    enum slot_pool pool;
+    TRY(check_device(d, &pool, e));
+    TRY(render(s, nodes, files, d, together, n, &text, e));
+    auto_free char *path = path_of(s, d->cdi_name, pool);
+    int rc = write_file(s, path, sb_str(&text), e);
     return rc < 0 && e ? err_wrap(e, "CDI spec of %s", d->cdi_name) : rc;
 }
 
 int cdi_slots_remove(const struct cdi_slots *s, const char *name, struct err *e)
 {
-    TRY(check_name(name, e));
-    auto_free char *path = path_of(s, name);
+    enum slot_pool pool;
+    TRY(pool_of_name(name, &pool, e));
+    auto_free char *path = path_of(s, name, pool);
     int rc = file_remove(path, e);
     return rc < 0 && e ? err_wrap(e, "CDI spec of %s", name) : rc;
 }
@@ -152,15 +153,19 @@ int cdi_slots_remove(const struct cdi_slots *s, const char *name, struct err *e)
 /* --- Listing --- */
 
 /* The slot's name in a file name; NULL: not a slot's file. */
-static char *name_in(const struct cdi_slots *s, const char *file)
+static char *name_in(const char *file)
 {
     size_t len = strlen(file);
-    size_t tail = strlen(s->tail);
-    if (len <= tail || strcmp(file + len - tail, s->tail) != 0)
-        return NULL;
-    auto_free char *name = xstrndup(file, len - tail);
-    bool is_slot = cdi_slot_parse(name, /* ret_slot= */ NULL);
-    return is_slot ? TAKE(name) : NULL;
+    for (unsigned p = 0; p < SLOT_N_POOLS; p++) {
+        auto_free char *tail = xasprintf(TAIL, slot_pools[p].vendor);
+        size_t tail_len = strlen(tail);
+        if (len <= tail_len || strcmp(file + len - tail_len, tail) != 0)
+            continue;
+        auto_free char *name = xstrndup(file, len - tail_len);
+        int slot = slot_of_name(name);
+        return slot >= 0 && slot_pool_of((unsigned)slot) == p ? TAKE(name) : NULL;
+    }
+    return NULL;
 }
 
 static int by_name(const void *a, const void *b)
@@ -175,14 +180,14 @@ int cdi_slots_list(const struct cdi_slots *s, struct cdi_slot_names *ret, struct
     if (!dir && errno != ENOENT)
         return err_set_errno(e, errno, "read %s", s->folder);
     const struct dirent *entry;
-    while (dir && names.n < CDI_MAX_SLOTS && (entry = readdir(dir)) != NULL) {
-        char *name = name_in(s, entry->d_name);
+    while (dir && names.n < SLOT_MAX && (entry = readdir(dir)) != NULL) {
+        char *name = name_in(entry->d_name);
         if (name)
             *XPUSH(names.items, names.n) = name;
     }
     if (names.n)
         qsort(names.items, names.n, sizeof(*names.items), by_name);
-    assert(names.n <= CDI_MAX_SLOTS);
+    assert(names.n <= SLOT_MAX);
     *ret = names;
     return 0;
 }

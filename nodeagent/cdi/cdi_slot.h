@@ -7,7 +7,8 @@
 #include "base/auto.h"
 #include "base/err.h"
 
-#include "nodeagent/container/container_vendor.h"
+#include "nodeagent/cdi/cdi.h"
+#include "nodeagent/container/slot_pool.h"
 
 /*
  * The CDI files of slots, one each. What a slot stands for is decided only when its pod is known
@@ -22,25 +23,17 @@
  * time of the look-up: tried with kubelet 1.34.4 and containerd 2.1.9.
  */
 
-/* Upper bound of slots on a node. */
-#define CDI_MAX_SLOTS 1024
-
-/* The slot's name, "slot.3", which is also its slice's alias. Caller frees. */
-char *cdi_slot_name(unsigned slot);
-/* True for such a name; *ret_slot (may be NULL) is then the slot's number. */
-bool cdi_slot_parse(const char *name, unsigned *ret_slot);
-
-/* The slot files of one vendor. Immutable: any thread may use it; one thread at a time writes a slot's file. */
+/* The slot files of all pools. Immutable: any thread may use it; one thread at a time writes a slot's file. */
 struct cdi_slots;
 
-/* folder NULL: CDI_FOLDER. vendor: a name that container_vendor_find knows. Copies. Removes
- * temporary files that a crashed agent left. */
-struct cdi_slots *cdi_slots_new(const char *folder, const char *vendor);
+/* Copies the options. Removes temporary files that a crashed agent left. */
+struct cdi_slots *cdi_slots_new(const struct cdi_options *o);
 struct cdi_slots *cdi_slots_free(struct cdi_slots *s);
 AUTO_DEFINE_PTR(cdi_slots, struct cdi_slots, cdi_slots_free)
 #define auto_cdi_slots AUTO_PTR(cdi_slots)
 
-/* Writes the file of slot d->cdi_name so that it stands for d, a whole card or an existing slice.
+/* Writes the file of slot d->cdi_name so that it stands for d: a whole card, an existing slice, or
+ * a share of a card. files: the driver's, for a vendor whose containers get them; NULL: none.
  * together: all devices of d's container, d included (n 0: only d); the files of all of them are to
  * be written with the same list. An older file of the slot is replaced durably; an equal one is not
  * written. Does file I/O with fsync: some milliseconds on a disk, almost none in memory, where
@@ -49,8 +42,8 @@ AUTO_DEFINE_PTR(cdi_slots, struct cdi_slots, cdi_slots_free)
  * Errors; the old file stays then. ERR_INVALID: not a slot's name, another vendor's device, or a
  * slot itself; ERR_NOT_FOUND: its device files are not known; ERR_SYSTEM: folder or disk. */
 int cdi_slots_write(const struct cdi_slots *s, const struct device_nodes *nodes,
-                    const struct entry_device *d, const struct entry_device *const *together,
-                    size_t n, struct err *e) MUST_CHECK;
+                    const struct driver_files *files, const struct entry_device *d,
+                    const struct entry_device *const *together, size_t n, struct err *e) MUST_CHECK;
 
 /* Removes the file of a slot. A missing one is no error. ERR_INVALID: not a slot's name.
  * ERR_SYSTEM. */
@@ -61,7 +54,7 @@ struct cdi_slot_names {
     char **items; /* sorted */
     size_t n;
 };
-/* The slots that have a file, the first CDI_MAX_SLOTS found. Other files are ignored; a missing
+/* The slots that have a file, the first SLOT_MAX found. Other files are ignored; a missing
  * folder has none. ERR_SYSTEM. */
 int cdi_slots_list(const struct cdi_slots *s, struct cdi_slot_names *ret, struct err *e) MUST_CHECK;
 void cdi_slot_names_done(struct cdi_slot_names *n);

@@ -234,7 +234,8 @@ static int open_kubelet(struct process *p, const struct run_flags *f, bool obser
 /* Opens late binding, where the kubelet grants slots. */
 static void open_slots(struct process *p, const struct run_flags *f, uint64_t seed)
 {
-    p->cdi_slots = cdi_slots_new(f->cdi_dir, "metax");
+    const struct cdi_options o = {.folder = f->cdi_dir, .hook = f->cdi_hook};
+    p->cdi_slots = cdi_slots_new(&o);
     p->pods = pod_reader_new(p->kc);
     pod_reader_set_beat(p->pods, heartbeat_add(p->beats, "reader of pods", WRITE_HANG_MS));
     const struct late_binding_deps d = {p->pods, clock_real(), f->node, seed};

@@ -112,6 +112,9 @@ struct container_vendor {
      * value cannot be expressed. */
     int (*device_env)(const struct entry_device *const *devices, size_t n, const char **ret_key,
                       char **ret_value, struct err *e);
+    /* Adds the variables that tell a container of a share (has_slice), which is the device at this
+     * position among the container's own. NULL: the vendor's cards give no shares. */
+    void (*share_env)(const struct entry_device *d, size_t position, struct entry *ret);
     /* Adds what the vendor's runtime needs in ways other than CDI. NULL: nothing. */
     void (*tell_runtime)(const struct entry_options *o, const struct entry_device *const *devices,
                          size_t n, struct entry *en);

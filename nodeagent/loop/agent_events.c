@@ -45,6 +45,7 @@ void agent_events_unbound(const struct agent_events *ev, struct late_binding *sl
     while (late_binding_news(slots, &u)) {
         auto_free char *text =
             xasprintf("pod %s/%s, container %s: %s", u.ns, u.pod, u.container, u.why);
-        agent_event(ev, /* warning= */ true, "SliceNotMade", text);
+        agent_event(ev, /* warning= */ true,
+                    u.pool == SLOT_POOL_SHARE ? "ShareNotMade" : "SliceNotMade", text);
     }
 }

@@ -38,6 +38,7 @@ void agent_job_free(void *job)
     (void)driver_view_free(j->new_driver_view);
     (void)driver_view_free(j->driver_view);
     slot_binding_done(&j->binding);
+    shares_done(&j->shares);
     free(j->reach);
     free(j->slots_found);
     free(j);
@@ -58,7 +59,7 @@ static struct consumer *pods_of(const struct gpu_card *card, const char *proc_ro
 static void observe(void *arg, struct gpu_card *card)
 {
     const struct agent_job *j = arg;
-    card_holders_mark(&j->holders, &j->slots_made, card);
+    card_holders_mark(&j->holders, &j->slots_made, &j->shares, card);
 }
 
 /* Moves the cards out of the inventory into views, each with the pods of its processes. */
@@ -101,10 +102,12 @@ static int find_slots(struct agent_job *j, struct err *unlisted)
     if (j->env->slots && cdi_slots_list(j->env->slots, &names, &e) < 0)
         log_error("Could not list the CDI files of slots", kv_err(&e));
     for (size_t i = 0; i < names.n; i++) {
-        unsigned slot;
-        if (cdi_slot_parse(names.items[i], &slot))
-            *XPUSH(j->slots_found, j->n_slots_found) = slot;
+        int slot = slot_of_name(names.items[i]);
+        assert(slot >= 0);
+        *XPUSH(j->slots_found, j->n_slots_found) = (unsigned)slot;
     }
+    shares_done(&j->shares);
+    share_records_read(j->env->state_dir, j->slots_found, j->n_slots_found, &j->shares);
     return 0;
 }
 
@@ -203,14 +206,33 @@ static void run_mode(struct gpu *g, struct agent_job *j)
     j->exclusive = j->view.card.exclusive;
 }
 
+enum slot_pool agent_job_pool(const struct agent_job *j)
+{
+    assert(j->kind == AGENT_JOB_BIND || j->kind == AGENT_JOB_RELEASE);
+    return slot_pool_of(j->kind == AGENT_JOB_BIND ? j->binding.bound[0].slot : j->slot);
+}
+
+static void run_shares(const struct slot_deps *deps, struct agent_job *j)
+{
+    if (j->kind == AGENT_JOB_BIND)
+        j->rc = share_bind(deps, &j->binding, &j->err);
+    else
+        j->rc = share_release(deps, j->slot, &j->err);
+}
+
 /* j->err is the slots' result; the view is set only when the card could be read. */
 static void run_slots(struct gpu *g, struct agent_job *j)
 {
-    assert(j->kind == AGENT_JOB_BIND || j->kind == AGENT_JOB_RELEASE);
+    const struct driver_view *v = j->driver_view;
     const struct slot_deps deps = {.gpu = g,
                                    .state_dir = j->env->state_dir,
                                    .cdi = j->env->slots,
-                                   .nodes = j->driver_view ? &j->driver_view->nodes : NULL};
+                                   .nodes = v ? &v->nodes : NULL,
+                                   .files = v && v->has_files ? &v->files : NULL};
+    if (agent_job_pool(j) == SLOT_POOL_SHARE) {
+        run_shares(&deps, j);
+        return;
+    }
     if (j->kind == AGENT_JOB_BIND)
         j->rc = slot_bind(&deps, &j->binding, &j->err);
     else

@@ -10,7 +10,7 @@
 #include "nodeagent/offer/holders.h"
 #include "nodeagent/offer/host_facts.h"
 #include "nodeagent/offer/host_setup.h"
-#include "nodeagent/slots/slot_bind.h"
+#include "nodeagent/slots/share_bind.h"
 
 /*
  * A request of the agent's loop to a thread of the worker, as one value that travels there and
@@ -44,7 +44,9 @@ struct agent_job {
     void *owner; /* for the one that takes the job back */
     enum agent_job_kind kind;
     struct holders holders;         /* in: the pods that hold devices; owned */
-    struct device_slots slots_made; /* in: the slots whose slice exists on some card */
+    struct device_slots slots_made; /* in: the slots whose slice or share exists on some card */
+    struct shares shares;           /* in: those on the cards; READ that lists, out: those with a
+                                       record; owned */
     bool lists;                     /* in: READ: list the interrupted changes and the slots, too */
     /* in: all others, the card, which is read back after a change; BIND: the first of its cards; RELEASE: "" when no
      * card shows the slot */
@@ -85,6 +87,8 @@ struct agent_job {
 /* Borrows env and owner. Caller frees with agent_job_free. */
 struct agent_job *agent_job_new(enum agent_job_kind kind, const struct agent_job_env *env,
                                 void *owner);
+/* The pool of the slots of a BIND or RELEASE. */
+enum slot_pool agent_job_pool(const struct agent_job *j);
 /* A worker_job_fn: blocks for as long as the hardware takes; any thread of the worker. */
 void agent_job_run(struct gpu *g, void *job);
 /* A worker_done_fn: frees the job with everything that the loop has not taken out of it. */

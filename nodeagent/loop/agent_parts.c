@@ -60,6 +60,7 @@ static void init_slot_jobs(struct agent *a)
         .slots = a->d.slots,
         .kubelet = a->d.kubelet,
         .cdi_slots = a->d.cdi_slots,
+        .config = a->d.config,
         .cards = &a->cards,
         .spec_source = a->spec_source,
         .tracks = &a->tracks,

@@ -29,7 +29,7 @@ void card_refusal_of(const struct card_view *v, const struct device_want *want, 
     else if (illness)
         refuse(ret, "Unhealthy", illness);
     else if (unshareable)
-        refuse(ret, "MPSUnsupported", unshareable);
+        refuse(ret, sharing_refusal_reason(want), unshareable);
     else if (card_wish_of(&v->card, want, ret_wish, &e) < 0)
         refuse(ret, e.kind == ERR_NOT_FOUND ? "UnknownProfile" : "Invalid", err_msg(&e));
 }

@@ -27,11 +27,16 @@ struct device_slots cards_slots_made(const struct cards *c)
     struct device_slots made = {0};
     for (size_t i = 0; i < c->n; i++)
         device_slots_add(&made, &c->items[i].card);
+    for (size_t i = 0; i < c->shares.n; i++)
+        device_slots_put(&made, c->shares.items[i].slot);
     return made;
 }
 
 const char *cards_uuid_of_slot(const struct cards *c, unsigned slot)
 {
+    const struct share *share = shares_find(&c->shares, slot);
+    if (share)
+        return share->card;
     for (size_t i = 0; i < c->n; i++) {
         struct device_slots made = {0};
         device_slots_add(&made, &c->items[i].card);
@@ -39,6 +44,37 @@ const char *cards_uuid_of_slot(const struct cards *c, unsigned slot)
             return c->items[i].card.uuid;
     }
     return "";
+}
+
+/* --- Shares --- */
+
+void cards_add_shares(struct cards *c, const struct shares *found)
+{
+    for (size_t i = 0; i < found->n; i++)
+        if (!shares_find(&c->shares, found->items[i].slot))
+            shares_put(&c->shares, &found->items[i]);
+    cards_mark_holders(c);
+}
+
+void cards_put_shares(struct cards *c, const struct slot_binding *b)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        const struct bound_slot *g = &b->bound[i];
+        struct share s = {.slot = g->slot,
+                          .memory_mib = g->quota.memory_mib,
+                          .percent = g->quota.compute_percent,
+                          .uid = b->uid,
+                          .container = b->container};
+        memcpy(s.card, g->card, sizeof(s.card));
+        shares_put(&c->shares, &s);
+    }
+    cards_mark_holders(c);
+}
+
+void cards_drop_share(struct cards *c, unsigned slot)
+{
+    shares_drop(&c->shares, slot);
+    cards_mark_holders(c);
 }
 
 const struct device_nodes *cards_device_nodes(const struct cards *c)
@@ -61,7 +97,7 @@ void cards_mark_holders(struct cards *c)
 {
     const struct device_slots made = cards_slots_made(c);
     for (size_t i = 0; c->kubelet && i < c->n; i++)
-        card_holders_mark(kubelet_link_holders(c->kubelet), &made, &c->items[i].card);
+        card_holders_mark(kubelet_link_holders(c->kubelet), &made, &c->shares, &c->items[i].card);
 }
 
 static void mark_health(struct cards *c)
@@ -172,11 +208,12 @@ void cards_take_one(struct cards *c, struct card_view *v, struct agent_job *j)
     mark_health(c);
     const struct device_slots made = cards_slots_made(c);
     if (c->kubelet)
-        card_holders_mark(kubelet_link_holders(c->kubelet), &made, &v->card);
+        card_holders_mark(kubelet_link_holders(c->kubelet), &made, &c->shares, &v->card);
 }
 
 void cards_done(struct cards *c)
 {
     drop_all(c);
+    shares_done(&c->shares);
     (void)driver_view_free(c->driver);
 }

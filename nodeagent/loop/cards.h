@@ -5,6 +5,7 @@
 #include "nodeagent/health/health_watch.h"
 #include "nodeagent/loop/agent_job.h"
 #include "nodeagent/loop/kubelet_link.h"
+#include "nodeagent/offer/shares.h"
 
 /*
  * The node's cards as they are known now: each as it was read last, with its illness and its
@@ -23,6 +24,7 @@ struct cards {
     size_t n;
     struct gpu_inventory inventory; /* its cards array stays empty; the cards are in `items` */
     struct driver_view *driver;     /* owned; NULL: not read yet */
+    struct shares shares;           /* on the cards, those included that are being made */
 };
 
 /* The card with this uuid, or NULL. Borrowed until the next reading of all. */
@@ -42,9 +44,17 @@ struct health_news cards_take_reports(struct cards *c);
 /* The holders changed, or slices were made or removed: marks the holders of all cards anew. */
 void cards_mark_holders(struct cards *c);
 
-/* The slots whose slice exists on some card. */
+/* Takes over the shares that an agent before made (those of a listing). Those that are known here
+ * stay as they are. */
+void cards_add_shares(struct cards *c, const struct shares *found);
+/* The shares of a binding that begins. */
+void cards_put_shares(struct cards *c, const struct slot_binding *b);
+/* The slot was released. */
+void cards_drop_share(struct cards *c, unsigned slot);
+
+/* The slots whose slice or share exists on some card. */
 struct device_slots cards_slots_made(const struct cards *c);
-/* The uuid of the card that has the slice of this slot; "": none shows it. Borrowed as
+/* The uuid of the card that has the slice or share of this slot; "": none shows it. Borrowed as
  * cards_find. */
 const char *cards_uuid_of_slot(const struct cards *c, unsigned slot);
 /* The device files that containers get; NULL: not known yet. Borrowed until the next reading. */

@@ -84,7 +84,7 @@ static void plan_question(struct holders_watch *w)
 static bool is_ours(const struct holders_watch *w, const char *id)
 {
     return device_table_device(w->d.table, id) || strncmp(id, "GPU-", 4) == 0 ||
-           device_slot_of(id) >= 0; /* or was */
+           slot_of_id(id) >= 0; /* or was */
 }
 
 static const struct holder *find_holder(const struct holder *list, size_t n, const char *id)

@@ -130,6 +130,7 @@ static void add_facts(const struct jobs *s, struct agent_job *j)
     const struct cards *c = s->cards;
     j->driver_view = driver_view_hold(c->driver);
     j->slots_made = cards_slots_made(c);
+    j->shares = shares_copy(&c->shares);
     if (c->kubelet)
         j->holders = holders_copy(kubelet_link_holders(c->kubelet));
 }
@@ -186,7 +187,7 @@ void jobs_add_stuck_slots(const struct jobs *s, struct device_slots *ret)
         const struct running_job *r = &s->running[i];
         if (!worker_stuck_job(s->worker, r->job))
             continue;
-        for (unsigned slot = 0; slot < SGPU_MAX_SLOTS; slot++)
+        for (unsigned slot = 0; slot < SLOT_MAX; slot++)
             if (device_slots_has(&r->slots, slot))
                 device_slots_put(ret, slot);
     }
@@ -255,6 +256,15 @@ bool jobs_has_slot(const struct jobs *s, unsigned slot)
 {
     for (size_t i = 0; i < s->n; i++)
         if (device_slots_has(&s->running[i].slots, slot))
+            return true;
+    return false;
+}
+
+bool jobs_release_share(const struct jobs *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (s->running[i].kind == AGENT_JOB_RELEASE &&
+            agent_job_pool(s->running[i].job) == SLOT_POOL_SHARE)
             return true;
     return false;
 }

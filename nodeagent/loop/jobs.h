@@ -66,6 +66,8 @@ bool jobs_hang_with(const struct jobs *s, const char *uuid);
 bool jobs_mark_hangs(const struct jobs *s, struct cards *c);
 /* True while a job binds or releases this slot. */
 bool jobs_has_slot(const struct jobs *s, unsigned slot);
+/* True while a share is being released. */
+bool jobs_release_share(const struct jobs *s);
 /* Adds the slots that are in the hands of jobs whose call is past its deadline. */
 void jobs_add_stuck_slots(const struct jobs *s, struct device_slots *ret);
 /* True when some job had this card in hand since the READ job j was submitted, so that the reading

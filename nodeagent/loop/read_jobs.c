@@ -134,6 +134,12 @@ static bool shows_all_slices(const struct read_jobs *s, const struct agent_job *
     return true;
 }
 
+static void take_slots(struct read_jobs *s, const struct agent_job *j)
+{
+    cards_add_shares(s->cards, &j->shares);
+    late_binding_found(s->slot_jobs->slots, j->slots_found, j->n_slots_found);
+}
+
 static void take_reading(struct read_jobs *s, struct agent_job *j, int64_t now_mono_ms)
 {
     assert(j->rc == 0);
@@ -148,7 +154,7 @@ static void take_reading(struct read_jobs *s, struct agent_job *j, int64_t now_m
         const struct recovery_facts facts = read_jobs_facts(s);
         recovery_found(s->recovery, &facts, j);
         if (slots)
-            late_binding_found(slots, j->slots_found, j->n_slots_found);
+            take_slots(s, j);
     }
     readings_succeeded(&s->readings, now_mono_ms, complete);
     card_jobs_recheck(s->card_jobs);

@@ -51,12 +51,47 @@ static struct slot_card *slot_cards(const struct slot_jobs *s, size_t *ret_n)
     return list;
 }
 
+/* True while nothing is under way on the card and it may get something new. */
+static bool is_settled(const struct slot_jobs *s, const struct card_view *v)
+{
+    const struct card_track *t = card_tracks_find(s->tracks, v->card.uuid);
+    bool waits = t && (t->await_mono_ms || card_track_is_due(t, clock_mono_ms(s->clk)));
+    return v->card.healthy && !v->card.unread && !v->hangs && !waits &&
+           !unended_find(s->unended, v->card.uuid);
+}
+
+static bool shares_are_offered(const struct slot_jobs *s)
+{
+    return share_pool_exists(spec_source_spec(s->spec_source), API_PUBLISHER_KUBELET);
+}
+
+/* Lists the cards that give shares, and closed those that gave some. The caller frees the list. */
+static struct share_place *share_cards(const struct slot_jobs *s, size_t *ret_n)
+{
+    const struct device_spec *spec = spec_source_spec(s->spec_source);
+    const struct sharing_rules rules = {s->config, sharing_strategy(s->config, spec),
+                                        API_PUBLISHER_KUBELET};
+    const struct share_facts facts = {&rules, &s->cards->shares, kubelet_link_holders(s->kubelet)};
+    struct share_place *list = NULL;
+    *ret_n = 0;
+    for (size_t i = 0; i < s->cards->n; i++) {
+        const struct card_view *v = &s->cards->items[i];
+        const struct device_want *want = spec_source_want(s->spec_source, v->card.uuid);
+        struct share_place p = {.card = {.card = &v->card}};
+        if (shares_are_offered(s) && share_card_of(&facts, &v->card, want, &p.card))
+            p.open = is_settled(s, v) && (!want || want->mode == API_MODE_NATIVE) &&
+                     device_check_nodes(slot_nodes(s), &v->card, /* e= */ NULL) == 0;
+        *XPUSH(list, *ret_n) = p;
+    }
+    return list;
+}
+
 void slot_jobs_ask_right(const struct slot_jobs *s)
 {
     size_t n;
     auto_free struct slot_card *cards = slot_cards(s, &n);
     (void)cards; /* only their number matters here */
-    late_binding_ask_right(s->slots, n > 0);
+    late_binding_ask_right(s->slots, n > 0 || shares_are_offered(s));
 }
 
 /* True while an attempt at the card is due: it is not known yet what that attempt destroys. */
@@ -213,19 +248,36 @@ static struct agent_job *job_of(struct proposal *p, enum agent_job_kind kind,
 
 /* --- Jobs --- */
 
+/* The shares count from now on, and the job gets what their containers need of the cards. */
+static void begin_shares(const struct slot_jobs *s, struct slot_binding *b)
+{
+    b->entries = xcalloc(b->n, sizeof(*b->entries));
+    for (size_t i = 0; i < b->n; i++) {
+        const struct card_view *v = cards_find(s->cards, b->bound[i].card);
+        assert(v); /* it was chosen among them, or its share is kept on it */
+        device_share_entry(&v->card, b->bound[i].slot, &b->bound[i].quota, &b->entries[i]);
+    }
+    cards_put_shares(s->cards, b);
+}
+
 static struct agent_job *next_binding(const struct slot_jobs *s, struct proposal *p,
                                       const struct slot_gate *gate, const struct agent_job_env *env,
                                       void *owner)
 {
     size_t n;
+    size_t n_places;
     struct slot_binding b;
     const struct device_slots made = cards_slots_made(s->cards);
     auto_free struct slot_card *cards = slot_cards(s, &n);
-    if (!late_binding_next(s->slots, cards, n, &made, gate, &b))
+    auto_free struct share_place *places = share_cards(s, &n_places);
+    const struct slot_rooms rooms = {cards, n, {places, n_places, &s->cards->shares}};
+    if (!late_binding_next(s->slots, &rooms, &made, gate, &b))
         return NULL;
     struct agent_job *j = job_of(p, AGENT_JOB_BIND, env, owner);
     j->binding = b;
-    if (j->n_reach)
+    if (agent_job_pool(j) == SLOT_POOL_SHARE)
+        begin_shares(s, &j->binding);
+    else if (j->n_reach)
         memcpy(j->uuid, j->reach[0], sizeof(j->uuid));
     return j;
 }
@@ -240,7 +292,8 @@ static struct agent_job *next_release(const struct slot_jobs *s, struct proposal
         return NULL;
     struct agent_job *j = job_of(p, AGENT_JOB_RELEASE, env, owner);
     j->slot = slot;
-    (void)snprintf(j->uuid, sizeof(j->uuid), "%s", cards_uuid_of_slot(s->cards, slot));
+    if (slot_pool_of(slot) != SLOT_POOL_SHARE)
+        (void)snprintf(j->uuid, sizeof(j->uuid), "%s", cards_uuid_of_slot(s->cards, slot));
     return j;
 }
 
@@ -250,14 +303,36 @@ struct agent_job *slot_jobs_next(const struct slot_jobs *s, const struct agent_j
     assert(s->slots && s->kubelet);
     AUTO(proposal) struct proposal p = {.s = s, .state_dir = env->state_dir};
     jobs_add_stuck_slots(s->jobs, &p.stuck);
-    const struct slot_gate gate = {may_bind, may_release, &p, may_room_come(s)};
+    const struct slot_gate gate =
+        {may_bind,
+         may_release,
+         &p,
+         {[SLOT_POOL_SGPU] = may_room_come(s), [SLOT_POOL_SHARE] = jobs_release_share(s->jobs)}};
     struct agent_job *j = next_release(s, &p, &gate, env, owner);
     return j ? j : next_binding(s, &p, &gate, env, owner);
+}
+
+/* A share whose job failed counts until it is made anew or released: its record may be there. */
+static void end_shares(const struct slot_jobs *s, const struct agent_job *j)
+{
+    const struct err *err = j->err.kind ? &j->err : NULL;
+    if (j->kind == AGENT_JOB_BIND) {
+        late_binding_bound(s->slots, &j->binding, err);
+    } else {
+        late_binding_released(s->slots, j->slot, err);
+        if (!err)
+            cards_drop_share(s->cards, j->slot);
+    }
+    late_binding_retry_now(s->slots);
 }
 
 bool slot_jobs_end(const struct slot_jobs *s, struct agent_job *j)
 {
     assert(j->kind == AGENT_JOB_BIND || j->kind == AGENT_JOB_RELEASE);
+    if (agent_job_pool(j) == SLOT_POOL_SHARE) {
+        end_shares(s, j);
+        return false;
+    }
     struct card_view *v = *j->uuid ? cards_find(s->cards, j->uuid) : NULL;
     const struct err *err = j->err.kind ? &j->err : NULL;
     bool read = v && *j->view.card.uuid;
@@ -280,9 +355,9 @@ void slot_jobs_rebind_lost(const struct slot_jobs *s)
     unsigned slot;
     while (late_binding_lost(s->slots, &made, &slot)) {
         auto_err struct err e = {0};
-        auto_free char *name = cdi_slot_name(slot);
+        char name[SLOT_WORD_BYTES];
         log_warn("Another program removed a pod's slice: making it again", kv_int("slot", slot));
-        if (s->cdi_slots && cdi_slots_remove(s->cdi_slots, name, &e) < 0)
+        if (s->cdi_slots && cdi_slots_remove(s->cdi_slots, slot_name(slot, name), &e) < 0)
             log_warn("Could not remove the CDI file of a slot", kv_int("slot", slot), kv_err(&e));
     }
 }

@@ -15,9 +15,10 @@
 struct slot_jobs {
     /* Borrowed. */
     const struct clock *clk;
-    struct late_binding *slots;        /* NULL: no slices are made for pods; nothing here works */
-    struct kubelet_link *kubelet;      /* grants the slots; never NULL with `slots` */
-    const struct cdi_slots *cdi_slots; /* the CDI files of slots; NULL: none are written */
+    struct late_binding *slots;         /* NULL: no slices are made for pods; nothing here works */
+    struct kubelet_link *kubelet;       /* grants the slots; never NULL with `slots` */
+    const struct cdi_slots *cdi_slots;  /* the CDI files of slots; NULL: none are written */
+    const struct plugin_config *config; /* how cards are shared where the spec says nothing; NULL */
     struct cards *cards;
     const struct spec_source *spec_source;
     const struct card_tracks *tracks;

@@ -164,7 +164,7 @@ void withdrawal_seal_slots(const struct withdrawal *w, const struct slot_binding
     char(*ids)[DEVICE_ID_BYTES] = xcalloc(b->n, sizeof(*ids));
     auto_free const char **list = xcalloc(b->n, sizeof(char *));
     for (size_t i = 0; i < b->n; i++)
-        list[i] = device_slot_id(b->bound[i].slot, ids[i]);
+        list[i] = slot_id(b->bound[i].slot, ids[i]);
     kubelet_link_seal(w->kubelet, list[0], list, b->n);
     free(ids);
 }
@@ -179,7 +179,7 @@ static const char *seal_of(const struct agent_job *j, char buf[DEVICE_ID_BYTES])
     case AGENT_JOB_RECOVER:
         return j->seals ? j->uuid : NULL;
     case AGENT_JOB_BIND:
-        return device_slot_id(j->binding.bound[0].slot, buf);
+        return slot_id(j->binding.bound[0].slot, buf);
     case AGENT_JOB_RELEASE:
     case AGENT_JOB_READ:
     case AGENT_JOB_COMPUTE_MODE:

@@ -46,7 +46,7 @@ static bool kind(const struct gpu_card *card, const struct card_part *p, char *b
     return p->declared;
 }
 
-/* For a slot the slice's card is not part of its name: device_slot_id. */
+/* For a slot the slice's card is not part of its name: slot_id. */
 static bool place(const struct gpu_card *card, const struct card_part *p, char *buf)
 {
     (void)card;

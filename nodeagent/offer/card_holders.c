@@ -2,6 +2,7 @@
 #include "nodeagent/offer/card_holders.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/xalloc.h"
 
@@ -39,24 +40,39 @@ static void add_part_user(const struct holders *holders, const struct gpu_card *
         add_user(holders, device_id(card, p, id), p->number, p->ci, users);
 }
 
+static bool is_of_slices(int slot)
+{
+    return slot >= 0 && slot_pool_of((unsigned)slot) == SLOT_POOL_SGPU;
+}
+
 static void add_slot_users(const struct holders *holders, const struct device_slots *made,
                            struct users *users)
 {
     for (size_t i = 0; i < holders->n_listed; i++) {
-        int slot = device_slot_of(holders->listed[i].id);
-        if (slot >= 0 && !device_slots_has(made, (unsigned)slot))
+        int slot = slot_of_id(holders->listed[i].id);
+        if (is_of_slices(slot) && !device_slots_has(made, (unsigned)slot))
             add_user(holders, holders->listed[i].id, -1, -1, users);
     }
     for (size_t i = 0; i < holders->n_grants; i++) {
         const char *id = holders->grants[i].id;
-        int slot = device_slot_of(id);
-        if (slot >= 0 && !device_slots_has(made, (unsigned)slot) && !holders_get(holders, id, 0))
+        int slot = slot_of_id(id);
+        if (is_of_slices(slot) && !device_slots_has(made, (unsigned)slot) &&
+            !holders_get(holders, id, 0))
             add_user(holders, id, -1, -1, users);
     }
 }
 
+static void add_share_users(const struct holders *holders, const struct shares *shares,
+                            const struct gpu_card *card, struct users *users)
+{
+    char id[SLOT_WORD_BYTES];
+    for (size_t i = 0; i < shares->n; i++)
+        if (strcmp(shares->items[i].card, card->uuid) == 0)
+            add_user(holders, slot_id(shares->items[i].slot, id), -1, -1, users);
+}
+
 void card_holders_mark(const struct holders *h, const struct device_slots *made,
-                       struct gpu_card *card)
+                       const struct shares *shares, struct gpu_card *card)
 {
     struct users users = {0};
     if (holders_has_card(h, card->uuid))
@@ -67,6 +83,7 @@ void card_holders_mark(const struct holders *h, const struct device_slots *made,
     }
     if (card->mode == GPU_SGPU)
         add_slot_users(h, made, &users);
+    add_share_users(h, shares, card, &users);
     gpu_card_set_holders(card, users.items, (unsigned)users.n);
     free(users.items);
 }

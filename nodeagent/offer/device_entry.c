@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/offer/device_entry.h"
 
+#include <limits.h>
+#include <stdio.h>
+
 #include "base/xalloc.h"
 
+#include "nodeagent/container/slot_pool.h"
 #include "nodeagent/mode/card_mode.h"
 #include "nodeagent/vendor/container_vendors.h"
 
@@ -25,6 +29,20 @@ void device_slice_entry(const struct gpu_card *card, const struct card_part *p, 
     card_mode_of(card->mode)->set_entry(card, p, ret);
     free(ret->cdi_name);
     ret->cdi_name = cdi_name_take;
+}
+
+void device_share_entry(const struct gpu_card *card, unsigned slot, const struct sgpu_quota *quota,
+                        struct entry_device *ret)
+{
+    char name[SLOT_WORD_BYTES];
+    *ret = device_card_entry(card);
+    ret->cdi_name = xstrdup(slot_name(slot, name));
+    ret->has_slice = true;
+    ret->slice = (struct entry_slice){.id = slot_number(slot),
+                                      .minor = UINT_MAX,
+                                      .memory_mib = quota->memory_mib,
+                                      .compute_percent = quota->compute_percent};
+    (void)snprintf(ret->slice.alias, sizeof(ret->slice.alias), "%s", ret->cdi_name);
 }
 
 int device_check_nodes(const struct device_nodes *nodes, const struct gpu_card *card, struct err *e)

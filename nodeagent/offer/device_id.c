@@ -5,35 +5,19 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/num.h"
-
+#include "nodeagent/container/slot_pool.h"
 #include "nodeagent/mode/card_mode.h"
 
-#define SLOT_ID "sgpu@"
-
-static_assert(DEVICE_ID_BYTES > GPU_UUID_BYTES + CARD_PLACE_BYTES, "an id is never cut");
-
-char *device_slot_id(unsigned slot, char *buf)
-{
-    assert(slot < SGPU_MAX_SLOTS);
-    (void)snprintf(buf, DEVICE_ID_BYTES, SLOT_ID "%u", slot);
-    return buf;
-}
-
-int device_slot_of(const char *id)
-{
-    int64_t slot = -1;
-    bool is_one = strncmp(id, SLOT_ID, strlen(SLOT_ID)) == 0 &&
-                  num_parse(id + strlen(SLOT_ID), 0, SGPU_MAX_SLOTS - 1, &slot, NULL) == 0;
-    return is_one ? (int)slot : -1;
-}
+static_assert(DEVICE_ID_BYTES > GPU_UUID_BYTES + CARD_PLACE_BYTES &&
+                  DEVICE_ID_BYTES >= SLOT_WORD_BYTES,
+              "an id is never cut");
 
 char *device_id(const struct gpu_card *card, const struct card_part *p, char *buf)
 {
     char place[CARD_PLACE_BYTES];
     int slot = p && p->slice ? sgpu_slot_of(p->slice->alias) : -1;
     if (slot >= 0)
-        return device_slot_id((unsigned)slot, buf);
+        return slot_id((unsigned)slot, buf);
     if (p && card_mode_of(card->mode)->place(card, p, place))
         (void)snprintf(buf, DEVICE_ID_BYTES, "%s/%s", card->uuid, place);
     else

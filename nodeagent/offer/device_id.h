@@ -15,7 +15,8 @@
  *                       | compute instances also the compute slice: "GPU-…/1c.3g.40gb@4.1"
  * slice                 | UUID of the card and the slice's alias: "GPU-…/small-0"
  * virtual function      | UUID of the card and the function's distance from it: "GPU-…/vf@2"
- * slot                  | "sgpu@3"; its card is chosen only when its pod is known
+ * slot                  | "sgpu@3" or "share@3" (slot_pool.h); its card is chosen only when its
+ *                       | pod is known
  * replica, the third    | "::2" behind the identifier of the shared device
  */
 #define DEVICE_ID_BYTES 192
@@ -24,7 +25,3 @@
 char *device_id(const struct gpu_card *card, const struct card_part *p, char *buf);
 /* The length of an id without its replica's suffix. */
 size_t device_id_base(const char *id);
-/* The id of a slot. buf as above. */
-char *device_slot_id(unsigned slot, char *buf);
-/* The slot of an id; -1: it is not a slot's. */
-int device_slot_of(const char *id);

@@ -3,11 +3,13 @@
 
 #include <assert.h>
 
-static_assert(SGPU_MAX_SLOTS % 64 == 0, "a bit for each slot");
+static_assert(SLOT_MAX % 64 == 0, "a bit for each slot");
+static_assert(SGPU_MAX_SLOTS == SLOT_POOL_SIZE && SLOT_POOL_SGPU == 0,
+              "the number in a slice's alias is its slot");
 
 void device_slots_put(struct device_slots *s, unsigned slot)
 {
-    assert(slot < SGPU_MAX_SLOTS);
+    assert(slot < SLOT_MAX);
     s->bits[slot / 64] |= UINT64_C(1) << (slot % 64);
 }
 
@@ -23,6 +25,6 @@ void device_slots_add(struct device_slots *s, const struct gpu_card *card)
 
 bool device_slots_has(const struct device_slots *s, unsigned slot)
 {
-    assert(slot < SGPU_MAX_SLOTS);
+    assert(slot < SLOT_MAX);
     return s->bits[slot / 64] >> (slot % 64) & 1;
 }

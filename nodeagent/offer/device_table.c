@@ -7,12 +7,14 @@
 
 #include "base/xalloc.h"
 
-#include "nodeagent/cdi/cdi_slot.h"
+#include "nodeagent/container/slot_pool.h"
 #include "nodeagent/mode/card_mode.h"
 #include "nodeagent/offer/device_entry.h"
 #include "nodeagent/offer/device_id.h"
+#include "nodeagent/offer/share_card.h"
 #include "nodeagent/offer/sharing.h"
 #include "partition/resource_names.h"
+#include "partition/vendor.h"
 
 /* --- Building --- */
 
@@ -21,11 +23,13 @@ struct build {
     struct device_table *table;
     int strategy;
     size_t card_index; /* index of the current card */
-    struct {
-        const struct gpu_card *card; /* the first card with such a part */
-        unsigned n, free_slices;
-        struct device_slots made;
-    } slots;
+    bool shares;       /* there is a pool of shares */
+    struct pool {
+        const struct gpu_card *card; /* the first card of it */
+        unsigned n, room;            /* slots; and how many of them may be held */
+        struct device_slots made;    /* slots with a slice or share */
+        struct device_slots sound;   /* of shares: those on a card that is on offer */
+    } pools[SLOT_N_POOLS];
 };
 
 static const struct device_want *want_of(const struct build *b, const struct gpu_card *card)
@@ -68,12 +72,17 @@ static bool is_free_of_others(const struct build *b, const char *name, const str
     return !b->s->holders || !holders_has_conflict(b->s->holders, name, d->id, d->replicas > 1);
 }
 
+static struct sharing_rules rules_of(const struct build *b)
+{
+    return (struct sharing_rules){b->s->config, b->strategy, b->s->publisher};
+}
+
 static const struct sharing unshared = {.replicas = 1};
 
 static void add_whole_card(struct build *b, const struct gpu_card *card, bool healthy)
 {
     char name[RESOURCE_NAME_BYTES];
-    const struct sharing_rules rules = {b->s->config, b->strategy, b->s->publisher};
+    const struct sharing_rules rules = rules_of(b);
     const struct sharing sharing = sharing_of(&rules, card->vendor, want_of(b, card), NULL);
     if (!resource_name(card->vendor, b->strategy, sharing.renamed, NULL, name))
         return;
@@ -102,7 +111,7 @@ static void add_part(struct build *b, const struct gpu_card *card, const struct 
     char id[DEVICE_ID_BYTES];
     if (!card_part_kind(card, p, kind))
         return;
-    const struct sharing_rules rules = {b->s->config, b->strategy, b->s->publisher};
+    const struct sharing_rules rules = rules_of(b);
     const struct sharing sharing =
         m->can_share ? sharing_of(&rules, card->vendor, want_of(b, card), kind) : unshared;
     if (!m->resource(card->vendor, b->strategy, sharing.renamed, kind, name))
@@ -134,26 +143,40 @@ static unsigned slices_for_pods(const struct card_view *v)
     return v->hangs ? of_pods : SGPU_MAX_SLICES - (s->n - of_pods);
 }
 
-static void add_slot(struct build *b, const char *name, unsigned slot)
+static struct table_device *add_slot(struct build *b, const char *name, unsigned slot)
 {
     char id[DEVICE_ID_BYTES];
+    char word[SLOT_WORD_BYTES];
     struct table_device *d =
-        add_device(b, name, b->slots.card, &unshared, device_slot_id(slot, id));
+        add_device(b, name, b->pools[slot_pool_of(slot)].card, &unshared, slot_id(slot, id));
     d->start = slot;
     d->numa = -1;
     d->entry.is_slot = true;
-    d->entry.cdi_name = cdi_slot_name(slot);
+    d->entry.cdi_name = xstrdup(slot_name(slot, word));
+    return d;
 }
 
 static bool has_holder(const struct build *b, unsigned slot)
 {
-    char id[DEVICE_ID_BYTES];
-    return b->s->holders && holders_has(b->s->holders, device_slot_id(slot, id));
+    char id[SLOT_WORD_BYTES];
+    return b->s->holders && holders_has(b->s->holders, slot_id(slot, id));
+}
+
+static bool is_made(const struct build *b, unsigned slot)
+{
+    return device_slots_has(&b->pools[slot_pool_of(slot)].made, slot);
 }
 
 static bool is_held(const struct build *b, unsigned slot)
 {
-    return has_holder(b, slot) || device_slots_has(&b->slots.made, slot);
+    return has_holder(b, slot) || is_made(b, slot);
+}
+
+/* The room of a card for shares is what those on it left; its slices count as such. */
+static bool takes_room(const struct build *b, unsigned slot)
+{
+    return slot_pool_of(slot) == SLOT_POOL_SHARE ? has_holder(b, slot) && !is_made(b, slot)
+                                                 : is_held(b, slot);
 }
 
 static bool is_sick(const struct build *b, unsigned slot)
@@ -168,45 +191,141 @@ static bool may_grant_slots(const struct build *b)
     return !b->s->pods_forbidden && !b->table->cdi_off;
 }
 
-/* Adds sixteen slots for each card whose slices are made for pods, and the held slots beyond, which
- * were granted when there were more cards. Held slots count first; of the others as many may be
- * granted as slices can still be made. */
-static void add_slots(struct build *b)
+/* True where a card could make, or has, what a held slot stands for. */
+static bool is_sound(const struct build *b, unsigned slot)
+{
+    const struct pool *p = &b->pools[slot_pool_of(slot)];
+    if (slot_pool_of(slot) == SLOT_POOL_SHARE && is_made(b, slot))
+        return device_slots_has(&p->sound, slot);
+    return p->room > 0 || slot_pool_of(slot) == SLOT_POOL_SHARE;
+}
+
+static bool pool_name(const struct build *b, enum slot_pool pool, char *ret)
+{
+    const char *vendor = b->pools[pool].card->vendor;
+    return pool == SLOT_POOL_SHARE
+               ? resource_name(vendor, b->strategy, /* renamed= */ false, /* profile= */ NULL, ret)
+               : resource_slice_name(vendor, /* alias= */ NULL, ret);
+}
+
+/* Adds the slots of the cards of a pool, and the held slots beyond, which were granted when there
+ * were more cards. Held slots count first; of the others as many may be granted as slices or shares
+ * can still be made. */
+static void add_slots(struct build *b, enum slot_pool pool)
 {
     char name[RESOURCE_NAME_BYTES];
-    unsigned left = b->slots.free_slices;
-    if (!b->slots.n || !resource_slice_name(b->slots.card->vendor, NULL, name))
+    const struct pool *p = &b->pools[pool];
+    unsigned left = p->room;
+    if (!p->card || !pool_name(b, pool, name))
         return;
-    for (unsigned slot = 0; slot < SGPU_MAX_SLOTS; slot++)
-        left -= left && is_held(b, slot);
-    for (unsigned slot = 0; slot < SGPU_MAX_SLOTS; slot++) {
-        if (slot >= b->slots.n && !has_holder(b, slot))
+    for (unsigned i = 0; i < SLOT_POOL_SIZE; i++)
+        left -= left && takes_room(b, slot_at(pool, i));
+    for (unsigned i = 0; i < SLOT_POOL_SIZE; i++) {
+        unsigned slot = slot_at(pool, i);
+        if (i >= p->n && !has_holder(b, slot))
             continue;
         bool held = is_held(b, slot);
         bool sick = is_sick(b, slot);
-        add_slot(b, name, slot);
-        struct table_resource *r = resource_for(b, name, /* one_replica= */ false);
-        assert(r->n_devices > 0 && r->devices[r->n_devices - 1].start == slot);
-        r->devices[r->n_devices - 1].healthy = b->slots.free_slices && !sick && (held || left) &&
-                                               (may_grant_slots(b) || has_holder(b, slot));
+        add_slot(b, name, slot)->healthy = is_sound(b, slot) && !sick && (held || left) &&
+                                           (may_grant_slots(b) || has_holder(b, slot));
         left -= left && !sick && !held;
     }
 }
 
-static void count_slots(struct build *b, const struct card_view *v, bool healthy)
+static bool note_nodes(struct build *b, const struct gpu_card *card)
 {
-    const struct gpu_card *card = &v->card;
     auto_err struct err e = {0};
     bool has_nodes = device_check_nodes(b->s->nodes, card, &e) == 0;
     if (!has_nodes && !b->table->left_out)
         b->table->left_out = xstrdup(err_msg(&e));
     b->table->cdi_off |= b->s->setup && !cri_resolves_names(&b->s->setup->runtime);
     b->table->pods_forbidden |= b->s->pods_forbidden != NULL;
-    if (!b->slots.card)
-        b->slots.card = card;
-    b->slots.n += b->slots.n < SGPU_MAX_SLOTS ? SGPU_MAX_SLICES : 0;
-    b->slots.free_slices += healthy && has_nodes ? slices_for_pods(v) : 0;
-    device_slots_add(&b->slots.made, card);
+    return has_nodes;
+}
+
+/* Sixteen slots for each card whose slices are made for pods. */
+static void count_slots(struct build *b, const struct card_view *v, bool healthy)
+{
+    const struct gpu_card *card = &v->card;
+    struct pool *p = &b->pools[SLOT_POOL_SGPU];
+    bool has_nodes = note_nodes(b, card);
+    if (!p->card)
+        p->card = card;
+    p->n += p->n < SLOT_POOL_SIZE ? SGPU_MAX_SLICES : 0;
+    p->room += healthy && has_nodes ? slices_for_pods(v) : 0;
+    device_slots_add(&p->made, card);
+}
+
+/* --- Shares --- */
+
+static const struct shares *shares_of(const struct build *b)
+{
+    static const struct shares none;
+    return b->s->shares ? b->s->shares : &none;
+}
+
+/* True when shares stand on the card. */
+static bool note_shares(struct build *b, const struct gpu_card *card, bool healthy)
+{
+    const struct shares *shares = shares_of(b);
+    struct pool *p = &b->pools[SLOT_POOL_SHARE];
+    bool any = false;
+    for (size_t i = 0; i < shares->n; i++) {
+        if (strcmp(shares->items[i].card, card->uuid) != 0)
+            continue;
+        any = true;
+        device_slots_put(&p->made, shares->items[i].slot);
+        if (healthy)
+            device_slots_put(&p->sound, shares->items[i].slot);
+    }
+    if (any && !p->card)
+        p->card = card;
+    return any;
+}
+
+static void count_shares(struct build *b, const struct share_card *c, bool healthy)
+{
+    struct pool *p = &b->pools[SLOT_POOL_SHARE];
+    bool has_nodes = note_nodes(b, c->card);
+    if (!p->card)
+        p->card = c->card;
+    p->n += c->total.shares;
+    if (p->n > SLOT_POOL_SIZE)
+        p->n = SLOT_POOL_SIZE;
+    p->room += healthy && has_nodes ? share_card_room(c) : 0;
+}
+
+/* The name of whole cards is the pool's. A card that is shared in another way under that name would
+ * be taken for a share. */
+static bool is_in_the_way(struct build *b, const struct gpu_card *card)
+{
+    const struct sharing_rules rules = rules_of(b);
+    const struct sharing sharing = sharing_of(&rules, card->vendor, want_of(b, card), NULL);
+    const struct vendor *v = vendor_find(card->vendor);
+    if (!b->shares || !v || !v->has_shares || sharing.renamed)
+        return false;
+    if (!b->table->left_out)
+        b->table->left_out = xasprintf("%s GPU %u is shared under the name %s, which stands for "
+                                       "shares on this node: set renameByDefault: true",
+                                       v->title, card->index, v->card);
+    return true;
+}
+
+/* A card whose shares are offered, or that still has some, is not offered as a whole; a pod that
+ * holds it keeps it. */
+static void add_native(struct build *b, const struct card_view *v, bool healthy)
+{
+    const struct gpu_card *card = &v->card;
+    const struct sharing_rules rules = rules_of(b);
+    const struct share_facts facts = {&rules, shares_of(b), b->s->holders};
+    struct share_card c;
+    bool has_shares = note_shares(b, card, healthy);
+    bool pooled = b->shares && share_card_of(&facts, card, want_of(b, card), &c);
+    if (pooled)
+        count_shares(b, &c, healthy && !v->hangs);
+    bool whole = !pooled && !is_in_the_way(b, card);
+    if (whole || (b->s->holders && holders_has(b->s->holders, card->uuid)))
+        add_whole_card(b, card, healthy && whole && !has_shares);
 }
 
 /* --- The table --- */
@@ -218,7 +337,7 @@ static void add_card(struct build *b, const struct card_view *v, const struct ca
     const struct gpu_card *card = &v->card;
     const struct device_want *want = want_of(b, card);
     if (card->mode == GPU_NATIVE) {
-        add_whole_card(b, card, card->healthy && offer->whole);
+        add_native(b, v, card->healthy && offer->whole);
         return;
     }
     if (card->mode == GPU_MIG && b->strategy == API_STRATEGY_NONE) {
@@ -254,13 +373,17 @@ void device_table_build(const struct node_state *s, const struct card_offer *off
                         struct device_table *ret)
 {
     *ret = (struct device_table){0};
-    struct build b = {.s = s, .table = ret, .strategy = strategy};
+    struct build b = {.s = s,
+                      .table = ret,
+                      .strategy = strategy,
+                      .shares = share_pool_exists(s->spec, s->publisher)};
     for (size_t i = 0; i < s->n_cards; i++)
         if (*s->cards[i].card.uuid && !s->cards[i].card.unread) {
             b.card_index = i;
             add_card(&b, &s->cards[i], &offers[i]);
         }
-    add_slots(&b);
+    for (unsigned p = 0; p < SLOT_N_POOLS; p++)
+        add_slots(&b, (enum slot_pool)p);
     if (ret->n_resources)
         qsort(ret->resources, ret->n_resources, sizeof(*ret->resources), by_name);
     for (size_t i = 0; i < ret->n_resources; i++)

@@ -65,6 +65,7 @@ struct node_state {
     struct unready unready;                 /* valid once the offer is served */
     const struct device_nodes *nodes;       /* device files that containers get; NULL: not used */
     const struct device_slots *sick;        /* slots that cannot be granted anew; NULL: none */
+    const struct shares *shares;            /* on the cards; NULL: none */
     const char *node;                       /* its name; NULL: not known */
     const struct neighbours *neighbours;    /* other programs beside the agent; NULL: not known */
     const struct outdated_grants *outdated; /* NULL: not known yet, or there is no kubelet */

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/rfc3339.h"
@@ -12,6 +13,7 @@
 
 #include "nodeagent/mode/card_mode.h"
 #include "nodeagent/offer/device_id.h"
+#include "nodeagent/offer/share_card.h"
 #include "nodeagent/offer/sharing.h"
 #include "service/conditions.h"
 
@@ -31,16 +33,14 @@ static void add_consumer(const struct card_view *v, unsigned i, struct device_co
     c->uid = v->pods && *v->pods[i].pod_uid ? xstrdup(v->pods[i].pod_uid) : NULL;
 }
 
-/* Adds the pods that hold the card, or the part p. True: there is one, even if its name is not
+/* Adds the pods that hold the device with this id. True: there is one, even if its name is not
  * known yet. */
-static bool add_holders(const struct node_state *s, const struct gpu_card *card,
-                        const struct card_part *p, struct device_consumer **list, size_t *n)
+static bool add_holders_of(const struct node_state *s, const char *id,
+                           struct device_consumer **list, size_t *n)
 {
-    char id[DEVICE_ID_BYTES];
     const struct holder *h;
     if (!s->holders)
         return false;
-    device_id(card, p, id);
     for (size_t i = 0; (h = holders_get(s->holders, id, i)) && *n < MAX_CONSUMERS; i++) {
         struct device_consumer *c = XPUSH(*list, *n);
         c->namespace = xstrdup(h->ns);
@@ -49,6 +49,14 @@ static bool add_holders(const struct node_state *s, const struct gpu_card *card,
         c->container = xstrdup(h->container);
     }
     return holders_has(s->holders, id);
+}
+
+/* The same of the card, or the part p. */
+static bool add_holders(const struct node_state *s, const struct gpu_card *card,
+                        const struct card_part *p, struct device_consumer **list, size_t *n)
+{
+    char id[DEVICE_ID_BYTES];
+    return add_holders_of(s, device_id(card, p, id), list, n);
 }
 /* NOLINTEND(readability-non-const-parameter) */
 
@@ -93,6 +101,49 @@ static void build_bare_instance(const struct card_view *v, const struct mig_inst
     to->in_use = from->in_use;
 }
 
+/* --- Shares --- */
+
+/* Where a card has more shares than the list may hold, the first are shown. */
+enum { MAX_SHARES = 128 };
+
+static void build_share(const struct node_state *s, const struct share *from,
+                        struct device_partition *to)
+{
+    char name[SLOT_WORD_BYTES];
+    char id[SLOT_WORD_BYTES];
+    slot_name(from->slot, name);
+    to->uuid = xasprintf("%s/%s", from->card, name);
+    to->profile = xstrdup(DEVICE_SHARE);
+    to->has_slice = true;
+    to->slice = (struct device_slice){.id = slot_number(from->slot),
+                                      .alias = xstrdup(name),
+                                      .memory_mib = from->memory_mib,
+                                      .compute_percent = from->percent};
+    bool held = add_holders_of(s, slot_id(from->slot, id), &to->in_use_by, &to->n_in_use_by);
+    to->in_use = to->n_in_use_by || held;
+}
+
+static int by_slot(const void *a, const void *b)
+{
+    const struct share *x = *(const struct share *const *)a;
+    const struct share *y = *(const struct share *const *)b;
+    return x->slot < y->slot ? -1 : x->slot > y->slot;
+}
+
+static void build_shares(const struct node_state *s, const char *uuid, struct device_card *to)
+{
+    const struct share **list = NULL;
+    size_t n = 0;
+    for (size_t i = 0; s->shares && i < s->shares->n; i++)
+        if (strcmp(s->shares->items[i].card, uuid) == 0)
+            *XPUSH(list, n) = &s->shares->items[i];
+    if (n)
+        qsort(list, n, sizeof(*list), by_slot);
+    for (size_t i = 0; i < n && i < MAX_SHARES; i++)
+        build_share(s, list[i], XPUSH(to->partitions, to->n_partitions));
+    free(list);
+}
+
 /* Partitions with a UUID come first, in the order of card_part_at. */
 static void build_partitions(const struct node_state *s, const struct card_view *v,
                              struct device_card *to)
@@ -105,6 +156,7 @@ static void build_partitions(const struct node_state *s, const struct card_view 
         if (v->card.state.items[i].n_cis == 0)
             build_bare_instance(v, &v->card.state.items[i],
                                 XPUSH(to->partitions, to->n_partitions));
+    build_shares(s, v->card.uuid, to);
     for (size_t i = 0; i < to->n_partitions; i++)
         if (to->partitions[i].has_gi_id)
             build_illness(s->health, v->card.uuid, (unsigned)to->partitions[i].gi_id,
@@ -118,6 +170,25 @@ static void build_sgpu(const struct gpu_card *from, struct device_card *to)
         to->sgpu = (struct device_sgpu_state){.memory_mib = from->sgpu.memory_mib,
                                               .qos_policy = from->sgpu.qos,
                                               .timeslice_ms = from->sgpu.timeslice_ms};
+}
+
+static void build_fractional(const struct node_state *s, const struct gpu_card *from,
+                             struct device_card *to)
+{
+    static const struct shares none;
+    const struct shares *shares = s->shares ? s->shares : &none;
+    const struct device_want *want = node_state_want(s, from->uuid);
+    const struct sharing_rules rules = {s->config, sharing_strategy(s->config, s->spec),
+                                        s->publisher};
+    const struct share_facts facts = {&rules, shares, s->holders};
+    struct share_card c;
+    to->has_fractional = share_pool_exists(s->spec, s->publisher) &&
+                         share_card_of(&facts, from, want, &c) && !c.only_whole;
+    if (to->has_fractional)
+        to->fractional = (struct device_fractional_state){.memory_mib = c.total.memory_mib,
+                                                          .compute_percent = c.total.percent,
+                                                          .max_shares = c.total.shares,
+                                                          .enforcement = API_ENFORCEMENT_NONE};
 }
 
 static void build_identity(const struct gpu_card *from, struct device_card *to)
@@ -265,6 +336,9 @@ static struct pods pods_in_the_way(const struct card_view *v, const struct card_
         if (must_be_free(&v->card, plan, &part, i))
             add_pods(&p, to->partitions[i].in_use_by, to->partitions[i].n_in_use_by);
     }
+    for (size_t i = 0; i < to->n_partitions; i++) /* a share holds the card as a whole */
+        if (strcmp(to->partitions[i].profile, DEVICE_SHARE) == 0)
+            add_pods(&p, to->partitions[i].in_use_by, to->partitions[i].n_in_use_by);
     return p;
 }
 
@@ -330,6 +404,7 @@ static void show_card(const struct node_state *s, const struct card_view *v,
 {
     build_identity(&v->card, to);
     build_sgpu(&v->card, to);
+    build_fractional(s, &v->card, to);
     bool held = add_holders(s, &v->card, /* p= */ NULL, &to->in_use_by, &to->n_in_use_by);
     for (unsigned i = 0; i < v->card.n_users; i++)
         if (v->card.users[i].part < 0)

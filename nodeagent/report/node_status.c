@@ -18,6 +18,7 @@
 #include "nodeagent/report/node_summary.h"
 #include "nodeagent/report/outdated_report.h"
 #include "partition/model.h"
+#include "partition/share_numbers.h"
 #include "service/conditions.h"
 
 static void build_models(const struct node_state *s, struct device_status *ret)
@@ -235,6 +236,29 @@ static void build_cards(const struct node_state *s, const struct node_offer *o,
     }
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct device_resource *)a)->name,
+                  ((const struct device_resource *)b)->name);
+}
+
+/* What the cards have for shares together, beside the slots that the kubelet counts. */
+static void build_sums(const struct node_state *s, const struct node_offer *o,
+                       struct device_status *ret)
+{
+    struct share_sums sums = {0};
+    for (size_t i = 0; i < s->n_cards; i++) {
+        const struct gpu_card *card = &s->cards[i].card;
+        const struct device_card *told = device_status_card(ret, card->uuid);
+        const struct device_want *want = node_state_want(s, card->uuid);
+        if (told && told->has_fractional && card->healthy && o->cards[i].whole)
+            share_sums_add(&sums, (int64_t)card->memory_mib, &want->sharing.fractional);
+    }
+    share_sums_offer(&sums, &ret->resources, &ret->n_resources);
+    if (ret->n_resources)
+        qsort(ret->resources, ret->n_resources, sizeof(*ret->resources), by_name);
+}
+
 static void build_hardware(const struct node_state *s, const struct node_offer *o,
                            const struct device_status *prev, int64_t now_ms,
                            struct device_status *ret)
@@ -247,6 +271,7 @@ static void build_hardware(const struct node_state *s, const struct node_offer *
         keep_models(prev, ret);
     node_summary_build(ret);
     device_table_counts(&o->table, &s->unready, s->publisher, ret);
+    build_sums(s, o, ret);
     build_labels(s, o, prev, now_ms, ret);
 }
 

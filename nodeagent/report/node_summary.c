@@ -58,7 +58,9 @@ void node_summary_build(struct device_status *ret)
     for (size_t i = 0; i < ret->n_devices; i++) {
         const struct device_card *c = &ret->devices[i];
         tally_add(&models, &n_models, c->model ? c->model : "unknown");
-        if (c->mode == API_MODE_NATIVE || !c->n_partitions)
+        if (c->has_fractional)
+            tally_add(&layout, &n_layout, "fractional");
+        else if (c->mode == API_MODE_NATIVE || !c->n_partitions)
             tally_add(&layout, &n_layout, card_mode_of((enum gpu_mode)c->mode)->summary);
         ret->summary.in_use += c->in_use;
         ret->summary.partitions += (int64_t)c->n_partitions;

@@ -16,8 +16,6 @@
 
 enum { AGAIN_MS = 1000 };
 
-static_assert(CDI_MAX_SLOTS == SGPU_MAX_SLOTS, "what names a slot in a file, and in a set");
-
 enum state {
     GRANTED, /* to a pod that the list does not show yet */
     NEW,     /* the pod's name is known */
@@ -27,12 +25,15 @@ enum state {
     BOUND,
 };
 
-/* One container and its slots. */
+/* One container and its slots of one pool. */
 struct binding {
     char *ns, *pod, *container, *uid;
+    enum slot_pool pool;
     unsigned *slots; /* ascending */
     size_t n_slots;
-    struct slot_wish *wishes; /* one per slot; NULL before KNOWN */
+    bool known;               /* the wishes are; false before KNOWN */
+    struct slot_wish *wishes; /* of slices, one per slot */
+    struct share_wish share;  /* of shares, for all */
     enum state state;
     char *trouble; /* NULL: none */
     bool news;     /* the trouble was not reported yet */
@@ -82,6 +83,7 @@ static void binding_done(struct binding *b)
     free(b->uid);
     free(b->slots);
     free(b->wishes);
+    share_wish_done(&b->share);
     free(b->trouble);
     *b = (struct binding){0};
 }
@@ -106,10 +108,11 @@ static bool is_of_container(const struct binding *b, const struct holder *h)
            strcmp(b->container, h->container) == 0;
 }
 
-static struct binding *binding_of(struct binding *items, size_t n, const struct holder *h)
+static struct binding *binding_of(struct binding *items, size_t n, const struct holder *h,
+                                  enum slot_pool pool)
 {
     for (size_t i = 0; i < n; i++)
-        if (is_of_container(&items[i], h))
+        if (items[i].pool == pool && is_of_container(&items[i], h))
             return &items[i];
     return NULL;
 }
@@ -124,7 +127,7 @@ static int by_number(const void *a, const void *b)
 static bool is_granted(const struct holders *h, unsigned slot)
 {
     for (size_t i = 0; i < h->n_grants; i++)
-        if (device_slot_of(h->grants[i].id) == (int)slot)
+        if (slot_of_id(h->grants[i].id) == (int)slot)
             return true;
     return false;
 }
@@ -136,13 +139,15 @@ static struct binding *list_bindings(const struct holders *h, size_t *ret_n)
     *ret_n = 0;
     for (size_t i = 0; i < h->n_listed; i++) {
         const struct holder *holder = &h->listed[i];
-        int slot = device_slot_of(holder->id);
+        int slot = slot_of_id(holder->id);
         if (slot < 0 || !holder->pod || !holder->ns || !holder->container)
             continue;
-        struct binding *b = binding_of(list, *ret_n, holder);
+        enum slot_pool pool = slot_pool_of((unsigned)slot);
+        struct binding *b = binding_of(list, *ret_n, holder, pool);
         if (!b) {
             b = XPUSH(list, *ret_n);
-            *b = (struct binding){.ns = xstrdup(holder->ns),
+            *b = (struct binding){.pool = pool,
+                                  .ns = xstrdup(holder->ns),
                                   .pod = xstrdup(holder->pod),
                                   .container = xstrdup(holder->container),
                                   .state = NEW,
@@ -151,7 +156,7 @@ static struct binding *list_bindings(const struct holders *h, size_t *ret_n)
         *XPUSH(b->slots, b->n_slots) = (unsigned)slot;
     }
     for (size_t i = 0; i < *ret_n; i++) {
-        assert(list[i].n_slots > 0 && !list[i].wishes);
+        assert(list[i].n_slots > 0 && !list[i].known);
         qsort(list[i].slots, list[i].n_slots, sizeof(*list[i].slots), by_number);
         for (size_t k = 0; k < list[i].n_slots; k++)
             if (is_granted(h, list[i].slots[k]))
@@ -232,7 +237,7 @@ static void put_off(struct late_binding *l, struct binding *b, enum state state,
                  kv("container", b->container), kv("error", why));
         b->news = true;
     }
-    assert(state == NEW || (state == KNOWN && b->wishes && b->uid)); /* the states that wait */
+    assert(state == NEW || (state == KNOWN && b->known && b->uid)); /* the states that wait */
     xstr_set(&b->trouble, why);
     b->state = state;
     b->retry = false;
@@ -251,6 +256,25 @@ static const char *identity_of(const json_t *pod)
     return mirrored ? mirrored : JX_STR_AT(pod, "metadata", "uid");
 }
 
+static int read_slices(struct binding *b, const json_t *pod, struct err *e)
+{
+    auto_free struct slot_wish *wishes = xcalloc(b->n_slots, sizeof(*wishes));
+    for (size_t i = 0; i < b->n_slots; i++)
+        TRY(slot_wish_of(pod, b->container, (unsigned)i, &wishes[i], e));
+    free(b->wishes);
+    b->wishes = TAKE(wishes);
+    return 0;
+}
+
+static int read_share(struct binding *b, const json_t *pod, struct err *e)
+{
+    struct share_wish wish;
+    TRY(share_wish_of(pod, b->container, b->n_slots, &wish, e));
+    share_wish_done(&b->share);
+    b->share = wish;
+    return 0;
+}
+
 static int read_wishes(const struct late_binding *l, struct binding *b, const json_t *pod,
                        struct err *e)
 {
@@ -258,11 +282,8 @@ static int read_wishes(const struct late_binding *l, struct binding *b, const js
     const char *uid = identity_of(pod);
     if (!node || strcmp(node, l->d.node) != 0 || !uid)
         return err_set(e, ERR_CONFLICT, "the pod of this name is not on this node");
-    auto_free struct slot_wish *wishes = xcalloc(b->n_slots, sizeof(*wishes));
-    for (size_t i = 0; i < b->n_slots; i++)
-        TRY(slot_wish_of(pod, b->container, (unsigned)i, &wishes[i], e));
-    free(b->wishes);
-    b->wishes = TAKE(wishes);
+    TRY(b->pool == SLOT_POOL_SHARE ? read_share(b, pod, e) : read_slices(b, pod, e));
+    b->known = true;
     xstr_set(&b->uid, uid);
     return 0;
 }
@@ -333,17 +354,20 @@ void late_binding_retry_now(struct late_binding *l)
 
 /* --- Binding --- */
 
-static int choose(const struct binding *b, const struct slot_card *cards, size_t n,
-                  struct slot_binding *ret, struct err *e)
+/* *ret has the slots, without cards. */
+static int choose(const struct binding *b, const struct slot_rooms *rooms, struct slot_binding *ret,
+                  struct err *e)
 {
     auto_free struct slot_place *places = xcalloc(b->n_slots, sizeof(*places));
-    TRY(slot_place(cards, n, b->slots, b->wishes, b->n_slots, places, e));
+    if (b->pool == SLOT_POOL_SHARE)
+        return share_place(&rooms->shares, &b->share, ret, e);
+    TRY(slot_place(rooms->cards, rooms->n_cards, b->slots, b->wishes, b->n_slots, places, e));
     for (size_t i = 0; i < b->n_slots; i++) {
         const struct slot_place *p = &places[i];
         assert(p->card && p->quota.memory_mib > 0);
-        struct bound_slot *g = XPUSH(ret->bound, ret->n);
-        *g = (struct bound_slot){.slot = b->slots[i], .quota = p->quota, .qos = p->qos};
-        memcpy(g->card, p->card->uuid, sizeof(g->card));
+        ret->bound[i].quota = p->quota;
+        ret->bound[i].qos = p->qos;
+        memcpy(ret->bound[i].card, p->card->uuid, sizeof(ret->bound[i].card));
     }
     return 0;
 }
@@ -356,32 +380,34 @@ static bool has_any_made(const struct binding *b, const struct device_slots *mad
     return false;
 }
 
-/* Copies the binding without cards. */
-static void leave_unplaced(const struct binding *b, struct err *why, struct slot_binding *ret)
+static void clear_cards(struct slot_binding *b)
 {
-    for (size_t i = 0; i < b->n_slots; i++)
-        *XPUSH(ret->bound, ret->n) = (struct bound_slot){.slot = b->slots[i], .qos = -1};
-    (void)err_move(&ret->unplaced, why);
+    for (size_t i = 0; i < b->n; i++)
+        b->bound[i] = (struct bound_slot){.slot = b->bound[i].slot, .qos = -1};
 }
 
 /* Prepares the binding of a container whose wishes are known. False: it has to wait, or was put
  * off. */
-static bool prepare(struct late_binding *l, struct binding *b, const struct slot_card *cards,
-                    size_t n, const struct device_slots *made, const struct slot_gate *gate,
+static bool prepare(struct late_binding *l, struct binding *b, const struct slot_rooms *rooms,
+                    const struct device_slots *made, const struct slot_gate *gate,
                     struct slot_binding *ret)
 {
     auto_err struct err e = {0};
-    assert(b->wishes && b->uid && b->n_slots > 0); /* it is KNOWN */
+    assert(b->known && b->uid && b->n_slots > 0); /* it is KNOWN */
     *ret = (struct slot_binding){.ns = xstrdup(b->ns),
                                  .pod = xstrdup(b->pod),
                                  .uid = xstrdup(b->uid),
                                  .container = xstrdup(b->container)};
-    if (choose(b, cards, n, ret, &e) == 0)
+    for (size_t i = 0; i < b->n_slots; i++)
+        *XPUSH(ret->bound, ret->n) = (struct bound_slot){.slot = b->slots[i], .qos = -1};
+    if (choose(b, rooms, ret, &e) == 0)
         return true;
-    if (gate->room_may_come)
+    clear_cards(ret);
+    if (gate->room_may_come[b->pool])
         return false;
-    if (!b->tried && has_any_made(b, made)) {
-        leave_unplaced(b, &e, ret);
+    /* A share that another pod left under the slot takes no room: it is not counted. */
+    if (b->pool != SLOT_POOL_SHARE && !b->tried && has_any_made(b, made)) {
+        (void)err_move(&ret->unplaced, &e);
         return true;
     }
     /* Room may become free; a pod that can never fit may be changed. */
@@ -399,7 +425,7 @@ static bool may_begin(struct late_binding *l, struct binding *b, const struct sl
     return may;
 }
 
-bool late_binding_next(struct late_binding *l, const struct slot_card *cards, size_t n,
+bool late_binding_next(struct late_binding *l, const struct slot_rooms *rooms,
                        const struct device_slots *made, const struct slot_gate *gate,
                        struct slot_binding *ret)
 {
@@ -409,7 +435,7 @@ bool late_binding_next(struct late_binding *l, const struct slot_card *cards, si
         struct binding *b = &l->items[i];
         auto_slot_binding struct slot_binding binding = {0};
         if (b->state != KNOWN || (b->due_mono_ms > now && !b->retry) ||
-            !prepare(l, b, cards, n, made, gate, &binding) || !may_begin(l, b, gate, &binding))
+            !prepare(l, b, rooms, made, gate, &binding) || !may_begin(l, b, gate, &binding))
             continue;
         assert(binding.n == b->n_slots);
         b->state = RUNS;
@@ -424,11 +450,11 @@ bool late_binding_next(struct late_binding *l, const struct slot_card *cards, si
 void late_binding_bound(struct late_binding *l, const struct slot_binding *b, const struct err *err)
 {
     const struct holder about = {.ns = b->ns, .pod = b->pod, .container = b->container};
-    for (size_t i = 0; i < b->n; i++)
-        if (!binding_of(l->items, l->n, &about))
-            slot_leftovers_add(&l->leftovers, b->bound[i].slot);
-    struct binding *now = binding_of(l->items, l->n, &about);
-    assert(!now || now->state < KNOWN || (now->wishes && now->uid));
+    assert(b->n > 0);
+    struct binding *now = binding_of(l->items, l->n, &about, slot_pool_of(b->bound[0].slot));
+    for (size_t i = 0; !now && i < b->n; i++)
+        slot_leftovers_add(&l->leftovers, b->bound[i].slot);
+    assert(!now || now->state < KNOWN || (now->known && now->uid));
     if (!now || now->state != RUNS || strcmp(now->uid, b->uid) != 0)
         return;
     if (err) {
@@ -497,7 +523,7 @@ static bool is_held(const void *arg, unsigned slot)
 {
     const struct release_facts *f = arg;
     char id[DEVICE_ID_BYTES];
-    return holders_has(f->h, device_slot_id(slot, id)) || has_container(f->l, slot);
+    return holders_has(f->h, slot_id(slot, id)) || has_container(f->l, slot);
 }
 
 static bool may_release(const void *arg, unsigned slot)
@@ -553,7 +579,7 @@ bool late_binding_news(struct late_binding *l, struct unbound *ret)
         if (!b->trouble || !b->news)
             continue;
         b->news = false;
-        *ret = (struct unbound){b->ns, b->pod, b->uid, b->container, b->trouble};
+        *ret = (struct unbound){b->pool, b->ns, b->pod, b->uid, b->container, b->trouble};
         return true;
     }
     return false;

@@ -4,14 +4,16 @@
 #include "nodeagent/offer/device_slots.h"
 #include "nodeagent/offer/holders.h"
 #include "nodeagent/slots/pod_reader.h"
+#include "nodeagent/slots/share_place.h"
 #include "nodeagent/slots/slot_bind.h"
 #include "nodeagent/slots/slot_place.h"
 
 /*
- * From the grant of a slot to the slice that the slot stands for. The kubelet grants a slot without
- * naming its pod. Its PodResources list names the pod a moment later, and the pod's spec says what
- * slice it asks for. Then the slice is made, and the container runtime finds it by the slot's name.
- * A slot without a holder is released.
+ * From the grant of a slot to what the slot stands for: a slice, or a share of a card. The kubelet
+ * grants a slot without naming its pod. Its PodResources list names the pod a moment later, and the
+ * pod's spec says what it asks for. Then the slice or the share is made, and the container runtime
+ * finds it by the slot's name. A slot without a holder is released. What is said of slices below
+ * holds for shares too.
  *
  * This module holds state and decisions, on the loop's thread. The reader and the worker's jobs do
  * what takes time.
@@ -53,11 +55,19 @@ struct slot_gate {
     bool (*may_bind)(void *arg, const struct slot_binding *b, struct err *ret_why);
     bool (*may_release)(void *arg, unsigned slot);
     void *arg;
-    bool room_may_come; /* a job or an attempt that will end may bring room: a pod that finds none
-                           waits for it, and is not reported */
+    /* By pool: a job or an attempt that will end may bring room. A pod that finds none waits for it,
+     * and is not reported. */
+    bool room_may_come[SLOT_N_POOLS];
 };
 
-/* The next slots to bind, with cards chosen among these. The binding is the caller's
+/* The cards on which something can be made for slots, by pool. */
+struct slot_rooms {
+    const struct slot_card *cards; /* for slices; n_cards of them, borrowed */
+    size_t n_cards;
+    struct share_places shares;
+};
+
+/* The next slots to bind, all of one pool, with cards chosen among these. The binding is the caller's
  * (slot_binding_done), who reports the result with late_binding_bound. Call late_binding_release
  * first in each round.
  *
@@ -65,7 +75,7 @@ struct slot_gate {
  * its slots (`made`). The slice is its own, or was left by an earlier pod, and removing it may make
  * the room; only the record tells which. Such a container is returned once each time its pod was
  * read. False: none is due, or none may begin. */
-bool late_binding_next(struct late_binding *l, const struct slot_card *cards, size_t n,
+bool late_binding_next(struct late_binding *l, const struct slot_rooms *rooms,
                        const struct device_slots *made, const struct slot_gate *gate,
                        struct slot_binding *ret);
 /* Takes a reading of all cards, which shows slices of the slots in `made`. A bound slot that is
@@ -99,6 +109,7 @@ int64_t late_binding_due_mono_ms(const struct late_binding *l);
 
 /* A container whose slots could not be bound yet. */
 struct unbound {
+    enum slot_pool pool;
     const char *ns, *pod, *uid, *container; /* uid NULL: not known */
     const char *why;
 };

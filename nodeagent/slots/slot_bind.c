@@ -136,26 +136,12 @@ static int leave_other_card(const struct slot_deps *d, const struct slot_record 
     return slot_release(d, g->slot, r->card, e);
 }
 
-/* A damaged record counts as none. One of another version is an error: it is valid, and only that
- * version can read it. */
-static int read_record(const struct slot_deps *d, unsigned slot, struct slot_record *ret,
-                       struct err *e)
-{
-    auto_err struct err why = {0};
-    int rc = slot_record_read(d->state_dir, slot, ret, &why);
-    if (rc == -ERR_CONFLICT)
-        return err_move(e, &why);
-    if (rc < 0 && rc != -ERR_NOT_FOUND)
-        log_warn("A record of a slot is lost", kv_int("slot", slot), kv_err(&why));
-    return 0;
-}
-
 /* The slot was granted anew before it was released: removes the earlier pod's slice. */
 static int leave_earlier_pod(const struct slot_deps *d, const struct slot_binding *b,
                              const struct bound_slot *g, struct err *e)
 {
     auto_slot_record struct slot_record r = {0};
-    TRY(read_record(d, g->slot, &r, e));
+    TRY(slot_record_take(d->state_dir, g->slot, &r, e));
     return r.uid && !is_record_of(&r, b) ? slot_release(d, g->slot, g->card, e) : 0;
 }
 
@@ -164,7 +150,7 @@ static int make(const struct slot_deps *d, const struct slot_binding *b, const s
                 struct gpu_card *ret_card, struct err *e)
 {
     auto_slot_record struct slot_record r = {0};
-    TRY(read_record(d, g->slot, &r, e));
+    TRY(slot_record_take(d->state_dir, g->slot, &r, e));
     if (b->unplaced.kind && !r.uid)
         return err_set(e, b->unplaced.kind, "%s", err_msg(&b->unplaced));
     int at = -1;
@@ -207,11 +193,12 @@ static int make_one(const struct slot_deps *d, const struct slot_binding *b,
                     const struct bound_slot *g, struct made *m, struct err *e)
 {
     auto_gpu_card struct gpu_card card = {0};
+    char name[SLOT_WORD_BYTES];
     int at = make(d, b, g, &card, e);
     TRY(at);
     const struct card_part part = card_part_at(&card, (unsigned)at);
     assert(m->n < b->n && part.slice && !part.foreign);
-    device_slice_entry(&card, &part, cdi_slot_name(g->slot), &m->entries[m->n]);
+    device_slice_entry(&card, &part, xstrdup(slot_name(g->slot, name)), &m->entries[m->n]);
     m->list[m->n] = &m->entries[m->n];
     m->n++;
     return 0;
@@ -231,7 +218,7 @@ int slot_bind(const struct slot_deps *d, const struct slot_binding *b, struct er
         TRY(make_one(d, b, &b->bound[i], &m, e));
     assert(m.n == b->n);
     for (size_t i = 0; d->cdi && i < m.n; i++)
-        TRY(cdi_slots_write(d->cdi, d->nodes, m.list[i], m.list, m.n, e));
+        TRY(cdi_slots_write(d->cdi, d->nodes, /* files= */ NULL, m.list[i], m.list, m.n, e));
     return 0;
 }
 
@@ -250,11 +237,11 @@ static int release_slice(const struct slot_deps *d, unsigned slot, const char *u
 int slot_release(const struct slot_deps *d, unsigned slot, const char *card, struct err *e)
 {
     auto_slot_record struct slot_record r = {0};
-    auto_free char *name = cdi_slot_name(slot);
+    char name[SLOT_WORD_BYTES];
     /* The record first: where another version wrote it, nothing of the slot may be touched. */
-    TRY(read_record(d, slot, &r, e));
+    TRY(slot_record_take(d->state_dir, slot, &r, e));
     if (d->cdi)
-        TRY(cdi_slots_remove(d->cdi, name, e));
+        TRY(cdi_slots_remove(d->cdi, slot_name(slot, name), e));
     if (*card)
         TRY(release_slice(d, slot, card, &r, e));
     if (r.uid && strcmp(r.card, card) != 0)
@@ -268,6 +255,9 @@ void slot_binding_done(struct slot_binding *b)
     free(b->pod);
     free(b->uid);
     free(b->container);
+    for (size_t i = 0; b->entries && i < b->n; i++)
+        entry_device_done(&b->entries[i]);
+    free(b->entries);
     free(b->bound);
     err_clear(&b->unplaced);
     *b = (struct slot_binding){0};

@@ -24,6 +24,7 @@ struct slot_binding {
     char *ns, *pod, *uid, *container;
     struct bound_slot *bound;
     size_t n;
+    struct entry_device *entries; /* of shares: n, how each gets into the container; else NULL */
     struct err unplaced; /* why no card has room; none of them names a card then. kind 0: they do */
 };
 void slot_binding_done(struct slot_binding *b);
@@ -36,6 +37,7 @@ struct slot_deps {
     const char *state_dir;
     const struct cdi_slots *cdi;      /* NULL: no CDI files are written */
     const struct device_nodes *nodes; /* NULL: not read yet */
+    const struct driver_files *files; /* the driver's, for shares; NULL: not found */
 };
 
 /* Makes the slices of b and writes their CDI files.

@@ -11,12 +11,12 @@ enum { AGAIN_MS = 1000 };
 
 void slot_leftovers_add(struct slot_leftovers *l, unsigned slot)
 {
-    assert(slot < SGPU_MAX_SLOTS);
+    assert(slot < SLOT_MAX);
     for (size_t i = 0; i < l->n; i++)
         if (l->items[i].slot == slot)
             return;
     *XPUSH(l->items, l->n) = (struct slot_leftover){.slot = slot, .backoff = l->retry};
-    assert(l->n <= SGPU_MAX_SLOTS); /* each slot once */
+    assert(l->n <= SLOT_MAX); /* each slot once */
 }
 
 void slot_leftovers_drop(struct slot_leftovers *l, unsigned slot)
@@ -41,7 +41,7 @@ bool slot_leftovers_next(struct slot_leftovers *l, const struct slot_questions *
     for (size_t i = l->n; i-- > 0;)
         if (l->items[i].done && !device_slots_has(made, l->items[i].slot))
             l->items[i] = l->items[--l->n];
-    for (unsigned slot = 0; slot < SGPU_MAX_SLOTS; slot++)
+    for (unsigned slot = 0; slot < SLOT_MAX; slot++)
         if (device_slots_has(made, slot) && !q->is_held(q->arg, slot))
             slot_leftovers_add(l, slot);
     for (size_t i = 0; i < l->n; i++) {

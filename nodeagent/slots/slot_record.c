@@ -9,15 +9,15 @@
 
 #include "base/file.h"
 #include "base/jx.h"
-#include "base/num.h"
+#include "base/log.h"
 #include "base/xalloc.h"
 
 #include "nodeagent/change/record_version.h"
+#include "nodeagent/container/slot_pool.h"
 
 enum { MAX_BYTES = 16384, MAX_NAME = 253, DIR_MODE = 0700, FILE_MODE = 0600 };
 
 #define FOLDER "slots"
-#define PREFIX "slot."
 #define SUFFIX ".json"
 
 static_assert(SLOT_RECORD_OLDEST >= 1 && SLOT_RECORD_OLDEST <= SLOT_RECORD_VERSION, "a range");
@@ -33,7 +33,7 @@ struct doc {
 static const struct jx_field doc_fields[] =
     {JX_F(doc, version, "version", JX_INT, .required = true, .min = 1, .max = INT32_MAX),
      JX_F(doc, slot, "slot", JX_INT, .required = true, .keep_zero = true, .min = 0,
-          .max = SGPU_MAX_SLOTS - 1),
+          .max = SLOT_POOL_SIZE - 1),
      JX_F(doc, card, "card", JX_STR, .required = true, .min = 1, .max = GPU_UUID_BYTES - 1),
      JX_F(doc, ns, "namespace", JX_STR, .required = true, .max = MAX_NAME),
      JX_F(doc, pod, "pod", JX_STR, .required = true, .max = MAX_NAME),
@@ -55,16 +55,17 @@ AUTO_DEFINE(doc, struct doc, doc_done)
 
 static char *path_of(const char *state_dir, unsigned slot)
 {
-    return xasprintf("%s/" FOLDER "/" PREFIX "%u" SUFFIX, state_dir, slot);
+    char name[SLOT_WORD_BYTES];
+    return xasprintf("%s/" FOLDER "/%s" SUFFIX, state_dir, slot_name(slot, name));
 }
 
 static char *encode(const struct slot_record *r)
 {
-    assert(r->slot < SGPU_MAX_SLOTS && *r->card && r->nameless.n <= SGPU_MAX_SLICES);
+    assert(r->slot < SLOT_MAX && *r->card && r->nameless.n <= SGPU_MAX_SLICES);
     assert(r->ns && r->pod && r->uid && r->container); /* else it could not be read again */
     auto_doc struct doc d = {
         .version = SLOT_RECORD_VERSION,
-        .slot = r->slot,
+        .slot = slot_number(r->slot),
         .card = xstrdup(r->card),
         .ns = xstrdup(r->ns),
         .pod = xstrdup(r->pod),
@@ -96,7 +97,7 @@ static int decode(const char *path, const char *text, size_t len, unsigned slot,
     TRY(jx_parse(text, len, MAX_BYTES, &json, e));
     TRY(record_version_check(path, json, &versions, e));
     TRY(jx_decode(json, doc_fields, &d, e));
-    if (d.slot != slot)
+    if (d.slot != slot_number(slot))
         return err_set(e, ERR_INVALID, "it is about slot %lld", (long long)d.slot);
     struct slot_record r = {.slot = slot,
                             .ns = TAKE(d.ns),
@@ -131,6 +132,18 @@ int slot_record_read(const char *state_dir, unsigned slot, struct slot_record *r
     return 0;
 }
 
+int slot_record_take(const char *state_dir, unsigned slot, struct slot_record *ret, struct err *e)
+{
+    auto_err struct err why = {0};
+    char name[SLOT_WORD_BYTES];
+    int rc = slot_record_read(state_dir, slot, ret, &why);
+    if (rc == -ERR_CONFLICT)
+        return err_move(e, &why);
+    if (rc < 0 && rc != -ERR_NOT_FOUND)
+        log_warn("A record of a slot is lost", kv("slot", slot_name(slot, name)), kv_err(&why));
+    return 0;
+}
+
 int slot_record_remove(const char *state_dir, unsigned slot, struct err *e)
 {
     auto_free char *path = path_of(state_dir, slot);
@@ -138,15 +151,13 @@ int slot_record_remove(const char *state_dir, unsigned slot, struct err *e)
 }
 
 /* The slot of a file name; -1: not a record's. */
-static int64_t slot_in(const char *file)
+static int slot_in(const char *file)
 {
-    int64_t slot = -1;
     size_t len = strlen(file);
-    if (len <= strlen(PREFIX SUFFIX) || strncmp(file, PREFIX, strlen(PREFIX)) != 0 ||
-        strcmp(file + len - strlen(SUFFIX), SUFFIX) != 0)
+    if (len <= strlen(SUFFIX) || strcmp(file + len - strlen(SUFFIX), SUFFIX) != 0)
         return -1;
-    auto_free char *digits = xstrndup(file + strlen(PREFIX), len - strlen(PREFIX SUFFIX));
-    return num_parse(digits, 0, SGPU_MAX_SLOTS - 1, &slot, /* e= */ NULL) < 0 ? -1 : slot;
+    auto_free char *name = xstrndup(file, len - strlen(SUFFIX));
+    return slot_of_name(name);
 }
 
 int slot_records_list(const char *state_dir, unsigned **ret, size_t *ret_n, struct err *e)
@@ -158,8 +169,8 @@ int slot_records_list(const char *state_dir, unsigned **ret, size_t *ret_n, stru
     *ret = NULL;
     *ret_n = 0;
     const struct dirent *entry;
-    while (dir && *ret_n < SGPU_MAX_SLOTS && (entry = readdir(dir)) != NULL) {
-        int64_t slot = slot_in(entry->d_name);
+    while (dir && *ret_n < SLOT_MAX && (entry = readdir(dir)) != NULL) {
+        int slot = slot_in(entry->d_name);
         if (slot >= 0)
             *XPUSH(*ret, *ret_n) = (unsigned)slot;
     }

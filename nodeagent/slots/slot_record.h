@@ -9,11 +9,11 @@
 #include "nodeagent/mode/nameless.h"
 
 /*
- * The record of a slice that is, or was about to be, made for a pod: <state-dir>/slots/
- * slot.<n>.json. It is written durably before the slice is made and removed after the slice is
- * gone. A slice gets its name only after it is made. When the agent is killed in between, the
- * record lists the nameless slices that existed before; any other nameless slice on the card is the
- * slot's.
+ * The record of a slot that is, or was about to be, bound for a pod: <state-dir>/slots/
+ * <name>.json (slot_name). A record of a share is the share itself: no driver knows it. One of a
+ * slice is written durably before the slice is made and removed after the slice is gone. A slice
+ * gets its name only after it is made. When the agent is killed in between, the record lists the
+ * nameless slices that existed before; any other nameless slice on the card is the slot's.
  *
  * Files are written in SLOT_RECORD_VERSION and read from SLOT_RECORD_OLDEST (the version before)
  * on. A file of a newer release is left as it is (docs/adr/0020-records-across-versions.md).
@@ -35,6 +35,10 @@ int slot_record_write(const char *state_dir, const struct slot_record *r, struct
  * reason OtherVersion: this release does not read its version; neither the record nor the slice may
  * be touched. Free *ret with slot_record_done. */
 int slot_record_read(const char *state_dir, unsigned slot, struct slot_record *ret,
+                     struct err *e) MUST_CHECK;
+/* The same, for those that go on without: *ret is empty (uid NULL) where there is none, or where it
+ * cannot be used, which is logged. ERR_CONFLICT as above. */
+int slot_record_take(const char *state_dir, unsigned slot, struct slot_record *ret,
                      struct err *e) MUST_CHECK;
 /* Removes a record. A missing one is no error. ERR_SYSTEM. */
 int slot_record_remove(const char *state_dir, unsigned slot, struct err *e) MUST_CHECK;

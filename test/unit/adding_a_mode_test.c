@@ -77,7 +77,7 @@ static void hold(struct gpu_card *card, unsigned half)
                                       .pod = xstrdup("train"),
                                       .resource = xstrdup(HALF)};
     (void)holders_list(&h, list, n, 1);
-    card_holders_mark(&h, &none, card);
+    card_holders_mark(&h, &none, &(const struct shares){0}, card);
 }
 
 Test(adding_a_mode, it_is_one_file_and_a_line)

@@ -53,6 +53,11 @@ static const struct entry_device card = {.vendor = "metax",
                                          .cdi_name = name3,
                                          .pci_bus_id = bus_id};
 
+static struct cdi_slots *open_slots(const char *folder)
+{
+    return cdi_slots_new(&(struct cdi_options){.folder = folder});
+}
+
 static char *text_of(const char *path)
 {
     char *text = NULL;
@@ -62,12 +67,12 @@ static char *text_of(const char *path)
 
 static int write_alone(const struct cdi_slots *s, const struct entry_device *d, struct err *e)
 {
-    return cdi_slots_write(s, &nodes, d, /* together= */ NULL, 0, e);
+    return cdi_slots_write(s, &nodes, /* files= */ NULL, d, /* together= */ NULL, 0, e);
 }
 
 Test(cdi_slot, file_is_a_spec_of_one_device)
 {
-    auto_cdi_slots struct cdi_slots *s = cdi_slots_new("cdi", "metax");
+    auto_cdi_slots struct cdi_slots *s = open_slots("cdi");
     auto_err struct err e = {0};
     cr_assert_eq(write_alone(s, &slice3, &e), 0, "%s", err_msg(&e));
     auto_free char *text = text_of(FIRST);
@@ -86,7 +91,7 @@ Test(cdi_slot, file_is_a_spec_of_one_device)
 
 Test(cdi_slot, whole_card_in_a_slot_says_nothing_of_slices)
 {
-    auto_cdi_slots struct cdi_slots *s = cdi_slots_new("cdi", "metax");
+    auto_cdi_slots struct cdi_slots *s = open_slots("cdi");
     cr_assert_eq(write_alone(s, &card, NULL), 0);
     auto_free char *text = text_of(FIRST);
     cr_expect_not_null(strstr(text, "\"slot.3\""));
@@ -96,12 +101,12 @@ Test(cdi_slot, whole_card_in_a_slot_says_nothing_of_slices)
 /* Whichever of the two the runtime reads last, the container knows of both. */
 Test(cdi_slot, slots_of_one_container_say_the_same_of_all)
 {
-    auto_cdi_slots struct cdi_slots *s = cdi_slots_new("cdi", "metax");
+    auto_cdi_slots struct cdi_slots *s = open_slots("cdi");
     const struct entry_device *const both[] = {&slice3, &slice4};
     const char *said = "METAX_SGPUS=sgpu=0000:05:00.0#2;compute=10;vram=1024;alias=cleave-a,"
                        "sgpu=0000:05:00.0#5;compute=20;vram=2048;alias=cleave-b\"";
-    cr_assert_eq(cdi_slots_write(s, &nodes, &slice3, both, 2, NULL), 0);
-    cr_assert_eq(cdi_slots_write(s, &nodes, &slice4, both, 2, NULL), 0);
+    cr_assert_eq(cdi_slots_write(s, &nodes, /* files= */ NULL, &slice3, both, 2, NULL), 0);
+    cr_assert_eq(cdi_slots_write(s, &nodes, /* files= */ NULL, &slice4, both, 2, NULL), 0);
     auto_free char *first = text_of(FIRST);
     auto_free char *second = text_of(FILE_OF("slot.4"));
     cr_expect_not_null(strstr(first, said));
@@ -117,17 +122,17 @@ static ino_t inode(const char *path)
 
 Test(cdi_slot, nothing_is_written_when_the_file_says_so_already)
 {
-    auto_cdi_slots struct cdi_slots *s = cdi_slots_new("cdi", "metax");
+    auto_cdi_slots struct cdi_slots *s = open_slots("cdi");
     cr_assert_eq(write_alone(s, &slice3, NULL), 0);
     ino_t before = inode(FIRST);
-    auto_cdi_slots struct cdi_slots *next = cdi_slots_new("cdi", "metax");
+    auto_cdi_slots struct cdi_slots *next = open_slots("cdi");
     cr_assert_eq(write_alone(next, &slice3, NULL), 0);
     cr_expect_eq(inode(FIRST), before);
 }
 
 Test(cdi_slot, another_meaning_takes_the_place_of_the_old)
 {
-    auto_cdi_slots struct cdi_slots *s = cdi_slots_new("cdi", "metax");
+    auto_cdi_slots struct cdi_slots *s = open_slots("cdi");
     struct entry_device other = slice3;
     other.slice.id = 7;
     cr_assert_eq(write_alone(s, &slice3, NULL), 0);
@@ -139,7 +144,7 @@ Test(cdi_slot, another_meaning_takes_the_place_of_the_old)
 
 Test(cdi_slot, removed_slot_means_nothing_and_may_be_removed_again)
 {
-    auto_cdi_slots struct cdi_slots *s = cdi_slots_new("cdi", "metax");
+    auto_cdi_slots struct cdi_slots *s = open_slots("cdi");
     cr_assert_eq(write_alone(s, &slice3, NULL), 0);
     cr_assert_eq(cdi_slots_remove(s, name3, NULL), 0);
     cr_expect_eq(inode(FIRST), 0);
@@ -150,7 +155,7 @@ Test(cdi_slot, removed_slot_means_nothing_and_may_be_removed_again)
 /* A folder in its place cannot be unlinked, whoever tries. */
 Test(cdi_slot, file_that_cannot_be_removed_is_told)
 {
-    auto_cdi_slots struct cdi_slots *s = cdi_slots_new("cdi", "metax");
+    auto_cdi_slots struct cdi_slots *s = open_slots("cdi");
     auto_err struct err e = {0};
     cr_assert_eq(file_make_dirs(FIRST, 0755, NULL), 0);
     cr_expect_eq(cdi_slots_remove(s, name3, &e), -ERR_SYSTEM);
@@ -169,7 +174,7 @@ Test(cdi_slot, slots_whose_files_stand_are_listed)
     };
     for (size_t i = 0; i < ARRAY_LEN(others); i++)
         cr_assert_eq(file_write_atomic(others[i], "{}", 2, 0644, NULL), 0);
-    auto_cdi_slots struct cdi_slots *s = cdi_slots_new("cdi", "metax");
+    auto_cdi_slots struct cdi_slots *s = open_slots("cdi");
     cr_assert_eq(write_alone(s, &slice4, NULL), 0);
     cr_assert_eq(write_alone(s, &slice3, NULL), 0);
     auto_cdi_slot_names struct cdi_slot_names names = {0};
@@ -183,7 +188,7 @@ Test(cdi_slot, slots_whose_files_stand_are_listed)
 
 Test(cdi_slot, folder_that_is_not_there_has_no_slots_and_is_made)
 {
-    auto_cdi_slots struct cdi_slots *s = cdi_slots_new("cdi/deep", "metax");
+    auto_cdi_slots struct cdi_slots *s = open_slots("cdi/deep");
     auto_cdi_slot_names struct cdi_slot_names names = {0};
     cr_assert_eq(cdi_slots_list(s, &names, NULL), 0);
     cr_expect_eq(names.n, 0);
@@ -194,7 +199,7 @@ Test(cdi_slot, folder_that_is_not_there_has_no_slots_and_is_made)
 Test(cdi_slot, folder_that_is_none_is_told)
 {
     cr_assert_eq(file_write_atomic("cdi", "", 0, 0644, NULL), 0);
-    auto_cdi_slots struct cdi_slots *s = cdi_slots_new("cdi", "metax");
+    auto_cdi_slots struct cdi_slots *s = open_slots("cdi");
     auto_err struct err e = {0};
     struct cdi_slot_names names = {0};
     cr_expect_eq(write_alone(s, &slice3, &e), -ERR_SYSTEM);
@@ -205,7 +210,7 @@ Test(cdi_slot, folder_that_is_none_is_told)
 /* As a full disk does, a limit of the process cuts the write short. */
 Test(cdi_slot, full_disk_keeps_the_old_meaning)
 {
-    auto_cdi_slots struct cdi_slots *s = cdi_slots_new("cdi", "metax");
+    auto_cdi_slots struct cdi_slots *s = open_slots("cdi");
     cr_assert_eq(write_alone(s, &slice3, NULL), 0);
     auto_free char *old = text_of(FIRST);
     struct entry_device other = slice3;
@@ -224,7 +229,7 @@ Test(cdi_slot, full_disk_keeps_the_old_meaning)
 
 Test(cdi_slot, what_is_not_decided_or_not_of_the_vendor_is_refused)
 {
-    auto_cdi_slots struct cdi_slots *s = cdi_slots_new("cdi", "metax");
+    auto_cdi_slots struct cdi_slots *s = open_slots("cdi");
     struct entry_device undecided = card;
     struct entry_device foreign = card;
     struct entry_device misnamed = card;
@@ -239,31 +244,10 @@ Test(cdi_slot, what_is_not_decided_or_not_of_the_vendor_is_refused)
 
 Test(cdi_slot, card_without_nodes_is_not_told)
 {
-    auto_cdi_slots struct cdi_slots *s = cdi_slots_new("cdi", "metax");
+    auto_cdi_slots struct cdi_slots *s = open_slots("cdi");
     const struct device_nodes none = {0};
-    cr_expect_eq(cdi_slots_write(s, &none, &slice3, /* together= */ NULL, 0, NULL), -ERR_NOT_FOUND);
+    cr_expect_eq(cdi_slots_write(s, &none, /* files= */ NULL, &slice3, /* together= */ NULL, 0,
+                                 NULL),
+                 -ERR_NOT_FOUND);
     cr_expect_eq(inode(FIRST), 0);
-}
-
-static const struct {
-    const char *name;
-    bool is_one;
-    unsigned slot;
-} names[] = {
-    {"slot.0", true, 0},   {"slot.1023", true, 1023}, {"slot.1024", false, 0},
-    {"slot.01", false, 0}, {"slot.-0", false, 0},     {"slot.-1", false, 0},
-    {"slot", false, 0},    {"GPU-0", false, 0},       {"../slot.1", false, 0},
-    {"slot.1x", false, 0}, {"slot.1/..", false, 0},   {"slot.", false, 0},
-    {"", false, 0},
-};
-
-Test(cdi_slot, names_are_a_number)
-{
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        unsigned slot = 0;
-        cr_expect_eq(cdi_slot_parse(names[i].name, &slot), names[i].is_one, "%s", names[i].name);
-        cr_expect_eq(slot, names[i].slot, "%s", names[i].name);
-    }
-    auto_free char *name = cdi_slot_name(3);
-    cr_expect_str_eq(name, name3);
 }

@@ -10,6 +10,7 @@
 
 #include "gpu_fake_support.h"
 #include "nodeagent/container/container_vendor.h"
+#include "nodeagent/container/slot_pool.h"
 #include "nodeagent/offer/card_holders.h"
 #include "nodeagent/offer/node_offer.h"
 #include "nodeagent/offer/plugin_config_build.h"
@@ -576,7 +577,7 @@ Test(device_table, a_slice_and_a_slot_are_held_by_the_pods_that_were_given_them)
     struct gpu_card *c = &n.views[0].card;
     struct device_slots made = {0};
     device_slots_add(&made, c);
-    card_holders_mark(&h, &made, c);
+    card_holders_mark(&h, &made, &(const struct shares){0}, c);
     cr_assert_eq(c->n_users, 2);
     cr_expect_eq(c->users[0].part, 0, "by the number of its slice");
     cr_expect_str_eq(c->users[0].name, "ns/pod-3");
@@ -669,7 +670,7 @@ Test(device_table, a_function_is_held_by_the_pod_that_was_given_it)
     (void)holders_list(&h, list, count, 1);
     struct gpu_card *c = &n.views[0].card;
     const struct device_slots none = {0};
-    card_holders_mark(&h, &none, c);
+    card_holders_mark(&h, &none, &(const struct shares){0}, c);
     cr_assert_eq(c->n_users, 1);
     cr_expect_eq(c->users[0].part, 1);
     cr_expect(!c->vfs[0].in_use && c->vfs[1].in_use);
@@ -692,4 +693,139 @@ Test(device_table, a_shared_card_of_metax_is_offered_as_often_as_it_is_shared)
                    "true}}}]}");
     node_read(&n);
     check(&n, "metax-tech.com/gpu.shared: " A " x3\n");
+}
+
+/* --- Shares --- */
+
+#define FRACTIONAL(uuid, n)                                                                        \
+    "{uuid: " uuid ", mode: native, sharing: {fractional: {maxShares: " n "}}}"
+
+static void node_read_with_memory(struct node *n)
+{
+    node_read(n);
+    for (size_t i = 0; i < n->state.n_cards; i++)
+        n->views[i].card.memory_mib = 81920;
+}
+
+static void put_share(struct shares *s, unsigned number, const char *card, unsigned memory_mib,
+                      unsigned percent)
+{
+    static char uid[] = "u1", container[] = "main";
+    struct share share = {.slot = slot_at(SLOT_POOL_SHARE, number),
+                          .memory_mib = memory_mib,
+                          .percent = percent,
+                          .uid = uid,
+                          .container = container};
+    (void)snprintf(share.card, sizeof(share.card), "%s", card);
+    shares_put(s, &share);
+}
+
+Test(device_table, fractional_cards_are_a_pool_of_slots)
+{
+    auto_node struct node n;
+    node_init(&n, 2, "spec: {devices: [" FRACTIONAL(A, "2") ", " FRACTIONAL(B, "1") "]}");
+    node_read_with_memory(&n);
+    check(&n, "nvidia.com/gpu: share@0 share@1 share@2\n");
+}
+
+Test(device_table, cards_that_nobody_shares_join_the_pool_with_one_slot)
+{
+    auto_node struct node n;
+    node_init(&n, 2, "spec: {devices: [" FRACTIONAL(A, "2") "]}");
+    node_read_with_memory(&n);
+    check(&n, "nvidia.com/gpu: share@0 share@1 share@2\n");
+}
+
+Test(device_table, as_many_slots_may_be_granted_as_the_cards_have_room_for)
+{
+    auto_node struct node n;
+    auto_shares struct shares shares = {0};
+    node_init(&n, 2, "spec: {devices: [" FRACTIONAL(A, "2") ", " FRACTIONAL(B, "2") "]}");
+    node_read_with_memory(&n);
+    n.state.shares = &shares;
+    put_share(&shares, 1, A, 1000, 100); /* alone */
+    check(&n, "nvidia.com/gpu: share@0 share@1 share@2 share@3!\n");
+    put_share(&shares, 3, B, 1000, 10);
+    check(&n, "nvidia.com/gpu: share@0 share@1 share@2! share@3\n");
+    put_share(&shares, 3, B, (unsigned)n.views[1].card.memory_mib, 10);
+    check(&n, "nvidia.com/gpu: share@0! share@1 share@2! share@3\n");
+}
+
+Test(device_table, a_granted_slot_takes_room_before_its_share_is_made)
+{
+    auto_node struct node n;
+    auto_holders struct holders h = {0};
+    node_init(&n, 1, "spec: {devices: [" FRACTIONAL(A, "2") "]}");
+    node_read_with_memory(&n);
+    holders_grant(&h, (const char *const[]){"share@1"}, 1, 0);
+    n.state.holders = &h;
+    check(&n, "nvidia.com/gpu: share@0 share@1\n");
+    holders_grant(&h, (const char *const[]){"share@7"}, 1, 0);
+    check(&n, "nvidia.com/gpu: share@0! share@1 share@7\n");
+}
+
+Test(device_table, a_card_that_a_pod_holds_whole_gives_no_shares)
+{
+    auto_node struct node n;
+    auto_holders struct holders h = {0};
+    node_init(&n, 2, "spec: {devices: [" FRACTIONAL(A, "2") ", " FRACTIONAL(B, "1") "]}");
+    node_read_with_memory(&n);
+    holders_grant(&h, (const char *const[]){A}, 1, 0);
+    n.state.holders = &h;
+    check(&n, "nvidia.com/gpu: " A "! share@0 share@1! share@2!\n");
+}
+
+Test(device_table, a_card_with_shares_is_not_offered_whole)
+{
+    auto_node struct node n;
+    auto_shares struct shares shares = {0};
+    auto_holders struct holders h = {0};
+    node_init(&n, 2, "spec: {}");
+    node_read_with_memory(&n);
+    n.state.shares = &shares;
+    n.state.holders = &h;
+    put_share(&shares, 4, A, 1000, 0);
+    holders_grant(&h, (const char *const[]){"share@4"}, 1, 0);
+    check(&n, "nvidia.com/gpu: " A "! share@4 " B "\n");
+}
+
+Test(device_table, a_card_shared_under_the_pools_name_is_left_out)
+{
+    auto_node struct node n;
+    struct device_table t;
+    node_init(&n, 2,
+              "spec: {devices: [" FRACTIONAL(
+                  A, "2") ", {uuid: " B ", mode: native, sharing: {timeSlicing: {replicas: 3}}}]}");
+    node_read_with_memory(&n);
+    check(&n, "nvidia.com/gpu: share@0 share@1\n");
+    build(&n.state, &t);
+    cr_expect(strstr(t.left_out, "NVIDIA GPU 1 is shared under the name nvidia.com/gpu"), "%s",
+              t.left_out);
+    device_table_done(&t);
+}
+
+Test(device_table, only_an_agent_that_serves_the_kubelet_gives_shares)
+{
+    auto_node struct node n;
+    node_init(&n, 1, "spec: {devices: [" FRACTIONAL(A, "2") "]}");
+    node_read_with_memory(&n);
+    n.state.publisher = API_PUBLISHER_CONTROLLER;
+    check(&n, "nvidia.com/gpu: " A "\n");
+}
+
+Test(device_table, a_share_holds_its_card)
+{
+    auto_node struct node n;
+    auto_shares struct shares shares = {0};
+    auto_holders struct holders h = {0};
+    const struct device_slots none = {0};
+    node_init(&n, 2, "spec: {}");
+    node_read_with_memory(&n);
+    put_share(&shares, 4, B, 1000, 0);
+    holders_grant(&h, (const char *const[]){"share@4"}, 1, 0);
+    card_holders_mark(&h, &none, &shares, &n.views[0].card);
+    card_holders_mark(&h, &none, &shares, &n.views[1].card);
+    cr_expect_eq(n.views[0].card.n_users, 0);
+    cr_assert_eq(n.views[1].card.n_users, 1);
+    cr_expect_eq(n.views[1].card.users[0].part, -1);
 }

@@ -17,6 +17,10 @@ static struct pod_reader *pods;
 static struct late_binding *late;
 static struct gpu_card card;
 static bool open_card;
+/* One of 80 GiB that gives shares. */
+static struct gpu_card fractional;
+static struct share_card share_card;
+static struct shares shares;
 static struct holders holders;
 
 /* The slots that jobs have in hand, and whether something that runs may leave room. */
@@ -33,6 +37,9 @@ static void set_up(void)
     card = (struct gpu_card){.vendor = "metax", .uuid = "GPU-0", .mode = GPU_SGPU, .healthy = true};
     card.sgpu = (struct sgpu_state){.memory_mib = 65536, .qos = API_FIXED_SHARE};
     open_card = true;
+    fractional = (struct gpu_card){.vendor = "nvidia", .uuid = "GPU-1", .memory_mib = 81920};
+    share_card = (struct share_card){.card = &fractional, .total = {81920, 100, 10}};
+    shares = (struct shares){0};
     holders = (struct holders){0};
     in_hand = (struct device_slots){0};
     room_may_come = hangs = false;
@@ -41,6 +48,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     holders_done(&holders);
+    shares_done(&shares);
     late = late_binding_free(late);
     pods = pod_reader_free(pods);
     scope = scope_free(scope);
@@ -134,16 +142,26 @@ static bool may_release(void *arg, unsigned slot)
 
 static struct slot_gate gate(void)
 {
-    return (struct slot_gate){may_bind, may_release, NULL, room_may_come};
+    return (struct slot_gate){may_bind, may_release, NULL, {room_may_come, room_may_come}};
+}
+
+static struct device_slots all_made(void)
+{
+    struct device_slots made = {0};
+    device_slots_add(&made, &card);
+    for (size_t i = 0; i < shares.n; i++)
+        device_slots_put(&made, shares.items[i].slot);
+    return made;
 }
 
 static bool next(struct slot_binding *ret)
 {
     const struct slot_gate g = gate();
     const struct slot_card cards[] = {{.card = &card, .qos = -1, .open = open_card}};
-    struct device_slots made = {0};
-    device_slots_add(&made, &card);
-    return late_binding_next(late, cards, 1, &made, &g, ret);
+    const struct share_place places[] = {{.card = share_card, .open = true}};
+    const struct slot_rooms rooms = {cards, 1, {places, 1, &shares}};
+    const struct device_slots made = all_made();
+    return late_binding_next(late, &rooms, &made, &g, ret);
 }
 
 /* A slice of a slot stands already. */
@@ -796,4 +814,73 @@ Test(late_binding, a_release_that_failed_is_tried_again_and_wakes_nobody_meanwhi
     clock_fake_advance(clk, 20000);
     expect_release(5);
     cr_expect_not(is_sick(5));
+}
+
+/* --- Shares --- */
+
+static void list_share(unsigned number, const char *pod)
+{
+    struct holder *listed = NULL;
+    size_t count = 0;
+    *XPUSH(listed, count) = (struct holder){.id = xasprintf("share@%u", number),
+                                            .ns = xstrdup("ns"),
+                                            .pod = xstrdup(pod),
+                                            .container = xstrdup("main"),
+                                            .resource = xstrdup("nvidia.com/gpu")};
+    if (holders_list(&holders, listed, count, clock_mono_ms(clk) + 1))
+        late_binding_follow(late, &holders);
+}
+
+static void make_share_pod(const char *name, const char *memory)
+{
+    auto_json json_t *pod = NULL;
+    auto_free char *text =
+        xasprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s, namespace: ns}\n"
+                  "spec: {nodeName: n1, containers: [{name: main, resources: {limits: "
+                  "{nvidia.com/gpu: '1', nvidia.com/gpumem: '%s'}}}]}",
+                  name, memory);
+    cr_assert_eq(yaml_load(text, strlen(text), &pod, NULL), 0);
+    const struct kc_target target = {.res = &resource_pods, .ns = "ns"};
+    cr_assert_eq(kc_create(kc, scope, &target, &(struct kc_write){.body = pod}, NULL, NULL), 0);
+}
+
+Test(late_binding, a_share_is_bound_on_the_card_that_gives_it)
+{
+    auto_slot_binding struct slot_binding b = {0};
+    make_share_pod("a", "3000");
+    list_share(7, "a");
+    read_pods();
+    cr_assert(next(&b));
+    cr_expect_eq(b.bound[0].slot, slot_at(SLOT_POOL_SHARE, 7));
+    cr_expect_str_eq(b.bound[0].card, "GPU-1");
+    cr_expect_eq(b.bound[0].quota.memory_mib, 3000);
+    late_binding_bound(late, &b, NULL);
+    expect_none();
+}
+
+Test(late_binding, a_pod_without_room_for_its_share_waits_and_is_told_of)
+{
+    struct unbound u;
+    make_share_pod("a", "90000");
+    list_share(7, "a");
+    read_pods();
+    expect_none();
+    cr_assert(late_binding_news(late, &u));
+    cr_expect_eq(u.pool, SLOT_POOL_SHARE);
+    cr_expect(strstr(u.why, "90000 MiB"), "%s", u.why);
+}
+
+Test(late_binding, while_a_share_is_released_a_pod_waits_without_a_word)
+{
+    struct unbound u;
+    auto_slot_binding struct slot_binding b = {0};
+    make_share_pod("a", "3000");
+    share_card.used = share_card.total;
+    room_may_come = true;
+    list_share(7, "a");
+    read_pods();
+    expect_none();
+    cr_expect_not(late_binding_news(late, &u));
+    share_card.used = (struct fraction_size){0};
+    cr_expect(next(&b));
 }

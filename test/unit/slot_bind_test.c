@@ -28,7 +28,7 @@ static void set_up(void)
         c->sgpu.qos = API_BEST_EFFORT;
         (void)snprintf(c->pci_bus_id, sizeof(c->pci_bus_id), "0000:0%u:00.0", i + 1);
     }
-    cdi = cdi_slots_new("cdi", "metax");
+    cdi = cdi_slots_new(&(struct cdi_options){.folder = "cdi"});
 }
 
 static void tear_down(void)
@@ -87,7 +87,7 @@ static int stay_for(char *of, unsigned slot, struct err *e)
     struct bound_slot g = {.slot = slot};
     auto_err struct err why = {0};
     (void)err_set(&why, ERR_INVALID, "no place");
-    const struct slot_binding b = {ns, pod, of, main_name, &g, 1, why};
+    const struct slot_binding b = {ns, pod, of, main_name, &g, 1, NULL, why};
     return with(bind_, &b, e);
 }
 
@@ -183,8 +183,7 @@ Test(slot_bind, without_a_place_the_pods_own_slice_stays_and_another_pods_goes)
     struct bound_slot g = grant(3, A, 1024);
     auto_err struct err e = {0};
     cr_assert_eq(bind_for(uid, &g, 1, NULL), 0);
-    auto_free char *name = cdi_slot_name(3);
-    cr_assert_eq(cdi_slots_remove(cdi, name, NULL), 0);
+    cr_assert_eq(cdi_slots_remove(cdi, "slot.3", NULL), 0);
     cr_assert_eq(stay_for(uid, 3, &e), 0, "%s", err_msg(&e));
     expect_slices(0, "slot.3 1024 10");
     cr_expect(has_cdi(3));

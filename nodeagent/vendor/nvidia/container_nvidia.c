@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nodeagent/vendor/nvidia/container_nvidia.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,6 +184,20 @@ static void tell_runtime(const struct entry_options *o, const struct entry_devic
     add_features(o, en);
 }
 
+/* --- Shares --- */
+
+/* The names that programs in HAMi's containers read (HAMi-core's documentation). They say how much
+ * is meant; nothing here enforces it. HAMi gives the first share's compute alone. */
+static void add_share_env(const struct entry_device *d, size_t position, struct entry *ret)
+{
+    auto_free char *key = xasprintf("CUDA_DEVICE_MEMORY_LIMIT_%zu", position);
+    auto_free char *memory = xasprintf("%" PRIu64 "m", d->slice.memory_mib);
+    auto_free char *compute = xasprintf("%u", d->slice.compute_percent);
+    entry_add_env(ret, key, memory);
+    if (position == 0)
+        entry_add_env(ret, "CUDA_DEVICE_SM_LIMIT", compute);
+}
+
 /* --- The row --- */
 
 const struct container_vendor container_nvidia = {
@@ -195,5 +210,6 @@ const struct container_vendor container_nvidia = {
     .common_paths = add_common_paths,
     .knows_paths = knows_paths,
     .paths_of = add_paths_of,
+    .share_env = add_share_env,
     .tell_runtime = tell_runtime,
 };

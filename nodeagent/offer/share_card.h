@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+
+#include "api/device.h"
+#include "nodeagent/offer/holders.h"
+#include "nodeagent/offer/shares.h"
+#include "nodeagent/offer/sharing.h"
+
+/*
+ * Which cards of a node give shares, and how much each of them offers. Where one card of the node
+ * is fractional, the vendor's name for whole cards is the pool of shares: the cards that nobody
+ * shares join it, each as a single share that is the whole card. Pure.
+ */
+
+/* True when a card of the spec (NULL: none) is to be fractional, so that there is a pool. */
+bool share_pool_exists(const struct device_spec *spec, enum api_publisher publisher);
+
+struct share_card {
+    const struct gpu_card *card; /* borrowed */
+    struct fraction_size total, used;
+    bool only_whole; /* it is not fractional: it gives itself, and no part */
+};
+
+/* What else than the card decides. Borrowed. */
+struct share_facts {
+    const struct sharing_rules *rules;
+    const struct shares *shares;
+    const struct holders *holders; /* NULL: not known */
+};
+
+/* Fills in what the card offers and what of that is taken. want: the card's; NULL: none. A card that
+ * a pod holds under its own identifier is taken as a whole. False: it gives no shares; its parts, or
+ * another kind of sharing, are offered. */
+bool share_card_of(const struct share_facts *f, const struct gpu_card *card,
+                   const struct device_want *want, struct share_card *ret);
+/* How many shares more the card can give, by number; 0 also where memory or compute is used up. */
+unsigned share_card_room(const struct share_card *c);

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/offer/shares.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+
+static struct share copy(const struct share *from)
+{
+    struct share to = *from;
+    to.uid = xstrdup(from->uid);
+    to.container = xstrdup(from->container);
+    return to;
+}
+
+static struct share *find(const struct shares *s, unsigned slot)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (s->items[i].slot == slot)
+            return &s->items[i];
+    return NULL;
+}
+
+void shares_put(struct shares *s, const struct share *share)
+{
+    assert(slot_pool_of(share->slot) == SLOT_POOL_SHARE && *share->card && share->memory_mib);
+    assert(share->uid && share->container);
+    struct share now = copy(share); /* it may be the slot's own */
+    struct share *place = find(s, share->slot);
+    if (place)
+        share_done(place);
+    else
+        place = XPUSH(s->items, s->n);
+    *place = now;
+    assert(s->n <= SLOT_POOL_SIZE);
+}
+
+void shares_drop(struct shares *s, unsigned slot)
+{
+    struct share *place = find(s, slot);
+    if (!place)
+        return;
+    share_done(place);
+    *place = s->items[--s->n];
+}
+
+const struct share *shares_find(const struct shares *s, unsigned slot)
+{
+    return find(s, slot);
+}
+
+bool share_is_of(const struct share *s, const char *uid, const char *container)
+{
+    return strcmp(s->uid, uid) == 0 && strcmp(s->container, container) == 0;
+}
+
+struct fraction_size shares_on(const struct shares *s, const char *card)
+{
+    struct fraction_size sum = {0};
+    for (size_t i = 0; i < s->n; i++) {
+        if (strcmp(s->items[i].card, card) != 0)
+            continue;
+        sum.memory_mib += s->items[i].memory_mib;
+        sum.percent += s->items[i].percent;
+        sum.shares++;
+    }
+    return sum;
+}
+
+struct shares shares_copy(const struct shares *s)
+{
+    struct shares to = {.items = xcalloc(s->n, sizeof(*to.items)), .n = s->n};
+    for (size_t i = 0; i < s->n; i++)
+        to.items[i] = copy(&s->items[i]);
+    return to;
+}
+
+void share_done(struct share *s)
+{
+    free(s->uid);
+    free(s->container);
+    *s = (struct share){0};
+}
+
+void shares_done(struct shares *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        share_done(&s->items[i]);
+    free(s->items);
+    *s = (struct shares){0};
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/auto.h"
+
+#include "nodeagent/container/slot_pool.h"
+#include "nodeagent/gpu/gpu.h"
+#include "partition/fraction.h"
+
+/*
+ * The shares that stand on a node's cards: what each slot of the pool of shares was bound to. No
+ * driver knows of them. They are in the records of slots, and this is the same in memory. Plain
+ * values; one thread.
+ */
+struct share {
+    unsigned slot;
+    char card[GPU_UUID_BYTES];
+    unsigned memory_mib, percent; /* percent of the card's compute; 0: no guarantee */
+    char *uid, *container;        /* of its pod; owned */
+};
+
+struct shares {
+    struct share *items; /* in any order, a slot once; owned */
+    size_t n;
+};
+
+/* Puts a share in place of the slot's earlier one. Copies. */
+void shares_put(struct shares *s, const struct share *share);
+/* Removes the slot's share. No effect without one. */
+void shares_drop(struct shares *s, unsigned slot);
+/* The slot's share; NULL: there is none. Borrowed until the next change. */
+const struct share *shares_find(const struct shares *s, unsigned slot);
+/* True when it was made for this container of the pod with this uid. */
+bool share_is_of(const struct share *s, const char *uid, const char *container);
+/* What the shares on a card take together. */
+struct fraction_size shares_on(const struct shares *s, const char *card);
+
+/* A copy for another thread. Free with shares_done. */
+struct shares shares_copy(const struct shares *s);
+void share_done(struct share *s);
+void shares_done(struct shares *s);
+AUTO_DEFINE(shares, struct shares, shares_done)
+#define auto_shares AUTO(shares)

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/slots/share_bind.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/xalloc.h"
+
+#include "nodeagent/container/slot_pool.h"
+
+static bool says_the_same(const struct slot_record *r, const struct slot_binding *b,
+                          const struct bound_slot *g)
+{
+    return r->uid && strcmp(r->uid, b->uid) == 0 && strcmp(r->container, b->container) == 0 &&
+           strcmp(r->card, g->card) == 0 && r->quota.memory_mib == g->quota.memory_mib &&
+           r->quota.compute_percent == g->quota.compute_percent;
+}
+
+/* The file of what the record said before goes first: no container may be given a share that no
+ * record has. */
+static int write_record(const struct slot_deps *d, const struct slot_binding *b,
+                        const struct bound_slot *g, struct err *e)
+{
+    auto_slot_record struct slot_record was = {0};
+    char name[SLOT_WORD_BYTES];
+    TRY(slot_record_take(d->state_dir, g->slot, &was, e));
+    if (says_the_same(&was, b, g))
+        return 0;
+    if (d->cdi)
+        TRY(cdi_slots_remove(d->cdi, slot_name(g->slot, name), e));
+    auto_slot_record struct slot_record r = {.slot = g->slot,
+                                             .ns = xstrdup(b->ns),
+                                             .pod = xstrdup(b->pod),
+                                             .uid = xstrdup(b->uid),
+                                             .container = xstrdup(b->container),
+                                             .quota = g->quota};
+    memcpy(r.card, g->card, sizeof(r.card));
+    return slot_record_write(d->state_dir, &r, e);
+}
+
+int share_bind(const struct slot_deps *d, const struct slot_binding *b, struct err *e)
+{
+    assert(b->n > 0 && b->uid && b->container && b->entries && !b->unplaced.kind);
+    auto_free const struct entry_device **list = xcalloc(b->n, sizeof(*list));
+    if (d->cdi && !d->nodes)
+        return err_set(e, ERR_UNAVAILABLE, "the driver's device files are not known yet");
+    for (size_t i = 0; i < b->n; i++) {
+        TRY(write_record(d, b, &b->bound[i], e));
+        list[i] = &b->entries[i];
+    }
+    for (size_t i = 0; d->cdi && i < b->n; i++)
+        TRY(cdi_slots_write(d->cdi, d->nodes, d->files, list[i], list, b->n, e));
+    return 0;
+}
+
+int share_release(const struct slot_deps *d, unsigned slot, struct err *e)
+{
+    auto_slot_record struct slot_record r = {0};
+    char name[SLOT_WORD_BYTES];
+    assert(slot_pool_of(slot) == SLOT_POOL_SHARE);
+    /* The record first: where another version wrote it, nothing of the slot may be touched. */
+    TRY(slot_record_take(d->state_dir, slot, &r, e));
+    if (d->cdi)
+        TRY(cdi_slots_remove(d->cdi, slot_name(slot, name), e));
+    return slot_record_remove(d->state_dir, slot, e);
+}
+
+void share_records_read(const char *state_dir, const unsigned *slots, size_t n, struct shares *ret)
+{
+    for (size_t i = 0; i < n; i++) {
+        auto_slot_record struct slot_record r = {0};
+        auto_err struct err e = {0};
+        char name[SLOT_WORD_BYTES];
+        if (slot_pool_of(slots[i]) != SLOT_POOL_SHARE)
+            continue;
+        if (slot_record_take(state_dir, slots[i], &r, &e) < 0)
+            log_error("Could not read a share, which is not counted",
+                      kv("slot", slot_name(slots[i], name)), kv_err(&e));
+        if (!r.uid || !r.quota.memory_mib)
+            continue;
+        struct share s = {.slot = slots[i],
+                          .memory_mib = r.quota.memory_mib,
+                          .percent = r.quota.compute_percent,
+                          .uid = r.uid,
+                          .container = r.container};
+        memcpy(s.card, r.card, sizeof(s.card));
+        shares_put(ret, &s);
+    }
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "nodeagent/offer/shares.h"
+#include "nodeagent/slots/slot_bind.h"
+
+/*
+ * Binds and releases slots of the pool of shares. A share is its record (slot_record.h) and a CDI
+ * file: no driver is asked. The agent may be killed after every step; a repeated call continues
+ * from whatever exists. For the worker's threads, one at a time for each slot.
+ */
+
+/* Writes the records of the binding's slots, then their CDI files; b->entries is set.
+ * ERR_UNAVAILABLE: the driver's files are not known yet; ERR_CONFLICT: another release's record is
+ * there; others as slot_record_write and cdi_slots_write. */
+int share_bind(const struct slot_deps *d, const struct slot_binding *b, struct err *e) MUST_CHECK;
+
+/* Removes the slot's CDI file, then its record. ERR_CONFLICT as above; ERR_SYSTEM. */
+int share_release(const struct slot_deps *d, unsigned slot, struct err *e) MUST_CHECK;
+
+/* Adds the shares that have a record, among these slots of any pool. Those whose record cannot be
+ * used are left out, which is logged: their containers are bound anew. */
+void share_records_read(const char *state_dir, const unsigned *slots, size_t n, struct shares *ret);

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nodeagent/slots/share_place.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+
+#include "partition/vendor.h"
+
+enum { WHOLE_PERCENT = 100 };
+
+/* The cards as the planner sees them. */
+struct sight {
+    const struct share_place *places[FRACTION_MAX_CARDS];
+    struct fraction_card cards[FRACTION_MAX_CARDS];
+    unsigned n;
+};
+
+static bool has_card(const struct share_places *p, const char *uuid)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (strcmp(p->items[i].card.card->uuid, uuid) == 0)
+            return true;
+    return false;
+}
+
+static bool has_slot(const struct slot_binding *b, unsigned slot)
+{
+    for (size_t i = 0; i < b->n; i++)
+        if (b->bound[i].slot == slot)
+            return true;
+    return false;
+}
+
+static bool is_own(const struct share_places *p, const struct share *s,
+                   const struct slot_binding *b)
+{
+    return has_slot(b, s->slot) && share_is_of(s, b->uid, b->container) && has_card(p, s->card);
+}
+
+/* What the binding's slots show on the card is made again, or is another pod's past. */
+static struct fraction_size others_on(const struct share_places *p, const struct share_place *c,
+                                      const struct slot_binding *b)
+{
+    struct fraction_size used = c->card.used;
+    for (size_t i = 0; i < p->shares->n; i++) {
+        const struct share *s = &p->shares->items[i];
+        if (strcmp(s->card, c->card.card->uuid) != 0 || !has_slot(b, s->slot) || is_own(p, s, b))
+            continue;
+        used.memory_mib -= s->memory_mib < used.memory_mib ? s->memory_mib : used.memory_mib;
+        used.percent -= s->percent < used.percent ? s->percent : used.percent;
+        used.shares -= used.shares > 0;
+    }
+    return used;
+}
+
+/* True when one of the container's own shares is on the card. */
+static bool has_own(const struct share_places *p, const char *uuid, const struct slot_binding *b)
+{
+    for (size_t i = 0; i < p->shares->n; i++)
+        if (strcmp(p->shares->items[i].card, uuid) == 0 && is_own(p, &p->shares->items[i], b))
+            return true;
+    return false;
+}
+
+static bool asks_for_whole(const struct share_request *ask)
+{
+    return !ask->memory_mib && ask->memory_percent == WHOLE_PERCENT &&
+           ask->compute == WHOLE_PERCENT;
+}
+
+/* Cards that give only themselves come first, so that the others stay for parts: of equal ones the
+ * planner takes the first. */
+static void look(const struct share_places *p, const struct share_request *ask,
+                 const struct slot_binding *b, struct sight *ret)
+{
+    *ret = (struct sight){0};
+    for (int parts = 0; parts <= 1; parts++)
+        for (size_t i = 0; i < p->n && ret->n < FRACTION_MAX_CARDS; i++) {
+            const struct share_place *c = &p->items[i];
+            if (!c->card.total.shares || c->card.only_whole == (parts == 1) ||
+                (c->card.only_whole && !asks_for_whole(ask)))
+                continue;
+            ret->places[ret->n] = c;
+            ret->cards[ret->n++] = (struct fraction_card){
+                .uuid = c->card.card->uuid,
+                .model = c->card.card->model,
+                .numa = c->card.card->numa_node,
+                .ill = !c->open || has_own(p, c->card.card->uuid, b),
+                .total = c->card.total,
+                .used = others_on(p, c, b),
+            };
+        }
+}
+
+static void put(struct bound_slot *g, const char *uuid, unsigned memory_mib, unsigned percent)
+{
+    assert(memory_mib > 0 && percent <= WHOLE_PERCENT);
+    (void)snprintf(g->card, sizeof(g->card), "%s", uuid);
+    g->quota = (struct sgpu_quota){memory_mib, percent};
+    g->qos = -1;
+}
+
+/* Leaves the container's own shares. Returns how many slots have none yet. */
+static unsigned keep_own(const struct share_places *p, struct slot_binding *b)
+{
+    unsigned missing = 0;
+    for (size_t i = 0; i < b->n; i++) {
+        const struct share *s = shares_find(p->shares, b->bound[i].slot);
+        if (s && is_own(p, s, b))
+            put(&b->bound[i], s->card, s->memory_mib, s->percent);
+        else
+            missing++;
+    }
+    return missing;
+}
+
+/* --- As a scheduler chose --- */
+
+static int find_card(const struct sight *s, const char *uuid, unsigned *ret, struct err *e)
+{
+    for (unsigned i = 0; i < s->n; i++)
+        if (strcmp(s->cards[i].uuid, uuid) == 0) {
+            *ret = i;
+            return 0;
+        }
+    return err_set(e, ERR_UNAVAILABLE,
+                   "the pod's record names card %s, which gives no such shares on this node", uuid);
+}
+
+static int check_given(const struct share_given *g, const struct share_request *ask,
+                       const struct sight *s, unsigned at, struct err *e)
+{
+    const struct fraction_ask allowed = {.memory_mib = ask->memory_mib,
+                                         .memory_percent = ask->memory_percent};
+    const struct fraction_ask given = {.memory_mib = g->memory_mib, .percent = g->percent};
+    const struct fraction_wish none = {0};
+    const struct gpu_card *card = s->places[at]->card.card;
+    unsigned most = fraction_share(&s->cards[at], &allowed).memory_mib;
+    if (g->memory_mib > most)
+        return err_set(e, ERR_INVALID,
+                       "the pod's record gives %u MiB of %s GPU %u, and the container asks for %u: "
+                       "let the scheduler write it, or ask for more",
+                       g->memory_mib, vendor_title(card->vendor), card->index, most);
+    enum fraction_misfit why = fraction_fit(&s->cards[at], &given, &none);
+    if (why == FRACTION_FITS)
+        return 0;
+    const struct fraction_size room = fraction_room(&s->cards[at]);
+    return err_set(e, ERR_UNAVAILABLE,
+                   "the pod's record gives %u MiB and %u %% of %s GPU %u, which has %u MiB, %u %% "
+                   "and %u shares left%s",
+                   g->memory_mib, g->percent, vendor_title(card->vendor), card->index,
+                   room.memory_mib, room.percent, room.shares,
+                   why == FRACTION_ILL ? ", and takes no new shares at the moment" : "");
+}
+
+/* The given shares go to the slots that have none yet, in order, without those whose card has one
+ * of the container's already. */
+static int place_given(const struct share_places *p, const struct share_wish *w,
+                       const struct sight *s, struct slot_binding *b, struct err *e)
+{
+    size_t next = 0;
+    for (size_t i = 0; i < b->n; i++) {
+        struct bound_slot *g = &b->bound[i];
+        unsigned at;
+        if (*g->card)
+            continue;
+        while (next < w->ask.count && has_own(p, w->given[next].card, b))
+            next++;
+        if (next == w->ask.count)
+            return err_set(e, ERR_INVALID, "the pod's record changed while its shares were made");
+        const struct share_given *given = &w->given[next++];
+        TRY(find_card(s, given->card, &at, e));
+        TRY(check_given(given, &w->ask, s, at, e));
+        put(g, given->card, given->memory_mib, given->percent);
+    }
+    return 0;
+}
+
+/* --- As the planner chooses --- */
+
+static int place_planned(const struct share_wish *w, const struct sight *s, unsigned count,
+                         struct slot_binding *b, struct err *e)
+{
+    const struct fraction_ask ask = {.container = b->container,
+                                     .count = count,
+                                     .memory_mib = w->ask.memory_mib,
+                                     .memory_percent = w->ask.memory_percent,
+                                     .percent = w->ask.compute};
+    const struct fraction_node node = {.cards = s->cards, .n = s->n};
+    const struct fraction_pod pod = {.asks = &ask, .n = 1, .wish = w->cards};
+    auto_free struct fraction_plan *plan = xmalloc(sizeof(*plan));
+    TRY(fraction_search(&node, &pod, plan, e));
+    unsigned next = 0;
+    for (size_t i = 0; i < b->n; i++) {
+        if (*b->bound[i].card)
+            continue;
+        assert(next < count);
+        const struct fraction_card *c = &s->cards[plan->cards[0][next++]];
+        const struct fraction_size size = fraction_share(c, &ask);
+        put(&b->bound[i], c->uuid, size.memory_mib ? size.memory_mib : 1, size.percent);
+    }
+    return 0;
+}
+
+int share_place(const struct share_places *p, const struct share_wish *wish, struct slot_binding *b,
+                struct err *e)
+{
+    auto_free struct sight *s = xmalloc(sizeof(*s));
+    assert(b->uid && b->container && b->n == wish->ask.count);
+    unsigned missing = keep_own(p, b);
+    if (!missing)
+        return 0;
+    look(p, &wish->ask, b, s);
+    if (wish->given)
+        return place_given(p, wish, s, b, e);
+    return place_planned(wish, s, missing, b, e);
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+
+#include "nodeagent/container/slot_pool.h"
+#include "nodeagent/slots/share_place.h"
+
+/* Four cards of 80 GiB: 0 and 1 give ten shares each, 2 and 3 only themselves. */
+enum { N_CARDS = 4 };
+static struct gpu_card cards[N_CARDS];
+static struct share_place places[N_CARDS];
+static struct shares shares;
+static char ns[] = "ns", name[] = "pod", uid[] = "u1", main_name[] = "main", other[] = "u0";
+
+static void set_up(void)
+{
+    for (unsigned i = 0; i < N_CARDS; i++) {
+        cards[i] = (struct gpu_card){.vendor = "nvidia",
+                                     .index = i,
+                                     .model = "NVIDIA H100 80GB HBM3",
+                                     .memory_mib = 81920};
+        (void)snprintf(cards[i].uuid, sizeof(cards[i].uuid), "GPU-%u", i);
+        places[i] = (struct share_place){.card = {.card = &cards[i],
+                                                  .total = {81920, 100, i < 2 ? 10 : 1},
+                                                  .only_whole = i >= 2},
+                                         .open = true};
+    }
+    shares = (struct shares){0};
+}
+
+static void tear_down(void)
+{
+    shares_done(&shares);
+}
+
+TestSuite(share_place, .init = set_up, .fini = tear_down);
+
+static unsigned slot(unsigned number)
+{
+    return slot_at(SLOT_POOL_SHARE, number);
+}
+
+/* A share that stands, of the pod with this uid. */
+static void stands(unsigned number, unsigned card, unsigned memory_mib, unsigned percent, char *of)
+{
+    struct share s = {.slot = slot(number),
+                      .memory_mib = memory_mib,
+                      .percent = percent,
+                      .uid = of,
+                      .container = main_name};
+    memcpy(s.card, cards[card].uuid, sizeof(s.card));
+    shares_put(&shares, &s);
+    for (unsigned i = 0; i < N_CARDS; i++)
+        places[i].card.used = shares_on(&shares, cards[i].uuid);
+}
+
+/* Places the first slots from `number` on; the result is "GPU-0 3000 30, …", or the error. */
+static void check_placed(unsigned number, const struct share_wish *w, const char *expected)
+{
+    struct bound_slot bound[8] = {0};
+    struct slot_binding b = {ns, name, uid, main_name, bound, w->ask.count, .unplaced = {0}};
+    const struct share_places p = {places, N_CARDS, &shares};
+    auto_err struct err e = {0};
+    char text[512] = "";
+    for (unsigned i = 0; i < b.n; i++)
+        bound[i].slot = slot(number + i);
+    if (share_place(&p, w, &b, &e) < 0) {
+        cr_expect(strstr(err_msg(&e), expected), "%s", err_msg(&e));
+        return;
+    }
+    for (unsigned i = 0; i < b.n; i++)
+        (void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s %u %u",
+                       i ? ", " : "", bound[i].card, bound[i].quota.memory_mib,
+                       bound[i].quota.compute_percent);
+    cr_expect_str_eq(text, expected);
+}
+
+static struct share_wish wish(unsigned n, unsigned memory_mib, unsigned percent)
+{
+    return (struct share_wish){
+        .ask = {.count = n, .memory_mib = memory_mib, .compute = percent, .priority = -1}};
+}
+
+static struct share_wish whole(unsigned n)
+{
+    return (struct share_wish){
+        .ask = {.count = n, .memory_percent = 100, .compute = 100, .priority = -1}};
+}
+
+Test(share_place, parts_lie_on_fractional_cards_and_spread)
+{
+    const struct share_wish w = wish(1, 3000, 30);
+    check_placed(0, &w, "GPU-0 3000 30");
+    stands(0, 0, 3000, 30, other);
+    check_placed(1, &w, "GPU-1 3000 30");
+}
+
+Test(share_place, whole_cards_come_from_those_that_give_no_parts_first)
+{
+    const struct share_wish one = whole(1);
+    const struct share_wish three = whole(3);
+    check_placed(0, &one, "GPU-2 81920 100");
+    check_placed(0, &three, "GPU-2 81920 100, GPU-3 81920 100, GPU-0 81920 100");
+}
+
+Test(share_place, the_shares_of_a_container_are_on_different_cards)
+{
+    const struct share_wish two = wish(2, 3000, 0);
+    const struct share_wish three = wish(3, 3000, 0);
+    check_placed(0, &two, "GPU-0 3000 0, GPU-1 3000 0");
+    check_placed(0, &three, "3 cards");
+}
+
+Test(share_place, what_stands_is_kept_even_on_a_closed_and_full_card)
+{
+    const struct share_wish w = wish(1, 3000, 30);
+    stands(4, 1, 3000, 30, uid);
+    stands(5, 1, 78920, 70, other);
+    places[1].open = false;
+    check_placed(4, &w, "GPU-1 3000 30");
+}
+
+Test(share_place, a_share_on_a_card_that_is_gone_is_placed_anew)
+{
+    const struct share_wish w = wish(1, 3000, 30);
+    stands(4, 1, 3000, 30, uid);
+    (void)snprintf(cards[1].uuid, sizeof(cards[1].uuid), "GPU-9");
+    check_placed(4, &w, "GPU-0 3000 30");
+}
+
+Test(share_place, what_an_earlier_pod_left_under_the_slot_does_not_count)
+{
+    const struct share_wish w = wish(1, 81920, 100);
+    stands(4, 0, 81920, 100, other);
+    stands(5, 1, 1000, 0, other);
+    check_placed(4, &w, "GPU-0 81920 100");
+    check_placed(6, &w, "81920 MiB");
+}
+
+Test(share_place, half_made_containers_are_completed_on_other_cards)
+{
+    const struct share_wish w = wish(2, 3000, 0);
+    stands(5, 0, 3000, 0, uid);
+    check_placed(4, &w, "GPU-1 3000 0, GPU-0 3000 0");
+}
+
+Test(share_place, a_card_whose_compute_is_asked_for_whole_is_shared_with_nobody)
+{
+    const struct share_wish w = wish(1, 1000, 0);
+    stands(0, 0, 1000, 100, other);
+    check_placed(1, &w, "GPU-1 1000 0");
+    places[1].open = false;
+    check_placed(1, &w, "1 of 2 is unhealthy");
+}
+
+/* --- As a scheduler chose --- */
+
+static struct share_wish given(const char *card, unsigned memory_mib, unsigned percent)
+{
+    static struct share_given many[4];
+    static unsigned n;
+    struct share_given *g = &many[n++ % ARRAY_LEN(many)];
+    struct share_wish w = wish(1, memory_mib, percent);
+    *g = (struct share_given){.memory_mib = memory_mib, .percent = percent};
+    (void)snprintf(g->card, sizeof(g->card), "%s", card);
+    w.given = g;
+    return w;
+}
+
+Test(share_place, the_schedulers_card_is_taken_where_it_has_room)
+{
+    const struct share_wish w = given("GPU-1", 3000, 30);
+    check_placed(0, &w, "GPU-1 3000 30");
+    stands(1, 1, 80000, 0, other);
+    check_placed(0, &w, "gives 3000 MiB and 30 % of NVIDIA GPU 1, which has 1920 MiB, 100 % and 9");
+    places[1].open = false;
+    check_placed(0, &w, "takes no new shares at the moment");
+}
+
+Test(share_place, a_record_of_a_card_elsewhere_is_said)
+{
+    const struct share_wish elsewhere = given("GPU-7", 3000, 30);
+    const struct share_wish unshared = given("GPU-2", 3000, 30);
+    check_placed(0, &elsewhere, "names card GPU-7");
+    check_placed(0, &unshared, "names card GPU-2");
+}
+
+Test(share_place, a_percentage_bounds_the_record_by_the_cards_memory)
+{
+    struct share_wish w = given("GPU-1", 41000, 0);
+    w.ask.memory_mib = 0;
+    w.ask.memory_percent = 50;
+    check_placed(0, &w, "gives 41000 MiB of NVIDIA GPU 1, and the container asks for 40960");
+}
