@@ -95,8 +95,8 @@ class RealCluster(Cluster):
 class RealNode(SimNode):
     """The node: simulated cards, a real kubelet, and our agent when it is started."""
 
-    def __init__(self, rig, fleet):
-        super().__init__(rig, rig.cluster.node_name, fleet)
+    def __init__(self, rig, fleet, slots=False):
+        super().__init__(rig, rig.cluster.node_name, fleet, slots)
         self.cluster = rig.cluster
         self.where = Inside(lambda: self.pid("init"))
         self.kubelet_dir = self.cluster.folder / "kubelet"
@@ -307,8 +307,8 @@ class RealRig(Rig):
         super().__init__(cluster, processes, release)
         self.where = Inside(lambda: cluster.pid("network"), "net")
 
-    def node(self, fleet=None, labels=None, start=False, **flags):
-        node = RealNode(self, fleet or {"h100-80": 1})
+    def node(self, fleet=None, labels=None, start=False, slots=False, **flags):
+        node = RealNode(self, fleet or {"h100-80": 1}, slots)
         self.nodes.append(node)
         node.label(**{"test": self.id, **(labels or {})})
         node.kubeconfig = self.agent_kubeconfig(node)

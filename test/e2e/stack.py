@@ -20,6 +20,7 @@ import ssl
 import subprocess
 import urllib.parse
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import yaml
@@ -264,16 +265,17 @@ class SimNode:
 
     where = Where()
 
-    def __init__(self, rig, name, fleet):
+    def __init__(self, rig, name, fleet, slots=False):
         self.rig, self.api, self.name = rig, rig.api, name
         self.folder = rig.folder / name
         (self.folder / "state").mkdir(parents=True)
-        self.fleet = fleet if os.path.isabs(str(fleet)) else self.write_fleet(fleet)
+        self.fleet = Path(fleet) if os.path.isabs(str(fleet)) else self.write_fleet(fleet)
         self.env = {
             "CLEAVE_SIM_STATE": str(self.folder / "hardware"),
             "CLEAVE_SIM_FLEET": str(self.fleet),
             "CLEAVE_SIM_PROC": str(self.folder / "proc"),
         }
+        self.has_slots = slots or "c500" in self.fleet.read_text()
         self.agent = None
         self.library = SIM / "libnvidia-ml.so.1"
         self.ctl("init")
@@ -287,8 +289,8 @@ class SimNode:
 
     @property
     def account(self):
-        """Of its agent: MetaX's cards may have slices that are made for pods, which the agent then reads."""
-        return "cleave-agent-slots" if "c500" in open(self.fleet, encoding="utf-8").read() else "cleave-agent"
+        """Of its agent: what a slot stands for is in its pod, which the agent then reads."""
+        return "cleave-agent-slots" if self.has_slots else "cleave-agent"
 
     # --- the hardware ---
 
@@ -505,11 +507,14 @@ class Rig:
 
     # --- nodes ---
 
-    def node(self, fleet=None, labels=None, start=True, **flags):
-        """A node of its own with its agent; fleet is {"h100-80": 1} or a file. It carries the label test=<rig.id>."""
+    def node(self, fleet=None, labels=None, start=True, slots=False, **flags):
+        """A node of its own with its agent; fleet is {"h100-80": 1} or a file. It carries the label test=<rig.id>.
+
+        slots: its agent may read pods, as those of MetaX's nodes may (config/slots).
+        """
         name = f"{self.id}-n{len(self.nodes)}"
         self.add_node_object(name, labels)
-        node = SimNode(self, name, fleet or {"h100-80": 1})
+        node = SimNode(self, name, fleet or {"h100-80": 1}, slots)
         self.nodes.append(node)
         node.kubeconfig = self.agent_kubeconfig(node)
         if start:

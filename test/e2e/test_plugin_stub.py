@@ -36,9 +36,9 @@ def text_of(file):
 class Host:
     """A node of simulated cards whose agent serves the stub."""
 
-    def __init__(self, rig, kubelet, fleet):
+    def __init__(self, rig, kubelet, fleet, slots=False):
         self.kubelet = kubelet
-        self.node = rig.node(fleet, start=False)
+        self.node = rig.node(fleet, start=False, slots=slots)
         self.driver = self.node.folder / "driver"
         self.cdi = self.node.folder / "cdi"
         self.node.ctl("driver-root", self.driver)

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shares of NVIDIA's cards, on a stub of the kubelet: who gets what when, what is counted, and what never is given twice. The
+same on a real kubelet is in test_fractional.py."""
+
+import json
+
+import pytest
+from conftest import NotYet, wait_for
+from kubelet_stub import kubelet  # noqa: F401
+from stack import condition, mig, rig  # noqa: F401
+from test_plugin_stub import Host
+
+GPU = "nvidia.com/gpu"
+MEMORY = "nvidia.com/gpumem"
+CORES = "nvidia.com/gpucores"
+RECORD = "gpu.cleave.dev/allocation"
+CDI_KIND = "gpu.cleave.dev/nvidia"
+PODS = "/api/v1/namespaces/default/pods"
+CARD_MIB = 81559
+
+
+def fractional(uuid, **settings):
+    return {"uuid": uuid, "mode": "native", "sharing": {"fractional": settings}}
+
+
+class Shares:
+    """A node of H100 whose agent gives them out in shares."""
+
+    def __init__(self, rig, kubelet, cards=1, **settings):
+        self.rig, self.kubelet = rig, kubelet
+        self.host = Host(rig, kubelet, {"h100-80": cards}, slots=True).start()
+        self.node = self.host.node
+        wait_for(self.node.agrees, 30, "the agent")
+        self.settings = settings
+        self.node.want(*(fractional(self.node.uuid(i), **settings) for i in range(cards)))
+        kubelet.wait_offers(**{GPU: cards * settings.get("maxShares", 10)})
+
+    def pod(self, name, n=1, annotations=None, **limits):
+        """Makes the pod in the API, on this node, and has the kubelet admit it. limits: gpumem, gpucores, …"""
+        limits = {GPU: str(n), **{f"nvidia.com/{k.replace('_', '-')}": str(v) for k, v in limits.items()}}
+        container = {"name": "main", "image": "none", "resources": {"limits": limits}}
+        name = f"{self.rig.id}-{name}"
+        self.rig.objects.append(f"{PODS}/{name}")
+        spec = {"nodeName": self.node.name, "containers": [container], "terminationGracePeriodSeconds": 0}
+        self.node.rig.scheduler.create(PODS, {"metadata": {"name": name, "annotations": annotations or {}}, "spec": spec})
+        return self.kubelet.admit("default", name, {GPU: n})
+
+    def end(self, pod):
+        self.node.api.delete(f"{PODS}/{pod.name}", now=True)
+        self.kubelet.end(pod)
+
+    def names(self, pod):
+        names = [d.name for d in pod.answers[GPU].cdi_devices]
+        assert all(n.startswith(f"{CDI_KIND}=share.") for n in names), names
+        return [n.removeprefix(f"{CDI_KIND}=") for n in names]
+
+    def env(self, pod, i=0):
+        """What the runtime finds under the name of the pod's share."""
+        edits = wait_for(lambda: self.host.spec().get(self.names(pod)[i]), 30, "the share's CDI file")
+        return dict(e.split("=", 1) for e in edits.get("env", []))
+
+    def card_of(self, pod, i=0):
+        edits = wait_for(lambda: self.host.spec().get(self.names(pod)[i]), 30, "the share's CDI file")
+        (device,) = [n["path"] for n in edits["deviceNodes"]]
+        return int(device.removeprefix("/dev/nvidia"))
+
+    def told(self, gpu=0):
+        """The shares of a card as the Device has them: (MiB, percent), the pod."""
+        return sorted(
+            ((p["slice"]["memoryMiB"], p["slice"]["computePercent"]), p["inUseBy"][0]["name"])
+            for p in self.node.card(gpu).get("partitions", [])
+            if p.get("inUseBy")
+        )
+
+    def trouble(self, pod):
+        """What the last Event about the pod says."""
+        notes = [e["note"] for e in self.rig.events(self.node.name, "ShareNotMade") if f"/{pod.name}" in e["note"]]
+        if not notes:
+            raise NotYet(f"no Event about {pod.name}")
+        return notes[-1]
+
+    def records(self):
+        return sorted(p.name for p in (self.node.folder / "state" / "slots").glob("*.json"))
+
+
+@pytest.fixture
+def node(rig, kubelet):
+    return Shares(rig, kubelet)
+
+
+@pytest.fixture
+def pair(rig, kubelet):
+    return Shares(rig, kubelet, cards=2)
+
+
+def test_pods_share_a_card_by_what_they_ask_for(node):
+    a = node.pod("a", gpumem=3000, gpucores=30)
+    b = node.pod("b", gpumem_percentage=50)
+    assert {k: v for k, v in node.env(a).items() if k.startswith("CUDA")} == {"CUDA_DEVICE_MEMORY_LIMIT_0": "3000m", "CUDA_DEVICE_SM_LIMIT": "30"}
+    assert node.env(b)["CUDA_DEVICE_MEMORY_LIMIT_0"] == f"{CARD_MIB // 2}m"
+    wait_for(lambda: node.told() == [((3000, 30), a.name), ((CARD_MIB // 2, 0), b.name)], 30, lambda: f"the shares, not {node.told()}")
+    told = node.node.card()
+    assert told["fractional"] == {"memoryMiB": CARD_MIB, "maxShares": 10, "computePercent": 100, "enforcement": "none"}
+    assert node.records() == sorted(f"{n}.json" for p in (a, b) for n in node.names(p))
+    node.end(a)
+    node.end(b)
+    wait_for(lambda: node.records() == [] and not node.told(), 30, "the shares to go")
+    node.kubelet.wait_offers(**{GPU: 10})
+
+
+def test_a_pod_without_sizes_has_a_card_alone(pair):
+    whole = pair.pod("whole")
+    assert pair.env(whole)["CUDA_DEVICE_MEMORY_LIMIT_0"] == f"{CARD_MIB}m"
+    parts = [pair.pod(f"part-{i}", gpumem=1000) for i in range(3)]
+    assert {pair.card_of(p) for p in parts} == {1 - pair.card_of(whole)}
+
+
+def test_the_shares_of_a_container_are_on_different_cards(pair):
+    pod = pair.pod("two", n=2, gpumem=3000, gpucores=30)
+    assert {pair.card_of(pod, 0), pair.card_of(pod, 1)} == {0, 1}
+    assert pair.env(pod, 0)["CUDA_DEVICE_MEMORY_LIMIT_0"] == "3000m"
+    assert pair.env(pod, 1)["CUDA_DEVICE_MEMORY_LIMIT_1"] == "3000m"
+
+
+def test_what_does_not_fit_waits_and_is_told_the_nearest_miss(node):
+    first = node.pod("first", gpumem=80000)
+    node.env(first)
+    late = node.pod("late", gpumem=3000)
+    said = wait_for(lambda: node.trouble(late), 30, "an Event")
+    assert "3000 MiB" in said and "1559" in said, said
+    assert node.host.spec().get(node.names(late)[0]) is None, "no container starts without its share"
+    node.end(first)
+    assert node.env(late)["CUDA_DEVICE_MEMORY_LIMIT_0"] == "3000m"
+
+
+def test_the_schedulers_choice_holds_within_what_the_container_asks(pair):
+    def record(card, mib, percent):
+        share = {"u": pair.node.uuid(card), "m": mib, "c": percent}
+        return {RECORD: json.dumps({"v": 1, "c": [{"n": "main", "s": [share]}], "p": 0})}
+
+    for i in range(3):
+        assert pair.card_of(pair.pod(f"good-{i}", annotations=record(1, 3000, 30), gpumem=3000, gpucores=30)) == 1
+    forged = pair.pod("forged", annotations=record(1, 9000, 30), gpumem=3000, gpucores=30)
+    said = wait_for(lambda: pair.trouble(forged), 30, "an Event")
+    assert "gives 9000 MiB" in said and "asks for 3000" in said, said
+    full = pair.pod("full", annotations=record(1, 3000, 30), gpumem=3000, gpucores=30)
+    said = wait_for(lambda: pair.trouble(full), 30, "an Event")
+    assert "10 %" in said, said
+
+
+def test_shares_outlive_the_agent(node):
+    pods = [node.pod(f"p{i}", gpumem=20000) for i in range(3)]
+    specs = [node.env(p) for p in pods]
+    wait_for(lambda: len(node.told()) == 3, 30, "the shares to be told")
+    node.node.agent.kill()
+    node.host.start()
+    node.kubelet.wait_offers(**{GPU: 10})
+    assert [node.env(p) for p in pods] == specs
+    late = node.pod("late", gpumem=30000)
+    assert "21559" in wait_for(lambda: node.trouble(late), 30, "an Event"), "what was given before counts"
+
+
+def test_a_card_with_shares_is_cut_only_when_they_are_gone(node):
+    pod = node.pod("a", gpumem=3000)
+    wait_for(lambda: node.told(), 30, "the share to be told")
+    node.node.want(mig(node.node.uuid(), {"1g.10gb": 7}))
+    told = node.node.wait_applied("InUse")
+    assert pod.name in told["message"], told
+    assert node.node.placements() == []
+    node.end(pod)
+    node.node.wait_layout({"1g.10gb": 7})
+    node.kubelet.wait_offers(**{"nvidia.com/mig-1g.10gb": 7})
+
+
+def test_a_whole_card_of_before_counts_as_full_until_its_pod_ends(rig, kubelet):
+    host = Host(rig, kubelet, {"h100-80": 2}, slots=True).start()
+    kubelet.wait_offers(**{GPU: 2})
+    pod = kubelet.admit("research", "train-0", {GPU: 1})
+    held = pod.devices[GPU][0]
+    host.node.want(*(fractional(host.node.uuid(i)) for i in range(2)))
+    kubelet.wait_offers(**{GPU: 10})
+    assert held in kubelet.devices(GPU), "the kubelet knows what its pod holds"
+    kubelet.end(pod)
+    kubelet.wait_offers(**{GPU: 20})
+    assert held not in kubelet.devices(GPU)
+
+
+def test_cards_that_nobody_shares_give_themselves_whole(rig, kubelet):
+    host = Host(rig, kubelet, {"h100-80": 2}, slots=True).start()
+    kubelet.wait_offers(**{GPU: 2})
+    host.node.want(fractional(host.node.uuid(0), maxShares=4))
+    kubelet.wait_offers(**{GPU: 5})
+    assert "fractional" not in host.node.card(1)
+    assert condition(host.node.card(0), "Applied")["status"] == "True"
+
+
+def test_a_card_is_whole_again_only_when_its_shares_are_gone(node):
+    pod = node.pod("a", gpumem=3000)
+    wait_for(lambda: node.told(), 30, "the share to be told")
+    node.node.want({"uuid": node.node.uuid(), "mode": "native"})
+    wait_for(lambda: node.kubelet.offers()[GPU] == (1, 2), 30, "the share alone to be left, and the card to be listed")
+    assert sorted(node.kubelet.devices(GPU)) == sorted([node.node.uuid(), *pod.devices[GPU]])
+    node.end(pod)
+    wait_for(lambda: list(node.kubelet.devices(GPU)) == [node.node.uuid()], 30, "the card alone to be offered")
+    node.kubelet.wait_offers(**{GPU: 1})
