@@ -28,7 +28,7 @@ declare -A may_include=(
     [child/watch]="nodeagent/commands"
 
     [nodeagent/main.c]="nodeagent/commands service base"
-    [nodeagent/commands]="nodeagent/loop nodeagent/report nodeagent/offer nodeagent/change nodeagent/mode nodeagent/vendor
+    [nodeagent/commands]="nodeagent/loop nodeagent/slots nodeagent/report nodeagent/offer nodeagent/change nodeagent/mode nodeagent/vendor
         nodeagent/gpu service kubeclient interop partition api base"
     [nodeagent/loop]="nodeagent/report nodeagent/slots nodeagent/offer nodeagent/health nodeagent/change nodeagent/mode
         nodeagent/kubelet nodeagent/cdi nodeagent/container nodeagent/gpu service kubeclient partition api base"

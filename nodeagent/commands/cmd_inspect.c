@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -15,6 +16,8 @@
 #include "nodeagent/mode/memory_slices.h"
 #include "nodeagent/report/node_readiness.h"
 #include "nodeagent/report/node_status.h"
+#include "nodeagent/slots/share_bind.h"
+#include "nodeagent/slots/slot_record.h"
 #include "partition/vendor.h"
 #include "service/conditions.h"
 
@@ -127,7 +130,19 @@ static const char *mode_words(const struct gpu_card *card, char *buf, size_t siz
     return v && v->part ? "no MIG" : "no sGPU";
 }
 
-static void print_card(const struct gpu_card *card, bool offers)
+/* A share is in no driver: what the agent's records say. */
+static void print_shares(const struct shares *shares, const char *uuid)
+{
+    for (size_t i = 0; i < shares->n; i++) {
+        const struct share *s = &shares->items[i];
+        char name[SLOT_WORD_BYTES];
+        if (strcmp(s->card, uuid) == 0)
+            (void)printf("    %-14s %6u MiB  %3u %%  container %s of the pod with uid %s\n",
+                         slot_name(s->slot, name), s->memory_mib, s->percent, s->container, s->uid);
+    }
+}
+
+static void print_card(const struct gpu_card *card, const struct shares *shares, bool offers)
 {
     char mode[64];
     (void)printf("GPU %-2u  %s  %s  %llu MiB  %s", card->index, card->model, card->pci_bus_id,
@@ -146,12 +161,13 @@ static void print_card(const struct gpu_card *card, bool offers)
         print_instances(card);
     for (unsigned i = 0; card->mode != GPU_MIG && i < card_parts(card); i++)
         print_part(card, i);
+    print_shares(shares, card->uuid);
     print_users(card, /* part= */ -1, /* ci= */ -1);
     if (offers && card->mig.n_profiles)
         print_offer(card);
 }
 
-static void print_host(const struct host *h, bool offers)
+static void print_host(const struct host *h, const struct shares *shares, bool offers)
 {
     for (size_t i = 0; i < h->inventory.n_drivers; i++) {
         const struct gpu_driver *d = &h->inventory.drivers[i];
@@ -168,7 +184,7 @@ static void print_host(const struct host *h, bool offers)
         (void)puts("slices: . free   = cut   # in use");
     for (size_t i = 0; i < h->inventory.n_cards; i++) {
         (void)putchar('\n');
-        print_card(&h->inventory.cards[i], offers);
+        print_card(&h->inventory.cards[i], shares, offers);
     }
 }
 
@@ -187,14 +203,25 @@ struct look {
     struct err why;   /* why they were not; kind 0: they were */
     struct host_facts facts;
     struct host_setup setup;
+    struct shares shares; /* as far as the records can be read */
 };
 
 static void look_done(struct look *l)
 {
+    shares_done(&l->shares);
     host_done(&l->host);
     err_clear(&l->why);
 }
 AUTO_DEFINE(look, struct look, look_done)
+
+static void read_shares(const char *state_dir, struct shares *ret)
+{
+    unsigned *slots = NULL;
+    size_t n = 0;
+    if (slot_records_list(state_dir, &slots, &n, /* e= */ NULL) == 0)
+        share_records_read(state_dir, slots, n, ret);
+    free(slots);
+}
 
 static void look_at(const struct host_flags *f, const char *dev_root, struct look *ret)
 {
@@ -202,6 +229,7 @@ static void look_at(const struct host_flags *f, const char *dev_root, struct loo
     (void)!host_open(f, &ret->host, &ret->why);
     host_facts_read(f->sys_root, &ret->facts);
     host_setup_read(&where, &ret->setup);
+    read_shares(f->state_dir, &ret->shares);
 }
 
 /* As the agent would publish it by default, with no more conditions than an installer asks for:
@@ -223,6 +251,7 @@ static void build_status(const struct look *l, struct device_status *ret)
         .read_error = l->why.kind ? err_msg(&l->why) : NULL,
         .agent_version = CLEAVE_VERSION,
         .publisher = API_PUBLISHER_KUBELET,
+        .shares = &l->shares,
     };
     auto_node_offer struct node_offer offer;
     int64_t now_ms = clock_wall_ms(clock_real());
@@ -262,7 +291,7 @@ static int show(const struct look *l, const struct shows *what)
     else if (what->topology)
         print_topology(&l->host);
     else if (!what->json)
-        print_host(&l->host, what->offers);
+        print_host(&l->host, &l->shares, what->offers);
     if (what->json && !l->why.kind)
         print_json(&status);
     else if (!what->topology)

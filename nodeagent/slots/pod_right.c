@@ -8,8 +8,8 @@
 enum { AGAIN_MS = 1000 };
 
 const char pod_right_missing[] =
-    "this node's agent may not read pods, which say how large their slices are: install "
-    "config/slots and label the Node gpu.cleave.dev.node-restriction.kubernetes.io/slots=true";
+    "this node's agent may not read pods, which say how large their slices or shares "
+    "are: install config/slots and label the Node gpu.cleave.dev.node-restriction.kubernetes.io/slots=true";
 
 /* A name that no pod has: an agent that may read pods gets "not found" for it. */
 static const char nobody[] = "_";
@@ -25,7 +25,7 @@ void pod_right_note(struct pod_right *r, const struct pod_answer *a)
     bool asked = strcmp(a->name, nobody) == 0;
     if (!a->pod && a->err.kind == ERR_FORBIDDEN) {
         if (!r->forbidden)
-            log_warn("Could not read pods: no slices are offered", kv("error", pod_right_missing));
+            log_warn("Could not read pods: no slots are offered", kv("error", pod_right_missing));
         r->forbidden = true;
         if (asked || r->due_mono_ms == INT64_MAX)
             put_off_question(r);

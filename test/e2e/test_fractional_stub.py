@@ -2,11 +2,16 @@
 """Shares of NVIDIA's cards, on a stub of the kubelet: who gets what when, what is counted, and what never is given twice. The
 same on a real kubelet is in test_fractional.py."""
 
+import contextlib
+import itertools
 import json
+import os
+import random
+import subprocess
 
 import pytest
 from conftest import NotYet, wait_for
-from kubelet_stub import kubelet  # noqa: F401
+from kubelet_stub import Refused, kubelet  # noqa: F401
 from stack import condition, mig, rig  # noqa: F401
 from test_plugin_stub import Host
 
@@ -17,6 +22,7 @@ RECORD = "gpu.cleave.dev/allocation"
 CDI_KIND = "gpu.cleave.dev/nvidia"
 PODS = "/api/v1/namespaces/default/pods"
 CARD_MIB = 81559
+SEED = 20260117
 
 
 def fractional(uuid, **settings):
@@ -79,6 +85,15 @@ class Shares:
             raise NotYet(f"no Event about {pod.name}")
         return notes[-1]
 
+    def inspect(self):
+        """What an administrator of the host is shown."""
+        words = ["--nvml-library", self.node.library, "--state-dir", self.node.folder / "state", "--proc-root", self.node.folder / "proc"]
+        agent = self.rig.release("cleave-agent")
+        done = subprocess.run(
+            [agent, "inspect", *map(str, words)], env={**os.environ, **self.node.env}, capture_output=True, text=True, timeout=60, check=True
+        )
+        return done.stdout
+
     def records(self):
         return sorted(p.name for p in (self.node.folder / "state" / "slots").glob("*.json"))
 
@@ -102,6 +117,8 @@ def test_pods_share_a_card_by_what_they_ask_for(node):
     told = node.node.card()
     assert told["fractional"] == {"memoryMiB": CARD_MIB, "maxShares": 10, "computePercent": 100, "enforcement": "none"}
     assert node.records() == sorted(f"{n}.json" for p in (a, b) for n in node.names(p))
+    shown = [line.split()[:5] for line in node.inspect().splitlines() if line.strip().startswith("share.")]
+    assert sorted(shown) == sorted([*node.names(p), *sizes] for p, sizes in ((a, ["3000", "MiB", "30", "%"]), (b, [str(CARD_MIB // 2), "MiB", "0", "%"])))
     node.end(a)
     node.end(b)
     wait_for(lambda: node.records() == [] and not node.told(), 30, "the shares to go")
@@ -203,3 +220,71 @@ def test_a_card_is_whole_again_only_when_its_shares_are_gone(node):
     node.end(pod)
     wait_for(lambda: list(node.kubelet.devices(GPU)) == [node.node.uuid()], 30, "the card alone to be offered")
     node.kubelet.wait_offers(**{GPU: 1})
+
+
+# --- what is killed ---
+
+
+def given(node):
+    """What the records give of each card, after a look that no file for a container says something else."""
+    sums = {}
+    for path in (node.node.folder / "state" / "slots").glob("share.*.json"):
+        try:
+            record = json.loads(path.read_text())
+        except FileNotFoundError:  # released between the list and the look
+            continue
+        mib, percent, shares = sums.get(record["card"], (0, 0, 0))
+        sums[record["card"]] = (mib + record["memoryMiB"], percent + record["computePercent"], shares + 1)
+    return sums
+
+
+def assert_within(node):
+    for card, (mib, percent, shares) in given(node).items():
+        assert mib <= CARD_MIB and percent <= 100 and shares <= 10, f"{card}: {mib} MiB, {percent} %, {shares} shares"
+
+
+def step(node, rng, pods):
+    """Something happens: a pod comes or goes, the agent or the kubelet is killed."""
+    chance = rng.random()
+    if chance < 0.5 and len(pods) < 12:
+        sizes = {"gpumem": rng.choice([1000, 9000, 30000, 60000]), "gpucores": rng.choice([0, 10, 40])} if rng.random() < 0.9 else {}
+        with contextlib.suppress(Refused):  # no slot, or the agent is away
+            pods.append(node.pod(f"p{next(node.numbers)}", **sizes))
+    elif chance < 0.8 and pods:
+        node.end(pods.pop(rng.randrange(len(pods))))
+    elif chance < 0.9:
+        node.node.agent.kill()
+        node.host.start()
+        wait_for(lambda: GPU in node.kubelet.offers(), 30, "the new agent to register")
+    else:
+        node.kubelet.restart(kill=rng.random() < 0.5)
+        wait_for(lambda: GPU in node.kubelet.offers(), 30, "the agent to register again")
+
+
+def has_its_share(node, pod):
+    """The pod's name leads to what its record says."""
+    (name,) = node.names(pod)
+    edits = node.host.spec().get(name)
+    try:
+        record = json.loads((node.node.folder / "state" / "slots" / f"{name}.json").read_text())
+    except FileNotFoundError:
+        return False
+    return edits and record["pod"] == pod.name and f"CUDA_DEVICE_MEMORY_LIMIT_0={record['memoryMiB']}m" in edits["env"]
+
+
+def test_no_card_is_given_twice_whatever_is_killed(pair):
+    rng = random.Random(SEED)
+    pair.numbers = itertools.count()
+    pods = []
+    for _ in range(10000 if os.environ.get("CLEAVE_TORTURE") else 40):
+        step(pair, rng, pods)
+        assert_within(pair)
+    while pods:  # the longer one waits the more room there is
+        wait_for(lambda: any(has_its_share(pair, p) for p in pods), 30, "one of the pods to have its share")
+        done = [p for p in pods if has_its_share(pair, p)]
+        assert_within(pair)
+        for pod in done:
+            pair.end(pod)
+        pods = [p for p in pods if p not in done]
+    wait_for(lambda: pair.records() == [] and pair.host.spec() == {}, 30, lambda: f"nothing to be left, not {pair.records()}")
+    pair.kubelet.wait_offers(**{GPU: 20})
