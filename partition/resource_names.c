@@ -44,6 +44,15 @@ static bool stays_empty(const struct resolve_card *card, const struct device_wan
     return card->n_partitions == 0 && !card->none_offered && !to_be_cut;
 }
 
+/* A card that is given out in shares has the name of whole cards for them, ill or not. */
+static bool has_fractional(const struct device_spec *spec)
+{
+    for (size_t i = 0; spec && i < spec->n_devices; i++)
+        if (spec->devices[i].has_sharing && spec->devices[i].sharing.has_fractional)
+            return true;
+    return false;
+}
+
 /* single renames partitions to nvidia.com/gpu. NVIDIA's plugin does that only while every card of
  * the node is partitioned, none of them is empty, and all have one kind of partition
  * (assertAllMigDevicesAreValid); where no card is partitioned, single equals none. Three kinds of
@@ -52,7 +61,7 @@ static bool stays_empty(const struct resolve_card *card, const struct device_wan
 static bool single_holds(const struct resolve_card *cards, size_t n, const struct device_spec *spec)
 {
     const char *kind = NULL;
-    bool whole = false;
+    bool whole = has_fractional(spec);
     bool cut = false;
     for (size_t i = 0; i < n; i++) {
         const struct vendor *v = vendor_find(cards[i].vendor);

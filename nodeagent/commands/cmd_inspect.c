@@ -219,7 +219,7 @@ static void read_shares(const char *state_dir, struct shares *ret)
     unsigned *slots = NULL;
     size_t n = 0;
     if (slot_records_list(state_dir, &slots, &n, /* e= */ NULL) == 0)
-        share_records_read(state_dir, slots, n, ret);
+        (void)!share_records_read(state_dir, slots, n, ret, /* e= */ NULL);
     free(slots);
 }
 

@@ -31,6 +31,10 @@ static void follow_spec(struct agent *a, const struct spec_news *news)
     /* An order that a standby sees is for the agent that works. */
     bool ordered = news->ordered && turn_phase(&a->turn) != HANDOVER_STANDBY;
     card_tracks_follow(&a->tracks, news->before, facts.spec, ordered);
+    /* Slots are bound by the new spec at once, so nothing may be granted by the old one. */
+    reporting_serve(a->reporting);
+    if (a->d.slots)
+        late_binding_retry_now(a->d.slots);
     reporting_within(a->reporting, PUBLISH_LAG_MS);
 }
 
@@ -64,11 +68,21 @@ static bool slots_are_served(const struct agent *a)
            spec_source_is_seen(a->spec_source) && a->cards.read;
 }
 
+/* Not before the slots are this agent's: a pod that a standby read may have been made anew under its
+ * name meanwhile, and the agent before granted the slot. */
+static void follow_slots(struct agent *a)
+{
+    a->slots_followed = true;
+    late_binding_follow(a->d.slots, kubelet_link_holders(a->d.kubelet));
+}
+
 /* True when a job for slots was begun. */
 static bool start_slots(struct agent *a)
 {
     if (!slots_are_served(a))
         return false;
+    if (!a->slots_followed)
+        follow_slots(a);
     slot_jobs_ask_right(&a->slot_jobs);
     struct agent_job *j = slot_jobs_next(&a->slot_jobs, &a->env, a);
     if (!j)
@@ -261,7 +275,7 @@ static void listen_to_kubelet(struct agent *a)
     if (!a->d.kubelet)
         return;
     kubelet_link_dispatch(a->d.kubelet);
-    if (a->kubelet_holders && a->d.slots)
+    if (a->kubelet_holders && a->slots_followed)
         late_binding_follow(a->d.slots, kubelet_link_holders(a->d.kubelet));
     if (a->kubelet_holders) {
         cards_mark_holders(&a->cards);

@@ -107,7 +107,9 @@ static int find_slots(struct agent_job *j, struct err *unlisted)
         *XPUSH(j->slots_found, j->n_slots_found) = (unsigned)slot;
     }
     shares_done(&j->shares);
-    share_records_read(j->env->state_dir, j->slots_found, j->n_slots_found, &j->shares);
+    if (share_records_read(j->env->state_dir, j->slots_found, j->n_slots_found, &j->shares,
+                           unlisted) < 0)
+        return err_wrap(unlisted, "read the records of shares");
     return 0;
 }
 

@@ -28,6 +28,7 @@ struct agent {
     struct agent_events events;
     struct agent_metrics *metrics;
     bool kubelet_listed, kubelet_holders; /* news from the kubelet that was not handled yet */
+    bool slots_followed; /* the holders of slots are followed: it is this agent that binds them */
     struct turn turn;
 };
 

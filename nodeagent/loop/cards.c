@@ -29,7 +29,17 @@ struct device_slots cards_slots_made(const struct cards *c)
         device_slots_add(&made, &c->items[i].card);
     for (size_t i = 0; i < c->shares.n; i++)
         device_slots_put(&made, c->shares.items[i].slot);
+    device_slots_join(&made, &c->shares.unknown);
     return made;
+}
+
+void cards_add_slots_on(const struct cards *c, const struct gpu_card *card,
+                        struct device_slots *ret)
+{
+    device_slots_add(ret, card);
+    for (size_t i = 0; i < c->shares.n; i++)
+        if (strcmp(c->shares.items[i].card, card->uuid) == 0)
+            device_slots_put(ret, c->shares.items[i].slot);
 }
 
 const char *cards_uuid_of_slot(const struct cards *c, unsigned slot)
@@ -53,6 +63,11 @@ void cards_add_shares(struct cards *c, const struct shares *found)
     for (size_t i = 0; i < found->n; i++)
         if (!shares_find(&c->shares, found->items[i].slot))
             shares_put(&c->shares, &found->items[i]);
+    for (unsigned i = 0; i < SLOT_POOL_SIZE; i++) {
+        unsigned slot = slot_at(SLOT_POOL_SHARE, i);
+        if (device_slots_has(&found->unknown, slot) && !shares_find(&c->shares, slot))
+            device_slots_put(&c->shares.unknown, slot);
+    }
     cards_mark_holders(c);
 }
 

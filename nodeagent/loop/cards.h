@@ -54,6 +54,9 @@ void cards_drop_share(struct cards *c, unsigned slot);
 
 /* The slots whose slice or share exists on some card. */
 struct device_slots cards_slots_made(const struct cards *c);
+/* Adds the slots whose slice or share is on this card. */
+void cards_add_slots_on(const struct cards *c, const struct gpu_card *card,
+                        struct device_slots *ret);
 /* The uuid of the card that has the slice or share of this slot; "": none shows it. Borrowed as
  * cards_find. */
 const char *cards_uuid_of_slot(const struct cards *c, unsigned slot);

@@ -136,8 +136,10 @@ static bool shows_all_slices(const struct read_jobs *s, const struct agent_job *
 
 static void take_slots(struct read_jobs *s, const struct agent_job *j)
 {
+    /* Also where this agent binds none: what an agent before gave is still there. */
     cards_add_shares(s->cards, &j->shares);
-    late_binding_found(s->slot_jobs->slots, j->slots_found, j->n_slots_found);
+    if (s->slot_jobs->slots)
+        late_binding_found(s->slot_jobs->slots, j->slots_found, j->n_slots_found);
 }
 
 static void take_reading(struct read_jobs *s, struct agent_job *j, int64_t now_mono_ms)
@@ -153,8 +155,7 @@ static void take_reading(struct read_jobs *s, struct agent_job *j, int64_t now_m
     if (j->lists && !j->unlisted.kind) {
         const struct recovery_facts facts = read_jobs_facts(s);
         recovery_found(s->recovery, &facts, j);
-        if (slots)
-            take_slots(s, j);
+        take_slots(s, j);
     }
     readings_succeeded(&s->readings, now_mono_ms, complete);
     card_jobs_recheck(s->card_jobs);

@@ -81,7 +81,7 @@ static void add_slots(struct reporting *r, struct node_state *s)
     jobs_add_stuck_slots(r->d.jobs, &r->sick);
     for (size_t i = 0; i < r->d.cards->n; i++)
         if (r->d.cards->items[i].hangs)
-            device_slots_add(&r->sick, &r->d.cards->items[i].card);
+            cards_add_slots_on(r->d.cards, &r->d.cards->items[i].card, &r->sick);
     s->pods_forbidden = late_binding_forbidden(r->d.slots);
 }
 

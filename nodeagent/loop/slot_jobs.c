@@ -11,14 +11,20 @@
 #include "nodeagent/offer/device_entry.h"
 #include "partition/vendor.h"
 
-bool slot_jobs_is_open(const struct gpu_card *card, const struct device_want *want,
-                       const struct card_track *t, const struct unended *unended)
+/* The card is not ill, and as wanted as far as the agent tried. */
+static bool is_well(const struct gpu_card *card, const struct card_track *t,
+                    const struct unended *unended)
 {
     bool settled =
         !t || (t->memo.progress == PROGRESS_DONE && (t->memo.result.outcome == TXN_APPLIED ||
                                                      t->memo.result.outcome == TXN_NOTHING_TO_DO));
-    return card->healthy && !card->unread && settled && !unended_find(unended, card->uuid) &&
-           (!want || want->mode == API_MODE_SGPU);
+    return card->healthy && !card->unread && settled && !unended_find(unended, card->uuid);
+}
+
+bool slot_jobs_is_open(const struct gpu_card *card, const struct device_want *want,
+                       const struct card_track *t, const struct unended *unended)
+{
+    return is_well(card, t, unended) && (!want || want->mode == API_MODE_SGPU);
 }
 
 /* The device files for the CDI files of slots. NULL: none are written, or they are not known
@@ -51,13 +57,21 @@ static struct slot_card *slot_cards(const struct slot_jobs *s, size_t *ret_n)
     return list;
 }
 
-/* True while nothing is under way on the card and it may get something new. */
-static bool is_settled(const struct slot_jobs *s, const struct card_view *v)
+/* An attempt is due, or waits until what it removes is withdrawn. */
+static bool is_about_to_change(const struct slot_jobs *s, const char *uuid)
 {
-    const struct card_track *t = card_tracks_find(s->tracks, v->card.uuid);
-    bool waits = t && (t->await_mono_ms || card_track_is_due(t, clock_mono_ms(s->clk)));
-    return v->card.healthy && !v->card.unread && !v->hangs && !waits &&
-           !unended_find(s->unended, v->card.uuid);
+    const struct card_track *t = card_tracks_find(s->tracks, uuid);
+    return t && (t->await_mono_ms || card_track_is_due(t, clock_mono_ms(s->clk)));
+}
+
+/* True while nothing is under way on the card and it may get something new. */
+static bool gives_shares(const struct slot_jobs *s, const struct card_view *v,
+                         const struct device_want *want)
+{
+    return (!want || want->mode == API_MODE_NATIVE) && !v->hangs &&
+           !is_about_to_change(s, v->card.uuid) &&
+           is_well(&v->card, card_tracks_find(s->tracks, v->card.uuid), s->unended) &&
+           device_check_nodes(slot_nodes(s), &v->card, /* e= */ NULL) == 0;
 }
 
 static bool shares_are_offered(const struct slot_jobs *s)
@@ -79,8 +93,7 @@ static struct share_place *share_cards(const struct slot_jobs *s, size_t *ret_n)
         const struct device_want *want = spec_source_want(s->spec_source, v->card.uuid);
         struct share_place p = {.card = {.card = &v->card}};
         if (shares_are_offered(s) && share_card_of(&facts, &v->card, want, &p.card))
-            p.open = is_settled(s, v) && (!want || want->mode == API_MODE_NATIVE) &&
-                     device_check_nodes(slot_nodes(s), &v->card, /* e= */ NULL) == 0;
+            p.open = gives_shares(s, v, want);
         *XPUSH(list, *ret_n) = p;
     }
     return list;
@@ -99,13 +112,6 @@ static bool is_due(const struct slot_jobs *s, const char *uuid)
 {
     const struct card_track *t = card_tracks_find(s->tracks, uuid);
     return t && card_track_is_due(t, clock_mono_ms(s->clk));
-}
-
-/* An attempt is due, or waits until what it removes is withdrawn. */
-static bool is_about_to_change(const struct slot_jobs *s, const char *uuid)
-{
-    const struct card_track *t = card_tracks_find(s->tracks, uuid);
-    return t && (t->await_mono_ms || card_track_is_due(t, clock_mono_ms(s->clk)));
 }
 
 /* True while a job works on a card that has slices or is to have some, or such a card is about to

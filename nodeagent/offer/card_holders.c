@@ -8,6 +8,7 @@
 
 #include "nodeagent/mode/card_mode.h"
 #include "nodeagent/offer/device_id.h"
+#include "partition/vendor.h"
 
 struct users {
     struct gpu_user *items;
@@ -62,13 +63,25 @@ static void add_slot_users(const struct holders *holders, const struct device_sl
     }
 }
 
+static bool may_have_shares(const struct gpu_card *card)
+{
+    const struct vendor *v = vendor_find(card->vendor);
+    return v && v->has_shares && card->mode == GPU_NATIVE;
+}
+
 static void add_share_users(const struct holders *holders, const struct shares *shares,
                             const struct gpu_card *card, struct users *users)
 {
+    struct device_slots held = {0};
     char id[SLOT_WORD_BYTES];
+    device_slots_add_held(&held, holders);
     for (size_t i = 0; i < shares->n; i++)
-        if (strcmp(shares->items[i].card, card->uuid) == 0)
+        if (strcmp(shares->items[i].card, card->uuid) == 0 &&
+            device_slots_has(&held, shares->items[i].slot))
             add_user(holders, slot_id(shares->items[i].slot, id), -1, -1, users);
+    for (unsigned i = 0; may_have_shares(card) && i < SLOT_POOL_SIZE; i++)
+        if (device_slots_has(&shares->unknown, slot_at(SLOT_POOL_SHARE, i)))
+            add_user(holders, slot_id(slot_at(SLOT_POOL_SHARE, i), id), -1, -1, users);
 }
 
 void card_holders_mark(const struct holders *h, const struct device_slots *made,

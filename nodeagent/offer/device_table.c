@@ -24,6 +24,7 @@ struct build {
     int strategy;
     size_t card_index; /* index of the current card */
     bool shares;       /* there is a pool of shares */
+    struct device_slots held;
     struct pool {
         const struct gpu_card *card; /* the first card of it */
         unsigned n, room;            /* slots; and how many of them may be held */
@@ -158,8 +159,7 @@ static struct table_device *add_slot(struct build *b, const char *name, unsigned
 
 static bool has_holder(const struct build *b, unsigned slot)
 {
-    char id[SLOT_WORD_BYTES];
-    return b->s->holders && holders_has(b->s->holders, slot_id(slot, id));
+    return device_slots_has(&b->held, slot);
 }
 
 static bool is_made(const struct build *b, unsigned slot)
@@ -264,12 +264,15 @@ static const struct shares *shares_of(const struct build *b)
     return b->s->shares ? b->s->shares : &none;
 }
 
-/* True when shares stand on the card. */
+/* True when shares stand on the card, or may. */
 static bool note_shares(struct build *b, const struct gpu_card *card, bool healthy)
 {
     const struct shares *shares = shares_of(b);
     struct pool *p = &b->pools[SLOT_POOL_SHARE];
-    bool any = false;
+    const struct vendor *v = vendor_find(card->vendor);
+    bool any = v && v->has_shares && shares_have_unknown(shares, /* ret_slot= */ NULL);
+    if (any)
+        device_slots_join(&p->made, &shares->unknown);
     for (size_t i = 0; i < shares->n; i++) {
         if (strcmp(shares->items[i].card, card->uuid) != 0)
             continue;
@@ -292,10 +295,11 @@ static void count_shares(struct build *b, const struct share_card *c, bool healt
     p->n += c->total.shares;
     if (p->n > SLOT_POOL_SIZE)
         p->n = SLOT_POOL_SIZE;
-    p->room += healthy && has_nodes ? share_card_room(c) : 0;
+    bool known = !shares_have_unknown(shares_of(b), /* ret_slot= */ NULL);
+    p->room += healthy && has_nodes && known ? share_card_room(c) : 0;
 }
 
-/* The name of whole cards is the pool's. A card that is shared in another way under that name would
+/* The name of whole cards is the pool's. A card that is offered in another way under that name would
  * be taken for a share. */
 static bool is_in_the_way(struct build *b, const struct gpu_card *card)
 {
@@ -305,9 +309,11 @@ static bool is_in_the_way(struct build *b, const struct gpu_card *card)
     if (!b->shares || !v || !v->has_shares || sharing.renamed)
         return false;
     if (!b->table->left_out)
-        b->table->left_out = xasprintf("%s GPU %u is shared under the name %s, which stands for "
-                                       "shares on this node: set renameByDefault: true",
-                                       v->title, card->index, v->card);
+        b->table->left_out =
+            xasprintf("%s GPU %u would be offered as %s, which stands for shares on this node: %s",
+                      v->title, card->index, v->card,
+                      card->mode == GPU_MIG ? "choose another migStrategy than none"
+                                            : "set renameByDefault: true");
     return true;
 }
 
@@ -319,7 +325,7 @@ static void add_native(struct build *b, const struct card_view *v, bool healthy)
     const struct sharing_rules rules = rules_of(b);
     const struct share_facts facts = {&rules, shares_of(b), b->s->holders};
     struct share_card c;
-    bool has_shares = note_shares(b, card, healthy);
+    bool has_shares = note_shares(b, card, healthy && !v->hangs);
     bool pooled = b->shares && share_card_of(&facts, card, want_of(b, card), &c);
     if (pooled)
         count_shares(b, &c, healthy && !v->hangs);
@@ -341,7 +347,10 @@ static void add_card(struct build *b, const struct card_view *v, const struct ca
         return;
     }
     if (card->mode == GPU_MIG && b->strategy == API_STRATEGY_NONE) {
-        add_whole_card(b, card, card->healthy && (!want || want->mode == API_MODE_MIG));
+        bool whole = !is_in_the_way(b, card);
+        if (whole || (b->s->holders && holders_has(b->s->holders, card->uuid)))
+            add_whole_card(b, card,
+                           whole && card->healthy && (!want || want->mode == API_MODE_MIG));
         return;
     }
     for (unsigned i = 0; i < card_parts(card); i++) {
@@ -377,6 +386,8 @@ void device_table_build(const struct node_state *s, const struct card_offer *off
                       .table = ret,
                       .strategy = strategy,
                       .shares = share_pool_exists(s->spec, s->publisher)};
+    if (s->holders)
+        device_slots_add_held(&b.held, s->holders);
     for (size_t i = 0; i < s->n_cards; i++)
         if (*s->cards[i].card.uuid && !s->cards[i].card.unread) {
             b.card_index = i;

@@ -59,8 +59,7 @@ unsigned share_card_room(const struct share_card *c)
 {
     const struct fraction_card card = {.total = c->total, .used = c->used};
     const struct fraction_size room = fraction_room(&card);
-    bool alone = c->used.percent >= WHOLE_PERCENT && c->total.percent == WHOLE_PERCENT;
     if (c->only_whole && c->used.shares)
         return 0;
-    return room.memory_mib && !alone ? room.shares : 0;
+    return room.memory_mib && room.percent ? room.shares : 0;
 }

@@ -34,16 +34,31 @@ void shares_put(struct shares *s, const struct share *share)
     else
         place = XPUSH(s->items, s->n);
     *place = now;
+    device_slots_drop(&s->unknown, share->slot);
     assert(s->n <= SLOT_POOL_SIZE);
 }
 
 void shares_drop(struct shares *s, unsigned slot)
 {
     struct share *place = find(s, slot);
+    device_slots_drop(&s->unknown, slot);
     if (!place)
         return;
     share_done(place);
     *place = s->items[--s->n];
+}
+
+bool shares_have_unknown(const struct shares *s, unsigned *ret_slot)
+{
+    for (unsigned i = 0; i < SLOT_POOL_SIZE; i++) {
+        unsigned slot = slot_at(SLOT_POOL_SHARE, i);
+        if (!device_slots_has(&s->unknown, slot))
+            continue;
+        if (ret_slot)
+            *ret_slot = slot;
+        return true;
+    }
+    return false;
 }
 
 const struct share *shares_find(const struct shares *s, unsigned slot)
@@ -62,16 +77,17 @@ struct fraction_size shares_on(const struct shares *s, const char *card)
     for (size_t i = 0; i < s->n; i++) {
         if (strcmp(s->items[i].card, card) != 0)
             continue;
-        sum.memory_mib += s->items[i].memory_mib;
-        sum.percent += s->items[i].percent;
-        sum.shares++;
+        sum = fraction_add(sum,
+                           (struct fraction_size){s->items[i].memory_mib, s->items[i].percent, 1});
     }
     return sum;
 }
 
 struct shares shares_copy(const struct shares *s)
 {
-    struct shares to = {.items = xcalloc(s->n, sizeof(*to.items)), .n = s->n};
+    struct shares to = {.items = xcalloc(s->n, sizeof(*to.items)),
+                        .n = s->n,
+                        .unknown = s->unknown};
     for (size_t i = 0; i < s->n; i++)
         to.items[i] = copy(&s->items[i]);
     return to;

@@ -8,6 +8,7 @@
 
 #include "nodeagent/container/slot_pool.h"
 #include "nodeagent/gpu/gpu.h"
+#include "nodeagent/offer/device_slots.h"
 #include "partition/fraction.h"
 
 /*
@@ -25,14 +26,19 @@ struct share {
 struct shares {
     struct share *items; /* in any order, a slot once; owned */
     size_t n;
+    /* Slots with a record that cannot be read: each may have its share on any card. Until its pod has
+     * ended and it was released, nothing new is placed, and no card is offered whole or cut. */
+    struct device_slots unknown;
 };
 
-/* Puts a share in place of the slot's earlier one. Copies. */
+/* Puts a share in place of the slot's earlier one, known or not. Copies. */
 void shares_put(struct shares *s, const struct share *share);
 /* Removes the slot's share. No effect without one. */
 void shares_drop(struct shares *s, unsigned slot);
 /* The slot's share; NULL: there is none. Borrowed until the next change. */
 const struct share *shares_find(const struct shares *s, unsigned slot);
+/* True while some slot's share is unknown; *ret_slot (may be NULL) is the first such slot. */
+bool shares_have_unknown(const struct shares *s, unsigned *ret_slot);
 /* True when it was made for this container of the pod with this uid. */
 bool share_is_of(const struct share *s, const char *uid, const char *container);
 /* What the shares on a card take together. */

@@ -251,7 +251,9 @@ static void build_sums(const struct node_state *s, const struct node_offer *o,
         const struct gpu_card *card = &s->cards[i].card;
         const struct device_card *told = device_status_card(ret, card->uuid);
         const struct device_want *want = node_state_want(s, card->uuid);
-        if (told && told->has_fractional && card->healthy && o->cards[i].whole)
+        bool gives = want && want->has_sharing && want->sharing.has_fractional;
+        if (gives && told && told->has_fractional && card->healthy && !card->unread &&
+            o->cards[i].whole)
             share_sums_add(&sums, (int64_t)card->memory_mib, &want->sharing.fractional);
     }
     share_sums_offer(&sums, &ret->resources, &ret->n_resources);

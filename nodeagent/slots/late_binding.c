@@ -232,7 +232,11 @@ void late_binding_found(struct late_binding *l, const unsigned *slots, size_t n)
 
 static void put_off(struct late_binding *l, struct binding *b, enum state state, const char *why)
 {
-    if (!b->trouble || strcmp(b->trouble, why) != 0) {
+    int64_t now = clock_mono_ms(l->d.clk);
+    /* What is left on the cards changes with each neighbour: that is told at most once each time the
+     * pod was to be read anew. */
+    bool is_due = !b->trouble || state == NEW || b->due_mono_ms <= now;
+    if (is_due && (!b->trouble || strcmp(b->trouble, why) != 0)) {
         log_warn("Could not bind a slot", kv("namespace", b->ns), kv("pod", b->pod),
                  kv("container", b->container), kv("error", why));
         b->news = true;
@@ -241,7 +245,6 @@ static void put_off(struct late_binding *l, struct binding *b, enum state state,
     xstr_set(&b->trouble, why);
     b->state = state;
     b->retry = false;
-    int64_t now = clock_mono_ms(l->d.clk);
     /* However often room is looked for, the pod is read again when that was planned. */
     if (state == NEW || b->due_mono_ms <= now)
         b->due_mono_ms = now + backoff_next_ms(&b->backoff, l->d.clk, &l->rng);
@@ -503,27 +506,15 @@ void late_binding_again(struct late_binding *l)
 
 /* --- Releasing --- */
 
-static bool has_container(const struct late_binding *l, unsigned slot)
-{
-    for (size_t i = 0; i < l->n; i++)
-        for (size_t k = 0; k < l->items[i].n_slots; k++)
-            if (l->items[i].slots[k] == slot)
-                return true;
-    return false;
-}
-
 struct release_facts {
-    const struct late_binding *l;
-    const struct holders *h;
+    struct device_slots held; /* by the kubelet, or by a container that was listed */
     const struct slot_gate *gate;
 };
 
-/* By the kubelet, or by a container that was listed. */
 static bool is_held(const void *arg, unsigned slot)
 {
     const struct release_facts *f = arg;
-    char id[DEVICE_ID_BYTES];
-    return holders_has(f->h, slot_id(slot, id)) || has_container(f->l, slot);
+    return device_slots_has(&f->held, slot);
 }
 
 static bool may_release(const void *arg, unsigned slot)
@@ -536,8 +527,12 @@ bool late_binding_release(struct late_binding *l, const struct holders *h,
                           const struct device_slots *made, const struct slot_gate *gate,
                           unsigned *ret)
 {
-    const struct release_facts facts = {l, h, gate};
+    struct release_facts facts = {.gate = gate};
     const struct slot_questions q = {is_held, may_release, &facts};
+    device_slots_add_held(&facts.held, h);
+    for (size_t i = 0; i < l->n; i++)
+        for (size_t k = 0; k < l->items[i].n_slots; k++)
+            device_slots_put(&facts.held, l->items[i].slots[k]);
     l->looked_mono_ms = clock_mono_ms(l->d.clk);
     if (h->known)
         return slot_leftovers_next(&l->leftovers, &q, made, ret);

@@ -66,25 +66,41 @@ int share_release(const struct slot_deps *d, unsigned slot, struct err *e)
     return slot_record_remove(d->state_dir, slot, e);
 }
 
-void share_records_read(const char *state_dir, const unsigned *slots, size_t n, struct shares *ret)
+static void add_share(const struct slot_record *r, struct shares *ret)
 {
-    for (size_t i = 0; i < n; i++) {
-        auto_slot_record struct slot_record r = {0};
-        auto_err struct err e = {0};
-        char name[SLOT_WORD_BYTES];
-        if (slot_pool_of(slots[i]) != SLOT_POOL_SHARE)
-            continue;
-        if (slot_record_take(state_dir, slots[i], &r, &e) < 0)
-            log_error("Could not read a share, which is not counted",
-                      kv("slot", slot_name(slots[i], name)), kv_err(&e));
-        if (!r.uid || !r.quota.memory_mib)
-            continue;
-        struct share s = {.slot = slots[i],
-                          .memory_mib = r.quota.memory_mib,
-                          .percent = r.quota.compute_percent,
-                          .uid = r.uid,
-                          .container = r.container};
-        memcpy(s.card, r.card, sizeof(s.card));
-        shares_put(ret, &s);
-    }
+    struct share s = {.slot = r->slot,
+                      .memory_mib = r->quota.memory_mib,
+                      .percent = r->quota.compute_percent,
+                      .uid = r->uid,
+                      .container = r->container};
+    memcpy(s.card, r->card, sizeof(s.card));
+    shares_put(ret, &s);
+}
+
+/* Without a record there is a CDI file alone, which the release removes. */
+static int read_one(const char *state_dir, unsigned slot, struct shares *ret, struct err *e)
+{
+    auto_slot_record struct slot_record r = {0};
+    auto_err struct err why = {0};
+    char name[SLOT_WORD_BYTES];
+    int rc = slot_record_read(state_dir, slot, &r, &why);
+    if (rc == 0 && r.quota.memory_mib)
+        add_share(&r, ret);
+    if ((rc == 0 && r.quota.memory_mib) || rc == -ERR_NOT_FOUND)
+        return 0;
+    if (rc == -ERR_SYSTEM)
+        return err_move(e, &why);
+    log_error("Could not read which card a share is on: nothing new is placed until its pod ends",
+              kv("slot", slot_name(slot, name)), kv_err(&why));
+    device_slots_put(&ret->unknown, slot);
+    return 0;
+}
+
+int share_records_read(const char *state_dir, const unsigned *slots, size_t n, struct shares *ret,
+                       struct err *e)
+{
+    for (size_t i = 0; i < n; i++)
+        if (slot_pool_of(slots[i]) == SLOT_POOL_SHARE)
+            TRY(read_one(state_dir, slots[i], ret, e));
+    return 0;
 }

@@ -18,6 +18,7 @@ int share_bind(const struct slot_deps *d, const struct slot_binding *b, struct e
 /* Removes the slot's CDI file, then its record. ERR_CONFLICT as above; ERR_SYSTEM. */
 int share_release(const struct slot_deps *d, unsigned slot, struct err *e) MUST_CHECK;
 
-/* Adds the shares that have a record, among these slots of any pool. Those whose record cannot be
- * used are left out, which is logged: their containers are bound anew. */
-void share_records_read(const char *state_dir, const unsigned *slots, size_t n, struct shares *ret);
+/* Adds the shares that have a record, among these slots of any pool. Those whose record is damaged, or
+ * another release's, are unknown, which is logged. ERR_SYSTEM: one could not be read. */
+int share_records_read(const char *state_dir, const unsigned *slots, size_t n, struct shares *ret,
+                       struct err *e) MUST_CHECK;

@@ -34,10 +34,9 @@ static bool has_slot(const struct slot_binding *b, unsigned slot)
     return false;
 }
 
-static bool is_own(const struct share_places *p, const struct share *s,
-                   const struct slot_binding *b)
+static bool is_own(const struct share *s, const struct slot_binding *b)
 {
-    return has_slot(b, s->slot) && share_is_of(s, b->uid, b->container) && has_card(p, s->card);
+    return has_slot(b, s->slot) && share_is_of(s, b->uid, b->container);
 }
 
 /* What the binding's slots show on the card is made again, or is another pod's past. */
@@ -47,7 +46,7 @@ static struct fraction_size others_on(const struct share_places *p, const struct
     struct fraction_size used = c->card.used;
     for (size_t i = 0; i < p->shares->n; i++) {
         const struct share *s = &p->shares->items[i];
-        if (strcmp(s->card, c->card.card->uuid) != 0 || !has_slot(b, s->slot) || is_own(p, s, b))
+        if (strcmp(s->card, c->card.card->uuid) != 0 || !has_slot(b, s->slot) || is_own(s, b))
             continue;
         used.memory_mib -= s->memory_mib < used.memory_mib ? s->memory_mib : used.memory_mib;
         used.percent -= s->percent < used.percent ? s->percent : used.percent;
@@ -60,7 +59,7 @@ static struct fraction_size others_on(const struct share_places *p, const struct
 static bool has_own(const struct share_places *p, const char *uuid, const struct slot_binding *b)
 {
     for (size_t i = 0; i < p->shares->n; i++)
-        if (strcmp(p->shares->items[i].card, uuid) == 0 && is_own(p, &p->shares->items[i], b))
+        if (strcmp(p->shares->items[i].card, uuid) == 0 && is_own(&p->shares->items[i], b))
             return true;
     return false;
 }
@@ -109,7 +108,7 @@ static unsigned keep_own(const struct share_places *p, struct slot_binding *b)
     unsigned missing = 0;
     for (size_t i = 0; i < b->n; i++) {
         const struct share *s = shares_find(p->shares, b->bound[i].slot);
-        if (s && is_own(p, s, b))
+        if (s && is_own(s, b))
             put(&b->bound[i], s->card, s->memory_mib, s->percent);
         else
             missing++;
@@ -164,7 +163,7 @@ static int place_given(const struct share_places *p, const struct share_wish *w,
     size_t next = 0;
     for (size_t i = 0; i < b->n; i++) {
         struct bound_slot *g = &b->bound[i];
-        unsigned at;
+        unsigned at = 0;
         if (*g->card)
             continue;
         while (next < w->ask.count && has_own(p, w->given[next].card, b))
@@ -205,14 +204,43 @@ static int place_planned(const struct share_wish *w, const struct sight *s, unsi
     return 0;
 }
 
+/* Of b's own slots, or of others': nobody knows the room of any card. */
+static int check_known(const struct share_places *p, struct err *e)
+{
+    unsigned slot = 0;
+    char name[SLOT_WORD_BYTES];
+    if (!shares_have_unknown(p->shares, &slot))
+        return 0;
+    return err_set(e, ERR_UNAVAILABLE,
+                   "the record of %s cannot be read, so that it may be on any card: delete the pod "
+                   "that has it (the agent's log has more)",
+                   slot_name(slot, name));
+}
+
+/* A card that is missing may come back, and a container may still be on it. */
+static int check_cards(const struct share_places *p, const struct slot_binding *b, struct err *e)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        const struct share *s = shares_find(p->shares, b->bound[i].slot);
+        if (s && is_own(s, b) && !has_card(p, s->card))
+            return err_set(e, ERR_UNAVAILABLE,
+                           "its share is on card %s, which is missing: delete the pod to have it "
+                           "placed anew",
+                           s->card);
+    }
+    return 0;
+}
+
 int share_place(const struct share_places *p, const struct share_wish *wish, struct slot_binding *b,
                 struct err *e)
 {
     auto_free struct sight *s = xmalloc(sizeof(*s));
     assert(b->uid && b->container && b->n == wish->ask.count);
+    TRY(check_cards(p, b, e));
     unsigned missing = keep_own(p, b);
     if (!missing)
         return 0;
+    TRY(check_known(p, e));
     look(p, &wish->ask, b, s);
     if (wish->given)
         return place_given(p, wish, s, b, e);

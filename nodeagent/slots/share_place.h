@@ -24,7 +24,7 @@ struct share_places {
 /* For whom: b's pod and container. The slots are those of b->bound (b->n of them), whose card and
  * quota are filled in.
  *  - A share that was made for this container stays where it is, however full or closed its card
- *    is, unless the card is gone.
+ *    is; while the card is missing the container waits.
  *  - Else the cards that a scheduler chose, where they have room.
  *  - Else the planner chooses, by the pod's own wishes (partition/fraction.h).
  *

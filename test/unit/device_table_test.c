@@ -799,9 +799,47 @@ Test(device_table, a_card_shared_under_the_pools_name_is_left_out)
     node_read_with_memory(&n);
     check(&n, "nvidia.com/gpu: share@0 share@1\n");
     build(&n.state, &t);
-    cr_expect(strstr(t.left_out, "NVIDIA GPU 1 is shared under the name nvidia.com/gpu"), "%s",
+    cr_expect(strstr(t.left_out, "NVIDIA GPU 1 would be offered as nvidia.com/gpu"), "%s",
               t.left_out);
     device_table_done(&t);
+}
+
+Test(device_table, a_cut_card_under_the_pools_name_is_left_out)
+{
+    auto_node struct node n;
+    node_init(&n, 2, "spec: {migStrategy: none, devices: [" FRACTIONAL(A, "2") "]}");
+    cut(&n, 1);
+    fake_put(&n.hw.cards[1], "1g.10gb", 0, whole_1g);
+    node_read_with_memory(&n);
+    check(&n, "nvidia.com/gpu: share@0 share@1\n");
+}
+
+Test(device_table, where_all_compute_is_given_out_no_slot_is_granted)
+{
+    auto_node struct node n;
+    auto_shares struct shares shares = {0};
+    node_init(&n, 1,
+              "spec: {devices: [{uuid: " A ", mode: native, sharing: {fractional: "
+              "{maxShares: 3, computeOversubscriptionPercent: 200}}}]}");
+    node_read_with_memory(&n);
+    n.state.shares = &shares;
+    put_share(&shares, 0, A, 1000, 100);
+    check(&n, "nvidia.com/gpu: share@0 share@1 share@2\n");
+    put_share(&shares, 1, A, 1000, 100);
+    check(&n, "nvidia.com/gpu: share@0 share@1 share@2!\n");
+}
+
+Test(device_table, while_a_share_may_be_anywhere_no_slot_and_no_card_is_granted)
+{
+    auto_node struct node n;
+    auto_shares struct shares shares = {0};
+    node_init(&n, 2, "spec: {devices: [" FRACTIONAL(A, "2") "]}");
+    node_read_with_memory(&n);
+    n.state.shares = &shares;
+    device_slots_put(&shares.unknown, slot_at(SLOT_POOL_SHARE, 1));
+    check(&n, "nvidia.com/gpu: share@0! share@1! share@2!\n");
+    device_spec_done(&n.spec);
+    check(&n, "nvidia.com/gpu: " A "! " B "!\n");
 }
 
 Test(device_table, only_an_agent_that_serves_the_kubelet_gives_shares)

@@ -870,6 +870,20 @@ Test(late_binding, a_pod_without_room_for_its_share_waits_and_is_told_of)
     cr_expect(strstr(u.why, "90000 MiB"), "%s", u.why);
 }
 
+Test(late_binding, what_a_neighbour_leaves_is_not_told_each_time)
+{
+    struct unbound u;
+    make_share_pod("a", "90000");
+    list_share(7, "a");
+    read_pods();
+    expect_none();
+    cr_assert(late_binding_news(late, &u));
+    share_card.used = (struct fraction_size){1000, 0, 1}; /* another number in the reason */
+    late_binding_retry_now(late);
+    expect_none();
+    cr_expect_not(late_binding_news(late, &u));
+}
+
 Test(late_binding, while_a_share_is_released_a_pod_waits_without_a_word)
 {
     struct unbound u;

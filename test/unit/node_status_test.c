@@ -12,6 +12,7 @@
 #include "golden_support.h"
 #include "gpu_fake_support.h"
 #include "nodeagent/offer/plugin_config.h"
+#include "nodeagent/offer/shares.h"
 #include "nodeagent/report/node_status.h"
 #include "service/conditions.h"
 
@@ -609,6 +610,76 @@ Test(node_status, shares_are_refused_where_no_kubelet_is_served)
     for (size_t i = 0; i < st.n_labels; i++)
         if (strstr(st.labels[i].key, "sharing-strategy"))
             cr_expect_str_eq(st.labels[i].str, "none");
+    node_done(&n);
+}
+
+#define SHARES                                                                                     \
+    "spec: {devices: [{uuid: GPU-00000000-fake, mode: native, sharing: {fractional: {maxShares: 4}}}]}"
+
+static int64_t sum_of(const struct device_status *st, const char *name)
+{
+    for (size_t i = 0; i < st->n_resources; i++)
+        if (strcmp(st->resources[i].name, name) == 0)
+            return st->resources[i].count;
+    return 0;
+}
+
+Test(node_status, a_fractional_card_is_told_with_its_shares_and_their_sums)
+{
+    static char uid[] = "u1", container[] = "main";
+    struct node n;
+    auto_shares struct shares shares = {0};
+    auto_device_status struct device_status st = {0};
+    node_init(&n, 1);
+    n.hw.cards[0].card.mode = n.hw.cards[0].card.pending_mode = GPU_NATIVE;
+    node_read(&n);
+    n.views[0].card.memory_mib = 81920;
+    node_want(&n, SHARES, APPLIED);
+    n.state.publisher = API_PUBLISHER_KUBELET;
+    struct share share = {.slot = slot_at(SLOT_POOL_SHARE, 2),
+                          .card = "GPU-00000000-fake",
+                          .memory_mib = 3000,
+                          .percent = 30,
+                          .uid = uid,
+                          .container = container};
+    shares_put(&shares, &share);
+    n.state.shares = &shares;
+    build(&n.state, NULL, NOW_MS, &st);
+    const struct device_card *c = &st.devices[0];
+    cr_expect(c->has_fractional && c->fractional.memory_mib == 81920 &&
+              c->fractional.max_shares == 4);
+    cr_assert_eq(c->n_partitions, 1);
+    cr_expect_str_eq(c->partitions[0].profile, "share");
+    cr_expect_str_eq(c->partitions[0].slice.alias, "share.2");
+    cr_expect_eq(c->partitions[0].slice.memory_mib, 3000);
+    cr_expect_str_eq(st.summary.layout, "1xfractional 1xshare");
+    cr_expect_eq(sum_of(&st, "nvidia.com/gpumem"), 81920);
+    cr_expect_eq(sum_of(&st, "nvidia.com/gpucores"), 100);
+    node_done(&n);
+}
+
+/* What is told of it is what an agent before told. */
+Test(node_status, a_card_in_another_threads_hands_has_no_part_in_the_sums)
+{
+    struct node n;
+    struct device_status st = {0}, next = {0};
+    node_init(&n, 1);
+    n.hw.cards[0].card.mode = n.hw.cards[0].card.pending_mode = GPU_NATIVE;
+    node_read(&n);
+    n.views[0].card.memory_mib = 81920;
+    node_want(&n, SHARES, APPLIED);
+    n.state.publisher = API_PUBLISHER_KUBELET;
+    build(&n.state, NULL, NOW_MS, &st);
+    n.views[0].card.unread = n.views[0].card.busy = true;
+    build(&n.state, &st, NOW_MS, &next);
+    cr_expect_eq(sum_of(&next, "nvidia.com/gpumem"), 0);
+    device_status_done(&next);
+    device_spec_done(&n.spec);
+    n.state.n_memos = 0;
+    build(&n.state, &st, NOW_MS, &next);
+    cr_expect_eq(sum_of(&next, "nvidia.com/gpumem"), 0, "nor once it is not wanted so any more");
+    device_status_done(&next);
+    device_status_done(&st);
     node_done(&n);
 }
 

@@ -57,6 +57,14 @@ Test(resource_names, single_falls_back_to_mixed_names_on_a_mixed_node)
           "nvidia.com/mig-1g.10gb=1 nvidia.com/mig-2g.20gb=1");
 }
 
+Test(resource_names, single_falls_back_where_a_card_is_given_out_in_shares_even_an_ill_one)
+{
+    check("cards: [{mode: mig, partitions: {1g.10gb: 7}}, {mode: native, healthy: false}]\n"
+          "current: {migStrategy: single, devices: [{uuid: GPU-b, mode: native, sharing: "
+          "{fractional: {}}}]}",
+          "nvidia.com/mig-1g.10gb=7");
+}
+
 Test(resource_names, a_card_that_falls_ill_does_not_rename_what_the_others_offer)
 {
     check("cards: [{mode: mig, partitions: {1g.10gb: 7}}, {mode: native, healthy: false}]\n"

@@ -87,7 +87,7 @@ static struct shares all_records(void)
     unsigned *slots = NULL;
     size_t n = 0;
     cr_assert_eq(slot_records_list("state", &slots, &n, NULL), 0);
-    share_records_read("state", slots, n, &all);
+    cr_assert_eq(share_records_read("state", slots, n, &all, NULL), 0);
     free(slots);
     return all;
 }
@@ -164,4 +164,6 @@ Test(share_bind, another_releases_record_is_left_alone)
     cr_expect_eq(share_release(&d, slot(3), NULL), -ERR_CONFLICT);
     auto_free char *still = text_of("state/slots/share.3.json");
     cr_expect_str_eq(still, text);
+    auto_shares struct shares all = all_records();
+    cr_expect(all.n == 0 && device_slots_has(&all.unknown, slot(3)), "it may be on any card");
 }

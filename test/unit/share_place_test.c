@@ -123,12 +123,23 @@ Test(share_place, what_stands_is_kept_even_on_a_closed_and_full_card)
     check_placed(4, &w, "GPU-1 3000 30");
 }
 
-Test(share_place, a_share_on_a_card_that_is_gone_is_placed_anew)
+Test(share_place, a_share_on_a_card_that_is_missing_waits_for_it)
 {
     const struct share_wish w = wish(1, 3000, 30);
     stands(4, 1, 3000, 30, uid);
     (void)snprintf(cards[1].uuid, sizeof(cards[1].uuid), "GPU-9");
-    check_placed(4, &w, "GPU-0 3000 30");
+    check_placed(4, &w, "card GPU-1, which is missing");
+}
+
+Test(share_place, while_a_record_cannot_be_read_nothing_new_is_placed)
+{
+    const struct share_wish w = wish(1, 3000, 30);
+    stands(4, 1, 3000, 30, uid);
+    device_slots_put(&shares.unknown, slot(9));
+    check_placed(4, &w, "GPU-1 3000 30");
+    check_placed(5, &w, "the record of share.9 cannot be read");
+    shares_drop(&shares, slot(9));
+    check_placed(5, &w, "GPU-0 3000 30");
 }
 
 Test(share_place, what_an_earlier_pod_left_under_the_slot_does_not_count)

@@ -66,7 +66,7 @@ static int with(int (*what)(const struct slot_deps *d, const void *arg, struct e
         (void)snprintf(card_nodes[i].bus_id, sizeof(card_nodes[i].bus_id), "%.*s",
                        (int)sizeof(card_nodes[i].bus_id) - 1, hw.cards[i].card.pci_bus_id);
     }
-    const struct slot_deps d = {g, "state", cdi, &nodes};
+    const struct slot_deps d = {g, "state", cdi, &nodes, .files = NULL};
     return what(&d, arg, e);
 }
 
