@@ -3,7 +3,7 @@
 are written there, and their rules. Kube-scheduler knows the sums of a node, and the agent chooses the card."""
 
 import pytest
-from conftest import wait_for
+from conftest import ROOT, wait_for
 from kubelet_rig import IMAGE, real_cluster, real_rig  # noqa: F401
 
 GPU = "nvidia.com/gpu"
@@ -47,6 +47,23 @@ def told(node):
             for user in share.get("inUseBy", []):
                 found.setdefault(user["name"], []).append((card["index"], share["slice"]["memoryMiB"], share["slice"]["computePercent"]))
     return found
+
+
+def test_the_sample_gives_out_cards(real_rig):
+    n = real_rig.node({"h100-80": 1}, labels={"pool": "notebooks"}, slots=True)
+    n.wait_offers()
+    n.start()
+    wait_for(lambda: n.agrees(), 30, "the agent")
+    real_rig.controller()
+    sample = ROOT / "config" / "samples" / "fractional.yaml"
+    real_rig.cluster.kubectl("apply", "-f", sample)
+    try:
+        n.wait_offers(**{**sums(1), GPU: 20, "nvidia.com/gpucores": 200})
+        assert n.labels()["nvidia.com/gpu.sharing-strategy"] == "fractional"
+    finally:
+        real_rig.cluster.kubectl("delete", "-f", sample)
+        n.label(pool=None)
+    n.wait_offers(**{GPU: 1})
 
 
 def test_the_pod_of_hamis_manual(node):

@@ -74,8 +74,8 @@ MEANT = {
 
 
 def test_every_sample_is_tried():
-    """Here, or where an agent serves a kubelet, which MPS needs (test_mps)."""
-    assert sorted([*MEANT, "mps.yaml"]) == sorted(p.name for p in SAMPLES.glob("*.yaml") if p.name != "kustomization.yaml")
+    """Here, or where an agent serves a kubelet, which MPS and shares need (test_mps, test_fractional)."""
+    assert sorted([*MEANT, "fractional.yaml", "mps.yaml"]) == sorted(p.name for p in SAMPLES.glob("*.yaml") if p.name != "kustomization.yaml")
 
 
 @pytest.mark.parametrize("sample", sorted(MEANT))
