@@ -29,13 +29,7 @@ static int write_record(const struct slot_deps *d, const struct slot_binding *b,
         return 0;
     if (d->cdi)
         TRY(cdi_slots_remove(d->cdi, slot_name(g->slot, name), e));
-    auto_slot_record struct slot_record r = {.slot = g->slot,
-                                             .ns = xstrdup(b->ns),
-                                             .pod = xstrdup(b->pod),
-                                             .uid = xstrdup(b->uid),
-                                             .container = xstrdup(b->container),
-                                             .quota = g->quota};
-    memcpy(r.card, g->card, sizeof(r.card));
+    auto_slot_record struct slot_record r = slot_binding_record(b, g);
     return slot_record_write(d->state_dir, &r, e);
 }
 

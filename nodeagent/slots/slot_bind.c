@@ -104,13 +104,7 @@ static bool may_stay(const struct gpu_card *card, int at, const struct slot_reco
 static int write_record(const struct slot_deps *d, const struct gpu_card *card,
                         const struct slot_binding *b, const struct bound_slot *g, struct err *e)
 {
-    auto_slot_record struct slot_record r = {.slot = g->slot,
-                                             .ns = xstrdup(b->ns),
-                                             .pod = xstrdup(b->pod),
-                                             .uid = xstrdup(b->uid),
-                                             .container = xstrdup(b->container),
-                                             .quota = g->quota};
-    memcpy(r.card, g->card, sizeof(r.card));
+    auto_slot_record struct slot_record r = slot_binding_record(b, g);
     card_slices_nameless(card, /* without= */ 0, &r.nameless);
     return slot_record_write(d->state_dir, &r, e);
 }
@@ -247,6 +241,18 @@ int slot_release(const struct slot_deps *d, unsigned slot, const char *card, str
     if (r.uid && strcmp(r.card, card) != 0)
         TRY(release_slice(d, slot, r.card, &r, e));
     return slot_record_remove(d->state_dir, slot, e);
+}
+
+struct slot_record slot_binding_record(const struct slot_binding *b, const struct bound_slot *g)
+{
+    struct slot_record r = {.slot = g->slot,
+                            .ns = xstrdup(b->ns),
+                            .pod = xstrdup(b->pod),
+                            .uid = xstrdup(b->uid),
+                            .container = xstrdup(b->container),
+                            .quota = g->quota};
+    memcpy(r.card, g->card, sizeof(r.card));
+    return r;
 }
 
 void slot_binding_done(struct slot_binding *b)

@@ -28,6 +28,8 @@ struct slot_binding {
     struct err unplaced; /* why no card has room; none of them names a card then. kind 0: they do */
 };
 void slot_binding_done(struct slot_binding *b);
+/* The record of one of its slots, without nameless slices. Free it with slot_record_done. */
+struct slot_record slot_binding_record(const struct slot_binding *b, const struct bound_slot *g);
 AUTO_DEFINE(slot_binding, struct slot_binding, slot_binding_done)
 #define auto_slot_binding AUTO(slot_binding)
 
