@@ -11,7 +11,7 @@
 
 /* A card of the node. */
 struct share_place {
-    struct share_card card; /* total.shares 0: it gives none, and may have some */
+    struct share_card card; /* total.shares 0: it takes no new ones, and may still have old ones */
     bool open;              /* may get new shares: it is not ill, and no change is about to begin */
 };
 
@@ -25,7 +25,7 @@ struct share_places {
  * quota are filled in.
  *  - A share that was made for this container stays where it is, however full or closed its card
  *    is; while the card is missing the container waits.
- *  - Else the cards that a scheduler chose, where they have room.
+ *  - Else, where a scheduler chose (api/allocation.h), the cards that it named and no others.
  *  - Else the planner chooses, by the pod's own wishes (partition/fraction.h).
  *
  * What an earlier pod left under one of the slots does not count. ERR_UNAVAILABLE: there may be

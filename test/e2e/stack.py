@@ -720,7 +720,7 @@ def install(cluster):
         return
     for folder in ("crds", "config/namespace", "config/rbac", "config/admission"):
         cluster.kubectl("apply", "--server-side", "-k", ROOT / folder)
-    for file in ("account.yaml", "pod-slots.yaml"):
+    for file in ("account.yaml", "pod-shares.yaml", "pod-slots.yaml"):
         cluster.kubectl("apply", "--server-side", "-f", ROOT / "config" / "slots" / file)
     cluster.kubectl("wait", "--for=condition=Established", "crd", "-l", "app.kubernetes.io/part-of=cleave", "--timeout=30s")
     cluster.installed = True

@@ -7,12 +7,13 @@ import itertools
 import json
 import os
 import random
+import re
 import subprocess
 
 import pytest
 from conftest import NotYet, wait_for
 from kubelet_stub import Refused, kubelet  # noqa: F401
-from stack import condition, mig, rig  # noqa: F401
+from stack import ApiError, condition, mig, rig  # noqa: F401
 from test_plugin_stub import Host
 
 GPU = "nvidia.com/gpu"
@@ -220,6 +221,20 @@ def test_a_card_is_whole_again_only_when_its_shares_are_gone(node):
     node.end(pod)
     wait_for(lambda: list(node.kubelet.devices(GPU)) == [node.node.uuid()], 30, "the card alone to be offered")
     node.kubelet.wait_offers(**{GPU: 1})
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({MEMORY: "3000"}, "container main names the size of a share and no share: write nvidia.com/gpu: 1 beside it"),
+        ({CORES: "30"}, "write nvidia.com/gpu: 1 beside it"),
+        ({GPU: "1", MEMORY: "3Gi"}, "container main: nvidia.com/gpumem counts MiB; for 3Gi write 3072"),
+    ],
+)
+def test_a_pod_that_cannot_be_meant_is_not_made(rig, limits, said):
+    container = {"name": "main", "image": "none", "resources": {"limits": limits}}
+    with pytest.raises(ApiError, match=re.escape(said)):
+        rig.api.create(PODS, {"metadata": {"name": f"{rig.id}-a"}, "spec": {"containers": [container]}})
 
 
 # --- what is killed ---

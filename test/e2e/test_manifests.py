@@ -253,5 +253,5 @@ def test_metrics_behind_a_token_are_so_for_every_program_and_take_nothing_else(t
     asks = next(o for o in objects if o["kind"] == "ClusterRoleBinding" and o["metadata"]["name"] == "cleave-metrics-auth")
     accounts = {(pod["serviceAccountName"], o["metadata"]["namespace"]) for o in workloads for pod in [o["spec"]["template"]["spec"]]}
     assert {(s["name"], s["namespace"]) for s in asks["subjects"]} == accounts
-    policies = [[o for o in all_of if o["kind"].startswith("ValidatingAdmission") and o["metadata"]["name"] != "cleave-pod-slots"] for all_of in (render(CONFIG), objects)]
+    policies = [[o for o in all_of if o["kind"].startswith("ValidatingAdmission") and o["metadata"]["name"] not in ("cleave-pod-slots", "cleave-pod-shares")] for all_of in (render(CONFIG), objects)]
     assert policies[0] == policies[1]
