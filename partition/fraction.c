@@ -17,6 +17,7 @@ const char *const fraction_misfit_names[FRACTION_N_MISFITS] = {
     [FRACTION_CORDONED] = "CardCordoned",
     [FRACTION_MODEL] = "CardTypeMismatch",
     [FRACTION_UUID] = "CardUuidMismatch",
+    [FRACTION_PART] = "CardGivesNoPart",
     [FRACTION_SHARES] = "CardTimeSlicingExhausted",
     [FRACTION_BUSY] = "ExclusiveDeviceAllocateConflict",
     [FRACTION_MEMORY] = "CardInsufficientMemory",
@@ -97,6 +98,11 @@ static bool wants_mutex(const struct fraction_wish *w)
 
 /* --- One card --- */
 
+bool fraction_is_whole(const struct fraction_ask *a)
+{
+    return !a->memory_mib && a->memory_percent == WHOLE_PERCENT && a->percent == WHOLE_PERCENT;
+}
+
 struct fraction_size fraction_share(const struct fraction_card *c, const struct fraction_ask *a)
 {
     uint64_t part = (uint64_t)c->total.memory_mib * a->memory_percent / WHOLE_PERCENT;
@@ -173,6 +179,8 @@ enum fraction_misfit fraction_fit_listed(const struct fraction_card *c,
         return FRACTION_CORDONED;
     if (listed != FRACTION_FITS)
         return listed;
+    if (c->only_whole && !fraction_is_whole(a))
+        return FRACTION_PART;
     if (!room.shares)
         return FRACTION_SHARES;
     if (c->used.shares && wants_mutex(w))

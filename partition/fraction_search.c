@@ -94,7 +94,8 @@ static bool same_size(struct fraction_size a, struct fraction_size b)
  * containers. */
 static bool are_alike(const struct fraction_card *a, const struct fraction_card *b)
 {
-    return a->numa == b->numa && same_size(a->total, b->total) && same_size(a->used, b->used);
+    return a->numa == b->numa && a->only_whole == b->only_whole && same_size(a->total, b->total) &&
+           same_size(a->used, b->used);
 }
 
 /* The set with a card like this one in its place was tried before. */

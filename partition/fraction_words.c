@@ -17,7 +17,7 @@ struct survey {
 
 static bool is_allowed(enum fraction_misfit why)
 {
-    return why == FRACTION_FITS || why > FRACTION_UUID;
+    return why == FRACTION_FITS || why > FRACTION_PART;
 }
 
 static void look_at(const struct fraction_card *c, const struct fraction_ask *a,
@@ -100,7 +100,8 @@ static void add_excluded(struct sb *out, const struct survey *s, unsigned n)
     } kinds[] = {{FRACTION_ILL, "unhealthy"},
                  {FRACTION_CORDONED, "cordoned"},
                  {FRACTION_MODEL, "of another model"},
-                 {FRACTION_UUID, "not among those that the pod names"}};
+                 {FRACTION_UUID, "not among those that the pod names"},
+                 {FRACTION_PART, "given out as a whole only"}};
     const char *before = " (";
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
         if (!s->n[kinds[i].why])

@@ -64,29 +64,22 @@ static bool has_own(const struct share_places *p, const char *uuid, const struct
     return false;
 }
 
-static bool asks_for_whole(const struct share_request *ask)
-{
-    return !ask->memory_mib && ask->memory_percent == WHOLE_PERCENT &&
-           ask->compute == WHOLE_PERCENT;
-}
-
 /* Cards that give only themselves come first, so that the others stay for parts: of equal ones the
  * planner takes the first. */
-static void look(const struct share_places *p, const struct share_request *ask,
-                 const struct slot_binding *b, struct sight *ret)
+static void look(const struct share_places *p, const struct slot_binding *b, struct sight *ret)
 {
     *ret = (struct sight){0};
     for (int parts = 0; parts <= 1; parts++)
         for (size_t i = 0; i < p->n && ret->n < FRACTION_MAX_CARDS; i++) {
             const struct share_place *c = &p->items[i];
-            if (!c->card.total.shares || c->card.only_whole == (parts == 1) ||
-                (c->card.only_whole && !asks_for_whole(ask)))
+            if (!c->card.total.shares || c->card.only_whole == (parts == 1))
                 continue;
             ret->places[ret->n] = c;
             ret->cards[ret->n++] = (struct fraction_card){
                 .uuid = c->card.card->uuid,
                 .model = c->card.card->model,
                 .numa = c->card.card->numa_node,
+                .only_whole = c->card.only_whole,
                 .ill = !c->open || has_own(p, c->card.card->uuid, b),
                 .total = c->card.total,
                 .used = others_on(p, c, b),
@@ -129,12 +122,20 @@ static int find_card(const struct sight *s, const char *uuid, unsigned *ret, str
                    "the pod's record names card %s, which gives no such shares on this node", uuid);
 }
 
+/* A record says MiB where the container asked for a whole card. */
+static struct fraction_ask given_ask(const struct share_given *g, const struct fraction_card *c)
+{
+    if (g->memory_mib == c->total.memory_mib && g->percent == WHOLE_PERCENT)
+        return (struct fraction_ask){.memory_percent = WHOLE_PERCENT, .percent = WHOLE_PERCENT};
+    return (struct fraction_ask){.memory_mib = g->memory_mib, .percent = g->percent};
+}
+
 static int check_given(const struct share_given *g, const struct share_request *ask,
                        const struct sight *s, unsigned at, struct err *e)
 {
     const struct fraction_ask allowed = {.memory_mib = ask->memory_mib,
                                          .memory_percent = ask->memory_percent};
-    const struct fraction_ask given = {.memory_mib = g->memory_mib, .percent = g->percent};
+    const struct fraction_ask given = given_ask(g, &s->cards[at]);
     const struct fraction_wish none = {0};
     const struct gpu_card *card = s->places[at]->card.card;
     unsigned most = fraction_share(&s->cards[at], &allowed).memory_mib;
@@ -152,7 +153,9 @@ static int check_given(const struct share_given *g, const struct share_request *
                    "and %u shares left%s",
                    g->memory_mib, g->percent, vendor_title(card->vendor), card->index,
                    room.memory_mib, room.percent, room.shares,
-                   why == FRACTION_ILL ? ", and takes no new shares at the moment" : "");
+                   why == FRACTION_ILL    ? ", and takes no new shares at the moment"
+                   : why == FRACTION_PART ? ", and is given out as a whole only"
+                                          : "");
 }
 
 /* The given shares go to the slots that have none yet, in order, without those whose card has one
@@ -241,7 +244,7 @@ int share_place(const struct share_places *p, const struct share_wish *wish, str
     if (!missing)
         return 0;
     TRY(check_known(p, e));
-    look(p, &wish->ask, b, s);
+    look(p, b, s);
     if (wish->given)
         return place_given(p, wish, s, b, e);
     return place_planned(wish, s, missing, b, e);

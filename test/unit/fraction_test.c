@@ -274,6 +274,23 @@ Test(fraction, sums_of_what_is_used_do_not_wrap)
     cr_expect_eq(sum.shares, UINT_MAX);
 }
 
+Test(fraction, a_card_that_gives_only_itself_gives_no_part)
+{
+    struct town t;
+    init(&t, 2);
+    t.cards[0].only_whole = true;
+    t.cards[0].total.shares = 1;
+    ask(&t, 1, 3000, 30);
+    cr_expect_str_eq(found(&t, 0), "1");
+    t.asks[0] = (struct fraction_ask){.count = 1, .memory_percent = 100, .percent = 100};
+    cr_expect_str_eq(found(&t, 0), "0");
+    t.node.n = 1;
+    t.asks[0] = (struct fraction_ask){.count = 1, .memory_percent = 10};
+    cr_expect_str_eq(
+        found(&t, 0),
+        "needs 10 % of the memory on one card; none of 1 may be used (1 of 1 is given out as a whole only)");
+}
+
 Test(fraction, all_compute_is_a_card_alone)
 {
     struct town t;

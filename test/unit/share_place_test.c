@@ -164,7 +164,7 @@ Test(share_place, a_card_whose_compute_is_asked_for_whole_is_shared_with_nobody)
     stands(0, 0, 1000, 100, other);
     check_placed(1, &w, "GPU-1 1000 0");
     places[1].open = false;
-    check_placed(1, &w, "1 of 2 is unhealthy");
+    check_placed(1, &w, "(1 of 4 is unhealthy, 2 of 4 are given out as a whole only)");
 }
 
 /* --- As a scheduler chose --- */
@@ -194,9 +194,19 @@ Test(share_place, the_schedulers_card_is_taken_where_it_has_room)
 Test(share_place, a_record_of_a_card_elsewhere_is_said)
 {
     const struct share_wish elsewhere = given("GPU-7", 3000, 30);
-    const struct share_wish unshared = given("GPU-2", 3000, 30);
     check_placed(0, &elsewhere, "names card GPU-7");
-    check_placed(0, &unshared, "names card GPU-2");
+}
+
+Test(share_place, a_record_gives_no_part_of_a_card_that_gives_only_itself)
+{
+    const struct share_wish part = given("GPU-2", 3000, 30);
+    struct share_wish all = given("GPU-2", 81920, 100);
+    check_placed(
+        0, &part,
+        "of NVIDIA GPU 2, which has 81920 MiB, 100 % and 1 shares left, and is given out as a whole only");
+    all.ask.memory_mib = 0;
+    all.ask.memory_percent = 100;
+    check_placed(0, &all, "GPU-2 81920 100");
 }
 
 Test(share_place, a_percentage_bounds_the_record_by_the_cards_memory)
