@@ -13,7 +13,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 
 VENDORS := $(patsubst nodeagent/%/,%,$(wildcard nodeagent/vendor/*/))
 # The order is the order of the layers, top first (hack/check-layers.sh).
-LIB_DIRS := reconcilers reconcilers/records controller $(addprefix nodeagent/,commands loop report \
+LIB_DIRS := scheduler reconcilers reconcilers/records controller $(addprefix nodeagent/,commands loop report \
     slots offer health change mode kubelet cdi vendor $(VENDORS)) runtime $(addprefix nodeagent/,container gpu) service kubeclient interop partition api base
 # Linked into tests only.
 TEST_DIRS := kubeclient/fake
@@ -82,7 +82,7 @@ PROTO_LIB := $(B)/libproto.a
 LIBS := $(foreach d,$(LIB_DIRS),$(call lib_of,$(d))) $(PROTO_LIB)
 TEST_LIBS := $(foreach d,$(TEST_DIRS),$(call lib_of,$(d))) $(LIBS)
 
-BINARIES := $(addprefix $(B)/,cleave-controller cleave-agent cleave-child cleave-watch cleave-runtime)
+BINARIES := $(addprefix $(B)/,cleave-controller cleave-scheduler cleave-agent cleave-child cleave-watch cleave-runtime)
 UNIT_TESTS := $(patsubst %.c,$(B)/%,$(wildcard test/unit/*_test.c))
 # Fakes and harnesses that several tests share: test/unit/*_support.c. A test links those that it uses, and loads the libraries
 # that these need: it is smaller, and starts sooner.
@@ -186,6 +186,10 @@ $(B)/cleave-controller: $(B)/controller/main.o $(LIBS)
 	@echo "  LINK    $@"
 	@$(CC) $(LDFLAGS) $(MAP) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
 
+$(B)/cleave-scheduler: $(B)/scheduler/main.o $(LIBS)
+	@echo "  LINK    $@"
+	@$(CC) $(LDFLAGS) $(MAP) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
+
 $(B)/cleave-agent: $(B)/nodeagent/main.o $(LIBS)
 	@echo "  LINK    $@"
 	@$(CC) $(LDFLAGS) $(MAP) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
@@ -197,7 +201,7 @@ $(B)/cleave-child: $(B)/child/main.o $(LIBS)
 $(B)/cleave-watch: $(B)/child/watch/main.o $(LIBS)
 	@echo "  LINK    $@"
 	@$(CC) $(LDFLAGS) $(MAP) $< -Wl,--start-group $(LIBS) -Wl,--end-group $(LDLIBS) -o $@
-$(B)/cleave-controller $(B)/cleave-agent: | $(B)/cleave-child
+$(B)/cleave-controller $(B)/cleave-scheduler $(B)/cleave-agent: | $(B)/cleave-child
 $(B)/cleave-agent: | $(B)/cleave-watch
 
 # It runs on hosts whose C library may be older than ours, so that the release build has that in it as well.

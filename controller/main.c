@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <jansson.h>
 #include <malloc.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
 
 #include "base/duration.h"
 #include "base/log.h"
@@ -26,6 +22,7 @@
 #include "service/liveness.h"
 #include "service/metrics.h"
 #include "service/metrics_access.h"
+#include "service/stop_signals.h"
 #include "service/write_metrics.h"
 
 enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE };
@@ -56,7 +53,7 @@ struct numbers {
 /* Everything of one process. The manager frees what was handed to it; the rest is freed in reverse
  * order. */
 struct process {
-    int signal_fd;
+    struct stop_signals signals;
     struct scope *life;
     struct kc_config config;
     struct kc *kc, *fence, *observed, *writer; /* fence and observed NULL: no election */
@@ -90,40 +87,10 @@ static void process_done(struct process *p)
     (void)kc_free(p->kc);
     kc_config_done(&p->config);
     (void)scope_free(p->life);
-    if (p->signal_fd >= 0)
-        (void)close(p->signal_fd);
+    stop_signals_done(&p->signals);
 }
 AUTO_DEFINE(process, struct process, process_done)
 #define auto_process AUTO(process)
-
-/* --- Signals --- */
-
-/* Called before any thread is started, because threads inherit the mask. */
-static int block_signals(int *ret_fd, struct err *e)
-{
-    sigset_t set;
-    (void)sigemptyset(&set);
-    (void)sigaddset(&set, SIGTERM);
-    (void)sigaddset(&set, SIGINT);
-    int rc = pthread_sigmask(SIG_BLOCK, &set, NULL);
-    if (rc != 0)
-        return err_set_errno(e, rc, "blocking signals");
-    *ret_fd = signalfd(-1, &set, SFD_CLOEXEC);
-    return *ret_fd < 0 ? err_set_errno(e, errno, "signalfd") : 0;
-}
-
-/* A service of the manager: the first signal ends everything in order. */
-static int wait_signals(void *arg, struct scope *s, struct err *e)
-{
-    const struct process *p = arg;
-    struct signalfd_siginfo info;
-    TRY(scope_wait_readable(s, p->signal_fd, e));
-    if (read(p->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
-        log_info("Got signal", kv("signal", sigabbrev_np((int)info.ssi_signo)));
-    scope_cancel(p->life);
-    (void)scope_wait_ms(s, -1);
-    return scope_check(s, e);
-}
 
 /* --- Pages of the servers --- */
 
@@ -321,15 +288,15 @@ static int assemble(struct process *p, const struct flags *f, const struct numbe
     p->beats = heartbeats_new(clock_real());
     manager_set_beats(p->manager, p->beats);
     reconcilers_set_beats(p->reconcilers, p->beats);
-    manager_add_service(p->manager, "signals", wait_signals, p);
+    manager_add_service(p->manager, "signals", stop_signals_wait, &p->signals);
     return serve_http(p, f, n->token, e);
 }
 
 static int run(const struct flags *f, const struct numbers *n, struct err *e)
 {
-    auto_process struct process p = {.signal_fd = -1};
-    TRY(block_signals(&p.signal_fd, e));
+    auto_process struct process p = {.signals = {.fd = -1}};
     p.life = scope_new(NULL, -1);
+    TRY(stop_signals_open(p.life, &p.signals, e));
     TRY(assemble(&p, f, n, e));
     log_info("Started cleave-controller", kv("version", CLEAVE_VERSION),
              kv("server", p.config.server), kv("identity", p.identity));

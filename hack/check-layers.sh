@@ -19,6 +19,9 @@ cd "$(dirname "$0")/.."
 # A program's main.c may see everything below it.
 # nodeagent/kubelet/proto holds what protoc-c generates.
 declare -A may_include=(
+    [scheduler/main.c]="scheduler controller service kubeclient interop partition api base"
+    [scheduler]="controller service kubeclient interop partition api base"
+
     [controller/main.c]="reconcilers controller service kubeclient partition api base"
     [reconcilers]="reconcilers/records controller service kubeclient interop partition api base"
     [reconcilers/records]="service kubeclient interop partition api base"
@@ -66,6 +69,8 @@ declare -A may_include=(
 
 # Headers from outside, as shell patterns. The C library's are in system_headers below.
 declare -A may_see=(
+    [scheduler/main.c]="jansson.h"
+    [scheduler]="jansson.h"
     [controller/main.c]="jansson.h curl/*"
     [reconcilers]="jansson.h"
     [reconcilers/records]="jansson.h"

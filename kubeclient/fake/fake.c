@@ -160,6 +160,13 @@ static int evict(struct kc_fake *f, const struct kc_target *t, const struct kc_w
                    fake_write_evict(&f->store, clock_wall_ms(f->clock), t, w, pod_grace_s(f), e));
 }
 
+static int bind_locked(struct kc_fake *f, const struct kc_target *t, const struct kc_write *w,
+                       struct err *e)
+{
+    HOLD(&f->mu);
+    return written(f, fake_write_bind(&f->store, clock_wall_ms(f->clock), t, w, e));
+}
+
 static int fake_create(struct kc *c, struct scope *s, const struct kc_target *t,
                        const struct kc_write *w, json_t **ret_obj, struct err *e)
 {
@@ -173,6 +180,8 @@ static int fake_create(struct kc *c, struct scope *s, const struct kc_target *t,
         rc = dry_run_locked(f, KC_CREATE, t, w, &obj, e);
     else if (eviction)
         rc = evict(f, t, w, e);
+    else if (t->subresource && !strcmp(t->subresource, "binding"))
+        rc = bind_locked(f, t, w, e);
     else if (t->subresource)
         rc = fake_not_found(t, e);
     else

@@ -257,3 +257,31 @@ int fake_write_apply(struct fake_store *st, int64_t now_wall_ms, const struct kc
     store_update(st, now_wall_ms, k, entry, updated, owned, ret);
     return 0;
 }
+
+/* (kubernetes pkg/registry/core/pod/storage/storage.go assignPod) */
+int fake_write_bind(struct fake_store *st, int64_t now_wall_ms, const struct kc_target *t,
+                    const struct kc_write *w, struct err *e)
+{
+    struct fake_kind *k = fake_store_kind(st, t->res);
+    const struct fake_entry *entry = fake_store_find(k, t->ns, t->name);
+    const struct kc_target pod = {.res = t->res, .ns = t->ns, .name = t->name};
+    const json_t *annotations = JX_AT(w->body, "metadata", "annotations");
+    auto_json json_t *result = NULL;
+    if (!entry)
+        return fake_not_found(&pod, e);
+    TRY(fake_check_preconditions(&pod, entry->obj, JX_STR_AT(w->body, "metadata", "uid"),
+                                 /* version= */ NULL, e));
+    const char *node = JX_STR_AT(entry->obj, "spec", "nodeName");
+    if (node && *node)
+        return fake_fail(e, 409, "Conflict", NULL,
+                         "Operation cannot be fulfilled on pods/binding \"%s\": pod %s is already "
+                         "assigned to node \"%s\"",
+                         t->name, t->name, node);
+    auto_json json_t *change = json_pack("{s:{s:O?},s:{s:s?}}", "metadata", "annotations",
+                                         (json_t *)(uintptr_t)annotations, "spec", "nodeName",
+                                         JX_STR_AT(w->body, "target", "name"));
+    if (!annotations)
+        (void)json_object_del(change, "metadata");
+    return fake_write_change(st, now_wall_ms, &pod, &(struct kc_write){.body = change},
+                             /* patch= */ true, &result, e);
+}

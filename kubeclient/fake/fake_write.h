@@ -26,6 +26,9 @@ int fake_write_apply(struct fake_store *st, int64_t now_wall_ms, const struct kc
 int fake_write_remove(struct fake_store *st, int64_t now_wall_ms, const struct kc_target *t,
                       const struct kc_remove_opts *o, int64_t pod_grace_s,
                       struct err *e) MUST_CHECK;
+/* Assigns the pod to the node of a Binding, whose annotations it gets. */
+int fake_write_bind(struct fake_store *st, int64_t now_wall_ms, const struct kc_target *t,
+                    const struct kc_write *w, struct err *e) MUST_CHECK;
 /* Removes the pod of an Eviction, whose preconditions are in the write's body. */
 int fake_write_evict(struct fake_store *st, int64_t now_wall_ms, const struct kc_target *t,
                      const struct kc_write *w, int64_t pod_grace_s, struct err *e) MUST_CHECK;

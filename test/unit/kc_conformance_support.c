@@ -772,6 +772,38 @@ void kc_conformance_eviction_wants_the_right_uid(struct kc_conformance *t)
     cr_expect_eq(kc_evict(t->kc, t->s, &what, NULL, &e), -ERR_NOT_FOUND);
 }
 
+void kc_conformance_binding_assigns_a_pod_once_and_brings_annotations(struct kc_conformance *t)
+{
+    auto_err struct err e = {0};
+    struct kc_target what = {.res = &pods, .ns = "default", .name = "kc-bound"};
+    struct kc_target binding = {.res = &pods,
+                                .ns = "default",
+                                .name = "kc-bound",
+                                .subresource = "binding"};
+    auto_json json_t *obj = make(
+        t, &what,
+        "{'apiVersion':'v1','kind':'Pod','metadata':{'name':'kc-bound','annotations':{'a':'1'}},'spec':{"
+        "'containers':[{'name':'c','image':'none'}]}}");
+    auto_json json_t *body = json_pack("{s:s,s:s,s:{s:s,s:s,s:{s:s}},s:{s:s,s:s}}", "apiVersion",
+                                       "v1", "kind", "Binding", "metadata", "name", "kc-bound",
+                                       "uid", "00000000-0000-0000-0000-000000000000", "annotations",
+                                       "b", "2", "target", "kind", "Node", "name", "kc-node");
+    const struct kc_write w = {.body = body};
+    cr_expect_eq(kc_create(t->kc, t->s, &binding, &w, NULL, &e), -ERR_CONFLICT, "%s", e.msg);
+    (void)json_object_set_new(json_object_get(body, "metadata"), "uid",
+                              json_string(JX_STR_AT(obj, "metadata", "uid")));
+    cr_expect_eq(kc_create(t->kc, t->s, &binding, &w, NULL, &e), 0, "%s", e.msg);
+    cr_expect_eq(kc_create(t->kc, t->s, &binding, &w, NULL, &e), -ERR_CONFLICT, "%s", e.msg);
+    auto_json json_t *bound = NULL;
+    cr_assert_eq(kc_get(t->kc, t->s, &what, &bound, &e), 0, "%s", e.msg);
+    cr_expect_str_eq(JX_STR_AT(bound, "spec", "nodeName"), "kc-node");
+    cr_expect_str_eq(JX_STR_AT(bound, "metadata", "annotations", "a"), "1");
+    cr_expect_str_eq(JX_STR_AT(bound, "metadata", "annotations", "b"), "2");
+    const struct kc_remove_opts now = {.has_grace = true};
+    cr_expect_eq(kc_remove_with(t->kc, t->s, &what, &now, &e), 0, "%s", e.msg);
+    cr_expect_eq(kc_create(t->kc, t->s, &binding, &w, NULL, &e), -ERR_NOT_FOUND, "%s", e.msg);
+}
+
 void kc_conformance_lease_is_created_and_renewed_by_version(struct kc_conformance *t)
 {
     struct kc_target what = {.res = &leases, .ns = "default", .name = "kc-lease"};

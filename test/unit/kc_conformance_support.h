@@ -47,6 +47,7 @@
     X(watch_list_ends_the_initial_state_with_a_bookmark)                                           \
     X(watch_ends_cleanly_at_its_timeout)                                                           \
     X(eviction_wants_the_right_uid)                                                                \
+    X(binding_assigns_a_pod_once_and_brings_annotations)                                           \
     X(lease_is_created_and_renewed_by_version)
 
 struct kc_conformance {

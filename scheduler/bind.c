@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler/bind.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/jx.h"
+#include "base/log.h"
+#include "base/strmap.h"
+#include "base/xalloc.h"
+
+#include "api/allocation.h"
+#include "scheduler/choice.h"
+
+enum { WORKERS = 8 };
+
+/* kube-scheduler waits for as long; it is told before. */
+enum { BIND_MS = 4000 };
+
+static const struct kc_resource pod_resource = {"", "v1", "pods", "Pod", /* namespaced= */ true};
+
+struct order {
+    struct bind_args args;
+    binder_done_fn *done;
+    void *arg;
+};
+
+struct binder {
+    struct kc *kc;
+    struct view *view;
+    struct controller *workers; /* NULL once handed over */
+    struct wq *queue;
+    struct metric *binds; /* NULL: not counted */
+    pthread_mutex_t mu;
+    struct strmap *orders; /* by "namespace/name": struct order */
+};
+
+/* --- Orders --- */
+
+/* error NULL: it is bound. Frees the order. */
+static void finish(struct order *o, const char *error)
+{
+    o->done(o->arg, error);
+    bind_args_done(&o->args);
+    free(o);
+}
+
+void binder_add(struct binder *b, struct bind_args *args_take, binder_done_fn *done, void *arg)
+{
+    struct order *o = xmalloc(sizeof(*o));
+    *o = (struct order){*args_take, done, arg};
+    *args_take = (struct bind_args){0};
+    const struct object_key key = {o->args.ns, o->args.name};
+    auto_free char *text = object_key_text(&key);
+    struct order *before = NULL;
+    {
+        HOLD(&b->mu);
+        before = strmap_put(b->orders, text, o);
+        wq_add(b->queue, &key);
+    }
+    if (before)
+        finish(before, "the pod is asked to be bound once more");
+}
+
+static struct order *take_order(struct binder *b, const struct object_key *k)
+{
+    auto_free char *text = object_key_text(k);
+    HOLD(&b->mu);
+    return strmap_remove(b->orders, text);
+}
+
+/* --- One Binding --- */
+
+static struct kc_target pod_of(const struct bind_args *a)
+{
+    return (struct kc_target){.res = &pod_resource, .ns = a->ns, .name = a->name};
+}
+
+static int read_pod(const struct binder *b, struct scope *s, const struct bind_args *a,
+                    json_t **ret, struct err *e)
+{
+    const struct kc_target t = pod_of(a);
+    TRY(kc_get(b->kc, s, &t, ret, e));
+    const char *uid = JX_STR_AT(*ret, "metadata", "uid");
+    if (uid && strcmp(uid, a->uid) == 0)
+        return 0;
+    return err_set(e, ERR_CONFLICT, "pod %s/%s is another one by now", a->ns, a->name);
+}
+
+/* The annotations of the Binding, as JSON text; NULL: none. */
+static int annotations_of(const struct binder *b, struct scope *s, const struct bind_args *a,
+                          char **ret, struct err *e)
+{
+    auto_json json_t *pod = NULL;
+    auto_pod_ask struct pod_ask ask = {0};
+    view_begin(b->view);
+    *ret = view_confirm(b->view, a->uid, a->node);
+    view_end(b->view);
+    if (*ret)
+        return 0;
+    TRY(read_pod(b, s, a, &pod, e));
+    TRY(pod_ask_of(pod, &ask, e));
+    TRY(choice_renew(b->view, &ask, a->node, ret, e));
+    return 0;
+}
+
+static json_t *binding_of(const struct bind_args *a, const char *annotations)
+{
+    json_t *binding =
+        json_pack("{s:s,s:s,s:{s:s,s:s,s:s},s:{s:s,s:s,s:s}}", "apiVersion", "v1", "kind",
+                  "Binding", "metadata", "name", a->name, "namespace", a->ns, "uid", a->uid,
+                  "target", "apiVersion", "v1", "kind", "Node", "name", a->node);
+    if (binding && annotations)
+        (void)json_object_set_new(json_object_get(binding, "metadata"), "annotations",
+                                  json_loads(annotations, 0, NULL));
+    return binding;
+}
+
+/* True when the pod is as its Binding would have made it. */
+static bool is_bound(const json_t *pod, const struct bind_args *a, const char *annotations)
+{
+    const char *node = JX_STR_AT(pod, "spec", "nodeName");
+    const char *has = JX_STR_AT(pod, "metadata", "annotations", ALLOCATION_ANNOTATION);
+    auto_json json_t *want = annotations ? json_loads(annotations, 0, NULL) : NULL;
+    const char *record = JX_STR_AT(want, ALLOCATION_ANNOTATION);
+    if (!node || strcmp(node, a->node) != 0)
+        return false;
+    return !record || (has && strcmp(has, record) == 0);
+}
+
+/* A write may have happened although its answer is an error. Keeps what was assumed where nobody
+ * knows. */
+static int look_up(const struct binder *b, struct scope *s, const struct bind_args *a,
+                   const char *annotations, struct err *e)
+{
+    auto_json json_t *pod = NULL;
+    auto_err struct err why = {0};
+    int rc = read_pod(b, s, a, &pod, &why);
+    if (rc == 0 && is_bound(pod, a, annotations)) {
+        err_clear(e);
+        return 0;
+    }
+    if (rc == 0 || rc == -ERR_NOT_FOUND || rc == -ERR_CONFLICT) {
+        view_begin(b->view);
+        view_forget(b->view, a->uid);
+        view_end(b->view);
+    }
+    return -(int)e->kind;
+}
+
+static int bind_pod(const struct binder *b, struct scope *s, const struct bind_args *a,
+                    struct err *e)
+{
+    auto_free char *annotations = NULL;
+    struct kc_target t = pod_of(a);
+    TRY(annotations_of(b, s, a, &annotations, e));
+    auto_json json_t *body = binding_of(a, annotations);
+    if (!body)
+        return err_set(e, ERR_INVALID, "a name of the binding is no UTF-8");
+    t.subresource = "binding";
+    if (kc_create(b->kc, s, &t, &(struct kc_write){.body = body}, /* ret= */ NULL, e) == 0)
+        return 0;
+    return look_up(b, s, a, annotations, e);
+}
+
+static void count(const struct binder *b, int rc)
+{
+    const char *result = rc == 0 ? "Success" : err_kind_name((enum err_kind) - rc);
+    if (b->binds)
+        metric_add(METRIC_WITH(b->binds, result), 1);
+}
+
+/* The reconciler. kube-scheduler tries a failed Binding again, from the choice of a node on. */
+static int work(void *self, struct scope *s, const struct object_key *k, struct reconcile_result *r,
+                struct err *e)
+{
+    struct binder *b = self;
+    auto_err struct err why = {0};
+    struct order *o = take_order(b, k);
+    (void)r;
+    (void)e;
+    if (!o)
+        return 0;
+    auto_scope struct scope *brief = scope_new(s, BIND_MS);
+    int rc = bind_pod(b, brief, &o->args, &why);
+    count(b, rc);
+    if (rc < 0)
+        log_warn("A pod was not bound", kv("namespace", o->args.ns), kv("pod", o->args.name),
+                 kv("node", o->args.node), kv_err(&why));
+    finish(o, rc < 0 ? err_msg(&why) : NULL);
+    return 0;
+}
+
+/* --- Life --- */
+
+struct binder *binder_new(const struct binder_opts *o)
+{
+    struct binder *b = xmalloc(sizeof(*b));
+    *b = (struct binder){.kc = o->kc, .view = o->view, .orders = strmap_new()};
+    (void)pthread_mutex_init(&b->mu, NULL);
+    b->workers = controller_new("bind", work, b, WORKERS, o->clk);
+    b->queue = controller_queue(b->workers);
+    if (o->metrics) {
+        controller_register_metrics(b->workers, o->metrics);
+        b->binds = metrics_counter(o->metrics, "cleave_scheduler_binds_total",
+                                   "Pods that were to be bound.", METRIC_LABELS("result"));
+    }
+    return b;
+}
+
+struct controller *binder_workers(struct binder *b)
+{
+    assert(b->workers);
+    return TAKE(b->workers);
+}
+
+struct binder *binder_free(struct binder *b)
+{
+    size_t pos = 0;
+    const char *key;
+    void *order;
+    if (!b)
+        return NULL;
+    while (strmap_next(b->orders, &pos, &key, &order))
+        finish(order, "the scheduler is stopping");
+    (void)controller_free(b->workers);
+    (void)strmap_free(b->orders);
+    (void)pthread_mutex_destroy(&b->mu);
+    free(b);
+    return NULL;
+}

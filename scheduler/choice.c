@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler/choice.h"
+
+#include <jansson.h>
+
+#include "base/xalloc.h"
+
+#include "api/allocation.h"
+
+/* --- The record --- */
+
+/* The shares of ask i by the plan. */
+static void add_container(const struct pod_ask *a, const struct fraction_node *n,
+                          const struct fraction_plan *plan, unsigned i, struct allocation *r)
+{
+    const struct fraction_ask *ask = &a->asks[i];
+    if (!ask->count)
+        return;
+    struct allocation_container *c = XPUSH(r->containers, r->n_containers);
+    c->name = xstrdup(ask->container);
+    for (unsigned k = 0; k < ask->count; k++) {
+        const struct fraction_card *card = &n->cards[plan->cards[i][k]];
+        const struct fraction_size size = fraction_share(card, ask);
+        *XPUSH(c->shares, c->n_shares) =
+            (struct allocation_share){xstrdup(card->uuid), size.memory_mib, size.percent};
+    }
+}
+
+static int binding_text(const struct pod_ask *a, const struct allocation *r, char **ret,
+                        struct err *e)
+{
+    auto_free char *text = NULL;
+    TRY(allocation_format(r, &text, e));
+    auto_free char *hami = hami_allocated_text(a->pod, r);
+    auto_json json_t *annotations =
+        json_pack("{s:s,s:s}", ALLOCATION_ANNOTATION, text, HAMI_ALLOCATED, hami);
+    *ret = json_dumps(annotations, JSON_COMPACT);
+    return *ret ? 0 : err_set(e, ERR_INVALID, "the pod's record is no UTF-8");
+}
+
+/* A plan becomes an assumption. */
+static int assume(struct view *v, const struct pod_ask *a, const char *name,
+                  const struct fraction_node *n, const struct fraction_plan *plan,
+                  char **ret_binding, struct err *e)
+{
+    auto_pod_shares struct pod_shares shares = {0};
+    AUTO(allocation) struct allocation r = {.version = ALLOCATION_VERSION, .priority = a->priority};
+    for (unsigned i = 0; i < a->n; i++)
+        add_container(a, n, plan, i, &r);
+    TRY(binding_text(a, &r, ret_binding, e));
+    pod_shares_add(&shares, a->pod, &r);
+    view_assume(v, a->uid, name, &shares, *ret_binding);
+    return 0;
+}
+
+static int plan_on(const struct fraction_node *n, const struct pod_ask *a,
+                   struct fraction_plan *ret, struct err *e)
+{
+    const struct fraction_pod pod = {.asks = a->asks, .n = a->n, .wish = a->wish.cards};
+    return fraction_search(n, &pod, ret, e);
+}
+
+/* --- One of many --- */
+
+/* How full a node is, as HAMi counts it (pkg/scheduler/policy/node_policy.go): shares, compute and
+ * memory alike, in millionths. */
+static uint64_t fullness(const struct fraction_node *n)
+{
+    enum { MILLION = 1000000 };
+    uint64_t used[3] = {0};
+    uint64_t total[3] = {0};
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < n->n; i++) {
+        const struct fraction_size *u = &n->cards[i].used;
+        const struct fraction_size *t = &n->cards[i].total;
+        const unsigned us[] = {u->shares, u->percent, u->memory_mib};
+        const unsigned ts[] = {t->shares, t->percent, t->memory_mib};
+        for (size_t k = 0; k < ARRAY_LEN(us); k++) {
+            used[k] += us[k];
+            total[k] += ts[k];
+        }
+    }
+    for (size_t k = 0; k < ARRAY_LEN(used); k++)
+        sum += total[k] ? used[k] * MILLION / total[k] : 0;
+    return sum;
+}
+
+struct best {
+    const char *node; /* NULL: none yet */
+    uint64_t fullness;
+};
+
+static bool is_better(const struct pod_ask *a, uint64_t now, const struct best *b)
+{
+    if (!b->node)
+        return true;
+    return a->wish.nodes == HAMI_NODE_SPREAD ? now < b->fullness : now > b->fullness;
+}
+
+static void refuse(struct choice *c, const char *node, const struct err *e)
+{
+    *XPUSH(c->refused, c->n_refused) = (struct choice_refusal){.node = node,
+                                                               .why = xstrdup(err_msg(e)),
+                                                               .never = e->kind == ERR_INVALID};
+}
+
+static void keep(struct choice *c, const char *node)
+{
+    *XPUSH(c->kept, c->n_kept) = node;
+}
+
+static void look_at(struct view *v, const struct pod_ask *a, const char *name,
+                    struct fraction_plan *plan, struct choice *c, struct best *best)
+{
+    auto_err struct err e = {0};
+    const struct fraction_node *n = view_node(v, name, a->uid);
+    if (!n && a->whole) {
+        keep(c, name);
+        return;
+    }
+    if (!n)
+        (void)err_set(&e, ERR_INVALID, "no card of the node is given out in shares");
+    else if (plan_on(n, a, plan, &e) == 0) {
+        uint64_t now = fullness(n);
+        if (is_better(a, now, best))
+            *best = (struct best){name, now};
+        return;
+    }
+    refuse(c, name, &e);
+}
+
+static void keep_best(struct view *v, const struct pod_ask *a, const char *name,
+                      struct fraction_plan *plan, struct choice *c)
+{
+    auto_err struct err e = {0};
+    auto_free char *binding = NULL;
+    const struct fraction_node *n = view_node(v, name, a->uid);
+    if (plan_on(n, a, plan, &e) == 0 && assume(v, a, name, n, plan, &binding, &e) == 0)
+        keep(c, name);
+    else
+        refuse(c, name, &e);
+}
+
+void choice_make(struct view *v, const struct pod_ask *a, const char *const *names, size_t n,
+                 struct choice *ret)
+{
+    auto_free struct fraction_plan *plan = xmalloc(sizeof(*plan));
+    struct best best = {0};
+    *ret = (struct choice){0};
+    view_begin(v);
+    for (size_t i = 0; i < n; i++) {
+        if (a->n_shares)
+            look_at(v, a, names[i], plan, ret, &best);
+        else
+            keep(ret, names[i]);
+    }
+    if (best.node && !ret->n_kept)
+        keep_best(v, a, best.node, plan, ret);
+    view_end(v);
+}
+
+void choice_refuse_all(const char *const *names, size_t n, const struct err *e, struct choice *ret)
+{
+    *ret = (struct choice){0};
+    for (size_t i = 0; i < n; i++) {
+        refuse(ret, names[i], e);
+        ret->refused[i].never = true;
+    }
+}
+
+static int renew(struct view *v, const struct pod_ask *a, const char *node, char **ret_binding,
+                 struct err *e)
+{
+    auto_free struct fraction_plan *plan = xmalloc(sizeof(*plan));
+    const struct fraction_node *n = view_node(v, node, a->uid);
+    if (!n && a->whole)
+        return 0;
+    if (!n)
+        return err_set(e, ERR_INVALID, "no card of node %s is given out in shares", node);
+    TRY(plan_on(n, a, plan, e));
+    return assume(v, a, node, n, plan, ret_binding, e);
+}
+
+int choice_renew(struct view *v, const struct pod_ask *a, const char *node, char **ret_binding,
+                 struct err *e)
+{
+    *ret_binding = NULL;
+    if (!a->n_shares)
+        return 0;
+    view_begin(v);
+    int rc = renew(v, a, node, ret_binding, e);
+    view_end(v);
+    return rc;
+}
+
+void choice_done(struct choice *c)
+{
+    for (size_t i = 0; i < c->n_refused; i++)
+        free(c->refused[i].why);
+    free(c->refused);
+    free(c->kept);
+    *c = (struct choice){0};
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler/extender.h"
+
+#include "base/log.h"
+#include "base/xalloc.h"
+
+#include "service/http_channel.h"
+
+enum { OK = 200, BAD_REQUEST = 400 };
+
+/* What became of a question. */
+enum outcome { CHOSEN, REFUSED, INVALID, UNREADABLE, N_OUTCOMES };
+static const char *const outcome_names[N_OUTCOMES] = {"chosen", "refused", "invalid", "unreadable"};
+
+struct extender {
+    struct view *view;
+    struct binder *binder;
+    struct wake *wake;
+    struct metric_series *filters[N_OUTCOMES]; /* NULL: not counted */
+};
+
+static void give_error(struct http_reply *reply_take, int status, const struct err *e)
+{
+    auto_sb struct sb body = SB_INIT(HTTP_MAX_BODY_BYTES);
+    error_result_write(err_msg(e), &body);
+    http_reply_give(reply_take, status, &body);
+}
+
+/* --- Filter --- */
+
+static enum outcome choose(struct extender *x, const struct filter_args *a, struct choice *ret)
+{
+    auto_pod_ask struct pod_ask ask = {0};
+    auto_err struct err e = {0};
+    if (pod_ask_of(a->pod, &ask, &e) < 0) {
+        choice_refuse_all(a->names, a->n_names, &e, ret);
+        return INVALID;
+    }
+    wake_refused(x->wake);
+    choice_make(x->view, &ask, a->names, a->n_names, ret);
+    return ret->n_kept ? CHOSEN : REFUSED;
+}
+
+static void give_choice(struct http_reply *reply_take, const struct choice *c)
+{
+    auto_sb struct sb body = SB_INIT(HTTP_MAX_BODY_BYTES);
+    filter_result_write(c, &body);
+    if (body.overflow) {
+        sb_reset(&body);
+        body.overflow = false;
+        error_result_write("the answer is too long: ask for fewer nodes "
+                           "(percentageOfNodesToScore)",
+                           &body);
+    }
+    http_reply_give(reply_take, OK, &body);
+}
+
+static void count(const struct extender *x, enum outcome outcome)
+{
+    if (x->filters[outcome])
+        metric_add(x->filters[outcome], 1);
+}
+
+static void on_filter(void *arg, struct http_reply *reply_take, const char *body, size_t len)
+{
+    struct extender *x = arg;
+    auto_filter_args struct filter_args args = {0};
+    auto_choice struct choice choice = {0};
+    auto_err struct err e = {0};
+    if (filter_args_parse(body, len, &args, &e) < 0) {
+        count(x, UNREADABLE);
+        log_warn("Could not read a question of kube-scheduler", kv_err(&e));
+        give_error(reply_take, e.kind == ERR_INVALID ? OK : BAD_REQUEST, &e);
+        return;
+    }
+    count(x, choose(x, &args, &choice));
+    give_choice(reply_take, &choice);
+}
+
+/* --- Bind --- */
+
+static void on_bound(void *arg, const char *error)
+{
+    auto_sb struct sb body = SB_INIT(HTTP_MAX_BODY_BYTES);
+    error_result_write(error, &body);
+    http_reply_give(arg, OK, &body);
+}
+
+static void on_bind(void *arg, struct http_reply *reply_take, const char *body, size_t len)
+{
+    struct extender *x = arg;
+    auto_bind_args struct bind_args args = {0};
+    auto_err struct err e = {0};
+    if (bind_args_parse(body, len, &args, &e) < 0)
+        give_error(reply_take, BAD_REQUEST, &e);
+    else
+        binder_add(x->binder, &args, on_bound, reply_take);
+}
+
+/* --- Life --- */
+
+struct extender *extender_new(struct view *v, struct binder *b, struct wake *w, struct metrics *m)
+{
+    struct extender *x = xmalloc(sizeof(*x));
+    *x = (struct extender){.view = v, .binder = b, .wake = w};
+    if (!m)
+        return x;
+    struct metric *filters =
+        metrics_counter(m, "cleave_scheduler_filters_total",
+                        "Pods for which a node was asked, by what became of it.",
+                        METRIC_LABELS("result"));
+    for (size_t i = 0; i < N_OUTCOMES; i++)
+        x->filters[i] = METRIC_WITH(filters, outcome_names[i]);
+    return x;
+}
+
+void extender_routes(struct extender *x, struct http_route *ret)
+{
+    ret[0] = (struct http_route){.path = "/filter", .post = on_filter, .arg = x};
+    ret[1] = (struct http_route){.path = "/bind", .post = on_bind, .arg = x};
+}
+
+struct extender *extender_free(struct extender *x)
+{
+    free(x);
+    return NULL;
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <jansson.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/options.h"
+#include "base/rng.h"
+#include "base/xalloc.h"
+
+#include "controller/manager.h"
+#include "kubeclient/http.h"
+#include "scheduler/extender.h"
+#include "scheduler/node_cards.h"
+#include "service/http_child.h"
+#include "service/http_server.h"
+#include "service/listen_socket.h"
+#include "service/liveness.h"
+#include "service/metrics_access.h"
+#include "service/stop_signals.h"
+
+enum { EXIT_OK, EXIT_FAILED, EXIT_USAGE };
+
+/* The threads share this many heaps: one for each thread would leave idle memory in all of them. */
+enum { MALLOC_ARENAS = 2 };
+
+/* Pods that have ended hold nothing. */
+#define UNFINISHED "status.phase!=Succeeded,status.phase!=Failed"
+
+struct flags {
+    const char *kubeconfig, *listen, *health_addr, *metrics_addr, *level, *format;
+    struct metrics_access access;
+    bool token, version, help;
+};
+
+/* Everything of the process. The manager frees what was handed to it; the rest is freed in reverse
+ * order. */
+struct process {
+    struct stop_signals signals;
+    struct scope *life;
+    struct kc_config config;
+    struct kc *kc;
+    struct metrics *metrics;
+    struct wake *wake;
+    struct view *view;
+    struct binder *binder;
+    struct extender *extender;
+    struct manager *manager;
+    struct heartbeats *beats;
+    struct access_gate *gate; /* NULL: metrics are public */
+    struct http_route questions[EXTENDER_ROUTES], health[2], scrape[1]; /* routes of http */
+    struct http_server *http;
+};
+
+static void process_done(struct process *p)
+{
+    (void)http_server_free(p->http);
+    (void)access_gate_free(p->gate);
+    (void)manager_free(p->manager);
+    (void)heartbeats_free(p->beats);
+    (void)extender_free(p->extender);
+    (void)binder_free(p->binder);
+    (void)view_free(p->view);
+    (void)wake_free(p->wake);
+    (void)metrics_free(p->metrics);
+    (void)kc_free(p->kc);
+    kc_config_done(&p->config);
+    stop_signals_done(&p->signals);
+    (void)scope_free(p->life);
+}
+AUTO_DEFINE(process, struct process, process_done)
+#define auto_process AUTO(process)
+
+/* --- Pages --- */
+
+static int get_readyz(void *arg, struct sb *body)
+{
+    const struct process *p = arg;
+    bool ready = manager_is_ready(p->manager);
+    sb_add(body, ready ? "ok\n" : "the caches are not synced yet\n");
+    return ready ? 200 : 503;
+}
+
+static int get_metrics(void *arg, struct sb *body)
+{
+    metrics_write(arg, body);
+    return 200;
+}
+
+static int guard_metrics(struct process *p, struct err *e)
+{
+    const struct access_gate_options o = {.kc = p->kc,
+                                          .clk = clock_real(),
+                                          .path = "/metrics",
+                                          .metrics = p->metrics};
+    TRY(access_gate_new(&o, &p->gate, e));
+    manager_add_service(p->manager, "access", access_gate_run, p->gate);
+    return 0;
+}
+
+static int serve_http(struct process *p, const struct flags *f, struct err *e)
+{
+    extender_routes(p->extender, p->questions);
+    p->health[0] = (struct http_route){.path = "/healthz", .get = liveness_page, .arg = p->beats};
+    p->health[1] = (struct http_route){.path = "/readyz", .get = get_readyz, .arg = p};
+    p->scrape[0] = (struct http_route){.path = "/metrics", .get = get_metrics, .arg = p->metrics};
+    if (f->token)
+        TRY(guard_metrics(p, e));
+    const struct http_listener listeners[] = {
+        {.addr = f->listen, .routes = p->questions, .n_routes = ARRAY_LEN(p->questions)},
+        {.addr = f->health_addr, .routes = p->health, .n_routes = ARRAY_LEN(p->health)},
+        {.addr = f->metrics_addr,
+         .routes = p->scrape,
+         .n_routes = ARRAY_LEN(p->scrape),
+         .gate = p->gate,
+         .tls = f->access.tls},
+    };
+    TRY(http_server_new(listeners, ARRAY_LEN(listeners), p->metrics, &p->http, e));
+    manager_add_service(p->manager, "http", http_server_run, p->http);
+    return 0;
+}
+
+/* --- The parts --- */
+
+static struct informer *watch(struct process *p, const struct object_type *type, const char *fields,
+                              struct rng *rng)
+{
+    const struct informer_opts o = {.type = type,
+                                    .fields = fields,
+                                    .clk = clock_real(),
+                                    .seed = rng_next(rng)};
+    return informer_new(p->kc, &o);
+}
+
+static void make_parts(struct process *p)
+{
+    struct rng rng;
+    rng_init_random(&rng);
+    p->wake = wake_new(p->kc, clock_real(), p->metrics);
+    p->view = view_new(clock_real(), wake_grown, p->wake);
+    struct informer *devices = watch(p, &node_cards_type, /* fields= */ NULL, &rng);
+    struct informer *pods = watch(p, &pod_shares_type, UNFINISHED, &rng);
+    view_follow(p->view, devices, pods);
+    const struct binder_opts o = {.kc = p->kc,
+                                  .view = p->view,
+                                  .metrics = p->metrics,
+                                  .clk = clock_real()};
+    p->binder = binder_new(&o);
+    p->extender = extender_new(p->view, p->binder, p->wake, p->metrics);
+    manager_add_informer(p->manager, devices);
+    manager_add_informer(p->manager, pods);
+    manager_add_controller(p->manager, binder_workers(p->binder));
+    manager_add_controller(p->manager, wake_workers(p->wake));
+}
+
+static int assemble(struct process *p, const struct flags *f, struct err *e)
+{
+    const struct kc_http_opts o = {.user_agent = "cleave-scheduler/" CLEAVE_VERSION};
+    TRY(kc_config_discover(f->kubeconfig, environ, &p->config, e));
+    TRY(kc_http_new(&p->config, &o, &p->kc, e));
+    p->metrics = metrics_new();
+    p->manager = manager_new(/* opts= */ NULL);
+    make_parts(p);
+    p->beats = heartbeats_new(clock_real());
+    manager_set_beats(p->manager, p->beats);
+    manager_add_service(p->manager, "signals", stop_signals_wait, &p->signals);
+    return serve_http(p, f, e);
+}
+
+static int run(const struct flags *f, struct err *e)
+{
+    auto_process struct process p = {.signals = {.fd = -1}};
+    p.life = scope_new(NULL, -1);
+    TRY(stop_signals_open(p.life, &p.signals, e));
+    TRY(assemble(&p, f, e));
+    log_info("Started cleave-scheduler", kv("version", CLEAVE_VERSION),
+             kv("server", p.config.server), kv("listen", f->listen));
+    return manager_run(p.manager, p.life, e);
+}
+
+/* --- Flags --- */
+
+static int check_flags(struct flags *f, struct err *e)
+{
+    enum log_level level;
+    enum log_format format;
+    TRY(listen_socket_check_addr("listen", f->listen, e));
+    TRY(listen_socket_check_addr("health-addr", f->health_addr, e));
+    TRY(listen_socket_check_addr("metrics-addr", f->metrics_addr, e));
+    TRY(metrics_access_check(&f->access, &f->token, e));
+    TRY(log_level_parse(f->level, &level, e));
+    TRY(log_format_parse(f->format, &format, e));
+    log_setup(level, format, STDERR_FILENO);
+    return 0;
+}
+
+static int read_flags(struct flags *f, int argc, char **argv, struct err *e)
+{
+    const struct option_def defs[] = {
+        {.name = "kubeconfig",
+         .value = "PATH",
+         .text = &f->kubeconfig,
+         .help = "API server; else $KUBECONFIG, the pod's own, ~/.kube/config"},
+        {.name = "listen",
+         .value = "ADDR",
+         .text = &f->listen,
+         .help =
+             "where kube-scheduler asks: POST /filter and /bind. Whoever reaches it may have pods "
+             "bound, so that it is a loopback address"},
+        {.name = "health-addr",
+         .value = "ADDR",
+         .text = &f->health_addr,
+         .help = "where to serve /healthz and /readyz (\":8083\"); \"\": nowhere"},
+        {.name = "metrics-addr",
+         .value = "ADDR",
+         .text = &f->metrics_addr,
+         .help = "where to serve /metrics (\":8082\"); \"\": nowhere"},
+        {.name = "metrics-auth",
+         .value = "none|token",
+         .text = &f->access.auth,
+         .help = METRICS_AUTH_HELP},
+        {.name = "metrics-tls-cert-file",
+         .value = "PATH",
+         .text = &f->access.tls.cert,
+         .help = METRICS_CERT_HELP},
+        {.name = "metrics-tls-key-file",
+         .value = "PATH",
+         .text = &f->access.tls.key,
+         .help = METRICS_KEY_HELP},
+        {.name = "log-level",
+         .value = "LEVEL",
+         .text = &f->level,
+         .help = "debug, info, warn or error"},
+        {.name = "log-format", .value = "FORMAT", .text = &f->format, .help = "logfmt or json"},
+        {.name = "version", .on = &f->version, .help = "print the version"},
+        {.name = "help", .letter = 'h', .on = &f->help, .help = "print this"},
+        {0},
+    };
+    size_t n;
+    TRY(options_parse(defs, argc, argv, /* operands= */ NULL, /* max= */ 0, &n, e));
+    TRY(check_flags(f, e));
+    if (f->help)
+        options_help(
+            "cleave-scheduler [FLAGS]",
+            "Chooses nodes and cards for pods that ask for shares of cards: an extender that "
+            "runs\nbeside a kube-scheduler, and binds what it chose with a record of it.",
+            defs);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    auto_err struct err e = {0};
+    struct flags f = {.listen = "127.0.0.1:8888",
+                      .health_addr = "",
+                      .metrics_addr = "",
+                      .access = METRICS_ACCESS_DEFAULT,
+                      .level = "info",
+                      .format = "logfmt"};
+    (void)mallopt(M_ARENA_MAX, MALLOC_ARENAS);
+    json_set_alloc_funcs(xmalloc, free);
+    if (argc > 1 && strcmp(argv[1], HTTP_CHILD_VERB) == 0)
+        return http_child_main(argc - 1, argv + 1);
+    if (read_flags(&f, argc, argv, &e) < 0) {
+        (void)fprintf(stderr, "cleave-scheduler: %s\n", err_msg(&e));
+        return EXIT_USAGE;
+    }
+    if (f.version)
+        (void)puts("cleave-scheduler " CLEAVE_VERSION);
+    if (f.help || f.version)
+        return EXIT_OK;
+    if (run(&f, &e) < 0) {
+        log_error("Stopped", kv_err(&e));
+        return EXIT_FAILED;
+    }
+    log_info("Stopped cleave-scheduler");
+    return EXIT_OK;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler/pod_ask.h"
+
+#include <string.h>
+
+#include "base/jx.h"
+
+#include "api/allocation.h"
+#include "api/share_request.h"
+
+enum fraction_phase pod_phase_of(const json_t *container, bool is_init)
+{
+    const char *restart = JX_STR_AT(container, "restartPolicy");
+    if (!is_init)
+        return FRACTION_APP;
+    return restart && strcmp(restart, "Always") == 0 ? FRACTION_SIDECAR : FRACTION_INIT;
+}
+
+static int add_container(const json_t *container, bool is_init, struct pod_ask *a, struct err *e)
+{
+    const char *name = JX_STR_AT(container, "name");
+    struct share_request r;
+    if (a->n == FRACTION_MAX_CONTAINERS)
+        return err_set(e, ERR_TOO_LARGE, "the pod has more than %d containers",
+                       FRACTION_MAX_CONTAINERS);
+    if (share_request_of(container, &r, /* warnings= */ NULL, e) < 0)
+        return err_wrap(e, "container %s", name ? name : "");
+    if (r.count > FRACTION_MAX_CARDS)
+        return err_set(e, ERR_INVALID,
+                       "container %s asks for %u cards, and no node has more than %d",
+                       name ? name : "", r.count, FRACTION_MAX_CARDS);
+    struct fraction_ask *ask = &a->asks[a->n++];
+    *ask = (struct fraction_ask){.container = name,
+                                 .phase = pod_phase_of(container, is_init),
+                                 .count = r.count,
+                                 .memory_mib = r.memory_mib,
+                                 .memory_percent = r.memory_percent,
+                                 .percent = r.compute};
+    a->n_shares += r.count;
+    a->whole &= !r.count || fraction_is_whole(ask);
+    if (r.priority > 0)
+        a->priority = r.priority;
+    return 0;
+}
+
+static int add_containers(const json_t *pod, struct pod_ask *a, struct err *e)
+{
+    static const char *const lists[] = {"initContainers", "containers"};
+    for (size_t l = 0; l < ARRAY_LEN(lists); l++) {
+        const json_t *list = JX_AT(pod, "spec", lists[l]);
+        for (size_t i = 0; i < json_array_size(list); i++)
+            TRY(add_container(json_array_get(list, i), l == 0, a, e));
+    }
+    return 0;
+}
+
+/* Whatever is bound must be recorded, and the pod with its record must be one that the API server
+ * takes. */
+static int check_record(const struct pod_ask *a, struct err *e)
+{
+    size_t n_containers = 0;
+    for (unsigned i = 0; i < a->n; i++)
+        n_containers += a->asks[i].count > 0;
+    TRY(allocation_check_size(n_containers, a->n_shares, ALLOCATION_MAX_UUID_BYTES, e));
+    /* The text for HAMi's tools is no longer than the record and a byte for each container. */
+    return allocation_check_room(JX_AT(a->pod, "metadata", "annotations"),
+                                 ALLOCATION_MAX_BYTES + a->n + sizeof(HAMI_ALLOCATED), e);
+}
+
+static int check_mode(const struct pod_ask *a, struct err *e)
+{
+    if (a->wish.mode == HAMI_MODE_UNSET || a->wish.mode == HAMI_MODE_CORE)
+        return 0;
+    return err_set(e, ERR_INVALID,
+                   "annotation " HAMI_MODE
+                   " asks for cards that are shared in another way, and this "
+                   "scheduler gives shares by limits: leave it out");
+}
+
+static int read_pod(struct pod_ask *a, struct err *e)
+{
+    const char *ns = JX_STR_AT(a->pod, "metadata", "namespace");
+    const char *name = JX_STR_AT(a->pod, "metadata", "name");
+    a->uid = JX_STR_AT(a->pod, "metadata", "uid");
+    a->ns = ns ? ns : "";
+    a->name = name ? name : "";
+    a->whole = true;
+    if (!a->uid || !*a->uid)
+        return err_set(e, ERR_INVALID, "the pod has no metadata.uid");
+    TRY(add_containers(a->pod, a, e));
+    if (!a->n_shares)
+        return 0;
+    TRY(hami_wish_of(a->pod, &a->wish, e));
+    TRY(check_mode(a, e));
+    return check_record(a, e);
+}
+
+int pod_ask_of(json_t *pod, struct pod_ask *ret, struct err *e)
+{
+    *ret = (struct pod_ask){.pod = json_incref(pod)};
+    int rc = read_pod(ret, e);
+    if (rc < 0)
+        pod_ask_done(ret);
+    return rc;
+}
+
+void pod_ask_done(struct pod_ask *a)
+{
+    json_decref(a->pod);
+    *a = (struct pod_ask){0};
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler/view.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/strmap.h"
+#include "base/xalloc.h"
+
+#include "scheduler/node_cards.h"
+
+/* A pod that has shares. */
+struct holder {
+    char *uid, *name; /* "namespace/name"; name NULL while it is only assumed */
+    struct pod_shares shares;
+    char *binding;       /* assumed; NULL: its Binding was seen */
+    int64_t expires_ms;  /* of an assumption */
+    struct holder *next; /* on the same node */
+};
+
+struct node {
+    struct object *device; /* NULL: it gives no shares */
+    struct holder *holders;
+};
+
+struct view {
+    const struct clock *clk;
+    view_grown_fn *grown;
+    void *arg;
+    pthread_mutex_t mu;
+    struct strmap *nodes;   /* by name: struct node */
+    struct strmap *holders; /* by the pod's uid: struct holder */
+    /* What view_node gave last. */
+    struct fraction_card cards[FRACTION_MAX_CARDS];
+    struct fraction_node picture;
+};
+
+struct view *view_new(const struct clock *clk, view_grown_fn *grown, void *arg)
+{
+    struct view *v = xmalloc(sizeof(*v));
+    *v = (struct view){.clk = clk,
+                       .grown = grown,
+                       .arg = arg,
+                       .nodes = strmap_new(),
+                       .holders = strmap_new()};
+    (void)pthread_mutex_init(&v->mu, NULL);
+    return v;
+}
+
+/* --- Nodes and holders --- */
+
+static struct node *node_at(struct view *v, const char *name)
+{
+    struct node *n = strmap_get(v->nodes, name);
+    if (!n) {
+        n = xmalloc(sizeof(*n));
+        (void)strmap_put(v->nodes, name, n);
+    }
+    return n;
+}
+
+static void drop_if_empty(struct view *v, const char *name)
+{
+    struct node *n = strmap_get(v->nodes, name);
+    if (n && !n->device && !n->holders)
+        free(strmap_remove(v->nodes, name));
+}
+
+static void free_holder(struct holder *h)
+{
+    pod_shares_done(&h->shares);
+    free(h->binding);
+    free(h->name);
+    free(h->uid);
+    free(h);
+}
+
+static void unlink_holder(struct node *n, const struct holder *h)
+{
+    struct holder **at = &n->holders;
+    while (*at != h)
+        at = &(*at)->next;
+    *at = h->next;
+}
+
+static void grow(struct view *v, const char *node)
+{
+    if (v->grown)
+        v->grown(v->arg, node);
+}
+
+static void remove_holder(struct view *v, const char *uid)
+{
+    struct holder *h = strmap_remove(v->holders, uid);
+    if (!h)
+        return;
+    unlink_holder(node_at(v, h->shares.node), h);
+    drop_if_empty(v, h->shares.node);
+    free_holder(h);
+}
+
+static struct holder *put_holder(struct view *v, const char *uid, struct pod_shares *shares_take)
+{
+    remove_holder(v, uid);
+    struct holder *h = xmalloc(sizeof(*h));
+    struct node *n = node_at(v, shares_take->node);
+    *h = (struct holder){.uid = xstrdup(uid), .shares = *shares_take, .next = n->holders};
+    *shares_take = (struct pod_shares){0};
+    n->holders = h;
+    (void)strmap_put(v->holders, uid, h);
+    return h;
+}
+
+/* --- What is free --- */
+
+static bool counts(const struct holder *h, const char *uid, int64_t now)
+{
+    return strcmp(h->uid, uid) != 0 && (!h->binding || now < h->expires_ms);
+}
+
+static struct fraction_card *card_of(struct view *v, const char *uuid)
+{
+    for (unsigned i = 0; i < v->picture.n; i++)
+        if (strcmp(v->cards[i].uuid, uuid) == 0)
+            return &v->cards[i];
+    return NULL;
+}
+
+static void take_holders(struct view *v, const struct node *n, const char *uid)
+{
+    int64_t now = clock_mono_ms(v->clk);
+    for (const struct holder *h = n->holders; h; h = h->next)
+        for (size_t i = 0; counts(h, uid, now) && i < h->shares.n; i++) {
+            struct fraction_card *c = card_of(v, h->shares.items[i].uuid);
+            if (c)
+                c->used = fraction_add(c->used, h->shares.items[i].size);
+        }
+}
+
+/* What the pod has is known by its record. */
+static bool is_recorded(const struct node *n, const char *pod)
+{
+    for (const struct holder *h = n->holders; h; h = h->next)
+        if (h->name && strcmp(h->name, pod) == 0)
+            return true;
+    return false;
+}
+
+static void take_told(struct view *v, const struct node *n, const struct node_cards *cards)
+{
+    for (size_t i = 0; i < cards->n_told; i++) {
+        const struct told_share *t = &cards->told[i];
+        struct fraction_card *c = &v->cards[t->card];
+        if (!is_recorded(n, t->pod))
+            c->used = t->whole ? c->total : fraction_add(c->used, t->size);
+    }
+}
+
+const struct fraction_node *view_node(struct view *v, const char *node, const char *uid)
+{
+    const struct node *n = strmap_get(v->nodes, node);
+    const struct node_cards *cards = n ? node_cards_of(n->device) : NULL;
+    if (!cards)
+        return NULL;
+    memcpy(v->cards, cards->cards, cards->n * sizeof(*v->cards));
+    v->picture = (struct fraction_node){.cards = v->cards, .n = cards->n};
+    take_holders(v, n, uid);
+    take_told(v, n, cards);
+    return &v->picture;
+}
+
+/* --- What the caches say --- */
+
+/* What was left of each card before a change. */
+struct rooms {
+    struct fraction_size items[FRACTION_MAX_CARDS]; /* of an ill card: none */
+    unsigned n;
+};
+
+static struct fraction_size room_of(const struct fraction_card *c)
+{
+    return c->ill ? (struct fraction_size){0} : fraction_room(c);
+}
+
+static void rooms_take(struct view *v, const char *name, struct rooms *ret)
+{
+    const struct fraction_node *n = view_node(v, name, "");
+    ret->n = n ? n->n : 0;
+    for (unsigned i = 0; i < ret->n; i++)
+        ret->items[i] = room_of(&n->cards[i]);
+}
+
+/* A Device changes often, with every process on a card; few changes make room. A card that is new, or
+ * stands at another place, counts as room. */
+static bool have_grown(struct view *v, const char *name, const struct rooms *before)
+{
+    const struct fraction_node *n = view_node(v, name, "");
+    if (!n || n->n != before->n)
+        return n;
+    for (unsigned i = 0; i < n->n; i++) {
+        const struct fraction_size now = room_of(&n->cards[i]);
+        const struct fraction_size *was = &before->items[i];
+        if (now.memory_mib > was->memory_mib || now.percent > was->percent ||
+            now.shares > was->shares)
+            return true;
+    }
+    return false;
+}
+
+static void on_device(void *arg, const struct object *before, const struct object *after,
+                      bool stale)
+{
+    struct view *v = arg;
+    const char *name = object_name(after ? after : before);
+    (void)stale;
+    HOLD(&v->mu);
+    struct rooms rooms;
+    rooms_take(v, name, &rooms);
+    struct node *n = node_at(v, name);
+    (void)object_unref(n->device);
+    n->device = node_cards_of(after) ? object_ref((struct object *)(uintptr_t)after) : NULL;
+    drop_if_empty(v, name);
+    if (have_grown(v, name, &rooms))
+        grow(v, name);
+}
+
+static void copy_shares(const struct pod_shares *from, struct pod_shares *to)
+{
+    *to = (struct pod_shares){.node = xstrdup(from->node)};
+    for (size_t i = 0; i < from->n; i++) {
+        struct pod_share *s = XPUSH(to->items, to->n);
+        *s = (struct pod_share){xstrdup(from->items[i].uuid), from->items[i].size};
+    }
+}
+
+/* A pod that is not bound yet in this event may be assumed. */
+static void on_pod(void *arg, const struct object *before, const struct object *after, bool stale)
+{
+    struct view *v = arg;
+    const struct pod_shares *is = pod_shares_of(after);
+    const struct pod_shares *was = pod_shares_of(before);
+    (void)stale;
+    HOLD(&v->mu);
+    if (is) {
+        const struct object_key key = object_key(after);
+        struct pod_shares copy;
+        copy_shares(is, &copy);
+        put_holder(v, object_uid(after), &copy)->name = object_key_text(&key);
+    } else if (was || !after) {
+        remove_holder(v, object_uid(before));
+    }
+    if (was && !is)
+        grow(v, was->node);
+}
+
+void view_follow(struct view *v, struct informer *devices, struct informer *pods)
+{
+    informer_add_handler(devices, on_device, v);
+    informer_add_handler(pods, on_pod, v);
+}
+
+/* --- Decisions --- */
+
+void view_begin(struct view *v)
+{
+    (void)pthread_mutex_lock(&v->mu);
+}
+
+void view_end(struct view *v)
+{
+    (void)pthread_mutex_unlock(&v->mu);
+}
+
+/* A pod whose Binding was seen is not placed again. */
+void view_assume(struct view *v, const char *uid, const char *node, struct pod_shares *items_take,
+                 const char *binding)
+{
+    const struct holder *known = strmap_get(v->holders, uid);
+    if (known && !known->binding) {
+        pod_shares_done(items_take);
+        return;
+    }
+    xstr_set(&items_take->node, node);
+    struct holder *h = put_holder(v, uid, items_take);
+    h->binding = xstrdup(binding);
+    h->expires_ms = clock_mono_ms(v->clk) + VIEW_ASSUMED_MS;
+}
+
+char *view_confirm(struct view *v, const char *uid, const char *node)
+{
+    struct holder *h = strmap_get(v->holders, uid);
+    int64_t now = clock_mono_ms(v->clk);
+    if (!h || !h->binding || now >= h->expires_ms || strcmp(h->shares.node, node) != 0)
+        return NULL;
+    h->expires_ms = now + VIEW_BOUND_MS;
+    return xstrdup(h->binding);
+}
+
+void view_forget(struct view *v, const char *uid)
+{
+    const struct holder *h = strmap_get(v->holders, uid);
+    if (!h || !h->binding)
+        return;
+    auto_free char *node = xstrdup(h->shares.node);
+    remove_holder(v, uid);
+    grow(v, node);
+}
+
+struct view *view_free(struct view *v)
+{
+    size_t pos = 0;
+    const char *key;
+    void *value;
+    if (!v)
+        return NULL;
+    while (strmap_next(v->holders, &pos, &key, &value))
+        free_holder(value);
+    for (pos = 0; strmap_next(v->nodes, &pos, &key, &value); free(value))
+        (void)object_unref(((struct node *)value)->device);
+    (void)strmap_free(v->holders);
+    (void)strmap_free(v->nodes);
+    (void)pthread_mutex_destroy(&v->mu);
+    free(v);
+    return NULL;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/clock.h"
+
+#include "kubeclient/informer.h"
+#include "scheduler/pod_ask.h"
+#include "scheduler/pod_shares.h"
+
+/*
+ * What is free on the cards of every node: what the Devices offer, less
+ *  - what bound pods have by their records,
+ *  - what was decided for pods whose Binding has not been seen yet (assumed),
+ *  - what agents say of pods without a record, and of pods that have gone and whose shares they have
+ *    not released yet.
+ *
+ * Nothing of it is stored: a process that starts anew knows it as soon as its caches are synced, but
+ * for what was assumed. Two who do not know of each other may give the same room to two pods; the
+ * agent lets one of them wait (nodeagent/slots/share_place.h). Any thread; one mutex.
+ */
+struct view;
+
+/* Time for a pod to be bound after its node was chosen; then its shares are free again. And time for a
+ * Binding that was written to be seen: only a pod that was made and deleted while the API server
+ * could not be watched is never seen. */
+#define VIEW_ASSUMED_MS (30 * 1000)
+#define VIEW_BOUND_MS   (5 * 60 * 1000)
+
+/* Called when a node may have more room than before, with the view's lock held: must not block. */
+typedef void view_grown_fn(void *arg, const char *node);
+
+/* clk outlives it. grown NULL: nobody asks. */
+struct view *view_new(const struct clock *clk, view_grown_fn *grown, void *arg);
+/* Follows the caches; before they run. The types are node_cards_type and pod_shares_type. */
+void view_follow(struct view *v, struct informer *devices, struct informer *pods);
+struct view *view_free(struct view *v);
+AUTO_DEFINE_PTR(view, struct view, view_free)
+#define auto_view AUTO_PTR(view)
+
+/* --- One decision: from view_begin to view_end nobody else changes the view --- */
+
+void view_begin(struct view *v);
+void view_end(struct view *v);
+/* The cards of a node, as they are without the pod of this uid; NULL: it gives no shares. Borrowed until
+ * the next call or view_end. */
+const struct fraction_node *view_node(struct view *v, const char *node, const char *uid);
+/* The pod has these shares of the node from now on, in place of what was assumed for it before.
+ * items_take is emptied. binding: the annotations of its Binding, as JSON text; copied. */
+void view_assume(struct view *v, const char *uid, const char *node, struct pod_shares *items_take,
+                 const char *binding);
+/* The annotations that were assumed for the pod's Binding to this node; the assumption then holds for
+ * VIEW_BOUND_MS. NULL: nothing was assumed, or it is too long ago. Caller frees. */
+char *view_confirm(struct view *v, const char *uid, const char *node);
+/* The pod was not bound. */
+void view_forget(struct view *v, const char *uid);
