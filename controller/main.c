@@ -136,9 +136,9 @@ static int guard_metrics(struct process *p, struct err *e)
 
 static int serve_http(struct process *p, const struct flags *f, bool token, struct err *e)
 {
-    p->health[0] = (struct http_route){"/healthz", liveness_page, p->beats};
-    p->health[1] = (struct http_route){"/readyz", get_readyz, p};
-    p->scrape[0] = (struct http_route){"/metrics", get_metrics, p->metrics};
+    p->health[0] = (struct http_route){"/healthz", liveness_page, .arg = p->beats};
+    p->health[1] = (struct http_route){"/readyz", get_readyz, .arg = p};
+    p->scrape[0] = (struct http_route){"/metrics", get_metrics, .arg = p->metrics};
     if (token)
         TRY(guard_metrics(p, e));
     const struct http_listener listeners[] = {

@@ -19,12 +19,24 @@ bool http_token_is_sound(const char *token, size_t len)
     return padding < len;
 }
 
-bool http_ask_is_sound(const struct http_ask_record *r, size_t len, size_t n_routes, bool guarded)
+bool http_takes_body(const struct http_terms *t, size_t route)
+{
+    return t->posts >> route & 1;
+}
+
+bool http_ask_is_sound(const struct http_ask_record *r, size_t len, const struct http_terms *t)
 {
     const struct http_ask *a = &r->head;
     if (len < sizeof(*a) || len > sizeof(*r) || len != sizeof(*a) + a->token_len || a->zero != 0)
         return false;
-    if (a->question >= HTTP_MAX_QUESTIONS || a->route >= n_routes)
+    if (a->question >= HTTP_MAX_QUESTIONS || a->route >= t->n_routes)
         return false;
-    return guarded ? http_token_is_sound(r->token, a->token_len) : a->token_len == 0;
+    if (a->body_len > (http_takes_body(t, a->route) ? HTTP_MAX_UPLOAD_BYTES : 0))
+        return false;
+    return t->guarded ? http_token_is_sound(r->token, a->token_len) : a->token_len == 0;
+}
+
+size_t http_piece_bytes(size_t left)
+{
+    return left < HTTP_MAX_PIECE_BYTES ? left : HTTP_MAX_PIECE_BYTES;
 }

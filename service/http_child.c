@@ -15,6 +15,7 @@
 
 #include "service/http_channel.h"
 #include "service/http_front.h"
+#include "service/http_guests.h"
 #include "service/sandbox.h"
 #include "service/tls_library.h"
 
@@ -35,9 +36,17 @@ enum {
 struct task {
     int64_t uid;
     const char *paths[HTTP_MAX_ROUTES];
-    size_t n_paths;
-    bool tls, guarded;
+    struct http_terms terms;
+    bool tls;
 };
+
+static void add_route(struct task *t, const char *arg)
+{
+    size_t route = t->terms.n_routes++;
+    bool posts = strncmp(arg, HTTP_CHILD_POST, sizeof(HTTP_CHILD_POST) - 1) == 0;
+    t->paths[route] = posts ? arg + sizeof(HTTP_CHILD_POST) - 1 : arg;
+    t->terms.posts |= (uint16_t)(posts << route);
+}
 
 static int read_task(int argc, char **argv, struct task *ret, struct err *e)
 {
@@ -48,9 +57,9 @@ static int read_task(int argc, char **argv, struct task *ret, struct err *e)
                        "how it is to serve, and paths");
     TRY(num_parse(argv[1], 0, INT32_MAX, &ret->uid, e));
     ret->tls = strcmp(argv[2], HTTP_CHILD_TLS) == 0;
-    ret->guarded = strcmp(argv[3], HTTP_CHILD_GUARDED) == 0;
+    ret->terms.guarded = strcmp(argv[3], HTTP_CHILD_GUARDED) == 0;
     for (int i = FIXED; i < argc; i++)
-        ret->paths[ret->n_paths++] = argv[i];
+        add_route(ret, argv[i]);
     return 0;
 }
 
@@ -74,9 +83,8 @@ static int serve(const struct task *t, struct err *e)
     struct tls_pair pair = {0}; /* freed by the end of the process */
     const struct http_front_options o = {.socket = HTTP_CHILD_SOCKET,
                                          .paths = t->paths,
-                                         .n_paths = t->n_paths,
+                                         .terms = t->terms,
                                          .tls = t->tls ? &pair : NULL,
-                                         .guarded = t->guarded,
                                          .channel = HTTP_CHILD_CHANNEL};
     struct http_front *front = NULL;
     tzset(); /* reads a file now, which it would otherwise do at the first Date header */

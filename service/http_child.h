@@ -17,6 +17,8 @@
 #define HTTP_CHILD_TLS     "tls"
 #define HTTP_CHILD_OPEN    "open"
 #define HTTP_CHILD_GUARDED "guarded"
+/* Stands before the path of a route that takes a body. */
+#define HTTP_CHILD_POST "POST "
 
 /* Its descriptor numbers. */
 enum { HTTP_CHILD_CHANNEL = 3, HTTP_CHILD_SOCKET = 4, HTTP_CHILD_PAIR = 5, HTTP_CHILD_FDS = 8 };

@@ -5,23 +5,32 @@
 #include <errno.h>
 #include <limits.h>
 #include <microhttpd.h>
-#include <netinet/in.h>
 #include <poll.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 
 #include "base/xalloc.h"
 
-#include "service/http_channel.h"
+#include "service/http_guests.h"
+#include "service/http_questions.h"
+#include "service/http_text.h"
 
 enum {
     CONNECTION_BYTES = 16 << 10,
     CONNECTION_TIMEOUT_S = 10,
+    /* For a connection that has posted. Go's clients keep an idle one for 90 s: it is they who then
+     * close it. Were it closed here while they send the next request, that would be lost, because
+     * they repeat no POST. */
+    POSTED_TIMEOUT_S = 120,
+    /* Time for a body after its headers. */
+    UPLOAD_MS = 10 * 1000,
+    /* Time for the next request on an idle connection that has posted, once the parent ordered the
+     * end. */
+    LAST_POST_MS = 1000,
     DEFAULT_HELD_BYTES = 16 << 20,
+    DEFAULT_UPLOAD_BYTES = 16 << 20,
 };
 
 /* TLS 1.2 and 1.3 with forward secrecy and authenticated ciphers, which clients of the last ten
@@ -30,239 +39,55 @@ enum {
     "SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-RSA:-AES-128-CBC:-AES-256-CBC:-SHA1:"          \
     "%SERVER_PRECEDENCE:%NO_TICKETS"
 
-#define CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
-
-/* A connection. */
-struct guest {
-    int fd;
-    bool asks;   /* a request on it is being answered */
-    bool asked;  /* it has made a request before */
-    bool reads;  /* it is being sent a text */
-    bool leaves; /* it was shut down and ends soon */
-};
-
-/* A text that is being sent to the connections that requested it. */
-struct text {
-    struct http_front *front;
-    struct MHD_Response *response;
-    unsigned status;
-    unsigned readers; /* requests that have not been given the response yet */
-    size_t len;
-    char *bytes;
-};
-
-/* A request for a page: from the end of its headers to the end of its answer. */
-struct request {
-    struct MHD_Connection *connection;
-    bool covered;         /* the page's text was asked for after this request had come */
-    struct text *text;    /* the answer; NULL: not there yet, or given */
-    struct request *next; /* in the list of requests for the page */
-};
-
-/* A question to the parent. Where pages are open, there is one question for each page. A request
- * that comes while its question is unanswered waits for the next one, so no visitor gets a text
- * older than its request. Where pages need a token, each request has a question of its own. */
-struct question {
-    struct request *waiting;
-    bool asked;
-};
+#define TOO_LONG "a body has at most 1 MiB\n"
 
 struct http_front {
     int channel;
     struct MHD_Daemon *daemon;
     int epoll;
-    struct guest *guests[HTTP_FRONT_MAX_CONNECTIONS]; /* oldest first */
-    size_t n_guests;
+    const struct clock *clk;
+    struct guests guests;
     const char *const *paths;
-    size_t n_paths;
-    bool guarded;
-    struct question questions[HTTP_MAX_QUESTIONS];
-    size_t held; /* bytes of all texts not freed yet */
-    size_t max_held;
+    struct questions questions;
+    struct texts texts;
     /* The answer that is being read. */
     struct http_answer head;
     size_t got; /* bytes read, head and body */
     char *body;
-    bool broken;  /* sending to the channel failed */
-    bool leaving; /* the parent ordered the end */
+    bool leaving;          /* the parent ordered the end */
+    int64_t idle_until_ms; /* then idle connections that have posted are closed */
 };
 
-/* --- Connections --- */
-
-static void send_away(struct guest *g)
+static int64_t now_ms(const struct http_front *f)
 {
-    g->leaves = true;
-    (void)shutdown(g->fd, SHUT_RDWR);
+    return clock_mono_ms(f->clk);
 }
 
-/* Slow senders could hold all connections for ever and keep the kubelet's probes out, so the oldest
- * connection is closed to make room. */
-static void make_room(struct http_front *f)
+static bool takes_body(const struct http_front *f, size_t route)
 {
-    size_t staying = 0;
-    for (size_t i = 0; i < f->n_guests; i++)
-        staying += !f->guests[i]->leaves;
-    for (size_t i = 0; i < f->n_guests && staying > HTTP_FRONT_CONNECTIONS; i++) {
-        if (f->guests[i]->leaves)
-            continue;
-        send_away(f->guests[i]);
-        staying--;
-    }
-}
-
-static void admit(struct http_front *f, struct MHD_Connection *connection, void **ret_guest)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    assert(info && f->n_guests < HTTP_FRONT_MAX_CONNECTIONS);
-    struct guest *g = xmalloc(sizeof(*g));
-    *g = (struct guest){.fd = info->connect_fd};
-    f->guests[f->n_guests++] = g;
-    *ret_guest = g;
-    make_room(f);
-}
-
-static void forget(struct http_front *f, struct guest *g)
-{
-    for (size_t i = 0; i < f->n_guests; i++)
-        if (f->guests[i] == g) {
-            memmove(&f->guests[i], &f->guests[i + 1], (--f->n_guests - i) * sizeof(g));
-            free(g);
-            return;
-        }
+    return http_takes_body(&f->questions.terms, route);
 }
 
 static void on_connection(void *arg, struct MHD_Connection *connection, void **guest,
                           enum MHD_ConnectionNotificationCode what)
 {
+    struct http_front *f = arg;
     if (what == MHD_CONNECTION_NOTIFY_STARTED)
-        admit(arg, connection, guest);
+        *guest = guests_admit(&f->guests, connection);
     else
-        forget(arg, *guest);
+        guests_forget(&f->guests, *guest);
 }
 
-static struct guest *guest_of(struct MHD_Connection *connection)
-{
-    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
-}
-
-/* A slow reader keeps a page in memory. When one more page would exceed max_held, every connection
- * that still reads one is closed. */
-static void dismiss_readers(struct http_front *f)
-{
-    for (size_t i = 0; i < f->n_guests; i++)
-        if (f->guests[i]->reads && !f->guests[i]->leaves)
-            send_away(f->guests[i]);
-}
-
-/* --- The channel --- */
-
-/* IPv6 addresses are folded to four bytes; an IPv4 address is used as it is. 0: unknown. */
-static uint32_t peer_of(struct MHD_Connection *connection)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    uint32_t parts[4] = {0};
-    if (!info || !info->client_addr)
-        return 0;
-    if (info->client_addr->sa_family == AF_INET)
-        memcpy(parts, (const char *)info->client_addr + offsetof(struct sockaddr_in, sin_addr),
-               sizeof(struct in_addr));
-    else if (info->client_addr->sa_family == AF_INET6)
-        memcpy(parts, (const char *)info->client_addr + offsetof(struct sockaddr_in6, sin6_addr),
-               sizeof(struct in6_addr));
-    return parts[0] ^ parts[1] ^ parts[2] ^ parts[3];
-}
-
-/* token NULL: none. False: the channel is full of other requests' tokens. */
-static bool ask(struct http_front *f, struct question *q, size_t route, const char *token,
-                uint32_t peer)
-{
-    struct http_ask_record a = {.head = {.question = (uint16_t)(q - f->questions),
-                                         .route = (uint16_t)route,
-                                         .token_len = (uint16_t)(token ? strlen(token) : 0)}};
-    size_t len = sizeof(a.head) + a.head.token_len;
-    if (token) {
-        memcpy(a.token, token, a.head.token_len);
-        a.head.peer = peer;
-    }
-    ssize_t n = send(f->channel, &a, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (token && n < 0 && errno == EAGAIN)
-        return false;
-    /* Without tokens there is at most one question for each page in the channel, so there is always
-     * room. */
-    if (n != (ssize_t)len)
-        f->broken = true;
-    q->asked = true;
-    for (struct request *r = q->waiting; r; r = r->next)
-        r->covered = true;
-    return true;
-}
-
-static void say_how_to_log_in(struct MHD_Response *r, unsigned status)
-{
-    if (status == MHD_HTTP_UNAUTHORIZED)
-        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
-}
-
-static void free_text(void *arg)
-{
-    struct text *t = arg;
-    t->front->held -= t->len;
-    free(t->bytes);
-    free(t);
-}
-
-/* Freed when no request waits for it and the last answer with it has ended. */
-static struct text *text_new(struct http_front *f, unsigned status, char *bytes_take, size_t len)
-{
-    struct text *t = xmalloc(sizeof(*t));
-    *t = (struct text){.front = f, .status = status, .readers = 1, .len = len, .bytes = bytes_take};
-    f->held += len;
-    t->response =
-        MHD_create_response_from_buffer_with_free_callback_cls(len, bytes_take, free_text, t);
-    if (!t->response)
-        xalloc_failed();
-    (void)MHD_add_response_header(t->response, MHD_HTTP_HEADER_CONTENT_TYPE, CONTENT_TYPE);
-    say_how_to_log_in(t->response, status);
-    return t;
-}
-
-static void text_unref(struct text *t)
-{
-    if (--t->readers == 0)
-        MHD_destroy_response(t->response);
-}
-
-/* Gives the text that has just arrived to every request that came before it was asked for. */
-static void deliver(struct question *q, struct text *t)
-{
-    struct request *later = NULL;
-    struct request *next;
-    for (struct request *r = q->waiting; r; r = next) {
-        next = r->next;
-        if (r->covered) {
-            t->readers++;
-            r->text = t;
-            MHD_resume_connection(r->connection);
-        } else {
-            r->next = later;
-            later = r;
-        }
-    }
-    q->waiting = later;
-    q->asked = false;
-}
+/* --- The parent's answers --- */
 
 /* Closes idle connections. One without any request so far is kept, because it may be about to make
  * one. */
 static void leave(struct http_front *f)
 {
     f->leaving = true;
+    f->idle_until_ms = now_ms(f) + LAST_POST_MS;
     (void)MHD_quiesce_daemon(f->daemon);
-    for (size_t i = 0; i < f->n_guests; i++)
-        if (f->guests[i]->asked && !f->guests[i]->asks && !f->guests[i]->leaves)
-            send_away(f->guests[i]);
+    guests_dismiss_idle(&f->guests, f->idle_until_ms);
 }
 
 static bool is_to_leave(const struct http_front *f)
@@ -272,8 +97,8 @@ static bool is_to_leave(const struct http_front *f)
 
 static bool is_sound(const struct http_front *f)
 {
-    return f->head.question < HTTP_MAX_QUESTIONS && f->questions[f->head.question].asked &&
-           f->head.status >= 200 && f->head.status < 600 && f->head.len <= HTTP_MAX_BODY_BYTES;
+    return questions_expects(&f->questions, f->head.question) && f->head.status >= 200 &&
+           f->head.status < 600 && f->head.len <= HTTP_MAX_BODY_BYTES;
 }
 
 /* Reads the rest of the current record. */
@@ -292,32 +117,40 @@ static bool is_whole(const struct http_front *f)
 
 static bool is_full(const struct http_front *f)
 {
-    return f->held + f->head.len > f->max_held;
+    return !texts_have_room(&f->texts, f->head.len);
 }
 
 static struct text *busy_text(struct http_front *f)
 {
     static const char why[] = "too busy; try again\n";
-    return text_new(f, MHD_HTTP_SERVICE_UNAVAILABLE, xstrdup(why), sizeof(why) - 1);
+    const struct text_options o = {.status = MHD_HTTP_SERVICE_UNAVAILABLE,
+                                   .type = HTTP_TEXT_PLAIN,
+                                   .last = f->leaving};
+    return text_new(&f->texts, &o, xstrdup(why), sizeof(why) - 1);
+}
+
+static struct text *answer_text(struct http_front *f)
+{
+    size_t route = questions_route(&f->questions, f->head.question);
+    const struct text_options o = {.status = f->head.status,
+                                   .type = takes_body(f, route) ? HTTP_TEXT_JSON : HTTP_TEXT_PLAIN,
+                                   .last = f->leaving};
+    return text_new(&f->texts, &o, TAKE(f->body), f->head.len);
 }
 
 static void answer_read(struct http_front *f)
 {
-    struct question *q = &f->questions[f->head.question];
-    auto_free char *body = TAKE(f->body);
-    struct text *t =
-        is_full(f) ? busy_text(f) : text_new(f, f->head.status, TAKE(body), f->head.len);
-    deliver(q, t);
+    struct text *t = is_full(f) ? busy_text(f) : answer_text(f);
+    free(TAKE(f->body));
+    questions_deliver(&f->questions, f->head.question, t);
     text_unref(t);
     f->got = 0;
-    if (q->waiting) /* open page: the question's number is the page's */
-        (void)ask(f, q, f->head.question, /* token= */ NULL, /* peer= */ 0);
 }
 
 /* Reads what the parent has sent so far, up to the end of one answer: the library must begin to
  * send that before the next is read, or texts that no connection reads yet would add up without
- * bound. An answer for which there is no room waits until the library has closed the connections
- * that read others. */
+ * bound. A slow reader keeps a text in memory: an answer for which there is no room waits until the
+ * library has closed the connections that read others. */
 static int listen_to_parent(struct http_front *f, struct err *e)
 {
     if (is_whole(f)) {
@@ -344,7 +177,7 @@ static int listen_to_parent(struct http_front *f, struct err *e)
         if (!is_whole(f))
             continue;
         if (is_full(f))
-            dismiss_readers(f);
+            guests_dismiss_readers(&f->guests);
         else
             answer_read(f);
         return 0;
@@ -353,92 +186,18 @@ static int listen_to_parent(struct http_front *f, struct err *e)
 
 /* --- Requests --- */
 
-static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status, const char *why)
+static enum MHD_Result result(bool good)
 {
-    /* Cast, because the library has no way to borrow a const text. */
-    struct MHD_Response *r =
-        MHD_create_response_from_buffer(strlen(why), (void *)(uintptr_t)why, MHD_RESPMEM_MUST_COPY);
-    if (!r)
-        xalloc_failed();
-    (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, CONTENT_TYPE);
-    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
-        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
-    say_how_to_log_in(r, status);
-    enum MHD_Result rc = MHD_queue_response(connection, status, r);
-    MHD_destroy_response(r);
-    return rc;
+    return good ? MHD_YES : MHD_NO;
 }
 
-/* n_paths: no such page. */
+/* n_routes: no such page. */
 static size_t route_of(const struct http_front *f, const char *path)
 {
     size_t i = 0;
-    while (i < f->n_paths && strcmp(f->paths[i], path) != 0)
+    while (i < f->questions.terms.n_routes && strcmp(f->paths[i], path) != 0)
         i++;
     return i;
-}
-
-/* The bearer token of RFC 6750 in the request's headers; NULL: none, or not a legal one. */
-static const char *token_of(struct MHD_Connection *connection)
-{
-    static const char scheme[] = "Bearer ";
-    const char *value =
-        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
-    if (!value || strncasecmp(value, scheme, sizeof(scheme) - 1) != 0)
-        return NULL;
-    value += sizeof(scheme) - 1;
-    value += strspn(value, " ");
-    return http_token_is_sound(value, strlen(value)) ? value : NULL;
-}
-
-static enum MHD_Result wait_for_answer(struct question *q, struct request *r)
-{
-    r->next = q->waiting;
-    q->waiting = r;
-    MHD_suspend_connection(r->connection);
-    return MHD_YES;
-}
-
-static enum MHD_Result wait_for_text(struct http_front *f, size_t route, struct request *r)
-{
-    struct question *q = &f->questions[route];
-    (void)wait_for_answer(q, r);
-    if (!q->asked)
-        (void)ask(f, q, route, /* token= */ NULL, /* peer= */ 0);
-    return MHD_YES;
-}
-
-/* There are as many as connections, each with one request at a time. */
-static struct question *free_question(struct http_front *f)
-{
-    static_assert((int)HTTP_FRONT_MAX_CONNECTIONS <= (int)HTTP_MAX_QUESTIONS,
-                  "a question for each connection");
-    struct question *q = f->questions;
-    while (q->asked)
-        q++;
-    assert(q < f->questions + HTTP_MAX_QUESTIONS);
-    return q;
-}
-
-static enum MHD_Result wait_for_leave(struct http_front *f, size_t route, struct request *r)
-{
-    const char *token = token_of(r->connection);
-    struct question *q = free_question(f);
-    if (!token)
-        return refuse(r->connection, MHD_HTTP_UNAUTHORIZED, "this page needs a bearer token\n");
-    if (!ask(f, q, route, token, peer_of(r->connection)))
-        return refuse(r->connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too busy; try again\n");
-    r->covered = true;
-    return wait_for_answer(q, r);
-}
-
-static enum MHD_Result give_text(struct request *r)
-{
-    struct text *t = TAKE(r->text);
-    guest_of(r->connection)->reads = true;
-    enum MHD_Result rc = MHD_queue_response(r->connection, t->status, t->response);
-    text_unref(t);
-    return rc;
 }
 
 static bool is_read(const char *method)
@@ -446,8 +205,95 @@ static bool is_read(const char *method)
     return strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
 }
 
-/* Called when the headers are read, again when the body is, and again when the text has arrived. An
- * answer at the first call would end the connection. */
+static const char *length_of(struct MHD_Connection *connection)
+{
+    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+}
+
+static void expect_body(struct http_front *f, struct guest *g, struct MHD_Connection *connection)
+{
+    if (!g->posted)
+        (void)MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT,
+                                        (unsigned)POSTED_TIMEOUT_S);
+    g->posted = true;
+    g->until_ms = now_ms(f) + UPLOAD_MS;
+}
+
+/* The headers are read. An answer here ends the connection, because the body is not read. */
+static enum MHD_Result begin(struct http_front *f, struct MHD_Connection *connection,
+                             const char *path, const char *method, void **ret_request)
+{
+    size_t route = route_of(f, path);
+    struct guest *g = guest_of(connection);
+    bool posts = takes_body(f, route);
+    if (posts && strcmp(method, MHD_HTTP_METHOD_POST) != 0)
+        return result(text_refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only POST\n", "POST"));
+    if (!posts && !is_read(method))
+        return result(text_refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n",
+                                  "GET, HEAD"));
+    if (posts && !http_upload_may_have(length_of(connection)))
+        return result(text_refuse(connection, MHD_HTTP_CONTENT_TOO_LARGE, TOO_LONG, NULL));
+    struct request *r = xmalloc(sizeof(*r));
+    *r = (struct request){.connection = connection, .route = route};
+    *ret_request = r;
+    g->asks = true;
+    g->until_ms = 0;
+    if (posts)
+        expect_body(f, g, connection);
+    return MHD_YES;
+}
+
+/* The body of a GET is discarded. */
+static enum MHD_Result receive(struct http_front *f, struct request *r, const char *bytes,
+                               size_t *len)
+{
+    size_t n = *len;
+    *len = 0;
+    if (!takes_body(f, r->route))
+        return MHD_YES;
+    return result(http_upload_add(&f->questions.uploads, &r->upload, bytes, n));
+}
+
+static enum MHD_Result refuse_body(const struct request *r)
+{
+    if (r->upload.fault == HTTP_UPLOAD_TOO_LONG)
+        return result(
+            text_refuse(r->connection, MHD_HTTP_CONTENT_TOO_LARGE, TOO_LONG, /* allow= */ NULL));
+    return result(text_refuse(r->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+                              "too many bodies at once; try again\n", /* allow= */ NULL));
+}
+
+/* The request is complete. */
+static enum MHD_Result end(struct http_front *f, struct request *r)
+{
+    struct guest *g = guest_of(r->connection);
+    g->until_ms = 0;
+    if (r->route == f->questions.terms.n_routes)
+        return result(
+            text_refuse(r->connection, MHD_HTTP_NOT_FOUND, "no such page\n", /* allow= */ NULL));
+    if (r->upload.fault)
+        return refuse_body(r);
+    if (f->questions.terms.guarded && !http_token_of(r->connection))
+        return result(text_refuse(r->connection, MHD_HTTP_UNAUTHORIZED,
+                                  "this page needs a bearer token\n", /* allow= */ NULL));
+    g->waits = true;
+    questions_ask(&f->questions, r);
+    return MHD_YES;
+}
+
+static enum MHD_Result give_text(struct request *r)
+{
+    struct text *t = TAKE(r->text);
+    struct guest *g = guest_of(r->connection);
+    g->waits = false;
+    g->reads = true;
+    bool sent = text_send(t, r->connection);
+    text_unref(t);
+    return result(sent);
+}
+
+/* Called when the headers are read, for each part of the body, when that is complete, and again
+ * when the text has arrived. */
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *path,
                                   const char *method, const char *version, const char *upload,
                                   size_t *upload_size, void **state)
@@ -455,26 +301,11 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
     struct http_front *f = arg;
     struct request *r = *state;
     (void)version;
-    (void)upload;
-    if (!is_read(method))
-        return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
-    if (!r) {
-        r = xmalloc(sizeof(*r));
-        *r = (struct request){.connection = connection};
-        *state = r;
-        guest_of(connection)->asks = true;
-        return MHD_YES;
-    }
-    if (*upload_size) { /* the body of a GET is discarded */
-        *upload_size = 0;
-        return MHD_YES;
-    }
-    if (r->text)
-        return give_text(r);
-    size_t route = route_of(f, path);
-    if (route == f->n_paths)
-        return refuse(connection, MHD_HTTP_NOT_FOUND, "no such page\n");
-    return f->guarded ? wait_for_leave(f, route, r) : wait_for_text(f, route, r);
+    if (!r)
+        return begin(f, connection, path, method, state);
+    if (*upload_size)
+        return receive(f, r, upload, upload_size);
+    return r->text ? give_text(r) : end(f, r);
 }
 
 static void on_completed(void *arg, struct MHD_Connection *connection, void **state,
@@ -485,12 +316,17 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **st
     struct guest *g = guest_of(connection);
     (void)how;
     g->reads = false;
+    g->waits = false;
     g->asks = false;
     g->asked = true;
-    if (f->leaving && !g->leaves)
-        send_away(g);
-    if (r && r->text)
-        text_unref(r->text);
+    g->until_ms = 0;
+    if (f->leaving)
+        guest_dismiss_idle(g, f->idle_until_ms);
+    if (r) {
+        http_upload_done(&f->questions.uploads, &r->upload);
+        if (r->text)
+            text_unref(r->text);
+    }
     free(r);
     *state = NULL;
 }
@@ -525,62 +361,62 @@ static int open_port(struct http_front *f, const struct http_front_options *o, s
 
 int http_front_new(const struct http_front_options *o, struct http_front **ret, struct err *e)
 {
-    assert(o->n_paths <= HTTP_MAX_ROUTES);
+    assert(o->terms.n_routes <= HTTP_MAX_ROUTES && !(o->terms.guarded && o->terms.posts));
     auto_http_front struct http_front *f = xmalloc(sizeof(*f));
     f->channel = o->channel;
+    f->clk = o->clk ? o->clk : clock_real();
     f->paths = o->paths;
-    f->n_paths = o->n_paths;
-    f->guarded = o->guarded;
-    f->max_held = o->max_held_bytes ? o->max_held_bytes : DEFAULT_HELD_BYTES;
+    f->questions.channel = o->channel;
+    f->questions.terms = o->terms;
+    f->questions.uploads.max_held =
+        o->max_upload_bytes ? o->max_upload_bytes : DEFAULT_UPLOAD_BYTES;
+    f->texts.max_held = o->max_held_bytes ? o->max_held_bytes : DEFAULT_HELD_BYTES;
     TRY(open_port(f, o, e));
     *ret = TAKE(f);
     return 0;
 }
 
-/* How long the library allows to wait, at most max_wait_ms. */
-static int patience(const struct http_front *f, int max_wait_ms)
+/* How long the library and the connections' times allow to wait, at most max_wait_ms. */
+static int patience(const struct http_front *f, int64_t due_ms, int max_wait_ms)
 {
     MHD_UNSIGNED_LONG_LONG ms;
     unsigned long long least = max_wait_ms < 0 ? ULLONG_MAX : (unsigned long long)max_wait_ms;
     if (MHD_get_timeout(f->daemon, &ms) == MHD_YES && ms < least)
         least = ms;
+    int64_t left_ms = due_ms - now_ms(f);
+    if (due_ms && (left_ms < 0 || (unsigned long long)left_ms < least))
+        least = left_ms < 0 ? 0 : (unsigned long long)left_ms;
     return least == ULLONG_MAX ? -1 : least > INT_MAX ? INT_MAX : (int)least;
 }
 
 int http_front_step(struct http_front *f, int max_wait_ms, bool *ret_busy, struct err *e)
 {
-    int wait_ms = is_whole(f) ? 0 : patience(f, max_wait_ms);
+    int64_t due_ms = guests_dismiss_late(&f->guests, now_ms(f));
+    int wait_ms = is_whole(f) ? 0 : patience(f, due_ms, max_wait_ms);
+    const short sends = f->questions.n_queued ? POLLOUT : 0;
     struct pollfd fds[] = {{.fd = f->epoll, .events = POLLIN},
-                           {.fd = f->channel, .events = POLLIN}};
+                           {.fd = f->channel, .events = (short)(POLLIN | sends)}};
     int n = poll(fds, ARRAY_LEN(fds), wait_ms);
     if (n < 0 && errno != EINTR)
         return err_set_errno(e, errno, "poll");
-    if (fds[1].revents || is_whole(f))
+    if (fds[1].revents & POLLOUT)
+        questions_send(&f->questions);
+    if (fds[1].revents & ~POLLOUT || is_whole(f))
         TRY(listen_to_parent(f, e));
     (void)MHD_run(f->daemon);
     if (ret_busy)
         *ret_busy = n > 0 || is_whole(f) || (wait_ms >= 0 && wait_ms != max_wait_ms);
-    if (f->leaving && f->n_guests == 0)
+    if (f->leaving && f->guests.n == 0)
         return err_set(e, ERR_CANCELED,
                        "the parent ordered the end, and the last connection has ended");
-    return f->broken ? err_set(e, ERR_CANCELED, "the channel takes no more") : 0;
-}
-
-/* Connections that wait for a text are suspended; the library serves them only once they are
- * resumed. */
-static void release(struct question *q)
-{
-    for (struct request *r = q->waiting; r; r = r->next)
-        MHD_resume_connection(r->connection);
-    q->waiting = NULL;
+    return f->questions.broken ? err_set(e, ERR_CANCELED, "the channel takes no more") : 0;
 }
 
 struct http_front *http_front_free(struct http_front *f)
 {
     if (!f)
         return NULL;
-    for (size_t i = 0; i < HTTP_MAX_QUESTIONS; i++)
-        release(&f->questions[i]);
+    questions_release(&f->questions);
     if (f->daemon) {
         /* Keeps the caller's socket open: the library would close it. */
         (void)MHD_quiesce_daemon(f->daemon);

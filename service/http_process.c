@@ -56,7 +56,8 @@ static int start_program(const struct http_process_options *o, int channel, int 
     add_arg(argv, &n, xstrdup(pair >= 0 ? HTTP_CHILD_TLS : HTTP_CHILD_PLAIN));
     add_arg(argv, &n, xstrdup(o->guarded ? HTTP_CHILD_GUARDED : HTTP_CHILD_OPEN));
     for (size_t i = 0; i < o->n_routes; i++)
-        add_arg(argv, &n, xstrdup(o->routes[i]->path));
+        add_arg(argv, &n,
+                xasprintf("%s%s", o->routes[i]->post ? HTTP_CHILD_POST : "", o->routes[i]->path));
     auto_free char *program = spawn_child_program("cleave-child");
     int failure = spawn_with(program, argv, env, fds, ARRAY_LEN(fds), ret);
     for (size_t i = 0; i < n; i++)
@@ -101,8 +102,8 @@ bool http_process_send(const struct http_process *c, const struct scope *s, cons
                        size_t len)
 {
     for (size_t done = 0; done < len;) {
-        size_t piece = len - done < HTTP_MAX_PIECE_BYTES ? len - done : HTTP_MAX_PIECE_BYTES;
-        ssize_t n = send(c->channel, (const char *)p + done, piece, MSG_NOSIGNAL);
+        ssize_t n =
+            send(c->channel, (const char *)p + done, http_piece_bytes(len - done), MSG_NOSIGNAL);
         if (n > 0) {
             done += (size_t)n;
             continue;

@@ -62,9 +62,23 @@ static const struct listener *port_of(const struct http_server *srv, const struc
 static void serve_routes(struct listener *owner, const struct http_listener *o)
 {
     for (size_t i = 0; i < o->n_routes; i++) {
-        assert(owner->port.n_routes < HTTP_MAX_ROUTES);
-        owner->port.routes[owner->port.n_routes++] = &o->routes[i];
+        const struct http_route *r = &o->routes[i];
+        size_t number = owner->port.terms.n_routes++;
+        assert(number < HTTP_MAX_ROUTES && !r->get == !!r->post);
+        owner->port.routes[number] = r;
+        owner->port.terms.posts |= (uint16_t)(!!r->post << number);
     }
+    owner->port.terms.guarded = owner->port.gate;
+    if (owner->port.terms.posts && !owner->port.replies)
+        owner->port.replies = http_replies_new();
+}
+
+static bool takes_bodies(const struct http_listener *o)
+{
+    for (size_t i = 0; i < o->n_routes; i++)
+        if (o->routes[i].post)
+            return true;
+    return false;
 }
 
 static bool is_special(const struct listener *l)
@@ -82,6 +96,8 @@ static int add_listener(struct http_server *srv, const struct http_listener *o, 
     };
     if (!o->addr || !*o->addr)
         return 0;
+    if (o->gate && takes_bodies(o))
+        return err_set(e, ERR_INVALID, "%s: what takes a body cannot be behind a token", o->addr);
     struct listener *owner = &srv->listeners[port_of(srv, l) - srv->listeners];
     if (owner != l && (is_special(owner) || is_special(l)))
         return err_set(e, ERR_INVALID,
@@ -164,7 +180,7 @@ static int start_child(const struct listener *l, struct http_process *ret, struc
         .guarded = l->port.gate,
         .pair = &l->port.pair,
         .routes = l->port.routes,
-        .n_routes = l->port.n_routes,
+        .n_routes = l->port.terms.n_routes,
     };
     return http_process_start(&o, ret, e);
 }
@@ -243,6 +259,7 @@ struct http_server *http_server_free(struct http_server *srv)
         return NULL;
     for (size_t i = 0; i < srv->n; i++) {
         tls_pair_done(&srv->listeners[i].port.pair);
+        (void)http_replies_free(srv->listeners[i].port.replies);
         if (srv->listeners[i].fd >= 0)
             (void)close(srv->listeners[i].fd);
     }

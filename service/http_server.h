@@ -13,10 +13,11 @@
 #include "service/tls_files.h"
 
 /*
- * The small HTTP server of both processes (health, readiness, metrics). A child process for each
- * port (http_child.h) talks to strangers; it has no rights, cannot open anything, and has only the
- * paths of the pages. This side binds the sockets, makes the pages' texts, and sends each when the
- * child asks for it (http_channel.h).
+ * The small HTTP server of our programs (health, readiness, metrics; calls of the kube-scheduler).
+ * A child process for each port (http_child.h) talks to strangers; it has no rights, cannot open
+ * anything, and has only the paths of the routes. This side binds the sockets, makes the pages'
+ * texts, and sends each when the child asks for it (http_channel.h). A request with a body comes to
+ * this side once it is complete.
  *
  * A child that exits or breaks the protocol is ended and started again. The sockets stay open
  * meanwhile, so new connections wait; a socket that no longer listens is bound anew. When a
@@ -30,7 +31,8 @@ struct http_listener {
     const struct http_route *routes; /* borrowed for the server's life */
     size_t n_routes;
     /* The gate that judges visitors' bearer tokens; NULL: pages are open. Borrowed; a listener with
-     * a gate shares neither the gate nor its address. */
+     * a gate shares neither the gate nor its address, and none of its routes takes a body: one
+     * would be held in memory for a visitor whose token is not judged yet. */
     struct access_gate *gate;
     /* TLS with a certificate that is read again when its files change. The listener does not share
      * its address. The paths are borrowed. */
@@ -42,8 +44,8 @@ struct http_server;
 
 /* Binds the listeners (at most 4); those with the same address share one port. Counts in metrics
  * (borrowed; NULL: not counted). The program runs itself as the child: its main must call
- * http_child_main for HTTP_CHILD_VERB. ERR_INVALID for a bad address, or for a shared one with a
- * gate or TLS; ERR_UNAVAILABLE when it is taken; and what tls_files_read returns. */
+ * http_child_main for HTTP_CHILD_VERB. ERR_INVALID for a bad address, for a shared one with a gate or
+ * TLS, or for a gate before a route that takes a body; ERR_UNAVAILABLE when it is taken; and what tls_files_read returns. */
 int http_server_new(const struct http_listener *listeners, size_t n, struct metrics *metrics,
                     struct http_server **ret, struct err *e) MUST_CHECK;
 /* The listener's actual port, 0 when it is off. */

@@ -4,12 +4,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
-#include <string.h>
-#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/xalloc.h"
+
+#include "service/http_intake.h"
 
 enum {
     /* Interval of checks of a certificate's files; the kubelet delivers a renewed one within a
@@ -22,26 +22,49 @@ enum {
     RENEW_MS = 24 * 3600 * 1000,
 };
 
-static bool answer(const struct http_process *c, const struct scope *s, uint16_t question,
-                   int status, const struct sb *body)
+/* The next thing to do without a question from the child. */
+struct due {
+    int64_t at_ms;
+    int64_t old_at_ms; /* the child is then replaced for its age */
+    bool asked;        /* the child has put a question */
+    bool leaving;      /* the child was ordered to leave; when due, it is ended */
+};
+
+/* A question that waits for a token's review. */
+struct waiting {
+    struct http_ask ask;
+    struct access_key key;
+};
+
+struct session {
+    struct http_port *port;
+    const struct http_process *child;
+    const struct scope *scope;
+    struct due due;
+    struct http_intake intake;
+    struct waiting seats[HTTP_MAX_QUESTIONS]; /* by the question's number, which is unique */
+    size_t n_waiting;
+    bool handed_on[HTTP_MAX_QUESTIONS]; /* to a http_post_fn; not answered yet */
+};
+
+static bool answer(const struct session *s, uint16_t question, int status, const struct sb *body)
 {
     const struct http_answer head = {question, (uint16_t)status, (uint32_t)body->len};
-    return http_process_send(c, s, &head, sizeof(head)) &&
-           http_process_send(c, s, body->data, body->len);
+    return http_process_send(s->child, s->scope, &head, sizeof(head)) &&
+           http_process_send(s->child, s->scope, body->data, body->len);
 }
 
-static bool answer_page(const struct http_port *port, const struct http_process *c,
-                        const struct scope *s, const struct http_ask *a)
+static bool answer_page(const struct session *s, const struct http_ask *a)
 {
     auto_sb struct sb body = SB_INIT(HTTP_MAX_BODY_BYTES);
-    const struct http_route *r = port->routes[a->route];
+    const struct http_route *r = s->port->routes[a->route];
     int status = r->get(r->arg, &body);
     if (body.overflow) {
         status = 500;
         sb_reset(&body);
         sb_add(&body, "the page is too long\n");
     }
-    return answer(c, s, a->question, status, &body);
+    return answer(s, a->question, status, &body);
 }
 
 /* --- Access --- */
@@ -59,82 +82,108 @@ static const struct refusal {
     [ACCESS_BUSY] = {429, "too many unknown tokens at once; try again\n"},
 };
 
-static bool answer_access(const struct http_port *port, const struct http_process *c,
-                          const struct scope *s, const struct http_ask *a, enum access access)
+static bool answer_access(const struct session *s, const struct http_ask *a, enum access access)
 {
     if (access == ACCESS_ALLOWED)
-        return answer_page(port, c, s, a);
+        return answer_page(s, a);
     auto_sb struct sb body = SB_INIT(HTTP_MAX_PIECE_BYTES);
     sb_add(&body, refusals[access].why);
-    return answer(c, s, a->question, refusals[access].status, &body);
+    return answer(s, a->question, refusals[access].status, &body);
 }
 
-/* Questions that wait for a token's review. */
-struct waiting {
-    struct http_ask ask;
-    struct access_key key;
-};
-
-struct waiting_room {
-    struct waiting seats[HTTP_MAX_QUESTIONS]; /* by the question's number, which is unique */
-    size_t n;
-};
-
-static bool is_waiting(const struct waiting_room *w, uint16_t question)
+static bool is_waiting(const struct session *s, uint16_t question)
 {
-    for (size_t i = 0; i < w->n; i++)
-        if (w->seats[i].ask.question == question)
+    for (size_t i = 0; i < s->n_waiting; i++)
+        if (s->seats[i].ask.question == question)
             return true;
     return false;
 }
 
 /* False: as serve_child. */
-static bool ask_for_leave(const struct http_port *port, const struct http_process *c,
-                          const struct scope *s, struct waiting_room *w,
-                          const struct http_ask_record *r)
+static bool ask_for_leave(struct session *s, const struct http_ask_record *r)
 {
     struct access_key key;
-    if (is_waiting(w, r->head.question))
+    if (is_waiting(s, r->head.question))
         return false;
-    assert(w->n < HTTP_MAX_QUESTIONS); /* numbers are below it, and none waits twice */
+    assert(s->n_waiting < HTTP_MAX_QUESTIONS); /* numbers are below it, and none waits twice */
     enum access access =
-        access_gate_ask(port->gate, r->token, r->head.token_len, r->head.peer, &key);
+        access_gate_ask(s->port->gate, r->token, r->head.token_len, r->head.peer, &key);
     if (access != ACCESS_PENDING)
-        return answer_access(port, c, s, &r->head, access);
-    w->seats[w->n++] = (struct waiting){r->head, key};
+        return answer_access(s, &r->head, access);
+    s->seats[s->n_waiting++] = (struct waiting){r->head, key};
     return true;
 }
 
 /* Answers the questions whose tokens were reviewed. */
-static bool call_in(const struct http_port *port, const struct http_process *c,
-                    const struct scope *s, struct waiting_room *w)
+static bool call_in(struct session *s)
 {
-    size_t n = w->n;
-    access_gate_heard(port->gate);
-    w->n = 0;
+    size_t n = s->n_waiting;
+    access_gate_heard(s->port->gate);
+    s->n_waiting = 0;
     for (size_t i = 0; i < n; i++) {
-        const struct waiting one = w->seats[i];
-        enum access access = access_gate_result(port->gate, &one.key);
+        const struct waiting one = s->seats[i];
+        enum access access = access_gate_result(s->port->gate, &one.key);
         if (access == ACCESS_PENDING)
-            w->seats[w->n++] = one;
-        else if (!answer_access(port, c, s, &one.ask, access))
+            s->seats[s->n_waiting++] = one;
+        else if (!answer_access(s, &one.ask, access))
             return false;
     }
     return true;
 }
 
-/* Answers one question of the child. False: the child broke the protocol, or closed the channel. */
-static bool serve_child(const struct http_port *port, const struct http_process *c,
-                        const struct scope *s, struct waiting_room *w)
+/* --- Requests with a body --- */
+
+static bool send_replies(struct session *s)
 {
-    struct http_ask_record r;
-    ssize_t n = recv(c->channel, &r, sizeof(r), MSG_TRUNC);
-    if (n < 0)
-        return errno == EAGAIN || errno == EINTR;
-    bool going = http_ask_is_sound(&r, (size_t)n, port->n_routes, port->gate);
-    if (going)
-        going = port->gate ? ask_for_leave(port, c, s, w, &r) : answer_page(port, c, s, &r.head);
-    explicit_bzero(r.token, sizeof(r.token));
+    for (;;) {
+        auto_http_reply struct http_reply *given = http_replies_collect(s->port->replies);
+        if (!given)
+            return true;
+        s->handed_on[given->question] = false;
+        if (!answer(s, given->question, given->status, &given->body))
+            return false;
+    }
+}
+
+static bool refuse_for_now(const struct session *s, uint16_t question)
+{
+    auto_sb struct sb body = SB_INIT(HTTP_MAX_PIECE_BYTES);
+    sb_add(&body, "{\"error\": \"too many requests are unanswered; try again\"}\n");
+    return answer(s, question, 503, &body);
+}
+
+/* An answer that is given at once is sent at once. False: as serve_child. */
+static bool hand_on(struct session *s, const struct http_ask *a, const char *body)
+{
+    const struct http_route *r = s->port->routes[a->route];
+    if (s->handed_on[a->question])
+        return false;
+    struct http_reply *reply = http_replies_owe(s->port->replies, a->question);
+    if (!reply)
+        return refuse_for_now(s, a->question);
+    s->handed_on[a->question] = true;
+    r->post(r->arg, reply, body, a->body_len);
+    return send_replies(s);
+}
+
+/* --- Questions --- */
+
+static bool serve_question(struct session *s)
+{
+    const struct http_ask_record *r = &s->intake.ask;
+    if (s->intake.body)
+        return hand_on(s, &r->head, s->intake.body);
+    return s->port->gate ? ask_for_leave(s, r) : answer_page(s, &r->head);
+}
+
+/* Answers one question of the child. False: the child broke the protocol, or closed the channel. */
+static bool serve_child(struct session *s)
+{
+    enum http_taken taken = http_intake_read(&s->intake, s->child->channel, &s->port->terms);
+    if (taken != HTTP_TAKEN_WHOLE)
+        return taken == HTTP_TAKEN_NOTHING;
+    bool going = serve_question(s);
+    http_intake_done(&s->intake);
     return going;
 }
 
@@ -161,14 +210,6 @@ static bool look_for_renewal(struct http_port *port)
     port->pair = (struct tls_pair){TAKE(now.cert_pem), TAKE(now.key_pem)};
     return true;
 }
-
-/* The next thing to do without a question from the child. */
-struct due {
-    int64_t at_ms;
-    int64_t old_at_ms; /* the child is then replaced for its age */
-    bool asked;        /* the child has put a question */
-    bool leaving;      /* the child was ordered to leave; when due, it is ended */
-};
 
 static int look_ms(const struct http_port *port)
 {
@@ -213,46 +254,79 @@ static bool is_old(const struct http_port *port, struct due *d, int64_t now)
 }
 
 /* False: the child's life ends. */
-static bool do_what_is_due(struct http_port *port, const struct http_process *c,
-                           const struct scope *s, struct due *d)
+static bool do_what_is_due(struct session *s)
 {
     const struct http_answer leave = {.question = HTTP_LEAVE};
+    struct due *d = &s->due;
     if (d->leaving)
         return false;
     int64_t now = clock_mono_ms(clock_real());
-    bool renewed = look_for_renewal(port);
-    d->leaving = is_old(port, d, now) || renewed;
-    d->at_ms = d->leaving ? now + LEAVE_MS : next_due(port, d, now);
+    bool renewed = look_for_renewal(s->port);
+    d->leaving = is_old(s->port, d, now) || renewed;
+    d->at_ms = d->leaving ? now + LEAVE_MS : next_due(s->port, d, now);
     if (!d->leaving)
         return true;
     if (renewed)
-        log_info("The certificate was renewed", kv("address", port->addr));
-    return http_process_send(c, s, &leave, sizeof(leave));
+        log_info("The certificate was renewed", kv("address", s->port->addr));
+    return http_process_send(s->child, s->scope, &leave, sizeof(leave));
+}
+
+/* --- Life --- */
+
+enum { STOP, CHANNEL, REVIEWS, REPLIES, EVENTS };
+
+static void watch(const struct session *s, struct pollfd fds[EVENTS])
+{
+    const struct http_port *p = s->port;
+    const int all[EVENTS] = {
+        [STOP] = scope_cancel_fd(s->scope),
+        [CHANNEL] = s->child->channel,
+        [REVIEWS] = p->gate ? access_gate_fd(p->gate) : -1,
+        [REPLIES] = p->replies ? http_replies_fd(p->replies) : -1,
+    };
+    for (size_t i = 0; i < EVENTS; i++)
+        fds[i] = (struct pollfd){.fd = all[i], .events = POLLIN};
+}
+
+/* False: the child's life ends. */
+static bool react(struct session *s, const struct pollfd fds[EVENTS])
+{
+    bool going = true;
+    if (fds[REVIEWS].revents)
+        going = call_in(s);
+    if (going && fds[REPLIES].revents)
+        going = send_replies(s);
+    if (going && fds[CHANNEL].revents) {
+        s->due.asked = true;
+        going = serve_child(s);
+    }
+    if (going && due_in_ms(&s->due) == 0)
+        going = do_what_is_due(s);
+    return going;
+}
+
+static void converse(struct session *s)
+{
+    struct pollfd fds[EVENTS];
+    bool going = true;
+    watch(s, fds);
+    while (going) {
+        int n = poll(fds, ARRAY_LEN(fds), due_in_ms(&s->due));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 || fds[STOP].revents)
+            break;
+        going = react(s, fds);
+    }
 }
 
 enum http_end http_session_run(struct http_port *port, const struct http_process *c,
                                const struct scope *s)
 {
-    struct waiting_room w = {.n = 0};
-    struct due due = first_due(port);
-    struct pollfd fds[] = {{.fd = scope_cancel_fd(s), .events = POLLIN},
-                           {.fd = c->channel, .events = POLLIN},
-                           {.fd = port->gate ? access_gate_fd(port->gate) : -1, .events = POLLIN}};
-    bool going = true;
-    while (going) {
-        int n = poll(fds, ARRAY_LEN(fds), due_in_ms(&due));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 || fds[0].revents)
-            break;
-        if (fds[2].revents)
-            going = call_in(port, c, s, &w);
-        if (going && fds[1].revents) {
-            due.asked = true;
-            going = serve_child(port, c, s, &w);
-        }
-        if (going && due_in_ms(&due) == 0)
-            going = do_what_is_due(port, c, s, &due);
-    }
-    return scope_is_canceled(s) ? HTTP_STOPPED : due.leaving ? HTTP_RENEWED : HTTP_BROKEN;
+    struct session now = {.port = port, .child = c, .scope = s, .due = first_due(port)};
+    if (port->replies)
+        http_replies_next_child(port->replies);
+    converse(&now);
+    http_intake_done(&now.intake);
+    return scope_is_canceled(s) ? HTTP_STOPPED : now.due.leaving ? HTTP_RENEWED : HTTP_BROKEN;
 }

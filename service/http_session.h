@@ -9,21 +9,23 @@
 #include "service/access_gate.h"
 #include "service/http_channel.h"
 #include "service/http_process.h"
+#include "service/http_reply.h"
 #include "service/http_route.h"
 #include "service/tls_files.h"
 
 /*
  * The conversation with the process of one port: its questions for pages and for visitors' access
- * are answered, and it is ordered to leave when its certificate was renewed or it is old. One
- * thread.
+ * are answered, requests with a body are handed on and their answers sent as they are given, and it
+ * is ordered to leave when its certificate was renewed or it is old. One thread.
  */
 
 /* What the conversation needs of the port. pair and complained change in it. */
 struct http_port {
     const char *addr;                                 /* for the log */
     const struct http_route *routes[HTTP_MAX_ROUTES]; /* as the child numbers them */
-    size_t n_routes;
-    struct access_gate *gate; /* NULL: pages are open. Borrowed */
+    struct http_terms terms;                          /* of these routes */
+    struct access_gate *gate;                         /* NULL: pages are open. Borrowed */
+    struct http_replies *replies;                     /* NULL: no route takes a body. The port's */
     struct tls_files tls;
     struct tls_pair pair; /* the certificate of the next child; empty: plain HTTP */
     bool complained;      /* it was logged that the files are unusable */

@@ -374,9 +374,9 @@ static bool process_done(struct process *p)
 
 static int open_http(struct process *p, const struct run_flags *f, struct err *e)
 {
-    const struct http_route health[] = {{"/healthz", agent_liveness_page, &p->liveness},
-                                        {"/readyz", get_ready, p->agent}};
-    const struct http_route metrics[] = {{"/metrics", get_metrics, p->metrics}};
+    const struct http_route health[] = {{"/healthz", agent_liveness_page, .arg = &p->liveness},
+                                        {"/readyz", get_ready, .arg = p->agent}};
+    const struct http_route metrics[] = {{"/metrics", get_metrics, .arg = p->metrics}};
     static struct http_route routes[3]; /* borrowed by the server for its life */
     memcpy(routes, health, sizeof(health));
     memcpy(&routes[2], metrics, sizeof(metrics));

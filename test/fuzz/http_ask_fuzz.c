@@ -34,7 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     struct http_ask_record *r = xmalloc(sizeof(*r));
     memset(r, 'x', sizeof(*r));
     memcpy(r, data + 1, len - 1 < sizeof(*r) ? len - 1 : sizeof(*r));
-    if (http_ask_is_sound(r, len - 1, n_routes, guarded))
+    if (http_ask_is_sound(r, len - 1,
+                          &(struct http_terms){.n_routes = n_routes, .guarded = guarded}))
         check(r, len - 1, n_routes, guarded);
     free(r);
     return 0;

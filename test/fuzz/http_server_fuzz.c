@@ -100,8 +100,8 @@ static void start(size_t i)
     at->channel = channel[0];
     const struct http_front_options o = {.socket = at->socket,
                                          .paths = paths,
-                                         .n_paths = ARRAY_LEN(paths),
-                                         .guarded = i == GUARDED,
+                                         .terms = {.n_routes = ARRAY_LEN(paths),
+                                                   .guarded = i == GUARDED},
                                          .channel = channel[1]};
     must(http_front_new(&o, &at->front, NULL) == 0, "http_front_new");
 }
@@ -146,7 +146,8 @@ static bool answer(const struct server *at)
     ssize_t n = recv(at->channel, &r, sizeof(r), MSG_TRUNC);
     if (n < 0)
         return false;
-    assert(http_ask_is_sound(&r, (size_t)n, ARRAY_LEN(paths), guarded));
+    const struct http_terms terms = {.n_routes = ARRAY_LEN(paths), .guarded = guarded};
+    assert(http_ask_is_sound(&r, (size_t)n, &terms));
     bool known =
         r.head.token_len == sizeof(TOKEN) - 1 && !memcmp(r.token, TOKEN, sizeof(TOKEN) - 1);
     send_page(at, r.head.question, guarded && !known ? 401 : r.head.route == 1 ? 503 : 200);

@@ -44,8 +44,7 @@ static void rig_init(struct rig *r, size_t max_held_bytes)
     shrink(r->socket, SO_SNDBUF);
     const struct http_front_options o = {.socket = r->socket,
                                          .paths = paths,
-                                         .n_paths = ARRAY_LEN(paths),
-                                         .guarded = true,
+                                         .terms = {.n_routes = ARRAY_LEN(paths), .guarded = true},
                                          .channel = r->channel,
                                          .max_held_bytes = max_held_bytes};
     cr_assert_eq(http_front_new(&o, &r->front, &e), 0, "%s", err_msg(&e));

@@ -18,6 +18,7 @@
 #include "service/http_child.h"
 #include "service/http_server.h"
 #include "service/listen_socket.h"
+#include "test/unit/http_server_support.h"
 #include "test/unit/pki_support.h"
 
 /* A child that is to serve this page says on its channel what no child of ours does. */
@@ -63,92 +64,27 @@ static int get_long(void *arg, struct sb *body)
 
 static char hello[] = "hello\n";
 static const struct http_route routes[] = {
-    {"/healthz", get_ok, hello},
-    {"/readyz", get_not_ready, NULL},
-    {"/metrics", get_long, NULL},
+    {"/healthz", get_ok, .arg = hello},
+    {"/readyz", .get = get_not_ready},
+    {"/metrics", .get = get_long},
 };
-
-struct running {
-    struct metrics *metrics;
-    struct scope *scope;
-    struct http_server *srv;
-    pthread_t thread;
-    int rc;
-};
-
-static void *serve(void *arg)
-{
-    struct running *r = arg;
-    r->rc = http_server_run(r->srv, r->scope, NULL);
-    return NULL;
-}
-
-static void start_with(struct running *r, const struct http_route *some, size_t n)
-{
-    auto_err struct err e = {0};
-    const struct http_listener l = {.addr = "127.0.0.1:0", .routes = some, .n_routes = n};
-    r->metrics = metrics_new();
-    cr_assert_eq(http_server_new(&l, 1, r->metrics, &r->srv, &e), 0, "%s", err_msg(&e));
-    r->scope = scope_new(NULL, -1);
-    cr_assert_eq(pthread_create(&r->thread, NULL, serve, r), 0);
-}
 
 static void start(struct running *r)
 {
-    start_with(r, routes, ARRAY_LEN(routes));
-}
-
-static void stop(struct running *r)
-{
-    scope_cancel(r->scope);
-    cr_assert_eq(pthread_join(r->thread, NULL), 0);
-    cr_expect_eq(r->rc, 0);
-    r->srv = http_server_free(r->srv);
-    r->metrics = metrics_free(r->metrics);
-    r->scope = scope_free(r->scope);
-}
-
-/* The end or the stop of a child is a signal, which interrupts a recv that has a time limit. */
-static ssize_t receive(int fd, char *buf, size_t size)
-{
-    ssize_t n;
-    do
-        n = recv(fd, buf, size, 0);
-    while (n < 0 && errno == EINTR);
-    return n;
-}
-
-/* From this address of this machine. */
-static int connect_from(const struct running *r, uint32_t address)
-{
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in ours = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
-    cr_assert_eq(bind(fd, (struct sockaddr *)&ours, sizeof(ours)), 0);
-    struct sockaddr_in a = {.sin_family = AF_INET,
-                            .sin_port = htons((uint16_t)http_server_port(r->srv, 0)),
-                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct timeval patience = {.tv_sec = 20};
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    cr_assert_eq(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
-    return fd;
-}
-
-static int connect_to(const struct running *r)
-{
-    return connect_from(r, INADDR_LOOPBACK);
+    running_start(r, routes, ARRAY_LEN(routes));
 }
 
 /* Sends a request and reads until the server closes. */
 static char *ask(const struct running *r, const char *method, const char *path)
 {
-    auto_fd int fd = connect_to(r);
+    auto_fd int fd = running_connect(r);
     auto_sb struct sb out = SB_INIT(1 << 20);
     sb_addf(&out, "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", method, path);
     cr_assert_eq(send(fd, out.data, out.len, 0), (ssize_t)out.len);
     sb_reset(&out);
     char buf[4096];
     ssize_t n;
-    while ((n = receive(fd, buf, sizeof(buf))) > 0)
+    while ((n = running_receive(fd, buf, sizeof(buf))) > 0)
         sb_add_mem(&out, buf, (size_t)n);
     return sb_take(&out);
 }
@@ -161,7 +97,7 @@ static void expect_answer(const char *method, const char *path, const char *stat
     cr_expect_not_null(strstr(got, status), "%s %s: %s", method, path, got);
     size_t len = strlen(got);
     cr_expect(len >= strlen(end) && strcmp(got + len - strlen(end), end) == 0, "%s", got);
-    stop(&r);
+    running_stop(&r);
 }
 
 Test(http_server, an_address_is_a_host_or_none_and_a_port)
@@ -210,7 +146,7 @@ Test(http_server, a_body_longer_than_any_buffer_arrives_whole)
     const char *body = strstr(got, "\r\n\r\n");
     cr_assert_not_null(body);
     cr_expect_eq(strspn(body + 4, "x"), LONG_BODY);
-    stop(&r);
+    running_stop(&r);
 }
 
 Test(http_server, silent_connections_do_not_keep_others_out)
@@ -219,12 +155,12 @@ Test(http_server, silent_connections_do_not_keep_others_out)
     start(&r);
     int silent[32];
     for (size_t i = 0; i < ARRAY_LEN(silent); i++)
-        silent[i] = connect_to(&r);
+        silent[i] = running_connect(&r);
     auto_free char *got = ask(&r, "GET", "/healthz");
     cr_expect_not_null(strstr(got, " 200 "), "%s", got);
     for (size_t i = 0; i < ARRAY_LEN(silent); i++)
         (void)close(silent[i]);
-    stop(&r);
+    running_stop(&r);
 }
 
 /* "" once the server has closed. */
@@ -235,7 +171,7 @@ static char *finish(int fd)
     char buf[4096];
     ssize_t n;
     (void)send(fd, rest, sizeof(rest) - 1, MSG_NOSIGNAL);
-    while ((n = receive(fd, buf, sizeof(buf))) > 0)
+    while ((n = running_receive(fd, buf, sizeof(buf))) > 0)
         sb_add_mem(&out, buf, (size_t)n);
     return sb_take(&out);
 }
@@ -249,7 +185,7 @@ Test(http_server, a_crowd_of_slow_senders_keeps_nobody_out)
     start(&r);
     int slow[300];
     for (size_t i = 0; i < ARRAY_LEN(slow); i++) {
-        slow[i] = connect_to(&r);
+        slow[i] = running_connect(&r);
         (void)send(slow[i], begun, sizeof(begun) - 1, MSG_NOSIGNAL);
     }
     auto_free char *got = ask(&r, "GET", "/healthz");
@@ -260,7 +196,7 @@ Test(http_server, a_crowd_of_slow_senders_keeps_nobody_out)
     cr_expect_str_empty(first);
     for (size_t i = 0; i < ARRAY_LEN(slow); i++)
         (void)close(slow[i]);
-    stop(&r);
+    running_stop(&r);
 }
 
 Test(http_server, a_taken_port_is_an_error)
@@ -273,7 +209,7 @@ Test(http_server, a_taken_port_is_an_error)
     const struct http_listener l = {.addr = addr, .routes = routes, .n_routes = 1};
     auto_http_server struct http_server *second = NULL;
     cr_expect_eq(http_server_new(&l, 1, NULL, &second, &e), -(int)ERR_UNAVAILABLE);
-    stop(&r);
+    running_stop(&r);
 }
 
 Test(http_server, listeners_with_one_address_share_its_port)
@@ -286,13 +222,13 @@ Test(http_server, listeners_with_one_address_share_its_port)
     struct running r = {0};
     cr_assert_eq(http_server_new(two, ARRAY_LEN(two), NULL, &r.srv, &e), 0, "%s", err_msg(&e));
     r.scope = scope_new(NULL, -1);
-    cr_assert_eq(pthread_create(&r.thread, NULL, serve, &r), 0);
+    cr_assert_eq(pthread_create(&r.thread, NULL, running_serve, &r), 0);
     cr_expect_eq(http_server_port(r.srv, 1), http_server_port(r.srv, 0));
     for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
         auto_free char *answer = ask(&r, "GET", routes[i].path);
         cr_expect_not(strstr(answer, " 404 "), "%s", routes[i].path);
     }
-    stop(&r);
+    running_stop(&r);
 }
 
 Test(http_server, an_address_of_this_machine_alone_is_not_reached_from_another)
@@ -304,7 +240,7 @@ Test(http_server, an_address_of_this_machine_alone_is_not_reached_from_another)
                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
     auto_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     cr_expect_eq(connect(fd, (struct sockaddr *)&a, sizeof(a)), -1);
-    stop(&r);
+    running_stop(&r);
 }
 
 Test(http_server, an_address_without_port_is_refused)
@@ -322,8 +258,8 @@ Test(http_server, a_listener_that_is_off_serves_nothing_and_stops)
     struct running r = {0};
     cr_assert_eq(http_server_new(&l, 1, NULL, &r.srv, &e), 0);
     r.scope = scope_new(NULL, -1);
-    cr_assert_eq(pthread_create(&r.thread, NULL, serve, &r), 0);
-    stop(&r);
+    cr_assert_eq(pthread_create(&r.thread, NULL, running_serve, &r), 0);
+    running_stop(&r);
 }
 
 /* --- Other protocols --- */
@@ -333,13 +269,13 @@ Test(http_server, a_listener_that_is_off_serves_nothing_and_stops)
 static char *ask_raw_from(const struct running *r, uint32_t address, const char *bytes, size_t len,
                           size_t *ret_len)
 {
-    auto_fd int fd = connect_from(r, address);
+    auto_fd int fd = running_connect_from(r, address);
     auto_sb struct sb out = SB_INIT(1 << 20);
     char buf[4096];
     ssize_t n;
     (void)send(fd, bytes, len, MSG_NOSIGNAL);
     (void)shutdown(fd, SHUT_WR);
-    while ((n = receive(fd, buf, sizeof(buf))) > 0)
+    while ((n = running_receive(fd, buf, sizeof(buf))) > 0)
         sb_add_mem(&out, buf, (size_t)n);
     if (ret_len)
         *ret_len = out.len;
@@ -369,7 +305,7 @@ static void expect_http1(const char *request, size_t len, const char *status)
     cr_expect_gt(got_len, 0, "no answer tells nothing");
     cr_expect_eq(strlen(got), got_len, "a NUL is of no HTTP/1 answer");
     cr_expect_eq(strncmp(got, status, strlen(status)), 0, "%s", got);
-    stop(&r);
+    running_stop(&r);
 }
 
 Test(http_server, an_upgrade_to_http2_is_not_followed)
@@ -407,25 +343,10 @@ Test(http_server, frames_behind_an_upgrade_harm_nothing)
     }
     auto_free char *after = ask(&r, "GET", "/healthz");
     cr_expect_not_null(strstr(after, " 200 "), "%s", after);
-    stop(&r);
+    running_stop(&r);
 }
 
 /* --- The child --- */
-
-/* The only child of this process, once it is another than the one before. */
-static pid_t child_other_than(pid_t before)
-{
-    for (;;) {
-        auto_dir DIR *tasks = opendir("/proc/self/task");
-        for (struct dirent *d; (d = readdir(tasks));) {
-            auto_free char *path = xasprintf("/proc/self/task/%s/children", d->d_name);
-            auto_file FILE *f = fopen(path, "re");
-            int pid = 0;
-            if (d->d_name[0] != '.' && f && fscanf(f, "%d", &pid) == 1 && pid != before)
-                return pid;
-        }
-    }
-}
 
 /* The value of a line of /proc/PID/status. */
 static void expect_status(pid_t pid, const char *key, const char *value)
@@ -453,7 +374,7 @@ Test(http_server, strangers_talk_to_a_process_without_rights, .timeout = 60)
     start(&r);
     auto_free char *got = ask(&r, "GET", "/healthz"); /* from here on it is sealed */
     cr_assert_not_null(strstr(got, " 200 "), "%s", got);
-    pid_t child = child_other_than(0);
+    pid_t child = running_child_other_than(0);
     if (geteuid() == 0) {
         expect_status(child, "Uid", "65533\t65533\t65533\t65533");
         expect_status(child, "Gid", "65533\t65533\t65533\t65533");
@@ -473,7 +394,7 @@ Test(http_server, strangers_talk_to_a_process_without_rights, .timeout = 60)
     auto_free char *score = NULL;
     cr_assert_eq(file_read(path, 16, &score, /* ret_len= */ NULL, NULL), 0);
     cr_expect_str_eq(score, "1000\n");
-    stop(&r);
+    running_stop(&r);
 }
 
 Test(http_server, a_child_that_dies_is_started_again_and_nobody_is_turned_away, .timeout = 60)
@@ -482,7 +403,7 @@ Test(http_server, a_child_that_dies_is_started_again_and_nobody_is_turned_away, 
     start(&r);
     pid_t child = 0;
     for (int i = 0; i < 5; i++) {
-        child = child_other_than(child);
+        child = running_child_other_than(child);
         cr_assert_eq(kill(child, SIGSEGV), 0);
         auto_free char *got = ask(&r, "GET", "/healthz"); /* waits in the socket's queue */
         /* It may have got the connection while it died. */
@@ -491,18 +412,18 @@ Test(http_server, a_child_that_dies_is_started_again_and_nobody_is_turned_away, 
     }
     struct metric *restarts = metrics_counter(r.metrics, "cleave_http_restarts_total", "", NULL);
     cr_expect_eq(metric_value(METRIC_WITH(restarts)), 5);
-    stop(&r);
+    running_stop(&r);
 }
 
 Test(http_server, a_child_that_says_what_it_must_not_is_ended_and_started_again, .timeout = 60)
 {
-    static const struct http_route one[] = {{HIJACKED, get_ok, hello}};
+    static const struct http_route one[] = {{HIJACKED, get_ok, .arg = hello}};
     struct running r = {0};
-    start_with(&r, one, ARRAY_LEN(one));
-    pid_t first = child_other_than(0);
-    pid_t second = child_other_than(first);
-    cr_expect_neq(child_other_than(second), second);
-    stop(&r);
+    running_start(&r, one, ARRAY_LEN(one));
+    pid_t first = running_child_other_than(0);
+    pid_t second = running_child_other_than(first);
+    cr_expect_neq(running_child_other_than(second), second);
+    running_stop(&r);
 }
 
 /* Returns the limit before. */
@@ -523,9 +444,9 @@ Test(http_server, a_child_that_hangs_is_ended_without_a_free_descriptor, .timeou
     start(&r);
     auto_free char *got = ask(&r, "GET", "/healthz");
     cr_expect_not_null(strstr(got, " 200 "), "%s", got);
-    cr_assert_eq(kill(child_other_than(0), SIGSTOP), 0);
+    cr_assert_eq(kill(running_child_other_than(0), SIGSTOP), 0);
     const struct rlimit before = allow_no_more_files();
-    stop(&r);
+    running_stop(&r);
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
@@ -548,15 +469,15 @@ Test(http_server, a_socket_that_was_shut_down_is_bound_anew_for_the_next_child, 
     start(&r);
     auto_free char *before = ask(&r, "GET", "/healthz");
     cr_expect_not_null(strstr(before, " 200 "), "%s", before);
-    pid_t child = child_other_than(0);
+    pid_t child = running_child_other_than(0);
     int port = http_server_port(r.srv, 0);
     cr_assert_eq(shut_listeners_down(), 1);
     cr_assert_eq(kill(child, SIGKILL), 0);
-    (void)child_other_than(child); /* before it is started the socket is there */
+    (void)running_child_other_than(child); /* before it is started the socket is there */
     cr_expect_eq(http_server_port(r.srv, 0), port);
     auto_free char *after = ask(&r, "GET", "/healthz");
     cr_expect_not_null(strstr(after, " 200 "), "%s", after);
-    stop(&r);
+    running_stop(&r);
 }
 
 /* The child that serves this page, once there is one. */
@@ -564,7 +485,7 @@ static pid_t child_that_serves(const char *page)
 {
     pid_t child = 0;
     for (;;) {
-        child = child_other_than(child);
+        child = running_child_other_than(child);
         auto_free char *path = xasprintf("/proc/%d/cmdline", child);
         auto_free char *args = NULL;
         size_t len = 0;
@@ -583,19 +504,19 @@ Test(http_server, each_port_has_a_child_of_its_own, .timeout = 60)
     struct running r = {0};
     cr_assert_eq(http_server_new(two, ARRAY_LEN(two), NULL, &r.srv, NULL), 0);
     r.scope = scope_new(NULL, -1);
-    cr_assert_eq(pthread_create(&r.thread, NULL, serve, &r), 0);
+    cr_assert_eq(pthread_create(&r.thread, NULL, running_serve, &r), 0);
     cr_assert_eq(kill(child_that_serves("/metrics"), SIGSTOP), 0);
     auto_free char *got = ask(&r, "GET", "/healthz");
     cr_expect_not_null(strstr(got, " 200 "), "%s", got);
-    stop(&r);
+    running_stop(&r);
 }
 
 Test(http_server, the_end_of_the_server_is_the_end_of_its_child, .timeout = 60)
 {
     struct running r = {0};
     start(&r);
-    pid_t child = child_other_than(0);
-    stop(&r);
+    pid_t child = running_child_other_than(0);
+    running_stop(&r);
     cr_expect_eq(kill(child, 0), -1);
 }
 
@@ -603,14 +524,14 @@ Test(http_server, a_connection_that_is_kept_gets_one_answer_after_the_other)
 {
     struct running r = {0};
     start(&r);
-    auto_fd int fd = connect_to(&r);
+    auto_fd int fd = running_connect(&r);
     static const char both[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
                                "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n";
     cr_assert_eq(send(fd, both, sizeof(both) - 1, 0), (ssize_t)sizeof(both) - 1);
     auto_free char *got = finish(fd);
     cr_expect_not_null(strstr(got, "hello\n"), "%s", got);
     cr_expect_not_null(strstr(got, "caches are not synced\n"), "%s", got);
-    stop(&r);
+    running_stop(&r);
 }
 
 /* --- Pages behind a token --- */
@@ -682,7 +603,7 @@ static void start_guarded(struct guarded *g)
                                     .gate = g->gate};
     cr_assert_eq(http_server_new(&l, 1, g->server.metrics, &g->server.srv, NULL), 0);
     g->server.scope = scope_new(NULL, -1);
-    cr_assert_eq(pthread_create(&g->server.thread, NULL, serve, &g->server), 0);
+    cr_assert_eq(pthread_create(&g->server.thread, NULL, running_serve, &g->server), 0);
     cr_assert_eq(pthread_create(&g->thread, NULL, run_gate, g), 0);
 }
 
@@ -691,7 +612,7 @@ static void stop_guarded(struct guarded *g)
     scope_cancel(g->server.scope);
     cr_assert_eq(pthread_join(g->thread, NULL), 0);
     struct metrics *metrics = TAKE(g->server.metrics); /* the gate counts in it */
-    stop(&g->server);
+    running_stop(&g->server);
     (void)access_gate_free(g->gate);
     (void)metrics_free(metrics);
     (void)clock_free(g->clk);
@@ -779,7 +700,7 @@ Test(http_server, a_known_token_gets_the_page_while_the_api_server_hangs, .timeo
     expect_status_with(&g, "Authorization: Bearer good", " 200 ");
     static const char slow[] =
         "GET /healthz HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer slow\r\n\r\n";
-    auto_fd int fd = connect_to(&g.server);
+    auto_fd int fd = running_connect(&g.server);
     (void)send(fd, slow, sizeof(slow) - 1, MSG_NOSIGNAL);
     while (g.api.reviews < 2)
         ;
@@ -847,12 +768,12 @@ static void start_secure(struct secure *t)
     cr_assert_eq(http_server_new(&l, 1, t->server.metrics, &t->server.srv, &e), 0, "%s",
                  err_msg(&e));
     t->server.scope = scope_new(NULL, -1);
-    cr_assert_eq(pthread_create(&t->server.thread, NULL, serve, &t->server), 0);
+    cr_assert_eq(pthread_create(&t->server.thread, NULL, running_serve, &t->server), 0);
 }
 
 static void stop_secure(struct secure *t)
 {
-    stop(&t->server);
+    running_stop(&t->server);
     t->pki = pki_free(t->pki);
     free(t->cert);
     free(t->key);
@@ -958,7 +879,7 @@ Test(http_server, a_renewed_certificate_is_shown_and_no_answer_is_lost, .timeout
     visit(&early, &t, t.ca, TLS1_3_VERSION);
     visit(&idle, &t, t.ca, TLS1_3_VERSION);
     cr_assert(early.trusts && idle.trusts);
-    pid_t first = child_other_than(0);
+    pid_t first = running_child_other_than(0);
     copy_file(new_cert, t.cert);
     cr_expect(gets_page(&t, t.ca, TLS1_3_VERSION), "half of a pair is none");
     copy_file(new_key, t.key);
@@ -971,7 +892,7 @@ Test(http_server, a_renewed_certificate_is_shown_and_no_answer_is_lost, .timeout
     cr_expect_not_null(strstr(got, " 200 "), "%s", got);
     part(&early);
     cr_expect(gets_page(&t, new_ca, TLS1_3_VERSION));
-    cr_expect_neq(child_other_than(first), first);
+    cr_expect_neq(running_child_other_than(first), first);
     struct metric *restarts =
         metrics_counter(t.server.metrics, "cleave_http_restarts_total", "", NULL);
     cr_expect_eq(metric_value(METRIC_WITH(restarts)), 0);
@@ -989,17 +910,17 @@ Test(http_server, a_child_is_replaced_for_its_age_and_no_answer_is_lost, .timeou
                                     .n_routes = ARRAY_LEN(routes),
                                     .renew_ms = 1};
     cr_assert_eq(http_server_new(&l, 1, server.metrics, &server.srv, &e), 0, "%s", err_msg(&e));
-    cr_assert_eq(pthread_create(&server.thread, NULL, serve, &server), 0);
-    pid_t first = child_other_than(0);
+    cr_assert_eq(pthread_create(&server.thread, NULL, running_serve, &server), 0);
+    pid_t first = running_child_other_than(0);
     for (int i = 0; i < 20; i++) {
         auto_free char *got = ask(&server, "GET", "/healthz");
         cr_assert_not_null(strstr(got, " 200 "), "%s", got);
     }
-    cr_expect_neq(child_other_than(first), first);
+    cr_expect_neq(running_child_other_than(first), first);
     struct metric *restarts =
         metrics_counter(server.metrics, "cleave_http_restarts_total", "", NULL);
     cr_expect_eq(metric_value(METRIC_WITH(restarts)), 0);
-    stop(&server);
+    running_stop(&server);
 }
 
 Test(http_server, files_that_are_no_pair_are_refused_at_the_start)
