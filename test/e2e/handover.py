@@ -13,6 +13,7 @@ import signal
 import socket
 import threading
 import time
+import uuid
 
 from conftest import wait_for
 from stack import Api, serve
@@ -79,8 +80,8 @@ class NodeWatch:
                 answer = self.ask()
 
     def end(self):
-        """Returns the versions, once the watch has told of a change that is made now."""
-        mark = str(len(self.versions))
+        """Returns the versions, once the watch has told of a change that is made now: a mark that no watch before has left."""
+        mark = str(uuid.uuid4())
         self.api.merge(self.path, {"metadata": {"annotations": {"test/mark": mark}}})
         wait_for(lambda: self.versions[-1]["metadata"].get("annotations", {}).get("test/mark") == mark, 30, "the watch to tell the newest version")
         self.over = True

@@ -9,8 +9,10 @@ Test(vendor, names_under_which_cards_parts_and_slices_are_offered)
     const char *const ours[] = {"nvidia.com/gpu",         "nvidia.com/gpu.shared",
                                 "nvidia.com/mig-1g.10gb", "metax-tech.com/gpu",
                                 "metax-tech.com/sgpu",    "metax-tech.com/sgpu-small",
-                                "metax-tech.com/vgpu",    "metax-tech.com/gpu.shared"};
-    const char *const others[] = {"nvidia.com/gpumem",      "nvidia.com/x",         "cpu",
+                                "metax-tech.com/vgpu",    "metax-tech.com/gpu.shared",
+                                "nvidia.com/gpumem",      "nvidia.com/gpumem-percentage",
+                                "nvidia.com/gpucores"};
+    const char *const others[] = {"nvidia.com/priority",    "nvidia.com/x",         "cpu",
                                   "metax-tech.com/vmemory", "metax-tech.com/sgpux", "amd.com/gpu",
                                   "metax-tech.com/vgpu-x",  "nvidia.com/vgpu"};
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
