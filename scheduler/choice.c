@@ -60,6 +60,12 @@ static int plan_on(const struct fraction_node *n, const struct pod_ask *a,
     return fraction_search(n, &pod, ret, e);
 }
 
+int choice_check(const struct fraction_node *n, const struct pod_ask *a, struct err *e)
+{
+    auto_free struct fraction_plan *plan = xmalloc(sizeof(*plan));
+    return plan_on(n, a, plan, e);
+}
+
 /* --- One of many --- */
 
 /* How full a node is, as HAMi counts it (pkg/scheduler/policy/node_policy.go): shares, compute and

@@ -34,6 +34,8 @@ void choice_make(struct view *v, const struct pod_ask *a, const char *const *nam
  * ERR_UNAVAILABLE, ERR_INVALID: it does not fit. */
 int choice_renew(struct view *v, const struct pod_ask *a, const char *node, char **ret_binding,
                  struct err *e) MUST_CHECK;
+/* Whether the pod fits on a node with these cards. ERR_UNAVAILABLE, ERR_INVALID, ERR_TOO_LARGE. */
+int choice_check(const struct fraction_node *n, const struct pod_ask *a, struct err *e) MUST_CHECK;
 /* Refuses them all for good, for a pod that cannot be meant. */
 void choice_refuse_all(const char *const *names, size_t n, const struct err *e, struct choice *ret);
 void choice_done(struct choice *c);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler/extender.h"
 
+#include <jansson.h>
+
 #include "base/log.h"
 #include "base/xalloc.h"
 
+#include "scheduler/preempt.h"
 #include "service/http_channel.h"
 
 enum { OK = 200, BAD_REQUEST = 400 };
@@ -97,6 +100,24 @@ static void on_bind(void *arg, struct http_reply *reply_take, const char *body, 
         binder_add(x->binder, &args, on_bound, reply_take);
 }
 
+/* --- Preempt --- */
+
+static void on_preempt(void *arg, struct http_reply *reply_take, const char *body, size_t len)
+{
+    const struct extender *x = arg;
+    auto_json json_t *answer = NULL;
+    auto_err struct err e = {0};
+    auto_sb struct sb out = SB_INIT(HTTP_MAX_BODY_BYTES);
+    if (preempt_answer(x->view, body, len, &answer, &e) < 0) {
+        log_warn("Could not answer a question for victims", kv_err(&e));
+        give_error(reply_take, BAD_REQUEST, &e);
+        return;
+    }
+    auto_free char *text = json_dumps(answer, JSON_COMPACT);
+    sb_add(&out, text);
+    http_reply_give(reply_take, OK, &out);
+}
+
 /* --- Life --- */
 
 struct extender *extender_new(struct view *v, struct binder *b, struct wake *w, struct metrics *m)
@@ -118,6 +139,7 @@ void extender_routes(struct extender *x, struct http_route *ret)
 {
     ret[0] = (struct http_route){.path = "/filter", .post = on_filter, .arg = x};
     ret[1] = (struct http_route){.path = "/bind", .post = on_bind, .arg = x};
+    ret[2] = (struct http_route){.path = "/preempt", .post = on_preempt, .arg = x};
 }
 
 struct extender *extender_free(struct extender *x)

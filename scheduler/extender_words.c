@@ -7,7 +7,7 @@
 
 /* --- Questions --- */
 
-static json_t *member(json_t *object, const char *key)
+json_t *extender_member(json_t *object, const char *key)
 {
     const char *is;
     json_t *value;
@@ -20,7 +20,7 @@ static json_t *member(json_t *object, const char *key)
     return NULL;
 }
 
-static int load(const char *body, size_t len, json_t **ret, struct err *e)
+int extender_load(const char *body, size_t len, json_t **ret, struct err *e)
 {
     json_error_t why;
     *ret = json_loadb(body, len, 0, &why);
@@ -45,11 +45,11 @@ static int read_names(json_t *list, struct filter_args *a, struct err *e)
 int filter_args_parse(const char *body, size_t len, struct filter_args *ret, struct err *e)
 {
     *ret = (struct filter_args){0};
-    TRY(load(body, len, &ret->body, e));
-    ret->pod = member(ret->body, "Pod");
+    TRY(extender_load(body, len, &ret->body, e));
+    ret->pod = extender_member(ret->body, "Pod");
     if (!json_is_object(ret->pod))
         return err_set(e, ERR_PROTOCOL, "the request has no Pod");
-    json_t *names = member(ret->body, "NodeNames");
+    json_t *names = extender_member(ret->body, "NodeNames");
     if (json_is_array(names))
         return read_names(names, ret, e);
     if (!names || json_is_null(names))
@@ -68,7 +68,7 @@ void filter_args_done(struct filter_args *a)
 
 static int take_text(json_t *args, const char *key, char **ret, struct err *e)
 {
-    const char *text = json_string_value(member(args, key));
+    const char *text = json_string_value(extender_member(args, key));
     if (!text || !*text)
         return err_set(e, ERR_PROTOCOL, "the request has no %s", key);
     *ret = xstrdup(text);
@@ -79,7 +79,7 @@ int bind_args_parse(const char *body, size_t len, struct bind_args *ret, struct 
 {
     auto_json json_t *args = NULL;
     *ret = (struct bind_args){0};
-    TRY(load(body, len, &args, e));
+    TRY(extender_load(body, len, &args, e));
     TRY(take_text(args, "PodNamespace", &ret->ns, e));
     TRY(take_text(args, "PodName", &ret->name, e));
     TRY(take_text(args, "PodUID", &ret->uid, e));

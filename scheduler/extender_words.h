@@ -14,6 +14,11 @@
  * types.go). The keys are Go's field names, which Go itself reads in any case; so do we. Pure.
  */
 
+/* A question's object. *ret is to be freed in any case. ERR_PROTOCOL. */
+int extender_load(const char *body, size_t len, json_t **ret, struct err *e) MUST_CHECK;
+/* Its member of this key, in any case; NULL: none. Borrowed. */
+json_t *extender_member(json_t *object, const char *key);
+
 struct filter_args {
     json_t *body; /* owned; the rest borrows from it */
     json_t *pod;

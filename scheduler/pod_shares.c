@@ -64,6 +64,7 @@ void pod_shares_add(struct pod_shares *shares, const json_t *pod, const struct a
 {
     static const char *const lists[] = {"initContainers", "containers"};
     struct sums s = {.shares = shares};
+    shares->priority = json_integer_value(JX_AT(pod, "spec", "priority"));
     for (size_t l = 0; l < ARRAY_LEN(lists); l++) {
         const json_t *list = JX_AT(pod, "spec", lists[l]);
         for (size_t i = 0; i < json_array_size(list); i++)

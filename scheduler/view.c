@@ -114,9 +114,18 @@ static struct holder *put_holder(struct view *v, const char *uid, struct pod_sha
 
 /* --- What is free --- */
 
-static bool counts(const struct holder *h, const char *uid, int64_t now)
+/* Pods that are looked away from. */
+struct absent {
+    const char *const *uids;
+    size_t n;
+};
+
+static bool counts(const struct holder *h, const struct absent *absent, int64_t now)
 {
-    return strcmp(h->uid, uid) != 0 && (!h->binding || now < h->expires_ms);
+    for (size_t i = 0; i < absent->n; i++)
+        if (strcmp(h->uid, absent->uids[i]) == 0)
+            return false;
+    return !h->binding || now < h->expires_ms;
 }
 
 static struct fraction_card *card_of(struct view *v, const char *uuid)
@@ -127,11 +136,11 @@ static struct fraction_card *card_of(struct view *v, const char *uuid)
     return NULL;
 }
 
-static void take_holders(struct view *v, const struct node *n, const char *uid)
+static void take_holders(struct view *v, const struct node *n, const struct absent *absent)
 {
     int64_t now = clock_mono_ms(v->clk);
     for (const struct holder *h = n->holders; h; h = h->next)
-        for (size_t i = 0; counts(h, uid, now) && i < h->shares.n; i++) {
+        for (size_t i = 0; counts(h, absent, now) && i < h->shares.n; i++) {
             struct fraction_card *c = card_of(v, h->shares.items[i].uuid);
             if (c)
                 c->used = fraction_add(c->used, h->shares.items[i].size);
@@ -157,17 +166,46 @@ static void take_told(struct view *v, const struct node *n, const struct node_ca
     }
 }
 
-const struct fraction_node *view_node(struct view *v, const char *node, const char *uid)
+const struct fraction_node *view_node_without(struct view *v, const char *node,
+                                              const char *const *uids, size_t n_uids)
 {
     const struct node *n = strmap_get(v->nodes, node);
     const struct node_cards *cards = n ? node_cards_of(n->device) : NULL;
+    const struct absent absent = {uids, n_uids};
     if (!cards)
         return NULL;
     memcpy(v->cards, cards->cards, cards->n * sizeof(*v->cards));
     v->picture = (struct fraction_node){.cards = v->cards, .n = cards->n};
-    take_holders(v, n, uid);
+    take_holders(v, n, &absent);
     take_told(v, n, cards);
     return &v->picture;
+}
+
+const struct fraction_node *view_node(struct view *v, const char *node, const char *uid)
+{
+    return view_node_without(v, node, &uid, 1);
+}
+
+static int by_priority(const void *a, const void *b)
+{
+    const struct view_pod *x = a;
+    const struct view_pod *y = b;
+    if (x->priority != y->priority)
+        return x->priority < y->priority ? -1 : 1;
+    return strcmp(x->uid, y->uid);
+}
+
+size_t view_pods_below(struct view *v, const char *node, int64_t priority, struct view_pod **ret)
+{
+    const struct node *n = strmap_get(v->nodes, node);
+    size_t count = 0;
+    *ret = NULL;
+    for (const struct holder *h = n ? n->holders : NULL; h; h = h->next)
+        if (h->shares.priority < priority)
+            *XPUSH(*ret, count) = (struct view_pod){h->uid, h->shares.priority};
+    if (count)
+        qsort(*ret, count, sizeof(**ret), by_priority);
+    return count;
 }
 
 /* --- What the caches say --- */
@@ -227,7 +265,7 @@ static void on_device(void *arg, const struct object *before, const struct objec
 
 static void copy_shares(const struct pod_shares *from, struct pod_shares *to)
 {
-    *to = (struct pod_shares){.node = xstrdup(from->node)};
+    *to = (struct pod_shares){.node = xstrdup(from->node), .priority = from->priority};
     for (size_t i = 0; i < from->n; i++) {
         struct pod_share *s = XPUSH(to->items, to->n);
         *s = (struct pod_share){xstrdup(from->items[i].uuid), from->items[i].size};

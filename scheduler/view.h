@@ -44,6 +44,16 @@ void view_end(struct view *v);
 /* The cards of a node, as they are without the pod of this uid; NULL: it gives no shares. Borrowed until
  * the next call or view_end. */
 const struct fraction_node *view_node(struct view *v, const char *node, const char *uid);
+/* The same without all pods of these uids, which have records. */
+const struct fraction_node *view_node_without(struct view *v, const char *node,
+                                              const char *const *uids, size_t n);
+/* The pods with records on a node, and those that are assumed there, whose priority is below this one:
+ * the lowest first. *ret is to be freed, its strings are borrowed until the next change or view_end. */
+struct view_pod {
+    const char *uid;
+    int64_t priority;
+};
+size_t view_pods_below(struct view *v, const char *node, int64_t priority, struct view_pod **ret);
 /* The pod has these shares of the node from now on, in place of what was assumed for it before.
  * items_take is emptied. binding: the annotations of its Binding, as JSON text; copied. */
 void view_assume(struct view *v, const char *uid, const char *node, struct pod_shares *items_take,

@@ -11,6 +11,7 @@
     allocate      Allocate on the wire: quiet, and while something else goes on
     restarts      restarts of the kubelet: until all resources are back
     slices        pods a second onto one node, each with a slice made for it, beside the same with a node lock
+    scheduler     the extender's answers, with a fleet
     fleet         the controller with a fleet
 
 Each part brings up its own control plane on loopback, runs the release builds against simulated
@@ -32,9 +33,10 @@ from collections import Counter
 from pathlib import Path
 
 import kubelet_bench
+import scheduler_bench
 import slices_bench
 from rig import (
-    CHANGES, GROUP, IDLE_SECONDS, NODES, RUN, Api, Node, Skip, Stack, anonymous_mib, context_switches, cpu_s, drain, free_port, quantile,
+    CHANGES, GROUP, IDLE_SECONDS, NODES, RUN, Api, Node, Skip, Stack, anonymous_mib, context_switches, cpu_s, drain, free_port, in_parallel, quantile,
     quiet, ready, resident_mib, results, show, until,
 )
 
@@ -119,36 +121,6 @@ def agent():
         show("agent", "CPU while idle", f"{(cpu_s(pid) - cpu) / seconds * 100:.2f} %")
         show("agent", "writes while idle", len(list(drain(events))), "aim 0")
     kubelet_bench.agent_with_all()
-
-
-def in_parallel(count, work, threads=8):
-    """work(api, i) for every i, each thread on a connection of its own."""
-    numbers = iter(range(count))
-    lock = threading.Lock()
-    failed = []
-
-    def run(stack_api):
-        api = Api(stack_api.rundir)
-        while not failed:
-            with lock:
-                i = next(numbers, None)
-            if i is None:
-                return
-            try:
-                work(api, i)
-            except Exception as error:  # shown once, below
-                failed.append(error)
-
-    def start(api):
-        pool = [threading.Thread(target=run, args=(api,)) for _ in range(threads)]
-        for t in pool:
-            t.start()
-        for t in pool:
-            t.join()
-        if failed:
-            raise failed[0]
-
-    return start
 
 
 def template_status(stack):
@@ -321,6 +293,7 @@ PARTS = {
     "allocate": kubelet_bench.allocate,
     "restarts": kubelet_bench.restarts,
     "slices": slices_bench.slices,
+    "scheduler": scheduler_bench.scheduler,
     "fleet": fleet,
 }
 

@@ -265,6 +265,36 @@ def until(predicate, seconds, what):
         time.sleep(0.005)
 
 
+def in_parallel(count, work, threads=8):
+    """work(api, i) for every i, each thread on a connection of its own."""
+    numbers = iter(range(count))
+    lock = threading.Lock()
+    failed = []
+
+    def run(stack_api):
+        api = Api(stack_api.rundir)
+        while not failed:
+            with lock:
+                i = next(numbers, None)
+            if i is None:
+                return
+            try:
+                work(api, i)
+            except Exception as error:  # shown once, below
+                failed.append(error)
+
+    def start(api):
+        pool = [threading.Thread(target=run, args=(api,)) for _ in range(threads)]
+        for t in pool:
+            t.start()
+        for t in pool:
+            t.join()
+        if failed:
+            raise failed[0]
+
+    return start
+
+
 class Node:
     """Follows one node's label state and its Device by watches, with the time of each event."""
 

@@ -3,103 +3,44 @@
 #include <string.h>
 
 #include "base/jx.h"
-#include "base/log.h"
-#include "base/sb.h"
 #include "base/xalloc.h"
 
 #include "api/allocation.h"
 #include "interop/hami_pod.h"
-#include "kubeclient/fake/fake.h"
 #include "scheduler/bind.h"
 #include "scheduler/choice.h"
-#include "scheduler/node_cards.h"
+#include "scheduler_support.h"
 
 /* What is bound, on a model of an API server. */
 
 static const struct kc_resource pod_resource = {"", "v1", "pods", "Pod", true};
-static const struct kc_resource device_resource = {"gpu.cleave.dev", "v1alpha1", "devices",
-                                                   "Device", false};
 
-static struct clock *clk;
-static struct scope *scope;
-static struct kc *kc;
-static struct view *view;
-static struct informer *devices, *pods;
 static struct binder *binder;
 static struct controller *workers;
 static struct sb answers; /* in order; "ok " for a pod that is bound */
 static json_t *pod;       /* as it was made */
 
-static void make(const struct kc_resource *res, const char *subresource, const char *text,
-                 json_t **ret)
-{
-    auto_err struct err e = {0};
-    auto_json json_t *o = json_loads(text, 0, NULL);
-    const struct kc_target t = {.res = res,
-                                .ns = res->namespaced ? "ns" : NULL,
-                                .name = JX_STR_AT(o, "metadata", "name"),
-                                .subresource = subresource};
-    const struct kc_write w = {.body = o, .how = KC_MERGE};
-    cr_assert_eq(subresource ? kc_patch(kc, scope, &t, &w, ret, &e)
-                             : kc_create(kc, scope, &t, &w, ret, &e),
-                 0, "%s", err_msg(&e));
-}
-
-static void see(void)
-{
-    auto_err struct err e = {0};
-    for (int i = 0; i < 2; i++) {
-        (void)!informer_step(devices, scope, /* ret_wait_ms= */ NULL, &e);
-        (void)!informer_step(pods, scope, /* ret_wait_ms= */ NULL, &e);
-    }
-}
-
 static void set_up(void)
 {
-    log_setup(LOG_ERROR, LOG_LOGFMT, 2);
-    clk = clock_fake_new(0);
-    scope = scope_new(NULL, -1);
-    kc = kc_fake_new(clk);
-    kc_fake_watch_drains(kc, true);
-    view = view_new(clk, /* grown= */ NULL, NULL);
-    devices = informer_new(kc, &(struct informer_opts){.type = &node_cards_type, .clk = clk});
-    pods = informer_new(kc, &(struct informer_opts){.type = &pod_shares_type, .clk = clk});
-    view_follow(view, devices, pods);
-    binder = binder_new(&(struct binder_opts){.kc = kc, .view = view, .clk = clk});
+    town_set_up();
+    binder = binder_new(&(struct binder_opts){.kc = town_kc, .view = town_view, .clk = town_clk});
     workers = binder_workers(binder);
     answers = SB_INIT(10000);
-    make(
-        &device_resource, NULL,
-        "{\"apiVersion\":\"gpu.cleave.dev/v1alpha1\",\"kind\":\"Device\",\"metadata\":{\"name\":\"a\"}}",
-        NULL);
-    make(
-        &device_resource, "status",
-        "{\"metadata\":{\"name\":\"a\"},\"status\":{\"devices\":[{\"uuid\":\"GPU-0\",\"index\":0,"
-        "\"vendor\":\"nvidia\",\"model\":\"H100\",\"numaNode\":0,\"memoryMiB\":81559,\"healthy\":true,"
-        "\"mode\":\"native\",\"fractional\":{\"memoryMiB\":81559,\"computePercent\":100,\"maxShares\":10,"
-        "\"enforcement\":\"none\"}}]}}",
-        NULL);
-    make(
-        &pod_resource, NULL,
-        "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\",\"namespace\":\"ns\"},"
-        "\"spec\":{\"containers\":[{\"name\":\"main\",\"image\":\"i\",\"resources\":{\"limits\":{"
-        "\"nvidia.com/gpu\":\"1\",\"nvidia.com/gpumem\":\"3000\",\"nvidia.com/gpucores\":\"30\"}}}]}}",
-        &pod);
-    see();
+    town_node("a", 1, 0, "");
+    pod = town_create(
+        "p", "",
+        LIMITS(
+            "\"nvidia.com/gpu\": \"1\", \"nvidia.com/gpumem\": \"3000\", \"nvidia.com/gpucores\": \"30\""));
+    town_see();
 }
 
 static void tear_down(void)
 {
     (void)controller_free(workers);
     (void)binder_free(binder);
-    (void)informer_free(devices);
-    (void)informer_free(pods);
-    (void)view_free(view);
     json_decref(pod);
-    (void)kc_free(kc);
-    (void)scope_free(scope);
-    (void)clock_free(clk);
     sb_done(&answers);
+    town_tear_down();
 }
 
 TestSuite(scheduler_bind, .init = set_up, .fini = tear_down);
@@ -111,7 +52,7 @@ static void choose(void)
     auto_pod_ask struct pod_ask ask = {0};
     auto_choice struct choice c = {0};
     cr_assert_eq(pod_ask_of(pod, &ask, &e), 0, "%s", err_msg(&e));
-    choice_make(view, &ask, names, 1, &c);
+    choice_make(town_view, &ask, names, 1, &c);
     cr_assert_eq(c.n_kept, 1);
 }
 
@@ -134,7 +75,7 @@ static const char *uid(void)
 
 static void work(void)
 {
-    while (controller_step(workers, scope)) {
+    while (controller_step(workers, town_scope)) {
     }
 }
 
@@ -143,7 +84,7 @@ static json_t *now(void)
     json_t *p = NULL;
     const struct kc_target t = {.res = &pod_resource, .ns = "ns", .name = "p"};
     auto_err struct err e = {0};
-    cr_assert_eq(kc_get(kc, scope, &t, &p, &e), 0, "%s", err_msg(&e));
+    cr_assert_eq(kc_get(town_kc, town_scope, &t, &p, &e), 0, "%s", err_msg(&e));
     return p;
 }
 
@@ -153,20 +94,20 @@ static void expect_bound(void)
     cr_expect_str_eq(JX_STR_AT(p, "spec", "nodeName"), "a");
     cr_expect_str_eq(
         JX_STR_AT(p, "metadata", "annotations", ALLOCATION_ANNOTATION),
-        "{\"c\":[{\"n\":\"main\",\"s\":[{\"c\":30,\"m\":3000,\"u\":\"GPU-0\"}]}],\"p\":0,\"v\":1}");
+        "{\"c\":[{\"n\":\"main\",\"s\":[{\"c\":30,\"m\":3000,\"u\":\"a-0\"}]}],\"p\":0,\"v\":1}");
     cr_expect_str_eq(JX_STR_AT(p, "metadata", "annotations", HAMI_ALLOCATED),
-                     "GPU-0,NVIDIA,3000,30:;");
+                     "a-0,NVIDIA,3000,30:;");
 }
 
 Test(scheduler_bind, what_was_chosen_is_bound_with_one_write_and_no_read)
 {
-    size_t writes = kc_fake_writes(kc);
+    size_t writes = kc_fake_writes(town_kc);
     choose();
     ask(uid(), "a");
     work();
     cr_expect_str_eq(sb_str(&answers), "ok ");
-    cr_expect_eq(kc_fake_writes(kc), writes + 1);
-    cr_expect_eq(kc_fake_calls(kc, KC_GET), 0);
+    cr_expect_eq(kc_fake_writes(town_kc), writes + 1);
+    cr_expect_eq(kc_fake_calls(town_kc, KC_GET), 0);
     expect_bound();
 }
 
@@ -197,7 +138,7 @@ static int lose_answer(void *arg, const struct kc_call *call, struct err *e)
 Test(scheduler_bind, a_binding_whose_answer_was_lost_is_found)
 {
     choose();
-    kc_fake_hook(kc, lose_answer, NULL);
+    kc_fake_hook(town_kc, lose_answer, NULL);
     ask(uid(), "a");
     work();
     cr_expect_str_eq(sb_str(&answers), "ok ");
@@ -215,13 +156,11 @@ static int refuse_all(void *arg, const struct kc_call *call, struct err *e)
 Test(scheduler_bind, a_refused_binding_gives_the_room_back)
 {
     choose();
-    kc_fake_hook(kc, refuse_all, NULL);
+    kc_fake_hook(town_kc, refuse_all, NULL);
     ask(uid(), "a");
     work();
     cr_expect_str_eq(sb_str(&answers), "policy says no");
-    view_begin(view);
-    auto_free char *assumed = view_confirm(view, uid(), "a");
-    view_end(view);
+    auto_json json_t *assumed = town_assumed(uid(), "a");
     cr_expect_null(assumed);
 }
 
@@ -235,13 +174,11 @@ static int lose_all(void *arg, const struct kc_call *call, struct err *e)
 Test(scheduler_bind, where_nobody_knows_what_was_chosen_stays_taken)
 {
     choose();
-    kc_fake_hook(kc, lose_all, NULL);
+    kc_fake_hook(town_kc, lose_all, NULL);
     ask(uid(), "a");
     work();
     cr_expect_str_eq(sb_str(&answers), "connection refused");
-    view_begin(view);
-    auto_free char *assumed = view_confirm(view, uid(), "a");
-    view_end(view);
+    auto_json json_t *assumed = town_assumed(uid(), "a");
     cr_expect_not_null(assumed);
 }
 

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler/preempt.h"
+
+#include <string.h>
+
+#include "base/jx.h"
+#include "base/xalloc.h"
+
+#include "scheduler/choice.h"
+#include "scheduler/extender_words.h"
+
+/* --- One node --- */
+
+static bool fits(struct view *v, const struct pod_ask *a, const struct preempt_node *n)
+{
+    auto_err struct err e = {0};
+    const struct fraction_node *cards = view_node_without(v, n->node, n->uids, n->n);
+    if (!cards)
+        return a->whole; /* counted by kube-scheduler alone */
+    return choice_check(cards, a, &e) == 0;
+}
+
+static bool is_victim(const struct preempt_node *n, const char *uid)
+{
+    for (size_t i = 0; i < n->n; i++)
+        if (strcmp(n->uids[i], uid) == 0)
+            return true;
+    return false;
+}
+
+/* Those that were added and are not needed stay: the highest priority, which was added last, first. */
+static void spare(struct view *v, const struct pod_ask *a, struct preempt_node *n, size_t given)
+{
+    for (size_t i = n->n; i > given; i--) {
+        const char *uid = n->uids[i - 1];
+        n->uids[i - 1] = n->uids[--n->n];
+        if (fits(v, a, n))
+            continue;
+        n->uids[n->n++] = n->uids[i - 1];
+        n->uids[i - 1] = uid;
+    }
+}
+
+void preempt_complete(struct view *v, const struct pod_ask *a, int64_t priority,
+                      struct preempt_node *n)
+{
+    auto_free struct view_pod *pods = NULL;
+    size_t given = n->n;
+    bool fit = fits(v, a, n);
+    size_t n_pods = fit ? 0 : view_pods_below(v, n->node, priority, &pods);
+    for (size_t i = 0; i < n_pods && !fit; i++) {
+        if (is_victim(n, pods[i].uid))
+            continue;
+        *XPUSH(n->uids, n->n) = pods[i].uid;
+        fit = fits(v, a, n);
+    }
+    n->hopeless = !fit;
+    if (fit)
+        spare(v, a, n, given);
+}
+
+/* --- The question --- */
+
+static json_t *meta_victims(const struct preempt_node *n, const json_t *before)
+{
+    json_t *victims = json_object();
+    json_t *pods = json_array();
+    json_t *violations = json_object_get(before, "NumPDBViolations");
+    for (size_t i = 0; i < n->n; i++)
+        (void)json_array_append_new(pods, json_pack("{s:s}", "UID", n->uids[i]));
+    (void)json_object_set_new(victims, "Pods", pods);
+    (void)json_object_set_new(victims, "NumPDBViolations",
+                              violations ? json_incref(violations) : json_integer(0));
+    return victims;
+}
+
+static void answer_node(struct view *v, const struct pod_ask *a, const char *node,
+                        const json_t *before, json_t *answer)
+{
+    int64_t priority = json_integer_value(JX_AT(a->pod, "spec", "priority"));
+    struct preempt_node n = {.node = node};
+    const json_t *pods = json_object_get(before, "Pods");
+    for (size_t i = 0; i < json_array_size(pods); i++) {
+        const char *uid = JX_STR_AT(json_array_get(pods, i), "UID");
+        if (uid)
+            *XPUSH(n.uids, n.n) = uid;
+    }
+    preempt_complete(v, a, priority, &n);
+    if (!n.hopeless)
+        (void)json_object_set_new(answer, node, meta_victims(&n, before));
+    free(n.uids);
+}
+
+int preempt_answer(struct view *v, const char *body, size_t len, json_t **ret, struct err *e)
+{
+    auto_json json_t *args = NULL;
+    auto_pod_ask struct pod_ask ask = {0};
+    const char *node;
+    json_t *before;
+    TRY(extender_load(body, len, &args, e));
+    json_t *pod = extender_member(args, "Pod");
+    json_t *nodes = extender_member(args, "NodeNameToMetaVictims");
+    if (!json_is_object(pod))
+        return err_set(e, ERR_PROTOCOL, "the request has no Pod");
+    if (!json_is_object(nodes))
+        return err_set(
+            e, ERR_INVALID,
+            "the request has no NodeNameToMetaVictims: set nodeCacheCapable: true for this "
+            "extender");
+    TRY(pod_ask_of(pod, &ask, e));
+    json_t *answer = json_object();
+    view_begin(v);
+    json_object_foreach(nodes, node, before)
+        answer_node(v, &ask, node, before, answer);
+    view_end(v);
+    *ret = json_object();
+    (void)json_object_set_new(*ret, "NodeNameToMetaVictims", answer);
+    return 0;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+
+#include "scheduler/choice.h"
+#include "scheduler/preempt.h"
+#include "scheduler_support.h"
+
+TestSuite(scheduler_preempt, .init = town_set_up, .fini = town_tear_down);
+
+/* A pod with a share, bound to node a; its uid. */
+static const char *runs(const char *name, unsigned mib, int priority)
+{
+    static const char *const names[] = {"a"};
+    static char uids[4][64];
+    static unsigned n;
+    auto_err struct err e = {0};
+    auto_free char *spec =
+        xasprintf("\"priority\": %d, " LIMITS(
+                      "\"nvidia.com/gpu\": \"1\", \"nvidia.com/gpumem\": \"%u\""),
+                  priority, mib);
+    auto_json json_t *pod = town_create(name, "", spec);
+    auto_pod_ask struct pod_ask ask = {0};
+    auto_choice struct choice c = {0};
+    cr_assert_eq(pod_ask_of(pod, &ask, &e), 0, "%s", err_msg(&e));
+    choice_make(town_view, &ask, names, 1, &c);
+    cr_assert_eq(c.n_kept, 1);
+    town_bind(pod, "a");
+    town_see();
+    char *uid = uids[n++ % ARRAY_LEN(uids)];
+    (void)snprintf(uid, sizeof(uids[0]), "%s", ask.uid);
+    return uid;
+}
+
+/* Asks for a pod of priority 10 with a share of 60000 MiB, where kube-scheduler names this victim, or
+ * (NULL) none; expects this one, or (NULL) that the node is no place. */
+static void check(const char *given, const char *expected)
+{
+    auto_err struct err e = {0};
+    auto_json json_t *pod = town_pod("urgent", "", "\"priority\": 10, " PART(60000));
+    auto_free char *pod_text = json_dumps(pod, 0);
+    auto_free char *victim = given ? xasprintf("{\"UID\": \"%s\"}", given) : xstrdup("");
+    auto_free char *body = xasprintf(
+        "{\"Pod\": %s, \"NodeNameToVictims\": null, \"NodeNameToMetaVictims\": {\"a\": {\"Pods\": "
+        "[%s], \"NumPDBViolations\": 0}}}",
+        pod_text, victim);
+    auto_free char *want =
+        expected
+            ? xasprintf("{\"a\":{\"Pods\":[{\"UID\":\"%s\"}],\"NumPDBViolations\":0}}", expected)
+            : xstrdup("{}");
+    auto_json json_t *answer = NULL;
+    cr_assert_eq(preempt_answer(town_view, body, strlen(body), &answer, &e), 0, "%s", err_msg(&e));
+    auto_free char *text =
+        json_dumps(json_object_get(answer, "NodeNameToMetaVictims"), JSON_COMPACT);
+    cr_expect_str_eq(text, want);
+}
+
+Test(scheduler_preempt, victims_that_suffice_are_kept)
+{
+    town_node("a", 1, 0, "");
+    town_see();
+    const char *low = runs("low", 50000, 1);
+    check(low, low);
+}
+
+Test(scheduler_preempt, where_the_sum_suffices_and_no_card_has_the_room_more_must_go)
+{
+    town_node("a", 2, 0, "");
+    town_see();
+    const char *one = runs("one", 50000, 1);
+    (void)runs("other", 40000, 2); /* on the other card */
+    check(NULL, one);
+}
+
+Test(scheduler_preempt, only_those_go_that_are_needed)
+{
+    town_node("a", 1, 0, "");
+    town_see();
+    (void)runs("small", 10000, 1);
+    const char *large = runs("large", 50000, 2);
+    check(NULL, large);
+}
+
+Test(scheduler_preempt, nobody_of_the_same_priority_goes)
+{
+    town_node("a", 1, 0, "");
+    town_see();
+    (void)runs("equal", 50000, 10);
+    check(NULL, NULL);
+}
+
+Test(scheduler_preempt, a_node_without_such_cards_is_no_place)
+{
+    town_see();
+    check(NULL, NULL);
+}
+
+Test(scheduler_preempt, what_is_no_question_is_said)
+{
+    auto_err struct err e = {0};
+    json_t *answer = NULL;
+    cr_expect_eq(preempt_answer(town_view, "{}", 2, &answer, &e), -ERR_PROTOCOL);
+    static const char full[] = "{\"Pod\": {}, \"NodeNameToVictims\": {}}";
+    cr_expect_eq(preempt_answer(town_view, full, sizeof(full) - 1, &answer, &e), -ERR_INVALID);
+    cr_expect(strstr(err_msg(&e), "nodeCacheCapable"), "%s", err_msg(&e));
+}
