@@ -91,18 +91,6 @@ static uint64_t fullness(const struct fraction_node *n)
     return sum;
 }
 
-struct best {
-    const char *node; /* NULL: none yet */
-    uint64_t fullness;
-};
-
-static bool is_better(const struct pod_ask *a, uint64_t now, const struct best *b)
-{
-    if (!b->node)
-        return true;
-    return a->wish.nodes == HAMI_NODE_SPREAD ? now < b->fullness : now > b->fullness;
-}
-
 static void refuse(struct choice *c, const char *node, const struct err *e)
 {
     *XPUSH(c->refused, c->n_refused) = (struct choice_refusal){.node = node,
@@ -115,53 +103,81 @@ static void keep(struct choice *c, const char *node)
     *XPUSH(c->kept, c->n_kept) = node;
 }
 
-static void look_at(struct view *v, const struct pod_ask *a, const char *name,
-                    struct fraction_plan *plan, struct choice *c, struct best *best)
+/* A node whose cards give shares. */
+struct candidate {
+    const char *node;
+    uint64_t rank; /* the lowest is preferred */
+    size_t at;     /* in the offer: of equals the first */
+};
+
+struct candidates {
+    struct candidate *items;
+    size_t n;
+};
+
+static int by_rank(const void *a, const void *b)
 {
-    auto_err struct err e = {0};
-    const struct fraction_node *n = view_node(v, name, a->uid);
-    if (!n && a->whole) {
-        keep(c, name);
-        return;
-    }
-    if (!n)
-        (void)err_set(&e, ERR_INVALID, "no card of the node is given out in shares");
-    else if (plan_on(n, a, plan, &e) == 0) {
-        uint64_t now = fullness(n);
-        if (is_better(a, now, best))
-            *best = (struct best){name, now};
-        return;
-    }
-    refuse(c, name, &e);
+    const struct candidate *x = a;
+    const struct candidate *y = b;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    return x->at < y->at ? -1 : x->at > y->at;
 }
 
-static void keep_best(struct view *v, const struct pod_ask *a, const char *name,
-                      struct fraction_plan *plan, struct choice *c)
+static void look_at(struct view *v, const struct pod_ask *a, const char *name,
+                    struct candidates *found, struct choice *c)
 {
     auto_err struct err e = {0};
-    auto_free char *binding = NULL;
     const struct fraction_node *n = view_node(v, name, a->uid);
-    if (plan_on(n, a, plan, &e) == 0 && assume(v, a, name, n, plan, &binding, &e) == 0)
+    if (n) {
+        uint64_t full = fullness(n);
+        found->items[found->n] =
+            (struct candidate){name, a->wish.nodes == HAMI_NODE_SPREAD ? full : UINT64_MAX - full,
+                               found->n};
+        found->n++;
+    } else if (a->whole) {
         keep(c, name);
-    else
+    } else {
+        (void)err_set(&e, ERR_INVALID, "no card of the node is given out in shares");
         refuse(c, name, &e);
+    }
+}
+
+/* Keeps the first on which the pod fits, and refuses those before it. */
+static void keep_best(struct view *v, const struct pod_ask *a, const struct candidates *found,
+                      struct choice *c)
+{
+    auto_free struct fraction_plan *plan = xmalloc(sizeof(*plan));
+    for (size_t i = 0; i < found->n; i++) {
+        auto_err struct err e = {0};
+        auto_free char *binding = NULL;
+        const char *name = found->items[i].node;
+        const struct fraction_node *n = view_node(v, name, a->uid);
+        if (plan_on(n, a, plan, &e) == 0 && assume(v, a, name, n, plan, &binding, &e) == 0) {
+            keep(c, name);
+            return;
+        }
+        refuse(c, name, &e);
+    }
 }
 
 void choice_make(struct view *v, const struct pod_ask *a, const char *const *names, size_t n,
                  struct choice *ret)
 {
-    auto_free struct fraction_plan *plan = xmalloc(sizeof(*plan));
-    struct best best = {0};
+    auto_free struct candidate *items = xcalloc(n + 1, sizeof(*items));
+    struct candidates found = {items, 0};
     *ret = (struct choice){0};
     view_begin(v);
     for (size_t i = 0; i < n; i++) {
         if (a->n_shares)
-            look_at(v, a, names[i], plan, ret, &best);
+            look_at(v, a, names[i], &found, ret);
         else
             keep(ret, names[i]);
     }
-    if (best.node && !ret->n_kept)
-        keep_best(v, a, best.node, plan, ret);
+    if (!ret->n_kept) {
+        qsort(items, found.n, sizeof(*items), by_rank);
+        keep_best(v, a, &found, ret);
+    }
     view_end(v);
 }
 

@@ -22,6 +22,11 @@ struct holder {
 struct node {
     struct object *device; /* NULL: it gives no shares */
     struct holder *holders;
+    /* What is free, with every holder: as many cards as the Device has. */
+    struct fraction_card *cards;
+    struct fraction_node picture;
+    bool fresh;          /* the picture is as of now, until then: */
+    int64_t fresh_until; /* the next assumption ends */
 };
 
 struct view {
@@ -31,7 +36,7 @@ struct view {
     pthread_mutex_t mu;
     struct strmap *nodes;   /* by name: struct node */
     struct strmap *holders; /* by the pod's uid: struct holder */
-    /* What view_node gave last. */
+    /* What view_node_without gave last. */
     struct fraction_card cards[FRACTION_MAX_CARDS];
     struct fraction_node picture;
 };
@@ -60,11 +65,20 @@ static struct node *node_at(struct view *v, const char *name)
     return n;
 }
 
+static void free_node(struct node *n)
+{
+    (void)object_unref(n->device);
+    free(n->cards);
+    free(n);
+}
+
 static void drop_if_empty(struct view *v, const char *name)
 {
     struct node *n = strmap_get(v->nodes, name);
-    if (n && !n->device && !n->holders)
-        free(strmap_remove(v->nodes, name));
+    if (!n || n->device || n->holders)
+        return;
+    (void)strmap_remove(v->nodes, name);
+    free_node(n);
 }
 
 static void free_holder(struct holder *h)
@@ -82,6 +96,7 @@ static void unlink_holder(struct node *n, const struct holder *h)
     while (*at != h)
         at = &(*at)->next;
     *at = h->next;
+    n->fresh = false;
 }
 
 static void grow(struct view *v, const char *node)
@@ -108,6 +123,7 @@ static struct holder *put_holder(struct view *v, const char *uid, struct pod_sha
     *h = (struct holder){.uid = xstrdup(uid), .shares = *shares_take, .next = n->holders};
     *shares_take = (struct pod_shares){0};
     n->holders = h;
+    n->fresh = false;
     (void)strmap_put(v->holders, uid, h);
     return h;
 }
@@ -120,31 +136,44 @@ struct absent {
     size_t n;
 };
 
-static bool counts(const struct holder *h, const struct absent *absent, int64_t now)
+static bool is_absent(const struct holder *h, const struct absent *absent)
 {
     for (size_t i = 0; i < absent->n; i++)
         if (strcmp(h->uid, absent->uids[i]) == 0)
-            return false;
-    return !h->binding || now < h->expires_ms;
+            return true;
+    return false;
 }
 
-static struct fraction_card *card_of(struct view *v, const char *uuid)
+static struct fraction_card *card_of(struct fraction_card *cards, unsigned n, const char *uuid)
 {
-    for (unsigned i = 0; i < v->picture.n; i++)
-        if (strcmp(v->cards[i].uuid, uuid) == 0)
-            return &v->cards[i];
+    for (unsigned i = 0; i < n; i++)
+        if (strcmp(cards[i].uuid, uuid) == 0)
+            return &cards[i];
     return NULL;
 }
 
-static void take_holders(struct view *v, const struct node *n, const struct absent *absent)
+static void take_holder(const struct holder *h, struct fraction_card *cards, unsigned n)
 {
-    int64_t now = clock_mono_ms(v->clk);
-    for (const struct holder *h = n->holders; h; h = h->next)
-        for (size_t i = 0; counts(h, absent, now) && i < h->shares.n; i++) {
-            struct fraction_card *c = card_of(v, h->shares.items[i].uuid);
-            if (c)
-                c->used = fraction_add(c->used, h->shares.items[i].size);
-        }
+    for (size_t i = 0; i < h->shares.n; i++) {
+        struct fraction_card *c = card_of(cards, n, h->shares.items[i].uuid);
+        if (c)
+            c->used = fraction_add(c->used, h->shares.items[i].size);
+    }
+}
+
+/* Returns when the first of the assumptions that count ends. */
+static int64_t take_holders(const struct node *n, const struct absent *absent, int64_t now,
+                            struct fraction_card *cards, unsigned n_cards)
+{
+    int64_t first = INT64_MAX;
+    for (const struct holder *h = n->holders; h; h = h->next) {
+        if (is_absent(h, absent) || (h->binding && now >= h->expires_ms))
+            continue;
+        take_holder(h, cards, n_cards);
+        if (h->binding && h->expires_ms < first)
+            first = h->expires_ms;
+    }
+    return first;
 }
 
 /* What the pod has is known by its record. */
@@ -156,34 +185,61 @@ static bool is_recorded(const struct node *n, const char *pod)
     return false;
 }
 
-static void take_told(struct view *v, const struct node *n, const struct node_cards *cards)
+static void take_told(const struct node *n, const struct node_cards *from,
+                      struct fraction_card *cards)
 {
-    for (size_t i = 0; i < cards->n_told; i++) {
-        const struct told_share *t = &cards->told[i];
-        struct fraction_card *c = &v->cards[t->card];
+    for (size_t i = 0; i < from->n_told; i++) {
+        const struct told_share *t = &from->told[i];
+        struct fraction_card *c = &cards[t->card];
         if (!is_recorded(n, t->pod))
             c->used = t->whole ? c->total : fraction_add(c->used, t->size);
     }
+}
+
+/* Fills in as many cards as `from` has. Returns until when that holds. */
+static int64_t draw(const struct view *v, const struct node *n, const struct node_cards *from,
+                    const struct absent *absent, struct fraction_card *cards)
+{
+    memcpy(cards, from->cards, from->n * sizeof(*cards));
+    int64_t until = take_holders(n, absent, clock_mono_ms(v->clk), cards, from->n);
+    take_told(n, from, cards);
+    return until;
 }
 
 const struct fraction_node *view_node_without(struct view *v, const char *node,
                                               const char *const *uids, size_t n_uids)
 {
     const struct node *n = strmap_get(v->nodes, node);
-    const struct node_cards *cards = n ? node_cards_of(n->device) : NULL;
-    const struct absent absent = {uids, n_uids};
-    if (!cards)
+    const struct node_cards *from = n ? node_cards_of(n->device) : NULL;
+    if (!from)
         return NULL;
-    memcpy(v->cards, cards->cards, cards->n * sizeof(*v->cards));
-    v->picture = (struct fraction_node){.cards = v->cards, .n = cards->n};
-    take_holders(v, n, &absent);
-    take_told(v, n, cards);
+    (void)draw(v, n, from, &(struct absent){uids, n_uids}, v->cards);
+    v->picture = (struct fraction_node){.cards = v->cards, .n = from->n};
     return &v->picture;
 }
 
+static bool is_on(const struct view *v, const char *uid, const char *node)
+{
+    const struct holder *h = strmap_get(v->holders, uid);
+    return h && strcmp(h->shares.node, node) == 0;
+}
+
+/* Most of the nodes that a pod is offered did not change since the last pod. */
 const struct fraction_node *view_node(struct view *v, const char *node, const char *uid)
 {
-    return view_node_without(v, node, &uid, 1);
+    struct node *n = strmap_get(v->nodes, node);
+    const struct node_cards *from = n ? node_cards_of(n->device) : NULL;
+    if (!from)
+        return NULL;
+    if (is_on(v, uid, node))
+        return view_node_without(v, node, &uid, 1);
+    if (n->fresh && clock_mono_ms(v->clk) < n->fresh_until)
+        return &n->picture;
+    n->cards = xreallocarray(n->cards, from->n, sizeof(*n->cards));
+    n->fresh_until = draw(v, n, from, &(struct absent){0}, n->cards);
+    n->picture = (struct fraction_node){.cards = n->cards, .n = from->n};
+    n->fresh = true;
+    return &n->picture;
 }
 
 static int by_priority(const void *a, const void *b)
@@ -258,6 +314,7 @@ static void on_device(void *arg, const struct object *before, const struct objec
     struct node *n = node_at(v, name);
     (void)object_unref(n->device);
     n->device = node_cards_of(after) ? object_ref((struct object *)(uintptr_t)after) : NULL;
+    n->fresh = false;
     drop_if_empty(v, name);
     if (have_grown(v, name, &rooms))
         grow(v, name);
@@ -332,6 +389,7 @@ char *view_confirm(struct view *v, const char *uid, const char *node)
     if (!h || !h->binding || now >= h->expires_ms || strcmp(h->shares.node, node) != 0)
         return NULL;
     h->expires_ms = now + VIEW_BOUND_MS;
+    node_at(v, node)->fresh = false;
     return xstrdup(h->binding);
 }
 
@@ -354,8 +412,9 @@ struct view *view_free(struct view *v)
         return NULL;
     while (strmap_next(v->holders, &pos, &key, &value))
         free_holder(value);
-    for (pos = 0; strmap_next(v->nodes, &pos, &key, &value); free(value))
-        (void)object_unref(((struct node *)value)->device);
+    pos = 0;
+    while (strmap_next(v->nodes, &pos, &key, &value))
+        free_node(value);
     (void)strmap_free(v->holders);
     (void)strmap_free(v->nodes);
     (void)pthread_mutex_destroy(&v->mu);
