@@ -72,6 +72,37 @@ static unsigned add_card(struct node_cards *n, const struct device_card *c,
     return n->n++;
 }
 
+static bool is_linked(const struct device_card *a, const struct device_card *b)
+{
+    for (size_t i = 0; i < a->n_linked_with; i++)
+        if (a->linked_with[i] == b->index)
+            return true;
+    return false;
+}
+
+/* A Device says whether two cards are linked, and where they are plugged in: less than their agent knows,
+ * in the same order (NVIDIA's go-gpuallocator). */
+static uint16_t closeness(const struct device_card *a, const struct device_card *b)
+{
+    enum { LINKED = 100, ONE_ROOT = 40, ONE_NODE = 20, ONE_MACHINE = 10 };
+    uint16_t score = ONE_MACHINE;
+    if (a->numa_node >= 0 && a->numa_node == b->numa_node)
+        score = ONE_NODE;
+    if (a->pcie_root && b->pcie_root && strcmp(a->pcie_root, b->pcie_root) == 0)
+        score = ONE_ROOT;
+    return is_linked(a, b) || is_linked(b, a) ? (uint16_t)(score + LINKED) : score;
+}
+
+static void connect(struct node_cards *n, const struct device_status *s)
+{
+    n->pairs = xcalloc((size_t)n->n * n->n, sizeof(*n->pairs));
+    for (unsigned a = 0; a < n->n; a++)
+        for (unsigned b = 0; b < n->n; b++)
+            if (a != b)
+                n->pairs[a * n->n + b] = closeness(device_status_card(s, n->cards[a].uuid),
+                                                   device_status_card(s, n->cards[b].uuid));
+}
+
 /* --- What is given out --- */
 
 static void tell(struct node_cards *n, unsigned card, const struct device_consumer *by,
@@ -141,6 +172,7 @@ static void free_cards(void *payload)
     }
     for (size_t i = 0; i < n->n_told; i++)
         free(n->told[i].pod);
+    free(n->pairs);
     free(n->cards);
     free(n->told);
     free(n);
@@ -159,6 +191,7 @@ static int read_device(const json_t *device, void **ret, struct err *e)
     *n = (struct node_cards){.cards = xcalloc(most, sizeof(*n->cards))};
     add_cards(n, &status, &spec, /* only_whole= */ true);
     add_cards(n, &status, &spec, /* only_whole= */ false);
+    connect(n, &status);
     *ret = n;
     return 0;
 }

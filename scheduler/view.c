@@ -214,7 +214,7 @@ const struct fraction_node *view_node_without(struct view *v, const char *node,
     if (!from)
         return NULL;
     (void)draw(v, n, from, &(struct absent){uids, n_uids}, v->cards);
-    v->picture = (struct fraction_node){.cards = v->cards, .n = from->n};
+    v->picture = (struct fraction_node){v->cards, from->n, from->pairs};
     return &v->picture;
 }
 
@@ -237,7 +237,7 @@ const struct fraction_node *view_node(struct view *v, const char *node, const ch
         return &n->picture;
     n->cards = xreallocarray(n->cards, from->n, sizeof(*n->cards));
     n->fresh_until = draw(v, n, from, &(struct absent){0}, n->cards);
-    n->picture = (struct fraction_node){.cards = n->cards, .n = from->n};
+    n->picture = (struct fraction_node){n->cards, from->n, from->pairs};
     n->fresh = true;
     return &n->picture;
 }

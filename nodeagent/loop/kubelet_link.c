@@ -336,6 +336,11 @@ void kubelet_link_set_topology(struct kubelet_link *k, const struct gpu_topology
     k->look_again = true;
 }
 
+const struct card_scores *kubelet_link_scores(const struct kubelet_link *k)
+{
+    return &k->scores;
+}
+
 void kubelet_link_set_runtime(struct kubelet_link *k, const struct cri_runtime *r)
 {
     if (r->kind == CRI_KIND_UNKNOWN)

@@ -70,6 +70,8 @@ void kubelet_link_offer(struct kubelet_link *k, const struct device_table *table
 /* How the cards are connected, by card index. Copies. */
 void kubelet_link_set_topology(struct kubelet_link *k, const struct gpu_topology *t,
                                const int *numa_nodes);
+/* The scores of that topology. Borrowed. */
+const struct card_scores *kubelet_link_scores(const struct kubelet_link *k);
 /* The drivers' device files and libraries for containers; borrowed until the next call. */
 void kubelet_link_set_driver(struct kubelet_link *k, const struct driver_view *driver);
 /* The container runtime decides what an answer has beside CDI names. Until one was found, answers name

@@ -276,7 +276,10 @@ static struct agent_job *next_binding(const struct slot_jobs *s, struct proposal
     const struct device_slots made = cards_slots_made(s->cards);
     auto_free struct slot_card *cards = slot_cards(s, &n);
     auto_free struct share_place *places = share_cards(s, &n_places);
-    const struct slot_rooms rooms = {cards, n, {places, n_places, &s->cards->shares}};
+    const struct slot_rooms rooms = {cards,
+                                     n,
+                                     {places, n_places, &s->cards->shares,
+                                      kubelet_link_scores(s->kubelet)}};
     if (!late_binding_next(s->slots, &rooms, &made, gate, &b))
         return NULL;
     struct agent_job *j = job_of(p, AGENT_JOB_BIND, env, owner);

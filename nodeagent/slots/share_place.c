@@ -16,6 +16,7 @@ struct sight {
     const struct share_place *places[FRACTION_MAX_CARDS];
     struct fraction_card cards[FRACTION_MAX_CARDS];
     unsigned n;
+    uint16_t pairs[FRACTION_MAX_CARDS * FRACTION_MAX_CARDS]; /* n * n */
 };
 
 static bool has_card(const struct share_places *p, const char *uuid)
@@ -85,6 +86,27 @@ static void look(const struct share_places *p, const struct slot_binding *b, str
                 .used = others_on(p, c, b),
             };
         }
+}
+
+static bool wants_topology(const struct fraction_wish *w)
+{
+    for (unsigned i = 0; i < w->n_policies; i++)
+        if (w->policies[i] == FRACTION_TOPOLOGY)
+            return true;
+    return false;
+}
+
+/* The pairs of what is seen; NULL: nobody asks, or nobody knows. */
+static const uint16_t *connect(const struct share_places *p, const struct share_wish *w,
+                               struct sight *s)
+{
+    if (!p->scores || !wants_topology(&w->cards))
+        return NULL;
+    for (unsigned a = 0; a < s->n; a++)
+        for (unsigned b = 0; b < s->n; b++)
+            s->pairs[a * s->n + b] =
+                p->scores->pair[s->places[a] - p->items][s->places[b] - p->items];
+    return s->pairs;
 }
 
 static void put(struct bound_slot *g, const char *uuid, unsigned memory_mib, unsigned percent)
@@ -183,15 +205,15 @@ static int place_given(const struct share_places *p, const struct share_wish *w,
 
 /* --- As the planner chooses --- */
 
-static int place_planned(const struct share_wish *w, const struct sight *s, unsigned count,
-                         struct slot_binding *b, struct err *e)
+static int place_planned(const struct share_places *p, const struct share_wish *w, struct sight *s,
+                         unsigned count, struct slot_binding *b, struct err *e)
 {
     const struct fraction_ask ask = {.container = b->container,
                                      .count = count,
                                      .memory_mib = w->ask.memory_mib,
                                      .memory_percent = w->ask.memory_percent,
                                      .percent = w->ask.compute};
-    const struct fraction_node node = {.cards = s->cards, .n = s->n};
+    const struct fraction_node node = {s->cards, s->n, connect(p, w, s)};
     const struct fraction_pod pod = {.asks = &ask, .n = 1, .wish = w->cards};
     auto_free struct fraction_plan *plan = xmalloc(sizeof(*plan));
     TRY(fraction_search(&node, &pod, plan, e));
@@ -247,5 +269,5 @@ int share_place(const struct share_places *p, const struct share_wish *wish, str
     look(p, b, s);
     if (wish->given)
         return place_given(p, wish, s, b, e);
-    return place_planned(wish, s, missing, b, e);
+    return place_planned(p, wish, s, missing, b, e);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "nodeagent/offer/card_choice.h"
 #include "nodeagent/offer/share_card.h"
 #include "nodeagent/slots/share_wish.h"
 #include "nodeagent/slots/slot_bind.h"
@@ -19,6 +20,8 @@ struct share_places {
     const struct share_place *items; /* borrowed, as shares */
     size_t n;
     const struct shares *shares; /* those that stand */
+    /* How well the cards are connected, by their places in items; NULL: not known. */
+    const struct card_scores *scores;
 };
 
 /* For whom: b's pod and container. The slots are those of b->bound (b->n of them), whose card and

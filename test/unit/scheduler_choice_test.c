@@ -107,6 +107,18 @@ Test(scheduler_choice, cards_that_nobody_shares_are_given_out_as_a_whole_and_fir
     cr_expect_str_eq(assumed("uid-q", "a"), "a-0");
 }
 
+Test(scheduler_choice, the_best_connected_cards_are_taken_where_the_pod_says_so)
+{
+    town_node("a", 3, 0, ", \"linkedWith\": [2]");
+    town_see();
+    (void)choose(town_pod("p", "\"hami.io/gpu-scheduler-policy\": \"topology-aware\"",
+                          LIMITS("\"nvidia.com/gpu\": \"2\", \"nvidia.com/gpumem\": \"3000\"")),
+                 NAMES("a"));
+    auto_json json_t *annotations = town_assumed("uid-p", "a");
+    const char *hami = json_string_value(json_object_get(annotations, HAMI_ALLOCATED));
+    cr_expect_str_eq(hami, "a-0,NVIDIA,3000,0:a-2,NVIDIA,3000,0:;");
+}
+
 /* --- Room --- */
 
 Test(scheduler_choice, what_was_assumed_is_taken_until_it_is_too_long_ago)

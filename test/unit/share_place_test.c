@@ -13,6 +13,7 @@ enum { N_CARDS = 4 };
 static struct gpu_card cards[N_CARDS];
 static struct share_place places[N_CARDS];
 static struct shares shares;
+static struct card_scores scores;
 static char ns[] = "ns", name[] = "pod", uid[] = "u1", main_name[] = "main", other[] = "u0";
 
 static void set_up(void)
@@ -29,6 +30,7 @@ static void set_up(void)
                                          .open = true};
     }
     shares = (struct shares){0};
+    scores = (struct card_scores){0};
 }
 
 static void tear_down(void)
@@ -62,7 +64,7 @@ static void check_placed(unsigned number, const struct share_wish *w, const char
 {
     struct bound_slot bound[8] = {0};
     struct slot_binding b = {ns, name, uid, main_name, bound, w->ask.count, .unplaced = {0}};
-    const struct share_places p = {places, N_CARDS, &shares};
+    const struct share_places p = {places, N_CARDS, &shares, &scores};
     auto_err struct err e = {0};
     char text[512] = "";
     for (unsigned i = 0; i < b.n; i++)
@@ -165,6 +167,26 @@ Test(share_place, a_card_whose_compute_is_asked_for_whole_is_shared_with_nobody)
     check_placed(1, &w, "GPU-1 1000 0");
     places[1].open = false;
     check_placed(1, &w, "(1 of 4 is unhealthy, 2 of 4 are given out as a whole only)");
+}
+
+/* Cards 0 and 3 of four that give shares are linked, and so are 1 and 2. */
+static void link_cards(void)
+{
+    for (unsigned i = 0; i < N_CARDS; i++) {
+        places[i].card.only_whole = false;
+        places[i].card.total.shares = 10;
+        scores.pair[i][N_CARDS - 1 - i] = 100;
+    }
+}
+
+Test(share_place, the_best_connected_cards_are_taken_where_the_pod_says_so)
+{
+    struct share_wish w = wish(2, 3000, 0);
+    link_cards();
+    check_placed(0, &w, "GPU-0 3000 0, GPU-1 3000 0");
+    w.cards.n_policies = 1;
+    w.cards.policies[0] = FRACTION_TOPOLOGY;
+    check_placed(0, &w, "GPU-0 3000 0, GPU-3 3000 0");
 }
 
 /* --- As a scheduler chose --- */
