@@ -49,6 +49,7 @@ static int assume(struct view *v, const struct pod_ask *a, const char *name,
         add_container(a, n, plan, i, &r);
     TRY(binding_text(a, &r, ret_binding, e));
     pod_shares_add(&shares, a->pod, &r);
+    TRY(view_check_quota(v, a->uid, &shares, e));
     view_assume(v, a->uid, name, &shares, *ret_binding);
     return 0;
 }

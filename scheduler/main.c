@@ -14,6 +14,7 @@
 #include "kubeclient/http.h"
 #include "scheduler/extender.h"
 #include "scheduler/node_cards.h"
+#include "scheduler/quota.h"
 #include "service/http_child.h"
 #include "service/http_server.h"
 #include "service/listen_socket.h"
@@ -142,7 +143,8 @@ static void make_parts(struct process *p)
     p->view = view_new(clock_real(), wake_grown, p->wake);
     struct informer *devices = watch(p, &node_cards_type, /* fields= */ NULL, &rng);
     struct informer *pods = watch(p, &pod_shares_type, UNFINISHED, &rng);
-    view_follow(p->view, devices, pods);
+    struct informer *quotas = watch(p, &quota_type, /* fields= */ NULL, &rng);
+    view_follow(p->view, &(struct view_caches){devices, pods, quotas});
     const struct binder_opts o = {.kc = p->kc,
                                   .view = p->view,
                                   .metrics = p->metrics,
@@ -151,6 +153,7 @@ static void make_parts(struct process *p)
     p->extender = extender_new(p->view, p->binder, p->wake, p->metrics);
     manager_add_informer(p->manager, devices);
     manager_add_informer(p->manager, pods);
+    manager_add_informer(p->manager, quotas);
     manager_add_controller(p->manager, binder_workers(p->binder));
     manager_add_controller(p->manager, wake_workers(p->wake));
 }

@@ -64,6 +64,8 @@ void pod_shares_add(struct pod_shares *shares, const json_t *pod, const struct a
 {
     static const char *const lists[] = {"initContainers", "containers"};
     struct sums s = {.shares = shares};
+    const char *ns = JX_STR_AT(pod, "metadata", "namespace");
+    xstr_set(&shares->ns, ns ? ns : "");
     shares->priority = json_integer_value(JX_AT(pod, "spec", "priority"));
     for (size_t l = 0; l < ARRAY_LEN(lists); l++) {
         const json_t *list = JX_AT(pod, "spec", lists[l]);
@@ -81,6 +83,7 @@ void pod_shares_done(struct pod_shares *s)
         free(s->items[i].uuid);
     free(s->items);
     free(s->node);
+    free(s->ns);
     *s = (struct pod_shares){0};
 }
 

@@ -14,6 +14,7 @@ struct pod_share {
 };
 
 struct pod_shares {
+    char *ns;                /* the pod's namespace */
     char *node;              /* where it is bound */
     int64_t priority;        /* of the pod, among pods */
     struct pod_share *items; /* one for each card */
@@ -25,7 +26,7 @@ struct pod_shares {
 extern const struct object_type pod_shares_type;
 const struct pod_shares *pod_shares_of(const struct object *pod); /* NULL: none. Borrowed */
 
-/* Fills in items and priority, by a pod's spec and what its containers were given. */
+/* Fills in namespace, priority and items, by a pod and what its containers were given. */
 void pod_shares_add(struct pod_shares *s, const json_t *pod, const struct allocation *a);
 void pod_shares_done(struct pod_shares *s);
 AUTO_DEFINE(pod_shares, struct pod_shares, pod_shares_done)

@@ -9,6 +9,7 @@
 #include "base/xalloc.h"
 
 #include "scheduler/node_cards.h"
+#include "scheduler/quota.h"
 
 /* A pod that has shares. */
 struct holder {
@@ -36,6 +37,7 @@ struct view {
     pthread_mutex_t mu;
     struct strmap *nodes;   /* by name: struct node */
     struct strmap *holders; /* by the pod's uid: struct holder */
+    struct store *quotas;   /* borrowed */
     /* What view_node_without gave last. */
     struct fraction_card cards[FRACTION_MAX_CARDS];
     struct fraction_node picture;
@@ -322,7 +324,9 @@ static void on_device(void *arg, const struct object *before, const struct objec
 
 static void copy_shares(const struct pod_shares *from, struct pod_shares *to)
 {
-    *to = (struct pod_shares){.node = xstrdup(from->node), .priority = from->priority};
+    *to = (struct pod_shares){.ns = xstrdup(from->ns),
+                              .node = xstrdup(from->node),
+                              .priority = from->priority};
     for (size_t i = 0; i < from->n; i++) {
         struct pod_share *s = XPUSH(to->items, to->n);
         *s = (struct pod_share){xstrdup(from->items[i].uuid), from->items[i].size};
@@ -349,10 +353,46 @@ static void on_pod(void *arg, const struct object *before, const struct object *
         grow(v, was->node);
 }
 
-void view_follow(struct view *v, struct informer *devices, struct informer *pods)
+/* Any node will do: kube-scheduler tries all refused pods again, whatever node is told of. */
+static void on_quota(void *arg, const struct object *before, const struct object *after, bool stale)
 {
-    informer_add_handler(devices, on_device, v);
-    informer_add_handler(pods, on_pod, v);
+    struct view *v = arg;
+    const char *node;
+    void *value;
+    size_t pos = 0;
+    (void)stale;
+    if (!before || (!object_payload(before) && !object_payload(after)))
+        return;
+    HOLD(&v->mu);
+    if (strmap_next(v->nodes, &pos, &node, &value))
+        grow(v, node);
+}
+
+void view_follow(struct view *v, const struct view_caches *c)
+{
+    v->quotas = informer_store(c->quotas);
+    quota_add_index(v->quotas);
+    informer_add_handler(c->devices, on_device, v);
+    informer_add_handler(c->pods, on_pod, v);
+    informer_add_handler(c->quotas, on_quota, v);
+}
+
+int view_check_quota(struct view *v, const char *uid, const struct pod_shares *s, struct err *e)
+{
+    int64_t now = clock_mono_ms(v->clk);
+    struct quota_use use = {0};
+    const char *key;
+    void *value;
+    if (!quota_bounds(v->quotas, s->ns))
+        return 0;
+    for (size_t pos = 0; strmap_next(v->holders, &pos, &key, &value);) {
+        const struct holder *h = value;
+        bool counts = !h->binding || now < h->expires_ms;
+        if (counts && strcmp(h->uid, uid) != 0 && strcmp(h->shares.ns, s->ns) == 0)
+            quota_use_add(&use, &h->shares);
+    }
+    quota_use_add(&use, s);
+    return quota_check(v->quotas, s->ns, &use, e);
 }
 
 /* --- Decisions --- */

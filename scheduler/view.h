@@ -31,8 +31,12 @@ typedef void view_grown_fn(void *arg, const char *node);
 
 /* clk outlives it. grown NULL: nobody asks. */
 struct view *view_new(const struct clock *clk, view_grown_fn *grown, void *arg);
-/* Follows the caches; before they run. The types are node_cards_type and pod_shares_type. */
-void view_follow(struct view *v, struct informer *devices, struct informer *pods);
+/* The caches, of the types node_cards_type, pod_shares_type and quota_type. */
+struct view_caches {
+    struct informer *devices, *pods, *quotas;
+};
+/* Follows them; before they run. They outlive the view's use. */
+void view_follow(struct view *v, const struct view_caches *c);
 struct view *view_free(struct view *v);
 AUTO_DEFINE_PTR(view, struct view, view_free)
 #define auto_view AUTO_PTR(view)
@@ -54,6 +58,9 @@ struct view_pod {
     int64_t priority;
 };
 size_t view_pods_below(struct view *v, const char *node, int64_t priority, struct view_pod **ret);
+/* Whether the quotas of its namespace allow a pod these shares. ERR_UNAVAILABLE. */
+int view_check_quota(struct view *v, const char *uid, const struct pod_shares *s,
+                     struct err *e) MUST_CHECK;
 /* The pod has these shares of the node from now on, in place of what was assumed for it before.
  * items_take is emptied. binding: the annotations of its Binding, as JSON text; copied. */
 void view_assume(struct view *v, const char *uid, const char *node, struct pod_shares *items_take,

@@ -196,6 +196,39 @@ Test(scheduler_choice, a_sick_card_and_one_that_is_to_change_get_no_shares)
     cr_expect_str_eq(choose(town_pod("q", "", PART(1000)), NAMES("a")), "");
 }
 
+/* --- Quotas --- */
+
+#define MIB_AND_PERCENT(mib, percent)                                                              \
+    LIMITS("\"nvidia.com/gpu\": \"2\", \"nvidia.com/gpumem\": \"" #mib                             \
+           "\", \"nvidia.com/gpucores\": \"" #percent "\"")
+
+Test(scheduler_choice, a_quota_bounds_the_shares_of_a_namespace_each_counted)
+{
+    town_node("a", 2, 0, "");
+    town_quota("team", "\"limits.nvidia.com/gpumem\": \"10000\", \"limits.nvidia.com/gpucores\": "
+                       "\"100\"");
+    town_see();
+    cr_expect_str_eq(choose(town_pod("p", "", MIB_AND_PERCENT(3000, 10)), NAMES("a")), "a");
+    cr_expect_str_eq(choose(town_pod("q", "", MIB_AND_PERCENT(3000, 10)), NAMES("a")), "");
+    cr_expect_str_eq(choice.refused[0].why,
+                     "quota team of namespace ns: there would be 12000 of 10000 "
+                     "limits.nvidia.com/gpumem: end pods of the namespace, or raise it");
+    cr_expect_not(choice.refused[0].never);
+    cr_expect_str_eq(choose(town_pod("q", "", MIB_AND_PERCENT(2000, 50)), NAMES("a")), "");
+    cr_expect_str_eq(choose(town_pod("q", "", MIB_AND_PERCENT(2000, 40)), NAMES("a")), "a");
+}
+
+Test(scheduler_choice, each_of_several_quotas_holds_and_0_allows_nothing)
+{
+    town_node("a", 2, 0, "");
+    town_quota("wide", "\"limits.nvidia.com/gpumem\": \"1Mi\"");
+    town_quota("none", "\"limits.nvidia.com/gpucores\": \"0\"");
+    town_quota("else", "\"limits.cpu\": \"0\"");
+    town_see();
+    cr_expect_str_eq(choose(town_pod("p", "", MIB_AND_PERCENT(3000, 10)), NAMES("a")), "");
+    cr_expect_str_eq(choose(town_pod("p", "", MIB_AND_PERCENT(3000, 0)), NAMES("a")), "a");
+}
+
 /* --- Pods --- */
 
 Test(scheduler_choice, a_pod_that_cannot_be_meant_is_refused_for_good_everywhere)

@@ -9,6 +9,7 @@
 
 #include "kubeclient/client.h"
 #include "scheduler/node_cards.h"
+#include "scheduler/quota.h"
 
 struct clock *town_clk;
 struct scope *town_scope;
@@ -16,7 +17,7 @@ struct kc *town_kc;
 struct view *town_view;
 struct sb town_grown;
 
-static struct informer *devices, *pods;
+static struct informer *devices, *pods, *quotas;
 
 static void on_grown(void *arg, const char *node)
 {
@@ -40,13 +41,15 @@ void town_set_up(void)
     town_view = view_new(town_clk, on_grown, NULL);
     devices = follow(&node_cards_type);
     pods = follow(&pod_shares_type);
-    view_follow(town_view, devices, pods);
+    quotas = follow(&quota_type);
+    view_follow(town_view, &(struct view_caches){devices, pods, quotas});
 }
 
 void town_tear_down(void)
 {
     (void)informer_free(devices);
     (void)informer_free(pods);
+    (void)informer_free(quotas);
     (void)view_free(town_view);
     (void)kc_free(town_kc);
     (void)scope_free(town_scope);
@@ -60,6 +63,7 @@ void town_see(void)
     for (int i = 0; i < 2; i++) {
         (void)!informer_step(devices, town_scope, /* ret_wait_ms= */ NULL, &e);
         (void)!informer_step(pods, town_scope, /* ret_wait_ms= */ NULL, &e);
+        (void)!informer_step(quotas, town_scope, /* ret_wait_ms= */ NULL, &e);
     }
 }
 
@@ -160,4 +164,13 @@ void town_delete(const char *pod)
     auto_err struct err e = {0};
     const struct kc_target t = {.res = pod_shares_type.resource, .ns = "ns", .name = pod};
     cr_assert_eq(kc_remove(town_kc, town_scope, &t, NULL, &e), 0, "%s", err_msg(&e));
+}
+
+void town_quota(const char *name, const char *hard)
+{
+    const struct kc_target t = {.res = quota_type.resource, .ns = "ns"};
+    json_decref(
+        create(&t, object("{\"apiVersion\": \"v1\", \"kind\": \"ResourceQuota\", \"metadata\": "
+                          "{\"name\": \"%s\", \"namespace\": \"ns\"}, \"spec\": {\"hard\": {%s}}}",
+                          name, hard)));
 }

@@ -31,6 +31,8 @@ json_t *town_pod(const char *name, const char *annotations, const char *spec);
 /* The API server has such a pod: as it is there, with the uid that it was given. New reference. */
 json_t *town_create(const char *name, const char *annotations, const char *spec);
 void town_delete(const char *pod);
+/* A ResourceQuota of the namespace "ns", by the members of its spec.hard. */
+void town_quota(const char *name, const char *hard);
 /* The annotations that are assumed for its Binding; NULL: none are. New reference. */
 json_t *town_assumed(const char *uid, const char *node);
 /* Binds a pod of the API server by what was assumed for it. */
