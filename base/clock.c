@@ -43,6 +43,12 @@ int64_t clock_wall_ms(const struct clock *c)
     return c->fake ? atomic_load(&c->wall_ms) : read_ms(CLOCK_REALTIME);
 }
 
+int64_t clock_used_ms(pid_t pid)
+{
+    clockid_t used;
+    return clock_getcpuclockid(pid, &used) == 0 ? read_ms(used) : 0;
+}
+
 struct clock *clock_fake_new(int64_t wall_ms)
 {
     struct clock *c = xmalloc(sizeof(*c));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/auto.h"
 
@@ -18,6 +19,9 @@ const struct clock *clock_real(void);
 int64_t clock_mono_ms(const struct clock *c);
 int64_t clock_boot_ms(const struct clock *c);
 int64_t clock_wall_ms(const struct clock *c);
+
+/* The processor time that a process has used; 0 when there is none of this number. */
+int64_t clock_used_ms(pid_t pid);
 
 /* A clock that changes only through the functions below. Caller frees with clock_free. */
 struct clock *clock_fake_new(int64_t wall_ms);

@@ -24,11 +24,16 @@ enum {
      * the program itself and for fragmentation. Two children and the parent stay below the limit of
      * the agent's container (128 MiB). */
     MAX_BYTES = 36 << 20,
+    /* Bodies (16 MiB), in memory that doubles as they grow. */
+    MAX_UPLOAD_BYTES = 34 << 20,
     /* A request takes a fraction of a millisecond, and a child lives for a day: some 30,000 probes
      * and scrapes. The rest is half a minute for a fault that spins. */
     MAX_CPU_S = 30,
     /* A handshake takes a millisecond or two, and each scrape makes one. */
     MAX_CPU_TLS_S = 300,
+    /* A kube-scheduler asks hundreds of times a second, so the parent replaces the child long
+     * before it has used up its time. */
+    MAX_CPU_POST_S = 2 * HTTP_CHILD_WORN_S,
     /* Besides connections: inherited descriptors, and those of the library for the socket. */
     OTHER_FDS = SANDBOX_FIRST_OWN_FD + 8,
 };
@@ -73,13 +78,22 @@ static int prepare_tls(struct tls_pair *ret, struct err *e)
     return 0;
 }
 
-static int serve(const struct task *t, struct err *e)
+static struct sandbox confinement(const struct task *t)
 {
     static_assert((int)HTTP_CHILD_FDS == SANDBOX_FIRST_OWN_FD, "what is inherited");
-    const struct sandbox s = {.uid = (uid_t)t->uid,
-                              .max_fds = OTHER_FDS + HTTP_FRONT_MAX_CONNECTIONS,
-                              .max_bytes = SANDBOX_SANITIZED ? 0 : MAX_BYTES,
-                              .max_cpu_s = t->tls ? MAX_CPU_TLS_S : MAX_CPU_S};
+    static_assert((int)MAX_CPU_POST_S >= (int)MAX_CPU_TLS_S, "a port may have both");
+    size_t max_bytes = t->terms.posts ? MAX_BYTES + MAX_UPLOAD_BYTES : MAX_BYTES;
+    return (struct sandbox){.uid = (uid_t)t->uid,
+                            .max_fds = OTHER_FDS + HTTP_FRONT_MAX_CONNECTIONS,
+                            .max_bytes = SANDBOX_SANITIZED ? 0 : max_bytes,
+                            .max_cpu_s = t->terms.posts ? MAX_CPU_POST_S
+                                         : t->tls       ? MAX_CPU_TLS_S
+                                                        : MAX_CPU_S};
+}
+
+static int serve(const struct task *t, struct err *e)
+{
+    const struct sandbox s = confinement(t);
     struct tls_pair pair = {0}; /* freed by the end of the process */
     const struct http_front_options o = {.socket = HTTP_CHILD_SOCKET,
                                          .paths = t->paths,

@@ -20,6 +20,9 @@
 /* Stands before the path of a route that takes a body. */
 #define HTTP_CHILD_POST "POST "
 
+/* Processor time after which the parent replaces a child that takes bodies. */
+enum { HTTP_CHILD_WORN_S = 150 };
+
 /* Its descriptor numbers. */
 enum { HTTP_CHILD_CHANNEL = 3, HTTP_CHILD_SOCKET = 4, HTTP_CHILD_PAIR = 5, HTTP_CHILD_FDS = 8 };
 

@@ -28,7 +28,7 @@ enum {
     UPLOAD_MS = 10 * 1000,
     /* Time for the next request on an idle connection that has posted, once the parent ordered the
      * end. */
-    LAST_POST_MS = 1000,
+    LAST_POST_MS = 250,
     DEFAULT_HELD_BYTES = 16 << 20,
     DEFAULT_UPLOAD_BYTES = 16 << 20,
 };
@@ -39,6 +39,7 @@ enum {
     "SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-RSA:-AES-128-CBC:-AES-256-CBC:-SHA1:"          \
     "%SERVER_PRECEDENCE:%NO_TICKETS"
 
+/* HTTP_MAX_UPLOAD_BYTES in words. */
 #define TOO_LONG "a body has at most 1 MiB\n"
 
 struct http_front {
@@ -186,9 +187,17 @@ static int listen_to_parent(struct http_front *f, struct err *e)
 
 /* --- Requests --- */
 
-static enum MHD_Result result(bool good)
+static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status, const char *why)
 {
-    return good ? MHD_YES : MHD_NO;
+    return text_refuse(connection, status, why, /* allow= */ NULL) ? MHD_YES : MHD_NO;
+}
+
+static enum MHD_Result refuse_method(struct MHD_Connection *connection, bool posts)
+{
+    bool sent =
+        text_refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED,
+                    posts ? "only POST\n" : "only GET and HEAD\n", posts ? "POST" : "GET, HEAD");
+    return sent ? MHD_YES : MHD_NO;
 }
 
 /* n_routes: no such page. */
@@ -226,13 +235,10 @@ static enum MHD_Result begin(struct http_front *f, struct MHD_Connection *connec
     size_t route = route_of(f, path);
     struct guest *g = guest_of(connection);
     bool posts = takes_body(f, route);
-    if (posts && strcmp(method, MHD_HTTP_METHOD_POST) != 0)
-        return result(text_refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only POST\n", "POST"));
-    if (!posts && !is_read(method))
-        return result(text_refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n",
-                                  "GET, HEAD"));
+    if (posts ? strcmp(method, MHD_HTTP_METHOD_POST) != 0 : !is_read(method))
+        return refuse_method(connection, posts);
     if (posts && !http_upload_may_have(length_of(connection)))
-        return result(text_refuse(connection, MHD_HTTP_CONTENT_TOO_LARGE, TOO_LONG, NULL));
+        return refuse(connection, MHD_HTTP_CONTENT_TOO_LARGE, TOO_LONG);
     struct request *r = xmalloc(sizeof(*r));
     *r = (struct request){.connection = connection, .route = route};
     *ret_request = r;
@@ -251,16 +257,15 @@ static enum MHD_Result receive(struct http_front *f, struct request *r, const ch
     *len = 0;
     if (!takes_body(f, r->route))
         return MHD_YES;
-    return result(http_upload_add(&f->questions.uploads, &r->upload, bytes, n));
+    return http_upload_add(&f->questions.uploads, &r->upload, bytes, n) ? MHD_YES : MHD_NO;
 }
 
 static enum MHD_Result refuse_body(const struct request *r)
 {
     if (r->upload.fault == HTTP_UPLOAD_TOO_LONG)
-        return result(
-            text_refuse(r->connection, MHD_HTTP_CONTENT_TOO_LARGE, TOO_LONG, /* allow= */ NULL));
-    return result(text_refuse(r->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
-                              "too many bodies at once; try again\n", /* allow= */ NULL));
+        return refuse(r->connection, MHD_HTTP_CONTENT_TOO_LARGE, TOO_LONG);
+    return refuse(r->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+                  "too many bodies at once; try again\n");
 }
 
 /* The request is complete. */
@@ -269,13 +274,11 @@ static enum MHD_Result end(struct http_front *f, struct request *r)
     struct guest *g = guest_of(r->connection);
     g->until_ms = 0;
     if (r->route == f->questions.terms.n_routes)
-        return result(
-            text_refuse(r->connection, MHD_HTTP_NOT_FOUND, "no such page\n", /* allow= */ NULL));
+        return refuse(r->connection, MHD_HTTP_NOT_FOUND, "no such page\n");
     if (r->upload.fault)
         return refuse_body(r);
     if (f->questions.terms.guarded && !http_token_of(r->connection))
-        return result(text_refuse(r->connection, MHD_HTTP_UNAUTHORIZED,
-                                  "this page needs a bearer token\n", /* allow= */ NULL));
+        return refuse(r->connection, MHD_HTTP_UNAUTHORIZED, "this page needs a bearer token\n");
     g->waits = true;
     questions_ask(&f->questions, r);
     return MHD_YES;
@@ -289,7 +292,7 @@ static enum MHD_Result give_text(struct request *r)
     g->reads = true;
     bool sent = text_send(t, r->connection);
     text_unref(t);
-    return result(sent);
+    return sent ? MHD_YES : MHD_NO;
 }
 
 /* Called when the headers are read, for each part of the body, when that is complete, and again

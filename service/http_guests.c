@@ -17,14 +17,14 @@ static void send_away(struct guest *g)
 }
 
 /* Slow senders could hold all connections for ever and keep the kubelet's probes out, so the oldest
- * connection is closed to make room. One that waits for the parent is not slow, and would leave no
- * room before the answer is there. */
+ * connection is closed to make room for the newest. One that waits for the parent is not slow, and
+ * would leave no room before the answer is there. */
 static void make_room(struct guests *gs)
 {
     size_t staying = 0;
     for (size_t i = 0; i < gs->n; i++)
         staying += !gs->all[i]->leaves;
-    for (size_t i = 0; i < gs->n && staying > HTTP_FRONT_CONNECTIONS; i++) {
+    for (size_t i = 0; i + 1 < gs->n && staying > HTTP_FRONT_CONNECTIONS; i++) {
         if (gs->all[i]->leaves || gs->all[i]->waits)
             continue;
         send_away(gs->all[i]);

@@ -91,7 +91,11 @@ static int add_listener(struct http_server *srv, const struct http_listener *o, 
     struct listener *l = &srv->listeners[srv->n++];
     *l = (struct listener){
         .srv = srv,
-        .port = {.addr = o->addr, .gate = o->gate, .tls = o->tls, .renew_ms = o->renew_ms},
+        .port = {.addr = o->addr,
+                 .gate = o->gate,
+                 .tls = o->tls,
+                 .renew_ms = o->renew_ms,
+                 .renew_cpu_ms = o->renew_cpu_ms},
         .fd = -1,
     };
     if (!o->addr || !*o->addr)

@@ -38,6 +38,8 @@ struct http_listener {
      * its address. The paths are borrowed. */
     struct tls_files tls;
     int renew_ms; /* age at which the serving process is replaced; 0: a day */
+    /* Processor time after which one that takes bodies is replaced; 0: 150 s. */
+    int renew_cpu_ms;
 };
 
 struct http_server;

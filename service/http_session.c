@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/xalloc.h"
 
+#include "service/http_child.h"
 #include "service/http_intake.h"
 
 enum {
@@ -20,6 +21,9 @@ enum {
     /* Age at which a child that was asked is replaced, long before probes and scrapes have used up
      * its CPU limit (http_child.c). */
     RENEW_MS = 24 * 3600 * 1000,
+    /* Requests with a body from one look at the child's processor time to the next. The longest
+     * takes some milliseconds of it. */
+    WEAR_REQUESTS = 256,
 };
 
 /* The next thing to do without a question from the child. */
@@ -45,6 +49,7 @@ struct session {
     struct waiting seats[HTTP_MAX_QUESTIONS]; /* by the question's number, which is unique */
     size_t n_waiting;
     bool handed_on[HTTP_MAX_QUESTIONS]; /* to a http_post_fn; not answered yet */
+    unsigned n_handed_on;               /* since the last look at the child's processor time */
 };
 
 static bool answer(const struct session *s, uint16_t question, int status, const struct sb *body)
@@ -162,6 +167,7 @@ static bool hand_on(struct session *s, const struct http_ask *a, const char *bod
     if (!reply)
         return refuse_for_now(s, a->question);
     s->handed_on[a->question] = true;
+    s->n_handed_on++;
     r->post(r->arg, reply, body, a->body_len);
     return send_replies(s);
 }
@@ -253,6 +259,20 @@ static bool is_old(const struct http_port *port, struct due *d, int64_t now)
     return d->asked;
 }
 
+/* Makes a child old that has used much of its processor time. */
+static void look_for_wear(struct session *s)
+{
+    int64_t limit_ms =
+        s->port->renew_cpu_ms ? s->port->renew_cpu_ms : HTTP_CHILD_WORN_S * INT64_C(1000);
+    if (s->n_handed_on < WEAR_REQUESTS)
+        return;
+    s->n_handed_on = 0;
+    if (s->due.leaving || clock_used_ms(s->child->pid) < limit_ms)
+        return;
+    s->due.old_at_ms = clock_mono_ms(clock_real());
+    s->due.at_ms = s->due.old_at_ms;
+}
+
 /* False: the child's life ends. */
 static bool do_what_is_due(struct session *s)
 {
@@ -299,6 +319,7 @@ static bool react(struct session *s, const struct pollfd fds[EVENTS])
     if (going && fds[CHANNEL].revents) {
         s->due.asked = true;
         going = serve_child(s);
+        look_for_wear(s);
     }
     if (going && due_in_ms(&s->due) == 0)
         going = do_what_is_due(s);

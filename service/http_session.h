@@ -30,6 +30,7 @@ struct http_port {
     struct tls_pair pair; /* the certificate of the next child; empty: plain HTTP */
     bool complained;      /* it was logged that the files are unusable */
     int renew_ms;         /* age at which the process is replaced; 0: a day */
+    int renew_cpu_ms;     /* processor time after which one that takes bodies is; 0: 150 s */
 };
 
 /* Why a conversation ended. */

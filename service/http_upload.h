@@ -25,7 +25,7 @@ enum http_upload_fault {
 
 /* The body of a request. Zero is an empty one. */
 struct upload {
-    struct sb bytes;
+    struct sb bytes;              /* at most HTTP_MAX_UPLOAD_BYTES */
     size_t received;              /* with what was discarded */
     enum http_upload_fault fault; /* it exceeded a bound: it is empty, and the rest is discarded */
 };
@@ -33,8 +33,8 @@ struct upload {
 /* The longest body that a length in a request's headers (a decimal number; NULL: none) may
  * announce. */
 bool http_upload_may_have(const char *length);
-/* Appends what was received. False: its sender does not stop after the bound and is not worth
- * listening to. */
+/* Appends what was received. False: the body goes on far beyond the bound, and its connection is to
+ * be closed. */
 bool http_upload_add(struct uploads *all, struct upload *u, const char *bytes, size_t len);
 /* Frees the bytes. */
 void http_upload_done(struct uploads *all, struct upload *u);

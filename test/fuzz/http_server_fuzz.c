@@ -16,6 +16,7 @@
 
 #include "service/http_channel.h"
 #include "service/http_front.h"
+#include "service/http_intake.h"
 
 /*
  * Input: what strangers do to the server over real sockets. Bytes are sent as they are, on the
@@ -27,9 +28,10 @@
  *     u  a request to upgrade to HTTP/2           w  one to upgrade to WebSocket
  *     t  the start of a TLS handshake             a  the parent answers; until then pages wait
  *     l  from now on the pages are long           0xFE  this byte
+ *     b  64 KiB of a body
  *
- * There are two servers for all inputs, one with open pages and one that wants a token, each as it
- * is in its process. After each input every connection has been closed, and both answer a request.
+ * There are two servers for all inputs, one with open pages and a route that takes a body, and one
+ * that wants a token, each as it is in its process. After each input every connection has been closed, and both answer a request.
  */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
@@ -46,7 +48,11 @@ enum {
 
 #define TOKEN "good"
 
-static const char *const paths[] = {"/healthz", "/readyz", "/metrics"};
+static const char *const paths[] = {"/healthz", "/readyz", "/metrics", "/filter"};
+static const struct http_terms terms[SERVERS] = {
+    [OPEN] = {.n_routes = 4, .posts = 1 << 3},
+    [GUARDED] = {.n_routes = 3, .guarded = true},
+};
 
 static const char h2c[] =
     "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\n"
@@ -63,6 +69,7 @@ static struct world {
         int socket;
         struct sockaddr_in at;
         int channel; /* the parent's end */
+        struct http_intake intake;
         struct http_front *front;
     } servers[SERVERS];
     bool stands;
@@ -100,8 +107,7 @@ static void start(size_t i)
     at->channel = channel[0];
     const struct http_front_options o = {.socket = at->socket,
                                          .paths = paths,
-                                         .terms = {.n_routes = ARRAY_LEN(paths),
-                                                   .guarded = i == GUARDED},
+                                         .terms = terms[i],
                                          .channel = channel[1]};
     must(http_front_new(&o, &at->front, NULL) == 0, "http_front_new");
 }
@@ -138,20 +144,26 @@ static void send_page(const struct server *at, uint16_t question, uint16_t statu
     }
 }
 
-/* What a server asks for is bounded and sound, whatever strangers say. */
-static bool answer(const struct server *at)
+static void answer_one(struct server *at)
 {
-    struct http_ask_record r;
+    const struct http_ask_record *r = &at->intake.ask;
     bool guarded = at == &w.servers[GUARDED];
-    ssize_t n = recv(at->channel, &r, sizeof(r), MSG_TRUNC);
-    if (n < 0)
-        return false;
-    const struct http_terms terms = {.n_routes = ARRAY_LEN(paths), .guarded = guarded};
-    assert(http_ask_is_sound(&r, (size_t)n, &terms));
     bool known =
-        r.head.token_len == sizeof(TOKEN) - 1 && !memcmp(r.token, TOKEN, sizeof(TOKEN) - 1);
-    send_page(at, r.head.question, guarded && !known ? 401 : r.head.route == 1 ? 503 : 200);
-    return true;
+        r->head.token_len == sizeof(TOKEN) - 1 && !memcmp(r->token, TOKEN, sizeof(TOKEN) - 1);
+    assert(!at->intake.body || strlen(at->intake.body) <= r->head.body_len);
+    send_page(at, r->head.question, guarded && !known ? 401 : r->head.route == 1 ? 503 : 200);
+    http_intake_done(&at->intake);
+}
+
+/* What a server asks for is bounded and sound, whatever strangers say. */
+static bool answer(struct server *at)
+{
+    size_t before = at->intake.got;
+    enum http_taken taken = http_intake_read(&at->intake, at->channel, &terms[at - w.servers]);
+    assert(taken != HTTP_TAKEN_BROKEN);
+    if (taken == HTTP_TAKEN_WHOLE)
+        answer_one(at);
+    return taken == HTTP_TAKEN_WHOLE || at->intake.got != before;
 }
 
 static void settle(void)
@@ -220,6 +232,13 @@ static void hear(void)
     assert(n < 12 || strncmp(got, "HTTP/1.", 7) != 0 || strncmp(got + 9, "101", 3) != 0);
 }
 
+static void say_much(void)
+{
+    static char much[64 << 10];
+    memset(much, 'x', sizeof(much));
+    say(much, sizeof(much));
+}
+
 static void talk_on_another(void)
 {
     w.talks = (w.talks + 1) % CONNECTIONS;
@@ -266,6 +285,9 @@ static void act(uint8_t deed)
         break;
     case 'l':
         w.long_pages = true;
+        break;
+    case 'b':
+        say_much();
         break;
     default:
         say(&deed, 1);

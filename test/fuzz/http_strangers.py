@@ -282,7 +282,8 @@ def canned():
     """The deeds that are bytes, as the fuzz target has them."""
     source = (HERE / "http_server_fuzz.c").read_text()
     texts = {name: "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', body)) for name, body in re.findall(r"static const char (\w+)\[\] =(.*?);", source, re.S)}
-    return {deed: texts[name].encode().decode("unicode_escape").encode("latin-1") for deed, name in (("u", "h2c"), ("w", "websocket"), ("t", "tls"))}
+    deeds = {deed: texts[name].encode().decode("unicode_escape").encode("latin-1") for deed, name in (("u", "h2c"), ("w", "websocket"), ("t", "tls"))}
+    return {**deeds, "b": b"x" * 65536}
 
 
 def assail(path, connections, seed, tls, token):

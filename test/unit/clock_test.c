@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 
@@ -52,4 +53,13 @@ Test(clock, the_real_clock_is_the_systems)
 Test(clock, free_takes_null)
 {
     cr_expect_null(clock_free(NULL));
+}
+
+Test(clock, the_processor_time_of_a_process_is_known_while_there_is_one)
+{
+    int64_t before = clock_used_ms(getpid());
+    while (clock_used_ms(getpid()) == before)
+        ;
+    cr_expect_gt(clock_used_ms(getpid()), before);
+    cr_expect_eq(clock_used_ms(1 << 23), 0);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <criterion/criterion.h>
+#include <openssl/ssl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -12,12 +13,32 @@
 #include "service/http_channel.h"
 #include "service/http_child.h"
 #include "test/unit/http_server_support.h"
+#include "test/unit/pki_support.h"
+
+/* A child that is to serve this route asks the same question twice before it has the answer. */
+#define HIJACKED "/hijacked"
+
+static void ask_twice(void)
+{
+    const struct http_ask a = {.question = 17, .body_len = 1};
+    char c;
+    for (int i = 0; i < 2; i++) {
+        (void)!send(HTTP_CHILD_CHANNEL, &a, sizeof(a), MSG_NOSIGNAL);
+        (void)!send(HTTP_CHILD_CHANNEL, "0", 1, MSG_NOSIGNAL);
+    }
+    while (recv(HTTP_CHILD_CHANNEL, &c, 1, 0) > 0) /* does not end by itself */
+        ;
+    _exit(0);
+}
 
 /* The server runs its own program again for its child: this one, before any test begins. */
 __attribute__((constructor)) static void be_the_child(int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[1], HTTP_CHILD_VERB) == 0)
-        exit(http_child_main(argc - 1, argv + 1));
+    if (argc < 3 || strcmp(argv[1], HTTP_CHILD_VERB) != 0)
+        return;
+    if (strstr(argv[argc - 1], HIJACKED))
+        ask_twice();
+    exit(http_child_main(argc - 1, argv + 1));
 }
 
 enum { MAX_KEPT = 8, MAX_ANSWER_BYTES = 3 << 20 };
@@ -353,6 +374,67 @@ Test(http_post, chunks_without_end_end_the_connection, .timeout = 60)
     stop(&w);
 }
 
+/* --- TLS --- */
+
+/* Reads until this comes. False: the server closed before. */
+static bool hears_secretly(SSL *tls, const char *end)
+{
+    auto_sb struct sb all = SB_INIT(MAX_ANSWER_BYTES);
+    char buf[4096];
+    int n;
+    while (!strstr(sb_str(&all), end) && (n = SSL_read(tls, buf, sizeof(buf))) > 0)
+        sb_add_mem(&all, buf, (size_t)n);
+    return strstr(sb_str(&all), end);
+}
+
+static void post_secretly(SSL *tls, size_t len)
+{
+    auto_sb struct sb request = SB_INIT(2UL * HTTP_MAX_UPLOAD_BYTES);
+    sb_addf(&request, "POST /length HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n", len);
+    for (size_t i = 0; i < len; i++)
+        sb_add_char(&request, 'x');
+    cr_assert_eq(SSL_write(tls, request.data, (int)request.len), (int)request.len);
+}
+
+static void tell_length(void *arg, struct http_reply *reply_take, const char *body, size_t len)
+{
+    auto_sb struct sb answer = SB_INIT(64);
+    (void)arg;
+    (void)body;
+    sb_addf(&answer, "%zu", len);
+    http_reply_give(reply_take, 200, &answer);
+}
+
+Test(http_post, bodies_come_over_tls_one_after_the_other, .timeout = 60)
+{
+    static const size_t lengths[] = {1, HTTP_MAX_UPLOAD_BYTES, 100000, 0};
+    struct pki *pki = pki_new();
+    auto_free char *cert = pki_path(pki, "server.crt");
+    auto_free char *key = pki_path(pki, "server.key");
+    const struct http_route route = {"/length", .post = tell_length};
+    struct running r = {.metrics = metrics_new(), .scope = scope_new(NULL, -1)};
+    const struct http_listener l = {.addr = "127.0.0.1:0",
+                                    .routes = &route,
+                                    .n_routes = 1,
+                                    .tls = {.cert = cert, .key = key}};
+    cr_assert_eq(http_server_new(&l, 1, r.metrics, &r.srv, NULL), 0);
+    cr_assert_eq(pthread_create(&r.thread, NULL, running_serve, &r), 0);
+    auto_fd int fd = running_connect(&r);
+    SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+    SSL *tls = SSL_new(context);
+    (void)SSL_set_fd(tls, fd);
+    cr_assert_eq(SSL_connect(tls), 1);
+    for (size_t i = 0; i < ARRAY_LEN(lengths); i++) {
+        auto_free char *end = xasprintf("\r\n\r\n%zu", lengths[i]);
+        post_secretly(tls, lengths[i]);
+        cr_expect(hears_secretly(tls, end), "%zu", lengths[i]);
+    }
+    SSL_free(tls);
+    SSL_CTX_free(context);
+    running_stop(&r);
+    (void)pki_free(pki);
+}
+
 /* --- Methods --- */
 
 static void expect_allowed(const struct world *w, const char *request, const char *allow)
@@ -449,31 +531,102 @@ Test(http_post, an_answer_may_be_given_after_the_server_is_gone, .timeout = 60)
     answer_kept(&w.desk, 2);
 }
 
-/* Each child is old before it has started; what it was asked before it leaves is answered. */
-Test(http_post, a_child_is_replaced_and_no_answer_is_lost, .timeout = 60)
+/* A server with one route of the desk's and a child that does not live long. */
+static void start_short_lived(struct world *w, const struct http_route *route, int renew_ms,
+                              int renew_cpu_ms)
 {
     auto_err struct err e = {0};
-    struct world w = {.desk = {PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER},
-                      .routes = {{"/keep", .post = keep, .arg = &w.desk}}};
-    struct running *r = &w.server;
+    *w = (struct world){.desk = {PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER},
+                        .routes = {*route}};
+    struct running *r = &w->server;
     *r = (struct running){.metrics = metrics_new(), .scope = scope_new(NULL, -1)};
     const struct http_listener l = {.addr = "127.0.0.1:0",
-                                    .routes = w.routes,
+                                    .routes = w->routes,
                                     .n_routes = 1,
-                                    .renew_ms = 1};
+                                    .renew_ms = renew_ms,
+                                    .renew_cpu_ms = renew_cpu_ms};
     cr_assert_eq(http_server_new(&l, 1, r->metrics, &r->srv, &e), 0, "%s", err_msg(&e));
     cr_assert_eq(pthread_create(&r->thread, NULL, running_serve, r), 0);
+}
+
+static void expect_no_restarts(const struct world *w)
+{
+    struct metric *restarts =
+        metrics_counter(w->server.metrics, "cleave_http_restarts_total", "", NULL);
+    cr_expect_eq(metric_value(METRIC_WITH(restarts)), 0);
+}
+
+/* Each child is old before it has started; what it was asked before it leaves is answered. */
+Test(http_post, a_child_is_replaced_for_its_age_and_no_answer_is_lost, .timeout = 60)
+{
+    struct world w;
+    start_short_lived(&w, &(struct http_route){"/keep", .post = keep, .arg = &w.desk},
+                      /* renew_ms= */ 1, /* renew_cpu_ms= */ 0);
     pid_t first = running_child_other_than(0);
     for (size_t i = 0; i < 5; i++) {
-        auto_fd int fd = running_connect(r);
+        auto_fd int fd = running_connect(&w.server);
         post(fd, "/keep", "0");
         wait_until_kept(&w.desk, i + 1);
         answer_kept(&w.desk, 0);
-        auto_free char *got = read_answer(fd);
-        cr_expect_not_null(strstr(got, "HTTP/1.1 201 "), "%s", got);
+        expect_answer(fd, "201 ", "0!");
     }
     cr_expect_neq(running_child_other_than(first), first);
-    struct metric *restarts = metrics_counter(r->metrics, "cleave_http_restarts_total", "", NULL);
-    cr_expect_eq(metric_value(METRIC_WITH(restarts)), 0);
-    running_stop(r);
+    expect_no_restarts(&w);
+    stop(&w);
+}
+
+/* Posts on a connection until the server says that it closes it. */
+static void post_until_closed(const struct world *w)
+{
+    auto_fd int fd = running_connect(&w->server);
+    for (bool last = false; !last;) {
+        post(fd, "/echo", "a");
+        auto_free char *got = read_answer(fd);
+        cr_assert_not_null(strstr(got, "\r\n\r\n1:a"), "%s", got);
+        last = strcasestr(got, "\r\nConnection: close\r\n");
+    }
+    expect_end(fd);
+}
+
+/* As many as there is room for. */
+static void keep_in_order(void *arg, struct http_reply *reply_take, const char *body, size_t len)
+{
+    struct desk *d = arg;
+    pthread_mutex_lock(&d->mu);
+    bool fits = d->n_kept < MAX_KEPT;
+    if (fits)
+        d->kept[d->n_kept++] = reply_take;
+    (void)pthread_cond_broadcast(&d->changed);
+    pthread_mutex_unlock(&d->mu);
+    if (!fits)
+        echo(d, reply_take, body, len);
+}
+
+Test(http_post, a_child_that_asks_twice_before_the_answer_is_ended, .timeout = 60)
+{
+    struct world w;
+    start_short_lived(&w, &(struct http_route){HIJACKED, .post = keep_in_order, .arg = &w.desk},
+                      /* renew_ms= */ 0, /* renew_cpu_ms= */ 0);
+    wait_until_kept(&w.desk, 1);
+    pid_t first = running_child_other_than(0);
+    pid_t second = running_child_other_than(first);
+    wait_until_kept(&w.desk, 2); /* each of them was asked once */
+    cr_expect_neq(running_child_other_than(second), second);
+    stop(&w);
+    for (size_t i = 0; i < w.desk.n_kept; i++)
+        answer_kept(&w.desk, i);
+}
+
+/* A limit of processor time ends it in the midst of its work. */
+Test(http_post, a_child_is_replaced_before_its_processor_time_is_used_up, .timeout = 60)
+{
+    struct world w;
+    start_short_lived(&w, &(struct http_route){"/echo", .post = echo, .arg = &w.desk},
+                      /* renew_ms= */ 0, /* renew_cpu_ms= */ 1);
+    pid_t first = running_child_other_than(0);
+    post_until_closed(&w);
+    cr_expect_neq(running_child_other_than(first), first);
+    post_until_closed(&w);
+    expect_no_restarts(&w);
+    stop(&w);
 }
