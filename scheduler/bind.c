@@ -94,7 +94,7 @@ static int annotations_of(const struct binder *b, struct scope *s, const struct 
 {
     auto_json json_t *pod = NULL;
     auto_pod_ask struct pod_ask ask = {0};
-    view_begin(b->view);
+    view_begin(b->view, a->uid);
     *ret = view_confirm(b->view, a->uid, a->node);
     view_end(b->view);
     if (*ret)
@@ -142,7 +142,7 @@ static int look_up(const struct binder *b, struct scope *s, const struct bind_ar
         return 0;
     }
     if (rc == 0 || rc == -ERR_NOT_FOUND || rc == -ERR_CONFLICT) {
-        view_begin(b->view);
+        view_begin(b->view, a->uid);
         view_forget(b->view, a->uid);
         view_end(b->view);
     }

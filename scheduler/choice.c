@@ -69,29 +69,6 @@ int choice_check(const struct fraction_node *n, const struct pod_ask *a, struct 
 
 /* --- One of many --- */
 
-/* How full a node is, as HAMi counts it (pkg/scheduler/policy/node_policy.go): shares, compute and
- * memory alike, in millionths. */
-static uint64_t fullness(const struct fraction_node *n)
-{
-    enum { MILLION = 1000000 };
-    uint64_t used[3] = {0};
-    uint64_t total[3] = {0};
-    uint64_t sum = 0;
-    for (unsigned i = 0; i < n->n; i++) {
-        const struct fraction_size *u = &n->cards[i].used;
-        const struct fraction_size *t = &n->cards[i].total;
-        const unsigned us[] = {u->shares, u->percent, u->memory_mib};
-        const unsigned ts[] = {t->shares, t->percent, t->memory_mib};
-        for (size_t k = 0; k < ARRAY_LEN(us); k++) {
-            used[k] += us[k];
-            total[k] += ts[k];
-        }
-    }
-    for (size_t k = 0; k < ARRAY_LEN(used); k++)
-        sum += total[k] ? used[k] * MILLION / total[k] : 0;
-    return sum;
-}
-
 static void refuse(struct choice *c, const char *node, const struct err *e)
 {
     *XPUSH(c->refused, c->n_refused) = (struct choice_refusal){.node = node,
@@ -129,9 +106,9 @@ static void look_at(struct view *v, const struct pod_ask *a, const char *name,
                     struct candidates *found, struct choice *c)
 {
     auto_err struct err e = {0};
-    const struct fraction_node *n = view_node(v, name, a->uid);
+    uint64_t full = 0;
+    const struct fraction_node *n = view_node(v, name, &full);
     if (n) {
-        uint64_t full = fullness(n);
         found->items[found->n] =
             (struct candidate){name, a->wish.nodes == HAMI_NODE_SPREAD ? full : UINT64_MAX - full,
                                found->n};
@@ -144,22 +121,44 @@ static void look_at(struct view *v, const struct pod_ask *a, const char *name,
     }
 }
 
-/* Keeps the first on which the pod fits, and refuses those before it. */
+/* True: the pod has the node. Otherwise it is refused. */
+static bool try_node(struct view *v, const struct pod_ask *a, const char *name,
+                     struct fraction_plan *plan, struct choice *c)
+{
+    auto_err struct err e = {0};
+    auto_free char *binding = NULL;
+    const struct fraction_node *n = view_node(v, name, /* fullness= */ NULL);
+    if (plan_on(n, a, plan, &e) == 0 && assume(v, a, name, n, plan, &binding, &e) == 0) {
+        keep(c, name);
+        return true;
+    }
+    refuse(c, name, &e);
+    return false;
+}
+
+static void swap(struct candidate *a, struct candidate *b)
+{
+    struct candidate held = *a;
+    *a = *b;
+    *b = held;
+}
+
+/* Keeps the first on which the pod fits, and refuses those before it. Mostly that is the very first, so
+ * that the others are put into order only where it is not. */
 static void keep_best(struct view *v, const struct pod_ask *a, const struct candidates *found,
                       struct choice *c)
 {
     auto_free struct fraction_plan *plan = xmalloc(sizeof(*plan));
-    for (size_t i = 0; i < found->n; i++) {
-        auto_err struct err e = {0};
-        auto_free char *binding = NULL;
-        const char *name = found->items[i].node;
-        const struct fraction_node *n = view_node(v, name, a->uid);
-        if (plan_on(n, a, plan, &e) == 0 && assume(v, a, name, n, plan, &binding, &e) == 0) {
-            keep(c, name);
+    size_t first = 0;
+    for (size_t i = 1; i < found->n; i++)
+        first = by_rank(&found->items[i], &found->items[first]) < 0 ? i : first;
+    if (!found->n || try_node(v, a, found->items[first].node, plan, c))
+        return;
+    swap(&found->items[0], &found->items[first]);
+    qsort(found->items + 1, found->n - 1, sizeof(*found->items), by_rank);
+    for (size_t i = 1; i < found->n; i++)
+        if (try_node(v, a, found->items[i].node, plan, c))
             return;
-        }
-        refuse(c, name, &e);
-    }
 }
 
 void choice_make(struct view *v, const struct pod_ask *a, const char *const *names, size_t n,
@@ -168,17 +167,15 @@ void choice_make(struct view *v, const struct pod_ask *a, const char *const *nam
     auto_free struct candidate *items = xcalloc(n + 1, sizeof(*items));
     struct candidates found = {items, 0};
     *ret = (struct choice){0};
-    view_begin(v);
+    view_begin(v, a->uid);
     for (size_t i = 0; i < n; i++) {
         if (a->n_shares)
             look_at(v, a, names[i], &found, ret);
         else
             keep(ret, names[i]);
     }
-    if (!ret->n_kept) {
-        qsort(items, found.n, sizeof(*items), by_rank);
+    if (!ret->n_kept)
         keep_best(v, a, &found, ret);
-    }
     view_end(v);
 }
 
@@ -195,7 +192,7 @@ static int renew(struct view *v, const struct pod_ask *a, const char *node, char
                  struct err *e)
 {
     auto_free struct fraction_plan *plan = xmalloc(sizeof(*plan));
-    const struct fraction_node *n = view_node(v, node, a->uid);
+    const struct fraction_node *n = view_node(v, node, /* fullness= */ NULL);
     if (!n && a->whole)
         return 0;
     if (!n)
@@ -210,7 +207,7 @@ int choice_renew(struct view *v, const struct pod_ask *a, const char *node, char
     *ret_binding = NULL;
     if (!a->n_shares)
         return 0;
-    view_begin(v);
+    view_begin(v, a->uid);
     int rc = renew(v, a, node, ret_binding, e);
     view_end(v);
     return rc;

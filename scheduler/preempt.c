@@ -109,7 +109,7 @@ int preempt_answer(struct view *v, const char *body, size_t len, json_t **ret, s
             "extender");
     TRY(pod_ask_of(pod, &ask, e));
     json_t *answer = json_object();
-    view_begin(v);
+    view_begin(v, ask.uid);
     json_object_foreach(nodes, node, before)
         answer_node(v, &ask, node, before, answer);
     view_end(v);

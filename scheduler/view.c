@@ -26,6 +26,7 @@ struct node {
     /* What is free, with every holder: as many cards as the Device has. */
     struct fraction_card *cards;
     struct fraction_node picture;
+    uint64_t fullness;
     bool fresh;          /* the picture is as of now, until then: */
     int64_t fresh_until; /* the next assumption ends */
 };
@@ -38,6 +39,10 @@ struct view {
     struct strmap *nodes;   /* by name: struct node */
     struct strmap *holders; /* by the pod's uid: struct holder */
     struct store *quotas;   /* borrowed */
+    /* What the decision that is being made is about. */
+    const char *uid;          /* NULL: no pod in particular */
+    const struct holder *own; /* what that pod has; NULL: nothing */
+    int64_t now;
     /* What view_node_without gave last. */
     struct fraction_card cards[FRACTION_MAX_CARDS];
     struct fraction_node picture;
@@ -112,6 +117,8 @@ static void remove_holder(struct view *v, const char *uid)
     struct holder *h = strmap_remove(v->holders, uid);
     if (!h)
         return;
+    if (v->own == h)
+        v->own = NULL;
     unlink_holder(node_at(v, h->shares.node), h);
     drop_if_empty(v, h->shares.node);
     free_holder(h);
@@ -203,7 +210,7 @@ static int64_t draw(const struct view *v, const struct node *n, const struct nod
                     const struct absent *absent, struct fraction_card *cards)
 {
     memcpy(cards, from->cards, from->n * sizeof(*cards));
-    int64_t until = take_holders(n, absent, clock_mono_ms(v->clk), cards, from->n);
+    int64_t until = take_holders(n, absent, v->now, cards, from->n);
     take_told(n, from, cards);
     return until;
 }
@@ -220,28 +227,55 @@ const struct fraction_node *view_node_without(struct view *v, const char *node,
     return &v->picture;
 }
 
-static bool is_on(const struct view *v, const char *uid, const char *node)
+static uint64_t fullness_of(const struct fraction_node *n)
 {
-    const struct holder *h = strmap_get(v->holders, uid);
-    return h && strcmp(h->shares.node, node) == 0;
+    enum { MILLION = 1000000 };
+    uint64_t used[3] = {0};
+    uint64_t total[3] = {0};
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < n->n; i++) {
+        const struct fraction_size *u = &n->cards[i].used;
+        const struct fraction_size *t = &n->cards[i].total;
+        const unsigned us[] = {u->shares, u->percent, u->memory_mib};
+        const unsigned ts[] = {t->shares, t->percent, t->memory_mib};
+        for (size_t k = 0; k < ARRAY_LEN(us); k++) {
+            used[k] += us[k];
+            total[k] += ts[k];
+        }
+    }
+    for (size_t k = 0; k < ARRAY_LEN(used); k++)
+        sum += total[k] ? used[k] * MILLION / total[k] : 0;
+    return sum;
 }
 
-/* Most of the nodes that a pod is offered did not change since the last pod. */
-const struct fraction_node *view_node(struct view *v, const char *node, const char *uid)
+static void refresh(const struct view *v, struct node *n, const struct node_cards *from)
 {
-    struct node *n = strmap_get(v->nodes, node);
-    const struct node_cards *from = n ? node_cards_of(n->device) : NULL;
-    if (!from)
-        return NULL;
-    if (is_on(v, uid, node))
-        return view_node_without(v, node, &uid, 1);
-    if (n->fresh && clock_mono_ms(v->clk) < n->fresh_until)
-        return &n->picture;
+    if (n->fresh && v->now < n->fresh_until)
+        return;
     n->cards = xreallocarray(n->cards, from->n, sizeof(*n->cards));
     n->fresh_until = draw(v, n, from, &(struct absent){0}, n->cards);
     n->picture = (struct fraction_node){n->cards, from->n, from->pairs};
+    n->fullness = fullness_of(&n->picture);
     n->fresh = true;
-    return &n->picture;
+}
+
+/* Most of the nodes that a pod is offered did not change since the last pod. */
+const struct fraction_node *view_node(struct view *v, const char *node, uint64_t *ret_fullness)
+{
+    struct node *n = strmap_get(v->nodes, node);
+    const struct node_cards *from = n ? node_cards_of(n->device) : NULL;
+    const struct fraction_node *picture = NULL;
+    if (!from)
+        return NULL;
+    if (v->own && strcmp(v->own->shares.node, node) == 0) {
+        picture = view_node_without(v, node, &v->uid, 1);
+    } else {
+        refresh(v, n, from);
+        picture = &n->picture;
+    }
+    if (ret_fullness)
+        *ret_fullness = picture == &n->picture ? n->fullness : fullness_of(picture);
+    return picture;
 }
 
 static int by_priority(const void *a, const void *b)
@@ -266,6 +300,13 @@ size_t view_pods_below(struct view *v, const char *node, int64_t priority, struc
     return count;
 }
 
+static void look_as(struct view *v, const char *uid)
+{
+    v->uid = uid;
+    v->own = uid ? strmap_get(v->holders, uid) : NULL;
+    v->now = clock_mono_ms(v->clk);
+}
+
 /* --- What the caches say --- */
 
 /* What was left of each card before a change. */
@@ -281,7 +322,7 @@ static struct fraction_size room_of(const struct fraction_card *c)
 
 static void rooms_take(struct view *v, const char *name, struct rooms *ret)
 {
-    const struct fraction_node *n = view_node(v, name, "");
+    const struct fraction_node *n = view_node(v, name, /* fullness= */ NULL);
     ret->n = n ? n->n : 0;
     for (unsigned i = 0; i < ret->n; i++)
         ret->items[i] = room_of(&n->cards[i]);
@@ -291,7 +332,7 @@ static void rooms_take(struct view *v, const char *name, struct rooms *ret)
  * stands at another place, counts as room. */
 static bool have_grown(struct view *v, const char *name, const struct rooms *before)
 {
-    const struct fraction_node *n = view_node(v, name, "");
+    const struct fraction_node *n = view_node(v, name, /* fullness= */ NULL);
     if (!n || n->n != before->n)
         return n;
     for (unsigned i = 0; i < n->n; i++) {
@@ -312,6 +353,7 @@ static void on_device(void *arg, const struct object *before, const struct objec
     (void)stale;
     HOLD(&v->mu);
     struct rooms rooms;
+    look_as(v, /* uid= */ NULL);
     rooms_take(v, name, &rooms);
     struct node *n = node_at(v, name);
     (void)object_unref(n->device);
@@ -379,7 +421,6 @@ void view_follow(struct view *v, const struct view_caches *c)
 
 int view_check_quota(struct view *v, const char *uid, const struct pod_shares *s, struct err *e)
 {
-    int64_t now = clock_mono_ms(v->clk);
     struct quota_use use = {0};
     const char *key;
     void *value;
@@ -387,7 +428,7 @@ int view_check_quota(struct view *v, const char *uid, const struct pod_shares *s
         return 0;
     for (size_t pos = 0; strmap_next(v->holders, &pos, &key, &value);) {
         const struct holder *h = value;
-        bool counts = !h->binding || now < h->expires_ms;
+        bool counts = !h->binding || v->now < h->expires_ms;
         if (counts && strcmp(h->uid, uid) != 0 && strcmp(h->shares.ns, s->ns) == 0)
             quota_use_add(&use, &h->shares);
     }
@@ -397,9 +438,10 @@ int view_check_quota(struct view *v, const char *uid, const struct pod_shares *s
 
 /* --- Decisions --- */
 
-void view_begin(struct view *v)
+void view_begin(struct view *v, const char *uid)
 {
     (void)pthread_mutex_lock(&v->mu);
+    look_as(v, uid);
 }
 
 void view_end(struct view *v)

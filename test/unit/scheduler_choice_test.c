@@ -162,7 +162,7 @@ Test(scheduler_choice, a_pod_that_was_not_bound_gives_its_room_back)
     town_see();
     (void)choose(town_pod("p", "", PART(50000)), NAMES("a"));
     sb_reset(&town_grown);
-    view_begin(town_view);
+    view_begin(town_view, NULL);
     view_forget(town_view, "uid-p");
     view_end(town_view);
     cr_expect_str_eq(sb_str(&town_grown), "a ");

@@ -139,7 +139,7 @@ json_t *town_create(const char *name, const char *annotations, const char *spec)
 
 json_t *town_assumed(const char *uid, const char *node)
 {
-    view_begin(town_view);
+    view_begin(town_view, NULL);
     auto_free char *text = view_confirm(town_view, uid, node);
     view_end(town_view);
     return text ? json_loads(text, 0, NULL) : NULL;
