@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scheduler/extender_words.h"
 
+#include <string.h>
 #include <strings.h>
 
 #include "base/xalloc.h"
+
+#include "scheduler/node_names.h"
 
 /* --- Questions --- */
 
@@ -42,14 +45,27 @@ static int read_names(json_t *list, struct filter_args *a, struct err *e)
     return 0;
 }
 
+/* The names are read apart, where they can be: there are many. */
+static int load_question(const char *body, size_t len, struct filter_args *a, struct err *e)
+{
+    auto_sb struct sb rest = SB_INIT(len);
+    a->text = xmalloc(len + 1);
+    memcpy(a->text, body, len);
+    if (!node_names_take(a->text, len, &rest, &a->names, &a->n_names))
+        return extender_load(body, len, &a->body, e);
+    return extender_load(rest.data, rest.len, &a->body, e);
+}
+
 int filter_args_parse(const char *body, size_t len, struct filter_args *ret, struct err *e)
 {
     *ret = (struct filter_args){0};
-    TRY(extender_load(body, len, &ret->body, e));
+    TRY(load_question(body, len, ret, e));
     ret->pod = extender_member(ret->body, "Pod");
     if (!json_is_object(ret->pod))
         return err_set(e, ERR_PROTOCOL, "the request has no Pod");
     json_t *names = extender_member(ret->body, "NodeNames");
+    if (ret->names)
+        return 0;
     if (json_is_array(names))
         return read_names(names, ret, e);
     if (!names || json_is_null(names))
@@ -62,6 +78,7 @@ int filter_args_parse(const char *body, size_t len, struct filter_args *ret, str
 void filter_args_done(struct filter_args *a)
 {
     free(a->names);
+    free(a->text);
     json_decref(a->body);
     *a = (struct filter_args){0};
 }

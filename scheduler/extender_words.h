@@ -20,7 +20,8 @@ int extender_load(const char *body, size_t len, json_t **ret, struct err *e) MUS
 json_t *extender_member(json_t *object, const char *key);
 
 struct filter_args {
-    json_t *body; /* owned; the rest borrows from it */
+    json_t *body; /* owned, as text: the rest borrows from them */
+    char *text;
     json_t *pod;
     const char **names; /* of nodes; owned array */
     size_t n_names;

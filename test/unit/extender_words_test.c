@@ -26,6 +26,21 @@ Test(extender_words, a_question_names_the_pod_and_the_nodes)
     check_filter("{\"Pod\":{\"metadata\":{}},\"Nodes\":null,\"NodeNames\":[\"a\",\"b\"]}", "a b ");
     check_filter("{\"pod\":{},\"nodes\":null,\"nodenames\":[\"a\"]}", "a ");
     check_filter("{\"Pod\":{},\"NodeNames\":[]}", "");
+    check_filter("{ \"NodeNames\" : [ \"a\" , \"b-1.c\" ] , \"Pod\" : {} }", "a b-1.c ");
+}
+
+Test(extender_words, names_are_read_wherever_they_stand_and_however_they_are_written)
+{
+    check_filter(
+        "{\"Pod\":{\"NodeNames\":[\"x\"],\"a\":\"\\\"NodeNames\\\":[\"},\"NodeNames\":[\"a\"]}",
+        "a ");
+    check_filter("{\"Pod\":{},\"NodeNames\":[\"\\u0061\"]}", "a ");
+    check_filter("{\"NodeNames\":[\"a\"],\"Pod\":{}}x", "no JSON");
+    check_filter("{\"Pod\":{},\"NodeNames\":[\"a\",]}", "no JSON");
+    check_filter("{\"Pod\":{},\"NodeNames\":[\"a\"", "no JSON");
+    check_filter("{\"Pod\":{},\"NodeNames\":[\"a", "no JSON");
+    check_filter("{\"Pod\":{},\"NodeNames\"", "no JSON");
+    check_filter("{\"Pod\":{},\"NodeNames\":[\"\"]}", "item 0 of NodeNames is no name");
 }
 
 Test(extender_words, what_is_no_question_is_said)
