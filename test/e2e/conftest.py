@@ -317,6 +317,7 @@ def pytest_configure(config):
     """Says why a test was skipped, whatever the command line says."""
     config.addinivalue_line("markers", "long: begins before others where tests run side by side")
     config.addinivalue_line("markers", "cluster_of_its_own: runs on a second cluster of pods, beside the other tests with pods_cluster")
+    config.addinivalue_line("markers", "new_kubernetes: of what only the second Kubernetes of make nightly has")
     config.addinivalue_line("markers", "real_kubelet: runs on the node with a real kubelet; set by its fixtures, or by hand where it asks for them by name")
     config.addinivalue_line("markers", "xdist_group: python3-pytest-xdist's; known without it too")
     if "s" not in config.option.reportchars:
