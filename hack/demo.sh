@@ -22,62 +22,13 @@ case "${1:-start}" in
     ;;
 esac
 
-if [ -t 1 ]; then
-    bold=$'\e[1m' dim=$'\e[2m' plain=$'\e[0m'
-else
-    bold='' dim='' plain=''
-fi
-
-step=0
-title() {
-    step=$((step + 1))
-    printf '\n%s%d. %s%s\n' "$bold" "$step" "$*" "$plain"
-}
-note() { printf '%s%s%s\n' "$dim" "$*" "$plain"; }
-show() { # prints a command as a person would type it, then runs it
-    local word line=
-    for word in "$@"; do
-        [[ $word =~ ^[A-Za-z0-9_./=:,@%+-]+$ ]] || word="'$word'"
-        line+=" $word"
-    done
-    printf '\n%s$%s%s\n' "$dim" "$line" "$plain"
-    "$@"
-}
+. hack/demo/lib.sh
 kubectl() { "$kube/kubectl" --kubeconfig "$dir/kubeconfig" "$@"; }
-
-pause() { read -rt 0.1 <> <(:) || true; }
-
-# Waits until a command succeeds: seconds, what is awaited, command...
-await() {
-    local deadline=$((SECONDS + $1)) what=$2
-    shift 2
-    until "$@" >/dev/null 2>&1; do
-        if [ "$SECONDS" -ge "$deadline" ]; then
-            printf 'The demo waited in vain for %s. Logs are in %s.\n' "$what" "$dir" >&2
-            tail -n 5 "$dir"/*.log "$dir"/*/agent.log >&2 || true
-            exit 1
-        fi
-        pause
-    done
-}
 
 stopped=0 had_control_plane=
 
-is_ours() { tr '\0' ' ' 2>/dev/null <"/proc/$1/cmdline" | grep -q "$bin/cleave-"; }
-
 stop() {
-    local pidfile pid ours=()
-    for pidfile in "$dir"/*.pid "$dir"/*/agent.pid; do
-        [ -e "$pidfile" ] || continue
-        pid=$(cat "$pidfile")
-        ! is_ours "$pid" || ours+=("$pid")
-        rm -f "$pidfile"
-    done
-    [ ${#ours[@]} = 0 ] || kill "${ours[@]}"
-    for pid in "${ours[@]}"; do
-        tail -s 0.1 --pid="$pid" -f /dev/null
-    done
-    stopped=${#ours[@]}
+    end_programs "$dir"/*.pid "$dir"/*/agent.pid
     [ -d "$dir/kube" ] || return 0
     hack/kube/down.sh "$dir/kube" --purge
     had_control_plane=yes
@@ -90,13 +41,6 @@ tell_stopped() {
     fi
     printf 'Stopped %d programs of Cleave%s. Logs stay in %s.\n' "$stopped" "${had_control_plane:+ and the control plane}" "${dir#"$PWD/"}"
     [ "${KUBECONFIG:-}" != "$dir/kubeconfig" ] || printf 'Your shell still points there: unset KUBECONFIG\n'
-}
-
-in_background() { # logfile, pidfile, command...
-    local log=$1 pidfile=$2
-    shift 2
-    setsid "$@" >"$log" 2>&1 </dev/null &
-    echo $! >"$pidfile"
 }
 
 start_agent() { # node
@@ -128,12 +72,6 @@ start_controller() {
 devices_ready() {
     [ "$(kubectl get devices -o name | wc -l)" = "${#nodes[@]}" ] &&
         kubectl wait devices --all --for=condition=Ready --timeout=1s
-}
-
-# What the node offers to pods, in one line.
-offers() { # node
-    kubectl get node "$1" -o json |
-        jq -r '[.status.allocatable | to_entries[] | select(.key | test("^(nvidia|metax-tech)\\.com/")) | "\(.key) \(.value)"] | "  " + join(", ")'
 }
 
 # The cards of a node as cleave-agent draws them, without those after the first few.

@@ -133,6 +133,16 @@ demo: ## Watch the main job: real etcd and API server, simulated nodes of four k
 demo-stop: ## End what the demo left running
 	@hack/demo.sh stop
 
+.PHONY: demo-shares
+demo-shares: ## Watch ten pods share a card: a real kubelet, containerd and kube-scheduler (as root); leaves it running
+	@hack/install-deps.sh
+	@$(MAKE) -s VARIANT=release all
+	@hack/demo-shares.sh start
+
+.PHONY: demo-shares-stop
+demo-shares-stop: ## End what it left running
+	@hack/demo-shares.sh stop
+
 # --- chart ---
 
 ##@ Install

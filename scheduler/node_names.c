@@ -10,7 +10,6 @@
 
 #define KEY   "NodeNames"
 #define BLANK " \t\r\n"
-#define PLAIN "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
 
 /* The text is NUL-terminated at its end. */
 static char *skip_blank(char *at)
@@ -74,12 +73,21 @@ static void found_done(struct found *f)
 }
 AUTO_DEFINE(found, struct found, found_done)
 
+static size_t plain(const char *text)
+{
+    size_t n = 0;
+    while ((text[n] >= 'a' && text[n] <= 'z') || (text[n] >= '0' && text[n] <= '9') ||
+           (text[n] >= 'A' && text[n] <= 'Z') || text[n] == '.' || text[n] == '-' || text[n] == '_')
+        n++;
+    return n;
+}
+
 /* at: behind the opening bracket. The closing one; NULL: it is no list of such names. */
 static char *read_items(char *at, struct found *f)
 {
     at = skip_blank(at);
     while (*at == '"') {
-        size_t len = strspn(at + 1, PLAIN);
+        size_t len = plain(at + 1);
         char *end = at + 1 + len;
         if (!len || *end != '"')
             return NULL;

@@ -93,12 +93,13 @@ def question(i, names):
 
 
 def ask_paced(port, n_names, n, a_second):
-    """The times of n questions, so many a second, each with other names of nodes."""
+    """The times of n questions, so many a second (0: one after the other), each with other names of nodes."""
     asker, times = Asker(port), []
     questions = [question(i, [node_name((i * 7 + k) % NODES) for k in range(min(n_names, NODES))]) for i in range(n)]
     begin = time.monotonic()
     for i, request in enumerate(questions):
-        time.sleep(max(0, begin + i / a_second - time.monotonic()))  # the pace is what is asked for
+        if a_second:
+            time.sleep(max(0, begin + i / a_second - time.monotonic()))  # the pace is what is asked for
         took, head = asker.ask(request)
         if b" 200 " not in head.split(b"\r\n")[0]:
             raise RuntimeError(head)
@@ -125,8 +126,12 @@ def scheduler():
         show("scheduler", "cold start → ready", f"{time.monotonic() - begin:.2f} s")
         pid = proc.popen.pid
         show("scheduler", "resident / anonymous memory, synced", f"{resident_mib(pid):.0f} / {anonymous_mib(pid):.0f} MiB", "aim 60")
+        none = ask_paced(port, 0, QUESTIONS, 500)
+        show("scheduler", "filter of no names, p50, at 500 a second: the way there and back", ms(quantile(none, 0.5)))
+        busy = ask_paced(port, NAMED, QUESTIONS, 0)
+        show("scheduler", f"filter of {NAMED} names, p50, one after the other", ms(quantile(busy, 0.5)), "aim 0.2")
         few = ask_paced(port, NAMED, QUESTIONS, 500)
-        show("scheduler", f"filter of {NAMED} names, p50", ms(quantile(few, 0.5)), "aim 0.2")
+        show("scheduler", f"filter of {NAMED} names, p50, at 500 a second", ms(quantile(few, 0.5)))
         show("scheduler", f"filter of {NAMED} names, p99, at 500 a second", ms(quantile(few, 0.99)), "aim 1")
         many = ask_paced(port, NODES, QUESTIONS // 5, 100)
         show("scheduler", f"filter of {NODES} names, p50", ms(quantile(many, 0.5)))
