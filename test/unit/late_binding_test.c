@@ -159,7 +159,7 @@ static bool next(struct slot_binding *ret)
     const struct slot_gate g = gate();
     const struct slot_card cards[] = {{.card = &card, .qos = -1, .open = open_card}};
     const struct share_place places[] = {{.card = share_card, .open = true}};
-    const struct slot_rooms rooms = {cards, 1, {places, 1, &shares}};
+    const struct slot_rooms rooms = {cards, 1, {places, 1, &shares, /* scores= */ NULL}};
     const struct device_slots made = all_made();
     return late_binding_next(late, &rooms, &made, &g, ret);
 }
