@@ -108,16 +108,16 @@ endef
 ##@ Build
 
 .PHONY: all
-all: $(BINARIES) sim ## Build the two programs and the simulator (VARIANT=release|san|clang|tsan|cov)
+all: $(BINARIES) sim ## Build our programs and the simulator (VARIANT=release|san|clang|tsan|cov)
 
 .PHONY: sim
 sim: ## Build the simulated vendor libraries
 	@if [ -f sim/Makefile ]; then $(MAKE) -s -C sim VARIANT=$(VARIANT); fi
 
 .PHONY: images
-images: ## Build OCI images of the two programs into build/images, for "ctr images import" or "podman load"
+images: ## Build OCI images of our programs into build/images, for "ctr images import" or "podman load"
 	$(with_deps)
-	@$(MAKE) -s VARIANT=release build/release/cleave-controller build/release/cleave-agent
+	@$(MAKE) -s VARIANT=release build/release/cleave-controller build/release/cleave-scheduler build/release/cleave-agent
 	@VERSION='$(VERSION)' hack/images/build.sh
 
 .PHONY: clean
@@ -293,7 +293,7 @@ lint: ## Format, layers, headers, doc comments, SPDX lines, clang-tidy, shell, s
 
 .PHONY: dependencies
 dependencies: ## Every library that the programs load, what is known to be wrong with it, and what was decided (docs/dependencies.md)
-	@$(MAKE) -s VARIANT=release build/release/cleave-controller build/release/cleave-agent
+	@$(MAKE) -s VARIANT=release build/release/cleave-controller build/release/cleave-scheduler build/release/cleave-agent
 	@hack/dependencies.py
 
 .PHONY: format

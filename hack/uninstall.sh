@@ -109,7 +109,7 @@ devices() { names devices.gpu.cleave.dev; }
 # shellcheck disable=SC2016 # the template's variables
 readonly accounts='{{range .items}}{{range .subjects}}{{if eq .kind "ServiceAccount"}}{{.namespace}} {{.name}}{{"\n"}}{{end}}{{end}}{{end}}'
 namespaces() {
-    k get clusterrolebindings -l "$part" -o "go-template=$accounts" | awk '$2 ~ /^(.*-)?cleave-(agent|controller)(-.*)?$/ {print $1}' | sort -u
+    k get clusterrolebindings -l "$part" -o "go-template=$accounts" | awk '$2 ~ /^(.*-)?cleave-(agent|controller|scheduler)(-.*)?$/ {print $1}' | sort -u
 }
 
 # Runs a command for each of them: command...
@@ -122,6 +122,7 @@ in_namespaces() {
 }
 
 agent_pods() { in_namespaces k get pods -l "$part,app.kubernetes.io/component in (agent, agent-slots, agent-other)" -o 'jsonpath={range .items[*]}{.metadata.name}{" on "}{.spec.nodeName}{"\n"}{end}'; }
+scheduler_pods() { in_namespaces k get pods -l "$part,app.kubernetes.io/component=scheduler" -o name; }
 controller_pods() { in_namespaces k get pods -l "$part,app.kubernetes.io/component=controller" -o name; }
 
 # "node kind key" of each label, annotation, resource and taint that the controller owns on a Node and that is there, as managedFields
@@ -173,7 +174,7 @@ ask() {
     [[ $answer == [yY]* ]] || die "nothing was deleted"
 }
 
-# --- Agents first: each would make its Device again ---
+# --- What is deleted in a known order ---
 
 # shellcheck disable=SC2016 # the template's variables
 readonly manifests='{{range .items}}---
@@ -181,11 +182,26 @@ apiVersion: {{.apiVersion}}
 kind: {{.kind}}
 metadata: {name: {{printf "%q" .metadata.name}}{{with .metadata.namespace}}, namespace: {{printf "%q" .}}{{end}}}
 {{end}}'
-delete_ours() { # kinds with commas, which go in this order
+delete_ours() { # kinds with commas, which go in this order; one more label, or none
     local there
-    there=$(k get "$1" -A -l "$part" -o "go-template=$manifests")
+    there=$(k get "$1" -A -l "$part${2:+,$2}" -o "go-template=$manifests")
     [ -z "$there" ] || k delete -f - --ignore-not-found --wait=false <<<"$there"
 }
+
+# --- The scheduler, whose annotation of Nodes nobody else takes off ---
+
+# shellcheck disable=SC2016 # the template's variables
+readonly with_room='{{range .items}}{{$n := .metadata.name}}{{with .metadata.annotations}}{{if index . "gpu.cleave.dev/room"}}{{$n}}{{"\n"}}{{end}}{{end}}{{end}}'
+remove_scheduler() {
+    local defaults # config/scheduler-defaults, which sends pods to a scheduler that will not be there; Kubernetes knows the kinds from 1.36 on
+    defaults=$(k api-resources --api-group=admissionregistration.k8s.io -o name | awk '/^mutatingadmissionpolic/ {printf "%s%s", n++ ? "," : "", $0}')
+    [ -z "$defaults" ] || delete_ours "$defaults"
+    delete_ours deployments app.kubernetes.io/component=scheduler
+    wait_none "the scheduler's pods to end" scheduler_pods || say "pods of the scheduler do not end; they can do nothing once their rights are gone"
+    k get nodes -o "go-template=$with_room" | xargs -r -n 100 sh -c '"$@" gpu.cleave.dev/room-' sh "${kubectl[@]}" annotate node >/dev/null
+}
+
+# --- Then the agents: each would make its Device again ---
 
 remove_agents() {
     delete_ours daemonsets
@@ -267,7 +283,7 @@ remove_controller() {
 # --- The rest ---
 
 remove_rest() {
-    in_namespaces k delete leases.coordination.k8s.io --field-selector metadata.name=cleave-controller --ignore-not-found >/dev/null
+    in_namespaces k delete leases.coordination.k8s.io cleave-controller cleave-scheduler --ignore-not-found >/dev/null
     [ -z "$(names leaders.gpu.cleave.dev)" ] || k delete leaders.gpu.cleave.dev --all >/dev/null
     delete_ours "$last_kinds"
     wait_none "the namespaces to be gone" ours namespaces ||
@@ -295,6 +311,7 @@ ask
 charts=$(k get deployments,daemonsets -A -l "$part,app.kubernetes.io/managed-by=Helm" -o 'jsonpath={range .items[*]}{.metadata.annotations.meta\.helm\.sh/release-name}{" -n "}{.metadata.annotations.meta\.helm\.sh/release-namespace}{"\n"}{end}' | { grep -E '^[a-z0-9][a-z0-9.-]* -n [a-z0-9-]+$' || true; } | sort -u)
 lives=1
 controller_lives || lives=''
+remove_scheduler
 remove_agents
 [ -n "$lives" ] || {
     say "no controller works here: its part is done from here"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Makes the images of both programs from build/release, into build/images, as root or not:
+# Makes the images of our programs from build/release, into build/images, as root or not:
 #
 #   hack/images/build.sh [--roots]
 #
@@ -48,4 +48,5 @@ image() { # NAME TITLE [--for-drivers] [--with PROGRAM]... [options of image.sh]
 
 mkdir -p build/images
 image cleave-controller "Cleave's controller" --user 65532:65532
+image cleave-scheduler "Cleave's scheduler" --user 65532:65532
 image cleave-agent "Cleave's agent" --for-drivers --with build/release/cleave-watch --with build/release/cleave-runtime

@@ -37,7 +37,7 @@ TOKEN_S = 7200
 numbers = itertools.count(1)
 
 
-NAMESPACES = {"cleave-controller": "cleave-system", "cleave-agent": "cleave-node", "cleave-agent-slots": "cleave-node"}
+NAMESPACES = {"cleave-controller": "cleave-system", "cleave-scheduler": "cleave-system", "cleave-agent": "cleave-node", "cleave-agent-slots": "cleave-node"}
 # What Pod Security "restricted" asks of a pod.
 RESTRICTED = {
     "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
@@ -714,14 +714,22 @@ def sanitized(name):
     return program, {"ASAN_OPTIONS": "detect_leaks=1:exitcode=99", "UBSAN_OPTIONS": "halt_on_error=1:exitcode=98"}
 
 
+# What two components have besides workloads: accounts and policies.
+OF_COMPONENTS = {"slots": ("account", "pod-shares", "pod-slots"), "scheduler": ("account", "scheduler-lease", "scheduler-node", "scheduler-pod")}
+
+
+def files_of_components():
+    """Arguments of kubectl."""
+    return [f"--filename={ROOT}/config/{folder}/{name}.yaml" for folder, names in OF_COMPONENTS.items() for name in names]
+
+
 def install(cluster):
     """Everything of config/ that needs no image."""
     if getattr(cluster, "installed", False):
         return
     for folder in ("crds", "config/namespace", "config/rbac", "config/admission"):
         cluster.kubectl("apply", "--server-side", "-k", ROOT / folder)
-    for file in ("account.yaml", "pod-shares.yaml", "pod-slots.yaml"):
-        cluster.kubectl("apply", "--server-side", "-f", ROOT / "config" / "slots" / file)
+    cluster.kubectl("apply", "--server-side", *files_of_components())
     cluster.kubectl("wait", "--for=condition=Established", "crd", "-l", "app.kubernetes.io/part-of=cleave", "--timeout=30s")
     cluster.installed = True
 

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
@@ -51,6 +52,7 @@ def patch(target, *operations):
 
 
 CONTROLLER = {"kind": "Deployment", "name": "cleave-controller"}
+SCHEDULER = {"kind": "Deployment", "name": "cleave-scheduler"}
 AGENTS = {"kind": "DaemonSet", "labelSelector": "app.kubernetes.io/part-of=cleave"}
 POLICIES = {"kind": "NetworkPolicy", "labelSelector": "app.kubernetes.io/part-of=cleave"}
 POD = "/spec/template/spec"
@@ -64,8 +66,8 @@ def images(name, **what):
     return [{"name": f"cleave-{program}", "newName": f"registry.example/gpu/cleave-{program}", **what} for program in name]
 
 
-def workload(target):
-    """The values that a controller and an agent both have, as patches."""
+def workload(target, env=None):
+    """The values that all of our programs have, as patches; env: how the variables are added to a container without any."""
     return patch(
         target,
         ("/metadata/labels/team", "gpu"),
@@ -76,7 +78,7 @@ def workload(target):
         (f"{CONTAINER}/resources/limits/memory", "1Gi"),
         (f"{CONTAINER}/resources/limits/cpu", 2),
         (f"{CONTAINER}/args/-", "--log-level=debug"),
-        *((f"{CONTAINER}/env/-", variable) for variable in VARIABLES),
+        *(env or [(f"{CONTAINER}/env/-", variable) for variable in VARIABLES]),
     )
 
 
@@ -93,6 +95,46 @@ WORKLOAD = {
 CASES = {
     "default": ({}, [], {}),
     "slots": ({"slots": {"enabled": True}}, ["slots"], {}),
+    "scheduler": ({"slots": {"enabled": True}, "scheduler": {"enabled": True}}, ["slots", "scheduler"], {}),
+    "scheduler-as-wished": (
+        {
+            "slots": {"enabled": True},
+            "scheduler": {
+                **WORKLOAD,
+                "enabled": True,
+                "replicas": 1,
+                "image": "one.example/s:v1",
+                "nodeSelector": {"infra": "true"},
+                "tolerations": [TOLERATION],
+                "kubeScheduler": {
+                    "image": "two.example:5000/kube-scheduler:v1.33.8",
+                    "resources": {"requests": {"cpu": 2}, "limits": {"memory": "1Gi"}},
+                    "extraArgs": ["--v=4"],
+                },
+            },
+        },
+        ["slots", "scheduler"],
+        {
+            "images": [
+                {"name": "cleave-scheduler", "newName": "one.example/s", "newTag": "v1"},
+                {"name": "registry.k8s.io/kube-scheduler", "newName": "two.example:5000/kube-scheduler", "newTag": "v1.33.8"},
+                *({"name": f"cleave-{program}", "newTag": "1.2.3"} for program in ("controller", "agent")),
+            ],
+            "patches": [
+                workload(SCHEDULER, [(f"{CONTAINER}/env", VARIABLES)]),
+                patch(
+                    SCHEDULER,
+                    ("/spec/replicas", 1),
+                    (f"{POD}/nodeSelector", {"infra": "true"}),
+                    (f"{POD}/tolerations/-", TOLERATION),
+                    (f"{POD}/containers/1/resources/requests/cpu", 2),
+                    (f"{POD}/containers/1/resources/limits", {"memory": "1Gi"}),
+                    (f"{POD}/containers/1/args/-", "--v=4"),
+                ),
+                patch({"kind": "PodDisruptionBudget", "name": "cleave-scheduler"}, ("/spec/minAvailable", 0)),
+            ],
+        },
+    ),
     "other-nodes": (
         {"otherNodes": {"enabled": True}, "driver": {"from": "runtimeClass"}},
         ["components/other-nodes", "agent/components/nvidia-runtime"],
@@ -133,11 +175,15 @@ CASES = {
         {"patches": [patch(AGENTS, (f"{CONTAINER}/args/-", "--resources=controller"))]},
     ),
     "images": (
-        {"images": {"registry": "registry.example/gpu", "tag": "v1", "pullPolicy": "Always", "pullSecrets": ["login"]}, "slots": {"enabled": True}},
-        ["slots"],
         {
-            "images": images(("controller", "agent"), newTag="v1"),
-            "patches": [patch(t, (f"{CONTAINER}/imagePullPolicy", "Always"), (f"{POD}/imagePullSecrets", [{"name": "login"}])) for t in (CONTROLLER, AGENTS)],
+            "images": {"registry": "registry.example/gpu", "tag": "v1", "pullPolicy": "Always", "pullSecrets": ["login"]},
+            "slots": {"enabled": True},
+            "scheduler": {"enabled": True},
+        },
+        ["slots", "scheduler"],
+        {
+            "images": images(("controller", "agent", "scheduler"), newTag="v1"),
+            "patches": [patch(t, (f"{CONTAINER}/imagePullPolicy", "Always"), (f"{POD}/imagePullSecrets", [{"name": "login"}])) for t in (CONTROLLER, AGENTS, SCHEDULER)],
         },
     ),
     "digests": (
@@ -203,8 +249,8 @@ CASES = {
         },
     ),
 }
-# What can be on or off, for combinations; the driver's ways exclude each other.
-SWITCHES = ["slots", "koordlet", "metrics-auth", "openshift", "k0s"]
+# What can be on or off, for combinations; the driver's ways exclude each other, and "scheduler" has slots in it.
+SWITCHES = ["scheduler", "koordlet", "metrics-auth", "openshift", "k0s"]
 
 
 def merged(*many):
@@ -251,7 +297,7 @@ def objects_of(objects):
 
 def kustomized(components, more):
     """As kustomize has it, with the images' tag that the chart has by its version."""
-    return maker.kustomize(components, {"images": [{"name": f"cleave-{program}", "newTag": "1.2.3"} for program in ("controller", "agent")], **more})
+    return maker.kustomize(components, {"images": [{"name": f"cleave-{program}", "newTag": "1.2.3"} for program in ("controller", "agent", "scheduler")], **more})
 
 
 def expect_equal(charted, kustomized):
@@ -279,12 +325,13 @@ def test_combinations_are_the_same_objects(values, components, more, render):
 
 
 def test_the_programs_know_every_argument(render, release):
-    argvs = {tuple(c["args"]) for values, _, _ in CASES.values() for o in render(values) for c in containers(o)}
+    argvs = {(c["name"], tuple(c["args"])) for values, _, _ in CASES.values() for o in render(values) for c in containers(o)}
     assert len(argvs) > 5
-    for argv in argvs:
-        program = release("cleave-agent" if argv[0] == "run" else "cleave-controller")
+    kubernetes = Path(subprocess.run([HACK / "bin.sh"], capture_output=True, text=True, check=True).stdout.strip())
+    for name, argv in argvs:
+        program = kubernetes / name if name == "kube-scheduler" else release(f"cleave-{name}")
         done = subprocess.run([program, *argv, "--help"], capture_output=True, text=True, timeout=20, check=False)
-        assert done.returncode == 0, f"{argv}: {done.stderr}"
+        assert done.returncode == 0, f"{name}: {argv}: {done.stderr}"
 
 
 def containers(obj):
@@ -386,7 +433,10 @@ def test_values_of_a_wrong_type_are_refused_by_name(wrong, helm, archive):
         ({"images": {"tag": f"sha256:{'0' * 64}"}}, "images.tag cannot be a digest"),
         ({"images": {"registry": "registry.example/"}}, "does not match pattern"),
         ({"networkPolicy": {"apiServerPorts": [0]}}, "/networkPolicy/apiServerPorts/0"),
-        ({"daemonsets": {"labels": {"app.kubernetes.io/component": "x"}}}, "daemonsets.labels cannot have app.kubernetes.io/component"),
+        ({"daemonsets": {"labels": {"app.kubernetes.io/component": "x"}}}, "scheduler.labels cannot have app.kubernetes.io/component"),
+        ({"scheduler": {"labels": {"app.kubernetes.io/name": "x"}}}, "scheduler.labels cannot have app.kubernetes.io/name"),
+        ({"scheduler": {"enabled": True}}, "scheduler.enabled goes with slots.enabled alone"),
+        ({"scheduler": {"kubeScheduler": {"image": ""}}}, "/scheduler/kubeScheduler/image"),
         ({"daemonsets": {"labels": {"a": 1}}}, "/daemonsets/labels/a"),
         ({"daemonsets": {"tolerations": [{"keys": "a"}]}}, "additional properties 'keys' not allowed"),
         ({"daemonsets": {"resources": {"limit": {}}}}, "additional properties 'limit' not allowed"),

@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT / "hack"))
 import linked  # noqa: E402
 
 IMAGES = ROOT / "build" / "images"
-NAMES = ("cleave-controller", "cleave-agent")
+NAMES = ("cleave-controller", "cleave-scheduler", "cleave-agent")
 MOST_BYTES = 12 << 20
 LIBRARIES = "usr/lib/x86_64-linux-gnu/"
 # Everything that may be in an image, as patterns; libraries by the names that the loader asks for.
@@ -128,8 +128,8 @@ def test_there_is_no_program_but_ours_and_no_way_to_become_another_user(image):
     assert all(name in ours or ".so" in name for name in runnable)
 
 
-def test_the_controller_is_not_root_and_the_agent_is(images):
-    assert images["cleave-controller"].config["config"]["User"] == "65532:65532"
+def test_controller_and_scheduler_are_not_root_and_the_agent_is(images):
+    assert {images[name].config["config"]["User"] for name in NAMES[:2]} == {"65532:65532"}
     assert "User" not in images["cleave-agent"].config["config"]
     for name, image in images.items():
         assert image.config["config"]["Entrypoint"] == [f"/usr/bin/{name}"]

@@ -179,7 +179,7 @@ def test_the_sample_of_the_readme_selects_the_node_that_it_labels():
 
 def test_openshift_lets_the_agents_have_what_they_ask_for_and_nothing_else(tmp_path):
     """What its admission of pods compares, member by member."""
-    objects = with_components(tmp_path, "slots", "components/metrics-auth", "components/openshift")
+    objects = with_components(tmp_path, "slots", "scheduler", "components/metrics-auth", "components/openshift")
     (scc,) = [o for o in objects if o["kind"] == "SecurityContextConstraints"]
     agents = [o["spec"]["template"]["spec"] for o in objects if o["kind"] == "DaemonSet"]
     assert {tuple(pod["containers"][0]["securityContext"]["capabilities"]["add"]) for pod in agents} == {tuple(scc["allowedCapabilities"])}
@@ -229,19 +229,19 @@ def with_components(folder, *names, more=""):
 
 def test_metrics_behind_a_token_are_so_for_every_program_and_take_nothing_else(tmp_path):
     plain = {(o["kind"], o["metadata"]["name"]) for o in render(CONFIG)}
-    objects = with_components(tmp_path, "slots", "components/metrics-auth")
+    objects = with_components(tmp_path, "slots", "scheduler", "components/metrics-auth")
     workloads = [o for o in objects if o["kind"] in ("Deployment", "DaemonSet")]
-    assert {o["metadata"]["name"] for o in workloads} == {"cleave-controller", "cleave-agent", "cleave-agent-slots"}
+    assert {o["metadata"]["name"] for o in workloads} == {"cleave-controller", "cleave-scheduler", "cleave-agent", "cleave-agent-slots"}
     for template in (o["spec"]["template"] for o in workloads):
         pod = template["spec"]
-        (container,) = pod["containers"]
+        (container,) = (c for c in pod["containers"] if c["name"] != "kube-scheduler")
         assert {"--metrics-auth=token", "--metrics-tls-cert-file=/etc/cleave/metrics-tls/tls.crt", "--metrics-tls-key-file=/etc/cleave/metrics-tls/tls.key"} <= set(container["args"])
         assert [m["readOnly"] for m in container["volumeMounts"] if m["name"] == "metrics-tls"] == [True]
         assert [v["secret"] for v in pod["volumes"] if v["name"] == "metrics-tls"] == [{"secretName": "cleave-metrics-tls"}]
         assert template["metadata"]["annotations"]["prometheus.io/scheme"] == "https"
         assert {p["httpGet"].get("scheme", "HTTP") for p in (container["livenessProbe"], container["readinessProbe"])} == {"HTTP"}
     rules = {o["metadata"]["name"]: o["rules"] for o in objects if o["kind"] == "ClusterRole" and ("ClusterRole", o["metadata"]["name"]) not in plain}
-    del rules["cleave-agent-slots"]
+    del rules["cleave-agent-slots"], rules["cleave-scheduler"]
     assert rules == {
         "cleave-metrics-auth": [
             {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
@@ -253,5 +253,54 @@ def test_metrics_behind_a_token_are_so_for_every_program_and_take_nothing_else(t
     asks = next(o for o in objects if o["kind"] == "ClusterRoleBinding" and o["metadata"]["name"] == "cleave-metrics-auth")
     accounts = {(pod["serviceAccountName"], o["metadata"]["namespace"]) for o in workloads for pod in [o["spec"]["template"]["spec"]]}
     assert {(s["name"], s["namespace"]) for s in asks["subjects"]} == accounts
-    policies = [[o for o in all_of if o["kind"].startswith("ValidatingAdmission") and o["metadata"]["name"] not in ("cleave-pod-slots", "cleave-pod-shares")] for all_of in (render(CONFIG), objects)]
+    policies = [[o for o in all_of if o["kind"].startswith("ValidatingAdmission") and o["metadata"]["name"] not in OF_COMPONENTS] for all_of in (render(CONFIG), objects)]
     assert policies[0] == policies[1]
+
+
+OF_COMPONENTS = ("cleave-pod-slots", "cleave-pod-shares", "cleave-scheduler-lease", "cleave-scheduler-node", "cleave-scheduler-pod")
+
+
+# --- the scheduler ---
+
+
+@pytest.fixture(scope="module")
+def scheduler():
+    """Its objects by kind and name, as `kubectl apply -k config/scheduler` makes them."""
+    return {(o["kind"], o["metadata"]["name"]): o for o in render(CONFIG / "scheduler")}
+
+
+def test_the_scheduler_is_applied_by_itself_or_as_a_component_and_is_the_same(scheduler, tmp_path):
+    whole = {(o["kind"], o["metadata"]["name"]): o for o in with_components(tmp_path, "slots", "scheduler")}
+    assert {key: whole[key] for key in scheduler} == scheduler
+    assert not [key for key in scheduler if key[0] == "Namespace"], "config/namespace has it"
+
+
+def test_the_scheduler_has_no_more_of_the_host_and_of_rights_than_the_controller(scheduler):
+    ours, controllers = (next(iter(pods(objects))) for objects in (scheduler.values(), render(CONFIG / "controller")))
+    for what in ("securityContext", "tolerations", "priorityClassName", "enableServiceLinks"):
+        assert ours[what] == controllers[what], what
+    assert [set(volume) - {"name"} for volume in ours["volumes"]] == [{"configMap"}]
+    assert not ours.get("hostNetwork") and not ours.get("hostPID")
+    for container in ours["containers"]:
+        assert container["securityContext"] == controllers["containers"][0]["securityContext"], container["name"]
+        assert container["livenessProbe"] and container["readinessProbe"] and container["resources"]["requests"]
+
+
+def test_kube_scheduler_asks_where_cleave_scheduler_listens_and_nobody_else_reaches_it(scheduler):
+    (pod,) = pods(scheduler.values())
+    by_name = {c["name"]: c for c in pod["containers"]}
+    flags = dict(arg.split("=", 1) for arg in by_name["scheduler"]["args"])
+    config = yaml.safe_load(scheduler["ConfigMap", "cleave-scheduler"]["data"]["configuration.yaml"])
+    (extender,) = config["extenders"]
+    assert extender["urlPrefix"] == f"http://{flags['--listen']}" and flags["--listen"].startswith("127.0.0.1:")
+    assert {p["name"]: f":{p['containerPort']}" for p in by_name["scheduler"]["ports"]} == {"metrics": flags["--metrics-addr"], "health": flags["--health-addr"]}
+    (mount,) = by_name["kube-scheduler"]["volumeMounts"]
+    assert f"--config={mount['mountPath']}/configuration.yaml" in by_name["kube-scheduler"]["args"] and mount["readOnly"]
+    (role,) = (o for o in scheduler.values() if o["kind"] == "Role")
+    assert [rule["resourceNames"] for rule in role["rules"] if "resourceNames" in rule] == [[config["leaderElection"]["resourceName"]]]
+
+
+def test_the_version_of_kube_scheduler_is_the_one_that_is_tested(scheduler):
+    (pod,) = pods(scheduler.values())
+    tested = re.search(r"^\s*k8s.io/kubernetes (v\S+)", (ROOT / "hack" / "kube" / "program" / "go.mod").read_text(), re.M)[1]
+    assert [c["image"] for c in pod["containers"]] == ["cleave-scheduler:latest", f"registry.k8s.io/kube-scheduler:{tested}"]

@@ -6,12 +6,12 @@ import shutil
 import pytest
 import yaml
 from conftest import ROOT, wait_for
-from stack import GROUP, Api, ApiError, rig, serve  # noqa: F401
+from stack import GROUP, Api, ApiError, files_of_components, rig, serve  # noqa: F401
 
 MERGE = "application/merge-patch+json"
 OVERLAYS = {
-    "one namespace for all": ("gpu-system", "gpu-system", "cleave-controller", "namespace: gpu-system\ncomponents: [config/components/one-namespace]\n"),
-    "other names": ("cleave-system", "cleave-node", "gpu-cleave-controller-a", "namePrefix: gpu-\nnameSuffix: -a\n"),
+    "one namespace for all": ("gpu-system", "gpu-system", "cleave-controller", "namespace: gpu-system\ncomponents: [config/scheduler, config/components/one-namespace]\n"),
+    "other names": ("cleave-system", "cleave-node", "gpu-cleave-controller-a", "namePrefix: gpu-\nnameSuffix: -a\ncomponents: [config/scheduler]\n"),
 }
 PARTS = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 
@@ -31,9 +31,10 @@ class Installed:
     def __init__(self, rig, folder, name):
         self.rig = rig
         self.ns, self.agents_ns, self.account, text = OVERLAYS[name]
-        self.agent = self.account.replace("controller", "agent")
+        self.agent, self.scheduler = (self.account.replace("controller", name) for name in ("agent", "scheduler"))
         self.text = yaml.safe_dump_all(render(rig, folder, text))
         rig.cluster.kubectl("delete", "-k", ROOT / "config/admission")
+        rig.cluster.kubectl("delete", "--wait=false", *files_of_components()[-3:])
         rig.cluster.kubectl("apply", "--server-side", "-f", "-", input=self.text)
 
     def token(self, account, pod):
@@ -54,7 +55,7 @@ class Installed:
         self.rig.cluster.kubectl("delete", "--ignore-not-found", "--wait=false", "-f", "-", input=yaml.safe_dump_all(kept))
         for part in ("namespace", "rbac", "admission"):
             self.rig.cluster.kubectl("apply", "--server-side", "-k", ROOT / "config" / part)
-        self.rig.cluster.kubectl("apply", "--server-side", "-f", ROOT / "config" / "slots" / "account.yaml")
+        self.rig.cluster.kubectl("apply", "--server-side", *files_of_components())
 
 
 @pytest.fixture(params=OVERLAYS)
@@ -114,6 +115,106 @@ def test_every_policy_holds_in_an_overlay(rig, overlay):
     assert refusal(leader, "PATCH", f"{GROUP}/devices/{node.name}?fieldManager=cleave-controller", {"spec": {}}, MERGE) is None
     for api in (agent, leader, follower):
         api.close()
+
+
+def test_the_schedulers_policies_hold_in_an_overlay(rig, overlay):
+    node = rig.node(start=False)
+    pod = rig.pod(f"{rig.id}-pod", None, schedulerName="none")["metadata"]["name"]
+    scheduler = overlay.api(overlay.scheduler, f"{rig.id}-scheduler")
+    path = f"{PODS}/{pod}"
+    expect("cleave-scheduler-node", scheduler, "PATCH", f"/api/v1/nodes/{node.name}", {"metadata": {"labels": {"a": "b"}}}, MERGE)
+    expect("cleave-scheduler-pod", scheduler, "PATCH", f"{path}/status", {"metadata": {"annotations": {"a": "b"}}}, MERGE)
+    expect("cleave-scheduler-lease", scheduler, "POST", LEASES.format("kube-system"), lease("kube-scheduler"))
+    # And what it is there to do it may.
+    assert refusal(scheduler, "PATCH", f"/api/v1/nodes/{node.name}?{BY_SCHEDULER}", room("1"), MERGE) is None
+    assert refusal(scheduler, "POST", f"{LEASES.format(overlay.ns)}?dryRun=All", lease("cleave-scheduler")) is None
+    scheduler.close()
+
+
+# --- the scheduler's account, with whatever rights ---
+
+RECORD = "gpu.cleave.dev/allocation"
+PODS = "/api/v1/namespaces/default/pods"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
+BY_SCHEDULER = "fieldManager=cleave-scheduler"
+ROOM = "gpu.cleave.dev/room"
+
+
+def lease(name, seconds=15):
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name}, "spec": {"holderIdentity": "x", "leaseDurationSeconds": seconds}}
+
+
+def room(value):
+    return {"metadata": {"annotations": {ROOM: value}}}
+
+
+def binding(pod, node, **annotations):
+    return {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod, "annotations": annotations}, "target": {"kind": "Node", "name": node}}
+
+
+@pytest.fixture
+def scheduler(rig):
+    """The account with an administrator's rights: policies alone hold it."""
+    api = Api(rig.cluster, user="system:serviceaccount:cleave-system:cleave-scheduler")
+    yield api
+    api.close()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"metadata": {"labels": {"a": "b"}}},
+        {"metadata": {"annotations": {"a": "b"}}},
+        {"metadata": {"annotations": {"node.alpha.kubernetes.io/ttl": None, ROOM: "1"}}},
+        {"metadata": {"finalizers": ["example.com/kept"]}},
+        {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "x"}]}},
+        {"metadata": {"managedFields": [{"manager": "kubelet", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:metadata": {"f:labels": {"f:test": {}}}}}]}},
+        {"metadata": {"managedFields": [{"manager": "cleave-scheduler", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:metadata": {"f:labels": {"f:test": {}}}}}]}},
+        {"spec": {"unschedulable": True}},
+        {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}},
+        room("x" * 64),
+        room("a b"),
+    ],
+    ids=str,
+)
+def test_of_a_node_the_scheduler_writes_one_annotation(rig, scheduler, body):
+    node = rig.node(start=False, labels={"other": "label"})
+    path = f"/api/v1/nodes/{node.name}"
+    rig.api.merge(path, {"metadata": {"annotations": {"node.alpha.kubernetes.io/ttl": "0"}}})
+    expect("cleave-scheduler-node", scheduler, "PATCH", path, body, MERGE)
+    for value in ("2026-01-01T00:00:00.000000Z", "2", None):
+        assert refusal(scheduler, "PATCH", f"{path}?{BY_SCHEDULER}", room(value), MERGE) is None
+    applied = {"apiVersion": "v1", "kind": "Node", **room("3")}
+    assert refusal(scheduler, "PATCH", f"{path}?{BY_SCHEDULER}&force=true", applied, "application/apply-patch+yaml") is None
+    assert refusal(scheduler, "PATCH", f"{path}/status?dryRun=All", room("4"), MERGE) == "cleave-scheduler-node"
+
+
+def test_the_scheduler_gives_a_pod_its_record_by_a_binding_alone(rig, scheduler):
+    node, name = rig.node(start=False), f"{rig.id}-pod"
+    rig.pod(name, None, schedulerName="none")
+    path, note = f"{PODS}/{name}", {"metadata": {"annotations": {RECORD: "{}"}}}
+    refused = "cleave-scheduler-pod"
+    expect(refused, scheduler, "POST", PODS, {"metadata": {"name": f"{name}-2"}, "spec": {"containers": [{"name": "main", "image": "none"}]}})
+    expect(refused, scheduler, "PATCH", path, note, MERGE)
+    expect(refused, scheduler, "PATCH", path, {"metadata": {"labels": {"a": "b"}}}, MERGE)
+    expect(refused, scheduler, "PATCH", f"{path}/status", note, MERGE)
+    expect(refused, scheduler, "PATCH", f"{path}/status", {"metadata": {"finalizers": ["example.com/kept"]}}, MERGE)
+    for annotations in ({"metax-tech.com/gpu-devices-allocated": "x"}, {"scheduling.koordinator.sh/device-allocated": "x"}, {"a": "b"}):
+        expect(refused, scheduler, "POST", f"{path}/binding", binding(name, node.name, **annotations))
+    waits = {"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}}
+    assert refusal(scheduler, "PATCH", f"{path}/status", waits, MERGE) is None
+    assert refusal(scheduler, "POST", f"{path}/binding", binding(name, node.name, **{RECORD: "{}", "hami.io/vgpu-devices-allocated": ";"})) is None
+    bound = rig.api.get(path)
+    assert bound["spec"]["nodeName"] == node.name and bound["metadata"]["annotations"][RECORD] == "{}"
+
+
+def test_the_scheduler_takes_its_own_lease_and_nobody_elses(rig, scheduler):
+    refused = "cleave-scheduler-lease"
+    expect(refused, scheduler, "POST", LEASES.format("kube-system"), lease("kube-scheduler"))
+    expect(refused, scheduler, "POST", LEASES.format("kube-system"), lease("cleave-scheduler"))
+    expect(refused, scheduler, "POST", LEASES.format("cleave-system"), lease("cleave-controller"))
+    expect(refused, scheduler, "POST", LEASES.format("cleave-system"), lease("cleave-scheduler", 301))
+    assert refusal(scheduler, "POST", f"{LEASES.format('cleave-system')}?dryRun=All", lease("cleave-scheduler")) is None
 
 
 # --- the controller says when they do not hold it ---

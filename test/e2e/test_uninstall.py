@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from conftest import ROOT, made, wait_for
-from stack import GROUP, Api, ApiServer, Rig, install
+from stack import GROUP, MERGE, Api, ApiServer, Rig, install
 
 sys.path.append(str(ROOT / "test" / "fleet"))
 from fleet import Hollow  # noqa: E402
@@ -28,6 +28,7 @@ AGENT = {"app.kubernetes.io/part-of": "cleave", "app.kubernetes.io/component": "
 # The workloads are there to be deleted: their programs run beside the cluster.
 OVERLAY = """
 resources: [config]
+components: [config/scheduler]
 patches:
 - target: {kind: DaemonSet}
   patch: |-
@@ -84,6 +85,8 @@ class Installation:
         self.hollow.wait_running()
         self.controller = self.rig.controller(f"round-{number}")
         wait_for(lambda: all("nvidia.com/gpu" in n[-1] for n in self.nodes().values()), 120, "every Node to have resources of ours")
+        for name in self.names[::10]:  # as the scheduler does it
+            self.rig.api.request("PATCH", f"/api/v1/nodes/{name}?fieldManager=cleave-scheduler", {"metadata": {"annotations": {"gpu.cleave.dev/room": "x"}}}, MERGE)
 
     def end_agents(self):
         """As kubelets do once the DaemonSet is gone."""
@@ -114,7 +117,8 @@ class Installation:
         assert self.nodes() == self.before
         kinds = "namespaces,deployments,daemonsets,serviceaccounts,clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings"
         assert not self.cluster.kubectl.out("get", kinds, "-A", "-l", "app.kubernetes.io/part-of=cleave", "-o", "name")
-        assert not self.cluster.kubectl.out("get", "leases", "-A", "--field-selector", "metadata.name=cleave-controller", "-o", "name")
+        for name in ("cleave-controller", "cleave-scheduler"):
+            assert not self.cluster.kubectl.out("get", "leases", "-A", "--field-selector", f"metadata.name={name}", "-o", "name")
 
     def close(self):
         self.cluster.installed = False

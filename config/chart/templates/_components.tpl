@@ -3,6 +3,7 @@
 {{- define "cleave.components" -}}
 {{- dict
     "slots" .slots.enabled
+    "scheduler" .scheduler.enabled
     "components/other-nodes" .otherNodes.enabled
     "agent/components/koordlet" .koordlet.enabled
     "agent/components/mps" .mps.enabled

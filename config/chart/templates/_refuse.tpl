@@ -14,12 +14,15 @@
   {{- end -}}
 {{- end -}}
 {{- range $label := list "app.kubernetes.io/name" "app.kubernetes.io/component" "app.kubernetes.io/part-of" -}}
-  {{- if or (hasKey $v.operator.labels $label) (hasKey $v.daemonsets.labels $label) -}}
-    {{- fail (printf "operator.labels and daemonsets.labels cannot have %s: the chart's selectors look for it" $label) -}}
+  {{- if or (hasKey $v.operator.labels $label) (hasKey $v.daemonsets.labels $label) (hasKey $v.scheduler.labels $label) -}}
+    {{- fail (printf "operator.labels, daemonsets.labels and scheduler.labels cannot have %s: the chart's selectors look for it" $label) -}}
   {{- end -}}
 {{- end -}}
 {{- if hasPrefix "sha256:" $v.images.tag -}}
-  {{- fail (printf "images.tag cannot be a digest (%s): the two images have one each. Set operator.image and daemonsets.image to whole references, \"registry.example/cleave-controller@sha256:…\"" $v.images.tag) -}}
+  {{- fail (printf "images.tag cannot be a digest (%s): each image has one of its own. Set operator.image, daemonsets.image and scheduler.image to whole references, \"registry.example/cleave-controller@sha256:…\"" $v.images.tag) -}}
+{{- end -}}
+{{- if and $v.scheduler.enabled (not $v.slots.enabled) -}}
+  {{- fail "scheduler.enabled goes with slots.enabled alone: the agents that make shares come with it, and the policy by which nobody but schedulers chooses a card" -}}
 {{- end -}}
 {{- if and $v.otherNodes.enabled (ne $v.driver.from "runtimeClass") -}}
   {{- fail "otherNodes.enabled goes with driver.from=runtimeClass alone: otherwise the first DaemonSet has these nodes already" -}}

@@ -11,18 +11,23 @@ yes
 
 {{- define "cleave.values" -}}
 {{- $kind := .object.kind -}}
+{{- $isScheduler := eq (get (.object.metadata.labels | default dict) "app.kubernetes.io/component") "scheduler" -}}
+{{- $deployment := ternary .values.scheduler .values.operator $isScheduler -}}
 {{- if eq $kind "CustomResourceDefinition" -}}
   {{- include "cleave.annotate" (dict "metadata" .object.metadata "more" (dict "helm.sh/resource-policy" "keep")) -}}
 {{- else if eq $kind "NetworkPolicy" -}}
   {{- include "cleave.network" . -}}
 {{- else if eq $kind "PodDisruptionBudget" -}}
   {{- /* With one pod it would keep a node from being drained. */ -}}
-  {{- $_ := set .object.spec "minAvailable" (min .object.spec.minAvailable (sub .values.operator.replicas 1)) -}}
+  {{- $_ := set .object.spec "minAvailable" (min .object.spec.minAvailable (sub $deployment.replicas 1)) -}}
 {{- else if eq $kind "Deployment" -}}
-  {{- $_ := set .object.spec "replicas" .values.operator.replicas -}}
-  {{- include "cleave.workload" (dict "object" .object "values" .values "tag" .tag "of" .values.operator) -}}
+  {{- $_ := set .object.spec "replicas" $deployment.replicas -}}
+  {{- include "cleave.workload" (dict "object" .object "values" .values "tag" .tag "of" $deployment) -}}
   {{- $pod := .object.spec.template.spec -}}
-  {{- $_ = set $pod "tolerations" (concat $pod.tolerations .values.operator.tolerations) -}}
+  {{- $_ = set $pod "tolerations" (concat $pod.tolerations $deployment.tolerations) -}}
+  {{- if $isScheduler -}}
+    {{- include "cleave.kubeScheduler" . -}}
+  {{- end -}}
 {{- else if eq $kind "DaemonSet" -}}
   {{- include "cleave.workload" (dict "object" .object "values" .values "tag" .tag "of" .values.daemonsets) -}}
   {{- include "cleave.agent" . -}}
@@ -48,7 +53,19 @@ yes
 {{- end -}}
 {{- end -}}
 
-{{- /* What the controller and the agents have in common: .of is the part of the values that is for them. */ -}}
+{{- /* What is the second container's of cleave-scheduler, which is not one of our images. */ -}}
+{{- define "cleave.kubeScheduler" -}}
+{{- $of := .values.scheduler.kubeScheduler -}}
+{{- range $container := .object.spec.template.spec.containers -}}
+  {{- if eq $container.name "kube-scheduler" -}}
+    {{- $_ := set $container "image" $of.image -}}
+    {{- $_ = set $container "resources" (mergeOverwrite $container.resources $of.resources) -}}
+    {{- $_ = set $container "args" (concat $container.args $of.extraArgs) -}}
+  {{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* What our programs have in common: .of is the part of the values that is for them. */ -}}
 {{- define "cleave.workload" -}}
 {{- $of := .of -}}
 {{- $template := .object.spec.template -}}
