@@ -69,8 +69,9 @@ start_scheduler() {
     hack/kube/pod-token.sh "$dir/kube" cleave-scheduler-demo cleave-system cleave-scheduler >/dev/null
     local kubeconfig=$dir/kube/cleave-scheduler-demo.kubeconfig
     kubectl get configmap cleave-scheduler -n cleave-system -o 'jsonpath={.data.configuration\.yaml}' >"$dir/kube-scheduler.yaml"
+    printf 'clientConnection: {kubeconfig: %s}\n' "$kubeconfig" >>"$dir/kube-scheduler.yaml"
     run cleave-scheduler "${in_cluster[@]}" "$bin/cleave-scheduler" --kubeconfig "$kubeconfig"
-    run kube-scheduler "${in_cluster[@]}" "$kube/kube-scheduler" --config "$dir/kube-scheduler.yaml" --kubeconfig "$kubeconfig" \
+    run kube-scheduler "${in_cluster[@]}" "$kube/kube-scheduler" --config "$dir/kube-scheduler.yaml" \
         --authentication-kubeconfig "$kubeconfig" --authorization-kubeconfig "$kubeconfig" --leader-elect-resource-namespace cleave-system \
         --bind-address 127.0.0.1 --cert-dir "$dir/kube-scheduler-certs"
 }
@@ -90,6 +91,7 @@ set_up() {
     start_controller
     start_agent
     start_scheduler
+    await 60 "the scheduler" kubectl wait lease/cleave-scheduler -n cleave-system --for=jsonpath='{.spec.holderIdentity}' --timeout=1s
     await 60 "the agent" kubectl wait device/$node --for=condition=Ready --timeout=1s
     show kubectl get devices
 }
