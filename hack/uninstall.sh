@@ -90,12 +90,15 @@ establish_definitions() {
 # What goes at the end: the policies after those whom they hold, the rights after those who need them.
 readonly monitors=(servicemonitors podmonitors prometheusrules)
 rest() {
-    local known
+    local known policies
+    # Kubernetes has mutating ones from 1.36 on; the bindings come first.
+    policies=$(k api-resources --api-group=admissionregistration.k8s.io --no-headers -o name) || return
+    policies=$(grep -o '^\(mutating\|validating\)admissionpolic[a-z]*' <<<"$policies" | sort -r | tr '\n' ',')
     known=$(k get customresourcedefinitions "${monitors[@]/%/.monitoring.coreos.com}" --ignore-not-found -o name) || return
     known=${known//customresourcedefinition.apiextensions.k8s.io\//}
     printf '%s,' poddisruptionbudgets services networkpolicies resourcequotas configmaps
     [ -z "$known" ] || printf '%s,' "${known//$'\n'/,}"
-    printf '%s' rolebindings,roles,clusterrolebindings,clusterroles,serviceaccounts,validatingadmissionpolicybindings,validatingadmissionpolicies,namespaces
+    printf '%s' rolebindings,roles,clusterrolebindings,clusterroles,serviceaccounts, "$policies" namespaces
 }
 
 # "kind|namespace|name" of all objects of these kinds, with commas, that are Cleave's. A call of kubectl takes a third of a second:
