@@ -41,15 +41,14 @@ static int work(void *self, struct scope *s, const struct object_key *k, struct 
     if (!atomic_exchange(&w->refused, false))
         return 0;
     int rc = tell_node(w, s, k->name, e);
-    if (rc == -ERR_NOT_FOUND) {
-        err_clear(e);
-        return 0;
-    }
     if (rc < 0)
         atomic_store(&w->refused, true);
     else if (w->woken)
         metric_add(w->woken, 1);
-    return rc;
+    if (rc != -ERR_NOT_FOUND)
+        return rc;
+    err_clear(e); /* it is not tried again; the next node with room is told */
+    return 0;
 }
 
 struct wake *wake_new(struct kc *kc, const struct clock *clk, struct metrics *metrics)

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+
+#include "base/jx.h"
+#include "base/xalloc.h"
+
+#include "scheduler/wake.h"
+#include "scheduler_support.h"
+
+static const struct kc_resource nodes = {"", "v1", "nodes", "Node", false};
+
+static struct wake *wake;
+static struct controller *workers;
+
+static void set_up(void)
+{
+    town_set_up();
+    wake = wake_new(town_kc, town_clk, /* metrics= */ NULL);
+    workers = wake_workers(wake);
+    auto_err struct err e = {0};
+    auto_json json_t *node =
+        json_pack("{s:s,s:s,s:{s:s}}", "apiVersion", "v1", "kind", "Node", "metadata", "name", "a");
+    const struct kc_target t = {.res = &nodes};
+    cr_assert_eq(kc_create(town_kc, town_scope, &t, &(struct kc_write){.body = node}, NULL, &e), 0);
+}
+
+static void tear_down(void)
+{
+    (void)controller_free(workers);
+    (void)wake_free(wake);
+    town_tear_down();
+}
+
+TestSuite(scheduler_wake, .init = set_up, .fini = tear_down);
+
+/* What the node was told, once everything that is due was done. Caller frees; NULL: nothing. */
+static char *told(void)
+{
+    auto_err struct err e = {0};
+    auto_json json_t *node = NULL;
+    const struct kc_target t = {.res = &nodes, .name = "a"};
+    clock_fake_advance(town_clk, WAKE_DELAY_MS);
+    while (controller_step(workers, town_scope)) {
+    }
+    cr_assert_eq(kc_get(town_kc, town_scope, &t, &node, &e), 0, "%s", err_msg(&e));
+    return xstrdup(JX_STR_AT(node, "metadata", "annotations", WAKE_ANNOTATION));
+}
+
+Test(scheduler_wake, where_nobody_was_refused_nothing_is_written)
+{
+    size_t writes = kc_fake_writes(town_kc);
+    wake_grown(wake, "a");
+    auto_free char *text = told();
+    cr_expect_null(text);
+    cr_expect_eq(kc_fake_writes(town_kc), writes);
+}
+
+Test(scheduler_wake, one_write_wakes_all_that_were_refused)
+{
+    size_t writes = kc_fake_writes(town_kc);
+    wake_refused(wake);
+    wake_refused(wake);
+    wake_grown(wake, "a");
+    wake_grown(wake, "b");
+    wake_grown(wake, "a");
+    auto_free char *first = told();
+    cr_expect_not_null(first);
+    cr_expect_eq(kc_fake_writes(town_kc), writes + 1);
+    wake_grown(wake, "a");
+    auto_free char *same = told();
+    cr_expect_str_eq(same, first, "nobody was refused since");
+    wake_refused(wake);
+    wake_grown(wake, "a");
+    auto_free char *next = told();
+    cr_expect_str_neq(next, first, "a write that changes nothing wakes nobody");
+}
+
+Test(scheduler_wake, a_node_that_is_gone_is_no_error_and_another_is_told)
+{
+    wake_refused(wake);
+    wake_grown(wake, "gone");
+    auto_free char *none = told();
+    cr_expect_null(none);
+    wake_grown(wake, "a");
+    auto_free char *text = told();
+    cr_expect_not_null(text, "the refused pods wait still");
+}
+
+static int refuse(void *arg, const struct kc_call *call, struct err *e)
+{
+    int *times = arg;
+    if (call->verb == KC_PATCH && !call->after && (*times)-- > 0)
+        return err_set(e, ERR_UNAVAILABLE, "connection refused");
+    return 0;
+}
+
+Test(scheduler_wake, a_write_that_failed_is_tried_again)
+{
+    int times = 1;
+    kc_fake_hook(town_kc, refuse, &times);
+    wake_refused(wake);
+    wake_grown(wake, "a");
+    auto_free char *none = told();
+    cr_expect_null(none);
+    auto_free char *text = told();
+    cr_expect_not_null(text);
+}
