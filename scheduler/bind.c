@@ -15,8 +15,8 @@
 
 enum { WORKERS = 8 };
 
-/* kube-scheduler waits for as long; it is told before. */
-enum { BIND_MS = 4000 };
+/* kube-scheduler waits for 5 s (config/scheduler/configuration.yaml), and may choose another node then. */
+enum { BIND_MS = 4000, LOOK_UP_MS = 500 };
 
 static const struct kc_resource pod_resource = {"", "v1", "pods", "Pod", /* namespaced= */ true};
 
@@ -24,11 +24,13 @@ struct order {
     struct bind_args args;
     binder_done_fn *done;
     void *arg;
+    int64_t came_ms;
 };
 
 struct binder {
     struct kc *kc;
     struct view *view;
+    const struct clock *clk;
     struct controller *workers; /* NULL once handed over */
     struct wq *queue;
     struct metric *binds; /* NULL: not counted */
@@ -49,7 +51,7 @@ static void finish(struct order *o, const char *error)
 void binder_add(struct binder *b, struct bind_args *args_take, binder_done_fn *done, void *arg)
 {
     struct order *o = xmalloc(sizeof(*o));
-    *o = (struct order){*args_take, done, arg};
+    *o = (struct order){*args_take, done, arg, clock_mono_ms(b->clk)};
     *args_take = (struct bind_args){0};
     const struct object_key key = {o->args.ns, o->args.name};
     auto_free char *text = object_key_text(&key);
@@ -129,28 +131,34 @@ static bool is_bound(const json_t *pod, const struct bind_args *a, const char *a
     return !record || (has && strcmp(has, record) == 0);
 }
 
-/* A write may have happened although its answer is an error. Keeps what was assumed where nobody
- * knows. */
+/* The pod is certainly not bound by this write. */
+static bool is_definite(const struct err *e)
+{
+    return e->kind == ERR_FORBIDDEN || e->kind == ERR_INVALID || e->kind == ERR_NOT_FOUND ||
+           e->kind == ERR_CONFLICT;
+}
+
+/* A write may have happened although its answer is an error, or may still happen. */
 static int look_up(const struct binder *b, struct scope *s, const struct bind_args *a,
                    const char *annotations, struct err *e)
 {
     auto_json json_t *pod = NULL;
     auto_err struct err why = {0};
-    int rc = read_pod(b, s, a, &pod, &why);
-    if (rc == 0 && is_bound(pod, a, annotations)) {
+    if (read_pod(b, s, a, &pod, &why) == 0 && is_bound(pod, a, annotations)) {
         err_clear(e);
         return 0;
     }
-    if (rc == 0 || rc == -ERR_NOT_FOUND || rc == -ERR_CONFLICT) {
-        view_begin(b->view, a->uid);
-        view_forget(b->view, a->uid);
-        view_end(b->view);
-    }
+    view_begin(b->view, a->uid);
+    if (is_definite(e))
+        view_forget(b->view, a->uid, a->node);
+    else
+        view_doubt(b->view, a->uid, a->node);
+    view_end(b->view);
     return -(int)e->kind;
 }
 
 static int bind_pod(const struct binder *b, struct scope *s, const struct bind_args *a,
-                    struct err *e)
+                    int64_t left_ms, struct err *e)
 {
     auto_free char *annotations = NULL;
     struct kc_target t = pod_of(a);
@@ -159,9 +167,11 @@ static int bind_pod(const struct binder *b, struct scope *s, const struct bind_a
     if (!body)
         return err_set(e, ERR_INVALID, "a name of the binding is no UTF-8");
     t.subresource = "binding";
-    if (kc_create(b->kc, s, &t, &(struct kc_write){.body = body}, /* ret= */ NULL, e) == 0)
+    auto_scope struct scope *brief = scope_new(s, left_ms);
+    if (kc_create(b->kc, brief, &t, &(struct kc_write){.body = body}, /* ret= */ NULL, e) == 0)
         return 0;
-    return look_up(b, s, a, annotations, e);
+    auto_scope struct scope *after = scope_new(s, LOOK_UP_MS);
+    return look_up(b, after, a, annotations, e);
 }
 
 static void count(const struct binder *b, int rc)
@@ -182,8 +192,9 @@ static int work(void *self, struct scope *s, const struct object_key *k, struct 
     (void)e;
     if (!o)
         return 0;
-    auto_scope struct scope *brief = scope_new(s, BIND_MS);
-    int rc = bind_pod(b, brief, &o->args, &why);
+    int64_t left_ms = o->came_ms + BIND_MS - clock_mono_ms(b->clk);
+    int rc = left_ms > 0 ? bind_pod(b, s, &o->args, left_ms, &why)
+                         : err_set(&why, ERR_TIMEOUT, "the pod waited too long for its Binding");
     count(b, rc);
     if (rc < 0)
         log_warn("A pod was not bound", kv("namespace", o->args.ns), kv("pod", o->args.name),
@@ -197,7 +208,7 @@ static int work(void *self, struct scope *s, const struct object_key *k, struct 
 struct binder *binder_new(const struct binder_opts *o)
 {
     struct binder *b = xmalloc(sizeof(*b));
-    *b = (struct binder){.kc = o->kc, .view = o->view, .orders = strmap_new()};
+    *b = (struct binder){.kc = o->kc, .view = o->view, .clk = o->clk, .orders = strmap_new()};
     (void)pthread_mutex_init(&b->mu, NULL);
     b->workers = controller_new("bind", work, b, WORKERS, o->clk);
     b->queue = controller_queue(b->workers);

@@ -31,7 +31,8 @@ typedef void binder_done_fn(void *arg, const char *error);
 /* Binds. *args_take is emptied. Of a pod that is asked for again before its turn has come, the first
  * asker is told so. Any thread. */
 void binder_add(struct binder *b, struct bind_args *args_take, binder_done_fn *done, void *arg);
-/* Askers that were not answered are told that the scheduler stops. NULL allowed; returns NULL. */
+/* Tells askers that were not answered that the scheduler stops; where the HTTP server was freed before,
+ * nobody hears it. NULL allowed; returns NULL. */
 struct binder *binder_free(struct binder *b);
 AUTO_DEFINE_PTR(binder, struct binder, binder_free)
 #define auto_binder AUTO_PTR(binder)

@@ -38,18 +38,27 @@ static int binding_text(const struct pod_ask *a, const struct allocation *r, cha
     return *ret ? 0 : err_set(e, ERR_INVALID, "the pod's record is no UTF-8");
 }
 
+/* What the pod gets by the plan, where its namespace's quotas allow that. */
+static int allot(struct view *v, const struct pod_ask *a, const struct fraction_node *n,
+                 const struct fraction_plan *plan, struct allocation *r, struct pod_shares *shares,
+                 struct err *e)
+{
+    *r = (struct allocation){.version = ALLOCATION_VERSION, .priority = a->priority};
+    for (unsigned i = 0; i < a->n; i++)
+        add_container(a, n, plan, i, r);
+    pod_shares_add(shares, a->pod, r);
+    return view_check_quota(v, shares, e);
+}
+
 /* A plan becomes an assumption. */
 static int assume(struct view *v, const struct pod_ask *a, const char *name,
                   const struct fraction_node *n, const struct fraction_plan *plan,
                   char **ret_binding, struct err *e)
 {
     auto_pod_shares struct pod_shares shares = {0};
-    AUTO(allocation) struct allocation r = {.version = ALLOCATION_VERSION, .priority = a->priority};
-    for (unsigned i = 0; i < a->n; i++)
-        add_container(a, n, plan, i, &r);
+    AUTO(allocation) struct allocation r = {0};
+    TRY(allot(v, a, n, plan, &r, &shares, e));
     TRY(binding_text(a, &r, ret_binding, e));
-    pod_shares_add(&shares, a->pod, &r);
-    TRY(view_check_quota(v, a->uid, &shares, e));
     view_assume(v, a->uid, name, &shares, *ret_binding);
     return 0;
 }
@@ -61,10 +70,14 @@ static int plan_on(const struct fraction_node *n, const struct pod_ask *a,
     return fraction_search(n, &pod, ret, e);
 }
 
-int choice_check(const struct fraction_node *n, const struct pod_ask *a, struct err *e)
+int choice_check(struct view *v, const struct fraction_node *n, const struct pod_ask *a,
+                 struct err *e)
 {
     auto_free struct fraction_plan *plan = xmalloc(sizeof(*plan));
-    return plan_on(n, a, plan, e);
+    auto_pod_shares struct pod_shares shares = {0};
+    AUTO(allocation) struct allocation r = {0};
+    TRY(plan_on(n, a, plan, e));
+    return allot(v, a, n, plan, &r, &shares, e);
 }
 
 /* --- One of many --- */
@@ -136,6 +149,22 @@ static bool try_node(struct view *v, const struct pod_ask *a, const char *name,
     return false;
 }
 
+/* The time that a question may take is real, whatever clock the view has. */
+bool choice_has_time(int64_t began_ms)
+{
+    return clock_mono_ms(clock_real()) - began_ms < CHOICE_MS;
+}
+
+static void refuse_unseen(struct choice *c, const char *node)
+{
+    auto_err struct err e = {0};
+    (void)
+        err_set(&e, ERR_TOO_LARGE,
+                "not looked at: the pod's containers take too long to place; ask for fewer, or for "
+                "whole cards");
+    refuse(c, node, &e);
+}
+
 static void swap(struct candidate *a, struct candidate *b)
 {
     struct candidate held = *a;
@@ -143,12 +172,14 @@ static void swap(struct candidate *a, struct candidate *b)
     *b = held;
 }
 
-/* Keeps the first on which the pod fits, and refuses those before it. Mostly that is the very first, so
+/* Keeps the first on which the pod fits, and refuses those before it, and those for which no time is
+ * left. Mostly that is the very first, so
  * that the others are put into order only where it is not. */
 static void keep_best(struct view *v, const struct pod_ask *a, const struct candidates *found,
                       struct choice *c)
 {
     auto_free struct fraction_plan *plan = xmalloc(sizeof(*plan));
+    int64_t began_ms = clock_mono_ms(clock_real());
     size_t first = 0;
     for (size_t i = 1; i < found->n; i++)
         first = by_rank(&found->items[i], &found->items[first]) < 0 ? i : first;
@@ -156,9 +187,12 @@ static void keep_best(struct view *v, const struct pod_ask *a, const struct cand
         return;
     swap(&found->items[0], &found->items[first]);
     qsort(found->items + 1, found->n - 1, sizeof(*found->items), by_rank);
-    for (size_t i = 1; i < found->n; i++)
-        if (try_node(v, a, found->items[i].node, plan, c))
+    for (size_t i = 1; i < found->n; i++) {
+        if (!choice_has_time(began_ms))
+            refuse_unseen(c, found->items[i].node);
+        else if (try_node(v, a, found->items[i].node, plan, c))
             return;
+    }
 }
 
 void choice_make(struct view *v, const struct pod_ask *a, const char *const *names, size_t n,
@@ -176,6 +210,8 @@ void choice_make(struct view *v, const struct pod_ask *a, const char *const *nam
     }
     if (!ret->n_kept)
         keep_best(v, a, &found, ret);
+    if (!ret->n_kept)
+        view_forget(v, a->uid, /* node= */ NULL);
     view_end(v);
 }
 

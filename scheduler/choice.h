@@ -34,8 +34,14 @@ void choice_make(struct view *v, const struct pod_ask *a, const char *const *nam
  * ERR_UNAVAILABLE, ERR_INVALID: it does not fit. */
 int choice_renew(struct view *v, const struct pod_ask *a, const char *node, char **ret_binding,
                  struct err *e) MUST_CHECK;
-/* Whether the pod fits on a node with these cards. ERR_UNAVAILABLE, ERR_INVALID, ERR_TOO_LARGE. */
-int choice_check(const struct fraction_node *n, const struct pod_ask *a, struct err *e) MUST_CHECK;
+/* Whether the pod fits on a node with these cards, and its quotas allow it. Between view_begin and
+ * view_end. ERR_UNAVAILABLE, ERR_INVALID, ERR_TOO_LARGE. */
+int choice_check(struct view *v, const struct fraction_node *n, const struct pod_ask *a,
+                 struct err *e) MUST_CHECK;
+/* A question is answered in this time and that of one more node, however long a pod takes to place:
+ * others wait meanwhile. began_ms: on the real clock. */
+#define CHOICE_MS 500
+bool choice_has_time(int64_t began_ms);
 /* Refuses them all for good, for a pod that cannot be meant. */
 void choice_refuse_all(const char *const *names, size_t n, const struct err *e, struct choice *ret);
 void choice_done(struct choice *c);

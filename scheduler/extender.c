@@ -9,7 +9,7 @@
 #include "scheduler/preempt.h"
 #include "service/http_channel.h"
 
-enum { OK = 200, BAD_REQUEST = 400 };
+enum { OK = 200, BAD_REQUEST = 400, UNAVAILABLE = 503 };
 
 /* What became of a question. */
 enum outcome { CHOSEN, REFUSED, INVALID, UNREADABLE, N_OUTCOMES };
@@ -19,6 +19,8 @@ struct extender {
     struct view *view;
     struct binder *binder;
     struct wake *wake;
+    extender_ready_fn *is_ready;
+    const void *arg;
     struct metric_series *filters[N_OUTCOMES]; /* NULL: not counted */
 };
 
@@ -27,6 +29,17 @@ static void give_error(struct http_reply *reply_take, int status, const struct e
     auto_sb struct sb body = SB_INIT(HTTP_MAX_BODY_BYTES);
     error_result_write(err_msg(e), &body);
     http_reply_give(reply_take, status, &body);
+}
+
+/* Before the caches have all pods, cards look empty that are full. True: the question is answered. */
+static bool is_too_early(const struct extender *x, struct http_reply *reply_take)
+{
+    auto_err struct err e = {0};
+    if (x->is_ready(x->arg))
+        return false;
+    (void)err_set(&e, ERR_UNAVAILABLE, "the scheduler's caches are not synced yet");
+    give_error(reply_take, UNAVAILABLE, &e);
+    return true;
 }
 
 /* --- Filter --- */
@@ -39,9 +52,12 @@ static enum outcome choose(struct extender *x, const struct filter_args *a, stru
         choice_refuse_all(a->names, a->n_names, &e, ret);
         return INVALID;
     }
-    wake_refused(x->wake);
+    bool refused_before = wake_judge(x->wake);
     choice_make(x->view, &ask, a->names, a->n_names, ret);
-    return ret->n_kept ? CHOSEN : REFUSED;
+    if (!ret->n_kept)
+        return REFUSED;
+    wake_chosen(x->wake, refused_before);
+    return CHOSEN;
 }
 
 static void give_choice(struct http_reply *reply_take, const struct choice *c)
@@ -51,9 +67,7 @@ static void give_choice(struct http_reply *reply_take, const struct choice *c)
     if (body.overflow) {
         sb_reset(&body);
         body.overflow = false;
-        error_result_write("the answer is too long: ask for fewer nodes "
-                           "(percentageOfNodesToScore)",
-                           &body);
+        error_result_write("the reasons of all the nodes are too long for one answer", &body);
     }
     http_reply_give(reply_take, OK, &body);
 }
@@ -70,6 +84,8 @@ static void on_filter(void *arg, struct http_reply *reply_take, const char *body
     auto_filter_args struct filter_args args = {0};
     auto_choice struct choice choice = {0};
     auto_err struct err e = {0};
+    if (is_too_early(x, reply_take))
+        return;
     if (filter_args_parse(body, len, &args, &e) < 0) {
         count(x, UNREADABLE);
         log_warn("Could not read a question of kube-scheduler", kv_err(&e));
@@ -108,6 +124,8 @@ static void on_preempt(void *arg, struct http_reply *reply_take, const char *bod
     auto_json json_t *answer = NULL;
     auto_err struct err e = {0};
     auto_sb struct sb out = SB_INIT(HTTP_MAX_BODY_BYTES);
+    if (is_too_early(x, reply_take))
+        return;
     if (preempt_answer(x->view, body, len, &answer, &e) < 0) {
         log_warn("Could not answer a question for victims", kv_err(&e));
         give_error(reply_take, BAD_REQUEST, &e);
@@ -120,10 +138,15 @@ static void on_preempt(void *arg, struct http_reply *reply_take, const char *bod
 
 /* --- Life --- */
 
-struct extender *extender_new(struct view *v, struct binder *b, struct wake *w, struct metrics *m)
+struct extender *extender_new(const struct extender_opts *o)
 {
+    struct metrics *m = o->metrics;
     struct extender *x = xmalloc(sizeof(*x));
-    *x = (struct extender){.view = v, .binder = b, .wake = w};
+    *x = (struct extender){.view = o->view,
+                           .binder = o->binder,
+                           .wake = o->wake,
+                           .is_ready = o->is_ready,
+                           .arg = o->arg};
     if (!m)
         return x;
     struct metric *filters =

@@ -11,8 +11,21 @@
  */
 struct extender;
 
+/* True once the caches have all that the API server has. Any thread. */
+typedef bool extender_ready_fn(const void *arg);
+
 /* All are borrowed; metrics may be NULL. */
-struct extender *extender_new(struct view *v, struct binder *b, struct wake *w, struct metrics *m);
+struct extender_opts {
+    struct view *view;
+    struct binder *binder;
+    struct wake *wake;
+    struct metrics *metrics;
+    extender_ready_fn
+        *is_ready; /* before that, /filter and /preempt answer 503, and a Binding waits */
+    const void *arg;
+};
+
+struct extender *extender_new(const struct extender_opts *o);
 enum { EXTENDER_ROUTES = 3 };
 /* Fills in EXTENDER_ROUTES routes, which borrow x. */
 void extender_routes(struct extender *x, struct http_route *ret);

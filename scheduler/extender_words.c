@@ -114,11 +114,15 @@ void bind_args_done(struct bind_args *a)
 
 /* --- Answers --- */
 
-/* text is UTF-8, since it came as JSON or is ours. */
+/* A message may have been cut within a character. */
 static json_t *string(const char *text)
 {
     json_t *s = json_string(text);
-    return s ? s : json_string("");
+    if (s)
+        return s;
+    auto_sb struct sb clean = SB_INIT(4 * strlen(text));
+    sb_add_utf8(&clean, text, strlen(text));
+    return json_string(sb_str(&clean));
 }
 
 static void write_json(const json_t *answer, struct sb *out)

@@ -12,6 +12,7 @@
 
 #include "controller/manager.h"
 #include "kubeclient/http.h"
+#include "scheduler/expiry.h"
 #include "scheduler/extender.h"
 #include "scheduler/node_cards.h"
 #include "scheduler/quota.h"
@@ -46,6 +47,7 @@ struct process {
     struct metrics *metrics;
     struct wake *wake;
     struct view *view;
+    struct expiry *expiry;
     struct binder *binder;
     struct extender *extender;
     struct manager *manager;
@@ -63,6 +65,7 @@ static void process_done(struct process *p)
     (void)heartbeats_free(p->beats);
     (void)extender_free(p->extender);
     (void)binder_free(p->binder);
+    (void)expiry_free(p->expiry);
     (void)view_free(p->view);
     (void)wake_free(p->wake);
     (void)metrics_free(p->metrics);
@@ -76,10 +79,15 @@ AUTO_DEFINE(process, struct process, process_done)
 
 /* --- Pages --- */
 
-static int get_readyz(void *arg, struct sb *body)
+static bool is_ready(const void *arg)
 {
     const struct process *p = arg;
-    bool ready = manager_is_ready(p->manager);
+    return manager_is_ready(p->manager);
+}
+
+static int get_readyz(void *arg, struct sb *body)
+{
+    bool ready = is_ready(arg);
     sb_add(body, ready ? "ok\n" : "the caches are not synced yet\n");
     return ready ? 200 : 503;
 }
@@ -150,12 +158,20 @@ static void make_parts(struct process *p)
                                   .metrics = p->metrics,
                                   .clk = clock_real()};
     p->binder = binder_new(&o);
-    p->extender = extender_new(p->view, p->binder, p->wake, p->metrics);
+    const struct extender_opts x = {.view = p->view,
+                                    .binder = p->binder,
+                                    .wake = p->wake,
+                                    .metrics = p->metrics,
+                                    .is_ready = is_ready,
+                                    .arg = p};
+    p->extender = extender_new(&x);
+    p->expiry = expiry_new(p->view, clock_real());
     manager_add_informer(p->manager, devices);
     manager_add_informer(p->manager, pods);
     manager_add_informer(p->manager, quotas);
     manager_add_controller(p->manager, binder_workers(p->binder));
     manager_add_controller(p->manager, wake_workers(p->wake));
+    manager_add_controller(p->manager, expiry_workers(p->expiry));
 }
 
 static int assemble(struct process *p, const struct flags *f, struct err *e)

@@ -16,6 +16,16 @@ enum fraction_phase pod_phase_of(const json_t *container, bool is_init)
     return restart && strcmp(restart, "Always") == 0 ? FRACTION_SIDECAR : FRACTION_INIT;
 }
 
+/* An init container uses the slots of the containers that come after it, and so their shares
+ * (docs/sharing.md): it gets none of its own. */
+static int take_init(struct fraction_ask *ask, struct pod_ask *a)
+{
+    if (ask->count > a->n_init)
+        a->n_init = ask->count;
+    ask->count = 0;
+    return 0;
+}
+
 static int add_container(const json_t *container, bool is_init, struct pod_ask *a, struct err *e)
 {
     const char *name = JX_STR_AT(container, "name");
@@ -29,15 +39,18 @@ static int add_container(const json_t *container, bool is_init, struct pod_ask *
         return err_set(e, ERR_INVALID,
                        "container %s asks for %u cards, and no node has more than %d",
                        name ? name : "", r.count, FRACTION_MAX_CARDS);
+    enum fraction_phase phase = pod_phase_of(container, is_init);
     struct fraction_ask *ask = &a->asks[a->n++];
     *ask = (struct fraction_ask){.container = name,
-                                 .phase = pod_phase_of(container, is_init),
+                                 .phase = phase,
                                  .count = r.count,
                                  .memory_mib = r.memory_mib,
                                  .memory_percent = r.memory_percent,
                                  .percent = r.compute};
-    a->n_shares += r.count;
     a->whole &= !r.count || fraction_is_whole(ask);
+    if (phase == FRACTION_INIT)
+        return take_init(ask, a);
+    a->n_shares += r.count;
     if (r.priority > 0)
         a->priority = r.priority;
     return 0;
@@ -88,6 +101,12 @@ static int read_pod(struct pod_ask *a, struct err *e)
     if (!a->uid || !*a->uid)
         return err_set(e, ERR_INVALID, "the pod has no metadata.uid");
     TRY(add_containers(a->pod, a, e));
+    if (a->n_init > a->n_shares && !a->whole)
+        return err_set(
+            e, ERR_INVALID,
+            "an init container asks for %u shares, and the containers after it for %u: it "
+            "would wait for ever for the others; ask for no more",
+            a->n_init, a->n_shares);
     if (!a->n_shares)
         return 0;
     TRY(hami_wish_of(a->pod, &a->wish, e));

@@ -20,6 +20,7 @@ struct pod_ask {
         asks[FRACTION_MAX_CONTAINERS]; /* one for each container, init containers first */
     unsigned n;
     unsigned n_shares; /* of all containers; 0: it asks for no card */
+    unsigned n_init;   /* the most of an init container, which has none of its own */
     bool whole;        /* each of them is a whole card */
     int priority;      /* 0 high, 1 low */
     struct hami_wish wish;

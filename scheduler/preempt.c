@@ -17,7 +17,7 @@ static bool fits(struct view *v, const struct pod_ask *a, const struct preempt_n
     const struct fraction_node *cards = view_node_without(v, n->node, n->uids, n->n);
     if (!cards)
         return a->whole; /* counted by kube-scheduler alone */
-    return choice_check(cards, a, &e) == 0;
+    return choice_check(v, cards, a, &e) == 0;
 }
 
 static bool is_victim(const struct preempt_node *n, const char *uid)
@@ -28,35 +28,59 @@ static bool is_victim(const struct preempt_node *n, const char *uid)
     return false;
 }
 
-/* Those that were added and are not needed stay: the highest priority, which was added last, first. */
-static void spare(struct view *v, const struct pod_ask *a, struct preempt_node *n, size_t given)
-{
-    for (size_t i = n->n; i > given; i--) {
-        const char *uid = n->uids[i - 1];
-        n->uids[i - 1] = n->uids[--n->n];
-        if (fits(v, a, n))
-            continue;
-        n->uids[n->n++] = n->uids[i - 1];
-        n->uids[i - 1] = uid;
-    }
-}
-
-void preempt_complete(struct view *v, const struct pod_ask *a, int64_t priority,
-                      struct preempt_node *n)
+/* Adds pods, the lowest priority first, until the pod fits. */
+static bool add_victims(struct view *v, const struct pod_ask *a, int64_t priority, int64_t began_ms,
+                        struct preempt_node *n)
 {
     auto_free struct view_pod *pods = NULL;
-    size_t given = n->n;
-    bool fit = fits(v, a, n);
-    size_t n_pods = fit ? 0 : view_pods_below(v, n->node, priority, &pods);
-    for (size_t i = 0; i < n_pods && !fit; i++) {
+    size_t n_pods = view_pods_below(v, n->node, priority, &pods);
+    for (size_t i = 0; i < n_pods && choice_has_time(began_ms); i++) {
         if (is_victim(n, pods[i].uid))
             continue;
         *XPUSH(n->uids, n->n) = pods[i].uid;
-        fit = fits(v, a, n);
+        if (fits(v, a, n))
+            return true;
     }
-    n->hopeless = !fit;
-    if (fit)
-        spare(v, a, n, given);
+    return false;
+}
+
+/* Those that were added and are not needed stay: the highest priority, which was added last, first. */
+static void spare(struct view *v, const struct pod_ask *a, int64_t began_ms, size_t given,
+                  struct preempt_node *n)
+{
+    for (size_t i = n->n; i > given && choice_has_time(began_ms); i--) {
+        const char *uid = n->uids[i - 1];
+        memmove(&n->uids[i - 1], &n->uids[i], (n->n - i) * sizeof(*n->uids));
+        n->n--;
+        if (fits(v, a, n))
+            continue;
+        memmove(&n->uids[i], &n->uids[i - 1], (n->n - (i - 1)) * sizeof(*n->uids));
+        n->uids[i - 1] = uid;
+        n->n++;
+    }
+}
+
+/* kube-scheduler takes the first victim for the one of the highest priority. */
+static void put_highest_first(struct preempt_node *n)
+{
+    for (size_t i = 0; i < n->n / 2; i++) {
+        const char *held = n->uids[i];
+        n->uids[i] = n->uids[n->n - 1 - i];
+        n->uids[n->n - 1 - i] = held;
+    }
+}
+
+void preempt_complete(struct view *v, const struct pod_ask *a, int64_t priority, int64_t began_ms,
+                      struct preempt_node *n)
+{
+    size_t given = n->n;
+    if (fits(v, a, n))
+        return;
+    n->hopeless = !add_victims(v, a, priority, began_ms, n);
+    if (n->hopeless)
+        return;
+    spare(v, a, began_ms, given, n);
+    put_highest_first(n);
 }
 
 /* --- The question --- */
@@ -75,7 +99,7 @@ static json_t *meta_victims(const struct preempt_node *n, const json_t *before)
 }
 
 static void answer_node(struct view *v, const struct pod_ask *a, const char *node,
-                        const json_t *before, json_t *answer)
+                        const json_t *before, int64_t began_ms, json_t *answer)
 {
     int64_t priority = json_integer_value(JX_AT(a->pod, "spec", "priority"));
     struct preempt_node n = {.node = node};
@@ -85,18 +109,45 @@ static void answer_node(struct view *v, const struct pod_ask *a, const char *nod
         if (uid)
             *XPUSH(n.uids, n.n) = uid;
     }
-    preempt_complete(v, a, priority, &n);
+    preempt_complete(v, a, priority, began_ms, &n);
     if (!n.hopeless)
         (void)json_object_set_new(answer, node, meta_victims(&n, before));
     free(n.uids);
+}
+
+/* Somebody has ended, or was evicted for the pod, and the agent releases the share in a moment: nobody
+ * else is to go. */
+static bool is_room_coming(struct view *v, const struct pod_ask *a, int64_t began_ms)
+{
+    size_t pos = 0;
+    const char *node;
+    while (choice_has_time(began_ms) && (node = view_next_releasing(v, &pos))) {
+        auto_err struct err e = {0};
+        if (choice_check(v, view_node_settled(v, node), a, &e) == 0)
+            return true;
+    }
+    return false;
+}
+
+static json_t *answer_nodes(struct view *v, const struct pod_ask *a, json_t *nodes)
+{
+    int64_t began_ms = clock_mono_ms(clock_real());
+    const char *node;
+    json_t *before;
+    json_t *answer = json_object();
+    view_begin(v, a->uid);
+    if (!is_room_coming(v, a, began_ms))
+        json_object_foreach(nodes, node, before)
+            if (choice_has_time(began_ms))
+                answer_node(v, a, node, before, began_ms, answer);
+    view_end(v);
+    return answer;
 }
 
 int preempt_answer(struct view *v, const char *body, size_t len, json_t **ret, struct err *e)
 {
     auto_json json_t *args = NULL;
     auto_pod_ask struct pod_ask ask = {0};
-    const char *node;
-    json_t *before;
     TRY(extender_load(body, len, &args, e));
     json_t *pod = extender_member(args, "Pod");
     json_t *nodes = extender_member(args, "NodeNameToMetaVictims");
@@ -108,12 +159,6 @@ int preempt_answer(struct view *v, const char *body, size_t len, json_t **ret, s
             "the request has no NodeNameToMetaVictims: set nodeCacheCapable: true for this "
             "extender");
     TRY(pod_ask_of(pod, &ask, e));
-    json_t *answer = json_object();
-    view_begin(v, ask.uid);
-    json_object_foreach(nodes, node, before)
-        answer_node(v, &ask, node, before, answer);
-    view_end(v);
-    *ret = json_object();
-    (void)json_object_set_new(*ret, "NodeNameToMetaVictims", answer);
+    *ret = json_pack("{s:o}", "NodeNameToMetaVictims", answer_nodes(v, &ask, nodes));
     return 0;
 }

@@ -36,13 +36,17 @@ struct view {
     view_grown_fn *grown;
     void *arg;
     pthread_mutex_t mu;
-    struct strmap *nodes;   /* by name: struct node */
-    struct strmap *holders; /* by the pod's uid: struct holder */
-    struct store *quotas;   /* borrowed */
+    struct strmap *nodes;        /* by name: struct node */
+    struct strmap *holders;      /* by the pod's uid: struct holder */
+    struct store *pods, *quotas; /* borrowed */
+    view_expiry_fn *expires;     /* NULL: nobody is told */
+    void *expires_arg;
     /* What the decision that is being made is about. */
     const char *uid;          /* NULL: no pod in particular */
     const struct holder *own; /* what that pod has; NULL: nothing */
     int64_t now;
+    bool quota_known, quota_bounds; /* what follows: is it known, does a quota bound it */
+    struct quota_use others;
     /* What view_node_without gave last. */
     struct fraction_card cards[FRACTION_MAX_CARDS];
     struct fraction_node picture;
@@ -139,18 +143,20 @@ static struct holder *put_holder(struct view *v, const char *uid, struct pod_sha
 
 /* --- What is free --- */
 
-/* Pods that are looked away from. */
-struct absent {
-    const char *const *uids;
-    size_t n;
+/* How a node is looked at. */
+struct look {
+    const char *self;        /* the pod that it is about; NULL: none */
+    const char *const *gone; /* pods that are looked away from */
+    size_t n_gone;
+    bool settled; /* as if what agents are about to release were released */
 };
 
-static bool is_absent(const struct holder *h, const struct absent *absent)
+static bool is_absent(const struct holder *h, const struct look *look)
 {
-    for (size_t i = 0; i < absent->n; i++)
-        if (strcmp(h->uid, absent->uids[i]) == 0)
+    for (size_t i = 0; i < look->n_gone; i++)
+        if (strcmp(h->uid, look->gone[i]) == 0)
             return true;
-    return false;
+    return look->self && strcmp(h->uid, look->self) == 0;
 }
 
 static struct fraction_card *card_of(struct fraction_card *cards, unsigned n, const char *uuid)
@@ -171,12 +177,12 @@ static void take_holder(const struct holder *h, struct fraction_card *cards, uns
 }
 
 /* Returns when the first of the assumptions that count ends. */
-static int64_t take_holders(const struct node *n, const struct absent *absent, int64_t now,
+static int64_t take_holders(const struct node *n, const struct look *look, int64_t now,
                             struct fraction_card *cards, unsigned n_cards)
 {
     int64_t first = INT64_MAX;
     for (const struct holder *h = n->holders; h; h = h->next) {
-        if (is_absent(h, absent) || (h->binding && now >= h->expires_ms))
+        if (is_absent(h, look) || (h->binding && now >= h->expires_ms))
             continue;
         take_holder(h, cards, n_cards);
         if (h->binding && h->expires_ms < first)
@@ -185,33 +191,54 @@ static int64_t take_holders(const struct node *n, const struct absent *absent, i
     return first;
 }
 
-/* What the pod has is known by its record. */
-static bool is_recorded(const struct node *n, const char *pod)
+static bool has_card(const struct pod_shares *s, const char *uuid)
 {
-    for (const struct holder *h = n->holders; h; h = h->next)
-        if (h->name && strcmp(h->name, pod) == 0)
+    for (size_t i = 0; i < s->n; i++)
+        if (strcmp(s->items[i].uuid, uuid) == 0)
             return true;
     return false;
 }
 
-static void take_told(const struct node *n, const struct node_cards *from,
-                      struct fraction_card *cards)
+/* What a pod of this name has of the card is known by its record. The pod before it of the same name may
+ * still have another card. */
+static bool is_recorded(const struct node *n, const char *pod, const char *uuid)
+{
+    for (const struct holder *h = n->holders; h; h = h->next)
+        if (h->name && strcmp(h->name, pod) == 0 && has_card(&h->shares, uuid))
+            return true;
+    return false;
+}
+
+/* Its agent has not released the share yet. */
+static bool is_gone(const struct view *v, const char *pod)
+{
+    auto_free char *ns = xstrdup(pod);
+    char *name = strchr(ns, '/');
+    assert(name); /* node_cards.c */
+    *name++ = '\0';
+    const struct object_key key = {ns, name};
+    auto_object struct object *o = store_get(v->pods, &key);
+    return !o;
+}
+
+static void take_told(const struct view *v, const struct node *n, const struct node_cards *from,
+                      const struct look *look, struct fraction_card *cards)
 {
     for (size_t i = 0; i < from->n_told; i++) {
         const struct told_share *t = &from->told[i];
         struct fraction_card *c = &cards[t->card];
-        if (!is_recorded(n, t->pod))
+        if (!is_recorded(n, t->pod, c->uuid) && !(look->settled && is_gone(v, t->pod)))
             c->used = t->whole ? c->total : fraction_add(c->used, t->size);
     }
 }
 
 /* Fills in as many cards as `from` has. Returns until when that holds. */
 static int64_t draw(const struct view *v, const struct node *n, const struct node_cards *from,
-                    const struct absent *absent, struct fraction_card *cards)
+                    const struct look *look, struct fraction_card *cards)
 {
     memcpy(cards, from->cards, from->n * sizeof(*cards));
-    int64_t until = take_holders(n, absent, v->now, cards, from->n);
-    take_told(n, from, cards);
+    int64_t until = take_holders(n, look, v->now, cards, from->n);
+    take_told(v, n, from, look, cards);
     return until;
 }
 
@@ -222,9 +249,39 @@ const struct fraction_node *view_node_without(struct view *v, const char *node,
     const struct node_cards *from = n ? node_cards_of(n->device) : NULL;
     if (!from)
         return NULL;
-    (void)draw(v, n, from, &(struct absent){uids, n_uids}, v->cards);
+    (void)draw(v, n, from, &(struct look){v->uid, uids, n_uids, .settled = false}, v->cards);
     v->picture = (struct fraction_node){v->cards, from->n, from->pairs};
     return &v->picture;
+}
+
+const struct fraction_node *view_node_settled(struct view *v, const char *node)
+{
+    const struct node *n = strmap_get(v->nodes, node);
+    const struct node_cards *from = n ? node_cards_of(n->device) : NULL;
+    if (!from)
+        return NULL;
+    (void)draw(v, n, from, &(struct look){.self = v->uid, .settled = true}, v->cards);
+    v->picture = (struct fraction_node){v->cards, from->n, from->pairs};
+    return &v->picture;
+}
+
+static bool releases(const struct view *v, const struct node *n)
+{
+    const struct node_cards *from = node_cards_of(n->device);
+    for (size_t i = 0; from && i < from->n_told; i++)
+        if (is_gone(v, from->told[i].pod))
+            return true;
+    return false;
+}
+
+const char *view_next_releasing(const struct view *v, size_t *pos)
+{
+    const char *name;
+    void *node;
+    while (strmap_next(v->nodes, pos, &name, &node))
+        if (releases(v, node))
+            return name;
+    return NULL;
 }
 
 static uint64_t fullness_of(const struct fraction_node *n)
@@ -253,7 +310,7 @@ static void refresh(const struct view *v, struct node *n, const struct node_card
     if (n->fresh && v->now < n->fresh_until)
         return;
     n->cards = xreallocarray(n->cards, from->n, sizeof(*n->cards));
-    n->fresh_until = draw(v, n, from, &(struct absent){0}, n->cards);
+    n->fresh_until = draw(v, n, from, &(struct look){.self = NULL}, n->cards);
     n->picture = (struct fraction_node){n->cards, from->n, from->pairs};
     n->fullness = fullness_of(&n->picture);
     n->fresh = true;
@@ -268,7 +325,7 @@ const struct fraction_node *view_node(struct view *v, const char *node, uint64_t
     if (!from)
         return NULL;
     if (v->own && strcmp(v->own->shares.node, node) == 0) {
-        picture = view_node_without(v, node, &v->uid, 1);
+        picture = view_node_without(v, node, /* uids= */ NULL, 0);
     } else {
         refresh(v, n, from);
         picture = &n->picture;
@@ -293,7 +350,7 @@ size_t view_pods_below(struct view *v, const char *node, int64_t priority, struc
     size_t count = 0;
     *ret = NULL;
     for (const struct holder *h = n ? n->holders : NULL; h; h = h->next)
-        if (h->shares.priority < priority)
+        if (h->shares.priority < priority && !h->binding)
             *XPUSH(*ret, count) = (struct view_pod){h->uid, h->shares.priority};
     if (count)
         qsort(*ret, count, sizeof(**ret), by_priority);
@@ -305,6 +362,7 @@ static void look_as(struct view *v, const char *uid)
     v->uid = uid;
     v->own = uid ? strmap_get(v->holders, uid) : NULL;
     v->now = clock_mono_ms(v->clk);
+    v->quota_known = false;
 }
 
 /* --- What the caches say --- */
@@ -375,6 +433,16 @@ static void copy_shares(const struct pod_shares *from, struct pod_shares *to)
     }
 }
 
+/* What it had is free. */
+static void end_holder(struct view *v, const char *uid)
+{
+    const struct holder *h = strmap_get(v->holders, uid);
+    auto_free char *node = xstrdup(h ? h->shares.node : NULL);
+    remove_holder(v, uid);
+    if (node)
+        grow(v, node);
+}
+
 /* A pod that is not bound yet in this event may be assumed. */
 static void on_pod(void *arg, const struct object *before, const struct object *after, bool stale)
 {
@@ -389,49 +457,61 @@ static void on_pod(void *arg, const struct object *before, const struct object *
         copy_shares(is, &copy);
         put_holder(v, object_uid(after), &copy)->name = object_key_text(&key);
     } else if (was || !after) {
-        remove_holder(v, object_uid(before));
+        end_holder(v, object_uid(before));
     }
-    if (was && !is)
-        grow(v, was->node);
 }
 
-/* Any node will do: kube-scheduler tries all refused pods again, whatever node is told of. */
+/* kube-scheduler tries all refused pods again, whatever node is told of; but a Device may be left of a
+ * Node that is gone. */
 static void on_quota(void *arg, const struct object *before, const struct object *after, bool stale)
 {
     struct view *v = arg;
     const char *node;
     void *value;
-    size_t pos = 0;
     (void)stale;
     if (!before || (!object_payload(before) && !object_payload(after)))
         return;
     HOLD(&v->mu);
-    if (strmap_next(v->nodes, &pos, &node, &value))
+    for (size_t pos = 0; strmap_next(v->nodes, &pos, &node, &value);)
         grow(v, node);
 }
 
 void view_follow(struct view *v, const struct view_caches *c)
 {
     v->quotas = informer_store(c->quotas);
+    v->pods = informer_store(c->pods);
     quota_add_index(v->quotas);
     informer_add_handler(c->devices, on_device, v);
     informer_add_handler(c->pods, on_pod, v);
     informer_add_handler(c->quotas, on_quota, v);
 }
 
-int view_check_quota(struct view *v, const char *uid, const struct pod_shares *s, struct err *e)
+/* Of a namespace whose shares a quota bounds, without the pod that the decision is about. */
+static struct quota_use others_use(const struct view *v, const char *ns)
 {
     struct quota_use use = {0};
     const char *key;
     void *value;
-    if (!quota_bounds(v->quotas, s->ns))
-        return 0;
     for (size_t pos = 0; strmap_next(v->holders, &pos, &key, &value);) {
         const struct holder *h = value;
         bool counts = !h->binding || v->now < h->expires_ms;
-        if (counts && strcmp(h->uid, uid) != 0 && strcmp(h->shares.ns, s->ns) == 0)
+        if (counts && h != v->own && strcmp(h->shares.ns, ns) == 0)
             quota_use_add(&use, &h->shares);
     }
+    return use;
+}
+
+/* A decision is about one pod, and its namespace: the others are added up once. */
+int view_check_quota(struct view *v, const struct pod_shares *s, struct err *e)
+{
+    if (!v->quota_known) {
+        v->quota_known = true;
+        v->quota_bounds = quota_bounds(v->quotas, s->ns);
+        v->others = v->quota_bounds ? others_use(v, s->ns) : (struct quota_use){0};
+    }
+    if (!v->quota_bounds)
+        return 0;
+    struct quota_use use = v->others;
     quota_use_add(&use, s);
     return quota_check(v->quotas, s->ns, &use, e);
 }
@@ -458,31 +538,69 @@ void view_assume(struct view *v, const char *uid, const char *node, struct pod_s
         pod_shares_done(items_take);
         return;
     }
+    if (known && strcmp(known->shares.node, node) != 0)
+        end_holder(v, uid);
     xstr_set(&items_take->node, node);
     struct holder *h = put_holder(v, uid, items_take);
     h->binding = xstrdup(binding);
-    h->expires_ms = clock_mono_ms(v->clk) + VIEW_ASSUMED_MS;
+    h->expires_ms = v->now + VIEW_ASSUMED_MS;
+    if (v->expires)
+        v->expires(v->expires_arg, uid, VIEW_ASSUMED_MS);
+}
+
+/* NULL: nothing is assumed for the pod on this node. */
+static struct holder *assumed_on(struct view *v, const char *uid, const char *node)
+{
+    struct holder *h = strmap_get(v->holders, uid);
+    return h && h->binding && strcmp(h->shares.node, node) == 0 ? h : NULL;
+}
+
+static void hold_for(struct view *v, struct holder *h, int64_t ms)
+{
+    h->expires_ms = v->now + ms;
+    node_at(v, h->shares.node)->fresh = false;
 }
 
 char *view_confirm(struct view *v, const char *uid, const char *node)
 {
-    struct holder *h = strmap_get(v->holders, uid);
-    int64_t now = clock_mono_ms(v->clk);
-    if (!h || !h->binding || now >= h->expires_ms || strcmp(h->shares.node, node) != 0)
+    struct holder *h = assumed_on(v, uid, node);
+    if (!h || v->now >= h->expires_ms)
         return NULL;
-    h->expires_ms = now + VIEW_BOUND_MS;
-    node_at(v, node)->fresh = false;
+    hold_for(v, h, VIEW_BOUND_MS);
     return xstrdup(h->binding);
 }
 
-void view_forget(struct view *v, const char *uid)
+void view_doubt(struct view *v, const char *uid, const char *node)
+{
+    struct holder *h = assumed_on(v, uid, node);
+    if (h)
+        hold_for(v, h, VIEW_ASSUMED_MS);
+}
+
+void view_forget(struct view *v, const char *uid, const char *node)
 {
     const struct holder *h = strmap_get(v->holders, uid);
+    if (h && h->binding && (!node || strcmp(h->shares.node, node) == 0))
+        end_holder(v, uid);
+}
+
+void view_on_expiry(struct view *v, view_expiry_fn *fn, void *arg)
+{
+    v->expires = fn;
+    v->expires_arg = arg;
+}
+
+int64_t view_expire(struct view *v, const char *uid)
+{
+    HOLD(&v->mu);
+    const struct holder *h = strmap_get(v->holders, uid);
+    int64_t now = clock_mono_ms(v->clk);
     if (!h || !h->binding)
-        return;
-    auto_free char *node = xstrdup(h->shares.node);
-    remove_holder(v, uid);
-    grow(v, node);
+        return 0;
+    if (now < h->expires_ms)
+        return h->expires_ms - now;
+    end_holder(v, uid);
+    return 0;
 }
 
 struct view *view_free(struct view *v)

@@ -50,19 +50,23 @@ void view_end(struct view *v);
  * is, as HAMi counts it (pkg/scheduler/policy/node_policy.go): shares, compute and memory alike, in
  * millionths; NULL: nobody asks. Borrowed until the next call or change, or view_end. */
 const struct fraction_node *view_node(struct view *v, const char *node, uint64_t *ret_fullness);
-/* The same without all pods of these uids, which have records. */
+/* The same, without all pods of these uids, which have records, too. */
 const struct fraction_node *view_node_without(struct view *v, const char *node,
                                               const char *const *uids, size_t n);
-/* The pods with records on a node, and those that are assumed there, whose priority is below this one:
+/* The same, as if the agent had released the shares of pods that are gone. */
+const struct fraction_node *view_node_settled(struct view *v, const char *node);
+/* The next node whose agent has such shares to release; NULL: there is no other. *pos starts at 0.
+ * Borrowed. */
+const char *view_next_releasing(const struct view *v, size_t *pos);
+/* The bound pods with records on a node whose priority is below this one:
  * the lowest first. *ret is to be freed, its strings are borrowed until the next change or view_end. */
 struct view_pod {
     const char *uid;
     int64_t priority;
 };
 size_t view_pods_below(struct view *v, const char *node, int64_t priority, struct view_pod **ret);
-/* Whether the quotas of its namespace allow a pod these shares. ERR_UNAVAILABLE. */
-int view_check_quota(struct view *v, const char *uid, const struct pod_shares *s,
-                     struct err *e) MUST_CHECK;
+/* Whether the quotas of its namespace allow the pod these shares. ERR_UNAVAILABLE. */
+int view_check_quota(struct view *v, const struct pod_shares *s, struct err *e) MUST_CHECK;
 /* The pod has these shares of the node from now on, in place of what was assumed for it before.
  * items_take is emptied. binding: the annotations of its Binding, as JSON text; copied. */
 void view_assume(struct view *v, const char *uid, const char *node, struct pod_shares *items_take,
@@ -70,5 +74,17 @@ void view_assume(struct view *v, const char *uid, const char *node, struct pod_s
 /* The annotations that were assumed for the pod's Binding to this node; the assumption then holds for
  * VIEW_BOUND_MS. NULL: nothing was assumed, or it is too long ago. Caller frees. */
 char *view_confirm(struct view *v, const char *uid, const char *node);
-/* The pod was not bound. */
-void view_forget(struct view *v, const char *uid);
+/* Nobody knows whether the pod was bound: the assumption holds for VIEW_ASSUMED_MS more. */
+void view_doubt(struct view *v, const char *uid, const char *node);
+/* What was assumed for the pod on this node (NULL: on whichever) ends. */
+void view_forget(struct view *v, const char *uid, const char *node);
+
+/* --- The end of assumptions --- */
+
+/* Called when something is assumed, with the view's lock held: view_expire is to be called when so much
+ * time has passed. */
+typedef void view_expiry_fn(void *arg, const char *uid, int64_t in_ms);
+void view_on_expiry(struct view *v, view_expiry_fn *fn, void *arg);
+/* Ends what was assumed for the pod if its time is over. Otherwise, how many milliseconds are left; 0:
+ * nothing is assumed any more. */
+int64_t view_expire(struct view *v, const char *uid);

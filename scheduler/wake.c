@@ -73,9 +73,15 @@ struct controller *wake_workers(struct wake *w)
     return TAKE(w->workers);
 }
 
-void wake_refused(struct wake *w)
+bool wake_judge(struct wake *w)
 {
-    atomic_store(&w->refused, true);
+    return atomic_exchange(&w->refused, true);
+}
+
+void wake_chosen(struct wake *w, bool refused_before)
+{
+    if (!refused_before)
+        atomic_store(&w->refused, false);
 }
 
 void wake_grown(void *arg, const char *node)

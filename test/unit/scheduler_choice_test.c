@@ -163,7 +163,7 @@ Test(scheduler_choice, a_pod_that_was_not_bound_gives_its_room_back)
     (void)choose(town_pod("p", "", PART(50000)), NAMES("a"));
     sb_reset(&town_grown);
     view_begin(town_view, NULL);
-    view_forget(town_view, "uid-p");
+    view_forget(town_view, "uid-p", NULL);
     view_end(town_view);
     cr_expect_str_eq(sb_str(&town_grown), "a ");
     cr_expect_str_eq(choose(town_pod("q", "", PART(40000)), NAMES("a")), "a");
@@ -179,6 +179,46 @@ Test(scheduler_choice, shares_of_pods_without_a_record_are_those_that_the_agent_
     town_see();
     cr_expect_str_eq(choose(town_pod("q", "", PART(40000)), NAMES("a")), "");
     cr_expect_str_eq(choose(town_pod("q", "", PART(30000)), NAMES("a")), "a");
+}
+
+#define TOLD(pod)                                                                                    \
+    ", \"partitions\": [{\"uuid\": \"a-0/share.0\", \"profile\": \"share\", \"slice\": {\"id\": 0, " \
+    "\"memoryMiB\": 50000, \"computePercent\": 0}, \"inUse\": true, \"inUseBy\": [{\"namespace\": "  \
+    "\"ns\", \"name\": \"" pod "\"}]}]"
+
+Test(scheduler_choice, the_share_of_an_earlier_pod_of_the_same_name_counts_until_it_is_released)
+{
+    town_node("a", 2, 0, TOLD("p"));
+    town_see();
+    auto_json json_t *p = town_create("p", "", PART(60000));
+    cr_expect_str_eq(choose(json_incref(p), NAMES("a")), "a");
+    town_bind(p, "a");
+    town_see();
+    cr_expect_str_eq(choose(town_pod("q", "", PART(40000)), NAMES("a")), "",
+                     "p has one card by its record, and its predecessor the other");
+    cr_expect_str_eq(choose(town_pod("q", "", PART(30000)), NAMES("a")), "a");
+}
+
+Test(scheduler_choice, an_assumption_ends_by_itself_and_that_is_room)
+{
+    town_node("a", 1, 0, "");
+    town_see();
+    (void)choose(town_pod("p", "", PART(50000)), NAMES("a"));
+    sb_reset(&town_grown);
+    cr_expect_eq(view_expire(town_view, "uid-p"), VIEW_ASSUMED_MS);
+    clock_fake_advance(town_clk, VIEW_ASSUMED_MS);
+    cr_expect_eq(view_expire(town_view, "uid-p"), 0);
+    cr_expect_str_eq(sb_str(&town_grown), "a ");
+    cr_expect_eq(view_expire(town_view, "uid-p"), 0, "there is none any more");
+}
+
+Test(scheduler_choice, a_pod_that_is_refused_now_keeps_nothing_from_before)
+{
+    town_node("a", 1, 0, "");
+    town_see();
+    (void)choose(town_pod("p", "", PART(50000)), NAMES("a"));
+    cr_expect_str_eq(choose(town_pod("p", "", PART(50000)), NAMES("b")), "");
+    cr_expect_str_eq(assumed("uid-p", "a"), "");
 }
 
 Test(scheduler_choice, a_card_that_a_pod_holds_as_a_whole_is_full)
@@ -241,6 +281,28 @@ Test(scheduler_choice, a_pod_that_cannot_be_meant_is_refused_for_good_everywhere
     choice_refuse_all(NAMES("a", "b"), 2, &e, &choice);
     cr_expect_eq(choice.n_refused, 2);
     cr_expect(choice.refused[1].never);
+}
+
+#define INIT(n, apps)                                                                               \
+    "\"initContainers\": [{\"name\": \"i\", \"resources\": {\"limits\": {\"nvidia.com/gpu\": \"" #n \
+    "\", "                                                                                          \
+    "\"nvidia.com/gpumem\": \"1000\"}}}], " apps
+
+Test(scheduler_choice, an_init_container_uses_the_shares_of_those_after_it)
+{
+    auto_err struct err e = {0};
+    town_node("a", 1, 0, "");
+    town_see();
+    (void)choose(town_pod("p", "", INIT(1, PART(50000))), NAMES("a"));
+    auto_json json_t *annotations = town_assumed("uid-p", "a");
+    const char *hami = json_string_value(json_object_get(annotations, HAMI_ALLOCATED));
+    cr_expect_str_eq(hami, ";a-0,NVIDIA,50000,0:;");
+    auto_json json_t *more = town_pod("q", "", INIT(2, PART(1000)));
+    struct pod_ask ask;
+    cr_expect_eq(pod_ask_of(more, &ask, &e), -ERR_INVALID);
+    cr_expect_str_eq(err_msg(&e),
+                     "an init container asks for 2 shares, and the containers after it for "
+                     "1: it would wait for ever for the others; ask for no more");
 }
 
 Test(scheduler_choice, a_bound_pod_takes_the_most_that_it_has_at_any_time)

@@ -84,6 +84,55 @@ Test(scheduler_preempt, only_those_go_that_are_needed)
     check(NULL, large);
 }
 
+Test(scheduler_preempt, nobody_goes_for_a_pod_that_its_quota_forbids)
+{
+    town_node("a", 1, 0, "");
+    town_see();
+    const char *low = runs("low", 50000, 1);
+    town_quota("team", "\"limits.nvidia.com/gpumem\": \"100000\"");
+    town_see();
+    check(low, NULL);
+}
+
+Test(scheduler_preempt, nobody_goes_while_a_share_that_suffices_is_being_released)
+{
+    town_node("a", 1, 0, "");
+    town_node(
+        "b", 1, 0,
+        ", \"partitions\": [{\"uuid\": \"b-0/share.0\", \"profile\": \"share\", \"slice\": {\"id\": "
+        "0, \"memoryMiB\": 50000, \"computePercent\": 0}, \"inUse\": true, \"inUseBy\": "
+        "[{\"namespace\": \"ns\", \"name\": \"evicted\"}]}]");
+    town_see();
+    const char *low = runs("low", 50000, 1);
+    check(low, NULL);
+    json_decref(town_create("evicted", "", PART(50000)));
+    town_see();
+    check(low, low);
+}
+
+Test(scheduler_preempt, victims_that_are_added_come_first_the_highest_priority_first)
+{
+    town_node("a", 1, 0, "");
+    town_see();
+    const char *given = runs("given", 10000, 1);
+    const char *low = runs("low", 25000, 2);
+    const char *high = runs("high", 30000, 3);
+    auto_err struct err e = {0};
+    auto_json json_t *pod = town_pod("urgent", "", "\"priority\": 10, " PART(70000));
+    auto_pod_ask struct pod_ask ask = {0};
+    struct preempt_node n = {.node = "a"};
+    *XPUSH(n.uids, n.n) = given;
+    cr_assert_eq(pod_ask_of(pod, &ask, &e), 0, "%s", err_msg(&e));
+    view_begin(town_view, ask.uid);
+    preempt_complete(town_view, &ask, 10, clock_mono_ms(clock_real()), &n);
+    cr_assert_eq(n.n, 3);
+    cr_expect_str_eq(n.uids[0], high);
+    cr_expect_str_eq(n.uids[1], low);
+    cr_expect_str_eq(n.uids[2], given);
+    view_end(town_view);
+    free(n.uids);
+}
+
 Test(scheduler_preempt, nobody_of_the_same_priority_goes)
 {
     town_node("a", 1, 0, "");

@@ -58,8 +58,8 @@ Test(scheduler_wake, where_nobody_was_refused_nothing_is_written)
 Test(scheduler_wake, one_write_wakes_all_that_were_refused)
 {
     size_t writes = kc_fake_writes(town_kc);
-    wake_refused(wake);
-    wake_refused(wake);
+    (void)wake_judge(wake);
+    (void)wake_judge(wake);
     wake_grown(wake, "a");
     wake_grown(wake, "b");
     wake_grown(wake, "a");
@@ -69,7 +69,7 @@ Test(scheduler_wake, one_write_wakes_all_that_were_refused)
     wake_grown(wake, "a");
     auto_free char *same = told();
     cr_expect_str_eq(same, first, "nobody was refused since");
-    wake_refused(wake);
+    (void)wake_judge(wake);
     wake_grown(wake, "a");
     auto_free char *next = told();
     cr_expect_str_neq(next, first, "a write that changes nothing wakes nobody");
@@ -77,7 +77,7 @@ Test(scheduler_wake, one_write_wakes_all_that_were_refused)
 
 Test(scheduler_wake, a_node_that_is_gone_is_no_error_and_another_is_told)
 {
-    wake_refused(wake);
+    (void)wake_judge(wake);
     wake_grown(wake, "gone");
     auto_free char *none = told();
     cr_expect_null(none);
@@ -98,7 +98,7 @@ Test(scheduler_wake, a_write_that_failed_is_tried_again)
 {
     int times = 1;
     kc_fake_hook(town_kc, refuse, &times);
-    wake_refused(wake);
+    (void)wake_judge(wake);
     wake_grown(wake, "a");
     auto_free char *none = told();
     cr_expect_null(none);
