@@ -18,6 +18,7 @@ from kubelet_stub import KubeletStub
 from stack import Api, ApiError, condition, rig  # noqa: F401
 from test_fractional import CARD_MIB, RUN, limits, seen, sums, told
 from test_plugin_stub import Host
+from test_security import granted, used
 
 GPU = "nvidia.com/gpu"
 RECORD = "gpu.cleave.dev/allocation"
@@ -358,22 +359,27 @@ def test_twenty_pods_at_once_fill_two_nodes_and_no_card_beyond_its_memory(two):
     assert all(two.scheduler.writes(pod) == [("create", "binding")] for pod in pods)
 
 
-def test_a_pod_of_higher_priority_takes_the_room_of_one_card(pair):
-    """Kube-scheduler knows what the sums lack: one small pod of each card would do for them."""
-    high = f"{pair.rig.id}-high"
-    pair.rig.objects.append(f"{PRIORITIES}/{high}")
-    pair.rig.api.create(PRIORITIES, {"metadata": {"name": high}, "value": 1000})
-    low = {}
-    for card in (0, 1):
-        for size in (30000, 50000):
-            pod, _, given = pair.run("low", gpumem=size, annotations={"nvidia.com/use-gpuuuid": pair.nodes[0].uuid(card)})
-            low[pod] = given
+def test_a_pod_of_higher_priority_gets_a_card_from_those_of_the_lowest(pair):
+    """Kube-scheduler goes by what the sums lack, for which one pod would do; no card has the room then."""
+    (node,) = pair.nodes
+    middle, high = priority_class(pair.rig, "middle", 10), priority_class(pair.rig, "high", 1000)
+    on_card = [
+        [pair.run("low", gpumem=size, priority=priority, annotations={"nvidia.com/use-gpuuuid": node.uuid(card)})[0] for size in (30000, 40000)]
+        for card, priority in ((0, None), (1, middle))
+    ]
     pod = pair.pod("high", gpumem=60000, priority=high)
-    ((_, card, *_),) = pair.wait_shares(pod)
-    left = [p for p in low if pair.rig.api.find(f"{PODS}/{p}")]
-    assert {low[p] for p in low if p not in left} == {card}, "nobody has gone for nothing"
-    pair.wait_shares(*left)
+    assert pair.wait_shares(pod) == [(node, 0, 60000, 0)]
+    assert [[p for p in pods if pair.rig.api.find(f"{PODS}/{p}")] for pods in on_card] == [[], on_card[1]], "nobody has gone for nothing"
+    pair.wait_shares(*on_card[1])
     pair.assert_within()
+
+
+def priority_class(rig, name, value):
+    """Its name."""
+    name = f"{rig.id}-{name}"
+    rig.objects.append(f"{PRIORITIES}/{name}")
+    rig.api.create(PRIORITIES, {"metadata": {"name": name}, "value": value})
+    return name
 
 
 def test_a_namespaces_quota_counts_each_share_in_hamis_words(pair):
@@ -543,6 +549,30 @@ def test_a_quantity_that_cannot_be_meant_names_its_field_and_the_remedy(pair, si
     pod = {"metadata": {"name": "odd", "namespace": "default", "uid": "u"}, "spec": {"containers": [container]}}
     answer = pair.scheduler.ask("filter", {"Pod": pod, "Nodes": None, "NodeNames": [node.node.name]})
     assert not answer["NodeNames"] and said in answer["FailedAndUnresolvableNodes"][node.node.name]
+
+
+# --- rights ---
+
+
+def test_the_rights_of_the_scheduler_suffice_and_no_more_are_used(pair):
+    """Of cleave-scheduler, that is; what a kube-scheduler needs its own roles say."""
+    first = [pair.run("half", gpumem=50000)[0] for _ in range(2)]
+    late = pair.pod("late", gpumem=40000)
+    pair.wait_refused(late, "on one card")
+    pair.delete(first[0])
+    pair.wait_shares(late)
+    done, forbidden = used(pair.rig, USER, pair.rig.mark)
+    may = granted(pair.rig, USER)
+    assert forbidden == [] and done - may == set()
+    assert may - done <= SPARE | {("list", what) for what in ("pods", DEVICES)}, "lists are for API servers without WatchList"
+
+
+DEVICES = "devices.gpu.cleave.dev"
+# A pod is read whose Binding was not answered, a Node is written when nothing else wakes a pod; of quotas the audit log has no reads;
+# the Lease is kube-scheduler's.
+SPARE = {("get", "pods"), ("get", DEVICES), ("patch", "nodes"), ("list", "resourcequotas"), ("watch", "resourcequotas")} | {
+    (verb, "leases.coordination.k8s.io") for verb in ("create", "get", "update")
+}
 
 
 # --- a real kubelet ---
