@@ -154,7 +154,10 @@ static int begin_watch(struct plugin_folder *f, struct err *e)
 {
     f->notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (f->notify < 0)
-        return err_set_errno(e, errno, "cannot watch %s", f->dir);
+        return err_set_errno(e, errno, "cannot watch %s%s", f->dir,
+                             errno == EMFILE
+                                 ? " (the sysctl fs.inotify.max_user_instances is too low)"
+                                 : "");
     TRY(reactor_watch(f->reactor, f->notify, EPOLLIN, folder_changed, f, &f->watch, e));
     f->timer = reactor_timer_new(f->reactor, watch_folder, f);
     watch_folder(f);
