@@ -27,7 +27,8 @@ buildah rm "$container" >/dev/null
 printf 'Base %s: made of Debian packages\n' "$base"
 
 different=0
-for image in $(awk '$1 == "FROM" && $2 == "scratch" {print $4}' config/images/Containerfile); do
+mapfile -t images < <(awk '$1 == "FROM" && $2 == "scratch" {print $4}' config/images/Containerfile)
+for image in "${images[@]}"; do
     buildah bud --quiet --pull-never --isolation chroot --layers --file config/images/Containerfile \
         --build-arg VERSION="$(git describe --tags --always --dirty)" --target "$image" --tag "$image" . >"$work/$image.log" 2>&1 || {
         tail -n 30 "$work/$image.log" >&2
