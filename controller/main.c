@@ -110,12 +110,6 @@ static int get_readyz(void *arg, struct sb *body)
     return not_ready ? 503 : 200;
 }
 
-static int get_metrics(void *arg, struct sb *body)
-{
-    metrics_write(arg, body);
-    return 200;
-}
-
 static void collect_leading(void *arg)
 {
     const struct process *p = arg;
@@ -125,11 +119,7 @@ static void collect_leading(void *arg)
 
 static int guard_metrics(struct process *p, struct err *e)
 {
-    const struct access_gate_options o = {.kc = p->kc,
-                                          .clk = clock_real(),
-                                          .path = "/metrics",
-                                          .metrics = p->metrics};
-    TRY(access_gate_new(&o, &p->gate, e));
+    TRY(metrics_gate_new(p->kc, p->metrics, &p->gate, e));
     manager_add_service(p->manager, "access", access_gate_run, p->gate);
     return 0;
 }
@@ -138,7 +128,7 @@ static int serve_http(struct process *p, const struct flags *f, bool token, stru
 {
     p->health[0] = (struct http_route){"/healthz", liveness_page, .arg = p->beats};
     p->health[1] = (struct http_route){"/readyz", get_readyz, .arg = p};
-    p->scrape[0] = (struct http_route){"/metrics", get_metrics, .arg = p->metrics};
+    p->scrape[0] = (struct http_route){"/metrics", metrics_page, .arg = p->metrics};
     if (token)
         TRY(guard_metrics(p, e));
     const struct http_listener listeners[] = {
@@ -375,18 +365,7 @@ static int read_flags(struct flags *f, int argc, char **argv, struct numbers *re
          .value = "ADDR",
          .text = &f->metrics_addr,
          .help = "where to serve /metrics (\":8080\"); \"\": nowhere"},
-        {.name = "metrics-auth",
-         .value = "none|token",
-         .text = &f->access.auth,
-         .help = METRICS_AUTH_HELP},
-        {.name = "metrics-tls-cert-file",
-         .value = "PATH",
-         .text = &f->access.tls.cert,
-         .help = METRICS_CERT_HELP},
-        {.name = "metrics-tls-key-file",
-         .value = "PATH",
-         .text = &f->access.tls.key,
-         .help = METRICS_KEY_HELP},
+        METRICS_ACCESS_OPTIONS(&f->access),
         {.name = "workers",
          .value = "N",
          .text = &f->workers,

@@ -92,19 +92,9 @@ static int get_readyz(void *arg, struct sb *body)
     return ready ? 200 : 503;
 }
 
-static int get_metrics(void *arg, struct sb *body)
-{
-    metrics_write(arg, body);
-    return 200;
-}
-
 static int guard_metrics(struct process *p, struct err *e)
 {
-    const struct access_gate_options o = {.kc = p->kc,
-                                          .clk = clock_real(),
-                                          .path = "/metrics",
-                                          .metrics = p->metrics};
-    TRY(access_gate_new(&o, &p->gate, e));
+    TRY(metrics_gate_new(p->kc, p->metrics, &p->gate, e));
     manager_add_service(p->manager, "access", access_gate_run, p->gate);
     return 0;
 }
@@ -114,7 +104,7 @@ static int serve_http(struct process *p, const struct flags *f, struct err *e)
     extender_routes(p->extender, p->questions);
     p->health[0] = (struct http_route){.path = "/healthz", .get = liveness_page, .arg = p->beats};
     p->health[1] = (struct http_route){.path = "/readyz", .get = get_readyz, .arg = p};
-    p->scrape[0] = (struct http_route){.path = "/metrics", .get = get_metrics, .arg = p->metrics};
+    p->scrape[0] = (struct http_route){.path = "/metrics", .get = metrics_page, .arg = p->metrics};
     if (f->token)
         TRY(guard_metrics(p, e));
     const struct http_listener listeners[] = {
@@ -236,18 +226,7 @@ static int read_flags(struct flags *f, int argc, char **argv, struct err *e)
          .value = "ADDR",
          .text = &f->metrics_addr,
          .help = "where to serve /metrics (\":8082\"); \"\": nowhere"},
-        {.name = "metrics-auth",
-         .value = "none|token",
-         .text = &f->access.auth,
-         .help = METRICS_AUTH_HELP},
-        {.name = "metrics-tls-cert-file",
-         .value = "PATH",
-         .text = &f->access.tls.cert,
-         .help = METRICS_CERT_HELP},
-        {.name = "metrics-tls-key-file",
-         .value = "PATH",
-         .text = &f->access.tls.key,
-         .help = METRICS_KEY_HELP},
+        METRICS_ACCESS_OPTIONS(&f->access),
         {.name = "log-level",
          .value = "LEVEL",
          .text = &f->level,

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/clock.h"
+
 int metrics_access_check(const struct metrics_access *a, bool *ret_token, struct err *e)
 {
     bool token = strcmp(a->auth, "token") == 0;
@@ -21,4 +23,19 @@ int metrics_access_check(const struct metrics_access *a, bool *ret_token, struct
             "token");
     *ret_token = token;
     return 0;
+}
+
+int metrics_page(void *arg, struct sb *body)
+{
+    metrics_write(arg, body);
+    return 200;
+}
+
+int metrics_gate_new(struct kc *kc, struct metrics *m, struct access_gate **ret, struct err *e)
+{
+    const struct access_gate_options o = {.kc = kc,
+                                          .clk = clock_real(),
+                                          .path = "/metrics",
+                                          .metrics = m};
+    return access_gate_new(&o, ret, e);
 }

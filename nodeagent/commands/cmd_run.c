@@ -113,12 +113,6 @@ static int get_ready(void *arg, struct sb *body)
     return ready ? 200 : 503;
 }
 
-static int get_metrics(void *arg, struct sb *body)
-{
-    metrics_write(arg, body);
-    return 200;
-}
-
 /* The agent's own root where it was set, else the configuration's where that was set. */
 static const char *root_of(const char *ours, bool said, const char *theirs)
 {
@@ -376,18 +370,14 @@ static int open_http(struct process *p, const struct run_flags *f, struct err *e
 {
     const struct http_route health[] = {{"/healthz", agent_liveness_page, .arg = &p->liveness},
                                         {"/readyz", get_ready, .arg = p->agent}};
-    const struct http_route metrics[] = {{"/metrics", get_metrics, .arg = p->metrics}};
+    const struct http_route metrics[] = {{"/metrics", metrics_page, .arg = p->metrics}};
     static struct http_route routes[3]; /* borrowed by the server for its life */
     memcpy(routes, health, sizeof(health));
     memcpy(&routes[2], metrics, sizeof(metrics));
     bool token = false;
     TRY(metrics_access_check(&f->access, &token, e));
-    const struct access_gate_options o = {.kc = p->kc,
-                                          .clk = clock_real(),
-                                          .path = "/metrics",
-                                          .metrics = p->metrics};
     if (token)
-        TRY(access_gate_new(&o, &p->gate, e));
+        TRY(metrics_gate_new(p->kc, p->metrics, &p->gate, e));
     const struct http_listener listeners[] = {{.addr = f->health, .routes = routes, .n_routes = 2},
                                               {.addr = f->metrics,
                                                .routes = &routes[2],
