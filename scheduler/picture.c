@@ -107,27 +107,23 @@ static int64_t draw(const struct view *v, const struct node *n, const struct nod
     return until;
 }
 
-const struct fraction_node *view_node_without(struct view *v, const char *node,
-                                              const char *const *uids, size_t n_uids)
+static const struct fraction_node *draw_apart(struct view *v, const char *node,
+                                              const struct look *look)
 {
     const struct node *n = strmap_get(v->nodes, node);
     const struct node_cards *from = n ? node_cards_of(n->device) : NULL;
     if (!from)
         return NULL;
-    (void)draw(v, n, from, &(struct look){v->uid, uids, n_uids, .settled = false}, v->cards);
+    (void)draw(v, n, from, look, v->cards);
     v->picture = (struct fraction_node){v->cards, from->n, from->pairs};
     return &v->picture;
 }
 
-const struct fraction_node *view_node_settled(struct view *v, const char *node)
+const struct fraction_node *view_node_without(struct view *v, const char *node,
+                                              const char *const *uids, size_t n_uids)
 {
-    const struct node *n = strmap_get(v->nodes, node);
-    const struct node_cards *from = n ? node_cards_of(n->device) : NULL;
-    if (!from)
-        return NULL;
-    (void)draw(v, n, from, &(struct look){.self = v->uid, .settled = true}, v->cards);
-    v->picture = (struct fraction_node){v->cards, from->n, from->pairs};
-    return &v->picture;
+    const struct look look = {v->uid, uids, n_uids, .settled = true};
+    return draw_apart(v, node, &look);
 }
 
 static bool releases(const struct view *v, const struct node *n)
@@ -190,7 +186,7 @@ const struct fraction_node *view_node(struct view *v, const char *node, uint64_t
     if (!from)
         return NULL;
     if (v->own && strcmp(v->own->shares.node, node) == 0) {
-        picture = view_node_without(v, node, /* uids= */ NULL, 0);
+        picture = draw_apart(v, node, &(struct look){.self = v->uid});
     } else {
         refresh(v, n, from);
         picture = &n->picture;

@@ -123,7 +123,7 @@ static bool is_room_coming(struct view *v, const struct pod_ask *a, int64_t bega
     const char *node;
     while (choice_has_time(began_ms) && (node = view_next_releasing(v, &pos))) {
         auto_err struct err e = {0};
-        if (choice_check(v, view_node_settled(v, node), a, &e) == 0)
+        if (choice_check(v, view_node_without(v, node, /* uids= */ NULL, 0), a, &e) == 0)
             return true;
     }
     return false;

@@ -50,12 +50,11 @@ void view_end(struct view *v);
  * is, as HAMi counts it (pkg/scheduler/policy/node_policy.go): shares, compute and memory alike, in
  * millionths; NULL: nobody asks. Borrowed until the next call or change, or view_end. */
 const struct fraction_node *view_node(struct view *v, const char *node, uint64_t *ret_fullness);
-/* The same, without all pods of these uids, which have records, too. */
+/* The same, without all pods of these uids, which have records, too, and as if agents had released the
+ * shares of pods that are gone: what there will be once these have gone as well. */
 const struct fraction_node *view_node_without(struct view *v, const char *node,
                                               const char *const *uids, size_t n);
-/* The same, as if the agent had released the shares of pods that are gone. */
-const struct fraction_node *view_node_settled(struct view *v, const char *node);
-/* The next node whose agent has such shares to release; NULL: there is no other. *pos starts at 0.
+/* The next node whose agent has shares of pods that are gone to release; NULL: there is no other. *pos starts at 0.
  * Borrowed. */
 const char *view_next_releasing(const struct view *v, size_t *pos);
 /* The bound pods with records on a node whose priority is below this one:

@@ -110,6 +110,23 @@ Test(scheduler_preempt, nobody_goes_while_a_share_that_suffices_is_being_release
     check(low, low);
 }
 
+Test(scheduler_preempt, what_an_earlier_victim_has_not_released_yet_counts_as_gone)
+{
+    /* One of two victims on a card has gone, and kube-scheduler asks about the other once more. */
+    town_node(
+        "a", 2, 0,
+        ", \"partitions\": [{\"uuid\": \"a-0/share.0\", \"profile\": \"share\", \"slice\": {\"id\": "
+        "0, \"memoryMiB\": 30000, \"computePercent\": 0}, \"inUse\": true, \"inUseBy\": "
+        "[{\"namespace\": \"ns\", \"name\": \"evicted\"}]}]");
+    json_decref(town_create("evicted", "", PART(30000)));
+    town_see();
+    (void)runs("other", 70000, 2); /* on the second card: the first has no room for it */
+    const char *next = runs("next", 40000, 1);
+    town_delete("evicted");
+    town_see();
+    check(next, next);
+}
+
 Test(scheduler_preempt, victims_that_are_added_come_first_the_highest_priority_first)
 {
     town_node("a", 1, 0, "");
