@@ -40,9 +40,14 @@ static int read_quota(const json_t *o, void **ret, struct err *e)
 
 const struct object_type quota_type = {&quota_resource, read_quota, free};
 
+bool quota_has_words(const struct object *quota)
+{
+    return quota && object_payload(quota);
+}
+
 static void index_namespace(const struct object *o, struct store_index_out *out)
 {
-    if (object_payload(o))
+    if (quota_has_words(o))
         store_index_emit(out, object_key(o).ns);
 }
 

@@ -13,6 +13,8 @@
 
 /* The cache's kind: a record is there where a quota has one of the words. */
 extern const struct object_type quota_type;
+/* True where a quota (NULL: it is gone) has one of the words. */
+bool quota_has_words(const struct object *quota);
 /* Indexes the cache's store by namespace; before it runs. */
 void quota_add_index(struct store *quotas);
 

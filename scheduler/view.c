@@ -230,7 +230,7 @@ static void on_quota(void *arg, const struct object *before, const struct object
     const char *node;
     void *value;
     (void)stale;
-    if (!before || (!object_payload(before) && !object_payload(after)))
+    if (!before || (!quota_has_words(before) && !quota_has_words(after)))
         return;
     HOLD(&v->mu);
     for (size_t pos = 0; strmap_next(v->nodes, &pos, &node, &value);)

@@ -258,6 +258,22 @@ Test(scheduler_choice, a_quota_bounds_the_shares_of_a_namespace_each_counted)
     cr_expect_str_eq(choose(town_pod("q", "", MIB_AND_PERCENT(2000, 40)), NAMES("a")), "a");
 }
 
+Test(scheduler_choice, a_quota_that_goes_is_room_and_one_of_other_words_is_nothing)
+{
+    town_node("a", 1, 0, "");
+    town_quota("team", "\"limits.nvidia.com/gpumem\": \"10\"");
+    town_quota("else", "\"limits.cpu\": \"0\"");
+    town_see();
+    sb_reset(&town_grown);
+    town_delete_quota("else");
+    town_see();
+    cr_expect_str_eq(sb_str(&town_grown), "");
+    town_delete_quota("team");
+    town_see();
+    cr_expect_str_eq(sb_str(&town_grown), "a ");
+    cr_expect_str_eq(choose(town_pod("p", "", PART(3000)), NAMES("a")), "a");
+}
+
 Test(scheduler_choice, each_of_several_quotas_holds_and_0_allows_nothing)
 {
     town_node("a", 2, 0, "");

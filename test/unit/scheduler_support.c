@@ -159,11 +159,21 @@ void town_bind(const json_t *pod, const char *node)
                              annotations, "target", "kind", "Node", "name", node)));
 }
 
-void town_delete(const char *pod)
+static void delete (const struct object_type *type, const char *name)
 {
     auto_err struct err e = {0};
-    const struct kc_target t = {.res = pod_shares_type.resource, .ns = "ns", .name = pod};
+    const struct kc_target t = {.res = type->resource, .ns = "ns", .name = name};
     cr_assert_eq(kc_remove(town_kc, town_scope, &t, NULL, &e), 0, "%s", err_msg(&e));
+}
+
+void town_delete(const char *pod)
+{
+    delete (&pod_shares_type, pod);
+}
+
+void town_delete_quota(const char *name)
+{
+    delete (&quota_type, name);
 }
 
 void town_quota(const char *name, const char *hard)

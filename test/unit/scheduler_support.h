@@ -33,6 +33,7 @@ json_t *town_create(const char *name, const char *annotations, const char *spec)
 void town_delete(const char *pod);
 /* A ResourceQuota of the namespace "ns", by the members of its spec.hard. */
 void town_quota(const char *name, const char *hard);
+void town_delete_quota(const char *name);
 /* The annotations that are assumed for its Binding; NULL: none are. New reference. */
 json_t *town_assumed(const char *uid, const char *node);
 /* Binds a pod of the API server by what was assumed for it. */
