@@ -11,7 +11,7 @@
 
 enum { OK = 200, BAD_REQUEST = 400, UNAVAILABLE = 503 };
 
-/* What became of a question. */
+/* The ends that a question to /filter can have. */
 enum outcome { CHOSEN, REFUSED, INVALID, UNREADABLE, N_OUTCOMES };
 static const char *const outcome_names[N_OUTCOMES] = {"chosen", "refused", "invalid", "unreadable"};
 
@@ -52,12 +52,10 @@ static enum outcome choose(struct extender *x, const struct filter_args *a, stru
         choice_refuse_all(a->names, a->n_names, &e, ret);
         return INVALID;
     }
-    bool refused_before = wake_judge(x->wake);
+    wake_begin(x->wake);
     choice_make(x->view, &ask, a->names, a->n_names, ret);
-    if (!ret->n_kept)
-        return REFUSED;
-    wake_chosen(x->wake, refused_before);
-    return CHOSEN;
+    wake_end(x->wake, !ret->n_kept);
+    return ret->n_kept ? CHOSEN : REFUSED;
 }
 
 static void give_choice(struct http_reply *reply_take, const struct choice *c)

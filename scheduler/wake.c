@@ -19,6 +19,7 @@ struct wake {
     struct wq *queue;
     struct metric_series *woken; /* NULL: not counted */
     atomic_bool refused;         /* a pod was, since the last write */
+    atomic_bool judging;         /* a pod is being judged */
 };
 
 static int tell_node(const struct wake *w, struct scope *s, const char *name, struct err *e)
@@ -32,14 +33,17 @@ static int tell_node(const struct wake *w, struct scope *s, const char *name, st
     return kc_patch(w->kc, s, &t, &write, /* ret= */ NULL, e);
 }
 
-/* The reconciler. The refused pods are tried again; those that are refused again say so. */
+/* The reconciler. The refused pods are tried again; those that are refused again say so. A pod that is
+ * being judged is waited for: it may not have seen the room. */
 static int work(void *self, struct scope *s, const struct object_key *k, struct reconcile_result *r,
                 struct err *e)
 {
     struct wake *w = self;
-    (void)r;
-    if (!atomic_exchange(&w->refused, false))
+    bool judging = atomic_load(&w->judging); /* before the other: wake_end changes both */
+    if (!atomic_exchange(&w->refused, false)) {
+        r->requeue_after_ms = judging ? WAKE_DELAY_MS : 0;
         return 0;
+    }
     int rc = tell_node(w, s, k->name, e);
     if (rc < 0)
         atomic_store(&w->refused, true);
@@ -73,21 +77,22 @@ struct controller *wake_workers(struct wake *w)
     return TAKE(w->workers);
 }
 
-bool wake_judge(struct wake *w)
+void wake_begin(struct wake *w)
 {
-    return atomic_exchange(&w->refused, true);
+    atomic_store(&w->judging, true);
 }
 
-void wake_chosen(struct wake *w, bool refused_before)
+void wake_end(struct wake *w, bool refused)
 {
-    if (!refused_before)
-        atomic_store(&w->refused, false);
+    if (refused)
+        atomic_store(&w->refused, true);
+    atomic_store(&w->judging, false);
 }
 
 void wake_grown(void *arg, const char *node)
 {
     struct wake *w = arg;
-    if (atomic_load(&w->refused))
+    if (atomic_load(&w->refused) || atomic_load(&w->judging))
         wq_add_after(w->queue, &(struct object_key){.name = node}, WAKE_DELAY_MS);
 }
 

@@ -22,10 +22,9 @@ struct wake;
 struct wake *wake_new(struct kc *kc, const struct clock *clk, struct metrics *metrics);
 /* The workers, for the manager to run and free, before w is freed. */
 struct controller *wake_workers(struct wake *w);
-/* Call before a pod is judged, which may be refused: room that grows meanwhile counts. Returns whether
- * one was refused before; wake_chosen with that, where this one was not. One thread. */
-bool wake_judge(struct wake *w);
-void wake_chosen(struct wake *w, bool refused_before);
+/* A pod is judged between the two: room that grows meanwhile wakes it, if it was refused. One thread. */
+void wake_begin(struct wake *w);
+void wake_end(struct wake *w, bool refused);
 /* A view_grown_fn; arg is a struct wake. */
 void wake_grown(void *arg, const char *node);
 /* NULL allowed; returns NULL. */

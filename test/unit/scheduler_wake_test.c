@@ -46,6 +46,46 @@ static char *told(void)
     return xstrdup(JX_STR_AT(node, "metadata", "annotations", WAKE_ANNOTATION));
 }
 
+static void refuse_one(void)
+{
+    wake_begin(wake);
+    wake_end(wake, /* refused= */ true);
+}
+
+Test(scheduler_wake, room_that_grows_while_a_pod_is_judged_wakes_it_if_it_is_refused)
+{
+    wake_begin(wake);
+    wake_grown(wake, "a");
+    auto_free char *early = told();
+    cr_expect_null(early, "it may be chosen");
+    wake_end(wake, /* refused= */ true);
+    auto_free char *text = told();
+    cr_expect_not_null(text);
+}
+
+static int begin_meanwhile(void *arg, const struct kc_call *call, struct err *e)
+{
+    bool *done = arg;
+    if (call->verb != KC_PATCH || call->after || *done)
+        return 0;
+    *done = true;
+    wake_begin(wake);
+    return err_set(e, ERR_UNAVAILABLE, "connection refused");
+}
+
+Test(scheduler_wake, a_pod_that_is_chosen_while_a_write_fails_leaves_the_refused_to_be_woken)
+{
+    bool done = false;
+    kc_fake_hook(town_kc, begin_meanwhile, &done);
+    refuse_one();
+    wake_grown(wake, "a");
+    auto_free char *none = told();
+    cr_expect_null(none);
+    wake_end(wake, /* refused= */ false);
+    auto_free char *text = told();
+    cr_expect_not_null(text);
+}
+
 Test(scheduler_wake, where_nobody_was_refused_nothing_is_written)
 {
     size_t writes = kc_fake_writes(town_kc);
@@ -58,8 +98,8 @@ Test(scheduler_wake, where_nobody_was_refused_nothing_is_written)
 Test(scheduler_wake, one_write_wakes_all_that_were_refused)
 {
     size_t writes = kc_fake_writes(town_kc);
-    (void)wake_judge(wake);
-    (void)wake_judge(wake);
+    refuse_one();
+    refuse_one();
     wake_grown(wake, "a");
     wake_grown(wake, "b");
     wake_grown(wake, "a");
@@ -69,7 +109,7 @@ Test(scheduler_wake, one_write_wakes_all_that_were_refused)
     wake_grown(wake, "a");
     auto_free char *same = told();
     cr_expect_str_eq(same, first, "nobody was refused since");
-    (void)wake_judge(wake);
+    refuse_one();
     wake_grown(wake, "a");
     auto_free char *next = told();
     cr_expect_str_neq(next, first, "a write that changes nothing wakes nobody");
@@ -77,7 +117,7 @@ Test(scheduler_wake, one_write_wakes_all_that_were_refused)
 
 Test(scheduler_wake, a_node_that_is_gone_is_no_error_and_another_is_told)
 {
-    (void)wake_judge(wake);
+    refuse_one();
     wake_grown(wake, "gone");
     auto_free char *none = told();
     cr_expect_null(none);
@@ -98,7 +138,7 @@ Test(scheduler_wake, a_write_that_failed_is_tried_again)
 {
     int times = 1;
     kc_fake_hook(town_kc, refuse, &times);
-    (void)wake_judge(wake);
+    refuse_one();
     wake_grown(wake, "a");
     auto_free char *none = told();
     cr_expect_null(none);
