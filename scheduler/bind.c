@@ -18,8 +18,6 @@ enum { WORKERS = 8 };
 /* kube-scheduler waits for 5 s (config/scheduler/configuration.yaml), and may choose another node then. */
 enum { BIND_MS = 4000, LOOK_UP_MS = 500 };
 
-static const struct kc_resource pod_resource = {"", "v1", "pods", "Pod", /* namespaced= */ true};
-
 struct order {
     struct bind_args args;
     binder_done_fn *done;
@@ -76,7 +74,7 @@ static struct order *take_order(struct binder *b, const struct object_key *k)
 
 static struct kc_target pod_of(const struct bind_args *a)
 {
-    return (struct kc_target){.res = &pod_resource, .ns = a->ns, .name = a->name};
+    return (struct kc_target){.res = pod_shares_type.resource, .ns = a->ns, .name = a->name};
 }
 
 static int read_pod(const struct binder *b, struct scope *s, const struct bind_args *a,
@@ -162,12 +160,12 @@ static int bind_pod(const struct binder *b, struct scope *s, const struct bind_a
 {
     auto_free char *annotations = NULL;
     struct kc_target t = pod_of(a);
-    TRY(annotations_of(b, s, a, &annotations, e));
+    auto_scope struct scope *brief = scope_new(s, left_ms);
+    TRY(annotations_of(b, brief, a, &annotations, e));
     auto_json json_t *body = binding_of(a, annotations);
     if (!body)
         return err_set(e, ERR_INVALID, "a name of the binding is no UTF-8");
     t.subresource = "binding";
-    auto_scope struct scope *brief = scope_new(s, left_ms);
     if (kc_create(b->kc, brief, &t, &(struct kc_write){.body = body}, /* ret= */ NULL, e) == 0)
         return 0;
     auto_scope struct scope *after = scope_new(s, LOOK_UP_MS);
