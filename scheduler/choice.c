@@ -38,7 +38,7 @@ static int binding_text(const struct pod_ask *a, const struct allocation *r, cha
     return *ret ? 0 : err_set(e, ERR_INVALID, "the pod's record is no UTF-8");
 }
 
-/* What the pod gets by the plan, where its namespace's quotas allow that. */
+/* Turns a plan into the pod's record and its shares, where its namespace's quotas allow them. */
 static int allot(struct view *v, const struct pod_ask *a, const struct fraction_node *n,
                  const struct fraction_plan *plan, struct allocation *r, struct pod_shares *shares,
                  struct err *e)
@@ -50,7 +50,7 @@ static int allot(struct view *v, const struct pod_ask *a, const struct fraction_
     return view_check_quota(v, shares, e);
 }
 
-/* A plan becomes an assumption. */
+/* Assumes what a plan gives the pod. */
 static int assume(struct view *v, const struct pod_ask *a, const char *name,
                   const struct fraction_node *n, const struct fraction_plan *plan,
                   char **ret_binding, struct err *e)
@@ -172,10 +172,10 @@ static void swap(struct candidate *a, struct candidate *b)
     *b = held;
 }
 
-/* Keeps the first on which the pod fits, and refuses those before it, and those for which no time is
- * left. Mostly that is the very first, so
- * that the others are put into order only where it is not. */
-static void keep_best(struct view *v, const struct pod_ask *a, const struct candidates *found,
+/* Keeps the first node on which the pod fits; those before it are refused, and those for which no time
+ * is left. The very first mostly does, so that the others are put into order only where it does not.
+ * False: none is kept. */
+static bool keep_best(struct view *v, const struct pod_ask *a, const struct candidates *found,
                       struct choice *c)
 {
     auto_free struct fraction_plan *plan = xmalloc(sizeof(*plan));
@@ -183,16 +183,19 @@ static void keep_best(struct view *v, const struct pod_ask *a, const struct cand
     size_t first = 0;
     for (size_t i = 1; i < found->n; i++)
         first = by_rank(&found->items[i], &found->items[first]) < 0 ? i : first;
-    if (!found->n || try_node(v, a, found->items[first].node, plan, c))
-        return;
+    if (!found->n)
+        return false;
+    if (try_node(v, a, found->items[first].node, plan, c))
+        return true;
     swap(&found->items[0], &found->items[first]);
     qsort(found->items + 1, found->n - 1, sizeof(*found->items), by_rank);
     for (size_t i = 1; i < found->n; i++) {
         if (!choice_has_time(began_ms))
             refuse_unseen(c, found->items[i].node);
         else if (try_node(v, a, found->items[i].node, plan, c))
-            return;
+            return true;
     }
+    return false;
 }
 
 void choice_make(struct view *v, const struct pod_ask *a, const char *const *names, size_t n,
@@ -208,9 +211,8 @@ void choice_make(struct view *v, const struct pod_ask *a, const char *const *nam
         else
             keep(ret, names[i]);
     }
-    if (!ret->n_kept)
-        keep_best(v, a, &found, ret);
-    if (!ret->n_kept)
+    bool assumed = !ret->n_kept && keep_best(v, a, &found, ret);
+    if (!assumed)
         view_forget(v, a->uid, /* node= */ NULL);
     view_end(v);
 }

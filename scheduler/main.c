@@ -216,7 +216,7 @@ static int read_flags(struct flags *f, int argc, char **argv, struct err *e)
          .value = "ADDR",
          .text = &f->listen,
          .help =
-             "where kube-scheduler asks: POST /filter and /bind. Whoever reaches it may have pods "
+             "where kube-scheduler asks: POST /filter, /bind and /preempt. Whoever reaches it may have pods "
              "bound, so that it is a loopback address"},
         {.name = "health-addr",
          .value = "ADDR",

@@ -9,7 +9,7 @@
  * given out. The record that the cache of Devices keeps.
  */
 
-/* What the agent says of a pod on a card. */
+/* A pod on a card, as the node's agent tells it in the Device's status. */
 struct told_share {
     unsigned card;             /* index into the cards */
     char *pod;                 /* "namespace/name" */

@@ -6,7 +6,7 @@
 
 #include "scheduler/view_parts.h"
 
-/* What is free on the cards of a node, by what a view has of it. */
+/* The cards of a node with what is taken of them: Device, records, assumptions and the agent's words. */
 
 /* How a node is looked at. */
 struct look {
@@ -64,7 +64,7 @@ static bool has_card(const struct pod_shares *s, const char *uuid)
     return false;
 }
 
-/* What a pod of this name has of the card is known by its record. The pod before it of the same name may
+/* True when a record says what a pod of this name has of the card. An earlier pod of the same name may
  * still have another card. */
 static bool is_recorded(const struct node *n, const char *pod, const char *uuid)
 {
@@ -74,7 +74,7 @@ static bool is_recorded(const struct node *n, const char *pod, const char *uuid)
     return false;
 }
 
-/* Its agent has not released the share yet. */
+/* True when the API server has no such pod any more: its share is about to be released. */
 static bool is_gone(const struct view *v, const char *pod)
 {
     auto_free char *ns = xstrdup(pod);

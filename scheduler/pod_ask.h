@@ -10,7 +10,7 @@
 #include "interop/hami_pod.h"
 #include "partition/fraction.h"
 
-/* What a pod asks of the cards of one node, as the planner takes it. Pure. */
+/* A pod's question to the planner: what its containers ask of the cards of one node. Pure. */
 
 struct pod_ask {
     json_t *pod;           /* owned; the rest borrows from it */

@@ -7,7 +7,7 @@
 
 /* The shares that pods were given, by their records. The record that the cache of pods keeps. */
 
-/* What a pod takes of a card over its life: the most at any time. */
+/* A pod's part of one card: the most that it takes of it at any time of its life. */
 struct pod_share {
     char *uuid;
     struct fraction_size size;

@@ -44,7 +44,7 @@ static bool add_victims(struct view *v, const struct pod_ask *a, int64_t priorit
     return false;
 }
 
-/* Those that were added and are not needed stay: the highest priority, which was added last, first. */
+/* Added victims that are not needed are spared, the highest priority first, which was added last. */
 static void spare(struct view *v, const struct pod_ask *a, int64_t began_ms, size_t given,
                   struct preempt_node *n)
 {

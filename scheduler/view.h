@@ -54,11 +54,11 @@ const struct fraction_node *view_node(struct view *v, const char *node, uint64_t
  * shares of pods that are gone: what there will be once these have gone as well. */
 const struct fraction_node *view_node_without(struct view *v, const char *node,
                                               const char *const *uids, size_t n);
-/* The next node whose agent has shares of pods that are gone to release; NULL: there is no other. *pos starts at 0.
- * Borrowed. */
+/* The next node whose agent has yet to release shares of pods that are gone; NULL: there is none. *pos
+ * starts at 0. Borrowed. */
 const char *view_next_releasing(const struct view *v, size_t *pos);
-/* The bound pods with records on a node whose priority is below this one:
- * the lowest first. *ret is to be freed, its strings are borrowed until the next change or view_end. */
+/* The bound pods with records on a node whose priority is below this one, the lowest first; returns how
+ * many. *ret is to be freed; its strings are borrowed until the next change or view_end. */
 struct view_pod {
     const char *uid;
     int64_t priority;

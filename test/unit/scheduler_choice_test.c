@@ -7,6 +7,7 @@
 
 #include "api/allocation.h"
 #include "scheduler/choice.h"
+#include "scheduler/expiry.h"
 #include "scheduler_support.h"
 
 /* What is chosen, on a model of an API server whose Devices and pods the view follows. */
@@ -210,6 +211,31 @@ Test(scheduler_choice, an_assumption_ends_by_itself_and_that_is_room)
     cr_expect_eq(view_expire(town_view, "uid-p"), 0);
     cr_expect_str_eq(sb_str(&town_grown), "a ");
     cr_expect_eq(view_expire(town_view, "uid-p"), 0, "there is none any more");
+}
+
+Test(scheduler_choice, who_waits_for_the_end_of_an_assumption_makes_it_room)
+{
+    auto_expiry struct expiry *x = expiry_new(town_view, town_clk);
+    struct controller *workers = expiry_workers(x);
+    town_node("a", 1, 0, "");
+    town_see();
+    (void)choose(town_pod("p", "", PART(50000)), NAMES("a"));
+    sb_reset(&town_grown);
+    clock_fake_advance(town_clk, VIEW_ASSUMED_MS - 1);
+    cr_expect_not(controller_step(workers, town_scope));
+    clock_fake_advance(town_clk, 1);
+    cr_expect(controller_step(workers, town_scope));
+    cr_expect_str_eq(sb_str(&town_grown), "a ");
+    (void)controller_free(workers);
+}
+
+Test(scheduler_choice, a_pod_of_whole_cards_that_may_go_elsewhere_now_keeps_no_card)
+{
+    town_node("a", 1, 0, "");
+    town_see();
+    (void)choose(town_pod("p", "", WHOLE(1)), NAMES("a"));
+    cr_expect_str_eq(choose(town_pod("p", "", WHOLE(1)), NAMES("a", "plain")), "plain");
+    cr_expect_str_eq(assumed("uid-p", "a"), "");
 }
 
 Test(scheduler_choice, a_pod_that_is_refused_now_keeps_nothing_from_before)

@@ -150,6 +150,23 @@ Test(scheduler_preempt, victims_that_are_added_come_first_the_highest_priority_f
     free(n.uids);
 }
 
+Test(scheduler_preempt, a_question_whose_time_is_over_names_nobody_more)
+{
+    town_node("a", 1, 0, "");
+    town_see();
+    (void)runs("low", 50000, 1);
+    auto_err struct err e = {0};
+    auto_json json_t *pod = town_pod("urgent", "", "\"priority\": 10, " PART(60000));
+    auto_pod_ask struct pod_ask ask = {0};
+    struct preempt_node n = {.node = "a"};
+    cr_assert_eq(pod_ask_of(pod, &ask, &e), 0, "%s", err_msg(&e));
+    view_begin(town_view, ask.uid);
+    preempt_complete(town_view, &ask, 10, clock_mono_ms(clock_real()) - CHOICE_MS, &n);
+    view_end(town_view);
+    cr_expect(n.hopeless);
+    cr_expect_eq(n.n, 0);
+}
+
 Test(scheduler_preempt, nobody_of_the_same_priority_goes)
 {
     town_node("a", 1, 0, "");
