@@ -12,7 +12,7 @@ from collections import Counter
 
 import pytest
 from conftest import NotYet, wait_for
-from extender import SCHEDULERS, USER, scheduler
+from extender import SCHEDULERS, USER, free_port, post, scheduler
 from kubelet_rig import real_cluster, real_rig  # noqa: F401
 from kubelet_stub import KubeletStub
 from stack import Api, ApiError, condition, rig  # noqa: F401
@@ -452,6 +452,17 @@ def test_pods_are_bound_in_the_end_and_no_card_is_given_twice(world, what):
     w.wait_shares(*pods)
     assert harm.times == 2
     w.assert_within()
+
+
+def test_before_its_caches_are_synced_no_question_is_answered(rig):
+    """Cards look empty that are full. Its API server does not answer here."""
+    kubeconfig = rig.controller_kubeconfig("early")
+    kubeconfig.write_text(kubeconfig.read_text().replace(rig.cluster.server, "https://127.0.0.1:9"))
+    port = free_port(rig)
+    rig.processes("cleave-scheduler", rig.release("cleave-scheduler"), f"--kubeconfig={kubeconfig}", f"--listen=127.0.0.1:{port}", where=rig.where)
+    for verb in ("filter", "preempt"):
+        status, text = wait_for(lambda verb=verb: (answer := post(rig, port, f"/{verb}", "{}")) and answer[0] != 502 and answer, 30, "an answer")
+        assert (status, json.loads(text)) == (503, {"Error": "the scheduler's caches are not synced yet"})
 
 
 def test_both_programs_are_killed_and_what_was_given_counts(pair):
