@@ -24,6 +24,9 @@ CDI_KIND = "gpu.cleave.dev/nvidia"
 PODS = "/api/v1/namespaces/default/pods"
 CARD_MIB = 81559
 SEED = 20260117
+# What ended is told no earlier: a kubelet that just started answers before it knows its pods, and its lists are not believed
+# for 30 s (YOUNG_MS of holders_watch.c).
+PODS_END_S = 60
 
 
 def fractional(uuid, **settings):
@@ -295,11 +298,11 @@ def test_no_card_is_given_twice_whatever_is_killed(pair):
         step(pair, rng, pods)
         assert_within(pair)
     while pods:  # the longer one waits the more room there is
-        wait_for(lambda: any(has_its_share(pair, p) for p in pods), 30, "one of the pods to have its share")
+        wait_for(lambda: any(has_its_share(pair, p) for p in pods), PODS_END_S, "one of the pods to have its share")
         done = [p for p in pods if has_its_share(pair, p)]
         assert_within(pair)
         for pod in done:
             pair.end(pod)
         pods = [p for p in pods if p not in done]
-    wait_for(lambda: pair.records() == [] and pair.host.spec() == {}, 30, lambda: f"nothing to be left, not {pair.records()}")
+    wait_for(lambda: pair.records() == [] and pair.host.spec() == {}, PODS_END_S, lambda: f"nothing to be left, not {pair.records()}")
     pair.kubelet.wait_offers(**{GPU: 20})
