@@ -2,6 +2,7 @@
 """The images that `make images` makes: what is in them and what is not, whose it is, that two builds are the same, that the programs start."""
 
 import fnmatch
+import gzip
 import hashlib
 import io
 import json
@@ -57,7 +58,8 @@ class Image:
         self.manifest = json.loads(self.blob(self.digest))
         self.config = json.loads(self.blob(self.manifest["config"]["digest"]))
         (layer,) = self.manifest["layers"]
-        self.layer = tarfile.open(fileobj=io.BytesIO(self.blob(layer["digest"])), mode="r:gz")
+        # Unpacked once: in a compressed archive each step back reads it from the beginning.
+        self.layer = tarfile.open(fileobj=io.BytesIO(gzip.decompress(self.blob(layer["digest"]))), mode="r:")
         self.members = {member.name.removeprefix("./"): member for member in self.layer if member.name != "."}
 
     def blob(self, digest):
