@@ -16,6 +16,7 @@
 #include "scheduler/extender.h"
 #include "scheduler/node_cards.h"
 #include "scheduler/quota.h"
+#include "scheduler/scrape.h"
 #include "service/http_child.h"
 #include "service/http_server.h"
 #include "service/listen_socket.h"
@@ -32,8 +33,9 @@ enum { MALLOC_ARENAS = 2 };
 #define UNFINISHED "status.phase!=Succeeded,status.phase!=Failed"
 
 struct flags {
-    const char *kubeconfig, *listen, *health_addr, *metrics_addr, *level, *format;
+    const char *kubeconfig, *listen, *health_addr, *metrics_addr, *hami_metrics, *level, *format;
     struct metrics_access access;
+    enum hami_names hami;
     bool token, version, help;
 };
 
@@ -53,6 +55,7 @@ struct process {
     struct manager *manager;
     struct heartbeats *beats;
     struct access_gate *gate; /* NULL: metrics are public */
+    struct scrape page;
     struct http_route questions[EXTENDER_ROUTES], health[2], scrape[1]; /* routes of http */
     struct http_server *http;
 };
@@ -104,7 +107,8 @@ static int serve_http(struct process *p, const struct flags *f, struct err *e)
     extender_routes(p->extender, p->questions);
     p->health[0] = (struct http_route){.path = "/healthz", .get = liveness_page, .arg = p->beats};
     p->health[1] = (struct http_route){.path = "/readyz", .get = get_readyz, .arg = p};
-    p->scrape[0] = (struct http_route){.path = "/metrics", .get = metrics_page, .arg = p->metrics};
+    p->page = scrape_of(p->metrics, p->view, f->hami, is_ready, p);
+    p->scrape[0] = (struct http_route){.path = "/metrics", .get = scrape_page, .arg = &p->page};
     if (f->token)
         TRY(guard_metrics(p, e));
     const struct http_listener listeners[] = {
@@ -199,6 +203,7 @@ static int check_flags(struct flags *f, struct err *e)
     TRY(listen_socket_check_addr("health-addr", f->health_addr, e));
     TRY(listen_socket_check_addr("metrics-addr", f->metrics_addr, e));
     TRY(metrics_access_check(&f->access, &f->token, e));
+    TRY(hami_names_parse(f->hami_metrics, &f->hami, e));
     TRY(log_level_parse(f->level, &level, e));
     TRY(log_format_parse(f->format, &format, e));
     log_setup(level, format, STDERR_FILENO);
@@ -227,6 +232,11 @@ static int read_flags(struct flags *f, int argc, char **argv, struct err *e)
          .text = &f->metrics_addr,
          .help = "where to serve /metrics (\":8082\"); \"\": nowhere"},
         METRICS_ACCESS_OPTIONS(&f->access),
+        {.name = "hami-metrics",
+         .value = "none|current|legacy|both",
+         .text = &f->hami_metrics,
+         .help = "cards and shares on /metrics in HAMi's metrics too, for dashboards that have "
+                 "them: under today's names, those of its --legacy-metrics, or both"},
         {.name = "log-level",
          .value = "LEVEL",
          .text = &f->level,
@@ -255,6 +265,7 @@ int main(int argc, char **argv)
                       .health_addr = "",
                       .metrics_addr = "",
                       .access = METRICS_ACCESS_DEFAULT,
+                      .hami_metrics = "none",
                       .level = "info",
                       .format = "logfmt"};
     (void)mallopt(M_ARENA_MAX, MALLOC_ARENAS);

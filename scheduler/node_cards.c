@@ -69,6 +69,7 @@ static unsigned add_card(struct node_cards *n, const struct device_card *c,
                                             .ill = is_ill(c, want),
                                             .only_whole = !c->has_fractional,
                                             .total = total_of(c)};
+    n->indices[n->n] = bounded(c->index);
     return n->n++;
 }
 
@@ -173,6 +174,7 @@ static void free_cards(void *payload)
     for (size_t i = 0; i < n->n_told; i++)
         free(n->told[i].pod);
     free(n->pairs);
+    free(n->indices);
     free(n->cards);
     free(n->told);
     free(n);
@@ -188,7 +190,8 @@ static int read_device(const json_t *device, void **ret, struct err *e)
         return 0;
     struct node_cards *n = xmalloc(sizeof(*n));
     size_t most = status.n_devices < FRACTION_MAX_CARDS ? status.n_devices : FRACTION_MAX_CARDS;
-    *n = (struct node_cards){.cards = xcalloc(most, sizeof(*n->cards))};
+    *n = (struct node_cards){.cards = xcalloc(most, sizeof(*n->cards)),
+                             .indices = xcalloc(most, sizeof(*n->indices))};
     add_cards(n, &status, &spec, /* only_whole= */ true);
     add_cards(n, &status, &spec, /* only_whole= */ false);
     connect(n, &status);

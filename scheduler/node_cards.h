@@ -22,7 +22,8 @@ struct node_cards {
      * 0: told says what is. uuid and model are owned. */
     struct fraction_card *cards;
     unsigned n;
-    uint16_t *pairs; /* how well each pair is connected, n * n: struct fraction_node */
+    unsigned *indices; /* of each card: its number on the node */
+    uint16_t *pairs;   /* how well each pair is connected, n * n: struct fraction_node */
     struct told_share *told;
     size_t n_told;
 };

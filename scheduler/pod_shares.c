@@ -18,6 +18,7 @@ struct sums {
     struct pod_shares *shares;
     struct fraction_size *standing; /* by card: what runs to the pod's end */
     size_t n_standing;
+    unsigned container; /* the place of the one that is being added */
 };
 
 static size_t card_of(struct sums *s, const char *uuid)
@@ -44,6 +45,8 @@ static void add_share(struct sums *s, const struct allocation_share *share,
                                                                                 : INT32_MAX),
                                        (unsigned)share->compute, 1};
     struct fraction_size now = fraction_add(s->standing[i], size);
+    *XPUSH(s->shares->parts, s->shares->n_parts) =
+        (struct pod_part){(unsigned)i, s->container, size.memory_mib, size.percent};
     if (phase != FRACTION_INIT)
         s->standing[i] = now;
     *most =
@@ -58,6 +61,7 @@ static void add_container(struct sums *s, const json_t *container, bool is_init,
     const struct allocation_container *given = name ? allocation_of(a, name) : NULL;
     for (size_t i = 0; given && i < given->n_shares; i++)
         add_share(s, &given->shares[i], pod_phase_of(container, is_init));
+    s->container++;
 }
 
 void pod_shares_add(struct pod_shares *shares, const json_t *pod, const struct allocation *a)
@@ -82,6 +86,7 @@ void pod_shares_done(struct pod_shares *s)
     for (size_t i = 0; i < s->n; i++)
         free(s->items[i].uuid);
     free(s->items);
+    free(s->parts);
     free(s->node);
     free(s->ns);
     *s = (struct pod_shares){0};

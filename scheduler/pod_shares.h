@@ -13,12 +13,21 @@ struct pod_share {
     struct fraction_size size;
 };
 
+/* One container's share of a card. */
+struct pod_part {
+    unsigned item;      /* of which card: index into items */
+    unsigned container; /* its place in the pod, where init containers come first */
+    unsigned memory_mib, percent;
+};
+
 struct pod_shares {
     char *ns;                /* the pod's namespace */
     char *node;              /* where it is bound */
     int64_t priority;        /* of the pod, among pods */
     struct pod_share *items; /* one for each card */
     size_t n;
+    struct pod_part *parts;
+    size_t n_parts;
 };
 
 /* The cache's kind: a record is a struct pod_shares, NULL where the pod was given nothing, is not
@@ -26,7 +35,7 @@ struct pod_shares {
 extern const struct object_type pod_shares_type;
 const struct pod_shares *pod_shares_of(const struct object *pod); /* NULL: none. Borrowed */
 
-/* Fills in namespace, priority and items, by a pod and what its containers were given. */
+/* Fills in namespace, priority, items and parts, by a pod and what its containers were given. */
 void pod_shares_add(struct pod_shares *s, const json_t *pod, const struct allocation *a);
 void pod_shares_done(struct pod_shares *s);
 AUTO_DEFINE(pod_shares, struct pod_shares, pod_shares_done)

@@ -14,11 +14,6 @@
 static const struct kc_resource quota_resource = {"", "v1", "resourcequotas", "ResourceQuota",
                                                   /* namespaced= */ true};
 
-/* -1: no bound. */
-struct quota {
-    int64_t memory_mib, percent;
-};
-
 /* What is no quantity was not accepted by the API server. */
 static int64_t bound(const json_t *quota, const char *word)
 {
@@ -31,7 +26,7 @@ static int64_t bound(const json_t *quota, const char *word)
 
 static int read_quota(const json_t *o, void **ret, struct err *e)
 {
-    const struct quota q = {bound(o, QUOTA_MEMORY), bound(o, QUOTA_CORES)};
+    const struct quota_use q = {bound(o, QUOTA_MEMORY), bound(o, QUOTA_CORES)};
     (void)e;
     if (q.memory_mib >= 0 || q.percent >= 0)
         *ret = xmemdup(&q, sizeof(q));
@@ -43,6 +38,11 @@ const struct object_type quota_type = {&quota_resource, read_quota, free};
 bool quota_has_words(const struct object *quota)
 {
     return quota && object_payload(quota);
+}
+
+struct quota_use quota_most(const struct object *quota)
+{
+    return *(const struct quota_use *)object_payload(quota);
 }
 
 static void index_namespace(const struct object *o, struct store_index_out *out)
@@ -87,9 +87,9 @@ int quota_check(struct store *quotas, const char *ns, const struct quota_use *us
     auto_object_list struct object_list found = {0};
     store_by_index(quotas, BY_NAMESPACE, ns, &found);
     for (size_t i = 0; i < found.count; i++) {
-        const struct quota *q = object_payload(found.items[i]);
-        TRY(check(found.items[i], QUOTA_MEMORY, use->memory_mib, q->memory_mib, e));
-        TRY(check(found.items[i], QUOTA_CORES, use->percent, q->percent, e));
+        const struct quota_use most = quota_most(found.items[i]);
+        TRY(check(found.items[i], QUOTA_MEMORY, use->memory_mib, most.memory_mib, e));
+        TRY(check(found.items[i], QUOTA_CORES, use->percent, most.percent, e));
     }
     return 0;
 }

@@ -192,6 +192,8 @@ static void copy_shares(const struct pod_shares *from, struct pod_shares *to)
         struct pod_share *s = XPUSH(to->items, to->n);
         *s = (struct pod_share){xstrdup(from->items[i].uuid), from->items[i].size};
     }
+    for (size_t i = 0; i < from->n_parts; i++)
+        *XPUSH(to->parts, to->n_parts) = from->parts[i];
 }
 
 /* What it had is free. */

@@ -139,13 +139,18 @@ static void add_escaped(struct sb *out, const char *s, bool quotes)
     }
 }
 
+void metrics_add_label_value(struct sb *out, const char *value)
+{
+    add_escaped(out, value, /* quotes= */ true);
+}
+
 static char *label_text(const struct metric *f, const char *const *values)
 {
     auto_sb struct sb b = SB_INIT(4096);
     for (size_t i = 0; i < f->label_count; i++) {
         assert(values[i]);
         sb_addf(&b, "%s%s=\"", i ? "," : "", f->labels[i]);
-        add_escaped(&b, values[i], /* quotes= */ true);
+        metrics_add_label_value(&b, values[i]);
         sb_add_char(&b, '"');
     }
     return sb_take(&b);

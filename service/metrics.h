@@ -60,6 +60,9 @@ void metric_observe(struct metric_series *s, double seconds);
 typedef void metrics_collect_fn(void *arg);
 void metrics_on_collect(struct metrics *m, metrics_collect_fn *fn, void *arg);
 
+/* Appends a label's value as it stands between the quotes: for text that no family here has. */
+void metrics_add_label_value(struct sb *out, const char *value);
+
 /* Appends the text exposition (version 0.0.4), families in name order. Any thread. */
 void metrics_write(struct metrics *m, struct sb *out);
 
