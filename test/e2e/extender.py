@@ -5,7 +5,9 @@ account with its rights and policies, no more. Addresses alone differ.
     scheduler(rig)                      context: pods are scheduled whose schedulerName is one of SCHEDULERS; both programs end with it
     s.kube, s.extender                  the two programs: .start(), which returns when the program is ready, .stop(), .kill(), .text()
     s.ask("filter", {...})              what cleave-scheduler answers, without kube-scheduler
+    s.metrics()                         cleave-scheduler's page, as text
     s.writes(pod)                       what the account has written of the pod since the test began, Events apart
+    scheduler(rig, hami_metrics="both") with more flags of cleave-scheduler
     scheduler(rig, between=f)           f(verb, forward) stands between the two: forward() gives cleave-scheduler's answer, as
                                         (status, text), and what f returns is what kube-scheduler hears; None: the connection ends
 
@@ -137,8 +139,8 @@ def post(rig, port, path, body):
 
 
 class Scheduler:
-    def __init__(self, rig):
-        self.rig = rig
+    def __init__(self, rig, **flags):
+        self.rig, self.flags = rig, flags
         self.folder = rig.folder / "scheduler"
         self.folder.mkdir(parents=True, exist_ok=True)
         pod = rig.pod(f"{rig.id}-scheduler", None, namespace="cleave-system", account=ACCOUNT, schedulerName="none", **RESTRICTED)
@@ -153,7 +155,7 @@ class Scheduler:
 
     def start_extender(self):
         addresses = {name: f"127.0.0.1:{self.ports[name]}" for name in ("listen", "health_addr", "metrics_addr")}
-        argv = shipped_arguments("scheduler", **addresses, kubeconfig=self.kubeconfig)
+        argv = shipped_arguments("scheduler", **addresses, kubeconfig=self.kubeconfig, **self.flags)
         process = self.rig.processes("cleave-scheduler", self.rig.release("cleave-scheduler"), *argv, where=self.rig.where)
         return Program(process, lambda: self.get("health_addr", "/readyz") == 200)
 
@@ -189,15 +191,25 @@ class Scheduler:
 
     def get(self, port, path, tls=False):
         """The status of a page; 0 when nobody answers."""
+        return self.fetch(port, path, tls)[0]
+
+    def metrics(self):
+        status, text = self.fetch("metrics_addr", "/metrics")
+        assert status == 200, text
+        return text
+
+    def fetch(self, port, path, tls=False):
+        """(status, text); (0, why) when nobody answers."""
         of = {"context": unverified()} if tls else {}
         connection = (http.client.HTTPSConnection if tls else http.client.HTTPConnection)("127.0.0.1", self.ports[port], timeout=10, **of)
         try:
             with self.rig.cluster.network():
                 connection.connect()
             connection.request("GET", path)
-            return connection.getresponse().status
-        except (OSError, http.client.HTTPException):
-            return 0
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        except (OSError, http.client.HTTPException) as error:
+            return 0, str(error)
         finally:
             connection.close()
 
@@ -230,8 +242,8 @@ def unverified():
 
 
 @contextlib.contextmanager
-def scheduler(rig, between=None):
-    running = Scheduler(rig)
+def scheduler(rig, between=None, **flags):
+    running = Scheduler(rig, **flags)
     try:
         running.start(between)
         yield running

@@ -135,6 +135,11 @@ CASES = {
             ],
         },
     ),
+    "hami-metrics": (
+        {"slots": {"enabled": True}, "scheduler": {"enabled": True, "hamiMetrics": "both"}},
+        ["slots", "scheduler"],
+        {"patches": [patch(SCHEDULER, (f"{CONTAINER}/args/-", "--hami-metrics=both"))]},
+    ),
     "other-nodes": (
         {"otherNodes": {"enabled": True}, "driver": {"from": "runtimeClass"}},
         ["components/other-nodes", "agent/components/nvidia-runtime"],

@@ -26,6 +26,7 @@ yes
   {{- $pod := .object.spec.template.spec -}}
   {{- $_ = set $pod "tolerations" (concat $pod.tolerations $deployment.tolerations) -}}
   {{- if $isScheduler -}}
+    {{- include "cleave.hamiMetrics" . -}}
     {{- include "cleave.kubeScheduler" . -}}
   {{- end -}}
 {{- else if eq $kind "DaemonSet" -}}
@@ -50,6 +51,13 @@ yes
   {{- range $.values.networkPolicy.apiServerPorts -}}
     {{- $_ := set $rule "ports" (append $rule.ports (dict "port" . "protocol" "TCP")) -}}
   {{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "cleave.hamiMetrics" -}}
+{{- $container := first .object.spec.template.spec.containers -}}
+{{- if ne .values.scheduler.hamiMetrics "none" -}}
+  {{- $_ := set $container "args" (append $container.args (printf "--hami-metrics=%s" .values.scheduler.hamiMetrics)) -}}
 {{- end -}}
 {{- end -}}
 
