@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "interop/metax_config.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "base/jx.h"
@@ -10,16 +9,13 @@
 #include "base/yaml.h"
 
 #include "api/kinds.h"
+#include "interop/host_selector.h"
 
 #define CLUSTER_KEY "cluster-config"
 #define NODES_KEY   "nodes-config"
 #define NAME        "metax-device-config"
 
-enum {
-    MAX_NODES = 4096,
-    NODES_OF_A_PROFILE = 256, /* bound of a requirement's values in crds/gpuprofiles.yaml */
-    LABEL_BYTES = 63,
-};
+enum { MAX_NODES = 4096 };
 
 /* The vendor's modes. */
 static const struct mode {
@@ -69,29 +65,6 @@ static int mode_of(const json_t *obj, size_t *ret, struct err *e)
     return 0;
 }
 
-static bool is_name_char(char c)
-{
-    return islower((unsigned char)c) || isdigit((unsigned char)c);
-}
-
-/* The name must be a legal value of the label kubernetes.io/hostname. */
-static int check_name(const char *name, struct err *e)
-{
-    size_t len = strlen(name);
-    for (size_t i = 0; i < len; i++)
-        if (!is_name_char(name[i]) &&
-            ((name[i] != '-' && name[i] != '.') || i == 0 || i == len - 1))
-            return err_set(e, ERR_INVALID,
-                           "nodeName \"%.60s\" is not a node name: use lower-case letters, digits, "
-                           "and - or . between them",
-                           name);
-    if (len == 0 || len > LABEL_BYTES)
-        return err_set(e, ERR_INVALID,
-                       "nodeName must have 1 to %d characters, as the label kubernetes.io/hostname",
-                       LABEL_BYTES);
-    return 0;
-}
-
 static int read_node(const json_t *obj, struct entries *to, struct err *e)
 {
     static const char *const known[] = {"nodeName", "mode", NULL};
@@ -102,7 +75,7 @@ static int read_node(const json_t *obj, struct entries *to, struct err *e)
     TRY(only_keys(obj, known, e));
     if (!name)
         return err_set(e, ERR_INVALID, "nodeName must be a string");
-    TRY(check_name(name, e));
+    TRY(host_selector_check("nodeName", name, e));
     if (mode_of(obj, &mode, e) < 0)
         return err_wrap(e, "node %s", name);
     if (strmap_get(to->seen, name))
@@ -175,19 +148,15 @@ static json_t *profile(const char *name, int priority, json_t *selector_take,
 
 static json_t *select_nodes(const char *const *names, size_t n)
 {
-    json_t *values = json_array();
-    for (size_t i = 0; i < n; i++)
-        (void)json_array_append_new(values, json_string(names[i]));
-    return json_pack("{s:[{s:s, s:s, s:o}]}", "matchExpressions", "key", "kubernetes.io/hostname",
-                     "operator", "In", "values", values);
+    return json_pack("{s:[o]}", "matchExpressions", host_selector_requirement("In", names, n));
 }
 
 static void add_nodes(const struct mode *mode, const char *const *names, size_t n, json_t *to)
 {
-    for (size_t from = 0; from < n; from += NODES_OF_A_PROFILE) {
-        size_t some = n - from < NODES_OF_A_PROFILE ? n - from : NODES_OF_A_PROFILE;
+    for (size_t from = 0; from < n; from += HOST_SELECTOR_NODES) {
+        size_t some = n - from < HOST_SELECTOR_NODES ? n - from : HOST_SELECTOR_NODES;
         auto_free char *name =
-            from ? xasprintf(NAME "-%s-%zu", mode->word, from / NODES_OF_A_PROFILE + 1)
+            from ? xasprintf(NAME "-%s-%zu", mode->word, from / HOST_SELECTOR_NODES + 1)
                  : xasprintf(NAME "-%s", mode->word);
         (void)json_array_append_new(to, profile(name, METAX_CONFIG_NODES_PRIORITY,
                                                 select_nodes(names + from, some), mode));
