@@ -22,7 +22,8 @@ static const struct verb {
     {"apply", cmd_apply, "bring this host's cards to a layout"},
     {"assert", cmd_assert, "exit with 0 if the cards are as a file wants them"},
     {"export", cmd_export, "print this host's layout as a MIGConfig or mig-parted file"},
-    {"import", cmd_import, "turn a mig-parted file, or MetaX's ConfigMap, into our objects"},
+    {"import", cmd_import,
+     "turn a mig-parted file, or MetaX's or HAMi's ConfigMaps, into our objects"},
     {"watch-events", cmd_watch_events, "(run by the agent) wait for what the driver reports"},
     {HTTP_CHILD_VERB, http_child_main, "(run by the agent) serve health and metrics"},
 };

@@ -8,14 +8,15 @@
 #include "base/yaml.h"
 
 #include "api/kinds.h"
+#include "interop/hami_config.h"
 #include "interop/metax_config.h"
 #include "interop/migparted.h"
 #include "nodeagent/commands/cmd.h"
 #include "nodeagent/commands/host.h"
 #include "partition/vendor.h"
 
-/* `export` and `import`: between this host, Cleave's objects, and the files of mig-parted and
- * MetaX. */
+/* `export` and `import`: between this host, Cleave's objects, and the files of mig-parted, MetaX
+ * and HAMi. */
 
 enum { MAX_FILE_BYTES = 4 << 20 };
 
@@ -154,8 +155,53 @@ static int refuse_objects(const json_t *doc, struct err *e)
     if (strcmp(version, API_GROUP_VERSION) == 0)
         return err_set(e, ERR_INVALID, "is a %s already; kubectl apply it", kind);
     return err_set(e, ERR_INVALID,
-                   "is a %s; wanted is a mig-parted file, or a ConfigMap with one or with MetaX's",
+                   "is a %s; wanted is a mig-parted file, or a ConfigMap with one or with MetaX's "
+                   "or HAMi's configuration",
                    kind);
+}
+
+static bool is_hamis(const json_t *docs)
+{
+    for (size_t i = 0; i < json_array_size(docs); i++)
+        if (hami_config_is(json_array_get(docs, i)))
+            return true;
+    return false;
+}
+
+/* What is not done here is told beside the profiles, which are for another program to read. */
+static int import_hami(const json_t *docs, json_t **ret, struct err *e)
+{
+    auto_hami_import struct hami_import import = {0};
+    TRY(hami_config_read(docs, &import, e));
+    const struct hami_notices *told = &import.notices;
+    for (size_t i = 0; i < told->n; i++)
+        (void)fprintf(stderr, "cleave-agent import: %s %s\n", told->items[i].where,
+                      told->items[i].why);
+    if (told->more)
+        (void)fprintf(stderr, "cleave-agent import: and %zu more of the kind\n", told->more);
+    *ret = json_incref(import.profiles);
+    return 0;
+}
+
+/* HAMi's configuration is two ConfigMaps; the others are one document. */
+static int check_docs(const char *path, const json_t *docs, struct err *e)
+{
+    if (is_hamis(docs))
+        return 0;
+    if (json_array_size(docs) != 1)
+        return err_set(e, ERR_INVALID, "%s: one YAML document expected, found %zu",
+                       file_title(path), json_array_size(docs));
+    if (refuse_objects(json_array_get(docs, 0), e) < 0)
+        return err_set(e, ERR_INVALID, "%s %s", file_title(path), err_msg(e));
+    return 0;
+}
+
+static int import_docs(const json_t *docs, json_t **ret, struct err *e)
+{
+    const json_t *doc = json_array_get(docs, 0);
+    if (is_hamis(docs))
+        return import_hami(docs, ret, e);
+    return metax_config_is(doc) ? metax_config_read(doc, ret, e) : import_migparted(doc, ret, e);
 }
 
 static int import_file(const char *path, struct err *e)
@@ -163,15 +209,12 @@ static int import_file(const char *path, struct err *e)
     auto_free char *text = NULL;
     size_t len;
     TRY(file_read(path, MAX_FILE_BYTES, &text, &len, e));
-    auto_json json_t *doc = NULL;
+    auto_json json_t *docs = NULL;
     auto_json json_t *objects = NULL;
-    if (yaml_load(text, len, &doc, e) < 0)
+    if (yaml_load_all(text, len, &docs, e) < 0)
         return err_wrap(e, "%s", file_title(path));
-    if (refuse_objects(doc, e) < 0)
-        return err_set(e, ERR_INVALID, "%s %s", file_title(path), err_msg(e));
-    int rc = metax_config_is(doc) ? metax_config_read(doc, &objects, e)
-                                  : import_migparted(doc, &objects, e);
-    if (rc < 0)
+    TRY(check_docs(path, docs, e));
+    if (import_docs(docs, &objects, e) < 0)
         return err_wrap(e, "%s", file_title(path));
     for (size_t i = 0; i < json_array_size(objects); i++) {
         if (i)
@@ -194,7 +237,8 @@ int cmd_import(int argc, char **argv)
         options_help(
             "cleave-agent import [FILE]",
             "Prints the entries of a mig-parted v1 file, or of the ConfigMap that holds one,\n"
-            "as MIGConfigs, and MetaX's ConfigMap metax-device-config as GPUProfiles:\n"
+            "as MIGConfigs, and as GPUProfiles MetaX's ConfigMap metax-device-config, and HAMi's\n"
+            "hami-scheduler-device and hami-device-plugin, together:\n"
             "cleave-agent import config.yaml | kubectl apply -f -",
             defs);
         return 0;

@@ -391,3 +391,48 @@ def test_metax_device_config_is_imported_and_takes_effect(rig):
 )
 def test_a_metax_device_config_that_cannot_be_meant_is_refused_with_its_place(rig, config, said):
     assert said in imported(rig, json.dumps(config), code=2)
+
+
+# --- HAMi's own configuration ---
+
+SLOTS = "gpu.cleave.dev.node-restriction.kubernetes.io/slots"
+
+
+def hami_list(section, *nodes):
+    """Both ConfigMaps, as kubectl prints them together."""
+    files = {"hami-scheduler-device": ("device-config.yaml", {"nvidia": section}), "hami-device-plugin": ("config.json", {"nodeconfig": list(nodes)})}
+    maps = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {key: json.dumps(file)}} for name, (key, file) in files.items()]
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": maps})
+
+
+def test_hamis_configuration_is_imported_and_takes_effect_on_a_node_that_comes_over(rig, kubelet):  # noqa: F811
+    rig.controller()
+    host = Host(rig, kubelet, {"h100-80": 2}, slots=True).start()
+    kubelet.wait_offers(**{"nvidia.com/gpu": 2})
+    name = host.node.name
+    rig.objects += [f"{GROUP}/gpuprofiles/hami", f"{GROUP}/gpuprofiles/hami-nodes-1"]
+    section = {"deviceSplitCount": 8, "deviceMemoryScaling": 1.5, "defaultMemory": 4000}
+    spared = {"name": name, "devicesplitcount": 4, "filterdevices": {"index": [1]}}
+    done = subprocess.run([rig.release("cleave-agent"), "import"], input=hami_list(section, spared), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "nvidia.defaultMemory is" in done.stderr and "nodeconfig[0] has filterdevices" in done.stderr
+    rig.cluster.kubectl.apply(done.stdout)
+    rig.wait_condition(f"{GROUP}/gpuprofiles/hami", "Stalled", "NoNodes")
+    host.node.label(**{SLOTS: "true"})
+
+    def shares():
+        return [(c.get("fractional", {}).get("maxShares"), c.get("fractional", {}).get("memoryMiB")) for c in host.node.cards_told()]
+
+    wait_for(lambda: shares() == [(4, 122338), (None, None)], 60, lambda: f"the node's own entry, not {shares()}")
+    rig.api.delete(f"{GROUP}/gpuprofiles/hami-nodes-1")
+    wait_for(lambda: shares() == [(8, 122338)] * 2, 60, lambda: f"the cluster's, not {shares()}")
+
+
+@pytest.mark.parametrize(
+    "config, said",
+    [
+        (hami_list({"resourceMemoryName": "example.com/mem"}), 'device-config.yaml: nvidia: resourceMemoryName: is "example.com/mem": shares are asked for as nvidia.com/gpumem'),
+        (hami_list({}, {"name": "n1", "devicesplitcount": "ten"}), "config.json: nodeconfig[0]: devicesplitcount: it must be a whole number"),
+    ],
+)
+def test_a_configuration_of_hami_that_cannot_be_meant_is_refused_with_its_place(rig, config, said):
+    assert said in imported(rig, config, code=2)
