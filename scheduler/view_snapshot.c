@@ -26,7 +26,7 @@ static void add_card(struct view_snapshot *s, const char *node, unsigned index, 
     *XPUSH(s->cards, s->n_cards) =
         (struct snapshot_card){.node = xstrdup(node),
                                .uuid = xstrdup(c->uuid),
-                               .model = xstrdup(c->model),
+                               .model = xstrdup(c->model ? c->model : ""),
                                .index = index,
                                .sharers = is_held ? whole : c->used.shares,
                                .total = c->total,

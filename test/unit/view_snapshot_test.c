@@ -84,6 +84,14 @@ Test(view_snapshot, a_node_without_shares_has_no_cards_here)
     cr_expect_eq(snapshot.n_cards, 0);
 }
 
+Test(view_snapshot, a_card_whose_model_nobody_said_has_an_empty_one)
+{
+    town_node("a", 1, 0, ", \"model\": null");
+    town_see();
+    take();
+    cr_expect_str_eq(card("a-0")->model, "");
+}
+
 Test(view_snapshot, a_pod_that_holds_the_whole_card_is_one_and_not_ten)
 {
     town_node("a", 1, 0,
