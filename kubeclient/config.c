@@ -2,7 +2,6 @@
 #include "kubeclient/config.h"
 
 #include <limits.h>
-#include <openssl/evp.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -10,6 +9,8 @@
 #include "base/num.h"
 #include "base/xalloc.h"
 #include "base/yaml.h"
+
+#include "kubeclient/base64.h"
 
 #define MAX_FILE_BYTES (4UL << 20)
 #define MAX_URL_BYTES  4096
@@ -149,20 +150,10 @@ static int decode_pem(const char *field, const char *base64, char **ret, struct 
 {
     if (!base64 || !*base64)
         return 0;
-    size_t len = strlen(base64);
-    auto_free char *text = xmalloc(len + 1);
-    size_t kept = 0;
-    for (size_t i = 0; i < len; i++)
-        if (!strchr(" \t\r\n", base64[i]))
-            text[kept++] = base64[i];
-    auto_free char *out = xmalloc(kept + 1);
-    int n = EVP_DecodeBlock((unsigned char *)out, (unsigned char *)text, (int)kept);
-    for (size_t i = kept; n > 0 && i > 0 && text[i - 1] == '='; i--)
-        n--;
-    if (n <= 0 || strlen(out) < (size_t)n)
+    auto_free char *pem = base64_decode_text(base64);
+    if (!pem)
         return err_set(e, ERR_INVALID, "%s is not base64 of PEM text", field);
-    out[n] = '\0';
-    *ret = TAKE(out);
+    *ret = TAKE(pem);
     return 0;
 }
 

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -16,6 +15,8 @@
 #include "base/sb.h"
 #include "base/spawn.h"
 #include "base/xalloc.h"
+
+#include "kubeclient/base64.h"
 
 #define MAX_OUTPUT_BYTES (1UL << 20)
 #define MAX_CA_BYTES     (1UL << 20)
@@ -65,14 +66,6 @@ static void push_take(struct vector *v, char *text)
     push(v, text);
 }
 
-static char *base64(const char *text)
-{
-    size_t len = strlen(text);
-    char *out = xmalloc(4 * ((len + 2) / 3) + 1);
-    (void)EVP_EncodeBlock((unsigned char *)out, (const unsigned char *)text, (int)len);
-    return out;
-}
-
 static void set_string(json_t *obj, const char *key, const char *value)
 {
     if (value)
@@ -92,7 +85,7 @@ static json_t *cluster_info(const struct kc_config *config)
         file_read(config->ca_file, MAX_CA_BYTES, &from_file, /* ret_len= */ NULL, NULL) < 0)
         return cluster;
     const char *pem = config->ca_pem ? config->ca_pem : from_file;
-    auto_free char *data = pem ? base64(pem) : NULL;
+    auto_free char *data = pem ? base64_encode(pem, strlen(pem)) : NULL;
     set_string(cluster, "certificate-authority-data", data);
     return cluster;
 }
