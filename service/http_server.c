@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,13 +26,15 @@ enum {
 };
 
 /* A listener with a port of its own has a thread and a child. Set up by one thread; then fd, the
- * port's certificate, backoff and rng belong to the port's thread, and the rest does not change. */
+ * port's certificate, backoff and rng belong to the port's thread, any thread reads number and
+ * awaits_tls, and the rest does not change. */
 struct listener {
     const struct http_server *srv;
     struct http_port port;
-    bool owns;  /* it has a port: it is neither off nor sharing another listener's */
-    int fd;     /* the port's socket; -1: it could not be bound anew yet */
-    int number; /* the actual one */
+    bool owns; /* it has a port: it is neither off nor sharing another listener's */
+    int fd; /* the port's socket; -1: it could not be bound anew yet, or not for the first time */
+    atomic_int number;      /* the actual one; 0: it was not bound yet */
+    atomic_bool awaits_tls; /* the port is opened once the certificate is there */
     struct backoff backoff;
     struct rng rng;
 };
@@ -86,6 +89,27 @@ static bool is_special(const struct listener *l)
     return l->port.gate || l->port.tls.cert;
 }
 
+static int read_certificate(struct listener *l, bool may_wait, struct err *e)
+{
+    auto_err struct err why = {0};
+    if (!may_wait)
+        return tls_files_read(&l->port.tls, &l->port.pair, e);
+    if (tls_files_read(&l->port.tls, &l->port.pair, &why) == 0)
+        return 0;
+    log_warn("Awaiting a certificate before the port is opened", kv("address", l->port.addr),
+             kv_err(&why));
+    atomic_store(&l->awaits_tls, true);
+    return 0;
+}
+
+static int open_port(struct listener *l, struct err *e)
+{
+    int number = l->number;
+    TRY(listen_socket_open(l->port.addr, number, &l->fd, &number, e));
+    atomic_store(&l->number, number);
+    return 0;
+}
+
 static int add_listener(struct http_server *srv, const struct http_listener *o, struct err *e)
 {
     struct listener *l = &srv->listeners[srv->n++];
@@ -109,9 +133,10 @@ static int add_listener(struct http_server *srv, const struct http_listener *o, 
                        "a token: give the latter a port of its own",
                        o->addr);
     if (l->port.tls.cert)
-        TRY(tls_files_read(&l->port.tls, &l->port.pair, e));
+        TRY(read_certificate(l, o->awaits_tls, e));
     if (owner == l) {
-        TRY(listen_socket_open(o->addr, /* port= */ 0, &l->fd, &l->number, e));
+        if (!l->awaits_tls)
+            TRY(open_port(l, e));
         l->owns = true;
         /* The kubelet gives up a probe after three seconds and a container after a minute, so
          * retries are fast. */
@@ -156,7 +181,12 @@ int http_server_new(const struct http_listener *listeners, size_t n, struct metr
 
 int http_server_port(const struct http_server *srv, size_t listener)
 {
-    return port_of(srv, &srv->listeners[listener])->number;
+    return atomic_load(&port_of(srv, &srv->listeners[listener])->number);
+}
+
+bool http_server_awaits_tls(const struct http_server *srv, size_t listener)
+{
+    return atomic_load(&port_of(srv, &srv->listeners[listener])->awaits_tls);
 }
 
 /* Replaces the listening socket, which parent and child share: only the child's system call filter
@@ -168,7 +198,10 @@ static int bind_anew(struct listener *l, struct err *e)
     if (l->fd >= 0)
         (void)close(l->fd);
     l->fd = -1;
-    TRY(listen_socket_open(l->port.addr, l->number, &l->fd, &l->number, e));
+    bool first = l->number == 0;
+    TRY(open_port(l, e));
+    if (first)
+        return 0;
     log_error("A socket no longer listened and was bound anew", kv("address", l->port.addr),
               kv_int("port", l->number));
     return 0;
@@ -205,6 +238,18 @@ static enum http_end run_child(struct listener *l, const struct scope *s)
     return end;
 }
 
+/* Returns once the certificate is there, or the scope ended. */
+static void await_certificate(struct listener *l, const struct scope *s)
+{
+    while (l->awaits_tls && scope_wait_ms(s, tls_files_look_ms(&l->port.tls))) {
+        auto_err struct err why = {0};
+        if (tls_files_read(&l->port.tls, &l->port.pair, &why) < 0)
+            continue;
+        log_info("The certificate is there", kv("address", l->port.addr));
+        atomic_store(&l->awaits_tls, false);
+    }
+}
+
 struct attendant {
     struct listener *listener;
     const struct scope *scope;
@@ -215,6 +260,7 @@ static void *attend_port(void *arg)
 {
     const struct attendant *a = arg;
     struct listener *l = a->listener;
+    await_certificate(l, a->scope);
     while (!scope_is_canceled(a->scope)) {
         if (run_child(l, a->scope) != HTTP_BROKEN)
             continue;

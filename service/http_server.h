@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/auto.h"
@@ -37,6 +38,8 @@ struct http_listener {
     /* TLS with a certificate that is read again when its files change. The listener does not share
      * its address. The paths are borrowed. */
     struct tls_files tls;
+    /* The pair may be missing or unusable at first: the port is opened once it is there. */
+    bool awaits_tls;
     int renew_ms; /* age at which the serving process is replaced; 0: a day */
     /* Processor time after which one that takes bodies is replaced; 0: 150 s. */
     int renew_cpu_ms;
@@ -50,8 +53,10 @@ struct http_server;
  * TLS, or for a gate before a route that takes a body; ERR_UNAVAILABLE when it is taken; and what tls_files_read returns. */
 int http_server_new(const struct http_listener *listeners, size_t n, struct metrics *metrics,
                     struct http_server **ret, struct err *e) MUST_CHECK;
-/* The listener's actual port, 0 when it is off. */
+/* The listener's actual port, 0 when it is off or awaits its certificate. Any thread. */
 int http_server_port(const struct http_server *srv, size_t listener);
+/* True while a listener awaits its certificate. Any thread. */
+bool http_server_awaits_tls(const struct http_server *srv, size_t listener);
 /* Serves until the scope ends, with a thread for each port. ERR_SYSTEM: a thread could not be
  * started. arg is a struct http_server (a service_fn of the manager). */
 int http_server_run(void *arg, struct scope *s, struct err *e) MUST_CHECK;

@@ -13,9 +13,6 @@
 #include "service/http_intake.h"
 
 enum {
-    /* Interval of checks of a certificate's files; the kubelet delivers a renewed one within a
-     * minute. */
-    LOOK_MS = 10 * 1000,
     /* Time for a child that was ordered to leave to end its connections. */
     LEAVE_MS = 5000,
     /* Age at which a child that was asked is replaced, long before probes and scrapes have used up
@@ -217,11 +214,6 @@ static bool look_for_renewal(struct http_port *port)
     return true;
 }
 
-static int look_ms(const struct http_port *port)
-{
-    return port->tls.look_ms ? port->tls.look_ms : LOOK_MS;
-}
-
 static int due_in_ms(const struct due *d)
 {
     int64_t left = d->at_ms - clock_mono_ms(clock_real());
@@ -231,7 +223,7 @@ static int due_in_ms(const struct due *d)
 /* The next look at the certificate, or the end of the child's age. */
 static int64_t next_due(const struct http_port *port, const struct due *d, int64_t now)
 {
-    int64_t look_at = now + look_ms(port);
+    int64_t look_at = now + tls_files_look_ms(&port->tls);
     return port->pair.cert_pem && look_at < d->old_at_ms ? look_at : d->old_at_ms;
 }
 

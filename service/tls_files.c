@@ -13,7 +13,17 @@
 
 #include "kubeclient/tls_pair.h"
 
-enum { MAX_PEM_BYTES = 64 << 10, MAX_PAIR_BYTES = 2 * (MAX_PEM_BYTES + 1) };
+enum {
+    MAX_PEM_BYTES = 64 << 10,
+    MAX_PAIR_BYTES = 2 * (MAX_PEM_BYTES + 1),
+    /* The kubelet delivers a renewed certificate within a minute. */
+    LOOK_MS = 10 * 1000,
+};
+
+int tls_files_look_ms(const struct tls_files *f)
+{
+    return f->look_ms ? f->look_ms : LOOK_MS;
+}
 
 int tls_files_read(const struct tls_files *f, struct tls_pair *ret, struct err *e)
 {

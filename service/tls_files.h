@@ -15,6 +15,9 @@ struct tls_files {
     int look_ms;            /* interval of checks for changes; 0: 10 s. Tests shorten it */
 };
 
+/* The interval of checks. */
+int tls_files_look_ms(const struct tls_files *f);
+
 struct tls_pair {
     char *cert_pem, *key_pem;
 };

@@ -753,22 +753,33 @@ struct secure {
     char *cert, *key, *ca;
 };
 
-static void start_secure(struct secure *t)
+static void make_pki(struct secure *t)
 {
-    auto_err struct err e = {0};
     *t = (struct secure){.pki = pki_new()};
     t->cert = pki_path(t->pki, "server.crt");
     t->key = pki_path(t->pki, "server.key");
     t->ca = pki_path(t->pki, "ca.crt");
+}
+
+static void serve_securely(struct secure *t, bool awaits_tls)
+{
+    auto_err struct err e = {0};
     const struct http_listener l = {.addr = "127.0.0.1:0",
                                     .routes = routes,
                                     .n_routes = ARRAY_LEN(routes),
-                                    .tls = {t->cert, t->key, .look_ms = 10}};
+                                    .tls = {t->cert, t->key, .look_ms = 10},
+                                    .awaits_tls = awaits_tls};
     t->server.metrics = metrics_new();
     cr_assert_eq(http_server_new(&l, 1, t->server.metrics, &t->server.srv, &e), 0, "%s",
                  err_msg(&e));
     t->server.scope = scope_new(NULL, -1);
     cr_assert_eq(pthread_create(&t->server.thread, NULL, running_serve, &t->server), 0);
+}
+
+static void start_secure(struct secure *t)
+{
+    make_pki(t);
+    serve_securely(t, /* awaits_tls= */ false);
 }
 
 static void stop_secure(struct secure *t)
@@ -841,6 +852,44 @@ Test(http_server, a_page_comes_over_tls_to_who_trusts_the_certificate, .timeout 
     cr_expect(gets_page(&t, t.ca, TLS1_3_VERSION));
     cr_expect(gets_page(&t, t.ca, TLS1_2_VERSION));
     cr_expect_not(gets_page(&t, other, TLS1_3_VERSION));
+    stop_secure(&t);
+}
+
+/* No deadline: the test's own ends it. */
+static void wait_until_open(const struct secure *t)
+{
+    while (http_server_port(t->server.srv, 0) == 0)
+        (void)scope_wait_ms(t->server.scope, 1);
+}
+
+Test(http_server, a_port_that_awaits_its_certificate_is_opened_once_that_is_there, .timeout = 60)
+{
+    struct secure t;
+    make_pki(&t);
+    auto_free char *cert = xstrdup(t.cert);
+    auto_free char *elsewhere = pki_path(t.pki, "elsewhere");
+    cr_assert_eq(rename(cert, elsewhere), 0);
+    serve_securely(&t, /* awaits_tls= */ true);
+    cr_expect(http_server_awaits_tls(t.server.srv, 0));
+    cr_expect_eq(http_server_port(t.server.srv, 0), 0);
+    cr_assert_eq(rename(t.ca, cert), 0, "one that does not fit the key");
+    (void)scope_wait_ms(t.server.scope, 50);
+    cr_expect(http_server_awaits_tls(t.server.srv, 0));
+    cr_assert_eq(rename(cert, t.ca), 0);
+    cr_assert_eq(rename(elsewhere, cert), 0);
+    wait_until_open(&t);
+    cr_expect_not(http_server_awaits_tls(t.server.srv, 0));
+    cr_expect(gets_page(&t, t.ca, TLS1_3_VERSION));
+    stop_secure(&t);
+}
+
+Test(http_server, a_certificate_that_is_there_is_not_waited_for, .timeout = 60)
+{
+    struct secure t;
+    make_pki(&t);
+    serve_securely(&t, /* awaits_tls= */ true);
+    cr_expect_not(http_server_awaits_tls(t.server.srv, 0));
+    cr_expect(gets_page(&t, t.ca, TLS1_3_VERSION));
     stop_secure(&t);
 }
 
